@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
@@ -22,7 +23,7 @@ type InitOptions struct {
 	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip and zstd are detected."`
 	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
 	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line tells it."`
-	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like."`
+	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like, or has such a word in its name."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
 	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
 
@@ -219,7 +220,12 @@ func (g *guess) yaml(o *InitOptions) string {
 		line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
 		line("    # A daemon may refit more often: 30s is its default.")
 	}
-	line("    train: {every: %s, every_events: %d}", every, events)
+	refit := ""
+	if g.schema.Task == string(event.Regression) && len(g.schema.Numeric) > 0 && len(g.schema.Categorical)+len(g.schema.Multi) > 0 {
+		line("    # Weights alone are refitted: where numbers say much of a label that is one, sweeps (refit: variational) take long to tell them from names.")
+		refit = ", refit: output"
+	}
+	line("    train: {every: %s, every_events: %d%s}", every, events, refit)
 	line("    publish: {store: snapshots}")
 	return b.String()
 }

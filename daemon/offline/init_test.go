@@ -138,6 +138,44 @@ func TestInitOddRows(t *testing.T) {
 	}
 }
 
+// TestInitLabelByWord: a label is told by a word of its name if no other column has one.
+func TestInitLabelByWord(t *testing.T) {
+	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating", "user,overallRating,X Y": "overallRating",
+		"user,clicks_before,stars": "stars", "user,RATING,score_at": "RATING", "user,first_rating,second_rating": "", "user,a_score,a_target": "",
+		"user,generating,starship": ""} {
+		var csv strings.Builder
+		fmt.Fprintln(&csv, header)
+		for i := range 300 {
+			fmt.Fprintf(&csv, "u%d,%d,%d\n", i%9, 1+i%5, 1+i%4)
+		}
+		o := InitOptions{Data: writeFile(t, "x.csv", csv.String()), Output: filepath.Join(t.TempDir(), "x.yaml")}
+		lines, err := collect(t, func(out *report.Emitter) error { return Init(o, out) })
+		if want == "" {
+			wantExit(t, err, report.ExitUsage, "which column is the label cannot be told")
+		} else if err != nil || last(lines)["label"] != want {
+			t.Errorf("%s: %v, %v", header, lines, err)
+		}
+	}
+}
+
+// TestInitRefit: for a label that is a number, and numbers beside, weights alone are refitted.
+func TestInitRefit(t *testing.T) {
+	for header, want := range map[string]string{"user,km,rating": "output", "user,id,rating": "variational", "user,km,stars": "variational"} {
+		var csv strings.Builder
+		fmt.Fprintln(&csv, header)
+		for i := range 300 {
+			label := fmt.Sprintf("%d.%d", i%7, i%10)
+			if strings.HasSuffix(header, "stars") {
+				label = fmt.Sprint(1 + i%5)
+			}
+			fmt.Fprintf(&csv, "u%d,%d,%s\n", i%9, 7*i%300, label)
+		}
+		if _, m := guesses(t, "x.csv", csv.String(), InitOptions{}); m.Train.Refit != want {
+			t.Errorf("%s: refit %q, want %s; %+v", header, m.Train.Refit, want, m.Schema)
+		}
+	}
+}
+
 // TestInitWrittenTimes: a written time is taken where events may have it: in JSON by RFC 3339, in CSV as spreadsheets write it, too.
 func TestInitWrittenTimes(t *testing.T) {
 	for layout, takes := range map[string]string{time.RFC3339: "jsonl csv", time.DateTime: "csv"} {
