@@ -87,7 +87,7 @@ func shellQuote(text string) string {
 func (s EvalSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "version %d of %s, %d lines rejected, %.2f s\n", s.Version, s.Model, s.Rejected, float64(s.Seconds))
 	writeDropped(w, s.Dropped, s.Absent)
-	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen})
+	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen}, named{"popularity", s.Popularity})
 }
 
 // WriteText prints the prediction and its probability.
