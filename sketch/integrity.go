@@ -28,13 +28,23 @@ func checkFiles(ctx context.Context, dir string, expected bool) error {
 	if err := checkValueLog(dir); err != nil {
 		return err
 	}
-	for _, id := range ids {
+	sizes := make([]int64, len(ids))
+	read, total := int64(0), int64(0)
+	for i, id := range ids {
+		if st, err := os.Stat(table.NewFilename(id, dir)); err == nil { // else the check of the table says so
+			sizes[i] = st.Size()
+			total += st.Size()
+		}
+	}
+	for i, id := range ids {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		progressOf(ctx).tell("bytes", read, total)
 		if err := checkTable(table.NewFilename(id, dir), id); err != nil {
 			return err
 		}
+		read += sizes[i]
 	}
 	return nil
 }

@@ -47,11 +47,15 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 		return nil, err
 	}
 	v.found, v.least, v.counts = make([]int64, len(s.all)), make([]uint64, len(s.all)), make([][NumRoles]int64, len(v.ledger))
-	n := 0
+	n, total := int64(0), v.numRows()
 	err := c.each([]byte{prefixRow}, func(key, value []byte) error {
-		if n++; n&0xffff == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n%progressEvery == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.progress.tell("rows", n, total)
 		}
+		n++
 		if err := v.readRow(key, value); err != nil {
 			return err
 		}
@@ -61,6 +65,16 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 		return nil, err
 	}
 	return v.accounts, s.count(v.accounts, v.counts)
+}
+
+// numRows returns how many rows the ledger says there are.
+func (a *accounts) numRows() (n int64) {
+	for i := range a.ledger {
+		for _, rows := range a.ledger[i].Rows {
+			n += rows
+		}
+	}
+	return n
 }
 
 // A scanner is the state of one scan.

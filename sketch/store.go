@@ -36,6 +36,7 @@ type Store struct {
 	mirror      mirror
 	shares      map[uint32]counters // by shard, of what was merged
 
+	progress        Progress // nil tells nobody
 	checkpointEvery int64
 	cost            func(payload []byte) int
 	merges          bool

@@ -18,7 +18,9 @@ func (c *backupCmd) Run(a *app) error {
 	if err := conf.Outside(c.Output); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--output", Path: c.Output}
 	}
-	return state.Backup(a.ctx, conf.StatePath(model), model.Name, c.Output, a.log, a.out)
+	meter := a.progress("backup")
+	defer meter.Stop()
+	return state.Backup(a.ctx, conf.StatePath(model), model.Name, c.Output, meter, a.log, a.out)
 }
 
 type restoreCmd struct {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"io"
 	"os"
+	"time"
 
 	"github.com/refitd/refitd/cmd/refitd/internal/state"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
 )
 
 // checkStateCmd is check-state: what run and verify start as a process of its own, because damage may end the process that finds it.
@@ -19,18 +21,28 @@ func (c *checkStateCmd) Run(a *app) error {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(report.ExitState) // the process that asked has ended, and the next one wants the state
 	}()
-	if err := state.Check(a.ctx, c.Dir, a.log); err != nil {
+	told := time.Time{}
+	ctx := sketch.WithProgress(a.ctx, func(unit string, done, total int64) {
+		if now := time.Now(); now.Sub(told) >= 200*time.Millisecond {
+			told = now
+			_ = a.out.Emit(state.ProgressLine, state.ProgressOf{Unit: unit, Done: done, Total: total}) // the end says that nobody listens
+		}
+	})
+	if err := state.Check(ctx, c.Dir, a.log); err != nil {
 		return err
 	}
 	return a.out.Emit("summary", report.Empty{})
 }
 
 // checkState runs this program's check-state on a state directory.
-func checkState(ctx context.Context, dir string) error {
+func checkState(ctx context.Context, dir string) error { return checkStateShown(ctx, dir, nil) }
+
+// checkStateShown is checkState that tells progress, if not nil, how far it is.
+func checkStateShown(ctx context.Context, dir string, progress sketch.Progress) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	p := state.Process{Path: self, Args: []string{os.Args[0], "--json", "--log.level=error", "check-state"}}
+	p := state.Process{Path: self, Args: []string{os.Args[0], "--json", "--log.level=error", "check-state"}, Progress: progress}
 	return p.Check(ctx, dir)
 }

@@ -55,7 +55,7 @@ func (a *app) export(c *exportFlags, format offline.SampleFormat) error {
 	o := c.ExportOptions
 	o.StoragePath, o.Model = c.stateFlags.StoragePath, c.stateFlags.Model
 	o.Format, o.Stdout, o.Log = format, a.stdout, a.log
-	if o.Output != "-" || a.out.IsJSON() { // else the rows themselves are on the screen
+	if o.Output != "-" || a.out.IsJSON() || !a.terminal { // else the rows themselves are on the screen
 		o.Progress = a.progress("export")
 		defer o.Progress.Stop()
 	}

@@ -9,9 +9,9 @@ import (
 type initCmd struct{ offline.InitOptions }
 
 func (c *initCmd) Run(a *app) error {
-	c.Values = func() ([][]byte, error) {
-		values, _, err := topic.Newest(a.ctx, &config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init"}, c.Topic)
-		return values, err
+	c.Records = func() ([]offline.Record, error) {
+		records, _, err := topic.Newest(a.ctx, &config.Kafka{BootstrapServers: c.BootstrapServers, ClientID: "refitd-init"}, c.Topic)
+		return records, err
 	}
 	return offline.Init(c.InitOptions, a.out)
 }

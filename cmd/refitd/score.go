@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 
-	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -29,22 +28,13 @@ func (c *scoreCmd) Run(a *app) error {
 	}
 	o := c.ScoreOptions
 	o.Path = c.Input
-	if o.Format == "" && c.Input != "-" { // else lines of JSON, as standard input has
-		found, err := dataset.Detect(c.Input)
-		if err != nil {
-			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input", Path: c.Input}
-		}
-		if found == dataset.CSV || found == dataset.Parquet {
-			o.Format = found
-		}
-	}
 	if c.History != "" {
 		f, err := os.Open(c.History)
 		if err != nil {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: c.History}
 		}
 		defer f.Close()
-		o.History, o.HistoryHeld = f, c.Held
+		o.History, o.HistoryPath, o.HistoryHeld = f, c.History, c.Held
 	}
 	return offline.Score(a.ctx, c.SnapshotRef, o, in, a.out)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/refitd/refitd/cmd/refitd/internal/verify"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -20,12 +22,13 @@ func (c *verifyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	o := verify.Options{Model: model, Dir: conf.StatePath(model), Kafka: &conf.Kafka, CheckState: checkState, Log: a.log}
+	o := verify.Options{Model: model, Dir: conf.StatePath(model), Kafka: &conf.Kafka, Log: a.log}
 	if c.Offline {
 		o.Kafka = nil
 	}
 	o.Progress = a.progress("verify")
 	defer o.Progress.Stop()
+	o.CheckState = func(ctx context.Context, dir string) error { return checkStateShown(ctx, dir, o.Progress.Pass) }
 	result, err := verify.Run(a.ctx, o)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -67,10 +66,7 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 
 // sniff returns the separator of the first line.
 func sniff(r *bufio.Reader) rune {
-	line, _ := r.Peek(r.Size())
-	if end := bytes.IndexByte(line, '\n'); end >= 0 {
-		line = line[:end]
-	}
+	line := peekLine(r)
 	counts := make([]int, len(separators))
 	quoted := false
 	for _, b := range line {

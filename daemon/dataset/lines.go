@@ -31,19 +31,22 @@ const Stdin = "-"
 // openFile calls f with the content of a file, decompressed if it begins with the magic of gzip or zstd. ErrStop from f is no error. progress, if not
 // nil, gets now and then how many bytes of the file have been read, and how many there are.
 func openFile(path string, progress func(read, size int64), f func(io.Reader) error) error {
-	file := os.Stdin
-	if path != Stdin {
+	file, from := os.Stdin, io.Reader(nil)
+	if path == Stdin {
+		from = standardInput()
+	} else {
 		var err error
 		if file, err = os.Open(path); err != nil {
 			return fmt.Errorf("dataset: %w", err)
 		}
 		defer file.Close()
+		from = file
 	}
-	counted := &countedFile{file: file, progress: progress}
+	counted := &countedFile{file: from, progress: progress}
 	if st, err := file.Stat(); err == nil {
 		counted.size = st.Size()
 	}
-	r, err := Decompress(bufio.NewReaderSize(counted, 256<<10))
+	r, err := Decompress(bufio.NewReaderSize(counted, detectBytes))
 	if err != nil {
 		return fmt.Errorf("dataset: %s: %w", path, err)
 	}
@@ -80,7 +83,7 @@ func Decompress(r *bufio.Reader) (io.Reader, error) {
 
 // countedFile reports how far a file has been read.
 type countedFile struct {
-	file       *os.File
+	file       io.Reader
 	read, size int64
 	progress   func(read, size int64)
 }

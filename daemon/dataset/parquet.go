@@ -55,7 +55,7 @@ func openParquet(path string, progress func(read, size int64), f func(*parquetRo
 // openAt opens a file, or takes standard input into memory.
 func openAt(path string, progress func(read, size int64)) (r io.ReaderAt, size int64, closeFile func(), err error) {
 	if path == Stdin {
-		content, err := wholeParquet(os.Stdin)
+		content, err := wholeParquet(standardInput())
 		return bytes.NewReader(content), int64(len(content)), func() {}, err
 	}
 	file, err := os.Open(path)

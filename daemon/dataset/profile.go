@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -140,34 +141,6 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	return p, err
 }
 
-// Detect tells the format of a file by its first line: CSV unless it begins as another. Standard input, which is read once, is refused.
-func Detect(path string) (format Format, err error) {
-	if path == Stdin {
-		return "", errors.New("dataset: the format of standard input cannot be told before it is read: say it with --format")
-	}
-	format = CSV
-	err = scanLines(path, nil, func(line []byte, _ int) error {
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
-			return nil
-		}
-		fields := bytes.Fields(line)
-		_, isRating := parseRating(line)
-		switch {
-		case bytes.HasPrefix(line, []byte(parquetMagic)):
-			format = Parquet
-		case line[0] == '{', line[0] == '[':
-			format = JSONL // of objects, or of lists, which are refused by that name
-		case isRating && !bytes.Contains(line, []byte(",")):
-			format = MovieLens
-		case len(fields) > 1 && bytes.Count(line, []byte(":")) == len(fields)-1 && !bytes.ContainsAny(line, ",;"):
-			format = LIBSVM
-		}
-		return ErrStop
-	})
-	return format, err
-}
-
 func (p *Profile) column(name string) *Column {
 	for _, c := range p.Columns {
 		if c.Name == name {
@@ -227,11 +200,15 @@ func (p *Profile) readJSON(path string, limit int) error {
 	})
 }
 
-// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows.
-func ProfileOf(values [][]byte) *Profile {
+// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows. Lines of Skipped count the values from 1.
+func ProfileOf(values iter.Seq[[]byte]) *Profile {
 	p := &Profile{Format: JSONL}
-	for _, value := range values {
-		p.addJSON(value)
+	number := 0
+	for value := range values {
+		number++
+		if bad := p.addJSON(value); bad != nil {
+			p.Skipped.add(bad, number)
+		}
 	}
 	p.Total = p.Rows
 	return p

@@ -64,7 +64,7 @@ func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error
 	if err != nil {
 		return err
 	}
-	drops, err := dropped(&set.Skipped, o.Data, out)
+	drops, err := dropped(&set.Skipped, o.Data, nil, out)
 	if err != nil {
 		return err
 	}

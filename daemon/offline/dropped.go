@@ -14,17 +14,24 @@ func invalid(r *event.Rejection, line int64) report.Invalid {
 	return report.Invalid{Line: line, Reason: string(r.Reason), Field: r.Field, Expected: r.Expected, Got: r.Got}
 }
 
-// dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of each.
-func dropped(skipped *dataset.Skipped, path string, out *report.Emitter) ([]report.Dropped, error) {
+// dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of each. Lines of a topic, whose name
+// is path, are the records.
+func dropped(skipped *dataset.Skipped, path string, records []Record, out *report.Emitter) ([]report.Dropped, error) {
 	drops := []report.Dropped{}
 	for i := range skipped.Causes {
 		c := &skipped.Causes[i]
 		line := invalid(&c.Rejection, int64(c.First[0]))
 		line.Path = path
+		if records != nil {
+			r := &records[c.First[0]-1]
+			line.Line, line.Path = r.Offset, fmt.Sprintf("%s/%d", path, r.Partition)
+			line.IsOffset = true
+		}
 		if err := out.Emit("invalid", line); err != nil {
 			return nil, err
 		}
-		drops = append(drops, report.Dropped{Reason: line.Reason, Field: line.Field, Count: c.Lines, FirstLine: line.Line, Path: path})
+		drops = append(drops, report.Dropped{Reason: line.Reason, Field: line.Field, Count: c.Lines, FirstLine: line.Line, Path: line.Path,
+			IsOffset: line.IsOffset})
 	}
 	return drops, nil
 }

@@ -73,7 +73,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	drops, err := dropped(&set.Skipped, o.Data, out)
+	drops, err := dropped(&set.Skipped, o.Data, nil, out)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		Dropped: drops, Absent: lacking}
 	var all *report.Metrics
 	if o.Rank != "" {
-		if all, err = evalRanking(&o, seenFormat, m, version, set); err != nil {
+		if all, summary.Popularity, err = evalRanking(&o, seenFormat, m, version, set); err != nil {
 			return err
 		}
 	} else {

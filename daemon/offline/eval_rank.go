@@ -1,8 +1,10 @@
 package offline
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -87,23 +89,80 @@ func (e *rankEvaluation) entities(set, seen *dataset.Set) []*ranked {
 	return list
 }
 
-// metrics are those of all entities. N is their number.
-func (e *rankEvaluation) metrics(list []*ranked, meter *progress.Meter) (*report.Metrics, error) {
+// A ranker ranks the names for one entity.
+type ranker interface {
+	// first appends the names that come first, without those that r has seen.
+	first(dst []string, r *ranked) ([]string, error)
+	// scoring returns what the names are ranked by.
+	scoring(r *ranked) func(name string) float64
+}
+
+func (e *rankEvaluation) first(dst []string, r *ranked) ([]string, error) {
+	items, err := e.version.TopK(nil, &snapshot.Query{Input: inputOf(&r.event), Over: e.over, K: choices.Listed, Exclude: r.seen}, &e.scratch)
+	for _, item := range items {
+		dst = append(dst, item.Name)
+	}
+	return dst, err
+}
+
+func (e *rankEvaluation) scoring(r *ranked) func(name string) float64 {
+	in := inputOf(&r.event)
+	in.Categorical = slices.Clone(in.Categorical)
+	return func(name string) float64 {
+		in.Categorical[e.field] = name
+		e.version.Score(e.outputs, &in, &e.scratch)
+		return e.outputs[0]
+	}
+}
+
+// popularity ranks names by how often they were chosen, those alike by name.
+type popularity struct {
+	counts map[string]int
+	names  []string // most often chosen first
+}
+
+func (e *rankEvaluation) popularity(seen *dataset.Set) *popularity {
+	p := &popularity{counts: make(map[string]int)}
+	for i := range seen.Examples {
+		p.counts[seen.Examples[i].Event.Categorical[e.field]]++
+	}
+	p.names = slices.SortedFunc(maps.Keys(p.counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.counts[b], p.counts[a]), cmp.Compare(a, b))
+	})
+	return p
+}
+
+func (p *popularity) first(dst []string, r *ranked) ([]string, error) {
+	for _, name := range p.names {
+		if len(dst) == choices.Listed {
+			break
+		}
+		if !slices.Contains(r.seen, name) {
+			dst = append(dst, name)
+		}
+	}
+	return dst, nil
+}
+
+func (p *popularity) scoring(*ranked) func(name string) float64 {
+	return func(name string) float64 { return float64(p.counts[name]) }
+}
+
+// metrics are those of all entities by one ranker. N is their number.
+func (e *rankEvaluation) metrics(by ranker, list []*ranked, meter *progress.Meter) (*report.Metrics, error) {
 	var recall, gain, area float64
 	compared := 0
-	var items []snapshot.Item
+	var names []string
 	var err error
 	meter.Stage("ranking", "entities", int64(len(list)))
 	for _, r := range list {
 		meter.Add(1)
-		in := inputOf(&r.event)
-		items, err = e.version.TopK(items[:0], &snapshot.Query{Input: in, Over: e.over, K: choices.Listed, Exclude: r.seen}, &e.scratch)
-		if err != nil {
+		if names, err = by.first(names[:0], r); err != nil {
 			return nil, err
 		}
 		found, got, best := 0, 0.0, 0.0
-		for at, item := range items {
-			if slices.Contains(r.chosen, item.Name) {
+		for at, name := range names {
+			if slices.Contains(r.chosen, name) {
 				found++
 				got += 1 / math.Log2(float64(at)+2)
 			}
@@ -113,7 +172,7 @@ func (e *rankEvaluation) metrics(list []*ranked, meter *progress.Meter) (*report
 			best += 1 / math.Log2(float64(at)+2)
 		}
 		recall, gain = recall+float64(found)/float64(most), gain+got/best
-		if a, ok := e.area(r, &in); ok {
+		if a, ok := e.area(r, by.scoring(r)); ok {
 			area += a
 			compared++
 		}
@@ -129,16 +188,10 @@ func (e *rankEvaluation) metrics(list []*ranked, meter *progress.Meter) (*report
 }
 
 // area returns the area under the curve of one entity; ok is false if there is nothing to compare its names with.
-func (e *rankEvaluation) area(r *ranked, in *snapshot.Input) (share float64, ok bool) {
+func (e *rankEvaluation) area(r *ranked, score func(name string) float64) (share float64, ok bool) {
 	h := fnv.New64a()
-	h.Write([]byte(in.Categorical[e.by]))
+	h.Write([]byte(r.event.Categorical[e.by]))
 	rng := rand.New(rand.NewPCG(h.Sum64(), 0))
-	in.Categorical = slices.Clone(in.Categorical)
-	score := func(name string) float64 {
-		in.Categorical[e.field] = name
-		e.version.Score(e.outputs, in, &e.scratch)
-		return e.outputs[0]
-	}
 	won, n := 0.0, 0
 	for _, name := range r.chosen {
 		own := score(name)
@@ -159,17 +212,23 @@ func (e *rankEvaluation) area(r *ranked, in *snapshot.Input) (share float64, ok 
 	return won / float64(n), n > 0
 }
 
-// evalRanking is Eval of choices. The file of those that were seen has a format of its own.
-func evalRanking(o *EvalOptions, seenFormat dataset.Format, m *config.Model, version *snapshot.Model, set *dataset.Set) (*report.Metrics, error) {
+// evalRanking is Eval of choices, popular that by how often names were chosen before, nil if that is not said. The file of those that were seen has a
+// format of its own.
+func evalRanking(o *EvalOptions, seenFormat dataset.Format, m *config.Model, version *snapshot.Model, set *dataset.Set) (all, popular *report.Metrics, err error) {
 	e, err := newRankEvaluation(version, &m.Schema, o.Rank, o.Group)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var seen *dataset.Set
 	if o.Seen != "" {
 		if seen, err = readSet(m, o.Seen, seenFormat, o.Table, "--seen", o.Progress); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return e.metrics(e.entities(set, seen), o.Progress)
+	list := e.entities(set, seen)
+	if all, err = e.metrics(e, list, o.Progress); err != nil || seen == nil {
+		return all, nil, err
+	}
+	popular, err = e.metrics(e.popularity(seen), list, o.Progress)
+	return all, popular, err
 }

@@ -38,11 +38,7 @@ func (o TableOptions) FormatOf(given dataset.Format, path string) (dataset.Forma
 	}
 	found, err := dataset.Detect(path)
 	if err != nil {
-		key := "--data"
-		if path == dataset.Stdin {
-			key = "--format"
-		}
-		return "", &report.ExitError{Code: report.ExitUsage, Err: err, Key: key, Path: path}
+		return "", &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
 	}
 	return found, nil
 }

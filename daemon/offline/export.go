@@ -75,11 +75,12 @@ type ExportOptions struct {
 // without a summary, except with --json, where each is a line of type row.
 func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) error {
 	path := filepath.Join(o.StoragePath, o.Model)
-	o.Progress.Stage("reading the state", "", 0)
-	store, err := openState(ctx, o.StoragePath, o.Model, o.Log)
+	o.Progress.Stage("opening the state", "", 0)
+	store, err := openState(sketch.WithProgress(ctx, o.Progress.Pass), o.StoragePath, o.Model, o.Log)
 	if err != nil {
 		return err
 	}
+	o.Progress.Stage("reading the sample", "", 0)
 	sample, err := store.Sample()
 	if err = errors.Join(err, store.Close()); err != nil {
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}

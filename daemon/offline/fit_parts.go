@@ -39,7 +39,7 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 		if sets[i], err = readSet(o.Model, f.path, format, o.Table, f.flag, o.Progress); err != nil {
 			return nil, err
 		}
-		of, err := dropped(&sets[i].Skipped, f.path, out)
+		of, err := dropped(&sets[i].Skipped, f.path, nil, out)
 		if err != nil {
 			return nil, err
 		}

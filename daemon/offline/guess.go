@@ -55,13 +55,7 @@ func guessSchema(p *dataset.Profile, label string) (*guess, error) {
 		}
 	}
 	if label == "" {
-		for _, likely := range likelyLabels {
-			if of == nil {
-				if i := slices.IndexFunc(p.Columns, func(c *dataset.Column) bool { return strings.EqualFold(c.Name, likely) }); i >= 0 {
-					of = p.Columns[i]
-				}
-			}
-		}
+		of = likelyLabel(p.Columns)
 	}
 	if of == nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
@@ -81,6 +75,32 @@ func guessSchema(p *dataset.Profile, label string) (*guess, error) {
 	}
 	return g, nil
 }
+
+// likelyLabel returns the column that is called as labels are or, if there is one, the only one that has such a word in its name, as in "Star rating"; nil
+// if there is none.
+func likelyLabel(columns []*dataset.Column) *dataset.Column {
+	for _, likely := range likelyLabels {
+		if i := slices.IndexFunc(columns, func(c *dataset.Column) bool { return strings.EqualFold(c.Name, likely) }); i >= 0 {
+			return columns[i]
+		}
+	}
+	var of *dataset.Column
+	for _, c := range columns {
+		for _, word := range words.FindAllString(c.Name, -1) {
+			if word = strings.ToLower(word); len(word) == 1 || !slices.Contains(likelyLabels, word) {
+				continue
+			}
+			if of != nil && of != c {
+				return nil
+			}
+			of = c
+		}
+	}
+	return of
+}
+
+// words are those of a name: of "user_rating", "Star rating" and "userRating".
+var words = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
 
 // label guesses the task.
 func (g *guess) label(c *dataset.Column) error {

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
@@ -21,48 +23,63 @@ type InitOptions struct {
 	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip and zstd are detected."`
 	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
 	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line tells it."`
-	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like."`
+	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, one that is called rating, label, click or the like, or has such a word in its name."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
 	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
 
 	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
 
-	Values func() ([][]byte, error) `kong:"-"` // of the records of Topic
+	Records func() ([]Record, error) `kong:"-"` // of Topic
+}
+
+// Record is one of a topic, with its value.
+type Record struct {
+	Partition int32
+	Offset    int64
+	Value     []byte
 }
 
 // profileRows bounds the rows that are looked at.
 const profileRows = 200_000
 
-// profile looks at the events.
-func (o *InitOptions) profile() (*dataset.Profile, error) {
+// profile looks at the events. Of a topic it returns the records, of which the lines of the profile are counted from 1.
+func (o *InitOptions) profile() (*dataset.Profile, []Record, error) {
 	switch {
 	case o.Topic == "" && len(o.BootstrapServers) > 0:
-		return nil, usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
+		return nil, nil, usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
 	case o.Topic == "":
 		profile, err := dataset.ReadProfile(o.Data, o.Format, profileRows)
 		if err != nil {
-			return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+			return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
 		}
-		return profile, nil
+		return profile, nil, nil
 	case o.Format != "" && o.Format != dataset.JSONL:
-		return nil, usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
+		return nil, nil, usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
 	case len(o.BootstrapServers) == 0:
-		return nil, usage("--bootstrap-servers", "--topic needs --bootstrap-servers, host:port of a broker that has it")
+		return nil, nil, usage("--bootstrap-servers", "--topic needs --bootstrap-servers, host:port of a broker that has it")
 	}
-	values, err := o.Values()
+	records, err := o.Records()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(values) == 0 {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+	if len(records) == 0 {
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
 			Err: fmt.Errorf("offline: %s holds no records: there is nothing to look at", o.Topic)}
 	}
-	profile := dataset.ProfileOf(values)
+	profile := dataset.ProfileOf(func(yield func([]byte) bool) {
+		for i := range records {
+			if !yield(records[i].Value) {
+				return
+			}
+		}
+	})
 	if profile.Rows == 0 {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
-			Err: fmt.Errorf("offline: none of the %d newest records of %s is a JSON object: there is nothing to look at", len(values), o.Topic)}
+		first := &profile.Skipped.Causes[0]
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: none of the %d newest records of %s is a JSON object: %s, first at offset %d of partition %d: expected %s, got %s",
+				len(records), o.Topic, first.Reason, records[0].Offset, records[0].Partition, first.Expected, first.Got)}
 	}
-	return profile, nil
+	return profile, records, nil
 }
 
 // Init looks at a file of events, or at the newest of a topic, and writes a configuration for a model of them, with a comment for each guess. An existing
@@ -72,7 +89,7 @@ func Init(o InitOptions, out *report.Emitter) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--data",
 			Err: errors.New("offline: init looks at a file, which backtest then reads: standard input has no name")}
 	}
-	profile, err := o.profile()
+	profile, records, err := o.profile()
 	if err != nil {
 		return err
 	}
@@ -80,7 +97,7 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	drops, err := dropped(&profile.Skipped, o.Data, out)
+	drops, err := dropped(&profile.Skipped, cmp.Or(o.Data, o.Topic), records, out)
 	if err != nil {
 		return err
 	}
@@ -203,7 +220,12 @@ func (g *guess) yaml(o *InitOptions) string {
 		line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
 		line("    # A daemon may refit more often: 30s is its default.")
 	}
-	line("    train: {every: %s, every_events: %d}", every, events)
+	refit := ""
+	if g.schema.Task == string(event.Regression) && len(g.schema.Numeric) > 0 && len(g.schema.Categorical)+len(g.schema.Multi) > 0 {
+		line("    # Weights alone are refitted: where numbers say much of a label that is one, sweeps (refit: variational) take long to tell them from names.")
+		refit = ", refit: output"
+	}
+	line("    train: {every: %s, every_events: %d%s}", every, events, refit)
 	line("    publish: {store: snapshots}")
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -107,11 +108,71 @@ func TestInitOddRows(t *testing.T) {
 	})
 	wantExit(t, err, report.ExitUsage, "array.json has no rows as --format jsonl: 1 lines skipped: not_object", "in line 1 expected an object, got a list")
 	_, err = collect(t, func(out *report.Emitter) error {
-		return Init(InitOptions{Topic: "quiet", BootstrapServers: []string{"b:1"}, Values: func() ([][]byte, error) { return nil, nil }}, out)
+		return Init(InitOptions{Topic: "quiet", BootstrapServers: []string{"b:1"}, Records: func() ([]Record, error) { return nil, nil }}, out)
 	})
 	wantExit(t, err, report.ExitUsage, "quiet holds no records")
+	records := []Record{{Partition: 3, Offset: 70, Value: []byte("[1]")}}
+	for i := range 300 {
+		records = append(records, Record{Partition: 1, Offset: int64(i), Value: fmt.Appendf(nil, `{"user":"u%d","stars":%d}`, i%9, 1+i%5)})
+	}
+	records = append(records, Record{Partition: 3, Offset: 71, Value: []byte("x")}, Record{Partition: 3, Offset: 72, Value: []byte("2")})
+	of := InitOptions{Topic: "t", BootstrapServers: []string{"b:1"}, Records: func() ([]Record, error) { return records, nil }}
+	var text bytes.Buffer
+	for _, json := range []bool{true, false} {
+		of.Output = filepath.Join(t.TempDir(), "t.yaml")
+		if err := Init(of, report.NewEmitter(&text, json)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{`"line":70,"reason":"not_object","field":"","expected":"an object","got":"a list","path":"t/3"`,
+		`"count":2,"first_line":70,"path":"t/3"`, "t/3 offset 71: not_json: expected", "dropped: not_object, 2 records, the first is offset 70 of t/3\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %s in %s", want, &text)
+		}
+	}
+	records = records[:1]
+	err = Init(of, report.NewEmitter(&text, false))
+	wantExit(t, err, report.ExitUsage, "none of the 1 newest records of t is a JSON object: not_object, first at offset 70 of partition 3: expected an object, got a list")
 	if _, m := guesses(t, "pipe.csv", csv.String(), InitOptions{}); len(m.Schema.Multi) != 0 || !slices.Equal(m.Schema.Categorical, []string{"user"}) {
 		t.Errorf("schema %+v", m.Schema)
+	}
+}
+
+// TestInitLabelByWord: a label is told by a word of its name if no other column has one.
+func TestInitLabelByWord(t *testing.T) {
+	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating", "user,overallRating,X Y": "overallRating",
+		"user,clicks_before,stars": "stars", "user,RATING,score_at": "RATING", "user,first_rating,second_rating": "", "user,a_score,a_target": "",
+		"user,generating,starship": ""} {
+		var csv strings.Builder
+		fmt.Fprintln(&csv, header)
+		for i := range 300 {
+			fmt.Fprintf(&csv, "u%d,%d,%d\n", i%9, 1+i%5, 1+i%4)
+		}
+		o := InitOptions{Data: writeFile(t, "x.csv", csv.String()), Output: filepath.Join(t.TempDir(), "x.yaml")}
+		lines, err := collect(t, func(out *report.Emitter) error { return Init(o, out) })
+		if want == "" {
+			wantExit(t, err, report.ExitUsage, "which column is the label cannot be told")
+		} else if err != nil || last(lines)["label"] != want {
+			t.Errorf("%s: %v, %v", header, lines, err)
+		}
+	}
+}
+
+// TestInitRefit: for a label that is a number, and numbers beside, weights alone are refitted.
+func TestInitRefit(t *testing.T) {
+	for header, want := range map[string]string{"user,km,rating": "output", "user,id,rating": "variational", "user,km,stars": "variational"} {
+		var csv strings.Builder
+		fmt.Fprintln(&csv, header)
+		for i := range 300 {
+			label := fmt.Sprintf("%d.%d", i%7, i%10)
+			if strings.HasSuffix(header, "stars") {
+				label = fmt.Sprint(1 + i%5)
+			}
+			fmt.Fprintf(&csv, "u%d,%d,%s\n", i%9, 7*i%300, label)
+		}
+		if _, m := guesses(t, "x.csv", csv.String(), InitOptions{}); m.Train.Refit != want {
+			t.Errorf("%s: refit %q, want %s; %+v", header, m.Train.Refit, want, m.Schema)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -84,6 +85,20 @@ func TestChoices(t *testing.T) {
 	if seen, err := eval(EvalOptions{Rank: "item", Seen: data}); err != nil || number(t, seen, "metrics.n") != 60 {
 		t.Errorf("choices that were seen are to be found all the same: %v", err)
 	}
+	// Choices of the last users against those before, where popularity is known, too, and ranks worse.
+	lists := strings.SplitAfter(choicesOf(3000), "\n")
+	later, err := eval(EvalOptions{Rank: "item", Seen: writeFile(t, "before.jsonl", strings.Join(lists[:600], ""))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, metric := range []string{"recall_10", "ndcg_10", "auc"} {
+		if model, popular := number(t, later, "metrics."+metric), number(t, later, "popularity."+metric); !(popular > 0) || model <= popular {
+			t.Errorf("%s %g, of popularity %g", metric, model, popular)
+		}
+	}
+	if number(t, later, "popularity.n") != 60 || held["popularity"] != nil {
+		t.Errorf("popularity %v, without --seen %v", later["popularity"], held["popularity"])
+	}
 	told := EvalOptions{Rank: "item", Snapshot: SnapshotRef{Versions: Versions{Store: store, Model: choosing(t).Name}}, Data: data, Now: clock,
 		Seen: writeFile(t, "seen.csv", "item,user\ni2,u0\n")}
 	if lines, err := collect(t, func(out *report.Emitter) error { return Eval(told, out) }); err != nil || number(t, last(lines), "metrics.n") != 60 {
@@ -98,5 +113,23 @@ func TestChoices(t *testing.T) {
 	}
 	if _, err := eval(EvalOptions{Seen: data}); err == nil {
 		t.Error("--seen without --rank")
+	}
+}
+
+// TestPopularity: names chosen most often come first, those alike by name, and without what was seen; ten at most.
+func TestPopularity(t *testing.T) {
+	set := &dataset.Set{}
+	for i, name := range strings.Split("c b a b c b d e f g h i j k l", " ") {
+		set.Examples = append(set.Examples, dataset.Example{Event: event.Event{Categorical: []string{fmt.Sprint("u", i), name}}})
+	}
+	p := (&rankEvaluation{field: 1}).popularity(set)
+	if got, _ := p.first(nil, &ranked{seen: []string{"b", "e"}}); fmt.Sprint(got) != "[c a d f g h i j k l]" {
+		t.Errorf("without what was seen %v", got)
+	}
+	if got, _ := p.first(nil, &ranked{}); fmt.Sprint(got) != "[b c a d e f g h i j]" {
+		t.Errorf("%v", got)
+	}
+	if score := p.scoring(nil); score("b") != 3 || score("z") != 0 {
+		t.Errorf("b was chosen %g times, z %g", score("b"), score("z"))
 	}
 }

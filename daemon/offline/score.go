@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
@@ -19,11 +21,12 @@ import (
 
 // ScoreOptions say what Score reads beside a version.
 type ScoreOptions struct {
-	Format dataset.Format `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of --input tells it."`
+	Format dataset.Format `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of the events tells it."`
 	Table  TableOptions   `embed:""`
 	Path   string         `kong:"-"` // of the file that the events are in, for what is said of its lines; - for standard input, empty for none
 	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
-	History io.Reader `kong:"-"`
+	History     io.Reader `kong:"-"`
+	HistoryPath string    `kong:"-"` // of its file, for what is said of its lines
 	// HistoryHeld is how many events of History, the first, the version has learned from.
 	HistoryHeld int `kong:"-"`
 }
@@ -32,9 +35,14 @@ type ScoreOptions struct {
 // time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed over. When ctx is
 // done it ends with the summary of what was scored; in is then still being read by a goroutine that ends with its next read.
 func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, out *report.Emitter) error {
-	o.Format, o.Table.OfVersion = cmp.Or(o.Format, dataset.JSONL), true
-	if err := o.Table.check(o.Format); err != nil {
-		return err
+	o.Table.OfVersion = true
+	if o.Format == "" && len(o.Table.Columns) > 0 {
+		o.Format = dataset.CSV
+	}
+	if o.Format != "" { // else it is told by the first line, which may be long in coming
+		if err := o.Table.check(o.Format); err != nil {
+			return err
+		}
 	}
 	version, err := ref.open()
 	if err != nil {
@@ -43,11 +51,18 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	s := newScoring(version)
 	if o.History != nil {
 		if err := s.fold(o.History, o.HistoryHeld); err != nil {
-			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history"}
+			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: o.HistoryPath}
 		}
 	}
-	r, done := interruptible(ctx, in)
+	unbuffered, done := interruptible(ctx, in)
 	defer done()
+	r := bufio.NewReaderSize(unbuffered, 256<<10)
+	if o.Format == "" {
+		o.Format = s.formatOf(r, o.Table)
+		if err := o.Table.check(o.Format); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
 	rows, err := s.rows(r, o)
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %s: %w", report.NameOf(o.Path), err), Key: "--input", Path: o.Path}
@@ -87,6 +102,18 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 		return &report.ExitError{Code: report.ExitNo, Reported: true}
 	}
 	return nil
+}
+
+// formatOf tells the format of the events by their first line: Parquet, CSV if the line has several columns or is the name of one, else JSON Lines, of which
+// one that is none is told by itself.
+func (s *scoring) formatOf(r *bufio.Reader, table TableOptions) dataset.Format {
+	format, first := dataset.DetectReader(r)
+	columns := append(slices.Collect(maps.Values(table.Map)), modelOf(s.version).Schema.EventFields()...)
+	if format == dataset.Parquet ||
+		format == dataset.CSV && (bytes.ContainsAny(first, ",;|\t") || slices.Contains(columns, strings.Trim(string(first), `"`))) {
+		return format
+	}
+	return dataset.JSONL
 }
 
 // rows returns what reads the next event: its JSON and line, or why it is none.

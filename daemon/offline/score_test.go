@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -179,6 +180,59 @@ func TestScoreInvalidLines(t *testing.T) {
 	}
 	if len(lines[0]["unseen"].([]any)) != 0 {
 		t.Errorf("line %v", lines[0])
+	}
+}
+
+// TestScoreTellsFormat: the first line of the events tells their format; one that is no header of CSV is a line of JSON, good or bad. No more than that line
+// is waited for.
+func TestScoreTellsFormat(t *testing.T) {
+	ref, _, _ := published(t)
+	for text, want := range map[string]struct{ scored, invalid int64 }{
+		"user,item\nu1,i2\nu2,i1\n":                    {2, 0},
+		"\nitem;user\ni2;u1\n":                         {1, 0},
+		"{\"user\":\"u1\",\"item\":\"i2\"}\nrubbish\n": {1, 1},
+		"rubbish\n{\"user\":\"u1\",\"item\":\"i2\"}\n": {1, 1},
+		"[1]\n{\"user\":\"u1\",\"item\":\"i2\"}\n":     {1, 1},
+		"":   {0, 0},
+		"17": {0, 1},
+	} {
+		lines, err := collect(t, func(out *report.Emitter) error {
+			return Score(t.Context(), ref, ScoreOptions{}, strings.NewReader(text), out)
+		})
+		if len(lines) == 0 {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if s := last(lines); number(t, s, "scored") != float64(want.scored) || number(t, s, "invalid") != float64(want.invalid) {
+			t.Errorf("%q: %v, %v", text, s, err)
+		}
+	}
+	_, err := collect(t, func(out *report.Emitter) error {
+		return Score(t.Context(), ref, ScoreOptions{Path: dataset.Stdin}, strings.NewReader("userId,movieId\n1,2\n"), out)
+	})
+	wantExit(t, err, report.ExitUsage, `no column "user" for the field "user": there are userId, movieId. --map user=COLUMN`)
+	_, err = collect(t, func(out *report.Emitter) error {
+		return Score(t.Context(), ref, ScoreOptions{Table: TableOptions{Map: map[string]string{"user": "u"}}}, strings.NewReader("{}\n"), out)
+	})
+	wantExit(t, err, report.ExitUsage, "--map is for --format csv and parquet")
+
+	for first, row := range map[string]string{"": "{\"user\":\"u1\",\"item\":\"i2\"}\n", "user;item\n": "u1;i2\n"} {
+		in, more := io.Pipe()
+		out, scores := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Score(t.Context(), ref, ScoreOptions{}, in, report.NewEmitter(scores, true))
+			scores.Close()
+		}()
+		io.WriteString(more, first+row)
+		if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"type":"score"`) {
+			t.Errorf("%q, %v while there may be more to come", line, err)
+		}
+		more.Close()
+		go io.Copy(io.Discard, out)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

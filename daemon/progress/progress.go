@@ -113,6 +113,19 @@ func (m *Meter) Set(count, total int64) {
 	}
 }
 
+// Pass says that the stage has come to done of total units, and what these are: the progress of work that tells it by itself. Units of another kind, or
+// fewer than before, are of another pass, whose rate is its own.
+func (m *Meter) Pass(unit string, done, total int64) {
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if at := &m.at; unit != at.unit || done < at.count {
+			*at = stage{name: at.name, unit: unit, began: time.Now()}
+		}
+		m.at.count, m.at.total = done, total
+	}
+}
+
 // Reach says how far the stage is by another measure than its units, such as bytes of a file of records.
 func (m *Meter) Reach(part, whole int64) {
 	if m != nil {

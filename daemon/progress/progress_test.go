@@ -42,6 +42,30 @@ func (l *lockedLog) String() string {
 	return l.b.String()
 }
 
+// TestPass: work that tells how far it is sets the units; passes that follow one another have rates of their own.
+func TestPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out lockedLog
+		m := Start("verify", nil, plainLog(&out))
+		m.Stage("opening the state", "", 0)
+		time.Sleep(5 * time.Second)
+		m.Pass("rows", 0, 1000)
+		time.Sleep(4 * time.Second)
+		m.Pass("rows", 250, 1000)
+		time.Sleep(7 * time.Second)
+		m.Pass("rows", 10, 1000) // the next pass
+		time.Sleep(4*time.Second + time.Millisecond)
+		m.Stop()
+		const want = `level=INFO msg=progress of=verify stage="opening the state" seconds=5 rows=250 total=1000 per_second=50 percent=25 left=15s` + "\n" +
+			`level=INFO msg=progress of=verify stage="opening the state" seconds=4 rows=10 total=1000 per_second=2.5 percent=1 left=6m36s` + "\n"
+		if out.String() != want {
+			t.Errorf("got\n%swant\n%s", &out, want)
+		}
+	})
+	var none *Meter
+	none.Pass("rows", 1, 2)
+}
+
 // TestLog: a line every ten seconds with the stage, the rate and what is left, none for work that is done before, none after Stop.
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -80,10 +80,11 @@ type EvalSummary struct {
 	Model         string    `json:"model"`
 	Version       int64     `json:"version"`
 	PayloadDigest string    `json:"payload_digest"`
-	Metrics       Metrics   `json:"metrics"`  // of all events
-	Seen          *Metrics  `json:"seen"`     // events whose every name the model knows
-	Unseen        *Metrics  `json:"unseen"`   // the others
-	Rejected      int64     `json:"rejected"` // lines that are no events
+	Metrics       Metrics   `json:"metrics"`              // of all events
+	Seen          *Metrics  `json:"seen"`                 // events whose every name the model knows
+	Unseen        *Metrics  `json:"unseen"`               // the others
+	Popularity    *Metrics  `json:"popularity,omitempty"` // of --rank with --seen: names ranked by how often they were chosen there
+	Rejected      int64     `json:"rejected"`             // lines that are no events
 	Seconds       Number    `json:"seconds"`
 	Dropped       []Dropped `json:"dropped"` // the same by reason and field
 	Absent        Absent    `json:"absent"`  // events that lack it, by optional field
@@ -111,12 +112,13 @@ type Likely struct {
 
 // Invalid says why a line is no event.
 type Invalid struct {
-	Line     int64  `json:"line"`           // from 1
+	Line     int64  `json:"line"`           // from 1; of a topic the offset
 	Reason   string `json:"reason"`         // one of the reasons of rejections
 	Field    string `json:"field"`          // of the schema that the reason is about; empty where it is about the line as a whole
 	Expected string `json:"expected"`       // what may be there
 	Got      string `json:"got"`            // the kind of what was there, never the value itself
-	Path     string `json:"path,omitempty"` // of the file, where the verb reads files
+	Path     string `json:"path,omitempty"` // of the file, where the verb reads files; of a topic TOPIC/PARTITION
+	IsOffset bool   `json:"-"`              // Line is one
 }
 
 // Absent counts the events of files that lack an optional field, by field.
@@ -127,8 +129,9 @@ type Dropped struct {
 	Reason    string `json:"reason"`     // one of the reasons of rejections, or that the line is not of the format
 	Field     string `json:"field"`      // of the schema that the reason is about; empty where it is about the line as a whole
 	Count     int64  `json:"count"`      // lines
-	FirstLine int64  `json:"first_line"` // from 1
-	Path      string `json:"path"`       // of the file
+	FirstLine int64  `json:"first_line"` // from 1; of a topic the offset
+	Path      string `json:"path"`       // of the file; of a topic TOPIC/PARTITION
+	IsOffset  bool   `json:"-"`          // FirstLine is one
 }
 
 // ScoreSummary ends score.

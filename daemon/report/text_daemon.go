@@ -87,7 +87,7 @@ func shellQuote(text string) string {
 func (s EvalSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "version %d of %s, %d lines rejected, %.2f s\n", s.Version, s.Model, s.Rejected, float64(s.Seconds))
 	writeDropped(w, s.Dropped, s.Absent)
-	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen})
+	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen}, named{"popularity", s.Popularity})
 }
 
 // WriteText prints the prediction and its probability.
@@ -115,6 +115,10 @@ func writeDropped(w io.Writer, list []Dropped, absent Absent) {
 		if d.Field != "" {
 			what += " " + d.Field
 		}
+		if d.IsOffset {
+			fmt.Fprintf(w, "dropped: %s, %d records, the first is offset %d of %s\n", what, d.Count, d.FirstLine, d.Path)
+			continue
+		}
 		fmt.Fprintf(w, "dropped from %s: %s, %d lines, the first is line %d\n", NameOf(d.Path), what, d.Count, d.FirstLine)
 	}
 }
@@ -129,7 +133,11 @@ func NameOf(path string) string {
 
 // WriteText prints the line, the reason and what it is about.
 func (i Invalid) WriteText(w io.Writer) error {
-	text := fmt.Sprintf("line %d: %s", i.Line, i.Reason)
+	place := "line"
+	if i.IsOffset {
+		place = "offset"
+	}
+	text := fmt.Sprintf("%s %d: %s", place, i.Line, i.Reason)
 	if i.Path != "" {
 		text = NameOf(i.Path) + " " + text
 	}

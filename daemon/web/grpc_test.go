@@ -205,12 +205,21 @@ func TestMessageFields(t *testing.T) {
 
 // TestTritonClientInPython: Triton's own client for Python, with its defaults, over HTTP and over gRPC.
 func TestTritonClientInPython(t *testing.T) {
-	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import tritonclient.http, tritonclient.grpc").CombinedOutput(); err != nil {
+	asksInPython(t, "triton.py", "tritonclient[http,grpc]", "tritonclient.http, tritonclient.grpc")
+}
+
+// TestRequestsInPython: what a service in Python asks, with requests.
+func TestRequestsInPython(t *testing.T) { asksInPython(t, "ask.py", "requests", "requests") }
+
+// asksInPython runs a program of testdata, which imports modules of a package, against a server.
+func asksInPython(t *testing.T, program, needs, modules string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import "+modules).CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		t.Skipf("not checked: python3 with tritonclient[http,grpc] is needed (%v): %s", err, lines[len(lines)-1])
+		t.Skipf("not checked: python3 with %s is needed (%v): %s", needs, err, lines[len(lines)-1])
 	}
 	_, _, addr := grpcBench(t)
-	out, err := exec.CommandContext(t.Context(), "python3", filepath.Join("testdata", "triton.py"), addr).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "python3", filepath.Join("testdata", program), addr).CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Error(err)

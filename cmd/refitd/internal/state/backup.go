@@ -19,8 +19,10 @@ import (
 )
 
 // Backup writes the state of a stopped daemon to one file, which replaces an older one of that name when it is complete and durable.
-func Backup(ctx context.Context, dir, model, path string, log *slog.Logger, out *report.Emitter) error {
-	return withStore(ctx, dir, log, func(store *sketch.Store) error {
+func Backup(ctx context.Context, dir, model, path string, meter *progress.Meter, log *slog.Logger, out *report.Emitter) error {
+	meter.Stage("opening the state", "", 0)
+	return withStore(sketch.WithProgress(ctx, meter.Pass), dir, log, func(store *sketch.Store) error {
+		meter.Stage("checking and writing", "", 0)
 		if err := statedir.NoteBackup(dir, path); err != nil {
 			return ingest.StateError(err, dir)
 		}
@@ -75,8 +77,8 @@ func Restore(ctx context.Context, dir string, model *config.Model, path, why str
 	if err != nil {
 		return err
 	}
-	meter.Stage("checking the state", "", 0)
-	err = withStore(ctx, beside, log, func(store *sketch.Store) error {
+	meter.Stage("opening the state", "", 0)
+	err = withStore(sketch.WithProgress(ctx, meter.Pass), beside, log, func(store *sketch.Store) error {
 		return recall(ctx, &ingest.Forgotten{Dir: dir, Model: model, Log: log}, store, beside)
 	})
 	kept := ""
@@ -116,7 +118,12 @@ func RestoreBeside(ctx context.Context, dir, beside, path string, meter *progres
 	if st, err := f.Stat(); err == nil {
 		meter.Stage("reading the backup", "bytes", st.Size())
 	}
-	header, err := sketch.Restore(ctx, beside, meter.Reader(f), log, companions...)
+	header, err := sketch.Restore(sketch.WithProgress(ctx, func(unit string, done, total int64) {
+		if done == 0 {
+			meter.Stage("checking the state", unit, total)
+		}
+		meter.Pass(unit, done, total)
+	}), beside, meter.Reader(f), log, companions...)
 	if err != nil {
 		return nil, ingest.StateError(fmt.Errorf("state: %s: %w", path, err), path)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -35,6 +36,48 @@ func Check(ctx context.Context, dir string, log *slog.Logger) error {
 type Process struct {
 	Path string   // of the program
 	Args []string // its arguments without the directory; Args[0] is its name
+
+	Progress sketch.Progress // gets the lines of type ProgressLine, nil does not
+}
+
+// ProgressLine is the type of the lines by which the process says how far it is.
+const ProgressLine = "progress"
+
+// ProgressOf is such a line.
+type ProgressOf struct {
+	Unit  string `json:"unit"`
+	Done  int64  `json:"done"`
+	Total int64  `json:"total"`
+}
+
+// WriteText prints nothing: it is for the process that asked.
+func (ProgressOf) WriteText(io.Writer) error { return nil }
+
+// A sayings takes the lines of the process: it hands on how far it is, and keeps the last of the others.
+type sayings struct {
+	progress sketch.Progress
+	part     []byte // of a line that has not ended
+	last     string
+}
+
+func (s *sayings) Write(text []byte) (int, error) {
+	s.part = append(s.part, text...)
+	for {
+		line, rest, whole := bytes.Cut(s.part, []byte{'\n'})
+		if !whole {
+			return len(text), nil
+		}
+		s.part = rest
+		var said struct {
+			Type string `json:"type"`
+			ProgressOf
+		}
+		if json.Unmarshal(line, &said) != nil || said.Type != ProgressLine {
+			s.last = string(line)
+		} else if s.progress != nil {
+			s.progress(said.Unit, said.Done, said.Total)
+		}
+	}
 }
 
 // Check runs the process and returns the error that it prints. If it dies, that is damage; if it cannot be started, that is not. A directory
@@ -50,8 +93,8 @@ func (p *Process) Check(ctx context.Context, dir string) error {
 		return fmt.Errorf("state: %w", err)
 	}
 	defer alive.Close()
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	stdout, stderr := &sayings{progress: p.Progress}, bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -59,10 +102,7 @@ func (p *Process) Check(ctx context.Context, dir string) error {
 	if cmd.Process == nil { // it says nothing about the state
 		return &report.ExitError{Code: report.ExitState, Path: dir, Err: fmt.Errorf("state: the check of the state in %s cannot be started: %w", dir, err)}
 	}
-	last := ""
-	for line := range strings.Lines(stdout.String()) {
-		last = line
-	}
+	last := stdout.last + string(stdout.part)
 	var said struct {
 		Type string `json:"type"`
 		report.Error

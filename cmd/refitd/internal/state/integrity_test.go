@@ -2,10 +2,12 @@ package state
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,5 +100,23 @@ func TestProcess(t *testing.T) {
 	}
 	if err := process.Check(t.Context(), t.TempDir()); err != nil {
 		t.Errorf("a directory without a state: %v", err)
+	}
+}
+
+// TestSayings: lines of progress are handed on as they come, however they are cut up, and the last line of another kind is the answer.
+func TestSayings(t *testing.T) {
+	var told []string
+	s := &sayings{progress: func(unit string, done, total int64) { told = append(told, fmt.Sprint(unit, done, "/", total)) }}
+	text := `{"type":"progress","unit":"bytes","done":1,"total":9}` + "\n" + `{"type":"progress","unit":"rows","done":5,"total":7}` + "\n" +
+		`{"type":"error","code":"state"}` + "\n" + `{"type":"progress","unit":"rows","done":6,"total":7}` + "\n"
+	for len(text) > 0 {
+		n := min(len(text), 11)
+		if wrote, err := s.Write([]byte(text[:n])); wrote != n || err != nil {
+			t.Fatal(wrote, err)
+		}
+		text = text[n:]
+	}
+	if want := []string{"bytes1/9", "rows5/7", "rows6/7"}; !slices.Equal(told, want) || s.last != `{"type":"error","code":"state"}` {
+		t.Errorf("told %q, the answer is %s", told, s.last)
 	}
 }

@@ -99,7 +99,7 @@ func TestRebuildOfOtherFields(t *testing.T) {
 	_, model, dir := daemontest.Load(t, b.Configure("fields", daemontest.Simple...))
 	file := filepath.Join(b.Dir, "fields.backup")
 	emitter := report.NewEmitter(io.Discard, true)
-	if err := state.Backup(t.Context(), dir, model.Name, file, daemontest.Quiet(), emitter); err != nil {
+	if err := state.Backup(t.Context(), dir, model.Name, file, nil, daemontest.Quiet(), emitter); err != nil {
 		t.Fatal(err)
 	}
 	path := b.Configure("fields", append([]string{"categorical: [user, item]", "categorical: [item, user]"}, daemontest.Simple...)...)
@@ -215,7 +215,7 @@ func TestBackupAndRestore(t *testing.T) {
 	file := filepath.Join(b.Dir, "state.backup")
 	var out bytes.Buffer
 	emitter := report.NewEmitter(&out, true)
-	if err := state.Backup(t.Context(), dir, model.Name, file, daemontest.Quiet(), emitter); err != nil {
+	if err := state.Backup(t.Context(), dir, model.Name, file, nil, daemontest.Quiet(), emitter); err != nil {
 		t.Fatal(err)
 	}
 	b.ProduceRatings(36, 1500)
@@ -251,7 +251,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"backup":  state.Backup(t.Context(), dir, model.Name, file, daemontest.Quiet(), emitter),
+		"backup":  state.Backup(t.Context(), dir, model.Name, file, nil, daemontest.Quiet(), emitter),
 		"restore": state.Restore(t.Context(), dir, model, file, "", nil, daemontest.Quiet(), emitter),
 	} {
 		if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "in use by pid") {

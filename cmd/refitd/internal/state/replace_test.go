@@ -33,7 +33,7 @@ func child(mode string, out *report.Emitter, log *slog.Logger) int {
 		model, ctx := &conf.Models[0], context.Background()
 		dir := conf.StatePath(model)
 		if mode == "backup" {
-			err = Backup(ctx, dir, model.Name, os.Args[2], log, out)
+			err = Backup(ctx, dir, model.Name, os.Args[2], nil, log, out)
 		} else {
 			err = Restore(ctx, dir, model, os.Args[2], "", nil, log, out)
 		}
@@ -95,7 +95,7 @@ func newErased(t *testing.T) *erased {
 	forget := Erasure{Dir: e.dir, Model: e.model, Field: "user", Value: subject, Log: daemontest.Quiet()}
 	for _, err := range []error{
 		os.CopyFS(e.older, os.DirFS(e.dir)),
-		Backup(t.Context(), e.dir, e.model.Name, e.backup, daemontest.Quiet(), quiet),
+		Backup(t.Context(), e.dir, e.model.Name, e.backup, nil, daemontest.Quiet(), quiet),
 		forget.Forget(t.Context(), quiet),
 	} {
 		if err != nil {

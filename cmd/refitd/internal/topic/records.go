@@ -13,6 +13,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -24,14 +25,14 @@ const (
 	idle       = 3 * time.Second // without a record, where offsets below the end have none: aborted, or compacted away
 )
 
-// Newest returns the values of the newest committed records of a topic, of each partition as many, and how many were read, those without a value included.
-// Errors have exit code 3.
-func Newest(ctx context.Context, k *config.Kafka, name string) (values [][]byte, read int, err error) {
+// Newest returns the newest committed records of a topic that have a value, of each partition as many, and how many were read, those without one
+// included. Errors have exit code 3.
+func Newest(ctx context.Context, k *config.Kafka, name string) (records []offline.Record, read int, err error) {
 	return newest(ctx, k, name, MaxRecords)
 }
 
-func newest(ctx context.Context, k *config.Kafka, name string, limit int) (values [][]byte, read int, err error) {
-	fail := func(err error) ([][]byte, int, error) {
+func newest(ctx context.Context, k *config.Kafka, name string, limit int) (records []offline.Record, read int, err error) {
+	fail := func(err error) ([]offline.Record, int, error) {
 		return nil, 0, &report.ExitError{Code: report.ExitBroker, Err: fmt.Errorf("topic: look at %s: %w", name, err), Key: "--topic", Topic: name}
 	}
 	options, err := cluster.ClientOptions(k)
@@ -70,11 +71,12 @@ func newest(ctx context.Context, k *config.Kafka, name string, limit int) (value
 				delete(left, r.Partition)
 			}
 			if read++; r.Value != nil {
-				values, bytes = append(values, r.Value), bytes+len(r.Value)
+				records = append(records, offline.Record{Partition: r.Partition, Offset: r.Offset, Value: r.Value})
+				bytes += len(r.Value)
 			}
 		})
 	}
-	return values, read, nil
+	return records, read, nil
 }
 
 // begin returns from which offset of each partition to read and below which, such that there are no more than limit together.

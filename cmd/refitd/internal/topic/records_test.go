@@ -46,8 +46,11 @@ func TestNewest(t *testing.T) {
 		t.Fatalf("%d values of %d records, %v", len(values), read, err)
 	}
 	seen := make(map[string]bool)
-	for _, v := range values {
-		seen[string(v)] = true
+	for _, r := range values {
+		seen[string(r.Value)] = true
+		if want := fmt.Sprint(2*r.Offset + int64(r.Partition)); string(r.Value) != want {
+			t.Errorf("the record at %d/%d is %s, want %s", r.Partition, r.Offset, r.Value, want)
+		}
 	}
 	for i := 80; i < 99; i++ {
 		if !seen[fmt.Sprint(i)] {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -39,11 +40,13 @@ func (h hasher) row(role sketch.Role, at int64, weight float64, payload []byte) 
 type rows map[partition]map[int64]row
 
 // rowsOf returns the rows that a store has of the topics as they are now, not of those they were made anew from.
-func (h hasher) rowsOf(s *sketch.Store, ledger []sketch.LedgerRow) (rows, error) {
+func (h hasher) rowsOf(s *sketch.Store, ledger []sketch.LedgerRow, meter *progress.Meter) (rows, error) {
+	meter.Stage("reading the rows", "", 0)
 	sample, err := s.Sample()
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
 	}
+	meter.Stage("hashing the rows", "rows", int64(len(sample.Train)+len(sample.Select)+len(sample.Gate)))
 	incarnation := make(map[partition]uint32, len(ledger))
 	for i := range ledger {
 		incarnation[partition{ledger[i].Topic, ledger[i].Partition}] = ledger[i].Incarnation
@@ -52,6 +55,7 @@ func (h hasher) rowsOf(s *sketch.Store, ledger []sketch.LedgerRow) (rows, error)
 	for role, list := range map[sketch.Role][]sketch.Row{sketch.Train: sample.Train, sketch.Select: sample.Select, sketch.Gate: sample.Gate} {
 		for i := range list {
 			r := &list[i]
+			meter.Add(1)
 			of := partition{r.Topic, r.Partition}
 			if n, ok := incarnation[of]; !ok || n != r.Incarnation {
 				continue

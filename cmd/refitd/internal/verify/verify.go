@@ -45,7 +45,8 @@ type Result struct {
 // Run verifies one state. Memory holds the sample once more. A difference is no error but in the result; errors carry their exit codes:
 // 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that of the state, 1 if ctx ends it.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
-	o.Progress.Stage("reading the state", "", 0)
+	ctx = sketch.WithProgress(ctx, o.Progress.Pass)
+	o.Progress.Stage("checking the files", "", 0)
 	if o.CheckState != nil {
 		if err := o.CheckState(ctx, o.Dir); err != nil {
 			if ctx.Err() != nil {
@@ -54,6 +55,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 			return nil, err
 		}
 	}
+	o.Progress.Stage("opening the state", "", 0)
 	store, err := sketch.OpenExisting(ctx, o.Dir, o.Log)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -66,9 +68,11 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 			err = o.stateError(closeErr)
 		}
 	}()
+	o.Progress.Stage("checking the rows", "", 0)
 	if err := store.Check(); err != nil {
 		return nil, o.stateError(err)
 	}
+	o.Progress.Stage("adding the rows up", "", 0)
 	state, err := store.State()
 	if err != nil {
 		return nil, o.stateError(err)
@@ -143,7 +147,7 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		return report.Exit(report.ExitUsage, err)
 	}
 	defer func() { err = errors.Join(err, memory.Close()) }()
-	if v.rows, err = v.hasher.rowsOf(store, v.state.Partitions); err != nil {
+	if v.rows, err = v.hasher.rowsOf(store, v.state.Partitions, v.Progress); err != nil {
 		return err
 	}
 	complete, err := v.read(ctx, store, memory)
@@ -166,6 +170,8 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 			"or was kept by other rules before"
 		return nil
 	}
+	v.Progress.Stage("comparing the samples", "", 0)
+	memory.SetProgress(v.Progress.Pass)
 	if err := memory.Align(store); err != nil { // an under-filled sample has fewer rows than the log would give
 		return fmt.Errorf("verify: %w", err)
 	}
@@ -371,7 +377,7 @@ func counts(l *sketch.LedgerRow) slog.Value {
 // the state that the topic does not give is double, one whose content differs is a mismatch alone.
 func (v *verification) compareRows(memory *sketch.Store) error {
 	have := v.rows
-	want, err := v.hasher.rowsOf(memory, v.state.Partitions)
+	want, err := v.hasher.rowsOf(memory, v.state.Partitions, v.Progress)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,77 @@
+package sketch
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+// TestProgress: opening a state tells of its files and of its rows, a later pass over it and a restored backup of the rows, each from nothing on and never
+// more than there are.
+func TestProgress(t *testing.T) {
+	o := Options{Dir: t.TempDir(), Size: 20_000, HoldoutSize: 2, Seed: 1}
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 3 * progressEvery
+	if err := s.Begin("t", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	part := Part{Topic: "t", Next: n}
+	for i := range int64(n) {
+		part.Records = append(part.Records, Record{Offset: i, Fate: Applied, Time: NoTime, Weight: 1, Payload: []byte("x")})
+	}
+	s.Classify(&part)
+	if err := s.Apply(&part, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	told := map[string]int{}
+	last := map[string]int64{}
+	ctx := WithProgress(t.Context(), func(unit string, done, total int64) {
+		if told[unit]++; done < 0 || done > total || done > 0 && done <= last[unit] || unit == "rows" && total != n {
+			t.Errorf("%d of %d %s after %d", done, total, unit, last[unit])
+		}
+		last[unit] = done
+	})
+	want := func(what string, units ...string) {
+		t.Helper()
+		for _, u := range units {
+			if told[u] == 0 || u == "rows" && told[u]%(n/progressEvery) != 0 {
+				t.Errorf("%s told %d times of %s", what, told[u], u)
+			}
+		}
+		clear(told)
+	}
+	if s, err = OpenExisting(ctx, o.Dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	want("opening", "bytes", "rows")
+	var b bytes.Buffer
+	for what, f := range map[string]func() error{
+		"Check":  s.Check,
+		"State":  func() error { _, err := s.State(); return err },
+		"Sample": func() error { _, err := s.Sample(); return err },
+		"Backup": func() error { b.Reset(); _, err := s.Backup(&b); return err },
+	} {
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+		want(what, "rows")
+	}
+	s.SetProgress(nil)
+	if err := s.Check(); err != nil || len(told) > 0 {
+		t.Errorf("told %v, %v", told, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Restore(ctx, fmt.Sprintf("%s/again", t.TempDir()), &b, nil); err != nil {
+		t.Fatal(err)
+	}
+	want("restoring", "rows")
+}
