@@ -28,6 +28,8 @@ type Warm struct {
 	// Dual holds the dual variables of the rows of the problem, n×m row-major, of an algorithm that keeps them (Result.Dual); rows that are new
 	// have zeros. Nil for none.
 	Dual []float64
+	// New are the rows that Dual knows nothing of; nil for those whose dual variables are all 0, which may be rows that need none.
+	New []int32
 }
 
 // ConditionalGradient is Algorithm 1 of Blondel et al. 2017: see Solve.

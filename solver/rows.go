@@ -54,10 +54,13 @@ func (x *Rows) validate() error {
 		}
 		last := int32(-1)
 		for _, j := range x.Index[x.Start[i]:x.Start[i+1]] {
-			if j <= last || int(j) >= x.NumColumns {
-				return fmt.Errorf("%w: row %d has column %d after %d, of %d columns", ErrProblem, i, j, last, x.NumColumns)
+			if j <= last {
+				return fmt.Errorf("%w: row %d has column %d after %d", ErrProblem, i, j, last)
 			}
 			last = j
+		}
+		if int(last) >= x.NumColumns {
+			return fmt.Errorf("%w: row %d has column %d of %d", ErrProblem, i, last, x.NumColumns)
 		}
 	}
 	return nil

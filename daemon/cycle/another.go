@@ -54,7 +54,7 @@ func (j *refitJob) fitBy(ctx context.Context, a solver.Algorithm, warm *warmStar
 	if err != nil {
 		return nil, err
 	}
-	o.Patience, o.Warm = len(lambdas), &solver.Warm{Model: warm.model, Dual: warm.dual}
+	o.Patience, o.Warm = len(lambdas), &solver.Warm{Model: warm.model, Dual: warm.dual, New: warm.entered}
 	calls := j.budget.calls
 	found, err := j.pathBy(ctx, p, lambdas, s, o, nil)
 	if ofPart == nil {
@@ -131,25 +131,27 @@ func idsOf(events []event.Event) []rowID {
 	return ids
 }
 
-// dualOf returns the dual variables that a champion has of the training rows: those of rows that have left are dropped, and new rows have 0. Nil
-// without any.
-func (j *refitJob) dualOf(ch *Champion) []float64 {
+// dualOf returns the dual variables that a champion has of the training rows: those of rows that have left are dropped, and new rows, which entered
+// lists, have 0. Each is nil without any.
+func (j *refitJob) dualOf(ch *Champion) (dual []float64, entered []int32) {
 	m := j.target.Outputs()
 	if ch.dual == nil || j.rowIDs == nil || ch.dual.Outputs != m || len(ch.dual.Values) != m*len(ch.dual.IDs) {
-		return nil
+		return nil, nil
 	}
 	at := make(map[rowID][]int, len(ch.dual.IDs)) // in order, for equal rows
 	for i, id := range ch.dual.IDs {
 		at[id] = append(at[id], i)
 	}
-	dual := make([]float64, len(j.rowIDs)*m)
+	dual = make([]float64, len(j.rowIDs)*m)
 	for i, id := range j.rowIDs {
 		if places := at[id]; len(places) > 0 {
 			at[id] = places[1:]
 			copy(dual[i*m:i*m+m], ch.dual.Values[places[0]*m:])
+		} else {
+			entered = append(entered, int32(i))
 		}
 	}
-	return dual
+	return dual, entered
 }
 
 // spreadDual returns the dual variables of a problem of which some rows, nil for all, have those given, nil for none.

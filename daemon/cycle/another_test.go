@@ -157,7 +157,7 @@ func TestDualByRow(t *testing.T) {
 		now = append(now, events[i])
 	}
 	j.rowIDs = idsOf(now)
-	got := j.dualOf(ch)
+	got, entered := j.dualOf(ch)
 	twins := map[float64]bool{}
 	for at, i := range order {
 		first := got[at*outputs]
@@ -167,11 +167,15 @@ func TestDualByRow(t *testing.T) {
 		case i >= 30 && first != 0, i < 30 && first != float64(i*outputs+1):
 			t.Errorf("row %d has %g", i, first)
 		}
+		if isNew := slices.Contains(entered, int32(at)); isNew != (i >= 30) {
+			t.Errorf("row %d is new: %t", i, isNew)
+		}
 	}
 	if want := map[float64]bool{float64(3*outputs + 1): true, float64(7*outputs + 1): true}; !reflect.DeepEqual(twins, want) {
 		t.Errorf("equal rows have %v, want %v", twins, want)
 	}
-	if ch.dual.Outputs++; j.dualOf(ch) != nil {
+	ch.dual.Outputs++
+	if dual, _ := j.dualOf(ch); dual != nil {
 		t.Error("dual variables of other classes are taken up")
 	}
 }

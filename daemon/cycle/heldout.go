@@ -48,6 +48,7 @@ type warmStart struct {
 	precisions     precisionChoice // of the champion
 	bothPrecisions bool            // by lastPrecisions
 	dual           []float64       // of the rows of the refit, n×m; nil without
+	entered        []int32         // rows that dual knows nothing of; nil for those without any that is not 0
 	lean           bool            // the convex stage is left out where it cannot win, by leavesConvexOut
 
 	featureMap *snapshot.FeatureMap // nil without
@@ -75,7 +76,7 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 			w.gaussian = j.foldRecent(gaussianTarget(j.target), ch.Vocabulary, from.gaussian).state(v, nil)
 		}
 	})
-	w.dual = j.dualOf(ch)
+	w.dual, w.entered = j.dualOf(ch)
 	if from.posterior == nil {
 		w.model = j.fittedOn(ch, v)
 		return w

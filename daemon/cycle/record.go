@@ -53,9 +53,10 @@ type keptStart struct {
 	HeldOut   heldOutNames
 	Lean      bool // the convex stage was left out
 	Dual      []float64
-	Anew      bool // the variational stage runs from nothing, too, where the convex one is better: not in records of builds before that
-	Rough     bool // refitJob.rough: not in records of builds before that
-	Carries   bool // refitJob.carries: nor
+	Anew      bool    // the variational stage runs from nothing, too, where the convex one is better: not in records of builds before that
+	Rough     bool    // refitJob.rough: not in records of builds before that
+	Carries   bool    // refitJob.carries: nor
+	Entered   []int32 // rows that Dual knows nothing of: nor
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -90,7 +91,7 @@ func (r *recorder) finish(w *warmStart, heldOut heldOutNames) ([]byte, error) {
 	start := keptStart{HeldOut: heldOut, Rough: true, Carries: true}
 	if w != nil {
 		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean,
-			w.dual, true, true, true}
+			w.dual, true, true, true, w.entered}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
@@ -178,7 +179,8 @@ func (s *keptStart) on(v *Vocabulary, began precisionStart) *warmStart {
 		s.Posterior.Field = v.field
 	}
 	return &warmStart{model: s.Model, posterior: s.Posterior, lambda: s.Lambda, up: s.Up, horizon: s.Horizon, rows: s.Rows, version: s.Version,
-		featureMap: s.Map, mapWeights: s.Weights, mapRidge: s.Ridge, dual: s.Dual, lean: s.Lean, precisions: precisionChoice{Stage: began}}
+		featureMap: s.Map, mapWeights: s.Weights, mapRidge: s.Ridge, dual: s.Dual, entered: s.Entered, lean: s.Lean,
+		precisions: precisionChoice{Stage: began}}
 }
 
 // noCut is a number of solves that no refit reaches.

@@ -1,9 +1,10 @@
 package margin
 
 import (
-	"cmp"
+	"math"
 	"math/rand/v2"
-	"slices"
+
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // renewSweeps is the number of sweeps after which W is made anew from α: rounding of single steps adds up.
@@ -11,11 +12,13 @@ const renewSweeps = 32
 
 // A step sweeps innerSweeps times over the rows whose gap is above gapShare of the mean, and on, up to as many visits as an evaluation of all rows makes,
 // while a sweep raises the dual by gainShare of what the first one did. Shares of the gap from .03 to .6 take about as long (letter and satimage, Λ = 100 and
-// 1); sweeping on halves the visits to a gap of 1e-3 at Λ = 1, where the gap is in a fifth of the rows.
+// 1); sweeping on halves the visits to a gap of 1e-3 at Λ = 1, where the gap is in a fifth of the rows. The first sweep's order is by gapBits bits of the
+// fractions of gaps.
 const (
 	innerSweeps = 2
 	gapShare    = 0.1
 	gainShare   = 0.2
+	gapBits     = 4
 )
 
 // ascend sweeps over the rows that the gap is in and reports whether the gap of the least objective so far, which the dual closes without an evaluation of
@@ -26,14 +29,7 @@ func (f *fit) ascend(step int) bool {
 	for _, g := range f.gap {
 		total += g
 	}
-	least := gapShare * total / float64(f.n)
-	rows := make([]int32, 0, f.n)
-	for i, g := range f.gap {
-		if g > least {
-			rows = append(rows, int32(i))
-		}
-	}
-	slices.SortFunc(rows, func(i, j int32) int { return cmp.Or(cmp.Compare(f.gap[j], f.gap[i]), cmp.Compare(i, j)) })
+	rows := f.byGap(gapShare * total / float64(f.n))
 	random := rand.New(rand.NewPCG(f.s.Seed, uint64(step)))
 	value, first := f.value, 0.0
 	for k := range f.n {
@@ -69,7 +65,7 @@ func shuffle(rows []int32, random *rand.Rand) {
 // q = w_i‖x_i‖²/Λ, D changes by w_i times ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from v₀ = −α_i to v: the best v is the gradient of the envelope
 // of parameter q + γ at o − qα_i.
 func (f *fit) sweep(rows []int32, goal float64) (risen float64) {
-	m, s := f.m, f.scratch[0]
+	m, s, capped := f.m, f.scratch[0], f.rule.single && f.rule.cost == nil
 	for at, row := range rows {
 		if risen >= goal || at%rowBlock == 0 && !f.workers.Yield() {
 			return risen
@@ -81,22 +77,150 @@ func (f *fit) sweep(rows []int32, goal float64) (risen float64) {
 		}
 		alpha, y := f.alpha[i*m:(i+1)*m], int(f.class[i])
 		f.scores(s.scores, i, s)
-		q := weight * f.square[i] / f.s.Lambda
-		f.rule.envelope(s.v, s.scores, alpha, -q, y, q+f.rule.gamma, s)
-		moved, rise := false, f.rule.linear(alpha, y)
-		for c, v := range s.v {
-			was := alpha[c]
-			change := -v - was
-			moved = moved || change != 0
-			rise -= change * (s.scores[c] + 0.5*q*change + 0.5*f.rule.gamma*(was-v))
-			alpha[c] = -v
-			s.v[c] = change * weight / f.s.Lambda
+		q := weight * f.squareOf(i) / f.s.Lambda
+		var rise float64
+		var moved bool
+		if capped {
+			rise, moved = f.rule.capped(alpha, q, y, s)
+		} else {
+			rise, moved = f.rule.step(alpha, q, y, s)
 		}
 		if !moved {
 			continue
 		}
-		risen += weight * (rise - f.rule.linear(alpha, y))
+		risen += weight * rise
+		for c := range s.v {
+			s.v[c] *= weight / f.s.Lambda
+		}
 		f.shift(i, s.v, s)
 	}
 	return risen
+}
+
+// step moves the dual variables of a row of class y and scores s.scores to where D is largest, stores by how much in s.v, and returns by how much D rises,
+// over the row's weight.
+func (r *rule) step(alpha []float64, q float64, y int, s *scratch) (rise float64, moved bool) {
+	r.envelope(s.v, s.scores, alpha, -q, y, q+r.gamma, s)
+	rise = r.linear(alpha, y)
+	for c, v := range s.v {
+		was := alpha[c]
+		change := -v - was
+		moved = moved || change != 0
+		rise -= change * (s.scores[c] + 0.5*q*change + 0.5*r.gamma*(was-v))
+		alpha[c] = -v
+		s.v[c] = change
+	}
+	return rise - r.linear(alpha, y), moved
+}
+
+// capped is step of a loss with a single weight h and no cost matrix. With a the margins at o − qα and g = q + γ, u = (a − θ)₊/g with Σ(a − θ)₊ = min(θ, gh)
+// has θ ≥ max(½top, top − gh), where top is the largest margin: few classes are above that, and θ is found among them, as a distance to top.
+func (r *rule) capped(alpha []float64, q float64, y int, s *scratch) (rise float64, moved bool) {
+	z, g := s.a, q+r.gamma
+	copy(z, s.scores)
+	dense.AddScaled(z, -q, alpha)
+	base := z[y] - 1
+	z[y] = base // its margin is 0
+	largest := dense.Max(z)
+	top, limit := largest-base, g*r.rho[0]
+	if top == 0 && alpha[y] == 0 {
+		return 0, false
+	}
+	if limit <= flat*top {
+		return r.step(alpha, q, y, s)
+	}
+	// Which margins are above θ cannot be foretold: no branch asks. The sign of θ − b does, and those below leave the front of order and d.
+	theta, count, sum := -min(top/2, limit), 0, 0.0
+	for c, x := range z {
+		b := x - largest
+		s.order[count], s.d[count] = int32(c), b
+		count += int(math.Float64bits(theta-b) >> 63)
+	}
+	for _, b := range s.d[:count] {
+		sum += b
+	}
+	for bounded := top >= 2*limit; count > 0; {
+		if bounded {
+			theta = (sum - limit) / float64(count)
+		} else {
+			theta = (sum - top) / float64(count+1)
+		}
+		above := 0
+		sum = 0
+		for k, b := range s.d[:count] {
+			s.order[above], s.d[above] = s.order[k], b
+			is := math.Float64bits(theta-b) >> 63
+			sum += math.Float64frombits(math.Float64bits(b) & -is)
+			above += int(is)
+		}
+		if above < count { // 0 only where no margin is positive
+			count = above
+			continue
+		}
+		if bounded || top+theta <= limit {
+			break
+		}
+		bounded = true
+	}
+	lead, h := s.order[:count], r.rho[0]
+	atVertex := count == 1 && top+theta >= limit // then u is h, but for rounding
+	if atVertex && alpha[lead[0]] == -h && alpha[y] == h {
+		return 0, false
+	}
+	before := 0.0
+	if r.gamma > 0 {
+		before = dense.Dot(alpha, alpha)
+	}
+	clear(s.v)
+	dense.AddScaled(s.v, -1, alpha)
+	rise = -alpha[y]
+	clear(alpha)
+	total := 0.0
+	for k, c := range lead {
+		u := (s.d[k] - theta) / g
+		if atVertex {
+			u = h
+		}
+		alpha[c] = -u
+		s.v[c] -= u
+		total += u
+	}
+	alpha[y] = total
+	s.v[y] += total
+	square := dense.Dot(s.v, s.v)
+	rise += total - dense.Dot(s.v, s.scores) - 0.5*q*square
+	if r.gamma > 0 {
+		rise -= 0.5 * r.gamma * (dense.Dot(alpha, alpha) - before)
+	}
+	return rise, square > 0
+}
+
+// byGap returns the rows whose gap is above a least one, those with larger ones first, as far as the first gapBits bits of the fraction say, else in order.
+func (f *fit) byGap(least float64) []int32 {
+	most := 0.0
+	for _, g := range f.gap {
+		most = max(most, g)
+	}
+	place := func(g float64) int { return int((math.Float64bits(most) - math.Float64bits(g)) >> (52 - gapBits)) }
+	if !(most > least) {
+		return nil
+	}
+	start := make([]int32, place(least)+2)
+	for _, g := range f.gap {
+		if g > least {
+			start[place(g)+1]++
+		}
+	}
+	for k := range len(start) - 1 {
+		start[k+1] += start[k]
+	}
+	rows := make([]int32, start[len(start)-1])
+	for i, g := range f.gap {
+		if g > least {
+			at := &start[place(g)]
+			rows[*at] = int32(i)
+			*at++
+		}
+	}
+	return rows
 }

@@ -3,6 +3,8 @@ package margin
 import (
 	"math"
 	"slices"
+
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // envelope returns max over v in the polytope of ⟨v, Δ_y + o + qα⟩ − ½g‖v‖² and stores v, which may be o: value and gradient of the Moreau
@@ -299,6 +301,12 @@ const allowance = 1e-14
 // allows reports whether dual variables of class y are what the loss allows, as far as that is seen without the projection: it is for none, and for one
 // bound of all rivals or of each order of them.
 func (r *rule) allows(alpha []float64, y int, s *scratch) bool {
+	if r.single {
+		copy(s.a, alpha)
+		s.a[y] = 0
+		slack := allowance * r.total
+		return dense.Max(s.a) <= 0 && math.Abs(dense.Dot(alpha, r.ones)) <= slack && alpha[y] <= r.total+slack
+	}
 	sum, used := 0.0, 0
 	for c, x := range alpha {
 		if c != y && x != 0 {
@@ -314,7 +322,7 @@ func (r *rule) allows(alpha []float64, y int, s *scratch) bool {
 	switch {
 	case math.Abs(alpha[y]-sum) > slack || sum > r.total+slack:
 		return false
-	case used == 0 || r.single:
+	case used == 0:
 		return true
 	case !r.each:
 		return false

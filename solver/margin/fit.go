@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/refitd/refitd/solver"
@@ -25,12 +24,12 @@ type fit struct {
 	started time.Time
 
 	x       *solver.Rows // of p, or the activations of the basis and what stands beside them, and a last column of ones for a bias
-	full    []float64    // x by row with its zeros where there are few of them, else nil: products over full rows are made many at a time
+	full    bool         // few entries of x are 0: products are with its zeros, over many rows at a time
 	columns columns      // of x where it is not full
 	n, m    int
 	rule    *rule
 	class   []int32
-	square  []float64 // ‖x_i‖²
+	square  []float64 // ‖x_i‖² of rows that were asked for: see squareOf
 
 	alpha []float64   // n×m
 	w     []float64   // columns of x × m: the sum over alpha
@@ -59,8 +58,8 @@ type fit struct {
 // rowBlock is the number of rows between two looks at the context.
 const rowBlock = 256
 
-// newFit returns a fit at α = 0.
-func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *fit {
+// newFit returns a fit at α = 0 of rows of the given classes.
+func (a SVM) newFit(ctx context.Context, p *solver.Problem, class []int32, s solver.Settings) *fit {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -68,22 +67,23 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 	if size == 0 {
 		size = runtime.GOMAXPROCS(0)
 	}
-	f := &fit{p: p, s: s, method: a.Method, basis: a.Basis, started: s.Now(), n: p.X.NumRows(), m: p.Outputs,
+	f := &fit{p: p, s: s, method: a.Method, basis: a.Basis, started: s.Now(), n: p.X.NumRows(), m: p.Outputs, class: class,
 		workers: parallel.Workers{Size: size, Pause: s.Yield, Done: ctx.Done()}}
 	f.rule = p.Loss.(Loss).rule(f.m)
 	for range size {
 		f.scratch = append(f.scratch, newScratch(f.m))
 	}
 	f.x = f.rows()
-	if f.full = filled(f.x); f.full == nil {
+	switch f.full = isFull(f.x); {
+	case !f.full:
 		f.columns = columnsOf(f.x)
+	case f.method != BlockAscent: // which meets all rows in every step
+		f.x = filled(f.x)
 	}
-	f.class, f.square = make([]int32, f.n), make([]float64, f.n)
-	for i := range f.n {
-		f.class[i] = int32(slices.Index(p.Target(i), 1)) // as Check says
-		_, value := f.x.Row(i)
-		f.square[i] = dense.Dot(value, value)
+	for _, s := range f.scratch {
+		s.row = make([]float64, turnRows*f.x.NumColumns)
 	}
+	f.square = make([]float64, f.n)
 	if s.Rough {
 		none := f.scratch[0].scores
 		clear(none)
@@ -94,7 +94,7 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, s solver.Settings) *
 	f.alpha, f.parts = make([]float64, f.n*f.m), make([][]float64, f.x.NumColumns)
 	f.setWeights(make([]float64, f.x.NumColumns*f.m))
 	f.gap, f.sums = make([]float64, f.n), make([][3]float64, (f.n+rowBlock-1)/rowBlock)
-	f.best.w, f.best.dual = make([]float64, len(f.w)), make([]float64, len(f.alpha))
+	f.best.w = make([]float64, len(f.w))
 	f.best.objective, f.best.value = math.Inf(1), math.Inf(-1)
 	if f.method != BlockAscent {
 		f.move, f.step = make([]float64, len(f.alpha)), make([]float64, len(f.w))
@@ -119,9 +119,11 @@ func (f *fit) model(w []float64) *solver.Model {
 
 // load takes over dual variables, those rows that the loss does not allow projected: max −½‖v + α‖² over v is the envelope at −α without costs.
 func (f *fit) load(dual []float64) error {
-	for i, x := range dual {
-		if !(math.Abs(x) <= maxDual) {
-			return fmt.Errorf("%w: warm start: dual variable %d of row %d is %g", solver.ErrSettings, i%f.m, i/f.m, x)
+	if !(dense.Dot(dual, dual) <= maxDual*maxDual) { // mostly says it of all
+		for i, x := range dual {
+			if !(math.Abs(x) <= maxDual) {
+				return fmt.Errorf("%w: warm start: dual variable %d of row %d is %g", solver.ErrSettings, i%f.m, i/f.m, x)
+			}
 		}
 	}
 	f.workers.Blocks(f.n, rowBlock, func(worker, _, lo, hi int) {
@@ -151,30 +153,16 @@ func (f *fit) setWeights(w []float64) {
 // evaluate sets objective, dual value and the gap of each row at the current point, or the objective at a mixture, and, for Frank–Wolfe, the direction to the
 // vertices that the gap points to.
 func (f *fit) evaluate() {
-	m, own, dualRidge := f.m, f.w, f.ridge()
+	own, dualRidge := f.w, f.ridge()
 	if f.mixture != nil {
 		f.setWeights(f.mixture)
 		f.mixture = nil
 	}
 	f.workers.Blocks(f.n, rowBlock, func(worker, b, lo, hi int) {
-		s := f.scratch[worker]
-		var loss, dual, linear float64
-		for i := lo; i < hi; i++ {
-			at := (i - lo) % scoreBatch
-			if at == 0 {
-				f.scoresOf(i, min(i+scoreBatch, hi), s)
-			}
-			weight := f.p.Weight(i)
-			copy(s.scores, s.batch[at*m:(at+1)*m])
-			value, inner, conjugate := f.row(i, s)
-			loss += weight * value
-			dual -= weight * conjugate
-			f.gap[i] = weight * max(value+inner+conjugate, 0)
-			if f.move != nil {
-				linear += weight * f.direct(f.move[i*m:(i+1)*m], f.alpha[i*m:(i+1)*m], int(f.class[i]), s)
-			}
+		f.sums[b] = [3]float64{}
+		for first := lo; first < hi; first += scoreBatch {
+			f.evaluateRows(first, min(first+scoreBatch, hi), &f.sums[b], f.scratch[worker])
 		}
-		f.sums[b] = [3]float64{loss, dual, linear}
 	})
 	total := [3]float64{}
 	for _, part := range f.sums {
@@ -187,15 +175,52 @@ func (f *fit) evaluate() {
 	f.setWeights(own)
 }
 
-// row returns Φ, ⟨α, o⟩ and the conjugate of Φ at −α of a row, whose scores o are in s: they add up to its part in the gap.
-func (f *fit) row(i int, s *scratch) (loss, inner, conjugate float64) {
-	alpha, y, o := f.alpha[i*f.m:(i+1)*f.m], int(f.class[i]), s.scores
-	square := 0.0
-	for c, x := range alpha {
-		inner += x * o[c]
-		square += x * x
+// evaluateRows adds what the rows from lo to hi − 1, at most scoreBatch, have in the sums, and sets their gaps: Φ, ⟨α, o⟩ and the conjugate of Φ at −α.
+func (f *fit) evaluateRows(lo, hi int, sums *[3]float64, s *scratch) {
+	m, n := f.m, hi-lo
+	f.scoresOf(lo, hi, s)
+	together := f.move == nil && f.rule.cost == nil && f.rule.gamma == 0 && f.rule.ranked <= maxRanked
+	for i := range n {
+		alpha := f.alpha[(lo+i)*m : (lo+i+1)*m]
+		s.inner[i], s.own[i] = dotColumn(alpha, s.batch[i:], n), s.batch[int(f.class[lo+i])*n+i]
 	}
-	return f.rule.eval(s.v, o, y, s), inner, f.rule.linear(alpha, y) + 0.5*f.rule.gamma*square
+	if together {
+		f.rule.values(s.batch[:m*n], s.own[:n], f.class[lo:hi])
+	}
+	for i := range n {
+		row := lo + i
+		alpha, y, weight := f.alpha[row*m:(row+1)*m], int(f.class[row]), f.p.Weight(row)
+		var value float64
+		if together {
+			value = s.batch[i]
+		} else {
+			for c := range s.scores {
+				s.scores[c] = s.batch[c*n+i]
+			}
+			value = f.rule.eval(s.v, s.scores, y, s)
+		}
+		conjugate := f.rule.conjugate(alpha, y)
+		sums[0] += weight * value
+		sums[1] -= weight * conjugate
+		f.gap[row] = weight * max(value+s.inner[i]+conjugate, 0)
+		if f.move != nil {
+			sums[2] += weight * f.direct(f.move[row*m:(row+1)*m], alpha, s.scores, y, s)
+		}
+	}
+}
+
+// dotColumn returns Σ_c x[c]·o[c·stride].
+func dotColumn(x, o []float64, stride int) float64 {
+	even, odd := 0.0, 0.0
+	c := 0
+	for ; c+1 < len(x); c += 2 {
+		even += x[c] * o[c*stride]
+		odd += x[c+1] * o[(c+1)*stride]
+	}
+	if c < len(x) {
+		even += x[c] * o[c*stride]
+	}
+	return even + odd
 }
 
 // record notes the point of the last evaluation as a step.
@@ -208,7 +233,6 @@ func (f *fit) record() solver.Step {
 		f.best.objective, f.stuck = f.objective, 0
 		copy(f.best.w, f.shown)
 	}
-	copy(f.best.dual, f.alpha)
 	step := solver.Step{Objective: f.objective, Gap: math.Max(f.objective-f.value, 0), Seconds: f.s.Now().Sub(f.started).Seconds()}
 	if f.basis != nil {
 		step.K = f.basis.NumBasis

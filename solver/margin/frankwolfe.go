@@ -3,9 +3,9 @@ package margin
 import "github.com/refitd/refitd/solver/internal/dense"
 
 // direct stores u − α in move, where u = −∂Φ(o + γα) is the vertex that the gradient of the dual points to (eq. 2.19 and 2.25), and returns
-// ⟨∇D, u − α⟩/w_i. The scores o are in s.
-func (f *fit) direct(move, alpha []float64, y int, s *scratch) float64 {
-	gamma, o := f.rule.gamma, s.scores
+// ⟨∇D, u − α⟩/w_i. The scores o are changed.
+func (f *fit) direct(move, alpha, o []float64, y int, s *scratch) float64 {
+	gamma := f.rule.gamma
 	if gamma > 0 {
 		for c, x := range alpha {
 			o[c] += gamma * x

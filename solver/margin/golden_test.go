@@ -132,7 +132,7 @@ func TestGoldenTrace(t *testing.T) {
 	for n, c := range golden(t).Cases {
 		t.Run(fmt.Sprintf("%d/%s/%g", n, c.Loss, c.Gamma), func(t *testing.T) {
 			p, s := c.problem(t)
-			f := SVM{Method: LineSearch}.newFit(t.Context(), p, s)
+			f := newFit(t, SVM{Method: LineSearch}, p, s)
 			for k, want := range c.Dual {
 				f.evaluate()
 				rows := float64(f.n)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // Kind names a loss, in configuration, flags and manifests.
@@ -141,10 +142,11 @@ type rule struct {
 	single bool // only ρ_1 is not 0
 	cost   [][]float64
 	gamma  float64
+	ones   []float64 // m
 }
 
 func (l Loss) rule(m int) *rule {
-	r := &rule{m: m, rho: make([]float64, m), each: true, gamma: l.Moreau}
+	r := &rule{m: m, rho: make([]float64, m), each: true, gamma: l.Moreau, ones: slices.Repeat([]float64{1}, m)}
 	rivals := r.rho[:m-1]
 	switch l.Kind {
 	case TopK, Usunier:
@@ -196,6 +198,34 @@ func (r *rule) eval(v, o []float64, y int, s *scratch) float64 {
 		return r.envelope(v, o, nil, 0, y, r.gamma, s)
 	}
 	return r.vertex(v, o, y, s)
+}
+
+// maxRanked is the number of margins up to which Φ of many rows at a time is the fastest: it takes as many passes over their scores.
+const maxRanked = 8
+
+// values replaces the scores of n rows by class, m×n, of which own are those of their own classes, by numbers of which the first n are Φ. It is for
+// few margins, without costs and envelope.
+func (r *rule) values(o, own []float64, class []int32) {
+	n := len(class)
+	for i, y := range class {
+		o[int(y)*n+i] = own[i] - 1 // the margin of y is 0
+	}
+	for j := range r.ranked {
+		for c := j + 1; c < r.m; c++ {
+			dense.Exchange(o[j*n:(j+1)*n], o[c*n:(c+1)*n])
+		}
+	}
+	for i, y := range own {
+		value := 0.0
+		for j, rho := range r.rho[:r.ranked] {
+			a := o[j*n+i] - y + 1
+			if r.each && a <= 0 {
+				break
+			}
+			value += rho * a
+		}
+		o[i] = max(value, 0)
+	}
 }
 
 // vertex returns Φ at scores o and stores in v, which may be o, the subgradient β − (1'β) e_y of a vertex β of the polytope.
@@ -264,6 +294,14 @@ func (r *rule) linear(alpha []float64, y int) float64 {
 	return sum
 }
 
+// conjugate returns that of Φ, or of its envelope, at −α.
+func (r *rule) conjugate(alpha []float64, y int) float64 {
+	if r.gamma == 0 {
+		return r.linear(alpha, y)
+	}
+	return r.linear(alpha, y) + 0.5*r.gamma*dense.Dot(alpha, alpha)
+}
+
 // scratch is memory for one row at a time. It belongs to one goroutine.
 type scratch struct {
 	visits int       // calls of fit.scores
@@ -277,15 +315,18 @@ type scratch struct {
 	size   []int32
 	scores []float64
 	parts  [][]float64 // rows of W that a row of the problem meets
-	batch  []float64   // scores of scoreBatch rows
+	row    []float64   // turnRows rows with their zeros
+	batch  []float64   // scores of scoreBatch rows by class
+	own    []float64   // those of their classes
+	inner  []float64   // their products with the dual variables
 	turned []float64   // those rows by column
 }
 
 func newScratch(m int) *scratch {
-	f := make([]float64, (7+scoreBatch)*m)
+	f := make([]float64, (7+scoreBatch)*m+2*scoreBatch)
 	i := make([]int32, 2*m)
 	return &scratch{a: f[:m], v: f[m : 2*m], d: f[2*m : 3*m], w: f[3*m : 4*m], sum: f[4*m : 5*m], scores: f[5*m : 6*m], part: f[6*m : 7*m],
-		batch: f[7*m:], order: i[:m], size: i[m:]}
+		batch: f[7*m : (7+scoreBatch)*m], own: f[(7+scoreBatch)*m:][:scoreBatch], inner: f[(7+scoreBatch)*m+scoreBatch:], order: i[:m], size: i[m:]}
 }
 
 // sortByInsertion is the number of classes up to which that is fastest.

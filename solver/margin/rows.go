@@ -47,35 +47,64 @@ func (f *fit) rows() *solver.Rows {
 	return x
 }
 
-// fillShare is the part of the entries of rows that are not 0 from which on all are stored.
+// fillShare is the part of the entries of rows that are not 0 from which on rows are multiplied with their zeros.
 const fillShare = 0.75
 
-// filled returns x by row with its zeros, which may be its memory, or nil where they are many.
-func filled(x *solver.Rows) []float64 {
+// isFull reports whether few entries of rows are 0.
+func isFull(x *solver.Rows) bool {
+	return x.NumColumns > 0 && float64(len(x.Value)) >= fillShare*float64(x.NumRows())*float64(x.NumColumns)
+}
+
+// filled returns rows with their zeros, which may be the same.
+func filled(x *solver.Rows) *solver.Rows {
 	n, d := x.NumRows(), x.NumColumns
-	switch {
-	case len(x.Value) == n*d:
-		return x.Value
-	case float64(len(x.Value)) < fillShare*float64(n)*float64(d):
-		return nil
+	if len(x.Value) == n*d {
+		return x
 	}
-	full := make([]float64, n*d)
+	full := solver.NewRows(d, n, n*d)
+	columns, values := make([]int32, d), make([]float64, d)
+	for j := range columns {
+		columns[j] = int32(j)
+	}
 	for i := range n {
-		row := full[i*d : (i+1)*d]
+		clear(values)
 		index, value := x.Row(i)
 		for e, j := range index {
-			row[j] = value[e]
+			values[j] = value[e]
 		}
+		full.Append(columns, values)
 	}
 	return full
+}
+
+// fullRow returns row i with its zeros: its own memory where there are none, else room, of the length of a row.
+func (f *fit) fullRow(i int, room []float64) []float64 {
+	index, value := f.x.Row(i)
+	if len(value) == len(room) {
+		return value
+	}
+	clear(room)
+	for e, j := range index {
+		room[j] = value[e]
+	}
+	return room
+}
+
+// squareOf returns ‖x_i‖². It is for one goroutine.
+func (f *fit) squareOf(i int) float64 {
+	if f.square[i] == 0 {
+		_, value := f.x.Row(i)
+		f.square[i] = dense.Dot(value, value)
+	}
+	return f.square[i]
 }
 
 // scores stores W'x_i in dst.
 func (f *fit) scores(dst []float64, i int, s *scratch) {
 	s.visits++
 	clear(dst)
-	if d := f.x.NumColumns; f.full != nil {
-		dense.MulAdd(dst, f.m, f.parts, 0, f.m, f.full[i*d:(i+1)*d], 1)
+	if f.full {
+		dense.MulAdd(dst, f.m, f.parts, 0, f.m, f.fullRow(i, s.row[:f.x.NumColumns]), 1)
 		return
 	}
 	index, value := f.x.Row(i)
@@ -86,36 +115,62 @@ func (f *fit) scores(dst []float64, i int, s *scratch) {
 	dense.MulAdd(dst, f.m, s.parts, 0, f.m, value, 1)
 }
 
-// scoreBatch is the number of full rows that scoresOf multiplies at once.
-const scoreBatch = 8
+// scoreBatch is the number of rows that scoresOf multiplies at once: whole vectors, of which some twenty classes fit in the nearest cache, and no power of two,
+// with which columns would share few of its lines.
+const scoreBatch = 56
 
-// scoresOf stores W'x_i of the rows from lo to hi − 1, at most scoreBatch, in s.batch, n×m. They are those of scores to the bit.
+// turnRows is the number of rows that are turned into columns at once.
+const turnRows = 4
+
+// scoresOf stores W'x_i of the rows from lo to hi − 1, at most scoreBatch, in s.batch by class, m×n. They are those of scores to the bit.
 func (f *fit) scoresOf(lo, hi int, s *scratch) {
 	m, d, n := f.m, f.x.NumColumns, hi-lo
-	if f.full == nil {
-		for i := lo; i < hi; i++ {
-			f.scores(s.batch[(i-lo)*m:(i-lo+1)*m], i, s)
+	batch := s.batch[:m*n]
+	if !f.full {
+		for i := range n {
+			f.scores(s.scores, lo+i, s)
+			for c, o := range s.scores {
+				batch[c*n+i] = o
+			}
 		}
 		return
 	}
 	s.visits += n
-	clear(s.batch)
-	if len(s.turned) < d*n {
+	clear(batch)
+	if len(s.turned) == 0 {
 		s.turned = make([]float64, d*scoreBatch)
 	}
-	for i := range n {
-		for j, x := range f.full[(lo+i)*d : (lo+i+1)*d] {
-			s.turned[j*n+i] = x
+	i := 0
+	for ; i+turnRows <= n; i += turnRows {
+		var rows [turnRows][]float64
+		for k := range rows {
+			rows[k] = f.fullRow(lo+i+k, s.row[k*d:(k+1)*d])
+		}
+		p, q, r := rows[1][:d], rows[2][:d], rows[3][:d]
+		at := s.turned[i:]
+		for j, x := range rows[0][:d] {
+			to := (*[turnRows]float64)(at[j*n:])
+			to[0], to[1], to[2], to[3] = x, p[j], q[j], r[j]
 		}
 	}
-	dense.MulAdd(s.batch, m, f.parts, 0, m, s.turned, n)
+	for ; i < n; i++ {
+		at := s.turned[i:]
+		for j, x := range f.fullRow(lo+i, s.row[:d]) {
+			at[j*n] = x
+		}
+	}
+	s.parts = s.parts[:0]
+	for j := range d {
+		s.parts = append(s.parts, s.turned[j*n:(j+1)*n])
+	}
+	dense.MulAdd(batch, n, s.parts, 0, n, f.w, m)
 }
 
 // shift adds x_i v' to W.
 func (f *fit) shift(i int, v []float64, s *scratch) {
-	if m, d := f.m, f.x.NumColumns; f.full != nil {
+	if f.full {
 		s.parts = append(s.parts[:0], v)
-		dense.MulAdd(f.w, m, s.parts, 0, m, f.full[i*d:(i+1)*d], d)
+		dense.MulAdd(f.w, f.m, s.parts, 0, f.m, f.fullRow(i, s.row[:f.x.NumColumns]), f.x.NumColumns)
 		return
 	}
 	index, value := f.x.Row(i)
@@ -130,7 +185,7 @@ func (f *fit) sum() { f.sumTo(f.w, f.alpha) }
 // sumTo stores (1/Λ) Σ_i w_i x_i a_i' in dst.
 func (f *fit) sumTo(dst, a []float64) {
 	m := f.m
-	if f.full != nil {
+	if f.full {
 		f.sumFull(dst, a)
 		return
 	}
@@ -146,26 +201,49 @@ func (f *fit) sumTo(dst, a []float64) {
 	})
 }
 
-// sumFull is sumTo of full rows: products of blocks of rows, for some classes at a time.
+// minClasses is the least number of classes that a worker takes: a vector of AVX-512.
+const minClasses = 8
+
+// sumFull is sumTo of full rows: products of blocks of rows, for the classes of each worker. Every sum is over the rows in order. It is cut short once the fit
+// is called off.
 func (f *fit) sumFull(dst, a []float64) {
 	m, d := f.m, f.x.NumColumns
 	clear(dst)
-	f.workers.Blocks(m, scoreBatch, func(_, _, lo, hi int) {
-		var parts [][]float64
-		scaled := make([]float64, rowBlock*(hi-lo))
-		for first := 0; first < f.n; first += rowBlock {
+	f.workers.Blocks(m, max(minClasses, (m+f.workers.Size-1)/f.workers.Size), func(_, _, lo, hi int) {
+		parts := make([][]float64, 0, rowBlock)
+		var scaled, filled []float64
+		for first := 0; first < f.n && (first == 0 || f.workers.Yield()); first += rowBlock {
 			end := min(first+rowBlock, f.n)
+			rows := f.x.Value[f.x.Start[first]:f.x.Start[end]]
+			if len(rows) < (end-first)*d {
+				if filled == nil {
+					filled = make([]float64, rowBlock*d)
+				}
+				rows = filled
+				for i := first; i < end; i++ {
+					if row, to := f.fullRow(i, rows[(i-first)*d:(i-first+1)*d]), rows[(i-first)*d:]; &row[0] != &to[0] {
+						copy(to, row)
+					}
+				}
+			}
 			parts = parts[:0]
 			for i := first; i < end; i++ {
-				part := scaled[(i-first)*(hi-lo) : (i-first+1)*(hi-lo)]
-				for c := range part {
-					part[c] = a[i*m+lo+c] * (f.p.Weight(i) / f.s.Lambda)
+				part := a[i*m+lo : i*m+hi]
+				if f.p.Weights != nil {
+					scaled = append(scaled[:len(parts)*(hi-lo)], part...)
+					part = scaled[len(parts)*(hi-lo):]
+					for c := range part {
+						part[c] *= f.p.Weights[i]
+					}
 				}
 				parts = append(parts, part)
 			}
-			dense.MulAdd(dst[lo:], m, parts, 0, hi-lo, f.full[first*d:end*d], d)
+			dense.MulAdd(dst[lo:], m, parts, 0, hi-lo, rows, d)
 		}
 	})
+	for i := range dst {
+		dst[i] /= f.s.Lambda
+	}
 }
 
 // columns are the entries of rows by column.

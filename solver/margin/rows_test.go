@@ -3,7 +3,6 @@ package margin
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/solver"
@@ -36,9 +35,9 @@ func TestFullRows(t *testing.T) {
 		p := thinned(share, n, d, m)
 		setting := settings(2)
 		setting.BiasRidge = 0
-		f := SVM{}.newFit(t.Context(), p, setting)
-		if (f.full != nil) != (share > 0.5) {
-			t.Errorf("of %g of the entries: rows are full: %v", share, f.full != nil)
+		f := newFit(t, SVM{}, p, setting)
+		if f.full != (share > 0.5) {
+			t.Errorf("of %g of the entries: rows are full: %v", share, f.full)
 		}
 		random := rand.New(rand.NewPCG(22, 1))
 		for i := range f.alpha {
@@ -57,13 +56,21 @@ func TestFullRows(t *testing.T) {
 				t.Fatalf("of %g of the entries: W[%d] is %v, row by row %v", share, k, x, want[k])
 			}
 		}
+		for i := range n {
+			if _, value := p.X.Row(i); !near(f.squareOf(i), dot(value, value), 1e-12, 0) {
+				t.Fatalf("squared length of row %d is %g, want %g", i, f.squareOf(i), dot(value, value))
+			}
+		}
 		s, one := f.scratch[0], make([]float64, m)
 		for lo := 0; lo < n; lo += scoreBatch {
 			hi := min(lo+scoreBatch, n)
 			f.scoresOf(lo, hi, s)
 			for i := lo; i < hi; i++ {
-				if f.scores(one, i, s); !slices.Equal(one, s.batch[(i-lo)*m:(i-lo+1)*m]) {
-					t.Fatalf("of %g of the entries: scores of row %d are %v, of the row alone %v", share, i, s.batch[(i-lo)*m:(i-lo+1)*m], one)
+				f.scores(one, i, s)
+				for c, o := range one {
+					if got := s.batch[c*(hi-lo)+i-lo]; got != o {
+						t.Fatalf("of %g of the entries: score of class %d of row %d is %v, of the row alone %v", share, c, i, got, o)
+					}
 				}
 			}
 		}
@@ -90,6 +97,9 @@ func TestAllows(t *testing.T) {
 			}
 			if random.IntN(10) == 0 {
 				given[(y+1)%m] += 1e-9
+			}
+			if random.IntN(10) == 0 { // in balance, with a sign that none has
+				given[(y+1)%m], given[y] = given[(y+1)%m]+0.2, given[y]-0.2
 			}
 			r.project(alpha, given, y, s)
 			moved := 0.0

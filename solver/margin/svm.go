@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/refitd/refitd/solver"
 )
@@ -62,44 +61,55 @@ func (SVM) Name() string { return "frank_wolfe_svm" }
 // Check returns an error that wraps solver.ErrProblem or solver.ErrSettings unless the loss is one of this package that fits the classes, the targets are
 // one-hot and Lambda is positive.
 func (a SVM) Check(p *solver.Problem, s solver.Settings) error {
+	_, err := a.check(p, s)
+	return err
+}
+
+// check is Check and returns the classes of the rows.
+func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err error) {
 	if err := p.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	loss, ok := p.Loss.(Loss)
 	if !ok {
-		return fmt.Errorf("%w: %s does not learn by the loss %s: use one of %v", solver.ErrProblem, a.Name(), p.Loss.Name(), Kinds())
+		return nil, fmt.Errorf("%w: %s does not learn by the loss %s: use one of %v", solver.ErrProblem, a.Name(), p.Loss.Name(), Kinds())
 	}
 	if err := loss.Validate(p.Outputs); err != nil {
-		return fmt.Errorf("%w: %w", solver.ErrProblem, err)
+		return nil, fmt.Errorf("%w: %w", solver.ErrProblem, err)
 	}
-	for i := range p.X.NumRows() {
-		target := p.Target(i)
-		if y := slices.Index(target, 1); y < 0 || !isZeroBut(target, y) {
-			return fmt.Errorf("%w: the target of row %d is not one class: %s learns multi-class tasks", solver.ErrProblem, i, a.Name())
+	class = make([]int32, p.X.NumRows())
+	for i := range class {
+		if class[i] = oneHot(p.Target(i)); class[i] < 0 {
+			return nil, fmt.Errorf("%w: the target of row %d is not one class: %s learns multi-class tasks", solver.ErrProblem, i, a.Name())
 		}
 	}
 	switch {
 	case !(s.Lambda > 0):
-		return fmt.Errorf("%w: %s takes Lambda, not Tau", solver.ErrSettings, a.Name())
+		return nil, fmt.Errorf("%w: %s takes Lambda, not Tau", solver.ErrSettings, a.Name())
 	case a.Method > Scheduled:
-		return fmt.Errorf("%w: Method is %v", solver.ErrSettings, a.Method)
+		return nil, fmt.Errorf("%w: Method is %v", solver.ErrSettings, a.Method)
 	case a.Basis != nil && (a.Basis.NumFeatures != p.X.NumColumns || len(a.Basis.Basis) != a.Basis.NumFeatures*a.Basis.NumBasis || !a.Basis.IsFinite()):
-		return fmt.Errorf("%w: basis of %d vectors over %d features for a problem of %d", solver.ErrSettings, a.Basis.NumBasis, a.Basis.NumFeatures,
+		return nil, fmt.Errorf("%w: basis of %d vectors over %d features for a problem of %d", solver.ErrSettings, a.Basis.NumBasis, a.Basis.NumFeatures,
 			p.X.NumColumns)
 	}
-	return nil
+	return class, nil
 }
 
-func isZeroBut(x []float64, at int) bool {
-	for c, v := range x {
-		if c != at && v != 0 {
-			return false
-		}
+// oneHot returns where the only entry of a target that is not 0 is, and −1 unless there is one and it is 1.
+func oneHot(target []float64) int32 {
+	y, count := 0, 0
+	for c, v := range target {
+		bits := math.Float64bits(v) << 1   // without the sign
+		isSet := int((bits | -bits) >> 63) // no branch: which entry it is cannot be foretold
+		y, count = y+isSet*c, count+isSet
 	}
-	return true
+	if count != 1 || target[y] != 1 {
+		return -1
+	}
+	return int32(y)
 }
 
 // strengths are the parts of Σ_i w_i‖x_i‖² that an automatic choice tries for Λ: with the first, no row can move the scores of its kind by much more than a
@@ -109,13 +119,14 @@ var strengths = []float64{3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5}
 // Strengths returns parts of Σ_i w_i‖x_i‖², the squared length of all examples. They cost one pass.
 func (a SVM) Strengths(ctx context.Context, p *solver.Problem, s solver.Settings) ([]float64, error) {
 	s.Lambda, s.Tau = 1, 0
-	if err := a.Check(p, s); err != nil {
+	class, err := a.check(p, s)
+	if err != nil {
 		return nil, err
 	}
-	f := a.newFit(ctx, p, s)
+	f := a.newFit(ctx, p, class, s)
 	total := 0.0
 	for i := range f.n {
-		total += p.Weight(i) * f.square[i]
+		total += p.Weight(i) * f.squareOf(i)
 	}
 	return solver.FractionsOf(total, strengths), ctx.Err()
 }
@@ -123,7 +134,8 @@ func (a SVM) Strengths(ctx context.Context, p *solver.Problem, s solver.Settings
 // Fit minimises P of the package comment. Errors wrap solver.ErrProblem or solver.ErrSettings, or are those of ctx, or of one that ended with the
 // budget, if that was before the start was evaluated.
 func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*solver.Result, error) {
-	if err := a.Check(p, s); err != nil {
+	class, err := a.check(p, s)
+	if err != nil {
 		return nil, err
 	}
 	if !s.Budget.Deadline.IsZero() {
@@ -131,22 +143,25 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 		ctx, cancel = context.WithDeadline(ctx, s.Budget.Deadline)
 		defer cancel()
 	}
-	f := a.newFit(ctx, p, s)
+	f := a.newFit(ctx, p, class, s)
 	if warm != nil && warm.Dual != nil {
 		if len(warm.Dual) != f.n*f.m {
 			return nil, fmt.Errorf("%w: warm start: %d dual variables for %d rows of %d classes", solver.ErrSettings, len(warm.Dual), f.n, f.m)
 		}
+		for _, i := range warm.New {
+			if i < 0 || int(i) >= f.n {
+				return nil, fmt.Errorf("%w: warm start: row %d is new, of %d", solver.ErrSettings, i, f.n)
+			}
+		}
 		if err := f.load(warm.Dual); err != nil {
 			return nil, err
 		}
-	}
-	f.sum()
-	if warm != nil && warm.Dual != nil {
+		f.sum()
 		tolerance := s.Tolerance
 		if s.Rough {
 			tolerance = max(tolerance, roughGap)
 		}
-		f.enter(warm.Model, tolerance)
+		f.enter(warm, tolerance)
 	}
 	f.evaluate()
 	if ctx.Err() != nil {
@@ -192,8 +207,10 @@ func (f *fit) loop(ctx context.Context) {
 			f.result.Status = solver.Stalled
 		}
 		if f.result.Status != 0 {
+			f.best.dual = f.alpha
 			return
 		}
+		f.best.dual = append(f.best.dual[:0], f.alpha...)
 		closed := false
 		if f.method == BlockAscent {
 			closed = f.ascend(last)

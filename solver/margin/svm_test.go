@@ -53,6 +53,16 @@ func settings(lambda float64) solver.Settings {
 	return s
 }
 
+// newFit is SVM.newFit of a problem that was looked at.
+func newFit(t *testing.T, a SVM, p *solver.Problem, s solver.Settings) *fit {
+	t.Helper()
+	class, err := a.check(p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.newFit(t.Context(), p, class, s)
+}
+
 func fitted(t *testing.T, a SVM, p *solver.Problem, warm *solver.Warm, s solver.Settings) *solver.Result {
 	t.Helper()
 	r, err := a.Fit(t.Context(), p, warm, s)
@@ -260,7 +270,7 @@ func TestSweepToGoal(t *testing.T) {
 			rows[i], p.Weights[i] = int32(i), float64(i%4)
 		}
 		rise := func(rows []int32, goal float64) (float64, int) {
-			f := SVM{}.newFit(t.Context(), p, settings(3))
+			f := newFit(t, SVM{}, p, settings(3))
 			f.sweep(rows[:n/2], math.Inf(1))
 			before, visits := f.dual(), f.scratch[0].visits
 			f.sweep(rows[n/2:], goal)
@@ -299,6 +309,28 @@ func TestCalledOffWithinASweep(t *testing.T) {
 		if _, err := (SVM{}).Fit(ctx, p, nil, s); err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
+		if cancel(); calls != stop {
+			t.Errorf("called off at block %d: went on to %d", stop, calls)
+		}
+	}
+}
+
+// TestCalledOffWithinASum: once a fit is called off no further block of full rows is summed.
+func TestCalledOffWithinASum(t *testing.T) {
+	for _, stop := range []int{1, 4} {
+		ctx, cancel := context.WithCancel(t.Context())
+		p, s, calls := thinned(1, 6000, 8, 5), settings(1), 0
+		s.BiasRidge = 0
+		s.Yield = func() {
+			if calls++; calls == stop {
+				cancel()
+			}
+		}
+		class, err := SVM{}.check(p, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		SVM{}.newFit(ctx, p, class, s).sum()
 		if cancel(); calls != stop {
 			t.Errorf("called off at block %d: went on to %d", stop, calls)
 		}
@@ -511,7 +543,7 @@ func TestLineSearch(t *testing.T) {
 		for i := range p.Weights {
 			p.Weights[i] = 0.5 + float64(i%3)
 		}
-		f := SVM{Method: LineSearch}.newFit(t.Context(), p, s)
+		f := newFit(t, SVM{Method: LineSearch}, p, s)
 		for step := range 4 {
 			f.evaluate()
 			before, whole := slices.Clone(f.alpha), slices.Clone(f.move)
@@ -537,6 +569,20 @@ func TestLineSearch(t *testing.T) {
 				f.alpha[i] = before[i] + move[i]
 			}
 			f.sum()
+		}
+	}
+}
+
+// TestOneHot: a target is one class if one entry is 1 and all others are 0, of either sign.
+func TestOneHot(t *testing.T) {
+	for _, c := range []struct {
+		target []float64
+		want   int32
+	}{{[]float64{0, 0, 1}, 2}, {[]float64{1, math.Copysign(0, -1), 0}, 0}, {[]float64{0, 0}, -1}, {[]float64{1, 1}, -1},
+		{[]float64{0, 2}, -1}, {[]float64{0, -1}, -1}, {[]float64{1, 1e-300}, -1}, {[]float64{0.5, 0.5}, -1}, {[]float64{1, -1, 1}, -1},
+		{[]float64{math.NaN(), 0}, -1}, {nil, -1}} {
+		if got := oneHot(c.target); got != c.want {
+			t.Errorf("%v is class %d, want %d", c.target, got, c.want)
 		}
 	}
 }

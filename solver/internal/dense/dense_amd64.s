@@ -8434,6 +8434,123 @@ done:
 	VZEROUPPER
 	RET
 
+// func maxAVX512(x *float64, n int) float64
+// Requires: AVX, AVX512F, CMOV
+TEXT ·maxAVX512(SB), NOSPLIT, $0-24
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), DX
+	VBROADCASTSD (AX), Z0
+	VMOVAPD      Z0, Z1
+	VMOVAPD      Z0, Z2
+	VMOVAPD      Z0, Z3
+	VMOVAPD      Z0, Z0
+
+vectors:
+	CMPQ   DX, $0x00000020
+	JLT    tail
+	VMAXPD (AX), Z1, Z1
+	VMAXPD 64(AX), Z2, Z2
+	VMAXPD 128(AX), Z3, Z3
+	VMAXPD 192(AX), Z0, Z0
+	ADDQ   $0x00000100, AX
+	SUBQ   $0x00000020, DX
+	JMP    vectors
+
+tail:
+	TESTQ   DX, DX
+	JZ      done
+	MOVQ    $0x00000008, CX
+	CMPQ    DX, CX
+	CMOVQLT DX, CX
+	MOVQ    CX, BX
+	MOVQ    $0x00000001, SI
+	SHLQ    CL, SI
+	DECQ    SI
+	KMOVW   SI, K1
+	VMAXPD  (AX), Z1, K1, Z1
+	ADDQ    $0x00000040, AX
+	SUBQ    BX, DX
+	JMP     tail
+
+done:
+	VMAXPD        Z2, Z1, Z1
+	VMAXPD        Z0, Z3, Z3
+	VMAXPD        Z3, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VMAXPD        Y0, Y1, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VMAXPD        X0, X1, X1
+	VPERMILPD     $0x01, X1, X0
+	VMAXSD        X0, X1, X1
+	VMOVSD        X1, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func exchangeAVX512(x *float64, y *float64, n int)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·exchangeAVX512(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ y+8(FP), DX
+	MOVQ n+16(FP), BX
+
+vectors:
+	CMPQ    BX, $0x00000020
+	JLT     tail
+	VMOVUPD (AX), Z0
+	VMOVUPD (DX), Z1
+	VMAXPD  Z1, Z0, Z2
+	VMINPD  Z1, Z0, Z0
+	VMOVUPD Z2, (AX)
+	VMOVUPD Z0, (DX)
+	VMOVUPD 64(AX), Z0
+	VMOVUPD 64(DX), Z1
+	VMAXPD  Z1, Z0, Z2
+	VMINPD  Z1, Z0, Z0
+	VMOVUPD Z2, 64(AX)
+	VMOVUPD Z0, 64(DX)
+	VMOVUPD 128(AX), Z0
+	VMOVUPD 128(DX), Z1
+	VMAXPD  Z1, Z0, Z2
+	VMINPD  Z1, Z0, Z0
+	VMOVUPD Z2, 128(AX)
+	VMOVUPD Z0, 128(DX)
+	VMOVUPD 192(AX), Z0
+	VMOVUPD 192(DX), Z1
+	VMAXPD  Z1, Z0, Z2
+	VMINPD  Z1, Z0, Z0
+	VMOVUPD Z2, 192(AX)
+	VMOVUPD Z0, 192(DX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x00000020, BX
+	JMP     vectors
+
+tail:
+	TESTQ     BX, BX
+	JZ        done
+	MOVQ      $0x00000008, CX
+	CMPQ      BX, CX
+	CMOVQLT   BX, CX
+	MOVQ      CX, SI
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	VMOVUPD.Z (AX), K1, Z0
+	VMOVUPD.Z (DX), K1, Z1
+	VMAXPD    Z1, Z0, Z2
+	VMINPD    Z1, Z0, Z0
+	VMOVUPD   Z2, K1, (AX)
+	VMOVUPD   Z0, K1, (DX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000040, DX
+	SUBQ      SI, BX
+	JMP       tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func expAVX512(dst *float64, src *float64, n int, constants *float64)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·expAVX512(SB), NOSPLIT, $0-32
@@ -11931,6 +12048,123 @@ tail:
 	ADDQ        $0x00000020, AX
 	SUBQ        SI, DX
 	JMP         tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func maxAVX2(x *float64, n int) float64
+// Requires: AVX, CMOV
+TEXT ·maxAVX2(SB), NOSPLIT, $0-24
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD (AX), Y0
+	VMOVAPD      Y0, Y1
+	VMOVAPD      Y0, Y2
+	VMOVAPD      Y0, Y3
+	VMOVAPD      Y0, Y4
+
+vectors:
+	CMPQ   CX, $0x00000010
+	JLT    tail
+	VMAXPD (AX), Y1, Y1
+	VMAXPD 32(AX), Y2, Y2
+	VMAXPD 64(AX), Y3, Y3
+	VMAXPD 96(AX), Y4, Y4
+	ADDQ   $0x00000080, AX
+	SUBQ   $0x00000010, CX
+	JMP    vectors
+
+tail:
+	TESTQ      CX, CX
+	JZ         done
+	MOVQ       $0x00000004, DX
+	CMPQ       CX, DX
+	CMOVQLT    CX, DX
+	MOVQ       DX, BX
+	MOVQ       $0x00000004, SI
+	SUBQ       DX, SI
+	LEAQ       masks<>+0(SB), DX
+	VMOVUPD    (DX)(SI*8), Y5
+	VMASKMOVPD (AX), Y5, Y6
+	VBLENDVPD  Y5, Y6, Y0, Y6
+	VMAXPD     Y6, Y1, Y1
+	ADDQ       $0x00000020, AX
+	SUBQ       BX, CX
+	JMP        tail
+
+done:
+	VMAXPD       Y2, Y1, Y1
+	VMAXPD       Y4, Y3, Y3
+	VMAXPD       Y3, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VMAXPD       X0, X1, X1
+	VPERMILPD    $0x01, X1, X0
+	VMAXSD       X0, X1, X1
+	VMOVSD       X1, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func exchangeAVX2(x *float64, y *float64, n int)
+// Requires: AVX, CMOV
+TEXT ·exchangeAVX2(SB), NOSPLIT, $0-24
+	MOVQ x+0(FP), AX
+	MOVQ y+8(FP), CX
+	MOVQ n+16(FP), DX
+
+vectors:
+	CMPQ    DX, $0x00000010
+	JLT     tail
+	VMOVUPD (AX), Y0
+	VMOVUPD (CX), Y1
+	VMAXPD  Y1, Y0, Y2
+	VMINPD  Y1, Y0, Y0
+	VMOVUPD Y2, (AX)
+	VMOVUPD Y0, (CX)
+	VMOVUPD 32(AX), Y0
+	VMOVUPD 32(CX), Y1
+	VMAXPD  Y1, Y0, Y2
+	VMINPD  Y1, Y0, Y0
+	VMOVUPD Y2, 32(AX)
+	VMOVUPD Y0, 32(CX)
+	VMOVUPD 64(AX), Y0
+	VMOVUPD 64(CX), Y1
+	VMAXPD  Y1, Y0, Y2
+	VMINPD  Y1, Y0, Y0
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD Y0, 64(CX)
+	VMOVUPD 96(AX), Y0
+	VMOVUPD 96(CX), Y1
+	VMAXPD  Y1, Y0, Y2
+	VMINPD  Y1, Y0, Y0
+	VMOVUPD Y2, 96(AX)
+	VMOVUPD Y0, 96(CX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x00000010, DX
+	JMP     vectors
+
+tail:
+	TESTQ      DX, DX
+	JZ         done
+	MOVQ       $0x00000004, BX
+	CMPQ       DX, BX
+	CMOVQLT    DX, BX
+	MOVQ       BX, SI
+	MOVQ       $0x00000004, DI
+	SUBQ       BX, DI
+	LEAQ       masks<>+0(SB), BX
+	VMOVUPD    (BX)(DI*8), Y0
+	VMASKMOVPD (AX), Y0, Y1
+	VMASKMOVPD (CX), Y0, Y2
+	VMAXPD     Y2, Y1, Y3
+	VMINPD     Y2, Y1, Y1
+	VMASKMOVPD Y3, Y0, (AX)
+	VMASKMOVPD Y1, Y0, (CX)
+	ADDQ       $0x00000020, AX
+	ADDQ       $0x00000020, CX
+	SUBQ       SI, DX
+	JMP        tail
 
 done:
 	VZEROUPPER

@@ -205,6 +205,27 @@ func dot(x, y []float64) float64 {
 	return sum
 }
 
+func largest(x []float64) float64 {
+	switch inUse {
+	case avx512:
+		return maxAVX512(&x[0], len(x))
+	case avx2:
+		return maxAVX2(&x[0], len(x))
+	}
+	return maxPortable(x)
+}
+
+func exchange(x, y []float64) {
+	switch inUse {
+	case avx512:
+		exchangeAVX512(&x[0], &y[0], len(x))
+	case avx2:
+		exchangeAVX2(&x[0], &y[0], len(x))
+	default:
+		exchangePortable(x, y)
+	}
+}
+
 func exp(dst, src []float64) {
 	switch inUse {
 	case avx512:

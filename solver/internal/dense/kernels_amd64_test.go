@@ -75,6 +75,10 @@ func TestSameBits(t *testing.T) {
 
 			x, y := values(random, s.n), values(random, s.n+3)
 			wantBits(t, "Dot", []float64{Dot(x, y[:s.n])}, []float64{0 + dotPortable(x, y[:s.n])})
+			got, want = append(append(got[:0], x...), y[:s.n]...), append(append(want[:0], x...), y[:s.n]...)
+			Exchange(got[:s.n], got[s.n:])
+			exchangePortable(want[:s.n], want[s.n:])
+			wantBits(t, "Exchange", got, want)
 			got, want = append(got[:0], y...), append(want[:0], y...)
 			AddScaled(got[:s.n], y[0], x)
 			addScaledPortable(want[:s.n], y[0], x)

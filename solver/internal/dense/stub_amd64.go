@@ -290,6 +290,16 @@ func addScaledProductAVX512(dst *float64, f float64, x *float64, y *float64, n i
 //go:noescape
 func scaleAddAVX512(dst *float64, f float64, x *float64, n int)
 
+// maxAVX512 is Max.
+//
+//go:noescape
+func maxAVX512(x *float64, n int) float64
+
+// exchangeAVX512 is Exchange.
+//
+//go:noescape
+func exchangeAVX512(x *float64, y *float64, n int)
+
 // expAVX512 is Exp.
 //
 //go:noescape
@@ -434,6 +444,16 @@ func addScaledProductAVX2(dst *float64, f float64, x *float64, y *float64, n int
 //
 //go:noescape
 func scaleAddAVX2(dst *float64, f float64, x *float64, n int)
+
+// maxAVX2 is Max.
+//
+//go:noescape
+func maxAVX2(x *float64, n int) float64
+
+// exchangeAVX2 is Exchange.
+//
+//go:noescape
+func exchangeAVX2(x *float64, y *float64, n int)
 
 // expAVX2 is Exp.
 //

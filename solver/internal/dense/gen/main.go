@@ -32,6 +32,8 @@ func main() {
 		for _, name := range []string{"addScaled", "addScaledProduct", "scaleAdd"} {
 			addScaled(v, name)
 		}
+		largest(v)
+		exchange(v)
 		exp(v)
 		for groups := 1; groups <= sweepGroups; groups++ {
 			sweep(v, groups)

@@ -1,0 +1,99 @@
+package margin
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/refitd/refitd/solver"
+)
+
+// replaced returns a problem of n rows of which the last so many are new, and what a fit before, of the first n rows, left to go on from.
+func replaced(t *testing.T, loss Loss, n, fresh int, s solver.Settings) (*solver.Problem, *solver.Warm) {
+	t.Helper()
+	const m = 5
+	all := planted(12, n+fresh, 8, m, loss)
+	part := func(lo int) *solver.Problem {
+		p, rows := *all, make([]int, n)
+		for i := range rows {
+			rows[i] = lo + i
+		}
+		p.X, p.Targets = all.X.Select(rows), all.Targets[lo*m:(lo+n)*m]
+		return &p
+	}
+	old := fitted(t, SVM{}, part(0), nil, s)
+	warm := &solver.Warm{Model: old.Model, Dual: append(append([]float64(nil), old.Dual[fresh*m:]...), make([]float64, fresh*m)...)}
+	for i := n - fresh; i < n; i++ {
+		warm.New = append(warm.New, int32(i))
+	}
+	return part(fresh), warm
+}
+
+// TestNewRows: where new rows are named, earlier ones that need no dual variables are not swept over with them, and the result is as certain. Names of rows
+// that are not there are refused.
+func TestNewRows(t *testing.T) {
+	for _, kind := range []Kind{MaxHinge, WeightedUsunier} {
+		s := settings(1)
+		p, warm := replaced(t, Loss{Kind: kind}, 2000, 100, s)
+		unnamed := *warm
+		unnamed.New = nil
+		visits := func(warm *solver.Warm) int {
+			f := newFit(t, SVM{}, p, s)
+			if err := f.load(warm.Dual); err != nil {
+				t.Fatal(err)
+			}
+			f.sum()
+			f.enter(warm, s.Tolerance)
+			return f.scratch[0].visits
+		}
+		if with, without := visits(warm), visits(&unnamed); with >= without {
+			t.Errorf("%s: %d visits before the first evaluation with the names of new rows, %d without", kind, with, without)
+		}
+		cold, r := fitted(t, SVM{}, p, nil, s), fitted(t, SVM{}, p, warm, s)
+		if r.Status != solver.Converged || r.Gap > s.Tolerance*r.Objective || math.Abs(r.Objective-cold.Objective) > r.Gap+cold.Gap {
+			t.Errorf("%s: %v, %g ± %g, from nothing %g ± %g", kind, r.Status, r.Objective, r.Gap, cold.Objective, cold.Gap)
+		}
+		f := newFit(t, SVM{}, p, s)
+		if err := f.load(r.Dual); err != nil {
+			t.Fatal(err)
+		}
+		if f.sum(); !near(f.dual(), r.Objective-r.Gap, 1e-9, 0) {
+			t.Errorf("%s: the dual variables have the value %g, and the gap is to %g", kind, f.dual(), r.Objective-r.Gap)
+		}
+		for _, row := range []int32{-1, 2000} {
+			warm.New = []int32{row}
+			if _, err := (SVM{}).Fit(t.Context(), p, warm, s); !errors.Is(err, solver.ErrSettings) {
+				t.Errorf("row %d is new: %v", row, err)
+			}
+		}
+	}
+}
+
+// TestFarModel: the weights of a model are a part of the first point, and of one that is far from the rows not.
+func TestFarModel(t *testing.T) {
+	for _, kind := range []Kind{MaxHinge, WeightedUsunier} {
+		s := settings(1)
+		p, warm := replaced(t, Loss{Kind: kind}, 2000, 100, s)
+		mixed := func() bool {
+			f := newFit(t, SVM{}, p, s)
+			if err := f.load(warm.Dual); err != nil {
+				t.Fatal(err)
+			}
+			f.sum()
+			f.enter(warm, s.Tolerance)
+			return f.mixture != nil
+		}
+		if !mixed() {
+			t.Errorf("%s: the model before has no part in the first point", kind)
+		}
+		for i := range warm.Model.Linear {
+			warm.Model.Linear[i] = 30 * math.Sin(float64(i))
+		}
+		if mixed() {
+			t.Errorf("%s: a far model has a part in the first point", kind)
+		}
+		if r := fitted(t, SVM{}, p, warm, s); r.Status != solver.Converged {
+			t.Errorf("%s: from a far model: %v", kind, r.Status)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package solver
+
+import (
+	"math"
+	"testing"
+)
+
+// TestOutside finds what is beyond a bound wherever it is, also among numbers whose squares add up to more than that of the bound.
+func TestOutside(t *testing.T) {
+	for _, size := range []float64{1e-3, 0.9} {
+		x := make([]float64, 10_000)
+		for i := range x {
+			x[i] = size * maxValue * float64(1-2*(i%2))
+		}
+		x[77], x[5000] = maxValue, -maxValue
+		if at := outside(x, maxValue); at != -1 {
+			t.Errorf("number %d is %g, of ±%g", at, x[at], maxValue)
+		}
+		for _, place := range []int{0, 4095, 4096, 9999} {
+			was := x[place]
+			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1.000001 * maxValue} {
+				if x[place] = bad; outside(x, maxValue) != place {
+					t.Errorf("%g at %d: found at %d", bad, place, outside(x, maxValue))
+				}
+			}
+			x[place] = was
+		}
+	}
+	if at := outside(nil, 1); at != -1 {
+		t.Errorf("of nothing: %d", at)
+	}
+}
