@@ -31,7 +31,7 @@ func tripled(seed uint64, n int) []event.Event {
 	return events
 }
 
-// TestTriplesOfAStream: where labels depend on three names at once, versions of degree 3 have a progressive loss that is by a fifth or more below that of degree
+// TestTriplesOfAStream: where labels depend on three names at once, versions of degree 3 have a progressive loss that is a fifth or more below that of degree
 // 2, and so has what is live, by each algorithm that has the degree and of both kernels; and Explain names the planted triples.
 func TestTriplesOfAStream(t *testing.T) {
 	tier.NotUnderRace(t)
