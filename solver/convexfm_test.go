@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,16 +35,18 @@ func TestGoldenConvexFM(t *testing.T) {
 			UseDiag     bool `json:"use_diag"`
 			FitLinear   bool `json:"fit_linear"`
 			X, Z        [][]float64
-			Y           []float64
+			XTest       [][]float64 `json:"X_test"`
+			Y, W        []float64
 			Prediction  []float64
+			Unseen      []float64 `json:"prediction_test"`
 			Objective   float64
 			Rank        int
 			Eigenvalues []float64
 		}
 	}
 	golden(t, "convex_fm.json", &file)
-	if len(file.Cases) == 0 {
-		t.Fatal("no cases")
+	if len(file.Cases) != 12 {
+		t.Fatalf("%d cases, 12 were written", len(file.Cases))
 	}
 	for n, c := range file.Cases {
 		for _, way := range []string{"whole", "spans", "diagonal"} {
@@ -72,11 +75,20 @@ func TestGoldenConvexFM(t *testing.T) {
 					t.Errorf("rank %d and nuclear norm %v, want %d and %v", res.Rank, res.NuclearNorm*unit, c.Rank, c.Eigenvalues)
 				}
 				out, work := make([]float64, 1), make([]float64, 2*res.Model.NumBasis)
-				for i, want := range c.Prediction {
-					index, value := p.X.Row(i)
+				rows, predictions := sparse(append(slices.Clone(c.X), c.XTest...)), append(slices.Clone(c.Prediction), c.Unseen...)
+				if len(predictions) != len(c.X)+len(c.XTest) || len(c.XTest) == 0 {
+					t.Errorf("%d predictions of %d and %d rows", len(predictions), len(c.X), len(c.XTest))
+				}
+				for i, want := range predictions {
+					index, value := rows.Row(i)
 					res.Model.Predict(out, work, index, value)
 					if !near(out[0], want, 0, 1e-5) {
 						t.Errorf("row %d: prediction %v, want %v", i, out[0], want)
+					}
+				}
+				for j, want := range c.W {
+					if got := res.Model.Linear; c.FitLinear && !near(got[j], want, 0, 1e-5) {
+						t.Errorf("weight %d of %v, want %v", j, got, want)
 					}
 				}
 				k := res.Model.NumBasis

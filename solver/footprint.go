@@ -24,10 +24,10 @@ func SolveFootprint(n, d, k, outputs int) int64 {
 }
 
 // FactorsFootprint returns the bytes that ConvexFM takes beside SolveFootprint where it moves k basis vectors by descents: the entries by columns,
-// the vectors, inner products and derivatives in them, and three numbers for every row.
+// the vectors, inner products and derivatives in them, three numbers for every row, and of corrective refits four more, axes and the best vectors so far.
 func FactorsFootprint(n, entries, d, k int) int64 {
 	inner := int64(n) * int64(k)
-	return 24*int64(n)*int64(entries) + 8*(int64(d)*int64(k)+inner+min(inner, maxMoves)+3*int64(n))
+	return 24*int64(n)*int64(entries) + 8*(3*int64(d)*int64(k)+inner+min(inner, maxMoves)+7*int64(n))
 }
 
 // ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.

@@ -120,3 +120,39 @@ func TestCubicFootprint(t *testing.T) {
 		runtime.KeepAlive(p)
 	}
 }
+
+// TestConvexFMFootprint: a convex factorization machine takes what is said of it, within 15 percent, over names and over a few numbers, and at least a
+// third of it.
+func TestConvexFMFootprint(t *testing.T) {
+	tier.NotUnderRace(t)
+	for _, c := range []struct{ n, entries, d, k int }{{8000, 3, 300, 12}, {3000, 3, 3000, 12}, {5000, 12, 12, 12}} {
+		rng := rand.New(rand.NewPCG(1, 4))
+		p := &Problem{X: NewRows(c.d, c.n, c.n*c.entries), Outputs: 1, Loss: Squared{}}
+		for range c.n {
+			index, value := make([]int32, c.entries), make([]float64, c.entries)
+			for e := range index {
+				index[e], value[e] = int32(e*c.d/c.entries+rng.IntN(c.d/c.entries)), rng.NormFloat64()
+			}
+			p.X.Append(index, value)
+			p.Targets = append(p.Targets, value[0]*value[1]+0.3*rng.NormFloat64())
+		}
+		for _, kernel := range []Kernel{ANOVA, Homogeneous} {
+			s := DefaultSettings()
+			s.Kernel, s.Lambda, s.MaxBasis, s.MaxSteps, s.Workers = kernel, 1, c.k, c.k, 1
+			most, before := int64(0), heap()
+			s.OnStep = func(Step, *Model) bool {
+				most = max(most, heap()-before)
+				return false
+			}
+			result, err := ConvexFM{}.Fit(t.Context(), p, nil, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := SolveFootprint(c.n, c.d, c.k, 1) + ModelFootprint(c.d, c.k, 1, true) + FactorsFootprint(c.n, c.entries, c.d, c.k)
+			if float64(most) > 1.15*float64(said) || 3*most < said {
+				t.Errorf("%d rows of %d entries, %d columns, %v, %d vectors: %d bytes, said to be %d", c.n, c.entries, c.d, kernel, result.Model.NumBasis, most, said)
+			}
+			runtime.KeepAlive(p)
+		}
+	}
+}

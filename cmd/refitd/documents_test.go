@@ -46,6 +46,7 @@ var documented = []struct {
 	{"kafka.md", "refitd accept-gap", "operator.txtar", ""},
 	{"kafka.md", "kafka-acls", "", "a program of Kafka, with the names of another cluster"},
 	{"performance.md", "refitd backtest", "", "figures of data sets that are not in this repository"},
+	{"performance.md", "refitd fit", "", "figures of a data set that is not in this repository"},
 	{"performance.md", "go run ./cmd/paper", "", "minutes to hours each, on data sets that are not in this repository"},
 	{"faults.md", "go build -tags failpoint", "", "the tests of daemon/faults build it"},
 	{"faults.md", "FAIL=", "", "the tests of daemon/faults run it, at each step"},

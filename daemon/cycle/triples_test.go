@@ -21,7 +21,8 @@ func tripled(seed uint64, n int) []event.Event {
 	events := make([]event.Event, n)
 	for i := range events {
 		at := [3]int{r.IntN(5), r.IntN(5), r.IntN(5)}
-		e := event.Event{Weight: 1, Label: 0.2 * r.NormFloat64(), Categorical: []string{fmt.Sprint("u", at[0]), fmt.Sprint("i", at[1]), fmt.Sprint("h", at[2])}}
+		names := []string{fmt.Sprint("u", at[0]), fmt.Sprint("i", at[1]), fmt.Sprint("h", at[2])}
+		e := event.Event{Weight: 1, Label: 0.2 * r.NormFloat64(), Categorical: names}
 		if p := slices.Index(triples, at); p >= 0 {
 			e.Label += 2 - 4*float64(p%2)
 		}
@@ -30,7 +31,7 @@ func tripled(seed uint64, n int) []event.Event {
 	return events
 }
 
-// TestTriplesOfAStream: where labels depend on three names at once, versions of degree 3 have a progressive loss that is by a fifth or more below that of degree
+// TestTriplesOfAStream: where labels depend on three names at once, versions of degree 3 have a progressive loss that is a fifth or more below that of degree
 // 2, and so has what is live, by each algorithm that has the degree and of both kernels; and Explain names the planted triples.
 func TestTriplesOfAStream(t *testing.T) {
 	tier.NotUnderRace(t)

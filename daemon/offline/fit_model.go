@@ -131,9 +131,18 @@ func check(m *config.Model, others map[string]string) error {
 	if len(problems) == 0 {
 		return nil
 	}
+	var flags []string // in what is proposed, too: "train.kernel: anova" is "--kernel anova"
+	for _, names := range []map[string]string{algorithmFlags, others} {
+		for key, flag := range names {
+			if strings.Contains(key, ".") {
+				flags = append(flags, key+": ", flag+" ", key, flag)
+			}
+		}
+	}
+	instead := strings.NewReplacer(flags...)
 	texts := make([]string, len(problems))
 	for i, p := range problems {
-		texts[i] = fmt.Sprintf("%s %s", named(p.Key), p.Message)
+		texts[i] = fmt.Sprintf("%s %s", named(p.Key), instead.Replace(p.Message))
 	}
 	return &report.ExitError{Code: report.ExitUsage, Err: errors.New(strings.Join(texts, "\n")), Key: named(problems[0].Key)}
 }

@@ -2,6 +2,7 @@ package offline
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -9,17 +10,20 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestProblemsNameWhatTheCommandHas: backtest has the flags of the algorithm alone, so what it refuses of a configuration's other keys is called as there.
+// TestProblemsNameWhatTheCommandHas: backtest has the flags of the algorithm alone, so what it refuses of a configuration's other keys is called as there, and
+// so is what it proposes to write.
 func TestProblemsNameWhatTheCommandHas(t *testing.T) {
 	for _, c := range []struct {
 		change  func(*config.Train)
 		flags   map[string]string
 		refused string
+		says    string
 	}{
-		{func(t *config.Train) { t.Penalty = "l1" }, nil, "train.penalty"},
-		{func(t *config.Train) { t.Penalty = "l1" }, fitFlags, "--penalty"},
-		{func(t *config.Train) { t.Degree = 3 }, nil, "--degree"},
-		{func(t *config.Train) { t.Degree = 3 }, fitFlags, "--degree"},
+		{func(t *config.Train) { t.Penalty = "l1" }, nil, "train.penalty", "write train.lambda, the"},
+		{func(t *config.Train) { t.Penalty = "l1" }, fitFlags, "--penalty", "write --lambda, the"},
+		{func(t *config.Train) { t.Degree = 3 }, nil, "--degree", "write 2: convex_fm"},
+		{func(t *config.Train) { t.Degree = 3 }, fitFlags, "--degree", "write 2: convex_fm"},
+		{func(t *config.Train) { t.Moreau = 1 }, nil, "--moreau", "write --algorithm frank_wolfe_svm, whose"},
 	} {
 		m, err := FitModel("", dataset.LIBSVM, "regression", "")
 		if err != nil {
@@ -29,8 +33,8 @@ func TestProblemsNameWhatTheCommandHas(t *testing.T) {
 		m.Choose("convex_fm", 0)
 		c.change(&m.Train)
 		exit := new(report.ExitError)
-		if err := check(m, c.flags); !errors.As(err, &exit) || exit.Key != c.refused {
-			t.Errorf("%v, want one of %s", err, c.refused)
+		if err := check(m, c.flags); !errors.As(err, &exit) || exit.Key != c.refused || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v, want one of %s that says %q", err, c.refused, c.says)
 		}
 	}
 }

@@ -89,8 +89,8 @@ func TestThousandEvents(t *testing.T) {
 	t.Logf("F32 tensors differ from F64 by %.1e(1+|o|) at most (bar 1e-5); HTTP from the library by nothing", worst)
 }
 
-// TestThousandEventsRankedAndExplained: of models of degree 3 and of a margin loss HTTP gives for 1,000 random events the items and the terms of the library, to
-// the last bit, in both types of tensors.
+// TestThousandEventsRankedAndExplained: of models of degree 3 and of a margin loss HTTP gives for 1,000 random events the items and the terms of the library,
+// to the last bit, in both types of tensors.
 func TestThousandEventsRankedAndExplained(t *testing.T) {
 	b := newBench(t)
 	for kernel, name := range map[string]string{snapshot.ANOVA: "prices", snapshot.Homogeneous: "ratings", "none": "colours"} {
