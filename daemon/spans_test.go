@@ -112,9 +112,23 @@ func testSpans(t *testing.T, serve func(*spanCollector) string) {
 		t.Errorf("span %s without %s: %v", s.Name, key, s.Attributes)
 		return 0
 	}
+	text := func(s *otlp.Span, key string) string {
+		for _, a := range s.Attributes {
+			if a.Key == key {
+				return a.Value.GetStringValue()
+			}
+		}
+		return ""
+	}
 	total := int64(0)
+	next := map[string]int64{} // offset by partition
 	for _, s := range spans["batch"] {
 		total += number(s, "refitd.applied")
+		partition := text(s, "messaging.destination.partition.id")
+		if at := number(s, "messaging.kafka.offset"); at != next[partition] || text(s, "messaging.destination.name") == "" {
+			t.Errorf("the batch after offset %d of partition %q is %v", next[partition], partition, s)
+		}
+		next[partition] += number(s, "messaging.batch.message_count")
 		if n := number(s, "messaging.batch.message_count"); n != number(s, "refitd.applied") || s.EndTimeUnixNano <= s.StartTimeUnixNano {
 			t.Errorf("batch %v", s)
 		}
@@ -131,6 +145,9 @@ func testSpans(t *testing.T, serve func(*spanCollector) string) {
 			if string(part.ParentSpanId) != string(refit.SpanId) || string(part.TraceId) != string(refit.TraceId) ||
 				part.StartTimeUnixNano < refit.StartTimeUnixNano || part.EndTimeUnixNano > refit.EndTimeUnixNano {
 				t.Errorf("%v is not within %v", part, refit)
+			}
+			if decision := text(part, "refitd.decision"); decision != "promoted" && decision != "kept" {
+				t.Errorf("%s says the decision %q", part.Name, decision)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// startWith is start with lifecycle endpoints, a log at every level, and the file read again at a reload.
+// startWith is start with lifecycle endpoints, profiles, a log at every level, and the file read again at a reload.
 func startWith(b *daemontest.Bench, path string) (d *daemon.Daemon, log *journal, stop func()) {
 	b.T.Helper()
 	conf, err := config.Load(path)
@@ -55,7 +55,7 @@ func startWith(b *daemontest.Bench, path string) (d *daemon.Daemon, log *journal
 	log = &journal{}
 	d, err = daemon.New(b.T.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(log, true),
 		Log:  slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Load: func() (*config.Config, error) { return config.Load(path) }, EnableLifecycle: true})
+		Load: func() (*config.Config, error) { return config.Load(path) }, EnableLifecycle: true, EnableProfiling: true})
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -116,6 +116,9 @@ func TestReload(t *testing.T) {
 		return daemontest.Sum(t, metrics, "refitd_config_last_reload_successful")
 	}
 	first := successful()
+	if status, _ := daemontest.Get(t, base+"/debug/pprof/goroutine"); status != http.StatusOK {
+		t.Errorf("profiles that were asked for: %d", status)
+	}
 	daemontest.Within(t, daemontest.Patience, "all events applied", func() bool {
 		_, metrics := daemontest.Get(t, base+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == 1500

@@ -126,6 +126,23 @@ func TestSignature(t *testing.T) {
 	}
 }
 
+// TestBetweenLooks: all refits that were published since the last look are told of, in their order.
+func TestBetweenLooks(t *testing.T) {
+	b := newBench(t)
+	b.publish("refit", "promoted")
+	n := b.open()
+	n.look(false)
+	for _, decision := range []string{"kept", "promoted", "kept"} {
+		b.publish("refit", decision)
+		b.publish("update", "promoted")
+	}
+	n.look(false)
+	if !n.deliver(t.Context()) {
+		t.Error("not delivered")
+	}
+	b.want("version.rejected 2", "version.promoted 4", "version.rejected 6")
+}
+
 // TestAtLeastOnce: what was published before a notifier knew of the model is not told, all that comes after is, whenever the process dies; updates are not.
 func TestAtLeastOnce(t *testing.T) {
 	b := newBench(t)

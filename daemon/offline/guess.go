@@ -33,6 +33,9 @@ var (
 		`code|country|city)$|(Id|ID)$`)
 )
 
+// ofExport are the members that export jsonl adds to the events of a sample.
+var ofExport = []string{"_role", "_weight", "_inclusion_probability", "_topic", "_partition", "_offset"}
+
 // What counts as few values, and as many rows for each.
 const (
 	fewClasses  = 100
@@ -153,6 +156,8 @@ func (g *guess) add(c *dataset.Column) {
 	switch {
 	case n == 0:
 		say(out, "it is empty")
+	case slices.Contains(ofExport, c.Name):
+		say(out, "it is what export says of a row")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
 	case s.Time == "" && (unit != "" && (likeTime.MatchString(c.Name) || distinct > n/2) || c.Times == n && (g.format != dataset.JSONL || c.Stamps == n)):

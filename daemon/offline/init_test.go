@@ -10,11 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/export"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
 )
 
 // guesses runs init over a file and returns its summary and the model of the configuration.
@@ -132,15 +135,37 @@ func TestInitOddRows(t *testing.T) {
 	}
 	records = records[:1]
 	err = Init(of, report.NewEmitter(&text, false))
-	wantExit(t, err, report.ExitUsage, "none of the 1 newest records of t is a JSON object: not_object, first at offset 70 of partition 3: expected an object, got a list")
+	wantExit(t, err, report.ExitUsage,
+		"none of the 1 newest records of t is a JSON object: not_object, first at offset 70 of partition 3: expected an object, got a list")
 	if _, m := guesses(t, "pipe.csv", csv.String(), InitOptions{}); len(m.Schema.Multi) != 0 || !slices.Equal(m.Schema.Categorical, []string{"user"}) {
 		t.Errorf("schema %+v", m.Schema)
 	}
 }
 
+// TestInitOfExport: an exported sample has the fields of its events; what export adds is of no use to a model.
+func TestInitOfExport(t *testing.T) {
+	schema := &config.Schema{Task: "ordinal", Label: "stars", Levels: 5, Categorical: []string{"user", "item"}}
+	var text bytes.Buffer
+	for i := range 300 {
+		r := export.Row{Event: event.Event{Label: float64(1 + i%5), Categorical: []string{fmt.Sprint("u", i%9), fmt.Sprint("i", i%7)}},
+			Role: sketch.Role(i % 2), Topic: []string{"a", "b"}[i%2], Partition: int32(i % 3), Offset: int64(i), Weight: 1 + float64(i%7)/8,
+			Inclusion: 1 / float64(1+i%6)}
+		line, err := export.AppendJSON(nil, schema, &r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(append(line, '\n'))
+	}
+	_, m := guesses(t, "sample.jsonl", text.String(), InitOptions{})
+	if s := m.Schema; !slices.Equal(s.Categorical, []string{"user", "item"}) || len(s.Numeric)+len(s.Multi) > 0 {
+		t.Errorf("schema %+v", s)
+	}
+}
+
 // TestInitLabelByWord: a label is told by a word of its name if no other column has one.
 func TestInitLabelByWord(t *testing.T) {
-	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating", "user,overallRating,X Y": "overallRating",
+	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating",
+		"user,overallRating,X Y":   "overallRating",
 		"user,clicks_before,stars": "stars", "user,RATING,score_at": "RATING", "user,first_rating,second_rating": "", "user,a_score,a_target": "",
 		"user,generating,starship": ""} {
 		var csv strings.Builder

@@ -51,6 +51,9 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	s := newScoring(version)
 	if o.History != nil {
 		if err := s.fold(o.History, o.HistoryHeld); err != nil {
+			if o.HistoryPath != "" {
+				err = fmt.Errorf("%s: %w", o.HistoryPath, err)
+			}
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: o.HistoryPath}
 		}
 	}

@@ -216,6 +216,11 @@ func TestScoreTellsFormat(t *testing.T) {
 	})
 	wantExit(t, err, report.ExitUsage, "--map is for --format csv and parquet")
 
+	_, err = collect(t, func(out *report.Emitter) error {
+		return Score(t.Context(), ref, ScoreOptions{History: strings.NewReader("user,item\n"), HistoryPath: "h.csv"}, strings.NewReader(""), out)
+	})
+	wantExit(t, err, report.ExitUsage, "h.csv: history: line 1: not_json")
+
 	for first, row := range map[string]string{"": "{\"user\":\"u1\",\"item\":\"i2\"}\n", "user;item\n": "u1;i2\n"} {
 		in, more := io.Pipe()
 		out, scores := io.Pipe()

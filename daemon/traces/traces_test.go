@@ -11,9 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/ingest"
 )
 
 // TestEndpoint: a collector is named by its address alone, or by all of the URL.
@@ -86,5 +90,26 @@ func TestCloseIsBounded(t *testing.T) {
 		if !strings.Contains(log.String(), "the last ones, in 2s: context deadline exceeded") {
 			t.Errorf("%s: log %s", protocol, &log)
 		}
+	}
+}
+
+// TestBatchAndPublish: the span of a batch begins when its decoding did, and a publication that fails says why.
+func TestBatchAndPublish(t *testing.T) {
+	kept := tracetest.NewSpanRecorder()
+	by := sdk.NewTracerProvider(sdk.WithSpanProcessor(kept)).Tracer("test")
+	began := time.Now().Add(-time.Minute)
+	Batch(by, "ratings", "group", &ingest.Counts{Began: began, Topic: "t", Partition: 3, Base: 40, Next: 50})
+	broken := errors.New("disk full")
+	ch := &cycle.Champion{}
+	if err := Publish(t.Context(), by, ch, func(context.Context, *cycle.Champion) error { return broken }); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if err := Publish(t.Context(), by, ch, func(context.Context, *cycle.Champion) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	spans := kept.Ended()
+	if len(spans) != 3 || !spans[0].StartTime().Equal(began) || spans[1].Status().Code != codes.Error || spans[1].Status().Description != "disk full" ||
+		spans[2].Status().Code != codes.Unset {
+		t.Errorf("%+v", spans)
 	}
 }

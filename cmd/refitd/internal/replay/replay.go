@@ -101,6 +101,7 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	skipped, readErr := sent.file(p.ctx)
 	sendErr := p.close()
 	o.logSkipped(&skipped)
+	o.logKeyless(p.keyless)
 
 	out := report.ReplaySummary{Records: sent.records, Acknowledged: p.acknowledged.Load(), SkippedLines: skipped.Lines, Bytes: sent.bytes,
 		Seconds: report.Seconds(time.Since(began)), Partitions: p.offsets()}
@@ -124,6 +125,15 @@ func (o *Options) logSkipped(s *dataset.Skipped) {
 	for _, c := range s.Causes {
 		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected, "got", c.Got)
 	}
+}
+
+// logKeyless says that events went without a key, if lines of the format can have one: what is known of an entity is of its partition.
+func (o *Options) logKeyless(records int) {
+	if o.Log == nil || records == 0 || o.Key == "" || o.Format == dataset.Lines || o.Format == dataset.LIBSVM {
+		return
+	}
+	o.Log.Warn("records without a key went to the partitions in turn: --key names another field",
+		"path", o.Path, "key", o.Key, "records", records)
 }
 
 // sender reads the file and hands its records to the producer at the right time.

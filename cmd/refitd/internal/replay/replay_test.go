@@ -1,9 +1,11 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -207,6 +209,27 @@ func TestRecordsWithoutKeysGoRound(t *testing.T) {
 		}
 		if got != want || len(records[int32(p)]) != 2 {
 			t.Errorf("partition %d holds %q, want %q", p, got, want)
+		}
+	}
+}
+
+// TestKeylessAreTold: records that have nothing in the field of --key are told with their number, those of formats that have no keys are not.
+func TestKeylessAreTold(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"user":"a"}` + "\n" + `{"id":1}` + "\n" + `{"id":2}` + "\n": "key=user records=2",
+		`{"user":"a"}` + "\n": "", "a\n": "",
+	} {
+		o := options(t, startBroker(t), text)
+		var log bytes.Buffer
+		o.Format, o.Log = dataset.JSONL, slog.New(slog.NewTextHandler(&log, nil))
+		if text == "a\n" {
+			o.Format = dataset.Lines
+		}
+		if _, err := Run(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(log.String(), want) || want == "" && log.Len() > 0 {
+			t.Errorf("%s: log %q, want %q", text, log.String(), want)
 		}
 	}
 }
