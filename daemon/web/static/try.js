@@ -69,14 +69,17 @@ class TryView {
         .split(",")
         .map((s) => s.trim())
         .filter(Boolean);
-      if (names.length) ask1[f] = names;
+      ask1[f] = names;
     }
     for (const { name } of this.schema.numeric || []) {
       if (!given(name)) continue;
       ask1[name] = Number(given(name));
       if (!Number.isFinite(ask1[name])) return refuse(`${name} is “${given(name)}”, which is no number: write one such as 3.5.`);
     }
-    if (!Object.keys(ask1).length) return refuse("Nothing to score: fill in at least one field.");
+    const fields = [...this.form.elements].map((input) => input.name).filter(Boolean);
+    if (!fields.some(given)) return refuse("Nothing to score: fill in at least one field.");
+    const lacking = fields.filter((f) => this.schema.optional && !this.schema.optional.includes(f) && !given(f));
+    if (lacking.length) return refuse(`An event has to have ${lacking.join(", ")}: fill in the field${lacking.length > 1 ? "s" : ""}.`);
     try {
       const a = await ask(this.model.path + "/explain", { event: ask1 });
       const said = Array.isArray(a.prediction)

@@ -75,6 +75,7 @@ async function bounded(page, wrong) {
 
 /** refused asks for what cannot be answered: the page says why in words. */
 async function refused(page, wrong) {
+  await page.waitForSelector("#try input[name=user]");
   const said = async (form, fields, want) => {
     for (const [name, text] of Object.entries(fields)) await page.type(`#try input[name=${name}]`, text);
     await page.evaluate((n) => document.querySelectorAll("#try form")[n].requestSubmit(), form);
@@ -192,9 +193,10 @@ async function listing(page, times) {
   times.listing = (await worked(page)) - before;
 }
 
+const wrong = [];
+
 (async () => {
-  const wrong = [],
-    times = {};
+  const times = {};
   const browser = await puppeteer.launch({
     executablePath: process.env.REFITD_BROWSER,
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
@@ -247,6 +249,6 @@ async function listing(page, times) {
   await browser.close();
   console.log(JSON.stringify({ wrong, times }));
 })().catch((error) => {
-  console.error(error);
+  console.error(error, wrong);
   process.exit(1);
 });
