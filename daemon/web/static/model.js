@@ -84,6 +84,14 @@ class ModelView {
     this.draw();
   }
 
+  /** resized draws all plots at the width that there is now. */
+  resized() {
+    this.agesShown = undefined;
+    if (this.state) this.showSample(this.state);
+    if (this.state) this.showCalibration(this.state.calibration);
+    this.draw();
+  }
+
   draw() {
     const c = this.curves,
       width = this.loss.body.clientWidth || 600;

@@ -20,7 +20,7 @@ class Page {
     let settled;
     addEventListener("resize", () => {
       clearTimeout(settled);
-      settled = setTimeout(() => this.view?.draw(), 150);
+      settled = setTimeout(() => this.view?.resized(), 150);
     });
     this.listen();
   }
@@ -101,13 +101,13 @@ class Page {
     const m = o.memory,
       limit = m.budget_bytes || m.computed_bytes;
     this.machine.replaceChildren(
-      meter(
+      limit ? meter(
         "Memory in use",
         m.resident_bytes,
         limit,
         `${bytes(m.resident_bytes)} of ${bytes(limit)} ${m.budget_bytes ? "(memory_budget)" : "that the configuration may take"}`,
         true,
-      ),
+      ) : el("p", {}, `${bytes(m.resident_bytes)} of memory in use; no limit is known.`),
       ...o.disks.map((d) =>
         el(
           "p",
@@ -142,7 +142,7 @@ class Page {
   /** alertsOf is an entry for the alerts of one rule, which many models may have at once. */
   alertsOf(list) {
     const said = (a) => [a.model ? [el("a", { href: "#" + encodeURIComponent(a.model) }, a.model), ": "] : "", a.text].flat();
-    const lead = el("strong", {}, list[0].severity === "critical" ? "⛔ Critical" : "⚠ Warning");
+    const lead = el("strong", {}, list[0].severity === "critical" ? "✕ Critical" : "⚠ Warning");
     const more = list.slice(3).map((a) => el("li", {}, said(a)));
     return el(
       "li",
