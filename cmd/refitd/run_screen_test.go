@@ -36,7 +36,11 @@ func TestRunScreen(t *testing.T) {
 		}
 	}
 	for _, width := range []int{60, 40} {
-		for _, line := range r.lines(&s, width) {
+		narrow := r.lines(&s, width)
+		if text := strings.Join(narrow, "\n"); !strings.Contains(text, "model-01-long") || !strings.Contains(text, "0.2500    0.5000") && width == 40 {
+			t.Errorf("%d columns lack a name or its losses:\n%s", width, text)
+		}
+		for _, line := range narrow {
 			if n := utf8.RuneCountInString(line); n > width {
 				t.Errorf("%d characters on %d columns: %s", n, width, line)
 			}
