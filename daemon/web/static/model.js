@@ -81,6 +81,7 @@ class ModelView {
     const key = (m) => m.at + m.kind + m.version;
     const known = new Set(c.marks.map(key));
     c.marks.push(...more.marks.filter((m) => !known.has(key(m))));
+    if (this.state) this.showSilence(this.state, this.now);
     this.draw();
   }
 
@@ -191,7 +192,7 @@ class ModelView {
   /** update shows a new state. */
   update(state, now) {
     const before = this.state;
-    this.state = state;
+    Object.assign(this, { state, now });
     const tile = (title, value, note, cls) =>
       el(
         "div",
