@@ -73,7 +73,8 @@ const (
 	nameWidth  = 20
 )
 
-// lines are the state on a terminal of so many columns: a line for each model and for what keeps it from its work. A narrow terminal has a model's losses alone.
+// lines are the state on a terminal of so many columns: a line for each model and for what keeps it from its work.
+// A narrow terminal has fewer columns.
 func (r *runScreen) lines(s *web.Status, width int) []string {
 	applied, lag := int64(0), int64(0)
 	for i := range s.Models {

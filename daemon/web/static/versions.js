@@ -100,7 +100,7 @@ class VersionsView {
       slice(false),
       count(s.rows),
       bytes(s.bytes),
-      el("div", { class: "reason" }, s.reason),
+      { text: el("div", { class: "reason" }, s.reason), cls: "wide" },
     ];
   }
 
