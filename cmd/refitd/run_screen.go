@@ -58,7 +58,7 @@ func (r *runScreen) watch(ctx context.Context, d *daemon.Daemon) {
 	defer tick.Stop()
 	for {
 		s := d.Status()
-		_ = r.Draw(r.lines(&s)) // nothing depends on its being seen
+		_ = r.Draw(r.lines(&s, r.Width())) // nothing depends on its being seen
 		select {
 		case <-ctx.Done():
 			return
@@ -73,8 +73,9 @@ const (
 	nameWidth  = 20
 )
 
-// lines are the state, a line for each model and for what keeps it from its work.
-func (r *runScreen) lines(s *web.Status) []string {
+// lines are the state on a terminal of so many columns: a line for each model and for what keeps it from its work.
+// A narrow terminal has fewer columns.
+func (r *runScreen) lines(s *web.Status, width int) []string {
 	applied, lag := int64(0), int64(0)
 	for i := range s.Models {
 		applied, lag = applied+s.Models[i].Applied, lag+s.Models[i].Lag
@@ -84,11 +85,8 @@ func (r *runScreen) lines(s *web.Status) []string {
 		rate = strconv.FormatFloat(float64(applied-r.events)/gone.Seconds(), 'f', 0, 64)
 	}
 	r.events, r.drawn = applied, s.Now
-	const row = "%-*s %10s %8s %8s %-5s %9s %9s"
-	lines := []string{
-		fmt.Sprintf("%.0fs: %d events, %s a second, %d to do", s.Now.Sub(s.Started).Seconds(), applied, rate, lag),
-		fmt.Sprintf(row, nameWidth, "model", "events", "version", "refit", "", "published", "live"),
-	}
+	first := fmt.Sprintf("%.0fs: %d events, %s a second, %d to do", s.Now.Sub(s.Started).Seconds(), applied, rate, lag)
+	lines := append(terminal.Wrap(first, width), rowOf(width, "model", "events", "version", "refit", "", "published", "live"))
 	for i := range s.Models {
 		if i == mostModels {
 			lines = append(lines, fmt.Sprintf("… and %d more, on the page", len(s.Models)-mostModels))
@@ -102,22 +100,35 @@ func (r *runScreen) lines(s *web.Status) []string {
 		if !m.LastRefit.IsZero() {
 			age = fmt.Sprintf("%.0fs ago", s.Now.Sub(m.LastRefit).Seconds())
 		}
-		name := []rune(m.Name)
-		if len(name) > nameWidth {
-			name = append(name[:nameWidth-1], '…')
-		}
 		w := &m.Progressive.Window
 		of, published := windowLoss(w.Published)
 		ofLive, live := windowLoss(w.Live)
 		if of == "" {
 			of = ofLive
 		}
-		lines = append(lines, fmt.Sprintf(row, nameWidth, string(name), strconv.FormatInt(m.Applied, 10), version, age, of, published, live))
+		lines = append(lines, rowOf(width, m.Name, strconv.FormatInt(m.Applied, 10), version, age, of, published, live))
 		for _, reason := range m.NotReady {
 			lines = append(lines, "  ! "+reason.Text)
 		}
 	}
 	return lines
+}
+
+// rowOf is a line of the table in as many columns as there is room for: without events and refit below 80, without the version below 54.
+func rowOf(width int, name, events, version, refit, of, published, live string) string {
+	room := nameWidth
+	rest := fmt.Sprintf(" %10s %8s %8s %-5s %9s %9s", events, version, refit, of, published, live)
+	switch {
+	case width < 54:
+		room, rest = width-20, fmt.Sprintf(" %9s %9s", published, live)
+	case width < 80:
+		room, rest = width-34, fmt.Sprintf(" %7s %-5s %9s %8s", version, of, published, live)
+	}
+	runes := []rune(name)
+	if len(runes) > room {
+		runes = append(runes[:max(0, room-1)], '…')
+	}
+	return fmt.Sprintf("%-*s%s", room, string(runes), rest)
 }
 
 // windowLoss returns the error of numbers or the loss of classes, and which of them it is.
@@ -137,7 +148,7 @@ func windowLoss(m *report.Metrics) (name, value string) {
 
 // show draws the state of the daemon until stop is called.
 func (r *runScreen) show(ctx context.Context, d *daemon.Daemon, dir string) (stop func()) {
-	r.Screen = terminal.New(r.out, "http://"+d.Addr()+"/", r.log.Name())
+	r.Screen = terminal.New(r.out, "http://"+d.Addr()+"/", r.log.Name(), nil)
 	s := d.Status()
 	for _, note := range continuing(&s) {
 		_ = r.Note(0, note+", in "+dir)

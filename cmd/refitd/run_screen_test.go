@@ -26,13 +26,24 @@ func TestRunScreen(t *testing.T) {
 	}
 	s.Models[2].NotReady = []web.Reason{{Text: "partition 3 of t halted at 17"}}
 	r := &runScreen{}
-	r.lines(&s)
+	r.lines(&s, terminal.Columns)
 	s.Now = s.Now.Add(2 * time.Second)
 	s.Models[0].Applied += 500
-	lines := r.lines(&s)
+	lines := r.lines(&s, terminal.Columns)
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n > terminal.Columns {
 			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	for _, width := range []int{60, 40} {
+		narrow := r.lines(&s, width)
+		if text := strings.Join(narrow, "\n"); !strings.Contains(text, "model-01-long") || !strings.Contains(text, "0.2500    0.5000") && width == 40 {
+			t.Errorf("%d columns lack a name or its losses:\n%s", width, text)
+		}
+		for _, line := range narrow {
+			if n := utf8.RuneCountInString(line); n > width {
+				t.Errorf("%d characters on %d columns: %s", n, width, line)
+			}
 		}
 	}
 	text := strings.Join(lines, "\n")

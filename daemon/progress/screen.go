@@ -69,6 +69,9 @@ type beside struct {
 	w      io.Writer
 }
 
+// Unwrap returns what is written to.
+func (b *beside) Unwrap() io.Writer { return b.w }
+
 func (b *beside) Write(text []byte) (int, error) {
 	s := b.screen
 	s.mu.Lock()

@@ -35,7 +35,7 @@ func calm(now time.Time) Status {
 				{Topic: "ratings", Partition: 1, Next: 360_000, End: 360_021, Lag: 21, Applied: 360_000, Rows: 28_000}}}}}
 }
 
-// TestPageInABrowser opens the page in five states, in light, dark and on a phone.
+// TestPageInABrowser opens the page in six states, in light and dark, on a desk and on a phone, and has its daemon restarted.
 func TestPageInABrowser(t *testing.T) {
 	browser := os.Getenv("REFITD_BROWSER")
 	if browser == "" {
@@ -92,10 +92,10 @@ func TestPageInABrowser(t *testing.T) {
 	heard := now.Add(-2 * time.Second)
 	dark.Models[0].Shards = []ShardStatus{{Host: "refitd-0", Merged: &heard, Learned: &heard}, {Shard: 1, Host: "refitd-1", Merged: &heard, Lag: 88012},
 		{Shard: 2, Host: "refitd-2", Merged: &heard, Refused: "sample.seed is 2 there and 1 here"}, {Shard: 3}}
-	well, wrong := served(calm(now), 0, 3), served(dark, 0, 1)
-	pages := []string{"well-light=" + well, "well-dark=" + well, "well-phone=" + well, "night-light=" + wrong, "night-phone=" + wrong,
-		"young-dark=" + served(young, 0, 0), "empty-light=" + served(Status{Now: now, Started: now}, 0, 0),
-		"many-light=" + served(Status{Now: now, Started: now}, 50, 1000)}
+	silent := calm(now.Add(10 * time.Minute)) // the curves end now
+	silent.Models[0].Lag = 0
+	pages := []string{"well=" + served(calm(now), 0, 3), "night=" + served(dark, 0, 1), "silent=" + served(silent, 0, 1), "young=" + served(young, 0, 0),
+		"empty=" + served(Status{Now: now, Started: now}, 0, 0), "many=" + served(Status{Now: now, Started: now}, 50, 1000)}
 	cmd := exec.CommandContext(t.Context(), "node", append([]string{filepath.Join("testdata", "browser.cjs")}, pages...)...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()

@@ -53,8 +53,12 @@ function clock(ms, wide) {
   return wide ? day + " " + time + ":" + two(d.getSeconds()) : time;
 }
 
-/** table makes a table; a cell is text, a node, or {text, cls}. Columns in numeric are set to the right. */
-function table(caption, heads, rows, numeric = []) {
+/**
+ * table makes a table; a cell is text, a node, or {text, cls}. Columns in numeric are set to the right. Without rows it is the sentence empty. On a phone
+ * a row of more than three columns is a card whose cells carry their heads; the roles keep it a table for readers of text.
+ */
+function table(caption, heads, rows, numeric = [], empty = caption + ": nothing yet.") {
+  if (!rows.length) return el("p", { class: "empty" }, empty);
   const cls = (i) => (numeric.includes(i) ? "number" : undefined);
   const cell = (c, i) => {
     const plain = c === null || c === undefined || typeof c !== "object" || c instanceof Node;
@@ -62,7 +66,12 @@ function table(caption, heads, rows, numeric = []) {
     const content = plain ? c : c.text;
     return el(
       i === 0 ? "th" : "td",
-      { scope: i === 0 ? "row" : undefined, class: of || undefined },
+      {
+        scope: i === 0 ? "row" : undefined,
+        role: i === 0 ? "rowheader" : "cell",
+        class: of || undefined,
+        "data-head": heads[i],
+      },
       content instanceof Node ? content : String(content ?? "–"),
     );
   };
@@ -71,21 +80,21 @@ function table(caption, heads, rows, numeric = []) {
     { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
     el(
       "table",
-      {},
+      { role: "table", class: heads.length > 3 ? "cards" : undefined },
       el("caption", {}, caption),
       el(
         "thead",
-        {},
+        { role: "rowgroup" },
         el(
           "tr",
-          {},
-          heads.map((h, i) => el("th", { scope: "col", class: cls(i) }, h)),
+          { role: "row" },
+          heads.map((h, i) => el("th", { scope: "col", role: "columnheader", class: cls(i) }, h)),
         ),
       ),
       el(
         "tbody",
-        {},
-        rows.map((r) => el("tr", {}, r.map(cell))),
+        { role: "rowgroup" },
+        rows.map((r) => el("tr", { role: "row" }, r.map(cell))),
       ),
     ),
   );
@@ -118,7 +127,10 @@ class Figure {
     this.draw();
   }
   draw() {
-    if (this.plot) this.body.replaceChildren(this.asTable ? this.rows() : this.plot());
+    if (!this.plot) return;
+    const tops = [...this.body.querySelectorAll(".scroll")].map((s) => s.scrollTop);
+    this.body.replaceChildren(this.asTable ? this.rows() : this.plot());
+    this.body.querySelectorAll(".scroll").forEach((s, i) => (s.scrollTop = tops[i] || 0)); // where somebody reads
   }
 }
 
@@ -131,6 +143,20 @@ function meter(label, value, limit, text, isBad = false) {
     el("span", {}, label),
     el("span", { class: "value" }, text),
     el("progress", { max: 1, value: share.toFixed(4), "aria-label": label, class: isBad && share > 0.9 ? "near" : undefined }),
+  );
+}
+
+/** meanings explains words where they are used, for those who open it, by pointer, touch or key. */
+function meanings(title, words) {
+  return el(
+    "details",
+    { class: "meanings" },
+    el("summary", {}, title),
+    el(
+      "dl",
+      {},
+      Object.entries(words).map(([word, text]) => [el("dt", {}, word), el("dd", {}, text)]),
+    ),
   );
 }
 

@@ -27,7 +27,8 @@ class ModelView {
     this.recall.node.hidden = true;
     this.recallLegend = el("div");
     this.recall.node.append(this.recallLegend);
-    this.lag = new Figure("Lag", "Records that are not applied yet.");
+    this.silence = el("p", { class: "notice warned", role: "status", hidden: true });
+    this.lag = new Figure("Lag", "Records that are in the topic and not applied yet.");
     this.calibration = new Figure("Calibration", "Of the window in bins of equal mass: on the line, what was predicted is what came.");
     this.ages = new Figure("Age of the sample", "Rows by how many events were applied after them, as the last refit took the sample.");
     this.ranges = ["5 min", "1 h", "24 h", "all"].map((text) =>
@@ -43,7 +44,7 @@ class ModelView {
     this.node = el(
       "div",
       { class: "model" },
-      section("model", name, this.tiles, this.facts, this.loss.node, this.recall.node, this.losses, this.lag.node),
+      section("model", name, this.silence, this.tiles, this.facts, this.loss.node, this.recall.node, this.losses, this.lag.node),
       this.versions.node,
       section("believes", "What it believes", this.belief, this.calibration.node),
       section("try", "Try it", (this.tryIt = new TryView(this)).node),
@@ -80,6 +81,15 @@ class ModelView {
     const key = (m) => m.at + m.kind + m.version;
     const known = new Set(c.marks.map(key));
     c.marks.push(...more.marks.filter((m) => !known.has(key(m))));
+    if (this.state) this.showSilence(this.state, this.now);
+    this.draw();
+  }
+
+  /** resized draws all plots at the width that there is now. */
+  resized() {
+    this.agesShown = undefined;
+    if (this.state) this.showSample(this.state);
+    if (this.state) this.showCalibration(this.state.calibration);
     this.draw();
   }
 
@@ -97,7 +107,8 @@ class ModelView {
     const metric = this.state?.metric === "error_rate" ? "error rate" : "RMSE";
     const inRange = c.at.map((t, i) => i).filter((i) => c.at[i] >= from);
     const every = Math.max(1, Math.ceil(inRange.length / 60));
-    const rows = inRange.filter((_, k) => k % every === 0 || k === inRange.length - 1);
+    const rows = inRange.filter((_, k) => k % every === 0 || k === inRange.length - 1).reverse();
+    const part = `newest first, ${count(rows.length)} of ${count(inRange.length)} points`;
     const seconds = (t) => clock(t, true);
     const shown = { at: c.at, from: Math.min(from, to - 10e3), to, marks: c.marks, width };
     if (!this.loss.body.querySelector(":hover, :focus")) {
@@ -108,19 +119,21 @@ class ModelView {
             "div",
             {},
             table(
-              `${metric} over time`,
+              `${metric} over time, ${part}`,
               ["Time", ...series.map((s) => s.name)],
               rows.map((i) => [seconds(c.at[i]), ...series.map((s) => loss(s.values[i]))]),
               series.map((_, i) => i + 1),
             ),
             table(
-              "What happened",
+              "What happened, newest first, 60 entries at most",
               ["Time", "What", "Version", "Why"],
               c.marks
                 .filter((m) => m.at >= from)
                 .slice(-60)
+                .reverse()
                 .map((m) => [seconds(m.at), m.kind, m.version || "", m.text]),
               [2],
+              "Nothing happened in this time.",
             ),
           ),
       );
@@ -129,23 +142,24 @@ class ModelView {
       legend(series),
       el("p", { class: "note" }, "▲ promoted · ✕ kept back · ◆ drift · ↕ moved by somebody else · ▷ started · | update"),
     );
-    this.drawRecall(shown, rows);
+    this.drawRecall(shown, rows, part);
     if (!this.lag.body.querySelector(":hover, :focus")) {
       this.lag.show(
         () =>
           lines({
             ...shown,
-            height: 130,
+            height: 150,
             marks: [],
             fromZero: true,
+            yTitle: "records",
             series: [{ name: "lag", cls: "live", values: c.lag }],
             yText: short,
             label: `Lag of ${this.name} over time, now ${count(c.lag[c.lag.length - 1])} records`,
           }),
         () =>
           table(
-            "Lag over time",
-            ["Time", "Records", "Events scored"],
+            "Lag over time, " + part,
+            ["Time", "Lag (records)", "Events scored"],
             rows.map((i) => [seconds(c.at[i]), count(c.lag[i]), count(c.events[i])]),
             [1, 2],
           ),
@@ -154,7 +168,7 @@ class ModelView {
   }
 
   /** drawRecall shows how lists do, of a model whose events are choices. */
-  drawRecall(shown, rows) {
+  drawRecall(shown, rows, part) {
     const c = this.curves;
     const series = Object.keys(lists)
       .filter((name) => c.recall_10[name])
@@ -163,10 +177,10 @@ class ModelView {
     if (!series.length || this.recall.body.querySelector(":hover, :focus")) return;
     const last = series.map((s) => s.name + " " + loss(s.values[s.values.length - 1])).join(", ");
     this.recall.show(
-      () => lines({ ...shown, series, height: 180, yTitle: "recall@10", label: `Recall at ten of ${this.name} over time, now: ${last}` }),
+      () => lines({ ...shown, series, height: 180, yTitle: "recall@10 (share of choices)", label: `Recall at ten of ${this.name} over time, now: ${last}` }),
       () =>
         table(
-          "Recall at ten over time",
+          "Recall at ten over time, " + part,
           ["Time", ...series.map((s) => s.name)],
           rows.map((i) => [clock(c.at[i], true), ...series.map((s) => loss(s.values[i]))]),
           series.map((_, i) => i + 1),
@@ -178,7 +192,7 @@ class ModelView {
   /** update shows a new state. */
   update(state, now) {
     const before = this.state;
-    this.state = state;
+    Object.assign(this, { state, now });
     const tile = (title, value, note, cls) =>
       el(
         "div",
@@ -209,8 +223,12 @@ class ModelView {
           r.published.recall_10 >= r.popularity.recall_10 ? "good" : "bad",
         ),
       ),
-      tile("Lag", count(state.lag), `${count(state.events)} events since the start`),
-      tile("Sample", count(state.sample.train), `of ${count(state.sample.size)} rows, ${bytes(state.sample.bytes)}`),
+      tile("Lag", count(state.lag), `records; ${count(state.events)} events applied since the start`),
+      tile(
+        "Sample",
+        state.sample.train ? count(state.sample.train) : "empty",
+        state.sample.train ? `of ${count(state.sample.size)} rows, ${bytes(state.sample.bytes)}` : "no event was taken yet",
+      ),
       tile(
         "Last refit",
         state.last_refit ? ago(now, state.last_refit) : "none yet",
@@ -241,6 +259,7 @@ class ModelView {
         facts.filter((f) => f[1]).map((f) => [el("dt", {}, f[0]), el("dd", {}, f[1])]),
       ),
     );
+    this.showSilence(state, now);
     this.showLosses(state);
     this.showReading(state, now);
     this.showSample(state);
@@ -250,6 +269,27 @@ class ModelView {
       if (!before || before.digest !== state.digest) this.showBelief();
       this.tryIt.load();
     }
+  }
+
+  /** showSilence says that nothing comes: since when is by the curves, which survive a restart, and by what came while the page was open. */
+  showSilence(state, now) {
+    const c = this.curves;
+    if (state.applied !== this.appliedSeen) {
+      if (this.appliedSeen !== undefined) this.heard = Date.parse(now);
+      this.appliedSeen = state.applied;
+    }
+    let i = c.at.length - 1;
+    while (i > 0 && c.events[i] === c.events[i - 1]) i--;
+    const since = Math.max(this.heard || 0, c.at[i] || 0),
+      quiet = Date.parse(now) - since;
+    const isSilent = since > 0 && state.applied > 0 && quiet > silentAfter && !state.standby;
+    const text = !isSilent
+      ? ""
+      : state.lag > 0
+        ? `⚠ No event was applied for ${span(quiet)}, and ${count(state.lag)} records wait: see its partitions below.`
+        : `⚠ Silent: no event for ${span(quiet)}. All that is in the topic is applied; the losses below are of the events before.`;
+    this.silence.hidden = !isSilent;
+    if (this.silence.textContent !== text) this.silence.textContent = text;
   }
 
   showLosses(state) {
@@ -283,7 +323,14 @@ class ModelView {
       details(
         "loss-table",
         "All metrics, new and known entities, parts of the live model",
-        table("Window losses", ["Predictor", "Loss", "Events", "Other metrics"], rows, [1, 2]),
+        table(
+          "Losses over the window",
+          ["Predictor", state.metric === "error_rate" ? "Error rate" : "RMSE", "Events", "Other metrics"],
+          rows,
+          [1, 2],
+          "No event was scored yet.",
+        ),
+        el("p", { class: "note" }, "New entities: names that the version had not learned from when their event came. Known entities: all others."),
         ranked
           ? table(
               "Lists of ten",
@@ -303,9 +350,9 @@ class ModelView {
     const partitions = state.partitions.map((p) => [
       `${p.topic}/${p.partition}`,
       p.halted ? { text: "halted: " + p.halted, cls: "bad" } : "reading",
+      count(p.lag),
       count(p.next),
       p.end < 0 ? "–" : count(p.end),
-      count(p.lag),
       count(p.applied),
       count(p.rejected),
       count(p.gap),
@@ -324,11 +371,12 @@ class ModelView {
       this.reading,
       table(
         "Partitions",
-        ["Partition", "State", "Next", "End", "Lag", "Applied", "Rejected", "Gap", "In the sample"],
+        ["Partition", "State", "Lag (records)", "Next offset", "End offset", "Applied", "Rejected", "Lost", "Rows in the sample"],
         partitions,
         [2, 3, 4, 5, 6, 7, 8],
+        "No partition is read: the topic has none yet, or the broker was not reached.",
       ),
-      shards.length ? table("Shards", ["Shard", "State", "Host", "Last head", "Lag", "Last learning"], shards, [4]) : null,
+      shards.length ? table("Shards", ["Shard", "State", "Host", "Last head", "Lag (records)", "Last learning"], shards, [4]) : null,
       rejections.length
         ? table("Rejected since the start", ["Reason", "Field", "Records"], rejections, [2])
         : el("p", { class: "note" }, "No record was rejected since the start."),
@@ -337,12 +385,17 @@ class ModelView {
 
   showSample(state) {
     const s = state.sample;
+    this.ages.node.hidden = !s.ages;
+    if (!s.train && !s.holdout) {
+      const text = s.size ? `Empty: no event was taken yet. It holds ${count(s.size)} rows at most.` : "Empty: no event was taken yet.";
+      this.sample.replaceChildren(el("p", { class: "empty" }, text));
+      return;
+    }
     this.sample.replaceChildren(
       meter("Rows to train on", s.train, s.size, `${count(s.train)} of ${count(s.size)}`),
       meter("Bytes", s.bytes, s.max_bytes, `${bytes(s.bytes)} of ${bytes(s.max_bytes)}`),
       el("p", { class: "note" }, `${count(s.holdout)} rows are held out: they choose and judge.`),
     );
-    this.ages.node.hidden = !s.ages;
     if (!s.ages || JSON.stringify(s.ages) === this.agesShown) return;
     this.agesShown = JSON.stringify(s.ages);
     const from = (i) => 2 ** i,
@@ -355,12 +408,13 @@ class ModelView {
           labels: labels.map((l) => l.slice(5)),
           values: s.ages.rows,
           yTitle: "rows",
+          xTitle: "events applied since, from",
           label: "Rows of the sample by age in events",
         }),
       () =>
         table(
           "Age of the sample",
-          ["Events applied after", "Rows"],
+          ["Events applied since", "Rows"],
           s.ages.rows.map((n, i) => [`${count(from(i))} to ${count(2 * from(i) - 1)}`, count(n)]),
           [1],
         ),
@@ -381,7 +435,12 @@ class ModelView {
         el(
           "div",
           {},
-          against({ width: this.calibration.body.clientWidth || 420, series, label: "Calibration of " + this.name }),
+          against({
+            width: this.calibration.body.clientWidth || 420,
+            series,
+            label: "Calibration of " + this.name,
+            unit: this.state.metric === "error_rate" ? "probability" : "unit of the label",
+          }),
           legend(series),
         ),
       () =>
@@ -407,7 +466,7 @@ class ModelView {
     this.belief.replaceChildren(
       table(
         "Fields by how much they move predictions",
-        ["Field", "Share", "As a bar"],
+        ["Field", "Share of the movement", "As a bar"],
         b.relevance.map((f) => [f.field, percent(f.share), bar(f.share)]),
         [1],
       ),
@@ -419,7 +478,7 @@ class ModelView {
             `Strongest interactions: ${o.output}`,
             table(
               "Interactions of " + o.output,
-              ["Features", "Weight"],
+              ["Features", "Weight (adds to the output)"],
               o.interactions.map((x) => [
                 x.features.join(" × "),
                 { text: (x.weight >= 0 ? "+" : "") + loss(x.weight), cls: x.weight >= 0 ? "good" : "bad" },
@@ -438,6 +497,9 @@ class ModelView {
     if (first) first.open = true;
   }
 }
+
+// How long nothing has to come, in milliseconds, before the page says so.
+const silentAfter = 60e3;
 
 const opened = new Set();
 

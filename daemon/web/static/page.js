@@ -12,7 +12,7 @@ class Page {
     this.runbooks = new Map();
     root.replaceChildren(
       this.alerts,
-      section("models", "Models", this.models),
+      section("models", "Models", this.models, meanings("What the columns mean", modelWords)),
       this.detail,
       section("machine", "Memory and disk", this.machine),
     );
@@ -20,7 +20,7 @@ class Page {
     let settled;
     addEventListener("resize", () => {
       clearTimeout(settled);
-      settled = setTimeout(() => this.view?.draw(), 150);
+      settled = setTimeout(() => this.view?.resized(), 150);
     });
     this.listen();
   }
@@ -53,11 +53,35 @@ class Page {
     this.source.addEventListener("status", (event) => this.show(JSON.parse(event.data)));
     this.source.addEventListener("state", (event) => this.view.update(JSON.parse(event.data), this.overview.now));
     this.source.addEventListener("curves", (event) => this.view.addCurves(JSON.parse(event.data)));
-    this.source.onerror = () => {
-      this.said("not connected: trying again", "bad");
-      this.source.close();
-      this.again = setTimeout(() => this.listen(), 3000);
-    };
+    this.source.onerror = () => this.lost();
+    this.expect();
+  }
+
+  /** expect takes a stream for lost that says nothing for a while: a machine that has gone closes no connection. */
+  expect() {
+    clearTimeout(this.again);
+    this.again = setTimeout(() => this.lost(), silentStream);
+  }
+
+  /** lost says that the page is not followed by the daemon any more, and tries until it is. */
+  lost() {
+    this.source.close();
+    clearTimeout(this.again);
+    const as = this.overview ? `. What is below is as of ${clock(Date.parse(this.overview.now), true)}` : "";
+    this.said(`not connected: the daemon does not answer, trying again every ${retryEvery / 1000} s${as}`, "bad");
+    document.body.classList.add("stale");
+    this.again = setTimeout(async () => {
+      try {
+        this.overview = await ask("/v1/status"); // which models there are now
+      } catch {
+        return this.lost();
+      }
+      if (!this.overview.models.some((m) => m.model === this.view?.name)) {
+        this.view = undefined;
+        this.detail.replaceChildren();
+      }
+      this.listen();
+    }, retryEvery);
   }
 
   said(text, cls) {
@@ -66,7 +90,9 @@ class Page {
 
   show(o) {
     this.overview = o;
+    this.expect();
     this.said("live", "good");
+    document.body.classList.remove("stale");
     this.about.textContent = `${o.version} · started ${ago(o.now, o.started)} · ${clock(Date.parse(o.now), true)}`;
     const title = (o.alerts.length ? `(${o.alerts.length}) ` : "") + "refitd";
     if (document.title !== title) document.title = title;
@@ -75,13 +101,13 @@ class Page {
     const m = o.memory,
       limit = m.budget_bytes || m.computed_bytes;
     this.machine.replaceChildren(
-      meter(
+      limit ? meter(
         "Memory in use",
         m.resident_bytes,
         limit,
         `${bytes(m.resident_bytes)} of ${bytes(limit)} ${m.budget_bytes ? "(memory_budget)" : "that the configuration may take"}`,
         true,
-      ),
+      ) : el("p", {}, `${bytes(m.resident_bytes)} of memory in use; no limit is known.`),
       ...o.disks.map((d) =>
         el(
           "p",
@@ -102,7 +128,7 @@ class Page {
     this.alerts.replaceChildren(
       el(
         "section",
-        { id: "alerts", class: o.alerts.length ? "wrong" : "well", "aria-labelledby": "alerts-title" },
+        { id: "alerts", class: !o.alerts.length ? "well" : o.alerts.some((a) => a.severity === "critical") ? "wrong" : "warned", "aria-labelledby": "alerts-title" },
         el(
           "h2",
           { id: "alerts-title" },
@@ -116,7 +142,7 @@ class Page {
   /** alertsOf is an entry for the alerts of one rule, which many models may have at once. */
   alertsOf(list) {
     const said = (a) => [a.model ? [el("a", { href: "#" + encodeURIComponent(a.model) }, a.model), ": "] : "", a.text].flat();
-    const lead = el("strong", {}, list[0].severity === "critical" ? "Critical" : "Warning");
+    const lead = el("strong", {}, list[0].severity === "critical" ? "✕ Critical" : "⚠ Warning");
     const more = list.slice(3).map((a) => el("li", {}, said(a)));
     return el(
       "li",
@@ -153,19 +179,37 @@ class Page {
     const rows = o.models.map((m) => [
       el("a", { href: "#" + encodeURIComponent(m.model), "aria-current": m.model === this.view?.name ? "true" : undefined }, m.model),
       m.ready ? (m.alerts ? { text: "needs attention", cls: "warn" } : { text: "ready", cls: "good" }) : { text: "not ready", cls: "bad" },
+      count(m.lag),
       m.champion ? `${m.champion}, ${ago(o.now, m.published)}` : "none yet",
       { text: loss(m.loss), cls: m.loss !== null && m.baseline !== null ? (m.loss <= m.baseline ? "good" : "bad") : "" },
       loss(m.live),
       m.baseline === null ? "–" : `${loss(m.baseline)} ${titles[m.best]}`,
-      count(m.lag),
       count(m.rows),
     ]);
     const at = this.models.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     this.models.replaceChildren(
-      table("Models of this daemon", ["Model", "State", "Version", "Loss", "Live", "Best baseline", "Lag", "Sample"], rows, [3, 4, 6, 7]),
+      table(
+        "Models of this daemon",
+        ["Model", "State", "Lag (records)", "Version", "Loss", "Live", "Best baseline", "Sample (rows)"],
+        rows,
+        [2, 4, 5, 7],
+        "No model is configured. A model is an entry of models in the configuration; refitd init writes one from a file or a topic.",
+      ),
     );
     if (at) [...this.models.querySelectorAll("a")].find((a) => a.getAttribute("href") === at)?.focus();
   }
 }
+
+// How long a stream says nothing before it is taken for lost, and between two tries, in milliseconds.
+const silentStream = 15e3,
+  retryEvery = 3000;
+
+const modelWords = {
+  "Lag (records)": "In the topic and not applied yet.",
+  Version: "That consumers have, and when it was published.",
+  Loss: "Of that version over the last events, each scored before it is learned from. RMSE of numbers, error rate of classes; lower is better.",
+  Live: "The same of the model that learns from each event, which is ahead of the published version.",
+  "Best baseline": "The same of the best simple predictor, such as the global mean. A model that is worse than it is of no use.",
+};
 
 new Page(document.getElementById("page"));

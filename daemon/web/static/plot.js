@@ -42,7 +42,7 @@ function frame(o) {
     left = 52,
     right = 10,
     top = o.yTitle ? 26 : 18,
-    bottom = 30;
+    bottom = o.xTitle ? 46 : 30;
   const x = (v) => left + ((v - o.x[0]) / (o.x[1] - o.x[0] || 1)) * (width - left - right);
   const y = (v) => height - bottom - ((v - o.y[0]) / (o.y[1] - o.y[0] || 1)) * (height - top - bottom);
   const node = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": o.label });
@@ -54,9 +54,10 @@ function frame(o) {
   }
   for (const [v, text] of o.xTicks) {
     const cut = x(v) > width - 20; // a time at the right edge
-    node.append(svg("text", { class: "tick", x: cut ? width : x(v), y: height - 10, "text-anchor": cut ? "end" : "middle" }, text));
+    node.append(svg("text", { class: "tick", x: cut ? width : x(v), y: height - bottom + 20, "text-anchor": cut ? "end" : "middle" }, text));
   }
   if (o.yTitle) node.append(svg("text", { class: "tick", x: 0, y: 11 }, o.yTitle));
+  if (o.xTitle) node.append(svg("text", { class: "tick", x: width - right, y: height - 6, "text-anchor": "end" }, o.xTitle));
   return { node, x, y, width, height, left, right, top, bottom };
 }
 
@@ -83,6 +84,7 @@ function lines(o) {
     height: o.height,
     label: o.label,
     yTitle: o.yTitle,
+    xTitle: days ? "day, local time" : "local time",
     yText: o.yText,
     x: [from, to],
     y: [zero ? 0 : low - pad, high + pad],
@@ -181,8 +183,9 @@ function bars(o) {
   const every = Math.max(1, Math.ceil((n * 62) / o.width));
   const f = frame({
     width: o.width,
-    height: 200,
+    height: 216,
     label: o.label,
+    xTitle: o.xTitle,
     x: [0, n],
     y: [0, most],
     yText: (v) => (v >= 1000 ? short(v / 1000) + "k" : short(v)),
@@ -210,12 +213,13 @@ function against(o) {
   const range = [low - pad, high + pad];
   const f = frame({
     width: Math.min(o.width, 420),
-    height: 300,
+    height: 316,
     label: o.label,
+    xTitle: o.unit ? `predicted (${o.unit})` : "predicted",
     x: range,
     y: range,
     xTicks: ticks(range[0], range[1], 5).map((v) => [v, short(v)]),
-    yTitle: "what came, by what was predicted",
+    yTitle: o.unit ? `what came, mean (${o.unit})` : "what came, mean",
   });
   f.node.append(svg("line", { class: "diagonal", x1: f.x(range[0]), y1: f.y(range[0]), x2: f.x(range[1]), y2: f.y(range[1]) }));
   for (const s of o.series) {

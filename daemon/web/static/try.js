@@ -25,18 +25,18 @@ class TryView {
     this.schema = schema;
     const derived = new Set((schema.derived || []).map((d) => d.name));
     const names = [...(schema.categorical || []), ...(schema.multi || [])];
-    const input = (field, note, type) =>
+    const input = (field, note, mode) =>
       el(
         "label",
         {},
         field + (note ? ` (${note})` : ""),
-        el("input", { name: field, type, step: type === "number" ? "any" : undefined, autocomplete: "off" }),
+        el("input", { name: field, inputmode: mode, autocomplete: "off" }),
       );
     this.form.replaceChildren(
       el("h3", {}, "Score and explain an event"),
-      ...(schema.categorical || []).filter((f) => !derived.has(f)).map((f) => input(f, "", "text")),
-      ...(schema.multi || []).map((f) => input(f, "names, with commas", "text")),
-      ...(schema.numeric || []).filter((f) => !derived.has(f.name)).map((f) => input(f.name, "number", "number")),
+      ...(schema.categorical || []).filter((f) => !derived.has(f)).map((f) => input(f, "")),
+      ...(schema.multi || []).map((f) => input(f, "names, with commas between")),
+      ...(schema.numeric || []).filter((f) => !derived.has(f.name)).map((f) => input(f.name, "number", "decimal")),
       el("button", {}, "Score"),
     );
     this.lookup.replaceChildren(
@@ -60,14 +60,26 @@ class TryView {
   async send(event) {
     event.preventDefault();
     const values = new FormData(this.form),
-      ask1 = {};
-    for (const f of this.schema.categorical || []) if (values.get(f)) ask1[f] = values.get(f);
-    for (const f of this.schema.multi || [])
-      ask1[f] = String(values.get(f) || "")
+      ask1 = {},
+      refuse = (text) => this.answer.replaceChildren(el("p", { class: "bad" }, text));
+    const given = (name) => String(values.get(name) || "").trim();
+    for (const f of this.schema.categorical || []) if (given(f)) ask1[f] = given(f);
+    for (const f of this.schema.multi || []) {
+      const names = given(f)
         .split(",")
         .map((s) => s.trim())
         .filter(Boolean);
-    for (const f of this.schema.numeric || []) if (values.get(f.name)) ask1[f.name] = Number(values.get(f.name));
+      ask1[f] = names;
+    }
+    for (const { name } of this.schema.numeric || []) {
+      if (!given(name)) continue;
+      ask1[name] = Number(given(name));
+      if (!Number.isFinite(ask1[name])) return refuse(`${name} is “${given(name)}”, which is no number: write one such as 3.5.`);
+    }
+    const fields = [...this.form.elements].map((input) => input.name).filter(Boolean);
+    if (!fields.some(given)) return refuse("Nothing to score: fill in at least one field.");
+    const lacking = fields.filter((f) => this.schema.optional && !this.schema.optional.includes(f) && !given(f));
+    if (lacking.length) return refuse(`An event has to have ${lacking.join(", ")}: fill in the field${lacking.length > 1 ? "s" : ""}.`);
     try {
       const a = await ask(this.model.path + "/explain", { event: ask1 });
       const said = Array.isArray(a.prediction)
@@ -100,9 +112,13 @@ class TryView {
   async find(event) {
     event.preventDefault();
     const q = new FormData(this.lookup);
+    if (!q.get("name").trim()) {
+      this.found.replaceChildren(el("p", { class: "bad" }, `Nothing to look up: write the name of a ${q.get("field")}.`));
+      return;
+    }
     try {
       const e = await ask(
-        `${this.model.path}/entity?field=${encodeURIComponent(q.get("field"))}&name=${encodeURIComponent(q.get("name"))}`,
+        `${this.model.path}/entity?field=${encodeURIComponent(q.get("field"))}&name=${encodeURIComponent(q.get("name").trim())}`,
       );
       if (!e.known) {
         this.found.replaceChildren(

@@ -1,6 +1,16 @@
 // The versions of a model, newest first.
 
-const shownVersions = 12;
+const shownVersions = matchMedia("(max-width: 40rem)").matches ? 4 : 12; // a phone has a card for each
+
+const versionWords = {
+  Kind: "refit: trained on the sample. update: the version before, corrected for the events since.",
+  Decision: "promoted: consumers have it. kept back: the gate did not let it be.",
+  "Gate loss": "Of this version on the held-out rows that the gate judges by; lower is better.",
+  "Gate loss of the champion": "Of the version that consumers had at that time, on the same rows.",
+  "Gate loss, known": "Of rows whose entity (such as user or item) the version has learned from, by field.",
+  "Gate loss, new": "Of rows whose entity the version has never seen, by field.",
+  Rows: "Of the sample that it was trained on.",
+};
 
 /** VersionsView lists versions, and what differs between one and the one before. */
 class VersionsView {
@@ -10,7 +20,7 @@ class VersionsView {
     this.list = el("div");
     this.more = el("button", { type: "button", hidden: true, onclick: () => this.showAll() }, "Show all");
     this.diff = el("div", { "aria-live": "polite" });
-    this.node = section("versions", "Versions", this.list, this.more, this.diff);
+    this.node = section("versions", "Versions", this.list, this.more, meanings("What the columns mean", versionWords), this.diff);
   }
 
   showAll() {
@@ -38,7 +48,20 @@ class VersionsView {
     this.list.replaceChildren(
       table(
         "Versions, newest first",
-        ["Version", "Kind", "Decision", "Made", "Against", "Gate loss", "Champion's", "Known", "New", "Rows", "Size", "Why"],
+        [
+          "Version",
+          "Kind",
+          "Decision",
+          "Made",
+          "Against",
+          "Gate loss",
+          "Gate loss of the champion",
+          "Gate loss, known",
+          "Gate loss, new",
+          "Rows",
+          "Size",
+          "Why",
+        ],
         shown.map((v) => this.row(v, now)),
         [5, 6, 7, 8, 9, 10],
       ),
@@ -53,7 +76,7 @@ class VersionsView {
         return el(
           "span",
           { title: list.map((x) => `${x.field || "all rows"}: ${loss(x.loss)} on ${x.n}, baseline ${loss(x.baseline)}`).join("\n") },
-          list.length ? list.map((x) => loss(x.loss)).join(" / ") : "–",
+          list.length ? list.map((x) => (x.field ? x.field + " " : "") + loss(x.loss)).join(", ") : "–",
         );
       };
     const names = v.aliases?.length
@@ -77,7 +100,7 @@ class VersionsView {
       slice(false),
       count(s.rows),
       bytes(s.bytes),
-      el("div", { class: "reason" }, s.reason),
+      { text: el("div", { class: "reason" }, s.reason), cls: "wide" },
     ];
   }
 

@@ -3,12 +3,20 @@
 const puppeteer = require("puppeteer-core");
 const axe = require("fs").readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const looks = { light: { width: 1280, scheme: "light" }, dark: { width: 1280, scheme: "dark" }, phone: { width: 390, scheme: "dark" } };
+const net = require("net");
+const looks = ["light", "dark"].flatMap((scheme) => [
+  { name: scheme, width: 1280, scheme },
+  { name: scheme + "-phone", width: 390, scheme },
+]);
+
+async function seen(page, look) {
+  await page.setViewport({ width: look.width, height: 900 });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: look.scheme }]);
+}
 
 async function open(browser, url, look, wrong) {
   const page = await browser.newPage();
-  await page.setViewport({ width: look.width, height: 900 });
-  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: look.scheme }]);
+  await seen(page, look);
   page.on("console", (m) => ["error", "warn"].includes(m.type()) && wrong.push(`console: ${m.text()}`));
   page.on("pageerror", (e) => wrong.push(`error: ${e.message}`));
   const began = Date.now();
@@ -43,6 +51,81 @@ async function rules(page, wrong) {
         .slice(0, 3)
         .join(" | ")}`,
     );
+}
+
+/** phone measures what a thumb needs: controls of 44 pixels, and no table or page that scrolls sideways. */
+async function phone(page, wrong) {
+  const found = await page.evaluate(() => {
+    const small = [...document.querySelectorAll("main button, main input, main select, main summary, #models a")]
+      .filter((e) => e.checkVisibility() && e.getBoundingClientRect().height < 44)
+      .map((e) => `${e.getBoundingClientRect().height} pixels high: ${e.outerHTML.slice(0, 80)}`);
+    const wide = [...document.querySelectorAll(".scroll")]
+      .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth)
+      .map((e) => `${e.scrollWidth - e.clientWidth} pixels of a table are off the screen: ${e.getAttribute("aria-label")}`);
+    return [...small, ...wide];
+  });
+  wrong.push(...found);
+}
+
+/** bounded looks at open table views of plots: none may bury the page. */
+async function bounded(page, wrong) {
+  const high = await page.$$eval("figure .scroll", (list) => list.map((e) => e.clientHeight).filter((h) => h > 400));
+  if (high.length) wrong.push(`table views of plots are ${high} pixels high`);
+}
+
+/** refused asks for what cannot be answered: the page says why in words. */
+async function refused(page, wrong) {
+  await page.waitForSelector("#try input[name=user]");
+  const said = async (form, fields, want) => {
+    for (const [name, text] of Object.entries(fields)) await page.type(`#try input[name=${name}]`, text);
+    await page.evaluate((n) => document.querySelectorAll("#try form")[n].requestSubmit(), form);
+    await page
+      .waitForFunction((text) => document.getElementById("try").textContent.includes(text), { timeout: 3000 }, want)
+      .catch(() => wrong.push(`bad input: “${want}” is not said`));
+    await page.$$eval("#try input", (list) => list.forEach((i) => (i.value = "")));
+  };
+  await said(0, {}, "Nothing to score: fill in at least one field.");
+  await said(0, { user: "u1", item: "i2", age: "many" }, "age is “many”, which is no number");
+  await said(0, { user: "nobody", item: "i2", age: "33" }, "Not known to it: ");
+  await said(1, { name: "  " }, "Nothing to look up: write the name of a ");
+  await said(1, { name: "nobody" }, "does not know ");
+}
+
+/** restarted has a daemon go away and another come at its address, with the page open: it says so, and goes on without being loaded again. */
+async function restarted(browser, before, after, wrong) {
+  const open1 = new Set();
+  const front = (url) =>
+    new Promise((listening) => {
+      const { port } = new URL(url);
+      const server = net.createServer((from) => {
+        const to = net.connect(port, "127.0.0.1");
+        for (const s of [from, to]) {
+          open1.add(s);
+          s.on("error", () => {});
+          s.on("close", () => (from.destroy(), to.destroy(), open1.delete(s)));
+        }
+        from.pipe(to).pipe(from);
+      });
+      server.listen(front.port || 0, "127.0.0.1", () => ((front.port = server.address().port), listening(server)));
+    });
+  const end = (server) => {
+    server.close();
+    for (const s of open1) s.destroy();
+  };
+  const first = await front(before);
+  const { page } = await open(browser, `http://127.0.0.1:${front.port}/`, looks[0], []); // a browser tells its console of each try that fails
+  const says = (text) => page.waitForFunction((t) => document.body.innerText.includes(t), { timeout: 10000 }, text).catch(() => wrong.push(`“${text}” is not said`));
+  await page.waitForFunction(() => document.querySelector("#models tbody tr") && document.querySelector("figure svg path.line"));
+  await page.evaluate(() => (window.loadedOnce = true));
+  end(first);
+  await says("not connected: the daemon does not answer");
+  if (!(await page.evaluate(() => document.body.classList.contains("stale")))) wrong.push("what is old does not look so");
+  const second = await front(after);
+  await says("Not ready");
+  if ((await page.$eval("#link", (e) => e.textContent)) !== "live") wrong.push("connected again, and not said so");
+  if (!(await page.evaluate(() => window.loadedOnce))) wrong.push("the page was loaded again");
+  await page.close();
+  end(second);
 }
 
 /** keyboard goes through the page by Tab: every control has to be reached, have a name, and show that it is reached. */
@@ -101,48 +184,70 @@ async function ask(page, wrong) {
   if ((await page.$$("figure table")).length < 3) wrong.push("plots without tables");
 }
 
+/** listing shows all versions of a model. */
+async function listing(page, times) {
+  const [from, before] = [Date.now(), await worked(page)];
+  await page.evaluate(() => [...document.querySelectorAll("#versions button")].find((b) => b.textContent === "Show all").click());
+  await page.waitForFunction(() => document.querySelectorAll("#versions tbody tr").length === 1000);
+  times.versions = Date.now() - from;
+  times.listing = (await worked(page)) - before;
+}
+
+const wrong = [];
+
 (async () => {
-  const wrong = [],
-    times = {};
+  const times = {};
   const browser = await puppeteer.launch({
     executablePath: process.env.REFITD_BROWSER,
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
   });
+  const urls = {};
   for (const one of process.argv.slice(2)) {
-    const [name, url] = [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)];
-    const [state, look] = name.split("-");
+    const [state, url] = [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)];
     const mine = [];
-    const { page, began } = await open(browser, url, looks[look], mine);
+    urls[state] = url;
+    const { page, began } = await open(browser, url, looks[0], mine);
     if (state === "many") {
       await page.waitForFunction(
         () => document.querySelectorAll("#models tbody tr").length === 50 && document.querySelector("#versions tbody tr"),
       );
       const alerts = await page.$$eval("#alerts > ul > li", (list) => list.map((l) => l.innerText));
       if (alerts.length !== 1 || !alerts[0].includes("and 47 more")) mine.push(`one rule with 50 models is said so: ${alerts.slice(0, 3)}`);
-      const from = Date.now();
-      times.opened = from - began;
+      times.opened = Date.now() - began;
       times.opening = await worked(page);
-      await page.evaluate(() => [...document.querySelectorAll("#versions button")].find((b) => b.textContent === "Show all").click());
-      await page.waitForFunction(() => document.querySelectorAll("#versions tbody tr").length === 1000);
-      times.versions = Date.now() - from;
-      times.listing = (await worked(page)) - times.opening;
+      await listing(page, times);
+      await page.reload({ waitUntil: "domcontentloaded" }); // to the page with few versions
+      await page.waitForFunction(() => document.querySelectorAll("#models tbody tr").length === 50 && document.querySelector("#versions tbody tr"));
     } else {
       await page.waitForFunction((s) => s === "empty" || document.querySelector("figure svg path.line"), {}, state);
     }
+    const silent = await page.evaluate(() => [...document.querySelectorAll(".notice")].some((e) => e.checkVisibility() && /Silent: no event for/.test(e.textContent)));
+    if (state !== "many" && silent !== (state === "silent")) mine.push(`the stream is ${silent ? "" : "not "}said to be silent`);
     if (["well", "night"].includes(state)) await page.waitForFunction(() => document.body.textContent.includes("Strongest interactions"));
-    if (state === "well") await ask(page, mine);
-    await settled(page);
-    await page.screenshot({ path: `${process.env.PICTURES}/${name}.png`, fullPage: state !== "many" });
-    if (state !== "many") await rules(page, mine);
-    if (state === "night") await keyboard(page, mine);
-    wrong.push(...mine.map((w) => `${name}: ${w}`));
-    const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    if (over > 0) wrong.push(`${name}: the page is ${over} pixels wider than the window`);
+    if (state === "well") {
+      await refused(page, mine);
+      await ask(page, mine);
+      await bounded(page, mine);
+    }
+    wrong.push(...mine.splice(0).map((w) => `${state}: ${w}`));
+    for (const look of looks) {
+      const name = `${state}-${look.name}`;
+      await seen(page, look);
+      await settled(page);
+      if (state !== "many" || look === looks[0]) await page.screenshot({ path: `${process.env.PICTURES}/${name}.png`, fullPage: state !== "many" });
+      await rules(page, mine);
+      if (look.width < 640) await phone(page, mine);
+      if (state === "night" && look === looks[0]) await keyboard(page, mine);
+      const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      if (over > 0) mine.push(`the page is ${over} pixels wider than the window`);
+      wrong.push(...mine.splice(0).map((w) => `${name}: ${w}`));
+    }
     await page.close();
   }
+  await restarted(browser, urls.well, urls.night, wrong);
   await browser.close();
   console.log(JSON.stringify({ wrong, times }));
 })().catch((error) => {
-  console.error(error);
+  console.error(error, wrong);
   process.exit(1);
 });

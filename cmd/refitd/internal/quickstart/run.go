@@ -117,7 +117,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := kafka.CreateTopic(ctx, topic, partitions, retentionBytes); err != nil {
 		return err
 	}
-	d := &demo{Options: o, table: NewTable(o.Text), log: logFile, began: time.Now(), versions: make(chan report.Version, 16),
+	d := &demo{Options: o, table: NewTable(o.Text, terminal.Width(o.Text)), log: logFile, began: time.Now(), versions: make(chan report.Version, 16),
 		drifts: make(chan time.Time, 1), window: max(1000, int64(windowSeconds*o.Rate))}
 	return d.run(ctx, kafka.Addr())
 }
@@ -171,7 +171,7 @@ func (d *demo) introduce(addr string) error {
 		return err
 	}
 	if d.log != "" {
-		d.table = NewScreen(d.Text, page, d.log)
+		d.table = NewScreen(d.Text, page, d.log, nil)
 	}
 	if n := d.daemon.Progressive().N; n > 0 {
 		return d.table.Note(0, fmt.Sprintf("continuing with the state in %s, which has learned from %d events", d.Dir, n))

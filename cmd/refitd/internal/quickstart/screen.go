@@ -19,14 +19,22 @@ type display interface {
 // Screen shows the newest tick at the end of a terminal, redrawn in place, and notes above it.
 type Screen struct{ *terminal.Screen }
 
-// NewScreen returns a screen that names the page and the file of the log.
-func NewScreen(w io.Writer, page, log string) *Screen { return &Screen{terminal.New(w, page, log)} }
+// NewScreen returns a screen that names the page and the file of the log, as wide as terminal.New says.
+func NewScreen(w io.Writer, page, log string, width func() int) *Screen {
+	return &Screen{terminal.New(w, page, log, width)}
+}
 
 // Tick draws the newest state in the place of the one before.
-func (s *Screen) Tick(k *report.Tick) error { return s.Draw(linesOf(k)) }
+func (s *Screen) Tick(k *report.Tick) error { return s.Draw(linesOf(k, s.Width())) }
 
-// linesOf is the state as of a tick.
-func linesOf(k *report.Tick) []string {
+// besides is the width from which the losses stand beside each other, and lossWidth that of each of them there.
+const (
+	besides   = 76
+	lossWidth = 13
+)
+
+// linesOf is the state as of a tick, for a terminal of so many columns.
+func linesOf(k *report.Tick, width int) []string {
 	version := "no version yet"
 	if k.Version != nil {
 		version = fmt.Sprintf("version %d (%s)", *k.Version, k.Form)
@@ -35,17 +43,25 @@ func linesOf(k *report.Tick) []string {
 		version += fmt.Sprintf(", last refit %s ago", seconds(float64(*k.SinceRefitSeconds)))
 	}
 	w, b := &k.Progressive.Window, &k.Progressive.Baselines
-	cells := func(texts ...string) string {
-		line := ""
-		for _, text := range texts {
-			line += fmt.Sprintf("%-13s", text)
-		}
-		return strings.TrimRight(line, " ")
+	first := fmt.Sprintf("%s: %d events, %s a second, %d to do", seconds(float64(k.ElapsedSeconds)), k.Events,
+		number(float64(k.EventsPerSecond), 'f', 0), k.Lag)
+	names := []string{"published", "live", "sgd_bias", "item_mean", "global_mean"}
+	losses := []string{loss(w.Published), loss(w.Live), loss(b.SGDBias), loss(b.ItemMean), loss(b.GlobalMean)}
+	if width >= besides {
+		return []string{first, version, cells("rmse of", names), cells("the window", losses)}
 	}
-	return []string{
-		fmt.Sprintf("%s: %d events, %s a second, %d to do", seconds(float64(k.ElapsedSeconds)), k.Events, number(float64(k.EventsPerSecond), 'f', 0), k.Lag),
-		version,
-		cells("rmse of", "published", "live", "sgd_bias", "item_mean", "global_mean"),
-		cells("the window", loss(w.Published), loss(w.Live), loss(b.SGDBias), loss(b.ItemMean), loss(b.GlobalMean)),
+	lines := append(terminal.Wrap(first, width), terminal.Wrap(version, width)...)
+	lines = append(lines, "rmse of the window:")
+	for i, name := range names {
+		lines = append(lines, fmt.Sprintf("  %-11s %s", name, losses[i]))
 	}
+	return lines
+}
+
+func cells(head string, texts []string) string {
+	line := fmt.Sprintf("%-*s", lossWidth, head)
+	for _, text := range texts {
+		line += fmt.Sprintf("%-*s", lossWidth, text)
+	}
+	return strings.TrimRight(line, " ")
 }

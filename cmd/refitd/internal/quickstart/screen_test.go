@@ -34,10 +34,16 @@ func shown(t *testing.T, text string) (lines []string) {
 	return lines
 }
 
-// The state stands once at the end, whatever there were of ticks and notes; the notes stay in their order; no line wraps on 80 columns.
+// The state stands once at the end, whatever there were of ticks and notes; the notes stay in their order; no line wraps, however narrow the terminal is.
 func TestScreenIsRedrawnInPlace(t *testing.T) {
+	for _, width := range []int{200, terminal.Columns, 60, 40} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) { redrawn(t, width) })
+	}
+}
+
+func redrawn(t *testing.T, width int) {
 	var out strings.Builder
-	s := NewScreen(&out, "http://127.0.0.1:8080/", "/tmp/"+strings.Repeat("long/", 30)+"refitd.log")
+	s := NewScreen(&out, "http://127.0.0.1:8080/", "/tmp/"+strings.Repeat("long/", 30)+"refitd.log", func() int { return width })
 	version := int64(7)
 	for i := range 5 {
 		k := &report.Tick{ElapsedSeconds: report.Number(i), Events: int64(1_000_000 * i), EventsPerSecond: 2000, Version: &version, Form: "variational",
@@ -51,11 +57,14 @@ func TestScreenIsRedrawnInPlace(t *testing.T) {
 	}
 	lines := shown(t, out.String())
 	for _, line := range lines {
-		if utf8.RuneCountInString(line) > terminal.Columns {
+		if utf8.RuneCountInString(line) > min(width, terminal.Columns) {
 			t.Errorf("%d characters: %s", utf8.RuneCountInString(line), line)
 		}
 	}
 	text := strings.Join(lines, "\n")
+	if width <= 40 { // the line of the state is two
+		text = strings.ReplaceAll(text, ",\n", ", ")
+	}
 	for what, n := range map[string]int{"page http://127.0.0.1:8080/": 1, "rmse of": 1,
 		"note ": 5, "4s: 4000000 events, 2000 a second": 1, "0s: 0 events": 0, "refitd.log": 1} {
 		if got := strings.Count(text, what); got != n {

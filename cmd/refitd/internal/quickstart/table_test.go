@@ -11,7 +11,7 @@ import (
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	table := NewTable(&out)
+	table := NewTable(&out, 0)
 	losses := func(live, sgd, published, item float64) (p report.Progressive) {
 		of := func(v float64) *report.Metrics {
 			if math.IsNaN(v) {
@@ -50,7 +50,7 @@ func TestTable(t *testing.T) {
 
 func TestTableRepeatsHead(t *testing.T) {
 	var out strings.Builder
-	table := NewTable(&out)
+	table := NewTable(&out, 0)
 	for n := range 2*headerEvery + 1 {
 		if err := table.Tick(&report.Tick{ElapsedSeconds: report.Number(n)}); err != nil {
 			t.Fatal(err)
@@ -63,6 +63,36 @@ func TestTableRepeatsHead(t *testing.T) {
 	for _, l := range lines {
 		if strings.HasSuffix(l, " ") {
 			t.Errorf("line %q ends in blanks", l)
+		}
+	}
+}
+
+// On a terminal that cannot be redrawn no line is longer than it is wide; what it has room for last are the losses of what is published and live.
+func TestTableFitsTheTerminal(t *testing.T) {
+	version := int64(1_234_567)
+	for _, width := range []int{80, 60, 40} {
+		var out strings.Builder
+		table := NewTable(&out, width)
+		tick := &report.Tick{ElapsedSeconds: 9999, Events: 999_999_999, EventsPerSecond: 9_999_999, Lag: 9_999_999, Version: &version, Form: "variational",
+			SinceRefitSeconds: report.Some(99.9)}
+		if err := table.Tick(tick); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.Note(time.Second, strings.Repeat("word ", 40)); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(out.String(), "\n") {
+			if len(line) > width {
+				t.Errorf("%d characters on %d columns: %s", len(line), width, line)
+			}
+		}
+		for head, isThere := range map[string]bool{"published": true, "live": true, "version": true, "lag": width >= 60, "sgd_bias": width >= 80, "refit": false} {
+			if strings.Contains(out.String(), head) != isThere {
+				t.Errorf("%d columns: %q is there: %v", width, head, !isThere)
+			}
+		}
+		if strings.Contains(out.String(), "\x1b") {
+			t.Error("escape codes")
 		}
 	}
 }

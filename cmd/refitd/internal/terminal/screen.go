@@ -12,8 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// Columns is the width of the terminals that a screen fits.
+// Columns is the width of a screen on a terminal that is wider, or that does not say how wide it is.
 const Columns = 80
+
+// narrowest is the least width that a screen takes for that of a terminal.
+const narrowest = 20
 
 // LogFile is the name of the file that the log goes to while a terminal shows the state.
 const LogFile = "refitd.log"
@@ -26,19 +29,33 @@ func OpenLog(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, LogFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 }
 
-// Screen shows a state at the end of a terminal, redrawn in place, and texts above it, which stay. No line of the state is longer than Columns, so that none
-// wraps and the lines to go up are known. It is safe for concurrent use.
+// Screen shows a state at the end of a terminal, redrawn in place, and texts above it, which stay. No line of the state is longer than the terminal is wide, so
+// that none wraps and the lines to go up are known. It is safe for concurrent use.
 type Screen struct {
 	mu    sync.Mutex
 	w     io.Writer
+	width func() int
 	head  []string // where the page and the log are
 	body  []string // as drawn last
 	drawn int      // lines of the last drawing, to go up for the next one
 }
 
-// New returns a screen that names the page and the file of the log. Nothing is drawn yet.
-func New(w io.Writer, page, log string) *Screen {
-	return &Screen{w: w, head: []string{"page " + page, "log  " + log, "Ctrl-C ends it"}, body: []string{"starting …"}}
+// New returns a screen that names the page and the file of the log. Nothing is drawn yet. A nil width is that of the terminal behind w, asked for at each
+// drawing.
+func New(w io.Writer, page, log string, width func() int) *Screen {
+	if width == nil {
+		width = func() int { return Width(w) }
+	}
+	return &Screen{w: w, width: width, head: []string{"page " + page, "log  " + log, "Ctrl-C ends it"}, body: []string{"starting …"}}
+}
+
+// Width returns the number of columns that a line may have now.
+func (s *Screen) Width() int {
+	n := s.width()
+	if n <= 0 {
+		n = Columns
+	}
+	return min(Columns, max(narrowest, n))
 }
 
 // Draw shows a state in the place of the one before.
@@ -52,7 +69,7 @@ func (s *Screen) Draw(lines []string) error {
 // Note writes what happened after a time above the state.
 func (s *Screen) Note(elapsed time.Duration, text string) error {
 	var out strings.Builder
-	for i, line := range wrapped(text, Columns-10) {
+	for i, line := range Wrap(text, s.Width()-10) {
 		mark := strings.Repeat(" ", 10)
 		if i == 0 {
 			mark = fmt.Sprintf("%5.0fs  > ", elapsed.Seconds())
@@ -72,14 +89,15 @@ func (s *Screen) Write(text []byte) (int, error) {
 
 // draw replaces the last drawing by a text that stays and the state below it, in one write.
 func (s *Screen) draw(above string) error {
-	lines := append(append([]string{strings.Repeat("─", Columns)}, s.head...), s.body...)
+	width := s.Width()
+	lines := append(append([]string{strings.Repeat("─", width)}, s.head...), s.body...)
 	var out strings.Builder
 	if s.drawn > 0 {
 		fmt.Fprintf(&out, "\x1b[%dA\r\x1b[J", s.drawn) // up, to the left, and all below is gone
 	}
 	out.WriteString(above)
 	for _, line := range lines {
-		out.WriteString(cut(line, Columns) + "\n")
+		out.WriteString(cut(line, width) + "\n")
 	}
 	s.drawn = len(lines)
 	_, err := io.WriteString(s.w, out.String())
@@ -96,8 +114,8 @@ func cut(line string, columns int) string {
 	return string(runes[:half]) + "…" + string(runes[len(runes)-(columns-1-half):])
 }
 
-// wrapped divides a text between words into lines of so many characters at most.
-func wrapped(text string, columns int) (lines []string) {
+// Wrap divides a text between words into lines of so many characters at most; a longer word is cut in its middle.
+func Wrap(text string, columns int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {

@@ -1,0 +1,40 @@
+package terminal
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/refitd/refitd/daemon/progress"
+)
+
+// The width is that of a pseudo terminal, also behind a screen of progress; it is Columns of one that says none, and what is no terminal has none.
+func TestWidthIsOfTheTerminal(t *testing.T) {
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no pseudo terminal here: ", err)
+	}
+	defer pty.Close()
+	beside := progress.NewScreen(pty).Beside(pty)
+	for columns, want := range map[uint16]int{60: 60, 200: 200, 0: Columns} {
+		if err := unix.IoctlSetWinsize(int(pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+			t.Fatal(err)
+		}
+		if got, behind := Width(pty), Width(beside); got != want || behind != want {
+			t.Errorf("a terminal of %d columns: %d, and %d behind a screen of progress, want %d", columns, got, behind, want)
+		}
+		if got := New(pty, "", "", nil).Width(); got != min(want, Columns) {
+			t.Errorf("a screen on %d columns takes %d", columns, got)
+		}
+	}
+	file, err := os.Create(t.TempDir() + "/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if a, b := Width(file), Width(new(strings.Builder)); a != 0 || b != 0 {
+		t.Errorf("a file is %d columns wide, text in memory %d", a, b)
+	}
+}
