@@ -71,7 +71,10 @@ func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
 		clear(c.pool)
 	}
 	m := c.mixture
-	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.judged() || DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {
+	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.judged() {
+		return
+	}
+	if DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {
 		return
 	}
 	c.learnAs(c.limited(ev.Label), ev)

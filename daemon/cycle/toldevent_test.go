@@ -81,7 +81,8 @@ func TestToldEvents(t *testing.T) {
 	}
 	for i := range back.Events {
 		var ev event.Event
-		if err := DecodeEvent(&ev, back.Events[i].Payload, interner{}); err != nil || ev.Label != events[2000+i].Label || ev.Categorical[0] != events[2000+i].Categorical[0] {
+		err := DecodeEvent(&ev, back.Events[i].Payload, interner{})
+		if err != nil || ev.Label != events[2000+i].Label || ev.Categorical[0] != events[2000+i].Categorical[0] {
 			t.Errorf("event %d comes back as %+v, %v", i, ev, err)
 		}
 		for part, out := range l.Events[i].Outputs {

@@ -294,9 +294,9 @@ func teamDrift(n, users, items int) []dataset.Example {
 	return examples
 }
 
-// TestTeamLearnsAsOne: four shards that tell each other what they learn, once in every 100 events, predict about as one process with all of their events: the
-// fold-in, what is live, and updates for consumers. Where the events of one second that are one user's come to all shards, that costs more, and nothing else
-// does: told after each event there is next to no difference.
+// TestTeamLearnsAsOne: four shards that tell each other what they learn, once in every 100 events or in every second of the time of events, predict about as
+// one process with all of their events: the fold-in, what is live, and updates for consumers. Where partitions take turns, so that a user's events of one
+// second come to all shards, that costs more, and nothing else does: told after each event there is next to no difference.
 func TestTeamLearnsAsOne(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, err := config.Load(filepath.Join("..", "..", "configs", "ratings.yaml"))
