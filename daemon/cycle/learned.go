@@ -43,6 +43,7 @@ type sharing struct {
 	parts    []*sharedPart
 	known    reached // up to which events are learned from, and told or heard of
 	events   []ToldEvent
+	waiting  int // as how many these count
 }
 
 // sharedPart is one fold-in, with the slots of it that events have touched and nobody was told.

@@ -27,9 +27,11 @@ type learnedHead struct {
 //
 // and an event
 //
-//	255 u8 | length uvarint, payload | of each learned part: count uvarint, Outputs f32 each
+//	255 u8 | length uvarint, payload | of each learned part and each baseline: count uvarint, Outputs f32 each
 //
-// with floats in little-endian. A number that is too large for its type is infinite then, and its row is not applied.
+// A row that begins with another number from 128 on is left out where it is read: it is of a later version.
+//
+// Floats are in little-endian. A number that is too large for its type is infinite then, and its row is not applied.
 func (l *Learned) Encode() (head []byte, rows [][]byte, err error) {
 	h := learnedHead{Champion: l.Champion, Version: l.Version, From: l.From, To: l.To, Watermark: l.Watermark}
 	for i, part := range l.Parts {
@@ -50,8 +52,11 @@ func (l *Learned) Encode() (head []byte, rows [][]byte, err error) {
 	return head, rows, err
 }
 
-// eventRow is what an event has in place of a part.
-const eventRow = math.MaxUint8
+// What other rows have in place of a part: those from firstKind on, of which eventRow is an event.
+const (
+	firstKind = 128
+	eventRow  = math.MaxUint8
+)
 
 func (r *LearnedRow) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Field))
@@ -101,6 +106,9 @@ func DecodeLearned(head []byte, rows [][]byte) (*Learned, error) {
 				return nil, errLearned
 			}
 			l.Events = append(l.Events, e)
+			continue
+		}
+		if part >= firstKind {
 			continue
 		}
 		row := LearnedRow{Field: r.uvarint(math.MaxInt32), Name: string(r.take(r.count(1)))}

@@ -107,10 +107,17 @@ func (m *mixture) predict(ev *event.Event, foldIn, published []float64, companio
 			}
 		}
 	}
+	for i, b := range m.baselines {
+		p := &m.parts[m.learned+i]
+		p.present = b.predict(p.value, ev)
+	}
 	m.combine(ev)
 }
 
-// hear is predict of an event of another process, with what the learned parts said there.
+// judged is how many parts there are but for the stacks and the pool, which stand on them.
+func (m *mixture) judged() int { return m.learned + len(m.baselines) }
+
+// hear is predict of an event of another process, with what the learned parts and the baselines said there.
 func (m *mixture) hear(ev *event.Event, told *ToldEvent, companions []*companion) {
 	take(&m.parts[partFoldIn], m.target, told.Outputs[partFoldIn])
 	take(&m.parts[partPublished], m.target, told.Outputs[partPublished])
@@ -122,15 +129,19 @@ func (m *mixture) hear(ev *event.Event, told *ToldEvent, companions []*companion
 			}
 		}
 	}
+	for i, b := range m.baselines {
+		p := &m.parts[m.learned+i]
+		b.predict(p.value, ev) // learn stands on it
+		out := told.Outputs[m.learned+i]
+		if p.present = len(out) == len(p.value) && isFinite(out); p.present {
+			copy(p.value, out)
+		}
+	}
 	m.combine(ev)
 }
 
-// combine takes up an event of which the learned parts have their predictions.
+// combine takes up an event of which the learned parts and the baselines have their predictions.
 func (m *mixture) combine(ev *event.Event) {
-	for i, b := range m.baselines {
-		p := &m.parts[m.learned+i]
-		p.present = b.predict(p.value, ev)
-	}
 	m.entity = -1
 	if m.by >= 0 {
 		m.entity = m.entities.find(0, ev.Categorical[m.by])

@@ -6,36 +6,59 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// ToldEvent is an event that a process has learned from, with what its fold-ins, the version of its consumers and its companions said of it before. Others
-// learn from it what no fold-in tells of: baselines, learners on names, and what the parts of mixture and blend are worth. So all that is live follows a
-// change by the events of all processes.
+// ToldEvent is an event that a process has learned from, with what its fold-ins, the version of its consumers, its companions and its baselines said of it
+// before. Others learn from it what no fold-in tells of: baselines, learners on names, and what the parts of mixture and blend are worth. So all that is live
+// follows a change by the events of all processes. A part is judged by what it said there: here it would know events that came there after.
 type ToldEvent struct {
 	Payload []byte      // AppendEvent
-	Outputs [][]float64 // of the mixture's learned parts, in their order; nil of one that had none
+	Outputs [][]float64 // of the mixture's learned parts, in their order, then predictions of its baselines; nil of one that had none
 }
 
-// maxTold bounds the events that wait to be told. Later ones are not.
-const maxTold = 5000
+const (
+	maxTold   = 5000 // events that wait to be told; later ones are not
+	toldBytes = 256  // of an event; one that takes more, as of many classes, counts as several
+)
+
+// counts returns as how many events this counts.
+func (e *ToldEvent) counts() int {
+	n := len(e.Payload)
+	for _, out := range e.Outputs {
+		n += 1 + 4*len(out)
+	}
+	return 1 + n/toldBytes
+}
 
 // tell keeps an event that the mixture has predicted and is about to learn, for TakeLearned. c.mu is held.
 func (c *Cycle) tell(ev *event.Event, foldIn, published []float64) {
-	if c.sharing == nil || len(c.sharing.events) == maxTold {
+	if c.sharing == nil || c.sharing.waiting >= maxTold {
 		return
 	}
-	told := ToldEvent{AppendEvent(nil, ev), make([][]float64, c.mixture.learned)}
+	told := ToldEvent{AppendEvent(nil, ev), make([][]float64, c.mixture.judged())}
 	told.Outputs[partFoldIn], told.Outputs[partPublished] = slices.Clone(foldIn), slices.Clone(published)
 	for i := numLearned; i < c.mixture.learned; i++ {
 		if b := c.companion(c.mixture.parts[i].name); b != nil {
 			told.Outputs[i] = slices.Clone(b.outputs)
 		}
 	}
+	for i := c.mixture.learned; i < len(told.Outputs); i++ {
+		if p := &c.mixture.parts[i]; p.present {
+			told.Outputs[i] = slices.Clone(p.value)
+		}
+	}
 	c.sharing.events = append(c.sharing.events, told)
+	c.sharing.waiting += told.counts()
 }
 
 // takeEvents returns at most limit of the events that wait, the first ones, and forgets all of them.
 func (s *sharing) takeEvents(limit int) []ToldEvent {
-	events := s.events[:min(limit, len(s.events))]
-	s.events = nil
+	n := 0
+	for ; n < len(s.events); n++ {
+		if limit -= s.events[n].counts(); limit < 0 {
+			break
+		}
+	}
+	events := s.events[:n]
+	s.events, s.waiting = nil, 0
 	return events
 }
 
@@ -48,7 +71,7 @@ func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
 		clear(c.pool)
 	}
 	m := c.mixture
-	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.learned {
+	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.judged() {
 		return
 	}
 	if DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {

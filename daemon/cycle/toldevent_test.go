@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -80,8 +81,8 @@ func TestToldEvents(t *testing.T) {
 	}
 	for i := range back.Events {
 		var ev event.Event
-		of := &events[2000+i]
-		if err := DecodeEvent(&ev, back.Events[i].Payload, interner{}); err != nil || ev.Label != of.Label || ev.Categorical[0] != of.Categorical[0] {
+		err := DecodeEvent(&ev, back.Events[i].Payload, interner{})
+		if err != nil || ev.Label != events[2000+i].Label || ev.Categorical[0] != events[2000+i].Categorical[0] {
 			t.Errorf("event %d comes back as %+v, %v", i, ev, err)
 		}
 		for part, out := range l.Events[i].Outputs {
@@ -146,4 +147,73 @@ func BenchmarkHear(b *testing.B) {
 			cycles[0].sharing.events = nil
 		}
 	})
+}
+
+// TestToldIsJudgedThere: a baseline is judged by what it said where the event was observed, and not at all where that was nothing, or no number.
+func TestToldIsJudgedThere(t *testing.T) {
+	events := stream(3, 2010)
+	cycles, _ := sharers(t, 2, ratingsModel(nil), events[:2000])
+	observeIn(cycles[0], 0, 100, events[2000:2001])
+	m := cycles[1].mixture
+	at := m.learned + slices.IndexFunc(m.baselines, func(b baseline) bool { return b.name() == "first_mean" })
+	part := &m.parts[at]
+	told := toldBy(t, cycles[0]).Events[0]
+	hear := func(said []float64) fading {
+		before := part.told
+		told.Outputs[at] = said
+		cycles[1].hear(&told, &event.Event{})
+		return fading{sum: part.told.sum - before.rate*before.sum, n: part.told.n - before.rate*before.n}
+	}
+	miss := 2 - events[2000].Label
+	if loss := hear([]float64{2}); loss.n != 1 || math.Abs(loss.sum-miss*miss) > 1e-9 {
+		t.Errorf("loss %g of %g events, want %g", loss.sum, loss.n, miss*miss)
+	}
+	for _, said := range [][]float64{nil, {math.Inf(1)}, {math.NaN()}, {2, 3}} {
+		before := part.told
+		if hear(said); part.told != before {
+			t.Errorf("%v was judged", said)
+		}
+	}
+	for i := range m.parts {
+		if w := m.parts[i].weight; !(w > 0) {
+			t.Errorf("weight %g of %s", w, m.parts[i].name)
+		}
+	}
+}
+
+// TestToldBytes: an event of many outputs counts as several, of those that wait and of those that are told.
+func TestToldBytes(t *testing.T) {
+	events := stream(3, 2010)
+	cycles, _ := sharers(t, 1, ratingsModel(nil), events[:2000])
+	s := cycles[0].sharing
+	large := ToldEvent{Outputs: [][]float64{make([]float64, 1000)}} // 16 times 256 bytes
+	for limit, want := range map[int]int{15: 0, 16: 1, 31: 1, 32: 2, 1000: 3} {
+		s.events, s.waiting = []ToldEvent{large, large, large}, 48
+		if told := s.takeEvents(limit); len(told) != want || len(s.events) != 0 || s.waiting != 0 {
+			t.Errorf("%d events told of at most %d, want %d; %d wait", len(told), limit, want, len(s.events))
+		}
+	}
+	s.waiting = maxTold - 1
+	if observeIn(cycles[0], 0, 100, events[2000:2003]); len(s.events) != 1 || s.waiting != maxTold {
+		t.Errorf("%d events wait, counted as %d", len(s.events), s.waiting)
+	}
+}
+
+// TestRowsOfLaterVersions: a row of a kind that there is not yet is left out, and what it comes with is learned.
+func TestRowsOfLaterVersions(t *testing.T) {
+	events := stream(3, 2010)
+	cycles, _ := sharers(t, 1, ratingsModel(nil), events[:2000])
+	observeIn(cycles[0], 0, 100, events[2000:])
+	l, _ := cycles[0].TakeLearned(1<<20, 1000)
+	head, rows, err := l.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := DecodeLearned(head, append([][]byte{{128}, {254, 1, 2, 3}}, rows...))
+	if err != nil || len(back.Events) != len(l.Events) || len(back.Parts) != len(l.Parts) || len(back.Parts[0].Rows) != len(l.Parts[0].Rows) {
+		t.Errorf("%+v, %v", back, err)
+	}
+	if _, err := DecodeLearned(head, [][]byte{append([]byte{127}, rows[0][1:]...)}); err == nil {
+		t.Error("a row of a part that there is not was read")
+	}
 }
