@@ -173,7 +173,8 @@ func TestStandardInput(t *testing.T) {
 		w.Close()
 		return b.String()
 	}
-	for name, text := range map[string]string{"csv": csv.String(), "csv.gz": packed(csv.String()), "jsonl": "\n" + jsonl.String(), "jsonl.gz": packed(jsonl.String())} {
+	for name, text := range map[string]string{"csv": csv.String(),
+		"csv.gz": packed(csv.String()), "jsonl": "\n" + jsonl.String(), "jsonl.gz": packed(jsonl.String())} {
 		standardInput(t, text)
 		format, err := TableOptions{}.FormatOf("", dataset.Stdin)
 		if err != nil || string(format) != strings.TrimSuffix(name, ".gz") {

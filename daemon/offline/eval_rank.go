@@ -214,7 +214,8 @@ func (e *rankEvaluation) area(r *ranked, score func(name string) float64) (share
 
 // evalRanking is Eval of choices, popular that by how often names were chosen before, nil if that is not said. The file of those that were seen has a
 // format of its own.
-func evalRanking(o *EvalOptions, seenFormat dataset.Format, m *config.Model, version *snapshot.Model, set *dataset.Set) (all, popular *report.Metrics, err error) {
+func evalRanking(o *EvalOptions, seenFormat dataset.Format, m *config.Model, version *snapshot.Model, set *dataset.Set) (all, popular *report.Metrics,
+	err error) {
 	e, err := newRankEvaluation(version, &m.Schema, o.Rank, o.Group)
 	if err != nil {
 		return nil, nil, err

@@ -135,7 +135,8 @@ func TestInitOddRows(t *testing.T) {
 	}
 	records = records[:1]
 	err = Init(of, report.NewEmitter(&text, false))
-	wantExit(t, err, report.ExitUsage, "none of the 1 newest records of t is a JSON object: not_object, first at offset 70 of partition 3: expected an object, got a list")
+	wantExit(t, err, report.ExitUsage,
+		"none of the 1 newest records of t is a JSON object: not_object, first at offset 70 of partition 3: expected an object, got a list")
 	if _, m := guesses(t, "pipe.csv", csv.String(), InitOptions{}); len(m.Schema.Multi) != 0 || !slices.Equal(m.Schema.Categorical, []string{"user"}) {
 		t.Errorf("schema %+v", m.Schema)
 	}
@@ -163,7 +164,8 @@ func TestInitOfExport(t *testing.T) {
 
 // TestInitLabelByWord: a label is told by a word of its name if no other column has one.
 func TestInitLabelByWord(t *testing.T) {
-	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating", "user,overallRating,X Y": "overallRating",
+	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating",
+		"user,overallRating,X Y":   "overallRating",
 		"user,clicks_before,stars": "stars", "user,RATING,score_at": "RATING", "user,first_rating,second_rating": "", "user,a_score,a_target": "",
 		"user,generating,starship": ""} {
 		var csv strings.Builder

@@ -215,7 +215,10 @@ func TestRecordsWithoutKeysGoRound(t *testing.T) {
 
 // TestKeylessAreTold: records that have nothing in the field of --key are told with their number, those of formats that have no keys are not.
 func TestKeylessAreTold(t *testing.T) {
-	for text, want := range map[string]string{`{"user":"a"}` + "\n" + `{"id":1}` + "\n" + `{"id":2}` + "\n": "key=user records=2", `{"user":"a"}` + "\n": "", "a\n": ""} {
+	for text, want := range map[string]string{
+		`{"user":"a"}` + "\n" + `{"id":1}` + "\n" + `{"id":2}` + "\n": "key=user records=2",
+		`{"user":"a"}` + "\n": "", "a\n": "",
+	} {
 		o := options(t, startBroker(t), text)
 		var log bytes.Buffer
 		o.Format, o.Log = dataset.JSONL, slog.New(slog.NewTextHandler(&log, nil))
