@@ -226,8 +226,8 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		current = *was
 	}
 	s := &Store{progress: progressOf(ctx), settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{},
-		bounds: map[int32]*bound{}, markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery), cost: o.Cost,
-		merges: o.Merges}
+		bounds: map[int32]*bound{}, markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery),
+		cost: o.Cost, merges: o.Merges}
 	s.pending.rows = map[rowKey]int32{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -37,21 +36,24 @@ type Process struct {
 	Path string   // of the program
 	Args []string // its arguments without the directory; Args[0] is its name
 
-	Progress sketch.Progress // gets the lines of type ProgressLine, nil does not
+	Progress sketch.Progress // gets what ProgressLine says; nil does not
 }
 
-// ProgressLine is the type of the lines by which the process says how far it is.
-const ProgressLine = "progress"
-
-// ProgressOf is such a line.
-type ProgressOf struct {
+// progressLine says how far the process is.
+type progressLine struct {
+	Type  string `json:"type"` // progressType
 	Unit  string `json:"unit"`
 	Done  int64  `json:"done"`
 	Total int64  `json:"total"`
 }
 
-// WriteText prints nothing: it is for the process that asked.
-func (ProgressOf) WriteText(io.Writer) error { return nil }
+const progressType = "progress"
+
+// ProgressLine returns the line by which the process says how far it is.
+func ProgressLine(unit string, done, total int64) []byte {
+	line, _ := json.Marshal(progressLine{progressType, unit, done, total}) // text and numbers
+	return append(line, '\n')
+}
 
 // A sayings takes the lines of the process: it hands on how far it is, and keeps the last of the others.
 type sayings struct {
@@ -68,11 +70,8 @@ func (s *sayings) Write(text []byte) (int, error) {
 			return len(text), nil
 		}
 		s.part = rest
-		var said struct {
-			Type string `json:"type"`
-			ProgressOf
-		}
-		if json.Unmarshal(line, &said) != nil || said.Type != ProgressLine {
+		var said progressLine
+		if json.Unmarshal(line, &said) != nil || said.Type != progressType {
 			s.last = string(line)
 		} else if s.progress != nil {
 			s.progress(said.Unit, said.Done, said.Total)
