@@ -125,7 +125,7 @@ func BenchmarkHear(b *testing.B) {
 	t := &testing.T{}
 	cycles, _ := sharers(t, 2, ratingsModel(nil), events[:2000])
 	observeIn(cycles[0], 0, 100, events[2000:])
-	l, _ := cycles[0].TakeLearned(1<<20, 1)
+	l, _ := cycles[0].TakeLearned(1<<20, 1000)
 	_, rows, err := l.Encode()
 	if err != nil {
 		b.Fatal(err)
@@ -134,7 +134,7 @@ func BenchmarkHear(b *testing.B) {
 	b.Run("hear", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			cycles[1].hear(&l.Events[0], &ev)
+			cycles[1].hear(&l.Events[len(l.Events)-1], &ev)
 		}
 		b.ReportMetric(float64(len(rows[len(rows)-1])), "bytes")
 	})
