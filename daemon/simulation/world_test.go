@@ -59,6 +59,7 @@ type world struct {
 	cut      map[int32]int64 // its
 	retained bool            // the brokers have lost the beginning of a log
 	lost     bool            // the publisher has lost its state
+	losing   bool            // the merge topic has lost something
 	lived    time.Duration   // by all processes together
 }
 
