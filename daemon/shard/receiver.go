@@ -309,6 +309,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
+	r.outdo(h.Heeds)
 	missing := r.missing(in, number, &h)
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
 		in.doubt = &doubt{rec, &h, missing}
