@@ -75,6 +75,7 @@ func (w *world) arriveLate(m *member) error {
 		return err
 	}
 	p.killed.Store(true)
+	p.net.leave()
 	if err := w.stop(m); err != nil {
 		return err
 	}
