@@ -14,7 +14,8 @@ import (
 )
 
 // fallBack has a shard begin with what its state was some records before, or with nothing, while the brokers withhold the log: its heads are of less than
-// what was merged, of fewer partitions, or of less than the rows that it wrote before its power was cut. The trainer is looked at before the shard has caught up.
+// what was merged, of fewer partitions, or of less than the rows that it wrote before its power was cut. The trainer is looked at before the shard has caught
+// up.
 func (w *world) fallBack(m *member) error {
 	if m == w.publisher || w.retained {
 		return w.act("stop", m)

@@ -87,28 +87,14 @@ var mutantsOfTeams = []wrong{
 		New: "case l.Next < own.Next && !MUTANT:"}},
 	{"a head without some partitions is trusted", "fall back,produce", 2, mutant.Edit{File: "daemon/shard/receiver.go",
 		Old: "!r.takes() && !r.covers(number, &h)", New: "!r.takes() && !MUTANT && !r.covers(number, &h)"}},
-	{"rows of an instance before are taken", "arrive late,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go",
-		Old: "case c < 0:\n\t\treturn false", New: "case c < 0:\n\t\treturn MUTANT"}},
-	{"what waits of others is not read again", "stop while slow,produce", 2, mutant.Edit{File: "daemon/shard/receiver.go",
-		Old: "i != number && other.waiting != nil", New: "i != number && other.waiting != nil && !MUTANT"}},
-	{"rows beyond the accounts are taken", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go",
-		Old: "place < 0 || row.offset >= s.ledger[place].Next", New: "place < 0 || row.offset >= s.ledger[place].Next && !MUTANT"}},
 	{"a version of less than was published", "lost start,produce", 1, mutant.Edit{File: "daemon/model/state.go",
 		Old: "\tfor _, c := range s.published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.published {"}},
 }
 
 // mutantsOfGroups are shown by histories of processes to which a group gives the shards.
 var mutantsOfGroups = []wrong{
-	{"a shard is taken up from its first head", "leave,produce,retention", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "\t\tin.kept = share\n",
-		New: "\t\tif in.kept == nil || !MUTANT { in.kept = share }\n"}},
-	{"a shard is taken up from nothing", "leave,produce,retention", 1, mutant.Edit{File: "daemon/shard/takeup.go",
-		Old: "if r.Place == nil ||", New: "if MUTANT || r.Place == nil ||"}},
-	{"a state that was left behind goes on", "leave,produce,retention", 1, mutant.Edit{File: "daemon/shard/sender.go",
-		Old: "if s.Moves && !s.taken {", New: "if s.Moves && !s.taken && !MUTANT {"}},
 	{"a shard that was taken away goes on", "leave,produce", 1, mutant.Edit{File: "daemon/shard/group.go", Old: "\t\tg.Taken(shards, lost)\n",
 		New: "\t\tif !MUTANT { g.Taken(shards, lost) }\n"}},
-	{"a shard is given up before its last change is out", "leave,produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
-		Old: "\t\tcase <-done:\n\t\t\tlast = true\n", New: "\t\tcase <-done:\n\t\t\tif MUTANT { return nil }\n\t\t\tlast = true\n"}},
 }
 
 var only = flag.String("mutant", "", "a part of the names of the mutants that are tried")
