@@ -17,6 +17,9 @@ func (r *solve) refit(start bool) {
 	if start || r.exact() {
 		span, iterations = fullSpan, 150
 	}
+	if start && r.spectrum.moves() && r.k == 0 && !r.exact() { // vectors follow at once, and move the linear term with them
+		iterations = 3
+	}
 	if r.spectrum.moves() && !r.exact() {
 		span = movedSpan
 	}
