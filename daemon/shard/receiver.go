@@ -67,8 +67,7 @@ type Receiver struct {
 	gaps   int   // offsets passed over since the start: compaction took their records
 	told   []byte
 	toldAt time.Time
-	wrote  time.Time // when that was written
-	heads  int       // since it was looked whether there is something to tell
+	heads  int // since it was looked whether there is something to tell
 	resend map[int]instance
 	policy [2]policy
 	wished *wishes // of the trainer of a team that has ended
@@ -310,7 +309,6 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
-	r.outdo(h.Heeds)
 	missing := r.missing(in, number, &h)
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
 		in.doubt = &doubt{rec, &h, missing}
@@ -470,8 +468,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	r.heads, r.toldAt = 0, time.Now()
-	asks := len(w.Resend) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
-	if bytes.Equal(value, r.told) && (!asks || time.Since(r.wrote) < beatEvery) {
+	if bytes.Equal(value, r.told) {
 		return nil
 	}
 	if err := r.connect(); err != nil {
@@ -484,7 +481,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		r.told = nil
 		return err
 	}
-	r.told, r.wrote, r.tenure.told = value, time.Now(), w.By
+	r.told, r.tenure.told = value, w.By
 	return nil
 }
 
