@@ -114,7 +114,7 @@ func observeAll(c *Cycle, events []event.Event) {
 	}
 }
 
-func refit(t *testing.T, c *Cycle, s *Sample) *Champion {
+func refit(t testing.TB, c *Cycle, s *Sample) *Champion {
 	t.Helper()
 	ch, err := c.Refit(context.Background(), s)
 	if err != nil {

@@ -141,7 +141,7 @@ func (c *Cycle) TakeLearned(limit, events int) (l *Learned, more bool) {
 	return l, more
 }
 
-// applyBatch is how many rows are applied while Observe waits.
+// applyBatch is how many events and rows are applied while Observe waits.
 const applyBatch = 64
 
 // Apply learns what another process has learned, and returns how many offsets were missed before it. What begins before what is known already is left out,
@@ -163,14 +163,18 @@ func (c *Cycle) Apply(l *Learned) (missed int64, err error) {
 		}
 		missed += from.Next - known
 	}
-	var ev event.Event
-	for i := range l.Events {
-		if i%applyBatch == applyBatch-1 {
+	done := 0
+	goesOn := func() bool { // lets Observe in between, which may have another champion then
+		if done++; done%applyBatch == 0 {
 			c.mu.Unlock()
 			c.mu.Lock()
-			if c.sharing != s {
-				return 0, ErrOtherChampion
-			}
+		}
+		return c.sharing == s
+	}
+	var ev event.Event
+	for i := range l.Events {
+		if !goesOn() {
+			return 0, ErrOtherChampion
 		}
 		c.hear(&l.Events[i], &ev)
 	}
@@ -180,12 +184,8 @@ func (c *Cycle) Apply(l *Learned) (missed int64, err error) {
 			p.learner.foldIn.ApplyRates(int32(field), &part.Rates[field])
 		}
 		for j := range part.Rows {
-			if j%applyBatch == applyBatch-1 {
-				c.mu.Unlock()
-				c.mu.Lock()
-				if c.sharing != s {
-					return 0, ErrOtherChampion
-				}
+			if !goesOn() {
+				return 0, ErrOtherChampion
 			}
 			p.apply(&part.Rows[j])
 		}

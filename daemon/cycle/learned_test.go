@@ -14,7 +14,7 @@ import (
 )
 
 // sharers returns cycles that share what they learn, on one champion that was made of the first events and has their cut in two partitions.
-func sharers(t *testing.T, n int, m *config.Model, events []event.Event) (cycles []*Cycle, ch *Champion) {
+func sharers(t testing.TB, n int, m *config.Model, events []event.Event) (cycles []*Cycle, ch *Champion) {
 	t.Helper()
 	first := newCycle(t, m)
 	ch = refit(t, first, sampleOf(events))

@@ -122,8 +122,7 @@ func TestToldEvents(t *testing.T) {
 // BenchmarkHear is what an event of another process costs, beside one that is observed here, and how many bytes it takes to tell.
 func BenchmarkHear(b *testing.B) {
 	events := stream(3, 2010)
-	t := &testing.T{}
-	cycles, _ := sharers(t, 2, ratingsModel(nil), events[:2000])
+	cycles, _ := sharers(b, 2, ratingsModel(nil), events[:2000])
 	observeIn(cycles[0], 0, 100, events[2000:])
 	l, _ := cycles[0].TakeLearned(1<<20, 1000)
 	_, rows, err := l.Encode()

@@ -140,7 +140,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		liveRowsTold:  counter("shard_live_rows_told_total", "Changes of rows of the live model, and events, that this shard has written to shard.live_topic."),
 		liveBytesTold: counter("shard_live_told_bytes_total", "Bytes of what this shard has written to shard.live_topic, before compression."),
 		liveRowsHeard: counter("shard_live_rows_heard_total",
-			"Changes of rows of the live model that other members of the team have written to shard.live_topic, and this one has taken up."),
+			"Changes of rows of the live model, and events, that other members of the team have written to shard.live_topic, and this one has taken up."),
 		bytesSent: counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
 	}
 }
