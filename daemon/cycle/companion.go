@@ -34,6 +34,12 @@ func newCompanion(name string, target *Target, l learner) *companion {
 	return &companion{name: name, target: target, learner: l, outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs())}
 }
 
+// hasScalesOf reports whether numbers have the scales of a champion, nil for none, where the learner stands on a version: updates are sums over one scale.
+func (c *companion) hasScalesOf(ch *Champion) bool {
+	l, ok := c.learner.(*posteriorLearner)
+	return !ok || ch == nil || l.vocab == nil || slices.Equal(l.vocab.Numeric, ch.Vocabulary.Numeric)
+}
+
 // predict takes up an event and returns the outputs for it.
 func (c *companion) predict(ev *event.Event) []float64 {
 	c.learner.outputs(c.outputs, ev)
@@ -140,7 +146,7 @@ func HasGaussian(m *config.Model) bool {
 // newCompanions returns those that stand on a champion, nil before there is one, and the lasting ones of last.
 func (c *Cycle) newCompanions(ch *Champion, last []*companion) (all []*companion) {
 	for _, l := range last {
-		if l.lasting {
+		if l.lasting && l.hasScalesOf(ch) {
 			all = append(all, l)
 		}
 	}
@@ -239,10 +245,10 @@ func (e *encoded) levels(m int) []float64 {
 	return out
 }
 
-// goOn returns the companions beside a fold-in that is about to take the place of the present one. For a while after names have changed the present one
-// goes on as a companion, for ordinal labels that of numbers: most rows of a refit are from before the change. One that stands on no refit has no
-// vocabulary that updates could be made over.
-func (c *Cycle) goOn(companions []*companion) []*companion {
+// goOn returns the companions beside a fold-in on a champion that is about to take the place of the present one. For a while after names have changed the
+// present one goes on as a companion, for ordinal labels that of numbers: most rows of a refit are from before the change. One that stands on no refit
+// has no vocabulary that updates could be made over, and one that has other scales of numbers makes no sum with the next.
+func (c *Cycle) goOn(ch *Champion, companions []*companion) []*companion {
 	last := c.companion(partGaussian)
 	if next := companionOf(companions, partGaussian); last != nil && next != nil {
 		next.recent = last.recent.clone()
@@ -256,6 +262,9 @@ func (c *Cycle) goOn(companions []*companion) []*companion {
 		return companions
 	}
 	before, was := newCompanion(partBefore, c.target, present), formFoldIn
+	if !before.hasScalesOf(ch) {
+		return companions
+	}
 	if last != nil {
 		before, was = newCompanion(partBefore, last.target, last.learner), formNumbers
 		before.recent, before.link = last.recent, last.link

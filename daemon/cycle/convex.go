@@ -365,8 +365,8 @@ func (j *refitJob) finish(ctx context.Context, c *candidate, s solver.Settings) 
 	return polished, err
 }
 
-// mapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear weights, new
-// ones start from zero; basis vectors are normalised again with their norm moved into the output weights, exactly.
+// mapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear weights, on the scales of
+// numbers that the other has, new ones start from zero; basis vectors are normalised again with their norm moved into the output weights, exactly.
 func mapModel(model *solver.Model, from, to *Vocabulary) *solver.Model {
 	k, m := model.NumBasis, model.NumOutputs
 	out := solver.NewModel(model.Kernel, to.NumColumns(), m, model.Linear != nil)
@@ -390,6 +390,7 @@ func mapModel(model *solver.Model, from, to *Vocabulary) *solver.Model {
 	for e := to.NumFields() - len(to.Names); e > 0; e-- {
 		place(to.NumColumns()-e, from.NumColumns()-e)
 	}
+	rescaleModel(out, from, to)
 	out.Normalize()
 	return out
 }

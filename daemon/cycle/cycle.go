@@ -481,7 +481,7 @@ func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companio
 	c.figures.Lock()
 	defer c.figures.Unlock()
 	c.sharing = shared
-	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(companions), nil, 0
+	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(ch, companions), nil, 0
 	c.unfollow()
 	c.endMaking()
 	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}

@@ -51,6 +51,7 @@ type warmStart struct {
 	entered        []int32         // rows that dual knows nothing of; nil for those without any that is not 0
 	lean           bool            // the convex stage is left out where it cannot win, by leavesConvexOut
 
+	scales     []snapshot.NumericField
 	featureMap *snapshot.FeatureMap // nil without
 	mapWeights []float64            // of the champion on it; nil without
 	mapRidge   float64
@@ -65,7 +66,7 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 	}
 	from := ch.cleanState()
 	w := &warmStart{lambda: ch.Lambda, horizon: ch.horizon, up: ch.Version.Version%2 == 0, rows: ch.Version.Rows, version: ch.Version.Version,
-		featureMap: ch.Vocabulary.Map, mapWeights: ch.Model.Map, mapRidge: ch.mapRidge}
+		scales: ch.Vocabulary.Numeric, featureMap: ch.Vocabulary.Map, mapWeights: ch.Model.Map, mapRidge: ch.mapRidge}
 	j.beside(func() {
 		if from.posterior != nil {
 			j.folded = j.foldRecent(j.target, ch.Vocabulary, from.posterior)
@@ -325,5 +326,7 @@ func mapPosterior(s *posterior.State, from, to *Vocabulary) *posterior.State {
 	for f := len(to.Names); f < to.NumFields(); f++ {
 		features = append(features, posterior.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)})
 	}
-	return posterior.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
+	out := posterior.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
+	rescalePosterior(out, from, to)
+	return out
 }

@@ -164,7 +164,11 @@ func (l *posteriorLearner) learn(_ *event.Event, target []float64, weight float6
 
 // state returns the live posterior over a vocabulary.
 func (l *posteriorLearner) state(v *Vocabulary, steady []bool) *posterior.State {
-	return l.foldIn.State(l.featuresOf(v), steady)
+	s := l.foldIn.State(l.featuresOf(v), steady)
+	if l.vocab != nil {
+		rescalePosterior(s, l.vocab, v)
+	}
+	return s
 }
 
 // featuresOf returns the columns of a vocabulary as the fold-in has them.

@@ -53,10 +53,11 @@ type keptStart struct {
 	HeldOut   heldOutNames
 	Lean      bool // the convex stage was left out
 	Dual      []float64
-	Anew      bool    // the variational stage runs from nothing, too, where the convex one is better: not in records of builds before that
-	Rough     bool    // refitJob.rough: not in records of builds before that
-	Carries   bool    // refitJob.carries: nor
-	Entered   []int32 // rows that Dual knows nothing of: nor
+	Anew      bool                    // the variational stage runs from nothing, too, where the convex one is better: not in records of builds before that
+	Rough     bool                    // refitJob.rough: not in records of builds before that
+	Carries   bool                    // refitJob.carries: nor
+	Entered   []int32                 // rows that Dual knows nothing of: nor
+	Scales    []snapshot.NumericField // of the version that it goes on from: nor
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -91,7 +92,7 @@ func (r *recorder) finish(w *warmStart, heldOut heldOutNames) ([]byte, error) {
 	start := keptStart{HeldOut: heldOut, Rough: true, Carries: true}
 	if w != nil {
 		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean,
-			w.dual, true, true, true, w.entered}
+			w.dual, true, true, true, w.entered, w.scales}
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)

@@ -28,6 +28,7 @@ type stage struct {
 var stages = []stage{
 	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }},
 	{"feature map", func() *config.Model { return chessModel("fourier:20") }, func(n int) []event.Event { return chess(3, n, 1, false) }},
+	{"number beside names", tripsModel, func(n int) []event.Event { return trips(9, n) }},
 	{"groups", func() *config.Model { return sideModel(nil) }, func(n int) []event.Event { return withSides(stream(5, n)) }},
 	{"fields that carry nothing", taggedModel, func(n int) []event.Event { return withTags(stream(5, n)) }},
 	{"output, stochastic", func() *config.Model {
@@ -82,7 +83,7 @@ func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 
 // Every refit, cold or warm, is repeated to the same payload from its record, with any number of workers.
 func TestRefitIsRepeated(t *testing.T) {
-	for _, s := range tier.Size(stages[:4], stages) {
+	for _, s := range tier.Size(stages[:5], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			s.isRepeated(t, func(*Champion) {})
@@ -114,7 +115,7 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
 	budgets := tier.Size(2, 12)
-	for _, s := range tier.Size(stages[:4], stages) {
+	for _, s := range tier.Size(stages[:5], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			m := s.model()
 			m.Publish.KeepSample = true

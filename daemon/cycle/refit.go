@@ -249,7 +249,7 @@ func (j *refitJob) prepare() error {
 	limitLabels(j.target, train, selected, gate)
 	weights := j.sample.Weights
 	j.beside(func() {
-		j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures)
+		j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures, j.lastScales())
 		j.keepRecent(train)
 		j.encodeTrain(train, weights)
 		j.select_, _ = encode(j.vocab, j.target, selected, nil)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -20,18 +22,23 @@ const (
 	fenceReach     = 4
 )
 
-// scaleOf returns the scale of a field with the given values over the sample, which it sorts. Values without an outlier are scaled by their range.
-func scaleOf(name string, values []float64) snapshot.NumericField {
+// scaleOf returns the scale of a field with the given values over the sample, which it sorts. Values without an outlier are scaled by their range. Beside
+// names their mean is the center: weights of names and of a number far from 0 in all rows take each other's place, and are told apart but slowly.
+func scaleOf(name string, values []float64, besideNames bool) snapshot.NumericField {
 	f := snapshot.NumericField{Name: name, Scale: 1, Clip: numericClip}
 	n := len(values)
 	if n == 0 {
 		return f
 	}
 	low, high := fence(values, fenceReach, 0.5)
-	least, most := values[sort.SearchFloat64s(values, low)], values[upTo(values, high)-1]
+	from, to := sort.SearchFloat64s(values, low), upTo(values, high)
+	least, most := values[from], values[to-1]
 	f.Center = least/2 + most/2
 	if scale := most/2 - least/2; scale > 0 {
 		f.Scale = scale
+		if mean := stat.Mean(values[from:to], nil); besideNames && !math.IsInf(mean, 0) { // as of numbers too large to add up
+			f.Center, f.Scale = mean, max(most-mean, mean-least)
+		}
 	}
 	return f
 }

@@ -33,8 +33,9 @@ type nameCount struct {
 	rows  int
 }
 
-// buildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and name.
-func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, limit int) *Vocabulary {
+// buildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and name. Numbers have their last
+// scales, nil for none, where these still fit.
+func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, limit int, last []snapshot.NumericField) *Vocabulary {
 	fields := len(schema.Categorical) + len(schema.Multi)
 	counts := make([]map[string]int, fields)
 	for f := range counts {
@@ -80,7 +81,11 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 				values = append(values, x)
 			}
 		}
-		v.Numeric = append(v.Numeric, scaleOf(name, values))
+		scale := scaleOf(name, values, fields > 0)
+		if last != nil && stillFits(&last[f], &scale) {
+			scale = last[f]
+		}
+		v.Numeric = append(v.Numeric, scale)
 	}
 	v.number()
 	return v

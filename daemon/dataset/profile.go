@@ -34,6 +34,7 @@ type Column struct {
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
 	Stamps                                         int     // of Times, those by RFC 3339, which events in JSON may have
+	Pointed                                        int     // of Numbers, those that JSON has with a point or an exponent, which are no names there
 	Min, Max                                       float64 // of the numbers
 	MaxBytes                                       int     // of the longest value
 	values                                         map[string]int
@@ -249,6 +250,9 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 			c.Nested++
 		default:
 			c.add(string(value))
+			if value.Kind() == '0' && bytes.ContainsAny(value, ".eE") {
+				c.Pointed++
+			}
 		}
 	}
 	return nil

@@ -174,9 +174,11 @@ func (g *guess) add(c *dataset.Column) {
 		say("multi", "lists of names")
 	case distinct < 2:
 		say(out, "it has one value")
+	case c.Pointed > 0 && likeName.MatchString(c.Name):
+		say(out, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers")
 	case c.Numbers == n && likeName.MatchString(c.Name):
 		say("categorical", "%d different numbers, which by its name are names", distinct)
-	case c.Whole == n && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
+	case c.Whole == n && c.Pointed == 0 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
 		say("categorical", "%d different whole numbers", distinct)
 	case c.Numbers == n:
 		say("numeric", "numbers from %g to %g", c.Min, c.Max)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
@@ -220,12 +219,7 @@ func (g *guess) yaml(o *InitOptions) string {
 		line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
 		line("    # A daemon may refit more often: 30s is its default.")
 	}
-	refit := ""
-	if g.schema.Task == string(event.Regression) && len(g.schema.Numeric) > 0 && len(g.schema.Categorical)+len(g.schema.Multi) > 0 {
-		line("    # Weights alone are refitted: where numbers say much of a label that is one, sweeps (refit: variational) take long to tell them from names.")
-		refit = ", refit: output"
-	}
-	line("    train: {every: %s, every_events: %d%s}", every, events, refit)
+	line("    train: {every: %s, every_events: %d}", every, events)
 	line("    publish: {store: snapshots}")
 	return b.String()
 }

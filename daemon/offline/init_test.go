@@ -183,21 +183,20 @@ func TestInitLabelByWord(t *testing.T) {
 	}
 }
 
-// TestInitRefit: for a label that is a number, and numbers beside, weights alone are refitted.
-func TestInitRefit(t *testing.T) {
-	for header, want := range map[string]string{"user,km,rating": "output", "user,id,rating": "variational", "user,km,stars": "variational"} {
-		var csv strings.Builder
-		fmt.Fprintln(&csv, header)
-		for i := range 300 {
-			label := fmt.Sprintf("%d.%d", i%7, i%10)
-			if strings.HasSuffix(header, "stars") {
-				label = fmt.Sprint(1 + i%5)
-			}
-			fmt.Fprintf(&csv, "u%d,%d,%s\n", i%9, 7*i%300, label)
-		}
-		if _, m := guesses(t, "x.csv", csv.String(), InitOptions{}); m.Train.Refit != want {
-			t.Errorf("%s: refit %q, want %s; %+v", header, m.Train.Refit, want, m.Schema)
-		}
+// TestInitPoints: numbers that JSON has with a point are no names there, however few different ones there are; CSV has text.
+func TestInitPoints(t *testing.T) {
+	var json, csv strings.Builder
+	fmt.Fprintln(&csv, "day,id,y")
+	for i := range 300 {
+		fmt.Fprintf(&json, `{"day":%d.0,"id":%d.0,"y":%d.5}`+"\n", i%7, i%9, i%10)
+		fmt.Fprintf(&csv, "%d.0,%d.0,%d.5\n", i%7, i%9, i%10)
+	}
+	o := InitOptions{Label: "y"}
+	if _, m := guesses(t, "x.jsonl", json.String(), o); !slices.Equal(m.Schema.Numeric, []string{"day"}) || len(m.Schema.Categorical) > 0 {
+		t.Errorf("JSON: %+v, want the number day and no name", m.Schema)
+	}
+	if _, m := guesses(t, "x.csv", csv.String(), o); !slices.Equal(m.Schema.Categorical, []string{"day", "id"}) {
+		t.Errorf("CSV: %+v, want the names day and id", m.Schema)
 	}
 }
 

@@ -1,8 +1,10 @@
 package posterior
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/internal/dense"
@@ -113,12 +115,26 @@ func (w *starter) linear() {
 	for i := range w.residual {
 		w.residual[i] = slope * (w.residual[i] - offset)
 	}
-	change := make([]float64, len(s.Field))
+	change, order := make([]float64, len(s.Field)), singlesFirst(s.Field, s.NumFields)
 	for range 2 {
-		for f := range s.NumFields {
+		for _, f := range order {
 			w.turnLinear(int32(f), change)
 		}
 	}
+}
+
+// singlesFirst returns the fields, those of one feature, such as numbers, before the others: what all rows say of a number is known before names that
+// come once or twice can take it for theirs.
+func singlesFirst(field []int32, fields int) []int {
+	order, size := make([]int, fields), make([]int, fields)
+	for f := range order {
+		order[f] = f
+	}
+	for _, f := range field {
+		size[f]++
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(min(size[a], 2), min(size[b], 2)) })
+	return order
 }
 
 // turnLinear updates the linear weights of a field; features that meet in a row share its residual.
