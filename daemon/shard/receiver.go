@@ -67,7 +67,8 @@ type Receiver struct {
 	gaps   int   // offsets passed over since the start: compaction took their records
 	told   []byte
 	toldAt time.Time
-	heads  int // since it was looked whether there is something to tell
+	wrote  time.Time // when that was written
+	heads  int       // since it was looked whether there is something to tell
 	resend map[int]instance
 	policy [2]policy
 	wished *wishes // of the trainer of a team that has ended
@@ -309,6 +310,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
+	r.outdo(h.Heeds)
 	missing := r.missing(in, number, &h)
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
 		in.doubt = &doubt{rec, &h, missing}
@@ -468,7 +470,8 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	r.heads, r.toldAt = 0, time.Now()
-	if bytes.Equal(value, r.told) {
+	asks := len(w.Resend) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
+	if bytes.Equal(value, r.told) && (!asks || time.Since(r.wrote) < beatEvery) {
 		return nil
 	}
 	if err := r.connect(); err != nil {
@@ -481,7 +484,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		r.told = nil
 		return err
 	}
-	r.told, r.tenure.told = value, w.By
+	r.told, r.wrote, r.tenure.told = value, time.Now(), w.By
 	return nil
 }
 

@@ -54,6 +54,7 @@ type head struct {
 	Sent   int64    `json:"sent"`            // pairs that this instance has sent in all
 	Resent instance `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
 	Lag    int64    `json:"lag"`             // records of its partitions that it has not applied yet
+	Heeds  instance `json:"heeds,omitzero"`  // the term of the trainer whose wishes it follows: those of earlier ones are passed over
 	Clock  int64    `json:"clock,omitempty"` // of its host when it was written, milliseconds
 	// Agreement is SenderOptions.Agreement; absent of a build that did not say.
 	Agreement map[string]string `json:"agreement,omitempty"`

@@ -430,8 +430,11 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	if e.Head == nil {
 		return size, nil
 	}
+	s.mu.Lock()
+	heeds := s.trainer
+	s.mu.Unlock()
 	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state,
-		Host: hostName(), Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Clock: s.Now().UnixMilli(), Agreement: s.Agreement, Head: *e.Head})
+		Host: hostName(), Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement, Head: *e.Head})
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)
 	}

@@ -124,6 +124,9 @@ func (w *world) finish() error {
 	if bytes.Contains(w.log.Bytes(), []byte(snapshot.ErrChain.Error())) {
 		return errors.New("a daemon has made a delta that did not follow its own")
 	}
+	if !w.losing && bytes.Contains(w.log.Bytes(), []byte("the merge topic has lost rows")) {
+		return errors.New("rows were sent again that the merge topic had not lost")
+	}
 	p := w.publisher.process
 	for _, m := range w.members {
 		if m.process == nil {

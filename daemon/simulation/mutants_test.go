@@ -83,6 +83,18 @@ var mutantsOfTeams = []wrong{
 		Old: "\treturn s.dropNotes(e.notes)\n",
 		New: "\tif MUTANT {\n\t\tfor e.notes = nil; uint64(len(e.notes)) < s.mirror.next; { e.notes = append(e.notes, noteKey(uint64(len(e.notes)))) }\n\t}\n" +
 			"\treturn s.dropNotes(e.notes)\n"}},
+	{"a head that is behind is trusted", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go", Old: "case l.Next < own.Next:",
+		New: "case l.Next < own.Next && !MUTANT:"}},
+	{"a head without some partitions is trusted", "fall back,produce", 2, mutant.Edit{File: "daemon/shard/receiver.go",
+		Old: "!r.takes() && !r.covers(number, &h)", New: "!r.takes() && !MUTANT && !r.covers(number, &h)"}},
+	{"a version of less than was published", "lost start,produce", 1, mutant.Edit{File: "daemon/model/state.go",
+		Old: "\tfor _, c := range s.published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.published {"}},
+}
+
+// mutantsOfGroups are shown by histories of processes to which a group gives the shards.
+var mutantsOfGroups = []wrong{
+	{"a shard that was taken away goes on", "leave,produce", 1, mutant.Edit{File: "daemon/shard/group.go", Old: "\t\tg.Taken(shards, lost)\n",
+		New: "\t\tif !MUTANT { g.Taken(shards, lost) }\n"}},
 }
 
 var only = flag.String("mutant", "", "a part of the names of the mutants that are tried")
@@ -95,7 +107,7 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	var edits []mutant.Edit
-	all := slices.Concat(mutants, mutantsOfTeams)
+	all := slices.Concat(mutants, mutantsOfTeams, mutantsOfGroups)
 	for _, m := range all {
 		edits = append(edits, m.Edit)
 	}
@@ -114,7 +126,10 @@ func TestMutants(t *testing.T) {
 				if !strings.Contains(m.name, *only) {
 					continue
 				}
-				if i >= len(mutants) {
+				switch {
+				case i >= len(mutants)+len(mutantsOfTeams):
+					histories = "^TestGroups$"
+				case i >= len(mutants):
 					histories = "^TestTeams$"
 				}
 				for seed := m.seed; ; seed++ {

@@ -22,11 +22,12 @@ type network struct {
 	mu    sync.Mutex
 	dead  bool
 	open  chan struct{} // closed while packets come through
+	gone  chan struct{} // closed once the process is
 	conns map[*conn]struct{}
 }
 
 func newNetwork(pipes *kfake.VirtualNetwork) *network {
-	n := &network{pipes: pipes, open: make(chan struct{}), conns: map[*conn]struct{}{}}
+	n := &network{pipes: pipes, open: make(chan struct{}), gone: make(chan struct{}), conns: map[*conn]struct{}{}}
 	close(n.open)
 	return n
 }
@@ -48,6 +49,8 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	}
 	select {
 	case <-open:
+	case <-n.gone:
+		return nil, errSevered
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -70,6 +73,18 @@ func (n *network) sever(forGood bool) {
 	n.mu.Unlock()
 	for c := range conns {
 		_ = c.sever()
+	}
+}
+
+// leave closes every connection of a process that has died, and lets it make none again. What is late still comes.
+func (n *network) leave() {
+	n.mu.Lock()
+	conns := n.conns
+	n.conns, n.dead = map[*conn]struct{}{}, true
+	close(n.gone)
+	n.mu.Unlock()
+	for c := range conns {
+		_ = c.Close()
 	}
 }
 

@@ -34,6 +34,7 @@ func compareTeam(got, want report.State) error {
 // loseTail has the brokers acknowledge what is written to the merge topic for a while and lose it, as those do whose leader was not in sync with the one
 // before it.
 func (w *world) loseTail() error {
+	w.losing = true
 	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
 	if err != nil {
 		return err
@@ -69,14 +70,18 @@ func (w *world) loseTail() error {
 	return w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second)
 }
 
-// cutPower ends all shards at once when some more requests have written to the merge topic: rows are there then, and perhaps the head not that they belong to.
-func (w *world) cutPower() error {
-	var living []*process
+// shardsAlive returns the processes of shards.
+func (w *world) shardsAlive() (living []*process) {
 	for _, m := range w.members {
 		if m != w.publisher && m.process != nil {
 			living = append(living, m.process)
 		}
 	}
+	return living
+}
+
+// cutPower ends processes at once when some more requests have written to the merge topic: rows are there then, and perhaps the head not that they belong to.
+func (w *world) cutPower(living ...*process) error {
 	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
 	if err != nil {
 		return err
@@ -116,6 +121,11 @@ func (w *world) loseState(m *member) error {
 	if err := w.stop(m); err != nil || (m != w.publisher || !w.isTeam()) && !w.grouped && w.retained {
 		return err
 	}
+	return w.loseStateOf(m)
+}
+
+// loseStateOf is loseState of a member that has ended.
+func (w *world) loseStateOf(m *member) error {
 	m.next, w.lost = map[int32]int64{}, w.lost || m == w.publisher
 	return os.RemoveAll(m.state)
 }

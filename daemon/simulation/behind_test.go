@@ -1,0 +1,137 @@
+//go:build failpoint && simulation
+
+package simulation
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// fallBack has a shard begin with what its state was some records before, or with nothing, while the brokers withhold the log: its heads are of less than
+// what was merged, of fewer partitions, or of less than the rows that it wrote before its power was cut. The trainer is looked at before the shard has caught
+// up.
+func (w *world) fallBack(m *member) error {
+	if m == w.publisher || w.retained {
+		return w.act("stop", m)
+	}
+	if err := w.stop(m); err != nil {
+		return err
+	}
+	kept, next := m.state+"-kept", maps.Clone(m.next)
+	if err := os.CopyFS(kept, os.DirFS(m.state)); err != nil {
+		return err
+	}
+	err := w.start(m)
+	if err == nil && w.rng.IntN(2) == 0 {
+		err = w.cutPower(m.process)
+	} else if err == nil {
+		err = errors.Join(w.produce(1+w.rng.IntN(40), true), w.sleepOrDie(time.Minute))
+	}
+	if err == nil && m.process != nil {
+		err = w.stop(m)
+	}
+	if err = errors.Join(err, os.RemoveAll(m.state)); err != nil {
+		return err
+	}
+	withheld := w.rng.Perm(partitions)
+	if w.rng.IntN(2) == 0 {
+		m.next, err = next, os.Rename(kept, m.state)
+	} else {
+		m.next, err = map[int32]int64{}, os.RemoveAll(kept)
+		withheld = withheld[:1+w.rng.IntN(partitions-1)]
+	}
+	if err != nil {
+		return err
+	}
+	fault := kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.NotLeaderForPartition, Count: -1}
+	for _, number := range withheld {
+		fault.Partitions = append(fault.Partitions, int32(number))
+	}
+	over := w.cluster.Fault(fault)
+	defer over.Remove()
+	if err := w.startAll(); err != nil {
+		return err
+	}
+	if err := w.sleepOrDie(2 * time.Minute); err != nil || w.publisher.process == nil {
+		return err
+	}
+	return w.stop(w.publisher)
+}
+
+// arriveLate has what a shard had on its way when it died arrive after its next process has begun, and some of what that one writes be lost.
+func (w *world) arriveLate(m *member) error {
+	if m == w.publisher {
+		return w.act("hang", m)
+	}
+	p := m.process
+	resume := p.net.hang()
+	defer resume()
+	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(30)) * time.Second); err != nil || m.process != p {
+		return err
+	}
+	p.killed.Store(true)
+	p.net.leave()
+	if err := w.stop(m); err != nil {
+		return err
+	}
+	if err := w.startAll(); err != nil {
+		return err
+	}
+	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(60)) * time.Second); err != nil {
+		return err
+	}
+	resume()
+	if err := w.sleepOrDie(time.Second); err != nil || w.rng.IntN(2) == 0 {
+		return err
+	}
+	return w.loseTail()
+}
+
+// loseStart has the merge topic lose what it has, and the trainer its state, while a shard is away: its rows are nowhere else until it is back.
+func (w *world) loseStart(m *member) error {
+	if m == w.publisher {
+		return w.act("stop", m)
+	}
+	w.losing = true
+	err := w.stop(m)
+	if err == nil && w.publisher.process != nil {
+		err = w.stop(w.publisher)
+	}
+	if err == nil {
+		err = w.loseStateOf(w.publisher)
+	}
+	if err == nil {
+		err = w.cluster.DeleteRecords(merge, 0, -1)
+	}
+	if err != nil {
+		return err
+	}
+	m.away = true
+	defer func() { m.away = false }()
+	if err := w.startAll(); err != nil {
+		return err
+	}
+	if err := w.produce(1+w.rng.IntN(40), true); err != nil {
+		return err
+	}
+	return w.sleepOrDie(w.minutes(60))
+}
+
+// stopWhileSlow stops the trainer while brokers take seconds for what shards send: between the rows of one and their head another one's head is merged.
+func (w *world) stopWhileSlow() error {
+	return w.slowBrokers(func() error {
+		if err := w.sleepOrDie(time.Duration(w.rng.IntN(20_000)) * time.Millisecond); err != nil || w.publisher.process == nil {
+			return err
+		}
+		if err := w.stop(w.publisher); err != nil {
+			return err
+		}
+		return w.startAll()
+	})
+}
