@@ -200,7 +200,7 @@ func TestLostWishes(t *testing.T) {
 	sent := heads.Load()
 	apply(t, s, 0, 1)
 	r.until("one more head", func() bool { return heads.Load() > sent })
-	r.deletesBefore(-1) // all but that
+	r.keepsLast(1) // all but that
 	_, stop = r.trainerOf(fresh, 0, func() (int64, int64) { return 0, 0 })
 	apply(t, s, 0, 5)
 	r.until("all rows", func() bool {
