@@ -188,8 +188,8 @@ func TestLostWhileAway(t *testing.T) {
 	r.whole(s, trainer, 10)
 }
 
-// TestLostStartOfARunBefore: rows that a run of a shard has sent before are missed in a topic that has lost its start since the next run began, which counts its
-// own alone, by a trainer that has lost its state or was away.
+// TestLostStartOfARunBefore: a trainer that has lost its state, or was away, misses the rows that a run of a shard has sent, where the topic has lost them
+// since the next run began, which counts its own alone.
 func TestLostStartOfARunBefore(t *testing.T) {
 	for _, merged := range []bool{false, true} {
 		r, at := rig{t, daemontest.New(t)}, int64(0)
