@@ -290,3 +290,56 @@ func TestDiedBeforeHead(t *testing.T) {
 	}
 	compare(t, "after a run that died before its head", b.Run(trainer), b.Run(whole))
 }
+
+// TestStopBetweenRuns: rows of a run of a shard wait for a head, for compaction took that run's own, when the trainer ends between those of the next run and
+// their head.
+func TestStopBetweenRuns(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	first, second := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Mirror: true})
+	trainer := store(t, sketch.Options{Seed: 7, Merges: true})
+	apply(t, first, 0, 5)
+	r.send(0, first, nil)
+	apply(t, first, 0, 5)
+	r.send(0, first, nil)
+	apply(t, second, 1, 5)
+	r.send(1, second, nil)
+	client, err := kgo.NewClient(append(r.kafka(), kgo.ConsumeTopics(merge), kgo.DefaultProduceTopic(merge))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var all []*kgo.Record
+	for len(all) == 0 || string(all[len(all)-1].Key) != "h\x00\x00\x00\x01" {
+		fetches := client.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fetches.Records()...)
+	}
+	var heads []*kgo.Record // of the first shard
+	all = slices.DeleteFunc(all, func(rec *kgo.Record) bool {
+		head := string(rec.Key) == "h\x00\x00\x00\x00"
+		if head {
+			heads = append(heads, rec)
+		}
+		return head
+	})
+	r.keepsLast(0)
+	for _, records := range [][]*kgo.Record{all, heads[1:]} {
+		for _, rec := range records {
+			again := &kgo.Record{Key: rec.Key, Value: rec.Value, Headers: rec.Headers}
+			if err := client.ProduceSync(t.Context(), again).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, _ := trainer.Size(); rows[sketch.Train] != 15 {
+		t.Errorf("the trainer has %d rows, not 15", rows[sketch.Train])
+	}
+	if err := trainer.Check(); err != nil {
+		t.Error(err)
+	}
+}
