@@ -14,7 +14,7 @@ import (
 )
 
 // fallBack has a shard begin with what its state was some records before, or with nothing, while the brokers withhold the log: its heads are of less than
-// what was merged, of fewer partitions, or of less than the rows that it wrote before its power was cut. The trainer is looked at before the shard has caught
+// what was merged, of fewer partitions, or of less than the rows that it wrote before it was killed. The trainer is looked at before the shard has caught
 // up.
 func (w *world) fallBack(m *member) error {
 	if m == w.publisher || w.retained {
@@ -29,7 +29,10 @@ func (w *world) fallBack(m *member) error {
 	}
 	err := w.start(m)
 	if err == nil && w.rng.IntN(2) == 0 {
-		err = w.cutPower(m.process)
+		err = w.betweenRowsAndHead(m, func() error {
+			m.process.kill()
+			return nil
+		})
 	} else if err == nil {
 		err = errors.Join(w.produce(1+w.rng.IntN(40), true), w.sleepOrDie(time.Minute))
 	}
@@ -64,7 +67,28 @@ func (w *world) fallBack(m *member) error {
 	return w.stop(w.publisher)
 }
 
-// arriveLate has what a shard had on its way when it died arrive after its next process has begun, and some of what that one writes be lost.
+// betweenRowsAndHead has something happen, and seconds pass, when a shard has written rows, and before their head is written.
+func (w *world) betweenRowsAndHead(m *member, what func() error) error {
+	hung := m.process.net.hangAfterWrite()
+	if err := w.produce(10+w.rng.IntN(40), true); err != nil {
+		return err
+	}
+	select {
+	case resume := <-hung:
+		defer resume()
+	case <-time.After(20 * time.Second): // it has ended
+		return w.sleepOrDie(time.Second)
+	}
+	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(5)) * time.Second); err != nil || m.process == nil {
+		return err
+	}
+	if err := what(); err != nil {
+		return err
+	}
+	return w.sleepOrDie(time.Second)
+}
+
+// arriveLate has what a shard had on its way when it died arrive after its next process has begun and has written.
 func (w *world) arriveLate(m *member) error {
 	if m == w.publisher {
 		return w.act("hang", m)
@@ -72,7 +96,7 @@ func (w *world) arriveLate(m *member) error {
 	p := m.process
 	resume := p.net.hang()
 	defer resume()
-	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(30)) * time.Second); err != nil || m.process != p {
+	if err := w.sleepOrDie(time.Duration(20+w.rng.IntN(10)) * time.Second); err != nil || m.process != p { // it writes a head at least
 		return err
 	}
 	p.killed.Store(true)
@@ -83,14 +107,16 @@ func (w *world) arriveLate(m *member) error {
 	if err := w.startAll(); err != nil {
 		return err
 	}
-	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(60)) * time.Second); err != nil {
-		return err
+	for range 2 { // before it comes, and after
+		if err := w.produce(1+w.rng.IntN(40), true); err != nil {
+			return err
+		}
+		if err := w.sleepOrDie(time.Duration(5+w.rng.IntN(30)) * time.Second); err != nil {
+			return err
+		}
+		resume()
 	}
-	resume()
-	if err := w.sleepOrDie(time.Second); err != nil || w.rng.IntN(2) == 0 {
-		return err
-	}
-	return w.loseTail()
+	return nil
 }
 
 // loseStart has the merge topic lose what it has, and the trainer its state, while a shard is away: its rows are nowhere else until it is back.
@@ -120,18 +146,19 @@ func (w *world) loseStart(m *member) error {
 	if err := w.produce(1+w.rng.IntN(40), true); err != nil {
 		return err
 	}
-	return w.sleepOrDie(w.minutes(60))
+	return w.sleepOrDie(w.minutes(10))
 }
 
-// stopWhileSlow stops the trainer while brokers take seconds for what shards send: between the rows of one and their head another one's head is merged.
-func (w *world) stopWhileSlow() error {
-	return w.slowBrokers(func() error {
-		if err := w.sleepOrDie(time.Duration(w.rng.IntN(20_000)) * time.Millisecond); err != nil || w.publisher.process == nil {
-			return err
+// stopBetween stops the trainer when a shard has written rows and not their head, and another one's head has been merged, perhaps.
+func (w *world) stopBetween(m *member) error {
+	if m == w.publisher {
+		return w.act("stop", m)
+	}
+	err := w.betweenRowsAndHead(m, func() error {
+		if w.publisher.process == nil {
+			return nil
 		}
-		if err := w.stop(w.publisher); err != nil {
-			return err
-		}
-		return w.startAll()
+		return w.stop(w.publisher)
 	})
+	return errors.Join(err, w.startAll())
 }

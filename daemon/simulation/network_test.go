@@ -4,12 +4,14 @@ package simulation
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // errSevered is what connections and dials of a process end with that is dead or cut off: as of a network, or clients would try again without a pause.
@@ -24,6 +26,7 @@ type network struct {
 	open  chan struct{} // closed while packets come through
 	gone  chan struct{} // closed once the process is
 	conns map[*conn]struct{}
+	until func() // called once with the next request that writes to a topic, when that is on its way and nothing comes through any more
 }
 
 func newNetwork(pipes *kfake.VirtualNetwork) *network {
@@ -93,9 +96,36 @@ func (n *network) leave() {
 func (n *network) hang() (resume func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.hangs()
+}
+
+// hangs is hang under the lock.
+func (n *network) hangs() (resume func()) {
 	open := make(chan struct{})
 	n.open = open
 	return sync.OnceFunc(func() { close(open) })
+}
+
+// hangAfterWrite lets nothing through once the next request is on its way that writes to a topic. Then hung has what resume of hang is.
+func (n *network) hangAfterWrite() (hung <-chan func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	to := make(chan func(), 1)
+	n.until = func() { to <- n.hangs() }
+	return to
+}
+
+// wrote notes a request that is on its way.
+func (n *network) wrote(b []byte) {
+	if len(b) < 6 || binary.BigEndian.Uint16(b[4:]) != uint16(kmsg.Produce) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.until != nil {
+		n.until()
+		n.until = nil
+	}
 }
 
 // A conn is a connection whose packets wait while its network hangs.
@@ -129,7 +159,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	select {
 	case <-open:
 		if len(c.late) == 0 {
-			return c.Conn.Write(b)
+			written, err := c.Conn.Write(b)
+			c.of.wrote(b)
+			return written, err
 		}
 	default:
 		if len(c.late) == 0 {

@@ -23,7 +23,7 @@ var kinds = []string{
 
 // kindsOfTeam are those that can happen to a team alone.
 var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "taken for dead", "taken for dead",
-	"fall back", "fall back", "arrive late", "lost start", "stop while slow"}
+	"fall back", "fall back", "arrive late", "lost start", "stop between"}
 
 // kindsOfGroup are those that can happen to processes to which a group gives shards.
 var kindsOfGroup = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "leave", "leave", "leave"}
@@ -122,7 +122,7 @@ func (w *world) act(kind string, m *member) error {
 		}
 		return w.sleepOrDie(w.minutes(2))
 	case "slow":
-		return w.slowBrokers(func() error { return nil })
+		return w.slowBrokers()
 	case "moved leader":
 		return w.cluster.MoveTopicPartition(topic, int32(w.rng.IntN(partitions)), int32(w.rng.IntN(brokers)))
 	case "retention": // behind what every state has
@@ -170,7 +170,7 @@ func (w *world) act(kind string, m *member) error {
 		}
 		return w.loseTail()
 	case "power cut":
-		return w.cutPower(w.shardsAlive()...)
+		return w.cutPower()
 	case "lost state":
 		return w.loseState(m)
 	case "taken for dead":
@@ -181,14 +181,14 @@ func (w *world) act(kind string, m *member) error {
 		return w.arriveLate(m)
 	case "lost start":
 		return w.loseStart(m)
-	case "stop while slow":
-		return w.stopWhileSlow()
+	case "stop between":
+		return w.stopBetween(m)
 	}
 	return fmt.Errorf("no step %q", kind)
 }
 
-// slowBrokers has the brokers take seconds for what they are sent and for what they are asked for, while something happens.
-func (w *world) slowBrokers(meanwhile func() error) error {
+// slowBrokers has the brokers take seconds for what they are sent and for what they are asked for.
+func (w *world) slowBrokers() error {
 	takes := time.Duration(1+w.rng.IntN(8000)) * time.Millisecond
 	var over atomic.Bool
 	w.cluster.Control(func(r kmsg.Request) (kmsg.Response, error, bool) {
@@ -208,9 +208,6 @@ func (w *world) slowBrokers(meanwhile func() error) error {
 		if err := w.produce(1+w.rng.IntN(20), true); err != nil {
 			return err
 		}
-	}
-	if err := meanwhile(); err != nil {
-		return err
 	}
 	return w.sleepOrDie(w.minutes(2))
 }

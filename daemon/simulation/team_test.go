@@ -70,18 +70,14 @@ func (w *world) loseTail() error {
 	return w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second)
 }
 
-// shardsAlive returns the processes of shards.
-func (w *world) shardsAlive() (living []*process) {
+// cutPower ends all shards at once when some more requests have written to the merge topic: rows are there then, and perhaps the head not that they belong to.
+func (w *world) cutPower() error {
+	var living []*process
 	for _, m := range w.members {
 		if m != w.publisher && m.process != nil {
 			living = append(living, m.process)
 		}
 	}
-	return living
-}
-
-// cutPower ends processes at once when some more requests have written to the merge topic: rows are there then, and perhaps the head not that they belong to.
-func (w *world) cutPower(living ...*process) error {
 	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
 	if err != nil {
 		return err
