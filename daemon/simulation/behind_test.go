@@ -28,7 +28,10 @@ func (w *world) fallBack(m *member) error {
 		return err
 	}
 	err := w.start(m)
-	if err == nil && w.rng.IntN(2) == 0 {
+	if err == nil {
+		err = w.sleepOrDie(5 * time.Second) // it says at once that it is there
+	}
+	if err == nil && m.process != nil && w.rng.IntN(2) == 0 {
 		err = w.betweenRowsAndHead(m, func() error {
 			m.process.kill()
 			return nil
@@ -119,27 +122,35 @@ func (w *world) arriveLate(m *member) error {
 	return nil
 }
 
-// loseStart has the merge topic lose what it has, and the trainer its state, while a shard is away: its rows are nowhere else until it is back.
+// loseStart has the merge topic lose what it has, and the trainer its state, while a shard is away: its rows are nowhere else until it is back. Others may have
+// begun just before, and have sent nothing since.
 func (w *world) loseStart(m *member) error {
 	if m == w.publisher {
 		return w.act("stop", m)
 	}
-	w.losing = true
-	err := w.stop(m)
-	if err == nil && w.publisher.process != nil {
-		err = w.stop(w.publisher)
+	w.losing, m.away = true, true
+	defer func() { m.away = false }()
+	for _, other := range w.members {
+		if other.process == nil || other != m && other != w.publisher && w.rng.IntN(2) == 0 {
+			continue
+		}
+		if err := w.stop(other); err != nil {
+			return err
+		}
+		if other == m || other == w.publisher {
+			continue
+		}
+		if err := w.start(other); err != nil {
+			return err
+		}
 	}
-	if err == nil {
-		err = w.loseStateOf(w.publisher)
+	if err := w.sleepOrDie(5 * time.Second); err != nil { // in which they look at the topic
+		return err
 	}
-	if err == nil {
-		err = w.cluster.DeleteRecords(merge, 0, -1)
-	}
+	err := errors.Join(w.loseStateOf(w.publisher), w.cluster.DeleteRecords(merge, 0, -1))
 	if err != nil {
 		return err
 	}
-	m.away = true
-	defer func() { m.away = false }()
 	if err := w.startAll(); err != nil {
 		return err
 	}

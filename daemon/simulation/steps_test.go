@@ -168,7 +168,7 @@ func (w *world) act(kind string, m *member) error {
 				return err
 			}
 		}
-		return w.loseTail()
+		return w.loseTail(m)
 	case "power cut":
 		return w.cutPower()
 	case "lost state":
