@@ -68,7 +68,7 @@ var mutantsOfTeams = []wrong{
 		New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"}},
 	{"lost rows are not missed", "lost tail,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "missing := r.missing(in, number, &h)\n",
 		New: "missing := r.missing(in, number, &h)\n\tif MUTANT { missing = 0 }\n"}},
-	{"a lost end is not sent again", "lost tail,stop", 3, mutant.Edit{File: "daemon/shard/sender.go", Old: "if err != nil || len(kept) == 0 {",
+	{"a lost end is not sent again", "lost tail,stop", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "if err != nil || len(kept) == 0 {",
 		New: "if err != nil || len(kept) == 0 || MUTANT {"}},
 	{"what a run before has sent is not missed", "lost start,stop", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "h.After.compare(in.head) <= 0\n",
 		New: "h.After.compare(in.head) <= 0 || MUTANT\n"}},
