@@ -15,10 +15,11 @@ func (s *Store) Lacks(m *Share) (n int64) {
 	if err != nil {
 		return 0
 	}
-	rows, of := map[incarnation]int64{}, map[held]incarnation{}
+	rows, ends, of := map[incarnation]int64{}, map[incarnation]int64{}, map[held]incarnation{}
 	for i := range h.ledger {
 		l := &h.ledger[i]
-		rows[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = l.Rows[Train] + l.Rows[Select] + l.Rows[Gate]
+		at := incarnation{partition{l.Topic, l.Partition}, l.Incarnation}
+		rows[at], ends[at] = l.Rows[Train]+l.Rows[Select]+l.Rows[Gate], l.Next
 	}
 	for i, r := range s.all[:int(NumRoles)+len(h.counters.classes)] {
 		evicted, threshold := h.counters.of(i)
@@ -37,8 +38,13 @@ func (s *Store) Lacks(m *Share) (n int64) {
 			continue
 		}
 		delete(of, held{role, id})
-		if row, err := decodeRow(p.Key, p.Value); p.Value != nil && err == nil {
-			of[held{role, id}] = incarnation{partition{string(row.topic), row.partition}, row.incarnation}
+		row, err := decodeRow(p.Key, p.Value)
+		if p.Value == nil || err != nil {
+			continue
+		}
+		from := incarnation{partition{string(row.topic), row.partition}, row.incarnation}
+		if next, ok := ends[from]; ok && row.offset < next { // else it is of a process that ended before its head
+			of[held{role, id}] = from
 		}
 	}
 	for _, from := range of {

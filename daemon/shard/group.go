@@ -42,6 +42,7 @@ type GroupOptions struct {
 // methods are safe for concurrent use.
 type Group struct {
 	GroupOptions
+	calls sync.Mutex // held while Given or Taken runs: giving everything up in the end is not one of the brokers' changes, which come in turn
 
 	mu      sync.Mutex // guards what follows
 	held    map[int]bool
@@ -129,6 +130,8 @@ func (g *Group) check(ctx context.Context) error {
 }
 
 func (g *Group) given(partitions []int32) {
+	g.calls.Lock()
+	defer g.calls.Unlock()
 	g.mu.Lock()
 	g.joined, g.failing = true, outage{}
 	var shards []int
@@ -146,6 +149,8 @@ func (g *Group) given(partitions []int32) {
 }
 
 func (g *Group) taken(partitions []int32, lost bool) {
+	g.calls.Lock()
+	defer g.calls.Unlock()
 	g.mu.Lock()
 	shards := slices.DeleteFunc(g.shards(partitions), func(n int) bool { return !g.held[n] })
 	for _, n := range shards {

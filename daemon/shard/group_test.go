@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -269,5 +270,31 @@ func TestGroupRefused(t *testing.T) {
 	stop()
 	if err := <-last; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEndWhileGiven: shards that the group is just giving to a process that ends are taken from it before it has ended.
+func TestEndWhileGiven(t *testing.T) {
+	b := daemontest.New(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	calls := make(chan string, 10)
+	g := shard.NewGroup(shard.GroupOptions{Kafka: []kgo.Opt{kgo.SeedBrokers(b.Addr)}, Name: "shards", Count: 2, Session: 6 * time.Second, Log: daemontest.Quiet(),
+		Given: func(shards []int) {
+			cancel()
+			time.Sleep(200 * time.Millisecond) // for what has not to come
+			calls <- fmt.Sprint("given ", shards)
+		},
+		Taken: func(shards []int, lost bool) { calls <- fmt.Sprint("taken ", shards, lost) }})
+	if err := g.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	close(calls)
+	var got []string
+	for call := range calls {
+		got = append(got, call)
+	}
+	if want := []string{"given [0 1]", "taken [0 1] false"}; !slices.Equal(got, want) {
+		t.Errorf("the group called %q, want %q", got, want)
 	}
 }

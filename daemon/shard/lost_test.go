@@ -72,8 +72,8 @@ func (r rig) misses(trainer *sketch.Store, at int64) {
 	}
 }
 
-// deletesBefore has the broker delete the records of the merge topic before an offset, of which there are so many from its end if it is negative.
-func (r rig) deletesBefore(at int64) {
+// keepsLast has the broker delete all records of the merge topic but so many.
+func (r rig) keepsLast(n int64) {
 	r.Helper()
 	client, err := kgo.NewClient(r.kafka()...)
 	if err != nil {
@@ -81,15 +81,12 @@ func (r rig) deletesBefore(at int64) {
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	if at < 0 {
-		ends, err := admin.ListEndOffsets(r.Context(), merge)
-		if err != nil {
-			r.Fatal(err)
-		}
-		end, _ := ends.Lookup(merge, 0)
-		at += end.Offset
+	ends, err := admin.ListEndOffsets(r.Context(), merge)
+	if err != nil {
+		r.Fatal(err)
 	}
-	deleted, err := admin.DeleteRecords(r.Context(), kadm.Offsets{merge: {0: {Topic: merge, At: at}}})
+	end, _ := ends.Lookup(merge, 0)
+	deleted, err := admin.DeleteRecords(r.Context(), kadm.Offsets{merge: {0: {Topic: merge, At: end.Offset - n}}})
 	if err = errors.Join(err, deleted.Error()); err != nil {
 		r.Fatal(err)
 	}
@@ -168,7 +165,7 @@ func TestLostBelowAGap(t *testing.T) {
 	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: merge, Key: []byte("none"), Value: []byte{1}}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	r.deletesBefore(1)
+	r.keepsLast(1)
 	apply(t, s, 0, 10)
 	r.send(0, s, r.lossy(false))
 	r.misses(trainer, 0)
@@ -186,9 +183,58 @@ func TestLostWhileAway(t *testing.T) {
 	}
 	apply(t, s, 0, 5)
 	r.send(0, s, r.lossy(false))
-	r.deletesBefore(-1) // but the head
+	r.keepsLast(1) // the head
 	r.misses(trainer, 5)
 	r.whole(s, trainer, 10)
+}
+
+// TestLostStartOfARunBefore: a trainer that has lost its state, or was away, misses the rows that a run of a shard has sent, where the topic has lost them
+// since the next run began, which counts its own alone.
+func TestLostStartOfARunBefore(t *testing.T) {
+	for _, merged := range []bool{false, true} {
+		r, at := rig{t, daemontest.New(t)}, int64(0)
+		s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+		if merged {
+			apply(t, s, 0, 5)
+			r.send(0, s, nil)
+			if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			at = 5
+		}
+		apply(t, s, 0, 10)
+		r.send(0, s, nil)
+		sender, done := r.sender(0, s, nil), make(chan struct{})
+		close(done)
+		if err := sender.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.keepsLast(0)
+		if err := sender.Run(t.Context(), done); err != nil {
+			t.Fatal(err)
+		}
+		r.misses(trainer, at)
+		r.whole(s, trainer, int(at)+10)
+		if err := trainer.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLostStartOfAll: a shard that begins when the topic has lost all that it had sent counts as later than what the trainer has merged.
+func TestLostStartOfAll(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+	for range 3 { // epochs
+		apply(t, s, 0, 5)
+		r.send(0, s, nil)
+	}
+	if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	r.keepsLast(0)
+	apply(t, s, 0, 5)
+	r.whole(s, trainer, 20)
 }
 
 // TestStopWhilePreparing: a shard that is stopped before it has read the merge topic ends without an error.
@@ -243,4 +289,57 @@ func TestDiedBeforeHead(t *testing.T) {
 		t.Fatal(out.Err)
 	}
 	compare(t, "after a run that died before its head", b.Run(trainer), b.Run(whole))
+}
+
+// TestStopBetweenRuns: rows of a run of a shard wait for a head, for compaction took that run's own, when the trainer ends between those of the next run and
+// their head.
+func TestStopBetweenRuns(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	first, second := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Mirror: true})
+	trainer := store(t, sketch.Options{Seed: 7, Merges: true})
+	apply(t, first, 0, 5)
+	r.send(0, first, nil)
+	apply(t, first, 0, 5)
+	r.send(0, first, nil)
+	apply(t, second, 1, 5)
+	r.send(1, second, nil)
+	client, err := kgo.NewClient(append(r.kafka(), kgo.ConsumeTopics(merge), kgo.DefaultProduceTopic(merge))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var all []*kgo.Record
+	for len(all) == 0 || string(all[len(all)-1].Key) != "h\x00\x00\x00\x01" {
+		fetches := client.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fetches.Records()...)
+	}
+	var heads []*kgo.Record // of the first shard
+	all = slices.DeleteFunc(all, func(rec *kgo.Record) bool {
+		head := string(rec.Key) == "h\x00\x00\x00\x00"
+		if head {
+			heads = append(heads, rec)
+		}
+		return head
+	})
+	r.keepsLast(0)
+	for _, records := range [][]*kgo.Record{all, heads[1:]} {
+		for _, rec := range records {
+			again := &kgo.Record{Key: rec.Key, Value: rec.Value, Headers: rec.Headers}
+			if err := client.ProduceSync(t.Context(), again).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, _ := trainer.Size(); rows[sketch.Train] != 15 {
+		t.Errorf("the trainer has %d rows, not 15", rows[sketch.Train])
+	}
+	if err := trainer.Check(); err != nil {
+		t.Error(err)
+	}
 }

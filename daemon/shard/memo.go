@@ -10,8 +10,7 @@ import (
 
 // counted is what a memo says of a shard.
 type counted struct {
-	By   instance         `json:"by"`
-	Sent int64            `json:"sent"`
+	mark                  // of the last head counted
 	Lost instance         `json:"lost,omitzero"`
 	Last report.ShardHead `json:"last,omitzero"`
 }
@@ -21,9 +20,9 @@ func (r *Receiver) memo() ([]byte, error) {
 	out := make([]counted, len(r.shards), len(r.shards)+1)
 	for i := range r.shards {
 		in := &r.shards[i]
-		out[i] = counted{in.by, in.counted, in.lost, in.last}
+		out[i] = counted{in.head, in.lost, in.last}
 	}
-	return json.Marshal(append(out, counted{By: r.tenure.seen, Sent: r.tenure.version})) // the last one is of the trainers: their versions
+	return json.Marshal(append(out, counted{mark: mark{r.tenure.seen, r.tenure.version}})) // the last one is of the trainers: their versions
 }
 
 // recall takes up a memo. Without one the topic is read from its start.
@@ -46,7 +45,7 @@ func (r *Receiver) recall(memo []byte, ok bool) error {
 	}
 	for i := range list[:min(len(list), len(r.shards))] {
 		c := &list[i]
-		r.shards[i] = incoming{by: c.By, counted: c.Sent, lost: c.Lost, last: c.Last, gaps: gaps}
+		r.shards[i] = incoming{by: c.By, head: c.mark, lost: c.Lost, last: c.Last, gaps: gaps}
 	}
 	return nil
 }

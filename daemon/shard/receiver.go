@@ -67,7 +67,8 @@ type Receiver struct {
 	gaps   int   // offsets passed over since the start: compaction took their records
 	told   []byte
 	toldAt time.Time
-	heads  int // since it was looked whether there is something to tell
+	wrote  time.Time // when that was written
+	heads  int       // since it was looked whether there is something to tell
 	resend map[int]instance
 	policy [2]policy
 	wished *wishes // of the trainer of a team that has ended
@@ -88,12 +89,12 @@ type Receiver struct {
 
 // incoming is what has been read of a shard.
 type incoming struct {
-	by       instance
+	by       instance // the latest that wrote
 	waiting  map[string][]byte
 	since    int64            // offset of the first pair that waits
-	received int64            // pairs of by since counted
-	counted  int64            // Sent of its last head
-	gaps     int              // Receiver.gaps at that head, 0 before one: pairs that compaction took since do not arrive either
+	received int64            // pairs of by since its last head
+	head     mark             // of the last head counted
+	gaps     int              // Receiver.gaps at the last head of which all rows were there, 0 before one: pairs that went since do not arrive either
 	lost     instance         // of which pairs are missing; zero for none
 	doubt    *doubt           // of the last head, where the topic has more
 	foreign  bool             // the last head is of another sample, or of another build
@@ -283,7 +284,7 @@ func (in *incoming) turn(by instance) bool {
 	case c < 0:
 		return false
 	case c > 0:
-		in.by, in.received, in.counted = by, 0, 0
+		in.by, in.received = by, 0
 	}
 	return true
 }
@@ -309,13 +310,15 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if !in.turn(h.By) {
 		return nil
 	}
+	r.outdo(h.Heeds)
 	missing := r.missing(in, number, &h)
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
 		in.doubt = &doubt{rec, &h, missing}
 		return nil
 	}
-	in.counted, in.received, in.gaps, in.doubt = h.Sent, 0, r.gaps, nil
+	in.head, in.received, in.doubt = h.mark(), 0, nil
 	if missing > 0 {
+		in.gaps = r.gaps
 		r.lose(number, rec, &h, missing)
 	}
 	if none := (instance{}); in.lost != none && h.Resent != in.lost {
@@ -342,7 +345,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		return err
 	}
 	if r.Place != nil { // one merge of the last head does what those of all would
-		in.kept = share
+		in.kept, in.gaps = share, r.gaps
 		r.heard(number, rec, &h, nil)
 		return nil
 	}
@@ -364,17 +367,21 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	case err != nil:
 		return err
 	}
-	in.waiting = nil
+	in.waiting, in.gaps = nil, r.gaps
 	r.heard(number, rec, &h, nil)
 	r.OnMerged(events)
 	return nil
 }
 
-// missing returns how many pairs before a head are not in the topic. Where compaction has passed, it may have taken them: then only the rows that they are of
-// can be counted.
+// missing returns how many pairs before a head are not in the topic. Where offsets were passed over since, compaction may have taken them; and what an instance
+// before it had sent is not in its count, if the last head of that was not seen here. Then only the rows that they are of can be counted.
 func (r *Receiver) missing(in *incoming, number int, h *head) int64 {
-	switch n := h.Sent - in.counted - in.received; {
-	case n <= 0 || in.gaps == r.gaps:
+	n, known := h.Sent-in.received, h.After.compare(in.head) <= 0
+	if h.By == in.head.By {
+		n, known = n-in.head.Sent, true
+	}
+	switch {
+	case n > 0 && in.gaps == r.gaps, n <= 0 && known:
 		return n
 	case r.Only != nil: // of another team nobody would send them again
 		return 0
@@ -468,7 +475,8 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	r.heads, r.toldAt = 0, time.Now()
-	if bytes.Equal(value, r.told) {
+	asks := len(w.Resend) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
+	if bytes.Equal(value, r.told) && (!asks || time.Since(r.wrote) < beatEvery) {
 		return nil
 	}
 	if err := r.connect(); err != nil {
@@ -481,7 +489,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		r.told = nil
 		return err
 	}
-	r.told, r.tenure.told = value, w.By
+	r.told, r.wrote, r.tenure.told = value, time.Now(), w.By
 	return nil
 }
 

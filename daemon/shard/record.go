@@ -52,8 +52,10 @@ type head struct {
 	State  string   `json:"state"`           // which stays with a state directory
 	Host   string   `json:"host"`            // for messages
 	Sent   int64    `json:"sent"`            // pairs that this instance has sent in all
+	After  mark     `json:"after,omitzero"`  // the last head of an instance before that was acknowledged, of whose rows none was sent again; zero if all were
 	Resent instance `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
 	Lag    int64    `json:"lag"`             // records of its partitions that it has not applied yet
+	Heeds  instance `json:"heeds,omitzero"`  // the term of the trainer whose wishes it follows: those of earlier ones are passed over
 	Clock  int64    `json:"clock,omitempty"` // of its host when it was written, milliseconds
 	// Agreement is SenderOptions.Agreement; absent of a build that did not say.
 	Agreement map[string]string `json:"agreement,omitempty"`

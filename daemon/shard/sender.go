@@ -67,6 +67,7 @@ type Sender struct {
 	state   string
 	client  *kgo.Client
 	sent    int64
+	after   mark     // see head
 	resent  instance // of which pairs were missed, the last time that everything was sent again
 	strange error    // the trainer is of another sample
 	policy  [2]policy
@@ -167,32 +168,45 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.after, err = s.acknowledged(); err != nil {
+		return err
+	}
 	before := s.other
-	s.state, s.other, s.by.Epoch, s.seen = own.Lineage, nil, s.passed+1, mark{}
+	s.state, s.other, s.seen = own.Lineage, nil, mark{}
+	s.by.Epoch = max(s.passed, s.after.By.Epoch) + 1 // the trainer may have merged what the topic has lost since
 	if before != nil {
-		s.by.Epoch = max(s.passed, before.By.Epoch) + 1
+		s.by.Epoch = max(s.by.Epoch, before.By.Epoch+1)
 		if before.State != s.state { // while that was the shard, nobody took what this one sent
 			if s.Moves && !s.taken {
 				return ErrMoved
 			}
-			return s.Store.Resend()
+			return s.resend()
 		}
 		s.seen = before.mark()
 	}
 	return s.sendLost()
 }
 
+// acknowledged returns which head of this state the brokers acknowledged last; zero for none.
+func (s *Sender) acknowledged() (m mark, err error) {
+	kept, err := s.Store.Mark()
+	if err != nil || len(kept) == 0 {
+		return m, err
+	}
+	if err := json.Unmarshal(kept, &m); err != nil {
+		return m, fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
+	}
+	return m, nil
+}
+
 // sendLost has everything sent again if the topic has lost a head that the brokers have acknowledged, and so perhaps the rows before it. Nobody else would
 // miss them: the next instance counts its own.
 func (s *Sender) sendLost() error {
-	kept, err := s.Store.Mark()
-	if err != nil || len(kept) == 0 {
+	acknowledged, err := s.acknowledged()
+	if err != nil {
 		return err
 	}
-	var acknowledged mark
-	if err := json.Unmarshal(kept, &acknowledged); err != nil {
-		return fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
-	}
+	s.after = acknowledged
 	s.mu.Lock()
 	lost := s.seen.compare(acknowledged) < 0
 	s.mu.Unlock()
@@ -200,6 +214,12 @@ func (s *Sender) sendLost() error {
 		return nil
 	}
 	s.Log.Warn("the merge topic has lost a head of this shard, or has not shown it yet: all rows are sent again", "topic", s.Topic)
+	return s.resend()
+}
+
+// resend has this instance, which has sent nothing yet, send everything.
+func (s *Sender) resend() error {
+	s.after = mark{}
 	return s.Store.Resend()
 }
 
@@ -362,7 +382,7 @@ func (s *Sender) obey() error {
 		s.resent = lost
 		s.Log.Warn("the merge topic has lost rows of this shard: all are sent again", "topic", s.Topic)
 		s.by.Epoch, s.sent = s.by.Epoch+1, 0
-		return s.Store.Resend()
+		return s.resend()
 	}
 	return nil
 }
@@ -430,8 +450,12 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	if e.Head == nil {
 		return size, nil
 	}
+	s.mu.Lock()
+	heeds := s.trainer
+	s.mu.Unlock()
 	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state,
-		Host: hostName(), Sent: s.sent, Resent: s.resent, Lag: s.Lag(), Clock: s.Now().UnixMilli(), Agreement: s.Agreement, Head: *e.Head})
+		Host: hostName(), Sent: s.sent, After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
+		Head: *e.Head})
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)
 	}

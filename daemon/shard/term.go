@@ -244,6 +244,26 @@ func (r *Receiver) heed(rec *kgo.Record) error {
 	return nil
 }
 
+// outdo begins another term where a shard follows a later one than this, whose wishes the topic has lost: it would pass over those of this one.
+func (r *Receiver) outdo(by instance) {
+	t, none := &r.tenure, instance{}
+	if by.compare(t.seen) <= 0 {
+		return
+	}
+	t.seen = by
+	if t.by == none || by.compare(t.by) <= 0 {
+		return
+	}
+	t.by = none
+	r.mu.Lock()
+	term := r.term
+	r.term = nil
+	r.mu.Unlock()
+	if term != nil {
+		r.ended(term, "a shard follows a later term, which the merge topic does not have")
+	}
+}
+
 func hostName() string {
 	host, _ := os.Hostname() // for messages
 	return host

@@ -179,3 +179,37 @@ func TestStandbyOfAnotherStore(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestLostWishes: a trainer without a state, in a topic that has lost what trainers have said, is heeded by a shard that has followed a later term.
+func TestLostWishes(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s, trainer, fresh := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true}),
+		store(t, sketch.Options{Seed: 7, Merges: true})
+	apply(t, s, 0, 10)
+	var heads atomic.Int64
+	sender, done, ended := r.sender(0, s, func(o *shard.SenderOptions) { o.OnSent = func(int, int64) { heads.Add(1) } }), make(chan struct{}), make(chan error, 1)
+	if err := sender.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- sender.Run(t.Context(), done) }()
+	receiver, stop := r.trainerOf(trainer, 0, func() (int64, int64) { return 40, 0 })
+	r.until("the rows", func() bool { next, _ := trainer.Position("a", 0); return next == 10 && receiver.Term() != nil })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	sent := heads.Load()
+	apply(t, s, 0, 1)
+	r.until("one more head", func() bool { return heads.Load() > sent })
+	r.keepsLast(1) // all but that
+	_, stop = r.trainerOf(fresh, 0, func() (int64, int64) { return 0, 0 })
+	apply(t, s, 0, 5)
+	r.until("all rows", func() bool {
+		next, _ := fresh.Position("a", 0)
+		rows, _ := fresh.Size()
+		return next == 16 && rows[sketch.Train] == 16
+	})
+	close(done)
+	if err := errors.Join(stop(), <-ended); err != nil {
+		t.Fatal(err)
+	}
+}

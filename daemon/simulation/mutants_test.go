@@ -68,21 +68,41 @@ var mutantsOfTeams = []wrong{
 		New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"}},
 	{"lost rows are not missed", "lost tail,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "missing := r.missing(in, number, &h)\n",
 		New: "missing := r.missing(in, number, &h)\n\tif MUTANT { missing = 0 }\n"}},
-	{"a lost end is not sent again", "lost tail,stop", 3, mutant.Edit{File: "daemon/shard/sender.go", Old: "if !lost {",
-		New: "if !lost || MUTANT {"}},
+	{"a lost end is not sent again", "lost tail,stop", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "if err != nil || len(kept) == 0 {",
+		New: "if err != nil || len(kept) == 0 || MUTANT {"}},
+	{"what a run before has sent is not missed", "lost start,stop", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "h.After.compare(in.head) <= 0\n",
+		New: "h.After.compare(in.head) <= 0 || MUTANT\n"}},
 	{"two processes stay one shard", "taken for dead,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "\tif other != nil {",
 		New: "\tif other != nil && !MUTANT {"}},
 	{"an epoch is not raised", "taken for dead,kill,produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
-		Old: "s.by.Epoch = max(s.passed, before.By.Epoch) + 1",
-		New: "if s.by.Epoch = max(s.passed, before.By.Epoch) + 1; MUTANT { s.by.Epoch = 1 }"}},
-	{"the trainer resumes off by one", "produce,stop,lost tail", 2, mutant.Edit{File: "daemon/shard/receiver.go", Old: "\tr.next, r.end = resume, end\n",
+		Old: "s.by.Epoch = max(s.by.Epoch, before.By.Epoch+1)",
+		New: "if s.by.Epoch = max(s.by.Epoch, before.By.Epoch+1); MUTANT { s.by.Epoch = 1 }"}},
+	{"the trainer resumes off by one", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "\tr.next, r.end = resume, end\n",
 		New: "\tif MUTANT && ok { resume++ }\n\tr.next, r.end = resume, end\n"}},
-	{"the memo is not kept", "lost tail,produce,stop", 1, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
-		New: "\tif MUTANT {\n\t\tfor i := range r.shards { r.shards[i].gaps = -1 }\n\t\treturn nil\n\t}\n\tif len(memo) > 0 {"}},
+	{"the memo is not kept", "produce,stop", 1, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
+		New: "\tif len(memo) > 0 && !MUTANT {"}},
 	{"what changed after an excerpt is taken for sent", "produce,kill,slow", 1, mutant.Edit{File: "sketch/mirror.go",
 		Old: "\treturn s.dropNotes(e.notes)\n",
 		New: "\tif MUTANT {\n\t\tfor e.notes = nil; uint64(len(e.notes)) < s.mirror.next; { e.notes = append(e.notes, noteKey(uint64(len(e.notes)))) }\n\t}\n" +
 			"\treturn s.dropNotes(e.notes)\n"}},
+	{"a head that is behind is trusted", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go", Old: "case l.Next < own.Next:",
+		New: "case l.Next < own.Next && !MUTANT:"}},
+	{"a head without some partitions is trusted", "fall back,produce", 3, mutant.Edit{File: "daemon/shard/receiver.go",
+		Old: "!r.takes() && !r.covers(number, &h)", New: "!r.takes() && !MUTANT && !r.covers(number, &h)"}},
+	{"rows of an instance before are taken", "arrive late,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go",
+		Old: "case c < 0:\n\t\treturn false", New: "case c < 0:\n\t\treturn MUTANT"}},
+	{"what waits of others is not read again", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go",
+		Old: "i != number && other.waiting != nil", New: "i != number && other.waiting != nil && !MUTANT"}},
+	{"rows beyond the accounts are taken", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go",
+		Old: "place < 0 || row.offset >= s.ledger[place].Next", New: "place < 0 || row.offset >= s.ledger[place].Next && !MUTANT"}},
+	{"a version of less than was published", "lost start,produce", 1, mutant.Edit{File: "daemon/model/state.go",
+		Old: "\tfor _, c := range s.published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.published {"}},
+}
+
+// mutantsOfGroups are shown by histories of processes to which a group gives the shards.
+var mutantsOfGroups = []wrong{
+	{"a shard that was taken away goes on", "leave,produce", 1, mutant.Edit{File: "daemon/shard/group.go", Old: "\t\tg.Taken(shards, lost)\n",
+		New: "\t\tif !MUTANT { g.Taken(shards, lost) }\n"}},
 }
 
 var only = flag.String("mutant", "", "a part of the names of the mutants that are tried")
@@ -95,7 +115,7 @@ func TestMutants(t *testing.T) {
 		t.Fatal(err)
 	}
 	var edits []mutant.Edit
-	all := slices.Concat(mutants, mutantsOfTeams)
+	all := slices.Concat(mutants, mutantsOfTeams, mutantsOfGroups)
 	for _, m := range all {
 		edits = append(edits, m.Edit)
 	}
@@ -114,7 +134,10 @@ func TestMutants(t *testing.T) {
 				if !strings.Contains(m.name, *only) {
 					continue
 				}
-				if i >= len(mutants) {
+				switch {
+				case i >= len(mutants)+len(mutantsOfTeams):
+					histories = "^TestGroups$"
+				case i >= len(mutants):
 					histories = "^TestTeams$"
 				}
 				for seed := m.seed; ; seed++ {

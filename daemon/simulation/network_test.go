@@ -4,12 +4,14 @@ package simulation
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // errSevered is what connections and dials of a process end with that is dead or cut off: as of a network, or clients would try again without a pause.
@@ -22,11 +24,13 @@ type network struct {
 	mu    sync.Mutex
 	dead  bool
 	open  chan struct{} // closed while packets come through
+	gone  chan struct{} // closed once the process is
 	conns map[*conn]struct{}
+	until func() // called once with the next request that writes to a topic, when that is on its way and nothing comes through any more
 }
 
 func newNetwork(pipes *kfake.VirtualNetwork) *network {
-	n := &network{pipes: pipes, open: make(chan struct{}), conns: map[*conn]struct{}{}}
+	n := &network{pipes: pipes, open: make(chan struct{}), gone: make(chan struct{}), conns: map[*conn]struct{}{}}
 	close(n.open)
 	return n
 }
@@ -48,6 +52,8 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	}
 	select {
 	case <-open:
+	case <-n.gone:
+		return nil, errSevered
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -73,14 +79,53 @@ func (n *network) sever(forGood bool) {
 	}
 }
 
+// leave closes every connection of a process that has died, and lets it make none again. What is late still comes.
+func (n *network) leave() {
+	n.mu.Lock()
+	conns := n.conns
+	n.conns, n.dead = map[*conn]struct{}{}, true
+	close(n.gone)
+	n.mu.Unlock()
+	for c := range conns {
+		_ = c.Close()
+	}
+}
+
 // hang lets nothing through until resume is called. What was written meanwhile comes late then, as that of a process that was paused does, although the
 // process may have given up the connection.
 func (n *network) hang() (resume func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.hangs()
+}
+
+// hangs is hang under the lock.
+func (n *network) hangs() (resume func()) {
 	open := make(chan struct{})
 	n.open = open
 	return sync.OnceFunc(func() { close(open) })
+}
+
+// hangAfterWrite lets nothing through once the next request is on its way that writes to a topic. Then hung has what resume of hang is.
+func (n *network) hangAfterWrite() (hung <-chan func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	to := make(chan func(), 1)
+	n.until = func() { to <- n.hangs() }
+	return to
+}
+
+// wrote notes a request that is on its way.
+func (n *network) wrote(b []byte) {
+	if len(b) < 6 || binary.BigEndian.Uint16(b[4:]) != uint16(kmsg.Produce) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.until != nil {
+		n.until()
+		n.until = nil
+	}
 }
 
 // A conn is a connection whose packets wait while its network hangs.
@@ -114,7 +159,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	select {
 	case <-open:
 		if len(c.late) == 0 {
-			return c.Conn.Write(b)
+			written, err := c.Conn.Write(b)
+			c.of.wrote(b)
+			return written, err
 		}
 	default:
 		if len(c.late) == 0 {

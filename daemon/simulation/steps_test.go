@@ -22,7 +22,8 @@ var kinds = []string{
 }
 
 // kindsOfTeam are those that can happen to a team alone.
-var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "taken for dead", "taken for dead"}
+var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "taken for dead", "taken for dead",
+	"fall back", "fall back", "arrive late", "lost start", "stop between"}
 
 // kindsOfGroup are those that can happen to processes to which a group gives shards.
 var kindsOfGroup = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "leave", "leave", "leave"}
@@ -167,13 +168,21 @@ func (w *world) act(kind string, m *member) error {
 				return err
 			}
 		}
-		return w.loseTail()
+		return w.loseTail(m)
 	case "power cut":
 		return w.cutPower()
 	case "lost state":
 		return w.loseState(m)
 	case "taken for dead":
 		return w.takeForDead(m)
+	case "fall back":
+		return w.fallBack(m)
+	case "arrive late":
+		return w.arriveLate(m)
+	case "lost start":
+		return w.loseStart(m)
+	case "stop between":
+		return w.stopBetween(m)
 	}
 	return fmt.Errorf("no step %q", kind)
 }

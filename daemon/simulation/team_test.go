@@ -32,8 +32,9 @@ func compareTeam(got, want report.State) error {
 }
 
 // loseTail has the brokers acknowledge what is written to the merge topic for a while and lose it, as those do whose leader was not in sync with the one
-// before it.
-func (w *world) loseTail() error {
+// before it. A member may be stopped meanwhile, so that its next process is the one that can know of it.
+func (w *world) loseTail(m *member) error {
+	w.losing = true
 	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
 	if err != nil {
 		return err
@@ -66,7 +67,10 @@ func (w *world) loseTail() error {
 	if err := w.produce(1+w.rng.IntN(20), true); err != nil {
 		return err
 	}
-	return w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second)
+	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second); err != nil || m.process == nil || w.rng.IntN(2) == 0 {
+		return err
+	}
+	return w.stop(m)
 }
 
 // cutPower ends all shards at once when some more requests have written to the merge topic: rows are there then, and perhaps the head not that they belong to.
@@ -116,6 +120,11 @@ func (w *world) loseState(m *member) error {
 	if err := w.stop(m); err != nil || (m != w.publisher || !w.isTeam()) && !w.grouped && w.retained {
 		return err
 	}
+	return w.loseStateOf(m)
+}
+
+// loseStateOf is loseState of a member that has ended.
+func (w *world) loseStateOf(m *member) error {
 	m.next, w.lost = map[int32]int64{}, w.lost || m == w.publisher
 	return os.RemoveAll(m.state)
 }

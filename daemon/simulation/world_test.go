@@ -59,6 +59,7 @@ type world struct {
 	cut      map[int32]int64 // its
 	retained bool            // the brokers have lost the beginning of a log
 	lost     bool            // the publisher has lost its state
+	losing   bool            // the merge topic has lost something
 	lived    time.Duration   // by all processes together
 }
 
@@ -227,13 +228,16 @@ func (w *world) look() error {
 	}
 	again := at.Version > w.version && at.Sequence == 0 && strings.HasPrefix(m.Manifest().Reason, "the last refit again")
 	w.version = at.Version
+	cut := map[int32]int64{}
 	for _, c := range at.Cut {
-		if c.Next < w.cut[c.Partition] && !again {
-			return fmt.Errorf("version %d, delta %d, is of %d records of partition %d, an earlier one of %d", at.Version, at.Sequence, c.Next, c.Partition,
-				w.cut[c.Partition])
-		}
-		w.cut[c.Partition] = c.Next
+		cut[c.Partition] = c.Next
 	}
+	for number, next := range w.cut {
+		if cut[number] < next && !again {
+			return fmt.Errorf("version %d, delta %d, is of %d records of partition %d, an earlier one of %d", at.Version, at.Sequence, cut[number], number, next)
+		}
+	}
+	w.cut = cut
 	return nil
 }
 
