@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/daemontest"
@@ -270,4 +272,63 @@ func TestGroupRefused(t *testing.T) {
 	if err := <-last; err != nil {
 		t.Error(err)
 	}
+}
+
+// joins counts the times that a member asks to join.
+type joins struct{ n atomic.Int64 }
+
+func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if key == kmsg.JoinGroup.Int16() && err == nil {
+		j.n.Add(1)
+	}
+}
+
+// TestLeaveWhileOthersAreAwaited: a member that is stopped leaves the group also while a rebalance waits for a member that has died, so that nobody waits for it,
+// too.
+func TestLeaveWhileOthersAreAwaited(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	var asked joins
+	group := shard.NewGroup(shard.GroupOptions{Kafka: append(r.kafka(), kgo.WithHooks(&asked)), Name: "g", Count: 3, Session: 6 * time.Second,
+		Log: daemontest.Quiet(), Given: func([]int) {}, Taken: func([]int, bool) {}})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- group.Run(ctx) }()
+	daemontest.Within(t, daemontest.Patience, "a member", group.Joined)
+	client, err := kgo.NewClient(r.kafka()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	seen := func(state string, members int) {
+		t.Helper()
+		daemontest.Within(t, daemontest.Patience, fmt.Sprintf("%d members and state %s", members, state), func() bool {
+			all, err := kadm.NewClient(client).DescribeGroups(t.Context(), "g")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all["g"].State == state && len(all["g"].Members) == members
+		})
+	}
+	other := func(ctx context.Context) {
+		member, err := kgo.NewClient(append(r.kafka(), kgo.WithContext(ctx), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("g"), kgo.DisableAutoCommit(),
+			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(time.Minute), kgo.RebalanceTimeout(time.Minute))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(member.Close)
+	}
+	dying, dies := context.WithCancel(t.Context())
+	other(dying)
+	seen("Stable", 2)
+	dies()
+	before := asked.n.Load()
+	other(t.Context())
+	daemontest.Within(t, daemontest.Patience, "the member to join again", func() bool { return asked.n.Load() > before })
+	seen("PreparingRebalance", 3)
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	seen("PreparingRebalance", 2)
 }
