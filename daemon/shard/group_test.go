@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,8 +17,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
 )
@@ -144,6 +147,41 @@ func TestStaticMember(t *testing.T) {
 	}
 	first.stop()
 	second.stop()
+}
+
+// TestStateLookedAtOnce: another process tries out the state of a shard once, and not again when this one, which has closed it in order, is given it back.
+func TestStateLookedAtOnce(t *testing.T) {
+	b := daemontest.New(t)
+	member := func(name string) *groupMember {
+		return &groupMember{config: b.Configure(name, append([]string{"models:", "role: shard\nshard: {group: shards, count: 3, session: 6s, topic: merge}\nmodels:"},
+			daemontest.Simple...)...)}
+	}
+	first, second := member("first"), member("second")
+	conf, err := config.Load(first.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looked atomic.Int64
+	if first.daemon, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet(),
+		CheckState: func(context.Context, string) error {
+			looked.Add(1)
+			return nil
+		}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- first.daemon.Run(ctx) }()
+	b.ProduceRatings(1, 300)
+	spread(t, first, 3)
+	second.start(b)
+	spread(t, first, 2, second, 1)
+	second.stop()
+	spread(t, first, 3)
+	stop()
+	if err := <-ended; err != nil || looked.Load() != 3 {
+		t.Errorf("states of 3 shards were looked at %d times, %v", looked.Load(), err)
+	}
 }
 
 // TestGroupLearns: shards that a group gives out learn between refits as others do, also when another process has them.
