@@ -416,7 +416,11 @@ func (s *Sender) send(ctx context.Context) error {
 			return err
 		}
 		if s.client == nil {
-			if s.client, err = produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(s.Topic)}, s.Kafka...)...); err != nil {
+			packed, err := newPacker()
+			if err != nil {
+				return err
+			}
+			if s.client, err = produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(s.Topic), kgo.WithCompressor(packed)}, s.Kafka...)...); err != nil {
 				return err
 			}
 		}
