@@ -97,7 +97,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	if d.shards == nil {
-		if d.models, err = d.open(ctx, d.Config, d.registry); err != nil {
+		if d.models, err = d.open(ctx, d.Config, d.registry, d.CheckState); err != nil {
 			return nil, err
 		}
 	}
@@ -107,9 +107,10 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	return d, nil
 }
 
-// open opens the models of a configuration and registers their metrics. Those that it opened have to be closed, also if it fails. The error carries its exit
-// code.
-func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *prometheus.Registry) (models []*model.Model, err error) {
+// open opens the models of a configuration, whose states check looks at first unless it is nil, and registers their metrics. Those that it opened have to be
+// closed, also if it fails. The error carries its exit code.
+func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *prometheus.Registry, check func(ctx context.Context, dir string) error) (
+	models []*model.Model, err error) {
 	metrics := model.NewMetrics(registry)
 	var share *consumer.Share // models that read the same topics fetch them once; nil with one model
 	if len(conf.Models) > 1 {
@@ -122,7 +123,7 @@ func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *promet
 			registerer = prometheus.WrapRegistererWith(prometheus.Labels{"model": settings.Name}, registry)
 		}
 		m, err := model.New(ctx, model.Options{Config: conf, Settings: settings, UntilEnd: d.UntilEnd, StartFresh: d.StartFresh,
-			CheckState: d.CheckState, Siblings: func() []*model.Model { return models }, Share: share, Crashes: &d.crashes, Metrics: metrics,
+			CheckState: check, Siblings: func() []*model.Model { return models }, Share: share, Crashes: &d.crashes, Metrics: metrics,
 			Registerer: registerer, Tracer: d.traces.Tracer(), Out: d.Out, Log: d.Log, OnVersion: d.OnVersion})
 		if err != nil {
 			return models, err

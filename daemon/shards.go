@@ -45,6 +45,7 @@ type shards struct {
 	mu       sync.Mutex // guards what follows
 	settings *config.Config
 	running  map[int]*running
+	known    map[int]bool      // shards whose states this process has had open, and closed in order
 	since    time.Time         // of the last change of what runs
 	summary  []report.RunModel // of shards that ended with the process
 	rate     float64           // of them, events a second
@@ -61,7 +62,7 @@ type running struct {
 // newShards returns nil unless a group decides; the metrics are there all the same. The error carries its exit code.
 func newShards(d *Daemon) (*shards, error) {
 	f := promauto.With(d.registry)
-	s := &shards{daemon: d, settings: d.Config, running: map[int]*running{}, failed: make(chan error, 1), changed: make(chan struct{}, 1),
+	s := &shards{daemon: d, settings: d.Config, running: map[int]*running{}, known: map[int]bool{}, failed: make(chan error, 1), changed: make(chan struct{}, 1),
 		held: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_shards_held",
 			Help: "Shards that the group has given this process (shard.group); 0 elsewhere."}),
 		moves: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_shard_moves_total",
@@ -224,13 +225,23 @@ func (s *shards) serve(ctx context.Context, number int, r *running) error {
 // once opens the models of a shard, runs them and closes them.
 func (s *shards) once(ctx context.Context, number int, r *running) (err error) {
 	s.mu.Lock()
-	conf := s.settings.OfShard(number)
+	conf, look := s.settings.OfShard(number), s.daemon.CheckState
+	if s.known[number] { // what this process has just read itself need not be tried out in another
+		look = nil
+	}
+	delete(s.known, number)
 	s.mu.Unlock()
 	registry := prometheus.NewRegistry()
-	models, err := s.daemon.open(ctx, conf, registry)
+	models, err := s.daemon.open(ctx, conf, registry, look)
 	defer func() {
+		var failed error
 		for _, m := range models {
-			err = errors.Join(err, m.Close())
+			failed = errors.Join(failed, m.Close())
+		}
+		if err = errors.Join(err, failed); failed == nil && len(models) == len(conf.Models) {
+			s.mu.Lock()
+			s.known[number] = true
+			s.mu.Unlock()
 		}
 	}()
 	if err != nil {

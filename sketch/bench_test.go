@@ -150,7 +150,7 @@ func BenchmarkMerge(b *testing.B) {
 				advance(p)
 				e, err := s.Excerpt(1<<30, nil, true)
 				if err == nil {
-					err = s.Mirrored(e, nil)
+					err = s.Mirrored(e, nil, false)
 				}
 				if err != nil {
 					b.Fatal(err)

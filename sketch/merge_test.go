@@ -193,7 +193,7 @@ func (t *team) send(i, limit int, crash bool) (sent bool, err error) {
 			}
 		}
 	}
-	return true, sh.store.Mirrored(e, nil)
+	return true, sh.store.Mirrored(e, nil, false)
 }
 
 // read has the trainer read the next message.

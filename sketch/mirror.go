@@ -335,21 +335,22 @@ func headOf(c cut) (*Head, error) {
 	return h, nil
 }
 
-// Mirrored drops the notes of an excerpt with a head that the copy has, and of those before it, durably, and keeps a mark of that head: see Mark.
-func (s *Store) Mirrored(e *Excerpt, mark []byte) error {
+// Mirrored drops the notes of an excerpt with a head that the copy has, and of those before it, durably, and keeps a mark of that head where it had notes, or
+// anyhow: see Mark.
+func (s *Store) Mirrored(e *Excerpt, mark []byte, anyhow bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return s.err
 	}
 	s.mirror.sent = e.commits
-	if len(e.notes) > 0 {
+	if len(e.notes) > 0 || anyhow {
 		s.pending.put([]byte{prefixNote}, false, func(b, key []byte) []byte { return seal(key, append(b, mark...), len(b)) })
 	}
 	return s.dropNotes(e.notes)
 }
 
-// Mark returns what Mirrored was given last with a head that something changed for, empty before: a copy without that head has lost something.
+// Mark returns what Mirrored has kept last, empty before: a copy without that head has lost something.
 func (s *Store) Mark() (mark []byte, err error) {
 	err = s.backend.view(func(c cut) error {
 		mark, _, err = stored(c, []byte{prefixNote}, unseal)

@@ -300,12 +300,13 @@ func (t *team) takeFrom(ctx context.Context, topic string, count int, place *int
 	before := &config.Shard{Count: count}
 	options := shard.ReceiverOptions{Kafka: kafka, Topic: topic, Model: o.Settings.Name, Count: count, Store: t.reader.state.store, Log: o.Log,
 		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), Place: place,
+		Sender: t.sender,
 		Owns: func(number int, topic string, partition int32) bool {
 			return before.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
 		}}
 	takeUp := (*shard.Receiver).TakePlace
-	if place == nil {
-		options.Only, options.Carry = t.reads, func(number int) bool { return number%t.settings.Count == t.number }
+	if place == nil { // of another topic
+		options.Sender, options.Only, options.Carry = nil, t.reads, func(number int) bool { return number%t.settings.Count == t.number }
 		takeUp = (*shard.Receiver).TakeUp
 	}
 	forgotten, err := takeUp(shard.NewReceiver(options), ctx)

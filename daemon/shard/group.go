@@ -17,8 +17,10 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// handOver bounds how long a process may take to give shards up before the brokers take it for dead: what it has read is sent by then.
-const handOver = 20 * time.Second
+const (
+	handOver = 20 * time.Second // bounds how long a process may take to give shards up before the brokers take it for dead: what it has read is sent by then
+	beats    = 12               // heartbeats in a session: a member is told with the next one that shards are to be divided anew
+)
 
 // ErrGroup: the topic of the group is not what it has to be, or its members have not the same settings, which only an operator can change.
 var ErrGroup = errors.New("the group of the shards cannot be used")
@@ -60,8 +62,11 @@ func (g *Group) Run(ctx context.Context) error {
 		return err
 	}
 	refused := make(chan error, 1)
-	o := append([]kgo.Opt{kgo.ConsumerGroup(g.Name), kgo.ConsumeTopics(g.Name), kgo.DisableAutoCommit(), kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.SessionTimeout(g.Session), kgo.RebalanceTimeout(handOver), kgo.HeartbeatInterval(g.Session / 6), kgo.MetadataMinAge(250 * time.Millisecond),
+	clientCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	o := append([]kgo.Opt{kgo.WithContext(clientCtx), kgo.ConsumerGroup(g.Name), kgo.ConsumeTopics(g.Name), kgo.DisableAutoCommit(),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(g.Session), kgo.RebalanceTimeout(handOver),
+		kgo.HeartbeatInterval(g.Session / beats), kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], true) }),
@@ -79,7 +84,7 @@ func (g *Group) Run(ctx context.Context) error {
 	case err = <-refused:
 	}
 	g.release()
-	if leaveErr := leaveGroup(ctx, client); leaveErr != nil && err == nil {
+	if leaveErr := leaveGroup(ctx, client, cut, g.Name, g.Instance, g.Kafka); leaveErr != nil && err == nil {
 		g.Log.Warn("group of the shards not left: the others wait for shard.session", "group", g.Name, "error", leaveErr)
 	}
 	return err

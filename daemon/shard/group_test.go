@@ -4,19 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
 )
@@ -143,6 +148,41 @@ func TestStaticMember(t *testing.T) {
 	}
 	first.stop()
 	second.stop()
+}
+
+// TestStateLookedAtOnce: another process tries out the state of a shard once, and not again when this one, which has closed it in order, is given it back.
+func TestStateLookedAtOnce(t *testing.T) {
+	b := daemontest.New(t)
+	member := func(name string) *groupMember {
+		return &groupMember{config: b.Configure(name, append([]string{"models:", "role: shard\nshard: {group: shards, count: 3, session: 6s, topic: merge}\nmodels:"},
+			daemontest.Simple...)...)}
+	}
+	first, second := member("first"), member("second")
+	conf, err := config.Load(first.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looked atomic.Int64
+	if first.daemon, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet(),
+		CheckState: func(context.Context, string) error {
+			looked.Add(1)
+			return nil
+		}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- first.daemon.Run(ctx) }()
+	b.ProduceRatings(1, 300)
+	spread(t, first, 3)
+	second.start(b)
+	spread(t, first, 2, second, 1)
+	second.stop()
+	spread(t, first, 3)
+	stop()
+	if err := <-ended; err != nil || looked.Load() != 3 {
+		t.Errorf("states of 3 shards were looked at %d times, %v", looked.Load(), err)
+	}
 }
 
 // TestGroupLearns: shards that a group gives out learn between refits as others do, also when another process has them.
@@ -297,4 +337,63 @@ func TestEndWhileGiven(t *testing.T) {
 	if want := []string{"given [0 1]", "taken [0 1] false"}; !slices.Equal(got, want) {
 		t.Errorf("the group called %q, want %q", got, want)
 	}
+}
+
+// joins counts the times that a member asks to join.
+type joins struct{ n atomic.Int64 }
+
+func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if key == kmsg.JoinGroup.Int16() && err == nil {
+		j.n.Add(1)
+	}
+}
+
+// TestLeaveWhileOthersAreAwaited: a member that is stopped leaves the group also while a rebalance waits for a member that has died, so that nobody waits for it,
+// too.
+func TestLeaveWhileOthersAreAwaited(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	var asked joins
+	group := shard.NewGroup(shard.GroupOptions{Kafka: append(r.kafka(), kgo.WithHooks(&asked)), Name: "g", Count: 3, Session: 6 * time.Second,
+		Log: daemontest.Quiet(), Given: func([]int) {}, Taken: func([]int, bool) {}})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- group.Run(ctx) }()
+	daemontest.Within(t, daemontest.Patience, "a member", group.Joined)
+	client, err := kgo.NewClient(r.kafka()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	seen := func(state string, members int) {
+		t.Helper()
+		daemontest.Within(t, daemontest.Patience, fmt.Sprintf("%d members and state %s", members, state), func() bool {
+			all, err := kadm.NewClient(client).DescribeGroups(t.Context(), "g")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all["g"].State == state && len(all["g"].Members) == members
+		})
+	}
+	other := func(ctx context.Context) {
+		member, err := kgo.NewClient(append(r.kafka(), kgo.WithContext(ctx), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("g"), kgo.DisableAutoCommit(),
+			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(time.Minute), kgo.RebalanceTimeout(time.Minute))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(member.Close)
+	}
+	dying, dies := context.WithCancel(t.Context())
+	other(dying)
+	seen("Stable", 2)
+	dies()
+	before := asked.n.Load()
+	other(t.Context())
+	daemontest.Within(t, daemontest.Patience, "the member to join again", func() bool { return asked.n.Load() > before })
+	seen("PreparingRebalance", 3)
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	seen("PreparingRebalance", 2)
 }

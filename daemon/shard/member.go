@@ -2,17 +2,21 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// leaveTimeout bounds the wait for the brokers when a member leaves its group.
-const leaveTimeout = 3 * time.Second
+const (
+	leaveTimeout = 3 * time.Second        // bounds the wait for the brokers when a member leaves its group
+	leaveAlone   = 500 * time.Millisecond // of that, for the client that is the member
+)
 
 // A member is a trainer's place in the group that decides which of several trains: the one that the merge topic's partition is assigned to. Nothing is read and
 // no offset is committed by it. It is no static member: one that ends leaves the group, and another has the partition at once; one that is started again is
@@ -70,7 +74,9 @@ func (m *member) run(ctx context.Context) error {
 	taken := func(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
 		m.revoked(len(partitions[m.topic]) > 0)
 	}
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.ConsumerGroup(m.group), kgo.ConsumeTopics(m.topic), kgo.DisableAutoCommit(),
+	clientCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.WithContext(clientCtx), kgo.ConsumerGroup(m.group), kgo.ConsumeTopics(m.topic), kgo.DisableAutoCommit(),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(m.session), kgo.RebalanceTimeout(m.session), kgo.HeartbeatInterval(m.session / 6),
 		kgo.MetadataMinAge(250 * time.Millisecond), kgo.OnPartitionsAssigned(given), kgo.OnPartitionsRevoked(taken), kgo.OnPartitionsLost(taken),
 		kgo.WithHooks((*answers)(m))}, m.connect...)...)
@@ -79,23 +85,50 @@ func (m *member) run(ctx context.Context) error {
 	}
 	client.PauseFetchTopics(m.topic)
 	<-ctx.Done()
-	if err := leaveGroup(ctx, client); err != nil {
+	if err := leaveGroup(ctx, client, cut, m.group, "", m.connect); err != nil {
 		m.log.Warn("group of the trainers not left: the others wait for shard.standby", "group", m.group, "error", err)
 	}
 	m.revoked(true)
 	return nil
 }
 
-// leaveGroup has a client leave its group and closes it, or gives that up: while the brokers wait for the other members they answer nothing else.
-func leaveGroup(ctx context.Context, client *kgo.Client) error {
+// leaveGroup has a client leave its group and closes it. While a rebalance waits for other members, of which one may have died, a client waits for its end
+// before it leaves, and the members that go on may wait for this one: it is cut off then, by ending the context that it was made with, and another client says
+// that the member leaves. One with a name of its own (instance) stays a member.
+func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc, group, instance string, connect []kgo.Opt) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	err := client.LeaveGroupContext(ctx)
-	if err != nil {
-		go client.Close() // ends when they answer, or with the process
+	alone, stop := context.WithTimeout(ctx, leaveAlone)
+	err := client.LeaveGroupContext(alone)
+	stop()
+	cut()
+	client.Close()
+	id, _ := client.GroupMetadata()
+	if err == nil || instance != "" || id == "" {
 		return err
 	}
-	client.Close()
+	other, err := kgo.NewClient(connect...)
+	if err != nil {
+		return err
+	}
+	defer other.Close()
+	leaver := kmsg.NewLeaveGroupRequestMember()
+	leaver.MemberID = id
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID, req.Members = group, id, []kmsg.LeaveGroupRequestMember{leaver}
+	answer, err := req.RequestWith(ctx, other)
+	if err != nil {
+		return err
+	}
+	codes := []int16{answer.ErrorCode}
+	for _, m := range answer.Members {
+		codes = append(codes, m.ErrorCode)
+	}
+	for _, code := range codes {
+		if err := kerr.ErrorForCode(code); err != nil && !errors.Is(err, kerr.UnknownMemberID) { // it may have left by itself meanwhile
+			return err
+		}
+	}
 	return nil
 }
 

@@ -26,7 +26,7 @@ const (
 	maxRefusal = 200                    // bytes of the reason why a head is refused
 )
 
-// ReceiverOptions are those of a Receiver. All but Only, Carry, Place and those from Key on are required.
+// ReceiverOptions are those of a Receiver. All but those from Only to Sender and those from Key on are required.
 type ReceiverOptions struct {
 	Kafka  []kgo.Opt // brokers, encryption, sign-in
 	Topic  string    // the merge topic
@@ -43,6 +43,8 @@ type ReceiverOptions struct {
 	Carry func(shard int) bool
 	// Place is the number of the shard whose place a store takes, with all that it has (TakePlace); nil for none.
 	Place *int
+	// Sender, with Place, is shown what is read, so that its Prepare reads on behind it.
+	Sender *Sender
 	// Key returns the key of an option of sketch, for messages; nil for its name.
 	Key func(option string) string
 	// Agreement is what else all processes have to have the same, by key: what rows are made of, and which events are valid.
@@ -244,6 +246,9 @@ func (r *Receiver) take(rec *kgo.Record) error {
 		r.gaps++
 	}
 	r.next = rec.Offset + 1
+	if r.Sender != nil {
+		r.Sender.see(rec)
+	}
 	kind, number, key, ok := parseKey(rec.Key)
 	if !ok {
 		return nil

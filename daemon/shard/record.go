@@ -62,13 +62,19 @@ type head struct {
 	Head      sketch.Head       `json:"head"`
 }
 
-// A mark says which head it is.
+// A mark says which head it is. Those that a state keeps also say what the topic was read for before it, under which policy.
 type mark struct {
-	By   instance `json:"by"`
-	Sent int64    `json:"sent"`
+	By     instance `json:"by"`
+	Sent   int64    `json:"sent"`
+	Next   int64    `json:"next,omitempty"`   // what is asked for below it is done, and no later instance has written a head there; 0 of a build that did not say
+	Passed uint64   `json:"passed,omitempty"` // largest epoch of pairs there
+	Policy policy   `json:"policy,omitzero"`
 }
 
-func (h *head) mark() mark { return mark{h.By, h.Sent} }
+func (h *head) mark() mark { return mark{By: h.By, Sent: h.Sent} }
+
+// head returns the mark without what a state keeps with it.
+func (m mark) head() mark { return mark{By: m.By, Sent: m.Sent} }
 
 func (m mark) compare(n mark) int { return cmp.Or(m.By.compare(n.By), cmp.Compare(m.Sent, n.Sent)) }
 

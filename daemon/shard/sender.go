@@ -73,6 +73,8 @@ type Sender struct {
 	policy  [2]policy
 	taken   bool // the state has just been taken up from the topic
 	beat    time.Time
+	noted   time.Time // when the mark of a head was kept at the latest, though nothing had changed
+	done    mark      // up to where the topic was read whose wishes are done, as in marks that are kept
 	pace    pace
 	failing atomic.Pointer[string]
 
@@ -80,7 +82,7 @@ type Sender struct {
 	wishes  *wishes    // the last ones, nil when they are done
 	trainer instance   // whose they are
 	seen    mark       // of the last head that the topic has of this state
-	other   *head      // of a later instance of the same shard
+	other   *head      // the last one of a later instance of the same shard
 	passed  uint64     // largest epoch of heads that are none of this model
 	next    int64      // offset to be read
 }
@@ -160,7 +162,18 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.next = start
+	kept, err := s.kept()
+	if err != nil {
+		return err
+	}
+	if s.next == 0 && kept.Policy == s.policy[0] { // else it is known up to there: of an attempt that failed, or of who took the shard up
+		s.next, s.passed = kept.Next, max(s.passed, kept.Passed, kept.By.Epoch)
+		s.pace.begun = kept.Next > 0
+	}
+	if s.next < start || s.next > end {
+		s.next = start
+	}
+	from := s.next
 	if err := s.read(ctx, end); err != nil {
 		return err
 	}
@@ -168,9 +181,13 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.after, err = s.acknowledged(); err != nil {
-		return err
+	if from > start && from == kept.Next && s.lacks(own.Lineage, kept) { // what the trainer asked for may have to be done again
+		s.next = start
+		if err := s.read(ctx, end); err != nil {
+			return err
+		}
 	}
+	s.after = kept.head()
 	before := s.other
 	s.state, s.other, s.seen = own.Lineage, nil, mark{}
 	s.by.Epoch = max(s.passed, s.after.By.Epoch) + 1 // the trainer may have merged what the topic has lost since
@@ -187,26 +204,33 @@ func (s *Sender) prepare(ctx context.Context) error {
 	return s.sendLost()
 }
 
-// acknowledged returns which head of this state the brokers acknowledged last; zero for none.
-func (s *Sender) acknowledged() (m mark, err error) {
-	kept, err := s.Store.Mark()
-	if err != nil || len(kept) == 0 {
+// kept returns the mark of the state, zero before the first one.
+func (s *Sender) kept() (m mark, err error) {
+	b, err := s.Store.Mark()
+	if err != nil || len(b) == 0 {
 		return m, err
 	}
-	if err := json.Unmarshal(kept, &m); err != nil {
+	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("shard: %w: %w", sketch.ErrCorrupt, err)
 	}
 	return m, nil
 }
 
+// lacks reports whether no head was read that is as late as one of a state that the brokers have acknowledged.
+func (s *Sender) lacks(state string, acknowledged mark) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.other == nil || s.other.State == state && s.other.mark().compare(acknowledged) < 0
+}
+
 // sendLost has everything sent again if the topic has lost a head that the brokers have acknowledged, and so perhaps the rows before it. Nobody else would
 // miss them: the next instance counts its own.
 func (s *Sender) sendLost() error {
-	acknowledged, err := s.acknowledged()
-	if err != nil {
+	acknowledged, err := s.kept()
+	if err != nil || acknowledged.compare(mark{}) == 0 {
 		return err
 	}
-	s.after = acknowledged
+	s.after = acknowledged.head()
 	s.mu.Lock()
 	lost := s.seen.compare(acknowledged) < 0
 	s.mu.Unlock()
@@ -260,8 +284,10 @@ func (s *Sender) see(r *kgo.Record) {
 		if err := decode(r, s.Model, h); err != nil {
 			s.Log.Warn("head of this shard passed over", "topic", s.Topic, "error", err)
 			s.passed = max(s.passed, epochOf(r.Value))
-		} else if h.By.compare(s.by) > 0 && (s.other == nil || h.By.compare(s.other.By) > 0) {
-			s.other = h
+		} else if h.By.compare(s.by) > 0 {
+			if s.other == nil || h.mark().compare(s.other.mark()) > 0 {
+				s.other = h
+			}
 		} else if m := h.mark(); h.State == s.state && m.compare(s.seen) > 0 {
 			s.seen = m
 		}
@@ -356,7 +382,7 @@ func (s *Sender) follow(ctx context.Context) {
 // obey does what the trainer asks for, and ends the shard where another process is it.
 func (s *Sender) obey() error {
 	s.mu.Lock()
-	w, other := s.wishes, s.other
+	w, other, next, passed := s.wishes, s.other, s.next, s.passed
 	s.wishes = nil
 	s.mu.Unlock()
 	if other != nil {
@@ -364,6 +390,9 @@ func (s *Sender) obey() error {
 			s.Number, s.Model, other.Host, s.Count, ErrSuperseded)
 	}
 	if w == nil {
+		if s.strange == nil {
+			s.done = mark{Next: next, Passed: passed}
+		}
 		return nil
 	}
 	if s.strange = s.Store.Agrees(w.Settings); s.strange != nil {
@@ -377,7 +406,7 @@ func (s *Sender) obey() error {
 	if _, err := s.Store.Raise(w.Thresholds); err != nil {
 		return err
 	}
-	s.pace.merged = w.Merged
+	s.pace.merged, s.done = w.Merged, mark{Next: next, Passed: passed}
 	if lost, ok := w.Resend[s.Number]; ok && lost != s.resent {
 		s.resent = lost
 		s.Log.Warn("the merge topic has lost rows of this shard: all are sent again", "topic", s.Topic)
@@ -390,14 +419,18 @@ func (s *Sender) obey() error {
 // send sends what changed, up to a head.
 func (s *Sender) send(ctx context.Context) error {
 	var e *sketch.Excerpt
-	applied := s.applied()
+	began, applied := time.Now(), s.applied()
 	for {
 		var err error
 		if e, err = s.Store.Excerpt(excerptBytes, e, time.Since(s.beat) >= beatEvery); e == nil {
 			return err
 		}
 		if s.client == nil {
-			if s.client, err = produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(s.Topic)}, s.Kafka...)...); err != nil {
+			packed, err := newPacker()
+			if err != nil {
+				return err
+			}
+			if s.client, err = produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(s.Topic), kgo.WithCompressor(packed)}, s.Kafka...)...); err != nil {
 				return err
 			}
 		}
@@ -413,12 +446,16 @@ func (s *Sender) send(ctx context.Context) error {
 		s.OnSent(len(e.Pairs), size)
 		if e.Head != nil {
 			s.beat = time.Now()
-			s.pace.sent(s.beat, applied)
-			mark, err := json.Marshal(mark{s.by, s.sent})
+			s.pace.sent(began, applied)
+			mark, err := json.Marshal(mark{By: s.by, Sent: s.sent, Next: s.done.Next, Passed: s.done.Passed, Policy: s.policy[0]})
 			if err != nil {
 				return fmt.Errorf("shard: %w", err)
 			}
-			return s.Store.Mirrored(e, mark)
+			keep := s.beat.Sub(s.noted) >= beatEvery
+			if keep {
+				s.noted = s.beat
+			}
+			return s.Store.Mirrored(e, mark, keep)
 		}
 	}
 }
