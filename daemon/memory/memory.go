@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/notify"
 	"github.com/refitd/refitd/daemon/scoring"
+	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/coordinate"
@@ -37,6 +38,9 @@ func Of(c *config.Config) config.Memory {
 		"web.bodies":       5 * int64(c.Web.MaxInflightBytes) / 2, // those that were answered are garbage until the collector has run
 		"web.connections":  connectionBytes * int64(c.Web.MaxConnections),
 	}}
+	if c.Role == config.RoleShard {
+		out.Parts["shard.batches"] = shard.PackerBytes
+	}
 	for _, bytes := range out.Parts {
 		out.TotalBytes += bytes
 	}

@@ -12,7 +12,10 @@ import (
 // manyBytes is from where on a batch is worth the slowest compression: that of rows which a shard sends when it begins, or has caught up with its log.
 const manyBytes = 64 << 10
 
-// packing is one at a time in a process: an encoder has tables of 34 MiB, and is dropped with its batch.
+// PackerBytes is what compressing a large batch takes for the tables of its encoder, which are dropped with the batch.
+const PackerBytes = 34 << 20
+
+// packing is one at a time in a process.
 var packing sync.Mutex
 
 // A packer compresses what a shard writes: large batches, which most bytes of the topic are in, by the slowest level of zstd, which makes a twentieth to a

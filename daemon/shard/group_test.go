@@ -348,8 +348,7 @@ func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.
 	}
 }
 
-// TestLeaveWhileOthersAreAwaited: a member that is stopped leaves the group also while a rebalance waits for a member that has died, so that nobody waits for it,
-// too.
+// TestLeaveWhileOthersAreAwaited: a member that is stopped leaves the group also while a rebalance waits for one that has died, so that nobody waits for both.
 func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	var asked joins

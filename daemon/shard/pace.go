@@ -7,13 +7,10 @@ const (
 	shareOfHead = sendEvery / 10         // of the trainer's time for a head: of more shards each sends less often, or it would not keep up
 	behindEvery = 30 * time.Second       // between two heads of a shard that is behind, at most
 	turnEvery   = 5 * time.Second        // for which a shard waits for each one before it, when it begins
-	soon        = time.Second            // what is left to be read does not count as much if it takes no longer
-	restOfRead  = 8                      // of what was read since the last head, the part that is left for the next one is one in so many
 )
 
 // A pace says when a shard sends what changed. Rows that later ones put out need not be sent: what came and went between two heads never is. So a shard that
-// catches up with its log sends first once it has read as much as it has still to read, for then the trainer has thresholds for the others, and again when an
-// eighth of what it has read since is left, or what it reads in a second; while it is not behind that is at once.
+// catches up with its log sends once it has read as much as it has still to read; while it is not behind that is at once.
 //
 // It also says who begins. As long as the trainer has no thresholds, each shard has a full sample of its own, k rows of which k/N are in the end in that of
 // all N. If they send one after the other, and each takes up the thresholds that those before it have brought about, they send k(1 + 1 + 1/2 + ... + 1/(N-1))
@@ -23,7 +20,6 @@ type pace struct {
 	since  time.Time // of the last head, or the start
 	from   int64     // records applied by then
 	full   time.Time // since when it could begin, but that its turn has not come; zero before
-	early  bool      // no head has had anything that was applied since the start
 	begun  bool
 	merged int // shards of which the trainer has merged events
 }
@@ -35,9 +31,9 @@ func every(count int) time.Duration { return max(sendEvery, time.Duration(count)
 // rows it may have, and not by thresholds of the trainer fewer.
 func (p *pace) waits(now time.Time, applied, lag int64, full bool) bool {
 	if p.since.IsZero() {
-		p.since, p.from, p.early = now, applied, true
+		p.since, p.from = now, applied
 	}
-	if now.Sub(p.since) < behindEvery && p.behind(now, applied-p.from, lag) {
+	if now.Sub(p.since) < behindEvery && lag > applied-p.from {
 		return true
 	}
 	if p.begun || !full {
@@ -50,16 +46,5 @@ func (p *pace) waits(now time.Time, applied, lag int64, full bool) bool {
 	return !p.begun
 }
 
-// behind reports whether there is so much to be read yet that sending can wait, after so many records since the last head.
-func (p *pace) behind(now time.Time, read, lag int64) bool {
-	if lag > read {
-		return true
-	}
-	return !p.early && lag > read/restOfRead && float64(lag)*float64(now.Sub(p.since)) > float64(read)*float64(soon)
-}
-
-// sent notes a head of what was applied at a time.
-func (p *pace) sent(now time.Time, applied int64) {
-	p.early = p.early && applied == p.from
-	p.since, p.from = now, applied
-}
+// sent notes a head.
+func (p *pace) sent(now time.Time, applied int64) { p.since, p.from = now, applied }

@@ -419,7 +419,7 @@ func (s *Sender) obey() error {
 // send sends what changed, up to a head.
 func (s *Sender) send(ctx context.Context) error {
 	var e *sketch.Excerpt
-	began, applied := time.Now(), s.applied()
+	applied := s.applied()
 	for {
 		var err error
 		if e, err = s.Store.Excerpt(excerptBytes, e, time.Since(s.beat) >= beatEvery); e == nil {
@@ -446,7 +446,7 @@ func (s *Sender) send(ctx context.Context) error {
 		s.OnSent(len(e.Pairs), size)
 		if e.Head != nil {
 			s.beat = time.Now()
-			s.pace.sent(began, applied)
+			s.pace.sent(s.beat, applied)
 			mark, err := json.Marshal(mark{By: s.by, Sent: s.sent, Next: s.done.Next, Passed: s.done.Passed, Policy: s.policy[0]})
 			if err != nil {
 				return fmt.Errorf("shard: %w", err)
