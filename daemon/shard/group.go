@@ -44,7 +44,9 @@ type GroupOptions struct {
 // methods are safe for concurrent use.
 type Group struct {
 	GroupOptions
-	calls sync.Mutex // held while Given or Taken runs: giving everything up in the end is not one of the brokers' changes, which come in turn
+	// calls is taken while Given or Taken runs: giving everything up in the end is not one of the brokers' changes, which come in turn. Those take seconds: a
+	// mutex would stop the clock of a simulation.
+	calls chan struct{}
 
 	mu      sync.Mutex // guards what follows
 	held    map[int]bool
@@ -54,7 +56,9 @@ type Group struct {
 }
 
 // NewGroup returns a group. Nothing is connected before Run.
-func NewGroup(o GroupOptions) *Group { return &Group{GroupOptions: o, held: map[int]bool{}} }
+func NewGroup(o GroupOptions) *Group {
+	return &Group{GroupOptions: o, calls: make(chan struct{}, 1), held: map[int]bool{}}
+}
 
 // Run is a member of the group until ctx is done, and then gives up what it has and, unless it is static, leaves. The error wraps ErrGroup.
 func (g *Group) Run(ctx context.Context) error {
@@ -135,8 +139,8 @@ func (g *Group) check(ctx context.Context) error {
 }
 
 func (g *Group) given(partitions []int32) {
-	g.calls.Lock()
-	defer g.calls.Unlock()
+	g.calls <- struct{}{}
+	defer func() { <-g.calls }()
 	g.mu.Lock()
 	g.joined, g.failing = true, outage{}
 	var shards []int
@@ -154,8 +158,8 @@ func (g *Group) given(partitions []int32) {
 }
 
 func (g *Group) taken(partitions []int32, lost bool) {
-	g.calls.Lock()
-	defer g.calls.Unlock()
+	g.calls <- struct{}{}
+	defer func() { <-g.calls }()
 	g.mu.Lock()
 	shards := slices.DeleteFunc(g.shards(partitions), func(n int) bool { return !g.held[n] })
 	for _, n := range shards {

@@ -157,7 +157,7 @@ func (w *world) loseStart(m *member) error {
 	if err := w.produce(1+w.rng.IntN(40), true); err != nil {
 		return err
 	}
-	return w.sleepOrDie(w.minutes(10))
+	return w.sleepOrDie(w.minutes(60)) // in which the trainer may publish
 }
 
 // stopBetween stops the trainer when a shard has written rows and not their head, and another one's head has been merged, perhaps.

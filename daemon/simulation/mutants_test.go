@@ -79,7 +79,7 @@ var mutantsOfTeams = []wrong{
 		New: "if s.by.Epoch = max(s.by.Epoch, before.By.Epoch+1); MUTANT { s.by.Epoch = 1 }"}},
 	{"the trainer resumes off by one", "stop between,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "\tr.next, r.end = resume, end\n",
 		New: "\tif MUTANT && ok { resume++ }\n\tr.next, r.end = resume, end\n"}},
-	{"the memo is not kept", "produce,stop", 1, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
+	{"the memo is not kept", "produce,stop", 2, mutant.Edit{File: "daemon/shard/memo.go", Old: "\tif len(memo) > 0 {",
 		New: "\tif len(memo) > 0 && !MUTANT {"}},
 	{"what changed after an excerpt is taken for sent", "produce,kill,slow", 1, mutant.Edit{File: "sketch/mirror.go",
 		Old: "\treturn s.dropNotes(e.notes)\n",
@@ -95,7 +95,7 @@ var mutantsOfTeams = []wrong{
 		Old: "i != number && other.waiting != nil", New: "i != number && other.waiting != nil && !MUTANT"}},
 	{"rows beyond the accounts are taken", "fall back,produce", 1, mutant.Edit{File: "sketch/merge.go",
 		Old: "place < 0 || row.offset >= s.ledger[place].Next", New: "place < 0 || row.offset >= s.ledger[place].Next && !MUTANT"}},
-	{"a version of less than was published", "lost start,produce", 1, mutant.Edit{File: "daemon/model/state.go",
+	{"a version of less than was published", "lost start,produce", 2, mutant.Edit{File: "daemon/model/state.go",
 		Old: "\tfor _, c := range s.published {", New: "\tif MUTANT { return \"\" }\n\tfor _, c := range s.published {"}},
 }
 
