@@ -144,3 +144,43 @@ func TestEarlySteps(t *testing.T) {
 		}
 	}
 }
+
+// TestCertifyWarm: a warm start whose sweeps ended too early for a certificate gets it after further ones, of the point where these end; one that has it
+// stays where it is.
+func TestCertifyWarm(t *testing.T) {
+	p, s := squaredRatings(6, Squared{}), earlyFit()
+	s.Tolerance = 1e-2
+	before, err := ConvexFM{}.Fit(t.Context(), p, nil, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Targets[:len(p.Targets)/8] {
+		p.Targets[i] = p.Targets[i+len(p.Targets)/2]
+	}
+	run, err := newSolve(t.Context(), p, ConvexFM{}.settings(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.spectrum = &spectrum{split: p.X.split(), factors: newFactorDescent(p, ANOVA, run.linear, s.Lambda, run.workers)}
+	if err := run.load(before.Model); err != nil {
+		t.Fatal(err)
+	}
+	run.begin()
+	run.score()
+	begun := run.gapTerms()
+	if certified, _ := run.certifiedHere(begun); certified {
+		t.Fatal("the warm model is within the tolerance as it is")
+	}
+	terms := run.certifyWarm(begun)
+	if run.certificate == nil || run.certificate.terms.objective != terms.objective || terms.objective != run.objective || !(terms.objective < begun.objective) {
+		t.Fatalf("objective %v from %v, terms of %v, certificate %v", run.objective, begun.objective, terms.objective, run.certificate)
+	}
+	if gap := terms.at(run.certificate.bound.value); gap > s.Tolerance*terms.objective {
+		t.Errorf("gap %v of %v", gap, terms.objective)
+	}
+	made := run.objective
+	run.certificate = nil
+	if again := run.certifyWarm(terms); run.certificate == nil || again.objective != terms.objective || run.objective != made {
+		t.Errorf("from objective %v to %v, certificate %v", made, run.objective, run.certificate)
+	}
+}

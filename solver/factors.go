@@ -278,6 +278,29 @@ const (
 	startSweeps = 10
 )
 
+// Shares of Tolerance at which the sweeps of a warm start end, relative to the objective: mostly the first is enough for a certificate of Tolerance, and a
+// sweep saved is a twelfth of a warm refit.
+const (
+	warmShare      = 0.015
+	warmShareAgain = 0.002
+)
+
+// certifyWarm makes a certificate of a warm start whose sweeps are done, after further sweeps if it is not within Tolerance before them, and returns the
+// terms of where that ends. Mostly it is within Tolerance by now, and a bound takes fewer passes than a search.
+func (r *solve) certifyWarm(terms gapTerms) gapTerms {
+	if certified, _ := r.certifiedHere(terms); certified || r.workers.cancelled() {
+		return terms
+	}
+	r.descend(settleSweeps, warmShareAgain*r.s.Tolerance)
+	r.prune()
+	if r.score(); r.workers.cancelled() {
+		return terms
+	}
+	terms = r.gapTerms()
+	r.certifiedHere(terms)
+	return terms
+}
+
 // refitEarly is the refit of an early step: sweeps alone, which move the linear term as well, from rough weights of the vectors that entered.
 func (r *solve) refitEarly(start bool) {
 	if start {

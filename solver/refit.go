@@ -25,7 +25,7 @@ func (r *solve) refit(start bool) {
 		span = movedSpan
 	}
 	if start && r.spectrum.moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap beside the search of a step more
-		r.descend(settleSweeps, basisShare*basisShare*r.s.Tolerance)
+		r.descend(settleSweeps, warmShare*r.s.Tolerance)
 		return
 	}
 	if !start {

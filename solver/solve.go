@@ -188,20 +188,25 @@ func (r *solve) append(vectors ...[]float64) {
 		}
 	}
 	r.workers.blocks(n, rowBlock(n), func(_, _, lo, hi int) {
-		work := make([]float64, 2*size)
-		phi, rest := work[:size], work[size:]
-		for i := lo; i < hi; i++ {
-			index, value := r.p.X.Row(i)
-			if r.s.Kernel == ANOVA && len(index) == 2 { // the same, in a third of the time
-				x, a, b := value[0]*value[1], added.Basis[int(index[0])*size:], added.Basis[int(index[1])*size:]
-				for c, column := range columns {
-					column[i] = x * a[c] * b[c]
+		work, tile := make([]float64, 2*size), make([]float64, fitTile*size)
+		for ; lo < hi; lo += fitTile {
+			rows := min(hi-lo, fitTile)
+			for i := range rows {
+				index, value := r.p.X.Row(lo + i)
+				phi := tile[i*size : i*size+size]
+				if r.s.Kernel != ANOVA || len(index) != 2 {
+					added.Activations(phi, work, index, value)
+					continue
 				}
-				continue
+				x, a, b := value[0]*value[1], added.Basis[int(index[0])*size:], added.Basis[int(index[1])*size:] // the same, in a third of the time
+				for c := range phi {
+					phi[c] = x * a[c] * b[c]
+				}
 			}
-			added.Activations(phi, rest, index, value)
-			for b, x := range phi {
-				columns[b][i] = x
+			for c, column := range columns { // one after the other: as long as they are, they lie in each other's way in the caches
+				for i := range column[lo : lo+rows] {
+					column[lo+i] = tile[i*size+c]
+				}
 			}
 		}
 	})
@@ -285,6 +290,9 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			return
 		}
 		terms := r.gapTerms()
+		if step == 0 && !r.scored && r.k > 0 && r.spectrum.moves() && !r.rough() {
+			terms = r.certifyWarm(terms)
+		}
 		found := r.search(terms.threshold())
 		if r.early && found.criterion <= terms.threshold() { // the linear term alone may lack something
 			r.early = false
@@ -426,13 +434,10 @@ func (r *solve) search(threshold float64) selection {
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly || r.s.Kernel.Degree() == 3 {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
+	if r.certificate != nil { // of a warm start
+		return r.last
+	}
 	if len(r.result.Steps) > 0 || !r.scored {
-		if len(r.result.Steps) == 0 && r.k > 0 && r.spectrum.moves() && !r.rough() {
-			// Mostly a warm start is within Tolerance by now, and a bound takes fewer passes than a search.
-			if certified, _ := r.certifiedHere(); certified {
-				return r.last
-			}
-		}
 		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
 	if !r.exact() && r.last.criterion <= threshold {
@@ -469,7 +474,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 			r.certificate = nil
 		}
 		if r.certificate == nil {
-			r.certificate = r.certify(false)
+			r.certificate = r.certify(r.gapTerms(), false)
 		}
 		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
 			objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)
