@@ -90,7 +90,9 @@ func (a ConvexFM) fit(ctx context.Context, p *Problem, warm *Warm, s Settings, c
 	run.spectrum = &spectrum{}
 	if !a.Diagonal {
 		run.spectrum.fit = newCorrectiveFit(p, run.gamma, run.linear, s.Lambda, run.workers)
-		run.spectrum.fit.whole = min(s.MaxBasis, columns) >= p.X.NumColumns
+		if run.spectrum.fit.whole = min(s.MaxBasis, columns) >= p.X.NumColumns; run.spectrum.fit.whole {
+			run.spectrum.fit.newton = newWholeNewton(run.spectrum.fit, run.linear)
+		}
 	}
 	if s.Kernel == ANOVA {
 		run.spectrum.split = p.X.split()
