@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -61,7 +62,8 @@ func (s *wholeNewton) slowSmooth(a, theta []float64) float64 {
 	return sum
 }
 
-// TestWholeNewtonModel: gradient and second derivatives of the model are those of the objective by differences, with or without linear term and bias.
+// TestWholeNewtonModel: gradient and second derivatives of the model are those of the objective by differences, with or without linear term and bias, and the step
+// ends at the least of it.
 func TestWholeNewtonModel(t *testing.T) {
 	for c, kernel := range []Kernel{Homogeneous, ANOVA, Homogeneous, ANOVA} {
 		ridges := [][2]float64{{0.5, 0.2}, {0.3, 0.1}, {0, 0.1}, {0.2, 0}}[c]
@@ -109,6 +111,37 @@ func TestWholeNewtonModel(t *testing.T) {
 				if got, want := s.hessian[o*(s.all+1)+q], cross/(4*h*h); !near(got, want, 1e-3, 1e-2) {
 					t.Errorf("%v: second derivative %v of coordinates %d and %d, by differences %v", kernel, got, o, q, want)
 				}
+			}
+		}
+		next, moved := make([]float64, 25), make([]float64, 6)
+		if !s.step(next, moved, a, theta) {
+			t.Fatal("no step")
+		}
+		model := func(u, moved []float64) float64 { // at coordinates of Z and a move of the rest
+			change, so, value := make([]float64, s.size), make([]float64, 25), 0.0
+			s.coordinates(change, a)
+			floats.SubTo(change, u, change)
+			s.whole(so, u)
+			all := append(change, moved...)
+			for o, x := range all {
+				value += x * (s.hessian[o*(s.all+1)+s.all] + 0.5*floats.Dot(s.hessian[o*(s.all+1):o*(s.all+1)+s.all], all))
+			}
+			return value + s.f.lambda*nuclearNorm(so, s.d)
+		}
+		u := make([]float64, s.size)
+		s.coordinates(u, next)
+		least, rng := model(u, moved), rand.New(rand.NewPCG(uint64(c), 92))
+		for range 200 {
+			beside, besideMoved := append([]float64(nil), u...), append([]float64(nil), moved...)
+			for o := range beside {
+				beside[o] += 0.01 * rng.NormFloat64()
+			}
+			for o := range besideMoved {
+				besideMoved[o] += 0.01 * rng.NormFloat64()
+			}
+			s.linear.clearFixed(besideMoved)
+			if other := model(beside, besideMoved); other < least-1e-6*math.Abs(least) {
+				t.Errorf("%v: the step ends where the model is %v, beside it %v", kernel, least, other)
 			}
 		}
 	}
