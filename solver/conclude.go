@@ -135,8 +135,8 @@ func (r *solve) estimate(terms gapTerms) *certificate {
 	return &certificate{terms: terms, bound: dualBound{value: r.last.criterion}}
 }
 
-// certify bounds Ω*(∇F) at the current point, whose terms it takes, from above. Where the bound is attained, the vector that attains it becomes the last selection, of a convex
-// factorization machine with those beside it. Hopeful says that the bound is of no use unless the gap is within Tolerance.
+// certify bounds Ω*(∇F) at the current point, whose terms it takes, from above. Where the bound is attained, the vector that attains it becomes the last
+// selection, of a convex factorization machine with those beside it. Hopeful says that the bound is of no use unless the gap is within Tolerance.
 func (r *solve) certify(terms gapTerms, hopeful bool) *certificate {
 	if r.workers.cancelled() {
 		return &certificate{}

@@ -62,8 +62,8 @@ func (s *wholeNewton) slowSmooth(a, theta []float64) float64 {
 	return sum
 }
 
-// TestWholeNewtonModel: gradient and second derivatives of the model are those of the objective by differences, with or without linear term and bias, and the step
-// ends at the least of it.
+// TestWholeNewtonModel: gradient and second derivatives of the model are those of the objective by differences, with or without linear term and bias, and
+// the step ends at the least of it.
 func TestWholeNewtonModel(t *testing.T) {
 	for c, kernel := range []Kernel{Homogeneous, ANOVA, Homogeneous, ANOVA} {
 		ridges := [][2]float64{{0.5, 0.2}, {0.3, 0.1}, {0, 0.1}, {0.2, 0}}[c]

@@ -50,7 +50,15 @@ const (
 )
 
 // convexRepeats is how often fits are repeated whose times are compared: the least counts.
-const convexRepeats = 3
+const convexRepeats = 5
+
+// least keeps the lesser times of two runs of one fit, step by step: what a machine at work adds to them is not the solver's.
+func (f *convexFit) least(again *convexFit) {
+	f.seconds = min(f.seconds, again.seconds)
+	for i := range min(len(f.trace), len(again.trace)) {
+		f.trace[i][0] = min(f.trace[i][0], again.trace[i][0])
+	}
+}
 
 // Parts of the cold time that a warm refit may take, by the share of rows that were replaced.
 var convexWarm = []struct{ replaced, time float64 }{{0.05, 1.0 / 5}, {0.2, 1.0 / 3}}
@@ -131,7 +139,7 @@ func (b *convexBenchmark) table(ctx context.Context, o *Options, r *Report) erro
 	}
 	main := Table{Title: fmt.Sprintf("Table 2 of Blondel et al. 2015: %s, test RMSE (the paper: %s)", b.ratings.name, b.paper),
 		Header: []string{"split", "model", "β", "rank", "test RMSE", "objective", "certified gap", "nuclear norm", "seconds"}}
-	near := Table{Name: "near-" + b.ratings.name, Title: "Seconds until the objective is within a part of the least, one thread, from the rows: with all that a solver makes of them",
+	near := Table{Name: "near-" + b.ratings.name, Title: "Seconds until the objective is within a part of the least, one thread, from the rows: with all that a solver makes of them; the least of several runs, but of the proximal gradient",
 		Header: []string{"split", "solver", "10 %", "1 %", "0.1 %"}}
 	shares := Table{Name: "warm-" + b.ratings.name, Title: "Refits from the model before some rows were replaced, to the same certified gap: the least seconds of several in turn",
 		Header: []string{"split", "rows replaced", "cold seconds", "warm seconds", "part", "cold steps", "warm steps", "cold objective", "warm objective"}}
@@ -191,6 +199,14 @@ func (r *convexRun) bar(name string, got, want float64) {
 	}
 }
 
+// repeats is how often fits are made whose times are compared.
+func (r *convexRun) repeats() int {
+	if r.o.Quick {
+		return 1
+	}
+	return convexRepeats
+}
+
 // models fits all of them with one β.
 func (r *convexRun) models(ctx context.Context) error {
 	p := r.set.problem(r.known(), false)
@@ -220,6 +236,16 @@ func (r *convexRun) models(ctx context.Context) error {
 		f, err := r.o.fit(ctx, c.a, p, nil, s)
 		if err != nil {
 			return err
+		}
+		for range r.repeats() - 1 {
+			if !c.drawn || !r.peer {
+				break
+			}
+			again, err := r.o.fit(ctx, c.a, p, nil, s)
+			if err != nil {
+				return err
+			}
+			f.least(again)
 		}
 		r.add(c.name, r.beta, f)
 		if len(lines) == 0 && r.betaRMSE > 0 {
@@ -386,18 +412,19 @@ func (r *convexRun) warm(ctx context.Context) error {
 		replaced := int(c.replaced * float64(len(base)))
 		p := r.set.problem(slices.Concat(base[replaced:], extra[:replaced]), false)
 		var cold, warm *convexFit
-		for range convexRepeats {
+		for range r.repeats() {
 			for _, f := range []struct {
-				least **convexFit
-				from  *solver.Warm
+				fit  **convexFit
+				from *solver.Warm
 			}{{&cold, nil}, {&warm, &solver.Warm{Model: first.result.Model}}} {
 				again, err := r.o.fit(ctx, solver.ConvexFM{}, p, f.from, s)
 				if err != nil {
 					return err
 				}
-				if *f.least == nil || again.seconds < (*f.least).seconds {
-					*f.least = again
+				if *f.fit == nil {
+					*f.fit = again
 				}
+				(*f.fit).least(again)
 			}
 		}
 		part := warm.seconds / cold.seconds
