@@ -14,7 +14,8 @@ func TestSummariesFitTerminals(t *testing.T) {
 	some := func(v metrics) *Metrics { return &Metrics{N: 15202, Loss: &v[0], RMSE: &v[1], MAE: &v[2]} }
 	progressive := Progressive{N: 15202, WindowN: 5000, Window: Scores{Live: some(metrics{1.6099, 0.93379, 0.75352})},
 		All: Scores{Published: &Metrics{}, Live: some(metrics{1.6547, 0.96724, 0.78091})}}
-	state := State{Model: "ratings", SampleDigest: "sha256:" + strings.Repeat("a", 64), Partitions: []PartitionState{{Topic: "ratings", Partition: 3, Next: 90210}}}
+	state := State{Model: "ratings", SampleDigest: "sha256:" + strings.Repeat("a", 64),
+		Partitions: []PartitionState{{Topic: "ratings", Partition: 3, Next: 90210}}}
 	score := []string{"refitd", "score", "--store", "/tmp/refitd-quickstart-12345/snapshots", "--model", "ratings"}
 	for name, line := range map[string]Line{
 		"quickstart": QuickstartSummary{Versions: 12, FirstVersionSeconds: Some(7.9), Progressive: progressive, Store: "/tmp/q", ScoreArgv: score,
