@@ -245,7 +245,7 @@ const wrong = [];
       const name = `${state}-${look.name}`;
       await seen(page, look);
       await settled(page);
-      if (state !== "many" || look === looks[0]) await page.screenshot({ path: `${process.env.PICTURES}/${name}.png`, fullPage: state !== "many" });
+      if (look === looks[0] || (state !== "many" && process.env.PICTURES_ALL)) await page.screenshot({ path: `${process.env.PICTURES}/${name}.png`, fullPage: state !== "many" });
       await rules(page, look, mine);
       if (look.width < 640) await phone(page, mine);
       if (state === "night" && look === looks[0]) await keyboard(page, mine);
