@@ -139,9 +139,12 @@ func (b *convexBenchmark) table(ctx context.Context, o *Options, r *Report) erro
 	}
 	main := Table{Title: fmt.Sprintf("Table 2 of Blondel et al. 2015: %s, test RMSE (the paper: %s)", b.ratings.name, b.paper),
 		Header: []string{"split", "model", "β", "rank", "test RMSE", "objective", "certified gap", "nuclear norm", "seconds"}}
-	near := Table{Name: "near-" + b.ratings.name, Title: "Seconds until the objective is within a part of the least, one thread, from the rows: with all that a solver makes of them; the least of several runs, but of the proximal gradient",
+	near := Table{Name: "near-" + b.ratings.name,
+		Title: "Seconds until the objective is within a part of the least, one thread, from the rows: with all that a solver makes of them; " +
+			"the least of several runs, but of the proximal gradient",
 		Header: []string{"split", "solver", "10 %", "1 %", "0.1 %"}}
-	shares := Table{Name: "warm-" + b.ratings.name, Title: "Refits from the model before some rows were replaced, to the same certified gap: the least seconds of several in turn",
+	shares := Table{Name: "warm-" + b.ratings.name,
+		Title:  "Refits from the model before some rows were replaced, to the same certified gap: the least seconds of several in turn",
 		Header: []string{"split", "rows replaced", "cold seconds", "warm seconds", "part", "cold steps", "warm steps", "cold objective", "warm objective"}}
 	o.Progress.Stage("fitting", "fits", 0)
 	for number := range o.splits(1) {
