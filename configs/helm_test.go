@@ -63,7 +63,11 @@ properties:
   env: {type: array, items: {type: object, required: [name]}}
   extraVolumes: {type: array, items: {type: object, required: [name]}}
   extraVolumeMounts: {type: array, items: {type: object, required: [name, mountPath]}}
-  resources: {type: object}
+  resources:
+    type: object
+    properties:
+      requests: {type: object, additionalProperties: {type: [string, number]}}
+      limits: {type: object, additionalProperties: {type: [string, number]}}
   persistence:
     type: object
     additionalProperties: false
@@ -123,6 +127,7 @@ func TestChartSchema(t *testing.T) {
 		{"image: {tag: 1}", "at '/image/tag': got number, want string"},
 		{"replicas: 2", "additional properties 'replicas' not allowed"},
 		{"networkPolicy: {egressPorts: [kafka]}", "at '/networkPolicy/egressPorts/0': got string, want integer"},
+		{"resources: {limits: {memory: {}}}", "at '/resources/limits/memory': got object, want number or string"},
 		{"config: {kafka: {group_id: 7}}", "at '/config/kafka/group_id': got number, want string"},
 		{"config: {web: {listen_address: '0.0.0.0:80'}}", "at '/config/web/listen_address': '0.0.0.0:80' does not match pattern ':9464$'"},
 	} {
@@ -136,6 +141,70 @@ func TestChartSchema(t *testing.T) {
 		}
 		if err := compiled.Validate(value); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, want %q", c.change, err, c.want)
+		}
+	}
+}
+
+// TestEachChartValue: a change of any value but those of the configuration, which is copied as a whole, changes what is rendered.
+func TestEachChartValue(t *testing.T) {
+	start := func() map[string]any {
+		values := defaultValues(t)
+		var change map[string]any
+		unmarshal(t, mustRead(t, "testdata/chart.yaml"), &change)
+		merge(values, change)
+		return values
+	}
+	changes := strings.Split(strings.TrimSpace(`
+image.repository: registry.example/refitd
+image.tag: "9"
+image.pullPolicy: Always
+imagePullSecrets: [{name: registry}]
+config: {kafka: {group_id: other}}
+auth.username: operator
+auth.password: other
+auth.passwordHash: $2a$10$abcdefghijklmnopqrstuvwxyz
+env: [{name: KAFKA_PASSWORD, value: secret}]
+extraVolumes: [{name: keys, secret: {secretName: keys}}]
+extraVolumeMounts: [{name: keys, mountPath: /keys}]
+resources: {limits: {memory: 1Gi}}
+persistence.size: 77Gi
+persistence.storageClassName: fast
+persistence.accessModes: [ReadWriteOnce]
+networkPolicy.enabled: false
+networkPolicy.egressPorts: [9092, 4317]
+podDisruptionBudget.enabled: false
+serviceMonitor.enabled: false
+serviceMonitor.interval: 60s
+podAnnotations: {team: ranking}
+nodeSelector: {disk: ssd}
+tolerations: [{key: dedicated, operator: Exists}]
+affinity: {nodeAffinity: {}}`), "\n")
+	plain, changed := render(t, start()), make(map[string]bool)
+	for _, line := range changes {
+		key, value, _ := strings.Cut(line, ": ")
+		outer, inner, nested := strings.Cut(key, ".")
+		text := outer + ": " + value
+		if nested {
+			text = outer + ": {" + inner + ": " + value + "}"
+		}
+		var change map[string]any
+		unmarshal(t, []byte(text), &change)
+		values := start()
+		merge(values, change)
+		if bytes.Equal(render(t, values), plain) {
+			t.Errorf("%s changes nothing", line)
+		}
+		changed[key] = true
+	}
+	for key, value := range start() {
+		inner, nested := value.(map[string]any)
+		if !nested || len(inner) == 0 || key == "config" || key == "resources" {
+			inner = map[string]any{"": nil}
+		}
+		for name := range inner {
+			if path := strings.TrimSuffix(key+"."+name, "."); !changed[path] {
+				t.Errorf("no change of %s is rendered here", path)
+			}
 		}
 	}
 }

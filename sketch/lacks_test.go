@@ -40,7 +40,7 @@ func TestLacks(t *testing.T) {
 		}
 		e, err := s.Excerpt(1<<20, nil, false)
 		if err == nil {
-			err = s.Mirrored(e, nil)
+			err = s.Mirrored(e, nil, false)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -6,11 +6,11 @@ import "math"
 // optimum and the search made wide; where it still finds none, the certificate has the last word. It reports whether the solve goes
 // on, with the last selection. There the point is certified unless the solve is cancelled.
 func (r *solve) conclude() (goesOn bool) {
-	if r.concluded = len(r.result.Steps); r.certificate != nil { // search has made it of a warm start
+	if r.concluded = len(r.result.Steps); r.certificate != nil { // certifyWarm has made it
 		return false
 	}
 	if r.spectrum != nil {
-		certified, found := r.certifiedHere()
+		certified, found := r.certifiedHere(r.gapTerms())
 		if certified || r.workers.cancelled() {
 			return false
 		}
@@ -30,7 +30,7 @@ func (r *solve) conclude() (goesOn bool) {
 			return true
 		}
 	}
-	if r.certificate = r.certify(false); r.workers.cancelled() {
+	if r.certificate = r.certify(terms, false); r.workers.cancelled() {
 		return false
 	}
 	gap := r.certificate.terms.at(r.certificate.bound.value)
@@ -48,15 +48,14 @@ func (r *solve) helped() bool {
 	return fell
 }
 
-// certifiedHere makes a certificate of the current point if the last search lets it hope that this is within Tolerance, and reports whether it is; if it
-// is not, whether the certificate found vectors to enter, which are the last selection then.
-func (r *solve) certifiedHere() (certified, found bool) {
-	terms := r.gapTerms()
+// certifiedHere makes a certificate of the current point, whose terms it takes, if the last search lets it hope that this is within Tolerance, and reports
+// whether it is; if it is not, whether the certificate found vectors to enter, which are the last selection then.
+func (r *solve) certifiedHere(terms gapTerms) (certified, found bool) {
 	enough := r.s.Tolerance * terms.objective
 	if terms.at(r.last.criterion) > enough {
 		return false, false
 	}
-	c := r.certify(true)
+	c := r.certify(terms, true)
 	if r.workers.cancelled() {
 		return false, false
 	}
@@ -136,13 +135,12 @@ func (r *solve) estimate(terms gapTerms) *certificate {
 	return &certificate{terms: terms, bound: dualBound{value: r.last.criterion}}
 }
 
-// certify bounds Ω*(∇F) at the current point from above. Where the bound is attained, the vector that attains it becomes the last selection, of a convex
-// factorization machine with those beside it. Hopeful says that the bound is of no use unless the gap is within Tolerance.
-func (r *solve) certify(hopeful bool) *certificate {
+// certify bounds Ω*(∇F) at the current point, whose terms it takes, from above. Where the bound is attained, the vector that attains it becomes the last
+// selection, of a convex factorization machine with those beside it. Hopeful says that the bound is of no use unless the gap is within Tolerance.
+func (r *solve) certify(terms gapTerms, hopeful bool) *certificate {
 	if r.workers.cancelled() {
 		return &certificate{}
 	}
-	terms := r.gapTerms()
 	if r.s.Kernel.Degree() == 3 {
 		return r.estimate(terms)
 	}

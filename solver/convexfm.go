@@ -18,6 +18,9 @@ import (
 // warm starts are the same; what differs is the refit, which is fully corrective (correctiveFit) unless Diagonal, and moves the vectors as well
 // (factorDescent), but where the whole Z is refitted. A fit ends as soon as its certified gap is within Tolerance; as long as it is not, both ways are
 // brought to the joint optimum as Solve does.
+// Early steps of a fit from nothing, which lower the objective by more than a thousandth, refit roughly and leave the linear term short of its optimum: as
+// Step.Gap they say what that allows, with a small ridge the objective itself.
+//
 // In the end Z is brought to its eigendecomposition, which never raises the objective.
 //
 // Settings.Lambda stands beside the sum of the losses. The β of the paper is λ for Homogeneous ("use diag"); for ANOVA ("ignore diag") it is 2λ and the
@@ -87,7 +90,9 @@ func (a ConvexFM) fit(ctx context.Context, p *Problem, warm *Warm, s Settings, c
 	run.spectrum = &spectrum{}
 	if !a.Diagonal {
 		run.spectrum.fit = newCorrectiveFit(p, run.gamma, run.linear, s.Lambda, run.workers)
-		run.spectrum.fit.whole = min(s.MaxBasis, columns) >= p.X.NumColumns
+		if run.spectrum.fit.whole = min(s.MaxBasis, columns) >= p.X.NumColumns; run.spectrum.fit.whole {
+			run.spectrum.fit.newton = newWholeNewton(run.spectrum.fit, run.linear)
+		}
 	}
 	if s.Kernel == ANOVA {
 		run.spectrum.split = p.X.split()

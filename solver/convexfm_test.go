@@ -320,8 +320,9 @@ func TestConvexFMCutShort(t *testing.T) {
 		}
 	}
 	ends := map[int]bool{}
-	for i := range int64(9) {
-		ctx, yield, _ := cancelAt(t, i*calls.Load()/9)
+	const cuts = 20
+	for i := range int64(cuts) {
+		ctx, yield, _ := cancelAt(t, i*calls.Load()/cuts)
 		cut := s
 		cut.Yield = yield
 		res, err := fit(ctx, cut)

@@ -22,14 +22,15 @@ type correctiveFit struct {
 	workers workers
 
 	k             int
-	whole         bool      // P is I
-	axes          []float64 // P, feature-major
-	turned        []float64 // PA of the current pass
-	own           []float64 // (PAP')_jj, for ANOVA
-	offset        []float64 // n: linear term and bias
-	current, next []float64 // n: predictions at the accepted and at the trial point
-	extrapolated  []float64 // n
-	smooth        float64   // L of the last refit; 0 at first
+	whole         bool         // P is I
+	newton        *wholeNewton // nil where FISTA refits
+	axes          []float64    // P, feature-major
+	turned        []float64    // PA of the current pass
+	own           []float64    // (PAP')_jj, for ANOVA
+	offset        []float64    // n: linear term and bias
+	current, next []float64    // n: predictions at the accepted and at the trial point
+	extrapolated  []float64    // n
+	smooth        float64      // L of the last refit; 0 at first
 
 	// Linear term and bias at the points of current, next and extrapolated, where they are eliminated; offset is 0 then.
 	linear              *eliminated // nil: they stay

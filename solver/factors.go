@@ -272,13 +272,73 @@ func (f *factorDescent) move(x *float64, direction []float64, sign, ridge, relax
 	return 0.5 * step * step * curve * (2 - relax) / relax
 }
 
-// stepSweeps are the sweeps of a refit between two selections.
-const stepSweeps = 6
+// stepSweeps are the sweeps of a refit between two selections, startSweeps those of the linear term before the first.
+const (
+	stepSweeps  = 6
+	startSweeps = 10
+)
+
+// Shares of Tolerance at which the sweeps of a warm start end, relative to the objective: mostly the first is enough for a certificate of Tolerance, and a
+// sweep saved is a twelfth of a warm refit.
+const (
+	warmShare      = 0.015
+	warmShareAgain = 0.002
+)
+
+// certifyWarm makes a certificate of a warm start whose sweeps are done, after further sweeps if it is not within Tolerance before them, and returns the
+// terms of where that ends. Mostly it is within Tolerance by now, and a bound takes fewer passes than a search.
+func (r *solve) certifyWarm(terms gapTerms) gapTerms {
+	if certified, _ := r.certifiedHere(terms); certified || r.workers.cancelled() {
+		return terms
+	}
+	r.descend(settleSweeps, warmShareAgain*r.s.Tolerance)
+	r.prune()
+	if r.score(); r.workers.cancelled() {
+		return terms
+	}
+	terms = r.gapTerms()
+	r.certifiedHere(terms)
+	return terms
+}
+
+// refitEarly is the refit of an early step: sweeps alone, which move the linear term as well, from rough weights of the vectors that entered.
+func (r *solve) refitEarly(start bool) {
+	if start {
+		r.descend(startSweeps, basisShare*r.s.Tolerance)
+		return
+	}
+	r.roughWeights()
+	r.descend(stepSweeps, r.s.Tolerance)
+}
+
+// roughWeights gives each vector without a weight the best one by itself on top of those before it, of squared loss or of its bound, from the gradients at
+// the current point. It leaves these as they are on the way.
+func (r *solve) roughWeights() {
+	bound := r.p.Loss.Curvature(1)
+	for b, phi := range r.output.phi {
+		if r.v[b] != 0 || r.workers.cancelled() {
+			continue
+		}
+		curve := 0.0
+		for i, x := range phi {
+			curve += bound * r.p.Weight(i) * x * x
+		}
+		if curve == 0 {
+			continue
+		}
+		weight := r.v[b : b+1]
+		weight[0] = -floats.Dot(phi, r.gamma.grad) / curve
+		L1.Prox(weight, 1, 1, r.s.Lambda/curve)
+		for i, x := range phi {
+			r.gamma.grad[i] += bound * r.p.Weight(i) * weight[0] * x
+		}
+	}
+}
 
 // descend moves basis vectors, their weights and the linear term together, in at most so many sweeps, until one lowers the objective by no more than tolerance
 // of it. It does nothing where refits move no vectors.
 func (r *solve) descend(sweeps int, tolerance float64) {
-	if !r.spectrum.moves() || r.k == 0 || r.workers.cancelled() {
+	if !r.spectrum.moves() || r.k == 0 && r.linear.idle() || r.workers.cancelled() {
 		return
 	}
 	f := r.spectrum.factors

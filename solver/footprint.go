@@ -24,10 +24,16 @@ func SolveFootprint(n, d, k, outputs int) int64 {
 }
 
 // FactorsFootprint returns the bytes that ConvexFM takes beside SolveFootprint where it moves k basis vectors by descents: the entries by columns,
-// the vectors, inner products and derivatives in them, three numbers for every row, and of corrective refits four more, axes and the best vectors so far.
+// the vectors, inner products and derivatives in them, three numbers for every row, and of corrective refits four more, axes and the best vectors so far;
+// where so few columns are refitted as a whole, at least the matrices of that.
 func FactorsFootprint(n, entries, d, k int) int64 {
 	inner := int64(n) * int64(k)
-	return 24*int64(n)*int64(entries) + 8*(3*int64(d)*int64(k)+inner+min(inner, maxMoves)+7*int64(n))
+	bytes := 24*int64(n)*int64(entries) + 8*(3*int64(d)*int64(k)+inner+min(inner, maxMoves)+7*int64(n))
+	if d <= newtonColumns && k >= d {
+		all := int64(d*(d+3)/2 + 1)
+		bytes = max(bytes, 8*(all*(3*all+2*gammaBlocks*(all+fitTile))+2*int64(n)))
+	}
+	return bytes
 }
 
 // ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -125,16 +126,23 @@ func TestCubicFootprint(t *testing.T) {
 // third of it.
 func TestConvexFMFootprint(t *testing.T) {
 	tier.NotUnderRace(t)
-	for _, c := range []struct{ n, entries, d, k int }{{8000, 3, 300, 12}, {3000, 3, 3000, 12}, {5000, 12, 12, 12}} {
+	for _, c := range []struct {
+		n, entries, d, k int
+		loss             Loss
+	}{{8000, 3, 300, 12, Squared{}}, {3000, 3, 3000, 12, Squared{}}, {5000, 12, 12, 12, Squared{}}, {5000, 12, 12, 12, BinaryLogistic{}}} {
 		rng := rand.New(rand.NewPCG(1, 4))
-		p := &Problem{X: NewRows(c.d, c.n, c.n*c.entries), Outputs: 1, Loss: Squared{}}
+		p := &Problem{X: NewRows(c.d, c.n, c.n*c.entries), Outputs: 1, Loss: c.loss}
 		for range c.n {
 			index, value := make([]int32, c.entries), make([]float64, c.entries)
 			for e := range index {
 				index[e], value[e] = int32(e*c.d/c.entries+rng.IntN(c.d/c.entries)), rng.NormFloat64()
 			}
 			p.X.Append(index, value)
-			p.Targets = append(p.Targets, value[0]*value[1]+0.3*rng.NormFloat64())
+			target := value[0]*value[1] + 0.3*rng.NormFloat64()
+			if _, squared := c.loss.(Squared); !squared {
+				target = math.Copysign(1, target)
+			}
+			p.Targets = append(p.Targets, target)
 		}
 		for _, kernel := range []Kernel{ANOVA, Homogeneous} {
 			s := DefaultSettings()
@@ -150,7 +158,8 @@ func TestConvexFMFootprint(t *testing.T) {
 			}
 			said := SolveFootprint(c.n, c.d, c.k, 1) + ModelFootprint(c.d, c.k, 1, true) + FactorsFootprint(c.n, c.entries, c.d, c.k)
 			if float64(most) > 1.15*float64(said) || 3*most < said {
-				t.Errorf("%d rows of %d entries, %d columns, %v, %d vectors: %d bytes, said to be %d", c.n, c.entries, c.d, kernel, result.Model.NumBasis, most, said)
+				t.Errorf("%d rows of %d entries, %d columns, %s, %v, %d vectors: %d bytes, said to be %d", c.n, c.entries, c.d, c.loss.Name(), kernel,
+					result.Model.NumBasis, most, said)
 			}
 			runtime.KeepAlive(p)
 		}

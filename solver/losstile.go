@@ -74,6 +74,10 @@ func (l *lossTile) general(grad, pred, target, weight []float64, n int) float64 
 // toTiles copies the n×m row-major matrix src into tiles of fitTile rows, column by column within a tile: dst[lo·m + c·size + i] is
 // entry (lo+i, c) of the tile of size rows that starts at row lo. Rows lo … hi−1 are copied; lo is the start of a tile.
 func toTiles(dst, src []float64, m, lo, hi int) {
+	if m == 1 {
+		copy(dst[lo:hi], src[lo:hi])
+		return
+	}
 	for ; lo < hi; lo += fitTile {
 		size := min(hi-lo, fitTile)
 		tile, rows := dst[lo*m:(lo+size)*m], src[lo*m:(lo+size)*m]
@@ -88,6 +92,10 @@ func toTiles(dst, src []float64, m, lo, hi int) {
 
 // fromTile copies one tile of size rows into the rows of dst (size×m row-major).
 func fromTile(dst, tile []float64, m, size int) {
+	if m == 1 {
+		copy(dst, tile[:size])
+		return
+	}
 	for c := range m {
 		for i, x := range tile[c*size : c*size+size] {
 			dst[i*m+c] = x

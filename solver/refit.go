@@ -13,18 +13,19 @@ const (
 
 // refit fits the linear term and the output weights in turn.
 func (r *solve) refit(start bool) {
+	if r.early {
+		r.refitEarly(start)
+		return
+	}
 	span, iterations := shortSpan, 10 // iterations of the linear term
 	if start || r.exact() {
 		span, iterations = fullSpan, 150
-	}
-	if start && r.spectrum.moves() && r.k == 0 && !r.exact() { // vectors follow at once, and move the linear term with them
-		iterations = 3
 	}
 	if r.spectrum.moves() && !r.exact() {
 		span = movedSpan
 	}
 	if start && r.spectrum.moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap beside the search of a step more
-		r.descend(settleSweeps, basisShare*basisShare*r.s.Tolerance)
+		r.descend(settleSweeps, warmShare*r.s.Tolerance)
 		return
 	}
 	if !start {

@@ -95,6 +95,7 @@ type solve struct {
 	scored                bool       // step 0 is evaluated and searched already
 	shuffle               *rand.Rand // order of the stochastic epochs
 	settled               bool       // stochastic epochs no longer help
+	early                 bool       // steps of a convex factorization machine still gain much: their refits are rough
 
 	rounds      int          // conclusions that went on
 	concluded   int          // steps before the last conclusion
@@ -187,13 +188,25 @@ func (r *solve) append(vectors ...[]float64) {
 		}
 	}
 	r.workers.blocks(n, rowBlock(n), func(_, _, lo, hi int) {
-		work := make([]float64, 2*size)
-		phi, rest := work[:size], work[size:]
-		for i := lo; i < hi; i++ {
-			index, value := r.p.X.Row(i)
-			added.Activations(phi, rest, index, value)
-			for b, x := range phi {
-				columns[b][i] = x
+		work, tile := make([]float64, 2*size), make([]float64, fitTile*size)
+		for ; lo < hi; lo += fitTile {
+			rows := min(hi-lo, fitTile)
+			for i := range rows {
+				index, value := r.p.X.Row(lo + i)
+				phi := tile[i*size : i*size+size]
+				if r.s.Kernel != ANOVA || len(index) != 2 {
+					added.Activations(phi, work, index, value)
+					continue
+				}
+				x, a, b := value[0]*value[1], added.Basis[int(index[0])*size:], added.Basis[int(index[1])*size:] // the same, in a third of the time
+				for c := range phi {
+					phi[c] = x * a[c] * b[c]
+				}
+			}
+			for c, column := range columns { // one after the other: as long as they are, they lie in each other's way in the caches
+				for i := range column[lo : lo+rows] {
+					column[lo+i] = tile[i*size+c]
+				}
 			}
 		}
 	})
@@ -225,6 +238,11 @@ const stallFraction = 0.01
 // if Tolerance is not larger: what is left to gain is then in directions beside those of the model, which single vectors approach slowly.
 const slowDecrease = 1e-4
 
+// earlyDecrease is the relative decrease of the objective above which a step of a convex factorization machine that starts from nothing was an early one: the
+// next vectors gain more than a sharp refit or the optimum of the linear term would. ML-100k, β = 20: .022 s of one processor to 1 % of the least objective
+// in place of .064, and .24 to a certified .5 % in place of .36.
+const earlyDecrease = 1e-3
+
 // slow returns that relative decrease. Where every refit moves all vectors there is less to gain by moving them to their best, and more by the next ones.
 func (r *solve) slow() float64 {
 	if r.spectrum.moves() {
@@ -241,6 +259,8 @@ const triesPerBasis = 20
 func (r *solve) loop(ctx context.Context, warm bool) {
 	tried, renewed := 0, false
 	last := math.Inf(1)
+	r.early = r.spectrum.moves() && r.k == 0 && !r.exact()
+	defer func() { r.early = false }()
 	for step := 0; ; step++ {
 		if r.spent() {
 			r.result.Status = TimeBudget
@@ -249,7 +269,10 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		if step > 0 || !r.scored {
 			r.refit(step == 0)
 			r.prune()
-			r.score()
+			if r.scoreLoss(); r.early {
+				r.early = last-r.objective > max(earlyDecrease, r.slow())*r.objective && (step == 0 || r.spectrum.fit != nil)
+			}
+			r.scoreRest()
 		}
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
@@ -267,7 +290,16 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			return
 		}
 		terms := r.gapTerms()
+		if step == 0 && !r.scored && r.k > 0 && r.spectrum.moves() && !r.rough() {
+			terms = r.certifyWarm(terms)
+		}
 		found := r.search(terms.threshold())
+		if r.early && found.criterion <= terms.threshold() { // the linear term alone may lack something
+			r.early = false
+			r.scoreRest()
+			terms = r.gapTerms()
+			found = r.search(terms.threshold())
+		}
 		now := r.step(found, terms.at(found.criterion))
 		if ctx.Err() != nil {
 			r.result.Status = statusOf(ctx)
@@ -296,6 +328,7 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 				r.result.Status = TimeBudget
 				return
 			}
+			r.early = false
 			goesOn := r.conclude()
 			if ctx.Err() != nil {
 				r.result.Status = statusOf(ctx)
@@ -355,20 +388,28 @@ func (r *solve) spent() bool {
 // score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need. It leaves off early when the
 // solve is cancelled.
 func (r *solve) score() {
+	r.scoreLoss()
+	r.scoreRest()
+}
+
+// scoreLoss is the part of score that takes the objective.
+func (r *solve) scoreLoss() {
 	if r.evaluate(); r.workers.cancelled() {
 		return
 	}
 	r.loss = r.linear.settleBias(r.pred, r.gamma.grad, r.s.Tolerance)
-	if r.spectrum != nil {
+	r.total()
+}
+
+// scoreRest is the rest of it: in early steps of a convex factorization machine the linear term's part of the gap stays what it is.
+func (r *solve) scoreRest() {
+	if r.spectrum != nil && !r.early && !r.workers.cancelled() {
 		r.loss = r.linear.settleWeights(r.pred, r.gamma.grad, r.loss, r.s.Tolerance)
+		r.total()
 	}
-	if r.workers.cancelled() {
-		return
-	}
-	if !r.s.WeightsOnly {
+	if !r.s.WeightsOnly && !r.workers.cancelled() {
 		r.gamma.prepare()
 	}
-	r.total()
 }
 
 // oracle returns the first search that a step makes.
@@ -393,13 +434,10 @@ func (r *solve) search(threshold float64) selection {
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly || r.s.Kernel.Degree() == 3 {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
 	}
+	if r.certificate != nil { // of a warm start
+		return r.last
+	}
 	if len(r.result.Steps) > 0 || !r.scored {
-		if len(r.result.Steps) == 0 && r.k > 0 && r.spectrum.moves() && !r.rough() {
-			// Mostly a warm start is within Tolerance by now, and a bound takes fewer passes than a search.
-			if certified, _ := r.certifiedHere(); certified {
-				return r.last
-			}
-		}
 		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
 	}
 	if !r.exact() && r.last.criterion <= threshold {
@@ -436,7 +474,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 			r.certificate = nil
 		}
 		if r.certificate == nil {
-			r.certificate = r.certify(false)
+			r.certificate = r.certify(r.gapTerms(), false)
 		}
 		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
 			objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)

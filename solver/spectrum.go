@@ -94,9 +94,21 @@ func (r *solve) refitSpectrum(limits fitLimits) {
 	}
 	r.linear.predictTo(r.output.offset, r.linear.theta)
 	f.begin(axes, r.output.offset)
-	r.result.FISTAIterations += accelerated(f, r.workers, &f.smooth, a, limits)
 	theta := append([]float64(nil), r.linear.theta...)
-	if f.end(theta, a); r.workers.cancelled() {
+	done := false
+	if f.newton != nil {
+		steps, ok := f.newton.run(a, theta, limits.tolerance/float64(limits.span))
+		r.result.NewtonIterations += steps
+		if done = ok; !done {
+			r.linear.predictTo(r.output.offset, r.linear.theta)
+			copy(theta, r.linear.theta)
+		}
+	}
+	if !done {
+		r.result.FISTAIterations += accelerated(f, r.workers, &f.smooth, a, limits)
+		f.end(theta, a)
+	}
+	if r.workers.cancelled() {
 		return
 	}
 	if vectors, values, ok := eigenvectorsOf(symmetricOf(a, k), axes); ok {

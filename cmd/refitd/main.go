@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/refitd/refitd/cmd/refitd/internal/manual"
+	"github.com/refitd/refitd/cmd/refitd/internal/terminal"
 	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/logs"
 	"github.com/refitd/refitd/daemon/progress"
@@ -141,6 +142,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		a.screen, stdout, stderr = progress.ScreenOf(stdout, stderr)
 	}
 	a.stdout, a.stderr, a.out = stdout, stderr, report.NewEmitter(stdout, flags.JSON)
+	a.out.Fit(a.columns)
 	a.log = newLogger(stderr, flags.Log.Level, flags.Log.Format)
 	err = untilSignal(ctx, parsed.Command(), func() error { return parsed.Run(a, parser) })
 	if e, ok := errors.AsType[*report.ExitError](err); ok && e.Code == report.ExitUsage && strings.HasPrefix(e.Key, "--") && e.Path == "" && !e.Reported {
@@ -184,6 +186,9 @@ func newLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 
 // progress shows how far a verb is until the meter is stopped.
 func (a *app) progress(verb string) *progress.Meter { return progress.Start(verb, a.screen, a.log) }
+
+// columns is how many columns the terminal has, 0 if standard output is none.
+func (a *app) columns() int { return terminal.Width(a.stdout) }
 
 // print writes text to standard output as it is.
 func (a *app) print(text string) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,7 +55,7 @@ func TestScripts(t *testing.T) {
 			return tier.Asked(tier.Long), nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitrecord": waitRecord, "waitfile": waitFile,
-			"deleterecords": deleteRecords, "scores": scores},
+			"deleterecords": deleteRecords, "scores": scores, "fetch": fetch},
 	})
 }
 
@@ -108,6 +109,21 @@ func waitFile(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s does not hold %s", args[0], args[1])
 		}
 		<-tick.C
+	}
+}
+
+// fetch asks the daemon whose lines a file has, and compares the status: fetch FILE STATUS PATH.
+func fetch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: fetch FILE STATUS PATH")
+	}
+	var ready report.Ready
+	ts.Check(json.NewDecoder(strings.NewReader(ts.ReadFile(args[0]))).Decode(&ready))
+	res, err := http.Get("http://" + ready.Web + args[2])
+	ts.Check(err)
+	res.Body.Close()
+	if got := strconv.Itoa(res.StatusCode); got != args[1] {
+		ts.Fatalf("%s is answered with %s, want %s", args[2], got, args[1])
 	}
 }
 

@@ -130,6 +130,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"fit", "--format", "mo"}, "movielens", "--format"},
 		{[]string{"export", "onnx", "--tensors", "f"}, "f64", "--format"},
 		{[]string{"completion", "--lo"}, "--log.level", "--store"},
+		{[]string{"completion", "fi"}, "fish", "rules"},
 	}
 	t.Run("bash", func(t *testing.T) {
 		script := printed(t, "refitd.bash", "completion", "bash")

@@ -65,6 +65,7 @@ func (c *runCmd) Run(a *app) error {
 		}
 		defer screen.log.Close()
 		options.Out = report.NewEmitter(&screen, false)
+		options.Out.Fit(a.columns)
 	}
 	d, err := daemon.New(a.ctx, options)
 	if err != nil {

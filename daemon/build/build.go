@@ -18,3 +18,6 @@ func init() { version.Version = Version }
 func String() string {
 	return fmt.Sprintf("%s (commit %s, %s)", Version, version.GetRevision(), version.GoVersion)
 }
+
+// Release returns the version and the commit.
+func Release() string { return fmt.Sprintf("%s (commit %s)", Version, version.GetRevision()) }

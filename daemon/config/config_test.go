@@ -173,6 +173,8 @@ func TestMistakes(t *testing.T) {
 		{"dotted with unit", "group_id: refitd-ratings", "group_id: g, fetch.max.wait.ms: 5", `1:61 kafka.fetch.max.wait.ms | unknown key | fetch_max_wait`},
 		{"camel case", "group_id:", "groupId:", `1:48 kafka.groupId | unknown key | group_id`},
 		{"misplaced", "evaluate: {", "evaluate: {half_life: 1s, ", `10:16 models[0].evaluate.half_life | unknown key | models[].sample.half_life`},
+		{"misplaced from the top", "evaluate: {", "shard: {count: 4}\n    evaluate: {",
+			`10:5 models[0].shard | unknown key "shard" under models[0] | shard at the top of the file`},
 		{"top level", "storage:", "storrage:", `2:1 storrage | unknown key "storrage" at the top of the file | storage`},
 		{"duplicate", "storage: {path: state}", "storage: {path: state, path: other}", `2:24 storage.path | is written twice, first in line 2 | `},
 		{"duplicate section", "storage: {path: state}", "storage: {path: state}\nstorage: {path: b}", `3:1 storage | is written twice, first in line 2 | `},

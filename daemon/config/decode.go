@@ -182,7 +182,9 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	d.suggested[join(path, suggestion)] = true
 	if editDistance(snakeCase(key), suggestion) > 0 {
 		if elsewhere := findKey(reflect.TypeFor[Config](), snakeCase(key), ""); elsewhere != "" {
-			suggestion = elsewhere
+			if suggestion = elsewhere; elsewhere == snakeCase(key) {
+				suggestion += " at the top of the file"
+			}
 		}
 	}
 	where := "at the top of the file"

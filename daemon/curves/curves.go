@@ -209,6 +209,20 @@ func (r *Ring) Mark(at time.Time, kind string, version int64, text string) {
 	}
 }
 
+// Heard returns when the number of events last rose, as far as the points tell: some seconds late, the more the longer ago. It is zero before the first event.
+func (r *Ring) Heard() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := len(r.points) - 1
+	if i < 0 || r.points[i].events == 0 {
+		return time.Time{}
+	}
+	for i > 0 && r.points[i].events == r.points[i-1].events {
+		i--
+	}
+	return time.UnixMilli(r.points[i].at)
+}
+
 // Since returns the points and marks from after a time in milliseconds since 1970; all of them after 0.
 func (r *Ring) Since(after int64) *Curves {
 	r.mu.Lock()

@@ -129,3 +129,38 @@ func TestMarksAreBounded(t *testing.T) {
 		t.Errorf("%d marks, first %+v, last %+v", len(r.marks), r.marks[0], r.marks[len(r.marks)-1])
 	}
 }
+
+// TestHeard: the last event is as old as the points say, also after a restart and where older points were thinned out.
+func TestHeard(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "curves.json")
+	r := Open(path, slog.New(slog.DiscardHandler))
+	begin := time.UnixMilli(1_700_000_000_000)
+	add := func(second int, events int64) {
+		r.Add(Point{At: begin.Add(time.Duration(second) * time.Second), Events: events, Losses: NoLosses(), Recalls: NoRecalls()})
+	}
+	want := func(second int, within time.Duration) {
+		t.Helper()
+		if got := r.Heard().Sub(begin.Add(time.Duration(second) * time.Second)); got.Abs() > within {
+			t.Errorf("heard %v beside second %d, want within %v", got, second, within)
+		}
+	}
+	if add(0, 0); !r.Heard().IsZero() {
+		t.Errorf("no event, heard at %v", r.Heard())
+	}
+	add(10, 5)
+	want(10, 0)
+	add(20, 9)
+	want(20, 0)
+	for s := 30; s <= 7200; s += 10 {
+		add(s, 9)
+	}
+	want(20, 7200*time.Second/detail)
+	if err := r.Save(); err != nil {
+		t.Fatal(err)
+	}
+	r = Open(path, slog.New(slog.DiscardHandler))
+	add(7300, 9)
+	want(20, 7300*time.Second/detail)
+	add(7310, 10)
+	want(7310, 0)
+}

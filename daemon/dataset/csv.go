@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -80,6 +83,20 @@ func sniff(r *bufio.Reader) rune {
 	return separators[slices.Index(counts, slices.Max(counts))]
 }
 
+// commas reports whether numbers may have a decimal comma: where a comma separates no cells.
+func (r *csvRows) commas() bool { return r.csv.Comma != ',' }
+
+// decimalComma matches a number with one.
+var decimalComma = regexp.MustCompile(`^[+-]?[0-9]*,[0-9]+$`)
+
+// withPoint returns a number with a decimal comma with a point in its place, and any other cell as it is.
+func withPoint(cell string) string {
+	if strings.IndexByte(cell, ',') >= 0 && decimalComma.MatchString(cell) {
+		return strings.Replace(cell, ",", ".", 1)
+	}
+	return cell
+}
+
 // next returns the cells of the next row, which are valid until the next call, and its line; or why it is none. At the end the error is io.EOF.
 func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err error) {
 	if cells = r.ready; cells != nil {
@@ -111,11 +128,13 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 }
 
 // A csvTable turns rows into records of JSON events. Columns become fields in their order: a cell that is a JSON number stays the number it is, digit by
-// digit, any other is text, and an empty one is no field. Columns without a name are left out.
+// digit, as does one with a decimal comma where cells are not separated by commas; any other is text, a date with a clock by RFC 3339, and an empty one is no
+// field. Columns without a name are left out.
 type csvTable struct {
-	names []string // of the fields; "" for a column that is left out
-	key   int      // column of the record's key, -1 if there is none
-	time  int      // column of timeField, -1 if there is none
+	names  []string // of the fields; "" for a column that is left out
+	key    int      // column of the record's key, -1 if there is none
+	time   int      // column of timeField, -1 if there is none
+	commas bool     // numbers may have a decimal comma
 }
 
 // scanCSV calls visit with the record of each row.
@@ -127,6 +146,7 @@ func scanCSV(path string, fields *Fields, progress func(read, size int64), visit
 		}
 		t := &csvTable{key: -1}
 		if err == nil {
+			t.commas = rows.commas()
 			t.names, err = fields.of(rows.names)
 		}
 		if err != nil {
@@ -166,7 +186,7 @@ func (t *csvTable) record(cells []string) Record {
 			continue
 		}
 		r.Value = appendName(r.Value, t.names[i])
-		r.Value = appendScalar(r.Value, []byte(cell))
+		r.Value = t.appendValue(r.Value, cell)
 		if i == t.key {
 			r.Key = []byte(cell)
 		}
@@ -177,6 +197,19 @@ func (t *csvTable) record(cells []string) Record {
 	}
 	r.Value = append(r.Value, '}')
 	return r
+}
+
+// appendValue appends what a cell is in an event: a time with a clock that is written otherwise becomes that of RFC 3339, which events have.
+func (t *csvTable) appendValue(dst []byte, cell string) []byte {
+	if t.commas && decimalComma.MatchString(cell) {
+		return appendNumber(dst, withPoint(cell))
+	}
+	if len(cell) > len(time.DateOnly) && cell[4] == '-' && cell[7] == '-' {
+		if at, ok := parseTime(cell); ok {
+			return appendString(dst, []byte(at.Format(time.RFC3339Nano)))
+		}
+	}
+	return appendScalar(dst, []byte(cell))
 }
 
 // appendName goes on with an object by the name of the next field.

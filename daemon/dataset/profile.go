@@ -71,8 +71,8 @@ func (c *Column) Values() []string {
 	return values
 }
 
-// timeLayouts are the ways in which Table reads a written time.
-var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly}
+// timeLayouts are the ways in which Table reads a written time: RFC 3339, also with a space as pandas and databases have it, and without zone or clock.
+var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07"}
 
 // parseTime reads a time in one of them, in UTC where no zone is written.
 func parseTime(text string) (time.Time, bool) {
@@ -85,13 +85,16 @@ func parseTime(text string) (time.Time, bool) {
 }
 
 // add counts a value as it is written.
-func (c *Column) add(text string) {
+func (c *Column) add(text string) { c.addNumber(text, text) }
+
+// addNumber is add for a value that is a number in another spelling.
+func (c *Column) addNumber(text, number string) {
 	c.Present++
 	c.MaxBytes = max(c.MaxBytes, len(text))
 	if _, seen := c.values[text]; seen || len(c.values) < maxProfileValues {
 		c.values[text]++
 	}
-	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+	if v, err := strconv.ParseFloat(number, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 		if c.Numbers == 0 {
 			c.Min, c.Max = v, v
 		}
@@ -172,7 +175,11 @@ func (p *Profile) readCSV(path string, limit int) error {
 			}
 			p.Rows++
 			for i, cell := range cells {
-				if cell = strings.TrimSpace(cell); cell != "" {
+				switch cell = strings.TrimSpace(cell); {
+				case cell == "":
+				case rows.commas():
+					columns[i].addNumber(cell, withPoint(cell))
+				default:
 					columns[i].add(cell)
 				}
 			}

@@ -54,7 +54,8 @@ const LabelField = "label"
 
 // Table reads the rows of a CSV or Parquet file as JSON events of a schema, by what their fields are: names stay text even if they look like numbers, lists of
 // names are cells with | between them, a time is a number in the schema's unit or RFC 3339, with or without its zone, T and clock, and labels of binary
-// events may be true and false. An empty cell is no field. Columns that the schema does not have are left out.
+// events may be true and false. Where commas separate no cells a number may have a decimal comma. An empty cell is no field. Columns that the schema does not
+// have are left out.
 type Table struct {
 	rows  *csvRows
 	file  *parquetRows // in place of rows
@@ -242,6 +243,9 @@ func (t *Table) appendCell(dst []byte, kind cellKind, cell string) []byte {
 		}
 		return appendNumber(dst, cell)
 	case numberCell:
+		if t.rows != nil && t.rows.commas() {
+			cell = withPoint(cell)
+		}
 		return appendNumber(dst, cell)
 	}
 	return appendString(dst, []byte(cell))

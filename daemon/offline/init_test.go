@@ -223,6 +223,24 @@ func TestInitWrittenTimes(t *testing.T) {
 	}
 }
 
+// TestInitDecimalCommas: a file as spreadsheets of many countries write it has numbers, and times with their zone.
+func TestInitDecimalCommas(t *testing.T) {
+	text := "\ufeff\"Kunden-Nr.\";\"Gewicht (kg)\";\"Bestellt am\";\"Preis €\"\r\n"
+	for i := range 400 {
+		at := time.Unix(1_700_000_000+60*int64(i), 0).UTC().Format("2006-01-02 15:04:05Z07:00")
+		text += fmt.Sprintf("\"C%d\";%d,%d;%s;%d,%02d\r\n", i%9, i%30, i%10, at, i%20, i%100)
+	}
+	_, m := guesses(t, "orders.csv", text, InitOptions{Label: "Preis €"})
+	if s := m.Schema; s.Task != "regression" || !slices.Equal(s.Numeric, []string{"Gewicht (kg)"}) || s.Time != "Bestellt am" ||
+		!slices.Equal(s.Categorical, []string{"Kunden-Nr."}) {
+		t.Errorf("schema %+v", s)
+	}
+	set, err := ReadEvents(m, writeFile(t, "orders.csv", text), dataset.CSV, TableOptions{}, nil)
+	if err != nil || len(set.Examples) != 400 || !set.HasTime || set.Examples[213].Label != 13.13 {
+		t.Errorf("events %v, %v", set, err)
+	}
+}
+
 // TestInitTasks: the label says the task.
 func TestInitTasks(t *testing.T) {
 	rows := func(label func(i int) string) string {

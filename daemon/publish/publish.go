@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/report"
@@ -30,8 +31,8 @@ const (
 	Refit    = "refit"
 )
 
-// Writer is the name and version of the program in manifests.
-var Writer = "refitd"
+// Writer is the name of the program in manifests, with its version and commit.
+var Writer = "refitd " + build.Release()
 
 // Publisher publishes the versions of one model. It belongs to one goroutine; what Begin returns may write a version on another one.
 type Publisher struct {

@@ -43,6 +43,6 @@ func (s InitSummary) WriteText(w io.Writer) error {
 		return err
 	}
 	writeDropped(w, s.Dropped, nil)
-	_, err := fmt.Fprintf(w, "try it:  %s\n", shellLine(s.Next))
-	return err
+	fmt.Fprintln(w, "try it:")
+	return command(w, shellWords(s.Next))
 }

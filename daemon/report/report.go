@@ -3,7 +3,6 @@
 package report
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -61,13 +60,17 @@ type Line interface {
 
 // Emitter writes lines to standard output, as JSON Lines or as text. It is safe for concurrent use; each line is one Write.
 type Emitter struct {
-	mu   sync.Mutex
-	w    io.Writer
-	json bool
+	mu      sync.Mutex
+	w       io.Writer
+	json    bool
+	columns func() int // of the terminal behind w; nil if there is none
 }
 
 // NewEmitter returns an emitter that writes JSON Lines if asJSON and text otherwise.
 func NewEmitter(w io.Writer, asJSON bool) *Emitter { return &Emitter{w: w, json: asJSON} }
+
+// Fit has text fit a terminal of so many columns, asked for at each line; 0 is no limit. Call it before Emit.
+func (e *Emitter) Fit(columns func() int) { e.columns = columns }
 
 // IsJSON reports whether the emitter writes JSON Lines.
 func (e *Emitter) IsJSON() bool { return e.json }
@@ -75,7 +78,10 @@ func (e *Emitter) IsJSON() bool { return e.json }
 // Emit writes one line. In JSON it is the object of line with a first field "type" of the given kind: ready, tick, step, version,
 // summary, error and so on.
 func (e *Emitter) Emit(kind string, line Line) error {
-	var b bytes.Buffer
+	var b page
+	if e.columns != nil {
+		b.columns = e.columns()
+	}
 	if e.json {
 		object, err := json.Marshal(line)
 		if err != nil {

@@ -74,7 +74,7 @@ func writeMetrics(w io.Writer, rows ...named) error {
 			lines[i+1] = append(lines[i+1], number(c.Value(r.metrics)))
 		}
 	}
-	if err := table(w, lines); err != nil {
+	if err := headed(w, lines); err != nil {
 		return err
 	}
 	return writeRecalls(w, rows)
@@ -107,7 +107,7 @@ func writeRecalls(w io.Writer, rows []named) error {
 			lines = append(lines, line)
 		}
 	}
-	return table(w, lines)
+	return headed(w, lines)
 }
 
 func (s *Slices) rows() []named {
@@ -153,7 +153,7 @@ func (v Version) WriteText(w io.Writer) error {
 
 // WriteText prints the sample and one line for each partition.
 func (s State) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "model %s: %d rows to train on, %d held out, %d bytes, sample %s, configuration %s, lineage %s\n",
+	prose(w, "model %s: %d rows to train on, %d held out, %d bytes, sample %s, configuration %s, lineage %s\n",
 		s.Model, s.Rows.Train, s.Rows.Holdout, s.SampleBytes, s.SampleDigest, s.ConfigHash, s.Lineage)
 	rows := [][]string{{"topic", "partition", "start", "next", "applied", "rejected", "control", "aborted", "holes", "gap", "rows", "halted"}}
 	for _, p := range s.Partitions {
@@ -164,7 +164,7 @@ func (s State) WriteText(w io.Writer) error {
 		rows = append(rows, []string{p.Topic, whole(p.Partition), whole(p.Start), whole(p.Next), whole(p.Applied), whole(p.Rejected),
 			whole(p.Control), whole(p.Aborted), whole(p.Holes), whole(p.Gap), whole(p.Rows), halted})
 	}
-	if err := table(w, rows); err != nil {
+	if err := headed(w, rows); err != nil {
 		return err
 	}
 	for _, h := range s.Shards {

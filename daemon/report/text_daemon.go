@@ -21,7 +21,7 @@ func (h Halt) WriteText(w io.Writer) error {
 
 // WriteText prints the state and the losses of each model.
 func (s RunSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "ran %.1f s, %.0f events/s, %d MiB resident\n", float64(s.Seconds), float64(s.EventsPerSecond), s.RSSBytes>>20)
+	prose(w, "ran %.1f s, %.0f events/s, %d MiB resident\n", float64(s.Seconds), float64(s.EventsPerSecond), s.RSSBytes>>20)
 	for _, m := range s.Models {
 		if err := m.State.WriteText(w); err != nil {
 			return err
@@ -29,7 +29,7 @@ func (s RunSummary) WriteText(w io.Writer) error {
 		if err := m.Progressive.WriteText(w); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%d versions promoted, %d kept back, champion %s\n", m.VersionsPromoted, m.VersionsKept, optional(m.Champion))
+		prose(w, "%d versions promoted, %d kept back, champion %s\n", m.VersionsPromoted, m.VersionsKept, optional(m.Champion))
 	}
 	return nil
 }
@@ -57,22 +57,25 @@ func (r Recovered) WriteText(w io.Writer) error {
 
 // WriteText prints the losses, where the snapshots are and a command that scores with them.
 func (s QuickstartSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%d versions, the first after %s s; recovered %s s after the change of taste\n",
-		s.Versions, number(s.FirstVersionSeconds), number(s.RecoveredAfterSeconds))
+	text := fmt.Sprintf("%d versions, the first after %s s", s.Versions, number(s.FirstVersionSeconds))
+	if s.RecoveredAfterSeconds != nil {
+		text += fmt.Sprintf("; recovered %s s after the change of taste", number(s.RecoveredAfterSeconds))
+	}
+	prose(w, "%s\n", text)
 	if err := s.Progressive.WriteText(w); err != nil {
 		return err
 	}
-	return say(w, "snapshots: %s\nscore an event:\n  echo %s | %s\n", s.Store, shellQuote(strings.TrimRight(s.ScoreStdin, "\n")),
-		shellLine(s.ScoreArgv))
+	fmt.Fprintf(w, "snapshots: %s\nscore an event:\n", s.Store)
+	return command(w, append([]string{"echo", shellQuote(strings.TrimRight(s.ScoreStdin, "\n")), "|"}, shellWords(s.ScoreArgv)...))
 }
 
-// shellLine returns a command as a line of a POSIX shell.
-func shellLine(argv []string) string {
+// shellWords returns a command as words of a POSIX shell.
+func shellWords(argv []string) []string {
 	words := make([]string, len(argv))
 	for i, a := range argv {
 		words[i] = shellQuote(a)
 	}
-	return strings.Join(words, " ")
+	return words
 }
 
 // shellQuote returns text as one word of a POSIX shell.

@@ -39,6 +39,7 @@ type modelOverview struct {
 	Best      string         `json:"best,omitempty"`    // name of that baseline; absent without one
 	Lag       int64          `json:"lag"`               // records that are not applied yet
 	Events    int64          `json:"events"`            // applied since the start
+	Heard     *time.Time     `json:"heard"`             // when an event was last applied, to some seconds; null before the first
 	Rows      int            `json:"rows"`              // of the sample
 	Waiting   string         `json:"waiting,omitempty"` // why there is no champion; absent if there is one
 	Standby   string         `json:"standby,omitempty"` // who trains in place of this process; absent if it does
@@ -88,7 +89,7 @@ func (s *Server) overviewOf(state *Status) *overview {
 		o.Reload = &state.Reload
 	}
 	for i := range state.Models {
-		m := modelOverviewOf(&state.Models[i])
+		m := s.modelOverviewOf(&state.Models[i])
 		for _, a := range o.Alerts {
 			if a.Model == m.Model {
 				m.Alerts++
@@ -99,10 +100,13 @@ func (s *Server) overviewOf(state *Status) *overview {
 	return o
 }
 
-func modelOverviewOf(m *ModelStatus) modelOverview {
+func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 	o := modelOverview{Model: m.Name, Ready: len(m.NotReady) == 0, Lag: m.Lag, Events: m.Events, Rows: m.SampleRows, Waiting: m.Waiting, Standby: m.Standby}
 	if c := m.Champion; c != nil {
 		o.Champion, o.Published = &c.Version, &m.Published
+	}
+	if heard := s.caches[m.Name].past().Heard(); !heard.IsZero() {
+		o.Heard = &heard
 	}
 	for _, r := range m.Progressive.Roles() {
 		loss, ok := quality.Loss(r.Metrics)
@@ -132,7 +136,7 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 		if m.Name != name {
 			continue
 		}
-		o := &modelState{modelOverview: modelOverviewOf(m), Judged: m.Judged, TrainingDisabled: m.TrainingDisabled, Applied: m.Applied,
+		o := &modelState{modelOverview: s.modelOverviewOf(m), Judged: m.Judged, TrainingDisabled: m.TrainingDisabled, Applied: m.Applied,
 			Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Rejections: append([]Rejections{}, m.Rejections...), Shards: m.Shards,
 			Sample: m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
 		if o.Progressive.Parts == nil {

@@ -119,6 +119,10 @@ func TestStream(t *testing.T) {
 	if len(past.At) != 2 || !strings.HasPrefix(text, "event: status\n") || !strings.Contains(text, "\n\nevent: state\n") {
 		t.Errorf("%d points in\n%s", len(past.At), text)
 	}
+	var o overview
+	if b.want(http.StatusOK, &o, "GET", "/v1/status", nil); o.Models[0].Heard == nil || o.Models[0].Heard.UnixMilli() != all.At[len(all.At)-1] {
+		t.Errorf("heard %v, the last point with new events is at %d", o.Models[0].Heard, all.At[len(all.At)-1])
+	}
 	b.want(http.StatusNotFound, nil, "GET", "/v1/stream?model=nobody", nil)
 	b.want(http.StatusBadRequest, nil, "GET", "/v1/stream?after=-1", nil)
 

@@ -271,24 +271,15 @@ class ModelView {
     }
   }
 
-  /** showSilence says that nothing comes: since when is by the curves, which survive a restart, and by what came while the page was open. */
+  /** showSilence says that nothing comes. */
   showSilence(state, now) {
-    const c = this.curves;
-    if (state.applied !== this.appliedSeen) {
-      if (this.appliedSeen !== undefined) this.heard = Date.parse(now);
-      this.appliedSeen = state.applied;
-    }
-    let i = c.at.length - 1;
-    while (i > 0 && c.events[i] === c.events[i - 1]) i--;
-    const since = Math.max(this.heard || 0, c.at[i] || 0),
-      quiet = Date.parse(now) - since;
-    const isSilent = since > 0 && state.applied > 0 && quiet > silentAfter && !state.standby;
-    const text = !isSilent
+    const quiet = silentFor(state, now);
+    const text = !quiet
       ? ""
       : state.lag > 0
         ? `⚠ No event was applied for ${span(quiet)}, and ${count(state.lag)} records wait: see its partitions below.`
         : `⚠ Silent: no event for ${span(quiet)}. All that is in the topic is applied; the losses below are of the events before.`;
-    this.silence.hidden = !isSilent;
+    this.silence.hidden = !quiet;
     if (this.silence.textContent !== text) this.silence.textContent = text;
   }
 
@@ -500,6 +491,12 @@ class ModelView {
 
 // How long nothing has to come, in milliseconds, before the page says so.
 const silentAfter = 60e3;
+
+/** silentFor is for how long no event was applied to a model, in milliseconds, 0 if that is not worth a word. */
+function silentFor(state, now) {
+  const quiet = state.heard && !state.standby ? Date.parse(now) - Date.parse(state.heard) : 0;
+  return quiet > silentAfter ? quiet : 0;
+}
 
 const opened = new Set();
 

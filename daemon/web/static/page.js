@@ -175,10 +175,19 @@ class Page {
     );
   }
 
+  /** stateOf says in words whether a model does its work, and whether it has any. */
+  stateOf(m, now) {
+    const quiet = silentFor(m, now),
+      silence = quiet ? `, no event for ${span(quiet)}` : "";
+    if (!m.ready) return { text: "not ready" + silence, cls: "bad" };
+    if (m.alerts) return { text: "needs attention" + silence, cls: "warn" };
+    return quiet ? { text: "ready" + silence, cls: "warn" } : { text: "ready", cls: "good" };
+  }
+
   showModels(o) {
     const rows = o.models.map((m) => [
       el("a", { href: "#" + encodeURIComponent(m.model), "aria-current": m.model === this.view?.name ? "true" : undefined }, m.model),
-      m.ready ? (m.alerts ? { text: "needs attention", cls: "warn" } : { text: "ready", cls: "good" }) : { text: "not ready", cls: "bad" },
+      this.stateOf(m, o.now),
       count(m.lag),
       m.champion ? `${m.champion}, ${ago(o.now, m.published)}` : "none yet",
       { text: loss(m.loss), cls: m.loss !== null && m.baseline !== null ? (m.loss <= m.baseline ? "good" : "bad") : "" },
@@ -205,6 +214,7 @@ const silentStream = 15e3,
   retryEvery = 3000;
 
 const modelWords = {
+  State: "Whether it does its work, and for how long no event came if that is more than a minute.",
   "Lag (records)": "In the topic and not applied yet.",
   Version: "That consumers have, and when it was published.",
   Loss: "Of that version over the last events, each scored before it is learned from. RMSE of numbers, error rate of classes; lower is better.",

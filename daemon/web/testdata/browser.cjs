@@ -16,6 +16,9 @@ async function seen(page, look) {
 
 async function open(browser, url, look, wrong) {
   const page = await browser.newPage();
+  page.clock = await page.createCDPSession();
+  await page.clock.send("Performance.disable"); // which puppeteer has begun by the clock on the wall
+  await page.clock.send("Performance.enable", { timeDomain: "threadTicks" });
   await seen(page, look);
   page.on("console", (m) => ["error", "warn"].includes(m.type()) && wrong.push(`console: ${m.text()}`));
   page.on("pageerror", (e) => wrong.push(`error: ${e.message}`));
@@ -25,10 +28,11 @@ async function open(browser, url, look, wrong) {
   return { page, began };
 }
 
-/** worked is how long the page was busy so far, in milliseconds, whoever else wanted the machine. */
+/** worked is how much processor time the page has taken so far, in milliseconds, whoever else wanted the machine. */
 async function worked(page) {
-  const m = await page.metrics();
-  return 1000 * (m.ScriptDuration + m.LayoutDuration + m.RecalcStyleDuration);
+  const { metrics } = await page.clock.send("Performance.getMetrics");
+  const seconds = (name) => metrics.find((m) => m.name === name).value;
+  return 1000 * (seconds("ScriptDuration") + seconds("LayoutDuration") + seconds("RecalcStyleDuration"));
 }
 
 /** settled waits until the page does not grow any more, so that a picture has all of it. */
@@ -40,10 +44,14 @@ async function settled(page) {
   }
 }
 
-/** rules runs those of axe-core over the page; bypassing the content policy is what a debugger may do and no page can. */
-async function rules(page, wrong) {
+/**
+ * rules runs those of axe-core over the page, in the dark those of colours alone, as nothing else differs; bypassing the content policy is what a debugger
+ * may do and no page can.
+ */
+async function rules(page, look, wrong) {
   await page.evaluate(axe);
-  const found = await page.evaluate(async () => (await axe.run(document, { resultTypes: ["violations"] })).violations);
+  const which = { resultTypes: ["violations"], ...(look.scheme === "dark" && { runOnly: ["color-contrast"] }) };
+  const found = await page.evaluate(async (options) => (await axe.run(document, options)).violations, which);
   for (const v of found)
     wrong.push(
       `axe ${v.id}: ${v.help}: ${v.nodes
@@ -223,6 +231,9 @@ const wrong = [];
     }
     const silent = await page.evaluate(() => [...document.querySelectorAll(".notice")].some((e) => e.checkVisibility() && /Silent: no event for/.test(e.textContent)));
     if (state !== "many" && silent !== (state === "silent")) mine.push(`the stream is ${silent ? "" : "not "}said to be silent`);
+    const told = await page.$$eval("#models tbody tr", (list) => list.map((r) => r.cells[1].textContent));
+    const silence = { silent: "needs attention, no event for 10 min", well: "needs attention" }[state];
+    if (silence && told[0] !== silence) mine.push(`the table of models says “${told[0]}”, not “${silence}”`);
     if (["well", "night"].includes(state)) await page.waitForFunction(() => document.body.textContent.includes("Strongest interactions"));
     if (state === "well") {
       await refused(page, mine);
@@ -234,8 +245,8 @@ const wrong = [];
       const name = `${state}-${look.name}`;
       await seen(page, look);
       await settled(page);
-      if (state !== "many" || look === looks[0]) await page.screenshot({ path: `${process.env.PICTURES}/${name}.png`, fullPage: state !== "many" });
-      await rules(page, mine);
+      if (look === looks[0] || (state !== "many" && process.env.PICTURES_ALL)) await page.screenshot({ path: `${process.env.PICTURES}/${name}.png`, fullPage: state !== "many" });
+      await rules(page, look, mine);
       if (look.width < 640) await phone(page, mine);
       if (state === "night" && look === looks[0]) await keyboard(page, mine);
       const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -49,6 +49,17 @@ const (
 	convexOptimum = 1e-4
 )
 
+// convexRepeats is how often fits are repeated whose times are compared: the least counts.
+const convexRepeats = 5
+
+// least keeps the lesser times of two runs of one fit, step by step: what a machine at work adds to them is not the solver's.
+func (f *convexFit) least(again *convexFit) {
+	f.seconds = min(f.seconds, again.seconds)
+	for i := range min(len(f.trace), len(again.trace)) {
+		f.trace[i][0] = min(f.trace[i][0], again.trace[i][0])
+	}
+}
+
 // Parts of the cold time that a warm refit may take, by the share of rows that were replaced.
 var convexWarm = []struct{ replaced, time float64 }{{0.05, 1.0 / 5}, {0.2, 1.0 / 3}}
 
@@ -69,15 +80,16 @@ type convexFit struct {
 	trace   [][2]float64 // seconds and objective after each step
 }
 
-// fit runs an algorithm on one thread.
+// fit runs an algorithm on one thread. Its clock, of the trace as well, runs from the rows, by row, and so holds what the algorithm makes of them: checks,
+// copies by column, operators, the linear term.
 func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*convexFit, error) {
 	f := &convexFit{}
 	s.Workers, s.Now = 1, o.Now
+	began := o.Now()
 	s.OnStep = func(step solver.Step, _ *solver.Model) bool {
-		f.trace = append(f.trace, [2]float64{step.Seconds, step.Objective})
+		f.trace = append(f.trace, [2]float64{o.Now().Sub(began).Seconds(), step.Objective})
 		return false
 	}
-	began := o.Now()
 	res, err := a.Fit(ctx, p, warm, s)
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
@@ -127,9 +139,12 @@ func (b *convexBenchmark) table(ctx context.Context, o *Options, r *Report) erro
 	}
 	main := Table{Title: fmt.Sprintf("Table 2 of Blondel et al. 2015: %s, test RMSE (the paper: %s)", b.ratings.name, b.paper),
 		Header: []string{"split", "model", "β", "rank", "test RMSE", "objective", "certified gap", "nuclear norm", "seconds"}}
-	near := Table{Name: "near-" + b.ratings.name, Title: "Seconds until the objective is within a part of the least",
+	near := Table{Name: "near-" + b.ratings.name,
+		Title: "Seconds until the objective is within a part of the least, one thread, from the rows: with all that a solver makes of them; " +
+			"the least of several runs, but of the proximal gradient",
 		Header: []string{"split", "solver", "10 %", "1 %", "0.1 %"}}
-	shares := Table{Name: "warm-" + b.ratings.name, Title: "Refits from the model before some rows were replaced, to the same certified gap",
+	shares := Table{Name: "warm-" + b.ratings.name,
+		Title:  "Refits from the model before some rows were replaced, to the same certified gap: the least seconds of several in turn",
 		Header: []string{"split", "rows replaced", "cold seconds", "warm seconds", "part", "cold steps", "warm steps", "cold objective", "warm objective"}}
 	o.Progress.Stage("fitting", "fits", 0)
 	for number := range o.splits(1) {
@@ -187,6 +202,14 @@ func (r *convexRun) bar(name string, got, want float64) {
 	}
 }
 
+// repeats is how often fits are made whose times are compared.
+func (r *convexRun) repeats() int {
+	if r.o.Quick {
+		return 1
+	}
+	return convexRepeats
+}
+
 // models fits all of them with one β.
 func (r *convexRun) models(ctx context.Context) error {
 	p := r.set.problem(r.known(), false)
@@ -216,6 +239,16 @@ func (r *convexRun) models(ctx context.Context) error {
 		f, err := r.o.fit(ctx, c.a, p, nil, s)
 		if err != nil {
 			return err
+		}
+		for range r.repeats() - 1 {
+			if !c.drawn || !r.peer {
+				break
+			}
+			again, err := r.o.fit(ctx, c.a, p, nil, s)
+			if err != nil {
+				return err
+			}
+			f.least(again)
 		}
 		r.add(c.name, r.beta, f)
 		if len(lines) == 0 && r.betaRMSE > 0 {
@@ -296,7 +329,7 @@ func (r *convexRun) compare(lines []plot.Line, least float64) {
 			cell, seconds := "-", math.Inf(1)
 			if i := slices.IndexFunc(line.Y, func(y float64) bool { return y <= part }); i >= 0 {
 				seconds = line.X[i]
-				cell = fmt.Sprintf("%.2f", seconds)
+				cell = fmt.Sprintf("%.3f", seconds)
 			}
 			if row = append(row, cell); part != convexNear {
 				continue
@@ -368,7 +401,7 @@ func (r *convexRun) path(ctx context.Context) error {
 	return nil
 }
 
-// warm fits four fifths of the rows, replaces a share of them from the last fifth, and fits from the model before and from none.
+// warm fits four fifths of the rows, replaces a share of them from the last fifth, and fits from none and from the model before, in turn.
 func (r *convexRun) warm(ctx context.Context) error {
 	pool := r.known()
 	base, extra := pool[:4*len(pool)/5], pool[4*len(pool)/5:]
@@ -381,13 +414,21 @@ func (r *convexRun) warm(ctx context.Context) error {
 	for _, c := range convexWarm {
 		replaced := int(c.replaced * float64(len(base)))
 		p := r.set.problem(slices.Concat(base[replaced:], extra[:replaced]), false)
-		cold, err := r.o.fit(ctx, solver.ConvexFM{}, p, nil, s)
-		if err != nil {
-			return err
-		}
-		warm, err := r.o.fit(ctx, solver.ConvexFM{}, p, &solver.Warm{Model: first.result.Model}, s)
-		if err != nil {
-			return err
+		var cold, warm *convexFit
+		for range r.repeats() {
+			for _, f := range []struct {
+				fit  **convexFit
+				from *solver.Warm
+			}{{&cold, nil}, {&warm, &solver.Warm{Model: first.result.Model}}} {
+				again, err := r.o.fit(ctx, solver.ConvexFM{}, p, f.from, s)
+				if err != nil {
+					return err
+				}
+				if *f.fit == nil {
+					*f.fit = again
+				}
+				(*f.fit).least(again)
+			}
 		}
 		part := warm.seconds / cold.seconds
 		r.shares.Rows = append(r.shares.Rows, []string{fmt.Sprint(r.number), fmt.Sprintf("%.0f %%", 100*c.replaced),

@@ -11,7 +11,7 @@ import (
 // Shells are those that Completion knows.
 const Shells = "bash,zsh,fish"
 
-// Completion writes a script for a shell that completes verbs, flags and the values of flags that have a list of them; else files.
+// Completion writes a script for a shell that completes verbs, flags and the values of flags and arguments that have a list of them; else files.
 func Completion(w io.Writer, app *kong.Application, shell string) error {
 	s := &script{name: app.Name, verbs: verbsOf(app)}
 	switch shell {
@@ -70,7 +70,7 @@ func (s *script) bash() {
 	for i := range s.verbs {
 		v := &s.verbs[i]
 		for _, f := range s.flagsOf(v) {
-			if list := values(f); list != nil {
+			if list := values(f.Value); list != nil {
 				s.line("    %s) COMPREPLY=($(compgen -W %s -- \"$cur\")); return ;;", quote(v.path+" --"+f.Name), quote(strings.Join(list, " ")))
 			} else if !f.IsBool() {
 				s.line("    %s) return ;;", quote(v.path+" --"+f.Name))
@@ -84,6 +84,9 @@ func (s *script) bash() {
 		var words []string
 		for _, n := range v.nodes {
 			words = append(words, n.Name)
+		}
+		for _, a := range v.args {
+			words = append(words, values(a)...)
 		}
 		for _, f := range s.flagsOf(v) {
 			words = append(words, "--"+f.Name)
@@ -126,7 +129,7 @@ func (s *script) zsh() {
 				spec += "="
 			}
 			spec = "*" + spec + "[" + escape(f.Help) + "]"
-			switch list := values(f); {
+			switch list := values(f.Value); {
 			case f.IsBool():
 			case list != nil:
 				spec += ":value:(" + strings.Join(list, " ") + ")"
@@ -141,9 +144,12 @@ func (s *script) zsh() {
 		}
 		for _, a := range v.args {
 			spec := "::" + escape(a.Help) + ":"
-			if isPath(a) {
+			switch list := values(a); {
+			case list != nil:
+				spec += "(" + strings.Join(list, " ") + ")"
+			case isPath(a):
 				spec += "_files"
-			} else {
+			default:
 				spec += " "
 			}
 			text += " \\\n        " + quote(spec)
@@ -176,9 +182,14 @@ func (s *script) fish() {
 		for _, n := range v.nodes {
 			s.line("complete -c %s -n %s -f -a %s -d %s", s.name, at(v.path), word(n.Name), word(n.Help))
 		}
+		for _, a := range v.args {
+			if list := values(a); list != nil {
+				s.line("complete -c %s -n %s -f -a %s", s.name, at(v.path), word(strings.Join(list, " ")))
+			}
+		}
 		for _, f := range s.flagsOf(v) {
 			text := fmt.Sprintf("complete -c %s -n %s -l %s", s.name, at(v.path), f.Name)
-			switch list := values(f); {
+			switch list := values(f.Value); {
 			case f.IsBool():
 			case list != nil:
 				text += " -x -a " + word(strings.Join(list, " "))

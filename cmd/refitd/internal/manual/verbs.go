@@ -46,11 +46,11 @@ func visible(flags []*kong.Flag) (list []*kong.Flag) {
 	return list
 }
 
-// values are what a flag can be, nil if that is open.
-func values(f *kong.Flag) (list []string) {
-	for v := range strings.SplitSeq(f.Enum, ",") {
-		if v != "" {
-			list = append(list, v)
+// values are what a flag or an argument can be, nil if that is open.
+func values(v *kong.Value) (list []string) {
+	for word := range strings.SplitSeq(v.Enum, ",") {
+		if word != "" {
+			list = append(list, word)
 		}
 	}
 	return list

@@ -137,7 +137,8 @@ func (v *verification) derives() bool { return len(v.Model.Schema.Derived) > 0 }
 func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err error) {
 	if hash := v.Model.SampleHash(); hash != v.state.ConfigHash {
 		err := fmt.Errorf("verify: %s was last written with another configuration: name, input, schema and sample of model %s have the digest %s, "+
-			"those of the state %s; use the file the daemon ran with, or --offline", v.Dir, v.Model.Name, hash, v.state.ConfigHash)
+			"those of the state %s; use the file the daemon ran with, and its build, or --offline; a run of this build takes the state over",
+			v.Dir, v.Model.Name, hash, v.state.ConfigHash)
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--config.file"}
 	}
 	options := ingest.StoreOptions(v.Model)
