@@ -68,7 +68,7 @@ func (g *group) accept(change float64) bool {
 	return true
 }
 
-// forms of the quadratic function to try, in turn.
+// locals says which second derivatives are tried, in turn: those there, where they are known, and their bound.
 func (g *group) locals() []bool {
 	if g.hasLocal() {
 		return []bool{true, false}
