@@ -55,6 +55,9 @@ func TestUndone(t *testing.T) {
 	before, state, x := g.objective, slices.Clone(g.state), []float64{0.5}
 	passes, renewed := 0, 0
 	g.moveAlong([]float64{1, -1, 0}, x, 0, func() {
+		if x[0] != 0.5 {
+			t.Errorf("pass %d begins at %g", passes, x[0])
+		}
 		x[0] = 0
 		if passes++; passes == 1 {
 			x[0] = 1e3

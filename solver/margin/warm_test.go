@@ -107,6 +107,8 @@ func TestBegin(t *testing.T) {
 		if err := f.load(warm.Dual); err != nil {
 			t.Fatal(err)
 		}
+		clear(f.alpha[:f.m])
+		f.alpha[f.class[0]], f.alpha[(int(f.class[0])+1)%f.m] = 0.3, -0.3
 		f.sum()
 		without, known := f.dual(), slices.Clone(f.alpha[:f.m])
 		f.begin(append([]int32{0}, warm.New...), f.weightsOf(warm.Model))
