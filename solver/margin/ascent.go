@@ -11,9 +11,9 @@ import (
 const renewSweeps = 32
 
 // A step sweeps innerSweeps times over the rows whose gap is above gapShare of the mean, and on, up to as many visits as an evaluation of all rows makes,
-// while a sweep raises the dual by gainShare of what the first one did, or by what is still to be gained. Shares of the gap from .03 to .6 take about as long (letter and satimage, Λ = 100 and
-// 1); sweeping on halves the visits to a gap of 1e-3 at Λ = 1, where the gap is in a fifth of the rows. The first sweep's order is by gapBits bits of the
-// fractions of gaps.
+// while a sweep raises the dual by gainShare of what the first one did, or by what is still to be gained. Shares of the gap from .03 to .6 take about as long
+// (letter and satimage, Λ = 100 and 1); sweeping on halves the visits to a gap of 1e-3 at Λ = 1, where the gap is in a fifth of the rows. The first sweep's
+// order is by gapBits bits of the fractions of gaps.
 const (
 	innerSweeps = 2
 	gapShare    = 0.1

@@ -26,11 +26,11 @@ const (
 	probeEvery, probeRows, probeDeviations = 16, 64, 4
 )
 
-// enter makes W and goes from the dual variables of earlier rows, projected, to the first point of a warm start. The gap is all but in the new rows: they begin
-// where the weights of the model before put them, which stand in for W without the rows that left, and those with a gap there are swept over. Of the others
-// those move that are free. W is then far from the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights of the model
-// before are near it, so the first point is a mixture with them. What is left of the gap is then the dual's for the most part, which grows without another
-// evaluation (ascend).
+// enter makes W and goes from the dual variables of earlier rows, projected, to the first point of a warm start. The gap is all but in the new rows: they
+// begin where the weights of the model before put them, which stand in for W without the rows that left, and those with a gap there are swept over. Of the
+// others those move that are free. W is then far from the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights
+// of the model before are near it, so the first point is a mixture with them. What is left of the gap is then the dual's for the most part, which grows
+// without another evaluation (ascend).
 func (f *fit) enter(warm *solver.Warm, tolerance float64) {
 	if f.method != BlockAscent {
 		f.sum()
