@@ -141,8 +141,8 @@ func (d Descent) Strengths(ctx context.Context, p *solver.Problem, s solver.Sett
 // Fit descends from warm or from a random start. The result holds the model after the last sweep whose objective is no more than without interactions:
 // a start that is worse after startSweeps sweeps has diverged, and the descent begins again from a smaller one, in the end without interactions.
 //
-// Status is Stalled where the objective fell by less than Tolerance over ten sweeps, BasisLimit after MaxIterations or MaxSweeps sweeps, else as with solver.Solve.
-// Step 0 is the warm model or the linear term alone, each further step one sweep, and with several starts step 1 is all that they
+// Status is Stalled where the objective fell by less than Tolerance over ten sweeps, BasisLimit after MaxIterations or MaxSweeps sweeps, else as with
+// solver.Solve. Step 0 is the warm model or the linear term alone, each further step one sweep, and with several starts step 1 is all that they
 // took. Objective, in the steps too, is that of the package's comment. Without a certificate GapKind is empty and Gap the objective itself, which is
 // no less than the distance to the optimum. Errors are those of Check, and of ctx where not even step 0 was reached.
 func (d Descent) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*solver.Result, error) {
