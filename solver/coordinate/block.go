@@ -41,6 +41,7 @@ type block struct {
 	target, weight []float64
 	grad           []float64 // scratch for the weighted gradients
 	scaled         []float64 // scratch for weight·g
+	held           bool      // grad is that of the bound, and moves with the outputs
 }
 
 // load takes up the rows of a column; nil stands for all.
@@ -49,7 +50,7 @@ func (b *block) load(g *group, rows []int32) {
 	if rows == nil {
 		n = g.n
 	}
-	b.rows = rows
+	b.rows, b.held = rows, false
 	b.state, b.grad = sized(b.state, n*m), sized(b.grad, n*m)
 	if b.kind != residuals {
 		b.target = sized(b.target, n*m)
@@ -86,6 +87,7 @@ func gather(dst, src []float64, rows []int32, m int) {
 
 // store puts the predictions back.
 func (b *block) store(g *group) {
+	g.quadratic.known = false
 	if b.rows == nil {
 		copy(g.state, b.state)
 		return
@@ -105,6 +107,8 @@ func (b *block) store(g *group) {
 func (b *block) gradient() []float64 {
 	m := b.m
 	switch {
+	case b.held:
+		return b.grad
 	case b.kind == residuals && b.weight == nil:
 		return b.state
 	case b.kind == residuals:
@@ -170,7 +174,7 @@ func (b *block) curvature(g []float64) float64 {
 
 // shift adds by·g_e·v to the outputs of the rows.
 func (b *block) shift(g, v []float64, by float64) {
-	if b.m == 1 {
+	if b.m == 1 && !b.held {
 		dense.AddScaled(b.state, by*v[0], g)
 		return
 	}
@@ -178,6 +182,14 @@ func (b *block) shift(g, v []float64, by float64) {
 		x *= by
 		for c, y := range v {
 			b.state[e*b.m+c] += x * y
+		}
+		if b.held {
+			if x *= b.mu; b.weight != nil {
+				x *= b.weight[e]
+			}
+			for c, y := range v {
+				b.grad[e*b.m+c] += x * y
+			}
 		}
 	}
 }

@@ -44,6 +44,8 @@ type Descent struct {
 	// Starts is from how many random points the descent begins: after startSweeps sweeps from each, it goes on from the one of least objective. 0 stands
 	// for 1.
 	Starts int
+	// MaxSweeps bounds the sweeps after the starts, beside Settings.MaxIterations; 0 is for no bound.
+	MaxSweeps int
 	// Variance is that of the coordinates at the start, where no value of the feature is beyond ±1; 0 stands for 0.01. The paper has 0.01;
 	// above 0.2 results get worse.
 	Variance float64
@@ -95,6 +97,8 @@ func (d Descent) Check(p *solver.Problem, s solver.Settings) error {
 		return fmt.Errorf("%w: the direct objective is not convex in a coordinate of a homogeneous kernel: use Lifted or an ANOVA kernel", solver.ErrSettings)
 	case d.Objective == Lifted && s.Kernel == solver.ANOVA3:
 		return fmt.Errorf("%w: the lifted objective has no ANOVA kernel of degree 3: use Direct or the homogeneous kernel", solver.ErrSettings)
+	case d.MaxSweeps < 0:
+		return fmt.Errorf("%w: MaxSweeps %d is negative", solver.ErrSettings, d.MaxSweeps)
 	case d.Starts < 0 || d.Starts > maxStarts:
 		return fmt.Errorf("%w: Starts %d is not from 0 to %d", solver.ErrSettings, d.Starts, maxStarts)
 	case !(d.Variance >= 0 && d.Variance <= 1):
@@ -137,8 +141,8 @@ func (d Descent) Strengths(ctx context.Context, p *solver.Problem, s solver.Sett
 // Fit descends from warm or from a random start. The result holds the model after the last sweep whose objective is no more than without interactions:
 // a start that is worse after startSweeps sweeps has diverged, and the descent begins again from a smaller one, in the end without interactions.
 //
-// Status is Stalled where the objective fell by less than Tolerance over ten sweeps, BasisLimit after MaxIterations sweeps, else as with solver.Solve.
-// Step 0 is the warm model or the linear term alone, each further step one sweep, and with several starts step 1 is all that they
+// Status is Stalled where the objective fell by less than Tolerance over ten sweeps, BasisLimit after MaxIterations or MaxSweeps sweeps, else as with
+// solver.Solve. Step 0 is the warm model or the linear term alone, each further step one sweep, and with several starts step 1 is all that they
 // took. Objective, in the steps too, is that of the package's comment. Without a certificate GapKind is empty and Gap the objective itself, which is
 // no less than the distance to the optimum. Errors are those of Check, and of ctx where not even step 0 was reached.
 func (d Descent) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*solver.Result, error) {
@@ -167,7 +171,7 @@ func (d Descent) Footprint(n, entries, features, k, outputs int) int64 {
 	if entries <= 4 {
 		perEntry = max(perEntry, 12*int64(entries)) // with the rest of its row
 	}
-	rows := int64(n) * (perEntry*int64(entries) + 8*int64(perRow+5*outputs))
+	rows := int64(n) * (perEntry*int64(entries) + 8*int64(perRow+10*outputs))
 	if !d.Shared {
 		k *= outputs
 	}

@@ -14,7 +14,9 @@ func (g *group) sweepFeatures() bool {
 	work := g.scratch(2 * m)
 	for j := range g.d {
 		rows, values := g.x.Column(j)
-		g.block.load(g, rows)
+		if g.block.load(g, rows); g.isQuadratic() {
+			g.block.hold()
+		}
 		if linear {
 			g.block.weigh(g.w[j*m:j*m+m], values, work, g.ridges[0], nil)
 		}

@@ -65,12 +65,13 @@ type group struct {
 	state     []float64 // n×m predictions, for the squared loss less the targets
 	objective float64
 
-	block block
-	z, a  []float64   // n: ⟨p_s,x⟩ and A²(p_s,x) of the unit that moves
-	part  [][]float64 // n: ⟨u_s^t,x⟩ of the factors
-	slot  []float64   // derivatives of the rows of a column
-	ones  []float64   // n
-	work  []float64
+	block     block
+	quadratic quadratic
+	z, a      []float64   // n: ⟨p_s,x⟩ and A²(p_s,x) of the unit that moves
+	part      [][]float64 // n: ⟨u_s^t,x⟩ of the factors
+	slot      []float64   // derivatives of the rows of a column
+	ones      []float64   // n
+	work      []float64
 }
 
 // unitNorm returns Ω(v_s).
@@ -139,6 +140,7 @@ func (g *group) score() { g.objective = g.losses() + g.penalty() }
 // predict takes the state anew from the point. It reports whether it was not called off.
 func (g *group) predict() bool {
 	m := g.m
+	g.quadratic.known = false
 	for i := range g.n {
 		row := g.state[i*m : i*m+m]
 		copy(row, g.b)

@@ -184,7 +184,11 @@ func (r *run) descend() (*solver.Result, error) {
 		}
 	}
 	trace := []float64{r.objective()}
-	for sweep := range r.s.MaxIterations {
+	sweeps := r.s.MaxIterations
+	if r.d.MaxSweeps > 0 {
+		sweeps = min(sweeps, r.d.MaxSweeps)
+	}
+	for sweep := range sweeps {
 		if r.spent() {
 			return r.finish(solver.TimeBudget)
 		}

@@ -31,6 +31,10 @@ func (g *group) moveBias() bool {
 	if g.ridges[1] == 0 {
 		return true
 	}
+	if g.isQuadratic() {
+		g.moveTerms(g.ridges[1], func(yield func(term) bool) { yield(term{g.b, nil, g.ones}) })
+		return g.pace.spend(4 * g.n * g.m)
+	}
 	g.block.load(g, nil)
 	g.block.weigh(g.b, g.ones, g.scratch(2*g.m), g.ridges[1], nil)
 	g.block.store(g)
@@ -41,6 +45,17 @@ func (g *group) moveBias() bool {
 func (g *group) moveLinear() bool {
 	if g.ridges[0] == 0 {
 		return true
+	}
+	if g.isQuadratic() {
+		g.moveTerms(g.ridges[0], func(yield func(term) bool) {
+			for j := range g.d {
+				rows, values := g.x.Column(j)
+				if !yield(term{g.w[j*g.m : j*g.m+g.m], rows, values}) {
+					return
+				}
+			}
+		})
+		return g.pace.spend(4 * g.n * g.m)
 	}
 	work := g.scratch(2 * g.m)
 	for j := range g.d {
@@ -61,24 +76,31 @@ func (g *group) sweepUnits() bool {
 		p, v := g.unit(s), g.v[s*g.m:s*g.m+g.m]
 		g.forms(p)
 		ridge := g.basisRidge(s)
-		for j := range p {
-			rows, values := g.x.Column(j)
-			g.block.load(g, rows)
-			g.slot = sized(g.slot, len(rows))
-			g.derivatives(g.slot, rows, values, p[j])
-			delta := g.block.step(g.slot, v, g.block.curvature(g.slot), p[j], ridge)
-			if delta != 0 {
-				for e, i := range rows {
-					x := values[e]
-					g.a[i] -= delta * (g.z[i] - p[j]*x) * x // its derivative does not depend on p_j
-					g.z[i] -= delta * x
+		pass := func() {
+			for j := range p {
+				rows, values := g.x.Column(j)
+				g.slot = sized(g.slot, len(rows))
+				g.derivatives(g.slot, rows, values, p[j])
+				if delta := g.step(rows, v, p[j], ridge); delta != 0 {
+					for e, i := range rows {
+						x := values[e]
+						g.a[i] -= delta * (g.z[i] - p[j]*x) * x // its derivative does not depend on p_j
+						g.z[i] -= delta * x
+					}
+					p[j] -= delta
 				}
-				p[j] -= delta
-				g.block.store(g)
+				if !g.pace.spend(6 * len(rows) * g.m) {
+					return
+				}
 			}
-			if !g.pace.spend(6 * len(rows) * g.m) {
-				return false
-			}
+		}
+		if g.isQuadratic() {
+			g.moveAlong(v, p, ridge, pass, func() { g.forms(p) })
+		} else {
+			pass()
+		}
+		if g.pace.stopped {
+			return false
 		}
 		for j, x := range p {
 			g.h[j*g.k+s] = x
@@ -96,6 +118,19 @@ func (g *group) sweepUnits() bool {
 		}
 	}
 	return true
+}
+
+// step returns by how much to lower a coordinate at the value at whose derivatives are in slot, and moves the outputs of the rows, or what stands for them.
+func (g *group) step(rows []int32, v []float64, at, ridge float64) float64 {
+	if g.isQuadratic() {
+		return g.stepAlong(rows, g.slot, at, ridge)
+	}
+	g.block.load(g, rows)
+	delta := g.block.step(g.slot, v, g.block.curvature(g.slot), at, ridge)
+	if delta != 0 {
+		g.block.store(g)
+	}
+	return delta
 }
 
 // derivatives stores ∂K/∂p_j of the rows of a column at p_j in dst (appendix D.1).
@@ -116,6 +151,10 @@ func (g *group) derivatives(dst []float64, rows []int32, values []float64, p flo
 
 // moveWeights moves the weights of unit s, whose activations are phi and whose basis vector has the given squared length.
 func (g *group) moveWeights(s int, phi []float64, square float64) {
+	if g.isQuadratic() && g.rule == ridged {
+		g.moveTerms(g.beta, func(yield func(term) bool) { yield(term{g.v[s*g.m : s*g.m+g.m], nil, phi}) })
+		return
+	}
 	g.block.load(g, nil)
 	defer g.block.store(g)
 	row, work := g.v[s*g.m:s*g.m+g.m], make([]float64, 2*g.m)
@@ -143,18 +182,24 @@ func (g *group) sweepFactors() bool {
 			g.factorForms(s, t)
 			u, v := g.p[t*g.k+s], g.v[s*g.m:s*g.m+g.m]
 			rest := g.products(g.a, t)
-			for j := range u {
-				rows, values := g.x.Column(j)
-				g.block.load(g, rows)
-				g.slot = sized(g.slot, len(rows))
-				g.factorDerivatives(g.slot, rows, values, rest, t, s, j)
-				if delta := g.block.step(g.slot, v, g.block.curvature(g.slot), u[j], g.beta); delta != 0 {
-					u[j] -= delta
-					g.block.store(g)
+			pass := func() {
+				for j := range u {
+					rows, values := g.x.Column(j)
+					g.slot = sized(g.slot, len(rows))
+					g.factorDerivatives(g.slot, rows, values, rest, t, s, j)
+					u[j] -= g.step(rows, v, u[j], g.beta)
+					if !g.pace.spend(5 * len(rows) * g.m) {
+						return
+					}
 				}
-				if !g.pace.spend(5 * len(rows) * g.m) {
-					return false
-				}
+			}
+			if g.isQuadratic() {
+				g.moveAlong(v, u, g.beta, pass, func() {})
+			} else {
+				pass()
+			}
+			if g.pace.stopped {
+				return false
 			}
 		}
 	}

@@ -79,12 +79,13 @@ func TestByGap(t *testing.T) {
 	random := rand.New(rand.NewPCG(25, 1))
 	f := &fit{gap: make([]float64, 3000)}
 	for i := range f.gap {
+		f.all = append(f.all, int32(i))
 		if i%5 > 0 {
 			f.gap[i] = math.Exp(4 * random.NormFloat64())
 		}
 	}
 	const least = 0.3
-	rows := f.byGap(least)
+	rows := f.byGap(f.all, least)
 	seen := make([]bool, len(f.gap))
 	for k, i := range rows {
 		seen[i] = true
@@ -97,11 +98,16 @@ func TestByGap(t *testing.T) {
 			t.Errorf("row with a gap of %g: taken %t", g, seen[i])
 		}
 	}
-	if rows := f.byGap(slices.Max(f.gap)); len(rows) > 0 {
+	for _, i := range f.byGap(f.all[:2000], least) {
+		if i >= 2000 {
+			t.Errorf("row %d is none of those asked for", i)
+		}
+	}
+	if rows := f.byGap(f.all, slices.Max(f.gap)); len(rows) > 0 {
 		t.Errorf("%d rows above the largest gap", len(rows))
 	}
 	clear(f.gap)
-	if rows := f.byGap(0); len(rows) > 0 {
+	if rows := f.byGap(f.all, 0); len(rows) > 0 {
 		t.Errorf("%d rows without a gap", len(rows))
 	}
 }
@@ -133,6 +139,18 @@ func TestEvaluate(t *testing.T) {
 				value -= p.Weight(i) * conjugate
 				if want := p.Weight(i) * (phi + dot(alpha, s.scores) + conjugate); !near(f.gap[i], want, 1e-9, 1e-9) {
 					t.Fatalf("%+v, of %g of the entries: gap of row %d is %g, by itself %g", loss, share, i, f.gap[i], want)
+				}
+			}
+			gaps := slices.Clone(f.gap)
+			clear(f.gap)
+			f.evaluateRows([]int32{n - 1, 3, 70})
+			for i, g := range f.gap {
+				if want := gaps[i]; i == 3 || i == 70 || i == n-1 {
+					if g != want {
+						t.Errorf("%+v: gap of row %d is %g among some, %g among all", loss, i, g, want)
+					}
+				} else if g != 0 {
+					t.Errorf("%+v: row %d was not asked for and has a gap", loss, i)
 				}
 			}
 			if !near(f.objective, objective, 1e-12, 0) || !near(f.value, value, 1e-12, 1e-12) {

@@ -3,8 +3,6 @@ package margin
 import (
 	"math"
 	"slices"
-
-	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // envelope returns max over v in the polytope of ⟨v, Δ_y + o + qα⟩ − ½g‖v‖² and stores v, which may be o: value and gradient of the Moreau
@@ -301,42 +299,70 @@ const allowance = 1e-14
 // allows reports whether dual variables of class y are what the loss allows, as far as that is seen without the projection: it is for none, and for one
 // bound of all rivals or of each order of them.
 func (r *rule) allows(alpha []float64, y int, s *scratch) bool {
+	own, slack := alpha[y], allowance*r.total
 	if r.single {
-		copy(s.a, alpha)
-		s.a[y] = 0
-		slack := allowance * r.total
-		return dense.Max(s.a) <= 0 && math.Abs(dense.Dot(alpha, r.ones)) <= slack && alpha[y] <= r.total+slack
-	}
-	sum, used := 0.0, 0
-	for c, x := range alpha {
-		if c != y && x != 0 {
-			if x > 0 {
-				return false
-			}
-			sum -= x
-			s.a[used] = -x
-			used++
+		alpha[y] = 0 // it is put back: no branch for it
+		even, odd, most := 0.0, 0.0, int64(0)
+		for c := 0; c+1 < len(alpha); c += 2 {
+			p, q := alpha[c], alpha[c+1]
+			most = max(most, int64(math.Float64bits(p)), int64(math.Float64bits(q))) // 0 where all are negative, or 0
+			even += p
+			odd += q
 		}
+		if len(alpha)%2 > 0 {
+			p := alpha[len(alpha)-1]
+			most = max(most, int64(math.Float64bits(p)))
+			even += p
+		}
+		alpha[y] = own
+		return most == 0 && math.Abs(own+(even+odd)) <= slack && own <= r.total+slack
 	}
-	slack := allowance * r.total
+	used, sum := 0, 0.0
+	alpha[y] = 0
+	for _, x := range alpha {
+		s.a[used] = -x
+		sum -= x
+		used += int((math.Float64bits(x) | -math.Float64bits(x)) >> 63) // but for 0
+	}
+	alpha[y] = own
 	switch {
-	case math.Abs(alpha[y]-sum) > slack || sum > r.total+slack:
+	case !(math.Abs(own-sum) <= slack && sum <= r.total+slack):
 		return false
 	case used == 0:
 		return true
 	case !r.each:
 		return false
 	}
-	largest, bound := s.a[:used], slack
-	slices.Sort(largest)
+	largest := s.a[:used]
+	sortFalling(largest)
+	if largest[used-1] < 0 {
+		return false
+	}
+	bound := slack
 	sum = 0
-	for j := range largest {
-		sum += largest[used-1-j]
+	for j, x := range largest {
+		sum += x
 		if bound += r.rho[j]; sum > bound {
 			return false
 		}
 	}
 	return true
+}
+
+// sortFalling puts the largest numbers first.
+func sortFalling(x []float64) {
+	if len(x) > sortByInsertion {
+		slices.Sort(x)
+		slices.Reverse(x)
+		return
+	}
+	for i, v := range x {
+		j := i
+		for ; j > 0 && x[j-1] < v; j-- {
+			x[j] = x[j-1]
+		}
+		x[j] = v
+	}
 }
 
 // project stores in alpha the nearest dual variables of class y to those given: the envelope of parameter 1 at −α less the costs. Both may be the same.

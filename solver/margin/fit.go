@@ -29,11 +29,13 @@ type fit struct {
 	n, m    int
 	rule    *rule
 	class   []int32
+	all     []int32   // rows, in order
 	square  []float64 // ‖x_i‖² of rows that were asked for: see squareOf
 
-	alpha []float64   // n×m
-	w     []float64   // columns of x × m: the sum over alpha
-	parts [][]float64 // the rows of w, views
+	alpha  []float64   // n×m
+	w      []float64   // columns of x × m: the sum over alpha
+	parts  [][]float64 // the rows of w, views
+	turned []float64   // w by class, m×columns of x, where x is full: see turn
 	// mixture is where the next evaluation takes the objective, nil for w; shown is where the last one did.
 	mixture, shown []float64
 	move           []float64 // n×m, of Frank–Wolfe: Δα
@@ -81,9 +83,12 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, class []int32, s sol
 		f.x = filled(f.x)
 	}
 	for _, s := range f.scratch {
-		s.row = make([]float64, turnRows*f.x.NumColumns)
+		s.row = make([]float64, f.x.NumColumns)
 	}
-	f.square = make([]float64, f.n)
+	f.square, f.all = make([]float64, f.n), make([]int32, f.n)
+	for i := range f.all {
+		f.all[i] = int32(i)
+	}
 	if s.Rough {
 		none := f.scratch[0].scores
 		clear(none)
@@ -129,9 +134,8 @@ func (f *fit) load(dual []float64) error {
 	f.workers.Blocks(f.n, rowBlock, func(worker, _, lo, hi int) {
 		s := f.scratch[worker]
 		for i := lo; i < hi; i++ {
-			if to, given := f.alpha[i*f.m:(i+1)*f.m], dual[i*f.m:(i+1)*f.m]; f.rule.allows(given, int(f.class[i]), s) {
-				copy(to, given)
-			} else {
+			to, given := f.alpha[i*f.m:(i+1)*f.m], dual[i*f.m:(i+1)*f.m]
+			if copy(to, given); !f.rule.allows(to, int(f.class[i]), s) {
 				f.rule.project(to, given, int(f.class[i]), s)
 			}
 		}
@@ -158,67 +162,75 @@ func (f *fit) evaluate() {
 		f.setWeights(f.mixture)
 		f.mixture = nil
 	}
-	f.workers.Blocks(f.n, rowBlock, func(worker, b, lo, hi int) {
-		f.sums[b] = [3]float64{}
-		for first := lo; first < hi; first += scoreBatch {
-			f.evaluateRows(first, min(first+scoreBatch, hi), &f.sums[b], f.scratch[worker])
-		}
-	})
-	total := [3]float64{}
-	for _, part := range f.sums {
-		for k, x := range part {
-			total[k] += x
-		}
-	}
+	f.turn()
+	total := f.evaluateRows(f.all)
 	f.objective, f.value, f.linear = total[0]+f.ridge(), total[1]-dualRidge, total[2]
 	f.shown = f.w
 	f.setWeights(own)
 }
 
-// evaluateRows adds what the rows from lo to hi − 1, at most scoreBatch, have in the sums, and sets their gaps: Φ, ⟨α, o⟩ and the conjugate of Φ at −α.
-func (f *fit) evaluateRows(lo, hi int, sums *[3]float64, s *scratch) {
-	m, n := f.m, hi-lo
-	f.scoresOf(lo, hi, s)
+// evaluateRows sets the gaps of rows at W, which is turned, and returns the sums over them of their losses, of less their conjugates, and of linear.
+func (f *fit) evaluateRows(rows []int32) (total [3]float64) {
+	f.workers.Blocks(len(rows), rowBlock, func(worker, b, lo, hi int) {
+		f.sums[b] = [3]float64{}
+		for first := lo; first < hi; first += scoreBatch {
+			f.evaluateBatch(rows[first:min(first+scoreBatch, hi)], &f.sums[b], f.scratch[worker])
+		}
+	})
+	for _, part := range f.sums[:(len(rows)+rowBlock-1)/rowBlock] {
+		for k, x := range part {
+			total[k] += x
+		}
+	}
+	return total
+}
+
+// evaluateBatch adds what at most scoreBatch rows have in the sums, and sets their gaps: Φ, ⟨α, o⟩ and the conjugate of Φ at −α.
+func (f *fit) evaluateBatch(rows []int32, sums *[3]float64, s *scratch) {
+	m, n := f.m, len(rows)
+	block, batch, class := f.scoresOf(rows, s), s.batch[:m*n], s.class[:n]
+	for k, i := range rows {
+		scores, y := block[k*m:(k+1)*m], f.class[i]
+		s.inner[k], s.own[k], class[k] = turnRow(batch[k:], n, scores, f.alpha[int(i)*m:int(i+1)*m]), scores[y], y
+	}
 	together := f.move == nil && f.rule.cost == nil && f.rule.gamma == 0 && f.rule.ranked <= maxRanked
-	for i := range n {
-		alpha := f.alpha[(lo+i)*m : (lo+i+1)*m]
-		s.inner[i], s.own[i] = dotColumn(alpha, s.batch[i:], n), s.batch[int(f.class[lo+i])*n+i]
-	}
 	if together {
-		f.rule.values(s.batch[:m*n], s.own[:n], f.class[lo:hi])
+		f.rule.values(batch, s.own[:n], class)
 	}
-	for i := range n {
-		row := lo + i
-		alpha, y, weight := f.alpha[row*m:(row+1)*m], int(f.class[row]), f.p.Weight(row)
+	for k, i := range rows {
+		row, y, scores := int(i), int(class[k]), block[k*m:(k+1)*m]
+		alpha, weight := f.alpha[row*m:(row+1)*m], f.p.Weight(row)
 		var value float64
 		if together {
-			value = s.batch[i]
+			value = batch[k]
 		} else {
-			for c := range s.scores {
-				s.scores[c] = s.batch[c*n+i]
-			}
-			value = f.rule.eval(s.v, s.scores, y, s)
+			value = f.rule.eval(s.v, scores, y, s)
 		}
 		conjugate := f.rule.conjugate(alpha, y)
 		sums[0] += weight * value
 		sums[1] -= weight * conjugate
-		f.gap[row] = weight * max(value+s.inner[i]+conjugate, 0)
+		f.gap[row] = weight * max(value+s.inner[k]+conjugate, 0)
 		if f.move != nil {
-			sums[2] += weight * f.direct(f.move[row*m:(row+1)*m], alpha, s.scores, y, s)
+			sums[2] += weight * f.direct(f.move[row*m:(row+1)*m], alpha, scores, y, s)
 		}
 	}
 }
 
-// dotColumn returns Σ_c x[c]·o[c·stride].
-func dotColumn(x, o []float64, stride int) float64 {
+// turnRow stores o in a column of dst, dst[c·stride], and returns ⟨x, o⟩.
+func turnRow(dst []float64, stride int, o, x []float64) float64 {
 	even, odd := 0.0, 0.0
-	c := 0
-	for ; c+1 < len(x); c += 2 {
-		even += x[c] * o[c*stride]
-		odd += x[c+1] * o[(c+1)*stride]
+	c, at := 0, 0
+	x = x[:len(o)]
+	for ; c+1 < len(o); c += 2 {
+		p, q := o[c], o[c+1]
+		dst[at], dst[at+stride] = p, q
+		even += x[c] * p
+		odd += x[c+1] * q
+		at += 2 * stride
 	}
-	if c < len(x) {
-		even += x[c] * o[c*stride]
+	if c < len(o) {
+		dst[at] = o[c]
+		even += x[c] * o[c]
 	}
 	return even + odd
 }

@@ -142,11 +142,10 @@ type rule struct {
 	single bool // only ρ_1 is not 0
 	cost   [][]float64
 	gamma  float64
-	ones   []float64 // m
 }
 
 func (l Loss) rule(m int) *rule {
-	r := &rule{m: m, rho: make([]float64, m), each: true, gamma: l.Moreau, ones: slices.Repeat([]float64{1}, m)}
+	r := &rule{m: m, rho: make([]float64, m), each: true, gamma: l.Moreau}
 	rivals := r.rho[:m-1]
 	switch l.Kind {
 	case TopK, Usunier:
@@ -315,18 +314,21 @@ type scratch struct {
 	size   []int32
 	scores []float64
 	parts  [][]float64 // rows of W that a row of the problem meets
-	row    []float64   // turnRows rows with their zeros
-	batch  []float64   // scores of scoreBatch rows by class
+	row    []float64   // a row with its zeros
+	block  []float64   // scores of scoreBatch rows, row by row
+	batch  []float64   // the same by class
+	class  []int32     // their classes
 	own    []float64   // those of their classes
 	inner  []float64   // their products with the dual variables
-	turned []float64   // those rows by column
+	filled []float64   // those rows with their zeros
 }
 
 func newScratch(m int) *scratch {
-	f := make([]float64, (7+scoreBatch)*m+2*scoreBatch)
-	i := make([]int32, 2*m)
+	f := make([]float64, (7+2*scoreBatch)*m+2*scoreBatch)
+	i := make([]int32, 2*m+scoreBatch)
 	return &scratch{a: f[:m], v: f[m : 2*m], d: f[2*m : 3*m], w: f[3*m : 4*m], sum: f[4*m : 5*m], scores: f[5*m : 6*m], part: f[6*m : 7*m],
-		batch: f[7*m : (7+scoreBatch)*m], own: f[(7+scoreBatch)*m:][:scoreBatch], inner: f[(7+scoreBatch)*m+scoreBatch:], order: i[:m], size: i[m:]}
+		block: f[7*m:][:scoreBatch*m], batch: f[(7+scoreBatch)*m:][:scoreBatch*m], own: f[(7+2*scoreBatch)*m:][:scoreBatch],
+		inner: f[(7+2*scoreBatch)*m+scoreBatch:], order: i[:m], size: i[m : 2*m], class: i[2*m:]}
 }
 
 // sortByInsertion is the number of classes up to which that is fastest.

@@ -80,7 +80,7 @@ func filled(x *solver.Rows) *solver.Rows {
 // fullRow returns row i with its zeros: its own memory where there are none, else room, of the length of a row.
 func (f *fit) fullRow(i int, room []float64) []float64 {
 	index, value := f.x.Row(i)
-	if len(value) == len(room) {
+	if len(value) == f.x.NumColumns {
 		return value
 	}
 	clear(room)
@@ -104,7 +104,7 @@ func (f *fit) scores(dst []float64, i int, s *scratch) {
 	s.visits++
 	clear(dst)
 	if f.full {
-		dense.MulAdd(dst, f.m, f.parts, 0, f.m, f.fullRow(i, s.row[:f.x.NumColumns]), 1)
+		dense.MulAdd(dst, f.m, f.parts, 0, f.m, f.fullRow(i, s.row), 1)
 		return
 	}
 	index, value := f.x.Row(i)
@@ -115,62 +115,54 @@ func (f *fit) scores(dst []float64, i int, s *scratch) {
 	dense.MulAdd(dst, f.m, s.parts, 0, f.m, value, 1)
 }
 
-// scoreBatch is the number of rows that scoresOf multiplies at once: whole vectors, of which some twenty classes fit in the nearest cache, and no power of two,
+// scoreBatch is the number of rows that are multiplied at once: whole vectors, of which some twenty classes fit in the nearest cache, and no power of two,
 // with which columns would share few of its lines.
 const scoreBatch = 56
 
-// turnRows is the number of rows that are turned into columns at once.
-const turnRows = 4
-
-// scoresOf stores W'x_i of the rows from lo to hi − 1, at most scoreBatch, in s.batch by class, m×n. They are those of scores to the bit.
-func (f *fit) scoresOf(lo, hi int, s *scratch) {
-	m, d, n := f.m, f.x.NumColumns, hi-lo
-	batch := s.batch[:m*n]
+// scoresOf returns W'x_i of some rows, at most scoreBatch, row by row, in memory of s. Where rows are full, W is that of the last turn.
+func (f *fit) scoresOf(rows []int32, s *scratch) []float64 {
+	m, d := f.m, f.x.NumColumns
+	block := s.block[:len(rows)*m]
 	if !f.full {
-		for i := range n {
-			f.scores(s.scores, lo+i, s)
-			for c, o := range s.scores {
-				batch[c*n+i] = o
-			}
+		for k, i := range rows {
+			f.scores(block[k*m:(k+1)*m], int(i), s)
 		}
-		return
+		return block
 	}
-	s.visits += n
-	clear(batch)
-	if len(s.turned) == 0 {
-		s.turned = make([]float64, d*scoreBatch)
-	}
-	i := 0
-	for ; i+turnRows <= n; i += turnRows {
-		var rows [turnRows][]float64
-		for k := range rows {
-			rows[k] = f.fullRow(lo+i+k, s.row[k*d:(k+1)*d])
-		}
-		p, q, r := rows[1][:d], rows[2][:d], rows[3][:d]
-		at := s.turned[i:]
-		for j, x := range rows[0][:d] {
-			to := (*[turnRows]float64)(at[j*n:])
-			to[0], to[1], to[2], to[3] = x, p[j], q[j], r[j]
-		}
-	}
-	for ; i < n; i++ {
-		at := s.turned[i:]
-		for j, x := range f.fullRow(lo+i, s.row[:d]) {
-			at[j*n] = x
-		}
+	s.visits += len(rows)
+	if len(s.filled) == 0 {
+		s.filled = make([]float64, d*scoreBatch)
 	}
 	s.parts = s.parts[:0]
-	for j := range d {
-		s.parts = append(s.parts, s.turned[j*n:(j+1)*n])
+	for k, i := range rows {
+		s.parts = append(s.parts, f.fullRow(int(i), s.filled[k*d:(k+1)*d]))
 	}
-	dense.MulAdd(batch, n, s.parts, 0, n, f.w, m)
+	clear(block)
+	dense.DotAdd(block, s.parts, 0, d, f.turned, d, m)
+	return block
+}
+
+// turn makes turned of W, which scoresOf multiplies full rows with.
+func (f *fit) turn() {
+	if !f.full {
+		return
+	}
+	d := f.x.NumColumns
+	if f.turned == nil {
+		f.turned = make([]float64, len(f.w))
+	}
+	for j, part := range f.parts {
+		for c, w := range part {
+			f.turned[c*d+j] = w
+		}
+	}
 }
 
 // shift adds x_i v' to W.
 func (f *fit) shift(i int, v []float64, s *scratch) {
 	if f.full {
 		s.parts = append(s.parts[:0], v)
-		dense.MulAdd(f.w, f.m, s.parts, 0, f.m, f.fullRow(i, s.row[:f.x.NumColumns]), f.x.NumColumns)
+		dense.MulAdd(f.w, f.m, s.parts, 0, f.m, f.fullRow(i, s.row), f.x.NumColumns)
 		return
 	}
 	index, value := f.x.Row(i)
@@ -201,48 +193,44 @@ func (f *fit) sumTo(dst, a []float64) {
 	})
 }
 
-// minClasses is the least number of classes that a worker takes: a vector of AVX-512.
-const minClasses = 8
+// minColumns is the least number of columns that a worker takes: two vectors of AVX-512.
+const minColumns = 16
 
-// sumFull is sumTo of full rows: products of blocks of rows, for the classes of each worker. Every sum is over the rows in order. It is cut short once the fit
+// sumFull is sumTo of full rows: products of blocks of rows, for the columns of each worker. Every sum is over the rows in order. It is cut short once the fit
 // is called off.
 func (f *fit) sumFull(dst, a []float64) {
 	m, d := f.m, f.x.NumColumns
-	clear(dst)
-	f.workers.Blocks(m, max(minClasses, (m+f.workers.Size-1)/f.workers.Size), func(_, _, lo, hi int) {
-		parts := make([][]float64, 0, rowBlock)
-		var scaled, filled []float64
-		for first := 0; first < f.n && (first == 0 || f.workers.Yield()); first += rowBlock {
-			end := min(first+rowBlock, f.n)
-			rows := f.x.Value[f.x.Start[first]:f.x.Start[end]]
-			if len(rows) < (end-first)*d {
-				if filled == nil {
-					filled = make([]float64, rowBlock*d)
-				}
-				rows = filled
-				for i := first; i < end; i++ {
-					if row, to := f.fullRow(i, rows[(i-first)*d:(i-first+1)*d]), rows[(i-first)*d:]; &row[0] != &to[0] {
-						copy(to, row)
-					}
-				}
-			}
+	turned := make([]float64, m*d)
+	f.workers.Blocks(d, max(minColumns, (d+f.workers.Size-1)/f.workers.Size), func(_, _, lo, hi int) {
+		parts := make([][]float64, 0, scoreBatch)
+		var scaled, filled, room []float64
+		if len(f.x.Value) < f.n*d {
+			filled = make([]float64, scoreBatch*d)
+		}
+		for first := 0; first < f.n && (first == 0 || f.workers.Yield()); first += scoreBatch {
+			end := min(first+scoreBatch, f.n)
 			parts = parts[:0]
 			for i := first; i < end; i++ {
-				part := a[i*m+lo : i*m+hi]
-				if f.p.Weights != nil {
-					scaled = append(scaled[:len(parts)*(hi-lo)], part...)
-					part = scaled[len(parts)*(hi-lo):]
-					for c := range part {
-						part[c] *= f.p.Weights[i]
-					}
+				if filled != nil {
+					room = filled[(i-first)*d : (i-first+1)*d]
 				}
-				parts = append(parts, part)
+				parts = append(parts, f.fullRow(i, room))
 			}
-			dense.MulAdd(dst[lo:], m, parts, 0, hi-lo, rows, d)
+			part := a[first*m : end*m]
+			if f.p.Weights != nil {
+				scaled = append(scaled[:0], part...)
+				part = scaled
+				for k := range part {
+					part[k] *= f.p.Weights[first+k/m]
+				}
+			}
+			dense.MulAdd(turned[lo:], d, parts, lo, hi-lo, part, m)
 		}
 	})
-	for i := range dst {
-		dst[i] /= f.s.Lambda
+	for c := range m {
+		for j, x := range turned[c*d : (c+1)*d] {
+			dst[j*m+c] = x / f.s.Lambda
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package margin
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/solver"
@@ -27,7 +28,7 @@ func thinned(share float64, n, d, m int) *solver.Problem {
 	return p
 }
 
-// TestFullRows compares products over many rows at once with those of one row, to the bit, and W with the sum row by row, for rows with all their
+// TestFullRows compares products over many rows at once with those of one row, and W with the sum row by row, for rows with all their
 // entries, with most of them, which are filled with zeros, and with few.
 func TestFullRows(t *testing.T) {
 	const n, d, m = 3*rowBlock + 5, 9, 11
@@ -61,14 +62,19 @@ func TestFullRows(t *testing.T) {
 				t.Fatalf("squared length of row %d is %g, want %g", i, f.squareOf(i), dot(value, value))
 			}
 		}
+		f.turn()
 		s, one := f.scratch[0], make([]float64, m)
 		for lo := 0; lo < n; lo += scoreBatch {
 			hi := min(lo+scoreBatch, n)
-			f.scoresOf(lo, hi, s)
+			rows := make([]int32, hi-lo)
+			for k := range rows {
+				rows[k] = int32(hi - 1 - k)
+			}
+			block := f.scoresOf(rows, s)
 			for i := lo; i < hi; i++ {
 				f.scores(one, i, s)
 				for c, o := range one {
-					if got := s.batch[c*(hi-lo)+i-lo]; got != o {
+					if got := block[(hi-1-i)*m+c]; !near(got, o, 1e-12, 1e-12) {
 						t.Fatalf("of %g of the entries: score of class %d of row %d is %v, of the row alone %v", share, c, i, got, o)
 					}
 				}
@@ -79,9 +85,10 @@ func TestFullRows(t *testing.T) {
 
 // TestAllows compares what is taken over as it is with the projection: it leaves what it allows where it is, and moves what lies beyond.
 func TestAllows(t *testing.T) {
-	const m, y = 6, 2
+	const y = 2
 	random := rand.New(rand.NewPCG(23, 1))
-	for _, loss := range []Loss{{Kind: MaxHinge}, {Kind: TopK, K: 2}, {Kind: Usunier, K: 3}, {Kind: WeightedUsunier}, {Kind: WeightedTopK}} {
+	for k, loss := range []Loss{{Kind: MaxHinge}, {Kind: MaxHinge}, {Kind: TopK, K: 2}, {Kind: Usunier, K: 3}, {Kind: WeightedUsunier}, {Kind: WeightedTopK}} {
+		m := 5 + k%2
 		r, s := loss.rule(m), newScratch(m)
 		if !r.allows(make([]float64, m), y, s) {
 			t.Errorf("%s does not allow 0", loss.Name())
@@ -106,7 +113,12 @@ func TestAllows(t *testing.T) {
 			for c, x := range alpha {
 				moved = math.Max(moved, math.Abs(x-given[c]))
 			}
-			switch allowed := r.allows(given, y, s); {
+			before := slices.Clone(given)
+			allowed := r.allows(given, y, s)
+			if !slices.Equal(given, before) {
+				t.Fatalf("%s: %v after a look at %v", loss.Name(), given, before)
+			}
+			switch {
 			case allowed && moved > 1e-12:
 				t.Fatalf("%s allows %v, whose projection is %v", loss.Name(), given, alpha)
 			case allowed:

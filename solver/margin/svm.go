@@ -42,8 +42,8 @@ func (m Method) String() string {
 // Steps have K, Units, Objective, Gap and Seconds.
 //
 // A warm start stands on the dual variables: those of rows that left are not there, those of new rows are 0, and all are first projected onto what the
-// loss allows, so that the gap is a bound whatever they were. They do not depend on Λ or the row weights, so that those may change. New rows are learned
-// first, and of a warm model over the same basis the weights are a part of the first point (enter); without dual variables it has no part in a fit.
+// loss allows, so that the gap is a bound whatever they were. They do not depend on Λ or the row weights, so that those may change. Of a warm model
+// over the same basis the weights say where those of new rows begin, and are a part of the first point (enter); without dual variables it has no part in a fit.
 // The Model of a result is that of least objective among the steps; Dual is that of the last step. A fit ends Converged, TimeBudget, Interrupted, or
 // Stalled after MaxIterations or where rounding leaves nothing to gain; the gap is certified in any case.
 type SVM struct {
@@ -156,7 +156,6 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 		if err := f.load(warm.Dual); err != nil {
 			return nil, err
 		}
-		f.sum()
 		tolerance := s.Tolerance
 		if s.Rough {
 			tolerance = max(tolerance, roughGap)

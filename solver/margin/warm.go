@@ -9,59 +9,125 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// Constants of a warm start: of those tried, the ones with the fewest visits of rows on letter and satimage with a twentieth and a fifth of the rows
-// replaced, max hinge and weighted Usunier loss, in the mean of six splits.
+// Constants of a warm start: of those tried, the ones with the least time on letter and satimage with a twentieth and a fifth of the rows replaced, max
+// hinge and weighted Usunier loss, in the mean of 16 splits.
 const (
-	// enterSweeps bounds the sweeps over new rows. They end where one raises the dual by no more than enterGain of the gap that is asked for.
+	// enterSweeps bounds the sweeps over new rows. They end where one raises the dual by no more than enterGain times the gap that is asked for: the next
+	// would raise it by about a tenth of that. Rows with less than enterLeast times what the mean row may have of that gap are left out.
 	enterSweeps = 2
-	enterGain   = 0.25
-	// oldShare is the part of the other rows that is swept over before the first evaluation.
-	oldShare = 0.15
+	enterGain   = 2
+	enterLeast  = 1
+	// freeShare bounds the rows with free dual variables that are swept over before the first evaluation, as a part of all rows.
+	freeShare = 0.1
 	// The part that W has of the first point, beside the weights of the model before: of a loss with a single weight, and of others, whose W is
 	// nearer the optimum. P is about the same for a tenth more or less.
 	singleShare, meanShare = 0.4, 0.7
 	// P at W and at that point are compared on every probeEvery-th row, of many rows on about probeRows. A difference counts from so many deviations on.
-	probeEvery, probeRows, probeDeviations = 16, 64, 2
+	probeEvery, probeRows, probeDeviations = 16, 64, 4
 )
 
-// enter goes from the dual variables of earlier rows, projected, to the first point of a warm start. The gap is all but in the new rows: they are swept over
-// by themselves, to take the place of those that left, and then some of the others, as what they know of those is out of date. W is then far from
-// the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights of the model before are near it, so the first point
-// is a mixture with them. What is left of the gap is then the dual's for the most part, which grows without another evaluation (ascend).
+// enter makes W and goes from the dual variables of earlier rows, projected, to the first point of a warm start. The gap is all but in the new rows: they
+// begin where the weights of the model before put them, which stand in for W without the rows that left, and those with a gap there are swept over. Of the
+// others those move that are free. W is then far from the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights
+// of the model before are near it, so the first point is a mixture with them. What is left of the gap is then the dual's for the most part, which grows
+// without another evaluation (ascend).
 func (f *fit) enter(warm *solver.Warm, tolerance float64) {
-	rows, old := slices.Clone(warm.New), make([]int32, 0, f.n)
+	if f.method != BlockAscent {
+		f.sum()
+		return
+	}
+	rows, free, used := slices.Clone(warm.New), []int32(nil), false
 	for i := range int32(f.n) {
-		if !f.isUnused(i) {
-			old = append(old, i)
-		} else if warm.New == nil {
+		switch {
+		case !f.isUnused(i):
+			used = true
+			if f.isFree(i) {
+				free = append(free, i)
+			}
+		case warm.New == nil:
 			rows = append(rows, i)
 		}
 	}
-	if f.method != BlockAscent || len(rows) == 0 || len(old) == 0 {
+	if len(rows) == 0 || !used {
+		f.sum()
 		return
 	}
+	earlier := f.weightsOf(warm.Model)
+	if earlier != nil {
+		f.begin(rows, earlier)
+		rows = slices.DeleteFunc(rows, f.isUnused)
+	}
+	f.sum()
 	random := rand.New(rand.NewPCG(f.s.Seed, 0x656e746572)) // "enter": apart from the steps
 	value := f.dual()
 	for range enterSweeps {
-		shuffle(rows, random)
-		risen := f.sweep(rows, math.Inf(1))
+		f.turn()
+		f.evaluateRows(rows)
+		some := f.byGap(rows, enterLeast*tolerance*value/float64(f.n))
+		shuffle(some, random)
+		risen := f.sweep(some, math.Inf(1))
 		f.sweeps++
 		if value += risen; risen <= enterGain*tolerance*value {
 			break
 		}
-		rows = slices.DeleteFunc(rows, f.isUnused) // well within their margins
 	}
-	shuffle(old, random)
-	f.sweep(old[:int(oldShare*float64(len(old)))], math.Inf(1))
+	for _, i := range rows {
+		if f.isFree(i) {
+			free = append(free, i)
+		}
+	}
+	shuffle(free, random)
+	f.sweep(free[:min(len(free), int(freeShare*float64(f.n)))], math.Inf(1))
 	share := meanShare
 	if f.rule.single {
 		share = singleShare
 	}
-	f.choosePoint(f.weightsOf(warm.Model), share)
+	f.choosePoint(earlier, share)
+}
+
+// begin sets the dual variables of rows that have none to the negative subgradients of the loss at other weights than W: with those of an optimum they would
+// be where they end, but for rows on the edge of their margins.
+func (f *fit) begin(rows []int32, weights []float64) {
+	own, s := f.w, f.scratch[0]
+	f.setWeights(weights)
+	f.turn()
+	for lo := 0; lo < len(rows) && !f.workers.Cancelled(); lo += scoreBatch {
+		batch := rows[lo:min(lo+scoreBatch, len(rows))]
+		block := f.scoresOf(batch, s)
+		for k, i := range batch {
+			if !f.isUnused(i) {
+				continue
+			}
+			f.rule.eval(s.v, block[k*f.m:(k+1)*f.m], int(f.class[i]), s)
+			for c, v := range s.v {
+				f.alpha[int(i)*f.m+c] = -v
+			}
+		}
+	}
+	f.setWeights(own)
 }
 
 // isUnused reports whether the dual variables of a row are 0: that of its class is the sum of the others, which are not positive.
 func (f *fit) isUnused(i int32) bool { return f.alpha[int(i)*f.m+int(f.class[i])] == 0 }
+
+// isFree reports whether the dual variables of a row are neither 0 nor at a corner of what the loss allows, where most stay when W moves a little.
+func (f *fit) isFree(i int32) bool {
+	alpha := f.alpha[int(i)*f.m : int(i+1)*f.m]
+	own := alpha[f.class[i]]
+	if own == 0 || own < f.rule.total*(1-cornerSlack) {
+		return own != 0
+	}
+	rivals := 0
+	for _, x := range alpha {
+		if x < 0 {
+			rivals++
+		}
+	}
+	return rivals > f.rule.ranked
+}
+
+// cornerSlack is how far, as a part of the sum of the weights, dual variables at a corner may be from it by rounding.
+const cornerSlack = 1e-12
 
 // choosePoint makes a mixture of earlier weights, nil for none, with a share of W the point of the next evaluation, unless P is less at W by more than a
 // sample of the rows may be wrong. The sample is too small to tell good points apart, and the mixture is the better one of rows that are much as before.
@@ -96,10 +162,18 @@ func (f *fit) choosePoint(earlier []float64, share float64) {
 // probe returns the weighted losses at W of a sample of the rows: one in probeDistance.
 func (f *fit) probe() []float64 {
 	s := f.scratch[0]
-	var losses []float64
+	var rows []int32
 	for i := 0; i < f.n; i += f.probeDistance() {
-		f.scores(s.scores, i, s)
-		losses = append(losses, f.p.Weight(i)*f.rule.eval(s.v, s.scores, int(f.class[i]), s))
+		rows = append(rows, int32(i))
+	}
+	losses := make([]float64, 0, len(rows))
+	f.turn()
+	for lo := 0; lo < len(rows); lo += scoreBatch {
+		batch := rows[lo:min(lo+scoreBatch, len(rows))]
+		block := f.scoresOf(batch, s)
+		for k, i := range batch {
+			losses = append(losses, f.p.Weight(int(i))*f.rule.eval(s.v, block[k*f.m:(k+1)*f.m], int(f.class[i]), s))
+		}
 	}
 	return losses
 }

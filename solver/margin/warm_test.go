@@ -3,6 +3,7 @@ package margin
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/solver"
@@ -42,7 +43,6 @@ func TestNewRows(t *testing.T) {
 			if err := f.load(warm.Dual); err != nil {
 				t.Fatal(err)
 			}
-			f.sum()
 			f.enter(warm, s.Tolerance)
 			return f.scratch[0].visits
 		}
@@ -79,7 +79,6 @@ func TestFarModel(t *testing.T) {
 			if err := f.load(warm.Dual); err != nil {
 				t.Fatal(err)
 			}
-			f.sum()
 			f.enter(warm, s.Tolerance)
 			return f.mixture != nil
 		}
@@ -94,6 +93,70 @@ func TestFarModel(t *testing.T) {
 		}
 		if r := fitted(t, SVM{}, p, warm, s); r.Status != solver.Converged {
 			t.Errorf("%s: from a far model: %v", kind, r.Status)
+		}
+	}
+}
+
+// TestBegin: where there is a model, new rows begin at the negative subgradients of their losses there, one by one, and those that have dual variables keep
+// them. The dual is then nearer its largest value than without those rows.
+func TestBegin(t *testing.T) {
+	for _, loss := range []Loss{{Kind: MaxHinge}, {Kind: WeightedUsunier}, {Kind: MaxHinge, Moreau: 0.1}} {
+		s := settings(1)
+		p, warm := replaced(t, loss, 1000, 200, s)
+		f := newFit(t, SVM{}, p, s)
+		if err := f.load(warm.Dual); err != nil {
+			t.Fatal(err)
+		}
+		clear(f.alpha[:f.m])
+		f.alpha[f.class[0]], f.alpha[(int(f.class[0])+1)%f.m] = 0.3, -0.3
+		f.sum()
+		without, known := f.dual(), slices.Clone(f.alpha[:f.m])
+		f.begin(append([]int32{0}, warm.New...), f.weightsOf(warm.Model))
+		if !slices.Equal(f.alpha[:f.m], known) {
+			t.Errorf("%+v: a row that had dual variables has others", loss)
+		}
+		scores, grad := make([]float64, f.m), make([]float64, f.m)
+		for _, i := range warm.New {
+			index, value := p.X.Row(int(i))
+			copy(scores, warm.Model.Bias)
+			for e, j := range index {
+				for c := range scores {
+					scores[c] += value[e] * warm.Model.Linear[int(j)*f.m+c]
+				}
+			}
+			loss.Eval(grad, scores, p.Target(int(i)))
+			for c, g := range grad {
+				if !near(f.alpha[int(i)*f.m+c], -g, 1e-9, 1e-9) {
+					t.Fatalf("%+v, row %d: dual variable of class %d is %g, the subgradient there %g", loss, i, c, f.alpha[int(i)*f.m+c], g)
+				}
+			}
+		}
+		f.sum()
+		if best := fitted(t, SVM{}, p, nil, s).Objective; best-f.dual() > 0.8*(best-without) {
+			t.Errorf("%+v: the dual is %g, %g without the new rows, the objective %g", loss, f.dual(), without, best)
+		}
+	}
+}
+
+// TestFree: dual variables are free unless they are 0 or at a corner, of which a loss with several weights has those where each of them has a rival.
+func TestFree(t *testing.T) {
+	const m = 5
+	for _, c := range []struct {
+		loss  Loss
+		alpha []float64 // of class 0
+		free  bool
+	}{
+		{Loss{Kind: MaxHinge}, []float64{0, 0, 0, 0, 0}, false},
+		{Loss{Kind: MaxHinge}, []float64{1, 0, 0, -1, 0}, false},
+		{Loss{Kind: MaxHinge}, []float64{0.4, 0, 0, -0.4, 0}, true},
+		{Loss{Kind: MaxHinge}, []float64{1, 0, -0.1, -0.9, 0}, true},
+		{Loss{Kind: WeightedUsunier, Weights: []float64{0.6, 0.4}}, []float64{1, 0, -0.6, -0.4, math.Copysign(0, -1)}, false},
+		{Loss{Kind: WeightedUsunier, Weights: []float64{0.6, 0.4}}, []float64{1, -0.2, -0.4, -0.4, 0}, true},
+		{Loss{Kind: WeightedUsunier, Weights: []float64{0.6, 0.4}}, []float64{0.6, 0, -0.6, 0, 0}, true},
+	} {
+		f := &fit{m: m, rule: c.loss.rule(m), alpha: c.alpha, class: []int32{0}}
+		if got := f.isFree(0); got != c.free {
+			t.Errorf("%s: %v is free: %t", c.loss.Name(), c.alpha, got)
 		}
 	}
 }
