@@ -66,7 +66,7 @@ type Step struct {
 	Gap       float64 // estimated optimality gap
 	Criterion float64 // dual norm of the gradient row of the best basis vector found; in penalised form none enters at or below λ
 	Nu        float64 // ν: Criterion over an upper bound of what any basis vector attains, in (0, 1]; 0 at degree 3, where none is known
-	Seconds   float64 // since the start of the solve
+	Seconds   float64 // from the start of the solve until this point was reached; the search for the next vector counts to the next step
 }
 
 // Result of a solve. Its gaps are about the convex problem (2) of Blondel et al. 2017, over all unit vectors and not only those of the model:

@@ -86,6 +86,7 @@ type solve struct {
 	gamma     *gamma
 	pred      []float64 // n×m predictions of the whole model
 	started   time.Time
+	reached   time.Time // when the current point was scored
 
 	loss, norm, objective float64 // at the current point, set by score
 	last                  selection
@@ -407,6 +408,7 @@ func (r *solve) scoreRest() {
 		r.loss = r.linear.settleWeights(r.pred, r.gamma.grad, r.loss, r.s.Tolerance)
 		r.total()
 	}
+	r.reached = r.s.Now()
 	if !r.s.WeightsOnly && !r.workers.cancelled() {
 		r.gamma.prepare()
 	}
@@ -456,7 +458,7 @@ func (r *solve) step(found selection, gap float64) Step {
 	}
 	return Step{
 		K: r.k, Units: units, Objective: r.objective, Gap: gap, Criterion: found.criterion, Nu: found.factor,
-		Seconds: r.s.Now().Sub(r.started).Seconds(),
+		Seconds: r.reached.Sub(r.started).Seconds(),
 	}
 }
 

@@ -477,3 +477,22 @@ func TestSolveRefuses(t *testing.T) {
 		t.Errorf("warm model of another width: %v", err)
 	}
 }
+
+// TestStepSeconds: a step says when its point was reached, before the search for the next vector.
+func TestStepSeconds(t *testing.T) {
+	for _, a := range []Algorithm{ConditionalGradient{}, ConvexFM{}} {
+		ticks, last := 0, -1.0
+		s := earlyFit()
+		s.Workers, s.Yield, s.Now = 1, func() { ticks++ }, func() time.Time { return time.Unix(int64(ticks), 0) }
+		s.OnStep = func(step Step, _ *Model) bool {
+			if step.Seconds < last || step.Seconds >= float64(ticks) {
+				t.Errorf("%s: %d vectors at %g of %d blocks, with the search; the step before at %g", a.Name(), step.K, step.Seconds, ticks, last)
+			}
+			last = step.Seconds
+			return false
+		}
+		if _, err := a.Fit(t.Context(), squaredRatings(4, Squared{}), nil, s); err != nil || last < 0 {
+			t.Errorf("%s: last step at %g, error %v", a.Name(), last, err)
+		}
+	}
+}
