@@ -352,7 +352,7 @@ func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.
 func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	var asked joins
-	group := shard.NewGroup(shard.GroupOptions{Kafka: append(r.kafka(), kgo.WithHooks(&asked)), Name: "g", Count: 3, Session: 6 * time.Second,
+	group := shard.NewGroup(shard.GroupOptions{Kafka: append(r.kafka(), kgo.WithHooks(&asked)), Name: "g", Count: 3, Session: time.Minute,
 		Log: daemontest.Quiet(), Given: func([]int) {}, Taken: func([]int, bool) {}})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
