@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -51,7 +52,16 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 	if err := dropEmptyLogs(dir); err != nil {
 		return nil, err
 	}
-	db, err := badger.Open(o)
+	var db *badger.DB
+	var err error
+	isLocked := func() bool { return err != nil && strings.Contains(err.Error(), "Cannot acquire directory lock") } // the error has no type
+	// Whoever holds it has not LOCK: most likely a child that is being started, which has the directory of a database just closed for a moment.
+	for try := time.Duration(0); ; try += lockPause {
+		if db, err = badger.Open(o); !isLocked() || try >= lockWait {
+			break
+		}
+		time.Sleep(lockPause)
+	}
 	switch {
 	case err == nil:
 		identity, err := os.Stat(dir)
@@ -59,7 +69,7 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 			return nil, denied(errors.Join(err, db.Close()))
 		}
 		return &disk{db, dir, identity, memTableBytes}, nil
-	case strings.Contains(err.Error(), "Cannot acquire directory lock"): // the error has no type
+	case isLocked():
 		return nil, fmt.Errorf("sketch: open %s: %w", dir, ErrLocked)
 	case strings.Contains(err.Error(), syscall.ENOSPC.Error()), strings.Contains(err.Error(), syscall.EMFILE.Error()):
 		return nil, fmt.Errorf("sketch: open %s: %w", dir, err) // no damage, whatever file it is about
