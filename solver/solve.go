@@ -146,7 +146,8 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), started: s.Now()}
+	now := s.Now()
+	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), started: now, reached: now}
 	r.output = newOutputFit(p, s.form(), r.workers)
 	r.linear = newLinearFit(p, s.LinearRidge, s.BiasRidge, r.workers)
 	r.gamma = newGamma(p.X, s.Kernel, p.Outputs, r.workers)
