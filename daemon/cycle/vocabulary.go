@@ -82,7 +82,7 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 			}
 		}
 		scale := scaleOf(name, values, fields > 0)
-		if last != nil && stillFits(&last[f], &scale) {
+		if f < len(last) && stillFits(&last[f], &scale) {
 			scale = last[f]
 		}
 		v.Numeric = append(v.Numeric, scale)
