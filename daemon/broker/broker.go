@@ -60,7 +60,7 @@ func Start(opt Options) (*Broker, error) {
 		kfake.NumBrokers(1),
 		kfake.ListenFn(func(string, string) (net.Listener, error) { return ln, nil }),
 		kfake.DataDir(opt.Dir),
-		kfake.GroupMinSessionTimeout(time.Second), // the shortest shard.session and shard.standby
+		kfake.GroupMinSessionTimeout(time.Second), // the shortest shard.standby
 		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": strconv.FormatInt(cleanerBackoff.Milliseconds(), 10)}),
 		kfake.WithLogger(brokerLog{opt.Logger}),
 	)

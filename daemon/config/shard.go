@@ -63,7 +63,7 @@ const HostName = "hostname"
 // The values of a Shard with a Group that says nothing else.
 const (
 	groupCount   = 12 // two, three, four, six or twelve processes have as many each
-	groupSession = Duration(10 * time.Second)
+	groupSession = Duration(2 * time.Second)
 )
 
 // ModelName is what a merge topic's name has in place of that of the model.
@@ -186,7 +186,7 @@ func (v *validator) shard(c *Config) {
 	}
 }
 
-// The limits of Shard.Session. Brokers want 6 s at least, unless they are told otherwise (group.min.session.timeout.ms).
+// The limits of Shard.Session.
 const (
 	minSession = time.Second
 	maxSession = 30 * time.Minute
@@ -213,7 +213,7 @@ func (v *validator) group(c *Config) {
 	}
 	for i := range c.Models {
 		if m := &c.Models[i]; s.Group == m.Shard.Topic || s.Group == m.Shard.LiveTopic || slices.Contains(m.Input.Topics, s.Group) {
-			v.bad("shard.group", s.Group, "a name that no other topic has: the group's own has a partition for each shard, and no records")
+			v.bad("shard.group", s.Group, "a name that no other topic has: the group's own has a partition for each shard, and heartbeats alone")
 		}
 	}
 }

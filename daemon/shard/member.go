@@ -2,13 +2,11 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -112,24 +110,8 @@ func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc,
 		return err
 	}
 	defer other.Close()
-	leaver := kmsg.NewLeaveGroupRequestMember()
-	leaver.MemberID = id
-	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group, req.MemberID, req.Members = group, id, []kmsg.LeaveGroupRequestMember{leaver}
-	answer, err := req.RequestWith(ctx, other)
-	if err != nil {
-		return err
-	}
-	codes := []int16{answer.ErrorCode}
-	for _, m := range answer.Members {
-		codes = append(codes, m.ErrorCode)
-	}
-	for _, code := range codes {
-		if err := kerr.ErrorForCode(code); err != nil && !errors.Is(err, kerr.UnknownMemberID) { // it may have left by itself meanwhile
-			return err
-		}
-	}
-	return nil
+	_, err = removeMember(ctx, other, group, id) // it may have left by itself meanwhile
+	return err
 }
 
 func (m *member) assigned(partition bool) {
