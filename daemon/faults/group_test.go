@@ -43,7 +43,7 @@ func (g *shardGroup) resize(n int) {
 	g.t.Helper()
 	for len(g.configs) < n {
 		g.configs = append(g.configs, configure(g.t, fmt.Sprint(g.topic, "-process", len(g.configs)), settings{brokers: g.addr, topics: []string{g.topic},
-			size: 10_000, team: fmt.Sprintf("role: shard\nshard: {group: %s-shards, session: 3s, topic: %s}", g.topic, g.merge())}))
+			size: 10_000, team: fmt.Sprintf("role: shard\nshard: {group: %s-shards, topic: %s}", g.topic, g.merge())}))
 	}
 	for len(g.living) > n {
 		g.leave()
@@ -127,7 +127,7 @@ func TestGroupKills(t *testing.T) {
 	g.leave()
 	t.Logf("the shards of a process that was stopped are held and ready elsewhere after %v", g.whole(time.Minute).Round(time.Millisecond))
 	g.kill()
-	t.Logf("those of one that was killed after %v, of which the session is 3 s", g.whole(time.Minute).Round(time.Millisecond))
+	t.Logf("those of one that was killed after %v, of which the session is 2 s", g.whole(time.Minute).Round(time.Millisecond))
 	p.stop()
 	began := time.Now()
 	for len(g.living) > 0 {
@@ -172,7 +172,7 @@ func TestGroupMoves(t *testing.T) {
 		g.resize(4)
 		g.whole(time.Minute)
 	}
-	t.Logf("%s: the shards of a process are held and ready elsewhere after %v where it was killed, with sessions of 3 s, and after %v where it was stopped",
+	t.Logf("%s: the shards of a process are held and ready elsewhere after %v where it was killed, with sessions of 2 s, and after %v where it was stopped",
 		g.kind, killed, stopped)
 	p.stop()
 	for len(g.living) > 0 {

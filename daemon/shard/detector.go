@@ -39,8 +39,7 @@ type heard struct {
 	missed int // of this process's beats since
 }
 
-// A beat is a heartbeat: the value of a record whose key is the id of a process in the group. A record without a value is the last one of a process that
-// has left.
+// A beat is a heartbeat: the value of a record whose key is the id of a process in the group.
 type beat struct {
 	Host    string  `json:"host"`
 	Session float64 `json:"session_seconds"`
@@ -53,7 +52,8 @@ func (d *detector) every() time.Duration { return d.session / beatsPerSession }
 func (d *detector) run(ctx context.Context) {
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{d.group: {0: kgo.NewOffset().AtEnd()}}),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()), kgo.ProducerLinger(0),
-		kgo.RecordDeliveryTimeout(max(time.Second, d.session)), kgo.MetadataMinAge(250 * time.Millisecond)}, d.connect...)...)
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordDeliveryTimeout(max(time.Second, d.session)),
+		kgo.MetadataMinAge(250 * time.Millisecond)}, d.connect...)...)
 	if err != nil {
 		d.log.Warn("heartbeats are not told: brokers alone find out who has died", "group", d.group, "error", err)
 		return
@@ -76,20 +76,14 @@ func (d *detector) run(ctx context.Context) {
 	<-told
 }
 
-// tell writes heartbeats until ctx is done, and that they end.
+// tell writes heartbeats until ctx is done.
 func (d *detector) tell(ctx context.Context, client *kgo.Client) {
 	value, _ := json.Marshal(beat{Host: hostName(), Session: d.session.Seconds()}) // of a string and a finite number
 	tick := time.NewTicker(d.every())
 	defer tick.Stop()
-	last, failing := "", false
-	for {
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
-			if last != "" {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveAlone)
-				defer cancel()
-				_ = d.write(ctx, client, last, nil) // the others ask the group before they say anything
-			}
 			return
 		case <-tick.C:
 		}
@@ -97,16 +91,12 @@ func (d *detector) tell(ctx context.Context, client *kgo.Client) {
 		if id == "" {
 			continue
 		}
-		err := d.write(ctx, client, id, value)
-		if last = id; err != nil && !failing && ctx.Err() == nil {
+		err := client.ProduceSync(ctx, &kgo.Record{Topic: d.group, Key: []byte(id), Value: value}).FirstErr()
+		if err != nil && !failing && ctx.Err() == nil {
 			d.log.Warn("heartbeats are not told: brokers alone find out who has died", "group", d.group, "error", err)
 		}
 		failing = err != nil
 	}
-}
-
-func (d *detector) write(ctx context.Context, client *kgo.Client, id string, value []byte) error {
-	return client.ProduceSync(ctx, &kgo.Record{Topic: d.group, Key: []byte(id), Value: value}).FirstErr()
 }
 
 // hear takes up a heartbeat, and takes processes out of the group that have been silent up to it.
@@ -120,9 +110,7 @@ func (d *detector) hear(ctx context.Context, client *kgo.Client, rec *kgo.Record
 				d.remove(ctx, client, other, h)
 			}
 		}
-	case err != nil:
-		delete(d.others, id)
-	default:
+	case err == nil:
 		d.others[id] = &heard{beat: b}
 	}
 }

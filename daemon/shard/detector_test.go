@@ -148,6 +148,8 @@ func TestSilentProcess(t *testing.T) {
 	})
 	first, second, third := r.join(time.Second), r.join(time.Second), r.join(time.Second)
 	divided(t, 2, first, second, third)
+	told := records(t, r.Bench, "g")
+	daemontest.Within(t, daemontest.Patience, "heartbeats of all", func() bool { return records(t, r.Bench, "g") > told+20 })
 	third.die()
 	divided(t, 3, first, second)
 	if !first.log.contains(silent) && !second.log.contains(silent) {
