@@ -62,8 +62,9 @@ const HostName = "hostname"
 
 // The values of a Shard with a Group that says nothing else.
 const (
-	groupCount   = 12 // two, three, four, six or twelve processes have as many each
-	groupSession = Duration(2 * time.Second)
+	groupCount    = 12 // two, three, four, six or twelve processes have as many each
+	groupSession  = Duration(2 * time.Second)
+	staticSession = Duration(10 * time.Second) // with Instance, who is started again within it
 )
 
 // ModelName is what a merge topic's name has in place of that of the model.
@@ -77,7 +78,11 @@ func (s *Shard) settle() {
 	if s.Count == 0 {
 		s.Count = groupCount
 	}
-	if s.Session == 0 {
+	switch {
+	case s.Session != 0:
+	case s.Instance != "":
+		s.Session = staticSession
+	default:
 		s.Session = groupSession
 	}
 }

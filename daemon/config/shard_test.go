@@ -107,6 +107,10 @@ models:
 	if s := c.Models[0].Shard; s.Count != 12 || s.Session.Std() != 10*time.Second || !s.IsGiven() {
 		t.Errorf("shard %+v", s)
 	}
+	dynamic := strings.Replace(text, ", instance_id: me", "", 1)
+	if c, err := Parse("c.yaml", []byte(dynamic), noEnv); err != nil || c.Models[0].Shard.Session.Std() != 2*time.Second {
+		t.Errorf("without a name of its own: %v, want a session of 2 s", err)
+	}
 	own := c.OfShard(7)
 	if n, err := own.Models[0].Shard.Number(); err != nil || n != 7 || own.StatePath(&own.Models[0]) != "/state/shard-7/a" || c.Models[0].Shard.Index != "" {
 		t.Errorf("shard %d, %v, in %s; the process has index %q", n, err, own.StatePath(&own.Models[0]), c.Models[0].Shard.Index)
