@@ -132,7 +132,7 @@ func (p *DeltaProducer) open(ctx context.Context) (err error) {
 	p.held, p.prefix = make(map[string]string), ""
 	for err == nil && len(ends) > 0 {
 		fetches := reader.PollFetches(ctx)
-		if err = ctx.Err(); err == nil {
+		if err = errors.Join(ctx.Err(), fetches.Err()); err == nil {
 			fetches.EachRecord(func(r *kgo.Record) {
 				p.note(r)
 				ends.passed(r)

@@ -76,13 +76,8 @@ func (s *Source) Run(ctx context.Context) {
 	defer s.client.Close()
 	left := s.ends(ctx)
 	s.note(func() { s.caught = len(left) == 0 })
-	for ctx.Err() == nil {
+	for failing := false; ctx.Err() == nil; {
 		fetches := s.client.PollFetches(ctx)
-		fetches.EachError(func(topic string, partition int32, err error) {
-			if ctx.Err() == nil {
-				s.log.Warn("topic of announcements cannot be read", "topic", topic, "partition", partition, "error", err)
-			}
-		})
 		s.note(func() {
 			fetches.EachRecord(func(r *kgo.Record) {
 				if s.deltas != "" && r.Topic == s.deltas {
@@ -94,6 +89,13 @@ func (s *Source) Run(ctx context.Context) {
 			})
 			s.caught = len(left) == 0
 		})
+		err := fetches.Err()
+		if err != nil && !failing && ctx.Err() == nil {
+			s.log.Warn("topic of announcements cannot be read: tried until it can", "topic", s.topic, "error", err)
+		}
+		if failing = err != nil; failing { // where it is not allowed the client asks again without a pause
+			_ = backoff.Sleep(ctx, retryPause)
+		}
 	}
 }
 

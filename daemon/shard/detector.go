@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/refitd/refitd/snapshot/backoff"
 )
 
 const (
@@ -70,7 +72,9 @@ func (d *detector) run(ctx context.Context) {
 		if err != nil && !failing && ctx.Err() == nil {
 			d.log.Warn("heartbeats are not read: brokers alone find out who has died", "group", d.group, "error", err)
 		}
-		failing = err != nil
+		if failing = err != nil; failing { // where it is not allowed the client asks again without a pause
+			_ = backoff.Sleep(ctx, d.every())
+		}
 		fetches.EachRecord(func(rec *kgo.Record) { d.hear(ctx, client, rec) })
 	}
 	<-told
@@ -105,7 +109,7 @@ func (d *detector) hear(ctx context.Context, client *kgo.Client, rec *kgo.Record
 	switch err := json.Unmarshal(rec.Value, &b); {
 	case id == d.id():
 		for other, h := range d.others {
-			if h.missed++; float64(h.missed)*d.every().Seconds() >= max(h.Session, d.session.Seconds()) {
+			if h.missed++; float64(h.missed) >= beatsPerSession*max(1, h.Session/d.session.Seconds()) {
 				delete(d.others, other)
 				d.remove(ctx, client, other, h)
 			}
