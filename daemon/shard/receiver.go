@@ -72,6 +72,7 @@ type Receiver struct {
 	wrote  time.Time // when that was written
 	heads  int       // since it was looked whether there is something to tell
 	resend map[int]instance
+	passed map[int]instance
 	policy [2]policy
 	wished *wishes // of the trainer of a team that has ended
 
@@ -122,7 +123,7 @@ func NewReceiver(o ReceiverOptions) *Receiver {
 	if o.OnTerm == nil {
 		o.OnTerm = func() {}
 	}
-	r := &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, status: make([]Status, o.Count),
+	r := &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, passed: map[int]instance{}, status: make([]Status, o.Count),
 		policy: policiesOf(o.Model, o.Count, o.Store, o.Agreement), tenure: newTenure(), checked: make(chan struct{})}
 	r.usable = sync.OnceFunc(func() { close(r.checked) })
 	if o.Standby > 0 {
@@ -312,9 +313,11 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		r.heard(number, rec, &h, err)
 		return nil
 	}
-	if !in.turn(h.By) {
+	if !in.turn(h.By) { // of a process that is over, or of one that does not know of those before it: the topic has lost them
+		r.passed[number] = in.by
 		return nil
 	}
+	delete(r.passed, number)
 	r.outdo(h.Heeds)
 	missing := r.missing(in, number, &h)
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
@@ -468,7 +471,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return err
 	}
 	w := wishes{Format: formatVersion, Model: r.Model, By: r.tenure.by, Host: hostName(), Version: r.tenure.version,
-		Settings: h.Settings, Thresholds: r.Store.Thresholds(), Merged: r.begun(), Resend: r.resend}
+		Settings: h.Settings, Thresholds: r.Store.Thresholds(), Merged: r.begun(), Resend: r.resend, Passed: r.passed}
 	if len(r.Store.ForgottenFields()) > 0 {
 		if w.Forgotten, err = r.Store.Testify(); err != nil {
 			return err
@@ -480,7 +483,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	r.heads, r.toldAt = 0, time.Now()
-	asks := len(w.Resend) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
+	asks := len(w.Resend) > 0 || len(w.Passed) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
 	if bytes.Equal(value, r.told) && (!asks || time.Since(r.wrote) < beatEvery) {
 		return nil
 	}
