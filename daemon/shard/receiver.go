@@ -101,7 +101,7 @@ type incoming struct {
 	lost     instance         // of which pairs are missing; zero for none
 	doubt    *doubt           // of the last head, where the topic has more
 	foreign  bool             // the last head is of another sample, or of another build
-	kept     *sketch.Share    // with Place: the last head that can be merged
+	kept     *sketch.Share    // with Only or Place: the last head that can be merged
 	last     report.ShardHead // the last head, where they are a trainer's shards
 }
 
@@ -273,8 +273,12 @@ func (r *Receiver) take(rec *kgo.Record) error {
 		if in.waiting == nil {
 			in.waiting, in.since = map[string][]byte{}, rec.Offset
 		}
-		in.waiting[string(key)] = rec.Value
 		in.received++
+		if r.Only == nil || (&sketch.Share{Only: r.Only}).Takes(&sketch.Pair{Key: key, Value: rec.Value}) {
+			in.waiting[string(key)] = rec.Value
+		} else {
+			delete(in.waiting, string(key)) // of a row that is gone nobody can say of which partition it was
+		}
 		return nil
 	}
 	if rec.Value == nil {
@@ -352,7 +356,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if share.Memo, err = r.memo(); err != nil {
 		return err
 	}
-	if r.Place != nil { // one merge of the last head does what those of all would
+	if r.takes() { // one merge of the last head does what those of all would
 		in.kept, in.gaps = share, r.gaps
 		r.heard(number, rec, &h, nil)
 		return nil
@@ -388,13 +392,10 @@ func (r *Receiver) missing(in *incoming, number int, h *head) int64 {
 	if h.By == in.head.By {
 		n, known = n-in.head.Sent, true
 	}
-	switch {
-	case n > 0 && in.gaps == r.gaps, n <= 0 && known:
+	if n > 0 && in.gaps == r.gaps || n <= 0 && known {
 		return n
-	case r.Only != nil: // of another team nobody would send them again
-		return 0
 	}
-	return r.Store.Lacks(&sketch.Share{Shard: uint32(number), Head: &h.Head, Pairs: in.pairs()})
+	return r.Store.Lacks(&sketch.Share{Shard: uint32(number), Head: &h.Head, Pairs: in.pairs(), Only: r.Only})
 }
 
 // lose asks a shard to send all again.

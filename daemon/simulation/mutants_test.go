@@ -106,7 +106,7 @@ var mutantsOfGroups = []wrong{
 	{"a shard taken up from its first head", "log gone", 1, mutant.Edit{File: "daemon/shard/receiver.go",
 		Old: "in.kept, in.gaps = share, r.gaps\n", New: "if in.gaps = r.gaps; in.kept == nil || !MUTANT {\n\t\t\tin.kept = share\n\t\t}\n"}},
 	{"a shard taken up from nothing", "log gone", 1, mutant.Edit{File: "daemon/shard/takeup.go",
-		Old: "r.shards[*r.Place].kept == nil {", New: "r.shards[*r.Place].kept == nil || MUTANT {"}},
+		Old: "if in.kept == nil {", New: "if in.kept == nil || MUTANT {"}},
 	{"a state that was left behind goes on", "log gone", 1, mutant.Edit{File: "daemon/shard/sender.go",
 		Old: "if s.Moves && !s.taken {", New: "if s.Moves && !s.taken && !MUTANT {"}},
 	{"a shard given up before its last change is out", "produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
