@@ -237,8 +237,8 @@ func TestLostStartOfAll(t *testing.T) {
 	r.whole(s, trainer, 20)
 }
 
-// TestLostStartAndState: a shard that begins with an empty state when the topic has lost all that it had sent is merged once it is as far as it was: the trainer,
-// which has merged later runs of it, tells it so.
+// TestLostStartAndState: a shard that begins with an empty state when the topic has lost all that it had sent is merged once it is as far as it was: the
+// trainer, which has merged later runs of it, tells it so.
 func TestLostStartAndState(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})

@@ -12,8 +12,8 @@ import (
 
 // TakeUp brings partitions into the empty store of a shard from the merge topic of a team that had another number of shards and has ended: rows and accounts as
 // of the last head of each, so that nothing of the log before is read again. If it is cut short it may be called again, also by a later process. It returns the
-// subjects that the team was told to forget, nil for none; they have to be forgotten before anything is read. The error wraps ErrTopic, also where the topic lacks
-// rows that a head says its shard had, or is one of the state.
+// subjects that the team was told to forget, nil for none; they have to be forgotten before anything is read. The error wraps ErrTopic, also where the topic
+// lacks rows that a head says its shard had, or is one of the state.
 func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	if err := r.Run(ctx, true); err != nil || ctx.Err() != nil {
 		return nil, err
