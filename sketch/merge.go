@@ -56,7 +56,7 @@ func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 		s.carry(m.Shard, h.counters.reasons)
 	}
 	for i := range m.Pairs {
-		if !m.takes(&m.Pairs[i]) {
+		if !m.Takes(&m.Pairs[i]) {
 			continue
 		}
 		if err := s.mergePair(&m.Pairs[i], m.Values); err != nil {
@@ -137,7 +137,7 @@ func (s *Store) read(m *Share) (*account, error) {
 	}
 	accounts, behind := map[incarnation]*LedgerRow{}, ""
 	for _, p := range m.Head.Ledger {
-		if !m.takes(&p) {
+		if !m.Takes(&p) {
 			continue
 		}
 		l, err := decodeLedger(p.Key, p.Value)

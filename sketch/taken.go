@@ -39,8 +39,8 @@ func (s *Store) Taken() error {
 	})
 }
 
-// takes reports whether a pair is of the partitions that are wanted. A row that is gone is of none: it is no change.
-func (m *Share) takes(p *Pair) bool {
+// Takes reports whether a pair is of the partitions that are wanted. A row that is gone is of none: it is no change.
+func (m *Share) Takes(p *Pair) bool {
 	switch {
 	case m.Only == nil:
 		return true

@@ -45,7 +45,7 @@ type namedPointer struct {
 // ErrNotFound, ErrDigest, ErrFormat or ErrGolden; nothing has changed then.
 func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record, error) {
 	var record Record
-	err := s.withModel(ctx, model, false, func(root *os.Root) error {
+	err := s.withModel(ctx, model, false, func(root *os.Root, last Numbers) error {
 		now, err := s.expect(root, model, move)
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 		} else if now == nil || move.Alias == Latest {
 			return fmt.Errorf("%w: no alias %s that can be removed", ErrNotFound, move.Alias)
 		}
-		return s.commit(root, model, &record, []Move{move})
+		return s.commit(root, model, last, &record, []Move{move})
 	})
 	if err != nil {
 		return Record{}, fmt.Errorf("snapshot: alias %s of %s to version %d: %w", move.Alias, model, move.To, err)
@@ -98,17 +98,9 @@ func (s *Store) expect(root *os.Root, model string, move Move) (*Pointer, error)
 }
 
 // commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a sequence number
-// that the log does not have, from which recover writes the record. The caller holds the lock.
-func (s *Store) commit(root *os.Root, model string, record *Record, moves []Move) error {
-	most, err := mostMoves(root)
-	if err != nil {
-		return err
-	}
-	last, err := newestSequence(root, most) // no alias has a larger number: recoverLog saw to that
-	if err != nil {
-		return err
-	}
-	sequence := last + 1
+// that the log does not have, from which recover writes the record. The caller holds the lock, under which last was found.
+func (s *Store) commit(root *os.Root, model string, last Numbers, record *Record, moves []Move) error {
+	sequence := last.Sequence + 1
 	for _, move := range moves { // readers without keys took a forged alias: they are to take the next one, too
 		if old, err := soundAlias(root, model, move.Alias); err == nil && old.plausible() == nil {
 			sequence = max(sequence, old.Sequence+1)

@@ -247,23 +247,19 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, f.Truncate(end)
 }
 
-// recoverLog writes the records of alias moves that the log does not have: their writer was killed before it could, or the log was lost. The
-// caller holds the lock.
-func (s *Store) recoverLog(root *os.Root, model string) error {
+// recoverLog writes the records of alias moves that the log does not have: their writer was killed before it could, or the log was lost. It returns the largest
+// sequence that the log has then, of those that a writer goes on from. newest is the newest version. The caller holds the lock.
+func (s *Store) recoverLog(root *os.Root, model string, newest int64) (last int64, err error) {
 	if err := resumeRotation(root); err != nil {
-		return err
+		return 0, err
 	}
-	most, err := mostMoves(root)
-	if err != nil {
-		return err
-	}
-	last, err := newestSequence(root, most)
-	if err != nil {
-		return err
+	most := mostMoves(newest)
+	if last, err = newestSequence(root, most); err != nil {
+		return 0, err
 	}
 	aliases, _, err := aliasesIn(root, model)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	aliases = slices.DeleteFunc(aliases, func(a namedPointer) bool { return a.Sequence > most || s.forged(model, a.name, &a.Pointer) != nil })
 	slices.SortStableFunc(aliases, func(a, b namedPointer) int { return cmp.Compare(a.Sequence, b.Sequence) })
@@ -275,9 +271,10 @@ func (s *Store) recoverLog(root *os.Root, model string) error {
 		}
 		if a.Sequence > last {
 			if err := s.appendLog(root, &r); err != nil {
-				return err
+				return 0, err
 			}
+			last = a.Sequence
 		}
 	}
-	return nil
+	return last, nil
 }

@@ -25,7 +25,7 @@ const maxPruned = 1000
 // Prune removes versions, oldest first, at most 1000 at a time, writes that into the publish log and returns them. Readers that have files of
 // a removed version open can read them to the end.
 func (s *Store) Prune(ctx context.Context, model string, keep Retention) (removed []int64, err error) {
-	err = s.withModel(ctx, model, false, func(root *os.Root) error {
+	err = s.withModel(ctx, model, false, func(root *os.Root, last Numbers) error {
 		due, err := s.prunable(root, model, keep)
 		if err != nil || len(due) == 0 {
 			return err
@@ -46,7 +46,7 @@ func (s *Store) Prune(ctx context.Context, model string, keep Retention) (remove
 			}
 		}
 		if len(removed) > 0 {
-			err = errors.Join(err, durable.SyncDir(root), s.commit(root, model, &Record{Event: EventPrune, Removed: removed}, nil))
+			err = errors.Join(err, durable.SyncDir(root), s.commit(root, model, last, &Record{Event: EventPrune, Removed: removed}, nil))
 		}
 		return err
 	})
@@ -58,9 +58,12 @@ func (s *Store) Prune(ctx context.Context, model string, keep Retention) (remove
 
 // prunable lists the versions that may go.
 func (s *Store) prunable(root *os.Root, model string, keep Retention) ([]int64, error) {
-	versions, err := versionsIn(root)
-	if err != nil || len(versions) == 0 {
+	versions, err := numbersIn(root)
+	if err != nil {
 		return nil, err
+	}
+	if versions = slices.DeleteFunc(versions, func(v int64) bool { return !isVersion(root, v) }); len(versions) == 0 {
+		return nil, nil
 	}
 	aliases, odd, err := aliasesIn(root, model)
 	if err != nil {

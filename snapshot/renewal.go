@@ -64,7 +64,7 @@ func (p *Pointer) expiry(m *Manifest) time.Time {
 // the store's keys did not sign, or that is signed while the store has no key.
 func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Time) (Pointer, error) {
 	var p Pointer
-	err := s.withModel(ctx, model, false, func(root *os.Root) (err error) {
+	err := s.withModel(ctx, model, false, func(root *os.Root, _ Numbers) (err error) {
 		if p, err = soundAlias(root, model, alias); err == nil {
 			err = p.Verify(model, alias, s.Keys)
 		}

@@ -103,7 +103,7 @@ func kindOf(mode fs.FileMode) string {
 // last move, signed by s.Signer. It returns what it rebuilt, by name. What the log does not know stays as it is: Strays lists it.
 func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]Pointer, err error) {
 	err = s.locked(ctx, model, lockFile, false, func(root *os.Root) error {
-		rebuilt, err = s.tidy(root, model, true)
+		_, rebuilt, err = s.tidy(root, model, true)
 		return err
 	})
 	if err != nil {
@@ -112,34 +112,47 @@ func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]Po
 	return rebuilt, nil
 }
 
-// tidy removes what killed publishers left, rebuilds aliases and completes the log. The caller holds the lock.
-func (s *Store) tidy(root *os.Root, model string, missing bool) (rebuilt map[string]Pointer, err error) {
-	if err := errors.Join(sweep(root), clearWay(root, logFile)); err != nil {
-		return nil, err
+// tidy removes what killed publishers left, rebuilds aliases and completes the log. It returns the newest version and the last move there are, of those that a
+// writer goes on from. The caller holds the lock.
+func (s *Store) tidy(root *os.Root, model string, missing bool) (last Numbers, rebuilt map[string]Pointer, err error) {
+	names, err := sweep(root)
+	if err = errors.Join(err, clearWay(root, logFile)); err != nil {
+		return last, nil, err
 	}
-	if rebuilt, err = s.rebuild(root, model, missing); err != nil {
-		return rebuilt, err
+	last.Version = newestVersion(root, names)
+	if rebuilt, err = s.rebuild(root, model, missing); err == nil {
+		last.Sequence, err = s.recoverLog(root, model, last.Version)
 	}
-	return rebuilt, s.recoverLog(root, model)
+	return last, rebuilt, err
 }
 
-// sweep removes staging directories and the temporary alias. The caller holds the lock, so nobody is writing them.
-func sweep(root *os.Root) error {
+// sweep removes staging directories and the temporary alias, and returns the names that were in the directory. The caller holds the lock, so nobody is
+// writing what is removed.
+func sweep(root *os.Root) (names []string, err error) {
 	if err := root.RemoveAll(aliasDir + "/" + newAlias); err != nil {
-		return err
+		return nil, err
 	}
-	names, err := list(root, ".")
-	if err != nil {
-		return err
+	if names, err = list(root, "."); err != nil {
+		return nil, err
 	}
 	for _, name := range names {
 		if strings.HasPrefix(name, staging) {
 			if err := root.RemoveAll(name); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	return nil
+	return names, nil
+}
+
+// newestVersion returns the newest version among the names in a directory, of those whose number counting can have come to, 0 for none.
+func newestVersion(root *os.Root, names []string) int64 {
+	for _, v := range slices.Backward(numbersOf(names)) {
+		if v <= maxPlausible/2 && isVersion(root, v) {
+			return v
+		}
+	}
+	return 0
 }
 
 // rebuild is what every writer does about damaged aliases, and about missing ones if latest is missing, too: then it was not an operator who

@@ -29,16 +29,7 @@ func (p *Pointer) plausible() error {
 // mostMoves is the largest number of a move in the log that a writer goes on from, given the newest version there is: half of what readers without keys
 // take, and so are the versions that it goes on from half of theirs. Whoever puts a number into a log, an alias or the name of a directory cannot
 // make a writer count on to where readers stop.
-func mostMoves(root *os.Root) (int64, error) {
-	versions, err := versionsIn(root)
-	newest := int64(0)
-	for _, v := range versions {
-		if v <= maxPlausible/2 {
-			newest = max(newest, v)
-		}
-	}
-	return (movesPerVersion*newest + movesBeside) / 2, err
-}
+func mostMoves(newest int64) int64 { return (movesPerVersion*newest + movesBeside) / 2 }
 
 // forged returns an error if the store has keys and none of them signed an alias as it stands, or if nobody can have counted to its number.
 func (s *Store) forged(model, alias string, p *Pointer) error { return p.Verify(model, alias, s.Keys) }
@@ -56,7 +47,7 @@ func (s *Store) forgedVersion(root *os.Root, model string, version int64) bool {
 // ErrNotFound if there is none.
 func (s *Store) Newest(model string, accept func(*Manifest) bool) (Manifest, error) {
 	m, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
-		versions, err := versionsIn(root)
+		versions, err := numbersIn(root)
 		if err != nil {
 			return Manifest{}, err
 		}

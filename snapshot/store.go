@@ -82,7 +82,7 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 	if err != nil {
 		return Manifest{}, fmt.Errorf("snapshot: publish %s: %w", model, err)
 	}
-	err = s.withModel(ctx, model, true, func(root *os.Root) error {
+	err = s.withModel(ctx, model, true, func(root *os.Root, last Numbers) error {
 		for _, move := range moves {
 			if _, err := s.expect(root, model, move); err != nil {
 				return err
@@ -91,11 +91,11 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 		if err := s.fenced(); err != nil { // before a number is reserved
 			return err
 		}
-		last, err := s.number(root, model, &manifest)
+		final, err := s.number(root, model, last.Version, &manifest)
 		if err != nil {
 			return err
 		}
-		staged := append(files, last...)
+		staged := append(files, final...)
 		if s.ModelSigner != nil {
 			b, err := s.ModelSigner.sign(manifest.Version, staged)
 			if err != nil {
@@ -115,7 +115,7 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 		for i := range all {
 			all[i].To = manifest.Version
 		}
-		return s.commit(root, model, &record, all)
+		return s.commit(root, model, last, &record, all)
 	})
 	if err != nil {
 		return Manifest{}, fmt.Errorf("snapshot: publish %s: %w", model, err)
@@ -123,8 +123,9 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 	return manifest, nil
 }
 
-// number makes a manifest that of the next version and returns the last files of its directory: the signature, if any, and the manifest.
-func (s *Store) number(root *os.Root, model string, manifest *Manifest) ([]stagedFile, error) {
+// number makes a manifest that of the version after newest, which is there, and returns the last files of its directory: the signature, if any, and the
+// manifest.
+func (s *Store) number(root *os.Root, model string, newest int64, manifest *Manifest) ([]stagedFile, error) {
 	previous, err := soundAlias(root, model, Latest)
 	if err != nil && !errors.Is(err, ErrNotFound) && !isDamage(err) {
 		return nil, err
@@ -132,7 +133,7 @@ func (s *Store) number(root *os.Root, model string, manifest *Manifest) ([]stage
 	if err == nil && s.forged(model, Latest, &previous) != nil {
 		previous = Pointer{} // nothing is linked to it; its number is passed by, if there is such a directory
 	}
-	version, err := nextVersion(root, previous.Version)
+	version, err := nextVersion(root, newest, previous.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -239,13 +240,15 @@ func (s *Store) fenced() error {
 	return s.Fence()
 }
 
-// withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.
-func (s *Store) withModel(ctx context.Context, model string, create bool, write func(root *os.Root) error) error {
+// withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed. It goes on from the newest version and
+// the last move there are.
+func (s *Store) withModel(ctx context.Context, model string, create bool, write func(root *os.Root, last Numbers) error) error {
 	return s.locked(ctx, model, lockFile, create, func(root *os.Root) error {
-		if _, err := s.tidy(root, model, false); err != nil {
+		last, _, err := s.tidy(root, model, false)
+		if err != nil {
 			return err
 		}
-		return write(root)
+		return write(root, last)
 	})
 }
 
@@ -272,7 +275,7 @@ func (s *Store) locked(ctx context.Context, model, file string, create bool, do 
 // Recover removes what killed publishers of a model left behind, writes what they could not write into the publish log, and rebuilds damaged
 // aliases from it. Every writer does it first, too. It returns ErrNotFound if nothing of the model was ever published.
 func (s *Store) Recover(ctx context.Context, model string) error {
-	if err := s.withModel(ctx, model, false, func(*os.Root) error { return nil }); err != nil {
+	if err := s.withModel(ctx, model, false, func(*os.Root, Numbers) error { return nil }); err != nil {
 		return fmt.Errorf("snapshot: recover %s: %w", model, err)
 	}
 	return nil
@@ -306,7 +309,7 @@ func (s *Store) makeModel(model string) error {
 // is being copied, or was damaged; nor is one that none of Keys signed.
 func (s *Store) Versions(model string) ([]int64, error) {
 	versions, err := inModel(s.dir, model, func(root *os.Root) ([]int64, error) {
-		versions, err := versionsIn(root)
+		versions, err := numbersIn(root)
 		return slices.DeleteFunc(versions, func(v int64) bool {
 			dir, _, err := openVersion(root, model, v, s.Keys)
 			return err != nil || dir.Close() != nil
@@ -318,24 +321,26 @@ func (s *Store) Versions(model string) ([]int64, error) {
 	return versions, nil
 }
 
-// versionsIn lists the numbers of versions: those of directories, whole or not.
-func versionsIn(root *os.Root) ([]int64, error) {
+// numbersIn lists the numbers that names in the directory of a model are of, ascending, whatever has them.
+func numbersIn(root *os.Root) ([]int64, error) {
 	names, err := list(root, ".")
-	if err != nil {
-		return nil, err
-	}
-	var versions []int64
+	return numbersOf(names), err
+}
+
+func numbersOf(names []string) (numbers []int64) {
 	for _, name := range names {
-		v := versionNumber(name)
-		if v == 0 {
-			continue
-		}
-		if st, err := root.Lstat(name); err == nil && st.IsDir() {
-			versions = append(versions, v)
+		if v := versionNumber(name); v > 0 {
+			numbers = append(numbers, v)
 		}
 	}
-	slices.Sort(versions)
-	return versions, nil
+	slices.Sort(numbers)
+	return numbers
+}
+
+// isVersion reports whether a number is that of a directory, which may be whole or not.
+func isVersion(root *os.Root, number int64) bool {
+	st, err := root.Lstat(strconv.FormatInt(number, 10))
+	return err == nil && st.IsDir()
 }
 
 // versionNumber returns the version that a directory of that name is, 0 if it is none.
@@ -347,15 +352,13 @@ func versionNumber(name string) int64 {
 	return v
 }
 
-// nextVersion is one more than any version there is or that "latest" says there was. A directory whose number nobody came to by counting
+// nextVersion is one more than the newest version there is, and than that which "latest" says there was. A directory whose number nobody came to by counting
 // is passed by.
-func nextVersion(root *os.Root, latest int64) (int64, error) {
-	versions, err := versionsIn(root)
-	if err != nil {
-		return 0, err
+func nextVersion(root *os.Root, newest, latest int64) (int64, error) {
+	next := newest + 1
+	if latest <= maxPlausible/2 {
+		next = max(next, latest+1)
 	}
-	versions = slices.DeleteFunc(append(versions, latest, 0), func(v int64) bool { return v > maxPlausible/2 })
-	next := slices.Max(versions) + 1
 	for ; next <= maxVersion; next++ { // a file that has the name of a version stays where it is
 		if _, err := root.Lstat(strconv.FormatInt(next, 10)); errors.Is(err, fs.ErrNotExist) {
 			return next, nil

@@ -124,6 +124,7 @@ func TestVersionNumbersGrowOverGaps(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "m", "7"), 0o755)) // half restored: no version, but its number is taken
 	must(t, os.Mkdir(filepath.Join(dir, "m", "007"), 0o755))
 	must(t, os.Mkdir(filepath.Join(dir, "m", "notes"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "m", "20"), nil, 0o644)) // no version, whatever its name
 	m, err := store.Publish(t.Context(), "m", testContents(small))
 	if err != nil || m.Version != 8 {
 		t.Fatalf("version %d, %v, want 8", m.Version, err)
@@ -346,5 +347,40 @@ func must(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// BenchmarkPublishBeside takes what a publish costs beside so many versions, without syncs where the system has a directory in memory.
+func BenchmarkPublishBeside(b *testing.B) {
+	for _, versions := range []int{1, 1000, 10000} {
+		b.Run(fmt.Sprint("versions=", versions), func(b *testing.B) {
+			dir := b.TempDir()
+			if memory, err := os.MkdirTemp("/dev/shm", "publish-"); err == nil {
+				dir = memory
+				b.Cleanup(func() { _ = os.RemoveAll(memory) })
+			}
+			store, c := NewStore(dir), testContents(small)
+			for v := range versions { // of which a writer looks at the names alone
+				if err := os.MkdirAll(filepath.Join(dir, "m", fmt.Sprint(v+1)), 0o755); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for range 300 { // records of the log
+				if _, err := store.Publish(b.Context(), "m", c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				m, err := store.Publish(b.Context(), "m", c)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := os.RemoveAll(filepath.Join(dir, "m", fmt.Sprint(m.Version))); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
 	}
 }

@@ -277,7 +277,11 @@ func (t *team) takeUp(ctx context.Context) error {
 			return err
 		}
 		state.fresh.Store(false) // a process may have ended before it sent anything: offsets of the group are no sign of a loss
-		t.sender.Took(len(state.store.Ledger()) > 0)
+		took := len(state.store.Ledger()) > 0
+		t.sender.Took(took)
+		if t.live != nil {
+			t.live.took = took
+		}
 	}
 	if from := &s.From; from.Topic != "" && len(state.store.Ledger()) == 0 {
 		if err := t.takeFrom(ctx, from.Topic, from.Count, nil); err != nil || ctx.Err() != nil {

@@ -27,6 +27,9 @@ func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
 		return
 	}
 	l.newest[t.Shard].Store(time.Now().UnixNano())
+	if t.Shard == l.number {
+		l.before.Store(&head.Losses)
+	}
 	if l.number < 0 {
 		if err := l.cycle.Hear(t.Shard, head.Losses); err != nil {
 			log.Warn("losses of a shard cannot be read", "topic", l.topic.Topic, "shard", t.Shard, "error", err)

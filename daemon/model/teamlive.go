@@ -47,6 +47,7 @@ type teamLive struct {
 	waiting  *shard.Told    // what is told next; nil without
 	waits    []snapshot.Cut // until these events are stored
 	filled   chan struct{}  // closed once a shard has the sample that it begins with
+	took     bool           // before that: it was taken up where another process had been the shard
 	ready    chan struct{}  // closed once it may read
 	begun    atomic.Bool    // it learns again from its sample, or reads without
 	isReady  bool
@@ -57,11 +58,12 @@ type teamLive struct {
 	lossesAt time.Time // when losses were told last
 	scored   int64     // events that they were of
 
-	failing atomic.Pointer[string] // why a shard has no refit to learn on
-	heard   atomic.Int64           // of others
-	newest  []atomic.Int64         // by shard, when its last word came, nanoseconds since 1970; 0 before
-	missed  atomic.Int64           // offsets that nobody told of
-	without int64                  // version of a refit that was not to be had; of the goroutine that reads the topic
+	before  atomic.Pointer[json.RawMessage] // losses that the last run told that was this shard
+	failing atomic.Pointer[string]          // why a shard has no refit to learn on
+	heard   atomic.Int64                    // of others
+	newest  []atomic.Int64                  // by shard, when its last word came, nanoseconds since 1970; 0 before
+	missed  atomic.Int64                    // offsets that nobody told of
+	without int64                           // version of a refit that was not to be had; of the goroutine that reads the topic
 }
 
 // toldHead is the head of a shard.Told.
@@ -169,9 +171,13 @@ func (l *teamLive) step(ctx context.Context, settings *config.Model, applied int
 				return nil
 			}
 		}
-		if known, _ := l.cycle.Known(); l.begun.CompareAndSwap(false, true) && known != nil { // else it reads already, and the sample has what it reads
-			if err := l.state.relearn(l.cycle, known); err != nil {
-				return err
+		known, _ := l.cycle.Known()
+		if l.begun.CompareAndSwap(false, true) { // else it reads already, and the sample has what it reads
+			l.inherit()
+			if known != nil {
+				if err := l.state.relearn(l.cycle, known); err != nil {
+					return err
+				}
 			}
 		}
 		l.isReady = true
@@ -186,6 +192,18 @@ func (l *teamLive) step(ctx context.Context, settings *config.Model, applied int
 		l.tell(ctx, settings.Publish.Deltas.MaxRows)
 	}
 	return nil
+}
+
+// inherit goes on from the losses of the process in whose place this one took the shard up. They are as of its last word: what it read between that and its
+// last head counts twice, or not at all.
+func (l *teamLive) inherit() {
+	told := l.before.Swap(nil)
+	if !l.took || told == nil {
+		return
+	}
+	if err := l.cycle.Inherit(*told); err != nil {
+		l.options.Log.Warn("losses of the shard begin at nothing", "topic", l.topic.Topic, "shard", l.number, "error", err)
+	}
 }
 
 // look takes up the trainer's last refit.

@@ -171,6 +171,24 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	l.wait("all losses", func() bool { return l.trainer.Progressive().N == l.produced })
 }
 
+// TestLossesMove: a shard that another process takes up goes on from the losses that were told of it.
+func TestLossesMove(t *testing.T) {
+	tier.NotUnderRace(t)
+	l := &liveTeam{Bench: daemontest.New(t)}
+	const group = "shard: {group: shards, count: 2, session: 6s"
+	_, stop := l.Start(l.path("first", "role: shard\n"+group))
+	l.trainer, l.stopTrainer = l.Start(l.path("trainer", "role: trainer\n"+group))
+	defer func() { l.stopTrainer() }()
+	whole := func() bool { return l.trainer.Progressive().N == l.produced }
+	l.ratings(1, 1000)
+	l.wait("all losses", whole)
+	stop()
+	_, stop = l.Start(l.path("second", "role: shard\n"+group))
+	defer func() { stop() }()
+	l.ratings(2, 500)
+	l.wait("the losses of both", whole)
+}
+
 // told returns what the trainer tells of its shards, as its page shows it.
 func (l *liveTeam) told() []web.ShardStatus {
 	l.T.Helper()

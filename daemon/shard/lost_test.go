@@ -237,6 +237,27 @@ func TestLostStartOfAll(t *testing.T) {
 	r.whole(s, trainer, 20)
 }
 
+// TestLostStartAndState: a shard that begins with an empty state when the topic has lost all that it had sent is merged once it is as far as it was: the
+// trainer, which has merged later runs of it, tells it so.
+func TestLostStartAndState(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+	for range 3 { // epochs
+		apply(t, s, 0, 5)
+		r.send(0, s, nil)
+	}
+	if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	r.keepsLast(0)
+	fresh := store(t, sketch.Options{Seed: 7, Mirror: true})
+	apply(t, fresh, 0, 20)
+	r.whole(fresh, trainer, 20)
+	if err := trainer.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStopWhilePreparing: a shard that is stopped before it has read the merge topic ends without an error.
 func TestStopWhilePreparing(t *testing.T) {
 	r := rig{t, daemontest.New(t)}

@@ -72,6 +72,7 @@ type Receiver struct {
 	wrote  time.Time // when that was written
 	heads  int       // since it was looked whether there is something to tell
 	resend map[int]instance
+	passed map[int]instance
 	policy [2]policy
 	wished *wishes // of the trainer of a team that has ended
 
@@ -100,7 +101,7 @@ type incoming struct {
 	lost     instance         // of which pairs are missing; zero for none
 	doubt    *doubt           // of the last head, where the topic has more
 	foreign  bool             // the last head is of another sample, or of another build
-	kept     *sketch.Share    // with Place: the last head that can be merged
+	kept     *sketch.Share    // with Only or Place: the last head that can be merged
 	last     report.ShardHead // the last head, where they are a trainer's shards
 }
 
@@ -122,7 +123,7 @@ func NewReceiver(o ReceiverOptions) *Receiver {
 	if o.OnTerm == nil {
 		o.OnTerm = func() {}
 	}
-	r := &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, status: make([]Status, o.Count),
+	r := &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, passed: map[int]instance{}, status: make([]Status, o.Count),
 		policy: policiesOf(o.Model, o.Count, o.Store, o.Agreement), tenure: newTenure(), checked: make(chan struct{})}
 	r.usable = sync.OnceFunc(func() { close(r.checked) })
 	if o.Standby > 0 {
@@ -272,8 +273,12 @@ func (r *Receiver) take(rec *kgo.Record) error {
 		if in.waiting == nil {
 			in.waiting, in.since = map[string][]byte{}, rec.Offset
 		}
-		in.waiting[string(key)] = rec.Value
 		in.received++
+		if r.Only == nil || (&sketch.Share{Only: r.Only}).Takes(&sketch.Pair{Key: key, Value: rec.Value}) {
+			in.waiting[string(key)] = rec.Value
+		} else {
+			delete(in.waiting, string(key)) // of a row that is gone nobody can say of which partition it was
+		}
 		return nil
 	}
 	if rec.Value == nil {
@@ -312,9 +317,11 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		r.heard(number, rec, &h, err)
 		return nil
 	}
-	if !in.turn(h.By) {
+	if !in.turn(h.By) { // of a process that is over, or of one that does not know of those before it: the topic has lost them
+		r.passed[number] = in.by
 		return nil
 	}
+	delete(r.passed, number)
 	r.outdo(h.Heeds)
 	missing := r.missing(in, number, &h)
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
@@ -349,7 +356,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	if share.Memo, err = r.memo(); err != nil {
 		return err
 	}
-	if r.Place != nil { // one merge of the last head does what those of all would
+	if r.takes() { // one merge of the last head does what those of all would
 		in.kept, in.gaps = share, r.gaps
 		r.heard(number, rec, &h, nil)
 		return nil
@@ -385,13 +392,10 @@ func (r *Receiver) missing(in *incoming, number int, h *head) int64 {
 	if h.By == in.head.By {
 		n, known = n-in.head.Sent, true
 	}
-	switch {
-	case n > 0 && in.gaps == r.gaps, n <= 0 && known:
+	if n > 0 && in.gaps == r.gaps || n <= 0 && known {
 		return n
-	case r.Only != nil: // of another team nobody would send them again
-		return 0
 	}
-	return r.Store.Lacks(&sketch.Share{Shard: uint32(number), Head: &h.Head, Pairs: in.pairs()})
+	return r.Store.Lacks(&sketch.Share{Shard: uint32(number), Head: &h.Head, Pairs: in.pairs(), Only: r.Only})
 }
 
 // lose asks a shard to send all again.
@@ -468,7 +472,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return err
 	}
 	w := wishes{Format: formatVersion, Model: r.Model, By: r.tenure.by, Host: hostName(), Version: r.tenure.version,
-		Settings: h.Settings, Thresholds: r.Store.Thresholds(), Merged: r.begun(), Resend: r.resend}
+		Settings: h.Settings, Thresholds: r.Store.Thresholds(), Merged: r.begun(), Resend: r.resend, Passed: r.passed}
 	if len(r.Store.ForgottenFields()) > 0 {
 		if w.Forgotten, err = r.Store.Testify(); err != nil {
 			return err
@@ -480,7 +484,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	r.heads, r.toldAt = 0, time.Now()
-	asks := len(w.Resend) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
+	asks := len(w.Resend) > 0 || len(w.Passed) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
 	if bytes.Equal(value, r.told) && (!asks || time.Since(r.wrote) < beatEvery) {
 		return nil
 	}

@@ -90,6 +90,7 @@ type wishes struct {
 	Merged     int                `json:"merged"`              // shards of which events have been
 	Forgotten  *sketch.Witness    `json:"forgotten,omitempty"` // of the trainer's state, if subjects were
 	Resend     map[int]instance   `json:"resend,omitempty"`    // shards of which something was lost
+	Passed     map[int]instance   `json:"passed,omitempty"`    // shards whose heads are passed over, and the later instance of them that was merged
 }
 
 // An instance is a run of a shard. The later of two counts.

@@ -407,6 +407,11 @@ func (s *Sender) obey() error {
 		return err
 	}
 	s.pace.merged, s.done = w.Merged, mark{Next: next, Passed: passed}
+	if passed := w.Passed[s.Number]; passed.compare(s.by) > 0 { // the state and the topic have lost that there was one
+		s.Log.Warn("the trainer has merged a later run of this shard than the merge topic knows: all rows are sent again", "topic", s.Topic)
+		s.by.Epoch, s.sent = passed.Epoch+1, 0
+		return s.resend()
+	}
 	if lost, ok := w.Resend[s.Number]; ok && lost != s.resent {
 		s.resent = lost
 		s.Log.Warn("the merge topic has lost rows of this shard: all are sent again", "topic", s.Topic)

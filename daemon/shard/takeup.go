@@ -12,7 +12,8 @@ import (
 
 // TakeUp brings partitions into the empty store of a shard from the merge topic of a team that had another number of shards and has ended: rows and accounts as
 // of the last head of each, so that nothing of the log before is read again. If it is cut short it may be called again, also by a later process. It returns the
-// subjects that the team was told to forget, nil for none; they have to be forgotten before anything is read. The error wraps ErrTopic, or is one of the state.
+// subjects that the team was told to forget, nil for none; they have to be forgotten before anything is read. The error wraps ErrTopic, also where the topic
+// lacks rows that a head says its shard had, or is one of the state.
 func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	if err := r.Run(ctx, true); err != nil || ctx.Err() != nil {
 		return nil, err
@@ -53,26 +54,29 @@ func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 	return r.wished.Forgotten, nil
 }
 
-// mergeKept merges the last head of the shard whose place is taken, with what came of it. Rows beyond it are left out, and what was put out after it will be
+// mergeKept merges the last head of each shard that is taken up, with what came of it. Rows beyond it are left out, and what was put out after it will be
 // again, by the same events.
 func (r *Receiver) mergeKept() error {
-	if r.Place == nil || r.shards[*r.Place].kept == nil {
-		return nil
+	for number := range r.shards {
+		in := &r.shards[number]
+		if in.kept == nil {
+			continue
+		}
+		in.kept.Pairs = in.pairs()
+		_, err := r.Store.Merge(in.kept)
+		in.kept, in.waiting = nil, nil
+		switch {
+		case errors.Is(err, sketch.ErrForeign):
+			in.foreign = true
+			r.mu.Lock()
+			r.status[number].Refused = err.Error()
+			r.mu.Unlock()
+		case errors.Is(err, sketch.ErrBehind): // of a process that was cut short
+		case err != nil:
+			return err
+		}
 	}
-	in := &r.shards[*r.Place]
-	in.kept.Pairs = in.pairs()
-	_, err := r.Store.Merge(in.kept)
-	if in.kept, in.waiting = nil, nil; errors.Is(err, sketch.ErrForeign) {
-		in.foreign = true
-		r.mu.Lock()
-		r.status[*r.Place].Refused = err.Error()
-		r.mu.Unlock()
-		return nil
-	}
-	if errors.Is(err, sketch.ErrBehind) { // of a process that was cut short
-		return nil
-	}
-	return err
+	return nil
 }
 
 // takes reports whether a store takes up what others have been, rather than merge what they are.

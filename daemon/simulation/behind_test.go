@@ -173,3 +173,45 @@ func (w *world) stopBetween(m *member) error {
 	})
 	return errors.Join(err, w.startAll())
 }
+
+// loseLog has a process leave, and the brokers lose what the trainer has merged while others have its shards; then those leave, and it is given all shards.
+// The log has no longer what the state lacks that it left behind, nor what others' states had: it goes on from the last heads, or not at all.
+func (w *world) loseLog(m *member) error {
+	if m == w.publisher {
+		return w.act("stop", m)
+	}
+	leave := func(who *member) error {
+		if who.process == nil {
+			return nil
+		}
+		if w.rng.IntN(2) == 0 {
+			return w.stop(who)
+		}
+		who.process.kill()
+		return w.sleepOrDie(time.Second)
+	}
+	m.away = true
+	if err := errors.Join(leave(m), w.startAll(), w.produce(20+w.rng.IntN(20), true), w.sleepOrDie(w.minutes(5))); err != nil {
+		return err
+	}
+	if w.publisher.process != nil { // what it has is known when it has ended
+		if err := w.stop(w.publisher); err != nil {
+			return err
+		}
+	}
+	for number, next := range w.publisher.next {
+		w.retained = w.retained || next > 0
+		if err := w.cluster.DeleteRecords(topic, number, next); err != nil && !errors.Is(err, kerr.OffsetOutOfRange) { // which says that they are gone already
+			return err
+		}
+	}
+	for _, other := range w.members {
+		other.away = other != m && other != w.publisher
+		if other.away {
+			if err := leave(other); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(w.startAll(), w.produce(1+w.rng.IntN(20), true), w.sleepOrDie(w.minutes(5)))
+}

@@ -64,8 +64,8 @@ func newPlan(seed uint64, kind kindOf) plan {
 		p.shards, of = 2+rng.IntN(3), slices.Concat(kinds, kindsOfTeam)
 	case ofGroup:
 		p.shards, p.processes, of = 3+rng.IntN(4), 2+rng.IntN(3), slices.Concat(kinds, kindsOfGroup)
-		spared := []string{"retention", "lost tail"}[seed%2] // what both the topic and the log have lost is lost: a state that is left behind is not asked
-		of = slices.DeleteFunc(of, func(kind string) bool { return kind == spared })
+		spared := [][]string{{"retention", "log gone"}, {"lost tail"}}[seed%2] // what topic and log have lost is lost: a state left behind is not asked
+		of = slices.DeleteFunc(of, func(kind string) bool { return slices.Contains(spared, kind) })
 	}
 	if *which != "" {
 		of = strings.Split(*which, ",")
@@ -109,6 +109,11 @@ func (w *world) finish() error {
 		}
 	}
 	for i := range 3 { // who was dying begins again
+		if i == 2 && w.isTeam() {
+			if err := w.leaveNothing(w.members[w.rng.IntN(len(w.members)-1)]); err != nil {
+				return err
+			}
+		}
 		if err := w.startAll(); err != nil {
 			return err
 		}

@@ -196,7 +196,7 @@ func (w *world) leftShards(m *member) error {
 		if err != nil {
 			return fmt.Errorf("the state that %s left: %w", m.name, err)
 		}
-		err = s.Check()
+		_, _, taking, err := s.Merged() // then it is not whole, and is taken up again
 		for _, l := range s.Ledger() {
 			at := fmt.Sprint(s.Lineage(), l.Partition)
 			if l.Next < w.reached[at] {
@@ -204,8 +204,8 @@ func (w *world) leftShards(m *member) error {
 			}
 			w.reached[at] = l.Next
 		}
-		if _, _, taking, mergedErr := s.Merged(); mergedErr == nil && !taking { // else it is not whole
-			err = errors.Join(err, w.compareSample(m, s))
+		if !taking {
+			err = errors.Join(err, s.Check(), w.compareSample(m, s))
 		}
 		if err = errors.Join(err, s.Close()); err != nil {
 			return fmt.Errorf("the state that %s left in %s: %w", m.name, filepath.Base(filepath.Dir(dir)), err)

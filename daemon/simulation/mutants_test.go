@@ -48,7 +48,7 @@ var mutants = []wrong{
 				r, all := Record{Event: EventPublish}, append([]Move{{Alias: Latest}}, moves...)
 				r.describe(&manifest)
 				for i := range all { all[i].To = manifest.Version }
-				if err := s.commit(root, model, &r, all); err != nil { return err }
+				if err := s.commit(root, model, last, &r, all); err != nil { return err }
 				return s.writeVersion(ctx, root, manifest.Version, staged)
 			}
 			if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {`}},
@@ -68,8 +68,8 @@ var mutantsOfTeams = []wrong{
 		New: "if MUTANT && t.Evicted { r.threshold = t.Rank }\n\tif !t.Evicted || r.evicted && t.Rank <= r.threshold {"}},
 	{"lost rows are not missed", "lost tail,produce", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "missing := r.missing(in, number, &h)\n",
 		New: "missing := r.missing(in, number, &h)\n\tif MUTANT { missing = 0 }\n"}},
-	{"a lost end is not sent again", "lost tail,stop", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "if err != nil || len(kept) == 0 {",
-		New: "if err != nil || len(kept) == 0 || MUTANT {"}},
+	{"a lost end is not sent again", "lost tail,stop", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "if err != nil || acknowledged.compare(mark{}) == 0 {",
+		New: "if MUTANT { s.after = mark{} }\n\tif err != nil || acknowledged.compare(mark{}) == 0 || MUTANT {"}},
 	{"what a run before has sent is not missed", "lost start,stop", 1, mutant.Edit{File: "daemon/shard/receiver.go", Old: "h.After.compare(in.head) <= 0\n",
 		New: "h.After.compare(in.head) <= 0 || MUTANT\n"}},
 	{"two processes stay one shard", "taken for dead,produce", 1, mutant.Edit{File: "daemon/shard/sender.go", Old: "\tif other != nil {",
@@ -103,6 +103,14 @@ var mutantsOfTeams = []wrong{
 var mutantsOfGroups = []wrong{
 	{"a shard that was taken away goes on", "leave,produce", 1, mutant.Edit{File: "daemon/shard/group.go", Old: "\t\tg.Taken(shards, lost)\n",
 		New: "\t\tif !MUTANT { g.Taken(shards, lost) }\n"}},
+	{"a shard taken up from its first head", "log gone", 1, mutant.Edit{File: "daemon/shard/receiver.go",
+		Old: "in.kept, in.gaps = share, r.gaps\n", New: "if in.gaps = r.gaps; in.kept == nil || !MUTANT {\n\t\t\tin.kept = share\n\t\t}\n"}},
+	{"a shard taken up from nothing", "log gone", 1, mutant.Edit{File: "daemon/shard/takeup.go",
+		Old: "if in.kept == nil {", New: "if in.kept == nil || MUTANT {"}},
+	{"a state that was left behind goes on", "log gone", 1, mutant.Edit{File: "daemon/shard/sender.go",
+		Old: "if s.Moves && !s.taken {", New: "if s.Moves && !s.taken && !MUTANT {"}},
+	{"a shard given up before its last change is out", "produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
+		Old: "\t\tcase <-done:\n", New: "\t\tcase <-done:\n\t\t\tif MUTANT { return nil }\n"}},
 }
 
 var only = flag.String("mutant", "", "a part of the names of the mutants that are tried")

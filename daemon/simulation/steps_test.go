@@ -26,7 +26,8 @@ var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail",
 	"fall back", "fall back", "arrive late", "lost start", "stop between"}
 
 // kindsOfGroup are those that can happen to processes to which a group gives shards.
-var kindsOfGroup = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "leave", "leave", "leave"}
+var kindsOfGroup = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "leave", "leave", "leave",
+	"log gone"}
 
 // step does one thing to a member and lets minutes pass.
 func (w *world) step(kind string) error {
@@ -159,6 +160,8 @@ func (w *world) act(kind string, m *member) error {
 		}
 		m.process.kill()
 		return nil
+	case "log gone":
+		return w.loseLog(m)
 	case "compaction":
 		w.cluster.Compact()
 		return nil

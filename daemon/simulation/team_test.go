@@ -4,17 +4,22 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
 )
 
 // compareTeam compares what a trainer has with what one daemon has that read everything.
@@ -29,6 +34,78 @@ func compareTeam(got, want report.State) error {
 		}
 	}
 	return nil
+}
+
+// leaveNothing stops a process of shards in order while it has read what it has not sent yet: the merge topic then has heads of all that its states have.
+func (w *world) leaveNothing(m *member) error {
+	if m.process == nil {
+		return nil
+	}
+	if err := w.produce(20, true); err != nil {
+		return err
+	}
+	time.Sleep(time.Duration(w.rng.IntN(100)) * time.Millisecond)
+	if err := w.stop(m); err != nil {
+		return err
+	}
+	heads, err := w.heads()
+	if err != nil {
+		return err
+	}
+	dirs, err := filepath.Glob(filepath.Join(m.state, "shard-*", modelName))
+	if !w.grouped {
+		dirs = []string{filepath.Join(m.state, modelName)}
+	}
+	for _, dir := range dirs {
+		s, openErr := sketch.OpenExisting(context.Background(), dir, nil)
+		if openErr != nil {
+			return errors.Join(err, openErr)
+		}
+		has, headErr := s.Head()
+		sent, of := heads[s.Lineage()]
+		if of && headErr == nil && !reflect.DeepEqual(sent.Ledger, has.Ledger) {
+			err = errors.Join(err, fmt.Errorf("%s has not sent all of %s that it had when it was stopped", m.name, filepath.Base(filepath.Dir(dir))))
+		}
+		err = errors.Join(err, headErr, s.Close())
+	}
+	return err
+}
+
+// heads returns the last heads in the merge topic, by the states that wrote them.
+func (w *world) heads() (map[string]sketch.Head, error) {
+	ends, err := kadm.NewClient(w.clients[0]).ListEndOffsets(context.Background(), merge)
+	if err != nil {
+		return nil, err
+	}
+	end, _ := ends.Lookup(merge, 0)
+	reader, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(w.pipes.DialContext), kgo.ConsumeTopics(merge))
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	type written struct {
+		State string      `json:"state"`
+		Head  sketch.Head `json:"head"`
+	}
+	last := map[string]written{} // of each shard
+	for next := int64(0); next < end.Offset; {
+		fetches := reader.PollFetches(context.Background())
+		if err := fetches.Err(); err != nil {
+			return nil, err
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			next = r.Offset + 1
+			var h written
+			if r.Key[0] == 'h' && json.Unmarshal(r.Value, &h) == nil {
+				last[string(r.Key)] = h
+			}
+		})
+	}
+	heads := map[string]sketch.Head{}
+	for _, h := range last {
+		heads[h.State] = h.Head
+	}
+	return heads, nil
 }
 
 // loseTail has the brokers acknowledge what is written to the merge topic for a while and lose it, as those do whose leader was not in sync with the one
