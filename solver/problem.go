@@ -84,9 +84,10 @@ func (p *Problem) Validate() error {
 	return nil
 }
 
-// outside returns where the first number that is not within ±bound is, −1 for nowhere. The sum of squares of as many as fit in a cache mostly says so.
+// outside returns where the first number that is not within ±bound is, −1 for nowhere. The sums of squares of some at a time mostly say so: few enough that the
+// processor begins one before the last is done.
 func outside(x []float64, bound float64) int {
-	const part = 1 << 12
+	const part = 1 << 9
 	for lo := 0; lo < len(x); lo += part {
 		some := x[lo:min(lo+part, len(x))]
 		if dense.Dot(some, some) <= bound*bound {

@@ -16,7 +16,7 @@ func TestOutside(t *testing.T) {
 		if at := outside(x, maxValue); at != -1 {
 			t.Errorf("number %d is %g, of ±%g", at, x[at], maxValue)
 		}
-		for _, place := range []int{0, 4095, 4096, 9999} {
+		for _, place := range []int{0, 511, 512, 4096, 9999} {
 			was := x[place]
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1.000001 * maxValue} {
 				if x[place] = bad; outside(x, maxValue) != place {

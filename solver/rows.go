@@ -9,6 +9,8 @@ type Rows struct {
 	Start      []int
 	Index      []int32
 	Value      []float64
+
+	checked int // leading entries of which Append knows that their columns are as said
 }
 
 // NewRows returns an empty matrix with numColumns columns and room for the given numbers of rows and entries.
@@ -38,12 +40,15 @@ func (x *Rows) Append(index []int32, value []float64) {
 		}
 		last = j
 	}
+	if x.checked == len(x.Index) {
+		x.checked += len(index)
+	}
 	x.Index = append(x.Index, index...)
 	x.Value = append(x.Value, value...)
 	x.Start = append(x.Start, len(x.Index))
 }
 
-// validate returns an error that wraps ErrProblem unless the parts fit together as described.
+// validate returns an error that wraps ErrProblem unless the parts fit together as described. Columns that Append has looked at are not looked at again.
 func (x *Rows) validate() error {
 	if len(x.Start) == 0 || x.Start[0] != 0 || x.Start[len(x.Start)-1] != len(x.Index) || len(x.Index) != len(x.Value) {
 		return fmt.Errorf("%w: rows of %d columns and %d values do not fit their %d starts", ErrProblem, len(x.Index), len(x.Value), len(x.Start))
@@ -51,6 +56,9 @@ func (x *Rows) validate() error {
 	for i := range x.NumRows() {
 		if x.Start[i] > x.Start[i+1] || x.Start[i+1] > len(x.Index) {
 			return fmt.Errorf("%w: row %d starts after it ends", ErrProblem, i)
+		}
+		if x.Start[i+1] <= x.checked {
+			continue
 		}
 		last := int32(-1)
 		for _, j := range x.Index[x.Start[i]:x.Start[i+1]] {
@@ -78,6 +86,9 @@ func (x *Rows) Select(rows []int) *Rows {
 		out.Index = append(out.Index, index...)
 		out.Value = append(out.Value, value...)
 		out.Start = append(out.Start, len(out.Index))
+	}
+	if x.checked == len(x.Index) {
+		out.checked = len(out.Index)
 	}
 	return out
 }

@@ -431,14 +431,21 @@ func TestLambdaMax(t *testing.T) {
 	}
 }
 
+// parts returns rows as a caller makes them without Append.
+func parts(x *Rows) *Rows {
+	return &Rows{NumColumns: x.NumColumns, Start: x.Start, Index: x.Index, Value: x.Value}
+}
+
 func TestSolveRefuses(t *testing.T) {
 	good := func() *Problem { return plantedRatings(7, 50, 5, 6) }
 	for name, spoil := range map[string]func(*Problem){
 		"value":   func(p *Problem) { p.X.Value[3] = math.NaN() },
 		"large":   func(p *Problem) { p.X.Value[3] = 1e7 },
-		"column":  func(p *Problem) { p.X.Index[3] = 11 },
-		"order":   func(p *Problem) { p.X.Index[0], p.X.Index[1] = p.X.Index[1], p.X.Index[0] },
-		"start":   func(p *Problem) { p.X.Start[2] = 7 },
+		"column":  func(p *Problem) { p.X = parts(p.X); p.X.Index[3] = 11 },
+		"order":   func(p *Problem) { p.X = parts(p.X); p.X.Index[0], p.X.Index[1] = p.X.Index[1], p.X.Index[0] },
+		"start":   func(p *Problem) { p.X = parts(p.X); p.X.Start[2] = 7 },
+		"last":    func(p *Problem) { p.X.Start[len(p.X.Start)-1]++ },
+		"falling": func(p *Problem) { p.X.Start[2] = p.X.Start[3] + 1 },
 		"weights": func(p *Problem) { p.Weights = make([]float64, 50); p.Weights[7] = 1e10 },
 		"target":  func(p *Problem) { p.Targets[0] = math.Inf(1) },
 		"weight":  func(p *Problem) { p.Weights = make([]float64, 50); p.Weights[7] = math.NaN() },

@@ -30,6 +30,7 @@ func (f *fit) ascend(step int) bool {
 		total += g
 	}
 	rows := f.byGap(f.all, gapShare*total/float64(f.n))
+	f.keep(rows)
 	random := rand.New(rand.NewPCG(f.s.Seed, uint64(step)))
 	value, first := f.value, 0.0
 	for k := range f.n {
@@ -197,12 +198,12 @@ func (r *rule) capped(alpha []float64, q float64, y int, s *scratch) (rise float
 
 // byGap returns those of some rows whose gap is above a least one, with larger ones first, as far as the first gapBits bits of the fraction say, else in order.
 func (f *fit) byGap(of []int32, least float64) []int32 {
-	most := 0.0
+	most, least := int64(0), max(least, 0)
 	for _, i := range of {
-		most = max(most, f.gap[i])
+		most = max(most, int64(math.Float64bits(f.gap[i]))) // as the numbers, which are not negative
 	}
-	place := func(g float64) int { return int((math.Float64bits(most) - math.Float64bits(g)) >> (52 - gapBits)) }
-	if !(most > least) {
+	place := func(g float64) int { return int(most-int64(math.Float64bits(g))) >> (52 - gapBits) }
+	if !(math.Float64frombits(uint64(most)) > least) {
 		return nil
 	}
 	start := make([]int32, place(least)+2)

@@ -77,7 +77,7 @@ func TestCapped(t *testing.T) {
 // TestByGap: rows come by falling gap, as far as its first bits say, and those with less than is asked for not at all.
 func TestByGap(t *testing.T) {
 	random := rand.New(rand.NewPCG(25, 1))
-	f := &fit{gap: make([]float64, 3000)}
+	f := &fit{memory: memory{gap: make([]float64, 3000)}}
 	for i := range f.gap {
 		f.all = append(f.all, int32(i))
 		if i%5 > 0 {

@@ -15,6 +15,7 @@ import (
 
 // fit is the state of one call of SVM.Fit.
 type fit struct {
+	memory
 	p       *solver.Problem
 	s       solver.Settings
 	method  Method
@@ -24,34 +25,30 @@ type fit struct {
 	started time.Time
 
 	x       *solver.Rows // of p, or the activations of the basis and what stands beside them, and a last column of ones for a bias
-	full    bool         // few entries of x are 0: products are with its zeros, over many rows at a time
-	columns columns      // of x where it is not full
+	columns columns      // of x where it is not whole
 	n, m    int
 	rule    *rule
 	class   []int32
-	all     []int32   // rows, in order
-	square  []float64 // ‖x_i‖² of rows that were asked for: see squareOf
 
 	alpha  []float64   // n×m
 	w      []float64   // columns of x × m: the sum over alpha
 	parts  [][]float64 // the rows of w, views
-	turned []float64   // w by class, m×columns of x, where x is full: see turn
+	turned []float64   // w by class, m×columns of x, where x is whole: see turn
 	// mixture is where the next evaluation takes the objective, nil for w; shown is where the last one did.
 	mixture, shown []float64
 	move           []float64 // n×m, of Frank–Wolfe: Δα
 	step           []float64 // of the size of w: ΔW
 
-	gap       []float64 // w_i times what row i adds to the gap, at the last evaluation
-	objective float64   // P there
-	value     float64   // D there
-	nothing   float64   // P without weights, of a rough fit
-	linear    float64   // of Frank–Wolfe: ⟨∇D, Δα⟩
+	objective float64 // P there
+	value     float64 // D there
+	nothing   float64 // P without weights, of a rough fit
+	linear    float64 // of Frank–Wolfe: ⟨∇D, Δα⟩
 	sums      [][3]float64
 	sweeps    int
 	stuck     int
 
 	best struct {
-		w, dual          []float64
+		w                []float64
 		objective, value float64
 	}
 	result solver.Result
@@ -60,7 +57,7 @@ type fit struct {
 // rowBlock is the number of rows between two looks at the context.
 const rowBlock = 256
 
-// newFit returns a fit at α = 0 of rows of the given classes.
+// newFit returns a fit of rows of the given classes, without dual variables: see load.
 func (a SVM) newFit(ctx context.Context, p *solver.Problem, class []int32, s solver.Settings) *fit {
 	if s.Now == nil {
 		s.Now = time.Now
@@ -69,25 +66,15 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, class []int32, s sol
 	if size == 0 {
 		size = runtime.GOMAXPROCS(0)
 	}
-	f := &fit{p: p, s: s, method: a.Method, basis: a.Basis, started: s.Now(), n: p.X.NumRows(), m: p.Outputs, class: class,
+	f := &fit{memory: memoryOf(p.X.NumRows()), p: p, s: s, method: a.Method, basis: a.Basis, started: s.Now(), n: p.X.NumRows(), m: p.Outputs, class: class,
 		workers: parallel.Workers{Size: size, Pause: s.Yield, Done: ctx.Done()}}
 	f.rule = p.Loss.(Loss).rule(f.m)
 	for range size {
 		f.scratch = append(f.scratch, newScratch(f.m))
 	}
 	f.x = f.rows()
-	switch f.full = isFull(f.x); {
-	case !f.full:
+	if f.fill(); len(f.whole) == 0 {
 		f.columns = columnsOf(f.x)
-	case f.method != BlockAscent: // which meets all rows in every step
-		f.x = filled(f.x)
-	}
-	for _, s := range f.scratch {
-		s.row = make([]float64, f.x.NumColumns)
-	}
-	f.square, f.all = make([]float64, f.n), make([]int32, f.n)
-	for i := range f.all {
-		f.all[i] = int32(i)
 	}
 	if s.Rough {
 		none := f.scratch[0].scores
@@ -96,13 +83,13 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, class []int32, s sol
 			f.nothing += p.Weight(i) * f.rule.eval(f.scratch[0].v, none, int(y), f.scratch[0])
 		}
 	}
-	f.alpha, f.parts = make([]float64, f.n*f.m), make([][]float64, f.x.NumColumns)
+	f.parts = make([][]float64, f.x.NumColumns)
 	f.setWeights(make([]float64, f.x.NumColumns*f.m))
-	f.gap, f.sums = make([]float64, f.n), make([][3]float64, (f.n+rowBlock-1)/rowBlock)
+	f.sums = make([][3]float64, (f.n+rowBlock-1)/rowBlock)
 	f.best.w = make([]float64, len(f.w))
 	f.best.objective, f.best.value = math.Inf(1), math.Inf(-1)
 	if f.method != BlockAscent {
-		f.move, f.step = make([]float64, len(f.alpha)), make([]float64, len(f.w))
+		f.move, f.step = make([]float64, f.n*f.m), make([]float64, len(f.w))
 	}
 	return f
 }
@@ -122,8 +109,12 @@ func (f *fit) model(w []float64) *solver.Model {
 	return out
 }
 
-// load takes over dual variables, those rows that the loss does not allow projected: max −½‖v + α‖² over v is the envelope at −α without costs.
+// load takes over dual variables, 0 for nil, those rows that the loss does not allow projected: max −½‖v + α‖² over v is the envelope at −α without costs.
 func (f *fit) load(dual []float64) error {
+	if dual == nil {
+		f.alpha = make([]float64, f.n*f.m)
+		return nil
+	}
 	if !(dense.Dot(dual, dual) <= maxDual*maxDual) { // mostly says it of all
 		for i, x := range dual {
 			if !(math.Abs(x) <= maxDual) {
@@ -131,12 +122,12 @@ func (f *fit) load(dual []float64) error {
 			}
 		}
 	}
+	f.alpha = append([]float64(nil), dual...) // which does not clear it first
 	f.workers.Blocks(f.n, rowBlock, func(worker, _, lo, hi int) {
 		s := f.scratch[worker]
 		for i := lo; i < hi; i++ {
-			to, given := f.alpha[i*f.m:(i+1)*f.m], dual[i*f.m:(i+1)*f.m]
-			if copy(to, given); !f.rule.allows(to, int(f.class[i]), s) {
-				f.rule.project(to, given, int(f.class[i]), s)
+			if alpha := f.alpha[i*f.m : (i+1)*f.m]; !f.rule.allows(alpha, int(f.class[i]), s) {
+				f.rule.project(alpha, alpha, int(f.class[i]), s)
 			}
 		}
 	})
@@ -193,7 +184,7 @@ func (f *fit) evaluateBatch(rows []int32, sums *[3]float64, s *scratch) {
 		scores, y := block[k*m:(k+1)*m], f.class[i]
 		s.inner[k], s.own[k], class[k] = turnRow(batch[k:], n, scores, f.alpha[int(i)*m:int(i+1)*m]), scores[y], y
 	}
-	together := f.move == nil && f.rule.cost == nil && f.rule.gamma == 0 && f.rule.ranked <= maxRanked
+	together := f.move == nil && f.rule.plain && f.rule.ranked <= maxRanked
 	if together {
 		f.rule.values(batch, s.own[:n], class)
 	}
@@ -209,7 +200,11 @@ func (f *fit) evaluateBatch(rows []int32, sums *[3]float64, s *scratch) {
 		conjugate := f.rule.conjugate(alpha, y)
 		sums[0] += weight * value
 		sums[1] -= weight * conjugate
-		f.gap[row] = weight * max(value+s.inner[k]+conjugate, 0)
+		gap := value + s.inner[k] + conjugate
+		if gap < 0 { // by rounding
+			gap = 0
+		}
+		f.gap[row] = weight * gap
 		if f.move != nil {
 			sums[2] += weight * f.direct(f.move[row*m:(row+1)*m], alpha, scores, y, s)
 		}

@@ -22,6 +22,7 @@ func (f *fit) direct(move, alpha, o []float64, y int, s *scratch) float64 {
 
 // frankWolfe takes the step t, from 0, along the direction of the last evaluation: 2/(t+2) of it, or as much as raises the dual most (eq. 2.20 and 2.26).
 func (f *fit) frankWolfe(t int) {
+	f.keep(f.all)
 	f.sumTo(f.step, f.move)
 	length := 2 / float64(t+2)
 	if f.method == LineSearch {

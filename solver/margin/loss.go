@@ -142,6 +142,7 @@ type rule struct {
 	single bool // only ρ_1 is not 0
 	cost   [][]float64
 	gamma  float64
+	plain  bool // without costs and envelope
 }
 
 func (l Loss) rule(m int) *rule {
@@ -176,6 +177,7 @@ func (l Loss) rule(m int) *rule {
 			r.ranked = j + 1
 		}
 	}
+	r.plain = r.cost == nil && r.gamma == 0
 	r.each = r.single || l.Kind == Usunier || l.Kind == WeightedUsunier
 	return r
 }
@@ -293,11 +295,16 @@ func (r *rule) linear(alpha []float64, y int) float64 {
 	return sum
 }
 
-// conjugate returns that of Φ, or of its envelope, at −α.
+// conjugate returns that of Φ, or of its envelope, at −α. It is short enough for the compiler to do without the call.
 func (r *rule) conjugate(alpha []float64, y int) float64 {
-	if r.gamma == 0 {
-		return r.linear(alpha, y)
+	if r.plain {
+		return -alpha[y]
 	}
+	return r.curved(alpha, y)
+}
+
+// curved is conjugate of a loss with costs or an envelope.
+func (r *rule) curved(alpha []float64, y int) float64 {
 	return r.linear(alpha, y) + 0.5*r.gamma*dense.Dot(alpha, alpha)
 }
 
@@ -314,13 +321,11 @@ type scratch struct {
 	size   []int32
 	scores []float64
 	parts  [][]float64 // rows of W that a row of the problem meets
-	row    []float64   // a row with its zeros
 	block  []float64   // scores of scoreBatch rows, row by row
 	batch  []float64   // the same by class
 	class  []int32     // their classes
 	own    []float64   // those of their classes
 	inner  []float64   // their products with the dual variables
-	filled []float64   // those rows with their zeros
 }
 
 func newScratch(m int) *scratch {

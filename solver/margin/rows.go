@@ -50,44 +50,32 @@ func (f *fit) rows() *solver.Rows {
 // fillShare is the part of the entries of rows that are not 0 from which on rows are multiplied with their zeros.
 const fillShare = 0.75
 
-// isFull reports whether few entries of rows are 0.
-func isFull(x *solver.Rows) bool {
-	return x.NumColumns > 0 && float64(len(x.Value)) >= fillShare*float64(x.NumRows())*float64(x.NumColumns)
-}
-
-// filled returns rows with their zeros, which may be the same.
-func filled(x *solver.Rows) *solver.Rows {
-	n, d := x.NumRows(), x.NumColumns
-	if len(x.Value) == n*d {
-		return x
+// fill makes whole of x if few of its entries are 0.
+func (f *fit) fill() {
+	d := f.x.NumColumns
+	if d == 0 || float64(len(f.x.Value)) < fillShare*float64(f.n)*float64(d) {
+		return
 	}
-	full := solver.NewRows(d, n, n*d)
-	columns, values := make([]int32, d), make([]float64, d)
-	for j := range columns {
-		columns[j] = int32(j)
+	lacking := 0
+	for i := range f.n {
+		lacking += (f.x.Start[i+1] - f.x.Start[i] - d) >> 63 // −1 for each
 	}
-	for i := range n {
-		clear(values)
-		index, value := x.Row(i)
-		for e, j := range index {
-			values[j] = value[e]
+	f.whole, f.room = sized(f.whole, f.n), sized(f.room, -lacking*d)
+	room := f.room
+	for i := range f.whole {
+		index, value := f.x.Row(i)
+		if len(value) < d {
+			row := room[:d]
+			room = room[d:]
+			clear(row)
+			value = value[:len(index)]
+			for e, j := range index {
+				row[j] = value[e]
+			}
+			value = row
 		}
-		full.Append(columns, values)
+		f.whole[i] = value
 	}
-	return full
-}
-
-// fullRow returns row i with its zeros: its own memory where there are none, else room, of the length of a row.
-func (f *fit) fullRow(i int, room []float64) []float64 {
-	index, value := f.x.Row(i)
-	if len(value) == f.x.NumColumns {
-		return value
-	}
-	clear(room)
-	for e, j := range index {
-		room[j] = value[e]
-	}
-	return room
 }
 
 // squareOf returns ‖x_i‖². It is for one goroutine.
@@ -103,8 +91,8 @@ func (f *fit) squareOf(i int) float64 {
 func (f *fit) scores(dst []float64, i int, s *scratch) {
 	s.visits++
 	clear(dst)
-	if f.full {
-		dense.MulAdd(dst, f.m, f.parts, 0, f.m, f.fullRow(i, s.row), 1)
+	if len(f.whole) > 0 {
+		dense.MulAdd(dst, f.m, f.parts, 0, f.m, f.whole[i], 1)
 		return
 	}
 	index, value := f.x.Row(i)
@@ -123,28 +111,26 @@ const scoreBatch = 56
 func (f *fit) scoresOf(rows []int32, s *scratch) []float64 {
 	m, d := f.m, f.x.NumColumns
 	block := s.block[:len(rows)*m]
-	if !f.full {
+	if len(f.whole) == 0 {
 		for k, i := range rows {
 			f.scores(block[k*m:(k+1)*m], int(i), s)
 		}
 		return block
 	}
 	s.visits += len(rows)
-	if len(s.filled) == 0 {
-		s.filled = make([]float64, d*scoreBatch)
+	parts := s.parts[:0]
+	for _, i := range rows {
+		parts = append(parts, f.whole[i])
 	}
-	s.parts = s.parts[:0]
-	for k, i := range rows {
-		s.parts = append(s.parts, f.fullRow(int(i), s.filled[k*d:(k+1)*d]))
-	}
+	s.parts = parts
 	clear(block)
-	dense.DotAdd(block, s.parts, 0, d, f.turned, d, m)
+	dense.DotAdd(block, parts, 0, d, f.turned, d, m)
 	return block
 }
 
 // turn makes turned of W, which scoresOf multiplies full rows with.
 func (f *fit) turn() {
-	if !f.full {
+	if len(f.whole) == 0 {
 		return
 	}
 	d := f.x.NumColumns
@@ -160,9 +146,9 @@ func (f *fit) turn() {
 
 // shift adds x_i v' to W.
 func (f *fit) shift(i int, v []float64, s *scratch) {
-	if f.full {
+	if len(f.whole) > 0 {
 		s.parts = append(s.parts[:0], v)
-		dense.MulAdd(f.w, f.m, s.parts, 0, f.m, f.fullRow(i, s.row), f.x.NumColumns)
+		dense.MulAdd(f.w, f.m, s.parts, 0, f.m, f.whole[i], f.x.NumColumns)
 		return
 	}
 	index, value := f.x.Row(i)
@@ -177,7 +163,7 @@ func (f *fit) sum() { f.sumTo(f.w, f.alpha) }
 // sumTo stores (1/Λ) Σ_i w_i x_i a_i' in dst.
 func (f *fit) sumTo(dst, a []float64) {
 	m := f.m
-	if f.full {
+	if len(f.whole) > 0 {
 		f.sumFull(dst, a)
 		return
 	}
@@ -201,30 +187,19 @@ const minColumns = 16
 func (f *fit) sumFull(dst, a []float64) {
 	m, d := f.m, f.x.NumColumns
 	turned := make([]float64, m*d)
-	f.workers.Blocks(d, max(minColumns, (d+f.workers.Size-1)/f.workers.Size), func(_, _, lo, hi int) {
-		parts := make([][]float64, 0, scoreBatch)
-		var scaled, filled, room []float64
-		if len(f.x.Value) < f.n*d {
-			filled = make([]float64, scoreBatch*d)
-		}
+	f.workers.Blocks(d, max(minColumns, (d+f.workers.Size-1)/f.workers.Size), func(worker, _, lo, hi int) {
+		s := f.scratch[worker]
 		for first := 0; first < f.n && (first == 0 || f.workers.Yield()); first += scoreBatch {
 			end := min(first+scoreBatch, f.n)
-			parts = parts[:0]
-			for i := first; i < end; i++ {
-				if filled != nil {
-					room = filled[(i-first)*d : (i-first+1)*d]
-				}
-				parts = append(parts, f.fullRow(i, room))
-			}
 			part := a[first*m : end*m]
 			if f.p.Weights != nil {
-				scaled = append(scaled[:0], part...)
-				part = scaled
+				s.batch = append(s.batch[:0], part...)
+				part = s.batch
 				for k := range part {
 					part[k] *= f.p.Weights[first+k/m]
 				}
 			}
-			dense.MulAdd(turned[lo:], d, parts, lo, hi-lo, part, m)
+			dense.MulAdd(turned[lo:], d, f.whole[first:end], lo, hi-lo, part, m)
 		}
 	})
 	for c := range m {

@@ -37,8 +37,8 @@ func TestFullRows(t *testing.T) {
 		setting := settings(2)
 		setting.BiasRidge = 0
 		f := newFit(t, SVM{}, p, setting)
-		if f.full != (share > 0.5) {
-			t.Errorf("of %g of the entries: rows are full: %v", share, f.full)
+		if whole := len(f.whole) > 0; whole != (share > 0.5) {
+			t.Errorf("of %g of the entries: rows are whole: %v", share, whole)
 		}
 		random := rand.New(rand.NewPCG(22, 1))
 		for i := range f.alpha {

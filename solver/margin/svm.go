@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refitd/refitd/solver"
 )
@@ -102,9 +103,8 @@ func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err err
 func oneHot(target []float64) int32 {
 	y, count := 0, 0
 	for c, v := range target {
-		bits := math.Float64bits(v) << 1   // without the sign
-		isSet := int((bits | -bits) >> 63) // no branch: which entry it is cannot be foretold
-		y, count = y+isSet*c, count+isSet
+		set := isSet(v) // no branch: which entry it is cannot be foretold
+		y, count = y+set*c, count+set
 	}
 	if count != 1 || target[y] != 1 {
 		return -1
@@ -124,6 +124,7 @@ func (a SVM) Strengths(ctx context.Context, p *solver.Problem, s solver.Settings
 		return nil, err
 	}
 	f := a.newFit(ctx, p, class, s)
+	defer f.release()
 	total := 0.0
 	for i := range f.n {
 		total += p.Weight(i) * f.squareOf(i)
@@ -144,6 +145,7 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 		defer cancel()
 	}
 	f := a.newFit(ctx, p, class, s)
+	defer f.release()
 	if warm != nil && warm.Dual != nil {
 		if len(warm.Dual) != f.n*f.m {
 			return nil, fmt.Errorf("%w: warm start: %d dual variables for %d rows of %d classes", solver.ErrSettings, len(warm.Dual), f.n, f.m)
@@ -161,6 +163,8 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 			tolerance = max(tolerance, roughGap)
 		}
 		f.enter(warm, tolerance)
+	} else if err := f.load(nil); err != nil {
+		return nil, err
 	}
 	f.evaluate()
 	if ctx.Err() != nil {
@@ -206,10 +210,8 @@ func (f *fit) loop(ctx context.Context) {
 			f.result.Status = solver.Stalled
 		}
 		if f.result.Status != 0 {
-			f.best.dual = f.alpha
 			return
 		}
-		f.best.dual = append(f.best.dual[:0], f.alpha...)
 		closed := false
 		if f.method == BlockAscent {
 			closed = f.ascend(last)
@@ -221,8 +223,24 @@ func (f *fit) loop(ctx context.Context) {
 		}
 		if ctx.Err() != nil {
 			f.result.Status, f.result.CutShort = statusOf(ctx), true
+			f.restore()
 			return
 		}
+	}
+}
+
+// keep notes the dual variables of rows, which a step may change.
+func (f *fit) keep(rows []int32) {
+	f.kept.rows, f.kept.dual = append(f.kept.rows[:0], rows...), slices.Grow(f.kept.dual[:0], len(rows)*f.m)
+	for _, i := range rows {
+		f.kept.dual = append(f.kept.dual, f.alpha[int(i)*f.m:int(i+1)*f.m]...)
+	}
+}
+
+// restore puts back the dual variables before the step.
+func (f *fit) restore() {
+	for k, i := range f.kept.rows {
+		copy(f.alpha[int(i)*f.m:int(i+1)*f.m], f.kept.dual[k*f.m:(k+1)*f.m])
 	}
 }
 
@@ -250,7 +268,7 @@ func (f *fit) spent() bool {
 func (f *fit) finish(ctx context.Context) *solver.Result {
 	r := &f.result
 	r.Model, r.Objective, r.Gap = f.model(f.best.w), f.best.objective, f.gapOf()
-	r.ConvexObjective, r.GapKind, r.GapBound, r.GapEstimate, r.Dual = r.Objective, solver.Certified, DualObjective, r.Gap, f.best.dual
+	r.ConvexObjective, r.GapKind, r.GapBound, r.GapEstimate, r.Dual = r.Objective, solver.Certified, DualObjective, r.Gap, f.alpha
 	for _, s := range f.scratch {
 		r.RowVisits += s.visits
 	}

@@ -60,7 +60,11 @@ func newFit(t *testing.T, a SVM, p *solver.Problem, s solver.Settings) *fit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.newFit(t.Context(), p, class, s)
+	f := a.newFit(t.Context(), p, class, s)
+	if err := f.load(nil); err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 func fitted(t *testing.T, a SVM, p *solver.Problem, warm *solver.Warm, s solver.Settings) *solver.Result {
@@ -330,7 +334,11 @@ func TestCalledOffWithinASum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		SVM{}.newFit(ctx, p, class, s).sum()
+		f := SVM{}.newFit(ctx, p, class, s)
+		if err := f.load(nil); err != nil {
+			t.Fatal(err)
+		}
+		f.sum()
 		if cancel(); calls != stop {
 			t.Errorf("called off at block %d: went on to %d", stop, calls)
 		}

@@ -36,18 +36,15 @@ func (f *fit) enter(warm *solver.Warm, tolerance float64) {
 		f.sum()
 		return
 	}
-	rows, free, used := slices.Clone(warm.New), []int32(nil), false
-	for i := range int32(f.n) {
-		switch {
-		case !f.isUnused(i):
-			used = true
-			if f.isFree(i) {
-				free = append(free, i)
+	rows := slices.Clone(warm.New)
+	if warm.New == nil {
+		for _, i := range f.all {
+			if f.isUnused(i) {
+				rows = append(rows, i)
 			}
-		case warm.New == nil:
-			rows = append(rows, i)
 		}
 	}
+	free, used := f.freeOf(f.all, nil)
 	if len(rows) == 0 || !used {
 		f.sum()
 		return
@@ -71,11 +68,7 @@ func (f *fit) enter(warm *solver.Warm, tolerance float64) {
 			break
 		}
 	}
-	for _, i := range rows {
-		if f.isFree(i) {
-			free = append(free, i)
-		}
-	}
+	free, _ = f.freeOf(rows, free)
 	shuffle(free, random)
 	f.sweep(free[:min(len(free), int(freeShare*float64(f.n)))], math.Inf(1))
 	share := meanShare
@@ -110,20 +103,38 @@ func (f *fit) begin(rows []int32, weights []float64) {
 // isUnused reports whether the dual variables of a row are 0: that of its class is the sum of the others, which are not positive.
 func (f *fit) isUnused(i int32) bool { return f.alpha[int(i)*f.m+int(f.class[i])] == 0 }
 
-// isFree reports whether the dual variables of a row are neither 0 nor at a corner of what the loss allows, where most stay when W moves a little.
-func (f *fit) isFree(i int32) bool {
-	alpha := f.alpha[int(i)*f.m : int(i+1)*f.m]
-	own := alpha[f.class[i]]
-	if own == 0 || own < f.rule.total*(1-cornerSlack) {
-		return own != 0
-	}
-	rivals := 0
-	for _, x := range alpha {
-		if x < 0 {
-			rivals++
+// freeOf appends to free those rows whose dual variables are neither 0 nor at a corner of what the loss allows, where most stay when W moves a little, and
+// reports whether there are any that are not 0.
+func (f *fit) freeOf(rows, free []int32) (all []int32, used bool) {
+	corner := f.rule.total * (1 - cornerSlack)
+	count, some := len(free), 0
+	free = slices.Grow(free, len(rows))[:count+len(rows)]
+	for _, i := range rows {
+		alpha := f.alpha[int(i)*f.m : int(i+1)*f.m]
+		own := alpha[f.class[i]]
+		if own == 0 {
+			continue
 		}
+		some++
+		rivals := -1
+		if own >= corner {
+			for _, x := range alpha { // no branch: which of them are 0 cannot be foretold
+				rivals += isSet(x)
+			}
+			if rivals <= f.rule.ranked {
+				continue
+			}
+		}
+		free[count] = i
+		count++
 	}
-	return rivals > f.rule.ranked
+	return free[:count], some > 0
+}
+
+// isSet returns 1 for a number that is not 0, and 0 for 0 or −0.
+func isSet(x float64) int {
+	bits := math.Float64bits(x) << 1
+	return int((bits | -bits) >> 63)
 }
 
 // cornerSlack is how far, as a part of the sum of the weights, dual variables at a corner may be from it by rounding.

@@ -155,8 +155,9 @@ func TestFree(t *testing.T) {
 		{Loss{Kind: WeightedUsunier, Weights: []float64{0.6, 0.4}}, []float64{0.6, 0, -0.6, 0, 0}, true},
 	} {
 		f := &fit{m: m, rule: c.loss.rule(m), alpha: c.alpha, class: []int32{0}}
-		if got := f.isFree(0); got != c.free {
-			t.Errorf("%s: %v is free: %t", c.loss.Name(), c.alpha, got)
+		rows, used := f.freeOf([]int32{0}, []int32{7})
+		if got := len(rows) == 2; got != c.free || rows[0] != 7 || got && rows[1] != 0 || used != (c.alpha[0] != 0) {
+			t.Errorf("%s: of %v free are %v, with some: %t", c.loss.Name(), c.alpha, rows[1:], used)
 		}
 	}
 }
