@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/dense"
 )
 
 // linearFit fits one linear term and bias per output on top of the predictions of the basis:
@@ -144,6 +146,9 @@ func (f *linearFit) predictTo(dst, theta []float64) {
 	})
 }
 
+// manyOutputs is from how many outputs on a call for the numbers of a row pays.
+const manyOutputs = 12
+
 // predictRow stores the predictions of theta for row i in dst (m).
 func (f *linearFit) predictRow(dst, theta []float64, i int) {
 	m := len(dst)
@@ -153,6 +158,12 @@ func (f *linearFit) predictRow(dst, theta []float64, i int) {
 	}
 	index, value := f.p.X.Row(i)
 	value = value[:len(index)]
+	if m >= manyOutputs {
+		for e, j := range index {
+			dense.AddScaled(dst, value[e], theta[int(j)*m:int(j)*m+m])
+		}
+		return
+	}
 	for e, j := range index {
 		x, row := value[e], theta[int(j)*m:int(j)*m+m]
 		row = row[:len(dst)]
@@ -175,6 +186,12 @@ func (f *linearFit) addRow(sum, g []float64, i int) {
 	}
 	index, value := f.p.X.Row(i)
 	value = value[:len(index)]
+	if m >= manyOutputs {
+		for e, j := range index {
+			dense.AddScaled(sum[int(j)*m:int(j)*m+m], value[e], g)
+		}
+		return
+	}
 	for e, j := range index {
 		x, row := value[e], sum[int(j)*m:int(j)*m+m]
 		row = row[:len(g)]

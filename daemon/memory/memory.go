@@ -161,10 +161,10 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	var state int64
 	if m.Train.Refit == "variational" {
 		state = posterior.Footprint(d, basis, outputs, separate)
-		parts["variational"] = posteriors*state + posterior.SweepFootprint(n+h, entries, outputs, separate) + cycle.AllRowsFootprint(n+h, entries, outputs)
+		parts["variational"] = posteriors*state + posterior.SweepFootprint(n+h, entries, basis, outputs, separate) + cycle.AllRowsFootprint(n+h, entries, outputs)
 		stages := int64(1)
 		if cycle.HasGaussian(m) { // alike, but for the last; over all rows both sweep at once
-			parts["variational"] += (posteriors-1)*posterior.Footprint(d, basis, 1, false) + posterior.SweepFootprint(n+h, entries, 1, false)
+			parts["variational"] += (posteriors-1)*posterior.Footprint(d, basis, 1, false) + posterior.SweepFootprint(n+h, entries, basis, 1, false)
 			stages = 2
 		}
 		if grouped {

@@ -59,20 +59,3 @@ func (c *columns) apart(x *solver.Rows, field []int32, fields int) []bool {
 	}
 	return apart
 }
-
-// meets reports whether some row has two features of the field.
-func (c *columns) meets(x *solver.Rows, field []int32, f int) bool {
-	for i := range x.NumRows() {
-		index, _ := x.Row(i)
-		seen := 0
-		for _, j := range index {
-			if int(field[j]) == f {
-				seen++
-			}
-		}
-		if seen > 1 {
-			return true
-		}
-	}
-	return false
-}

@@ -11,11 +11,14 @@ func Footprint(d, k, outputs int, separate bool) int64 {
 	return 8 * int64(d) * int64(s.rowSize()+s.covarianceSize())
 }
 
-// SweepFootprint returns the bytes that a Refit takes beside its state for n rows of some entries each.
-func SweepFootprint(n, entries, outputs int, separate bool) int64 {
+// SweepFootprint returns the bytes that a Refit takes beside its state for n rows of some entries each, with k basis vectors.
+func SweepFootprint(n, entries, k, outputs int, separate bool) int64 {
 	numbers := 4
-	if separate {
-		numbers = 6 * outputs
+	switch {
+	case separate:
+		numbers = 6*outputs + outputTotalsSize(k)
+	case entries > shortRow:
+		numbers += rowTotalsSize(k)
 	}
 	return int64(n) * int64(8*numbers+12*entries)
 }

@@ -66,7 +66,7 @@ func TestFootprints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			near(t, "a refit", heap()-before, SweepFootprint(n, fields, c.outputs, c.separate))
+			near(t, "a refit", heap()-before, SweepFootprint(n, fields, s.NumBasis, c.outputs, c.separate))
 			runtime.KeepAlive(r)
 
 			before = heap()
@@ -99,10 +99,24 @@ func TestUnitsFootprint(t *testing.T) {
 			t.Fatal(err)
 		}
 		const entries = 6
-		took, most := heap()-before, SweepFootprint(20_000, entries, 1, false)+UnitsFootprint(20_000, entries, 8)
+		took, most := heap()-before, SweepFootprint(20_000, entries, 8, 1, false)+UnitsFootprint(20_000, entries, 8)
 		if f.pairs == nil && f.units == nil || took > most {
 			t.Errorf("a refit over units takes %d bytes, its footprint is %d", took, most)
 		}
 		runtime.KeepAlive(f)
 	}
+}
+
+// TestRowTotalsFootprint measures a refit that keeps totals of its rows.
+func TestRowTotalsFootprint(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	p := numbersBesideNames(r, 20_000)
+	s := New(Logistic, 1, 8, p.Field, p.NumFields, PriorFor(Logistic, 1))
+	before := heap()
+	f, err := NewRefit(s, p, 10, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "a refit with totals", heap()-before, SweepFootprint(20_000, 5, 8, 1, false))
+	runtime.KeepAlive(f)
 }

@@ -86,7 +86,7 @@ func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
 				t.Fatalf("%s: pairs %t, units %t", name, f.pairs != nil, f.units != nil)
 			}
 			if name == "rows" {
-				f.units = nil
+				f.units, f.totals = nil, newRowTotals(f)
 			}
 			clear(f.apart) // precisions as those of coordinates are
 			g, err := NewRefit(slow, p, 1e15, 1)
@@ -95,6 +95,7 @@ func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
 			}
 			if !only[0] { // fields with linear weights alone come first
 				g.observe()
+				g.totals.take()
 				for _, field := range []int{1, 0, 2, 3} {
 					if err := g.sweepField(context.Background(), field); err != nil {
 						t.Fatal(err)

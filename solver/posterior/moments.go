@@ -16,6 +16,7 @@ type rowView struct {
 	slope []float64 // q, scratch: ∂z/∂row of one feature
 	cross []float64 // q, scratch: a covariance times a slope
 	rest  []float64 // q, scratch: the slope of what is left without one feature
+	total []float64 // packed q×q, scratch: Σ x_p² C_p over some parts
 
 	pairs []float64 // packed q×q: the products of two signs, 0 for the linear weight
 }
@@ -23,7 +24,7 @@ type rowView struct {
 func newRowView(sign []float64) *rowView {
 	q := len(sign) + 1
 	v := &rowView{sign: sign, sum: make([]float64, q-1), slope: make([]float64, q), cross: make([]float64, q), rest: make([]float64, q),
-		pairs: make([]float64, packedSize(q))}
+		total: make([]float64, packedSize(q)), pairs: make([]float64, packedSize(q))}
 	for r, sr := range sign {
 		row := (r + 1) * (r + 2) / 2
 		for t, st := range sign[:r+1] {
@@ -93,7 +94,7 @@ func (v *rowView) slopeOf(dst []float64, x float64, p int) {
 	}
 }
 
-// variance returns Var z for independent rows: Σ_p g_pᵀ C_p g_p plus, for every pair of parts, the product of both covariances.
+// variance returns Var z for independent rows: Σ_p g_pᵀ C_p g_p plus, for every pair of parts, the product of both covariances. O(nnz·k²).
 func (v *rowView) variance() float64 {
 	total := 0.0
 	for e, alone := range v.alone {
@@ -102,11 +103,15 @@ func (v *rowView) variance() float64 {
 		}
 	}
 	v.parts.addCovariances(v)
+	clear(v.total)
 	for p, x := range v.parts.value {
 		v.slopeOf(v.slope, x, p)
 		total += quadratic(v.parts.cov[p], v.slope)
-		for f, y := range v.parts.value[:p] {
-			total += x * x * y * y * v.basisInner(v.parts.cov[p], v.parts.cov[f])
+		if p > 0 {
+			total += x * x * v.basisInner(v.parts.cov[p], v.total)
+		}
+		if p+1 < len(v.parts.value) {
+			dense.AddScaled(v.total, x*x, v.parts.cov[p])
 		}
 	}
 	return total

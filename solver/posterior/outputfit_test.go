@@ -94,7 +94,8 @@ func TestOutputFoldInIsTheRefitOfARow(t *testing.T) {
 		t.Fatal(err)
 	}
 	refit.outputs.observe()
-	refit.outputs.updateFeature(0, newOutputUpdate(s))
+	refit.outputs.takeTotals()
+	newOutputUpdate(refit.outputs).updateFeature(0)
 	mean, cov := s.Row(0)
 	for i, want := range mean {
 		nearly(t, "mean", live.Mean[i], want, 1e-5)

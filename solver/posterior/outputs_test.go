@@ -301,12 +301,14 @@ func TestOutputUpdateAgainstDefinition(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := f.outputs
-		o.observe()
 		for j := range s.Field {
+			o.predict()
+			o.observe()
+			o.takeTotals()
 			mean, cov := s.Row(j)
 			wantMean, wantCov, wantLogDet := slowOutputs(s, whole, p, o.omega, o.right, j)
 			oldMean, oldCov := slices.Clone(mean), slices.Clone(cov)
-			o.updateFeature(j, newOutputUpdate(s))
+			newOutputUpdate(o).updateFeature(j)
 			for a := range mean {
 				nearly(t, l.String()+" mean", mean[a], wantMean.AtVec(a), 1e-9)
 			}
@@ -354,6 +356,7 @@ func TestOneOutputIsTheSharedForm(t *testing.T) {
 			}
 			o := b.outputs
 			o.observe()
+			o.takeTotals()
 			for f := range 4 {
 				if err := o.sweepField(context.Background(), f); err != nil {
 					t.Fatal(err)
@@ -451,8 +454,9 @@ func TestRestoreInvertsFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.outputs.observe()
-	u := newOutputUpdate(s)
-	f.outputs.updateFeature(2, u)
+	f.outputs.takeTotals()
+	u := newOutputUpdate(f.outputs)
+	u.updateFeature(2)
 	mean, cov := s.Row(2)
 	precision, right := make([]float64, len(cov)), make([]float64, len(mean))
 	got := newOutputEvidence(precision, right, 3, 2)

@@ -20,12 +20,15 @@ type outputSweep struct {
 	mean   []float64 // n×m, E[o_c] − θ_c
 	spread []float64 // n×m, Var o_c
 	unit   []float64 // packed k×k, fixed curvature: that of a row of weight 1
+	// Within a sweep, from takeTotals to predict: V as it is, and the totals of every example but their outputs, which are in mean.
+	weights *outputWeights
+	totals  []float64 // n×outputTotalsSize
 }
 
 func newOutputSweep(r *Refit) *outputSweep {
 	n, m, k := r.problem.X.NumRows(), len(r.state.Bias), r.state.NumBasis
 	o := &outputSweep{Refit: r, m: m, k: k, omega: make([]float64, n*m), right: make([]float64, n*m), mean: make([]float64, n*m),
-		spread: make([]float64, n*m), unit: make([]float64, packedSize(k))}
+		spread: make([]float64, n*m), unit: make([]float64, packedSize(k)), totals: make([]float64, n*outputTotalsSize(k))}
 	o.predict()
 	return o
 }
@@ -34,12 +37,15 @@ func newOutputSweep(r *Refit) *outputSweep {
 func (o *outputSweep) sweep(ctx context.Context) (float64, error) {
 	s := o.state
 	o.observe()
+	o.takeTotals()
 	for f := range s.NumFields {
 		if err := o.sweepField(ctx, f); err != nil {
 			return 0, err
 		}
 	}
-	o.predict()
+	if o.k == 0 || s.Likelihood != Multinomial { // else nothing asks for variances before solveWeights has them, and the means are kept
+		o.predict()
+	}
 	o.updateBias()
 	o.updateNoises()
 	o.recenter(o.mean)
@@ -61,13 +67,33 @@ func (o *outputSweep) row(v []float64, i int) []float64 { return v[i*o.m : i*o.m
 func (o *outputSweep) observe() {
 	s := o.state
 	if s.fixedCurvature() {
-		s.curvature(o.unit, o.unitWeights())
+		newOutputWeights(s).curvature(o.unit, o.unitWeights())
 	}
 	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
 			s.observeOutputs(o.row(o.omega, i), o.row(o.right, i), o.problem.Target(i), o.row(o.mean, i), o.row(o.spread, i), o.problem.Weight(i))
 		}
 	})
+}
+
+// takeTotals computes the totals of the examples from their rows and pseudo-observations, at the start of every sweep: so rounding does not add up from
+// sweep to sweep.
+func (o *outputSweep) takeTotals() {
+	o.weights = newOutputWeights(o.state)
+	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
+		view, u := newOutputView(o.state), newOutputUpdate(o)
+		for i := lo; i < hi; i++ {
+			view.gather(o.problem.X.Row(i))
+			t := o.totalsOf(i)
+			u.math.fill(&t, view, u.observation(i))
+		}
+	})
+}
+
+// totalsOf returns the totals of example i.
+func (o *outputSweep) totalsOf(i int) outputTotals {
+	size := outputTotalsSize(o.k)
+	return newOutputTotals(o.row(o.mean, i), o.totals[i*size:i*size+size], o.k)
 }
 
 // unitWeights returns the ω of a row of weight 1 under a fixed curvature.
@@ -93,74 +119,67 @@ func (o *outputSweep) predict() {
 
 // sweepField updates the features of one field; see Refit.sweepField.
 func (o *outputSweep) sweepField(ctx context.Context, field int) error {
-	s := o.state
-	run := func(lo, hi int) error {
-		u := newOutputUpdate(s)
-		for j := lo; j < hi; j++ {
-			if int(s.Field[j]) != field {
-				continue
-			}
-			if err := o.yield(ctx); err != nil {
-				return err
-			}
-			o.updateFeature(j, u)
-		}
-		return nil
-	}
-	if o.columns.meets(o.problem.X, s.Field, field) {
-		return run(0, len(s.Field))
-	}
-	o.parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
-	return ctx.Err()
+	return o.eachFeature(ctx, field, func() func(j int) { return newOutputUpdate(o).updateFeature })
 }
 
 // outputUpdate holds what one goroutine needs to update rows.
 type outputUpdate struct {
-	view      *outputView
+	*outputSweep
+	math      *outputMath
 	solver    *outputSolver
 	precision []float64
 	right     []float64
 	evidence  outputEvidence // over precision and right
-	curve     []float64
+	move      *outputMove
+	by        observation
 }
 
-func newOutputUpdate(s *State) *outputUpdate {
-	m, k := len(s.Bias), s.NumBasis
-	u := &outputUpdate{view: newOutputView(s), solver: newOutputSolver(m, k), precision: make([]float64, outputCovariance(m, k)),
-		right: make([]float64, m+k), curve: make([]float64, packedSize(k))}
+func newOutputUpdate(o *outputSweep) *outputUpdate {
+	m, k := o.m, o.k
+	u := &outputUpdate{outputSweep: o, math: newOutputMath(o.weights), solver: newOutputSolver(m, k), precision: make([]float64, outputCovariance(m, k)),
+		right: make([]float64, m+k), move: newOutputMove(m, k), by: observation{curve: make([]float64, packedSize(k))}}
 	u.evidence = newOutputEvidence(u.precision, u.right, m, k)
 	return u
 }
 
-// updateFeature solves for the posterior of feature j.
-func (o *outputSweep) updateFeature(j int, u *outputUpdate) {
-	s := o.state
+// observation returns that of example i, good until the next.
+func (u *outputUpdate) observation(i int) *observation {
+	u.by.omega, u.by.right = u.row(u.omega, i), u.row(u.outputSweep.right, i)
+	if u.state.fixedCurvature() {
+		floats.ScaleTo(u.by.curve, u.problem.Weight(i), u.unit)
+	} else {
+		u.math.curvature(u.by.curve, u.by.omega)
+	}
+	return &u.by
+}
+
+// updateFeature solves for the posterior of feature j and moves the totals of its examples.
+func (u *outputUpdate) updateFeature(j int) {
+	s, x := u.state, u.problem.X
 	prior := s.precision(int(s.Field[j]))
-	rows, place := o.columns.column(j)
+	rows, place := u.columns.column(j)
 	if len(rows) == 0 {
 		s.Reset(j)
-		o.logDet[j] = 0
+		u.logDet[j] = 0
 		for _, d := range prior {
-			o.logDet[j] -= math.Log(d)
+			u.logDet[j] -= math.Log(d)
 		}
 		return
 	}
 	clear(u.precision)
 	clear(u.right)
-	for e, i := range rows {
-		index, value := o.problem.X.Row(int(i))
-		u.view.gather(index, value)
-		omega := o.row(o.omega, int(i))
-		if s.fixedCurvature() {
-			copy(u.curve, o.unit)
-			floats.Scale(o.problem.Weight(int(i)), u.curve)
-		} else {
-			s.curvature(u.curve, omega)
-		}
-		u.view.accumulate(&u.evidence, int(place[e]), omega, o.row(o.right, int(i)), u.curve)
-	}
 	mean, cov := s.Row(j)
-	u.solver.finish(&u.evidence, prior, mean, cov, &o.logDet[j])
+	for e, i := range rows {
+		t := u.totalsOf(int(i))
+		u.math.accumulate(&u.evidence, x.Value[x.Start[i]+int(place[e])], mean, cov, &t, u.observation(int(i)))
+	}
+	u.move.from(u.m, mean, cov)
+	u.solver.finish(&u.evidence, prior, mean, cov, &u.logDet[j])
+	u.move.to(u.weights, mean, cov)
+	for e, i := range rows {
+		t := u.totalsOf(int(i))
+		u.math.move(&t, x.Value[x.Start[i]+int(place[e])], u.move, u.row(u.omega, int(i)))
+	}
 }
 
 // secondMoments returns Σ (mean² + variance) over the features that occur, per field and coordinate.

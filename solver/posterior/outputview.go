@@ -1,6 +1,10 @@
 package posterior
 
-import "gonum.org/v1/gonum/floats"
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+)
 
 // The row of a feature under separate outputs is (w_1 … w_m, h_1 … h_k). No update couples the linear weights of two outputs except
 // through the basis coordinates, so of its covariance only these parts are ever asked for, and stored, in this order: the variances of
@@ -33,17 +37,17 @@ type outputView struct {
 
 	phiCov []float64 // packed k×k, Cov(φ)
 	cross  []float64 // m×k, Cov(Σ_e x_e w_ec, φ_r)
-	total  []float64 // packed k×k, scratch
+	total  []float64 // packed k×k, scratch: Σ x_f² C_f over the entries so far
+	both   []float64 // packed k×k, scratch: g gᵀ + total
 	slope  []float64 // k, scratch: S_r − x_e h_er
-	rest   []float64 // m, scratch
 	tau    []float64 // k, scratch
 }
 
 func newOutputView(s *State) *outputView {
 	m, k := len(s.Bias), s.NumBasis
 	return &outputView{state: s, m: m, k: k, sum: make([]float64, k), phi: make([]float64, k), out: make([]float64, m), linear: make([]float64, m),
-		phiCov: make([]float64, packedSize(k)), cross: make([]float64, m*k), total: make([]float64, packedSize(k)),
-		slope: make([]float64, k), rest: make([]float64, m), tau: make([]float64, k)}
+		phiCov: make([]float64, packedSize(k)), cross: make([]float64, m*k), total: make([]float64, packedSize(k)), both: make([]float64, packedSize(k)),
+		slope: make([]float64, k), tau: make([]float64, k)}
 }
 
 // gather points the view at an example of the state.
@@ -63,10 +67,16 @@ func (v *outputView) predict() {
 	clear(v.linear)
 	for e, x := range v.value {
 		row := v.mean[e]
-		floats.AddScaled(v.linear, x, row[:v.m])
-		for r, h := range row[v.m:] {
-			v.phi[r] += x * h * v.sum[r] // Σ_{i<j} a_i a_j grows by a·(sum so far)
-			v.sum[r] += x * h
+		linear, row := v.linear, row[:v.m+v.k]
+		for c, w := range row[:len(linear)] {
+			linear[c] += x * w
+		}
+		phi, sum := v.phi, v.sum
+		sum = sum[:len(phi)]
+		for r, h := range row[len(linear):][:len(phi)] {
+			h *= x
+			phi[r] += h * sum[r] // Σ_{i<j} a_i a_j grows by a·(sum so far)
+			sum[r] += h
 		}
 	}
 	copy(v.out, v.linear)
@@ -94,21 +104,24 @@ func (v *outputView) covariances() {
 	clear(v.cross)
 	for e, x := range v.value {
 		v.without(e)
-		square, cov := x*x, v.basis(e)
-		for r, i := 0, 0; r < v.k; r++ {
-			g := v.slope[r]
-			for t := 0; t <= r; t++ {
-				c := square * cov[i]
-				v.phiCov[i] += c * (g*v.slope[t] + v.total[i])
-				v.total[i] += c
-				i++
+		square, cov, at := x*x, v.basis(e), 0
+		for r, g := range v.slope {
+			slope := v.slope[:r+1]
+			row, sum := v.both[at:][:len(slope)], v.total[at:][:len(slope)]
+			for t, f := range slope {
+				row[t] = g*f + sum[t]
 			}
+			at += len(slope)
+		}
+		dense.AddScaledProduct(v.phiCov, square, cov, v.both)
+		dense.AddScaled(v.total, square, cov)
+		for r := range v.slope {
+			v.slope[r] *= square
 		}
 		for c := range v.m {
-			part := v.cov[e][v.m+c*v.k:]
-			to := v.cross[c*v.k : c*v.k+v.k]
+			part, row := v.cov[e][v.m+c*v.k:][:v.k], v.cross[c*v.k:][:v.k]
 			for r, g := range v.slope {
-				to[r] += square * g * part[r]
+				row[r] += g * part[r]
 			}
 		}
 	}
@@ -125,86 +138,5 @@ func (v *outputView) spread(dst []float64) {
 			v.tau[r] = v.state.Weights[r*v.m+c]
 		}
 		dst[c] += 2*floats.Dot(v.tau, v.cross[c*v.k:c*v.k+v.k]) + quadratic(v.phiCov, v.tau)
-	}
-}
-
-// curvature stores Σ_c ω_c V[r,c] V[t,c] in dst, packed. O(m·k²/2).
-func (s *State) curvature(dst, omega []float64) {
-	m := len(s.Bias)
-	for r, i := 0, 0; r < s.NumBasis; r++ {
-		a := s.Weights[r*m : r*m+m]
-		for t := 0; t <= r; t++ {
-			b, total := s.Weights[t*m:t*m+m], 0.0
-			for c, w := range omega {
-				total += w * a[c] * b[c]
-			}
-			dst[i] = total
-			i++
-		}
-	}
-}
-
-// accumulate adds one example to the evidence of entry e: ω_c and right_c = ω_c·t_c are the pseudo-observations of o_c − θ_c and curve
-// their curvature. Given its partners, o_c is linear in the row with the gradient y_c = x (e_c, V[·,c]∘s), s_r = Σ_{l≠e} x_l h_lr; the
-// precision is Σ_c ω_c E[y_c y_cᵀ] and the right side Σ_c E[y_c (right_c − ω_c·rest_c)], rest_c what o_c − θ_c is without the feature.
-// O(nnz·k·(k + m)).
-func (v *outputView) accumulate(a *outputEvidence, e int, omega, right, curve []float64) {
-	m, k, x, row := v.m, v.k, v.value[e], v.mean[e]
-	v.without(e)
-	s := v.slope
-	// rest_c, then right_c − ω_c rest_c in its place.
-	for c := range v.rest {
-		v.rest[c] = v.linear[c] - x*row[c]
-	}
-	for r, h := range row[m:] {
-		floats.AddScaled(v.rest, v.phi[r]-x*h*s[r], v.state.Weights[r*m:r*m+m])
-	}
-	for c, w := range omega {
-		v.rest[c] = right[c] - w*v.rest[c]
-		a.linear[c] += x * x * w
-		a.right[c] += x * v.rest[c]
-	}
-	for r, g := range s {
-		weights := v.state.Weights[r*m : r*m+m]
-		a.right[m+r] += x * g * floats.Dot(weights, v.rest)
-		g *= x * x
-		for c, w := range omega {
-			a.cross[c*k+r] += w * weights[c] * g
-		}
-	}
-	// E[s sᵀ] = mean·mean + Σ_l x_l² C_l, and what the partners' uncertainty couples s and rest by: Cov(s_r, rest_c).
-	clear(v.total)
-	clear(v.tau)
-	for l, xl := range v.value {
-		if l == e {
-			continue
-		}
-		square, cov, h := xl*xl, v.basis(l), v.mean[l][m:]
-		floats.AddScaled(v.total, square, cov)
-		for r, i := 0, 0; r < k; r++ {
-			gr, t := square*(s[r]-xl*h[r]), 0.0
-			for u := 0; u < r; u++ {
-				f := cov[i] * curve[i]
-				t += f * (s[u] - xl*h[u])
-				v.tau[u] += f * gr
-				i++
-			}
-			v.tau[r] += square*t + cov[i]*curve[i]*gr
-			i++
-		}
-		for c, w := range omega {
-			part := v.cov[l][m+c*k:]
-			w *= square
-			for r := range k {
-				v.tau[r] += w * v.state.Weights[r*m+c] * part[r]
-			}
-		}
-	}
-	for r, i := 0, 0; r < k; r++ {
-		a.right[m+r] -= x * v.tau[r]
-		for t := 0; t <= r; t++ {
-			a.basis[i] += x * x * curve[i] * (s[r]*s[t] + v.total[i])
-			i++
-		}
 	}
 }

@@ -71,9 +71,9 @@ func (o *outputSweep) leastScale() []float64 {
 	return least
 }
 
-// solveWeights returns V closer to the maximum of the quadratic bound Σ_c ½ V_cᵀ A_c V_c − V_cᵀ b_c with A_c = Σ_i ω_ic E[φφᵀ] and
-// b_c = Σ_i E[φ (right_c − ω_c·linear_c)], row by row of V, each the maximum given the others with a mean square of at least least[r].
-// O(n·(nnz·k² + m·k²)), one pass over the rows.
+// solveWeights refreshes the variances of the outputs and returns V closer to the maximum of the quadratic bound Σ_c ½ V_cᵀ A_c V_c − V_cᵀ b_c with
+// A_c = Σ_i ω_ic E[φφᵀ] and b_c = Σ_i E[φ (right_c − ω_c·linear_c)], row by row of V, each the maximum given the others with a mean square of at least
+// least[r]. O(n·(nnz·k² + m·k²)), one pass over the rows.
 func (o *outputSweep) solveWeights(least []float64) []float64 {
 	s, m, k := o.state, o.m, o.k
 	p := packedSize(k)
@@ -89,6 +89,7 @@ func (o *outputSweep) solveWeights(least []float64) []float64 {
 			index, value := o.problem.X.Row(i)
 			view.gather(index, value)
 			view.covariances()
+			view.spread(o.row(o.spread, i))
 			addOuter(view.phiCov, 1, view.phi)
 			omega, target := o.row(o.omega, i), o.row(o.right, i)
 			for c, w := range omega {

@@ -27,21 +27,22 @@ type Refit struct {
 	cap     float64
 	workers int
 	columns *columns
-	pairs   *pairs    // nil unless every example has two one-hot features: the fast path
-	units   *unitRows // nil unless fields have groups and the rows are no pairs
-	omega   []float64 // n; this and the next three are nil for pairs whose rows are summed up, which take no pass over them
-	right   []float64 // n
-	mean    []float64 // n, E[z]
-	spread  []float64 // n, Var z
-	counts  []float64 // NumFields: features of the field that occur in the sample
-	logDet  []float64 // d: log det of the covariance, from the last solve
-	squares float64   // Gaussian: Σ weight·E(t − o)², from the last sweep
+	pairs   *pairs     // nil unless every example has two one-hot features: the fast path
+	units   *unitRows  // nil unless fields have groups and the rows are no pairs
+	totals  *rowTotals // nil for pairs, units and groups
+	omega   []float64  // n; this and the next three are nil for pairs whose rows are summed up, which take no pass over them
+	right   []float64  // n
+	mean    []float64  // n, E[z]
+	spread  []float64  // n, Var z
+	counts  []float64  // NumFields: features of the field that occur in the sample
+	logDet  []float64  // d: log det of the covariance, from the last solve
+	squares float64    // Gaussian: Σ weight·E(t − o)², from the last sweep
 	// observed says that the last sweep's evidence has set the pseudo-observations of the next one: both take ξ of every output.
 	observed bool
 	epochs   int
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
-	apart     []bool       // of State.MainOnly: no row has two features of the field
+	apart     []bool       // per field: no row has two of its features
 	leading   []*leading   // of State.Group
 	outputs   *outputSweep // nil for outputs that share z
 }
@@ -74,10 +75,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 			r.counts[s.Field[j]]++
 		}
 	}
-	r.exclusive, r.leading = r.exclusiveFields(), r.leadings()
-	if s.MainOnly != nil {
-		r.apart = r.columns.apart(p.X, s.Field, s.NumFields)
-	}
+	r.exclusive, r.leading, r.apart = r.exclusiveFields(), r.leadings(), r.columns.apart(p.X, s.Field, s.NumFields)
 	if s.Separate {
 		r.outputs = newOutputSweep(r)
 		return r, nil
@@ -86,7 +84,9 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	}
 	if r.pairs == nil {
-		r.units = newUnitRows(r)
+		if r.units = newUnitRows(r); r.units == nil {
+			r.totals = newRowTotals(r)
+		}
 	}
 	r.predict()
 	return r, nil
@@ -94,7 +94,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 
 // Sweep updates every feature's posterior once, field by field, then the precisions, θ and the noise, and returns the evidence bound
 // (a lower bound on the log probability of the sample; of second order for Multinomial outputs). O(nnz·k²), for separate outputs
-// O(Σ_i nnz_i²·k·(k + m) + n·m·k²). Features that do not occur in the sample return to their prior.
+// O(nnz·k·(k + m) + n·m·k²). Features that do not occur in the sample return to their prior.
 // Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a done
 // context or Deadline cuts short returns the context's error and leaves a valid state between two blocks.
 func (r *Refit) Sweep(ctx context.Context) (float64, error) {
@@ -112,6 +112,9 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	r.observed = false
 	if err := r.sweepMainEffects(ctx); err != nil {
 		return 0, err
+	}
+	if r.totals != nil {
+		r.totals.take()
 	}
 	for f := range r.state.NumFields {
 		if r.state.mainOnly(f) {
@@ -155,8 +158,7 @@ func (r *Refit) observe() {
 	})
 }
 
-// sweepField updates the features of one field. Features of a field that never meet in one example are independent given the others
-// and go in parallel; a field whose features do meet (a multi-hot field) goes feature by feature.
+// sweepField updates the features of one field.
 func (r *Refit) sweepField(ctx context.Context, field int) error {
 	s := r.state
 	if r.pairs != nil {
@@ -165,24 +167,35 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 	if r.units != nil {
 		return r.units.sweepField(ctx, field)
 	}
+	if r.totals != nil {
+		return r.totals.sweepField(ctx, field)
+	}
+	return r.eachFeature(ctx, field, func() func(j int) {
+		solve, view := newSolver(s.NumBasis+1), newRowView(s.Sign)
+		return func(j int) { r.updateFeature(j, solve, view) }
+	})
+}
+
+// eachFeature calls the updates that make returns, one for each goroutine, for the features of a field. Features of a field that never meet in one
+// example are independent given the others and go in parallel; a field whose features do meet (a multi-hot field) goes feature by feature.
+func (r *Refit) eachFeature(ctx context.Context, field int, make func() func(j int)) error {
 	run := func(lo, hi int) error {
-		solve := newSolver(s.NumBasis + 1)
-		view := newRowView(s.Sign)
+		update := make()
 		for j := lo; j < hi; j++ {
-			if int(s.Field[j]) != field {
+			if int(r.state.Field[j]) != field {
 				continue
 			}
 			if err := r.yield(ctx); err != nil {
 				return err
 			}
-			r.updateFeature(j, solve, view)
+			update(j)
 		}
 		return nil
 	}
-	if r.columns.meets(r.problem.X, s.Field, field) {
-		return run(0, len(s.Field))
+	if !r.apart[field] {
+		return run(0, len(r.state.Field))
 	}
-	r.parallel(len(s.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
+	r.parallel(len(r.state.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
 	return ctx.Err()
 }
 

@@ -93,11 +93,12 @@ func (t *relevance) entries(row, field int, visit func(j int32, x float64)) {
 // test returns Z of two fields.
 func (t *relevance) test(a, b int, r *rand.Rand) float64 {
 	gain, variance := 0.0, 0.0
-	for half := range 2 {
-		seen, other := t.half(a, b, half), t.half(a, b, 1-half)
-		if len(seen.residual) == 0 || len(other.residual) == 0 {
-			return 0
-		}
+	halves := [2]*starter{t.half(a, b, 0), t.half(a, b, 1)}
+	if len(halves[0].residual) == 0 || len(halves[1].residual) == 0 {
+		return 0
+	}
+	for half, seen := range halves {
+		other := halves[1-half]
 		predicted := seen.interactions(r).predict(other)
 		other.center(predicted)
 		for i, v := range predicted {
@@ -145,7 +146,11 @@ func (w *starter) interactions(r *rand.Rand) *starter {
 	for i := range w.basis {
 		w.basis[i] = r.NormFloat64()
 	}
-	for range testRounds {
+	rounds := testRounds
+	if len(w.state.Field) == 2 { // one feature each, so that coordinates are signs, which the first round sets
+		rounds = 1
+	}
+	for range rounds {
 		w.turn(0)
 		w.turn(1)
 	}

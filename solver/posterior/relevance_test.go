@@ -3,6 +3,7 @@ package posterior
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refitd/refitd/solver"
@@ -75,5 +76,28 @@ func TestInteractionsOfNothing(t *testing.T) {
 	}
 	if z := Interactions(Gaussian, effects(r, 9, 1), []int{2}, r); len(z) != 0 {
 		t.Errorf("one field has %d pairs", len(z))
+	}
+}
+
+// TestInteractionsOfSingleFeatures: the subspace of two fields of one feature each does not turn any more after the first round.
+func TestInteractionsOfSingleFeatures(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	p := numbersBesideNames(r, 500)
+	once := newRelevance(Logistic, p, 500).half(2, 4, 0).interactions(rand.New(rand.NewPCG(1, 2)))
+	again := newRelevance(Logistic, p, 500).half(2, 4, 0)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range again.basis {
+		again.basis[i] = random.NormFloat64()
+	}
+	again.turn(0)
+	again.turn(1)
+	first := slices.Clone(again.basis)
+	for range testRounds {
+		again.turn(0)
+		again.turn(1)
+	}
+	allNearly(t, "coordinate", again.basis, first, 1e-12)
+	for a := range testBasis { // the second field's are as the turns left them
+		nearly(t, "coordinate", once.basis[testBasis+a], first[testBasis+a], 1e-12)
 	}
 }

@@ -110,17 +110,18 @@ type outputRows struct {
 	state  *State
 	view   *outputView
 	solver *outputSolver
-	omega  []float64 // m
-	right  []float64 // m
+	math   *outputMath
+	totals outputTotals
+	by     observation
 	out    []float64 // m
-	curve  []float64 // packed k×k
 	entry  int       // that was entered
 }
 
 func newOutputRows(s *State) *outputRows {
-	m := len(s.Bias)
-	return &outputRows{state: s, view: newOutputView(s), solver: newOutputSolver(m, s.NumBasis), omega: make([]float64, m),
-		right: make([]float64, m), out: make([]float64, m), curve: make([]float64, packedSize(s.NumBasis))}
+	m, k := len(s.Bias), s.NumBasis
+	return &outputRows{state: s, view: newOutputView(s), solver: newOutputSolver(m, k), math: newOutputMath(newOutputWeights(s)),
+		totals: newOutputTotals(make([]float64, m), make([]float64, outputTotalsSize(k)), k), out: make([]float64, m),
+		by: observation{omega: make([]float64, m), right: make([]float64, m), curve: make([]float64, packedSize(k))}}
 }
 
 func (o *outputRows) rebias() {}
@@ -139,13 +140,14 @@ func (o *outputRows) observe(target []float64, weight float64) {
 		o.view.covariances()
 		o.view.spread(o.out)
 	}
-	o.state.observeOutputs(o.omega, o.right, target, o.view.out, o.out, weight)
-	o.state.curvature(o.curve, o.omega)
+	o.state.observeOutputs(o.by.omega, o.by.right, target, o.view.out, o.out, weight)
+	o.math.curvature(o.by.curve, o.by.omega)
 }
 
 func (o *outputRows) accumulate(evidence, right []float64, e int) {
-	a := newOutputEvidence(evidence, right, o.view.m, o.view.k)
-	o.view.accumulate(&a, e, o.omega, o.right, o.curve)
+	a, v := newOutputEvidence(evidence, right, o.view.m, o.view.k), o.view
+	o.math.fill(&o.totals, v, &o.by)
+	o.math.accumulate(&a, v.value[e], v.mean[e], v.cov[e], &o.totals, &o.by)
 }
 
 func (o *outputRows) enter(e int) {
@@ -170,7 +172,7 @@ func (o *outputRows) lossWith(target []float64, mean []float64) float64 {
 func (o *outputRows) gradient(dst []float64) {
 	v := o.view
 	for c, z := range v.out {
-		o.out[c] = o.right[c] - o.omega[c]*z
+		o.out[c] = o.by.right[c] - o.by.omega[c]*z
 	}
 	x := v.value[o.entry]
 	for c, g := range o.out {
