@@ -132,7 +132,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	} else {
 		warm = j.continuing(j.vocab)
 	}
-	kept, err := record.finish(warm, j.heldOut)
+	kept, err := record.finish(warm, j.heldOut, j.vocab.Numeric)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,9 @@ func (j *refitJob) prepare() error {
 	limitLabels(j.target, train, selected, gate)
 	weights := j.sample.Weights
 	j.beside(func() {
-		j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures, j.lastScales())
+		limits := j.limits(train)
+		j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures, limits, j.lastScales())
+		limitNumbers(j.vocab.Numeric, train, selected, gate)
 		j.keepRecent(train)
 		j.encodeTrain(train, weights)
 		j.select_, _ = encode(j.vocab, j.target, selected, nil)
