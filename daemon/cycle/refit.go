@@ -215,7 +215,7 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
 		v.Precisions = string(j.precisions.Stage)
 	}
-	if variational != nil && variational.loss <= best.loss && !j.model.Train.ConvexAlone() {
+	if variational != nil && (variational.loss <= best.loss || !j.selectTells()) && !j.model.Train.ConvexAlone() {
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
 		v.Form = snapshot.FormVariational
@@ -233,6 +233,24 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 	j.beside(func() { v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model)) },
 		func() { v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model)) })
 	return ch
+}
+
+// leastOfLabel is how many select rows of either binary label there have to be to choose a stage by them. Without one of the rarer label the best is
+// whatever says least of it: a strength that is chosen by such rows is next to none, while the variational stage has its strengths from the training rows.
+const leastOfLabel = 5
+
+// selectTells reports whether the select rows can tell one stage from the other.
+func (j *refitJob) selectTells() bool {
+	if j.target.Task != event.Binary {
+		return true
+	}
+	ones := 0
+	for i := range j.select_.events {
+		if j.select_.events[i].Label > 0 {
+			ones++
+		}
+	}
+	return min(ones, len(j.select_.events)-ones) >= leastOfLabel
 }
 
 // prepare decodes the sample, builds the vocabulary and encodes the parts.
