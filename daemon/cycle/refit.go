@@ -235,22 +235,16 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 	return ch
 }
 
-// leastOfLabel is how many select rows of either binary label there have to be to choose a stage by them. Without one of the rarer label the best is
-// whatever says least of it: a strength that is chosen by such rows is next to none, while the variational stage has its strengths from the training rows.
-const leastOfLabel = 5
-
-// selectTells reports whether the select rows can tell one stage from the other.
+// selectTells reports whether the select rows can tell one stage from the other, leastOfLabel of either binary label. Without one of the rarer label the best
+// is whatever says least of it: a strength that is chosen by such rows is next to none, while the variational stage has its own from the training rows.
 func (j *refitJob) selectTells() bool {
-	if j.target.Task != event.Binary {
-		return true
-	}
 	ones := 0
-	for i := range j.select_.events {
-		if j.select_.events[i].Label > 0 {
+	for _, one := range j.onesOf(j.select_) {
+		if one {
 			ones++
 		}
 	}
-	return min(ones, len(j.select_.events)-ones) >= leastOfLabel
+	return j.target.Task != event.Binary || min(ones, len(j.select_.events)-ones) >= leastOfLabel
 }
 
 // prepare decodes the sample, builds the vocabulary and encodes the parts.
