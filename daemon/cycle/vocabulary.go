@@ -82,11 +82,11 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 			}
 		}
 		scale := scaleOf(name, values, fields > 0)
+		if f < len(last) && stillFits(&last[f], &scale) {
+			scale.Center, scale.Scale = last[f].Center, last[f].Scale
+		}
 		if f < len(limits) {
 			scale.Clip = limits[f]
-		}
-		if f < len(last) && stillFits(&last[f], &scale) {
-			scale = last[f]
 		}
 		v.Numeric = append(v.Numeric, scale)
 	}

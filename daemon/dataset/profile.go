@@ -33,13 +33,13 @@ type Column struct {
 	Present int // rows that have a value
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
-	Stamps                                         int     // of Times, those by RFC 3339, which events in JSON may have
-	Pointed                                        int     // of Numbers, those that JSON has with a point or an exponent, which are no names there
-	Quoted                                         int     // of Numbers, those that JSON has as text
-	NaNs                                           int     // texts NaN in JSON
-	Literals                                       int     // of Booleans, those that JSON has without quotes, which are no names there
-	Min, Max                                       float64 // of the numbers
-	MaxBytes                                       int     // of the longest value
+	Stamps                                         int            // of Times, those by RFC 3339, which events in JSON may have
+	Pointed                                        int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
+	Quoted                                         int            // of Numbers, those that JSON has as text
+	NaNs                                           int            // texts NaN in JSON
+	Literals                                       int            // of Booleans, those that JSON has without quotes, which are no names there
+	Min, Max                                       float64        // of the numbers
+	MaxBytes                                       int            // of the longest value
 	values                                         map[string]int // of lists in JSON, their names
 }
 

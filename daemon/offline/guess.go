@@ -111,7 +111,7 @@ func (g *guess) label(c *dataset.Column) error {
 	s, n := &g.schema, c.Present
 	s.Label = c.Name
 	distinct := c.Distinct()
-	classes := namesIn(c)
+	classes := g.namesIn(c)
 	switch {
 	case n == 0 || distinct < 2:
 		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
@@ -145,11 +145,15 @@ func (g *guess) label(c *dataset.Column) error {
 	return nil
 }
 
-// namesIn returns the names in the values of a column, a cell of CSV with | between them being a list.
-func namesIn(c *dataset.Column) []string {
+// namesIn returns the names in the values of a column; of CSV a cell with | in it is a list.
+func (g *guess) namesIn(c *dataset.Column) []string {
 	var classes []string
 	for _, value := range c.Values() {
-		for name := range strings.SplitSeq(value, "|") {
+		names := []string{value}
+		if g.format == dataset.CSV {
+			names = strings.Split(value, "|")
+		}
+		for _, name := range names {
 			if name != "" && !slices.Contains(classes, name) && len(classes) <= fewClasses {
 				classes = append(classes, name)
 			}
