@@ -9,9 +9,9 @@ import (
 
 // How a model is shown to be worse than another one. Both are scored on the same rows, the excess of a row being its loss under the first model less
 // (1 + publish.gate.tolerance) times its loss under the second. What is tested is that the mean excess, each row's bounded by clipQuantile of those on
-// the select rows, of a binary label of those of the same label, is at most 0. A gambler who stakes shares of what is had on positive excesses, a mean over bets, has more than 1/gateError times
-// the first stake at any time with a probability of at most gateError if that is so (Ville): whenever a refit comes to look, and however many rows
-// there are by then. A row is at most 1.9 times what there was, so that seven decide nothing.
+// the select rows, of a binary label of those of the same label, is at most 0. A gambler who stakes shares of what is had on positive excesses, a mean
+// over bets, has more than 1/gateError times the first stake at any time with a probability of at most gateError if that is so (Ville): whenever a refit
+// comes to look, and however many rows there are by then. A row is at most 1.9 times what there was, so that seven decide nothing.
 const (
 	gateError    = 0.05
 	clipQuantile = 0.99

@@ -157,7 +157,8 @@ func TestFewOfALabelTellNoStage(t *testing.T) {
 		ones, rows int
 		task       event.Task
 		tells      bool
-	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary, false}, {0, 150, event.Regression, true}} {
+	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary, false},
+		{0, 150, event.Regression, true}} {
 		j := &refitJob{target: new(Target), select_: &encoded{events: make([]event.Event, test.rows)}}
 		j.target.Task = test.task
 		for i := range test.ones {

@@ -87,11 +87,13 @@ func TestInitOfText(t *testing.T) {
 	var jsonl strings.Builder
 	for i := range 1200 {
 		amount := []string{fmt.Sprintf("%d.5", i%700), "NaN", ""}[max(0, i%40-37)]
-		fmt.Fprintf(&jsonl, `{"user":"%d","amount":%q,"was seen":%t,"size":"%d.25","tags":["a"%s]}`+"\n", i%300, amount, i%3 == 0, i%500, []string{"", `,"b"`, `,"c|d"`}[i%3])
+		fmt.Fprintf(&jsonl, `{"user":"%d","amount":%q,"was seen":%t,"size":"%d.25","tags":["a"%s]}`+"\n", i%300, amount, i%3 == 0, i%500,
+			[]string{"", `,"b"`, `,"c|d"`}[i%3])
 	}
 	data := writeFile(t, "text.jsonl", jsonl.String())
 	_, m := guesses(t, "text.jsonl", jsonl.String(), InitOptions{Label: "tags"})
-	if s := m.Schema; s.Task != "multilabel" || !slices.Equal(s.Classes, []string{"a", "b", "c|d"}) || !slices.Equal(s.Categorical, []string{"user", "was seen"}) ||
+	if s := m.Schema; s.Task != "multilabel" || !slices.Equal(s.Classes, []string{"a", "b", "c|d"}) ||
+		!slices.Equal(s.Categorical, []string{"user", "was seen"}) ||
 		!slices.Equal(s.Numeric, []string{"amount", "size"}) || !slices.Equal(s.Optional, []string{"amount"}) {
 		t.Errorf("schema %+v", s)
 	}
@@ -102,8 +104,9 @@ func TestInitOfText(t *testing.T) {
 		t.Errorf("backtest: %v, %v", err, last(lines))
 	}
 	_, m = guesses(t, "label.jsonl", strings.ReplaceAll(jsonl.String(), `"amount":"",`, ""), InitOptions{Label: "size"})
-	if f := m.Input.Mapping.Fields; m.Schema.Task != "regression" || !slices.ContainsFunc(f, func(f config.MappedField) bool { return f.Name == "size" && f.As == "number" }) {
-		t.Errorf("schema %+v with %+v", m.Schema, f)
+	size := config.MappedField{Name: "size", Path: "size", As: "number"}
+	if m.Schema.Task != "regression" || !slices.Contains(m.Input.Mapping.Fields, size) {
+		t.Errorf("schema %+v with %+v", m.Schema, m.Input.Mapping.Fields)
 	}
 }
 
