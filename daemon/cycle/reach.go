@@ -30,7 +30,7 @@ func (j *refitJob) limits(train []event.Event) []float64 {
 		copy(limits, j.repeats.Limits)
 		return limits
 	}
-	if j.champion == nil {
+	if j.champion == nil || !j.comparable(j.champion) || len(j.champion.Vocabulary.Numeric) != len(limits) {
 		return limits
 	}
 	recent := j.sinceChampion(len(train))
