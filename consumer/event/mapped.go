@@ -310,6 +310,9 @@ func (d *Mapped) object(r *Record) ([]byte, *Rejection) {
 				return nil, d.json.rejection(NotUTF8)
 			}
 		}
+		if f.asNumber {
+			raw, isText = d.asNumber(raw, isText)
+		}
 		if isNone(raw) {
 			if f.tallied >= 0 {
 				d.missing.counts[f.tallied].Add(1)
@@ -324,15 +327,33 @@ func (d *Mapped) object(r *Record) ([]byte, *Rejection) {
 		switch {
 		case isText:
 			d.flat = appendText(d.flat, raw, f.isNumber || f.asNumber)
-		case f.asNumber && raw[0] == '"':
-			d.unquoted, _ = jsontext.AppendUnquote(d.unquoted[:0], raw) // it was read as JSON
-			d.flat = appendText(d.flat, d.unquoted, true)
 		default:
 			d.flat = append(d.flat, raw...)
 		}
 	}
 	d.flat = append(d.flat, '}')
 	return d.flat, nil
+}
+
+// asNumber returns what stands for a number where text may: 1 and 0 for true and false, nothing for text that is empty or NaN, which is how writers of text
+// say that there is none. Other text is returned without its quotes.
+func (d *Mapped) asNumber(raw []byte, isText bool) ([]byte, bool) {
+	if !isText {
+		switch {
+		case string(raw) == "true":
+			return []byte("1"), false
+		case string(raw) == "false":
+			return []byte("0"), false
+		case len(raw) == 0 || raw[0] != '"':
+			return raw, false
+		}
+		d.unquoted, _ = jsontext.AppendUnquote(d.unquoted[:0], raw) // it was read as JSON
+		raw = d.unquoted
+	}
+	if len(raw) == 0 || bytes.EqualFold(raw, []byte("nan")) {
+		return nil, false
+	}
+	return raw, true
 }
 
 // isNone reports whether there is no value, or null.

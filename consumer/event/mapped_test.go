@@ -59,6 +59,7 @@ func TestMapped(t *testing.T) {
 		"ts=record:timestamp", "price=header:price", "tags=payload.tags")
 	// The place of a condition is read as the field of the same place is.
 	bounded := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=number:after.stars", "user=key:id", "ts='3")
+	numbers := mappingOf(t, NoEnvelope, nil, "rating=number:r", "user=number:n", "ts='3", "price=number:p", "item='i")
 	textual := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=after.stars", "user=key:id", "ts='3")
 	fixed := mappingOf(t, NoEnvelope, nil, "item='i1", "price='2.5")
 	const change = `{"op":"%s","before":null,"after":{"stars":"4.5","item":"i1","price":2},"source":{"table":"%s","at":100}}`
@@ -85,6 +86,11 @@ func TestMapped(t *testing.T) {
 		"no envelope":        {debezium, Record{Value: []byte(`{"rating":4}`)}, "", `missing_field: field "op": expected a Debezium envelope`},
 		"a key that is none": {debezium, Record{Value: fmt.Appendf(nil, change, "u", "ratings"), Key: []byte("u1")}, "", `missing_field: field "user"`},
 		"text as a number":   {bounded, Record{Value: fmt.Appendf(nil, change, "c", "x"), Key: key}, `{"rating":4.5,"ts":3,"user":"u1","item":"i1","price":2}`, ""},
+		"true as a number":   {numbers, Record{Value: []byte(`{"n":true,"r":"4"}`)}, `{"rating":4,"ts":3,"user":1,"item":"i"}`, ""},
+		"false as a number":  {numbers, Record{Value: []byte(`{"n":false,"r":4,"p":2.5}`)}, `{"rating":4,"ts":3,"user":0,"item":"i","price":2.5}`, ""},
+		"no number in text":  {numbers, Record{Value: []byte(`{"n":"7","r":"4","p":""}`)}, `{"rating":4,"ts":3,"user":7,"item":"i"}`, ""},
+		"NaN in text":        {numbers, Record{Value: []byte(`{"n":"7","r":"4","p":"nan"}`)}, `{"rating":4,"ts":3,"user":7,"item":"i"}`, ""},
+		"NaN, not optional":  {numbers, Record{Value: []byte(`{"n":"7","r":"NaN"}`)}, "", `missing_field: field "rating"`},
 		"too small a text": {bounded, Record{Value: []byte(`{"op":"c","after":{"stars":"0.25"}}`)}, "",
 			"filtered: expected input.mapping.when: after.stars >= 0.5, got another string"},
 		"text that is no number": {bounded, Record{Value: []byte(`{"op":"c","after":{"stars":"x"}}`)}, "", "filtered"},

@@ -33,7 +33,7 @@ type MappedField struct {
 	Name     string // of the schema
 	From     Source
 	Constant string // in place of From: the same for every event
-	AsNumber bool   // text that is a number counts as that number
+	AsNumber bool   // text that is a number counts as that number, true and false as 1 and 0, empty text and NaN as nothing
 }
 
 // sourceKind says in which part of a record something is.

@@ -21,7 +21,7 @@ type MappedField struct {
 	Name     string `json:"name"`               // of the schema
 	Path     string `json:"path,omitempty"`     // payload.after.rating, key:id, header:NAME, attribute:NAME, record:key or record:timestamp
 	Constant string `json:"constant,omitempty"` // the same for every event
-	As       string `json:"as,omitempty"`       // number: text that is one counts as a number
+	As       string `json:"as,omitempty"`       // number: text that is one counts as a number, true and false as 1 and 0, NaN as nothing
 }
 
 // IsSet reports whether records are mapped.

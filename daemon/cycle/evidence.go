@@ -9,9 +9,9 @@ import (
 
 // How a model is shown to be worse than another one. Both are scored on the same rows, the excess of a row being its loss under the first model less
 // (1 + publish.gate.tolerance) times its loss under the second. What is tested is that the mean excess, each row's bounded by clipQuantile of those on
-// the select rows, is at most 0. A gambler who stakes shares of what is had on positive excesses, a mean over bets, has more than 1/gateError times
-// the first stake at any time with a probability of at most gateError if that is so (Ville): whenever a refit comes to look, and however many rows
-// there are by then. A row is at most 1.9 times what there was, so that seven decide nothing.
+// the select rows, of a binary label of those of the same label, is at most 0. A gambler who stakes shares of what is had on positive excesses, a mean
+// over bets, has more than 1/gateError times the first stake at any time with a probability of at most gateError if that is so (Ville): whenever a refit
+// comes to look, and however many rows there are by then. A row is at most 1.9 times what there was, so that seven decide nothing.
 const (
 	gateError    = 0.05
 	clipQuantile = 0.99
@@ -32,9 +32,11 @@ type comparison struct {
 // isWorse reports whether the first model was shown to be worse in one of a number of tests, all of which together err with a probability of gateError.
 func (c *comparison) isWorse(tests int) bool { return c.evidence >= float64(tests)/gateError }
 
-// scores are the losses of two models on the same rows, and the weights of these, nil for equal ones.
+// scores are the losses of two models on the same rows, and the weights of these, nil for equal ones. ones says which rows have the binary label 1; nil of
+// other labels.
 type scores struct {
 	loss, against, weights []float64
+	ones                   []bool
 }
 
 // excess returns the excess of each row; where a loss is no number, the side that it is on loses.
@@ -52,6 +54,32 @@ func (s *scores) excess(tolerance float64) []float64 {
 		}
 	}
 	return out
+}
+
+// leastOfLabel is how many rows of either binary label tell something by themselves.
+const leastOfLabel = 5
+
+// bounds returns the bounds of the excesses of rows of label 0 and of 1. Of a label that one in a hundred rows or fewer have the excesses would be beyond
+// the bound of all rows together: what is shown to be worse would be the model that says more of it.
+func (s *scores) bounds(on []int, excess []float64) (of [2]float64) {
+	var all []float64
+	var by [2][]float64
+	for _, i := range on {
+		all = append(all, excess[i])
+		by[s.label(i)] = append(by[s.label(i)], excess[i])
+	}
+	if min(len(by[0]), len(by[1])) < leastOfLabel {
+		by = [2][]float64{all, all}
+	}
+	return [2]float64{clipOf(by[0]), clipOf(by[1])}
+}
+
+// label returns 1 for rows of the binary label 1, and 0.
+func (s *scores) label(i int) int {
+	if s.ones != nil && s.ones[i] {
+		return 1
+	}
+	return 0
 }
 
 // clipOf returns the bound of excesses.
@@ -73,27 +101,28 @@ func (s *scores) compare(on []int, tolerance float64, bounding *scores) comparis
 	excess := s.excess(tolerance)
 	c := comparison{rows: len(on), evidence: 1}
 	mine, theirs := weightedSum{weights: s.weights}, weightedSum{weights: s.weights}
-	compared, heaviest := make([]float64, len(on)), 0.0
-	for e, i := range on {
+	heaviest := 0.0
+	for _, i := range on {
 		mine.add(i, s.loss[i])
 		theirs.add(i, s.against[i])
-		compared[e] = excess[i]
 		heaviest = max(heaviest, s.weight(i))
 	}
 	c.loss, c.against = mine.mean(), theirs.mean()
-	clip := 0.0
+	var clip [2]float64
 	if len(bounding.loss) >= clipRows {
-		clip = clipOf(bounding.excess(tolerance))
+		clip = bounding.bounds(bounding.all(), bounding.excess(tolerance))
 	}
-	if clip == 0 {
-		clip = clipOf(compared)
+	if min(clip[0], clip[1]) == 0 {
+		clip = s.bounds(on, excess)
 	}
-	if clip == 0 || heaviest == 0 {
+	most := max(clip[0], clip[1])
+	if most == 0 || heaviest == 0 {
 		return c
 	}
 	logs := make([]float64, len(bets))
-	for e, x := range compared {
-		x = min(max(x/clip, -1), 1) * s.weight(on[e]) / heaviest
+	for _, i := range on {
+		bound := clip[s.label(i)]
+		x := min(max(excess[i], -bound), bound) / most * s.weight(i) / heaviest
 		for b, share := range bets {
 			logs[b] += math.Log1p(share * x)
 		}
@@ -123,7 +152,7 @@ func (s *scores) all() []int {
 
 // with returns the scores of two sets of rows together.
 func (s *scores) with(more *scores) *scores {
-	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against)}
+	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), ones: slices.Concat(s.ones, more.ones)}
 	if s.weights != nil || more.weights != nil {
 		for i := range s.loss {
 			out.weights = append(out.weights, s.weight(i))

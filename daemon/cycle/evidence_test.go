@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -116,5 +117,55 @@ func TestEvidenceByDefinition(t *testing.T) {
 	}
 	if got := s.compare(on, 0.01, chosen).evidence; math.Abs(got-want) > 1e-9*want {
 		t.Errorf("evidence %g, by definition %g", got, want)
+	}
+}
+
+// TestRareLabelIsNoOutlier: of two models of a label that one event in 200 has, the one that says more of it has the smaller loss and is not shown to be
+// worse, the one that says nothing of it is.
+func TestRareLabelIsNoOutlier(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	draw := func(n int) *scores {
+		s := &scores{}
+		for i := range n {
+			one, p, q := i%200 == 7, 0.006+0.001*r.Float64(), 0.002+0.001*r.Float64()
+			if one {
+				p, q = 0.2, 0.002
+			}
+			loss := func(p float64) float64 {
+				if one {
+					return -math.Log(p)
+				}
+				return -math.Log1p(-p)
+			}
+			s.loss, s.against, s.ones = append(s.loss, loss(p)), append(s.against, loss(q)), append(s.ones, one)
+		}
+		return s
+	}
+	gate, chosen := draw(4000), draw(2000)
+	if c := gate.compare(gate.all(), 0.002, chosen); c.loss > c.against || c.isWorse(1) {
+		t.Errorf("the better model: loss %.4f for %.4f, evidence %g that it is worse", c.loss, c.against, c.evidence)
+	}
+	gate.loss, gate.against, chosen.loss, chosen.against = gate.against, gate.loss, chosen.against, chosen.loss
+	if c := gate.compare(gate.all(), 0.002, chosen); !c.isWorse(1) {
+		t.Errorf("the worse model: loss %.4f for %.4f, evidence %g that it is worse", c.loss, c.against, c.evidence)
+	}
+}
+
+// TestFewOfALabelTellNoStage: select rows with next to none of one binary label choose no stage.
+func TestFewOfALabelTellNoStage(t *testing.T) {
+	for _, test := range []struct {
+		ones, rows int
+		task       event.Task
+		tells      bool
+	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary, false},
+		{0, 150, event.Regression, true}} {
+		j := &refitJob{target: new(Target), select_: &encoded{events: make([]event.Event, test.rows)}}
+		j.target.Task = test.task
+		for i := range test.ones {
+			j.select_.events[i].Label = 1
+		}
+		if j.selectTells() != test.tells {
+			t.Errorf("%d of %d rows of %s: tells is %t", test.ones, test.rows, test.task, !test.tells)
+		}
 	}
 }

@@ -57,7 +57,7 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	if weights != nil {
 		j.sample.HeldOutWeights = scaledWeights(in.Valid, meanWeight(in.Train))
 	}
-	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures, nil)
+	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures, nil, nil)
 	j.encodeTrain(in.Train, weights)
 	j.select_, _ = encode(j.vocab, j.target, in.Valid, nil)
 	j.gate, j.judge = &encoded{}, j.validLoss

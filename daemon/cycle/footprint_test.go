@@ -51,7 +51,7 @@ func TestFootprints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := buildVocabulary(&schema, events, false, n, nil)
+			v := buildVocabulary(&schema, events, false, n, nil, nil)
 			target := &Target{Objective: config.Objective{Task: schema.Task, Loss: solver.Squared{}}}
 			encoded, _ := encode(v, target, events, nil)
 			took := heap() - before

@@ -262,15 +262,17 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 // TestGateAgainstWhatHasSeenTheRows: a version that learned from held-out rows, of which the clean state is not known, is compared on those alone that
 // came after its cut.
 func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
-	j := &refitJob{sample: &Sample{GateAge: []float64{50, 5, 20}, SelectAge: []float64{30, 1}, Events: snapshot.Counts{Applied: 100}, Lineage: "l"}}
+	j := &refitJob{sample: &Sample{GateAge: []float64{50, 5, 20}, SelectAge: []float64{30, 1}, Events: snapshot.Counts{Applied: 100}, Lineage: "l"},
+		target: new(Target), gate: &encoded{events: []event.Event{{Label: 1}, {}, {Label: 1}}}, select_: &encoded{events: []event.Event{{}, {Label: 1}}}}
+	j.target.Task = event.Binary
 	r := &rival{losses: heldLosses{gate: []float64{1, 2, 3}, chosen: []float64{4, 5}}, job: j}
 	since, ok := j.eventsSince(&Champion{Lineage: "l", Events: &snapshot.Counts{Applied: 75}})
 	if r.unseen = since; !ok || since != 25 {
 		t.Fatalf("%g events since the cut", since)
 	}
-	j.gate = &encoded{}
 	gate, chosen := r.scores(heldLosses{gate: []float64{10, 20, 30}, chosen: []float64{40, 50}})
-	if !slices.Equal(gate.loss, []float64{20, 30}) || !slices.Equal(gate.against, []float64{2, 3}) || !slices.Equal(chosen.loss, []float64{50}) {
+	if !slices.Equal(gate.loss, []float64{20, 30}) || !slices.Equal(gate.against, []float64{2, 3}) || !slices.Equal(chosen.loss, []float64{50}) ||
+		!slices.Equal(gate.ones, []bool{false, true}) || !slices.Equal(chosen.ones, []bool{true}) {
 		t.Errorf("gate %+v, select %+v", gate, chosen)
 	}
 	if _, ok := j.eventsSince(&Champion{Lineage: "other", Events: &snapshot.Counts{Applied: 75}}); ok {

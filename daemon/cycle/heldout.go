@@ -95,23 +95,27 @@ func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 
 // keepRecent keeps the training rows since the champion's cut, at most maxBacklog, oldest first.
 func (j *refitJob) keepRecent(train []event.Event) {
-	if j.champion == nil || j.champion.posterior == nil || len(j.sample.TrainAge) != len(train) {
+	if j.champion == nil || j.champion.posterior == nil {
 		return
 	}
+	for _, i := range j.sinceChampion(len(train)) {
+		j.recent = append(j.recent, train[i])
+	}
+}
+
+// sinceChampion returns the places of the training rows since the champion's cut, of n, at most maxBacklog, oldest first; none where that is not known.
+func (j *refitJob) sinceChampion(n int) (recent []int) {
 	since, ok := j.eventsSince(j.champion)
-	if !ok {
-		return
+	if !ok || len(j.sample.TrainAge) != n {
+		return nil
 	}
-	var recent []int
 	for i, age := range j.sample.TrainAge {
 		if age <= since {
 			recent = append(recent, i)
 		}
 	}
 	slices.SortStableFunc(recent, func(a, b int) int { return cmp.Compare(j.sample.TrainAge[b], j.sample.TrainAge[a]) })
-	for _, i := range recent[max(0, len(recent)-maxBacklog):] {
-		j.recent = append(j.recent, train[i])
-	}
+	return recent[max(0, len(recent)-maxBacklog):]
 }
 
 // foldRecent returns the fold-in on a posterior over a vocabulary, after the training rows since the champion's cut.

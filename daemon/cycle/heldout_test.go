@@ -110,7 +110,7 @@ func TestVocabularyCovering(t *testing.T) {
 	of := func(a string, m ...string) event.Event {
 		return event.Event{Categorical: []string{a}, Multi: [][]string{m}, Numeric: []float64{1}}
 	}
-	v := buildVocabulary(&schema, []event.Event{of("b", "y"), of("d")}, true, 10, nil)
+	v := buildVocabulary(&schema, []event.Event{of("b", "y"), of("d")}, true, 10, nil, nil)
 	more := []event.Event{of("a", "z"), of("a", "z"), of("e", "z"), of("", "y"), of("d")}
 	for _, c := range []struct {
 		limit int

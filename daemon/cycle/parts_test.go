@@ -135,10 +135,10 @@ func TestProgressiveWindow(t *testing.T) {
 func TestMapModelIsExact(t *testing.T) {
 	events := stream(9, 400)
 	schema := ratingsModel(nil).Schema.Event()
-	from := buildVocabulary(&schema, events, false, 1000, nil)
+	from := buildVocabulary(&schema, events, false, 1000, nil, nil)
 	extra := slices.Clone(events)
 	extra = append(extra, event.Event{Categorical: []string{"a-new-user", "zz-new-item"}})
-	to := buildVocabulary(&schema, extra, false, 1000, nil)
+	to := buildVocabulary(&schema, extra, false, 1000, nil, nil)
 	r := rand.New(rand.NewPCG(3, 3))
 	model := solver.NewModel(solver.ANOVA, from.NumColumns(), 2, true)
 	model.NumBasis = 3
@@ -180,7 +180,7 @@ func TestVocabularyIsCappedByCountThenName(t *testing.T) {
 	for _, names := range [][]string{{"b", "x"}, {"a", "x"}, {"c", "y"}, {"c", "y"}} {
 		events = append(events, event.Event{Categorical: names})
 	}
-	v := buildVocabulary(&schema, events, false, 3, nil)
+	v := buildVocabulary(&schema, events, false, 3, nil, nil)
 	if want := [][]string{{"c"}, {"x", "y"}}; !reflect.DeepEqual(v.Names, want) || v.Dropped != 2 {
 		t.Errorf("kept %v without %d, want %v without 2", v.Names, v.Dropped, want)
 	}

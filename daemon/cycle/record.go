@@ -58,6 +58,7 @@ type keptStart struct {
 	Carries   bool                    // refitJob.carries: nor
 	Entered   []int32                 // rows that Dual knows nothing of: nor
 	Scales    []snapshot.NumericField // of the version that it goes on from: nor
+	Limits    []float64               // refitJob.limits: nor
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -85,14 +86,17 @@ func (j *refitJob) record() (*recorder, error) {
 }
 
 // finish adds the start and returns the bytes.
-func (r *recorder) finish(w *warmStart, heldOut heldOutNames) ([]byte, error) {
+func (r *recorder) finish(w *warmStart, heldOut heldOutNames, numbers []snapshot.NumericField) ([]byte, error) {
 	if r == nil {
 		return nil, nil
 	}
 	start := keptStart{HeldOut: heldOut, Rough: true, Carries: true}
 	if w != nil {
 		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean,
-			w.dual, true, true, true, w.entered, w.scales}
+			w.dual, true, true, true, w.entered, w.scales, nil}
+	}
+	for _, f := range numbers {
+		start.Limits = append(start.Limits, f.Clip)
 	}
 	if err := errors.Join(r.gob.Encode(start), r.encoder.Close()); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)

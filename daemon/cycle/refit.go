@@ -132,7 +132,7 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	} else {
 		warm = j.continuing(j.vocab)
 	}
-	kept, err := record.finish(warm, j.heldOut)
+	kept, err := record.finish(warm, j.heldOut, j.vocab.Numeric)
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
 		v.Precisions = string(j.precisions.Stage)
 	}
-	if variational != nil && variational.loss <= best.loss && !j.model.Train.ConvexAlone() {
+	if variational != nil && (variational.loss <= best.loss || !j.selectTells()) && !j.model.Train.ConvexAlone() {
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
 		v.Form = snapshot.FormVariational
@@ -235,6 +235,18 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 	return ch
 }
 
+// selectTells reports whether the select rows can tell one stage from the other, leastOfLabel of either binary label. Without one of the rarer label the best
+// is whatever says least of it: a strength that is chosen by such rows is next to none, while the variational stage has its own from the training rows.
+func (j *refitJob) selectTells() bool {
+	ones := 0
+	for _, one := range j.onesOf(j.select_) {
+		if one {
+			ones++
+		}
+	}
+	return j.target.Task != event.Binary || min(ones, len(j.select_.events)-ones) >= leastOfLabel
+}
+
 // prepare decodes the sample, builds the vocabulary and encodes the parts.
 func (j *refitJob) prepare() error {
 	train, selected, gate, err := j.sample.decode(j.beside)
@@ -249,7 +261,9 @@ func (j *refitJob) prepare() error {
 	limitLabels(j.target, train, selected, gate)
 	weights := j.sample.Weights
 	j.beside(func() {
-		j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures, j.lastScales())
+		limits := j.limits(train)
+		j.vocab = buildVocabulary(j.schema, train, j.model.Train.Augment == "true", j.model.Train.MaxFeatures, limits, j.lastScales())
+		limitNumbers(j.vocab.Numeric, train, selected, gate)
 		j.keepRecent(train)
 		j.encodeTrain(train, weights)
 		j.select_, _ = encode(j.vocab, j.target, selected, nil)

@@ -93,7 +93,7 @@ const (
 // stillFits reports whether a scale can be kept where another would be chosen now.
 func stillFits(kept, now *snapshot.NumericField) bool {
 	growth := now.Scale / kept.Scale
-	return kept.Clip == now.Clip && math.Abs(now.Center-kept.Center) <= centerMoves*kept.Scale && growth >= scaleShrink && growth <= scaleGrowth
+	return math.Abs(now.Center-kept.Center) <= centerMoves*kept.Scale && growth >= scaleShrink && growth <= scaleGrowth
 }
 
 // lastScales returns the scales of the version that the refit goes on from, nil without one.

@@ -170,9 +170,9 @@ func TestScalesThatStillFit(t *testing.T) {
 		}
 	}
 	schema, events := tripsModel().Schema.Event(), trips(5, 3000)
-	first := buildVocabulary(&schema, events, false, 1000, nil)
-	second := buildVocabulary(&schema, events[:2900], false, 1000, first.Numeric)
-	if fresh := buildVocabulary(&schema, events[:2900], false, 1000, nil); fresh.Numeric[0] == first.Numeric[0] || second.Numeric[0] != first.Numeric[0] {
+	first := buildVocabulary(&schema, events, false, 1000, nil, nil)
+	second := buildVocabulary(&schema, events[:2900], false, 1000, nil, first.Numeric)
+	if fresh := buildVocabulary(&schema, events[:2900], false, 1000, nil, nil); fresh.Numeric[0] == first.Numeric[0] || second.Numeric[0] != first.Numeric[0] {
 		t.Errorf("scale %+v, then %+v where %+v would be chosen anew", first.Numeric[0], second.Numeric[0], fresh.Numeric[0])
 	}
 }

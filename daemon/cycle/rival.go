@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
 )
@@ -91,9 +92,9 @@ func (j *refitJob) version(name string, of *Champion, model *solver.Model, vocab
 
 // scores returns the losses of a challenger and of the rival on the gate rows and on the select rows that the rival has not learned from.
 func (r *rival) scores(own heldLosses) (gate, chosen *scores) {
-	of := func(own, rival, age, weights []float64) *scores {
+	of := func(own, rival, age, weights []float64, ones []bool) *scores {
 		if math.IsInf(r.unseen, 1) {
-			return &scores{own, rival, weights}
+			return &scores{own, rival, weights, ones}
 		}
 		s := &scores{}
 		for i := range own {
@@ -104,11 +105,26 @@ func (r *rival) scores(own heldLosses) (gate, chosen *scores) {
 			if weights != nil {
 				s.weights = append(s.weights, weights[i])
 			}
+			if ones != nil {
+				s.ones = append(s.ones, ones[i])
+			}
 		}
 		return s
 	}
 	j := r.job
-	return of(own.gate, r.losses.gate, j.sample.GateAge, j.gateWeights()), of(own.chosen, r.losses.chosen, j.sample.SelectAge, nil)
+	return of(own.gate, r.losses.gate, j.sample.GateAge, j.gateWeights(), j.onesOf(j.gate)),
+		of(own.chosen, r.losses.chosen, j.sample.SelectAge, nil, j.onesOf(j.select_))
+}
+
+// onesOf returns which rows of a part have the binary label 1, nil of other labels.
+func (j *refitJob) onesOf(part *encoded) (ones []bool) {
+	if j.target.Task != event.Binary {
+		return nil
+	}
+	for i := range part.events {
+		ones = append(ones, part.events[i].Label > 0)
+	}
+	return ones
 }
 
 // hasAges reports whether the ages of the held-out rows are known.
@@ -136,7 +152,7 @@ func (j *refitJob) withoutModel() (losses heldLosses, name string) {
 		return global, "the mean"
 	}
 	item := j.means.lossesBy(j, field)
-	both := scores{item.gate, global.gate, j.gateWeights()}
+	both := scores{item.gate, global.gate, j.gateWeights(), nil}
 	if c := both.compare(both.all(), 0, &scores{}); c.loss < c.against {
 		return item, "the mean by " + j.model.Evaluate.BaselineBy
 	}

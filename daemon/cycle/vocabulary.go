@@ -33,9 +33,9 @@ type nameCount struct {
 	rows  int
 }
 
-// buildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and name. Numbers have their last
-// scales, nil for none, where these still fit.
-func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, limit int, last []snapshot.NumericField) *Vocabulary {
+// buildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and name. Numbers have the
+// limits given, nil for numericClip, and their last scales, nil for none, where these still fit.
+func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, limit int, limits []float64, last []snapshot.NumericField) *Vocabulary {
 	fields := len(schema.Categorical) + len(schema.Multi)
 	counts := make([]map[string]int, fields)
 	for f := range counts {
@@ -83,7 +83,10 @@ func buildVocabulary(schema *event.Schema, events []event.Event, augment bool, l
 		}
 		scale := scaleOf(name, values, fields > 0)
 		if f < len(last) && stillFits(&last[f], &scale) {
-			scale = last[f]
+			scale.Center, scale.Scale = last[f].Center, last[f].Scale
+		}
+		if f < len(limits) {
+			scale.Clip = limits[f]
 		}
 		v.Numeric = append(v.Numeric, scale)
 	}

@@ -33,11 +33,14 @@ type Column struct {
 	Present int // rows that have a value
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
-	Stamps                                         int     // of Times, those by RFC 3339, which events in JSON may have
-	Pointed                                        int     // of Numbers, those that JSON has with a point or an exponent, which are no names there
-	Min, Max                                       float64 // of the numbers
-	MaxBytes                                       int     // of the longest value
-	values                                         map[string]int
+	Stamps                                         int            // of Times, those by RFC 3339, which events in JSON may have
+	Pointed                                        int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
+	Quoted                                         int            // of Numbers, those that JSON has as text
+	NaNs                                           int            // texts NaN in JSON
+	Literals                                       int            // of Booleans, those that JSON has without quotes, which are no names there
+	Min, Max                                       float64        // of the numbers
+	MaxBytes                                       int            // of the longest value
+	values                                         map[string]int // of lists in JSON, their names
 }
 
 // maxProfileValues bounds the distinct values of a column that are counted.
@@ -247,11 +250,20 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 		case '"':
 			text, err := jsontext.AppendUnquote(nil, value)
 			if err == nil && len(text) > 0 {
+				numbers := c.Numbers
 				c.add(string(text))
+				c.Quoted += c.Numbers - numbers
+				if strings.EqualFold(string(text), "nan") {
+					c.NaNs++
+				}
 			}
+		case 't', 'f':
+			c.add(string(value))
+			c.Literals++
 		case '[':
 			c.Present++
 			c.Lists++
+			c.addList(value)
 		case '{':
 			c.Present++
 			c.Nested++
@@ -263,6 +275,26 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 		}
 	}
 	return nil
+}
+
+// addList counts the names of a list in JSON, which is valid.
+func (c *Column) addList(list jsontext.Value) {
+	d := jsontext.NewDecoder(bytes.NewReader(list), jsontext.AllowDuplicateNames(true))
+	_, _ = d.ReadToken()
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return
+		}
+		name := string(value)
+		if value.Kind() == '"' {
+			text, _ := jsontext.AppendUnquote(nil, value)
+			name = string(text)
+		}
+		if _, seen := c.values[name]; seen || len(c.values) < maxProfileValues {
+			c.values[name]++
+		}
+	}
 }
 
 func (p *Profile) readParquet(path string, limit int) error {

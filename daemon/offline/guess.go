@@ -22,6 +22,7 @@ type guess struct {
 	rows     int // that were looked at
 	total    int // of the file
 	labelWhy string
+	asNumber []string // fields that input.mapping reads so
 }
 
 // What names of columns suggest.
@@ -110,6 +111,7 @@ func (g *guess) label(c *dataset.Column) error {
 	s, n := &g.schema, c.Present
 	s.Label = c.Name
 	distinct := c.Distinct()
+	classes := g.namesIn(c)
 	switch {
 	case n == 0 || distinct < 2:
 		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
@@ -129,13 +131,35 @@ func (g *guess) label(c *dataset.Column) error {
 		if distinct <= fewNumbers && g.rows >= rowsPerName*distinct {
 			s.LabelMin, s.LabelMax = c.Min, c.Max
 		}
+	case c.Lists > 0 && len(classes) > 1 && len(classes) <= fewClasses:
+		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names", len(classes))
 	case distinct <= fewClasses && c.Lists == 0:
 		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf("%d different names", distinct)
 	default:
 		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q is text with %d different values, "+
 			"more than %d classes: --label names another", c.Name, distinct, fewClasses)}
 	}
+	if c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0 {
+		g.asNumber = append(g.asNumber, c.Name)
+	}
 	return nil
+}
+
+// namesIn returns the names in the values of a column; of CSV a cell with | in it is a list.
+func (g *guess) namesIn(c *dataset.Column) []string {
+	var classes []string
+	for _, value := range c.Values() {
+		names := []string{value}
+		if g.format == dataset.CSV {
+			names = strings.Split(value, "|")
+		}
+		for _, name := range names {
+			if name != "" && !slices.Contains(classes, name) && len(classes) <= fewClasses {
+				classes = append(classes, name)
+			}
+		}
+	}
+	return classes
 }
 
 // isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the rarer one.
@@ -147,7 +171,8 @@ func isYes(name string) bool {
 func (g *guess) add(c *dataset.Column) {
 	s, n := &g.schema, c.Present
 	distinct := c.Distinct()
-	field := report.InitField{Name: c.Name, Optional: n < g.rows}
+	isText := c.Quoted > 0 && c.Numbers+c.NaNs == n && c.Whole < c.Numbers // whole numbers that are text are names
+	field := report.InitField{Name: c.Name, Optional: n < g.rows || isText && c.NaNs > 0}
 	say := func(use, why string, arguments ...any) {
 		field.Use, field.Why = use, fmt.Sprintf(why, arguments...)
 	}
@@ -174,13 +199,21 @@ func (g *guess) add(c *dataset.Column) {
 		say("multi", "lists of names")
 	case distinct < 2:
 		say(out, "it has one value")
+	case c.Literals > 0 && c.Literals < n:
+		say(out, "it has true and false beside other values")
+	case c.Literals > 0:
+		say("categorical", "true and false, as 1 and 0")
+		g.asNumber = append(g.asNumber, c.Name)
+	case isText && !likeName.MatchString(c.Name):
+		say("numeric", "text that is numbers from %g to %g", c.Min, c.Max)
+		g.asNumber = append(g.asNumber, c.Name)
 	case c.Pointed > 0 && likeName.MatchString(c.Name):
 		say(out, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers")
 	case c.Numbers == n && likeName.MatchString(c.Name):
 		say("categorical", "%d different numbers, which by its name are names", distinct)
 	case c.Whole == n && c.Pointed == 0 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
 		say("categorical", "%d different whole numbers", distinct)
-	case c.Numbers == n:
+	case c.Numbers == n && c.Quoted == 0:
 		say("numeric", "numbers from %g to %g", c.Min, c.Max)
 	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
 		say(out, "text of up to %d bytes", c.MaxBytes)

@@ -169,7 +169,14 @@ func (g *guess) yaml(o *InitOptions) string {
 	line("storage: {path: state}")
 	line("models:")
 	line("  - name: %s", o.Model)
-	line("    input: {topics: [%s]}", quoted(topic))
+	if len(g.asNumber) == 0 {
+		line("    input: {topics: [%s]}", quoted(topic))
+	} else {
+		line("    input:\n      topics: [%s]\n      mapping:\n        fields:", quoted(topic))
+		for _, name := range g.asNumber {
+			line("          - {name: %s, path: %s, as: number}", quoted(name), quoted(pathOf(name)))
+		}
+	}
 	line("    schema:")
 	line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
 	line("      label: %s", quoted(s.Label))
@@ -222,6 +229,17 @@ func (g *guess) yaml(o *InitOptions) string {
 	line("    train: {every: %s, every_events: %d}", every, events)
 	line("    publish: {store: snapshots}")
 	return b.String()
+}
+
+// plainName is a name that a path of input.mapping has without quotes.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// pathOf writes the path of a member of that name.
+func pathOf(name string) string {
+	if plainName.MatchString(name) {
+		return name
+	}
+	return strconv.Quote(name)
 }
 
 // A backtest by the schedule that init writes refits at most mostRefits times, fewer where a refit takes long, and leastRefits at least: its time is in

@@ -81,6 +81,35 @@ func TestInit(t *testing.T) {
 	}
 }
 
+// TestInitOfText: of JSON whose numbers are text, with NaN and "" where there is none, whose names are true and false and whose label is a list, init makes a
+// configuration under which backtest reads every row.
+func TestInitOfText(t *testing.T) {
+	var jsonl strings.Builder
+	for i := range 1200 {
+		amount := []string{fmt.Sprintf("%d.5", i%700), "NaN", ""}[max(0, i%40-37)]
+		fmt.Fprintf(&jsonl, `{"user":"%d","amount":%q,"was seen":%t,"size":"%d.25","tags":["a"%s]}`+"\n", i%300, amount, i%3 == 0, i%500,
+			[]string{"", `,"b"`, `,"c|d"`}[i%3])
+	}
+	data := writeFile(t, "text.jsonl", jsonl.String())
+	_, m := guesses(t, "text.jsonl", jsonl.String(), InitOptions{Label: "tags"})
+	if s := m.Schema; s.Task != "multilabel" || !slices.Equal(s.Classes, []string{"a", "b", "c|d"}) ||
+		!slices.Equal(s.Categorical, []string{"user", "was seen"}) ||
+		!slices.Equal(s.Numeric, []string{"amount", "size"}) || !slices.Equal(s.Optional, []string{"amount"}) {
+		t.Errorf("schema %+v", s)
+	}
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: data, Order: dataset.FileOrder, Clock: clockOf(t, "events:100"), Now: clock}, out)
+	})
+	if err != nil || number(t, last(lines), "events") != 1200 || len(ofType(lines, "invalid")) > 0 {
+		t.Errorf("backtest: %v, %v", err, last(lines))
+	}
+	_, m = guesses(t, "label.jsonl", strings.ReplaceAll(jsonl.String(), `"amount":"",`, ""), InitOptions{Label: "size"})
+	size := config.MappedField{Name: "size", Path: "size", As: "number"}
+	if m.Schema.Task != "regression" || !slices.Contains(m.Input.Mapping.Fields, size) {
+		t.Errorf("schema %+v with %+v", m.Schema, m.Input.Mapping.Fields)
+	}
+}
+
 // TestInitOddRows: lines of JSON that are no objects are told with their place, what was expected and what was there; a cell with the separator of the file
 // in it is a name, as it had to be quoted.
 func TestInitOddRows(t *testing.T) {
