@@ -109,8 +109,8 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log lockedBuffer
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&lockedBuffer{}, true),
+	var log daemontest.Log
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&daemontest.Log{}, true),
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +178,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 	}
 	b.ProduceRatings(3, 30)
 	// An update that was being published meanwhile ends the deltas itself, so it is the champion's move that is waited for, not why they end.
-	daemontest.Within(t, 2*daemontest.Patience, "the end of deltas", func() bool { return log.has("champion moved by somebody else") })
+	daemontest.Within(t, 2*daemontest.Patience, "the end of deltas", func() bool { return log.Has("champion moved by somebody else") })
 	latest, err := store.Alias("ratings", snapshot.Latest)
 	if err != nil {
 		t.Fatal(err)

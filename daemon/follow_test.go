@@ -1,11 +1,9 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -16,24 +14,6 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
-
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.b.String(), text)
-}
 
 // A daemon leaves the version that an operator rolled back to in place, publishes no updates over it, and compares the next challenger
 // with it; so does one that was stopped meanwhile.
@@ -46,8 +26,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log lockedBuffer
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&lockedBuffer{}, true),
+	var log daemontest.Log
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&daemontest.Log{}, true),
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +63,7 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	}
 	b.ProduceRatings(2, 300)
 	daemontest.Within(t, daemontest.Patience, "an update held back", func() bool {
-		return log.has("update skipped") && log.has("champion moved by somebody else")
+		return log.Has("update skipped") && log.Has("champion moved by somebody else")
 	})
 	if p := champion(); p.Version != 1 || p.Event != snapshot.EventRollback {
 		t.Errorf("champion %+v, want version 1 as the operator chose it", p)

@@ -28,14 +28,14 @@ type attacked struct {
 	store  *snapshot.Store // as the attacker has it: no keys
 	theirs *snapshot.Signer
 	trust  snapshot.Trust
-	log    *lockedBuffer
+	log    *daemontest.Log
 	daemon *daemon.Daemon
 	cancel context.CancelFunc
 	done   chan error
 }
 
 func newAttacked(t *testing.T) *attacked {
-	a := &attacked{Bench: daemontest.New(t), log: &lockedBuffer{}}
+	a := &attacked{Bench: daemontest.New(t), log: &daemontest.Log{}}
 	keys := filepath.Join(a.Dir, "keys")
 	id, err := snapshot.CreateKeys(keys, nil)
 	if err != nil {
@@ -171,7 +171,7 @@ func TestPlantedWhileRunning(t *testing.T) {
 	defer func() {
 		if t.Failed() {
 			a.cancel()
-			t.Log(a.log.b.String())
+			t.Log(a.log)
 		}
 	}()
 	a.ProduceRatings(1, 600)
@@ -206,7 +206,7 @@ func TestPlantedWhileRunning(t *testing.T) {
 		daemontest.Within(t, daemontest.Patience, "its being served", func() bool { version, _ := a.served(); return number(version) > before.Version })
 	}
 	a.stop()
-	if !a.log.has(refusalLine) || !a.log.has("alias=champion") {
+	if !a.log.Has(refusalLine) || !a.log.Has("alias=champion") {
 		t.Error("no log line of the refusal")
 	}
 	versions, err := a.store.Versions("ratings")
@@ -278,7 +278,7 @@ func TestPlantedBeforeTheStart(t *testing.T) {
 			if n := a.refusals(); n < "1" {
 				t.Errorf("%q refusals are counted", n)
 			}
-			if !a.log.has(refusalLine) {
+			if !a.log.Has(refusalLine) {
 				t.Error("no log line of the refusal")
 			}
 			a.ProduceRatings(2, 600)

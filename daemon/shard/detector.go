@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	beatsPerSession = 6                // heartbeats of a process that another one may miss
+	beatsPerSession = 6                // heartbeats of this process in a row after which another one is silent that had none between them
 	beatRetention   = time.Hour        // of heartbeats in the topic of the group; a process needs those of one session
 	beatSegment     = 10 * time.Minute // segments of that topic are no longer, else nothing is deleted for a week
 )

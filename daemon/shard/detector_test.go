@@ -1,14 +1,12 @@
 package shard_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,28 +64,11 @@ func (l *lateConn) Write(p []byte) (int, error) {
 // A watched is a process of a group in a test.
 type watched struct {
 	wire
-	log  lockedBuffer
+	log  daemontest.Log
 	mu   sync.Mutex
 	held []int
 	lost atomic.Int64
 	stop func() // it leaves
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) contains(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.b.String(), text)
 }
 
 func (w *watched) has() int {
@@ -152,7 +133,7 @@ func TestSilentProcess(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "heartbeats of all", func() bool { return records(t, r.Bench, "g") > told+20 })
 	third.die()
 	divided(t, 3, first, second)
-	if !first.log.contains(silent) && !second.log.contains(silent) {
+	if !first.log.Has(silent) && !second.log.Has(silent) {
 		t.Error("nobody says that a process was silent")
 	}
 	if first.lost.Load()+second.lost.Load() != 0 {
@@ -167,7 +148,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 	divided(t, 2, first, second, patient)
 	looked := func() {
 		for _, w := range []*watched{first, second, patient} {
-			if w.lost.Load() != 0 || w.log.contains(silent) {
+			if w.lost.Load() != 0 || w.log.Has(silent) {
 				t.Fatal("a process that lives was taken for dead")
 			}
 		}
@@ -190,7 +171,7 @@ func TestLeftIsNotSilent(t *testing.T) {
 	second.stop()
 	divided(t, 6, first)
 	daemontest.Throughout(t, 3*time.Second, func() {
-		if first.log.contains(silent) {
+		if first.log.Has(silent) {
 			t.Fatal("one that has left was taken for dead")
 		}
 	})

@@ -221,10 +221,11 @@ func TestLostStartOfARunBefore(t *testing.T) {
 	}
 }
 
-// TestLostStartOfAll: a shard that begins when the topic has lost all that it had sent counts as later than what the trainer has merged.
-func TestLostStartOfAll(t *testing.T) {
-	r := rig{t, daemontest.New(t)}
-	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+// lostAll returns a shard whose three runs a trainer has merged, and of which the topic has lost everything.
+func lostAll(t *testing.T) (r rig, s, trainer *sketch.Store) {
+	t.Helper()
+	r = rig{t, daemontest.New(t)}
+	s, trainer = store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
 	for range 3 { // epochs
 		apply(t, s, 0, 5)
 		r.send(0, s, nil)
@@ -233,6 +234,12 @@ func TestLostStartOfAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.keepsLast(0)
+	return r, s, trainer
+}
+
+// TestLostStartOfAll: a shard that begins when the topic has lost all that it had sent counts as later than what the trainer has merged.
+func TestLostStartOfAll(t *testing.T) {
+	r, s, trainer := lostAll(t)
 	apply(t, s, 0, 5)
 	r.whole(s, trainer, 20)
 }
@@ -240,16 +247,7 @@ func TestLostStartOfAll(t *testing.T) {
 // TestLostStartAndState: a shard that begins with an empty state when the topic has lost all that it had sent is merged once it is as far as it was: the
 // trainer, which has merged later runs of it, tells it so.
 func TestLostStartAndState(t *testing.T) {
-	r := rig{t, daemontest.New(t)}
-	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
-	for range 3 { // epochs
-		apply(t, s, 0, 5)
-		r.send(0, s, nil)
-	}
-	if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
-	r.keepsLast(0)
+	r, _, trainer := lostAll(t)
 	fresh := store(t, sketch.Options{Seed: 7, Mirror: true})
 	apply(t, fresh, 0, 20)
 	r.whole(fresh, trainer, 20)
