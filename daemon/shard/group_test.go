@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -71,12 +72,16 @@ func TestGroup(t *testing.T) {
 				"role: trainer\nshard: {group: shards, count: 6, topic: merge}\nmodels:"},
 				daemontest.Simple...)...)
 			whole := b.Configure("whole", append([]string{"size: 20000", "size: 300" + c.sample}, daemontest.Simple...)...)
-			check := func(what string) {
+			check := func(what string) { // what shards have read they send within a second
 				t.Helper()
-				merged, one := b.Run(trainer), b.Run(whole)
-				if merged.Err != nil || one.Err != nil {
-					t.Fatalf("%s: %v, %v", what, merged.Err, one.Err)
-				}
+				var merged daemontest.Outcome
+				one := b.Run(whole)
+				daemontest.Within(t, 30*time.Second, what+": the trainer has merged what there is", func() bool {
+					if merged = b.Run(trainer); merged.Err != nil || one.Err != nil {
+						t.Fatalf("%s: %v, %v", what, merged.Err, one.Err)
+					}
+					return reflect.DeepEqual(merged.State(t).Partitions, one.State(t).Partitions)
+				})
 				compare(t, what, merged, one)
 			}
 			first, second, third := member("first"), member("second"), member("third")

@@ -3,10 +3,10 @@ package shard
 import "time"
 
 const (
-	sendEvery   = 200 * time.Millisecond // between two looks at what changed, of up to ten shards
-	shareOfHead = sendEvery / 10         // of the trainer's time for a head: of more shards each sends less often, or it would not keep up
-	behindEvery = 30 * time.Second       // between two heads of a shard that is behind, at most
-	turnEvery   = 5 * time.Second        // for which a shard waits for each one before it, when it begins
+	sendEvery   = time.Second           // between two looks at what changed, of up to fifty shards
+	shareOfHead = 20 * time.Millisecond // of the trainer's time for a head: of more shards each sends less often, or it would not keep up
+	behindEvery = 30 * time.Second      // between two heads of a shard that is behind, at most
+	turnEvery   = 5 * time.Second       // for which a shard waits for each one before it, when it begins
 )
 
 // A pace says when a shard sends what changed. Rows that later ones put out need not be sent: what came and went between two heads never is. So a shard that

@@ -61,9 +61,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestEvery: the heads that a trainer merges in a second are no more for more than ten shards.
+// TestEvery: the heads that a trainer merges in a second are no more for more than fifty shards.
 func TestEvery(t *testing.T) {
-	for count, want := range map[int]time.Duration{1: sendEvery, 10: sendEvery, 11: 220 * time.Millisecond, 1000: 20 * time.Second} {
+	for count, want := range map[int]time.Duration{1: sendEvery, 50: sendEvery, 51: 1020 * time.Millisecond, 1000: 20 * time.Second} {
 		if got := every(count); got != want {
 			t.Errorf("%d shards look every %v, want %v", count, got, want)
 		}

@@ -182,12 +182,15 @@ func decode(r *kgo.Record, model string, into any) error {
 	return nil
 }
 
-// The settings of the merge topic that matter. What is superseded stays for an hour, so that who reads on within it reads everything that was written.
+// The settings of the merge topic that matter. What is superseded stays for lagMillis, so that who reads on within it reads everything that was written. It
+// goes once its segment is no longer written to: who takes a shard up reads what there is.
 const (
 	cleanupPolicy = "cleanup.policy"
 	compact       = "compact"
 	compactionLag = "min.compaction.lag.ms"
-	lagMillis     = 3_600_000
+	segmentTime   = "segment.ms"
+	lagMillis     = 600_000
+	longSegment   = 3_600_000 // segment.ms above it are worth a word; that of brokers is a week
 	timestampType = "message.timestamp.type"
 	appendTime    = "LogAppendTime" // the clock of the brokers, with which those of the shards are compared
 )
@@ -198,7 +201,8 @@ var ErrTopic = errors.New("the merge topic cannot be used")
 // check creates the merge topic, or refuses the one there is: where old records are deleted rows are lost that are in the sample.
 func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger) error {
 	policy, lag, stamps := compact, strconv.Itoa(lagMillis), appendTime
-	created, err := produce.Ensure(ctx, client, topic, 1, map[string]*string{cleanupPolicy: &policy, compactionLag: &lag, timestampType: &stamps})
+	created, err := produce.Ensure(ctx, client, topic, 1,
+		map[string]*string{cleanupPolicy: &policy, compactionLag: &lag, segmentTime: &lag, timestampType: &stamps})
 	if err != nil {
 		return fmt.Errorf("topic %s (shard.topic): %w", topic, err)
 	}
@@ -221,9 +225,14 @@ func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logg
 	}
 	for _, d := range described {
 		for _, c := range d.Configs {
-			if value := strings.TrimSpace(c.MaybeValue()); c.Key == cleanupPolicy && value != compact {
+			value := strings.TrimSpace(c.MaybeValue())
+			if c.Key == cleanupPolicy && value != compact {
 				return fmt.Errorf("topic %s (shard.topic) has %s %s, which loses rows of the sample: set it to %s and have each shard send everything "+
 					"again by a new topic: %w", topic, cleanupPolicy, value, compact, ErrTopic)
+			}
+			if n, err := strconv.ParseInt(value, 10, 64); c.Key == segmentTime && err == nil && n > longSegment {
+				log.Warn("the merge topic keeps what is superseded for long, and who takes a shard up reads all of it: set its segment.ms", "topic", topic,
+					segmentTime, n, "want", lagMillis)
 			}
 		}
 	}

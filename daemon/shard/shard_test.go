@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -248,6 +249,33 @@ func TestTopicRefused(t *testing.T) {
 		err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) { o.Topic = test.topic }).Prepare(t.Context())
 		if !errors.Is(err, shard.ErrTopic) || !strings.Contains(err.Error(), test.reason) {
 			t.Errorf("%s: %v, want %q", test.topic, err, test.reason)
+		}
+	}
+}
+
+// TestLongSegments: a topic of which superseded records stay for days is used, with a word of what to set; one that is made here needs none.
+func TestLongSegments(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	client, err := kgo.NewClient(r.kafka()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	policy, days := "compact", "604800000"
+	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy, "segment.ms": &days}, "long"); err != nil {
+		t.Fatal(err)
+	}
+	for topic, want := range map[string]bool{"long": true, merge: false} {
+		for range 2 { // made by the first
+			var log bytes.Buffer
+			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) {
+				o.Topic, o.Log = topic, slog.New(slog.NewTextHandler(&log, nil))
+			}).Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(log.String(), "segment.ms=604800000 want=600000"); got != want {
+				t.Errorf("%s: says so %v, want %v: %s", topic, got, want, &log)
+			}
 		}
 	}
 }
