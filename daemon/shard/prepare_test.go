@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/daemon/daemontest"
@@ -88,26 +89,72 @@ func nothingToSend(t *testing.T, s *sketch.Store) bool {
 	return e == nil
 }
 
-// TestTakenPlaceIsRead: who takes the place of a shard up from the topic reads it once.
-func TestTakenPlaceIsRead(t *testing.T) {
-	r := rig{t, daemontest.New(t)}
-	before := store(t, sketch.Options{Seed: 7, Mirror: true})
-	r.heads(before, 5)
+// takes has a new store take the place of shard 0, and its process begin; it counts what the receiver fetches, and what the sender does after it.
+func (r rig) takes(fetched, again *reading) (*sketch.Store, *shard.Sender) {
+	r.Helper()
 	place := 0
-	s := store(t, sketch.Options{Seed: 7, Mirror: true, Merges: true})
-	var c reading
-	sender := r.sender(0, s, r.counted(&c))
-	receiver := shard.NewReceiver(shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: 2, Store: s, Log: daemontest.Quiet(), Place: &place,
-		Sender: sender, MaxSkew: time.Minute, Values: func(string, []byte) ([][]byte, error) { return nil, nil },
+	s := store(r.T, sketch.Options{Seed: 7, Mirror: true, Merges: true})
+	sender := r.sender(0, s, r.counted(again))
+	receiver := shard.NewReceiver(shard.ReceiverOptions{Kafka: append(r.kafka(), kgo.WithHooks(fetched)), Topic: merge, Model: "m", Count: 2, Store: s,
+		Log: daemontest.Quiet(), Place: &place, Sender: sender, MaxSkew: time.Minute, Values: func(string, []byte) ([][]byte, error) { return nil, nil },
 		Owns: func(number int, _ string, partition int32) bool { return int(partition)%2 == number }})
-	if _, err := receiver.TakePlace(t.Context()); err != nil {
-		t.Fatal(err)
+	if _, err := receiver.TakePlace(r.Context()); err != nil {
+		r.Fatal(err)
 	}
 	sender.Took(true)
-	if err := sender.Prepare(t.Context()); err != nil {
+	if err := sender.Prepare(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	return s, sender
+}
+
+// TestTakenPlaceIsRead: who takes the place of a shard up from the topic reads it once, and of a shard that has sent everything again only what came since, if
+// the trainer's wishes are there, too.
+func TestTakenPlaceIsRead(t *testing.T) {
+	r := rig{t, daemontest.New(t)}
+	policy, producers := "compact", "CreateTime"
+	settings := map[string]*string{"cleanup.policy": &policy, "message.timestamp.type": &producers}
+	if _, err := kadm.NewClient(r.Kafka).CreateTopic(t.Context(), 1, 1, settings, merge); err != nil {
 		t.Fatal(err)
 	}
-	if next, _ := s.Position("a", 0); next != 100 || c.fetched.Load() != 0 {
-		t.Errorf("taken up to offset %d of 100, and %d records read again", next, c.fetched.Load())
+	old := &kgo.Record{Topic: merge, Key: []byte("x"), Value: []byte("x"), Timestamp: time.Now().Add(-time.Hour)} // before the end that is looked at
+	if err := r.Kafka.ProduceSync(t.Context(), old).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	r.heads(store(t, sketch.Options{Seed: 7, Mirror: true}), 5)
+	trainer := store(t, sketch.Options{Seed: 7, Merges: true})
+	var sent int64 // offset from which on everything was sent again
+	for _, test := range []struct {
+		what   string
+		wishes bool
+		from   *int64
+	}{
+		{"of the first", false, new(int64)},
+		{"without wishes", false, new(int64)},
+		{"with wishes", true, &sent},
+	} {
+		if test.wishes {
+			if err := r.receiver(trainer, 2).Run(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole := records(t, r.Bench, merge)
+		var fetched, again reading
+		s, sender := r.takes(&fetched, &again)
+		if next, _ := s.Position("a", 0); next != 100 || again.fetched.Load() != 0 {
+			t.Errorf("%s: taken up to offset %d of 100, and %d records read again", test.what, next, again.fetched.Load())
+		}
+		if got, want := fetched.fetched.Load(), 2*whole-1-*test.from; got != want { // the end, which is all but the first one, and from where it says on
+			t.Errorf("%s: %d records read of a topic with %d, want %d", test.what, got, whole, want)
+		}
+		sent = whole
+		done := make(chan struct{})
+		close(done)
+		if err := sender.Run(t.Context(), done); err != nil {
+			t.Fatal(err)
+		}
+		if rows, _ := s.Size(); rows[sketch.Train] != 50 {
+			t.Errorf("%s: %v rows", test.what, rows)
+		}
 	}
 }

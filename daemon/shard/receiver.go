@@ -165,27 +165,30 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	if err != nil {
 		return err
 	}
-	resume, memo, ok, err := r.Store.Merged()
-	if r.takes() {
-		resume, memo, ok = start, nil, false
-	}
-	merged := resume
-	switch {
-	case err != nil:
+	merged, memo, ok, err := r.Store.Merged()
+	if err != nil {
 		return err
+	}
+	resume := merged
+	switch {
+	case r.takes():
+		memo, ok = nil, false
+		if resume, err = r.takesFrom(ctx, start, end); err != nil {
+			return err
+		}
 	case ok && resume > end:
 		return fmt.Errorf("topic %s (shard.topic) has offsets %d to %d, but %d was merged: it is another topic of that name, or has lost its end; "+
 			"begin with an empty state: %w", r.Topic, start, end, resume, ErrTopic)
 	case !ok || resume < start: // what waited is superseded, or a head will lack it
 		resume = start
 	}
-	if !ok && start > 0 { // what there was before cannot be missed
+	if !ok && resume > 0 { // what there was before cannot be missed
 		r.gaps++
 	}
 	if err := r.recall(memo, ok); err != nil {
 		return err
 	}
-	if resume > merged { // after what was counted
+	if ok && resume > merged { // after what was counted
 		r.gaps++
 	}
 	r.next, r.end = resume, end
@@ -484,8 +487,7 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return fmt.Errorf("shard: %w", err)
 	}
 	r.heads, r.toldAt = 0, time.Now()
-	asks := len(w.Resend) > 0 || len(w.Passed) > 0 || w.Forgotten != nil // which the topic may lose, as it did the rows
-	if bytes.Equal(value, r.told) && (!asks || time.Since(r.wrote) < beatEvery) {
+	if bytes.Equal(value, r.told) && time.Since(r.wrote) < beatEvery { // else again: the topic may lose them, and who takes a shard up looks at its end alone
 		return nil
 	}
 	if err := r.connect(); err != nil {

@@ -54,6 +54,7 @@ type head struct {
 	Sent   int64    `json:"sent"`            // pairs that this instance has sent in all
 	After  mark     `json:"after,omitzero"`  // the last head of an instance before that was acknowledged, of whose rows none was sent again; zero if all were
 	Resent instance `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
+	From   int64    `json:"from,omitempty"`  // offset of this topic from which on it has all of the shard: everything was sent again there; 0 for its start
 	Lag    int64    `json:"lag"`             // records of its partitions that it has not applied yet
 	Heeds  instance `json:"heeds,omitzero"`  // the term of the trainer whose wishes it follows: those of earlier ones are passed over
 	Clock  int64    `json:"clock,omitempty"` // of its host when it was written, milliseconds
@@ -69,6 +70,7 @@ type mark struct {
 	Next   int64    `json:"next,omitempty"`   // what is asked for below it is done, and no later instance has written a head there; 0 of a build that did not say
 	Passed uint64   `json:"passed,omitempty"` // largest epoch of pairs there
 	Policy policy   `json:"policy,omitzero"`
+	From   int64    `json:"from,omitempty"` // as in a head
 }
 
 func (h *head) mark() mark { return mark{By: h.By, Sent: h.Sent} }

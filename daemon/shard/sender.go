@@ -67,6 +67,7 @@ type Sender struct {
 	state   string
 	client  *kgo.Client
 	sent    int64
+	from    int64    // see head
 	after   mark     // see head
 	resent  instance // of which pairs were missed, the last time that everything was sent again
 	strange error    // the trainer is of another sample
@@ -187,7 +188,10 @@ func (s *Sender) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	s.after = kept.head()
+	s.after, s.from = kept.head(), kept.From
+	if kept == (mark{}) { // nothing was sent yet
+		s.from = end
+	}
 	before := s.other
 	s.state, s.other, s.seen = own.Lineage, nil, mark{}
 	s.by.Epoch = max(s.passed, s.after.By.Epoch) + 1 // the trainer may have merged what the topic has lost since
@@ -243,7 +247,9 @@ func (s *Sender) sendLost() error {
 
 // resend has this instance, which has sent nothing yet, send everything.
 func (s *Sender) resend() error {
-	s.after = mark{}
+	s.mu.Lock()
+	s.after, s.from = mark{}, s.next
+	s.mu.Unlock()
 	return s.Store.Resend()
 }
 
@@ -452,7 +458,7 @@ func (s *Sender) send(ctx context.Context) error {
 		if e.Head != nil {
 			s.beat = time.Now()
 			s.pace.sent(s.beat, applied)
-			mark, err := json.Marshal(mark{By: s.by, Sent: s.sent, Next: s.done.Next, Passed: s.done.Passed, Policy: s.policy[0]})
+			mark, err := json.Marshal(mark{By: s.by, Sent: s.sent, Next: s.done.Next, Passed: s.done.Passed, Policy: s.policy[0], From: s.from})
 			if err != nil {
 				return fmt.Errorf("shard: %w", err)
 			}
@@ -496,7 +502,7 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	heeds := s.trainer
 	s.mu.Unlock()
 	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state,
-		Host: hostName(), Sent: s.sent, After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
+		Host: hostName(), Sent: s.sent, From: s.from, After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
 		Head: *e.Head})
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)

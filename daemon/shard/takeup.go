@@ -1,10 +1,14 @@
 package shard
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/refitd/refitd/sketch"
@@ -77,6 +81,59 @@ func (r *Receiver) mergeKept() error {
 		}
 	}
 	return nil
+}
+
+// lastHeads is how much of the topic's end is sure to have a head of each shard, and what the trainer asks for, unless they were silent by then.
+const lastHeads = 3 * beatEvery
+
+// takesFrom returns the offset from which on the topic has all that is taken up: its start, unless its end says that the shard whose place is taken has sent
+// everything again since.
+func (r *Receiver) takesFrom(ctx context.Context, start, end int64) (int64, error) {
+	if r.Place == nil {
+		return start, nil
+	}
+	listed, err := kadm.NewClient(r.client).ListOffsetsAfterMilli(ctx, time.Now().Add(-lastHeads).UnixMilli(), r.Topic)
+	if err != nil {
+		return 0, err
+	}
+	at, _ := listed.Lookup(r.Topic, 0)
+	if at.Err != nil || at.Offset <= start || at.Offset >= end {
+		return start, at.Err
+	}
+	reader, err := kgo.NewClient(append([]kgo.Opt{readFrom(r.Topic, at.Offset)}, r.Kafka...)...)
+	if err != nil {
+		return 0, err
+	}
+	defer reader.Close()
+	type sent struct {
+		By   instance `json:"by"`
+		From int64    `json:"from"`
+	}
+	var last sent
+	wished := int64(-1)
+	for next := at.Offset; next < end; {
+		fetches := reader.PollFetches(ctx)
+		if err := cmp.Or(ctx.Err(), fetches.Err()); err != nil {
+			return 0, err
+		}
+		fetches.EachRecord(func(rec *kgo.Record) {
+			next = rec.Offset + 1
+			kind, number, _, ok := parseKey(rec.Key)
+			switch {
+			case !ok || rec.Value == nil:
+			case kind == kindTrainer:
+				wished = rec.Offset
+			case kind == kindHead && number == *r.Place:
+				if h := (sent{}); json.Unmarshal(rec.Value, &h) == nil && h.By.compare(last.By) >= 0 {
+					last = h
+				}
+			}
+		})
+	}
+	if last.From <= start || wished < 0 {
+		return start, nil
+	}
+	return min(last.From, wished), nil
 }
 
 // takes reports whether a store takes up what others have been, rather than merge what they are.
