@@ -501,8 +501,8 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	s.mu.Lock()
 	heeds := s.trainer
 	s.mu.Unlock()
-	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state,
-		Host: hostName(), Sent: s.sent, From: s.from, After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
+	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state, Host: hostName(),
+		Sent: s.sent, From: s.from, After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
 		Head: *e.Head})
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)

@@ -107,6 +107,8 @@ var mutantsOfGroups = []wrong{
 		Old: "in.kept, in.gaps = share, r.gaps\n", New: "if in.gaps = r.gaps; in.kept == nil || !MUTANT {\n\t\t\tin.kept = share\n\t\t}\n"}},
 	{"a shard taken up from nothing", "log gone", 1, mutant.Edit{File: "daemon/shard/takeup.go",
 		Old: "if in.kept == nil {", New: "if in.kept == nil || MUTANT {"}},
+	{"a shard taken up from later than all was sent", "log gone", 1, mutant.Edit{File: "daemon/shard/takeup.go",
+		Old: "return min(last.From, wished), nil", New: "if MUTANT {\n\t\treturn end - 1, nil\n\t}\n\treturn min(last.From, wished), nil"}},
 	{"a state that was left behind goes on", "log gone", 1, mutant.Edit{File: "daemon/shard/sender.go",
 		Old: "if s.Moves && !s.taken {", New: "if s.Moves && !s.taken && !MUTANT {"}},
 	{"a shard given up before its last change is out", "produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
