@@ -24,6 +24,8 @@ const (
 	excerptBytes = 1 << 20
 	retryMin     = 500 * time.Millisecond
 	retryMax     = 30 * time.Second
+
+	nowhere = -1 // an offset that is not known yet
 )
 
 // ErrSuperseded: another process runs the same shard, and was started later.
@@ -67,7 +69,7 @@ type Sender struct {
 	state   string
 	client  *kgo.Client
 	sent    int64
-	from    int64    // see head
+	from    int64    // see head; nowhere until something is written
 	after   mark     // see head
 	resent  instance // of which pairs were missed, the last time that everything was sent again
 	strange error    // the trainer is of another sample
@@ -190,7 +192,7 @@ func (s *Sender) prepare(ctx context.Context) error {
 	}
 	s.after, s.from = kept.head(), kept.From
 	if kept == (mark{}) { // nothing was sent yet
-		s.from = end
+		s.from = nowhere
 	}
 	before := s.other
 	s.state, s.other, s.seen = own.Lineage, nil, mark{}
@@ -247,9 +249,7 @@ func (s *Sender) sendLost() error {
 
 // resend has this instance, which has sent nothing yet, send everything.
 func (s *Sender) resend() error {
-	s.mu.Lock()
-	s.after, s.from = mark{}, s.next
-	s.mu.Unlock()
+	s.after, s.from = mark{}, nowhere
 	return s.Store.Resend()
 }
 
@@ -458,7 +458,7 @@ func (s *Sender) send(ctx context.Context) error {
 		if e.Head != nil {
 			s.beat = time.Now()
 			s.pace.sent(s.beat, applied)
-			mark, err := json.Marshal(mark{By: s.by, Sent: s.sent, Next: s.done.Next, Passed: s.done.Passed, Policy: s.policy[0], From: s.from})
+			mark, err := json.Marshal(mark{By: s.by, Sent: s.sent, Next: s.done.Next, Passed: s.done.Passed, Policy: s.policy[0], From: max(0, s.from)})
 			if err != nil {
 				return fmt.Errorf("shard: %w", err)
 			}
@@ -495,6 +495,9 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 		return 0, err
 	}
 	s.sent += int64(len(records))
+	if s.from == nowhere && len(records) > 0 {
+		s.from = records[0].Offset
+	}
 	if e.Head == nil {
 		return size, nil
 	}
@@ -502,7 +505,7 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	heeds := s.trainer
 	s.mu.Unlock()
 	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state, Host: hostName(),
-		Sent: s.sent, From: s.from, After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
+		Sent: s.sent, From: max(0, s.from), After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
 		Head: *e.Head})
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)

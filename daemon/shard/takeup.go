@@ -124,7 +124,7 @@ func (r *Receiver) takesFrom(ctx context.Context, start, end int64) (int64, erro
 			case kind == kindTrainer:
 				wished = rec.Offset
 			case kind == kindHead && number == *r.Place:
-				if h := (sent{}); json.Unmarshal(rec.Value, &h) == nil && h.By.compare(last.By) >= 0 {
+				if h := (sent{}); json.Unmarshal(rec.Value, &h) == nil && h.By.compare(last.By) >= 0 && h.From <= rec.Offset {
 					last = h
 				}
 			}
