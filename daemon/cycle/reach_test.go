@@ -113,3 +113,44 @@ func TestNumbersBeyondAreRepeated(t *testing.T) {
 		c.Install(ch)
 	}
 }
+
+// TestLimitsOfAnotherChampion: a champion of other outputs, or of another number of numbers, as a changed schema leaves one, is asked for no predictions of
+// events beyond its range: the limits are those of a first refit.
+func TestLimitsOfAnotherChampion(t *testing.T) {
+	classes := []string{"low", "mid", "high"}
+	for _, test := range []struct {
+		name   string
+		change func(*config.Model)
+		edit   func(*event.Event)
+		want   float64
+	}{
+		{"the same outputs", func(*config.Model) {}, func(*event.Event) {}, farLimits[0]},
+		{"three classes", func(m *config.Model) {
+			m.Schema.Task, m.Schema.Classes, m.Train.Loss = "multiclass", classes, "mlogistic"
+		}, func(ev *event.Event) { ev.Classes = []string{classes[int(ev.Time)%3]} }, numericClip},
+		{"two numbers", func(m *config.Model) { m.Schema.Numeric = []string{"km", "age"} },
+			func(ev *event.Event) { ev.Numeric = []float64{ev.Numeric[0], ev.Numeric[0]} }, numericClip},
+	} {
+		old, m, events := growingModel(), growingModel(), grown(3, 1200, 0.25, 0)
+		test.change(old)
+		old.Resolve()
+		before := slices.Clone(events[:600])
+		for i := range before {
+			test.edit(&before[i])
+		}
+		j := &refitJob{model: m, schema: &newCycle(t, m).schema, sample: withAges(events), champion: refit(t, newCycle(t, old), withAges(before))}
+		var train []event.Event
+		for i := range events {
+			if i%10 > 1 { // the rest is held out
+				train = append(train, events[i])
+			}
+		}
+		var err error
+		if j.target, err = NewTarget(m, classesOf(train)); err != nil {
+			t.Fatal(err)
+		}
+		if got := j.limits(train); !slices.Equal(got, []float64{test.want}) {
+			t.Errorf("a champion of %s: limits %v, want %g", test.name, got, test.want)
+		}
+	}
+}

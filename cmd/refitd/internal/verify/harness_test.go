@@ -185,8 +185,15 @@ func (b *bench) withStore(f func(*sketch.Store)) {
 // withStoreOf opens the state with checkpoints after so many records, 0 for as many as usual.
 func (b *bench) withStoreOf(checkpoint int64, f func(*sketch.Store)) {
 	b.t.Helper()
+	b.withStoreTo(func(o *sketch.Options) { o.CheckpointEvery = checkpoint }, f)
+}
+
+// withStoreTo opens the state with other options.
+func (b *bench) withStoreTo(edit func(*sketch.Options), f func(*sketch.Store)) {
+	b.t.Helper()
 	options := ingest.StoreOptions(b.model)
-	options.Dir, options.CheckpointEvery = b.conf.StatePath(b.model), checkpoint
+	options.Dir = b.conf.StatePath(b.model)
+	edit(&options)
 	s, err := sketch.Open(b.context(), options)
 	if err != nil {
 		b.t.Fatal(err)

@@ -43,7 +43,8 @@ type Result struct {
 }
 
 // Run verifies one state. Memory holds the sample once more. A difference is no error but in the result; errors carry their exit codes:
-// 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that of the state, 1 if ctx ends it.
+// 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that of the state, 1 if ctx ends it or a shard has
+// taken up a part of what it is to be.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	ctx = sketch.WithProgress(ctx, o.Progress.Pass)
 	o.Progress.Stage("checking the files", "", 0)
@@ -68,6 +69,9 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 			err = o.stateError(closeErr)
 		}
 	}()
+	if err := o.wholeState(store); err != nil {
+		return nil, err
+	}
 	o.Progress.Stage("checking the rows", "", 0)
 	if err := store.Check(); err != nil {
 		return nil, o.stateError(err)
@@ -99,6 +103,23 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 func (o *Options) stateError(err error) error {
 	key, err := ingest.Translate(err)
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: o.Dir, Key: key}
+}
+
+// wholeState returns an error for the state of a shard whose process ended while it took up what others had been (sketch.Store.Taken): rows and accounts of
+// some of them are there, and need not fit.
+func (o *Options) wholeState(store *sketch.Store) error {
+	if !o.Model.Shard.IsShard() {
+		return nil
+	}
+	_, _, taking, err := store.Merged()
+	switch {
+	case err != nil:
+		return o.stateError(err)
+	case taking:
+		return &report.ExitError{Code: report.ExitNo, Path: o.Dir, Err: fmt.Errorf("verify: the state in %s is not whole: its process ended while it took "+
+			"partitions up from the topic of other shards; start the shard again, which takes them up anew, and verify then", o.Dir)}
+	}
+	return nil
 }
 
 // interrupted is not exit code 0, which is a proof.

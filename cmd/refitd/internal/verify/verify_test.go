@@ -17,6 +17,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -320,6 +321,46 @@ func TestOffline(t *testing.T) {
 	}
 	if !r.Summary.OK || r.Summary.RecomputedDigest != nil || len(r.Partitions) != 2 || r.Partitions[0].Digest != digestOK {
 		t.Errorf("result %+v", r)
+	}
+}
+
+// TestCutShortTakeUp: of a shard that has merged what others had been, but not taken it as its own, verify says that the next start goes on. When it has, the
+// state is as good as any.
+func TestCutShortTakeUp(t *testing.T) {
+	b := newBench(t)
+	b.plain()
+	b.model.Shard.Role = config.RoleShard
+	options := ingest.StoreOptions(b.model)
+	options.Seed, options.DrawSeed, options.Mirror = 7, false, true
+	old, err := sketch.NewMemory(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	for p := range int32(partitions) {
+		b.apply(old, p, b.next[p])
+	}
+	e, err := old.Excerpt(1<<20, nil, true)
+	if err != nil || e.Head == nil {
+		t.Fatal(e, err)
+	}
+	b.withStoreTo(func(o *sketch.Options) { o.Seed, o.DrawSeed, o.Merges = 7, false, true }, func(s *sketch.Store) {
+		if _, err := s.Merge(&sketch.Share{Pairs: e.Pairs, Head: e.Head, Only: func(_ string, partition int32) bool { return partition == 0 }}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	o := b.options()
+	o.Kafka = nil
+	if _, err := Run(b.context(), o); report.CodeOf(err) != report.ExitNo || !strings.Contains(err.Error(), "start the shard again") {
+		t.Errorf("a take-up that was cut short: %v", err)
+	}
+	b.withStoreTo(func(o *sketch.Options) { o.Seed, o.DrawSeed, o.Merges = 7, false, true }, func(s *sketch.Store) {
+		if err := s.Taken(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if r, err := Run(b.context(), o); err != nil || !r.Summary.OK || len(r.Partitions) != 1 || r.Partitions[0].Next != b.next[0] {
+		t.Errorf("taken up: %+v, %v", r, err)
 	}
 }
 
