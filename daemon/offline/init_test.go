@@ -283,7 +283,8 @@ func TestInitNoNames(t *testing.T) {
 	var jsonl strings.Builder
 	for i := range 600 {
 		fmt.Fprintf(&jsonl, `{"user":%d,"row":%d,"event_id":%d,"emb":[0.5,%d.25],"items":[{"sku":1}],"flags":[true],"holes":["a",null],"either":%s,`+
-			`"bid":%d,"userid":%d,"age":%d,"y":%d.5}`+"\n", i%9, 1000+i, i*7919%100_003, i, []string{`["a"]`, `"a"`}[i%2], i%500, i%80, max(-999, i%60-1998*(i%4/3)), i%7)
+			`"bid":%d,"userid":%d,"age":%d,"y":%d.5}`+"\n",
+			i%9, 1000+i, i*7919%100_003, i, []string{`["a"]`, `"a"`}[i%2], i%500, i%80, max(-999, i%60-1998*(i%4/3)), i%7)
 	}
 	summary, m := guesses(t, "x.jsonl", jsonl.String(), InitOptions{Label: "y"})
 	if s := m.Schema; !slices.Equal(s.Categorical, []string{"user", "userid"}) || !slices.Equal(s.Numeric, []string{"bid", "age"}) || len(s.Multi) > 0 {
