@@ -27,10 +27,11 @@ type Profile struct {
 	Skipped Skipped   // lines of CSV or JSON that are no rows
 }
 
-// Column is one column of CSV or Parquet, or one member of JSON objects.
+// Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them.
 type Column struct {
 	Name    string
-	Present int // rows that have a value
+	Path    []string // of a member of an object in objects: their names from the outermost, which Name has with dots between them; nil for others
+	Present int      // rows that have a value
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
 	Stamps                                         int            // of Times, those by RFC 3339, which events in JSON may have
@@ -38,6 +39,10 @@ type Column struct {
 	Quoted                                         int            // of Numbers, those that JSON has as text
 	NaNs                                           int            // texts NaN in JSON
 	Literals                                       int            // of Booleans, those that JSON has without quotes, which are no names there
+	NoNames                                        int            // of Lists, those in JSON that hold something else than text and whole numbers
+	Members                                        int            // different ones of Nested in JSON, at most MaxMembers+1
+	Steps                                          int            // of Numbers, those that are one more than the one before
+	before                                         float64        // the last of Numbers
 	Min, Max                                       float64        // of the numbers
 	MaxBytes                                       int            // of the longest value
 	values                                         map[string]int // of lists in JSON, their names
@@ -45,6 +50,9 @@ type Column struct {
 
 // maxProfileValues bounds the distinct values of a column that are counted.
 const maxProfileValues = 100_000
+
+// MaxMembers bounds the members of an object in objects that are columns: with more it is a map by names that data has, whose members are none.
+const MaxMembers = 100
 
 // Distinct returns the number of different values, at most maxProfileValues.
 func (c *Column) Distinct() int { return len(c.values) }
@@ -100,7 +108,10 @@ func (c *Column) addNumber(text, number string) {
 	if v, err := strconv.ParseFloat(number, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 		if c.Numbers == 0 {
 			c.Min, c.Max = v, v
+		} else if v == c.before+1 {
+			c.Steps++
 		}
+		c.before = v
 		c.Numbers++
 		c.Min, c.Max = min(c.Min, v), max(c.Max, v)
 		if v == math.Trunc(v) {
@@ -150,7 +161,7 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 
 func (p *Profile) column(name string) *Column {
 	for _, c := range p.Columns {
-		if c.Name == name {
+		if c.Name == name && c.Path == nil {
 			return c
 		}
 	}
@@ -233,7 +244,12 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 		return event.NoObject(v.Kind())
 	}
 	p.Rows++
-	d := jsontext.NewDecoder(bytes.NewReader(value), jsontext.AllowDuplicateNames(true))
+	return p.addMembers(value, nil)
+}
+
+// addMembers looks at the members of an object, which is valid; of is the column of an object in objects.
+func (p *Profile) addMembers(object jsontext.Value, of *Column) *event.Rejection {
+	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true))
 	_, _ = d.ReadToken() // the brace, as all that follows is valid
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
@@ -245,7 +261,11 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 		if err != nil {
 			return badLine(event.NotJSON)
 		}
-		switch c := p.column(field); value.Kind() {
+		c := p.member(of, field)
+		if c == nil {
+			return nil
+		}
+		switch value.Kind() {
 		case 'n':
 		case '"':
 			text, err := jsontext.AppendUnquote(nil, value)
@@ -267,6 +287,9 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 		case '{':
 			c.Present++
 			c.Nested++
+			if bad := p.addMembers(value, c); bad != nil {
+				return bad
+			}
 		default:
 			c.add(string(value))
 			if value.Kind() == '0' && bytes.ContainsAny(value, ".eE") {
@@ -277,16 +300,46 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 	return nil
 }
 
+// member returns the column of a member of the events or, unless of is nil, of objects in them, of which a map has no columns: nil.
+func (p *Profile) member(of *Column, name string) *Column {
+	if of == nil {
+		return p.column(name)
+	}
+	path := []string{of.Name, name}
+	if len(of.Path) > 0 {
+		path = append(slices.Clone(of.Path), name)
+	}
+	for _, c := range p.Columns {
+		if slices.Equal(c.Path, path) {
+			return c
+		}
+	}
+	if of.Members++; of.Members > MaxMembers {
+		of.Members = MaxMembers + 1
+		return nil
+	}
+	c := &Column{Name: strings.Join(path, "."), Path: path, values: make(map[string]int)}
+	p.Columns = append(p.Columns, c)
+	return c
+}
+
 // addList counts the names of a list in JSON, which is valid.
 func (c *Column) addList(list jsontext.Value) {
 	d := jsontext.NewDecoder(bytes.NewReader(list), jsontext.AllowDuplicateNames(true))
 	_, _ = d.ReadToken()
+	names := true
+	defer func() {
+		if !names {
+			c.NoNames++
+		}
+	}()
 	for d.PeekKind() != ']' {
 		value, err := d.ReadValue()
 		if err != nil {
 			return
 		}
 		name := string(value)
+		names = names && (value.Kind() == '"' || value.Kind() == '0' && !bytes.ContainsAny(value, ".eE"))
 		if value.Kind() == '"' {
 			text, _ := jsontext.AppendUnquote(nil, value)
 			name = string(text)

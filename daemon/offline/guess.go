@@ -22,7 +22,7 @@ type guess struct {
 	rows     int // that were looked at
 	total    int // of the file
 	labelWhy string
-	asNumber []string // fields that input.mapping reads so
+	mapped   []config.MappedField // fields that input.mapping reads
 }
 
 // What names of columns suggest.
@@ -30,9 +30,12 @@ var (
 	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked", "converted", "class", "y"}
 	likelyYes    = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked", "bought", "churned", "fraud", "spam", "1"}
 	likeTime     = regexp.MustCompile(`(?i)^(ts|t|time|date|datetime|timestamp|.*(_at|_ts|_time|time_?stamp|date_?time)|.*(At|Time))$`)
-	likeName     = regexp.MustCompile(`(?i)(^|_)(id|uid|guid|user|item|movie|product|sku|customer|account|session|store|shop|zip|zipcode|postcode|` +
-		`code|country|city)$|(Id|ID)$`)
+	likeName     = regexp.MustCompile(`(?i)(^|_)(id|uid|guid|(user|item|movie|product|sku|customer|account|session|store|shop)(id)?|zip|zipcode|postcode|` +
+		`code|country|city)$|(?-i:[a-z0-9](Id|ID)$)`) // not bid, humid, or paid
 )
+
+// sentinel is a number that stands for none in files of old, where it is the only one below zero.
+var sentinel = regexp.MustCompile(`^-99+(\.0+)?$`)
 
 // ofExport are the members that export jsonl adds to the events of a sample.
 var ofExport = []string{"_role", "_weight", "_inclusion_probability", "_topic", "_partition", "_offset"}
@@ -50,16 +53,20 @@ func guessSchema(p *dataset.Profile, label string) (*guess, error) {
 	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
 	var names []string
 	var of *dataset.Column
+	maps := make(map[string]bool) // by their names, as those of their members begin with them
 	for _, c := range p.Columns {
-		if c.Name == "" {
-			continue
+		if c.Members > dataset.MaxMembers {
+			maps[c.Name] = true
 		}
+	}
+	columns := slices.DeleteFunc(slices.Clone(p.Columns), func(c *dataset.Column) bool { return c.Name == "" || isIn(maps, c.Path) })
+	for _, c := range columns {
 		if names = append(names, c.Name); c.Name == label {
 			of = c
 		}
 	}
 	if label == "" {
-		of = likelyLabel(p.Columns)
+		of = likelyLabel(columns)
 	}
 	if of == nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
@@ -68,8 +75,8 @@ func guessSchema(p *dataset.Profile, label string) (*guess, error) {
 	if err := g.label(of); err != nil {
 		return nil, err
 	}
-	for _, c := range p.Columns {
-		if c != of && c.Name != "" {
+	for _, c := range columns {
+		if c != of {
 			g.add(c)
 		}
 	}
@@ -78,6 +85,34 @@ func guessSchema(p *dataset.Profile, label string) (*guess, error) {
 			Err: errors.New("offline: beside the label there is no column to learn from: each is constant, or different in nearly every row")}
 	}
 	return g, nil
+}
+
+// isIn reports whether a path leads into one of the objects.
+func isIn(objects map[string]bool, path []string) bool {
+	for i := 1; i < len(path); i++ {
+		if objects[strings.Join(path[:i], ".")] {
+			return true
+		}
+	}
+	return false
+}
+
+// read has input.mapping read a field: a member of an object in events by its path, and what is no number as one where asNumber.
+func (g *guess) read(c *dataset.Column, asNumber bool) {
+	f := config.MappedField{Name: c.Name, Path: pathOf(c.Name)}
+	if c.Path != nil {
+		parts := make([]string, len(c.Path))
+		for i, name := range c.Path {
+			parts[i] = pathOf(name)
+		}
+		f.Path = strings.Join(parts, ".")
+	}
+	if asNumber {
+		f.As = "number"
+	}
+	if asNumber || c.Path != nil {
+		g.mapped = append(g.mapped, f)
+	}
 }
 
 // likelyLabel returns the column that is called as labels are or, if there is one, the only one that has such a word in its name, as in "Star rating"; nil
@@ -139,9 +174,7 @@ func (g *guess) label(c *dataset.Column) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q is text with %d different values, "+
 			"more than %d classes: --label names another", c.Name, distinct, fewClasses)}
 	}
-	if c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0 {
-		g.asNumber = append(g.asNumber, c.Name)
-	}
+	g.read(c, c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0)
 	return nil
 }
 
@@ -178,14 +211,23 @@ func (g *guess) add(c *dataset.Column) {
 	}
 	const out = "left out"
 	unit := timeUnit(c)
+	own, asNumber := c.Name, false // the name that it has in its object
+	if c.Path != nil {
+		own = c.Path[len(c.Path)-1]
+	}
+	isName := likeName.MatchString(own)
 	switch {
 	case n == 0:
 		say(out, "it is empty")
 	case slices.Contains(ofExport, c.Name):
 		say(out, "it is what export says of a row")
+	case c.Members > dataset.MaxMembers:
+		say(out, "it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
+	case c.Members > 0:
+		say(out, "it has objects, whose members are fields of their own")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
-	case s.Time == "" && (unit != "" && (likeTime.MatchString(c.Name) || distinct > n/2) || c.Times == n && (g.format != dataset.JSONL || c.Stamps == n)):
+	case s.Time == "" && (unit != "" && (likeTime.MatchString(own) || distinct > n/2) || c.Times == n && (g.format != dataset.JSONL || c.Stamps == n)):
 		if s.Time, s.TimeUnit = c.Name, unit; unit == "" {
 			s.TimeUnit = "ms"
 			say("time", "written times")
@@ -195,6 +237,8 @@ func (g *guess) add(c *dataset.Column) {
 		}
 	case c.Times == n:
 		say(out, "written times, of which one is enough, in JSON by RFC 3339")
+	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
+		say(out, "it has lists of something else than names, which are text or whole numbers, or lists beside other values")
 	case c.Lists > 0:
 		say("multi", "lists of names")
 	case distinct < 2:
@@ -203,27 +247,37 @@ func (g *guess) add(c *dataset.Column) {
 		say(out, "it has true and false beside other values")
 	case c.Literals > 0:
 		say("categorical", "true and false, as 1 and 0")
-		g.asNumber = append(g.asNumber, c.Name)
-	case isText && !likeName.MatchString(c.Name):
+		asNumber = true
+	case isText && !isName:
 		say("numeric", "text that is numbers from %g to %g", c.Min, c.Max)
-		g.asNumber = append(g.asNumber, c.Name)
-	case c.Pointed > 0 && likeName.MatchString(c.Name):
+		asNumber = true
+	case c.Whole == n && distinct > fewNumbers && c.Steps == n-1:
+		say(out, "it counts the rows")
+	case distinct == n && distinct > fewNumbers && isName:
+		say(out, "%d different values in %d rows: no name comes back", distinct, n)
+	case c.Pointed > 0 && isName:
 		say(out, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers")
-	case c.Numbers == n && likeName.MatchString(c.Name):
+	case c.Numbers == n && isName:
 		say("categorical", "%d different numbers, which by its name are names", distinct)
 	case c.Whole == n && c.Pointed == 0 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
 		say("categorical", "%d different whole numbers", distinct)
 	case c.Numbers == n && c.Quoted == 0:
 		say("numeric", "numbers from %g to %g", c.Min, c.Max)
+		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1], "-") {
+			field.Why += fmt.Sprintf(": if %s, in %d rows, says that there is none, write null there and optional: true here", values[0], c.Count(values[0]))
+		}
 	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
 		say(out, "text of up to %d bytes", c.MaxBytes)
-	case distinct > n/2 && distinct > fewNumbers && !likeName.MatchString(c.Name):
+	case distinct > n/2 && distinct > fewNumbers && !isName:
 		say(out, "%d different values in %d rows: no name comes back", distinct, n)
 	default:
 		say("categorical", "%d different names", distinct)
 	}
 	if field.Use == "time" || field.Use == out {
 		field.Optional = false
+	}
+	if field.Use != out {
+		g.read(c, asNumber)
 	}
 	switch field.Use {
 	case "categorical":

@@ -169,12 +169,16 @@ func (g *guess) yaml(o *InitOptions) string {
 	line("storage: {path: state}")
 	line("models:")
 	line("  - name: %s", o.Model)
-	if len(g.asNumber) == 0 {
+	if len(g.mapped) == 0 {
 		line("    input: {topics: [%s]}", quoted(topic))
 	} else {
 		line("    input:\n      topics: [%s]\n      mapping:\n        fields:", quoted(topic))
-		for _, name := range g.asNumber {
-			line("          - {name: %s, path: %s, as: number}", quoted(name), quoted(pathOf(name)))
+		for _, f := range g.mapped {
+			as := ""
+			if f.As != "" {
+				as = ", as: " + f.As
+			}
+			line("          - {name: %s, path: %s%s}", quoted(f.Name), quoted(f.Path), as)
 		}
 	}
 	line("    schema:")
@@ -194,6 +198,8 @@ func (g *guess) yaml(o *InitOptions) string {
 	}
 	if s.Time != "" {
 		line("      time: %s\n      time_unit: %s", quoted(s.Time), s.TimeUnit)
+		line("      # Its hour and its day of the week, in UTC, are fields if this says so:")
+		line("      # derived: [{name: utc_hour, kind: time_bin, unit: hour}, {name: utc_weekday, kind: time_bin, unit: weekday}]")
 	}
 	for _, use := range []string{"categorical", "numeric", "multi"} {
 		first := true

@@ -252,6 +252,51 @@ func TestInitWrittenTimes(t *testing.T) {
 	}
 }
 
+// TestInitNested: members of objects in events are fields, read by their paths, and backtest reads every row; of an object with many names, as a map has
+// them, none is.
+func TestInitNested(t *testing.T) {
+	var jsonl strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&jsonl, `{"meta":{"at":"2024-01-02T10:%02d:%02dZ"},"user":{"id":%d,"geo":{"km":%d.5,"a.b":"z%d"}},"map":{"k%d":%d},`+
+			`"video":{"tags":["a","t%d"],"new":%t},"out":{"liked":%t}}`+"\n", i/60, i%60, i%70, i%90, i%5, i%200, i, i%3, i%2 == 0, i%70%2 == 0)
+	}
+	_, m := guesses(t, "nested.jsonl", jsonl.String(), InitOptions{Label: "out.liked"})
+	if s := m.Schema; s.Task != "binary" || s.Time != "meta.at" || !slices.Equal(s.Categorical, []string{"user.id", "user.geo.a.b", "video.new"}) ||
+		!slices.Equal(s.Numeric, []string{"user.geo.km"}) || !slices.Equal(s.Multi, []string{"video.tags"}) {
+		t.Errorf("schema %+v", s)
+	}
+	if f := (config.MappedField{Name: "user.geo.a.b", Path: `user.geo."a.b"`}); !slices.Contains(m.Input.Mapping.Fields, f) {
+		t.Errorf("mapping %+v", m.Input.Mapping.Fields)
+	}
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: writeFile(t, "nested.jsonl", jsonl.String()), Order: dataset.FileOrder,
+			Clock: clockOf(t, "events:100"), Now: clock}, out)
+	})
+	if err != nil || number(t, last(lines), "events") != 600 || len(ofType(lines, "invalid")) > 0 {
+		t.Errorf("backtest: %v, %v", err, last(lines))
+	}
+}
+
+// TestInitNoNames: lists of something else than names, numbers that count the rows and names that never come back are left out; a number whose name only
+// ends as that of an id does is a number; a number that stands for none is told.
+func TestInitNoNames(t *testing.T) {
+	var jsonl strings.Builder
+	for i := range 600 {
+		fmt.Fprintf(&jsonl, `{"user":%d,"row":%d,"event_id":%d,"emb":[0.5,%d.25],"items":[{"sku":1}],"flags":[true],"holes":["a",null],"either":%s,`+
+			`"bid":%d,"userid":%d,"age":%d,"y":%d.5}`+"\n",
+			i%9, 1000+i, i*7919%100_003, i, []string{`["a"]`, `"a"`}[i%2], i%500, i%80, max(-999, i%60-1998*(i%4/3)), i%7)
+	}
+	summary, m := guesses(t, "x.jsonl", jsonl.String(), InitOptions{Label: "y"})
+	if s := m.Schema; !slices.Equal(s.Categorical, []string{"user", "userid"}) || !slices.Equal(s.Numeric, []string{"bid", "age"}) || len(s.Multi) > 0 {
+		t.Errorf("schema %+v", s)
+	}
+	for _, f := range summary["fields"].([]any) {
+		if f := f.(line); (f["name"] == "age") != strings.Contains(f["why"].(string), "if -999, in 150 rows, says that there is none") {
+			t.Errorf("%v: %v", f["name"], f["why"])
+		}
+	}
+}
+
 // TestInitDecimalCommas: a file as spreadsheets of many countries write it has numbers, and times with their zone.
 func TestInitDecimalCommas(t *testing.T) {
 	text := "\ufeff\"Kunden-Nr.\";\"Gewicht (kg)\";\"Bestellt am\";\"Preis €\"\r\n"
