@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -69,7 +70,7 @@ func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
 	}
 	j.horizon = warm.horizon
 	weight := j.recentWeights()
-	if effective(weight) < horizonRows {
+	if !j.horizonsTell(weight) {
 		return nil
 	}
 	now, run, err := j.lossesAt(ctx, warm, j.horizon)
@@ -103,10 +104,27 @@ func (j *refitJob) recentWeights() []float64 {
 			since[i] = 0
 		}
 	}
-	if effective(since) >= horizonRows {
+	if j.horizonsTell(since) {
 		return since
 	}
 	return all
+}
+
+// horizonsTell reports whether the select rows, of these weights, are enough to compare horizons by: as many as horizonRows of equal weight, and
+// leastOfLabel of either binary label. Nearly all of the difference between two models of rare labels is in the few rows that have one.
+func (j *refitJob) horizonsTell(weight []float64) bool {
+	if !(effective(weight) >= horizonRows) {
+		return false
+	}
+	var of [2][]float64
+	for i, one := range j.onesOf(j.select_) {
+		label := 0
+		if one {
+			label = 1
+		}
+		of[label] = append(of[label], weight[i])
+	}
+	return j.target.Task != event.Binary || effective(of[0]) >= leastOfLabel && effective(of[1]) >= leastOfLabel
 }
 
 // next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out: they are much the same.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
@@ -175,7 +176,7 @@ func TestHorizonOfClasses(t *testing.T) {
 // TestHorizonsAfterAnAlarm: horizons are compared on the select rows since an alarm where these are enough, else on all of them.
 func TestHorizonsAfterAnAlarm(t *testing.T) {
 	t.Parallel()
-	j := &refitJob{alarmAge: math.Inf(1), sample: &Sample{}}
+	j := &refitJob{alarmAge: math.Inf(1), sample: &Sample{}, target: &Target{}, select_: &encoded{}}
 	for i := range 400 {
 		j.sample.SelectAge = append(j.sample.SelectAge, 20*float64(i))
 	}
@@ -196,6 +197,26 @@ func TestHorizonsAfterAnAlarm(t *testing.T) {
 		}
 		if n != test.rows {
 			t.Errorf("alarm %g events ago: %d rows have a weight, want %d", test.age, n, test.rows)
+		}
+	}
+}
+
+// TestHorizonsOfRareLabels: horizons are compared by recent select rows if these have enough of either label.
+func TestHorizonsOfRareLabels(t *testing.T) {
+	for _, c := range []struct {
+		task event.Task
+		ones int
+		tell bool
+	}{{event.Binary, 0, false}, {event.Binary, 4, false}, {event.Binary, 5, true}, {event.Binary, 396, false}, {event.Regression, 4, true}} {
+		j := &refitJob{target: &Target{Objective: config.Objective{Task: c.task}}, select_: &encoded{events: make([]event.Event, 400)}}
+		weight := make([]float64, 400)
+		for i := range weight {
+			if weight[i] = 1; i < c.ones {
+				j.select_.events[i].Label = 1
+			}
+		}
+		if got := j.horizonsTell(weight); got != c.tell {
+			t.Errorf("%v, %d of 400 labels are 1: %v", c.task, c.ones, got)
 		}
 	}
 }
