@@ -92,7 +92,7 @@ func (b *budget) solved(lambdas int, all bool, results ...*solver.Result) {
 
 // sweeps bounds the variational sweeps.
 func (b *budget) sweeps(limit int) int {
-	if b.repeat != nil && b.repeat.Sweeps != nil {
+	if b.repeatsSweeps() {
 		return min(limit, *b.repeat.Sweeps)
 	}
 	return limit
@@ -112,5 +112,10 @@ func (b *budget) endIn(n int) {
 
 // endedInSweeps reports whether the clock ended the variational stage.
 func (b *budget) endedInSweeps() bool {
-	return b.cut != nil && b.cut.Sweeps != nil || b.repeat != nil && b.repeat.Sweeps != nil
+	return b.cut != nil && b.cut.Sweeps != nil || b.repeatsSweeps()
+}
+
+// repeatsSweeps reports whether the clock ended the refit that is repeated in this variational stage: there may be one before the solves, and one after them.
+func (b *budget) repeatsSweeps() bool {
+	return b.repeat != nil && b.repeat.Sweeps != nil && b.calls == b.repeat.Solves
 }
