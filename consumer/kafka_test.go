@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 )
 
 // patience bounds every wait of these tests for what a quiet machine does within a second.
@@ -218,32 +219,15 @@ func (m *memory) check(t *testing.T) {
 type rig struct {
 	*Consumer
 	*memory
-	log  *syncBuffer
+	log  *locked.Buffer
 	stop func() error
 	reg  *prometheus.Registry
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // newRig makes a consumer with the times of a test.
 func newRig(t *testing.T, m *memory, addrs []string, topics []string, change func(*Options)) *rig {
 	t.Helper()
-	r := &rig{memory: m, log: new(syncBuffer), reg: prometheus.NewRegistry()}
+	r := &rig{memory: m, log: new(locked.Buffer), reg: prometheus.NewRegistry()}
 	o := DefaultOptions()
 	o.Advice = map[Cause]string{CauseGap: "accept it", CauseOtherLog: "look at the topic", CauseGroupID: "take another"}
 	o.Brokers, o.Topics = addrs, topics

@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -26,8 +27,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log daemontest.Log
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&daemontest.Log{}, true),
+	var log locked.Buffer
+	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(&locked.Buffer{}, true),
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -28,14 +29,14 @@ type attacked struct {
 	store  *snapshot.Store // as the attacker has it: no keys
 	theirs *snapshot.Signer
 	trust  snapshot.Trust
-	log    *daemontest.Log
+	log    *locked.Buffer
 	daemon *daemon.Daemon
 	cancel context.CancelFunc
 	done   chan error
 }
 
 func newAttacked(t *testing.T) *attacked {
-	a := &attacked{Bench: daemontest.New(t), log: &daemontest.Log{}}
+	a := &attacked{Bench: daemontest.New(t), log: &locked.Buffer{}}
 	keys := filepath.Join(a.Dir, "keys")
 	id, err := snapshot.CreateKeys(keys, nil)
 	if err != nil {

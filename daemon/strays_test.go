@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -20,7 +21,7 @@ type refitting struct {
 	store  *snapshot.Store
 	events int
 	web    string
-	log    *journal
+	log    *locked.Buffer
 	refit  func() error
 	stop   func()
 }

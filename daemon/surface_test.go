@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest"
@@ -23,36 +22,19 @@ import (
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
-// journal is a log that several goroutines write.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
-
 // startWith is start with lifecycle endpoints, profiles, a log at every level, and the file read again at a reload.
-func startWith(b *daemontest.Bench, path string) (d *daemon.Daemon, log *journal, stop func()) {
+func startWith(b *daemontest.Bench, path string) (d *daemon.Daemon, log *locked.Buffer, stop func()) {
 	b.T.Helper()
 	conf, err := config.Load(path)
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	log = &journal{}
+	log = new(locked.Buffer)
 	d, err = daemon.New(b.T.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(log, true),
 		Log:  slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Load: func() (*config.Config, error) { return config.Load(path) }, EnableLifecycle: true, EnableProfiling: true})

@@ -113,8 +113,8 @@ func (j *refitJob) recentWeights() []float64 {
 // horizonsTell reports whether the select rows, of these weights, are enough to compare horizons by: as many as horizonRows of equal weight, and
 // leastOfLabel of either binary label. Nearly all of the difference between two models of rare labels is in the few rows that have one.
 func (j *refitJob) horizonsTell(weight []float64) bool {
-	if !(effective(weight) >= horizonRows) {
-		return false
+	if enough := effective(weight) >= horizonRows; !enough || j.target.Task != event.Binary {
+		return enough
 	}
 	var of [2][]float64
 	for i, one := range j.onesOf(j.select_) {
@@ -124,7 +124,7 @@ func (j *refitJob) horizonsTell(weight []float64) bool {
 		}
 		of[label] = append(of[label], weight[i])
 	}
-	return j.target.Task != event.Binary || effective(of[0]) >= leastOfLabel && effective(of[1]) >= leastOfLabel
+	return effective(of[0]) >= leastOfLabel && effective(of[1]) >= leastOfLabel
 }
 
 // next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out: they are much the same.

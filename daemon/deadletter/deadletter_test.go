@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -36,27 +37,10 @@ type rig struct {
 	*Sender
 	t      *testing.T
 	broker *kfake.Cluster
-	log    *syncBuffer
+	log    *locked.Buffer
 	next   int64
 
 	registry *prometheus.Registry
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func newRig(t *testing.T, rows int, opts ...kfake.Opt) *rig {
@@ -73,7 +57,7 @@ func newRig(t *testing.T, rows int, opts ...kfake.Opt) *rig {
 	if err := store.Begin(source, 3, 0); err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, broker: broker, log: new(syncBuffer), registry: prometheus.NewRegistry()}
+	r := &rig{t: t, broker: broker, log: new(locked.Buffer), registry: prometheus.NewRegistry()}
 	if r.Sender, err = New(Options{Store: store, Model: "m", Topic: topic, Kafka: &config.Kafka{BootstrapServers: broker.ListenAddrs(), ClientID: "c"},
 		Metrics: NewMetrics(r.registry), Log: slog.New(slog.NewTextHandler(r.log, nil))}); err != nil {
 		t.Fatal(err)

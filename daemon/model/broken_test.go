@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -19,7 +20,7 @@ import (
 // tried again, and the next sound one is published as the first.
 func TestBrokenModels(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log locked.Buffer
 	p := newPair(t, &log)
 	a := p.a
 	breaks := []struct {

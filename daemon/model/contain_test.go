@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -137,28 +137,11 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // TestTroubleOfOneModelIsItsOwn has the trainer of model a panic at first, then its publisher, then neither: the daemon stays up, model b
 // learns and publishes all the while, and model a does once it can.
 func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log locked.Buffer
 	p := newPair(t, &log)
 	a, b := p.a, p.b
 	fit, write := a.trainer.fit, a.trainer.versions.write

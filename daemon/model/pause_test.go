@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -40,7 +41,7 @@ func TestDisabledUntil(t *testing.T) {
 // settings, tries again, and a start with the same ones does not.
 func TestTrainingIsEnabledAgain(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log locked.Buffer
 	p := newPair(t, &log)
 	a, b := p.a, p.b
 	hour := time.Now().Add(time.Hour)

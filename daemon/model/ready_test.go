@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -20,7 +21,7 @@ import (
 // has expired are not ready, for a reason each; too young a model is, and so is one whose refit fails beside a version.
 func TestNotReadyWithoutVersions(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, new(lockedBuffer))
+	p := newPair(t, new(locked.Buffer))
 	p.onlyWhenAsked()
 	a := p.a
 	fit, write := a.trainer.fit, a.trainer.versions.write

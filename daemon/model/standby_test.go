@@ -20,6 +20,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
@@ -88,7 +89,7 @@ type trainers struct {
 	shard  *Model
 	models [2]*Model
 	nets   [2]*network
-	log    lockedBuffer
+	log    locked.Buffer
 	events int
 }
 
@@ -150,7 +151,7 @@ models:
 		conf.Kafka.Dial = through.dial
 	}
 	m, err := New(tr.Context(), Options{Config: conf, Settings: &conf.Models[0], Crashes: new(sync.Mutex), Metrics: NewMetrics(prometheus.NewRegistry()),
-		Registerer: prometheus.NewRegistry(), Out: report.NewEmitter(new(lockedBuffer), true),
+		Registerer: prometheus.NewRegistry(), Out: report.NewEmitter(new(locked.Buffer), true),
 		Log: slog.New(slog.NewTextHandler(&tr.log, nil)).With("process", name)})
 	if err != nil {
 		tr.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/solver"
@@ -45,7 +46,7 @@ func panickyPath(ctx context.Context) error {
 // stack where it happened, the versions before it stay, and the next refit is like any other.
 func TestPanicOfTheSolver(t *testing.T) {
 	t.Parallel()
-	var log lockedBuffer
+	var log locked.Buffer
 	p := newPair(t, &log)
 	a := p.a
 	p.onlyWhenAsked()

@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 )
 
 // plainLog writes lines without their time.
@@ -24,28 +25,10 @@ func plainLog(w io.Writer) *slog.Logger {
 	}}))
 }
 
-// A lockedLog is a buffer that the goroutine of a meter writes to while the test reads.
-type lockedLog struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedLog) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(text)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // TestPass: work that tells how far it is sets the units; passes that follow one another have rates of their own.
 func TestPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedLog
+		var out locked.Buffer
 		m := Start("verify", nil, plainLog(&out))
 		m.Stage("opening the state", "", 0)
 		time.Sleep(5 * time.Second)
@@ -69,7 +52,7 @@ func TestPass(t *testing.T) {
 // TestLog: a line every ten seconds with the stage, the rate and what is left, none for work that is done before, none after Stop.
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedLog
+		var out locked.Buffer
 		m := Start("backtest", nil, plainLog(&out))
 		m.Stage("reading", "bytes", 0)
 		time.Sleep(4 * time.Second)
@@ -118,7 +101,7 @@ func screenOf(text string) (lines []string) {
 // TestScreen: one line is drawn over below what else is written, never into a line that has not ended, and is gone after Stop.
 func TestScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedLog
+		var out locked.Buffer
 		screen := NewScreen(&out)
 		text := screen.Beside(&out)
 		m := Start("fit", screen, nil)
@@ -173,7 +156,7 @@ func TestLine(t *testing.T) {
 			t.Errorf("%+v:\n%s, want\n%s", c.at, got, c.want)
 		}
 	}
-	var out lockedLog
+	var out locked.Buffer
 	NewScreen(&out).draw(strings.Repeat("λ", 200))
 	if got := screenOf(out.String())[0]; got != strings.Repeat("λ", lineWidth) {
 		t.Errorf("a long line is drawn as %s", got)

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/shard"
 )
 
@@ -64,7 +65,7 @@ func (l *lateConn) Write(p []byte) (int, error) {
 // A watched is a process of a group in a test.
 type watched struct {
 	wire
-	log  daemontest.Log
+	log  locked.Buffer
 	mu   sync.Mutex
 	held []int
 	lost atomic.Int64

@@ -1,33 +1,15 @@
 package web
 
 import (
-	"bytes"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 )
-
-// lines is a log that several goroutines write.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // TestWebFileSecrets: a password or a key of the wrong shape in the file with TLS and authentication is in no message about that file, neither at
 // the start nor when the file is changed under a server.
@@ -39,7 +21,7 @@ func TestWebFileSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log := &lines{}
+	log := new(locked.Buffer)
 	write("basic_auth_users: {}\n")
 	addr, _ := newBench(t, func(o *Options) {
 		o.ConfigFile, o.Log = file, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))

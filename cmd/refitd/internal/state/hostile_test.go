@@ -9,11 +9,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -243,23 +243,6 @@ func hostileRecords() (values [][]byte, marks []string) {
 	return values, marks
 }
 
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
 // TestErrorFlood (D15, D16): a topic of nothing but bad records fills neither the log nor leaves anything of them in it.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
@@ -275,7 +258,7 @@ func TestErrorFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log safeBuffer
+	var log locked.Buffer
 	began := time.Now()
 	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(new(bytes.Buffer), true),
 		Log: slog.New(logs.NewHandler(slog.NewJSONHandler(&log, nil), time.Now))})
