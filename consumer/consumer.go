@@ -143,13 +143,17 @@ func (c *Consumer) RunUntil(ctx context.Context, ends map[TopicPartition]int64) 
 
 // apply hands deliveries to the sink until ctx is done or all ends are reached.
 func (c *Consumer) apply(ctx context.Context) error {
-	tick := time.NewTicker(50 * time.Millisecond) // notices ends that are reached without a delivery
-	defer tick.Stop()
+	var tick <-chan time.Time
+	if c.ends != nil { // notices ends that are reached without a delivery
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
+		tick = ticker.C
+	}
 	for !c.finished() {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-tick:
 		case d := <-c.deliveries:
 			c.blocked.Add(1)
 			err := c.deliver(ctx, d)

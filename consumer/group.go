@@ -9,6 +9,9 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
+// restingShows is how many times a group is not looked at in which nothing moved. One that has lost its offsets shows them again after it.
+const restingShows = 5
+
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.
 const lastCommitTimeout = 2 * time.Second
 
@@ -43,13 +46,21 @@ type group struct {
 	shown   map[TopicPartition]int64 // what we committed last
 	foreign map[TopicPartition]int64 // what others committed above our place, so that each is logged once
 	failing bool
+	resting int // times in a row that nothing moved
 }
 
 // show commits what moved, and what the group has forgotten or shows below our place.
 func (g *group) show(ctx context.Context) error {
 	parts := g.positions()
-	if len(parts) == 0 || ctx.Err() != nil && maps.Equal(parts, g.shown) {
+	switch {
+	case len(parts) == 0:
 		return nil
+	case !maps.Equal(parts, g.shown):
+		g.resting = 0
+	default:
+		if g.resting++; ctx.Err() != nil || !g.failing && g.resting%restingShows != 0 {
+			return nil
+		}
 	}
 	var committed map[TopicPartition]int64
 	var err error // a group that cannot be looked at may still be committed to

@@ -14,6 +14,12 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
+// How old what is known of topics and brokers may be. After an error both are asked for anew.
+const (
+	metadataAge      = 10 * time.Second
+	groupMetadataAge = 30 * time.Second // which a group needs for the addresses of brokers alone
+)
+
 // source is the broker side, with its connections in reach so that they can be dropped.
 type source struct {
 	opts      *Options
@@ -77,12 +83,13 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 		s.mu.Unlock()
 		return c, nil
 	}
-	client := func() (*kafka.Transport, *kafka.Client) {
-		t := &kafka.Transport{Dial: dial, MetadataTopics: opts.Topics, ClientID: opts.ClientID, TLS: watchExpiry(opts.TLS, m), SASL: mechanism}
+	client := func(brokersAge time.Duration) (*kafka.Transport, *kafka.Client) {
+		t := &kafka.Transport{Dial: dial, MetadataTTL: brokersAge, MetadataTopics: opts.Topics, ClientID: opts.ClientID, TLS: watchExpiry(opts.TLS, m),
+			SASL: mechanism}
 		return t, &kafka.Client{Addr: s.addr, Transport: t, Timeout: opts.RequestTimeout}
 	}
-	s.transport, s.client = client()
-	s.groups, s.group = client()
+	s.transport, s.client = client(metadataAge)
+	s.groups, s.group = client(groupMetadataAge)
 	return s, nil
 }
 
@@ -104,7 +111,7 @@ func (s *source) drop() {
 	}
 }
 
-// topics returns the topics of the options. The transport answers from a copy that is at most a few seconds old.
+// topics returns the topics of the options. The transport answers from a copy that is at most metadataAge old.
 func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()

@@ -61,11 +61,7 @@ func (s *Store) ForgetSubject(field string, value []byte) (Marker, error) {
 	if err != nil || s.home == nil {
 		return m, err
 	}
-	w, err := s.witnessOf() // a state that is made in the place of this one learns of it there
-	if err == nil {
-		err = w.write(s.home.dir)
-	}
-	return m, err
+	return m, s.bearWitness() // a state that is made in the place of this one learns of it there
 }
 
 func (s *Store) mark(field string, value []byte) (Marker, error) {

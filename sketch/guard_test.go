@@ -335,6 +335,38 @@ func TestWitness(t *testing.T) {
 	}
 }
 
+// TestWitnessIsWrittenWhenItChanges: a state at rest writes nothing; events, and a subject that is forgotten, are witnessed.
+func TestWitnessIsWrittenWhenItChanges(t *testing.T) {
+	o := damageOptions(t.TempDir())
+	s := mustOpen(t, o)
+	must(t, s.Witness())
+	for _, c := range []struct {
+		what  string
+		do    func() error
+		wants bool
+	}{
+		{"events", func() error { return rereadLog(s, 1000) }, true},
+		{"rest", func() error { return nil }, false},
+		{"a subject", func() error { return second(s.ForgetSubject("user", []byte("x"))) }, true},
+		{"rest after it", func() error { return nil }, false},
+		{"more events", func() error { return rereadLog(s, 1100) }, true},
+	} {
+		before, err := os.Stat(filepath.Join(o.Dir, witnessName))
+		must(t, err, c.do(), s.Witness())
+		after, err := os.Stat(filepath.Join(o.Dir, witnessName))
+		must(t, err)
+		if written := !os.SameFile(before, after); written != c.wants {
+			t.Errorf("after %s it was written: %t", c.what, written)
+		}
+		want, err := s.Testify()
+		must(t, err)
+		if got, err := readWitness(o.Dir); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("after %s it says %+v (%v), want %+v", c.what, got, err, want)
+		}
+	}
+	must(t, s.Close())
+}
+
 // TestNewerFormat: a state of a later version is refused before anything is written.
 func TestNewerFormat(t *testing.T) {
 	o := damageOptions(t.TempDir())

@@ -83,6 +83,7 @@ type home struct {
 	lock      *Lock
 	witnesses bool       // whether the store keeps the witness
 	mu        sync.Mutex // one writer of the witness
+	witness   []byte     // as it was written last, nil before
 	rollbacks []Rollback
 }
 

@@ -1,6 +1,7 @@
 package sketch
 
 import (
+	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -113,11 +114,23 @@ func checkLine(text string) string { return fmt.Sprintf("%08x", checksum(nil, []
 func (w *Witness) write(dir string) error { return w.writeFile(filepath.Join(dir, witnessName)) }
 
 func (w *Witness) writeFile(name string) error {
+	text, err := w.text()
+	if err != nil {
+		return err
+	}
+	return writeWitness(name, text)
+}
+
+// text is the file of a witness.
+func (w *Witness) text() ([]byte, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
-		return fmt.Errorf("sketch: %w", err)
+		return nil, fmt.Errorf("sketch: %w", err)
 	}
-	text = fmt.Appendf(text, "\n%s\n", checkLine(string(text)))
+	return fmt.Appendf(text, "\n%s\n", checkLine(string(text))), nil
+}
+
+func writeWitness(name string, text []byte) error {
 	if err := durable.WriteFile(name, 0o600, durable.Bytes(text)); err != nil {
 		return denied(err)
 	}
@@ -150,16 +163,29 @@ func (s *Store) Witness() error {
 	if s.home == nil || !s.home.witnesses {
 		return nil
 	}
-	s.home.mu.Lock()
-	defer s.home.mu.Unlock()
 	if err := s.gone(); err != nil {
 		return err
 	}
+	return s.bearWitness()
+}
+
+// bearWitness replaces the witness by what may be said now, unless it says so already.
+func (s *Store) bearWitness() error {
+	s.home.mu.Lock()
+	defer s.home.mu.Unlock()
 	w, err := s.witnessOf()
 	if err != nil {
 		return err
 	}
-	return w.write(s.home.dir)
+	text, err := w.text()
+	if err != nil || bytes.Equal(text, s.home.witness) {
+		return err
+	}
+	if err := writeWitness(filepath.Join(s.home.dir, witnessName), text); err != nil {
+		return err
+	}
+	s.home.witness = text
+	return nil
 }
 
 // gone returns an error wrapping ErrGone if the files of the store are not where they were.

@@ -43,7 +43,7 @@ func (w *world) enlist(shards, processes int) {
 		return
 	}
 	for i := range processes {
-		add(fmt.Sprint("process", i), fmt.Sprintf("role: shard\nshard: {group: shards, count: %d, session: 10s, topic: %s}", shards, merge), -1)
+		add(fmt.Sprint("process", i), fmt.Sprintf("role: shard\nshard: {group: shards, count: %d, session: 30s, topic: %s}", shards, merge), -1)
 	}
 	for i := range shards {
 		if processes > 0 {

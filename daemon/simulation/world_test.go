@@ -17,6 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/sketch"
@@ -78,6 +79,12 @@ func newWorld(t *testing.T, seed uint64, shards, processes int) *world {
 			t.Fatal(err)
 		}
 		w.clients = append(w.clients, client)
+		c.ControlKey(kmsg.GetTelemetrySubscriptions.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) { // as of brokers whom nobody has told to ask
+			c.KeepControl()
+			none := r.ResponseKind().(*kmsg.GetTelemetrySubscriptionsResponse)
+			none.ClientInstanceID, none.PushIntervalMillis = [16]byte{1}, 300_000
+			return none, nil, true
+		})
 		return c
 	}
 	w.cluster, w.twin = start(w.pipes), start(w.twins)
