@@ -90,6 +90,7 @@ type Ring struct {
 	mu     sync.Mutex // guards what follows
 	points []point
 	marks  []Mark
+	moved  bool // since Save
 }
 
 // point is a Point in the memory that it needs.
@@ -183,6 +184,9 @@ func (r *Ring) Add(p Point) {
 	for len(r.points) > 0 && r.points[len(r.points)-1].at >= now {
 		r.points = r.points[:len(r.points)-1]
 	}
+	if n := len(r.points); n == 0 || r.points[n-1].events != p.Events || r.points[n-1].lag != p.Lag {
+		r.moved = true
+	}
 	r.points = append(r.points, point{now, p.Events, p.Lag, p.Losses, p.Recalls})
 	kept := r.points[:1]
 	for i := 1; i < len(r.points); i++ {
@@ -202,6 +206,7 @@ func (r *Ring) Add(p Point) {
 func (r *Ring) Mark(at time.Time, kind string, version int64, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.moved = true
 	r.marks = append(r.marks, Mark{at.UnixMilli(), kind, version, strings.ToValidUTF8(text[:min(len(text), maxText)], "")})
 	if len(r.marks) > maxMarks {
 		gone := max(0, slices.IndexFunc(r.marks, func(m Mark) bool { return m.Kind == Update }))
@@ -267,8 +272,18 @@ func short(v float32) report.Number {
 	return report.Number(out)
 }
 
+// Moved reports whether there were events or marks since Save, and not only points of a model at rest.
+func (r *Ring) Moved() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.moved
+}
+
 // Save replaces the file by what there is now. It is durable when Save returns.
 func (r *Ring) Save() error {
+	r.mu.Lock()
+	r.moved = false
+	r.mu.Unlock()
 	all := r.Since(math.MinInt64)
 	return durable.WriteFile(r.path, 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
 }

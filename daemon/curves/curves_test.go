@@ -54,6 +54,25 @@ func TestPointsAreBounded(t *testing.T) {
 	}
 }
 
+// A model at rest has nothing new to save; events, a lag and marks are new.
+func TestMoved(t *testing.T) {
+	r := Open(filepath.Join(t.TempDir(), "curves.json"), quiet())
+	p := pointAt(time.Second, 1)
+	for i, c := range []struct {
+		do    func()
+		wants bool
+	}{{func() {}, false}, {func() { r.Add(p) }, true}, {func() { p.At = p.At.Add(time.Second); r.Add(p) }, false},
+		{func() { p.At, p.Lag = p.At.Add(time.Second), 9; r.Add(p) }, true}, {func() { p.At, p.Events = p.At.Add(time.Second), 1e6; r.Add(p) }, true},
+		{func() { r.Mark(p.At, Kept, 3, "kept back") }, true}, {func() {}, false}} {
+		if c.do(); r.Moved() != c.wants {
+			t.Errorf("%d: moved %t", i, r.Moved())
+		}
+		if err := r.Save(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What is saved is what a later run opens, and a loss that is no number is null.
 func TestCurvesSurviveARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "curves.json")

@@ -17,7 +17,7 @@ import (
 
 const (
 	recordEvery = 2 * time.Second // between two points of the curves
-	keepEvery   = time.Minute     // between two times that they are written to the state directory
+	keepEvery   = time.Minute     // between two times that they are written to the state directory, if anything happened
 )
 
 // openCurves returns the curves that are kept beside the state, with the start of this run.
@@ -42,7 +42,7 @@ func (m *Model) record(ctx context.Context) {
 		case <-tick.C:
 		}
 		m.curves.Add(m.point(time.Now()))
-		if ctx.Err() != nil || time.Since(kept) >= keepEvery {
+		if ctx.Err() != nil || time.Since(kept) >= keepEvery && m.curves.Moved() {
 			m.keepCurves()
 			kept = time.Now()
 		}
