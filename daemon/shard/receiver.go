@@ -156,7 +156,7 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 		return err
 	}
 	if !r.takes() {
-		if err := check(ctx, r.client, r.Topic, r.Log); err != nil {
+		if err := check(ctx, r.client, r.Topic, r.Log, true); err != nil {
 			return err
 		}
 		r.usable()

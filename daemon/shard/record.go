@@ -200,8 +200,9 @@ const (
 // ErrTopic: the merge topic is not what it has to be, which only an operator can change.
 var ErrTopic = errors.New("the merge topic cannot be used")
 
-// check creates the merge topic, or refuses the one there is: where old records are deleted rows are lost that are in the sample.
-func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger) error {
+// check creates the merge topic, or refuses the one there is: where old records are deleted rows are lost that are in the sample. What only makes it slow is
+// told where advises is set, by the trainer: of shards there are many.
+func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger, advises bool) error {
 	policy, lag, stamps := compact, strconv.Itoa(lagMillis), appendTime
 	created, err := produce.Ensure(ctx, client, topic, 1,
 		map[string]*string{cleanupPolicy: &policy, compactionLag: &lag, segmentTime: &lag, timestampType: &stamps})
@@ -232,7 +233,7 @@ func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logg
 				return fmt.Errorf("topic %s (shard.topic) has %s %s, which loses rows of the sample: set it to %s and have each shard send everything "+
 					"again by a new topic: %w", topic, cleanupPolicy, value, compact, ErrTopic)
 			}
-			if n, err := strconv.ParseInt(value, 10, 64); c.Key == segmentTime && err == nil && n > longSegment {
+			if n, err := strconv.ParseInt(value, 10, 64); advises && c.Key == segmentTime && err == nil && n > longSegment {
 				log.Warn("the merge topic keeps what is superseded for long, and who takes a shard up reads all of it: set its segment.ms", "topic", topic,
 					segmentTime, n, "want", lagMillis)
 			}

@@ -158,7 +158,7 @@ func (s *Sender) prepare(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	if err := check(ctx, client, s.Topic, s.Log); err != nil {
+	if err := check(ctx, client, s.Topic, s.Log, false); err != nil {
 		return err
 	}
 	start, end, err := bounds(ctx, client, s.Topic)

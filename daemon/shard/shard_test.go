@@ -174,11 +174,15 @@ func (r rig) send(number int, s *sketch.Store, edit func(*shard.SenderOptions)) 
 	}
 }
 
-func (r rig) receiver(s *sketch.Store, count int) *shard.Receiver {
-	return shard.NewReceiver(shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: count, Store: s, Log: daemontest.Quiet(),
+func (r rig) receiver(s *sketch.Store, count int, edit ...func(*shard.ReceiverOptions)) *shard.Receiver {
+	o := shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: count, Store: s, Log: daemontest.Quiet(),
 		MaxSkew: 5 * time.Minute,
 		Values:  func(string, []byte) ([][]byte, error) { return nil, nil },
-		Owns:    func(number int, _ string, partition int32) bool { return int(partition)%count == number }})
+		Owns:    func(number int, _ string, partition int32) bool { return int(partition)%count == number }}
+	for _, f := range edit {
+		f(&o)
+	}
+	return shard.NewReceiver(o)
 }
 
 // TestRefused: what is not of the same sample is not merged, and the trainer says so; what is goes on.
@@ -253,7 +257,8 @@ func TestTopicRefused(t *testing.T) {
 	}
 }
 
-// TestLongSegments: a topic of which superseded records stay for days is used, with a word of what to set; one that is made here needs none.
+// TestLongSegments: a topic of which superseded records stay for days is used, and the trainer says what to set; of one that
+// is made here it says nothing, and neither do shards, of which there are many.
 func TestLongSegments(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	client, err := kgo.NewClient(r.kafka()...)
@@ -268,13 +273,15 @@ func TestLongSegments(t *testing.T) {
 	for topic, want := range map[string]bool{"long": true, merge: false} {
 		for range 2 { // made by the first
 			var log bytes.Buffer
-			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) {
-				o.Topic, o.Log = topic, slog.New(slog.NewTextHandler(&log, nil))
-			}).Prepare(t.Context()); err != nil {
-				t.Fatal(err)
+			told := func() bool { return strings.Contains(log.String(), "segment.ms=604800000 want=600000") }
+			handler := slog.New(slog.NewTextHandler(&log, nil))
+			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) { o.Topic, o.Log = topic, handler }).
+				Prepare(t.Context()); err != nil || told() {
+				t.Fatalf("%s: a shard: %v, %s", topic, err, &log)
 			}
-			if got := strings.Contains(log.String(), "segment.ms=604800000 want=600000"); got != want {
-				t.Errorf("%s: says so %v, want %v: %s", topic, got, want, &log)
+			trainer := r.receiver(store(t, sketch.Options{Seed: 7, Merges: true}), 1, func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, handler })
+			if err := trainer.Run(t.Context(), true); err != nil || told() != want {
+				t.Errorf("%s: the trainer: %v, says so %v, want %v: %s", topic, err, told(), want, &log)
 			}
 		}
 	}
