@@ -105,7 +105,7 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 	var next *Chain
 	var model *Model
 	grown := 0
-	const catchUp = 3 * time.Second // on a busy machine a second passes between two deltas
+	const catchUp = 5 * time.Second // on a busy machine a second or two pass between two deltas
 	source := slowDeltas{DirSource{dir, often}, catchUp / 6, func() {
 		if grown == 0 {
 			next, model = openChain(t, store, dir, 2)
