@@ -122,6 +122,7 @@ func divided(t *testing.T, want int, of ...*watched) {
 
 // TestSilentProcess: the shards of a process that dies are given to the others because these have seen it die, long before the brokers would.
 func TestSilentProcess(t *testing.T) {
+	t.Parallel()
 	r := rig{t, daemontest.New(t)}
 	r.Broker.Cluster().ControlKey(kmsg.JoinGroup.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) { // as brokers with a long least session
 		r.Broker.Cluster().KeepControl()
@@ -144,6 +145,7 @@ func TestSilentProcess(t *testing.T) {
 
 // TestSlowIsNotSilent: where all writes take longer than a session, and where another process may be silent for longer than this one, nobody is taken for dead.
 func TestSlowIsNotSilent(t *testing.T) {
+	t.Parallel()
 	r := rig{t, daemontest.New(t)}
 	first, second, patient := r.join(time.Second), r.join(time.Second), r.join(20*time.Second)
 	divided(t, 2, first, second, patient)
@@ -166,6 +168,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 
 // TestLeftIsNotSilent: of a process that has left nobody says that it was silent.
 func TestLeftIsNotSilent(t *testing.T) {
+	t.Parallel()
 	r := rig{t, daemontest.New(t)}
 	first, second := r.join(time.Second), r.join(time.Second)
 	divided(t, 3, first, second)

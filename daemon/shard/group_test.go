@@ -60,8 +60,10 @@ func spread(t *testing.T, want ...any) {
 // TestGroup: processes that a group gives its shards have, in all, the sample and the accounts of one process, while they come and go: with states that are
 // new, and with one that is behind because another process has had the shards since. Quotas are counted by whole shards.
 func TestGroup(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, sample string }{{"plain", ""}, {"quotas", ", quotas: [{class: 1, share: 0.1}, {class: 5, share: 0.5}]"}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := daemontest.New(t)
 			edit := []string{"start: earliest", "start: earliest, dead_letter: {topic: dead}"}
 			member := func(name string) *groupMember {
@@ -124,6 +126,7 @@ func TestGroup(t *testing.T) {
 
 // TestStaticMember: a process with a name of its own has its shards back when it is started again within a session, and nobody else has had them.
 func TestStaticMember(t *testing.T) {
+	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(1, 400)
 	member := func(name string) *groupMember {

@@ -17,6 +17,7 @@ import (
 // TestReshard: another number of shards goes on where those before them were, by their topic alone: the log before is gone. What the new trainer has is what
 // one process has that read everything. A topic that lacks a shard is refused.
 func TestReshard(t *testing.T) {
+	t.Parallel()
 	b := daemontest.New(t)
 	whole := configure(b, "whole", "")
 	shardOf := func(team string, number, count int, keys, topic string) string {
@@ -119,6 +120,7 @@ func TestReshardLacks(t *testing.T) {
 
 // TestReshardAfterAGap: what the old shards had declared lost is in the accounts of the new ones.
 func TestReshardAfterAGap(t *testing.T) {
+	t.Parallel()
 	b := daemontest.New(t)
 	member := func(name, topic, role string) string {
 		role, keys, _ := strings.Cut(role, ", ")

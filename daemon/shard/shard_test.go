@@ -59,6 +59,7 @@ func compare(t *testing.T, what string, trainer, whole daemontest.Outcome) {
 // TestTeam: three shards and a trainer have the sample and the accounts of one process, also when they go on after a stop, and when the trainer lost its
 // state and begins with what the topic has. The trainer's version is cut from the same sample.
 func TestTeam(t *testing.T) {
+	t.Parallel()
 	b := daemontest.New(t)
 	whole := configure(b, "whole", "")
 	trainer := configure(b, "trainer", "role: trainer, count: 3")
