@@ -117,8 +117,8 @@ func (r rig) takes(fetched, again *reading) (*sketch.Store, *shard.Sender) {
 // the trainer's wishes are there, too.
 func TestTakenPlaceIsRead(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
-	policy, producers := "compact", "CreateTime"
-	settings := map[string]*string{"cleanup.policy": &policy, "message.timestamp.type": &producers}
+	policy, producers, lag := "compact", "CreateTime", "36000000" // records are counted: none is dropped meanwhile
+	settings := map[string]*string{"cleanup.policy": &policy, "message.timestamp.type": &producers, "min.compaction.lag.ms": &lag}
 	if _, err := kadm.NewClient(r.Kafka).CreateTopic(t.Context(), 1, 1, settings, merge); err != nil {
 		t.Fatal(err)
 	}
