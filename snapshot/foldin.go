@@ -10,7 +10,7 @@ import (
 // The likelihoods by which events are folded in, each of one link or two.
 const (
 	GaussianLikelihood    = "gaussian"    // of identity: a number with a normal error
-	LogisticLikelihood    = "logistic"    // of logistic and ordinal: each output by Jaakkola and Jordan's bound (2000)
+	LogisticLikelihood    = "logistic"    // of logistic and ordinal: each output by a quadratic, see logisticQuadratic
 	MultinomialLikelihood = "multinomial" // of softmax
 )
 

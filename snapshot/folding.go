@@ -244,9 +244,9 @@ func (f *folding) observe(m *Model, d *FoldInField, row *foldedRow, weight float
 				_, e := row.block(block, h)
 				variance = f.solver.variance(at, lane, e, f.gradient[at*k:at*k+k])
 			}
-			w := jaakkola(math.Sqrt(f.outputs[o]*f.outputs[o] + variance))
+			w, slope := logisticQuadratic(t, f.outputs[o], variance, len(f.target) == 1)
 			f.omega[at] += weight * w
-			f.right[at] += weight * (0.5*t - w*f.rest[o])
+			f.right[at] += weight * (slope + w*(f.outputs[o]-f.rest[o]))
 		default:
 			p := math.Exp(f.outputs[o] - top)
 			w := softmaxWeight(p, t)
@@ -396,6 +396,20 @@ func jaakkola(xi float64) float64 {
 	}
 	e := math.Exp(-xi)
 	return (1 - e) / ((1 + e) * 2 * xi)
+}
+
+// logisticQuadratic returns the curvature of the quadratic for a label of ±1, and its slope at the output: of the bound (Jaakkola and Jordan 2000), and, of
+// an output that is alone, from there to those of the loss itself as the output is from two to four standard deviations on the side of its label.
+func logisticQuadratic(target, output, variance float64, alone bool) (w, slope float64) {
+	w = jaakkola(math.Sqrt(output*output + variance))
+	slope = 0.5*target - w*output
+	if signed := target * output; alone && signed > 0 {
+		sure := min(1, max(0, signed/(2*math.Sqrt(variance))-1))
+		p := 1 / (1 + math.Exp(signed))
+		w += sure * (p*(1-p) - w)
+		slope += sure * (target*p - slope)
+	}
+	return w, slope
 }
 
 // leastProbability keeps the curvature of classes that are as good as ruled out above zero.

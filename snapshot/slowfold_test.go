@@ -174,6 +174,11 @@ func (s *slowFold) learn(m *Model, e *LabelledEvent) {
 			xi := math.Sqrt(o[c]*o[c] + variance)
 			w = math.Tanh(xi/2) / (2 * xi)
 			right = t/2 - w*rest[c]
+			if deviations := t * o[c] / math.Sqrt(variance); len(s.targets) == 1 && deviations > 2 {
+				sure, p := min(1, (deviations-2)/2), 1/(1+math.Exp(-o[c]))
+				right = (1-sure)*right + sure*((t+1)/2-p+p*(1-p)*(o[c]-rest[c]))
+				w = (1-sure)*w + sure*p*(1-p)
+			}
 		default:
 			p := math.Exp(o[c]) / sum
 			w = p

@@ -162,6 +162,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.Refit == "variational" {
 		state = posterior.Footprint(d, basis, outputs, separate)
 		parts["variational"] = posteriors*state + posterior.SweepFootprint(n+h, entries, basis, outputs, separate) + cycle.AllRowsFootprint(n+h, entries, outputs)
+		if outputs == 1 && m.Schema.Task != "regression" {
+			parts["variational"] += state // what a sweep of a binary label that lowers the evidence goes back to
+		}
 		stages := int64(1)
 		if cycle.HasGaussian(m) { // alike, but for the last; over all rows both sweep at once
 			parts["variational"] += (posteriors-1)*posterior.Footprint(d, basis, 1, false) + posterior.SweepFootprint(n+h, entries, basis, 1, false)

@@ -13,25 +13,39 @@ type boundTile struct {
 	rows   int       // of a whole tile
 	weight []float64 // of the rows; nil when all are 1
 	xi, e  []float64 // m columns
-	omega  []float64 // of precisions
+	sharp  []float64 // exp(−|E[o]|) of one output whose quadratics are sharpened; nil for the bound
+	spread []float64 // Var z of the rows
+	omega  []float64 // of quadratics
+	slope  []float64
 }
 
 // boundBlock is how many outputs a tile has, or those of one row if that has more: 16 KB of numbers.
 const boundBlock = 1024
 
-// bounds calls visit for every tile of the rows [lo, hi), in order.
-func (r *Refit) bounds(lo, hi int, visit func(*boundTile)) {
+// bounds calls visit for every tile of the rows [lo, hi), in order, with the bound or what sharpen needs.
+func (r *Refit) bounds(lo, hi int, bound bool, visit func(*boundTile)) {
 	bias := r.state.Bias
 	rows := max(1, min(hi-lo, boundBlock/len(bias)))
 	size := rows * len(bias)
-	work := make([]float64, 2*size+rows)
-	t := &boundTile{rows: rows, xi: work[:size], e: work[size : 2*size], omega: work[2*size:]}
+	work := make([]float64, 2*size+2*rows)
+	t := &boundTile{rows: rows, xi: work[:size], e: work[size : 2*size], omega: work[2*size : 2*size+rows], slope: work[2*size+rows:]}
+	var sharp []float64
+	if !bound {
+		sharp = make([]float64, rows)
+	}
 	for ; lo < hi; lo += rows {
 		t.lo, t.hi = lo, min(hi, lo+rows)
 		if r.problem.Weights != nil {
 			t.weight = r.problem.Weights[t.lo:t.hi]
 		}
 		mean, spread := r.mean[t.lo:t.hi], r.spread[t.lo:t.hi]
+		if t.spread = spread; !bound {
+			t.sharp = sharp[:len(mean)]
+			for i, z := range mean {
+				t.sharp[i] = -math.Abs(bias[0] + z)
+			}
+			dense.Exp(t.sharp, t.sharp)
+		}
 		for c, b := range bias {
 			xi, e := t.column(t.xi, c), t.column(t.e, c)
 			xi, e, spread := xi[:len(mean)], e[:len(mean)], spread[:len(mean)]
@@ -51,15 +65,21 @@ func (t *boundTile) column(of []float64, c int) []float64 {
 	return of[c*t.rows : c*t.rows+t.hi-t.lo]
 }
 
-// precisions returns the precisions 2λ(ξ) of output c. They are overwritten by the next call.
-func (t *boundTile) precisions(c int) []float64 {
+// quadratics returns ω of output c and the slope of the log-likelihood at the mean, given θ_c, E[z] of the rows and their targets, every outputs-th of which
+// is of c. They are overwritten by the next call.
+func (t *boundTile) quadratics(c int, bias float64, mean, target []float64, outputs int) (omega, slope []float64) {
 	xi, e := t.column(t.xi, c), t.column(t.e, c)
-	omega := t.omega[:len(xi)]
+	omega, slope, mean = t.omega[:len(xi)], t.slope[:len(xi)], mean[:len(xi)]
 	e = e[:len(xi)]
 	for i, x := range xi {
-		omega[i] = jaakkolaExp(x, e[i])
+		y, o := target[i*outputs], bias+mean[i]
+		w := jaakkolaExp(x, e[i])
+		omega[i], slope[i] = w, 0.5*y-w*o
+		if t.sharp != nil {
+			omega[i], slope[i] = sharpen(w, slope[i], y, o, t.spread[i], t.sharp[i])
+		}
 	}
-	return omega
+	return omega, slope
 }
 
 // weightOf returns the weight of row i of the tile.
@@ -101,13 +121,13 @@ const maxFactors = 512
 // observeTile adds what a tile contributes to the pseudo-observations.
 func (r *Refit) observeTile(t *boundTile) {
 	outputs := len(r.state.Bias)
-	sum, right := r.omega[t.lo:t.hi], r.right[t.lo:t.hi]
+	sum, right, mean := r.omega[t.lo:t.hi], r.right[t.lo:t.hi], r.mean[t.lo:t.hi]
 	for c, bias := range r.state.Bias {
-		target := r.problem.Targets[t.lo*outputs+c:]
-		for i, omega := range t.precisions(c) {
+		omega, slope := t.quadratics(c, bias, mean, r.problem.Targets[t.lo*outputs+c:], outputs)
+		for i, z := range mean {
 			w := t.weightOf(i)
-			sum[i] += w * omega
-			right[i] += w * (0.5*target[i*outputs] - omega*bias)
+			sum[i] += w * omega[i]
+			right[i] += w * (slope[i] + omega[i]*z)
 		}
 	}
 }
@@ -115,13 +135,12 @@ func (r *Refit) observeTile(t *boundTile) {
 // addBias adds to top and bottom, of m numbers each, the sums over a tile of which θ is the quotient.
 func (r *Refit) addBias(top, bottom []float64, t *boundTile) {
 	outputs, mean := len(top), r.mean[t.lo:t.hi]
-	for c := range top {
-		target := r.problem.Targets[t.lo*outputs+c:]
-		for i, omega := range t.precisions(c) {
+	for c, bias := range r.state.Bias {
+		omega, slope := t.quadratics(c, bias, mean, r.problem.Targets[t.lo*outputs+c:], outputs)
+		for i := range mean {
 			w := t.weightOf(i)
-			omega *= w
-			top[c] += 0.5*w*target[i*outputs] - omega*mean[i]
-			bottom[c] += omega
+			top[c] += w * (slope[i] + omega[i]*bias)
+			bottom[c] += w * omega[i]
 		}
 	}
 }

@@ -18,7 +18,9 @@
 // kernel). Squared loss is exact with ω the noise precision; binary logistic outputs use Jaakkola and Jordan's bound (2000):
 // ω_c = 2λ(ξ_c), λ(ξ) = tanh(ξ/2)/(4ξ), ξ_c² = E[o_c²]; the multi-class loss uses its gradient and a majorant of its Hessian at the mean,
 // see softmaxWeight. So no sweep lowers the evidence bound of Gaussian and Logistic outputs; the evidence of Multinomial ones is of
-// second order, and although no sweep was seen to lower it, that is for the caller to check.
+// second order, and although no sweep was seen to lower it, that is for the caller to check. Where there is one binary label, the quadratic of a row whose
+// output is surely on the side of its label goes over to that of Laplace's method, see sharpen: its evidence is of second order, too, and a sweep that
+// lowers it is undone and made by the bound.
 //
 // The prior precision D of every field and coordinate, the noise and θ are re-estimated after each sweep (type-II maximum likelihood), so
 // there is nothing to set.

@@ -74,7 +74,7 @@ func (r *Refit) updateBias() {
 	parts := make([]float64, 2*outputs*((len(r.mean)+sweepBlock-1)/sweepBlock))
 	r.parallel(len(r.mean), func(b, lo, hi int) {
 		top, bottom := parts[2*b*outputs:(2*b+1)*outputs], parts[(2*b+1)*outputs:2*(b+1)*outputs]
-		r.bounds(lo, hi, func(t *boundTile) { r.addBias(top, bottom, t) })
+		r.bounds(lo, hi, r.bounded, func(t *boundTile) { r.addBias(top, bottom, t) })
 	})
 	top, bottom := make([]float64, outputs), make([]float64, outputs)
 	for b := 0; b < len(parts); b += 2 * outputs {
@@ -115,7 +115,8 @@ func (r *Refit) evidence() float64 {
 	return total
 }
 
-// likelihood returns the expected log-likelihood of the sample, for Logistic outputs its bound, and sets the pseudo-observations of the next sweep.
+// likelihood returns the expected log-likelihood of the sample, for Logistic outputs its bound, or to second order for one binary label, and sets the
+// pseudo-observations of the next sweep.
 func (r *Refit) likelihood() float64 {
 	s := r.state
 	if s.Likelihood == Gaussian {
@@ -129,8 +130,14 @@ func (r *Refit) likelihood() float64 {
 	r.parallel(len(r.mean), func(b, lo, hi int) {
 		clear(r.omega[lo:hi])
 		clear(r.right[lo:hi])
-		r.bounds(lo, hi, func(t *boundTile) {
-			blocks[b] += t.likelihood(s.Bias, r.mean[t.lo:t.hi], r.problem.Targets[t.lo*len(s.Bias):])
+		r.bounds(lo, hi, !s.isBinary(), func(t *boundTile) {
+			if s.isBinary() {
+				for i := t.lo; i < t.hi; i++ {
+					blocks[b] += r.problem.Weight(i) * s.logisticLikelihood(r.problem.Targets[i], s.Bias[0]+r.mean[i], r.spread[i])
+				}
+			} else {
+				blocks[b] += t.likelihood(s.Bias, r.mean[t.lo:t.hi], r.problem.Targets[t.lo*len(s.Bias):])
+			}
 			r.observeTile(t)
 		})
 	})

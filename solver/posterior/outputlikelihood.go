@@ -28,8 +28,9 @@ func softmaxWeight(p, target float64) float64 {
 // leastProbability keeps the weights of classes that are as good as ruled out above zero.
 const leastProbability = 1e-6
 
-// observeOutputs stores the pseudo-observations of o_c − θ_c for outputs of the given means and variances: ω and ω·t, times weight.
-func (s *State) observeOutputs(omega, right, target, mean, variance []float64, weight float64) {
+// observeOutputs stores the pseudo-observations of o_c − θ_c for outputs of the given means and variances: ω and ω·t, times weight; of Logistic ones by the
+// bound or not.
+func (s *State) observeOutputs(omega, right, target, mean, variance []float64, weight float64, bound bool) {
 	switch s.Likelihood {
 	case Gaussian:
 		for c, t := range target {
@@ -38,10 +39,9 @@ func (s *State) observeOutputs(omega, right, target, mean, variance []float64, w
 		}
 	case Logistic:
 		for c, t := range target {
-			o := s.Bias[c] + mean[c]
-			w := jaakkola(math.Sqrt(o*o + variance[c]))
+			w, slope := observeLogistic(bound, t, s.Bias[c]+mean[c], variance[c])
 			omega[c] = weight * w
-			right[c] = weight * (0.5*t - w*s.Bias[c])
+			right[c] = weight * (slope + w*mean[c])
 		}
 	default:
 		floats.AddTo(right, s.Bias, mean)
@@ -56,7 +56,7 @@ func (s *State) observeOutputs(omega, right, target, mean, variance []float64, w
 }
 
 // outputLikelihood returns the expected log-likelihood of one example: exact for Gaussian, the bound at its optimum for Logistic, and to
-// second order for Multinomial; work has length m.
+// second order for Multinomial and one binary label; work has length m.
 func (s *State) outputLikelihood(target, mean, variance, work []float64) float64 {
 	total := 0.0
 	switch s.Likelihood {
@@ -67,9 +67,7 @@ func (s *State) outputLikelihood(target, mean, variance, work []float64) float64
 		}
 	case Logistic:
 		for c, t := range target {
-			o := s.Bias[c] + mean[c]
-			xi := math.Sqrt(o*o + variance[c])
-			total += 0.5*(t*o-xi) - math.Log1p(math.Exp(-xi))
+			total += s.logisticLikelihood(t, s.Bias[c]+mean[c], variance[c])
 		}
 	default:
 		floats.AddTo(work, s.Bias, mean)

@@ -383,7 +383,7 @@ func TestOneOutputIsTheSharedForm(t *testing.T) {
 func TestBoundOfLogisticOutputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
 	for range 2000 {
-		m := 1 + r.IntN(6)
+		m := 2 + r.IntN(5)
 		s := NewSeparate(Logistic, m, nil, 0, PriorFor(Logistic, 1))
 		at, to, variance, target, o := make([]float64, m), make([]float64, m), make([]float64, m), make([]float64, m), make([]float64, m)
 		scale := math.Exp(4 * r.NormFloat64())
@@ -394,7 +394,7 @@ func TestBoundOfLogisticOutputs(t *testing.T) {
 			o[c] = s.Bias[c] + to[c]
 		}
 		omega, right := make([]float64, m), make([]float64, m)
-		s.observeOutputs(omega, right, target, at, variance, 1)
+		s.observeOutputs(omega, right, target, at, variance, 1, true)
 		// The evidence counts the quadratic's expectation at (at, variance); its value anywhere else follows.
 		bound := s.outputLikelihood(target, at, variance, make([]float64, m))
 		for c, w := range omega {
@@ -420,7 +420,7 @@ func TestQuadraticOfClasses(t *testing.T) {
 			o[c] = s.Bias[c] + z[c]
 		}
 		target, omega, right := drawClass(r, zero), make([]float64, m), make([]float64, m)
-		s.observeOutputs(omega, right, target, z, zero, 1)
+		s.observeOutputs(omega, right, target, z, zero, 1, true)
 		loss := solver.MultinomialLogistic{}.Eval(grad, o, target)
 		nearly(t, "log-likelihood", s.outputLikelihood(target, z, zero, make([]float64, m)), -loss, 1e-9)
 		excess := mat.NewSymDense(m, nil) // curvature minus Hessian diag(p) − p pᵀ

@@ -54,7 +54,7 @@ func (o *outputSweep) sweep(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	o.epochs++
-	evidence := o.likelihood() - o.divergence()
+	evidence := o.evidence()
 	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !s.IsFinite() {
 		return evidence, fmt.Errorf("posterior: sweep %d is not finite (evidence %g)", o.epochs, evidence)
 	}
@@ -71,7 +71,7 @@ func (o *outputSweep) observe() {
 	}
 	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			s.observeOutputs(o.row(o.omega, i), o.row(o.right, i), o.problem.Target(i), o.row(o.mean, i), o.row(o.spread, i), o.problem.Weight(i))
+			s.observeOutputs(o.row(o.omega, i), o.row(o.right, i), o.problem.Target(i), o.row(o.mean, i), o.row(o.spread, i), o.problem.Weight(i), o.bounded)
 		}
 	})
 }
@@ -99,7 +99,7 @@ func (o *outputSweep) totalsOf(i int) outputTotals {
 // unitWeights returns the ω of a row of weight 1 under a fixed curvature.
 func (o *outputSweep) unitWeights() []float64 {
 	omega, zero := make([]float64, o.m), make([]float64, o.m)
-	o.state.observeOutputs(omega, make([]float64, o.m), zero, zero, zero, 1)
+	o.state.observeOutputs(omega, make([]float64, o.m), zero, zero, zero, 1, true)
 	return omega
 }
 
@@ -270,6 +270,9 @@ func (o *outputSweep) likelihood() float64 {
 	})
 	return floats.Sum(blocks)
 }
+
+// evidence is that of Refit, of separate outputs.
+func (o *outputSweep) evidence() float64 { return o.likelihood() - o.divergence() }
 
 // divergence returns that of the posterior from the prior, over the features that occur.
 func (o *outputSweep) divergence() float64 {

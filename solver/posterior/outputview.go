@@ -13,6 +13,17 @@ import (
 // outputCovariance returns the length of one feature's covariance under separate outputs.
 func outputCovariance(m, k int) int { return m + m*k + packedSize(k) }
 
+// packOutput stores the covariance of a feature under one separate output as a packed matrix of order k+1.
+func packOutput(dst, cov []float64, k int) {
+	dst[0] = cov[0]
+	block := cov[1+k:]
+	for i := range k {
+		row := dst[packedSize(i+1):packedSize(i+2)]
+		row[0] = cov[1+i]
+		copy(row[1:], block[packedSize(i):packedSize(i+1)])
+	}
+}
+
 // growOutputCovariance copies a covariance over k coordinates into one over k+1, whose last coordinate is left at zero.
 func growOutputCovariance(dst, src []float64, m, k int) {
 	copy(dst, src[:m])

@@ -37,8 +37,10 @@ type Refit struct {
 	counts  []float64  // NumFields: features of the field that occur in the sample
 	logDet  []float64  // d: log det of the covariance, from the last solve
 	squares float64    // Gaussian: Σ weight·E(t − o)², from the last sweep
-	// observed says that the last sweep's evidence has set the pseudo-observations of the next one: both take ξ of every output.
+	// observed says that the last evidence has set the pseudo-observations of the next sweep: both take ξ of every output.
 	observed bool
+	bounded  bool    // sweeps maximise the bound on the logistic loss: always but for one binary label, see Sweep
+	reached  float64 // the evidence of the last sweep, where it is not bounded
 	epochs   int
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
@@ -62,7 +64,7 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 	n := p.X.NumRows()
 	r := &Refit{
 		state: s, problem: p, cap: priorCap, workers: workers, columns: newColumns(p.X),
-		counts: make([]float64, s.NumFields), logDet: make([]float64, len(s.Field)),
+		counts: make([]float64, s.NumFields), logDet: make([]float64, len(s.Field)), bounded: !s.isBinary(),
 	}
 	if !s.Separate {
 		r.pairs = newPairs(r)
@@ -93,16 +95,78 @@ func NewRefit(s *State, p *solver.Problem, priorCap float64, workers int) (*Refi
 }
 
 // Sweep updates every feature's posterior once, field by field, then the precisions, θ and the noise, and returns the evidence bound
-// (a lower bound on the log probability of the sample; of second order for Multinomial outputs). O(nnz·k²), for separate outputs
+// (a lower bound on the log probability of the sample; of second order for Multinomial outputs and one binary label). O(nnz·k²), for separate outputs
 // O(nnz·k·(k + m) + n·m·k²). Features that do not occur in the sample return to their prior.
 // Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a done
 // context or Deadline cuts short returns the context's error and leaves a valid state between two blocks.
+//
+// The quadratics of one binary label are no bounds, see sharpen: a sweep from far off, over numbers of extreme size, may overshoot. A sweep that
+// lowers the evidence is undone, and it and all that follow maximise the bound.
 func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	if !r.Deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, r.Deadline)
 		defer cancel()
 	}
+	if r.bounded {
+		return r.sweep(ctx)
+	}
+	if r.epochs == 0 {
+		r.takeLogDets()
+		if r.outputs != nil {
+			r.reached = r.outputs.evidence()
+		} else {
+			r.reached, r.observed = r.evidence(), true
+		}
+	}
+	before := r.state.Clone()
+	evidence, err := r.sweep(ctx)
+	if ctx.Err() != nil && err != nil {
+		return evidence, err
+	}
+	if err == nil && evidence >= r.reached-evidenceRounding*math.Abs(r.reached) {
+		r.reached = evidence
+		return evidence, nil
+	}
+	if r.state.restore(before); r.outputs != nil {
+		r.outputs.predict()
+	} else {
+		r.predict()
+	}
+	r.bounded, r.observed = true, false
+	return r.sweep(ctx)
+}
+
+// evidenceRounding is how far a sweep may lower the evidence, in parts of it.
+const evidenceRounding = 1e-9
+
+// takeLogDets sets logDet from the covariances: before the first sweep nothing else has.
+func (r *Refit) takeLogDets() {
+	s := r.state
+	r.parallel(len(s.Field), func(_, lo, hi int) {
+		work := make([]float64, packedSize(s.NumBasis+1))
+		for j := lo; j < hi; j++ {
+			q := s.free(int(s.Field[j]))
+			_, cov := s.Row(j)
+			l := work[:packedSize(q)]
+			if s.Separate {
+				packOutput(l, cov, s.NumBasis)
+			} else {
+				copy(l, cov)
+			}
+			r.logDet[j] = math.Inf(-1)
+			if cholesky(l, q) {
+				r.logDet[j] = 0
+				for a := range q {
+					r.logDet[j] += 2 * math.Log(l[a*(a+1)/2+a])
+				}
+			}
+		}
+	})
+}
+
+// sweep is one sweep, of which the evidence may fall.
+func (r *Refit) sweep(ctx context.Context) (float64, error) {
 	if r.outputs != nil {
 		return r.outputs.sweep(ctx)
 	}
@@ -133,7 +197,7 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	r.updatePrecision()
 	r.epochs++
 	evidence := r.evidence()
-	r.observed = r.state.Likelihood != Gaussian
+	r.observed = r.state.Likelihood != Gaussian && r.bounded == !r.state.isBinary()
 	if math.IsNaN(evidence) || math.IsInf(evidence, 0) || !r.state.IsFinite() {
 		return evidence, fmt.Errorf("posterior: sweep %d is not finite (evidence %g)", r.epochs, evidence)
 	}
@@ -154,7 +218,7 @@ func (r *Refit) observe() {
 		}
 		clear(r.omega[lo:hi])
 		clear(r.right[lo:hi])
-		r.bounds(lo, hi, r.observeTile)
+		r.bounds(lo, hi, r.bounded, r.observeTile)
 	})
 }
 

@@ -140,7 +140,7 @@ func (o *outputRows) observe(target []float64, weight float64) {
 		o.view.covariances()
 		o.view.spread(o.out)
 	}
-	o.state.observeOutputs(o.by.omega, o.by.right, target, o.view.out, o.out, weight)
+	o.state.observeOutputs(o.by.omega, o.by.right, target, o.view.out, o.out, weight, !o.state.isBinary())
 	o.math.curvature(o.by.curve, o.by.omega)
 }
 

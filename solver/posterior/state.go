@@ -307,6 +307,15 @@ func (s *State) Clone() *State {
 	return &c
 }
 
+// restore sets the numbers of a state back to those of a clone.
+func (s *State) restore(c *State) {
+	for _, v := range [][2][]float64{{s.Weights, c.Weights}, {s.Bias, c.Bias}, {s.Noises, c.Noises}, {s.Precision, c.Precision}, {s.Mean, c.Mean},
+		{s.Covariance, c.Covariance}} {
+		copy(v[0], v[1])
+	}
+	s.Noise = c.Noise
+}
+
 // Validate returns an error unless all shapes agree and all numbers are finite: for states that come from storage.
 func (s *State) Validate() error {
 	d, outputs := len(s.Field), len(s.Bias)

@@ -189,8 +189,8 @@ class Overlay(Scorer):
             right = w * (targets - rest)
         elif f.likelihood == "logistic":
             variance = self._variance(row, gradient)
-            w = _jaakkola(np.sqrt(outputs * outputs + variance))
-            right = 0.5 * targets - w * rest
+            w, slope = _logistic_quadratic(targets, outputs, variance)
+            right = slope + w * (outputs - rest)
         else:
             p = np.exp(outputs - _log_sum_exp(outputs))
             w = _softmax_weight(p, targets)
@@ -305,6 +305,23 @@ def _jaakkola(xi: Array) -> Array:
     e = np.exp(-xi)
     found: Array = np.where(xi < 1e-4, 0.25 - xi * xi / 48, (1 - e) / ((1 + e) * 2 * np.maximum(xi, 1e-300)))
     return found
+
+
+def _logistic_quadratic(targets: Array, outputs: Array, variance: Array) -> tuple[Array, Array]:
+    """Returns the curvatures of the quadratics for labels of ±1, and their slopes at the outputs.
+
+    Those of the bound, and, of an output that is alone, from there to those of the loss itself as the output is from two to four standard deviations on the
+    side of its label.
+    """
+    w = _jaakkola(np.sqrt(outputs * outputs + variance))
+    slope: Array = 0.5 * targets - w * outputs
+    if len(outputs) > 1:
+        return w, slope
+    signed = np.maximum(targets * outputs, 0)
+    sure = np.clip(signed / np.maximum(2 * np.sqrt(variance), 1e-300) - 1, 0, 1)
+    e = np.exp(-signed)
+    p = e / (1 + e)
+    return w + sure * (p / (1 + e) - w), slope + sure * (targets * p - slope)
 
 
 def _softmax_weight(p: Array, targets: Array) -> Array:
