@@ -71,7 +71,7 @@ func (j *refitJob) rival() *rival {
 		return r
 	case j.instead.version != nil && j.comparable(j.instead.version):
 		ch := j.instead.version
-		return j.version(fmt.Sprintf("version %d%s", ch.Version.Version, unreadable), ch, ch.Model, ch.Vocabulary)
+		return j.version(fmt.Sprintf("version %d%s", ch.Version.Version, unreadable), ch, ch.cleanModel(), ch.Vocabulary)
 	}
 	losses, name := j.withoutModel()
 	return &rival{name: name + unreadable, losses: losses, unseen: math.Inf(1), job: j}
