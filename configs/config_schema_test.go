@@ -22,6 +22,7 @@ import (
 	"github.com/refitd/refitd/configs"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
 )
 
 const (
@@ -68,9 +69,9 @@ var rules = map[string]object{
 	"Publish.Store":          {{"minLength", 1}},
 	"Negatives.PerEvent":     {{"minimum", 0}, {"maximum", 32}},
 	"Schema.Classes":         {{"uniqueItems", true}},
-	"Schema.Categorical":     {{"items", fieldEntry}},
-	"Schema.Numeric":         {{"items", fieldEntry}},
-	"Schema.Multi":           {{"items", fieldEntry}},
+	"Schema.Categorical":     {{"items", fieldEntry()}},
+	"Schema.Numeric":         {{"items", fieldEntry()}},
+	"Schema.Multi":           {{"items", fieldEntry(listWeight)}},
 	"Schema.Levels":          {{"minimum", 0}, {"maximum", 100}},
 	"Derived.Name":           {{"minLength", 1}},
 	"Derived.Kind":           {{"enum", event.Kinds}},
@@ -80,15 +81,22 @@ var rules = map[string]object{
 	"Train.Loss":             {{"enum", append([]string{"auto"}, config.Losses()...)}},
 }
 
-// fieldEntry is an entry of a list of fields: its name, or a config.Field.
-var fieldEntry = object{{"anyOf", []any{
-	object{{"type", "string"}, {"minLength", 1}},
-	object{{"type", "object"}, {"additionalProperties", false}, {"properties", object{
-		{"name", object{{"type", "string"}, {"minLength", 1}, {"description", "Field of the events."}}},
-		{"optional", object{{"type", "boolean"}, {"default", false},
-			{"description", "An event may lack it, and then learns nothing from it and is scored without it."}}},
-	}}, {"required", []string{"name"}}},
-}}}
+// fieldEntry returns what an entry of a list of fields may be: its name, or a config.Field with those keys of a list of names alone.
+func fieldEntry(listKeys ...member) object {
+	return object{{"anyOf", []any{
+		object{{"type", "string"}, {"minLength", 1}},
+		object{{"type", "object"}, {"additionalProperties", false}, {"properties", append(object{
+			{"name", object{{"type", "string"}, {"minLength", 1}, {"description", "Field of the events."}}},
+			{"optional", object{{"type", "boolean"}, {"default", false},
+				{"description", "An event may lack it, and then learns nothing from it and is scored without it."}}},
+			{"of", object{{"type", "string"}, {"description", "Categorical field whose name decides the value; without, found by counting."}}},
+		}, listKeys...)}, {"required", []string{"name"}}},
+	}}}
+}
+
+// listWeight is the key of an entry of schema.multi that others do not have.
+var listWeight = member{"weight", object{{"enum", []string{snapshot.WeightMean, snapshot.WeightSqrt}}, {"default", snapshot.WeightMean},
+	{"description", "What each name of a list of n counts: 1/n, or 1/√n."}}}
 
 // features asks for what one task or another needs.
 var features = object{
@@ -430,6 +438,9 @@ func TestSchemaAndValidation(t *testing.T) {
 		{"categorical: [user, item]", "categorical: [user, {optional: true}]", false},
 		{"numeric: []", "numeric: [{name: price, unit: item}]", false},
 		{"multi: []", "multi: [{name: tags, optional: true}]", true},
+		{"multi: []", "multi: [{name: tags, of: item, weight: sqrt}]", true},
+		{"multi: []", "multi: [{name: tags, weight: one}]", false},
+		{"numeric: []", "numeric: [{name: price, weight: sqrt}]", false},
 		{"time_unit: ms", "time_unit: min", false},
 		{"size: 200000", "size: 99", false},
 		{"size: 200000", "size: 1000", true},

@@ -142,7 +142,9 @@ func slowColumns(c *Contents, in *Input) []float64 {
 				}
 			} else if in.Multi != nil {
 				if list := in.Multi[f-len(c.Schema.Categorical)]; slices.Contains(list, name) {
-					v = 1 / float64(len(list))
+					if v = 1 / float64(len(list)); slices.Equal(c.Schema.MultiWeights, []string{WeightSqrt}) {
+						v = math.Sqrt(v)
+					}
 				}
 			}
 			x = append(x, v)

@@ -84,7 +84,7 @@ func (m *flatModel) encode(in *Input, s *Scratch) (unseen int) {
 		slices.Sort(s.index[start:])
 		s.index = s.index[:start+len(slices.Compact(s.index[start:]))]
 		for range s.index[start:] {
-			s.value = append(s.value, MultiValue(len(names)))
+			s.value = append(s.value, MultiValue(nil, f, len(names)))
 		}
 	}
 	first := m.c.NumFeatures - schema.numExtra()

@@ -194,6 +194,9 @@ func TestForgedVersionsRefused(t *testing.T) {
 		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 3, formatDegree }, ErrGolden},
 		{"kernel of degree 4", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 4, formatDegree }, ErrFormat},
 		{"kernel of no degree", func(m *Manifest, files map[string][]byte) { m.Degree = 0 }, ErrFormat},
+		{"weights of lists in format 5", func(m *Manifest, files map[string][]byte) {
+			m.Schema.MultiWeights, m.Format = []string{WeightMean}, formatDegree
+		}, ErrFormat},
 		{"next format", func(m *Manifest, files map[string][]byte) { m.Format = FormatVersion + 1 }, ErrFormat},
 		{"of another model", func(m *Manifest, files map[string][]byte) { m.Model = "n" }, ErrDigest},
 		{"of another version", func(m *Manifest, files map[string][]byte) { m.Version = 2 }, ErrDigest},

@@ -12,7 +12,7 @@ import (
 )
 
 // FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says what a model needs.
-const FormatVersion = formatDegree
+const FormatVersion = formatWeights
 
 // Number is written as null when it is not finite; null reads back as NaN.
 type Number float64

@@ -202,7 +202,7 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 		slices.Sort(s.index[start:])
 		s.index = s.index[:start+len(slices.Compact(s.index[start:]))]
 		for range s.index[start:] {
-			s.value = append(s.value, MultiValue(len(names)))
+			s.value = append(s.value, MultiValue(schema.MultiWeights, f, len(names)))
 		}
 	}
 	first := m.contents.NumFeatures - schema.numExtra()

@@ -183,6 +183,13 @@ func resealed() map[string]func(f *forged) {
 		"a scale of zero":        func(f *forged) { f.manifest.Schema.Numeric[0].Scale = 0 },
 		"optional: no field":     func(f *forged) { f.manifest.Schema.Optional = []string{"nothing"} },
 		"a cross of one":         func(f *forged) { f.manifest.Schema.Cross, f.manifest.Format = [][]string{{"user"}}, formatCrosses },
+		"weights of lists in format 5": func(f *forged) {
+			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightSqrt}, formatDegree
+		},
+		"weights of more lists": func(f *forged) {
+			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightMean, WeightSqrt}, formatWeights
+		},
+		"a weight of no kind": func(f *forged) { f.manifest.Schema.MultiWeights, f.manifest.Format = []string{"one"}, formatWeights },
 		"a map of no kind": func(f *forged) {
 			f.manifest.Schema.FeatureMap, f.manifest.Format = &FeatureMap{Kind: "wavelets"}, formatMap
 		},

@@ -176,6 +176,8 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	user.Rates, user.Losses = []float64{1, 0.99, 0.97, 0.9, 0.5}, []float64{0, 1, 2, 0.5, 3}
 	folds["range"] = foldable(shape{Regression, Identity, ANOVA, 2, true, ""}, true)
 	folds["range"].FoldIn.LabelRange = []float64{-0.5, 0.5}
+	folds["list-weights"] = foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
+	folds["list-weights"].Schema.MultiWeights = []string{WeightSqrt}
 	for name, c := range folds {
 		m, e := publish("fold-"+name, c)
 		e = e.of(t, m, 50)
@@ -222,7 +224,9 @@ func oddContents() map[string]*Contents {
 			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
 		}
 	}
-	return map[string]*Contents{"escaped": escaped, "clipped": clipped, "cut": cut, "some-optional": some, "none-optional": none}
+	return map[string]*Contents{"escaped": escaped, "clipped": clipped, "cut": cut,
+		"list-weights": withWeights(shapes[0], []string{WeightSqrt}), "list-means": withWeights(shapes[0], []string{WeightMean}),
+		"some-optional": some, "none-optional": none}
 }
 
 // of adds what a version says of n random events and of odd ones.
@@ -246,7 +250,8 @@ func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
 		}
 		e.Events = append(e.Events, scoreOf(m.Schema(), event, m.Predict))
 	}
-	for _, odd := range []map[string]any{{}, {"user": 3}, {"tags": "a"}, {"tags": []any{1.5}}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
+	for _, odd := range []map[string]any{{}, {"user": 3}, {"tags": "a"}, {"tags": []any{1.5}},
+		{"tags": longList()}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
 		e.Events = append(e.Events, scoreOf(s, odd, m.Predict))
 	}
 	for i, class := range append([]string{""}, s.Classes...) {

@@ -20,18 +20,22 @@ const (
 // Schema names the fields of an event, what is predicted, and how fields become columns. Columns are numbered in this order: the names of
 // each categorical field, those of each cross, the names of each multi field, one column per numeric field, and one constant column if Augment is set.
 type Schema struct {
-	Task        string         `json:"task"`               // regression, binary, multiclass, multilabel or ordinal
-	Label       string         `json:"label"`              // field that is predicted
-	Levels      int            `json:"levels,omitempty"`   // L of an ordinal label 1..L, at least 2
-	Classes     []string       `json:"classes,omitempty"`  // of multiclass and multilabel, in the order of the outputs
-	Positive    string         `json:"positive,omitempty"` // of a binary label that is a name: the one that counts as 1; empty for 0 and 1
-	Negative    string         `json:"negative,omitempty"` // the other one; empty for any
-	LabelMin    float64        `json:"label_min"`          // range of a numeric label, for rmse and mae; LabelMin ≥ LabelMax for none
-	LabelMax    float64        `json:"label_max"`
-	Categorical []string       `json:"categorical,omitempty"` // fields with one name: value 1 in the column of the name
-	Multi       []string       `json:"multi,omitempty"`       // fields with a list of names: MultiValue in the column of each
-	Numeric     []NumericField `json:"numeric,omitempty"`
-	Augment     bool           `json:"augment,omitempty"` // a last column that is always 1
+	Task        string   `json:"task"`               // regression, binary, multiclass, multilabel or ordinal
+	Label       string   `json:"label"`              // field that is predicted
+	Levels      int      `json:"levels,omitempty"`   // L of an ordinal label 1..L, at least 2
+	Classes     []string `json:"classes,omitempty"`  // of multiclass and multilabel, in the order of the outputs
+	Positive    string   `json:"positive,omitempty"` // of a binary label that is a name: the one that counts as 1; empty for 0 and 1
+	Negative    string   `json:"negative,omitempty"` // the other one; empty for any
+	LabelMin    float64  `json:"label_min"`          // range of a numeric label, for rmse and mae; LabelMin ≥ LabelMax for none
+	LabelMax    float64  `json:"label_max"`
+	Categorical []string `json:"categorical,omitempty"` // fields with one name: value 1 in the column of the name
+	Multi       []string `json:"multi,omitempty"`       // fields with a list of names: MultiValue in the column of each
+
+	// MultiWeights has WeightMean or WeightSqrt for each of Multi; nil is WeightMean for all. What has some is of format 6.
+	MultiWeights []string `json:"multi_weights,omitempty"`
+
+	Numeric []NumericField `json:"numeric,omitempty"`
+	Augment bool           `json:"augment,omitempty"` // a last column that is always 1
 
 	// Cross lists sets of categorical fields. An event that has all of a set has one more name, CrossName of what it has there, in a field
 	// whose own name is CrossName of theirs; events do not give it. What has crosses is of format 4.
@@ -80,11 +84,20 @@ func (f *NumericField) Scaled(v float64) float64 {
 	return x
 }
 
-// MultiValue is the value of each distinct name of a list of n names, names that are unseen or repeated included in n: 1/n, the usual
-// choice for factorization machines (Rendle 2010, section 5.1), so that a list weighs as much as one name. It is 0 for n < 1.
-func MultiValue(n int) float64 {
-	if n < 1 {
+// What the names of a list of n count.
+const (
+	WeightMean = "mean" // 1/n, the usual choice for factorization machines (Rendle 2010, section 5.1): a list says the mean of what its names say
+	WeightSqrt = "sqrt" // 1/√n: the squares of a list's values add up to 1, as that of one name, and a name keeps more of its say in a long list
+)
+
+// MultiValue is the value of each distinct name of a list of n names, names that are unseen or repeated included in n, in a multi field of a schema
+// with those MultiWeights: 1/n or 1/√n. It is 0 for n < 1.
+func MultiValue(weights []string, field, n int) float64 {
+	switch {
+	case n < 1:
 		return 0
+	case len(weights) > 0 && weights[field] == WeightSqrt:
+		return 1 / math.Sqrt(float64(n))
 	}
 	return 1 / float64(n)
 }
@@ -138,6 +151,14 @@ func (s *Schema) validate() error {
 			return fmt.Errorf("schema.numeric %q: clip %g has to be finite and not negative", f.Name, f.Clip)
 		}
 	}
+	if len(s.MultiWeights) > 0 && len(s.MultiWeights) != len(s.Multi) {
+		return fmt.Errorf("schema.multi_weights: %d of %d multi fields", len(s.MultiWeights), len(s.Multi))
+	}
+	for i, weight := range s.MultiWeights {
+		if weight != WeightMean && weight != WeightSqrt {
+			return fmt.Errorf("schema.multi_weights[%d] %q is not %s or %s", i, weight, WeightMean, WeightSqrt)
+		}
+	}
 	for _, name := range s.Optional {
 		if !slices.Contains(fields, name) {
 			return fmt.Errorf("schema.optional: %q is not a field of the schema", name)
@@ -179,18 +200,22 @@ const (
 	formatMap     = 3 // of features
 	formatCrosses = 4
 	formatDegree  = 5 // 3 of the kernel
+	formatWeights = 6 // of lists
 )
 
 // formatOf returns the version of the format that a schema and a kernel of a degree need.
 func formatOf(s *Schema, degree int) int {
 	if degree > quadratic {
-		return formatDegree
+		return max(formatDegree, s.format())
 	}
 	return s.format()
 }
 
 // format returns the version of the format that the schema needs: builds that read up to an older one do not know of all that it has.
 func (s *Schema) format() int {
+	if len(s.MultiWeights) > 0 {
+		return formatWeights
+	}
 	if len(s.Cross) > 0 {
 		return formatCrosses
 	}

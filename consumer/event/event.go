@@ -44,8 +44,10 @@ type Schema struct {
 	Categorical []string // the names of the crosses come last
 	Numeric     []string
 	Multi       []string
-	Optional    []string // those of the three that an event may lack
-	Cross       []Cross  // the last of the categorical fields, which values do not have: see Cross
+	// MultiWeights has for each of Multi what the names of a list count: see snapshot.Schema. Nil is the same for all, 1/n.
+	MultiWeights []string
+	Optional     []string // those of the three that an event may lack
+	Cross        []Cross  // the last of the categorical fields, which values do not have: see Cross
 	// Derived are fields among Categorical and Multi, all of them optional, that a decoder does not read: Derive fills them. Whoever takes
 	// them from values, as scoring does, leaves Derived empty.
 	Derived []Derived

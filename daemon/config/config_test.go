@@ -215,6 +215,16 @@ func TestMistakes(t *testing.T) {
 		{"entry of a field", "[user, item]", "[user, {name: item, optionl: true}]",
 			`7:113 models[0].schema.categorical[1].optionl | unknown key "optionl" under models[0].schema.categorical[1] | optional`},
 		{"entry without a name", "[user, item]", "[user, {optional: true}]", `7:100 models[0].schema.categorical[1] | is missing: write the name of a field | `},
+		{"another weight", "[user, item]", "[user, item], multi: [tags, {name: words, weight: sqr}]",
+			`7:143 models[0].schema.multi[1].weight | is "sqr": write one of mean, sqrt | sqrt`},
+		{"empty weight", "[user, item]", "[user, item], multi: [{name: words, weight: ''}]",
+			`7:137 models[0].schema.multi[0].weight | is missing: write one of mean, sqrt | `},
+		{"weight that is a list", "[user, item]", "[user, item], multi: [{name: words, weight: [sqrt]}]",
+			`7:137 models[0].schema.multi[0].weight | expected text; | `},
+		{"weight of a name", "[user, item]", "[user, {name: item, weight: mean}]",
+			`7:121 models[0].schema.categorical[1].weight | is "mean": write no value: names of lists alone, in multi, have a weight | `},
+		{"weight of a number", "[user, item]", "[user, item], numeric: [{name: price, weight: sqrt}]",
+			`7:139 models[0].schema.numeric[0].weight | is "sqrt": write no value: names of lists alone, in multi, have a weight | `},
 		{"optional by a word", "[user, item]", "[user, {name: item, optional: maybe}]",
 			`7:123 models[0].schema.categorical[1].optional | expected true or false | `},
 		{"derived of an unknown entity", "[user, item]", "[user, item], derived: [{name: before, kind: previous_label, of: usr}]",
@@ -334,6 +344,34 @@ func TestOptionalFields(t *testing.T) {
 	if bytes.Contains(plain.Models[0].Stored(), []byte("optional")) || plain.Models[0].SampleHash() != m.SampleHash() ||
 		m.SampleHash() == c.Models[0].SampleHash() {
 		t.Error("the hash of a model without optional fields is not what it was, or that of one with them is")
+	}
+}
+
+// TestListWeights: the weight of a list reaches the decoder's schema and changes both hashes; mean is the same as none.
+func TestListWeights(t *testing.T) {
+	of := func(multi string) *Model {
+		c, problems := parse(t, strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, item], multi: "+multi, 1))
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		return &c.Models[0]
+	}
+	plain, mean, root := of("[tags, words]"), of("[{name: tags, weight: mean}, words]"), of("[tags, {name: words, weight: sqrt}]")
+	if plain.Hash() != mean.Hash() || plain.SampleHash() != mean.SampleHash() || bytes.Contains(plain.Stored(), []byte("weights")) ||
+		!bytes.Equal(plain.Stored(), mean.Stored()) || plain.Schema.Event().MultiWeights != nil || mean.Schema.Event().MultiWeights != nil {
+		t.Error("a list of weight mean is not the same as one without")
+	}
+	if root.Hash() == plain.Hash() || root.SampleHash() == plain.SampleHash() {
+		t.Error("the weight sqrt changes no hash")
+	}
+	stored, err := DecodeStored(root.Stored())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*Model{root, stored} {
+		if got := m.Schema.Event(); !slices.Equal(got.MultiWeights, []string{"mean", "sqrt"}) || !slices.Equal(got.Multi, []string{"tags", "words"}) {
+			t.Errorf("%q have weights %q", got.Multi, got.MultiWeights)
+		}
 	}
 }
 

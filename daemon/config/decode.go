@@ -165,6 +165,12 @@ func (d *decoder) fields(node ast.Node, s *Schema, dst reflect.Value, path strin
 			s.Optional = append(s.Optional, f.Name)
 			slices.Sort(s.Optional)
 		}
+		if _, said := d.at[child+".weight"]; said {
+			if s.ListWeights == nil {
+				s.ListWeights = make(map[string]string)
+			}
+			s.ListWeights[f.Name] = f.Weight
+		}
 		if f.Of != "" {
 			if s.Of == nil {
 				s.Of = make(map[string]string)

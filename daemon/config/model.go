@@ -5,11 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -92,6 +95,10 @@ type Schema struct {
 
 	// Of has, by name of a field that is written as Field with of, the field that it is a function of.
 	Of map[string]string `json:"of,omitempty" yaml:"-"`
+
+	// ListWeights has, by name of a field of Multi that is written as Field with weight, that weight; once resolved, those that are not
+	// snapshot.WeightMean.
+	ListWeights map[string]string `json:"list_weights,omitempty" yaml:"-"`
 }
 
 // Field is an entry of Schema.Categorical, Numeric or Multi that says more than the name.
@@ -99,6 +106,7 @@ type Field struct {
 	Name     string `json:"name"`
 	Optional bool   `json:"optional"` // an event may lack it, and then learns nothing from it and is scored without it
 	Of       string `json:"of"`       // categorical field whose name decides the value, as the age of a user; empty: found by counting
+	Weight   string `json:"weight"`   // of Multi alone: what each name of a list of n counts, mean (1/n) or sqrt (1/√n)
 }
 
 // Sample bounds the sample that training sees.
@@ -248,6 +256,9 @@ func DefaultModel() Model {
 // size and half-life by the sample's, the baseline and fold-in fields by the first categorical ones. Lambda and a nil seed stay.
 func (m *Model) Resolve() {
 	m.resolveImplicit()
+	maps.DeleteFunc(m.Schema.ListWeights, func(name, weight string) bool { // as before there was a choice
+		return weight == snapshot.WeightMean && slices.Contains(m.Schema.Multi, name)
+	})
 	t := &m.Train
 	a := t.algorithmOf()
 	if a == nil {
@@ -360,6 +371,28 @@ func (s *Schema) Names() []string {
 	return names
 }
 
+// multiWeights returns the weights of the fields of Multi, nil if they are those of schemas without any.
+func (s *Schema) multiWeights() (weights []string) {
+	if len(s.ListWeights) == 0 {
+		return nil
+	}
+	for _, name := range s.Multi {
+		weights = append(weights, cmp.Or(s.ListWeights[name], snapshot.WeightMean))
+	}
+	return weights
+}
+
+// Lists returns the entries of Multi by name and, where they have one, weight.
+func (s *Schema) Lists() []string {
+	lists := slices.Clone(s.Multi)
+	for i, name := range lists {
+		if weight, ok := s.ListWeights[name]; ok {
+			lists[i] = fmt.Sprintf("{name: %s, weight: %s}", name, weight)
+		}
+	}
+	return lists
+}
+
 // Event returns the schema in the decoder's terms.
 func (s *Schema) Event() event.Schema {
 	var crosses []event.Cross
@@ -374,8 +407,8 @@ func (s *Schema) Event() event.Schema {
 		Task: s.Learned(), Choices: s.Task == Implicit, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
 		LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
-		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, Optional: s.Optional, Cross: crosses, Of: s.Of, Derived: s.derivedFields(),
-		Kinds: s.kinds(),
+		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, MultiWeights: s.multiWeights(), Optional: s.Optional, Cross: crosses, Of: s.Of,
+		Derived: s.derivedFields(), Kinds: s.kinds(),
 	}
 }
 

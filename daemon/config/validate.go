@@ -365,19 +365,31 @@ func (v *validator) fields(s *Schema, path string) {
 	for i, f := range categorical {
 		claim(fmt.Sprintf("%s.categorical[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.categorical[%d].of", path, i), f)
+		v.unweighted(s, fmt.Sprintf("%s.categorical[%d].weight", path, i), f)
 	}
 	for i, f := range s.Numeric {
 		claim(fmt.Sprintf("%s.numeric[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.numeric[%d].of", path, i), f)
+		v.unweighted(s, fmt.Sprintf("%s.numeric[%d].weight", path, i), f)
 	}
 	for i, f := range multi {
 		claim(fmt.Sprintf("%s.multi[%d]", path, i), f)
 		v.entity(s, fmt.Sprintf("%s.multi[%d].of", path, i), f)
+		if weight, said := s.ListWeights[f]; said {
+			v.oneOf(fmt.Sprintf("%s.multi[%d].weight", path, i), weight, snapshot.WeightMean, snapshot.WeightSqrt)
+		}
 	}
 	v.derived(s, path, claim)
 	v.crosses(s, path, claim)
 	v.present(s, path+".time", s.Time)
 	v.present(s, path+".identity", s.Identity)
+}
+
+// unweighted refuses the weight of a field that is no list.
+func (v *validator) unweighted(s *Schema, path, field string) {
+	if weight, said := s.ListWeights[field]; said {
+		v.bad(path, weight, "no value: names of lists alone, in multi, have a weight")
+	}
 }
 
 // present refuses an optional field where every event has to have it.

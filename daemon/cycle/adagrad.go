@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // The settings of AdaGrad that run side by side: steps, how fast the accumulated squares of gradients fade, and steps of the bias, which are not
@@ -33,6 +34,7 @@ var recentFades = []float64{0, 0.5, 0.8, 0.95}
 // input (Duchi, Hazan and Singer 2011; the squares of an input's gradients are those of all outputs). What it predicts is the mean output of its
 // experts, weighted by recent loss.
 type adagradLearner struct {
+	schema   *event.Schema
 	numbers  *numberScale
 	outputsN int
 	products bool
@@ -62,12 +64,12 @@ type adagradExpert struct {
 }
 
 // newAdagradLearner returns a learner on products of numbers, or on recent labels.
-func newAdagradLearner(n *numberScale, t *Target, fields, limit int, recent bool) *adagradLearner {
+func newAdagradLearner(n *numberScale, schema *event.Schema, t *Target, limit int, recent bool) *adagradLearner {
 	outputs, d := 1, len(n.z)
 	if !t.IsNumeric() {
 		outputs = t.Outputs()
 	}
-	l := &adagradLearner{numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
+	l := &adagradLearner{schema: schema, numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
 	inputs := d
 	if recent {
 		l.recent = make([]float64, len(recentFades)*outputs)
@@ -120,7 +122,7 @@ func (l *adagradLearner) gather(ev *event.Event) {
 		}
 	}
 	l.rows, l.rowValue = l.rows[:0], l.rowValue[:0]
-	eachName(ev, func(field int, name string, value float64) {
+	l.eachName(ev, func(field int, name string, value float64) {
 		l.rows, l.rowValue = append(l.rows, l.slots.find(field, name)), append(l.rowValue, value)
 	})
 	l.experts.weigh()
@@ -140,7 +142,7 @@ func (l *adagradLearner) gather(ev *event.Event) {
 }
 
 // eachName calls yield for the names of an event.
-func eachName(ev *event.Event, yield func(field int, name string, value float64)) {
+func (l *adagradLearner) eachName(ev *event.Event, yield func(field int, name string, value float64)) {
 	for f, name := range ev.Categorical {
 		if name != "" { // absent
 			yield(f, name, 1)
@@ -148,7 +150,7 @@ func eachName(ev *event.Event, yield func(field int, name string, value float64)
 	}
 	for f, names := range ev.Multi {
 		for _, name := range names {
-			yield(len(ev.Categorical)+f, name, 1/float64(len(names)))
+			yield(len(ev.Categorical)+f, name, snapshot.MultiValue(l.schema.MultiWeights, f, len(names)))
 		}
 	}
 }
@@ -169,7 +171,7 @@ func (l *adagradLearner) learn(ev *event.Event, targets []float64, weight float6
 	copy(l.target, targets)
 	l.numbers.scale(l.target, l.scaled)
 	i := 0
-	eachName(ev, func(field int, name string, _ float64) {
+	l.eachName(ev, func(field int, name string, _ float64) {
 		l.rows[i] = l.claim(l.rows[i], field, name)
 		i++
 	})

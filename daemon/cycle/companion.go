@@ -109,17 +109,17 @@ func (c *Cycle) onNumbers() (all []*companion) {
 		b.lasting = true
 		all = append(all, b)
 	}
-	fields, limit := len(c.schema.Categorical), m.Train.FoldIn.MaxRows
+	limit := m.Train.FoldIn.MaxRows
 	if d*t.Outputs() <= maxAdagradWeights {
-		add(partAdagrad, newAdagradLearner(c.numbers, t, fields+len(c.schema.Multi), limit, false))
+		add(partAdagrad, newAdagradLearner(c.numbers, &c.schema, t, limit, false))
 		if t.Outputs() <= maxRecent {
-			add(partRecent, newAdagradLearner(c.numbers, t, fields+len(c.schema.Multi), limit, true))
+			add(partRecent, newAdagradLearner(c.numbers, &c.schema, t, limit, true))
 		}
 	}
 	if newtonInputs(d)*t.Outputs() <= maxNewtonWeights {
 		add(partNewton, newNewtonLearner(c.numbers, t))
 	}
-	add(partNeighbours, newNeighboursLearner(c.numbers, t, fields))
+	add(partNeighbours, newNeighboursLearner(c.numbers, t, len(c.schema.Categorical)))
 	return all
 }
 

@@ -145,7 +145,7 @@ func (l *gradientLearner) prepare(ev *event.Event) {
 	for f, names := range ev.Multi {
 		for _, name := range names {
 			l.rows = append(l.rows, l.slots.find(len(ev.Categorical)+f, name))
-			l.rowValue = append(l.rowValue, 1/float64(len(names)))
+			l.rowValue = append(l.rowValue, snapshot.MultiValue(l.schema.MultiWeights, f, len(names)))
 		}
 	}
 }

@@ -23,8 +23,8 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: string(m.Schema.Learned()), Label: m.Schema.LabelField(), Levels: m.Schema.Levels, Classes: t.Classes,
 			Positive: m.Schema.Positive, Negative: m.Schema.Negative,
-			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: v.crosses(), Multi: m.Schema.Multi, Numeric: v.Numeric,
-			Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
+			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: v.crosses(), Multi: m.Schema.Multi,
+			MultiWeights: v.schema.MultiWeights, Numeric: v.Numeric, Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
 		Kernel: ch.Model.Kernel.String(), Degree: ch.Model.Kernel.Degree(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
 		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
 		Vocabulary: v.Names,

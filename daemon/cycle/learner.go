@@ -107,9 +107,10 @@ func (l *posteriorLearner) gather(ev *event.Event) {
 			l.add(f, ev.Categorical[f], 1)
 			continue
 		}
-		names := ev.Multi[f-len(ev.Categorical)]
+		list := f - len(ev.Categorical)
+		names := ev.Multi[list]
 		for _, name := range names {
-			l.add(f, name, snapshot.MultiValue(len(names)))
+			l.add(f, name, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
 		}
 	}
 	if l.vocab == nil {

@@ -36,6 +36,7 @@ const (
 // again is often not like what came by chance. A term of the sum is left out as long as it has not gained by more than noise does. It belongs to
 // one goroutine. O(terms) an event.
 type namesLearner struct {
+	schema *event.Schema
 	terms  []term
 	cells  cells
 	bias   weight
@@ -87,7 +88,7 @@ func hasNames(s *event.Schema, link string) bool {
 }
 
 func newNamesLearner(s *event.Schema, t *Target, limit int) *namesLearner {
-	l := &namesLearner{cells: newCells(namesCells * limit), judge: newResiduals(t), bias: weight{variance: biasVariance, prior: biasVariance},
+	l := &namesLearner{schema: s, cells: newCells(namesCells * limit), judge: newResiduals(t), bias: weight{variance: biasVariance, prior: biasVariance},
 		hashes: make([]uint64, len(s.Categorical))}
 	if t.IsNumeric() {
 		l.label = new(location)
@@ -138,9 +139,10 @@ func (l *namesLearner) gather(ev *event.Event) {
 		switch {
 		case x.off:
 		case x.field >= len(ev.Categorical):
-			names := ev.Multi[x.field-len(ev.Categorical)]
+			list := x.field - len(ev.Categorical)
+			names := ev.Multi[list]
 			for _, name := range names {
-				l.add(t, nameHash(name), 0, snapshot.MultiValue(len(names)))
+				l.add(t, nameHash(name), 0, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
 			}
 		case x.with < 0 && l.hashes[x.field] != 0:
 			l.add(t, l.hashes[x.field], 0, 1)

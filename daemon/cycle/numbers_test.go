@@ -249,7 +249,7 @@ func TestNeighboursByDefinition(t *testing.T) {
 func TestAdagradByDefinition(t *testing.T) {
 	target := targetOf(t, "binary")
 	n := newNumberScale(2, target)
-	l := newAdagradLearner(n, target, 1, 100, false)
+	l := newAdagradLearner(n, &event.Schema{Categorical: []string{"user"}}, target, 100, false)
 
 	x := &l.each[5+2]
 	if x.step != 0.1 || x.fade != 0.999 {

@@ -175,7 +175,7 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 		slices.Sort(index[start:])
 		index = index[:start+len(slices.Compact(index[start:]))]
 		for range index[start:] {
-			value = append(value, snapshot.MultiValue(len(names)))
+			value = append(value, snapshot.MultiValue(v.schema.MultiWeights, f, len(names)))
 		}
 	}
 	numeric := int32(len(v.field) - len(v.Numeric))

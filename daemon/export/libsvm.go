@@ -15,9 +15,10 @@ import (
 // Columns numbers the features of a sample for LIBSVM rows, from 1: the names of each categorical field in order, crosses last, those of each multi
 // field, then one column for each numeric field.
 type Columns struct {
-	schema *config.Schema
-	index  []map[string]int // per categorical, then per multi field
-	total  int
+	schema  *config.Schema
+	weights []string         // per multi field
+	index   []map[string]int // per categorical, then per multi field
+	total   int
 }
 
 // CollectColumns returns the columns of all rows that add is called with, in a fixed order, once done.
@@ -41,7 +42,7 @@ func CollectColumns(schema *config.Schema) (add func(*Row) error, done func() *C
 		return nil
 	}
 	done = func() *Columns {
-		c := &Columns{schema: schema}
+		c := &Columns{schema: schema, weights: schema.Event().MultiWeights}
 		for _, names := range seen {
 			index := make(map[string]int, len(names))
 			for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -80,7 +81,7 @@ func (c *Columns) Each(f func(number int, field, name string) error) error {
 	return nil
 }
 
-// AppendLIBSVM appends a row without a line end: the label, the columns that are not 0 with their values (1, 1/n in a list of n names, the
+// AppendLIBSVM appends a row without a line end: the label, the columns that are not 0 with their values (1, 1/n or 1/√n in a list of n names, the
 // number as it came), and behind # the role, the weight and the inclusion probability. A class is its place in classes, from 0, unless all
 // of classes are whole numbers; several are joined by commas.
 func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
@@ -112,7 +113,7 @@ func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
 		}
 		slices.Sort(numbers)
 		for _, number := range slices.Compact(numbers) {
-			add(number, snapshot.MultiValue(len(names)))
+			add(number, snapshot.MultiValue(c.weights, f, len(names)))
 		}
 	}
 	first := c.total - len(ev.Numeric)

@@ -251,9 +251,10 @@ func (b *builder) namedFields() {
 			b.part(func(table string) string { return b.node("Gather", []string{table, ids}) }, basis, linear, nil)
 			continue
 		}
-		name := s.Multi[f-len(s.Categorical)-len(s.Cross)]
+		list := f - len(s.Categorical) - len(s.Cross)
+		name := s.Multi[list]
 		ids := encode(b.input(name, stringType, "n", "l_"+name))
-		weight := b.node("Unsqueeze", []string{b.multiValue(ids, missing), b.axes(2)})
+		weight := b.node("Unsqueeze", []string{b.multiValue(list, ids, missing), b.axes(2)})
 		b.part(func(table string) string { return b.mul(b.node("Gather", []string{table, ids}), weight) }, basis, linear,
 			func(value string) string {
 				return b.node("ReduceSum", []string{value, b.axes(1)}, intAttribute("keepdims", 0))
@@ -261,11 +262,15 @@ func (b *builder) namedFields() {
 	}
 }
 
-// multiValue returns the value of each name of a list, [n, l]: one over the length of the list at the first of equal names, else 0.
-func (b *builder) multiValue(ids string, missing int64) string {
+// multiValue returns the value of each name of a list, [n, l]: snapshot.MultiValue at the first of equal names, else 0.
+func (b *builder) multiValue(list int, ids string, missing int64) string {
 	present := b.cast(b.node("Not", []string{b.node("Equal", []string{ids, b.whole(missing)})}), b.real)
 	length := b.node("ReduceSum", []string{present, b.axes(1)}, intAttribute("keepdims", 1))
-	share := b.node("Div", []string{present, b.node("Max", []string{length, b.scalar(1)})})
+	divisor := b.node("Max", []string{length, b.scalar(1)})
+	if weights := b.c.Schema.MultiWeights; len(weights) > 0 && weights[list] == snapshot.WeightSqrt {
+		divisor = b.node("Sqrt", []string{divisor})
+	}
+	share := b.node("Div", []string{present, divisor})
 	size := b.node("Squeeze", []string{b.node("Shape", []string{ids}, intAttribute("start", 1), intAttribute("end", 2)), b.axes(0)})
 	place := b.node("Range", []string{b.whole(0), size, b.whole(1)})
 	earlier := b.node("Less", []string{b.node("Unsqueeze", []string{place, b.axes(0)}), b.node("Unsqueeze", []string{place, b.axes(1)})})

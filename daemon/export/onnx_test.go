@@ -246,6 +246,21 @@ func writeExpectations(t *testing.T) string {
 		}
 		export(m, s.String()+" "+m.Contents().Tensors, events)
 	}
+	for i, weight := range []string{snapshot.WeightMean, snapshot.WeightSqrt} { // of lists of 1, 2 and 200 names, repeated and unseen ones among them
+		rng := rand.New(rand.NewPCG(8, uint64(i)))
+		c := contents(shapes[i], rng)
+		c.Schema.MultiWeights = []string{weight}
+		m, err := snapshot.NewModel(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := []snapshot.Input{ratingEvent(rng), ratingEvent(rng), ratingEvent(rng)}
+		events[0].Multi[0], events[1].Multi[0], events[2].Multi[0] = []string{"t1"}, []string{"t2", "t2"}, nil
+		for i := range 200 {
+			events[2].Multi[0] = append(events[2].Multi[0], "t"+strconv.Itoa(i%20))
+		}
+		export(m, "weight "+weight, events)
+	}
 	for i, s := range shapes[:3] {
 		list = append(list, refused(t, dir, i, s))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/sketch"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // tagged is a model with every kind of field.
@@ -140,6 +141,14 @@ func TestLIBSVMRows(t *testing.T) {
 		return nil
 	}); err != nil || !slices.Equal(names, []string{"user=u1", "user=u2", "tags=a", "tags=z", "age="}) {
 		t.Errorf("%q, error %v", names, err)
+	}
+	m.Schema.ListWeights = map[string]string{"tags": snapshot.WeightSqrt}
+	add, done = CollectColumns(&m.Schema)
+	if err := add(rows[0]); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(done().AppendLIBSVM(nil, m.Schema.Classes, rows[0])); got != "0,1 1:1 2:0.7071067811865475 3:0.7071067811865475 4:3 # role=train weight=0.5" {
+		t.Errorf("by weight sqrt %q", got)
 	}
 	if ClassNumber([]string{"3", "7"}, "7") != "7" {
 		t.Error("classes that are numbers are renumbered")

@@ -23,6 +23,7 @@ func TestCheckSchema(t *testing.T) {
 		"training":        {func(m *config.Model) { m.Train.MaxBasis = 3 }, "", false},
 		"fields swapped":  {func(m *config.Model) { m.Schema.Categorical = []string{"item", "user"} }, "schema.categorical", false},
 		"field added":     {func(m *config.Model) { m.Schema.Numeric = []string{"price"} }, "schema.numeric", false},
+		"list added":      {func(m *config.Model) { m.Schema.Multi = []string{"tags"} }, "schema.multi", false},
 		"other label":     {func(m *config.Model) { m.Schema.Label = "stars" }, "schema.label", false},
 		"other task":      {func(m *config.Model) { m.Schema.Task = "regression" }, "schema.task", false},
 		"positive label":  {func(m *config.Model) { m.Schema.Positive = "5" }, "schema.positive", false},
@@ -67,6 +68,24 @@ func TestCheckSchema(t *testing.T) {
 				t.Errorf("refused for %q, want %q", key, c.key)
 			}
 		})
+	}
+}
+
+// TestListWeightStays: a state goes on under the weights that it was made with.
+func TestListWeightStays(t *testing.T) {
+	m, dir := ratings(100), t.TempDir()
+	m.Schema.Multi = []string{"tags"}
+	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	agreed := Agreement(m)["schema.multi"]
+	m.Schema.ListWeights = map[string]string{"tags": "sqrt"}
+	const want = "schema.multi is [{name: tags, weight: sqrt}], but the state was made with [tags]"
+	if key, err := Translate(CheckSchema(dir, m)); key != "schema.multi" || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v", key, err)
+	}
+	if agreed != "[tags]" || Agreement(m)["schema.multi"] == agreed {
+		t.Errorf("agreed on %s and on %s", agreed, Agreement(m)["schema.multi"])
 	}
 }
 

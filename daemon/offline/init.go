@@ -15,6 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // InitOptions say which file or topic to make a configuration for.
@@ -209,13 +210,23 @@ func (g *guess) yaml(o *InitOptions) string {
 			}
 			if first {
 				line("      %s:", use)
+				if use == "multi" {
+					line("        # weight: sqrt counts each name of a list of n names as 1/√n. Where the label follows the mean of what the names say, as it may")
+					line("        # of the last things that a user liked, mean is better, which counts 1/n.")
+				}
 				first = false
 			}
+			entry, why := quoted(f.Name), f.Why
 			if f.Optional {
-				line("        - {name: %s, optional: true}  # %s, not in every row", quoted(f.Name), f.Why)
-			} else {
-				line("        - %s  # %s", quoted(f.Name), f.Why)
+				entry, why = entry+", optional: true", why+", not in every row"
 			}
+			if use == "multi" {
+				entry += ", weight: " + snapshot.WeightSqrt
+			}
+			if entry != quoted(f.Name) {
+				entry = "{name: " + entry + "}"
+			}
+			line("        - %s  # %s", entry, why)
 		}
 	}
 	for _, f := range g.fields {

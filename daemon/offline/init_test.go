@@ -50,8 +50,11 @@ func TestInit(t *testing.T) {
 	s := m.Schema
 	if m.Name != "some" || s.Task != "ordinal" || s.Levels != 5 || s.Label != "stars" || s.Time != "when" || s.TimeUnit != "ms" ||
 		!slices.Equal(s.Categorical, []string{"userId", "hour", "mostly"}) || !slices.Equal(s.Numeric, []string{"price"}) ||
-		!slices.Equal(s.Multi, []string{"genres"}) || !slices.Equal(s.Optional, []string{"mostly"}) {
+		!slices.Equal(s.Lists(), []string{"{name: genres, weight: sqrt}"}) || !slices.Equal(s.Optional, []string{"mostly"}) {
 		t.Errorf("schema %+v", s)
+	}
+	if text, err := os.ReadFile(summary["config"].(string)); err != nil || !strings.Contains(string(text), "mean is better, which counts 1/n") {
+		t.Errorf("%v, no word of the other weight in %s", err, text)
 	}
 	uses := map[string]string{}
 	for _, f := range summary["fields"].([]any) {

@@ -11,7 +11,7 @@ from ._foldin import FoldIn, read_fold_in
 from ._json import Fields, loads, sha256, write
 from ._schema import MAX_OUTPUTS, Schema, read_schema
 
-FORMAT_VERSION = 5  # the newest version of the format that this build reads
+FORMAT_VERSION = 6  # the newest version of the format that this build reads
 _DEGREE_FORMAT = 5  # of kernels of degree 3
 MAX_MANIFEST_BYTES = 64 << 10
 MAX_MODEL_BYTES = 256 << 20
@@ -142,7 +142,7 @@ def decode_manifest(content: bytes) -> Manifest:
     if not 1 <= version <= FORMAT_VERSION:
         raise FormatError(f"{what}: format {version}, this build reads 1 to {FORMAT_VERSION}: use a matching build of this package")
     schema = read_schema(Fields(f"{what}: schema", f.value.get("schema") or {}))
-    needs = _DEGREE_FORMAT if f.whole("degree") > 2 else schema.format
+    needs = max(_DEGREE_FORMAT if f.whole("degree") > 2 else 1, schema.format)
     if version < needs:
         raise FormatError(f"{what}: what schema and kernel have is of format {needs}, not {version}: publish the version again")
     return Manifest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Optional
 
@@ -94,6 +95,7 @@ class Schema:
     label_max: float
     categorical: tuple[str, ...]
     multi: tuple[str, ...]
+    multi_weights: tuple[str, ...]  #: mean or sqrt for each of multi; empty is mean for all
     numeric: tuple[NumericField, ...]
     augment: bool
     cross: tuple[tuple[str, ...], ...]
@@ -113,9 +115,17 @@ class Schema:
     def is_optional(self, field: str) -> bool:
         return self.optional is None or field in self.optional
 
+    def multi_value(self, field: int, n: int) -> float:
+        """The value of each distinct name of a list of n names in a multi field, names that are unseen or repeated included in n."""
+        if self.multi_weights and self.multi_weights[field] == "sqrt":
+            return 1 / math.sqrt(max(1, n))
+        return 1 / max(1, n)
+
     @property
     def format(self) -> int:
         """The version of the format that the schema needs."""
+        if self.multi_weights:
+            return 6
         if self.cross:
             return 4
         if self.feature_map is not None:
@@ -134,6 +144,8 @@ class Schema:
             out["categorical"] = self.categorical
         if self.multi:
             out["multi"] = self.multi
+        if self.multi_weights:
+            out["multi_weights"] = self.multi_weights
         if self.numeric:
             out["numeric"] = [
                 {"name": f.name, "center": f.center, "scale": f.scale, **({"clip": f.clip} if f.clip else {})} for f in self.numeric
@@ -160,6 +172,11 @@ class Schema:
         for f in self.numeric:
             if not f.scale > 0 or f.clip < 0:
                 raise FormatError(f"schema.numeric {f.name!r}: scale {f.scale} has to be positive, and clip {f.clip} not negative")
+        if self.multi_weights and len(self.multi_weights) != len(self.multi):
+            raise FormatError(f"schema.multi_weights: {len(self.multi_weights)} of {len(self.multi)} multi fields")
+        for weight in self.multi_weights:
+            if weight not in ("mean", "sqrt"):
+                raise FormatError(f"schema.multi_weights: {weight!r} is not mean or sqrt")
         for name in self.optional or ():
             if name not in fields:
                 raise FormatError(f"schema.optional: {name!r} is not a field of the schema")
@@ -211,6 +228,7 @@ def read_schema(f: Fields) -> Schema:
         label_max=f.number("label_max"),
         categorical=f.texts("categorical"),
         multi=f.texts("multi"),
+        multi_weights=f.texts("multi_weights"),
         numeric=numeric,
         augment=f.flag("augment"),
         cross=tuple(cross),
