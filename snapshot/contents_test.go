@@ -142,6 +142,9 @@ func slowColumns(c *Contents, in *Input) []float64 {
 				}
 			} else if in.Multi != nil {
 				if list := in.Multi[f-len(c.Schema.Categorical)]; slices.Contains(list, name) {
+					if c.Schema.MultiWeights != nil { // each name once
+						list = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(list))), func(name string) bool { return name == "" })
+					}
 					if v = 1 / float64(len(list)); slices.Equal(c.Schema.MultiWeights, []string{WeightSqrt}) {
 						v = math.Sqrt(v)
 					}

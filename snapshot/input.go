@@ -12,7 +12,7 @@ import (
 type Input struct {
 	Categorical []string   // "" is missing
 	Numeric     []float64  // not finite is missing
-	Multi       [][]string // order and repetitions within a list do not matter, but its length does: see MultiValue. An empty list is not missing
+	Multi       [][]string // order within a list does not matter, but its length does, and so may repetitions: see MultiValue. An empty list is not missing
 }
 
 // check returns an error unless every slice is nil or as long as the schema's.

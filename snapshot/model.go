@@ -120,7 +120,8 @@ type Scratch struct {
 	phi   []float64  // columns of the feature map; empty where an event has none
 	own   *foldedRow // of an overlay: its entity's row, which has no column in index; nil for none
 
-	joined []byte // the name of a cross
+	joined []byte   // the name of a cross
+	list   []string // names of a list in order
 
 	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the best so far.
 	names               []string
@@ -201,8 +202,9 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 		}
 		slices.Sort(s.index[start:])
 		s.index = s.index[:start+len(slices.Compact(s.index[start:]))]
+		value := MultiValue(schema.MultiWeights, f, s.lengthOf(names, schema.MultiWeights))
 		for range s.index[start:] {
-			s.value = append(s.value, MultiValue(schema.MultiWeights, f, len(names)))
+			s.value = append(s.value, value)
 		}
 	}
 	first := m.contents.NumFeatures - schema.numExtra()
@@ -222,6 +224,22 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 		}
 	}
 	return unseen
+}
+
+// lengthOf returns the n of MultiValue: the different names of a list, as training counts them. Schemas without weights count repeats and empty names, too.
+func (s *Scratch) lengthOf(names, weights []string) int {
+	if len(weights) == 0 {
+		return len(names)
+	}
+	s.list = append(s.list[:0], names...)
+	slices.Sort(s.list)
+	s.list = slices.Compact(s.list)
+	n := len(s.list)
+	if n > 0 && s.list[0] == "" {
+		n--
+	}
+	clear(s.list)
+	return n
 }
 
 // outputs computes o(x) of the encoded event. The ANOVA kernel of degree 2 uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1), that of

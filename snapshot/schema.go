@@ -90,8 +90,9 @@ const (
 	WeightSqrt = "sqrt" // 1/√n: the squares of a list's values add up to 1, as that of one name, and a name keeps more of its say in a long list
 )
 
-// MultiValue is the value of each distinct name of a list of n names, names that are unseen or repeated included in n, in a multi field of a schema
-// with those MultiWeights: 1/n or 1/√n. It is 0 for n < 1.
+// MultiValue is the value of each of the n different names of a list, unseen ones included, in a multi field of a schema with those MultiWeights: 1/n or
+// 1/√n. It is 0 for n < 1. Events are decoded with each name once; where an Input repeats a name, the n of schemas without MultiWeights, of formats before
+// 6, counts it each time.
 func MultiValue(weights []string, field, n int) float64 {
 	switch {
 	case n < 1:

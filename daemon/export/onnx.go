@@ -254,7 +254,7 @@ func (b *builder) namedFields() {
 		list := f - len(s.Categorical) - len(s.Cross)
 		name := s.Multi[list]
 		ids := encode(b.input(name, stringType, "n", "l_"+name))
-		weight := b.node("Unsqueeze", []string{b.multiValue(list, ids, missing), b.axes(2)})
+		weight := b.node("Unsqueeze", []string{b.multiValue(list, ids, missing, unseen), b.axes(2)})
 		b.part(func(table string) string { return b.mul(b.node("Gather", []string{table, ids}), weight) }, basis, linear,
 			func(value string) string {
 				return b.node("ReduceSum", []string{value, b.axes(1)}, intAttribute("keepdims", 0))
@@ -262,21 +262,26 @@ func (b *builder) namedFields() {
 	}
 }
 
-// multiValue returns the value of each name of a list, [n, l]: snapshot.MultiValue at the first of equal names, else 0.
-func (b *builder) multiValue(list int, ids string, missing int64) string {
-	present := b.cast(b.node("Not", []string{b.node("Equal", []string{ids, b.whole(missing)})}), b.real)
-	length := b.node("ReduceSum", []string{present, b.axes(1)}, intAttribute("keepdims", 1))
-	divisor := b.node("Max", []string{length, b.scalar(1)})
-	if weights := b.c.Schema.MultiWeights; len(weights) > 0 && weights[list] == snapshot.WeightSqrt {
-		divisor = b.node("Sqrt", []string{divisor})
-	}
-	share := b.node("Div", []string{present, divisor})
+// multiValue returns the value of each name of a list, [n, l]: snapshot.MultiValue at the first of equal names, else 0. Names that the version does not know
+// cannot be told apart here: each counts in the length of the list.
+func (b *builder) multiValue(list int, ids string, missing, unseen int64) string {
 	size := b.node("Squeeze", []string{b.node("Shape", []string{ids}, intAttribute("start", 1), intAttribute("end", 2)), b.axes(0)})
 	place := b.node("Range", []string{b.whole(0), size, b.whole(1)})
 	earlier := b.node("Less", []string{b.node("Unsqueeze", []string{place, b.axes(0)}), b.node("Unsqueeze", []string{place, b.axes(1)})})
 	same := b.node("Equal", []string{b.node("Unsqueeze", []string{ids, b.axes(1)}), b.node("Unsqueeze", []string{ids, b.axes(2)})})
 	repeats := b.node("ReduceSum", []string{b.cast(b.node("And", []string{same, earlier}), int64Type), b.axes(2)}, intAttribute("keepdims", 0))
-	return b.mul(share, b.cast(b.node("Equal", []string{repeats, b.whole(0)}), b.real))
+	first := b.node("Equal", []string{repeats, b.whole(0)})
+	present := b.node("Not", []string{b.node("Equal", []string{ids, b.whole(missing)})})
+	counted, weights := present, b.c.Schema.MultiWeights
+	if len(weights) > 0 {
+		counted = b.node("And", []string{present, b.node("Or", []string{first, b.node("Equal", []string{ids, b.whole(unseen)})})})
+	}
+	length := b.node("ReduceSum", []string{b.cast(counted, b.real), b.axes(1)}, intAttribute("keepdims", 1))
+	divisor := b.node("Max", []string{length, b.scalar(1)})
+	if len(weights) > 0 && weights[list] == snapshot.WeightSqrt {
+		divisor = b.node("Sqrt", []string{divisor})
+	}
+	return b.mul(b.node("Div", []string{b.cast(present, b.real), divisor}), b.cast(first, b.real))
 }
 
 // numericFields adds the numeric fields: scaled in double, whatever the type of the tensors, since centers may be large.

@@ -34,7 +34,7 @@ func CheckSchema(dir string, m *config.Model) error {
 		{"schema.categorical", old.Categorical, now.Categorical, slices.Equal(old.Categorical, now.Categorical)},
 		{"schema.cross", old.Cross, now.Cross, slices.EqualFunc(old.Cross, now.Cross, slices.Equal)},
 		{"schema.numeric", old.Numeric, now.Numeric, slices.Equal(old.Numeric, now.Numeric)},
-		{"schema.multi", old.Lists(), now.Lists(), slices.Equal(old.Lists(), now.Lists())},
+		{"schema.multi", old.Multi, now.Multi, slices.Equal(old.Multi, now.Multi)},
 		{"schema.levels", old.Levels, now.Levels, old.Levels <= now.Levels},
 		{"schema.classes", old.Classes, now.Classes, isWider(old.Classes, now.Classes)},
 		{"schema.label_min", old.LabelMin, now.LabelMin, isOpen(now) || !isOpen(old) && now.LabelMin <= old.LabelMin},

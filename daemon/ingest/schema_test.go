@@ -71,8 +71,8 @@ func TestCheckSchema(t *testing.T) {
 	}
 }
 
-// TestListWeightStays: a state goes on under the weights that it was made with.
-func TestListWeightStays(t *testing.T) {
+// TestListWeight: rows have no weights of names, so a state goes on under another one; processes of one sample fold in alike and have to agree.
+func TestListWeight(t *testing.T) {
 	m, dir := ratings(100), t.TempDir()
 	m.Schema.Multi = []string{"tags"}
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
@@ -80,9 +80,8 @@ func TestListWeightStays(t *testing.T) {
 	}
 	agreed := Agreement(m)["schema.multi"]
 	m.Schema.ListWeights = map[string]string{"tags": "sqrt"}
-	const want = "schema.multi is [{name: tags, weight: sqrt}], but the state was made with [tags]"
-	if key, err := Translate(CheckSchema(dir, m)); key != "schema.multi" || !strings.Contains(err.Error(), want) {
-		t.Errorf("%s: %v", key, err)
+	if err := CheckSchema(dir, m); err != nil {
+		t.Error(err)
 	}
 	if agreed != "[tags]" || Agreement(m)["schema.multi"] == agreed {
 		t.Errorf("agreed on %s and on %s", agreed, Agreement(m)["schema.multi"])

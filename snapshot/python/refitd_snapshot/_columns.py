@@ -80,7 +80,7 @@ class Columns:
         for f, list_ in enumerate(event.multi):
             found = sorted({self.column(self._first_multi + f, name) for name in list_} - {-1})
             index += found
-            value += [self.schema.multi_value(f, len(list_))] * len(found)
+            value += [self.schema.multi_value(f, list_)] * len(found)
         first = self._num_features - self.schema.num_extra
         for f, v in enumerate(event.numeric):
             x = 0.0 if math.isnan(v) else self.schema.numeric[f].scaled(v)

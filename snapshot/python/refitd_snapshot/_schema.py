@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from ._errors import FormatError
 from ._json import Fields
@@ -115,11 +115,12 @@ class Schema:
     def is_optional(self, field: str) -> bool:
         return self.optional is None or field in self.optional
 
-    def multi_value(self, field: int, n: int) -> float:
-        """The value of each distinct name of a list of n names in a multi field, names that are unseen or repeated included in n."""
-        if self.multi_weights and self.multi_weights[field] == "sqrt":
-            return 1 / math.sqrt(max(1, n))
-        return 1 / max(1, n)
+    def multi_value(self, field: int, names: Sequence[str]) -> float:
+        """The value of each name of a list in a multi field: 1/n or 1/sqrt(n) of n different ones; schemas without weights count repeats, too."""
+        if not self.multi_weights:
+            return 1 / max(1, len(names))
+        n = max(1, len(set(names) - {""}))
+        return 1 / math.sqrt(n) if self.multi_weights[field] == "sqrt" else 1 / n
 
     @property
     def format(self) -> int:
