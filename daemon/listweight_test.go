@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestAnotherListWeight: under another weight of the names of lists the sample and the accounts go on, and the next version is of that weight.
+// TestAnotherListWeight: under another weight of the names of lists the sample and the accounts go on, and the next version is of that weight; derived
+// lists count as they did.
 func TestAnotherListWeight(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -24,13 +25,14 @@ func TestAnotherListWeight(t *testing.T) {
 		}
 	}
 	configure := func(list string) string {
-		return b.Configure("lists", append([]string{"categorical: [user, item]", "categorical: [user, item], multi: [" + list + "]"}, daemontest.Simple...)...)
+		return b.Configure("lists", append([]string{"categorical: [user, item]", "categorical: [user, item], multi: [" + list + "], " +
+			"derived: [{name: seen, kind: last, of: user, field: item, k: 3}]"}, daemontest.Simple...)...)
 	}
 	var versions []int64
 	for i, c := range []struct {
 		list    string
 		weights []string
-	}{{"words", nil}, {"{name: words, weight: sqrt}", []string{snapshot.WeightSqrt}}, {"{name: words, weight: mean}", nil}} {
+	}{{"words", nil}, {"{name: words, weight: sqrt}", []string{snapshot.WeightSqrt, snapshot.WeightMean}}, {"{name: words, weight: mean}", nil}} {
 		produce(600)
 		o := b.Run(configure(c.list))
 		if o.Err != nil || daemontest.Balanced(t, o.State(t)) != int64(600*(i+1)) {
