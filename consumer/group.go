@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// restingShows is how many times a group is not looked at in which nothing moved. One that has lost its offsets shows them again after it.
+// restingShows is after how many CommitEvery in which nothing moved the group is looked at, and shows again what it has lost.
 const restingShows = 5
 
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.

@@ -118,7 +118,10 @@ func (w *Witness) writeFile(name string) error {
 	if err != nil {
 		return err
 	}
-	return writeWitness(name, text)
+	if err := durable.WriteFile(name, 0o600, durable.Bytes(text)); err != nil {
+		return denied(err)
+	}
+	return nil
 }
 
 // text is the file of a witness.
@@ -128,13 +131,6 @@ func (w *Witness) text() ([]byte, error) {
 		return nil, fmt.Errorf("sketch: %w", err)
 	}
 	return fmt.Appendf(text, "\n%s\n", checkLine(string(text))), nil
-}
-
-func writeWitness(name string, text []byte) error {
-	if err := durable.WriteFile(name, 0o600, durable.Bytes(text)); err != nil {
-		return denied(err)
-	}
-	return nil
 }
 
 // witnessOf returns what may be said of the store: as of a commit, because Apply holds the mutex from its first change to its last.
@@ -181,7 +177,7 @@ func (s *Store) bearWitness() error {
 	if err != nil || bytes.Equal(text, s.home.witness) {
 		return err
 	}
-	if err := writeWitness(filepath.Join(s.home.dir, witnessName), text); err != nil {
+	if err := w.write(s.home.dir); err != nil {
 		return err
 	}
 	s.home.witness = text

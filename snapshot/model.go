@@ -227,6 +227,7 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 }
 
 // lengthOf returns the n of MultiValue: the different names of a list, as training counts them. Schemas without weights count repeats and empty names, too.
+// O(n log n), without allocations once the scratch is large enough.
 func (s *Scratch) lengthOf(names, weights []string) int {
 	if len(weights) == 0 {
 		return len(names)

@@ -347,34 +347,6 @@ func TestOptionalFields(t *testing.T) {
 	}
 }
 
-// TestListWeights: the weight of a list reaches the decoder's schema and changes both hashes; mean is the same as none.
-func TestListWeights(t *testing.T) {
-	of := func(multi string) *Model {
-		c, problems := parse(t, strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, item], multi: "+multi, 1))
-		if problems != nil {
-			t.Fatal(problems)
-		}
-		return &c.Models[0]
-	}
-	plain, mean, root := of("[tags, words]"), of("[{name: tags, weight: mean}, words]"), of("[tags, {name: words, weight: sqrt}]")
-	if plain.Hash() != mean.Hash() || plain.SampleHash() != mean.SampleHash() || bytes.Contains(plain.Stored(), []byte("weights")) ||
-		!bytes.Equal(plain.Stored(), mean.Stored()) || plain.Schema.Event().MultiWeights != nil || mean.Schema.Event().MultiWeights != nil {
-		t.Error("a list of weight mean is not the same as one without")
-	}
-	if root.Hash() == plain.Hash() || root.SampleHash() == plain.SampleHash() {
-		t.Error("the weight sqrt changes no hash")
-	}
-	stored, err := DecodeStored(root.Stored())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range []*Model{root, stored} {
-		if got := m.Schema.Event(); !slices.Equal(got.MultiWeights, []string{"mean", "sqrt"}) || !slices.Equal(got.Multi, []string{"tags", "words"}) {
-			t.Errorf("%q have weights %q", got.Multi, got.MultiWeights)
-		}
-	}
-}
-
 // TestFunctionsOfAField: what a field is said to be a function of reaches the decoder's schema, and is no part of what rows depend on.
 func TestFunctionsOfAField(t *testing.T) {
 	text := strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, item, {name: age, of: user}], multi: [{name: genre, of: item}]", 1)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -382,17 +381,6 @@ func (s *Schema) multiWeights() (weights []string) {
 	return weights
 }
 
-// Lists returns the entries of Multi by name and, where they have one, weight.
-func (s *Schema) Lists() []string {
-	lists := slices.Clone(s.Multi)
-	for i, name := range lists {
-		if weight, ok := s.ListWeights[name]; ok {
-			lists[i] = fmt.Sprintf("{name: %s, weight: %s}", name, weight)
-		}
-	}
-	return lists
-}
-
 // Event returns the schema in the decoder's terms.
 func (s *Schema) Event() event.Schema {
 	var crosses []event.Cross
@@ -464,7 +452,7 @@ func (m *Model) SampleHash() string {
 	in := m.Input
 	in.DeadLetter, in.Negatives = DeadLetter{}, Negatives{}
 	schema := m.Schema
-	schema.Of = nil // which changes no row
+	schema.Of, schema.ListWeights = nil, nil // which change no row
 	sample := m.Sample
 	sample.Holdout.Entities = 0 // nor does this
 	return hashOf(Model{Name: m.Name, Input: in, Schema: schema, Sample: sample})

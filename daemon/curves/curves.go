@@ -281,9 +281,17 @@ func (r *Ring) Moved() bool {
 
 // Save replaces the file by what there is now. It is durable when Save returns.
 func (r *Ring) Save() error {
-	r.mu.Lock()
-	r.moved = false
-	r.mu.Unlock()
+	r.setMoved(false) // before: what comes while it is written is for the next time
 	all := r.Since(math.MinInt64)
-	return durable.WriteFile(r.path, 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
+	err := durable.WriteFile(r.path, 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(all) })
+	if err != nil {
+		r.setMoved(true)
+	}
+	return err
+}
+
+func (r *Ring) setMoved(moved bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.moved = moved
 }

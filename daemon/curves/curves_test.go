@@ -71,6 +71,10 @@ func TestMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	r.Mark(p.At, Kept, 4, "kept back, too")
+	if r.path = filepath.Join(t.TempDir(), "missing", "curves.json"); r.Save() == nil || !r.Moved() {
+		t.Error("what could not be saved is not saved the next time")
+	}
 }
 
 // What is saved is what a later run opens, and a loss that is no number is null.

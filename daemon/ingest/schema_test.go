@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,20 +72,20 @@ func TestCheckSchema(t *testing.T) {
 	}
 }
 
-// TestListWeight: rows have no weights of names, so a state goes on under another one; processes of one sample fold in alike and have to agree.
+// TestListWeight: rows have no weights of names: a state goes on under another one, also beside processes that have the one before.
 func TestListWeight(t *testing.T) {
 	m, dir := ratings(100), t.TempDir()
 	m.Schema.Multi = []string{"tags"}
 	if err := os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	agreed := Agreement(m)["schema.multi"]
+	agreed := Agreement(m)
 	m.Schema.ListWeights = map[string]string{"tags": "sqrt"}
 	if err := CheckSchema(dir, m); err != nil {
 		t.Error(err)
 	}
-	if agreed != "[tags]" || Agreement(m)["schema.multi"] == agreed {
-		t.Errorf("agreed on %s and on %s", agreed, Agreement(m)["schema.multi"])
+	if got := Agreement(m); !maps.Equal(got, agreed) {
+		t.Errorf("agreed on %v and on %v", agreed, got)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestInit(t *testing.T) {
 	s := m.Schema
 	if m.Name != "some" || s.Task != "ordinal" || s.Levels != 5 || s.Label != "stars" || s.Time != "when" || s.TimeUnit != "ms" ||
 		!slices.Equal(s.Categorical, []string{"userId", "hour", "mostly"}) || !slices.Equal(s.Numeric, []string{"price"}) ||
-		!slices.Equal(s.Lists(), []string{"{name: genres, weight: sqrt}"}) || !slices.Equal(s.Optional, []string{"mostly"}) {
+		!slices.Equal(s.Multi, []string{"genres"}) || s.ListWeights["genres"] != "sqrt" || !slices.Equal(s.Optional, []string{"mostly"}) {
 		t.Errorf("schema %+v", s)
 	}
 	if text, err := os.ReadFile(summary["config"].(string)); err != nil || !strings.Contains(string(text), "mean is better, which counts 1/n") {

@@ -275,12 +275,12 @@ func TestLongSegments(t *testing.T) {
 		for range 2 { // made by the first
 			var log bytes.Buffer
 			told := func() bool { return strings.Contains(log.String(), "segment.ms=604800000 want=600000") }
-			handler := slog.New(slog.NewTextHandler(&log, nil))
-			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) { o.Topic, o.Log = topic, handler }).
+			logger := slog.New(slog.NewTextHandler(&log, nil))
+			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) { o.Topic, o.Log = topic, logger }).
 				Prepare(t.Context()); err != nil || told() {
 				t.Fatalf("%s: a shard: %v, %s", topic, err, &log)
 			}
-			trainer := r.receiver(store(t, sketch.Options{Seed: 7, Merges: true}), 1, func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, handler })
+			trainer := r.receiver(store(t, sketch.Options{Seed: 7, Merges: true}), 1, func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, logger })
 			if err := trainer.Run(t.Context(), true); err != nil || told() != want {
 				t.Errorf("%s: the trainer: %v, says so %v, want %v: %s", topic, err, told(), want, &log)
 			}

@@ -41,6 +41,7 @@ type Refit struct {
 	observed bool
 	bounded  bool    // sweeps maximise the bound on the logistic loss: always but for one binary label, see Sweep
 	reached  float64 // the evidence of the last sweep, where it is not bounded
+	before   *State  // as the last sweep found it, then
 	epochs   int
 	// exclusive says for each field whether every row has exactly one of its features, of value 1.
 	exclusive []bool
@@ -119,7 +120,11 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 			r.reached, r.observed = r.evidence(), true
 		}
 	}
-	before := r.state.Clone()
+	if r.before == nil {
+		r.before = r.state.Clone()
+	} else {
+		r.before.restore(r.state)
+	}
 	evidence, err := r.sweep(ctx)
 	if ctx.Err() != nil && err != nil {
 		return evidence, err
@@ -128,12 +133,12 @@ func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 		r.reached = evidence
 		return evidence, nil
 	}
-	if r.state.restore(before); r.outputs != nil {
+	if r.state.restore(r.before); r.outputs != nil {
 		r.outputs.predict()
 	} else {
 		r.predict()
 	}
-	r.bounded, r.observed = true, false
+	r.bounded, r.observed, r.before = true, false, nil
 	return r.sweep(ctx)
 }
 

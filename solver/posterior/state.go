@@ -307,7 +307,7 @@ func (s *State) Clone() *State {
 	return &c
 }
 
-// restore sets the numbers of a state back to those of a clone.
+// restore sets the numbers of a state to those of another of its shape.
 func (s *State) restore(c *State) {
 	for _, v := range [][2][]float64{{s.Weights, c.Weights}, {s.Bias, c.Bias}, {s.Noises, c.Noises}, {s.Precision, c.Precision}, {s.Mean, c.Mean},
 		{s.Covariance, c.Covariance}} {
