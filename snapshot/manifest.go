@@ -101,6 +101,7 @@ type Meta struct {
 	FISTAIterations  int                `json:"fista_iterations"`
 	Sweeps           int                `json:"sweeps"`
 	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows after the gate: select and gate are from before
+	OutputLimit      *Number            `json:"output_limit,omitempty"`    // largest magnitude of log odds that the refit's rows support; updates keep below it
 	Precisions       string             `json:"precisions,omitempty"`      // how those of its variational stage began: anew, or carried on from the last refit's
 	Evidence         *Number            `json:"evidence"`
 	Warm             bool               `json:"warm"`

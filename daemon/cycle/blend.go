@@ -196,7 +196,7 @@ func (b *blend) number(w *blendWeights) float64 {
 // learnBlend lets the fits learn the label of the event that was taken up last. c.mu is held.
 func (c *Cycle) learnBlend(label float64) {
 	b := c.blend
-	unit := c.mixture.scale.mean()
+	unit := c.mixture.square()
 	if !b.ready || !(unit > 0) {
 		return
 	}

@@ -42,7 +42,8 @@ type Champion struct {
 	scale      float64          // what calibration multiplied the outputs with; 0 without
 	folded     *posterior.State // of an update: the live posterior whose mean it is; nil of a refit and where the model is none
 	means      *means
-	horizon    int // in horizons, of its refit
+	holdout    guardSet // by which updates are guarded; empty where it is not known
+	horizon    int      // in horizons, of its refit
 	precisions precisionChoice
 	again      bool // of an update: it is the last refit
 	// What versions say of the live fold-in, for fold-in where they are used.

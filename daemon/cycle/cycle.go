@@ -64,6 +64,9 @@ type Cycle struct {
 	sharing     *sharing       // nil unless what is learned is shared, and there is a champion
 	lag         lag
 	updates     bool           // consumers should have updates, by lag
+	guard       guard          // of updates against their refit
+	turned      bool           // a chain of deltas ended because it was worse than its refit: consumers get that again
+	heldBack    []HeldBack     // that nobody has taken
 	race        formRace       // of what updates are made of
 	stretch     *stretchLosses // nil unless they are watched
 	progressive *Progressive
@@ -115,6 +118,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if len(m.Train.FoldIn.By) > 0 {
 		by = slices.Index(schema.Categorical, m.Train.FoldIn.By[0])
 	}
+	c.guard = newGuard(target, by, m.Evaluate.Window)
 	c.drift = newDriftWatch(schema.Categorical)
 	c.numbers = newNumberScale(len(schema.Numeric), target)
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
@@ -212,6 +216,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		alone.label = c.limited(label)
 	}
 	c.learnAs(alone.label, ev)
+	c.guard.observe(ev, &o[published])
 	if c.config.Train.FoldIn.Enabled {
 		if ahead == nil {
 			c.learner.learn(ev, c.targets, ev.Weight)
@@ -484,7 +489,11 @@ func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companio
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(ch, companions), nil, 0
 	c.unfollow()
 	c.endMaking()
-	c.published = &consumed{frozen: refit, refit: refit, means: ch.means}
+	c.published, c.turned = &consumed{frozen: refit, refit: refit, means: ch.means}, false
+	if ch.holdout.seen() > 0 {
+		c.guard.held = ch.holdout
+	}
+	c.guard.support(&ch.Version)
 }
 
 // Update returns the live model as an ordinary model over the champion's vocabulary plus what was learned since, or nil without a

@@ -166,6 +166,9 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if whole == "" && d != nil && f.published {
+		whole = c.guardDelta(f)
+	}
 	if whole != "" {
 		c.unfollow()
 		return whole

@@ -121,9 +121,12 @@ func blended(c *Cycle) {
 	c.blend.squares, c.blend.advances = fading{rate: mixtureFade, n: 1}, c.blend.advances[:0]
 }
 
-// prefer makes updates those of a form.
+// prefer makes updates those of a form, whatever the guard says of it.
 func prefer(form updateForm) func(c *Cycle) {
-	return func(c *Cycle) { c.race = newFormRace(); c.race.chosen = form }
+	return func(c *Cycle) {
+		c.race = newFormRace()
+		c.race.chosen, c.guard = form, newGuard(c.target, -1, guardSize)
+	}
 }
 
 // follows plays the daemon and a consumer on the events: a refit on the first half, updates and deltas after it. It calls check after each delta, with the

@@ -99,15 +99,15 @@ func (r *formRace) goOn(was updateForm) {
 	}
 }
 
-// add takes up the loss of every form on one event, NaN for those that there are not.
-func (r *formRace) add(losses *[numForms]float64) {
+// add takes up the loss of every form on one event, NaN for those that there are not. limit is that of lag.add.
+func (r *formRace) add(losses *[numForms]float64, limit float64) {
 	for a := range numForms {
 		if math.IsNaN(losses[a]) {
 			continue
 		}
 		for b := range a {
 			if !math.IsNaN(losses[b]) {
-				r.pairs[a][b].add(losses[a], losses[b])
+				r.pairs[a][b].add(losses[a], losses[b], limit)
 			}
 		}
 	}

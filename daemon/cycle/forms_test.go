@@ -22,9 +22,9 @@ func TestFormRace(t *testing.T) {
 			for f, mean := range means {
 				losses[f] = mean + math.Abs(common) + 0.01*math.Abs(rng.NormFloat64())
 			}
-			r.add(&losses)
+			r.add(&losses, 0)
 			if !math.IsNaN(means[formBefore]) {
-				slow.add(losses[formBefore], losses[formNumbers])
+				slow.add(losses[formBefore], losses[formNumbers], 0)
 			}
 		}
 		if got := r.pairs[formBefore][formNumbers]; got != slow {

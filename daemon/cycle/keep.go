@@ -52,7 +52,8 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Objective: snapshot.Number(x.Objective), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
 		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative), NuclearNorm: number(x.NuclearNorm),
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
-		Precisions: x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
+		OutputLimit: number(x.OutputLimit),
+		Precisions:  x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
 		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
 		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
 		MainEffects: x.MainEffects, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
@@ -271,7 +272,8 @@ func VersionOf(m *snapshot.Manifest) report.Version {
 		Form: m.Form, Gap: reported(m.Gap), GapRelative: reported(m.GapRelative), GapKind: m.GapKind, BasisGap: reported(m.BasisGap),
 		BasisGapRelative: reported(m.BasisGapRelative), NuclearNorm: reported(m.NuclearNorm), Decision: m.Decision, Reason: m.Reason,
 		PayloadDigest: m.PayloadDigest, Solver: m.Solver, Warm: m.Warm, Sweeps: m.Sweeps, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions,
-		Evidence: reported(m.Evidence), HorizonEvents: m.HorizonEvents, MainEffects: m.MainEffects, FeatureMap: mapText(m.Schema.FeatureMap)}
+		OutputLimit: reported(m.OutputLimit),
+		Evidence:    reported(m.Evidence), HorizonEvents: m.HorizonEvents, MainEffects: m.MainEffects, FeatureMap: mapText(m.Schema.FeatureMap)}
 	for _, p := range m.Cut {
 		v.Cut = append(v.Cut, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}

@@ -21,11 +21,15 @@ const (
 	linkSteps  = 20
 	linkHold   = 10
 	probitUnit = 1.702 // a logistic function of so many deviations is within .01 of the normal one
+	// leastDeviation is the least error, in levels, that a number is taken to have: half a level away from a threshold the log odds are then 8.5. Equal labels
+	// in a row say less than any rows support.
+	leastDeviation = 0.1
+	steepestLink   = probitUnit / leastDeviation
 )
 
 // newLevelLink returns the link of a Gaussian error of the given deviation: levels reach half way to their neighbours.
 func newLevelLink(m int, deviation float64) *levelLink {
-	l := &levelLink{Threshold: make([]float64, m), Slope: probitUnit / deviation}
+	l := &levelLink{Threshold: make([]float64, m), Slope: probitUnit / max(deviation, leastDeviation)}
 	for c := range l.Threshold {
 		l.Threshold[c] = l.Slope * (float64(c) + 1.5)
 	}
@@ -71,6 +75,10 @@ func (l *levelLink) fit(numbers, targets []float64) *levelLink {
 	}
 	if !(out.Slope > 0) || math.IsInf(out.Slope, 1) || !isFinite(out.Threshold) {
 		return l
+	}
+	if out.Slope > steepestLink { // the levels still meet at the same numbers
+		floats.Scale(steepestLink/out.Slope, out.Threshold)
+		out.Slope = steepestLink
 	}
 	return out
 }

@@ -18,6 +18,8 @@ const (
 	mixtureFade    = 0.999 // of the scale of squares, and of the losses that are told
 	mixtureEntity  = 0.9
 	mixtureLossMax = 8.0 // of one event
+	mixtureSlow    = 0.9999
+	mixtureFloor   = 0.001 // of the mean square over mixtureSlow: what the recent one is taken for at the least
 )
 
 // mixture is the live prediction: the mean of all that can predict beside each other, the fold-in, the version that consumers have and plain
@@ -36,6 +38,7 @@ type mixture struct {
 	events    []float64 // by slot of the entity
 	entity    int32     // slot of the event that predict was called with last, or -1
 	scale     fading    // of squares
+	slow      fading    // the same over a longer time, of which scale is a share at least
 	mixed     []float64
 	weights   []float64 // of the event
 }
@@ -70,7 +73,8 @@ func hasProbabilities(t *Target) bool { return t.IsNumeric() || t.Link != snapsh
 
 // mixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
 func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit int) *mixture {
-	m := &mixture{target: t, by: by, learned: numLearned + len(companions), baselines: baselines, entity: -1, scale: fading{rate: mixtureFade}}
+	m := &mixture{target: t, by: by, learned: numLearned + len(companions), baselines: baselines, entity: -1, scale: fading{rate: mixtureFade},
+		slow: fading{rate: mixtureSlow}}
 	width := 1
 	if !t.IsNumeric() {
 		width = t.Outputs()
@@ -270,8 +274,9 @@ func (m *mixture) judge(ev *event.Event, targets []float64) {
 	if m.target.IsNumeric() {
 		e := m.mixed[0] - ev.Label
 		m.scale.add(min(e*e, worstError))
-		if unit = 0; m.scale.mean() > 0 {
-			unit = 1 / (2 * m.scale.mean())
+		m.slow.add(min(e*e, worstError))
+		if unit = 0; m.square() > 0 {
+			unit = 1 / (2 * m.square())
 		}
 	}
 	present, sum := 0, 0.0
@@ -293,6 +298,19 @@ func (m *mixture) judge(ev *event.Event, targets []float64) {
 		}
 	}
 	m.judgeEntity(ev)
+}
+
+// square returns the recent mean square error of numbers, which scales those of the parts. It has a floor: after a run of equal labels that are all
+// predicted the mean is next to 0, and a usual error would count as a thousand. NaN before the first event.
+func (m *mixture) square() float64 {
+	square := m.scale.mean()
+	if m.slow.n > 0 {
+		square = max(square, mixtureFloor*m.slow.mean())
+	}
+	if m.target.Task == event.Ordinal {
+		square = max(square, leastDeviation*leastDeviation)
+	}
+	return square
 }
 
 // judgeEntity adds the losses of the event to those of its entity.

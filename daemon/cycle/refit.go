@@ -41,6 +41,7 @@ type refitJob struct {
 	budget     budget
 	now        func() time.Time
 	judge      func(*solver.Model) float64 // loss on the select rows
+	guard      *guard                      // of what is published; nil of a fit that publishes nothing
 	progress   *fitProgress                // of an offline fit
 
 	heldOutSweeps int               // of a refit that is repeated
@@ -89,7 +90,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
 	j := &refitJob{given: -1, rough: true, carries: true, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
-		workers: c.Workers, now: c.now, sample: sample, updated: c.published != nil && c.published.isUpdate(), window: c.progressive.window(),
+		workers: c.Workers, now: c.now, sample: sample, guard: &c.guard, updated: c.published != nil && c.published.isUpdate(), window: c.progressive.window(),
 		cold: c.Cold || c.rejections == coldAfter, rejections: c.rejections}
 	if j.alarmAge = math.Inf(1); c.drift.alarm > 0 {
 		j.alarmAge = float64(c.drift.events - c.drift.alarm)
@@ -110,6 +111,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows, len(sample.Select), len(sample.Gate))
 	}
+	challenger.Version.OutputLimit = outputLimit(challenger, sample.Gate, sample.Select)
 	c.mu.Lock()
 	c.noteLive(challenger)
 	c.mu.Unlock()
@@ -163,6 +165,9 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	ch.GateBegan = j.now()
 	j.decide(ch)
 	ch.GateEnded = j.now()
+	if j.guard != nil {
+		ch.holdout = j.guard.holdout(ch, j.sample.Gate, j.sample.GateAge, horizons[j.horizon])
+	}
 	switch {
 	case j.swept == nil:
 		return ch, nil

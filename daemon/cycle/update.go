@@ -36,17 +36,20 @@ type lag struct {
 	scale           fading                            // of the refit's loss
 }
 
-// add takes up the losses of both on one event.
-func (l *lag) add(update, refit float64) {
-	unit := l.scale.mean()
-	if unit > 0 { // an outlier does not set it
+// add takes up the losses of both on one event. limit is the largest loss that one event counts as. It is 0 for squares, which have no such limit and
+// are bounded by the mean: those of classes are not, for with a rare one the mean is a hundredth of what one event of it costs.
+func (l *lag) add(update, refit, limit float64) {
+	unit, most := l.scale.mean(), mixtureLossMax
+	if limit > 0 {
+		refit, update, most = min(refit, limit), min(update, limit), math.Inf(1)
+	} else if unit > 0 { // an outlier does not set it
 		refit, update = min(refit, updateOutlier*unit), min(update, updateOutlier*unit)
 	}
 	l.scale.add(refit)
 	if unit = l.scale.mean(); !(unit > 0) {
 		return
 	}
-	d := min(max((update-refit)/unit, -mixtureLossMax), mixtureLossMax)
+	d := min(max((update-refit)/unit, -most), most)
 	l.n, l.sum, l.squares = updateFade*l.n+1, updateFade*l.sum+d, updateFade*l.squares+d*d
 	l.block += d
 	if l.inBlock++; l.inBlock < updateBlock {
@@ -121,12 +124,12 @@ func (c *Cycle) BeginUpdate() (x *Update, reason string) {
 	if !x.forms[formFoldIn].model.IsFinite() {
 		return nil, "the live model is not finite"
 	}
-	c.chooseForm(func(f updateForm) bool { return x.forms[f].model != nil })
+	heldBack := c.chooseGuarded(&x.forms)
 	x.live, x.form = c.update(&x.forms), c.race.chosen
 	if c.Stored != nil {
 		x.live.Version.Cut, x.live.Watermark, x.live.Events = stored.Cut, stored.Watermark, stored.Events
 	}
-	x.out, x.reason = c.decideUpdate(x.live)
+	x.out, x.reason = c.decideUpdate(x.live, heldBack)
 	if c.followed != nil && (!c.followed.published || x.out != x.live) {
 		c.unfollow()
 	}
@@ -134,13 +137,55 @@ func (c *Cycle) BeginUpdate() (x *Update, reason string) {
 	return x, ""
 }
 
-// decideUpdate decides whether consumers get an update of the live model. c.mu is held.
-func (c *Cycle) decideUpdate(live *Champion) (u *Champion, reason string) {
+// chooseGuarded chooses what an update is made of among the forms that the guard lets pass. Where it lets none pass, it returns why it held back the one
+// that predicts best. c.mu is held.
+func (c *Cycle) chooseGuarded(forms *[numForms]made) (first HeldBack) {
+	var barred [numForms]bool
+	there := func(f updateForm) bool { return forms[f].model != nil && !barred[f] }
+	chosen := c.race.chosen
+	for {
+		c.chooseForm(there)
+		f := c.race.chosen
+		if !there(f) {
+			break
+		}
+		why := c.guard.judge(&forms[f].frozen, &c.published.frozen)
+		if why == "" {
+			return ""
+		}
+		if first == "" {
+			first, chosen = why, f
+		}
+		barred[f] = true
+	}
+	c.figures.Lock()
+	defer c.figures.Unlock()
+	c.race.chosen = chosen
+	return first
+}
+
+// TakeHeldBack returns why updates and deltas were held back since it was called last.
+func (c *Cycle) TakeHeldBack() []HeldBack {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	taken := c.heldBack
+	c.heldBack = nil
+	return taken
+}
+
+// decideUpdate decides whether consumers get an update of the live model, which the guard may have held back. c.mu is held.
+func (c *Cycle) decideUpdate(live *Champion, heldBack HeldBack) (u *Champion, reason string) {
 	if c.lag.n == 0 && c.published.update.model == nil {
 		return nil, FirstUpdate
 	}
 	c.updates = c.lag.prefers(c.updates)
 	switch {
+	case heldBack != "" && c.updates:
+		c.heldBack = append(c.heldBack, heldBack)
+		if c.turned && c.published.isUpdate() {
+			return c.refitAgain("updates of it are held back: they are " + heldBack.text()), ""
+		}
+		return nil, "held back: the update is " + heldBack.text()
 	case c.updates:
 		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse than it"
 		live.Version.Reason += formReasons[c.race.chosen]
@@ -148,12 +193,21 @@ func (c *Cycle) decideUpdate(live *Champion) (u *Champion, reason string) {
 	case !c.published.isUpdate():
 		return nil, "updates predict worse than the last refit, on the events after them"
 	}
+	if why := c.guard.judge(&c.published.refit, &c.published.frozen); why != "" && !c.turned {
+		c.heldBack = append(c.heldBack, why)
+		return nil, "held back: the last refit is " + why.text()
+	}
+	return c.refitAgain("updates of it predict worse, on the events after them"), ""
+}
+
+// refitAgain returns the last promoted refit as an update. c.mu is held.
+func (c *Cycle) refitAgain(reason string) *Champion {
 	again := *c.champion
 	again.CutShort, again.again = nil, true
 	asUpdate(&again.Version)
 	again.Version.Decision = "promoted"
-	again.Version.Reason = "the last refit again: updates of it predict worse, on the events after them"
-	return &again, ""
+	again.Version.Reason = "the last refit again: " + reason
+	return &again
 }
 
 // Make makes what consumers get, nil where they get nothing. O(columns).
@@ -265,13 +319,17 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 		}
 		f.installTo(&next)
 	}
-	c.published = &next
+	c.published, c.turned = &next, false
 }
 
 // compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit.
 func (c *Cycle) compareUpdates(s *Score) {
-	c.lag.add(s.update, s.refit)
-	c.race.add(&s.forms)
+	limit := 0.0
+	if !c.target.IsNumeric() {
+		limit = c.guard.limit
+	}
+	c.lag.add(s.update, s.refit, limit)
+	c.race.add(&s.forms, limit)
 }
 
 // isUpdate reports whether consumers have something else than the last promoted refit.

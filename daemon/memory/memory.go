@@ -146,6 +146,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
 			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, of, apart)
 	}
+	parts["guard"] = cycle.GuardFootprint
 	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, m.Schema.Learned())
 	if numbers := len(m.Schema.Numeric); numbers > 0 && m.Train.FoldIn.Enabled {
 		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), outputs, m.Train.FoldIn.MaxRows, maxName)

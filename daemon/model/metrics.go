@@ -47,6 +47,7 @@ type Metrics struct {
 	features        *prometheus.GaugeVec
 	dropped         *prometheus.CounterVec
 	drift           *prometheus.CounterVec
+	heldBack        *prometheus.CounterVec
 	snapshotInfo    *prometheus.GaugeVec
 	snapshotVersion *prometheus.GaugeVec
 	snapshotTime    *prometheus.GaugeVec
@@ -117,6 +118,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			prometheus.ExponentialBuckets(0.001, 2, 14)), []string{"model"}),
 		features: gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
 		drift:    counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
+		heldBack: counter("updates_held_back_total",
+			"Updates and deltas that were not published: worse than the refit that they start from, by reason.", "reason"),
 		dropped: counter("dictionary_dropped_total",
 			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features)."),
 		snapshotInfo:    gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
@@ -171,6 +174,9 @@ func (m *Metrics) add(c *config.Model) {
 	}
 	for _, group := range cycle.DriftGroups(c) {
 		m.drift.WithLabelValues(model, group)
+	}
+	for _, reason := range cycle.HeldBackReasons {
+		m.heldBack.WithLabelValues(model, string(reason))
 	}
 	m.deltaRows.WithLabelValues(model)
 	m.deltaBytes.WithLabelValues(model)

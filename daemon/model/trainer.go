@@ -236,7 +236,12 @@ func (t *Trainer) step(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.contain("delta", func() error { t.deltas(ctx, learned); return nil })
+	err := t.contain("delta", func() error { t.deltas(ctx, learned); return nil })
+	for _, reason := range t.cycle.TakeHeldBack() {
+		t.metrics.heldBack.WithLabelValues(t.state.settings.Name, string(reason)).Inc()
+		t.log.Warn("update held back: consumers keep what they have", "reason", string(reason))
+	}
+	return err
 }
 
 // finish waits for the refit under way and, with UntilEnd, makes the last one.

@@ -197,7 +197,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 		if (i+1)%max(n/backtestTicks, 1) == 0 {
 			if err := b.out.Emit("tick", report.BacktestTick{Events: b.summary.Events, Seconds: b.seconds(), Version: b.version,
-				Progressive: b.cycle.Progressive()}); err != nil {
+				Progressive: b.cycle.Progressive(), UpdatesHeldBack: b.summary.UpdatesHeldBack}); err != nil {
 				return err
 			}
 		}
@@ -245,6 +245,7 @@ func (b *backtest) step(ctx context.Context, now time.Time) error {
 			b.summary.DeltasPublished++
 		}
 	}
+	b.summary.UpdatesHeldBack += len(b.cycle.TakeHeldBack())
 	b.follow(now, b.cycle.Following())
 	return nil
 }

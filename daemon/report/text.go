@@ -261,6 +261,9 @@ func (p *Progressive) line() string {
 func (s BacktestSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d events in %.1f s, of which %.1f s in refits; %d refits promoted, %d kept back; %d updates published, %d skipped\n",
 		s.Events, float64(s.Seconds), float64(s.RefitSeconds), s.VersionsPromoted, s.VersionsKept, s.UpdatesPublished, s.UpdatesSkipped)
+	if s.UpdatesHeldBack > 0 {
+		fmt.Fprintf(w, "%d updates and deltas held back: they were worse than the refit that they start from\n", s.UpdatesHeldBack)
+	}
 	writeDropped(w, s.Dropped, s.Absent)
 	if err := s.Progressive.WriteText(w); err != nil {
 		return err

@@ -106,6 +106,7 @@ type Version struct {
 	FISTAIterations  int         `json:"fista_iterations"`          // of the accelerated solver
 	Sweeps           int         `json:"sweeps"`                    // of the variational solver
 	HeldOutSweeps    int         `json:"held_out_sweeps,omitempty"` // over all rows, the held-out ones included, after the gate
+	OutputLimit      *Number     `json:"output_limit,omitempty"`    // largest magnitude of log odds that the refit's rows support; updates keep below it
 	Precisions       string      `json:"precisions,omitempty"`      // how those of the variational stage began: anew or carried; absent from nothing
 	MainEffects      []string    `json:"main_effects,omitempty"`    // fields with linear weights alone: no interaction of theirs was clear
 	FeatureMap       string      `json:"feature_map,omitempty"`     // kind and count of the feature map that it has weights on, as train.feature_map writes it
@@ -272,6 +273,8 @@ type BacktestTick struct {
 	Seconds     Number      `json:"seconds"`     // so far
 	Version     *int64      `json:"version"`     // what consumers have; null before the first version
 	Progressive Progressive `json:"progressive"` // so far
+
+	UpdatesHeldBack int `json:"updates_held_back"` // updates and deltas so far that were worse than their refit
 }
 
 // LastTenth holds the metrics over the last tenth of a backtest.
@@ -292,6 +295,7 @@ type BacktestSummary struct {
 	UpdatesPublished int         `json:"updates_published"`          // versions between refits
 	DeltasPublished  int         `json:"deltas_published,omitempty"` // between updates
 	UpdatesSkipped   int         `json:"updates_skipped"`            // times when one was due and consumers kept what they had
+	UpdatesHeldBack  int         `json:"updates_held_back"`          // updates and deltas that were worse than their refit: not published
 	Progressive      Progressive `json:"progressive"`
 	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
 	Dropped          []Dropped   `json:"dropped"`    // lines that are no events, by reason and field
