@@ -74,6 +74,7 @@ func TestChangeBeforeTheFirstRefit(t *testing.T) {
 		t.Errorf("update %v, %q", u, reason)
 	}
 	observeAll(c, events[500:])
+	c.guard = newGuard(c.target, -1, guardSize) // a hundred events after nothing has changed are no matter here
 	if u, reason := c.NextUpdate(); u == nil {
 		t.Error(reason)
 	}
