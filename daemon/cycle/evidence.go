@@ -34,7 +34,7 @@ const (
 )
 
 // The stakes are largestStake/b, and each half of the one before. The nearStakes find differences of the size of gains.
-// The farStakes find rare losses up to 2^farStakes times as large as the largest gain, as of a class that was forgotten.
+// The farStakes find rare losses up to 2^farStakes times as large as the largest gain, such as those of a class that was forgotten.
 // Their weights are chosen so that the power on 400 rows is that of a test that cuts gains, too (TestGateErrors).
 const (
 	nearStakes = 4

@@ -125,11 +125,11 @@ func (j *refitJob) progressiveLosses() *scores {
 	if j.champion == nil {
 		return s
 	}
-	n := len(j.recentLosses)
+	n := len(j.paired)
 	if since, ok := j.eventsSince(j.champion); ok {
 		n = min(n, int(since))
 	}
-	for _, l := range j.recentLosses[len(j.recentLosses)-n:] {
+	for _, l := range j.paired[len(j.paired)-n:] {
 		s.loss, s.against = append(s.loss, l[0]), append(s.against, l[1])
 	}
 	s.most, _ = j.plausible()

@@ -18,7 +18,7 @@ const (
 	weightLooks  = 16 // new limits while as many weights come as there are
 )
 
-// WeightLimit returns what a weight counts as at most, 0 where the weights are too few to tell: the largest that
+// WeightLimit returns what a weight counts as at most, 0 where there are too few weights: the largest that
 // weightShare of the rows have, or √n times the mean of n weights that count no more than that one, whichever is more. A
 // sum of n weighted losses, of which each counts at most √n times the mean, is consistent, since no row has more than 1/√n
 // of it (Ionides 2008, Truncated importance sampling). counts say how many rows each is for, nil for 1.
