@@ -35,6 +35,24 @@ type Sample struct {
 	weighted bool // whether training rows count differently
 	unequal  bool // in inclusion too
 	capped   bool
+
+	heaviest float64 // what the weight of a row counts as at most, 0 for no limit
+}
+
+// LimitWeights has rows count in TrainWeights and HeldOutWeights with a weight of at most limit, 0 for no limit. It returns how many have more. Which rows
+// the sample has, and how probably, does not change: a weight that is limited is an importance weight that is cut, over the same π.
+func (s *Sample) LimitWeights(limit float64) (limited int) {
+	if s.heaviest = limit; limit == 0 {
+		return 0
+	}
+	for _, rows := range [][]Row{s.Train, s.Select, s.Gate} {
+		for i := range rows {
+			if rows[i].Weight > limit {
+				limited++
+			}
+		}
+	}
+	return limited
 }
 
 // Inclusion returns the probability, in (0, 1], that the event of a row is in the sample of its role: 1 while none was put out. A sum over
@@ -138,6 +156,9 @@ func (s *Sample) weights(of []Row) []float64 {
 	}
 	ln := func(r *Row) float64 {
 		w := math.Log(r.Weight)
+		if s.heaviest > 0 {
+			w = math.Log(min(r.Weight, s.heaviest))
+		}
 		if s.rule.halfLife > 0 {
 			w -= float64(newest-r.Time) * math.Ln2 / s.rule.halfLife
 		}

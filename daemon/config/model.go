@@ -224,7 +224,7 @@ const defaultEntities = 0.02
 // Gate decides whether a new version replaces the champion.
 type Gate struct {
 	Tolerance float64 `json:"tolerance"` // relative loss by which the challenger may be worse
-	MinRows   int     `json:"min_rows"`  // gate rows needed for a judgement
+	MinRows   int     `json:"min_rows"`  // gate rows from which they judge without the select rows
 }
 
 // DefaultModel returns a model with every key at its default. Name, topics, label and features have none.

@@ -41,6 +41,7 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	c.figures.Lock()
 	defer c.figures.Unlock()
 	events = events[:c.chunk(events)]
+	defer c.weigh(events)()
 	a := &c.ahead
 	if _, ok := c.learner.(*posteriorLearner); !ok || len(c.numbers.fields) > 0 { // numbers are scaled for all parts, event by event
 		for i := range events {

@@ -62,7 +62,7 @@ const promoted = "promoted"
 
 // Causes are all there are, with the decision that each leads to.
 var Causes = map[Cause]string{"first_version": "promoted", "not_worse": "promoted", "not_worse_in_window": "promoted",
-	"worse": "kept", "worse_than_baseline": "kept", "worse_in_window": "kept", "too_few_rows": "kept",
+	"worse": "kept", "worse_than_baseline": "kept", "worse_in_window": "kept",
 	"not_finite": "kept", "degenerate": "kept", "incomparable": "kept", "chosen": "kept", "overtaken": "kept"}
 
 // scorer predicts with one model and its vocabulary; it holds the buffers, so it belongs to one goroutine.

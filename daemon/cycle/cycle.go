@@ -50,6 +50,7 @@ type Cycle struct {
 	drift       driftWatch
 	alarms      []DriftAlarm // that nobody has taken
 	numbers     *numberScale // what companions see of them
+	weights     *weightScale // nil where events have no weights
 	champion    *Champion    // the last promoted refit
 	rejections  int
 	instead     *substitute    // nil unless there was a champion that cannot be read
@@ -120,7 +121,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	}
 	c.guard = newGuard(target, by, m.Evaluate.Window)
 	c.drift = newDriftWatch(schema.Categorical)
-	c.numbers = newNumberScale(len(schema.Numeric), target)
+	c.numbers, c.weights = newNumberScale(len(schema.Numeric), target), newWeightScale(&schema)
 	c.learner, c.prescorer = c.newLearner(nil, nil), c.NewPrescorer()
 	c.companions = c.newCompanions(nil, append(c.onNumbers(), c.onNames()...))
 	c.mixture = newMixture(target, c.companionNames(), len(schema.Categorical), by, m.Train.FoldIn.MaxRows)
@@ -156,7 +157,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	defer c.mu.Unlock()
 	c.figures.Lock()
 	defer c.figures.Unlock()
-	c.observe(&Observation{ev, learn, position, payload, prescored}, nil)
+	of := [1]Observation{{ev, learn, position, payload, prescored}}
+	defer c.weigh(of[:])()
+	c.observe(&of[0], nil)
 }
 
 // observe is Observe of an event that the fold-in has predicted and learned from ahead, unless ahead is nil.
@@ -380,6 +383,7 @@ func (c *Cycle) again(payload []byte, learn func(*event.Event)) error {
 	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
 		label := ev.Label
 		c.learnAs(c.limited(label), &ev)
+		ev.Weight = c.weights.take(ev.Weight)
 		learn(&ev)
 		c.numbers.learn(label)
 	}
@@ -430,17 +434,18 @@ func (c *Cycle) Install(ch *Champion) {
 	targets := make([]float64, c.target.Outputs())
 	pending, done := c.since.from(0)
 	low, high := c.numbers.labels()
+	heaviest := c.weights.most()
 	last := 2 * len(pending)
 	for round := 0; round < installRounds && len(pending) > installBatch && len(pending) < last-last/installGain; round++ {
 		func() {
 			c.mu.Unlock()
 			defer c.mu.Lock()
-			c.relearn(next, beside, pending, &ev, targets, low, high)
+			c.relearn(next, beside, pending, &ev, targets, low, high, heaviest)
 		}()
 		last = len(pending)
 		pending, done = c.since.from(done)
 	}
-	c.relearn(next, beside, pending, &ev, targets, low, high)
+	c.relearn(next, beside, pending, &ev, targets, low, high, heaviest)
 	c.install(ch, consumers, next, beside, shared)
 }
 
@@ -455,7 +460,7 @@ const (
 // maxPool is how many names of relearned events are kept for the next ones.
 const maxPool = 4096
 
-func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, ev *event.Event, targets []float64, low, high float64) {
+func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, ev *event.Event, targets []float64, low, high, heaviest float64) {
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}
@@ -470,6 +475,7 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 			ev.Label = min(max(ev.Label, low), high)
 			c.target.Encode(targets, ev)
 		}
+		ev.Weight = min(ev.Weight, heaviest)
 		l.gather(ev)
 		l.learn(ev, targets, ev.Weight)
 		for _, beside := range companions {

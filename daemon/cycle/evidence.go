@@ -7,19 +7,40 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// How a model is shown to be worse than another one. Both are scored on the same rows, the excess of a row being its loss under the first model less
-// (1 + publish.gate.tolerance) times its loss under the second. What is tested is that the mean excess, each row's bounded by clipQuantile of those on
-// the select rows, of a binary label of those of the same label, is at most 0. A gambler who stakes shares of what is had on positive excesses, a mean
-// over bets, has more than 1/gateError times the first stake at any time with a probability of at most gateError if that is so (Ville): whenever a refit
-// comes to look, and however many rows there are by then. A row is at most 1.9 times what there was, so that seven decide nothing.
+// How a model is shown to be worse than another one. Both are scored on the same rows. A loss counts as at most the
+// largest plausible one (scores.most). The excess of a row is its loss under the first model less
+// (1 + publish.gate.tolerance) times its loss under the second. The hypothesis is that the mean excess is at most 0.
+//
+// A gambler begins with a capital of 1. For a stake λ, a row of excess x multiplies it by 1 + min(λx, winShare). Where no
+// excess is below −b and λ < 1/b, every factor is positive, and under the hypothesis its mean is at most 1. The capital is
+// then a supermartingale, and so is its weighted mean over a list of stakes: it ever reaches 1/gateError with a probability
+// of at most gateError, whenever refits come to look and however many rows there are by then (Ville 1939; Waudby-Smith and
+// Ramdas 2024, Estimating means of bounded random variables by betting).
+//
+// Excesses are cut from above alone. That lowers their mean and keeps the bound on the error. Gains, which are negative
+// excesses, are never cut: a class of one row in 200 that the first model has learned counts with all that it gains. What
+// is cut depends on the stake: under small stakes large losses of the first model count in full, under large ones each wins
+// one share and hides nothing of the other rows. Five rows win at most (1 + winShare)^5 = 14 and decide nothing.
+//
+// The bound b is the largest gain of the compared rows and of the select rows. Where a label of the training rows came on
+// fewer than leastOfLabel of these, its gains are not known, and b is what one label can lose (scores.hidden). The bound on
+// the error so has a premise: gains that are larger than all of N rows, of labels that these have, do not decide the sign of
+// the mean. Their probability is about 3/N at most.
 const (
 	gateError    = 0.05
-	clipQuantile = 0.99
-	clipRows     = 100 // select rows, below which the rows that are compared bound themselves
+	winShare     = 0.7 // of the capital, what one row wins at most
+	largestStake = 0.8 // of the capital, what a row of the largest gain loses at most
+	leastOfLabel = 5   // rows of a label that show what its rows gain or lose
 )
 
-// bets are the shares of the capital that are staked. With the smallest, 50,000 rows tell an excess of a hundredth of the bound.
-var bets = []float64{0.9, 0.6, 0.3, 0.15, 0.08, 0.04, 0.02, 0.01}
+// The stakes are largestStake/b, and each half of the one before. The nearStakes find differences of the size of gains.
+// The farStakes find rare losses up to 2^farStakes times as large as the largest gain, such as those of a class that was forgotten.
+// Their weights are chosen so that the power on 400 rows is that of a test that cuts gains, too (TestGateErrors).
+const (
+	nearStakes = 4
+	farStakes  = 10
+	nearWeight = 0.88 // of the near ones together
+)
 
 // comparison is the paired test of one model against another.
 type comparison struct {
@@ -32,102 +53,63 @@ type comparison struct {
 // isWorse reports whether the first model was shown to be worse in one of a number of tests, all of which together err with a probability of gateError.
 func (c *comparison) isWorse(tests int) bool { return c.evidence >= float64(tests)/gateError }
 
-// scores are the losses of two models on the same rows, and the weights of these, nil for equal ones. ones says which rows have the binary label 1; nil of
-// other labels.
+// scores are the losses of two models on the same rows, and the weights of these, nil for equal ones.
 type scores struct {
 	loss, against, weights []float64
-	ones                   []bool
+	most                   float64 // what a loss counts as at most; 0 for no bound
+	hidden                 float64 // what a row of a label with too few rows may lose; 0 where there is no such label
 }
 
-// excess returns the excess of each row; where a loss is no number, the side that it is on loses.
+// excess returns the excess of each row. A loss that is no number counts as the largest.
 func (s *scores) excess(tolerance float64) []float64 {
+	most := s.most
+	if most == 0 {
+		most = math.MaxFloat64 / 8 // of which sums and multiples are finite
+	}
+	bounded := func(loss float64) float64 {
+		if !(loss <= most) {
+			return most
+		}
+		return loss
+	}
 	out := make([]float64, len(s.loss))
 	for i, a := range s.loss {
-		b := (1 + tolerance) * s.against[i]
-		switch bad, other := !(a < math.MaxFloat64), !(b < math.MaxFloat64); {
-		case bad && !other:
-			out[i] = math.MaxFloat64
-		case other && !bad:
-			out[i] = -math.MaxFloat64
-		case !bad:
-			out[i] = a - b
-		}
+		out[i] = bounded(a) - (1+tolerance)*bounded(s.against[i])
 	}
 	return out
 }
 
-// leastOfLabel is how many rows of either binary label tell something by themselves.
-const leastOfLabel = 5
-
-// bounds returns the bounds of the excesses of rows of label 0 and of 1. Of a label that one in a hundred rows or fewer have the excesses would be beyond
-// the bound of all rows together: what is shown to be worse would be the model that says more of it.
-func (s *scores) bounds(on []int, excess []float64) (of [2]float64) {
-	var all []float64
-	var by [2][]float64
-	for _, i := range on {
-		all = append(all, excess[i])
-		by[s.label(i)] = append(by[s.label(i)], excess[i])
-	}
-	if min(len(by[0]), len(by[1])) < leastOfLabel {
-		by = [2][]float64{all, all}
-	}
-	return [2]float64{clipOf(by[0]), clipOf(by[1])}
-}
-
-// label returns 1 for rows of the binary label 1, and 0.
-func (s *scores) label(i int) int {
-	if s.ones != nil && s.ones[i] {
-		return 1
-	}
-	return 0
-}
-
-// clipOf returns the bound of excesses.
-func clipOf(excess []float64) float64 {
-	if len(excess) == 0 {
-		return 0
-	}
-	size := make([]float64, len(excess))
-	for i, x := range excess {
-		size[i] = math.Abs(x)
-	}
-	slices.Sort(size)
-	return size[int(clipQuantile*float64(len(size)-1))]
-}
-
-// compare tests whether the first model is worse on the rows of the given numbers. The bound of an excess is that of the rows in
-// bounding, or of the compared ones if those are few.
+// compare tests whether the first model is worse on the rows of the given numbers. The bound of gains is that of all rows and of those in bounding.
 func (s *scores) compare(on []int, tolerance float64, bounding *scores) comparison {
 	excess := s.excess(tolerance)
 	c := comparison{rows: len(on), evidence: 1}
 	mine, theirs := weightedSum{weights: s.weights}, weightedSum{weights: s.weights}
-	heaviest := 0.0
+	heaviest, worst := 0.0, 0.0
 	for _, i := range on {
 		mine.add(i, s.loss[i])
 		theirs.add(i, s.against[i])
-		heaviest = max(heaviest, s.weight(i))
+		heaviest, worst = max(heaviest, s.weight(i)), max(worst, excess[i])
 	}
 	c.loss, c.against = mine.mean(), theirs.mean()
-	var clip [2]float64
-	if len(bounding.loss) >= clipRows {
-		clip = bounding.bounds(bounding.all(), bounding.excess(tolerance))
+	gain := (1 + tolerance) * s.hidden
+	for _, x := range slices.Concat(excess, bounding.excess(tolerance)) {
+		gain = max(gain, -x)
 	}
-	if min(clip[0], clip[1]) == 0 {
-		clip = s.bounds(on, excess)
-	}
-	most := max(clip[0], clip[1])
-	if most == 0 || heaviest == 0 {
+	gain = max(gain, math.Ldexp(worst, 1-nearStakes-farStakes)) // the smallest stake wins no more from the worst row
+	if worst == 0 || heaviest == 0 {
 		return c
 	}
-	logs := make([]float64, len(bets))
-	for _, i := range on {
-		bound := clip[s.label(i)]
-		x := min(max(excess[i], -bound), bound) / most * s.weight(i) / heaviest
-		for b, share := range bets {
-			logs[b] += math.Log1p(share * x)
+	logs := make([]float64, nearStakes+farStakes)
+	for k := range logs {
+		stake := math.Ldexp(largestStake/gain, -k)
+		if logs[k] = math.Log(nearWeight / nearStakes); k >= nearStakes {
+			logs[k] = math.Log((1 - nearWeight) / farStakes)
+		}
+		for _, i := range on {
+			logs[k] += math.Log1p(min(stake*excess[i]*s.weight(i)/heaviest, winShare))
 		}
 	}
-	c.evidence = math.Exp(min(floats.LogSumExp(logs)-math.Log(float64(len(bets))), maxLogEvidence))
+	c.evidence = math.Exp(min(floats.LogSumExp(logs), maxLogEvidence))
 	return c
 }
 
@@ -142,8 +124,11 @@ func (s *scores) weight(i int) float64 {
 }
 
 // all returns the numbers of all rows.
-func (s *scores) all() []int {
-	out := make([]int, len(s.loss))
+func (s *scores) all() []int { return countTo(len(s.loss)) }
+
+// countTo returns 0 to n−1.
+func countTo(n int) []int {
+	out := make([]int, n)
 	for i := range out {
 		out[i] = i
 	}
@@ -152,7 +137,7 @@ func (s *scores) all() []int {
 
 // with returns the scores of two sets of rows together.
 func (s *scores) with(more *scores) *scores {
-	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), ones: slices.Concat(s.ones, more.ones)}
+	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), most: more.most, hidden: more.hidden}
 	if s.weights != nil || more.weights != nil {
 		for i := range s.loss {
 			out.weights = append(out.weights, s.weight(i))

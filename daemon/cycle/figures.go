@@ -43,8 +43,8 @@ func (c *Cycle) WindowLosses() (n int64, losses map[string]float64) {
 // Evicted returns how many names the fold-in has given up for more recent ones, because it has room for train.fold_in.max_rows.
 func (c *Cycle) Evicted() int64 { return c.evicted.Load() }
 
-// Outlying returns, by the name of each numeric field and of a label without a range, how many numbers were so far from those before them that they
-// were learned as less.
+// Outlying returns, by the name of each numeric field, of a label without a range and of the weight, how many numbers were so far from those before them
+// that they were learned as less.
 func (c *Cycle) Outlying() map[string]int64 {
 	c.figures.Lock()
 	defer c.figures.Unlock()
@@ -54,6 +54,9 @@ func (c *Cycle) Outlying() map[string]int64 {
 	}
 	if c.numbers.limited {
 		counts[c.schema.Label] = c.numbers.outlying[len(c.schema.Numeric)]
+	}
+	if c.weights != nil {
+		counts[c.schema.Weight] = c.weights.limited
 	}
 	return counts
 }

@@ -55,7 +55,8 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	}
 	weights := eventWeights(in.Train)
 	if weights != nil {
-		j.sample.HeldOutWeights = scaledWeights(in.Valid, meanWeight(in.Train))
+		heaviest := heaviestOf(in.Train)
+		j.sample.HeldOutWeights = scaledWeights(in.Valid, meanWeight(in.Train, heaviest), heaviest)
 	}
 	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures, nil, nil)
 	j.encodeTrain(in.Train, weights)
@@ -164,25 +165,35 @@ func (j *refitJob) validLoss(model *solver.Model) float64 {
 func eventWeights(events []event.Event) []float64 {
 	for i := range events {
 		if events[i].Weight != events[0].Weight {
-			return scaledWeights(events, meanWeight(events))
+			heaviest := heaviestOf(events)
+			return scaledWeights(events, meanWeight(events, heaviest), heaviest)
 		}
 	}
 	return nil
 }
 
-func meanWeight(events []event.Event) float64 {
+// heaviestOf returns what the weight of an event counts as at most.
+func heaviestOf(events []event.Event) float64 {
+	weights := make([]float64, len(events))
+	for i := range events {
+		weights[i] = events[i].Weight
+	}
+	return (&Sample{WeightLimit: WeightLimit(weights, nil)}).heaviest()
+}
+
+func meanWeight(events []event.Event, heaviest float64) float64 {
 	total := 0.0
 	for i := range events {
-		total += events[i].Weight
+		total += min(events[i].Weight, heaviest)
 	}
 	return total / float64(len(events))
 }
 
 // scaledWeights returns the weights of events over a unit.
-func scaledWeights(events []event.Event, unit float64) []float64 {
+func scaledWeights(events []event.Event, unit, heaviest float64) []float64 {
 	w := make([]float64, len(events))
 	for i := range events {
-		w[i] = events[i].Weight / unit
+		w[i] = min(events[i].Weight, heaviest) / unit
 	}
 	return w
 }

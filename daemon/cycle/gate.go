@@ -85,9 +85,9 @@ func (j *refitJob) decide(ch *Champion) {
 	}
 	v.ChampionGate = rival.metrics
 	gate, chosen := rival.scores(own)
-	minRows, tolerance := j.model.Publish.Gate.MinRows, j.model.Publish.Gate.Tolerance
-	rows, where := gate, "gate"
-	if len(gate.loss) < minRows {
+	tolerance := j.model.Publish.Gate.Tolerance
+	rows, where, name := gate, "gate", rival.name
+	if minRows := j.model.Publish.Gate.MinRows; len(gate.loss) < minRows {
 		if j.champion != nil && j.champion.Chosen {
 			say("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
 				j.champion.Version.Version, len(gate.loss), minRows)
@@ -95,36 +95,45 @@ func (j *refitJob) decide(ch *Champion) {
 		}
 		rows, where = chosen.with(gate), "select and gate"
 	}
-	if len(rows.loss) < minRows {
-		j.decideByWindow(len(rows.loss), say, promote)
+	worse, notWorse := Cause("worse"), Cause("not_worse")
+	if len(rows.loss) < leastRows {
+		if recent := j.progressiveLosses(); len(recent.loss) >= leastRows {
+			rows, chosen, where, name = recent, &scores{}, "progressive", "what consumers have"
+			worse, notWorse = "worse_in_window", "not_worse_in_window"
+		}
+	}
+	if len(rows.loss) == 0 {
+		promote(notWorse, "no held-out row and no event since the version before can judge it; it has learned from %d rows", ch.Version.Rows)
 		return
 	}
 	c := rows.compare(rows.all(), tolerance, chosen)
+	test := fmt.Sprintf("to be worse by more than publish.gate.tolerance %g (evidence %.3g, %g decides)", tolerance, c.evidence, 1/gateError)
 	if c.isWorse(1) {
-		say("worse", "%s loss %.5f is shown to be worse than %s %.5f by more than publish.gate.tolerance %g on %d rows (evidence %.3g, %g decides)",
-			where, c.loss, rival.name, c.against, tolerance, c.rows, c.evidence, 1/gateError)
+		say(worse, "%s loss %.5f, %s %.5f on %d rows: shown %s", where, c.loss, name, c.against, c.rows, test)
 		return
 	}
-	promote("not_worse", "%s loss %.5f, %s %.5f on %d rows", where, c.loss, rival.name, c.against, c.rows)
+	promote(notWorse, "%s loss %.5f, %s %.5f on %d rows: not shown %s", where, c.loss, name, c.against, c.rows, test)
 }
 
-// decideByWindow decides where held-out rows are too few: by the progressive losses of what consumers have and of the fold-in, which has learned
-// what the challenger has, over the events of the window.
-func (j *refitJob) decideByWindow(rows int, say, promote func(cause Cause, reason string, values ...any)) {
-	gate, numeric := &j.model.Publish.Gate, j.target.IsNumeric()
-	has, learned := &j.window[published], &j.window[foldIn]
-	few := fmt.Sprintf("%d held-out rows are too few to judge (publish.gate.min_rows is %d)", rows, gate.MinRows)
-	if has.N < int64(gate.MinRows) || learned.N != has.N {
-		say("too_few_rows", "%s, and so are the %d events since consumers have a version", few, has.N)
-		return
+// leastRows is the number of rows below which the paired test cannot show anything: (1 + winShare)^5 is below 1/gateError.
+const leastRows = 6
+
+// progressiveLosses returns the losses of the fold-in, which has learned what the challenger has, and of what consumers have, on the events since the
+// champion's cut that both predicted before they learned from them.
+func (j *refitJob) progressiveLosses() *scores {
+	s := &scores{}
+	if j.champion == nil {
+		return s
 	}
-	a, b := learned.judged(numeric), has.judged(numeric)
-	if a <= b*(1+gate.Tolerance) {
-		promote("not_worse_in_window", "%s; over the last %d events what was learned since has a loss of %.5f, what consumers have of %.5f", few, has.N, a, b)
-		return
+	n := len(j.paired)
+	if since, ok := j.eventsSince(j.champion); ok {
+		n = min(n, int(since))
 	}
-	say("worse_in_window", "%s; over the last %d events what was learned since has a loss of %.5f, what consumers have of %.5f, less by more than "+
-		"publish.gate.tolerance %g", few, has.N, a, b, gate.Tolerance)
+	for _, l := range j.paired[len(j.paired)-n:] {
+		s.loss, s.against = append(s.loss, l[0]), append(s.against, l[1])
+	}
+	s.most, _ = j.plausible()
+	return s
 }
 
 // comparable reports whether a version can be scored on the gate rows.
@@ -138,6 +147,10 @@ func (j *refitJob) belowBaseline(ch *Champion, own heldLosses) (reason string) {
 	slices, baselines := j.gateSlices(), j.baselines(ch.Model)
 	weights := j.gateWeights()
 	tests := len(slices) * len(baselines)
+	largest, label := j.plausible()
+	if !j.hides(countTo(len(own.chosen)), countTo(len(own.gate))) {
+		label = 0
+	}
 	for _, s := range slices {
 		row := report.GateSlice{Field: s.field, Known: s.known, N: int64(len(s.gate))}
 		for b := range baselines {
@@ -146,8 +159,13 @@ func (j *refitJob) belowBaseline(ch *Champion, own heldLosses) (reason string) {
 			if base.own != nil {
 				loss = *base.own
 			}
-			gate := scores{loss.gate, base.losses.gate, weights, j.onesOf(j.gate)}
-			c := gate.compare(s.gate, j.model.Publish.Gate.Tolerance, &scores{loss: loss.chosen, against: base.losses.chosen, ones: j.onesOf(j.select_)})
+			most, hidden := largest, label
+			if base.own != nil { // wrong or not
+				most, hidden = 1, min(label, 1)
+			}
+			gate := &scores{loss: loss.gate, against: base.losses.gate, weights: weights, most: most, hidden: hidden}
+			chosen := &scores{loss: loss.chosen, against: base.losses.chosen, most: most}
+			c := gate.compare(s.gate, j.model.Publish.Gate.Tolerance, chosen)
 			if b == 0 && len(s.gate) > 0 {
 				row.Loss, row.Baseline = report.Some(c.loss), report.Some(c.against)
 			}

@@ -125,10 +125,11 @@ func (j *refitJob) foldRecent(t *Target, v *Vocabulary, on *posterior.State) *po
 		return l
 	}
 	targets := make([]float64, t.Outputs())
+	heaviest := j.sample.heaviest()
 	for i := range j.recent {
 		if ev := &j.recent[i]; t.Encode(targets, ev) {
 			l.gather(ev)
-			l.learn(ev, targets, ev.Weight)
+			l.learn(ev, targets, min(ev.Weight, heaviest))
 		}
 	}
 	return l

@@ -180,6 +180,21 @@ func (p *Progressive) window() (w [numRoles]tally) {
 	return w
 }
 
+// paired returns the judged losses of two predictors on those of the last events that both have predicted, oldest first. None are those of other processes.
+func (p *Progressive) paired(a, b int) (losses [][2]float64) {
+	if p.heard != nil {
+		return nil
+	}
+	numeric := p.target.IsNumeric()
+	for i := range p.filled {
+		e := &p.ring[(p.at-p.filled+i+len(p.ring))%len(p.ring)]
+		if x, y := &e.outcomes[a], &e.outcomes[b]; x.present && y.present {
+			losses = append(losses, [2]float64{x.judged(numeric), y.judged(numeric)})
+		}
+	}
+	return losses
+}
+
 // windowLosses returns the loss of each predictor over the last events, by its name in report.Progressive.Roles.
 func (p *Progressive) windowLosses() map[string]float64 {
 	s := &stretch{}

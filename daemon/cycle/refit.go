@@ -29,13 +29,13 @@ type refitJob struct {
 	schema     *event.Schema
 	champion   *Champion // nil before the first version
 	instead    *substitute
-	updated    bool            // consumers have an update of the champion
-	cold       bool            // it starts from nothing
-	rejections int             // in a row before it
-	rough      bool            // the convex stage is polished and certified only where its model is published
-	carries    bool            // each λ of a path of Algorithm 1 goes on from the one before
-	window     [numRoles]tally // progressive losses
-	repeats    *keptStart      // what a refit that is repeated starts from
+	updated    bool         // consumers have an update of the champion
+	cold       bool         // it starts from nothing
+	rejections int          // in a row before it
+	rough      bool         // the convex stage is polished and certified only where its model is published
+	carries    bool         // each λ of a path of Algorithm 1 goes on from the one before
+	paired     [][2]float64 // of the fold-in and of what consumers have, on the last events, oldest first
+	repeats    *keptStart   // what a refit that is repeated starts from
 	workers    int
 	yield      func() // solver.Settings.Yield
 	budget     budget
@@ -90,7 +90,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
 	j := &refitJob{given: -1, rough: true, carries: true, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
-		workers: c.Workers, now: c.now, sample: sample, guard: &c.guard, updated: c.published != nil && c.published.isUpdate(), window: c.progressive.window(),
+		workers: c.Workers, now: c.now, sample: sample, guard: &c.guard, updated: c.published != nil && c.published.isUpdate(), paired: c.progressive.paired(foldIn, published),
 		cold: c.Cold || c.rejections == coldAfter, rejections: c.rejections}
 	if j.alarmAge = math.Inf(1); c.drift.alarm > 0 {
 		j.alarmAge = float64(c.drift.events - c.drift.alarm)

@@ -92,28 +92,29 @@ func (j *refitJob) version(name string, of *Champion, model *solver.Model, vocab
 
 // scores returns the losses of a challenger and of the rival on the gate rows and on the select rows that the rival has not learned from.
 func (r *rival) scores(own heldLosses) (gate, chosen *scores) {
-	of := func(own, rival, age, weights []float64, ones []bool) *scores {
-		if math.IsInf(r.unseen, 1) {
-			return &scores{own, rival, weights, ones}
-		}
-		s := &scores{}
+	j := r.job
+	of := func(own, rival, age, weights []float64) (s *scores, rows []int) {
+		s = &scores{}
 		for i := range own {
-			if age[i] > r.unseen {
+			if !math.IsInf(r.unseen, 1) && age[i] > r.unseen {
 				continue
 			}
+			rows = append(rows, i)
 			s.loss, s.against = append(s.loss, own[i]), append(s.against, rival[i])
 			if weights != nil {
 				s.weights = append(s.weights, weights[i])
 			}
-			if ones != nil {
-				s.ones = append(s.ones, ones[i])
-			}
 		}
-		return s
+		return s, rows
 	}
-	j := r.job
-	return of(own.gate, r.losses.gate, j.sample.GateAge, j.gateWeights(), j.onesOf(j.gate)),
-		of(own.chosen, r.losses.chosen, j.sample.SelectAge, nil, j.onesOf(j.select_))
+	gate, judging := of(own.gate, r.losses.gate, j.sample.GateAge, j.gateWeights())
+	chosen, choosing := of(own.chosen, r.losses.chosen, j.sample.SelectAge, nil)
+	row, label := j.plausible()
+	gate.most, chosen.most = row, row
+	if j.hides(choosing, judging) {
+		gate.hidden, chosen.hidden = label, label
+	}
+	return gate, chosen
 }
 
 // onesOf returns which rows of a part have the binary label 1, nil of other labels.
@@ -152,7 +153,7 @@ func (j *refitJob) withoutModel() (losses heldLosses, name string) {
 		return global, "the mean"
 	}
 	item := j.means.lossesBy(j, field)
-	both := scores{item.gate, global.gate, j.gateWeights(), nil}
+	both := scores{loss: item.gate, against: global.gate, weights: j.gateWeights()}
 	if c := both.compare(both.all(), 0, &scores{}); c.loss < c.against {
 		return item, "the mean by " + j.model.Evaluate.BaselineBy
 	}

@@ -3,6 +3,7 @@ package cycle
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -22,6 +23,8 @@ type Sample struct {
 	Gate           [][]byte
 	Weights        []float64 // of the training rows, mean 1; nil counts every row once
 	HeldOutWeights []float64 // of the select rows, then the gate rows, in units of Weights; nil counts every row once
+	WeightLimit    float64   // what the weight of an event counts as at most, in these too; 0 for no limit
+	Limited        int       // rows whose weight is beyond it
 	TrainAge       []float64 // of the rows, in events that were applied since; nil if not known
 	SelectAge      []float64
 	GateAge        []float64
@@ -30,6 +33,14 @@ type Sample struct {
 	Lineage        string
 	Watermark      int64           // newest event time, milliseconds since 1970
 	Events         snapshot.Counts // what became of the records before the cut
+}
+
+// heaviest returns what the weight of an event counts as at most.
+func (s *Sample) heaviest() float64 {
+	if s.WeightLimit == 0 {
+		return math.Inf(1)
+	}
+	return s.WeightLimit
 }
 
 // encoded is a part of a sample as the solver wants it.

@@ -403,15 +403,34 @@ func (c *Counts) count(r *sketch.Record) {
 	}
 }
 
+// leastInclusion keeps the events that a row is for finite.
+const leastInclusion = 1e-9
+
+// LimitWeights has the weights of a sample count as at most what its training rows support, each of which is for 1/π events. It returns the limit, 0 for
+// none, and how many rows are beyond it. Weights that a configuration lists, by the kind of event, are meant: they have no limit.
+func LimitWeights(m *config.Model, s *sketch.Sample) (limit float64, limited int) {
+	if m.Schema.Weight == "" {
+		return 0, 0
+	}
+	weights, counts := make([]float64, len(s.Train)), make([]float64, len(s.Train))
+	for i := range s.Train {
+		p, _ := s.Inclusion(&s.Train[i])
+		weights[i], counts[i] = s.Train[i].Weight, 1/max(p, leastInclusion)
+	}
+	limit = cycle.WeightLimit(weights, counts)
+	return limit, s.LimitWeights(limit)
+}
+
 // TakeSample reads a consistent cut of the store as a refit of the model wants it.
 func TakeSample(m *config.Model, store *sketch.Store) (*cycle.Sample, error) {
 	s, err := store.Sample()
 	if err != nil {
 		return nil, err
 	}
+	limit, limited := LimitWeights(m, s)
 	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
-		HeldOutWeights: s.HeldOutWeights(),
-		Digest:         s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
+		HeldOutWeights: s.HeldOutWeights(), WeightLimit: limit, Limited: limited,
+		Digest: s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
 	out.Events = countsOf(s.Ledger)
 	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
 	for _, c := range s.Cut {

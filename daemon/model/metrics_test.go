@@ -98,7 +98,6 @@ refitd_gate_decisions_total{decision="kept",model="ratings",reason="degenerate"}
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="incomparable"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="not_finite"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="overtaken"} 0
-refitd_gate_decisions_total{decision="kept",model="ratings",reason="too_few_rows"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse"} 1
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse_in_window"} 0
 refitd_gate_decisions_total{decision="kept",model="ratings",reason="worse_than_baseline"} 0

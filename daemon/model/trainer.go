@@ -279,6 +279,9 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		return trained{err: ingest.StateError(err, t.state.dir)}
 	}
 	t.ages.Store(agesOf(sample.TrainAge))
+	if sample.Limited > 0 {
+		t.log.Info("weights limited", "field", t.state.settings.Schema.Weight, "rows", sample.Limited, "limit", sample.WeightLimit)
+	}
 	against := t.cycle.Champion()
 	var challenger *cycle.Champion
 	err = recovered(func() (err error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/export"
+	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -89,6 +90,7 @@ func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) err
 	if err != nil {
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 	}
+	ingest.LimitWeights(model, sample)
 	e := &sampleExport{schema: &model.Schema, sample: sample, progress: o.Progress}
 	if o.Format == LIBSVM {
 		if err := e.number(); err != nil {

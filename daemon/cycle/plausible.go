@@ -1,0 +1,81 @@
+package cycle
+
+import (
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// plausibleReach is that of labels that a loss is believed of: of normal ones 1 in 1,000 is farther out.
+const plausibleReach = 2
+
+// plausible returns the largest loss of a row that the gate believes, 0 where nothing bounds it, and the largest of one
+// label. Of numbers it is the squared width of their range, else of plausibleReach times the spread of the training labels
+// on either side of the median. Of classes it is the loss of a model
+// that predicts another label as surely as n training rows support: log odds of ln(2n+1), those of a label that none of
+// them has (Krichevsky and Trofimov 1981), or, of outputs that are no log odds, the target of the other label.
+//
+// A noisy label far out costs both models the largest loss, and so decides nothing.
+func (j *refitJob) plausible() (row, label float64) {
+	t := j.target
+	if t.IsNumeric() {
+		low, high := t.Low, t.High
+		if !(low < high) && len(j.train.targets) > 0 {
+			low, high = fence(slices.Clone(j.train.targets), plausibleReach, 0.84)
+		}
+		return (high - low) * (high - low), 0
+	}
+	one, other := event.Event{}, event.Event{Label: 1}
+	switch t.Task {
+	case event.Multiclass:
+		one.Classes, other.Classes = t.Classes[:1], t.Classes[1:2]
+	case event.Multilabel:
+		other.Classes = t.Classes
+	}
+	m := t.Outputs()
+	target, outputs := make([]float64, m), make([]float64, m)
+	t.Encode(target, &one)
+	t.Encode(outputs, &other)
+	if t.Link != snapshot.Identity {
+		for c := range outputs {
+			outputs[c] *= math.Log(2*float64(j.train.x.NumRows()) + 1)
+		}
+	}
+	row = t.Judged(&one, outputs, target)
+	if label = row; t.Task == event.Multilabel {
+		label /= float64(m)
+	}
+	return row, label
+}
+
+// hides reports whether a label that training rows have, or the absence of one, came on fewer than leastOfLabel of the
+// given select and gate rows. What rows of that label gain or lose is not known then.
+func (j *refitJob) hides(chosen, gate []int) bool {
+	if j.target.IsNumeric() || j.means == nil {
+		return false
+	}
+	m := j.target.Outputs()
+	having, n := make([]int, m), len(chosen)+len(gate)
+	count := func(part *encoded, rows []int) {
+		for _, i := range rows {
+			for c, target := range part.targets[i*m : i*m+m] {
+				if target > 0 {
+					having[c]++
+				}
+			}
+		}
+	}
+	count(j.select_, chosen)
+	count(j.gate, gate)
+	for c, share := range j.means.frequencies {
+		if share > 0 && having[c] < leastOfLabel {
+			return true
+		}
+		if share < 1 && n-having[c] < leastOfLabel && j.target.Task != event.Multiclass {
+			return true
+		}
+	}
+	return false
+}
