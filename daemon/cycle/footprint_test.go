@@ -89,7 +89,7 @@ func TestMixtureFootprint(t *testing.T) {
 	for i := range 4 * rows {
 		ev := &event.Event{Label: float64(1 + i%5), Weight: 1, Categorical: []string{fmt.Sprintf("user-%011d", i), fmt.Sprintf("item-%011d", i)}}
 		m.predict(ev, nil, nil, nil)
-		m.learn(ev, nil)
+		m.learn(ev, nil, nil)
 	}
 	if took, said := heap()-before, MixtureFootprint(rows, 1, 16); took > said || 2*took < said {
 		t.Errorf("a mixture takes %d bytes, said to be %d", took, said)
