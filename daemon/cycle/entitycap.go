@@ -22,8 +22,7 @@ const (
 	capBurst  = 5.0
 	capOfName = 0.1
 
-	rememberedPairs      = 1 << 16 // pairs of an entity and a name, and names, at least; twice as many at most
-	rememberedIdentities = 1 << 16 // identities (schema.identity), alike
+	rememberedIdentities = 1 << 16 // identities (schema.identity), at least; twice as many at most
 )
 
 // counted says what of an event is learned; nil is all of it.
@@ -151,14 +150,15 @@ type pairUse struct {
 func newEntityCap(m *config.Model, schema *event.Schema) *entityCap {
 	c := &entityCap{field: slices.Index(schema.Categorical, m.Train.Cap.By), share: m.Train.Cap.Share, window: float64(m.Evaluate.Window),
 		own: make([]bool, len(schema.Categorical)), identity: schema.Identity != "", seed: maphash.MakeSeed(),
-		names: newRecent[int32](rememberedPairs), pairs: newRecent[pairUse](rememberedPairs), identities: newRecent[struct{}](rememberedIdentities)}
+		identities: newRecent[struct{}](rememberedIdentities)}
 	if !(c.share > 0) {
 		c.field = -1
 	}
 	if c.field < 0 {
 		return c
 	}
-	c.entities = newSlots(m.Train.FoldIn.MaxRows)
+	rows := m.Train.FoldIn.MaxRows
+	c.entities, c.names, c.pairs = newSlots(rows), newRecent[int32](rows), newRecent[pairUse](rows)
 	c.own[c.field] = true
 	for i, parts := range schema.Cross {
 		c.own[schema.NumGiven()+i] = slices.Contains(parts, c.field)
@@ -303,10 +303,11 @@ func (r *recent[V]) put(key uint64, v V) {
 	}
 }
 
-// admit decides what of an observation is learned. c.mu is held, and it is called in the order of the events.
+// admit decides what of an observation is learned. An event on which it panics is one on which observe does, which is reported there. c.mu is held, and it is
+// called in the order of the events.
 func (c *Cycle) admit(o *Observation, to *counted) {
-	if !o.Learn || c.sharing.knows(o.Position) {
-		o.counts = nil
+	defer func() { _ = recover() }()
+	if o.counts = nil; !o.Learn || c.sharing.knows(o.Position) {
 		return
 	}
 	c.cap.take(to, o.Event, o.Position)

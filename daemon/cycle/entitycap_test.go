@@ -235,6 +235,27 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 	}
 }
 
+// TestNegativesCountWithTheirChoice: the negatives of a choice, which are at its place in the log, are with it one event of its entity and of its identity.
+func TestNegativesCountWithTheirChoice(t *testing.T) {
+	m := publicModel(func(m *config.Model) { m.Schema.Identity = "id" })
+	schema := m.Schema.Event()
+	limits, counts := newEntityCap(m, &schema), new(counted)
+	for _, ev := range public(9, 2000) {
+		limits.take(counts, &ev, Position{})
+	}
+	for i := range 3 {
+		for k := range 5 {
+			ev := event.Event{Label: float64(k / 4), Identity: fmt.Sprint("e", i/2), Categorical: []string{"new", fmt.Sprint("i", 10*i+k)}}
+			if limits.take(counts, &ev, Position{Topic: "t", Offset: int64(i)}); counts.isNone() != (i == 1) {
+				t.Errorf("choice %d, row %d: left out %t", i, k, counts.isNone())
+			}
+		}
+	}
+	if at := limits.entities.find(0, "new"); limits.used[at].used > 2 || limits.held[HeldIdentity].Load() != 1 {
+		t.Errorf("two choices with four negatives each count as %g events, %d came again", limits.used[at].used, limits.held[HeldIdentity].Load())
+	}
+}
+
 // TestRecentIsBounded: what is remembered is the last so many keys at least, and twice as many at most.
 func TestRecentIsBounded(t *testing.T) {
 	r := newRecent[int](100)

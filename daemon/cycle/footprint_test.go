@@ -122,3 +122,19 @@ func TestNumbersFootprint(t *testing.T) {
 		runtime.KeepAlive(all)
 	}
 }
+
+// TestCapFootprint: what bounds entities takes no more than its footprint, and not much less.
+func TestCapFootprint(t *testing.T) {
+	m := publicModel(func(m *config.Model) { m.Schema.Identity = "id" })
+	schema := m.Schema.Event()
+	before := heap()
+	limits, counts := newEntityCap(m, &schema), new(counted)
+	for i := range 2*rememberedIdentities - 1 { // both halves of each map are full
+		user := fmt.Sprintf("user-%011d", i%(2*m.Train.FoldIn.MaxRows))
+		limits.take(counts, &event.Event{Identity: fmt.Sprint(i), Categorical: []string{user, fmt.Sprint("i", i)}}, Position{Topic: "t", Offset: int64(i)})
+	}
+	if took, said := heap()-before, CapFootprint(m, 16); took > said || 3*took < said {
+		t.Errorf("it takes %d bytes, the footprint is %d", took, said)
+	}
+	runtime.KeepAlive(limits)
+}
