@@ -9,13 +9,15 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// How much one entity counts in what is learned from event to event, where train.cap has a share. Names of a field with fewer names than 1/share are no
-// entities and are not bounded. Of n names each may have its share of the events of others, or capMean times the mean share 1/n where that is more, and at
-// once that of capAtOnce windows: sessions of MovieLens have 737 ratings, and where all of one window's share was held back from one, updates lost 0.4 %.
+// How much one entity counts in what is learned from event to event, where train.cap has a share. Names of a field
+// with fewer names than 1/share are no entities and are not bounded. Of n names each may have its share of the events
+// of others, or capMean times the mean share 1/n where that is more, and at once that of capAtOnce windows: sessions
+// of MovieLens have 737 ratings, and where all of one window's share was held back from one, updates lost 0.4 %.
 // Beyond it an event changes the rows of its own entity alone.
 //
-// Of the events with one other name, such as an item, an entity has capBurst in a row, and capOfName of those of others: more of them leave the row of that
-// name as it is. Rows that forget hold some twenty events, of which capBurst are a quarter.
+// Of the events with one other name, such as an item, an entity has capBurst in a row, and capOfName of those of
+// others: more of them leave the row of that name as it is. Rows that forget hold some twenty events, of which
+// capBurst are a quarter.
 const (
 	capMean   = 4.0
 	capAtOnce = 2.0 // windows
@@ -27,9 +29,9 @@ const (
 
 // counted says what of an event is learned; nil is all of it.
 type counted struct {
-	shared bool   // what all events have in common: constants, weights of numbers, losses by which parts and forms are chosen
+	shared bool   // what all events have in common: constants, weights of numbers, losses by which it is chosen
 	none   bool   // nothing is: the event came before
-	held   []bool // names whose rows learn nothing: those of categorical fields by field, then those of lists in order; nil for none
+	held   []bool // names whose rows learn nothing: of categorical fields, then of lists in order; nil for none
 	own    []bool // categorical fields whose names belong to the entity
 	room   []bool // of held
 }
@@ -40,7 +42,8 @@ func (w *counted) isShared() bool { return w == nil || w.shared && !w.none }
 // holds reports whether the row of a name learns nothing.
 func (w *counted) holds(place int) bool { return w != nil && w.held != nil && w.held[place] }
 
-// holdsPair reports whether the weight of a pair of names learns nothing; b is −1 for one name alone. A pair that has the entity is its own.
+// holdsPair reports whether the weight of a pair of names learns nothing; b is −1 for one name alone. A pair that has
+// the entity is its own.
 func (w *counted) holdsPair(a, b int) bool {
 	if b < 0 || w == nil || w.held == nil {
 		return w.holds(a)
@@ -114,7 +117,8 @@ func (h Held) String() string { return [NumHeld]string{"entity", "name", "identi
 // HeldReasons are all of them.
 var HeldReasons = []Held{HeldEntity, HeldName, HeldIdentity}
 
-// entityCap decides what of each event is learned: a function of the events before it. It belongs to one goroutine. O(names) an event.
+// entityCap decides what of each event is learned: a function of the events before it. It belongs to one goroutine.
+// O(names) an event.
 type entityCap struct {
 	field      int // whose names are the entities; -1 for none
 	share      float64
@@ -148,7 +152,8 @@ type pairUse struct {
 }
 
 func newEntityCap(m *config.Model, schema *event.Schema) *entityCap {
-	c := &entityCap{field: slices.Index(schema.Categorical, m.Train.Cap.By), share: m.Train.Cap.Share, window: float64(m.Evaluate.Window),
+	c := &entityCap{field: slices.Index(schema.Categorical, m.Train.Cap.By),
+		share: m.Train.Cap.Share, window: float64(m.Evaluate.Window),
 		own: make([]bool, len(schema.Categorical)), identity: schema.Identity != "", seed: maphash.MakeSeed(),
 		identities: newRecent[struct{}](rememberedIdentities)}
 	if !(c.share > 0) {
@@ -176,7 +181,8 @@ func shareOfEach(share float64, n int) float64 {
 	return max(share, capMean/float64(n))
 }
 
-// take decides what of an event is learned, in to, whose slice it uses again. Those of one position are one event and its negatives. position may be zero.
+// take decides what of an event is learned, in to, whose slice it uses again. Those of one position are one event and
+// its negatives. position may be zero.
 func (c *entityCap) take(to *counted, ev *event.Event, position Position) {
 	*to = counted{shared: true, own: c.own, room: to.room[:0]}
 	again := position.Topic != "" && position == c.last
@@ -303,8 +309,8 @@ func (r *recent[V]) put(key uint64, v V) {
 	}
 }
 
-// admit decides what of an observation is learned. An event on which it panics is one on which observe does, which is reported there. c.mu is held, and it is
-// called in the order of the events.
+// admit decides what of an observation is learned. An event on which it panics is one on which observe does, which is
+// reported there. c.mu is held, and it is called in the order of the events.
 func (c *Cycle) admit(o *Observation, to *counted) {
 	defer func() { _ = recover() }()
 	if o.counts = nil; !o.Learn || c.sharing.knows(o.Position) {

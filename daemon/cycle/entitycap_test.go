@@ -45,7 +45,8 @@ func public(seed uint64, n int) []event.Event {
 	return events
 }
 
-// knownUsers returns what is predicted of an item for known users in the mean: live, and by an update that is made now.
+// knownUsers returns what is predicted of an item for known users in the mean: live, and by an update that is made
+// now.
 func knownUsers(c *Cycle, item string) (live, update float64) {
 	const users = 200
 	forms := c.forms(false)
@@ -63,12 +64,12 @@ func knownUsers(c *Cycle, item string) (live, update float64) {
 	return live, update
 }
 
-// mostMoved is by how much one entity may move what is predicted of a rare item for others, in levels: some twenty events of others say 3 of it, and five in a
-// row, and a tenth of those of others, say 1.
+// mostMoved is by how much one entity may move what is predicted of a rare item for others, in levels: some twenty
+// events of others say 3 of it, and five in a row, and a tenth of those of others, say 1.
 const mostMoved = 0.25
 
-// TestOneEntityMovesLittle: an invented user who sends any number of events, at once or between those of others, moves what is predicted for others by no more
-// than a few events may. Without a cap it is twice as much and more.
+// TestOneEntityMovesLittle: an invented user who sends any number of events, at once or between those of others,
+// moves what is predicted for others by no more than a few events may. Without a cap it is twice as much and more.
 func TestOneEntityMovesLittle(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := public(1, 9000)
@@ -122,8 +123,9 @@ func mixed(t *testing.T, c *Cycle) string {
 	return string(b)
 }
 
-// TestBeyondTheCapNothingSharedLearns: events of an entity beyond its share change neither weights of the mixture, nor baselines of others, nor the window by
-// which models are chosen, nor comparisons of updates; the entity itself is still learned, and reported losses are of all events.
+// TestBeyondTheCapNothingSharedLearns: events of an entity beyond its share change neither weights of the mixture,
+// nor baselines of others, nor the window by which models are chosen, nor comparisons of updates; the entity itself
+// is still learned, and reported losses are of all events.
 func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := public(2, 5000)
@@ -177,7 +179,8 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	}
 }
 
-// TestFewNamesAreNoEntities: a field of fewer names than 1/share is not bounded, as where each has more than its share.
+// TestFewNamesAreNoEntities: a field of fewer names than 1/share is not bounded, as where each has more than its
+// share.
 func TestFewNamesAreNoEntities(t *testing.T) {
 	c := newCycle(t, ratingsModel(nil))
 	observeAll(c, stream(1, 4000))
@@ -193,7 +196,8 @@ func TestFewNamesAreNoEntities(t *testing.T) {
 	}
 }
 
-// TestIdentityIsLearnedOnce: an event that comes 20,000 times under one identity is learned once, by all parts, whatever comes between.
+// TestIdentityIsLearnedOnce: an event that comes 20,000 times under one identity is learned once, by all parts,
+// whatever comes between.
 func TestIdentityIsLearnedOnce(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := public(4, 3000)
@@ -235,7 +239,8 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 	}
 }
 
-// TestNegativesCountWithTheirChoice: the negatives of a choice, which are at its place in the log, are with it one event of its entity and of its identity.
+// TestNegativesCountWithTheirChoice: the negatives of a choice, which are at its place in the log, are with it one
+// event of its entity and of its identity.
 func TestNegativesCountWithTheirChoice(t *testing.T) {
 	m := publicModel(func(m *config.Model) { m.Schema.Identity = "id" })
 	schema := m.Schema.Event()
@@ -284,7 +289,8 @@ func flooded(seed uint64, n int) []event.Event {
 	return events
 }
 
-// TestCapDoesNotDependOnProcessors: what is learned of a stream with floods is the same to the bit on one processor and on several, event by event and in runs.
+// TestCapDoesNotDependOnProcessors: what is learned of a stream with floods is the same to the bit on one processor
+// and on several, event by event and in runs.
 func TestCapDoesNotDependOnProcessors(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := flooded(5, 3000)
@@ -319,7 +325,8 @@ func TestCapDoesNotDependOnProcessors(t *testing.T) {
 	}
 }
 
-// TestInstallLearnsWhatCounted: the fold-in on a new refit learns of the events since its cut what counted of them, no more than the one before it.
+// TestInstallLearnsWhatCounted: the fold-in on a new refit learns of the events since its cut what counted of them,
+// no more than the one before it.
 func TestInstallLearnsWhatCounted(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := flooded(6, 4000)
@@ -362,7 +369,8 @@ func TestInstallLearnsWhatCounted(t *testing.T) {
 	}
 }
 
-// TestCapOverRestarts: rows that are learned again count as events did, so that a restart gives an entity no second share.
+// TestCapOverRestarts: rows that are learned again count as events did, so that a restart gives an entity no second
+// share.
 func TestCapOverRestarts(t *testing.T) {
 	events := public(7, 2000)
 	for range 200 {
@@ -390,7 +398,8 @@ func TestCapOverRestarts(t *testing.T) {
 	}
 }
 
-// TestGateRowsAreCapped: no entity has more than its share of the weight of gate rows, others keep theirs, and few names are no entities.
+// TestGateRowsAreCapped: no entity has more than its share of the weight of gate rows, others keep theirs, and few
+// names are no entities.
 func TestGateRowsAreCapped(t *testing.T) {
 	m := publicModel(nil)
 	schema := m.Schema.Event()

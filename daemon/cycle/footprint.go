@@ -90,7 +90,7 @@ const (
 // CapFootprint returns the bytes of what bounds how much an entity counts, with names of at most maxName bytes, and of the identities that came last.
 func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 	if m.Train.Cap.By != "" && m.Train.Cap.Share > 0 {
-		bytes += int64(m.Train.FoldIn.MaxRows)*int64(slotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
+		bytes += int64(m.Train.FoldIn.MaxRows) * int64(slotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
 	}
 	if m.Schema.Identity != "" {
 		bytes += 2 * rememberedIdentities * recentBytes

@@ -12,13 +12,13 @@ func (t *Trainer) logHeld() {
 		t.heldLogged[why] = true
 		switch why {
 		case cycle.HeldEntity:
-			t.log.Warn("one entity sends more than its share of the events: what is beyond it changes that entity alone, between refits",
+			t.log.Warn("one entity sends more than its share of the events: what is beyond it changes that entity alone",
 				"field", by.By, "share", by.Share, "keys", "train.cap.by, train.cap.share")
 		case cycle.HeldName:
-			t.log.Info("one entity sends most of the recent events of a name: that name learns a few of them, between refits",
+			t.log.Info("one entity sends most of the recent events of a name: that name learns a few of them",
 				"field", by.By, "keys", "train.cap.by, train.cap.share")
 		case cycle.HeldIdentity:
-			t.log.Info("events came again under an identity that was learned: the live model leaves them out, the next refit has the newest",
+			t.log.Info("events came again under an identity that was learned: the live model leaves them out",
 				"field", t.settings.Schema.Identity, "key", "schema.identity")
 		}
 	}
