@@ -264,7 +264,8 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	m, two := ratingsModel(nil), []string{"u1", "i1"}
 	schema := m.Schema.Event()
-	j := &refitJob{model: m, schema: &schema, sample: &Sample{GateAge: []float64{50, 5, 20}, SelectAge: []float64{30, 1}, Events: snapshot.Counts{Applied: 100}, Lineage: "l"},
+	j := &refitJob{model: m, schema: &schema,
+		sample: &Sample{GateAge: []float64{50, 5, 20}, SelectAge: []float64{30, 1}, Events: snapshot.Counts{Applied: 100}, Lineage: "l"},
 		target: new(Target), gate: &encoded{events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1, Categorical: two}}},
 		select_: &encoded{events: []event.Event{{}, {Label: 1}}}}
 	j.target.Task = event.Binary
