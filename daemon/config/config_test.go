@@ -63,6 +63,7 @@ func TestSmallestConfiguration(t *testing.T) {
 	want.Train.Every, want.Train.EveryEvents = Duration(5*time.Second), 5000
 	want.Train.Loss, want.Train.Kernel, want.Train.Augment, want.Train.Refit = "binary_logistic", "anova", "false", "variational"
 	want.Train.FoldIn.By, want.Train.FeatureMap = []string{"user"}, ""
+	want.Train.Cap = Cap{By: "user", Share: 0.01}
 	want.Evaluate = Evaluate{Window: 20000, BaselineBy: "item"}
 	want.Publish.Store = filepath.Join("dir", "snapshots")
 	if !reflect.DeepEqual(*m, want) {
@@ -168,6 +169,8 @@ func TestMistakes(t *testing.T) {
 			`11:68 models[0].publish.deltas.every | less than publish.update_every | `},
 		{"deltas too often", "update_every: 10s", "update_every: 10s, deltas: {every: 1ms}", `11:68 models[0].publish.deltas.every | 10ms to 1h | `},
 		{"deltas of no row", "update_every: 10s", "update_every: 10s, deltas: {max_rows: 0}", `11:71 models[0].publish.deltas.max_rows | 1 to 10000000 | `},
+		{"learning capped by no field", "max_basis: 20", "max_basis: 20, cap: {by: country}", `9:69 models[0].train.cap.by | one of the categorical fields | `},
+		{"learning without events", "max_basis: 20", "max_basis: 20, cap: {share: 1}", `9:72 models[0].train.cap.share | write a number between 0 and 1 | `},
 		{"unknown key", "max_basis: 20", "max_bases: 20", `9:44 models[0].train.max_bases | unknown key "max_bases" under models[0].train | max_basis`},
 		{"dotted", "bootstrap_servers:", "bootstrap.servers:", `1:9 kafka.bootstrap.servers | unknown key | bootstrap_servers`},
 		{"dotted with unit", "group_id: refitd-ratings", "group_id: g, fetch.max.wait.ms: 5", `1:61 kafka.fetch.max.wait.ms | unknown key | fetch_max_wait`},
@@ -575,5 +578,32 @@ func TestListenAddress(t *testing.T) {
 	}
 	if err := (&Web{ListenAddress: ":80", ConfigFile: "web.yaml"}).Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTrainCap: what is learned is capped by the field of the sample's cap, else by the first field that forgets, and not where there are no names. The cap
+// changes no refit: it is no part of the hash of a model, so that versions from before there was one are continued.
+func TestTrainCap(t *testing.T) {
+	of := func(change func(m *Model)) *Model {
+		m := DefaultModel()
+		m.Name, m.Schema = "m", Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"shop", "user", "item"}}
+		change(&m)
+		m.Resolve()
+		return &m
+	}
+	for want, m := range map[string]*Model{
+		"shop":  of(func(*Model) {}),
+		"user":  of(func(m *Model) { m.Train.FoldIn.By = []string{"user", "item"} }),
+		"item":  of(func(m *Model) { m.Train.FoldIn.By, m.Sample.Cap = []string{"user"}, Cap{By: "item", Share: 0.1} }),
+		"shop ": of(func(m *Model) { m.Train.Cap, m.Sample.Cap = Cap{By: "shop", Share: 0.1}, Cap{By: "item", Share: 0.1} }),
+		"":      of(func(m *Model) { m.Schema.Categorical, m.Schema.Numeric = nil, []string{"x"} }),
+	} {
+		if got := m.Train.Cap; got.By != strings.TrimSpace(want) || (got.Share > 0) != (want != "") {
+			t.Errorf("cap %+v, want one by %q", got, want)
+		}
+	}
+	with, without := of(func(*Model) {}), of(func(m *Model) { m.Train.Cap.Share = 0 })
+	if with.Hash() != without.Hash() || !with.MadeFor(without.hashWithSchedule()) {
+		t.Error("the cap changes the hash of a model")
 	}
 }

@@ -161,6 +161,7 @@ type Train struct {
 	Seed        uint64   `json:"seed"`
 	Threads     int      `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it
 	FoldIn      FoldIn   `json:"fold_in"`
+	Cap         Cap      `json:"cap,omitzero"` // of what an entity counts in what is learned from event to event
 
 	FeatureMap FeatureMap `json:"feature_map,omitempty"` // auto, none, fourier:N, bins:N: further columns of the numeric fields
 
@@ -218,6 +219,9 @@ type Deltas struct {
 
 const tensorsF64 = "f64"
 
+// defaultCap is Train.Cap.Share unless it is said.
+const defaultCap = 0.01
+
 // defaultEntities is Holdout.Entities unless it is said.
 const defaultEntities = 0.02
 
@@ -240,7 +244,7 @@ func DefaultModel() Model {
 			MaxBasis: 20, NewBasis: 4, MaxFeatures: 200_000,
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
 			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2, Features: RawFeatures,
-			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000},
+			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000}, Cap: Cap{Share: defaultCap},
 		},
 		Evaluate: Evaluate{Window: 20_000},
 		Publish: Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), RenewEvery: Duration(5 * time.Minute), Keep: 20,
@@ -304,6 +308,11 @@ func (m *Model) Resolve() {
 		if len(t.FoldIn.By) == 0 {
 			t.FoldIn.By = slices.Clone(c)
 		}
+		if t.Cap.Share > 0 && t.Cap.By == "" {
+			t.Cap.By = cmp.Or(m.Sample.Cap.By, t.FoldIn.By[0])
+		}
+	} else if t.Cap.By == "" {
+		t.Cap.Share = 0 // there is nothing to count by
 	}
 }
 
@@ -419,6 +428,7 @@ func (m *Model) hashWithSchedule() string {
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{}, Notify{}
+	c.Train.Cap = Cap{} // which changes no refit
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
 	}

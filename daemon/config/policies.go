@@ -65,6 +65,15 @@ func (v *validator) cap(m *Model, path string) {
 	}
 }
 
+// trainCap checks what an entity counts in what is learned from event to event.
+func (v *validator) trainCap(m *Model, path string) {
+	c := &m.Train.Cap
+	v.field(path+".by", c.By, m.Schema.Categorical)
+	if !(c.Share >= 0 && c.Share < 1) {
+		v.bad(path+".share", c.Share, "a number between 0 and 1, such as 0.01, or 0 for no cap")
+	}
+}
+
 // QuotaClasses returns the names of the classes that quotas may name, none if any will do. ok is false for tasks whose labels are no
 // classes, or several at once.
 func (s *Schema) QuotaClasses() (names []string, ok bool) {

@@ -453,6 +453,7 @@ func (v *validator) train(m *Model, path string) {
 		v.field(fmt.Sprintf("%s.fold_in.by[%d]", path, i), f, m.Schema.Categorical)
 	}
 	v.whole(path+".fold_in.max_rows", t.FoldIn.MaxRows, 1, 100_000_000)
+	v.trainCap(m, path+".cap")
 }
 
 // isName reports whether s can name a model: it becomes a directory and a path segment of URLs.

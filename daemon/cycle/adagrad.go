@@ -167,18 +167,31 @@ func (l *adagradLearner) outputs(dst []float64, ev *event.Event) {
 }
 
 func (l *adagradLearner) learn(ev *event.Event, targets []float64, weight float64) {
+	l.learnPart(ev, targets, weight, nil)
+}
+
+func (l *adagradLearner) learnPart(ev *event.Event, targets []float64, weight float64, counts *counted) {
 	weight = min(weight, heaviest)
 	copy(l.target, targets)
 	l.numbers.scale(l.target, l.scaled)
-	i := 0
-	l.eachName(ev, func(field int, name string, _ float64) {
-		l.rows[i] = l.claim(l.rows[i], field, name)
+	i, shared := 0, counts.isShared()
+	eachPlace(ev, func(place, field int, name string) {
+		if last := l.rows[i]; counts.holds(place) {
+			l.rows[i] = -1
+		} else {
+			l.rows[i] = l.claim(last, field, name)
+		}
 		i++
 	})
 	for e := range l.each {
 		loss, _ := l.judge.of(l.residual, l.outputsOf[e], l.target)
-		l.experts.add(e, loss)
-		l.step(e, weight)
+		if shared {
+			l.experts.add(e, loss)
+		}
+		l.step(e, weight, shared)
+	}
+	if !shared {
+		return
 	}
 	l.judge.of(l.residual, l.mixed, l.target)
 	l.judge.add(l.residual[0])
@@ -197,8 +210,9 @@ func (l *adagradLearner) claim(last int32, field int, name string) int32 {
 	return at
 }
 
-// step moves one expert along its residual. An expert whose outputs are not finite starts again from zero.
-func (l *adagradLearner) step(e int, weight float64) {
+// step moves one expert along its residual: weights of names, and if they are shared the others. An expert whose outputs are not finite starts again from
+// zero.
+func (l *adagradLearner) step(e int, weight float64, shared bool) {
 	x := &l.each[e]
 	size := weight * weight * floats.Dot(l.residual, l.residual)
 	if math.IsNaN(size) || math.IsInf(size, 0) {
@@ -210,6 +224,21 @@ func (l *adagradLearner) step(e int, weight float64) {
 		}
 		return
 	}
+	if shared {
+		l.stepShared(x, size, weight)
+	}
+	for i, at := range l.rows {
+		if at < 0 {
+			continue
+		}
+		row, v := l.row(at, e), l.rowValue[i]
+		row[0] = x.fade*row[0] + size*v*v
+		floats.AddScaled(row[1:], x.step*weight*v/math.Sqrt(row[0]+leastSquare), l.residual)
+	}
+}
+
+// stepShared is step of what is no name's, with the square of the gradient in the output.
+func (l *adagradLearner) stepShared(x *adagradExpert, size, weight float64) {
 	for i, v := range l.inputs {
 		x.squares[i] = x.fade*x.squares[i] + size*v*v
 		l.rate[i] = x.step * weight * v / math.Sqrt(x.squares[i]+leastSquare)
@@ -217,11 +246,6 @@ func (l *adagradLearner) step(e int, weight float64) {
 	for c, r := range l.residual {
 		x.bias[c] += x.biasStep * weight * r
 		floats.AddScaled(x.weights[c*len(l.inputs):(c+1)*len(l.inputs)], r, l.rate)
-	}
-	for i, at := range l.rows {
-		row, v := l.row(at, e), l.rowValue[i]
-		row[0] = x.fade*row[0] + size*v*v
-		floats.AddScaled(row[1:], x.step*weight*v/math.Sqrt(row[0]+leastSquare), l.residual)
 	}
 }
 

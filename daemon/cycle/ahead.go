@@ -15,6 +15,8 @@ type Observation struct {
 	Position  Position
 	Payload   []byte
 	Prescored *Score
+
+	counts *counted // what of it is learned
 }
 
 // How many events the fold-in learns ahead of the others at most, how many at a time, and how few are not worth a goroutine.
@@ -42,6 +44,9 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	defer c.figures.Unlock()
 	events = events[:c.chunk(events)]
 	defer c.weigh(events)()
+	for i := range events {
+		c.admit(&events[i], &c.admitted[i])
+	}
 	a := &c.ahead
 	if _, ok := c.learner.(*posteriorLearner); !ok || len(c.numbers.fields) > 0 { // numbers are scaled for all parts, event by event
 		for i := range events {
@@ -190,7 +195,7 @@ func (a *ahead) learn(o *Observation, to *folded) {
 		return
 	}
 	c.predictAlone(to, ev, a.targets)
-	if !o.Learn || c.sharing.knows(o.Position) {
+	if !o.Learn || c.sharing.knows(o.Position) || o.counts.isNone() {
 		return
 	}
 	if to.label = c.limited(ev.Label); to.label != ev.Label {
@@ -199,8 +204,9 @@ func (a *ahead) learn(o *Observation, to *folded) {
 		c.target.Encode(a.targets, &as)
 	}
 	if to.alarms = nil; c.config.Train.FoldIn.Enabled {
-		c.learner.learn(ev, a.targets, ev.Weight)
-		c.numbers.learn(ev.Label)
-		to.alarms = c.watchDrift(nil)
+		if learnPart(c.learner, ev, a.targets, o.counts); o.counts.isShared() {
+			c.numbers.learn(ev.Label)
+			to.alarms = c.watchDrift(nil)
+		}
 	}
 }

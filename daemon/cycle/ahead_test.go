@@ -158,8 +158,8 @@ func TestPanicInARun(t *testing.T) {
 // failing is a baseline that panics on one event.
 type failing struct{ seen, at int }
 
-func (f *failing) name() string                  { return "failing" }
-func (f *failing) learn(*event.Event, []float64) {}
+func (f *failing) name() string                            { return "failing" }
+func (f *failing) learn(*event.Event, []float64, *counted) {}
 func (f *failing) predict([]float64, *event.Event) bool {
 	if f.seen++; f.seen == f.at+1 {
 		panic("failing")

@@ -23,7 +23,7 @@ const (
 	minBacklogBytes = 2 << 20 // of the smallest samples
 )
 
-// backlog holds the events learned since a refit's cut, as payloads, in the order they were learned.
+// backlog holds the events learned since a refit's cut, in the order they were learned.
 type backlog struct {
 	blocks  []*backlogBlock // only the last may be empty
 	length  int
@@ -33,10 +33,19 @@ type backlog struct {
 	arena   []byte
 }
 
+// pending is an event, with what of it is learned.
+type pending struct {
+	payload []byte
+	counts  *counted
+}
+
+// size returns its bytes.
+func (p pending) size() int { return len(p.payload) + p.counts.size() }
+
 // backlogBlock is what goes at once when there are too many.
 type backlogBlock struct {
 	positions []Position
-	payloads  [][]byte
+	events    []pending
 	bytes     int
 }
 
@@ -53,8 +62,8 @@ func backlogBytes(m *config.Model) int {
 // limit returns how many bytes are kept at most.
 func (b *backlog) limit() int { return cmp.Or(b.most, maxBacklogBytes) }
 
-func (b *backlog) add(p Position, payload []byte) {
-	for b.length >= maxBacklog || b.length > 0 && b.bytes+len(payload) > b.limit() {
+func (b *backlog) add(p Position, payload []byte, counts *counted) {
+	for b.length >= maxBacklog || b.length > 0 && b.bytes+len(payload)+counts.size() > b.limit() {
 		b.drop()
 	}
 	if cap(b.arena)-len(b.arena) < len(payload) {
@@ -62,34 +71,34 @@ func (b *backlog) add(p Position, payload []byte) {
 	}
 	start := len(b.arena)
 	b.arena = append(b.arena, payload...)
-	b.append(p, b.arena[start:len(b.arena):len(b.arena)])
+	b.append(p, pending{b.arena[start:len(b.arena):len(b.arena)], counts})
 }
 
 // drop gives up the oldest block.
 func (b *backlog) drop() {
 	oldest := b.blocks[0]
-	b.length -= len(oldest.payloads)
+	b.length -= len(oldest.events)
 	b.bytes -= oldest.bytes
-	b.dropped += len(oldest.payloads)
-	clear(oldest.payloads)
-	oldest.positions, oldest.payloads, oldest.bytes = oldest.positions[:0], oldest.payloads[:0], 0
+	b.dropped += len(oldest.events)
+	clear(oldest.events)
+	oldest.positions, oldest.events, oldest.bytes = oldest.positions[:0], oldest.events[:0], 0
 	b.blocks = append(b.blocks[:0], b.blocks[1:]...)
-	if n := len(b.blocks); n == 0 || len(b.blocks[n-1].payloads) > 0 {
+	if n := len(b.blocks); n == 0 || len(b.blocks[n-1].events) > 0 {
 		b.blocks = append(b.blocks, oldest) // its memory is used again
 	}
 }
 
-func (b *backlog) append(p Position, payload []byte) {
+func (b *backlog) append(p Position, event pending) {
 	n := len(b.blocks)
-	if n == 0 || len(b.blocks[n-1].payloads) == maxBacklog/backlogBlocks || b.blocks[n-1].bytes >= b.limit()/backlogBlocks {
+	if n == 0 || len(b.blocks[n-1].events) == maxBacklog/backlogBlocks || b.blocks[n-1].bytes >= b.limit()/backlogBlocks {
 		const size = maxBacklog / backlogBlocks
-		b.blocks = append(b.blocks, &backlogBlock{positions: make([]Position, 0, size), payloads: make([][]byte, 0, size)})
+		b.blocks = append(b.blocks, &backlogBlock{positions: make([]Position, 0, size), events: make([]pending, 0, size)})
 		n++
 	}
 	last := b.blocks[n-1]
-	last.positions, last.payloads = append(last.positions, p), append(last.payloads, payload)
-	last.bytes += len(payload)
-	b.bytes += len(payload)
+	last.positions, last.events = append(last.positions, p), append(last.events, event)
+	last.bytes += event.size()
+	b.bytes += event.size()
 	b.length++
 }
 
@@ -104,21 +113,21 @@ func (b *backlog) cut(cut []report.Cut) {
 	for _, block := range old {
 		for i, p := range block.positions {
 			if p.Offset >= next[Position{Topic: p.Topic, Partition: p.Partition}] {
-				b.append(p, block.payloads[i])
+				b.append(p, block.events[i])
 			}
 		}
 	}
 }
 
-// from returns the payloads after the first n since the cut, as far as they are still there, and what to ask for next. They stay unchanged
+// from returns the events after the first n since the cut, as far as they are still there, and what to ask for next. They stay unchanged
 // while Observe adds more.
-func (b *backlog) from(n int) (out [][]byte, next int) {
+func (b *backlog) from(n int) (out []pending, next int) {
 	skip := max(0, n-b.dropped)
 	for _, block := range b.blocks {
-		if skip < len(block.payloads) {
-			out = append(out, block.payloads[skip:]...)
+		if skip < len(block.events) {
+			out = append(out, block.events[skip:]...)
 		}
-		skip = max(0, skip-len(block.payloads))
+		skip = max(0, skip-len(block.events))
 	}
 	return out, b.dropped + b.length
 }

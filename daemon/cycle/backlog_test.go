@@ -13,7 +13,7 @@ func TestBacklogBytes(t *testing.T) {
 	payload := make([]byte, 100<<10)
 	for i := range 2000 {
 		payload[0] = byte(i)
-		b.add(Position{Topic: "t", Offset: int64(i)}, payload)
+		b.add(Position{Topic: "t", Offset: int64(i)}, payload, nil)
 	}
 	if took := heap() - before; took > maxBacklogBytes+8<<20 {
 		t.Errorf("events of 200 MB take %d bytes", took)
@@ -23,8 +23,8 @@ func TestBacklogBytes(t *testing.T) {
 		t.Errorf("%d events of %d, %d bytes, next %d", len(rest), b.length, b.bytes, next)
 	}
 	for i, p := range rest {
-		if p[0] != byte(2000-len(rest)+i) {
-			t.Fatalf("event %d of %d is %d", i, len(rest), p[0])
+		if p.payload[0] != byte(2000-len(rest)+i) {
+			t.Fatalf("event %d of %d is %d", i, len(rest), p.payload[0])
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestBacklogOfSmallSample(t *testing.T) {
 	b := backlog{most: minBacklogBytes}
 	before := heap()
 	for i := range 20_000 {
-		b.add(Position{Topic: "t", Offset: int64(i)}, make([]byte, 1000))
+		b.add(Position{Topic: "t", Offset: int64(i)}, make([]byte, 1000), nil)
 	}
 	took := heap() - before
 	if rest, next := b.from(0); b.bytes > b.most || len(rest) < 1900 || next != 20_000 {

@@ -13,8 +13,8 @@ type baseline interface {
 	name() string
 	// predict stores its prediction in dst, a number or probabilities, and reports whether it has one.
 	predict(dst []float64, ev *event.Event) bool
-	// learn takes up the event that predict was called with last.
-	learn(ev *event.Event, targets []float64)
+	// learn takes up what counts of the event that predict was called with last.
+	learn(ev *event.Event, targets []float64, counts *counted)
 }
 
 // Fields of names beyond the first baselineFields have no baselines of their own.
@@ -157,7 +157,34 @@ func (b *conditional) weightAt(at int32) float64 {
 	return (row[0] - row[b.width]*b.constant()) / (baselinePrior + row[b.width])
 }
 
-func (b *conditional) learn(ev *event.Event, targets []float64) {
+func (b *conditional) learn(ev *event.Event, targets []float64, counts *counted) {
+	if counts.isShared() {
+		b.learnAll(ev, targets)
+	}
+	learns := counts.isShared()
+	if b.field >= 0 && !b.last { // a context is a name
+		learns = !counts.holds(b.field)
+	}
+	if learns && b.key != "" {
+		b.learnContext(ev, targets)
+	}
+	switch {
+	case !b.last:
+	case b.field < 0:
+		if counts.isShared() {
+			b.latest = labelKey(b.target, ev)
+		}
+	case !counts.holds(b.field):
+		at, _ := b.before.touch(b.entity, 0, ev.Categorical[b.field])
+		for len(b.labels) < int(at+1) {
+			b.labels = append(b.labels, "")
+		}
+		b.labels[at] = labelKey(b.target, ev)
+	}
+}
+
+// learnAll counts an event among all.
+func (b *conditional) learnAll(ev *event.Event, targets []float64) {
 	if len(b.all) == 0 {
 		b.all = make([]float64, b.width+1)
 		if !b.target.IsNumeric() { // as many as there are classes, one each
@@ -172,30 +199,19 @@ func (b *conditional) learn(ev *event.Event, targets []float64) {
 		fade = b.fade
 	}
 	b.add(b.all, fade, ev, targets)
-	if b.key != "" {
-		at, fresh := b.slots.touch(b.at, 0, b.key)
-		for len(b.rows) < int(at+1)*(b.width+1) {
-			b.rows = append(b.rows, 0)
-		}
-		row := b.rows[int(at)*(b.width+1) : int(at+1)*(b.width+1)]
-		if fresh {
-			clear(row)
-		}
-		b.add(row, b.fade, ev, targets)
+}
+
+// learnContext counts an event among those of its context.
+func (b *conditional) learnContext(ev *event.Event, targets []float64) {
+	at, fresh := b.slots.touch(b.at, 0, b.key)
+	for len(b.rows) < int(at+1)*(b.width+1) {
+		b.rows = append(b.rows, 0)
 	}
-	if !b.last {
-		return
+	row := b.rows[int(at)*(b.width+1) : int(at+1)*(b.width+1)]
+	if fresh {
+		clear(row)
 	}
-	label := labelKey(b.target, ev)
-	if b.field < 0 {
-		b.latest = label
-		return
-	}
-	at, _ := b.before.touch(b.entity, 0, ev.Categorical[b.field])
-	for len(b.labels) < int(at+1) {
-		b.labels = append(b.labels, "")
-	}
-	b.labels[at] = label
+	b.add(row, b.fade, ev, targets)
 }
 
 func (b *conditional) add(row []float64, fade float64, ev *event.Event, targets []float64) {
@@ -227,7 +243,7 @@ func (b *numberSGD) predict(dst []float64, ev *event.Event) bool {
 	return true
 }
 
-func (b *numberSGD) learn(ev *event.Event, _ []float64) { b.sgdBias.learn(ev) }
+func (b *numberSGD) learn(ev *event.Event, _ []float64, counts *counted) { b.sgdBias.learn(ev, counts) }
 
 // labelKey names a label. Numbers that are not levels are told apart to a few digits.
 func labelKey(t *Target, ev *event.Event) string {

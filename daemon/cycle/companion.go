@@ -46,10 +46,10 @@ func (c *companion) predict(ev *event.Event) []float64 {
 	return c.outputs
 }
 
-// learn folds in the event that was taken up last.
-func (c *companion) learn(ev *event.Event) {
+// learn folds in what counts of the event that was taken up last.
+func (c *companion) learn(ev *event.Event, counts *counted) {
 	if c.target.Encode(c.targets, ev) {
-		c.learner.learn(ev, c.targets, ev.Weight)
+		learnPart(c.learner, ev, c.targets, counts)
 	}
 }
 

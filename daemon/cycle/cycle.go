@@ -79,6 +79,8 @@ type Cycle struct {
 	resets      int
 	names       NameCounts
 	goodEnough  int // events until the live model is compared with the published one again
+	cap         *entityCap
+	admitted    [aheadMost]counted // of the events of a chunk
 
 	prescorer *Prescorer // of events that come without a score
 	score     Score
@@ -112,7 +114,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			c.entityFields = append(c.entityFields, f)
 		}
 	}
-	c.since.most = backlogBytes(m)
+	c.since.most, c.cap = backlogBytes(m), newEntityCap(m, &schema)
 	c.steady = steadyFields(m, &schema)
 	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	by := -1
@@ -157,8 +159,9 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	defer c.mu.Unlock()
 	c.figures.Lock()
 	defer c.figures.Unlock()
-	of := [1]Observation{{ev, learn, position, payload, prescored}}
+	of := [1]Observation{{Event: ev, Learn: learn, Position: position, Payload: payload, Prescored: prescored}}
 	defer c.weigh(of[:])()
+	c.admit(&of[0], &c.admitted[0])
 	c.observe(&of[0], nil)
 }
 
@@ -187,7 +190,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		}
 		o[published], o[baseline0], o[baseline1] = prescored.published, prescored.baseline0, prescored.baseline1
 		versus.slice = prescored.slice
-		if prescored.compared {
+		if prescored.compared && of.counts.isShared() {
 			c.compareUpdates(prescored)
 		}
 		c.names.Total += prescored.names.Total
@@ -206,11 +209,12 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	} else {
 		o[baseline1] = c.lastLabel(versus)
 	}
+	versus.beyond = !of.counts.isShared()
 	c.progressive.add(&o, versus)
 	if c.stretch != nil {
 		c.stretch.add(&o, versus, c.mixture, ev, c.targets)
 	}
-	if !of.Learn || c.sharing.knows(of.Position) {
+	if !of.Learn || c.sharing.knows(of.Position) || of.counts.isNone() {
 		return
 	}
 	label := ev.Label
@@ -219,16 +223,23 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		alone.label = c.limited(label)
 	}
 	c.learnAs(alone.label, ev)
-	c.guard.observe(ev, &o[published])
+	if of.counts.isShared() {
+		c.guard.observe(ev, &o[published])
+	}
 	if c.config.Train.FoldIn.Enabled {
 		if ahead == nil {
-			c.learner.learn(ev, c.targets, ev.Weight)
+			learnPart(c.learner, ev, c.targets, of.counts)
 		}
 		for _, beside := range c.companions {
-			beside.note(ev)
-			beside.learn(ev)
+			if of.counts.isShared() {
+				beside.note(ev)
+			}
+			beside.learn(ev, of.counts)
 		}
 		if ahead == nil {
+			alone.alarms = nil
+		}
+		if ahead == nil && of.counts.isShared() {
 			c.numbers.learn(label)
 			alone.alarms = c.watchDrift(&o[live])
 		}
@@ -238,11 +249,13 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		c.checkLive()
 	}
 	if c.mixture != nil {
-		c.tell(ev, alone.outputs, c.consumersOutputs(prescored))
-		c.learnMixed(ev)
+		if of.counts.isAll() {
+			c.tell(ev, alone.outputs, c.consumersOutputs(prescored))
+		}
+		c.learnMixed(ev, of.counts)
 	}
 	if of.Payload != nil {
-		c.since.add(of.Position, of.Payload)
+		c.since.add(of.Position, of.Payload, of.counts.clone())
 	}
 }
 
@@ -292,8 +305,11 @@ func (c *Cycle) predictMixed(foldIn, consumers []float64) {
 }
 
 // learnMixed has the mixture, and what stands on it, learn the event that they have predicted.
-func (c *Cycle) learnMixed(ev *event.Event) {
-	c.mixture.learn(ev, c.targets)
+func (c *Cycle) learnMixed(ev *event.Event, counts *counted) {
+	c.mixture.learn(ev, c.targets, counts)
+	if !counts.isShared() {
+		return
+	}
 	if c.levels != nil {
 		c.levels.learn(c.targets)
 	}
@@ -335,7 +351,7 @@ func (c *Cycle) learnAs(label float64, ev *event.Event) {
 
 // Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
 func (c *Cycle) Relearn(position Position, payload []byte) error {
-	return c.again(payload, func(ev *event.Event) {
+	return c.again(position, payload, func(ev *event.Event, counts *counted) {
 		if c.sharing.knows(position) {
 			return
 		}
@@ -343,32 +359,32 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 			c.observed.add(position, ev)
 		}
 		c.learner.gather(ev)
-		c.learner.learn(ev, c.targets, ev.Weight)
+		learnPart(c.learner, ev, c.targets, counts)
 		c.numbers.take(ev)
 		for _, beside := range c.companions {
 			beside.learner.gather(ev)
-			beside.learn(ev)
+			beside.learn(ev, counts)
 		}
-		c.since.add(position, payload)
+		c.since.add(position, payload, counts.clone())
 	})
 }
 
 // Recall gives a stored event from before the last cut to what learns on from refit to refit and starts anew with the process: without scoring it, after a
 // restart, before Relearn. Unless it is recent only the learner on names takes it up, which takes microseconds; others take up to hundreds.
 func (c *Cycle) Recall(payload []byte, recent bool) error {
-	return c.again(payload, func(ev *event.Event) {
+	return c.again(Position{}, payload, func(ev *event.Event, counts *counted) {
 		c.numbers.take(ev)
 		for _, beside := range c.companions {
 			if _, names := beside.learner.(*namesLearner); beside.lasting && (recent || names) {
 				beside.learner.gather(ev)
-				beside.learn(ev)
+				beside.learn(ev, counts)
 			}
 		}
 	})
 }
 
 // again decodes a stored event for something to learn from it.
-func (c *Cycle) again(payload []byte, learn func(*event.Event)) error {
+func (c *Cycle) again(position Position, payload []byte, learn func(*event.Event, *counted)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.figures.Lock()
@@ -384,8 +400,11 @@ func (c *Cycle) again(payload []byte, learn func(*event.Event)) error {
 		label := ev.Label
 		c.learnAs(c.limited(label), &ev)
 		ev.Weight = c.weights.take(ev.Weight)
-		learn(&ev)
-		c.numbers.learn(label)
+		counts := &c.admitted[0]
+		c.cap.take(counts, &ev, position)
+		if learn(&ev, counts); counts.isShared() {
+			c.numbers.learn(label)
+		}
 	}
 	return nil
 }
@@ -460,15 +479,15 @@ const (
 // maxPool is how many names of relearned events are kept for the next ones.
 const maxPool = 4096
 
-func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, ev *event.Event, targets []float64, low, high, heaviest float64) {
+func (c *Cycle) relearn(l learner, companions []*companion, events []pending, ev *event.Event, targets []float64, low, high, heaviest float64) {
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}
-	for _, p := range payloads {
+	for _, p := range events {
 		if len(c.pool) >= maxPool {
 			clear(c.pool)
 		}
-		if DecodeEvent(ev, p, c.pool) != nil || !c.target.Encode(targets, ev) {
+		if DecodeEvent(ev, p.payload, c.pool) != nil || !c.target.Encode(targets, ev) {
 			continue
 		}
 		if ev.Label < low || ev.Label > high { // as limited
@@ -477,11 +496,11 @@ func (c *Cycle) relearn(l learner, companions []*companion, payloads [][]byte, e
 		}
 		ev.Weight = min(ev.Weight, heaviest)
 		l.gather(ev)
-		l.learn(ev, targets, ev.Weight)
+		learnPart(l, ev, targets, p.counts)
 		for _, beside := range companions {
 			if !beside.lasting {
 				beside.learner.gather(ev)
-				beside.learn(ev)
+				beside.learn(ev, p.counts)
 			}
 		}
 	}

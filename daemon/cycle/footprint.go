@@ -81,6 +81,23 @@ const slotBytes = 110
 // SlotsFootprint returns the bytes of as many names as learners keep.
 func SlotsFootprint(rows, maxName int) int64 { return int64(rows) * int64(slotBytes+maxName) }
 
+// Bytes of what entityCap remembers: of an entity, and of an entry of its maps, which grow by doubling.
+const (
+	entityUseBytes = 16
+	recentBytes    = 48
+)
+
+// CapFootprint returns the bytes of what bounds how much an entity counts, with names of at most maxName bytes, and of the identities that came last.
+func CapFootprint(m *config.Model, maxName int) (bytes int64) {
+	if m.Train.Cap.By != "" && m.Train.Cap.Share > 0 {
+		bytes += int64(m.Train.FoldIn.MaxRows) * int64(slotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
+	}
+	if m.Schema.Identity != "" {
+		bytes += 2 * rememberedIdentities * recentBytes
+	}
+	return bytes
+}
+
 // MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each with names of at most maxName
 // bytes.
 func MixtureFootprint(rows, outputs, maxName int) int64 {

@@ -89,7 +89,7 @@ func TestMixtureFootprint(t *testing.T) {
 	for i := range 4 * rows {
 		ev := &event.Event{Label: float64(1 + i%5), Weight: 1, Categorical: []string{fmt.Sprintf("user-%011d", i), fmt.Sprintf("item-%011d", i)}}
 		m.predict(ev, nil, nil, nil)
-		m.learn(ev, nil)
+		m.learn(ev, nil, nil)
 	}
 	if took, said := heap()-before, MixtureFootprint(rows, 1, 16); took > said || 2*took < said {
 		t.Errorf("a mixture takes %d bytes, said to be %d", took, said)
@@ -121,4 +121,20 @@ func TestNumbersFootprint(t *testing.T) {
 		}
 		runtime.KeepAlive(all)
 	}
+}
+
+// TestCapFootprint: what bounds entities takes no more than its footprint, and not much less.
+func TestCapFootprint(t *testing.T) {
+	m := publicModel(func(m *config.Model) { m.Schema.Identity = "id" })
+	schema := m.Schema.Event()
+	before := heap()
+	limits, counts := newEntityCap(m, &schema), new(counted)
+	for i := range 2*rememberedIdentities - 1 { // both halves of each map are full
+		user := fmt.Sprintf("user-%011d", i%(2*m.Train.FoldIn.MaxRows))
+		limits.take(counts, &event.Event{Identity: fmt.Sprint(i), Categorical: []string{user, fmt.Sprint("i", i)}}, Position{Topic: "t", Offset: int64(i)})
+	}
+	if took, said := heap()-before, CapFootprint(m, 16); took > said || 3*took < said {
+		t.Errorf("it takes %d bytes, the footprint is %d", took, said)
+	}
+	runtime.KeepAlive(limits)
 }

@@ -179,12 +179,12 @@ func (j *refitJob) belowBaseline(ch *Champion, own heldLosses) (reason string) {
 	return reason
 }
 
-// gateWeights returns the weights of the gate rows, which fade as the training rows do, nil if all count alike.
+// gateWeights returns the weights of the gate rows, which fade as the training rows do and are capped by entity, nil if all count alike.
 func (j *refitJob) gateWeights() []float64 {
 	if len(j.sample.GateAge) != len(j.gate.events) {
-		return nil
+		return j.capEntities(nil, j.gate.events)
 	}
-	return decayed(nil, j.sample.GateAge, horizons[j.horizon])
+	return j.capEntities(decayed(nil, j.sample.GateAge, horizons[j.horizon]), j.gate.events)
 }
 
 // selectWeights returns those of the select rows, alike.

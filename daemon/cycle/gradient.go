@@ -208,33 +208,38 @@ func (l *gradientLearner) outputs(dst []float64, ev *event.Event) {
 }
 
 func (l *gradientLearner) learn(ev *event.Event, target []float64, weight float64) {
-	at := 0
-	for f, name := range ev.Categorical {
-		if name == "" {
-			continue
+	l.learnPart(ev, target, weight, nil)
+}
+
+func (l *gradientLearner) learnPart(ev *event.Event, target []float64, weight float64, counts *counted) {
+	at, shared := 0, counts.isShared()
+	eachPlace(ev, func(place, field int, name string) {
+		if last := l.rows[at]; counts.holds(place) {
+			l.rows[at] = -1
+		} else {
+			l.rows[at] = l.claim(last, field, name)
 		}
-		l.rows[at] = l.claim(l.rows[at], f, name)
 		at++
-	}
-	for f, names := range ev.Multi {
-		for _, name := range names {
-			l.rows[at] = l.claim(l.rows[at], len(ev.Categorical)+f, name)
-			at++
-		}
-	}
+	})
 	// Squared loss has an unbounded gradient: normalised steps (Nagumo and Noda 1967) keep it from diverging, and losses are compared
 	// in units of the labels' variance.
 	shrink, unit := 1.0, 1.0
 	if l.target.Likelihood == posterior.Gaussian {
 		shrink = 1 / (1 + floatsSquared(l.dense) + floatsSquared(l.rowValue))
-		unit = l.labels.learn(target[0])
+		if shared {
+			unit = l.labels.learn(target[0])
+		}
 	}
 	for e := range l.experts {
 		loss := l.target.Loss.Eval(l.grad, l.outputsOf[e], target)
-		l.losses[e] = gradientLossFade*l.losses[e] + min(boundedError(loss/unit), gradientLossMax)
-		l.step(&l.experts[e], weight*shrink)
+		if shared {
+			l.losses[e] = gradientLossFade*l.losses[e] + min(boundedError(loss/unit), gradientLossMax)
+		}
+		l.step(&l.experts[e], weight*shrink, shared)
 	}
-	l.scaling.learn()
+	if shared {
+		l.scaling.learn()
+	}
 }
 
 // claim returns the slot of a name, cleared if it is new to it. last is where prepare saw it, or -1.
@@ -254,8 +259,9 @@ func (l *gradientLearner) claim(last int32, field int, name string) int32 {
 	return at
 }
 
-// step moves one expert against the gradient. An expert whose weights stop being finite starts again from zero.
-func (l *gradientLearner) step(x *expert, shrink float64) {
+// step moves one expert against the gradient: weights of names, and if they are shared the others. An expert whose weights stop being finite starts
+// again from zero.
+func (l *gradientLearner) step(x *expert, shrink float64, shared bool) {
 	m := len(l.base)
 	inputs := l.dense
 	if !x.onChampion {
@@ -263,6 +269,9 @@ func (l *gradientLearner) step(x *expert, shrink float64) {
 	}
 	finite := true
 	biasStep := min(x.biasStep*shrink, maxBiasStep(l.target.Link == snapshot.Identity, shrink))
+	if !shared {
+		inputs, biasStep = nil, 0
+	}
 	for c, g := range l.grad {
 		x.bias[c] -= biasStep * g
 		finite = finite && !math.IsNaN(x.bias[c]) && !math.IsInf(x.bias[c], 0)
@@ -271,7 +280,9 @@ func (l *gradientLearner) step(x *expert, shrink float64) {
 			x.dense[i*m+c] -= s * v
 		}
 		for i, at := range l.rows {
-			x.named[at][c] -= s * l.rowValue[i]
+			if at >= 0 {
+				x.named[at][c] -= s * l.rowValue[i]
+			}
 		}
 	}
 	if !finite {

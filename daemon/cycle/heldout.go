@@ -125,11 +125,14 @@ func (j *refitJob) foldRecent(t *Target, v *Vocabulary, on *posterior.State) *po
 		return l
 	}
 	targets := make([]float64, t.Outputs())
+	limits, counts := newEntityCap(j.model, j.schema), new(counted)
 	heaviest := j.sample.heaviest()
 	for i := range j.recent {
 		if ev := &j.recent[i]; t.Encode(targets, ev) {
+			limits.take(counts, ev, Position{})
 			l.gather(ev)
-			l.learn(ev, targets, min(ev.Weight, heaviest))
+			ev.Weight = min(ev.Weight, heaviest)
+			learnPart(l, ev, targets, counts)
 		}
 	}
 	return l

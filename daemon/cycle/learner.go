@@ -21,6 +21,27 @@ type learner interface {
 	learn(ev *event.Event, target []float64, weight float64)
 }
 
+// A partLearner has rows of names, some of which may learn nothing from an event.
+type partLearner interface {
+	learner
+	// learnPart is learn of what counts of the event.
+	learnPart(ev *event.Event, target []float64, weight float64, counts *counted)
+}
+
+// learnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what all events share.
+func learnPart(l learner, ev *event.Event, target []float64, counts *counted) {
+	p, hasRows := l.(partLearner)
+	switch {
+	case counts.isAll():
+		l.learn(ev, target, ev.Weight)
+	case counts.isNone():
+	case hasRows:
+		p.learnPart(ev, target, ev.Weight, counts)
+	case counts.isShared():
+		l.learn(ev, target, ev.Weight)
+	}
+}
+
 // A foldInLearner is the live model that versions can hold: the champion plus what single events have taught since.
 type foldInLearner interface {
 	learner
@@ -39,6 +60,8 @@ type posteriorLearner struct {
 	features []posterior.Feature
 	values   []float64
 	names    []featureName
+	places   []int  // of names in counted.held; -1 of what is no name
+	held     []bool // of features
 }
 
 // featureName is a name in a field, or a numeric field or the constant, which have a column but no name.
@@ -101,16 +124,16 @@ func priorScale(m *config.Model) float64 {
 
 // gather takes up an event: it fills features, values and names for an event, without giving anything a slot.
 func (l *posteriorLearner) gather(ev *event.Event) {
-	l.features, l.values, l.names = l.features[:0], l.values[:0], l.names[:0]
+	l.features, l.values, l.names, l.places = l.features[:0], l.values[:0], l.names[:0], l.places[:0]
 	for _, f := range l.order {
 		if f < len(ev.Categorical) {
-			l.add(f, ev.Categorical[f], 1)
+			l.add(f, ev.Categorical[f], f, 1)
 			continue
 		}
 		list := f - len(ev.Categorical)
-		names := ev.Multi[list]
-		for _, name := range names {
-			l.add(f, name, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
+		names, place := ev.Multi[list], placeOfList(ev, list)
+		for i, name := range names {
+			l.add(f, name, place+i, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
 		}
 	}
 	if l.vocab == nil {
@@ -128,7 +151,7 @@ func (l *posteriorLearner) gather(ev *event.Event) {
 	}
 }
 
-func (l *posteriorLearner) add(field int, name string, value float64) {
+func (l *posteriorLearner) add(field int, name string, place int, value float64) {
 	if name == "" { // absent
 		return
 	}
@@ -137,13 +160,13 @@ func (l *posteriorLearner) add(field int, name string, value float64) {
 		feature.Base = l.vocab.Column(field, name)
 	}
 	l.features, l.values = append(l.features, feature), append(l.values, value)
-	l.names = append(l.names, featureName{field, name})
+	l.names, l.places = append(l.names, featureName{field, name}), append(l.places, place)
 }
 
 func (l *posteriorLearner) addColumn(field int, column int32, value float64) {
 	feature := posterior.Feature{Field: int32(field), Row: l.slots.find(field, ""), Base: column}
 	l.features, l.values = append(l.features, feature), append(l.values, value)
-	l.names = append(l.names, featureName{field, ""})
+	l.names, l.places = append(l.names, featureName{field, ""}), append(l.places, -1)
 }
 
 func (l *posteriorLearner) outputs(dst []float64, ev *event.Event) {
@@ -151,8 +174,20 @@ func (l *posteriorLearner) outputs(dst []float64, ev *event.Event) {
 	l.foldIn.Predict(dst, l.features, l.values)
 }
 
-func (l *posteriorLearner) learn(_ *event.Event, target []float64, weight float64) {
+func (l *posteriorLearner) learn(ev *event.Event, target []float64, weight float64) {
+	l.learnPart(ev, target, weight, nil)
+}
+
+func (l *posteriorLearner) learnPart(_ *event.Event, target []float64, weight float64, counts *counted) {
+	l.held = l.held[:0]
 	for e := range l.features {
+		held := !counts.isShared()
+		if place := l.places[e]; place >= 0 {
+			held = counts.holds(place)
+		}
+		if l.held = append(l.held, held); held {
+			continue
+		}
 		n := &l.names[e]
 		at, fresh := l.slots.touch(l.features[e].Row, n.field, n.name)
 		l.features[e].Row = at
@@ -160,7 +195,7 @@ func (l *posteriorLearner) learn(_ *event.Event, target []float64, weight float6
 			l.foldIn.Place(at, l.features[e])
 		}
 	}
-	l.foldIn.Learn(l.features, l.values, target, weight)
+	l.foldIn.LearnPart(l.features, l.values, target, weight, l.held, counts.isShared())
 }
 
 // state returns the live posterior over a vocabulary.

@@ -196,11 +196,16 @@ func (s *sgdBias) weight(field int, name string) float64 {
 	return 0
 }
 
-// learn takes a step towards the label of the event that predict was called with last.
-func (s *sgdBias) learn(ev *event.Event) {
+// learn takes a step towards the label of the event that predict was called with last, in what counts of it.
+func (s *sgdBias) learn(ev *event.Event, counts *counted) {
 	e := ev.Label - s.value()
-	s.global += sgdStep * e
+	if counts.isShared() {
+		s.global += sgdStep * e
+	}
 	for f, at := range s.of {
+		if counts.holds(f) {
+			continue
+		}
 		if at < 0 {
 			name := ev.Categorical[f]
 			if s.room[f] <= 0 || name == "" {

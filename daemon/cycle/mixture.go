@@ -255,26 +255,30 @@ func (m *mixture) outputs(dst []float64) {
 // leastProbability keeps logarithms finite.
 const leastProbability = 1e-9
 
-// learn judges the parts on the event that predict was called with last, and lets the baselines learn it.
-func (m *mixture) learn(ev *event.Event, targets []float64) {
-	m.judge(ev, targets)
-	for _, s := range m.stacks {
-		s.learn(ev.Label)
-	}
-	if m.pool != nil {
-		m.pool.learn(targets)
+// learn judges the parts on the event that predict was called with last, and lets the baselines learn what counts of it.
+func (m *mixture) learn(ev *event.Event, targets []float64, counts *counted) {
+	m.judge(ev, targets, counts.isShared())
+	if counts.isShared() {
+		for _, s := range m.stacks {
+			s.learn(ev.Label)
+		}
+		if m.pool != nil {
+			m.pool.learn(targets)
+		}
 	}
 	for _, b := range m.baselines {
-		b.learn(ev, targets)
+		b.learn(ev, targets, counts)
 	}
 }
 
-func (m *mixture) judge(ev *event.Event, targets []float64) {
+// judge takes up the losses of the parts: for the entity of the event, and if it is shared for all.
+func (m *mixture) judge(ev *event.Event, targets []float64, shared bool) {
 	unit := 1.0
 	if m.target.IsNumeric() {
-		e := m.mixed[0] - ev.Label
-		m.scale.add(min(e*e, worstError))
-		m.slow.add(min(e*e, worstError))
+		if e := m.mixed[0] - ev.Label; shared {
+			m.scale.add(min(e*e, worstError))
+			m.slow.add(min(e*e, worstError))
+		}
 		if unit = 0; m.square() > 0 {
 			unit = 1 / (2 * m.square())
 		}
@@ -286,8 +290,10 @@ func (m *mixture) judge(ev *event.Event, targets []float64) {
 			continue
 		}
 		loss := m.loss(p, ev, targets)
+		if p.loss = min(loss*unit, mixtureLossMax); !shared {
+			continue
+		}
 		p.told.add(min(loss, worstError))
-		p.loss = min(loss*unit, mixtureLossMax)
 		p.weight *= math.Exp(-mixtureRate * p.loss)
 		present, sum = present+1, sum+p.weight
 	}

@@ -16,7 +16,7 @@ type scripted struct {
 }
 
 func (s *scripted) name() string                               { return s.title }
-func (s *scripted) learn(*event.Event, []float64)              {}
+func (s *scripted) learn(*event.Event, []float64, *counted)    {}
 func (s *scripted) predict(dst []float64, _ *event.Event) bool { return copy(dst, s.says) > 0 }
 
 func targetOf(t *testing.T, task string) *Target {
@@ -81,7 +81,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 					}
 					each[p] = append(each[p], loss)
 				}
-				m.learn(ev, targets)
+				m.learn(ev, targets, nil)
 			}
 			for from := 0; from+stretch <= n; from += 1000 {
 				for p := range parts[:3] {
@@ -319,7 +319,7 @@ func TestStackOfNewcomers(t *testing.T) {
 		for k := range errors {
 			errors[k] += squared(m.parts[len(m.parts)-2+k].value[0] - ev.Label)
 		}
-		m.learn(&ev, targets)
+		m.learn(&ev, targets, nil)
 		if seen[user]++; int(m.events[m.entities.find(0, ev.Categorical[0])]) != seen[user] && i < 500 {
 			t.Fatalf("event %d: %g events of an entity that had %d", i, m.events[m.entities.find(0, ev.Categorical[0])], seen[user])
 		}
@@ -388,8 +388,8 @@ func TestBaselinesByDefinition(t *testing.T) {
 		if ok := after.predict(got, &events[i]); ok != known || ok && math.Abs(got[0]-(baselinePrior*all+sumAfter)/(baselinePrior+nAfter)) > 1e-9 {
 			t.Fatalf("event %d: mean after the entity's last label %g (%v), by definition %g", i, got[0], ok, (baselinePrior*all+sumAfter)/(baselinePrior+nAfter))
 		}
-		mean.learn(&events[i], nil)
-		after.learn(&events[i], nil)
+		mean.learn(&events[i], nil, nil)
+		after.learn(&events[i], nil, nil)
 	}
 }
 

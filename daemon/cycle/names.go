@@ -3,6 +3,7 @@ package cycle
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
@@ -73,6 +74,7 @@ type activeName struct {
 	key             uint64
 	names           [2]uint32 // of a pair, as cells have them
 	term            int
+	place, with     int // of its names in counted.held; with is −1 of one
 	value           float64
 	bin             int
 	mean, variance  float64 // of the cell's own weight
@@ -140,14 +142,14 @@ func (l *namesLearner) gather(ev *event.Event) {
 		case x.off:
 		case x.field >= len(ev.Categorical):
 			list := x.field - len(ev.Categorical)
-			names := ev.Multi[list]
-			for _, name := range names {
-				l.add(t, nameHash(name), 0, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
+			names, place := ev.Multi[list], placeOfList(ev, list)
+			for i, name := range names {
+				l.add(t, place+i, nameHash(name), 0, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
 			}
 		case x.with < 0 && l.hashes[x.field] != 0:
-			l.add(t, l.hashes[x.field], 0, 1)
+			l.add(t, x.field, l.hashes[x.field], 0, 1)
 		case x.with >= 0 && l.hashes[x.field] != 0 && l.hashes[x.with] != 0:
-			l.add(t, l.hashes[x.field], l.hashes[x.with], 1)
+			l.add(t, x.field, l.hashes[x.field], l.hashes[x.with], 1)
 		}
 	}
 	l.output, l.variance = l.bias.mean, l.bias.variance
@@ -168,8 +170,9 @@ func (l *namesLearner) gather(ev *event.Event) {
 	}
 }
 
-func (l *namesLearner) add(term int, a, b uint64, value float64) {
-	l.active = append(l.active, activeName{key: mixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, term: term, value: value})
+func (l *namesLearner) add(term, place int, a, b uint64, value float64) {
+	l.active = append(l.active, activeName{key: mixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, term: term, place: place,
+		with: l.terms[term].with, value: value})
 }
 
 // shrunk returns the output shrunk by its variance: the logistic of that is the mean probability, about (MacKay 1992).
@@ -189,18 +192,26 @@ func (l *namesLearner) outputs(dst []float64, ev *event.Event) {
 }
 
 func (l *namesLearner) learn(ev *event.Event, targets []float64, eventWeight float64) {
-	slope, curvature := l.derive(targets[0])
+	l.learnPart(ev, targets, eventWeight, nil)
+}
+
+func (l *namesLearner) learnPart(ev *event.Event, targets []float64, eventWeight float64, counts *counted) {
+	shared := counts.isShared()
+	slope, curvature := l.derive(targets[0], shared)
 	if math.IsNaN(slope) || !(eventWeight > 0) {
 		return
 	}
 	eventWeight = min(eventWeight, heaviest)
 	miss := slope / curvature // of the sum of the terms that are in
-	l.chooseTerms(slope, curvature)
-	l.bias.learn(1, miss, curvature*eventWeight, l.variance-l.bias.variance)
 	precision := curvature * eventWeight
+	if shared {
+		l.chooseTerms(slope, curvature)
+		l.bias.learn(1, miss, precision, l.variance-l.bias.variance)
+	}
+	l.active = slices.DeleteFunc(l.active, func(a activeName) bool { return counts.holdsPair(a.place, a.with) })
 	for i := range l.active {
 		a := &l.active[i]
-		a.learn(&l.terms[a.term], miss, precision, l.variance)
+		a.learn(&l.terms[a.term], miss, precision, l.variance, shared)
 	}
 	for i := range l.active {
 		if a := &l.active[i]; a.cell == nil {
@@ -212,13 +223,16 @@ func (l *namesLearner) learn(ev *event.Event, targets []float64, eventWeight flo
 			}
 		}
 	}
+	if !shared {
+		return
+	}
 	if l.events++; l.events >= l.next {
 		l.choosePrecisions()
 	}
 }
 
-// derive returns the slope of the log likelihood in the sum, and its curvature.
-func (l *namesLearner) derive(target float64) (slope, curvature float64) {
+// derive returns the slope of the log likelihood in the sum, and its curvature. A label that is shared counts in the scale of numbers.
+func (l *namesLearner) derive(target float64, shared bool) (slope, curvature float64) {
 	if l.label == nil {
 		p := 1 / (1 + math.Exp(-l.shrunk()))
 		if slope = -p; target > 0 {
@@ -229,8 +243,10 @@ func (l *namesLearner) derive(target float64) (slope, curvature float64) {
 	variance := l.judge.variance()
 	reach := residualReach * math.Sqrt(variance)
 	miss := min(max(l.label.standardise(target, labelReach)-l.output, -reach), reach)
-	l.label.add(target)
-	l.judge.add(miss)
+	if shared {
+		l.label.add(target)
+		l.judge.add(miss)
+	}
 	return miss / variance, 1 / variance
 }
 
@@ -243,8 +259,9 @@ func (w *weight) learn(value, miss, precision, others float64) {
 	w.variance = min(w.variance+namesWalk, w.prior)
 }
 
-// learn learns the weights of a name of term x: its own and that of how often it has come, where the sum with a variance was short by miss.
-func (a *activeName) learn(x *term, miss, precision, variance float64) {
+// learn learns the weights of a name of term x: its own, and if that is shared the one of how often it has come, where the sum with a variance was short by
+// miss.
+func (a *activeName) learn(x *term, miss, precision, variance float64, shared bool) {
 	count := &x.counts[a.bin]
 	square := a.value * a.value
 	if x.in {
@@ -256,6 +273,9 @@ func (a *activeName) learn(x *term, miss, precision, variance float64) {
 	a.evidence, a.right = own*square, own*a.value*(miss+a.value*a.mean)
 	if c := a.cell; c != nil {
 		c.add(a.evidence, a.right)
+	}
+	if !shared {
+		return
 	}
 	count.learn(a.value, miss, precision, variance+square*a.variance)
 }

@@ -193,11 +193,15 @@ func TestVocabularyIsCappedByCountThenName(t *testing.T) {
 func TestBacklogCut(t *testing.T) {
 	var b backlog
 	for i := range 10 {
-		b.add(Position{"t", int32(i % 2), int64(i)}, []byte{byte(i)})
+		b.add(Position{"t", int32(i % 2), int64(i)}, []byte{byte(i)}, nil)
 	}
 	b.cut([]report.Cut{{Topic: "t", Partition: 0, Next: 6}, {Topic: "t", Partition: 1, Next: 9}})
 	left, _ := b.from(0)
-	if got := slices.Concat(left...); !slices.Equal(got, []byte{6, 8, 9}) {
+	var got []byte
+	for _, p := range left {
+		got = append(got, p.payload...)
+	}
+	if !slices.Equal(got, []byte{6, 8, 9}) {
 		t.Errorf("left %v, want 6, 8 and 9", got)
 	}
 }
@@ -206,23 +210,23 @@ func TestBacklogCut(t *testing.T) {
 func TestBacklogGoesOn(t *testing.T) {
 	var b backlog
 	for i := range 17 {
-		b.add(Position{"t", 0, int64(i)}, binary.BigEndian.AppendUint32(nil, uint32(i)))
+		b.add(Position{"t", 0, int64(i)}, binary.BigEndian.AppendUint32(nil, uint32(i)), nil)
 	}
 	b.cut([]report.Cut{{Topic: "t", Partition: 0, Next: 7}})
 	at, asked, seen := 17, 0, 7
 	for _, more := range []int{0, 100, maxBacklog, 3 * maxBacklog / 2, 1} {
 		for range more {
-			b.add(Position{"t", 0, int64(at)}, binary.BigEndian.AppendUint32(nil, uint32(at)))
+			b.add(Position{"t", 0, int64(at)}, binary.BigEndian.AppendUint32(nil, uint32(at)), nil)
 			at++
 		}
-		var payloads [][]byte
+		var payloads []pending
 		payloads, asked = b.from(asked)
 		if n := len(payloads); n > maxBacklog || more <= maxBacklog/2 && n != at-seen || n < min(at-seen, maxBacklog-maxBacklog/backlogBlocks) {
 			t.Fatalf("%d events of %d to %d", n, seen, at)
 		}
 		seen = at - len(payloads)
 		for _, p := range payloads {
-			if got := int(binary.BigEndian.Uint32(p)); got != seen {
+			if got := int(binary.BigEndian.Uint32(p.payload)); got != seen {
 				t.Fatalf("event %d, want %d", got, seen)
 			}
 			seen++

@@ -31,8 +31,8 @@ const (
 	numSlices
 )
 
-// Progressive keeps the errors of predictions made before the event was learned from: over all events, over a window of the last ones,
-// and over a tail that the caller starts. Its sums over all events survive restarts; the window starts again.
+// Progressive keeps the errors of predictions made before the event was learned from: over all events, over a window of the last ones that count in full
+// (entityCap), and over a tail that the caller starts. Its sums over all events survive restarts; the window starts again.
 type Progressive struct {
 	target  *Target
 	sliced  bool // events have entities
@@ -128,12 +128,7 @@ func (p *Progressive) add(o *[numRoles]outcome, c compared) {
 	if !o[published].present {
 		p.sums.NoModel++
 	}
-	block := &p.blocks[p.at/windowBlock]
-	if p.at%windowBlock == 0 {
-		*block = [numRoles]tally{}
-	}
-	e := &p.ring[p.at]
-	e.compared, e.outcomes = c, *o
+	e := observed{c, *o}
 	for r := range e.outcomes {
 		of := &e.outcomes[r]
 		if of.loss < 0 {
@@ -143,13 +138,26 @@ func (p *Progressive) add(o *[numRoles]outcome, c compared) {
 			of.loss = 0
 		}
 		p.sums.All[r].add(of, c)
-		block[r].add(of, c)
 	}
 	for r := range p.all {
 		p.all[r].add(p.target, &e.outcomes[r], c)
 	}
 	if p.tail != nil {
-		p.tail.add(p.target, e)
+		p.tail.add(p.target, &e)
+	}
+	if !c.beyond {
+		p.addToWindow(&e)
+	}
+}
+
+func (p *Progressive) addToWindow(e *observed) {
+	block := &p.blocks[p.at/windowBlock]
+	if p.at%windowBlock == 0 {
+		*block = [numRoles]tally{}
+	}
+	p.ring[p.at] = *e
+	for r := range e.outcomes {
+		block[r].add(&e.outcomes[r], e.compared)
 	}
 	if p.at++; p.at == len(p.ring) {
 		p.at = 0

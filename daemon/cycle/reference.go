@@ -27,6 +27,7 @@ type compared struct {
 	last    bool    // its label is that of this event
 	known   bool    // false of numeric labels, for which nothing but base and slice is set
 	slice   slice
+	beyond  bool // the event does not count in full
 }
 
 func newReference(t *Target) *reference {

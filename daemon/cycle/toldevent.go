@@ -85,7 +85,7 @@ func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
 	for _, beside := range c.companions {
 		if _, ok := beside.learner.(*namesLearner); ok { // others take up to hundreds of microseconds
 			beside.learner.gather(ev)
-			beside.learn(ev)
+			beside.learn(ev, nil)
 		}
 		out := told.of(m, beside)
 		if copy(beside.outputs, out); out == nil { // its process had none
@@ -95,7 +95,7 @@ func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
 	}
 	m.hear(ev, told, c.companions)
 	c.predictMixed(foldIn, published)
-	c.learnMixed(ev)
+	c.learnMixed(ev, nil)
 }
 
 // of returns the outputs of a companion, nil without.

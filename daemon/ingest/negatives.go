@@ -152,10 +152,10 @@ func (c *candidates) draw(rng *rand.Rand, chosen string) *candidate {
 	return nil
 }
 
-// instead returns an event as it would be with another name, not chosen. It shares what is the same.
+// instead returns an event as it would be with another name, not chosen, under the same identity. It shares what is the same.
 func (c *candidates) instead(ev *event.Event, of *candidate) *event.Event {
 	out := *ev
-	out.Label, out.Identity = 0, ""
+	out.Label = 0
 	out.Categorical = slices.Clone(ev.Categorical)
 	out.Categorical[c.field] = of.name
 	for i, f := range c.beside {

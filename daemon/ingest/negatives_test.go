@@ -169,6 +169,25 @@ func TestNegativesOfOneName(t *testing.T) {
 	}
 }
 
+// TestNegativesHaveTheIdentity: negatives come again with their choice, and are left out with it.
+func TestNegativesHaveTheIdentity(t *testing.T) {
+	c, n := newCandidates(chosen(100), 0), 0
+	for _, item := range []string{"i", "j"} {
+		c.note(&event.Event{Label: 1, Categorical: []string{"u", item, "g"}})
+	}
+	ev := event.Event{Label: 1, Identity: "e1", Categorical: []string{"u", "i", "g"}}
+	for offset := range int64(20) {
+		for negative := range c.negatives(&ev, cycle.Position{Offset: offset}) {
+			if n++; negative.Identity != "e1" || negative.Label != 0 {
+				t.Fatalf("%+v", negative)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no negatives")
+	}
+}
+
 // TestNegativesAfterRestart: a process that starts on a state draws among the choices that it finds there.
 func TestNegativesAfterRestart(t *testing.T) {
 	m := chosen(500)

@@ -95,7 +95,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		"refit":         fitFootprint(m, n, entries, d, basis, outputs),
 		"fetch":         ingest.FetchFootprint(maxPartitionFetch),
 		"badger":        sketch.DiskFootprint(size, 0), // the payloads are in maxBytes
-		"fold_in":       cycle.LiveFootprint(m),
+		"fold_in":       cycle.LiveFootprint(m) + cycle.CapFootprint(m, maxName),
 	}
 	if m.Train.KernelDegree() == 3 {
 		parts["refit"] += solver.CubicFootprint(d, outputs)

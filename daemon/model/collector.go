@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
@@ -69,9 +70,12 @@ var (
 		"When a shard last told what it learned (shard.live_topic), as this member of the team saw it.", "shard")
 	liveMissed = ofModel("shard_live_missed_offsets_total",
 		"Offsets of which nothing was told in shard.live_topic, so that the live model has not learned from their events.")
+	eventsHeld = ofModel("events_held_total",
+		"Events that the live model did not learn in full: the entity had its share of all or of a name's, or the identity came before.", "reason")
 	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
 		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, mappingAbsent, shardClock, trainerLeader, liveHeard, liveMissed}
+		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, mappingAbsent, shardClock, trainerLeader, liveHeard, liveMissed,
+		eventsHeld}
 )
 
 // Describe implements prometheus.Collector.
@@ -162,6 +166,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(gateRejections, float64(learning.Rejections()), name)
 		counter(foldInResets, float64(learning.Resets()), name)
 		counter(foldInEvicted, float64(learning.Evicted()), name)
+		for _, why := range cycle.HeldReasons {
+			counter(eventsHeld, float64(learning.Held(why)), name, why.String())
+		}
 		kept, dropped := m.reader.pasts.Counts()
 		gauge(pastEntities, float64(kept), name)
 		counter(pastDropped, float64(dropped), name)

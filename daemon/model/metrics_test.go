@@ -218,6 +218,11 @@ refitd_memory_computed_bytes 4
 # HELP refitd_storage_min_free_bytes Free space below which nothing is read or published (storage.min_free_bytes).
 # TYPE refitd_storage_min_free_bytes gauge
 refitd_storage_min_free_bytes 4096
+# HELP refitd_events_held_total Events that the live model did not learn in full: the entity had its share of all or of a name's, or the identity came before.
+# TYPE refitd_events_held_total counter
+refitd_events_held_total{model="ratings",reason="entity"} 0
+refitd_events_held_total{model="ratings",reason="identity"} 0
+refitd_events_held_total{model="ratings",reason="name"} 0
 # HELP refitd_features_total Names in events that were scored with the version that consumers have.
 # TYPE refitd_features_total counter
 refitd_features_total{model="ratings"} 0

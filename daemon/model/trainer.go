@@ -69,6 +69,8 @@ type Trainer struct {
 	chainBegan  time.Time // when deltas began to follow the version that they do
 	deltaAt     time.Time // when a delta that the store did not take is tried again; zero at once
 	tenure      tenure    // where other processes may train as well
+
+	heldLogged [cycle.NumHeld]bool // reasons that logHeld has said
 }
 
 func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
@@ -207,6 +209,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	if t.state.guard.Reason() != "" {
 		return nil // the reserve of the disk is not for models
 	}
+	t.logHeld()
 	applied := t.reader.applied.Load()
 	if !publishes {
 		return t.reader.team.live.step(ctx, t.settings, applied)

@@ -159,7 +159,7 @@ func TestVersionsScoreAlike(t *testing.T) {
 	}
 	for _, s := range []*State{shared, separate} {
 		fast := run(s, func(f *FoldIn, features []Feature, _, target []float64) {
-			f.score(features, target)
+			f.score(features, target, nil, true)
 			f.changes++
 		})
 		slow := run(s, scoreByPrediction)
@@ -190,7 +190,7 @@ func scoreByPrediction(f *FoldIn, features []Feature, values, target []float64) 
 		}
 	}
 	for _, l := range all {
-		f.charge(l.row, l.g, l.value)
+		f.charge(l.row, l.g, l.value, true)
 	}
 	f.changes++
 	f.gather(features, values, nil)
@@ -204,10 +204,10 @@ func TestMixForgetsOutliers(t *testing.T) {
 		f := NewFoldIn(randomState(rand.New(rand.NewPCG(6, 2)), p, Gaussian, 3), [][]float64{DefaultRates, nil})
 		f.Place(0, Feature{Field: 0, Row: 0, Base: 0})
 		row := &f.rows[0]
-		f.charge(row, 0, outlier)
+		f.charge(row, 0, outlier, true)
 		for range 500 {
-			f.charge(row, 0, 0.5)
-			f.charge(row, 1, 1.5)
+			f.charge(row, 0, 0.5, true)
+			f.charge(row, 1, 1.5, true)
 		}
 		if !(f.loss[0][0] < f.loss[0][1]) || !(row.loss[0] < row.loss[1]) {
 			t.Errorf("after one loss of %g the better rate has %g, the other %g; of the entity %g and %g", outlier, f.loss[0][0], f.loss[0][1], row.loss[0], row.loss[1])

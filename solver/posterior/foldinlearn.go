@@ -9,7 +9,16 @@ import (
 // Learn updates the live rows by one event, whose features must all have a live row, in the given order: forgetting fields should
 // come first, they are mixed before their partners learn from them. weight scales the event's evidence.
 func (f *FoldIn) Learn(features []Feature, values, target []float64, weight float64) {
-	if f.young != nil {
+	f.LearnPart(features, values, target, weight, nil, true)
+}
+
+// LearnPart is Learn by the rows of some features: those of held learn nothing, nil for none, and need no live row. Unless shared is true, neither does
+// what the events of all names have in common: θ before the first refit, the losses of rates over all events, and agreement.
+func (f *FoldIn) LearnPart(features []Feature, values, target []float64, weight float64, held []bool, shared bool) {
+	if f.young != nil && !shared && !f.young.known {
+		return
+	}
+	if f.young != nil && shared {
 		known := f.young.known
 		ready := f.young.learn(target)
 		f.rowMath.rebias()
@@ -22,16 +31,22 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	}
 	f.gather(features, values, nil)
 	f.rowMath.predict(&f.event)
-	f.events, f.agreement = f.events+1, f.agreement[:0]
+	f.agreement = f.agreement[:0]
+	if shared {
+		f.events++
+	}
 	f.rowMath.observe(target, weight) // the bound on the loss is taken once, where the event found the model
-	f.score(features, target)
+	f.score(features, target, held, shared)
 	for e := range features {
-		if f.isMixed(features[e].Row) {
+		if !isHeld(held, e) && f.isMixed(features[e].Row) {
 			f.weigh(&f.mixed[e])
 			f.average(&f.mixed[e])
 		}
 	}
 	for e := range features {
+		if isHeld(held, e) {
+			continue
+		}
 		f.rowMath.predict(&f.event)
 		f.accumulate(e)
 		f.track(features[e].Row)
@@ -44,6 +59,9 @@ func (f *FoldIn) Learn(features []Feature, values, target []float64, weight floa
 	}
 	f.changes++
 }
+
+// isHeld reports whether entry e is one of those held, nil for none.
+func isHeld(held []bool, e int) bool { return held != nil && held[e] }
 
 // isMixed reports whether a slot's row has versions.
 func (f *FoldIn) isMixed(slot int32) bool { return len(f.rows[slot].loss) > 0 }
@@ -170,31 +188,35 @@ func (f *FoldIn) solveMainEffect(row *liveRow, g int, prior float64) {
 	}
 }
 
-// score charges every rate of every forgetting row with its own loss on the event, which holds the mixed rows: what the loss would have been with
-// that version of the row and the others mixed as they are. Outputs are linear in the row, so that none of it is predicted anew.
-func (f *FoldIn) score(features []Feature, target []float64) {
+// score charges every rate of every forgetting row that is not held with its own loss on the event, which holds the mixed rows: what the loss would have been
+// with that version of the row and the others mixed as they are. Outputs are linear in the row, so that none of it is predicted anew.
+func (f *FoldIn) score(features []Feature, target []float64, held []bool, shared bool) {
 	q := len(f.zero)
 	for e, feature := range features {
-		row := &f.rows[feature.Row]
-		if len(row.loss) == 0 {
+		if isHeld(held, e) || !f.isMixed(feature.Row) {
 			continue
 		}
+		row := &f.rows[feature.Row]
 		f.rowMath.enter(e)
-		f.agree(row)
+		if shared {
+			f.agree(row)
+		}
 		for g := range row.loss {
-			loss := f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]))
-			f.trackCharge(feature.Row, g, loss)
+			loss := f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]), shared)
+			f.trackCharge(feature.Row, g, loss, shared)
 		}
 	}
 }
 
-// charge adds a loss of rate g to the account of the row's field and to its own, and returns it as it counts.
-func (f *FoldIn) charge(row *liveRow, g int, loss float64) float64 {
+// charge adds a loss of rate g to the account of the row, and if it is shared to that of its field, and returns it as it counts.
+func (f *FoldIn) charge(row *liveRow, g int, loss float64, shared bool) float64 {
 	if !(loss < mixLossMax) { // nor may one that is no number
 		loss = mixLossMax
 	}
-	all := f.loss[row.field]
-	all[g] = lossFade*all[g] + lossGain*loss
+	if shared {
+		all := f.loss[row.field]
+		all[g] = lossFade*all[g] + lossGain*loss
+	}
 	row.loss[g] = entityLossFade*row.loss[g] + loss
 	return loss
 }

@@ -104,18 +104,23 @@ func (f *FoldIn) track(slot int32) {
 	}
 }
 
-// trackCharge adds a loss that was charged to rate g of a slot.
-func (f *FoldIn) trackCharge(slot int32, g int, loss float64) {
+// trackCharge adds a loss that was charged to rate g of a slot, and if it is shared to that of its field.
+func (f *FoldIn) trackCharge(slot int32, g int, loss float64, shared bool) {
 	inc := f.tracked(slot)
 	if inc == nil {
 		return
 	}
-	all := &f.rateSince[f.rows[slot].field]
 	if g == 0 { // each event charges every rate once
 		inc.LossKeep *= entityLossFade
-		all.Keep *= lossFade
 	}
 	inc.Loss[g] = entityLossFade*inc.Loss[g] + loss
+	if !shared {
+		return
+	}
+	all := &f.rateSince[f.rows[slot].field]
+	if g == 0 {
+		all.Keep *= lossFade
+	}
 	all.Added[g] = lossFade*all.Added[g] + lossGain*loss
 }
 

@@ -90,7 +90,7 @@ func learnAnew(f *FoldIn, features []Feature, values, target []float64, weight f
 	anew()
 	f.events, f.agreement = f.events+1, f.agreement[:0]
 	f.rowMath.observe(target, weight)
-	f.score(features, target)
+	f.score(features, target, nil, true)
 	for e := range features {
 		anew()
 		f.accumulate(e)
