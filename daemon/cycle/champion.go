@@ -50,6 +50,7 @@ type Champion struct {
 	labelRange []float64        // lowest and highest label that counts; nil for no limit
 	told       *snapshot.FoldIn // of an update that was followed by deltas: what it says of fold-in; else it is made of folded
 	untold     string           // why told is nil
+	popular    *popularWeights  // that versions add to Model; nil for none
 	mapRidge   float64          // that its model's weights on the feature map were fitted with; 0 without
 }
 

@@ -69,8 +69,9 @@ type Cycle struct {
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
 	levels      *levelMixture
-	blend       *blend   // nil where versions hold no sums
-	sgd         *sgdBias // a part of the mixture; nil for classes
+	popular     *popularity // of choices; nil of events with labels
+	blend       *blend      // nil where versions hold no sums
+	sgd         *sgdBias    // a part of the mixture; nil for classes
 	since       backlog
 	resets      int
 	names       NameCounts
@@ -109,6 +110,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		}
 	}
 	c.since.most = backlogBytes(m)
+	c.popular = newPopularity(m)
 	c.steady = steadyFields(m, &schema)
 	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	by := -1
@@ -152,7 +154,7 @@ func (c *Cycle) Observe(ev *event.Event, learn bool, position Position, payload 
 	defer c.mu.Unlock()
 	c.figures.Lock()
 	defer c.figures.Unlock()
-	c.observe(&Observation{ev, learn, position, payload, prescored}, nil)
+	c.observe(&Observation{Event: ev, Learn: learn, Position: position, Payload: payload, Prescored: prescored}, nil)
 }
 
 // observe is Observe of an event that the fold-in has predicted and learned from ahead, unless ahead is nil.
@@ -164,7 +166,10 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.Shares {
 		c.observed.add(of.Position, ev)
 	}
-	if !c.target.Encode(c.targets, ev) {
+	if c.popular != nil && of.Learn {
+		c.popular.choose(ev)
+	}
+	if of.First || !c.target.Encode(c.targets, ev) {
 		return // a class the model does not know: the decoder rejects those, unless the schema lists none
 	}
 	var o [numRoles]outcome
@@ -326,8 +331,8 @@ func (c *Cycle) learnAs(label float64, ev *event.Event) {
 }
 
 // Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
-func (c *Cycle) Relearn(position Position, payload []byte) error {
-	return c.again(payload, func(ev *event.Event) {
+func (c *Cycle) Relearn(position Position, payload []byte, first bool) error {
+	return c.again(payload, first, func(ev *event.Event) {
 		if c.sharing.knows(position) {
 			return
 		}
@@ -347,8 +352,8 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 
 // Recall gives a stored event from before the last cut to what learns on from refit to refit and starts anew with the process: without scoring it, after a
 // restart, before Relearn. Unless it is recent only the learner on names takes it up, which takes microseconds; others take up to hundreds.
-func (c *Cycle) Recall(payload []byte, recent bool) error {
-	return c.again(payload, func(ev *event.Event) {
+func (c *Cycle) Recall(payload []byte, first, recent bool) error {
+	return c.again(payload, first, func(ev *event.Event) {
 		c.numbers.take(ev)
 		for _, beside := range c.companions {
 			if _, names := beside.learner.(*namesLearner); beside.lasting && (recent || names) {
@@ -360,7 +365,7 @@ func (c *Cycle) Recall(payload []byte, recent bool) error {
 }
 
 // again decodes a stored event for something to learn from it.
-func (c *Cycle) again(payload []byte, learn func(*event.Event)) error {
+func (c *Cycle) again(payload []byte, first bool, learn func(*event.Event)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.figures.Lock()
@@ -372,7 +377,10 @@ func (c *Cycle) again(payload []byte, learn func(*event.Event)) error {
 	if err := DecodeEvent(&ev, payload, c.pool); err != nil {
 		return err
 	}
-	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
+	if c.popular != nil {
+		c.popular.choose(&ev)
+	}
+	if !first && c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
 		label := ev.Label
 		c.learnAs(c.limited(label), &ev)
 		learn(&ev)
@@ -507,6 +515,9 @@ func (c *Cycle) update(forms *[numForms]made) *Champion {
 	}
 	u := of.of(c.champion)
 	u.CutShort = nil // that of the refit
+	if c.popular != nil && u.popular != nil {
+		u.popular = c.popular.weights()
+	}
 	u.Version.FeatureMap = mapText(of.vocab.Map)
 	c.noteLive(u)
 	asUpdate(&u.Version)

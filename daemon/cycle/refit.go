@@ -47,35 +47,37 @@ type refitJob struct {
 	began         precisionStart    // of its variational stage
 	folded        *posteriorLearner // the champion's posterior with the recent rows folded in, nil until it is asked for
 
-	target        *Target
-	vocab         *Vocabulary
-	train         *encoded
-	select_       *encoded
-	gate          *encoded
-	problem       *solver.Problem
-	swept         *variationalFit // nil without the variational stage
-	sweptGaussian *variationalFit // of gaussianTarget
-	link          *levelLink      // for that
-	weights       []float64       // of the training rows before they fade, nil counting every row once
-	horizon       int             // in horizons
-	alarmAge      float64         // events since the last alarm of the drift detector, +Inf without one
-	ahead         *sweeper        // the sweeps by which the horizon was chosen; nil without
-	given         int             // the horizon of a refit that is repeated, -1 of any other
-	recent        []event.Event   // training rows since the champion's cut, for rival
-	groups        []int32         // posterior.State.Group, nil: every field for itself
-	rowIDs        []rowID         // of the training rows, where dual variables are kept by them
-	mainOnly      []bool          // posterior.State.MainOnly, by relate
-	ridge         float64         // of weights on the feature map, by chooseForm
-	plain         bool            // by chooseForm: no basis vectors are looked for
-	whole         bool            // the model has all products of numbers already
-	forms         []report.FitForm
-	precisions    precisionChoice // by variational and gaussian
-	restarted     bool            // by relate: there is a last variational stage, and this one does not go on from it
-	heldOut       heldOutNames
-	means         *means
-	meansOfAll    *means // of held-out rows, too
-	golden        []event.Event
-	sample        *Sample
+	target         *Target
+	vocab          *Vocabulary
+	train          *encoded
+	select_        *encoded
+	gate           *encoded
+	problem        *solver.Problem
+	swept          *variationalFit // nil without the variational stage
+	sweptGaussian  *variationalFit // of gaussianTarget
+	link           *levelLink      // for that
+	weights        []float64       // of the training rows before they fade, nil counting every row once
+	horizon        int             // in horizons
+	alarmAge       float64         // events since the last alarm of the drift detector, +Inf without one
+	ahead          *sweeper        // the sweeps by which the horizon was chosen; nil without
+	given          int             // the horizon of a refit that is repeated, -1 of any other
+	recent         []event.Event   // training rows since the champion's cut, for rival
+	groups         []int32         // posterior.State.Group, nil: every field for itself
+	rowIDs         []rowID         // of the training rows, where dual variables are kept by them
+	mainOnly       []bool          // posterior.State.MainOnly, by relate
+	ridge          float64         // of weights on the feature map, by chooseForm
+	plain          bool            // by chooseForm: no basis vectors are looked for
+	whole          bool            // the model has all products of numbers already
+	forms          []report.FitForm
+	popularLearned *popularWeights // of choices, by the training rows; nil of events with labels
+	popularAll     *popularWeights // by all rows
+	precisions     precisionChoice // by variational and gaussian
+	restarted      bool            // by relate: there is a last variational stage, and this one does not go on from it
+	heldOut        heldOutNames
+	means          *means
+	meansOfAll     *means // of held-out rows, too
+	golden         []event.Event
+	sample         *Sample
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
@@ -191,6 +193,7 @@ func isZero(m *solver.Model) bool {
 func (j *refitJob) challenger(ctx context.Context, best *candidate, variational *variationalFit, mapped *mappedFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
 		horizon: j.horizon, Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means, heldOut: j.heldOut}
+	ch.popular = j.popularAll
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
@@ -258,6 +261,7 @@ func (j *refitJob) prepare() error {
 		return err
 	}
 	train, gate = j.holdOutEntities(train, gate)
+	j.countChoices(train, selected, gate)
 	limitLabels(j.target, train, selected, gate)
 	weights := j.sample.Weights
 	j.beside(func() {

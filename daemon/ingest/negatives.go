@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -18,6 +19,11 @@ import (
 // that sample, and when an event is observed, among those of the events before it. A draw depends on the names, on the seed of training and on where the
 // event is in the log, so that a refit of the same sample is of the same rows, in which order and how often ever its events were read.
 //
+// A negative is a peer of the name that was chosen: it was chosen as often, and as lately, as far as there are such names. Nothing about the age or the
+// count of a name then says the label. A name that was never chosen before has no peers: that it is new would say that it was chosen. Such a choice makes
+// the name known and is learned from no further. What is learned is how much more likely than its peers a name is for who chooses; how likely these are,
+// its popularity, is counted and added to what versions say (cycle.popularity).
+//
 // A choice comes after its negatives, and a coin decides after each event whether the next is one more of them: to who knows all events before, each is a
 // choice with the same chance, whatever they were. With a fixed number of them, or behind the choice, the order of events would say the labels, and what
 // learns from event to event would learn that.
@@ -28,12 +34,22 @@ const KeptChoices = 16_384
 // mostNegatives is how many times input.negatives.per_event one choice has of them at most.
 const mostNegatives = 16
 
-// maxDraws bounds the tries for a name that is not the one chosen.
-const maxDraws = 8
+// maxDraws bounds the tries for a name: that is not the one chosen, and as often as each was chosen.
+const maxDraws = 1000
 
-// candidates are what negatives are drawn from: the names of the last choices, all alike, however often they were chosen. What is learned is then up to a
-// constant the log of how likely a name is chosen next, its popularity included, by which lists are to be ranked; drawn by their popularity, names would be
-// told apart by what is beyond it, and rare ones be at the top (Yi et al. 2019 have to add back what such a draw takes away).
+// Of agePeers names that were chosen as often the one that was last chosen at the most similar time is drawn.
+const agePeers = 8
+
+// leastPeers is among how many names a peer is drawn at the least: many times more than a choice has negatives.
+const leastPeers = 64
+
+// Counts up to exactCounts are classes of their own. Greater ones have perOctave classes for each doubling: few names were chosen exactly as often.
+const (
+	exactCounts = 8
+	perOctave   = 4
+)
+
+// candidates are what negatives are drawn from: the names of the last choices, by how often and how lately they were chosen.
 type candidates struct {
 	field    int          // what is chosen
 	beside   []int        // categorical fields that are functions of it
@@ -45,7 +61,9 @@ type candidates struct {
 	chosen   []*candidate // one for each choice, the oldest first unless limit is reached
 	oldest   int          // index of the oldest then
 	limit    int          // of chosen; 0 for none
+	noted    int          // choices in all
 	names    []*candidate // of chosen, each once
+	classes  [][]*candidate
 	byName   map[string]*candidate
 }
 
@@ -54,6 +72,9 @@ type candidate struct {
 	at      int // in names
 	name    string
 	count   int
+	last    int // how many choices had been noted at its last one
+	class   int // of its count
+	place   int // in that class
 	beside  []string
 	numeric []float64
 	multi   [][]string
@@ -88,15 +109,15 @@ func newCandidates(m *config.Model, limit int) *candidates {
 	return c
 }
 
-// note adds a choice, for the oldest where there are as many as there may be. The event is not kept.
-func (c *candidates) note(ev *event.Event) {
+// know makes a name a candidate, whether or not it counts as chosen. The event is not kept.
+func (c *candidates) know(ev *event.Event) *candidate {
 	name := ev.Categorical[c.field]
 	of := c.byName[name]
 	if of == nil {
 		of = &candidate{name: name, at: len(c.names)}
 		c.byName[name], c.names = of, append(c.names, of)
+		c.enter(of)
 	}
-	of.count++
 	of.beside, of.numeric, of.multi = of.beside[:0], of.numeric[:0], of.multi[:0]
 	for _, f := range c.beside {
 		of.beside = append(of.beside, ev.Categorical[f])
@@ -107,13 +128,26 @@ func (c *candidates) note(ev *event.Event) {
 	for _, f := range c.multi {
 		of.multi = append(of.multi, slices.Clone(ev.Multi[f]))
 	}
+	return of
+}
+
+// knows reports whether the name of a choice was chosen before.
+func (c *candidates) knows(ev *event.Event) bool { return c.byName[ev.Categorical[c.field]] != nil }
+
+// note adds a choice, for the oldest where there are as many as there may be. The event is not kept.
+func (c *candidates) note(ev *event.Event) {
+	of := c.know(ev)
+	c.noted++
+	of.last = c.noted
+	c.count(of, 1)
 	if c.limit == 0 || len(c.chosen) < c.limit {
 		c.chosen = append(c.chosen, of)
 		return
 	}
 	gone := c.chosen[c.oldest]
-	if gone.count--; gone.count == 0 {
+	if c.count(gone, -1); gone.count == 0 {
 		delete(c.byName, gone.name)
+		c.leave(gone)
 		last := c.names[len(c.names)-1]
 		c.names[gone.at], last.at = last, gone.at
 		c.names = c.names[:len(c.names)-1]
@@ -122,35 +156,137 @@ func (c *candidates) note(ev *event.Event) {
 	c.oldest = (c.oldest + 1) % c.limit
 }
 
-// sorted puts the names into an order that does not depend on that of note, after which nothing may be noted.
-func (c *candidates) sorted() {
-	slices.SortFunc(c.names, func(a, b *candidate) int { return cmp.Compare(a.name, b.name) })
+// classOf returns the class of a count.
+func classOf(count int) int {
+	if count <= exactCounts {
+		return count
+	}
+	return exactCounts + int(perOctave*math.Log2(float64(count)/exactCounts))
 }
 
-// negatives yields the negatives of a choice: copies with another name and what belongs to it. There are none where all choices are of one name.
+// mostOf returns a bound of the counts of a class, at least 1.
+func mostOf(class int) int {
+	if class <= exactCounts {
+		return max(class, 1)
+	}
+	return int(exactCounts*math.Exp2(float64(class-exactCounts+1)/perOctave)) + 1
+}
+
+// count adds choices to a name.
+func (c *candidates) count(of *candidate, n int) {
+	if of.count += n; classOf(of.count) != of.class {
+		c.leave(of)
+		c.enter(of)
+	}
+}
+
+// enter puts a name into the class of its count.
+func (c *candidates) enter(of *candidate) {
+	of.class = classOf(of.count)
+	for len(c.classes) <= of.class {
+		c.classes = append(c.classes, nil)
+	}
+	of.place, c.classes[of.class] = len(c.classes[of.class]), append(c.classes[of.class], of)
+}
+
+// leave takes a name out of its class.
+func (c *candidates) leave(of *candidate) {
+	class := c.classes[of.class]
+	last := class[len(class)-1]
+	class[of.place], last.place = last, of.place
+	c.classes[of.class] = class[:len(class)-1]
+}
+
+// sorted puts the names into an order that does not depend on that of note, after which nothing may be noted.
+func (c *candidates) sorted() {
+	for _, list := range append(c.classes, c.names) {
+		slices.SortFunc(list, func(a, b *candidate) int { return cmp.Compare(a.name, b.name) })
+	}
+	c.byPlace()
+}
+
+// byPlace numbers the names anew.
+func (c *candidates) byPlace() {
+	for i, of := range c.names {
+		of.at = i
+	}
+	for _, class := range c.classes {
+		for i, of := range class {
+			of.place = i
+		}
+	}
+}
+
+// negatives yields the negatives of a choice: copies with a peer of its name and what belongs to that, each once as long as there are others. There are none
+// of a name that is new, nor where all choices are of one name.
 func (c *candidates) negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
+	of := c.byName[ev.Categorical[c.field]]
+	if of == nil || len(c.names) < 2 {
+		return func(func(*event.Event) bool) {}
+	}
+	peers, most := c.peers(of)
+	drawn := make(map[*candidate]bool)
+	return c.drawn(ev, at, func(rng *rand.Rand) *candidate {
+		if len(drawn) == len(peers)-1 {
+			clear(drawn)
+		}
+		var nearest *candidate
+		for tries := 0; tries < agePeers || nearest == nil; tries++ {
+			other := peers[rng.IntN(len(peers))]
+			if other == of || drawn[other] || rng.IntN(most) >= max(other.count, 1) && tries < maxDraws {
+				continue
+			}
+			if nearest == nil || abs(other.last-of.last) < abs(nearest.last-of.last) {
+				nearest = other
+			}
+		}
+		drawn[nearest] = true
+		return nearest
+	})
+}
+
+// alike yields names that were chosen, all alike however often, beside a choice: what a consumer without counts can draw.
+func (c *candidates) alike(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
+	return c.drawn(ev, at, func(rng *rand.Rand) *candidate {
+		for range maxDraws {
+			if of := c.names[rng.IntN(len(c.names))]; of.name != ev.Categorical[c.field] {
+				return of
+			}
+		}
+		return nil
+	})
+}
+
+// drawn yields copies of a choice with other names, as many as coins say.
+func (c *candidates) drawn(ev *event.Event, at cycle.Position, draw func(*rand.Rand) *candidate) iter.Seq[*event.Event] {
 	return func(yield func(*event.Event) bool) {
 		if len(c.names) == 0 {
 			return
 		}
 		rng := rand.New(rand.NewPCG(placeHash(at), c.seed))
 		for n := 0; n < mostNegatives*c.perEvent && rng.IntN(1+c.perEvent) > 0; n++ {
-			if of := c.draw(rng, ev.Categorical[c.field]); of != nil && !yield(c.instead(ev, of)) {
+			if of := draw(rng); of != nil && !yield(c.instead(ev, of)) {
 				return
 			}
 		}
 	}
 }
 
-// draw returns a candidate that is not the one chosen, nil if none comes up.
-func (c *candidates) draw(rng *rand.Rand, chosen string) *candidate {
-	for range maxDraws {
-		if of := c.names[rng.IntN(len(c.names))]; of.name != chosen {
-			return of
+// peers returns the names that were chosen about as often as one, itself among them: those of its class, with
+// those of the nearest ones where these are few, and a bound of their counts. Among names of several counts each is drawn as often as it was chosen.
+func (c *candidates) peers(of *candidate) ([]*candidate, int) {
+	peers, highest := c.classes[of.class], of.class
+	for d := 1; len(peers) < leastPeers && d < max(of.class+1, len(c.classes)); d++ {
+		for _, class := range [2]int{of.class - d, of.class + d} {
+			if class >= 0 && class < len(c.classes) && len(c.classes[class]) > 0 {
+				peers, highest = append(slices.Clip(peers), c.classes[class]...), max(highest, class)
+			}
 		}
 	}
-	return nil
+	return peers, mostOf(highest)
 }
+
+func abs(n int) int { return max(n, -n) }
 
 // instead returns an event as it would be with another name, not chosen. It shares what is the same.
 func (c *candidates) instead(ev *event.Event, of *candidate) *event.Event {
@@ -196,13 +332,17 @@ func withNegatives(m *config.Model, s *sketch.Sample, out *cycle.Sample) error {
 	}
 	var ev event.Event
 	names := make(map[string]string)
-	for _, rows := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
-		for i := range rows {
-			if err := cycle.DecodeEvent(&ev, rows[i].Payload, names); err != nil {
-				return err
-			}
-			c.note(&ev)
+	for _, r := range byTime(s.Train) {
+		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+			return err
 		}
+		c.note(&ev)
+	}
+	for _, r := range byTime(slices.Concat(s.Select, s.Gate)) { // which count for nothing: what learns from the others knows nothing of them
+		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+			return err
+		}
+		c.know(&ev)
 	}
 	c.sorted()
 	train, sel := out.Weights, out.HeldOutWeights
@@ -248,33 +388,39 @@ func (c *candidates) expand(rows []sketch.Row, age, weight []float64, names map[
 	return all, ages, weights, nil
 }
 
-// Negatives yields the negatives that a choice has if it is observed at a place of the log now: none for a model whose events have labels.
+// Negatives yields names that were not chosen beside a choice at a place of the log, drawn alike from those of the last choices as a consumer draws them:
+// none for a model whose events have labels.
 func (g *Ingest) Negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
 	if g.choices == nil {
 		return func(func(*event.Event) bool) {}
 	}
-	return g.choices.negatives(ev, at)
+	return g.choices.alike(ev, at)
 }
 
+// IsFirst reports whether the name of a choice has not been chosen before: no name that is drawn beside it is as new.
+func (g *Ingest) IsFirst(ev *event.Event) bool { return g.choices != nil && !g.choices.knows(ev) }
+
 // payloadsOf returns what calls f with the payload of a row, after those of the negatives that a choice has among the rows that it was called for before.
-func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte) error) error {
+// first says that the name of the choice was in none of these.
+func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte, first bool) error) error {
 	c := newCandidates(m, KeptChoices)
 	var ev event.Event
 	names := make(map[string]string)
-	return func(r *sketch.Row, f func(payload []byte) error) error {
+	return func(r *sketch.Row, f func(payload []byte, first bool) error) error {
 		if c == nil {
-			return f(r.Payload)
+			return f(r.Payload, false)
 		}
 		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return err
 		}
 		for negative := range c.negatives(&ev, placeOf(r)) {
-			if err := f(cycle.AppendEvent(nil, negative)); err != nil {
+			if err := f(cycle.AppendEvent(nil, negative), false); err != nil {
 				return err
 			}
 		}
+		first := !c.knows(&ev)
 		c.note(&ev)
-		return f(r.Payload)
+		return f(r.Payload, first)
 	}
 }
 
@@ -327,6 +473,7 @@ func (c *candidates) observations(run []cycle.Observation, o cycle.Observation) 
 		}
 		run = append(run, n)
 	}
+	o.First = !c.knows(o.Event)
 	if o.Learn {
 		c.note(o.Event)
 	}
