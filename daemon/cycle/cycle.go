@@ -514,8 +514,8 @@ func (c *Cycle) update(forms *[numForms]made) *Champion {
 		of = &forms[formFoldIn]
 	}
 	u := of.of(c.champion)
-	u.CutShort = nil // that of the refit
-	if c.popular != nil && u.popular != nil {
+	u.CutShort = nil                                  // that of the refit
+	if u.popular != nil && len(c.popular.names) > 0 { // else others observe the choices
 		u.popular = c.popular.weights()
 	}
 	u.Version.FeatureMap = mapText(of.vocab.Map)

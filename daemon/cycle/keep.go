@@ -19,7 +19,11 @@ import (
 // Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers and digests are
 // the store's to give.
 func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
-	v, t, model := ch.Vocabulary, ch.Target, ch.popular.on(ch.Model, ch.Vocabulary)
+	v, t, model := ch.Vocabulary, ch.Target, ch.Model
+	if ch.popularOnly {
+		model = popularAlone(model)
+	}
+	model = ch.popular.on(model, v)
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: string(m.Schema.Learned()), Label: m.Schema.LabelField(), Levels: m.Schema.Levels, Classes: t.Classes,
 			Positive: m.Schema.Positive, Negative: m.Schema.Negative,
@@ -30,7 +34,9 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		Vocabulary: v.Names,
 	}
 	c.Schema.Derived = DerivedFields(&m.Schema)
-	c.FoldIn, c.NoFoldIn = ch.foldIn(m)
+	if c.FoldIn, c.NoFoldIn = ch.foldIn(m); ch.popularOnly {
+		c.FoldIn, c.NoFoldIn = nil, "the version lists names by their popularity alone: what was learned of who chooses did not make lists better"
+	}
 	if model.Map != nil {
 		c.Schema.FeatureMap, c.MapWeights = v.Map, model.Map
 	}
@@ -137,6 +143,7 @@ type kept struct {
 	Scale         float64
 	Precisions    precisionChoice // nothing in what earlier builds kept: both ways are compared
 	Popular       *popularWeights // that its snapshot adds to the model; nil for none
+	PopularOnly   bool
 }
 
 const keptFormat = 1
@@ -148,7 +155,8 @@ func (ch *Champion) Keep() ([]byte, error) {
 	if ch.posterior != nil && ch.posterior.Group != nil {
 		k.Convex = ch.convex
 	}
-	k.HeldOut, k.Link, k.Precisions, k.Dual, k.Scale, k.Popular = ch.heldOut, ch.link, ch.precisions, ch.dual, ch.scale, ch.popular
+	k.HeldOut, k.Link, k.Precisions, k.Dual, k.Scale = ch.heldOut, ch.link, ch.precisions, ch.dual, ch.scale
+	k.Popular, k.PopularOnly = ch.popular, ch.popularOnly
 	if ch.clean != nil {
 		k.Clean, k.CleanGaussian = ch.clean.posterior, ch.clean.gaussian
 	}
@@ -205,9 +213,8 @@ func revive(m *config.Model, model *snapshot.Model, k *kept) (*Champion, error) 
 		return nil, fmt.Errorf("cycle: kept baselines of version %d: %w", k.Version, err)
 	}
 	ch.mapRidge = k.MapRidge
-	if ch.popular = k.Popular; ch.popular != nil {
-		ch.Model = ch.popular.off(ch.Model, ch.Vocabulary)
-	}
+	ch.popular, ch.popularOnly = k.Popular, k.PopularOnly
+	ch.Model = ch.popular.off(ch.Model, ch.Vocabulary)
 	if ch.Vocabulary.Map == nil {
 		ch.Vocabulary.Map = k.Map // the model has no weights on it, the next one may have
 	}

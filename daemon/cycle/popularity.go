@@ -29,6 +29,8 @@ const (
 	popularityPrior = 0.5
 	// popularityFade is how the logarithms fade by which half-lives are mixed.
 	popularityFade = 0.999
+	// popularityAlike is how many choices count as one in that: choices that follow each other are alike, and a mixture errs less than what it mixes.
+	popularityAlike = 8
 )
 
 // nameCounts are the choices of a name that have not faded, by half-life.
@@ -120,7 +122,7 @@ func (p *popularity) weights() *popularWeights {
 	var mix [len(popularityLives)]float64
 	best, total := slices.Max(p.logs[:]), 0.0
 	for h := range mix {
-		mix[h] = math.Exp(p.logs[h] - best)
+		mix[h] = math.Exp((p.logs[h] - best) / popularityAlike)
 		total += mix[h]
 	}
 	p.totals.to(p.now)
@@ -143,6 +145,11 @@ type popularWeights struct {
 	Field  int
 	Shared float64
 	Names  map[string]float64
+}
+
+// of returns what the weights say of an event.
+func (w *popularWeights) of(ev *event.Event) float64 {
+	return w.Shared + w.Names[ev.Categorical[w.Field]]
 }
 
 // on returns a model over a vocabulary with the weights; of the parameters it shares what is the same. Without weights it is the model.

@@ -71,6 +71,8 @@ type refitJob struct {
 	forms          []report.FitForm
 	popularLearned *popularWeights // of choices, by the training rows; nil of events with labels
 	popularAll     *popularWeights // by all rows
+	chosen         *lists          // what versions of choices are judged by; nil of events with labels
+	lists          *lists          // the same while they are
 	precisions     precisionChoice // by variational and gaussian
 	restarted      bool            // by relate: there is a last variational stage, and this one does not go on from it
 	heldOut        heldOutNames
@@ -163,7 +165,9 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	}
 	ch.link, ch.precisions = j.link, j.precisions
 	ch.GateBegan = j.now()
-	j.decide(ch)
+	if j.judging().decide(ch); ch.popularOnly {
+		ch.Version.Reason += "; lists of popularity alone, as the model's are not shown to be better"
+	}
 	ch.GateEnded = j.now()
 	switch {
 	case j.swept == nil:
@@ -218,7 +222,7 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
 		v.Precisions = string(j.precisions.Stage)
 	}
-	if variational != nil && (variational.loss <= best.loss || !j.selectTells()) && !j.model.Train.ConvexAlone() {
+	if variational != nil && j.prefers(variational, best) && !j.model.Train.ConvexAlone() {
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
 		v.Form = snapshot.FormVariational
@@ -233,9 +237,25 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		v.Solver += "+map"
 		v.FeatureMap = mapText(j.vocab.Map)
 	}
+	by := j.judging()
+	if by.lists != nil {
+		ch.popularOnly = !by.lifts(ch.Model)
+	}
 	j.beside(func() { v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model)) },
 		func() { v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model)) })
+	if by.lists != nil {
+		by.listsOf(by.gate, by.listed(ch, ch.Model), j.vocab).hits.AddTo(v.Gate)
+	}
 	return ch
+}
+
+// prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex one: choices by their lists.
+func (j *refitJob) prefers(variational *variationalFit, best *candidate) bool {
+	if j.chosen != nil {
+		by := j.judging()
+		return !(by.listLoss(variational.model) > by.listLoss(best.model))
+	}
+	return variational.loss <= best.loss || !j.selectTells()
 }
 
 // selectTells reports whether the select rows can tell one stage from the other, leastOfLabel of either binary label. Without one of the rarer label the best
@@ -260,8 +280,8 @@ func (j *refitJob) prepare() error {
 	if j.target, err = NewTarget(j.model, classesOf(train)); err != nil {
 		return err
 	}
-	train, gate = j.holdOutEntities(train, gate)
 	j.countChoices(train, selected, gate)
+	train, gate = j.holdOutEntities(train, gate)
 	limitLabels(j.target, train, selected, gate)
 	weights := j.sample.Weights
 	j.beside(func() {
@@ -275,6 +295,7 @@ func (j *refitJob) prepare() error {
 		j.meansOfAll = j.fitMeansOfAll(train, selected, gate)
 	})
 	j.gate, _ = encode(j.vocab, j.target, gate, nil)
+	j.chosen = j.newLists(train)
 	if j.problem.X.NumRows() == 0 {
 		return ErrNoRows
 	}
