@@ -19,7 +19,7 @@ import (
 // that sample, and when an event is observed, among those of the events before it. A draw depends on the names, on the seed of training and on where the
 // event is in the log, so that a refit of the same sample is of the same rows, in which order and how often ever its events were read.
 //
-// A negative is a peer of the name that was chosen: it was chosen as often, and as lately, as far as there are such names. Nothing about the age or the
+// A negative is a peer of the name that was chosen: it was chosen as often, and first and last at similar times, as far as there are such names. Nothing about the age or the
 // count of a name then says the label. A name that was never chosen before has no peers: that it is new would say that it was chosen. Such a choice makes
 // the name known and is learned from no further. What is learned is how much more likely than its peers a name is for who chooses; how likely these are,
 // its popularity, is counted and added to what versions say (cycle.popularity).
@@ -34,19 +34,26 @@ const KeptChoices = 16_384
 // mostNegatives is how many times input.negatives.per_event one choice has of them at most.
 const mostNegatives = 16
 
-// maxDraws bounds the tries for a name: that is not the one chosen, and as often as each was chosen.
-const maxDraws = 1000
+// maxDraws bounds the tries for a name that is not the one chosen, or not drawn before.
+const maxDraws = 8
 
-// Of agePeers names that were chosen as often the one that was last chosen at the most similar time is drawn.
-const agePeers = 8
-
-// leastPeers is among how many names a peer is drawn at the least: many times more than a choice has negatives.
-const leastPeers = 64
-
-// Counts up to exactCounts are classes of their own. Greater ones have perOctave classes for each doubling: few names were chosen exactly as often.
+// A peer is drawn among numPeers names of its class whose last choices are nearest in order, many times more than a choice has negatives, and among those of
+// the classes beside it where there are fewer than leastPeers.
 const (
-	exactCounts = 8
-	perOctave   = 4
+	numPeers   = 128
+	leastPeers = 16
+)
+
+// Counts up to exactCounts are classes of their own. Names that were chosen more often are in one, in which each is drawn as often as it was chosen: their
+// counts say well enough how often they will be.
+const exactCounts = 8
+
+// How fast a peer becomes less likely with how unlike its age is: by so many powers of the ratio of the times since the first choices, or the last ones, and of
+// how long overdue names are that were chosen often, from dueLeast times the mean time between their choices on.
+const (
+	agePower = 4
+	duePower = 8
+	dueLeast = 3
 )
 
 // candidates are what negatives are drawn from: the names of the last choices, by how often and how lately they were chosen.
@@ -72,9 +79,9 @@ type candidate struct {
 	at      int // in names
 	name    string
 	count   int
-	last    int // how many choices had been noted at its last one
+	first   int // how many choices had been noted at its first one
+	last    int // and at its last one
 	class   int // of its count
-	place   int // in that class
 	beside  []string
 	numeric []float64
 	multi   [][]string
@@ -114,9 +121,8 @@ func (c *candidates) know(ev *event.Event) *candidate {
 	name := ev.Categorical[c.field]
 	of := c.byName[name]
 	if of == nil {
-		of = &candidate{name: name, at: len(c.names)}
+		of = &candidate{name: name, at: len(c.names), class: -1}
 		c.byName[name], c.names = of, append(c.names, of)
-		c.enter(of)
 	}
 	of.beside, of.numeric, of.multi = of.beside[:0], of.numeric[:0], of.multi[:0]
 	for _, f := range c.beside {
@@ -137,17 +143,22 @@ func (c *candidates) knows(ev *event.Event) bool { return c.byName[ev.Categorica
 // note adds a choice, for the oldest where there are as many as there may be. The event is not kept.
 func (c *candidates) note(ev *event.Event) {
 	of := c.know(ev)
-	c.noted++
-	of.last = c.noted
-	c.count(of, 1)
+	if c.noted++; of.count == 0 {
+		of.first = c.noted
+	}
+	c.leave(of)
+	of.count, of.last = of.count+1, c.noted
+	c.enter(of)
 	if c.limit == 0 || len(c.chosen) < c.limit {
 		c.chosen = append(c.chosen, of)
 		return
 	}
 	gone := c.chosen[c.oldest]
-	if c.count(gone, -1); gone.count == 0 {
+	c.leave(gone)
+	if gone.count--; gone.count > 0 {
+		c.enter(gone)
+	} else {
 		delete(c.byName, gone.name)
-		c.leave(gone)
 		last := c.names[len(c.names)-1]
 		c.names[gone.at], last.at = last, gone.at
 		c.names = c.names[:len(c.names)-1]
@@ -157,92 +168,56 @@ func (c *candidates) note(ev *event.Event) {
 }
 
 // classOf returns the class of a count.
-func classOf(count int) int {
-	if count <= exactCounts {
-		return count
-	}
-	return exactCounts + int(perOctave*math.Log2(float64(count)/exactCounts))
+func classOf(count int) int { return min(count, exactCounts+1) }
+
+// order is that of the names of a class: by their last choices.
+func order(a, b *candidate) int {
+	return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.name, b.name))
 }
 
-// mostOf returns a bound of the counts of a class, at least 1.
-func mostOf(class int) int {
-	if class <= exactCounts {
-		return max(class, 1)
-	}
-	return int(exactCounts*math.Exp2(float64(class-exactCounts+1)/perOctave)) + 1
-}
-
-// count adds choices to a name.
-func (c *candidates) count(of *candidate, n int) {
-	if of.count += n; classOf(of.count) != of.class {
-		c.leave(of)
-		c.enter(of)
-	}
-}
-
-// enter puts a name into the class of its count.
+// enter puts a name into the class of its count, where names are in order. Those of a sample are sorted once.
 func (c *candidates) enter(of *candidate) {
+	if c.limit == 0 {
+		return
+	}
 	of.class = classOf(of.count)
 	for len(c.classes) <= of.class {
 		c.classes = append(c.classes, nil)
 	}
-	of.place, c.classes[of.class] = len(c.classes[of.class]), append(c.classes[of.class], of)
+	at, _ := slices.BinarySearchFunc(c.classes[of.class], of, order)
+	c.classes[of.class] = slices.Insert(c.classes[of.class], at, of)
 }
 
 // leave takes a name out of its class.
 func (c *candidates) leave(of *candidate) {
-	class := c.classes[of.class]
-	last := class[len(class)-1]
-	class[of.place], last.place = last, of.place
-	c.classes[of.class] = class[:len(class)-1]
+	if of.class < 0 {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(c.classes[of.class], of, order)
+	c.classes[of.class] = slices.Delete(c.classes[of.class], at, at+1)
 }
 
-// sorted puts the names into an order that does not depend on that of note, after which nothing may be noted.
+// sorted puts the names of a sample into their classes, and all into an order that does not depend on that of note, after which nothing may be noted.
 func (c *candidates) sorted() {
-	for _, list := range append(c.classes, c.names) {
-		slices.SortFunc(list, func(a, b *candidate) int { return cmp.Compare(a.name, b.name) })
-	}
-	c.byPlace()
-}
-
-// byPlace numbers the names anew.
-func (c *candidates) byPlace() {
+	slices.SortFunc(c.names, order)
 	for i, of := range c.names {
-		of.at = i
-	}
-	for _, class := range c.classes {
-		for i, of := range class {
-			of.place = i
+		of.at, of.class = i, classOf(of.count)
+		for len(c.classes) <= of.class {
+			c.classes = append(c.classes, nil)
 		}
+		c.classes[of.class] = append(c.classes[of.class], of)
 	}
 }
 
-// negatives yields the negatives of a choice: copies with a peer of its name and what belongs to that, each once as long as there are others. There are none
-// of a name that is new, nor where all choices are of one name.
+// negatives yields the negatives of a choice: copies with a peer of its name and what belongs to that. There are none of a name that is new, nor where all
+// choices are of one name.
 func (c *candidates) negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
 	of := c.byName[ev.Categorical[c.field]]
 	if of == nil || len(c.names) < 2 {
 		return func(func(*event.Event) bool) {}
 	}
-	peers, most := c.peers(of)
-	drawn := make(map[*candidate]bool)
-	return c.drawn(ev, at, func(rng *rand.Rand) *candidate {
-		if len(drawn) == len(peers)-1 {
-			clear(drawn)
-		}
-		var nearest *candidate
-		for tries := 0; tries < agePeers || nearest == nil; tries++ {
-			other := peers[rng.IntN(len(peers))]
-			if other == of || drawn[other] || rng.IntN(most) >= max(other.count, 1) && tries < maxDraws {
-				continue
-			}
-			if nearest == nil || abs(other.last-of.last) < abs(nearest.last-of.last) {
-				nearest = other
-			}
-		}
-		drawn[nearest] = true
-		return nearest
-	})
+	p := c.peers(of)
+	return c.drawn(ev, at, p.draw)
 }
 
 // alike yields names that were chosen, all alike however often, beside a choice: what a consumer without counts can draw.
@@ -272,21 +247,77 @@ func (c *candidates) drawn(ev *event.Event, at cycle.Position, draw func(*rand.R
 	}
 }
 
-// peers returns the names that were chosen about as often as one, itself among them: those of its class, with
-// those of the nearest ones where these are few, and a bound of their counts. Among names of several counts each is drawn as often as it was chosen.
-func (c *candidates) peers(of *candidate) ([]*candidate, int) {
-	peers, highest := c.classes[of.class], of.class
-	for d := 1; len(peers) < leastPeers && d < max(of.class+1, len(c.classes)); d++ {
-		for _, class := range [2]int{of.class - d, of.class + d} {
-			if class >= 0 && class < len(c.classes) && len(c.classes[class]) > 0 {
-				peers, highest = append(slices.Clip(peers), c.classes[class]...), max(highest, class)
-			}
-		}
-	}
-	return peers, mostOf(highest)
+// peers are names that a negative of a choice is drawn from. Each is drawn as often as it is chosen: in proportion to the odds of its count, as it is no
+// negative where it is chosen itself, and the more the more it is like the name that is. It is drawn more than once for a choice only as far as that asks for
+// it: what remembers who was seen beside which name would take the second time for a sign of a negative.
+type peers struct {
+	names []*candidate
+	odds  []float64
+	total float64
+	drawn []float64 // how often
+	n     float64   // draws
+	mean  float64   // of them
 }
 
-func abs(n int) int { return max(n, -n) }
+// peers returns those of a name: of its class, and of those beside it where that is small.
+func (c *candidates) peers(of *candidate) *peers {
+	p := &peers{mean: float64(c.perEvent)}
+	take := func(class, n int) {
+		if class < 0 || class >= len(c.classes) || n <= 0 {
+			return
+		}
+		list := c.classes[class]
+		at, _ := slices.BinarySearchFunc(list, of, order)
+		to := min(len(list), max(0, at-n/2)+n)
+		p.names = append(p.names, list[max(0, to-n):to]...)
+	}
+	take(of.class, numPeers+1)
+	for d := 1; len(p.names) <= leastPeers && d < max(of.class+1, len(c.classes)); d++ {
+		take(of.class-d, leastPeers)
+		take(of.class+d, leastPeers)
+	}
+	counts := 0.0
+	for _, other := range p.names {
+		counts += float64(max(other.count, 1))
+	}
+	p.names = slices.DeleteFunc(p.names, func(other *candidate) bool { return other == of })
+	p.odds, p.drawn = make([]float64, len(p.names)), make([]float64, len(p.names))
+	for i, other := range p.names {
+		n := float64(max(other.count, 1))
+		p.odds[i] = n / (counts - n) * math.Exp2(-c.apart(other, of))
+		p.total += p.odds[i]
+	}
+	return p
+}
+
+// apart says how unlike the ages of two names are, in doublings times the powers above. How lately one was chosen that is chosen all the time says nothing, but
+// how long overdue it is says that it is chosen no more.
+func (c *candidates) apart(a, b *candidate) float64 {
+	age := func(since int) float64 { return float64(c.noted - since + 1) }
+	firsts := agePower * math.Abs(math.Log2(age(a.first)/age(b.first)))
+	if a.class <= exactCounts && b.class <= exactCounts {
+		return firsts + agePower*math.Abs(math.Log2(age(a.last)/age(b.last)))
+	}
+	due := func(of *candidate) float64 {
+		return math.Log2(max(dueLeast, age(of.last)*float64(of.count)/age(of.first)))
+	}
+	return firsts + duePower*math.Abs(due(a)-due(b))
+}
+
+// draw returns a peer.
+func (p *peers) draw(rng *rand.Rand) *candidate {
+	p.n++
+	for tries := 0; ; tries++ {
+		i, left := 0, rng.Float64()*p.total
+		for left -= p.odds[0]; left > 0 && i < len(p.odds)-1; left -= p.odds[i] {
+			i++
+		}
+		if tries == maxDraws || p.drawn[i] < math.Ceil(max(p.n, p.mean)*p.odds[i]/p.total) {
+			p.drawn[i]++
+			return p.names[i]
+		}
+	}
+}
 
 // instead returns an event as it would be with another name, not chosen. It shares what is the same.
 func (c *candidates) instead(ev *event.Event, of *candidate) *event.Event {
