@@ -62,7 +62,8 @@ func LiveFootprint(m *config.Model) int64 {
 	if m.ChosenField() >= 0 {
 		popularity = popularityBytes * int64(maxRows)
 	}
-	return popularity + int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(backlogBytes(m)) + maxBacklog*backlogEntry
+	return popularity +
+		int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(backlogBytes(m)) + maxBacklog*backlogEntry
 }
 
 // AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them has them.
