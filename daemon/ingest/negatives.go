@@ -20,9 +20,9 @@ import (
 // event is in the log, so that a refit of the same sample is of the same rows, in which order and how often ever its events were read.
 //
 // A negative is a peer of the name that was chosen: it was chosen as often, and first and last at similar times, as far as there are such names. Nothing
-// about the age or the count of a name then says the label. A name that was never chosen before has no peers: that it is new would say that it was chosen. Such a choice makes
-// the name known and is learned from no further. What is learned is how much more likely than its peers a name is for who chooses; how likely these are,
-// its popularity, is counted and added to what versions say (cycle.popularity).
+// about the age or the count of a name then says the label. A name that was never chosen before has no peers: that it is new would say that it was
+// chosen. Such a choice makes the name known and is learned from no further. What is learned is how much more likely than its peers a name is for who
+// chooses; how likely these are, its popularity, is counted and added to what versions say (cycle.popularity).
 //
 // A choice comes after its negatives, and a coin decides after each event whether the next is one more of them: to who knows all events before, each is a
 // choice with the same chance, whatever they were. With a fixed number of them, or behind the choice, the order of events would say the labels, and what
