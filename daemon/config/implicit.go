@@ -12,7 +12,7 @@ import (
 // beside names that were not chosen, which are drawn: see Negatives.
 const Implicit = "implicit"
 
-// Negatives are what a choice is compared with: names of a field that have been chosen, drawn for each choice, all alike, however often they were. The draw
+// Negatives are what a choice is compared with: names of a field that were chosen as often and as lately as the one that is, drawn for each choice. The draw
 // depends on the seed of training, on where the event is in the log and on those names alone.
 type Negatives struct {
 	Of       string `json:"of"`        // categorical field with what is chosen; empty is the second one

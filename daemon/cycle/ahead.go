@@ -15,6 +15,7 @@ type Observation struct {
 	Position  Position
 	Payload   []byte
 	Prescored *Score
+	First     bool // a choice of a name that was never chosen before: it is counted, and nothing else is learned from it
 
 	counts *counted // what of it is learned
 }
@@ -191,7 +192,7 @@ func (a *ahead) learn(o *Observation, to *folded) {
 	to.fault = nil
 	defer func() { to.fault = recover() }()
 	c, ev := a.cycle, o.Event
-	if !c.target.Encode(a.targets, ev) {
+	if o.First || !c.target.Encode(a.targets, ev) {
 		return
 	}
 	c.predictAlone(to, ev, a.targets)

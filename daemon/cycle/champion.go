@@ -47,11 +47,13 @@ type Champion struct {
 	precisions precisionChoice
 	again      bool // of an update: it is the last refit
 	// What versions say of the live fold-in, for fold-in where they are used.
-	rateLosses [][]float64      // FoldIn.RateLosses
-	labelRange []float64        // lowest and highest label that counts; nil for no limit
-	told       *snapshot.FoldIn // of an update that was followed by deltas: what it says of fold-in; else it is made of folded
-	untold     string           // why told is nil
-	mapRidge   float64          // that its model's weights on the feature map were fitted with; 0 without
+	rateLosses  [][]float64      // FoldIn.RateLosses
+	labelRange  []float64        // lowest and highest label that counts; nil for no limit
+	told        *snapshot.FoldIn // of an update that was followed by deltas: what it says of fold-in; else it is made of folded
+	untold      string           // why told is nil
+	popular     *popularWeights  // that versions add to Model; nil for none
+	popularOnly bool             // lists of popularity alone are as good as those of Model: versions hold nothing else
+	mapRidge    float64          // that its model's weights on the feature map were fitted with; 0 without
 }
 
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.
@@ -88,7 +90,9 @@ func newFrozenScorer(of *frozen) *scorer {
 func (s *scorer) outputs(dst []float64, ev *event.Event) {
 	if s.after != nil {
 		in := InputOf(s.vocab.schema, ev)
-		s.unseen = s.after.Score(dst, &in, &s.scratch)
+		if s.unseen = s.after.Score(dst, &in, &s.scratch); s.added != nil {
+			dst[0] -= s.added.of(ev)
+		}
 		return
 	}
 	s.index, s.value = s.vocab.Encode(s.index[:0], s.value[:0], ev)

@@ -42,7 +42,7 @@ func (c *Cycle) BeginCompaction() *Compaction {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.followed
-	if f == nil || !f.compacts(c) {
+	if f == nil || !f.compacts(c) || f.of.popular != nil { // popularity, which has moved, is in whole versions of what is live
 		return nil
 	}
 	x := &Compaction{update: *c.champion, model: f.installed[f.form], form: f.form, settings: c.config}

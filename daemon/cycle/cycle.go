@@ -73,8 +73,9 @@ type Cycle struct {
 	progressive *Progressive
 	mixture     *mixture // nil if what is live is the fold-in alone
 	levels      *levelMixture
-	blend       *blend   // nil where versions hold no sums
-	sgd         *sgdBias // a part of the mixture; nil for classes
+	popular     *popularity // of choices; nil of events with labels
+	blend       *blend      // nil where versions hold no sums
+	sgd         *sgdBias    // a part of the mixture; nil for classes
 	since       backlog
 	resets      int
 	names       NameCounts
@@ -114,7 +115,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			c.entityFields = append(c.entityFields, f)
 		}
 	}
-	c.since.most, c.cap = backlogBytes(m), newEntityCap(m, &schema)
+	c.since.most, c.cap, c.popular = backlogBytes(m), newEntityCap(m, &schema), newPopularity(m)
 	c.steady = steadyFields(m, &schema)
 	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	by := -1
@@ -174,7 +175,10 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.Shares {
 		c.observed.add(of.Position, ev)
 	}
-	if !c.target.Encode(c.targets, ev) {
+	if c.popular != nil && of.Learn {
+		c.popular.choose(ev)
+	}
+	if of.First || !c.target.Encode(c.targets, ev) {
 		return // a class the model does not know: the decoder rejects those, unless the schema lists none
 	}
 	var o [numRoles]outcome
@@ -350,8 +354,8 @@ func (c *Cycle) learnAs(label float64, ev *event.Event) {
 }
 
 // Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
-func (c *Cycle) Relearn(position Position, payload []byte) error {
-	return c.again(position, payload, func(ev *event.Event, counts *counted) {
+func (c *Cycle) Relearn(position Position, payload []byte, first bool) error {
+	return c.again(position, payload, first, func(ev *event.Event, counts *counted) {
 		if c.sharing.knows(position) {
 			return
 		}
@@ -371,8 +375,8 @@ func (c *Cycle) Relearn(position Position, payload []byte) error {
 
 // Recall gives a stored event from before the last cut to what learns on from refit to refit and starts anew with the process: without scoring it, after a
 // restart, before Relearn. Unless it is recent only the learner on names takes it up, which takes microseconds; others take up to hundreds.
-func (c *Cycle) Recall(payload []byte, recent bool) error {
-	return c.again(Position{}, payload, func(ev *event.Event, counts *counted) {
+func (c *Cycle) Recall(payload []byte, first, recent bool) error {
+	return c.again(Position{}, payload, first, func(ev *event.Event, counts *counted) {
 		c.numbers.take(ev)
 		for _, beside := range c.companions {
 			if _, names := beside.learner.(*namesLearner); beside.lasting && (recent || names) {
@@ -384,7 +388,7 @@ func (c *Cycle) Recall(payload []byte, recent bool) error {
 }
 
 // again decodes a stored event for something to learn from it.
-func (c *Cycle) again(position Position, payload []byte, learn func(*event.Event, *counted)) error {
+func (c *Cycle) again(position Position, payload []byte, first bool, learn func(*event.Event, *counted)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.figures.Lock()
@@ -396,7 +400,10 @@ func (c *Cycle) again(position Position, payload []byte, learn func(*event.Event
 	if err := DecodeEvent(&ev, payload, c.pool); err != nil {
 		return err
 	}
-	if c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
+	if c.popular != nil {
+		c.popular.choose(&ev)
+	}
+	if !first && c.config.Train.FoldIn.Enabled && c.target.Encode(c.targets, &ev) {
 		label := ev.Label
 		c.learnAs(c.limited(label), &ev)
 		ev.Weight = c.weights.take(ev.Weight)
@@ -540,7 +547,10 @@ func (c *Cycle) update(forms *[numForms]made) *Champion {
 		of = &forms[formFoldIn]
 	}
 	u := of.of(c.champion)
-	u.CutShort = nil // that of the refit
+	u.CutShort = nil                                  // that of the refit
+	if u.popular != nil && len(c.popular.names) > 0 { // else others observe the choices
+		u.popular = c.popular.weights()
+	}
 	u.Version.FeatureMap = mapText(of.vocab.Map)
 	c.noteLive(u)
 	asUpdate(&u.Version)

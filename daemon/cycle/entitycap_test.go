@@ -381,9 +381,9 @@ func TestCapOverRestarts(t *testing.T) {
 		payload := AppendEvent(nil, &events[i])
 		var err error
 		if i < 1000 {
-			err = c.Recall(payload, true)
+			err = c.Recall(payload, false, true)
 		} else {
-			err = c.Relearn(Position{Topic: "t", Offset: int64(i)}, payload)
+			err = c.Relearn(Position{Topic: "t", Offset: int64(i)}, payload, false)
 		}
 		if err != nil {
 			t.Fatal(err)

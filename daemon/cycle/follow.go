@@ -28,6 +28,7 @@ type follower struct {
 	refused int             // names that there was no room for
 	last    *snapshot.Delta // the parameters that came last; rows are not kept
 	losses  int             // fields of the fold-in whose mixing losses versions have
+	popular *popularWeights // of the update; nil for none
 
 	deltaBuffers
 }
@@ -133,6 +134,7 @@ func (f *follower) begin(model *snapshot.Model, u *Champion, settings *config.Mo
 	f.model = model
 	f.basis, f.named, f.numbers = contents.NumBasis, len(u.Vocabulary.Names), u.Vocabulary.numNames()
 	f.first, f.own = u.Vocabulary.firstOwn(), u.Vocabulary.own
+	f.popular = u.popular
 	f.room = max(0, settings.Train.MaxFeatures-int(f.numbers))
 	f.last = &snapshot.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
 	if said := model.Manifest().FoldIn; said != nil {
@@ -177,6 +179,9 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 			return nil, "a vector of the update came alive"
 		}
 		if exists {
+			if f.popular != nil && change.field == f.popular.Field {
+				change.linear[0] += f.popular.Names[change.name]
+			}
 			f.changes = append(f.changes, change)
 		}
 	}
@@ -188,6 +193,9 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 		}
 		f.changes = append(f.changes, change)
 	})
+	if f.popular != nil && d.Bias != nil {
+		d.Bias[0] += f.popular.Shared
+	}
 	f.fill(d)
 	if l, ok := c.learner.(*posteriorLearner); ok && f.losses > 0 {
 		d.FoldInLosses = c.rateLosses(l, f.losses)

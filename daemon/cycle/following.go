@@ -54,7 +54,7 @@ func (f *following) queued() (bytes int) {
 
 // follow begins to follow an update that was made just now, given all forms of it; nil where nobody asks for deltas. c.mu is held.
 func (c *Cycle) follow(u *Champion, forms *[numForms]made) *following {
-	if c.config.Publish.Deltas.Every == 0 {
+	if c.config.Publish.Deltas.Every == 0 || u.popularOnly { // of which deltas have nothing to tell
 		return nil
 	}
 	f := &following{of: u, form: c.race.chosen}
@@ -134,12 +134,12 @@ func (f *following) start(settings *config.Model, forms *[numForms]made) error {
 func (f *following) installTo(v *consumed) {
 	for form, after := range f.installed {
 		if v.forms[form].model != nil {
-			v.forms[form].after = after
+			v.forms[form].after, v.forms[form].added = after, f.of.popular
 		}
 	}
-	v.update.after = f.installed[f.form]
+	v.update.after, v.update.added = f.installed[f.form], f.of.popular
 	if f.published {
-		v.after = v.update.after
+		v.after, v.added = v.update.after, v.update.added
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	nameCopies      = 2   // of their names: the champion's and those that are served; a refit's are in RowBytes
 	meanBytes       = 72  // of a name in the baseline of means, which two champions have; the name itself is of a vocabulary or of a row
 	biasBytes       = 136 // of a name in the online baseline
+	popularityBytes = 384 // of a name whose choices are counted: its counts, its weights in the champion and in two updates, and their map entries
 	backlogEntry    = 72  // of a payload that was learned since the last cut: its place and header
 )
 
@@ -57,7 +58,12 @@ func DeltasFootprint(m *config.Model, model int64, d int) int64 {
 func LiveFootprint(m *config.Model) int64 {
 	maxRows, maxName := m.Train.FoldIn.MaxRows, int(m.Input.MaxIDBytes)
 	const pools = 2 * maxPool // of names of relearned events
-	return int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(backlogBytes(m)) + maxBacklog*backlogEntry
+	popularity := int64(0)
+	if m.ChosenField() >= 0 {
+		popularity = popularityBytes * int64(maxRows)
+	}
+	return popularity +
+		int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(backlogBytes(m)) + maxBacklog*backlogEntry
 }
 
 // AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them has them.

@@ -56,7 +56,7 @@ func (j *refitJob) decide(ch *Champion) {
 	case !ch.Model.IsFinite():
 		say("not_finite", "a parameter is not finite")
 		return
-	case j.degenerate(ch.Model):
+	case j.lists == nil && j.degenerate(ch.Model):
 		say("degenerate", "degenerate: it predicts the same for every event")
 		return
 	case j.champion != nil && !j.comparable(j.champion):
@@ -67,7 +67,7 @@ func (j *refitJob) decide(ch *Champion) {
 	var below string
 	var rival *rival // nil where there is nothing to be compared with
 	j.beside(func() {
-		own = j.lossesOf(ch.Model, j.vocab)
+		own = j.lossesOf(j.listed(ch, ch.Model), j.vocab)
 		below = j.belowBaseline(ch, own)
 	}, func() {
 		if j.champion != nil || j.instead != nil {

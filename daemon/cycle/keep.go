@@ -19,25 +19,31 @@ import (
 // Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers and digests are
 // the store's to give.
 func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
-	v, t := ch.Vocabulary, ch.Target
+	v, t, model := ch.Vocabulary, ch.Target, ch.Model
+	if ch.popularOnly {
+		model = popularAlone(model)
+	}
+	model = ch.popular.on(model, v)
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: string(m.Schema.Learned()), Label: m.Schema.LabelField(), Levels: m.Schema.Levels, Classes: t.Classes,
 			Positive: m.Schema.Positive, Negative: m.Schema.Negative,
 			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: v.crosses(), Multi: m.Schema.Multi,
 			MultiWeights: v.schema.MultiWeights, Numeric: v.Numeric, Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
-		Kernel: ch.Model.Kernel.String(), Degree: ch.Model.Kernel.Degree(), Link: t.Link, NumFeatures: ch.Model.NumFeatures, NumOutputs: ch.Model.NumOutputs,
-		NumBasis: ch.Model.NumBasis, Basis: ch.Model.Basis, Weights: ch.Model.Weights, Linear: ch.Model.Linear, Bias: ch.Model.Bias,
+		Kernel: model.Kernel.String(), Degree: model.Kernel.Degree(), Link: t.Link, NumFeatures: model.NumFeatures, NumOutputs: model.NumOutputs,
+		NumBasis: model.NumBasis, Basis: model.Basis, Weights: model.Weights, Linear: model.Linear, Bias: model.Bias,
 		Vocabulary: v.Names,
 	}
 	c.Schema.Derived = DerivedFields(&m.Schema)
-	c.FoldIn, c.NoFoldIn = ch.foldIn(m)
-	if ch.Model.Map != nil {
-		c.Schema.FeatureMap, c.MapWeights = v.Map, ch.Model.Map
+	if c.FoldIn, c.NoFoldIn = ch.foldIn(m); ch.popularOnly {
+		c.FoldIn, c.NoFoldIn = nil, "the version lists names by their popularity alone: what was learned of who chooses did not make lists better"
 	}
-	scorer := newScorer(ch.Model, v)
+	if model.Map != nil {
+		c.Schema.FeatureMap, c.MapWeights = v.Map, model.Map
+	}
+	scorer := newScorer(model, v)
 	for i := range ch.Golden {
 		ev := &ch.Golden[i]
-		outputs := make([]float64, ch.Model.NumOutputs)
+		outputs := make([]float64, model.NumOutputs)
 		scorer.outputs(outputs, ev)
 		c.Golden = append(c.Golden, snapshot.Golden{Input: InputOf(v.schema, ev), Outputs: outputs})
 	}
@@ -137,6 +143,8 @@ type kept struct {
 	Dual          *rowDual // nil of algorithms that keep none
 	Scale         float64
 	Precisions    precisionChoice // nothing in what earlier builds kept: both ways are compared
+	Popular       *popularWeights // that its snapshot adds to the model; nil for none
+	PopularOnly   bool
 }
 
 const keptFormat = 1
@@ -149,6 +157,7 @@ func (ch *Champion) Keep() ([]byte, error) {
 		k.Convex = ch.convex
 	}
 	k.HeldOut, k.Link, k.Precisions, k.Dual, k.Scale = ch.heldOut, ch.link, ch.precisions, ch.dual, ch.scale
+	k.Popular, k.PopularOnly = ch.popular, ch.popularOnly
 	if ch.clean != nil {
 		k.Clean, k.CleanGaussian = ch.clean.posterior, ch.clean.gaussian
 	}
@@ -205,6 +214,8 @@ func revive(m *config.Model, model *snapshot.Model, k *kept) (*Champion, error) 
 		return nil, fmt.Errorf("cycle: kept baselines of version %d: %w", k.Version, err)
 	}
 	ch.mapRidge = k.MapRidge
+	ch.popular, ch.popularOnly = k.Popular, k.PopularOnly
+	ch.Model = ch.popular.off(ch.Model, ch.Vocabulary)
 	if ch.Vocabulary.Map == nil {
 		ch.Vocabulary.Map = k.Map // the model has no weights on it, the next one may have
 	}

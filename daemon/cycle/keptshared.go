@@ -19,7 +19,8 @@ func (ch *Champion) KeepShared() ([]byte, error) {
 	if ch.posterior == nil {
 		return nil, nil
 	}
-	k := kept{Format: keptFormat, Lambda: ch.Lambda, Posterior: ch.posterior, Gaussian: ch.gaussian, Link: ch.link}
+	k := kept{Format: keptFormat, Lambda: ch.Lambda, Posterior: ch.posterior, Gaussian: ch.gaussian, Link: ch.link,
+		Popular: ch.popular, PopularOnly: ch.popularOnly}
 	if ch.means != nil {
 		k.Global, k.ByName, k.Majority, k.Frequencies = ch.means.global, ch.means.byName, ch.means.majority, ch.means.frequencies
 	}

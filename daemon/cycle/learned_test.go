@@ -166,7 +166,7 @@ func TestNothingIsLearnedTwice(t *testing.T) {
 	}
 	for i := range 300 {
 		ev := &events[2000+i]
-		if err := again.Relearn(Position{Topic: "t", Offset: 100 + int64(i)}, AppendEvent(nil, ev)); err != nil {
+		if err := again.Relearn(Position{Topic: "t", Offset: 100 + int64(i)}, AppendEvent(nil, ev), false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -165,9 +165,9 @@ func TestRecall(t *testing.T) {
 			payload := AppendEvent(nil, &events[i])
 			var err error
 			if i < 2000 {
-				err = c.Recall(payload, recent)
+				err = c.Recall(payload, false, recent)
 			} else {
-				err = c.Relearn(Position{Topic: "t", Offset: int64(i)}, payload)
+				err = c.Relearn(Position{Topic: "t", Offset: int64(i)}, payload, false)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -48,35 +48,39 @@ type refitJob struct {
 	began         precisionStart    // of its variational stage
 	folded        *posteriorLearner // the champion's posterior with the recent rows folded in, nil until it is asked for
 
-	target        *Target
-	vocab         *Vocabulary
-	train         *encoded
-	select_       *encoded
-	gate          *encoded
-	problem       *solver.Problem
-	swept         *variationalFit // nil without the variational stage
-	sweptGaussian *variationalFit // of gaussianTarget
-	link          *levelLink      // for that
-	weights       []float64       // of the training rows before they fade, nil counting every row once
-	horizon       int             // in horizons
-	alarmAge      float64         // events since the last alarm of the drift detector, +Inf without one
-	ahead         *sweeper        // the sweeps by which the horizon was chosen; nil without
-	given         int             // the horizon of a refit that is repeated, -1 of any other
-	recent        []event.Event   // training rows since the champion's cut, for rival
-	groups        []int32         // posterior.State.Group, nil: every field for itself
-	rowIDs        []rowID         // of the training rows, where dual variables are kept by them
-	mainOnly      []bool          // posterior.State.MainOnly, by relate
-	ridge         float64         // of weights on the feature map, by chooseForm
-	plain         bool            // by chooseForm: no basis vectors are looked for
-	whole         bool            // the model has all products of numbers already
-	forms         []report.FitForm
-	precisions    precisionChoice // by variational and gaussian
-	restarted     bool            // by relate: there is a last variational stage, and this one does not go on from it
-	heldOut       heldOutNames
-	means         *means
-	meansOfAll    *means // of held-out rows, too
-	golden        []event.Event
-	sample        *Sample
+	target         *Target
+	vocab          *Vocabulary
+	train          *encoded
+	select_        *encoded
+	gate           *encoded
+	problem        *solver.Problem
+	swept          *variationalFit // nil without the variational stage
+	sweptGaussian  *variationalFit // of gaussianTarget
+	link           *levelLink      // for that
+	weights        []float64       // of the training rows before they fade, nil counting every row once
+	horizon        int             // in horizons
+	alarmAge       float64         // events since the last alarm of the drift detector, +Inf without one
+	ahead          *sweeper        // the sweeps by which the horizon was chosen; nil without
+	given          int             // the horizon of a refit that is repeated, -1 of any other
+	recent         []event.Event   // training rows since the champion's cut, for rival
+	groups         []int32         // posterior.State.Group, nil: every field for itself
+	rowIDs         []rowID         // of the training rows, where dual variables are kept by them
+	mainOnly       []bool          // posterior.State.MainOnly, by relate
+	ridge          float64         // of weights on the feature map, by chooseForm
+	plain          bool            // by chooseForm: no basis vectors are looked for
+	whole          bool            // the model has all products of numbers already
+	forms          []report.FitForm
+	popularLearned *popularWeights // of choices, by the training rows; nil of events with labels
+	popularAll     *popularWeights // by all rows
+	chosen         *lists          // what versions of choices are judged by; nil of events with labels
+	lists          *lists          // the same while they are
+	precisions     precisionChoice // by variational and gaussian
+	restarted      bool            // by relate: there is a last variational stage, and this one does not go on from it
+	heldOut        heldOutNames
+	means          *means
+	meansOfAll     *means // of held-out rows, too
+	golden         []event.Event
+	sample         *Sample
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
@@ -163,7 +167,9 @@ func (j *refitJob) run(ctx context.Context) (*Champion, error) {
 	}
 	ch.link, ch.precisions = j.link, j.precisions
 	ch.GateBegan = j.now()
-	j.decide(ch)
+	if j.judging().decide(ch); ch.popularOnly {
+		ch.Version.Reason += "; lists of popularity alone, as the model's are not shown to be better"
+	}
 	ch.GateEnded = j.now()
 	if j.guard != nil {
 		ch.holdout = j.guard.holdout(ch, j.sample.Gate, j.sample.GateAge, horizons[j.horizon])
@@ -196,6 +202,7 @@ func isZero(m *solver.Model) bool {
 func (j *refitJob) challenger(ctx context.Context, best *candidate, variational *variationalFit, mapped *mappedFit, warm *warmStart) *Champion {
 	ch := &Champion{Model: best.model, Vocabulary: j.vocab, Target: j.target, Lambda: best.lambda, Watermark: j.sample.Watermark,
 		horizon: j.horizon, Sample: j.sample.Digest, Lineage: j.sample.Lineage, Events: &j.sample.Events, Golden: j.golden, means: j.means, heldOut: j.heldOut}
+	ch.popular = j.popularAll
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.model.Name, Kind: "refit", Status: best.result.Status.String(), K: best.model.NumBasis,
@@ -220,7 +227,7 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		ch.posterior = variational.state // the fold-in stands on it even where the convex model is published
 		v.Precisions = string(j.precisions.Stage)
 	}
-	if variational != nil && (variational.loss <= best.loss || !j.selectTells()) && !j.model.Train.ConvexAlone() {
+	if variational != nil && j.prefers(variational, best) && !j.model.Train.ConvexAlone() {
 		ch.Model = variational.model
 		v.K = variational.model.NumBasis
 		v.Form = snapshot.FormVariational
@@ -235,9 +242,25 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		v.Solver += "+map"
 		v.FeatureMap = mapText(j.vocab.Map)
 	}
+	by := j.judging()
+	if by.lists != nil {
+		ch.popularOnly = !by.lifts(ch.Model)
+	}
 	j.beside(func() { v.Select = j.select_.metrics(j.target, ch.Model, groupOf(j.model)) },
 		func() { v.Gate = j.gate.metrics(j.target, ch.Model, groupOf(j.model)) })
+	if by.lists != nil {
+		by.listsOf(by.gate, by.listed(ch, ch.Model), j.vocab).hits.AddTo(v.Gate)
+	}
 	return ch
+}
+
+// prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex one: choices by their lists.
+func (j *refitJob) prefers(variational *variationalFit, best *candidate) bool {
+	if j.chosen != nil {
+		by := j.judging()
+		return !(by.listLoss(variational.model) > by.listLoss(best.model))
+	}
+	return variational.loss <= best.loss || !j.selectTells()
 }
 
 // selectTells reports whether the select rows can tell one stage from the other, leastOfLabel of either binary label. Without one of the rarer label the best
@@ -262,6 +285,7 @@ func (j *refitJob) prepare() error {
 	if j.target, err = NewTarget(j.model, classesOf(train)); err != nil {
 		return err
 	}
+	j.countChoices(train, selected, gate)
 	train, gate = j.holdOutEntities(train, gate)
 	limitLabels(j.target, train, selected, gate)
 	weights := j.sample.Weights
@@ -276,6 +300,7 @@ func (j *refitJob) prepare() error {
 		j.meansOfAll = j.fitMeansOfAll(train, selected, gate)
 	})
 	j.gate, _ = encode(j.vocab, j.target, gate, nil)
+	j.chosen = j.newLists(train)
 	if j.problem.X.NumRows() == 0 {
 		return ErrNoRows
 	}

@@ -28,6 +28,13 @@ func (j *refitJob) lossesOf(model *solver.Model, vocab *Vocabulary) heldLosses {
 
 // partLosses scores a model on a part of the sample, and adds what it predicts to a quality that is not nil.
 func (j *refitJob) partLosses(part *encoded, model *solver.Model, vocab *Vocabulary, quality *Quality) []float64 {
+	if j.lists != nil {
+		if quality != nil {
+			whole := j.lists.whole
+			j.eachOutputs(whole, model, vocab, func(i int, outputs, targets []float64) { quality.Add(&whole.events[i], outputs, targets) })
+		}
+		return j.listsOf(part, model, vocab).losses
+	}
 	losses := make([]float64, len(part.events))
 	j.eachOutputs(part, model, vocab, func(i int, outputs, targets []float64) {
 		losses[i] = j.target.Judged(&part.events[i], outputs, targets)
@@ -79,6 +86,9 @@ func (j *refitJob) rival() *rival {
 
 // version returns a model of a version as a rival.
 func (j *refitJob) version(name string, of *Champion, model *solver.Model, vocab *Vocabulary) *rival {
+	if model = j.listed(of, model); j.lists != nil && of.popular == nil { // it has a popularity of its own in it
+		model = j.lists.popular.off(model, vocab)
+	}
 	quality := NewQuality(j.target, nil)
 	losses := heldLosses{j.partLosses(j.select_, model, vocab, nil), j.partLosses(j.gate, model, vocab, quality)}
 	r := &rival{name: name, losses: losses, metrics: quality.Metrics(), unseen: math.Inf(1), job: j}

@@ -69,6 +69,9 @@ func (j *refitJob) baselines(challenger *solver.Model) []plain {
 		}
 		return []plain{{name: name, measure: "loss", losses: j.means.lossesBy(j, field)}}
 	}
+	if j.lists != nil {
+		return []plain{{name: "popularity", measure: "loss", losses: j.lossesOf(j.silent(challenger), j.vocab)}}
+	}
 	var all []plain
 	if _, squared := t.Loss.(solver.Squared); squared || t.Link != snapshot.Identity {
 		all = append(all, plain{name: "the frequencies of the classes", measure: "loss", losses: j.constant(j.means.outputs)})

@@ -23,6 +23,7 @@ type frozen struct {
 	model *solver.Model
 	vocab *Vocabulary
 	after *snapshot.Model // the model with the deltas since, nil without
+	added *popularWeights // that after has beside what was learned; nil for none
 }
 
 // lag compares updates with the last promoted refit on events that came after both, as consumers would have used them: what an update gains at
@@ -301,6 +302,11 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 	c.compacted(u)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if w := c.champion.popular; w != nil && u.popular == nil { // the update is read from the store
+		withoutPopularity := *u
+		withoutPopularity.Model = w.off(u.Model, u.Vocabulary)
+		u = &withoutPopularity
+	}
 	next := consumed{frozen: frozen{model: u.Model, vocab: u.Vocabulary}, means: c.champion.means,
 		refit: frozen{model: c.champion.Model, vocab: c.champion.Vocabulary}}
 	if next.update = next.frozen; u.again {

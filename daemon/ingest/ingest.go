@@ -532,10 +532,10 @@ func Relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut
 	}
 	each := payloadsOf(m)
 	learn(before, func(i int, r *sketch.Row) error {
-		return each(r, func(payload []byte) error { return c.Recall(payload, i >= len(before)-recalled) })
+		return each(r, func(payload []byte, first bool) error { return c.Recall(payload, first, i >= len(before)-recalled) })
 	})
 	learn(after, func(_ int, r *sketch.Row) error {
-		return each(r, func(payload []byte) error { return c.Relearn(placeOf(r), payload) })
+		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
 	})
 	return panicked, err
 }

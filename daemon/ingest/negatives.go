@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -18,6 +19,11 @@ import (
 // that sample, and when an event is observed, among those of the events before it. A draw depends on the names, on the seed of training and on where the
 // event is in the log, so that a refit of the same sample is of the same rows, in which order and how often ever its events were read.
 //
+// A negative is a peer of the name that was chosen: it was chosen as often, and first and last at similar times, as far as there are such names. Nothing
+// about the age or the count of a name then says the label. A name that was never chosen before has no peers: that it is new would say that it was
+// chosen. Such a choice makes the name known and is learned from no further. What is learned is how much more likely than its peers a name is for who
+// chooses; how likely these are, its popularity, is counted and added to what versions say (cycle.popularity).
+//
 // A choice comes after its negatives, and a coin decides after each event whether the next is one more of them: to who knows all events before, each is a
 // choice with the same chance, whatever they were. With a fixed number of them, or behind the choice, the order of events would say the labels, and what
 // learns from event to event would learn that.
@@ -28,12 +34,29 @@ const KeptChoices = 16_384
 // mostNegatives is how many times input.negatives.per_event one choice has of them at most.
 const mostNegatives = 16
 
-// maxDraws bounds the tries for a name that is not the one chosen.
+// maxDraws bounds the tries for a name that is not the one chosen, or not drawn before.
 const maxDraws = 8
 
-// candidates are what negatives are drawn from: the names of the last choices, all alike, however often they were chosen. What is learned is then up to a
-// constant the log of how likely a name is chosen next, its popularity included, by which lists are to be ranked; drawn by their popularity, names would be
-// told apart by what is beyond it, and rare ones be at the top (Yi et al. 2019 have to add back what such a draw takes away).
+// A peer is drawn among numPeers names of its class whose last choices are nearest in order, many times more than a choice has negatives, and among those of
+// the classes beside it where there are fewer than leastPeers.
+const (
+	numPeers   = 128
+	leastPeers = 16
+)
+
+// Counts up to exactCounts are classes of their own. Names that were chosen more often are in one, in which each is drawn as often as it was chosen: their
+// counts say well enough how often they will be.
+const exactCounts = 8
+
+// How fast a peer becomes less likely with how unlike its age is: by so many powers of the ratio of the times since the first choices, or the last ones, and of
+// how long overdue names are that were chosen often, from dueLeast times the mean time between their choices on.
+const (
+	agePower = 4
+	duePower = 8
+	dueLeast = 3
+)
+
+// candidates are what negatives are drawn from: the names of the last choices, by how often and how lately they were chosen.
 type candidates struct {
 	field    int          // what is chosen
 	beside   []int        // categorical fields that are functions of it
@@ -45,7 +68,9 @@ type candidates struct {
 	chosen   []*candidate // one for each choice, the oldest first unless limit is reached
 	oldest   int          // index of the oldest then
 	limit    int          // of chosen; 0 for none
+	noted    int          // choices in all
 	names    []*candidate // of chosen, each once
+	classes  [][]*candidate
 	byName   map[string]*candidate
 }
 
@@ -54,6 +79,9 @@ type candidate struct {
 	at      int // in names
 	name    string
 	count   int
+	first   int // how many choices had been noted at its first one
+	last    int // and at its last one
+	class   int // of its count
 	beside  []string
 	numeric []float64
 	multi   [][]string
@@ -88,15 +116,14 @@ func newCandidates(m *config.Model, limit int) *candidates {
 	return c
 }
 
-// note adds a choice, for the oldest where there are as many as there may be. The event is not kept.
-func (c *candidates) note(ev *event.Event) {
+// know makes a name a candidate, whether or not it counts as chosen. The event is not kept.
+func (c *candidates) know(ev *event.Event) *candidate {
 	name := ev.Categorical[c.field]
 	of := c.byName[name]
 	if of == nil {
-		of = &candidate{name: name, at: len(c.names)}
+		of = &candidate{name: name, at: len(c.names), class: -1}
 		c.byName[name], c.names = of, append(c.names, of)
 	}
-	of.count++
 	of.beside, of.numeric, of.multi = of.beside[:0], of.numeric[:0], of.multi[:0]
 	for _, f := range c.beside {
 		of.beside = append(of.beside, ev.Categorical[f])
@@ -107,12 +134,30 @@ func (c *candidates) note(ev *event.Event) {
 	for _, f := range c.multi {
 		of.multi = append(of.multi, slices.Clone(ev.Multi[f]))
 	}
+	return of
+}
+
+// knows reports whether the name of a choice was chosen before.
+func (c *candidates) knows(ev *event.Event) bool { return c.byName[ev.Categorical[c.field]] != nil }
+
+// note adds a choice, for the oldest where there are as many as there may be. The event is not kept.
+func (c *candidates) note(ev *event.Event) {
+	of := c.know(ev)
+	if c.noted++; of.count == 0 {
+		of.first = c.noted
+	}
+	c.leave(of)
+	of.count, of.last = of.count+1, c.noted
+	c.enter(of)
 	if c.limit == 0 || len(c.chosen) < c.limit {
 		c.chosen = append(c.chosen, of)
 		return
 	}
 	gone := c.chosen[c.oldest]
-	if gone.count--; gone.count == 0 {
+	c.leave(gone)
+	if gone.count--; gone.count > 0 {
+		c.enter(gone)
+	} else {
 		delete(c.byName, gone.name)
 		last := c.names[len(c.names)-1]
 		c.names[gone.at], last.at = last, gone.at
@@ -122,34 +167,156 @@ func (c *candidates) note(ev *event.Event) {
 	c.oldest = (c.oldest + 1) % c.limit
 }
 
-// sorted puts the names into an order that does not depend on that of note, after which nothing may be noted.
-func (c *candidates) sorted() {
-	slices.SortFunc(c.names, func(a, b *candidate) int { return cmp.Compare(a.name, b.name) })
+// classOf returns the class of a count.
+func classOf(count int) int { return min(count, exactCounts+1) }
+
+// order is that of the names of a class: by their last choices.
+func order(a, b *candidate) int {
+	return cmp.Or(cmp.Compare(a.last, b.last), cmp.Compare(a.name, b.name))
 }
 
-// negatives yields the negatives of a choice: copies with another name and what belongs to it. There are none where all choices are of one name.
+// enter puts a name into the class of its count, where names are in order. Those of a sample are sorted once.
+func (c *candidates) enter(of *candidate) {
+	if c.limit == 0 {
+		return
+	}
+	of.class = classOf(of.count)
+	for len(c.classes) <= of.class {
+		c.classes = append(c.classes, nil)
+	}
+	at, _ := slices.BinarySearchFunc(c.classes[of.class], of, order)
+	c.classes[of.class] = slices.Insert(c.classes[of.class], at, of)
+}
+
+// leave takes a name out of its class.
+func (c *candidates) leave(of *candidate) {
+	if of.class < 0 {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(c.classes[of.class], of, order)
+	c.classes[of.class] = slices.Delete(c.classes[of.class], at, at+1)
+}
+
+// sorted puts the names of a sample into their classes, and all into an order that does not depend on that of note, after which nothing may be noted.
+func (c *candidates) sorted() {
+	slices.SortFunc(c.names, order)
+	for i, of := range c.names {
+		of.at, of.class = i, classOf(of.count)
+		for len(c.classes) <= of.class {
+			c.classes = append(c.classes, nil)
+		}
+		c.classes[of.class] = append(c.classes[of.class], of)
+	}
+}
+
+// negatives yields the negatives of a choice: copies with a peer of its name and what belongs to that. There are none of a name that is new, nor where all
+// choices are of one name.
 func (c *candidates) negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
+	of := c.byName[ev.Categorical[c.field]]
+	if of == nil || len(c.names) < 2 {
+		return func(func(*event.Event) bool) {}
+	}
+	p := c.peers(of)
+	return c.drawn(ev, at, p.draw)
+}
+
+// alike yields names that were chosen, all alike however often, beside a choice: what a consumer without counts can draw.
+func (c *candidates) alike(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
+	return c.drawn(ev, at, func(rng *rand.Rand) *candidate {
+		for range maxDraws {
+			if of := c.names[rng.IntN(len(c.names))]; of.name != ev.Categorical[c.field] {
+				return of
+			}
+		}
+		return nil
+	})
+}
+
+// drawn yields copies of a choice with other names, as many as coins say.
+func (c *candidates) drawn(ev *event.Event, at cycle.Position, draw func(*rand.Rand) *candidate) iter.Seq[*event.Event] {
 	return func(yield func(*event.Event) bool) {
 		if len(c.names) == 0 {
 			return
 		}
 		rng := rand.New(rand.NewPCG(placeHash(at), c.seed))
 		for n := 0; n < mostNegatives*c.perEvent && rng.IntN(1+c.perEvent) > 0; n++ {
-			if of := c.draw(rng, ev.Categorical[c.field]); of != nil && !yield(c.instead(ev, of)) {
+			if of := draw(rng); of != nil && !yield(c.instead(ev, of)) {
 				return
 			}
 		}
 	}
 }
 
-// draw returns a candidate that is not the one chosen, nil if none comes up.
-func (c *candidates) draw(rng *rand.Rand, chosen string) *candidate {
-	for range maxDraws {
-		if of := c.names[rng.IntN(len(c.names))]; of.name != chosen {
-			return of
+// peers are names that a negative of a choice is drawn from. Each is drawn as often as it is chosen: in proportion to the odds of its count, as it is no
+// negative where it is chosen itself, and the more the more it is like the name that is. It is drawn more than once for a choice only as far as that asks for
+// it: what remembers who was seen beside which name would take the second time for a sign of a negative.
+type peers struct {
+	names []*candidate
+	odds  []float64
+	total float64
+	drawn []float64 // how often
+	n     float64   // draws
+	mean  float64   // of them
+}
+
+// peers returns those of a name: of its class, and of those beside it where that is small.
+func (c *candidates) peers(of *candidate) *peers {
+	p := &peers{mean: float64(c.perEvent)}
+	take := func(class, n int) {
+		if class < 0 || class >= len(c.classes) || n <= 0 {
+			return
+		}
+		list := c.classes[class]
+		at, _ := slices.BinarySearchFunc(list, of, order)
+		to := min(len(list), max(0, at-n/2)+n)
+		p.names = append(p.names, list[max(0, to-n):to]...)
+	}
+	take(of.class, numPeers+1)
+	for d := 1; len(p.names) <= leastPeers && d < max(of.class+1, len(c.classes)); d++ {
+		take(of.class-d, leastPeers)
+		take(of.class+d, leastPeers)
+	}
+	counts := 0.0
+	for _, other := range p.names {
+		counts += float64(max(other.count, 1))
+	}
+	p.names = slices.DeleteFunc(p.names, func(other *candidate) bool { return other == of })
+	p.odds, p.drawn = make([]float64, len(p.names)), make([]float64, len(p.names))
+	for i, other := range p.names {
+		n := float64(max(other.count, 1))
+		p.odds[i] = n / (counts - n) * math.Exp2(-c.apart(other, of))
+		p.total += p.odds[i]
+	}
+	return p
+}
+
+// apart says how unlike the ages of two names are, in doublings times the powers above. How lately one was chosen that is chosen all the time says nothing, but
+// how long overdue it is says that it is chosen no more.
+func (c *candidates) apart(a, b *candidate) float64 {
+	age := func(since int) float64 { return float64(c.noted - since + 1) }
+	firsts := agePower * math.Abs(math.Log2(age(a.first)/age(b.first)))
+	if a.class <= exactCounts && b.class <= exactCounts {
+		return firsts + agePower*math.Abs(math.Log2(age(a.last)/age(b.last)))
+	}
+	due := func(of *candidate) float64 {
+		return math.Log2(max(dueLeast, age(of.last)*float64(of.count)/age(of.first)))
+	}
+	return firsts + duePower*math.Abs(due(a)-due(b))
+}
+
+// draw returns a peer.
+func (p *peers) draw(rng *rand.Rand) *candidate {
+	p.n++
+	for tries := 0; ; tries++ {
+		i, left := 0, rng.Float64()*p.total
+		for left -= p.odds[0]; left > 0 && i < len(p.odds)-1; left -= p.odds[i] {
+			i++
+		}
+		if tries == maxDraws || p.drawn[i] < math.Ceil(max(p.n, p.mean)*p.odds[i]/p.total) {
+			p.drawn[i]++
+			return p.names[i]
 		}
 	}
-	return nil
 }
 
 // instead returns an event as it would be with another name, not chosen, under the same identity. It shares what is the same.
@@ -196,13 +363,17 @@ func withNegatives(m *config.Model, s *sketch.Sample, out *cycle.Sample) error {
 	}
 	var ev event.Event
 	names := make(map[string]string)
-	for _, rows := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
-		for i := range rows {
-			if err := cycle.DecodeEvent(&ev, rows[i].Payload, names); err != nil {
-				return err
-			}
-			c.note(&ev)
+	for _, r := range byTime(s.Train) {
+		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+			return err
 		}
+		c.note(&ev)
+	}
+	for _, r := range byTime(slices.Concat(s.Select, s.Gate)) { // which count for nothing: what learns from the others knows nothing of them
+		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+			return err
+		}
+		c.know(&ev)
 	}
 	c.sorted()
 	train, sel := out.Weights, out.HeldOutWeights
@@ -248,33 +419,39 @@ func (c *candidates) expand(rows []sketch.Row, age, weight []float64, names map[
 	return all, ages, weights, nil
 }
 
-// Negatives yields the negatives that a choice has if it is observed at a place of the log now: none for a model whose events have labels.
+// Negatives yields names that were not chosen beside a choice at a place of the log, drawn alike from those of the last choices as a consumer draws them:
+// none for a model whose events have labels.
 func (g *Ingest) Negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
 	if g.choices == nil {
 		return func(func(*event.Event) bool) {}
 	}
-	return g.choices.negatives(ev, at)
+	return g.choices.alike(ev, at)
 }
 
+// IsFirst reports whether the name of a choice has not been chosen before: no name that is drawn beside it is as new.
+func (g *Ingest) IsFirst(ev *event.Event) bool { return g.choices != nil && !g.choices.knows(ev) }
+
 // payloadsOf returns what calls f with the payload of a row, after those of the negatives that a choice has among the rows that it was called for before.
-func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte) error) error {
+// first says that the name of the choice was in none of these.
+func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte, first bool) error) error {
 	c := newCandidates(m, KeptChoices)
 	var ev event.Event
 	names := make(map[string]string)
-	return func(r *sketch.Row, f func(payload []byte) error) error {
+	return func(r *sketch.Row, f func(payload []byte, first bool) error) error {
 		if c == nil {
-			return f(r.Payload)
+			return f(r.Payload, false)
 		}
 		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return err
 		}
 		for negative := range c.negatives(&ev, placeOf(r)) {
-			if err := f(cycle.AppendEvent(nil, negative)); err != nil {
+			if err := f(cycle.AppendEvent(nil, negative), false); err != nil {
 				return err
 			}
 		}
+		first := !c.knows(&ev)
 		c.note(&ev)
-		return f(r.Payload)
+		return f(r.Payload, first)
 	}
 }
 
@@ -327,6 +504,7 @@ func (c *candidates) observations(run []cycle.Observation, o cycle.Observation) 
 		}
 		run = append(run, n)
 	}
+	o.First = !c.knows(o.Event)
 	if o.Learn {
 		c.note(o.Event)
 	}

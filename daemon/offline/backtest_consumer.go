@@ -152,11 +152,11 @@ func (b *backtest) take(ch *cycle.Champion) error {
 func (b *backtest) consume(ev *event.Event, offset int64) error {
 	for _, c := range b.consumers {
 		for negative := range b.ingest.Negatives(ev, cycle.Position{Topic: backtestTopic, Offset: offset}) {
-			if err := c.observe(negative); err != nil {
+			if err := c.observe(negative, true); err != nil {
 				return err
 			}
 		}
-		if err := c.observe(ev); err != nil {
+		if err := c.observe(ev, !b.ingest.IsFirst(ev)); err != nil {
 			return err
 		}
 	}
@@ -185,8 +185,8 @@ func (p *backtestPopular) report() report.BacktestConsumer {
 	return r
 }
 
-// observe scores an event, and then knows it.
-func (c *backtestConsumer) observe(ev *event.Event) error {
+// observe scores an event, and then knows it. What is not judged counts for lists alone: a choice of a new name, which no name is that is drawn beside it.
+func (c *backtestConsumer) observe(ev *event.Event, judged bool) error {
 	if !c.target.Encode(c.targets, ev) {
 		return nil
 	}
@@ -212,8 +212,10 @@ func (c *backtestConsumer) observe(ev *event.Event) error {
 			c.hits.Add(place)
 			c.tailHits.Add(place)
 		}
-		c.all.Add(ev, c.outputs, c.targets)
-		if c.tail != nil {
+		if judged {
+			c.all.Add(ev, c.outputs, c.targets)
+		}
+		if c.tail != nil && judged {
 			c.tail.Add(ev, c.outputs, c.targets)
 		}
 	}

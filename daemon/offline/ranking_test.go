@@ -2,6 +2,7 @@ package offline
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -131,5 +132,53 @@ func TestPopularity(t *testing.T) {
 	}
 	if score := p.scoring(nil); score("b") != 3 || score("z") != 0 {
 		t.Errorf("b was chosen %g times, z %g", score("b"), score("z"))
+	}
+}
+
+// listeners returns choices as people listen to bands: some bands are popular, nobody chooses one twice, and new ones come all along. Nothing else decides.
+func listeners(n int) string {
+	r := rand.New(rand.NewPCG(9, 9))
+	var b strings.Builder
+	seen := make(map[string]bool)
+	for i := 0; i < n; {
+		user, item := r.IntN(400), int(1200*math.Pow(r.Float64(), 3))
+		if r.IntN(4) == 0 {
+			item = 2000 + i/2 // new, or nearly
+		}
+		if key := fmt.Sprint(user, item); !seen[key] {
+			seen[key] = true
+			fmt.Fprintf(&b, `{"user":"u%d","item":"i%d","ts":%d}`+"\n", user, item, 1_700_000_000_000+1000*i)
+			i++
+		}
+	}
+	return b.String()
+}
+
+// TestListsOfNewNames (K8b): where names are new all along, lists are not of names that were chosen once, and find what popularity finds, updates and deltas
+// included; what the published model loses is judged without popularity, with deltas as without.
+func TestListsOfNewNames(t *testing.T) {
+	tier.NotUnderRace(t)
+	m := choosing(t)
+	m.Sample.Size = 10_000
+	lines, err := collect(t, func(out *report.Emitter) error {
+		return Backtest(t.Context(), BacktestOptions{Model: m, Data: writeFile(t, "listeners.jsonl", listeners(6000)), Format: dataset.JSONL,
+			Order: dataset.FileOrder, Clock: clockOf(t, "events:100"), Consumer: []string{"updates", "history", "deltas:2s"}, Now: clock}, out)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	summary := last(lines)
+	consumers := summary["consumers"].([]any)
+	popular := consumers[len(consumers)-1].(line)
+	for _, c := range consumers[:len(consumers)-1] {
+		for _, part := range []string{"all", "last_tenth"} {
+			found, want := number(t, c.(line), part+".recall_10"), number(t, popular, part+".recall_10")
+			if !(want > 0.03) || found < 0.9*want-0.005 {
+				t.Errorf("%v, %s: recall@10 %.4f, of popularity %.4f", c.(line)["mode"], part, found, want)
+			}
+		}
+	}
+	if loss := number(t, summary, "progressive.all.published.loss"); loss > 0.55 {
+		t.Errorf("loss of what is published %.3f, of the share of choices 0.5", loss)
 	}
 }
