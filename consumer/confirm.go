@@ -51,6 +51,9 @@ func (a *partitionResponse) odd(from int64, compared bool) oddity {
 		case h.base > next:
 			o.text = fmt.Sprintf("a batch begins at %d, %d offsets above the end of the one before", h.base, h.base-next)
 			return o
+		case !first && h.base < next:
+			o.text = fmt.Sprintf("a batch begins at %d, below the end %d of the one before", h.base, next)
+			return o
 		case first && !compared && h.base < from:
 			o.text = fmt.Sprintf("the first batch begins at %d, below the offset %d that was asked for", h.base, from)
 			return o

@@ -131,7 +131,8 @@ func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
 const listAtOnce = 8
 
 // offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that the broker does not name.
-func (s *source) offsets(ctx context.Context, by *kafka.Client, parts []TopicPartition, when int64, level kafka.IsolationLevel) (map[TopicPartition]int64, error) {
+func (s *source) offsets(ctx context.Context, by *kafka.Client, parts []TopicPartition, when int64, level kafka.IsolationLevel) (
+	map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
 	out := make(map[TopicPartition]int64, len(parts))
