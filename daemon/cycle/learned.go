@@ -161,6 +161,9 @@ func (c *Cycle) Apply(l *Learned) (missed int64, err error) {
 		if from.Next < known {
 			return 0, nil
 		}
+		if from.Next-known > maxStretch {
+			return 0, errStretch
+		}
 		missed += from.Next - known
 	}
 	done := 0

@@ -80,11 +80,34 @@ func appendSingle(b []byte, list []float64) []byte {
 
 var errLearned = errors.New("cycle: a row of what was learned cannot be read")
 
+// maxStretch is how many offsets of a partition one Learned can be of. A process tells once a second, or later what it could not tell for hours.
+const maxStretch = 1 << 31
+
+// errStretch: a To that is too large would make all that is told of the partition later count as told twice.
+var errStretch = errors.New("cycle: what was learned is of offsets that one process cannot have read")
+
+// check refuses offsets and times that cannot be true.
+func (h *learnedHead) check() error {
+	if len(h.From) != len(h.To) || h.Version < 0 || h.Watermark < 0 {
+		return errStretch
+	}
+	for i, from := range h.From {
+		to := h.To[i]
+		if from.Topic != to.Topic || from.Partition != to.Partition || from.Next < 0 || to.Next < from.Next || to.Next-from.Next > maxStretch {
+			return errStretch
+		}
+	}
+	return nil
+}
+
 // DecodeLearned reads what Encode returned.
 func DecodeLearned(head []byte, rows [][]byte) (*Learned, error) {
 	var h learnedHead
 	if err := json.Unmarshal(head, &h); err != nil {
 		return nil, fmt.Errorf("cycle: what was learned: %w", err)
+	}
+	if err := h.check(); err != nil {
+		return nil, err
 	}
 	l := &Learned{Champion: h.Champion, Version: h.Version, From: h.From, To: h.To, Watermark: h.Watermark, Parts: make([]LearnedPart, len(h.Rates))}
 	for i, rates := range h.Rates {

@@ -63,6 +63,7 @@ type Metrics struct {
 	deltasSent          *prometheus.CounterVec
 	scores              *scoring.Metrics
 	rowsSent, bytesSent *prometheus.CounterVec // of shards
+	teamDropped         *prometheus.CounterVec // of what they send
 	takeovers           *prometheus.CounterVec // of trainers
 
 	liveRowsTold, liveBytesTold, liveRowsHeard *prometheus.CounterVec // of members of a team that learns between refits
@@ -134,6 +135,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.", "result"),
 		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
 		scores:         scoring.NewMetrics(r),
+		teamDropped: counter("shard_records_dropped_total",
+			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they were dropped.", "reason"),
 		rowsSent: counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
 		takeovers:     counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
