@@ -18,7 +18,9 @@ type learnedHead struct {
 	From      []report.Cut                `json:"from,omitempty"`
 	To        []report.Cut                `json:"to,omitempty"`
 	Watermark int64                       `json:"watermark,omitempty"`
-	Rates     [][]posterior.RateIncrement `json:"rates"` // by part
+	Rates     [][]posterior.RateIncrement `json:"rates"`            // by part
+	Format    int                         `json:"format,omitempty"` // of the events; 0 of a build that did not say
+	Judged    []string                    `json:"judged,omitempty"` // by events
 }
 
 // Encode returns the head and the rows of what was learned, for DecodeLearned. A row is
@@ -31,9 +33,12 @@ type learnedHead struct {
 //
 // A row that begins with another number from 128 on is left out where it is read: it is of a later version.
 //
+// The head names the parts that outputs are of, and the format of events: what another build says of other parts is left out.
+//
 // Floats are in little-endian. A number that is too large for its type is infinite then, and its row is not applied.
 func (l *Learned) Encode() (head []byte, rows [][]byte, err error) {
-	h := learnedHead{Champion: l.Champion, Version: l.Version, From: l.From, To: l.To, Watermark: l.Watermark}
+	h := learnedHead{Champion: l.Champion, Version: l.Version, From: l.From, To: l.To, Watermark: l.Watermark,
+		Format: l.Format, Judged: l.Judged}
 	for i, part := range l.Parts {
 		h.Rates = append(h.Rates, part.Rates)
 		for j := range part.Rows {
@@ -109,7 +114,8 @@ func DecodeLearned(head []byte, rows [][]byte) (*Learned, error) {
 	if err := h.check(); err != nil {
 		return nil, err
 	}
-	l := &Learned{Champion: h.Champion, Version: h.Version, From: h.From, To: h.To, Watermark: h.Watermark, Parts: make([]LearnedPart, len(h.Rates))}
+	l := &Learned{Champion: h.Champion, Version: h.Version, From: h.From, To: h.To, Watermark: h.Watermark,
+		Format: h.Format, Judged: h.Judged, Parts: make([]LearnedPart, len(h.Rates))}
 	for i, rates := range h.Rates {
 		l.Parts[i].Rates = rates
 	}

@@ -49,9 +49,6 @@ func waitingOf(m *config.Model) int64 {
 
 // dropped counts what is dropped of the topics of a team.
 func dropped(o *Options) func(reason string) {
-	for _, reason := range shard.DroppedReasons {
-		o.Metrics.teamDropped.WithLabelValues(o.Settings.Name, reason)
-	}
 	return func(reason string) { o.Metrics.teamDropped.WithLabelValues(o.Settings.Name, reason).Inc() }
 }
 

@@ -40,6 +40,7 @@ func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
 			log.Warn("losses of a shard cannot be read", "topic", l.topic.Topic, "shard", t.Shard, "error", err)
 		}
 	}
+	defer l.noteUnheard(t.Shard)
 	if learned == nil {
 		return
 	}
@@ -59,6 +60,19 @@ func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
 	l.heard.Add(1)
 	l.options.Metrics.liveRowsHeard.WithLabelValues(l.options.Settings.Name).Add(float64(len(t.Rows)))
 	l.onHeard()
+}
+
+// noteUnheard counts and logs what the cycle has left out of what a shard told.
+func (l *teamLive) noteUnheard(number int) {
+	u := l.cycle.TakeUnheard()
+	if u == (cycle.Unheard{}) {
+		return
+	}
+	name := l.options.Settings.Name
+	l.options.Metrics.liveUnheard.WithLabelValues(name, unheardEvents).Add(float64(u.Events))
+	l.options.Metrics.liveUnheard.WithLabelValues(name, unheardLosses).Add(float64(u.Losses))
+	l.options.Log.Warn("what a shard of another build told is left out: run the same build everywhere", "topic", l.topic.Topic, "shard", number,
+		"events", u.Events, "losses", u.Losses)
 }
 
 // plausible refuses what a shard cannot have learned: from partitions that are not its own, or from events of the far future.
