@@ -2,7 +2,17 @@ package cluster
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,11 +64,11 @@ func TestGuardRefusesWhatASecondAnswerContradicts(t *testing.T) {
 			}}
 			var mu sync.Mutex
 			var refused []string
-			client := reader(t, network, topic, batches, func(topic string, partition int32, reason string) {
+			client := reader(t, topic, batches, &config.Kafka{Refused: func(topic string, partition int32, reason string) {
 				mu.Lock()
 				defer mu.Unlock()
 				refused = append(refused, fmt.Sprintf("%s/%d: %s", topic, partition, reason))
-			})
+			}}, kfake.ListenFn(network.Listen))
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var got []string
@@ -88,38 +98,75 @@ func TestGuardRefusesWhatASecondAnswerContradicts(t *testing.T) {
 	}
 }
 
-// TestGuardBelievesWhatIsSo: compacted topics, aborted transactions and a log that begins higher are read as without it.
+// TestGuardBelievesWhatIsSo: a log that begins within a batch is read as without it, with encryption and sign-in, too.
 func TestGuardBelievesWhatIsSo(t *testing.T) {
 	t.Parallel()
 	const topic, batches = "t", 50
-	network := &liar.Network{}
-	var refused atomic.Int32
-	client := reader(t, network, topic, batches, func(string, int32, string) { refused.Add(1) })
-	var to kadm.Offsets
-	to.AddOffset(topic, 0, 95, -1) // within a batch
-	if _, err := kadm.NewClient(client).DeleteRecords(t.Context(), to); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	n := 0
-	for last := int64(-1); last < 10*batches-1 && ctx.Err() == nil; {
-		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { n, last = n+1, r.Offset })
-	}
-	if n != 10*batches-95 || refused.Load() != 0 {
-		t.Errorf("%d records, want %d; %d answers refused", n, 10*batches-95, refused.Load())
+	certificate, file := selfSigned(t)
+	secure := []kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "pw")}
+	signIn := config.SASL{Mechanism: "plain", Username: "u", Password: config.NewSecret("pw")}
+	for name, c := range map[string]struct {
+		broker []kfake.Opt
+		kafka  config.Kafka
+	}{
+		"plain":  {kafka: config.Kafka{}},
+		"secure": {broker: secure, kafka: config.Kafka{TLS: config.TLS{Enabled: true, CAFile: file}, SASL: signIn}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var refused atomic.Int32
+			c.kafka.Refused = func(string, int32, string) { refused.Add(1) }
+			client := reader(t, topic, batches, &c.kafka, c.broker...)
+			client.PauseFetchTopics(topic)
+			var to kadm.Offsets
+			to.AddOffset(topic, 0, 95, -1)
+			if _, err := kadm.NewClient(client).DeleteRecords(t.Context(), to); err != nil {
+				t.Fatal(err)
+			}
+			client.ResumeFetchTopics(topic)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			n := 0
+			for last := int64(-1); last < 10*batches-1 && ctx.Err() == nil; {
+				client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { n, last = n+1, r.Offset })
+			}
+			if n != 10*batches-95 || refused.Load() != 0 {
+				t.Errorf("%d records, want %d; %d answers refused", n, 10*batches-95, refused.Load())
+			}
+		})
 	}
 }
 
-// reader returns a client that reads a topic of batches of ten records from its start, through a network.
-func reader(t *testing.T, network *liar.Network, topic string, batches int, refused func(topic string, partition int32, reason string)) *kgo.Client {
+// selfSigned returns a certificate of 127.0.0.1 and a file with it.
+func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic), kfake.ListenFn(network.Listen))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+// reader returns a client that reads a topic of batches of ten records from its start.
+func reader(t *testing.T, topic string, batches int, kafka *config.Kafka, broker ...kfake.Opt) *kgo.Client {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(1, topic)}, broker...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	options, err := ClientOptions(&config.Kafka{BootstrapServers: cluster.ListenAddrs(), ClientID: "c", Refused: refused})
+	kafka.BootstrapServers, kafka.ClientID = cluster.ListenAddrs(), "c"
+	options, err := ClientOptions(kafka)
 	if err != nil {
 		t.Fatal(err)
 	}
