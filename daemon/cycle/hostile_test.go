@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestImplausibleStretch: words of offsets that one process cannot have read are refused when they come, and what is told next is learned.
+// TestImplausibleStretch: words of offsets that one process cannot have read are refused when they come, and what comes next is learned.
 func TestImplausibleStretch(t *testing.T) {
 	cut := func(topic string, partition int32, next int64) []report.Cut {
 		return []report.Cut{{Topic: topic, Partition: partition, Next: next}}
@@ -42,14 +42,14 @@ func TestImplausibleStretch(t *testing.T) {
 	}
 	observeIn(cycles[0], 0, 100, events[2000:])
 	if missed, err := cycles[1].Apply(toldBy(t, cycles[0])); missed != 0 || err != nil {
-		t.Errorf("what is told next: %d missed, %v", missed, err)
+		t.Errorf("what comes next: %d missed, %v", missed, err)
 	}
 	if known, _ := cycles[1].Known(); known[0].Next != 300 {
 		t.Errorf("known up to %v", known)
 	}
 }
 
-// FuzzDecodeLearned: whatever is told, reading it does not panic and takes no more memory than a few times its bytes.
+// FuzzDecodeLearned: whatever a word holds, reading it does not panic and takes no more memory than a few times its bytes.
 func FuzzDecodeLearned(f *testing.F) {
 	head := []byte(`{"champion":"c","version":1,"from":[{"topic":"t","partition":0,"next":1}],"to":[{"topic":"t","partition":0,"next":9}],` +
 		`"watermark":1,"rates":[[{"keep":1,"added":[0.5]}]]}`)

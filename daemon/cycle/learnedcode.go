@@ -85,10 +85,10 @@ func appendSingle(b []byte, list []float64) []byte {
 
 var errLearned = errors.New("cycle: a row of what was learned cannot be read")
 
-// maxStretch is how many offsets of a partition one Learned can be of. A process tells once a second, or later what it could not tell for hours.
+// maxStretch is how many offsets of a partition one Learned can be of. A process writes one each second, or later what it could not write for hours.
 const maxStretch = 1 << 31
 
-// errStretch: a To that is too large would make all that is told of the partition later count as told twice.
+// errStretch: a To that is too large would make all that comes of the partition later count as known.
 var errStretch = errors.New("cycle: what was learned is of offsets that one process cannot have read")
 
 // check refuses offsets and times that cannot be true.

@@ -45,7 +45,7 @@ func (f *formSums) pair() (a, b int, ok bool) {
 	return a, b, b >= 0 && a > b
 }
 
-// Unheard is what a cycle has left out of what other processes told, because they are of another build or configuration.
+// Unheard is what a cycle has left out of what other processes have written, because they are of another build or configuration.
 type Unheard struct {
 	Events int64 // from which baselines and learners on names would have learned
 	Losses int64 // of pairs of forms

@@ -14,10 +14,10 @@ type ToldEvent struct {
 	Outputs [][]float64 // of the mixture's learned parts, in their order, then predictions of its baselines; nil of one that had none
 }
 
-// eventFormat is the version of told events. Another one has other parts under the same names, or other bytes.
+// eventFormat is the version of events as others read them. Another one has other parts under the same names, or other bytes.
 const eventFormat = 1
 
-// names returns the parts that Outputs of told events are of.
+// names returns the parts that Outputs are of.
 func (m *mixture) names() []string {
 	if m == nil {
 		return nil

@@ -219,7 +219,7 @@ func TestRowsOfLaterVersions(t *testing.T) {
 	}
 }
 
-// TestAnotherBuild: what a process of another build tells of parts and forms that are not the same here is left out and counted, and the rest is learned.
+// TestAnotherBuild: what a process of another build says of parts and forms that are not the same here is left out and counted, and the rest is learned.
 func TestAnotherBuild(t *testing.T) {
 	events := stream(3, 2010)
 	for name, change := range map[string]func(l *Learned){
@@ -287,7 +287,7 @@ func TestAnotherBuild(t *testing.T) {
 	}
 	for form, name := range toldForms {
 		if name == "" || slices.Index(toldForms[:], name) != form {
-			t.Errorf("form %d is told as %q", form, name)
+			t.Errorf("form %d has the name %q", form, name)
 		}
 	}
 }

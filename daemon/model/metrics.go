@@ -71,7 +71,7 @@ type Metrics struct {
 	scores              *scoring.Metrics
 	rowsSent, bytesSent *prometheus.CounterVec // of shards
 	teamDropped         *prometheus.CounterVec // of what they send
-	liveUnheard         *prometheus.CounterVec // of what they tell
+	liveUnheard         *prometheus.CounterVec // of the live topic
 	takeovers           *prometheus.CounterVec // of trainers
 
 	liveRowsTold, liveBytesTold, liveRowsHeard *prometheus.CounterVec // of members of a team that learns between refits
@@ -144,7 +144,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
 		scores:         scoring.NewMetrics(r),
 		liveUnheard: counter("shard_live_unheard_total",
-			"Events, and losses of pairs of forms, that members of the team of another build have told, and this one has left out.", "kind"),
+			"Events, and losses of pairs of forms, that members of the team with another build have written, and this one has left out.", "kind"),
 		teamDropped: counter("shard_records_dropped_total",
 			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they were dropped.", "reason"),
 		rowsSent: counter("shard_rows_sent_total",

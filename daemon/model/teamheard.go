@@ -62,7 +62,7 @@ func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
 	l.onHeard()
 }
 
-// noteUnheard counts and logs what the cycle has left out of what a shard told.
+// noteUnheard counts and logs what the cycle has left out of what a shard has written.
 func (l *teamLive) noteUnheard(number int) {
 	u := l.cycle.TakeUnheard()
 	if u == (cycle.Unheard{}) {
@@ -71,7 +71,7 @@ func (l *teamLive) noteUnheard(number int) {
 	name := l.options.Settings.Name
 	l.options.Metrics.liveUnheard.WithLabelValues(name, unheardEvents).Add(float64(u.Events))
 	l.options.Metrics.liveUnheard.WithLabelValues(name, unheardLosses).Add(float64(u.Losses))
-	l.options.Log.Warn("what a shard of another build told is left out: run the same build everywhere", "topic", l.topic.Topic, "shard", number,
+	l.options.Log.Warn("what a shard of another build has written is left out: run the same build everywhere", "topic", l.topic.Topic, "shard", number,
 		"events", u.Events, "losses", u.Losses)
 }
 

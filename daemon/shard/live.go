@@ -86,7 +86,7 @@ var errTold = errors.New("the record cannot be read")
 const (
 	// maxToldParts bounds what is kept of a Told while parts are missing: 1024 parts have 400,000 rows of a kilobyte.
 	maxToldParts = 1024
-	// maxToldRuns is how many runs are remembered by what they told last. What is read of a forgotten one again is known by its offsets.
+	// maxToldRuns is how many runs are remembered by the number of their last Told. What is read of a forgotten one again is known by its offsets.
 	maxToldRuns = 4096
 )
 

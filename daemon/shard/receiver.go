@@ -296,7 +296,7 @@ const (
 	DroppedEpoch = "epoch" // pairs of a run that there cannot be
 	DroppedPair  = "pair"  // pairs that no head could be merged with
 	DroppedFull  = "full"  // all pairs of a shard that waited for a head: there was no room for more
-	DroppedWord  = "word"  // what a shard told in the live topic, with numbers that cannot be true
+	DroppedWord  = "word"  // records of the live topic with numbers that cannot be true
 )
 
 // DroppedReasons are all of them.
@@ -306,7 +306,7 @@ const (
 	// MinWaiting is room for the checkpoints of many partitions and a few rows.
 	MinWaiting = 16 << 20
 
-	pairBytes = 160 // of an entry of a map, beside key and value
+	pairBytes = 160 // of an entry of a map, without key and value
 )
 
 // takePair has a pair wait for the head that it belongs to.
