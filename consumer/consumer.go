@@ -36,7 +36,8 @@ type Consumer struct {
 	parts      map[TopicPartition]*partition
 	fetchers   map[int32]bool // brokers that have a fetch goroutine
 	problems   map[string]string
-	discovered bool // the topics and their partitions are known
+	policies   map[string]topicPolicy // of topics with holes
+	discovered bool                   // the topics and their partitions are known
 
 	pauseTold, pauseLimit time.Duration // the constants, but for tests
 
@@ -66,6 +67,9 @@ func tallyOf(p *partition, b *Batch) tally {
 	}
 	return t
 }
+
+// holes returns how many of the offsets have no record.
+func (t *tally) holes() int64 { return t.next - t.base - int64(t.records) }
 
 // delivery is one response on its way to the sink.
 type delivery struct {
@@ -98,10 +102,11 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 		return nil, err
 	}
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
-		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string), pauseTold: pauseTold, pauseLimit: pauseLimit}
+		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string),
+		policies: make(map[string]topicPolicy), pauseTold: pauseTold, pauseLimit: pauseLimit}
 	c.queue, _ = sink.(Queue)
 	var err error
-	c.metrics = newMetrics(opts.Registerer)
+	c.metrics = newMetrics(opts.Registerer, opts.Topics)
 	if c.source, err = newSource(&c.opts, c.metrics); err != nil {
 		return nil, err
 	}
@@ -247,9 +252,14 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 	}
 	if o.check != nil {
 		if text := c.compare(o); text != "" {
-			c.halt(p, text)
+			if c.mismatched(p, text) {
+				c.halt(p, text)
+			}
 			return nil
 		}
+		c.mu.Lock()
+		p.mismatches = 0
+		c.mu.Unlock()
 	}
 	if !begun {
 		if c.opts.Begin != nil {
@@ -341,6 +351,7 @@ func (c *Consumer) applied(t tally) {
 		p.last = t.last
 	}
 	p.lag.Set(float64(max(p.end-p.applied, 0)))
+	c.missed(&t)
 }
 
 // acceptGap gives up the offsets below until.
@@ -405,5 +416,5 @@ func (c *Consumer) readEnds(ctx context.Context) (map[TopicPartition]int64, erro
 			}
 		}
 	}
-	return c.source.offsets(ctx, slices.Clip(parts), kafka.LastOffset, c.opts.Isolation.level())
+	return c.source.offsets(ctx, c.source.client, slices.Clip(parts), kafka.LastOffset, c.opts.Isolation.level())
 }

@@ -94,6 +94,9 @@ func TestAbortedTransactionsAreNotDelivered(t *testing.T) {
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) >= len(want) })
 	await(t, "the last marker", func() bool { return r.Status().Partitions[0].Lag == 0 })
 	equalValues(t, r.memory, tp(topic, 0), want)
+	if n := r.metric(t, "refitd_consumer_confirmations_total"); n != 0 {
+		t.Errorf("%g answers were asked about again", n)
+	}
 	if got := r.fates[tp(topic, 0)]; got != [3]int{len(want), markers, aborted} {
 		t.Errorf("fates are %v, want %d delivered, %d control, %d aborted", got, len(want), markers, aborted)
 	}
@@ -163,6 +166,12 @@ func TestCompactedTopic(t *testing.T) {
 	await(t, "metrics", func() bool {
 		return r.metric(t, "refitd_consumer_records_total", "hole") == float64(200-len(got))
 	})
+	if n := r.metric(t, "refitd_consumer_answers_refused_total") + r.metric(t, "refitd_consumer_missing_offsets_total"); n != 0 {
+		t.Errorf("%g answers refused, or offsets missing", n)
+	}
+	if asked, fetches := r.metric(t, "refitd_consumer_confirmations_total"), r.metric(t, "refitd_consumer_fetches_total"); asked < 1 || asked > fetches {
+		t.Errorf("%g confirmations of %g fetches", asked, fetches)
+	}
 }
 
 func TestGapHaltsOrIsAccepted(t *testing.T) {

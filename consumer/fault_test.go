@@ -69,8 +69,11 @@ func TestDamagedBatchIsNeverDelivered(t *testing.T) {
 	t.Run("for ever", func(t *testing.T) {
 		cluster := newCluster(t, kfake.SeedTopics(1, topic))
 		var fetches atomic.Int32
-		synthetic(cluster, func(int64) ([]byte, int64) {
+		synthetic(cluster, func(from int64) ([]byte, int64) {
 			fetches.Add(1)
+			if from == 2 {
+				return flipped, 3
+			}
 			return append(slices.Clone(good), flipped...), 3
 		})
 		r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
@@ -113,8 +116,11 @@ func TestBatchesWithoutRecords(t *testing.T) {
 	r := newRig(t, m, cluster.ListenAddrs(), []string{topic}, nil)
 	r.runUntil(t, map[TopicPartition]int64{tp(topic, 0): 300001})
 	equalValues(t, m, tp(topic, 0), []string{"x", "y"})
-	if n := fetches.Load(); n != 4 {
-		t.Errorf("%d fetches, want 4", n)
+	if n := fetches.Load(); n != 4+1 {
+		t.Errorf("%d fetches, want one for each batch and one that confirms the hole", n)
+	}
+	if n := r.metric(t, "refitd_consumer_missing_offsets_total", "delete"); n != 300001-3 {
+		t.Errorf("%g offsets of a topic that is not compacted are counted as missing", n)
 	}
 	if got := r.metric(t, "refitd_consumer_records_total", "hole"); got != 300001-3 {
 		t.Errorf("%g holes", got)

@@ -146,6 +146,8 @@ type partitionResponse struct {
 	logStart  int64
 	aborted   []abortedTransaction // by first offset
 	records   []byte               // aliases the response
+
+	unconfirmed error // why there is nothing in it to be used, nil if there is
 }
 
 // release gives the buffer of the response back when its last holder calls it; nothing that aliases it may be used any more.

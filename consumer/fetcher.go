@@ -70,14 +70,14 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 		d, again := delivery{response: res}, false
 		for i := range answers {
 			a := &answers[i]
-			at := slices.IndexFunc(questions, func(q question) bool { return q.p.Partition == a.partition && q.p.Topic == a.topic })
-			if at < 0 {
+			q := find(questions, a)
+			if q == nil {
 				continue
 			}
 			if !shared {
 				c.metrics.fetchBytes.Add(float64(len(a.records)))
 			}
-			o, ok := c.accept(ctx, questions[at], a)
+			o, ok := c.accept(ctx, *q, a)
 			if again = again || o.again; ok {
 				d.parts = append(d.parts, o)
 			}
@@ -179,6 +179,9 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 	p, from := q.p, q.from
 	o = portion{p: p, from: from, check: q.check, aborted: a.aborted, start: a.logStart, end: a.high, stable: a.stable}
 	switch err := kafka.Error(a.code); {
+	case a.unconfirmed != nil:
+		c.fail(p, a.unconfirmed)
+		return o, false
 	case a.code != 0 && err != kafka.OffsetOutOfRange:
 		c.metrics.fetchErrors.WithLabelValues("partition").Inc()
 		c.fail(p, err)
@@ -194,6 +197,9 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 	good, next, err := scan(a.records, q.at())
 	next = max(next, from)
 	o.records = good
+	if holes(good, q.at()) {
+		c.learnPolicy(ctx, p.Topic)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.fetched != from { // moved by a response of an earlier leader
@@ -237,6 +243,7 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 		return o, len(good) > 0
 	}
 	c.metrics.crcErrors.Inc()
+	c.source.forget() // the next fetch is on another connection
 	p.damaged++
 	p.tries++
 	p.retry = time.Now().Add(wait(p.tries))
@@ -252,19 +259,13 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion, bool) {
 	p := o.p
 	o.records, o.check = nil, nil
-	only := []TopicPartition{p.TopicPartition}
-	first, err := c.source.offsets(ctx, only, kafka.FirstOffset, kafka.ReadUncommitted)
-	var last map[TopicPartition]int64
-	if err == nil {
-		last, err = c.source.offsets(ctx, only, kafka.LastOffset, kafka.ReadUncommitted)
-	}
-	if err != nil {
+	var err error
+	if o.start, o.end, err = c.bounds(ctx, p.TopicPartition, at); err != nil {
 		if ctx.Err() == nil {
 			c.fail(p, err)
 		}
 		return o, false
 	}
-	o.start, o.end = first[p.TopicPartition], last[p.TopicPartition]
 	switch {
 	case o.start > o.from:
 		return c.gap(o), true

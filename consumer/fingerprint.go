@@ -26,6 +26,26 @@ const (
 	anewAfter  = time.Second
 )
 
+// maxMismatches is how often the record has to be another one, on as many connections, before the log counts as another one.
+const maxMismatches = 2
+
+// mismatched reports whether a partition has to halt because of what compare says, or has the record compared again on another connection.
+func (c *Consumer) mismatched(p *partition, text string) bool {
+	c.mu.Lock()
+	p.mismatches++
+	if p.mismatches >= maxMismatches {
+		c.mu.Unlock()
+		return true
+	}
+	p.fetched, p.waiting = p.applied, false
+	p.doubt()
+	at := p.last.offset
+	c.mu.Unlock()
+	c.source.forget()
+	c.opts.Logger.Warn("fingerprint is compared again on another connection", "topic", p.Topic, "partition", p.Partition, "offset", at, "reason", text)
+	return false
+}
+
 // doubt has the fingerprint of a partition compared again. The caller holds mu.
 func (p *partition) doubt() { p.check = p.last.offset >= 0 }
 

@@ -14,10 +14,11 @@ type metrics struct {
 	delivered, control, aborted, holes prometheus.Counter // of records
 	fetches, fetchBytes, crcErrors     prometheus.Counter
 	commits, commitErrors              prometheus.Counter
-	stalls, foreign                    prometheus.Counter
+	stalls, foreign, confirmations     prometheus.Counter
+	refused, missing                   *prometheus.CounterVec
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 	f := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
 		return f.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -36,6 +37,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		fingerprints: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fingerprints_total",
 			Help: "Looks at the last applied record before reading went on: it was there (match), another one was (mismatch), or it was compacted " +
 				"away or is below the log start (skipped)."}, []string{"result"}),
+		confirmations: counter("refitd_consumer_confirmations_total",
+			"Questions on a second connection about answers that would skip offsets: holes, a log start or end that is not where it should be."),
+		refused: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_answers_refused_total",
+			Help: "Answers that a second one on another connection contradicted, and that were asked for again, by what was odd in them."}, []string{"reason"}),
+		missing: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_missing_offsets_total",
+			Help: "Offsets read over that the log has no record for, of topics that are not compacted or of which cleanup.policy cannot be read (unknown)."},
+			[]string{"topic", "cleanup_policy"}),
 		records: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_records_total",
 			Help: "Offsets read, by what became of them."}, []string{"fate"}),
 		halted: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_halted_partitions", Help: "Partitions that wait for an operator."}),
@@ -53,6 +61,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.aborted, m.holes = m.records.WithLabelValues("aborted"), m.records.WithLabelValues("hole")
 	m.fetchErrors.WithLabelValues("connection")
 	m.fetchErrors.WithLabelValues("partition")
+	for _, reason := range []string{refusedBatch, refusedStart, refusedEnd, refusedFingerprint} {
+		m.refused.WithLabelValues(reason)
+	}
+	for _, topic := range topics {
+		m.missing.WithLabelValues(topic, policyDelete)
+		m.missing.WithLabelValues(topic, policyUnknown)
+	}
 	for _, result := range []string{"match", "mismatch", "skipped"} {
 		m.fingerprints.WithLabelValues(result)
 	}
@@ -69,5 +84,5 @@ func (m *metrics) applied(t *tally) {
 	m.delivered.Add(float64(t.fates[Delivered]))
 	m.control.Add(float64(t.fates[Control]))
 	m.aborted.Add(float64(t.fates[Aborted]))
-	m.holes.Add(float64(t.next - t.base - int64(t.records)))
+	m.holes.Add(float64(t.holes()))
 }

@@ -14,7 +14,7 @@ func (c *Consumer) Starts(ctx context.Context) (map[TopicPartition]int64, error)
 	defer c.source.drop()
 	ends, err := c.readEnds(ctx)
 	if err == nil {
-		ends, err = c.source.offsets(ctx, slices.Collect(maps.Keys(ends)), kafka.FirstOffset, c.opts.Isolation.level())
+		ends, err = c.source.offsets(ctx, c.source.client, slices.Collect(maps.Keys(ends)), kafka.FirstOffset, c.opts.Isolation.level())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("consumer: log starts: %s", c.source.explain(err))

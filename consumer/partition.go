@@ -34,6 +34,8 @@ type partition struct {
 
 	pause pauseState
 
+	mismatches int // comparisons in a row of last that found another record
+
 	damaged  int // fetches in a row that stopped at a damaged batch
 	beyond   int // answers in a row that the log ends below fetched
 	tries    int // failures in a row

@@ -169,7 +169,7 @@ func (s *Share) land(b *sharedBroker, questions []question, res *fetchResponse, 
 			delete(b.asked, q.place())
 		}
 		for _, a := range answers {
-			if a.topic == q.p.Topic && a.partition == q.p.Partition && a.code == 0 {
+			if a.topic == q.p.Topic && a.partition == q.p.Partition && a.code == 0 && a.unconfirmed == nil {
 				r.answers = append(r.answers, sharedAnswer{a, q.from, extent(a.records, q.from)})
 			}
 		}
@@ -198,8 +198,17 @@ func (c *Consumer) seen(questions []question, answers []partitionResponse, seq u
 	}
 }
 
+// fetchOnce returns answers that are confirmed where they have to be.
 func (c *Consumer) fetchOnce(ctx context.Context, questions []question) (*fetchResponse, []partitionResponse, error) {
-	res, err := c.source.fetch(ctx, requestTopics(questions, c.opts.MaxPartitionBytes))
+	res, answers, err := c.fetchFrom(ctx, c.source.transport, questions)
+	if err == nil {
+		c.confirm(ctx, questions, answers)
+	}
+	return res, answers, err
+}
+
+func (c *Consumer) fetchFrom(ctx context.Context, by *kafka.Transport, questions []question) (*fetchResponse, []partitionResponse, error) {
+	res, err := c.source.fetch(ctx, by, requestTopics(questions, c.opts.MaxPartitionBytes))
 	if err != nil {
 		return nil, nil, err
 	}

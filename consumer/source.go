@@ -29,6 +29,9 @@ type source struct {
 	// Those of the group are apart: a broker with a quota takes nothing for a while from a connection on which it answered a fetch.
 	groups *kafka.Transport
 	group  *kafka.Client
+	// Those that confirm what other answers say. They have no connection before there is something to confirm.
+	second  *kafka.Transport
+	witness *kafka.Client
 
 	// authenticating counts connections inside SASL: a broker may end those that it refuses without a word.
 	authenticating atomic.Int32
@@ -90,6 +93,7 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 	}
 	s.transport, s.client = client(metadataAge)
 	s.groups, s.group = client(groupMetadataAge)
+	s.second, s.witness = client(metadataAge)
 	return s, nil
 }
 
@@ -97,6 +101,7 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 func (s *source) forget() {
 	s.transport.CloseIdleConnections()
 	s.groups.CloseIdleConnections()
+	s.second.CloseIdleConnections()
 }
 
 // drop closes every connection, so that requests on their way fail.
@@ -125,25 +130,27 @@ func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
 // listAtOnce is how many offsets are asked for at a time: kafka-go makes a request, and perhaps a connection, for each partition.
 const listAtOnce = 8
 
-// offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that has none to tell.
-func (s *source) offsets(ctx context.Context, parts []TopicPartition, when int64, level kafka.IsolationLevel) (map[TopicPartition]int64, error) {
+// offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that the broker does not name.
+func (s *source) offsets(ctx context.Context, by *kafka.Client, parts []TopicPartition, when int64, level kafka.IsolationLevel) (
+	map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
 	out := make(map[TopicPartition]int64, len(parts))
 	for at, n := 0, 1; at < len(parts); at, n = at+n, listAtOnce { // one at first: most often all fail or none does
-		if err := s.listOffsets(ctx, out, parts[at:min(at+n, len(parts))], when, level); err != nil {
+		if err := s.listOffsets(ctx, by, out, parts[at:min(at+n, len(parts))], when, level); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func (s *source) listOffsets(ctx context.Context, out map[TopicPartition]int64, parts []TopicPartition, when int64, level kafka.IsolationLevel) error {
+func (s *source) listOffsets(ctx context.Context, by *kafka.Client, out map[TopicPartition]int64, parts []TopicPartition, when int64,
+	level kafka.IsolationLevel) error {
 	req := &kafka.ListOffsetsRequest{IsolationLevel: level, Topics: make(map[string][]kafka.OffsetRequest)}
 	for _, p := range parts {
 		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when})
 	}
-	res, err := s.client.ListOffsets(ctx, req)
+	res, err := by.ListOffsets(ctx, req)
 	if err := s.answered(err); err != nil {
 		return err
 	}
@@ -168,10 +175,10 @@ func (s *source) listOffsets(ctx context.Context, out map[TopicPartition]int64, 
 }
 
 // fetch sends one Fetch request. All its partitions must have the same leader.
-func (s *source) fetch(ctx context.Context, topics []fetch.RequestTopic) (*fetchResponse, error) {
+func (s *source) fetch(ctx context.Context, by *kafka.Transport, topics []fetch.RequestTopic) (*fetchResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.MaxWait+s.opts.RequestTimeout)
 	defer cancel()
-	m, err := s.transport.RoundTrip(ctx, s.addr, &fetch.Request{
+	m, err := by.RoundTrip(ctx, s.addr, &fetch.Request{
 		ReplicaID:      -1,
 		MaxWaitTime:    int32(s.opts.MaxWait.Milliseconds()),
 		MinBytes:       1,

@@ -176,7 +176,7 @@ func TestEveryFlippedBitIsRefused(t *testing.T) {
 		got, next, err := walkAll(t, w, raw, 10, math.MaxInt64, nil, 100)
 		switch at := bit / 8; {
 		case at >= 12 && at < 16: // leader epoch: neither covered by the CRC nor used
-		case at < 8 && binary.BigEndian.Uint64(damaged) > 13: // base offset: an overlap, or a jump that later fetches cannot tell from a hole
+		case at < 8 && binary.BigEndian.Uint64(damaged) > 13: // base offset: an overlap, or a jump, about which confirm asks
 			if len(got) > 1 && got[1].Offset == 13 {
 				t.Errorf("bit %d: delivered", bit)
 			}

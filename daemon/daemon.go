@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/refitd/refitd/consumer"
@@ -91,6 +92,7 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if err := d.listen(); err != nil {
 		return nil, err
 	}
+	d.countRefused()
 	d.reloads = newReloadMetrics(d.registry)
 	d.reloaded.Store(&web.ReloadStatus{})
 	if d.shards, err = newShards(d); err != nil {
@@ -105,6 +107,16 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// countRefused has what the clients of package cluster refuse counted and logged.
+func (d *Daemon) countRefused() {
+	refused := promauto.With(d.registry).NewCounter(prometheus.CounterOpts{Name: "refitd_kafka_answers_refused_total",
+		Help: "Answers to readers but the consumer that a second one on another connection contradicted, and that were asked for again."})
+	d.Config.Kafka.Refused = func(topic string, partition int32, reason string) {
+		refused.Inc()
+		d.Log.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic, "partition", partition, "reason", reason)
+	}
 }
 
 // open opens the models of a configuration, whose states check looks at first unless it is nil, and registers their metrics. Those that it opened have to be

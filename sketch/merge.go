@@ -135,7 +135,7 @@ func (s *Store) read(m *Share) (*account, error) {
 			return nil, foreign("it counts %d classes of %d", len(h.counters.classes), n)
 		}
 	}
-	accounts, behind := map[incarnation]*LedgerRow{}, ""
+	behind := ""
 	for _, p := range m.Head.Ledger {
 		if !m.Takes(&p) {
 			continue
@@ -162,41 +162,75 @@ func (s *Store) read(m *Share) (*account, error) {
 	if behind != "" {
 		return nil, fmt.Errorf("sketch: merge shard %d: %s: %w", m.Shard, behind, ErrBehind)
 	}
-	for i := range h.ledger {
-		l := &h.ledger[i]
-		accounts[incarnation{partition{l.Topic, l.Partition}, l.Incarnation}] = l
-	}
 	for i := range m.Pairs {
-		p := &m.Pairs[i]
-		if len(p.Key) == 0 || !mirrored(p.Key) {
-			return nil, foreign("it has a key %.40q", p.Key)
-		}
-		if p.Value == nil {
-			continue
-		}
-		if p.Key[0] != prefixRow {
-			if _, err := unseal(p.Key, p.Value); err != nil {
-				return nil, foreign("%w", err)
-			}
-			continue
-		}
-		_, _, ok := parseRowKey(p.Key)
-		row, err := decodeRow(p.Key, p.Value)
-		if err == nil && !ok {
-			err = corrupt("row at key %x", p.Key)
-		}
-		if err != nil {
+		if _, err := s.check(&m.Pairs[i]); err != nil {
 			return nil, foreign("%w", err)
-		}
-		l := accounts[incarnation{partition{string(row.topic), row.partition}, row.incarnation}]
-		if l != nil && row.offset < l.Start {
-			return nil, foreign("row of %s/%d has offset %d, its accounts begin at %d", row.topic, row.partition, row.offset, l.Start)
-		}
-		if s.settings.grouped() != (row.group != identity{}) {
-			return nil, foreign("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition, row.offset)
 		}
 	}
 	return h, nil
+}
+
+// check decodes a pair, and returns its row where it is one that is not gone.
+func (s *Store) check(p *Pair) (*storedRow, error) {
+	if len(p.Key) == 0 || !mirrored(p.Key) {
+		return nil, fmt.Errorf("it has a key %.40q", p.Key)
+	}
+	if p.Key[0] != prefixRow {
+		_, _, err := PartitionOf(p.Key)
+		if err == nil && p.Value != nil {
+			_, err = unseal(p.Key, p.Value)
+		}
+		return nil, err
+	}
+	if _, _, ok := parseRowKey(p.Key); !ok {
+		return nil, corrupt("row at key %.40x", p.Key)
+	}
+	if p.Value == nil {
+		return nil, nil //nolint:nilnil // a row that is gone has nothing to return
+	}
+	row, err := decodeRow(p.Key, p.Value)
+	if err != nil {
+		return nil, err
+	}
+	if s.settings.grouped() != (row.group != identity{}) {
+		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition, row.offset)
+	}
+	return &row, nil
+}
+
+// CheckPair returns an error wrapping ErrForeign for a pair with which every share would be refused, and for one of a partition that owns does not
+// accept. Nobody can say of which partition a row was that is gone.
+func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool) error {
+	s.mu.Lock()
+	row, err := s.check(p)
+	start := int64(0)
+	if row != nil {
+		if place := s.place(string(row.topic), row.partition, row.incarnation); place >= 0 {
+			start = s.ledger[place].Start
+		}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("sketch: %w: %w", ErrForeign, err)
+	}
+	var topic string
+	var number int32
+	switch {
+	case row != nil && row.offset < start:
+		return fmt.Errorf("sketch: row of %s/%d has offset %d, its accounts begin at %d: %w", row.topic, row.partition, row.offset, start, ErrForeign)
+	case row != nil:
+		topic, number = string(row.topic), row.partition
+	case p.Key[0] == prefixRow:
+		return nil
+	default:
+		if topic, number, err = PartitionOf(p.Key); err != nil {
+			return err
+		}
+	}
+	if !owns(topic, number) {
+		return fmt.Errorf("sketch: pair of %s/%d, which is not its partition: %w", topic, number, ErrForeign)
+	}
+	return nil
 }
 
 // Agrees returns an error wrapping ErrForeign unless Head.Settings of another store are those of a sample of other partitions, by the same rules.
@@ -358,7 +392,8 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 		return err
 	}
 	place := s.place(string(row.topic), row.partition, row.incarnation)
-	if place < 0 || row.offset >= s.ledger[place].Next { // of a process that ended before its head: its successor sends it again
+	// From Next on they are of a process that ended before its head: its successor sends them again. Below Start there is nothing.
+	if place < 0 || row.offset >= s.ledger[place].Next || row.offset < s.ledger[place].Start {
 		return nil
 	}
 	if gone, err := s.isForgotten(&row, id, values); err != nil || gone {

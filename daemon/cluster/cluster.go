@@ -3,7 +3,10 @@
 package cluster
 
 import (
+	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,14 +30,7 @@ func ClientOptions(k *config.Kafka) ([]kgo.Opt, error) {
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}
 	}
-	options := []kgo.Opt{kgo.SeedBrokers(k.BootstrapServers...), kgo.ClientID(k.ClientID), kgo.DialTimeout(connectTimeout),
-		kgo.RetryTimeout(retryTimeout), kgo.RequestRetries(Attempts)}
-	switch {
-	case k.Dial != nil:
-		options = append(options, kgo.Dialer(k.Dial))
-	case secure != nil:
-		options = append(options, kgo.DialTLSConfig(secure))
-	}
+	options := []kgo.Opt{kgo.SeedBrokers(k.BootstrapServers...), kgo.ClientID(k.ClientID), kgo.RetryTimeout(retryTimeout), kgo.RequestRetries(Attempts)}
 	switch user, password := k.SASL.Username, k.SASL.Password.Reveal(); k.SASL.Mechanism {
 	case "", "none":
 	case "plain":
@@ -46,5 +42,19 @@ func ClientOptions(k *config.Kafka) ([]kgo.Opt, error) {
 	default:
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("cluster: unknown mechanism %q", k.SASL.Mechanism), Key: "kafka.sasl.mechanism"}
 	}
-	return options, nil
+	return append(options, kgo.Dialer(guarded(dialer(k, secure), options, k.Refused)), kgo.DisableFetchSessions()), nil
+}
+
+// A dial connects to a broker.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+func dialer(k *config.Kafka, secure *tls.Config) dial {
+	plain := &net.Dialer{Timeout: connectTimeout}
+	switch {
+	case k.Dial != nil:
+		return k.Dial
+	case secure != nil:
+		return (&tls.Dialer{NetDialer: plain, Config: secure}).DialContext
+	}
+	return plain.DialContext
 }

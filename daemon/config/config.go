@@ -45,6 +45,9 @@ type Kafka struct {
 
 	// Dial connects to brokers, without encryption; nil is the system's TCP, with TLS as configured. It is no key: simulations set it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-" yaml:"-"`
+	// Refused is called where an answer to a fetch is refused because a second one on another connection contradicts it; nil for nobody. It is no key:
+	// the daemon counts and logs them, but for those of package consumer, which does so itself.
+	Refused func(topic string, partition int32, reason string) `json:"-" yaml:"-"`
 }
 
 // TLS encrypts the connections to the brokers.

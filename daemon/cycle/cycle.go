@@ -62,6 +62,7 @@ type Cycle struct {
 	observed    reached        // by events, where what is learned is shared
 	heard       []*losses      // of other processes; nil without
 	heardOf     []*Progressive // the same, their sums over all events
+	unheard     Unheard        // and what was left out of it
 	sharing     *sharing       // nil unless what is learned is shared, and there is a champion
 	lag         lag
 	updates     bool           // consumers should have updates, by lag

@@ -17,7 +17,7 @@ import (
 const (
 	guardSize     = 512     // rows of a reservoir: a mean loss is known to some 4 % by so many
 	guardOfEntity = 5       // rows of one entity at most, 1 % of a reservoir, where there are entities enough to fill it
-	guardRowBytes = 2 << 10 // of one row, so that all reservoirs stay below 10 MiB
+	guardRowBytes = 1 << 10 // of one row, so that all reservoirs stay below 6 MiB
 	guardLeast    = 30      // rows below which a reservoir decides nothing
 	guardErrors   = 2       // standard errors that a difference has to exceed
 	guardMargin   = 0.15    // of their loss that held-out rows may lose, and that the latest events gain after a change

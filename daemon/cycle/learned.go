@@ -21,6 +21,8 @@ type Learned struct {
 	Watermark int64        // newest event time, milliseconds since 1970
 	Parts     []LearnedPart
 	Events    []ToldEvent // some of its events, none where nothing is mixed
+	Format    int         // eventFormat of those
+	Judged    []string    // the parts that their outputs are of
 }
 
 // LearnedPart is what one fold-in has learned: the first, then that of gaussianTarget where there is one.
@@ -115,7 +117,8 @@ func (c *Cycle) TakeLearned(limit, events int) (l *Learned, more bool) {
 	if s == nil {
 		return nil, false
 	}
-	l = &Learned{Champion: s.champion, Version: s.version, Watermark: c.observed.watermark, Events: s.takeEvents(events)}
+	l = &Learned{Champion: s.champion, Version: s.version, Watermark: c.observed.watermark, Events: s.takeEvents(events),
+		Format: eventFormat, Judged: c.mixture.names()}
 	rows := 0
 	for _, p := range s.parts {
 		part := LearnedPart{Rates: p.learner.foldIn.RateIncrements()}
@@ -161,6 +164,9 @@ func (c *Cycle) Apply(l *Learned) (missed int64, err error) {
 		if from.Next < known {
 			return 0, nil
 		}
+		if from.Next-known > maxStretch {
+			return 0, errStretch
+		}
 		missed += from.Next - known
 	}
 	done := 0
@@ -172,11 +178,14 @@ func (c *Cycle) Apply(l *Learned) (missed int64, err error) {
 		return c.sharing == s
 	}
 	var ev event.Event
+	fits := l.Format == eventFormat && slices.Equal(l.Judged, c.mixture.names())
 	for i := range l.Events {
 		if !goesOn() {
 			return 0, ErrOtherChampion
 		}
-		c.hear(&l.Events[i], &ev)
+		if c.mixture != nil && !fits || !c.hear(&l.Events[i], &ev) {
+			c.unheard.Events++
+		}
 	}
 	for i, part := range l.Parts {
 		p := s.parts[i]

@@ -18,7 +18,9 @@ type learnedHead struct {
 	From      []report.Cut                `json:"from,omitempty"`
 	To        []report.Cut                `json:"to,omitempty"`
 	Watermark int64                       `json:"watermark,omitempty"`
-	Rates     [][]posterior.RateIncrement `json:"rates"` // by part
+	Rates     [][]posterior.RateIncrement `json:"rates"`            // by part
+	Format    int                         `json:"format,omitempty"` // of the events; 0 of a build that did not say
+	Judged    []string                    `json:"judged,omitempty"` // by events
 }
 
 // Encode returns the head and the rows of what was learned, for DecodeLearned. A row is
@@ -31,9 +33,12 @@ type learnedHead struct {
 //
 // A row that begins with another number from 128 on is left out where it is read: it is of a later version.
 //
+// The head names the parts that outputs are of, and the format of events: what another build says of other parts is left out.
+//
 // Floats are in little-endian. A number that is too large for its type is infinite then, and its row is not applied.
 func (l *Learned) Encode() (head []byte, rows [][]byte, err error) {
-	h := learnedHead{Champion: l.Champion, Version: l.Version, From: l.From, To: l.To, Watermark: l.Watermark}
+	h := learnedHead{Champion: l.Champion, Version: l.Version, From: l.From, To: l.To, Watermark: l.Watermark,
+		Format: l.Format, Judged: l.Judged}
 	for i, part := range l.Parts {
 		h.Rates = append(h.Rates, part.Rates)
 		for j := range part.Rows {
@@ -80,13 +85,37 @@ func appendSingle(b []byte, list []float64) []byte {
 
 var errLearned = errors.New("cycle: a row of what was learned cannot be read")
 
+// maxStretch is how many offsets of a partition one Learned can be of. A process writes one each second, or later what it could not write for hours.
+const maxStretch = 1 << 31
+
+// errStretch: a To that is too large would make all that comes of the partition later count as known.
+var errStretch = errors.New("cycle: what was learned is of offsets that one process cannot have read")
+
+// check refuses offsets and times that cannot be true.
+func (h *learnedHead) check() error {
+	if len(h.From) != len(h.To) || h.Version < 0 || h.Watermark < 0 {
+		return errStretch
+	}
+	for i, from := range h.From {
+		to := h.To[i]
+		if from.Topic != to.Topic || from.Partition != to.Partition || from.Next < 0 || to.Next < from.Next || to.Next-from.Next > maxStretch {
+			return errStretch
+		}
+	}
+	return nil
+}
+
 // DecodeLearned reads what Encode returned.
 func DecodeLearned(head []byte, rows [][]byte) (*Learned, error) {
 	var h learnedHead
 	if err := json.Unmarshal(head, &h); err != nil {
 		return nil, fmt.Errorf("cycle: what was learned: %w", err)
 	}
-	l := &Learned{Champion: h.Champion, Version: h.Version, From: h.From, To: h.To, Watermark: h.Watermark, Parts: make([]LearnedPart, len(h.Rates))}
+	if err := h.check(); err != nil {
+		return nil, err
+	}
+	l := &Learned{Champion: h.Champion, Version: h.Version, From: h.From, To: h.To, Watermark: h.Watermark,
+		Format: h.Format, Judged: h.Judged, Parts: make([]LearnedPart, len(h.Rates))}
 	for i, rates := range h.Rates {
 		l.Parts[i].Rates = rates
 	}

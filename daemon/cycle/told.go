@@ -28,11 +28,35 @@ type lagSums struct {
 	BlockSquares float64 `json:"block_squares"`
 }
 
-// formSums are those of a pair of forms in a race.
+// formSums are those of a pair of forms in a race, by name: numbers of forms differ between builds.
 type formSums struct {
-	A   updateForm `json:"a"`
-	B   updateForm `json:"b"` // below A
-	Lag lagSums    `json:"lag"`
+	Form    string  `json:"form"`
+	Against string  `json:"against"` // an earlier one of toldForms
+	Lag     lagSums `json:"lag"`
+}
+
+// toldForms are the names of forms for other processes. They stay when forms come and go.
+var toldForms = [numForms]string{formFoldIn: "fold_in", formNumbers: "numbers", formBefore: "before", formNewton: "newton", formGoing: "newton_going",
+	formNames: "names", formMixed: "mixed", formBlend: "blend"}
+
+// pair returns the forms that sums are of; ok is false of a build that has others.
+func (f *formSums) pair() (a, b int, ok bool) {
+	a, b = slices.Index(toldForms[:], f.Form), slices.Index(toldForms[:], f.Against)
+	return a, b, b >= 0 && a > b
+}
+
+// Unheard is what a cycle has left out of what other processes have written, because they are of another build or configuration.
+type Unheard struct {
+	Events int64 // from which baselines and learners on names would have learned
+	Losses int64 // of pairs of forms
+}
+
+// TakeUnheard returns what was left out since it was called last.
+func (c *Cycle) TakeUnheard() (u Unheard) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u, c.unheard = c.unheard, Unheard{}
+	return u
 }
 
 func (l *lag) told() lagSums {
@@ -63,7 +87,7 @@ func (c *Cycle) Tell() ([]byte, error) {
 	for a := range numForms {
 		for b := range a {
 			if l := &c.race.pairs[a][b]; l.n > 0 {
-				out.Forms = append(out.Forms, formSums{a, b, l.told()})
+				out.Forms = append(out.Forms, formSums{toldForms[a], toldForms[b], l.told()})
 			}
 		}
 	}
@@ -93,6 +117,11 @@ func (c *Cycle) Hear(process int, text []byte) error {
 		c.hearAlarms(last.sums.Drift, own.sums.Drift)
 	}
 	c.heard[process], c.heardOf[process] = &l, own
+	for i := range l.Forms {
+		if _, _, ok := l.Forms[i].pair(); !ok {
+			c.unheard.Losses++
+		}
+	}
 	p := newProgressive(c.target, 1, len(c.entityFields) > 0)
 	p.heard = newStretch(c.target)
 	for r := range p.heard.roles {
@@ -106,9 +135,9 @@ func (c *Cycle) Hear(process int, text []byte) error {
 		if l != nil {
 			p.hear(c.heardOf[i], l)
 			c.lag.hear(&l.Lag)
-			for _, f := range l.Forms {
-				if f.A > f.B && f.A < numForms && f.B >= 0 {
-					c.race.pairs[f.A][f.B].hear(&f.Lag)
+			for i := range l.Forms {
+				if a, b, ok := l.Forms[i].pair(); ok {
+					c.race.pairs[a][b].hear(&l.Forms[i].Lag)
 				}
 			}
 		}

@@ -14,6 +14,21 @@ type ToldEvent struct {
 	Outputs [][]float64 // of the mixture's learned parts, in their order, then predictions of its baselines; nil of one that had none
 }
 
+// eventFormat is the version of events as others read them. Another one has other parts under the same names, or other bytes.
+const eventFormat = 1
+
+// names returns the parts that Outputs are of.
+func (m *mixture) names() []string {
+	if m == nil {
+		return nil
+	}
+	out := make([]string, m.judged())
+	for i := range out {
+		out[i] = m.parts[i].name
+	}
+	return out
+}
+
 const (
 	maxTold   = 5000 // events that wait to be told; later ones are not
 	toldBytes = 256  // of an event; one that takes more, as of many classes, counts as several
@@ -62,25 +77,25 @@ func (s *sharing) takeEvents(limit int) []ToldEvent {
 	return events
 }
 
-// hear learns from an event that another process has learned from, but for what its fold-ins tell. One that does not fit is left out. ev is for its use.
-// O(parts²), and O(pairs of names) where there is a learner on names. c.mu is held.
-func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
+// hear learns from an event that another process has learned from, but for what its fold-ins tell. It reports false for one that does not fit, and leaves it
+// out. ev is for its use. O(parts²), and O(pairs of names) where there is a learner on names. c.mu is held.
+func (c *Cycle) hear(told *ToldEvent, ev *event.Event) bool {
 	c.figures.Lock()
 	defer c.figures.Unlock()
 	if len(c.pool) >= maxPool {
 		clear(c.pool)
 	}
 	m := c.mixture
-	if m == nil || !c.config.Train.FoldIn.Enabled || len(told.Outputs) != m.judged() {
-		return
+	if m == nil || !c.config.Train.FoldIn.Enabled {
+		return true // nothing is mixed here
 	}
-	if DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {
-		return
+	if len(told.Outputs) != m.judged() || DecodeEvent(ev, told.Payload, c.pool) != nil || !c.target.Encode(c.targets, ev) {
+		return false
 	}
 	c.learnAs(c.limited(ev.Label), ev)
 	foldIn, published := told.Outputs[partFoldIn], told.Outputs[partPublished]
 	if len(foldIn) != c.target.Outputs() || published != nil && len(published) != len(foldIn) {
-		return
+		return false
 	}
 	for _, beside := range c.companions {
 		if _, ok := beside.learner.(*namesLearner); ok { // others take up to hundreds of microseconds
@@ -96,6 +111,7 @@ func (c *Cycle) hear(told *ToldEvent, ev *event.Event) {
 	m.hear(ev, told, c.companions)
 	c.predictMixed(foldIn, published)
 	c.learnMixed(ev, nil)
+	return true
 }
 
 // of returns the outputs of a companion, nil without.

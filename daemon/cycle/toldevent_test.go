@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"bytes"
+	"encoding/json"
 	"math"
 	"slices"
 	"testing"
@@ -214,5 +216,78 @@ func TestRowsOfLaterVersions(t *testing.T) {
 	}
 	if _, err := DecodeLearned(head, [][]byte{append([]byte{127}, rows[0][1:]...)}); err == nil {
 		t.Error("a row of a part that there is not was read")
+	}
+}
+
+// TestAnotherBuild: what a process of another build says of parts and forms that are not the same here is left out and counted, and the rest is learned.
+func TestAnotherBuild(t *testing.T) {
+	events := stream(3, 2010)
+	for name, change := range map[string]func(l *Learned){
+		"another format":        func(l *Learned) { l.Format++ },
+		"a build without names": func(l *Learned) { l.Format, l.Judged = 0, nil },
+		"parts in another order": func(l *Learned) {
+			n := len(l.Judged)
+			l.Judged[n-1], l.Judged[n-2] = l.Judged[n-2], l.Judged[n-1]
+		},
+		"a part less": func(l *Learned) {
+			l.Judged = l.Judged[:len(l.Judged)-1]
+			for i := range l.Events {
+				l.Events[i].Outputs = l.Events[i].Outputs[:len(l.Judged)]
+			}
+		},
+	} {
+		cycles, _ := sharers(t, 2, ratingsModel(nil), events[:2000])
+		observeIn(cycles[0], 0, 100, events[2000:])
+		l := toldBy(t, cycles[0])
+		change(l)
+		if missed, err := cycles[1].Apply(l); missed != 0 || err != nil {
+			t.Errorf("%s: %d missed, %v", name, missed, err)
+		}
+		if u := cycles[1].TakeUnheard(); u.Events != 10 || cycles[1].TakeUnheard() != (Unheard{}) {
+			t.Errorf("%s: %+v left out, want 10 events once", name, u)
+		}
+		if n := cycles[1].mixture.parts[partFoldIn].told.n; n != 0 {
+			t.Errorf("%s: %g events were learned", name, n)
+		}
+		if known, _ := cycles[1].Known(); known[0].Next != 110 {
+			t.Errorf("%s: rows up to %v", name, known)
+		}
+	}
+
+	cycles, _ := sharers(t, 2, ratingsModel(nil), events[:2000])
+	observeIn(cycles[0], 0, 100, events[2000:])
+	if _, err := cycles[1].Apply(toldBy(t, cycles[0])); err != nil || cycles[1].TakeUnheard() != (Unheard{}) {
+		t.Errorf("the same build: %v", err)
+	}
+	text, err := cycles[0].Tell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told losses
+	if err := json.Unmarshal(text, &told); err != nil {
+		t.Fatal(err)
+	}
+	lag := lagSums{N: 5, Sum: 1}
+	told.Forms = []formSums{{"numbers", "fold_in", lag}, {"fold_in", "numbers", lag}, {"of tomorrow", "fold_in", lag}, {"", "", lag}}
+	if text, err = json.Marshal(&told); err != nil {
+		t.Fatal(err)
+	}
+	if err := cycles[1].Hear(0, text); err != nil {
+		t.Fatal(err)
+	}
+	if u := cycles[1].TakeUnheard(); u.Losses != 3 {
+		t.Errorf("%+v left out, want 3 losses", u)
+	}
+	if n := cycles[1].race.pairs[formNumbers][formFoldIn].n; n != 5 {
+		t.Errorf("losses of %g events, want 5", n)
+	}
+	older := bytes.ReplaceAll(text, []byte(`"form":"numbers","against":"fold_in"`), []byte(`"a":1,"b":0`))
+	if err := cycles[1].Hear(0, older); err != nil || cycles[1].TakeUnheard().Losses != 4 {
+		t.Errorf("numbers in place of names: %v", err)
+	}
+	for form, name := range toldForms {
+		if name == "" || slices.Index(toldForms[:], name) != form {
+			t.Errorf("form %d has the name %q", form, name)
+		}
 	}
 }

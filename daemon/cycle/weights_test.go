@@ -99,7 +99,7 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 	}
 	again := func(c *Cycle, events []event.Event) {
 		for i := range events {
-			if err := c.Relearn(Position{Topic: "t", Offset: int64(2000 + i)}, AppendEvent(nil, &events[i])); err != nil {
+			if err := c.Relearn(Position{Topic: "t", Offset: int64(2000 + i)}, AppendEvent(nil, &events[i]), false); err != nil {
 				t.Error(err)
 			}
 		}

@@ -14,10 +14,10 @@ const assumedPartitions = 16
 // a name of one letter is twelve times as long as in its record, and what of them waits to be stored.
 const decodedBytes = 48 << 20
 
-// FetchFootprint returns the bytes of records on their way from the broker, in hand and fetched ahead, with the largest batch decompressed, and of
-// what they are decoded into.
+// FetchFootprint returns the bytes of records on their way from the broker, in hand, fetched ahead and fetched again to confirm holes, with
+// the largest batch decompressed, and of what they are decoded into.
 func FetchFootprint(maxPartitionBytes int) int64 {
-	return 2*assumedPartitions*int64(maxPartitionBytes) + int64(consumer.DefaultOptions().MaxDecompressedBytes) + decodedBytes
+	return 3*assumedPartitions*int64(maxPartitionBytes) + int64(consumer.DefaultOptions().MaxDecompressedBytes) + decodedBytes
 }
 
 // What the past of an entity takes, and each name of its lists: a map entry, the past, slices and strings; a test compares them.

@@ -15,6 +15,13 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/scoring"
+	"github.com/refitd/refitd/daemon/shard"
+)
+
+// The values of the label kind of what is left out of the live topic.
+const (
+	unheardEvents = "events"
+	unheardLosses = "losses"
 )
 
 // Metrics count what the models do; a collector shows what they are at the moment of a scrape, and the
@@ -64,6 +71,8 @@ type Metrics struct {
 	deltasSent          *prometheus.CounterVec
 	scores              *scoring.Metrics
 	rowsSent, bytesSent *prometheus.CounterVec // of shards
+	teamDropped         *prometheus.CounterVec // of what they send
+	liveUnheard         *prometheus.CounterVec // of the live topic
 	takeovers           *prometheus.CounterVec // of trainers
 
 	liveRowsTold, liveBytesTold, liveRowsHeard *prometheus.CounterVec // of members of a team that learns between refits
@@ -137,6 +146,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.", "result"),
 		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
 		scores:         scoring.NewMetrics(r),
+		liveUnheard: counter("shard_live_unheard_total",
+			"Events, and losses of pairs of forms, that members of the team with another build have written, and this one has left out.", "kind"),
+		teamDropped: counter("shard_records_dropped_total",
+			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they were dropped.", "reason"),
 		rowsSent: counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
 		takeovers:     counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
@@ -193,6 +206,11 @@ func (m *Metrics) add(c *config.Model) {
 		m.trainEnded.WithLabelValues(model, s)
 	}
 	m.rowsSent.WithLabelValues(model)
+	for _, reason := range shard.DroppedReasons {
+		m.teamDropped.WithLabelValues(model, reason)
+	}
+	m.liveUnheard.WithLabelValues(model, unheardEvents)
+	m.liveUnheard.WithLabelValues(model, unheardLosses)
 	m.takeovers.WithLabelValues(model)
 	m.bytesSent.WithLabelValues(model)
 	m.liveRowsTold.WithLabelValues(model)

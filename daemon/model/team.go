@@ -40,6 +40,18 @@ func keyOf(option string) string {
 // skewOf returns by how much the clocks of shards may be wrong.
 func skewOf(m *config.Model) time.Duration { return max(minSkew, m.Input.MaxFutureSkew.Std()) }
 
+// waitingOf bounds the bytes of the rows of a shard that wait for its head: four times those of its sample, as rows, rows taken out and rows of a run
+// before may wait together.
+func waitingOf(m *config.Model) int64 {
+	n := m.Sample.Size + m.Sample.Holdout.Size
+	return shard.MinWaiting + 4*sketch.StoredFootprint(n, int(int64(m.Sample.MaxBytes)/int64(max(1, m.Sample.Size))))
+}
+
+// dropped counts what is dropped of the topics of a team.
+func dropped(o *Options) func(reason string) {
+	return func(reason string) { o.Metrics.teamDropped.WithLabelValues(o.Settings.Name, reason).Inc() }
+}
+
 // team is a model's part in one that several processes share: either it sends, as a shard, or it merges, as the trainer. A nil team is a model that is whole;
 // all methods but run may be called of one.
 type team struct {
@@ -69,7 +81,7 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team,
 			Values: ingest.Values(o.Settings), Owns: func(number int, topic string, partition int32) bool {
 				return s.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
 			}, MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), OnMerged: t.onMerged, Standby: s.Standby.Std(),
-			Newest: func() (int64, int64) { return t.newest() }, OnTerm: t.onTerm})
+			Newest: func() (int64, int64) { return t.newest() }, OnTerm: t.onTerm, MaxWaiting: waitingOf(o.Settings), OnDropped: dropped(o)})
 		return t, nil
 	}
 	if t.number, err = s.Number(); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/daemon/cycle"
@@ -20,9 +22,12 @@ func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
 	var learned *cycle.Learned
 	err := json.Unmarshal(t.Head, &head)
 	if err == nil && head.Learned != nil {
-		learned, err = cycle.DecodeLearned(head.Learned, t.Rows)
+		if learned, err = cycle.DecodeLearned(head.Learned, t.Rows); err == nil {
+			err = l.plausible(t.Shard, learned)
+		}
 	}
 	if err != nil {
+		l.topic.OnDropped(shard.DroppedWord)
 		log.Warn("what a shard has learned cannot be read", "topic", l.topic.Topic, "shard", t.Shard, "error", err)
 		return
 	}
@@ -35,6 +40,7 @@ func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
 			log.Warn("losses of a shard cannot be read", "topic", l.topic.Topic, "shard", t.Shard, "error", err)
 		}
 	}
+	defer l.noteUnheard(t.Shard)
 	if learned == nil {
 		return
 	}
@@ -54,6 +60,33 @@ func (l *teamLive) onTold(ctx context.Context, t *shard.Told) {
 	l.heard.Add(1)
 	l.options.Metrics.liveRowsHeard.WithLabelValues(l.options.Settings.Name).Add(float64(len(t.Rows)))
 	l.onHeard()
+}
+
+// noteUnheard counts and logs what the cycle has left out of what a shard has written.
+func (l *teamLive) noteUnheard(number int) {
+	u := l.cycle.TakeUnheard()
+	if u == (cycle.Unheard{}) {
+		return
+	}
+	name := l.options.Settings.Name
+	l.options.Metrics.liveUnheard.WithLabelValues(name, unheardEvents).Add(float64(u.Events))
+	l.options.Metrics.liveUnheard.WithLabelValues(name, unheardLosses).Add(float64(u.Losses))
+	l.options.Log.Warn("what a shard of another build has written is left out: run the same build everywhere", "topic", l.topic.Topic, "shard", number,
+		"events", u.Events, "losses", u.Losses)
+}
+
+// plausible refuses what a shard cannot have learned: from partitions that are not its own, or from events of the far future.
+func (l *teamLive) plausible(number int, learned *cycle.Learned) error {
+	m := l.options.Settings
+	for _, to := range learned.To {
+		if !m.Shard.Owns(number, to.Partition) || !slices.Contains(m.Input.Topics, to.Topic) {
+			return fmt.Errorf("it is of %s/%d, which is no partition of shard %d of %d", to.Topic, to.Partition, number, m.Shard.Count)
+		}
+	}
+	if ahead := time.Until(time.UnixMilli(learned.Watermark)); ahead > 2*skewOf(m)+time.Hour { // bounds of event times are coarse
+		return fmt.Errorf("its newest event is %s ahead of the clock here", ahead.Round(time.Second))
+	}
+	return nil
 }
 
 // hold waits for a refit that is newer than the one at hand.

@@ -96,7 +96,8 @@ func newTeamLive(o *Options, state *State, learning *cycle.Cycle, versions *Vers
 	} else { // updates hold what was heard
 		learning.Stored = func() cycle.Stored { return l.stored(ingest.Stored(state.store)) }
 	}
-	l.topic = shard.NewLive(shard.LiveOptions{Kafka: kafka, Topic: m.Shard.LiveTopic, Model: m.Name, Count: m.Shard.Count, Log: o.Log, OnTold: l.onTold})
+	l.topic = shard.NewLive(shard.LiveOptions{Kafka: kafka, Topic: m.Shard.LiveTopic, Model: m.Name, Count: m.Shard.Count, Log: o.Log, OnTold: l.onTold,
+		OnDropped: dropped(o)})
 	return l, nil
 }
 

@@ -83,6 +83,13 @@ type telling struct {
 
 var errTold = errors.New("the record cannot be read")
 
+const (
+	// maxToldParts bounds what is kept of a Told while parts are missing: 1024 parts have 400,000 rows of a kilobyte.
+	maxToldParts = 1024
+	// maxToldRuns is how many runs are remembered by the number of their last Told. What is read of a forgotten one again is known by its offsets.
+	maxToldRuns = 4096
+)
+
 // take takes up a record and returns what is whole with it, nil for nothing. What a run has told already is left out, and so is what lacks a part.
 func (a *telling) take(r *kgo.Record) (*Told, error) {
 	if len(r.Value) < 4 || int(binary.BigEndian.Uint32(r.Value)) > len(r.Value)-4 {
@@ -96,7 +103,8 @@ func (a *telling) take(r *kgo.Record) (*Told, error) {
 	switch {
 	case h.Count != a.count:
 		return nil, fmt.Errorf("it is of shard.count %d, which is %d here: all have to have the same", h.Count, a.count)
-	case h.Shard < 0 || h.Shard >= a.count || h.Parts < 1 || h.Part < 0 || h.Part >= h.Parts:
+	case h.Shard < 0 || h.Shard >= a.count || h.Parts < 1 || h.Parts > maxToldParts || h.Part < 0 || h.Part >= h.Parts ||
+		len(h.By) > maxName:
 		return nil, errTold
 	case h.Number <= a.last[h.By]:
 		return nil, nil
@@ -121,18 +129,22 @@ func (a *telling) take(r *kgo.Record) (*Told, error) {
 		return nil, nil
 	}
 	delete(a.open, h.Shard)
+	if len(a.last) >= maxToldRuns {
+		clear(a.last)
+	}
 	a.last[h.By] = h.Number
 	return t, nil
 }
 
 // LiveOptions are those of a Live. All are required.
 type LiveOptions struct {
-	Kafka  []kgo.Opt // brokers, encryption, sign-in
-	Topic  string    // the live topic
-	Model  string
-	Count  int // shards
-	Log    *slog.Logger
-	OnTold func(ctx context.Context, t *Told) // called with what shards told, in the order of the topic; it may wait
+	Kafka     []kgo.Opt // brokers, encryption, sign-in
+	Topic     string    // the live topic
+	Model     string
+	Count     int // shards
+	Log       *slog.Logger
+	OnDropped func(reason string)                // called with DroppedWord for a record that cannot be
+	OnTold    func(ctx context.Context, t *Told) // called with what shards told, in the order of the topic; it may wait
 }
 
 // Live is the topic in which shards tell what they learn between refits. Its records are of use until the next refit, and old ones are deleted. Make it with
@@ -257,6 +269,7 @@ func (l *Live) run(ctx context.Context) error {
 			l.next = r.Offset + 1
 			t, err := l.told.take(r)
 			if err != nil {
+				l.OnDropped(DroppedWord)
 				l.Log.Warn("record of the live topic passed over", "topic", l.Topic, "offset", r.Offset, "error", err)
 			} else if t != nil {
 				l.OnTold(ctx, t)

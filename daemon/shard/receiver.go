@@ -51,6 +51,11 @@ type ReceiverOptions struct {
 	Agreement map[string]string
 	// OnMerged is called after each share with the events that the accounts of each topic grew by.
 	OnMerged func(events map[string]int64)
+	// MaxWaiting bounds the bytes of the pairs of a shard that wait for its head; beyond it they are dropped, and the shard is asked to send all again.
+	// 0 is MinWaiting.
+	MaxWaiting int64
+	// OnDropped is called with the reason for which a pair, or all that waited, was dropped.
+	OnDropped func(reason string)
 	// Standby is how long the trainer that trains may be silent before another one does; 0 where there is one. Stand has to run then.
 	Standby time.Duration
 	// Newest returns the epoch and the number of the newest version in the store, and OnTerm is called when this process begins to train or ends.
@@ -94,8 +99,11 @@ type Receiver struct {
 type incoming struct {
 	by       instance // the latest that wrote
 	waiting  map[string][]byte
+	bytes    int64            // about, of what waits
+	spilled  bool             // what waited was dropped, and nothing was lost by a head since
 	since    int64            // offset of the first pair that waits
 	received int64            // pairs of by since its last head
+	headed   uint64           // largest epoch of heads
 	head     mark             // of the last head counted
 	gaps     int              // Receiver.gaps at the last head of which all rows were there, 0 before one: pairs that went since do not arrive either
 	lost     instance         // of which pairs are missing; zero for none
@@ -114,6 +122,12 @@ type doubt struct {
 
 // NewReceiver returns a receiver. Nothing is connected before Run.
 func NewReceiver(o ReceiverOptions) *Receiver {
+	if o.OnDropped == nil {
+		o.OnDropped = func(string) {}
+	}
+	if o.MaxWaiting == 0 {
+		o.MaxWaiting = MinWaiting
+	}
 	if o.OnMerged == nil {
 		o.OnMerged = func(map[string]int64) {}
 	}
@@ -268,26 +282,78 @@ func (r *Receiver) take(rec *kgo.Record) error {
 		return nil
 	}
 	if kind == kindPair {
-		by, ok := instanceOf(rec, r.policy)
-		in := &r.shards[number]
-		if !ok || !in.turn(by) {
-			return nil
-		}
-		if in.waiting == nil {
-			in.waiting, in.since = map[string][]byte{}, rec.Offset
-		}
-		in.received++
-		if r.Only == nil || (&sketch.Share{Only: r.Only}).Takes(&sketch.Pair{Key: key, Value: rec.Value}) {
-			in.waiting[string(key)] = rec.Value
-		} else {
-			delete(in.waiting, string(key)) // of a row that is gone nobody can say of which partition it was
-		}
+		r.takePair(number, key, rec)
 		return nil
 	}
 	if rec.Value == nil {
 		return nil
 	}
 	return r.takeHead(number, rec)
+}
+
+// Reasons for which something of the topic is dropped, as in the metric.
+const (
+	DroppedEpoch = "epoch" // pairs of a run that there cannot be
+	DroppedPair  = "pair"  // pairs that no head could be merged with
+	DroppedFull  = "full"  // all pairs of a shard that waited for a head: there was no room for more
+	DroppedWord  = "word"  // records of the live topic with numbers that cannot be true
+)
+
+// DroppedReasons are all of them.
+var DroppedReasons = []string{DroppedEpoch, DroppedPair, DroppedFull, DroppedWord}
+
+const (
+	// MinWaiting is room for the checkpoints of many partitions and a few rows.
+	MinWaiting = 16 << 20
+
+	pairBytes = 160 // of an entry of a map, without key and value
+)
+
+// takePair has a pair wait for the head that it belongs to.
+func (r *Receiver) takePair(number int, key []byte, rec *kgo.Record) {
+	in := &r.shards[number]
+	by, ok := instanceOf(rec, r.policy)
+	if ok && !by.follows(max(in.head.By.Epoch, in.headed)) {
+		r.drop(DroppedEpoch, number, rec, errImplausible)
+		return
+	}
+	if !ok || !in.turn(by) {
+		return
+	}
+	in.received++
+	pair := sketch.Pair{Key: key, Value: rec.Value}
+	owns := func(topic string, partition int32) bool { return r.Owns(number, topic, partition) }
+	if err := r.Store.CheckPair(&pair, owns); err != nil {
+		r.drop(DroppedPair, number, rec, err)
+		return
+	}
+	if in.waiting == nil {
+		in.waiting, in.since, in.bytes = map[string][]byte{}, rec.Offset, 0
+	}
+	old, had := in.waiting[string(key)]
+	size := int64(len(rec.Value) - len(old))
+	if !had {
+		size += int64(len(key)) + pairBytes
+	}
+	if r.Only != nil && !(&sketch.Share{Only: r.Only}).Takes(&pair) {
+		if had { // of a row that is gone nobody can say of which partition it was
+			in.bytes -= int64(len(key)+len(old)) + pairBytes
+			delete(in.waiting, string(key))
+		}
+		return
+	}
+	if in.bytes += size; in.bytes > r.MaxWaiting {
+		in.waiting, in.bytes, in.spilled = nil, 0, true
+		r.drop(DroppedFull, number, rec, fmt.Errorf("pairs of %d bytes wait for its head", r.MaxWaiting))
+		return
+	}
+	in.waiting[string(key)] = rec.Value
+}
+
+// drop counts and logs what is dropped.
+func (r *Receiver) drop(reason string, number int, rec *kgo.Record, err error) {
+	r.OnDropped(reason)
+	r.Log.Warn("pairs of a shard dropped", "topic", r.Topic, "offset", rec.Offset, "shard", number, "kind", reason, "reason", err)
 }
 
 // turn takes up an instance of the shard, unless it is older than the one at hand. What waits of the older one goes on waiting: the head that it belongs to may
@@ -320,6 +386,7 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		r.heard(number, rec, &h, err)
 		return nil
 	}
+	in.headed = max(in.headed, h.By.Epoch)
 	if !in.turn(h.By) { // of a process that is over, or of one that does not know of those before it: the topic has lost them
 		r.passed[number] = in.by
 		return nil
@@ -327,6 +394,9 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	delete(r.passed, number)
 	r.outdo(h.Heeds)
 	missing := r.missing(in, number, &h)
+	if in.spilled {
+		missing = max(missing, 1)
+	}
 	if missing > 0 && in.gaps != r.gaps && r.next < r.end {
 		in.doubt = &doubt{rec, &h, missing}
 		return nil
@@ -403,7 +473,7 @@ func (r *Receiver) missing(in *incoming, number int, h *head) int64 {
 
 // lose asks a shard to send all again.
 func (r *Receiver) lose(number int, rec *kgo.Record, h *head, missing int64) {
-	r.shards[number].lost = h.By
+	r.shards[number].lost, r.shards[number].spilled = h.By, false
 	r.heard(number, rec, h, fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing, rec.Offset))
 }
 

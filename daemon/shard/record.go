@@ -101,6 +101,47 @@ type instance struct {
 	Name  string `json:"name"`  // drawn at random
 }
 
+const (
+	// maxEpoch is above the epochs of heads and wishes: a shard that is started again each second comes to it in a century.
+	maxEpoch = 1 << 32
+	// maxRuns is how many runs may end before their first head, so that pairs alone say that there were any.
+	maxRuns = 1 << 20
+	// maxName bounds the names of instances, which have 26 letters (rand.Text).
+	maxName = 64
+)
+
+// plausible reports whether an instance can be one. An epoch that nobody can outdo would be the last one.
+func (a instance) plausible() bool { return a.Epoch < maxEpoch && len(a.Name) <= maxName }
+
+// follows reports whether pairs of an instance can come after a head of an epoch.
+func (a instance) follows(head uint64) bool { return a.plausible() && a.Epoch <= head+maxRuns }
+
+var errImplausible = errors.New("it has numbers that no shard and no trainer comes to")
+
+// check refuses numbers of a head that cannot be true.
+func (h *head) check() error {
+	if !h.By.plausible() || !h.After.By.plausible() || !h.Resent.plausible() || !h.Heeds.plausible() ||
+		h.Sent < 0 || h.After.Sent < 0 || h.From < 0 || h.Lag < 0 {
+		return errImplausible
+	}
+	return nil
+}
+
+// check refuses numbers of wishes that cannot be true.
+func (w *wishes) check() error {
+	for _, others := range []map[int]instance{w.Resend, w.Passed} {
+		for _, a := range others {
+			if !a.plausible() {
+				return errImplausible
+			}
+		}
+	}
+	if !w.By.plausible() || w.Version < 0 || w.Merged < 0 {
+		return errImplausible
+	}
+	return nil
+}
+
 func (a instance) compare(b instance) int {
 	return cmp.Or(cmp.Compare(a.Epoch, b.Epoch), strings.Compare(a.Name, b.Name))
 }
@@ -163,7 +204,7 @@ func parseKey(b []byte) (kind byte, shard int, key []byte, ok bool) {
 	return b[0], int(binary.BigEndian.Uint32(b[1:])), b[5:], true
 }
 
-// decode reads the JSON of a record of this model.
+// decode reads the JSON of a record of this model, and checks what can check itself.
 func decode(r *kgo.Record, model string, into any) error {
 	var about struct {
 		Format int    `json:"format"`
@@ -178,7 +219,11 @@ func decode(r *kgo.Record, model string, into any) error {
 	if about.Model != model {
 		return fmt.Errorf("the record at offset %d is of model %q, not of %q: a model has a merge topic of its own", r.Offset, about.Model, model)
 	}
-	if err := json.Unmarshal(r.Value, into); err != nil {
+	err := json.Unmarshal(r.Value, into)
+	if checked, ok := into.(interface{ check() error }); ok && err == nil {
+		err = checked.check()
+	}
+	if err != nil {
 		return fmt.Errorf("the record at offset %d cannot be read: %w", r.Offset, err)
 	}
 	return nil
@@ -281,7 +326,7 @@ func epochOf(head []byte) uint64 {
 	var said struct {
 		By instance `json:"by"`
 	}
-	if json.Unmarshal(head, &said) != nil {
+	if json.Unmarshal(head, &said) != nil || !said.By.plausible() {
 		return 0
 	}
 	return said.By.Epoch

@@ -86,7 +86,8 @@ type Sender struct {
 	trainer instance   // whose they are
 	seen    mark       // of the last head that the topic has of this state
 	other   *head      // the last one of a later instance of the same shard
-	passed  uint64     // largest epoch of heads that are none of this model
+	passed  uint64     // largest epoch of heads that are none of this model, and of pairs
+	headed  uint64     // largest epoch of heads of this shard
 	next    int64      // offset to be read
 }
 
@@ -171,6 +172,7 @@ func (s *Sender) prepare(ctx context.Context) error {
 	}
 	if s.next == 0 && kept.Policy == s.policy[0] { // else it is known up to there: of an attempt that failed, or of who took the shard up
 		s.next, s.passed = kept.Next, max(s.passed, kept.Passed, kept.By.Epoch)
+		s.headed = max(s.headed, s.passed)
 		s.pace.begun = kept.Next > 0
 	}
 	if s.next < start || s.next > end {
@@ -283,6 +285,10 @@ func (s *Sender) see(r *kgo.Record) {
 	case !ok || r.Value == nil && kind != kindPair:
 	case kind == kindPair: // of a run that ended before its head, perhaps
 		if by, ok := instanceOf(r, s.policy); ok && number == s.Number && by.Name != s.by.Name {
+			if !by.follows(s.headed) {
+				s.Log.Warn("pair of an implausible epoch passed over", "topic", s.Topic, "offset", r.Offset)
+				return
+			}
 			s.passed = max(s.passed, by.Epoch)
 		}
 	case kind == kindHead && number == s.Number:
@@ -290,7 +296,10 @@ func (s *Sender) see(r *kgo.Record) {
 		if err := decode(r, s.Model, h); err != nil {
 			s.Log.Warn("head of this shard passed over", "topic", s.Topic, "error", err)
 			s.passed = max(s.passed, epochOf(r.Value))
-		} else if h.By.compare(s.by) > 0 {
+			s.headed = max(s.headed, epochOf(r.Value))
+			return
+		}
+		if s.headed = max(s.headed, h.By.Epoch); h.By.compare(s.by) > 0 {
 			if s.other == nil || h.mark().compare(s.other.mark()) > 0 {
 				s.other = h
 			}
@@ -336,7 +345,7 @@ func (s *Sender) Run(ctx context.Context, done <-chan struct{}) error {
 			err = s.send(ctx)
 		}
 		switch {
-		case errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
+		case errors.Is(err, ErrTopic), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
 			return err
 		case ctx.Err() != nil:
 			s.Log.Warn("rows not sent at the end: the next start does it", "topic", s.Topic, "error", err)
@@ -486,6 +495,10 @@ func (s *Sender) lettersSent(ctx context.Context) error {
 
 // produce writes an excerpt and waits until the brokers have it. A head is written once they have all pairs before it: it says that they are there.
 func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, err error) {
+	if !s.by.plausible() {
+		return 0, fmt.Errorf("topic %s (shard.topic) has epoch %d of shard %d, after which there is no other: begin with a new topic: %w",
+			s.Topic, s.by.Epoch-1, s.Number, ErrTopic)
+	}
 	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(s.policy[0])
 	for _, p := range e.Pairs {
 		records = append(records, &kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}})

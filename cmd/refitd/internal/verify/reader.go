@@ -39,8 +39,8 @@ type unreadableError struct {
 func (e *unreadableError) Error() string { return "verify: " + e.reason }
 
 // reader reads stretches of partitions with franz-go's requests and its parser of record batches. It shares no code with package
-// consumer, which it checks. Its consumer is not used: that neither shows how far it has read where there are no records, nor distinguishes
-// aborted records from holes.
+// consumer, which it checks, but for what connections refuse (cluster.ClientOptions). Its consumer is not used: that neither shows how far it has
+// read where there are no records, nor distinguishes aborted records from holes.
 type reader struct {
 	client       *kgo.Client
 	admin        *kadm.Client

@@ -1,0 +1,41 @@
+package consumer
+
+import "github.com/segmentio/kafka-go"
+
+// An Answer is what a broker answered for one partition of a fetch, for clients that read it by another library.
+type Answer struct {
+	From          int64 // offset that was asked for
+	Code          int16
+	HighWatermark int64
+	LogStart      int64  // -1 if the broker does not say
+	Records       []byte // record batches, as they came
+}
+
+func (a *Answer) response() *partitionResponse {
+	return &partitionResponse{code: a.Code, high: a.HighWatermark, logStart: a.LogStart, records: a.Records}
+}
+
+func (a *Answer) outOfRange() bool { return kafka.Error(a.Code) == kafka.OffsetOutOfRange }
+
+// Odd says what of an answer is to be believed only after a second answer on another connection, or nothing: holes, batches out of place, and logs that
+// start above the offset, or are said not to have it.
+func (a *Answer) Odd() string {
+	if a.outOfRange() {
+		return "the log does not have the offset"
+	}
+	return a.response().odd(a.From, false).text
+}
+
+// ConfirmedBy reports whether a second answer to the same question says of all that a has what a says.
+func (a *Answer) ConfirmedBy(b *Answer) bool {
+	switch {
+	case a.outOfRange() || b.outOfRange():
+		return b.outOfRange() && (a.outOfRange() || a.LogStart > a.From)
+	case b.Code != 0 || a.LogStart > a.From != (b.LogStart > b.From):
+		return false
+	}
+	one := a.response()
+	same, ok := one.agreed(b.response())
+	_, _, more, err := cutBatch(one.records[same:])
+	return ok && (!more || err != nil)
+}

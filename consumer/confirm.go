@@ -1,0 +1,218 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// Kafka's CRC does not cover the base offset of a batch, and nothing covers the log start, the high watermark or the errors of an answer. So what
+// would skip records is believed only after a second answer on another connection says the same: a hole between batches, a batch above the
+// high watermark, a log start above the next offset, a log end below it. In a log that is neither compacted nor truncated there is nothing to ask.
+
+// The reasons for which an answer is refused, as in the metric.
+const (
+	refusedBatch       = "batch"
+	refusedStart       = "log_start"
+	refusedEnd         = "log_end"
+	refusedFingerprint = "fingerprint"
+)
+
+// An oddity is what has to be confirmed of an answer.
+type oddity struct {
+	kind  string // one of the reasons for a refusal; empty if nothing is odd
+	text  string
+	at    int64 // offset that is not as expected
+	sound int   // bytes of records before it
+}
+
+// odd looks at the headers of an answer to a fetch from an offset. compared is true if the fingerprint finds a first batch that was moved down.
+func (a *partitionResponse) odd(from int64, compared bool) oddity {
+	if a.code != 0 { // an offset that is out of range is asked about by outOfRange
+		return oddity{}
+	}
+	if a.logStart > from {
+		return oddity{kind: refusedStart, at: a.logStart, text: fmt.Sprintf("the log starts at %d, above the offset %d that was asked for", a.logStart, from)}
+	}
+	next, rest := from, a.records
+	for first := true; ; first = false {
+		batch, after, ok, err := cutBatch(rest)
+		if err != nil || !ok {
+			return oddity{}
+		}
+		h, err := parseHeader(batch)
+		if err != nil {
+			return oddity{} // scan refuses it
+		}
+		o := oddity{kind: refusedBatch, at: h.base, sound: len(a.records) - len(rest)}
+		switch {
+		case h.base > next:
+			o.text = fmt.Sprintf("a batch begins at %d, %d offsets above the end of the one before", h.base, h.base-next)
+			return o
+		case !first && h.base < next:
+			o.text = fmt.Sprintf("a batch begins at %d, below the end %d of the one before", h.base, next)
+			return o
+		case first && !compared && h.base < from:
+			o.text = fmt.Sprintf("the first batch begins at %d, below the offset %d that was asked for", h.base, from)
+			return o
+		case h.next() > a.high:
+			o.text = fmt.Sprintf("a batch ends at %d, above the high watermark %d", h.next()-1, a.high)
+			return o
+		}
+		next, rest = max(next, h.next()), after
+	}
+}
+
+// agreed returns how many bytes of a's records are in the same offsets in b, an answer to the same question. ok is false if the next batches of
+// both differ, or are above both high watermarks. CRCs may differ: compaction writes batches anew.
+func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
+	high := max(a.high, b.high)
+	for one, two := a.records, b.records; ; {
+		first, restOne, more, err := cutBatch(one)
+		if err != nil || !more {
+			return len(a.records) - len(one), true
+		}
+		second, restTwo, more, err := cutBatch(two)
+		if err != nil || !more {
+			return len(a.records) - len(one), true
+		}
+		h, err := parseHeader(first)
+		if err != nil {
+			return len(a.records) - len(one), true // scan refuses it
+		}
+		if g, err := parseHeader(second); err != nil || g.base != h.base || g.lastDelta != h.lastDelta || h.next() > high {
+			return len(a.records) - len(one), false
+		}
+		one, two = restOne, restTwo
+	}
+}
+
+// errContradicted: two answers differ, and nothing says which one is right.
+var errContradicted = errors.New("a second answer on another connection contradicts it")
+
+// confirm asks once more, on another connection, about the answers that have something odd, and takes out of them what the second answer does not
+// confirm. What is left of an answer is whole; unconfirmed says why it is empty.
+func (c *Consumer) confirm(ctx context.Context, questions []question, answers []partitionResponse) {
+	var doubts []question
+	var odd []oddity
+	var which []*partitionResponse
+	for i := range answers {
+		a := &answers[i]
+		if q := find(questions, a); q != nil {
+			if o := a.odd(q.at(), q.check != nil); o.kind != "" {
+				doubts, odd, which = append(doubts, *q), append(odd, o), append(which, a)
+			}
+		}
+	}
+	if len(doubts) == 0 {
+		return
+	}
+	c.metrics.confirmations.Inc()
+	res, second, err := c.fetchFrom(ctx, c.source.second, doubts)
+	if err == nil {
+		defer res.release() // its records are compared here alone
+	}
+	contradicted := false
+	for i, a := range which {
+		if !c.settle(&doubts[i], a, odd[i], second, err) {
+			contradicted = true
+		}
+	}
+	if contradicted {
+		c.source.forget() // nobody knows which connection it was
+	}
+}
+
+// settle keeps of an answer what the second one confirms, and reports false if that contradicts it. failed is why there is no second one.
+func (c *Consumer) settle(q *question, a *partitionResponse, o oddity, second []partitionResponse, failed error) bool {
+	var b *partitionResponse
+	for i := range second {
+		if second[i].topic == a.topic && second[i].partition == a.partition {
+			b = &second[i]
+		}
+	}
+	if failed == nil && b == nil {
+		failed = errors.New("the second answer is without the partition")
+	}
+	if failed == nil && b.code != 0 && (o.kind != refusedStart || kafka.Error(b.code) != kafka.OffsetOutOfRange) {
+		failed = kafka.Error(b.code)
+	}
+	same, ok := o.sound, true
+	switch {
+	case failed != nil:
+		a.unconfirmed = fmt.Errorf("%s, which could not be asked about on another connection: %w", o.text, failed)
+	case o.kind == refusedStart && b.code != 0:
+		a.code = b.code // the log starts above, and outOfRange asks where
+		return true
+	case o.kind == refusedStart:
+		if ok = b.logStart > q.at(); ok {
+			a.logStart = min(a.logStart, b.logStart)
+			return true
+		}
+	default:
+		if same, ok = a.agreed(b); ok && same > o.sound {
+			a.records = a.records[:same]
+			return true
+		}
+		same = max(same, o.sound)
+	}
+	if !ok {
+		c.refused(a.topic, a.partition, o.kind, o.at, o.text)
+		a.unconfirmed = fmt.Errorf("%s: %w", o.text, errContradicted)
+	} else if a.unconfirmed == nil {
+		a.unconfirmed = fmt.Errorf("%s, which a second answer does not show", o.text)
+	}
+	if a.records = a.records[:same]; same > 0 {
+		a.unconfirmed = nil // the rest is asked for with the next fetch
+	}
+	return ok
+}
+
+// bounds returns the first and the last offset of a partition, on which a position at an offset depends. An offset that is outside of them is so
+// only after a second answer on another connection.
+func (c *Consumer) bounds(ctx context.Context, tp TopicPartition, at int64) (start, end int64, err error) {
+	ask := func(by *kafka.Client) (start, end int64, err error) {
+		first, err := c.source.offsets(ctx, by, []TopicPartition{tp}, kafka.FirstOffset, kafka.ReadUncommitted)
+		if err != nil {
+			return 0, 0, err
+		}
+		last, err := c.source.offsets(ctx, by, []TopicPartition{tp}, kafka.LastOffset, kafka.ReadUncommitted)
+		return first[tp], last[tp], err
+	}
+	if start, end, err = ask(c.source.client); err != nil || start <= at && at <= end {
+		return start, end, err
+	}
+	c.metrics.confirmations.Inc()
+	start2, end2, err := ask(c.source.witness)
+	if err != nil {
+		return 0, 0, err
+	}
+	if start > at && start2 <= at {
+		c.refused(tp.Topic, tp.Partition, refusedStart, start, fmt.Sprintf("the log starts at %d, above the offset %d", start, at))
+		c.source.forget()
+	}
+	if end < at && end2 >= at {
+		c.refused(tp.Topic, tp.Partition, refusedEnd, end, fmt.Sprintf("the log ends at %d, below the offset %d", end, at))
+		c.source.forget()
+	}
+	return min(start, start2), max(end, end2), nil
+}
+
+// refused counts and logs an answer that a second one contradicts.
+func (c *Consumer) refused(topic string, partition int32, kind string, at int64, text string) {
+	c.metrics.refused.WithLabelValues(kind).Inc()
+	c.opts.Logger.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic, "partition", partition,
+		"kind", kind, "offset", at, "reason", text)
+}
+
+// find returns the question of an answer, nil if there is none.
+func find(questions []question, a *partitionResponse) *question {
+	for i := range questions {
+		if q := &questions[i]; q.p.Partition == a.partition && q.p.Topic == a.topic {
+			return q
+		}
+	}
+	return nil
+}
