@@ -48,8 +48,8 @@ func (j *refitJob) decide(ch *Champion) {
 	v := &ch.Version
 	say := func(cause Cause, reason string, values ...any) {
 		ch.Cause, v.Decision, v.Reason = cause, Causes[cause], fmt.Sprintf(reason, values...)
-		if j.rejections == coldAfter {
-			v.Reason += fmt.Sprintf("; trained from nothing after %d rejections in a row", coldAfter)
+		if j.cold.why != "" {
+			v.Reason += "; trained from nothing " + j.cold.why
 		}
 	}
 	switch {

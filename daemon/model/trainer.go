@@ -269,19 +269,19 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		}
 	}()
 	defer t.pause.begin(ctx)()
-	sample, err := ingest.TakeSample(t.state.settings, t.state.store)
+	sample, err := t.takeSample()
 	if err != nil {
-		return trained{err: ingest.StateError(err, t.state.dir)}
+		return trained{err: err}
 	}
-	t.ages.Store(agesOf(sample.TrainAge))
 	against := t.cycle.Champion()
-	var challenger *cycle.Champion
-	err = recovered(func() (err error) {
-		if err = failpoint.At(failpoint.TrainFit); err == nil {
-			challenger, err = t.fit(ctx, sample)
+	challenger, err := t.fitOn(ctx, sample)
+	if err != nil && ctx.Err() == nil && t.cycle.StartsCold() {
+		t.log.Warn("refit failed that went on from the champion: it is made again from nothing", "error", err, "stack", stackOf(err))
+		if sample, err = t.takeSample(); err != nil {
+			return trained{err: err}
 		}
-		return err
-	})
+		challenger, err = t.fitOn(ctx, sample)
+	}
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
 		t.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out", len(sample.Select)+len(sample.Gate))
@@ -301,6 +301,27 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	now := time.Now()
 	t.refitted.Store(&now)
 	return trained{challenger: challenger, against: against, span: span}
+}
+
+// takeSample returns what a refit learns from. Its error ends the daemon.
+func (t *Trainer) takeSample() (*cycle.Sample, error) {
+	sample, err := ingest.TakeSample(t.state.settings, t.state.store)
+	if err != nil {
+		return nil, ingest.StateError(err, t.state.dir)
+	}
+	t.ages.Store(agesOf(sample.TrainAge))
+	return sample, nil
+}
+
+// fitOn trains and judges a challenger on a sample.
+func (t *Trainer) fitOn(ctx context.Context, sample *cycle.Sample) (challenger *cycle.Champion, err error) {
+	err = recovered(func() (err error) {
+		if err = failpoint.At(failpoint.TrainFit); err == nil {
+			challenger, err = t.fit(ctx, sample)
+		}
+		return err
+	})
+	return challenger, err
 }
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
