@@ -130,3 +130,27 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 		t.Errorf("the one after it: warm %t, %s", after.Version.Warm, after.Version.Reason)
 	}
 }
+
+// TestOtherFieldsAreNotAdopted: a version of other fields is none to go on from, also where there are as many.
+func TestOtherFieldsAreNotAdopted(t *testing.T) {
+	m := ratingsModel(nil)
+	ch := refit(t, newCycle(t, m), sampleOf(stream(5, 400)))
+	contents := ch.Contents(m)
+	contents.Meta.Created = time.Unix(1, 0)
+	dir := t.TempDir()
+	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, contents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: manifest.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FromSnapshot(m, version); err != nil {
+		t.Error(err)
+	}
+	turned := ratingsModel(func(m *config.Model) { slices.Reverse(m.Schema.Categorical) })
+	if _, err := FromSnapshot(turned, version); err == nil || !strings.Contains(err.Error(), "has other fields than the configuration") {
+		t.Errorf("error %v", err)
+	}
+}
