@@ -95,8 +95,12 @@ func (j *refitJob) decide(ch *Champion) {
 		}
 		rows, where = chosen.with(gate), "select and gate"
 	}
-	if len(rows.loss) < minRows {
+	if len(rows.loss) < minRows && !j.isOutage() {
 		j.decideByWindow(len(rows.loss), say, promote)
+		return
+	}
+	if len(rows.loss) == 0 && j.isOutage() {
+		promote("first_version", "first version that consumers can read")
 		return
 	}
 	c := rows.compare(rows.all(), tolerance, chosen)
@@ -106,6 +110,11 @@ func (j *refitJob) decide(ch *Champion) {
 		return
 	}
 	promote("not_worse", "%s loss %.5f, %s %.5f on %d rows", where, c.loss, rival.name, c.against, c.rows)
+}
+
+// isOutage reports whether consumers have no version that can be read: a sound one is not kept back because there are too few rows to judge it.
+func (j *refitJob) isOutage() bool {
+	return j.champion == nil && (j.instead.version == nil || j.instead.version.Version.Decision != promoted)
 }
 
 // decideByWindow decides where held-out rows are too few: by the progressive losses of what consumers have and of the fold-in, which has learned

@@ -106,6 +106,9 @@ func (m *Model) Status() web.ModelStatus {
 
 // waiting says why there is no version yet.
 func (m *Model) waiting(train, rows int) string {
+	if unread := m.trainer.versions.unread.Load(); unread != nil {
+		return *unread
+	}
 	if disabled := m.trainer.pause.reason(); disabled != "" {
 		return "no version yet: " + disabled
 	}

@@ -383,15 +383,23 @@ func (r *trained) isAgainst(now *cycle.Champion) bool {
 	return r.against != nil && now.Model == r.against.Model
 }
 
-// republish publishes the champion once more, under the next number, because the store that held it was lost.
+// republish publishes the champion once more, under the next number, because the store that held it was lost, or its files are damaged. A model that has
+// none in memory gives consumers another version that can be read.
 func (t *Trainer) republish(ctx context.Context) error {
 	last := t.cycle.Champion()
-	if last == nil || t.state.guard.Reason() != "" {
-		return nil // there is nothing to publish, or the reserve of the disk is not for it
+	if last == nil {
+		t.versions.salvage()
+		return nil
+	}
+	if t.state.guard.Reason() != "" {
+		return nil // the reserve of the disk is not for it
 	}
 	again := *last
 	again.Version.Kind, again.Version.Decision = "refit", publish.Promoted
 	again.Version.Reason = fmt.Sprintf("version %d again: the store that held it was lost", last.Version.Version)
+	if damage := t.versions.publisher.Damage(); damage != nil {
+		again.Version.Reason = fmt.Sprintf("version %d again: consumers could not read the champion: %v", last.Version.Version, damage)
+	}
 	if err := t.versions.publish(ctx, &again); err != nil {
 		return nil // logged and counted; tried again with the next look
 	}
