@@ -120,8 +120,8 @@ func TestNoVersionCanBeRead(t *testing.T) {
 	if status := r.scored(); status == http.StatusOK {
 		t.Error("it scores with a damaged version")
 	}
-	if _, page := daemontest.Get(t, r.web+"/"); strings.Contains(page, "All is well") || strings.Contains(page, "no refit has ended") {
-		t.Error("the page does not say what is wrong")
+	if _, text := daemontest.Get(t, r.web+"/v1/status"); !strings.Contains(text, `"name":"RefitdModelNotReady"`) || strings.Contains(text, "no refit has ended") {
+		t.Errorf("the page has %s", text)
 	}
 	r.publish()
 	r.isServed(1)

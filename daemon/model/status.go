@@ -63,6 +63,9 @@ func (m *Model) Status() web.ModelStatus {
 	if at := m.trainer.refitted.Load(); at != nil {
 		out.LastRefit = *at
 	}
+	if failure := m.trainer.failure.Load(); failure != nil {
+		out.RefitFailure = *failure
+	}
 	accounts := make(map[consumer.TopicPartition]sketch.LedgerRow)
 	for _, l := range m.state.store.Ledger() {
 		accounts[consumer.TopicPartition{Topic: l.Topic, Partition: l.Partition}] = l

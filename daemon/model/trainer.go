@@ -56,6 +56,7 @@ type Trainer struct {
 	tuned    atomic.Pointer[config.Model]      // the settings with what was reloaded since
 	refitNow atomic.Bool                       // an operator asked for a refit
 	refitted atomic.Pointer[time.Time]         // end of the last refit with a model
+	failure  atomic.Pointer[string]            // why the last refit failed, nil if it did not
 	ages     atomic.Pointer[report.SampleAges] // of the sample as the last refit took it, nil before
 
 	settings    *config.Model // as last tuned
@@ -293,6 +294,8 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		span.SetStatus(codes.Error, "the refit failed")
 		t.log.Error("refit failed", "error", err, "stack", stackOf(err))
 		t.versions.withoutVersion("the last refit failed: %v", err)
+		failure := err.Error()
+		t.failure.Store(&failure)
 		return trained{}
 	}
 	traces.Gate(t.tracer, span, challenger)
@@ -300,6 +303,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	t.metrics.dropped.WithLabelValues(name).Add(float64(challenger.Vocabulary.Dropped))
 	now := time.Now()
 	t.refitted.Store(&now)
+	t.failure.Store(nil)
 	return trained{challenger: challenger, against: against, span: span}
 }
 

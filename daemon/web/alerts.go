@@ -62,6 +62,9 @@ func (s *Server) alerts(state *Status) (list []alert) {
 		if m.TrainingDisabled != "" {
 			add("critical", "RefitdTrainingDisabled", m.Name, "Refits are off: %s", m.TrainingDisabled)
 		}
+		if m.RefitFailure != "" {
+			add("critical", "RefitdTrainingFailing", m.Name, "The last refit failed: %s", m.RefitFailure)
+		}
 		if m.GateRejections >= coldRejected {
 			add("warning", "RefitdColdRefitRejected", m.Name, "The gate has kept back %d refits in a row, one from nothing among them", m.GateRejections)
 		}

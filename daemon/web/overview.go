@@ -57,6 +57,7 @@ type modelState struct {
 	LastRefit        *time.Time         `json:"last_refit"`                  // when one last ended with a model; null if none did since the start
 	Judged           *report.Version    `json:"judged"`                      // the last version that was judged; null before the first of this run
 	Optimality       string             `json:"optimality,omitempty"`        // how far that one got, for people; absent without one
+	RefitFailure     string             `json:"refit_failure,omitempty"`     // why the last refit failed; absent if it did not
 	TrainingDisabled string             `json:"training_disabled,omitempty"` // why no refit is begun; absent if they are
 	Applied          int64              `json:"applied"`                     // events since the state was made
 	Progressive      report.Progressive `json:"progressive"`                 // losses of predictions made before their event was learned
@@ -136,9 +137,10 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 		if m.Name != name {
 			continue
 		}
-		o := &modelState{modelOverview: s.modelOverviewOf(m), Judged: m.Judged, TrainingDisabled: m.TrainingDisabled, Applied: m.Applied,
-			Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Rejections: append([]Rejections{}, m.Rejections...), Shards: m.Shards,
-			Sample: m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
+		o := &modelState{modelOverview: s.modelOverviewOf(m), Judged: m.Judged, RefitFailure: m.RefitFailure, TrainingDisabled: m.TrainingDisabled,
+			Applied: m.Applied, Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Shards: m.Shards,
+			Rejections: append([]Rejections{}, m.Rejections...),
+			Sample:     m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
 		if o.Progressive.Parts == nil {
 			o.Progressive.Parts = []report.Part{}
 		}

@@ -58,6 +58,8 @@ type ModelStatus struct {
 	Published time.Time       // when the champion was
 	Judged    *report.Version // the last version judged, promoted or not; nil before the first one
 	LastRefit time.Time       // when a refit last ended with a model; zero if none did since the start
+	// RefitFailure is why the last refit failed, empty if it did not.
+	RefitFailure string
 	// TrainingDisabled says why no refit is begun, empty if they are.
 	TrainingDisabled string
 	Progressive      report.Progressive

@@ -1,0 +1,52 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// Failure returns why a run up to the log ends came to nothing, with its exit code, nil if it did not: the store took no version, nothing was applied, no
+// refit succeeded, or consumers have no version. Of a model that another process trains it is nil. Call it when Run has returned.
+func (m *Model) Failure() *report.ExitError {
+	v := m.trainer.versions
+	if !m.reader.team.trains() {
+		return nil
+	}
+	fail := func(code int, format string, args ...any) *report.ExitError {
+		return &report.ExitError{Code: code, Err: fmt.Errorf("model "+m.name+": "+format, args...)}
+	}
+	trouble := v.trouble.Load()
+	if trouble != nil && trouble.Cause == causeStore {
+		err := fail(report.ExitState, "%s", trouble.Text)
+		err.Key, err.Path = "publish.store", m.state.settings.Publish.Store
+		return err
+	}
+	applied, rejected, rows := int64(0), int64(0), 0
+	for _, l := range m.state.store.Ledger() {
+		applied, rejected = applied+l.Applied, rejected+l.Rejected
+	}
+	counts, _ := m.state.store.Size()
+	for _, n := range counts {
+		rows += n
+	}
+	failure, fruitless := m.trainer.failure.Load(), v.fruitless.Load()
+	switch {
+	case applied == 0 && rejected > 0:
+		return fail(report.ExitNo, "nothing was applied: all of the %d records read were rejected, rejected_by_reason says why", rejected)
+	case applied == 0:
+		return fail(report.ExitNo, "nothing was applied: no record was read")
+	case trouble != nil:
+		return fail(report.ExitNo, "%s", trouble.Text)
+	case m.trainer.refitted.Load() == nil && failure != nil:
+		return fail(report.ExitNo, "no refit succeeded: %s", *failure)
+	case m.trainer.refitted.Load() == nil:
+		return fail(report.ExitNo, "no refit was made: %s",
+			cmp.Or(m.trainer.pause.reason(), fmt.Sprintf("%d events to train on, %d are held out", counts[sketch.Train], rows-counts[sketch.Train])))
+	case v.champion == nil && fruitless != nil:
+		return fail(report.ExitNo, "consumers have no version: %s", *fruitless)
+	}
+	return nil
+}
