@@ -1,15 +1,15 @@
 package model
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
 
-// Failure returns why a run up to the log ends came to nothing, with its exit code, nil if it did not: the store took no version, nothing was applied, no
-// refit succeeded, or consumers have no version. Of a model that another process trains it is nil. Call it when Run has returned.
+// Failure returns why a run up to the log ends came to nothing, with its exit code, nil if it did not: the store took no version, nothing was applied, or no
+// refit succeeded. It is nil of a model that another process trains, and of one whose refits are off while consumers have a version. Call it when Run has
+// returned.
 func (m *Model) Failure() *report.ExitError {
 	v := m.trainer.versions
 	if !m.reader.team.trains() {
@@ -32,7 +32,7 @@ func (m *Model) Failure() *report.ExitError {
 	for _, n := range counts {
 		rows += n
 	}
-	failure, fruitless := m.trainer.failure.Load(), v.fruitless.Load()
+	failure, off := m.trainer.failure.Load(), m.trainer.pause.reason()
 	switch {
 	case applied == 0 && rejected > 0:
 		return fail(report.ExitNo, "nothing was applied: all of the %d records read were rejected, rejected_by_reason says why", rejected)
@@ -40,13 +40,12 @@ func (m *Model) Failure() *report.ExitError {
 		return fail(report.ExitNo, "nothing was applied: no record was read")
 	case trouble != nil:
 		return fail(report.ExitNo, "%s", trouble.Text)
-	case m.trainer.refitted.Load() == nil && failure != nil:
+	case m.trainer.refitted.Load() != nil, off != "" && v.champion != nil:
+		return nil
+	case failure != nil:
 		return fail(report.ExitNo, "no refit succeeded: %s", *failure)
-	case m.trainer.refitted.Load() == nil:
-		return fail(report.ExitNo, "no refit was made: %s",
-			cmp.Or(m.trainer.pause.reason(), fmt.Sprintf("%d events to train on, %d are held out", counts[sketch.Train], rows-counts[sketch.Train])))
-	case v.champion == nil && fruitless != nil:
-		return fail(report.ExitNo, "consumers have no version: %s", *fruitless)
+	case off != "":
+		return fail(report.ExitNo, "no refit was made: %s", off)
 	}
-	return nil
+	return fail(report.ExitNo, "no refit was made: %d events to train on, %d are held out", counts[sketch.Train], rows-counts[sketch.Train])
 }

@@ -3,7 +3,9 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -210,7 +212,11 @@ func (v *Versions) lastRefit() (*cycle.Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cycle.Revive(v.settings, refit, kept)
+	last, err := cycle.Revive(v.settings, refit, kept)
+	if err != nil && !errors.Is(err, cycle.ErrOtherSettings) {
+		err = fmt.Errorf("%s: %w", filepath.Join(v.state.dir, config.PosteriorFile), err)
+	}
+	return last, err
 }
 
 // follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
