@@ -26,7 +26,7 @@ func TestRunThatCameToNothing(t *testing.T) {
 	}
 	comesTo(report.ExitNo, "nothing was applied: no record was read")
 	b.Produce([]byte(`{"user":"u1"}`), []byte(`{}`))
-	comesTo(report.ExitNo, "nothing was applied: all of the 2 records read were rejected")
+	comesTo(report.ExitNo, "nothing was applied: 2 records read and rejected")
 	b.ProduceRatings(1, 1000)
 	comesTo(report.ExitDone, "")
 	comesTo(report.ExitDone, "")

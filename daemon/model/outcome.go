@@ -35,7 +35,7 @@ func (m *Model) Failure() *report.ExitError {
 	failure, off := m.trainer.failure.Load(), m.trainer.pause.reason()
 	switch {
 	case applied == 0 && rejected > 0:
-		return fail(report.ExitNo, "nothing was applied: all of the %d records read were rejected, rejected_by_reason says why", rejected)
+		return fail(report.ExitNo, "nothing was applied: %s read and rejected, rejected_by_reason says why", report.Count(rejected, "record"))
 	case applied == 0:
 		return fail(report.ExitNo, "nothing was applied: no record was read")
 	case trouble != nil:
@@ -47,5 +47,6 @@ func (m *Model) Failure() *report.ExitError {
 	case off != "":
 		return fail(report.ExitNo, "no refit was made: %s", off)
 	}
-	return fail(report.ExitNo, "no refit was made: %d events to train on, %d are held out", counts[sketch.Train], rows-counts[sketch.Train])
+	return fail(report.ExitNo, "no refit was made: %s to train on, %d held out", report.Count(counts[sketch.Train], "event"),
+		rows-counts[sketch.Train])
 }

@@ -123,7 +123,7 @@ func (m *Model) waiting(train, rows int) string {
 	case train == 0:
 		return fmt.Sprintf("no version yet: all of the %d events read were held out", rows)
 	}
-	return fmt.Sprintf("no version yet: %d events to train on; no refit has ended with a version for consumers", train)
+	return fmt.Sprintf("no version yet: %s to train on; no refit has ended with a version for consumers", report.Count(train, "event"))
 }
 
 // Curves returns how the model has done over time.

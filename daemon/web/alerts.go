@@ -175,7 +175,7 @@ func (s *Server) pastAlerts(now time.Time, m *ModelStatus, add func(severity, na
 			from++
 		}
 		if m.Lag > lagRecords && m.Lag > hour.Lag[from] && now.Sub(time.UnixMilli(hour.At[from])) > lagOver/2 {
-			add("warning", "RefitdConsumerLagGrowing", m.Name, "%d records wait, and they become more", m.Lag)
+			add("warning", "RefitdConsumerLagGrowing", m.Name, "%s wait, and they become more", report.Count(m.Lag, "record"))
 		}
 		newest := m.Published
 		if newest.IsZero() {

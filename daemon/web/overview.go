@@ -169,13 +169,13 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 func (v *serving) text() string {
 	parts := []string{fmt.Sprintf("version %d", v.Position.Version)}
 	if v.Position.Sequence > 0 {
-		parts[0] += fmt.Sprintf(" and %d deltas", v.Position.Sequence)
+		parts[0] += " and " + report.Count(v.Position.Sequence, "delta")
 	}
 	parts = append(parts, "made "+v.Age)
 	if v.Behind != "" {
 		parts = append(parts, v.Behind)
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%d deltas applied and %d refused since the start", v.DeltasApplied, v.DeltasRefused)), "; ")
+	return strings.Join(append(parts, fmt.Sprintf("%s applied and %d refused since the start", report.Count(v.DeltasApplied, "delta"), v.DeltasRefused)), "; ")
 }
 
 // text says how scores go to a topic; nothing without one.
@@ -183,7 +183,7 @@ func (c *ScoringStatus) text() string {
 	if c == nil {
 		return ""
 	}
-	text := fmt.Sprintf("to %s: %d offsets answered since the start, %d of them no events", c.Topic, c.Answered, c.Rejected)
+	text := fmt.Sprintf("to %s: %s answered since the start, %d of them no events", c.Topic, report.Count(c.Answered, "offset"), c.Rejected)
 	if c.Lag >= 0 {
 		text += fmt.Sprintf(", %d to do", c.Lag)
 	}

@@ -195,7 +195,7 @@ func (s *Server) servings(state *Status) map[string]*serving {
 		}
 		row := &serving{Status: at, Age: agoText(state.Now, at.Position.Created)}
 		if events := at.Position.Events; events != nil {
-			row.Behind = fmt.Sprintf("%d events applied since", max(m.Applied-events.Applied, 0))
+			row.Behind = report.Count(max(m.Applied-events.Applied, 0), "event") + " applied since"
 		}
 		list[m.Name] = row
 	}
