@@ -34,7 +34,8 @@ func flip(path string) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-// damageAlias empties the alias of the champion and the parameters of its version, without which the log does not bring the alias back.
+// damageAlias empties the alias of the champion and the parameters of its version, without which the log does not
+// bring the alias back.
 func damageAlias(dir string) error {
 	return errors.Join(os.Truncate(filepath.Join(filepath.Dir(dir), "aliases", "champion"), 0), os.Truncate(filepath.Join(dir, "model.safetensors"), 0))
 }
@@ -70,8 +71,8 @@ func (r *refitting) isServed(damaged int64) {
 	})
 }
 
-// TestDamagedChampion: whatever becomes of the files of the champion before a start, consumers get another version at once, the daemon scores with it, and
-// the next refit is judged against it.
+// TestDamagedChampion: whatever becomes of the files of the champion before a start, consumers get another version at
+// once, the daemon scores with it, and the next refit is judged against it.
 func TestDamagedChampion(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -105,8 +106,8 @@ func TestDamagedChampion(t *testing.T) {
 	}
 }
 
-// TestNoVersionCanBeRead: where no version can take the place of the damaged one the model is not ready and says why, and the next refit is
-// published, however few rows there are to judge it.
+// TestNoVersionCanBeRead: where no version can take the place of the damaged one the model is not ready and says why,
+// and the next refit is published, however few rows there are to judge it.
 func TestNoVersionCanBeRead(t *testing.T) {
 	t.Parallel()
 	r := startRefitting(t, "unread", "min_rows: 20", "min_rows: 100000")
@@ -128,8 +129,8 @@ func TestNoVersionCanBeRead(t *testing.T) {
 	r.stop()
 }
 
-// TestChampionDamagedMeanwhile: files of the champion that are damaged under a running daemon come back as the next version, which is made of what the
-// daemon has in memory.
+// TestChampionDamagedMeanwhile: files of the champion that are damaged under a running daemon come back as the next
+// version, which is made of what the daemon has in memory.
 func TestChampionDamagedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"parameters emptied", "manifest emptied", "all of it gone", "alias and its files"} {

@@ -47,7 +47,7 @@ func TestUnreadableChampion(t *testing.T) {
 	r.start()
 	third := r.publish()
 	if m, err := r.store.Manifest("ratings", third.Version); err != nil || m.Parent == nil || *m.Parent != 3-champion.Version || m.ChampionGate == nil {
-		t.Errorf("beside a damaged champion: parent %v, %s, error %v", m.Parent, m.Reason, err)
+		t.Errorf("with a damaged champion: parent %v, %s, error %v", m.Parent, m.Reason, err)
 	}
 	r.stop()
 	for version := range third.Version {

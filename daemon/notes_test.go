@@ -12,8 +12,9 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestDamagedNotes: whatever is in the files of a state that are notes, the daemon starts without them, names the file that it cannot read once, learns what
-// comes, and the next start has nothing to say. The database and its witness are no notes.
+// TestDamagedNotes: whatever is in the files of a state that are notes, the daemon starts without them, names the
+// file that it cannot read once, learns what comes, and the next start has nothing to say. The database and its
+// witness are no notes.
 func TestDamagedNotes(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

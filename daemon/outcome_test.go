@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestRunThatCameToNothing: a run to the log ends that applied nothing, or made no refit, ends with exit code 1 and the reason. One that had nothing new to
-// read and refits what it has is done.
+// TestRunThatCameToNothing: a run to the log ends that applied nothing, or made no refit, ends with exit code 1 and
+// the reason. One that had nothing new to read and refits what it has is done.
 func TestRunThatCameToNothing(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// operated are models whose versions and states operators work on: every task, kernel and algorithm, numbers, groups of fields, lists and crosses.
-// Each is a schema and what is added to the keys of train.
+// operated are models whose versions and states operators work on: every task, kernel and algorithm, numbers, groups
+// of fields, lists and crosses. Each is a schema and what is added to the keys of train.
 var operated = []struct{ name, schema, train string }{
 	{"two fields", "task: ordinal, label: rating, levels: 5, categorical: [user, item]", "max_basis: 3"},
 	{"groups", "task: ordinal, label: rating, levels: 5, categorical: [user, item, age, year]", "max_basis: 3"},
@@ -52,8 +52,8 @@ func operatedRecord(r *rand.Rand) []byte {
 	return text
 }
 
-// TestVerbsOnEveryModel: the verbs of an operator work on versions and states of every task, kernel and algorithm, and a daemon whose champion an operator
-// moved refits again.
+// TestVerbsOnEveryModel: the verbs of an operator work on versions and states of every task, kernel and algorithm,
+// and a daemon whose champion an operator moved refits again.
 func TestVerbsOnEveryModel(t *testing.T) {
 	tier.NotUnderRace(t)
 	program := os.Args[0]

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestReadStored: the settings of a state come back as they were kept; the error for what cannot be read as such names the file.
+// TestReadStored: the settings of a state come back as they were kept; the error for what cannot be read as such
+// names the file.
 func TestReadStored(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := ReadStored(dir); !errors.Is(err, ErrNoModelFile) {

@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// A coldStart is a refit that starts from nothing although there is a champion. The zero value is a refit that goes on from the champion.
+// A coldStart is a refit that starts from nothing although there is a champion. The zero value is a refit that
+// continues from the champion.
 type coldStart struct {
 	begins bool
 	why    string // "" where it was asked for
@@ -23,14 +24,15 @@ func (c *Cycle) coldStart() coldStart {
 	case c.champion == nil:
 		return coldStart{}
 	case c.failedFrom == c.champion.Model:
-		return coldStart{true, fmt.Sprintf("because a refit that went on from version %d failed", c.champion.Version.Version)}
+		return coldStart{true, fmt.Sprintf("because a refit that continued from version %d failed", c.champion.Version.Version)}
 	}
 	why := c.champion.unfit(c.config)
 	return coldStart{why != "", why}
 }
 
-// unfit returns why a refit with such settings cannot go on from the champion, "" if it can. A version that somebody else made champion comes without the
-// convex stage's model. The published one is of another kernel where fields have groups, or where the settings were others.
+// unfit returns why a refit with such settings cannot continue from the champion, "" if it can. A version that
+// somebody else made champion comes without the convex stage's model. The published one is of another kernel where
+// fields have groups, or where the settings were others.
 func (ch *Champion) unfit(m *config.Model) string {
 	kernel, err := solver.KernelOf(m.Train.Kernel, m.Train.KernelDegree())
 	if err != nil {
@@ -59,14 +61,14 @@ func (ch *Champion) unfit(m *config.Model) string {
 	return ""
 }
 
-// failed notes that a refit that went on from a champion failed: the next one from that champion starts from nothing.
+// failed notes that a refit that continued from a champion failed: the next one from that champion starts from nothing.
 func (c *Cycle) failed(from *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failedFrom = from.Model
 }
 
-// StartsCold reports whether the next refit starts from nothing because one that went on from the champion failed.
+// StartsCold reports whether the next refit starts from nothing because one that continued from the champion failed.
 func (c *Cycle) StartsCold() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -53,7 +53,7 @@ type Cycle struct {
 	numbers     *numberScale // what companions see of them
 	champion    *Champion    // the last promoted refit
 	rejections  int
-	failedFrom  *solver.Model  // of the champion that a refit went on from and failed; nil without
+	failedFrom  *solver.Model  // of the champion that a refit continued from and failed; nil without
 	instead     *substitute    // nil unless there was a champion that cannot be read
 	published   *consumed      // the champion or an update of it
 	followed    *following     // the newest update; nil without

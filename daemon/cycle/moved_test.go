@@ -33,14 +33,15 @@ var moving = slices.Concat(stages, others, []stage{
 		func(n int) []event.Event { return classStream(event.Multilabel, n) }},
 })
 
-// TestRefitAfterAnOperatorsMove: whichever version an operator makes champion, a refit or an update, of every kernel, task and algorithm, the refits after
-// it end with a model. One that cannot go on from that version starts from nothing and says why, and the one after it goes on again.
+// TestRefitAfterAnOperatorsMove: whichever version an operator makes champion, a refit or an update, of every kernel,
+// task and algorithm, the refits after it end with a model. One that cannot continue from that version starts from
+// nothing and says why, and the one after it is warm again.
 func TestRefitAfterAnOperatorsMove(t *testing.T) {
 	tier.NotUnderRace(t)
 	var cold atomic.Int64
 	t.Cleanup(func() {
 		if cold.Load() == 0 {
-			t.Error("no version is one that refits cannot go on from")
+			t.Error("no version is one that refits cannot continue from")
 		}
 	})
 	for _, s := range moving {
@@ -109,7 +110,8 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 	}
 }
 
-// TestRefitAfterAFailedOne: where a refit that goes on from the champion fails for a reason that nobody foresaw, the next one starts from nothing.
+// TestRefitAfterAFailedOne: where a refit that continues from the champion fails for a reason that nobody foresaw,
+// the next one starts from nothing.
 func TestRefitAfterAFailedOne(t *testing.T) {
 	m, events := ratingsModel(func(m *config.Model) { m.Train.Refit = "output" }), stream(5, 1200)
 	c := newCycle(t, m)
@@ -122,7 +124,7 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.StartsCold())
 	}
 	next := refit(t, c, sampleOf(events))
-	if next.Version.Warm || !strings.Contains(next.Version.Reason, "trained from nothing because a refit that went on from version 7 failed") {
+	if next.Version.Warm || !strings.Contains(next.Version.Reason, "trained from nothing because a refit that continued from version 7 failed") {
 		t.Errorf("warm %t: %s", next.Version.Warm, next.Version.Reason)
 	}
 	c.Install(next)
@@ -131,7 +133,7 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 	}
 }
 
-// TestOtherFieldsAreNotAdopted: a version of other fields is none to go on from, also where there are as many.
+// TestOtherFieldsAreNotAdopted: a version of other fields is none to continue from, also where there are as many.
 func TestOtherFieldsAreNotAdopted(t *testing.T) {
 	m := ratingsModel(nil)
 	ch := refit(t, newCycle(t, m), sampleOf(stream(5, 400)))

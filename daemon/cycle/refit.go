@@ -118,7 +118,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	return challenger, nil
 }
 
-// runFrom is run for a refit of a cycle, which notes a failure of one that went on from the champion, and a panic of it.
+// runFrom is run for a refit of a cycle, which notes a failure of one that continued from the champion, and a panic of it.
 func (j *refitJob) runFrom(ctx context.Context, c *Cycle) (ch *Champion, err error) {
 	ended := false
 	defer func() {

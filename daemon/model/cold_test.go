@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestFailedRefitIsMadeAgain: a refit that fails because of what it goes on from is made again from nothing at once, so that the last one before
-// the log ends counts, too. No refit is counted as failed.
+// TestFailedRefitIsMadeAgain: a refit that fails because of what it continues from is made again from nothing at
+// once, so that the last one before the log ends counts, too. No refit is counted as failed.
 func TestFailedRefitIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	var log locked.Buffer
@@ -42,13 +42,13 @@ func TestFailedRefitIsMadeAgain(t *testing.T) {
 	a.trainer.Refit()
 	until(t, "a version from nothing", func() bool { return len(versions) > 0 })
 	v := <-versions
-	if v.Warm || !strings.Contains(v.Reason, "trained from nothing because a refit that went on from version") {
+	if v.Warm || !strings.Contains(v.Reason, "trained from nothing because a refit that continued from version") {
 		t.Errorf("warm %t: %s", v.Warm, v.Reason)
 	}
 	if n := testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")); n != 0 {
 		t.Errorf("%g refits counted as failed", n)
 	}
-	if text := log.String(); strings.Count(text, `msg="refit failed that went on from the champion: it is made again from nothing"`) != 1 {
+	if text := log.String(); strings.Count(text, `msg="refit failed that continued from the champion: it is made again from nothing"`) != 1 {
 		t.Errorf("the log does not say so once:\n%.3000s", text)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Failure returns why a run up to the log ends came to nothing, with its exit code, nil if it did not: the store took no version, nothing was applied, or no
-// refit succeeded. It is nil of a model that another process trains, and of one whose refits are off while consumers have a version. Call it when Run has
-// returned.
+// Failure returns why a run up to the log ends came to nothing, with its exit code, nil if it did not: the store took
+// no version, nothing was applied, or no refit succeeded. It is nil of a model that another process trains, and of
+// one whose refits are off while consumers have a version. Call it when Run has returned.
 func (m *Model) Failure() *report.ExitError {
 	v := m.trainer.versions
 	if !m.reader.team.trains() {
@@ -35,7 +35,8 @@ func (m *Model) Failure() *report.ExitError {
 	failure, off := m.trainer.failure.Load(), m.trainer.pause.reason()
 	switch {
 	case applied == 0 && rejected > 0:
-		return fail(report.ExitNo, "nothing was applied: %s read and rejected, rejected_by_reason says why", report.Count(rejected, "record"))
+		return fail(report.ExitNo, "nothing was applied: %s read and rejected, rejected_by_reason says why",
+			report.Count(rejected, "record"))
 	case applied == 0:
 		return fail(report.ExitNo, "nothing was applied: no record was read")
 	case trouble != nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestFailure: a run to the log ends of which every refit fails, or whose store takes no version, says so with its exit code; one whose last attempt succeeds
-// is done. The last failure is in the status until a refit succeeds.
+// TestFailure: a run to the log ends of which every refit fails, or whose store takes no version, says so with its
+// exit code; one whose last attempt succeeds is done. The last failure is in the status until a refit succeeds.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// openChampion opens the version that consumers have, nil where there is none, or none that can be read. One that is damaged is replaced by another that is
-// salvaged: consumers that start now would have none.
+// openChampion opens the version that consumers have, nil without one, or if it cannot be read. One that is damaged
+// is replaced by another that is salvaged: consumers that start now would have none.
 func (v *Versions) openChampion() (champion *snapshot.Model, salvaged bool) {
 	was := v.publisher.Champion().Version
 	champion, err := v.publisher.Open(publish.Champion)
@@ -25,7 +25,8 @@ func (v *Versions) openChampion() (champion *snapshot.Model, salvaged bool) {
 	return champion, champion != nil
 }
 
-// salvage gives consumers another version in place of a champion that is damaged, once: what cannot be read now cannot be read later.
+// salvage gives consumers another version in place of a champion that is damaged, once: what cannot be read now
+// cannot be read later.
 func (v *Versions) salvage() {
 	damage := v.publisher.Damage()
 	if damage == nil || v.unread.Load() != nil {
@@ -37,8 +38,8 @@ func (v *Versions) salvage() {
 	}
 }
 
-// salvageFrom moves champion to the newest version that can be read, for a reason why it cannot be where it is. It returns nil where there is none, or where
-// another process moves it.
+// salvageFrom moves champion to the newest version that can be read, for a reason why it cannot be where it is. It
+// returns nil without such a version, or where another process moves it.
 func (v *Versions) salvageFrom(reason error) *snapshot.Model {
 	was := v.publisher.Champion().Version
 	champion, err := v.publisher.Salvage(reason)
@@ -47,11 +48,14 @@ func (v *Versions) salvageFrom(reason error) *snapshot.Model {
 		return nil
 	}
 	if err != nil {
-		v.log.Error("champion is damaged, and no other version can take its place: the next refit does", "version", was, "reason", reason, "error", err)
-		v.unreadable("store: the champion is damaged, and no other version can take its place before the next refit: %v", reason)
+		v.log.Error("champion is damaged, and no other version can take its place: the next refit does",
+			"version", was, "reason", reason, "error", err)
+		v.unreadable("store: the champion is damaged, and no other version can take its place before the next refit: %v",
+			reason)
 		return nil
 	}
-	v.log.Error("champion is damaged: it was moved to another version", "version", was, "to", champion.Manifest().Version, "reason", reason)
+	v.log.Error("champion is damaged: it was moved to another version",
+		"version", was, "to", champion.Manifest().Version, "reason", reason)
 	return champion
 }
 
@@ -69,7 +73,8 @@ func (v *Versions) noteLost() {
 	}
 	text := fmt.Sprintf("store: the versions in %s are lost: it is made again with the next one", v.settings.Publish.Store)
 	if damage := v.publisher.Damage(); damage != nil {
-		text = fmt.Sprintf("store: version %d, which champion names, is damaged: another takes its place: %v", v.publisher.Champion().Version, damage)
+		text = fmt.Sprintf("store: version %d, which champion names, is damaged: another takes its place: %v",
+			v.publisher.Champion().Version, damage)
 	}
 	v.lost.Store(&text)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 )
 
-// TestMemberName: a state keeps its name among the members of a group, and gets another where the file has something that is no name.
+// TestMemberName: a state keeps its name among the members of a group, and gets another where the file has something
+// that is no name.
 func TestMemberName(t *testing.T) {
 	dir := t.TempDir()
 	var log locked.Buffer

@@ -277,7 +277,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	against := t.cycle.Champion()
 	challenger, err := t.fitOn(ctx, sample)
 	if err != nil && ctx.Err() == nil && t.cycle.StartsCold() {
-		t.log.Warn("refit failed that went on from the champion: it is made again from nothing", "error", err, "stack", stackOf(err))
+		t.log.Warn("refit failed that continued from the champion: it is made again from nothing", "error", err, "stack", stackOf(err))
 		if sample, err = t.takeSample(); err != nil {
 			return trained{err: err}
 		}

@@ -16,7 +16,8 @@ type refusal struct {
 	until    time.Time
 }
 
-// inOrder returns the notices that wait as they are sent: those of the fewest refusals first, of these halts, and then the oldest.
+// inOrder returns the notices that wait as they are sent: those of the fewest refusals first, of these halts, and
+// then the oldest.
 func (n *Notifier) inOrder() []Notice {
 	list := slices.Clone(n.queue.Pending)
 	slices.SortStableFunc(list, func(a, b Notice) int {
@@ -42,7 +43,8 @@ func (n *Notifier) due() []Notice {
 	return slices.DeleteFunc(n.inOrder(), func(notice Notice) bool { return now.Before(n.refused[notice.ID].until) })
 }
 
-// deliver sends notices. A refused notice alone waits. Where the service does not answer, or refuses several in a row, all wait.
+// deliver sends notices. A refused notice alone waits. Where the service does not answer, or refuses several in a
+// row, all wait.
 func (n *Notifier) deliver(ctx context.Context, list []Notice) {
 	refused := 0
 	for i := range list {

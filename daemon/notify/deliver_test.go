@@ -22,8 +22,9 @@ func (b *bench) refusing(status int, versions ...int64) {
 	}
 }
 
-// TestRefusedNotice: a notice that the service answers with an error holds up no other one, whatever the error, for as long as it lasts. It is tried again
-// with growing pauses and delivered when the service takes it; the log says once that it was refused.
+// TestRefusedNotice: a notice that the service answers with an error holds up no other one, whatever the error, for
+// as long as it lasts. It is tried again with growing pauses and delivered when the service takes it; the log says
+// once that it was refused.
 func TestRefusedNotice(t *testing.T) {
 	for _, status := range []int{400, 404, 410, 413, 429, 500, 503, 302} {
 		b := newBench(t)
@@ -54,7 +55,8 @@ func TestRefusedNotice(t *testing.T) {
 	}
 }
 
-// TestHaltsGoFirst: a halt is sent before the versions that wait, and a service that refuses everything is asked a few times in a round.
+// TestHaltsGoFirst: a halt is sent before the versions that wait, and a service that refuses everything is asked a
+// few times in a round.
 func TestHaltsGoFirst(t *testing.T) {
 	b := newBench(t)
 	n := b.open()
@@ -86,7 +88,8 @@ func TestHaltsGoFirst(t *testing.T) {
 	}
 }
 
-// TestNoAnswerHoldsAll: where the service does not answer, one attempt ends the round, and the notices keep their order.
+// TestNoAnswerHoldsAll: where the service does not answer, one attempt ends the round, and the notices keep their
+// order.
 func TestNoAnswerHoldsAll(t *testing.T) {
 	b := newBench(t)
 	n := b.open()
@@ -105,7 +108,8 @@ func TestNoAnswerHoldsAll(t *testing.T) {
 	b.want("version.promoted 1", "version.promoted 2")
 }
 
-// TestGiveUp: where too many wait, versions that were refused go first, then the oldest versions; halts stay as long as there is a version.
+// TestGiveUp: where too many wait, versions that were refused go first, then the oldest versions; halts stay as long
+// as there is a version.
 func TestGiveUp(t *testing.T) {
 	b := newBench(t)
 	n := b.open()

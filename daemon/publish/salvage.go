@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// IsDamage reports whether a version or an alias cannot be read because it is not as it was published: files of it are gone, cut off or altered. What this
-// build or this process cannot read, and others may, is none.
+// IsDamage reports whether a version or an alias cannot be read because it is not as it was published: files of it
+// are gone, cut off or altered. What this build or this process cannot read, and others may, is none.
 func IsDamage(err error) bool {
 	return errors.Is(err, snapshot.ErrDigest) || errors.Is(err, snapshot.ErrNotFound)
 }
@@ -17,7 +17,8 @@ func IsDamage(err error) bool {
 // Damage returns what Follow found wrong with the files of the champion, nil where nothing is.
 func (p *Publisher) Damage() error { return p.damage }
 
-// inspect returns what is wrong with the files of the champion, which somebody may have damaged since they were published.
+// inspect returns what is wrong with the files of the champion, which somebody may have damaged since they were
+// published.
 func (p *Publisher) inspect(champion snapshot.Pointer) error {
 	if err := p.store.Complete(p.model.Name, champion); IsDamage(err) {
 		return err
@@ -25,8 +26,9 @@ func (p *Publisher) inspect(champion snapshot.Pointer) error {
 	return nil
 }
 
-// Salvage moves champion from a version that cannot be read to one that can: the newest before it that the gate let through, else the newest of all. It
-// signs the move and returns that version, or an error that wraps snapshot.ErrNotFound if there is none, ErrReplaced where another process moves it.
+// Salvage moves champion from a version that cannot be read to one that can: the newest before it that the gate let
+// through, else the newest of all. It signs the move and returns that version, or an error that wraps
+// snapshot.ErrNotFound without such a version, ErrReplaced where another process moves it.
 func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 	if p.store == nil || p.watching {
 		return nil, fmt.Errorf("publish: champion: %w, and moves it", ErrReplaced)
@@ -39,7 +41,8 @@ func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publish: champion: %w", err)
 	}
-	move := snapshot.Move{Alias: Champion, To: good.Manifest().Version, Event: snapshot.EventRestored, Why: reason.Error(), Expired: true}
+	move := snapshot.Move{Alias: Champion, To: good.Manifest().Version, Event: snapshot.EventRestored,
+		Why: reason.Error(), Expired: true}
 	if pointer.Version != 0 {
 		move.From = &pointer.Version
 	}
@@ -54,8 +57,8 @@ func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 	return good, nil
 }
 
-// newestReadable returns the newest version before another, 0 for any, that can be read and that the gate let through, else the newest after it. It returns
-// snapshot.ErrNotFound if there is none.
+// newestReadable returns the newest version before another, 0 for any, that can be read and that the gate let
+// through, else the newest after it. It returns snapshot.ErrNotFound without such a version.
 func (p *Publisher) newestReadable(before int64) (*snapshot.Model, error) {
 	var after *snapshot.Model
 	for m := range p.Readable() {

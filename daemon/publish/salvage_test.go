@@ -12,8 +12,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestSalvage: of signed versions, the newest before the damaged one that the gate let through and that can be read takes its place, else the newest after it,
-// by a signed move. A version that was kept back does not, nor does a publisher that only watches move anything.
+// TestSalvage: of signed versions, the newest before the damaged one that the gate let through and that can be read
+// takes its place, else the newest after it, by a signed move. A version that was kept back does not, nor does a
+// publisher that only watches move anything.
 func TestSalvage(t *testing.T) {
 	m, dir := signingModel(t), t.TempDir()
 	p, err := New(m, dir, time.Now, nil)

@@ -47,7 +47,7 @@ func TestOneScale(t *testing.T) {
 	classes.Gate, classes.ChampionGate = &Metrics{Loss: Some(0.68682)}, nil
 	for want, v := range map[string]Version{
 		"1 row, 2 features, , variational, evidence -10 after 1 sweep, gate RMSE 0.82874 (champion RMSE 0.83666), 0.0 s": numbers,
-		"1 row, 2 features, , variational, evidence -10 after 1 sweep, gate loss 0.68682, 0.0 s":                        classes,
+		"1 row, 2 features, , variational, evidence -10 after 1 sweep, gate loss 0.68682, 0.0 s":                         classes,
 	} {
 		var b strings.Builder
 		if err := v.WriteText(&b); err != nil || !strings.Contains(b.String(), want) {
