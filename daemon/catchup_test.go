@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/daemon/report"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -91,7 +92,7 @@ func TestCatchUp(t *testing.T) {
 		path := b.Configure(strings.ReplaceAll(c.name, " ", "-"), append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0",
 			"every_events: 0, time_budget: 1s"}, c.edit...)...)
 		o := b.Run(path)
-		if o.Err != nil {
+		if code := report.CodeOf(o.Err); code > report.ExitNo { // whether the refit gets to an end within its budget is not what is measured
 			t.Fatalf("%s: %v", c.name, o.Err)
 		}
 		applied := int64(0)

@@ -203,7 +203,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	if err = errors.Join(err, <-served); err != nil {
 		return err
 	}
-	return d.summarise()
+	return d.summarise(ctx.Err() == nil)
 }
 
 // runModels runs models until ctx is done or one fails. What they publish is announced until outlive is done, counted by announced.
@@ -226,16 +226,23 @@ func (d *Daemon) runModels(ctx, outlive context.Context, announced *sync.WaitGro
 	return group.Wait()
 }
 
-// summarise emits the summary. It is exit code 4 if a partition halted.
-func (d *Daemon) summarise() error {
+// summarise emits the summary. It is exit code 4 if a partition halted; else, for a run that got to the log ends, what Failure says of the models, a store
+// that takes no version first.
+func (d *Daemon) summarise(ended bool) error {
 	seconds := time.Since(d.began).Seconds()
 	s := report.RunSummary{Seconds: report.Number(seconds), RSSBytes: residentBytes()}
 	halted := false
 	rate := 0.0 // of reading: the last refit is not part of it
+	var failed *report.ExitError
 	for _, m := range d.models {
 		summary, err := m.Summary()
 		if err != nil {
 			return err
+		}
+		if failure := m.Failure(); d.UntilEnd && ended && failure != nil {
+			if summary.Failure = failure.Error(); failed == nil || failed.Code < failure.Code {
+				failed = failure
+			}
 		}
 		rate += m.Rate()
 		s.Models = append(s.Models, summary)
@@ -252,8 +259,12 @@ func (d *Daemon) summarise() error {
 	if err := d.Out.Emit("summary", s); err != nil {
 		return err
 	}
-	if halted {
+	switch {
+	case halted:
 		return &report.ExitError{Code: report.ExitHalted, Reported: true}
+	case failed != nil:
+		failed.Reported = d.Out.IsJSON()
+		return failed
 	}
 	return nil
 }

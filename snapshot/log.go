@@ -31,7 +31,7 @@ const (
 	EventAlias     Event = "alias"     // any other move
 	EventPrune     Event = "prune"     // versions were removed
 	EventRecovered Event = "recovered" // a move whose writer was killed before it could record it
-	EventRestored  Event = "restored"  // the publisher moved an alias back that none of its keys had signed
+	EventRestored  Event = "restored"  // the publisher moved an alias that none of its keys had signed, or whose version was damaged
 )
 
 // AliasMove is an alias before and after; 0 is no version.

@@ -385,6 +385,38 @@ func (s *Store) Manifest(model string, version int64) (Manifest, error) {
 	return m, nil
 }
 
+// Complete returns an error unless the version that a pointer names has the manifest that the pointer names, and the files that this lists, in their
+// sizes. It reads the manifest alone, without its signature. It returns ErrNotFound, ErrDigest or ErrFormat.
+func (s *Store) Complete(model string, p Pointer) error {
+	_, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
+		dir, m, err := openVersion(root, model, p.Version, nil)
+		if err != nil {
+			return m, err
+		}
+		defer dir.Close()
+		if p.ManifestDigest != "" && p.ManifestDigest != m.Digest {
+			return m, fmt.Errorf("manifest.json: %w: the alias names manifest %s, there is %s", ErrDigest, p.ManifestDigest, m.Digest)
+		}
+		files := m.Files
+		if m.CutFile != nil {
+			files = append(slices.Clone(files), *m.CutFile)
+		}
+		for _, f := range files {
+			switch st, err := dir.Lstat(f.Name); {
+			case err != nil:
+				return m, absent(err)
+			case st.Size() != f.Bytes:
+				return m, fmt.Errorf("%s: %w: %d bytes, published with %d", f.Name, ErrDigest, st.Size(), f.Bytes)
+			}
+		}
+		return m, nil
+	})
+	if err != nil {
+		return fmt.Errorf("snapshot: %s version %d: %w", model, p.Version, err)
+	}
+	return nil
+}
+
 // list returns the names in a directory.
 func list(root *os.Root, name string) ([]string, error) {
 	f, err := root.Open(name)

@@ -43,6 +43,10 @@ const (
 // ErrNoModelFile is returned where a state directory has no ModelFile.
 var ErrNoModelFile = errors.New("config: the state does not say what its fields are called: start the daemon on it once with this build")
 
+// ErrModelFileDamaged is returned for a ModelFile that cannot be read as one. It is a note, which the next start of the daemon writes anew.
+var ErrModelFileDamaged = errors.New("config: the settings that the state was made with cannot be read: " +
+	"start the daemon on it once, which writes them anew")
+
 // Stored returns the resolved model as it is kept in state directories and beside versions. It holds no secret.
 func (m *Model) Stored() []byte {
 	b, err := json.Marshal(m)
@@ -58,17 +62,25 @@ func DecodeStored(b []byte) (*Model, error) {
 	if err := json.Unmarshal(b, m); err != nil {
 		return nil, fmt.Errorf("config: stored model: %w", err)
 	}
+	if m.Schema.Task == "" { // JSON, but not of a model
+		return nil, errors.New("config: stored model: it has no schema.task")
+	}
 	return m, nil
 }
 
-// ReadStored reads the ModelFile of a state directory, or returns ErrNoModelFile.
+// ReadStored reads the ModelFile of a state directory, or returns ErrNoModelFile or ErrModelFileDamaged.
 func ReadStored(dir string) (*Model, error) {
-	b, err := os.ReadFile(filepath.Join(dir, ModelFile))
+	path := filepath.Join(dir, ModelFile)
+	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoModelFile
 	}
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
-	return DecodeStored(b)
+	m, err := DecodeStored(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrModelFileDamaged, path, err)
+	}
+	return m, nil
 }

@@ -43,7 +43,7 @@ type deaths struct {
 	Training training  `json:"training"`
 }
 
-// readDeaths returns no deaths where there is no file, or none that can be read: to count anew costs a few starts.
+// readDeaths returns no deaths where there is no file, or none that can be read, which is removed: to count anew costs a few starts.
 func readDeaths(dir string, log *slog.Logger) (d deaths, err error) {
 	path := filepath.Join(dir, deathsFile)
 	b, err := os.ReadFile(path)
@@ -55,7 +55,7 @@ func readDeaths(dir string, log *slog.Logger) (d deaths, err error) {
 	}
 	if err := json.Unmarshal(b, &d); err != nil {
 		log.Warn("deaths of earlier processes cannot be read: counting anew", "path", path, "error", err)
-		return deaths{}, nil
+		return deaths{}, os.Remove(path)
 	}
 	return d, nil
 }

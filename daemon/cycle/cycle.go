@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
 )
 
 // Cycle is the learning cycle of one model.
@@ -53,6 +54,7 @@ type Cycle struct {
 	weights     *weightScale // nil where events have no weights
 	champion    *Champion    // the last promoted refit
 	rejections  int
+	failedFrom  *solver.Model  // of the champion that a refit continued from and failed; nil without
 	instead     *substitute    // nil unless there was a champion that cannot be read
 	published   *consumed      // the champion or an update of it
 	followed    *following     // the newest update; nil without

@@ -48,8 +48,8 @@ func (j *refitJob) decide(ch *Champion) {
 	v := &ch.Version
 	say := func(cause Cause, reason string, values ...any) {
 		ch.Cause, v.Decision, v.Reason = cause, Causes[cause], fmt.Sprintf(reason, values...)
-		if j.rejections == coldAfter {
-			v.Reason += fmt.Sprintf("; trained from nothing after %d rejections in a row", coldAfter)
+		if j.cold.why != "" {
+			v.Reason += "; trained from nothing " + j.cold.why
 		}
 	}
 	switch {
@@ -102,7 +102,11 @@ func (j *refitJob) decide(ch *Champion) {
 			worse, notWorse = "worse_in_window", "not_worse_in_window"
 		}
 	}
-	if len(rows.loss) == 0 {
+	switch {
+	case len(rows.loss) == 0 && j.isOutage():
+		promote("first_version", "first version that consumers can read")
+		return
+	case len(rows.loss) == 0:
 		promote(notWorse, "no held-out row and no event since the version before can judge it; it has learned from %d rows", ch.Version.Rows)
 		return
 	}
@@ -113,6 +117,11 @@ func (j *refitJob) decide(ch *Champion) {
 		return
 	}
 	promote(notWorse, "%s loss %.5f, %s %.5f on %d rows: not shown %s", where, c.loss, name, c.against, c.rows, test)
+}
+
+// isOutage reports whether consumers have no version that can be read: a sound one is not kept back because there are too few rows to judge it.
+func (j *refitJob) isOutage() bool {
+	return j.champion == nil && (j.instead.version == nil || j.instead.version.Version.Decision != promoted)
 }
 
 // leastRows is the number of rows below which the paired test cannot show anything: (1 + winShare)^5 is below 1/gateError.

@@ -61,7 +61,7 @@ type warmStart struct {
 // since its cut folded in, nil if it starts from nothing. What is live has learned from held-out rows: no refit continues from it.
 func (j *refitJob) continuing(v *Vocabulary) *warmStart {
 	ch := j.champion
-	if ch == nil || j.cold {
+	if ch == nil || j.cold.begins {
 		return nil
 	}
 	from := ch.cleanState()

@@ -253,7 +253,7 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	}
 	schema := m.Schema.Event()
 	v, ok := vocabularyOf(&schema, c)
-	if !ok {
+	if !ok || !sameFields(&m.Schema, &c.Schema) {
 		return nil, fmt.Errorf("cycle: snapshot version %d has other fields than the configuration", manifest.Version)
 	}
 	kernel, err := solver.KernelOf(c.Kernel, c.Degree)
@@ -274,6 +274,12 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Champion, error) {
 	}
 	ch.Version = VersionOf(&manifest)
 	return ch, nil
+}
+
+// sameFields reports whether the fields of a version are those of a schema, in their order.
+func sameFields(s *config.Schema, of *snapshot.Schema) bool {
+	return slices.Equal(s.Categorical, of.Categorical) && slices.Equal(s.Multi, of.Multi) &&
+		slices.EqualFunc(s.Numeric, of.Numeric, func(name string, n snapshot.NumericField) bool { return name == n.Name })
 }
 
 // VersionOf returns what a manifest says of its version, but for the metrics.

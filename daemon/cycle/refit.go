@@ -29,8 +29,8 @@ type refitJob struct {
 	schema     *event.Schema
 	champion   *Champion // nil before the first version
 	instead    *substitute
-	updated    bool         // consumers have an update of the champion
-	cold       bool         // it starts from nothing
+	updated    bool // consumers have an update of the champion
+	cold       coldStart
 	rejections int          // in a row before it
 	rough      bool         // the convex stage is polished and certified only where its model is published
 	carries    bool         // each λ of a path of Algorithm 1 goes on from the one before
@@ -94,8 +94,8 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	start := c.now()
 	c.mu.Lock()
 	j := &refitJob{given: -1, rough: true, carries: true, model: c.config, schema: &c.schema, champion: c.champion, instead: c.instead,
-		workers: c.Workers, now: c.now, sample: sample, guard: &c.guard, updated: c.published != nil && c.published.isUpdate(), paired: c.progressive.paired(foldIn, published),
-		cold: c.Cold || c.rejections == coldAfter, rejections: c.rejections}
+		workers: c.Workers, now: c.now, sample: sample, guard: &c.guard, updated: c.published != nil && c.published.isUpdate(),
+		paired: c.progressive.paired(foldIn, published), cold: c.coldStart(), rejections: c.rejections}
 	if j.alarmAge = math.Inf(1); c.drift.alarm > 0 {
 		j.alarmAge = float64(c.drift.events - c.drift.alarm)
 	}
@@ -111,7 +111,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	if rows == 0 {
 		return nil, ErrNoRows
 	}
-	challenger, err := j.run(ctx)
+	challenger, err := j.runFrom(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows, len(sample.Select), len(sample.Gate))
 	}
@@ -122,6 +122,19 @@ func (c *Cycle) Refit(ctx context.Context, sample *Sample) (*Champion, error) {
 	c.judged(challenger.Cause)
 	challenger.Version.TrainSeconds = report.Number(c.now().Sub(start).Seconds())
 	return challenger, nil
+}
+
+// runFrom is run for a refit of a cycle, which notes a failure of one that continued from the champion, and a panic of it.
+func (j *refitJob) runFrom(ctx context.Context, c *Cycle) (ch *Champion, err error) {
+	ended := false
+	defer func() {
+		if failed := !ended || err != nil && !IsInterrupted(err) && !errors.Is(err, ErrNoRows); failed && j.champion != nil && !j.cold.begins {
+			c.failed(j.champion)
+		}
+	}()
+	ch, err = j.run(ctx)
+	ended = true
+	return ch, err
 }
 
 func (j *refitJob) run(ctx context.Context) (*Champion, error) {

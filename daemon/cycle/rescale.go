@@ -101,7 +101,7 @@ func (j *refitJob) lastScales() []snapshot.NumericField {
 	switch {
 	case j.repeats != nil:
 		return j.repeats.Scales
-	case j.champion == nil || j.cold:
+	case j.champion == nil || j.cold.begins:
 		return nil
 	}
 	return j.champion.Vocabulary.Numeric

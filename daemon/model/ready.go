@@ -80,9 +80,10 @@ func (v *Versions) notReady(now time.Time) (list []web.Reason) {
 	}
 	if trouble := v.trouble.Load(); trouble != nil {
 		list = append(list, *trouble)
-	} else if v.lost.Load() {
-		list = append(list, web.Reason{Cause: causeStore,
-			Text: fmt.Sprintf("store: the versions in %s are lost: it is made again with the next one", v.settings.Publish.Store)})
+	} else if lost := v.lost.Load(); lost != nil {
+		list = append(list, web.Reason{Cause: causeStore, Text: *lost})
+	} else if unread := v.unread.Load(); unread != nil {
+		list = append(list, web.Reason{Cause: causeStore, Text: *unread})
 	}
 	if why := v.fruitless.Load(); why != nil && serving == nil {
 		list = append(list, web.Reason{Cause: causeNoVersion, Text: "no version: " + *why})

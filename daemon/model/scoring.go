@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/refitd/refitd/daemon/config"
@@ -22,7 +24,7 @@ func newScorer(o *Options, dir string) (*scoring.Scorer, error) {
 	if o.Settings.Score.Topic == "" {
 		return nil, nil
 	}
-	member, err := memberName(dir)
+	member, err := memberName(dir, o.Log)
 	if err != nil {
 		return nil, ingest.StateError(err, dir)
 	}
@@ -30,15 +32,21 @@ func newScorer(o *Options, dir string) (*scoring.Scorer, error) {
 		Metrics: o.Metrics.scores, Log: o.Log})
 }
 
-// memberName returns the name of a state among the members of a group. It is made once.
-func memberName(dir string) (string, error) {
+// isMember is the form of names that memberName makes.
+var isMember = regexp.MustCompile(`^[a-z2-7]{26}$`)
+
+// memberName returns the name of a state among the members of a group. It is made once, and anew where the file has something else.
+func memberName(dir string, log *slog.Logger) (string, error) {
 	path := filepath.Join(dir, config.MemberFile)
 	text, err := os.ReadFile(path)
-	if name := strings.TrimSpace(string(text)); err == nil && name != "" {
+	if name := strings.TrimSpace(string(text)); err == nil && isMember.MatchString(name) {
 		return name, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("model: %w", err)
+	}
+	if err == nil {
+		log.Warn("name among the members of the group cannot be read: the state gets another", "path", path)
 	}
 	name := strings.ToLower(rand.Text())
 	if err := durable.WriteFile(path, 0o600, durable.Bytes([]byte(name+"\n"))); err != nil {

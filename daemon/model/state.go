@@ -78,6 +78,10 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if err == nil {
 		err = ingest.CheckSchema(dir, o.Settings)
 	}
+	if errors.Is(err, config.ErrModelFileDamaged) { // it guards against another schema, which is the configuration's to know
+		o.Log.Error("settings of the state cannot be read: those of the configuration are taken for them and written in their place", "error", err)
+		err = nil
+	}
 	if err == nil {
 		s.store, err = sketch.Open(ctx, options)
 	}

@@ -63,6 +63,9 @@ func (m *Model) Status() web.ModelStatus {
 	if at := m.trainer.refitted.Load(); at != nil {
 		out.LastRefit = *at
 	}
+	if failure := m.trainer.failure.Load(); failure != nil {
+		out.RefitFailure = *failure
+	}
 	accounts := make(map[consumer.TopicPartition]sketch.LedgerRow)
 	for _, l := range m.state.store.Ledger() {
 		accounts[consumer.TopicPartition{Topic: l.Topic, Partition: l.Partition}] = l
@@ -106,6 +109,9 @@ func (m *Model) Status() web.ModelStatus {
 
 // waiting says why there is no version yet.
 func (m *Model) waiting(train, rows int) string {
+	if unread := m.trainer.versions.unread.Load(); unread != nil {
+		return *unread
+	}
 	if disabled := m.trainer.pause.reason(); disabled != "" {
 		return "no version yet: " + disabled
 	}
@@ -117,7 +123,7 @@ func (m *Model) waiting(train, rows int) string {
 	case train == 0:
 		return fmt.Sprintf("no version yet: all of the %d events read were held out", rows)
 	}
-	return fmt.Sprintf("no version yet: %d events to train on; no refit has ended with a version for consumers", train)
+	return fmt.Sprintf("no version yet: %s to train on; no refit has ended with a version for consumers", report.Count(train, "event"))
 }
 
 // Curves returns how the model has done over time.

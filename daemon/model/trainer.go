@@ -56,6 +56,7 @@ type Trainer struct {
 	tuned    atomic.Pointer[config.Model]      // the settings with what was reloaded since
 	refitNow atomic.Bool                       // an operator asked for a refit
 	refitted atomic.Pointer[time.Time]         // end of the last refit with a model
+	failure  atomic.Pointer[string]            // why the last refit failed, nil if it did not
 	ages     atomic.Pointer[report.SampleAges] // of the sample as the last refit took it, nil before
 
 	settings    *config.Model // as last tuned
@@ -277,22 +278,19 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		}
 	}()
 	defer t.pause.begin(ctx)()
-	sample, err := ingest.TakeSample(t.state.settings, t.state.store)
+	sample, err := t.takeSample()
 	if err != nil {
-		return trained{err: ingest.StateError(err, t.state.dir)}
-	}
-	t.ages.Store(agesOf(sample.TrainAge))
-	if sample.Limited > 0 {
-		t.log.Info("weights limited", "field", t.state.settings.Schema.Weight, "rows", sample.Limited, "limit", sample.WeightLimit)
+		return trained{err: err}
 	}
 	against := t.cycle.Champion()
-	var challenger *cycle.Champion
-	err = recovered(func() (err error) {
-		if err = failpoint.At(failpoint.TrainFit); err == nil {
-			challenger, err = t.fit(ctx, sample)
+	challenger, err := t.fitOn(ctx, sample)
+	if err != nil && ctx.Err() == nil && t.cycle.StartsCold() {
+		t.log.Warn("refit failed that continued from the champion: it is made again from nothing", "error", err, "stack", stackOf(err))
+		if sample, err = t.takeSample(); err != nil {
+			return trained{err: err}
 		}
-		return err
-	})
+		challenger, err = t.fitOn(ctx, sample)
+	}
 	switch {
 	case errors.Is(err, cycle.ErrNoRows):
 		t.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out", len(sample.Select)+len(sample.Gate))
@@ -304,6 +302,8 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		span.SetStatus(codes.Error, "the refit failed")
 		t.log.Error("refit failed", "error", err, "stack", stackOf(err))
 		t.versions.withoutVersion("the last refit failed: %v", err)
+		failure := err.Error()
+		t.failure.Store(&failure)
 		return trained{}
 	}
 	traces.Gate(t.tracer, span, challenger)
@@ -311,7 +311,32 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	t.metrics.dropped.WithLabelValues(name).Add(float64(challenger.Vocabulary.Dropped))
 	now := time.Now()
 	t.refitted.Store(&now)
+	t.failure.Store(nil)
 	return trained{challenger: challenger, against: against, span: span}
+}
+
+// takeSample returns what a refit learns from. Its error ends the daemon.
+func (t *Trainer) takeSample() (*cycle.Sample, error) {
+	sample, err := ingest.TakeSample(t.state.settings, t.state.store)
+	if err != nil {
+		return nil, ingest.StateError(err, t.state.dir)
+	}
+	t.ages.Store(agesOf(sample.TrainAge))
+	if sample.Limited > 0 {
+		t.log.Info("weights limited", "field", t.state.settings.Schema.Weight, "rows", sample.Limited, "limit", sample.WeightLimit)
+	}
+	return sample, nil
+}
+
+// fitOn trains and judges a challenger on a sample.
+func (t *Trainer) fitOn(ctx context.Context, sample *cycle.Sample) (challenger *cycle.Champion, err error) {
+	err = recovered(func() (err error) {
+		if err = failpoint.At(failpoint.TrainFit); err == nil {
+			challenger, err = t.fit(ctx, sample)
+		}
+		return err
+	})
+	return challenger, err
 }
 
 // install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
@@ -373,15 +398,23 @@ func (r *trained) isAgainst(now *cycle.Champion) bool {
 	return r.against != nil && now.Model == r.against.Model
 }
 
-// republish publishes the champion once more, under the next number, because the store that held it was lost.
+// republish publishes the champion once more, under the next number, because the store that held it was lost, or its files are damaged. A model that has
+// none in memory gives consumers another version that can be read.
 func (t *Trainer) republish(ctx context.Context) error {
 	last := t.cycle.Champion()
-	if last == nil || t.state.guard.Reason() != "" {
-		return nil // there is nothing to publish, or the reserve of the disk is not for it
+	if last == nil {
+		t.versions.salvage()
+		return nil
+	}
+	if t.state.guard.Reason() != "" {
+		return nil // the reserve of the disk is not for it
 	}
 	again := *last
 	again.Version.Kind, again.Version.Decision = "refit", publish.Promoted
 	again.Version.Reason = fmt.Sprintf("version %d again: the store that held it was lost", last.Version.Version)
+	if damage := t.versions.publisher.Damage(); damage != nil {
+		again.Version.Reason = fmt.Sprintf("version %d again: consumers could not read the champion: %v", last.Version.Version, damage)
+	}
 	if err := t.versions.publish(ctx, &again); err != nil {
 		return nil // logged and counted; tried again with the next look
 	}

@@ -3,7 +3,9 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -44,7 +46,8 @@ type Versions struct {
 	judged   atomic.Pointer[dated] // the last version of this run
 
 	trouble   atomic.Pointer[web.Reason] // why the last version could not be published, nil if it was
-	lost      atomic.Bool                // publisher.Lost()
+	lost      atomic.Pointer[string]     // what publisher.Lost() is about, nil where it is false
+	unread    atomic.Pointer[string]     // why consumers have no version that can be read, nil if they have or none was published
 	checks    deltaChecks
 	chain     atomic.Pointer[publish.Position] // of deltas, nil without
 	fruitless atomic.Pointer[string]           // why the last refit without a version for consumers ended so
@@ -135,21 +138,22 @@ func (v *Versions) revive() error {
 		v.cycle.Install(refit)
 		cut = refit.Version.Cut
 	}
-	if refit == nil && !errors.Is(err, cycle.ErrOtherSettings) {
+	champion, salvaged := v.openChampion()
+	takes := champion != nil && (v.publisher.Chosen() || salvaged && refit == nil && v.settings.MadeFor(champion.Manifest().ConfigHash))
+	adopted := takes && v.adopt(champion)
+	if adopted {
+		cut = v.cycle.Champion().Version.Cut
+	}
+	if refit == nil && !adopted && !errors.Is(err, cycle.ErrOtherSettings) {
 		v.substitute(err)
 	}
-	champion, err := v.publisher.Open(publish.Champion)
-	if err != nil {
-		if !errors.Is(err, snapshot.ErrNotFound) {
-			v.log.Warn("champion not loaded", "reason", err)
-		}
+	if champion == nil && v.consumersHad() && v.unread.Load() == nil {
+		v.unreadable("store: versions were published to %s, and none of them can be read before the next refit", v.settings.Publish.Store)
+	}
+	if champion == nil || takes {
 		return v.state.relearn(v.cycle, cut)
 	}
-	if v.publisher.Chosen() {
-		if v.adopt(champion) {
-			cut = v.cycle.Champion().Version.Cut
-		}
-	} else if out, err := cycle.FromSnapshot(v.settings, champion); err == nil && refit != nil {
+	if out, err := cycle.FromSnapshot(v.settings, champion); err == nil && refit != nil {
 		v.cycle.PublishUpdate(out)
 		v.serve(out, champion.Manifest())
 		v.log.Info("champion loaded", "version", out.Version.Version, "refit", refit.Version.Version)
@@ -161,8 +165,8 @@ func (v *Versions) revive() error {
 
 // substitute lets the next refit be compared with another version in place of a champion that there was and that cannot be read.
 func (v *Versions) substitute(reason error) {
-	if v.publisher.Champion().Version == 0 && (v.state.numbers.last().Version == 0 || v.neverPromoted()) {
-		return // no consumer has a version yet
+	if !v.consumersHad() {
+		return
 	}
 	for version := range v.publisher.Readable() {
 		if ch, err := cycle.FromSnapshot(v.settings, version); err == nil {
@@ -173,6 +177,11 @@ func (v *Versions) substitute(reason error) {
 	}
 	v.log.Warn("champion cannot be gone on from, nor any version read: the next refit is compared with the baselines", "reason", reason)
 	v.cycle.CompareWith(nil)
+}
+
+// consumersHad reports whether there was a version for consumers.
+func (v *Versions) consumersHad() bool {
+	return v.publisher.Champion().Version != 0 || v.state.numbers.last().Version != 0 && !v.neverPromoted()
 }
 
 // neverPromoted reports whether the publish log has versions, and that champion never named one: the publisher of the first was killed before it moved that
@@ -203,20 +212,28 @@ func (v *Versions) lastRefit() (*cycle.Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cycle.Revive(v.settings, refit, kept)
+	last, err := cycle.Revive(v.settings, refit, kept)
+	if err != nil && !errors.Is(err, cycle.ErrOtherSettings) {
+		err = fmt.Errorf("%s: %w", filepath.Join(v.state.dir, config.PosteriorFile), err)
+	}
+	return last, err
 }
 
 // follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
 func (v *Versions) follow() {
 	lost := v.publisher.Lost()
 	version, err := v.publisher.Follow()
-	v.lost.Store(v.publisher.Lost())
+	v.noteLost()
 	v.refused()
 	if err != nil {
 		v.log.Error("champion not loaded", "reason", err)
 		return
 	}
-	if !lost && v.publisher.Lost() {
+	switch damage := v.publisher.Damage(); {
+	case lost || !v.publisher.Lost():
+	case damage != nil:
+		v.log.Error("champion is damaged: the last refit is published again in its place", "version", v.publisher.Champion().Version, "reason", damage)
+	default:
 		v.log.Error("store of the versions is lost: it is made again with the champion, and the numbers go on", "store", v.settings.Publish.Store,
 			"version", v.publisher.Champion().Version)
 	}
@@ -224,7 +241,15 @@ func (v *Versions) follow() {
 		v.log.Error("numbers of the versions not kept", "error", err)
 	}
 	if version != nil {
-		v.adopt(version)
+		v.followTo(version)
+	}
+}
+
+// followTo adopts a version that somebody else made champion.
+func (v *Versions) followTo(version *snapshot.Model) {
+	if number := version.Manifest().Version; v.adopt(version) {
+		v.mark(time.Now(), curves.Moved, number, "somebody else made it the champion")
+		v.log.Info("champion moved by somebody else", "version", number, "by_operator", v.publisher.Chosen())
 	}
 }
 
@@ -241,8 +266,6 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 	v.endDeltas("somebody else moved the champion")
 	v.renewed = time.Time{}
 	v.serve(ch, manifest)
-	v.mark(time.Now(), curves.Moved, manifest.Version, "somebody else made it the champion")
-	v.log.Info("champion moved by somebody else", "version", manifest.Version, "by_operator", ch.Chosen)
 	return true
 }
 
@@ -250,6 +273,7 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 func (v *Versions) serve(ch *cycle.Champion, manifest snapshot.Manifest) {
 	number := manifest.Version
 	v.champion = &number
+	v.unread.Store(nil)
 	v.serving.Store(&dated{ch.Version, manifest.Created, manifest.Expires})
 	v.metrics.live(v.settings.Name, ch, manifest.Created, manifest.Expires)
 }
@@ -309,7 +333,7 @@ func (v *Versions) published(ctx context.Context, err error) error {
 		return err
 	}
 	v.trouble.Store(nil)
-	v.lost.Store(v.publisher.Lost())
+	v.noteLost()
 	v.state.numbers.confirm()
 	v.metrics.published.WithLabelValues(v.settings.Name, "success").Inc()
 	v.nameStrays()
@@ -342,6 +366,7 @@ func (v *Versions) emit(ch *cycle.Champion) error {
 	v.mark(last.at, kind, version.Version, version.Reason)
 	if version.Decision == publish.Promoted {
 		v.serving.Store(last)
+		v.unread.Store(nil)
 		v.promoted++
 		number := version.Version
 		v.champion = &number

@@ -78,6 +78,14 @@ func sign(secret []byte, id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
+// An answerError is an answer that is no success.
+type answerError struct {
+	host   string
+	status int
+}
+
+func (e *answerError) Error() string { return fmt.Sprintf("notify: %s answered %d", e.host, e.status) }
+
 // newClient returns one that sends a request where it is told to and nowhere else.
 func newClient() *http.Client {
 	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -110,7 +118,7 @@ func (n *Notifier) send(ctx context.Context, notice *Notice) error {
 	defer answer.Body.Close()
 	_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // so that the connection can be used again
 	if answer.StatusCode/100 != 2 {
-		return fmt.Errorf("notify: %s answered %d", r.URL.Host, answer.StatusCode)
+		return &answerError{r.URL.Host, answer.StatusCode}
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ const (
 	lastTimeout = 2 * time.Second  // of all that are still to be sent when the daemon ends, which has five for everything
 	retryMin    = time.Second      // the pause after a failure doubles from this
 	retryMax    = 5 * time.Minute  // to this
-	maxPending  = 1000             // notices that wait; beyond them the oldest go
+	maxPending  = 1000             // notices that wait; beyond them some go, see giveUp
+	maxRefused  = 3                // answers in a row by which a round ends: the service is at fault, not the notices
 	maxReason   = 1000             // bytes of a notice's reason
 	maxBehind   = 10_000           // versions that are looked at in one go: updates are versions, too
 )
@@ -73,8 +74,9 @@ type Notifier struct {
 	queue    queue
 	halts    map[string]time.Time // when each halt that was not told of yet was first seen
 	now      func() time.Time
-	failures int
-	unkept   bool // the file could not be written, which was logged
+	failures int                // attempts in a row that were not answered
+	refused  map[string]refusal // of notices that wait, by id
+	unkept   bool               // the file could not be written, which was logged
 }
 
 // New reads what an earlier run left to be sent. A file that cannot be read is logged, and begun anew from the newest version on.
@@ -82,18 +84,19 @@ func New(o Options) *Notifier {
 	if o.Client == nil {
 		o.Client = newClient()
 	}
-	n := &Notifier{Options: o, halts: make(map[string]time.Time), now: time.Now}
+	n := &Notifier{Options: o, halts: make(map[string]time.Time), now: time.Now, refused: make(map[string]refusal)}
 	n.open()
 	return n
 }
 
 // Run sends notices until ctx is done, and then what can be sent within seconds. A failure is reported to OnResult, logged once until it is over, and
-// tried again until it succeeds. The rest waits for the next run.
+// tried again until it succeeds, while the other notices are sent. The rest waits for the next run.
 func (n *Notifier) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.look(false)
+		n.deliver(ctx, n.due())
 		pause := lookEvery
-		if !n.deliver(ctx) {
+		if n.failures > 0 {
 			pause = backoff.Wait(n.failures, retryMin, retryMax)
 		}
 		n.sleep(ctx, pause)
@@ -101,7 +104,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 	defer cancel()
 	n.look(true)
-	if !n.deliver(last) {
+	if n.deliver(last, n.inOrder()); len(n.queue.Pending) > 0 {
 		n.Log.Warn("notices not delivered at the end: the next start does it", "pending", len(n.queue.Pending))
 	}
 }
@@ -122,9 +125,7 @@ func (n *Notifier) look(last bool) {
 	changed := n.lookAtVersions()
 	changed = n.lookAtHalts(last) || changed
 	for len(n.queue.Pending) > maxPending {
-		n.Log.Error("notice given up: there are too many to be delivered", "type", n.queue.Pending[0].Type, "id", n.queue.Pending[0].ID)
-		n.queue.Pending = n.queue.Pending[1:]
-		n.OnResult(Dropped, len(n.queue.Pending))
+		n.giveUp()
 	}
 	if changed || n.unkept {
 		n.keep()
@@ -188,29 +189,4 @@ func (n *Notifier) lookAtHalts(last bool) (changed bool) {
 		}
 	}
 	return changed
-}
-
-// deliver sends what waits, oldest first, and reports whether all of it was delivered.
-func (n *Notifier) deliver(ctx context.Context) bool {
-	for len(n.queue.Pending) > 0 {
-		notice := &n.queue.Pending[0]
-		if err := n.send(ctx, notice); err != nil {
-			if ctx.Err() != nil && n.failures == 0 {
-				return false // called off
-			}
-			if n.failures++; n.failures == 1 {
-				n.Log.Error("notice not delivered: tried again until it is", "type", notice.Type, "id", notice.ID, "error", err)
-			}
-			n.OnResult(Failure, len(n.queue.Pending))
-			return false
-		}
-		if n.failures > 0 {
-			n.Log.Info("notices are delivered again", "attempts", n.failures)
-		}
-		n.failures = 0
-		n.queue.Pending = n.queue.Pending[1:]
-		n.keep()
-		n.OnResult(Success, len(n.queue.Pending))
-	}
-	return true
 }

@@ -101,11 +101,17 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 	return nil
 }
 
-// keptHoldout returns the held-out events kept beside a version, or cycle.ErrNotKept.
+// keptHoldout returns the held-out events kept with a version, without the crosses of their names, which versions make themselves. It returns
+// cycle.ErrNotKept without any.
 func keptHoldout(store string, version *snapshot.Model) ([]event.Event, error) {
 	kept, err := openKept(store, version)
 	if err != nil {
 		return nil, err
 	}
-	return kept.HeldOut()
+	events, err := kept.HeldOut()
+	schema := kept.Model.Schema.Event()
+	for i := range events {
+		events[i].Categorical = events[i].Categorical[:schema.NumGiven()]
+	}
+	return events, err
 }

@@ -98,7 +98,7 @@ func TestDroppedLines(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, text := range []string{path + ` line 5: wrong_type: field "item": expected a string or a whole number, got a list` + "\n",
-				"dropped from " + path + ": label_range rating, 2 lines, the first is line 3\n", "not_json, 1 lines"} {
+				"dropped from " + path + ": label_range rating, 2 lines, the first is line 3\n", "not_json, 1 line,"} {
 				if !strings.Contains(b.String(), text) {
 					t.Errorf("the text does not say %q:\n%s", text, b.String())
 				}

@@ -410,7 +410,7 @@ func TestInitOfShortRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"line 4: too_few_columns: expected the 3 columns of the header, got 2 columns", "3 rows of ",
-		"dropped from " + data + ": too_few_columns, 1 lines, the first is line 4"} {
+		"dropped from " + data + ": too_few_columns, 1 line, the first is line 4"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
 		}

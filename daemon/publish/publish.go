@@ -47,7 +47,8 @@ type Publisher struct {
 	sequence int64  // of the move that made it champion
 	chosen   bool   // by an operator
 	missing  bool   // the alias of the champion is gone
-	lost     bool   // the store is, with it
+	lost     bool   // the store is, with it, or its version is damaged
+	damage   error  // of that version or of the alias
 	watching bool   // another publisher is the one that publishes: see Watch
 	chain    *chain // of deltas; nil without
 
@@ -160,14 +161,21 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 	if errors.Is(err, snapshot.ErrNotFound) && p.champion != nil {
 		pointer, err = p.search()
 	}
-	if p.missing = errors.Is(err, snapshot.ErrNotFound); p.missing || isDamaged(err) {
-		return nil, nil // Strays names what is damaged; the next promotion sets it
+	p.damage = nil
+	if p.missing = errors.Is(err, snapshot.ErrNotFound); p.missing {
+		return nil, nil // the next promotion sets it
+	}
+	if isDamaged(err) { // Strays names it
+		p.lost, p.damage = p.champion != nil && !p.watching, err
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	p.lost = false
 	if p.champion != nil && *p.champion == pointer.Version && p.sequence == pointer.Sequence {
+		p.damage = p.inspect(pointer)
+		p.lost = p.damage != nil && !p.watching
 		return nil, nil
 	}
 	p.follow(pointer)
@@ -192,7 +200,7 @@ func (p *Publisher) search() (snapshot.Pointer, error) {
 	return pointer, err
 }
 
-// Lost reports whether Follow found no store where this publisher had published, until a version is promoted again.
+// Lost reports whether Follow found no store where this publisher had published, or Damage, until a version is promoted again.
 func (p *Publisher) Lost() bool { return p.lost }
 
 // Champion returns the version that consumers should use and the number of the move that made it champion, as far as this publisher knows.
@@ -310,7 +318,7 @@ func (p *Publisher) End(ctx context.Context, ch *cycle.Champion) {
 	}
 	if v.Decision == Promoted {
 		promoted := v.Version
-		p.champion, p.chosen, p.missing, p.lost = &promoted, false, false, false
+		p.champion, p.chosen, p.missing, p.lost, p.damage = &promoted, false, false, false, nil
 		if err := p.remember(); err != nil {
 			p.log.Warn("champion cannot be read after its publication", "version", v.Version, "error", err)
 		}

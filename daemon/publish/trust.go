@@ -105,26 +105,33 @@ func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 	name := p.model.Name
 	p.refuse(Champion, reason)
 	move := snapshot.Move{Alias: Champion, Event: snapshot.EventRestored, Why: "it was " + snapshot.ErrSignature.Error(), Expired: true}
-	if p.champion != nil {
+	known := p.champion != nil && p.openable(*p.champion)
+	if known {
 		move.To = *p.champion
 		if p.chosen {
 			move.Event = snapshot.EventPromote
 		}
 	} else {
-		good, err := p.store.Newest(name, func(m *snapshot.Manifest) bool { return m.Decision == Promoted })
+		good, err := p.newestReadable(0)
 		if err != nil {
 			return snapshot.Pointer{}, err
 		}
-		move.To = good.Version
+		move.To = good.Manifest().Version
 	}
 	if _, err := p.store.MoveAlias(context.Background(), name, move); err != nil {
 		return snapshot.Pointer{}, fmt.Errorf("moving back what is %w: %w", snapshot.ErrSignature, err)
 	}
 	pointer, err := p.store.Alias(name, Champion)
-	if err == nil && p.champion != nil && pointer.Version == *p.champion {
+	if err == nil && known && pointer.Version == *p.champion {
 		p.sequence = pointer.Sequence
 	}
 	return pointer, err
+}
+
+// openable reports whether a version can be read.
+func (p *Publisher) openable(version int64) bool {
+	_, err := p.trust().Open(p.dir, p.model.Name, snapshot.Selector{Version: version})
+	return err == nil
 }
 
 // Readable returns the versions that can be read, best first to compare others with: newest first, the promoted ones before those that were kept.
@@ -164,11 +171,10 @@ func (p *Publisher) Open(alias string) (*snapshot.Model, error) {
 		return m, err
 	}
 	p.refuse(alias, err)
-	good, err := p.store.Newest(name, func(m *snapshot.Manifest) bool {
-		return m.Decision == Promoted && (alias != Refit || m.Kind == Refit)
-	})
-	if err != nil {
-		return nil, err
+	for good := range p.Readable() {
+		if v := good.Manifest(); v.Decision == Promoted && (alias != Refit || v.Kind == Refit) {
+			return good, nil
+		}
 	}
-	return p.trust().Open(p.dir, name, snapshot.Selector{Version: good.Version})
+	return nil, fmt.Errorf("publish: %w: no version in place of %s", snapshot.ErrNotFound, alias)
 }

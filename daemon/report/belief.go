@@ -80,7 +80,7 @@ func (b *Belief) WriteText(w io.Writer) error {
 		if !o.Exact {
 			more = " (search cut short: there may be larger ones)"
 		}
-		fmt.Fprintf(w, "%s: %d basis vectors%s\n", o.Output, o.BasisUsed, more)
+		fmt.Fprintf(w, "%s: %s%s\n", o.Output, Count(o.BasisUsed, "basis vector"), more)
 		rows := [][]string{}
 		for _, x := range o.Interactions {
 			row := []string{"", x.Features[0]}
@@ -99,7 +99,7 @@ func (b *Belief) WriteText(w io.Writer) error {
 	for _, v := range b.Basis {
 		fmt.Fprintf(w, "basis vector %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
 	}
-	fmt.Fprintf(w, "%d bytes, %d parameters, %d of them not zero\n", b.Sizes.Bytes, b.Sizes.Parameters, b.Sizes.Nonzero)
+	fmt.Fprintf(w, "%d bytes, %s, %d of them not zero\n", b.Sizes.Bytes, Count(b.Sizes.Parameters, "parameter"), b.Sizes.Nonzero)
 	for _, a := range b.Lineage {
 		fmt.Fprintf(w, "from version %d (%s, %s, %s)\n", a.Version, a.Kind, a.Decision, a.Created)
 	}

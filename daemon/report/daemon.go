@@ -21,8 +21,9 @@ type RunModel struct {
 	Progressive      Progressive `json:"progressive"` // since the state was made
 	VersionsPromoted int         `json:"versions_promoted"`
 	VersionsKept     int         `json:"versions_kept"`
-	Champion         *int64      `json:"champion"`        // version; null if there is none
-	Shard            *int        `json:"shard,omitempty"` // of a process to which a group gives shards: which of them; absent of any other
+	Champion         *int64      `json:"champion"`          // version; null if there is none
+	Failure          string      `json:"failure,omitempty"` // why a run to the log ends is exit code 1 or 5; absent of any other
+	Shard            *int        `json:"shard,omitempty"`   // of a process to which a group gives shards: which of them; absent of any other
 }
 
 // RunSummary ends run.

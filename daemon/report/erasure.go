@@ -28,8 +28,8 @@ type Erasure struct {
 
 // WriteText prints the proof.
 func (e Erasure) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "forgotten: %s %s of model %s: %d rows and %d dead letters taken out, %d rows left; sample %s, lineage %s\n",
-		e.Field, e.Subject, e.Model, e.Rows, e.Letters, e.RowsLeft, e.State.SampleDigest, e.State.Lineage)
+	fmt.Fprintf(w, "forgotten: %s %s of model %s: %s and %s taken out, %s left; sample %s, lineage %s\n",
+		e.Field, e.Subject, e.Model, Count(e.Rows, "row"), Count(e.Letters, "dead letter"), Count(e.RowsLeft, "row"), e.State.SampleDigest, e.State.Lineage)
 	if e.KeptSamples > 0 {
 		fmt.Fprintf(w, "%d samples kept beside versions held it and are removed: those versions cannot be reproduced any more\n", e.KeptSamples)
 	}

@@ -30,7 +30,7 @@ type InitField struct {
 
 // WriteText prints the guesses, one a line, and the command that comes next.
 func (s InitSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "wrote %s: %d rows of %s looked at\n", s.Config, s.Rows, s.Data)
+	fmt.Fprintf(w, "wrote %s: %s of %s looked at\n", s.Config, Count(s.Rows, "row"), s.Data)
 	rows := [][]string{{"label", s.Label, s.Task + ": " + s.LabelWhy}}
 	for _, f := range s.Fields {
 		why := f.Why

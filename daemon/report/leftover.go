@@ -31,5 +31,5 @@ func (s LeftoversSummary) WriteText(w io.Writer) error {
 	if s.DryRun {
 		verb = "would remove"
 	}
-	return say(w, "%s %d leftovers beside %s, %d bytes\n", verb, s.Count, s.State, s.Bytes)
+	return say(w, "%s %s beside %s, %d bytes\n", verb, Count(s.Count, "leftover"), s.State, s.Bytes)
 }

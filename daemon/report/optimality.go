@@ -19,7 +19,7 @@ func (v *Version) Optimality() string {
 		if v.Evidence == nil {
 			return "variational"
 		}
-		return fmt.Sprintf("variational, evidence %s after %d sweeps", number(v.Evidence), v.Sweeps)
+		return fmt.Sprintf("variational, evidence %s after %s", number(v.Evidence), Count(v.Sweeps, "sweep"))
 	}
 	if v.GapRelative == nil {
 		return "distance to the optimum unknown"
@@ -51,7 +51,23 @@ func (v *Version) OptimalityHeldOut() string {
 	if v.Form == snapshot.FormUpdate || v.Gate == nil || v.Gate.Loss == nil {
 		return text
 	}
-	return text + ", held-out loss " + number(v.Gate.Loss)
+	return text + ", held-out " + v.Gate.headline()
+}
+
+// headline is the RMSE of predictions that are numbers, of which the gate compares the square, and the loss of others: one scale for people.
+func (m *Metrics) headline() string {
+	if m.RMSE != nil {
+		return "RMSE " + number(m.RMSE)
+	}
+	return "loss " + number(m.Loss)
+}
+
+// Count writes a number of things: 1 sweep, 2 sweeps.
+func Count[N int | int32 | int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // Percent writes a share with two significant digits, or that it is less than 0.01 %.

@@ -37,3 +37,33 @@ func TestOptimality(t *testing.T) {
 		}
 	}
 }
+
+// TestOneScale: the line of a version has one figure for how well it does on the gate rows, by its name: the RMSE of numbers, the loss of classes.
+func TestOneScale(t *testing.T) {
+	numbers := Version{Version: 1, Model: "m", Kind: "refit", Decision: "promoted", Reason: "gate loss 0.68682, champion 0.70000 on 40 rows", Rows: 1, Features: 2,
+		Form: "variational", Evidence: Some(-10), Sweeps: 1, Gate: &Metrics{Loss: Some(0.34341), RMSE: Some(0.82874)},
+		ChampionGate: &Metrics{Loss: Some(0.35), RMSE: Some(0.83666)}}
+	classes := numbers
+	classes.Gate, classes.ChampionGate = &Metrics{Loss: Some(0.68682)}, nil
+	for want, v := range map[string]Version{
+		"1 row, 2 features, , variational, evidence -10 after 1 sweep, gate RMSE 0.82874 (champion RMSE 0.83666), 0.0 s": numbers,
+		"1 row, 2 features, , variational, evidence -10 after 1 sweep, gate loss 0.68682, 0.0 s":                         classes,
+	} {
+		var b strings.Builder
+		if err := v.WriteText(&b); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%s: want %s", b.String(), want)
+		}
+	}
+	if text := numbers.OptimalityHeldOut(); !strings.HasSuffix(text, "after 1 sweep, held-out RMSE 0.82874") {
+		t.Error(text)
+	}
+}
+
+// TestCount: one thing is one, none and two are several.
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 sweeps", 1: "1 sweep", 2: "2 sweeps"} {
+		if got := Count(n, "sweep"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

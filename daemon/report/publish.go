@@ -144,7 +144,7 @@ func (s PruneSummary) WriteText(w io.Writer) error {
 	if s.DryRun {
 		verb = "would remove"
 	}
-	return say(w, "%s %d versions of %s %v\n", verb, len(s.Removed), s.Model, s.Removed)
+	return say(w, "%s %s of %s %v\n", verb, Count(len(s.Removed), "version"), s.Model, s.Removed)
 }
 
 // KeysSummary ends keys new.

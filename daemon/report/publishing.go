@@ -34,9 +34,9 @@ func (s RulesSummary) WriteText(w io.Writer) error {
 	}
 	verdict := "ok"
 	if !s.OK {
-		verdict = fmt.Sprintf("NOT OK: %d mistakes", len(s.Errors))
+		verdict = fmt.Sprintf("NOT OK: %s", Count(len(s.Errors), "mistake"))
 	}
-	return say(w, "%s: %d groups, %d recording rules, %d alerts\n", verdict, s.Groups, s.Recordings, s.Alerts)
+	return say(w, "%s: %s, %s, %s\n", verdict, Count(s.Groups, "group"), Count(s.Recordings, "recording rule"), Count(s.Alerts, "alert"))
 }
 
 // ExportField is an input of an exported model.

@@ -131,7 +131,8 @@ func (p Progressive) WriteText(w io.Writer) error {
 		return err
 	}
 	for _, d := range p.Drift {
-		if err := say(w, "%s changed: %d alarms of the drift detector, the last %d events ago\n", d.Group, d.Alarms, d.EventsAgo); err != nil {
+		if err := say(w, "%s changed: %s of the drift detector, the last %s ago\n", d.Group, Count(d.Alarms, "alarm"),
+			Count(d.EventsAgo, "event")); err != nil {
 			return err
 		}
 	}
@@ -142,19 +143,20 @@ func (p Progressive) WriteText(w io.Writer) error {
 func (v Version) WriteText(w io.Writer) error {
 	loss := ""
 	if v.Gate != nil {
-		loss = ", gate loss " + number(v.Gate.Loss)
+		loss = ", gate " + v.Gate.headline()
 		if v.ChampionGate != nil {
-			loss += " (champion " + number(v.ChampionGate.Loss) + ")"
+			loss += " (champion " + v.ChampionGate.headline() + ")"
 		}
 	}
-	return say(w, "version %d of %s (%s) %s: %s; k=%d, %d rows, %d features, %s, %s%s, %.1f s\n",
-		v.Version, v.Model, v.Kind, v.Decision, v.Reason, v.K, v.Rows, v.Features, v.Status, v.Optimality(), loss, float64(v.TrainSeconds))
+	return say(w, "version %d of %s (%s) %s: %s; k=%d, %s, %s, %s, %s%s, %.1f s\n",
+		v.Version, v.Model, v.Kind, v.Decision, v.Reason, v.K, Count(v.Rows, "row"), Count(v.Features, "feature"), v.Status, v.Optimality(), loss,
+		float64(v.TrainSeconds))
 }
 
 // WriteText prints the sample and one line for each partition.
 func (s State) WriteText(w io.Writer) error {
-	prose(w, "model %s: %d rows to train on, %d held out, %d bytes, sample %s, configuration %s, lineage %s\n",
-		s.Model, s.Rows.Train, s.Rows.Holdout, s.SampleBytes, s.SampleDigest, s.ConfigHash, s.Lineage)
+	prose(w, "model %s: %s to train on, %d held out, %d bytes, sample %s, configuration %s, lineage %s\n",
+		s.Model, Count(s.Rows.Train, "row"), s.Rows.Holdout, s.SampleBytes, s.SampleDigest, s.ConfigHash, s.Lineage)
 	rows := [][]string{{"topic", "partition", "start", "next", "applied", "rejected", "control", "aborted", "holes", "gap", "rows", "halted"}}
 	for _, p := range s.Partitions {
 		halted := "no"
@@ -168,14 +170,14 @@ func (s State) WriteText(w io.Writer) error {
 		return err
 	}
 	for _, h := range s.Shards {
-		fmt.Fprintf(w, "shard %d on %s: merged up to %s, start %d, %d changes sent, %d records behind\n",
-			h.Shard, h.Host, h.Written.Format(time.RFC3339), h.Epoch, h.Sent, h.Lag)
+		fmt.Fprintf(w, "shard %d on %s: merged up to %s, start %d, %s sent, %s behind\n",
+			h.Shard, h.Host, h.Written.Format(time.RFC3339), h.Epoch, Count(h.Sent, "change"), Count(h.Lag, "record"))
 	}
 	if s.UnderFilledSince != nil {
 		fmt.Fprintln(w, "the sample is under-filled: it holds fewer rows than its size until enough new events have come")
 	}
 	for _, f := range s.Forgotten {
-		fmt.Fprintf(w, "forgotten: %s %s, %d rows\n", f.Field, f.Subject, f.Rows)
+		fmt.Fprintf(w, "forgotten: %s %s, %s\n", f.Field, f.Subject, Count(f.Rows, "row"))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.RejectedByReason)) {
 		fmt.Fprintf(w, "rejected as %s: %d\n", reason, s.RejectedByReason[reason])
@@ -211,8 +213,8 @@ func (s FitSummary) WriteText(w io.Writer) error {
 	if s.K == 0 {
 		linear = " (a linear model)"
 	}
-	fmt.Fprintf(w, "%s: λ %s per 10,000 rows, k %d%s, %d features, %d outputs%s; %s; %.1f s\n", s.Status, plain(s.Lambda), s.K, linear,
-		s.Features, s.Outputs, objective, as.Optimality(), float64(s.Seconds))
+	fmt.Fprintf(w, "%s: λ %s per 10,000 rows, k %d%s, %s, %s%s; %s; %.1f s\n", s.Status, plain(s.Lambda), s.K, linear,
+		Count(s.Features, "feature"), Count(s.Outputs, "output"), objective, as.Optimality(), float64(s.Seconds))
 	fmt.Fprintln(w, "(λ, --lambda: strength of the penalty on the weights of the k basis vectors, more of it is a smaller model; chosen on the validation rows)")
 	for _, f := range s.Forms {
 		f.writeText(w)
@@ -237,7 +239,8 @@ func (f *FitForm) writeText(w io.Writer) {
 	if f.Chosen {
 		chosen = ", chosen"
 	}
-	fmt.Fprintf(w, "form %s on %d rows: k %d%s, validation loss %s, accuracy %s%s\n", f.Form, f.Rows, f.K, ridge, number(f.Loss), number(f.Accuracy), chosen)
+	fmt.Fprintf(w, "form %s on %s: k %d%s, validation loss %s, accuracy %s%s\n", f.Form, Count(f.Rows, "row"), f.K, ridge, number(f.Loss),
+		number(f.Accuracy), chosen)
 }
 
 // WriteText prints the count and the losses so far in one line.
@@ -259,10 +262,11 @@ func (p *Progressive) line() string {
 
 // WriteText prints the totals, the progressive table and that of the last tenth.
 func (s BacktestSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%d events in %.1f s, of which %.1f s in refits; %d refits promoted, %d kept back; %d updates published, %d skipped\n",
-		s.Events, float64(s.Seconds), float64(s.RefitSeconds), s.VersionsPromoted, s.VersionsKept, s.UpdatesPublished, s.UpdatesSkipped)
+	fmt.Fprintf(w, "%s in %.1f s, of which %.1f s in refits; %s promoted, %d kept back; %s published, %d skipped\n",
+		Count(s.Events, "event"), float64(s.Seconds), float64(s.RefitSeconds), Count(s.VersionsPromoted, "refit"), s.VersionsKept,
+		Count(s.UpdatesPublished, "update"), s.UpdatesSkipped)
 	if s.UpdatesHeldBack > 0 {
-		fmt.Fprintf(w, "%d updates and deltas held back: they were worse than the refit that they start from\n", s.UpdatesHeldBack)
+		fmt.Fprintf(w, "%s held back: worse than the refit that they start from\n", Count(s.UpdatesHeldBack, "update"))
 	}
 	writeDropped(w, s.Dropped, s.Absent)
 	if err := s.Progressive.WriteText(w); err != nil {
@@ -293,8 +297,8 @@ func (s BacktestSummary) WriteText(w io.Writer) error {
 // WriteText prints the totals and the offsets of each partition.
 func (s ReplaySummary) WriteText(w io.Writer) error {
 	rate := float64(s.Acknowledged) / max(float64(s.Seconds), 1e-9)
-	fmt.Fprintf(w, "%d records sent, %d acknowledged, %d lines skipped, %d bytes, %.2f s (%.0f records/s)\n",
-		s.Records, s.Acknowledged, s.SkippedLines, s.Bytes, float64(s.Seconds), rate)
+	fmt.Fprintf(w, "%s sent, %d acknowledged, %s skipped, %d bytes, %.2f s (%.0f records/s)\n",
+		Count(s.Records, "record"), s.Acknowledged, Count(s.SkippedLines, "line"), s.Bytes, float64(s.Seconds), rate)
 	rows := [][]string{{"partition", "first", "last"}}
 	for _, p := range s.Partitions {
 		rows = append(rows, []string{whole(p.Partition), optional(p.First), optional(p.Last)})

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// WriteText prints the address and the models.
+// WriteText prints the address and the models, which may not be ready yet: /-/ready says that.
 func (r Ready) WriteText(w io.Writer) error {
-	return say(w, "ready: http://%s, models %s\n", r.Web, strings.Join(r.Models, ", "))
+	return say(w, "listening: http://%s, models %s\n", r.Web, strings.Join(r.Models, ", "))
 }
 
 // WriteText prints where and why.
@@ -29,7 +29,7 @@ func (s RunSummary) WriteText(w io.Writer) error {
 		if err := m.Progressive.WriteText(w); err != nil {
 			return err
 		}
-		prose(w, "%d versions promoted, %d kept back, champion %s\n", m.VersionsPromoted, m.VersionsKept, optional(m.Champion))
+		prose(w, "%s promoted, %d kept back, champion %s\n", Count(m.VersionsPromoted, "version"), m.VersionsKept, optional(m.Champion))
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (r Recovered) WriteText(w io.Writer) error {
 
 // WriteText prints the losses, where the snapshots are and a command that scores with them.
 func (s QuickstartSummary) WriteText(w io.Writer) error {
-	text := fmt.Sprintf("%d versions, the first after %s s", s.Versions, number(s.FirstVersionSeconds))
+	text := fmt.Sprintf("%s, the first after %s s", Count(s.Versions, "version"), number(s.FirstVersionSeconds))
 	if s.RecoveredAfterSeconds != nil {
 		text += fmt.Sprintf("; recovered %s s after the change of taste", number(s.RecoveredAfterSeconds))
 	}
@@ -88,7 +88,7 @@ func shellQuote(text string) string {
 
 // WriteText prints the table of metrics.
 func (s EvalSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "version %d of %s, %d lines rejected, %.2f s\n", s.Version, s.Model, s.Rejected, float64(s.Seconds))
+	fmt.Fprintf(w, "version %d of %s, %s rejected, %.2f s\n", s.Version, s.Model, Count(s.Rejected, "line"), float64(s.Seconds))
 	writeDropped(w, s.Dropped, s.Absent)
 	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen}, named{"popularity", s.Popularity})
 }
@@ -111,7 +111,7 @@ func (s Score) WriteText(w io.Writer) error {
 // writeDropped prints a line for each cause of dropped lines, and for each optional field that events lack.
 func writeDropped(w io.Writer, list []Dropped, absent Absent) {
 	for _, field := range slices.Sorted(maps.Keys(absent)) {
-		fmt.Fprintf(w, "%d events lack %s\n", absent[field], field)
+		fmt.Fprintf(w, "%s without %s\n", Count(absent[field], "event"), field)
 	}
 	for _, d := range list {
 		what := d.Reason
@@ -119,10 +119,10 @@ func writeDropped(w io.Writer, list []Dropped, absent Absent) {
 			what += " " + d.Field
 		}
 		if d.IsOffset {
-			fmt.Fprintf(w, "dropped: %s, %d records, the first is offset %d of %s\n", what, d.Count, d.FirstLine, d.Path)
+			fmt.Fprintf(w, "dropped: %s, %s, the first is offset %d of %s\n", what, Count(d.Count, "record"), d.FirstLine, d.Path)
 			continue
 		}
-		fmt.Fprintf(w, "dropped from %s: %s, %d lines, the first is line %d\n", NameOf(d.Path), what, d.Count, d.FirstLine)
+		fmt.Fprintf(w, "dropped from %s: %s, %s, the first is line %d\n", NameOf(d.Path), what, Count(d.Count, "line"), d.FirstLine)
 	}
 }
 
@@ -167,7 +167,7 @@ func (p VerifyPartition) WriteText(w io.Writer) error {
 		"rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s",
 		p.Topic, p.Partition, p.Start, p.Next, p.CheckedFrom, p.Lost, p.Double, p.Rejected, p.Control, p.Aborted, p.Holes, p.Gap, p.Rows, p.Digest)
 	if p.Unverifiable > 0 {
-		fmt.Fprintf(w, ", %d offsets unverifiable", p.Unverifiable)
+		fmt.Fprintf(w, ", %s unverifiable", Count(p.Unverifiable, "offset"))
 	}
 	if p.Halted != nil {
 		fmt.Fprintf(w, ", halted: %s", *p.Halted)

@@ -62,6 +62,9 @@ func (s *Server) alerts(state *Status) (list []alert) {
 		if m.TrainingDisabled != "" {
 			add("critical", "RefitdTrainingDisabled", m.Name, "Refits are off: %s", m.TrainingDisabled)
 		}
+		if m.RefitFailure != "" {
+			add("critical", "RefitdTrainingFailing", m.Name, "The last refit failed: %s", m.RefitFailure)
+		}
 		if m.GateRejections >= coldRejected {
 			add("warning", "RefitdColdRefitRejected", m.Name, "The gate has kept back %d refits in a row, one from nothing among them", m.GateRejections)
 		}
@@ -172,7 +175,7 @@ func (s *Server) pastAlerts(now time.Time, m *ModelStatus, add func(severity, na
 			from++
 		}
 		if m.Lag > lagRecords && m.Lag > hour.Lag[from] && now.Sub(time.UnixMilli(hour.At[from])) > lagOver/2 {
-			add("warning", "RefitdConsumerLagGrowing", m.Name, "%d records wait, and they become more", m.Lag)
+			add("warning", "RefitdConsumerLagGrowing", m.Name, "%s wait, and they become more", report.Count(m.Lag, "record"))
 		}
 		newest := m.Published
 		if newest.IsZero() {

@@ -57,6 +57,7 @@ type modelState struct {
 	LastRefit        *time.Time         `json:"last_refit"`                  // when one last ended with a model; null if none did since the start
 	Judged           *report.Version    `json:"judged"`                      // the last version that was judged; null before the first of this run
 	Optimality       string             `json:"optimality,omitempty"`        // how far that one got, for people; absent without one
+	RefitFailure     string             `json:"refit_failure,omitempty"`     // why the last refit failed; absent if it did not
 	TrainingDisabled string             `json:"training_disabled,omitempty"` // why no refit is begun; absent if they are
 	Applied          int64              `json:"applied"`                     // events since the state was made
 	Progressive      report.Progressive `json:"progressive"`                 // losses of predictions made before their event was learned
@@ -136,9 +137,10 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 		if m.Name != name {
 			continue
 		}
-		o := &modelState{modelOverview: s.modelOverviewOf(m), Judged: m.Judged, TrainingDisabled: m.TrainingDisabled, Applied: m.Applied,
-			Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Rejections: append([]Rejections{}, m.Rejections...), Shards: m.Shards,
-			Sample: m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
+		o := &modelState{modelOverview: s.modelOverviewOf(m), Judged: m.Judged, RefitFailure: m.RefitFailure, TrainingDisabled: m.TrainingDisabled,
+			Applied: m.Applied, Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Shards: m.Shards,
+			Rejections: append([]Rejections{}, m.Rejections...),
+			Sample:     m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
 		if o.Progressive.Parts == nil {
 			o.Progressive.Parts = []report.Part{}
 		}
@@ -167,13 +169,13 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 func (v *serving) text() string {
 	parts := []string{fmt.Sprintf("version %d", v.Position.Version)}
 	if v.Position.Sequence > 0 {
-		parts[0] += fmt.Sprintf(" and %d deltas", v.Position.Sequence)
+		parts[0] += " and " + report.Count(v.Position.Sequence, "delta")
 	}
 	parts = append(parts, "made "+v.Age)
 	if v.Behind != "" {
 		parts = append(parts, v.Behind)
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%d deltas applied and %d refused since the start", v.DeltasApplied, v.DeltasRefused)), "; ")
+	return strings.Join(append(parts, fmt.Sprintf("%s applied and %d refused since the start", report.Count(v.DeltasApplied, "delta"), v.DeltasRefused)), "; ")
 }
 
 // text says how scores go to a topic; nothing without one.
@@ -181,7 +183,7 @@ func (c *ScoringStatus) text() string {
 	if c == nil {
 		return ""
 	}
-	text := fmt.Sprintf("to %s: %d offsets answered since the start, %d of them no events", c.Topic, c.Answered, c.Rejected)
+	text := fmt.Sprintf("to %s: %s answered since the start, %d of them no events", c.Topic, report.Count(c.Answered, "offset"), c.Rejected)
 	if c.Lag >= 0 {
 		text += fmt.Sprintf(", %d to do", c.Lag)
 	}

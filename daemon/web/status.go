@@ -58,6 +58,8 @@ type ModelStatus struct {
 	Published time.Time       // when the champion was
 	Judged    *report.Version // the last version judged, promoted or not; nil before the first one
 	LastRefit time.Time       // when a refit last ended with a model; zero if none did since the start
+	// RefitFailure is why the last refit failed, empty if it did not.
+	RefitFailure string
 	// TrainingDisabled says why no refit is begun, empty if they are.
 	TrainingDisabled string
 	Progressive      report.Progressive
@@ -193,7 +195,7 @@ func (s *Server) servings(state *Status) map[string]*serving {
 		}
 		row := &serving{Status: at, Age: agoText(state.Now, at.Position.Created)}
 		if events := at.Position.Events; events != nil {
-			row.Behind = fmt.Sprintf("%d events applied since", max(m.Applied-events.Applied, 0))
+			row.Behind = report.Count(max(m.Applied-events.Applied, 0), "event") + " applied since"
 		}
 		list[m.Name] = row
 	}

@@ -232,7 +232,9 @@ class ModelView {
       tile(
         "Last refit",
         state.last_refit ? ago(now, state.last_refit) : "none yet",
-        state.training_disabled || (state.judged ? `version ${state.judged.version} ${state.judged.decision}` : ""),
+        state.training_disabled ||
+          (state.refit_failure && `a later one failed: ${state.refit_failure}`) ||
+          (state.judged ? `version ${state.judged.version} ${state.judged.decision}` : ""),
       ),
     );
     const facts = [

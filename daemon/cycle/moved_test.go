@@ -1,0 +1,158 @@
+package cycle
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// agedModel is ratingsModel with a field that is a function of the user.
+func agedModel() *config.Model {
+	return ratingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age"} })
+}
+
+// withAgeOfUser adds that field to events of stream.
+func withAgeOfUser(events []event.Event) []event.Event {
+	for i := range withSides(events) {
+		events[i].Categorical = events[i].Categorical[:3]
+	}
+	return events
+}
+
+// moving are the ways of a refit whose versions operators move.
+var moving = slices.Concat(stages, others, []stage{
+	{"three fields", agedModel, func(n int) []event.Event { return withAgeOfUser(stream(5, n)) }},
+	{"multilabel", func() *config.Model { return classesModel(event.Multilabel, nil) },
+		func(n int) []event.Event { return classStream(event.Multilabel, n) }},
+})
+
+// TestRefitAfterAnOperatorsMove: whichever version an operator makes champion, a refit or an update, of every kernel,
+// task and algorithm, the refits after it end with a model. One that cannot continue from that version starts from
+// nothing and says why, and the one after it is warm again.
+func TestRefitAfterAnOperatorsMove(t *testing.T) {
+	tier.NotUnderRace(t)
+	var cold atomic.Int64
+	t.Cleanup(func() {
+		if cold.Load() == 0 {
+			t.Error("no version is one that refits cannot continue from")
+		}
+	})
+	for _, s := range moving {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			m := s.model()
+			m.Publish.KeepSample = true
+			c, events, dir := newCycle(t, m), s.events(1400), t.TempDir()
+			store := snapshot.NewStore(dir)
+			publish := func(ch *Champion) {
+				contents := ch.Contents(m)
+				contents.Meta.Created = time.Unix(1, 0)
+				manifest, err := store.Publish(t.Context(), m.Name, contents)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ch.Version.Version = manifest.Version
+			}
+			observeAll(c, events[:600])
+			first := refit(t, c, sampleOf(events[:600]))
+			publish(first)
+			c.Install(first)
+			observeAll(c, events[600:1200])
+			for range 2 { // the first only begins to compare
+				if u, _ := c.NextUpdate(); u != nil {
+					publish(u)
+					c.PublishUpdate(u)
+				}
+				observeAll(c, events[1200:1300])
+			}
+			versions, err := store.Versions(m.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range versions {
+				version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: v})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ch, err := FromSnapshot(m, version)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ch.Chosen = true
+				c.Adopt(ch)
+				observeAll(c, events[1300:1400])
+				if u, why := c.NextUpdate(); u == nil && why == "" {
+					t.Errorf("version %d: neither an update nor a reason", v)
+				}
+				next := refit(t, c, sampleOf(events[:1200]))
+				says := strings.Contains(next.Version.Reason, "trained from nothing because version")
+				if other := ch.Model.Kernel.String() != m.Train.Kernel && !m.Train.ConvexAlone(); other == next.Version.Warm || other != says {
+					t.Errorf("version %d of kernel %v: warm %t, and it says %q", v, ch.Model.Kernel, next.Version.Warm, next.Version.Reason)
+				}
+				if says {
+					cold.Add(1)
+				}
+				repeated(t, next, m, 1)
+				publish(next)
+				c.Install(next)
+				if after := refit(t, c, sampleOf(events[:1200])); !after.Version.Warm {
+					t.Errorf("version %d: the refit after it starts from nothing: %s", v, after.Version.Reason)
+				}
+			}
+		})
+	}
+}
+
+// TestRefitAfterAFailedOne: where a refit that continues from the champion fails for a reason that nobody foresaw,
+// the next one starts from nothing.
+func TestRefitAfterAFailedOne(t *testing.T) {
+	m, events := ratingsModel(func(m *config.Model) { m.Train.Refit = "output" }), stream(5, 1200)
+	c := newCycle(t, m)
+	observeAll(c, events[:600])
+	ch := refit(t, c, sampleOf(events[:600]))
+	ch.Version.Version = 7
+	c.Install(ch)
+	ch.Model.Bias[0] = 1e300 // more than a warm start may have
+	if _, err := c.Refit(t.Context(), sampleOf(events)); err == nil || !c.StartsCold() {
+		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.StartsCold())
+	}
+	next := refit(t, c, sampleOf(events))
+	if next.Version.Warm || !strings.Contains(next.Version.Reason, "trained from nothing because a refit that continued from version 7 failed") {
+		t.Errorf("warm %t: %s", next.Version.Warm, next.Version.Reason)
+	}
+	c.Install(next)
+	if after := refit(t, c, sampleOf(events)); !after.Version.Warm || c.StartsCold() {
+		t.Errorf("the one after it: warm %t, %s", after.Version.Warm, after.Version.Reason)
+	}
+}
+
+// TestOtherFieldsAreNotAdopted: a version of other fields is none to continue from, also where there are as many.
+func TestOtherFieldsAreNotAdopted(t *testing.T) {
+	m := ratingsModel(nil)
+	ch := refit(t, newCycle(t, m), sampleOf(stream(5, 400)))
+	contents := ch.Contents(m)
+	contents.Meta.Created = time.Unix(1, 0)
+	dir := t.TempDir()
+	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, contents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := snapshot.Open(dir, m.Name, snapshot.Selector{Version: manifest.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FromSnapshot(m, version); err != nil {
+		t.Error(err)
+	}
+	turned := ratingsModel(func(m *config.Model) { slices.Reverse(m.Schema.Categorical) })
+	if _, err := FromSnapshot(turned, version); err == nil || !strings.Contains(err.Error(), "has other fields than the configuration") {
+		t.Errorf("error %v", err)
+	}
+}

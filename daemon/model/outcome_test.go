@@ -1,0 +1,76 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// TestFailure: a run to the log ends of which every refit fails, or whose store takes no version, says so with its
+// exit code; one whose last attempt succeeds is done. The last failure is in the status until a refit succeeds.
+func TestFailure(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fits, writes int32 // how many fail
+		code         int
+		says         string
+	}{
+		"good":                    {0, 0, report.ExitDone, ""},
+		"the first refit fails":   {1, 0, report.ExitDone, ""},
+		"every refit fails":       {1 << 30, 0, report.ExitNo, "model a: no refit succeeded: no convergence"},
+		"the store takes nothing": {0, 1 << 30, report.ExitState, "did not take the last version: no space left on device"},
+		"the store takes a later": {0, 1, report.ExitDone, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, io.Discard)
+			if err := errors.Join(p.a.Close(), p.b.Close()); err != nil {
+				t.Fatal(err)
+			}
+			p.options.UntilEnd = true
+			p.open(t)
+			a := p.a
+			settings := *a.state.settings
+			settings.Train.Every, settings.Train.EveryEvents = 0, 500 // some refits before the last one
+			a.trainer.Configure(&settings)
+			var fits, writes atomic.Int32
+			fit, write := a.trainer.fit, a.trainer.versions.write
+			a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+				if fits.Add(1) <= c.fits {
+					return nil, errors.New("no convergence")
+				}
+				return fit(ctx, s)
+			}
+			a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
+				if writes.Add(1) <= c.writes {
+					return syscall.ENOSPC
+				}
+				return write(p, ctx, ch)
+			}
+			if err := p.run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			failure := a.Failure()
+			if failure == nil {
+				failure = &report.ExitError{Code: report.ExitDone, Err: errors.New("")}
+			}
+			if failure.Code != c.code || !strings.Contains(failure.Error(), c.says) {
+				t.Errorf("exit code %d, %v; %d refits, %d versions written", failure.Code, failure, fits.Load(), writes.Load())
+			}
+			if s := a.Status(); (s.RefitFailure != "") != (c.fits >= fits.Load()) {
+				t.Errorf("after %d refits, of which %d failed, the status says %q", fits.Load(), c.fits, s.RefitFailure)
+			}
+			if b := p.b.Failure(); b != nil {
+				t.Errorf("the other model: %v", b)
+			}
+		})
+	}
+}

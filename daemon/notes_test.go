@@ -1,0 +1,67 @@
+package daemon_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// TestDamagedNotes: whatever is in the files of a state that are notes, the daemon starts without them, names the
+// file that it cannot read once, learns what comes, and the next start has nothing to say. The database and its
+// witness are no notes.
+func TestDamagedNotes(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	b.ProduceRatings(1, 600)
+	path := b.Configure("notes", append([]string{"publish: {", "notify: {url: 'http://127.0.0.1:1/', secret_file: secret}\n    publish: {"},
+		daemontest.Simple...)...)
+	if err := os.WriteFile(filepath.Join(b.Dir, "secret"), []byte("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.Run(path); o.Err != nil {
+		t.Fatal(o.Err)
+	}
+	_, _, dir := daemontest.Load(t, path)
+	garbage := map[string]string{"empty": "", "no text": "\x00\xff\x00", "torn": `{"Schema":{"task`, "nothing in it": "null", "another": "[1]"}
+	said := []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile, config.NoticesFile, "deaths.json"}
+	for i, name := range []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile, config.NoticesFile, config.AcceptedFile,
+		"deaths.json", "in-hand", "storage-errors"} {
+		for kind, text := range garbage {
+			file := filepath.Join(dir, name)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.ProduceRatings(uint64(100*i), 50)
+			d, log, stop := startWith(b, path)
+			daemontest.Within(t, daemontest.Patience, name+" "+kind+": events", func() bool {
+				_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
+				return daemontest.Sum(t, metrics, "refitd_events_total") >= 50
+			})
+			stop()
+			named := strings.Contains(log.String(), filepath.Join("ratings", name))
+			if says := kind == "torn" && slices.Contains(said, name) || name == config.ModelFile; says != named && (says || kind == "torn") {
+				t.Errorf("%s, %s: the log names the file: %t\n%.3000s", name, kind, named, log.String())
+			}
+		}
+	}
+	if o := b.Run(path); o.Err != nil || o.Summary.Models[0].VersionsPromoted != 1 { // which writes the posterior anew
+		t.Fatalf("%v: %+v", o.Err, o.Summary)
+	}
+	_, log, stop := startWith(b, path)
+	stop()
+	if text := log.String(); strings.Contains(text, "cannot be") || strings.Contains(text, "not loaded") {
+		t.Errorf("a start after those says\n%s", text)
+	}
+	if err := os.Truncate(filepath.Join(dir, "WITNESS"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if o := b.Run(path); report.CodeOf(o.Err) != report.ExitState || !strings.Contains(o.Err.Error(), "WITNESS") {
+		t.Errorf("a witness that cannot be read: %v", o.Err)
+	}
+}
