@@ -56,15 +56,22 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 		}
 		rows.ready = first
 	}
-	for i, name := range rows.names {
+	return rows, distinctNames(rows.names)
+}
+
+// distinctNames refuses columns of one name, and names that are no text.
+func distinctNames(names []string) error {
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
 		if !utf8.ValidString(name) {
-			return nil, fmt.Errorf("the name of column %d is not UTF-8", i+1)
+			return fmt.Errorf("the name of column %d is not UTF-8", i+1)
 		}
-		if name != "" && slices.Contains(rows.names[:i], name) {
-			return nil, fmt.Errorf("the header has two columns %q: an event has each field once", name)
+		if name != "" && seen[name] {
+			return fmt.Errorf("there are two columns %q, and an event has each field once: rename one of them", name)
 		}
+		seen[name] = true
 	}
-	return rows, nil
+	return nil
 }
 
 // sniff returns the separator of the first line.

@@ -89,6 +89,8 @@ const maxFirstLines = 10
 type Skipped struct {
 	Lines  int64
 	Causes []SkippedCause // in the order of their first lines
+	// LeftOut are the columns of a Parquet file that no field can be, with their types. Records lack them.
+	LeftOut []string
 }
 
 // SkippedCause is one cause.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
 // Detect tells the format of a file by its first line that is not empty: CSV unless it begins as another. Of standard input that line is looked at and
@@ -67,7 +69,7 @@ func formatOf(line []byte) Format {
 	fields := bytes.Fields(line)
 	_, isRating := parseRating(line)
 	switch {
-	case bytes.HasPrefix(line, []byte(parquetMagic)):
+	case bytes.HasPrefix(line, []byte(parquet.Magic)):
 		return Parquet
 	case line[0] == '{', line[0] == '[':
 		return JSONL // of objects, or of lists, which are refused by that name

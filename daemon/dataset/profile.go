@@ -355,9 +355,7 @@ func (p *Profile) readParquet(path string, limit int) error {
 		for _, name := range r.names() {
 			p.column(name)
 		}
-		for _, g := range r.groups {
-			p.Total += int(g.NumRows())
-		}
+		p.Total = int(r.file.NumRows)
 		for p.Rows < limit {
 			if _, err := r.next(); errors.Is(err, io.EOF) {
 				return nil

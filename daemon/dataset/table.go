@@ -114,9 +114,11 @@ func ReadParquetTable(r io.Reader, schema *event.Schema, columns Columns, labels
 func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, labels bool) (*Table, error) {
 	t := &Table{file: file}
 	err := t.bind(file.names(), schema, columns, labels)
+	file.use = make([]bool, len(file.columns))
 	for _, c := range t.cells {
+		file.use[c.column] = true
 		if column := &file.columns[c.column]; column.fits(c.kind) != "" {
-			err = errors.Join(err, fmt.Errorf("the column %q for the field %q: expected %s, got %s", column.name, c.field, column.fits(c.kind), column.what))
+			err = errors.Join(err, fmt.Errorf("the column %q for the field %q: expected %s, got %s", column.name, c.field, column.fits(c.kind), column.What))
 		}
 	}
 	return t, err

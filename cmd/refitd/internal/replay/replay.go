@@ -117,10 +117,13 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	return out, nil
 }
 
-// logSkipped says for each reason how many lines were skipped, and the numbers of the first ten.
+// logSkipped names columns that records lack, and says for each reason how many lines were skipped, and the numbers of the first ten.
 func (o *Options) logSkipped(s *dataset.Skipped) {
 	if o.Log == nil {
 		return
+	}
+	if len(s.LeftOut) > 0 {
+		o.Log.Warn("columns left out: their values are no text, number, time or list", "path", o.Path, "columns", s.LeftOut)
 	}
 	for _, c := range s.Causes {
 		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected, "got", c.Got)
