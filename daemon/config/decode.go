@@ -31,6 +31,10 @@ func newDecoder(lookupEnv func(string) (string, bool)) *decoder {
 }
 
 func (d *decoder) decode(src []byte, c *Config) {
+	if isUTF16(src) {
+		d.add(position{1, 1}, "", "the file is UTF-16: save it in UTF-8", "")
+		return
+	}
 	if err := checkComplexity(src); err != nil {
 		d.add(position{1, 1}, "", err.Error()+": write a smaller file", "")
 		return

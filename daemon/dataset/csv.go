@@ -1,8 +1,6 @@
 package dataset
 
 import (
-	"bufio"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -19,48 +17,53 @@ import (
 // csvRows reads the rows of a CSV file: RFC 4180, with another separator where its first line has more of that.
 type csvRows struct {
 	names []string // of the columns
-	csv   *csv.Reader
-	long  *recordLimit
-	ready []string // a row that was read already, to tell the number of columns
+	csv   *csvReader
+	ready bool // the first row was read already, to tell the number of columns
+	first firstRow
 }
 
-// byteOrderMark begins files that some spreadsheets write.
-const byteOrderMark = "\ufeff"
+// firstRow is what csvReader.read returned.
+type firstRow struct {
+	cells []string
+	line  int
+	bad   *event.Rejection
+}
 
 // separators are what may stand between cells. The first of those that are equally frequent in the first line is taken.
-var separators = []rune{',', '\t', ';', '|'}
+var separators = []byte{',', '\t', ';', '|'}
 
 // newCSVRows begins with the header, unless the names of the columns are given: then the first line is a row. Without any line it returns io.EOF.
 func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
-	long := &recordLimit{r: r, left: maxLineBytes}
-	content := bufio.NewReaderSize(long, 64<<10)
-	if mark, _ := content.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = content.Discard(len(byteOrderMark)) // was peeked at
+	c := &csvReader{r: r, line: 1}
+	separator, hinted := c.hint()
+	if c.Comma = separator; !hinted {
+		c.Comma = sniff(c.firstLine())
 	}
-	c := csv.NewReader(content)
-	c.Comma = sniff(content)
-	c.FieldsPerRecord = -1 // what is missing and what is too much is distinguished by those who read rows
-	c.ReuseRecord = true
-	rows := &csvRows{names: slices.Clone(names), csv: c, long: long}
-	first, err := c.Read()
+	rows := &csvRows{names: slices.Clone(names), csv: c}
+	cells, line, bad, err := c.read()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, io.EOF
 	case err != nil:
-		return nil, fmt.Errorf("header: %w", err)
-	case names == nil:
-		rows.names = slices.Clone(first)
+		return nil, err
+	case names != nil && bad == nil && len(cells) != len(names):
+		return nil, fmt.Errorf("the first line has %d columns, and %d names of columns are given", len(cells), len(names))
+	case names != nil:
+		rows.first, rows.ready = firstRow{slices.Clone(cells), line, bad}, true
+	case bad != nil:
+		return nil, fmt.Errorf("the header, line %d: expected %s, got %s", line, bad.Expected, bad.Got)
 	default:
-		if len(first) != len(names) {
-			return nil, fmt.Errorf("the first line has %d columns, and %d names of columns are given", len(first), len(names))
-		}
-		rows.ready = first
+		rows.names = slices.Clone(cells)
 	}
+	c.columns = len(rows.names)
 	return rows, distinctNames(rows.names)
 }
 
-// distinctNames refuses columns of one name, and names that are no text.
+// distinctNames refuses columns of one name, names that are no text, and more columns than maxColumns.
 func distinctNames(names []string) error {
+	if len(names) > maxColumns {
+		return fmt.Errorf("there are more than %d columns: write names as lists in one column of Parquet or JSON Lines", maxColumns)
+	}
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
 		if !utf8.ValidString(name) {
@@ -75,15 +78,14 @@ func distinctNames(names []string) error {
 }
 
 // sniff returns the separator of the first line.
-func sniff(r *bufio.Reader) rune {
-	line := peekLine(r)
+func sniff(line []byte) byte {
 	counts := make([]int, len(separators))
 	quoted := false
 	for _, b := range line {
 		if b == '"' {
 			quoted = !quoted
 		}
-		if i := slices.Index(separators, rune(b)); i >= 0 && !quoted {
+		if i := slices.Index(separators, b); i >= 0 && !quoted {
 			counts[i]++
 		}
 	}
@@ -106,22 +108,14 @@ func withPoint(cell string) string {
 
 // next returns the cells of the next row, which are valid until the next call, and its line; or why it is none. At the end the error is io.EOF.
 func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err error) {
-	if cells = r.ready; cells != nil {
-		r.ready = nil
-	} else {
-		r.long.left = maxLineBytes
-		cells, err = r.csv.Read()
+	if r.ready {
+		cells, line, bad, r.ready = r.first.cells, r.first.line, r.first.bad, false
+	} else if cells, line, bad, err = r.csv.read(); err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("after line %d: %w", r.csv.line-1, err)
 	}
-	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-		return nil, parse.StartLine, badLine(notCSV), nil
+	if err != nil || bad != nil {
+		return nil, line, bad, err
 	}
-	if errors.Is(err, io.EOF) {
-		return nil, 0, nil, io.EOF
-	}
-	if err != nil {
-		return nil, 0, nil, fmt.Errorf("after byte %d: %w", r.csv.InputOffset(), err)
-	}
-	line, _ = r.csv.FieldPos(0)
 	switch {
 	case len(cells) > len(r.names):
 		return nil, line, badLine(tooManyColumns), nil
@@ -146,7 +140,7 @@ type csvTable struct {
 
 // scanCSV calls visit with the record of each row.
 func scanCSV(path string, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
-	return openFile(path, progress, func(r io.Reader) error {
+	return openText(path, progress, func(r io.Reader) error {
 		rows, err := newCSVRows(r, fields.Names)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -162,7 +156,9 @@ func scanCSV(path string, fields *Fields, progress func(read, size int64), visit
 		if t.time = slices.Index(t.names, timeField); fields.Key != "" {
 			t.key = slices.Index(t.names, fields.Key)
 		}
-		return each(path, rows.next, skipped, func(cells []string, _ int) error { return visit(t.record(cells)) })
+		err = each(path, rows.next, skipped, func(cells []string, _ int) error { return visit(t.record(cells)) })
+		skipped.Continued = rows.csv.continued
+		return err
 	})
 }
 
@@ -233,19 +229,4 @@ func appendScalar(dst, s []byte) []byte {
 		return append(dst, s...)
 	}
 	return appendString(dst, s)
-}
-
-// recordLimit ends the reading of a file whose quotes do not close: a record has at most so many bytes, give or take a buffer.
-type recordLimit struct {
-	r    io.Reader
-	left int
-}
-
-func (l *recordLimit) Read(b []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, fmt.Errorf("record longer than %d bytes: is a quote not closed?", maxLineBytes)
-	}
-	n, err := l.r.Read(b[:min(len(b), l.left)])
-	l.left -= n
-	return n, err
 }

@@ -57,6 +57,10 @@ func openAt(path string, progress func(read, size int64)) (r io.ReaderAt, size i
 		_ = file.Close()
 		return nil, 0, nil, fmt.Errorf("dataset: %w", err)
 	}
+	if st.IsDir() {
+		_ = file.Close()
+		return nil, 0, nil, errDirectory(path)
+	}
 	return &countedAt{file: file, size: st.Size(), progress: progress}, st.Size(), func() { _ = file.Close() }, nil
 }
 

@@ -25,6 +25,9 @@ type Profile struct {
 	Total   int       // rows of the whole file, those that are no events among them; Rows of a topic
 	Columns []*Column // in the order of the file
 	Skipped Skipped   // lines of CSV or JSON that are no rows
+
+	bytes  int                // of the values of all columns
+	byName map[string]*Column // those that are no members of objects in objects
 }
 
 // Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them.
@@ -46,6 +49,7 @@ type Column struct {
 	Min, Max                                       float64        // of the numbers
 	MaxBytes                                       int            // of the longest value
 	values                                         map[string]int // of lists in JSON, their names
+	bytes                                          *int           // of values in all columns
 }
 
 // maxProfileValues bounds the distinct values of a column that are counted.
@@ -102,7 +106,7 @@ func (c *Column) add(text string) { c.addNumber(text, text) }
 func (c *Column) addNumber(text, number string) {
 	c.Present++
 	c.MaxBytes = max(c.MaxBytes, len(text))
-	if _, seen := c.values[text]; seen || len(c.values) < maxProfileValues {
+	if _, seen := c.values[text]; seen || c.hasRoom(text) {
 		c.values[text]++
 	}
 	if v, err := strconv.ParseFloat(number, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
@@ -159,19 +163,21 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	return p, err
 }
 
+// column returns the column of a name, nil if there is none and no room for it.
 func (p *Profile) column(name string) *Column {
-	for _, c := range p.Columns {
-		if c.Name == name && c.Path == nil {
-			return c
+	c := p.byName[name]
+	if c == nil && !p.isFull() {
+		c = &Column{Name: name, values: make(map[string]int), bytes: &p.bytes}
+		if p.byName == nil {
+			p.byName = make(map[string]*Column)
 		}
+		p.Columns, p.byName[name] = append(p.Columns, c), c
 	}
-	c := &Column{Name: name, values: make(map[string]int)}
-	p.Columns = append(p.Columns, c)
 	return c
 }
 
 func (p *Profile) readCSV(path string, limit int) error {
-	return openFile(path, nil, func(r io.Reader) error {
+	return openText(path, nil, func(r io.Reader) error {
 		rows, err := newCSVRows(r, nil)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -262,6 +268,9 @@ func (p *Profile) addMembers(object jsontext.Value, of *Column) *event.Rejection
 			return badLine(event.NotJSON)
 		}
 		c := p.member(of, field)
+		if c == nil && of == nil {
+			return tooManyMembers
+		}
 		if c == nil {
 			return nil
 		}
@@ -314,11 +323,11 @@ func (p *Profile) member(of *Column, name string) *Column {
 			return c
 		}
 	}
-	if of.Members++; of.Members > MaxMembers {
+	if of.Members++; of.Members > MaxMembers || p.isFull() {
 		of.Members = MaxMembers + 1
 		return nil
 	}
-	c := &Column{Name: strings.Join(path, "."), Path: path, values: make(map[string]int)}
+	c := &Column{Name: strings.Join(path, "."), Path: path, values: make(map[string]int), bytes: &p.bytes}
 	p.Columns = append(p.Columns, c)
 	return c
 }
@@ -344,7 +353,7 @@ func (c *Column) addList(list jsontext.Value) {
 			text, _ := jsontext.AppendUnquote(nil, value)
 			name = string(text)
 		}
-		if _, seen := c.values[name]; seen || len(c.values) < maxProfileValues {
+		if _, seen := c.values[name]; seen || c.hasRoom(name) {
 			c.values[name]++
 		}
 	}

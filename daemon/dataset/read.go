@@ -45,7 +45,7 @@ func Read(path string, o Options) (*Set, error) {
 	var err error
 	switch o.Format {
 	case CSV:
-		err = openFile(path, o.Progress, func(r io.Reader) error {
+		err = openText(path, o.Progress, func(r io.Reader) error {
 			table, err := NewTable(r, &o.Schema, o.Columns, true)
 			return s.scanTable(path, table, err, take)
 		})
@@ -75,7 +75,11 @@ func (s *Set) scanTable(path string, table *Table, err error, take func(value []
 		return fmt.Errorf("dataset: %s: %w", path, err)
 	}
 	s.HasTime = slices.ContainsFunc(table.cells, func(c tableCell) bool { return c.kind == timeCell })
-	return each(path, table.Next, &s.Skipped, take)
+	err = each(path, table.Next, &s.Skipped, take)
+	if table.rows != nil {
+		s.Skipped.Continued = table.rows.csv.continued
+	}
+	return err
 }
 
 // halfStarLevels is the number of levels of half stars: MovieLens ratings are counted in halves for a model that has as many.

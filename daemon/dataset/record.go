@@ -94,7 +94,11 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 	default:
 		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, half-stars, jsonl, libsvm, csv, parquet or lines", string(format))
 	}
-	err := scanLines(path, progress, func(line []byte, number int) error {
+	scan := scanLines
+	if format == Lines {
+		scan = scanBytes
+	}
+	err := scan(path, progress, func(line []byte, number int) error {
 		if format != Lines {
 			if line = bytes.Trim(line, " \r"); len(line) == 0 || isRatingsHeader(format, line, number) {
 				return nil
@@ -217,7 +221,7 @@ func (r *rating) inHalves() {
 
 // isRatingsHeader reports whether a line is the header of a MovieLens file.
 func isRatingsHeader(format Format, line []byte, number int) bool {
-	return (format == MovieLens || format == HalfStars) && number == 1 && string(bytes.TrimPrefix(line, []byte(byteOrderMark))) == ratingsHeader
+	return (format == MovieLens || format == HalfStars) && number == 1 && string(line) == ratingsHeader
 }
 
 // isNumber reports whether b is a JSON number, and nothing else: no other JSON value begins and ends as one.

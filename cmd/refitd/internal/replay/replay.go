@@ -19,7 +19,7 @@ import (
 
 // Options say what to send where.
 type Options struct {
-	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; - is standard input; gzip and zstd are detected."`
+	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format           dataset.Format `enum:",movielens,half-stars,jsonl,libsvm,csv,parquet,lines" default:"" placeholder:"FORMAT" help:"${formatsOfReplay}"`
 	BootstrapServers []string       `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string         `required:"" help:"Topic; it is created if absent."`
@@ -117,13 +117,16 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	return out, nil
 }
 
-// logSkipped names columns that records lack, and says for each reason how many lines were skipped, and the numbers of the first ten.
+// logSkipped names columns that records lack, and says how many lines were joined, and for each reason how many were skipped, with the first ten.
 func (o *Options) logSkipped(s *dataset.Skipped) {
 	if o.Log == nil {
 		return
 	}
 	if len(s.LeftOut) > 0 {
 		o.Log.Warn("columns left out: their values are no text, number, time or list", "path", o.Path, "columns", s.LeftOut)
+	}
+	if s.Continued > 0 {
+		o.Log.Info("lines joined to the row before them: a cell in quotes has line ends", "path", o.Path, "lines", s.Continued)
 	}
 	for _, c := range s.Causes {
 		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected, "got", c.Got)
