@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestByteOrderMark: a configuration may begin with the mark that some editors write. One in UTF-16 is refused as what it is.
+// TestByteOrderMark: a configuration may begin with the mark that some editors write. One in UTF-16 is refused as
+// what it is.
 func TestByteOrderMark(t *testing.T) {
 	src, err := os.ReadFile("../../configs/ratings.yaml")
 	if err != nil {
@@ -16,11 +17,13 @@ func TestByteOrderMark(t *testing.T) {
 	lookup := func(string) (string, bool) { return "", false }
 	want, wantErr := Parse("x.yaml", src, lookup)
 	got, err := Parse("x.yaml", append([]byte(byteOrderMark), src...), lookup)
-	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() || err == nil && len(got.Models) != len(want.Models) {
+	if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() || err == nil &&
+		len(got.Models) != len(want.Models) {
 		t.Errorf("with a mark: %v, without: %v", err, wantErr)
 	}
 	for _, text := range []string{"\xff\xfek\x00a\x00", "\xfe\xff\x00k\x00a", "k\x00a\x00", "\x00k\x00a"} {
-		if _, err := Parse("x.yaml", []byte(text), lookup); err == nil || !strings.Contains(err.Error(), "the file is UTF-16: save it in UTF-8") {
+		if _, err := Parse("x.yaml", []byte(text), lookup); err == nil || !strings.Contains(err.Error(),
+			"the file is UTF-16: save it in UTF-8") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -32,7 +32,7 @@ func bomb(t *testing.T, line string, n int) string {
 
 // TestBombs: a small file that becomes a large one ends in an error that says so.
 func TestBombs(t *testing.T) {
-	const want = "more than 200 times as many: if it is what it should be, decompress it first"
+	const want = "more than 200 times as many: if that is right, decompress it first"
 	path := bomb(t, "u1\ti1\t"+strings.Repeat("x", 1<<10)+"\n", anyExpansion+64<<20)
 	lines := 0
 	_, scanErr := ScanRecords(path, Lines, Fields{}, nil, func(Record) error { lines++; return nil })
@@ -70,7 +70,8 @@ func TestProfileMemory(t *testing.T) {
 	if held := heap() - before; held > maxProfileBytes+32<<20 {
 		t.Errorf("%d bytes are held", held)
 	}
-	if c := p.column("text"); p.Rows != 300 || c.Present != 300 || c.Distinct() < 200 || p.column("rating").Distinct() != 5 {
+	if c := p.column("text"); p.Rows != 300 || c.Present != 300 || c.Distinct() < 200 ||
+		p.column("rating").Distinct() != 5 {
 		t.Errorf("%d rows, %d values, %d distinct ones", p.Rows, c.Present, c.Distinct())
 	}
 	n := 0
@@ -89,7 +90,8 @@ func TestProfileMemory(t *testing.T) {
 	runtime.KeepAlive(p)
 }
 
-// TestManyColumns: a header with very many columns is read in a time that grows with it, and more than maxColumns are refused.
+// TestManyColumns: a header with very many columns is read in a time that grows with it, and more than maxColumns
+// are refused.
 func TestManyColumns(t *testing.T) {
 	names := make([]string, maxColumns)
 	for i := range names {

@@ -62,7 +62,8 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 // distinctNames refuses columns of one name, names that are no text, and more columns than maxColumns.
 func distinctNames(names []string) error {
 	if len(names) > maxColumns {
-		return fmt.Errorf("there are more than %d columns: write names as lists in one column of Parquet or JSON Lines", maxColumns)
+		return fmt.Errorf("there are more than %d columns: write names as lists in one column of Parquet or JSON Lines",
+			maxColumns)
 	}
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {

@@ -11,8 +11,9 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// csvReader reads records by RFC 4180. A record is one line, and more where a cell in quotes has line ends. A line whose quotes do not fit is a fault of that line
-// alone: the line after it begins the next record. Where tabs separate cells, such a quote is part of its cell, as in files that quote nothing.
+// csvReader reads records by RFC 4180. A record is one line, and more where a cell in quotes has line ends. A line
+// whose quotes do not fit is a fault of that line alone: the line after it begins the next record. Where tabs
+// separate cells, such a quote is part of its cell, as in files that quote nothing.
 type csvReader struct {
 	Comma   byte
 	columns int // of a record, 0 as long as that is not known
@@ -31,7 +32,8 @@ type csvReader struct {
 }
 
 const (
-	// maxCellLines bounds the lines of a record: the time for a file whose quotes do not close is at most so many times that of another.
+	// maxCellLines bounds the lines of a record: the time for a file whose quotes do not close is at most so many
+	// times that of another.
 	maxCellLines = 256
 	// maxRecordBytes bounds a record of several lines. One of a single line has maxLineBytes.
 	maxRecordBytes = 1 << 20
@@ -41,10 +43,12 @@ const (
 var (
 	openQuote = &event.Rejection{Reason: notCSV, Expected: lineShapes[notCSV][0], Got: "a quote that is not closed"}
 	lostQuote = &event.Rejection{Reason: notCSV, Expected: lineShapes[notCSV][0], Got: "a quote within a cell"}
-	longLine  = &event.Rejection{Reason: notCSV, Expected: fmt.Sprintf("at most %d bytes", maxLineBytes), Got: "a longer line"}
+	longLine  = &event.Rejection{Reason: notCSV, Expected: fmt.Sprintf("at most %d bytes", maxLineBytes),
+		Got: "a longer line"}
 )
 
-// read returns the cells of the next record, which are valid until the next call, and its first line; or why that line is none. At the end the error is io.EOF.
+// read returns the cells of the next record, which are valid until the next call, and its first line; or why that
+// line is none. At the end the error is io.EOF.
 func (c *csvReader) read() (cells []string, line int, bad *event.Rejection, err error) {
 	for {
 		end, next, err := c.lineAt(c.start)
@@ -79,8 +83,8 @@ func (c *csvReader) read() (cells []string, line int, bad *event.Rejection, err 
 	}
 }
 
-// parse reads the record at start, whose first line has its end at end; the line after it is at next. It returns where the next record begins, and how many lines
-// the record has.
+// parse reads the record at start, whose first line has its end at end; the line after it is at next. It returns
+// where the next record begins, and how many lines the record has.
 func (c *csvReader) parse(end, next int) (after, lines int, bad *event.Rejection, err error) {
 	c.record, c.ends, lines = c.record[:0], c.ends[:0], 1
 	firstEnd, firstNext := end, next
@@ -127,10 +131,11 @@ func (c *csvReader) parse(end, next int) (after, lines int, bad *event.Rejection
 // isWide reports whether a record has more cells than it may: the rest of it is not read.
 func (c *csvReader) isWide() bool { return len(c.ends) > cmp.Or(c.columns, maxColumns) }
 
-// span is where a cell begins: its place, the end of its line, the line after that, and how much of the record was read.
+// span is where a cell begins: its place, the end of its line, the line after that, and how much of the record was
+// read.
 type span struct{ at, end, next, lines, record int }
 
-// quoted reads a cell in quotes, and returns where its line goes on.
+// quoted reads a cell in quotes, and returns the place behind it.
 func (c *csvReader) quoted(s span) (at, end, next, lines int, bad *event.Rejection, err error) {
 	at, end, next, lines = s.at+1, s.end, s.next, s.lines
 	for {
@@ -182,8 +187,8 @@ func (c *csvReader) literally(end int) {
 	}
 }
 
-// Lines within one cell that each have the separators of a whole row are rows, if so many of both are there: two quotes that are not closed make one cell of all
-// that is between them.
+// Lines within one cell that each have the separators of a whole row are rows, if so many of both are there: two
+// quotes that are not closed make one cell of all that is between them.
 const (
 	minRowLines      = 2 // behind the first
 	minRowSeparators = 4 // in them
@@ -202,8 +207,8 @@ func (c *csvReader) holdsRows(from, to, lines int) bool {
 	return true
 }
 
-// lineAt returns the end of the line at a place, without its line end, and the place of the line after it. Behind the last line the error is io.EOF, or what
-// ended the reading.
+// lineAt returns the end of the line at a place, without its line end, and the place of the line after it. Behind
+// the last line the error is io.EOF, or what ended the reading.
 func (c *csvReader) lineAt(at int) (end, next int, err error) {
 	for from := at; ; {
 		if i := bytes.IndexByte(c.buf[from:], '\n'); i >= 0 {

@@ -16,8 +16,9 @@ const maxLineBytes = 16 << 20
 // errLineTooLong says that a file is not made of lines of reasonable length.
 var errLineTooLong = fmt.Errorf("line longer than %d bytes", maxLineBytes)
 
-// scanLines calls visit with each line of a file and its number from 1, without its line end; a last line without one counts. The file is that of openText.
-// The line is valid until visit returns. A visit that returns ErrStop ends the scan without an error. progress is that of openFile.
+// scanLines calls visit with each line of a file and its number from 1, without its line end; a last line without
+// one counts. The file is that of openText. The line is valid until visit returns. A visit that returns ErrStop
+// ends the scan without an error. progress is that of openFile.
 func scanLines(path string, progress func(read, size int64), visit func(line []byte, number int) error) error {
 	return openText(path, progress, func(r io.Reader) error { return scanReader(r, path, visit) })
 }
@@ -35,9 +36,10 @@ func openText(path string, progress func(read, size int64), f func(io.Reader) er
 	return openFile(path, progress, Text, f)
 }
 
-// openFile calls f with the content of a file as read has it. ErrStop from f is no error. progress, if not nil, gets now and then how many bytes of the file
-// have been read, and how many there are.
-func openFile(path string, progress func(read, size int64), read func(*bufio.Reader) (io.Reader, error), f func(io.Reader) error) error {
+// openFile calls f with the content of a file as read has it. ErrStop from f is no error. progress, if not nil,
+// gets now and then how many bytes of the file have been read, and how many there are.
+func openFile(path string, progress func(read, size int64), read func(*bufio.Reader) (io.Reader, error),
+	f func(io.Reader) error) error {
 	file, from := os.Stdin, io.Reader(nil)
 	if path == Stdin {
 		from = standardInput()
@@ -72,7 +74,8 @@ func errDirectory(path string) error {
 	if len(files) == 0 {
 		return fmt.Errorf("dataset: %s is a directory: name a file in it", path)
 	}
-	return fmt.Errorf("dataset: %s is a directory of %d part files: name one of them, such as %s, or write them as one file", path, len(files), files[0])
+	return fmt.Errorf("dataset: %s is a directory of %d part files: name one of them, such as %s, or write them as one file",
+		path, len(files), files[0])
 }
 
 // countedFile reports how far a file has been read.

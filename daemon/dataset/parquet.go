@@ -12,8 +12,9 @@ import (
 	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
-// parquetRows reads the rows of a Parquet file. Its columns are whole numbers, numbers, text, true and false, times, dates, or lists of text or of whole
-// numbers; those of another type can be there, but no field can be one of them. It is not safe for concurrent use.
+// parquetRows reads the rows of a Parquet file. Its columns are whole numbers, numbers, text, true and false,
+// times, dates, or lists of text or of whole numbers; those of another type can be there, but no field can be one
+// of them. It is not safe for concurrent use.
 type parquetRows struct {
 	file    *parquet.File
 	columns []parquetColumn
@@ -22,7 +23,7 @@ type parquetRows struct {
 	line    int
 }
 
-// maxParquetStdin bounds a Parquet file that comes by standard input: where its columns are stands at its end.
+// maxParquetStdin bounds a Parquet file that comes by standard input: its columns are described at its end.
 const maxParquetStdin = 1 << 30
 
 // openParquet calls f with the rows of a file; ErrStop from f is no error. progress is that of openFile.
@@ -102,7 +103,8 @@ func (r *parquetRows) names() []string {
 	return names
 }
 
-// next reads the next row, whose cells can be asked for until the next call, and its number from 1. At the end the error is io.EOF.
+// next reads the next row, whose cells can be asked for until the next call, and its number from 1. At the end the
+// error is io.EOF.
 func (r *parquetRows) next() (line int, err error) {
 	if r.rows == nil {
 		r.rows = r.file.Rows(r.use)

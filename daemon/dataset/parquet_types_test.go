@@ -11,7 +11,8 @@ import (
 // typesFile, like twice.parquet and empty.parquet, was written by testdata/write_cases.py.
 const typesFile = "testdata/types.parquet"
 
-// TestParquetTypes: decimal numbers, UUIDs, numbers of 16 bits and times of day are fields of records. Columns that no field can be are named.
+// TestParquetTypes: decimal numbers, UUIDs, numbers of 16 bits and times of day are fields of records. Columns
+// that no field can be are named.
 func TestParquetTypes(t *testing.T) {
 	records, skipped := scan(t, typesFile, Parquet, "user")
 	want := []string{
@@ -26,15 +27,20 @@ func TestParquetTypes(t *testing.T) {
 	if !slices.Equal(skipped.LeftOut, left) {
 		t.Errorf("left out %q, want %q", skipped.LeftOut, left)
 	}
-	schema := event.Schema{Task: event.Regression, Label: "rating", Categorical: []string{"user", "item", "nothing"}, Numeric: []string{"price", "weight"},
+	schema := event.Schema{Task: event.Regression, Label: "rating", Categorical: []string{"user", "item", "nothing"},
+		Numeric:  []string{"price", "weight"},
 		Optional: []string{"user", "nothing", "price", "weight"}}
-	set, err := Read(typesFile, Options{Format: Parquet, Schema: schema, Decode: event.NewJSON(schema, event.DefaultLimits()).Decode})
-	if err != nil || len(set.Examples) != 3 || set.Examples[2].Label != -1 || set.Examples[1].Categorical[1] != "13" || set.Examples[0].Numeric[1] != 0.5 {
+	set, err := Read(typesFile, Options{Format: Parquet, Schema: schema, Decode: event.NewJSON(schema,
+		event.DefaultLimits()).Decode})
+	if err != nil || len(set.Examples) != 3 || set.Examples[2].Label != -1 || set.Examples[1].Categorical[1] != "13" ||
+		set.Examples[0].Numeric[1] != 0.5 {
 		t.Errorf("%+v, %v", set, err)
 	}
-	for field, what := range map[string]string{"place": "a structure", "grid": "a structure", "about": "a map", "hash": "bytes of a fixed length"} {
+	for field, what := range map[string]string{"place": "a structure", "grid": "a structure", "about": "a map",
+		"hash": "bytes of a fixed length"} {
 		schema.Categorical = []string{field}
-		_, err := Read(typesFile, Options{Format: Parquet, Schema: schema, Decode: event.NewJSON(schema, event.DefaultLimits()).Decode})
+		_, err := Read(typesFile, Options{Format: Parquet, Schema: schema, Decode: event.NewJSON(schema,
+			event.DefaultLimits()).Decode})
 		if err == nil || !strings.Contains(err.Error(), `"`+field+`": expected text or whole numbers, got `+what) {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -43,7 +49,8 @@ func TestParquetTypes(t *testing.T) {
 
 // TestOddParquet: two columns of one name are refused by it, by every reader; a file without rows has none.
 func TestOddParquet(t *testing.T) {
-	const twice, want = "testdata/twice.parquet", `there are two columns "rating", and an event has each field once: rename one of them`
+	const twice, want = "testdata/twice.parquet",
+		`there are two columns "rating", and an event has each field once: rename one of them`
 	_, readErr := Read(twice, Options{Format: Parquet, Schema: pandasSchema(), Decode: decodeRating()})
 	_, scanErr := ScanRecords(twice, Parquet, Fields{Key: "user"}, nil, func(Record) error { return nil })
 	_, profileErr := ReadProfile(twice, "", 10)
@@ -55,7 +62,8 @@ func TestOddParquet(t *testing.T) {
 	if records, skipped := scan(t, "testdata/empty.parquet", Parquet, "user"); len(records) != 0 || skipped.Lines != 0 {
 		t.Errorf("%d records, %d skipped", len(records), skipped.Lines)
 	}
-	if _, err := ReadProfile("testdata/empty.parquet", "", 10); err == nil || !strings.Contains(err.Error(), "has no rows") {
+	if _, err := ReadProfile("testdata/empty.parquet", "", 10); err == nil || !strings.Contains(err.Error(),
+		"has no rows") {
 		t.Error(err)
 	}
 }

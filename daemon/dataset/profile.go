@@ -163,7 +163,7 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	return p, err
 }
 
-// column returns the column of a name, nil if there is none and no room for it.
+// column returns the column of a name, nil where it is new and there is no room for it.
 func (p *Profile) column(name string) *Column {
 	c := p.byName[name]
 	if c == nil && !p.isFull() {

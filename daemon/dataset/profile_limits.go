@@ -14,8 +14,9 @@ const (
 )
 
 // tooManyMembers is about an object with members that come after maxColumns others.
-var tooManyMembers = &event.Rejection{Reason: tooManyColumns, Expected: fmt.Sprintf("objects with at most %d different members in all", maxColumns),
-	Got: "more: an object by names is no event"}
+var tooManyMembers = &event.Rejection{Reason: tooManyColumns,
+	Expected: fmt.Sprintf("objects with at most %d different members in all", maxColumns),
+	Got:      "more: an object by names is no event"}
 
 // isFull reports whether there is no room for another column.
 func (p *Profile) isFull() bool { return len(p.Columns) >= maxColumns }

@@ -26,14 +26,16 @@ var (
 	bzip2Magic = []byte("BZh")
 )
 
-// magicBytes is how much of a stream is looked at for what it is: interactive input may have no more in its first line.
+// magicBytes is how much of a stream is looked at for what it is: interactive input may have no more in its first
+// line.
 const magicBytes = 4
 
 func isCompressed(begin []byte) bool {
 	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic) || bytes.HasPrefix(begin, bzip2Magic)
 }
 
-// Decompress returns r as it is, unless it begins with the magic of gzip, zstd or bzip2. What is no text at all is refused with what it is.
+// Decompress returns r as it is, unless it begins with the magic of gzip, zstd or bzip2. What is no text at all is
+// refused with what it is.
 func Decompress(r *bufio.Reader) (io.Reader, error) {
 	magic, _ := r.Peek(magicBytes)
 	packed := &packedReader{Reader: r}
@@ -42,7 +44,8 @@ func Decompress(r *bufio.Reader) (io.Reader, error) {
 		plain, err := gzip.NewReader(packed)
 		return &expanding{plain: plain, packed: packed}, err
 	case bytes.HasPrefix(magic, zstdMagic):
-		plain, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow)) // which has no goroutine to end
+		// A decoder without concurrency has no goroutine to end.
+		plain, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 		return &expanding{plain: plain, packed: packed}, err
 	case bytes.HasPrefix(magic, bzip2Magic):
 		return &expanding{plain: bzip2.NewReader(packed), packed: packed}, nil
@@ -50,7 +53,8 @@ func Decompress(r *bufio.Reader) (io.Reader, error) {
 	return r, noText(r)
 }
 
-// Events take a tenth of their bytes compressed, and seldom less than a thirtieth. A few bytes that become a thousand times as many are no events.
+// Events take a tenth of their bytes compressed, and seldom less than a thirtieth. A few bytes that become a
+// thousand times as many are no events.
 const (
 	maxExpansion = 200       // times as many bytes
 	anyExpansion = 256 << 20 // bytes that any stream may become
@@ -86,7 +90,7 @@ type expanding struct {
 func (e *expanding) Read(b []byte) (int, error) {
 	n, err := e.plain.Read(b)
 	if e.n += int64(n); e.n > anyExpansion && e.n > maxExpansion*e.packed.n {
-		return 0, fmt.Errorf("its first %d bytes became %d, more than %d times as many: if it is what it should be, decompress it first",
+		return 0, fmt.Errorf("its first %d bytes became %d, more than %d times as many: if that is right, decompress it first",
 			e.packed.n, e.n, maxExpansion)
 	}
 	return n, err
@@ -95,7 +99,8 @@ func (e *expanding) Read(b []byte) (int, error) {
 // otherFiles are what files begin with that hold no lines of text, what they are, and what to do.
 var otherFiles = []struct{ magic, what, remedy string }{
 	{parquet.Magic, "Parquet", "say --format parquet"},
-	{"PK\x03\x04", "a ZIP archive or a workbook", "unpack the archive and name the file in it; save a workbook's sheet as CSV"},
+	{"PK\x03\x04", "a ZIP archive or a workbook",
+		"unpack the archive and name the file in it; save a workbook's sheet as CSV"},
 	{"\xfd7zXZ", "compressed by xz", "decompress it with xz -d, or compress it with gzip or zstd"},
 	{"\x04\x22\x4d\x18", "compressed by lz4", "decompress it with lz4 -d, or compress it with gzip or zstd"},
 	{"\xff\x06\x00\x00sNaPpY", "compressed by snappy", "decompress it, or compress it with gzip or zstd"},
@@ -141,7 +146,8 @@ const (
 	utf32Mark     = "\xff\xfe\x00\x00"
 )
 
-// Text is Decompress for text, which may begin with a byte order mark and may be UTF-16: what it returns is UTF-8 without the mark.
+// Text is Decompress for text, which may begin with a byte order mark and may be UTF-16: what it returns is UTF-8
+// without the mark.
 func Text(r *bufio.Reader) (io.Reader, error) {
 	plain, err := Decompress(r)
 	if err != nil {
@@ -163,7 +169,8 @@ func Text(r *bufio.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// utf16Order reports whether text is UTF-16, and its order of bytes: by its mark or, without, by the zeros of its first two letters.
+// utf16Order reports whether text is UTF-16, and its order of bytes: by its mark or, without, by the zeros of its
+// first two letters.
 func utf16Order(begin []byte) (order unicode.Endianness, ok bool) {
 	switch {
 	case bytes.HasPrefix(begin, []byte(littleMark)):

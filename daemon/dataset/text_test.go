@@ -29,7 +29,8 @@ func wide(text string, big, mark bool) string {
 	return string(b)
 }
 
-// TestForms: files of text are read alike with a byte order mark, as UTF-16, compressed by bzip2, and with the line that says what separates cells.
+// TestForms: files of text are read alike with a byte order mark, as UTF-16, compressed by bzip2, and with the
+// line that says what separates cells.
 func TestForms(t *testing.T) {
 	const csv, json = "user,item\nü1,a\nu2,b\n", "{\"user\":\"ü1\",\"item\":\"a\"}\n{\"user\":\"u2\",\"item\":\"b\"}\n"
 	bzip, err := base64.StdEncoding.DecodeString("QlpoOTFBWSZTWR0pB1EAAAlZjAAQAAQwADIiHgAABAgAIAAhqGIyH6oKYAAeJjNBSDHU4L1/i7kinChIDpSDqIA=")
@@ -118,7 +119,8 @@ func TestOtherFiles(t *testing.T) {
 			}
 		}
 	}
-	if _, err := ReadProfile(parts, Parquet, 10); err == nil || !strings.Contains(err.Error(), "is a directory of 2 part files") {
+	if _, err := ReadProfile(parts, Parquet, 10); err == nil || !strings.Contains(err.Error(),
+		"is a directory of 2 part files") {
 		t.Error(err)
 	}
 }

@@ -57,7 +57,8 @@ func smallFiles(t testing.TB) map[string][]byte {
 	return files
 }
 
-// TestDamagedFiles: wherever a byte is another one, reading ends with rows or an error, and takes no more memory than a small file may.
+// TestDamagedFiles: wherever a byte is another one, reading ends with rows or an error, and takes no more memory
+// than a small file may.
 func TestDamagedFiles(t *testing.T) {
 	const most = 32 << 20
 	for path, content := range smallFiles(t) {
@@ -105,7 +106,8 @@ func TestHeldPages(t *testing.T) {
 	if err := f.hold(maxHeld); err != nil {
 		t.Error(err)
 	}
-	if err := f.hold(1); err == nil || !strings.Contains(err.Error(), "512 MiB: write the file with smaller pages or row groups") {
+	if err := f.hold(1); err == nil || !strings.Contains(err.Error(),
+		"512 MiB: write the file with smaller pages or row groups") {
 		t.Error(err)
 	}
 	if err := f.hold(-maxHeld); err != nil || f.held != 0 {
@@ -115,10 +117,12 @@ func TestHeldPages(t *testing.T) {
 
 // TestLongList: a run that states a billion values of one list takes no memory for them.
 func TestLongList(t *testing.T) {
-	r := &reader{file: &File{}, leaf: &leaf{definitions: 1, repetitions: 1, repeatedAt: 1, definitionBits: 1, bits: 1}, left: 1 << 30,
+	r := &reader{file: &File{}, leaf: &leaf{definitions: 1, repetitions: 1, repeatedAt: 1, definitionBits: 1, bits: 1},
+		left:        1 << 30,
 		repetitions: hybrid{b: []byte{2, 0, 0x80, 0x80, 0x80, 0x80, 8, 1}, width: 1},
 		definitions: hybrid{b: []byte{0x80, 0x80, 0x80, 0x80, 8, 1}, width: 1},
-		decoder:     &indexed{places: hybrid{b: []byte{0x80, 0x80, 0x80, 0x80, 8}}, of: &dictionary{leaf: &leaf{width: 4}, b: make([]byte, 4), n: 1}}}
+		decoder: &indexed{places: hybrid{b: []byte{0x80, 0x80, 0x80, 0x80, 8}}, of: &dictionary{leaf: &leaf{width: 4},
+			b: make([]byte, 4), n: 1}}}
 	if _, _, err := r.row(nil); err == nil || !strings.Contains(err.Error(), "a list has more than") {
 		t.Error(err)
 	}
@@ -127,35 +131,39 @@ func TestLongList(t *testing.T) {
 // TestRefusals: what cannot be read is refused by its name, and says what to do.
 func TestRefusals(t *testing.T) {
 	file := smallFiles(t)["testdata/small/pyarrow-lz4-plain-1.0-1048576.parquet"]
-	change := func(f func(c *chunk)) error {
-		file, err := Open(bytes.NewReader(file), int64(len(file)))
+	change := func(change func(c *chunk)) error {
+		f, err := Open(bytes.NewReader(file), int64(len(file)))
 		if err != nil {
 			return err
 		}
-		f(&file.groups[0].chunks[0])
-		return file.Rows(nil).Next()
+		change(&f.groups[0].chunks[0])
+		return f.Rows(nil).Next()
 	}
+	many := &File{NumRows: 1 << 30, groups: []rowGroup{{rows: 1 << 30}}, size: 5700}
 	encrypted := append(slices.Clone(file[:len(file)-4]), "PARE"...)
 	for want, err := range map[string]error{
-		"an encrypted Parquet file: write it without encryption": readAll(encrypted),
-		"it does not end with PAR1: it was cut off":              readAll(file[:len(file)-9]),
-		"no Parquet file: it does not begin with PAR1":           readAll(append([]byte("user"), file[4:]...)),
-		"no Parquet file: it has 4 bytes":                        readAll(file[:4]),
-		`column "bool" in row group 1: a page compressed by LZO: not supported: write the file with another compression`: change(func(c *chunk) { c.codec = codecLZO }),
-		`a page compressed by codec 12: not supported`:                                                                   change(func(c *chunk) { c.codec = 12 }),
-		`it is encrypted: write the file without`:                                                                        change(func(c *chunk) { c.encrypted = true }),
-		`its values are in another file`:                                                                                 change(func(c *chunk) { c.elsewhere = true }),
-		`it states 7 values for 20 rows`:                                                                                 change(func(c *chunk) { c.values = 7 }),
+		"an encrypted Parquet file: write it without encryption":                       readAll(encrypted),
+		"it does not end with PAR1: it was cut off":                                    readAll(file[:len(file)-9]),
+		"no Parquet file: it does not begin with PAR1":                                 readAll(append([]byte("user"), file[4:]...)),
+		"no Parquet file: it has 4 bytes":                                              readAll(file[:4]),
+		"it states 1073741824 rows and has 5700 bytes":                                 many.checkGroups(),
+		`column "bool" in row group 1: a page compressed by LZO: not supported: write`: change(func(c *chunk) { c.codec = codecLZO }),
+		"a page compressed by codec 12: not supported":                                 change(func(c *chunk) { c.codec = 12 }),
+		"it is encrypted: write the file without":                                      change(func(c *chunk) { c.encrypted = true }),
+		"its values are in another file":                                               change(func(c *chunk) { c.elsewhere = true }),
+		"it states 7 values for 20 rows":                                               change(func(c *chunk) { c.values = 7 }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	l := &leaf{physical: typeInt64, width: 8}
-	if _, err := l.newDecoder(encodingDeltaBytes, nil, 1, nil); err == nil || !strings.Contains(err.Error(), "the encoding DELTA_BYTE_ARRAY is not supported") {
+	if _, err := l.newDecoder(encodingDeltaBytes, nil, 1, nil); err == nil || !strings.Contains(err.Error(),
+		"the encoding DELTA_BYTE_ARRAY is not supported") {
 		t.Error(err)
 	}
-	if _, _, err := levelsOf(nil, encodingBitPacked, 1); err == nil || !strings.Contains(err.Error(), "levels by BIT_PACKED are not supported") {
+	if _, _, err := levelsOf(nil, encodingBitPacked, 1); err == nil || !strings.Contains(err.Error(),
+		"levels by BIT_PACKED are not supported") {
 		t.Error(err)
 	}
 }

@@ -1,5 +1,6 @@
-// Package parquet reads the rows of Parquet files: columns of single values and of lists, by every encoding and every compression but LZO.
-// All sizes that a file states are compared with the bytes that are there, so that a damaged file is an error and takes no memory.
+// Package parquet reads the rows of Parquet files: columns of single values and of lists, by every encoding and
+// every compression but LZO. All sizes that a file states are compared with the bytes that are there, so that a
+// damaged file is an error and takes no memory.
 package parquet
 
 import (
@@ -24,6 +25,9 @@ const (
 	maxValue = 16 << 20
 	// maxList bounds the values of a list in one row. A run can state a billion of them in a few bytes.
 	maxList = 1 << 20
+	// A file may have anyRows, and more in as far as it has bytes for them: a row that takes a 64th of a byte says nothing.
+	anyRows     = 1 << 16
+	rowsPerByte = 64
 )
 
 // File is a Parquet file. It is not safe for concurrent use.
@@ -124,6 +128,9 @@ func (f *File) checkGroups() error {
 			}
 		}
 	}
+	if rows > anyRows+rowsPerByte*f.size {
+		return fmt.Errorf("it states %d rows and has %d bytes", rows, f.size)
+	}
 	if rows != f.NumRows {
 		return fmt.Errorf("its row groups have %d rows, and it states %d", rows, f.NumRows)
 	}
@@ -203,7 +210,8 @@ func (f *File) span(c *chunk) (from, to int64, err error) {
 // hold counts n bytes more in memory, or fewer where n is negative.
 func (f *File) hold(n int64) error {
 	if f.held+n > maxHeld {
-		return fmt.Errorf("the pages that are open at a time take more than %d MiB: write the file with smaller pages or row groups", maxHeld>>20)
+		return fmt.Errorf("the pages that are open at a time take more than %d MiB: "+
+			"write the file with smaller pages or row groups", maxHeld>>20)
 	}
 	f.held += n
 	return nil

@@ -54,7 +54,8 @@ func checkFile(t *testing.T, path string) {
 			c := &f.Columns[i]
 			of := want[c.Name]
 			if n >= len(of.Values) || !same(of.Kind, cell(rows, c, i), of.Values[n]) {
-				t.Errorf("%s: row %d, column %s (%s): %v, want %v", path, n, c.Name, c.What, cell(rows, c, i), of.Values[min(n, len(of.Values)-1)])
+				t.Errorf("%s: row %d, column %s (%s): %v, want %v", path, n, c.Name, c.What, cell(rows, c, i), of.Values[min(n,
+					len(of.Values)-1)])
 				return
 			}
 		}
@@ -129,8 +130,8 @@ func same(kind string, got, want any) bool {
 	return g == w
 }
 
-// TestWrittenFiles: the files in testdata hold what their writer put in: LZ4 in pages of version 2, true and false in runs, small pages of dictionaries and
-// lists, and every other encoding.
+// TestWrittenFiles: the files in testdata hold what their writer put in: LZ4 in pages of version 2, true and false
+// in runs, small pages of dictionaries and lists, and every other encoding.
 func TestWrittenFiles(t *testing.T) {
 	paths, err := filepath.Glob("testdata/small/*.parquet")
 	if err != nil || len(paths) < 5 {
@@ -141,16 +142,19 @@ func TestWrittenFiles(t *testing.T) {
 	}
 }
 
-// TestPythonParquetMatrix: whatever pyarrow, fastparquet and DuckDB write, by every codec, encoding and version of pages, is read value by value.
+// TestPythonParquetMatrix: whatever pyarrow, fastparquet and DuckDB write, by every codec, encoding and version of
+// pages, is read value by value.
 func TestPythonParquetMatrix(t *testing.T) {
 	tier.Need(t, tier.Long)
-	for writer, packages := range map[string]string{"pyarrow": "pyarrow, numpy", "fastparquet": "fastparquet, pandas", "duckdb": "duckdb"} {
+	for writer, packages := range map[string]string{"pyarrow": "pyarrow, numpy", "fastparquet": "fastparquet, pandas",
+		"duckdb": "duckdb"} {
 		t.Run(writer, func(t *testing.T) {
 			if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import "+packages).CombinedOutput(); err != nil {
 				t.Skipf("files of %s are not checked: python3 lacks %s: %s", writer, packages, out)
 			}
 			dir := t.TempDir()
-			if out, err := exec.CommandContext(t.Context(), "python3", "testdata/matrix.py", writer, dir).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), "python3", "testdata/matrix.py", writer,
+				dir).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			paths, err := filepath.Glob(filepath.Join(dir, "*.parquet"))

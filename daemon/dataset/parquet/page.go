@@ -35,7 +35,7 @@ const (
 	dataPageV2
 )
 
-// pageHeader stands before each page.
+// pageHeader is what each page begins with.
 type pageHeader struct {
 	kind                     int32
 	uncompressed, compressed int32
@@ -219,7 +219,8 @@ func decompress(codec int32, packed []byte, size int) ([]byte, error) {
 // maxWindow bounds what decompression of zstd holds.
 const maxWindow = 128 << 20
 
-// readUpTo reads size bytes and looks for one more. Memory is taken as they come, so that a size that is only stated takes none.
+// readUpTo reads size bytes and looks for one more. Memory is taken as they come, so that a size that is only
+// stated takes none.
 func readUpTo(r io.Reader, packed []byte, size int) ([]byte, error) {
 	const usualRatio = 16
 	b := bytes.NewBuffer(make([]byte, 0, min(size, usualRatio*len(packed))+bytes.MinRead))

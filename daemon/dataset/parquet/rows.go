@@ -17,7 +17,8 @@ type Rows struct {
 	absent  []bool
 }
 
-// Rows begins before the first row. Columns whose use is false are not read; nil reads all. A column of kind Other is never read.
+// Rows begins before the first row. Columns whose use is false are not read; nil reads all. A column of kind Other
+// is never read.
 func (f *File) Rows(use []bool) *Rows {
 	r := &Rows{file: f, use: make([]bool, len(f.Columns)), readers: make([]*reader, len(f.Columns)),
 		values: make([][]Value, len(f.Columns)), absent: make([]bool, len(f.Columns))}
@@ -82,7 +83,8 @@ func (r *Rows) error(column int, err error) error {
 	return fmt.Errorf("column %q in row group %d: %w", r.file.Columns[column].Name, r.group, err)
 }
 
-// Values returns the values of a column in the row: one of a single value, any number of a list, none where the row has nothing.
+// Values returns the values of a column in the row: one of a single value, any number of a list, none where the
+// row has nothing.
 func (r *Rows) Values(column int) []Value { return r.values[column] }
 
 // Absent reports whether the row has nothing in a column, rather than an empty list.
@@ -208,7 +210,8 @@ func (r *reader) definition() (uint32, error) {
 	return d, err
 }
 
-// value reads a value that is there. The decoder is made for the first one of a page: a page of nulls alone has no bytes.
+// value reads a value that is there. The decoder is made for the first one of a page: a page of nulls alone has no
+// bytes.
 func (r *reader) value(v *Value) (err error) {
 	if r.decoder == nil {
 		if r.decoder, err = r.leaf.newDecoder(r.encoding, r.content, r.left, r.dict); err != nil {
@@ -310,7 +313,8 @@ func levelsOf(b []byte, encoding int32, bits int) (levels, rest []byte, err erro
 		return nil, b, nil
 	}
 	if encoding != encodingRLE {
-		return nil, nil, fmt.Errorf("levels by %s are not supported: write the file with a newer program", encodingName(encoding))
+		return nil, nil, fmt.Errorf("levels by %s are not supported: write the file with a newer program",
+			encodingName(encoding))
 	}
 	return prefixed(b)
 }

@@ -63,7 +63,8 @@ const (
 // widths are the bytes of a value by physical type, 0 where they differ.
 var widths = [...]int{typeInt32: 4, typeInt64: 8, typeInt96: 12, typeFloat: 4, typeDouble: 8, typeFixed: 0}
 
-// leaf is a column of values. A value has a definition level of definitions; a list that is absent has one below present, an empty one below repeated.
+// leaf is a column of values. A value has a definition level of definitions; a list that is absent has one below
+// present, an empty one below repeated.
 type leaf struct {
 	name                 string // of its column
 	physical             int32
@@ -168,12 +169,26 @@ var convertedTypes = map[int32]struct {
 	logical, unit int64
 	signed        bool
 }{
-	0: {logical: logicalString}, 1: {logical: logicalMap}, 3: {logical: logicalList}, 4: {logical: logicalEnum}, 5: {logical: logicalDecimal},
-	6: {logical: logicalDate}, 7: {logical: logicalTime, unit: 1e3}, 8: {logical: logicalTime, unit: 1e6},
-	9: {logical: logicalTimestamp, unit: 1e3}, 10: {logical: logicalTimestamp, unit: 1e6},
-	11: {logical: logicalInteger}, 12: {logical: logicalInteger}, 13: {logical: logicalInteger}, 14: {logical: logicalInteger},
-	15: {logical: logicalInteger, signed: true}, 16: {logical: logicalInteger, signed: true}, 17: {logical: logicalInteger, signed: true},
-	18: {logical: logicalInteger, signed: true}, 19: {logical: logicalJSON}, 20: {logical: logicalBSON},
+	0:  {logical: logicalString},
+	1:  {logical: logicalMap},
+	3:  {logical: logicalList},
+	4:  {logical: logicalEnum},
+	5:  {logical: logicalDecimal},
+	6:  {logical: logicalDate},
+	7:  {logical: logicalTime, unit: 1e3},
+	8:  {logical: logicalTime, unit: 1e6},
+	9:  {logical: logicalTimestamp, unit: 1e3},
+	10: {logical: logicalTimestamp, unit: 1e6},
+	11: {logical: logicalInteger},
+	12: {logical: logicalInteger},
+	13: {logical: logicalInteger},
+	14: {logical: logicalInteger},
+	15: {logical: logicalInteger, signed: true},
+	16: {logical: logicalInteger, signed: true},
+	17: {logical: logicalInteger, signed: true},
+	18: {logical: logicalInteger, signed: true},
+	19: {logical: logicalJSON},
+	20: {logical: logicalBSON},
 }
 
 // convertedInterval is the older name of a type that has no newer one.
@@ -241,7 +256,8 @@ func (f *File) addLeaves(n *node, l leaf) error {
 		}
 		return nil
 	}
-	if l.physical = n.physical; n.physical > typeFixed || n.physical == typeFixed && (n.length <= 0 || n.length > maxValue) {
+	isWrong := n.physical > typeFixed || n.physical == typeFixed && (n.length <= 0 || n.length > maxValue)
+	if l.physical = n.physical; isWrong {
 		return fmt.Errorf("the column %q has a type that is not known", n.name)
 	}
 	if l.physical >= 0 {
@@ -347,8 +363,10 @@ func (n *node) classify(c *Column) {
 
 // unread names a type that no field can be.
 func (n *node) unread() string {
-	name, ok := map[int64]string{logicalBSON: "BSON", logicalVariant: "variants", logicalGeometry: "geometries", logicalGeography: "geographies",
-		logicalDecimal: "decimal numbers of a scale that is not known", logicalMap: "a map", logicalList: "a list without values"}[n.logical]
+	name, ok := map[int64]string{
+		logicalBSON: "BSON", logicalVariant: "variants", logicalGeometry: "geometries", logicalGeography: "geographies",
+		logicalDecimal: "decimal numbers of a scale that is not known", logicalMap: "a map", logicalList: "a list without values",
+	}[n.logical]
 	switch {
 	case ok:
 		return name

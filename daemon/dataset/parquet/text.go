@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Text returns the text of a value as CSV would have it. Whole numbers among numbers have no point, so that they can be names; times are RFC 3339.
+// Text returns the text of a value as CSV would have it. Whole numbers among numbers have no point, so that they
+// can be names; times are RFC 3339.
 func (c *Column) Text(v *Value) string {
 	switch c.form {
 	case asDecimal:

@@ -29,8 +29,8 @@ const maxThriftDepth = 32
 // errThrift says that bytes are not of the compact protocol.
 var errThrift = errors.New("its description is not readable")
 
-// thrift reads a message. The first error is kept, and all that is read after it is zero. What lists and texts claim to hold is never taken for
-// more than the bytes that are left.
+// thrift reads a message. The first error is kept, and all that is read after it is zero. What lists and texts
+// claim to hold is never taken for more than the bytes that are left.
 type thrift struct {
 	b     []byte
 	err   error

@@ -30,8 +30,8 @@ const (
 )
 
 func encodingName(encoding int32) string {
-	names := [...]string{"PLAIN", "GROUP_VAR_INT", "PLAIN_DICTIONARY", "RLE", "BIT_PACKED", "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY",
-		"DELTA_BYTE_ARRAY", "RLE_DICTIONARY", "BYTE_STREAM_SPLIT"}
+	names := [...]string{"PLAIN", "GROUP_VAR_INT", "PLAIN_DICTIONARY", "RLE", "BIT_PACKED", "DELTA_BINARY_PACKED",
+		"DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "RLE_DICTIONARY", "BYTE_STREAM_SPLIT"}
 	if encoding < 0 || int(encoding) >= len(names) {
 		return fmt.Sprintf("encoding %d", encoding)
 	}
@@ -76,7 +76,8 @@ func (l *leaf) newDecoder(encoding int32, b []byte, n int, d *dictionary) (decod
 		}
 		return &split{leaf: l, b: b, stride: len(b) / l.width}, nil
 	}
-	return nil, fmt.Errorf("the encoding %s is not supported for this type: write the column with another one", encodingName(encoding))
+	return nil, fmt.Errorf("the encoding %s is not supported for this type: write the column with another one",
+		encodingName(encoding))
 }
 
 // prefixed cuts bytes that begin with their number off the rest.
@@ -156,7 +157,7 @@ func (r *runBits) next(v *Value) error {
 	return err
 }
 
-// dictionary holds the values that places stand for.
+// dictionary holds values, which pages name by their places in it.
 type dictionary struct {
 	leaf *leaf
 	b    []byte
