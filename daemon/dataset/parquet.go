@@ -6,19 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/parquet-go/parquet-go"
-
-	"github.com/refitd/refitd/consumer/event"
 )
 
 // parquetRows reads the rows of a Parquet file. Its columns are whole numbers, numbers, text, true and false, times, dates, or lists of text or of whole
 // numbers; those of another type can be there, but no field can be one of them. It is not safe for concurrent use.
 type parquetRows struct {
 	columns []parquetColumn
-	groups  []parquet.RowGroup
-	rows    parquet.Rows // of the group before groups; nil before the first
+	all     []parquet.RowGroup
+	groups  []parquet.RowGroup // of all, those that are to be read
+	rows    parquet.Rows       // of the group before groups; nil before the first
 	buffer  []parquet.Row
 	ready   []parquet.Row // of buffer: those that next has not given
 	line    int
@@ -98,6 +96,7 @@ func newParquetRows(r io.ReaderAt, size int64) (rows *parquetRows, err error) {
 		return nil, fmt.Errorf("damaged, or no Parquet file: %w", err)
 	}
 	rows = &parquetRows{groups: file.RowGroups(), buffer: make([]parquet.Row, parquetRowsAtOnce), values: make([][]parquet.Value, len(file.Schema().Columns()))}
+	rows.all = rows.groups
 	for _, field := range file.Root().Columns() {
 		rows.columns = append(rows.columns, columnOf(field))
 	}
@@ -148,35 +147,18 @@ func (r *parquetRows) next() (line int, err error) {
 	return r.line, nil
 }
 
+// rewind lets next begin with the first row again.
+func (r *parquetRows) rewind() error {
+	err := r.close()
+	r.groups, r.rows, r.ready, r.line = r.all, nil, nil, 0
+	return err
+}
+
 func (r *parquetRows) close() error {
 	if r.rows == nil {
 		return nil
 	}
 	return r.rows.Close()
-}
-
-// scanParquet calls visit with the record of each row.
-func scanParquet(path string, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
-	return openParquet(path, progress, func(r *parquetRows) error {
-		names, err := fields.of(r.names())
-		if err != nil {
-			return fmt.Errorf("dataset: %s: %w", path, err)
-		}
-		for i, name := range names {
-			r.columns[i].name = name
-		}
-		key, at := -1, slices.Index(names, timeField)
-		if fields.Key != "" {
-			key = slices.Index(names, fields.Key)
-		}
-		next := func() (record Record, line int, bad *event.Rejection, err error) {
-			if line, err = r.next(); err == nil {
-				record, bad = r.record(key, at)
-			}
-			return record, line, bad, err
-		}
-		return each(path, next, skipped, func(record Record, _ int) error { return visit(record) })
-	})
 }
 
 // countedAt reports how much of a file has been read.
