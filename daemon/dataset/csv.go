@@ -54,13 +54,15 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 		}
 		rows.ready = first
 	}
+	seen := make(map[string]bool, len(rows.names))
 	for i, name := range rows.names {
 		if !utf8.ValidString(name) {
 			return nil, fmt.Errorf("the name of column %d is not UTF-8", i+1)
 		}
-		if name != "" && slices.Contains(rows.names[:i], name) {
+		if name != "" && seen[name] {
 			return nil, fmt.Errorf("the header has two columns %q: an event has each field once", name)
 		}
+		seen[name] = true
 	}
 	return rows, nil
 }

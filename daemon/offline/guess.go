@@ -21,6 +21,7 @@ type guess struct {
 	format   dataset.Format
 	rows     int // that were looked at
 	total    int // of the file
+	labelled int // of rows, those with a label
 	labelWhy string
 	mapped   []config.MappedField // fields that input.mapping reads
 	of       outcomes             // labels of the first rows
@@ -66,8 +67,8 @@ func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
 	case label == "" && task == "":
 		of = likelyLabel(columns)
 	}
-	if of != nil {
-		g.of = outcomesOf(of)
+	if g.labelled = g.rows; of != nil {
+		g.of, g.labelled = outcomesOf(of), of.Present
 		if err := g.label(of, columns); err != nil {
 			return nil, err
 		}

@@ -109,13 +109,18 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if o.Model == "" {
 		o.Model = nameOf(source)
 		if o.Topic != "" {
-			o.Model = strings.ToLower(strings.Trim(notInName.ReplaceAllString(o.Topic, "-"), "-_"))
+			o.Model = asName(o.Topic)
 		}
 	}
 	if o.Output == "" {
 		o.Output = o.Model + ".yaml"
 	}
 	text := g.yaml(&o)
+	if len(text) > config.MaxFileBytes {
+		return &report.ExitError{Code: report.ExitUsage, Key: key, Path: o.Data, Topic: o.Topic, Err: fmt.Errorf("offline: %s has %d columns, and a "+
+			"configuration that names each has more than the %d bytes that one may have: leave columns out, or put them into a list", source, len(g.fields)+1,
+			config.MaxFileBytes)}
+	}
 	if _, err := config.Parse(o.Output, []byte(text), os.LookupEnv); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: key, Path: o.Data, Topic: o.Topic}
 	}
@@ -142,15 +147,21 @@ func Init(o InitOptions, out *report.Emitter) error {
 		Dropped: drops, Next: next})
 }
 
-var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+var notInName = regexp.MustCompile(`[^a-z0-9_-]+`)
+
+// maxModelName is the longest name of a model.
+const maxModelName = 64
 
 // nameOf makes the name of a model of that of a file.
 func nameOf(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".")
-	if base = strings.Trim(notInName.ReplaceAllString(base, "-"), "-_"); base == "" {
-		return "model"
-	}
-	return base
+	return asName(base)
+}
+
+// asName makes the name of a model of a text: it has small letters alone, as it is a directory and a part of URLs.
+func asName(text string) string {
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(text), "-"), "-_")
+	return cmp.Or(strings.TrimRight(name[:min(len(name), maxModelName)], "-_"), "model")
 }
 
 // yaml writes the configuration.
@@ -286,7 +297,9 @@ func pathOf(name string) string {
 const (
 	mostRefits  = 20
 	leastRefits = 5
-	wideValues  = 1_000_000
+	// fewestEvents are between refits where a file has twice as many; a shorter one is refitted in its middle.
+	fewestEvents = 200
+	wideValues   = 1_000_000
 )
 
 // refits returns how often a backtest of the file may refit.
@@ -303,7 +316,7 @@ func (g *guess) refits() int {
 // schedule returns train.every and train.every_events by which a backtest of the file refits so often at most.
 func (g *guess) schedule() (every time.Duration, events int) {
 	refits := g.refits()
-	events = max(200, (g.total+refits-1)/refits)
+	events = max(min(fewestEvents, max(1, min(g.total, g.labelled)/2)), (g.total+refits-1)/refits)
 	perSecond := int(Clock{}.rate())
 	return max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second), events
 }
