@@ -176,12 +176,19 @@ func sameEvents(t *testing.T, path, label string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	compareEvents(t, m, path, format, map[string]*config.Model{"with the configuration": m, "without": nil})
+	return true
+}
+
+// compareEvents compares what backtest reads in a file with what the daemon would read of what replay writes for some models.
+func compareEvents(t *testing.T, m *config.Model, path string, format dataset.Format, models map[string]*config.Model) {
+	t.Helper()
 	set, err := ReadEvents(m, path, format, TableOptions{}, nil)
 	if err != nil {
 		t.Errorf("%s: backtest: %v\n%+v", path, err, m.Schema)
-		return true
+		return
 	}
-	for how, of := range map[string]*config.Model{"with the configuration": m, "without": nil} {
+	for how, of := range models {
 		fields, err := RecordFields(of, format, TableOptions{}, "user")
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +224,71 @@ func sameEvents(t *testing.T, path, label string) bool {
 			}
 		}
 	}
-	return true
+}
+
+// modelFor returns the model of a configuration with that schema and, if not empty, input.mapping.
+func modelFor(t *testing.T, schema, mapping string) *config.Model {
+	t.Helper()
+	input := "topics: [t]"
+	if mapping != "" {
+		input += ", mapping: " + mapping
+	}
+	text := fmt.Sprintf("kafka: {bootstrap_servers: [\"b:1\"], group_id: g}\nstorage: {path: state}\nmodels:\n"+
+		"  - name: m\n    input: {%s}\n    schema: {%s}\n    publish: {store: s}\n", input, schema)
+	c, err := config.Parse("x.yaml", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &c.Models[0]
+}
+
+// TestReplayOfRatingsAndSparseRows: for a model MovieLens ratings are counted as it counts them, and columns of LIBSVM are its numbers.
+func TestReplayOfRatingsAndSparseRows(t *testing.T) {
+	ratings := "1::2::3.5::881250949\n2::2::5::881250950\n3::1::0.7::881250951\n"
+	for name, schema := range map[string]string{
+		"halves": "task: ordinal, label: rating, levels: 10, time: ts, categorical: [user, item]",
+		"stars":  "task: regression, label: rating, time: ts, categorical: [user, item]",
+	} {
+		m := modelFor(t, schema, "")
+		compareEvents(t, m, writeFile(t, name+".dat", ratings), dataset.MovieLens, map[string]*config.Model{"with the configuration": m})
+	}
+	for name, c := range map[string]struct{ schema, text string }{
+		"numbers": {"task: regression, label: y, numeric: [a, b, c]", "1.5 1:1 3:.5\n-2 2:0 7:1\n+3\n"},
+		"signs":   {"task: binary, label: y, numeric: [a, b]", "+1 1:2\n-1 2:1 # no\n0 1:1\n2 1:1\n"},
+		"names":   {"task: binary, label: y, positive: UP, negative: DOWN, numeric: [a]", "UP 1:2\nDOWN 1:1\nup 1:1\n"},
+		"classes": {"task: multiclass, label: y, classes: [red, \"3\"], numeric: [a]", "red 1:2\n3 1:1\nblue 1:1\n"},
+		"labels":  {"task: multilabel, label: y, classes: [a, b], numeric: [x]", "a,b 1:2\nb 1:1\na,c 1:1\n"},
+	} {
+		m := modelFor(t, c.schema, "")
+		compareEvents(t, m, writeFile(t, name+".libsvm", c.text), dataset.LIBSVM, map[string]*config.Model{"with the configuration": m})
+	}
+}
+
+// TestReplayForOtherRecords: a model whose records are not objects with the fields of its schema, or that asks for what the file cannot have, is refused.
+func TestReplayForOtherRecords(t *testing.T) {
+	const schema = "task: regression, label: y, categorical: [user], numeric: [a]"
+	for name, c := range map[string]struct {
+		m      *config.Model
+		format dataset.Format
+		words  []string
+	}{
+		"an envelope":      {modelFor(t, schema, "{envelope: debezium}"), dataset.CSV, []string{"with the envelope debezium", "--format jsonl"}},
+		"a path":           {modelFor(t, schema, "{fields: [{name: a, path: x.a}]}"), dataset.Parquet, []string{`the field "a" from x.a`}},
+		"a condition":      {modelFor(t, schema, "{when: [kind == \"buy\"]}"), dataset.MovieLens, []string{"records where kind"}},
+		"names of LIBSVM":  {modelFor(t, schema, ""), dataset.LIBSVM, []string{"numeric columns only"}},
+		"a time of LIBSVM": {modelFor(t, "task: regression, label: y, time: ts, numeric: [a]", ""), dataset.LIBSVM, []string{"has no times"}},
+		"half stars":       {modelFor(t, schema, ""), dataset.HalfStars, []string{"use movielens"}},
+	} {
+		_, err := RecordFields(c.m, c.format, TableOptions{}, "user")
+		t.Run(name, func(t *testing.T) { wantExit(t, err, report.ExitUsage, c.words...) })
+	}
+	if _, err := RecordFields(modelFor(t, schema, "{envelope: debezium}"), dataset.JSONL, TableOptions{}, "user"); err != nil {
+		t.Errorf("an envelope in lines of JSON: %v", err)
+	}
+	plain := modelFor(t, schema, "{fields: [{name: a, path: a, as: number}]}")
+	if _, err := RecordFields(plain, dataset.CSV, TableOptions{}, "user"); err != nil {
+		t.Errorf("a field at its own name: %v", err)
+	}
 }
 
 func equalEvents(a, b *event.Event) bool {
