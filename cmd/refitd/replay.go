@@ -12,7 +12,7 @@ import (
 )
 
 type replayCmd struct {
-	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration of the model that will read the records, which are then written as backtest reads the file."`
+	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration of the model that reads the records."`
 	Model      string `placeholder:"NAME" help:"Model of the configuration; not needed if it has one only."`
 
 	replay.Options
@@ -31,7 +31,8 @@ func (c *replayCmd) Run(a *app) error {
 			return err
 		}
 	case c.Model != "":
-		return &report.ExitError{Code: report.ExitUsage, Key: "--model", Err: errors.New("--model names a model of --config.file")}
+		return &report.ExitError{Code: report.ExitUsage, Key: "--model",
+			Err: errors.New("--model names a model of --config.file")}
 	}
 	o.EventTime, o.Transport, o.Log = c.RecordTime == "event", transport, a.log
 	o.Progress = a.progress("replay")

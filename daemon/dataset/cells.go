@@ -19,13 +19,16 @@ const (
 )
 
 // timeUnits are the units of event times.
-var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
+var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond,
+	"ns": time.Nanosecond}
 
 // sqlNone is what MySQL and Hive write for null, in columns of any type.
 const sqlNone = `\N`
 
-// noneTexts are what numpy, pandas, R, Python, databases and spreadsheets write for a value that is missing, in small letters.
-var noneTexts = map[string]bool{"nan": true, "-nan": true, "na": true, "n/a": true, "#n/a": true, "<na>": true, "null": true, "none": true, "nat": true}
+// noneTexts are what numpy, pandas, R, Python, databases and spreadsheets write for a value that is missing, in small
+// letters.
+var noneTexts = map[string]bool{"nan": true, "-nan": true, "na": true, "n/a": true, "#n/a": true, "<na>": true,
+	"null": true, "none": true, "nat": true}
 
 // maxNoneText is the length of the longest of noneTexts.
 const maxNoneText = 4
@@ -35,7 +38,8 @@ func spellsNone(cell string) bool {
 	return len(cell) <= maxNoneText && (cell == sqlNone || noneTexts[strings.ToLower(cell)])
 }
 
-// isNone reports whether a cell of a kind holds no value. A name may be called NA, so of names only an empty cell and sqlNone are none.
+// isNone reports whether a cell of a kind holds no value. A name may be called NA, so of names only an empty cell and
+// sqlNone are none.
 func isNone(kind cellKind, cell string) bool {
 	if kind == textCell || kind == listCell {
 		return cell == "" || cell == sqlNone
@@ -43,7 +47,8 @@ func isNone(kind cellKind, cell string) bool {
 	return cell == "" || spellsNone(cell)
 }
 
-// wholeNumber matches the one way in which JSON writes a whole number, which as a name is the same text. A zero before other digits makes a code.
+// wholeNumber matches the one way in which JSON writes a whole number, which as a name is the same text. A zero before
+// other digits makes a code.
 var wholeNumber = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
 // isPadded reports whether a cell is digits that begin with a zero, as codes are written.

@@ -41,7 +41,7 @@ type Column struct {
 	Stamps                                         int            // of Times, those by RFC 3339, which events in JSON may have
 	Clocks                                         int            // of Times, those with a clock
 	Padded                                         int            // of Numbers, those that begin with a zero, as codes do
-	Nones                                          int            // cells that say in words that there is no value; where all others are numbers, times or truths
+	Nones                                          int            // words for no value among numbers, times or truths
 	Pointed                                        int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
 	Quoted                                         int            // of Numbers, those that JSON has as text
 	NaNs                                           int            // texts NaN in JSON
@@ -52,14 +52,14 @@ type Column struct {
 	before                                         float64        // the last of Numbers and Times
 	Min, Max                                       float64        // of the numbers
 	MaxBytes                                       int            // of the longest value
-	Rises                                          int            // of Numbers and of Times, those that are not less than the one before
+	Rises                                          int            // of Numbers and Times, those not less than the one before
 	values                                         map[string]int // index in counts; of lists in JSON, their names
 	counts                                         []int          // how often each value occurs
 	head                                           []int32        // of the first rows, the index of the value, or none
 	profile                                        *Profile
 }
 
-// none stands in a head for a row without a value, or for one whose value is not counted.
+// none is, in a head, a row without a value, or one whose value is not counted.
 const none = -1
 
 // Of the first rows the values are kept, to try what a column is; with many columns of fewer rows.
@@ -99,7 +99,8 @@ func (c *Column) count(value string) int32 {
 	return int32(i)
 }
 
-// Head returns the values of the first rows that are kept, by the number that each different value has, negative for none.
+// Head returns the values of the first rows that are kept, by the number that each different value has, negative for
+// none.
 func (c *Column) Head() []int32 { return c.head }
 
 // HeadNumbers returns the number that each value of Head is, by its number there, NaN for none.
@@ -231,7 +232,8 @@ func (p *Profile) settle() {
 	}
 }
 
-// settle takes the words for no value out of a column whose other cells are numbers, times or truths: elsewhere they may be names.
+// settle takes the words for no value out of a column whose other cells are numbers, times or truths: elsewhere they
+// may be names.
 func (c *Column) settle() {
 	others := c.Present - c.Nones
 	if c.Nones == 0 || others > 0 && c.Numbers != others && c.Times != others && c.Booleans != others {
@@ -269,8 +271,9 @@ func newProfile(format Format) *Profile {
 	return &Profile{Format: format, byName: make(map[string]*Column)}
 }
 
-// readProfile is ReadProfile for a file that may have no rows. The columns of CSV and Parquet files are called as the fields that they become, "" for none.
-// Of standard input in CSV it looks at what its buffer holds, which it leaves there.
+// readProfile is ReadProfile for a file that may have no rows. The columns of CSV and Parquet files are called as the
+// fields that they become, "" for none. Of standard input in CSV it looks at what its buffer holds, which it leaves
+// there.
 func readProfile(path string, format Format, columns Columns, limit int) (*Profile, error) {
 	p := newProfile(format)
 	var err error
@@ -292,12 +295,13 @@ func readProfile(path string, format Format, columns Columns, limit int) (*Profi
 	case Parquet:
 		err = openParquet(path, nil, func(r *parquetRows) error { return p.readParquet(path, r, columns, limit) })
 	default:
-		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, format, format)
+		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, format,
+			format)
 	}
 	return p, err
 }
 
-// pathSeparator stands between the names of a path in byName, as no name of JSON has to.
+// pathSeparator is between the names of a path in byName. It is not UTF-8, so that no name of JSON has it.
 const pathSeparator = "\xff"
 
 func (p *Profile) column(name string) *Column {
@@ -349,7 +353,7 @@ func (p *Profile) readCSV(path string, r io.Reader, of Columns, limit int) error
 		return nil
 	})
 	p.settle()
-	if rows.csv.Comma == '|' { // which stands in a cell because the cell is quoted: a list would be written with something else
+	if rows.csv.Comma == '|' { // in a cell that is quoted for it: a list would be written with something else
 		for _, c := range p.Columns {
 			c.Lists = 0
 		}

@@ -34,9 +34,11 @@ var ErrStop = errors.New("dataset: enough lines")
 type Fields struct {
 	Key string
 	Columns
-	// Schema is that of the model that is to read the records: they hold its fields alone, as Read with that schema reads the file. Nil for any reader.
+	// Schema is that of the model that is to read the records: they hold its fields alone, as Read with that schema reads
+	// the file. Nil for any reader.
 	Schema *event.Schema
-	// Guess, if not nil, says without a Schema what the columns of CSV and Parquet files are, by their first rows. Its schema may be nil.
+	// Guess, if not nil, says without a Schema what the columns of CSV and Parquet files are, by their first rows. Its
+	// schema may be nil.
 	Guess func(*Profile) *event.Schema
 }
 
@@ -144,8 +146,8 @@ func (t recordTime) millis(text string) (ms int64, ok bool) {
 	return 0, false
 }
 
-// jsonRecord reads the key and the time out of one JSON object and keeps the line as it is. Strings lend their text to the key and
-// numbers their digits; a time that is neither a whole number nor written counts as none.
+// jsonRecord reads the key and the time out of one JSON object and keeps the line as it is. Strings lend their text to
+// the key and numbers their digits; a time that is neither a whole number nor written counts as none.
 func (t recordTime) jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 	r := Record{Value: bytes.Clone(line)}
 	d := jsontext.NewDecoder(bytes.NewReader(line))

@@ -12,8 +12,10 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// scanRows calls visit with the record of each row of a CSV or Parquet file. The cells are those of Table, so that every verb reads a file alike.
-func scanRows(path string, format Format, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
+// scanRows calls visit with the record of each row of a CSV or Parquet file. The cells are those of Table, so that
+// every verb reads a file alike.
+func scanRows(path string, format Format, fields *Fields, progress func(read, size int64), visit func(Record) error,
+	skipped *Skipped) error {
 	scan := func(t *Table, err error) error {
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -69,7 +71,8 @@ func (t *Table) columnNames() []string {
 	return t.rows.names
 }
 
-// newLooseTable makes a table of all columns of a file, in their order: those of the fields that are guessed by what they are there, others by their values.
+// newLooseTable makes a table of all columns of a file, in their order: those of the fields that are guessed by what
+// they are there, others by their values.
 func newLooseTable(t *Table, fields *Fields, profile *Profile) (*Table, error) {
 	names, err := fields.of(t.columnNames())
 	if err != nil {
@@ -104,7 +107,8 @@ func newLooseTable(t *Table, fields *Fields, profile *Profile) (*Table, error) {
 	return t, nil
 }
 
-// plainKind returns what the cells of a column are where nothing else says it: numbers or times if all of them are, else text.
+// plainKind returns what the cells of a column are where nothing else says it: numbers or times if all of them are,
+// else text.
 func (c *Column) plainKind() cellKind {
 	switch {
 	case c.Present > 0 && c.Numbers == c.Present && c.Padded == 0:

@@ -25,7 +25,8 @@ const (
 //
 // Labels that are all -1 or +1 become 0 and 1; where one line has several, separated by commas, every label is a list of strings.
 //
-// For a schema the label has its name and column i that of its i-th numeric field, with labels as Read takes them; other columns are left out.
+// For a schema the label has its name and column i that of its i-th numeric field, with labels as Read takes them;
+// other columns are left out.
 type sparseTable struct {
 	schema  *event.Schema // nil for any reader
 	columns int

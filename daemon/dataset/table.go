@@ -52,8 +52,8 @@ const LabelField = "label"
 
 // Table reads the rows of a CSV or Parquet file as JSON events of a schema, by what their fields are: names stay text even if they look like numbers, lists of
 // names are cells with | between them, a time is a number in the schema's unit or RFC 3339, with or without its zone, T and clock, and labels of binary
-// events may be true and false. Where commas separate no cells a number may have a decimal comma. An empty cell is no field, nor is \N, nor what isNone finds
-// where no name is. Columns that the schema does not have are left out.
+// events may be true and false. Where commas separate no cells a number may have a decimal comma. An empty cell is no
+// field, nor is \N, nor what isNone finds where no name is. Columns that the schema does not have are left out.
 type Table struct {
 	rows  *csvRows
 	file  *parquetRows // in place of rows

@@ -148,7 +148,8 @@ func checkNumeric(schema *config.Schema, path string) error {
 		return nil
 	}
 	return &report.ExitError{Code: report.ExitUsage, Key: "--format", Path: path,
-		Err: errors.New("offline: --format libsvm has numeric columns only, and the model's schema has other fields: use jsonl")}
+		Err: errors.New("offline: --format libsvm has numeric columns only, and the model's schema has other fields: " +
+			"use jsonl")}
 }
 
 // columnNames returns the names of the numeric fields that stand for the columns of a LIBSVM file: 1 to d, as in the file.

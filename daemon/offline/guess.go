@@ -62,8 +62,9 @@ func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
 	}
 	switch {
 	case label != "" && of == nil:
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: %q is not a column: the nearest name is "+
-			"%q of %s", label, nearest(label, columns), strings.Join(names, ", "))}
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: %q is not a column: the nearest name is "+
+				"%q of %s", label, nearest(label, columns), strings.Join(names, ", "))}
 	case label == "" && task == "":
 		of = likelyLabel(columns)
 	}
@@ -75,16 +76,20 @@ func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
 	} else if kind, ok := g.choices(columns, task != ""); ok {
 		of = kind
 	} else if task != "" {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf("offline: a log of choices has a column that says who chose "+
-			"and one that says what, with names that come back: there are %s", strings.Join(names, ", "))}
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--task",
+			Err: fmt.Errorf("offline: a log of choices has a column that says who chose "+
+				"and one that says what, with names that come back: there are %s", strings.Join(names, ", "))}
 	} else {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: which column is the label cannot be told: say "+
-			"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit", strings.Join(names, ", "))}
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: which column is the label cannot be told: say "+
+				"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit",
+				strings.Join(names, ", "))}
 	}
 	g.addAll(columns, of)
 	if len(g.schema.Categorical)+len(g.schema.Numeric)+len(g.schema.Multi) == 0 {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--data",
-			Err: errors.New("offline: beside the label there is no column to learn from: each is constant, or different in nearly every row")}
+			Err: errors.New("offline: other than the label there is no column to learn from: each is constant, or different in nearly " +
+				"every row")}
 	}
 	return g, nil
 }
@@ -107,7 +112,10 @@ func (g *guess) columns(p *dataset.Profile) []*dataset.Column {
 			maps[c.Name] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(p.Columns), func(c *dataset.Column) bool { return c.Name == "" || isIn(maps, c.Path) })
+	return slices.DeleteFunc(slices.Clone(p.Columns), func(c *dataset.Column) bool {
+		return c.Name == "" ||
+			isIn(maps, c.Path)
+	})
 }
 
 // isIn reports whether a path leads into one of the objects.
@@ -293,8 +301,10 @@ func (g *guess) add(c *dataset.Column) {
 		say("categorical", "%d different names", distinct)
 	}
 	if field.Use == "numeric" && c.Quoted == 0 {
-		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1], "-") {
-			field.Why += fmt.Sprintf(": if %s, in %d rows, says that there is none, write null there and optional: true here", values[0], c.Count(values[0]))
+		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1],
+			"-") {
+			field.Why += fmt.Sprintf(": if %s, in %d rows, says that there is none, write null there and optional: true here",
+				values[0], c.Count(values[0]))
 		}
 	}
 	if field.Use == "time" || field.Use == out {

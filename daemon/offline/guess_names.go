@@ -39,21 +39,27 @@ const (
 	surelyNames
 )
 
-// Last words of columns with names, and of columns with quantities. A column of the first kind may have words of the second before: count_of_user.
+// Last words of columns with names, and of columns with quantities. A column of the first kind may have words of the
+// second before: count_of_user.
 var (
-	ofNames = []string{"id", "ids", "uid", "guid", "uuid", "zip", "zipcode", "postcode", "code", "country", "city", "user", "item", "movie", "product", "sku",
-		"customer", "account", "session", "store", "shop", "isbn", "asin", "ean", "upc", "ip", "visitor", "client", "member", "player", "artist", "track", "song",
-		"book", "seller", "merchant", "advertiser", "campaign", "publisher", "article", "film", "game", "restaurant", "station", "airport"}
-	ofKinds = []string{"app", "device", "os", "channel", "browser", "brand", "category", "cat", "type", "kind", "group", "segment", "cluster", "region", "state",
-		"site", "domain", "host", "genre", "color", "colour", "model", "version", "gender", "status", "department", "section", "slot", "placement", "carrier"}
-	ofQuantities = []string{"age", "price", "amount", "cost", "count", "counts", "qty", "quantity", "num", "total", "sum", "duration", "length", "size", "width",
-		"height", "weight", "depth", "income", "salary", "balance", "distance", "score", "rate", "ratio", "percent", "mean", "avg", "average", "min", "max",
-		"median", "std", "hours", "minutes", "seconds", "days", "months", "years", "year", "temp", "temperature", "speed", "volume", "area", "population", "budget", "revenue",
-		"level", "points", "rank", "lat", "lon", "lng", "latitude", "longitude", "altitude", "elevation", "pressure", "humidity", "bid"}
-	countsFirst = []string{"num", "n", "nr", "count", "total", "avg", "mean", "max", "min", "sum"} // as first of several words: num_user
+	ofNames = strings.Fields(`
+		id ids uid guid uuid zip zipcode postcode code country city user item movie product sku customer account
+		session store shop isbn asin ean upc ip visitor client member player artist track song book seller merchant
+		advertiser campaign publisher article film game restaurant station airport`)
+	ofKinds = strings.Fields(`
+		app device os channel browser brand category cat type kind group segment cluster region state site domain
+		host genre color colour model version gender status department section slot placement carrier`)
+	ofQuantities = strings.Fields(`
+		age price amount cost count counts qty quantity num total sum duration length size width height weight depth
+		income salary balance distance score rate ratio percent mean avg average min max median std hours minutes
+		seconds days months years year temp temperature speed volume area population budget revenue level points
+		rank lat lon lng latitude longitude altitude elevation pressure humidity bid`)
+	countsFirst = []string{"num", "n", "nr", "count", "total", "avg", "mean", "max", "min",
+		"sum"} // as first of several words: num_user
 	// noIDs end in id without being one.
-	noIDs = []string{"bid", "paid", "aid", "acid", "humid", "solid", "fluid", "liquid", "lipid", "rapid", "valid", "invalid", "mid", "grid", "hybrid", "covid",
-		"void", "kid", "lid", "rid", "did", "said", "laid", "android", "fid", "prepaid", "unpaid", "avoid"}
+	noIDs = strings.Fields(`
+		bid paid aid acid humid solid fluid liquid lipid rapid valid invalid mid grid hybrid covid void kid lid rid
+		did said laid android fid prepaid unpaid avoid`)
 )
 
 // nameOfNames says whether the name of a column is that of a column with names: userId, User-ID, visitorid, zip code.
@@ -85,7 +91,8 @@ func nameOfQuantity(name string) bool {
 // largestNumber is the largest magnitude that a number in an event may have.
 const largestNumber = 1e15
 
-// farFromZero is the least number from which on numbers that lie close together, for their size, are taken for those that somebody gave things in turn.
+// farFromZero is the least number from which on numbers that lie close together, for their size, are taken for those
+// that somebody gave things in turn.
 const farFromZero = 10_000
 
 // whole decides what a column of whole numbers is, and says why.
@@ -95,13 +102,15 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 	numbers := fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
 	switch {
 	case max(c.Max, -c.Min) > largestNumber && !comesBack && isName == notByName:
-		return "left out", fmt.Sprintf("numbers beyond %g, which events have as names alone, and no name comes back", largestNumber)
+		return "left out", fmt.Sprintf("numbers beyond %g, which events have as names alone, and no name comes back",
+			largestNumber)
 	case max(c.Max, -c.Min) > largestNumber:
-		return "categorical", fmt.Sprintf("%d different numbers beyond %g, which events have as names alone", distinct, largestNumber)
+		return "categorical", fmt.Sprintf("%d different numbers beyond %g, which events have as names alone", distinct,
+			largestNumber)
 	case isName == surelyNames:
 		return "categorical", fmt.Sprintf("%d different numbers, which by its name are names", distinct)
 	case c.Padded > 0 && !comesBack:
-		return "left out", fmt.Sprintf("digits that begin with 0, as codes do, %d different ones in %d rows: no name comes back", distinct, n)
+		return "left out", fmt.Sprintf("%d different codes in %d rows, of which some begin with 0: no name comes back", distinct, n)
 	case c.Padded > 0:
 		return "categorical", fmt.Sprintf("%d different codes: some begin with 0", distinct)
 	case c.Pointed == 0 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
@@ -110,7 +119,8 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 		return "numeric", numbers
 	}
 	t := g.of.tried(c)
-	losses := fmt.Sprintf("over %d rows the label's log loss is %.5g by each number and %.5g by those nearby", t.rows, t.names, t.numbers)
+	losses := fmt.Sprintf("over %d rows the label's log loss is %.5g by each number and %.5g by those nearby", t.rows,
+		t.names, t.numbers)
 	switch {
 	case t.forNumbers(muchBetter):
 		return "numeric", numbers + ": " + losses
@@ -121,12 +131,13 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 	case t.forNumbers(better):
 		return "numeric", numbers + ": " + losses
 	case c.Min >= farFromZero && c.Max-c.Min <= c.Min:
-		return "categorical", fmt.Sprintf("%d different numbers that come back and lie close together far from 0, as numbers of things do", distinct)
+		return "categorical", fmt.Sprintf("%d different numbers that come back and lie close together far from 0", distinct)
 	}
 	return "numeric", numbers
 }
 
-// nearest returns the column whose name is spelt most like a text, a beginning in common counting most: one that may be a label, if there are such.
+// nearest returns the column whose name is spelt most like a text, a beginning in common counting most: one that may
+// be a label, if there are such.
 func nearest(text string, columns []*dataset.Column) string {
 	best, least := "", 0
 	for _, names := range []bool{false, true} {
@@ -154,30 +165,33 @@ func nearest(text string, columns []*dataset.Column) string {
 }
 
 // timeWords are words of the names of columns with times.
-var timeWords = []string{"ts", "t", "time", "date", "datetime", "timestamp", "created", "updated", "modified", "published", "posted", "when", "at"}
+var timeWords = strings.Fields(`
+		ts t time date datetime timestamp created updated modified published posted when at`)
 
 // unitWords are the units of times.
 var unitWords = map[string]string{"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
-// isTime reports whether the numbers of a column are times since 1970: by its name, or by what they are: that large in milliseconds or less, of which few
-// other numbers are, or never the same for long, or in their order.
+// isTime reports whether the numbers of a column are times since 1970: by its name, or by what they are: that large in
+// milliseconds or less, of which few other numbers are, or never the same for long, or in their order.
 func isTime(c *dataset.Column, own string) bool {
 	unit := timeUnit(c)
 	if unit == "" || nameOfNames(own) != notByName {
 		return false
 	}
-	return isTimeName(own) || unit == "ms" || unit == "us" || c.Distinct() > c.Present/2 || c.Distinct() > 1 && c.Rises == c.Present-1
+	return isTimeName(own) || unit == "ms" || unit == "us" || c.Distinct() > c.Present/2 || c.Distinct() > 1 &&
+		c.Rises == c.Present-1
 }
 
 // isTimeName reports whether a column is called as times are.
 func isTimeName(own string) bool {
 	return slices.ContainsFunc(wordsOf(own), func(word string) bool {
-		return slices.Contains(timeWords, word) || strings.HasSuffix(word, "timestamp") || strings.HasSuffix(word, "datetime")
+		return slices.Contains(timeWords, word) || strings.HasSuffix(word, "timestamp") || strings.HasSuffix(word,
+			"datetime")
 	})
 }
 
-// likelyTime returns the column with the time of the events: of several that of which the events are in order, of several such the first one that is called
-// so; nil for none.
+// likelyTime returns the column with the time of the events: of several that of which the events are in order, of
+// several such the first one that is called so; nil for none.
 func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (best *dataset.Column) {
 	most := -1.0
 	for _, c := range columns {
@@ -199,13 +213,17 @@ func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (be
 
 // Columns of a log of choices: who chose, and what.
 var (
-	whoChose = []string{"user", "visitor", "customer", "client", "member", "player", "account", "person", "reader", "listener", "viewer", "session", "uid"}
-	isChosen = []string{"item", "product", "movie", "film", "track", "song", "artist", "book", "article", "game", "video", "sku", "asin", "isbn", "restaurant", "iid"}
-	kindWord = []string{"event", "action", "behavior", "behaviour", "event_type", "type", "interaction"}
+	whoChose = strings.Fields(`
+		user visitor customer client member player account person reader listener viewer session uid`)
+	isChosen = strings.Fields(`
+		item product movie film track song artist book article game video sku asin isbn restaurant iid`)
+	kindWord = strings.Fields(`
+		event action behavior behaviour event_type type interaction`)
 )
 
-// choices makes the task that of a log of choices, if the columns are those of one: one says who chose, one what, and no other may be a label that has
-// another name. It returns the column with the kind of choice, which may be nil. If the task is asked for, who and what may be called anything.
+// choices makes the task that of a log of choices, if the columns are those of one: one says who chose, one what, and
+// no other may be a label that has another name. It returns the column with the kind of choice, which may be nil. If
+// the task is asked for, who and what may be called anything.
 func (g *guess) choices(columns []*dataset.Column, asked bool) (kind *dataset.Column, ok bool) {
 	var who, what *dataset.Column
 	var others []*dataset.Column
@@ -213,7 +231,8 @@ func (g *guess) choices(columns []*dataset.Column, asked bool) (kind *dataset.Co
 		list := wordsOf(ownName(c))
 		called := func(names []string) bool {
 			return slices.ContainsFunc(list, func(word string) bool {
-				return slices.Contains(names, word) || slices.Contains(names, strings.TrimSuffix(word, "id")) || slices.Contains(names, strings.TrimSuffix(word, "s"))
+				return slices.Contains(names, word) || slices.Contains(names, strings.TrimSuffix(word, "id")) ||
+					slices.Contains(names, strings.TrimSuffix(word, "s"))
 			})
 		}
 		few := c.Present == g.rows && c.Numbers+c.Lists+c.Nested == 0 && c.Distinct() <= fewLevels
@@ -243,7 +262,8 @@ func (g *guess) choices(columns []*dataset.Column, asked bool) (kind *dataset.Co
 	}
 	s := &g.schema
 	s.Task, g.chosen = config.Implicit, what.Name
-	g.labelWhy = fmt.Sprintf("each row is taken for a choice of %s by %s, as no column is called as labels are", what.Name, who.Name)
+	g.labelWhy = fmt.Sprintf("each row is taken for a choice of %s by %s, as no column is called as labels are",
+		what.Name, who.Name)
 	if kind != nil && kind.Distinct() > 1 {
 		s.Label = kind.Name
 		for _, name := range kind.Values() {
@@ -255,11 +275,13 @@ func (g *guess) choices(columns []*dataset.Column, asked bool) (kind *dataset.Co
 
 // comesBack reports whether a column has names in every row, of which at least a tenth have been there before.
 func (g *guess) comesBack(c *dataset.Column) bool {
-	return c.Present == g.rows && c.Lists+c.Nested+c.Times+c.Literals == 0 && c.Whole == c.Numbers && c.Pointed == 0 && timeUnit(c) == "" && c.Distinct() > 1 &&
+	return c.Present == g.rows && c.Lists+c.Nested+c.Times+c.Literals == 0 && c.Whole == c.Numbers && c.Pointed == 0 &&
+		timeUnit(c) == "" && c.Distinct() > 1 &&
 		10*c.Distinct() <= 9*c.Present
 }
 
-// mayBeLabel reports whether a column that is not called as labels are could be one: it has two values, or numbers that are no times and no names.
+// mayBeLabel reports whether a column that is not called as labels are could be one: it has two values, or numbers
+// that are no times and no names.
 func (g *guess) mayBeLabel(c *dataset.Column) bool {
 	own := ownName(c)
 	if c.Present == 0 || c.Distinct() < 2 || isTime(c, own) || nameOfNames(own) != notByName || c.Steps == c.Present-1 {

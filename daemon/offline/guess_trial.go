@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/refitd/refitd/daemon/dataset"
 )
 
-// Whole numbers may be quantities or names. Where neither their name nor how often they come back says it, both are tried on the first rows, in order: each
-// row's label is predicted, before it is counted, by the labels so far of rows with the same number, and of rows with a number nearby. Of codes the number
-// itself says more; of quantities those nearby do, as there are more of them.
+// Whole numbers may be quantities or names. Where neither their name nor how often they come back says it, both are
+// tried on the first rows, in order: each row's label is predicted, before it is counted, by the labels so far of rows
+// with the same number, and of rows with a number nearby. Of codes the number itself says more; of quantities those
+// nearby do, as there are more of them.
 const (
 	trialClasses = 16  // of a label with more names; the others are one more
 	trialParts   = 5   // into which a label of many numbers is cut, as many rows in each
@@ -86,8 +88,8 @@ type trial struct {
 	z                      float64
 }
 
-// A difference of so many standard errors decides where nothing else does, and one of muchBetter against what a name of the column suggests: what is at
-// stake is little where the two are close.
+// A difference of so many standard errors decides where nothing else does, and one of muchBetter against what a name
+// of the column suggests: what is at stake is little where the two are close.
 const (
 	better     = 1
 	muchBetter = 2.5
@@ -142,7 +144,8 @@ func (o *outcomes) tried(c *dataset.Column) trial {
 	return t
 }
 
-// bestLosses returns the log losses of rows, and their sum, when each is predicted by the labels so far in its cell, by the best of trialStrengths.
+// bestLosses returns the log losses of rows, and their sum, when each is predicted by the labels so far in its cell,
+// by the best of trialStrengths.
 func bestLosses(cell []int, cells int, y []int, classes int) (best []float64, least float64) {
 	least = math.Inf(1)
 	for _, strength := range trialStrengths {
@@ -167,8 +170,10 @@ func bestLosses(cell []int, cells int, y []int, classes int) (best []float64, le
 
 // What columns with classes are called, and what columns with grades are, whose whole numbers have an order.
 var (
-	ofClasses = []string{"class", "classes", "category", "species", "kind", "type", "digit", "letter", "topic", "genre", "cluster", "segment", "group"}
-	ofGrades  = []string{"rating", "ratings", "star", "stars", "score", "grade", "level", "rank", "points"}
+	ofClasses = strings.Fields(`
+		class classes category species kind type digit letter topic genre cluster segment group`)
+	ofGrades = strings.Fields(`
+		rating ratings star stars score grade level rank points`)
 )
 
 // classesOfNumbers returns why whole numbers of a label are classes without an order, "" if they are not.
@@ -187,7 +192,7 @@ func (g *guess) classesOfNumbers(c *dataset.Column, columns []*dataset.Column) s
 	case c.Quoted == n:
 		return fmt.Sprintf("%d different whole numbers that are text, as names are", distinct)
 	case distinct > 2 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct && g.isUnordered(c, columns):
-		return fmt.Sprintf("%d different whole numbers without order: where other columns are alike, labels near in number are no more alike", distinct)
+		return fmt.Sprintf("%d different whole numbers without order: rows alike in others are no nearer in it", distinct)
 	}
 	return ""
 }
@@ -195,8 +200,8 @@ func (g *guess) classesOfNumbers(c *dataset.Column, columns []*dataset.Column) s
 // orderColumns bounds the columns by which isUnordered looks for an order.
 const orderColumns = 50
 
-// isUnordered reports whether the numbers of a label have no order: some column says much about the label, and of rows that are alike there, those with
-// different labels have numbers as far apart as those of any rows.
+// isUnordered reports whether the numbers of a label have no order: some column says much about the label, and of rows
+// that are alike there, those with different labels have numbers as far apart as those of any rows.
 func (g *guess) isUnordered(label *dataset.Column, columns []*dataset.Column) bool {
 	head, numbers := label.Head(), label.HeadNumbers()
 	sorted := slices.Sorted(slices.Values(numbers))
@@ -236,14 +241,15 @@ func (g *guess) isUnordered(label *dataset.Column, columns []*dataset.Column) bo
 	return said
 }
 
-// A column says much about a label if it leaves less than saysMuch of its log loss. Labels have an order if those of rows that are alike are nearer than those
-// of any rows by this factor.
+// A column says much about a label if it leaves less than saysMuch of its log loss. Labels have an order if those of
+// rows that are alike are nearer than those of any rows by this factor.
 const (
 	saysMuch = 0.97
 	nearer   = 0.9
 )
 
-// cellsOf puts the first rows into cells by a column: by its values or, if those are many numbers, by their ranges; negative for no value.
+// cellsOf puts the first rows into cells by a column: by its values or, if those are many numbers, by their ranges;
+// negative for no value.
 func cellsOf(c *dataset.Column) (of []int, cells int) {
 	head, numbers := c.Head(), c.HeadNumbers()
 	of = make([]int, len(head))
@@ -266,7 +272,8 @@ func cellsOf(c *dataset.Column) (of []int, cells int) {
 	return of, cells
 }
 
-// spread returns how far apart, in the mean, the ranks of a row and of the one before in its cell are, where they differ.
+// spread returns how far apart, in the mean, the ranks of a row and of the one before in its cell are, where they
+// differ.
 func spread(cell []int, cells int, ranks []float64) float64 {
 	before := make([]float64, cells)
 	for i := range before {

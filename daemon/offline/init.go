@@ -24,7 +24,7 @@ type InitOptions struct {
 	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
 	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line tells it."`
 	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
-	Task   string         `enum:",implicit" default:"" placeholder:"TASK" help:"implicit: every row is a choice, and there is no label."`
+	Task   string         `enum:",implicit" default:"" placeholder:"TASK" help:"implicit: every row is a choice, without a label."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
 	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
 
@@ -117,9 +117,11 @@ func Init(o InitOptions, out *report.Emitter) error {
 	}
 	text := g.yaml(&o)
 	if len(text) > config.MaxFileBytes {
-		return &report.ExitError{Code: report.ExitUsage, Key: key, Path: o.Data, Topic: o.Topic, Err: fmt.Errorf("offline: %s has %d columns, and a "+
-			"configuration that names each has more than the %d bytes that one may have: leave columns out, or put them into a list", source, len(g.fields)+1,
-			config.MaxFileBytes)}
+		return &report.ExitError{Code: report.ExitUsage, Key: key, Path: o.Data, Topic: o.Topic,
+			Err: fmt.Errorf("offline: %s has %d columns, and a "+
+				"configuration that names each has more than the %d bytes that one may have: leave columns out, or put them "+
+				"into a list", source, len(g.fields)+1,
+				config.MaxFileBytes)}
 	}
 	if _, err := config.Parse(o.Output, []byte(text), os.LookupEnv); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: key, Path: o.Data, Topic: o.Topic}
@@ -308,7 +310,7 @@ func (g *guess) refits() int {
 	rows := min(g.total, config.DefaultModel().Sample.Size)
 	values := rows * (len(s.Categorical) + len(s.Numeric) + len(s.Multi)) * max(1, len(s.Classes))
 	if s.Task == config.Implicit {
-		values *= 5 // a choice and the four names that are drawn beside it
+		values *= 5 // a choice and the four names that are drawn with it
 	}
 	return min(mostRefits, max(leastRefits, mostRefits*wideValues/max(1, values)))
 }

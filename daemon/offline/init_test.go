@@ -475,7 +475,8 @@ func TestInitOfFewRows(t *testing.T) {
 			data := writeFile(t, "few.csv", text)
 			_, m := guesses(t, "few.csv", text, InitOptions{Label: label})
 			lines, err := collect(t, func(out *report.Emitter) error {
-				return Backtest(t.Context(), BacktestOptions{Model: m, Data: data, Order: dataset.FileOrder, Clock: clockOf(t, "events:100"), Now: clock}, out)
+				return Backtest(t.Context(), BacktestOptions{Model: m, Data: data, Order: dataset.FileOrder,
+					Clock: clockOf(t, "events:100"), Now: clock}, out)
 			})
 			if err != nil || number(t, last(lines), "events") != float64(rows) {
 				t.Errorf("%d rows, %s: %v", rows, label, err)
@@ -486,13 +487,16 @@ func TestInitOfFewRows(t *testing.T) {
 
 // TestInitNames: names of files and of topics become names of models, which have small letters alone.
 func TestInitNames(t *testing.T) {
-	for name, want := range map[string]string{"Reviews.csv": "reviews", "/data/Some Events (2).csv.gz": "some-events-2", "ÄÖ.csv": "model", "_x-.csv": "x",
-		strings.Repeat("Long-", 20) + ".csv": strings.Repeat("long-", 12) + "long", "07-Reviews.csv": "07-reviews", ".csv": "model"} {
+	for name, want := range map[string]string{"Reviews.csv": "reviews", "/data/Some Events (2).csv.gz": "some-events-2",
+		"ÄÖ.csv": "model", "_x-.csv": "x",
+		strings.Repeat("Long-", 20) + ".csv": strings.Repeat("long-",
+			12) + "long", "07-Reviews.csv": "07-reviews", ".csv": "model"} {
 		if got := nameOf(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if _, m := guesses(t, "Reviews.csv", "user,rating\na,1\nb,2\na,1\n", InitOptions{}); m.Name != "reviews" || !slices.Equal(m.Input.Topics, []string{"reviews"}) {
+	if _, m := guesses(t, "Reviews.csv", "user,rating\na,1\nb,2\na,1\n", InitOptions{}); m.Name != "reviews" ||
+		!slices.Equal(m.Input.Topics, []string{"reviews"}) {
 		t.Errorf("model %s of %v", m.Name, m.Input.Topics)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// RecordFields says how replay writes the records of a file for a model: a daemon reads them as ReadEvents reads the file. Without a model, nil, the
-// columns are what Init takes them for.
+// RecordFields says how replay writes the records of a file for a model: a daemon reads them as ReadEvents reads the
+// file. Without a model, nil, the columns are what Init takes them for.
 func RecordFields(m *config.Model, format dataset.Format, table TableOptions, key string) (dataset.Fields, error) {
 	fields := dataset.Fields{Key: key, Columns: table.columns(), Guess: GuessFields}
 	if m == nil {
@@ -19,8 +19,9 @@ func RecordFields(m *config.Model, format dataset.Format, table TableOptions, ke
 	switch format {
 	case dataset.JSONL, dataset.Lines: // sent as they are
 	case dataset.HalfStars:
-		return fields, &report.ExitError{Code: report.ExitUsage, Key: "--format", Err: fmt.Errorf("offline: --format %s is for a replay without "+
-			"--config.file, whose schema says what ratings count as: use %s", format, dataset.MovieLens)}
+		return fields, &report.ExitError{Code: report.ExitUsage, Key: "--format",
+			Err: fmt.Errorf("offline: --format %s is for a replay without "+
+				"--config.file, whose schema says what ratings count as: use %s", format, dataset.MovieLens)}
 	default:
 		if err := plainRecords(m); err != nil {
 			return fields, err
@@ -31,8 +32,9 @@ func RecordFields(m *config.Model, format dataset.Format, table TableOptions, ke
 			return fields, err
 		}
 		if m.Schema.Time != "" {
-			return fields, &report.ExitError{Code: report.ExitUsage, Key: "--format", Err: fmt.Errorf("offline: --format libsvm has no times, and "+
-				"the records of model %s need the field %q: use jsonl or csv, or leave schema.time out", m.Name, m.Schema.Time)}
+			return fields, &report.ExitError{Code: report.ExitUsage, Key: "--format",
+				Err: fmt.Errorf("offline: --format libsvm has no times, and "+
+					"the records of model %s need the field %q: use jsonl or csv, or leave schema.time out", m.Name, m.Schema.Time)}
 		}
 	}
 	schema := m.Schema.Event()
@@ -40,7 +42,8 @@ func RecordFields(m *config.Model, format dataset.Format, table TableOptions, ke
 	return fields, nil
 }
 
-// plainRecords refuses a model that would not find the fields of its schema where replay writes them: as members of one object, by their names.
+// plainRecords refuses a model that would not find the fields of its schema where replay writes them: as members of
+// one object, by their names.
 func plainRecords(m *config.Model) error {
 	c := &m.Input.Mapping
 	what := ""
@@ -58,11 +61,14 @@ func plainRecords(m *config.Model) error {
 	if what == "" {
 		return nil
 	}
-	return &report.ExitError{Code: report.ExitUsage, Key: "--config.file", Err: fmt.Errorf("offline: replay writes rows as JSON objects with the fields "+
-		"of the schema, and input.mapping of model %s reads records %s: write such records as lines of JSON and replay them with --format jsonl", m.Name, what)}
+	return &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
+		Err: fmt.Errorf("offline: replay writes rows as JSON objects with the fields "+
+			"of the schema, and input.mapping of model %s reads records %s: write such records as lines of JSON "+
+			"and replay them with --format jsonl", m.Name, what)}
 }
 
-// GuessFields returns the schema that Init makes of a file, with all its columns that are of use; without a label where none can be told.
+// GuessFields returns the schema that Init makes of a file, with all its columns that are of use; without a label
+// where none can be guessed.
 func GuessFields(p *dataset.Profile) *event.Schema {
 	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
 	columns := g.columns(p)

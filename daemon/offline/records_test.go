@@ -33,14 +33,26 @@ var cellKinds = map[string]func(r *rand.Rand, i int) string{
 	"hex": func(r *rand.Rand, _ int) string {
 		return []string{"49018e16", "d20b5d59", "00e1", "123", "7e3"}[r.IntN(5)]
 	},
-	"truths of Python":  func(r *rand.Rand, _ int) string { return []string{"True", "False"}[r.IntN(2)] },
-	"truths":            func(r *rand.Rand, _ int) string { return []string{"true", "FALSE"}[r.IntN(2)] },
-	"lists":             func(r *rand.Rand, _ int) string { return []string{"a|b", "b", "a | c", "", "c|b|a"}[r.IntN(5)] },
-	"dates":             func(r *rand.Rand, i int) string { return fmt.Sprintf("2024-01-%02d", 1+i*28/1000) },
-	"times":             func(r *rand.Rand, i int) string { return fmt.Sprintf("2024-01-02 10:%02d:%02d.1239", i/60%60, i%60) },
-	"times with a zone": func(r *rand.Rand, i int) string { return fmt.Sprintf("2024-01-02T10:%02d:%02d+01:00", i/60%60, i%60) },
-	"seconds":           func(r *rand.Rand, i int) string { return fmt.Sprint(1_700_000_000 + 60*i) },
-	"milliseconds":      func(r *rand.Rand, i int) string { return fmt.Sprint(1_700_000_000_000 + 60_000*i + r.IntN(999)) },
+	"truths of Python": func(r *rand.Rand, _ int) string { return []string{"True", "False"}[r.IntN(2)] },
+	"truths":           func(r *rand.Rand, _ int) string { return []string{"true", "FALSE"}[r.IntN(2)] },
+	"lists": func(r *rand.Rand, _ int) string {
+		return []string{"a|b", "b", "a | c", "",
+			"c|b|a"}[r.IntN(5)]
+	},
+	"dates": func(r *rand.Rand, i int) string { return fmt.Sprintf("2024-01-%02d", 1+i*28/1000) },
+	"times": func(r *rand.Rand, i int) string {
+		return fmt.Sprintf("2024-01-02 10:%02d:%02d.1239", i/60%60,
+			i%60)
+	},
+	"times with a zone": func(r *rand.Rand, i int) string {
+		return fmt.Sprintf("2024-01-02T10:%02d:%02d+01:00", i/60%60,
+			i%60)
+	},
+	"seconds": func(r *rand.Rand, i int) string { return fmt.Sprint(1_700_000_000 + 60*i) },
+	"milliseconds": func(r *rand.Rand,
+		i int) string {
+		return fmt.Sprint(1_700_000_000_000 + 60_000*i + r.IntN(999))
+	},
 	"holes": func(r *rand.Rand, _ int) string {
 		return []string{"", "2.5", "nan", "NA", `\N`, "7", "-1e2"}[r.IntN(7)]
 	},
@@ -101,8 +113,9 @@ func aTable(r *rand.Rand, rows int, comma string) (text, label string) {
 	return b.String(), label
 }
 
-// TestReplayWritesWhatBacktestReads: for files of all kinds of cells, and for the configuration that init makes of them, the daemon's decoder finds in the
-// records of replay, with that configuration and without, the very events that backtest reads in the file, and refuses the same rows.
+// TestReplayWritesWhatBacktestReads: for files of all kinds of cells, and for the configuration that init makes of
+// them, the daemon's decoder finds in the records of replay, with that configuration and without, the very events that
+// backtest reads in the file, and refuses the same rows.
 func TestReplayWritesWhatBacktestReads(t *testing.T) {
 	made := 0
 	for seed := range uint64(300) {
@@ -139,7 +152,8 @@ func TestReplayOfOtherFormats(t *testing.T) {
 	var jsonl strings.Builder
 	for i := range 300 {
 		stars := float64(1 + i%5)
-		r := row{&stars, float64(100 + i%20), int64(i % 7), []string{"49018e16", "NA", "007"}[i%3], float64(i%90) / 8, i%2 == 0, []string{"a", "b"}[:i%3],
+		r := row{&stars, float64(100 + i%20), int64(i % 7), []string{"49018e16", "NA", "007"}[i%3], float64(i%90) / 8,
+			i%2 == 0, []string{"a", "b"}[:i%3],
 			1_700_000_000_000_000 + int64(i)*1_000_777, 1_600_000_000_000 + int64(i), 19_000 + int32(i/60), fmt.Sprint(i % 9)}
 		if i%50 == 49 {
 			r.Rating, r.Amount = nil, math.NaN()
@@ -147,7 +161,8 @@ func TestReplayOfOtherFormats(t *testing.T) {
 		if _, err := w.Write([]row{r}); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&jsonl, `{"rating":%d,"user":{"id":%d},"code":"%03d","amount":"%d.5","new":%t,"tags":["a","%d"],"ts":%d}`+"\n",
+		fmt.Fprintf(&jsonl,
+			`{"rating":%d,"user":{"id":%d},"code":"%03d","amount":"%d.5","new":%t,"tags":["a","%d"],"ts":%d}`+"\n",
 			1+i%5, i%20, i%30, i%90, i%2 == 0, i%3, 1_700_000_000_000+int64(i)*1000)
 	}
 	if err := w.Close(); err != nil {
@@ -160,7 +175,8 @@ func TestReplayOfOtherFormats(t *testing.T) {
 	}
 }
 
-// sameEvents compares what backtest reads in a file with what the daemon would read of it by way of replay, if init can make a configuration.
+// sameEvents compares what backtest reads in a file with what the daemon would read of it by way of replay, if init
+// can make a configuration.
 func sameEvents(t *testing.T, path, label string) bool {
 	t.Helper()
 	o := InitOptions{Data: path, Label: label, Model: "m", Output: filepath.Join(t.TempDir(), "out.yaml")}
@@ -180,8 +196,10 @@ func sameEvents(t *testing.T, path, label string) bool {
 	return true
 }
 
-// compareEvents compares what backtest reads in a file with what the daemon would read of what replay writes for some models.
-func compareEvents(t *testing.T, m *config.Model, path string, format dataset.Format, models map[string]*config.Model) {
+// compareEvents compares what backtest reads in a file with what the daemon would read of what replay writes for some
+// models.
+func compareEvents(t *testing.T, m *config.Model, path string, format dataset.Format,
+	models map[string]*config.Model) {
 	t.Helper()
 	set, err := ReadEvents(m, path, format, TableOptions{}, nil)
 	if err != nil {
@@ -213,7 +231,8 @@ func compareEvents(t *testing.T, m *config.Model, path string, format dataset.Fo
 			return nil
 		})
 		if err != nil || read != len(set.Examples) {
-			t.Errorf("%s %s: %d events, want %d, refused %v, %v\nschema %+v", path, how, read, len(set.Examples), bad, err, m.Schema)
+			t.Errorf("%s %s: %d events, want %d, refused %v, %v\nschema %+v", path, how, read, len(set.Examples), bad, err,
+				m.Schema)
 		}
 		for _, cause := range skipped.Causes {
 			bad[cause.Cause()] += int(cause.Lines)
@@ -242,7 +261,8 @@ func modelFor(t *testing.T, schema, mapping string) *config.Model {
 	return &c.Models[0]
 }
 
-// TestReplayOfRatingsAndSparseRows: for a model MovieLens ratings are counted as it counts them, and columns of LIBSVM are its numbers.
+// TestReplayOfRatingsAndSparseRows: for a model MovieLens ratings are counted as it counts them, and columns of LIBSVM
+// are its numbers.
 func TestReplayOfRatingsAndSparseRows(t *testing.T) {
 	ratings := "1::2::3.5::881250949\n2::2::5::881250950\n3::1::0.7::881250951\n"
 	for name, schema := range map[string]string{
@@ -250,7 +270,8 @@ func TestReplayOfRatingsAndSparseRows(t *testing.T) {
 		"stars":  "task: regression, label: rating, time: ts, categorical: [user, item]",
 	} {
 		m := modelFor(t, schema, "")
-		compareEvents(t, m, writeFile(t, name+".dat", ratings), dataset.MovieLens, map[string]*config.Model{"with the configuration": m})
+		compareEvents(t, m, writeFile(t, name+".dat", ratings), dataset.MovieLens,
+			map[string]*config.Model{"with the configuration": m})
 	}
 	for name, c := range map[string]struct{ schema, text string }{
 		"numbers": {"task: regression, label: y, numeric: [a, b, c]", "1.5 1:1 3:.5\n-2 2:0 7:1\n+3\n"},
@@ -260,11 +281,13 @@ func TestReplayOfRatingsAndSparseRows(t *testing.T) {
 		"labels":  {"task: multilabel, label: y, classes: [a, b], numeric: [x]", "a,b 1:2\nb 1:1\na,c 1:1\n"},
 	} {
 		m := modelFor(t, c.schema, "")
-		compareEvents(t, m, writeFile(t, name+".libsvm", c.text), dataset.LIBSVM, map[string]*config.Model{"with the configuration": m})
+		compareEvents(t, m, writeFile(t, name+".libsvm", c.text), dataset.LIBSVM,
+			map[string]*config.Model{"with the configuration": m})
 	}
 }
 
-// TestReplayForOtherRecords: a model whose records are not objects with the fields of its schema, or that asks for what the file cannot have, is refused.
+// TestReplayForOtherRecords: a model whose records are not objects with the fields of its schema, or that asks for
+// what the file cannot have, is refused.
 func TestReplayForOtherRecords(t *testing.T) {
 	const schema = "task: regression, label: y, categorical: [user], numeric: [a]"
 	for name, c := range map[string]struct {
@@ -272,17 +295,22 @@ func TestReplayForOtherRecords(t *testing.T) {
 		format dataset.Format
 		words  []string
 	}{
-		"an envelope":      {modelFor(t, schema, "{envelope: debezium}"), dataset.CSV, []string{"with the envelope debezium", "--format jsonl"}},
-		"a path":           {modelFor(t, schema, "{fields: [{name: a, path: x.a}]}"), dataset.Parquet, []string{`the field "a" from x.a`}},
-		"a condition":      {modelFor(t, schema, "{when: [kind == \"buy\"]}"), dataset.MovieLens, []string{"records where kind"}},
-		"names of LIBSVM":  {modelFor(t, schema, ""), dataset.LIBSVM, []string{"numeric columns only"}},
-		"a time of LIBSVM": {modelFor(t, "task: regression, label: y, time: ts, numeric: [a]", ""), dataset.LIBSVM, []string{"has no times"}},
-		"half stars":       {modelFor(t, schema, ""), dataset.HalfStars, []string{"use movielens"}},
+		"an envelope": {modelFor(t, schema, "{envelope: debezium}"), dataset.CSV,
+			[]string{"with the envelope debezium", "--format jsonl"}},
+		"a path": {modelFor(t, schema, "{fields: [{name: a, path: x.a}]}"), dataset.Parquet,
+			[]string{`the field "a" from x.a`}},
+		"a condition": {modelFor(t, schema, "{when: [kind == \"buy\"]}"), dataset.MovieLens,
+			[]string{"records where kind"}},
+		"names of LIBSVM": {modelFor(t, schema, ""), dataset.LIBSVM, []string{"numeric columns only"}},
+		"a time of LIBSVM": {modelFor(t, "task: regression, label: y, time: ts, numeric: [a]", ""), dataset.LIBSVM,
+			[]string{"has no times"}},
+		"half stars": {modelFor(t, schema, ""), dataset.HalfStars, []string{"use movielens"}},
 	} {
 		_, err := RecordFields(c.m, c.format, TableOptions{}, "user")
 		t.Run(name, func(t *testing.T) { wantExit(t, err, report.ExitUsage, c.words...) })
 	}
-	if _, err := RecordFields(modelFor(t, schema, "{envelope: debezium}"), dataset.JSONL, TableOptions{}, "user"); err != nil {
+	if _, err := RecordFields(modelFor(t, schema, "{envelope: debezium}"), dataset.JSONL, TableOptions{},
+		"user"); err != nil {
 		t.Errorf("an envelope in lines of JSON: %v", err)
 	}
 	plain := modelFor(t, schema, "{fields: [{name: a, path: a, as: number}]}")
@@ -292,7 +320,11 @@ func TestReplayForOtherRecords(t *testing.T) {
 }
 
 func equalEvents(a, b *event.Event) bool {
-	sameNumbers := slices.EqualFunc(a.Numeric, b.Numeric, func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
-	return sameNumbers && a.Label == b.Label && a.Time == b.Time && a.Weight == b.Weight && a.Identity == b.Identity && slices.Equal(a.Classes, b.Classes) &&
+	sameNumbers := slices.EqualFunc(a.Numeric, b.Numeric, func(x, y float64) bool {
+		return x == y || math.IsNaN(x) &&
+			math.IsNaN(y)
+	})
+	return sameNumbers && a.Label == b.Label && a.Time == b.Time && a.Weight == b.Weight && a.Identity == b.Identity &&
+		slices.Equal(a.Classes, b.Classes) &&
 		slices.Equal(a.Categorical, b.Categorical) && slices.EqualFunc(a.Multi, b.Multi, slices.Equal[[]string])
 }

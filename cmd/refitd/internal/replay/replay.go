@@ -157,7 +157,8 @@ type sender struct {
 func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
 	o := s.options
 	if o.Order == dataset.FileOrder {
-		return dataset.ScanRecords(o.Path, o.Format, s.fields, o.Progress.Reach, func(r dataset.Record) error { return s.send(ctx, r) })
+		return dataset.ScanRecords(o.Path, o.Format, s.fields, o.Progress.Reach,
+			func(r dataset.Record) error { return s.send(ctx, r) })
 	}
 	var all []dataset.Record
 	skipped, err := dataset.ScanRecords(o.Path, o.Format, s.fields, nil, func(r dataset.Record) error {
