@@ -264,6 +264,8 @@ func (g *guess) add(c *dataset.Column) {
 		} else {
 			say("time", "numbers of about %s: %s since 1970", plausible(c), unitWords[unit])
 		}
+	case !g.hasTimes(c) && (c.Times == n || isTime(c, own)):
+		say(out, "times, which %d rows lack: an event without its time is refused", g.rows-n)
 	case c.Times == n:
 		say(out, "written times, of which one is enough, in JSON by RFC 3339")
 	case g.time != nil && isTime(c, own):

@@ -110,7 +110,8 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 	case isName == surelyNames:
 		return "categorical", fmt.Sprintf("%d different numbers, which by its name are names", distinct)
 	case c.Padded > 0 && !comesBack:
-		return "left out", fmt.Sprintf("%d different codes in %d rows, of which some begin with 0: no name comes back", distinct, n)
+		return "left out", fmt.Sprintf("%d different codes in %d rows, of which some begin with 0: no name comes back",
+			distinct, n)
 	case c.Padded > 0:
 		return "categorical", fmt.Sprintf("%d different codes: some begin with 0", distinct)
 	case c.Pointed == 0 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
@@ -190,6 +191,12 @@ func isTimeName(own string) bool {
 	})
 }
 
+// timeless is the share of rows that may lack the time of the events: they are refused.
+const timeless = 0.01
+
+// hasTimes reports whether a column has a value in almost every row, as one with times has to.
+func (g *guess) hasTimes(c *dataset.Column) bool { return float64(g.rows-c.Present) <= timeless*float64(g.rows) }
+
 // likelyTime returns the column with the time of the events: of several that of which the events are in order, of
 // several such the first one that is called so; nil for none.
 func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (best *dataset.Column) {
@@ -197,7 +204,7 @@ func (g *guess) likelyTime(columns []*dataset.Column, label *dataset.Column) (be
 	for _, c := range columns {
 		own := ownName(c)
 		isWritten := c.Present > 0 && c.Times == c.Present && (g.format != dataset.JSONL || c.Stamps == c.Present)
-		if c == label || slices.Contains(ofExport, c.Name) || !isWritten && !isTime(c, own) {
+		if c == label || !g.hasTimes(c) || slices.Contains(ofExport, c.Name) || !isWritten && !isTime(c, own) {
 			continue
 		}
 		score := float64(c.Rises) / float64(c.Present)

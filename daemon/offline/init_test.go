@@ -500,3 +500,25 @@ func TestInitNames(t *testing.T) {
 		t.Errorf("model %s of %v", m.Name, m.Input.Topics)
 	}
 }
+
+// TestInitOfWordsForNone: nan, NA and \N among numbers are no value, so that the numbers are numbers that some rows lack, and a row without its label is
+// refused by that name; among names NA is one.
+func TestInitOfWordsForNone(t *testing.T) {
+	text := "user,country,price,seen,rating\n"
+	for i := range 600 {
+		text += fmt.Sprintf("u%d,%s,%s,%s,%s\n", i%9, []string{"DE", "NA", `\N`}[i%3], []string{fmt.Sprintf("%d.5", i%80),
+			"nan", "NaN"}[i%40/38+i%40/39],
+			[]string{"2024-01-01 10:00:00", "NULL"}[i%50/49], []string{fmt.Sprint(1 + i%5), "NA"}[i%60/59])
+	}
+	summary, m := guesses(t, "x.csv", text, InitOptions{})
+	if s := m.Schema; s.Task != "ordinal" || s.Levels != 5 || !slices.Equal(s.Categorical,
+		[]string{"user", "country"}) ||
+		!slices.Equal(s.Numeric, []string{"price"}) || !slices.Equal(s.Optional, []string{"country", "price"}) {
+		t.Errorf("schema %+v", s)
+	}
+	set, err := ReadEvents(m, summary["data"].(string), dataset.CSV, TableOptions{}, nil)
+	if err != nil || len(set.Examples) != 578 || set.Skipped.Lines != 22 ||
+		set.Skipped.Causes[0].Reason != event.MissingField {
+		t.Errorf("%d events, %s, %v", len(set.Examples), set.Skipped.String(), err)
+	}
+}
