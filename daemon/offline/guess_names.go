@@ -195,7 +195,9 @@ func isTimeName(own string) bool {
 const timeless = 0.01
 
 // hasTimes reports whether a column has a value in almost every row, as one with times has to.
-func (g *guess) hasTimes(c *dataset.Column) bool { return float64(g.rows-c.Present) <= timeless*float64(g.rows) }
+func (g *guess) hasTimes(c *dataset.Column) bool {
+	return float64(g.rows-c.Present) <= timeless*float64(g.rows)
+}
 
 // likelyTime returns the column with the time of the events: of several that of which the events are in order, of
 // several such the first one that is called so; nil for none.

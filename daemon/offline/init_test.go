@@ -501,8 +501,8 @@ func TestInitNames(t *testing.T) {
 	}
 }
 
-// TestInitOfWordsForNone: nan, NA and \N among numbers are no value, so that the numbers are numbers that some rows lack, and a row without its label is
-// refused by that name; among names NA is one.
+// TestInitOfWordsForNone: nan, NA and \N among numbers are no value, so that the numbers are numbers that some rows
+// lack, and a row without its label is refused by that name; among names NA is one. A time that rows lack is left out.
 func TestInitOfWordsForNone(t *testing.T) {
 	text := "user,country,price,seen,rating\n"
 	for i := range 600 {
@@ -511,13 +511,14 @@ func TestInitOfWordsForNone(t *testing.T) {
 			[]string{"2024-01-01 10:00:00", "NULL"}[i%50/49], []string{fmt.Sprint(1 + i%5), "NA"}[i%60/59])
 	}
 	summary, m := guesses(t, "x.csv", text, InitOptions{})
-	if s := m.Schema; s.Task != "ordinal" || s.Levels != 5 || !slices.Equal(s.Categorical,
+	s := m.Schema
+	if s.Task != "ordinal" || s.Levels != 5 || !slices.Equal(s.Categorical,
 		[]string{"user", "country"}) ||
 		!slices.Equal(s.Numeric, []string{"price"}) || !slices.Equal(s.Optional, []string{"country", "price"}) {
 		t.Errorf("schema %+v", s)
 	}
 	set, err := ReadEvents(m, summary["data"].(string), dataset.CSV, TableOptions{}, nil)
-	if err != nil || len(set.Examples) != 578 || set.Skipped.Lines != 22 ||
+	if err != nil || s.Time != "" || len(set.Examples) != 590 || set.Skipped.Lines != 10 ||
 		set.Skipped.Causes[0].Reason != event.MissingField {
 		t.Errorf("%d events, %s, %v", len(set.Examples), set.Skipped.String(), err)
 	}
