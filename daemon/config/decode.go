@@ -190,7 +190,7 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	known := keys(t)
 	suggestion := nearest(key, known)
 	d.suggested[join(path, suggestion)] = true
-	if editDistance(snakeCase(key), suggestion) > 0 {
+	if EditDistance(snakeCase(key), suggestion) > 0 {
 		if elsewhere := findKey(reflect.TypeFor[Config](), snakeCase(key), ""); elsewhere != "" {
 			if suggestion = elsewhere; elsewhere == snakeCase(key) {
 				suggestion += " at the top of the file"

@@ -6,9 +6,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -129,40 +127,6 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 	return cells, line, nil, nil
 }
 
-// A csvTable turns rows into records of JSON events. Columns become fields in their order: a cell that is a JSON number stays the number it is, digit by
-// digit, as does one with a decimal comma where cells are not separated by commas; any other is text, a date with a clock by RFC 3339, and an empty one is no
-// field. Columns without a name are left out.
-type csvTable struct {
-	names  []string // of the fields; "" for a column that is left out
-	key    int      // column of the record's key, -1 if there is none
-	time   int      // column of timeField, -1 if there is none
-	commas bool     // numbers may have a decimal comma
-}
-
-// scanCSV calls visit with the record of each row.
-func scanCSV(path string, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
-	return openText(path, progress, func(r io.Reader) error {
-		rows, err := newCSVRows(r, fields.Names)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		t := &csvTable{key: -1}
-		if err == nil {
-			t.commas = rows.commas()
-			t.names, err = fields.of(rows.names)
-		}
-		if err != nil {
-			return fmt.Errorf("dataset: %s: %w", path, err)
-		}
-		if t.time = slices.Index(t.names, timeField); fields.Key != "" {
-			t.key = slices.Index(t.names, fields.Key)
-		}
-		err = each(path, rows.next, skipped, func(cells []string, _ int) error { return visit(t.record(cells)) })
-		skipped.Continued = rows.csv.continued
-		return err
-	})
-}
-
 // each calls visit with what next returns, until the end of the file at path, and counts what is none.
 func each[T any](path string, next func() (T, int, *event.Rejection, error), skipped *Skipped, visit func(row T, line int) error) error {
 	for {
@@ -182,52 +146,10 @@ func each[T any](path string, next func() (T, int, *event.Rejection, error), ski
 	}
 }
 
-// record returns the event of a row.
-func (t *csvTable) record(cells []string) Record {
-	r := Record{Value: []byte{'{'}}
-	for i, cell := range cells {
-		if cell == "" || t.names[i] == "" {
-			continue
-		}
-		r.Value = appendName(r.Value, t.names[i])
-		r.Value = t.appendValue(r.Value, cell)
-		if i == t.key {
-			r.Key = []byte(cell)
-		}
-		if i == t.time {
-			ms, err := strconv.ParseInt(cell, 10, 64)
-			r.Time, r.HasTime = ms, err == nil
-		}
-	}
-	r.Value = append(r.Value, '}')
-	return r
-}
-
-// appendValue appends what a cell is in an event: a time with a clock that is written otherwise becomes that of RFC 3339, which events have.
-func (t *csvTable) appendValue(dst []byte, cell string) []byte {
-	if t.commas && decimalComma.MatchString(cell) {
-		return appendNumber(dst, withPoint(cell))
-	}
-	if len(cell) > len(time.DateOnly) && cell[4] == '-' && cell[7] == '-' {
-		if at, ok := parseTime(cell); ok {
-			return appendString(dst, []byte(at.Format(time.RFC3339Nano)))
-		}
-	}
-	return appendScalar(dst, []byte(cell))
-}
-
 // appendName goes on with an object by the name of the next field.
 func appendName(object []byte, name string) []byte {
 	if len(object) > 1 {
 		object = append(object, ',')
 	}
 	return append(appendString(object, []byte(name)), ':')
-}
-
-// appendScalar appends a JSON number if s is one, else the text.
-func appendScalar(dst, s []byte) []byte {
-	if isNumber(s) {
-		return append(dst, s...)
-	}
-	return appendString(dst, s)
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
-	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
@@ -128,32 +126,17 @@ func (r *parquetRows) leftOut() (columns []string) {
 	return columns
 }
 
-// scanParquet calls visit with the record of each row.
-func scanParquet(path string, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
-	return openParquet(path, progress, func(r *parquetRows) error {
-		names, err := fields.of(r.names())
-		if err != nil {
-			return fmt.Errorf("dataset: %s: %w", path, err)
+// alsoUse reads some columns more, but those that are -1.
+func (r *parquetRows) alsoUse(columns ...int) {
+	for _, i := range columns {
+		if r.use != nil && i >= 0 {
+			r.use[i] = true
 		}
-		r.use = make([]bool, len(names))
-		for i, name := range names {
-			r.columns[i].name = name
-			r.use[i] = name != ""
-		}
-		key, at := -1, slices.Index(names, timeField)
-		if fields.Key != "" {
-			key = slices.Index(names, fields.Key)
-		}
-		skipped.LeftOut = r.leftOut()
-		next := func() (record Record, line int, bad *event.Rejection, err error) {
-			if line, err = r.next(); err == nil {
-				record, bad = r.record(key, at)
-			}
-			return record, line, bad, err
-		}
-		return each(path, next, skipped, func(record Record, _ int) error { return visit(record) })
-	})
+	}
 }
+
+// rewind lets next begin with the first row again.
+func (r *parquetRows) rewind() { r.rows, r.line = nil, 0 }
 
 // countedAt reports how much of a file has been read.
 type countedAt struct {

@@ -2,9 +2,7 @@ package dataset
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -35,6 +33,20 @@ const (
 
 // isAbsent reports whether the row has nothing in a column.
 func (r *parquetRows) isAbsent(column int) bool { return r.rows.Absent(column) }
+
+// isNone reports whether the row has no value of a kind in a column.
+func (r *parquetRows) isNone(column int, kind cellKind) bool {
+	if r.isAbsent(column) {
+		return true
+	}
+	switch c := &r.columns[column]; {
+	case c.isList:
+		return false
+	case c.kind == numberColumn: // NaN, which is no name either
+		return isNone(numberCell, r.cell(column))
+	}
+	return r.columns[column].kind == textColumn && isNone(kind, r.cell(column))
+}
 
 // list returns the texts of a column of lists.
 func (r *parquetRows) list(column int) (texts []string) {
@@ -102,44 +114,8 @@ func (r *parquetRows) appendField(dst []byte, t *Table, c *tableCell) ([]byte, *
 	if isFraction := r.columns[c.column].kind == numberColumn && strings.ContainsAny(text, ".e"); isFraction && c.kind == textCell {
 		return append(dst, text...), nil // which is no name
 	}
-	return t.appendCell(dst, c.kind, text), nil
-}
-
-// record returns the event of a row, whose fields are the columns: times as milliseconds since 1970, structures left out. key and time are the columns of
-// both, -1 for none.
-func (r *parquetRows) record(key, at int) (Record, *event.Rejection) {
-	out := Record{Value: []byte{'{'}}
-	for i := range r.columns {
-		c := &r.columns[i]
-		if c.kind == otherColumn || c.name == "" || r.isAbsent(i) {
-			continue
-		}
-		cell, kind := tableCell{column: i}, numberCell
-		switch {
-		case c.isList:
-			kind = listCell
-		case c.kind == timeColumn:
-			kind = timeCell
-		case c.kind == textColumn || c.kind == dateColumn:
-			kind = textCell
-		case c.kind == boolColumn:
-			kind = binaryCell
-		}
-		cell.kind = kind
-		out.Value = appendName(out.Value, c.name)
-		from := len(out.Value)
-		var bad *event.Rejection
-		if out.Value, bad = r.appendField(out.Value, &Table{unit: time.Millisecond}, &cell); bad != nil {
-			return Record{}, bad
-		}
-		if i == key && !c.isList {
-			out.Key = []byte(r.cell(i))
-		}
-		if i == at {
-			ms, err := strconv.ParseInt(string(out.Value[from:]), 10, 64)
-			out.Time, out.HasTime = ms, err == nil
-		}
+	if c.kind == textCell && r.columns[c.column].kind == textColumn { // by its type, whatever it looks like
+		return appendString(dst, []byte(text)), nil
 	}
-	out.Value = append(out.Value, '}')
-	return out, nil
+	return t.appendCell(dst, c.kind, text), nil
 }

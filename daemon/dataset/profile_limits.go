@@ -23,9 +23,9 @@ func (p *Profile) isFull() bool { return len(p.Columns) >= maxColumns }
 
 // hasRoom reports whether the column can hold another distinct value, and counts it.
 func (c *Column) hasRoom(value string) bool {
-	if len(c.values) >= maxProfileValues || *c.bytes+len(value) > maxProfileBytes {
+	if len(c.values) >= maxProfileValues || c.profile.bytes+len(value) > maxProfileBytes {
 		return false
 	}
-	*c.bytes += len(value)
+	c.profile.bytes += len(value)
 	return true
 }

@@ -85,6 +85,9 @@ func (s *Set) scanTable(path string, table *Table, err error, take func(value []
 // halfStarLevels is the number of levels of half stars: MovieLens ratings are counted in halves for a model that has as many.
 const halfStarLevels = 10
 
+// countsHalves reports whether MovieLens ratings are counted in halves for a model of the schema.
+func countsHalves(s *event.Schema) bool { return s.Task == event.Ordinal && s.Levels == halfStarLevels }
+
 // jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow the schema's rules.
 func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 	var ev event.Event
@@ -97,7 +100,7 @@ func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 			if !ok {
 				return badLine(notMovieLens)
 			}
-			if o.Schema.Task == event.Ordinal && o.Schema.Levels == halfStarLevels {
+			if countsHalves(&o.Schema) {
 				rating.inHalves()
 			}
 			value = rating.appendJSON(nil)

@@ -132,9 +132,8 @@ func isDense(n, d int, path string) error {
 
 // fillNumeric turns the sparse columns of a set into its numeric fields. Columns that the schema does not have are left out.
 func fillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
-	if len(schema.Categorical)+len(schema.Multi) > 0 || len(schema.Numeric) == 0 {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--format", Path: path,
-			Err: errors.New("offline: --format libsvm has numeric columns only, and the model's schema has other fields: use jsonl")}
+	if err := checkNumeric(schema, path); err != nil {
+		return err
 	}
 	n, d := len(set.Examples), len(schema.Numeric)
 	if err := isDense(n, d, path); err != nil {
@@ -152,6 +151,16 @@ func fillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
 		ex.Sparse = nil
 	}
 	return nil
+}
+
+// checkNumeric refuses a schema with fields that a LIBSVM file cannot have.
+func checkNumeric(schema *config.Schema, path string) error {
+	if len(schema.Categorical)+len(schema.Multi) == 0 && len(schema.Numeric) > 0 {
+		return nil
+	}
+	return &report.ExitError{Code: report.ExitUsage, Key: "--format", Path: path,
+		Err: errors.New("offline: --format libsvm has numeric columns only, and the model's schema has other fields: " +
+			"use jsonl")}
 }
 
 // columnNames returns the names of the numeric fields that stand for the columns of a LIBSVM file: 1 to d, as in the file.
