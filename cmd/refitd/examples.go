@@ -6,7 +6,7 @@ var examples = map[string]string{
 	"init":          "refitd init --data ratings.csv --label rating",
 	"check config":  "refitd check config --config.file refitd.yaml",
 	"check rules":   "refitd check rules refitd.rules.yml",
-	"replay":        "refitd replay --data ratings.csv --bootstrap-servers 127.0.0.1:9092 --topic ratings --rate 1000",
+	"replay":        "refitd replay --config.file ratings.yaml --data ratings.csv --bootstrap-servers 127.0.0.1:9092 --topic ratings --rate 1000",
 	"run":           "refitd run --config.file refitd.yaml --web.listen-address 127.0.0.1:9464",
 	"verify":        "refitd verify --config.file refitd.yaml --model ratings",
 	"accept-gap":    "refitd accept-gap --config.file refitd.yaml --topic ratings --partition 3 --why 'retention was too short'",

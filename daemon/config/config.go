@@ -3,6 +3,7 @@
 package config
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -141,6 +142,7 @@ func Parse(name string, src []byte, lookupEnv func(string) (string, bool)) (*Con
 }
 
 func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), allow Exceptions) (*Config, error) {
+	src = bytes.TrimPrefix(src, []byte(byteOrderMark))
 	c := Default()
 	c.Web.noAuth, c.Web.later = allow.NoAuth, allow.Listen
 	c.file, c.directory = name, filepath.Dir(name)
@@ -168,6 +170,15 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 		return nil, fail(d.sorted())
 	}
 	return c, nil
+}
+
+// byteOrderMark begins text that some editors write. It is no part of the text.
+const byteOrderMark = "\ufeff"
+
+// isUTF16 reports whether text is UTF-16: by its mark, or by the zeros in its first letter.
+func isUTF16(src []byte) bool {
+	begin := string(src[:min(len(src), 2)])
+	return begin == "\xff\xfe" || begin == "\xfe\xff" || len(begin) == 2 && (begin[0] == 0) != (begin[1] == 0)
 }
 
 // Model returns the model of that name. An empty name means the only model; the error lists the names there are.

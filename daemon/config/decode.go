@@ -31,6 +31,10 @@ func newDecoder(lookupEnv func(string) (string, bool)) *decoder {
 }
 
 func (d *decoder) decode(src []byte, c *Config) {
+	if isUTF16(src) {
+		d.add(position{1, 1}, "", "the file is UTF-16: save it in UTF-8", "")
+		return
+	}
 	if err := checkComplexity(src); err != nil {
 		d.add(position{1, 1}, "", err.Error()+": write a smaller file", "")
 		return
@@ -186,7 +190,7 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	known := keys(t)
 	suggestion := nearest(key, known)
 	d.suggested[join(path, suggestion)] = true
-	if editDistance(snakeCase(key), suggestion) > 0 {
+	if EditDistance(snakeCase(key), suggestion) > 0 {
 		if elsewhere := findKey(reflect.TypeFor[Config](), snakeCase(key), ""); elsewhere != "" {
 			if suggestion = elsewhere; elsewhere == snakeCase(key) {
 				suggestion += " at the top of the file"

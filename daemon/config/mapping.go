@@ -79,9 +79,10 @@ func (m *Mapping) Place(field string) string {
 // EventFields returns the fields that events bring: label, time, identity, weight and the features, without those that are derived.
 func (s *Schema) EventFields() (fields []string) {
 	categorical, multi := s.GivenFields()
+	seen := map[string]bool{"": true}
 	for _, name := range slices.Concat([]string{s.Label, s.Time, s.Identity, s.Weight}, categorical, s.Numeric, multi) {
-		if name != "" && !slices.Contains(fields, name) {
-			fields = append(fields, name)
+		if !seen[name] {
+			fields, seen[name] = append(fields, name), true
 		}
 	}
 	return fields

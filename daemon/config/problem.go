@@ -77,7 +77,7 @@ func nearest(key string, known []string) string {
 	snake := snakeCase(key)
 	best, bestDistance := "", max(2, len(snake)/3)+1
 	for _, k := range known {
-		if d := editDistance(snake, k); d < bestDistance {
+		if d := EditDistance(snake, k); d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}
@@ -102,8 +102,8 @@ func snakeCase(key string) string {
 	return b.String()
 }
 
-// editDistance is Levenshtein's. Long keys are cut: nothing known is longer.
-func editDistance(a, b string) int {
+// EditDistance is Levenshtein's. Long keys are cut: nothing known is longer.
+func EditDistance(a, b string) int {
 	const longest = 64
 	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
 	row := make([]int, len(b)+1)

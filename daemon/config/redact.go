@@ -147,5 +147,5 @@ func (v *validator) private(path, name string) string {
 	if err != nil {
 		v.bad(path, name, "the path of a readable file ("+err.Error()+")")
 	}
-	return strings.TrimRight(string(text), "\r\n")
+	return strings.TrimRight(strings.TrimPrefix(string(text), byteOrderMark), "\r\n")
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -82,7 +83,7 @@ func ReadWebFile(path string) (f WebFile, err error) {
 	if err != nil {
 		return f, err
 	}
-	err = yaml.Unmarshal(src, &f)
+	err = yaml.Unmarshal(bytes.TrimPrefix(src, []byte(byteOrderMark)), &f)
 	if located := yaml.Error(nil); errors.As(err, &located) { // the error itself shows the lines around
 		err = fmt.Errorf("%s: %s", path, quoted.ReplaceAllString(located.GetMessage(), redacted))
 	}

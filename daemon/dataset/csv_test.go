@@ -1,8 +1,8 @@
 package dataset
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -26,7 +26,8 @@ func TestCSVRecords(t *testing.T) {
 		skipped   string
 	}{
 		"numbers stay numbers": {"user,item,rating,w\nu1,007,4.50,-1e3\n12345678901234567890,+1,.5,NaN\n", "user",
-			[]string{`{"user":"u1","item":"007","rating":4.50,"w":-1e3}`, `{"user":12345678901234567890,"item":"+1","rating":".5","w":"NaN"}`},
+			[]string{`{"user":"u1","item":"007","rating":4.50,"w":-1e3}`,
+				`{"user":12345678901234567890,"item":"+1","rating":0.5}`},
 			[]string{"u1", "12345678901234567890"}, ""},
 		"decimal commas": {"user;price;weight;item\nu1;16,88;-,5;1,2,3\n", "user", []string{`{"user":"u1","price":16.88,"weight":-0.5,"item":"1,2,3"}`},
 			[]string{"u1"}, ""},
@@ -73,7 +74,7 @@ func TestCSVRefusals(t *testing.T) {
 		"the same name twice": {"a,b,a\n1,2,3\n", `two columns "a"`},
 		"a name not UTF-8":    {"a,\xff\n1,2\n", "column 2 is not UTF-8"},
 		"a header not CSV":    {"a\"b,c\n", "header"},
-		"an open quote":       {"a\n\"" + strings.Repeat("x\n", maxLineBytes/2+100_000), "is a quote not closed?"},
+		"a header not closed": {"\"a,b\n1,2\n", "the header, line 1: expected a line by RFC 4180, got a quote that is not closed"},
 	} {
 		_, err := ScanRecords(write(t, "x.csv", c.text), CSV, Fields{Key: "a"}, nil, func(Record) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -150,7 +151,7 @@ func FuzzCSV(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		path := filepath.Join(t.TempDir(), "x")
-		if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
+		if isCompressed(text) || bytes.HasPrefix(bytes.TrimPrefix(text, []byte(byteOrderMark)), []byte("sep=")) {
 			return
 		}
 		if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -167,19 +168,11 @@ func FuzzCSV(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte(byteOrderMark))))
-		c.FieldsPerRecord = -1
-		rows := int64(-1) // the header
-		for {
-			_, err := c.Read()
-			if err != nil && !strings.HasPrefix(err.Error(), "parse error") && !strings.HasPrefix(err.Error(), "record on line") {
-				break
-			}
-			rows++
+		plain, err := Text(bufio.NewReader(bytes.NewReader(text)))
+		if err != nil {
+			t.Fatal(err)
 		}
-		if max(rows, 0) != n+skipped.Lines {
-			t.Errorf("%d rows, %d records, %d skipped of %q", rows, n, skipped.Lines, text)
-		}
+		checkAccount(t, plain, n, &skipped)
 	})
 }
 

@@ -89,6 +89,10 @@ const maxFirstLines = 10
 type Skipped struct {
 	Lines  int64
 	Causes []SkippedCause // in the order of their first lines
+	// Continued counts the lines of CSV that belong to the row before them: a cell in quotes has line ends. They are not among Lines.
+	Continued int64
+	// LeftOut are the columns of a Parquet file that no field can be, with their types. Records lack them.
+	LeftOut []string
 }
 
 // SkippedCause is one cause.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
 // Detect tells the format of a file by its first line that is not empty: CSV unless it begins as another. Of standard input that line is looked at and
@@ -15,13 +17,10 @@ func Detect(path string) (format Format, err error) {
 		format, _ = DetectReader(standardInput())
 		return format, nil
 	}
-	format = CSV
-	err = scanLines(path, nil, func(line []byte, _ int) error {
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			return nil
-		}
-		format = formatOf(line)
-		return ErrStop
+	asIs := func(r *bufio.Reader) (io.Reader, error) { return r, nil }
+	err = openFile(path, nil, asIs, func(r io.Reader) error {
+		format, _ = DetectReader(r.(*bufio.Reader))
+		return nil
 	})
 	return format, err
 }
@@ -48,8 +47,8 @@ func peekLine(r *bufio.Reader) []byte {
 
 // firstLine returns the first line that is not empty of what a stream begins with, and whether its end is seen.
 func firstLine(begin []byte) (line []byte, whole bool) {
-	if isCompressed(begin) {
-		plain, err := Decompress(bufio.NewReader(bytes.NewReader(begin)))
+	if _, wide := utf16Order(begin); wide || isCompressed(begin) || bytes.HasPrefix(begin, []byte(byteOrderMark)) {
+		plain, err := Text(bufio.NewReader(bytes.NewReader(begin)))
 		if err != nil {
 			return nil, false
 		}
@@ -67,7 +66,7 @@ func formatOf(line []byte) Format {
 	fields := bytes.Fields(line)
 	_, isRating := parseRating(line)
 	switch {
-	case bytes.HasPrefix(line, []byte(parquetMagic)):
+	case bytes.HasPrefix(line, []byte(parquet.Magic)):
 		return Parquet
 	case line[0] == '{', line[0] == '[':
 		return JSONL // of objects, or of lists, which are refused by that name

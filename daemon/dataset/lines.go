@@ -3,13 +3,11 @@ package dataset
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/klauspost/compress/zstd"
+	"path/filepath"
 )
 
 // maxLineBytes bounds one line of a file.
@@ -18,19 +16,30 @@ const maxLineBytes = 16 << 20
 // errLineTooLong says that a file is not made of lines of reasonable length.
 var errLineTooLong = fmt.Errorf("line longer than %d bytes", maxLineBytes)
 
-// scanLines calls visit with each line of a file and its number from 1, without its line end; a last line without one counts. Files
-// that begin with the magic of gzip or zstd are decompressed. The line is valid until visit returns. A visit that returns ErrStop ends the
-// scan without an error. progress is that of openFile.
+// scanLines calls visit with each line of a file and its number from 1, without its line end; a last line without
+// one counts. The file is that of openText. The line is valid until visit returns. A visit that returns ErrStop
+// ends the scan without an error. progress is that of openFile.
 func scanLines(path string, progress func(read, size int64), visit func(line []byte, number int) error) error {
-	return openFile(path, progress, func(r io.Reader) error { return scanReader(r, path, visit) })
+	return openText(path, progress, func(r io.Reader) error { return scanReader(r, path, visit) })
+}
+
+// scanBytes is scanLines for lines whose bytes are kept, whatever they are.
+func scanBytes(path string, progress func(read, size int64), visit func(line []byte, number int) error) error {
+	return openFile(path, progress, Decompress, func(r io.Reader) error { return scanReader(r, path, visit) })
 }
 
 // Stdin is the path of standard input.
 const Stdin = "-"
 
-// openFile calls f with the content of a file, decompressed if it begins with the magic of gzip or zstd. ErrStop from f is no error. progress, if not
-// nil, gets now and then how many bytes of the file have been read, and how many there are.
-func openFile(path string, progress func(read, size int64), f func(io.Reader) error) error {
+// openText calls f with the content of a text file as Text has it.
+func openText(path string, progress func(read, size int64), f func(io.Reader) error) error {
+	return openFile(path, progress, Text, f)
+}
+
+// openFile calls f with the content of a file as read has it. ErrStop from f is no error. progress, if not nil,
+// gets now and then how many bytes of the file have been read, and how many there are.
+func openFile(path string, progress func(read, size int64), read func(*bufio.Reader) (io.Reader, error),
+	f func(io.Reader) error) error {
 	file, from := os.Stdin, io.Reader(nil)
 	if path == Stdin {
 		from = standardInput()
@@ -44,9 +53,12 @@ func openFile(path string, progress func(read, size int64), f func(io.Reader) er
 	}
 	counted := &countedFile{file: from, progress: progress}
 	if st, err := file.Stat(); err == nil {
+		if st.IsDir() {
+			return errDirectory(path)
+		}
 		counted.size = st.Size()
 	}
-	r, err := Decompress(bufio.NewReaderSize(counted, detectBytes))
+	r, err := read(bufio.NewReaderSize(counted, detectBytes))
 	if err != nil {
 		return fmt.Errorf("dataset: %s: %w", path, err)
 	}
@@ -56,29 +68,14 @@ func openFile(path string, progress func(read, size int64), f func(io.Reader) er
 	return nil
 }
 
-// maxWindow bounds what decompression of zstd holds.
-const maxWindow = 128 << 20
-
-// What gzip and zstd streams begin with.
-var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-)
-
-func isCompressed(begin []byte) bool {
-	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic)
-}
-
-// Decompress returns r as it is, unless it begins with the magic of gzip or zstd.
-func Decompress(r *bufio.Reader) (io.Reader, error) {
-	magic, _ := r.Peek(4)
-	switch {
-	case bytes.HasPrefix(magic, gzipMagic):
-		return gzip.NewReader(r)
-	case bytes.HasPrefix(magic, zstdMagic):
-		return zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow)) // which has no goroutine to end
+// errDirectory says what a directory holds, as one of part files does.
+func errDirectory(path string) error {
+	files, _ := filepath.Glob(filepath.Join(path, "part-*"))
+	if len(files) == 0 {
+		return fmt.Errorf("dataset: %s is a directory: name a file in it", path)
 	}
-	return r, nil
+	return fmt.Errorf("dataset: %s is a directory of %d part files: name one of them, such as %s, or write them as one file",
+		path, len(files), files[0])
 }
 
 // countedFile reports how far a file has been read.

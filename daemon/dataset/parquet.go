@@ -6,33 +6,23 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
-	"github.com/parquet-go/parquet-go"
-
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
-// parquetRows reads the rows of a Parquet file. Its columns are whole numbers, numbers, text, true and false, times, dates, or lists of text or of whole
-// numbers; those of another type can be there, but no field can be one of them. It is not safe for concurrent use.
+// parquetRows reads the rows of a Parquet file. Its columns are whole numbers, numbers, text, true and false,
+// times, dates, or lists of text or of whole numbers; those of another type can be there, but no field can be one
+// of them. It is not safe for concurrent use.
 type parquetRows struct {
+	file    *parquet.File
 	columns []parquetColumn
-	groups  []parquet.RowGroup
-	rows    parquet.Rows // of the group before groups; nil before the first
-	buffer  []parquet.Row
-	ready   []parquet.Row // of buffer: those that next has not given
+	use     []bool        // of columns: those that are read; nil for all
+	rows    *parquet.Rows // nil before the first row
 	line    int
-	values  [][]parquet.Value // by column
 }
 
-// parquetMagic begins and ends Parquet files.
-const parquetMagic = "PAR1"
-
-const (
-	parquetRowsAtOnce = 64
-	// maxParquetStdin bounds a Parquet file that comes by standard input: where its columns are stands at its end.
-	maxParquetStdin = 1 << 30
-)
+// maxParquetStdin bounds a Parquet file that comes by standard input: its columns are described at its end.
+const maxParquetStdin = 1 << 30
 
 // openParquet calls f with the rows of a file; ErrStop from f is no error. progress is that of openFile.
 func openParquet(path string, progress func(read, size int64), f func(*parquetRows) error) error {
@@ -45,7 +35,6 @@ func openParquet(path string, progress func(read, size int64), f func(*parquetRo
 	if err != nil {
 		return fmt.Errorf("dataset: %s: %w", path, err)
 	}
-	defer func() { _ = rows.close() }() // it was read
 	if err := f(rows); !errors.Is(err, ErrStop) {
 		return err
 	}
@@ -67,6 +56,10 @@ func openAt(path string, progress func(read, size int64)) (r io.ReaderAt, size i
 		_ = file.Close()
 		return nil, 0, nil, fmt.Errorf("dataset: %w", err)
 	}
+	if st.IsDir() {
+		_ = file.Close()
+		return nil, 0, nil, errDirectory(path)
+	}
 	return &countedAt{file: file, size: st.Size(), progress: progress}, st.Size(), func() { _ = file.Close() }, nil
 }
 
@@ -83,101 +76,67 @@ func wholeParquet(r io.Reader) ([]byte, error) {
 }
 
 // newParquetRows begins with the end of a file, where its columns are described. A damaged file is an error.
-func newParquetRows(r io.ReaderAt, size int64) (rows *parquetRows, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged, or no Parquet file: %v", p)
-		}
-	}()
-	magic := make([]byte, 4)
+func newParquetRows(r io.ReaderAt, size int64) (*parquetRows, error) {
+	magic := make([]byte, len(parquet.Magic))
 	if n, _ := r.ReadAt(magic, 0); isCompressed(magic[:n]) {
 		return nil, errors.New("compressed as a whole, and Parquet is read from its end: decompress it; its columns have compression of their own")
 	}
-	file, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	file, err := parquet.Open(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("damaged, or no Parquet file: %w", err)
 	}
-	rows = &parquetRows{groups: file.RowGroups(), buffer: make([]parquet.Row, parquetRowsAtOnce), values: make([][]parquet.Value, len(file.Schema().Columns()))}
-	for _, field := range file.Root().Columns() {
-		rows.columns = append(rows.columns, columnOf(field))
+	rows := &parquetRows{file: file}
+	for _, c := range file.Columns {
+		rows.columns = append(rows.columns, parquetColumn{Column: c, name: c.Name, kind: c.Kind, isList: c.List})
 	}
-	return rows, nil
+	return rows, distinctNames(rows.names())
 }
 
 // names returns the names of the columns.
 func (r *parquetRows) names() []string {
 	names := make([]string, len(r.columns))
-	for i, c := range r.columns {
-		names[i] = c.name
+	for i := range r.columns {
+		names[i] = r.columns[i].name
 	}
 	return names
 }
 
-// next reads the next row, whose cells can be asked for until the next call, and its number from 1. At the end the error is io.EOF.
+// next reads the next row, whose cells can be asked for until the next call, and its number from 1. At the end the
+// error is io.EOF.
 func (r *parquetRows) next() (line int, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("after row %d: the file is damaged: %v", r.line, p)
-		}
-	}()
-	for len(r.ready) == 0 {
-		if r.rows == nil {
-			if len(r.groups) == 0 {
-				return 0, io.EOF
-			}
-			r.rows, r.groups = r.groups[0].Rows(), r.groups[1:]
-		}
-		n, err := r.rows.ReadRows(r.buffer)
-		if r.ready = r.buffer[:n]; err != nil || n == 0 {
-			if err != nil && !errors.Is(err, io.EOF) {
-				return 0, fmt.Errorf("after row %d: %w", r.line, err)
-			}
-			err := r.rows.Close() // the values of ready are copies where they are text
-			if r.rows = nil; err != nil {
-				return 0, fmt.Errorf("after row %d: %w", r.line, err)
-			}
-		}
+	if r.rows == nil {
+		r.rows = r.file.Rows(r.use)
 	}
-	clear(r.values)
-	r.ready[0].Range(func(column int, values []parquet.Value) bool {
-		r.values[column] = values
-		return true
-	})
-	r.ready = r.ready[1:]
+	if err := r.rows.Next(); errors.Is(err, io.EOF) {
+		return 0, io.EOF
+	} else if err != nil {
+		return 0, fmt.Errorf("after row %d: %w", r.line, err)
+	}
 	r.line++
 	return r.line, nil
 }
 
-func (r *parquetRows) close() error {
-	if r.rows == nil {
-		return nil
+// leftOut names the columns that no field can be, with their types.
+func (r *parquetRows) leftOut() (columns []string) {
+	for i := range r.columns {
+		if c := &r.columns[i]; c.kind == otherColumn && c.name != "" {
+			columns = append(columns, fmt.Sprintf("%s: %s", c.name, c.What))
+		}
 	}
-	return r.rows.Close()
+	return columns
 }
 
-// scanParquet calls visit with the record of each row.
-func scanParquet(path string, fields *Fields, progress func(read, size int64), visit func(Record) error, skipped *Skipped) error {
-	return openParquet(path, progress, func(r *parquetRows) error {
-		names, err := fields.of(r.names())
-		if err != nil {
-			return fmt.Errorf("dataset: %s: %w", path, err)
+// alsoUse reads some columns more, but those that are -1.
+func (r *parquetRows) alsoUse(columns ...int) {
+	for _, i := range columns {
+		if r.use != nil && i >= 0 {
+			r.use[i] = true
 		}
-		for i, name := range names {
-			r.columns[i].name = name
-		}
-		key, at := -1, slices.Index(names, timeField)
-		if fields.Key != "" {
-			key = slices.Index(names, fields.Key)
-		}
-		next := func() (record Record, line int, bad *event.Rejection, err error) {
-			if line, err = r.next(); err == nil {
-				record, bad = r.record(key, at)
-			}
-			return record, line, bad, err
-		}
-		return each(path, next, skipped, func(record Record, _ int) error { return visit(record) })
-	})
+	}
 }
+
+// rewind lets next begin with the first row again.
+func (r *parquetRows) rewind() { r.rows, r.line = nil, 0 }
 
 // countedAt reports how much of a file has been read.
 type countedAt struct {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -25,6 +26,10 @@ type Profile struct {
 	Total   int       // rows of the whole file, those that are no events among them; Rows of a topic
 	Columns []*Column // in the order of the file
 	Skipped Skipped   // lines of CSV or JSON that are no rows
+
+	bytes  int                // of the values of all columns
+	byName map[string]*Column // by the names of their paths, joined by a byte that no name begins a path with
+	kept   int                // values in the heads of all columns
 }
 
 // Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them.
@@ -35,6 +40,9 @@ type Column struct {
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
 	Stamps                                         int            // of Times, those by RFC 3339, which events in JSON may have
+	Clocks                                         int            // of Times, those with a clock
+	Padded                                         int            // of Numbers, those that begin with a zero, as codes do
+	Nones                                          int            // words for no value among numbers, times or truths
 	Pointed                                        int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
 	Quoted                                         int            // of Numbers, those that JSON has as text
 	NaNs                                           int            // texts NaN in JSON
@@ -42,11 +50,24 @@ type Column struct {
 	NoNames                                        int            // of Lists, those in JSON that hold something else than text and whole numbers
 	Members                                        int            // different ones of Nested in JSON, at most MaxMembers+1
 	Steps                                          int            // of Numbers, those that are one more than the one before
-	before                                         float64        // the last of Numbers
+	before                                         float64        // the last of Numbers and Times
 	Min, Max                                       float64        // of the numbers
 	MaxBytes                                       int            // of the longest value
-	values                                         map[string]int // of lists in JSON, their names
+	Rises                                          int            // of Numbers and Times, those not less than the one before
+	values                                         map[string]int // index in counts; of lists in JSON, their names
+	counts                                         []int          // how often each value occurs
+	head                                           []int32        // of the first rows, the index of the value, or none
+	profile                                        *Profile
 }
+
+// none is, in a head, a row without a value, or one whose value is not counted.
+const none = -1
+
+// Of the first rows the values are kept, to try what a column is; with many columns of fewer rows.
+const (
+	headRows  = 60_000
+	headCells = 4_000_000
+)
 
 // maxProfileValues bounds the distinct values of a column that are counted.
 const maxProfileValues = 100_000
@@ -58,7 +79,56 @@ const MaxMembers = 100
 func (c *Column) Distinct() int { return len(c.values) }
 
 // Count returns how often a value occurs.
-func (c *Column) Count(value string) int { return c.values[value] }
+func (c *Column) Count(value string) int {
+	if i, ok := c.values[value]; ok {
+		return c.counts[i]
+	}
+	return 0
+}
+
+// count counts a value, and returns its index, or none.
+func (c *Column) count(value string) int32 {
+	i, seen := c.values[value]
+	if !seen {
+		if !c.hasRoom(value) {
+			return none
+		}
+		i = len(c.counts)
+		c.values[value], c.counts = i, append(c.counts, 0)
+	}
+	c.counts[i]++
+	return int32(i)
+}
+
+// Head returns the values of the first rows that are kept, by the number that each different value has, negative for
+// none.
+func (c *Column) Head() []int32 { return c.head }
+
+// HeadNumbers returns the number that each value of Head is, by its number there, NaN for none.
+func (c *Column) HeadNumbers() []float64 {
+	numbers := make([]float64, len(c.counts))
+	for text, i := range c.values {
+		v, err := strconv.ParseFloat(withPoint(text), 64)
+		if err != nil {
+			v = math.NaN()
+		}
+		numbers[i] = v
+	}
+	return numbers
+}
+
+// keep keeps the index of the value that the row at hand has.
+func (c *Column) keep(value int32) {
+	p, row := c.profile, c.profile.Rows-1
+	if row >= headRows || p.kept+row+1-len(c.head) > headCells {
+		return
+	}
+	p.kept += max(0, row+1-len(c.head))
+	for len(c.head) <= row {
+		c.head = append(c.head, none)
+	}
+	c.head[row] = value
+}
 
 // Values returns the different values, those that are numbers by size and before the others.
 func (c *Column) Values() []string {
@@ -102,26 +172,38 @@ func (c *Column) add(text string) { c.addNumber(text, text) }
 func (c *Column) addNumber(text, number string) {
 	c.Present++
 	c.MaxBytes = max(c.MaxBytes, len(text))
-	if _, seen := c.values[text]; seen || len(c.values) < maxProfileValues {
-		c.values[text]++
-	}
+	c.keep(c.count(text))
 	if v, err := strconv.ParseFloat(number, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
 		if c.Numbers == 0 {
 			c.Min, c.Max = v, v
-		} else if v == c.before+1 {
-			c.Steps++
+		} else {
+			if v == c.before+1 {
+				c.Steps++
+			}
+			if v >= c.before {
+				c.Rises++
+			}
 		}
 		c.before = v
 		c.Numbers++
+		if isPadded(number) {
+			c.Padded++
+		}
 		c.Min, c.Max = min(c.Min, v), max(c.Max, v)
 		if v == math.Trunc(v) {
 			c.Whole++
 		}
 		return
 	}
-	switch _, isTime := parseTime(text); {
+	switch at, isTime := parseTime(text); {
 	case isTime:
-		c.Times++
+		if c.Times++; len(text) > len(time.DateOnly) {
+			c.Clocks++
+		}
+		if c.Times > 1 && float64(at.UnixNano()) >= c.before {
+			c.Rises++
+		}
+		c.before = float64(at.UnixNano())
 		if _, err := time.Parse(time.RFC3339, text); err == nil {
 			c.Stamps++
 		}
@@ -132,80 +214,153 @@ func (c *Column) addNumber(text, number string) {
 	}
 }
 
+// addCell is add for a cell of a file whose values are not written as JSON: it may say in words that there is no value.
+func (c *Column) addCell(text, number string) {
+	switch {
+	case text == "" || text == sqlNone:
+	case spellsNone(text):
+		c.addNumber(text, text)
+		c.Nones++
+	default:
+		c.addNumber(text, number)
+	}
+}
+
+// settle settles every column.
+func (p *Profile) settle() {
+	for _, c := range p.Columns {
+		c.settle()
+	}
+}
+
+// settle takes the words for no value out of a column whose other cells are numbers, times or truths: elsewhere they
+// may be names.
+func (c *Column) settle() {
+	others := c.Present - c.Nones
+	if c.Nones == 0 || others > 0 && c.Numbers != others && c.Times != others && c.Booleans != others {
+		c.Nones = 0
+		return
+	}
+	c.Present = others
+	for value := range c.values {
+		if spellsNone(value) {
+			delete(c.values, value)
+		}
+	}
+}
+
+// ProfileRows bounds the rows that are looked at.
+const ProfileRows = 200_000
+
 // ReadProfile looks at the first rows of a file, at most limit, in CSV, Parquet or JSON Lines; which of them is told by its first line, unless format says
 // it. A file of another format is refused with its name.
 func ReadProfile(path string, format Format, limit int) (*Profile, error) {
-	p := &Profile{Format: format}
 	if format == "" {
 		var err error
-		if p.Format, err = Detect(path); err != nil {
+		if format, err = Detect(path); err != nil {
 			return nil, err
 		}
 	}
-	var err error
-	switch p.Format {
-	case CSV:
-		err = p.readCSV(path, limit)
-	case JSONL:
-		err = p.readJSON(path, limit)
-	case Parquet:
-		err = p.readParquet(path, limit)
-	default:
-		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, p.Format, p.Format)
-	}
+	p, err := readProfile(path, format, Columns{}, limit)
 	if err == nil && p.Rows == 0 {
 		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s", path, p.Format, p.Skipped.Why())
 	}
 	return p, err
 }
 
-func (p *Profile) column(name string) *Column {
-	for _, c := range p.Columns {
-		if c.Name == name && c.Path == nil {
-			return c
+func newProfile(format Format) *Profile {
+	return &Profile{Format: format, byName: make(map[string]*Column)}
+}
+
+// readProfile is ReadProfile for a file that may have no rows. The columns of CSV and Parquet files are called as the
+// fields that they become, "" for none. Of standard input in CSV it looks at what its buffer holds, which it leaves
+// there.
+func readProfile(path string, format Format, columns Columns, limit int) (*Profile, error) {
+	p := newProfile(format)
+	var err error
+	switch format {
+	case CSV:
+		if path == Stdin {
+			begin, _ := standardInput().Peek(detectBytes)
+			var r io.Reader
+			if r, err = Text(bufio.NewReader(bytes.NewReader(begin))); err == nil {
+				if err = p.readCSV(path, r, columns, limit); p.Rows > 0 {
+					err = nil // the buffer ends within a row
+				}
+			}
+		} else {
+			err = openText(path, nil, func(r io.Reader) error { return p.readCSV(path, r, columns, limit) })
 		}
+	case JSONL:
+		err = p.readJSON(path, limit)
+	case Parquet:
+		err = openParquet(path, nil, func(r *parquetRows) error { return p.readParquet(path, r, columns, limit) })
+	default:
+		return nil, fmt.Errorf("dataset: %s is %s: fit and backtest read it as it is, with --format %s", path, format,
+			format)
 	}
-	c := &Column{Name: name, values: make(map[string]int)}
-	p.Columns = append(p.Columns, c)
+	return p, err
+}
+
+// pathSeparator is between the names of a path in byName. It is not UTF-8, so that no name of JSON has it.
+const pathSeparator = "\xff"
+
+// column returns the column of a name, nil where it is new and there is no room for it.
+func (p *Profile) column(name string) *Column {
+	if c := p.byName[name]; c != nil || p.isFull() {
+		return c
+	}
+	return p.newColumn(name, name, nil)
+}
+
+func (p *Profile) newColumn(key, name string, path []string) *Column {
+	c := &Column{Name: name, Path: path, values: make(map[string]int), profile: p}
+	p.Columns, p.byName[key] = append(p.Columns, c), c
 	return c
 }
 
-func (p *Profile) readCSV(path string, limit int) error {
-	return openFile(path, nil, func(r io.Reader) error {
-		rows, err := newCSVRows(r, nil)
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return fmt.Errorf("dataset: %s: %w", path, err)
-		}
-		var columns []*Column
-		for _, name := range rows.names {
-			columns = append(columns, p.column(name))
-		}
-		err = each(path, rows.next, &p.Skipped, func(cells []string, _ int) error {
-			if p.Total++; p.Total > limit {
-				return nil
-			}
-			p.Rows++
-			for i, cell := range cells {
-				switch cell = strings.TrimSpace(cell); {
-				case cell == "":
-				case rows.commas():
-					columns[i].addNumber(cell, withPoint(cell))
-				default:
-					columns[i].add(cell)
-				}
-			}
+// named makes a column for each of a file that has them, called as the field that it becomes.
+func (p *Profile) named(names []string, columns Columns) error {
+	fields, err := columns.of(names)
+	for _, field := range fields {
+		p.newColumn(field, field, nil)
+	}
+	return err
+}
+
+func (p *Profile) readCSV(path string, r io.Reader, of Columns, limit int) error {
+	rows, err := newCSVRows(r, of.Names)
+	if err == nil {
+		err = p.named(rows.names, of)
+	}
+	if err != nil {
+		if errors.Is(err, io.EOF) {
 			return nil
-		})
-		if rows.csv.Comma == '|' { // which stands in a cell because the cell is quoted: a list would be written with something else
-			for _, c := range columns {
-				c.Lists = 0
-			}
 		}
-		return err
+		return fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	err = each(path, rows.next, &p.Skipped, func(cells []string, _ int) error {
+		if p.Total++; p.Total > limit {
+			return nil
+		}
+		p.Rows++
+		for i, cell := range cells {
+			cell = strings.TrimSpace(cell)
+			number := cell
+			if rows.commas() {
+				number = withPoint(cell)
+			}
+			p.Columns[i].addCell(cell, number)
+		}
+		return nil
 	})
+	p.settle()
+	if rows.csv.Comma == '|' { // in a cell that is quoted for it: a list would be written with something else
+		for _, c := range p.Columns {
+			c.Lists = 0
+		}
+	}
+	return err
 }
 
 func (p *Profile) readJSON(path string, limit int) error {
@@ -224,7 +379,7 @@ func (p *Profile) readJSON(path string, limit int) error {
 
 // ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows. Lines of Skipped count the values from 1.
 func ProfileOf(values iter.Seq[[]byte]) *Profile {
-	p := &Profile{Format: JSONL}
+	p := newProfile(JSONL)
 	number := 0
 	for value := range values {
 		number++
@@ -262,6 +417,9 @@ func (p *Profile) addMembers(object jsontext.Value, of *Column) *event.Rejection
 			return badLine(event.NotJSON)
 		}
 		c := p.member(of, field)
+		if c == nil && of == nil {
+			return tooManyMembers
+		}
 		if c == nil {
 			return nil
 		}
@@ -309,18 +467,15 @@ func (p *Profile) member(of *Column, name string) *Column {
 	if len(of.Path) > 0 {
 		path = append(slices.Clone(of.Path), name)
 	}
-	for _, c := range p.Columns {
-		if slices.Equal(c.Path, path) {
-			return c
-		}
+	key := pathSeparator + strings.Join(path, pathSeparator)
+	if c := p.byName[key]; c != nil {
+		return c
 	}
-	if of.Members++; of.Members > MaxMembers {
+	if of.Members++; of.Members > MaxMembers || p.isFull() {
 		of.Members = MaxMembers + 1
 		return nil
 	}
-	c := &Column{Name: strings.Join(path, "."), Path: path, values: make(map[string]int)}
-	p.Columns = append(p.Columns, c)
-	return c
+	return p.newColumn(key, strings.Join(path, "."), path)
 }
 
 // addList counts the names of a list in JSON, which is valid.
@@ -344,42 +499,45 @@ func (c *Column) addList(list jsontext.Value) {
 			text, _ := jsontext.AppendUnquote(nil, value)
 			name = string(text)
 		}
-		if _, seen := c.values[name]; seen || len(c.values) < maxProfileValues {
-			c.values[name]++
-		}
+		c.count(name)
 	}
 }
 
-func (p *Profile) readParquet(path string, limit int) error {
-	return openParquet(path, nil, func(r *parquetRows) error {
-		for _, name := range r.names() {
-			p.column(name)
+func (p *Profile) readParquet(path string, r *parquetRows, columns Columns, limit int) error {
+	if err := p.named(r.names(), columns); err != nil {
+		return fmt.Errorf("dataset: %s: %w", path, err)
+	}
+	p.Total = int(r.file.NumRows)
+	defer p.settle()
+	for p.Rows < limit {
+		if _, err := r.next(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("dataset: read %s %w", path, err)
 		}
-		for _, g := range r.groups {
-			p.Total += int(g.NumRows())
-		}
-		for p.Rows < limit {
-			if _, err := r.next(); errors.Is(err, io.EOF) {
-				return nil
-			} else if err != nil {
-				return fmt.Errorf("dataset: read %s %w", path, err)
-			}
-			p.Rows++
-			for i := range r.columns {
-				of, c := &r.columns[i], p.Columns[i]
-				switch {
-				case of.kind == otherColumn:
-					c.Present++
-					c.Nested++
-				case r.isAbsent(i):
-				case of.isList:
-					c.Present++
-					c.Lists++
-				default:
-					c.add(r.cell(i))
+		p.Rows++
+		for i := range r.columns {
+			of, c := &r.columns[i], p.Columns[i]
+			switch {
+			case of.kind == otherColumn:
+				c.Present++
+				c.Nested++
+			case r.isAbsent(i):
+			case of.isList:
+				c.Present++
+				c.Lists++
+				if of.fits(listCell) != "" {
+					c.NoNames++
 				}
+			case of.kind == textColumn: // which no field of numbers or lists can be
+				text := r.cell(i)
+				c.addCell(text, "")
+				c.Lists = 0
+			default:
+				text := r.cell(i)
+				c.addCell(text, text)
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -45,7 +45,7 @@ func Read(path string, o Options) (*Set, error) {
 	var err error
 	switch o.Format {
 	case CSV:
-		err = openFile(path, o.Progress, func(r io.Reader) error {
+		err = openText(path, o.Progress, func(r io.Reader) error {
 			table, err := NewTable(r, &o.Schema, o.Columns, true)
 			return s.scanTable(path, table, err, take)
 		})
@@ -75,11 +75,18 @@ func (s *Set) scanTable(path string, table *Table, err error, take func(value []
 		return fmt.Errorf("dataset: %s: %w", path, err)
 	}
 	s.HasTime = slices.ContainsFunc(table.cells, func(c tableCell) bool { return c.kind == timeCell })
-	return each(path, table.Next, &s.Skipped, take)
+	err = each(path, table.Next, &s.Skipped, take)
+	if table.rows != nil {
+		s.Skipped.Continued = table.rows.csv.continued
+	}
+	return err
 }
 
 // halfStarLevels is the number of levels of half stars: MovieLens ratings are counted in halves for a model that has as many.
 const halfStarLevels = 10
+
+// countsHalves reports whether MovieLens ratings are counted in halves for a model of the schema.
+func countsHalves(s *event.Schema) bool { return s.Task == event.Ordinal && s.Levels == halfStarLevels }
 
 // jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow the schema's rules.
 func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
@@ -93,7 +100,7 @@ func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 			if !ok {
 				return badLine(notMovieLens)
 			}
-			if o.Schema.Task == event.Ordinal && o.Schema.Levels == halfStarLevels {
+			if countsHalves(&o.Schema) {
 				rating.inHalves()
 			}
 			value = rating.appendJSON(nil)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,6 +34,12 @@ var ErrStop = errors.New("dataset: enough lines")
 type Fields struct {
 	Key string
 	Columns
+	// Schema is that of the model that is to read the records: they hold its fields alone, as Read with that schema reads
+	// the file. Nil for any reader.
+	Schema *event.Schema
+	// Guess, if not nil, says without a Schema what the columns of CSV and Parquet files are, by their first rows. Its
+	// schema may be nil.
+	Guess func(*Profile) *event.Schema
 }
 
 // validate refuses names of columns for a format without any.
@@ -61,12 +68,13 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 		if keyField != "user" && keyField != "item" {
 			return skipped, fmt.Errorf("dataset: --key %q is not a field of --format %s: use user or item", keyField, string(format))
 		}
+		inHalves := format == HalfStars || fields.Schema != nil && countsHalves(fields.Schema)
 		read = func(line []byte) (Record, event.Reason) {
 			r, ok := parseRating(line)
 			if !ok {
 				return Record{}, notMovieLens
 			}
-			if format == HalfStars {
+			if inHalves {
 				r.inHalves()
 			}
 			key := r.user
@@ -77,24 +85,29 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 		}
 	case JSONL:
 		read = func(line []byte) (Record, event.Reason) { return jsonRecord(line, keyField) }
+		if s := fields.Schema; s != nil && s.Time != "" {
+			at := recordTime{s.Time, timeUnits[s.TimeUnit]}
+			read = func(line []byte) (Record, event.Reason) { return at.jsonRecord(line, keyField) }
+		}
 	case LIBSVM:
-		t, err := newSparseTable(path)
+		t, err := newSparseTable(path, fields.Schema)
 		if err != nil {
 			return skipped, err
 		}
 		read = func(line []byte) (Record, event.Reason) { return t.record(line, keyField) }
-	case CSV:
-		err := scanCSV(path, &fields, progress, visit, &skipped)
-		return skipped, err
-	case Parquet:
-		err := scanParquet(path, &fields, progress, visit, &skipped)
+	case CSV, Parquet:
+		err := scanRows(path, format, &fields, progress, visit, &skipped)
 		return skipped, err
 	case Lines:
 		read = func(line []byte) (Record, event.Reason) { return Record{Value: bytes.Clone(line)}, "" }
 	default:
 		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, half-stars, jsonl, libsvm, csv, parquet or lines", string(format))
 	}
-	err := scanLines(path, progress, func(line []byte, number int) error {
+	scan := scanLines
+	if format == Lines {
+		scan = scanBytes
+	}
+	err := scan(path, progress, func(line []byte, number int) error {
 		if format != Lines {
 			if line = bytes.Trim(line, " \r"); len(line) == 0 || isRatingsHeader(format, line, number) {
 				return nil
@@ -110,9 +123,36 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 	return skipped, err
 }
 
-// jsonRecord reads the key and the time out of one JSON object and keeps the line as it is. Strings lend their text to the key and
-// numbers their digits; a time that is not a whole number counts as none.
+// recordTime says where a record has its time: a field, and the unit of numbers there.
+type recordTime struct {
+	field string
+	unit  time.Duration
+}
+
+// jsonRecord is that of records whose time is where replay writes it.
 func jsonRecord(line []byte, keyField string) (Record, event.Reason) {
+	return recordTime{timeField, time.Millisecond}.jsonRecord(line, keyField)
+}
+
+// millis returns the time that a text says, in milliseconds since 1970: a whole number, or a written time.
+func (t recordTime) millis(text string) (ms int64, ok bool) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		at := time.Unix(n, 0)
+		if t.unit < time.Second {
+			perSecond := int64(time.Second / t.unit)
+			at = time.Unix(n/perSecond, n%perSecond*int64(t.unit))
+		}
+		return at.UnixMilli(), true
+	}
+	if at, ok := parseTime(text); ok {
+		return at.UnixMilli(), true
+	}
+	return 0, false
+}
+
+// jsonRecord reads the key and the time out of one JSON object and keeps the line as it is. Strings lend their text to
+// the key and numbers their digits; a time that is neither a whole number nor written counts as none.
+func (t recordTime) jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 	r := Record{Value: bytes.Clone(line)}
 	d := jsontext.NewDecoder(bytes.NewReader(line))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
@@ -124,7 +164,7 @@ func jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 			return r, event.NotJSON
 		}
 		field := name.String()
-		if field != keyField && field != timeField {
+		if field != keyField && field != t.field {
 			if err := d.SkipValue(); err != nil {
 				return r, event.NotJSON
 			}
@@ -137,9 +177,8 @@ func jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 		if field == keyField {
 			r.Key = keyText(value)
 		}
-		if field == timeField {
-			ms, err := strconv.ParseInt(string(value), 10, 64)
-			r.Time, r.HasTime = ms, err == nil
+		if field == t.field {
+			r.Time, r.HasTime = t.millis(string(keyText(value)))
 		}
 	}
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '}' {
@@ -217,7 +256,7 @@ func (r *rating) inHalves() {
 
 // isRatingsHeader reports whether a line is the header of a MovieLens file.
 func isRatingsHeader(format Format, line []byte, number int) bool {
-	return (format == MovieLens || format == HalfStars) && number == 1 && string(bytes.TrimPrefix(line, []byte(byteOrderMark))) == ratingsHeader
+	return (format == MovieLens || format == HalfStars) && number == 1 && string(line) == ratingsHeader
 }
 
 // isNumber reports whether b is a JSON number, and nothing else: no other JSON value begins and ends as one.

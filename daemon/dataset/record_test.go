@@ -236,7 +236,7 @@ func TestRecordsOfOtherColumns(t *testing.T) {
 	csv := write(t, "x.csv", "userId,user,stars,at\nu1,Ann,4.5,7\n")
 	bare := write(t, "bare.csv", "u1;Ann;4.5\n")
 	parquet := func(field string) Fields {
-		return Fields{"name", Columns{Of: map[string]string{"name": "user", "ts": field}}}
+		return Fields{Key: "name", Columns: Columns{Of: map[string]string{"name": "user", "ts": field}}}
 	}
 	for _, c := range []struct {
 		path      string
@@ -245,9 +245,12 @@ func TestRecordsOfOtherColumns(t *testing.T) {
 		want, key string
 		time      int64
 	}{
-		{csv, CSV, Fields{"user", Columns{Of: map[string]string{"user": "userId", "rating": "stars", "ts": "at"}}}, `{"user":"u1","rating":4.5,"ts":7}`, "u1", 7},
-		{csv, CSV, Fields{"user", Columns{Of: map[string]string{"user": "userId", "userId": "user"}}}, `{"user":"u1","userId":"Ann","stars":4.5,"at":7}`, "u1", 0},
-		{bare, CSV, Fields{"b", Columns{Names: []string{"a", "", "stars"}, Of: map[string]string{"b": "stars"}}}, `{"a":"u1","b":4.5}`, "4.5", 0},
+		{csv, CSV, Fields{Key: "user", Columns: Columns{Of: map[string]string{"user": "userId", "rating": "stars",
+			"ts": "at"}}}, `{"user":"u1","rating":4.5,"ts":7}`, "u1", 7},
+		{csv, CSV, Fields{Key: "user", Columns: Columns{Of: map[string]string{"user": "userId", "userId": "user"}}},
+			`{"user":"u1","userId":"Ann","stars":4.5,"at":7}`, "u1", 0},
+		{bare, CSV, Fields{Key: "b", Columns: Columns{Names: []string{"a", "", "stars"},
+			Of: map[string]string{"b": "stars"}}}, `{"a":"u1","b":4.5}`, "4.5", 0},
 		{pandasFile, Parquet, parquet("when"),
 			`{"name":"u1","item":7,"rating":4.5,"up":true,"price":1.25,"shop":12,"tags":["a","b|c"],"ts":1704164645678}`, "u1", 1704164645678},
 	} {
@@ -275,7 +278,8 @@ func TestRecordsOfOtherColumns(t *testing.T) {
 		"--columns is for --format csv, which may have no header, not for parquet":     {csv, Parquet, Columns{Names: []string{"user"}}},
 		"the first line has 4 columns, and 1 names of columns are given":               {csv, CSV, Columns{Names: []string{"user"}}},
 	} {
-		_, err := ScanRecords(c.path, c.format, Fields{"user", c.Columns}, nil, func(Record) error { return nil })
+		_, err := ScanRecords(c.path, c.format, Fields{Key: "user", Columns: c.Columns}, nil,
+			func(Record) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

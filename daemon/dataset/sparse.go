@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
 )
@@ -23,15 +24,22 @@ const (
 //	{"label":1,"features":["17","40213"]}     in files of more than a thousand columns, whose values must all be 1
 //
 // Labels that are all -1 or +1 become 0 and 1; where one line has several, separated by commas, every label is a list of strings.
+//
+// For a schema the label has its name and column i that of its i-th numeric field, with labels as Read takes them;
+// other columns are left out.
 type sparseTable struct {
+	schema  *event.Schema // nil for any reader
 	columns int
 	signed  bool // every label is -1 or 1
 	lists   bool // some line has several labels
 }
 
 // newSparseTable reads a file once to learn what every line has to have.
-func newSparseTable(path string) (*sparseTable, error) {
-	t := &sparseTable{signed: true}
+func newSparseTable(path string, schema *event.Schema) (*sparseTable, error) {
+	t := &sparseTable{schema: schema, signed: true}
+	if schema != nil {
+		return t, nil
+	}
 	err := scanLines(path, nil, func(line []byte, number int) error {
 		label, entries, ok := parseSparse(line)
 		if !ok {
@@ -82,6 +90,9 @@ func (t *sparseTable) record(line []byte, keyField string) (Record, event.Reason
 	if !ok {
 		return Record{}, notLIBSVM
 	}
+	if t.schema != nil {
+		return t.recordOf(label, entries), ""
+	}
 	value := append(t.appendLabel([]byte{'{'}, label), '}')
 	if t.columns > maxNamedColumns {
 		var names []byte
@@ -115,6 +126,41 @@ func (t *sparseTable) record(line []byte, keyField string) (Record, event.Reason
 	}
 	r, reason := jsonRecord(value, keyField)
 	return r, reason
+}
+
+// recordOf returns the event of a line for the schema.
+func (t *sparseTable) recordOf(label []byte, entries []sparseEntry) Record {
+	s, text := t.schema, string(label)
+	value := appendName([]byte{'{'}, s.Label)
+	switch v, err := strconv.ParseFloat(text, 64); {
+	case s.Task == event.Multilabel:
+		value = append(value, '[')
+		for i, class := range strings.Split(text, ",") {
+			if i > 0 {
+				value = append(value, ',')
+			}
+			value = appendString(value, []byte(class))
+		}
+		value = append(value, ']')
+	case s.Task == event.Multiclass || s.Positive != "":
+		value = appendString(value, label)
+	case s.Task == event.Binary && err == nil && v == -1:
+		value = append(value, '0')
+	default:
+		value = appendDecimal(value, label)
+	}
+	for i, field := range s.Numeric {
+		for len(entries) > 0 && entries[0].column < i+1 {
+			entries = entries[1:]
+		}
+		value = appendName(value, field)
+		if len(entries) > 0 && entries[0].column == i+1 {
+			value = appendDecimal(value, entries[0].value)
+		} else {
+			value = append(value, '0')
+		}
+	}
+	return Record{Value: append(value, '}')}
 }
 
 func (t *sparseTable) appendLabel(dst, label []byte) []byte {

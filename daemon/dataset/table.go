@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -54,13 +52,17 @@ const LabelField = "label"
 
 // Table reads the rows of a CSV or Parquet file as JSON events of a schema, by what their fields are: names stay text even if they look like numbers, lists of
 // names are cells with | between them, a time is a number in the schema's unit or RFC 3339, with or without its zone, T and clock, and labels of binary
-// events may be true and false. Where commas separate no cells a number may have a decimal comma. An empty cell is no field. Columns that the schema does not
-// have are left out.
+// events may be true and false. Where commas separate no cells a number may have a decimal comma. An empty cell is no
+// field, nor is \N, nor what isNone finds where no name is. Columns that the schema does not have are left out.
 type Table struct {
 	rows  *csvRows
 	file  *parquetRows // in place of rows
 	cells []tableCell
 	unit  time.Duration
+	row   []string // of rows: the one that Next gave last
+	// guessed is the unit of times in a loose table; 0 if there are none.
+	guessed time.Duration
+	loose   bool // the fields are guessed: what can be a number or a name in an event is both, as whole numbers can
 }
 
 // tableCell is one field of the schema, in a column.
@@ -69,19 +71,6 @@ type tableCell struct {
 	column int
 	kind   cellKind
 }
-
-type cellKind uint8
-
-const (
-	textCell cellKind = iota
-	numberCell
-	listCell
-	timeCell
-	binaryCell
-)
-
-// timeUnits are the units of event times.
-var timeUnits = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "ns": time.Nanosecond}
 
 // NewTable begins with the header of a file. Unless labels are asked for, it may lack their column. The error says which columns it misses and what there
 // are; it is io.EOF for an empty file.
@@ -114,9 +103,11 @@ func ReadParquetTable(r io.Reader, schema *event.Schema, columns Columns, labels
 func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, labels bool) (*Table, error) {
 	t := &Table{file: file}
 	err := t.bind(file.names(), schema, columns, labels)
+	file.use = make([]bool, len(file.columns))
 	for _, c := range t.cells {
+		file.use[c.column] = true
 		if column := &file.columns[c.column]; column.fits(c.kind) != "" {
-			err = errors.Join(err, fmt.Errorf("the column %q for the field %q: expected %s, got %s", column.name, c.field, column.fits(c.kind), column.what))
+			err = errors.Join(err, fmt.Errorf("the column %q for the field %q: expected %s, got %s", column.name, c.field, column.fits(c.kind), column.What))
 		}
 	}
 	return t, err
@@ -125,7 +116,14 @@ func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, l
 // bind finds the columns of the fields.
 func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labels bool) (err error) {
 	t.unit = timeUnits[schema.TimeUnit]
-	known := make(map[string]bool)
+	known, columnOf := make(map[string]bool), make(map[string]int, len(names))
+	for i := len(names) - 1; i >= 0; i-- {
+		columnOf[names[i]] = i // the first of a name
+	}
+	optional := make(map[string]bool, len(schema.Optional))
+	for _, field := range schema.Optional {
+		optional[field] = true
+	}
 	add := func(field string, kind cellKind, needed bool) {
 		if field == "" || known[field] {
 			return
@@ -135,8 +133,8 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 		if !renamed {
 			name = field
 		}
-		switch at := slices.Index(names, name); {
-		case at >= 0:
+		switch at, found := columnOf[name]; {
+		case found:
 			t.cells = append(t.cells, tableCell{field, at, kind})
 		case needed || renamed:
 			err = errors.Join(err, noColumn(name, field, names))
@@ -157,7 +155,7 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 		delete(columns.Of, LabelField)
 	}
 	add(schema.Label, label, labels)
-	isGiven := func(field string) bool { return !slices.Contains(schema.Optional, field) }
+	isGiven := func(field string) bool { return !optional[field] }
 	for f, field := range schema.Categorical[:schema.NumGiven()] {
 		if !schema.IsDerived(f, false) {
 			add(field, textCell, isGiven(field))
@@ -195,9 +193,9 @@ func (t *Table) Next() (value []byte, line int, bad *event.Rejection, err error)
 	if err != nil || bad != nil {
 		return nil, line, bad, err
 	}
-	value = []byte{'{'}
+	value, t.row = []byte{'{'}, cells
 	for _, c := range t.cells {
-		if cell := strings.TrimSpace(cells[c.column]); cell != "" {
+		if cell := strings.TrimSpace(cells[c.column]); !isNone(c.kind, cell) {
 			value = t.appendCell(appendName(value, c.field), c.kind, cell)
 		}
 	}
@@ -211,54 +209,11 @@ func (t *Table) nextOfFile() (value []byte, line int, bad *event.Rejection, err 
 	}
 	value = []byte{'{'}
 	for i := range t.cells {
-		if c := &t.cells[i]; !t.file.isAbsent(c.column) {
+		if c := &t.cells[i]; !t.file.isNone(c.column, c.kind) {
 			if value, bad = t.file.appendField(appendName(value, c.field), t, c); bad != nil {
 				return nil, line, bad, nil
 			}
 		}
 	}
 	return append(value, '}'), line, nil, nil
-}
-
-// appendCell appends a JSON value. What is not of its kind stays text, which the decoder refuses by name.
-func (t *Table) appendCell(dst []byte, kind cellKind, cell string) []byte {
-	switch kind {
-	case listCell:
-		dst = append(dst, '[')
-		for i, name := range strings.Split(cell, "|") {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendString(dst, []byte(strings.TrimSpace(name)))
-		}
-		return append(dst, ']')
-	case binaryCell:
-		if b := strings.ToLower(cell); b == "true" || b == "false" {
-			return append(dst, b...)
-		}
-		return appendNumber(dst, cell)
-	case timeCell:
-		if at, ok := parseTime(cell); ok && t.unit > 0 {
-			return strconv.AppendInt(dst, at.Unix()*int64(time.Second/t.unit)+int64(at.Nanosecond())/int64(t.unit), 10)
-		}
-		return appendNumber(dst, cell)
-	case numberCell:
-		if t.rows != nil && t.rows.commas() {
-			cell = withPoint(cell)
-		}
-		return appendNumber(dst, cell)
-	}
-	return appendString(dst, []byte(cell))
-}
-
-// appendNumber appends a JSON number for what is one in another spelling, too (+1, .5, 1.), else the text.
-func appendNumber(dst []byte, cell string) []byte {
-	if isNumber([]byte(cell)) {
-		return append(dst, cell...)
-	}
-	v, err := strconv.ParseFloat(cell, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || strings.ContainsAny(cell, "xXpP_") {
-		return appendString(dst, []byte(cell))
-	}
-	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }

@@ -67,11 +67,15 @@ func TestTable(t *testing.T) {
 				`{"rating":"UP","user":"a","item":"b"}`}},
 		"classes": {"rating,user,item\n7,a,b\n", event.Multiclass, Columns{}, []string{`{"rating":"7","user":"a","item":"b"}`}},
 		"labels":  {"rating,user,item\nx|y,a,b\n", event.Multilabel, Columns{}, []string{`{"rating":["x","y"],"user":"a","item":"b"}`}},
-		"numbers that are none": {"rating,user,item,price\n0x1p3,a,b,NaN\n1_0,a,b,1e999\n", event.Ordinal, Columns{},
-			[]string{`{"rating":"0x1p3","user":"a","item":"b","price":"NaN"}`, `{"rating":"1_0","user":"a","item":"b","price":1e999}`}},
+		"numbers that are none": {"rating,user,item,price\n0x1p3,a,b,inf\n1_0,a,b,1e999\n", event.Ordinal, Columns{},
+			[]string{`{"rating":"0x1p3","user":"a","item":"b","price":"inf"}`,
+				`{"rating":"1_0","user":"a","item":"b","price":1e999}`}},
 		"bad rows": {"rating,user,item\n1,a,b\n2,a\n3,a,b,c\n", event.Ordinal, Columns{}, []string{`{"rating":1,"user":"a","item":"b"}`,
 			"too_few_columns: the 3 columns of the header, 2 columns", "too_many_columns: as many columns as the header, more"}},
-		"empty cells":           {"rating,user,item,price\n1,a,, \n", event.Ordinal, Columns{}, []string{`{"rating":1,"user":"a"}`}},
+		"empty cells": {"rating,user,item,price\n1,a,, \n", event.Ordinal, Columns{}, []string{`{"rating":1,"user":"a"}`}},
+		"words for no value": {"rating,user,item,price,genres,ts\n1,NA,nan,NaN,None,NaT\nN/A,\\N,b,<NA>,\\N,null\n",
+			event.Ordinal, Columns{},
+			[]string{`{"rating":1,"user":"NA","item":"nan","genres":["None"]}`, `{"item":"b"}`}},
 		"a separator in quotes": {"\"a;b;c;d\",rating,user,item\n1,1,a,b\n", event.Ordinal, Columns{}, []string{`{"rating":1,"user":"a","item":"b"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // BacktestOptions say what to run the daemon's cycle over.
 type BacktestOptions struct {
 	Model    *config.Model    `kong:"-"`
-	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
+	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format   dataset.Format   `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formats}"`
 	Table    TableOptions     `embed:""`
 	Order    dataset.Order    `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`

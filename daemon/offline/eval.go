@@ -19,7 +19,7 @@ import (
 // EvalOptions say which version to evaluate on which events. An empty Group is user if there is one.
 type EvalOptions struct {
 	Snapshot SnapshotRef      `embed:""`
-	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
+	Data     string           `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format   dataset.Format   `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formats}"`
 	Table    TableOptions     `embed:""`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`

@@ -117,17 +117,27 @@ func readSet(m *config.Model, path string, format dataset.Format, table TableOpt
 // maxDense bounds the numbers of a LIBSVM file once it is dense: 50 million take 1 GB here and as rows of the solver.
 const maxDense = 50_000_000
 
+// maxNumeric bounds the columns of a LIBSVM file that become a field each. A line of a few bytes can name column 100,000,000.
+const maxNumeric = 1_000_000
+
+// isDense returns an error if n rows of d numeric columns are too many numbers, or too many columns, for a dense form.
+func isDense(n, d int, path string) error {
+	if d <= maxNumeric && d <= maxDense/n {
+		return nil
+	}
+	return &report.ExitError{Code: report.ExitUsage, Key: "--data", Path: path,
+		Err: fmt.Errorf("offline: %s has %d rows of %d numeric columns: the limit is %d columns, and %d numbers in all; "+
+			"put indicator columns into a categorical or multi field of --format jsonl", path, n, d, maxNumeric, maxDense)}
+}
+
 // fillNumeric turns the sparse columns of a set into its numeric fields. Columns that the schema does not have are left out.
 func fillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
-	if len(schema.Categorical)+len(schema.Multi) > 0 || len(schema.Numeric) == 0 {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--format", Path: path,
-			Err: errors.New("offline: --format libsvm has numeric columns only, and the model's schema has other fields: use jsonl")}
+	if err := checkNumeric(schema, path); err != nil {
+		return err
 	}
 	n, d := len(set.Examples), len(schema.Numeric)
-	if d > maxDense/n {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--data", Path: path,
-			Err: fmt.Errorf("offline: %s has %d rows of %d numeric columns: the limit is %d numbers in all; "+
-				"put indicator columns into a categorical or multi field of --format jsonl", path, n, d, maxDense)}
+	if err := isDense(n, d, path); err != nil {
+		return err
 	}
 	values := make([]float64, n*d)
 	for i := range set.Examples {
@@ -141,6 +151,16 @@ func fillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
 		ex.Sparse = nil
 	}
 	return nil
+}
+
+// checkNumeric refuses a schema with fields that a LIBSVM file cannot have.
+func checkNumeric(schema *config.Schema, path string) error {
+	if len(schema.Categorical)+len(schema.Multi) == 0 && len(schema.Numeric) > 0 {
+		return nil
+	}
+	return &report.ExitError{Code: report.ExitUsage, Key: "--format", Path: path,
+		Err: errors.New("offline: --format libsvm has numeric columns only, and the model's schema has other fields: " +
+			"use jsonl")}
 }
 
 // columnNames returns the names of the numeric fields that stand for the columns of a LIBSVM file: 1 to d, as in the file.

@@ -16,7 +16,7 @@ import (
 
 // FitOptions say what to fit on which rows. Parts with a file of their own take no share of Data, the others keep their proportions.
 type FitOptions struct {
-	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip and zstd are detected."`
+	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format   dataset.Format    `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formatsOfFit}"`
 	Detected bool              `kong:"-"` // the first line of --data told Format: other files may have others
 	Table    TableOptions      `embed:""`

@@ -45,6 +45,11 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 		}
 		drops = append(drops, of...)
 	}
+	if o.Format == dataset.LIBSVM && len(o.Model.Schema.Numeric) == 0 { // every column becomes a field
+		if err := isDense(len(sets[0].Examples), sets[0].NumFeatures, o.Data); err != nil {
+			return nil, err
+		}
+	}
 	if err := complete(&o.Model.Schema, o.Format, sets...); err != nil {
 		return nil, err
 	}

@@ -21,17 +21,18 @@ type guess struct {
 	format   dataset.Format
 	rows     int // that were looked at
 	total    int // of the file
+	labelled int // of rows, those with a label
 	labelWhy string
 	mapped   []config.MappedField // fields that input.mapping reads
+	of       outcomes             // labels of the first rows
+	time     *dataset.Column      // nil without any
+	chosen   string               // of a log of choices, the field with what is chosen
 }
 
 // What names of columns suggest.
 var (
 	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked", "converted", "class", "y"}
 	likelyYes    = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked", "bought", "churned", "fraud", "spam", "1"}
-	likeTime     = regexp.MustCompile(`(?i)^(ts|t|time|date|datetime|timestamp|.*(_at|_ts|_time|time_?stamp|date_?time)|.*(At|Time))$`)
-	likeName     = regexp.MustCompile(`(?i)(^|_)(id|uid|guid|(user|item|movie|product|sku|customer|account|session|store|shop)(id)?|zip|zipcode|postcode|` +
-		`code|country|city)$|(?-i:[a-z0-9](Id|ID)$)`) // not bid, humid, or paid
 )
 
 // sentinel is a number that stands for none in files of old, where it is the only one below zero.
@@ -48,43 +49,73 @@ const (
 	rowsPerName = 20
 )
 
-// guessSchema guesses a schema. An empty label is looked for by name.
-func guessSchema(p *dataset.Profile, label string) (*guess, error) {
+// guessSchema guesses a schema. An empty label is looked for by name, unless the task is that of choices.
+func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
 	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
 	var names []string
 	var of *dataset.Column
+	columns := g.columns(p)
+	for _, c := range columns {
+		if names = append(names, c.Name); c.Name == label {
+			of = c
+		}
+	}
+	switch {
+	case label != "" && of == nil:
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: %q is not a column: the nearest name is "+
+				"%q of %s", label, nearest(label, columns), strings.Join(names, ", "))}
+	case label == "" && task == "":
+		of = likelyLabel(columns)
+	}
+	if g.labelled = g.rows; of != nil {
+		g.of, g.labelled = outcomesOf(of), of.Present
+		if err := g.label(of, columns); err != nil {
+			return nil, err
+		}
+	} else if kind, ok := g.choices(columns, task != ""); ok {
+		of = kind
+	} else if task != "" {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--task",
+			Err: fmt.Errorf("offline: a log of choices has a column that says who chose "+
+				"and one that says what, with names that come back: there are %s", strings.Join(names, ", "))}
+	} else {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: which column is the label cannot be told: say "+
+				"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit",
+				strings.Join(names, ", "))}
+	}
+	g.addAll(columns, of)
+	if len(g.schema.Categorical)+len(g.schema.Numeric)+len(g.schema.Multi) == 0 {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--data",
+			Err: errors.New("offline: other than the label there is no column to learn from: each is constant, or different in nearly " +
+				"every row")}
+	}
+	return g, nil
+}
+
+// addAll guesses what the columns other than the label are; of, the label, may be nil.
+func (g *guess) addAll(columns []*dataset.Column, of *dataset.Column) {
+	g.time = g.likelyTime(columns, of)
+	for _, c := range columns {
+		if c != of {
+			g.add(c)
+		}
+	}
+}
+
+// columns returns the columns of a file that have a name and are not members of a map.
+func (g *guess) columns(p *dataset.Profile) []*dataset.Column {
 	maps := make(map[string]bool) // by their names, as those of their members begin with them
 	for _, c := range p.Columns {
 		if c.Members > dataset.MaxMembers {
 			maps[c.Name] = true
 		}
 	}
-	columns := slices.DeleteFunc(slices.Clone(p.Columns), func(c *dataset.Column) bool { return c.Name == "" || isIn(maps, c.Path) })
-	for _, c := range columns {
-		if names = append(names, c.Name); c.Name == label {
-			of = c
-		}
-	}
-	if label == "" {
-		of = likelyLabel(columns)
-	}
-	if of == nil {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
-			Err: fmt.Errorf("offline: which column is the label cannot be told: say --label NAME, one of %s", strings.Join(names, ", "))}
-	}
-	if err := g.label(of); err != nil {
-		return nil, err
-	}
-	for _, c := range columns {
-		if c != of {
-			g.add(c)
-		}
-	}
-	if len(g.schema.Categorical)+len(g.schema.Numeric)+len(g.schema.Multi) == 0 {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--data",
-			Err: errors.New("offline: beside the label there is no column to learn from: each is constant, or different in nearly every row")}
-	}
-	return g, nil
+	return slices.DeleteFunc(slices.Clone(p.Columns), func(c *dataset.Column) bool {
+		return c.Name == "" ||
+			isIn(maps, c.Path)
+	})
 }
 
 // isIn reports whether a path leads into one of the objects.
@@ -138,22 +169,21 @@ func likelyLabel(columns []*dataset.Column) *dataset.Column {
 	return of
 }
 
-// words are those of a name: of "user_rating", "Star rating" and "userRating".
-var words = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
-
 // label guesses the task.
-func (g *guess) label(c *dataset.Column) error {
+func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 	s, n := &g.schema, c.Present
 	s.Label = c.Name
 	distinct := c.Distinct()
-	classes := g.namesIn(c)
+	classes, whyClasses := g.namesIn(c), g.classesOfNumbers(c, columns)
 	switch {
 	case n == 0 || distinct < 2:
 		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
 			"there is nothing to learn; --label names another", c.Name, distinct, g.rows)}
 	case c.Booleans == n || c.Whole == n && c.Min == 0 && c.Max == 1:
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
-	case c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
+	case whyClasses != "" && distinct > 2:
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
+	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
 		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
 	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
 		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
@@ -211,11 +241,11 @@ func (g *guess) add(c *dataset.Column) {
 	}
 	const out = "left out"
 	unit := timeUnit(c)
-	own, asNumber := c.Name, false // the name that it has in its object
-	if c.Path != nil {
-		own = c.Path[len(c.Path)-1]
+	own, asNumber := ownName(c), false
+	isName, isQuantity := nameOfNames(own), nameOfQuantity(own)
+	if c.Numbers+c.NaNs == n && c.Whole < c.Numbers {
+		isName = notByName // numbers with fractions are none
 	}
-	isName := likeName.MatchString(own)
 	switch {
 	case n == 0:
 		say(out, "it is empty")
@@ -227,16 +257,19 @@ func (g *guess) add(c *dataset.Column) {
 		say(out, "it has objects, whose members are fields of their own")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
-	case s.Time == "" && (unit != "" && (likeTime.MatchString(own) || distinct > n/2) || c.Times == n && (g.format != dataset.JSONL || c.Stamps == n)):
+	case c == g.time:
 		if s.Time, s.TimeUnit = c.Name, unit; unit == "" {
 			s.TimeUnit = "ms"
 			say("time", "written times")
 		} else {
-			words := map[string]string{"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-			say("time", "numbers of about %s: %s since 1970", plausible(c), words[unit])
+			say("time", "numbers of about %s: %s since 1970", plausible(c), unitWords[unit])
 		}
+	case !g.hasTimes(c) && (c.Times == n || isTime(c, own)):
+		say(out, "times, which %d rows lack: an event without its time is refused", g.rows-n)
 	case c.Times == n:
 		say(out, "written times, of which one is enough, in JSON by RFC 3339")
+	case g.time != nil && isTime(c, own):
+		say(out, "numbers of about %s, which are times: one is enough, and %s is it", plausible(c), g.time.Name)
 	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
 		say(out, "it has lists of something else than names, which are text or whole numbers, or lists beside other values")
 	case c.Lists > 0:
@@ -248,30 +281,33 @@ func (g *guess) add(c *dataset.Column) {
 	case c.Literals > 0:
 		say("categorical", "true and false, as 1 and 0")
 		asNumber = true
-	case isText && !isName:
+	case isText && isName == notByName:
 		say("numeric", "text that is numbers from %g to %g", c.Min, c.Max)
 		asNumber = true
 	case c.Whole == n && distinct > fewNumbers && c.Steps == n-1:
 		say(out, "it counts the rows")
-	case distinct == n && distinct > fewNumbers && isName:
+	case distinct == n && distinct > fewNumbers && isName != notByName:
 		say(out, "%d different values in %d rows: no name comes back", distinct, n)
-	case c.Pointed > 0 && isName:
+	case c.Pointed > 0 && isName != notByName:
 		say(out, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers")
-	case c.Numbers == n && isName:
-		say("categorical", "%d different numbers, which by its name are names", distinct)
-	case c.Whole == n && c.Pointed == 0 && distinct <= fewNumbers && g.rows >= rowsPerName*distinct:
-		say("categorical", "%d different whole numbers", distinct)
+	case c.Numbers == n && c.Whole == n && (c.Padded > 0 || c.Quoted == 0):
+		use, why := g.whole(c, isName, isQuantity)
+		say(use, "%s", why)
 	case c.Numbers == n && c.Quoted == 0:
 		say("numeric", "numbers from %g to %g", c.Min, c.Max)
-		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1], "-") {
-			field.Why += fmt.Sprintf(": if %s, in %d rows, says that there is none, write null there and optional: true here", values[0], c.Count(values[0]))
-		}
 	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
 		say(out, "text of up to %d bytes", c.MaxBytes)
-	case distinct > n/2 && distinct > fewNumbers && !isName:
+	case distinct > n/2 && distinct > fewNumbers && isName == notByName:
 		say(out, "%d different values in %d rows: no name comes back", distinct, n)
 	default:
 		say("categorical", "%d different names", distinct)
+	}
+	if field.Use == "numeric" && c.Quoted == 0 {
+		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1],
+			"-") {
+			field.Why += fmt.Sprintf(": if %s, in %d rows, says that there is none, write null there and optional: true here",
+				values[0], c.Count(values[0]))
+		}
 	}
 	if field.Use == "time" || field.Use == out {
 		field.Optional = false

@@ -20,10 +20,11 @@ import (
 
 // InitOptions say which file or topic to make a configuration for.
 type InitOptions struct {
-	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip and zstd are detected."`
+	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip, zstd and bzip2 are detected."`
 	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
 	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line tells it."`
 	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
+	Task   string         `enum:",implicit" default:"" placeholder:"TASK" help:"implicit: every row is a choice, without a label."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
 	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
 
@@ -39,16 +40,13 @@ type Record struct {
 	Value     []byte
 }
 
-// profileRows bounds the rows that are looked at.
-const profileRows = 200_000
-
 // profile looks at the events. Of a topic it returns the records, of which the lines of the profile are counted from 1.
 func (o *InitOptions) profile() (*dataset.Profile, []Record, error) {
 	switch {
 	case o.Topic == "" && len(o.BootstrapServers) > 0:
 		return nil, nil, usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
 	case o.Topic == "":
-		profile, err := dataset.ReadProfile(o.Data, o.Format, profileRows)
+		profile, err := dataset.ReadProfile(o.Data, o.Format, dataset.ProfileRows)
 		if err != nil {
 			return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
 		}
@@ -93,7 +91,10 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	g, err := guessSchema(profile, o.Label)
+	if o.Task != "" && o.Label != "" {
+		return usage("--task", "--task %s is of a log without a label: leave --label out", o.Task)
+	}
+	g, err := guessSchema(profile, o.Label, o.Task)
 	if err != nil {
 		return err
 	}
@@ -108,13 +109,20 @@ func Init(o InitOptions, out *report.Emitter) error {
 	if o.Model == "" {
 		o.Model = nameOf(source)
 		if o.Topic != "" {
-			o.Model = strings.ToLower(strings.Trim(notInName.ReplaceAllString(o.Topic, "-"), "-_"))
+			o.Model = asName(o.Topic)
 		}
 	}
 	if o.Output == "" {
 		o.Output = o.Model + ".yaml"
 	}
 	text := g.yaml(&o)
+	if len(text) > config.MaxFileBytes {
+		return &report.ExitError{Code: report.ExitUsage, Key: key, Path: o.Data, Topic: o.Topic,
+			Err: fmt.Errorf("offline: %s has %d columns, and a "+
+				"configuration that names each has more than the %d bytes that one may have: leave columns out, or put them "+
+				"into a list", source, len(g.fields)+1,
+				config.MaxFileBytes)}
+	}
 	if _, err := config.Parse(o.Output, []byte(text), os.LookupEnv); err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: key, Path: o.Data, Topic: o.Topic}
 	}
@@ -141,15 +149,21 @@ func Init(o InitOptions, out *report.Emitter) error {
 		Dropped: drops, Next: next})
 }
 
-var notInName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+var notInName = regexp.MustCompile(`[^a-z0-9_-]+`)
+
+// maxModelName is the longest name of a model.
+const maxModelName = 64
 
 // nameOf makes the name of a model of that of a file.
 func nameOf(path string) string {
 	base, _, _ := strings.Cut(filepath.Base(path), ".")
-	if base = strings.Trim(notInName.ReplaceAllString(base, "-"), "-_"); base == "" {
-		return "model"
-	}
-	return base
+	return asName(base)
+}
+
+// asName makes the name of a model of a text: it has small letters alone, as it is a directory and a part of URLs.
+func asName(text string) string {
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(text), "-"), "-_")
+	return cmp.Or(strings.TrimRight(name[:min(len(name), maxModelName)], "-_"), "model")
 }
 
 // yaml writes the configuration.
@@ -170,10 +184,21 @@ func (g *guess) yaml(o *InitOptions) string {
 	line("storage: {path: state}")
 	line("models:")
 	line("  - name: %s", o.Model)
-	if len(g.mapped) == 0 {
+	negatives := ""
+	if g.chosen != "" {
+		negatives = fmt.Sprintf("negatives: {of: %s}", quoted(g.chosen))
+	}
+	switch {
+	case len(g.mapped) == 0 && negatives == "":
 		line("    input: {topics: [%s]}", quoted(topic))
-	} else {
-		line("    input:\n      topics: [%s]\n      mapping:\n        fields:", quoted(topic))
+	case len(g.mapped) == 0:
+		line("    input: {topics: [%s], %s}", quoted(topic), negatives)
+	default:
+		line("    input:\n      topics: [%s]", quoted(topic))
+		if negatives != "" {
+			line("      %s", negatives)
+		}
+		line("      mapping:\n        fields:")
 		for _, f := range g.mapped {
 			as := ""
 			if f.As != "" {
@@ -183,8 +208,18 @@ func (g *guess) yaml(o *InitOptions) string {
 		}
 	}
 	line("    schema:")
-	line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
-	line("      label: %s", quoted(s.Label))
+	if s.Label == "" {
+		line("      task: %s  # %s", s.Task, g.labelWhy)
+	} else {
+		line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
+		line("      label: %s", quoted(s.Label))
+	}
+	if len(s.EventWeights) > 0 {
+		line("      event_weights:  # what a choice of each kind counts: more for what says more, such as a purchase")
+		for _, w := range s.EventWeights {
+			line("        - {event: %s, weight: %g}", quoted(w.Event), w.Weight)
+		}
+	}
 	if s.Levels > 0 {
 		line("      levels: %d", s.Levels)
 	}
@@ -264,7 +299,9 @@ func pathOf(name string) string {
 const (
 	mostRefits  = 20
 	leastRefits = 5
-	wideValues  = 1_000_000
+	// fewestEvents are between refits where a file has twice as many; a shorter one is refitted in its middle.
+	fewestEvents = 200
+	wideValues   = 1_000_000
 )
 
 // refits returns how often a backtest of the file may refit.
@@ -272,13 +309,16 @@ func (g *guess) refits() int {
 	s := &g.schema
 	rows := min(g.total, config.DefaultModel().Sample.Size)
 	values := rows * (len(s.Categorical) + len(s.Numeric) + len(s.Multi)) * max(1, len(s.Classes))
+	if s.Task == config.Implicit {
+		values *= 5 // a choice and the four names that are drawn with it
+	}
 	return min(mostRefits, max(leastRefits, mostRefits*wideValues/max(1, values)))
 }
 
 // schedule returns train.every and train.every_events by which a backtest of the file refits so often at most.
 func (g *guess) schedule() (every time.Duration, events int) {
 	refits := g.refits()
-	events = max(200, (g.total+refits-1)/refits)
+	events = max(min(fewestEvents, max(1, min(g.total, g.labelled)/2)), (g.total+refits-1)/refits)
 	perSecond := int(Clock{}.rate())
 	return max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second), events
 }

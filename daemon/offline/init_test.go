@@ -353,7 +353,7 @@ func TestInitTasks(t *testing.T) {
 // rows is refitted more often than a daemon's default has it.
 func TestInitSchedule(t *testing.T) {
 	for rows, want := range map[int][2]int{300: {1, 1}, 6000: {19, 19}, 60_000: {19, 20}, 100_000: {19, 20}, 1_234_567: {19, 20}} {
-		g := &guess{total: rows}
+		g := &guess{total: rows, labelled: rows}
 		g.schema.Categorical = []string{"user", "item"}
 		every, events := g.schedule()
 		train := config.Train{Every: config.Duration(every), EveryEvents: events}
@@ -462,4 +462,64 @@ func many(n int) string {
 		fmt.Fprintf(&b, "u%d,label%d\n", i%7, i)
 	}
 	return b.String()
+}
+
+// TestInitOfFewRows: however few rows a file has, backtest runs with the configuration that init makes of it.
+func TestInitOfFewRows(t *testing.T) {
+	for _, rows := range []int{2, 3, 5, 10, 40, 99, 150, 199, 200, 201, 399, 401} {
+		text := "user,item,rating,clicked\n"
+		for i := range rows {
+			text += fmt.Sprintf("u%d,i%d,%d,%t\n", i%7, i%5, 1+i%3, i%2 == 0)
+		}
+		for _, label := range []string{"rating", "clicked"} {
+			data := writeFile(t, "few.csv", text)
+			_, m := guesses(t, "few.csv", text, InitOptions{Label: label})
+			lines, err := collect(t, func(out *report.Emitter) error {
+				return Backtest(t.Context(), BacktestOptions{Model: m, Data: data, Order: dataset.FileOrder,
+					Clock: clockOf(t, "events:100"), Now: clock}, out)
+			})
+			if err != nil || number(t, last(lines), "events") != float64(rows) {
+				t.Errorf("%d rows, %s: %v", rows, label, err)
+			}
+		}
+	}
+}
+
+// TestInitNames: names of files and of topics become names of models, which have small letters alone.
+func TestInitNames(t *testing.T) {
+	for name, want := range map[string]string{"Reviews.csv": "reviews", "/data/Some Events (2).csv.gz": "some-events-2",
+		"ÄÖ.csv": "model", "_x-.csv": "x",
+		strings.Repeat("Long-", 20) + ".csv": strings.Repeat("long-",
+			12) + "long", "07-Reviews.csv": "07-reviews", ".csv": "model"} {
+		if got := nameOf(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if _, m := guesses(t, "Reviews.csv", "user,rating\na,1\nb,2\na,1\n", InitOptions{}); m.Name != "reviews" ||
+		!slices.Equal(m.Input.Topics, []string{"reviews"}) {
+		t.Errorf("model %s of %v", m.Name, m.Input.Topics)
+	}
+}
+
+// TestInitOfWordsForNone: nan, NA and \N among numbers are no value, so that the numbers are numbers that some rows
+// lack, and a row without its label is refused by that name; among names NA is one. A time that rows lack is left out.
+func TestInitOfWordsForNone(t *testing.T) {
+	text := "user,country,price,seen,rating\n"
+	for i := range 600 {
+		text += fmt.Sprintf("u%d,%s,%s,%s,%s\n", i%9, []string{"DE", "NA", `\N`}[i%3], []string{fmt.Sprintf("%d.5", i%80),
+			"nan", "NaN"}[i%40/38+i%40/39],
+			[]string{"2024-01-01 10:00:00", "NULL"}[i%50/49], []string{fmt.Sprint(1 + i%5), "NA"}[i%60/59])
+	}
+	summary, m := guesses(t, "x.csv", text, InitOptions{})
+	s := m.Schema
+	if s.Task != "ordinal" || s.Levels != 5 || !slices.Equal(s.Categorical,
+		[]string{"user", "country"}) ||
+		!slices.Equal(s.Numeric, []string{"price"}) || !slices.Equal(s.Optional, []string{"country", "price"}) {
+		t.Errorf("schema %+v", s)
+	}
+	set, err := ReadEvents(m, summary["data"].(string), dataset.CSV, TableOptions{}, nil)
+	if err != nil || s.Time != "" || len(set.Examples) != 590 || set.Skipped.Lines != 10 ||
+		set.Skipped.Causes[0].Reason != event.MissingField {
+		t.Errorf("%d events, %s, %v", len(set.Examples), set.Skipped.String(), err)
+	}
 }

@@ -150,7 +150,7 @@ func (s *scoring) table(r io.Reader, o ScoreOptions) (*dataset.Table, error) {
 	if o.Format == dataset.Parquet {
 		return dataset.ReadParquetTable(r, &schema, o.Table.columns(), false)
 	}
-	plain, err := dataset.Decompress(bufio.NewReader(r))
+	plain, err := dataset.Text(bufio.NewReader(r))
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ type lineReader struct {
 // to reject it as too large.
 func newLines(r io.Reader) (*lineReader, error) {
 	const buffer = 64 << 10
-	plain, err := dataset.Decompress(bufio.NewReaderSize(r, buffer))
+	plain, err := dataset.Text(bufio.NewReaderSize(r, buffer))
 	if err != nil {
 		return nil, err
 	}

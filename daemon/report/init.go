@@ -13,7 +13,7 @@ type InitSummary struct {
 	Format   string      `json:"format"`    // csv or jsonl
 	Rows     int64       `json:"rows"`      // that were looked at
 	Task     string      `json:"task"`      // guessed
-	Label    string      `json:"label"`     // column or member
+	Label    string      `json:"label"`     // column or member; of choices their kind, or empty
 	LabelWhy string      `json:"label_why"` // why that task
 	Fields   []InitField `json:"fields"`    // the other columns, in the order of the file
 	Dropped  []Dropped   `json:"dropped"`   // lines of CSV that are no rows, by cause

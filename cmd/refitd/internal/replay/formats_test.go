@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 )
 
@@ -44,6 +45,31 @@ func TestCSVAndLIBSVM(t *testing.T) {
 		}
 		if text := log.String(); !strings.Contains(text, "lines=15 first=\"[") || strings.Count(text, "\n") != 1 || strings.Count(text, " ") < 10 {
 			t.Errorf("%s: log %s", format, text)
+		}
+	}
+}
+
+// TestForAModel: cells go as the model reads them, with the fields of its schema alone, whatever they look like; the
+// key may be another column. Without a model they go as init takes them.
+func TestForAModel(t *testing.T) {
+	text := "user,id,price,clicked,tags,day,zip\n" + strings.Repeat(
+		" 7.0, 49018e16, +.5, True, a|b, 2024-01-02, 04\n 8.0, 00e1, 1., False, b, 2024-01-03, 05\n", 20)
+	schema := config.Schema{Task: "binary", Label: "clicked", Time: "day", TimeUnit: "s", Categorical: []string{"id",
+		"zip"}, Numeric: []string{"price"},
+		Multi: []string{"tags"}}
+	const want = `{"clicked":true,"id":"49018e16","zip":"04","price":0.5,"tags":["a","b"],"day":1704153600}`
+	const loose = `{"user":"7.0","id":"49018e16","price":0.5,"clicked":true,"tags":["a","b"],` +
+		`"day":"2024-01-02T00:00:00Z","zip":"04"}`
+	for want, m := range map[string]*config.Model{want: {Name: "m", Schema: schema}, loose: nil} {
+		cluster := startBroker(t)
+		o := options(t, cluster, text)
+		o.Format, o.Partitions, o.For, o.EventTime = dataset.CSV, 1, m, true
+		if summary, err := Run(context.Background(), o); err != nil || summary.Acknowledged != 40 {
+			t.Fatalf("%+v, %v", summary, err)
+		}
+		if r := topic(t, cluster, 40)[0][0]; string(r.Value) != want || string(r.Key) != "7.0" ||
+			r.Timestamp.Unix() != 1_704_153_600 {
+			t.Errorf("record %s with key %q of %v, want %s", r.Value, r.Key, r.Timestamp, want)
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/offline"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/backoff"
@@ -19,7 +21,7 @@ import (
 
 // Options say what to send where.
 type Options struct {
-	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; - is standard input; gzip and zstd are detected."`
+	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format           dataset.Format `enum:",movielens,half-stars,jsonl,libsvm,csv,parquet,lines" default:"" placeholder:"FORMAT" help:"${formatsOfReplay}"`
 	BootstrapServers []string       `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
 	Topic            string         `required:"" help:"Topic; it is created if absent."`
@@ -34,6 +36,7 @@ type Options struct {
 	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
 	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files whose fields are called otherwise in the events."`
 
+	For       *config.Model    `kong:"-"` // the model that reads the records; nil for any
 	EventTime bool             `kong:"-"` // record time stamps are the event times instead of the time of sending
 	Progress  *progress.Meter  `kong:"-"` // counts the records that were acknowledged; nil shows none
 	Log       *slog.Logger     `kong:"-"` // says which lines were skipped; nil is silent
@@ -84,6 +87,10 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 			return report.ReplaySummary{}, err
 		}
 	}
+	fields, err := offline.RecordFields(o.For, o.Format, offline.TableOptions{Columns: o.Columns, Map: o.Map}, o.Key)
+	if err != nil {
+		return report.ReplaySummary{}, err
+	}
 	began := time.Now()
 	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
 	partitions, err := prepareTopic(ctx, client, o.Topic, o.Partitions)
@@ -97,7 +104,7 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	p := newProducer(ctx, client, o.Topic, partitions)
 	p.progress = o.Progress
 	o.Progress.Stage("sending", "records", 0)
-	sent := sender{options: &o, producer: p, pace: newPacer(o.Rate, o.Speedup)}
+	sent := sender{options: &o, fields: fields, producer: p, pace: newPacer(o.Rate, o.Speedup)}
 	skipped, readErr := sent.file(p.ctx)
 	sendErr := p.close()
 	o.logSkipped(&skipped)
@@ -117,10 +124,16 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	return out, nil
 }
 
-// logSkipped says for each reason how many lines were skipped, and the numbers of the first ten.
+// logSkipped names columns that records lack, and says how many lines were joined, and for each reason how many were skipped, with the first ten.
 func (o *Options) logSkipped(s *dataset.Skipped) {
 	if o.Log == nil {
 		return
+	}
+	if len(s.LeftOut) > 0 {
+		o.Log.Warn("columns left out: their values are no text, number, time or list", "path", o.Path, "columns", s.LeftOut)
+	}
+	if s.Continued > 0 {
+		o.Log.Info("lines joined to the row before them: a cell in quotes has line ends", "path", o.Path, "lines", s.Continued)
 	}
 	for _, c := range s.Causes {
 		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected, "got", c.Got)
@@ -139,6 +152,7 @@ func (o *Options) logKeyless(records int) {
 // sender reads the file and hands its records to the producer at the right time.
 type sender struct {
 	options  *Options
+	fields   dataset.Fields
 	producer *producer
 	pace     *pacer
 	records  int64
@@ -148,12 +162,12 @@ type sender struct {
 // file sends the whole file. File order needs no memory; the others read the file first.
 func (s *sender) file(ctx context.Context) (dataset.Skipped, error) {
 	o := s.options
-	fields := dataset.Fields{Key: o.Key, Columns: dataset.Columns{Names: o.Columns, Of: o.Map}}
 	if o.Order == dataset.FileOrder {
-		return dataset.ScanRecords(o.Path, o.Format, fields, o.Progress.Reach, func(r dataset.Record) error { return s.send(ctx, r) })
+		return dataset.ScanRecords(o.Path, o.Format, s.fields, o.Progress.Reach,
+			func(r dataset.Record) error { return s.send(ctx, r) })
 	}
 	var all []dataset.Record
-	skipped, err := dataset.ScanRecords(o.Path, o.Format, fields, nil, func(r dataset.Record) error {
+	skipped, err := dataset.ScanRecords(o.Path, o.Format, s.fields, nil, func(r dataset.Record) error {
 		all = append(all, r)
 		return ctx.Err()
 	})

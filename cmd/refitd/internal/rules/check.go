@@ -69,6 +69,7 @@ func Check(src []byte) Outcome {
 		out.Problems = []report.RuleProblem{{Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}}
 		return out
 	}
+	src = bytes.TrimPrefix(src, []byte("\ufeff")) // the byte order mark that some editors write
 	if err := yaml.NewDecoder(bytes.NewReader(src), yaml.Strict()).Decode(&f); err != nil {
 		out.Problems = []report.RuleProblem{{Message: strings.TrimSpace(yaml.FormatError(err, false, true))}}
 		return out

@@ -22,7 +22,10 @@ const (
 	MaxRecords = 10_000
 	maxBytes   = 64 << 20
 	maxTime    = 30 * time.Second
-	idle       = 3 * time.Second // without a record, where offsets below the end have none: aborted, or compacted away
+	// maxBatch bounds a batch once decompressed, as reading events does by default, and maxFetch what is decompressed at a time.
+	maxBatch = 16 << 20
+	maxFetch = 256 << 10
+	idle     = 3 * time.Second // without a record, where offsets below the end have none: aborted, or compacted away
 )
 
 // Newest returns the newest committed records of a topic that have a value, of each partition as many, and how many were read, those without one
@@ -44,7 +47,8 @@ func newest(ctx context.Context, k *config.Kafka, name string, limit int) (recor
 		return fail(err)
 	}
 	client, err := kgo.NewClient(append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxBytes(maxFetch),
+		kgo.FetchMaxPartitionBytes(maxFetch), kgo.MaxConcurrentFetches(1))...)
 	if err != nil {
 		return fail(err)
 	}

@@ -65,3 +65,28 @@ func TestNewest(t *testing.T) {
 		t.Errorf("a topic that is not there: %v", err)
 	}
 }
+
+// TestNewestBomb: a batch of few bytes that decompresses to more than events may is an error, and takes no memory for them.
+func TestNewestBomb(t *testing.T) {
+	b, err := broker.Start(broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := b.CreateTopic(t.Context(), "bomb", 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.ProducerBatchMaxBytes(64<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "bomb", Value: make([]byte, maxBatch)}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = Newest(t.Context(), &config.Kafka{BootstrapServers: []string{b.Addr()}, ClientID: "test"}, "bomb")
+	_, tooLarge := errors.AsType[*kgo.ErrDecompressTooLarge](err)
+	if e, ok := errors.AsType[*report.ExitError](err); !ok || e.Code != report.ExitBroker || !tooLarge {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,188 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"github.com/refitd/refitd/daemon/dataset/parquet"
+)
+
+// maxWindow bounds what decompression of zstd holds.
+const maxWindow = 128 << 20
+
+// What streams of gzip, zstd and bzip2 begin with.
+var (
+	gzipMagic  = []byte{0x1f, 0x8b}
+	zstdMagic  = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	bzip2Magic = []byte("BZh")
+)
+
+// magicBytes is how much of a stream is looked at for what it is: interactive input may have no more in its first
+// line.
+const magicBytes = 4
+
+func isCompressed(begin []byte) bool {
+	return bytes.HasPrefix(begin, gzipMagic) || bytes.HasPrefix(begin, zstdMagic) || bytes.HasPrefix(begin, bzip2Magic)
+}
+
+// Decompress returns r as it is, unless it begins with the magic of gzip, zstd or bzip2. What is no text at all is
+// refused with what it is.
+func Decompress(r *bufio.Reader) (io.Reader, error) {
+	magic, _ := r.Peek(magicBytes)
+	packed := &packedReader{Reader: r}
+	switch {
+	case bytes.HasPrefix(magic, gzipMagic):
+		plain, err := gzip.NewReader(packed)
+		return &expanding{plain: plain, packed: packed}, err
+	case bytes.HasPrefix(magic, zstdMagic):
+		// A decoder without concurrency has no goroutine to end.
+		plain, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+		return &expanding{plain: plain, packed: packed}, err
+	case bytes.HasPrefix(magic, bzip2Magic):
+		return &expanding{plain: bzip2.NewReader(packed), packed: packed}, nil
+	}
+	return r, noText(r)
+}
+
+// Events take a tenth of their bytes compressed, and seldom less than a thirtieth. A few bytes that become a
+// thousand times as many are no events.
+const (
+	maxExpansion = 200       // times as many bytes
+	anyExpansion = 256 << 20 // bytes that any stream may become
+)
+
+// packedReader counts the bytes of a stream that were decompressed.
+type packedReader struct {
+	*bufio.Reader
+	n int64
+}
+
+func (p *packedReader) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	p.n += int64(n)
+	return n, err
+}
+
+func (p *packedReader) ReadByte() (byte, error) {
+	b, err := p.Reader.ReadByte()
+	if err == nil {
+		p.n++
+	}
+	return b, err
+}
+
+// expanding is a decompressed stream that ends where it becomes too much.
+type expanding struct {
+	plain  io.Reader
+	packed *packedReader
+	n      int64
+}
+
+func (e *expanding) Read(b []byte) (int, error) {
+	n, err := e.plain.Read(b)
+	if e.n += int64(n); e.n > anyExpansion && e.n > maxExpansion*e.packed.n {
+		return 0, fmt.Errorf("its first %d bytes became %d, more than %d times as many: if that is right, decompress it first",
+			e.packed.n, e.n, maxExpansion)
+	}
+	return n, err
+}
+
+// otherFiles are what files begin with that hold no lines of text, what they are, and what to do.
+var otherFiles = []struct{ magic, what, remedy string }{
+	{parquet.Magic, "Parquet", "say --format parquet"},
+	{"PK\x03\x04", "a ZIP archive or a workbook",
+		"unpack the archive and name the file in it; save a workbook's sheet as CSV"},
+	{"\xfd7zXZ", "compressed by xz", "decompress it with xz -d, or compress it with gzip or zstd"},
+	{"\x04\x22\x4d\x18", "compressed by lz4", "decompress it with lz4 -d, or compress it with gzip or zstd"},
+	{"\xff\x06\x00\x00sNaPpY", "compressed by snappy", "decompress it, or compress it with gzip or zstd"},
+	{"\x1f\x9d", "compressed by compress", "decompress it with uncompress, or compress it with gzip or zstd"},
+	{"7z\xbc\xaf", "a 7z archive", "unpack it and name the file in it"},
+	{"Rar!", "a RAR archive", "unpack it and name the file in it"},
+	{"Obj\x01", "Avro", "write it as Parquet, CSV or JSON Lines"},
+	{"ORC", "ORC", "write it as Parquet, CSV or JSON Lines"},
+	{"ARROW1", "Arrow", "write it as Parquet, CSV or JSON Lines"},
+	{"FEA1", "Feather", "write it as Parquet, CSV or JSON Lines"},
+	{"\x89HDF", "HDF5", "write it as Parquet, CSV or JSON Lines"},
+	{"\x93NUMPY", "an array of NumPy", "write it as Parquet, CSV or JSON Lines"},
+	{"SQLite format 3", "a database of SQLite", "export its table as CSV"},
+	{"\xd0\xcf\x11\xe0", "a workbook of an old Excel", "save its sheet as CSV"},
+	{"\x80\x03", "a pickle of Python", "write it as Parquet, CSV or JSON Lines"},
+	{"\x80\x04\x95", "a pickle of Python", "write it as Parquet, CSV or JSON Lines"},
+	{"\x80\x05\x95", "a pickle of Python", "write it as Parquet, CSV or JSON Lines"},
+	{utf32Mark, "text in UTF-32", "write it in UTF-8"},
+	{"\x00\x00\xfe\xff", "text in UTF-32", "write it in UTF-8"},
+}
+
+// noText refuses what begins as a file of another kind. It waits for no more than magicBytes.
+func noText(r *bufio.Reader) error {
+	_, _ = r.Peek(magicBytes) // a short file has less
+	begin, _ := r.Peek(r.Buffered())
+	for _, other := range otherFiles {
+		if bytes.HasPrefix(begin, []byte(other.magic)) {
+			return fmt.Errorf("it is %s, which is not read here: %s", other.what, other.remedy)
+		}
+	}
+	const tarMagic, tarAt = "ustar", 257
+	if len(begin) > tarAt && bytes.HasPrefix(begin[tarAt:], []byte(tarMagic)) {
+		return errors.New("it is a tar archive, which is not read here: unpack it and name the file in it")
+	}
+	return nil
+}
+
+// Marks that some programs begin text with.
+const (
+	byteOrderMark = "\ufeff"
+	littleMark    = "\xff\xfe"
+	bigMark       = "\xfe\xff"
+	utf32Mark     = "\xff\xfe\x00\x00"
+)
+
+// Text is Decompress for text, which may begin with a byte order mark and may be UTF-16: what it returns is UTF-8
+// without the mark.
+func Text(r *bufio.Reader) (io.Reader, error) {
+	plain, err := Decompress(r)
+	if err != nil {
+		return nil, err
+	}
+	if plain != r {
+		r = bufio.NewReaderSize(plain, 64<<10)
+		if err := noText(r); err != nil {
+			return nil, fmt.Errorf("decompressed: %w", err)
+		}
+	}
+	begin, _ := r.Peek(magicBytes)
+	if order, ok := utf16Order(begin); ok {
+		return transform.NewReader(r, unicode.UTF16(order, unicode.UseBOM).NewDecoder()), nil
+	}
+	if bytes.HasPrefix(begin, []byte(byteOrderMark)) {
+		_, _ = r.Discard(len(byteOrderMark)) // was peeked at
+	}
+	return r, nil
+}
+
+// utf16Order reports whether text is UTF-16, and its order of bytes: by its mark or, without, by the zeros of its
+// first two letters.
+func utf16Order(begin []byte) (order unicode.Endianness, ok bool) {
+	switch {
+	case bytes.HasPrefix(begin, []byte(littleMark)):
+		return unicode.LittleEndian, true
+	case bytes.HasPrefix(begin, []byte(bigMark)):
+		return unicode.BigEndian, true
+	case len(begin) < magicBytes:
+		return unicode.LittleEndian, false
+	case begin[0] != 0 && begin[1] == 0 && begin[2] != 0 && begin[3] == 0:
+		return unicode.LittleEndian, true
+	case begin[0] == 0 && begin[1] != 0 && begin[2] == 0 && begin[3] != 0:
+		return unicode.BigEndian, true
+	}
+	return unicode.LittleEndian, false
+}
