@@ -30,6 +30,7 @@ type Profile struct {
 	bytes  int                // of the values of all columns
 	byName map[string]*Column // by the names of their paths, joined by a byte that no name begins a path with
 	kept   int                // values in the heads of all columns
+	whole  bool               // the rows of all the file are counted
 }
 
 // Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them.
@@ -107,12 +108,13 @@ func (c *Column) Head() []int32 { return c.head }
 // HeadNumbers returns the number that each value of Head is, by its number there, NaN for none.
 func (c *Column) HeadNumbers() []float64 {
 	numbers := make([]float64, len(c.counts))
+	for i := range numbers {
+		numbers[i] = math.NaN() // a word for no value is no value any more
+	}
 	for text, i := range c.values {
-		v, err := strconv.ParseFloat(withPoint(text), 64)
-		if err != nil {
-			v = math.NaN()
+		if v, err := strconv.ParseFloat(withPoint(text), 64); err == nil {
+			numbers[i] = v
 		}
-		numbers[i] = v
 	}
 	return numbers
 }
@@ -261,7 +263,7 @@ func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 			return nil, err
 		}
 	}
-	p, err := readProfile(path, format, Columns{}, limit)
+	p, err := readProfile(path, format, Columns{}, limit, true)
 	if err == nil && p.Rows == 0 {
 		err = fmt.Errorf("dataset: %s has no rows as --format %s: %s", path, p.Format, p.Skipped.Why())
 	}
@@ -274,9 +276,10 @@ func newProfile(format Format) *Profile {
 
 // readProfile is ReadProfile for a file that may have no rows. The columns of CSV and Parquet files are called as the
 // fields that they become, "" for none. Of standard input in CSV it looks at what its buffer holds, which it leaves
-// there.
-func readProfile(path string, format Format, columns Columns, limit int) (*Profile, error) {
+// there. Unless the whole of a CSV file is asked for, Total is of the rows that are looked at.
+func readProfile(path string, format Format, columns Columns, limit int, whole bool) (*Profile, error) {
 	p := newProfile(format)
+	p.whole = whole
 	var err error
 	switch format {
 	case CSV:
@@ -341,7 +344,10 @@ func (p *Profile) readCSV(path string, r io.Reader, of Columns, limit int) error
 	}
 	err = each(path, rows.next, &p.Skipped, func(cells []string, _ int) error {
 		if p.Total++; p.Total > limit {
-			return nil
+			if p.whole {
+				return nil
+			}
+			return ErrStop
 		}
 		p.Rows++
 		for i, cell := range cells {

@@ -56,7 +56,7 @@ func scanRows(path string, format Format, fields *Fields, progress func(read, si
 	var profile *Profile
 	if fields.Schema == nil {
 		var err error
-		if profile, err = readProfile(path, CSV, fields.Columns, ProfileRows); err != nil {
+		if profile, err = readProfile(path, CSV, fields.Columns, ProfileRows, false); err != nil {
 			return err
 		}
 	}

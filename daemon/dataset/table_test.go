@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -156,5 +157,25 @@ func TestZstd(t *testing.T) {
 	}
 	if len(read[0]) != 2 || !slices.Equal(read[0], read[1]) {
 		t.Errorf("records %q and %q", read[0], read[1])
+	}
+}
+
+// TestHeadNumbers: words for no value among numbers are no number in the rows that a profile keeps, and other cells are theirs.
+func TestHeadNumbers(t *testing.T) {
+	p, err := ReadProfile(write(t, "x.csv", "a;b\n1,5;x\nNA;y\n;x\n7;z\n"), "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.Columns[0]
+	var got []string
+	for _, i := range c.Head() {
+		if i < 0 {
+			got = append(got, "none")
+		} else {
+			got = append(got, fmt.Sprint(c.HeadNumbers()[i]))
+		}
+	}
+	if want := []string{"1.5", "NaN", "none", "7"}; !slices.Equal(got, want) || c.Present != 2 || c.Distinct() != 2 {
+		t.Errorf("head %v, want %v; %+v", got, want, c)
 	}
 }

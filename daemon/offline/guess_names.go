@@ -84,8 +84,14 @@ func nameOfQuantity(name string) bool {
 	if len(list) == 0 {
 		return false
 	}
-	return slices.Contains(ofQuantities, list[len(list)-1]) || len(list) > 1 && slices.Contains(countsFirst, list[0]) ||
-		len(list) > 1 && slices.Contains(ofQuantities, list[0]) && !slices.Contains(ofNames, list[len(list)-1])
+	first, last := list[0], list[len(list)-1]
+	switch {
+	case slices.Contains(ofQuantities, last), len(list) > 1 && slices.Contains(countsFirst, first):
+		return true
+	case slices.Contains(ofNames, last), slices.Contains(ofKinds, last):
+		return false
+	}
+	return slices.Contains(ofQuantities, first) // price_usd
 }
 
 // largestNumber is the largest magnitude that a number in an event may have.
