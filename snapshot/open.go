@@ -175,12 +175,8 @@ func readFiles(read fileReader, m *Manifest, use [3]func(b []byte) error) error 
 			return fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", ErrFormat, f.Name, f.Bytes, w.name, w.limit)
 		}
 	}
-	digest, err := m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
-	if err != nil {
-		return fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
-	}
-	if digest != m.PayloadDigest {
-		return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
+	if err := m.checkPayload(); err != nil {
+		return err
 	}
 	var errs [len(want)]error
 	var all sync.WaitGroup

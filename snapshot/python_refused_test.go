@@ -146,6 +146,8 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(model, "aliases", Latest), b, 0o644))
 	})
+	damaged("a part of a newer schema", unsigned, func(model string) { withNewMember(t, model, true) })
+	damaged("a part of a newer schema that changes no score", unsigned, func(model string) { withNewMember(t, model, false) })
 	for name, change := range resealed() {
 		damaged(name, unsigned, func(model string) { reseal(t, model, change) })
 	}
