@@ -273,23 +273,13 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 	e := LabelledEvent{Input: in}
 	value := event[s.Label]
 	if s.Task == Multiclass || s.Task == Multilabel {
-		switch v := value.(type) {
-		case string:
-			e.Classes = []string{v}
-		case []string:
-			e.Classes = v
-		case []any:
-			for _, name := range v {
-				text, ok := name.(string)
-				if !ok {
-					return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names, not %T", ErrInput, s.Label, name)
-				}
-				e.Classes = append(e.Classes, text)
-			}
-		case nil:
+		if value == nil {
 			return LabelledEvent{}, fmt.Errorf("snapshot: %w: missing_label: the event has no %q", ErrInput, s.Label)
-		default:
-			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names, not %T", ErrInput, s.Label, value)
+		}
+		if name, ok := nameOf(value); ok {
+			e.Classes = []string{name}
+		} else if e.Classes, err = namesOf(value); err != nil {
+			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names: %w", ErrInput, s.Label, err)
 		}
 		return e, nil
 	}
