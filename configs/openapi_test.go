@@ -195,6 +195,9 @@ func (s *schemas) of(typ reflect.Type, request bool) object {
 		}
 		return object{{"type", "number"}}
 	case reflect.String:
+		if takesNumbers(typ) {
+			return object{{"type", []string{"string", "integer"}}}
+		}
 		return stringSchema
 	case reflect.Slice, reflect.Array:
 		return list(s.of(typ.Elem(), request))

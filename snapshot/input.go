@@ -78,9 +78,11 @@ func missingField(name string) error {
 	return fmt.Errorf("%w: missing_field: the event has no field %q", ErrInput, name)
 }
 
-// InputFromMap reads an event given as names and values, as encoding/json decodes it: names for categorical fields, numbers (of any of Go's
-// kinds, or json.Number) for numeric ones, lists of names for multi fields. A name is a string or a whole number, which means its decimal
-// text. Fields that are absent or nil are missing; fields outside the schema are ignored. It returns ErrInput with the name of a field of another kind, or of one that is missing and not optional.
+// InputFromMap reads an event given as names and values, as encoding/json decodes it: names for categorical fields,
+// numbers (of any of Go's kinds, or json.Number) for numeric ones, lists of names for multi fields. A name is a string
+// or a whole number, which means its decimal text; of float64 those below 2^53 do. Fields that are absent or nil are
+// missing; fields outside the schema are ignored. It returns ErrInput with the name of a field of another kind, or of
+// one that is missing and not optional.
 func (s *Schema) InputFromMap(event map[string]any) (Input, error) {
 	in, err := s.inputFromMap(event)
 	if err == nil {

@@ -11,7 +11,8 @@ import (
 func TestWholeNumbersAreNames(t *testing.T) {
 	t.Parallel()
 	type code uint16
-	s := Schema{Task: Multilabel, Label: "y", Classes: []string{"7", "a"}, Categorical: []string{"item"}, Multi: []string{"tags"}, Optional: []string{"tags", "item"}}
+	s := Schema{Task: Multilabel, Label: "y", Classes: []string{"7", "a"}, Categorical: []string{"item"}, Multi: []string{"tags"},
+		Optional: []string{"tags", "item"}}
 	for _, test := range []struct {
 		value any
 		want  string // empty is refused

@@ -294,6 +294,10 @@ func inputsOf(ask *inference.ModelInferRequest) ([]requestTensor, error) {
 			for _, v := range c.GetBytesContents() {
 				t.binary = append(binary.LittleEndian.AppendUint32(t.binary, uint32(len(v))), v...)
 			}
+		case in.Datatype == "INT64":
+			for _, v := range c.GetInt64Contents() {
+				t.binary = binary.LittleEndian.AppendUint64(t.binary, uint64(v))
+			}
 		case in.Datatype == "FP64":
 			for _, v := range c.GetFp64Contents() {
 				t.binary = binary.LittleEndian.AppendUint64(t.binary, math.Float64bits(v))

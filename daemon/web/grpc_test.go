@@ -145,7 +145,7 @@ func TestGRPCRefuses(t *testing.T) {
 			r.Inputs, r.RawInputContents = r.Inputs[1:], r.RawInputContents[1:]
 		}},
 		"3 elements for 4 inputs":     {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.RawInputContents = r.RawInputContents[1:] }},
-		"the datatype \"INT64\"":      {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Datatype = "INT64" }},
+		"the datatype \"INT32\"":      {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Datatype = "INT32" }},
 		"has the shape":               {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Shape = []int64{-3} }},
 		"is not UTF-8":                {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.RawInputContents[0] = packed("\xff", "", "") }},
 		"raw_input_contents is there": {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Contents = &inference.InferTensorContents{} }},

@@ -1,0 +1,92 @@
+package web
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// newNumbered is newBench with a model whose names are whole numbers.
+func newNumbered(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t)
+	c := contents(snapshot.Multiclass, 3)
+	c.Vocabulary = [][]string{{"1", "3", "5"}, {"1006", "7", "8", "9"}, {"7", "a"}}
+	c.Schema.Classes = []string{"0", "1", "2"}
+	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"5", "7"}}}}
+	if _, err := b.store.Publish(t.Context(), "ratings", c); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestWholeNumbersAreNames: a whole number is a name wherever a request has one, as in events.
+func TestWholeNumbersAreNames(t *testing.T) {
+	b := newNumbered(t)
+	ask := func(status int, path, body string) (answer string) {
+		w := b.want(status, nil, "POST", "/v1/models/ratings/versions/2/"+path, body)
+		return w.Body.String()
+	}
+	event := `{"user":"5","age":30,"tags":["7","a"]}`
+	for _, exclude := range []string{`["1006","9"]`, `[1006,9]`, `[1006,"9"]`} {
+		for _, class := range []string{`"1"`, `1`} {
+			var got struct{ Items []struct{ Name string } }
+			text := ask(http.StatusOK, "topk", `{"event":`+strings.ReplaceAll(event, `"5"`, "5")+`,"over":"item","class":`+class+`,"exclude":`+exclude+`}`)
+			if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Items) != 2 || strings.Contains(text, "1006") {
+				t.Errorf("exclude %s by class %s: %s", exclude, class, text)
+			}
+		}
+	}
+	for _, exclude := range []string{`"1006"`, `1006`, `[1006.0]`, `[1e3]`, `[true]`, `[null]`, `[["7"]]`} {
+		ask(http.StatusBadRequest, "topk", `{"event":`+event+`,"over":"item","class":"1","exclude":`+exclude+`}`)
+	}
+	predictions := func(event string) string {
+		_, list, _ := strings.Cut(ask(http.StatusOK, "score", `{"events":[`+event+`]}`), `"predictions"`)
+		return list
+	}
+	if a, b := predictions(`{"user":"5","item":"7","age":30,"tags":["7"]}`), predictions(`{"user":5,"item":7,"age":30,"tags":[7]}`); a != b || a == "" {
+		t.Errorf("%s\nwith numbers %s", a, b)
+	}
+}
+
+// TestTensorsOfWholeNumbers: a BYTES tensor takes whole numbers in its data, and INT64 is taken in its place, in JSON and in binary.
+func TestTensorsOfWholeNumbers(t *testing.T) {
+	b := newNumbered(t)
+	body := func(datatype string, user, item any) map[string]any {
+		return map[string]any{"inputs": []any{
+			map[string]any{"name": "user", "shape": []int{2}, "datatype": datatype, "data": user},
+			map[string]any{"name": "item", "shape": []int{2, 1}, "datatype": datatype, "data": item},
+			map[string]any{"name": "age", "shape": []int{2}, "datatype": "FP64", "data": []float64{31, 40}},
+			map[string]any{"name": "tags", "shape": []int{2, 1}, "datatype": datatype, "data": []int{7, 8}},
+		}}
+	}
+	const path = "/v2/models/ratings/versions/2/infer"
+	var want, got inferAnswer
+	b.want(http.StatusOK, &want, "POST", path, body("BYTES", []string{"5", "4"}, [][]string{{"1006"}, {"-7"}}))
+	for _, datatype := range []string{"BYTES", "INT64"} {
+		got = inferAnswer{}
+		b.want(http.StatusOK, &got, "POST", path, body(datatype, []int{5, 4}, [][]int{{1006}, {-7}}))
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", datatype, got, want)
+		}
+	}
+	b.want(http.StatusBadRequest, nil, "POST", path, body("BYTES", []float64{5.5, 4}, [][]int{{1006}, {7}}))
+	numbers := func(list ...int64) (out []byte) {
+		for _, n := range list {
+			out = binary.LittleEndian.AppendUint64(out, uint64(n))
+		}
+		return out
+	}
+	inputs := []requestTensor{{Name: "user", Datatype: "INT64", Shape: []int{2}, binary: numbers(5, 4)},
+		{Name: "item", Datatype: "INT64", Shape: []int{2}, binary: numbers(1006, -7)}}
+	for i, want := range [][]string{{"5", "4"}, {"1006", "-7"}} {
+		if got, err := elements[string](&inputs[i], 2, nil); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %q, %v, want %q", inputs[i].Name, got, err, want)
+		}
+	}
+}
