@@ -436,7 +436,7 @@ func header(headers []byte, name string) (value []byte) {
 func (d *Mapped) read(value []byte, root *member) *Rejection {
 	j := d.json
 	j.src = *bytes.NewBuffer(value)
-	j.json.Reset(&j.src)
+	j.json.Reset(&j.src, HalfPairs)
 	p := parse{d: j}
 	kind := j.json.PeekKind()
 	if kind != '{' {

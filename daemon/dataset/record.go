@@ -114,7 +114,10 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 // numbers their digits; a time that is not a whole number counts as none.
 func jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 	r := Record{Value: bytes.Clone(line)}
-	d := jsontext.NewDecoder(bytes.NewReader(line))
+	if !utf8.Valid(line) {
+		return r, event.NotUTF8
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(line), event.HalfPairs)
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return r, event.NotJSON
 	}
@@ -155,10 +158,7 @@ func jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 func keyText(value jsontext.Value) []byte {
 	switch value.Kind() {
 	case '"':
-		text, err := jsontext.AppendUnquote(nil, value)
-		if err != nil {
-			return nil
-		}
+		text, _ := jsontext.AppendUnquote(nil, value) // it was read as JSON
 		return text
 	case '0':
 		return bytes.Clone(value)

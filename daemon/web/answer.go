@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -143,7 +144,10 @@ func decodeJSON(in *inflight, body []byte, v any, options ...jsonv2.Options) err
 
 // unmarshal decodes a part of a request, and says of which part and where what is wrong.
 func unmarshal(part string, text []byte, v any, options ...jsonv2.Options) error {
-	err := jsonv2.Unmarshal(text, v, options...)
+	if !utf8.Valid(text) {
+		return badRequest("%s is not UTF-8", part)
+	}
+	err := jsonv2.Unmarshal(text, v, append(options, event.HalfPairs)...)
 	if err == nil {
 		return nil
 	}

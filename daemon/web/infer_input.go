@@ -165,7 +165,7 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		return binaryElements(t, want, absent)
 	}
 	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
-	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data)) // which was found to be JSON
+	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data), event.HalfPairs) // which was found to be JSON
 	list, rows := make([]T, 0, min(want, len(t.Data))), 0
 	next := func() error {
 		if len(list) == want {

@@ -54,6 +54,29 @@ func TestWholeNumbersAreNames(t *testing.T) {
 	}
 }
 
+// TestHalfPairsInRequests: half an emoji in a field that the model does not use, or in one that it does, is no reason to refuse
+// a request, and bytes that are not UTF-8 are.
+func TestHalfPairsInRequests(t *testing.T) {
+	b := newBench(t)
+	const event = `{"user":"u1 \ud83d","age":30,"tags":["\udc00"],"comment":"nice \ud83d","more":{"\ud83d":1}}`
+	scored := strings.Replace(event, "{", `{"item":"i1",`, 1)
+	labelled := strings.Replace(scored, "{", `{"y":3,`, 1)
+	for path, body := range map[string]string{
+		"score": `{"events":[` + scored + `]}`, "explain": `{"event":` + scored + `}`,
+		"topk": `{"event":` + event + `,"over":"item","exclude":["\ud83d"],"history":[` + labelled + `]}`,
+	} {
+		if path == "topk" { // the model cannot fold a history in
+			b.want(http.StatusBadRequest, nil, "POST", "/v1/models/ratings/topk", body)
+			body = strings.Replace(body, `,"history":[`+labelled+`]`, "", 1)
+		}
+		w := b.want(http.StatusOK, nil, "POST", "/v1/models/ratings/"+path, body)
+		if path == "score" && !strings.Contains(w.Body.String(), "user=u1 \ufffd") {
+			t.Errorf("%s", w.Body)
+		}
+		b.want(http.StatusBadRequest, nil, "POST", "/v1/models/ratings/"+path, strings.Replace(body, "nice", "\xff", 1))
+	}
+}
+
 // TestTensorsOfWholeNumbers: a BYTES tensor takes whole numbers in its data, and INT64 is taken in its place, in JSON and in binary.
 func TestTensorsOfWholeNumbers(t *testing.T) {
 	b := newNumbered(t)

@@ -117,11 +117,11 @@ func withField(event jsontext.Value, name string) ([]byte, error) {
 		return event, nil // which the decoder refuses
 	}
 	var fields map[string]jsontext.Value
-	if err := jsonv2.Unmarshal(event, &fields); err != nil || fields == nil {
+	if err := jsonv2.Unmarshal(event, &fields, eventdata.HalfPairs); err != nil || fields == nil {
 		return nil, badRequest(`"event" is not an object`)
 	}
 	fields[name] = jsontext.Value(`"-"`)
-	b, err := jsonv2.Marshal(fields)
+	b, err := jsonv2.Marshal(fields, eventdata.HalfPairs)
 	if err != nil {
 		return nil, fmt.Errorf("web: event: %w", err)
 	}

@@ -63,7 +63,9 @@ def parse_event(schema: Schema, event: Event) -> Input:
 def name_of(what: str, value: Any) -> str:
     """Returns the name that a value is: a text, or a whole number, which means its decimal text, as in events of a topic. Raises InputError."""
     if isinstance(value, str):
-        return str(value)  # of a subclass, such as those of NumPy
+        text = str(value)  # of a subclass, such as those of NumPy
+        # Half a surrogate pair means U+FFFD, as in events of a topic.
+        return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return str(int(value))
     raise InputError(f"{what} a text or a whole number, not {type(value).__name__}")

@@ -116,6 +116,7 @@ class LibraryTest(Comparison):
         same = {"user": np.int64(5), "age": np.float64(30), "tags": (np.str_("a"), 7)}
         self.assertEqual(model.score({**same, "item": 1006}).tolist(), model.score({**event, "item": "1006"}).tolist())
         self.assertEqual(model.prediction({**same, "item": 1006}).unseen, ())
+        self.assertEqual(model.prediction({**event, "item": "a\ud83d", "tags": ["\ud83d\ude00"]}).unseen, ("item=a\ufffd", "tags=\U0001f600"))
         self.assertEqual(len(model.topk(event, "item")), 2)
         given: list[Any] = [["1006"], [1006], (1006,), {1006}, {"1006": True}.keys(), np.array([1006]), np.array(["1006"]), iter([1006]), "1006", 1006]
         for exclude in given:
