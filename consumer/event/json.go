@@ -172,6 +172,9 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 	d.prepare(ev, recordTime)
 	if p := (parse{d: d, ev: ev, recordTime: recordTime}); !p.flat(value) {
 		if r := d.decode(ev, value, recordTime); r != nil {
+			if r.Reason == MissingField && isConnectNull(value) {
+				return d.rejection(NullValue)
+			}
 			return r
 		}
 	}

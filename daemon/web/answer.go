@@ -127,7 +127,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 // readJSON decodes a body strictly: one value, no unknown and no repeated names, UTF-8. What it becomes has been taken from the budget before.
 func readJSON(r *http.Request, v any, options ...jsonv2.Options) error {
 	in := inflightOf(r)
-	body, err := in.read()
+	body, err := in.readPlain()
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func readInfer(r *http.Request) (*inferRequest, error) {
 		return ask, ask.takeBinary(nil)
 	}
 	in := inflightOf(r)
-	body, err := in.read()
+	body, err := in.readPlain()
 	if err != nil {
 		return nil, err
 	}
