@@ -76,7 +76,8 @@ func TestDebeziumValues(t *testing.T) {
 		"a DECIMAL out of a condition": {scaled, plain(`{"user":1,"item":"i","rating":"AfQ="}`), "", "filtered"},
 		"a DECIMAL that is a number":   {scaled, plain(`{"user":1,"item":"i","rating":4.5}`), `{"rating":4.5,"ts":7,"user":1,"item":"i"}`, ""},
 		"a DECIMAL without scale": {mappingOf(t, Debezium, nil, "ts=source.at"), plain(`{"user":1,"item":"i","rating":"AcI="}`), "",
-			`wrong_type: field "rating": expected a number from -1e+09 to 1e+09; a DECIMAL in base64 needs its scale: input.mapping.fields: [{name: rating, path: after.rating, as: decimal:2}]`},
+			`wrong_type: field "rating": expected a number from -1e+09 to 1e+09; a DECIMAL in base64 needs its scale: ` +
+				`input.mapping.fields: [{name: rating, path: after.rating, as: decimal:2}]`},
 		"a NUMERIC": {m, plain(`{"user":1,"item":"i","rating":{"scale":1,"value":"LQ=="}}`), `{"rating":4.5,"ts":7,"user":1,"item":"i"}`, ""},
 		"another object": {mappingOf(t, Debezium, nil, "ts=source.at"), plain(`{"user":1,"item":"i","rating":{"value":"LQ=="}}`), "",
 			`wrong_type: field "rating"`},

@@ -47,6 +47,7 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	m.Judged.BasisGapRelative = report.Some(0.2)
 	m.Rejections = []Rejections{{"bad_type", "rating", 50}}
 	m.AbsentFields = []string{"item (payload.item)"}
+	m.TimeUnit, m.TrueTimeUnit = "ms", "s"
 	m.Scoring = &ScoringStatus{Topic: "scores", Trouble: "no broker"}
 	m.Progressive.WindowN = 20_000
 	m.Progressive.Window.Live = metricsOf(2)
@@ -78,7 +79,7 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	}
 	for _, name := range []string{"ConfigReloadFailed", "StateNearBudget", "ModelNotReady", "PartitionHalted", "TrainingDisabled", "ColdRefitRejected",
 		"RefitNotDone", "ScoringStalled", "RejectRatioHigh", "LiveWorseThanBaseline", "PublishedWorseThanBaseline", "DriftDetected", "ConsumerLagGrowing",
-		"ModelStale", "MappedFieldAbsent"} {
+		"ModelStale", "MappedFieldAbsent", "EventTimesWrongUnit"} {
 		if !found["Refitd"+name] {
 			t.Errorf("no alert %s among %v", name, o.Alerts)
 		}
