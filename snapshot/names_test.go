@@ -3,6 +3,7 @@ package snapshot
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 )
@@ -46,6 +47,50 @@ func TestWholeNumbersAreNames(t *testing.T) {
 	for _, list := range []any{"7", 7, []byte("7"), []any{1.5}, []any{nil}, map[string]any{"7": 1}} {
 		if _, err := s.InputFromMap(map[string]any{"tags": list}); !errors.Is(err, ErrInput) {
 			t.Errorf("%T %v: %v, want ErrInput", list, list, err)
+		}
+	}
+}
+
+// TestBinaryNames: a binary label that has names is predicted and read by them.
+func TestBinaryNames(t *testing.T) {
+	t.Parallel()
+	c := testContents(shape{Binary, Logistic, ANOVA, 2, true, ""})
+	c.Schema.Positive, c.Schema.Negative = "UP", "DOWN"
+	dir := t.TempDir()
+	_, err := NewStore(dir).Publish(t.Context(), "m", c)
+	must(t, err)
+	m, err := Open(dir, "m", Selector{Version: 1})
+	must(t, err)
+	seen := map[any]bool{}
+	for i := range 50 {
+		p, err := m.Predict(&Input{Categorical: []string{"u1", "i1"}, Numeric: []float64{float64(4 * i)}})
+		must(t, err)
+		want := "DOWN"
+		if p.Probabilities[1] > 0.5 {
+			want = "UP"
+		}
+		if names := p.Names(); p.Label() != want || !reflect.DeepEqual(names, []string{"DOWN", "UP"}) || names[int(p.Value)] != want {
+			t.Errorf("%v %v %v of %v, want %s", p.Label(), p.Value, p.Probabilities, names, want)
+		}
+		seen[p.Label()] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("one label alone was predicted: %v", seen)
+	}
+	s := Schema{Task: Binary, Label: "y", Positive: "2", Negative: "1", Categorical: []string{"item"}}
+	open := s
+	open.Negative = ""
+	for _, test := range []struct {
+		schema *Schema
+		label  any
+		want   float64 // NaN is refused
+	}{
+		{&s, "2", 1}, {&s, 2, 1}, {&s, "1", 0}, {&s, 1, 0}, {&s, 2.0, 1}, {&s, 0, 0}, {&s, "3", math.NaN()},
+		{&open, "2", 1}, {&open, "other", 0}, {&open, 1, 1}, {&open, 0, 0},
+	} {
+		e, err := test.schema.LabelledFromMap(map[string]any{"item": "i", "y": test.label})
+		if errors.Is(err, ErrInput) != math.IsNaN(test.want) || err == nil && e.Label != test.want {
+			t.Errorf("%v of %q and %q: %g, %v, want %g", test.label, test.schema.Positive, test.schema.Negative, e.Label, err, test.want)
 		}
 	}
 }

@@ -222,6 +222,9 @@ func oddContents() map[string]*Contents {
 	for i := range numbered.Golden {
 		numbered.Golden[i].Outputs = nil
 	}
+	named, half := testContents(shape{Binary, Logistic, ANOVA, 2, true, ""}), foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
+	named.Schema.Positive, named.Schema.Negative = "UP", "DOWN"
+	half.Schema.Positive = "2"
 	gap := Number(0.25)
 	for kind, c := range map[string]*Contents{"refit": some, "update": none, "swept": cut} { // of builds that said no form
 		c.Meta.Kind, c.Meta.Gap, c.Meta.GapRelative, c.Meta.GapKind = kind, &gap, &gap, "certified"
@@ -229,7 +232,7 @@ func oddContents() map[string]*Contents {
 			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
 		}
 	}
-	return map[string]*Contents{"escaped": escaped, "numbered": numbered, "clipped": clipped, "cut": cut,
+	return map[string]*Contents{"escaped": escaped, "numbered": numbered, "named": named, "half-named": half, "clipped": clipped, "cut": cut,
 		"list-weights": withWeights(shapes[0], []string{WeightSqrt}), "list-means": withWeights(shapes[0], []string{WeightMean}),
 		"some-optional": some, "none-optional": none}
 }

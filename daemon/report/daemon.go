@@ -95,13 +95,14 @@ type Score struct {
 	Line          int64    `json:"line"` // from 1
 	Model         string   `json:"model"`
 	Version       int64    `json:"version"`
-	Prediction    any      `json:"prediction"`       // a Number or a class name
-	Outputs       []Number `json:"outputs"`          // raw, in the order of the manifest
-	Probabilities []Number `json:"probabilities"`    // of the classes or levels; null where the link has none
-	Ranked        []string `json:"ranked,omitempty"` // the classes of a multiclass label, best first
-	Unseen        []string `json:"unseen"`           // names such as user=u9 that the version does not know
-	Absent        []string `json:"absent"`           // optional fields that the event lacks: they count nothing
-	Likely        []Likely `json:"-"`                // for people: how probable what was predicted is; nil without probabilities
+	Prediction    any      `json:"prediction"`        // a Number or a class name
+	Classes       []string `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
+	Outputs       []Number `json:"outputs"`           // raw, in the order of the manifest
+	Probabilities []Number `json:"probabilities"`     // of the classes or levels; null where the link has none
+	Ranked        []string `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
+	Unseen        []string `json:"unseen"`            // names such as user=u9 that the version does not know
+	Absent        []string `json:"absent"`            // optional fields that the event lacks: they count nothing
+	Likely        []Likely `json:"-"`                 // for people: how probable what was predicted is; nil without probabilities
 }
 
 // Likely is a class or level with its probability.

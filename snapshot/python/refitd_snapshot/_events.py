@@ -108,6 +108,12 @@ def read_label(schema: Schema, event: Event) -> Label:
     value: Optional[Any] = event.get(schema.label)
     if value is None:
         raise InputError(f"missing_label: the event has no {schema.label!r}")
+    if schema.label_names is not None and isinstance(value, (str, numbers.Integral)) and not isinstance(value, bool):
+        name, is_text = name_of("a label is", value), isinstance(value, str)
+        if name == schema.positive or name == schema.negative or is_text and not schema.negative:
+            return Label(float(name == schema.positive), ())
+        if is_text:
+            raise InputError(f"label {schema.label!r} is {value!r}, want {schema.positive!r} or {schema.negative!r}")
     if schema.task not in ("multiclass", "multilabel"):
         return Label(_number(f"label {schema.label!r} takes", value), ())
     what = f"label {schema.label!r} takes"

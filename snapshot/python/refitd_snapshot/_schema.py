@@ -117,6 +117,13 @@ class Schema:
         """How many columns have no name in the vocabulary."""
         return len(self.numeric) + self.augment
 
+    @property
+    def label_names(self) -> Optional[tuple[str, str]]:
+        """The names of a binary label, in the order of 0 and 1; None where it has none."""
+        if self.task != "binary" or not self.positive:
+            return None
+        return self.negative or f"not {self.positive}", self.positive
+
     def is_optional(self, field: str) -> bool:
         return self.optional is None or field in self.optional
 

@@ -127,6 +127,19 @@ class LibraryTest(Comparison):
             with self.assertRaisesRegex(refitd_snapshot.InputError, "exclude takes", msg=repr(exclude)):
                 model.topk(event, "item", exclude=exclude)
 
+    def test_binary_names(self) -> None:
+        stores = {w["model"]: w["store"] for w in self.want["models"]}
+        event = {"user": "u1", "item": "i1", "age": 30.0, "tags": ["a"]}
+        for name, names in (("named", ("DOWN", "UP")), ("half-named", ("not 2", "2"))):
+            p = refitd_snapshot.open(stores[name], name, version=1).prediction(event)
+            self.assertEqual((p.names, p.label), (names, names[int(p.value)]))
+            assert p.probabilities is not None
+            self.assertEqual(p.label, names[int(p.probabilities[1] > 0.5)])
+        model = refitd_snapshot.open(stores["half-named"], "half-named", version=1)
+        score = {y: model.fold([{**event, "y": y}]).score(event).tolist() for y in ("2", "other", 2, 1, 0)}
+        self.assertEqual((score["2"], score["2"], score["other"]), (score[2], score[1], score[0]))
+        self.assertNotEqual(score["2"], score["other"])
+
     def test_folds(self) -> None:
         folded = 0
         for want in self.want["models"]:
