@@ -113,3 +113,25 @@ func TestTensorsOfWholeNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestBinaryNames: a binary label that has names is answered by them, with the names in the order of the probabilities; a path
+// that is not served is answered with those that are.
+func TestBinaryNames(t *testing.T) {
+	b := newBench(t)
+	c := contents(snapshot.Binary, 3)
+	c.Schema.Positive = "UP"
+	if _, err := b.store.Publish(t.Context(), "clicks", c); err != nil {
+		t.Fatal(err)
+	}
+	const event = `{"user":"u1","item":"i1","age":30,"tags":["a"]}`
+	for path, body := range map[string]string{"score": `{"events":[` + event + `]}`, "explain": `{"event":` + event + `}`} {
+		text := b.want(http.StatusOK, nil, "POST", "/v1/models/clicks/versions/2/"+path, body).Body.String()
+		if !strings.Contains(text, `"classes":["not UP","UP"]`) || !strings.Contains(text, `"prediction":"UP"`) && !strings.Contains(text, `"prediction":"not UP"`) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	if text := b.want(http.StatusNotFound, nil, "GET", "/v1/model", nil).Body.String(); !strings.Contains(text, "/v1/models, ") ||
+		strings.Contains(text, "/v2/") {
+		t.Errorf("%s", text)
+	}
+}

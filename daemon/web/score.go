@@ -37,7 +37,8 @@ type prediction struct {
 }
 
 func predictionOf(p *snapshot.Prediction) prediction {
-	out := prediction{Prediction: label(p), Classes: p.Names(), Outputs: report.Numbers(p.Outputs), Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(),
+	out := prediction{Prediction: label(p), Classes: p.Names(), Outputs: report.Numbers(p.Outputs),
+		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(),
 		Unseen: p.Unseen, Absent: p.Absent}
 	if out.Unseen == nil {
 		out.Unseen = []string{}
