@@ -220,7 +220,7 @@ func resealed() map[string]func(f *forged) {
 		"golden outputs less":   replace(goldenFile, `"outputs":[`, `"outputs":[1,`),
 		"golden outputs":        replace(goldenFile, `"outputs":[`, `"outputs":[1`),
 		"golden prediction":     replace(goldenFile, `"prediction":`, `"prediction":1`),
-		"golden event":          replace(goldenFile, `"user":"u1"`, `"user":7`),
+		"golden event":          replace(goldenFile, `"user":"u1"`, `"user":7.5`),
 	}
 }
 
