@@ -37,13 +37,15 @@ func (c *comparison) isWorse(tests int) bool { return c.evidence >= float64(test
 type scores struct {
 	loss, against, weights []float64
 	ones                   []bool
+	least                  float64 // what a loss counts as at least
 }
 
 // excess returns the excess of each row; where a loss is no number, the side that it is on loses.
 func (s *scores) excess(tolerance float64) []float64 {
 	out := make([]float64, len(s.loss))
 	for i, a := range s.loss {
-		b := (1 + tolerance) * s.against[i]
+		a = max(a, s.least)
+		b := (1 + tolerance) * max(s.against[i], s.least)
 		switch bad, other := !(a < math.MaxFloat64), !(b < math.MaxFloat64); {
 		case bad && !other:
 			out[i] = math.MaxFloat64
@@ -152,7 +154,8 @@ func (s *scores) all() []int {
 
 // with returns the scores of two sets of rows together.
 func (s *scores) with(more *scores) *scores {
-	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), ones: slices.Concat(s.ones, more.ones)}
+	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), ones: slices.Concat(s.ones, more.ones),
+		least: more.least}
 	if s.weights != nil || more.weights != nil {
 		for i := range s.loss {
 			out.weights = append(out.weights, s.weight(i))

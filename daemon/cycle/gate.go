@@ -146,8 +146,9 @@ func (j *refitJob) belowBaseline(ch *Champion, own heldLosses) (reason string) {
 			if base.own != nil {
 				loss = *base.own
 			}
-			gate := scores{loss.gate, base.losses.gate, weights, j.onesOf(j.gate)}
-			c := gate.compare(s.gate, j.model.Publish.Gate.Tolerance, &scores{loss: loss.chosen, against: base.losses.chosen, ones: j.onesOf(j.select_)})
+			gate := scores{loss.gate, base.losses.gate, weights, j.onesOf(j.gate), j.least}
+			chosen := &scores{loss: loss.chosen, against: base.losses.chosen, ones: j.onesOf(j.select_), least: j.least}
+			c := gate.compare(s.gate, j.model.Publish.Gate.Tolerance, chosen)
 			if b == 0 && len(s.gate) > 0 {
 				row.Loss, row.Baseline = report.Some(c.loss), report.Some(c.against)
 			}

@@ -94,9 +94,9 @@ func (j *refitJob) version(name string, of *Champion, model *solver.Model, vocab
 func (r *rival) scores(own heldLosses) (gate, chosen *scores) {
 	of := func(own, rival, age, weights []float64, ones []bool) *scores {
 		if math.IsInf(r.unseen, 1) {
-			return &scores{own, rival, weights, ones}
+			return &scores{own, rival, weights, ones, r.job.least}
 		}
-		s := &scores{}
+		s := &scores{least: r.job.least}
 		for i := range own {
 			if age[i] > r.unseen {
 				continue
@@ -152,7 +152,7 @@ func (j *refitJob) withoutModel() (losses heldLosses, name string) {
 		return global, "the mean"
 	}
 	item := j.means.lossesBy(j, field)
-	both := scores{item.gate, global.gate, j.gateWeights(), nil}
+	both := scores{loss: item.gate, against: global.gate, weights: j.gateWeights()}
 	if c := both.compare(both.all(), 0, &scores{}); c.loss < c.against {
 		return item, "the mean by " + j.model.Evaluate.BaselineBy
 	}
