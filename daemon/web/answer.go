@@ -104,7 +104,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, snapshot.ErrName):
 		fail(w, http.StatusBadRequest, "a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
 	case errors.Is(err, snapshot.ErrNotFound):
-		fail(w, http.StatusNotFound, "there is no such version, or none has been published yet")
+		fail(w, http.StatusNotFound, s.noVersion(r.PathValue("model")))
 	case errors.Is(err, snapshot.ErrInput):
 		fail(w, http.StatusBadRequest, "an event has a number too large to be scored")
 	case errors.Is(err, snapshot.ErrConflict):

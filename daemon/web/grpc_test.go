@@ -139,7 +139,7 @@ func TestGRPCRefuses(t *testing.T) {
 		change func(*inference.ModelInferRequest)
 	}{
 		"there is no such model": {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelName = "none" }},
-		"no such version":        {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelVersion = "9" }},
+		"ratings has 1; its":     {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelVersion = "9" }},
 		"a whole number":         {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.ModelVersion = "champion" }},
 		`the tensor "user" is missing`: {codes.InvalidArgument, func(r *inference.ModelInferRequest) {
 			r.Inputs, r.RawInputContents = r.Inputs[1:], r.RawInputContents[1:]
