@@ -77,17 +77,20 @@ type QuickstartSummary struct {
 
 // EvalSummary ends eval.
 type EvalSummary struct {
-	Model         string    `json:"model"`
-	Version       int64     `json:"version"`
-	PayloadDigest string    `json:"payload_digest"`
-	Metrics       Metrics   `json:"metrics"`              // of all events
-	Seen          *Metrics  `json:"seen"`                 // events whose every name the model knows
-	Unseen        *Metrics  `json:"unseen"`               // the others
-	Popularity    *Metrics  `json:"popularity,omitempty"` // of --rank with --seen: names ranked by how often they were chosen there
-	Rejected      int64     `json:"rejected"`             // lines that are no events
-	Seconds       Number    `json:"seconds"`
-	Dropped       []Dropped `json:"dropped"` // the same by reason and field
-	Absent        Absent    `json:"absent"`  // events that lack it, by optional field
+	Model         string   `json:"model"`
+	Version       int64    `json:"version"`
+	PayloadDigest string   `json:"payload_digest"`
+	Metrics       Metrics  `json:"metrics"` // of all events
+	Seen          *Metrics `json:"seen"`    // events whose every name the model knows
+	Unseen        *Metrics `json:"unseen"`  // the others
+	// MaybeLearned is how many events the version may have learned from: it knows all their names, and no event time is later than those that it has
+	// learned from. On them the metrics may be too good.
+	MaybeLearned int64     `json:"maybe_learned"`
+	Popularity   *Metrics  `json:"popularity,omitempty"` // of --rank with --seen: names ranked by how often they were chosen there
+	Rejected     int64     `json:"rejected"`             // lines that are no events
+	Seconds      Number    `json:"seconds"`
+	Dropped      []Dropped `json:"dropped"` // the same by reason and field
+	Absent       Absent    `json:"absent"`  // events that lack it, by optional field
 }
 
 // Score is the answer for one event.

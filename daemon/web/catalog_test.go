@@ -69,7 +69,8 @@ func TestCatalog(t *testing.T) {
 	for range mostNamed {
 		b.publish(t, "ratings", contents(snapshot.Ordinal, 2))
 	}
-	if text := b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/versions/99", nil).Body.String(); !strings.Contains(text, "ratings has 12, the newest are 3, 4,") {
+	w = b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/versions/99", nil)
+	if text := w.Body.String(); !strings.Contains(text, "ratings has 12, the newest are 3, 4,") {
 		t.Errorf("%s", text)
 	}
 }
@@ -86,7 +87,8 @@ func TestBeforeTheFirstVersion(t *testing.T) {
 	}
 	b.want(http.StatusOK, nil, "GET", "/v1/models", nil)
 	b.want(http.StatusOK, nil, "GET", "/v1/models/new/versions", nil)
-	if text := b.want(http.StatusNotFound, nil, "GET", "/v1/models/new/aliases/champion", nil).Body.String(); !strings.Contains(text, "none of new has been published yet") {
+	w := b.want(http.StatusNotFound, nil, "GET", "/v1/models/new/aliases/champion", nil)
+	if text := w.Body.String(); !strings.Contains(text, "none of new has been published yet") {
 		t.Errorf("%s", text)
 	}
 	b.want(http.StatusNotFound, nil, "POST", "/v1/models/new/score", map[string]any{"events": []any{}})
