@@ -60,6 +60,7 @@ var rules = map[string]object{
 	"Kafka.BootstrapServers": {{"minItems", 1}, {"items", object{{"type", "string"}, {"pattern", `^.+:[0-9]{1,5}$`}}}},
 	"Kafka.GroupID":          {{"minLength", 1}},
 	"Kafka.ClientID":         {{"minLength", 1}},
+	"SASL.Mechanism":         {{"pattern", "^([Nn][Oo][Nn][Ee]|[Pp][Ll][Aa][Ii][Nn]|[Ss][Cc][Rr][Aa][Mm][-_ ]?[Ss][Hh][Aa][-_ ]?(256|512))$"}},
 	"Storage.Path":           {{"minLength", 1}},
 	"Web.AllowedHosts":       {{"items", object{{"type", "string"}, {"pattern", `^[^:/*@ ]+$`}}}},
 	"Model.Name":             {{"pattern", modelPattern}},

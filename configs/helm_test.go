@@ -3,7 +3,6 @@ package configs_test
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +24,7 @@ import (
 )
 
 // chartValues is the schema of the values of the chart but for its configuration, whose schema is that of the file. The configuration has to be one
-// that the templates fit: they mount its paths and probe its port.
+// that the templates fit: they mount its paths and probe its second port.
 const chartValues = `
 $schema: https://json-schema.org/draft/2020-12/schema
 title: Values of the Helm chart of refitd
@@ -50,8 +49,8 @@ properties:
     properties:
       storage: {required: [path], properties: {path: {pattern: "^/var/lib/refitd/"}}}
       web:
-        required: [listen_address, config_file]
-        properties: {listen_address: {pattern: ":9464$"}, config_file: {const: /etc/refitd-web/web.yml}}
+        required: [listen_address, config_file, health_address]
+        properties: {listen_address: {pattern: ":9464$"}, health_address: {pattern: "^[^:]*:9465$"}, config_file: {const: /etc/refitd-web/web.yml}}
   auth:
     type: object
     additionalProperties: false
@@ -130,6 +129,7 @@ func TestChartSchema(t *testing.T) {
 		{"resources: {limits: {memory: {}}}", "at '/resources/limits/memory': got object, want number or string"},
 		{"config: {kafka: {group_id: 7}}", "at '/config/kafka/group_id': got number, want string"},
 		{"config: {web: {listen_address: '0.0.0.0:80'}}", "at '/config/web/listen_address': '0.0.0.0:80' does not match pattern ':9464$'"},
+		{"config: {web: {health_address: 'unix:health.sock'}}", "at '/config/web/health_address': 'unix:health.sock' does not match pattern"},
 	} {
 		values := defaultValues(t)
 		var change map[string]any
@@ -340,7 +340,6 @@ func execute(out io.Writer, values map[string]any) error {
 		},
 		"quote":     strconv.Quote,
 		"bcrypt":    func(string) string { return "$2a$" },
-		"b64enc":    func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) },
 		"sha256sum": func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) },
 	}
 	files, err := filepath.Glob("helm/templates/*")

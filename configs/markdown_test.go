@@ -97,6 +97,11 @@ func members(t *testing.T, typ reflect.Type, prefix string, link func(reflect.Ty
 	return rows
 }
 
+// takesNumbers reports whether a type of string reads more than strings: names may be whole numbers.
+func takesNumbers(typ reflect.Type) bool {
+	return reflect.PointerTo(typ).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
 // kindOf names a JSON type for people.
 func kindOf(typ reflect.Type, link func(reflect.Type) string) string {
 	switch typ {
@@ -117,6 +122,9 @@ func kindOf(typ reflect.Type, link func(reflect.Type) string) string {
 	case reflect.Float64:
 		return "number"
 	case reflect.String:
+		if takesNumbers(typ) {
+			return "name"
+		}
 		return "text"
 	case reflect.Array:
 		return fmt.Sprintf("list of %d: %s", typ.Len(), kindOf(typ.Elem(), link))
@@ -135,7 +143,7 @@ func kindOf(typ reflect.Type, link func(reflect.Type) string) string {
 
 func plural(kind string) string {
 	switch kind {
-	case "text", "number":
+	case "text", "number", "name":
 		return kind + "s"
 	case "whole number", "object", "time":
 		return kind + "s"

@@ -195,6 +195,9 @@ func (s *schemas) of(typ reflect.Type, request bool) object {
 		}
 		return object{{"type", "number"}}
 	case reflect.String:
+		if takesNumbers(typ) {
+			return object{{"type", []string{"string", "integer"}}}
+		}
 		return stringSchema
 	case reflect.Slice, reflect.Array:
 		return list(s.of(typ.Elem(), request))
@@ -384,6 +387,7 @@ const about = "Everything that refitd run serves over HTTP. A refusal is {\"erro
 	"and one that a model gives its delta and age. " +
 	"A path with neither alias nor version means the champion. HEAD is answered wherever GET is. An unknown path is 404, another method " +
 	"than those listed 405 with Allow. Bodies are read strictly: one JSON value of at most 16 MiB in UTF-8, no unknown and no repeated names. " +
+	"They may be compressed with gzip; what they are then may be no larger. " +
 	"Requests to a host that is neither an address, localhost nor one of web.allowed_hosts are refused with 421, those from pages of another " +
 	"origin that are not reads with 403. Users, passwords and client certificates are those of web.config_file; without it everybody may ask."
 

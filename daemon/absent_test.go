@@ -177,3 +177,23 @@ func TestMappedFieldAbsent(t *testing.T) {
 		t.Error("a field that one event has is told of")
 	}
 }
+
+// TestEventTimesOfAnotherUnit: seconds that are read as milliseconds are learned from, and said in the log, once, by a metric
+// and among the alerts.
+func TestEventTimesOfAnotherUnit(t *testing.T) {
+	t.Parallel()
+	b := daemontest.New(t)
+	for i := range 20 {
+		b.Produce(fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":3,"ts":%d}`, i%4, i%5, 1_700_000_000+i))
+	}
+	b.Produce([]byte(`{"user":"u1","item":"i1","rating":3,"ts":1700000000000}`))
+	d, stop := b.Start(b.Configure("seconds", daemontest.Simple...))
+	defer stop()
+	base := "http://" + d.Addr()
+	daemontest.Within(t, daemontest.Patience, "21 events, and 20 of another unit", func() bool {
+		_, metrics := daemontest.Get(t, base+"/metrics")
+		_, status := daemontest.Get(t, base+"/v1/status")
+		return strings.Contains(metrics, `refitd_event_times_wrong_unit_total{model="ratings"} 20`+"\n") &&
+			strings.Contains(status, "RefitdEventTimesWrongUnit") && strings.Contains(status, "of our days in s")
+	})
+}

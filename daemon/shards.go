@@ -354,6 +354,7 @@ func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
 			to.AbsentFields = append(to.AbsentFields, field)
 		}
 	}
+	to.TimeUnit, to.TrueTimeUnit = cmp.Or(to.TimeUnit, one.TimeUnit), cmp.Or(to.TrueTimeUnit, one.TrueTimeUnit)
 	to.SampleRows, to.SampleBytes = to.SampleRows+one.SampleRows, to.SampleBytes+one.SampleBytes
 	to.Sample.Train, to.Sample.Holdout = to.Sample.Train+one.Sample.Train, to.Sample.Holdout+one.Sample.Holdout
 	to.Sample.Size, to.Sample.Bytes, to.Sample.MaxBytes = one.Sample.Size, to.Sample.Bytes+one.Sample.Bytes, one.Sample.MaxBytes

@@ -15,6 +15,7 @@ func TestAddShard(t *testing.T) {
 		Sample: web.SampleStatus{Train: 4, Holdout: 2, Size: 100, Bytes: 7, MaxBytes: 1000}}
 	other := one
 	other.Rejections = []web.Rejections{{Reason: "not_json", Records: 1}, {Reason: "label_range", Field: "rating", Records: 9}}
+	other.TimeUnit, other.TrueTimeUnit = "ms", "s"
 	other.AbsentFields = []string{"price (a.price)", "kind (a.kind)"}
 	got := web.ModelStatus{Name: "m"}
 	addShard(&got, one, 3)
@@ -23,7 +24,7 @@ func TestAddShard(t *testing.T) {
 		Events: 2, Applied: 4, Lag: 6, Halted: []web.HaltedPartition{{Partition: 1}, {Partition: 1}},
 		Partitions:   []web.PartitionStatus{{Partition: 1}, {Partition: 1}},
 		Rejections:   []web.Rejections{{Reason: "label_range", Field: "rating", Records: 9}, {Reason: "not_json", Records: 6}},
-		AbsentFields: []string{"price (a.price)", "kind (a.kind)"}, SampleRows: 12, SampleBytes: 14,
+		AbsentFields: []string{"price (a.price)", "kind (a.kind)"}, TimeUnit: "ms", TrueTimeUnit: "s", SampleRows: 12, SampleBytes: 14,
 		Sample: web.SampleStatus{Train: 8, Holdout: 4, Size: 100, Bytes: 14, MaxBytes: 1000}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -166,7 +166,7 @@ func TestForgedVersionsRefused(t *testing.T) {
 			files[goldenFile] = bytes.Replace(files[goldenFile], []byte(`"prediction":`), []byte(`"prediction":1`), 1)
 		}, ErrGolden},
 		{"no golden events", func(m *Manifest, files map[string][]byte) { files[goldenFile] = nil }, ErrFormat},
-		{"golden event of another kind", func(m *Manifest, files map[string][]byte) { files[goldenFile] = []byte(`{"event":{"user":1}}`) }, ErrFormat},
+		{"golden event of another kind", func(m *Manifest, files map[string][]byte) { files[goldenFile] = []byte(`{"event":{"user":1.5}}`) }, ErrFormat},
 		{"golden event not JSON", func(m *Manifest, files map[string][]byte) { files[goldenFile] = []byte("{\n") }, ErrFormat},
 		{"vocabulary not UTF-8", func(m *Manifest, files map[string][]byte) { files[vocabularyFile][9] = 0xff }, ErrFormat},
 		{"vocabulary without its last newline", func(m *Manifest, files map[string][]byte) {

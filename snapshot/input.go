@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Input is an event in the order of the schema's fields. A nil slice means that all its fields are missing. What is missing contributes nothing;
@@ -75,9 +78,11 @@ func missingField(name string) error {
 	return fmt.Errorf("%w: missing_field: the event has no field %q", ErrInput, name)
 }
 
-// InputFromMap reads an event given as names and values, as encoding/json decodes it: strings for categorical fields, numbers (any of Go's
-// common kinds, or json.Number) for numeric ones, lists of strings for multi fields. Fields that are absent or nil are missing; fields
-// outside the schema are ignored. It returns ErrInput with the name of a field of another kind, or of one that is missing and not optional.
+// InputFromMap reads an event given as names and values, as encoding/json decodes it: names for categorical fields,
+// numbers (of any of Go's kinds, or json.Number) for numeric ones, lists of names for multi fields. A name is a string
+// or a whole number, which means its decimal text; of float64 those below 2^53 do. Fields that are absent or nil are
+// missing; fields outside the schema are ignored. It returns ErrInput with the name of a field of another kind, or of
+// one that is missing and not optional.
 func (s *Schema) InputFromMap(event map[string]any) (Input, error) {
 	in, err := s.inputFromMap(event)
 	if err == nil {
@@ -97,13 +102,15 @@ func (s *Schema) InputFromMap(event map[string]any) (Input, error) {
 func (s *Schema) inputFromMap(event map[string]any) (Input, error) {
 	in := Input{Categorical: make([]string, len(s.Categorical)), Numeric: make([]float64, len(s.Numeric)), Multi: make([][]string, len(s.Multi))}
 	for f, name := range s.Categorical {
-		switch v := event[name].(type) {
-		case nil:
-		case string:
-			in.Categorical[f] = v
-		default:
-			return in, fmt.Errorf("%w: field %q is categorical and takes a string, not %T", ErrInput, name, v)
+		v := event[name]
+		if v == nil {
+			continue
 		}
+		text, ok := nameOf(v)
+		if !ok {
+			return in, fmt.Errorf("%w: field %q is categorical and takes a string or a whole number, not %T", ErrInput, name, v)
+		}
+		in.Categorical[f] = text
 	}
 	for f, field := range s.Numeric {
 		v, err := number(event[field.Name])
@@ -113,23 +120,62 @@ func (s *Schema) inputFromMap(event map[string]any) (Input, error) {
 		in.Numeric[f] = v
 	}
 	for f, name := range s.Multi {
-		switch list := event[name].(type) {
-		case nil:
-		case []string:
-			in.Multi[f] = slices.Clone(list)
-		case []any:
-			for _, v := range list {
-				text, ok := v.(string)
-				if !ok {
-					return in, fmt.Errorf("%w: field %q takes a list of strings, not of %T", ErrInput, name, v)
-				}
-				in.Multi[f] = append(in.Multi[f], text)
-			}
-		default:
-			return in, fmt.Errorf("%w: field %q takes a list of strings, not %T", ErrInput, name, list)
+		list, err := namesOf(event[name])
+		if err != nil {
+			return in, fmt.Errorf("%w: field %q takes %w", ErrInput, name, err)
 		}
+		in.Multi[f] = list
 	}
 	return in, nil
+}
+
+// maxWhole is where float64 begins to lack whole numbers: encoding/json reads one from there on as another, but for json.Number.
+const maxWhole = 1 << 53
+
+// nameOf returns the name that a value is: a string, or a whole number, which means its decimal text, as in events of a topic.
+func nameOf(value any) (name string, ok bool) {
+	if n, ok := value.(json.Number); ok {
+		name = n.String()
+		if name == "-0" {
+			name = "0"
+		}
+		return name, !strings.ContainsAny(name, ".eE")
+	}
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.String:
+		return v.String(), true
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return strconv.FormatInt(v.Int(), 10), true
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return strconv.FormatUint(v.Uint(), 10), true
+	case reflect.Float32, reflect.Float64:
+		x := v.Float()
+		return strconv.FormatInt(int64(x), 10), x == math.Trunc(x) && math.Abs(x) < maxWhole
+	}
+	return "", false
+}
+
+// namesOf returns the names that a list has; nil has none. The error says what was expected.
+func namesOf(value any) (names []string, err error) {
+	if value == nil {
+		return nil, nil
+	}
+	if list, ok := value.([]string); ok {
+		return slices.Clone(list), nil
+	}
+	list := reflect.ValueOf(value)
+	if _, isBytes := value.([]byte); isBytes || list.Kind() != reflect.Slice && list.Kind() != reflect.Array {
+		return nil, fmt.Errorf("a list of strings or whole numbers, not %T", value)
+	}
+	for i := range list.Len() {
+		v := list.Index(i).Interface()
+		name, ok := nameOf(v)
+		if !ok {
+			return nil, fmt.Errorf("a list of strings or whole numbers, not of %T", v)
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // number converts a value; nil is NaN, which means missing.
@@ -138,16 +184,6 @@ func number(value any) (float64, error) {
 	switch v := value.(type) {
 	case nil:
 		return math.NaN(), nil
-	case float64:
-		x = v
-	case float32:
-		x = float64(v)
-	case int:
-		x = float64(v)
-	case int32:
-		x = float64(v)
-	case int64:
-		x = float64(v)
 	case json.Number:
 		f, err := v.Float64()
 		if err != nil {
@@ -155,7 +191,11 @@ func number(value any) (float64, error) {
 		}
 		x = f
 	default:
-		return 0, fmt.Errorf("a number, not %T", v)
+		kind := reflect.ValueOf(v)
+		if !kind.CanConvert(reflect.TypeFor[float64]()) {
+			return 0, fmt.Errorf("a number, not %T", v)
+		}
+		x = kind.Convert(reflect.TypeFor[float64]()).Float()
 	}
 	if !isFinite(x) {
 		return 0, fmt.Errorf("a finite number, not %g", x)

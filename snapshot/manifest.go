@@ -168,6 +168,8 @@ type Manifest struct {
 	Previous      string  `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
 	KeyID         string  `json:"key_id,omitempty"`                   // of the key that manifest.sig is made with; empty is unsigned
 	Digest        string  `json:"-"`                                  // of the manifest itself: its last line
+
+	unknown error // names a member of the schema that only newer builds know; nil if there is no such member
 }
 
 // newManifest describes contents; model, version and digests are filled in by Publish.
@@ -252,13 +254,18 @@ func decodeManifest(b []byte) (Manifest, error) {
 		return m, fmt.Errorf("manifest.json does not end in the digest of its own bytes, sha256:%s: %w: take another version or publish again", sum, ErrDigest)
 	}
 	var head struct {
-		Format int `json:"format"`
+		Format int             `json:"format"`
+		Schema json.RawMessage `json:"schema"`
 	}
 	if err := json.Unmarshal(b, &head); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
 	}
-	if head.Format < 1 || head.Format > FormatVersion {
-		return m, fmt.Errorf("manifest.json: %w: format %d, this build reads 1 to %d: use a matching build of refitd", ErrFormat, head.Format, FormatVersion)
+	if head.Format > FormatVersion {
+		return m, fmt.Errorf("manifest.json: %w: format %d is newer than this build, which reads 1 to %d: use a newer build of refitd",
+			ErrFormat, head.Format, FormatVersion)
+	}
+	if head.Format < 1 {
+		return m, fmt.Errorf("manifest.json: %w: format %d, this build reads 1 to %d: publish the version again", ErrFormat, head.Format, FormatVersion)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
@@ -267,8 +274,35 @@ func decodeManifest(b []byte) (Manifest, error) {
 		return m, fmt.Errorf("manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
 	}
 	m.Digest = "sha256:" + sum
+	m.unknown = unknownMember(head.Schema)
 	m.settleForm()
 	return m, nil
+}
+
+// unknownMember returns an error that names a member of a schema, already read, that this build does not know.
+func unknownMember(schema json.RawMessage) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(schema))
+	dec.DisallowUnknownFields()
+	return dec.Decode(new(Schema))
+}
+
+// checkPayload returns ErrDigest unless the payload digest is that of the manifest's fields and files, and ErrFormat where it differs because the schema
+// has members of a newer format.
+func (m *Manifest) checkPayload() error {
+	digest, err := m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
+	switch {
+	case err != nil:
+		return fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
+	case digest == m.PayloadDigest:
+		return nil
+	case m.unknown != nil:
+		return fmt.Errorf("manifest.json: %w: scores depend on a part of the schema that this build does not know (%w): "+
+			"the version is of a newer format: use a newer build of refitd", ErrFormat, m.unknown)
+	}
+	return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
 }
 
 // PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and parameters. It depends on

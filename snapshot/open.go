@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -75,11 +76,16 @@ func (t Trust) open(dir, model string, sel Selector) (*Model, error) {
 	return nil, fmt.Errorf("%w: the alias moved %d times while it was read: prune less often", ErrNotFound, maxRereads)
 }
 
+// mostNamed is how many versions an error names.
+const mostNamed = 10
+
 func versionDir(root *os.Root, version int64) (*os.Root, error) {
 	name := strconv.FormatInt(version, 10)
 	st, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || version < 1 {
-		return nil, fmt.Errorf("%w: no version %d: it was pruned or never published", ErrNotFound, version)
+		there, _ := numbersIn(root) // only to say which there are
+		newest := strings.Trim(fmt.Sprint(there[max(0, len(there)-mostNamed):]), "[]")
+		return nil, fmt.Errorf("%w: no version %d (the newest that there are: %s): it was pruned or never published", ErrNotFound, version, newest)
 	}
 	if err != nil {
 		return nil, err
@@ -175,12 +181,8 @@ func readFiles(read fileReader, m *Manifest, use [3]func(b []byte) error) error 
 			return fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", ErrFormat, f.Name, f.Bytes, w.name, w.limit)
 		}
 	}
-	digest, err := m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
-	if err != nil {
-		return fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
-	}
-	if digest != m.PayloadDigest {
-		return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
+	if err := m.checkPayload(); err != nil {
+		return err
 	}
 	var errs [len(want)]error
 	var all sync.WaitGroup

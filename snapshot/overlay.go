@@ -264,7 +264,7 @@ func (s *Scratch) drop(j int32) {
 }
 
 // LabelledFromMap reads a labelled event as InputFromMap reads one without label, the label from the field that the schema names. It returns ErrInput,
-// too, where the label is missing or of another kind than the task's.
+// too, where the label is missing or of another kind than the task's. A binary label that has names is one of them, or 0 or 1.
 func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 	in, err := s.InputFromMap(event)
 	if err != nil {
@@ -273,28 +273,30 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 	e := LabelledEvent{Input: in}
 	value := event[s.Label]
 	if s.Task == Multiclass || s.Task == Multilabel {
-		switch v := value.(type) {
-		case string:
-			e.Classes = []string{v}
-		case []string:
-			e.Classes = v
-		case []any:
-			for _, name := range v {
-				text, ok := name.(string)
-				if !ok {
-					return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names, not %T", ErrInput, s.Label, name)
-				}
-				e.Classes = append(e.Classes, text)
-			}
-		case nil:
+		if value == nil {
 			return LabelledEvent{}, fmt.Errorf("snapshot: %w: missing_label: the event has no %q", ErrInput, s.Label)
-		default:
-			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names, not %T", ErrInput, s.Label, value)
+		}
+		if name, ok := nameOf(value); ok {
+			e.Classes = []string{name}
+		} else if e.Classes, err = namesOf(value); err != nil {
+			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes names: %w", ErrInput, s.Label, err)
 		}
 		return e, nil
 	}
 	if value == nil {
 		return LabelledEvent{}, fmt.Errorf("snapshot: %w: missing_label: the event has no %q", ErrInput, s.Label)
+	}
+	if name, ok := nameOf(value); ok && s.LabelNames() != nil {
+		_, isText := value.(string)
+		switch {
+		case name == s.Positive:
+			e.Label = 1
+			return e, nil
+		case name == s.Negative || isText && s.Negative == "":
+			return e, nil
+		case isText:
+			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q is %q, want %q or %q", ErrInput, s.Label, name, s.Positive, s.Negative)
+		}
 	}
 	if e.Label, err = number(value); err != nil {
 		return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q takes %w", ErrInput, s.Label, err)

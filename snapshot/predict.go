@@ -13,6 +13,7 @@ type Prediction struct {
 	// binary label; the position in Schema.Classes of a multiclass one; the number of labels of a multilabel one.
 	Value float64
 	// Classes are the predicted names: one of a multiclass label, those with p > ½ of a multilabel one, in the order of the schema; else nil.
+	// The name of a binary label is what Label returns.
 	Classes []string
 	// Probabilities belong to 0 and 1 (binary), to the classes, or to the levels 1..L, and add up to 1; of a multilabel label each class has its
 	// own. Levels have separate classifiers, so where those are not ordered an entry is negative. Nil where the link has none: identity,
@@ -23,7 +24,7 @@ type Prediction struct {
 	Absent        []string  // fields that the event lacks, which contribute nothing
 
 	task  string
-	names []string // of the classes
+	names []string // of the classes, or of a binary label
 }
 
 // Ranked returns the classes of a multiclass label, those with the largest outputs first, of equal outputs in the order of the schema; else nil.
@@ -43,14 +44,26 @@ func (p *Prediction) Ranked() []string {
 	return ranked
 }
 
-// Label returns the prediction as files and commands show it: the Value, for a multiclass label the class name, for a multilabel one
-// the list of names.
+// Names returns the names of a binary label in the order of Probabilities; nil for labels that are no names and for other tasks.
+func (p *Prediction) Names() []string {
+	if p.task != Binary {
+		return nil
+	}
+	return p.names
+}
+
+// Label returns the prediction as files and commands show it: the Value, for a multiclass label and a binary one with names the name,
+// for a multilabel one the list of names.
 func (p *Prediction) Label() any {
 	switch p.task {
 	case Multiclass:
 		return p.Classes[0]
 	case Multilabel:
 		return p.Classes
+	case Binary:
+		if p.names != nil {
+			return p.names[int(p.Value)]
+		}
 	}
 	return p.Value
 }
@@ -80,6 +93,9 @@ func (m *Model) predictWith(over *Overlay, in *Input) (Prediction, error) {
 		return Prediction{}, err
 	}
 	p := Prediction{Outputs: make([]float64, c.NumOutputs), Absent: in.absent(&c.Schema), task: c.Schema.Task, names: c.Schema.Classes}
+	if c.Schema.Task == Binary {
+		p.names = c.Schema.LabelNames()
+	}
 	var s Scratch
 	if m.score(over, p.Outputs, in, &s) > 0 {
 		p.Unseen = m.unseenNames(over, in)

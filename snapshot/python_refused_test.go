@@ -146,6 +146,8 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(model, "aliases", Latest), b, 0o644))
 	})
+	damaged("a part of a newer schema", unsigned, func(model string) { withNewMember(t, model, true) })
+	damaged("a part of a newer schema that changes no score", unsigned, func(model string) { withNewMember(t, model, false) })
 	for name, change := range resealed() {
 		damaged(name, unsigned, func(model string) { reseal(t, model, change) })
 	}
@@ -218,7 +220,7 @@ func resealed() map[string]func(f *forged) {
 		"golden outputs less":   replace(goldenFile, `"outputs":[`, `"outputs":[1,`),
 		"golden outputs":        replace(goldenFile, `"outputs":[`, `"outputs":[1`),
 		"golden prediction":     replace(goldenFile, `"prediction":`, `"prediction":1`),
-		"golden event":          replace(goldenFile, `"user":"u1"`, `"user":7`),
+		"golden event":          replace(goldenFile, `"user":"u1"`, `"user":7.5`),
 	}
 }
 

@@ -217,6 +217,14 @@ func oddContents() map[string]*Contents {
 			c.Golden[i].Outputs = nil
 		}
 	}
+	numbered := testContents(small)
+	numbered.Vocabulary = [][]string{{"1", "3", "5"}, {"1006", "7"}, {"-2", "7", "a"}}
+	for i := range numbered.Golden {
+		numbered.Golden[i].Outputs = nil
+	}
+	named, half := testContents(shape{Binary, Logistic, ANOVA, 2, true, ""}), foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
+	named.Schema.Positive, named.Schema.Negative = "UP", "DOWN"
+	half.Schema.Positive = "2"
 	gap := Number(0.25)
 	for kind, c := range map[string]*Contents{"refit": some, "update": none, "swept": cut} { // of builds that said no form
 		c.Meta.Kind, c.Meta.Gap, c.Meta.GapRelative, c.Meta.GapKind = kind, &gap, &gap, "certified"
@@ -224,7 +232,7 @@ func oddContents() map[string]*Contents {
 			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
 		}
 	}
-	return map[string]*Contents{"escaped": escaped, "clipped": clipped, "cut": cut,
+	return map[string]*Contents{"escaped": escaped, "numbered": numbered, "named": named, "half-named": half, "clipped": clipped, "cut": cut,
 		"list-weights": withWeights(shapes[0], []string{WeightSqrt}), "list-means": withWeights(shapes[0], []string{WeightMean}),
 		"some-optional": some, "none-optional": none}
 }
@@ -250,7 +258,8 @@ func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
 		}
 		e.Events = append(e.Events, scoreOf(m.Schema(), event, m.Predict))
 	}
-	for _, odd := range []map[string]any{{}, {"user": 3}, {"tags": "a"}, {"tags": []any{1.5}},
+	for _, odd := range []map[string]any{{}, {"user": 3}, {"user": 5, "item": 1006, "tags": []any{7, "a"}}, {"user": 1.5}, {"user": true},
+		{"tags": "a"}, {"tags": 7}, {"tags": []any{1.5}}, {"tags": []any{nil}},
 		{"tags": longList()}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
 		e.Events = append(e.Events, scoreOf(s, odd, m.Predict))
 	}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -110,6 +111,15 @@ func (s *Schema) Named() []string {
 		names = append(names, CrossName(parts...))
 	}
 	return append(names, s.Multi...)
+}
+
+// LabelNames returns the names that a binary label has, in the order of 0 and 1: Negative, or "not " and Positive where any other
+// name counts as 0; nil for labels without names.
+func (s *Schema) LabelNames() []string {
+	if s.Task != Binary || s.Positive == "" {
+		return nil
+	}
+	return []string{cmp.Or(s.Negative, "not "+s.Positive), s.Positive}
 }
 
 // firstMulti returns how many fields of Named come before the multi ones.

@@ -81,14 +81,17 @@ func checkEvent(conf *config.Config, f *eventFlags, a *app) (rejected bool, err 
 // mappedEvent decodes a record as the model does.
 func mappedEvent(m *config.Model, r *event.Record) report.MappedEvent {
 	out := report.MappedEvent{Model: m.Name, Result: "accepted", Fields: []report.MappedField{}}
-	flat, rejection := r.Value, (*event.Rejection)(nil)
+	flat, rejection, ev := r.Value, (*event.Rejection)(nil), new(event.Event)
 	if mapping := m.Mapping(); mapping != nil {
 		decoder := ingest.NewDecoder(m).(*event.Mapped)
 		if flat, rejection = decoder.Flatten(r); rejection == nil {
-			rejection = decoder.DecodeRecord(new(event.Event), r)
+			rejection = decoder.DecodeRecord(ev, r)
 		}
 	} else {
-		rejection = ingest.NewDecoder(m).Decode(new(event.Event), r.Value, r.Time)
+		rejection = ingest.NewDecoder(m).Decode(ev, r.Value, r.Time)
+	}
+	if rejection == nil && m.Schema.Time != "" {
+		out.TrueUnit = event.TrueUnit(m.Schema.TimeUnit, ev.Time)
 	}
 	var found map[string]json.RawMessage
 	_ = json.Unmarshal(flat, &found) // of what is no object there are no fields

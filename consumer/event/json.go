@@ -95,6 +95,10 @@ type field struct {
 	after   *field // the one that came next in the last event: producers keep their order
 }
 
+// HalfPairs lets strings have the escape of half a surrogate pair, as RFC 8259 (section 8.2) does and writers leave where
+// they cut an emoji in two. It means U+FFFD. The option lets bytes through that are not UTF-8, too: readers check those first.
+var HalfPairs = jsontext.AllowInvalidUTF8(true)
+
 // maxNames bounds the names of one object, because each has to be compared with the others: 1024 take a quarter of a millisecond. A schema with more
 // fields has room for twice as many.
 const maxNames = 1024
@@ -108,7 +112,7 @@ const (
 // NewJSON returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
 func NewJSON(s Schema, l Limits) *JSON {
 	d := &JSON{RequireLabel: true, schema: s, limits: l, fields: make(map[string]*field), classes: make(map[string]bool),
-		json: jsontext.NewDecoder(new(bytes.Buffer)), seen: make(map[string]bool), seed: maphash.MakeSeed()}
+		json: jsontext.NewDecoder(new(bytes.Buffer), HalfPairs), seen: make(map[string]bool), seed: maphash.MakeSeed()}
 	claim := func(name string, r role, index int, count *int) {
 		if d.fields[name] == nil {
 			d.fields[name] = &field{name: name}
@@ -168,6 +172,9 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 	d.prepare(ev, recordTime)
 	if p := (parse{d: d, ev: ev, recordTime: recordTime}); !p.flat(value) {
 		if r := d.decode(ev, value, recordTime); r != nil {
+			if r.Reason == MissingField && isConnectNull(value) {
+				return d.rejection(NullValue)
+			}
 			return r
 		}
 	}
@@ -182,7 +189,7 @@ func (d *JSON) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 func (d *JSON) decode(ev *Event, value []byte, recordTime int64) *Rejection {
 	d.prepare(ev, recordTime)
 	d.src = *bytes.NewBuffer(value)
-	d.json.Reset(&d.src)
+	d.json.Reset(&d.src, HalfPairs)
 	d.turn++
 
 	p := parse{d: d, ev: ev, recordTime: recordTime}
@@ -459,7 +466,7 @@ func (p *parse) unquote(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw[1 : len(raw)-1]
 	}
-	// Cannot fail: raw was validated when it was read.
+	// An error says no more than that half a surrogate pair became U+FFFD: raw was validated when it was read.
 	p.d.scratch, _ = jsontext.AppendUnquote(p.d.scratch[:0], raw)
 	return p.d.scratch
 }

@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,6 +31,15 @@ type Mapped struct {
 	op      int // slot of a Debezium envelope's operation
 	spec    int // slot of specversion in a structured CloudEvent
 
+	// Of a Debezium envelope: see debezium.go.
+	payloadSlot int
+	schemaSlot  int
+	schemaText  []byte // of schema
+	schema      connectSchema
+	texts       []textMember
+	inText      bool   // what is read is an object that was text
+	ofText      []bool // by slot: the value was in such an object
+
 	value    [2]*member // paths into the value; the second of a structured CloudEvent
 	key      *member
 	slots    [][]byte // values found, by slot; nil for none
@@ -46,6 +56,7 @@ const maxConditionShown = 80
 type place struct {
 	source *Source
 	slot   int // -1 for what is no JSON
+	scale  int // of a DECIMAL, noScale where the mapping gives none
 }
 
 // asked is the place of a condition, and whether the mapping takes text there for a number.
@@ -93,9 +104,10 @@ func (t *Missing) Count(i int) int64 { return t.counts[i].Load() }
 
 // NewMapped returns a decoder of records. The mapping must be valid for the schema; missing, if not nil, counts for it.
 func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
-	d := &Mapped{json: NewJSON(s, l), mapping: m, op: -1, spec: -1, key: newMember(), value: [2]*member{newMember(), newMember()}, missing: missing}
+	d := &Mapped{json: NewJSON(s, l), mapping: m, op: -1, spec: -1, payloadSlot: -1, schemaSlot: -1,
+		key: newMember(), value: [2]*member{newMember(), newMember()}, missing: missing}
 	for _, g := range s.given() {
-		f := mappedField{givenField: g, tallied: -1, isNumber: s.isNumber(g.role)}
+		f := mappedField{givenField: g, tallied: -1, isNumber: s.isNumber(g.role), place: place{scale: noScale}}
 		own := Source{path: []string{g.name}} // without an entry
 		if m.Envelope == Debezium {
 			own.path = []string{"after", g.name}
@@ -104,6 +116,9 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 		if i := slices.IndexFunc(m.Fields, func(e MappedField) bool { return e.Name == g.name }); i >= 0 {
 			e := &m.Fields[i]
 			f.source, f.asNumber = &e.From, e.AsNumber
+			if e.IsDecimal {
+				f.scale, f.isNumber = e.Scale, true
+			}
 			if e.From.IsZero() {
 				f.constant = appendText(nil, []byte(e.Constant), f.isNumber)
 			} else if missing != nil {
@@ -111,12 +126,19 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 			}
 		}
 		if f.constant == nil {
+			scale := f.scale
 			f.place = d.place(f.source)
+			f.scale = scale
 		}
 		d.fields = append(d.fields, f)
 	}
 	for i := range m.When {
 		at := d.place(&m.When[i].of)
+		for _, f := range d.fields {
+			if f.slot == at.slot && at.slot >= 0 {
+				at.scale = min(at.scale, f.scale) // one that is given
+			}
+		}
 		d.when = append(d.when, asked{at, slices.ContainsFunc(d.fields, func(f mappedField) bool {
 			return f.asNumber && at.slot >= 0 && f.slot == at.slot
 		})})
@@ -124,6 +146,8 @@ func NewMapped(s Schema, l Limits, m *Mapping, missing *Missing) *Mapped {
 	switch m.Envelope {
 	case Debezium:
 		d.op = d.place(&Source{path: []string{"op"}}).slot
+		d.payloadSlot, d.schemaSlot = d.root("payload"), d.root("schema")
+		d.ofText = make([]bool, len(d.slots))
 	case CloudEvents:
 		d.spec = d.slot()
 		d.value[1].add(d.spec, "specversion")
@@ -159,6 +183,16 @@ func (d *Mapped) slot() int {
 	return len(d.slots) - 1
 }
 
+// root returns the slot of a member of the value, which the envelope has around the payload.
+func (d *Mapped) root(name string) int {
+	if slot := d.value[0].at(name); slot >= 0 {
+		return slot
+	}
+	slot := d.slot()
+	d.value[0].add(slot, name)
+	return slot
+}
+
 // place gives a source a slot, or that of an equal one.
 func (d *Mapped) place(s *Source) place {
 	at, behind := d.value[0], []string(nil)
@@ -172,16 +206,16 @@ func (d *Mapped) place(s *Source) place {
 		at = d.key
 	case fromAttribute: // of a structured event, in the value; else it is a header
 		if slot := d.value[1].at(s.name); slot >= 0 {
-			return place{s, slot}
+			return place{s, slot, noScale}
 		}
 		slot := d.slot()
 		d.value[1].add(slot, s.name)
-		return place{s, slot}
+		return place{s, slot, noScale}
 	default:
-		return place{s, -1}
+		return place{s, -1, noScale}
 	}
 	if slot := at.at(path...); slot >= 0 {
-		return place{s, slot}
+		return place{s, slot, noScale}
 	}
 	slot := d.slot()
 	at.add(slot, path...)
@@ -192,7 +226,7 @@ func (d *Mapped) place(s *Source) place {
 	case d.mapping.Envelope == Debezium:
 		at.add(slot, append([]string{"payload"}, path...)...)
 	}
-	return place{s, slot}
+	return place{s, slot, noScale}
 }
 
 // Decode implements Decoder for a value that has no key and no headers, as in a file.
@@ -206,12 +240,30 @@ func (d *Mapped) DecodeRecord(ev *Event, r *Record) *Rejection {
 	if rejection != nil {
 		return rejection
 	}
-	return d.json.Decode(ev, flat, r.Time)
+	if rejection = d.json.Decode(ev, flat, r.Time); rejection != nil {
+		d.explainDecimal(rejection)
+	}
+	return rejection
+}
+
+// explainDecimal says of a number that came as text how a DECIMAL without its scale is read, if it may be one.
+func (d *Mapped) explainDecimal(r *Rejection) {
+	if d.mapping.Envelope != Debezium || r.Reason != WrongType {
+		return
+	}
+	for i := range d.fields {
+		if f := &d.fields[i]; f.name == r.Field && f.isNumber && f.slot >= 0 && isUnscaled(d.slots[f.slot]) {
+			r.Expected += fmt.Sprintf("; a DECIMAL in base64 needs its scale: input.mapping.fields: [{name: %s, path: %s, as: decimal:2}]",
+				f.name, strings.Join(f.source.path, "."))
+		}
+	}
 }
 
 // Flatten returns the JSON object that a record is decoded as, valid until the next call, or why it is none.
 func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
 	clear(d.slots)
+	clear(d.ofText)
+	d.texts = d.texts[:0]
 	j := d.json
 	switch {
 	case r.Value == nil && d.mapping.Envelope == Debezium:
@@ -228,6 +280,9 @@ func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
 		root = d.value[1]
 	}
 	if rejection := d.read(r.Value, root); rejection != nil {
+		return nil, rejection
+	}
+	if rejection := d.readTexts(); rejection != nil {
 		return nil, rejection
 	}
 	if len(d.key.members) > 0 && utf8.Valid(r.Key) {
@@ -265,6 +320,9 @@ func (d *Mapped) enveloped(root *member) *Rejection {
 	}
 	if d.op < 0 {
 		return nil
+	}
+	if d.slots[d.op] == nil && string(d.slots[d.payloadSlot]) == "null" {
+		return removal("a tombstone")
 	}
 	switch op := d.slots[d.op]; string(op) {
 	case `"c"`, `"u"`, `"r"`:
@@ -371,6 +429,9 @@ func appendText(dst, text []byte, isNumber bool) []byte {
 // at returns what stands at a place, nil for nothing, and whether that is text rather than JSON.
 func (d *Mapped) at(p *place, r *Record) (raw []byte, isText bool) {
 	if p.slot >= 0 && (d.slots[p.slot] != nil || p.source.kind != fromAttribute) {
+		if d.mapping.Envelope == Debezium {
+			return d.meant(p, d.slots[p.slot])
+		}
 		return d.slots[p.slot], false
 	}
 	switch p.source.kind {
@@ -436,7 +497,7 @@ func header(headers []byte, name string) (value []byte) {
 func (d *Mapped) read(value []byte, root *member) *Rejection {
 	j := d.json
 	j.src = *bytes.NewBuffer(value)
-	j.json.Reset(&j.src)
+	j.json.Reset(&j.src, HalfPairs)
 	p := parse{d: j}
 	kind := j.json.PeekKind()
 	if kind != '{' {
@@ -485,8 +546,18 @@ func (d *Mapped) members(p *parse, value []byte, at *member) Reason {
 		if r != "" {
 			return r
 		}
-		if next != nil && next.slot >= 0 {
-			d.slots[next.slot] = bytes.TrimLeft(value[start:dec.InputOffset()], ": \t\r\n")
+		if next == nil {
+			continue
+		}
+		raw := bytes.TrimLeft(value[start:dec.InputOffset()], ": \t\r\n")
+		if next.slot >= 0 {
+			d.slots[next.slot] = raw
+			if d.inText {
+				d.ofText[next.slot] = true
+			}
+		}
+		if kind == '"' && len(next.members) > 0 && d.mapping.Envelope == Debezium && !d.inText {
+			d.texts = append(d.texts, textMember{raw, next})
 		}
 	}
 	_, err := dec.ReadToken()

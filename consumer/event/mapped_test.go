@@ -31,8 +31,11 @@ func mappingOf(t testing.TB, envelope Envelope, when []string, fields ...string)
 			f.Constant = constant
 		} else {
 			path, f.AsNumber = strings.CutPrefix(path, "number:")
+			if path, f.IsDecimal = strings.CutPrefix(path, "decimal:"); f.IsDecimal {
+				f.Scale = 2
+			}
 			var err error
-			if f.From, err = ParseSource(strings.TrimPrefix(path, "number:")); err != nil {
+			if f.From, err = ParseSource(path); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -30,10 +30,12 @@ type Mapping struct {
 
 // MappedField is where a field is.
 type MappedField struct {
-	Name     string // of the schema
-	From     Source
-	Constant string // in place of From: the same for every event
-	AsNumber bool   // text that is a number counts as that number, true and false as 1 and 0, empty text and NaN as nothing
+	Name      string // of the schema
+	From      Source
+	Constant  string // in place of From: the same for every event
+	IsDecimal bool   // text is the unscaled number of a DECIMAL in base64, of a Debezium envelope
+	Scale     int    // of that DECIMAL, at most MaxDecimalScale
+	AsNumber  bool   // text that is a number counts as that number, true and false as 1 and 0, empty text and NaN as nothing
 }
 
 // sourceKind says in which part of a record something is.

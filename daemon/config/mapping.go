@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -21,7 +22,26 @@ type MappedField struct {
 	Name     string `json:"name"`               // of the schema
 	Path     string `json:"path,omitempty"`     // payload.after.rating, key:id, header:NAME, attribute:NAME, record:key or record:timestamp
 	Constant string `json:"constant,omitempty"` // the same for every event
-	As       string `json:"as,omitempty"`       // number: text that is one counts as a number, true and false as 1 and 0, NaN as nothing
+
+	// number: text that is one counts as a number, true and false as 1 and 0, NaN as nothing. decimal:2: base64 of a DECIMAL
+	// with that scale, in a Debezium envelope
+	As string `json:"as,omitempty"`
+}
+
+// asNumber is a value of MappedField.As; the other one is asDecimal and a scale.
+const (
+	asNumber  = "number"
+	asDecimal = "decimal:"
+)
+
+// decimalScale returns the scale of the DECIMAL that a field is, and whether it is one.
+func (f *MappedField) decimalScale() (scale int, ok bool) {
+	digits, ok := strings.CutPrefix(f.As, asDecimal)
+	if !ok {
+		return 0, false
+	}
+	scale, err := strconv.Atoi(digits)
+	return scale, err == nil
 }
 
 // IsSet reports whether records are mapped.
@@ -48,7 +68,8 @@ func (m *Model) Mapping() *event.Mapping {
 		}
 	}
 	for _, f := range m.Input.Mapping.Fields {
-		mapped := event.MappedField{Name: f.Name, Constant: f.Constant, AsNumber: f.As == "number"}
+		mapped := event.MappedField{Name: f.Name, Constant: f.Constant, AsNumber: f.As == asNumber}
+		mapped.Scale, mapped.IsDecimal = f.decimalScale()
 		if f.Path != "" {
 			mapped.From, _ = event.ParseSource(f.Path) // validated
 		}
@@ -131,8 +152,12 @@ func (v *validator) mapping(m *Model, path string) {
 		case isAttribute(f.Path):
 			v.bad(at+".path", f.Path, "envelope: cloudevents beside it, which has attributes")
 		}
-		if f.As != "" {
-			v.oneOf(at+".as", f.As, "number")
+		switch scale, isDecimal := f.decimalScale(); {
+		case f.As == "" || f.As == asNumber:
+		case !isDecimal || scale < 0 || scale > event.MaxDecimalScale:
+			v.bad(at+".as", f.As, fmt.Sprintf("number, or decimal:SCALE with a scale from 0 to %d", event.MaxDecimalScale))
+		case c.Envelope != string(event.Debezium):
+			v.bad(at+".as", f.As, "envelope: debezium with it, whose DECIMALs are base64")
 		}
 	}
 }

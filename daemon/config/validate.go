@@ -158,9 +158,25 @@ func (v *validator) kafka(k *Kafka) {
 	v.sasl(k, loopback)
 }
 
+// mechanisms are the values of kafka.sasl.mechanism.
+var mechanisms = []string{"none", "plain", "scram-sha-256", "scram-sha-512"}
+
+// mechanismOf returns the name of a SASL mechanism in the spelling of this configuration, whatever case and signs it is
+// written with: PLAIN, SCRAM-SHA-256, scram_sha_512, ScramSha512. Other text is returned as it is.
+func mechanismOf(text string) string {
+	plain := strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(text))
+	for _, name := range mechanisms {
+		if plain == strings.ReplaceAll(name, "-", "") {
+			return name
+		}
+	}
+	return text
+}
+
 func (v *validator) sasl(k *Kafka, loopback bool) {
 	s := &k.SASL
-	v.oneOf("kafka.sasl.mechanism", s.Mechanism, "none", "plain", "scram-sha-256", "scram-sha-512")
+	s.Mechanism = mechanismOf(s.Mechanism)
+	v.oneOf("kafka.sasl.mechanism", s.Mechanism, mechanisms...)
 	if s.Mechanism == "none" {
 		if s.Username != "" || s.PasswordFile != "" || s.Password.Reveal() != "" {
 			v.bad("kafka.sasl.mechanism", s.Mechanism, "plain, scram-sha-256 or scram-sha-512, or leave username and password out")

@@ -15,7 +15,7 @@ import (
 type Web struct {
 	ListenAddress string   `json:"listen_address"`
 	ConfigFile    string   `json:"config_file"`    // exporter-toolkit file with TLS and authentication; needed for any address but loopback
-	HealthAddress string   `json:"health_address"` // second listener for /-/healthy alone: a loopback address, or unix: and a path; empty for none
+	HealthAddress string   `json:"health_address"` // second listener for probes, without a password: host:port, or unix: and a path; empty for none
 	AllowedHosts  []string `json:"allowed_hosts"`  // names that requests may be addressed to, beside localhost and addresses
 
 	MaxInflightBytes Size `json:"max_inflight_bytes"` // what requests with a body hold at a time: bodies, what is decoded from them, answers
@@ -113,8 +113,8 @@ func (v *validator) web(w *Web) {
 		if path == "" || len(path) > maxSocketPath {
 			v.bad("web.health_address", w.HealthAddress, fmt.Sprintf("unix: and a path of 1 to %d bytes", maxSocketPath))
 		}
-	} else if w.HealthAddress != "" && !isLoopback(w.HealthAddress) {
-		v.bad("web.health_address", w.HealthAddress, "a loopback address such as 127.0.0.1:9465, or unix: and a path")
+	} else if _, _, err := net.SplitHostPort(w.HealthAddress); w.HealthAddress != "" && err != nil {
+		v.bad("web.health_address", w.HealthAddress, "host:port, such as 127.0.0.1:9465, or unix: and a path")
 	}
 	v.size("web.max_inflight_bytes", w.MaxInflightBytes, 1<<20, 1<<40)
 	v.whole("web.max_connections", w.MaxConnections, 100, 100_000)

@@ -65,7 +65,8 @@ func TestSurfaceKeys(t *testing.T) {
 	for _, test := range []struct{ old, new, key string }{
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "127.0.0.1:9465", allowed_hosts: [refitd.example.org]`, ""},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:health.sock"`, ""},
-		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "0.0.0.0:9465"`, "web.health_address"},
+		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "0.0.0.0:9465"`, ""},
+		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "9465"`, "web.health_address"},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:"`, "web.health_address"},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:` + strings.Repeat("x", 200) + `"`, "web.health_address"},
 		{`"127.0.0.1:0"`, `"127.0.0.1:0", allowed_hosts: ["a:1"]`, "web.allowed_hosts[0]"},

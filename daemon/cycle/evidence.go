@@ -57,6 +57,7 @@ func (c *comparison) isWorse(tests int) bool { return c.evidence >= float64(test
 type scores struct {
 	loss, against, weights []float64
 	most                   float64 // what a loss counts as at most; 0 for no bound
+	least                  float64 // what a loss counts as at least
 	hidden                 float64 // what a row of a label with too few rows may lose; 0 where there is no such label
 }
 
@@ -70,7 +71,7 @@ func (s *scores) excess(tolerance float64) []float64 {
 		if !(loss <= most) {
 			return most
 		}
-		return loss
+		return max(loss, s.least)
 	}
 	out := make([]float64, len(s.loss))
 	for i, a := range s.loss {
@@ -137,7 +138,8 @@ func countTo(n int) []int {
 
 // with returns the scores of two sets of rows together.
 func (s *scores) with(more *scores) *scores {
-	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), most: more.most, hidden: more.hidden}
+	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), most: more.most, least: more.least,
+		hidden: more.hidden}
 	if s.weights != nil || more.weights != nil {
 		for i := range s.loss {
 			out.weights = append(out.weights, s.weight(i))

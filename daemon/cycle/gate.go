@@ -168,12 +168,12 @@ func (j *refitJob) belowBaseline(ch *Champion, own heldLosses) (reason string) {
 			if base.own != nil {
 				loss = *base.own
 			}
-			most, hidden := largest, label
+			most, hidden, least := largest, label, j.least
 			if base.own != nil { // wrong or not
-				most, hidden = 1, min(label, 1)
+				most, hidden, least = 1, min(label, 1), 0
 			}
-			gate := &scores{loss: loss.gate, against: base.losses.gate, weights: weights, most: most, hidden: hidden}
-			chosen := &scores{loss: loss.chosen, against: base.losses.chosen, most: most}
+			gate := &scores{loss: loss.gate, against: base.losses.gate, weights: weights, most: most, least: least, hidden: hidden}
+			chosen := &scores{loss: loss.chosen, against: base.losses.chosen, most: most, least: least}
 			c := gate.compare(s.gate, j.model.Publish.Gate.Tolerance, chosen)
 			if b == 0 && len(s.gate) > 0 {
 				row.Loss, row.Baseline = report.Some(c.loss), report.Some(c.against)

@@ -83,6 +83,35 @@ func fitMeans(t *Target, weights []float64, field int, parts ...[]event.Event) *
 	return m
 }
 
+// What a loss counts as at least where models are compared: leastShare of that of the means, which is a hundredth of the deviation of numbers, and
+// roundingShare of the mean square of labels. Without, labels that are all alike but a few are predicted by their mean without an error: whatever a
+// model has to round would be shown to be worse, for ever.
+const (
+	leastShare    = 1e-4
+	roundingShare = 1e-9
+)
+
+// leastLoss returns that of the rows that the means are of, with their weights.
+func (m *means) leastLoss(weights []float64, events []event.Event) float64 {
+	if m.frequencies != nil {
+		spread := 0.0
+		for _, p := range m.frequencies {
+			spread += p * (1 - p)
+		}
+		return leastShare * spread
+	}
+	spread, square := weightedSum{weights: weights}, weightedSum{weights: weights}
+	for i := range events {
+		e := events[i].Label - m.global
+		spread.add(i, e*e)
+		square.add(i, events[i].Label*events[i].Label)
+	}
+	if !(spread.total > 0) {
+		return 0
+	}
+	return leastShare*spread.mean() + roundingShare*square.mean()
+}
+
 // classPrior is what counts of a class beside the events: one event of no class in particular.
 func (t *Target) classPrior() float64 {
 	if t.Task == event.Multiclass {

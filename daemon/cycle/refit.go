@@ -78,7 +78,8 @@ type refitJob struct {
 	restarted      bool            // by relate: there is a last variational stage, and this one does not go on from it
 	heldOut        heldOutNames
 	means          *means
-	meansOfAll     *means // of held-out rows, too
+	least          float64 // what a loss counts as at least where models are compared
+	meansOfAll     *means  // of held-out rows, too
 	golden         []event.Event
 	sample         *Sample
 }
@@ -333,6 +334,7 @@ func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 		j.problem.Loss = j.target.Fitted
 	}
 	j.means = fitMeans(j.target, kept, j.baselineField(), train.events)
+	j.least = j.means.leastLoss(kept, train.events)
 	j.golden = slices.Clone(train.events[:min(goldenEvents, len(train.events))])
 	if j.keepsDual() {
 		j.rowIDs = idsOf(train.events)
@@ -458,7 +460,8 @@ func (j *refitJob) baselineField() int {
 	return slices.Index(j.schema.Categorical, j.model.Evaluate.BaselineBy)
 }
 
-// degenerate reports whether a model predicts the same for all of some training rows, although their labels differ.
+// degenerate reports whether a model predicts the same for all of some training rows, although their labels and their features differ.
+// Where features are the same, so is what any model predicts.
 func (j *refitJob) degenerate(model *solver.Model) bool {
 	const probe = 200
 	low, high := math.Inf(1), math.Inf(-1)
@@ -467,14 +470,17 @@ func (j *refitJob) degenerate(model *solver.Model) bool {
 	outputs, work := make([]float64, m), make([]float64, 2*model.NumBasis)
 	var phi []float64
 	n := j.problem.X.NumRows()
+	differ := false
 	for i := 0; i < n; i += max(1, n/probe) {
 		index, value := j.train.x.Row(i)
+		firstIndex, firstValue := j.train.x.Row(0)
+		differ = differ || !slices.Equal(index, firstIndex) || !slices.Equal(value, firstValue) || !slices.Equal(j.train.numbers(i), j.train.numbers(0))
 		model.Predict(outputs, work, index, value)
 		phi = j.vocab.addMapped(outputs, model, j.train.numbers(i), phi)
 		low, high = min(low, outputs[0]), max(high, outputs[0])
 		labelLow, labelHigh = min(labelLow, j.train.targets[i*m]), max(labelHigh, j.train.targets[i*m])
 	}
-	return labelLow < labelHigh && high-low <= 1e-12*(1+math.Abs(high))
+	return differ && labelLow < labelHigh && high-low <= 1e-12*(1+math.Abs(high))
 }
 
 // IsInterrupted reports whether a refit ended without a model because its context did.

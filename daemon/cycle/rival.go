@@ -104,7 +104,7 @@ func (j *refitJob) version(name string, of *Champion, model *solver.Model, vocab
 func (r *rival) scores(own heldLosses) (gate, chosen *scores) {
 	j := r.job
 	of := func(own, rival, age, weights []float64) (s *scores, rows []int) {
-		s = &scores{}
+		s = &scores{least: j.least}
 		for i := range own {
 			if !math.IsInf(r.unseen, 1) && age[i] > r.unseen {
 				continue

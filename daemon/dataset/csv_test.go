@@ -110,7 +110,7 @@ func TestSparseRecords(t *testing.T) {
 			"1 lines skipped: not_one_hot 1 times, first in line 3"},
 		"not finite": {"nan 1:inf\n", []string{`{"label":"nan","1":"inf"}`}, ""},
 		"bad lines": {"1 1:1\n1 0:1\n1 2:1 1:1\n1 x\n1 1:x\n\xff 1:1\n", []string{`{"label":1,"1":1}`},
-			"5 lines skipped: not_json 1 times, first in line 6, not_libsvm 4 times, first in line 2"},
+			"5 lines skipped: not_libsvm 4 times, first in line 2, not_utf8 1 times, first in line 6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			records, skipped := scan(t, write(t, "x.libsvm.gz", c.text), LIBSVM, "label")

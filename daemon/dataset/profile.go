@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -399,7 +400,10 @@ func ProfileOf(values iter.Seq[[]byte]) *Profile {
 
 // addJSON looks at a value, or says why it is no JSON object.
 func (p *Profile) addJSON(value []byte) *event.Rejection {
-	if v := jsontext.Value(value); !v.IsValid(jsontext.AllowDuplicateNames(true)) {
+	if !utf8.Valid(value) {
+		return badLine(event.NotUTF8)
+	}
+	if v := jsontext.Value(value); !v.IsValid(jsontext.AllowDuplicateNames(true), event.HalfPairs) {
 		return badLine(event.NotJSON)
 	} else if v.Kind() != '{' {
 		return event.NoObject(v.Kind())
@@ -410,7 +414,7 @@ func (p *Profile) addJSON(value []byte) *event.Rejection {
 
 // addMembers looks at the members of an object, which is valid; of is the column of an object in objects.
 func (p *Profile) addMembers(object jsontext.Value, of *Column) *event.Rejection {
-	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true))
+	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), event.HalfPairs)
 	_, _ = d.ReadToken() // the brace, as all that follows is valid
 	for d.PeekKind() == '"' {
 		name, err := d.ReadToken()
@@ -432,8 +436,8 @@ func (p *Profile) addMembers(object jsontext.Value, of *Column) *event.Rejection
 		switch value.Kind() {
 		case 'n':
 		case '"':
-			text, err := jsontext.AppendUnquote(nil, value)
-			if err == nil && len(text) > 0 {
+			text, _ := jsontext.AppendUnquote(nil, value)
+			if len(text) > 0 {
 				numbers := c.Numbers
 				c.add(string(text))
 				c.Quoted += c.Numbers - numbers
@@ -486,7 +490,7 @@ func (p *Profile) member(of *Column, name string) *Column {
 
 // addList counts the names of a list in JSON, which is valid.
 func (c *Column) addList(list jsontext.Value) {
-	d := jsontext.NewDecoder(bytes.NewReader(list), jsontext.AllowDuplicateNames(true))
+	d := jsontext.NewDecoder(bytes.NewReader(list), jsontext.AllowDuplicateNames(true), event.HalfPairs)
 	_, _ = d.ReadToken()
 	names := true
 	defer func() {

@@ -154,7 +154,10 @@ func (t recordTime) millis(text string) (ms int64, ok bool) {
 // the key and numbers their digits; a time that is neither a whole number nor written counts as none.
 func (t recordTime) jsonRecord(line []byte, keyField string) (Record, event.Reason) {
 	r := Record{Value: bytes.Clone(line)}
-	d := jsontext.NewDecoder(bytes.NewReader(line))
+	if !utf8.Valid(line) {
+		return r, event.NotUTF8
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(line), event.HalfPairs)
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return r, event.NotJSON
 	}
@@ -194,10 +197,7 @@ func (t recordTime) jsonRecord(line []byte, keyField string) (Record, event.Reas
 func keyText(value jsontext.Value) []byte {
 	switch value.Kind() {
 	case '"':
-		text, err := jsontext.AppendUnquote(nil, value)
-		if err != nil {
-			return nil
-		}
+		text, _ := jsontext.AppendUnquote(nil, value) // it was read as JSON
 		return text
 	case '0':
 		return bytes.Clone(value)

@@ -88,8 +88,11 @@ type Counts struct {
 	Topic      string
 	Partition  int32
 	Applied    int64
-	Unlearned  int64 // of those, the ones on which the cycle panicked
-	Bounded    int64 // of those, the ones whose time was ahead of the clock and was replaced
+	Unlearned  int64  // of those, the ones on which the cycle panicked
+	Bounded    int64  // of those, the ones whose time was ahead of the clock and was replaced
+	WrongUnit  int64  // of those, the ones whose time is of another unit than the schema's, as it seems
+	TrueUnit   string // of the first of them
+	WrongAt    int64  // offset of the first of them
 	Replayed   int64
 	Control    int64
 	Aborted    int64
@@ -325,6 +328,9 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 			if r.Bound != 0 {
 				c.Bounded++
 			}
+			if g.model.Schema.Time != "" {
+				c.checkUnit(g.model.Schema.TimeUnit, r)
+			}
 			if len(g.absence) > 0 {
 				g.absence.Each(&d.events[i], c.lacks)
 			}
@@ -383,6 +389,17 @@ func (c *Counts) lacks(field string) {
 		c.Absent = make(map[string]int64)
 	}
 	c.Absent[field]++
+}
+
+// checkUnit counts an applied event whose time seems to be of another unit than the schema says.
+func (c *Counts) checkUnit(unit string, r *sketch.Record) {
+	seems := event.TrueUnit(unit, r.Time)
+	if seems == "" {
+		return
+	}
+	if c.WrongUnit++; c.WrongUnit == 1 {
+		c.TrueUnit, c.WrongAt = seems, r.Offset
+	}
 }
 
 func (c *Counts) count(r *sketch.Record) {

@@ -32,6 +32,7 @@ type Metrics struct {
 	unlearned *prometheus.CounterVec
 	absent    *prometheus.CounterVec
 	bounded   *prometheus.CounterVec
+	wrongUnit *prometheus.CounterVec
 	fates     *prometheus.CounterVec
 	watermark *prometheus.GaugeVec
 	rollbacks *prometheus.CounterVec
@@ -102,6 +103,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model."),
 		bounded: counter("event_times_bounded_total",
 			"Events whose time was ahead of this machine's clock by more than input.max_future_skew: they were given the newest time before them."),
+		wrongUnit: counter("event_times_wrong_unit_total",
+			"Events whose time is a day of 1970 by schema.time_unit, and one of our days by another unit."),
 		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "fate"),
 		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
 		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again."),
@@ -218,6 +221,7 @@ func (m *Metrics) add(c *config.Model) {
 	m.liveRowsHeard.WithLabelValues(model)
 	m.unlearned.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)
+	m.wrongUnit.WithLabelValues(model)
 	m.untrusted.WithLabelValues(model)
 	m.trainSeconds.WithLabelValues(model)
 	m.trainFailed.WithLabelValues(model)
@@ -232,6 +236,7 @@ func (m *Metrics) applied(model string, c ingest.Counts) {
 	m.events.WithLabelValues(model, c.Topic).Add(float64(c.Applied))
 	m.unlearned.WithLabelValues(model).Add(float64(c.Unlearned))
 	m.bounded.WithLabelValues(model).Add(float64(c.Bounded))
+	m.wrongUnit.WithLabelValues(model).Add(float64(c.WrongUnit))
 	for field, n := range c.Absent {
 		m.absent.WithLabelValues(model, field).Add(float64(n))
 	}

@@ -40,10 +40,11 @@ type reader struct {
 	team        *team                             // of a shard or a trainer; else nil
 
 	began       time.Time
-	newest      int64          // event time applied since the start, milliseconds; of the goroutine that reads
-	applied     atomic.Int64   // events since the start
-	missing     *event.Missing // nil without input.mapping
-	toldMissing bool           // which fields of it no event has
+	newest      int64                  // event time applied since the start, milliseconds; of the goroutine that reads
+	applied     atomic.Int64           // events since the start
+	missing     *event.Missing         // nil without input.mapping
+	toldMissing bool                   // which fields of it no event has
+	trueUnit    atomic.Pointer[string] // of event times, as it seems, where it is not schema.time_unit; else nil
 
 	rejected atomic.Int64 // records that are no events, since the start
 	refused  rejections   // the same by cause
@@ -217,6 +218,11 @@ func (r *reader) onApplied(c ingest.Counts) {
 	}
 	if c.Bounded > 0 {
 		r.log.Warn("event times ahead of this machine's clock replaced", "topic", c.Topic, "partition", c.Partition, "events", c.Bounded)
+	}
+	if c.WrongUnit > 0 && r.trueUnit.Load() == nil { // once: the metric counts all
+		r.trueUnit.Store(&c.TrueUnit)
+		r.log.Warn("event times are days of 1970: schema.time_unit is not their unit, as it seems", "topic", c.Topic, "partition", c.Partition,
+			"first_offset", c.WrongAt, "time_unit", r.options.Settings.Schema.TimeUnit, "seems", c.TrueUnit)
 	}
 	if c.Applied == 0 {
 		return

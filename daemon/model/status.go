@@ -100,6 +100,9 @@ func (m *Model) Status() web.ModelStatus {
 	for field, path := range m.reader.absentFields() {
 		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
 	}
+	if unit := m.reader.trueUnit.Load(); unit != nil {
+		out.TimeUnit, out.TrueTimeUnit = m.reader.options.Settings.Schema.TimeUnit, *unit
+	}
 	out.TrainingDisabled = m.trainer.pause.reason()
 	if out.Champion == nil {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)

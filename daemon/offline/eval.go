@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +24,8 @@ type EvalOptions struct {
 	Format   dataset.Format   `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formats}"`
 	Table    TableOptions     `embed:""`
 	Group    string           `placeholder:"user" help:"Field that rankings are made for."`
+	Time     string           `placeholder:"FIELD" help:"Field with the event time, by which later events are not taken for learned ones."`
+	TimeUnit string           `enum:"s,ms,us,ns" default:"ms" placeholder:"ms" help:"Unit of --time: s, ms, us or ns."`
 	Rank     string           `placeholder:"FIELD" help:"Events are choices, without a label: rank the names of this field for each group."`
 	Seen     string           `placeholder:"FILE" help:"Earlier choices, of the same format, which --rank leaves out of what it ranks."`
 	Require  []Requirement    `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
@@ -66,6 +69,9 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 			return err
 		}
 	}
+	if err := o.withTime(&m.Schema); err != nil {
+		return err
+	}
 	set, err := ReadEvents(m, o.Data, o.Format, o.Table, o.Progress)
 	if err == nil {
 		err = derive(m, set)
@@ -87,6 +93,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 		if all, summary.Popularity, err = evalRanking(&o, seenFormat, m, version, set); err != nil {
 			return err
 		}
+		summary.MaybeLearned = maybeLearned(version, set)
 	} else {
 		all = o.predictions(&summary, m, version, target, set)
 	}
@@ -106,14 +113,38 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	return strictly(o.Strict, drops, out)
 }
 
+// withTime lets events have the time of --time, or that of MovieLens files: a version does not say which field has it, unless features are made of it.
+func (o *EvalOptions) withTime(s *config.Schema) error {
+	switch {
+	case o.Time != "" && s.Time != "" && o.Time != s.Time:
+		return usage("--time", "--time is %s, but the version has features of the time in %s: leave --time out", o.Time, s.Time)
+	case s.Time != "":
+	case o.Time != "":
+		s.Time, s.TimeUnit = o.Time, cmp.Or(o.TimeUnit, s.TimeUnit)
+	case o.Format == dataset.MovieLens && o.Data != dataset.Stdin:
+		timed, _, err := looksOf(o.Data)
+		if err != nil {
+			return err
+		}
+		if timed {
+			s.Time = "ts"
+		}
+	}
+	return nil
+}
+
 // predictions compares the prediction of each event with its label.
 func (o *EvalOptions) predictions(summary *report.EvalSummary, m *config.Model, version *snapshot.Model, target *cycle.Target,
 	set *dataset.Set) *report.Metrics {
 	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
+	later := laterThan(version, set)
 	o.Progress.Stage("scoring", "events", int64(len(set.Examples)))
 	for i := range set.Examples {
 		o.Progress.Add(1)
-		e.add(&set.Examples[i].Event)
+		ev := &set.Examples[i].Event
+		if knows := e.add(ev); knows && !later(ev) {
+			summary.MaybeLearned++
+		}
 	}
 	summary.Seen, summary.Unseen = e.seen.Metrics(), e.unseen.Metrics()
 	return e.all.Metrics()
@@ -133,15 +164,41 @@ func newEvaluation(version *snapshot.Model, target *cycle.Target, group func(*ev
 		unseen: cycle.NewQuality(target, group), outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
 }
 
-func (e *evaluation) add(ev *event.Event) {
+// add scores an event and reports whether the model knows all its names.
+func (e *evaluation) add(ev *event.Event) (knows bool) {
 	in := inputOf(ev)
 	part := e.seen
-	if e.version.Score(e.outputs, &in, &e.scratch) > 0 {
+	if knows = e.version.Score(e.outputs, &in, &e.scratch) == 0; !knows {
 		part = e.unseen
 	}
 	e.target.Encode(e.targets, ev) // the decoder took the classes of the version only
 	e.all.Add(ev, e.outputs, e.targets)
 	part.Add(ev, e.outputs, e.targets)
+	return knows
+}
+
+// laterThan returns what reports whether an event is later than all that a version has learned from. Where the file or the version has no event times,
+// nothing shows that.
+func laterThan(version *snapshot.Model, set *dataset.Set) func(*event.Event) bool {
+	watermark := version.Position().Watermark
+	if !set.HasTime || watermark.IsZero() {
+		return func(*event.Event) bool { return false }
+	}
+	return func(ev *event.Event) bool { return ev.Time > watermark.UnixMilli() }
+}
+
+// maybeLearned counts the choices that a version may have learned from, as predictions does of events with labels.
+func maybeLearned(version *snapshot.Model, set *dataset.Set) (n int64) {
+	outputs, later := make([]float64, version.NumOutputs()), laterThan(version, set)
+	var scratch snapshot.Scratch
+	for i := range set.Examples {
+		ev := &set.Examples[i].Event
+		in := inputOf(ev)
+		if version.Score(outputs, &in, &scratch) == 0 && !later(ev) {
+			n++
+		}
+	}
+	return n
 }
 
 // inputOf returns the features of an event; it shares their memory.

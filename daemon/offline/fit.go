@@ -100,6 +100,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 			return err
 		}
 		if o.Store != "" && refused == nil && ctx.Err() == nil {
+			fit.Champion.Watermark = parts.watermark()
 			v := &fit.Champion.Version
 			v.TrainSeconds = report.Seconds(o.Now().Sub(began))
 			if err := versions.Publish(ctx, fit.Champion); err != nil {
@@ -130,6 +131,9 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 	s.Features, s.Outputs, s.Sweeps, s.Evidence, s.HeldOutSweeps = v.Features, v.Outputs, v.Sweeps, v.Evidence, v.HeldOutSweeps
 	if len(parts.valid) > 0 {
 		s.Valid = fit.Valid
+	}
+	if s.NLearned = s.NTrain; v.HeldOutSweeps > 0 || v.Rows > int64(s.NTrain) {
+		s.NLearned += s.NValid
 	}
 	if len(parts.test) == 0 {
 		return nil

@@ -14,6 +14,7 @@ type fitParts struct {
 	train, valid, test []event.Event
 	drops              []report.Dropped // of all files
 	absent             report.Absent    // of all files
+	timed              bool             // all events have a time
 }
 
 // readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no file of their own.
@@ -63,16 +64,18 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 	if err := derive(o.Model, sets...); err != nil {
 		return nil, err
 	}
-	lacking := report.Absent{}
+	lacking, timed := report.Absent{}, true
 	for _, set := range sets {
 		absent(o.Model, set, lacking)
+		timed = timed && set.HasTime
 	}
 	split, err := splitSet(sets[0], o)
 	if err != nil {
 		return nil, err
 	}
 	rest := sets[1:]
-	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test), drops: drops, absent: lacking}
+	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test), drops: drops, absent: lacking,
+		timed: timed}
 	if o.Valid != "" {
 		p.valid, rest = all(rest[0]), rest[1:]
 	}
@@ -83,6 +86,19 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--split", Path: o.Data, Err: errors.New("offline: the split leaves no rows to train on")}
 	}
 	return p, nil
+}
+
+// watermark returns the newest time of the events that a fit may learn from, 0 where that is not known.
+func (p *fitParts) watermark() (newest int64) {
+	if !p.timed {
+		return 0
+	}
+	for _, part := range [][]event.Event{p.train, p.valid} {
+		for i := range part {
+			newest = max(newest, part[i].Time)
+		}
+	}
+	return newest
 }
 
 // splitSet splits the examples of --data by the shares of the parts that have no file of their own.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -345,4 +346,63 @@ func shared(t *testing.T, name string) string {
 		t.Skipf("no shared data: %v", err)
 	}
 	return dir
+}
+
+// TestLearnedRows: a fit says from how many rows the tested model has learned, and eval from how many the version may have: those whose names it knows,
+// unless they are later than all that it has learned from.
+func TestLearnedRows(t *testing.T) {
+	text := ratings(1600, 1)
+	data := writeFile(t, "u.data", strings.Join(text, "\n"))
+	o := fitOptions(t, dataset.MovieLens, "", data)
+	o.Store, o.Lambdas, o.Model.Train.MaxBasis, o.SplitByTime = t.TempDir(), []float64{10}, 4, true
+	summary := last(fitted(t, o))
+	train, valid := number(t, summary, "n_train"), number(t, summary, "n_valid")
+	want := train
+	if n, ok := summary["held_out_sweeps"].(float64); ok && n > 0 {
+		want += valid
+	}
+	if got := number(t, summary, "n_learned"); got != want || valid == 0 {
+		t.Errorf("fit: learned from %g rows, want %g of %g and %g", got, want, train, valid)
+	}
+	parts, err := readParts(&o, report.NewEmitter(io.Discard, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watermark := parts.watermark()
+	eval := func(name, field string, format dataset.Format, lines []string) line {
+		t.Helper()
+		out, err := collect(t, func(out *report.Emitter) error {
+			ref := SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}
+			return Eval(EvalOptions{Snapshot: ref, Data: writeFile(t, name, strings.Join(lines, "\n")), Format: format, Time: field, TimeUnit: "s",
+				Now: clock}, out)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last(out)
+	}
+	var past, later, untimed []string
+	for _, row := range text {
+		c := strings.Split(row, "\t")
+		if seconds, err := strconv.ParseInt(c[3], 10, 64); err != nil {
+			t.Fatal(err)
+		} else if seconds*1000 > watermark {
+			later = append(later, row)
+		} else {
+			past = append(past, row)
+		}
+		untimed = append(untimed, fmt.Sprintf(`{"user":%q,"item":%q,"rating":%s,"at":%s}`, c[0], c[1], c[2], c[3]))
+	}
+	if s := eval("past.data", "", dataset.MovieLens, past); number(t, s, "maybe_learned") != number(t, s, "seen.n") || number(t, s, "seen.n") < train {
+		t.Errorf("learned rows: %v of %v", s["maybe_learned"], s["seen"])
+	}
+	if s := eval("later.data", "", dataset.MovieLens, later); number(t, s, "maybe_learned") != 0 || number(t, s, "seen.n") == 0 {
+		t.Errorf("later rows: %v of %v", s["maybe_learned"], s["seen"])
+	}
+	if s := eval("untimed.jsonl", "", dataset.JSONL, untimed); number(t, s, "maybe_learned") != number(t, s, "seen.n") {
+		t.Errorf("rows whose time is not read: %v of %v", s["maybe_learned"], s["seen"])
+	}
+	if s := eval("timed.jsonl", "at", dataset.JSONL, untimed); number(t, s, "maybe_learned") != float64(len(past)) {
+		t.Errorf("rows whose time is read: %v of %v, want %d", s["maybe_learned"], s["seen"], len(past))
+	}
 }

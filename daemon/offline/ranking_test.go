@@ -80,6 +80,9 @@ func TestChoices(t *testing.T) {
 	if n, auc := number(t, held, "metrics.n"), number(t, held, "metrics.auc"); n != 60 || auc < 0.8 {
 		t.Errorf("AUC %g of %g users", auc, n)
 	}
+	if n := number(t, held, "maybe_learned"); n < 0.9*float64(strings.Count(choicesOf(3000), "\n")) {
+		t.Errorf("%g of the choices that were learned may have been", n)
+	}
 	if found := number(t, held, "metrics.recall_10"); found < 0.5 || found > 1 {
 		t.Errorf("recall@10 %g", found)
 	}

@@ -226,7 +226,7 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 	if err != nil { // the shape is the decoder's, so an output overflowed
 		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
 	}
-	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Outputs: report.Numbers(p.Outputs),
+	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Classes: p.Names(), Outputs: report.Numbers(p.Outputs),
 		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(), Unseen: p.Unseen, Absent: p.Absent,
 		Likely: likely(&p, s.schema)}
 	if v, ok := out.Prediction.(float64); ok {

@@ -78,17 +78,20 @@ type QuickstartSummary struct {
 
 // EvalSummary ends eval.
 type EvalSummary struct {
-	Model         string    `json:"model"`
-	Version       int64     `json:"version"`
-	PayloadDigest string    `json:"payload_digest"`
-	Metrics       Metrics   `json:"metrics"`              // of all events
-	Seen          *Metrics  `json:"seen"`                 // events whose every name the model knows
-	Unseen        *Metrics  `json:"unseen"`               // the others
-	Popularity    *Metrics  `json:"popularity,omitempty"` // of --rank with --seen: names ranked by how often they were chosen there
-	Rejected      int64     `json:"rejected"`             // lines that are no events
-	Seconds       Number    `json:"seconds"`
-	Dropped       []Dropped `json:"dropped"` // the same by reason and field
-	Absent        Absent    `json:"absent"`  // events that lack it, by optional field
+	Model         string   `json:"model"`
+	Version       int64    `json:"version"`
+	PayloadDigest string   `json:"payload_digest"`
+	Metrics       Metrics  `json:"metrics"` // of all events
+	Seen          *Metrics `json:"seen"`    // events whose every name the model knows
+	Unseen        *Metrics `json:"unseen"`  // the others
+	// MaybeLearned is how many events the version may have learned from: it knows all their names, and no event time is later than those that it has
+	// learned from. On them the metrics may be too good.
+	MaybeLearned int64     `json:"maybe_learned"`
+	Popularity   *Metrics  `json:"popularity,omitempty"` // of --rank with --seen: names ranked by how often they were chosen there
+	Rejected     int64     `json:"rejected"`             // lines that are no events
+	Seconds      Number    `json:"seconds"`
+	Dropped      []Dropped `json:"dropped"` // the same by reason and field
+	Absent       Absent    `json:"absent"`  // events that lack it, by optional field
 }
 
 // Score is the answer for one event.
@@ -96,13 +99,14 @@ type Score struct {
 	Line          int64    `json:"line"` // from 1
 	Model         string   `json:"model"`
 	Version       int64    `json:"version"`
-	Prediction    any      `json:"prediction"`       // a Number or a class name
-	Outputs       []Number `json:"outputs"`          // raw, in the order of the manifest
-	Probabilities []Number `json:"probabilities"`    // of the classes or levels; null where the link has none
-	Ranked        []string `json:"ranked,omitempty"` // the classes of a multiclass label, best first
-	Unseen        []string `json:"unseen"`           // names such as user=u9 that the version does not know
-	Absent        []string `json:"absent"`           // optional fields that the event lacks: they count nothing
-	Likely        []Likely `json:"-"`                // for people: how probable what was predicted is; nil without probabilities
+	Prediction    any      `json:"prediction"`        // a Number or a class name
+	Classes       []string `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
+	Outputs       []Number `json:"outputs"`           // raw, in the order of the manifest
+	Probabilities []Number `json:"probabilities"`     // of the classes or levels; null where the link has none
+	Ranked        []string `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
+	Unseen        []string `json:"unseen"`            // names such as user=u9 that the version does not know
+	Absent        []string `json:"absent"`            // optional fields that the event lacks: they count nothing
+	Likely        []Likely `json:"-"`                 // for people: how probable what was predicted is; nil without probabilities
 }
 
 // Likely is a class or level with its probability.

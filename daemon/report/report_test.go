@@ -77,7 +77,7 @@ var fields = map[string]string{
 	"quickstart": "first_version_seconds versions drift_seconds recovered_after_seconds progressive store model score_argv score_stdin",
 	"check":      "ok models config_hash memory errors",
 	"step":       "lambda k objective gap gap_kind nu valid seconds",
-	"fit": "status lambda k units objective form gap gap_relative gap_kind basis_gap basis_gap_relative evidence n_train n_valid n_test " +
+	"fit": "status lambda k units objective form gap gap_relative gap_kind basis_gap basis_gap_relative evidence n_train n_valid n_test n_learned " +
 		"features outputs valid test baselines seconds seed snapshot dropped absent",
 	"backtest_tick": "events seconds version progressive",
 	"backtest": "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth " +
@@ -85,7 +85,7 @@ var fields = map[string]string{
 	"replay":    "records acknowledged skipped_lines bytes seconds partitions",
 	"mapped":    "model result reason field expected got fields",
 	"init":      "config model data format rows task label label_why fields dropped next",
-	"eval":      "model version payload_digest metrics seen unseen rejected dropped absent seconds",
+	"eval":      "model version payload_digest metrics seen unseen maybe_learned rejected dropped absent seconds",
 	"score":     "line model version prediction outputs probabilities unseen absent",
 	"invalid":   "line reason field expected got",
 	"scored":    "scored invalid absent",

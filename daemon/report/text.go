@@ -220,6 +220,13 @@ func (s FitSummary) WriteText(w io.Writer) error {
 		f.writeText(w)
 	}
 	writeDropped(w, s.Dropped, s.Absent)
+	if s.Test != nil {
+		from := "training rows"
+		if s.NLearned > s.NTrain {
+			from += " and the validation rows, once they had chosen it"
+		}
+		prose(w, "test is of a model that has learned from %d rows: the %s\n", s.NLearned, from)
+	}
 	rows := append([]named{{"validation", s.Valid}, {"test", s.Test}}, s.Baselines.rows()...)
 	if err := writeMetrics(w, rows...); err != nil {
 		return err

@@ -90,6 +90,10 @@ func shellQuote(text string) string {
 func (s EvalSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "version %d of %s, %s rejected, %.2f s\n", s.Version, s.Model, Count(s.Rejected, "line"), float64(s.Seconds))
 	writeDropped(w, s.Dropped, s.Absent)
+	if s.MaybeLearned > 0 {
+		prose(w, "the version may have learned from %d of the events: it knows all their names, and no event time shows that they are later; "+
+			"the metrics may be too good\n", s.MaybeLearned)
+	}
 	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen}, named{"popularity", s.Popularity})
 }
 

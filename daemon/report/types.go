@@ -249,8 +249,11 @@ type FitSummary struct {
 	NTrain     int    `json:"n_train"` // events fitted to
 	NValid     int    `json:"n_valid"` // events that λ and k were chosen by
 	NTest      int    `json:"n_test"`  // events of the test
-	Features   int    `json:"features"`
-	Outputs    int    `json:"outputs"`
+	// NLearned is how many events the tested and published model has learned from: those of the training part, and in most forms those of the
+	// validation part, once they have chosen it.
+	NLearned int `json:"n_learned"`
+	Features int `json:"features"`
+	Outputs  int `json:"outputs"`
 	// Sweeps are of the variational stage; absent where the convex one predicts the validation part better.
 	Sweeps   int     `json:"sweeps,omitempty"`
 	Evidence *Number `json:"evidence"` // lower bound of the log evidence after them; null without

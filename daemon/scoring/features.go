@@ -73,7 +73,7 @@ func FeaturesDigest(s *snapshot.Schema, in *snapshot.Input) (string, error) {
 // propensityOf returns the probability in a field of an event, nil if the event lacks it. The event has been decoded: it is an object without
 // repeated names.
 func propensityOf(value []byte, field string) (*report.Number, *event.Rejection) {
-	d := jsontext.NewDecoder(bytes.NewReader(value))
+	d := jsontext.NewDecoder(bytes.NewReader(value), event.HalfPairs)
 	if _, err := d.ReadToken(); err != nil {
 		return nil, &event.Rejection{Reason: event.NotJSON}
 	}

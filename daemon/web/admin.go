@@ -61,6 +61,17 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, status, out)
 }
 
+// readyStatus answers a probe with the status of ready. Probes have no password, so the answer has neither reasons nor names of models.
+func (s *Server) readyStatus(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if len(s.Daemon.Status().NotReady()) == 0 {
+		fmt.Fprintln(w, "refitd is ready.")
+		return
+	}
+	w.WriteHeader(http.StatusServiceUnavailable)
+	fmt.Fprintln(w, "refitd is not ready: GET /-/ready of web.listen_address says why.")
+}
+
 // done is the answer to a change that was made or will be.
 type done struct {
 	Done bool `json:"done"` // true

@@ -82,6 +82,10 @@ func (s *Server) alerts(state *Status) (list []alert) {
 			add("warning", "RefitdMappedFieldAbsent", m.Name, "No event since the start has anything where input.mapping says: %s",
 				strings.Join(m.AbsentFields, ", "))
 		}
+		if m.TrueTimeUnit != "" {
+			add("warning", "RefitdEventTimesWrongUnit", m.Name, "Event times are days of 1970 in %s, and of our days in %s: see schema.time_unit",
+				m.TimeUnit, m.TrueTimeUnit)
+		}
 		s.lossAlerts(m, add)
 		s.pastAlerts(state.Now, m, add)
 	}

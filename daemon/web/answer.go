@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -103,7 +104,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, snapshot.ErrName):
 		fail(w, http.StatusBadRequest, "a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
 	case errors.Is(err, snapshot.ErrNotFound):
-		fail(w, http.StatusNotFound, "there is no such version, or none has been published yet")
+		fail(w, http.StatusNotFound, s.noVersion(r.PathValue("model")))
 	case errors.Is(err, snapshot.ErrInput):
 		fail(w, http.StatusBadRequest, "an event has a number too large to be scored")
 	case errors.Is(err, snapshot.ErrConflict):
@@ -126,7 +127,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 // readJSON decodes a body strictly: one value, no unknown and no repeated names, UTF-8. What it becomes has been taken from the budget before.
 func readJSON(r *http.Request, v any, options ...jsonv2.Options) error {
 	in := inflightOf(r)
-	body, err := in.read()
+	body, err := in.readPlain()
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,10 @@ func decodeJSON(in *inflight, body []byte, v any, options ...jsonv2.Options) err
 
 // unmarshal decodes a part of a request, and says of which part and where what is wrong.
 func unmarshal(part string, text []byte, v any, options ...jsonv2.Options) error {
-	err := jsonv2.Unmarshal(text, v, options...)
+	if !utf8.Valid(text) {
+		return badRequest("%s is not UTF-8", part)
+	}
+	err := jsonv2.Unmarshal(text, v, append(options, event.HalfPairs)...)
 	if err == nil {
 		return nil
 	}

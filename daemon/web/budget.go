@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync/atomic"
 )
 
@@ -47,7 +48,8 @@ type inflight struct {
 	io.ReadCloser // limited by the budget's largestBody
 	budget        *budget
 	turn          *turn
-	length        int64 // as declared, -1 if it was not
+	length        int64  // as declared, -1 if it was not
+	coding        string // its Content-Encoding
 	need, held    int64
 	whole         bool // it was read to its end
 }
@@ -145,7 +147,8 @@ func (b *budget) admit(out http.ResponseWriter, r *http.Request, t *turn) (*infl
 		return nil, tooLarge(most)
 	}
 	// The server's own writer closes the connection of a body that is too large.
-	in := &inflight{ReadCloser: http.MaxBytesReader(out, r.Body, most), budget: b, turn: t, length: r.ContentLength}
+	in := &inflight{ReadCloser: http.MaxBytesReader(out, r.Body, most), budget: b, turn: t, length: r.ContentLength,
+		coding: strings.Join(r.Header.Values("Content-Encoding"), ", ")}
 	return in, in.grow(bodyCopies * max(r.ContentLength, 0))
 }
 

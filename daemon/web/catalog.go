@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -153,6 +154,33 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 		list.Versions = append(list.Versions, entry)
 	}
 	return answer(w, http.StatusOK, list)
+}
+
+// mostNamed is how many versions an error names.
+const mostNamed = 10
+
+// noVersion says which versions and aliases a model has: the error of a request for one that it has not.
+func (s *Server) noVersion(model string) string {
+	cache := s.caches[model]
+	if cache == nil {
+		return "there is no such version, or none has been published yet"
+	}
+	versions, err := cache.Store.Versions(model)
+	if err != nil || len(versions) == 0 {
+		return "there is no such version: none of " + model + " has been published yet"
+	}
+	var list []string
+	for _, v := range versions[max(0, len(versions)-mostNamed):] {
+		list = append(list, strconv.FormatInt(v, 10))
+	}
+	text := "there is no such version: " + model + " has " + strings.Join(list, ", ")
+	if len(versions) > mostNamed {
+		text = fmt.Sprintf("there is no such version: %s has %d, the newest are %s", model, len(versions), strings.Join(list, ", "))
+	}
+	if aliases, err := cache.Store.Aliases(model); err == nil && len(aliases) > 0 {
+		text += "; its aliases are " + strings.Join(slices.Sorted(maps.Keys(aliases)), ", ")
+	}
+	return text
 }
 
 // showVersion answers with a version and its manifest. A version never changes, so its ETag is the digest of the manifest.

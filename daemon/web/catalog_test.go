@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,8 +59,20 @@ func TestCatalog(t *testing.T) {
 		t.Errorf("%s: %+v, %v", path, alias, err)
 	}
 	b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", w.Header().Get("ETag"))
-	b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/aliases/none", nil)
-	b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/versions/3", nil)
+	for path, want := range map[string]string{"/v1/models/ratings/aliases/none": "has 1, 2; its aliases are champion, latest",
+		"/v1/models/ratings/versions/3": "ratings has 1, 2; its aliases are", "/v2/models/ratings/versions/3": "ratings has 1, 2; its aliases are",
+		"/v1/models/ratings/versions/1/files/none": "it has manifest.json, ", "/v1/models/rating/versions/1": "there is no such model: there is "} {
+		if text := b.want(http.StatusNotFound, nil, "GET", path, nil).Body.String(); !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %q", path, text, want)
+		}
+	}
+	for range mostNamed {
+		b.publish(t, "ratings", contents(snapshot.Ordinal, 2))
+	}
+	w = b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/versions/99", nil)
+	if text := w.Body.String(); !strings.Contains(text, "ratings has 12, the newest are 3, 4,") {
+		t.Errorf("%s", text)
+	}
 }
 
 // TestBeforeTheFirstVersion: a model without versions is listed, and asked for one answers 404.
@@ -74,7 +87,10 @@ func TestBeforeTheFirstVersion(t *testing.T) {
 	}
 	b.want(http.StatusOK, nil, "GET", "/v1/models", nil)
 	b.want(http.StatusOK, nil, "GET", "/v1/models/new/versions", nil)
-	b.want(http.StatusNotFound, nil, "GET", "/v1/models/new/aliases/champion", nil)
+	w := b.want(http.StatusNotFound, nil, "GET", "/v1/models/new/aliases/champion", nil)
+	if text := w.Body.String(); !strings.Contains(text, "none of new has been published yet") {
+		t.Errorf("%s", text)
+	}
 	b.want(http.StatusNotFound, nil, "POST", "/v1/models/new/score", map[string]any{"events": []any{}})
 	b.want(http.StatusNotFound, nil, "GET", "/v2/models/new", nil)
 }

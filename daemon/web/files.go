@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/refitd/refitd/snapshot"
@@ -54,18 +55,20 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.PathValue("file")
+	there := []string{snapshot.ManifestFile}
 	sum, listed := "", name == snapshot.ManifestFile || name == snapshot.SignatureFile || name == snapshot.ModelSignatureFile
 	files := manifest.Files
 	if manifest.CutFile != nil {
 		files = append(slices.Clone(files), *manifest.CutFile)
 	}
 	for _, f := range files {
+		there = append(there, f.Name)
 		if f.Name == name {
 			sum, listed = f.SHA256, true
 		}
 	}
 	if !listed {
-		return &requestError{http.StatusNotFound, "the version has no such file"}
+		return &requestError{http.StatusNotFound, "the version has no such file: it has " + strings.Join(there, ", ")}
 	}
 	f, err := openIn(cache.Dir, path.Join(cache.Name, strconv.FormatInt(version, 10), name))
 	if err != nil {

@@ -40,10 +40,21 @@ func newGRPC(s *Server) *grpc.Server {
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody), grpc.UnaryInterceptor(
 		func(ctx context.Context, ask any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			answer, err := handle(ctx, ask)
-			return answer, s.grpcError(ctx, err)
+			return answer, s.grpcError(ctx, askedModel(ask), err)
 		}))
 	inference.RegisterGRPCInferenceServiceServer(g, &inferenceService{s: s})
 	return g
+}
+
+// askedModel returns the model that a request names, "" for one that names none.
+func askedModel(ask any) string {
+	switch ask := ask.(type) {
+	case interface{ GetModelName() string }:
+		return ask.GetModelName()
+	case interface{ GetName() string }:
+		return ask.GetName()
+	}
+	return ""
 }
 
 // isGRPC reports whether a request is one of gRPC.
@@ -62,7 +73,7 @@ func (s *Server) serveGRPC(w http.ResponseWriter, r *http.Request) {
 		err = in.grow(objectBytes * int64(messageFields(body)))
 	}
 	if err != nil {
-		of := status.Convert(s.grpcError(r.Context(), err))
+		of := status.Convert(s.grpcError(r.Context(), "", err))
 		w.Header().Set("Content-Type", "application/grpc")
 		w.Header().Set("Grpc-Status", strconv.Itoa(int(of.Code())))
 		w.Header().Set("Grpc-Message", of.Message())
@@ -110,8 +121,8 @@ func countFields(b []byte, depth int) (fields int) {
 	return fields
 }
 
-// grpcError returns an error as gRPC says it. What went wrong on this machine goes to the log, not to the client.
-func (s *Server) grpcError(ctx context.Context, err error) error {
+// grpcError returns the error of a request for a model as gRPC says it. What went wrong on this machine goes to the log, not to the client.
+func (s *Server) grpcError(ctx context.Context, model string, err error) error {
 	if _, ok := status.FromError(err); ok { // nil is one
 		return err
 	}
@@ -134,7 +145,7 @@ func (s *Server) grpcError(ctx context.Context, err error) error {
 	}
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
-		return status.Error(codes.NotFound, "there is no such version, or none has been published yet")
+		return status.Error(codes.NotFound, s.noVersion(model))
 	case errors.Is(err, snapshot.ErrInput):
 		return status.Error(codes.InvalidArgument, "an event has a number too large to be scored")
 	case errors.Is(err, snapshot.ErrExpired):
@@ -293,6 +304,10 @@ func inputsOf(ask *inference.ModelInferRequest) ([]requestTensor, error) {
 		case in.Datatype == "BYTES":
 			for _, v := range c.GetBytesContents() {
 				t.binary = append(binary.LittleEndian.AppendUint32(t.binary, uint32(len(v))), v...)
+			}
+		case in.Datatype == "INT64":
+			for _, v := range c.GetInt64Contents() {
+				t.binary = binary.LittleEndian.AppendUint64(t.binary, uint64(v))
 			}
 		case in.Datatype == "FP64":
 			for _, v := range c.GetFp64Contents() {

@@ -139,13 +139,13 @@ func TestGRPCRefuses(t *testing.T) {
 		change func(*inference.ModelInferRequest)
 	}{
 		"there is no such model": {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelName = "none" }},
-		"no such version":        {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelVersion = "9" }},
+		"ratings has 1; its":     {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelVersion = "9" }},
 		"a whole number":         {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.ModelVersion = "champion" }},
 		`the tensor "user" is missing`: {codes.InvalidArgument, func(r *inference.ModelInferRequest) {
 			r.Inputs, r.RawInputContents = r.Inputs[1:], r.RawInputContents[1:]
 		}},
 		"3 elements for 4 inputs":     {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.RawInputContents = r.RawInputContents[1:] }},
-		"the datatype \"INT64\"":      {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Datatype = "INT64" }},
+		"the datatype \"INT32\"":      {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Datatype = "INT32" }},
 		"has the shape":               {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Shape = []int64{-3} }},
 		"is not UTF-8":                {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.RawInputContents[0] = packed("\xff", "", "") }},
 		"raw_input_contents is there": {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Contents = &inference.InferTensorContents{} }},

@@ -50,7 +50,7 @@ type requestOutput struct {
 // requestTensor is an input.
 type requestTensor struct {
 	Name       string         `json:"name"`                // field of the schema
-	Datatype   string         `json:"datatype"`            // BYTES or FP64; FP32 is taken, too
+	Datatype   string         `json:"datatype"`            // BYTES or FP64; FP32 is taken, too, and INT64 where names are whole numbers
 	Shape      []int          `json:"shape"`               // rows first, then the elements of each
 	Parameters jsontext.Value `json:"parameters,omitzero"` // binary_data_size: bytes of the elements, which follow the JSON object
 	Data       jsontext.Value `json:"data,omitzero"`       // flat, or with a list for each row; missing where the binary part of the body has the elements

@@ -12,7 +12,7 @@ import (
 
 // The binary tensor data extension (triton-inference-server/server, docs/protocol/extension_binary_data.md): elements follow the JSON object of a request
 // or an answer, in the order of their tensors, without gaps, in little-endian order. A BYTES is its length in 4 bytes and its bytes; a BOOL is a byte, 0 or 1;
-// FP64 and FP32 are as IEEE 754 has them, and NaN is what null is in JSON.
+// FP64 and FP32 are as IEEE 754 has them, and NaN is what null is in JSON. An INT64 is a name: the decimal text of a number in 8 bytes.
 
 // inferenceHeader has the length of the JSON object where something follows it.
 const inferenceHeader = "Inference-Header-Content-Length"
@@ -32,7 +32,7 @@ func readInfer(r *http.Request) (*inferRequest, error) {
 		return ask, ask.takeBinary(nil)
 	}
 	in := inflightOf(r)
-	body, err := in.read()
+	body, err := in.readPlain()
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (ask *inferRequest) takeBinary(rest []byte) error {
 
 // width returns the bytes of an element, of a BYTES the fewest.
 func width(datatype string) int {
-	if datatype == "FP64" {
+	if datatype == "FP64" || datatype == "INT64" {
 		return 8
 	}
 	return 4
@@ -101,6 +101,10 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 		var v T
 		switch p := any(&v).(type) {
 		case *string:
+			if t.Datatype == "INT64" {
+				*p = strconv.FormatInt(int64(binary.LittleEndian.Uint64(rest)), 10)
+				break
+			}
 			length := binary.LittleEndian.Uint32(rest)
 			if int64(length) > int64(len(rest)-n) {
 				return nil, badRequest("inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part", len(list), t.Name, length, len(rest)-n)

@@ -88,7 +88,7 @@ func newRows(s *snapshot.Schema, n int) []snapshot.Input {
 
 // size returns the rows of a tensor and the elements of each. A tensor with one element in each row may have the shape [n] or [n, 1].
 func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) {
-	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") {
+	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") && !(want.Datatype == "BYTES" && t.Datatype == "INT64") {
 		return 0, 0, badRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype, want.Datatype)
 	}
 	width = 1
@@ -165,7 +165,7 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		return binaryElements(t, want, absent)
 	}
 	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
-	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data)) // which was found to be JSON
+	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data), event.HalfPairs) // which was found to be JSON
 	list, rows := make([]T, 0, min(want, len(t.Data))), 0
 	next := func() error {
 		if len(list) == want {
@@ -227,7 +227,9 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 func element[T string | float64](token jsontext.Token) (v T, ok bool) {
 	switch p := any(&v).(type) {
 	case *string:
-		*p, ok = token.String(), token.Kind() == '"'
+		if *p, ok = token.String(), token.Kind() == '"'; token.Kind() == '0' {
+			*p, ok = wholeName([]byte(*p))
+		}
 	case *float64:
 		var err error
 		*p, err = strconv.ParseFloat(token.String(), 64)

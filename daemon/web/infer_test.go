@@ -169,7 +169,7 @@ func TestInferenceProtocol(t *testing.T) {
 		`the shape [-1]`:                        func(_, first map[string]any) { first["shape"] = []int{-1} },
 		`the shape []`:                          func(_, first map[string]any) { first["shape"] = []int{} },
 		`has 2 elements`:                        func(_, first map[string]any) { first["data"] = []string{"u1", "u2"} },
-		`is not a list of BYTES`:                func(_, first map[string]any) { first["data"] = []int{1, 2, 3} },
+		`is not a list of BYTES`:                func(_, first map[string]any) { first["data"] = []any{1, 2.5, true} },
 		`has a null at 1`:                       func(_, first map[string]any) { first["data"] = []any{"u1", nil, "u2"} },
 		`has an element of 300 bytes`:           func(_, first map[string]any) { first["data"] = []string{strings.Repeat("u", 300), "", ""} },
 		`others have 2`: func(_, first map[string]any) {

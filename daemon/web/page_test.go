@@ -48,6 +48,7 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	m.Rejections = []Rejections{{"bad_type", "rating", 50}}
 	m.AbsentFields = []string{"item (payload.item)"}
 	m.RefitFailure = "<script>alert(1)</script>"
+	m.TimeUnit, m.TrueTimeUnit = "ms", "s"
 	m.Scoring = &ScoringStatus{Topic: "scores", Trouble: "no broker"}
 	m.Progressive.WindowN = 20_000
 	m.Progressive.Window.Live = metricsOf(2)
@@ -79,7 +80,7 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	}
 	for _, name := range []string{"ConfigReloadFailed", "StateNearBudget", "ModelNotReady", "PartitionHalted", "TrainingDisabled", "ColdRefitRejected",
 		"RefitNotDone", "ScoringStalled", "RejectRatioHigh", "LiveWorseThanBaseline", "PublishedWorseThanBaseline", "DriftDetected", "ConsumerLagGrowing",
-		"ModelStale", "MappedFieldAbsent", "TrainingFailing"} {
+		"ModelStale", "MappedFieldAbsent", "EventTimesWrongUnit", "TrainingFailing"} {
 		if !found["Refitd"+name] {
 			t.Errorf("no alert %s among %v", name, o.Alerts)
 		}

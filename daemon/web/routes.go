@@ -170,9 +170,27 @@ func (s *Server) mux() http.Handler {
 		case http.StatusMethodNotAllowed:
 			fail(w, none.status, r.Method+" is not served here, only "+w.Header().Get("Allow"))
 		default:
-			fail(w, http.StatusNotFound, "nothing is served at this path")
+			fail(w, http.StatusNotFound, "nothing is served at this path: "+nearPaths(r.URL.Path))
 		}
 	})
+}
+
+// nearPaths says what is served below the first part of a path, or everything where nothing is.
+func nearPaths(path string) string {
+	var all, near []string
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	for _, route := range Routes {
+		for _, p := range strings.Fields(route.Paths) {
+			all = append(all, p)
+			if first != "" && strings.HasPrefix(p, "/"+first+"/") {
+				near = append(near, p)
+			}
+		}
+	}
+	if len(near) == 0 {
+		near = all
+	}
+	return "there is " + strings.Join(near, ", ") + "; /openapi.json says what each of them is"
 }
 
 // noRoute takes the status of an answer whose body is written anew.

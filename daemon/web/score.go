@@ -27,16 +27,18 @@ func DefaultLimits() Limits { return Limits{MaxEvents: 1000, MaxItems: 1000} }
 
 // prediction is what a version says of one event.
 type prediction struct {
-	Prediction    any             `json:"prediction"`       // a number, a class or a list of classes
-	Outputs       []report.Number `json:"outputs"`          // raw, in the order of the manifest
-	Probabilities []report.Number `json:"probabilities"`    // of the classes or levels; null where the link has none
-	Ranked        []string        `json:"ranked,omitempty"` // the classes of a multiclass label, best first
-	Unseen        []string        `json:"unseen"`           // names such as user=u9 that the version does not know: they count nothing
-	Absent        []string        `json:"absent"`           // optional fields that the event lacks: they count nothing
+	Prediction    any             `json:"prediction"`        // a number, a class or a list of classes
+	Classes       []string        `json:"classes,omitempty"` // the names of a binary label, in the order of probabilities
+	Outputs       []report.Number `json:"outputs"`           // raw, in the order of the manifest
+	Probabilities []report.Number `json:"probabilities"`     // of the classes or levels; null where the link has none
+	Ranked        []string        `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
+	Unseen        []string        `json:"unseen"`            // names such as user=u9 that the version does not know: they count nothing
+	Absent        []string        `json:"absent"`            // optional fields that the event lacks: they count nothing
 }
 
 func predictionOf(p *snapshot.Prediction) prediction {
-	out := prediction{Prediction: label(p), Outputs: report.Numbers(p.Outputs), Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(),
+	out := prediction{Prediction: label(p), Classes: p.Names(), Outputs: report.Numbers(p.Outputs),
+		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(),
 		Unseen: p.Unseen, Absent: p.Absent}
 	if out.Unseen == nil {
 		out.Unseen = []string{}

@@ -207,11 +207,12 @@ func (s *Server) encrypts() bool {
 	return err != nil || f.HasTLS()
 }
 
-// ServeHealth serves /-/healthy alone, without TLS and authentication, until ctx is done: a flood of passwords to be checked does not
-// reach it.
+// ServeHealth serves /-/healthy and the status of /-/ready to probes, without TLS and authentication, until ctx is done. A flood of passwords
+// to be checked does not reach it.
 func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, r *http.Request) { _ = s.healthy(w, r) })
+	mux.HandleFunc("GET /-/ready", s.readyStatus)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: headerTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}
 	return serve(ctx, server, func() error { return server.Serve(&boundedListener{listener, newPlaces(maxHealth, nil)}) })

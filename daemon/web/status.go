@@ -70,6 +70,8 @@ type ModelStatus struct {
 	Partitions       []PartitionStatus
 	Rejections       []Rejections // since the start, most frequent first
 	AbsentFields     []string     // with their paths: that input.mapping names and none of the events since the start has, once there were enough of them
+	TimeUnit         string       // schema.time_unit, where event times seem to be of another unit; else empty
+	TrueTimeUnit     string       // the unit that they seem to be of
 	GateRejections   int          // refits that were kept back in a row
 	SampleRows       int
 	SampleBytes      int64

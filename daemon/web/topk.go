@@ -19,8 +19,8 @@ type topRequest struct {
 	Event   jsontext.Value `json:"event"`            // what it has in the field Over does not matter
 	Over    string         `json:"over"`             // categorical field whose names are ranked
 	K       int            `json:"k,omitzero"`       // how many, 10 unless said otherwise
-	Exclude []string       `json:"exclude,omitzero"` // names to leave out
-	Class   string         `json:"class,omitzero"`   // of multiclass and multilabel models: what to rank by
+	Exclude []name         `json:"exclude,omitzero"` // names to leave out: strings or whole numbers, as in events
+	Class   name           `json:"class,omitzero"`   // of multiclass and multilabel models: the name of the class to rank by
 	past
 	// ExcludeHistory leaves out the names that events of the history have in the field Over: what was seen already.
 	ExcludeHistory bool `json:"exclude_history,omitzero"`
@@ -46,15 +46,15 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := readJSON(r, &ask, atMost(0)); err != nil {
 			return nil, err
 		}
-		limits := s.Limits(v.manifest.Model)
+		limits, class := s.Limits(v.manifest.Model), string(ask.Class)
 		switch fields := v.model.Schema().Categorical; {
 		case !slices.Contains(fields, ask.Over):
 			return nil, badRequest(`"over" is %q: one of the categorical fields %q`, ask.Over, fields)
 		case ask.K < 1 || ask.K > limits.MaxItems:
 			return nil, badRequest(`"k" is %d: a whole number from 1 to %d (serve.max_items)`, ask.K, limits.MaxItems)
-		case ask.Class != "" && !slices.Contains(v.model.Schema().Classes, ask.Class):
-			return nil, badRequest(`"class" is %q: one of %q`, ask.Class, v.model.Schema().Classes)
-		case ask.Class == "" && len(v.model.Schema().Classes) > 0:
+		case class != "" && !slices.Contains(v.model.Schema().Classes, class):
+			return nil, badRequest(`"class" is %q: one of %q`, class, v.model.Schema().Classes)
+		case class == "" && len(v.model.Schema().Classes) > 0:
 			return nil, badRequest(`"class" is missing: one of %q`, v.model.Schema().Classes)
 		}
 		event, err := withField(ask.Event, ask.Over)
@@ -71,11 +71,15 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
 			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
 		}
+		exclude := make([]string, 0, len(ask.Exclude))
+		for _, n := range ask.Exclude {
+			exclude = append(exclude, string(n))
+		}
 		if ask.ExcludeHistory {
 			field := slices.Index(v.model.Schema().Categorical, ask.Over)
 			for _, value := range ask.History {
 				if r := d.labelled.Decode(&d.event, value, 0); r == nil { // over has decoded all of them
-					ask.Exclude = append(ask.Exclude, d.event.Categorical[field])
+					exclude = append(exclude, d.event.Categorical[field])
 				}
 			}
 		}
@@ -86,7 +90,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := held.grow(int64(ask.K) * (nameBytes + numberBytes)); err != nil {
 			return nil, err
 		}
-		d.items, err = over.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: ask.Exclude, Class: ask.Class}, &d.scratch)
+		d.items, err = over.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class}, &d.scratch)
 		if err != nil {
 			return nil, err
 		}
@@ -113,11 +117,11 @@ func withField(event jsontext.Value, name string) ([]byte, error) {
 		return event, nil // which the decoder refuses
 	}
 	var fields map[string]jsontext.Value
-	if err := jsonv2.Unmarshal(event, &fields); err != nil || fields == nil {
+	if err := jsonv2.Unmarshal(event, &fields, eventdata.HalfPairs); err != nil || fields == nil {
 		return nil, badRequest(`"event" is not an object`)
 	}
 	fields[name] = jsontext.Value(`"-"`)
-	b, err := jsonv2.Marshal(fields)
+	b, err := jsonv2.Marshal(fields, eventdata.HalfPairs)
 	if err != nil {
 		return nil, fmt.Errorf("web: event: %w", err)
 	}

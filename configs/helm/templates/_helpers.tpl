@@ -10,10 +10,3 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "refitd.password" -}}
 {{ required "auth.password: got an empty one, expected the password that the HTTP surface asks for: --set auth.password=..." .Values.auth.password }}
 {{- end -}}
-{{- define "refitd.authorization" -}}
-{{ printf "Basic %s" (printf "%s:%s" .Values.auth.username (include "refitd.password" .) | b64enc) }}
-{{- end -}}
-{{- define "refitd.probe" -}}
-port: web
-httpHeaders: [{name: Authorization, value: {{ include "refitd.authorization" . | quote }}}]
-{{- end -}}

@@ -82,11 +82,14 @@ class TryView {
     if (lacking.length) return refuse(`An event has to have ${lacking.join(", ")}: fill in the field${lacking.length > 1 ? "s" : ""}.`);
     try {
       const a = await ask(this.model.path + "/explain", { event: ask1 });
-      const said = Array.isArray(a.prediction)
-        ? a.prediction.join(", ") || "no class"
-        : typeof a.prediction === "number"
-          ? loss(a.prediction)
-          : a.prediction;
+      const binary = this.schema.task === "binary" && a.probabilities;
+      const said = binary
+        ? `${a.prediction} (${a.classes ? a.classes[1] : "1"}: ${Number((100 * a.probabilities[1]).toPrecision(3))} %)`
+        : Array.isArray(a.prediction)
+          ? a.prediction.join(", ") || "no class"
+          : typeof a.prediction === "number"
+            ? loss(a.prediction)
+            : a.prediction;
       const name = (t) => t.features.join(" × ") || "(bias)";
       this.answer.replaceChildren(
         el("p", { class: "big" }, said),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Any, Mapping, Optional
+from typing import Any, Iterable, Mapping, Optional, Union
 
 from ._errors import InputError
 from ._schema import Schema
 
 Event = Mapping[str, Any]
+Name = Union[str, int]  #: a whole number means its decimal text
+Names = Union[Name, Iterable[Name]]  #: one, or several in any collection
 
 
 @dataclass
@@ -42,28 +44,41 @@ def read_event(schema: Schema, event: Event, but: str = "") -> Input:
 
 
 def parse_event(schema: Schema, event: Event) -> Input:
-    """Reads an event: texts for categorical fields, numbers for numeric ones, lists of texts for multi ones. Fields that are absent or None are
+    """Reads an event: names for categorical fields, numbers for numeric ones, lists of names for multi ones; a name is a text or a whole number. Fields that are absent or None are
     missing, others than the schema's are passed over. Raises InputError with the name of a field of another kind."""
     if not isinstance(event, Mapping):
         raise InputError(f"the event is no mapping of names and values, but {type(event).__name__}")
     categorical: list[str] = []
     for name in schema.categorical:
         value = event.get(name)
-        if value is not None and not isinstance(value, str):
-            raise InputError(f"field {name!r} is categorical and takes a text, not {type(value).__name__}")
-        categorical.append(value or "")
+        categorical.append("" if value is None else name_of(f"field {name!r} is categorical and takes", value))
     numeric = [_number(f"field {f.name!r} is numeric and takes", event.get(f.name)) for f in schema.numeric]
     multi: list[list[str]] = []
     for name in schema.multi:
         value = event.get(name)
-        if value is not None and not isinstance(value, (list, tuple)):
-            raise InputError(f"field {name!r} takes a list of texts, not {type(value).__name__}")
-        names = list(value or ())
-        for text in names:
-            if not isinstance(text, str):
-                raise InputError(f"field {name!r} takes a list of texts, not of {type(text).__name__}")
-        multi.append(names)
+        multi.append([] if value is None else names_of(f"field {name!r} takes", value))
     return Input(categorical, numeric, multi)
+
+
+def name_of(what: str, value: Any) -> str:
+    """Returns the name that a value is: a text, or a whole number, which means its decimal text, as in events of a topic. Raises InputError."""
+    if isinstance(value, str):
+        text = str(value)  # of a subclass, such as those of NumPy
+        # Half a surrogate pair means U+FFFD, as in events of a topic.
+        return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return str(int(value))
+    raise InputError(f"{what} a text or a whole number, not {type(value).__name__}")
+
+
+def names_of(what: str, values: Any) -> list[str]:
+    """Returns the names in a list, tuple, set, array or other collection. Raises InputError, also for one text and for bytes, which are none."""
+    if isinstance(values, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(values, Iterable):
+        raise InputError(f"{what} a list of texts or whole numbers, not {type(values).__name__}")
+    try:
+        return [name_of(f"{what} a list whose elements are each", value) for value in values]
+    except TypeError as error:  # of an array without dimensions
+        raise InputError(f"{what} a list of texts or whole numbers: {error}") from None
 
 
 def _number(what: str, value: Any) -> float:
@@ -93,11 +108,16 @@ def read_label(schema: Schema, event: Event) -> Label:
     value: Optional[Any] = event.get(schema.label)
     if value is None:
         raise InputError(f"missing_label: the event has no {schema.label!r}")
+    if schema.label_names is not None and isinstance(value, (str, numbers.Integral)) and not isinstance(value, bool):
+        name, is_text = name_of("a label is", value), isinstance(value, str)
+        if name == schema.positive or name == schema.negative or is_text and not schema.negative:
+            return Label(float(name == schema.positive), ())
+        if is_text:
+            raise InputError(f"label {schema.label!r} is {value!r}, want {schema.positive!r} or {schema.negative!r}")
     if schema.task not in ("multiclass", "multilabel"):
         return Label(_number(f"label {schema.label!r} takes", value), ())
-    classes = (value,) if isinstance(value, str) else value
-    if not isinstance(classes, (list, tuple)) or not all(isinstance(name, str) for name in classes):
-        raise InputError(f"label {schema.label!r} takes names, not {type(value).__name__}")
+    what = f"label {schema.label!r} takes"
+    classes = [name_of(what, value)] if isinstance(value, (str, numbers.Integral)) else names_of(what, value)
     if schema.task == "multiclass" and len(classes) != 1:
         raise InputError(f"missing_label: the event has {len(classes)} classes {schema.label!r}, want one")
     return Label(math.nan, tuple(classes))

@@ -8,7 +8,7 @@ import math
 import re
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Union
 
 from ._errors import FormatError
 
@@ -20,6 +20,10 @@ def _finite(text: str) -> float:
     return value
 
 
+def _whole(text: str) -> Any:
+    return -0.0 if text == "-0" else int(text)  # Go writes the float -0 so
+
+
 def _no_constant(text: str) -> Any:
     raise ValueError(f"{text} is not JSON")
 
@@ -27,7 +31,7 @@ def _no_constant(text: str) -> Any:
 def loads(what: str, text: bytes) -> Any:
     """Returns the value of a JSON text. FormatError names what."""
     try:
-        return json.loads(text.decode("utf-8"), parse_float=_finite, parse_constant=_no_constant)
+        return json.loads(text.decode("utf-8"), parse_float=_finite, parse_int=_whole, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{what}: {error}") from None
 
@@ -38,19 +42,47 @@ def sha256(content: bytes) -> str:
 
 
 class Fields:
-    """A JSON object whose members are read by type; null and absent are the zero of the type. A member of another type is a FormatError."""
+    """A JSON object whose members are read by type; null and absent are the zero of the type. A member of another type is a FormatError.
+    It remembers which members were read: known and unknown tell them apart."""
 
     def __init__(self, what: str, value: Any):
         if not isinstance(value, Mapping):
             raise FormatError(f"{what}: not an object")
         self.what = what
         self.value: Mapping[str, Any] = value
+        self._read: set[str] = set()
+        self._within: dict[str, Union[Fields, list[Fields]]] = {}  # the objects in members
+
+    def _get(self, name: str, absent: Any = None) -> Any:
+        self._read.add(name)
+        return self.value.get(name, absent)
+
+    def known(self) -> dict[str, Any]:
+        """Returns the members that were read, as they are in the text and in its order; of the objects in them what was read there."""
+        found = {}
+        for name, value in self.value.items():
+            within = self._within.get(name)
+            if isinstance(within, Fields):
+                value = within.known()
+            elif within is not None:
+                value = [f.known() for f in within]
+            if name in self._read:
+                found[name] = value
+        return found
+
+    def unknown(self) -> list[str]:
+        """Returns where the members are that nothing has read."""
+        found = [f"{self.what}.{name}" for name in self.value if name not in self._read]
+        for within in self._within.values():
+            for f in [within] if isinstance(within, Fields) else within:
+                found += f.unknown()
+        return found
 
     def _bad(self, name: str, want: str) -> FormatError:
         return FormatError(f"{self.what}: {name} is not {want}")
 
     def text(self, name: str) -> str:
-        value = self.value.get(name)
+        value = self._get(name)
         if value is None:
             return ""
         if not isinstance(value, str):
@@ -58,7 +90,7 @@ class Fields:
         return value
 
     def whole(self, name: str) -> int:
-        value = self.value.get(name)
+        value = self._get(name)
         if value is None:
             return 0
         if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 1 << 63:
@@ -66,10 +98,10 @@ class Fields:
         return value
 
     def number(self, name: str) -> float:
-        return _number(self, name, self.value.get(name, 0.0))
+        return _number(self, name, self._get(name, 0.0))
 
     def flag(self, name: str) -> bool:
-        value = self.value.get(name)
+        value = self._get(name)
         if value is None:
             return False
         if not isinstance(value, bool):
@@ -77,7 +109,7 @@ class Fields:
         return value
 
     def items(self, name: str) -> list[Any]:
-        value = self.value.get(name)
+        value = self._get(name)
         if value is None:
             return []
         if not isinstance(value, list):
@@ -100,7 +132,19 @@ class Fields:
         return tuple(items)
 
     def objects(self, name: str) -> list[Fields]:
-        return [Fields(f"{self.what}: {name}[{i}]", v) for i, v in enumerate(self.items(name))]
+        items = self.items(name)
+        found = [Fields(f"{self.what}.{name}[{i}]", v) for i, v in enumerate(items)]
+        if items:
+            self._within[name] = found
+        return found
+
+    def object(self, name: str) -> Optional[Fields]:
+        """Returns the object in a member, None where there is no such member."""
+        value = self._get(name)
+        if value is None:
+            return None
+        found = self._within[name] = Fields(f"{self.what}.{name}", value)
+        return found
 
     def time(self, name: str) -> Optional[datetime]:
         """Returns a time in UTC, None where there is none."""

@@ -94,14 +94,20 @@ class Manifest:
             "features": self.num_features,
             "outputs": self.num_outputs,
             "k": self.num_basis,
-            "schema": self.schema.digested(),
+            "schema": self.schema.digested,
         }
         text = f"{write(head)}\n{tensors}\n{names}\n"
         return "sha256:" + sha256(text.encode("utf-8", "replace"))
 
     def check_payload(self) -> None:
-        """Raises DigestError unless that digest is the one of the fields and files."""
+        """Raises DigestError unless that digest is the one of the fields and files, and FormatError where members of a newer format
+        are what is missing."""
         found = self.payload_digest_of(self.files[0].sha256, self.files[1].sha256)
+        if found != self.payload_digest and self.schema.unknown:
+            raise FormatError(
+                f"manifest.json: this build does not know {', '.join(sorted(self.schema.unknown))}, on which scores depend: "
+                "the version is of a newer format: use a newer build of this package"
+            )
         if found != self.payload_digest:
             raise DigestError(f"manifest.json: payload_digest is {self.payload_digest}, the files have {found}")
 
@@ -139,9 +145,11 @@ def decode_manifest(content: bytes) -> Manifest:
         raise DigestError(f"{what} does not end in the digest of its own bytes, sha256:{digest}: take another version or publish again")
     f = Fields(what, loads(what, content))
     version = f.whole("format")
-    if not 1 <= version <= FORMAT_VERSION:
-        raise FormatError(f"{what}: format {version}, this build reads 1 to {FORMAT_VERSION}: use a matching build of this package")
-    schema = read_schema(Fields(f"{what}: schema", f.value.get("schema") or {}))
+    if version > FORMAT_VERSION:
+        raise FormatError(f"{what}: format {version} is newer than this build, which reads 1 to {FORMAT_VERSION}: use a newer build of this package")
+    if version < 1:
+        raise FormatError(f"{what}: format {version}, this build reads 1 to {FORMAT_VERSION}: publish the version again")
+    schema = read_schema(Fields("schema", f.value.get("schema") or {}))
     needs = max(_DEGREE_FORMAT if f.whole("degree") > 2 else 1, schema.format)
     if version < needs:
         raise FormatError(f"{what}: what schema and kernel have is of format {needs}, not {version}: publish the version again")

@@ -12,7 +12,7 @@ from ._arrays import Array
 from ._columns import Columns, Row
 from ._contents import Contents
 from ._errors import InputError
-from ._events import Event, Input, read_event
+from ._events import Event, Input, Name, Names, read_event
 from ._manifest import Manifest
 from ._prediction import Explanation, Item, Label, Prediction, predict
 from ._schema import Schema
@@ -54,10 +54,11 @@ class Scorer:
         rows = [self.score(event) for event in events]
         return np.array(rows).reshape(len(rows), self._manifest.num_outputs)
 
-    def topk(self, event: Event, over: str, k: int = 10, exclude: Iterable[str] = (), rank_by: str = "") -> list[Item]:
+    def topk(self, event: Event, over: str, k: int = 10, exclude: Names = (), rank_by: Name = "") -> list[Item]:
         """Returns the k names of a categorical field with the largest values beside the rest of an event, largest first, names of equal value in the
-        order of the vocabulary. What the event has in that field does not matter. It is exact. rank_by is the class to rank by of a multiclass or
-        multilabel model. Raises InputError."""
+        order of the vocabulary. What the event has in that field does not matter. It is exact. exclude are names to leave out, of which those that the
+        vocabulary does not have are ignored. rank_by is the class to rank by of a multiclass or multilabel model. Raises InputError, for what is no name,
+        too."""
         from ._topk import topk
 
         return topk(self, event, over, k, exclude, rank_by)

@@ -29,8 +29,9 @@ class Prediction:
     outputs: tuple[float, ...]
     unseen: tuple[str, ...]  #: names outside the vocabulary, as "user=u9"
     absent: tuple[str, ...]  #: fields that the event lacks, which contribute nothing
-    label: Label  #: as commands show it: the value, the name of the class, or the list of names
+    label: Label  #: as commands show it: the value, the name of the class or of a binary label, or the list of names
     ranked: Optional[tuple[str, ...]] = None  #: of a multiclass label all classes, those with the largest outputs first; else None
+    names: Optional[tuple[str, str]] = None  #: of a binary label that has names, in the order of probabilities; else None
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent
         if link == "logistic":
             probabilities = (sigmoid(-value), sigmoid(value))
         value = 1.0 if value > threshold else 0.0
+        if (names := schema.label_names) is not None:
+            label = names[int(value)]
     elif schema.task == "ordinal" and link == "identity":
         value = min(max(value, 1.0), float(schema.levels))
     elif schema.task == "ordinal":
@@ -93,7 +96,7 @@ def predict(schema: Schema, link: str, o: Array, unseen: tuple[str, ...], absent
         value, label = float(len(classes)), list(classes)
         if link == "logistic":
             probabilities = tuple(sigmoid(float(v)) for v in o)
-    return Prediction(value, classes, probabilities, tuple(map(float, o)), unseen, absent, value if label is None else label, ranked)
+    return Prediction(value, classes, probabilities, tuple(map(float, o)), unseen, absent, value if label is None else label, ranked, schema.label_names)
 
 
 def sigmoid(x: float) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, Optional, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Mapping, Optional, Sequence
 
 from ._errors import FormatError
 from ._json import Fields
@@ -13,6 +13,7 @@ CROSS_SIGN = "×"
 MAX_OUTPUTS = 1 << 16
 _MAX_MAP_COLUMNS = 1 << 20
 _PRODUCT_DEGREE = 2
+_UNSCORED = ("optional", "derived")  # members that change no score, and that the digest of the payload leaves out
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,10 @@ class Schema:
     cross: tuple[tuple[str, ...], ...]
     optional: Optional[tuple[str, ...]]  #: fields that an event may lack; None lets it lack any
     feature_map: Optional[FeatureMap]
+    positive: str = ""  #: of a binary label that is a name: the one that counts as 1; empty for 0 and 1
+    negative: str = ""  #: the other one; empty for any
+    digested: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)  #: its members as the digest of the payload has them
+    unknown: tuple[str, ...] = field(default=(), compare=False, repr=False)  #: members that only newer builds know
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -111,6 +116,13 @@ class Schema:
     def num_extra(self) -> int:
         """How many columns have no name in the vocabulary."""
         return len(self.numeric) + self.augment
+
+    @property
+    def label_names(self) -> Optional[tuple[str, str]]:
+        """The names of a binary label, in the order of 0 and 1; None where it has none."""
+        if self.task != "binary" or not self.positive:
+            return None
+        return self.negative or f"not {self.positive}", self.positive
 
     def is_optional(self, field: str) -> bool:
         return self.optional is None or field in self.optional
@@ -132,33 +144,6 @@ class Schema:
         if self.feature_map is not None:
             return 3
         return 2 if any(f.clip > 0 for f in self.numeric) else 1
-
-    def digested(self) -> dict[str, Any]:
-        """The schema as the digest of the payload has it: without what changes no score."""
-        out: dict[str, Any] = {"task": self.task, "label": self.label}
-        if self.levels:
-            out["levels"] = self.levels
-        if self.classes:
-            out["classes"] = self.classes
-        out["label_min"], out["label_max"] = self.label_min, self.label_max
-        if self.categorical:
-            out["categorical"] = self.categorical
-        if self.multi:
-            out["multi"] = self.multi
-        if self.multi_weights:
-            out["multi_weights"] = self.multi_weights
-        if self.numeric:
-            out["numeric"] = [
-                {"name": f.name, "center": f.center, "scale": f.scale, **({"clip": f.clip} if f.clip else {})} for f in self.numeric
-            ]
-        if self.augment:
-            out["augment"] = True
-        if self.cross:
-            out["cross"] = self.cross
-        if (m := self.feature_map) is not None:
-            scaling = [{"center": s.center, "scale": s.scale} for s in m.scaling]
-            out["feature_map"] = {"kind": m.kind, "count": m.count, "clip": m.clip, "scaling": scaling or None}
-        return out
 
     def check(self) -> None:
         """Raises FormatError unless the schema is sound."""
@@ -203,11 +188,11 @@ def distinct(what: str, names: tuple[str, ...]) -> None:
 
 
 def read_schema(f: Fields) -> Schema:
-    """Reads the schema of a manifest; check says whether it is sound."""
+    """Reads the schema of a manifest; check says whether it is sound. The digest of the payload covers the members as the manifest has them, so no
+    member that is read here can be missing there."""
     numeric = tuple(NumericField(n.text("name"), n.number("center"), n.number("scale"), n.number("clip")) for n in f.objects("numeric"))
     feature_map = None
-    if f.value.get("feature_map") is not None:
-        m = Fields("schema.feature_map", f.value["feature_map"])
+    if (m := f.object("feature_map")) is not None:
         scaling = tuple(MapScaling(s.number("center"), s.number("scale")) for s in m.objects("scaling"))
         feature_map = FeatureMap(m.text("kind"), m.whole("count"), m.number("clip"), scaling)
     cross = []
@@ -216,11 +201,7 @@ def read_schema(f: Fields) -> Schema:
             raise FormatError("schema.cross: not lists of texts")
         cross.append(tuple(parts))
     optional = None if f.value.get("optional") is None else f.texts("optional")
-    for d in f.objects("derived"):
-        for name in filter(None, (d.text("name"), d.text("of"))):
-            if name not in f.texts("categorical") + f.texts("multi"):
-                raise FormatError(f"schema.derived: {name!r} is not a field of the schema")
-    return Schema(
+    schema = Schema(
         task=f.text("task"),
         label=f.text("label"),
         levels=f.whole("levels"),
@@ -235,4 +216,13 @@ def read_schema(f: Fields) -> Schema:
         cross=tuple(cross),
         optional=optional,
         feature_map=feature_map,
+        positive=f.text("positive"),
+        negative=f.text("negative"),
     )
+    digested = {name: value for name, value in f.known().items() if name not in _UNSCORED}
+    unknown = tuple(name for name in f.unknown() if name != f"{f.what}.derived")
+    for d in f.objects("derived"):
+        for name in filter(None, (d.text("name"), d.text("of"))):
+            if name not in schema.categorical + schema.multi:
+                raise FormatError(f"schema.derived: {name!r} is not a field of the schema")
+    return replace(schema, digested=digested, unknown=unknown)

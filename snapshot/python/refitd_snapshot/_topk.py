@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable
+import numbers
+from typing import TYPE_CHECKING, Optional
 
 import numpy as np
 
 from ._arrays import Array, Indexes
 from ._errors import InputError
-from ._events import Event, Input, read_event
+from ._events import Event, Input, Name, Names, name_of, names_of, read_event
 from ._prediction import Item, sigmoid
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 14  # candidates scored at once
 
 
-def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Iterable[str], rank_by: str) -> list[Item]:
+def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, rank_by: Name) -> list[Item]:
     """Is Scorer.topk."""
     schema, columns = scorer._manifest.schema, scorer._columns
     if over not in schema.categorical:
@@ -26,11 +27,12 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Iterable[str]
     x = read_event(schema, {name: value for name, value in event.items() if name != over}, but=over)
     if scorer._ranked_field() == field:
         raise InputError(f"the history is of names of {over!r}: rank over another field")
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+    if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
         raise InputError(f"{k} names wanted, at least 1")
+    k = int(k)
     output = _output(scorer, rank_by)
     candidates, names = columns.candidates(field)
-    unwanted = np.array([columns.column(field, name) for name in exclude], dtype=np.int64)
+    unwanted = np.array([columns.column(field, name) for name in _excluded(exclude)], dtype=np.int64)
     at: Indexes = np.flatnonzero(~np.isin(candidates, unwanted))
     if columns.is_crossed(field):  # whose names bring other columns with them
         keys = np.array([_exact(scorer, x, field, names[i], output) for i in at])
@@ -43,14 +45,23 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Iterable[str]
     return [Item(names[i], _value(scorer, -key)) for key, i in ranked]
 
 
-def _output(scorer: Scorer, rank_by: str) -> int:
+def _excluded(exclude: Optional[Names]) -> list[str]:
+    """Returns the names that a ranking leaves out. One that is given alone is a list of one, and None is no name."""
+    what = "exclude takes"
+    if exclude is None:
+        return []
+    return [name_of(what, exclude)] if isinstance(exclude, (str, numbers.Integral)) else names_of(what, exclude)
+
+
+def _output(scorer: Scorer, rank_by: Name) -> int:
     """Returns the output that a ranking is by; of a level it takes all."""
     schema = scorer._manifest.schema
     if schema.task not in ("multiclass", "multilabel"):
         return 0
-    if rank_by not in schema.classes:
-        raise InputError(f"choose a class to rank by, {rank_by!r} is none of the model's")
-    return schema.classes.index(rank_by)
+    name = name_of("rank_by takes", rank_by)
+    if name not in schema.classes:
+        raise InputError(f"choose a class to rank by, {name!r} is none of the model's")
+    return schema.classes.index(name)
 
 
 def _key(scorer: Scorer, o: Array, output: int) -> Array:

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Callable, Optional
 
+import numpy as np
+
 import refitd_snapshot
 from refitd_snapshot import Model, Overlay, SnapshotError
 
@@ -106,6 +108,37 @@ class LibraryTest(Comparison):
                 for (features, share), (wanted, contribution) in zip(got, expected):
                     self.assertEqual(features, wanted, name)
                     self.near(share, contribution, _SCORE, (name, features))
+
+    def test_whole_numbers_are_names(self) -> None:
+        want = next(w for w in self.want["models"] if w["model"] == "numbered")
+        model = refitd_snapshot.open(want["store"], "numbered", version=1)
+        event = {"user": "5", "age": 30.0, "tags": ["7", "a"]}
+        same = {"user": np.int64(5), "age": np.float64(30), "tags": (np.str_("a"), 7)}
+        self.assertEqual(model.score({**same, "item": 1006}).tolist(), model.score({**event, "item": "1006"}).tolist())
+        self.assertEqual(model.prediction({**same, "item": 1006}).unseen, ())
+        self.assertEqual(model.prediction({**event, "item": "a\ud83d", "tags": ["\ud83d\ude00"]}).unseen, ("item=a\ufffd", "tags=\U0001f600"))
+        self.assertEqual(len(model.topk(event, "item")), 2)
+        given: list[Any] = [["1006"], [1006], (1006,), {1006}, {"1006": True}.keys(), np.array([1006]), np.array(["1006"]), iter([1006]), "1006", 1006]
+        for exclude in given:
+            self.assertEqual([item.name for item in model.topk(same, "item", np.int64(3), exclude)], ["7"], repr(exclude))  # type: ignore[arg-type]
+        self.assertEqual(len(model.topk(event, "item", exclude=None)), 2)  # type: ignore[arg-type]
+        bad: list[Any] = [b"1006", [b"1006"], np.array([b"1006"]), bytearray(b"7"), [1006.0], np.array(1006), 1006.0, [True], True, [None], {"7": 1}, [["7"]]]
+        for exclude in bad:
+            with self.assertRaisesRegex(refitd_snapshot.InputError, "exclude takes", msg=repr(exclude)):
+                model.topk(event, "item", exclude=exclude)
+
+    def test_binary_names(self) -> None:
+        stores = {w["model"]: w["store"] for w in self.want["models"]}
+        event = {"user": "u1", "item": "i1", "age": 30.0, "tags": ["a"]}
+        for name, names in (("named", ("DOWN", "UP")), ("half-named", ("not 2", "2"))):
+            p = refitd_snapshot.open(stores[name], name, version=1).prediction(event)
+            self.assertEqual((p.names, p.label), (names, names[int(p.value)]))
+            assert p.probabilities is not None
+            self.assertEqual(p.label, names[int(p.probabilities[1] > 0.5)])
+        model = refitd_snapshot.open(stores["half-named"], "half-named", version=1)
+        score = {y: model.fold([{**event, "y": y}]).score(event).tolist() for y in ("2", "other", 2, 1, 0)}
+        self.assertEqual((score["2"], score["2"], score["other"]), (score[2], score[1], score[0]))
+        self.assertNotEqual(score["2"], score["other"])
 
     def test_folds(self) -> None:
         folded = 0

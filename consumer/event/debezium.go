@@ -1,0 +1,205 @@
+package event
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Debezium writes values that JSON has no type for in other types. What they mean is read here, where the envelope is Debezium's:
+//
+//   - DECIMAL and NUMERIC, by default: the unscaled number in two's complement, big end first, as base64. The scale is in the
+//     schema around the payload (org.apache.kafka.connect.data.Decimal), else in the mapping (as: decimal:2).
+//   - NUMERIC without a scale: {"scale": 2, "value": "AcI="} (io.debezium.data.VariableScaleDecimal).
+//   - rows of MongoDB: after is text, an object of Extended JSON, such as {"rating": {"$numberInt": "4"}}.
+
+// maxUnscaledBytes is the longest unscaled number that is read as a DECIMAL: 77 digits, of which databases have at most 65
+// (MySQL) or 38 (Oracle, SQL Server). MaxDecimalScale bounds the zeros that its text may have, and negative scales.
+const (
+	maxUnscaledBytes = 32
+	MaxDecimalScale  = 127
+)
+
+// noScale says that a mapping gives no scale.
+const noScale = MaxDecimalScale + 1
+
+// decimalText appends the decimal of an unscaled number in base64. It reports false for what is none.
+func decimalText(dst, encoded []byte, scale int) ([]byte, bool) {
+	var buffer [maxUnscaledBytes + 3]byte
+	if len(encoded) == 0 || base64.StdEncoding.DecodedLen(len(encoded)) > len(buffer) || scale < -MaxDecimalScale || scale > MaxDecimalScale {
+		return dst, false
+	}
+	n, err := base64.StdEncoding.Decode(buffer[:], encoded)
+	if err != nil || n == 0 || n > maxUnscaledBytes {
+		return dst, false
+	}
+	unscaled := new(big.Int).SetBytes(buffer[:n])
+	if buffer[0]&0x80 != 0 {
+		unscaled.Sub(unscaled, new(big.Int).Lsh(big.NewInt(1), uint(8*n)))
+	}
+	if unscaled.Sign() < 0 {
+		dst = append(dst, '-')
+		unscaled.Neg(unscaled)
+	}
+	digits := unscaled.Append(nil, 10)
+	switch {
+	case scale <= 0 && unscaled.Sign() != 0:
+		return append(append(dst, digits...), bytes.Repeat([]byte{'0'}, -scale)...), true
+	case scale <= 0:
+		return append(dst, '0'), true
+	}
+	if short := scale + 1 - len(digits); short > 0 {
+		digits = append(bytes.Repeat([]byte{'0'}, short), digits...)
+	}
+	whole := len(digits) - scale
+	return append(append(append(dst, digits[:whole]...), '.'), digits[whole:]...), true
+}
+
+// meant returns what a value in a Debezium envelope means, nil for null, and whether that is text rather than JSON.
+func (d *Mapped) meant(p *place, raw []byte) (value []byte, isText bool) {
+	if len(raw) == 0 || raw[0] != '"' && raw[0] != '{' {
+		return raw, false
+	}
+	if raw[0] == '{' {
+		if d.ofText[p.slot] {
+			return d.extended(raw)
+		}
+		var variable struct {
+			Scale *int
+			Value []byte // which is base64
+		}
+		if json.Unmarshal(raw, &variable) != nil || variable.Scale == nil {
+			return raw, false
+		}
+		encoded := base64.StdEncoding.AppendEncode(nil, variable.Value)
+		if text, ok := decimalText(nil, encoded, *variable.Scale); ok {
+			return text, true
+		}
+		return raw, false
+	}
+	scale := p.scale
+	if scale == noScale {
+		scale = d.schemaScale(p.source)
+	}
+	if scale == noScale {
+		return raw, false
+	}
+	encoded, _ := jsontext.AppendUnquote(nil, raw) // it was read as JSON
+	if text, ok := decimalText(nil, encoded, scale); ok {
+		return text, true
+	}
+	return raw, false
+}
+
+// extended returns what an object of MongoDB's Extended JSON v2 means, if it is one: an id, a number, or a time.
+func (d *Mapped) extended(raw []byte) (value []byte, isText bool) {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(raw, &object) != nil || len(object) != 1 {
+		return raw, false
+	}
+	for name, inner := range object {
+		var text string
+		isString := json.Unmarshal(inner, &text) == nil && inner[0] == '"'
+		switch {
+		case name == "$date" && isString: // as RFC 3339 has it
+			return inner, false
+		case name == "$date":
+			ms, isNumber := inner, true
+			if inner[0] == '{' {
+				ms, isNumber = d.extended(inner)
+			}
+			if at, err := strconv.ParseInt(string(ms), 10, 64); err == nil && isNumber {
+				return strconv.AppendInt(nil, stampIn(at, d.json.schema.TimeUnit), 10), false
+			}
+		case isString && (name == "$oid" || name == "$numberInt" || name == "$numberLong" || name == "$numberDouble" ||
+			name == "$numberDecimal" || name == "$symbol"):
+			return []byte(text), true
+		}
+	}
+	return raw, false
+}
+
+// connectSchema is what is read of a schema in an envelope.
+type connectSchema struct {
+	Field      string
+	Name       string
+	Parameters struct{ Scale string }
+	Fields     []connectSchema
+}
+
+// schemaScale returns the scale that the schema around the payload gives a field, noScale for none. Schemas are alike from
+// record to record: the last one is kept.
+func (d *Mapped) schemaScale(s *Source) int {
+	if d.schemaSlot < 0 || s.kind != fromValue || d.slots[d.schemaSlot] == nil {
+		return noScale
+	}
+	if raw := d.slots[d.schemaSlot]; !bytes.Equal(raw, d.schemaText) {
+		d.schemaText, d.schema = append(d.schemaText[:0], raw...), connectSchema{}
+		_ = json.Unmarshal(raw, &d.schema) // one of another form gives no scale
+	}
+	at := &d.schema
+	for _, name := range s.path {
+		var next *connectSchema
+		for i := range at.Fields {
+			if at.Fields[i].Field == name {
+				next = &at.Fields[i]
+			}
+		}
+		if next == nil {
+			return noScale
+		}
+		at = next
+	}
+	scale, err := strconv.Atoi(at.Parameters.Scale)
+	if at.Name != "org.apache.kafka.connect.data.Decimal" || err != nil {
+		return noScale
+	}
+	return scale
+}
+
+// readTexts reads the objects that were written as text where members of theirs are asked for.
+func (d *Mapped) readTexts() *Rejection {
+	for _, next := range d.texts {
+		text, _ := jsontext.AppendUnquote(nil, next.raw) // it was read as JSON
+		if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
+			continue // other text has no members
+		}
+		d.inText = true
+		rejection := d.read(text, next.at)
+		if d.inText = false; rejection != nil {
+			return rejection
+		}
+	}
+	return nil
+}
+
+// textMember is a text where an object is asked for.
+type textMember struct {
+	raw []byte
+	at  *member
+}
+
+// isConnectNull reports whether a value is how Kafka Connect's JSON converter writes null with its schema: nothing in both parts.
+func isConnectNull(value []byte) bool {
+	var envelope map[string]json.RawMessage
+	if len(value) > maxConnectNull || json.Unmarshal(value, &envelope) != nil || len(envelope) != 2 {
+		return false
+	}
+	return string(envelope["schema"]) == "null" && string(envelope["payload"]) == "null"
+}
+
+// maxConnectNull is longer than such a null, with white space.
+const maxConnectNull = 100
+
+// isUnscaled reports whether a value may be a DECIMAL whose scale is not known.
+func isUnscaled(raw []byte) bool {
+	if len(raw) < 2 || raw[0] != '"' {
+		return false
+	}
+	_, ok := decimalText(nil, raw[1:len(raw)-1], 0)
+	return ok
+}

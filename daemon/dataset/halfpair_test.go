@@ -1,0 +1,30 @@
+package dataset
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+)
+
+// TestHalfPairsInFiles: a line with half an emoji is a record to replay and a row to guess a schema from; one with bytes
+// that are not UTF-8 is neither.
+func TestHalfPairsInFiles(t *testing.T) {
+	const line = `{"user":"u\ud83d","comment":"nice \ud83d","ts":7}`
+	r, reason := jsonRecord([]byte(line), "user")
+	if reason != "" || string(r.Key) != "u\ufffd" || string(r.Value) != line || r.Time != 7 {
+		t.Errorf("%+v, %q", r, reason)
+	}
+	p := ProfileOf(slices.Values([][]byte{[]byte(line)}))
+	if p.Rows != 1 || p.Skipped.Lines != 0 {
+		t.Errorf("%+v", p)
+	}
+	bad := []byte(strings.Replace(line, "nice", "\xff", 1))
+	if _, reason := jsonRecord(bad, "user"); reason != event.NotUTF8 {
+		t.Errorf("%q, want %q", reason, event.NotUTF8)
+	}
+	if p := ProfileOf(slices.Values([][]byte{bad})); p.Rows != 0 {
+		t.Errorf("%+v", p)
+	}
+}
