@@ -20,7 +20,7 @@ import (
 
 // InitOptions say which file or topic to make a configuration for.
 type InitOptions struct {
-	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, in Parquet or in JSON Lines; gzip, zstd and bzip2 are detected."`
+	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, Parquet or JSON Lines; gzip, zstd, bzip2 are detected."`
 	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
 	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line tells it."`
 	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
