@@ -142,7 +142,7 @@ func TestInputFromMap(t *testing.T) {
 		t.Errorf("no fields: %+v, %v, want all missing", in, err)
 	}
 	for _, event := range []map[string]any{
-		{"user": 1.0}, {"age": "30"}, {"age": json.Number("1e999")}, {"age": math.Inf(1)}, {"tags": "a"}, {"tags": []any{"a", 1.0}}, {"age": true},
+		{"user": 1.5}, {"age": "30"}, {"age": json.Number("1e999")}, {"age": math.Inf(1)}, {"tags": "a"}, {"tags": []any{"a", 1.5}}, {"age": true},
 	} {
 		if in, err := s.InputFromMap(event); !errors.Is(err, ErrInput) {
 			t.Errorf("%v: %+v, %v, want ErrInput", event, in, err)

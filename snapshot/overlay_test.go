@@ -358,7 +358,7 @@ func TestLabelledFromMap(t *testing.T) {
 	if e, err := class.LabelledFromMap(map[string]any{"y": "b"}); err != nil || !slices.Equal(e.Classes, []string{"b"}) {
 		t.Errorf("%+v, %v", e, err)
 	}
-	for s, events := range map[*Schema][]map[string]any{number: {{}, {"y": "4"}, {"y": nil}, {"y": 1, "user": 1}}, class: {{}, {"y": 3}, {"y": []any{3}}}} {
+	for s, events := range map[*Schema][]map[string]any{number: {{}, {"y": "4"}, {"y": nil}, {"y": 1, "user": 1.5}}, class: {{}, {"y": 3.5}, {"y": []any{3.5}}}} {
 		for _, event := range events {
 			if e, err := s.LabelledFromMap(event); !errors.Is(err, ErrInput) {
 				t.Errorf("%v: %+v, %v, want ErrInput", event, e, err)
