@@ -21,7 +21,8 @@ import (
 // Early steps of a fit from nothing, which lower the objective by more than a thousandth, refit roughly and leave the linear term short of its optimum: as
 // Step.Gap they say what that allows, with a small ridge the objective itself.
 //
-// Refits of the whole Z are given up where they get nowhere (shortModels, wholeSteps), and the fit goes on as Solve does.
+// Refits of the whole Z are given up where they get nowhere (shortModels, wholeSteps), and the fit goes on as Solve
+// does.
 //
 // In the end Z is brought to its eigendecomposition, which never raises the objective.
 //

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// fewRows returns 17 rows of 8 columns with random classes, which products of the columns separate. Sparse rows have about a third of the columns.
+// fewRows returns 17 rows of 8 columns with random classes, which products of the columns separate. Sparse rows have
+// about a third of the columns.
 func fewRows(sparse bool) *Problem {
 	const n, d = 17, 8
 	rng := rand.New(rand.NewPCG(d, 29))
@@ -25,8 +26,8 @@ func fewRows(sparse bool) *Problem {
 	return p
 }
 
-// TestConvexFMFewRows: where λ alone curves the models of a whole Z, the refits of Algorithm 1 take over and reach the certified optimum, as Solve does.
-// Sparse rows make Newton steps give up, dense ones the count of steps.
+// TestConvexFMFewRows: where λ alone curves the models of a whole Z, the refits of Algorithm 1 take over and reach the
+// certified optimum, as Solve does. Sparse rows make Newton steps give up, dense ones the count of steps.
 func TestConvexFMFewRows(t *testing.T) {
 	for _, c := range []struct {
 		kernel Kernel
@@ -45,10 +46,12 @@ func TestConvexFMFewRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			if res.Status != Converged || best.Status != Converged || res.GapKind != Certified {
-				t.Errorf("%v with the %s gap %v, Solve is %v with %v", res.Status, res.GapKind, res.GapRelative, best.Status, best.GapRelative)
+				t.Errorf("%v with the %s gap %v, Solve is %v with %v", res.Status, res.GapKind, res.GapRelative,
+					best.Status, best.GapRelative)
 			}
 			if excess := res.Objective - best.Objective; excess > res.Gap || -excess > best.Gap {
-				t.Errorf("objective %v with gap %v, Solve has %v with %v", res.Objective, res.Gap, best.Objective, best.Gap)
+				t.Errorf("objective %v with gap %v, Solve has %v with %v", res.Objective, res.Gap,
+					best.Objective, best.Gap)
 			}
 			if want := modelObjective(p, res.Model, s.withPenalty(L1)); !near(res.Objective, want, 1e-8, 0) {
 				t.Errorf("objective %v, recomputed %v", res.Objective, want)

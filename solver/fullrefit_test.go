@@ -223,8 +223,8 @@ func TestRefitFromStarts(t *testing.T) {
 	}
 }
 
-// TestRidgeStaysInTheBall: in constrained form a ridge on the basis vectors leaves none longer than 1, so that the penalty of the model over unit vectors is at
-// most τ, whichever method refits them.
+// TestRidgeStaysInTheBall: in constrained form a ridge on the basis vectors leaves none longer than 1, so that the
+// penalty of the model over unit vectors is at most τ, whichever method refits them.
 func TestRidgeStaysInTheBall(t *testing.T) {
 	p := interactions(3, Squared{}, 100, 5)
 	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
@@ -232,7 +232,8 @@ func TestRidgeStaysInTheBall(t *testing.T) {
 			for _, pen := range few(allPenalties) {
 				for _, ridge := range []float64{0.01, 1} {
 					s := smallSettings()
-					s.Kernel, s.Solver, s.Penalty, s.Lambda, s.Tau, s.Refit, s.BasisRidge = kernel, method, pen, 0, 1.5, Full, ridge
+					s.Kernel, s.Solver, s.Penalty, s.Refit = kernel, method, pen, Full
+					s.Lambda, s.Tau, s.BasisRidge = 0, 1.5, ridge
 					res, err := Solve(t.Context(), p, nil, s)
 					if err != nil {
 						t.Fatal(err)
@@ -246,7 +247,8 @@ func TestRidgeStaysInTheBall(t *testing.T) {
 						unit[r] = kernel.ofLength(unit[r], norm2(h))
 					}
 					if norm := pen.Norm(unit, k, 1); k == 0 || norm > s.Tau*(1+1e-9) {
-						t.Errorf("%v %v %v, ridge %v: norm %v of %d unit vectors, τ is %v", kernel, method, pen, ridge, norm, k, s.Tau)
+						t.Errorf("%v %v %v, ridge %v: norm %v of %d unit vectors, τ is %v", kernel, method, pen,
+							ridge, norm, k, s.Tau)
 					}
 				}
 			}

@@ -76,13 +76,14 @@ func TestNewtonGolden(t *testing.T) {
 	}
 }
 
-// descended reports whether a descent from V = 0 came within a tenth of the way to the optimum. Where V = 0 is the optimum, rounding in the sums over the rows
-// is all there is between them.
+// descended reports whether a descent from V = 0 came within a tenth of the way to the optimum. Where V = 0 is the
+// optimum, rounding in the sums over the rows is all there is between them.
 func descended(got, start, optimum float64) bool {
 	return got <= optimum+0.1*max(0, start-optimum)+1e-9*math.Abs(optimum)
 }
 
-// TestDescendedAtZero: an optimum at V = 0 that was summed in another order is reached, and one that is farther off than rounding is not.
+// TestDescendedAtZero: an optimum at V = 0 that was summed in another order is reached, and one that is farther off
+// than rounding is not.
 func TestDescendedAtZero(t *testing.T) {
 	const optimum = 41.588830833596724 // log 4 of each of 30 rows
 	for _, c := range []struct {

@@ -519,8 +519,8 @@ func (r *solve) finish(ctx context.Context) *Result {
 	if res.ConvexObjective > 0 {
 		res.GapRelative = res.Gap / res.ConvexObjective
 	}
-	if res.GapKind == Certified && res.GapRelative <= r.s.Tolerance && (res.Status == Stalled || res.Status == BasisLimit) {
-		res.Status = Converged
+	if res.GapKind == Certified {
+		r.conclusion()
 	}
 	return res
 }

@@ -22,8 +22,9 @@ func (s *spectrum) moves() bool { return s != nil && s.factors != nil }
 // and small λ the way over spans took half a minute.
 const wholeColumns = 64
 
-// wholeSteps is after how many steps refits of the whole Z are given up: one that reaches its optimum leaves no vector to enter, and ordinary problems take one
-// to six steps. Those of separable classes and a λ near 0 took hundreds. From there on refits are those of Algorithm 1.
+// wholeSteps is after how many steps refits of the whole Z are given up: one that reaches its optimum leaves no vector
+// to enter, and ordinary problems take one to six steps. Those of separable classes and a λ near 0 took hundreds. From
+// there on refits are those of Algorithm 1.
 const wholeSteps = 8
 
 // isWhole reports whether refits are of the whole Z.

@@ -39,8 +39,9 @@ const (
 	// which they end.
 	modelSteps    = 2000
 	modelAccuracy = 1e-4
-	// shortModels are how many models of a solve may end at modelSteps before Newton steps are given up: with fewer rows than coordinates, or classes that are
-	// all but separated, λ alone curves a model, whose gradient steps then get nowhere. Of ordinary problems one model in hundreds ends there.
+	// shortModels are how many models of a solve may end at modelSteps before Newton steps are given up: with fewer
+	// rows than coordinates, or classes that are all but separated, λ alone curves a model, whose gradient steps then
+	// get nowhere. Of ordinary problems one model in hundreds ends there.
 	shortModels = 2
 )
 
@@ -57,7 +58,8 @@ func newWholeNewton(f *correctiveFit, linear *linearFit) *wholeNewton {
 }
 
 // run improves a (d×d, in full) and theta until a step lowers the objective by no more than tolerance of it, and returns the steps. Called off, it leaves the
-// last point that was evaluated whole. It reports false where the models have no minimum to be found, or none in modelSteps.
+// last point that was evaluated whole. It reports false where the models have no minimum to be found, or none in
+// modelSteps.
 func (s *wholeNewton) run(a, theta []float64, tolerance float64) (steps int, ok bool) {
 	f := s.f
 	s.linear.predictTo(f.offset, theta)
