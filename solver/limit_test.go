@@ -23,8 +23,8 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// TestGapLimit: what keeps a gap above the tolerance is the bound of ℓ1/ℓ2 with several outputs, a vector that MaxBasis kept out, or weights that few iterations
-// left off their optimum.
+// TestGapLimit: what keeps a gap above the tolerance is the bound of ℓ1/ℓ2 with several outputs, a vector that MaxBasis
+// kept out, or weights that few iterations left off their optimum.
 func TestGapLimit(t *testing.T) {
 	for _, c := range []struct {
 		limit  GapLimit
@@ -50,8 +50,8 @@ func TestGapLimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if res.GapKind != Certified || res.GapLimit != c.limit || (res.Status == Converged) != (c.limit == "") {
-				t.Errorf("%v with the %s gap %v (%s), estimate %v of %v: limit %q", res.Status, res.GapKind, res.GapRelative, res.GapBound, res.GapEstimate,
-					res.ConvexObjective, res.GapLimit)
+				t.Errorf("%v with the %s gap %v (%s), estimate %v of %v: limit %q", res.Status, res.GapKind,
+					res.GapRelative, res.GapBound, res.GapEstimate, res.ConvexObjective, res.GapLimit)
 			}
 		})
 	}
