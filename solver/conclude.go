@@ -127,6 +127,26 @@ const boundSlack = 0.1
 // boundShare of Tolerance is the least accuracy asked of that bound.
 const boundShare = 0.25
 
+// conclusion says of a certified result whether it converged and, if not, what its gap is limited by.
+func (r *solve) conclusion() {
+	res, terms, enough := &r.result, r.certificate.terms, r.s.Tolerance
+	if res.Status == Stalled {
+		enough = max(enough, RoundingGap)
+	}
+	switch {
+	case res.GapRelative <= enough:
+		if res.Status == Stalled || res.Status == BasisLimit {
+			res.Status = Converged
+		}
+	case terms.at(0) > enough*terms.objective:
+		res.GapLimit = LimitWeights
+	case res.GapEstimate > enough*res.ConvexObjective:
+		res.GapLimit = LimitVectors
+	default:
+		res.GapLimit = LimitBound
+	}
+}
+
 // estimate takes the criterion of a careful selection for Ω*(∇F): no bound of it is known that is of use at degree 3.
 func (r *solve) estimate(terms gapTerms) *certificate {
 	if r.concluded < len(r.result.Steps) {

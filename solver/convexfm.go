@@ -21,6 +21,9 @@ import (
 // Early steps of a fit from nothing, which lower the objective by more than a thousandth, refit roughly and leave the linear term short of its optimum: as
 // Step.Gap they say what that allows, with a small ridge the objective itself.
 //
+// Refits of the whole Z are given up where they get nowhere (shortModels, wholeSteps), and the fit goes on as Solve
+// does.
+//
 // In the end Z is brought to its eigendecomposition, which never raises the objective.
 //
 // Settings.Lambda stands beside the sum of the losses. The β of the paper is λ for Homogeneous ("use diag"); for ANOVA ("ignore diag") it is 2λ and the
@@ -88,6 +91,7 @@ func (a ConvexFM) fit(ctx context.Context, p *Problem, warm *Warm, s Settings, c
 		return nil, err
 	}
 	run.spectrum = &spectrum{}
+	run.eigen = run.spectrum
 	if !a.Diagonal {
 		run.spectrum.fit = newCorrectiveFit(p, run.gamma, run.linear, s.Lambda, run.workers)
 		if run.spectrum.fit.whole = min(s.MaxBasis, columns) >= p.X.NumColumns; run.spectrum.fit.whole {

@@ -107,6 +107,10 @@ func (f *fullFit) resize(k int) {
 	}
 }
 
+// free reports whether basis vectors may be longer than 1. In constrained form none may: Ω bounds the weights of
+// vectors in the unit ball, and longer ones would leave the ball of the model.
+func (f *fullFit) free() bool { return f.ridge > 0 && f.form.tau == 0 }
+
 // split returns V and H of a point.
 func (f *fullFit) split(u []float64) (v, h []float64) {
 	km := f.k * f.p.Outputs

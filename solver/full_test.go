@@ -182,7 +182,7 @@ func TestFullMinimize(t *testing.T) {
 						t.Errorf("norm %v exceeds %v", norm, form.tau)
 					}
 					for r, square := range f.lengths(h) {
-						if ridge == 0 && square > 1+1e-12 {
+						if !f.free() && square > 1+1e-12 {
 							t.Errorf("‖h_%d‖² = %v", r, square)
 						}
 					}
@@ -196,7 +196,7 @@ func TestFullMinimize(t *testing.T) {
 						if form.tau > 0 {
 							form.step(mv, f.k, 3, 1)
 						}
-						if ridge == 0 {
+						if !f.free() {
 							for r, square := range f.lengths(mh) {
 								if square > 1 {
 									for i := r; i < len(mh); i += f.k {

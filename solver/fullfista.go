@@ -111,13 +111,15 @@ func (f *fullFit) step(u, scale []float64) {
 		for i, s := range scaleH {
 			h[i] *= f.smooth * s / (f.smooth*s + f.ridge)
 		}
+	}
+	if f.free() {
 		return
 	}
 	d := len(h) / f.k
 	column, weight := make([]float64, d), make([]float64, d)
 	for r := range f.k {
 		for j := range d {
-			column[j], weight[j] = h[j*f.k+r], scaleH[j*f.k+r]
+			column[j], weight[j] = h[j*f.k+r], scaleH[j*f.k+r]+f.ridge/f.smooth
 		}
 		if projectUnitBall(column, weight) {
 			for j, x := range column {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -219,5 +220,38 @@ func TestRefitFromStarts(t *testing.T) {
 	}
 	if mean := math.Exp(logs / float64(runs)); !(mean < 0.998) {
 		t.Errorf("objectives from several starts are %v of those from one", mean)
+	}
+}
+
+// TestRidgeStaysInTheBall: in constrained form a ridge on the basis vectors leaves none longer than 1, so that the
+// penalty of the model over unit vectors is at most τ, whichever method refits them.
+func TestRidgeStaysInTheBall(t *testing.T) {
+	p := interactions(3, Squared{}, 100, 5)
+	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
+		for _, method := range []Method{FISTA, Stochastic, SVRG} {
+			for _, pen := range few(allPenalties) {
+				for _, ridge := range []float64{0.01, 1} {
+					s := smallSettings()
+					s.Kernel, s.Solver, s.Penalty, s.Refit = kernel, method, pen, Full
+					s.Lambda, s.Tau, s.BasisRidge = 0, 1.5, ridge
+					res, err := Solve(t.Context(), p, nil, s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					k, unit := res.Model.NumBasis, slices.Clone(res.Model.Weights)
+					for r := range unit {
+						h := make([]float64, res.Model.NumFeatures)
+						for j := range h {
+							h[j] = res.Model.Basis[j*k+r]
+						}
+						unit[r] = kernel.ofLength(unit[r], norm2(h))
+					}
+					if norm := pen.Norm(unit, k, 1); k == 0 || norm > s.Tau*(1+1e-9) {
+						t.Errorf("%v %v %v, ridge %v: norm %v of %d unit vectors, τ is %v", kernel, method, pen,
+							ridge, norm, k, s.Tau)
+					}
+				}
+			}
+		}
 	}
 }

@@ -124,9 +124,12 @@ func newLazyEpochs(f *fullFit, u []float64) *lazyEpochs {
 // settle applies everything put off and measures the columns anew, in O(dk).
 func (l *lazyEpochs) settle() {
 	_, h := l.f.split(l.u)
+	for j := range l.sumH {
+		l.shrunk(h, j)
+	}
 	clear(l.square)
 	for j := range l.sumH {
-		row := l.shrunk(h, j)
+		row := h[j*l.f.k : (j+1)*l.f.k]
 		for r, x := range row {
 			x *= l.factor[r]
 			row[r] = x
@@ -143,7 +146,12 @@ func (l *lazyEpochs) shrunk(h []float64, j int) []float64 {
 	k := l.f.k
 	row := h[j*k : j*k+k]
 	if missed := l.batches - l.done[j]; missed > 0 && l.f.ridge > 0 && l.sumH[j] > 0 {
-		floats.Scale(math.Pow(1+l.step[1]/math.Sqrt(l.sumH[j])*l.f.ridge, -float64(missed)), row)
+		shrink := math.Pow(1+l.step[1]/math.Sqrt(l.sumH[j])*l.f.ridge, -float64(missed))
+		for r, x := range row {
+			x *= l.factor[r]
+			l.square[r] -= x * x * (1 - shrink*shrink)
+		}
+		floats.Scale(shrink, row)
 	}
 	l.done[j] = l.batches
 	return row
@@ -191,7 +199,7 @@ func (l *lazyEpochs) batch(chosen []int) {
 			row[r] = x / l.factor[r]
 		}
 	}
-	if f.ridge > 0 {
+	if f.free() {
 		return
 	}
 	for r, square := range l.square {

@@ -46,7 +46,7 @@ func eagerEpoch(f *fullFit, u []float64, order []int) []float64 {
 				floats.Scale(1/(1+eta*f.ridge), row)
 			}
 		}
-		if f.ridge == 0 {
+		if !f.free() {
 			for r, square := range f.lengths(h) {
 				if square > 1 {
 					for i := r; i < len(h); i += k {
@@ -133,7 +133,7 @@ func eagerSVRG(f *fullFit, snapshot, full []float64, order []int, step [2]float6
 		f.form.step(v, k, m, step[0])
 		floats.AddScaled(h, -step[1], inH)
 		floats.Scale(1/(1+step[1]*f.ridge), h)
-		if f.ridge > 0 {
+		if f.free() {
 			continue
 		}
 		for r, square := range f.lengths(h) {

@@ -152,7 +152,7 @@ func (l *lazySVRG) batch(chosen []int) {
 		l.square[r] += eta * (eta*l.pull[r] - 2*l.cross[r])
 		l.cross[r] -= eta * l.pull[r]
 		scale := shrink
-		if f.ridge == 0 && l.square[r] > 1 {
+		if !f.free() && shrink*shrink*l.square[r] > 1 {
 			scale = 1 / math.Sqrt(l.square[r])
 		}
 		l.factor[r] *= scale

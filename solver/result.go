@@ -10,7 +10,8 @@ import (
 type Status uint8
 
 const (
-	// Converged: the certified gap is at most Tolerance times the objective. A Rough solve has no certificate and never says so.
+	// Converged: the certified gap is at most Tolerance times the objective, or RoundingGap of it where the objective
+	// no longer falls. A Rough solve has no certificate and never says so.
 	Converged Status = iota + 1
 	// BasisLimit: MaxBasis or MaxSteps was reached.
 	BasisLimit
@@ -19,8 +20,30 @@ const (
 	// Interrupted: the context was cancelled or OnStep asked to stop.
 	Interrupted
 	// Stalled: no basis vector was found that enters (criterion ≤ λ), or new ones no longer lower the objective, but no certificate says that
-	// this is the optimum. For ℓ1/ℓ2 with several outputs, and for ℓ1/ℓ∞ with many, it is the usual end: their bounds are loose.
+	// this is the optimum. For ℓ1/ℓ2 with several outputs, and for ℓ1/ℓ∞ with many, it is the usual end: their bounds
+	// are loose. Result.GapLimit says so.
 	Stalled
+)
+
+// RoundingGap is the least relative gap that a solve is asked for once it stalls: four times the root of the rounding
+// of float64, 2^−52. Near the optimum the objective changes by the square of what the gradient does, so that falls of
+// the objective below its rounding leave a gap of the root of it.
+const RoundingGap = 0x1p-24
+
+// GapLimit says what keeps a certified gap above Tolerance.
+type GapLimit string
+
+const (
+	// LimitWeights: over the basis vectors of the model alone the gap is above Tolerance already. Their weights are not
+	// at their optimum.
+	LimitWeights GapLimit = "weights"
+	// LimitVectors: a basis vector was found that makes the gap larger than Tolerance. It did not enter, for MaxBasis
+	// or as it hardly lowered the objective.
+	LimitVectors GapLimit = "vectors"
+	// LimitBound: no basis vector was found that makes the gap larger than Tolerance. What is missing is an upper bound
+	// of the dual norm as small as what was found: GapBound is a relaxation for ℓ1/ℓ2 with several outputs, whose dual
+	// norm is the largest quartic form over the sphere, and for ℓ1/ℓ∞ with many.
+	LimitBound GapLimit = "bound"
 )
 
 // String returns the name used in manifests: converged, basis_limit, time_budget, interrupted or stalled.
@@ -87,8 +110,10 @@ type Result struct {
 	GapBound    GapBound // empty for an estimated gap
 	GapFailure  float64
 	GapEstimate float64 // the gap if no basis vector is better than the best one found; at most Gap
-	Steps       []Step  // step 0 comes before any selection
-	CutShort    bool    // ctx was done, or Budget spent, before the end: this is the model of the last of Steps
+	// GapLimit is what keeps a certified gap above Tolerance; empty if nothing does, or if the gap is estimated.
+	GapLimit GapLimit
+	Steps    []Step // step 0 comes before any selection
+	CutShort bool   // ctx was done, or Budget spent, before the end: this is the model of the last of Steps
 
 	// NuclearNorm is Σ|eigenvalues| of Z, and Rank their number, of ConvexFM; 0 for the others.
 	NuclearNorm float64

@@ -92,7 +92,9 @@ type Settings struct {
 	FullEvery      int
 	FullIterations int
 	// BasisRidge ≥ 0 is the ridge ρ of a full refit on the basis vectors, ½ρ‖H‖², which are then free in length, in the
-	// result too; 0 keeps them in the unit ball, and the result holds unit vectors. With a ridge the best length makes the two terms of a basis
+	// result too; 0 keeps them in the unit ball, and the result holds unit vectors. In constrained form a ridge keeps
+	// them in the unit ball as well, or the model would leave the ball of Tau: the result holds vectors of length 1 at
+	// most. In penalised form with a ridge the best length makes the two terms of a basis
 	// vector add up to √(2λρ·Ω(v_r)‖h_r‖²) at degree 2, which spares large ones and drives out small ones. The ridge ρ that a factorization machine puts on
 	// its factors, with weights of ±1, is the unit ball with λ = ρ/2.
 	BasisRidge float64

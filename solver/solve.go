@@ -80,7 +80,8 @@ type solve struct {
 	output   *outputFit
 	linear   *linearFit
 	full     *fullFit  // nil before the first full refit
-	spectrum *spectrum // of ConvexFM, else nil
+	spectrum *spectrum // of ConvexFM while its refits get somewhere, else nil
+	eigen    *spectrum // of ConvexFM, whose Z ends as its eigendecomposition, else nil
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
 	gamma     *gamma
@@ -346,6 +347,9 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 			renewed, last = true, math.Inf(1) // the objective may rise once
 		}
 		r.certificate = nil
+		if r.spectrum.isWhole() && len(r.result.Steps) >= wholeSteps {
+			r.spectrum = nil
+		}
 		entering := r.batch(r.spectrum.entering(r.last, terms.threshold(), r.s.MaxBasis-r.k), terms.threshold(), r.s.MaxSteps-tried)
 		r.append(entering...)
 		tried += len(entering)
@@ -508,15 +512,15 @@ func (r *solve) finish(ctx context.Context) *Result {
 		res.Objective, res.ConvexObjective = end.objective, end.convex
 		res.Gap, res.GapEstimate, res.GapKind = end.gap, end.gap, Estimated
 	}
-	if r.spectrum != nil {
+	if r.eigen != nil {
 		r.toEigenvectors()
 	}
 	res.Model = r.model()
 	if res.ConvexObjective > 0 {
 		res.GapRelative = res.Gap / res.ConvexObjective
 	}
-	if res.GapKind == Certified && res.GapRelative <= r.s.Tolerance && (res.Status == Stalled || res.Status == BasisLimit) {
-		res.Status = Converged
+	if res.GapKind == Certified {
+		r.conclusion()
 	}
 	return res
 }

@@ -22,6 +22,11 @@ func (s *spectrum) moves() bool { return s != nil && s.factors != nil }
 // and small λ the way over spans took half a minute.
 const wholeColumns = 64
 
+// wholeSteps is after how many steps refits of the whole Z are given up: one that reaches its optimum leaves no vector
+// to enter, and ordinary problems take one to six steps. Those of separable classes and a λ near 0 took hundreds. From
+// there on refits are those of Algorithm 1.
+const wholeSteps = 8
+
 // isWhole reports whether refits are of the whole Z.
 func (s *spectrum) isWhole() bool { return s != nil && s.fit != nil && s.fit.whole }
 
@@ -99,6 +104,10 @@ func (r *solve) refitSpectrum(limits fitLimits) {
 	if f.newton != nil {
 		steps, ok := f.newton.run(a, theta, limits.tolerance/float64(limits.span))
 		r.result.NewtonIterations += steps
+		if f.newton.short >= shortModels {
+			r.spectrum = nil
+			return
+		}
 		if done = ok; !done {
 			r.linear.predictTo(r.output.offset, r.linear.theta)
 			copy(theta, r.linear.theta)
@@ -168,7 +177,7 @@ func (r *solve) toEigenvectors() {
 	res, before := &r.result, floats.Norm(r.v, 1)
 	axes, sum := matrixOver(r.basis, r.v)
 	if vectors, values, ok := eigenvectorsOf(sum, axes); ok {
-		vectors, values = r.spectrum.fold(vectors, values)
+		vectors, values = r.eigen.fold(vectors, values)
 		r.basis, r.v, r.k = vectors, values, len(vectors)
 		fall := max(0, r.s.Lambda*(before-floats.Norm(values, 1)))
 		res.Objective -= fall

@@ -26,6 +26,8 @@ type wholeNewton struct {
 	hessian []float64 // all×(all+1): with the gradient beside it
 	schur   []float64 // size×size
 	slope   []float64 // size
+
+	short int // models whose minimum modelSteps did not reach
 }
 
 const (
@@ -37,6 +39,10 @@ const (
 	// which they end.
 	modelSteps    = 2000
 	modelAccuracy = 1e-4
+	// shortModels are how many models of a solve may end at modelSteps before Newton steps are given up: with fewer
+	// rows than coordinates, or classes that are all but separated, λ alone curves a model, whose gradient steps then
+	// get nowhere. Of ordinary problems one model in hundreds ends there.
+	shortModels = 2
 )
 
 // newWholeNewton returns nil where the refit is better left to FISTA.
@@ -52,7 +58,8 @@ func newWholeNewton(f *correctiveFit, linear *linearFit) *wholeNewton {
 }
 
 // run improves a (d×d, in full) and theta until a step lowers the objective by no more than tolerance of it, and returns the steps. Called off, it leaves the
-// last point that was evaluated whole. It reports false where the model has no minimum to be found.
+// last point that was evaluated whole. It reports false where the models have no minimum to be found, or none in
+// modelSteps.
 func (s *wholeNewton) run(a, theta []float64, tolerance float64) (steps int, ok bool) {
 	f := s.f
 	s.linear.predictTo(f.offset, theta)
@@ -64,7 +71,7 @@ func (s *wholeNewton) run(a, theta []float64, tolerance float64) (steps int, ok 
 		if s.model(theta); f.workers.cancelled() {
 			return steps, true
 		}
-		if !s.step(next, moved, a, theta) {
+		if !s.step(next, moved, a, theta) || s.short >= shortModels {
 			return steps, false
 		}
 		copy(change, next)
@@ -298,5 +305,6 @@ func (s *wholeNewton) minimise(u, begun, work []float64) bool {
 			y[c] = u[c] + share*(u[c]-last[c])
 		}
 	}
+	s.short++
 	return true
 }
