@@ -7,36 +7,72 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// driftTest watches values in [−1, 1] whose mean, given all before, is driftMargin at most as long as nothing changes, and alarms when they rise: a
-// Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo 2022). From every moment on it bets shares of its wealth that the mean is above the margin,
-// and adds up what the bets have come to: e ← (e + 1)·(1 + bet·(x − margin)), the mean over the bets. e − n is a supermartingale as long as nothing
-// changes, so that in n values the chance of a false alarm is n/driftAlarm at most, whatever their distribution and dependence. O(1) a value.
-type driftTest struct{ wealth [4]float64 }
+// driftTest watches numbers whose mean, given all before, is at most driftMargin roots of their recent mean square as
+// long as nothing changes, and alarms when they rise: a Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo 2022).
+// From every moment on it bets that the mean is above the margin, and adds up what the bets have come to:
+// e ← (e + 1)·f(bet·(x − margin))/(1 + bet²·driftSpread/2), the mean over the bets, x in units of that root.
+// f(y) is 1 + y + y²/2 above 0 and 1/(1 − y + y²/2) below (Catoni 2012), at most 1 + y + y²/2 for either sign. So e − n
+// is a supermartingale without any bound on the numbers: skewed ones, as of rare labels, need none. It is one as long as
+// the mean is at most the margin and the mean square about the margin at most driftSpread, both given all before.
+// Then the chance of a false alarm in n values is n/driftAlarm at most. O(1) a value.
+type driftTest struct {
+	wealth [4]float64
+	square fading // of the values before
+}
 
-// The margin keeps small lasting agreement, of which a model that is never quite right has some, from adding up to an alarm. A false alarm comes once in
-// driftAlarm values at most.
+// The margin keeps small lasting agreement, of which a model that is never quite right has some, from adding up to an
+// alarm. A false alarm comes once in driftAlarm values at most. Values count up to driftLargest, which only lowers the
+// bets, and as driftScale times the mean square at most in that mean, so that one outlier doubles it and no more.
 const (
-	driftMargin = 0.05
-	driftAlarm  = 1e9
+	driftMargin  = 0.05
+	driftSpread  = 1.25 // a mean square of 1.14 and twice the margin: the recent one is not quite that of the next value
+	driftAlarm   = 1e9
+	driftLargest = 10
+	driftScale   = 2000 // values that the mean square is of
+	driftFirst   = 100  // values before the first bet
+
+	largestGradient = 1e100 // the squares of larger ones are no numbers: such values are left out
 )
 
 var driftBets = [4]float64{0.05, 0.1, 0.2, 0.4}
 
-// add takes up a value and reports an alarm, after which the test begins anew.
-func (d *driftTest) add(x float64) bool {
-	if math.IsNaN(x) {
+// scaled returns a value in units of the root of the mean square before it, or of the deviation that the model gives it
+// where that is larger: of rare labels the values before may hold no positive. It returns 0 without values before.
+func (d *driftTest) scaled(v, deviation float64) float64 {
+	if math.IsNaN(v) || math.Abs(v) > largestGradient {
+		return 0
+	}
+	square, before, first := v*v, d.square.mean(), d.square.n < driftFirst
+	if d.square.rate = 1 - 1.0/driftScale; before > 0 {
+		square = min(square, driftScale*before)
+	}
+	d.square.add(square)
+	if first || before == 0 {
+		return 0
+	}
+	return min(v/max(math.Sqrt(before), deviation), driftLargest)
+}
+
+// add takes up a value and reports an alarm, after which the test begins anew, but for the scale.
+func (d *driftTest) add(v, deviation float64) bool {
+	x := d.scaled(v, deviation)
+	if x == 0 {
 		return false
 	}
-	x = min(max(x, -1), 1)
 	sum := 0.0
 	for i, bet := range driftBets {
-		d.wealth[i] = (d.wealth[i] + 1) * (1 + bet*(x-driftMargin))
+		y := bet * (x - driftMargin)
+		f := 1 + math.Abs(y) + y*y/2
+		if y < 0 {
+			f = 1 / f
+		}
+		d.wealth[i] = (d.wealth[i] + 1) * f / (1 + bet*bet*driftSpread/2)
 		sum += d.wealth[i]
 	}
 	if sum < driftAlarm*float64(len(driftBets)) {
 		return false
 	}
-	*d = driftTest{}
+	d.wealth = [4]float64{}
 	return true
 }
 
@@ -99,8 +135,15 @@ type alarm struct {
 func (w *driftWatch) learned(l *posteriorLearner) (alarms []alarm) {
 	w.events++
 	for _, a := range l.foldIn.Agreements() {
-		if l.vocab == nil || w.events < w.rest[a.Field] || !w.tests[a.Field].add(a.Cosine) {
+		if l.vocab == nil {
 			continue // without a refit there are neither fitted precisions nor interactions: what is left over agrees for long
+		}
+		if w.events < w.rest[a.Field] {
+			w.tests[a.Field].scaled(a.Along, a.Deviation)
+			continue
+		}
+		if !w.tests[a.Field].add(a.Along, a.Deviation) {
+			continue
 		}
 		w.alarm, w.rest[a.Field] = w.events, w.events+driftRest
 		alarms = append(alarms, alarm{DriftAlarm{w.events, w.names[a.Field]}, a.Field})

@@ -10,8 +10,9 @@ import (
 
 // How the mixture judges its parts. After every event a part's weight is multiplied by exp(−mixtureRate·loss), and shareRate of all weight is
 // spread over the parts, so that the mixture follows the best part of any stretch of events (fixed share, Herbster and Warmuth 1998). Losses are
-// logarithmic, or squares in units of twice the mixture's recent square. An entity's own losses count in full beside that, fading at each of its
-// events. On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003 RMSE each.
+// logarithmic, or squares in units of twice the mixture's recent square. What is proved of them, capped, is in
+// configs/learning.md. An entity's own losses count in full on top, fading at each of its events: no bound holds for that.
+// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003 RMSE each.
 const (
 	shareRate      = 0.001
 	mixtureRate    = 0.3

@@ -55,11 +55,13 @@ type FoldIn struct {
 	agreement []Agreement // of the last event
 }
 
-// Agreement tells how far the gradient of an event's loss by the row of a name agrees with those of the name's events before: their cosine. While the
-// model is right they do not agree, for what is wrong with a prediction does not follow from what was; where a name has changed they do.
+// Agreement tells how far the gradient of an event's loss by the row of a name agrees with those of the name's events before: its length along their
+// sum. While the model is right its mean is 0, however skewed labels are, for what is wrong with a prediction does not follow from what was; where a
+// name has changed it is above. A cosine has no such mean: where labels are rare, nearly all events pull a right model the same way, by little.
 type Agreement struct {
-	Field  int32
-	Cosine float64
+	Field     int32
+	Along     float64
+	Deviation float64 // that the model gives Along, of one binary label; 0 of others
 }
 
 // How agreement is taken: gradients of a row fade at each of its events, a row has some before it is asked, and is asked once in trendGap events at most,
@@ -73,14 +75,31 @@ const (
 // Agreements returns those of the event that was learned last, for as many of its rows as have one. They are good until the next.
 func (f *FoldIn) Agreements() []Agreement { return f.agreement }
 
-// agree notes the agreement of the entry that was entered, of the event as it found the mixed rows.
-func (f *FoldIn) agree(row *liveRow) {
+// deviate returns the deviation of the gradient of an event with one binary label, in units of its length: √p(1−p)/|y−p|.
+// It is 0 for other labels.
+func (f *FoldIn) deviate(target []float64) float64 {
+	if !f.base.isBinary() {
+		return 0
+	}
+	var out [1]float64
+	f.rowMath.outputs(out[:])
+	if target[0] > 0 {
+		return math.Exp(min(out[0], mostLogOdds) / 2)
+	}
+	return math.Exp(min(-out[0], mostLogOdds) / 2)
+}
+
+// mostLogOdds keeps deviations finite.
+const mostLogOdds = 40
+
+// agree notes the agreement of the entry that was entered, of the event as it found the mixed rows. Its deviation is that of deviate.
+func (f *FoldIn) agree(row *liveRow, deviation float64) {
 	f.rowMath.gradient(f.gradient)
 	g := norm(f.gradient)
 	if row.seen >= trendSeen && (row.asked == 0 || f.events-row.asked >= trendGap) {
-		if cosine := floats.Dot(f.gradient, row.trend) / (g * norm(row.trend)); !math.IsNaN(cosine) {
+		if along := floats.Dot(f.gradient, row.trend) / norm(row.trend); !math.IsNaN(along) && !math.IsInf(along, 0) {
 			row.asked = f.events
-			f.agreement = append(f.agreement, Agreement{row.field, cosine})
+			f.agreement = append(f.agreement, Agreement{row.field, along, deviation * math.Abs(along)})
 		}
 	}
 	if math.IsNaN(g) || math.IsInf(g, 0) {

@@ -188,10 +188,10 @@ func (f *FoldIn) solveMainEffect(row *liveRow, g int, prior float64) {
 	}
 }
 
-// score charges every rate of every forgetting row that is not held with its own loss on the event, which holds the mixed rows: what the loss would have been
-// with that version of the row and the others mixed as they are. Outputs are linear in the row, so that none of it is predicted anew.
+// score charges every rate of every forgetting row that is not held with its own loss on the event, which holds the mixed rows: what the loss would
+// have been with that version of the row and the others mixed as they are. Outputs are linear in the row, so that none of it is predicted anew.
 func (f *FoldIn) score(features []Feature, target []float64, held []bool, shared bool) {
-	q := len(f.zero)
+	q, deviation := len(f.zero), f.deviate(target)
 	for e, feature := range features {
 		if isHeld(held, e) || !f.isMixed(feature.Row) {
 			continue
@@ -199,7 +199,7 @@ func (f *FoldIn) score(features []Feature, target []float64, held []bool, shared
 		row := &f.rows[feature.Row]
 		f.rowMath.enter(e)
 		if shared {
-			f.agree(row)
+			f.agree(row, deviation)
 		}
 		for g := range row.loss {
 			loss := f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]), shared)
