@@ -217,6 +217,9 @@ func (c *candidates) negatives(ev *event.Event, at cycle.Position) iter.Seq[*eve
 		return func(func(*event.Event) bool) {}
 	}
 	p := c.peers(of)
+	if len(p.names) == 0 {
+		return func(func(*event.Event) bool) {}
+	}
 	return c.drawn(ev, at, p.draw)
 }
 

@@ -171,7 +171,7 @@ func TestNegativesOfOneName(t *testing.T) {
 
 // TestNegativesHaveTheIdentity: negatives come again with their choice, and are left out with it.
 func TestNegativesHaveTheIdentity(t *testing.T) {
-	c, n := newCandidates(chosen(100), 0), 0
+	c, n := newCandidates(chosen(100), KeptChoices), 0
 	for _, item := range []string{"i", "j"} {
 		c.note(&event.Event{Label: 1, Categorical: []string{"u", item, "g"}})
 	}

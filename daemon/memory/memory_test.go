@@ -37,14 +37,14 @@ func TestOf(t *testing.T) {
 			t.Errorf("%s: %d", part, bytes)
 		}
 	}
-	if sum != m.TotalBytes || len(m.Parts) != 3+14 {
+	if sum != m.TotalBytes || len(m.Parts) != 3+15 {
 		t.Errorf("%d parts of %d bytes: %+v", len(m.Parts), sum, m)
 	}
 	c.Models = append(c.Models, c.Models[0])
 	c.Models[1].Name = "other"
 	c.Models[1].Input.DeadLetter.Topic, c.Models[1].Publish.KeepSample = "rejected", true
 	c.Models[1].Publish.Deltas.Every = config.Duration(time.Second)
-	if more := Of(c); len(more.Parts) != 3+14+17 || more.Parts["other.deltas"] <= 2*more.Parts["other.models"]/5 ||
+	if more := Of(c); len(more.Parts) != 3+15+18 || more.Parts["other.deltas"] <= 2*more.Parts["other.models"]/5 ||
 		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}

@@ -79,8 +79,8 @@ var fields = map[string]string{
 	"step":       "lambda k objective gap gap_kind nu valid seconds",
 	"fit": "status lambda k units objective form gap gap_relative gap_kind basis_gap basis_gap_relative evidence n_train n_valid n_test n_learned " +
 		"features outputs valid test baselines seconds seed snapshot dropped absent",
-	"backtest_tick": "events seconds version progressive",
-	"backtest": "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped progressive last_tenth " +
+	"backtest_tick": "events seconds version progressive updates_held_back",
+	"backtest": "events seconds refit_seconds versions_promoted versions_kept updates_published updates_skipped updates_held_back progressive last_tenth " +
 		"dropped absent drift_alarms",
 	"replay":    "records acknowledged skipped_lines bytes seconds partitions",
 	"mapped":    "model result reason field expected got fields",
