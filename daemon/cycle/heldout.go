@@ -128,11 +128,11 @@ func (j *refitJob) foldRecent(t *Target, v *Vocabulary, on *posterior.State) *po
 	limits, counts := newEntityCap(j.model, j.schema), new(counted)
 	heaviest := j.sample.heaviest()
 	for i := range j.recent {
-		if ev := &j.recent[i]; t.Encode(targets, ev) {
-			limits.take(counts, ev, Position{})
-			l.gather(ev)
+		if ev := j.recent[i]; t.Encode(targets, &ev) { // a copy: both fold-ins learn from these rows at once
+			limits.take(counts, &ev, Position{})
+			l.gather(&ev)
 			ev.Weight = min(ev.Weight, heaviest)
-			learnPart(l, ev, targets, counts)
+			learnPart(l, &ev, targets, counts)
 		}
 	}
 	return l
