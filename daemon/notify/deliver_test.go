@@ -14,6 +14,8 @@ import (
 
 // refusing answers the notice of a version with a status, and all others with a success.
 func (b *bench) refusing(status int, versions ...int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.status = func(n *Notice) int {
 		if slices.Contains(versions, n.Data.Version) {
 			return status
@@ -40,9 +42,11 @@ func TestRefusedNotice(t *testing.T) {
 			}
 			b.want("version.promoted 2", "version.promoted 3", "version.promoted 4")
 			time.Sleep(2 * time.Hour)
+			b.mu.Lock()
 			if got := b.results[Failure]; got < 20 || got > 60 || b.pending != 1 {
 				t.Errorf("%d: %d attempts in two hours, %d pending", status, got, b.pending)
 			}
+			b.mu.Unlock()
 			b.refusing(status)
 			time.Sleep(2 * retryMax)
 			cancel()

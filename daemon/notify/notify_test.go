@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ type bench struct {
 	store   *snapshot.Store
 	path    string
 	halts   []Halt
+	mu      sync.Mutex          // guards what follows but for log
 	answer  func() (int, error) // what the service does
 	status  func(*Notice) int   // the same by notice, in place of it; nil without
 	got     []Notice
@@ -57,6 +59,8 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	if want := sign(secret, id, at, body); r.Header.Get("webhook-signature") != want || id != n.ID || r.Method != "POST" {
 		b.Errorf("%s, header %v, body %s: the signature is %s", r.Method, r.Header, body, want)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	status, err := b.answer()
 	if err != nil {
 		return nil, err
@@ -77,6 +81,8 @@ func (b *bench) open() *Notifier {
 	client.Transport = b
 	return New(Options{Model: model, URL: "https://hooks.example.org/T0KEN?key=T0KEN", Secret: secret, Path: b.path, Store: b.store, Client: client,
 		Halts: func() []Halt { return b.halts }, Log: slog.New(slog.NewTextHandler(&b.log, nil)), OnResult: func(result string, pending int) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
 			if result != "" {
 				b.results[result]++
 			}
@@ -98,6 +104,8 @@ func (b *bench) publish(kind, decision string) {
 
 // told returns what the service was told, as words.
 func (b *bench) told() (list []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, n := range b.got {
 		if n.Data.Model != model || n.Data.Reason == "" || n.Timestamp.IsZero() {
 			b.Errorf("notice %+v", n)
