@@ -185,7 +185,8 @@ func endsAlike(t *testing.T, path string, want *daemontest.Outcome, n int) daemo
 	t.Helper()
 	cmd, stderr := daemontest.ChildOf(t, path)
 	out, err := cmd.Output()
-	if err != nil {
+	// Two kills during refits switch training off, and a run without a refit says so by its code.
+	if err != nil && !strings.Contains(fmt.Sprint(stderr), "training disabled") {
 		t.Fatalf("%v\n%s", err, stderr)
 	}
 	got := daemontest.Parse(t, out, nil)

@@ -128,7 +128,11 @@ func TestGuardBelievesWhatIsSo(t *testing.T) {
 			defer cancel()
 			n := 0
 			for last := int64(-1); last < 10*batches-1 && ctx.Err() == nil; {
-				client.PollFetches(ctx).EachRecord(func(r *kgo.Record) { n, last = n+1, r.Offset })
+				client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+					if last = r.Offset; last >= 95 { // those before may have been fetched before they were deleted
+						n++
+					}
+				})
 			}
 			if n != 10*batches-95 || refused.Load() != 0 {
 				t.Errorf("%d records, want %d; %d answers refused", n, 10*batches-95, refused.Load())

@@ -46,7 +46,7 @@ func newPair(t *testing.T, log io.Writer) *pair {
 	}
 	defer cl.Close()
 	for i := range 2000 {
-		cl.Produce(t.Context(), &kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, 1+(i%50*(i%31))%5)}, nil)
+		cl.Produce(t.Context(), &kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, 1+(i%50*(i%31)+i*i%7)%5)}, nil)
 	}
 	if err := cl.Flush(t.Context()); err != nil {
 		t.Fatal(err)
