@@ -2,6 +2,7 @@ package daemon_test
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
