@@ -204,8 +204,8 @@ func (s *State) behindPublished(cut []report.Cut, ends map[consumer.TopicPartiti
 		}
 		next, _ := s.store.Position(c.Topic, c.Partition)
 		tp := consumer.TopicPartition{Topic: c.Topic, Partition: c.Partition}
-		if own, ok := seen[tp]; ok {
-			next = min(next, own)
+		if cut != nil { // a partition that the cut does not name had no record yet when it was taken
+			next = min(next, seen[tp])
 		}
 		if end, known := ends[tp]; next < c.Next && !(known && end >= 0 && end < c.Next) {
 			return fmt.Sprintf("%s is at offset %d, the newest version was cut at %d", tp, next, c.Next)
