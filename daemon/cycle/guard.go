@@ -291,6 +291,7 @@ func (g *guard) judge(update, current *frozen) HeldBack {
 	}
 	p := &guardPass{guard: g, squares: g.squareBound(), update: newFrozenScorer(update), current: newFrozenScorer(current)}
 	held, recent, latest := p.compare(&g.held), p.compare(&g.recent), p.compare(&g.latest)
+	clear(g.names) // those of other rows would be kept for ever
 	same := g.sameLabels()
 	return cmp.Or(verdict(&held.losses, &recent.losses, &latest.losses, g.frequencyLoss(), same),
 		verdict(&held.squares, &recent.squares, &latest.squares, g.variance(), same))
