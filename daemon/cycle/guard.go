@@ -15,15 +15,16 @@ import (
 
 // How updates are guarded against the refit that they start from.
 const (
-	guardSize     = 512     // rows of a reservoir: a mean loss is known to some 4 % by so many
-	guardOfEntity = 5       // rows of one entity at most, 1 % of a reservoir, where there are entities enough to fill it
-	guardRowBytes = 1 << 10 // of one row, so that all reservoirs stay below 6 MiB
-	guardLeast    = 30      // rows below which a reservoir decides nothing
-	guardErrors   = 2       // standard errors that a difference has to exceed
-	guardMargin   = 0.15    // of their loss that held-out rows may lose, and that the latest events gain after a change
-	guardWindow   = 0.1     // of their loss that recent events may lose: updates differ by so much without a fault
-	guardShare    = 0.005   // of the loss of the label frequencies, below which a difference is of no use to anybody
-	guardAlike    = 0.25    // total variation of two label distributions that count as the same
+	guardSize     = 512       // rows of a reservoir: a mean loss is known to some 4 % by so many
+	guardOfEntity = 5         // rows of one entity at most, 1 % of a reservoir, where there are entities enough to fill it
+	guardLatest   = guardSize // events that the latest ones are: with twice as many, updates follow a change too late
+	guardRowBytes = 1 << 10   // of one row, so that all reservoirs stay below 6 MiB
+	guardLeast    = 30        // rows below which a reservoir decides nothing
+	guardErrors   = 2         // standard errors that a difference has to exceed
+	guardMargin   = 0.15      // of their loss that held-out rows may lose, and that the latest events gain after a change
+	guardWindow   = 0.1       // of their loss that recent events may lose: updates differ by so much without a fault
+	guardShare    = 0.005     // of the loss of the label frequencies, below which a difference is of no use to anybody
+	guardAlike    = 0.25      // total variation of two label distributions that count as the same
 )
 
 // GuardFootprint bounds the bytes of the rows of a guard: six reservoirs, of which the held-out ones are there twice while they are
@@ -133,23 +134,31 @@ func (g *guard) observe(ev *event.Event, published *outcome) {
 		return
 	}
 	at := g.stratum(ev)
+	latest, recent := g.latest.takes(at, guardLatest), g.recent.takes(at, g.window)
+	if !latest && !recent {
+		return
+	}
 	row := guardRow{entity: g.entity(ev), label: g.label(ev), payload: AppendEvent(nil, ev), unseen: rowLoss{published.loss, published.square}}
-	g.latest.offer(at, guardSize, row)
-	g.recent.offer(at, g.window, row)
+	if latest {
+		g.latest[at].add(row)
+	}
+	if recent {
+		g.recent[at].add(row)
+	}
 }
 
-// offer takes up an event of a stratum, of which so many are kept that a full reservoir spans a window of all events.
-func (set *guardSet) offer(at, window int, row guardRow) {
+// takes reports whether an event of a stratum is kept: so few are that a full reservoir spans a window of all events.
+func (set *guardSet) takes(at, window int) bool {
 	r := &set[at]
 	r.seen++
 	if total := set.seen(); total > float64(window) {
 		set[0].seen, set[1].seen = set[0].seen/2, set[1].seen/2
 	}
 	if r.skip--; r.skip > 0 {
-		return
+		return false
 	}
 	r.skip = int(r.seen / set.seen() * float64(window) / guardSize)
-	r.add(row)
+	return true
 }
 
 // seen returns how many rows were offered.
