@@ -79,17 +79,17 @@ type guardSet [2]reservoir
 
 // reservoir keeps rows of at most guardOfEntity for each entity. The zero value is empty.
 type reservoir struct {
-	rows  []guardRow
-	added int            // rows so far
-	count map[string]int // rows by entity
-	seen  float64        // rows that were offered, which weigh the strata; halved with the window
-	skip  int            // rows that pass until the next one is kept
+	rows   []guardRow
+	places []int          // of rows, among all that were added
+	added  int            // rows so far
+	count  map[string]int // rows by entity
+	seen   float64        // rows that were offered, which weigh the strata; halved with the window
+	skip   int            // rows that pass until the next one is kept
 }
 
 // guardRow is a row with its losses under what updates are compared with.
 type guardRow struct {
 	entity  string
-	place   int // among all rows that were added
 	payload []byte
 	label   float64
 	unseen  rowLoss // before anything had learned the row: of the refit for held-out rows, of the version that consumers had for others
@@ -193,17 +193,16 @@ func (r *reservoir) add(row guardRow) {
 		r.count = make(map[string]int)
 	}
 	r.added++
-	row.place = r.added
 	own := row.entity != "" && r.count[row.entity] >= max(guardOfEntity, guardSize/max(len(r.count), 1))
 	if !own && len(r.rows) < guardSize {
-		r.rows = append(r.rows, row)
+		r.rows, r.places = append(r.rows, row), append(r.places, r.added)
 		r.count[row.entity]++
 		return
 	}
-	oldest := -1
-	for i := range r.rows {
-		if (!own || r.rows[i].entity == row.entity) && (oldest < 0 || r.rows[i].place < r.rows[oldest].place) {
-			oldest = i
+	oldest, least := 0, math.MaxInt
+	for i, place := range r.places {
+		if place < least && (!own || r.rows[i].entity == row.entity) {
+			oldest, least = i, place
 		}
 	}
 	old := &r.rows[oldest]
@@ -211,7 +210,7 @@ func (r *reservoir) add(row guardRow) {
 	if r.count[old.entity]--; r.count[old.entity] == 0 {
 		delete(r.count, old.entity)
 	}
-	*old = row
+	*old, r.places[oldest] = row, r.added
 }
 
 // support bounds losses and outputs by what the rows of a refit say.
