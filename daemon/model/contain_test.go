@@ -34,6 +34,12 @@ type pair struct {
 // newPair makes a topic and the models that read it.
 func newPair(t *testing.T, log io.Writer) *pair {
 	t.Helper()
+	return newPairOf(t, log, func(i int) int { return 1 + (i%50*(i%31))%5 })
+}
+
+// newPairOf is newPair with the rating of each event.
+func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
+	t.Helper()
 	const topic = "ratings"
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, topic))
 	if err != nil {
@@ -46,7 +52,7 @@ func newPair(t *testing.T, log io.Writer) *pair {
 	}
 	defer cl.Close()
 	for i := range 2000 {
-		cl.Produce(t.Context(), &kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, 1+(i%50*(i%31)+i*i%7)%5)}, nil)
+		cl.Produce(t.Context(), &kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, rating(i))}, nil)
 	}
 	if err := cl.Flush(t.Context()); err != nil {
 		t.Fatal(err)

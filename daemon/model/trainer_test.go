@@ -140,7 +140,7 @@ func TestOneRefitAtATime(t *testing.T) {
 // meanwhile.
 func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, io.Discard)
+	p := newPairOf(t, io.Discard, func(i int) int { return 1 + (i%50*(i%31)+i*i%7)%5 }) // without noise updates are held back
 	a := p.a
 	p.onlyWhenAsked()
 	fit, write := a.trainer.fit, a.trainer.versions.write
