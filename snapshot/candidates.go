@@ -206,7 +206,7 @@ func (w *search) consider(j int32, place int, v float64) {
 		w.err = errTooFar
 		return
 	}
-	w.offer(scored{key, j})
+	w.offer(scored{key: key, column: j})
 }
 
 // outputsOf returns the outputs of the name of a column, until the next call. Only of rankings by several.

@@ -103,9 +103,10 @@
 // # Promise
 //
 // Formats 1 to 6 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
-// anything that changes scores, or the last line of the manifest, gets one, and a build that does not know it says so (ErrFormat). The
-// version in testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas in testdata/deltas1: what changes the
-// meaning of a frame gets another magic.
+// anything that changes scores, or the last line of the manifest, gets one, and a build that does not know it says so (ErrFormat). OutputLimit is the one
+// exception: it clips outputs twice as far away as those of the rows that a model was made of, and a build that does not know it scores all other events
+// the same. The version in testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas in testdata/deltas1: what
+// changes the meaning of a frame gets another magic.
 //
 // # History
 //
@@ -115,5 +116,6 @@
 //	3  the schema may have a feature map (Schema.FeatureMap); versions without one are written as before
 //	4  the schema may have crosses (Schema.Cross); versions without one are written as before
 //	5  kernels of degree 3 (Contents.Degree); versions of degree 2 are written as before. Older builds refuse it by its number
-//	6  the names of lists may weigh 1/√n (Schema.MultiWeights); versions in which all weigh 1/n are written as before
+//	6  the names of lists may weigh 1/√n (Schema.MultiWeights); versions in which all weigh 1/n are written as before. Since then with a limit of outputs
+//	   (output_limit)
 package snapshot

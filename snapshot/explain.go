@@ -28,7 +28,7 @@ type Term struct {
 	Contribution []float64 // to each output
 }
 
-// Explanation takes a prediction apart: the contributions of the terms add up to the outputs but for rounding.
+// Explanation takes a prediction apart: the contributions of the terms add up to the outputs before Manifest.OutputLimit, but for rounding.
 type Explanation struct {
 	Prediction
 	Terms []Term // with the largest contribution to any output first

@@ -77,7 +77,7 @@ type Part struct {
 	InVersions bool    `json:"in_versions"` // whether versions hold it; the others are for the daemon alone
 }
 
-// Meta is what the trainer tells of a version. It has no influence on scores and is not part of the payload digest.
+// Meta is what the trainer says of a version. It is not part of the payload digest. OutputLimit alone has influence on scores: on those beyond it.
 type Meta struct {
 	Writer           string             `json:"writer"` // name and version of the program
 	Kind             string             `json:"kind"`   // refit or update
@@ -101,7 +101,7 @@ type Meta struct {
 	FISTAIterations  int                `json:"fista_iterations"`
 	Sweeps           int                `json:"sweeps"`
 	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows after the gate: select and gate are from before
-	OutputLimit      *Number            `json:"output_limit,omitempty"`    // largest magnitude of log odds that the refit's rows support; updates keep below it
+	OutputLimit      *Number            `json:"output_limit,omitempty"`    // largest magnitude of log odds that the rows support; readers clip outputs to it
 	Precisions       string             `json:"precisions,omitempty"`      // how those of its variational stage began: anew, or carried on from the last refit's
 	Evidence         *Number            `json:"evidence"`
 	Warm             bool               `json:"warm"`
@@ -305,8 +305,9 @@ func (m *Manifest) checkPayload() error {
 	return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
 }
 
-// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and parameters. It depends on
-// neither times, versions nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
+// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and parameters. OutputLimit is not in
+// it: the digest of the manifest covers that. It depends on neither times, versions nor metrics, so
+// two runs that learned the same have the same digest. It returns ErrContents.
 func PayloadDigest(c *Contents) (string, error) {
 	c = c.rounded()
 	if err := c.validate(); err != nil {

@@ -140,7 +140,8 @@ type Scratch struct {
 
 // Score stores the m outputs o(x) of an event in dst and returns how many of its names the vocabulary does not have; those contribute
 // nothing. It takes O(nnz(x)·(k+m) + k·m), with a feature map O(D·(p+m)) more, and does not allocate once s has grown. It panics unless dst has
-// length m and the slices of in are nil or as long as the schema's; outputs are finite unless a number is absurdly far from the field's center.
+// length m and the slices of in are nil or as long as the schema's; outputs are finite unless a number is absurdly far from the field's center. Finite
+// outputs are clipped to Manifest.OutputLimit.
 func (m *Model) Score(dst []float64, in *Input, s *Scratch) (unseen int) {
 	return m.score(nil, dst, in, s)
 }
@@ -154,6 +155,7 @@ func (m *Model) score(over *Overlay, dst []float64, in *Input, s *Scratch) (unse
 	}
 	unseen = m.encodeOver(over, in, s)
 	m.outputs(dst, s)
+	Limit(dst, m.limit())
 	return unseen
 }
 
@@ -243,7 +245,8 @@ func (s *Scratch) lengthOf(names, weights []string) int {
 	return n
 }
 
-// outputs computes o(x) of the encoded event. The ANOVA kernel of degree 2 uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1), that of
+// outputs computes o(x) of the encoded event, which Manifest.OutputLimit does not clip yet.
+// The ANOVA kernel of degree 2 uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1), that of
 // degree 3 a recurrence over the columns: see addTripleRow.
 func (m *Model) outputs(dst []float64, s *Scratch) {
 	c := &m.contents

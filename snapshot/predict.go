@@ -19,7 +19,7 @@ type Prediction struct {
 	// own. Levels have separate classifiers, so where those are not ordered an entry is negative. Nil where the link has none: identity,
 	// and the one-against-the-rest logistic link of a multiclass label.
 	Probabilities []float64
-	Outputs       []float64 // o(x), of length m
+	Outputs       []float64 // o(x), of length m, clipped to Manifest.OutputLimit
 	Unseen        []string  // names outside the vocabulary, as "user=u9"
 	Absent        []string  // fields that the event lacks, which contribute nothing
 

@@ -162,6 +162,10 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		}
 		m, e := publish(s.String()+"-crosses", withCrosses(s))
 		list = append(list, e.of(t, m, 50))
+		m, e = publish(s.String()+"-limited", withLimit(testContents(s), 0.75))
+		e = e.of(t, m, 50)
+		e.rankedAndExplained(t, m)
+		list = append(list, e)
 	}
 	for name, c := range oddContents() {
 		m, e := publish(name, c)
@@ -178,6 +182,7 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	folds["range"].FoldIn.LabelRange = []float64{-0.5, 0.5}
 	folds["list-weights"] = foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
 	folds["list-weights"].Schema.MultiWeights = []string{WeightSqrt}
+	folds["limited"] = withLimit(foldable(shape{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, true), 0.75)
 	for name, c := range folds {
 		m, e := publish("fold-"+name, c)
 		e = e.of(t, m, 50)

@@ -40,6 +40,9 @@ const (
 // part of a cross each name takes as long as Score. Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown and there is
 // the table. It returns ErrInput.
 //
+// Names are ordered by their outputs before Manifest.OutputLimit, and Item.Value is of those after it: names that the limit makes equal keep their order.
+// Where several outputs make a value, of levels and by softmax, a list that reaches the limit may have a larger value behind a smaller one.
+//
 // A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
 // other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines. Kernels of degree 3 change by
 // A_r h_r, with the kernel of degree 2 of the other columns, or (3 S_r² + (3 S_r + h_r) h_r) h_r, for which there is no table.
@@ -170,14 +173,11 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 		event.Categorical[field] = m.nameOf(field, j)
 		m.encodeOver(over, event, s)
 		m.outputs(s.base, s)
-		key := s.base[output]
-		if by != byOutput {
-			key = m.key(by, output, s.base)
-		}
+		key := m.keyOf(by, output, s.base)
 		if math.IsNaN(key) {
 			return errTooFar
 		}
-		if x := (scored{key, j}); len(s.heap) < k || s.heap[0].worse(x) {
+		if x := (scored{key: key, column: j}); len(s.heap) < k || s.heap[0].worse(x) {
 			s.heap = pushed(s.heap, x, k)
 		}
 		return nil
@@ -267,10 +267,19 @@ func (m *Model) key(by ranking, output int, out []float64) float64 {
 	return out[0]
 }
 
+// keyOf is key, given all outputs.
+func (m *Model) keyOf(by ranking, output int, out []float64) float64 {
+	if by == byOutput {
+		return out[output]
+	}
+	return m.key(by, output, out)
+}
+
 // scored is a candidate with its key. Of equal keys the earlier column is the better one.
 type scored struct {
-	key    float64
+	key    float64 // of the outputs before Manifest.OutputLimit
 	column int32
+	final  float64 // the key of the outputs after it; known once the best are found
 }
 
 func (a scored) worse(b scored) bool { return a.key < b.key || a.key == b.key && a.column > b.column }
@@ -313,14 +322,13 @@ func (m *Model) ranked(over *Overlay, dst []Item, field, output int, by ranking,
 				return dst, errTooFar
 			}
 		}
-		x.key = s.base[output]
-		if by != byOutput {
-			x.key = m.key(by, output, s.base)
-		}
+		x.key = m.keyOf(by, output, s.base)
+		Limit(s.base, m.limit())
+		x.final = m.keyOf(by, output, s.base)
 	}
 	slices.SortFunc(s.heap, func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) })
 	for _, x := range s.heap {
-		dst = append(dst, Item{Name: m.nameOf(field, x.column), Value: m.itemValue(by, x.key)})
+		dst = append(dst, Item{Name: m.nameOf(field, x.column), Value: m.itemValue(by, x.final)})
 	}
 	return dst, nil
 }

@@ -75,7 +75,8 @@ type scorer struct {
 	work    []float64
 	phi     []float64 // columns of the feature map
 	scratch snapshot.Scratch
-	unseen  int // of a model with deltas: names of the event that was scored last that it does not know
+	unseen  int     // of a model with deltas: names of the event that was scored last that it does not know
+	limit   float64 // of outputs, as readers of versions keep it; 0 for none
 }
 
 func newScorer(model *solver.Model, vocab *Vocabulary) *scorer {
@@ -93,11 +94,12 @@ func (s *scorer) outputs(dst []float64, ev *event.Event) {
 		if s.unseen = s.after.Score(dst, &in, &s.scratch); s.added != nil {
 			dst[0] -= s.added.of(ev)
 		}
-		return
+		return // after keeps the limit
 	}
 	s.index, s.value = s.vocab.Encode(s.index[:0], s.value[:0], ev)
 	s.model.Predict(dst, s.work, s.index, s.value)
 	s.phi = s.vocab.addMapped(dst, s.model, ev.Numeric, s.phi)
+	snapshot.Limit(dst, s.limit)
 }
 
 // names counts those of the event that was scored last, but for crosses: a new pair of names that are known is no surprise.

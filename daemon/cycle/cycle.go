@@ -524,7 +524,7 @@ func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companio
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(ch, companions), nil, 0
 	c.unfollow()
 	c.endMaking()
-	c.published, c.turned = &consumed{frozen: refit, refit: refit, means: ch.means}, false
+	c.published, c.turned = &consumed{frozen: refit, refit: refit, means: ch.means, limit: ch.outputLimit()}, false
 	if ch.holdout.seen() > 0 {
 		c.guard.held = ch.holdout
 	}

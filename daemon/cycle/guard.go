@@ -228,13 +228,21 @@ func (g *guard) support(v *report.Version) {
 // Trofimov 1981).
 func supportedLogOdds(rows int64) float64 { return math.Log(2*float64(max(rows, 1)) + 1) }
 
+// outputLimit returns the limit of the outputs of versions on the champion, 0 for none.
+func (ch *Champion) outputLimit() float64 {
+	if limit := ch.Version.OutputLimit; limit != nil {
+		return float64(*limit)
+	}
+	return 0
+}
+
 // outputLimit returns the largest magnitude of an output that versions on a refit may have, given rows that it was judged on; nil where outputs are
 // not log odds.
 func outputLimit(ch *Champion, parts ...[][]byte) *report.Number {
 	if ch.Target.Link == snapshot.Identity {
 		return nil
 	}
-	most, outputs, s := supportedLogOdds(ch.Version.Rows), make([]float64, ch.Target.Outputs()), newScorer(ch.Model, ch.Vocabulary)
+	most, outputs, s := supportedLogOdds(ch.Version.Rows), make([]float64, ch.Target.Outputs()), newScorer(ch.withPopularity(), ch.Vocabulary)
 	var ev event.Event
 	names := make(interner)
 	for _, payloads := range parts {
@@ -406,7 +414,7 @@ func (p *guardPass) score(row *guardRow, losses, squares *pairedLosses) (beyond 
 	}
 	own := lossOf(p.update)
 	for _, v := range outputs {
-		beyond = beyond || math.IsNaN(v) || g.outputs > 0 && math.Abs(v) > g.outputs
+		beyond = beyond || math.IsNaN(v) || g.outputs > 0 && math.Abs(v) >= g.outputs // a model with deltas keeps the limit
 	}
 	if !g.target.IsNumeric() || g.target.Link != snapshot.Identity {
 		losses.add(own.loss, row.unseen.loss, row.current.loss, g.limit)

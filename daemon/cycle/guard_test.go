@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
 )
 
 // attack is a stretch of events that says nothing of the events that a clean consumer asks about.
@@ -49,7 +50,7 @@ func halves(seed uint64, n int) []event.Event {
 
 // cleanLoss returns the mean loss of what consumers have on events, and the largest magnitude of an output.
 func cleanLoss(c *Cycle, events []event.Event) (loss, largest float64) {
-	s := newFrozenScorer(&c.published.frozen)
+	s := c.published.scorerOf(&c.published.frozen)
 	for i := range events {
 		c.target.Encode(c.targets, &events[i])
 		s.outputs(c.outputs, &events[i])
@@ -293,6 +294,22 @@ func TestOutputLimit(t *testing.T) {
 	observeAll(c, events[:200])
 	if got := c.guard.judge(&frozen{model: &wild, vocab: ch.Vocabulary}, &c.published.frozen); got != HeldBackOutputs {
 		t.Errorf("outputs of 10,000: %q", got)
+	}
+	low := report.Number(0.01)
+	ch.Version.OutputLimit = &low
+	contents := ch.Contents(c.config)
+	contents.Meta.Created = time.Unix(1_700_000_000, 0)
+	if _, err := snapshot.NewStore(t.TempDir()).Publish(t.Context(), "m", contents); err != nil {
+		t.Errorf("golden events beyond the limit: %v", err)
+	}
+	c.Install(ch)
+	var score Score
+	p := c.NewPrescorer()
+	p.Refresh()
+	for i := range events[:50] {
+		if p.Score(&score, &events[i]); slices.Max(score.outputs) > 0.01 || slices.Min(score.outputs) < -0.01 {
+			t.Fatalf("outputs %v of what consumers have, the limit is %g", score.outputs, low)
+		}
 	}
 	regression := newCycle(t, ratingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 }))
 	if limit := outputLimit(&Champion{Target: regression.target, Version: report.Version{Rows: 1}}); limit != nil {

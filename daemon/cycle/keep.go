@@ -19,11 +19,7 @@ import (
 // Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers and digests are
 // the store's to give.
 func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
-	v, t, model := ch.Vocabulary, ch.Target, ch.Model
-	if ch.popularOnly {
-		model = popularAlone(model)
-	}
-	model = ch.popular.on(model, v)
+	v, t, model := ch.Vocabulary, ch.Target, ch.withPopularity()
 	c := &snapshot.Contents{
 		Schema: snapshot.Schema{Task: string(m.Schema.Learned()), Label: m.Schema.LabelField(), Levels: m.Schema.Levels, Classes: t.Classes,
 			Positive: m.Schema.Positive, Negative: m.Schema.Negative,
@@ -41,6 +37,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		c.Schema.FeatureMap, c.MapWeights = v.Map, model.Map
 	}
 	scorer := newScorer(model, v)
+	scorer.limit = ch.outputLimit()
 	for i := range ch.Golden {
 		ev := &ch.Golden[i]
 		outputs := make([]float64, model.NumOutputs)
@@ -77,6 +74,15 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 		c.Meta.Cut = append(c.Meta.Cut, snapshot.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}
 	return c
+}
+
+// withPopularity returns the model as versions hold it.
+func (ch *Champion) withPopularity() *solver.Model {
+	model := ch.Model
+	if ch.popularOnly {
+		model = popularAlone(model)
+	}
+	return ch.popular.on(model, ch.Vocabulary)
 }
 
 // DerivedFields returns what a version says of the derived fields of a schema.

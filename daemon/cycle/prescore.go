@@ -13,6 +13,7 @@ type consumed struct {
 	means  *means
 	refit  frozen
 	update frozen
+	limit  float64 // of outputs; 0 for none
 
 	forms [numForms]frozen // the newest update in every form, of which update is one; no model without
 }
@@ -63,7 +64,7 @@ func (p *Prescorer) take(version *consumed) bool {
 	if p.of != version {
 		p.of, p.scorer, p.update, p.refit, p.forms = version, nil, nil, nil, [numForms]*scorer{}
 		if version != nil {
-			p.scorer = newFrozenScorer(&version.frozen)
+			p.scorer = version.scorerOf(&version.frozen)
 			p.update, p.refit = version.rival(&version.update), version.rival(&version.refit)
 			for f := range p.forms {
 				p.forms[f] = version.rival(&version.forms[f])
@@ -131,12 +132,19 @@ func (p *Prescorer) slice(ev *event.Event) slice {
 	return knownEntity
 }
 
+// scorerOf returns a scorer of a model as readers of versions on this refit would score with it.
+func (v *consumed) scorerOf(m *frozen) *scorer {
+	s := newFrozenScorer(m)
+	s.limit = v.limit
+	return s
+}
+
 // rival returns a scorer of a model that is not what consumers have, else nil.
 func (v *consumed) rival(m *frozen) *scorer {
 	if m.model == nil || m.model == v.model {
 		return nil
 	}
-	return newFrozenScorer(m)
+	return v.scorerOf(m)
 }
 
 // judged is the loss of an event by which predictors are compared, of a scorer of what consumers could have, nil for what they have.

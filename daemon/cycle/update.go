@@ -308,7 +308,7 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 		u = &withoutPopularity
 	}
 	next := consumed{frozen: frozen{model: u.Model, vocab: u.Vocabulary}, means: c.champion.means,
-		refit: frozen{model: c.champion.Model, vocab: c.champion.Vocabulary}}
+		refit: frozen{model: c.champion.Model, vocab: c.champion.Vocabulary}, limit: c.champion.outputLimit()}
 	if next.update = next.frozen; u.again {
 		next.refit = next.frozen
 		if c.published != nil {

@@ -1,6 +1,21 @@
 package export
 
-import "github.com/refitd/refitd/snapshot"
+import (
+	"math"
+
+	"github.com/refitd/refitd/snapshot"
+)
+
+// limited clips finite outputs to the output limit of the version, as snapshot.Limit does.
+func (b *builder) limited(outputs string) string {
+	limit := b.c.Meta.OutputLimit
+	if limit == nil || !(*limit > 0) {
+		return outputs
+	}
+	finite := b.node("Less", []string{b.node("Abs", []string{outputs}), b.scalar(math.Inf(1))})
+	clipped := b.node("Clip", []string{outputs, b.scalar(-float64(*limit)), b.scalar(float64(*limit))})
+	return b.node("Where", []string{finite, clipped, outputs})
+}
 
 // link adds the prediction and, where the link has them, the probabilities, as snapshot.Model.Predict computes them.
 func (b *builder) link(outputs string) {

@@ -157,7 +157,7 @@ func (b *builder) build() ([]Field, error) {
 		}
 		parts = append(parts, b.node("MatMul", []string{kernel, b.constant([]int{k, m}, weights...)}))
 	}
-	outputs := b.sum(parts...)
+	outputs := b.limited(b.sum(parts...))
 	b.result(outputs, "outputs", b.real, "n", m)
 	b.link(outputs)
 	return fields, nil

@@ -265,6 +265,21 @@ func writeExpectations(t *testing.T) string {
 		}
 		export(m, "weight "+weight, events)
 	}
+	for i, s := range shapes {
+		rng := rand.New(rand.NewPCG(10, uint64(i)))
+		c := contents(s, rng)
+		limit := snapshot.Number(1)
+		c.Meta.OutputLimit = &limit
+		m, err := snapshot.NewModel(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var events []snapshot.Input
+		for range 50 {
+			events = append(events, ratingEvent(rng))
+		}
+		export(m, "limited "+s.String(), events)
+	}
 	for i, s := range shapes[:3] {
 		list = append(list, refused(t, dir, i, s))
 	}

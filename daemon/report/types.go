@@ -106,7 +106,7 @@ type Version struct {
 	FISTAIterations  int         `json:"fista_iterations"`          // of the accelerated solver
 	Sweeps           int         `json:"sweeps"`                    // of the variational solver
 	HeldOutSweeps    int         `json:"held_out_sweeps,omitempty"` // over all rows, the held-out ones included, after the gate
-	OutputLimit      *Number     `json:"output_limit,omitempty"`    // largest magnitude of log odds that the refit's rows support; updates keep below it
+	OutputLimit      *Number     `json:"output_limit,omitempty"`    // largest magnitude of log odds that the refit's rows support; readers clip outputs to it
 	Precisions       string      `json:"precisions,omitempty"`      // how those of the variational stage began: anew or carried; absent from nothing
 	MainEffects      []string    `json:"main_effects,omitempty"`    // fields with linear weights alone: no interaction of theirs was clear
 	FeatureMap       string      `json:"feature_map,omitempty"`     // kind and count of the feature map that it has weights on, as train.feature_map writes it

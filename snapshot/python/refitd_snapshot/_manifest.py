@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Mapping, Optional
 
+import numpy as np
+
+from ._arrays import Array
 from ._errors import DigestError, FormatError
 from ._foldin import FoldIn, read_fold_in
 from ._json import Fields, loads, sha256, write
@@ -67,12 +70,17 @@ class Manifest:
     num_features: int
     num_outputs: int
     num_basis: int
+    output_limit: float  #: largest magnitude of an output; 0 for no limit
     schema: Schema
     fold_in: Optional[FoldIn]
     no_fold_in: str
     files: tuple[File, ...]
     cut_file: Optional[File]
     payload_digest: str
+
+    def limited(self, outputs: Array) -> Array:
+        """Returns finite outputs, clipped to output_limit."""
+        return np.clip(outputs, -self.output_limit, self.output_limit) if self.output_limit > 0 else outputs
 
     def check_files(self) -> None:
         """Raises FormatError unless the files are those of the format, within its limits."""
@@ -168,6 +176,7 @@ def decode_manifest(content: bytes) -> Manifest:
         num_features=f.whole("features"),
         num_outputs=f.whole("outputs"),
         num_basis=f.whole("k"),
+        output_limit=f.number("output_limit"),
         schema=schema,
         fold_in=read_fold_in(f),
         no_fold_in=f.text("no_fold_in"),

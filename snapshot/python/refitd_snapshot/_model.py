@@ -46,7 +46,7 @@ class Scorer:
         return self._prediction(read_event(self._manifest.schema, event))
 
     def score(self, event: Event) -> Array:
-        """Returns the m outputs o(x) of an event, before the link."""
+        """Returns the m outputs o(x) of an event, before the link. They are clipped to output_limit of the manifest."""
         return self._scored(read_event(self._manifest.schema, event))
 
     def score_batch(self, events: Iterable[Event]) -> Array:
@@ -56,7 +56,8 @@ class Scorer:
 
     def topk(self, event: Event, over: str, k: int = 10, exclude: Names = (), rank_by: Name = "") -> list[Item]:
         """Returns the k names of a categorical field with the largest values beside the rest of an event, largest first, names of equal value in the
-        order of the vocabulary. What the event has in that field does not matter. It is exact. exclude are names to leave out, of which those that the
+        order of the vocabulary. What the event has in that field does not matter. It is exact. Names are ordered by their outputs before output_limit of
+        the manifest, and values are of those after it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the
         vocabulary does not have are ignored. rank_by is the class to rank by of a multiclass or multilabel model. Raises InputError, for what is no name,
         too."""
         from ._topk import topk
@@ -77,6 +78,10 @@ class Scorer:
         return predict(m.schema, m.link, o, unseen, event.absent(m.schema))
 
     def _scored(self, event: Input) -> Array:
+        return self._manifest.limited(self._finite(event))
+
+    def _finite(self, event: Input) -> Array:
+        """Returns the outputs before output_limit of the manifest."""
         o = self._outputs(*self._row(event))[0]
         if not np.isfinite(o).all():
             raise InputError("an output is not finite: a numeric field is too far from its center")

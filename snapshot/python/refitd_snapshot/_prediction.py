@@ -26,7 +26,7 @@ class Prediction:
     classes: Optional[tuple[str, ...]]
     #: Of 0 and 1, of the classes, or of the levels; None where the link has none.
     probabilities: Optional[tuple[float, ...]]
-    outputs: tuple[float, ...]
+    outputs: tuple[float, ...]  #: clipped to output_limit of the manifest
     unseen: tuple[str, ...]  #: names outside the vocabulary, as "user=u9"
     absent: tuple[str, ...]  #: fields that the event lacks, which contribute nothing
     label: Label  #: as commands show it: the value, the name of the class or of a binary label, or the list of names
@@ -45,7 +45,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A prediction taken apart: the contributions of the terms add up to the outputs but for rounding."""
+    """A prediction taken apart: the contributions of the terms add up to the outputs before output_limit of the manifest, but for rounding."""
 
     prediction: Prediction
     terms: tuple[Term, ...]  #: with the largest contribution to any output first

@@ -41,8 +41,9 @@ def topk(scorer: Scorer, event: Event, over: str, k: int, exclude: Names, rank_b
     if np.isnan(keys).any():
         raise InputError("an output is not finite: a numeric field is too far from its center")
     best = at[_largest(keys, k)]
-    ranked = sorted((-_exact(scorer, x, field, names[i], output, True), int(i)) for i in best)
-    return [Item(names[i], _value(scorer, -key)) for key, i in ranked]
+    found = {int(i): scorer._finite(_with(x, field, names[i])) for i in best}
+    ranked = sorted((-float(_key(scorer, o, output)), i) for i, o in found.items())
+    return [Item(names[i], _value(scorer, float(_key(scorer, scorer._manifest.limited(found[i]), output)))) for _, i in ranked]
 
 
 def _excluded(exclude: Optional[Names]) -> list[str]:
@@ -101,13 +102,16 @@ def _keys(scorer: Scorer, x: Input, columns: Indexes, output: int) -> Array:
     return keys
 
 
-def _exact(scorer: Scorer, x: Input, field: int, name: str, output: int, finite: bool = False) -> float:
-    """Returns the key of a name by the outputs of Scorer.score."""
+def _exact(scorer: Scorer, x: Input, field: int, name: str, output: int) -> float:
+    """Returns the key of a name."""
+    return float(_key(scorer, scorer._outputs(*scorer._row(_with(x, field, name)))[0], output))
+
+
+def _with(x: Input, field: int, name: str) -> Input:
+    """Returns an event with a name in a field."""
     categorical = list(x.categorical)
     categorical[field] = name
-    event = Input(categorical, x.numeric, x.multi)
-    o = scorer._scored(event) if finite else scorer._outputs(*scorer._row(event))[0]
-    return float(_key(scorer, o, output))
+    return Input(categorical, x.numeric, x.multi)
 
 
 def _largest(keys: Array, k: int) -> Indexes:
