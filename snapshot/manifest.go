@@ -306,8 +306,8 @@ func (m *Manifest) checkPayload() error {
 }
 
 // PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and parameters. OutputLimit is not in
-// it: the digest of the manifest covers that. It depends on neither times, versions nor metrics, so
-// two runs that learned the same have the same digest. It returns ErrContents.
+// it: the digest of the manifest covers that. It depends on neither times, versions nor metrics, so two runs that
+// learned the same have the same digest. It returns ErrContents.
 func PayloadDigest(c *Contents) (string, error) {
 	c = c.rounded()
 	if err := c.validate(); err != nil {
