@@ -54,18 +54,19 @@ type Cycle struct {
 	weights     *weightScale // nil where events have no weights
 	champion    *Champion    // the last promoted refit
 	rejections  int
-	failedFrom  *solver.Model  // of the champion that a refit continued from and failed; nil without
-	instead     *substitute    // nil unless there was a champion that cannot be read
-	published   *consumed      // the champion or an update of it
-	followed    *following     // the newest update; nil without
-	making      *Update        // of the live model, beside the newest one; nil without
-	live        *liveCopy      // for Live; nil without
-	reached     reached        // by events, while there are deltas
-	observed    reached        // by events, where what is learned is shared
-	heard       []*losses      // of other processes; nil without
-	heardOf     []*Progressive // the same, their sums over all events
-	unheard     Unheard        // and what was left out of it
-	sharing     *sharing       // nil unless what is learned is shared, and there is a champion
+	failedFrom  *solver.Model   // of the champion that a refit continued from and failed; nil without
+	instead     *substitute     // nil unless there was a champion that cannot be read
+	published   *consumed       // the champion or an update of it
+	followed    *following      // the newest update; nil without
+	making      *Update         // of the live model, beside the newest one; nil without
+	live        *liveCopy       // for Live; nil without
+	liveAdded   *popularWeights // that the last copy for Live has beside what was learned; nil for none
+	reached     reached         // by events, while there are deltas
+	observed    reached         // by events, where what is learned is shared
+	heard       []*losses       // of other processes; nil without
+	heardOf     []*Progressive  // the same, their sums over all events
+	unheard     Unheard         // and what was left out of it
+	sharing     *sharing        // nil unless what is learned is shared, and there is a champion
 	lag         lag
 	updates     bool           // consumers should have updates, by lag
 	guard       guard          // of updates against their refit

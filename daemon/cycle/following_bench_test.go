@@ -85,7 +85,7 @@ func BenchmarkLive(b *testing.B) {
 	for _, way := range []string{"copied", "shared"} {
 		b.Run(way, func(b *testing.B) {
 			c, observe := manyRows(b, 500_000)
-			if _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil {
+			if _, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
@@ -95,7 +95,7 @@ func BenchmarkLive(b *testing.B) {
 					c.endLive()
 				}
 				b.StartTimer()
-				if _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil {
+				if _, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -50,7 +50,26 @@ func halves(seed uint64, n int) []event.Event {
 
 // cleanLoss returns the mean loss of what consumers have on events, and the largest magnitude of an output.
 func cleanLoss(c *Cycle, events []event.Event) (loss, largest float64) {
-	s := c.published.scorerOf(&c.published.frozen)
+	return c.lossOf(&c.published.frozen, events)
+}
+
+// liveLoss is cleanLoss of what serve.live answers with: the live model, or what consumers have where it is held back.
+func liveLoss(t *testing.T, c *Cycle, events []event.Event) (loss, largest float64, heldBack HeldBack) {
+	t.Helper()
+	m, heldBack, err := c.Live(time.UnixMilli(1), time.Time{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := c.published.frozen
+	if heldBack == "" {
+		of.after = m
+	}
+	loss, largest = c.lossOf(&of, events)
+	return loss, largest, heldBack
+}
+
+func (c *Cycle) lossOf(of *frozen, events []event.Event) (loss, largest float64) {
+	s := c.published.scorerOf(of)
 	for i := range events {
 		c.target.Encode(c.targets, &events[i])
 		s.outputs(c.outputs, &events[i])
@@ -71,7 +90,7 @@ func publishNext(c *Cycle) {
 }
 
 // TestFloodsDoNotReachConsumers: whatever a stuck producer, one label for an hour or one entity for an hour teach the live model, a clean consumer's
-// loss stays within a bound at every moment, and outputs stay within what the refit supports.
+// loss stays within a bound at every moment, that of what serve.live answers too, and outputs stay within what the refit supports.
 func TestFloodsDoNotReachConsumers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -96,12 +115,16 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 					observeAll(c, before[i:i+200])
 				}
 				start, largest := cleanLoss(c, clean)
-				worst := start
+				worst, worstLive, liveHeldBack := start, 0.0, 0
 				for i := range 20_000 {
 					if i%500 == 0 {
+						live, mostLive, heldBack := liveLoss(t, c, clean)
 						publishNext(c)
 						loss, most := cleanLoss(c, clean)
-						worst, largest = max(worst, loss), max(largest, most)
+						worst, worstLive, largest = max(worst, loss), max(worstLive, live), max(largest, most, mostLive)
+						if heldBack != "" {
+							liveHeldBack++
+						}
 					}
 					ev := a.draw(before, i)
 					c.Observe(&ev, true, Position{Topic: "t", Offset: int64(3000 + i)}, nil, nil)
@@ -109,12 +132,44 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 				if worst > floodBound*max(start, refitted) {
 					t.Errorf("a clean consumer's loss went from %.4f to %.4f, of the refit alone it is %.4f", start, worst, refitted)
 				}
+				if worstLive > floodBound*max(start, refitted) {
+					t.Errorf("the loss of what serve.live answers went from %.4f to %.4f, of the refit alone it is %.4f", start, worstLive, refitted)
+				}
 				if limit := c.champion.Version.OutputLimit; limit != nil && largest > float64(*limit) {
 					t.Errorf("an output of magnitude %.1f, the refit supports %.1f", largest, float64(*limit))
 				}
-				t.Logf("loss %.4f, at worst %.4f; outputs at most %.1f; %d updates held back", start, worst, largest, len(c.TakeHeldBack()))
+				t.Logf("loss %.4f, at worst %.4f, of serve.live %.4f; outputs at most %.1f; %d updates held back, live %d times", start, worst, worstLive, largest,
+					len(c.TakeHeldBack()), liveHeldBack)
 			})
 		}
+	}
+}
+
+// TestLiveComesBack: after a flood serve.live answers with what consumers have, and with the live model again once that has learned enough of clean events.
+func TestLiveComesBack(t *testing.T) {
+	c := newCycle(t, ratingsModel(nil))
+	events := stream(3, 10_000)
+	observeAll(c, events[:2000])
+	c.Install(refit(t, c, sampleOf(events[:2000])))
+	heldBack := func() HeldBack {
+		_, _, why := liveLoss(t, c, events[:10])
+		return why
+	}
+	if why := heldBack(); why != "" {
+		t.Fatalf("the live model is held back before the flood: %s", why.text())
+	}
+	for i := range 4000 {
+		ev := attacks[1].draw(events[:2000], i)
+		c.Observe(&ev, true, Position{Topic: "t", Offset: int64(2000 + i)}, nil, nil)
+	}
+	if heldBack() == "" {
+		t.Fatal("the live model is served after 4,000 events of one label")
+	}
+	for i := 2000; heldBack() != ""; i += 200 {
+		if i == len(events) {
+			t.Fatal("the live model is still held back after 8,000 clean events")
+		}
+		observeAll(c, events[i:i+200])
 	}
 }
 

@@ -18,13 +18,22 @@ type liveCopy struct {
 	champion *Champion
 }
 
-// Live returns the live model, in the form that updates are made of, with when it was taken and up to what event: what an update would hold now. What has not
-// changed since it was called last it shares with what it returned then, as updates share it with their deltas: a name's row is as it was at its last
-// event. After a refit, and where updates have to be made anew, all is copied. The error is ErrNoChampion, or says why the live model is none that
-// can be scored with. One goroutine at a time may call it, beside the one that updates.
-func (c *Cycle) Live(now, watermark time.Time, writer string) (*snapshot.Model, error) {
+// Live returns what takeLive does, and by the guard of updates why consumers should not be given it in place of what they have: "" where they may.
+func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model, heldBack HeldBack, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if m, err = c.takeLive(now, watermark, writer); err != nil {
+		return nil, "", err
+	}
+	of := frozen{model: c.champion.Model, vocab: c.champion.Vocabulary, after: m, added: c.liveAdded}
+	return m, c.guard.judge(&of, &c.published.frozen), nil
+}
+
+// takeLive returns the live model, in the form that updates are made of, with when it was taken and up to what event: what an update would hold now.
+// What has not changed since it was called last it shares with what it returned then, as updates share it with their deltas: a name's row is as it was at its last
+// event. After a refit, and where updates have to be made anew, all is copied. The error is ErrNoChampion, or says why the live model is none that
+// can be scored with. One goroutine at a time may call it, beside the one that updates. c.mu is held, but for while a model is made.
+func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
 	if l := c.live; l != nil && l.champion == c.champion && l.form == c.race.chosen {
 		own := l.forms[l.form]
 		l.list(own.most())
@@ -64,6 +73,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if l.forms[l.form] = own; own != nil {
 		c.live = l
 	}
+	c.liveAdded = u.popular
 	c.mu.Unlock()
 	contents := u.contentsOf(settings)
 	contents.Golden, contents.Meta.Cut, contents.Meta.Events, contents.Meta.Gate = nil, nil, nil, nil

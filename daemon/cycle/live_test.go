@@ -23,7 +23,7 @@ func TestLiveShares(t *testing.T) {
 					return // on another feature map than the copy
 				}
 				at := time.UnixMilli(int64(1000 + calls))
-				got, err := c.Live(at, at, "w")
+				got, _, err := c.Live(at, at, "w")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -71,7 +71,7 @@ func TestLiveShares(t *testing.T) {
 			}
 			before := c.live
 			c.Install(c.champion)
-			if m, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil || m.Position().Sequence > 0 || before != nil && c.live == before {
+			if m, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil || m.Position().Sequence > 0 || before != nil && c.live == before {
 				t.Errorf("after a refit: %v, %v", m.Position(), err)
 			}
 			c.endLive()
@@ -82,7 +82,7 @@ func TestLiveShares(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newCycle(t, ratingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(err, ErrNoChampion) {
+	if _, _, err := newCycle(t, ratingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(err, ErrNoChampion) {
 		t.Errorf("without a champion: %v", err)
 	}
 }

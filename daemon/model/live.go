@@ -3,12 +3,14 @@ package model
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/publish"
+	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -21,18 +23,36 @@ const (
 )
 
 // liveModel has what a cycle has learned up to now, for requests to score with (serve.live): what an update would publish, whether or not
-// updates predict better than the last refit. It is made only if somebody asks. The first one after a refit is a copy, which takes time and memory in
-// proportion to the model; the next ones share with it what has not changed.
+// updates predict better than the last refit. What the guard of updates holds back is not served. It is made only if somebody asks. The first one
+// after a refit is a copy, which takes time and memory in proportion to the model; the next ones share with it what has not changed.
 type liveModel struct {
-	copy func() (*snapshot.Model, error) // of now
+	copy func() (liveCopy, error) // of now
+	log  *slog.Logger
 
 	mu     sync.Mutex // held while a copy is made
-	last   atomic.Pointer[snapshot.Model]
+	last   atomic.Pointer[liveCopy]
 	beside sync.WaitGroup
 }
 
-// get returns a copy that is less than a second old, or was made for this request.
+// liveCopy is a copy of the live model, with why the guard of updates holds it back: "" where it may be served.
+type liveCopy struct {
+	model    *snapshot.Model
+	heldBack cycle.HeldBack
+}
+
+// get returns a copy that is less than a second old, or was made for this request. The error is a web.HeldBackError where the guard holds it back.
 func (l *liveModel) get() (*snapshot.Model, error) {
+	c, err := l.current()
+	if err == nil && c.heldBack != "" {
+		err = &web.HeldBackError{Reason: string(c.heldBack)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.model, nil
+}
+
+func (l *liveModel) current() (*liveCopy, error) {
 	switch age := l.age(); {
 	case age < liveRenew:
 		return l.last.Load(), nil
@@ -53,26 +73,32 @@ func (l *liveModel) get() (*snapshot.Model, error) {
 
 // age returns how old the last copy is.
 func (l *liveModel) age() time.Duration {
-	if m := l.last.Load(); m != nil {
-		return time.Since(m.Position().Created)
+	if c := l.last.Load(); c != nil {
+		return time.Since(c.model.Position().Created)
 	}
 	return liveAge
 }
 
 // renew makes a copy unless somebody else has just made one. l.mu is held.
-func (l *liveModel) renew(from time.Duration) (*snapshot.Model, error) {
+func (l *liveModel) renew(from time.Duration) (*liveCopy, error) {
 	if l.age() < from {
 		return l.last.Load(), nil
 	}
-	var m *snapshot.Model
+	var c liveCopy
 	if err := recovered(func() (err error) {
-		m, err = l.copy()
+		c, err = l.copy()
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	l.last.Store(m)
-	return m, nil
+	last := l.last.Swap(&c)
+	switch was := last != nil && last.heldBack != ""; {
+	case c.heldBack != "" && !was:
+		l.log.Warn("live model held back: the champion answers in place of it", "reason", string(c.heldBack))
+	case c.heldBack == "" && was:
+		l.log.Info("live model answers again")
+	}
+	return &c, nil
 }
 
 // close waits for what runs beside the requests, of which there are none any more.
@@ -80,15 +106,15 @@ func (l *liveModel) close() { l.beside.Wait() }
 
 // newLive returns the live model of a trainer.
 func newLive(t *Trainer, state *State) *liveModel {
-	return &liveModel{copy: func() (*snapshot.Model, error) {
-		m, err := t.cycle.Live(time.Now(), watermarkOf(state.store.Ledger()), publish.Writer)
+	return &liveModel{log: t.log, copy: func() (liveCopy, error) {
+		m, heldBack, err := t.cycle.Live(time.Now(), watermarkOf(state.store.Ledger()), publish.Writer)
 		if errors.Is(err, cycle.ErrNoChampion) {
 			err = snapshot.ErrNotFound
 		}
 		if err != nil {
-			return nil, fmt.Errorf("model: live: %w", err)
+			return liveCopy{}, fmt.Errorf("model: live: %w", err)
 		}
-		return m, nil
+		return liveCopy{m, heldBack}, nil
 	}}
 }
 

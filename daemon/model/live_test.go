@@ -1,13 +1,17 @@
 package model
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -30,11 +34,11 @@ func TestLiveIsFresh(t *testing.T) {
 	t.Parallel()
 	var made, slow atomic.Int32
 	release := make(chan struct{})
-	l := &liveModel{copy: func() (*snapshot.Model, error) {
+	l := &liveModel{log: slog.New(slog.DiscardHandler), copy: func() (liveCopy, error) {
 		if made.Add(1); slow.Load() == 1 {
 			<-release
 		}
-		return aged(t, 0), nil
+		return liveCopy{model: aged(t, 0)}, nil
 	}}
 	var all sync.WaitGroup
 	for range 20 {
@@ -53,7 +57,7 @@ func TestLiveIsFresh(t *testing.T) {
 	}
 	slow.Store(1)
 	middle := aged(t, liveRenew+10*time.Millisecond)
-	l.last.Store(middle)
+	l.last.Store(&liveCopy{model: middle})
 	for range 5 { // beside the first of which another is being made
 		if m, err := l.get(); m != middle || err != nil {
 			t.Fatalf("%v, %v: the last copy may be served still", m, err)
@@ -61,11 +65,11 @@ func TestLiveIsFresh(t *testing.T) {
 	}
 	close(release)
 	l.close()
-	if n := made.Load(); n != 2 || l.last.Load() == middle {
+	if n := made.Load(); n != 2 || l.last.Load().model == middle {
 		t.Errorf("%d copies, one was to be made beside the requests", n)
 	}
 	old := aged(t, liveAge)
-	l.last.Store(old)
+	l.last.Store(&liveCopy{model: old})
 	if m, err := l.get(); m == old || err != nil || made.Load() != 3 {
 		t.Errorf("a copy that is too old was served, %d made, error %v", made.Load(), err)
 	}
@@ -75,9 +79,9 @@ func TestLiveIsFresh(t *testing.T) {
 func TestLiveFails(t *testing.T) {
 	t.Parallel()
 	fault := func() { panic("index out of range") }
-	l := &liveModel{copy: func() (*snapshot.Model, error) {
+	l := &liveModel{log: slog.New(slog.DiscardHandler), copy: func() (liveCopy, error) {
 		fault()
-		return nil, errors.New("not finite")
+		return liveCopy{}, errors.New("not finite")
 	}}
 	if m, err := l.get(); m != nil || err == nil || !strings.Contains(err.Error(), "index out of range") {
 		t.Errorf("%v, %v", m, err)
@@ -87,13 +91,46 @@ func TestLiveFails(t *testing.T) {
 		t.Errorf("%v, %v", m, err)
 	}
 	last := aged(t, liveRenew)
-	l.last.Store(last)
+	l.last.Store(&liveCopy{model: last})
 	if m, err := l.get(); m != last || err != nil {
 		t.Errorf("%v, %v: the last copy may be served still", m, err)
 	}
 	l.close()
-	if l.last.Load() != last {
+	if l.last.Load().model != last {
 		t.Error("a copy that could not be made is served")
+	}
+}
+
+// TestLiveIsHeldBack: a copy that the guard holds back is not served, nobody makes another one while it is fresh, and one that is good again is served.
+func TestLiveIsHeldBack(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	copies := []liveCopy{{aged(t, 0), ""}, {aged(t, 0), cycle.HeldBackWindow}, {aged(t, 0), cycle.HeldBackHoldout}, {aged(t, 0), ""}}
+	made := 0
+	l := &liveModel{log: slog.New(slog.NewTextHandler(&log, nil)), copy: func() (liveCopy, error) {
+		made++
+		return copies[made-1], nil
+	}}
+	for i, want := range []string{"", "window", "held_out", ""} {
+		for range 2 {
+			m, err := l.get()
+			var heldBack *web.HeldBackError
+			switch {
+			case want == "" && (err != nil || m != copies[i].model):
+				t.Errorf("copy %d: %v, %v", i, m, err)
+			case want != "" && (m != nil || !errors.As(err, &heldBack) || heldBack.Reason != want):
+				t.Errorf("copy %d: %v, %v, want it held back by %s", i, m, err, want)
+			}
+		}
+		if made != i+1 {
+			t.Errorf("%d copies made for %d", made, i+1)
+		}
+		l.last.Store(&liveCopy{aged(t, liveAge), copies[i].heldBack})
+	}
+	for _, line := range []string{"live model held back", "live model answers again"} {
+		if n := strings.Count(log.String(), line); n != 1 {
+			t.Errorf("%q is logged %d times", line, n)
+		}
 	}
 }
 

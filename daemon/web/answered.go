@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -22,7 +23,14 @@ type answered struct {
 	AgeSeconds  report.Number `json:"age_seconds"`            // since the version or its last delta was made, by the clock of who made it
 	Watermark   *time.Time    `json:"event_time_watermark"`   // newest event time that it knows; null where that is not known
 	Live        *unpublished  `json:"live,omitempty"`         // of the live model; absent of versions
+	// LiveHeldBack is why the champion answers in place of the live model: window, held_out or outputs. Absent where what was asked for answers.
+	LiveHeldBack string `json:"live_held_back,omitempty"`
 }
+
+// HeldBackError says that the guard of updates holds the live model back: consumers are better off with what they have.
+type HeldBackError struct{ Reason string }
+
+func (e *HeldBackError) Error() string { return "the live model is held back: " + e.Reason }
 
 // unpublished says what nobody vouches for in a model that was never published.
 type unpublished struct {
@@ -34,7 +42,7 @@ type unpublished struct {
 func (s *scorer) answered() answered {
 	at := s.model.Position()
 	a := answered{Model: s.manifest.Model, Version: at.Version, Digest: s.manifest.PayloadDigest, Delta: at.Sequence,
-		AgeSeconds: report.Number(max(time.Since(at.Created), 0).Seconds())}
+		AgeSeconds: report.Number(max(time.Since(at.Created), 0).Seconds()), LiveHeldBack: s.inPlaceOfLive}
 	if at.Sequence > 0 {
 		a.DeltaDigest = at.Digest
 	}
@@ -47,14 +55,23 @@ func (s *scorer) answered() answered {
 	return a
 }
 
-// live returns the live model, if the configuration offers it and there is one.
+// live returns the live model, if the configuration offers it and there is one, or the champion where the live model is held back.
 func (s *modelCache) live() (*scorer, error) {
 	var m *snapshot.Model
 	var err error
 	if s.Live != nil {
 		m, err = s.Live()
 	}
+	var heldBack *HeldBackError
 	switch {
+	case errors.As(err, &heldBack):
+		c, err := s.alias(snapshot.Champion)
+		if err != nil {
+			return nil, err
+		}
+		in := *c
+		in.inPlaceOfLive = heldBack.Reason
+		return &in, nil
 	case err != nil:
 		return nil, err
 	case m == nil:

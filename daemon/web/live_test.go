@@ -20,6 +20,8 @@ type answeredReply struct {
 	AgeSeconds  float64    `json:"age_seconds"`
 	Watermark   *time.Time `json:"event_time_watermark"`
 	Live        *struct{ Signed, Gated *bool }
+
+	LiveHeldBack string `json:"live_held_back"`
 }
 
 // scored are requests that a model answers, by their paths below a version; %s is that version's path.
@@ -86,6 +88,21 @@ func TestLive(t *testing.T) {
 			t.Errorf("live model %d: %v, want %v, %v", seed, got.Predictions[0].Prediction, want.Value, err)
 		}
 	}
+	fails = &HeldBackError{Reason: "window"}
+	champion := open(t, b.dir, "ratings", 1)
+	for form, body := range scored {
+		var got answeredReply
+		w := b.want(http.StatusOK, &got, "POST", strings.Replace(form, "%s", "/versions/live", 1), body)
+		if got.LiveHeldBack != "window" || got.Live != nil || got.Version != 1 || got.Digest != champion.Manifest().PayloadDigest ||
+			w.Header().Get(versionHeader) != "1" {
+			t.Errorf("%s while live is held back: %+v with header %q", form, got, w.Header().Get(versionHeader))
+		}
+		got = answeredReply{}
+		if b.want(http.StatusOK, &got, "POST", strings.Replace(form, "%s", "", 1), body); got.LiveHeldBack != "" {
+			t.Errorf("%s of the champion: %+v", form, got)
+		}
+	}
+	fails = nil
 	b.want(http.StatusOK, nil, "GET", "/v2/models/ratings/versions/live/ready", nil)
 	b.want(http.StatusOK, nil, "GET", "/v2/models/ratings/versions/live", nil)
 	for _, path := range []string{"/v1/models/ratings/versions/live", "/v1/models/ratings/versions/live/files/manifest.json"} {
@@ -136,7 +153,7 @@ func TestFreshness(t *testing.T) {
 	before := newScorer(base, nil)
 	after := before.after(next)
 	a := after.answered()
-	check("a delta", answeredReply{a.Model, a.Version, a.Digest, a.Delta, a.DeltaDigest, float64(a.AgeSeconds), a.Watermark, nil}, 1, d.Digest, d.Created,
+	check("a delta", answeredReply{a.Model, a.Version, a.Digest, a.Delta, a.DeltaDigest, float64(a.AgeSeconds), a.Watermark, nil, ""}, 1, d.Digest, d.Created,
 		d.Watermark)
 	if before.answered().Delta != 0 || after.decoders != before.decoders {
 		t.Error("the scorer of the version changed, or that of the delta has other decoders")

@@ -15,6 +15,8 @@ type scorer struct {
 	model    *snapshot.Model
 	manifest snapshot.Manifest
 	header   string // the version, for the header: its number, or live
+	// inPlaceOfLive is why it answers in place of the live model; empty where it was asked for.
+	inPlaceOfLive string
 	// predictionBytes is what a prediction takes in an answer, without names that it does not know.
 	predictionBytes int64
 	absence         event.Absence
