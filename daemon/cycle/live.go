@@ -29,10 +29,12 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 	return m, c.guard.judge(&of, &c.published.frozen), nil
 }
 
-// takeLive returns the live model, in the form that updates are made of, with when it was taken and up to what event: what an update would hold now.
-// What has not changed since it was called last it shares with what it returned then, as updates share it with their deltas: a name's row is as it was at its last
-// event. After a refit, and where updates have to be made anew, all is copied. The error is ErrNoChampion, or says why the live model is none that
-// can be scored with. One goroutine at a time may call it, beside the one that updates. c.mu is held, but for while a model is made.
+// takeLive returns the live model, in the form that updates are made of, with when it was taken and up to what event:
+// what an update would hold now. What has not changed since it was called last it shares with what it returned then, as
+// updates share it with their deltas: a name's row is as it was at its last event. After a refit, and where updates
+// have to be made anew, all is copied. The error is ErrNoChampion, or says why the live model is none that can be
+// scored with. One goroutine at a time may call it, beside the one that updates. c.mu is held, but for while a model is
+// made.
 func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
 	if l := c.live; l != nil && l.champion == c.champion && l.form == c.race.chosen {
 		own := l.forms[l.form]
