@@ -309,11 +309,11 @@ func (r *recent[V]) put(key uint64, v V) {
 	}
 }
 
-// admit decides what of an observation is learned. An event on which it panics is one on which observe does, which is
-// reported there. c.mu is held, and it is called in the order of the events.
+// admit decides what of an observation is learned. An event that does not have the fields of the schema is not counted:
+// what it makes observe do is reported there. c.mu is held, and it is called in the order of the events.
 func (c *Cycle) admit(o *Observation, to *counted) {
-	defer func() { _ = recover() }()
-	if o.counts = nil; !o.Learn || c.sharing.knows(o.Position) {
+	o.counts = nil
+	if !o.Learn || len(o.Event.Categorical) != len(c.cap.own) || c.sharing.knows(o.Position) {
 		return
 	}
 	c.cap.take(to, o.Event, o.Position)
