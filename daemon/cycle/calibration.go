@@ -47,12 +47,12 @@ const (
 // calibrate fits the calibration of a model on the select rows, on the training rows where there are none. Every class counts one row more, of which nothing
 // is known, so that one that those rows lack stays possible. What a matrix of costs decides is not shifted: its outputs are of costs and not of frequencies.
 func (j *refitJob) calibrate(m *solver.Model) calibration {
-	x, targets := j.select_.x, j.select_.targets
+	x, targets, weights := j.select_.x, j.select_.targets, j.chosenBy(nil, j.select_.events)
 	if x.NumRows() == 0 {
-		x, targets = j.problem.X, j.problem.Targets
+		x, targets, weights = j.problem.X, j.problem.Targets, nil
 	}
 	n, k := x.NumRows(), m.NumOutputs
-	f := &calibrationFit{outputs: make([]float64, n*k), targets: targets, k: k, chances: make([]float64, k)}
+	f := &calibrationFit{outputs: make([]float64, n*k), targets: targets, weights: weights, k: k, chances: make([]float64, k)}
 	f.shifts = k > 1 && j.target.Margin != string(margin.Structured)
 	work := make([]float64, 2*m.NumBasis)
 	for i := range n {
@@ -65,6 +65,7 @@ func (j *refitJob) calibrate(m *solver.Model) calibration {
 // calibrationFit minimises the logarithmic loss of rows of k outputs, which is convex in factor and shift together.
 type calibrationFit struct {
 	outputs, targets []float64
+	weights          []float64 // of the rows, nil for equal ones
 	k                int
 	shifts           bool
 	chances          []float64
@@ -135,13 +136,13 @@ func (f *calibrationFit) eval(at calibration) *calibrationPoint {
 		}
 	}
 	for from := 0; from < len(f.outputs); from += k {
-		own := f.outputs[from : from+k]
+		own, weight := f.outputs[from:from+k], weightAt(f.weights, from/k)
 		if k == 1 { // a binary label, ±1
 			margin := f.targets[from] * own[0]
 			wrong := 1 / (1 + math.Exp(at.factor*margin))
-			p.loss += math.Max(-at.factor*margin, 0) + math.Log1p(math.Exp(-math.Abs(at.factor*margin)))
-			p.slope -= margin * wrong
-			p.curve += margin * margin * wrong * (1 - wrong)
+			p.loss += weight * (math.Max(-at.factor*margin, 0) + math.Log1p(math.Exp(-math.Abs(at.factor*margin))))
+			p.slope -= weight * margin * wrong
+			p.curve += weight * margin * margin * wrong * (1 - wrong)
 			continue
 		}
 		right := argmax(f.targets[from : from+k])
@@ -151,7 +152,7 @@ func (f *calibrationFit) eval(at calibration) *calibrationPoint {
 			}
 		}
 		largest := f.chances[argmax(f.chances)]
-		p.loss += largest - f.chances[right]
+		p.loss += weight * (largest - f.chances[right])
 		sum, mean, square := 0.0, 0.0, 0.0
 		for c, o := range own {
 			f.chances[c] = math.Exp(f.chances[c] - largest)
@@ -159,14 +160,14 @@ func (f *calibrationFit) eval(at calibration) *calibrationPoint {
 			mean += o * f.chances[c]
 			square += o * o * f.chances[c]
 		}
-		p.loss += math.Log(sum)
+		p.loss += weight * math.Log(sum)
 		mean, square = mean/sum, square/sum
 		if f.shifts {
-			p.has[right]++
-			floats.AddScaled(p.expects, 1/sum, f.chances)
+			p.has[right] += weight
+			floats.AddScaled(p.expects, weight/sum, f.chances)
 		}
-		p.slope += mean - own[right]
-		p.curve += max(square-mean*mean, 0)
+		p.slope += weight * (mean - own[right])
+		p.curve += weight * max(square-mean*mean, 0)
 	}
 	return p
 }

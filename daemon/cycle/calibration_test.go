@@ -48,7 +48,7 @@ func TestCalibration(t *testing.T) {
 		if k == 1 {
 			loss = solver.BinaryLogistic{}
 		}
-		j := &refitJob{select_: rows, target: &Target{Objective: config.Objective{Margin: "max_hinge"}}}
+		j := &refitJob{select_: rows, unbounded: true, target: &Target{Objective: config.Objective{Margin: "max_hinge"}}}
 		at := func(by calibration) (sum float64) {
 			calibrated, outputs := by.of(model), make([]float64, k)
 			add := func(target []float64) { sum += loss.Eval(nil, outputs, target) }
@@ -101,7 +101,7 @@ func TestCalibrationSaysNoLess(t *testing.T) {
 	}
 	model := solver.NewModel(solver.ANOVA, k, k, true)
 	model.Bias = []float64{0.3, -0.1, 0.2}
-	j := &refitJob{select_: rows, target: &Target{Objective: config.Objective{Margin: string(margin.MaxHinge)}}}
+	j := &refitJob{select_: rows, unbounded: true, target: &Target{Objective: config.Objective{Margin: string(margin.MaxHinge)}}}
 	c := j.calibrate(model)
 	chances := make([]float64, k)
 	softmaxTo(chances, c.of(model).Bias)

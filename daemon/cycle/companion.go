@@ -218,7 +218,7 @@ func (j *refitJob) gaussian(ctx context.Context, warm *warmStart, convex *solver
 	j.sweptGaussian = fit
 	numbers := make([]float64, 0, len(valid.events))
 	valid.each(t, fit.model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
-	j.link = newLevelLink(j.target.Outputs(), 1/math.Sqrt(fit.state.Noise)).fit(numbers, j.select_.targets)
+	j.link = newLevelLink(j.target.Outputs(), 1/math.Sqrt(fit.state.Noise)).fit(numbers, j.select_.targets, j.chosenBy(nil, j.select_.events))
 	return fit.state, nil
 }
 

@@ -309,11 +309,11 @@ func (r *recent[V]) put(key uint64, v V) {
 	}
 }
 
-// admit decides what of an observation is learned. An event on which it panics is one on which observe does, which is
-// reported there. c.mu is held, and it is called in the order of the events.
+// admit decides what of an observation is learned. An event that does not have the fields of the schema is not counted:
+// what it makes observe do is reported there. c.mu is held, and it is called in the order of the events.
 func (c *Cycle) admit(o *Observation, to *counted) {
-	defer func() { _ = recover() }()
-	if o.counts = nil; !o.Learn || c.sharing.knows(o.Position) {
+	o.counts = nil
+	if !o.Learn || len(o.Event.Categorical) != len(c.cap.own) || c.sharing.knows(o.Position) {
 		return
 	}
 	c.cap.take(to, o.Event, o.Position)
@@ -322,42 +322,3 @@ func (c *Cycle) admit(o *Observation, to *counted) {
 
 // Held returns how many events were not learned in full since the start, for a reason.
 func (c *Cycle) Held(why Held) int64 { return c.cap.held[why].Load() }
-
-// capEntities scales the weights of rows, nil for equal ones, so that no entity has more than its share of their sum.
-func (j *refitJob) capEntities(weights []float64, rows []event.Event) []float64 {
-	by := &j.model.Train.Cap
-	field := slices.Index(j.schema.Categorical, by.By)
-	if field < 0 || !(by.Share > 0) {
-		return weights
-	}
-	weight := func(i int) float64 {
-		if weights == nil {
-			return 1
-		}
-		return weights[i]
-	}
-	sums, total := make(map[string]float64), 0.0
-	for i := range rows {
-		if name := rows[i].Categorical[field]; name != "" { // absent
-			sums[name] += weight(i)
-		}
-		total += weight(i)
-	}
-	limit := total * shareOfEach(by.Share, len(sums))
-	var out []float64
-	for i := range rows {
-		sum := sums[rows[i].Categorical[field]]
-		if sum > limit && out == nil {
-			for k := range rows {
-				out = append(out, weight(k))
-			}
-		}
-		if sum > limit {
-			out[i] *= limit / sum
-		}
-	}
-	if out == nil {
-		return weights
-	}
-	return out
-}

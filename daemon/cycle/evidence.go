@@ -68,10 +68,7 @@ func (s *scores) excess(tolerance float64) []float64 {
 		most = math.MaxFloat64 / 8 // of which sums and multiples are finite
 	}
 	bounded := func(loss float64) float64 {
-		if !(loss <= most) {
-			return most
-		}
-		return max(loss, s.least)
+		return max(boundLoss(loss, most), s.least)
 	}
 	out := make([]float64, len(s.loss))
 	for i, a := range s.loss {
@@ -117,12 +114,7 @@ func (s *scores) compare(on []int, tolerance float64, bounding *scores) comparis
 // maxLogEvidence keeps the capital finite.
 const maxLogEvidence = 100
 
-func (s *scores) weight(i int) float64 {
-	if s.weights == nil {
-		return 1
-	}
-	return s.weights[i]
-}
+func (s *scores) weight(i int) float64 { return weightAt(s.weights, i) }
 
 // all returns the numbers of all rows.
 func (s *scores) all() []int { return countTo(len(s.loss)) }

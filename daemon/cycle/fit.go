@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/report"
@@ -61,7 +59,9 @@ func Fit(ctx context.Context, in FitInput) (*FitOutcome, error) {
 	j.vocab = buildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures, nil, nil)
 	j.encodeTrain(in.Train, weights)
 	j.select_, _ = encode(j.vocab, j.target, in.Valid, nil)
-	j.gate, j.judge = &encoded{}, j.validLoss
+	j.bounded(j.train)
+	j.bounded(j.select_)
+	j.gate, j.judge = &encoded{}, j.validLoss()
 	if in.OnProgress != nil {
 		j.progress = &fitProgress{tell: in.OnProgress}
 	}
@@ -152,13 +152,20 @@ func (j *refitJob) learnValid(ctx context.Context, ch *Champion, fit *variationa
 // offlineSweeps bounds the variational sweeps of an offline fit; the validation events stop it earlier.
 const offlineSweeps = 40
 
-// validLoss is what an offline fit chooses by: the error rate for classes, with the loss to break ties, and the squared error for numbers.
-func (j *refitJob) validLoss(model *solver.Model) float64 {
-	loss := j.selectLoss(model, nil)
-	if j.target.IsNumeric() || math.IsNaN(loss) {
-		return loss
+// validLoss returns what an offline fit chooses by: the error rate for classes, with the loss to break ties, and the squared error for numbers.
+func (j *refitJob) validLoss() func(*solver.Model) float64 {
+	weights := j.selectWeights()
+	return func(model *solver.Model) float64 {
+		loss := j.selectLoss(model, weights)
+		if j.target.IsNumeric() || math.IsNaN(loss) {
+			return loss
+		}
+		errors := weightedSum{weights: weights}
+		for i, wrong := range j.errors(model) {
+			errors.add(i, wrong)
+		}
+		return errors.mean() + 1e-6*loss/(1+loss)
 	}
-	return floats.Sum(j.errors(model))/float64(len(j.select_.events)) + 1e-6*loss/(1+loss)
 }
 
 // eventWeights returns the weights of events scaled to mean 1, nil if all are equal.

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -106,9 +104,9 @@ func (j *refitJob) bestForm(ctx context.Context, forms []*form, scaling []snapsh
 		}
 		return forms[0], nil
 	}
-	best := (*form)(nil)
+	best, weights := (*form)(nil), j.foldWeights(rows)
 	for _, f := range forms {
-		fits, err := j.fitForm(ctx, f, rows, scaling)
+		fits, err := j.fitForm(ctx, f, rows, weights, scaling)
 		if err != nil {
 			return nil, err
 		}
@@ -116,7 +114,7 @@ func (j *refitJob) bestForm(ctx context.Context, forms []*form, scaling []snapsh
 		if warm != nil && len(warm.mapWeights) > 0 && warm.featureMap == f.fm {
 			errors = 0
 		}
-		if fits && (best == nil || isBetter(f.loss, best.loss, errors)) {
+		if fits && (best == nil || isBetter(f.loss, best.loss, weights, errors)) {
 			best = f
 		}
 	}
@@ -156,26 +154,41 @@ func (j *refitJob) partBefore(rows []int, n int) *solver.Problem {
 // foldAt returns where fold f begins among n rows.
 func foldAt(f, n int) int { return (f + 2) * n / (formFolds + 2) }
 
-// isBetter reports whether the losses of folds are less in most of them, and over all of them by more than some standard errors.
-func isBetter(a, b [][]float64, errors float64) bool {
-	won := 0
+// foldWeights returns the weights of the rows of all folds, nil if all count alike.
+func (j *refitJob) foldWeights(rows []int) []float64 {
+	if j.unbounded || j.train.names == nil {
+		return nil
+	}
+	var names []string
+	for _, row := range rows[foldAt(0, len(rows)):] {
+		names = append(names, j.train.names[row])
+	}
+	return j.capNames(nil, names)
+}
+
+// isBetter reports whether the losses of folds, with weights, are less in most of them, and over all of them by more than some standard errors.
+func isBetter(a, b [][]float64, weights []float64, errors float64) bool {
+	won, rest := 0, weights
 	for f := range a {
-		if floats.Sum(a[f]) < floats.Sum(b[f]) {
+		own := rest
+		if rest != nil {
+			own, rest = rest[:len(a[f])], rest[len(a[f]):]
+		}
+		if sumOf(a[f], own) < sumOf(b[f], own) {
 			won++
 		}
 	}
-	return 2*won > len(a) && isMeanLess(a, b, errors)
+	return 2*won > len(a) && isMeanLess(a, b, weights, errors)
 }
 
 // isMeanLess reports whether the mean of the losses of all folds is less, by more than some standard errors.
-func isMeanLess(a, b [][]float64, errors float64) bool {
-	x, y := slices.Concat(a...), slices.Concat(b...)
-	return isLess(x, y, slices.Repeat([]float64{1}, len(x)), errors)
+func isMeanLess(a, b [][]float64, weights []float64, errors float64) bool {
+	return isLess(slices.Concat(a...), slices.Concat(b...), weights, errors)
 }
 
 // fitForm fits a form to the rows before each fold and judges it on the fold, with less and less of a ridge as long as that is better. It reports
 // false where a fit is not finite.
-func (j *refitJob) fitForm(ctx context.Context, f *form, rows []int, scaling []snapshot.MapScaling) (bool, error) {
+func (j *refitJob) fitForm(ctx context.Context, f *form, rows []int, weights []float64, scaling []snapshot.MapScaling) (bool, error) {
 	columns := j.formColumns(f, rows, scaling)
 	folds := make([]*solver.DenseFit, formFolds)
 	s := solver.DefaultSettings()
@@ -196,7 +209,7 @@ func (j *refitJob) fitForm(ctx context.Context, f *form, rows []int, scaling []s
 			}
 			loss[i] = j.foldLoss(fit, columns, rows, i)
 		}
-		if f.loss != nil && !isMeanLess(loss, f.loss, 0) {
+		if f.loss != nil && !isMeanLess(loss, f.loss, weights, 0) {
 			break
 		}
 		f.loss, f.ridge = loss, ridge
@@ -240,7 +253,8 @@ func (j *refitJob) foldLoss(fit *solver.DenseFit, columns [][]float64, rows []in
 				}
 			}
 		}
-		loss = append(loss, min(j.problem.Loss.Eval(nil, outputs, j.problem.Target(rows[i])), worstError))
+		own := min(j.problem.Loss.Eval(nil, outputs, j.problem.Target(rows[i])), worstError)
+		loss = append(loss, boundLoss(own, j.train.most))
 	}
 	return loss
 }

@@ -196,11 +196,6 @@ func (j *refitJob) gateWeights() []float64 {
 	return j.capEntities(decayed(nil, j.sample.GateAge, horizons[j.horizon]), j.gate.events)
 }
 
-// selectWeights returns those of the select rows, alike.
-func (j *refitJob) selectWeights() []float64 {
-	return decayed(nil, j.sample.SelectAge, horizons[j.horizon])
-}
-
 // weightedSum is a sum over rows with weights, nil counting each once.
 type weightedSum struct {
 	weights    []float64
@@ -208,10 +203,7 @@ type weightedSum struct {
 }
 
 func (s *weightedSum) add(row int, v float64) {
-	w := 1.0
-	if s.weights != nil {
-		w = s.weights[row]
-	}
+	w := weightAt(s.weights, row)
 	s.sum, s.total = s.sum+w*v, s.total+w
 }
 

@@ -283,7 +283,7 @@ func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	j := &refitJob{model: m, schema: &schema,
 		sample: &Sample{GateAge: []float64{50, 5, 20}, SelectAge: []float64{30, 1}, Events: snapshot.Counts{Applied: 100}, Lineage: "l"},
 		target: new(Target), gate: &encoded{events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1, Categorical: two}}},
-		select_: &encoded{events: []event.Event{{}, {Label: 1}}}}
+		select_: &encoded{events: []event.Event{{Categorical: two}, {Label: 1, Categorical: two}}}}
 	j.target.Task, j.target.Loss, j.train = event.Binary, solver.BinaryLogistic{}, &encoded{x: solver.NewRows(1, 0, 0)}
 	r := &rival{losses: heldLosses{gate: []float64{1, 2, 3}, chosen: []float64{4, 5}}, job: j}
 	since, ok := j.eventsSince(&Champion{Lineage: "l", Events: &snapshot.Counts{Applied: 75}})

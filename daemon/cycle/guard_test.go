@@ -312,7 +312,7 @@ func TestScalesHaveFloors(t *testing.T) {
 		}
 	}
 	start := newLevelLink(4, 0.11)
-	if l := start.fit(numbers, targets); l.Slope > steepestLink || !slices.IsSorted(l.Threshold) {
+	if l := start.fit(numbers, targets, nil); l.Slope > steepestLink || !slices.IsSorted(l.Threshold) {
 		t.Errorf("slope %g, thresholds %v", l.Slope, l.Threshold)
 	}
 }

@@ -97,17 +97,17 @@ func (j *refitJob) chooseHorizon(ctx context.Context, warm *warmStart) error {
 // recentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of the drift detector, if they are
 // enough, for what predicts earlier ones does not matter any more.
 func (j *refitJob) recentWeights() []float64 {
-	all := decayed(nil, j.sample.SelectAge, recentHalfLife)
-	since := slices.Clone(all)
+	fading := decayed(nil, j.sample.SelectAge, recentHalfLife)
+	since := slices.Clone(fading)
 	for i, age := range j.sample.SelectAge {
 		if age > j.alarmAge {
 			since[i] = 0
 		}
 	}
-	if j.horizonsTell(since) {
+	if since = j.chosenBy(since, j.select_.events); j.horizonsTell(since) {
 		return since
 	}
-	return all
+	return j.chosenBy(fading, j.select_.events)
 }
 
 // horizonsTell reports whether the select rows, of these weights, are enough to compare horizons by: as many as horizonRows of equal weight, and
@@ -237,21 +237,6 @@ func (j *refitJob) rowsWithin(age float64) (rows []int) {
 		}
 	}
 	return spread(rows, horizonTrain)
-}
-
-// isLess reports whether the weighted mean of a is less than that of b by more than some standard errors of the difference.
-func isLess(a, b, weight []float64, margin float64) bool {
-	n, sum := 0.0, 0.0
-	for i, w := range weight {
-		n += w
-		sum += w * (a[i] - b[i])
-	}
-	mean, square := sum/n, 0.0
-	for i, w := range weight {
-		d := a[i] - b[i] - mean
-		square += w * w * d * d
-	}
-	return mean < -margin*math.Sqrt(square)/n
 }
 
 // horizonOf returns the place in horizons of a half-life in events, 0 for none, or -1.

@@ -176,7 +176,7 @@ func TestHorizonOfClasses(t *testing.T) {
 // TestHorizonsAfterAnAlarm: horizons are compared on the select rows since an alarm where these are enough, else on all of them.
 func TestHorizonsAfterAnAlarm(t *testing.T) {
 	t.Parallel()
-	j := &refitJob{alarmAge: math.Inf(1), sample: &Sample{}, target: &Target{}, select_: &encoded{}}
+	j := &refitJob{unbounded: true, alarmAge: math.Inf(1), sample: &Sample{}, target: &Target{}, select_: &encoded{}}
 	for i := range 400 {
 		j.sample.SelectAge = append(j.sample.SelectAge, 20*float64(i))
 	}

@@ -36,9 +36,9 @@ func newLevelLink(m int, deviation float64) *levelLink {
 	return l
 }
 
-// fit returns the link that maximises the likelihood of n numbers with targets (n×m, ±1), held to l by a normal prior, by Newton's method. It is l
-// where that fails.
-func (l *levelLink) fit(numbers, targets []float64) *levelLink {
+// fit returns the link that maximises the likelihood of n numbers with targets (n×m, ±1) and weights, nil for equal ones, held to l by a normal prior, by
+// Newton's method. It is l where that fails.
+func (l *levelLink) fit(numbers, targets, weights []float64) *levelLink {
 	m := len(l.Threshold)
 	center := float64(m+2) / 2 // of the levels: thresholds and slope are about independent there
 	w := make([]float64, m+1)
@@ -47,10 +47,10 @@ func (l *levelLink) fit(numbers, targets []float64) *levelLink {
 	}
 	w[m] = l.Slope
 	start, normal, step := append([]float64(nil), w...), make([]float64, (m+1)*(m+1)), make([]float64, m+1)
-	value := linkLoss(w, start, numbers, targets, center)
+	value := linkLoss(w, start, numbers, targets, weights, center)
 	var lapack gonum.Implementation
 	for range linkSteps {
-		linkCurve(normal, step, w, start, numbers, targets, center)
+		linkCurve(normal, step, w, start, numbers, targets, weights, center)
 		if !lapack.Dpotrf(blas.Lower, m+1, normal, m+1) {
 			return l
 		}
@@ -59,7 +59,7 @@ func (l *levelLink) fit(numbers, targets []float64) *levelLink {
 		for range linkSteps { // half of a step that goes too far
 			next := append([]float64(nil), w...)
 			floats.Sub(next, step)
-			if v := linkLoss(next, start, numbers, targets, center); v < value {
+			if v := linkLoss(next, start, numbers, targets, weights, center); v < value {
 				gain, value, w = value-v, v, next
 				break
 			}
@@ -84,13 +84,14 @@ func (l *levelLink) fit(numbers, targets []float64) *levelLink {
 }
 
 // linkLoss is what fit minimises: w has the thresholds at the center, then the slope.
-func linkLoss(w, start, numbers, targets []float64, center float64) float64 {
+func linkLoss(w, start, numbers, targets, weights []float64, center float64) float64 {
 	m := len(w) - 1
 	sum := 0.0
 	for i, x := range numbers {
+		weight := weightAt(weights, i)
 		for c, t := range targets[i*m : i*m+m] {
 			o := -t * (w[c] - w[m]*(x-center))
-			sum += max(o, 0) + math.Log1p(math.Exp(-math.Abs(o)))
+			sum += weight * (max(o, 0) + math.Log1p(math.Exp(-math.Abs(o))))
 		}
 	}
 	d := floats.Distance(w, start, 2)
@@ -98,7 +99,7 @@ func linkLoss(w, start, numbers, targets []float64, center float64) float64 {
 }
 
 // linkCurve stores second derivatives (lower triangle) and gradient of linkLoss.
-func linkCurve(normal, gradient, w, start, numbers, targets []float64, center float64) {
+func linkCurve(normal, gradient, w, start, numbers, targets, weights []float64, center float64) {
 	m := len(w) - 1
 	clear(normal)
 	for a := range w {
@@ -107,9 +108,10 @@ func linkCurve(normal, gradient, w, start, numbers, targets []float64, center fl
 	}
 	for i, x := range numbers {
 		x -= center
+		weight := weightAt(weights, i)
 		for c, t := range targets[i*m : i*m+m] {
 			p := 1 / (1 + math.Exp(w[m]*x-w[c]))
-			e, h := p-(t+1)/2, p*(1-p)
+			e, h := weight*(p-(t+1)/2), weight*p*(1-p)
 			gradient[c] += e
 			gradient[m] -= e * x
 			normal[c*(m+1)+c] += h
@@ -162,7 +164,7 @@ func (r *recentLevels) link(l *levelLink) *levelLink {
 			}
 		}
 	}
-	return l.fit(r.numbers, targets)
+	return l.fit(r.numbers, targets, nil)
 }
 
 func isFinite(list []float64) bool {

@@ -32,7 +32,7 @@ func TestLevelLinkIsFound(t *testing.T) {
 	truth := &levelLink{Threshold: []float64{2.1, 4, 6.5, 9.2}, Slope: 2}
 	start := newLevelLink(4, 1)
 	numbers, targets := leveled(1, 40_000, truth)
-	got := start.fit(numbers, targets)
+	got := start.fit(numbers, targets, nil)
 	for c, want := range truth.Threshold {
 		if math.Abs(got.Threshold[c]-want) > 0.15 {
 			t.Errorf("threshold %d is %.3f, want %.3f", c, got.Threshold[c], want)
@@ -41,7 +41,7 @@ func TestLevelLinkIsFound(t *testing.T) {
 	if math.Abs(got.Slope-truth.Slope) > 0.05 {
 		t.Errorf("slope %.3f, want %.3f", got.Slope, truth.Slope)
 	}
-	held := start.fit(nil, nil)
+	held := start.fit(nil, nil, nil)
 	for c := range held.Threshold {
 		if math.Abs(held.Threshold[c]-start.Threshold[c]) > 1e-9 {
 			t.Errorf("without rows threshold %d moved from %g to %g", c, start.Threshold[c], held.Threshold[c])
@@ -50,10 +50,10 @@ func TestLevelLinkIsFound(t *testing.T) {
 	for i := range targets {
 		targets[i] = -targets[i]
 	}
-	if backwards := start.fit(numbers, targets); backwards.Slope != start.Slope {
+	if backwards := start.fit(numbers, targets, nil); backwards.Slope != start.Slope {
 		t.Errorf("a slope of %g", backwards.Slope)
 	}
-	if nan := start.fit([]float64{math.NaN()}, []float64{1, 1, 1, 1}); nan.Slope != start.Slope {
+	if nan := start.fit([]float64{math.NaN()}, []float64{1, 1, 1, 1}, nil); nan.Slope != start.Slope {
 		t.Errorf("a number that is none gives a slope of %g", nan.Slope)
 	}
 }
@@ -64,7 +64,7 @@ func TestLinkCurve(t *testing.T) {
 	start := []float64{-2, 0, 2, 1.5}
 	w := []float64{-1.5, 0.4, 1.8, 1.1}
 	normal, gradient := make([]float64, 16), make([]float64, 4)
-	linkCurve(normal, gradient, w, start, numbers, targets, 2.5)
+	linkCurve(normal, gradient, w, start, numbers, targets, nil, 2.5)
 	const h = 1e-5
 	at := func(a int, by float64) []float64 {
 		v := append([]float64(nil), w...)
@@ -72,13 +72,13 @@ func TestLinkCurve(t *testing.T) {
 		return v
 	}
 	for a := range w {
-		want := (linkLoss(at(a, h), start, numbers, targets, 2.5) - linkLoss(at(a, -h), start, numbers, targets, 2.5)) / (2 * h)
+		want := (linkLoss(at(a, h), start, numbers, targets, nil, 2.5) - linkLoss(at(a, -h), start, numbers, targets, nil, 2.5)) / (2 * h)
 		if math.Abs(gradient[a]-want) > 1e-5*(1+math.Abs(want)) {
 			t.Errorf("gradient %d is %g, differences give %g", a, gradient[a], want)
 		}
 		up, down, scratch := make([]float64, 4), make([]float64, 4), make([]float64, 16)
-		linkCurve(scratch, up, at(a, h), start, numbers, targets, 2.5)
-		linkCurve(scratch, down, at(a, -h), start, numbers, targets, 2.5)
+		linkCurve(scratch, up, at(a, h), start, numbers, targets, nil, 2.5)
+		linkCurve(scratch, down, at(a, -h), start, numbers, targets, nil, 2.5)
 		for b := a; b < 4; b++ {
 			if want := (up[b] - down[b]) / (2 * h); math.Abs(normal[b*4+a]-want) > 1e-5*(1+math.Abs(want)) {
 				t.Errorf("curvature %d, %d is %g, differences give %g", b, a, normal[b*4+a], want)

@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/refitd/refitd/consumer/event"
@@ -164,20 +165,17 @@ const liftErrors = 2
 
 // lifts reports whether the lists of a model are shown to be better on the held-out rows than those of popularity alone.
 func (j *refitJob) lifts(model *solver.Model) bool {
-	var n, sum, squares float64
+	var own, popular []float64
 	for _, part := range []*encoded{j.select_, j.gate} {
-		own, popular := j.listsOf(part, model, j.vocab), j.listsOf(part, j.silent(model), j.vocab)
-		for i := range own.losses {
-			d := popular.losses[i] - own.losses[i]
-			n, sum, squares = n+1, sum+d, squares+d*d
-		}
+		own = append(own, j.listsOf(part, model, j.vocab).losses...)
+		popular = append(popular, j.listsOf(part, j.silent(model), j.vocab).losses...)
 	}
-	return n > 0 && sum/n > liftErrors*math.Sqrt(max(squares/n-sum*sum/(n*n), 0)/n)
+	return isLess(own, popular, j.chosenBy(nil, slices.Concat(j.select_.events, j.gate.events)), liftErrors)
 }
 
 // listLoss returns the mean loss of the select rows in the lists of a model.
 func (j *refitJob) listLoss(model *solver.Model) float64 {
-	sum := weightedSum{}
+	sum := weightedSum{weights: j.chosenBy(nil, j.select_.events)}
 	for i, l := range j.listsOf(j.select_, model, j.vocab).losses {
 		sum.add(i, l)
 	}

@@ -50,11 +50,13 @@ func (v *Vocabulary) addMapped(dst []float64, model *solver.Model, numeric, colu
 	return columns
 }
 
-// keepNumbers keeps the numbers of events that are about to be forgotten, if a map is to be made of them.
-func (e *encoded) keepNumbers(asked config.FeatureMap) {
-	if asked == "" {
+// keepNumbers keeps the numbers and the entities of events that are about to be forgotten, if a map is to be made of
+// them.
+func (j *refitJob) keepNumbers(e *encoded) {
+	if j.model.Train.FeatureMap == "" {
 		return
 	}
+	e.names = j.entitiesOf(e.events)
 	for i := range e.events {
 		e.numeric = append(e.numeric, e.events[i].Numeric...)
 	}
@@ -198,9 +200,5 @@ func (j *refitJob) losses(model *solver.Model) []float64 { return j.select_.loss
 
 // gains reports whether one list of losses on the select rows has the smaller mean. Without rows nothing gains.
 func (j *refitJob) gains(a, b []float64) bool {
-	weight := j.selectWeights()
-	if weight == nil {
-		weight = slices.Repeat([]float64{1}, len(a))
-	}
-	return len(weight) > 0 && isLess(a, b, weight, 0)
+	return isLess(a, b, j.selectWeights(), 0)
 }

@@ -11,7 +11,7 @@ import (
 // plausibleReach is that of labels that a loss is believed of: of normal ones 1 in 1,000 is farther out.
 const plausibleReach = 2
 
-// plausible returns the largest loss of a row that the gate believes, 0 where nothing bounds it, and the largest of one
+// plausible returns the largest loss of a row that the gate and choices by held-out rows believe, 0 where nothing bounds it, and the largest of one
 // label. Of numbers it is the squared width of their range, else of plausibleReach times the spread of the training labels
 // on either side of the median. Of classes it is the loss of a model
 // that predicts another label as surely as n training rows support: log odds of ln(2n+1), those of a label that none of
@@ -19,11 +19,15 @@ const plausibleReach = 2
 //
 // A noisy label far out costs both models the largest loss, and so decides nothing.
 func (j *refitJob) plausible() (row, label float64) {
-	t := j.target
+	return plausibleOf(j.target, j.train.targets, j.train.x.NumRows())
+}
+
+// plausibleOf is plausible of a target whose training labels, where they are numbers, are given, and of so many rows.
+func plausibleOf(t *Target, labels []float64, rows int) (row, label float64) {
 	if t.IsNumeric() {
 		low, high := t.Low, t.High
-		if !(low < high) && len(j.train.targets) > 0 {
-			low, high = fence(slices.Clone(j.train.targets), plausibleReach, 0.84)
+		if !(low < high) && len(labels) > 0 {
+			low, high = fence(slices.Clone(labels), plausibleReach, 0.84)
 		}
 		return (high - low) * (high - low), 0
 	}
@@ -40,7 +44,7 @@ func (j *refitJob) plausible() (row, label float64) {
 	t.Encode(outputs, &other)
 	if t.Link != snapshot.Identity {
 		for c := range outputs {
-			outputs[c] *= math.Log(2*float64(j.train.x.NumRows()) + 1)
+			outputs[c] *= math.Log(2*float64(rows) + 1)
 		}
 	}
 	row = t.Judged(&one, outputs, target)

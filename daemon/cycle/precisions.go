@@ -2,7 +2,6 @@ package cycle
 
 import (
 	"math"
-	"slices"
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -100,9 +99,5 @@ func (c *continuation) begin(s *posterior.State, at precisionStart) *posterior.S
 
 // isBetter reports whether a model predicts the select rows better than another by more than chance.
 func (c *continuation) isBetter(model, than *solver.Model) bool {
-	a, b, weight := c.losses(model), c.losses(than), c.weight
-	if weight == nil {
-		weight = slices.Repeat([]float64{1}, len(a))
-	}
-	return len(a) > 0 && isLess(a, b, weight, precisionErrors)
+	return isLess(c.losses(model), c.losses(than), c.weight, precisionErrors)
 }

@@ -132,7 +132,7 @@ func (q *polynomial) model(features int, linear bool) *solver.Model {
 // quadratic fits the polynomial to a problem with the ridge that predicts the select rows best, less and less of it as long as that is better, nil where
 // nothing is finite.
 func (j *refitJob) quadratic(ctx context.Context, p *solver.Problem, ridges []float64, linear bool) (best *candidate, ridge float64) {
-	q, least := j.newPolynomial(ctx, p, make([]float64, len(p.Targets))), math.Inf(1)
+	q, least, weights := j.newPolynomial(ctx, p, make([]float64, len(p.Targets))), math.Inf(1), j.selectWeights()
 	for _, r := range ridges {
 		if !q.fit.Fit(r) {
 			break
@@ -141,7 +141,7 @@ func (j *refitJob) quadratic(ctx context.Context, p *solver.Problem, ridges []fl
 		if model == nil {
 			break
 		}
-		loss := j.select_.loss(j.target, model, nil)
+		loss := j.select_.loss(j.target, model, weights)
 		if !(loss < least) {
 			break
 		}
@@ -167,7 +167,7 @@ func (j *refitJob) quadraticStage(ctx context.Context, s solver.Settings, onStep
 		part := *j
 		part.problem = thin(j.problem, quadraticRace)
 		part.select_, _ = encode(j.vocab, j.target, spread(j.select_.events, quadraticRace), nil)
-		part.judge = part.validLoss
+		part.judge = part.validLoss()
 		rough := s
 		rough.Rough = true
 		lambdas, err := part.lambdasFor(ctx, part.problem, rough)
@@ -209,7 +209,7 @@ func (j *refitJob) quadraticStage(ctx context.Context, s solver.Settings, onStep
 
 // fewerErrors reports whether one model has fewer errors than another on the select rows, by more than formErrors standard errors.
 func (j *refitJob) fewerErrors(a, b *solver.Model) bool {
-	return isLess(j.errors(a), j.errors(b), slices.Repeat([]float64{1}, len(j.select_.events)), formErrors)
+	return isLess(j.errors(a), j.errors(b), j.selectWeights(), formErrors)
 }
 
 // errors returns 1 for each of the select rows that a model predicts wrongly, else 0.

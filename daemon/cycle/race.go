@@ -23,7 +23,7 @@ func (j *refitJob) race(ctx context.Context, valid []event.Event, s solver.Setti
 	part := *j
 	part.problem = thin(j.problem, pathRows)
 	part.select_, _ = encode(j.vocab, j.target, spread(valid, pathRows), nil)
-	part.judge = part.validLoss
+	part.judge = part.validLoss()
 	s.Rough = true
 	lambdas, err := part.lambdasFor(ctx, part.problem, s)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -33,24 +31,31 @@ func (j *refitJob) limits(train []event.Event) []float64 {
 	if j.champion == nil || !j.comparable(j.champion) || len(j.champion.Vocabulary.Numeric) != len(limits) {
 		return limits
 	}
-	recent := j.sinceChampion(len(train))
+	recent, labels := j.sinceChampion(len(train)), make([]float64, len(train))
+	for i := range train {
+		labels[i] = train[i].Label
+	}
+	most, _ := plausibleOf(j.target, labels, len(train))
 	for f := range limits {
-		limits[f] = j.limitOf(f, train, recent)
+		limits[f] = j.limitOf(f, train, recent, most)
 	}
 	return limits
 }
 
-// limitOf returns that of one field. recent are the places of the training events since the champion's cut.
-func (j *refitJob) limitOf(f int, train []event.Event, recent []int) float64 {
+// limitOf returns that of one field. recent are the places of the training events since the champion's cut, and most is
+// what a loss counts as at most.
+func (j *refitJob) limitOf(f int, train []event.Event, recent []int, most float64) float64 {
 	last := j.champion.Vocabulary.Numeric[f]
 	goesOn := slices.Contains(farLimits, last.Clip)
+	targets := make([]float64, j.target.Outputs())
 	beyond := make([]event.Event, 0, len(recent))
 	for _, i := range recent {
-		if math.Abs(train[i].Numeric[f]-last.Center) > numericClip*last.Scale {
+		if math.Abs(train[i].Numeric[f]-last.Center) > numericClip*last.Scale && j.target.Encode(targets, &train[i]) {
 			beyond = append(beyond, train[i])
 		}
 	}
-	near := j.lossesLimited(f, numericClip, beyond)
+	weights := j.chosenBy(nil, beyond)
+	near := j.lossesLimited(f, numericClip, beyond, most)
 	switch {
 	case len(near) >= leastBeyond:
 	case goesOn:
@@ -58,9 +63,9 @@ func (j *refitJob) limitOf(f int, train []event.Event, recent []int) float64 {
 	default:
 		return numericClip
 	}
-	limit, far := farLimits[0], j.lossesLimited(f, farLimits[0], beyond)
+	limit, far := farLimits[0], j.lossesLimited(f, farLimits[0], beyond, most)
 	for _, l := range farLimits[1:] {
-		if losses := j.lossesLimited(f, l, beyond); floats.Sum(losses) < floats.Sum(far) {
+		if losses := j.lossesLimited(f, l, beyond, most); sumOf(losses, weights) < sumOf(far, weights) {
 			limit, far = l, losses
 		}
 	}
@@ -68,24 +73,25 @@ func (j *refitJob) limitOf(f int, train []event.Event, recent []int) float64 {
 	if goesOn {
 		errors = 0
 	}
-	if isLess(far, near, slices.Repeat([]float64{1}, len(far)), errors) {
+	if isLess(far, near, weights, errors) {
 		return limit
 	}
 	return numericClip
 }
 
-// lossesLimited returns the champion's losses on the events that have a target, with such a limit of one numeric field.
-func (j *refitJob) lossesLimited(f int, limit float64, events []event.Event) (losses []float64) {
+// lossesLimited returns the champion's losses, bounded by most, on events that have a target, with such a limit of one
+// numeric field.
+func (j *refitJob) lossesLimited(f int, limit float64, events []event.Event, most float64) (losses []float64) {
 	vocab := *j.champion.Vocabulary
 	vocab.Numeric = slices.Clone(vocab.Numeric)
 	vocab.Numeric[f].Clip = limit
 	s := newScorer(j.champion.Model, &vocab)
 	targets, outputs := make([]float64, j.target.Outputs()), make([]float64, j.target.Outputs())
 	for i := range events {
-		if ev := &events[i]; j.target.Encode(targets, ev) {
-			s.outputs(outputs, ev)
-			losses = append(losses, j.target.Judged(ev, outputs, targets))
-		}
+		ev := &events[i]
+		j.target.Encode(targets, ev)
+		s.outputs(outputs, ev)
+		losses = append(losses, boundLoss(j.target.Judged(ev, outputs, targets), most))
 	}
 	return losses
 }

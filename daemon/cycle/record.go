@@ -59,6 +59,7 @@ type keptStart struct {
 	Entered   []int32                 // rows that Dual knows nothing of: nor
 	Scales    []snapshot.NumericField // of the version that it goes on from: nor
 	Limits    []float64               // refitJob.limits: nor
+	Bounded   bool                    // not refitJob.unbounded: nor
 }
 
 // recorder writes the record of a refit: the rows first, for the refit takes them.
@@ -90,10 +91,10 @@ func (r *recorder) finish(w *warmStart, heldOut heldOutNames, numbers []snapshot
 	if r == nil {
 		return nil, nil
 	}
-	start := keptStart{HeldOut: heldOut, Rough: true, Carries: true}
+	start := keptStart{HeldOut: heldOut, Rough: true, Carries: true, Bounded: true}
 	if w != nil {
 		start = keptStart{true, w.model, w.posterior, w.lambda, w.up, w.horizon, w.rows, w.version, w.featureMap, w.mapWeights, w.mapRidge, heldOut, w.lean,
-			w.dual, true, true, true, w.entered, w.scales, nil}
+			w.dual, true, true, true, w.entered, w.scales, nil, true}
 	}
 	for _, f := range numbers {
 		start.Limits = append(start.Limits, f.Clip)
@@ -167,7 +168,8 @@ func (r *Record) Repeat(ctx context.Context, cut *snapshot.CutShort, of Chosen, 
 	}
 	schema := r.Model.Schema.Event()
 	j := &refitJob{given: given, heldOutSweeps: of.HeldOutSweeps, began: began, model: r.Model, schema: &schema, workers: workers, now: time.Now, sample: r.Sample,
-		budget: budget{repeat: cut}, repeats: r.start, rough: r.start.Rough, carries: r.start.Carries}
+		budget: budget{repeat: cut}, repeats: r.start, rough: r.start.Rough, carries: r.start.Carries,
+		unbounded: !r.start.Bounded}
 	ch, err := j.run(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err() // what ends early for another reason proves nothing

@@ -58,6 +58,7 @@ type refitJob struct {
 	sweptGaussian  *variationalFit // of gaussianTarget
 	link           *levelLink      // for that
 	weights        []float64       // of the training rows before they fade, nil counting every row once
+	unbounded      bool            // choices, by entity and by row: of a refit of an earlier build that is repeated
 	horizon        int             // in horizons
 	alarmAge       float64         // events since the last alarm of the drift detector, +Inf without one
 	ahead          *sweeper        // the sweeps by which the horizon was chosen; nil without
@@ -314,6 +315,8 @@ func (j *refitJob) prepare() error {
 		j.meansOfAll = j.fitMeansOfAll(train, selected, gate)
 	})
 	j.gate, _ = encode(j.vocab, j.target, gate, nil)
+	j.bounded(j.train)
+	j.bounded(j.select_)
 	j.chosen = j.newLists(train)
 	if j.problem.X.NumRows() == 0 {
 		return ErrNoRows
@@ -339,7 +342,7 @@ func (j *refitJob) encodeTrain(events []event.Event, weights []float64) {
 	if j.keepsDual() {
 		j.rowIDs = idsOf(train.events)
 	}
-	train.keepNumbers(j.model.Train.FeatureMap)
+	j.keepNumbers(train)
 	train.events = nil
 }
 

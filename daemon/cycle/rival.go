@@ -118,7 +118,7 @@ func (r *rival) scores(own heldLosses) (gate, chosen *scores) {
 		return s, rows
 	}
 	gate, judging := of(own.gate, r.losses.gate, j.sample.GateAge, j.gateWeights())
-	chosen, choosing := of(own.chosen, r.losses.chosen, j.sample.SelectAge, nil)
+	chosen, choosing := of(own.chosen, r.losses.chosen, j.sample.SelectAge, j.chosenBy(nil, j.select_.events))
 	row, label := j.plausible()
 	gate.most, chosen.most = row, row
 	if j.hides(choosing, judging) {

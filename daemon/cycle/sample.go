@@ -50,6 +50,8 @@ type encoded struct {
 	targets []float64 // n×m
 	vocab   *Vocabulary
 	numeric []float64 // n×p numbers of the training rows, for a feature map
+	names   []string  // entities of the training rows, for the same
+	most    float64   // what a loss of a row counts as at most; 0 for no bound
 }
 
 // decodeBlock is how many events share an array of the names of their fields: each names its own in it. One that outlives the others keeps them, so it is
@@ -132,19 +134,21 @@ func classesOf(events []event.Event) []string {
 	return classes
 }
 
-// loss returns the mean judged loss of a model on the part, NaN when the part is empty. weights nil counts every row once.
+// loss returns the mean bounded loss of a model on the part, NaN when the part is empty. weights nil counts every row once.
 func (e *encoded) loss(t *Target, model *solver.Model, weights []float64) float64 {
 	sum := weightedSum{weights: weights}
 	e.each(t, model, func(i int, outputs, targets []float64) {
-		sum.add(i, t.Judged(&e.events[i], outputs, targets))
+		sum.add(i, boundLoss(t.Judged(&e.events[i], outputs, targets), e.most))
 	})
 	return sum.mean()
 }
 
-// losses returns the loss of each row under a model.
+// losses returns the bounded loss of each row under a model.
 func (e *encoded) losses(t *Target, model *solver.Model) []float64 {
 	losses := make([]float64, len(e.events))
-	e.each(t, model, func(i int, outputs, targets []float64) { losses[i] = t.Judged(&e.events[i], outputs, targets) })
+	e.each(t, model, func(i int, outputs, targets []float64) {
+		losses[i] = boundLoss(t.Judged(&e.events[i], outputs, targets), e.most)
+	})
 	return losses
 }
 
