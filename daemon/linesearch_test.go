@@ -34,6 +34,9 @@ func TestLineSearchTrains(t *testing.T) {
 		if x.Kind != "refit" || x.Form != snapshot.FormConvex || x.Solver != "algorithm1:line_search" || x.NumBasis == 0 || x.NumBasis > 6 {
 			t.Errorf("run %d: %s of form %s by %s with %d vectors", run, x.Kind, x.Form, x.Solver, x.NumBasis)
 		}
+		if x.GapLimit != "weights" && x.GapLimit != "vectors" {
+			t.Errorf("run %d: the gap %v is limited by %q", run, x.GapRelative, x.GapLimit)
+		}
 		if x.GapKind != "certified" || x.Gap == nil || *x.Gap > x.Objective || x.Gate == nil || x.Warm != (run > 0) {
 			t.Errorf("run %d: %s gap %v of %v, warm %t", run, x.GapKind, x.Gap, x.Objective, x.Warm)
 		}

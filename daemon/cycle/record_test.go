@@ -101,8 +101,11 @@ func TestLineSearchIsRepeated(t *testing.T) {
 	t.Parallel()
 	lineSearch.isRepeated(t, func(ch *Champion) {
 		v := &ch.Version
-		if v.Solver != "algorithm1:line_search" || v.Form != snapshot.FormConvex || v.GapKind != string(solver.Certified) || v.FISTAIterations != 0 {
-			t.Errorf("version by %s of form %s, gap %s, %d iterations of refits", v.Solver, v.Form, v.GapKind, v.FISTAIterations)
+		if v.Solver != "algorithm1:line_search" || v.Form != snapshot.FormConvex || v.FISTAIterations != 0 {
+			t.Errorf("version by %s of form %s, %d iterations of refits", v.Solver, v.Form, v.FISTAIterations)
+		}
+		if v.GapKind != string(solver.Certified) || v.GapLimit == "" {
+			t.Errorf("%s gap limited by %q", v.GapKind, v.GapLimit)
 		}
 	})
 }

@@ -225,7 +225,7 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		StochasticEpochs: best.result.StochasticEpochs, FISTAIterations: best.result.FISTAIterations, Warm: warm != nil,
 	}
 	if j.model.Train.Refit == solver.LineSearch.String() {
-		v.Solver = "algorithm1:" + j.model.Train.Refit // train.solver is of refits
+		v.Solver = report.LineSearchSolver // train.solver is of refits
 	}
 	if best.final {
 		v.Objective = report.Number(best.result.Objective)
