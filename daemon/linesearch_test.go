@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestLineSearchTrains: a model whose weights move by line search alone trains and publishes, cold and warm, with a certified gap.
+// TestLineSearchTrains: a model whose weights move by line search alone trains and publishes, cold and warm, with a
+// certified gap.
 func TestLineSearchTrains(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -26,12 +27,14 @@ func TestLineSearchTrains(t *testing.T) {
 		if o.Err != nil || daemontest.Balanced(t, o.State(t)) != int64(900*(run+1)) {
 			t.Fatalf("run %d: %v", run, o.Err)
 		}
-		m, err := snapshot.Open(filepath.Join(b.Dir, "store-steps"), "ratings", snapshot.Selector{Alias: snapshot.Champion})
+		m, err := snapshot.Open(filepath.Join(b.Dir, "store-steps"), "ratings",
+			snapshot.Selector{Alias: snapshot.Champion})
 		if err != nil {
 			t.Fatal(err)
 		}
 		x := m.Manifest()
-		if x.Kind != "refit" || x.Form != snapshot.FormConvex || x.Solver != "algorithm1:line_search" || x.NumBasis == 0 || x.NumBasis > 6 {
+		if x.Kind != "refit" || x.Form != snapshot.FormConvex || x.Solver != "algorithm1:line_search" ||
+			x.NumBasis == 0 || x.NumBasis > 6 {
 			t.Errorf("run %d: %s of form %s by %s with %d vectors", run, x.Kind, x.Form, x.Solver, x.NumBasis)
 		}
 		if x.GapLimit != "weights" && x.GapLimit != "vectors" {

@@ -29,10 +29,13 @@ func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 		}
 		got, err := decodeManifest(b)
 		must(t, err)
-		kept := got.Gap != nil && got.GapRelative != nil && got.GapKind == "certified" && got.GapLimit == "bound" && got.NuclearNorm != nil
-		none := got.Gap == nil && got.GapRelative == nil && got.GapKind == "" && got.GapLimit == "" && got.NuclearNorm == nil
+		kept := got.Gap != nil && got.GapRelative != nil && got.GapKind == "certified" && got.GapLimit == "bound" &&
+			got.NuclearNorm != nil
+		none := got.Gap == nil && got.GapRelative == nil && got.GapKind == "" && got.GapLimit == "" &&
+			got.NuclearNorm == nil
 		if own := c.form == FormConvex || c.form == ""; got.Form != c.form || own && !kept || !own && !none {
-			t.Errorf("%s by %s after %d sweeps: form %q, gap %v %v %q, limit %q", c.kind, c.solver, c.sweeps, got.Form, got.Gap, got.GapRelative,
+			t.Errorf("%s by %s after %d sweeps: form %q, gap %v %v %q, limit %q", c.kind, c.solver, c.sweeps,
+				got.Form, got.Gap, got.GapRelative,
 				got.GapKind, got.GapLimit)
 		}
 	}

@@ -142,7 +142,8 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		must(t, err)
 		x := m.Manifest()
 		return m, expectedModel{Store: dir, Model: name, Form: x.Form, Gaps: []*Number{x.Gap, x.GapRelative, x.BasisGap, x.BasisGapRelative},
-			GapKind: x.GapKind, GapLimit: x.GapLimit, Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c, "u1", 1)[0])}}
+			GapKind: x.GapKind, GapLimit: x.GapLimit, Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c,
+				"u1", 1)[0])}}
 	}
 	tasks := map[string]bool{}
 	for _, s := range shapes {

@@ -10,29 +10,31 @@ import (
 //
 //	U ← (1 − γ)U + γS,  S = −ρ h⊗v with v a subgradient of Ω*'s row norm at the gradient row of h,
 //
-// where h is the basis vector that selection finds, or one of the model that violates optimality as much. In constrained
-// form ρ is τ. In penalised form the problem is min F(U) + λt over Ω(U) ≤ t ≤ ρ (Harchaoui, Juditsky and Nemirovski 2015).
-// Its ρ is the objective over λ, as λΩ of the optimum is at most the objective of any point; a smaller one at every step
-// leaves the optimum inside. S is 0 where no gradient row exceeds λ.
+// where h is the basis vector that selection finds, or one of the model that violates optimality as much. In
+// constrained form ρ is τ. In penalised form the problem is min F(U) + λt over Ω(U) ≤ t ≤ ρ (Harchaoui, Juditsky and
+// Nemirovski 2015). Its ρ is the objective over λ, as λΩ of the optimum is at most the objective of any point; a
+// smaller one at every step leaves the optimum inside. S is 0 where no gradient row exceeds λ.
 //
-// The gaps are those of every solve. They are at most the gap of Frank and Wolfe, ⟨∇F, U − S⟩ + λΩ(U) − λρ: in penalised
-// form gap(s) at sΩ*(∇F) = λ, since the scaled gradient lowers the dual objective by less than ρ times what is beyond λ.
+// The gaps are those of every solve. They are at most the gap of Frank and Wolfe, ⟨∇F, U − S⟩ + λΩ(U) − λρ: in
+// penalised form gap(s) at sΩ*(∇F) = λ is, as the dual objective there is lower than at s = 1 by at most ρ(Ω*(∇F) −
+// λ).
 
 const (
-	// lineTrials bounds the step lengths that a search tries. Squared losses take one, logistic losses three to six.
+	// lineTrials bounds the step lengths that a search tries. Squared losses take one.
 	lineTrials = 40
 	// lineAccuracy is the part of the slope at 0 that may be left where a search ends.
 	lineAccuracy = 1e-4
-	// lineGrowth bounds the growth of a step length from one trial to the next, for losses that hardly curve at first.
+	// lineGrowth bounds the growth of a step length from one trial to the next, for losses that hardly curve at
+	// first.
 	lineGrowth = 10
 )
 
 // bySteps reports whether steps by line search take the place of refits.
 func (r *solve) bySteps() bool { return r.s.Refit == LineSearch && !r.s.WeightsOnly }
 
-// refitBeside is the refit of a solve by line search: of the linear term and the bias, ever sharper while they are what limits the gap.
-// At MaxBasis the vectors are brought to fewer ones, where that changes nothing but Ω, which may fall.
-func (r *solve) refitBeside() {
+// refitLinearPart is the refit of a solve by line search: of the linear term and the bias, ever sharper while they
+// limit the gap. At MaxBasis the vectors are brought to fewer ones, where that changes nothing but Ω, which may fall.
+func (r *solve) refitLinearPart() {
 	if r.prune(); r.k >= r.s.MaxBasis && r.isSpectral() && !r.workers.cancelled() {
 		r.diagonalize()
 	}
@@ -46,8 +48,8 @@ func (r *solve) sharpen(terms gapTerms) {
 	}
 }
 
-// goOn returns 0 if a solve by line search is to make another step, or why it ends. Now describes the current point, whose
-// objective has fallen by decrease since the one before.
+// goOn returns 0 if a solve by line search is to make another step, or why it ends. Now describes the current point,
+// whose objective has fallen by decrease since the one before.
 func (r *solve) goOn(terms gapTerms, now Step, decrease float64, limit bool) Status {
 	enough := now.Gap <= r.s.Tolerance*terms.objective
 	switch {
@@ -67,7 +69,8 @@ func (r *solve) goOn(terms gapTerms, now Step, decrease float64, limit bool) Sta
 	return 0
 }
 
-// concludeSteps is conclude of a solve by line search: it searches carefully and, where that finds nothing either, certifies the point.
+// concludeSteps is conclude of a solve by line search: it searches carefully and, where that finds nothing either,
+// certifies the point.
 func (r *solve) concludeSteps(terms gapTerms) (goesOn bool) {
 	fell := r.rounds == 0 || r.objective < r.best
 	r.concluded, r.rounds, r.best = len(r.result.Steps), r.rounds+1, r.objective
@@ -84,7 +87,8 @@ func (r *solve) concludeSteps(terms gapTerms) (goesOn bool) {
 	return false
 }
 
-// lineStep moves the weights toward the vertex of the last selection. The point stays what it is where no step lowers the objective.
+// lineStep moves the weights toward the vertex of the last selection. The point stays what it is where no step lowers
+// the objective.
 func (r *solve) lineStep(terms gapTerms) {
 	reach := r.s.Tau
 	if reach == 0 {
@@ -129,7 +133,8 @@ func (r *solve) lineStep(terms gapTerms) {
 	}
 }
 
-// subgradient stores in dst the vector of row norm 1 whose product with the row is the dual norm of the row (Blondel et al. 2017, table 1).
+// subgradient stores in dst the vector of row norm 1 whose product with the row is the dual norm of the row (Blondel
+// et al. 2017, table 1).
 func (p Penalty) subgradient(dst, row []float64) {
 	clear(dst)
 	switch p {
@@ -154,10 +159,11 @@ func (p Penalty) subgradient(dst, row []float64) {
 	}
 }
 
-// searchAlong returns the length in [0, 1] of a step from weights v (k×m) toward v + direction that is best among those
-// tried, for the loss and a part of the objective that changes by slope times the length. The function is convex. The
-// first trial takes the bound of the loss's curvature and ends where it still falls. The next ones are zeros of secants of the derivative, kept
-// between the longest length at which the function falls and the shortest at which it rises.
+// searchAlong returns the length in [0, 1] of a step from weights v (k×m) toward v + direction that is best among
+// those tried, for the loss and a part of the objective that changes by slope times the length. The function is
+// convex. The first trial takes the bound of the loss's curvature and ends where it still falls. The next ones are
+// zeros of secants of the derivative, kept between the longest length at which the function falls and the shortest at
+// which it rises.
 func (f *outputFit) searchAlong(v, direction []float64, slope float64) float64 {
 	f.takeOffset()
 	start, bend := f.along(v, direction)
@@ -210,8 +216,8 @@ func (f *outputFit) searchAlong(v, direction []float64, slope float64) float64 {
 // linePoint is what is known at one length of a step.
 type linePoint struct{ length, value, slope float64 }
 
-// along prepares trials of steps from v toward v + direction and returns the point of length 0, and the weighted sum of the squares of what
-// predictions change by. The predictions are kept in current, their changes in next.
+// along prepares trials of steps from v toward v + direction and returns the point of length 0, and the weighted sum
+// of the squares of what predictions change by. The predictions are kept in current, their changes in next.
 func (f *outputFit) along(v, direction []float64) (start linePoint, square float64) {
 	f.activate(f.next, direction)
 	m := f.p.Outputs

@@ -29,7 +29,8 @@ func neverRises(t *testing.T, res *Result) {
 	}
 }
 
-// frankWolfeGap is ⟨∇F, U − S⟩ + λΩ(U) − λρ of a point, at most, as they define it, for a dual norm that is at least Ω*(∇F).
+// frankWolfeGap is ⟨∇F, U − S⟩ + λΩ(U) − λρ of a point, at most, as they define it, for a dual norm that is at least
+// Ω*(∇F).
 func frankWolfeGap(t gapTerms, dual float64) float64 {
 	ridge, _, _ := t.ridge.at(1)
 	if t.form.tau > 0 {
@@ -38,8 +39,8 @@ func frankWolfeGap(t gapTerms, dual float64) float64 {
 	return t.inner + t.form.lambda*t.norm + t.objective/t.form.lambda*max(0, dual-t.form.lambda) + ridge
 }
 
-// TestLineSearchGlobalOptimum: of problems whose optimum over all unit vectors is known, steps by line search come within
-// their certified gap of it, in both forms, from above. Their gap is at most that of Frank and Wolfe.
+// TestLineSearchGlobalOptimum: of problems whose optimum over all unit vectors is known, steps by line search come
+// within their certified gap of it, in both forms, from above. Their gap is at most that of Frank and Wolfe.
 func TestLineSearchGlobalOptimum(t *testing.T) {
 	tier.NotUnderRace(t)
 	worst, cases := 0.0, 0
@@ -52,14 +53,17 @@ func TestLineSearchGlobalOptimum(t *testing.T) {
 		if res.Objective < lower-1e-9*(1+optimum) || res.Objective-optimum > res.Gap+1e-7 {
 			t.Errorf("%v: objective %v, optimum %v, certified gap %v", res.Status, res.Objective, optimum, res.Gap)
 		}
-		if norm := s.Penalty.Norm(res.Model.Weights, res.Model.NumBasis, p.Outputs); s.Tau > 0 && norm > s.Tau*(1+1e-12) {
+		if norm := s.Penalty.Norm(res.Model.Weights, res.Model.NumBasis, p.Outputs); s.Tau > 0 &&
+			norm > s.Tau*(1+1e-12) {
 			t.Errorf("Ω is %v, beyond τ of %v", norm, s.Tau)
 		}
 		for _, steps := range []int{0, 1, 2, 5, 20} {
 			run := solvedTo(t, p, lineSettings(s, 1e-3), steps)
 			terms, bound := run.gapTerms(), run.gamma.boundDual(s.Penalty, 1e-3, 1, nil)
-			if gap, of := terms.at(bound.value), frankWolfeGap(terms, bound.value); gap > of*(1+1e-9)+1e-9 || gap < run.objective-optimum-1e-7 {
-				t.Errorf("%d steps: gap %v, that of Frank and Wolfe %v, distance %v", steps, gap, of, run.objective-optimum)
+			if gap, of := terms.at(bound.value), frankWolfeGap(terms, bound.value); gap > of*(1+1e-9)+1e-9 ||
+				gap < run.objective-optimum-1e-7 {
+				t.Errorf("%d steps: gap %v, that of Frank and Wolfe %v, distance %v", steps, gap, of,
+					run.objective-optimum)
 			}
 		}
 		worst, cases = max(worst, (res.Objective-optimum)/optimum), cases+1
@@ -70,7 +74,8 @@ func TestLineSearchGlobalOptimum(t *testing.T) {
 	}
 }
 
-// TestLineSearchConverges: steps by line search end at the optimum that refits find, of any loss, penalty and form, with a certificate.
+// TestLineSearchConverges: steps by line search end at the optimum that refits find, of any loss, penalty and form,
+// with a certificate.
 func TestLineSearchConverges(t *testing.T) {
 	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(7, 29))
@@ -78,7 +83,8 @@ func TestLineSearchConverges(t *testing.T) {
 	for _, pen := range allPenalties {
 		for range tier.Size(4, 40) {
 			p, s := randomProblem(t, rng, pen)
-			name := fmt.Sprintf("%v/%v/%s/%d outputs/linear %v", pen, s.Kernel, p.Loss.Name(), p.Outputs, s.LinearRidge > 0)
+			name := fmt.Sprintf("%v/%v/%s/%d outputs/linear %v", pen, s.Kernel, p.Loss.Name(), p.Outputs,
+				s.LinearRidge > 0)
 			refitted := s
 			refitted.Tolerance, refitted.MaxIterations = 1e-7, 5000
 			best, err := Solve(t.Context(), p, nil, refitted)
@@ -94,17 +100,21 @@ func TestLineSearchConverges(t *testing.T) {
 				neverRises(t, res)
 				optimum, lower := best.Objective, best.Objective-best.Gap
 				if s.Tau > 0 { // of weights of the same norm λΩ cancels
-					optimum, lower = optimum-refitted.Lambda*best.norm(s.Penalty), lower-refitted.Lambda*best.norm(s.Penalty)
+					optimum, lower = optimum-refitted.Lambda*best.norm(s.Penalty),
+						lower-refitted.Lambda*best.norm(s.Penalty)
 				}
 				excess := (res.Objective - optimum) / optimum
-				if res.Objective < lower*(1-1e-9) || res.Objective-optimum > res.Gap*(1+1e-9) || res.GapKind != Certified {
-					t.Errorf("%s, τ %v: objective %v, optimum %v to %v, %s gap %v", name, s.Tau, res.Objective, lower, optimum, res.GapKind, res.Gap)
+				if res.Objective < lower*(1-1e-9) || res.Objective-optimum > res.Gap*(1+1e-9) ||
+					res.GapKind != Certified {
+					t.Errorf("%s, τ %v: objective %v, optimum %v to %v, %s gap %v", name, s.Tau, res.Objective, lower,
+						optimum, res.GapKind, res.Gap)
 				}
 				if cases++; res.Status == Converged {
 					converged++
 				}
 				if excess > 0.06 || res.Status == Converged && excess > s.Tolerance {
-					t.Errorf("%s, τ %v: %v after %d steps, %v above the optimum, gap %v", name, s.Tau, res.Status, len(res.Steps), excess, res.GapRelative)
+					t.Errorf("%s, τ %v: %v after %d steps, %v above the optimum, gap %v", name, s.Tau, res.Status,
+						len(res.Steps), excess, res.GapRelative)
 				}
 				if s.Tau = best.norm(s.Penalty); s.Tau == 0 {
 					break
@@ -119,10 +129,13 @@ func TestLineSearchConverges(t *testing.T) {
 }
 
 // norm returns Ω of the model.
-func (r *Result) norm(p Penalty) float64 { return p.Norm(r.Model.Weights, r.Model.NumBasis, r.Model.NumOutputs) }
+func (r *Result) norm(p Penalty) float64 {
+	return p.Norm(r.Model.Weights, r.Model.NumBasis, r.Model.NumOutputs)
+}
 
-// TestLineSearchRate: F_k − F* is at most 2C/(k + 2) at every step (Jaggi 2013, theorem 1), with the curvature constant of
-// the squared loss over the ball of τ: the largest squared distance of the predictions of two of its vertices.
+// TestLineSearchRate: F_k − F* is at most 2C/(k + 2) at every step (Jaggi 2013, theorem 1), with the curvature
+// constant of the squared loss over the ball of τ: the largest squared distance of the predictions of two of its
+// vertices.
 func TestLineSearchRate(t *testing.T) {
 	p := interactions(11, Squared{}, 120, 5)
 	three := &Problem{X: NewRows(3, 120, 360), Outputs: 1, Loss: Squared{}}
@@ -155,13 +168,16 @@ func TestLineSearchRate(t *testing.T) {
 		}
 	}
 	last := res.Steps[len(res.Steps)-1]
-	t.Logf("C %.4g; F_k − F* is at most 1/%.3g of the bound, and %.3g after %d steps", curvature, nearest, last.Objective-best.Objective, len(res.Steps)-1)
+	t.Logf("C %.4g; F_k − F* is at most 1/%.3g of the bound, and %.3g after %d steps", curvature, nearest,
+		last.Objective-best.Objective, len(res.Steps)-1)
 	if len(res.Steps) < 100 || last.Objective-best.Objective < 0 {
-		t.Errorf("%v after %d steps at %v, optimum %v: the rate is of no use here", res.Status, len(res.Steps), last.Objective, best.Objective)
+		t.Errorf("%v after %d steps at %v, optimum %v: the rate is of no use here", res.Status, len(res.Steps),
+			last.Objective, best.Objective)
 	}
 }
 
-// curvatureOfBall returns the curvature constant of Σ½(t − o)² over the ball of τ in three features, to the fineness of a grid of unit vectors.
+// curvatureOfBall returns the curvature constant of Σ½(t − o)² over the ball of τ in three features, to the fineness
+// of a grid of unit vectors.
 func curvatureOfBall(p *Problem, tau float64) float64 {
 	var vertices [][]float64
 	for a := range 24 {
@@ -202,7 +218,8 @@ func withLoss(p *Problem, loss Loss) {
 	}
 }
 
-// TestSearchAlong: the best step length of a grid is no better than the one found, for losses of any shape, and it stays within [0, 1].
+// TestSearchAlong: the best step length of a grid is no better than the one found, for losses of any shape, and it
+// stays within [0, 1].
 func TestSearchAlong(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 29))
 	inside := 0
@@ -272,17 +289,20 @@ func TestLineSearchWorkers(t *testing.T) {
 			first = res
 		}
 		if !reflect.DeepEqual(res.Model, first.Model) || res.Gap != first.Gap || res.Status != first.Status {
-			t.Errorf("%d workers: objective %v and gap %v, one worker %v and %v", workers, res.Objective, res.Gap, first.Objective, first.Gap)
+			t.Errorf("%d workers: objective %v and gap %v, one worker %v and %v", workers, res.Objective, res.Gap,
+				first.Objective, first.Gap)
 		}
 	}
-	if first.Model.NumBasis != 12 || first.Status != BasisLimit || first.GapLimit == "" || first.FISTAIterations+first.NewtonIterations > 0 {
-		t.Errorf("%v of %d vectors, gap limited by %q, %d and %d iterations of refits", first.Status, first.Model.NumBasis, first.GapLimit,
+	if first.Model.NumBasis != 12 || first.Status != BasisLimit || first.GapLimit == "" ||
+		first.FISTAIterations+first.NewtonIterations > 0 {
+		t.Errorf("%v of %d vectors, gap limited by %q, %d and %d iterations of refits", first.Status,
+			first.Model.NumBasis, first.GapLimit,
 			first.FISTAIterations, first.NewtonIterations)
 	}
 }
 
-// TestLineSearchWarm: a solve from an answer is no worse than it, from an optimum it ends at once, and where there is no room
-// for another vector the model before that is returned if no better one is found.
+// TestLineSearchWarm: a solve from an answer is no worse than it, from an optimum it ends at once, and where there is
+// no room for another vector the model before that is returned if no better one is found.
 func TestLineSearchWarm(t *testing.T) {
 	p := plantedRatings(5, 400, 12, 15)
 	s := smallSettings()
@@ -297,7 +317,8 @@ func TestLineSearchWarm(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.Status != Converged || len(again.Steps) > 2 || again.Objective > best.Objective*(1+1e-9) {
-		t.Errorf("from the optimum: %v after %d steps, %v of %v", again.Status, len(again.Steps), again.Objective, best.Objective)
+		t.Errorf("from the optimum: %v after %d steps, %v of %v", again.Status, len(again.Steps), again.Objective,
+			best.Objective)
 	}
 	s.MaxBasis, s.MaxSteps = 400, 20
 	part, err := Solve(t.Context(), p, nil, s)
@@ -337,11 +358,13 @@ func TestLineSearchRoom(t *testing.T) {
 	}
 	neverRises(t, res)
 	if res.Status != Converged || len(res.Steps) < 10 || res.Model.NumBasis > 8 {
-		t.Errorf("%v after %d steps with %d vectors, gap %v", res.Status, len(res.Steps), res.Model.NumBasis, res.GapRelative)
+		t.Errorf("%v after %d steps with %d vectors, gap %v", res.Status, len(res.Steps), res.Model.NumBasis,
+			res.GapRelative)
 	}
 }
 
-// TestLineSearchExtremes: no λ, target or scale of features makes a result that is not finite, or that is worse than no interactions.
+// TestLineSearchExtremes: no λ, target or scale of features makes a result that is not finite, or that is worse than
+// no interactions.
 func TestLineSearchExtremes(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, lambda := range []float64{1e-45, 1, 1e90} {
@@ -360,13 +383,15 @@ func TestLineSearchExtremes(t *testing.T) {
 					t.Fatal(err)
 				}
 				neverRises(t, res)
-				for _, x := range append([]float64{res.Objective, res.Gap, res.GapRelative, res.GapEstimate}, res.Model.Weights...) {
+				for _, x := range append([]float64{res.Objective, res.Gap, res.GapRelative, res.GapEstimate},
+					res.Model.Weights...) {
 					if math.IsNaN(x) || math.IsInf(x, 0) {
 						t.Fatalf("λ %g, features of %g, %s: a result of %v", lambda, scale, loss.Name(), x)
 					}
 				}
 				if res.Gap > res.ConvexObjective || res.Objective > res.Steps[0].Objective {
-					t.Errorf("λ %g, features of %g, %s: objective %v from %v, gap %v", lambda, scale, loss.Name(), res.Objective, res.Steps[0].Objective, res.Gap)
+					t.Errorf("λ %g, features of %g, %s: objective %v from %v, gap %v", lambda, scale, loss.Name(),
+						res.Objective, res.Steps[0].Objective, res.Gap)
 				}
 			}
 		}

@@ -18,7 +18,7 @@ func (r *solve) refit(start bool) {
 		return
 	}
 	if r.bySteps() {
-		r.refitBeside()
+		r.refitLinearPart()
 		return
 	}
 	span, iterations := shortSpan, 10 // iterations of the linear term

@@ -93,8 +93,8 @@ type Settings struct {
 	// Tau > 0 bounds Ω(V) (constrained form).
 	Tau float64
 	// Refit is what a corrective refit moves. With Full, every FullEvery ≥ 1 basis vectors and at the end of the solve the refit is full, of
-	// at most FullIterations ≥ 1 iterations; the refits between are of the output layer. With LineSearch, Solver, BasisRidge and BatchShare
-	// are not used, and the result is not brought to its joint optimum.
+	// at most FullIterations ≥ 1 iterations; the refits between are of the output layer. With LineSearch,
+	// Solver, BasisRidge and BatchShare are not used, and the result is not brought to its joint optimum.
 	Refit          Depth
 	FullEvery      int
 	FullIterations int

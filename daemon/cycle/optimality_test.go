@@ -55,7 +55,8 @@ func TestGapIsOfThePublishedModel(t *testing.T) {
 		}
 		c.Install(first)
 		u := c.Update()
-		if some, _ := hasGap(&u.Version); u.Version.Form != snapshot.FormUpdate || u.Version.Kind != "update" || some || u.Version.GapLimit != "" {
+		if some, _ := hasGap(&u.Version); u.Version.Form != snapshot.FormUpdate || u.Version.Kind != "update" ||
+			some || u.Version.GapLimit != "" {
 			t.Errorf("%s: an update of form %q and gap %v", x.model.Name, u.Version.Form, u.Version.Gap)
 		}
 	}

@@ -96,7 +96,8 @@ func TestRefitIsRepeated(t *testing.T) {
 	}
 }
 
-// TestLineSearchIsRepeated: refits by line search, cold and warm, with λ chosen, are repeated to the same payload; their gap is certified.
+// TestLineSearchIsRepeated: refits by line search, cold and warm, with λ chosen, are repeated to the same payload;
+// their gap is certified.
 func TestLineSearchIsRepeated(t *testing.T) {
 	t.Parallel()
 	lineSearch.isRepeated(t, func(ch *Champion) {

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// LineSearchSolver is the solver of versions whose weights no refit was to bring to their optimum: train.refit was line_search.
+// LineSearchSolver is the solver of versions whose weights no refit was to bring to their optimum: train.refit was
+// line_search.
 const LineSearchSolver = "algorithm1:line_search"
 
 // BySteps reports whether LineSearchSolver made the model, alone or with other stages after it.
@@ -48,7 +49,8 @@ func (v *Version) Optimality() string {
 	case v.GapKind == "estimated":
 		text += fmt.Sprintf("within %s of the optimum (estimated)", about(gap))
 	default:
-		text += fmt.Sprintf("within %s of the optimum (%s%s)", Percent(gap), v.GapKind, limits[solver.GapLimit(v.GapLimit)])
+		text += fmt.Sprintf("within %s of the optimum (%s%s)", Percent(gap), v.GapKind,
+			limits[solver.GapLimit(v.GapLimit)])
 	}
 	if v.BasisGapRelative != nil && *v.BasisGapRelative < 1 {
 		text += fmt.Sprintf(", within %s of the best with these basis vectors", Percent(float64(*v.BasisGapRelative)))

@@ -95,7 +95,8 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 		}
 	}
 	var of struct{ Judged *report.Version }
-	if b.want(http.StatusOK, &of, "GET", "/v1/models/ratings/state", nil); of.Judged == nil || of.Judged.GapLimit != "weights" {
+	if b.want(http.StatusOK, &of, "GET", "/v1/models/ratings/state", nil); of.Judged == nil ||
+		of.Judged.GapLimit != "weights" {
 		t.Errorf("the state says of the last refit %+v", of.Judged)
 	}
 	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now(),
