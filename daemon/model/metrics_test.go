@@ -52,7 +52,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		Rejected:  map[event.Cause]int64{{Reason: event.NotJSON}: 4, {Reason: event.IDEmpty, Field: "user"}: 2},
 		Watermark: 1_700_000_000_500})
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
-	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25), BasisGapRelative: report.Some(0.125), Gate: &report.Metrics{Loss: report.Some(0.5)}}, 1500*time.Millisecond, "")
+	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25),
+		BasisGapRelative: report.Some(0.125), Gate: &report.Metrics{Loss: report.Some(0.5)}}, 1500*time.Millisecond, "")
 	m.judged(&cycle.Champion{Cause: "worse", Version: report.Version{Model: "ratings", Decision: "kept"}})
 	gathers(t, r, `
 # HELP refitd_events_total Events applied to the state.
