@@ -4,7 +4,7 @@ import "strings"
 
 // Forms of the model of a version (Meta.Form): which stage made it, and so by which figures the trainer says how far it got.
 const (
-	// FormConvex is of the convex stage: gap, gap_relative, gap_kind and basis_gap are about its objective.
+	// FormConvex is of the convex stage: gap, gap_relative, gap_kind, gap_limit and basis_gap are about its objective.
 	FormConvex = "convex"
 	// FormVariational is of the variational stage, which has no gap: evidence and sweeps are about it.
 	FormVariational = "variational"
@@ -25,6 +25,7 @@ func (m *Meta) settleForm() {
 		}
 	}
 	if m.Form == FormVariational || m.Form == FormUpdate {
-		m.Gap, m.GapRelative, m.GapKind, m.BasisGap, m.BasisGapRelative, m.NuclearNorm = nil, nil, "", nil, nil, nil
+		m.Gap, m.GapRelative, m.GapKind, m.GapLimit = nil, nil, "", ""
+		m.BasisGap, m.BasisGapRelative, m.NuclearNorm = nil, nil, nil
 	}
 }

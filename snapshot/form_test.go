@@ -21,6 +21,7 @@ func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 		m := newManifest(testContents(small))
 		m.Model, m.Version = "m", 1
 		m.Kind, m.Solver, m.Sweeps, m.Gap, m.GapRelative, m.GapKind = c.kind, c.solver, c.sweeps, &gap, &gap, "certified"
+		m.GapLimit, m.NuclearNorm = "bound", &gap
 		b, err := m.encode()
 		must(t, err)
 		if bytes.Contains(b, []byte(`"form"`)) {
@@ -28,10 +29,14 @@ func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 		}
 		got, err := decodeManifest(b)
 		must(t, err)
-		kept := got.Gap != nil && got.GapRelative != nil && got.GapKind == "certified"
-		none := got.Gap == nil && got.GapRelative == nil && got.GapKind == ""
+		kept := got.Gap != nil && got.GapRelative != nil && got.GapKind == "certified" && got.GapLimit == "bound" &&
+			got.NuclearNorm != nil
+		none := got.Gap == nil && got.GapRelative == nil && got.GapKind == "" && got.GapLimit == "" &&
+			got.NuclearNorm == nil
 		if own := c.form == FormConvex || c.form == ""; got.Form != c.form || own && !kept || !own && !none {
-			t.Errorf("%s by %s after %d sweeps: form %q, gap %v %v %q", c.kind, c.solver, c.sweeps, got.Form, got.Gap, got.GapRelative, got.GapKind)
+			t.Errorf("%s by %s after %d sweeps: form %q, gap %v %v %q, limit %q", c.kind, c.solver, c.sweeps,
+				got.Form, got.Gap, got.GapRelative,
+				got.GapKind, got.GapLimit)
 		}
 	}
 	first, err := Open("testdata/v1", "ratings", Selector{})

@@ -93,6 +93,7 @@ type Meta struct {
 	Gap              *Number            `json:"gap"`                    // to the optimum over all basis vectors; null but for convex models
 	GapRelative      *Number            `json:"gap_relative"`           // over the objective
 	GapKind          string             `json:"gap_kind,omitempty"`     // certified or estimated
+	GapLimit         string             `json:"gap_limit,omitempty"`    // what keeps a certified gap above the tolerance: weights, vectors or bound
 	BasisGap         *Number            `json:"basis_gap"`              // to the optimum with the model's own basis vectors; null but for convex models
 	BasisGapRelative *Number            `json:"basis_gap_relative"`     // over the objective
 	NuclearNorm      *Number            `json:"nuclear_norm,omitempty"` // Σ of the sizes of the eigenvalues; of convex_fm alone, and not of updates

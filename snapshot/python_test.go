@@ -35,6 +35,7 @@ type expectedModel struct {
 	Form      string           `json:"form"`
 	Gaps      []*Number        `json:"gaps"`
 	GapKind   string           `json:"gap_kind"`
+	GapLimit  string           `json:"gap_limit"`
 	Example   []map[string]any `json:"example"` // such a history
 }
 
@@ -141,7 +142,8 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		must(t, err)
 		x := m.Manifest()
 		return m, expectedModel{Store: dir, Model: name, Form: x.Form, Gaps: []*Number{x.Gap, x.GapRelative, x.BasisGap, x.BasisGapRelative},
-			GapKind: x.GapKind, Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c, "u1", 1)[0])}}
+			GapKind: x.GapKind, GapLimit: x.GapLimit, Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c,
+				"u1", 1)[0])}}
 	}
 	tasks := map[string]bool{}
 	for _, s := range shapes {
@@ -233,7 +235,7 @@ func oddContents() map[string]*Contents {
 	gap := Number(0.25)
 	for kind, c := range map[string]*Contents{"refit": some, "update": none, "swept": cut} { // of builds that said no form
 		c.Meta.Kind, c.Meta.Gap, c.Meta.GapRelative, c.Meta.GapKind = kind, &gap, &gap, "certified"
-		if kind == "swept" {
+		if c.Meta.GapLimit = "vectors"; kind == "swept" {
 			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
 		}
 	}

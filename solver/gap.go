@@ -32,9 +32,10 @@ func (t ridgeTerms) at(s float64) (value, slope, curve float64) {
 type gapTerms struct {
 	form      form
 	ray       *conjugateRay
-	inner     float64 // ⟨∇F, U⟩
-	norm      float64 // Ω(U)
-	own       float64 // largest dual norm of a gradient row of the model's own basis vectors: at most Ω*(∇F)
+	inner     float64   // ⟨∇F, U⟩
+	norm      float64   // Ω(U)
+	rows      []float64 // gradient rows of the model's own basis vectors, k×m
+	own       float64   // largest dual norm of a gradient row of the model's own basis vectors: at most Ω*(∇F)
 	ridge     ridgeTerms
 	objective float64 // of problem (2) at U
 }
@@ -117,7 +118,7 @@ func (r *solve) gapTerms() gapTerms {
 		floats.Scale(factor, unit[lo:hi])
 		floats.Scale(1/factor, gradient[lo:hi])
 	}
-	t.norm = r.s.Penalty.Norm(unit, r.k, r.m)
+	t.norm, t.rows = r.s.Penalty.Norm(unit, r.k, r.m), gradient
 	t.own = r.s.Penalty.DualNorm(gradient, r.k, r.m)
 	t.ridge = r.linear.ridgeTerms(r.gamma.grad)
 	t.objective = r.loss + t.form.term(unit, r.k, r.m) + r.linear.penalty()

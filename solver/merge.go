@@ -15,7 +15,7 @@ func (r *solve) merge() {
 	if r.k < 2 || r.basisRidge() > 0 || r.workers.cancelled() {
 		return
 	}
-	if r.s.Kernel.Degree() == 2 && (r.s.Penalty == L1 || r.m == 1) {
+	if r.isSpectral() {
 		r.diagonalize()
 		return
 	}
@@ -28,6 +28,10 @@ func (r *solve) merge() {
 
 // mergeCosines are the |cosines| from which on basis vectors count as alike, tried in order.
 var mergeCosines = [...]float64{0.99, 0.9999}
+
+// isSpectral reports whether the penalty is the sum of the nuclear norms of the outputs' Σ_r v_rc h_r h_rᵀ, over all
+// ways to write them.
+func (r *solve) isSpectral() bool { return r.s.Kernel.Degree() == 2 && (r.s.Penalty == L1 || r.m == 1) }
 
 // diagonalize replaces the basis vectors of each output by the eigenvectors of Σ_r v_rc h_r h_rᵀ that are not in its null space, if there are
 // fewer of them.

@@ -17,6 +17,10 @@ func (r *solve) refit(start bool) {
 		r.refitEarly(start)
 		return
 	}
+	if r.bySteps() {
+		r.refitLinearPart()
+		return
+	}
 	span, iterations := shortSpan, 10 // iterations of the linear term
 	if start || r.exact() {
 		span, iterations = fullSpan, 150

@@ -56,7 +56,7 @@ func (m Method) String() string {
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
 
-// Depth says which layers a corrective refit moves.
+// Depth says which layers a corrective refit moves, or that a step by line search takes its place.
 type Depth uint8
 
 const (
@@ -64,6 +64,10 @@ const (
 	OutputLayer Depth = iota + 1
 	// Full refits basis vectors and output weights (V, H) together. It is not convex: a refit that raised the objective is dropped.
 	Full
+	// LineSearch makes one conditional gradient step (Frank and Wolfe 1956; Jaggi 2013) for each basis vector: all weights
+	// shrink by the same factor, and the new vector gets what that leaves, by the best step length. No refit corrects the
+	// weights, so that they come near the optimum as 1/steps.
+	LineSearch
 )
 
 // String returns the name used in configuration, flags and manifests.
@@ -73,6 +77,8 @@ func (d Depth) String() string {
 		return "output"
 	case Full:
 		return "full"
+	case LineSearch:
+		return "line_search"
 	}
 	return fmt.Sprintf("depth(%d)", uint8(d))
 }
@@ -87,7 +93,8 @@ type Settings struct {
 	// Tau > 0 bounds Ω(V) (constrained form).
 	Tau float64
 	// Refit is what a corrective refit moves. With Full, every FullEvery ≥ 1 basis vectors and at the end of the solve the refit is full, of
-	// at most FullIterations ≥ 1 iterations; the refits between are of the output layer.
+	// at most FullIterations ≥ 1 iterations; the refits between are of the output layer. With LineSearch,
+	// Solver, BasisRidge and BatchShare are not used, and the result is not brought to its joint optimum.
 	Refit          Depth
 	FullEvery      int
 	FullIterations int
@@ -182,7 +189,7 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("%w: Selection is %v", ErrSettings, s.Selection)
 	case !isStrength(s.Lambda) || !isStrength(s.Tau) || (s.Lambda > 0) == (s.Tau > 0):
 		return fmt.Errorf("%w: Lambda is %g and Tau %g: one is positive and at most %g, the other 0", ErrSettings, s.Lambda, s.Tau, maxStrength)
-	case s.Refit != OutputLayer && s.Refit != Full:
+	case s.Refit < OutputLayer || s.Refit > LineSearch:
 		return fmt.Errorf("%w: Refit is %v", ErrSettings, s.Refit)
 	case s.FullEvery < 1 || s.FullIterations < 1:
 		return fmt.Errorf("%w: FullEvery %d or FullIterations %d is less than 1", ErrSettings, s.FullEvery, s.FullIterations)

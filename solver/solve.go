@@ -97,6 +97,7 @@ type solve struct {
 	scored                bool       // step 0 is evaluated and searched already
 	shuffle               *rand.Rand // order of the stochastic epochs
 	settled               bool       // stochastic epochs no longer help
+	linearShare           float64    // of Tolerance, in the linear refits of a solve by line search
 	early                 bool       // steps of a convex factorization machine still gain much: their refits are rough
 
 	rounds      int          // conclusions that went on
@@ -148,7 +149,7 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 		s.Now = time.Now
 	}
 	now := s.Now()
-	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), started: now, reached: now}
+	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), linearShare: 0.1, started: now, reached: now}
 	r.output = newOutputFit(p, s.form(), r.workers)
 	r.linear = newLinearFit(p, s.LinearRidge, s.BiasRidge, r.workers)
 	r.gamma = newGamma(p.X, s.Kernel, p.Outputs, r.workers)
@@ -319,6 +320,24 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 		last = r.objective
 		none := found.criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
 		limit := r.atLimit(tried, warm && !renewed)
+		if r.bySteps() {
+			status := r.goOn(terms, now, decrease, limit)
+			switch {
+			case ctx.Err() != nil:
+				r.result.Status = statusOf(ctx)
+				return
+			case status != 0:
+				r.result.Status = status
+				return
+			case r.k >= r.s.MaxBasis:
+				r.makeRoom()
+				renewed, last = true, math.Inf(1)
+			default:
+				r.lineStep(terms)
+				tried++
+			}
+			continue
+		}
 		switch {
 		case r.rough() && (decrease <= stallFraction*r.s.Tolerance*r.objective || r.spectrum.isWhole() && r.k > 0), none && (limit || r.rough()):
 			r.result.Status = Stalled
@@ -380,7 +399,9 @@ func (r *solve) atLimit(tried int, room bool) bool {
 }
 
 // rough reports whether the solve ends where nothing more is found at once: the noise of minibatches would hide what a conclusion gains.
-func (r *solve) rough() bool { return r.s.Rough || r.s.Solver == Stochastic || r.s.Solver == SVRG }
+func (r *solve) rough() bool {
+	return r.s.Rough || !r.bySteps() && (r.s.Solver == Stochastic || r.s.Solver == SVRG)
+}
 
 // spent reports whether the solve has made as many steps as its budget allows.
 func (r *solve) spent() bool {
@@ -472,7 +493,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 	res, spent := &r.result, r.spent()
 	concluded := r.concluded > 0 && r.concluded == len(res.Steps)
 	if !r.s.Rough && !r.s.WeightsOnly && !r.workers.cancelled() && (concluded || !spent) {
-		if n := len(res.Steps); !concluded && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
+		if n := len(res.Steps); !concluded && !r.bySteps() && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish()
 		}
 		if r.saved != nil && r.saved.objective < r.objective {

@@ -31,7 +31,7 @@ type fitCmd struct {
 	Penalty  string         `enum:",l1,l1l2,l1linf" default:"" placeholder:"l1linf" help:"Penalty on the output weights: l1, l1l2 or l1linf."`
 	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight; auto (default) tries several."`
 	MaxBasis *int           `placeholder:"20" help:"Largest number of basis vectors."`
-	Refit    string         `enum:",auto,output,full,variational" default:"" placeholder:"REFIT" help:"output, full or variational, the default where it applies."`
+	Refit    string         `enum:",auto,${refits}" default:"" placeholder:"REFIT" help:"${refitsText}, the default where it applies."`
 	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid" help:"Solver: hybrid, fista, stochastic, svrg or newton."`
 	Linear   *config.Linear `placeholder:"ridge:0.5" help:"Linear term: ridge:STRENGTH or none."`
 
@@ -51,11 +51,12 @@ func vars() kong.Vars {
 		last := len(names) - 1
 		return strings.Join(names[:last], ", ") + " or " + names[last]
 	}
-	algorithms := config.Algorithms()
+	algorithms, refits := config.Algorithms(), config.Refits()
 	const formats = "movielens, jsonl, libsvm, csv or parquet; without, the first line tells it."
 	return kong.Vars{"formats": formats, "formatsOfFit": formats + " All but movielens and libsvm need --config.file.",
 		"formatsOfReplay": formats + " Or half-stars, as levels 1 to 10, or lines.",
 		"shells":          manual.Shells, "algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
+		"refits": strings.Join(refits, ","), "refitsText": text(refits),
 		"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 

@@ -68,7 +68,7 @@ func with(lists ...map[string]string) map[string]string {
 // algorithms are all there are, the default first.
 var algorithms = []*algorithm{
 	{name: ConditionalGradient, fits: func(*Model) solver.Algorithm { return solver.ConditionalGradient{} }, losses: smoothLosses(),
-		degrees: []int{2, 3}, refits: []string{"output", "full", "variational"}, unused: ofMargins},
+		degrees: []int{2, 3}, refits: []string{"output", "full", "line_search", "variational"}, unused: ofMargins},
 	{name: "convex_fm", fits: func(m *Model) solver.Algorithm { return solver.ConvexFM{Diagonal: m.Train.Refit == "output"} }, single: true,
 		losses: []string{"squared", "binary_logistic", squaredHinge}, degrees: []int{2}, refits: []string{"full", "output", "variational"},
 		unused: with(ofMargins, ofGradients, map[string]string{"penalty": "train.lambda, the strength of the nuclear norm, which is the penalty there is"})},
@@ -112,6 +112,18 @@ func descent(m *Model) solver.Algorithm {
 func Algorithms() (names []string) {
 	for _, a := range algorithms {
 		names = append(names, a.name)
+	}
+	return names
+}
+
+// Refits returns the values of train.refit but for auto, each once.
+func Refits() (names []string) {
+	for _, a := range algorithms {
+		for _, refit := range a.refits {
+			if !slices.Contains(names, refit) {
+				names = append(names, refit)
+			}
+		}
 	}
 	return names
 }
@@ -213,7 +225,7 @@ func (v *validator) algorithm(m *Model, path string) {
 	case t.Loss != Auto:
 		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, losses...)...)
 	}
-	if slices.Contains([]string{"output", "full", "variational"}, t.Refit) && !slices.Contains(a.refits, t.Refit) {
+	if slices.Contains(Refits(), t.Refit) && !slices.Contains(a.refits, t.Refit) {
 		v.bad(path+".refit", t.Refit, "auto: "+a.name+" has one kind of refit")
 	}
 	// The kernel of a fold-in beside a linear model is anova; the other one would only keep it from having one.

@@ -155,7 +155,7 @@ type Train struct {
 	Penalty     string   `json:"penalty"`                     // l1, l1l2, l1linf
 	Lambda      Lambda   `json:"lambda"`                      // auto, or the strength per 10,000 rows of weight
 	Linear      Linear   `json:"linear"`                      // ridge:STRENGTH or none
-	Refit       string   `json:"refit"`                       // auto, output, full, variational
+	Refit       string   `json:"refit"`                       // auto, output, full, line_search, variational
 	Solver      string   `json:"solver"`                      // hybrid, fista, stochastic, svrg, newton
 	Sweeps      int      `json:"sweeps"`                      // variational sweeps per refit
 	Seed        uint64   `json:"seed"`

@@ -458,7 +458,7 @@ func (v *validator) train(m *Model, path string) {
 	v.oneOf(path+".kernel", t.Kernel, "anova", "homogeneous")
 	v.oneOf(path+".penalty", t.Penalty, "l1", "l1l2", "l1linf")
 	v.oneOf(path+".solver", t.Solver, "hybrid", "fista", "stochastic", "svrg", "newton")
-	v.oneOf(path+".refit", t.Refit, "output", "full", "variational")
+	v.oneOf(path+".refit", t.Refit, Refits()...)
 	if t.Refit == "variational" && !m.variationalPossible() {
 		v.bad(path+".refit", t.Refit, "output: the variational refit needs kernel anova")
 	}

@@ -70,7 +70,10 @@ func (j *refitJob) settings() (solver.Settings, error) {
 	if s.Kernel, err = solver.KernelOf(m.Train.Kernel, m.Train.KernelDegree()); err != nil {
 		return s, err
 	}
-	if m.Train.Refit == solver.Full.String() {
+	switch m.Train.Refit {
+	case solver.LineSearch.String():
+		s.Refit = solver.LineSearch
+	case solver.Full.String():
 		s.Refit = solver.Full
 		if names || m.Train.MaxBasis > manyBasis {
 			s.FullEvery = sparseFull

@@ -52,7 +52,7 @@ func (ch *Champion) Contents(m *config.Model) *snapshot.Contents {
 	c.Meta = snapshot.Meta{
 		GateSlices: gateSlices,
 		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Name(), Lambda: snapshot.Number(x.Lambda),
-		Objective: snapshot.Number(x.Objective), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind,
+		Objective: snapshot.Number(x.Objective), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind, GapLimit: x.GapLimit,
 		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative), NuclearNorm: number(x.NuclearNorm),
 		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
 		OutputLimit: number(x.OutputLimit),
@@ -292,7 +292,7 @@ func sameFields(s *config.Schema, of *snapshot.Schema) bool {
 func VersionOf(m *snapshot.Manifest) report.Version {
 	v := report.Version{Model: m.Model, Version: m.Version, Kind: m.Kind, Parent: m.Parent, Status: m.Status, K: m.NumBasis,
 		Lambda: report.Number(m.Lambda), Rows: m.Rows, Features: m.NumFeatures, Outputs: m.NumOutputs, Objective: report.Number(m.Objective),
-		Form: m.Form, Gap: reported(m.Gap), GapRelative: reported(m.GapRelative), GapKind: m.GapKind, BasisGap: reported(m.BasisGap),
+		Form: m.Form, Gap: reported(m.Gap), GapRelative: reported(m.GapRelative), GapKind: m.GapKind, GapLimit: m.GapLimit, BasisGap: reported(m.BasisGap),
 		BasisGapRelative: reported(m.BasisGapRelative), NuclearNorm: reported(m.NuclearNorm), Decision: m.Decision, Reason: m.Reason,
 		PayloadDigest: m.PayloadDigest, Solver: m.Solver, Warm: m.Warm, Sweeps: m.Sweeps, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions,
 		OutputLimit: reported(m.OutputLimit),

@@ -27,6 +27,7 @@ func (j *refitJob) optimality(ctx context.Context, v *report.Version, c *candida
 	if c.final {
 		r := c.result
 		kind, gap, objective = r.GapKind, r.Gap, r.ConvexObjective
+		v.GapLimit = string(r.GapLimit)
 	}
 	if kind == "" { // of an algorithm that has none
 		return
@@ -61,5 +62,6 @@ func relative(gap, objective float64) *report.Number {
 // asUpdate makes the version of a refit that of an update, which has no gap.
 func asUpdate(v *report.Version) {
 	v.Kind, v.Form = "update", snapshot.FormUpdate
-	v.Gap, v.GapRelative, v.GapKind, v.BasisGap, v.BasisGapRelative, v.NuclearNorm = nil, nil, "", nil, nil, nil
+	v.Gap, v.GapRelative, v.GapKind, v.GapLimit = nil, nil, "", ""
+	v.BasisGap, v.BasisGapRelative, v.NuclearNorm = nil, nil, nil
 }

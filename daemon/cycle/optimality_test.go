@@ -21,7 +21,7 @@ func hasGap(v *report.Version) (some, all bool) {
 func TestGapIsOfThePublishedModel(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	convex := ratingsModel(func(m *config.Model) { m.Train.Refit = "output" })
+	convex := ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.MaxBasis = "output", 1 }) // too few vectors
 	for _, x := range []struct {
 		model  *config.Model
 		events []event.Event
@@ -37,6 +37,9 @@ func TestGapIsOfThePublishedModel(t *testing.T) {
 		} else if all && (*v.GapRelative < 0 || *v.GapRelative > 1 || *v.BasisGapRelative < 0 || *v.BasisGap > *v.Gap) {
 			t.Errorf("%s: gap %v of objective %v, within the basis %v", x.model.Name, *v.Gap, v.Objective, *v.BasisGap)
 		}
+		if x.model == convex && v.GapLimit == "" || x.form == snapshot.FormVariational && v.GapLimit != "" {
+			t.Errorf("%s: the gap %v is limited by %q", x.model.Name, v.GapRelative, v.GapLimit)
+		}
 		if (v.Evidence != nil) != (x.form == snapshot.FormVariational) || v.Gate == nil || v.Gate.Loss == nil {
 			t.Errorf("%s: evidence %v, judged %v", x.model.Name, v.Evidence, v.Gate)
 		}
@@ -46,12 +49,14 @@ func TestGapIsOfThePublishedModel(t *testing.T) {
 		}
 		manifest := m.Manifest()
 		again := VersionOf(&manifest)
-		if some, all := hasGap(&again); again.Form != v.Form || some != all || all != (x.form == snapshot.FormConvex) || again.Optimality() != v.Optimality() {
+		if some, all := hasGap(&again); again.Form != v.Form || some != all || all != (x.form == snapshot.FormConvex) ||
+			again.Optimality() != v.Optimality() || again.GapLimit != v.GapLimit {
 			t.Errorf("%s: the manifest says %q, the version %q", x.model.Name, again.Optimality(), v.Optimality())
 		}
 		c.Install(first)
 		u := c.Update()
-		if some, _ := hasGap(&u.Version); u.Version.Form != snapshot.FormUpdate || u.Version.Kind != "update" || some {
+		if some, _ := hasGap(&u.Version); u.Version.Form != snapshot.FormUpdate || u.Version.Kind != "update" ||
+			some || u.Version.GapLimit != "" {
 			t.Errorf("%s: an update of form %q and gap %v", x.model.Name, u.Version.Form, u.Version.Gap)
 		}
 	}

@@ -24,6 +24,10 @@ type stage struct {
 	events func(n int) []event.Event
 }
 
+var lineSearch = stage{"line search", func() *config.Model {
+	return ratingsModel(func(m *config.Model) { m.Train.Refit = "line_search" })
+}, func(n int) []event.Event { return stream(8, n) }}
+
 // stages are variational, output layer, full, each solver, λ fixed and chosen, names and numbers, one output and several.
 var stages = []stage{
 	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }},
@@ -40,6 +44,7 @@ var stages = []stage{
 	{"full", func() *config.Model {
 		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "full", "fista" })
 	}, func(n int) []event.Event { return stream(8, n) }},
+	lineSearch,
 	{"numbers", switchModel, func(n int) []event.Event { return numbers(9, n) }},
 	{"classes", func() *config.Model { return classesModel(event.Multiclass, nil) }, func(n int) []event.Event { return classStream(event.Multiclass, n) }},
 }
@@ -89,6 +94,21 @@ func TestRefitIsRepeated(t *testing.T) {
 			s.isRepeated(t, func(*Champion) {})
 		})
 	}
+}
+
+// TestLineSearchIsRepeated: refits by line search, cold and warm, with λ chosen, are repeated to the same payload;
+// their gap is certified.
+func TestLineSearchIsRepeated(t *testing.T) {
+	t.Parallel()
+	lineSearch.isRepeated(t, func(ch *Champion) {
+		v := &ch.Version
+		if v.Solver != "algorithm1:line_search" || v.Form != snapshot.FormConvex || v.FISTAIterations != 0 {
+			t.Errorf("version by %s of form %s, %d iterations of refits", v.Solver, v.Form, v.FISTAIterations)
+		}
+		if v.GapKind != string(solver.Certified) || v.GapLimit == "" {
+			t.Errorf("%s gap limited by %q", v.GapKind, v.GapLimit)
+		}
+	})
 }
 
 // isRepeated makes three refits, calls check with each and repeats it.

@@ -225,6 +225,9 @@ func (j *refitJob) challenger(ctx context.Context, best *candidate, variational 
 		Objective: report.Number(best.step.Objective), Cut: j.sample.Cut, HorizonEvents: halfLife(j.horizon), Solver: "algorithm1:" + j.model.Train.Solver,
 		StochasticEpochs: best.result.StochasticEpochs, FISTAIterations: best.result.FISTAIterations, Warm: warm != nil,
 	}
+	if j.model.Train.Refit == solver.LineSearch.String() {
+		v.Solver = report.LineSearchSolver // train.solver is of refits
+	}
 	if best.final {
 		v.Objective = report.Number(best.result.Objective)
 	}

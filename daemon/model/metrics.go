@@ -114,7 +114,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		trainGap: gauge("train_gap_ratio",
 			"Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is variational."),
 		trainBasisGap: gauge("train_basis_gap_ratio",
-			"Gap of the last refit to the optimum with its own basis vectors, over its objective; NaN where its model is variational."),
+			"Gap of the last refit to the best of its own basis vectors, over its objective; NaN where variational or by line search."),
 		trainEvidence: gauge("train_evidence", "Lower bound of the log evidence of the last refit; NaN where its model is not variational."),
 		trainHeldOut:  gauge("train_held_out_loss", "Loss of the last refit on the held-out rows that judge it; NaN without any."),
 		trainSuccess:  gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
@@ -257,7 +257,11 @@ func (m *Metrics) trained(v *report.Version, took time.Duration, traceID string)
 		m.trainIterations.WithLabelValues(v.Model, stage).Set(float64(n))
 	}
 	set(m.trainGap, v.Model, v.GapRelative)
-	set(m.trainBasisGap, v.Model, v.BasisGapRelative)
+	basisGap := v.BasisGapRelative
+	if v.BySteps() { // no refit was to close it
+		basisGap = nil
+	}
+	set(m.trainBasisGap, v.Model, basisGap)
 	set(m.trainEvidence, v.Model, v.Evidence)
 	var loss *report.Number
 	if v.Gate != nil {

@@ -75,7 +75,7 @@ refitd_train_iterations{model="ratings",stage="sweeps"} 2
 # HELP refitd_train_gap_ratio Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is variational.
 # TYPE refitd_train_gap_ratio gauge
 refitd_train_gap_ratio{model="ratings"} 0.25
-# HELP refitd_train_basis_gap_ratio Gap of the last refit to the optimum with its own basis vectors, over its objective; NaN where its model is variational.
+# HELP refitd_train_basis_gap_ratio Gap of the last refit to the best of its own basis vectors, over its objective; NaN where variational or by line search.
 # TYPE refitd_train_basis_gap_ratio gauge
 refitd_train_basis_gap_ratio{model="ratings"} 0.125
 # HELP refitd_train_held_out_loss Loss of the last refit on the held-out rows that judge it; NaN without any.
@@ -109,12 +109,23 @@ refitd_gate_decisions_total{decision="promoted",model="ratings",reason="not_wors
 refitd_publish_total{model="ratings",result="failure"} 0
 refitd_publish_total{model="ratings",result="success"} 0
 `)
-	m.trained(&report.Version{Model: "ratings", Status: "converged", Form: "variational", Sweeps: 2, Evidence: report.Some(-77)}, 1500*time.Millisecond, "")
+	m.trained(&report.Version{Model: "ratings", Status: "converged", Form: "variational", Sweeps: 2,
+		Evidence: report.Some(-77)}, 1500*time.Millisecond, "")
 	for what, of := range map[string]*prometheus.GaugeVec{"gap": m.trainGap, "gap within the basis": m.trainBasisGap, "held-out loss": m.trainHeldOut} {
 		if got := testutil.ToFloat64(of.WithLabelValues("ratings")); !math.IsNaN(got) {
 			t.Errorf("%s %g of the refit before is still shown", what, got)
 		}
 	}
+	steps := &report.Version{Model: "ratings", Form: "convex", Solver: report.LineSearchSolver,
+		GapRelative: report.Some(0.25), BasisGapRelative: report.Some(0.125)}
+	m.trained(steps, time.Second, "")
+	basis, all := testutil.ToFloat64(m.trainBasisGap.WithLabelValues("ratings")),
+		testutil.ToFloat64(m.trainGap.WithLabelValues("ratings"))
+	if !math.IsNaN(basis) || all != 0.25 {
+		t.Errorf("by line search: gap %g, within the basis %g, of which no refit takes anything", all, basis)
+	}
+	m.trained(&report.Version{Model: "ratings", Status: "converged", Form: "variational", Sweeps: 2,
+		Evidence: report.Some(-77)}, 1500*time.Millisecond, "")
 	if got := testutil.ToFloat64(m.trainEvidence.WithLabelValues("ratings")); got != -77 {
 		t.Errorf("evidence %g", got)
 	}

@@ -126,7 +126,8 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 	ch := fit.Champion
 	v := &ch.Version
 	s.Status, s.Lambda, s.K, s.Units = v.Status, v.Lambda, v.K, fit.Units
-	s.Objective, s.Form, s.Gap, s.GapRelative, s.GapKind, s.FeatureMap = v.Objective, v.Form, v.Gap, v.GapRelative, v.GapKind, v.FeatureMap
+	s.Objective, s.Form, s.Gap, s.GapRelative, s.GapKind = v.Objective, v.Form, v.Gap, v.GapRelative, v.GapKind
+	s.GapLimit, s.FeatureMap = v.GapLimit, v.FeatureMap
 	s.BasisGap, s.BasisGapRelative, s.NuclearNorm, s.Forms = v.BasisGap, v.BasisGapRelative, v.NuclearNorm, fit.Forms
 	s.Features, s.Outputs, s.Sweeps, s.Evidence, s.HeldOutSweeps = v.Features, v.Outputs, v.Sweeps, v.Evidence, v.HeldOutSweeps
 	if len(parts.valid) > 0 {

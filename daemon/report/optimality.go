@@ -7,7 +7,22 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
 )
+
+// LineSearchSolver is the solver of versions whose weights no refit was to bring to their optimum: train.refit was
+// line_search.
+const LineSearchSolver = "algorithm1:line_search"
+
+// BySteps reports whether LineSearchSolver made the model, alone or with other stages after it.
+func (v *Version) BySteps() bool { return strings.HasPrefix(v.Solver, LineSearchSolver) }
+
+// limits says what keeps a certified gap above the tolerance.
+var limits = map[solver.GapLimit]string{
+	solver.LimitWeights: "; its weights limit it",
+	solver.LimitVectors: "; vectors that are not in the model limit it",
+	solver.LimitBound:   "; its bound limits it, no better vector was found",
+}
 
 // Optimality says in words how far the refit behind a version got. Of a model of the convex stage that is the distance of its objective to the optimum,
 // which says nothing of how often it errs; of one of the variational stage the evidence and the sweeps.
@@ -34,7 +49,8 @@ func (v *Version) Optimality() string {
 	case v.GapKind == "estimated":
 		text += fmt.Sprintf("within %s of the optimum (estimated)", about(gap))
 	default:
-		text += fmt.Sprintf("within %s of the optimum (%s)", Percent(gap), v.GapKind)
+		text += fmt.Sprintf("within %s of the optimum (%s%s)", Percent(gap), v.GapKind,
+			limits[solver.GapLimit(v.GapLimit)])
 	}
 	if v.BasisGapRelative != nil && *v.BasisGapRelative < 1 {
 		text += fmt.Sprintf(", within %s of the best with these basis vectors", Percent(float64(*v.BasisGapRelative)))

@@ -203,8 +203,9 @@ func (s Step) WriteText(w io.Writer) error {
 
 // WriteText prints what was chosen and how good it is.
 func (s FitSummary) WriteText(w io.Writer) error {
-	as := Version{Form: s.Form, K: s.K, GapRelative: s.GapRelative, GapKind: s.GapKind, BasisGapRelative: s.BasisGapRelative,
-		NuclearNorm: s.NuclearNorm, Sweeps: s.Sweeps, Evidence: s.Evidence, FeatureMap: s.FeatureMap}
+	as := Version{Form: s.Form, K: s.K, GapRelative: s.GapRelative, GapKind: s.GapKind, GapLimit: s.GapLimit,
+		BasisGapRelative: s.BasisGapRelative,
+		NuclearNorm:      s.NuclearNorm, Sweeps: s.Sweeps, Evidence: s.Evidence, FeatureMap: s.FeatureMap}
 	objective := ""
 	if s.Form == snapshot.FormConvex {
 		objective = ", objective " + plain(s.Objective)

@@ -90,6 +90,7 @@ type Version struct {
 	Gap              *Number     `json:"gap"`                    // to the optimum over all basis vectors; null but for convex models
 	GapRelative      *Number     `json:"gap_relative"`           // over the objective; null without a gap
 	GapKind          string      `json:"gap_kind,omitempty"`     // certified or estimated
+	GapLimit         string      `json:"gap_limit,omitempty"`    // what keeps a certified gap above the tolerance: weights, vectors or bound; else absent
 	BasisGap         *Number     `json:"basis_gap"`              // to the optimum with these basis vectors alone; null but for convex models
 	BasisGapRelative *Number     `json:"basis_gap_relative"`     // over the objective; null without
 	NuclearNorm      *Number     `json:"nuclear_norm,omitempty"` // of convex_fm, whose rank is k: Σ of the sizes of the eigenvalues; absent of others
@@ -239,7 +240,8 @@ type FitSummary struct {
 	Gap         *Number `json:"gap"`          // to the optimum over all basis vectors; null but for convex models
 	GapRelative *Number `json:"gap_relative"` // over the objective; null without a gap
 	GapKind     string  `json:"gap_kind,omitempty"`
-	BasisGap    *Number `json:"basis_gap"` // to the optimum with these basis vectors alone; null but for convex models
+	GapLimit    string  `json:"gap_limit,omitempty"` // what keeps a certified gap above the tolerance: weights, vectors or bound; else absent
+	BasisGap    *Number `json:"basis_gap"`           // to the optimum with these basis vectors alone; null but for convex models
 	// BasisGapRelative is over the objective; null without.
 	BasisGapRelative *Number `json:"basis_gap_relative"`
 	// NuclearNorm is that of convex_fm, whose rank is k: Σ of the sizes of the eigenvalues; absent of others.

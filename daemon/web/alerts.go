@@ -68,7 +68,8 @@ func (s *Server) alerts(state *Status) (list []alert) {
 		if m.GateRejections >= coldRejected {
 			add("warning", "RefitdColdRefitRejected", m.Name, "The gate has kept back %d refits in a row, one from nothing among them", m.GateRejections)
 		}
-		if j := m.Judged; j != nil && j.BasisGapRelative != nil && float64(*j.BasisGapRelative) > basisGapRatio {
+		if j := m.Judged; j != nil && !j.BySteps() && j.BasisGapRelative != nil &&
+			float64(*j.BasisGapRelative) > basisGapRatio {
 			add("warning", "RefitdRefitNotDone", m.Name, "The last refit was not brought to its end: its objective may be %s above the best of its basis vectors",
 				report.Percent(float64(*j.BasisGapRelative)))
 		}

@@ -86,6 +86,19 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 		}
 	}
 	b.want(http.StatusNotFound, nil, "GET", "/runbook/RefitdNothing", nil)
+	m.Judged.Solver, m.Judged.GapLimit, m.Judged.Cut = report.LineSearchSolver, "weights", []report.Cut{}
+	b.looked = time.Time{}
+	b.want(http.StatusOK, &o, "GET", "/v1/status", nil)
+	for _, a := range o.Alerts {
+		if a.Name == "RefitdRefitNotDone" {
+			t.Errorf("by line search no refit is to be done: %s", a.Text)
+		}
+	}
+	var of struct{ Judged *report.Version }
+	if b.want(http.StatusOK, &of, "GET", "/v1/models/ratings/state", nil); of.Judged == nil ||
+		of.Judged.GapLimit != "weights" {
+		t.Errorf("the state says of the last refit %+v", of.Judged)
+	}
 	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now(),
 		Events: 80, Rejections: []Rejections{{"removal_request", "", 20}}}}}
 	b.looked = time.Time{}

@@ -195,7 +195,8 @@ def _settled(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         swept = isinstance(sweeps, int) and sweeps > 0 or isinstance(solver, str) and "variational" in solver
         settled["form"] = "update" if kind == "update" else "variational" if swept else "convex"
     if settled.get("form") in ("variational", "update"):
-        settled.pop("gap_kind", None)
+        for name in ("gap_kind", "gap_limit", "nuclear_norm"):
+            settled.pop(name, None)
         settled.update(gap=None, gap_relative=None, basis_gap=None, basis_gap_relative=None)
     return settled
 

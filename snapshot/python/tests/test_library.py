@@ -94,7 +94,8 @@ class LibraryTest(Comparison):
             self.tops(model, want["tops"], _SCORE, name)
             manifest = model.manifest
             gaps = [manifest.get(key) for key in ("gap", "gap_relative", "basis_gap", "basis_gap_relative")]
-            self.assertEqual((manifest.get("form", ""), gaps, manifest.get("gap_kind", "")), (want["form"], want["gaps"], want["gap_kind"]), name)
+            said = [manifest.get(key, "") for key in ("form", "gap_kind", "gap_limit")]
+            self.assertEqual((said, gaps), ([want["form"], want["gap_kind"], want["gap_limit"]], want["gaps"]), name)
             good = [w for w in want["events"] if not w["error"]]
             batch = model.score_batch(w["event"] for w in good)
             for row, w in zip(batch, good):
