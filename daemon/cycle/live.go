@@ -28,7 +28,7 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (*snapshot.Model, 
 	if l := c.live; l != nil && l.champion == c.champion && l.form == c.race.chosen {
 		own := l.forms[l.form]
 		l.list(own.most())
-		d, whole := own.take(c, l.form)
+		d, whole := own.take(c, l.form, l.movePopularity(c, own.most()))
 		if d == nil {
 			d = &snapshot.Delta{Sequence: own.model.Position().Sequence + 1} // it is the model of now
 		}
@@ -56,7 +56,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if !u.Model.IsFinite() {
 		return nil, errors.New("cycle: the live model is not finite")
 	}
-	l := &liveCopy{&following{of: u, form: c.race.chosen}, c.champion}
+	l := &liveCopy{&following{of: u, form: c.race.chosen, popular: u.popular}, c.champion}
 	var own *follower
 	if m := &forms[l.form]; m.model == u.Model && l.form != formNames { // whose learner lists pairs for updates alone
 		own = c.newFollower(l.following, l.form, m)
