@@ -97,6 +97,9 @@ func (m *Model) row(j int) (basis, linear []float64) {
 	return c.Basis[j*k : (j+1)*k], linear
 }
 
+// Row returns the coordinates of a column in the basis, and its linear weights if the model has some. They are not to be changed.
+func (m *Model) Row(column int32) (basis, linear []float64) { return m.row(int(column)) }
+
 // basisRow returns the coordinates of column j in the basis.
 func (m *Model) basisRow(j int) []float64 {
 	k := m.contents.NumBasis

@@ -50,6 +50,16 @@ func (s *Schema) LabelField() string {
 	return s.Label
 }
 
+// Follows reports whether a field is a function of another one, or of what is one of it.
+func (s *Schema) Follows(name, of string) bool {
+	for range len(s.Of) + 1 {
+		if name = s.Of[name]; name == of {
+			return true
+		}
+	}
+	return false
+}
+
 // ChosenField returns the categorical field with what events choose, -1 unless the task is implicit.
 func (m *Model) ChosenField() int {
 	if m.Schema.Task != Implicit {

@@ -91,8 +91,8 @@ func newFrozenScorer(of *frozen) *scorer {
 func (s *scorer) outputs(dst []float64, ev *event.Event) {
 	if s.after != nil {
 		in := InputOf(s.vocab.schema, ev)
-		if s.unseen = s.after.Score(dst, &in, &s.scratch); s.added != nil {
-			dst[0] -= s.added.of(ev)
+		if s.unseen = s.after.Score(dst, &in, &s.scratch); s.popular != nil {
+			dst[0] -= s.popular.within(s.after, ev)
 		}
 		return // after keeps the limit
 	}

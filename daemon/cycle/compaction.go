@@ -151,7 +151,7 @@ func (c *Cycle) compacted(u *Champion) {
 	f.installed[f.form] = base
 	for i, d := range deltas {
 		after[f.form] = models[i]
-		f.queue = append(f.queue, takenDelta{d, after})
+		f.queue = append(f.queue, takenDelta{d, after, f.added})
 	}
 }
 

@@ -78,6 +78,7 @@ type Cycle struct {
 	mixture     *mixture // nil if what is live is the fold-in alone
 	levels      *levelMixture
 	popular     *popularity // of choices; nil of events with labels
+	rankings    *rankings   // the same
 	blend       *blend      // nil where versions hold no sums
 	sgd         *sgdBias    // a part of the mixture; nil for classes
 	since       backlog
@@ -120,6 +121,7 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		}
 	}
 	c.since.most, c.cap, c.popular = backlogBytes(m), newEntityCap(m, &schema), newPopularity(m)
+	c.rankings = newRankings(m, &c.schema)
 	c.steady = steadyFields(m, &schema)
 	c.progressive = newProgressive(target, m.Evaluate.Window, len(c.entityFields) > 0)
 	by := -1
@@ -179,7 +181,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.Shares {
 		c.observed.add(of.Position, ev)
 	}
-	if c.popular != nil && of.Learn {
+	if c.popular != nil && of.Learn && of.counts.isAll() {
 		c.popular.choose(ev)
 	}
 	if of.First || !c.target.Encode(c.targets, ev) {
@@ -199,7 +201,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		o[published], o[baseline0], o[baseline1] = prescored.published, prescored.baseline0, prescored.baseline1
 		versus.slice = prescored.slice
 		if prescored.compared && of.counts.isShared() {
-			c.compareUpdates(prescored)
+			c.compareUpdates(prescored, ev)
 		}
 		c.names.Total += prescored.names.Total
 		c.names.Unseen += prescored.names.Unseen
@@ -451,7 +453,7 @@ func (c *Cycle) checkLive() {
 func (c *Cycle) Install(ch *Champion) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // also after a panic, which the daemon survives
-	consumers := frozen{model: ch.Model, vocab: ch.Vocabulary}
+	consumers := frozen{model: ch.Model, vocab: ch.Vocabulary, popular: ch.popular}
 	ch = ch.plain(&c.schema)
 	next, beside := c.newLearner(ch, c.learner), c.newCompanions(ch, c.companions)
 	shared := c.share(ch, next, beside)
@@ -551,10 +553,7 @@ func (c *Cycle) update(forms *[numForms]made) *Champion {
 		of = &forms[formFoldIn]
 	}
 	u := of.of(c.champion)
-	u.CutShort = nil                                  // that of the refit
-	if u.popular != nil && len(c.popular.names) > 0 { // else others observe the choices
-		u.popular = c.popular.weights()
-	}
+	u.CutShort = nil // that of the refit
 	u.Version.FeatureMap = mapText(of.vocab.Map)
 	c.noteLive(u)
 	asUpdate(&u.Version)

@@ -28,7 +28,6 @@ type follower struct {
 	refused int             // names that there was no room for
 	last    *snapshot.Delta // the parameters that came last; rows are not kept
 	losses  int             // fields of the fold-in whose mixing losses versions have
-	popular *popularWeights // of the update; nil for none
 
 	deltaBuffers
 }
@@ -64,6 +63,10 @@ type rowMaker interface {
 func (c *Cycle) newFollower(of *following, form updateForm, made *made) *follower {
 	l, _ := c.formLearner(form)
 	f := &follower{learner: l}
+	if of.of.popularOnly {
+		f.source, f.rows = new(source), popularRows{}
+		return f
+	}
 	switch l := l.(type) {
 	case *posteriorLearner:
 		f.source = of.sourceOf(l.slots)
@@ -134,7 +137,6 @@ func (f *follower) begin(model *snapshot.Model, u *Champion, settings *config.Mo
 	f.model = model
 	f.basis, f.named, f.numbers = contents.NumBasis, len(u.Vocabulary.Names), u.Vocabulary.numNames()
 	f.first, f.own = u.Vocabulary.firstOwn(), u.Vocabulary.own
-	f.popular = u.popular
 	f.room = max(0, settings.Train.MaxFeatures-int(f.numbers))
 	f.last = &snapshot.Delta{Bias: contents.Bias, Weights: contents.Weights, MapWeights: contents.MapWeights}
 	if said := model.Manifest().FoldIn; said != nil {
@@ -159,7 +161,7 @@ const deltaRowBytes = 32 << 20
 func (f *follower) most() int { return max(1, deltaRowBytes/(8*(f.model.NumOutputs()+f.basis)+4)) }
 
 // take makes a delta of what was touched since the last one, nil if nothing has changed, or says why a whole version has to come first. c.mu is held.
-func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole string) {
+func (f *follower) take(c *Cycle, form updateForm, popular *movedPopularity) (d *snapshot.Delta, whole string) {
 	if whole = f.stale(c, form); whole != "" {
 		return nil, whole
 	}
@@ -179,9 +181,7 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 			return nil, "a vector of the update came alive"
 		}
 		if exists {
-			if f.popular != nil && change.field == f.popular.Field {
-				change.linear[0] += f.popular.Names[change.name]
-			}
+			popular.addTo(&change)
 			f.changes = append(f.changes, change)
 		}
 	}
@@ -193,8 +193,9 @@ func (f *follower) take(c *Cycle, form updateForm) (d *snapshot.Delta, whole str
 		}
 		f.changes = append(f.changes, change)
 	})
-	if f.popular != nil && d.Bias != nil {
-		d.Bias[0] += f.popular.Shared
+	f.addMoved(popular)
+	if popular != nil && d.Bias != nil {
+		d.Bias[0] += popular.now.Shared
 	}
 	f.fill(d)
 	if l, ok := c.learner.(*posteriorLearner); ok && f.losses > 0 {

@@ -16,9 +16,11 @@ type following struct {
 	forms   [numForms]*follower // nil where there is no such form, or none that deltas can follow
 	sources []*source
 
-	published bool         // consumers have the update: deltas go out to them
-	installed installed    // what consumers have, or would have
-	queue     []takenDelta // not published yet, oldest first
+	published bool            // consumers have the update: deltas go out to them
+	installed installed       // what consumers have, or would have
+	popular   *popularWeights // of the update with the deltas that were taken; nil for none
+	added     *popularWeights // of what is installed
+	queue     []takenDelta    // not published yet, oldest first
 
 	widened    string      // field whose rows have all changed since, by an alarm; empty for none
 	compaction *Compaction // of the update, under way; nil without. It belongs to the goroutine that updates
@@ -31,6 +33,7 @@ type installed [numForms]*snapshot.Model
 type takenDelta struct {
 	delta *snapshot.Delta
 	after installed
+	added *popularWeights // of these
 }
 
 // source is what lists the names that were touched, for all forms that share it.
@@ -54,10 +57,10 @@ func (f *following) queued() (bytes int) {
 
 // follow begins to follow an update that was made just now, given all forms of it; nil where nobody asks for deltas. c.mu is held.
 func (c *Cycle) follow(u *Champion, forms *[numForms]made) *following {
-	if c.config.Publish.Deltas.Every == 0 || u.popularOnly { // of which deltas have nothing to tell
+	if c.config.Publish.Deltas.Every == 0 {
 		return nil
 	}
-	f := &following{of: u, form: c.race.chosen}
+	f := &following{of: u, form: c.race.chosen, popular: u.popular, added: u.popular}
 	for form := range numForms {
 		if forms[form].model != nil {
 			f.forms[form] = c.newFollower(f, form, &forms[form])
@@ -132,14 +135,18 @@ func (f *following) start(settings *config.Model, forms *[numForms]made) error {
 
 // installTo lets what consumers have, or could have, be scored with the deltas.
 func (f *following) installTo(v *consumed) {
-	for form, after := range f.installed {
+	installed := f.installed
+	if f.of.popularOnly { // what was learned is scored as it was
+		installed = [numForms]*snapshot.Model{}
+	}
+	for form, after := range installed {
 		if v.forms[form].model != nil {
-			v.forms[form].after, v.forms[form].added = after, f.of.popular
+			v.forms[form].after, v.forms[form].popular = after, f.added
 		}
 	}
-	v.update.after, v.update.added = f.installed[f.form], f.of.popular
+	v.update.after, v.update.popular = installed[f.form], f.added
 	if f.published {
-		v.after, v.added = v.update.after, v.update.added
+		v.after, v.popular = v.update.after, v.update.popular
 	}
 }
 
@@ -181,9 +188,9 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	}
 	switch {
 	case f.published && d != nil:
-		f.queue = append(f.queue, takenDelta{d, after})
+		f.queue = append(f.queue, takenDelta{d, after, f.popular})
 	case len(f.queue) == 0:
-		c.installDelta(after)
+		c.installDelta(&takenDelta{after: after, added: f.popular})
 	}
 	return ""
 }
@@ -220,11 +227,12 @@ func (f *following) take(c *Cycle) (deltas [numForms]*snapshot.Delta, whole stri
 		}
 	}
 	f.list(limit)
+	popular := f.movePopularity(c, limit)
 	for form, follower := range f.forms {
 		if follower == nil {
 			continue
 		}
-		d, whole := follower.take(c, updateForm(form))
+		d, whole := follower.take(c, updateForm(form), popular)
 		switch {
 		case whole == "":
 			if deltas[form] = d; d != nil && updateForm(form) == f.form && f.compaction != nil {
@@ -259,8 +267,8 @@ func (f *following) advance(deltas *[numForms]*snapshot.Delta) (whole string) {
 }
 
 // installDelta makes models what consumers have, or would have, from the next event on. c.mu is held.
-func (c *Cycle) installDelta(after installed) {
-	c.followed.installed = after
+func (c *Cycle) installDelta(taken *takenDelta) {
+	c.followed.installed, c.followed.added = taken.after, taken.added
 	next := *c.published
 	c.followed.installTo(&next)
 	c.published = &next
@@ -282,9 +290,9 @@ func (c *Cycle) PublishDelta() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.followed
-	after := f.queue[0].after
+	taken := f.queue[0]
 	f.queue = f.queue[1:]
-	c.installDelta(after)
+	c.installDelta(&taken)
 }
 
 // Following returns the model that consumers have by the newest update and its deltas, nil where they have something else.

@@ -169,6 +169,7 @@ type made struct {
 // of returns a champion with the model in this form.
 func (of *made) of(ch *Champion) *Champion {
 	u := *ch
+	u.popular = of.popular
 	if u.Model, u.Vocabulary, u.folded, u.told, u.untold = of.model, of.vocab, of.folded, of.told, ""; u.folded == nil {
 		u.posterior = nil
 	}
@@ -195,6 +196,14 @@ func (c *Cycle) forms(next bool) (all [numForms]made) {
 		}
 		if m := all[f].model; f != formFoldIn && m != nil && !m.IsFinite() {
 			all[f] = made{}
+		}
+	}
+	if popular := c.champion.popular; popular != nil {
+		if len(c.popular.names) > 0 { // else others observe the choices
+			popular = c.popular.weights()
+		}
+		for f := range all {
+			all[f].popular = popular
 		}
 	}
 	return all

@@ -320,8 +320,11 @@ func (g *guard) judge(update, current *frozen) HeldBack {
 // unless the next update is better. c.mu is held.
 func (c *Cycle) guardDelta(f *following) (whole string) {
 	of := c.published.forms[f.form]
-	of.after = f.forms[f.form].model
-	why := c.guard.judge(&of, &frozen{model: f.of.Model, vocab: f.of.Vocabulary})
+	of.popular = f.popular
+	if !f.of.popularOnly {
+		of.after = f.forms[f.form].model
+	}
+	why := c.judgeUpdate(&of, &frozen{model: f.of.Model, vocab: f.of.Vocabulary, popular: f.of.popular})
 	if why == "" {
 		return ""
 	}

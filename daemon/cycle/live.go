@@ -25,7 +25,7 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 	if m, err = c.takeLive(now, watermark, writer); err != nil {
 		return nil, "", err
 	}
-	of := frozen{model: c.champion.Model, vocab: c.champion.Vocabulary, after: m, added: c.liveAdded}
+	of := frozen{model: c.champion.Model, vocab: c.champion.Vocabulary, after: m, popular: c.liveAdded}
 	return m, c.guard.judge(&of, &c.published.frozen), nil
 }
 
@@ -39,7 +39,7 @@ func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if l := c.live; l != nil && l.champion == c.champion && l.form == c.race.chosen {
 		own := l.forms[l.form]
 		l.list(own.most())
-		d, whole := own.take(c, l.form)
+		d, whole := own.take(c, l.form, l.movePopularity(c, own.most()))
 		if d == nil {
 			d = &snapshot.Delta{Sequence: own.model.Position().Sequence + 1} // it is the model of now
 		}
@@ -48,7 +48,7 @@ func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Mod
 			next, err := own.model.Apply(d)
 			c.mu.Lock()
 			if err == nil {
-				own.model = next
+				own.model, c.liveAdded = next, l.popular
 				return next, nil
 			}
 		}
@@ -67,7 +67,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if !u.Model.IsFinite() {
 		return nil, errors.New("cycle: the live model is not finite")
 	}
-	l := &liveCopy{&following{of: u, form: c.race.chosen}, c.champion}
+	l := &liveCopy{&following{of: u, form: c.race.chosen, popular: u.popular}, c.champion}
 	var own *follower
 	if m := &forms[l.form]; m.model == u.Model && l.form != formNames { // whose learner lists pairs for updates alone
 		own = c.newFollower(l.following, l.form, m)

@@ -2,23 +2,27 @@ package cycle
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
 // popularity is how likely each name is chosen next, whoever chooses: shares of the choices so far, which fade by several half-lives, mixed as well as each
 // has foreseen choices. Models of choices learn what is beyond it, as negatives are as popular as what was chosen; versions add it as weights of the names.
 type popularity struct {
-	field  int
-	limit  int // of names
-	names  map[string]*nameCounts
-	totals nameCounts
-	now    float64                       // in choices
-	logs   [len(popularityLives)]float64 // of the probabilities of the choices, fading
+	field   int
+	limit   int  // of names
+	follows bool // fields are functions of names
+	names   map[string]*nameCounts
+	list    []*nameCounts // of names, in the order of their first choices
+	totals  nameCounts
+	now     float64                       // in choices
+	logs    [len(popularityLives)]float64 // of the probabilities of the choices, fading
 }
 
 // popularityLives are the half-lives, in choices. The last is next to none.
@@ -29,14 +33,21 @@ const (
 	popularityPrior = 0.5
 	// popularityFade is how the logarithms fade by which half-lives are mixed.
 	popularityFade = 0.999
+	// popularityMoves is by how much the weight of a name has to move before a delta has it: a twentieth of its odds.
+	popularityMoves = 0.05
+	// popularityTurn is how many names that were not chosen since a delta looks at, so that their choices fade there.
+	popularityTurn = 4096
 	// popularityAlike is how many choices count as one in that: choices that follow each other are alike, and a mixture errs less than what it mixes.
 	popularityAlike = 8
 )
 
 // nameCounts are the choices of a name that have not faded, by half-life.
 type nameCounts struct {
-	at float64 // when they were as follows
-	n  [len(popularityLives)]float64
+	name   string
+	first  *event.Event // that chose it, where fields follow from names
+	chosen float64      // when it was chosen last
+	at     float64      // when the counts were as follows
+	n      [len(popularityLives)]float64
 }
 
 // newPopularity returns that of a model whose events are choices, nil for one whose events have labels.
@@ -45,7 +56,7 @@ func newPopularity(m *config.Model) *popularity {
 	if field < 0 {
 		return nil
 	}
-	return &popularity{field: field, limit: m.Train.FoldIn.MaxRows, names: make(map[string]*nameCounts)}
+	return &popularity{field: field, limit: m.Train.FoldIn.MaxRows, follows: len(m.Schema.Of) > 0, names: make(map[string]*nameCounts)}
 }
 
 // to lets the counts fade up to a moment.
@@ -74,14 +85,17 @@ func (p *popularity) chooseAt(ev *event.Event, now float64) {
 	of := p.names[name]
 	if of == nil {
 		p.makeRoom()
-		of = &nameCounts{at: p.now}
-		p.names[name] = of
+		of = &nameCounts{name: name, at: p.now}
+		if p.names[name], p.list = of, append(p.list, of); p.follows {
+			of.first = copyOf(ev)
+		}
 	} else { // a new name was foreseen by none
 		of.to(p.now)
 		for h := range p.logs {
 			p.logs[h] = popularityFade*p.logs[h] + math.Log(p.share(of, h))
 		}
 	}
+	of.chosen = p.now
 	for h := range of.n {
 		of.n[h]++
 		p.totals.n[h]++
@@ -106,19 +120,20 @@ func (p *popularity) makeRoom() {
 	}
 	slices.Sort(counts)
 	least := counts[len(counts)/2]
-	for name, of := range p.names {
-		if of.n[last] <= least {
-			delete(p.names, name)
-			for h := range of.n {
-				p.totals.n[h] = max(0, p.totals.n[h]-of.n[h])
-			}
+	p.list = slices.DeleteFunc(p.list, func(of *nameCounts) bool {
+		if of.n[last] > least {
+			return false
 		}
-	}
+		delete(p.names, of.name)
+		for h := range of.n {
+			p.totals.n[h] = max(0, p.totals.n[h]-of.n[h])
+		}
+		return true
+	})
 }
 
-// weights returns the logarithm of how many times as likely as the mean name each name is chosen next: shared is that of a name that was never chosen, to
-// which those of the others are added.
-func (p *popularity) weights() *popularWeights {
+// likely returns a function for the logarithm of how many times as likely as the mean name a name is chosen next.
+func (p *popularity) likely() func(of *nameCounts) float64 {
 	var mix [len(popularityLives)]float64
 	best, total := slices.Max(p.logs[:]), 0.0
 	for h := range mix {
@@ -126,18 +141,46 @@ func (p *popularity) weights() *popularWeights {
 		total += mix[h]
 	}
 	p.totals.to(p.now)
-	ratio := func(of *nameCounts) (r float64) {
+	return func(of *nameCounts) (r float64) {
+		of.to(p.now)
 		for h := range mix {
 			r += mix[h] / total * p.share(of, h)
 		}
 		return math.Log(r * float64(max(len(p.names), 1)))
 	}
-	w := &popularWeights{Field: p.field, Shared: ratio(&nameCounts{}), Names: make(map[string]float64, len(p.names))}
-	for name, of := range p.names {
-		of.to(p.now)
-		w.Names[name] = ratio(of) - w.Shared
+}
+
+// weights returns what is likely as weights: shared is that of a name that was never chosen, to which those of the others are added.
+func (p *popularity) weights() *popularWeights {
+	likely := p.likely()
+	w := &popularWeights{Field: p.field, Shared: likely(&nameCounts{}), Names: make(map[string]float64, len(p.names)), at: p.now}
+	for _, of := range p.list {
+		w.Names[of.name] = likely(of) - w.Shared
 	}
 	return w
+}
+
+// moved returns the weights after w, in which at most limit names have others, and those names, in the order of their first choices. They are of names chosen
+// since and of some others in turn, as far as their weights have moved.
+func (p *popularity) moved(w *popularWeights, limit int) (next *popularWeights, names []string) {
+	likely, turns := p.likely(), 1+len(p.list)/popularityTurn
+	next = &popularWeights{Field: w.Field, Shared: likely(&nameCounts{}), Names: w.Names, at: p.now, turn: w.turn + 1, since: maps.Clone(w.since)}
+	for i, of := range p.list {
+		if len(names) >= limit {
+			break
+		}
+		if of.chosen <= w.at && i%turns != next.turn%turns {
+			continue
+		}
+		if weight := likely(of) - next.Shared; !(math.Abs(weight-w.name(of.name)) < popularityMoves) {
+			if next.since == nil {
+				next.since = make(map[string]float64)
+			}
+			next.since[of.name] = weight
+			names = append(names, of.name)
+		}
+	}
+	return next, names
 }
 
 // popularWeights is a popularity as weights of a model on the log odds of a choice beside names drawn alike. It does not change.
@@ -145,11 +188,31 @@ type popularWeights struct {
 	Field  int
 	Shared float64
 	Names  map[string]float64
+
+	since map[string]float64 // those of Names that are others by now, and new names
+	at    float64            // when the choices were counted, in choices; 0 of another process
+	turn  int                // how often it has moved
 }
 
 // of returns what the weights say of an event.
 func (w *popularWeights) of(ev *event.Event) float64 {
-	return w.Shared + w.Names[ev.Categorical[w.Field]]
+	return w.Shared + w.name(ev.Categorical[w.Field])
+}
+
+// within returns what a model with the weights has of them in an event: nothing for a name that it does not know.
+func (w *popularWeights) within(model *snapshot.Model, ev *event.Event) float64 {
+	if _, ok := model.Column(w.Field, ev.Categorical[w.Field]); !ok {
+		return w.Shared
+	}
+	return w.of(ev)
+}
+
+// name returns the weight of a name.
+func (w *popularWeights) name(name string) float64 {
+	if weight, ok := w.since[name]; ok {
+		return weight
+	}
+	return w.Names[name]
 }
 
 // on returns a model over a vocabulary with the weights; of the parameters it shares what is the same. Without weights it is the model.
@@ -173,7 +236,7 @@ func (w *popularWeights) times(sign float64, model *solver.Model, v *Vocabulary)
 	}
 	out.Bias[0] += sign * w.Shared
 	for _, name := range v.Names[w.Field] {
-		out.Linear[int(v.Column(w.Field, name))*m] += sign * w.Names[name]
+		out.Linear[int(v.Column(w.Field, name))*m] += sign * w.name(name)
 	}
 	return &out
 }

@@ -3,6 +3,7 @@ package cycle
 import (
 	"math"
 
+	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -20,10 +21,10 @@ const (
 
 // frozen is a model that learns nothing any more, as consumers have it.
 type frozen struct {
-	model *solver.Model
-	vocab *Vocabulary
-	after *snapshot.Model // the model with the deltas since, nil without
-	added *popularWeights // that after has beside what was learned; nil for none
+	model   *solver.Model
+	vocab   *Vocabulary
+	after   *snapshot.Model // the model with the deltas since, nil without
+	popular *popularWeights // that versions of it, and after, have beside what was learned; nil for none
 }
 
 // lag compares updates with the last promoted refit on events that came after both, as consumers would have used them: what an update gains at
@@ -150,7 +151,7 @@ func (c *Cycle) chooseGuarded(forms *[numForms]made) (first HeldBack) {
 		if !there(f) {
 			break
 		}
-		why := c.guard.judge(&forms[f].frozen, &c.published.frozen)
+		why := c.judgeUpdate(&forms[f].frozen, &c.published.frozen)
 		if why == "" {
 			return ""
 		}
@@ -194,7 +195,7 @@ func (c *Cycle) decideUpdate(live *Champion, heldBack HeldBack) (u *Champion, re
 	case !c.published.isUpdate():
 		return nil, "updates predict worse than the last refit, on the events after them"
 	}
-	if why := c.guard.judge(&c.published.refit, &c.published.frozen); why != "" && !c.turned {
+	if why := c.judgeUpdate(&c.published.refit, &c.published.frozen); why != "" && !c.turned {
 		c.heldBack = append(c.heldBack, why)
 		return nil, "held back: the last refit is " + why.text()
 	}
@@ -304,11 +305,15 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 	defer c.mu.Unlock()
 	if w := c.champion.popular; w != nil && u.popular == nil { // the update is read from the store
 		withoutPopularity := *u
-		withoutPopularity.Model = w.off(u.Model, u.Vocabulary)
+		withoutPopularity.popular, withoutPopularity.Model = w, w.off(u.Model, u.Vocabulary)
 		u = &withoutPopularity
 	}
-	next := consumed{frozen: frozen{model: u.Model, vocab: u.Vocabulary}, means: c.champion.means,
-		refit: frozen{model: c.champion.Model, vocab: c.champion.Vocabulary}, limit: c.champion.outputLimit()}
+	next := consumed{
+		frozen: frozen{model: u.Model, vocab: u.Vocabulary, popular: u.popular},
+		means:  c.champion.means,
+		refit:  frozen{model: c.champion.Model, vocab: c.champion.Vocabulary, popular: c.champion.popular},
+		limit:  c.champion.outputLimit(),
+	}
 	if next.update = next.frozen; u.again {
 		next.refit = next.frozen
 		if c.published != nil {
@@ -328,8 +333,12 @@ func (c *Cycle) PublishUpdate(u *Champion) {
 	c.published, c.turned = &next, false
 }
 
-// compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit.
-func (c *Cycle) compareUpdates(s *Score) {
+// compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit: of choices those in their lists.
+func (c *Cycle) compareUpdates(s *Score, ev *event.Event) {
+	if c.rankings != nil {
+		c.compareLists(ev)
+		return
+	}
 	limit := 0.0
 	if !c.target.IsNumeric() {
 		limit = c.guard.limit

@@ -95,20 +95,12 @@ func newCandidates(m *config.Model, limit int) *candidates {
 	}
 	c := &candidates{field: field, schema: m.Schema.Event(), perEvent: m.Input.Negatives.PerEvent, seed: m.Train.Seed, limit: limit,
 		byName: make(map[string]*candidate)}
-	follows := func(name string) bool {
-		for range len(m.Schema.Of) + 1 { // what follows from what follows from it
-			if name = m.Schema.Of[name]; name == m.Schema.Categorical[field] {
-				return true
-			}
-		}
-		return false
-	}
 	for _, list := range []struct {
 		names []string
 		to    *[]int
 	}{{c.schema.Categorical[:c.schema.NumGiven()], &c.beside}, {c.schema.Numeric, &c.numeric}, {c.schema.Multi, &c.multi}} {
 		for i, name := range list.names {
-			if follows(name) {
+			if m.Schema.Follows(name, m.Schema.Categorical[field]) {
 				*list.to = append(*list.to, i)
 			}
 		}

@@ -1,0 +1,128 @@
+package cycle
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// followedChoices returns a cycle whose consumers have an update that deltas follow, of popularity alone unless users have
+// a taste, with the model that they have.
+func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.Event) {
+	t.Helper()
+	m := choicesModel(t)
+	m.Publish.Deltas.Every = config.Duration(time.Second)
+	c := newCycle(t, m)
+	events := chosenRows(3000, taste)
+	ch := refit(t, c, choicesSample(events))
+	if ch.popularOnly == taste {
+		t.Fatalf("taste %t: popularity alone %t", taste, ch.popularOnly)
+	}
+	c.Install(ch)
+	for i := range events {
+		c.Observe(&events[i], true, Position{Topic: "choices", Offset: int64(i)}, nil, nil)
+	}
+	c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+	u, reason := c.NextUpdate()
+	if u == nil {
+		t.Fatal(reason)
+	}
+	c.PublishUpdate(u)
+	if c.Following() == nil {
+		t.Fatal("deltas do not follow the update")
+	}
+	consumer, err := snapshot.NewModel(u.contentsOf(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, consumer, &events[0]
+}
+
+// K8b: deltas bring the popularity of their cut, of names whose popularity has moved and of new ones, to versions of
+// popularity alone as to others.
+func TestDeltasBringPopularity(t *testing.T) {
+	for _, taste := range []bool{false, true} {
+		c, consumer, _ := followedChoices(t, taste)
+		offset := int64(10_000)
+		choose := func(user int, item string) {
+			ev := &event.Event{Label: 1, Weight: 1, Time: offset, Categorical: []string{fmt.Sprint("u", user%80), item}}
+			of := Observation{Event: ev, Learn: true, Position: Position{Topic: "choices", Offset: offset}, First: item == "new" && user == 0}
+			c.ObserveAll([]Observation{of}, nil)
+			offset++
+		}
+		for k := range 400 {
+			choose(k, "new")
+			choose(k+1, "i7")
+		}
+		if whole := c.TakeDelta(time.Unix(1, 0)); whole != "" {
+			t.Fatal(whole)
+		}
+		d := c.Delta()
+		if d == nil {
+			t.Fatalf("taste %t: no delta", taste)
+		}
+		consumer, err := consumer.Apply(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.PublishDelta()
+		items, err := consumer.TopK(nil, &snapshot.Query{Input: snapshot.Input{Categorical: []string{"u1", ""}}, Over: "item", K: 2}, &snapshot.Scratch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(items) != 2 || items[0].Name != "new" && items[1].Name != "new" {
+			t.Errorf("taste %t: the list begins with %v", taste, items)
+		}
+		if taste {
+			continue
+		}
+		score, now := make([]float64, 1), c.popular.weights()
+		for _, of := range c.popular.list {
+			in := snapshot.Input{Categorical: []string{"u1", of.name}}
+			consumer.Score(score, &in, &snapshot.Scratch{})
+			if off := math.Abs(score[0] - now.Shared - now.Names[of.name]); off > popularityMoves {
+				t.Errorf("%s has %g, its popularity is %g", of.name, score[0], now.Shared+now.Names[of.name])
+			}
+		}
+		choose(3, "i7")
+		if whole := c.TakeDelta(time.Unix(2, 0)); whole != "" {
+			t.Fatal(whole)
+		}
+		if d = c.Delta(); d == nil || len(d.Columns) != 0 {
+			t.Errorf("a delta has rows of names whose popularity has not moved: %+v", d)
+		}
+	}
+}
+
+// Deltas of a learned model keep what was learned of names of which only the popularity has moved, and what they are
+// judged by is that model without popularity.
+func TestDeltasKeepWhatWasLearned(t *testing.T) {
+	c, consumer, like := followedChoices(t, true)
+	before := make([]float64, 1)
+	in := InputOf(&c.schema, like)
+	consumer.Score(before, &in, &snapshot.Scratch{})
+	own := before[0] - c.followed.popular.of(like)
+	for k := range 3000 { // counted, not learned
+		c.popular.choose(&event.Event{Label: 1, Categorical: []string{"u1", fmt.Sprint("i", k%3)}})
+	}
+	if whole := c.TakeDelta(time.Unix(1, 0)); whole != "" {
+		t.Fatal(whole)
+	}
+	c.PublishDelta()
+	popular, model := c.followed.added, c.Following()
+	after := make([]float64, 1)
+	model.Score(after, &in, &snapshot.Scratch{})
+	if d := after[0] - popular.of(like) - own; math.Abs(d) > 1e-6 || math.Abs(after[0]-before[0]) < 0.1 {
+		t.Errorf("the model says %g without popularity, it said %g; with it %g, it said %g", own+d, own, after[0], before[0])
+	}
+	scored := make([]float64, 1)
+	newFrozenScorer(&c.published.update).outputs(scored, like)
+	if math.Abs(scored[0]-own) > 1e-6 {
+		t.Errorf("updates are judged by %g, learned was %g", scored[0], own)
+	}
+}
