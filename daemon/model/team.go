@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/daemon/web"
@@ -39,13 +40,6 @@ func keyOf(option string) string {
 
 // skewOf returns by how much the clocks of shards may be wrong.
 func skewOf(m *config.Model) time.Duration { return max(minSkew, m.Input.MaxFutureSkew.Std()) }
-
-// waitingOf bounds the bytes of the rows of a shard that wait for its head: four times those of its sample, as rows, rows taken out and rows of a run
-// before may wait together.
-func waitingOf(m *config.Model) int64 {
-	n := m.Sample.Size + m.Sample.Holdout.Size
-	return shard.MinWaiting + 4*sketch.StoredFootprint(n, int(int64(m.Sample.MaxBytes)/int64(max(1, m.Sample.Size))))
-}
 
 // dropped counts what is dropped of the topics of a team.
 func dropped(o *Options) func(reason string) {
@@ -81,7 +75,7 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team,
 			Values: ingest.Values(o.Settings), Owns: func(number int, topic string, partition int32) bool {
 				return s.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
 			}, MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), OnMerged: t.onMerged, Standby: s.Standby.Std(),
-			Newest: func() (int64, int64) { return t.newest() }, OnTerm: t.onTerm, MaxWaiting: waitingOf(o.Settings), OnDropped: dropped(o)})
+			Newest: func() (int64, int64) { return t.newest() }, OnTerm: t.onTerm, MaxWaiting: memory.Waiting(o.Settings), OnDropped: dropped(o)})
 		return t, nil
 	}
 	if t.number, err = s.Number(); err != nil {
@@ -316,7 +310,7 @@ func (t *team) takeFrom(ctx context.Context, topic string, count int, place *int
 	before := &config.Shard{Count: count}
 	options := shard.ReceiverOptions{Kafka: kafka, Topic: topic, Model: o.Settings.Name, Count: count, Store: t.reader.state.store, Log: o.Log,
 		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), Place: place,
-		Sender: t.sender,
+		Sender: t.sender, MaxWaiting: memory.Waiting(o.Settings), OnDropped: dropped(o),
 		Owns: func(number int, topic string, partition int32) bool {
 			return before.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
 		}}
