@@ -62,8 +62,8 @@ const HostName = "hostname"
 
 // The values of a Shard with a Group that says nothing else.
 const (
-	groupCount    = 12 // two, three, four, six or twelve processes have as many each
-	groupSession  = Duration(6 * time.Second) // the least that brokers take unless they are configured otherwise
+	groupCount    = 12                         // two, three, four, six or twelve processes have as many each
+	groupSession  = Duration(6 * time.Second)  // the least that brokers take unless they are configured otherwise
 	staticSession = Duration(10 * time.Second) // with Instance, who is started again within it
 )
 

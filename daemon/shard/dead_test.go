@@ -103,8 +103,9 @@ func divided(t *testing.T, want int, of ...*watched) {
 	})
 }
 
-// TestDeadProcess: the brokers give the shards of a process that dies to the others. Those that live lose nothing, and nothing is
-// written into the topic of the group. A session that is less than what brokers take counts as the least that they do.
+// TestDeadProcess: the brokers give the shards of a process that dies to the others. Those that live lose nothing, and
+// nothing is written into the topic of the group. A session that is less than what brokers take counts as the least
+// that they do.
 func TestDeadProcess(t *testing.T) {
 	t.Parallel()
 	r := rig{t, daemontest.New(t)}

@@ -42,9 +42,10 @@ type GroupOptions struct {
 	Taken func(shards []int, lost bool)
 }
 
-// A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each shard. The topic has no
-// records, and the brokers find out which process has died. No offset is committed. Assignment is cooperative: a shard that stays with its process goes on meanwhile.
-// Make it with NewGroup, call Run once; its other methods are safe for concurrent use.
+// A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each
+// shard. The topic has no records, and the brokers find out which process has died. No offset is committed. Assignment
+// is cooperative: a shard that stays with its process goes on meanwhile. Make it with NewGroup, call Run once; its
+// other methods are safe for concurrent use.
 type Group struct {
 	GroupOptions
 	// calls is taken while Given or Taken runs: giving everything up in the end is not one of the brokers' changes, which come in turn. Those take seconds: a

@@ -116,7 +116,8 @@ func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc,
 	return err
 }
 
-// removeMember takes a member out of a group, by a client that need not be a member, and reports whether it was one. It must have no name of its own.
+// removeMember takes a member out of a group, by a client that need not be a member, and reports whether it was one.
+// It must have no name of its own.
 func removeMember(ctx context.Context, client *kgo.Client, group, id string) (bool, error) {
 	leaver := kmsg.NewLeaveGroupRequestMember()
 	leaver.MemberID = id
