@@ -25,7 +25,12 @@ func TestSizes(t *testing.T) {
 		}
 		return n
 	}
-	for _, r := range rows {
+	team := regexp.MustCompile(`With four shards that is\s(\d+) MiB, (\d+) MiB and (\d+) MiB more`)
+	waiting := team.FindStringSubmatch(string(mustRead(t, "operations.md")))
+	if waiting == nil {
+		t.Fatal("nothing is said of a team")
+	}
+	for i, r := range rows {
 		text := fmt.Sprintf(`
 kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g, max_partition_fetch_bytes: %s}
 storage: {path: state}
@@ -44,6 +49,11 @@ models:
 			t.Fatal(err)
 		}
 		limit, computed, peak := number(r[1]), memory.Of(conf).TotalBytes>>20, number(r[12])
+		alone := memory.Of(conf).TotalBytes
+		conf.Models[0].Shard = config.Shard{Role: config.RoleTrainer, Count: 4}
+		if more := (memory.Of(conf).TotalBytes - alone) >> 20; more != number(waiting[i+1]) {
+			t.Errorf("%s %s: as the trainer of four shards %d MiB more, the document says %s", r[1], r[2], more, waiting[i+1])
+		}
 		if r[2] == "GiB" {
 			limit *= 1024
 		}

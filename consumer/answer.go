@@ -1,6 +1,11 @@
 package consumer
 
-import "github.com/segmentio/kafka-go"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/segmentio/kafka-go"
+)
 
 // An Answer is what a broker answered for one partition of a fetch, for clients that read it by another library.
 type Answer struct {
@@ -38,4 +43,14 @@ func (a *Answer) ConfirmedBy(b *Answer) bool {
 	same, ok := one.agreed(b.response())
 	_, _, more, err := cutBatch(one.records[same:])
 	return ok && (!more || err != nil)
+}
+
+// Settled returns which of three answers on three connections to a question for an offset of a log is believed: the
+// middle one. Offsets of a log only grow, so it lies between the two answers that are true, whatever the third is. The
+// answers of a log that is appended to may differ. falls is true if the answers, in the order of the questions, cannot
+// all be true.
+func Settled(offsets [3]int64) (which int, falls bool) {
+	order := []int{0, 1, 2}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(offsets[i], offsets[j]) })
+	return order[1], !slices.IsSorted(offsets[:])
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -11,6 +12,10 @@ import (
 // Kafka's CRC does not cover the base offset of a batch, and nothing covers the log start, the high watermark or the errors of an answer. So what
 // would skip records is believed only after a second answer on another connection says the same: a hole between batches, a batch above the
 // high watermark, a log start above the next offset, a log end below it. In a log that is neither compacted nor truncated there is nothing to ask.
+//
+// A batch above the high watermark is not delivered from that answer. It is when a second answer has the same batch
+// under a watermark that covers it: brokers read the watermark before the records, and records may be appended in
+// between.
 
 // The reasons for which an answer is refused, as in the metric.
 const (
@@ -154,6 +159,7 @@ func (c *Consumer) settle(q *question, a *partitionResponse, o oddity, second []
 	default:
 		if same, ok = a.agreed(b); ok && same > o.sound {
 			a.records = a.records[:same]
+			a.high, a.stable = max(a.high, b.high), max(a.stable, b.stable) // that cover the records
 			return true
 		}
 		same = max(same, o.sound)
@@ -198,6 +204,45 @@ func (c *Consumer) bounds(ctx context.Context, tp TopicPartition, at int64) (sta
 		c.source.forget()
 	}
 	return min(start, start2), max(end, end2), nil
+}
+
+// confirmedOffsets returns the first or last offset of each partition. Where answers on two connections differ, a
+// third is asked for.
+func (c *Consumer) confirmedOffsets(ctx context.Context, parts []TopicPartition, when int64) (
+	map[TopicPartition]int64, error) {
+	ask := func(by *kafka.Client) (map[TopicPartition]int64, error) {
+		return c.source.offsets(ctx, by, parts, when, c.opts.Isolation.level())
+	}
+	first, err := ask(c.source.client)
+	if err != nil {
+		return nil, err
+	}
+	second, err := ask(c.source.witness)
+	if err != nil {
+		return nil, err
+	}
+	parts = slices.DeleteFunc(slices.Clone(parts), func(tp TopicPartition) bool { return first[tp] == second[tp] })
+	if len(parts) == 0 {
+		return first, nil
+	}
+	c.source.forget() // so that the third answer is on a connection that has given neither of the others
+	third, err := ask(c.source.client)
+	if err != nil {
+		return nil, err
+	}
+	for _, tp := range parts {
+		offsets := [3]int64{first[tp], second[tp], third[tp]}
+		which, falls := Settled(offsets)
+		first[tp] = offsets[which]
+		if falls {
+			kind, text := refusedEnd, fmt.Sprintf("three answers about the log end are %d", offsets)
+			if when == kafka.FirstOffset {
+				kind, text = refusedStart, fmt.Sprintf("three answers about the log start are %d", offsets)
+			}
+			c.refused(tp.Topic, tp.Partition, kind, offsets[which], text)
+		}
+	}
+	return first, nil
 }
 
 // refused counts and logs an answer that a second one contradicts.

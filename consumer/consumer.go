@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -382,14 +381,15 @@ func (c *Consumer) halt(p *partition, reason string) {
 // endsTimeout is how long Ends tries. A broker that is starting up needs a few seconds.
 const endsTimeout = 10 * time.Second
 
-// Ends returns the end of every partition as it is now: the last stable offset under ReadCommitted, else the high watermark. It tries
-// for ten seconds; a broker that cannot be reached, refuses us, or lacks one of the topics is an error. Call it before RunUntil.
+// Ends returns the end of every partition as it is now: the last stable offset under ReadCommitted, else the high
+// watermark. No end is one answer's alone. It tries for ten seconds; a broker that cannot be reached, refuses us, or
+// lacks one of the topics is an error. Call it before RunUntil.
 func (c *Consumer) Ends(ctx context.Context) (map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, endsTimeout)
 	defer cancel()
 	defer c.source.drop()
 	for tries := 1; ; tries++ {
-		ends, err := c.readEnds(ctx)
+		ends, err := c.listed(ctx, kafka.LastOffset)
 		if err == nil || refused(err) || backoff.Sleep(ctx, wait(tries)) != nil {
 			if err != nil {
 				return nil, fmt.Errorf("consumer: log ends: %s", c.source.explain(err))
@@ -400,12 +400,21 @@ func (c *Consumer) Ends(ctx context.Context) (map[TopicPartition]int64, error) {
 	}
 }
 
-func (c *Consumer) readEnds(ctx context.Context) (map[TopicPartition]int64, error) {
+// listed returns the first or last offset of every partition of the topics.
+func (c *Consumer) listed(ctx context.Context, when int64) (map[TopicPartition]int64, error) {
+	parts, err := c.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.confirmedOffsets(ctx, parts, when)
+}
+
+// partitions lists those of the topics that are this consumer's.
+func (c *Consumer) partitions(ctx context.Context) (parts []TopicPartition, err error) {
 	topics, err := c.source.topics(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var parts []TopicPartition
 	for _, t := range topics {
 		if t.Error != nil {
 			return nil, fmt.Errorf("topic %s: %w", t.Name, t.Error)
@@ -416,5 +425,5 @@ func (c *Consumer) readEnds(ctx context.Context) (map[TopicPartition]int64, erro
 			}
 		}
 	}
-	return c.source.offsets(ctx, c.source.client, slices.Clip(parts), kafka.LastOffset, c.opts.Isolation.level())
+	return parts, nil
 }

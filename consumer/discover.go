@@ -130,15 +130,8 @@ func (c *Consumer) place(ctx context.Context, parts []TopicPartition) error {
 			when = kafka.LastOffset
 		}
 		var err error
-		if found, err = c.source.offsets(ctx, c.source.client, open, when, c.opts.Isolation.level()); err != nil {
+		if found, err = c.confirmedOffsets(ctx, open, when); err != nil {
 			return err
-		}
-		again, err := c.source.offsets(ctx, c.source.witness, open, when, c.opts.Isolation.level())
-		if err != nil {
-			return err
-		}
-		for tp := range found { // to begin too early loses nothing, and a log end only grows
-			found[tp] = min(found[tp], again[tp])
 		}
 	}
 	c.mu.Lock()

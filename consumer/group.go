@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/refitd/refitd/snapshot/backoff"
@@ -65,7 +66,7 @@ func (g *group) show(ctx context.Context) error {
 	var committed map[TopicPartition]int64
 	var err error // a group that cannot be looked at may still be committed to
 	if ctx.Err() == nil {
-		committed, err = g.source.committed(ctx, parts)
+		committed, err = g.source.committed(ctx, slices.Collect(maps.Keys(parts)))
 	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastCommitTimeout)

@@ -118,6 +118,10 @@ func (m *memory) Apply(_ context.Context, b *Batch) error {
 	if next, ok := m.next[tp]; !ok || b.Base != next || b.Next <= b.Base {
 		m.wrong = append(m.wrong, fmt.Sprintf("%s: batch [%d, %d) after %d (begun: %v)", tp, b.Base, b.Next, next, ok))
 	}
+	if b.Next > b.HighWatermark {
+		text := fmt.Sprintf("%s: a batch up to %d is above the high watermark %d", tp, b.Next, b.HighWatermark)
+		m.wrong = append(m.wrong, text)
+	}
 	at := b.Base
 	for _, r := range b.Records {
 		if r.Offset < at || r.Offset >= b.Next {

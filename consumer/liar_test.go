@@ -213,8 +213,88 @@ func TestHighWatermarkOfBefore(t *testing.T) {
 	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) >= 10*batches })
 	equalValues(t, r.memory, tp(topic, 0), numbers(0, 10*batches))
+	r.check(t) // it is delivered under the watermark of the second answer
 	if early.Load() != 1 || r.metric(t, "refitd_consumer_answers_refused_total") != 0 || r.metric(t, "refitd_consumer_confirmations_total") != 1 {
 		t.Errorf("log is %s", r.log.String())
+	}
+}
+
+// TestAboveTheHighWatermark: a batch that ends above the high watermark of its answer, and of the second one, is not
+// delivered before an answer covers it.
+func TestAboveTheHighWatermark(t *testing.T) {
+	t.Parallel()
+	const topic, batches, covered, lies = "t", 20, 50, 6
+	var answers atomic.Int32
+	network := &liar.Network{Fetch: func(_ int, from int64, p *kmsg.FetchResponseTopicPartition) {
+		if from <= covered && len(p.RecordBatches) > 0 && answers.Add(1) <= lies {
+			p.HighWatermark, p.LastStableOffset = covered, covered
+		}
+	}}
+	cluster := batchesOf(t, topic, batches, network)
+	m := newMemory()
+	r := newRig(t, m, cluster.ListenAddrs(), []string{topic}, nil)
+	r.runUntil(t, map[TopicPartition]int64{tp(topic, 0): covered})
+	equalValues(t, m, tp(topic, 0), numbers(0, covered))
+	if n := answers.Load(); n >= lies {
+		t.Fatalf("%d answers to read what is covered", n)
+	}
+	r = newRig(t, m, cluster.ListenAddrs(), []string{topic}, nil)
+	r.runUntil(t, map[TopicPartition]int64{tp(topic, 0): 10 * batches})
+	equalValues(t, m, tp(topic, 0), numbers(0, 10*batches))
+	if n := answers.Load(); n <= lies {
+		t.Errorf("records that no answer covers were delivered: %d answers, of which %d had the low watermark", n, lies)
+	}
+	if n := r.metric(t, "refitd_consumer_answers_refused_total", "batch"); n < 1 {
+		t.Errorf("%g answers refused; log is %s", n, r.log.String())
+	}
+	m.check(t)
+}
+
+// TestEndsThatAreNot has a network that says of the log that it ends or starts elsewhere, in one answer or in all of a
+// connection.
+func TestEndsThatAreNot(t *testing.T) {
+	t.Parallel()
+	const topic, batches = "t", 50
+	for name, c := range map[string]struct {
+		when int64
+		lie  int64
+		lies func(conn, answer int) bool
+	}{
+		"a low end first":           {when: -1, lie: 20, lies: func(_, answer int) bool { return answer == 1 }},
+		"a low end second":          {when: -1, lie: 20, lies: func(_, answer int) bool { return answer == 2 }},
+		"a high end first":          {when: -1, lie: 1 << 40, lies: func(_, answer int) bool { return answer == 1 }},
+		"a high end second":         {when: -1, lie: 1 << 40, lies: func(_, answer int) bool { return answer == 2 }},
+		"a connection that lies":    {when: -1, lie: 20, lies: func(conn, _ int) bool { return conn == 1 }},
+		"a high start first":        {when: -2, lie: 200, lies: func(_, answer int) bool { return answer == 1 }},
+		"a high start second":       {when: -2, lie: 200, lies: func(_, answer int) bool { return answer == 2 }},
+		"starts of a connection":    {when: -2, lie: 200, lies: func(conn, _ int) bool { return conn == 1 }},
+		"a high end, the third one": {when: -1, lie: 1 << 40, lies: func(_, answer int) bool { return answer == 3 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answers, lies := 0, 0
+			network := &liar.Network{Offsets: func(conn int, when int64, p *kmsg.ListOffsetsResponseTopicPartition) {
+				if when != c.when {
+					return
+				}
+				if answers++; c.lies(conn, answers) {
+					lies++
+					p.Offset = c.lie
+				} else if answers == 1 && when == -1 {
+					p.Offset -= 10 // as if it was appended to after this answer
+				}
+			}}
+			cluster := batchesOf(t, topic, batches, network)
+			r := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
+			ask, least, most := r.Ends, int64(10*batches-10), int64(10*batches)
+			if c.when == -2 {
+				ask, least, most = r.Starts, 0, 0
+			}
+			found, err := ask(t.Context())
+			if at := found[tp(topic, 0)]; err != nil || at < least || at > most || lies == 0 {
+				t.Errorf("offset %d after %d lies in %d answers, %v; want %d to %d", at, lies, answers, err, least, most)
+			}
+		})
 	}
 }
 

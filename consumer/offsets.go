@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -12,14 +11,11 @@ import (
 // Starts returns the first offset that the broker still holds of every partition of the topics. Call it before RunUntil, or instead.
 func (c *Consumer) Starts(ctx context.Context) (map[TopicPartition]int64, error) {
 	defer c.source.drop()
-	ends, err := c.readEnds(ctx)
-	if err == nil {
-		ends, err = c.source.offsets(ctx, c.source.client, slices.Collect(maps.Keys(ends)), kafka.FirstOffset, c.opts.Isolation.level())
-	}
+	starts, err := c.listed(ctx, kafka.FirstOffset)
 	if err != nil {
 		return nil, fmt.Errorf("consumer: log starts: %s", c.source.explain(err))
 	}
-	return ends, nil
+	return starts, nil
 }
 
 // Committed returns what the group shows for the partitions of the topics, those that it has offsets for. It is a display, never a place to
@@ -28,11 +24,11 @@ func (c *Consumer) Committed(ctx context.Context) (map[TopicPartition]int64, err
 	if c.opts.GroupID == "" {
 		return nil, nil
 	}
-	ends, err := c.readEnds(ctx)
+	parts, err := c.partitions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("consumer: %s", c.source.explain(err))
 	}
-	out, err := c.source.committed(ctx, ends)
+	out, err := c.source.committed(ctx, parts)
 	if err != nil {
 		return nil, fmt.Errorf("consumer: offsets of group %s: %s", c.opts.GroupID, c.source.explain(err))
 	}

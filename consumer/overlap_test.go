@@ -27,7 +27,7 @@ func TestResponsesOfTwoLeaders(t *testing.T) {
 		{10, 20, 20}, // twice
 		{20, 30, 30},
 	} {
-		o := portion{p: p, from: step.from, records: batch(step.from)}
+		o := portion{p: p, from: step.from, records: batch(step.from), end: 40}
 		if err := r.deliverPortion(t.Context(), &o); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestResponsesOfTwoLeaders(t *testing.T) {
 			t.Fatalf("after %d: applied %d, fetched %d, want %+v", step.from, p.applied, p.fetched, step)
 		}
 	}
-	wide := portion{p: p, from: 20, records: append(batch(20), batch(30)...)} // overlaps what is applied
+	wide := portion{p: p, from: 20, records: append(batch(20), batch(30)...), end: 40} // overlaps what is applied
 	stale := portion{p: p, from: 0, halt: "of long ago"}
 	for _, o := range []*portion{&wide, &stale} {
 		if err := r.deliverPortion(t.Context(), o); err != nil {

@@ -194,11 +194,11 @@ func (s *source) fetch(ctx context.Context, by *kafka.Transport, topics []fetch.
 }
 
 // committed returns what the group shows, without the partitions that it shows nothing for.
-func (s *source) committed(ctx context.Context, parts map[TopicPartition]int64) (map[TopicPartition]int64, error) {
+func (s *source) committed(ctx context.Context, parts []TopicPartition) (map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
 	req := &kafka.OffsetFetchRequest{GroupID: s.opts.GroupID, Topics: make(map[string][]int)}
-	for tp := range parts {
+	for _, tp := range parts {
 		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], int(tp.Partition))
 	}
 	res, err := s.group.OffsetFetch(ctx, req)

@@ -121,7 +121,7 @@ func (s *shards) run(ctx, outlive context.Context) error {
 func (s *shards) whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.since) < 3*s.group.BrokerSession()/2 {
+	if time.Since(s.since) < 3*s.group.Session/2 {
 		return false
 	}
 	for _, r := range s.running {

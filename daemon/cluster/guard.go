@@ -26,9 +26,11 @@ const (
 	correlation     = 8                // bytes of the size and the correlation id with which every answer begins
 )
 
-// guarded returns a dial whose connections look at the answers to fetches before franz-go does, which believes base offsets, log starts and errors
-// though no CRC covers them. What would skip records is asked about on another connection, with a client of the options given. If that contradicts
-// it, the connection ends: franz-go then fetches the same on a new one. Requests have to name all their partitions (kgo.DisableFetchSessions).
+// guarded returns a dial whose connections look at the answers to fetches and about offsets before franz-go does,
+// which believes base offsets, log starts, log ends and errors though no CRC covers them. What would skip records is
+// asked about on another connection, with a client of the options given. If that contradicts an answer to a fetch, the
+// connection ends: franz-go then fetches the same on a new one. Requests have to name all their partitions
+// (kgo.DisableFetchSessions).
 func guarded(connect dial, options []kgo.Opt, refused func(topic string, partition int32, reason string)) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := connect(ctx, network, address)
@@ -37,7 +39,7 @@ func guarded(connect dial, options []kgo.Opt, refused func(topic string, partiti
 		}
 		living, end := context.WithCancel(context.Background())
 		return &guard{Conn: conn, address: address, options: append(options[:len(options):len(options)], kgo.Dialer(connect)), refused: refused,
-			living: living, end: end, asked: make(map[int32]*kmsg.FetchRequest)}, nil
+			living: living, end: end, asked: make(map[int32]kmsg.Request)}, nil
 	}
 }
 
@@ -51,16 +53,21 @@ type guard struct {
 	end     context.CancelFunc
 
 	mu    sync.Mutex
-	asked map[int32]*kmsg.FetchRequest // not yet answered, by correlation id
+	asked map[int32]kmsg.Request // not yet answered, by correlation id
 
 	// Of the goroutine that reads.
-	checked []byte // that is to be read next
-	left    int    // bytes of the answer behind it that are not looked at
-	second  *kgo.Client
-	broker  *kgo.Broker
+	checked   []byte // that is to be read next
+	left      int    // bytes of the answer behind it that are not looked at
+	witnesses [2]witness
 }
 
-// Write notes fetches. franz-go writes each request at once.
+// A witness asks the broker at the other end of a guard again. It has a connection from its first question on.
+type witness struct {
+	client *kgo.Client
+	broker *kgo.Broker
+}
+
+// Write notes fetches and questions for offsets. franz-go writes each request at once.
 func (g *guard) Write(b []byte) (int, error) {
 	if len(b) > 4 && int(binary.BigEndian.Uint32(b)) == len(b)-4 {
 		g.note(b[4:])
@@ -71,11 +78,16 @@ func (g *guard) Write(b []byte) (int, error) {
 func (g *guard) note(request []byte) {
 	r := kbin.Reader{Src: request}
 	key, version, id := r.Int16(), r.Int16(), r.Int32()
-	if kmsg.Key(key) != kmsg.Fetch {
+	var req kmsg.Request
+	switch kmsg.Key(key) {
+	case kmsg.Fetch:
+		req = kmsg.NewPtrFetchRequest()
+	case kmsg.ListOffsets:
+		req = kmsg.NewPtrListOffsetsRequest()
+	default:
 		return
 	}
-	req := kmsg.NewPtrFetchRequest()
-	req.Version = version
+	req.SetVersion(version)
 	r.NullableString() // client id
 	if req.IsFlexible() {
 		kmsg.SkipTags(&r)
@@ -108,7 +120,7 @@ func (g *guard) Read(b []byte) (int, error) {
 	return g.Read(b)
 }
 
-// next reads the beginning of an answer, and the whole one if it is that to a fetch.
+// next reads the beginning of an answer, and the whole one if it is to be looked at.
 func (g *guard) next() error {
 	answer := make([]byte, correlation)
 	if _, err := io.ReadFull(g.Conn, answer[:4]); err != nil {
@@ -136,7 +148,14 @@ func (g *guard) next() error {
 	if _, err := io.ReadFull(g.Conn, whole[correlation:]); err != nil {
 		return err
 	}
-	if err := g.look(req, whole[correlation:]); err != nil {
+	var err error
+	switch req := req.(type) {
+	case *kmsg.FetchRequest:
+		err = g.look(req, whole[correlation:])
+	case *kmsg.ListOffsetsRequest:
+		whole, err = g.settle(req, whole)
+	}
+	if err != nil {
 		return err
 	}
 	g.checked = whole
@@ -151,6 +170,11 @@ type place struct {
 	topic     string
 	id        [16]byte
 	partition int32
+}
+
+// errUnconfirmed ends a connection, too.
+func errUnconfirmed(err error) error {
+	return errors.Join(fmt.Errorf("an answer cannot be confirmed on another connection: %w", err), io.ErrUnexpectedEOF)
 }
 
 // look returns an error unless all that is odd in an answer is confirmed.
@@ -183,10 +207,11 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 	topics := again.Topics
 	again = *req
 	again.Topics, again.ForgottenTopics = topics, nil
-	second, err := g.ask(&again)
+	res, err := g.ask(0, &again)
 	if err != nil {
-		return errors.Join(fmt.Errorf("the answer to a fetch cannot be confirmed on another connection: %w", err), io.ErrUnexpectedEOF)
+		return errUnconfirmed(err)
 	}
+	second := collect(&again, res.(*kmsg.FetchResponse))
 	for at, text := range odd {
 		if b := second[at]; b == nil || !answers[at].ConfirmedBy(b) {
 			if g.refused != nil {
@@ -200,16 +225,20 @@ func (g *guard) look(req *kmsg.FetchRequest, body []byte) error {
 
 // answersOf reads the body of an answer to a fetch.
 func answersOf(req *kmsg.FetchRequest, body []byte) (map[place]*consumer.Answer, error) {
-	r := kbin.Reader{Src: body}
-	if req.IsFlexible() {
-		kmsg.SkipTags(&r)
-	}
-	res := kmsg.NewPtrFetchResponse()
-	res.Version = req.Version
-	if err := res.ReadFrom(r.Src); err != nil {
+	res, err := parse(req, body)
+	if err != nil {
 		return nil, err
 	}
-	return collect(req, res), nil
+	return collect(req, res.(*kmsg.FetchResponse)), nil
+}
+
+// parse reads the body of an answer.
+func parse(req kmsg.Request, body []byte) (kmsg.Response, error) {
+	r, res := kbin.Reader{Src: body}, req.ResponseKind()
+	if res.IsFlexible() {
+		kmsg.SkipTags(&r)
+	}
+	return res, res.ReadFrom(r.Src)
 }
 
 func collect(req *kmsg.FetchRequest, res *kmsg.FetchResponse) map[place]*consumer.Answer {
@@ -232,37 +261,34 @@ func collect(req *kmsg.FetchRequest, res *kmsg.FetchResponse) map[place]*consume
 	return found
 }
 
-// ask fetches from the same broker on another connection, which lasts as long as this one.
-func (g *guard) ask(req *kmsg.FetchRequest) (map[place]*consumer.Answer, error) {
+// ask asks the same broker by a witness, whose connection lasts as long as this one.
+func (g *guard) ask(by int, req kmsg.Request) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeout(g.living, confirmTimeout)
 	defer cancel()
-	if g.second == nil {
+	w := &g.witnesses[by]
+	if w.client == nil {
 		client, err := kgo.NewClient(g.options...)
 		if err != nil {
 			return nil, err
 		}
-		g.second = client
+		w.client = client
 		context.AfterFunc(g.living, client.Close)
 	}
-	if g.broker == nil {
-		brokers, err := kadm.NewClient(g.second).ListBrokers(ctx)
+	if w.broker == nil {
+		brokers, err := kadm.NewClient(w.client).ListBrokers(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, b := range brokers {
 			if net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))) == g.address {
-				g.broker = g.second.Broker(int(b.NodeID))
+				w.broker = w.client.Broker(int(b.NodeID))
 			}
 		}
-		if g.broker == nil {
+		if w.broker == nil {
 			return nil, fmt.Errorf("no broker is at %s any more", g.address)
 		}
 	}
-	res, err := g.broker.Request(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return collect(req, res.(*kmsg.FetchResponse)), nil
+	return w.broker.Request(ctx, req)
 }
 
 // name returns the topic of a place. Requests since Kafka 3.1 have its id alone.
@@ -276,7 +302,7 @@ func (g *guard) name(at place) string {
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.TopicID = at.id
 	req.Topics = append(req.Topics, topic)
-	if res, err := req.RequestWith(ctx, g.second); err == nil {
+	if res, err := req.RequestWith(ctx, g.witnesses[0].client); err == nil {
 		for _, t := range res.Topics {
 			if t.TopicID == at.id && t.Topic != nil {
 				return *t.Topic
@@ -286,7 +312,7 @@ func (g *guard) name(at place) string {
 	return fmt.Sprintf("%x", at.id)
 }
 
-// Close ends the connection and the one that confirms.
+// Close ends the connection and those that confirm.
 func (g *guard) Close() error {
 	g.end()
 	return g.Conn.Close()

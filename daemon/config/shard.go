@@ -62,8 +62,8 @@ const HostName = "hostname"
 
 // The values of a Shard with a Group that says nothing else.
 const (
-	groupCount    = 12 // two, three, four, six or twelve processes have as many each
-	groupSession  = Duration(2 * time.Second)
+	groupCount    = 12                         // two, three, four, six or twelve processes have as many each
+	groupSession  = Duration(6 * time.Second)  // the least that brokers take unless they are configured otherwise
 	staticSession = Duration(10 * time.Second) // with Instance, who is started again within it
 )
 
@@ -218,7 +218,7 @@ func (v *validator) group(c *Config) {
 	}
 	for i := range c.Models {
 		if m := &c.Models[i]; s.Group == m.Shard.Topic || s.Group == m.Shard.LiveTopic || slices.Contains(m.Input.Topics, s.Group) {
-			v.bad("shard.group", s.Group, "a name that no other topic has: the group's own has a partition for each shard, and heartbeats alone")
+			v.bad("shard.group", s.Group, "a name that no other topic has: the group's own has a partition for each shard, and no records")
 		}
 	}
 }

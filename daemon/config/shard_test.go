@@ -108,7 +108,7 @@ models:
 		t.Errorf("shard %+v", s)
 	}
 	dynamic := strings.Replace(text, ", instance_id: me", "", 1)
-	if c, err := Parse("c.yaml", []byte(dynamic), noEnv); err != nil || c.Models[0].Shard.Session.Std() != 2*time.Second {
+	if c, err := Parse("c.yaml", []byte(dynamic), noEnv); err != nil || c.Models[0].Shard.Session.Std() != 6*time.Second {
 		t.Errorf("without a name of its own: %v, want a session of 2 s", err)
 	}
 	own := c.OfShard(7)

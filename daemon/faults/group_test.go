@@ -127,7 +127,7 @@ func TestGroupKills(t *testing.T) {
 	g.leave()
 	t.Logf("the shards of a process that was stopped are held and ready elsewhere after %v", g.whole(time.Minute).Round(time.Millisecond))
 	g.kill()
-	t.Logf("those of one that was killed after %v, of which the session is 2 s", g.whole(time.Minute).Round(time.Millisecond))
+	t.Logf("those of one that was killed after %v, of which the session is 6 s", g.whole(time.Minute).Round(time.Millisecond))
 	p.stop()
 	began := time.Now()
 	for len(g.living) > 0 {
@@ -172,7 +172,7 @@ func TestGroupMoves(t *testing.T) {
 		g.resize(4)
 		g.whole(time.Minute)
 	}
-	t.Logf("%s: the shards of a process are held and ready elsewhere after %v where it was killed, with sessions of 2 s, and after %v where it was stopped",
+	t.Logf("%s: the shards of a process are held and ready elsewhere after %v where it was killed, with sessions of 6 s, and after %v where it was stopped",
 		g.kind, killed, stopped)
 	p.stop()
 	for len(g.living) > 0 {

@@ -29,7 +29,32 @@ const (
 )
 
 // unlearned are the parts of a shard that does not learn between refits.
-var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive"}
+var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive", waitingPart}
+
+// waitingPart are the rows of shards that wait for the heads they belong to.
+const waitingPart = "waiting_rows"
+
+// Waiting bounds the bytes of the rows of one shard that wait for its head: those of its sample and of the sample of a
+// run before, and as many that were taken out, which have no payload.
+func Waiting(m *config.Model) int64 {
+	n := m.Sample.Size + m.Sample.Holdout.Size
+	payloads := int64(float64(m.Sample.MaxBytes) * float64(n) / float64(max(1, m.Sample.Size)))
+	return shard.WaitingFootprint(4*n, 2*payloads)
+}
+
+// waitsFor returns of how many shards rows may wait at a time: those that a trainer merges, those of another number
+// that a shard takes its partitions up from, and the one whose place a process of a group takes.
+func waitsFor(s *config.Shard) int {
+	switch {
+	case s.IsTrainer():
+		return s.Count
+	case s.IsShard() && s.From.Topic != "":
+		return max(1, s.From.Count)
+	case s.IsGiven():
+		return 1
+	}
+	return 0
+}
 
 // Of returns the memory that a resolved configuration may use.
 func Of(c *config.Config) config.Memory {
@@ -180,6 +205,9 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	}
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
 		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model + parts["dual_variables"]/4
+	}
+	if shards := waitsFor(&m.Shard); shards > 0 {
+		parts[waitingPart] = int64(shards) * Waiting(m)
 	}
 	if m.Shard.IsShard() && m.Shard.LiveTopic == "" { // it learns nothing, and has no rows in memory
 		maps.DeleteFunc(parts, func(part string, _ int64) bool { return !slices.Contains(unlearned, part) })

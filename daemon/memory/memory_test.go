@@ -54,6 +54,30 @@ func TestOf(t *testing.T) {
 	if told := Of(&shard).Parts[c.Models[0].Name+".told"]; told < 2*int64(c.Models[0].Train.FoldIn.MaxRows)*8 || m.Parts[c.Models[0].Name+".told"] != 0 {
 		t.Errorf("what a shard tells of its rows: %d bytes", told)
 	}
+	team := func(s config.Shard) int64 {
+		of := *c
+		of.Models = []config.Model{c.Models[0]}
+		of.Models[0].Shard, of.Shard, of.Role = s, s, s.Role
+		return Of(&of).Parts[c.Models[0].Name+".waiting_rows"]
+	}
+	trainer := config.Shard{Role: config.RoleTrainer, Count: 4}
+	one := Waiting(&c.Models[0])
+	if one < 16<<20+2*int64(c.Models[0].Sample.MaxBytes) {
+		t.Errorf("rows of one shard that wait: %d bytes", one)
+	}
+	for _, w := range []struct {
+		of    config.Shard
+		times int64
+	}{
+		{trainer, 4},
+		{config.Shard{Role: config.RoleShard, Count: 4, Index: "1"}, 0},
+		{config.Shard{Role: config.RoleShard, Count: 4, Index: "1", From: config.From{Topic: "old", Count: 3}}, 3},
+		{config.Shard{Role: config.RoleShard, Count: 4, Group: "g"}, 4}, // the last process of a group has all of them
+	} {
+		if got := team(w.of); got != w.times*one {
+			t.Errorf("%+v: rows of %d bytes wait, want %d times %d", w.of, got, w.times, one)
+		}
+	}
 	svm := *c
 	svm.Models = []config.Model{c.Models[0]}
 	m1 := &svm.Models[0]

@@ -9,10 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/daemon/web"
@@ -40,16 +43,19 @@ func keyOf(option string) string {
 // skewOf returns by how much the clocks of shards may be wrong.
 func skewOf(m *config.Model) time.Duration { return max(minSkew, m.Input.MaxFutureSkew.Std()) }
 
-// waitingOf bounds the bytes of the rows of a shard that wait for its head: four times those of its sample, as rows, rows taken out and rows of a run
-// before may wait together.
-func waitingOf(m *config.Model) int64 {
-	n := m.Sample.Size + m.Sample.Holdout.Size
-	return shard.MinWaiting + 4*sketch.StoredFootprint(n, int(int64(m.Sample.MaxBytes)/int64(max(1, m.Sample.Size))))
-}
-
 // dropped counts what is dropped of the topics of a team.
 func dropped(o *Options) func(reason string) {
 	return func(reason string) { o.Metrics.teamDropped.WithLabelValues(o.Settings.Name, reason).Inc() }
+}
+
+// receiverOptions are those of all receivers of a model: the trainer's, and those of a process that takes shards up.
+func receiverOptions(o *Options, kafka []kgo.Opt, topic string, count int, store *sketch.Store) shard.ReceiverOptions {
+	of := &config.Shard{Count: count}
+	return shard.ReceiverOptions{Kafka: kafka, Topic: topic, Model: o.Settings.Name, Count: count, Store: store, Log: o.Log,
+		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings),
+		Owns: func(number int, topic string, partition int32) bool {
+			return of.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
+		}, MaxWaiting: memory.Waiting(o.Settings), OnDropped: dropped(o)}
 }
 
 // team is a model's part in one that several processes share: either it sends, as a shard, or it merges, as the trainer. A nil team is a model that is whole;
@@ -77,11 +83,10 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team,
 	}
 	t := &team{reader: r, sink: sink, settings: s, live: live, newest: func() (int64, int64) { return 0, 0 }}
 	if s.IsTrainer() {
-		t.receiver = shard.NewReceiver(shard.ReceiverOptions{Kafka: kafka, Topic: s.Topic, Model: o.Settings.Name, Count: s.Count, Store: r.state.store, Log: o.Log,
-			Values: ingest.Values(o.Settings), Owns: func(number int, topic string, partition int32) bool {
-				return s.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
-			}, MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), OnMerged: t.onMerged, Standby: s.Standby.Std(),
-			Newest: func() (int64, int64) { return t.newest() }, OnTerm: t.onTerm, MaxWaiting: waitingOf(o.Settings), OnDropped: dropped(o)})
+		options := receiverOptions(o, kafka, s.Topic, s.Count, r.state.store)
+		options.OnMerged, options.OnTerm, options.Standby = t.onMerged, t.onTerm, s.Standby.Std()
+		options.Newest = func() (int64, int64) { return t.newest() }
+		t.receiver = shard.NewReceiver(options)
 		return t, nil
 	}
 	if t.number, err = s.Number(); err != nil {
@@ -313,13 +318,8 @@ func (t *team) takeFrom(ctx context.Context, topic string, count int, place *int
 	if err != nil {
 		return err
 	}
-	before := &config.Shard{Count: count}
-	options := shard.ReceiverOptions{Kafka: kafka, Topic: topic, Model: o.Settings.Name, Count: count, Store: t.reader.state.store, Log: o.Log,
-		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings), Place: place,
-		Sender: t.sender,
-		Owns: func(number int, topic string, partition int32) bool {
-			return before.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
-		}}
+	options := receiverOptions(o, kafka, topic, count, t.reader.state.store)
+	options.Place, options.Sender = place, t.sender
 	takeUp := (*shard.Receiver).TakePlace
 	if place == nil { // of another topic
 		options.Sender, options.Only, options.Carry = nil, t.reads, func(number int) bool { return number%t.settings.Count == t.number }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -22,8 +21,7 @@ const (
 	handOver   = 20 * time.Second // bounds how long a process may take to give shards up before the brokers take it for dead: what it has read is sent by then
 	heartbeats = 12               // of a member in a session: with the next one it is told that shards are to be divided anew
 
-	// leastSession is the least that brokers take, unless they are told otherwise (group.min.session.timeout.ms). Who is silent for less than that is taken out
-	// of the group by the others.
+	// leastSession is the least that brokers take unless group.min.session.timeout.ms is lower.
 	leastSession = 6 * time.Second
 )
 
@@ -35,8 +33,8 @@ type GroupOptions struct {
 	Kafka    []kgo.Opt     // brokers, encryption, sign-in
 	Name     string        // of the group, and of its topic
 	Count    int           // shards there are
-	Session  time.Duration // for which a process may be silent before the others have its shards
-	Instance string        // name of a static member, whose silence the brokers alone notice; empty for a dynamic one
+	Session  time.Duration // for which a process may be silent before the others have its shards; leastSession at least
+	Instance string        // name of a static member; empty for a dynamic one
 	Log      *slog.Logger
 	// Given is told which shards are this process's from now on, and Taken which are not any more: another process may have them when it returns. With lost
 	// another may have had them before. Both are called in turn.
@@ -44,9 +42,10 @@ type GroupOptions struct {
 	Taken func(shards []int, lost bool)
 }
 
-// A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each shard, the first of which has the
-// heartbeats of the processes and nothing else. No offset is committed. Assignment is cooperative: a shard that stays with its process goes on meanwhile.
-// Make it with NewGroup, call Run once; its other methods are safe for concurrent use.
+// A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each
+// shard. The topic has no records, and the brokers find out which process has died. No offset is committed. Assignment
+// is cooperative: a shard that stays with its process goes on meanwhile. Make it with NewGroup, call Run once; its
+// other methods are safe for concurrent use.
 type Group struct {
 	GroupOptions
 	// calls is taken while Given or Taken runs: giving everything up in the end is not one of the brokers' changes, which come in turn. Those take seconds: a
@@ -62,6 +61,11 @@ type Group struct {
 
 // NewGroup returns a group. Nothing is connected before Run.
 func NewGroup(o GroupOptions) *Group {
+	if o.Session < leastSession {
+		o.Log.Warn("shard.session is less than brokers take: it counts as the least that they do", "group", o.Name,
+			"session", o.Session, "least", leastSession)
+		o.Session = leastSession
+	}
 	return &Group{GroupOptions: o, calls: make(chan struct{}, 1), held: map[int]bool{}}
 }
 
@@ -74,7 +78,7 @@ func (g *Group) Run(ctx context.Context) error {
 	clientCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	o := append([]kgo.Opt{kgo.WithContext(clientCtx), kgo.ConsumerGroup(g.Name), kgo.ConsumeTopics(g.Name), kgo.DisableAutoCommit(),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(g.BrokerSession()), kgo.RebalanceTimeout(handOver),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(g.Session), kgo.RebalanceTimeout(handOver),
 		kgo.HeartbeatInterval(g.Session / heartbeats), kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) }),
@@ -88,15 +92,6 @@ func (g *Group) Run(ctx context.Context) error {
 		return fmt.Errorf("shard: group %s: %w", g.Name, err)
 	}
 	client.PauseFetchTopics(g.Name)
-	watched, ended := context.WithCancel(context.WithoutCancel(ctx))
-	var watching sync.WaitGroup
-	if g.Instance == "" {
-		d := &detector{group: g.Name, session: g.Session, connect: g.Kafka, log: g.Log, others: map[string]*heard{},
-			id: func() string { id, _ := client.GroupMetadata(); return id }}
-		watching.Go(func() { d.run(watched) })
-	}
-	defer watching.Wait()
-	defer ended()
 	select {
 	case <-ctx.Done():
 	case err = <-refused:
@@ -129,9 +124,7 @@ func (g *Group) check(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	policy, retention, segment := deletePolicy, strconv.FormatInt(beatRetention.Milliseconds(), 10), strconv.FormatInt(beatSegment.Milliseconds(), 10)
-	created, err := produce.Ensure(ctx, client, g.Name, int32(g.Count),
-		map[string]*string{cleanupPolicy: &policy, "retention.ms": &retention, "segment.ms": &segment})
+	created, err := produce.Ensure(ctx, client, g.Name, int32(g.Count), nil)
 	if err != nil {
 		return fmt.Errorf("topic %s (shard.group): %w", g.Name, err)
 	}
@@ -216,14 +209,11 @@ func (g *Group) Joined() bool {
 	return g.joined
 }
 
-// BrokerSession is how long a process may be silent before the brokers give its shards to others, where no other process has seen it die.
-func (g *Group) BrokerSession() time.Duration { return max(g.Session, leastSession) }
-
 // Trouble says why the group has not given this process a place for a session, or "".
 func (g *Group) Trouble() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.failing.lasting(g.BrokerSession())
+	return g.failing.lasting(g.Session)
 }
 
 // fails notes why the group cannot be joined.

@@ -2,11 +2,13 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -112,6 +114,32 @@ func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc,
 	defer other.Close()
 	_, err = removeMember(ctx, other, group, id) // it may have left by itself meanwhile
 	return err
+}
+
+// removeMember takes a member out of a group, by a client that need not be a member, and reports whether it was one.
+// It must have no name of its own.
+func removeMember(ctx context.Context, client *kgo.Client, group, id string) (bool, error) {
+	leaver := kmsg.NewLeaveGroupRequestMember()
+	leaver.MemberID = id
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID, req.Members = group, id, []kmsg.LeaveGroupRequestMember{leaver}
+	answer, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return false, err
+	}
+	codes := []int16{answer.ErrorCode}
+	for _, m := range answer.Members {
+		codes = append(codes, m.ErrorCode)
+	}
+	for _, code := range codes {
+		switch err := kerr.ErrorForCode(code); {
+		case errors.Is(err, kerr.UnknownMemberID):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("group %s: %w", group, err)
+		}
+	}
+	return true, nil
 }
 
 func (m *member) assigned(partition bool) {

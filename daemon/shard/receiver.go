@@ -302,13 +302,6 @@ const (
 // DroppedReasons are all of them.
 var DroppedReasons = []string{DroppedEpoch, DroppedPair, DroppedFull, DroppedWord}
 
-const (
-	// MinWaiting is room for the checkpoints of many partitions and a few rows.
-	MinWaiting = 16 << 20
-
-	pairBytes = 160 // of an entry of a map, without key and value
-)
-
 // takePair has a pair wait for the head that it belongs to.
 func (r *Receiver) takePair(number int, key []byte, rec *kgo.Record) {
 	in := &r.shards[number]
