@@ -30,8 +30,8 @@ var pairs = map[string]func(r *rand.Rand, hard, shift float64) (live, refit floa
 	},
 }
 
-// TestNoAlarmOfARhythm: 300,000 losses of each kind in each of many rhythms raise no alarm, 10⁶ if long tests are asked for, with whatever part of the rhythm the
-// stream begins. Without the excess losses alone would raise many.
+// TestNoAlarmOfARhythm: 300,000 losses of each kind in each of many rhythms raise no alarm, 10⁶ if long tests are asked for,
+// with whatever part of the rhythm the stream begins. Without the excess losses alone would raise many.
 func TestNoAlarmOfARhythm(t *testing.T) {
 	t.Parallel()
 	alone, events := 0, 300_000
