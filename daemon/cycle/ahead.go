@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -112,12 +113,13 @@ func (c *Cycle) predictAlone(to *folded, ev *event.Event, targets []float64) {
 	to.outcome = c.target.outcome(ev, to.outputs, targets)
 }
 
-// watchDrift returns the alarms on the event that the fold-in learned last, of which live is the outcome: a fold-in with a posterior does without.
-func (c *Cycle) watchDrift(live *outcome) []alarm {
+// watchDrift returns the alarms on the event that the fold-in learned last. Without a posterior they are those of losses:
+// of what was live, and of the last refit, NaN without one.
+func (c *Cycle) watchDrift(live, refit float64) []alarm {
 	if l, ok := c.learner.(*posteriorLearner); ok {
 		return c.drift.learned(l)
 	}
-	if c.config.Train.Refit != "variational" && c.drift.lost(live.judged(c.target.IsNumeric())) {
+	if c.config.Train.Refit != "variational" && c.drift.lost(live, refit) {
 		return []alarm{{DriftAlarm{c.drift.events, DriftLosses}, -1}}
 	}
 	return nil
@@ -207,7 +209,7 @@ func (a *ahead) learn(o *Observation, to *folded) {
 	if to.alarms = nil; c.config.Train.FoldIn.Enabled {
 		if learnPart(c.learner, ev, a.targets, o.counts); o.counts.isShared() {
 			c.numbers.learn(ev.Label)
-			to.alarms = c.watchDrift(nil)
+			to.alarms = c.watchDrift(math.NaN(), math.NaN())
 		}
 	}
 }

@@ -49,11 +49,13 @@ func TestLossesOfClasses(t *testing.T) {
 	m := chessModel("")
 	c, events := newCycle(t, m), chess(9, n, 1, true)
 	r := rand.New(rand.NewPCG(16, 3))
-	c.drift.calm = 0 // as if it had learned for a while
+	c.drift.calm = -lossBlock * lossReference // as if it had learned for a while
 	for i := moved; i < n; i++ {
 		events[i].Classes[0] = m.Schema.Classes[r.IntN(2)]
 	}
-	observeAll(c, events[:moved])
+	observeAll(c, events[:moved/2])
+	c.Install(refit(t, c, sampleOf(events[:moved/2])))
+	observeAll(c, events[moved/2:moved])
 	if alarms := c.DriftAlarms(); len(alarms) > 0 {
 		t.Fatalf("alarms %+v before anything has changed", alarms)
 	}

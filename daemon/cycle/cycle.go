@@ -251,7 +251,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		}
 		if ahead == nil && of.counts.isShared() {
 			c.numbers.learn(label)
-			alone.alarms = c.watchDrift(&o[live])
+			alone.alarms = c.watchDrift(o[live].judged(c.target.IsNumeric()), c.refitLoss(&o[published], prescored))
 		}
 		for _, a := range alone.alarms {
 			c.alarmed(a, ev)
@@ -290,6 +290,17 @@ func (c *Cycle) mix(ev *event.Event, alone *folded, prescored *Score) outcome {
 	}
 	c.mixture.outputs(c.outputs)
 	return c.target.outcome(ev, c.outputs, c.targets)
+}
+
+// refitLoss returns the loss of the last refit by which predictors are compared, NaN without one.
+func (c *Cycle) refitLoss(consumers *outcome, prescored *Score) float64 {
+	switch {
+	case c.published == nil:
+		return math.NaN()
+	case prescored.compared:
+		return prescored.refit
+	}
+	return consumers.judged(c.target.IsNumeric())
 }
 
 // consumersOutputs returns those of the version that consumers have, nil without one.

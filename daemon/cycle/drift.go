@@ -56,9 +56,11 @@ func (d *driftTest) scaled(v, deviation float64) float64 {
 // add takes up a value and reports an alarm, after which the test begins anew, but for the scale.
 func (d *driftTest) add(v, deviation float64) bool {
 	x := d.scaled(v, deviation)
-	if x == 0 {
-		return false
-	}
+	return x != 0 && d.bet(x)
+}
+
+// bet takes up a value in units of the scale and reports an alarm.
+func (d *driftTest) bet(x float64) bool {
 	sum := 0.0
 	for i, bet := range driftBets {
 		y := bet * (x - driftMargin)
@@ -79,9 +81,11 @@ func (d *driftTest) add(v, deviation float64) bool {
 // What an alarm of a field does: what the forgetting versions of its names know is taken back to a share, and the fold-in goes on beside those of the
 // refits of the next events, for their rows are from before the change for the most part.
 const (
-	driftWiden = 0.01
-	driftLasts = 50_000
-	driftRest  = 20_000 // events after a start, or an alarm of a field, in which it is not tested: a young model fits badly, which looks like a change
+	driftWiden    = 0.01
+	driftLasts    = 50_000
+	driftTogether = lossBlock << (lossLengths - 1) // events between alarms of losses and of their excess, of one change
+	// Events after a start, or an alarm, in which nothing is tested: a young model fits badly, which looks like a change.
+	driftRest = 20_000
 )
 
 // driftWatch tests for every categorical field whose names forget whether known ones change: whether the gradients of events by a name's row agree with
@@ -91,10 +95,13 @@ type driftWatch struct {
 	tests  []driftTest // per categorical field
 	rest   []int64     // per categorical field, until which event it is not tested
 	names  []string
-	losses lossTest // of what is live, for models without a posterior
-	calm   int64    // until which event losses are not tested
-	events int64    // learned
-	alarm  int64    // events at the last alarm, 0 without one
+	losses lossTest   // of what is live, for models without a posterior
+	excess excessTest // of the last refit's losses over those
+	rose   int64      // event at which losses alarmed last, 0 for none
+	worse  int64      // event at which the excess did
+	calm   int64      // until which event losses are not tested
+	events int64      // learned
+	alarm  int64      // events at the last alarm, 0 without one
 }
 
 // DriftLosses is the group of the drift detector of models without a posterior.
@@ -152,11 +159,21 @@ func (w *driftWatch) learned(l *posteriorLearner) (alarms []alarm) {
 	return alarms
 }
 
-// lost takes up an event with the loss of what was live, for a model without a posterior, and reports an alarm.
-func (w *driftWatch) lost(loss float64) bool {
-	if w.events++; w.events < w.calm || !w.losses.add(loss) {
+// lost takes up an event with the losses of what was live and of the last refit, NaN without one, for a model without a
+// posterior, and reports an alarm: what is live loses more than before, and the refit more than what is live. A rhythm of
+// the losses raises both alike.
+func (w *driftWatch) lost(live, refit float64) bool {
+	w.events++
+	if w.excess.add(refit-live, w.events >= w.calm+lossBlock*lossReference) {
+		w.worse = w.events
+	}
+	if w.events >= w.calm && w.losses.add(live) {
+		w.rose = w.events
+	}
+	if w.rose == 0 || w.worse == 0 || max(w.rose-w.worse, w.worse-w.rose) > driftTogether {
 		return false
 	}
+	w.losses, w.rose, w.worse = lossTest{}, 0, 0
 	w.alarm, w.calm = w.events, w.events+driftRest-lossBlock*lossReference
 	return true
 }

@@ -3,18 +3,24 @@ package cycle
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
-// How the mixture judges its parts. After every event a part's weight is multiplied by exp(−mixtureRate·loss), and shareRate of all weight is
-// spread over the parts, so that the mixture follows the best part of any stretch of events (fixed share, Herbster and Warmuth 1998). Losses are
-// logarithmic, or squares in units of twice the mixture's recent square. What is proved of them, capped, is in
-// configs/learning.md. An entity's own losses count in full on top, fading at each of its events: no bound holds for that.
+// How the mixture judges its parts. After every event a part's weight is multiplied by exp(−mixtureRate·loss), and
+// shareRate of all weight is spread over the parts, so that the mixture follows the best part of any stretch of events
+// (fixed share, Herbster and Warmuth 1998). Losses are logarithmic, or squares in units of twice the mixture's recent
+// square, and capped. A second set of weights has these times exp(−loss) of the entity's own losses, which fade at each of
+// its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and betShare is
+// spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the plain weights
+// holds but for a constant: configs/learning.md has the theorem.
 // On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003 RMSE each.
 const (
 	shareRate      = 0.001
+	betShare       = 0.0001
 	mixtureRate    = 0.3
 	mixtureFade    = 0.999 // of the scale of squares, and of the losses that are told
 	mixtureEntity  = 0.9
@@ -41,7 +47,10 @@ type mixture struct {
 	scale     fading    // of squares
 	slow      fading    // the same over a longer time, of which scale is a share at least
 	mixed     []float64
-	weights   []float64 // of the event
+	weights   []float64 // of the event: a mean of the next two
+	plain     []float64 // by the losses of all events
+	own       []float64 // by those of the entity, too
+	trust     float64   // share of own in weights
 }
 
 // part is one predictor.
@@ -96,7 +105,8 @@ func mixtureOf(t *Target, companions []string, baselines []baseline, by, limit i
 	for _, name := range names {
 		m.parts = append(m.parts, part{name: name, weight: 1 / float64(len(names)), value: make([]float64, width), told: fading{rate: mixtureFade}})
 	}
-	m.entities, m.mixed, m.weights = newSlots(limit), make([]float64, width), make([]float64, len(names))
+	m.entities, m.mixed, m.trust = newSlots(limit), make([]float64, width), 0.5
+	m.weights, m.plain, m.own = make([]float64, len(names)), make([]float64, len(names)), make([]float64, len(names))
 	return m
 }
 
@@ -211,32 +221,35 @@ func softmaxTo(dst, outputs []float64) {
 
 // weigh sets the weights of the event.
 func (m *mixture) weigh() {
-	var own []float64
-	if m.entity >= 0 {
-		own = m.losses[int(m.entity)*len(m.parts) : int(m.entity+1)*len(m.parts)]
-	}
-	least := math.Inf(1)
-	for i, l := range own {
-		if m.parts[i].present {
-			least = min(least, l)
-		}
-	}
-	total := 0.0
 	for i := range m.parts {
-		m.weights[i] = 0
-		if !m.parts[i].present {
-			continue
+		if m.plain[i] = 0; m.parts[i].present {
+			m.plain[i] = m.parts[i].weight
 		}
-		m.weights[i] = m.parts[i].weight
-		if own != nil {
-			m.weights[i] *= math.Exp(least - own[i])
+	}
+	normalize(m.plain)
+	copy(m.own, m.plain)
+	if m.entity >= 0 {
+		losses := m.losses[int(m.entity)*len(m.parts) : int(m.entity+1)*len(m.parts)]
+		least := math.Inf(1)
+		for i, l := range losses {
+			if m.parts[i].present {
+				least = min(least, l)
+			}
 		}
-		total += m.weights[i]
+		for i, l := range losses {
+			m.own[i] *= math.Exp(min(least-l, 0))
+		}
+		normalize(m.own)
 	}
 	for i := range m.weights {
-		if total > 0 {
-			m.weights[i] /= total
-		}
+		m.weights[i] = (1-m.trust)*m.plain[i] + m.trust*m.own[i]
+	}
+}
+
+// normalize divides weights by their sum, unless it is 0.
+func normalize(weights []float64) {
+	if sum := floats.Sum(weights); sum > 0 {
+		floats.Scale(1/sum, weights)
 	}
 }
 
@@ -284,7 +297,7 @@ func (m *mixture) judge(ev *event.Event, targets []float64, shared bool) {
 			unit = 1 / (2 * m.square())
 		}
 	}
-	present, sum := 0, 0.0
+	present, sum, plain, own := 0, 0.0, 0.0, 0.0
 	for i := range m.parts {
 		p := &m.parts[i]
 		if !p.present {
@@ -295,9 +308,12 @@ func (m *mixture) judge(ev *event.Event, targets []float64, shared bool) {
 			continue
 		}
 		p.told.add(min(loss, worstError))
-		p.weight *= math.Exp(-mixtureRate * p.loss)
+		likely := math.Exp(-mixtureRate * p.loss)
+		plain, own = plain+m.plain[i]*likely, own+m.own[i]*likely
+		p.weight *= likely
 		present, sum = present+1, sum+p.weight
 	}
+	m.bet(plain, own)
 	for i := range m.parts {
 		p := &m.parts[i]
 		if p.present && sum > 0 {
@@ -305,6 +321,13 @@ func (m *mixture) judge(ev *event.Event, targets []float64, shared bool) {
 		}
 	}
 	m.judgeEntity(ev)
+}
+
+// bet moves trust by how likely the parts made the event under either set of weights. Without an entity both are the same.
+func (m *mixture) bet(plain, own float64) {
+	if either := (1-m.trust)*plain + m.trust*own; m.entity >= 0 && either > 0 {
+		m.trust = (1-betShare)*m.trust*own/either + betShare/2
+	}
 }
 
 // square returns the recent mean square error of numbers, which scales those of the parts. It has a floor: after a run of equal labels that are all

@@ -5,23 +5,29 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/refitd/refitd/consumer/event"
 )
 
-// adversaries say how far off each part is at event n, given the weights that the event before was predicted with.
-var adversaries = map[string]func(r *rand.Rand, n int, weights, off []float64){
-	"the heaviest part errs": func(r *rand.Rand, _ int, weights, off []float64) {
-		heaviest := 0
-		for p := range off {
-			off[p] = 0.1 * r.NormFloat64()
-			if weights[p] > weights[heaviest] {
-				heaviest = p
-			}
-		}
-		off[heaviest] = 3
+// What learning.md says of the weights, with its constants. The sum of the losses by the weights, over any T events in
+// which and at the event before the same N parts predict, is at most boundFactor times what any part loses and boundCost.
+const boundFactor = 2.64
+
+func boundCost(parts, events int) float64 {
+	return (math.Log(1000*float64(parts)) + 9.91 + 0.00111*float64(events)) / 0.3
+}
+
+// adversary says how far off each part of a mixture is at event n, which is of an entity and has its weights already.
+type adversary func(r *rand.Rand, n, entity int, m *mixture, off []float64)
+
+// adversaries are ten ways of setting parts against the weights.
+var adversaries = map[string]adversary{
+	"the heaviest part errs": func(r *rand.Rand, _, _ int, m *mixture, off []float64) { heaviestErrs(r, m.weights, off) },
+	"the part that all events favour errs": func(r *rand.Rand, _, _ int, m *mixture, off []float64) {
+		heaviestErrs(r, m.plain, off)
 	},
-	"the best part errs by 100 in one of 2,000 events": func(r *rand.Rand, n int, _, off []float64) {
+	"the part that the entity's events favour errs": func(r *rand.Rand, _, _ int, m *mixture, off []float64) {
+		heaviestErrs(r, m.own, off)
+	},
+	"the best part errs by 100 in one of 2,000 events": func(r *rand.Rand, n, _ int, _ *mixture, off []float64) {
 		for p := range off {
 			off[p] = float64(p+1) * 0.3 * r.NormFloat64()
 		}
@@ -29,79 +35,217 @@ var adversaries = map[string]func(r *rand.Rand, n int, weights, off []float64){
 			off[0] = 100
 		}
 	},
-	"the parts take turns": func(r *rand.Rand, n int, _, off []float64) {
-		for p := range off {
-			off[p] = 4
-			if n/6000%len(off) == p {
-				off[p] = 0.1 * r.NormFloat64()
-			}
-		}
+	"the parts take turns": func(r *rand.Rand, n, _ int, _ *mixture, off []float64) {
+		rightOne(r, n/2000%len(off), off)
 	},
-	"all are right, then one is wrong": func(r *rand.Rand, n int, _, off []float64) {
+	"all are right, then one is wrong": func(r *rand.Rand, n, _ int, _ *mixture, off []float64) {
 		for p := range off {
 			off[p] = 0.01 * r.NormFloat64()
 		}
-		if n > 30_000 {
+		if n > 10_000 {
 			off[1] = 5
+		}
+	},
+	"no part is right": func(_ *rand.Rand, _, _ int, _ *mixture, off []float64) {
+		for p := range off {
+			off[p] = 100
+		}
+	},
+	"each entity has its best part": func(r *rand.Rand, _, entity int, _ *mixture, off []float64) {
+		rightOne(r, entity%len(off), off)
+	},
+	"an entity's best part changes every third of its events": func(r *rand.Rand, n, entity int, _ *mixture, off []float64) {
+		rightOne(r, (entity+n/21)%len(off), off)
+	},
+	"the two sets of weights take turns": func(r *rand.Rand, n, _ int, m *mixture, off []float64) {
+		if n/1500%2 == 0 {
+			heaviestErrs(r, m.own, off)
+		} else {
+			heaviestErrs(r, m.plain, off)
 		}
 	},
 }
 
-// TestMixtureKeepsItsBound: what learning.md says of the weights by the losses of all events holds over any stretch, whatever
-// the parts say: their mean capped loss is at most c times that of any part and of what finding it costs.
-func TestMixtureKeepsItsBound(t *testing.T) {
-	const (
-		count = 4
-		n     = 60_000
-		c     = 2.64 // ηL/(1 − exp(−ηL)), rounded up, of the rate η and the largest loss L
-	)
-	if most := mixtureRate * mixtureLossMax; most/-math.Expm1(-most) > c {
-		t.Fatalf("learning.md says %v, and it is %v", c, most/-math.Expm1(-most))
+// heaviestErrs has the part of the largest weight err.
+func heaviestErrs(r *rand.Rand, weights, off []float64) {
+	heaviest := 0
+	for p := range off {
+		off[p] = 0.1 * r.NormFloat64()
+		if weights[numLearned+p] > weights[numLearned+heaviest] {
+			heaviest = p
+		}
 	}
-	for name, adversary := range adversaries {
-		t.Run(name, func(t *testing.T) {
-			target := targetOf(t, "ordinal")
-			parts := make([]*scripted, count)
-			var baselines []baseline
-			for i := range parts {
-				parts[i] = &scripted{title: fmt.Sprint("part", i), says: []float64{0}}
-				baselines = append(baselines, parts[i])
-			}
-			m := mixtureOf(target, nil, baselines, -1, 100)
-			m.stacks = nil
-			m.parts = m.parts[:numLearned+count]
-			for i := range m.parts {
-				m.parts[i].weight = 1.0 / count
-			}
-			r := rand.New(rand.NewPCG(26, 1))
-			sum, each := make([]float64, n+1), make([][count]float64, n+1) // of all events before
-			off, targets := make([]float64, count), make([]float64, target.Outputs())
-			for i := range n {
-				ev := &event.Event{Label: float64(1 + r.IntN(5)), Weight: 1}
-				target.Encode(targets, ev)
-				adversary(r, i, m.weights[numLearned:], off)
-				for p, s := range parts {
-					s.says[0] = ev.Label + off[p]
+	off[heaviest] = 4
+}
+
+// rightOne has one part be right.
+func rightOne(r *rand.Rand, right int, off []float64) {
+	for p := range off {
+		off[p] = 4
+	}
+	off[right] = 0.1 * r.NormFloat64()
+}
+
+// game is a mixture against an adversary, and sums of losses, of all events before.
+type game struct {
+	parts   int
+	weighed []float64   // by the weights
+	likely  []float64   // −ln Σ weight·exp(−rate·loss)/rate
+	live    []float64   // of what is mixed
+	each    [][]float64 // by part
+}
+
+// play has so many parts predict events of so many entities. The predictions are off as the adversary says.
+func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, how adversary) *game {
+	t.Helper()
+	target := targetOf(t, task)
+	scripts := make([]*scripted, parts)
+	var baselines []baseline
+	for i := range scripts {
+		scripts[i] = &scripted{title: fmt.Sprint("part", i), says: []float64{0}}
+		baselines = append(baselines, scripts[i])
+	}
+	m := mixtureOf(target, nil, baselines, 0, 100)
+	m.stacks, m.pool = nil, nil
+	m.parts = m.parts[:numLearned+parts]
+	m.weights, m.plain, m.own = m.weights[:len(m.parts)], m.plain[:len(m.parts)], m.own[:len(m.parts)]
+	for i := range m.parts {
+		m.parts[i].weight = 1 / float64(parts)
+	}
+	g := &game{parts: parts, weighed: make([]float64, events+1), likely: make([]float64, events+1), live: make([]float64, events+1)}
+	g.each = make([][]float64, parts)
+	for p := range g.each {
+		g.each[p] = make([]float64, events+1)
+	}
+	off, targets, outputs := make([]float64, parts), make([]float64, target.Outputs()), make([]float64, target.Outputs())
+	for i := range events {
+		ev := label(r, target)
+		entity := r.IntN(entities)
+		ev.Categorical = []string{fmt.Sprint(entity), "item"}
+		target.Encode(targets, ev)
+		m.predict(ev, nil, nil, nil) // no part's loss is in its weights
+		how(r, i, entity, m, off)
+		for p, s := range scripts {
+			s.says[0] = ev.Label + off[p]
+			if !target.IsNumeric() {
+				s.says[0] = math.Exp(-min(off[p]*off[p]/2, 7)) // below the cap
+				if ev.Label == 0 {
+					s.says[0] = 1 - s.says[0]
 				}
-				m.predict(ev, nil, nil, nil)
-				m.learn(ev, targets, nil)
-				sum[i+1], each[i+1] = sum[i], each[i]
-				for p := range parts {
-					loss := m.parts[numLearned+p].loss
-					sum[i+1] += m.weights[numLearned+p] * loss
-					each[i+1][p] += loss
-				}
 			}
-			for _, stretch := range []int{100, 1000, 20_000, n} {
-				cost := (math.Log(1000*count) + 0.001001*float64(stretch)) / 0.3 // as learning.md has it
-				for from := 0; from+stretch <= n; from += 100 {
-					mixed := sum[from+stretch] - sum[from]
-					for p := range parts {
-						if most := c * (each[from+stretch][p] - each[from][p] + cost); mixed > most+1e-6 {
-							t.Fatalf("events %d to %d: loss %.1f, by part %d at most %.1f", from, from+stretch, mixed, p, most)
-						}
+		}
+		m.predict(ev, nil, nil, nil)
+		m.learn(ev, targets, nil)
+		weighed, likely := 0.0, 0.0
+		for p := range scripts {
+			w, loss := m.weights[numLearned+p], m.parts[numLearned+p].loss
+			weighed, likely = weighed+w*loss, likely+w*math.Exp(-mixtureRate*loss)
+			g.each[p][i+1] = g.each[p][i] + loss
+		}
+		g.weighed[i+1], g.likely[i+1] = g.weighed[i]+weighed, g.likely[i]-math.Log(likely)/mixtureRate
+		if !target.IsNumeric() {
+			m.outputs(outputs)
+			g.live[i+1] = g.live[i] + target.Loss.Eval(nil, outputs, targets)
+		}
+	}
+	return g
+}
+
+// check fails where a bound does not hold over a stretch of events.
+func (g *game) check(t *testing.T, stretch int) {
+	t.Helper()
+	cost := boundCost(g.parts, stretch)
+	for from := 0; from+stretch < len(g.weighed); from += max(1, stretch/10) {
+		over := func(sums []float64) float64 { return sums[from+stretch] - sums[from] }
+		for p := range g.each {
+			loss := over(g.each[p]) + 1e-6
+			if over(g.weighed) > boundFactor*(loss+cost) {
+				t.Fatalf("events %d to %d: loss %.1f by the weights, of part %d %.1f", from, from+stretch, over(g.weighed), p, loss)
+			}
+			if over(g.likely) > loss+cost {
+				t.Fatalf("events %d to %d: %.1f by likelihood, of part %d %.1f", from, from+stretch, over(g.likely), p, loss)
+			}
+			if over(g.live) > loss+cost {
+				t.Fatalf("events %d to %d: live log loss %.1f, of part %d %.1f", from, from+stretch, over(g.live), p, loss)
+			}
+		}
+	}
+}
+
+// TestBoundOfTheMixture: the constants of learning.md are those that follow from the rates.
+func TestBoundOfTheMixture(t *testing.T) {
+	if most := mixtureRate * mixtureLossMax; most/-math.Expm1(-most) > boundFactor {
+		t.Errorf("factor %v, and it is %v", boundFactor, most/-math.Expm1(-most))
+	}
+	for _, n := range []int{1, 1000, 20_000} {
+		cost := (math.Log(5/shareRate) + math.Log(2/betShare) - float64(n)*(math.Log1p(-shareRate)+math.Log1p(-betShare))) / mixtureRate
+		if said := boundCost(5, n); cost > said || cost < said*0.98 {
+			t.Errorf("cost of %d events %v, and it is %v", n, said, cost)
+		}
+	}
+}
+
+// TestMixtureKeepsItsBound: the theorem of learning.md holds against ten adversaries, of numbers and of probabilities,
+// over any stretch of events, whatever the losses of entities say.
+func TestMixtureKeepsItsBound(t *testing.T) {
+	for name, how := range adversaries {
+		for _, task := range []string{"ordinal", "binary"} {
+			for _, entities := range []int{1, 7, 5000} {
+				t.Run(fmt.Sprintf("%s, %s, %d entities", name, task, entities), func(t *testing.T) {
+					t.Parallel()
+					const n = 20_000
+					g := play(t, task, rand.New(rand.NewPCG(26, 1)), 4, entities, n, how)
+					for _, stretch := range []int{100, 1000, 10_000, n} {
+						g.check(t, stretch)
 					}
+				})
+			}
+		}
+	}
+}
+
+// TestMixtureKeepsItsBoundInAnyGame: so it does in games drawn at random, over every stretch of some lengths.
+func TestMixtureKeepsItsBoundInAnyGame(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(26, seed))
+		task, n, large := []string{"ordinal", "binary"}[r.IntN(2)], 1+r.IntN(400), r.Float64()
+		held := make([]float64, 2+r.IntN(10))
+		g := play(t, task, r, len(held), 1+r.IntN(20), n, func(r *rand.Rand, _, _ int, _ *mixture, off []float64) {
+			for p := range off {
+				if r.IntN(10) == 0 {
+					held[p] = 5 * r.NormFloat64() * math.Pow(large, 4*r.Float64())
 				}
+				off[p] = held[p] + 0.1*r.NormFloat64()
+			}
+		})
+		for _, stretch := range []int{1, 10, n} {
+			g.check(t, min(stretch, n))
+		}
+	}
+}
+
+// TestMisledEntitiesCostNothing: where the losses of entities mislead, the mixture comes to be that without them, and where
+// they say which part is right it comes to be that with them.
+func TestMisledEntitiesCostNothing(t *testing.T) {
+	// Event by event part 0 errs a little; the others err not at all in most events, and by much when an entity trusts them.
+	misleading := func(r *rand.Rand, _, _ int, m *mixture, off []float64) {
+		off[0] = 0.5 * r.NormFloat64()
+		for p := 1; p < len(off); p++ {
+			if off[p] = 0.4 * r.NormFloat64(); m.own[numLearned+p] > m.plain[numLearned+p] {
+				off[p] = 1.5
+			}
+		}
+	}
+	for name, how := range map[string]adversary{"misleading": misleading, "right": adversaries["each entity has its best part"]} {
+		t.Run(name, func(t *testing.T) {
+			const n = 20_000
+			trust := 0.0
+			play(t, "ordinal", rand.New(rand.NewPCG(26, 2)), 4, 200, n, func(r *rand.Rand, i, entity int, m *mixture, off []float64) {
+				how(r, i, entity, m, off)
+				trust = m.trust
+			})
+			if (trust > 0.9) != (name == "right") || (trust < 0.1) != (name == "misleading") {
+				t.Errorf("the entities' losses have %g of the weight after %d events", trust, n)
 			}
 		})
 	}
