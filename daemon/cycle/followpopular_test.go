@@ -126,3 +126,30 @@ func TestDeltasKeepWhatWasLearned(t *testing.T) {
 		t.Errorf("updates are judged by %g, learned was %g", scored[0], own)
 	}
 }
+
+// K8b: a user who chooses one name over and over does not put it above the names that many users choose.
+func TestOneUserDoesNotMakeANamePopular(t *testing.T) {
+	c := newCycle(t, choicesModel(t))
+	offset := int64(0)
+	choose := func(user, item string) {
+		offset++
+		ev := event.Event{Label: 1, Weight: 1, Time: offset, Categorical: []string{user, item}}
+		c.Observe(&ev, true, Position{Topic: "choices", Offset: offset}, nil, nil)
+	}
+	for i := range 3000 {
+		choose(fmt.Sprint("u", i%500), fmt.Sprint("i", i%20))
+	}
+	for range 3000 {
+		choose("flooder", "flooded")
+	}
+	weights := c.popular.weights()
+	flooded, ok := weights.Names["flooded"]
+	if !ok {
+		t.Fatal("the name is not counted at all")
+	}
+	for i := range 20 {
+		if name := fmt.Sprint("i", i); !(weights.Names[name] > flooded) {
+			t.Errorf("%s counts for %.2f, the name of one user for %.2f", name, weights.Names[name], flooded)
+		}
+	}
+}
