@@ -48,7 +48,7 @@ type ExportField struct {
 	Optional bool `json:"optional"` // an event may lack it: "" or NaN; without another one the outputs are NaN
 }
 
-// ExportSummary ends export onnx.
+// ExportSummary ends versions export onnx.
 type ExportSummary struct {
 	Model         string        `json:"model"`
 	Version       int64         `json:"version"`
@@ -81,7 +81,7 @@ func (r SampleRow) WriteText(w io.Writer) error {
 	return say(w, "%s%s\n", r.Event, r.Text)
 }
 
-// SampleSummary ends export jsonl and export libsvm.
+// SampleSummary ends versions export jsonl and versions export libsvm.
 type SampleSummary struct {
 	Model        string     `json:"model"`
 	Lineage      string     `json:"lineage"`
@@ -96,7 +96,7 @@ func (s SampleSummary) WriteText(w io.Writer) error {
 	return say(w, "%d training and %d held-out rows of %s written to %s, sample %s\n", s.Rows.Train, s.Rows.Holdout, s.Model, s.Output, s.SampleDigest)
 }
 
-// ReproduceSummary ends reproduce.
+// ReproduceSummary ends versions reproduce.
 type ReproduceSummary struct {
 	Model            string   `json:"model"`
 	Version          int64    `json:"version"`
