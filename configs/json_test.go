@@ -66,7 +66,6 @@ var verbs = []struct {
 	{"init", []line{{"summary", report.InitSummary{}, ""}}},
 	{"check config", []line{{"summary", report.CheckSummary{}, ""}}},
 	{"check event", []line{{"event", report.MappedEvent{}, "each model"}, {"summary", report.CheckSummary{}, "last"}}},
-	{"check rules", []line{{"summary", report.RulesSummary{}, ""}}},
 	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},
 	{"run", []line{{"ready", report.Ready{}, "first"}, {"version", report.Version{}, "each version, promoted or kept"},
 		{"halt", report.Halt{}, "each partition that stops"}, {"summary", report.RunSummary{}, "last"}}},

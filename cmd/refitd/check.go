@@ -16,7 +16,6 @@ import (
 type checkCmd struct {
 	Config checkConfigCmd `cmd:"" help:"Check a configuration file and print the memory it may use."`
 	Event  checkEventCmd  `cmd:"" help:"Show what becomes of a record of a topic."`
-	Rules  checkRulesCmd  `cmd:"" help:"Check Prometheus rules against the metrics of this build."`
 }
 
 type checkConfigCmd struct {

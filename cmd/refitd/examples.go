@@ -6,7 +6,6 @@ var examples = map[string]string{
 	"init":                   "refitd init --data ratings.csv --label rating",
 	"check config":           "refitd check config --config.file refitd.yaml",
 	"check event":            "refitd check event --config.file refitd.yaml --event event.json --key u17",
-	"check rules":            "refitd check rules refitd.rules.yml",
 	"replay":                 "refitd replay --config.file ratings.yaml --data ratings.csv --bootstrap-servers 127.0.0.1:9092 --topic ratings --rate 1000",
 	"run":                    "refitd run --config.file refitd.yaml --web.listen-address 127.0.0.1:9464",
 	"state inspect":          "refitd state inspect --storage.path state --model ratings",

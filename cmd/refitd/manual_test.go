@@ -124,7 +124,7 @@ func TestCompletion(t *testing.T) {
 		not  string
 	}{
 		{[]string{"che"}, "check", "--data"},
-		{[]string{"check", ""}, "rules", "fit"},
+		{[]string{"check", ""}, "event", "fit"},
 		{[]string{"--json", "check", "con"}, "config", "fit"},
 		{[]string{"fit", "--sp"}, "--split-by", "--config.file"},
 		{[]string{"fit", "--format", "mo"}, "movielens", "--format"},

@@ -90,7 +90,7 @@ func TestVerbsOfGroups(t *testing.T) {
 	for group, want := range map[string]string{
 		"versions": "list alias promote rollback log diff reproduce export prune",
 		"state":    "inspect verify backup restore rebuild forget accept-gap",
-		"check":    "config event rules",
+		"check":    "config event",
 	} {
 		var got []string
 		for _, child := range childOf(top, group).Children {

@@ -4,40 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 )
-
-// RuleProblem is something that is wrong with a file of alert rules.
-type RuleProblem struct {
-	Group   string `json:"group,omitempty"` // of rules
-	Rule    string `json:"rule,omitempty"`  // alert or record
-	Message string `json:"message"`         // what is wrong
-}
-
-func (p RuleProblem) String() string {
-	return strings.TrimLeft(strings.Join([]string{p.Group, p.Rule, p.Message}, ": "), ": ")
-}
-
-// RulesSummary ends check rules.
-type RulesSummary struct {
-	OK         bool          `json:"ok"`         // there is no mistake
-	Groups     int           `json:"groups"`     // number of groups
-	Recordings int           `json:"recordings"` // number of recording rules
-	Alerts     int           `json:"alerts"`     // number of alerts
-	Errors     []RuleProblem `json:"errors"`     // what is wrong
-}
-
-// WriteText prints the counts, or what is wrong, one line for each mistake.
-func (s RulesSummary) WriteText(w io.Writer) error {
-	for _, p := range s.Errors {
-		fmt.Fprintln(w, p)
-	}
-	verdict := "ok"
-	if !s.OK {
-		verdict = fmt.Sprintf("NOT OK: %s", Count(len(s.Errors), "mistake"))
-	}
-	return say(w, "%s: %s, %s, %s\n", verdict, Count(s.Groups, "group"), Count(s.Recordings, "recording rule"), Count(s.Alerts, "alert"))
-}
 
 // ExportField is an input of an exported model.
 type ExportField struct {
