@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/willabides/kongplete"
 
 	"github.com/refitd/refitd/cmd/refitd/internal/terminal"
 	"github.com/refitd/refitd/daemon/build"
@@ -106,6 +107,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
 	)
+	kongplete.Complete(parser) // does not return where a shell asks for completions
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		var at *kong.Context
@@ -123,7 +125,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a.stdout, a.stderr, a.out = stdout, stderr, report.NewEmitter(stdout, flags.JSON)
 	a.out.Fit(a.columns)
 	a.log = newLogger(stderr, flags.Log.Level, flags.Log.Format)
-	err = untilSignal(ctx, a.verb, func() error { return parsed.Run(a, parser) })
+	err = untilSignal(ctx, a.verb, func() error { return parsed.Run(a) })
 	if e, ok := errors.AsType[*report.ExitError](err); ok && e.Code == report.ExitUsage && strings.HasPrefix(e.Key, "--") && e.Path == "" && !e.Reported {
 		e.Err = fmt.Errorf("%w; %s", e.Err, seeHelp(parsed)) // a flag is missing, or at odds with another
 	}

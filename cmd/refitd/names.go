@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/refitd/refitd/cmd/refitd/internal/manual"
 )
 
 // otherName is the second name, at the top, of a verb of a group.
@@ -46,7 +44,12 @@ func (c *cli) parser(options ...kong.Option) *kong.Kong {
 	if err != nil {
 		panic("refitd: command line: " + err.Error()) // the tags of cli are wrong
 	}
-	manual.Examples(parser.Model, examples)
+	for _, verb := range parser.Model.Leaves(false) {
+		_, path, _ := strings.Cut(verb.FullPath(), " ")
+		if example := examples[path]; example != "" {
+			verb.Detail = "Example:\n\n    " + strings.ReplaceAll(example, "\n", "\n    ")
+		}
+	}
 	top := parser.Model.Node
 	for _, flag := range childOf(childOf(top, "check"), "config").Flags {
 		flag.Hidden = slices.Contains([]string{"event", "key", "header", "time"}, flag.Name)
