@@ -149,7 +149,7 @@ func (r *reader) lostState() error {
 	if !r.state.takeFresh() || r.options.StartFresh {
 		return nil
 	}
-	const advice = "restore a backup, run refitd rebuild, or start with --start-fresh"
+	const advice = "restore a backup, run refitd state rebuild, or start with --start-fresh"
 	lost := &report.ExitError{Code: report.ExitState, Path: r.state.dir, Key: "--start-fresh"}
 	for tp, offset := range r.committed() {
 		lost.Topic, lost.Partition, lost.Offset = tp.Topic, &tp.Partition, &offset
@@ -242,7 +242,7 @@ func (r *reader) tellMissing() {
 	}
 	r.toldMissing = true
 	for field, path := range r.absentFields() {
-		r.log.Warn("no event has a field where input.mapping says that it is: check config --event FILE shows what becomes of one",
+		r.log.Warn("no event has a field where input.mapping says that it is: check event --event FILE shows what becomes of one",
 			"field", field, "path", path, "events", r.missing.Events.Load())
 	}
 }
