@@ -313,7 +313,7 @@ func (r *recent[V]) put(key uint64, v V) {
 // reported there. c.mu is held, and it is called in the order of the events.
 func (c *Cycle) admit(o *Observation, to *counted) {
 	defer func() { _ = recover() }()
-	if o.counts = nil; !o.Learn || c.sharing.knows(o.Position) {
+	if o.counts = nil; !o.Learn || c.knows(o.Position) {
 		return
 	}
 	c.cap.take(to, o.Event, o.Position)

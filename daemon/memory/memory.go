@@ -28,8 +28,8 @@ const (
 	processBytes = 48 << 20 // the program itself, its goroutines and metrics
 )
 
-// unlearned are the parts of a shard that does not learn between refits.
-var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive"}
+// unlearned are the parts of a shard, which learns nothing.
+var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive", "forwarded"}
 
 // Of returns the memory that a resolved configuration may use.
 func Of(c *config.Config) config.Memory {
@@ -135,8 +135,8 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		foldIns += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
 	}
 	parts["fold_in"] += foldIns
-	if m.Shard.IsShard() && m.Shard.LiveTopic != "" { // what it has learned of each row since it told last, and what it tells
-		parts["told"] = 2 * foldIns
+	if m.Shard.IsShard() && m.Shard.LiveTopic != "" {
+		parts["forwarded"] = shard.ForwarderBytes
 	}
 	if m.Train.FoldIn.Enabled && names > 0 && m.Train.Refit == "variational" { // the one that goes on after names have changed
 		of, apart := outputs, separate
@@ -181,7 +181,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
 		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model + parts["dual_variables"]/4
 	}
-	if m.Shard.IsShard() && m.Shard.LiveTopic == "" { // it learns nothing, and has no rows in memory
+	if m.Shard.IsShard() { // it learns nothing, and has no rows in memory
 		maps.DeleteFunc(parts, func(part string, _ int64) bool { return !slices.Contains(unlearned, part) })
 	}
 	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon sets (Memory.HeapBytes).
