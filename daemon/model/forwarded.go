@@ -204,10 +204,16 @@ func (l *liveLearner) start(s shard.Stretch, known []report.Cut) place {
 		return place{s.Incarnation, s.To} // of a topic that is gone
 	case !had:
 		have = place{s.Incarnation, s.From}
-		for _, c := range known { // the refit that this run began with
-			if c.Topic == s.Topic && c.Partition == s.Partition && c.Next < s.From {
-				have.Next = c.Next
-			}
+	}
+	for _, c := range known {
+		if c.Topic != s.Topic || c.Partition != s.Partition {
+			continue
+		}
+		if !had { // the refit that this run began with
+			have.Next = min(have.Next, c.Next)
+		}
+		if scored := l.scored[at]; scored.Incarnation == s.Incarnation {
+			have.Next = max(have.Next, min(c.Next, scored.Next)) // learned by that refit, and scored before
 		}
 	}
 	if missed := s.From - have.Next; missed > 0 {

@@ -37,7 +37,7 @@ type ForwardedEvent struct {
 	Payload   []byte
 }
 
-// The name and the version with which each record of the live topic begins. Builds up to 0.2 began with four bytes for the length of a header: an empty name.
+// The name and the version with which each record of the live topic begins. Earlier builds began with four bytes for the length of a header: an empty name.
 const (
 	liveName    = "events"
 	liveVersion = 1
