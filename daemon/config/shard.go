@@ -18,8 +18,8 @@ type Shard struct {
 	Group string `json:"group"` // in place of Index: the Kafka group that gives each process its shards, and the topic of that name with a partition for each
 	Topic string `json:"topic"` // the merge topic; ModelName in it stands for the name of the model
 
-	// LiveTopic is where shards forward their events for the trainer to learn from, with ModelName as in Topic; empty for models that learn by
-	// refits alone.
+	// LiveTopic is where shards forward their events for the trainer to learn from, with ModelName as in Topic; empty
+	// for models that learn by refits alone.
 	LiveTopic string `json:"live_topic"`
 	From      From   `json:"from"` // where a shard with an empty state begins
 

@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// knows reports whether the live model has an event already: a refit can have learned it from the sample before it is forwarded. c.mu is held.
+// knows reports whether the live model has an event already: a refit can have learned it from the sample before it is
+// forwarded. c.mu is held.
 func (c *Cycle) knows(p Position) bool {
 	return c.Forwarded && p.Offset < c.known.next(p.Topic, p.Partition)
 }
@@ -31,7 +32,8 @@ func (r *reached) reach(cut []report.Cut, watermark int64) {
 	}
 }
 
-// Reach says up to where forwarded events were observed: what comes before a cut and was not observed is no event, or was left out where it was read.
+// Reach says up to where forwarded events were observed: what comes before a cut and was not observed is no event, or
+// was left out where it was read.
 func (c *Cycle) Reach(cut []report.Cut, watermark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +54,8 @@ func (c *Cycle) Recreated(topic string, partition int32) {
 	}
 }
 
-// Known returns up to which events the live model has learned, those of its refit included, and the newest event time of these in milliseconds since 1970. It
-// is for a cycle of forwarded events.
+// Known returns up to which events the live model has learned, those of its refit included, and the newest event time
+// of these in milliseconds since 1970. It is for a cycle of forwarded events.
 func (c *Cycle) Known() (cut []report.Cut, watermark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

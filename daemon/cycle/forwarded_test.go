@@ -15,7 +15,8 @@ func forwardTo(c *Cycle, from int64, events []event.Event) {
 	}
 }
 
-// TestForwardedLearnsAsOne: a cycle of forwarded events learns what one learns that reads them, to the bit, while none of them is in a refit before.
+// TestForwardedLearnsAsOne: a cycle of forwarded events learns what one learns that reads them, to the bit, while none
+// of them is in a refit before.
 func TestForwardedLearnsAsOne(t *testing.T) {
 	events := stream(3, 3000)
 	run := func(forwarded bool) *Cycle {
@@ -39,7 +40,8 @@ func TestForwardedLearnsAsOne(t *testing.T) {
 	}
 }
 
-// TestForwardedAfterItsRefit: an event that a refit has before it is forwarded is scored and not learned again, until the topic is another one of its name.
+// TestForwardedAfterItsRefit: an event that a refit has before it is forwarded is scored and not learned again, until
+// the topic is another one of its name.
 func TestForwardedAfterItsRefit(t *testing.T) {
 	events := stream(3, 2500)
 	c := newCycle(t, ratingsModel(nil))
@@ -63,7 +65,8 @@ func TestForwardedAfterItsRefit(t *testing.T) {
 	if n := c.Progressive().N; n != scored+500 {
 		t.Errorf("%d events are scored, want %d", n, scored+500)
 	}
-	if err := c.Relearn(Position{Topic: "t", Offset: 1900}, AppendEvent(nil, &events[1900]), false); err != nil || levels() != before {
+	err := c.Relearn(Position{Topic: "t", Offset: 1900}, AppendEvent(nil, &events[1900]), false)
+	if err != nil || levels() != before {
 		t.Errorf("an event of the refit was learned again after a restart: %v", err)
 	}
 	forwardTo(c, 2000, events[2000:2010])

@@ -12,9 +12,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Learn scores and learns the events of a part that another process has decoded and stores: applied records with the payload of a row. Nothing of them is
-// stored here. It returns on how many the cycle panicked. A payload that is no event of the schema, or one later than latest, is an error, and then nothing
-// is learned.
+// Learn scores and learns the events of a part that another process has decoded and stores: applied records with the
+// payload of a row. Nothing of them is stored here. It returns on how many the cycle panicked. A payload that is no
+// event of the schema, or one later than latest, is an error, and then nothing is learned.
 func (g *Ingest) Learn(p *sketch.Part, latest time.Time) (unlearned int64, err error) {
 	d := &g.parts[g.turn]
 	if err := g.decodePayloads(p, d, latest); err != nil {
@@ -42,7 +42,9 @@ func (g *Ingest) Relearn(p *sketch.Part, latest time.Time) (unlearned int64, err
 		}
 		row := sketch.Row{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset, Payload: r.Payload}
 		panicked, err := learnRow(func() error {
-			return g.again(&row, func(payload []byte, first bool) error { return g.cycle.Relearn(placeOf(&row), payload, first) })
+			return g.again(&row, func(payload []byte, first bool) error {
+				return g.cycle.Relearn(placeOf(&row), payload, first)
+			})
 		})
 		if err != nil {
 			return unlearned, err
@@ -72,8 +74,9 @@ func (g *Ingest) decodePayloads(p *sketch.Part, d *decoded, latest time.Time) er
 		if err := cycle.DecodeEvent(ev, r.Payload, names); err != nil {
 			return fmt.Errorf("offset %d: %w", r.Offset, err)
 		}
-		if len(ev.Categorical) != len(schema.Categorical) || len(ev.Numeric) != len(schema.Numeric) || len(ev.Multi) != len(schema.Multi) ||
-			slices.ContainsFunc([]float64{ev.Label, ev.Weight}, isNoNumber) || ev.Weight <= 0 {
+		if len(ev.Categorical) != len(schema.Categorical) || len(ev.Numeric) != len(schema.Numeric) ||
+			len(ev.Multi) != len(schema.Multi) || slices.ContainsFunc([]float64{ev.Label, ev.Weight}, isNoNumber) ||
+			ev.Weight <= 0 {
 			return fmt.Errorf("offset %d: %w", r.Offset, errForwarded)
 		}
 		if ev.Time > latest.UnixMilli() {

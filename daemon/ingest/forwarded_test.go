@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestLearnForwarded: events that a process reads without learning, and another learns, give the progressive sums of one process that does both; nothing of them
-// is stored there.
+// TestLearnForwarded: events that a process reads without learning, and another learns, give the progressive sums of
+// one process that does both; nothing of them is stored there.
 func TestLearnForwarded(t *testing.T) {
 	m := ratings(500)
 	whole := batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 3000)
@@ -25,7 +25,8 @@ func TestLearnForwarded(t *testing.T) {
 		var to sketch.Part
 		for _, r := range p.Records {
 			if r.Fate == sketch.Applied {
-				to.Records = append(to.Records, sketch.Record{Offset: r.Offset, Fate: sketch.Applied, Payload: bytes.Clone(r.Payload)})
+				to.Records = append(to.Records,
+					sketch.Record{Offset: r.Offset, Fate: sketch.Applied, Payload: bytes.Clone(r.Payload)})
 			}
 		}
 		to.Topic, to.Partition, to.Base, to.Next = p.Topic, p.Partition, p.Base, p.Next

@@ -29,7 +29,8 @@ const (
 )
 
 // unlearned are the parts of a shard, which learns nothing.
-var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive", "forwarded"}
+var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive",
+	"forwarded"}
 
 // Of returns the memory that a resolved configuration may use.
 func Of(c *config.Config) config.Memory {

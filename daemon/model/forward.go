@@ -33,17 +33,20 @@ func newForwarder(o *Options, state *State, number int) (*forwarder, error) {
 		return nil, err
 	}
 	metrics := o.Metrics
-	return &forwarder{store: state.store, born: make(map[consumer.TopicPartition]uint32), to: shard.NewForwarder(shard.ForwarderOptions{
+	f := &forwarder{store: state.store, born: make(map[consumer.TopicPartition]uint32)}
+	f.to = shard.NewForwarder(shard.ForwarderOptions{
 		Kafka: kafka, Topic: m.Shard.LiveTopic, Model: m.Name, Count: m.Shard.Count, Number: number, Log: o.Log,
 		OnForwarded: func(events, of int, share float64, bytes int64) {
 			metrics.liveForwarded.WithLabelValues(m.Name).Add(float64(events))
 			metrics.liveThinned.WithLabelValues(m.Name).Add(float64(of - events))
 			metrics.liveShare.WithLabelValues(m.Name).Set(share)
 			metrics.liveBytes.WithLabelValues(m.Name).Add(float64(bytes))
-		}})}, nil
+		}})
+	return f, nil
 }
 
-// add forwards a part. What is stored after a crash, and was not written before it, is missing from the live topic: the next refit learns from it.
+// add forwards a part. What is stored after a crash, and was not written before it, is missing from the live topic: the
+// next refit learns from it.
 func (f *forwarder) add(p *sketch.Part) {
 	at := consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}
 	born, ok := f.born[at]

@@ -22,9 +22,10 @@ const (
 	sumsEvery = 5 * time.Second  // between two writes of the losses of forwarded events
 )
 
-// liveLearner learns on a trainer from the events that shards forward, as one process learns from those that it reads. After a restart it reads the topic again:
-// what the last refit has is passed over, what was scored before is learned alone, and the rest is scored and learned. The losses are in the state with the
-// offsets up to which they are, so that no event counts twice.
+// liveLearner learns on a trainer from the events that shards forward, as one process learns from those that it reads.
+// After a restart it reads the topic again: what the last refit has is passed over, what was scored before is learned
+// alone, and the rest is scored and learned. The losses are in the state with the offsets up to which they are, so that
+// no event counts twice.
 type liveLearner struct {
 	options   *Options
 	cycle     *cycle.Cycle
@@ -33,7 +34,8 @@ type liveLearner struct {
 	topic     *shard.Live
 	onLearned func()
 
-	scored  map[cycle.Position]place // up to where losses of the state are; of the goroutine that reads the topic, as what follows
+	// up to where losses of the state are; of the goroutine that reads the topic, as what follows
+	scored  map[cycle.Position]place
 	next    map[cycle.Position]place // up to where this run has come
 	keptAt  time.Time
 	unkept  bool // losses have changed
@@ -77,8 +79,9 @@ func newLiveLearner(o *Options, state *State, learning *cycle.Cycle) (*liveLearn
 	if err != nil {
 		return nil, err
 	}
-	l := &liveLearner{options: o, cycle: learning, state: state, onLearned: func() {}, scored: make(map[cycle.Position]place),
-		next: make(map[cycle.Position]place), newest: make([]atomic.Int64, m.Shard.Count), keptAt: time.Now()}
+	l := &liveLearner{options: o, cycle: learning, state: state, onLearned: func() {},
+		scored: make(map[cycle.Position]place), next: make(map[cycle.Position]place),
+		newest: make([]atomic.Int64, m.Shard.Count), keptAt: time.Now()}
 	kept, err := readSums(state.store.Aux())
 	if err != nil {
 		return nil, ingest.StateError(err, state.dir)
@@ -87,8 +90,8 @@ func newLiveLearner(o *Options, state *State, learning *cycle.Cycle) (*liveLearn
 		l.scored[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.place
 	}
 	learning.Stored = func() cycle.Stored { return l.stored(ingest.Stored(state.store)) }
-	l.topic = shard.NewLive(shard.LiveOptions{Kafka: kafka, Topic: m.Shard.LiveTopic, Model: m.Name, Count: m.Shard.Count, Log: o.Log,
-		OnForwarded: l.onForwarded, OnDropped: dropped(o)})
+	l.topic = shard.NewLive(shard.LiveOptions{Kafka: kafka, Topic: m.Shard.LiveTopic, Model: m.Name,
+		Count: m.Shard.Count, Log: o.Log, OnForwarded: l.onForwarded, OnDropped: dropped(o)})
 	return l, nil
 }
 
@@ -218,8 +221,8 @@ func (l *liveLearner) start(s shard.Stretch, known []report.Cut) place {
 	}
 	if missed := s.From - have.Next; missed > 0 {
 		l.missed.Add(missed)
-		l.options.Log.Warn("events of some offsets are not in the live topic: the next refit learns from them", "topic", s.Topic, "partition", s.Partition,
-			"offsets", missed)
+		l.options.Log.Warn("events of some offsets are not in the live topic: the next refit learns from them",
+			"topic", s.Topic, "partition", s.Partition, "offsets", missed)
 	}
 	return have
 }
@@ -237,7 +240,8 @@ func (l *liveLearner) learn(s *shard.Stretch, start int64, events []shard.Forwar
 		if (place{s.Incarnation, e.Offset}).before(scored) {
 			to = &again
 		}
-		to.Records = append(to.Records, sketch.Record{Offset: e.Offset, Fate: sketch.Applied, Payload: e.Payload, Forgotten: e.Forgotten})
+		to.Records = append(to.Records,
+			sketch.Record{Offset: e.Offset, Fate: sketch.Applied, Payload: e.Payload, Forgotten: e.Forgotten})
 	}
 	latest := time.Now().Add(2*skewOf(l.options.Settings) + time.Hour) // bounds of event times are coarse
 	for _, part := range []*sketch.Part{&again, &fresh} {
@@ -254,7 +258,8 @@ func (l *liveLearner) learn(s *shard.Stretch, start int64, events []shard.Forwar
 			return newest, err
 		}
 		if unlearned > 0 {
-			l.options.Log.Error("forwarded events not learned", "reason", "panic", "topic", s.Topic, "partition", s.Partition, "events", unlearned)
+			l.options.Log.Error("forwarded events not learned", "reason", "panic", "topic", s.Topic,
+				"partition", s.Partition, "events", unlearned)
 		}
 		n := int64(len(part.Records))
 		l.learned.Add(n)
@@ -311,16 +316,19 @@ func (l *liveLearner) keep() {
 	}
 }
 
-// plausible refuses a batch that a shard cannot have forwarded: of partitions that are not its own, or offsets that it cannot have come to.
+// plausible refuses a batch that a shard cannot have forwarded: of partitions that are not its own, or offsets that it
+// cannot have come to.
 func (l *liveLearner) plausible(b *shard.Forwarded) error {
 	m := l.options.Settings
 	for _, s := range b.Stretches {
 		at := cycle.Position{Topic: s.Topic, Partition: s.Partition}
 		if !m.Shard.Owns(b.Shard, s.Partition) || !slices.Contains(m.Input.Topics, s.Topic) {
-			return fmt.Errorf("it is of %s/%d, which is no partition of shard %d of %d", s.Topic, s.Partition, b.Shard, m.Shard.Count)
+			return fmt.Errorf("it is of %s/%d, which is no partition of shard %d of %d",
+				s.Topic, s.Partition, b.Shard, m.Shard.Count)
 		}
 		if have, ok := l.next[at]; ok && have.Incarnation == s.Incarnation && s.From-have.Next > shard.MaxStretch {
-			return fmt.Errorf("it is of %s/%d from offset %d on, the last one was of %d", s.Topic, s.Partition, s.From, have.Next)
+			return fmt.Errorf("it is of %s/%d from offset %d on, the last one was of %d",
+				s.Topic, s.Partition, s.From, have.Next)
 		}
 	}
 	return nil

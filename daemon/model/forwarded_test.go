@@ -32,7 +32,8 @@ func newLiveRig(t *testing.T, store *sketch.Store) *liveRig {
 	m := ratings()
 	m.Shard = config.Shard{Role: config.RoleTrainer, Count: 2, Topic: "merge", LiveTopic: "live"}
 	r := &liveRig{dropped: make(map[string]int)}
-	o := &Options{Config: &config.Config{}, Settings: m, Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.NewTextHandler(&r.log, nil))}
+	o := &Options{Config: &config.Config{}, Settings: m, Metrics: NewMetrics(prometheus.NewRegistry()),
+		Log: slog.New(slog.NewTextHandler(&r.log, nil))}
 	state := &State{settings: m, log: o.Log, store: store}
 	learning, err := newCycle(m, state)
 	if err != nil {
@@ -59,9 +60,11 @@ func emptyStore(t *testing.T) *sketch.Store {
 
 // forwarded returns a batch of the events of a partition from an offset up to another.
 func forwarded(partition int32, born uint32, from, to int64) *shard.Forwarded {
-	b := &shard.Forwarded{Shard: int(partition) % 2, Share: 1, Stretches: []shard.Stretch{{Topic: "r", Partition: partition, Incarnation: born, From: from, To: to}}}
+	b := &shard.Forwarded{Shard: int(partition) % 2, Share: 1,
+		Stretches: []shard.Stretch{{Topic: "r", Partition: partition, Incarnation: born, From: from, To: to}}}
 	for at := from; at < to; at++ {
-		ev := event.Event{Label: float64(1 + at%5), Weight: 1, Time: 1_700_000_000_000 + at, Categorical: []string{fmt.Sprint("u", at%7), fmt.Sprint("i", at%11)}}
+		ev := event.Event{Label: float64(1 + at%5), Weight: 1, Time: 1_700_000_000_000 + at,
+			Categorical: []string{fmt.Sprint("u", at%7), fmt.Sprint("i", at%11)}}
 		b.Events = append(b.Events, shard.ForwardedEvent{Offset: at, Payload: cycle.AppendEvent(nil, &ev)})
 	}
 	return b
@@ -102,8 +105,8 @@ func TestForwardedOnce(t *testing.T) {
 	}
 }
 
-// TestForwardedAfterRestart: a run reads the topic from its start again. The losses go on where they were kept: no event counts twice, whether the run before
-// ended in order or was killed, and all that no refit has is learned again.
+// TestForwardedAfterRestart: a run reads the topic from its start again. The losses go on where they were kept: no
+// event counts twice, whether the run before ended in order or was killed, and all that no refit has is learned again.
 func TestForwardedAfterRestart(t *testing.T) {
 	for name, end := range map[string]struct {
 		inOrder bool
@@ -133,7 +136,8 @@ func TestForwardedAfterRestart(t *testing.T) {
 	}
 }
 
-// TestKeptBeforeTheTopicIsRead: a run that ends before it has read the topic again keeps the losses and how far they are.
+// TestKeptBeforeTheTopicIsRead: a run that ends before it has read the topic again keeps the losses and how far they
+// are.
 func TestKeptBeforeTheTopicIsRead(t *testing.T) {
 	store := emptyStore(t)
 	first := newLiveRig(t, store)
@@ -147,7 +151,8 @@ func TestKeptBeforeTheTopicIsRead(t *testing.T) {
 	third.gets(t, 60, 0, forwarded(0, 0, 20, 30))
 }
 
-// TestHostileForwarded: batches that no shard can have forwarded change nothing, are counted and logged once, and what comes next is learned.
+// TestHostileForwarded: batches that no shard can have forwarded change nothing, are counted and logged once, and what
+// comes next is learned.
 func TestHostileForwarded(t *testing.T) {
 	r := newLiveRig(t, emptyStore(t))
 	r.gets(t, 10, 0, forwarded(0, 0, 0, 10))
@@ -164,7 +169,8 @@ func TestHostileForwarded(t *testing.T) {
 	foreign.Shard = 1
 	cut := forwarded(0, 0, 10, 11)
 	cut.Events[0].Payload = cut.Events[0].Payload[:5]
-	hostile := map[string]*shard.Forwarded{"another topic": other, "a partition of another shard": foreign, "a payload that is cut": cut,
+	hostile := map[string]*shard.Forwarded{"another topic": other, "a partition of another shard": foreign,
+		"a payload that is cut":     cut,
 		"offsets far above":         forwarded(0, 0, 11+shard.MaxStretch, 12+shard.MaxStretch),
 		"a label that is no number": with(func(ev *event.Event) { ev.Label = math.NaN() }),
 		"an endless weight":         with(func(ev *event.Event) { ev.Weight = math.Inf(1) }),

@@ -69,7 +69,8 @@ type Metrics struct {
 	teamDropped         *prometheus.CounterVec // of what they send
 	takeovers           *prometheus.CounterVec // of trainers
 
-	liveForwarded, liveThinned, liveBytes, liveLearned *prometheus.CounterVec // of members of a team that learns between refits
+	// Of members of a team that learns between refits.
+	liveForwarded, liveThinned, liveBytes, liveLearned *prometheus.CounterVec
 
 	liveShare *prometheus.GaugeVec
 }
@@ -150,11 +151,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
 		takeovers:     counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
 		liveForwarded: counter("shard_live_forwarded_events_total", "Events that this shard has written to shard.live_topic."),
-		liveThinned:   counter("shard_live_thinned_events_total", "Events that this shard has left out of shard.live_topic: there were too many."),
-		liveShare:     gauge("shard_live_share", "Share of the events of the last batch that this shard has written to shard.live_topic: 1 is all."),
-		liveBytes:     counter("shard_live_forwarded_bytes_total", "Bytes that this shard has written to shard.live_topic, before compression."),
-		liveLearned:   counter("shard_live_learned_events_total", "Events of shard.live_topic that this trainer has learned."),
-		bytesSent:     counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
+		liveThinned: counter("shard_live_thinned_events_total",
+			"Events that this shard has left out of shard.live_topic: there were too many."),
+		liveShare: gauge("shard_live_share",
+			"Share of the events of the last batch that this shard has written to shard.live_topic: 1 is all."),
+		liveBytes: counter("shard_live_forwarded_bytes_total",
+			"Bytes that this shard has written to shard.live_topic, before compression."),
+		liveLearned: counter("shard_live_learned_events_total", "Events of shard.live_topic that this trainer has learned."),
+		bytesSent:   counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
 	}
 }
 

@@ -52,7 +52,8 @@ type reader struct {
 }
 
 // newReader returns a reader that connects when it runs. The error carries its exit code.
-func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking, live *liveLearner) (*reader, error) {
+func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking,
+	live *liveLearner) (*reader, error) {
 	r := &reader{options: o, log: o.Log, state: state, began: time.Now()}
 	for _, l := range state.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {

@@ -269,7 +269,8 @@ func (s *State) kept() ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.dir, config.PosteriorFile))
 }
 
-// relearn folds in the training rows from after a cut, oldest first. The trainer of a team reads the events after it from the live topic.
+// relearn folds in the training rows from after a cut, oldest first. The trainer of a team reads the events after it
+// from the live topic.
 func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
 	relearn := ingest.Relearn
 	if learning.Forwarded {

@@ -23,7 +23,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// teamPlay plays a file to one process, or to shards that forward their events to a trainer, which has the sample of all.
+// teamPlay plays a file to one process, or to shards that forward their events to a trainer, which has the sample of
+// all.
 type teamPlay struct {
 	model    *config.Model
 	examples []dataset.Example
@@ -36,9 +37,10 @@ type teamPlay struct {
 type spreading string
 
 const (
-	byUser     spreading = "keyed by user"
-	byProducer spreading = "not keyed" // as Kafka's producers do it: each writes 16 KiB to a partition before it takes another
-	byTurns    spreading = "by turns"  // one after the other
+	byUser spreading = "keyed by user"
+	// as Kafka's producers do it: each writes 16 KiB to a partition before it takes another
+	byProducer spreading = "not keyed"
+	byTurns    spreading = "by turns" // one after the other
 )
 
 // Producers of byProducer, of which one gets what a user does within a second, and how many events are 16 KiB.
@@ -208,7 +210,8 @@ func foldInRMSE(t *testing.T, c *cycle.Cycle) float64 {
 	return math.Sqrt(of.Square / of.N)
 }
 
-// teamDrift draws ratings of 1 to 5 by users of items: at 4/9 all items become others, and from 6/9 to 7.5/9 all users do, one by one.
+// teamDrift draws ratings of 1 to 5 by users of items: at 4/9 all items become others, and from 6/9 to 7.5/9 all users
+// do, one by one.
 func teamDrift(n, users, items int) []dataset.Example {
 	const factors = 4
 	r := rand.New(rand.NewPCG(20, 4))
@@ -249,9 +252,9 @@ func teamDrift(n, users, items int) []dataset.Example {
 	return examples
 }
 
-// TestTeamLearnsAsOne: a trainer that learns from what four shards forward, a batch of each in turn, predicts as one process with all of their events does: the
-// fold-in, what is live, and updates for consumers. All that differs is the order of events that come in one batch, and that a refit may have some of them
-// before.
+// TestTeamLearnsAsOne: a trainer that learns from what four shards forward, a batch of each in turn, predicts as one
+// process with all of their events does: the fold-in, what is live, and updates for consumers. All that differs is the
+// order of events that come in one batch, and that a refit may have some of them before.
 func TestTeamLearnsAsOne(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, err := config.Load(filepath.Join("..", "..", "configs", "ratings.yaml"))
@@ -259,21 +262,23 @@ func TestTeamLearnsAsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	const within = 0.002 // of RMSE, for each of the three
-	compare := func(name string, m *config.Model, examples []dataset.Example, every int, spread spreading, within float64) {
+	compare := func(name string, m *config.Model, examples []dataset.Example, every int, spread spreading,
+		within float64) {
 		one := teamPlay{model: m, examples: examples, every: every, spread: spread}
 		team := one
 		team.shards = 4
 		a, b := one.run(t), team.run(t)
 		t.Logf("%s, %s, forwarded every %d events: one process %+v, four shards %+v", name, spread, every, a, b)
 		if b.foldIn > a.foldIn+within || b.live > a.live+within || b.published > a.published+within {
-			t.Errorf("%s, %s: fold-in %.4f, one process %.4f; live %.4f, one process %.4f; consumers' %.4f, %.4f; at most %g more",
-				name, spread, b.foldIn, a.foldIn, b.live, a.live, b.published, a.published, within)
+			t.Errorf("%s, %s: fold-in %.4f, one process %.4f; live %.4f, one process %.4f; consumers' %.4f, %.4f; "+
+				"at most %g more", name, spread, b.foldIn, a.foldIn, b.live, a.live, b.published, a.published, within)
 		}
 	}
 	m := c.Models[0]
 	if !tier.Asked(tier.Long) {
 		m.Train.EveryEvents, m.Train.MaxBasis = 1000, 4
-		compare("drift", &m, teamDrift(6000, 300, 80), 100, byUser, 0.005) // a tenth of the events of each refit come after it
+		// a tenth of the events of each refit come after it
+		compare("drift", &m, teamDrift(6000, 300, 80), 100, byUser, 0.005)
 		return
 	}
 	compare("drift", &m, teamDrift(40_000, 1500, 400), 100, byUser, within)

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A Forwarded is a batch of events that a shard has decoded, for the trainer to learn from: one record of the live topic. The bytes of its events are for
-// others to read.
+// A Forwarded is a batch of events that a shard has decoded, for the trainer to learn from: one record of the live
+// topic. The bytes of its events are for others to read.
 type Forwarded struct {
 	Shard     int
 	Share     float64   // of the events of Stretches, those in Events; the others have larger hashes
@@ -37,7 +37,8 @@ type ForwardedEvent struct {
 	Payload   []byte
 }
 
-// The name and the version with which each record of the live topic begins. Earlier builds began with four bytes for the length of a header: an empty name.
+// The name and the version with which each record of the live topic begins. Earlier builds began with four bytes for
+// the length of a header: an empty name.
 const (
 	liveName    = "events"
 	liveVersion = 1
@@ -59,23 +60,28 @@ type anotherBuild struct {
 }
 
 func (e *anotherBuild) Error() string {
-	return fmt.Sprintf("it has %q, version %d, and this build reads %q, version %d: run the same build everywhere", e.name, e.version, liveName, liveVersion)
+	return fmt.Sprintf("it has %q, version %d, and this build reads %q, version %d: run the same build everywhere",
+		e.name, e.version, liveName, liveVersion)
 }
 
 var errForwarded = errors.New("the record cannot be read")
 
-// MaxStretch is how many offsets of a partition a batch can be of, or can leave out before it: a process reads 240,000 events a second and writes a batch each
-// forwardEvery, or later what it could not write for hours.
+// MaxStretch is how many offsets of a partition a batch can be of, or can leave out before it: a process reads 240,000
+// events a second and writes a batch each forwardEvery, or later what it could not write for hours.
 const MaxStretch = 1 << 31
 
 const forgottenFlag = 1
 
 // value returns the bytes of the record:
 //
-//	length u8, name | version u8 | length uvarint, header (JSON) | of each event: stretch uvarint | offset from the stretch's first uvarint | flags u8 |
-//	length uvarint, payload
+//	length u8, name | version u8 | length uvarint, header (JSON)
+//
+// and of each event
+//
+//	stretch uvarint | offset from the stretch's first uvarint | flags u8 | length uvarint, payload
 func (b *Forwarded) value(model string, count int) ([]byte, error) {
-	header, err := json.Marshal(&forwardedHeader{Model: model, Count: count, Shard: b.Shard, Share: b.Share, Stretches: b.Stretches})
+	header, err := json.Marshal(&forwardedHeader{Model: model, Count: count, Shard: b.Shard, Share: b.Share,
+		Stretches: b.Stretches})
 	if err != nil {
 		return nil, fmt.Errorf("shard: %w", err)
 	}
@@ -115,7 +121,8 @@ func readForwarded(r *kgo.Record, model string, count int) (*Forwarded, error) {
 		return nil, fmt.Errorf("it is of model %q, not of %q: a model has a live topic for itself alone", h.Model, model)
 	case h.Count != count:
 		return nil, fmt.Errorf("it is of shard.count %d, which is %d here: all have to have the same", h.Count, count)
-	case h.Shard < 0 || h.Shard >= count || !(h.Share >= 0 && h.Share <= 1) || slices.ContainsFunc(h.Stretches, Stretch.isImpossible):
+	case h.Shard < 0 || h.Shard >= count || !(h.Share >= 0 && h.Share <= 1) ||
+		slices.ContainsFunc(h.Stretches, Stretch.isImpossible):
 		return nil, errForwarded
 	}
 	b := &Forwarded{Shard: h.Shard, Share: h.Share, Stretches: h.Stretches}
@@ -168,8 +175,8 @@ func lengthAndBytes(b []byte) (read, rest []byte, ok bool) {
 	return b[n : n+int(size) : n+int(size)], b[n+int(size):], true
 }
 
-// thinned keeps the events of a batch under a bound: those with the smallest hashes of their positions, so that it is the same ones whenever the same events
-// come with the same share, and as many of each entity as it has events.
+// thinned keeps the events of a batch under a bound: those with the smallest hashes of their positions, so that it is
+// the same ones whenever the same events come with the same share, and as many of each entity as it has events.
 type thinned struct {
 	Forwarded
 
@@ -237,7 +244,8 @@ func threshold(share float64) uint64 {
 	return uint64(share * math.MaxUint64)
 }
 
-// hashOf returns the hash of a position: FNV-1a of the partition, mixed with the offset by the finalizer of SplitMix64, so that neighbours are unlike.
+// hashOf returns the hash of a position: FNV-1a of the partition, mixed with the offset by the finalizer of SplitMix64,
+// so that neighbours are unlike.
 func hashOf(topic string, partition int32, offset int64) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range []byte(topic) {

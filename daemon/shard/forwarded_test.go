@@ -44,7 +44,8 @@ func TestForwardedIsRead(t *testing.T) {
 		count int
 		says  string
 	}{{"other", 2, "of model"}, {"m", 3, "shard.count"}} {
-		if _, err := readForwarded(&kgo.Record{Value: value}, other.model, other.count); err == nil || !strings.Contains(err.Error(), other.says) {
+		_, err := readForwarded(&kgo.Record{Value: value}, other.model, other.count)
+		if err == nil || !strings.Contains(err.Error(), other.says) {
 			t.Errorf("model %s of %d shards: %v", other.model, other.count, err)
 		}
 	}
@@ -69,8 +70,8 @@ func TestImplausibleForwarded(t *testing.T) {
 	}
 }
 
-// TestAnotherBuild: a record of another build is counted and logged, with the name and the version that it has: that of builds before records had a name, and
-// that of a later one.
+// TestAnotherBuild: a record of another build is counted and logged, with the name and the version that it has: that of
+// builds before records had a name, and that of a later one.
 func TestAnotherBuild(t *testing.T) {
 	header := `{"format":1,"model":"m","count":2,"shard":0,"by":"a","number":1,"part":0,"parts":1,"head":{}}`
 	before := append(binary.BigEndian.AppendUint32(nil, uint32(len(header))), header...)
@@ -107,7 +108,8 @@ func TestAnotherBuild(t *testing.T) {
 	}
 }
 
-// FuzzForwarded: whatever the live topic has, reading it does not panic, and what is read is of the shards and keeps no more bytes than were written.
+// FuzzForwarded: whatever the live topic has, reading it does not panic, and what is read is of the shards and keeps no
+// more bytes than were written.
 func FuzzForwarded(f *testing.F) {
 	value, err := batchOf().value("m", 2)
 	if err != nil {
@@ -144,7 +146,8 @@ func partOf(partition int32, from, n int64, bytes int) *sketch.Part {
 	return p
 }
 
-// TestThinnedEvenly: above the bound a batch has a share of the events, no more of one stretch than of another, and the same ones in whatever pieces they come.
+// TestThinnedEvenly: above the bound a batch has a share of the events, no more of one stretch than of another, and the
+// same ones in whatever pieces they come.
 func TestThinnedEvenly(t *testing.T) {
 	const n, limit = 40_000, 5_000
 	thin := func(piece int64) *thinned {
@@ -183,7 +186,8 @@ func TestThinnedEvenly(t *testing.T) {
 	}
 	pieces := thin(1000)
 	if len(pieces.Events) != len(whole.Events) || pieces.Share != whole.Share {
-		t.Fatalf("in pieces %d events, a share of %g; at once %d, %g", len(pieces.Events), pieces.Share, len(whole.Events), whole.Share)
+		t.Fatalf("in pieces %d events, a share of %g; at once %d, %g", len(pieces.Events), pieces.Share,
+			len(whole.Events), whole.Share)
 	}
 	for _, e := range pieces.Events {
 		if !places[[2]int64{int64(e.Stretch), e.Offset}] {
@@ -195,8 +199,8 @@ func TestThinnedEvenly(t *testing.T) {
 	}
 }
 
-// TestForwarderIsBounded: a shard forwards all below its part of the bound, at most that many a second above it, and keeps no more where nothing can be
-// written.
+// TestForwarderIsBounded: a shard forwards all below its part of the bound, at most that many a second above it, and
+// keeps no more where nothing can be written.
 func TestForwarderIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewForwarder(ForwarderOptions{Topic: "live", Model: "m", Count: 4, Log: slog.New(slog.DiscardHandler)})
@@ -243,7 +247,8 @@ func TestReplayedIsNotForwarded(t *testing.T) {
 	p.Records[0].Replayed, p.Records[1].Fate, p.Records[2].Forgotten = true, sketch.Rejected, true
 	f.Add(p, 7)
 	b := f.take()
-	if len(b.Events) != 2 || b.Events[0].Offset != 12 || !b.Events[0].Forgotten || b.Events[1].Offset != 13 || b.Events[1].Forgotten ||
+	if len(b.Events) != 2 || b.Events[0].Offset != 12 || !b.Events[0].Forgotten ||
+		b.Events[1].Offset != 13 || b.Events[1].Forgotten ||
 		b.Stretches[0] != (Stretch{"t", 0, 7, 10, 14}) {
 		t.Errorf("%+v", b.Forwarded)
 	}

@@ -15,19 +15,22 @@ import (
 )
 
 const (
-	// ForwardRate is how many events a second the shards of a team forward at most, all together. The trainer learns an event in 10 µs of processor time
-	// (go test -run xxx -bench Take/full ./daemon/ingest): two fifths of a processor, so that it keeps up while a refit runs.
+	// ForwardRate is how many events a second the shards of a team forward at most, all together. The trainer learns an
+	// event in 10 µs of processor time (go test -run xxx -bench Take/full ./daemon/ingest): two fifths of a processor, so
+	// that it keeps up while a refit runs.
 	ForwardRate = 40_000
 	// forwardBytes bounds the payloads of a batch: brokers take records of a megabyte.
 	forwardBytes = 512 << 10
 	forwardEvery = 100 * time.Millisecond // between two batches
 	forwardBeat  = 20 * time.Second       // between two batches of a shard that has nothing to forward
-	burst        = time.Second            // for as long a shard may be ahead of its bound, as batches of a fetch come at once
+	// for as long a shard may be ahead of its bound, as batches of a fetch come at once
+	burst = time.Second
 	// forwardTimeout bounds the wait for the brokers to take a batch.
 	forwardTimeout = 10 * time.Second
 )
 
-// ForwarderBytes is the memory of a Forwarder: two batches, each with the place of ForwardRate events, of 64 bytes, and its record.
+// ForwarderBytes is the memory of a Forwarder: two batches, each with the place of ForwardRate events, of 64 bytes, and
+// its record.
 const ForwarderBytes = 2 * (2*forwardBytes + 64*ForwardRate)
 
 // ForwarderOptions are those of a Forwarder. All are required.
@@ -42,15 +45,15 @@ type ForwarderOptions struct {
 	OnForwarded func(events, of int, share float64, bytes int64)
 }
 
-// Forwarder writes the events of a shard into the live topic, thinned where there are too many. Make it with NewForwarder, call Run once. Add may be called
-// while it runs, by one goroutine at a time.
+// Forwarder writes the events of a shard into the live topic, thinned where there are too many. Make it with
+// NewForwarder, call Run once. Add may be called while it runs, by one goroutine at a time.
 type Forwarder struct {
 	ForwarderOptions
 	client  *kgo.Client // of Run, as what follows
 	checked bool        // the topic is as it has to be
 	waiting *thinned    // what is written, until the brokers have it
 	beat    time.Time   // of the last batch
-	failing outageOfLive
+	failing liveOutage
 
 	mu      sync.Mutex // guards what follows
 	pending *thinned
@@ -68,7 +71,8 @@ func NewForwarder(o ForwarderOptions) *Forwarder {
 // rate returns how many events a second this shard may forward.
 func (f *Forwarder) rate() float64 { return ForwardRate / float64(f.Count) }
 
-// Add forwards the events of a part that the store takes next, of an incarnation of its topic. It does not wait for the brokers.
+// Add forwards the events of a part that the store takes next, of an incarnation of its topic. It does not wait for the
+// brokers.
 func (f *Forwarder) Add(p *sketch.Part, incarnation uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +101,8 @@ func (f *Forwarder) take() *thinned {
 	return taken
 }
 
-// Run writes what was added until ctx is done. Whatever fails is tried again, and what is added until then is thinned: the sample does not depend on it.
+// Run writes what was added until ctx is done. Whatever fails is tried again, and what is added until then is thinned:
+// the sample does not depend on it.
 func (f *Forwarder) Run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		wait := forwardEvery
@@ -166,11 +171,11 @@ func (f *Forwarder) Close() {
 // Trouble says why nothing can be forwarded, or "".
 func (f *Forwarder) Trouble() string { return f.failing.text() }
 
-// An outageOfLive is why the live topic cannot be read or written.
-type outageOfLive struct{ why atomic.Pointer[string] }
+// A liveOutage is why the live topic cannot be read or written.
+type liveOutage struct{ why atomic.Pointer[string] }
 
 // note takes an error up, nil for none, and reports whether it is the first one.
-func (o *outageOfLive) note(topic string, err error) (first bool) {
+func (o *liveOutage) note(topic string, err error) (first bool) {
 	if err == nil {
 		o.why.Store(nil)
 		return false
@@ -179,7 +184,7 @@ func (o *outageOfLive) note(topic string, err error) (first bool) {
 	return o.why.Swap(&text) == nil
 }
 
-func (o *outageOfLive) text() string {
+func (o *liveOutage) text() string {
 	if why := o.why.Load(); why != nil {
 		return *why
 	}

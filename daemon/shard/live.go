@@ -16,22 +16,23 @@ import (
 
 // LiveOptions are those of a Live. All are required.
 type LiveOptions struct {
-	Kafka       []kgo.Opt // brokers, encryption, sign-in
-	Topic       string    // the live topic
-	Model       string
-	Count       int // shards
-	Log         *slog.Logger
-	OnDropped   func(reason string)                     // called with DroppedWord or DroppedBuild for a record that is left out
+	Kafka []kgo.Opt // brokers, encryption, sign-in
+	Topic string    // the live topic
+	Model string
+	Count int // shards
+	Log   *slog.Logger
+	// called with DroppedWord or DroppedBuild for a record that is left out
+	OnDropped   func(reason string)
 	OnForwarded func(ctx context.Context, b *Forwarded) // called with each batch, in the order of the topic; it may wait
 }
 
-// Live reads the topic into which shards forward their events. Its records are of use until the next refit, and old ones are deleted. Make it with NewLive,
-// call Run once.
+// Live reads the topic into which shards forward their events. Its records are of use until the next refit, and old
+// ones are deleted. Make it with NewLive, call Run once.
 type Live struct {
 	LiveOptions
 	next    int64 // offset to be read; -1 before the first
 	current chan struct{}
-	failing outageOfLive
+	failing liveOutage
 }
 
 // NewLive returns the topic. Nothing is connected before Run.
@@ -103,8 +104,8 @@ func (l *Live) run(ctx context.Context) error {
 func (l *Live) drop(r *kgo.Record, err error) {
 	if other, ok := errors.AsType[*anotherBuild](err); ok {
 		l.OnDropped(DroppedBuild)
-		l.Log.Warn("record of the live topic is left out: another build has written it", "topic", l.Topic, "offset", r.Offset, "name", other.name,
-			"version", other.version, "want", liveName, "want_version", liveVersion)
+		l.Log.Warn("record of the live topic is left out: another build has written it", "topic", l.Topic,
+			"offset", r.Offset, "name", other.name, "version", other.version, "want", liveName, "want_version", liveVersion)
 		return
 	}
 	l.OnDropped(DroppedWord)
@@ -138,10 +139,12 @@ const (
 	liveBytes    = "4294967296"
 )
 
-// prepareLive creates the live topic if it is missing, and refuses one that loses what a shard forwarded last but one, or has it out of order.
+// prepareLive creates the live topic if it is missing, and refuses one that loses what a shard forwarded last but one,
+// or has it out of order.
 func prepareLive(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger) error {
 	policy, retention, size := deletePolicy, liveMillis, liveBytes
-	created, err := produce.Ensure(ctx, client, topic, 1, map[string]*string{cleanupPolicy: &policy, "retention.ms": &retention, "retention.bytes": &size})
+	created, err := produce.Ensure(ctx, client, topic, 1,
+		map[string]*string{cleanupPolicy: &policy, "retention.ms": &retention, "retention.bytes": &size})
 	if err != nil {
 		return fmt.Errorf("topic %s (shard.live_topic): %w", topic, err)
 	}
@@ -163,8 +166,8 @@ func prepareLive(ctx context.Context, client *kgo.Client, topic string, log *slo
 	for _, d := range described {
 		for _, c := range d.Configs {
 			if value := c.MaybeValue(); c.Key == cleanupPolicy && strings.Contains(value, compact) {
-				return fmt.Errorf("topic %s (shard.live_topic) has %s %s, which keeps the last record of each shard alone: set it to %s",
-					topic, cleanupPolicy, value, deletePolicy)
+				return fmt.Errorf("topic %s (shard.live_topic) has %s %s, which keeps the last record of each shard alone: "+
+					"set it to %s", topic, cleanupPolicy, value, deletePolicy)
 			}
 		}
 	}
