@@ -52,7 +52,8 @@ type reader struct {
 }
 
 // newReader returns a reader that connects when it runs. The error carries its exit code.
-func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking, live *teamLive) (*reader, error) {
+func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking,
+	live *liveLearner) (*reader, error) {
 	r := &reader{options: o, log: o.Log, state: state, began: time.Now()}
 	for _, l := range state.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
@@ -65,7 +66,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if r.deadLetters, err = deadLetters(o, state); err != nil {
 		return nil, err
 	}
-	if o.Settings.Shard.IsShard() && live == nil {
+	if o.Settings.Shard.IsShard() {
 		learning = nil // what its events teach is the trainer's to learn
 	}
 	sink := ingest.New(o.Settings, state.store, learning)
