@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -167,7 +167,7 @@ func TestKilledRunsOfChoices(t *testing.T) {
 }
 
 // sampleOf returns what a refit of the state of a configuration would learn from, without what differs between two copies.
-func sampleOf(t *testing.T, path string) *cycle.Sample {
+func sampleOf(t *testing.T, path string) *encode.Sample {
 	t.Helper()
 	_, m, dir := daemontest.Load(t, path)
 	store, err := sketch.OpenExisting(t.Context(), dir, daemontest.Quiet())

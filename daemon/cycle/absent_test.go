@@ -10,6 +10,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -38,7 +40,7 @@ func gappy(seed uint64, n int) []event.Event {
 }
 
 func gappyModel(change func(*config.Model)) *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema = config.Schema{Task: "regression", Label: "y", TimeUnit: "ms", Categorical: []string{"user", "item"}, Multi: []string{"tags"},
 			Numeric: []string{"age", "price"}, Optional: []string{"item", "price", "tags"}}
 		change(m)
@@ -70,7 +72,7 @@ func TestAbsentFieldsContributeNothing(t *testing.T) {
 			}
 			c := newCycle(t, m)
 			observeAll(c, events[:600])
-			ch := refit(t, c, sampleOf(events[:600]))
+			ch := mustRefit(t, c, sampleOf(events[:600]))
 			c.Install(ch)
 			observeAll(c, events[600:])
 			for f, names := range ch.Vocabulary.Names {
@@ -84,29 +86,29 @@ func TestAbsentFieldsContributeNothing(t *testing.T) {
 			if live := c.Progressive().All.Live; live.RMSE == nil || !(float64(*live.RMSE) < 3) {
 				t.Errorf("the live model has %+v", live)
 			}
-			c.companions = nil // an update may be made of one
+			c.experts = nil // an update may be made of one
 			update := c.Update()
-			for _, version := range []*Champion{ch, update} {
+			for _, version := range []*fitted.Fitted{ch, update} {
 				published, err := snapshot.NewModel(version.Contents(m))
 				if err != nil {
 					t.Fatal(err)
 				}
 				agree(t, version, published, events[600:700])
 			}
-			names := newScorer(ch.Model, ch.Vocabulary)
+			names := fitted.NewScorer(ch.Model, ch.Vocabulary)
 			got, want := make([]float64, 1), make([]float64, 1)
 			for i := range events[:100] {
-				names.outputs(got, &events[i])
-				if n := names.names(&events[i]); len(m.Schema.Categorical) > 0 && n.Total != present(&events[i]) {
+				names.Outputs(got, &events[i])
+				if n := names.Names(&events[i]); len(m.Schema.Categorical) > 0 && n.Total != present(&events[i]) {
 					t.Errorf("%+v has %d names", events[i], n.Total)
 				}
-				newScorer(update.Model, update.Vocabulary).outputs(want, &events[i])
-				c.learner.outputs(got, &events[i])
+				fitted.NewScorer(update.Model, update.Vocabulary).Outputs(want, &events[i])
+				c.learner.Outputs(got, &events[i])
 				if math.Abs(got[0]-want[0]) > 1e-8*(1+math.Abs(want[0])) {
 					t.Fatalf("event %d: live %g, update %g", i, got[0], want[0])
 				}
 			}
-			if _, ok := c.published.means.byName[""]; ok {
+			if _, ok := c.published.Means.ByName[""]; ok {
 				t.Error("the item mean has a mean for no item")
 			}
 		})
@@ -123,13 +125,13 @@ func present(ev *event.Event) (n int64) {
 }
 
 // agree compares what a version says of events with the library, which reads it from what is published.
-func agree(t *testing.T, version *Champion, published *snapshot.Model, events []event.Event) {
+func agree(t *testing.T, version *fitted.Fitted, published *snapshot.Model, events []event.Event) {
 	t.Helper()
-	scorer, want := newScorer(version.Model, version.Vocabulary), make([]float64, 1)
+	scorer, want := fitted.NewScorer(version.Model, version.Vocabulary), make([]float64, 1)
 	absent := 0
 	for i := range events {
 		ev := events[i]
-		scorer.outputs(want, &ev)
+		scorer.Outputs(want, &ev)
 		in := snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}
 		p, err := published.Predict(&in)
 		if err != nil {

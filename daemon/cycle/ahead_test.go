@@ -9,6 +9,10 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/drift"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -25,7 +29,7 @@ func observeRuns(c *Cycle, events []event.Event, length int) (panicked []int) {
 }
 
 func observationOf(events []event.Event, i int) Observation {
-	return Observation{Event: &events[i], Learn: i%7 > 0, Position: Position{Topic: "t", Offset: int64(i)}, Payload: AppendEvent(nil, &events[i])}
+	return Observation{Event: &events[i], Learn: i%7 > 0, Position: rows.Position{Topic: "t", Offset: int64(i)}, Payload: rows.AppendEvent(nil, &events[i])}
 }
 
 // TestObserveAllIsObserve: events that the fold-in learns ahead leave every part, figure and alarm as they are when events are observed one by one, also
@@ -40,9 +44,9 @@ func TestObserveAllIsObserve(t *testing.T) {
 		"numbers beside": func(m *config.Model) { m.Schema.Numeric = []string{"x"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			events := stream(5, 4000)
+			events := cycletest.Stream(5, 4000)
 			for i := range events {
-				events[i].Numeric = []float64{float64(i % 10)}[:len(ratingsModel(change).Schema.Numeric)]
+				events[i].Numeric = []float64{float64(i % 10)}[:len(cycletest.RatingsModel(change).Schema.Numeric)]
 				switch name {
 				case "binary":
 					events[i].Label = float64(int(events[i].Label) / 4)
@@ -53,7 +57,7 @@ func TestObserveAllIsObserve(t *testing.T) {
 				}
 			}
 			run := func(length int) (told [][]byte, model any) {
-				c := newCycle(t, ratingsModel(func(m *config.Model) {
+				c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) {
 					m.Evaluate.Window = 2000
 					if change != nil {
 						change(m)
@@ -72,13 +76,13 @@ func TestObserveAllIsObserve(t *testing.T) {
 					}
 				}
 				observe(events[:1500])
-				c.Install(refit(t, c, sampleOf(events[:1500])))
-				for i := range c.drift.tests {
-					c.drift.rest[i] = 300
-					c.drift.tests[i].wealth = [4]float64{driftAlarm, driftAlarm, driftAlarm, driftAlarm}
+				c.Install(mustRefit(t, c, sampleOf(events[:1500])))
+				for i := range c.drift.Tests {
+					c.drift.Rest[i] = 300
+					c.drift.Tests[i].Wealth = [4]float64{drift.AlarmRate, drift.AlarmRate, drift.AlarmRate, drift.AlarmRate}
 				}
 				observe(events[1500:2700])
-				if l, ok := c.learner.(*posteriorLearner); ok { // made so bad that it starts again
+				if l, ok := c.learner.(*experts.FoldIn); ok { // made so bad that it starts again
 					wrong := events[2700]
 					for range 50 {
 						for i := 2700; i < 3000; i++ {
@@ -87,8 +91,8 @@ func TestObserveAllIsObserve(t *testing.T) {
 								wrong.Label = 1 - events[i].Label
 							}
 							c.target.Encode(c.targets, &wrong)
-							l.gather(&wrong)
-							l.learn(&wrong, c.targets, 1)
+							l.Gather(&wrong)
+							l.Learn(&wrong, c.targets, 1)
 						}
 					}
 				}
@@ -108,7 +112,7 @@ func TestObserveAllIsObserve(t *testing.T) {
 				if name == "ordinal" && (len(alarms) < 10 || c.Resets() == 0) {
 					t.Errorf("alarms %s and %d new starts: not all is tested", alarms, c.Resets())
 				}
-				outlying, err := json.Marshal([]any{c.Outlying(), c.Resets(), c.Names(), c.since.length})
+				outlying, err := json.Marshal([]any{c.Outlying(), c.Resets(), c.Names(), c.backlog.Length})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -140,13 +144,13 @@ func TestObserveAllIsObserve(t *testing.T) {
 
 // TestPanicInARun: an event on which the fold-in or another part panics is left out and told of, the others are observed.
 func TestPanicInARun(t *testing.T) {
-	events := stream(5, 300)
+	events := cycletest.Stream(5, 300)
 	events[70].Categorical = nil // no fold-in can gather it
-	c := newCycle(t, ratingsModel(nil))
+	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeRuns(c, events[:50], 50)
-	c.mixture.baselines = append(c.mixture.baselines[:0:0], &failing{at: 100 - 50}) // of those after, counted where the mixture sees them
-	c.mixture.parts = c.mixture.parts[:c.mixture.learned+1]
-	c.mixture.stacks = nil
+	c.mixture.Baselines = append(c.mixture.Baselines[:0:0], &failing{at: 100 - 50}) // of those after, counted where the mixture sees them
+	c.mixture.Parts = c.mixture.Parts[:c.mixture.Learned+1]
+	c.mixture.Stacks = nil
 	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1}) {
 		t.Errorf("panics on %v", got)
 	}
@@ -158,9 +162,11 @@ func TestPanicInARun(t *testing.T) {
 // failing is a baseline that panics on one event.
 type failing struct{ seen, at int }
 
-func (f *failing) name() string                            { return "failing" }
-func (f *failing) learn(*event.Event, []float64, *counted) {}
-func (f *failing) predict([]float64, *event.Event) bool {
+func (f *failing) Name() string { return "failing" }
+
+func (f *failing) Learn(*event.Event, []float64, *rows.Counted) {}
+
+func (f *failing) Predict([]float64, *event.Event) bool {
 	if f.seen++; f.seen == f.at+1 {
 		panic("failing")
 	}

@@ -5,21 +5,23 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // TestAlarmsAreTold: alarms are told by group, count events since, and outlive a restart with the progressive sums; each is taken once.
 func TestAlarmsAreTold(t *testing.T) {
-	c := newCycle(t, ratingsModel(nil))
-	events := stream(3, 120)
+	c := newCycle(t, cycletest.RatingsModel(nil))
+	events := cycletest.Stream(3, 120)
 	observeAll(c, events[:100])
 	if d := c.Progressive().Drift; d != nil {
 		t.Fatalf("drift %+v without an alarm", d)
 	}
-	c.alarmed(alarm{DriftAlarm{Group: "item"}, 1}, &event.Event{Time: 1_700_000_000_000})
-	c.alarmed(alarm{DriftAlarm{Group: "user"}, 0}, &event.Event{})
+	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Group: "item"}, Field: 1}, &event.Event{Time: 1_700_000_000_000})
+	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Group: "user"}, Field: 0}, &event.Event{})
 	observeAll(c, events[100:110])
-	c.alarmed(alarm{DriftAlarm{Group: "user"}, 0}, &event.Event{})
+	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Group: "user"}, Field: 0}, &event.Event{})
 	observeAll(c, events[110:])
 	if taken := c.DriftAlarms(); len(taken) != 3 || taken[0].Group != "item" || taken[2].Group != "user" || len(c.DriftAlarms()) != 0 {
 		t.Errorf("alarms %+v", taken)
@@ -28,7 +30,7 @@ func TestAlarmsAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := newCycle(t, ratingsModel(nil))
+	again := newCycle(t, cycletest.RatingsModel(nil))
 	if err := again.Restore(sums); err != nil {
 		t.Fatal(err)
 	}
@@ -49,25 +51,25 @@ func TestLossesOfClasses(t *testing.T) {
 	m := chessModel("")
 	c, events := newCycle(t, m), chess(9, n, 1, true)
 	r := rand.New(rand.NewPCG(16, 3))
-	c.drift.calm = -lossBlock * lossReference // as if it had learned for a while
+	c.drift.Calm = -drift.LossBlock * drift.LossReference // as if it had learned for a while
 	for i := moved; i < n; i++ {
 		events[i].Classes[0] = m.Schema.Classes[r.IntN(2)]
 	}
 	observeAll(c, events[:moved/2])
-	c.Install(refit(t, c, sampleOf(events[:moved/2])))
+	c.Install(mustRefit(t, c, sampleOf(events[:moved/2])))
 	observeAll(c, events[moved/2:moved])
 	if alarms := c.DriftAlarms(); len(alarms) > 0 {
 		t.Fatalf("alarms %+v before anything has changed", alarms)
 	}
 	observeAll(c, events[moved:])
 	alarms := c.DriftAlarms()
-	if len(alarms) != 1 || alarms[0].Group != DriftLosses || alarms[0].Event > moved+2000 {
+	if len(alarms) != 1 || alarms[0].Group != drift.DriftLosses || alarms[0].Event > moved+2000 {
 		t.Errorf("alarms %+v", alarms)
 	}
-	if d := c.Progressive().Drift; len(d) != 1 || d[0].Group != DriftGroups(m)[0] {
+	if d := c.Progressive().Drift; len(d) != 1 || d[0].Group != drift.DriftGroups(m)[0] {
 		t.Errorf("drift %+v", d)
 	}
-	if groups := DriftGroups(ratingsModel(nil)); len(groups) != 2 || groups[0] == DriftLosses {
+	if groups := drift.DriftGroups(cycletest.RatingsModel(nil)); len(groups) != 2 || groups[0] == drift.DriftLosses {
 		t.Errorf("groups of a model of names: %v", groups)
 	}
 }

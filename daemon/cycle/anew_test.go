@@ -5,6 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -14,23 +20,23 @@ import (
 func TestVariationalStageBeginsAnew(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	m := ratingsModel(nil)
+	m := cycletest.RatingsModel(nil)
 	m.Publish.KeepSample = true
 	c := newCycle(t, m)
-	events := append(stream(5, 1000), stream(77, 3000)...)
-	sample := func(to int) *Sample {
+	events := append(cycletest.Stream(5, 1000), cycletest.Stream(77, 3000)...)
+	sample := func(to int) *encode.Sample {
 		s := sampleOf(events[:to])
 		setAges(s, to, 20)
 		return s
 	}
 	for to := 1000; to < len(events); to += 1000 {
 		observeAll(c, events[to-1000:to])
-		ch := refit(t, c, sample(to))
-		ch.Version.Version = convexAgain // the convex stage is not left out after it
+		ch := mustRefit(t, c, sample(to))
+		ch.Version.Version = variational.ConvexAgain // the convex stage is not left out after it
 		c.Install(ch)
 	}
 	yields := 0
-	refitted := func(until int) *Champion {
+	refitted := func(until int) *fitted.Fitted {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		yields = 0
@@ -51,12 +57,12 @@ func TestVariationalStageBeginsAnew(t *testing.T) {
 	ch := refitted(-1)
 	repeated(t, ch, m, 2)
 
-	record, err := ReadRecord(ch.Kept)
+	record, err := task.ReadRecord(ch.Kept)
 	if err != nil {
 		t.Fatal(err)
 	}
-	record.start.Anew = false
-	warm, err := record.Repeat(t.Context(), nil, chosen(ch), 1)
+	record.Start.Anew = false
+	warm, err := refit.Repeat(record, t.Context(), nil, chosen(ch), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,46 +2,42 @@ package cycle
 
 import (
 	"math"
-	"math/rand/v2"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit/convex"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/coordinate"
 )
 
-// by makes another algorithm or degree that of a model.
-func by(m *config.Model, name string, degree int) *config.Model {
-	m.Choose(name, degree)
-	m.Resolve()
-	return m
-}
-
 // overBasis makes a model a support vector machine over basis vectors.
 func overBasis(m *config.Model) *config.Model {
 	m.Train.Features = config.BasisFeatures
-	return by(m, config.FrankWolfeSVM, 2)
+	return cycletest.By(m, config.FrankWolfeSVM, 2)
 }
 
 // others are the other algorithms, on names and numbers, one output and several.
 var others = []stage{
-	{"convex_fm", func() *config.Model { return by(ratingsModel(nil), "convex_fm", 2) }, func(n int) []event.Event { return stream(5, n) }},
-	{"convex_fm, numbers", func() *config.Model { return by(switchModel(), "convex_fm", 2) }, func(n int) []event.Event { return numbers(9, n) }},
-	{"coordinate_descent", func() *config.Model { return by(sideModel(nil), "coordinate_descent", 2) },
-		func(n int) []event.Event { return withSides(stream(6, n)) }},
-	{"coordinate_descent, numbers", func() *config.Model { return by(switchModel(), "coordinate_descent", 3) },
-		func(n int) []event.Event { return numbers(9, n) }},
-	{"frank_wolfe_svm", func() *config.Model { return by(classesModel(event.Multiclass, nil), config.FrankWolfeSVM, 2) },
-		func(n int) []event.Event { return classStream(event.Multiclass, n) }},
-	{"frank_wolfe_svm over a basis", func() *config.Model { return overBasis(classesModel(event.Multiclass, nil)) },
-		func(n int) []event.Event { return classStream(event.Multiclass, n) }},
-	{"conditional_gradient of degree 3", func() *config.Model { return by(switchModel(), "", 3) },
-		func(n int) []event.Event { return numbers(9, n) }},
+	{"convex_fm", func() *config.Model { return cycletest.By(cycletest.RatingsModel(nil), "convex_fm", 2) }, func(n int) []event.Event { return cycletest.Stream(5, n) }},
+	{"convex_fm, numbers", func() *config.Model { return cycletest.By(switchModel(), "convex_fm", 2) }, func(n int) []event.Event { return cycletest.Numbers(9, n) }},
+	{"coordinate_descent", func() *config.Model { return cycletest.By(sideModel(nil), "coordinate_descent", 2) },
+		func(n int) []event.Event { return withSides(cycletest.Stream(6, n)) }},
+	{"coordinate_descent, numbers", func() *config.Model { return cycletest.By(switchModel(), "coordinate_descent", 3) },
+		func(n int) []event.Event { return cycletest.Numbers(9, n) }},
+	{"frank_wolfe_svm", func() *config.Model {
+		return cycletest.By(cycletest.ClassesModel(event.Multiclass, nil), config.FrankWolfeSVM, 2)
+	},
+		func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) }},
+	{"frank_wolfe_svm over a basis", func() *config.Model { return overBasis(cycletest.ClassesModel(event.Multiclass, nil)) },
+		func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) }},
+	{"conditional_gradient of degree 3", func() *config.Model { return cycletest.By(switchModel(), "", 3) },
+		func(n int) []event.Event { return cycletest.Numbers(9, n) }},
 }
 
 // TestRefitByAnotherIsRepeated: a refit by another algorithm, cold or warm, publishes what that fitted, and is repeated to the same payload.
@@ -50,7 +46,7 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 	for _, s := range others {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			s.isRepeated(t, func(ch *Champion) {
+			s.isRepeated(t, func(ch *fitted.Fitted) {
 				a, err := s.model().Algorithm()
 				if err != nil {
 					t.Fatal(err)
@@ -83,24 +79,24 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 func TestColdMarginsTryAllStrengths(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	m := classesModel(event.Multiclass, nil)
-	by(m, config.FrankWolfeSVM, 2)
+	m := cycletest.ClassesModel(event.Multiclass, nil)
+	cycletest.By(m, config.FrankWolfeSVM, 2)
 	c := newCycle(t, m)
-	events := classStream(event.Multiclass, 600)
+	events := cycletest.ClassStream(event.Multiclass, 600)
 	observeAll(c, events)
-	j := prepared(t, &refitJob{given: -1, rough: true, model: m, schema: &c.schema, workers: 1, sample: sampleOf(events)})
-	j.judge = func(*solver.Model) float64 { return math.NaN() }
-	s, err := j.settings()
+	j := prepared(t, &task.Task{Given: -1, Rough: true, Model: m, Schema: &c.schema, Workers: 1, Sample: sampleOf(events)})
+	j.Judge = func(*solver.Model) float64 { return math.NaN() }
+	s, err := convex.Settings(j)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Tolerance = streamTolerance
-	lambdas, err := j.lambdasFor(t.Context(), j.problem, s)
+	s.Tolerance = task.StreamTolerance
+	lambdas, err := convex.LambdasFor(j, t.Context(), j.Problem, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	best, calls := len(lambdas)/2, 0
-	found, err := j.fitBy(t.Context(), j.another(), nil, s, func(*solver.Model) float64 {
+	found, err := convex.FitBy(j, t.Context(), convex.FitAlgorithm(j), nil, s, func(*solver.Model) float64 {
 		calls++
 		switch {
 		case calls == best+1:
@@ -113,10 +109,10 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := found.result
-	if calls != len(lambdas)+2 || found.lambda != lambdas[best] || found.rough || r.Status != solver.Converged || r.GapRelative > streamTolerance ||
-		len(r.Dual) != j.problem.X.NumRows()*j.problem.Outputs {
-		t.Errorf("%d solves, λ %g of %g, rough %t, %v with a gap of %g", calls, found.lambda, lambdas, found.rough, r.Status, r.GapRelative)
+	r := found.Result
+	if calls != len(lambdas)+2 || found.Lambda != lambdas[best] || found.Rough || r.Status != solver.Converged || r.GapRelative > task.StreamTolerance ||
+		len(r.Dual) != j.Problem.X.NumRows()*j.Problem.Outputs {
+		t.Errorf("%d solves, λ %g of %g, rough %t, %v with a gap of %g", calls, found.Lambda, lambdas, found.Rough, r.Status, r.GapRelative)
 	}
 }
 
@@ -126,56 +122,10 @@ func TestReviveByAnotherGoesOn(t *testing.T) {
 	for _, s := range others {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			ch := reviveGoesOn(t, s.model(), by(s.model(), config.ConditionalGradient, 2), s.events(1200))
-			if svm := s.model().Train.Algorithm == config.FrankWolfeSVM; svm != (ch.dual != nil) || svm && !(ch.scale > 0) {
-				t.Errorf("revived with dual variables: %t, scale %g", ch.dual != nil, ch.scale)
+			ch := reviveGoesOn(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))
+			if svm := s.model().Train.Algorithm == config.FrankWolfeSVM; svm != (ch.Dual != nil) || svm && !(ch.Scale > 0) {
+				t.Errorf("revived with dual variables: %t, scale %g", ch.Dual != nil, ch.Scale)
 			}
 		})
-	}
-}
-
-// TestDualByRow: dual variables stay with their rows while others come and go, also where rows are equal, and new rows have none.
-func TestDualByRow(t *testing.T) {
-	events := classStream(event.Multiclass, 40)
-	events[7] = events[3]
-	m := classesModel(event.Multiclass, nil)
-	target, err := NewTarget(m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	outputs := target.Outputs()
-	dual := make([]float64, 30*outputs)
-	for i := range dual {
-		dual[i] = float64(i + 1)
-	}
-	ch := &Champion{dual: &rowDual{IDs: idsOf(events[:30]), Outputs: outputs, Values: dual}}
-	order := rand.New(rand.NewPCG(1, 1)).Perm(40)
-	order = slices.DeleteFunc(order, func(i int) bool { return i == 11 || i == 25 }) // which leave
-	j := &refitJob{target: target}
-	var now []event.Event
-	for _, i := range order {
-		now = append(now, events[i])
-	}
-	j.rowIDs = idsOf(now)
-	got, entered := j.dualOf(ch)
-	twins := map[float64]bool{}
-	for at, i := range order {
-		first := got[at*outputs]
-		switch {
-		case i == 3 || i == 7:
-			twins[first] = true
-		case i >= 30 && first != 0, i < 30 && first != float64(i*outputs+1):
-			t.Errorf("row %d has %g", i, first)
-		}
-		if isNew := slices.Contains(entered, int32(at)); isNew != (i >= 30) {
-			t.Errorf("row %d is new: %t", i, isNew)
-		}
-	}
-	if want := map[float64]bool{float64(3*outputs + 1): true, float64(7*outputs + 1): true}; !reflect.DeepEqual(twins, want) {
-		t.Errorf("equal rows have %v, want %v", twins, want)
-	}
-	ch.dual.Outputs++
-	if dual, _ := j.dualOf(ch); dual != nil {
-		t.Error("dual variables of other classes are taken up")
 	}
 }

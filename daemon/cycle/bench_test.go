@@ -7,6 +7,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // BenchmarkLearn measures the cost of one event: scored by what consumers have, by the mixture and all of its parts, and learned, by Observe or in runs of
@@ -19,7 +21,7 @@ func BenchmarkLearn(b *testing.B) {
 	}{{"ordinal", 2, 1}, {"ordinal", 2, 256}, {"regression", 2, 1}, {"regression", 2, 256}, {"binary", 2, 1}, {"binary", 2, 256}, {"ordinal", 7, 1},
 		{"regression", 7, 1}, {"regression", 10, 1}, {"binary", 10, 1}} {
 		b.Run(fmt.Sprintf("%s/fields=%d/run=%d", test.task, test.fields, test.run), func(b *testing.B) {
-			m := ratingsModel(func(m *config.Model) {
+			m := cycletest.RatingsModel(func(m *config.Model) {
 				m.Schema = config.Schema{Task: test.task, Label: "y", TimeUnit: "ms"}
 				switch test.task {
 				case "ordinal":
@@ -48,7 +50,7 @@ func BenchmarkLearn(b *testing.B) {
 					i = 5000
 				}
 				if test.run == 1 {
-					c.Observe(&events[i], true, Position{}, nil, nil)
+					c.Observe(&events[i], true, rows.Position{}, nil, nil)
 				} else if run = append(run, Observation{Event: &events[i], Learn: true}); len(run) == test.run {
 					c.ObserveAll(run, nil)
 					run = run[:0]

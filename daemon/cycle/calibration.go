@@ -1,190 +1,24 @@
 package cycle
 
 import (
-	"math"
-
-	"gonum.org/v1/gonum/floats"
-
-	"github.com/refitd/refitd/solver"
-	"github.com/refitd/refitd/solver/margin"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/report"
 )
 
-// calibration makes the outputs o of a model of margins the logarithms of probabilities, up to a constant: factor·o + shift. It is the one with the least
-// logarithmic loss on the select rows: temperature scaling (Guo et al. 2017) and, for classes, a shift of each (bias-corrected temperature scaling, Alexandari
-// et al. 2020). Without a shift the outputs of a hinge loss on labels that no feature decides, as ratings are, say less than the frequencies of the classes.
-type calibration struct {
-	factor float64
-	shift  []float64 // by output; nil for none
+// Calibration compares, over the window, what was predicted with what came: of numbers the mean prediction with the mean label, of a binary label the
+// probability of 1 with its frequency, of several classes the probability of the predicted class with how often it was right. It is empty of tasks
+// without numbers and probabilities. O(window log window), of which the learning waits for O(window).
+func (c *Cycle) Calibration() report.Calibration {
+	pairs := c.pairs()
+	return report.Calibration{Published: evaluate.Calibrated(pairs[evaluate.Published]), Live: evaluate.Calibrated(pairs[evaluate.Live])}
 }
 
-// of returns the model whose outputs are those of another one, calibrated.
-func (c *calibration) of(m *solver.Model) *solver.Model {
-	out := scaled(m, c.factor)
-	for o, by := range c.shift {
-		out.Bias[o] += by
+// pairs returns what predictors said of the events of the window.
+func (c *Cycle) pairs() (pairs [evaluate.Told][]evaluate.Pair) {
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	for r := range pairs {
+		pairs[r] = c.progressive.Told(r)
 	}
-	return out
-}
-
-// selectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no scale of their own: they count as they are once
-// calibrated.
-func (j *refitJob) selectLoss(m *solver.Model, weights []float64) float64 {
-	if j.target.Margin != "" {
-		c := j.calibrate(m)
-		m = c.of(m)
-	}
-	return j.select_.loss(j.target, m, weights)
-}
-
-// Bounds of a factor, and when a calibration ends: after so many rounds or where one lowers the loss of a row by less.
-const (
-	leastFactor       = 1e-3
-	mostFactor        = 1e3
-	calibrationRounds = 50
-	calibrationGain   = 1e-7
-)
-
-// calibrate fits the calibration of a model on the select rows, on the training rows where there are none. Every class counts one row more, of which nothing
-// is known, so that one that those rows lack stays possible. What a matrix of costs decides is not shifted: its outputs are of costs and not of frequencies.
-func (j *refitJob) calibrate(m *solver.Model) calibration {
-	x, targets, weights := j.select_.x, j.select_.targets, j.chosenBy(nil, j.select_.events)
-	if x.NumRows() == 0 {
-		x, targets, weights = j.problem.X, j.problem.Targets, nil
-	}
-	n, k := x.NumRows(), m.NumOutputs
-	f := &calibrationFit{outputs: make([]float64, n*k), targets: targets, weights: weights, k: k, chances: make([]float64, k)}
-	f.shifts = k > 1 && j.target.Margin != string(margin.Structured)
-	work := make([]float64, 2*m.NumBasis)
-	for i := range n {
-		index, value := x.Row(i)
-		m.Predict(f.outputs[i*k:i*k+k], work, index, value)
-	}
-	return f.run()
-}
-
-// calibrationFit minimises the logarithmic loss of rows of k outputs, which is convex in factor and shift together.
-type calibrationFit struct {
-	outputs, targets []float64
-	weights          []float64 // of the rows, nil for equal ones
-	k                int
-	shifts           bool
-	chances          []float64
-}
-
-// calibrationPoint is the loss at a calibration, with what its steps need.
-type calibrationPoint struct {
-	at           calibration
-	loss         float64
-	slope, curve float64   // in the factor
-	has, expects []float64 // rows of each class, and the sums of their probabilities, with those of which nothing is known
-}
-
-// run alternates a Newton step of the factor with one of iterative scaling for the shift, which never raises the loss (Darroch and Ratcliff 1972).
-func (f *calibrationFit) run() calibration {
-	start := calibration{factor: 1}
-	if f.shifts {
-		start.shift = make([]float64, f.k)
-	}
-	p := f.eval(start)
-	rows := float64(len(f.outputs) / f.k)
-	for range calibrationRounds {
-		before := p.loss
-		if next, ok := f.newton(p); ok {
-			p = next
-		}
-		if f.shifts {
-			shifted := calibration{factor: p.at.factor, shift: make([]float64, f.k)}
-			for c, b := range p.at.shift {
-				shifted.shift[c] = b + math.Log(p.has[c]/p.expects[c])
-			}
-			if next := f.eval(shifted); next.loss < p.loss {
-				p = next
-			}
-		}
-		if !(before-p.loss > calibrationGain*rows) {
-			break
-		}
-	}
-	return p.at
-}
-
-// newton returns the point after a Newton step of the logarithm of the factor, cut short to a factor of e, and halved until the loss is lower.
-func (f *calibrationFit) newton(p *calibrationPoint) (*calibrationPoint, bool) {
-	slope, curve := p.slope*p.at.factor, p.curve*p.at.factor*p.at.factor
-	step := math.Copysign(1, -slope)
-	if curve > math.Abs(slope) {
-		step = -slope / curve
-	}
-	for ; math.Abs(step) > 1e-9; step /= 2 {
-		at := calibration{factor: min(max(p.at.factor*math.Exp(step), leastFactor), mostFactor), shift: p.at.shift}
-		if next := f.eval(at); next.loss < p.loss {
-			return next, true
-		}
-	}
-	return p, false
-}
-
-// eval returns the loss at a calibration. O(n·k).
-func (f *calibrationFit) eval(at calibration) *calibrationPoint {
-	k, p := f.k, &calibrationPoint{at: at}
-	if f.shifts {
-		p.has, p.expects = make([]float64, k), make([]float64, k)
-		softmaxTo(f.chances, at.shift)
-		for c, q := range f.chances { // the row more of each class
-			p.has[c], p.expects[c] = 1, float64(k)*q
-			p.loss -= math.Log(q)
-		}
-	}
-	for from := 0; from < len(f.outputs); from += k {
-		own, weight := f.outputs[from:from+k], weightAt(f.weights, from/k)
-		if k == 1 { // a binary label, ±1
-			margin := f.targets[from] * own[0]
-			wrong := 1 / (1 + math.Exp(at.factor*margin))
-			p.loss += weight * (math.Max(-at.factor*margin, 0) + math.Log1p(math.Exp(-math.Abs(at.factor*margin))))
-			p.slope -= weight * margin * wrong
-			p.curve += weight * margin * margin * wrong * (1 - wrong)
-			continue
-		}
-		right := argmax(f.targets[from : from+k])
-		for c, o := range own {
-			if f.chances[c] = at.factor * o; f.shifts {
-				f.chances[c] += at.shift[c]
-			}
-		}
-		largest := f.chances[argmax(f.chances)]
-		p.loss += weight * (largest - f.chances[right])
-		sum, mean, square := 0.0, 0.0, 0.0
-		for c, o := range own {
-			f.chances[c] = math.Exp(f.chances[c] - largest)
-			sum += f.chances[c]
-			mean += o * f.chances[c]
-			square += o * o * f.chances[c]
-		}
-		p.loss += weight * math.Log(sum)
-		mean, square = mean/sum, square/sum
-		if f.shifts {
-			p.has[right] += weight
-			floats.AddScaled(p.expects, weight/sum, f.chances)
-		}
-		p.slope += weight * (mean - own[right])
-		p.curve += weight * max(square-mean*mean, 0)
-	}
-	return p
-}
-
-// scaled returns a model whose outputs are those of another one times a factor.
-func scaled(m *solver.Model, by float64) *solver.Model {
-	out := *m
-	times := func(values []float64) []float64 {
-		if values == nil {
-			return nil
-		}
-		all := make([]float64, len(values))
-		for i, v := range values {
-			all[i] = v * by
-		}
-		return all
-	}
-	out.Weights, out.Linear, out.Bias = times(m.Weights), times(m.Linear), times(m.Bias)
-	return &out
+	return pairs
 }

@@ -1,66 +1,13 @@
 package cycle
 
 import (
-	"fmt"
-	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
-
-// classesModel is a small multi-class or multilabel model of user, item and the tags of the item.
-func classesModel(task event.Task, change func(*config.Model)) *config.Model {
-	return ratingsModel(func(m *config.Model) {
-		m.Schema.Task, m.Schema.Levels, m.Schema.Classes = string(task), 0, []string{"a", "b", "c"}
-		m.Schema.Multi = []string{"tags"}
-		if change != nil {
-			change(m)
-		}
-	})
-}
-
-// classStream draws events whose classes depend on interactions between user and item. Users from the middle of the stream on are new.
-func classStream(task event.Task, n int) []event.Event {
-	r := rand.New(rand.NewPCG(5, 1))
-	const users, items, k = 60, 30, 2
-	h, v := make([]float64, (users+items)*k), make([]float64, 3*k)
-	for i := range h {
-		h[i] = 1.5 * r.NormFloat64()
-	}
-	for i := range v {
-		v[i] = 1.5 * r.NormFloat64()
-	}
-	events := make([]event.Event, n)
-	for i := range events {
-		u, at := r.IntN(users/2), r.IntN(items)
-		if 2*i >= n {
-			u += users / 2
-		}
-		ev := event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", at)},
-			Multi: [][]string{{fmt.Sprint("t", at%3), fmt.Sprint("s", at%5)}}}
-		best, class := math.Inf(-1), ""
-		for c, name := range []string{"a", "b", "c"} {
-			o := 0.0
-			for b := range k {
-				o += v[c*k+b] * h[u*k+b] * h[(users+at)*k+b]
-			}
-			if o += 0.3 * r.NormFloat64(); o > best {
-				best, class = o, name
-			}
-			if task == event.Multilabel && o > 0 {
-				ev.Classes = append(ev.Classes, name)
-			}
-		}
-		if task == event.Multiclass {
-			ev.Classes = []string{class}
-		}
-		events[i] = ev
-	}
-	return events
-}
 
 // TestClassesOfNewUsers: on users that the refit did not know, the live model of a multi-class or multilabel model over names is better
 // with the fold-in than without, the variational stage is what stands behind it, and the next refit goes on from what was learned.
@@ -68,12 +15,12 @@ func TestClassesOfNewUsers(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, task := range []event.Task{event.Multiclass, event.Multilabel} {
 		const n = 4000
-		events := classStream(task, n)
+		events := cycletest.ClassStream(task, n)
 		accuracy := func(foldIn bool) float64 {
-			c := newCycle(t, classesModel(task, func(m *config.Model) { m.Train.FoldIn.Enabled = foldIn }))
+			c := newCycle(t, cycletest.ClassesModel(task, func(m *config.Model) { m.Train.FoldIn.Enabled = foldIn }))
 			observeAll(c, events[:n/2])
-			ch := refit(t, c, sampleOf(events[:n/2]))
-			if ch.posterior == nil || !ch.posterior.Separate {
+			ch := mustRefit(t, c, sampleOf(events[:n/2]))
+			if ch.Posterior == nil || !ch.Posterior.Separate {
 				t.Fatalf("%s: no posterior with separate outputs", task)
 			}
 			c.Install(ch)
@@ -81,7 +28,7 @@ func TestClassesOfNewUsers(t *testing.T) {
 			observeAll(c, events[n/2:])
 			live := float64(*c.Tail().Live.Accuracy)
 			if foldIn {
-				warm := refit(t, c, sampleOf(events))
+				warm := mustRefit(t, c, sampleOf(events))
 				if !warm.Version.Warm || !warm.Model.IsFinite() {
 					t.Errorf("%s: the second refit is not a finite warm one", task)
 				}

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -15,10 +18,10 @@ func TestDeltasWhileCompacted(t *testing.T) {
 	for name, test := range followedCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, after, compared := 0, 0, false
-			var x *Compaction
-			var made *Champion
+			var x *updates.Compaction
+			var made *fitted.Fitted
 			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
-				c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+				c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 				switch deltas++; {
 				case compared:
 					after++
@@ -77,15 +80,15 @@ func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 	for name, test := range followedCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, missed := 0, []event.Event(nil)
-			var x *Update
-			var made *Champion
+			var x *updates.Update
+			var made *fitted.Fitted
 			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
-				c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+				c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 				switch deltas++; deltas {
 				case 3:
-					c.followed.forms[test.form].refused = 1 // there was a name without room
+					c.deltas.Forms[test.form].Refused = 1 // there was a name without room
 					var reason string
-					if x, reason = c.BeginUpdate(); x == nil || x.compaction != nil {
+					if x, reason = c.BeginUpdate(); x == nil || x.Compaction != nil {
 						t.Fatalf("no update of the live model: %s", reason)
 					}
 					var err error

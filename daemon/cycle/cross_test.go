@@ -9,13 +9,16 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
 // crossModel has labels that depend on pairs of names alone, which no sum of weights of single names says.
 func crossModel() *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Label = "regression", 0, "y"
 		m.Schema.Categorical, m.Schema.Cross = []string{"user", "item"}, [][]string{{"item", "user"}}
 		m.Train.Loss = config.Auto
@@ -52,7 +55,7 @@ func TestCrossIsLearned(t *testing.T) {
 		events := paired(m, 12_000)
 		c := newCycle(t, m)
 		observeAll(c, events[:8000])
-		ch := refit(t, c, sampleOf(events[:8000]))
+		ch := mustRefit(t, c, sampleOf(events[:8000]))
 		c.Install(ch)
 		observeAll(c, events[8000:])
 		losses[crossed] = float64(*c.Progressive().Window.Live.RMSE)
@@ -67,20 +70,20 @@ func TestCrossIsLearned(t *testing.T) {
 		if got := published.Schema().Named(); !slices.Equal(got, []string{"user", "item", "item×user"}) {
 			t.Errorf("fields %q", got)
 		}
-		scorer := newScorer(ch.Model, ch.Vocabulary)
+		scorer := fitted.NewScorer(ch.Model, ch.Vocabulary)
 		want := make([]float64, 1)
 		for i := range events[8000:8100] {
 			ev := &events[8000+i]
-			scorer.outputs(want, ev)
-			if n := scorer.names(ev); n.Total != 2 {
+			scorer.Outputs(want, ev)
+			if n := scorer.Names(ev); n.Total != 2 {
 				t.Fatalf("%+v names: a cross is no name of an event", n)
 			}
-			in := InputOf(&c.schema, ev)
+			in := fitted.InputOf(&c.schema, ev)
 			if p, err := published.Predict(&in); err != nil || !closeTo(p.Outputs[0], want[0]) && p.Outputs[0] != want[0] {
 				t.Fatalf("a consumer says %v, %v, the refit %g", p.Outputs, err, want)
 			}
 		}
-		again, err := FromSnapshot(m, published)
+		again, err := fitted.FromSnapshot(m, published)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,13 +130,13 @@ func TestCrossOfRarePairs(t *testing.T) {
 		}
 		c := newCycle(t, m)
 		observeAll(c, events[:15_000])
-		ch := refit(t, c, sampleOf(events[:15_000]))
-		q := NewQuality(ch.Target, nil)
-		scorer := newScorer(ch.Model, ch.Vocabulary)
+		ch := mustRefit(t, c, sampleOf(events[:15_000]))
+		q := evaluate.NewQuality(ch.Target, nil)
+		scorer := fitted.NewScorer(ch.Model, ch.Vocabulary)
 		output, target := make([]float64, 1), make([]float64, 1)
 		for i := range events[15_000:] {
 			ev := &events[15_000+i]
-			scorer.outputs(output, ev)
+			scorer.Outputs(output, ev)
 			ch.Target.Encode(target, ev)
 			q.Add(ev, output, target)
 		}

@@ -5,14 +5,16 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
 
 // cubics are models of degree 3 by Algorithm 1, of names and of numbers.
 var cubics = []stage{
-	{"names", func() *config.Model { return by(sideModel(nil), config.ConditionalGradient, 3) }, func(n int) []event.Event { return withSides(stream(6, n)) }},
-	{"numbers", func() *config.Model { return by(switchModel(), config.ConditionalGradient, 3) }, func(n int) []event.Event { return numbers(9, n) }},
+	{"names", func() *config.Model { return cycletest.By(sideModel(nil), config.ConditionalGradient, 3) }, func(n int) []event.Event { return withSides(cycletest.Stream(6, n)) }},
+	{"numbers", func() *config.Model { return cycletest.By(switchModel(), config.ConditionalGradient, 3) }, func(n int) []event.Event { return cycletest.Numbers(9, n) }},
 }
 
 // TestCubicRefitIsRepeated: a refit of degree 3, cold or warm, publishes what Algorithm 1 fitted with a gap that it calls estimated, is repeated to the
@@ -22,13 +24,13 @@ func TestCubicRefitIsRepeated(t *testing.T) {
 	for _, s := range cubics {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			s.isRepeated(t, func(ch *Champion) {
+			s.isRepeated(t, func(ch *fitted.Fitted) {
 				v := &ch.Version
 				if ch.Model.Kernel.Degree() != 3 || v.Form != "convex" || v.Sweeps != 0 || v.GapKind != string(solver.Estimated) || v.Gap == nil {
 					t.Errorf("version of degree %d, form %s after %d sweeps, gap %v (%s)", ch.Model.Kernel.Degree(), v.Form, v.Sweeps, v.Gap, v.GapKind)
 				}
 			})
-			reviveGoesOn(t, s.model(), by(s.model(), config.ConditionalGradient, 2), s.events(1200))
+			reviveGoesOn(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))
 		})
 	}
 }

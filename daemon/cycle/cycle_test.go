@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -16,26 +15,19 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/gate"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
-
-// ratingsModel is a small ordinal model of user and item.
-func ratingsModel(change func(*config.Model)) *config.Model {
-	m := config.DefaultModel()
-	m.Name = "ratings"
-	m.Input.Topics = []string{"ratings"}
-	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}}
-	m.Train.MaxBasis = 4
-	m.Evaluate.Window = 500
-	m.Publish.Gate.MinRows = 20
-	if change != nil {
-		change(&m)
-	}
-	m.Resolve()
-	return &m
-}
 
 // switchModel is a small binary model of two numbers.
 func switchModel() *config.Model {
@@ -48,45 +40,11 @@ func switchModel() *config.Model {
 	return &m
 }
 
-// stream draws events with planted interactions between users and items.
-func stream(seed uint64, n int) []event.Event {
-	r := rand.New(rand.NewPCG(seed, 1))
-	const users, items, k = 60, 40, 2
-	h := make([]float64, (users+items)*k)
-	for i := range h {
-		h[i] = r.NormFloat64()
-	}
-	events := make([]event.Event, n)
-	for i := range events {
-		u, v := r.IntN(users), r.IntN(items)
-		z := 3 + 0.3*r.NormFloat64()
-		for c := range k {
-			z += 0.8 * h[u*k+c] * h[(users+v)*k+c]
-		}
-		events[i] = event.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
-	}
-	return events
-}
-
-// numbers draws binary events whose label is a product of the inputs, so that only an interaction explains it.
-func numbers(seed uint64, n int) []event.Event {
-	r := rand.New(rand.NewPCG(seed, 2))
-	events := make([]event.Event, n)
-	for i := range events {
-		a, b := r.NormFloat64(), 10+3*r.NormFloat64()
-		events[i] = event.Event{Weight: 1, Numeric: []float64{a, b}}
-		if a*(b-10) > 0 {
-			events[i].Label = 1
-		}
-	}
-	return events
-}
-
 // sampleOf deals events into the three roles of a sample.
-func sampleOf(events []event.Event) *Sample {
-	s := &Sample{Digest: "sha256:test", Cut: []report.Cut{{Topic: "t", Next: int64(len(events))}}}
+func sampleOf(events []event.Event) *encode.Sample {
+	s := &encode.Sample{Digest: "sha256:test", Cut: []report.Cut{{Topic: "t", Next: int64(len(events))}}}
 	for i := range events {
-		p := AppendEvent(nil, &events[i])
+		p := rows.AppendEvent(nil, &events[i])
 		switch i % 10 {
 		case 0:
 			s.Select = append(s.Select, p)
@@ -110,11 +68,11 @@ func newCycle(t testing.TB, m *config.Model) *Cycle {
 
 func observeAll(c *Cycle, events []event.Event) {
 	for i := range events {
-		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]), nil)
+		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &events[i]), nil)
 	}
 }
 
-func refit(t testing.TB, c *Cycle, s *Sample) *Champion {
+func mustRefit(t testing.TB, c *Cycle, s *encode.Sample) *fitted.Fitted {
 	t.Helper()
 	ch, err := c.Refit(context.Background(), s)
 	if err != nil {
@@ -127,12 +85,12 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 	for _, test := range []struct {
 		model  *config.Model
 		events []event.Event
-	}{{ratingsModel(nil), stream(1, 4000)}, {switchModel(), numbers(1, 3000)}} {
+	}{{cycletest.RatingsModel(nil), cycletest.Stream(1, 4000)}, {switchModel(), cycletest.Numbers(1, 3000)}} {
 		test.model.Train.FeatureMap = "" // basis vectors are looked for
 		c := newCycle(t, test.model)
 		half := len(test.events) / 2
 		observeAll(c, test.events[:half])
-		ch := refit(t, c, sampleOf(test.events[:half]))
+		ch := mustRefit(t, c, sampleOf(test.events[:half]))
 		if ch.Version.Decision != "promoted" || ch.Version.K == 0 {
 			t.Fatalf("%s: first version %s with %d basis vectors: %s", test.model.Name, ch.Version.Decision, ch.Version.K, ch.Version.Reason)
 		}
@@ -151,7 +109,7 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 			t.Errorf("switch: published %.3f, live %.3f, majority %.3f", pub, live, major)
 		}
 		// A second refit is warm, and better or kept.
-		second := refit(t, c, sampleOf(test.events))
+		second := mustRefit(t, c, sampleOf(test.events))
 		if !second.Version.Warm {
 			t.Errorf("%s: the second refit is cold", test.model.Name)
 		}
@@ -160,17 +118,17 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 
 // TestUnlearnedEventsTeachNothing: scoring an event that is not to be learned leaves every later prediction as it was.
 func TestUnlearnedEventsTeachNothing(t *testing.T) {
-	events := stream(2, 300)
+	events := cycletest.Stream(2, 300)
 	run := func(scored bool) report.Progressive {
-		c := newCycle(t, ratingsModel(nil))
+		c := newCycle(t, cycletest.RatingsModel(nil))
 		observeAll(c, events[:200])
 		before := c.Progressive()
 		if scored {
 			for i := range events[200:250] {
-				c.Observe(&events[200+i], false, Position{}, nil, nil)
+				c.Observe(&events[200+i], false, rows.Position{}, nil, nil)
 			}
 		}
-		c.progressive = newProgressive(c.target, 500, true)
+		c.progressive = evaluate.NewProgressive(c.target, 500, true)
 		observeAll(c, events[250:])
 		if before.N != 200 {
 			t.Fatal("events not counted")
@@ -187,20 +145,20 @@ func TestUpdateIsTheLiveModel(t *testing.T) {
 	for _, test := range []struct {
 		model  *config.Model
 		events []event.Event
-	}{{ratingsModel(nil), stream(3, 3000)}, {switchModel(), numbers(3, 2000)}} {
+	}{{cycletest.RatingsModel(nil), cycletest.Stream(3, 3000)}, {switchModel(), cycletest.Numbers(3, 2000)}} {
 		c := newCycle(t, test.model)
 		half := len(test.events) / 2
 		observeAll(c, test.events[:half])
-		c.Install(refit(t, c, sampleOf(test.events[:half])))
+		c.Install(mustRefit(t, c, sampleOf(test.events[:half])))
 		observeAll(c, test.events[half:])
-		c.companions = nil // an update may be made of one
+		c.experts = nil // an update may be made of one
 		u := c.Update()
-		s := newScorer(u.Model, u.Vocabulary)
+		s := fitted.NewScorer(u.Model, u.Vocabulary)
 		got, want := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
 		for i := range test.events[:200] {
 			ev := &test.events[i]
-			s.outputs(got, ev)
-			c.learner.outputs(want, ev)
+			s.Outputs(got, ev)
+			c.learner.Outputs(want, ev)
 			for o := range want {
 				if math.Abs(got[o]-want[o]) > 1e-8*(1+math.Abs(want[o])) {
 					t.Fatalf("%s: event %d output %d: update %g, live %g", test.model.Name, i, o, got[o], want[o])
@@ -215,20 +173,20 @@ func TestUpdateIsTheLiveModel(t *testing.T) {
 
 // TestInstallKeepsWhatWasLearnedMeanwhile: events between a refit's cut and its installation are in the new live model.
 func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
-	events := stream(4, 2000)
+	events := cycletest.Stream(4, 2000)
 	for i := 1000; i < 2000; i++ { // a new user whom the refit has not seen
 		events[i].Categorical[0], events[i].Label = "new", 5
 	}
-	c := newCycle(t, ratingsModel(nil))
+	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeAll(c, events[:1000])
-	ch := refit(t, c, sampleOf(events[:1000]))
+	ch := mustRefit(t, c, sampleOf(events[:1000]))
 	for i := 1000; i < 2000; i++ {
-		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &events[i]), nil)
+		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &events[i]), nil)
 	}
 	c.Install(ch)
 	out := make([]float64, 4)
 	ev := event.Event{Weight: 1, Categorical: []string{"new", "i1"}}
-	c.learner.outputs(out, &ev)
+	c.learner.Outputs(out, &ev)
 	if level := c.target.Value(out); level < 4.3 {
 		t.Errorf("the live model expects %.2f from a user who always gives 5", level)
 	}
@@ -237,7 +195,7 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 // TestRefitDoesNotDependOnProcessors: nor does one by another algorithm.
 func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	stages := []stage{{"default", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }}}
+	stages := []stage{{"default", func() *config.Model { return cycletest.RatingsModel(nil) }, func(n int) []event.Event { return cycletest.Stream(5, n) }}}
 	if !tier.UnderRace() {
 		stages = append(stages, others...)
 	}
@@ -249,7 +207,7 @@ func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 			c := newCycle(t, m)
 			events := s.events(1500)
 			observeAll(c, events)
-			got, err := snapshot.PayloadDigest(refit(t, c, sampleOf(events)).Contents(m))
+			got, err := snapshot.PayloadDigest(mustRefit(t, c, sampleOf(events)).Contents(m))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,10 +222,10 @@ func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 
 func TestGateKeepsWhatIsWorse(t *testing.T) {
 	tier.NotUnderRace(t)
-	m := ratingsModel(nil)
+	m := cycletest.RatingsModel(nil)
 	c := newCycle(t, m)
-	events := stream(6, 3000)
-	c.Install(refit(t, c, sampleOf(events)))
+	events := cycletest.Stream(6, 3000)
+	c.Install(mustRefit(t, c, sampleOf(events)))
 	noise := slices.Clone(events)
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range noise {
@@ -276,35 +234,35 @@ func TestGateKeepsWhatIsWorse(t *testing.T) {
 		}
 	}
 	c.champion.Lambda = 1e-3
-	worse := refit(t, c, sampleOf(noise))
+	worse := mustRefit(t, c, sampleOf(noise))
 	if worse.Version.Decision != "kept" || worse.Version.ChampionGate == nil {
 		t.Errorf("a model of random labels is %s: %s", worse.Version.Decision, worse.Version.Reason)
 	}
 	constant := slices.Clone(events)
-	j := &refitJob{model: m, schema: &c.schema, sample: sampleOf(constant)}
-	if err := j.prepare(); err != nil {
+	j := &task.Task{Model: m, Schema: &c.schema, Sample: sampleOf(constant)}
+	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
 	model := c.Champion().Model.Clone()
 	clear(model.Weights)
 	clear(model.Linear)
-	if !j.degenerate(model) {
+	if !gate.Degenerate(j, model) {
 		t.Error("a constant model is not degenerate")
 	}
 	model.Bias[0] = math.NaN()
-	broken := &Champion{Model: model, Vocabulary: j.vocab, Target: j.target}
-	if j.decide(broken); broken.Version.Decision != "kept" {
+	broken := &fitted.Fitted{Model: model, Vocabulary: j.Vocab, Target: j.Target}
+	if gate.Decide(j, broken); broken.Version.Decision != "kept" {
 		t.Error("a model that is not finite is promoted")
 	}
 }
 
 func TestRefitWithoutRows(t *testing.T) {
-	c := newCycle(t, ratingsModel(nil))
-	if _, err := c.Refit(context.Background(), &Sample{}); !errors.Is(err, ErrNoRows) {
+	c := newCycle(t, cycletest.RatingsModel(nil))
+	if _, err := c.Refit(context.Background(), &encode.Sample{}); !errors.Is(err, encode.ErrNoRows) {
 		t.Errorf("error %v", err)
 	}
-	one := stream(7, 1)
-	if _, err := c.Refit(context.Background(), &Sample{Train: [][]byte{AppendEvent(nil, &one[0])}}); err != nil {
+	one := cycletest.Stream(7, 1)
+	if _, err := c.Refit(context.Background(), &encode.Sample{Train: [][]byte{rows.AppendEvent(nil, &one[0])}}); err != nil {
 		t.Errorf("one row: %v", err)
 	}
 	same := make([]event.Event, 50) // one user, one item, one label
@@ -323,19 +281,23 @@ func TestRefitWithoutRows(t *testing.T) {
 func TestReviveGoesOn(t *testing.T) {
 	tier.NotUnderRace(t)
 	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
-	t.Run("ordinal", func(t *testing.T) { reviveGoesOn(t, ratingsModel(nil), ratingsModel(smaller), stream(8, 3000)) })
+	t.Run("ordinal", func(t *testing.T) {
+		reviveGoesOn(t, cycletest.RatingsModel(nil), cycletest.RatingsModel(smaller), cycletest.Stream(8, 3000))
+	})
 	t.Run("entities held out", func(t *testing.T) { reviveGoesOn(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) })
-	t.Run("groups", func(t *testing.T) { reviveGoesOn(t, sideModel(nil), sideModel(smaller), withSides(stream(8, 3000))) })
+	t.Run("groups", func(t *testing.T) {
+		reviveGoesOn(t, sideModel(nil), sideModel(smaller), withSides(cycletest.Stream(8, 3000)))
+	})
 	t.Run("multiclass", func(t *testing.T) {
-		reviveGoesOn(t, classesModel(event.Multiclass, nil), classesModel(event.Multiclass, smaller), classStream(event.Multiclass, 2000))
+		reviveGoesOn(t, cycletest.ClassesModel(event.Multiclass, nil), cycletest.ClassesModel(event.Multiclass, smaller), cycletest.ClassStream(event.Multiclass, 2000))
 	})
 }
 
 // reviveGoesOn checks that a champion comes back from its snapshot and what was kept beside it, and not under another configuration.
-func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (again *Champion) {
+func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (again *fitted.Fitted) {
 	c := newCycle(t, m)
 	observeAll(c, events)
-	ch := refit(t, c, sampleOf(events))
+	ch := mustRefit(t, c, sampleOf(events))
 	store := snapshot.NewStore(t.TempDir())
 	contents := ch.Contents(m)
 	contents.Meta.Created, contents.Meta.Writer = time.Unix(1, 0), "test"
@@ -344,8 +306,8 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 		t.Fatal(err)
 	}
 	ch.Version.Version = manifest.Version
-	ch.precisions = precisionChoice{Stage: precisionsCarried, Gaussian: precisionsAnew, Refits: 2}
-	keep, err := ch.Keep()
+	ch.Precisions = fitted.PrecisionChoice{Stage: variational.PrecisionsCarried, Gaussian: variational.PrecisionsAnew, Refits: 2}
+	keep, err := ch.Checkpoint()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,23 +320,23 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err = Revive(m, opened, keep); err != nil {
+	if again, err = fitted.Restore(m, opened, keep); err != nil {
 		t.Fatal(err)
 	}
 	if len(again.Golden) != len(opened.Contents().Golden) {
 		t.Errorf("revived with %d golden events, the version has %d: an update of it cannot be published", len(again.Golden), len(opened.Contents().Golden))
 	}
-	if !reflect.DeepEqual(again.posterior, ch.posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.means, ch.means) ||
-		!reflect.DeepEqual(again.gaussian, ch.gaussian) || !reflect.DeepEqual(again.clean, ch.clean) ||
-		!reflect.DeepEqual(again.heldOut, ch.heldOut) || !reflect.DeepEqual(again.dual, ch.dual) || again.scale != ch.scale || again.precisions != ch.precisions ||
-		!reflect.DeepEqual(again.cleanModel(), ch.cleanModel()) || ch.posterior != nil && ch.clean == nil ||
-		ch.posterior != nil && ch.posterior.Group != nil && !reflect.DeepEqual(again.convex, ch.convex) {
+	if !reflect.DeepEqual(again.Posterior, ch.Posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.Means, ch.Means) ||
+		!reflect.DeepEqual(again.Gaussian, ch.Gaussian) || !reflect.DeepEqual(again.WithoutHoldout, ch.WithoutHoldout) ||
+		!reflect.DeepEqual(again.HeldOut, ch.HeldOut) || !reflect.DeepEqual(again.Dual, ch.Dual) || again.Scale != ch.Scale || again.Precisions != ch.Precisions ||
+		!reflect.DeepEqual(again.ModelWithoutHoldout(), ch.ModelWithoutHoldout()) || ch.Posterior != nil && ch.WithoutHoldout == nil ||
+		ch.Posterior != nil && ch.Posterior.Group != nil && !reflect.DeepEqual(again.Convex, ch.Convex) {
 		t.Error("the revived champion differs")
 	}
-	if _, err := Revive(m, opened, keep[:len(keep)/2]); err == nil {
+	if _, err := fitted.Restore(m, opened, keep[:len(keep)/2]); err == nil {
 		t.Error("half a posterior is accepted")
 	}
-	if _, err := Revive(other, opened, keep); err == nil {
+	if _, err := fitted.Restore(other, opened, keep); err == nil {
 		t.Error("another configuration is accepted")
 	}
 	return again
@@ -384,10 +346,10 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 // rows.
 func TestAdoptedChampionIsCompared(t *testing.T) {
 	tier.NotUnderRace(t)
-	m := ratingsModel(nil)
+	m := cycletest.RatingsModel(nil)
 	c := newCycle(t, m)
-	events := stream(8, 3000)
-	first := refit(t, c, sampleOf(events))
+	events := cycletest.Stream(8, 3000)
+	first := mustRefit(t, c, sampleOf(events))
 	c.Install(first)
 	poor := first.Contents(m) // the same, but for what it learned of the users and items
 	for i := range poor.Weights {
@@ -409,7 +371,7 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := FromSnapshot(m, version)
+	adopted, err := fitted.FromSnapshot(m, version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -419,27 +381,27 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 		t.Fatalf("champion %v with λ %g, want the adopted one", c.Champion().Version.Version, adopted.Lambda)
 	}
 	observeAll(c, events[:200]) // its baselines and its fold-in work
-	next := refit(t, c, sampleOf(events))
+	next := mustRefit(t, c, sampleOf(events))
 	if g := next.Version.ChampionGate; next.Version.Decision != "promoted" || g == nil || float64(*g.RMSE) < 1.2*float64(*next.Version.Gate.RMSE) {
 		t.Errorf("%s: %s; gate %+v, champion %+v: the poor version would lose clearly", next.Version.Decision, next.Version.Reason, next.Version.Gate, g)
 	}
 	few := sampleOf(events)
 	few.Gate = few.Gate[:min(len(few.Gate), m.Publish.Gate.MinRows-1)]
-	if next := refit(t, c, few); next.Version.Decision != "kept" || !strings.Contains(next.Version.Reason, "an operator chose") {
+	if next := mustRefit(t, c, few); next.Version.Decision != "kept" || !strings.Contains(next.Version.Reason, "an operator chose") {
 		t.Errorf("on too few rows: %s, %s", next.Version.Decision, next.Version.Reason)
 	}
 	adopted.Chosen = false
 	few = sampleOf(events)
 	few.Gate = few.Gate[:min(len(few.Gate), m.Publish.Gate.MinRows-1)]
-	if next := refit(t, c, few); next.Version.Decision != "promoted" {
+	if next := mustRefit(t, c, few); next.Version.Decision != "promoted" {
 		t.Errorf("on too few rows, nobody's choice: %s, %s", next.Version.Decision, next.Version.Reason)
 	}
 }
 
 // TestRefitIsThrottled: a refit yields between its blocks, the throttle has the time budget, and the model is the same.
 func TestRefitIsThrottled(t *testing.T) {
-	m, events := ratingsModel(nil), stream(1, 1500)
-	want := refit(t, newCycle(t, m), sampleOf(events))
+	m, events := cycletest.RatingsModel(nil), cycletest.Stream(1, 1500)
+	want := mustRefit(t, newCycle(t, m), sampleOf(events))
 	var calls atomic.Int64
 	c := newCycle(t, m)
 	c.Throttle = func(_ context.Context, budget time.Duration) func() {
@@ -448,7 +410,7 @@ func TestRefitIsThrottled(t *testing.T) {
 		}
 		return func() { calls.Add(1) }
 	}
-	got := refit(t, c, sampleOf(events))
+	got := mustRefit(t, c, sampleOf(events))
 	if n := calls.Load(); n < 1000 {
 		t.Errorf("it yields %d times", n)
 	}
@@ -459,7 +421,7 @@ func TestRefitIsThrottled(t *testing.T) {
 
 // TestRefitIsCalledOffWhileItWaits: a throttle that waits until the refit is called off does not hold it up.
 func TestRefitIsCalledOffWhileItWaits(t *testing.T) {
-	c := newCycle(t, ratingsModel(nil))
+	c := newCycle(t, cycletest.RatingsModel(nil))
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls atomic.Int64
 	c.Throttle = func(ctx context.Context, _ time.Duration) func() {
@@ -472,7 +434,7 @@ func TestRefitIsCalledOffWhileItWaits(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.Refit(ctx, sampleOf(stream(1, 1500))); !errors.Is(err, context.Canceled) || calls.Load() > 100 {
+	if _, err := c.Refit(ctx, sampleOf(cycletest.Stream(1, 1500))); !errors.Is(err, context.Canceled) || calls.Load() > 100 {
 		t.Errorf("called off at the 20th block: error %v after %d", err, calls.Load())
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -31,11 +33,11 @@ func visits(seed uint64, n int) []event.Event {
 // TestVersionsOfEveryKernel: what is published of a model of each kernel and degree scores 1,000 events as the solver does, in both types, and comes back from
 // the store as the same model.
 func TestVersionsOfEveryKernel(t *testing.T) {
-	m := ratingsModel(func(m *config.Model) {
+	m := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Multi, m.Schema.Numeric = "regression", 0, []string{"tags"}, []string{"age"}
 		m.Train.FeatureMap, m.Train.Refit = "none", "output"
 	})
-	ch := refit(t, newCycle(t, m), sampleOf(visits(1, 400)))
+	ch := mustRefit(t, newCycle(t, m), sampleOf(visits(1, 400)))
 	for _, kernel := range []solver.Kernel{solver.ANOVA, solver.Homogeneous, solver.ANOVA3, solver.Homogeneous3} {
 		rng := rand.New(rand.NewPCG(5, uint64(kernel)))
 		model := solver.NewModel(kernel, ch.Model.NumFeatures, 1, true)
@@ -50,7 +52,7 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 			model.Linear[j] = rng.NormFloat64()
 		}
 		of := *ch
-		of.Model, of.told, of.untold, of.Version.Sweeps = model, nil, "", 0
+		of.Model, of.Told, of.Untold, of.Version.Sweeps = model, nil, "", 0
 		for _, tensors := range []string{snapshot.F64, snapshot.F32} {
 			c := of.Contents(m)
 			c.Tensors, c.Meta.Writer, c.Meta.Created = tensors, "test", time.Unix(1700000000, 0)
@@ -62,20 +64,20 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := FromSnapshot(m, published)
+			again, err := fitted.FromSnapshot(m, published)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if again.Model.Kernel != kernel || tensors == snapshot.F64 && !reflect.DeepEqual(again.Model.Basis, model.Basis) {
 				t.Errorf("kernel %v of degree %d came back as %v of degree %d", kernel, kernel.Degree(), again.Model.Kernel, again.Model.Kernel.Degree())
 			}
-			trainer, events := newScorer(model, of.Vocabulary), visits(2, 1000)
+			trainer, events := fitted.NewScorer(model, of.Vocabulary), visits(2, 1000)
 			tolerance := map[string]float64{snapshot.F64: 1e-9, snapshot.F32: 1e-5}[tensors]
 			want, got := make([]float64, 1), make([]float64, 1)
 			var s snapshot.Scratch
 			for i := range events {
-				trainer.outputs(want, &events[i])
-				in := InputOf(of.Vocabulary.schema, &events[i])
+				trainer.Outputs(want, &events[i])
+				in := fitted.InputOf(of.Vocabulary.Schema, &events[i])
 				if published.Score(got, &in, &s); !(math.Abs(got[0]-want[0]) <= tolerance*(1+math.Abs(want[0]))) {
 					t.Fatalf("%v of degree %d in %s, event %d: published %g, trainer %g", kernel, kernel.Degree(), tensors, i, got[0], want[0])
 				}

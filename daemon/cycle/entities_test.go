@@ -9,12 +9,19 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/gate"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/convex"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // crowd is stream with three users in the place of each.
 func crowd(seed uint64, n int) []event.Event {
-	events := stream(seed, n)
+	events := cycletest.Stream(seed, n)
 	for i := range events {
 		events[i].Categorical[0] = fmt.Sprintf("%s.%d", events[i].Categorical[0], i%3)
 	}
@@ -23,7 +30,7 @@ func crowd(seed uint64, n int) []event.Event {
 
 // crowdModel holds out many entities, so that a few thousand rows have some.
 func crowdModel(change func(*config.Model)) *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Sample.Holdout.Entities = 0.1
 		if change != nil {
 			change(m)
@@ -32,7 +39,7 @@ func crowdModel(change func(*config.Model)) *config.Model {
 }
 
 // withAges is sampleOf with weights and ages that tell which row is which.
-func withAges(events []event.Event) *Sample {
+func withAges(events []event.Event) *encode.Sample {
 	s := sampleOf(events)
 	for i := range events {
 		switch age := float64(len(events) - i); i % 10 {
@@ -49,9 +56,9 @@ func withAges(events []event.Event) *Sample {
 	return s
 }
 
-func prepared(t *testing.T, j *refitJob) *refitJob {
+func prepared(t *testing.T, j *task.Task) *task.Task {
 	t.Helper()
-	if err := j.prepare(); err != nil {
+	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -62,20 +69,20 @@ func prepared(t *testing.T, j *refitJob) *refitJob {
 func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	m := crowdModel(nil)
 	schema, events := m.Schema.Event(), crowd(23, 4000)
-	j := prepared(t, &refitJob{given: -1, model: m, schema: &schema, sample: withAges(events)})
-	if len(j.heldOut) != 2 || len(j.heldOut[0]) < 8 || len(j.heldOut[1]) == 0 {
-		t.Fatalf("held out %v", j.heldOut)
+	j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &schema, Sample: withAges(events)})
+	if len(j.HeldOut) != 2 || len(j.HeldOut[0]) < 8 || len(j.HeldOut[1]) == 0 {
+		t.Fatalf("held out %v", j.HeldOut)
 	}
-	train, gate, byField := 0, 0, [2]int{}
+	train, held, byField := 0, 0, [2]int{}
 	for i := range events {
 		ev := &events[i]
-		user, item := j.heldOut.has(0, ev.Categorical[0]), j.heldOut.has(1, ev.Categorical[1])
+		user, item := gate.Has(j.HeldOut, 0, ev.Categorical[0]), gate.Has(j.HeldOut, 1, ev.Categorical[1])
 		switch {
 		case i%10 == 0:
 		case i%10 == 1:
-			gate++
+			held++
 		case user || item:
-			gate++
+			held++
 			for f, held := range []bool{user, item} {
 				if held {
 					byField[f]++
@@ -85,33 +92,33 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 			train++
 		}
 	}
-	if j.problem.X.NumRows() != train || len(j.gate.events) != gate || train+gate+len(j.select_.events) != len(events) {
-		t.Errorf("%d training rows and %d gate rows, want %d and %d", j.problem.X.NumRows(), len(j.gate.events), train, gate)
+	if j.Problem.X.NumRows() != train || len(j.Gate.Events) != held || train+held+len(j.Select_.Events) != len(events) {
+		t.Errorf("%d training rows and %d gate rows, want %d and %d", j.Problem.X.NumRows(), len(j.Gate.Events), train, held)
 	}
 	for f, n := range byField {
 		if n == 0 || n > 320 {
 			t.Errorf("%d rows are held out for field %d, at most a tenth of 3200 may be", n, f)
 		}
-		for _, name := range j.heldOut[f] {
-			if j.vocab.Column(f, name) >= 0 {
+		for _, name := range j.HeldOut[f] {
+			if j.Vocab.Column(f, name) >= 0 {
 				t.Errorf("%s is in the vocabulary of the training rows", name)
 			}
 		}
 	}
-	for i := range j.gate.events { // stream numbers its events by their time
-		if age := float64(int64(len(events)) - j.gate.events[i].Time); j.sample.GateAge[i] != age || j.sample.HeldOutWeights[len(j.select_.events)+i] != age {
-			t.Fatalf("gate row %d: age %g, weight %g, want %g", i, j.sample.GateAge[i], j.sample.HeldOutWeights[len(j.select_.events)+i], age)
+	for i := range j.Gate.Events { // stream numbers its events by their time
+		if age := float64(int64(len(events)) - j.Gate.Events[i].Time); j.Sample.GateAge[i] != age || j.Sample.HeldOutWeights[len(j.Select_.Events)+i] != age {
+			t.Fatalf("gate row %d: age %g, weight %g, want %g", i, j.Sample.GateAge[i], j.Sample.HeldOutWeights[len(j.Select_.Events)+i], age)
 		}
 	}
-	if len(j.weights) != train || len(j.sample.TrainAge) != train || !slices.Equal(j.weights, j.sample.TrainAge) {
+	if len(j.Weights) != train || len(j.Sample.TrainAge) != train || !slices.Equal(j.Weights, j.Sample.TrainAge) {
 		t.Error("training rows have weights or ages of others")
 	}
-	for i := range j.golden {
-		if j.heldOut.any(&j.golden[i]) {
+	for i := range j.Golden {
+		if gate.Any(j.HeldOut, &j.Golden[i]) {
 			t.Error("a golden event is held out")
 		}
 	}
-	if j.means.byName[j.heldOut[1][0]] != 0 || j.meansOfAll.byName[j.heldOut[1][0]] == 0 {
+	if j.Means.ByName[j.HeldOut[1][0]] != 0 || j.MeansOfAll.ByName[j.HeldOut[1][0]] == 0 {
 		t.Error("the means that the gate compares with know a held-out item, or those that consumers are shown do not")
 	}
 }
@@ -120,39 +127,39 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 // of one that is held out whole by the sample, nor of names that the rival has learned from.
 func TestEntitiesThatAreLeft(t *testing.T) {
 	events := crowd(23, 4000)
-	drawn := func(j *refitJob) heldOutNames {
-		j.given, j.sample = -1, withAges(events)
-		if j.model == nil {
-			j.model = crowdModel(nil)
+	drawn := func(j *task.Task) fitted.HeldOutNames {
+		j.Given, j.Sample = -1, withAges(events)
+		if j.Model == nil {
+			j.Model = crowdModel(nil)
 		}
-		schema := j.model.Schema.Event()
-		j.schema = &schema
-		return prepared(t, j).heldOut
+		schema := j.Model.Schema.Event()
+		j.Schema = &schema
+		return prepared(t, j).HeldOut
 	}
 	for name, m := range map[string]*config.Model{
 		"share 0":        crowdModel(func(m *config.Model) { m.Sample.Holdout.Entities = 0 }),
 		"fraction 0":     crowdModel(func(m *config.Model) { m.Sample.Holdout.Fraction = 0 }),
 		"output weights": crowdModel(func(m *config.Model) { m.Train.Refit = "output" }),
 	} {
-		if held := drawn(&refitJob{model: m}); held != nil {
+		if held := drawn(&task.Task{Model: m}); held != nil {
 			t.Errorf("%s: %v", name, held)
 		}
 	}
-	if held := drawn(&refitJob{model: crowdModel(func(m *config.Model) { m.Sample.Holdout.By = "user" })}); len(held[0]) != 0 || len(held[1]) == 0 {
+	if held := drawn(&task.Task{Model: crowdModel(func(m *config.Model) { m.Sample.Holdout.By = "user" })}); len(held[0]) != 0 || len(held[1]) == 0 {
 		t.Errorf("held out by user: %v", held)
 	}
-	first := drawn(&refitJob{})
+	first := drawn(&task.Task{})
 	c := newCycle(t, crowdModel(nil))
-	ch := refit(t, c, withAges(events))
-	if ch.Version.Decision != "promoted" || !reflect.DeepEqual(ch.heldOut, first) {
-		t.Fatalf("%s; drawn %v, then %v", ch.Version.Reason, first, ch.heldOut)
+	ch := mustRefit(t, c, withAges(events))
+	if ch.Version.Decision != "promoted" || !reflect.DeepEqual(ch.HeldOut, first) {
+		t.Fatalf("%s; drawn %v, then %v", ch.Version.Reason, first, ch.HeldOut)
 	}
-	if again := drawn(&refitJob{champion: ch}); !reflect.DeepEqual(again, first) {
+	if again := drawn(&task.Task{Champion: ch}); !reflect.DeepEqual(again, first) {
 		t.Errorf("names that are still unseen: %v, then %v", first, again)
 	}
 	learned := *ch
-	learned.heldOut = nil // an operator's, of which nothing is known
-	for name, j := range map[string]*refitJob{"champion": {champion: &learned}, "in its place": {instead: &substitute{&learned}}} {
+	learned.HeldOut = nil // an operator's, of which nothing is known
+	for name, j := range map[string]*task.Task{"champion": {Champion: &learned}, "in its place": {Fallback: &task.Fallback{Version: &learned}}} {
 		if held := drawn(j); held != nil {
 			t.Errorf("%s: held out though it may have learned from them: %v", name, held)
 		}
@@ -160,31 +167,31 @@ func TestEntitiesThatAreLeft(t *testing.T) {
 	for i := range events {
 		events[i].Categorical[0] = fmt.Sprint("sex", i%2)
 	}
-	if held := drawn(&refitJob{}); len(held[0]) != 0 {
+	if held := drawn(&task.Task{}); len(held[0]) != 0 {
 		t.Errorf("half of the rows are held out: %v", held)
 	}
 }
 
 // TestGateSeesNewEntities: a challenger that is bad for users it does not know alone is kept back, though no user of the hold-out by events is new.
 func TestGateSeesNewEntities(t *testing.T) {
-	for entities, cause := range map[float64]Cause{0: "first_version", 0.1: "worse_than_baseline"} {
+	for entities, cause := range map[float64]fitted.Cause{0: "first_version", 0.1: "worse_than_baseline"} {
 		m := crowdModel(func(m *config.Model) {
 			m.Sample.Holdout.Entities = entities
 			m.Schema.Task, m.Schema.Levels, m.Schema.LabelMin, m.Schema.LabelMax = "regression", 0, 1, 5
 		})
 		events := crowd(22, 8000)
 		c := newCycle(t, m)
-		good := refit(t, c, sampleOf(events))
-		j := prepared(t, &refitJob{given: -1, model: m, schema: &c.schema, champion: good, sample: sampleOf(events)})
-		bad := mapModel(good.cleanModel(), good.Vocabulary, j.vocab)
+		good := mustRefit(t, c, sampleOf(events))
+		j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &c.schema, Champion: good, Sample: sampleOf(events)})
+		bad := convex.MapModel(good.ModelWithoutHoldout(), good.Vocabulary, j.Vocab)
 		const away = 1.2
 		bad.Bias[0] += away
-		for _, name := range j.vocab.Names[0] {
-			bad.Linear[j.vocab.Column(0, name)] -= away
+		for _, name := range j.Vocab.Names[0] {
+			bad.Linear[j.Vocab.Column(0, name)] -= away
 		}
-		ch := &Champion{Model: bad, Vocabulary: j.vocab, Target: j.target}
-		j.champion = nil // beside which it is worse on all rows
-		if j.decide(ch); ch.Cause != cause || entities > 0 && !strings.Contains(ch.Version.Reason, "gate rows of a new user its loss") {
+		ch := &fitted.Fitted{Model: bad, Vocabulary: j.Vocab, Target: j.Target}
+		j.Champion = nil // beside which it is worse on all rows
+		if gate.Decide(j, ch); ch.Cause != cause || entities > 0 && !strings.Contains(ch.Version.Reason, "gate rows of a new user its loss") {
 			t.Errorf("entities %g: %s: %s, slices %+v", entities, ch.Cause, ch.Version.Reason, ch.Version.GateSlices)
 		}
 	}
@@ -198,19 +205,19 @@ func TestHeldOutEntitiesAreLearnedAfterTheGate(t *testing.T) {
 	events := crowd(23, 4000)
 	c := newCycle(t, m)
 	for round := range 2 {
-		ch := refit(t, c, withAges(events[:2000+2000*round]))
-		if len(ch.heldOut) == 0 || ch.Version.Decision != "promoted" {
-			t.Fatalf("round %d: held out %v, %s", round, ch.heldOut, ch.Version.Reason)
+		ch := mustRefit(t, c, withAges(events[:2000+2000*round]))
+		if len(ch.HeldOut) == 0 || ch.Version.Decision != "promoted" {
+			t.Fatalf("round %d: held out %v, %s", round, ch.HeldOut, ch.Version.Reason)
 		}
 		repeated(t, ch, m, 1)
 		kept := false
-		for _, name := range ch.heldOut[0] {
+		for _, name := range ch.HeldOut[0] {
 			at := ch.Vocabulary.Column(0, name)
 			if at < 0 {
 				t.Fatalf("%s is not in the version", name)
 			}
-			clean, _ := ch.clean.posterior.Row(int(at))
-			published, _ := ch.posterior.Row(int(at))
+			clean, _ := ch.WithoutHoldout.Posterior.Row(int(at))
+			published, _ := ch.Posterior.Row(int(at))
 			if slices.ContainsFunc(clean, func(v float64) bool { return v != 0 }) {
 				t.Errorf("what refits go on from has learned %s", name)
 			}

@@ -9,12 +9,14 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // amountsModel is a small regression of two names and two numbers.
 func amountsModel(change func(*config.Model)) *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema = config.Schema{Task: "regression", Label: "amount", Weight: "w", TimeUnit: "ms", Categorical: []string{"user", "item"}, Numeric: []string{"a", "b"}}
 		if change != nil {
 			change(m)
@@ -119,7 +121,7 @@ func TestRefitLeavesOldLabelsOut(t *testing.T) {
 	for i := range events {
 		events[i].Label = 1e12
 	}
-	if _, err := newCycle(t, m).Refit(t.Context(), sampleOf(events)); !errors.Is(err, ErrNoRows) {
+	if _, err := newCycle(t, m).Refit(t.Context(), sampleOf(events)); !errors.Is(err, encode.ErrNoRows) {
 		t.Errorf("error %v", err)
 	}
 }

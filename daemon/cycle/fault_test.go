@@ -10,6 +10,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -19,8 +21,8 @@ import (
 func TestTimeBudget(t *testing.T) {
 	tier.NotUnderRace(t)
 	const budget = 400 * time.Millisecond
-	events := stream(9, 20_000)
-	m := ratingsModel(func(m *config.Model) { m.Train.MaxBasis, m.Train.TimeBudget = 60, config.Duration(budget) })
+	events := cycletest.Stream(9, 20_000)
+	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.MaxBasis, m.Train.TimeBudget = 60, config.Duration(budget) })
 	best := time.Hour
 	for range 8 {
 		c := newCycle(t, m)
@@ -49,27 +51,27 @@ func TestTimeBudget(t *testing.T) {
 func TestDegenerateData(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	classes, binary := classesModel(event.Multiclass, func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
+	classes, binary := cycletest.ClassesModel(event.Multiclass, func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
 	binary.Publish.Gate.MinRows, binary.Train.MaxBasis = 20, 4
 	for name, c := range map[string]struct {
 		model  *config.Model
 		events []event.Event
 		change func(*event.Event)
 	}{
-		"constant labels":  {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Label = 3 }},
-		"lowest level":     {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
-		"one user":         {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Categorical[0] = "u" }},
-		"one item":         {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Categorical[1] = "i" }},
-		"one of each":      {ratingsModel(nil), stream(10, 1000), func(ev *event.Event) { ev.Categorical[0], ev.Categorical[1] = "u", "i" }},
-		"one binary class": {binary, numbers(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
-		"one class":        {classes, classStream(event.Multiclass, 600), func(ev *event.Event) { ev.Classes = []string{"b"} }},
-		"huge numbers":     {binary, numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0] = math.Copysign(1e15, ev.Numeric[0]) }},
-		"one huge number": {binary, numbers(10, 1000), func(ev *event.Event) {
+		"constant labels":  {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 3 }},
+		"lowest level":     {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
+		"one user":         {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Categorical[0] = "u" }},
+		"one item":         {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Categorical[1] = "i" }},
+		"one of each":      {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Categorical[0], ev.Categorical[1] = "u", "i" }},
+		"one binary class": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
+		"one class":        {classes, cycletest.ClassStream(event.Multiclass, 600), func(ev *event.Event) { ev.Classes = []string{"b"} }},
+		"huge numbers":     {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0] = math.Copysign(1e15, ev.Numeric[0]) }},
+		"one huge number": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) {
 			if ev.Label == 1 && ev.Numeric[0] > 2 {
 				ev.Numeric[0] = 1e15
 			}
 		}},
-		"one number": {binary, numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0], ev.Numeric[1] = 7, 7 }},
+		"one number": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0], ev.Numeric[1] = 7, 7 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := slices.Clone(c.events)
@@ -81,12 +83,12 @@ func TestDegenerateData(t *testing.T) {
 				learning := newCycle(t, c.model)
 				if champion {
 					observeAll(learning, c.events)
-					learning.Install(refit(t, learning, sampleOf(c.events)))
+					learning.Install(mustRefit(t, learning, sampleOf(c.events)))
 				}
 				observeAll(learning, bad)
-				ch := refit(t, learning, sampleOf(bad))
+				ch := mustRefit(t, learning, sampleOf(bad))
 				v := &ch.Version
-				if !ch.Model.IsFinite() || v.Reason == "" || Causes[ch.Cause] != v.Decision {
+				if !ch.Model.IsFinite() || v.Reason == "" || fitted.Causes[ch.Cause] != v.Decision {
 					t.Fatalf("finite %v, %s (%s): %s", ch.Model.IsFinite(), v.Decision, ch.Cause, v.Reason)
 				}
 				noWorse := func(g *report.Metrics) bool {
@@ -108,8 +110,8 @@ func TestDegenerateData(t *testing.T) {
 // than the gate's tolerance is kept back.
 func TestLabelFlips(t *testing.T) {
 	tier.NotUnderRace(t)
-	m := ratingsModel(nil)
-	events := stream(11, 8000)
+	m := cycletest.RatingsModel(nil)
+	events := cycletest.Stream(11, 8000)
 	liars := func(users map[string]bool, rows func(i int) bool) []event.Event {
 		out := slices.Clone(events)
 		for i := range out {
@@ -128,24 +130,24 @@ func TestLabelFlips(t *testing.T) {
 		}
 	}
 	c := newCycle(t, m)
-	c.Install(refit(t, c, sampleOf(events)))
+	c.Install(mustRefit(t, c, sampleOf(events)))
 	honest := c.Champion()
-	loss := func(ch *Champion) float64 {
-		s, out, sum := newScorer(ch.Model, ch.Vocabulary), make([]float64, c.target.Outputs()), 0.0
+	loss := func(ch *fitted.Fitted) float64 {
+		s, out, sum := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, c.target.Outputs()), 0.0
 		for i := range events {
-			s.outputs(out, &events[i])
+			s.Outputs(out, &events[i])
 			e := c.target.Value(out) - events[i].Label
 			sum += e * e
 		}
 		return sum / float64(len(events))
 	}
 	attacked := newCycle(t, m)
-	ch := refit(t, attacked, sampleOf(liars(few, func(int) bool { return true })))
+	ch := mustRefit(t, attacked, sampleOf(liars(few, func(int) bool { return true })))
 	before, after := loss(honest), 0.0
-	s, out, n := newScorer(ch.Model, ch.Vocabulary), make([]float64, c.target.Outputs()), 0
+	s, out, n := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, c.target.Outputs()), 0
 	for i := range events {
 		if !few[events[i].Categorical[0]] {
-			s.outputs(out, &events[i])
+			s.Outputs(out, &events[i])
 			e := c.target.Value(out) - events[i].Label
 			after, n = after+e*e, n+1
 		}
@@ -154,7 +156,7 @@ func TestLabelFlips(t *testing.T) {
 		t.Errorf("mean squared error %.4f for the honest with liars, %.4f without", after, before)
 	}
 	t.Logf("mean squared error of the honest: %.4f with liars, %.4f without", after, before)
-	worse := refit(t, c, sampleOf(liars(all, func(i int) bool { return i%10 > 1 && i%3 > 0 }))) // the gate rows are honest
+	worse := mustRefit(t, c, sampleOf(liars(all, func(i int) bool { return i%10 > 1 && i%3 > 0 }))) // the gate rows are honest
 	if worse.Version.Decision != "kept" || worse.Cause != "worse" || c.Champion() != honest {
 		t.Errorf("%s (%s): %s", worse.Version.Decision, worse.Cause, worse.Version.Reason)
 	}

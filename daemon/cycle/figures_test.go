@@ -3,11 +3,13 @@ package cycle
 import (
 	"testing"
 	"time"
+
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
 )
 
 // TestFiguresDoNotWait: what metrics and pages tell is there while something holds the learners, such as an update that copies a million names.
 func TestFiguresDoNotWait(t *testing.T) {
-	c, events := newCycle(t, ratingsModel(nil)), stream(5, 600)
+	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 600)
 	observeAll(c, events)
 	c.mu.Lock()
 	defer c.mu.Unlock()

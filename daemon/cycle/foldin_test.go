@@ -7,6 +7,10 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver/posterior"
@@ -18,16 +22,16 @@ func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
 	for name, m := range map[string]*config.Model{
-		"ordinal":    ratingsModel(func(m *config.Model) { m.Train.FoldIn.By = []string{"user"} }),
+		"ordinal":    cycletest.RatingsModel(func(m *config.Model) { m.Train.FoldIn.By = []string{"user"} }),
 		"regression": regressionModel(),
 		"binary":     binaryModel(),
-		"groups": ratingsModel(func(m *config.Model) {
+		"groups": cycletest.RatingsModel(func(m *config.Model) {
 			m.Schema.Categorical, m.Train.FoldIn.By = []string{"user", "item", "age", "year"}, []string{"user"}
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCycle(t, m)
-			events := stream(3, 3000)
+			events := cycletest.Stream(3, 3000)
 			for i := range events {
 				e := &events[i]
 				if m.Schema.Task == "binary" {
@@ -38,7 +42,7 @@ func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 				}
 			}
 			observeAll(c, events)
-			ch := refit(t, c, sampleOf(events))
+			ch := mustRefit(t, c, sampleOf(events))
 			compareWithDaemon(t, c, ch, events)
 			c.Install(ch)
 			compareWithDaemon(t, c, c.Update(), events)
@@ -47,14 +51,14 @@ func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 }
 
 func regressionModel() *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.LabelMin, m.Schema.LabelMax = "regression", 0, 1, 5
 		m.Train.Loss, m.Train.FoldIn.By = "squared", []string{"user"}
 	})
 }
 
 func binaryModel() *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels = "binary", 0
 		m.Train.Loss, m.Train.FoldIn.By = "binary_logistic", []string{"user"}
 	})
@@ -82,31 +86,31 @@ func certain(s *posterior.State) *posterior.State {
 }
 
 // compareWithDaemon gives a new user the labels of some events, both ways.
-func compareWithDaemon(t *testing.T, c *Cycle, version *Champion, events []event.Event) {
+func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []event.Event) {
 	t.Helper()
 	model, err := snapshot.NewModel(version.Contents(c.config))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if model.Contents().FoldIn == nil {
-		if version.folded != nil || version.Version.Sweeps > 0 {
+		if version.Folded != nil || version.Version.Sweeps > 0 {
 			t.Errorf("%s: no fold-in: %s", version.Version.Kind, model.Manifest().NoFoldIn)
 		}
 		return // the convex stage was better
 	}
-	state := version.folded
+	state := version.Folded
 	if state == nil {
-		state = version.posterior
+		state = version.Posterior
 	} else { // which has no covariances
-		state = c.learner.(*posteriorLearner).state(version.Vocabulary, c.steadyIn(formFoldIn))
+		state = c.learner.(*experts.FoldIn).State(version.Vocabulary, c.nonForgettingIn(mixture.FormFoldIn))
 	}
-	live := newPosteriorLearner(c.config, &c.schema, c.target, &Champion{Vocabulary: version.Vocabulary, posterior: certain(state)})
+	live := experts.NewFoldIn(c.config, &c.schema, c.target, &fitted.Fitted{Vocabulary: version.Vocabulary, Posterior: certain(state)})
 	over, err := model.Fold(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	losses := c.learner.(*posteriorLearner).foldIn
-	live.foldIn.InheritLosses(losses)
+	losses := c.learner.(*experts.FoldIn).FoldIn
+	live.FoldIn.InheritLosses(losses)
 	m := c.target.Outputs()
 	daemon, consumer, targets := make([]float64, m), make([]float64, m), make([]float64, m)
 	var scratch snapshot.Scratch
@@ -117,8 +121,8 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *Champion, events []event
 		if i%5 == 4 {
 			ev.Categorical[1] = "nothing"
 		}
-		in := InputOf(&c.schema, &ev)
-		live.outputs(daemon, &ev)
+		in := fitted.InputOf(&c.schema, &ev)
+		live.Outputs(daemon, &ev)
 		over.Score(consumer, &in, &scratch)
 		for o := range daemon {
 			if math.Abs(daemon[o]-consumer[o]) > 1e-5*(1+math.Abs(daemon[o])) {
@@ -128,8 +132,8 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *Champion, events []event
 		if !c.target.Encode(targets, &ev) {
 			t.Fatal("no label")
 		}
-		live.learn(&ev, targets, ev.Weight)
-		live.foldIn.InheritLosses(losses) // those of the field stand still at the consumer
+		live.Learn(&ev, targets, ev.Weight)
+		live.FoldIn.InheritLosses(losses) // those of the field stand still at the consumer
 		if over, err = over.Learn(&snapshot.LabelledEvent{Input: in, Label: ev.Label, Weight: ev.Weight}); err != nil {
 			t.Fatal(err)
 		}

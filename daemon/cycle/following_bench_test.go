@@ -8,6 +8,13 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver/posterior"
@@ -16,7 +23,7 @@ import (
 // manyRows returns a cycle of twice so many names with 20 basis vectors, and what lets it observe 10,000 events that touch some 8,000 of them.
 func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 	const k, batch = 20, 10_000
-	m := ratingsModel(func(m *config.Model) {
+	m := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels = "regression", 0
 		m.Schema.LabelMin, m.Schema.LabelMax = 1, 5
 		m.Train.FoldIn.MaxRows, m.Train.MaxFeatures = 2*names, 2*names
@@ -25,18 +32,18 @@ func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 	c = newCycle(b, m)
 	c.config.Train.Refit = "variational"
 	r := rand.New(rand.NewPCG(1, 1))
-	v := &Vocabulary{Names: make([][]string, 2), schema: &c.schema}
+	v := &encode.Vocabulary{Names: make([][]string, 2), Schema: &c.schema}
 	for f := range v.Names {
 		for i := range names {
 			v.Names[f] = append(v.Names[f], fmt.Sprintf("%d-%d", f, i))
 		}
 	}
-	v.number()
-	state := posterior.New(posterior.Gaussian, 1, k, v.field, 2, posterior.PriorFor(posterior.Gaussian, 1))
+	v.Number()
+	state := posterior.New(posterior.Gaussian, 1, k, v.Field, 2, posterior.PriorFor(posterior.Gaussian, 1))
 	for i := range state.Mean {
 		state.Mean[i] = 0.1 * r.NormFloat64()
 	}
-	c.Install(&Champion{Model: state.Model(), Vocabulary: v, Target: c.target, posterior: state, Version: report.Version{Sweeps: 1}})
+	c.Install(&fitted.Fitted{Model: state.Model(), Vocabulary: v, Target: c.target, Posterior: state, Version: report.Version{Sweeps: 1}})
 	events := make([]event.Event, batch)
 	return c, func() {
 		for i := range events {
@@ -52,7 +59,7 @@ func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 func BenchmarkTakeDelta(b *testing.B) {
 	c, observe := manyRows(b, 50_000)
 	c.NextUpdate()
-	c.lag.n = 1
+	c.comparison.N = 1
 	u, reason := c.NextUpdate()
 	if u == nil {
 		b.Fatal(reason)
@@ -62,8 +69,8 @@ func BenchmarkTakeDelta(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		observe()
-		c.lag, c.updates = lag{scale: fading{rate: updateFade}}, true
-		c.followed.widened = "" // labels that nothing explains raise an alarm at last
+		c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
+		c.deltas.Widened = "" // labels that nothing explains raise an alarm at last
 		b.StartTimer()
 		if whole := c.TakeDelta(time.UnixMilli(1)); whole != "" {
 			b.Fatal(whole)
@@ -110,14 +117,14 @@ func BenchmarkForms(b *testing.B) {
 		b.Run(fmt.Sprint("blend=", blend), func(b *testing.B) {
 			c, observe := manyRows(b, 500_000)
 			observe()
-			before := newCompanion(partBefore, c.target, c.newLearner(c.champion, nil))
-			c.companions = append(c.companions, before)
+			before := experts.NewExpert(experts.PartBefore, c.target, c.newLearner(c.champion, nil))
+			c.experts = append(c.experts, before)
 			observe()
-			if c.blend.squares = (fading{rate: mixtureFade, n: 1}); !blend {
-				c.blend = nil
+			if c.stacked.Squares = (evaluate.Fading{Rate: mixture.MixtureFade, N: 1}); !blend {
+				c.stacked = nil
 			}
 			for b.Loop() {
-				if forms := c.forms(true); (forms[formBlend].model != nil) != blend || forms[formBefore].model == nil {
+				if forms := c.candidates(true); (forms[mixture.FormBlend].Model != nil) != blend || forms[mixture.FormBefore].Model == nil {
 					b.Fatal("other forms")
 				}
 			}

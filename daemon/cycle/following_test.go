@@ -11,8 +11,16 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/drift"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/guard"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -20,7 +28,7 @@ import (
 type followedCase struct {
 	model  *config.Model
 	events []event.Event
-	form   updateForm
+	form   mixture.Variant
 	force  func(c *Cycle)                                           // makes updates have the form
 	ticks  int                                                      // events between deltas
 	next   func(c *Cycle, consumer *snapshot.Model) *snapshot.Model // after each delta; may return what the consumer has from then on. Nil for nothing
@@ -28,7 +36,7 @@ type followedCase struct {
 
 // groupedModel is a regression of users and items with side fields that are functions of them, and a list.
 func groupedModel() *config.Model {
-	m := ratingsModel(func(m *config.Model) {
+	m := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels = "regression", 0
 		m.Schema.Categorical, m.Schema.Multi = []string{"user", "item", "age"}, []string{"genre"}
 		m.Train.FoldIn.By = []string{"user", "item"}
@@ -37,7 +45,7 @@ func groupedModel() *config.Model {
 }
 
 func sided(n int) []event.Event {
-	events := stream(3, n)
+	events := cycletest.Stream(3, n)
 	for i := range events {
 		ev := &events[i]
 		var user, item int
@@ -83,12 +91,12 @@ func followedCases() map[string]followedCase {
 		schema.Complete(&crossed[i])
 	}
 	classes := switchModel()
-	named := ratingsModel(func(m *config.Model) {
+	named := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Label, m.Train.Refit = "binary", 0, "on", "output"
 		m.Schema.Numeric = []string{"a"}
 	})
 	r := rand.New(rand.NewPCG(1, 8))
-	labelled := fresh(stream(2, 4000), 3000)
+	labelled := fresh(cycletest.Stream(2, 4000), 3000)
 	for i := range labelled {
 		ev := &labelled[i]
 		ev.Numeric = []float64{r.NormFloat64()}
@@ -97,35 +105,35 @@ func followedCases() map[string]followedCase {
 			ev.Label = 1
 		}
 	}
-	single := ratingsModel(func(m *config.Model) { m.Publish.Tensors = "f32" })
+	single := cycletest.RatingsModel(func(m *config.Model) { m.Publish.Tensors = "f32" })
 	return map[string]followedCase{
-		"ordinal":          {model: ratingsModel(nil), events: fresh(stream(1, 4000), 2000), form: formFoldIn, ticks: 7, force: prefer(formFoldIn)},
-		"of numbers":       {model: ratingsModel(nil), events: fresh(stream(1, 4000), 2000), form: formNumbers, ticks: 7, force: prefer(formNumbers)},
-		"f32":              {model: single, events: fresh(stream(1, 4000), 2000), form: formFoldIn, ticks: 7, force: prefer(formFoldIn)},
-		"groups, lists":    {model: groupedModel(), events: fresh(sided(4000), 2000), form: formFoldIn, ticks: 11},
-		"steady":           {model: steadyModel(), events: inRuns(4000, false), form: formNumbers, ticks: 9, force: prefer(formNumbers)},
-		"mixed":            {model: steadyModel(), events: inRuns(4000, false), form: formMixed, ticks: 9, force: prefer(formMixed)},
-		"blend":            {model: ratingsModel(nil), events: fresh(stream(1, 8000), 5000), form: formBlend, ticks: 9, force: blended},
-		"blend of numbers": {model: groupedModel(), events: fresh(sided(8000), 5000), form: formBlend, ticks: 9, force: blended},
-		"names":            {model: clicks, events: crossed, form: formNames, ticks: 50, force: prefer(formNames)},
-		"pairs of names":   {model: clicksModel(0), events: clicked(24_000, 0, 1, 4), form: formNames, ticks: 50, force: prefer(formNames)},
-		"newton":           {model: regression, events: waves, form: formNewton, ticks: 5, force: prefer(formNewton)},
-		"gradient":         {model: classes, events: numbers(1, 4000), form: formFoldIn, ticks: 5, force: prefer(formFoldIn)},
-		"gradient on name": {model: named, events: labelled, form: formFoldIn, ticks: 9},
+		"ordinal":          {model: cycletest.RatingsModel(nil), events: fresh(cycletest.Stream(1, 4000), 2000), form: mixture.FormFoldIn, ticks: 7, force: prefer(mixture.FormFoldIn)},
+		"of numbers":       {model: cycletest.RatingsModel(nil), events: fresh(cycletest.Stream(1, 4000), 2000), form: mixture.FormNumbers, ticks: 7, force: prefer(mixture.FormNumbers)},
+		"f32":              {model: single, events: fresh(cycletest.Stream(1, 4000), 2000), form: mixture.FormFoldIn, ticks: 7, force: prefer(mixture.FormFoldIn)},
+		"groups, lists":    {model: groupedModel(), events: fresh(sided(4000), 2000), form: mixture.FormFoldIn, ticks: 11},
+		"steady":           {model: steadyModel(), events: inRuns(4000, false), form: mixture.FormNumbers, ticks: 9, force: prefer(mixture.FormNumbers)},
+		"mixed":            {model: steadyModel(), events: inRuns(4000, false), form: mixture.FormMixed, ticks: 9, force: prefer(mixture.FormMixed)},
+		"blend":            {model: cycletest.RatingsModel(nil), events: fresh(cycletest.Stream(1, 8000), 5000), form: mixture.FormBlend, ticks: 9, force: blended},
+		"blend of numbers": {model: groupedModel(), events: fresh(sided(8000), 5000), form: mixture.FormBlend, ticks: 9, force: blended},
+		"names":            {model: clicks, events: crossed, form: mixture.FormNames, ticks: 50, force: prefer(mixture.FormNames)},
+		"pairs of names":   {model: clicksModel(0), events: clicked(24_000, 0, 1, 4), form: mixture.FormNames, ticks: 50, force: prefer(mixture.FormNames)},
+		"newton":           {model: regression, events: waves, form: mixture.FormNewton, ticks: 5, force: prefer(mixture.FormNewton)},
+		"gradient":         {model: classes, events: cycletest.Numbers(1, 4000), form: mixture.FormFoldIn, ticks: 5, force: prefer(mixture.FormFoldIn)},
+		"gradient on name": {model: named, events: labelled, form: mixture.FormFoldIn, ticks: 9},
 	}
 }
 
 // blended makes updates blends, as if these had predicted better than each part and weights had not moved since.
 func blended(c *Cycle) {
-	prefer(formBlend)(c)
-	c.blend.squares, c.blend.advances = fading{rate: mixtureFade, n: 1}, c.blend.advances[:0]
+	prefer(mixture.FormBlend)(c)
+	c.stacked.Squares, c.stacked.Advances = evaluate.Fading{Rate: mixture.MixtureFade, N: 1}, c.stacked.Advances[:0]
 }
 
 // prefer makes updates those of a form, whatever the guard says of it.
-func prefer(form updateForm) func(c *Cycle) {
+func prefer(form mixture.Variant) func(c *Cycle) {
 	return func(c *Cycle) {
-		c.race = newFormRace()
-		c.race.chosen, c.guard = form, newGuard(c.target, -1, guardSize)
+		c.race = updates.NewVariantSelector()
+		c.race.Chosen, c.guard = form, guard.New(c.target, -1, guard.GuardSize)
 	}
 }
 
@@ -138,16 +146,16 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 	c := newCycle(t, m)
 	half := len(f.events) / 2
 	observeAll(c, f.events[:half])
-	c.Install(refit(t, c, sampleOf(f.events[:half])))
+	c.Install(mustRefit(t, c, sampleOf(f.events[:half])))
 	var consumer *snapshot.Model
 	update := func(at int) {
 		if f.force != nil {
 			f.force(c)
 		}
-		c.lag, c.updates = lag{scale: fading{rate: updateFade}}, true
+		c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
 		u, reason := c.NextUpdate()
-		if u == nil && reason == FirstUpdate {
-			c.lag.n = 1
+		if u == nil && reason == updates.FirstUpdate {
+			c.comparison.N = 1
 			u, reason = c.NextUpdate()
 		}
 		if u == nil {
@@ -162,15 +170,15 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 		}
 	}
 	update(half)
-	if own := c.followed.of.Vocabulary.own; (own > 0) != (f.form == formNames && len(m.Schema.Cross) == 0) {
+	if own := c.deltas.Of.Vocabulary.Own; (own > 0) != (f.form == mixture.FormNames && len(m.Schema.Cross) == 0) {
 		t.Fatalf("%d crosses of the update's own", own)
 	}
-	if c.followed.form != f.form {
-		t.Fatalf("updates are of form %d, want %d", c.followed.form, f.form)
+	if c.deltas.Form != f.form {
+		t.Fatalf("updates are of form %d, want %d", c.deltas.Form, f.form)
 	}
 	since, deltas := half, 0
 	for i := half; i < min(half+1000, len(f.events)); i++ {
-		c.Observe(&f.events[i], true, Position{Topic: "t", Offset: int64(i)}, AppendEvent(nil, &f.events[i]), nil)
+		c.Observe(&f.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &f.events[i]), nil)
 		if (i+1)%f.ticks != 0 {
 			continue
 		}
@@ -238,9 +246,9 @@ func TestDeltasAreTheLiveModel(t *testing.T) {
 func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model, since []event.Event) {
 	t.Helper()
 	u := c.Update()
-	if f.form == formNewton { // the feature map is that of the update
+	if f.form == mixture.FormNewton { // the feature map is that of the update
 		v := *u.Vocabulary
-		v.Map = c.followed.of.Vocabulary.Map
+		v.Map = c.deltas.Of.Vocabulary.Map
 		u.Vocabulary = &v
 	}
 	contents := u.Contents(c.config)
@@ -256,21 +264,21 @@ func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Mod
 	m := c.target.Outputs()
 	want, got, own := make([]float64, m), make([]float64, m), make([]float64, m)
 	var s snapshot.Scratch
-	p := c.NewPrescorer()
+	p := c.NewBatchScorer()
 	p.Refresh()
-	var score Score
+	var score updates.Score
 	for i := range since {
-		in := InputOf(&c.schema, &since[i])
+		in := fitted.InputOf(&c.schema, &since[i])
 		live.Score(want, &in, &s)
 		consumer.Score(got, &in, &s)
-		c.followed.forms[f.form].model.Score(own, &in, &s)
+		c.deltas.Forms[f.form].Model.Score(own, &in, &s)
 		p.Score(&score, &since[i])
 		for o := range want {
 			if math.Abs(got[o]-want[o]) > tolerance*(1+math.Abs(want[o])) {
 				t.Fatalf("output %d is %.12g by deltas, %.12g by the live model", o, got[o], want[o])
 			}
-			if got[o] != own[o] || got[o] != score.outputs[o] {
-				t.Fatalf("output %d is %g at the consumer, %g of Live, %g as losses are taken", o, got[o], own[o], score.outputs[o])
+			if got[o] != own[o] || got[o] != score.Outputs[o] {
+				t.Fatalf("output %d is %g at the consumer, %g of Live, %g as losses are taken", o, got[o], own[o], score.Outputs[o])
 			}
 		}
 	}
@@ -287,12 +295,12 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer })
 			for i := range 50 { // events since the last delta: not in the update
 				ev := &test.events[len(test.events)-1-i]
-				c.Observe(ev, true, Position{Topic: "t", Offset: int64(5000 + i)}, AppendEvent(nil, ev), nil)
+				c.Observe(ev, true, rows.Position{Topic: "t", Offset: int64(5000 + i)}, rows.AppendEvent(nil, ev), nil)
 			}
 			if test.force != nil {
 				test.force(c)
 			}
-			c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+			c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 			before := c.Following()
 			u, reason := c.NextUpdate()
 			if u == nil || before == nil {
@@ -328,9 +336,9 @@ func TestNoRoomForNames(t *testing.T) {
 	if most != 105 {
 		t.Errorf("%d columns, want 105", most)
 	}
-	c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+	c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 	u, reason := c.NextUpdate()
-	if u == nil || u.told != nil || u.Vocabulary.NumColumns() != 105 {
+	if u == nil || u.Told != nil || u.Vocabulary.NumColumns() != 105 {
 		t.Fatalf("update %v of the deltas (%s)", u, reason)
 	}
 	if newest := u.Vocabulary.Column(0, test.events[2999].Categorical[0]); newest < 0 {
@@ -345,15 +353,15 @@ func TestDeltasEnd(t *testing.T) {
 	test := followedCases()["ordinal"]
 	begin := func() *Cycle {
 		c := test.play(t, func(*Cycle, *snapshot.Model, []event.Event) {})
-		c.lag, c.updates = lag{scale: fading{rate: updateFade}}, true
+		c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
 		return c
 	}
 	c := begin()
-	c.lag = lag{n: 1000, sum: 1000, squares: 1000, scale: fading{rate: updateFade}}
+	c.comparison = updates.UpdateComparison{N: 1000, Sum: 1000, Squares: 1000, Scale: evaluate.Fading{Rate: updates.UpdateFade}}
 	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" || c.Following() != nil {
 		t.Error("deltas of updates that lose")
 	}
-	if u, _ := c.NextUpdate(); u == nil || !u.again {
+	if u, _ := c.NextUpdate(); u == nil || !u.Again {
 		t.Errorf("update %v, want the refit again", u)
 	}
 	c = begin()
@@ -362,53 +370,27 @@ func TestDeltasEnd(t *testing.T) {
 		t.Error("deltas of a fold-in that began anew")
 	}
 	c = begin()
-	c.alarmed(alarm{DriftAlarm{1, "item"}, 1}, &test.events[0])
-	if whole := c.TakeDelta(time.UnixMilli(1)); !strings.Contains(whole, "item") || c.followed != nil {
+	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Event: 1, Group: "item"}, Field: 1}, &test.events[0])
+	if whole := c.TakeDelta(time.UnixMilli(1)); !strings.Contains(whole, "item") || c.deltas != nil {
 		t.Errorf("deltas go on after an alarm, of which they would bring the rows that are touched: %q", whole)
 	}
 	c = begin()
 	whole := ""
-	for i := 0; whole == "" && i <= maxQueued; i++ {
+	for i := 0; whole == "" && i <= updates.MaxQueued; i++ {
 		ev := &test.events[3000+i]
-		c.Observe(ev, true, Position{Topic: "t", Offset: int64(5000 + i)}, AppendEvent(nil, ev), nil)
+		c.Observe(ev, true, rows.Position{Topic: "t", Offset: int64(5000 + i)}, rows.AppendEvent(nil, ev), nil)
 		whole = c.TakeDelta(time.UnixMilli(int64(i)))
 	}
 	if whole == "" {
-		t.Errorf("%d deltas wait", len(c.followed.queue))
+		t.Errorf("%d deltas wait", len(c.deltas.Queue))
 	}
 	c = begin()
-	c.followed.queue = append(c.followed.queue, takenDelta{delta: &snapshot.Delta{Basis: make([]float64, deltaRowBytes/8+1)}})
+	c.deltas.Queue = append(c.deltas.Queue, updates.TakenDelta{Delta: &snapshot.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}})
 	if c.TakeDelta(time.UnixMilli(1)) == "" {
 		t.Error("deltas wait for a store that takes none, without a bound to their bytes")
 	}
 	test.model.Publish.Deltas.Every = 0
-	if u, _ := c.NextUpdate(); u == nil || c.followed != nil || len(c.learner.(*posteriorLearner).slots.touched) > 0 {
+	if u, _ := c.NextUpdate(); u == nil || c.deltas != nil || len(c.learner.(*experts.FoldIn).Slots.Touched) > 0 {
 		t.Error("names are listed without deltas")
-	}
-}
-
-// TestDeltasNeverGoBack: what is stored can end behind the last event, in markers of transactions, and a delta after a version of that says no less.
-func TestDeltasNeverGoBack(t *testing.T) {
-	var r reached
-	at := func(offset int64) Position { return Position{Topic: "ratings", Partition: 2, Offset: offset} }
-	stamped := func() []snapshot.Cut {
-		var d snapshot.Delta
-		r.stamp(&d, time.Now())
-		return d.Cut
-	}
-	r.add(at(36), &event.Event{})
-	r.goOn([]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}})
-	if cut := stamped(); cut != nil {
-		t.Errorf("after a version of offset 38 a delta says %v", cut)
-	}
-	r.add(at(40), &event.Event{})
-	r.goOn([]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}}) // a version of what is stored, which is less than was observed
-	later := []snapshot.Cut{{Topic: "ratings", Partition: 2, Next: 41}}
-	if cut := stamped(); !slices.Equal(cut, later) {
-		t.Errorf("after an event at offset 40 a delta says %v", cut)
-	}
-	r.goOn([]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}}) // one that was made while a delta of the version before told of the event
-	if cut := stamped(); !slices.Equal(cut, later) {
-		t.Errorf("after a version of offset 38 a delta says %v of an event at 40", cut)
 	}
 }

@@ -8,6 +8,11 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -15,19 +20,19 @@ import (
 // a taste, with the model that they have.
 func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.Event) {
 	t.Helper()
-	m := choicesModel(t)
+	m := cycletest.ChoicesModel(t)
 	m.Publish.Deltas.Every = config.Duration(time.Second)
 	c := newCycle(t, m)
 	events := chosenRows(3000, taste)
-	ch := refit(t, c, choicesSample(events))
-	if ch.popularOnly == taste {
-		t.Fatalf("taste %t: popularity alone %t", taste, ch.popularOnly)
+	ch := mustRefit(t, c, choicesSample(events))
+	if ch.PopularOnly == taste {
+		t.Fatalf("taste %t: popularity alone %t", taste, ch.PopularOnly)
 	}
 	c.Install(ch)
 	for i := range events {
-		c.Observe(&events[i], true, Position{Topic: "choices", Offset: int64(i)}, nil, nil)
+		c.Observe(&events[i], true, rows.Position{Topic: "choices", Offset: int64(i)}, nil, nil)
 	}
-	c.lag, c.updates = lag{scale: fading{rate: updateFade}, n: 1}, true
+	c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 	u, reason := c.NextUpdate()
 	if u == nil {
 		t.Fatal(reason)
@@ -36,7 +41,7 @@ func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.
 	if c.Following() == nil {
 		t.Fatal("deltas do not follow the update")
 	}
-	consumer, err := snapshot.NewModel(u.contentsOf(m))
+	consumer, err := snapshot.NewModel(updates.ContentsOf(u, m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +56,7 @@ func TestDeltasBringPopularity(t *testing.T) {
 		offset := int64(10_000)
 		choose := func(user int, item string) {
 			ev := &event.Event{Label: 1, Weight: 1, Time: offset, Categorical: []string{fmt.Sprint("u", user%80), item}}
-			of := Observation{Event: ev, Learn: true, Position: Position{Topic: "choices", Offset: offset}, First: item == "new" && user == 0}
+			of := Observation{Event: ev, Learn: true, Position: rows.Position{Topic: "choices", Offset: offset}, First: item == "new" && user == 0}
 			c.ObserveAll([]Observation{of}, nil)
 			offset++
 		}
@@ -81,12 +86,12 @@ func TestDeltasBringPopularity(t *testing.T) {
 		if taste {
 			continue
 		}
-		score, now := make([]float64, 1), c.popular.weights()
-		for _, of := range c.popular.list {
-			in := snapshot.Input{Categorical: []string{"u1", of.name}}
+		score, now := make([]float64, 1), c.popular.Weights()
+		for _, of := range c.popular.List {
+			in := snapshot.Input{Categorical: []string{"u1", of.Name}}
 			consumer.Score(score, &in, &snapshot.Scratch{})
-			if off := math.Abs(score[0] - now.Shared - now.Names[of.name]); off > popularityMoves {
-				t.Errorf("%s has %g, its popularity is %g", of.name, score[0], now.Shared+now.Names[of.name])
+			if off := math.Abs(score[0] - now.Shared - now.Names[of.Name]); off > fitted.PopularityMoves {
+				t.Errorf("%s has %g, its popularity is %g", of.Name, score[0], now.Shared+now.Names[of.Name])
 			}
 		}
 		choose(3, "i7")
@@ -104,24 +109,24 @@ func TestDeltasBringPopularity(t *testing.T) {
 func TestDeltasKeepWhatWasLearned(t *testing.T) {
 	c, consumer, like := followedChoices(t, true)
 	before := make([]float64, 1)
-	in := InputOf(&c.schema, like)
+	in := fitted.InputOf(&c.schema, like)
 	consumer.Score(before, &in, &snapshot.Scratch{})
-	own := before[0] - c.followed.popular.of(like)
+	own := before[0] - c.deltas.Popular.Of(like)
 	for k := range 3000 { // counted, not learned
-		c.popular.choose(&event.Event{Label: 1, Categorical: []string{"u1", fmt.Sprint("i", k%3)}})
+		c.popular.Choose(&event.Event{Label: 1, Categorical: []string{"u1", fmt.Sprint("i", k%3)}})
 	}
 	if whole := c.TakeDelta(time.Unix(1, 0)); whole != "" {
 		t.Fatal(whole)
 	}
 	c.PublishDelta()
-	popular, model := c.followed.added, c.Following()
+	popular, model := c.deltas.Added, c.Following()
 	after := make([]float64, 1)
 	model.Score(after, &in, &snapshot.Scratch{})
-	if d := after[0] - popular.of(like) - own; math.Abs(d) > 1e-6 || math.Abs(after[0]-before[0]) < 0.1 {
+	if d := after[0] - popular.Of(like) - own; math.Abs(d) > 1e-6 || math.Abs(after[0]-before[0]) < 0.1 {
 		t.Errorf("the model says %g without popularity, it said %g; with it %g, it said %g", own+d, own, after[0], before[0])
 	}
 	scored := make([]float64, 1)
-	newFrozenScorer(&c.published.update).outputs(scored, like)
+	fitted.NewFrozenScorer(&c.published.Update).Outputs(scored, like)
 	if math.Abs(scored[0]-own) > 1e-6 {
 		t.Errorf("updates are judged by %g, learned was %g", scored[0], own)
 	}
@@ -129,12 +134,12 @@ func TestDeltasKeepWhatWasLearned(t *testing.T) {
 
 // K8b: a user who chooses one name over and over does not put it above the names that many users choose.
 func TestOneUserDoesNotMakeANamePopular(t *testing.T) {
-	c := newCycle(t, choicesModel(t))
+	c := newCycle(t, cycletest.ChoicesModel(t))
 	offset := int64(0)
 	choose := func(user, item string) {
 		offset++
 		ev := event.Event{Label: 1, Weight: 1, Time: offset, Categorical: []string{user, item}}
-		c.Observe(&ev, true, Position{Topic: "choices", Offset: offset}, nil, nil)
+		c.Observe(&ev, true, rows.Position{Topic: "choices", Offset: offset}, nil, nil)
 	}
 	for i := range 3000 {
 		choose(fmt.Sprint("u", i%500), fmt.Sprint("i", i%20))
@@ -142,7 +147,7 @@ func TestOneUserDoesNotMakeANamePopular(t *testing.T) {
 	for range 3000 {
 		choose("flooder", "flooded")
 	}
-	weights := c.popular.weights()
+	weights := c.popular.Weights()
 	flooded, ok := weights.Names["flooded"]
 	if !ok {
 		t.Fatal("the name is not counted at all")

@@ -3,43 +3,36 @@ package cycle
 import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/refit/choose"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/solver"
 )
 
-// Bytes, measured or counted from the types; tests compare them.
-const (
-	rowBytes        = 560 // of a row beside what is in it: its copy's header, the decoded event twice while it is encoded, weights, headers of lists
-	nameEntryBytes  = 220 // of a name in a row: header, matrix entry, and a table, a count and a place in the order of names of its own
-	vocabularyBytes = 72  // of a column: map entry and string header
-	vocabularies    = 3   // the champion's, that of the last update, and the one that is served
-	nameCopies      = 2   // of their names: the champion's and those that are served; a refit's are in RowBytes
-	meanBytes       = 72  // of a name in the baseline of means, which two champions have; the name itself is of a vocabulary or of a row
-	biasBytes       = 136 // of a name in the online baseline
-	popularityBytes = 384 // of a name whose choices are counted: its counts, its weights in the champion and in two updates, and their map entries
-	backlogEntry    = 72  // of a payload that was learned since the last cut: its place and header
-)
-
 // Entries returns how many names rows can have that take maxBytes by RowBytes.
-func Entries(maxBytes int64) int64 { return maxBytes / nameEntryBytes }
+func Entries(maxBytes int64) int64 { return maxBytes / rows.NameEntryBytes }
 
 // VocabularyFootprint returns the bytes of the vocabularies of d columns of names of at most maxName bytes, out of a sample of n rows that take
 // maxBytes by RowBytes, and of the baseline that knows the names of one field.
 func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
 	names := min(int64(d)*int64(maxName), maxBytes/4) // three times the bytes of a name are in RowBytes, and more than that beside them
-	return vocabularies*vocabularyBytes*int64(d) + nameCopies*names + 2*meanBytes*int64(n)
+	return rows.Vocabularies*rows.VocabularyBytes*int64(d) + rows.NameCopies*names + 2*rows.MeanBytes*int64(n)
 }
 
 // OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that an update in another form has beside that of the update.
-func OtherVocabularyFootprint(d int) int64 { return vocabularyBytes * int64(d) }
+func OtherVocabularyFootprint(d int) int64 { return rows.VocabularyBytes * int64(d) }
 
-// BlendFootprint returns the bytes that a blend takes while it is made, given those of a model: its parts, their sum, and that in fewer coordinates.
-func BlendFootprint(m *config.Model, model int64) int64 {
-	if !hasBlend(m) {
+// StackedFootprint returns the bytes that a blend takes while it is made, given those of a model: its parts, their sum, and that in fewer coordinates.
+func StackedFootprint(m *config.Model, model int64) int64 {
+	if !mixture.HasStackedUpdate(m) {
 		return 0
 	}
-	parts := int64(len(blendFoldIns))
-	if !HasGaussian(m) {
+	parts := int64(len(mixture.BlendFoldIns))
+	if !experts.HasGaussian(m) {
 		parts--
 	}
 	return (2*parts + 1) * model
@@ -48,9 +41,9 @@ func BlendFootprint(m *config.Model, model int64) int64 {
 // DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns: an update in each form as readers have it, with
 // the rows of its own that deltas have changed, two whole versions that are made of one, and the rows of deltas at hand and of those taken meanwhile.
 func DeltasFootprint(m *config.Model, model int64, d int) int64 {
-	forms := int64(OtherForms(m) + 1)
+	forms := int64(NumVariants(m) + 1)
 	const atHand = 4 // taken, queued, as a frame, and as what it was before it was sorted
-	return (2*forms+2)*model + forms*OtherVocabularyFootprint(d) + atHand*deltaRowBytes + maxSinceBytes
+	return (2*forms+2)*model + forms*OtherVocabularyFootprint(d) + atHand*updates.DeltaRowBytes + updates.MaxSinceBytes
 }
 
 // LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of the fold-in, of the online
@@ -60,10 +53,10 @@ func LiveFootprint(m *config.Model) int64 {
 	const pools = 2 * maxPool // of names of relearned events
 	popularity := int64(0)
 	if m.ChosenField() >= 0 {
-		popularity = popularityBytes * int64(maxRows)
+		popularity = rows.PopularityBytes * int64(maxRows)
 	}
 	return popularity +
-		int64(maxRows)*int64(vocabularyBytes+2*biasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(backlogBytes(m)) + maxBacklog*backlogEntry
+		int64(maxRows)*int64(rows.VocabularyBytes+2*rows.BiasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(rows.BacklogBytes(m)) + rows.MaxBacklog*rows.BacklogEntry
 }
 
 // AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them has them.
@@ -87,7 +80,7 @@ const slotBytes = 110
 // SlotsFootprint returns the bytes of as many names as learners keep.
 func SlotsFootprint(rows, maxName int) int64 { return int64(rows) * int64(slotBytes+maxName) }
 
-// Bytes of what entityCap remembers: of an entity, and of an entry of its maps, which grow by doubling.
+// Bytes of what EntityCap remembers: of an entity, and of an entry of its maps, which grow by doubling.
 const (
 	entityUseBytes = 16
 	recentBytes    = 48
@@ -99,7 +92,7 @@ func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 		bytes += int64(m.Train.FoldIn.MaxRows) * int64(slotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
 	}
 	if m.Schema.Identity != "" {
-		bytes += 2 * rememberedIdentities * recentBytes
+		bytes += 2 * experts.RememberedIdentities * recentBytes
 	}
 	return bytes
 }
@@ -107,10 +100,10 @@ func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 // MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each with names of at most maxName
 // bytes.
 func MixtureFootprint(rows, outputs, maxName int) int64 {
-	contexts := min(rows, max(16, baselineNumbers/outputs))
+	contexts := min(rows, max(16, experts.BaselineNumbers/outputs))
 	each := int64(contexts) * int64(slotBytes+maxName+8*(outputs+1))
-	const baselines = baselineFields + 1 // names of fields, and entities with a last label
-	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(numLearned+8+baselineFields))
+	const baselines = experts.BaselineFields + 1 // names of fields, and entities with a last label
+	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(mixture.NumLearned+8+experts.BaselineFields))
 }
 
 // MapFootprint returns the bytes that a feature map of so many columns takes while a refit of n rows of p numbers fits weights on it: the numbers, what
@@ -118,7 +111,7 @@ func MixtureFootprint(rows, outputs, maxName int) int64 {
 func MapFootprint(n, p, columns, outputs int) int64 {
 	weights := int64(columns+1) * int64(outputs)
 	const models = 8
-	return 8*(int64(n)*int64(2*p)+models*weights+int64(columns)*int64(p+1)) + solver.DenseFootprint(min(n, mapRows(columns)), columns, outputs)
+	return 8*(int64(n)*int64(2*p)+models*weights+int64(columns)*int64(p+1)) + solver.DenseFootprint(min(n, choose.MapRows(columns)), columns, outputs)
 }
 
 // observedBytes is an event of the progressive window.
@@ -129,7 +122,7 @@ const observedBytes = 272
 func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 	bytes := int64(window) * observedBytes
 	if task == event.Binary || task == event.Multiclass {
-		stretches := int64(told + 2*(numRoles+told*int(numSlices))) // all, the report and the tail
+		stretches := int64(evaluate.Told + 2*(evaluate.NumRoles+evaluate.Told*int(evaluate.NumSlices))) // all, the report and the tail
 		bytes += stretches * (quality.HistogramBytes + 3*8*int64(outputs))
 	}
 	return bytes
@@ -141,25 +134,46 @@ func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 	if numeric == 0 {
 		return 0
 	}
-	n, each := int64(newtonInputs(numeric)), int64(len(adagradSteps)*len(adagradFades)*len(adagradBiasSteps))
-	window := int64(neighbourWindow(numeric+fields, outputs))
-	bytes := 8*n*(n+int64(outputs)+newtonFourier) + 4*window*int64(numeric+fields+outputs)
+	n, each := int64(experts.NewtonInputs(numeric)), int64(len(experts.AdagradSteps)*len(experts.AdagradFades)*len(experts.AdagradBiasSteps))
+	window := int64(experts.NeighbourWindow(numeric+fields, outputs))
+	bytes := 8*n*(n+int64(outputs)+experts.NewtonFourier) + 4*window*int64(numeric+fields+outputs)
 	const both = 2 // learners by AdaGrad
-	bytes += 8 * each * int64(adagradInputs(numeric, outputs)+numeric+len(recentFades)*outputs) * int64(outputs+1)
+	bytes += 8 * each * int64(experts.AdaGradInputs(numeric, outputs)+numeric+len(experts.RecentFades)*outputs) * int64(outputs+1)
 	if fields > 0 {
-		names := int64(min(rows, adagradNames/(int(each)*(outputs+1))))
+		names := int64(min(rows, experts.AdagradNames/(int(each)*(outputs+1))))
 		bytes += both * names * (slotBytes + int64(maxName) + 8*each*int64(outputs+1) + 24)
 	}
 	return bytes
 }
 
-// NamesFootprint returns the bytes of the learner on names, 0 for a model without one.
-func NamesFootprint(m *config.Model) int64 {
+// PairwiseFootprint returns the bytes of the learner on names, 0 for a model without one.
+func PairwiseFootprint(m *config.Model) int64 {
 	schema := m.Schema.Event()
-	if o, err := m.Objective(); err != nil || !m.Train.FoldIn.Enabled || !hasNames(&schema, o.Link) {
+	if o, err := m.Objective(); err != nil || !m.Train.FoldIn.Enabled || !experts.HasPairwise(&schema, o.Link) {
 		return 0
 	}
-	pairs := min(schema.NumGiven(), namesPairFields)
+	pairs := min(schema.NumGiven(), experts.NamesPairFields)
 	terms := len(schema.Categorical) + len(schema.Multi) + pairs*(pairs-1)/2
-	return int64(cellLimit(namesCells*m.Train.FoldIn.MaxRows))*(cellBytes+cellBytes/2) + int64(terms)*termBytes // half of the cells, while the table grows
+	return int64(experts.CellLimit(experts.NamesCells*m.Train.FoldIn.MaxRows))*(experts.CellBytes+experts.CellBytes/2) + int64(terms)*experts.TermBytes // half of the cells, while the table grows
+}
+
+// NumVariants returns in how many forms beside the fold-in an update of a model may be held that take as much as it: those of posteriors, and that of
+// names, which has pairs as far as there is room.
+func NumVariants(m *config.Model) (n int) {
+	if experts.HasGaussian(m) {
+		n++
+	}
+	if m.Train.Refit == "variational" && m.Train.FoldIn.Enabled {
+		n++
+		if schema := m.Schema.Event(); updates.NonForgettingFields(m, &schema) != nil {
+			n++
+		}
+		if mixture.HasStackedUpdate(m) {
+			n++
+		}
+	}
+	if PairwiseFootprint(m) > 0 && m.Schema.Learned() == event.Binary {
+		n++
+	}
+	return n
 }

@@ -9,6 +9,10 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/choose"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -41,12 +45,12 @@ func TestMapIsJudgedOnNewerRows(t *testing.T) {
 		m.Schema = config.Schema{Task: "binary", Label: "y", TimeUnit: "ms", Numeric: []string{"a", "b", "c"}}
 		m.Resolve()
 		events := wanderers(seed, 5000)
-		if ch := refit(t, newCycle(t, &m), sampleOf(events)); ch.Version.FeatureMap != "" {
+		if ch := mustRefit(t, newCycle(t, &m), sampleOf(events)); ch.Version.FeatureMap != "" {
 			t.Errorf("seed %d: auto takes %s, gate log loss %v", seed, ch.Version.FeatureMap, ch.Version.Gate.Loss)
 		}
 		asked := m
 		asked.Train.FeatureMap = "fourier:200"
-		with, without := refit(t, newCycle(t, &asked), sampleOf(events)), refit(t, newCycle(t, &m), sampleOf(events))
+		with, without := mustRefit(t, newCycle(t, &asked), sampleOf(events)), mustRefit(t, newCycle(t, &m), sampleOf(events))
 		if a, b := float64(*with.Version.Gate.Loss), float64(*without.Version.Gate.Loss); a > b {
 			t.Errorf("seed %d: held-out rows have a log loss of %g with the map, %g without: they are not what auto could be fooled by", seed, a, b)
 		}
@@ -83,7 +87,7 @@ func TestFormOfNumbers(t *testing.T) {
 	} {
 		c := newCycle(t, test.model)
 		for round, n := range []int{2500, 2510, 3000} {
-			ch := refit(t, c, sampleOf(test.events[:n]))
+			ch := mustRefit(t, c, sampleOf(test.events[:n]))
 			if ch.Version.FeatureMap != test.want {
 				t.Errorf("%s, round %d: map %q, want %q", test.name, round, ch.Version.FeatureMap, test.want)
 			}
@@ -98,8 +102,8 @@ func TestFormOfNumbers(t *testing.T) {
 
 // TestFormsInTime: forms are compared on the newest rows by age, whatever order the sample has, spread over all of it.
 func TestFormsInTime(t *testing.T) {
-	m, n := numericModel(2, 40), 3000
-	events := spots(1, n, 2, 40, 1)
+	m, n := cycletest.NumericModel(2, 40), 3000
+	events := cycletest.Spots(1, n, 2, 40, 1)
 	s := sampleOf(events)
 	r := rand.New(rand.NewPCG(2, 2))
 	for range s.Train {
@@ -107,11 +111,11 @@ func TestFormsInTime(t *testing.T) {
 	}
 	age := s.TrainAge
 	schema := m.Schema.Event()
-	j := &refitJob{given: -1, model: m, schema: &schema, sample: s}
-	if err := j.prepare(); err != nil {
+	j := &task.Task{Given: -1, Model: m, Schema: &schema, Sample: s}
+	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
-	rows := j.inTime()
+	rows := choose.InTime(j)
 	if len(rows) != 1000 {
 		t.Fatalf("%d rows of 40 outputs, want 1000", len(rows))
 	}
@@ -132,7 +136,7 @@ func TestFormsInTime(t *testing.T) {
 func TestProductsByDefinition(t *testing.T) {
 	m := switchModel()
 	m.Train.FeatureMap = "products:2"
-	ch := refit(t, newCycle(t, m), sampleOf(numbers(3, 2000)))
+	ch := mustRefit(t, newCycle(t, m), sampleOf(cycletest.Numbers(3, 2000)))
 	fm := ch.Vocabulary.Map
 	if fm.Kind != snapshot.Products || len(ch.Model.Map) != 5 {
 		t.Fatalf("map %s with %d weights, want products with 5", fm.Kind, len(ch.Model.Map))

@@ -3,33 +3,14 @@ package cycle
 import (
 	"slices"
 
-	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // knows reports whether the live model has an event already: a refit can have learned it from the sample before it is
 // forwarded. c.mu is held.
-func (c *Cycle) knows(p Position) bool {
-	return c.Forwarded && p.Offset < c.known.next(p.Topic, p.Partition)
-}
-
-// next returns how far a partition is reached.
-func (r *reached) next(topic string, partition int32) int64 {
-	for i := range r.cut {
-		if c := &r.cut[i]; c.Partition == partition && c.Topic == topic {
-			return c.Next
-		}
-	}
-	return 0
-}
-
-// reach is add of all events before a cut.
-func (r *reached) reach(cut []report.Cut, watermark int64) {
-	for _, c := range cut {
-		if c.Next > 0 {
-			r.add(Position{c.Topic, c.Partition, c.Next - 1}, &event.Event{Time: watermark})
-		}
-	}
+func (c *Cycle) knows(p rows.Position) bool {
+	return c.Forwarded && p.Offset < c.known.Next(p.Topic, p.Partition)
 }
 
 // Reach says up to where forwarded events were observed: what comes before a cut and was not observed is no event, or
@@ -37,9 +18,9 @@ func (r *reached) reach(cut []report.Cut, watermark int64) {
 func (c *Cycle) Reach(cut []report.Cut, watermark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known.reach(cut, watermark)
-	if c.followed != nil || c.making != nil {
-		c.reached.reach(cut, watermark)
+	c.known.Advance(cut, watermark)
+	if c.deltas != nil || c.pending != nil {
+		c.frontier.Advance(cut, watermark)
 	}
 }
 
@@ -47,8 +28,8 @@ func (c *Cycle) Reach(cut []report.Cut, watermark int64) {
 func (c *Cycle) Recreated(topic string, partition int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.known.cut {
-		if of := &c.known.cut[i]; of.Topic == topic && of.Partition == partition {
+	for i := range c.known.Cut {
+		if of := &c.known.Cut[i]; of.Topic == topic && of.Partition == partition {
 			of.Next = 0
 		}
 	}
@@ -59,5 +40,5 @@ func (c *Cycle) Recreated(topic string, partition int32) {
 func (c *Cycle) Known() (cut []report.Cut, watermark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.known.cut), c.known.watermark
+	return slices.Clone(c.known.Cut), c.known.Watermark
 }

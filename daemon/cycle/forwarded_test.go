@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -11,19 +13,19 @@ import (
 func forwardTo(c *Cycle, from int64, events []event.Event) {
 	for i := range events {
 		ev := events[i]
-		c.Observe(&ev, true, Position{Topic: "t", Offset: from + int64(i)}, AppendEvent(nil, &events[i]), nil)
+		c.Observe(&ev, true, rows.Position{Topic: "t", Offset: from + int64(i)}, rows.AppendEvent(nil, &events[i]), nil)
 	}
 }
 
 // TestForwardedLearnsAsOne: a cycle of forwarded events learns what one learns that reads them, to the bit, while none
 // of them is in a refit before.
 func TestForwardedLearnsAsOne(t *testing.T) {
-	events := stream(3, 3000)
+	events := cycletest.Stream(3, 3000)
 	run := func(forwarded bool) *Cycle {
-		c := newCycle(t, ratingsModel(nil))
+		c := newCycle(t, cycletest.RatingsModel(nil))
 		c.Forwarded = forwarded
 		forwardTo(c, 0, events[:2000])
-		c.Install(refit(t, c, sampleOf(events[:1800])))
+		c.Install(mustRefit(t, c, sampleOf(events[:1800])))
 		forwardTo(c, 2000, events[2000:])
 		c.Reach([]report.Cut{{Topic: "t", Next: 3000}}, 0)
 		return c
@@ -43,11 +45,11 @@ func TestForwardedLearnsAsOne(t *testing.T) {
 // TestForwardedAfterItsRefit: an event that a refit has before it is forwarded is scored and not learned again, until
 // the topic is another one of its name.
 func TestForwardedAfterItsRefit(t *testing.T) {
-	events := stream(3, 2500)
-	c := newCycle(t, ratingsModel(nil))
+	events := cycletest.Stream(3, 2500)
+	c := newCycle(t, cycletest.RatingsModel(nil))
 	c.Forwarded = true
 	forwardTo(c, 0, events[:1500])
-	c.Install(refit(t, c, sampleOf(events[:2000])))
+	c.Install(mustRefit(t, c, sampleOf(events[:2000])))
 	if known, _ := c.Known(); len(known) != 1 || known[0].Next != 2000 {
 		t.Fatalf("known up to %v", known)
 	}
@@ -65,7 +67,7 @@ func TestForwardedAfterItsRefit(t *testing.T) {
 	if n := c.Progressive().N; n != scored+500 {
 		t.Errorf("%d events are scored, want %d", n, scored+500)
 	}
-	err := c.Relearn(Position{Topic: "t", Offset: 1900}, AppendEvent(nil, &events[1900]), false)
+	err := c.Relearn(rows.Position{Topic: "t", Offset: 1900}, rows.AppendEvent(nil, &events[1900]), false)
 	if err != nil || levels() != before {
 		t.Errorf("an event of the refit was learned again after a restart: %v", err)
 	}

@@ -10,15 +10,22 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/gate"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/convex"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
-	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 )
 
 // J18: where the champion cannot be read the gate stays on: another version, or the baselines, stand in its place until one is installed.
 func TestGateWithoutTheChampion(t *testing.T) {
 	tier.NotUnderRace(t)
-	events := stream(6, 3000)
+	events := cycletest.Stream(6, 3000)
 	noise := slices.Clone(events)
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range noise {
@@ -26,14 +33,14 @@ func TestGateWithoutTheChampion(t *testing.T) {
 			noise[i].Label = float64(1 + 4*r.IntN(2))
 		}
 	}
-	m := ratingsModel(func(m *config.Model) { m.Train.Lambda = 1e-3 })
-	standIn := refit(t, newCycle(t, m), sampleOf(events))
+	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.Lambda = 1e-3 })
+	standIn := mustRefit(t, newCycle(t, m), sampleOf(events))
 	standIn.Version.Version = 41
 	for _, test := range []struct {
 		name   string
-		stands *Champion
+		stands *fitted.Fitted
 		events []event.Event
-		cause  Cause
+		cause  fitted.Cause
 		says   string
 	}{
 		{"version, as good", standIn, events, "not_worse", "version 41, in place of the champion, which cannot be read,"},
@@ -43,14 +50,14 @@ func TestGateWithoutTheChampion(t *testing.T) {
 	} {
 		c := newCycle(t, m)
 		c.CompareWith(test.stands)
-		ch := refit(t, c, sampleOf(test.events))
+		ch := mustRefit(t, c, sampleOf(test.events))
 		if ch.Cause != test.cause || !strings.Contains(ch.Version.Reason, test.says) || (ch.Version.ChampionGate != nil) != (test.stands != nil) {
 			t.Errorf("%s: %s: %s %+v", test.name, ch.Cause, ch.Version.Reason, ch.Version.GateSlices)
 		}
 		if ch.Version.Warm {
 			t.Errorf("%s: it went on from what stands in", test.name)
 		}
-		if c.Install(ch); refit(t, c, sampleOf(events)).Version.ChampionGate == nil {
+		if c.Install(ch); mustRefit(t, c, sampleOf(events)).Version.ChampionGate == nil {
 			t.Errorf("%s: the next one is not compared with the champion", test.name)
 		}
 	}
@@ -65,7 +72,7 @@ func TestGateOfClassesWithoutTheChampion(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.CompareWith(nil)
-	ch := refit(t, c, sampleOf(numbers(1, 2000)))
+	ch := mustRefit(t, c, sampleOf(cycletest.Numbers(1, 2000)))
 	if ch.Cause != "not_worse" || !strings.Contains(ch.Version.Reason, "outputs that are all 0, in place of the champion") {
 		t.Errorf("%s: %s", ch.Cause, ch.Version.Reason)
 	}
@@ -74,37 +81,37 @@ func TestGateOfClassesWithoutTheChampion(t *testing.T) {
 // TestGateOfNewEntities: a challenger that is better than the champion for users it knows, and bad for others, is refused by its slice of new users; the
 // gate rows all together do not show it, because few are of such users.
 func TestGateOfNewEntities(t *testing.T) {
-	events := stream(15, 6000)
+	events := cycletest.Stream(15, 6000)
 	for i := range events {
 		if i%10 == 1 && i%130 < 10 {
 			events[i].Categorical = []string{fmt.Sprint("new", i), events[i].Categorical[1]}
 		}
 	}
-	m := ratingsModel(func(m *config.Model) {
+	m := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.LabelMin, m.Schema.LabelMax = "regression", 0, 1, 5
 	})
 	c := newCycle(t, m)
-	good := refit(t, c, sampleOf(events))
+	good := mustRefit(t, c, sampleOf(events))
 	c.Install(good)
 	off := *good
-	off.Model, off.clean = good.cleanModel().Clone(), nil
+	off.Model, off.WithoutHoldout = good.ModelWithoutHoldout().Clone(), nil
 	off.Model.Bias[0] += 0.5 // for all users
-	j := &refitJob{given: -1, model: m, schema: &c.schema, champion: &off, sample: sampleOf(events)}
-	if err := j.prepare(); err != nil {
+	j := &task.Task{Given: -1, Model: m, Schema: &c.schema, Champion: &off, Sample: sampleOf(events)}
+	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
-	bad := mapModel(good.cleanModel(), good.Vocabulary, j.vocab)
+	bad := convex.MapModel(good.ModelWithoutHoldout(), good.Vocabulary, j.Vocab)
 	const away = 1.2
 	bad.Bias[0] += away
-	for _, name := range j.vocab.Names[0] {
-		bad.Linear[j.vocab.Column(0, name)] -= away
+	for _, name := range j.Vocab.Names[0] {
+		bad.Linear[j.Vocab.Column(0, name)] -= away
 	}
-	judge := func(model *solver.Model) *Champion {
-		ch := &Champion{Model: model, Vocabulary: j.vocab, Target: j.target}
-		j.decide(ch)
+	judge := func(model *solver.Model) *fitted.Fitted {
+		ch := &fitted.Fitted{Model: model, Vocabulary: j.Vocab, Target: j.Target}
+		gate.Decide(j, ch)
 		return ch
 	}
-	if ch := judge(mapModel(good.cleanModel(), good.Vocabulary, j.vocab)); ch.Cause != "not_worse" {
+	if ch := judge(convex.MapModel(good.ModelWithoutHoldout(), good.Vocabulary, j.Vocab)); ch.Cause != "not_worse" {
 		t.Errorf("the model that the champion was: %s: %s", ch.Cause, ch.Version.Reason)
 	}
 	ch := judge(bad)
@@ -121,7 +128,7 @@ func TestGateOfNewEntities(t *testing.T) {
 	if fresh := ch.Version.GateSlices[0]; rows != 2*600 || *fresh.Loss < *fresh.Baseline || fresh.N > 60 {
 		t.Errorf("slices %+v", ch.Version.GateSlices)
 	}
-	j.champion = nil
+	j.Champion = nil
 	if ch := judge(bad); ch.Cause != "worse_than_baseline" {
 		t.Errorf("as the first version: %s: %s", ch.Cause, ch.Version.Reason)
 	}
@@ -130,30 +137,30 @@ func TestGateOfNewEntities(t *testing.T) {
 // TestGateOfClassBaselines: a version that is worse than the frequencies of the classes, or than the most frequent one, is no version for consumers.
 func TestGateOfClassBaselines(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, m := range map[string]*config.Model{"binary": switchModel(), "classes": classesModel(event.Multiclass, nil),
-		"hinge": classesModel(event.Multiclass, func(m *config.Model) { m.Train.Loss = "squared_hinge" }), "labels": classesModel(event.Multilabel, nil)} {
-		events := numbers(16, 3000)
+	for name, m := range map[string]*config.Model{"binary": switchModel(), "classes": cycletest.ClassesModel(event.Multiclass, nil),
+		"hinge": cycletest.ClassesModel(event.Multiclass, func(m *config.Model) { m.Train.Loss = "squared_hinge" }), "labels": cycletest.ClassesModel(event.Multilabel, nil)} {
+		events := cycletest.Numbers(16, 3000)
 		if name != "binary" {
-			events = classStream(event.Task(m.Schema.Task), 3000)
+			events = cycletest.ClassStream(event.Task(m.Schema.Task), 3000)
 		}
 		c := newCycle(t, m)
-		good := refit(t, c, sampleOf(events))
+		good := mustRefit(t, c, sampleOf(events))
 		if good.Version.Decision != "promoted" {
 			t.Errorf("%s: %s", name, good.Version.Reason)
 		}
-		j := &refitJob{given: -1, model: m, schema: &c.schema, sample: sampleOf(events)}
-		if err := j.prepare(); err != nil {
+		j := &task.Task{Given: -1, Model: m, Schema: &c.schema, Sample: sampleOf(events)}
+		if err := refit.Prepare(j); err != nil {
 			t.Fatal(err)
 		}
-		bad := *mapModel(good.cleanModel(), good.Vocabulary, j.vocab)
+		bad := *convex.MapModel(good.ModelWithoutHoldout(), good.Vocabulary, j.Vocab)
 		for i := range bad.Weights {
 			bad.Weights[i] = -bad.Weights[i]
 		}
 		for i := range bad.Linear {
 			bad.Linear[i] = -bad.Linear[i]
 		}
-		ch := &Champion{Model: &bad, Vocabulary: j.vocab, Target: j.target}
-		if j.decide(ch); ch.Cause != "worse_than_baseline" || !strings.Contains(ch.Version.Reason, "the frequencies of the classes") && name != "hinge" {
+		ch := &fitted.Fitted{Model: &bad, Vocabulary: j.Vocab, Target: j.Target}
+		if gate.Decide(j, ch); ch.Cause != "worse_than_baseline" || !strings.Contains(ch.Version.Reason, "the frequencies of the classes") && name != "hinge" {
 			t.Errorf("%s, outputs turned round: %s: %s", name, ch.Cause, ch.Version.Reason)
 		}
 	}
@@ -163,8 +170,8 @@ func TestGateOfClassBaselines(t *testing.T) {
 // later one does, and a promotion begins the count anew.
 func TestColdAfterRejections(t *testing.T) {
 	tier.NotUnderRace(t)
-	m := ratingsModel(func(m *config.Model) { m.Train.Lambda = 1e-3 })
-	events := stream(17, 3000)
+	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.Lambda = 1e-3 })
+	events := cycletest.Stream(17, 3000)
 	lies := slices.Clone(events)
 	r := rand.New(rand.NewPCG(1, 1))
 	for i := range lies {
@@ -173,9 +180,9 @@ func TestColdAfterRejections(t *testing.T) {
 		}
 	}
 	c := newCycle(t, m)
-	c.Install(refit(t, c, sampleOf(events)))
+	c.Install(mustRefit(t, c, sampleOf(events)))
 	for n := 1; n <= 6; n++ {
-		ch := refit(t, c, sampleOf(lies))
+		ch := mustRefit(t, c, sampleOf(lies))
 		if ch.Version.Decision != "kept" || c.Rejections() != n {
 			t.Fatalf("%d: %s, %d rejections: %s", n, ch.Version.Decision, c.Rejections(), ch.Version.Reason)
 		}
@@ -183,7 +190,7 @@ func TestColdAfterRejections(t *testing.T) {
 			t.Errorf("%d: warm %t: %s", n, ch.Version.Warm, ch.Version.Reason)
 		}
 	}
-	good := refit(t, c, sampleOf(events))
+	good := mustRefit(t, c, sampleOf(events))
 	if c.Install(good); good.Version.Decision != "promoted" || c.Rejections() != 0 {
 		t.Errorf("%s, %d rejections after it: %s", good.Version.Decision, c.Rejections(), good.Version.Reason)
 	}
@@ -193,20 +200,20 @@ func TestColdAfterRejections(t *testing.T) {
 // is kept back where it is shown to be worse, and never because there is too little to judge it.
 func TestGateOfFewRows(t *testing.T) {
 	tier.NotUnderRace(t)
-	events := stream(18, 3000)
-	c := newCycle(t, ratingsModel(func(m *config.Model) { m.Publish.Gate.MinRows = 100 }))
+	events := cycletest.Stream(18, 3000)
+	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Publish.Gate.MinRows = 100 }))
 	observeAll(c, events[:2000])
-	c.Install(refit(t, c, sampleOf(events[:2000])))
+	c.Install(mustRefit(t, c, sampleOf(events[:2000])))
 	applied := int64(0)
-	less := func(events []event.Event, selected, gate int) *Sample {
+	less := func(events []event.Event, selected, gate int) *encode.Sample {
 		s := sampleOf(events)
 		s.Events.Applied = applied
 		s.Select, s.Gate = s.Select[:selected], s.Gate[:gate]
 		return s
 	}
-	judge := func(s *Sample, cause Cause, says string) {
+	judge := func(s *encode.Sample, cause fitted.Cause, says string) {
 		t.Helper()
-		if ch := refit(t, c, s); ch.Cause != cause || !strings.Contains(ch.Version.Reason, says) {
+		if ch := mustRefit(t, c, s); ch.Cause != cause || !strings.Contains(ch.Version.Reason, says) {
 			t.Errorf("%d select and %d gate rows: %s: %s", len(s.Select), len(s.Gate), ch.Cause, ch.Version.Reason)
 		}
 	}
@@ -226,10 +233,10 @@ func TestGateOfFewRows(t *testing.T) {
 	applied = 1500
 	judge(less(events, 3, 2), "not_worse_in_window", "progressive loss")
 	for i := range 500 {
-		var o [numRoles]outcome
-		o[published].number(0.5)
-		o[foldIn].number(0.7 + float64(i%2))
-		c.progressive.add(&o, compared{})
+		var o [evaluate.NumRoles]evaluate.EventOutcome
+		o[evaluate.Published].Number(0.5)
+		o[evaluate.FoldIn].Number(0.7 + float64(i%2))
+		c.progressive.Add(&o, evaluate.Compared{})
 	}
 	judge(less(events, 3, 2), "worse_in_window", ", what consumers have ")
 }
@@ -238,11 +245,11 @@ func TestGateOfFewRows(t *testing.T) {
 // held-out ones, which the update has learned from, are not in what it is compared with.
 func TestGateAgainstAnUpdate(t *testing.T) {
 	tier.NotUnderRace(t)
-	events := stream(19, 3000)
-	run := func(label float64, update bool) *Champion {
+	events := cycletest.Stream(19, 3000)
+	run := func(label float64, update bool) *fitted.Fitted {
 		events := slices.Clone(events)
-		c := newCycle(t, ratingsModel(nil))
-		sample := func(n int) *Sample {
+		c := newCycle(t, cycletest.RatingsModel(nil))
+		sample := func(n int) *encode.Sample {
 			s := sampleOf(events[:n])
 			s.Events.Applied, s.TrainAge = int64(n), make([]float64, len(s.Train))
 			for i := range s.TrainAge {
@@ -251,7 +258,7 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 			return s
 		}
 		observeAll(c, events[:1000])
-		c.Install(refit(t, c, sample(1000)))
+		c.Install(mustRefit(t, c, sample(1000)))
 		for i := range events[1000:] {
 			if ev := &events[1000+i]; i%10 == 1 {
 				ev.Label = label
@@ -262,8 +269,8 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 			c.PublishUpdate(c.Update())
 		}
 		s := sample(3000)
-		s.Gate = sampleOf(stream(19, 3000)).Gate
-		return refit(t, c, s)
+		s.Gate = sampleOf(cycletest.Stream(19, 3000)).Gate
+		return mustRefit(t, c, s)
 	}
 	plain, update, other := run(1, false), run(1, true), run(5, true)
 	a, b := *plain.Version.ChampionGate.RMSE, *update.Version.ChampionGate.RMSE
@@ -272,29 +279,5 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 	}
 	if *other.Version.ChampionGate.RMSE != b {
 		t.Errorf("what the gate compares with has learned from held-out rows: RMSE %v, of other labels %v", b, *other.Version.ChampionGate.RMSE)
-	}
-}
-
-// TestGateAgainstWhatHasSeenTheRows: a version that learned from held-out rows, of which the clean state is not known, is compared on those alone that
-// came after its cut.
-func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
-	m, two := ratingsModel(nil), []string{"u1", "i1"}
-	schema := m.Schema.Event()
-	j := &refitJob{model: m, schema: &schema,
-		sample: &Sample{GateAge: []float64{50, 5, 20}, SelectAge: []float64{30, 1}, Events: snapshot.Counts{Applied: 100}, Lineage: "l"},
-		target: new(Target), gate: &encoded{events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1, Categorical: two}}},
-		select_: &encoded{events: []event.Event{{Categorical: two}, {Label: 1, Categorical: two}}}}
-	j.target.Task, j.target.Loss, j.train = event.Binary, solver.BinaryLogistic{}, &encoded{x: solver.NewRows(1, 0, 0)}
-	r := &rival{losses: heldLosses{gate: []float64{1, 2, 3}, chosen: []float64{4, 5}}, job: j}
-	since, ok := j.eventsSince(&Champion{Lineage: "l", Events: &snapshot.Counts{Applied: 75}})
-	if r.unseen = since; !ok || since != 25 {
-		t.Fatalf("%g events since the cut", since)
-	}
-	gate, chosen := r.scores(heldLosses{gate: []float64{10, 20, 30}, chosen: []float64{40, 50}})
-	if !slices.Equal(gate.loss, []float64{20, 30}) || !slices.Equal(gate.against, []float64{2, 3}) || !slices.Equal(chosen.loss, []float64{50}) {
-		t.Errorf("gate %+v, select %+v", gate, chosen)
-	}
-	if _, ok := j.eventsSince(&Champion{Lineage: "other", Events: &snapshot.Counts{Applied: 75}}); ok {
-		t.Error("offsets of another lineage are compared")
 	}
 }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// taggedModel is ratingsModel with a field that carries nothing before user and item, and one after.
+// taggedModel is RatingsModel with a field that carries nothing before user and item, and one after.
 func taggedModel() *config.Model {
-	return ratingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"tag", "user", "item", "page"} })
+	return cycletest.RatingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"tag", "user", "item", "page"} })
 }
 
 // withTags draws names for the fields that taggedModel has more.
@@ -30,9 +31,9 @@ func withTags(events []event.Event) []event.Event {
 // without them.
 func TestFieldsThatCarryNothing(t *testing.T) {
 	tier.NotUnderRace(t)
-	plain, tagged := newCycle(t, ratingsModel(nil)), newCycle(t, taggedModel())
+	plain, tagged := newCycle(t, cycletest.RatingsModel(nil)), newCycle(t, taggedModel())
 	for _, n := range []int{4000, 6000, 9000} {
-		without, with := refit(t, plain, sampleOf(stream(5, n))), refit(t, tagged, sampleOf(withTags(stream(5, n))))
+		without, with := mustRefit(t, plain, sampleOf(cycletest.Stream(5, n))), mustRefit(t, tagged, sampleOf(withTags(cycletest.Stream(5, n))))
 		if got := with.Version.MainEffects; !slices.Equal(got, []string{"tag", "page"}) {
 			t.Fatalf("%d events: fields with linear weights alone: %v", n, got)
 		}
@@ -45,7 +46,7 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 		if a, b := float64(*with.Version.Gate.RMSE), float64(*without.Version.Gate.RMSE); a > 1.02*b {
 			t.Errorf("%d events: gate RMSE %.4f with fields that carry nothing, %.4f without", n, a, b)
 		}
-		if with.gaussian == nil || !slices.Equal(with.gaussian.MainOnly, with.posterior.MainOnly) {
+		if with.Gaussian == nil || !slices.Equal(with.Gaussian.MainOnly, with.Posterior.MainOnly) {
 			t.Errorf("the companion has other fields with linear weights alone")
 		}
 		plain.Install(without)
@@ -56,16 +57,16 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 // TestEntitiesInteractWhileNothingIsClear: where labels are noise, the fields that others are functions of interact, and their groups with them.
 func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
 	tier.NotUnderRace(t)
-	c := newCycle(t, ratingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} }))
+	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} }))
 	r := rand.New(rand.NewPCG(13, 13))
-	events := withSides(stream(5, 3000))
+	events := withSides(cycletest.Stream(5, 3000))
 	for i := range events {
 		events[i].Label = float64(1 + r.IntN(5))
 		events[i].Categorical[3], events[i].Categorical[4] = events[i].Categorical[4], fmt.Sprint("t", r.IntN(12))
 	}
-	ch := refit(t, c, sampleOf(events))
-	if want := []bool{false, false, false, false, true}; !slices.Equal(ch.posterior.MainOnly, want) {
-		t.Errorf("fields with linear weights alone: %v, want %v; groups %v", ch.posterior.MainOnly, want, ch.posterior.Group)
+	ch := mustRefit(t, c, sampleOf(events))
+	if want := []bool{false, false, false, false, true}; !slices.Equal(ch.Posterior.MainOnly, want) {
+		t.Errorf("fields with linear weights alone: %v, want %v; groups %v", ch.Posterior.MainOnly, want, ch.Posterior.Group)
 	}
 }
 
@@ -75,7 +76,7 @@ func TestFieldThatBeginsToInteract(t *testing.T) {
 	tier.NotUnderRace(t)
 	c := newCycle(t, taggedModel())
 	draw := func(seed uint64, n int, user, item int) []event.Event {
-		events := stream(seed, n)
+		events := cycletest.Stream(seed, n)
 		r := rand.New(rand.NewPCG(seed, 12))
 		for i := range events {
 			names := []string{"t", "u", "i", "p"}
@@ -91,7 +92,7 @@ func TestFieldThatBeginsToInteract(t *testing.T) {
 		user, item int
 		want       []string
 	}{{1, 2, []string{"tag", "page"}}, {0, 3, []string{"user", "item"}}} {
-		ch := refit(t, c, sampleOf(draw(5, 5000, round.user, round.item)))
+		ch := mustRefit(t, c, sampleOf(draw(5, 5000, round.user, round.item)))
 		if got := ch.Version.MainEffects; !slices.Equal(got, round.want) {
 			t.Fatalf("fields with linear weights alone: %v, want %v", got, round.want)
 		}
@@ -100,17 +101,5 @@ func TestFieldThatBeginsToInteract(t *testing.T) {
 		}
 		ch.Version.Version = 10 // tested again
 		c.Install(ch)
-	}
-}
-
-func TestEntersInteraction(t *testing.T) {
-	for _, c := range []struct {
-		before, now []bool
-		want        bool
-	}{{nil, nil, false}, {nil, []bool{true}, false}, {[]bool{true, false}, []bool{true, true}, false}, {[]bool{true, false}, []bool{false, false}, true},
-		{[]bool{true, false}, nil, true}, {[]bool{false, false}, nil, false}} {
-		if got := entersInteraction(c.before, c.now); got != c.want {
-			t.Errorf("from %v to %v: %t", c.before, c.now, got)
-		}
 	}
 }

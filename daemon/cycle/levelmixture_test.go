@@ -4,6 +4,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
 // TestLevelMixtureIsNeverBehind: over any stretch the loss of the mixed chances is at most that of the best part and a little, the best being another
@@ -11,11 +15,11 @@ import (
 func TestLevelMixtureIsNeverBehind(t *testing.T) {
 	t.Parallel()
 	target := targetOf(t, "ordinal")
-	m := newLevelMixture(target)
+	m := mixture.NewOrdinalMixture(target)
 	r := rand.New(rand.NewPCG(3, 4))
 	n := target.Outputs()
 	targets, good, bad := make([]float64, n), make([]float64, n), make([]float64, n)
-	link := &levelLink{Threshold: make([]float64, n), Slope: 2}
+	link := &encode.LevelLink{Threshold: make([]float64, n), Slope: 2}
 	for c := range link.Threshold {
 		link.Threshold[c] = 2 * (float64(c) + 1.5)
 	}
@@ -33,15 +37,15 @@ func TestLevelMixtureIsNeverBehind(t *testing.T) {
 			}
 			switch stretch {
 			case 0:
-				m.predict(good, bad, 3, nil)
+				m.Predict(good, bad, 3, nil)
 			case 1:
-				m.predict(bad, good, 3, nil)
+				m.Predict(bad, good, 3, nil)
 			default:
-				m.predict(bad, nil, number, link)
+				m.Predict(bad, nil, number, link)
 			}
-			mixed += m.loss(targets) / half
+			mixed += m.Loss(targets) / half
 			best += target.Loss.Eval(nil, good, targets) / half
-			m.learn(targets)
+			m.Learn(targets)
 		}
 		if !(mixed <= 1.01*best+.001) {
 			t.Errorf("stretch %d: loss %.4f, of the best part %.4f", stretch, mixed, best)
@@ -52,14 +56,14 @@ func TestLevelMixtureIsNeverBehind(t *testing.T) {
 // TestLevelMixtureOfOnePart is that part.
 func TestLevelMixtureOfOnePart(t *testing.T) {
 	t.Parallel()
-	m := newLevelMixture(targetOf(t, "ordinal"))
+	m := mixture.NewOrdinalMixture(targetOf(t, "ordinal"))
 	alone := []float64{-2, -1, .5, 3}
-	m.predict(alone, nil, 3, nil)
+	m.Predict(alone, nil, 3, nil)
 	targets := []float64{-1, -1, 1, 1}
-	if got, want := m.loss(targets), targetOf(t, "ordinal").Loss.Eval(nil, alone, targets); math.Abs(got-want) > 1e-12 {
+	if got, want := m.Loss(targets), targetOf(t, "ordinal").Loss.Eval(nil, alone, targets); math.Abs(got-want) > 1e-12 {
 		t.Errorf("loss %g, that of the part %g", got, want)
 	}
-	if newLevelMixture(gaussianTarget(targetOf(t, "ordinal"))) != nil {
+	if mixture.NewOrdinalMixture(experts.GaussianTarget(targetOf(t, "ordinal"))) != nil {
 		t.Error("levels of a number")
 	}
 }

@@ -10,21 +10,12 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot"
 )
-
-func choicesModel(t *testing.T) *config.Model {
-	t.Helper()
-	m := config.DefaultModel()
-	m.Name, m.Input.Topics = "choices", []string{"choices"}
-	m.Schema = config.Schema{Task: config.Implicit, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
-	m.Train.MaxBasis = 4
-	m.Resolve()
-	if problems := m.Validate(); len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	return &m
-}
 
 // chosenRows returns choices, each behind four negatives of which nothing says that they are: names as likely as the one that was chosen. With taste users of
 // even number choose items of even number and the others the others.
@@ -51,10 +42,10 @@ func chosenRows(n int, taste bool) (events []event.Event) {
 }
 
 // choicesSample puts choices with their negatives into parts: a tenth of the choices each for select and gate rows.
-func choicesSample(events []event.Event) *Sample {
-	s := &Sample{Digest: "choices"}
+func choicesSample(events []event.Event) *encode.Sample {
+	s := &encode.Sample{Digest: "choices"}
 	for i := range events {
-		row := AppendEvent(nil, &events[i])
+		row := rows.AppendEvent(nil, &events[i])
 		switch i / 5 % 10 {
 		case 0:
 			s.Select = append(s.Select, row)
@@ -68,7 +59,7 @@ func choicesSample(events []event.Event) *Sample {
 }
 
 // listOf returns the names that a version lists for a user.
-func listOf(t *testing.T, m *config.Model, ch *Champion, user string) (names []string) {
+func listOf(t *testing.T, m *config.Model, ch *fitted.Fitted, user string) (names []string) {
 	t.Helper()
 	version, err := snapshot.NewModel(ch.Contents(m))
 	if err != nil {
@@ -87,15 +78,15 @@ func listOf(t *testing.T, m *config.Model, ch *Champion, user string) (names []s
 // K8b: where users have no taste, a version lists what was chosen most often, and says that it does no more; where they have one, it lists what is to it.
 func TestListsAreOfPopularityOrBetter(t *testing.T) {
 	for _, taste := range []bool{false, true} {
-		m := choicesModel(t)
+		m := cycletest.ChoicesModel(t)
 		events := chosenRows(3000, taste)
 		counts := make(map[string]int)
 		for i := range events {
 			counts[events[i].Categorical[1]] += int(events[i].Label)
 		}
-		ch := refit(t, newCycle(t, m), choicesSample(events))
-		if ch.Version.Decision != "promoted" || ch.popularOnly == taste || strings.Contains(ch.Version.Reason, "popularity alone") == taste {
-			t.Fatalf("taste %t: %s, popularity alone %t: %s", taste, ch.Version.Decision, ch.popularOnly, ch.Version.Reason)
+		ch := mustRefit(t, newCycle(t, m), choicesSample(events))
+		if ch.Version.Decision != "promoted" || ch.PopularOnly == taste || strings.Contains(ch.Version.Reason, "popularity alone") == taste {
+			t.Fatalf("taste %t: %s, popularity alone %t: %s", taste, ch.Version.Decision, ch.PopularOnly, ch.Version.Reason)
 		}
 		if ch.Version.Gate.Recall10 == nil || ch.Version.Gate.NDCG10 == nil {
 			t.Errorf("taste %t: no figures of lists: %+v", taste, ch.Version.Gate)
@@ -123,8 +114,8 @@ func TestListsAreOfPopularityOrBetter(t *testing.T) {
 
 // Popularity is in versions and not in what is learned on, also after a restart.
 func TestPopularityOfVersions(t *testing.T) {
-	m := choicesModel(t)
-	ch := refit(t, newCycle(t, m), choicesSample(chosenRows(3000, true)))
+	m := cycletest.ChoicesModel(t)
+	ch := mustRefit(t, newCycle(t, m), choicesSample(chosenRows(3000, true)))
 	contents, dir := ch.Contents(m), t.TempDir()
 	contents.Meta.Created, contents.Meta.Writer = time.Unix(1, 0), "test"
 	manifest, err := snapshot.NewStore(dir).Publish(t.Context(), m.Name, contents)
@@ -132,7 +123,7 @@ func TestPopularityOfVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	ch.Version.Version = manifest.Version
-	keep, err := ch.Keep()
+	keep, err := ch.Checkpoint()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +131,7 @@ func TestPopularityOfVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Revive(m, version, keep)
+	again, err := fitted.Restore(m, version, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,54 +140,15 @@ func TestPopularityOfVersions(t *testing.T) {
 			t.Fatalf("weight %d is %g, it was %g", i, again.Model.Linear[i], w)
 		}
 	}
-	if math.Abs(again.Model.Bias[0]-ch.Model.Bias[0]) > 1e-9 || again.popularOnly != ch.popularOnly {
+	if math.Abs(again.Model.Bias[0]-ch.Model.Bias[0]) > 1e-9 || again.PopularOnly != ch.PopularOnly {
 		t.Errorf("bias %g, it was %g", again.Model.Bias[0], ch.Model.Bias[0])
 	}
 	ev := &event.Event{Categorical: []string{"u1", "i0"}}
 	own, all := make([]float64, 1), make([]float64, 1)
-	newScorer(ch.Model, ch.Vocabulary).outputs(own, ev)
-	in := InputOf(ch.Vocabulary.schema, ev)
+	fitted.NewScorer(ch.Model, ch.Vocabulary).Outputs(own, ev)
+	in := fitted.InputOf(ch.Vocabulary.Schema, ev)
 	version.Score(all, &in, &snapshot.Scratch{})
-	if d := all[0] - own[0] - ch.popular.of(ev); math.Abs(d) > 1e-9 {
-		t.Errorf("the version says %g, the model %g and popularity %g", all[0], own[0], ch.popular.of(ev))
-	}
-}
-
-// What is mixed follows what is chosen now, and what was chosen all along where nothing changes; names that there is no room for are given up, rare ones first.
-func TestPopularity(t *testing.T) {
-	m := choicesModel(t)
-	choose := func(p *popularity, r *rand.Rand, n, from int) {
-		for range n {
-			p.choose(&event.Event{Label: 1, Categorical: []string{"u", fmt.Sprint("i", from+int(40*math.Pow(r.Float64(), 2)))}})
-		}
-	}
-	r, p := rand.New(rand.NewPCG(1, 3)), newPopularity(m)
-	choose(p, r, 8000, 0)
-	p.choose(&event.Event{Label: 0, Categorical: []string{"u", "not chosen"}})
-	w := p.weights()
-	if w.Names["i0"] <= w.Names["i10"] || w.Names["i10"] <= w.Names["i39"] || w.Names["not chosen"] != 0 || len(w.Names) != 40 {
-		t.Errorf("weights %v", w.Names)
-	}
-	sum := 0.0
-	for _, v := range w.Names {
-		sum += math.Exp(w.Shared + v)
-	}
-	if math.Abs(sum/40-1) > 0.01 {
-		t.Errorf("a name is chosen %g times as often as the mean one", sum/40)
-	}
-	if ratio := w.Names["i0"] - w.Names["i20"]; math.Abs(ratio-math.Log(math.Sqrt(1.0/40)/(math.Sqrt(21.0/40)-math.Sqrt(20.0/40)))) > 0.25 {
-		t.Errorf("i0 is chosen exp(%.2f) times as often as i20", ratio)
-	}
-	choose(p, r, 1500, 20) // others from now on
-	if w = p.weights(); w.Names["i20"] <= w.Names["i0"] || w.Names["i50"] <= w.Names["i10"] {
-		t.Errorf("after a change i20 %g, i0 %g", w.Names["i20"], w.Names["i0"])
-	}
-	p.limit = 30
-	p.choose(&event.Event{Label: 1, Categorical: []string{"u", "new"}})
-	if _, known := p.names["i20"]; !known || len(p.names) > 31 {
-		t.Errorf("%d names are kept, of 30", len(p.names))
-	}
-	if newPopularity(ratingsModel(func(*config.Model) {})) != nil {
-		t.Error("events with labels have a popularity")
+	if d := all[0] - own[0] - ch.Popular.Of(ev); math.Abs(d) > 1e-9 {
+		t.Errorf("the version says %g, the model %g and popularity %g", all[0], own[0], ch.Popular.Of(ev))
 	}
 }

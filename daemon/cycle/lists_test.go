@@ -9,6 +9,9 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -46,7 +49,7 @@ func TestListWeights(t *testing.T) {
 			events := listEvents(1200)
 			c := newCycle(t, m)
 			observeAll(c, events[:600])
-			ch := refit(t, c, sampleOf(events[:600]))
+			ch := mustRefit(t, c, sampleOf(events[:600]))
 			var seen []event.Event // a consumer's fold-in of users learns nothing of other names
 			for i := range events[600:] {
 				if ev := &events[600+i]; !strings.HasPrefix(ev.Multi[0][0], "once") {
@@ -56,7 +59,7 @@ func TestListWeights(t *testing.T) {
 			compareWithDaemon(t, c, ch, seen)
 			c.Install(ch)
 			observeAll(c, events[600:])
-			c.companions = nil // an update may be made of one
+			c.experts = nil // an update may be made of one
 			update := c.Update()
 			published, err := snapshot.NewModel(update.Contents(m))
 			if err != nil {
@@ -65,36 +68,36 @@ func TestListWeights(t *testing.T) {
 			trainer, library, live := make([]float64, 1), make([]float64, 1), make([]float64, 1)
 			for i := range events[:100] {
 				ev := &events[i]
-				in := InputOf(&c.schema, ev)
-				newScorer(update.Model, update.Vocabulary).outputs(trainer, ev)
+				in := fitted.InputOf(&c.schema, ev)
+				fitted.NewScorer(update.Model, update.Vocabulary).Outputs(trainer, ev)
 				published.Score(library, &in, &snapshot.Scratch{})
-				c.learner.outputs(live, ev)
+				c.learner.Outputs(live, ev)
 				if within := 1e-8 * (1 + math.Abs(trainer[0])); math.Abs(library[0]-trainer[0]) > within || math.Abs(live[0]-trainer[0]) > within {
 					t.Fatalf("event %d: update %g, its version %g, live %g", i, trainer[0], library[0], live[0])
 				}
 			}
 
-			posterior := newPosteriorLearner(m, &c.schema, c.target, ch)
-			gradient := newGradientLearner(m, &c.schema, c.target, ch, nil)
-			adagrad := newAdagradLearner(newNumberScale(0, c.target), &c.schema, c.target, 100, false)
-			names := newNamesLearner(&c.schema, c.target, 100)
+			posterior := experts.NewFoldIn(m, &c.schema, c.target, ch)
+			gradient := experts.NewGradient(m, &c.schema, c.target, ch, nil)
+			adagrad := experts.NewAdaGrad(encode.NewNumberScale(0, c.target), &c.schema, c.target, 100, false)
+			names := experts.NewPairwise(&c.schema, c.target, 100)
 			for i := range events[:40] {
 				ev := &events[i]
 				var values []float64
-				posterior.gather(ev)
-				for e, feature := range posterior.features {
+				posterior.Gather(ev)
+				for e, feature := range posterior.Features {
 					if feature.Field == 2 {
-						values = append(values, posterior.values[e])
+						values = append(values, posterior.Values[e])
 					}
 				}
-				gradient.gather(ev)
-				values = append(values, gradient.rowValue[2:]...)
-				adagrad.gather(ev)
-				values = append(values, adagrad.rowValue[2:]...)
-				names.gather(ev)
-				for _, a := range names.active {
-					if names.terms[a.term].field == 2 {
-						values = append(values, a.value)
+				gradient.Gather(ev)
+				values = append(values, gradient.RowValue[2:]...)
+				adagrad.Gather(ev)
+				values = append(values, adagrad.RowValue[2:]...)
+				names.Gather(ev)
+				for _, a := range names.Active {
+					if names.Terms[a.Term].Field == 2 {
+						values = append(values, a.Value)
 					}
 				}
 				n := len(ev.Multi[0])
@@ -108,7 +111,7 @@ func TestListWeights(t *testing.T) {
 				}
 				index, row := ch.Vocabulary.Encode(nil, nil, ev)
 				for e, j := range index {
-					if want := value(float64(n)); ch.Vocabulary.field[j] == 2 && math.Abs(row[e]-want) > 1e-15 {
+					if want := value(float64(n)); ch.Vocabulary.Field[j] == 2 && math.Abs(row[e]-want) > 1e-15 {
 						t.Fatalf("a name of a list of %d counts %g in a refit, want %g", n, row[e], want)
 					}
 				}

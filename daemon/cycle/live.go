@@ -3,30 +3,24 @@ package cycle
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/guard"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/snapshot"
 )
 
-// ErrNoChampion is returned where there is nothing that is live yet.
-var ErrNoChampion = errors.New("cycle: there is no champion")
-
-// liveCopy is the live model as it was given out last, as a model that deltas bring up to the live model of now.
-type liveCopy struct {
-	*following
-	champion *Champion
-}
-
 // Live returns what takeLive does, and by the guard of updates why consumers should not be given it in place of what they have: "" where they may.
-func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model, heldBack HeldBack, err error) {
+func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model, heldBack guard.HeldBack, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m, err = c.takeLive(now, watermark, writer); err != nil {
 		return nil, "", err
 	}
-	of := frozen{model: c.champion.Model, vocab: c.champion.Vocabulary, after: m, popular: c.liveAdded}
-	return m, c.guard.judge(&of, &c.published.frozen), nil
+	of := fitted.FixedModel{Model: c.champion.Model, Vocab: c.champion.Vocabulary, After: m, Popular: c.liveAdded}
+	return m, c.guard.Judge(&of, &c.published.FixedModel), nil
 }
 
 // takeLive returns the live model, in the form that updates are made of, with when it was taken and up to what event:
@@ -36,19 +30,19 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 // scored with. One goroutine at a time may call it, beside the one that updates. c.mu is held, but for while a model is
 // made.
 func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
-	if l := c.live; l != nil && l.champion == c.champion && l.form == c.race.chosen {
-		own := l.forms[l.form]
-		l.list(own.most())
-		d, whole := own.take(c, l.form, l.movePopularity(c, own.most()))
+	if l := c.live; l != nil && l.Champion == c.champion && l.Form == c.race.Chosen {
+		own := l.Forms[l.Form]
+		l.List(own.Most())
+		d, whole := encodeDelta(own, c, l.Form, movePopularity(l.DeltaStream, c, own.Most()))
 		if d == nil {
-			d = &snapshot.Delta{Sequence: own.model.Position().Sequence + 1} // it is the model of now
+			d = &snapshot.Delta{Sequence: own.Model.Position().Sequence + 1} // it is the model of now
 		}
-		if d.Created, d.Watermark = now, watermark; whole == "" && own.refused == 0 && !l.waits() {
+		if d.Created, d.Watermark = now, watermark; whole == "" && own.Refused == 0 && !l.Waits() {
 			c.mu.Unlock()
-			next, err := own.model.Apply(d)
+			next, err := own.Model.Apply(d)
 			c.mu.Lock()
 			if err == nil {
-				own.model, c.liveAdded = next, l.popular
+				own.Model, c.liveAdded = next, l.Popular
 				return next, nil
 			}
 		}
@@ -60,24 +54,24 @@ func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Mod
 // copyLive returns a copy of the live model, which the next ones share. c.mu is held, but for while the copy becomes a model.
 func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
 	if c.champion == nil {
-		return nil, ErrNoChampion
+		return nil, updates.ErrNoChampion
 	}
-	forms := c.forms(false)
+	forms := c.candidates(false)
 	u, settings := c.update(&forms), c.config
 	if !u.Model.IsFinite() {
 		return nil, errors.New("cycle: the live model is not finite")
 	}
-	l := &liveCopy{&following{of: u, form: c.race.chosen, popular: u.popular}, c.champion}
-	var own *follower
-	if m := &forms[l.form]; m.model == u.Model && l.form != formNames { // whose learner lists pairs for updates alone
-		own = c.newFollower(l.following, l.form, m)
+	l := &updates.LiveCopy{DeltaStream: &updates.DeltaStream{Of: u, Form: c.race.Chosen, Popular: u.Popular}, Champion: c.champion}
+	var own *updates.DeltaEncoder
+	if m := &forms[l.Form]; m.Model == u.Model && l.Form != mixture.FormNames { // whose learner lists pairs for updates alone
+		own = c.newDeltaEncoder(l.DeltaStream, l.Form, m)
 	}
-	if l.forms[l.form] = own; own != nil {
+	if l.Forms[l.Form] = own; own != nil {
 		c.live = l
 	}
-	c.liveAdded = u.popular
+	c.liveAdded = u.Popular
 	c.mu.Unlock()
-	contents := u.contentsOf(settings)
+	contents := updates.ContentsOf(u, settings)
 	contents.Golden, contents.Meta.Cut, contents.Meta.Events, contents.Meta.Gate = nil, nil, nil, nil
 	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Watermark, contents.Meta.Decision = writer, now, watermark, ""
 	m, err := snapshot.NewModel(contents)
@@ -87,7 +81,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 		c.endLive()
 		return nil, fmt.Errorf("cycle: live: %w", err)
 	case own != nil:
-		own.begin(m, u, settings)
+		own.Begin(m, u, settings)
 	}
 	return m, nil
 }
@@ -95,26 +89,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 // endLive ends what follows the live model for Live. c.mu is held.
 func (c *Cycle) endLive() {
 	if c.live != nil {
-		c.live.unlist()
+		c.live.Unlist()
 		c.live = nil
-	}
-}
-
-// list takes the slots that were touched, at most limit of each source, for the deltas at hand.
-func (f *following) list(limit int) {
-	for _, s := range f.sources {
-		s.taken = s.touched.take(s.taken[:0], limit)
-	}
-}
-
-// waits reports whether more slots were touched than were listed.
-func (f *following) waits() bool {
-	return slices.ContainsFunc(f.sources, func(s *source) bool { return len(s.touched.list) > 0 })
-}
-
-// unlist ends the lists of what is touched.
-func (f *following) unlist() {
-	for _, s := range f.sources {
-		s.slots.touched = slices.DeleteFunc(s.slots.touched, func(t *touched) bool { return t == s.touched })
 	}
 }

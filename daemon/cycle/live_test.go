@@ -7,6 +7,12 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -17,9 +23,9 @@ func TestLiveShares(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range followedCases() {
 		t.Run(name, func(t *testing.T) {
-			calls, shared, links := 0, 0, map[*levelLink]bool{} // a copy is made where numbers come to mean something else
+			calls, shared, links := 0, 0, map[*encode.LevelLink]bool{} // a copy is made where numbers come to mean something else
 			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
-				if test.form == formNewton {
+				if test.form == mixture.FormNewton {
 					return // on another feature map than the copy
 				}
 				at := time.UnixMilli(int64(1000 + calls))
@@ -31,13 +37,13 @@ func TestLiveShares(t *testing.T) {
 				if !p.Created.Equal(at) || !p.Watermark.Equal(at) || got.Manifest().Writer != "w" || len(p.Cut) > 0 {
 					t.Fatalf("it says %+v of itself", p)
 				}
-				if b := c.companion(partGaussian); b != nil && test.form != formFoldIn {
-					links[b.link] = true
+				if b := c.expertOf(experts.PartGaussian); b != nil && test.form != mixture.FormFoldIn {
+					links[b.Link] = true
 				}
 				if calls++; p.Sequence > 0 {
 					shared++
 				}
-				contents := c.Update().contentsOf(c.config)
+				contents := updates.ContentsOf(c.Update(), c.config)
 				contents.Golden = nil
 				want, err := snapshot.NewModel(contents)
 				if err != nil {
@@ -50,7 +56,7 @@ func TestLiveShares(t *testing.T) {
 				a, b := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
 				var s snapshot.Scratch
 				for i := range since {
-					in := InputOf(&c.schema, &since[i])
+					in := fitted.InputOf(&c.schema, &since[i])
 					got.Score(a, &in, &s)
 					want.Score(b, &in, &s)
 					for o := range a {
@@ -61,8 +67,8 @@ func TestLiveShares(t *testing.T) {
 				}
 			})
 			switch {
-			case test.form == formNewton:
-			case test.form == formNames:
+			case test.form == mixture.FormNewton:
+			case test.form == mixture.FormNames:
 				if shared > 0 {
 					t.Error("pairs of names are listed for two")
 				}
@@ -75,14 +81,14 @@ func TestLiveShares(t *testing.T) {
 				t.Errorf("after a refit: %v, %v", m.Position(), err)
 			}
 			c.endLive()
-			for _, b := range c.companions {
-				if l, ok := b.learner.(*posteriorLearner); ok && len(l.slots.touched) > 0 {
+			for _, b := range c.experts {
+				if l, ok := b.Learner.(*experts.FoldIn); ok && len(l.Slots.Touched) > 0 {
 					t.Error("what is touched is listed for nobody")
 				}
 			}
 		})
 	}
-	if _, _, err := newCycle(t, ratingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(err, ErrNoChampion) {
+	if _, _, err := newCycle(t, cycletest.RatingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(err, updates.ErrNoChampion) {
 		t.Errorf("without a champion: %v", err)
 	}
 }

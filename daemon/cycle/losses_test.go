@@ -6,6 +6,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
 )
 
 // TestTakeLosses: over any stretches, each predictor that has a window loss lost as much as that says, and the mixture's parts are there under their names.
@@ -16,9 +18,9 @@ func TestTakeLosses(t *testing.T) {
 		wants    []string
 		baseline string
 	}{
-		"numbers": {ratingsModel(nil), stream(5, 1400),
+		"numbers": {cycletest.RatingsModel(nil), cycletest.Stream(5, 1400),
 			[]string{"live", "published", "fold_in", "fold_in_gaussian", "stack", "global_mean", "item_mean"}, "sgd_bias"},
-		"classes": {switchModel(), numbers(5, 1400), []string{"live", "published", "fold_in", "mean", "last_label"}, "majority"},
+		"classes": {switchModel(), cycletest.Numbers(5, 1400), []string{"live", "published", "fold_in", "mean", "last_label"}, "majority"},
 	} {
 		test.model.Evaluate.Window = 2000
 		c := newCycle(t, test.model)
@@ -38,15 +40,15 @@ func TestTakeLosses(t *testing.T) {
 		}
 		observeAll(c, test.events[:1000])
 		take()
-		c.Install(refit(t, c, sampleOf(test.events[:1000])))
+		c.Install(mustRefit(t, c, sampleOf(test.events[:1000])))
 		observeAll(c, test.events[1000:1234])
 		take()
 		observeAll(c, test.events[1234:])
 		take()
-		w, numeric := c.progressive.window(), c.target.IsNumeric()
-		for role, name := range map[int]string{live: "live", published: "published", foldIn: "fold_in"} {
+		w, numeric := c.progressive.Window(), c.target.IsNumeric()
+		for role, name := range map[int]string{evaluate.Live: "live", evaluate.Published: "published", evaluate.FoldIn: "fold_in"} {
 			got := sums[name] / float64(n[name])
-			if want := w[role].judged(numeric); n[name] != w[role].N || math.Abs(got-want) > 1e-9*want && (numeric || role == live || math.Abs(got-want) > 1e-3) {
+			if want := w[role].Judged(numeric); n[name] != w[role].N || math.Abs(got-want) > 1e-9*want && (numeric || role == evaluate.Live || math.Abs(got-want) > 1e-3) {
 				t.Errorf("%s: %s lost %g over %d events, in the window %g over %d", name, name, got, n[name], want, w[role].N)
 			}
 			if want := float64(w[role].Correct); !numeric && right[name] != want && math.Abs(right[name]-want) > 1e-6 {

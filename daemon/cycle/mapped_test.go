@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -60,7 +61,7 @@ func TestFeatureMapIsChosen(t *testing.T) {
 		if err := m.Train.FeatureMap.UnmarshalText([]byte(test.asked)); err != nil {
 			t.Fatal(err)
 		}
-		ch := refit(t, newCycle(t, m), sampleOf(chess(1, 4000, 1, test.linear)))
+		ch := mustRefit(t, newCycle(t, m), sampleOf(chess(1, 4000, 1, test.linear)))
 		if ch.Version.FeatureMap != test.want || (ch.Model.Map != nil) != (test.want != "") {
 			t.Errorf("%s, linear %t: the version has map %q, want %q", test.asked, test.linear, ch.Version.FeatureMap, test.want)
 		}
@@ -75,7 +76,7 @@ func TestFeatureMapIsPublished(t *testing.T) {
 	for _, asked := range []config.FeatureMap{"auto", "fourier:50", "bins:10", "products:2", ""} {
 		linear := asked == ""
 		m, events := chessModel(asked), chess(2, 3000, 1, linear)
-		ch := refit(t, newCycle(t, m), sampleOf(events))
+		ch := mustRefit(t, newCycle(t, m), sampleOf(events))
 		published, err := snapshot.NewModel(ch.Contents(m))
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +84,7 @@ func TestFeatureMapIsPublished(t *testing.T) {
 		if fm := published.Schema().FeatureMap; (fm != nil) == linear {
 			t.Fatalf("linear %t: published with a map: %t", linear, fm != nil)
 		}
-		keep, err := ch.Keep()
+		keep, err := ch.Checkpoint()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,19 +92,19 @@ func TestFeatureMapIsPublished(t *testing.T) {
 		if manifest.ConfigHash != m.Hash() {
 			t.Fatal("another configuration")
 		}
-		again, err := Revive(m, published, keep)
+		again, err := fitted.Restore(m, published, keep)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(again.Vocabulary.Map, ch.Vocabulary.Map) || again.mapRidge != ch.mapRidge || again.Version.FeatureMap != ch.Version.FeatureMap {
+		if !reflect.DeepEqual(again.Vocabulary.Map, ch.Vocabulary.Map) || again.MapRidge != ch.MapRidge || again.Version.FeatureMap != ch.Version.FeatureMap {
 			t.Errorf("%s: revived with another map", asked)
 		}
-		trainer, revived := newScorer(ch.Model, ch.Vocabulary), newScorer(again.Model, again.Vocabulary)
+		trainer, revived := fitted.NewScorer(ch.Model, ch.Vocabulary), fitted.NewScorer(again.Model, again.Vocabulary)
 		var s snapshot.Scratch
 		a, b, c := make([]float64, 3), make([]float64, 3), make([]float64, 3)
 		for i := range events[:200] {
-			trainer.outputs(a, &events[i])
-			revived.outputs(b, &events[i])
+			trainer.Outputs(a, &events[i])
+			revived.Outputs(b, &events[i])
 			published.Score(c, &snapshot.Input{Numeric: events[i].Numeric}, &s)
 			for o := range a {
 				if a[o] != b[o] || math.Abs(a[o]-c[o]) > 1e-9*(1+math.Abs(a[o])) {
@@ -120,7 +121,7 @@ func TestFeatureMapStays(t *testing.T) {
 		c, m := newCycle(t, chessModel(asked)), (*snapshot.FeatureMap)(nil)
 		for round, scale := range []float64{1, 1.3, 5} {
 			events := chess(uint64(round), 1000, scale, false)
-			ch := refit(t, c, sampleOf(events))
+			ch := mustRefit(t, c, sampleOf(events))
 			if stays := ch.Vocabulary.Map == m; stays != (round == 1) {
 				t.Errorf("%s, round %d: the map stays: %t", asked, round, stays)
 			}
@@ -134,33 +135,24 @@ func TestFeatureMapStays(t *testing.T) {
 // The live model goes on from a champion with a map, and an update of it scores alike.
 func TestUpdateWithFeatureMap(t *testing.T) {
 	c, events := newCycle(t, chessModel("fourier:40")), chess(4, 1500, 1, false)
-	ch := refit(t, c, sampleOf(events[:1000]))
+	ch := mustRefit(t, c, sampleOf(events[:1000]))
 	ch.Version.Version = 1
 	c.Install(ch)
 	observeAll(c, events[1000:])
-	c.companions = nil // an update may be made of one
+	c.experts = nil // an update may be made of one
 	u := c.Update()
 	if u.Model.Map == nil {
 		t.Fatal("the update has no map")
 	}
-	scorer := newScorer(u.Model, u.Vocabulary)
+	scorer := fitted.NewScorer(u.Model, u.Vocabulary)
 	got, want := make([]float64, 3), make([]float64, 3)
 	for i := range events[:50] {
-		scorer.outputs(got, &events[i])
-		c.learner.outputs(want, &events[i])
+		scorer.Outputs(got, &events[i])
+		c.learner.Outputs(want, &events[i])
 		for o := range got {
 			if math.Abs(got[o]-want[o]) > 1e-9*(1+math.Abs(want[o])) {
 				t.Fatalf("event %d: the update says %v, live %v", i, got, want)
 			}
-		}
-	}
-}
-
-// Numbers without a spread, or so large that their spread overflows, make a map that is finite.
-func TestMapScalingIsFinite(t *testing.T) {
-	for _, values := range [][]float64{nil, {3, 3, 3}, {math.MaxFloat64, -math.MaxFloat64, 1}} {
-		if s := mapScaling(values); math.IsNaN(s.Center) || math.IsInf(s.Center, 0) || !(s.Scale > 0) || math.IsInf(s.Scale, 0) {
-			t.Errorf("%v: %+v", values, s)
 		}
 	}
 }

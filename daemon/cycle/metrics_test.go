@@ -14,6 +14,11 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
@@ -21,7 +26,7 @@ import (
 
 // colours is a multi-class model of two names.
 func colours() *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Classes, m.Train.Loss = "multiclass", 0, []string{"red", "green", "blue"}, "mlogistic"
 		m.Evaluate.BaselineBy = ""
 	})
@@ -36,7 +41,7 @@ func palette() *config.Model {
 
 // labelled gives events of stream one of three classes.
 func labelled(seed uint64, n int) []event.Event {
-	events := stream(seed, n)
+	events := cycletest.Stream(seed, n)
 	for i := range events {
 		events[i].Classes = []string{[]string{"red", "green", "blue"}[min(2, int(events[i].Label)/2)]}
 		events[i].Label = 0
@@ -80,12 +85,12 @@ func near(a, b *report.Number, tolerance float64) *report.Number {
 }
 
 // drawnOutcome draws an event of a class and what one predictor makes of it.
-func drawnOutcome(r *rand.Rand, t *Target, targets []float64) (o outcome, outputs []float64) {
+func drawnOutcome(r *rand.Rand, t *encode.Target, targets []float64) (o evaluate.EventOutcome, outputs []float64) {
 	outputs = make([]float64, len(targets))
 	for c := range outputs {
 		outputs[c] = targets[c] + 2*r.NormFloat64()
 	}
-	return t.outcome(&event.Event{}, outputs, targets), outputs
+	return evaluate.Outcome(t, &event.Event{}, outputs, targets), outputs
 }
 
 // TestWindowMetricsByDefinition compares every metric of the window and its slices, after each of many events, with those of a Quality that is given the
@@ -93,52 +98,52 @@ func drawnOutcome(r *rand.Rand, t *Target, targets []float64) (o outcome, output
 func TestWindowMetricsByDefinition(t *testing.T) {
 	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours(), "many classes": palette()} {
 		c := newCycle(t, m)
-		const window = windowBlock + 37
-		p, q := newProgressive(c.target, window, true), c.target
+		const window = evaluate.WindowBlock + 37
+		p, q := evaluate.NewProgressive(c.target, window, true), c.target
 		r := rand.New(rand.NewPCG(5, 5))
 		type past struct {
 			ev               event.Event
 			outputs, targets []float64
-			slice            slice
+			slice            evaluate.Slice
 			last             bool
 		}
 		var all []past
-		base := newReference(q)
+		base := evaluate.NewReference(q)
 		for n := range 3 * window {
-			e := past{ev: event.Event{Label: float64(r.IntN(2))}, targets: make([]float64, q.Outputs()), slice: slice(r.IntN(int(numSlices)))}
+			e := past{ev: event.Event{Label: float64(r.IntN(2))}, targets: make([]float64, q.Outputs()), slice: evaluate.Slice(r.IntN(int(evaluate.NumSlices)))}
 			if len(q.Classes) > 0 {
 				e.ev.Classes = q.Classes[r.IntN(2)+r.IntN(2):][:1]
 			}
 			if !q.Encode(e.targets, &e.ev) {
 				t.Fatal("no targets")
 			}
-			var o [numRoles]outcome
-			o[live], e.outputs = drawnOutcome(r, q, e.targets)
-			if o[published] = o[live]; n == 5 || n == window+9 {
+			var o [evaluate.NumRoles]evaluate.EventOutcome
+			o[evaluate.Live], e.outputs = drawnOutcome(r, q, e.targets)
+			if o[evaluate.Published] = o[evaluate.Live]; n == 5 || n == window+9 {
 				for i := range o {
-					o[i] = outcome{present: true, lossy: true, loss: 1e18, square: 1e18, abs: 1e9}
+					o[i] = evaluate.EventOutcome{Present: true, Lossy: true, Loss: 1e18, Square: 1e18, Abs: 1e9}
 				}
 				e.outputs = nil
 			}
-			versus := p.compare(e.targets)
-			if want := base.next(e.targets); versus != want {
+			versus := p.Compare(e.targets)
+			if want := base.Next(e.targets); versus != want {
 				t.Fatalf("%s: compared with %+v, want %+v", name, versus, want)
 			}
-			versus.slice, e.last = e.slice, versus.last
-			p.add(&o, versus)
+			versus.Slice, e.last = e.slice, versus.Last
+			p.Add(&o, versus)
 			if all = append(all, e); n%307 != 0 && n < 3*window-2 {
 				continue
 			}
 			recent := all[max(0, len(all)-window):]
-			parts := map[slice]*Quality{unsliced: NewQuality(q, nil), newEntity: NewQuality(q, nil), knownEntity: NewQuality(q, nil)}
-			spoilt, sums := false, tally{}
+			parts := map[evaluate.Slice]*evaluate.Quality{evaluate.Unsliced: evaluate.NewQuality(q, nil), evaluate.NewEntity: evaluate.NewQuality(q, nil), evaluate.KnownEntity: evaluate.NewQuality(q, nil)}
+			spoilt, sums := false, evaluate.Tally{}
 			for _, e := range recent {
 				if e.outputs == nil {
 					spoilt = true
 					break
 				}
-				parts[unsliced].Add(&e.ev, e.outputs, e.targets)
-				if e.slice != unsliced {
+				parts[evaluate.Unsliced].Add(&e.ev, e.outputs, e.targets)
+				if e.slice != evaluate.Unsliced {
 					parts[e.slice].Add(&e.ev, e.outputs, e.targets)
 				}
 				if e.last {
@@ -150,8 +155,8 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 			}
 			got := p.Report()
 			for what, x := range map[string]struct{ got, want *report.Metrics }{
-				"window": {got.Window.Live, parts[unsliced].Metrics()}, "published": {got.Window.Published, parts[unsliced].Metrics()},
-				"new": {got.Slices.NewEntity.Live, parts[newEntity].Metrics()}, "known": {got.Slices.KnownEntity.Published, parts[knownEntity].Metrics()},
+				"window": {got.Window.Live, parts[evaluate.Unsliced].Metrics()}, "published": {got.Window.Published, parts[evaluate.Unsliced].Metrics()},
+				"new": {got.Slices.NewEntity.Live, parts[evaluate.NewEntity].Metrics()}, "known": {got.Slices.KnownEntity.Published, parts[evaluate.KnownEntity].Metrics()},
 			} {
 				x.got.AUC, x.got.ECE = near(x.got.AUC, x.want.AUC, 0.002), near(x.got.ECE, x.want.ECE, 0.01)
 				// Quality begins to compare at its first event, the window has what was before it.
@@ -161,7 +166,7 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 			if live := got.Window.Live; name == "many classes" {
 				missed := 0.0
 				for _, e := range recent {
-					ranked, class := slices.Clone(e.outputs), q.class(e.targets)
+					ranked, class := slices.Clone(e.outputs), evaluate.Class(q, e.targets)
 					slices.Sort(ranked)
 					if e.outputs[class] < ranked[len(ranked)-5] {
 						missed++
@@ -178,8 +183,8 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 				t.Fatalf("%s: κ %g, want %g", name, *got.Window.Live.KappaLast, want)
 			}
 		}
-		if p.sums.All[live].Compared != int64(len(all)) {
-			t.Errorf("%s: %d of %d compared", name, p.sums.All[live].Compared, len(all))
+		if p.Sums.All[evaluate.Live].Compared != int64(len(all)) {
+			t.Errorf("%s: %d of %d compared", name, p.Sums.All[evaluate.Live].Compared, len(all))
 		}
 	}
 }
@@ -189,7 +194,7 @@ func TestEntropyOfReference(t *testing.T) {
 	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours()} {
 		q := newCycle(t, m).target
 		r := rand.New(rand.NewPCG(6, 6))
-		quality, loss, base := NewQuality(q, nil), 0.0, 0.0
+		quality, loss, base := evaluate.NewQuality(q, nil), 0.0, 0.0
 		classes := max(2, q.Outputs())
 		counts, n := make([]float64, classes), 0.0
 		for range 500 {
@@ -218,20 +223,20 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	events := labelled(7, 1500)
 	c := newCycle(t, colours())
 	observeAll(c, events[:700])
-	ch := refit(t, c, sampleOf(events[:700]))
+	ch := mustRefit(t, c, sampleOf(events[:700]))
 	c.Install(ch)
-	c.progressive = newProgressive(c.target, 800, true)
+	c.progressive = evaluate.NewProgressive(c.target, 800, true)
 	c.StartTail()
 	entropy := 0.0
-	want, last, lastRight := NewQuality(c.target, nil), "", 0
+	want, last, lastRight := evaluate.NewQuality(c.target, nil), "", 0
 	targets := make([]float64, 3)
 	for i := range events[700:] {
 		ev := &events[700+i]
-		c.Observe(ev, true, Position{}, nil, nil)
+		c.Observe(ev, true, rows.Position{}, nil, nil)
 		c.target.Encode(targets, ev)
-		p := ch.means.frequencies[c.target.class(targets)]
+		p := ch.Means.Frequencies[evaluate.Class(c.target, targets)]
 		entropy -= math.Log(p)
-		want.Add(ev, []float64{math.Log(ch.means.frequencies[0]), math.Log(ch.means.frequencies[1]), math.Log(ch.means.frequencies[2])}, targets)
+		want.Add(ev, []float64{math.Log(ch.Means.Frequencies[0]), math.Log(ch.Means.Frequencies[1]), math.Log(ch.Means.Frequencies[2])}, targets)
 		if ev.Classes[0] == last {
 			lastRight++
 		}
@@ -261,7 +266,7 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	hinge.Train.Loss, hinge.Train.Refit = "smoothed_hinge", "output"
 	c = newCycle(t, hinge)
 	observeAll(c, events[:300])
-	c.Install(refit(t, c, sampleOf(events[:300])))
+	c.Install(mustRefit(t, c, sampleOf(events[:300])))
 	observeAll(c, events[300:600])
 	b := c.Progressive()
 	if m := b.Baselines.Majority; m.Loss != nil || m.ECE != nil || m.MacroF1 == nil || b.Window.Live.ECE != nil || b.Window.Live.EntropyNormalised != nil {
@@ -273,8 +278,8 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	if m := c.Progressive().Baselines.SGDBias; m.Loss == nil || math.Abs(float64(*m.Loss)-float64(*m.RMSE**m.RMSE)/2) > 1e-9 {
 		t.Errorf("SGD biases: loss %v of RMSE %v", text(m.Loss), text(m.RMSE))
 	}
-	c = newCycle(t, ratingsModel(nil))
-	observeAll(c, stream(1, 100))
+	c = newCycle(t, cycletest.RatingsModel(nil))
+	observeAll(c, cycletest.Stream(1, 100))
 	if m := c.Progressive().Baselines.SGDBias; m.Loss != nil || m.RMSE == nil {
 		t.Errorf("a number has a loss of levels: %+v", m)
 	}
@@ -296,9 +301,9 @@ func amountEvents(t *testing.T, n int) []event.Event {
 func TestSlicesByDefinition(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, by := range [][]string{{"user"}, {"item"}, {"user", "item"}} {
-		m := ratingsModel(func(m *config.Model) { m.Train.FoldIn.By, m.Evaluate.Window = by, 2000 })
+		m := cycletest.RatingsModel(func(m *config.Model) { m.Train.FoldIn.By, m.Evaluate.Window = by, 2000 })
 		c := newCycle(t, m)
-		events := stream(8, 1200)
+		events := cycletest.Stream(8, 1200)
 		for i := range events[600:] {
 			ev := &events[600+i]
 			if i%3 == 0 {
@@ -312,13 +317,13 @@ func TestSlicesByDefinition(t *testing.T) {
 			}
 		}
 		observeAll(c, events[:500])
-		c.Install(refit(t, c, sampleOf(events[:500])))
+		c.Install(mustRefit(t, c, sampleOf(events[:500])))
 		known, fresh, square := int64(0), int64(0), 0.0
-		s := newScorer(c.champion.Model, c.champion.Vocabulary)
+		s := fitted.NewScorer(c.champion.Model, c.champion.Vocabulary)
 		outputs := make([]float64, c.target.Outputs())
 		for i := range events[500:] {
 			ev := &events[500+i]
-			c.Observe(ev, true, Position{}, nil, nil)
+			c.Observe(ev, true, rows.Position{}, nil, nil)
 			unknown := false
 			for f, name := range m.Schema.Categorical {
 				for _, field := range by {
@@ -327,7 +332,7 @@ func TestSlicesByDefinition(t *testing.T) {
 			}
 			if unknown {
 				fresh++
-				s.outputs(outputs, ev)
+				s.Outputs(outputs, ev)
 				e := c.target.Clip(c.target.Value(outputs)) - ev.Label
 				square += e * e
 			} else {
@@ -366,7 +371,7 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	if err := again.Restore(b); err != nil {
 		t.Fatal(err)
 	}
-	if back, err := again.Sums(); err != nil || !bytes.Equal(back, b) || !reflect.DeepEqual(again.progressive.all, first.progressive.all) {
+	if back, err := again.Sums(); err != nil || !bytes.Equal(back, b) || !reflect.DeepEqual(again.progressive.All, first.progressive.All) {
 		t.Errorf("%s came back as %s, error %v", b, back, err)
 	}
 	check(t, "all after a restart", again.Progressive().All.Live, first.Progressive().All.Live, 0)
@@ -409,14 +414,14 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 
 // TestLossBelowZeroIsCounted: it counts as 0 and is told; what rounding makes of 0 is not.
 func TestLossBelowZeroIsCounted(t *testing.T) {
-	p := newProgressive(newCycle(t, switchModel()).target, 10, false)
+	p := evaluate.NewProgressive(newCycle(t, switchModel()).target, 10, false)
 	for _, loss := range []float64{-1, -1e-12, 0, 2} {
-		var o [numRoles]outcome
-		o[live] = outcome{present: true, lossy: true, loss: loss}
-		p.add(&o, compared{known: true})
+		var o [evaluate.NumRoles]evaluate.EventOutcome
+		o[evaluate.Live] = evaluate.EventOutcome{Present: true, Lossy: true, Loss: loss}
+		p.Add(&o, evaluate.Compared{Known: true})
 	}
-	if p.invalid != 1 || *p.Report().All.Live.Loss != 0.5 || *p.Report().Window.Live.Loss != 0.5 {
-		t.Errorf("%d counted, losses %v and %v", p.invalid, text(p.Report().All.Live.Loss), text(p.Report().Window.Live.Loss))
+	if p.Invalid != 1 || *p.Report().All.Live.Loss != 0.5 || *p.Report().Window.Live.Loss != 0.5 {
+		t.Errorf("%d counted, losses %v and %v", p.Invalid, text(p.Report().All.Live.Loss), text(p.Report().Window.Live.Loss))
 	}
 }
 
@@ -428,16 +433,16 @@ func TestMeansKeptWithoutFrequencies(t *testing.T) {
 			Format   int
 			Version  int64
 			Majority int
-		}{keptFormat, 3, 1}
+		}{fitted.CheckpointFormat, 3, 1}
 		var b bytes.Buffer
 		if err := gob.NewEncoder(&b).Encode(&old); err != nil {
 			t.Fatal(err)
 		}
-		var k kept
+		var k fitted.Checkpoint
 		if err := gob.NewDecoder(&b).Decode(&k); err != nil {
 			t.Fatal(err)
 		}
-		got, err := keptMeans(target, &k)
+		got, err := fitted.CheckpointMeans(target, &k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -448,16 +453,16 @@ func TestMeansKeptWithoutFrequencies(t *testing.T) {
 			}
 			targets := make([]float64, target.Outputs())
 			target.Encode(targets, &ev)
-			if o := got.outcome(target, &ev, targets); o.class != 1 || o.correct != (class == 1) || o.lossy {
+			if o := got.Outcome(target, &ev, targets); o.Class != 1 || o.Correct != (class == 1) || o.Lossy {
 				t.Errorf("%s, class %d: %+v", m.Schema.Task, class, o)
 			}
 		}
 		k.Frequencies = make([]float64, 7)
-		if _, err := keptMeans(target, &k); err == nil {
+		if _, err := fitted.CheckpointMeans(target, &k); err == nil {
 			t.Error("frequencies of other classes were taken")
 		}
 		k.Frequencies, k.Majority = nil, 9
-		if _, err := keptMeans(target, &k); err == nil {
+		if _, err := fitted.CheckpointMeans(target, &k); err == nil {
 			t.Error("a class that there is not was taken")
 		}
 	}
@@ -468,7 +473,7 @@ func TestQualityOfSeveralLabels(t *testing.T) {
 	m := colours()
 	m.Schema.Task, m.Train.Loss = "multilabel", "binary_logistic"
 	target := newCycle(t, m).target
-	q, counts := NewQuality(target, nil), quality.NewClasses(3)
+	q, counts := evaluate.NewQuality(target, nil), quality.NewClasses(3)
 	for _, e := range []struct {
 		classes []string
 		outputs []float64
@@ -493,7 +498,7 @@ func TestQualityOfSeveralLabels(t *testing.T) {
 		t.Errorf("%+v, macro F1 %v, κ %v", got, text(got.MacroF1), text(got.KappaLast))
 	}
 	c := newCycle(t, switchModel())
-	q = NewQuality(c.target, func(ev *event.Event) string { return "u" })
+	q = evaluate.NewQuality(c.target, func(ev *event.Event) string { return "u" })
 	for i, score := range []float64{3, 2, 1} {
 		ev := event.Event{Label: float64(i % 2)}
 		q.Add(&ev, []float64{score}, []float64{2*ev.Label - 1})
@@ -505,13 +510,13 @@ func TestQualityOfSeveralLabels(t *testing.T) {
 
 // TestProgressiveFootprint holds what a full window takes, and the report of it, against what is said.
 func TestProgressiveFootprint(t *testing.T) {
-	for _, m := range []*config.Model{ratingsModel(nil), colours()} {
+	for _, m := range []*config.Model{cycletest.RatingsModel(nil), colours()} {
 		c := newCycle(t, m)
-		before := heap()
-		p := newProgressive(c.target, 20_000, true)
+		before := cycletest.Heap()
+		p := evaluate.NewProgressive(c.target, 20_000, true)
 		p.StartTail()
-		w := p.windowStretch()
-		if took, said := heap()-before, ProgressiveFootprint(20_000, c.target.Outputs(), c.target.Task); took > said || 2*took < said {
+		w := p.WindowInterval()
+		if took, said := cycletest.Heap()-before, ProgressiveFootprint(20_000, c.target.Outputs(), c.target.Task); took > said || 2*took < said {
 			t.Errorf("%s: progressive losses take %d bytes, said to be %d", m.Schema.Task, took, said)
 		}
 		runtime.KeepAlive([]any{p, w})

@@ -5,29 +5,25 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// What learning.md says of the weights, with its constants. The sum of the losses by the weights, over any T events in
-// which and at the event before the same N parts predict, is at most boundFactor times what any part loses and boundCost.
-const boundFactor = 2.64
-
-func boundCost(parts, events int) float64 {
-	return (math.Log(1000*float64(parts)) + 9.91 + 0.00111*float64(events)) / 0.3
-}
-
 // adversary says how far off each part of a mixture is at event n, which is of an entity and has its weights already.
-type adversary func(r *rand.Rand, n, entity int, m *mixture, off []float64)
+type adversary func(r *rand.Rand, n, entity int, m *mixture.Mixture, off []float64)
 
 // adversaries are ten ways of setting parts against the weights.
 var adversaries = map[string]adversary{
-	"the heaviest part errs": func(r *rand.Rand, _, _ int, m *mixture, off []float64) { heaviestErrs(r, m.weights, off) },
-	"the part that all events favour errs": func(r *rand.Rand, _, _ int, m *mixture, off []float64) {
-		heaviestErrs(r, m.plain, off)
+	"the heaviest part errs": func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) { heaviestErrs(r, m.Weights, off) },
+	"the part that all events favour errs": func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) {
+		heaviestErrs(r, m.Plain, off)
 	},
-	"the part that the entity's events favour errs": func(r *rand.Rand, _, _ int, m *mixture, off []float64) {
-		heaviestErrs(r, m.own, off)
+	"the part that the entity's events favour errs": func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) {
+		heaviestErrs(r, m.Own, off)
 	},
-	"the best part errs by 100 in one of 2,000 events": func(r *rand.Rand, n, _ int, _ *mixture, off []float64) {
+	"the best part errs by 100 in one of 2,000 events": func(r *rand.Rand, n, _ int, _ *mixture.Mixture, off []float64) {
 		for p := range off {
 			off[p] = float64(p+1) * 0.3 * r.NormFloat64()
 		}
@@ -35,10 +31,10 @@ var adversaries = map[string]adversary{
 			off[0] = 100
 		}
 	},
-	"the parts take turns": func(r *rand.Rand, n, _ int, _ *mixture, off []float64) {
+	"the parts take turns": func(r *rand.Rand, n, _ int, _ *mixture.Mixture, off []float64) {
 		rightOne(r, n/2000%len(off), off)
 	},
-	"all are right, then one is wrong": func(r *rand.Rand, n, _ int, _ *mixture, off []float64) {
+	"all are right, then one is wrong": func(r *rand.Rand, n, _ int, _ *mixture.Mixture, off []float64) {
 		for p := range off {
 			off[p] = 0.01 * r.NormFloat64()
 		}
@@ -46,22 +42,22 @@ var adversaries = map[string]adversary{
 			off[1] = 5
 		}
 	},
-	"no part is right": func(_ *rand.Rand, _, _ int, _ *mixture, off []float64) {
+	"no part is right": func(_ *rand.Rand, _, _ int, _ *mixture.Mixture, off []float64) {
 		for p := range off {
 			off[p] = 100
 		}
 	},
-	"each entity has its best part": func(r *rand.Rand, _, entity int, _ *mixture, off []float64) {
+	"each entity has its best part": func(r *rand.Rand, _, entity int, _ *mixture.Mixture, off []float64) {
 		rightOne(r, entity%len(off), off)
 	},
-	"an entity's best part changes every third of its events": func(r *rand.Rand, n, entity int, _ *mixture, off []float64) {
+	"an entity's best part changes every third of its events": func(r *rand.Rand, n, entity int, _ *mixture.Mixture, off []float64) {
 		rightOne(r, (entity+n/21)%len(off), off)
 	},
-	"the two sets of weights take turns": func(r *rand.Rand, n, _ int, m *mixture, off []float64) {
+	"the two sets of weights take turns": func(r *rand.Rand, n, _ int, m *mixture.Mixture, off []float64) {
 		if n/1500%2 == 0 {
-			heaviestErrs(r, m.own, off)
+			heaviestErrs(r, m.Own, off)
 		} else {
-			heaviestErrs(r, m.plain, off)
+			heaviestErrs(r, m.Plain, off)
 		}
 	},
 }
@@ -71,7 +67,7 @@ func heaviestErrs(r *rand.Rand, weights, off []float64) {
 	heaviest := 0
 	for p := range off {
 		off[p] = 0.1 * r.NormFloat64()
-		if weights[numLearned+p] > weights[numLearned+heaviest] {
+		if weights[mixture.NumLearned+p] > weights[mixture.NumLearned+heaviest] {
 			heaviest = p
 		}
 	}
@@ -100,17 +96,17 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 	t.Helper()
 	target := targetOf(t, task)
 	scripts := make([]*scripted, parts)
-	var baselines []baseline
+	var baselines []experts.Baseline
 	for i := range scripts {
 		scripts[i] = &scripted{title: fmt.Sprint("part", i), says: []float64{0}}
 		baselines = append(baselines, scripts[i])
 	}
-	m := mixtureOf(target, nil, baselines, 0, 100)
-	m.stacks, m.pool = nil, nil
-	m.parts = m.parts[:numLearned+parts]
-	m.weights, m.plain, m.own = m.weights[:len(m.parts)], m.plain[:len(m.parts)], m.own[:len(m.parts)]
-	for i := range m.parts {
-		m.parts[i].weight = 1 / float64(parts)
+	m := mixture.MixtureOf(target, nil, baselines, 0, 100)
+	m.Stacks, m.Pool = nil, nil
+	m.Parts = m.Parts[:mixture.NumLearned+parts]
+	m.Weights, m.Plain, m.Own = m.Weights[:len(m.Parts)], m.Plain[:len(m.Parts)], m.Own[:len(m.Parts)]
+	for i := range m.Parts {
+		m.Parts[i].Weight = 1 / float64(parts)
 	}
 	g := &game{parts: parts, weighed: make([]float64, events+1), likely: make([]float64, events+1), live: make([]float64, events+1)}
 	g.each = make([][]float64, parts)
@@ -123,7 +119,7 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 		entity := r.IntN(entities)
 		ev.Categorical = []string{fmt.Sprint(entity), "item"}
 		target.Encode(targets, ev)
-		m.predict(ev, nil, nil, nil) // no part's loss is in its weights
+		m.Predict(ev, nil, nil, nil) // no part's loss is in its weights
 		how(r, i, entity, m, off)
 		for p, s := range scripts {
 			s.says[0] = ev.Label + off[p]
@@ -134,17 +130,17 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 				}
 			}
 		}
-		m.predict(ev, nil, nil, nil)
-		m.learn(ev, targets, nil)
+		m.Predict(ev, nil, nil, nil)
+		m.Learn(ev, targets, nil)
 		weighed, likely := 0.0, 0.0
 		for p := range scripts {
-			w, loss := m.weights[numLearned+p], m.parts[numLearned+p].loss
-			weighed, likely = weighed+w*loss, likely+w*math.Exp(-mixtureRate*loss)
+			w, loss := m.Weights[mixture.NumLearned+p], m.Parts[mixture.NumLearned+p].Loss
+			weighed, likely = weighed+w*loss, likely+w*math.Exp(-mixture.MixtureRate*loss)
 			g.each[p][i+1] = g.each[p][i] + loss
 		}
-		g.weighed[i+1], g.likely[i+1] = g.weighed[i]+weighed, g.likely[i]-math.Log(likely)/mixtureRate
+		g.weighed[i+1], g.likely[i+1] = g.weighed[i]+weighed, g.likely[i]-math.Log(likely)/mixture.MixtureRate
 		if !target.IsNumeric() {
-			m.outputs(outputs)
+			m.Outputs(outputs)
 			g.live[i+1] = g.live[i] + target.Loss.Eval(nil, outputs, targets)
 		}
 	}
@@ -154,12 +150,12 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 // check fails where a bound does not hold over a stretch of events.
 func (g *game) check(t *testing.T, stretch int) {
 	t.Helper()
-	cost := boundCost(g.parts, stretch)
+	cost := cycletest.BoundCost(g.parts, stretch)
 	for from := 0; from+stretch < len(g.weighed); from += max(1, stretch/10) {
 		over := func(sums []float64) float64 { return sums[from+stretch] - sums[from] }
 		for p := range g.each {
 			loss := over(g.each[p]) + 1e-6
-			if over(g.weighed) > boundFactor*(loss+cost) {
+			if over(g.weighed) > cycletest.BoundFactor*(loss+cost) {
 				t.Fatalf("events %d to %d: loss %.1f by the weights, of part %d %.1f", from, from+stretch, over(g.weighed), p, loss)
 			}
 			if over(g.likely) > loss+cost {
@@ -168,19 +164,6 @@ func (g *game) check(t *testing.T, stretch int) {
 			if over(g.live) > loss+cost {
 				t.Fatalf("events %d to %d: live log loss %.1f, of part %d %.1f", from, from+stretch, over(g.live), p, loss)
 			}
-		}
-	}
-}
-
-// TestBoundOfTheMixture: the constants of learning.md are those that follow from the rates.
-func TestBoundOfTheMixture(t *testing.T) {
-	if most := mixtureRate * mixtureLossMax; most/-math.Expm1(-most) > boundFactor {
-		t.Errorf("factor %v, and it is %v", boundFactor, most/-math.Expm1(-most))
-	}
-	for _, n := range []int{1, 1000, 20_000} {
-		cost := (math.Log(5/shareRate) + math.Log(2/betShare) - float64(n)*(math.Log1p(-shareRate)+math.Log1p(-betShare))) / mixtureRate
-		if said := boundCost(5, n); cost > said || cost < said*0.98 {
-			t.Errorf("cost of %d events %v, and it is %v", n, said, cost)
 		}
 	}
 }
@@ -210,7 +193,7 @@ func TestMixtureKeepsItsBoundInAnyGame(t *testing.T) {
 		r := rand.New(rand.NewPCG(26, seed))
 		task, n, large := []string{"ordinal", "binary"}[r.IntN(2)], 1+r.IntN(400), r.Float64()
 		held := make([]float64, 2+r.IntN(10))
-		g := play(t, task, r, len(held), 1+r.IntN(20), n, func(r *rand.Rand, _, _ int, _ *mixture, off []float64) {
+		g := play(t, task, r, len(held), 1+r.IntN(20), n, func(r *rand.Rand, _, _ int, _ *mixture.Mixture, off []float64) {
 			for p := range off {
 				if r.IntN(10) == 0 {
 					held[p] = 5 * r.NormFloat64() * math.Pow(large, 4*r.Float64())
@@ -228,10 +211,10 @@ func TestMixtureKeepsItsBoundInAnyGame(t *testing.T) {
 // they say which part is right it comes to be that with them.
 func TestMisledEntitiesCostNothing(t *testing.T) {
 	// Event by event part 0 errs a little; the others err not at all in most events, and by much when an entity trusts them.
-	misleading := func(r *rand.Rand, _, _ int, m *mixture, off []float64) {
+	misleading := func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) {
 		off[0] = 0.5 * r.NormFloat64()
 		for p := 1; p < len(off); p++ {
-			if off[p] = 0.4 * r.NormFloat64(); m.own[numLearned+p] > m.plain[numLearned+p] {
+			if off[p] = 0.4 * r.NormFloat64(); m.Own[mixture.NumLearned+p] > m.Plain[mixture.NumLearned+p] {
 				off[p] = 1.5
 			}
 		}
@@ -240,9 +223,9 @@ func TestMisledEntitiesCostNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const n = 20_000
 			trust := 0.0
-			play(t, "ordinal", rand.New(rand.NewPCG(26, 2)), 4, 200, n, func(r *rand.Rand, i, entity int, m *mixture, off []float64) {
+			play(t, "ordinal", rand.New(rand.NewPCG(26, 2)), 4, 200, n, func(r *rand.Rand, i, entity int, m *mixture.Mixture, off []float64) {
 				how(r, i, entity, m, off)
-				trust = m.trust
+				trust = m.Trust
 			})
 			if (trust > 0.9) != (name == "right") || (trust < 0.1) != (name == "misleading") {
 				t.Errorf("the entities' losses have %g of the weight after %d events", trust, n)

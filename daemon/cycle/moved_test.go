@@ -9,13 +9,15 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
 
-// agedModel is ratingsModel with a field that is a function of the user.
+// agedModel is RatingsModel with a field that is a function of the user.
 func agedModel() *config.Model {
-	return ratingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age"} })
+	return cycletest.RatingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age"} })
 }
 
 // withAgeOfUser adds that field to events of stream.
@@ -28,9 +30,9 @@ func withAgeOfUser(events []event.Event) []event.Event {
 
 // moving are the ways of a refit whose versions operators move.
 var moving = slices.Concat(stages, others, []stage{
-	{"three fields", agedModel, func(n int) []event.Event { return withAgeOfUser(stream(5, n)) }},
-	{"multilabel", func() *config.Model { return classesModel(event.Multilabel, nil) },
-		func(n int) []event.Event { return classStream(event.Multilabel, n) }},
+	{"three fields", agedModel, func(n int) []event.Event { return withAgeOfUser(cycletest.Stream(5, n)) }},
+	{"multilabel", func() *config.Model { return cycletest.ClassesModel(event.Multilabel, nil) },
+		func(n int) []event.Event { return cycletest.ClassStream(event.Multilabel, n) }},
 })
 
 // TestRefitAfterAnOperatorsMove: whichever version an operator makes champion, a refit or an update, of every kernel,
@@ -51,7 +53,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 			m.Publish.KeepSample = true
 			c, events, dir := newCycle(t, m), s.events(1400), t.TempDir()
 			store := snapshot.NewStore(dir)
-			publish := func(ch *Champion) {
+			publish := func(ch *fitted.Fitted) {
 				contents := ch.Contents(m)
 				contents.Meta.Created = time.Unix(1, 0)
 				manifest, err := store.Publish(t.Context(), m.Name, contents)
@@ -61,7 +63,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				ch.Version.Version = manifest.Version
 			}
 			observeAll(c, events[:600])
-			first := refit(t, c, sampleOf(events[:600]))
+			first := mustRefit(t, c, sampleOf(events[:600]))
 			publish(first)
 			c.Install(first)
 			observeAll(c, events[600:1200])
@@ -81,7 +83,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ch, err := FromSnapshot(m, version)
+				ch, err := fitted.FromSnapshot(m, version)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +93,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				if u, why := c.NextUpdate(); u == nil && why == "" {
 					t.Errorf("version %d: neither an update nor a reason", v)
 				}
-				next := refit(t, c, sampleOf(events[:1200]))
+				next := mustRefit(t, c, sampleOf(events[:1200]))
 				says := strings.Contains(next.Version.Reason, "trained from nothing because version")
 				if other := ch.Model.Kernel.String() != m.Train.Kernel && !m.Train.ConvexAlone(); other == next.Version.Warm || other != says {
 					t.Errorf("version %d of kernel %v: warm %t, and it says %q", v, ch.Model.Kernel, next.Version.Warm, next.Version.Reason)
@@ -102,7 +104,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				repeated(t, next, m, 1)
 				publish(next)
 				c.Install(next)
-				if after := refit(t, c, sampleOf(events[:1200])); !after.Version.Warm {
+				if after := mustRefit(t, c, sampleOf(events[:1200])); !after.Version.Warm {
 					t.Errorf("version %d: the refit after it starts from nothing: %s", v, after.Version.Reason)
 				}
 			}
@@ -113,30 +115,30 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 // TestRefitAfterAFailedOne: where a refit that continues from the champion fails for a reason that nobody foresaw,
 // the next one starts from nothing.
 func TestRefitAfterAFailedOne(t *testing.T) {
-	m, events := ratingsModel(func(m *config.Model) { m.Train.Refit = "output" }), stream(5, 1200)
+	m, events := cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "output" }), cycletest.Stream(5, 1200)
 	c := newCycle(t, m)
 	observeAll(c, events[:600])
-	ch := refit(t, c, sampleOf(events[:600]))
+	ch := mustRefit(t, c, sampleOf(events[:600]))
 	ch.Version.Version = 7
 	c.Install(ch)
 	ch.Model.Bias[0] = 1e300 // more than a warm start may have
 	if _, err := c.Refit(t.Context(), sampleOf(events)); err == nil || !c.StartsCold() {
 		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.StartsCold())
 	}
-	next := refit(t, c, sampleOf(events))
+	next := mustRefit(t, c, sampleOf(events))
 	if next.Version.Warm || !strings.Contains(next.Version.Reason, "trained from nothing because a refit that continued from version 7 failed") {
 		t.Errorf("warm %t: %s", next.Version.Warm, next.Version.Reason)
 	}
 	c.Install(next)
-	if after := refit(t, c, sampleOf(events)); !after.Version.Warm || c.StartsCold() {
+	if after := mustRefit(t, c, sampleOf(events)); !after.Version.Warm || c.StartsCold() {
 		t.Errorf("the one after it: warm %t, %s", after.Version.Warm, after.Version.Reason)
 	}
 }
 
 // TestOtherFieldsAreNotAdopted: a version of other fields is none to continue from, also where there are as many.
 func TestOtherFieldsAreNotAdopted(t *testing.T) {
-	m := ratingsModel(nil)
-	ch := refit(t, newCycle(t, m), sampleOf(stream(5, 400)))
+	m := cycletest.RatingsModel(nil)
+	ch := mustRefit(t, newCycle(t, m), sampleOf(cycletest.Stream(5, 400)))
 	contents := ch.Contents(m)
 	contents.Meta.Created = time.Unix(1, 0)
 	dir := t.TempDir()
@@ -148,11 +150,11 @@ func TestOtherFieldsAreNotAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FromSnapshot(m, version); err != nil {
+	if _, err := fitted.FromSnapshot(m, version); err != nil {
 		t.Error(err)
 	}
-	turned := ratingsModel(func(m *config.Model) { slices.Reverse(m.Schema.Categorical) })
-	if _, err := FromSnapshot(turned, version); err == nil || !strings.Contains(err.Error(), "has other fields than the configuration") {
+	turned := cycletest.RatingsModel(func(m *config.Model) { slices.Reverse(m.Schema.Categorical) })
+	if _, err := fitted.FromSnapshot(turned, version); err == nil || !strings.Contains(err.Error(), "has other fields than the configuration") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -3,6 +3,8 @@ package cycle
 import (
 	"fmt"
 	"testing"
+
+	"github.com/refitd/refitd/daemon/cycle/experts"
 )
 
 // BenchmarkNames measures the learner on names alone: predict and learn.
@@ -12,14 +14,14 @@ func BenchmarkNames(b *testing.B) {
 			m := clicksModel(more)
 			events := clicked(40_000, more, 1, 1)
 			c := newCycle(b, m)
-			l := newNamesLearner(&c.schema, c.target, m.Train.FoldIn.MaxRows)
+			l := experts.NewPairwise(&c.schema, c.target, m.Train.FoldIn.MaxRows)
 			dst, target := make([]float64, 1), make([]float64, 1)
 			step := func(i int) {
-				l.outputs(dst, &events[i])
+				l.Outputs(dst, &events[i])
 				target[0] = 2*events[i].Label - 1
-				l.learn(&events[i], target, 1)
+				l.Learn(&events[i], target, 1)
 			}
-			for i := range events[:pairTrial+1] {
+			for i := range events[:experts.PairTrial+1] {
 				step(i)
 			}
 			b.ReportAllocs()

@@ -10,76 +10,10 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
-
-// TestCellsAgainstMap: what a table with room holds is what a map holds, while it grows and after a term is removed.
-func TestCellsAgainstMap(t *testing.T) {
-	table, want := newCells(1<<20), make(map[uint64]uint32)
-	r := rand.New(rand.NewPCG(3, 1))
-	for range 50_000 {
-		a, b, term := r.Uint64N(300), r.Uint64N(50), int(r.Uint64N(3))
-		key := mixHash(a, b, uint64(term))
-		c := table.find(key)
-		if (c != nil) != (want[key] > 0) {
-			t.Fatalf("key %x: found %v, %d times before", key, c, want[key])
-		}
-		if c == nil {
-			c = table.insert(key, uint16(term))
-		}
-		c.count++
-		if want[key]++; c.count != want[key] {
-			t.Fatalf("key %x: %d, want %d", key, c.count, want[key])
-		}
-	}
-	if len(want) != 3*300*50 && len(want) < 30_000 {
-		t.Fatalf("%d keys: too few for a test", len(want))
-	}
-	table.remove(1)
-	left := 0
-	for i := range table.list {
-		if c := &table.list[i]; c.key != noKey {
-			if left++; c.term == 1 || want[c.key] != c.count {
-				t.Fatalf("%+v is left of %d", c, want[c.key])
-			}
-		}
-	}
-	if left == 0 || left >= len(want) {
-		t.Errorf("%d of %d left", left, len(want))
-	}
-}
-
-// TestCellsKeepWhatComesOften: a full table has the keys that come again and again among many that come once.
-func TestCellsKeepWhatComesOften(t *testing.T) {
-	table := newCells(1024)
-	once := uint64(1 << 40)
-	for range 200 {
-		for often := range uint64(200) {
-			for _, key := range []uint64{often, once, once + 1, once + 2} {
-				key = mixHash(key, 0, 0)
-				c := table.find(key)
-				if c == nil {
-					c = table.insert(key, 0)
-				}
-				if c != nil {
-					c.credit++
-				}
-			}
-			once += 3
-		}
-	}
-	if len(table.list) != 1024 {
-		t.Errorf("%d cells", len(table.list))
-	}
-	kept := 0
-	for often := range uint64(200) {
-		if table.find(mixHash(often, 0, 0)) != nil {
-			kept++
-		}
-	}
-	if kept < 180 {
-		t.Errorf("%d of 200 frequent keys kept", kept)
-	}
-}
 
 // clicksModel has binary labels, two entities, an hour and some more fields.
 func clicksModel(more int) *config.Model {
@@ -128,26 +62,26 @@ func clicked(n, more int, pairs float64, seed uint64) []event.Event {
 }
 
 // nameLoss returns the mean log loss of the learner on events, each before it is learned, and the learner.
-func nameLoss(t *testing.T, m *config.Model, events []event.Event) (float64, *namesLearner) {
+func nameLoss(t *testing.T, m *config.Model, events []event.Event) (float64, *experts.Pairwise) {
 	t.Helper()
 	c := newCycle(t, m)
-	l := newNamesLearner(&c.schema, c.target, m.Train.FoldIn.MaxRows)
+	l := experts.NewPairwise(&c.schema, c.target, m.Train.FoldIn.MaxRows)
 	sum := 0.0
 	out, target := make([]float64, 1), make([]float64, 1)
 	for i := range events {
-		l.outputs(out, &events[i])
+		l.Outputs(out, &events[i])
 		c.target.Encode(target, &events[i])
 		sum += math.Log1p(math.Exp(-target[0] * out[0]))
-		l.learn(&events[i], target, 1)
+		l.Learn(&events[i], target, 1)
 	}
 	return sum / float64(len(events)), l
 }
 
 // in lists the pairs that a learner has in its sum.
-func (l *namesLearner) in() (pairs [][2]int) {
-	for t := range l.terms {
-		if x := &l.terms[t]; x.in && x.with >= 0 {
-			pairs = append(pairs, [2]int{x.field, x.with})
+func in(l *experts.Pairwise) (pairs [][2]int) {
+	for t := range l.Terms {
+		if x := &l.Terms[t]; x.In && x.With >= 0 {
+			pairs = append(pairs, [2]int{x.Field, x.With})
 		}
 	}
 	return pairs
@@ -157,27 +91,27 @@ func (l *namesLearner) in() (pairs [][2]int) {
 // cost little.
 func TestNamesFindPairs(t *testing.T) {
 	alone, l := nameLoss(t, clicksModel(0), clicked(30_000, 0, 1, 1))
-	if got := l.in(); !slices.Equal(got, [][2]int{{0, 1}, {1, 2}}) {
+	if got := in(l); !slices.Equal(got, [][2]int{{0, 1}, {1, 2}}) {
 		t.Errorf("pairs %v", got)
 	}
-	if p := l.terms[1].precision; p < .7 || p > 2 {
+	if p := l.Terms[1].Precision; p < .7 || p > 2 {
 		t.Errorf("items of variance .81: precision %g", p)
 	}
-	l2 := newNamesLearner(&event.Schema{Categorical: []string{"user", "item", "hour"}}, targetOf(t, "binary"), 20_000)
-	l2.terms = l2.terms[:3] // no pairs
+	l2 := experts.NewPairwise(&event.Schema{Categorical: []string{"user", "item", "hour"}}, targetOf(t, "binary"), 20_000)
+	l2.Terms = l2.Terms[:3] // no pairs
 	if plain := plainLoss(t, l2, clicked(30_000, 0, 1, 1)); alone > plain-.015 {
 		t.Errorf("log loss %.4f with pairs, %.4f without", alone, plain)
 	}
 	noisy, l := nameLoss(t, clicksModel(5), clicked(30_000, 5, 1, 1)) // other draws of labels: the same law
-	if got := l.in(); !slices.Equal(got, [][2]int{{0, 1}, {1, 2}}) {
+	if got := in(l); !slices.Equal(got, [][2]int{{0, 1}, {1, 2}}) {
 		t.Errorf("pairs %v beside fields that carry nothing", got)
 	}
 	if noisy > alone+.01 {
 		t.Errorf("log loss %.4f beside fields that carry nothing, %.4f without them", noisy, alone)
 	}
-	for _, x := range l.terms {
-		if x.with > 2 && !x.off {
-			t.Errorf("pair %d, %d is not given up", x.field, x.with)
+	for _, x := range l.Terms {
+		if x.With > 2 && !x.Off {
+			t.Errorf("pair %d, %d is not given up", x.Field, x.With)
 		}
 	}
 }
@@ -186,46 +120,33 @@ func TestNamesFindPairs(t *testing.T) {
 func TestNamesCostNothing(t *testing.T) {
 	events := clicked(30_000, 2, 0, 2)
 	with, l := nameLoss(t, clicksModel(2), events)
-	if got := l.in(); got != nil {
+	if got := in(l); got != nil {
 		t.Errorf("pairs %v", got)
 	}
-	plain := newNamesLearner(&event.Schema{Categorical: []string{"user", "item", "hour", "a", "b"}}, targetOf(t, "binary"), 20_000)
-	plain.terms = plain.terms[:5]
+	plain := experts.NewPairwise(&event.Schema{Categorical: []string{"user", "item", "hour", "a", "b"}}, targetOf(t, "binary"), 20_000)
+	plain.Terms = plain.Terms[:5]
 	if without := plainLoss(t, plain, events); with > without+.0004 {
 		t.Errorf("log loss %.5f with pairs, %.5f without", with, without)
 	}
 }
 
-func plainLoss(t *testing.T, l *namesLearner, events []event.Event) float64 {
+func plainLoss(t *testing.T, l *experts.Pairwise, events []event.Event) float64 {
 	t.Helper()
 	sum := 0.0
 	out := make([]float64, 1)
 	for i := range events {
-		l.outputs(out, &events[i])
+		l.Outputs(out, &events[i])
 		y := 2*events[i].Label - 1
 		sum += math.Log1p(math.Exp(-y * out[0]))
-		l.learn(&events[i], []float64{y}, 1)
+		l.Learn(&events[i], []float64{y}, 1)
 	}
 	return sum / float64(len(events))
-}
-
-// TestNamesWeight: a weight learns what Bayes' rule says of a Gaussian, with others' variance beside the noise.
-func TestNamesWeight(t *testing.T) {
-	w := weight{mean: .3, variance: .5, prior: .5}
-	const value, miss, precision, others = 2.0, .7, 3.0, .4
-	noise := 1/precision + others
-	w.learn(value, miss, precision, others)
-	variance := 1 / (1/.5 + value*value/noise)
-	mean := variance * (.3/.5 + value*(value*.3+miss)/noise)
-	if math.Abs(w.mean-mean) > 1e-12 || math.Abs(w.variance-variance-namesWalk) > 1e-12 {
-		t.Errorf("%+v, want mean %g and variance %g", w, mean, variance)
-	}
 }
 
 // TestNamesStayFinite: events of one class alone, weights of 0 and great ones, lists and absent names.
 func TestNamesStayFinite(t *testing.T) {
 	s := &event.Schema{Categorical: []string{"a", "b"}, Multi: []string{"c"}}
-	l := newNamesLearner(s, targetOf(t, "binary"), 100)
+	l := experts.NewPairwise(s, targetOf(t, "binary"), 100)
 	out := make([]float64, 1)
 	r := rand.New(rand.NewPCG(8, 8))
 	for i := range 60_000 {
@@ -233,7 +154,7 @@ func TestNamesStayFinite(t *testing.T) {
 		if i%2 == 0 {
 			ev.Categorical[1], ev.Multi[0] = fmt.Sprint(i), []string{"x", "y", "x"}
 		}
-		l.outputs(out, &ev)
+		l.Outputs(out, &ev)
 		if math.IsNaN(out[0]) || math.IsInf(out[0], 0) {
 			t.Fatalf("event %d: %g", i, out[0])
 		}
@@ -241,13 +162,13 @@ func TestNamesStayFinite(t *testing.T) {
 		if i > 50_000 {
 			y = -1
 		}
-		l.learn(&ev, []float64{y}, []float64{0, 1, 1e300, math.Inf(1)}[i%4])
+		l.Learn(&ev, []float64{y}, []float64{0, 1, 1e300, math.Inf(1)}[i%4])
 	}
-	if l.outputs(out, &event.Event{Categorical: []string{"", ""}, Multi: [][]string{nil}}); !(out[0] < 5) {
+	if l.Outputs(out, &event.Event{Categorical: []string{"", ""}, Multi: [][]string{nil}}); !(out[0] < 5) {
 		t.Errorf("output %g after 10,000 labels of 0", out[0])
 	}
-	if len(l.cells.list) > namesCells*100 {
-		t.Errorf("%d cells for a limit of %d", len(l.cells.list), namesCells*100)
+	if len(l.Cells.List) > experts.NamesCells*100 {
+		t.Errorf("%d cells for a limit of %d", len(l.Cells.List), experts.NamesCells*100)
 	}
 }
 
@@ -256,8 +177,8 @@ func TestNamesAreAPart(t *testing.T) {
 	c := newCycle(t, clicksModel(0))
 	events := clicked(10_000, 0, 1, 3)
 	observeAll(c, events)
-	p := c.mixture.part(partNames)
-	if p == nil || !p.present || p.told.mean() > c.mixture.part("fold_in").told.mean() {
+	p := c.mixture.Part(experts.PartNames)
+	if p == nil || !p.Present || mixture.Mean(&p.Told) > mixture.Mean(&c.mixture.Part("fold_in").Told) {
 		t.Errorf("part %+v", p)
 	}
 	for _, task := range []string{"ordinal", "regression", "multiclass"} {
@@ -271,7 +192,7 @@ func TestNamesAreAPart(t *testing.T) {
 				m.Schema.Classes = []string{"a", "b"}
 			}
 			m.Resolve()
-			if has := newCycle(t, m).mixture.part(partNames) != nil; has != (fields == 3 && task != "multiclass") {
+			if has := newCycle(t, m).mixture.Part(experts.PartNames) != nil; has != (fields == 3 && task != "multiclass") {
 				t.Errorf("%s of %d fields: %t", task, fields, has)
 			}
 		}
@@ -286,7 +207,7 @@ func TestNamesOfNumbers(t *testing.T) {
 		m.Schema.Task, m.Train.Loss = "regression", config.Auto
 		m.Resolve()
 		c := newCycle(t, m)
-		l := newNamesLearner(&c.schema, c.target, 20_000)
+		l := experts.NewPairwise(&c.schema, c.target, 20_000)
 		r := rand.New(rand.NewPCG(2, 9))
 		var single [2][40]float64
 		var pair [40][40]float64
@@ -302,15 +223,15 @@ func TestNamesOfNumbers(t *testing.T) {
 			a, b := r.IntN(40), r.IntN(40)
 			ev := event.Event{Categorical: []string{fmt.Sprint(a), fmt.Sprint(b), fmt.Sprint(r.IntN(30))}}
 			y := unit * (10 + single[0][a] + single[1][b] + pair[a][b] + noise*r.NormFloat64())
-			if l.outputs(out, &ev); i >= n-5000 {
+			if l.Outputs(out, &ev); i >= n-5000 {
 				sum += (out[0] - y) * (out[0] - y) / (unit * unit) / 5000
 			}
 			if i%1000 == 999 && i < n-5000 {
 				y *= 1e9
 			}
-			l.learn(&ev, []float64{y}, 1)
+			l.Learn(&ev, []float64{y}, 1)
 		}
-		if got := l.in(); !slices.Equal(got, [][2]int{{0, 1}}) {
+		if got := in(l); !slices.Equal(got, [][2]int{{0, 1}}) {
 			t.Errorf("pairs %v", got)
 		}
 		if sum = math.Sqrt(sum); !(sum < 1.15*noise) {
@@ -325,15 +246,15 @@ func TestNamesFootprint(t *testing.T) {
 	m := clicksModel(0)
 	m.Train.FoldIn.MaxRows = rows
 	c := newCycle(t, m)
-	before := heap()
-	l := newNamesLearner(&c.schema, c.target, rows)
+	before := cycletest.Heap()
+	l := experts.NewPairwise(&c.schema, c.target, rows)
 	out := make([]float64, 1)
 	for i := range 40_000 {
 		ev := &event.Event{Categorical: []string{fmt.Sprint(i), fmt.Sprint(i % 1000), fmt.Sprint(i % 7)}}
-		l.outputs(out, ev)
-		l.learn(ev, []float64{1}, 1)
+		l.Outputs(out, ev)
+		l.Learn(ev, []float64{1}, 1)
 	}
-	if took, said := heap()-before, NamesFootprint(m); took > said || 4*took < said {
+	if took, said := cycletest.Heap()-before, PairwiseFootprint(m); took > said || 4*took < said {
 		t.Errorf("the learner takes %d bytes, said to be %d", took, said)
 	}
 	runtime.KeepAlive(l)

@@ -7,6 +7,11 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -43,55 +48,55 @@ func TestUpdateFromNames(t *testing.T) {
 		}
 		c := newCycle(t, m)
 		observeAll(c, events[:10_000])
-		ch := refit(t, c, sampleOf(events[:10_000]))
+		ch := mustRefit(t, c, sampleOf(events[:10_000]))
 		ch.Version.Version = 1
 		c.Install(ch)
 		observeWithUpdates(c, events[10_000:], 500)
 		u := c.Update()
-		if c.race.chosen != formNames || u.Model.NumBasis != 0 || u.Vocabulary.own != own {
-			t.Fatalf("crosses %t: of %s, %d basis vectors, %d own crosses", crossed, formParts[c.race.chosen], u.Model.NumBasis, u.Vocabulary.own)
+		if c.race.Chosen != mixture.FormNames || u.Model.NumBasis != 0 || u.Vocabulary.Own != own {
+			t.Fatalf("crosses %t: of %s, %d basis vectors, %d own crosses", crossed, mixture.FormParts[c.race.Chosen], u.Model.NumBasis, u.Vocabulary.Own)
 		}
 		l := c.onNamesLearner(t)
 		published, err := snapshot.NewModel(u.Contents(m))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := FromSnapshot(m, published)
-		if err != nil || again.Vocabulary.own != own || len(again.Golden) != len(u.Golden) {
+		again, err := fitted.FromSnapshot(m, published)
+		if err != nil || again.Vocabulary.Own != own || len(again.Golden) != len(u.Golden) {
 			t.Fatalf("read again: %+v, %v", again, err)
 		}
-		scorer, second := newScorer(u.Model, u.Vocabulary), newScorer(again.Model, again.Vocabulary)
-		plain := again.plain(&c.schema)
-		if crossed != (plain == again) || plain.Vocabulary.own != 0 || plain.Model.NumFeatures != len(plain.Model.Linear) {
-			t.Errorf("%d features, %d own crosses without these", plain.Model.NumFeatures, plain.Vocabulary.own)
+		scorer, second := fitted.NewScorer(u.Model, u.Vocabulary), fitted.NewScorer(again.Model, again.Vocabulary)
+		plain := again.Plain(&c.schema)
+		if crossed != (plain == again) || plain.Vocabulary.Own != 0 || plain.Model.NumFeatures != len(plain.Model.Linear) {
+			t.Errorf("%d features, %d own crosses without these", plain.Model.NumFeatures, plain.Vocabulary.Own)
 		}
-		without := newScorer(plain.Model, plain.Vocabulary)
+		without := fitted.NewScorer(plain.Model, plain.Vocabulary)
 		var s snapshot.Scratch
 		got, read, kept, rest := make([]float64, 1), make([]float64, 1), make([]float64, 1), make([]float64, 1)
 		for i := range events[19_000:] {
 			ev := &events[19_000+i]
-			scorer.outputs(got, ev)
-			second.outputs(kept, ev)
-			in := InputOf(&schema, ev)
+			scorer.Outputs(got, ev)
+			second.Outputs(kept, ev)
+			in := fitted.InputOf(&schema, ev)
 			published.Score(read, &in, &s)
-			l.gather(ev)
-			if want := l.output; math.Abs(got[0]-want) > 1e-9*(1+math.Abs(want)) || math.Abs(read[0]-want) > 1e-6*(1+math.Abs(want)) || kept[0] != got[0] {
+			l.Gather(ev)
+			if want := l.Output; math.Abs(got[0]-want) > 1e-9*(1+math.Abs(want)) || math.Abs(read[0]-want) > 1e-6*(1+math.Abs(want)) || kept[0] != got[0] {
 				t.Fatalf("event %d: the update says %g, published %g, read again %g, the learner %g", i, got, read, kept, want)
 			}
 			pairs := 0.0
-			for _, a := range l.active {
-				if x := &l.terms[a.term]; x.with >= 0 && x.in {
-					pairs += x.weight(a.cell)
+			for _, a := range l.Active {
+				if x := &l.Terms[a.Term]; x.With >= 0 && x.In {
+					pairs += x.Weight(a.Cell)
 				}
 			}
-			if without.outputs(rest, ev); math.Abs(rest[0]-got[0]+pairs) > 1e-9*(1+math.Abs(got[0])) {
+			if without.Outputs(rest, ev); math.Abs(rest[0]-got[0]+pairs) > 1e-9*(1+math.Abs(got[0])) {
 				t.Fatalf("event %d: %g with pairs, of which they are %g, %g without", i, got, pairs, rest)
 			}
 		}
-		if f := published.Manifest().FoldIn; f == nil || f.Fields[0].Name != "user" || !(f.Fields[0].Precision[0] > l.terms[0].precision) {
-			t.Fatalf("fold-in %+v, of users of precision %g", f, l.terms[0].precision)
+		if f := published.Manifest().FoldIn; f == nil || f.Fields[0].Name != "user" || !(f.Fields[0].Precision[0] > l.Terms[0].Precision) {
+			t.Fatalf("fold-in %+v, of users of precision %g", f, l.Terms[0].Precision)
 		}
-		ev := snapshot.LabelledEvent{Input: InputOf(&schema, &events[19_000]), Label: 1}
+		ev := snapshot.LabelledEvent{Input: fitted.InputOf(&schema, &events[19_000]), Label: 1}
 		over, err := published.Fold([]snapshot.LabelledEvent{ev, ev, ev})
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +106,7 @@ func TestUpdateFromNames(t *testing.T) {
 			t.Errorf("%g with three clicks of the user, %g without", got, read)
 		}
 		c.Adopt(again) // what an operator chose is gone on from, and scored as it is
-		if c.published.vocab != again.Vocabulary || c.champion.Vocabulary.own != 0 {
+		if c.published.Vocab != again.Vocabulary || c.champion.Vocabulary.Own != 0 {
 			t.Error("consumers have another model than the one that was adopted")
 		}
 		observeWithUpdates(c, events[:600], 500)
@@ -111,7 +116,7 @@ func TestUpdateFromNames(t *testing.T) {
 // TestPairsOfAnUpdate: an update has as many pairs as there is room for, those that came most often, also where names are joined to the same.
 func TestPairsOfAnUpdate(t *testing.T) {
 	schema := event.Schema{Categorical: []string{"a", "b"}, Multi: []string{"tags"}}
-	l := newNamesLearner(&schema, targetOf(t, "binary"), 100)
+	l := experts.NewPairwise(&schema, targetOf(t, "binary"), 100)
 	events := []event.Event{
 		{Categorical: []string{"x", "y"}, Multi: [][]string{{"t"}}, Label: 1}, {Categorical: []string{"x×y", "z"}, Multi: [][]string{nil}},
 		{Categorical: []string{"x", "y×z"}, Multi: [][]string{nil}}, {Categorical: []string{"gone", "z"}, Multi: [][]string{{"t"}}},
@@ -119,24 +124,24 @@ func TestPairsOfAnUpdate(t *testing.T) {
 	target := make([]float64, 1)
 	for i, n := range []int{5, 4, 3, 2} {
 		for range n {
-			l.outputs(target, &events[i])
-			l.learn(&events[i], []float64{2*events[i].Label - 1}, 1)
+			l.Outputs(target, &events[i])
+			l.Learn(&events[i], []float64{2*events[i].Label - 1}, 1)
 		}
 	}
-	for i := range l.terms {
-		l.terms[i].in = true
+	for i := range l.Terms {
+		l.Terms[i].In = true
 	}
-	v := &Vocabulary{Names: [][]string{{"x", "x×y"}, {"y", "y×z", "z"}, {"t"}}, schema: &schema}
-	v.number()
+	v := &encode.Vocabulary{Names: [][]string{{"x", "x×y"}, {"y", "y×z", "z"}, {"t"}}, Schema: &schema}
+	v.Number()
 	for _, c := range []struct {
 		limit int
 		pairs []string
 	}{{100, []string{"x×y", "x×y×z"}}, {7, []string{"x×y"}}, {6, nil}} {
-		model, wide := l.freeze(v, solver.ANOVA, c.limit)
-		if got := wide.Names[2]; !slices.Equal(got, c.pairs) || wide.own != 1 || wide.NumColumns() != 6+len(c.pairs) {
+		model, wide := l.Freeze(v, solver.ANOVA, c.limit)
+		if got := wide.Names[2]; !slices.Equal(got, c.pairs) || wide.Own != 1 || wide.NumColumns() != 6+len(c.pairs) {
 			t.Fatalf("limit %d: pairs %q, %d columns", c.limit, got, wide.NumColumns())
 		}
-		if w := model.Linear[5+len(c.pairs)]; w != l.weightOf(2, "t") || w == 0 {
+		if w := model.Linear[5+len(c.pairs)]; w != l.WeightOf(2, "t") || w == 0 {
 			t.Errorf("limit %d: weight of a tag %g", c.limit, w)
 		}
 		index, value := wide.Encode(nil, nil, &events[0])
@@ -162,12 +167,12 @@ func TestRecall(t *testing.T) {
 	again := func(recent bool) *Cycle {
 		c := newCycle(t, m)
 		for i := range events {
-			payload := AppendEvent(nil, &events[i])
+			payload := rows.AppendEvent(nil, &events[i])
 			var err error
 			if i < 2000 {
 				err = c.Recall(payload, false, recent)
 			} else {
-				err = c.Relearn(Position{Topic: "t", Offset: int64(i)}, payload, false)
+				err = c.Relearn(rows.Position{Topic: "t", Offset: int64(i)}, payload, false)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -176,45 +181,28 @@ func TestRecall(t *testing.T) {
 		return c
 	}
 	all, names := again(true), again(false)
-	for at, b := range running.companions {
+	for at, b := range running.experts {
 		want, got, part := make([]float64, 1), make([]float64, 1), make([]float64, 1)
-		b.learner.outputs(want, &events[0])
-		all.companions[at].learner.outputs(got, &events[0])
-		names.companions[at].learner.outputs(part, &events[0])
-		if math.Abs(got[0]-want[0]) > 1e-9 || (math.Abs(part[0]-want[0]) > 1e-9) == (b.name == partNames) {
-			t.Errorf("%s: %g, after all events again %g, after the recent ones %g", b.name, want, got, part)
+		b.Learner.Outputs(want, &events[0])
+		all.experts[at].Learner.Outputs(got, &events[0])
+		names.experts[at].Learner.Outputs(part, &events[0])
+		if math.Abs(got[0]-want[0]) > 1e-9 || (math.Abs(part[0]-want[0]) > 1e-9) == (b.Name == experts.PartNames) {
+			t.Errorf("%s: %g, after all events again %g, after the recent ones %g", b.Name, want, got, part)
 		}
 	}
-	if all.since.length != 1000 {
-		t.Errorf("%d events since the cut", all.since.length)
+	if all.backlog.Length != 1000 {
+		t.Errorf("%d events since the cut", all.backlog.Length)
 	}
 }
 
 // onNamesLearner returns the learner on names.
-func (c *Cycle) onNamesLearner(t *testing.T) *namesLearner {
+func (c *Cycle) onNamesLearner(t *testing.T) *experts.Pairwise {
 	t.Helper()
-	for _, beside := range c.companions {
-		if l, ok := beside.learner.(*namesLearner); ok {
+	for _, beside := range c.experts {
+		if l, ok := beside.Learner.(*experts.Pairwise); ok {
 			return l
 		}
 	}
 	t.Fatal("no learner on names")
 	return nil
-}
-
-// TestVocabularyOfOtherCrosses: a version whose crosses begin with others than those of the schema is not taken for one of it.
-func TestVocabularyOfOtherCrosses(t *testing.T) {
-	schema := crossing(&event.Schema{Categorical: []string{"a", "b", "c"}}, []event.Cross{{0, 1}})
-	of := func(cross ...[]string) *snapshot.Contents {
-		return &snapshot.Contents{Schema: snapshot.Schema{Cross: cross}, Vocabulary: make([][]string, 3+len(cross))}
-	}
-	for _, c := range []struct {
-		contents *snapshot.Contents
-		ok       bool
-	}{{of([]string{"a", "b"}), true}, {of([]string{"a", "b"}, []string{"b", "c"}), true}, {of([]string{"b", "c"}), false},
-		{of([]string{"b", "c"}, []string{"a", "b"}), false}, {of([]string{"a", "b"}, []string{"a", "d"}), false}, {of(), false}} {
-		if v, ok := vocabularyOf(schema, c.contents); ok != c.ok || ok && v.own != len(c.contents.Schema.Cross)-1 {
-			t.Errorf("crosses %v: taken %t", c.contents.Schema.Cross, ok)
-		}
-	}
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -34,12 +37,12 @@ func TestUpdateFromNewton(t *testing.T) {
 			}
 			c := newCycle(t, m)
 			observeAll(c, events[:2000])
-			ch := refit(t, c, sampleOf(events[:2000]))
+			ch := mustRefit(t, c, sampleOf(events[:2000]))
 			ch.Version.Version = 1
 			c.Install(ch)
 			observeWithUpdates(c, events[2000:], 200)
 			for _, p := range c.Progressive().Parts {
-				if p.InVersions != (p.Name == "published" || p.Name == partNewton) {
+				if p.InVersions != (p.Name == "published" || p.Name == experts.PartNewton) {
 					t.Errorf("%s: in versions: %t", p.Name, p.InVersions)
 				}
 			}
@@ -47,9 +50,9 @@ func TestUpdateFromNewton(t *testing.T) {
 			if u.Version.FeatureMap != "fourier:200" || u.Model.NumBasis != 0 {
 				t.Fatalf("the update has map %q and %d basis vectors", u.Version.FeatureMap, u.Model.NumBasis)
 			}
-			var l *newtonLearner
-			for _, beside := range c.companions {
-				if n, ok := beside.learner.(*newtonLearner); ok {
+			var l *experts.Newton
+			for _, beside := range c.experts {
+				if n, ok := beside.Learner.(*experts.Newton); ok {
 					l = n
 				}
 			}
@@ -57,7 +60,7 @@ func TestUpdateFromNewton(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			scorer := newScorer(u.Model, u.Vocabulary)
+			scorer := fitted.NewScorer(u.Model, u.Vocabulary)
 			var s snapshot.Scratch
 			got, read := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
 			for i := range events[:100] {
@@ -65,12 +68,12 @@ func TestUpdateFromNewton(t *testing.T) {
 				if math.Abs(u.Vocabulary.Numeric[0].Scaled(ev.Numeric[0])) == 1 || math.Abs(u.Vocabulary.Numeric[1].Scaled(ev.Numeric[1])) == 1 {
 					continue // beyond the range of the sample
 				}
-				scorer.outputs(got, ev)
+				scorer.Outputs(got, ev)
 				published.Score(read, &snapshot.Input{Numeric: ev.Numeric}, &s)
-				c.numbers.take(ev)
-				l.gather(ev)
-				want := append([]float64(nil), l.outputsOf...)
-				l.numbers.unscale(want, l.scaled)
+				c.numbers.Take(ev)
+				l.Gather(ev)
+				want := append([]float64(nil), l.OutputsOf...)
+				l.Numbers.Unscale(want, l.Scaled)
 				for o := range got {
 					if math.Abs(got[o]-want[o]) > 1e-6*(1+math.Abs(want[o])) || math.Abs(got[o]-read[o]) > 1e-9*(1+math.Abs(read[o])) {
 						t.Fatalf("event %d: the update says %v, published %v, the learner %v", i, got, read, want)
@@ -99,33 +102,33 @@ func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 	m := switchModel()
 	c := newCycle(t, m)
 	observeAll(c, events[:warm])
-	c.Install(refit(t, c, sampleOf(events[:warm])))
-	if forms := c.forms(false); forms[formNewton].model == nil || forms[formGoing].model != nil {
+	c.Install(mustRefit(t, c, sampleOf(events[:warm])))
+	if forms := c.candidates(false); forms[mixture.FormNewton].Model == nil || forms[mixture.FormGoing].Model != nil {
 		t.Fatal("a form of weights that go on before there was an update, or none of Newton's learner")
 	}
 	observeWithUpdates(c, events[warm:], 300)
-	units, errors := c.race.lead(formGoing, formNewton)
+	units, errors := c.race.Difference(mixture.FormGoing, mixture.FormNewton)
 	t.Logf("the form loses %.3f units less, %.1f standard errors", units, errors)
-	if c.race.chosen != formGoing || !(errors > 1) {
-		t.Errorf("updates are of form %d", c.race.chosen)
+	if c.race.Chosen != mixture.FormGoing || !(errors > 1) {
+		t.Errorf("updates are of form %d", c.race.Chosen)
 	}
-	for _, b := range c.companions {
-		l, ok := b.learner.(*newtonLearner)
+	for _, b := range c.experts {
+		l, ok := b.Learner.(*experts.Newton)
 		if !ok {
 			continue
 		}
-		before, now := slices.Clone(l.before), slices.Clone(l.weights)
-		for i, w := range l.going() {
+		before, now := slices.Clone(l.Before), slices.Clone(l.Weights)
+		for i, w := range l.Extrapolated() {
 			if want := 1.5*now[i] - .5*before[i]; math.Abs(w-want) > 1e-12*(1+math.Abs(want)) {
 				t.Fatalf("weight %d goes to %g, want %g", i, w, want)
 			}
 		}
-		if l.reset(); l.going() != nil {
+		if l.Reset(); l.Extrapolated() != nil {
 			t.Error("weights that begin anew go on")
 		}
 	}
 	m.Publish.Deltas.Every = config.Duration(time.Second)
-	if c.forms(false)[formGoing].model != nil {
+	if c.candidates(false)[mixture.FormGoing].Model != nil {
 		t.Error("a form that deltas cannot follow")
 	}
 }

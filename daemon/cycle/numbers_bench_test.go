@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // BenchmarkLearnNumbers observes events of numbers alone: two numbers and four classes, and sixteen and 26, without a refit.
@@ -16,7 +18,7 @@ func BenchmarkLearnNumbers(b *testing.B) {
 		b.Run(s.name, func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, uint64(s.d)))
 			events := make([]event.Event, 20_000)
-			m := numericModel(s.d, s.classes)
+			m := cycletest.NumericModel(s.d, s.classes)
 			for i := range events {
 				sum := 0.0
 				x := make([]float64, s.d)
@@ -31,11 +33,11 @@ func BenchmarkLearnNumbers(b *testing.B) {
 				b.Fatal(err)
 			}
 			for i := range events {
-				c.Observe(&events[i], true, Position{}, nil, nil)
+				c.Observe(&events[i], true, rows.Position{}, nil, nil)
 			}
 			b.ResetTimer()
 			for i := range b.N {
-				c.Observe(&events[i%len(events)], true, Position{}, nil, nil)
+				c.Observe(&events[i%len(events)], true, rows.Position{}, nil, nil)
 			}
 		})
 	}

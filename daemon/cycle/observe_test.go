@@ -5,12 +5,14 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // BenchmarkObserve scores and learns events with a version that was refitted on those before: ratings and binary labels of two names, and a binary label of two
 // numbers.
 func BenchmarkObserve(b *testing.B) {
-	clicks, clicked := ratingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels, m.Train.Loss = "binary", 0, "binary_logistic" }), stream(3, 4000)
+	clicks, clicked := cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels, m.Train.Loss = "binary", 0, "binary_logistic" }), cycletest.Stream(3, 4000)
 	for i := range clicked {
 		clicked[i].Label = float64(int(clicked[i].Label) / 4)
 	}
@@ -18,7 +20,7 @@ func BenchmarkObserve(b *testing.B) {
 		name   string
 		model  *config.Model
 		events []event.Event
-	}{{"ratings", ratingsModel(nil), stream(3, 4000)}, {"clicks", clicks, clicked}, {"binary", switchModel(), numbers(3, 4000)}} {
+	}{{"ratings", cycletest.RatingsModel(nil), cycletest.Stream(3, 4000)}, {"clicks", clicks, clicked}, {"binary", switchModel(), cycletest.Numbers(3, 4000)}} {
 		b.Run(test.name, func(b *testing.B) {
 			c := newCycle(b, test.model)
 			observeAll(c, test.events[:2000])
@@ -30,7 +32,7 @@ func BenchmarkObserve(b *testing.B) {
 			rest := test.events[2000:]
 			b.ResetTimer()
 			for i := range b.N {
-				c.Observe(&rest[i%len(rest)], i%10 > 0, Position{}, nil, nil)
+				c.Observe(&rest[i%len(rest)], i%10 > 0, rows.Position{}, nil, nil)
 			}
 		})
 	}

@@ -5,6 +5,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -21,16 +23,16 @@ func hasGap(v *report.Version) (some, all bool) {
 func TestGapIsOfThePublishedModel(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	convex := ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.MaxBasis = "output", 1 }) // too few vectors
+	convex := cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.MaxBasis = "output", 1 }) // too few vectors
 	for _, x := range []struct {
 		model  *config.Model
 		events []event.Event
 		form   string
-	}{{ratingsModel(nil), stream(5, 1200), snapshot.FormVariational}, {convex, stream(5, 1200), snapshot.FormConvex},
-		{switchModel(), numbers(5, 1200), snapshot.FormConvex}} {
+	}{{cycletest.RatingsModel(nil), cycletest.Stream(5, 1200), snapshot.FormVariational}, {convex, cycletest.Stream(5, 1200), snapshot.FormConvex},
+		{switchModel(), cycletest.Numbers(5, 1200), snapshot.FormConvex}} {
 		c := newCycle(t, x.model)
 		observeAll(c, x.events)
-		first := refit(t, c, sampleOf(x.events))
+		first := mustRefit(t, c, sampleOf(x.events))
 		v := &first.Version
 		if some, all := hasGap(v); v.Form != x.form || all != (x.form == snapshot.FormConvex) || some != all {
 			t.Errorf("%s by %s: form %q with gap %v, %v %q, within the basis %v", x.model.Name, v.Solver, v.Form, v.Gap, v.GapRelative, v.GapKind, v.BasisGap)
@@ -48,7 +50,7 @@ func TestGapIsOfThePublishedModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		manifest := m.Manifest()
-		again := VersionOf(&manifest)
+		again := fitted.VersionOf(&manifest)
 		if some, all := hasGap(&again); again.Form != v.Form || some != all || all != (x.form == snapshot.FormConvex) ||
 			again.Optimality() != v.Optimality() || again.GapLimit != v.GapLimit {
 			t.Errorf("%s: the manifest says %q, the version %q", x.model.Name, again.Optimality(), v.Optimality())

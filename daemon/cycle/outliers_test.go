@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -54,16 +55,16 @@ func TestOutliersOfNumbers(t *testing.T) {
 		rmse := func(train []event.Event) (published, live float64) {
 			c := newCycle(t, m)
 			observeAll(c, train[:1000])
-			c.Install(refit(t, c, sampleOf(train[:1000])))
+			c.Install(mustRefit(t, c, sampleOf(train[:1000])))
 			observeAll(c, train[1000:])
-			ch := refit(t, c, sampleOf(train))
+			ch := mustRefit(t, c, sampleOf(train))
 			c.Install(ch)
-			s, out := newScorer(ch.Model, ch.Vocabulary), make([]float64, 1)
+			s, out := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, 1)
 			total := [2]float64{}
 			for i := range later {
-				s.outputs(out, &later[i])
+				s.Outputs(out, &later[i])
 				total[0] += (out[0] - later[i].Label) * (out[0] - later[i].Label)
-				c.learner.outputs(out, &later[i])
+				c.learner.Outputs(out, &later[i])
 				total[1] += (out[0] - later[i].Label) * (out[0] - later[i].Label)
 			}
 			return math.Sqrt(total[0] / float64(len(later))), math.Sqrt(total[1] / float64(len(later)))

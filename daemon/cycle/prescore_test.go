@@ -6,28 +6,32 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
 // TestPrescoringChangesNothing: events that are scored a batch before they are observed leave the metrics of events that are not, also if consumers
 // get their first version, an update or another champion between the two.
 func TestPrescoringChangesNothing(t *testing.T) {
-	classes := ratingsModel(func(m *config.Model) {
+	classes := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Classes = "multiclass", 0, []string{"1", "2", "3", "4", "5"}
 	})
-	labelled := stream(3, 1500)
+	labelled := cycletest.Stream(3, 1500)
 	for i := range labelled {
 		labelled[i].Classes = []string{string(rune('0' + int(labelled[i].Label)))}
 	}
 	for name, test := range map[string]struct {
 		model  *config.Model
 		events []event.Event
-	}{"ordinal": {ratingsModel(nil), stream(1, 1500)}, "binary": {switchModel(), numbers(1, 1500)}, "multiclass": {classes, labelled}} {
+	}{"ordinal": {cycletest.RatingsModel(nil), cycletest.Stream(1, 1500)}, "binary": {switchModel(), cycletest.Numbers(1, 1500)}, "multiclass": {classes, labelled}} {
 		const batch = 50
 		run := func(ahead bool) (used int, report any) {
 			c := newCycle(t, test.model)
-			f, scores := c.NewPrescorer(), make([]Score, batch)
-			first := refit(t, c, sampleOf(test.events[:500]))
-			var second *Champion
+			f, scores := c.NewBatchScorer(), make([]updates.Score, batch)
+			first := mustRefit(t, c, sampleOf(test.events[:500]))
+			var second *fitted.Fitted
 			for from := 0; from < len(test.events); from += batch {
 				events := test.events[from : from+batch]
 				if f.Refresh() != (c.Champion() != nil) {
@@ -47,20 +51,20 @@ func TestPrescoringChangesNothing(t *testing.T) {
 					case 775:
 						c.PublishUpdate(c.Update())
 					case 1005:
-						second = refit(t, c, sampleOf(test.events[:1000]))
+						second = mustRefit(t, c, sampleOf(test.events[:1000]))
 					case 1030:
 						c.Install(second)
 					}
-					var score *Score
+					var score *updates.Score
 					if ahead {
-						if score = &scores[i]; score.of != nil && score.of == c.published {
+						if score = &scores[i]; score.Of != nil && score.Of == c.published {
 							used++
 						}
 					}
-					c.Observe(&events[i], i%10 > 1, Position{Topic: "t", Offset: int64(from + i)}, AppendEvent(nil, &events[i]), score)
+					c.Observe(&events[i], i%10 > 1, rows.Position{Topic: "t", Offset: int64(from + i)}, rows.AppendEvent(nil, &events[i]), score)
 				}
 			}
-			return used, []any{c.Progressive(), c.Names(), c.progressive.sums, c.lag}
+			return used, []any{c.Progressive(), c.Names(), c.progressive.Sums, c.comparison}
 		}
 		_, want := run(false)
 		used, got := run(true)

@@ -4,6 +4,10 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
@@ -13,12 +17,12 @@ import (
 func TestConvexStageIsLeftOut(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	m := ratingsModel(nil)
+	m := cycletest.RatingsModel(nil)
 	m.Publish.KeepSample = true
 	c := newCycle(t, m)
-	events := stream(5, 2400)
+	events := cycletest.Stream(5, 2400)
 	observeAll(c, events[:1200])
-	first := refit(t, c, sampleOf(events[:1200]))
+	first := mustRefit(t, c, sampleOf(events[:1200]))
 	if first.Version.Objective == 0 || first.Version.Sweeps == 0 {
 		t.Fatalf("first version %+v, want both stages and the variational one published", first.Version)
 	}
@@ -28,12 +32,12 @@ func TestConvexStageIsLeftOut(t *testing.T) {
 		sweeps     int
 		rejections int
 		lean       bool
-	}{{1, first.Version.Sweeps, 0, true}, {convexAgain, first.Version.Sweeps, 0, false}, {1, 0, 0, false}, {1, first.Version.Sweeps, 1, false}} {
+	}{{1, first.Version.Sweeps, 0, true}, {variational.ConvexAgain, first.Version.Sweeps, 0, false}, {1, 0, 0, false}, {1, first.Version.Sweeps, 1, false}} {
 		champion := *first
 		champion.Version.Version, champion.Version.Sweeps = x.version, x.sweeps
 		c.Install(&champion)
 		c.rejections = x.rejections
-		ch := refit(t, c, sampleOf(events))
+		ch := mustRefit(t, c, sampleOf(events))
 		if lean := ch.Version.Objective == 0; lean != x.lean || lean && ch.Version.Sweeps == 0 {
 			t.Errorf("%+v: convex stage left out %t, %d sweeps", x, lean, ch.Version.Sweeps)
 		}
@@ -44,28 +48,28 @@ func TestConvexStageIsLeftOut(t *testing.T) {
 // TestConvexStageRunsAfterAll: where the sweeps gain nothing, what they began with is left as it was for the convex stage.
 func TestConvexStageRunsAfterAll(t *testing.T) {
 	t.Parallel()
-	c := newCycle(t, ratingsModel(nil))
-	events := stream(5, 1200)
+	c := newCycle(t, cycletest.RatingsModel(nil))
+	events := cycletest.Stream(5, 1200)
 	observeAll(c, events)
-	first := refit(t, c, sampleOf(events))
+	first := mustRefit(t, c, sampleOf(events))
 	first.Version.Version = 1
 	c.Install(first)
-	j := &refitJob{given: -1, model: c.config, schema: &c.schema, champion: first, workers: 1, sample: sampleOf(events)}
-	if err := j.prepare(); err != nil {
+	j := &task.Task{Given: -1, Model: c.config, Schema: &c.schema, Champion: first, Workers: 1, Sample: sampleOf(events)}
+	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
-	warm := j.continuing(j.vocab)
-	want := warm.posterior.Clone()
+	warm := variational.Continuing(j, j.Vocab)
+	want := warm.Posterior.Clone()
 	for _, gains := range []float64{1, -1} {
 		loss := 0.0
-		j.judge = func(*solver.Model) float64 { loss -= gains; return loss }
-		best, fit, err := j.sweepAlone(t.Context(), warm, warm.posterior.NumBasis)
+		j.Judge = func(*solver.Model) float64 { loss -= gains; return loss }
+		best, fit, err := refit.SweepAlone(j, t.Context(), warm, warm.Posterior.NumBasis)
 		if err != nil || (best != nil) != (gains > 0) || (fit != nil) != (gains > 0) {
 			t.Fatalf("gains %g: candidate %v, stage %v, error %v", gains, best, fit, err)
 		}
 		if gains > 0 {
-			warm.posterior = want.Clone()
-		} else if !reflect.DeepEqual(warm.posterior, want) {
+			warm.Posterior = want.Clone()
+		} else if !reflect.DeepEqual(warm.Posterior, want) {
 			t.Error("the posterior is not what the sweeps began with")
 		}
 	}

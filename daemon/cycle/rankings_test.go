@@ -5,14 +5,21 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/guard"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
 // tastedCycle returns a cycle of choices whose champion knows the tastes of users, with later events of them.
-func tastedCycle(t *testing.T) (*Cycle, *Champion, []event.Event) {
+func tastedCycle(t *testing.T) (*Cycle, *fitted.Fitted, []event.Event) {
 	t.Helper()
-	c, events := newCycle(t, choicesModel(t)), chosenRows(8000, true)
-	ch := refit(t, c, choicesSample(events[:15_000]))
-	if ch.popularOnly {
+	c, events := newCycle(t, cycletest.ChoicesModel(t)), chosenRows(8000, true)
+	ch := mustRefit(t, c, choicesSample(events[:15_000]))
+	if ch.PopularOnly {
 		t.Fatal("the version is of popularity alone")
 	}
 	c.Install(ch)
@@ -24,27 +31,27 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 	c, ch, events := tastedCycle(t)
 	sure := *ch.Model
 	sure.Bias = []float64{sure.Bias[0] + 3}
-	refit := frozen{model: &sure, vocab: ch.Vocabulary, popular: ch.popular}
-	update := frozen{model: popularAlone(ch.Model), vocab: ch.Vocabulary, popular: ch.popular}
-	next := consumed{frozen: refit, refit: refit, update: update, means: ch.means}
-	next.forms[formFoldIn], next.forms[formMixed] = update, refit
+	refit := fitted.FixedModel{Model: &sure, Vocab: ch.Vocabulary, Popular: ch.Popular}
+	update := fitted.FixedModel{Model: fitted.PopularAlone(ch.Model), Vocab: ch.Vocabulary, Popular: ch.Popular}
+	next := updates.Served{FixedModel: refit, Refit: refit, Update: update, Means: ch.Means}
+	next.Forms[mixture.FormFoldIn], next.Forms[mixture.FormMixed] = update, refit
 	c.published = &next
-	var loss [2]weightedSum
+	var loss [2]evaluate.WeightedSum
 	for i := range events {
-		c.prescorer.take(c.published)
-		var s Score
-		c.prescorer.Score(&s, &events[i])
-		loss[0].add(i, s.update)
-		loss[1].add(i, s.refit)
-		c.Observe(&events[i], true, Position{Topic: "choices", Offset: int64(i)}, nil, nil)
+		c.batchScorer.take(c.published)
+		var s updates.Score
+		c.batchScorer.Score(&s, &events[i])
+		loss[0].Add(i, s.Update)
+		loss[1].Add(i, s.Refit)
+		c.Observe(&events[i], true, rows.Position{Topic: "choices", Offset: int64(i)}, nil, nil)
 	}
-	if !(loss[0].mean() < loss[1].mean()) {
-		t.Fatalf("log loss of the update %.3f, of the refit %.3f", loss[0].mean(), loss[1].mean())
+	if !(loss[0].Mean() < loss[1].Mean()) {
+		t.Fatalf("log loss of the update %.3f, of the refit %.3f", loss[0].Mean(), loss[1].Mean())
 	}
-	if c.lag.n < updateEvents || c.lag.prefers(true) {
-		t.Errorf("updates that list worse are preferred after %.0f judged choices: %.3f", c.lag.n, c.lag.sum/c.lag.n)
+	if c.comparison.N < updates.UpdateEvents || c.comparison.Prefers(true) {
+		t.Errorf("updates that list worse are preferred after %.0f judged choices: %.3f", c.comparison.N, c.comparison.Sum/c.comparison.N)
 	}
-	if units, errors := c.race.lead(formMixed, formFoldIn); !(units > 0) || !(errors > 1) {
+	if units, errors := c.race.Difference(mixture.FormMixed, mixture.FormFoldIn); !(units > 0) || !(errors > 1) {
 		t.Errorf("the form that lists better leads by %.3f, %.1f standard errors", units, errors)
 	}
 }
@@ -53,21 +60,21 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 func TestUpdatesThatListWorseAreHeldBack(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		c, ch, events := tastedCycle(t)
-		c.champion.popularOnly = only
-		published := c.published.refit
-		c.published = &consumed{frozen: published, refit: published, update: published, means: ch.means}
+		c.champion.PopularOnly = only
+		published := c.published.Refit
+		c.published = &updates.Served{FixedModel: published, Refit: published, Update: published, Means: ch.Means}
 		for i := range events {
-			c.Observe(&events[i], true, Position{Topic: "choices", Offset: int64(i)}, nil, nil)
+			c.Observe(&events[i], true, rows.Position{Topic: "choices", Offset: int64(i)}, nil, nil)
 		}
-		if len(c.rankings.kept) != rankedKept {
-			t.Fatalf("%d choices are kept", len(c.rankings.kept))
+		if len(c.rankings.Kept) != updates.RankedKept {
+			t.Fatalf("%d choices are kept", len(c.rankings.Kept))
 		}
 		turned, again := published, published
-		turned.popular = &popularWeights{Field: ch.popular.Field, Shared: ch.popular.Shared, Names: maps.Clone(ch.popular.Names)}
-		for name, weight := range turned.popular.Names {
-			turned.popular.Names[name] = -3 * weight
+		turned.Popular = &fitted.PopularWeights{Field: ch.Popular.Field, Shared: ch.Popular.Shared, Names: maps.Clone(ch.Popular.Names)}
+		for name, weight := range turned.Popular.Names {
+			turned.Popular.Names[name] = -3 * weight
 		}
-		if got := c.judgeUpdate(&turned, &published); got != HeldBackWindow {
+		if got := c.judgeUpdate(&turned, &published); got != guard.HeldBackWindow {
 			t.Errorf("popularity alone %t: the turned update is held back for %q", only, got)
 		}
 		if got := c.judgeUpdate(&again, &published); got != "" {

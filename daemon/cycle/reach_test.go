@@ -9,11 +9,16 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit/choose"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 )
 
 // growingModel is a model of two names and a number.
 func growingModel() *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema = config.Schema{Task: "regression", Label: "wear", TimeUnit: "ms", Categorical: []string{"user", "item"}, Numeric: []string{"km"}}
 	})
 }
@@ -35,10 +40,10 @@ func grown(seed uint64, n int, perEvent float64, outliers int) []event.Event {
 }
 
 // rmseOf returns that of what a version predicts of events.
-func rmseOf(ch *Champion, events []event.Event) float64 {
-	s, out, sum := newScorer(ch.Model, ch.Vocabulary), make([]float64, 1), 0.0
+func rmseOf(ch *fitted.Fitted, events []event.Event) float64 {
+	s, out, sum := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, 1), 0.0
 	for i := range events {
-		s.outputs(out, &events[i])
+		s.Outputs(out, &events[i])
 		sum += (out[0] - events[i].Label) * (out[0] - events[i].Label)
 	}
 	return math.Sqrt(sum / float64(len(events)))
@@ -55,12 +60,12 @@ func TestNumbersBeyondTheRange(t *testing.T) {
 	}{{"grows", 0.1, 0, true}, {"grows, with outliers", 0.1, 500, true}, {"stays, with outliers", 0, 50, false}} {
 		events := grown(1, 4000, test.perEvent, test.outliers)
 		c := newCycle(t, growingModel())
-		var ch *Champion
+		var ch *fitted.Fitted
 		for _, n := range []int{1500, 3000} {
 			observeAll(c, events[n-1500:n])
-			ch = refit(t, c, withAges(events[:n]))
+			ch = mustRefit(t, c, withAges(events[:n]))
 			c.Install(ch)
-			if f := ch.Vocabulary.Numeric[0]; (f.Clip > numericClip) != (test.far && n == 3000) {
+			if f := ch.Vocabulary.Numeric[0]; (f.Clip > encode.NumericClip) != (test.far && n == 3000) {
 				t.Errorf("%s, %d events: limit %g", test.name, n, f.Clip)
 			}
 		}
@@ -89,9 +94,9 @@ func TestNumbersStopAgain(t *testing.T) {
 	c := newCycle(t, growingModel())
 	var far []bool
 	for n := 1500; n <= 4500; n += 1500 {
-		ch := refit(t, c, withAges(events[:n]))
+		ch := mustRefit(t, c, withAges(events[:n]))
 		c.Install(ch)
-		far = append(far, ch.Vocabulary.Numeric[0].Clip > numericClip)
+		far = append(far, ch.Vocabulary.Numeric[0].Clip > encode.NumericClip)
 	}
 	if want := []bool{false, true, false}; !slices.Equal(far, want) {
 		t.Errorf("goes on: %t, want %t", far, want)
@@ -105,8 +110,8 @@ func TestNumbersBeyondAreRepeated(t *testing.T) {
 	events := grown(3, 1200, 0.25, 0)
 	c := newCycle(t, m)
 	for _, n := range []int{600, 1200} {
-		ch := refit(t, c, withAges(events[:n]))
-		if f := ch.Vocabulary.Numeric[0]; n == 1200 && f.Clip != farLimits[0] {
+		ch := mustRefit(t, c, withAges(events[:n]))
+		if f := ch.Vocabulary.Numeric[0]; n == 1200 && f.Clip != choose.FarLimits[0] {
 			t.Fatalf("limit %g", f.Clip)
 		}
 		repeated(t, ch, m, 1)
@@ -124,12 +129,12 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 		edit   func(*event.Event)
 		want   float64
 	}{
-		{"the same outputs", func(*config.Model) {}, func(*event.Event) {}, farLimits[0]},
+		{"the same outputs", func(*config.Model) {}, func(*event.Event) {}, choose.FarLimits[0]},
 		{"three classes", func(m *config.Model) {
 			m.Schema.Task, m.Schema.Classes, m.Train.Loss = "multiclass", classes, "mlogistic"
-		}, func(ev *event.Event) { ev.Classes = []string{classes[int(ev.Time)%3]} }, numericClip},
+		}, func(ev *event.Event) { ev.Classes = []string{classes[int(ev.Time)%3]} }, encode.NumericClip},
 		{"two numbers", func(m *config.Model) { m.Schema.Numeric = []string{"km", "age"} },
-			func(ev *event.Event) { ev.Numeric = []float64{ev.Numeric[0], ev.Numeric[0]} }, numericClip},
+			func(ev *event.Event) { ev.Numeric = []float64{ev.Numeric[0], ev.Numeric[0]} }, encode.NumericClip},
 	} {
 		old, m, events := growingModel(), growingModel(), grown(3, 1200, 0.25, 0)
 		test.change(old)
@@ -138,7 +143,7 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 		for i := range before {
 			test.edit(&before[i])
 		}
-		j := &refitJob{model: m, schema: &newCycle(t, m).schema, sample: withAges(events), champion: refit(t, newCycle(t, old), withAges(before))}
+		j := &task.Task{Model: m, Schema: &newCycle(t, m).schema, Sample: withAges(events), Champion: mustRefit(t, newCycle(t, old), withAges(before))}
 		var train []event.Event
 		for i := range events {
 			if i%10 > 1 { // the rest is held out
@@ -146,10 +151,10 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 			}
 		}
 		var err error
-		if j.target, err = NewTarget(m, classesOf(train)); err != nil {
+		if j.Target, err = encode.NewTarget(m, encode.ClassesOf(train)); err != nil {
 			t.Fatal(err)
 		}
-		if got := j.limits(train); !slices.Equal(got, []float64{test.want}) {
+		if got := choose.Limits(j, train); !slices.Equal(got, []float64{test.want}) {
 			t.Errorf("a champion of %s: limits %v, want %g", test.name, got, test.want)
 		}
 	}

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
@@ -25,31 +29,31 @@ type stage struct {
 }
 
 var lineSearch = stage{"line search", func() *config.Model {
-	return ratingsModel(func(m *config.Model) { m.Train.Refit = "line_search" })
-}, func(n int) []event.Event { return stream(8, n) }}
+	return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "line_search" })
+}, func(n int) []event.Event { return cycletest.Stream(8, n) }}
 
 // stages are variational, output layer, full, each solver, λ fixed and chosen, names and numbers, one output and several.
 var stages = []stage{
-	{"variational", func() *config.Model { return ratingsModel(nil) }, func(n int) []event.Event { return stream(5, n) }},
+	{"variational", func() *config.Model { return cycletest.RatingsModel(nil) }, func(n int) []event.Event { return cycletest.Stream(5, n) }},
 	{"feature map", func() *config.Model { return chessModel("fourier:20") }, func(n int) []event.Event { return chess(3, n, 1, false) }},
-	{"number beside names", tripsModel, func(n int) []event.Event { return trips(9, n) }},
-	{"groups", func() *config.Model { return sideModel(nil) }, func(n int) []event.Event { return withSides(stream(5, n)) }},
-	{"fields that carry nothing", taggedModel, func(n int) []event.Event { return withTags(stream(5, n)) }},
+	{"number beside names", cycletest.TripsModel, func(n int) []event.Event { return cycletest.Trips(9, n) }},
+	{"groups", func() *config.Model { return sideModel(nil) }, func(n int) []event.Event { return withSides(cycletest.Stream(5, n)) }},
+	{"fields that carry nothing", taggedModel, func(n int) []event.Event { return withTags(cycletest.Stream(5, n)) }},
 	{"output, stochastic", func() *config.Model {
-		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "output", "stochastic" })
-	}, func(n int) []event.Event { return stream(6, n) }},
+		return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "output", "stochastic" })
+	}, func(n int) []event.Event { return cycletest.Stream(6, n) }},
 	{"output, svrg, fixed lambda", func() *config.Model {
-		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 })
-	}, func(n int) []event.Event { return stream(7, n) }},
+		return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 })
+	}, func(n int) []event.Event { return cycletest.Stream(7, n) }},
 	{"full", func() *config.Model {
-		return ratingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "full", "fista" })
-	}, func(n int) []event.Event { return stream(8, n) }},
+		return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "full", "fista" })
+	}, func(n int) []event.Event { return cycletest.Stream(8, n) }},
 	lineSearch,
-	{"numbers", switchModel, func(n int) []event.Event { return numbers(9, n) }},
-	{"classes", func() *config.Model { return classesModel(event.Multiclass, nil) }, func(n int) []event.Event { return classStream(event.Multiclass, n) }},
+	{"numbers", switchModel, func(n int) []event.Event { return cycletest.Numbers(9, n) }},
+	{"classes", func() *config.Model { return cycletest.ClassesModel(event.Multiclass, nil) }, func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) }},
 }
 
-func payloadOf(t *testing.T, ch *Champion, m *config.Model) string {
+func payloadOf(t *testing.T, ch *fitted.Fitted, m *config.Model) string {
 	t.Helper()
 	digest, err := snapshot.PayloadDigest(ch.Contents(m))
 	if err != nil {
@@ -59,15 +63,15 @@ func payloadOf(t *testing.T, ch *Champion, m *config.Model) string {
 }
 
 // chosen returns what the manifest of a version says that its refit found out.
-func chosen(ch *Champion) Chosen {
+func chosen(ch *fitted.Fitted) task.Chosen {
 	v := &ch.Version
-	return Chosen{HalfLife: v.HorizonEvents, HeldOutSweeps: v.HeldOutSweeps, Precisions: v.Precisions}
+	return task.Chosen{HalfLife: v.HorizonEvents, HeldOutSweeps: v.HeldOutSweeps, Precisions: v.Precisions}
 }
 
 // repeated makes a refit again from its record alone and compares the payloads.
-func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
+func repeated(t *testing.T, ch *fitted.Fitted, m *config.Model, workers int) {
 	t.Helper()
-	record, err := ReadRecord(ch.Kept)
+	record, err := task.ReadRecord(ch.Kept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +81,7 @@ func repeated(t *testing.T, ch *Champion, m *config.Model, workers int) {
 	if held, err := record.HeldOut(); err != nil || len(held) == 0 {
 		t.Fatalf("%d held-out events, error %v", len(held), err)
 	}
-	again, err := record.Repeat(t.Context(), ch.CutShort, chosen(ch), workers)
+	again, err := refit.Repeat(record, t.Context(), ch.CutShort, chosen(ch), workers)
 	if err != nil {
 		t.Fatalf("cut %+v: %v", ch.CutShort, err)
 	}
@@ -91,7 +95,7 @@ func TestRefitIsRepeated(t *testing.T) {
 	for _, s := range tier.Size(stages[:5], stages) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			s.isRepeated(t, func(*Champion) {})
+			s.isRepeated(t, func(*fitted.Fitted) {})
 		})
 	}
 }
@@ -100,7 +104,7 @@ func TestRefitIsRepeated(t *testing.T) {
 // their gap is certified.
 func TestLineSearchIsRepeated(t *testing.T) {
 	t.Parallel()
-	lineSearch.isRepeated(t, func(ch *Champion) {
+	lineSearch.isRepeated(t, func(ch *fitted.Fitted) {
 		v := &ch.Version
 		if v.Solver != "algorithm1:line_search" || v.Form != snapshot.FormConvex || v.FISTAIterations != 0 {
 			t.Errorf("version by %s of form %s, %d iterations of refits", v.Solver, v.Form, v.FISTAIterations)
@@ -112,14 +116,14 @@ func TestLineSearchIsRepeated(t *testing.T) {
 }
 
 // isRepeated makes three refits, calls check with each and repeats it.
-func (s *stage) isRepeated(t *testing.T, check func(*Champion)) {
+func (s *stage) isRepeated(t *testing.T, check func(*fitted.Fitted)) {
 	m := s.model()
 	m.Publish.KeepSample = true
 	c := newCycle(t, m)
 	events := s.events(1800)
 	for round := range 3 {
 		observeAll(c, events[round*600:round*600+600])
-		ch := refit(t, c, sampleOf(events[:round*600+600]))
+		ch := mustRefit(t, c, sampleOf(events[:round*600+600]))
 		if ch.Version.Warm != (round > 0) || ch.CutShort != nil {
 			t.Fatalf("round %d: warm %t, cut short %+v", round, ch.Version.Warm, ch.CutShort)
 		}
@@ -146,14 +150,14 @@ func TestRefitCutShortIsRepeated(t *testing.T) {
 				observeAll(c, events[:1500])
 				rows := events[:1500]
 				if warm {
-					ch := refit(t, c, sampleOf(rows))
+					ch := mustRefit(t, c, sampleOf(rows))
 					ch.Version.Version = 1
 					c.Install(ch)
 					observeAll(c, events[1500:])
 					rows = events
 				}
 				start := time.Now()
-				refit(t, c, sampleOf(rows))
+				mustRefit(t, c, sampleOf(rows))
 				whole := time.Since(start)
 				for n := range budgets {
 					ctx, cancel := context.WithTimeout(t.Context(), whole*time.Duration(n+1)/time.Duration(budgets+1))
@@ -199,13 +203,13 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 			m.Publish.KeepSample, m.Train.TimeBudget = true, 0
 			events := s.events(600)
 			for _, warm := range []bool{false, true} {
-				run := func(at int) (ch *Champion, calls int) {
+				run := func(at int) (ch *fitted.Fitted, calls int) {
 					synctest.Test(t, func(t *testing.T) {
 						c, rows := newCycle(t, m), events[:400]
 						c.Workers = 1
 						observeAll(c, rows)
 						if warm {
-							ch := refit(t, c, sampleOf(rows))
+							ch := mustRefit(t, c, sampleOf(rows))
 							ch.Version.Version = 1
 							c.Install(ch)
 							rows = events
@@ -241,9 +245,9 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 // sweeps come after those, the version was judged as a whole; of the sweeps over all rows, which come last, those that ended count.
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
-	m := ratingsModel(func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
-	sample := func() *Sample { return sampleOf(stream(1, 1500)) }
-	run := func(from int) (ch *Champion, calls int, took time.Duration) {
+	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
+	sample := func() *encode.Sample { return sampleOf(cycletest.Stream(1, 1500)) }
+	run := func(from int) (ch *fitted.Fitted, calls int, took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
 			c, began := newCycle(t, m), time.Now()
 			c.Workers = 1
@@ -254,7 +258,7 @@ func TestRefitEndsWithItsBudget(t *testing.T) {
 					}
 				}
 			}
-			ch, took = refit(t, c, sample()), time.Since(began)
+			ch, took = mustRefit(t, c, sample()), time.Since(began)
 		})
 		return ch, calls, took
 	}
@@ -286,57 +290,16 @@ func TestRefitEndsWithItsBudget(t *testing.T) {
 	}
 }
 
-// TestCutBetweenTheSolvesOfAPath: a path whose first λ ended by themselves before the clock kept the others from beginning is cut short behind those.
-func TestCutBetweenTheSolvesOfAPath(t *testing.T) {
-	var b budget
-	b.solved(4, false, &solver.Result{Status: solver.Stalled}, &solver.Result{Status: solver.BasisLimit})
-	want := []int{stepsAll, stepsAll, stepsNone, stepsNone}
-	if b.cut == nil || b.cut.Solves != 0 || !slices.Equal(b.cut.Steps, want) {
-		t.Fatalf("cut %+v, want after %v", b.cut, want)
-	}
-	again := budget{repeat: b.cut}
-	if tried := again.begun([]float64{4, 3, 2, 1}); !slices.Equal(tried, []float64{4, 3}) {
-		t.Errorf("the repeated path tries %v", tried)
-	}
-	again.solved(4, true, &solver.Result{}, &solver.Result{})
-	if !again.over(t.Context()) {
-		t.Error("the repeated refit goes on")
-	}
-}
-
-// A solve that is stopped after so many steps is that of a context done there; on a path each λ has its own number.
-func TestBudgetOfEachLambda(t *testing.T) {
-	b := budget{repeat: &snapshot.CutShort{Solves: 0, Steps: []int{2, stepsAll, 0, stepsNone}}}
-	lambdas := []float64{8, 4, 2, 1}
-	begun := b.begun(lambdas)
-	if len(begun) != 3 {
-		t.Fatalf("%v begun", begun)
-	}
-	steps := b.next(begun).Steps
-	for lambda, want := range map[float64]int{8: 2, 4: stepsAll, 2: 0} {
-		if got := steps(lambda); got != want {
-			t.Errorf("λ %g may make %d steps, want %d", lambda, got, want)
-		}
-	}
-	if b.over(t.Context()) {
-		t.Error("over before the solve that was cut short")
-	}
-	b.solved(4, true, &solver.Result{}, &solver.Result{}, &solver.Result{})
-	if !b.over(t.Context()) {
-		t.Error("not over after it")
-	}
-}
-
 // Without publish.keep_sample nothing is kept, and what is no record is an error.
 func TestRecordIsOptional(t *testing.T) {
-	m := ratingsModel(nil)
+	m := cycletest.RatingsModel(nil)
 	c := newCycle(t, m)
-	ch := refit(t, c, sampleOf(stream(1, 300)))
+	ch := mustRefit(t, c, sampleOf(cycletest.Stream(1, 300)))
 	if ch.Kept != nil {
 		t.Errorf("%d bytes kept", len(ch.Kept))
 	}
 	for _, b := range [][]byte{nil, {1, 2, 3}, make([]byte, 1000)} {
-		if _, err := ReadRecord(b); err == nil {
+		if _, err := task.ReadRecord(b); err == nil {
 			t.Error("no error")
 		}
 	}
@@ -344,24 +307,24 @@ func TestRecordIsOptional(t *testing.T) {
 
 // Sweeps that the clock ended are counted whole, and a repeated stage makes as many.
 func TestBudgetCountsSweeps(t *testing.T) {
-	m := ratingsModel(nil)
+	m := cycletest.RatingsModel(nil)
 	schema := m.Schema.Event()
-	j := &refitJob{model: m, schema: &schema, workers: 1, sample: sampleOf(stream(3, 600))}
-	if err := j.prepare(); err != nil {
+	j := &task.Task{Model: m, Schema: &schema, Workers: 1, Sample: sampleOf(cycletest.Stream(3, 600))}
+	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
 	yields := 0
-	j.yield = func() { yields++ }
-	run := func(ctx context.Context, after func(sweeps int)) *variationalFit {
-		prior := priorFor(j.target.Likelihood, j.problem)
+	j.Yield = func() { yields++ }
+	run := func(ctx context.Context, after func(sweeps int)) *task.VariationalFit {
+		prior := variational.PriorFor(j.Target.Likelihood, j.Problem)
 		sweeps, loss := 0, 1.0
-		j.judge = func(*solver.Model) float64 {
+		j.Judge = func(*solver.Model) float64 {
 			sweeps++
 			after(sweeps)
 			loss /= 2 // each is better
 			return loss
 		}
-		fit, err := j.sweep(ctx, j.newPosterior(nil, prior, 3), &sweeping{problem: j.problem, prior: prior, limit: 6, judge: j.judge, budget: &j.budget})
+		fit, err := variational.Sweep(j, ctx, variational.NewPosterior(j, nil, prior, 3), &task.Sweeping{Problem: j.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,22 +336,22 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			cancel() // the fourth is cut short, or the third is not counted
 		}
 	})
-	cut := j.budget.cut
-	if cut == nil || cut.Sweeps == nil || *cut.Sweeps != 3 || first.sweeps != 3 {
-		t.Fatalf("cut %+v, the best is that of sweep %d", cut, first.sweeps)
+	cut := j.Budget.Cut
+	if cut == nil || cut.Sweeps == nil || *cut.Sweeps != 3 || first.Sweeps != 3 {
+		t.Fatalf("cut %+v, the best is that of sweep %d", cut, first.Sweeps)
 	}
-	j.budget = budget{repeat: cut}
+	j.Budget = task.Budget{Repeat: cut}
 	again := run(t.Context(), func(int) {})
 	if yields < 10 {
 		t.Errorf("the sweeps yield %d times", yields)
 	}
-	if again.sweeps != 3 || again.evidence != first.evidence {
-		t.Errorf("sweep %d with evidence %g, was %d with %g", again.sweeps, again.evidence, first.sweeps, first.evidence)
+	if again.Sweeps != 3 || again.Evidence != first.Evidence {
+		t.Errorf("sweep %d with evidence %g, was %d with %g", again.Sweeps, again.Evidence, first.Sweeps, first.Evidence)
 	}
 }
 
 // cutAt refits, within a second of synctest's time, with a context that is done from block at on. It returns how many blocks there were.
-func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *Champion, blocks int, err error) {
+func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *fitted.Fitted, blocks int, err error) {
 	t.Helper()
 	c.Throttle = func(context.Context, time.Duration) func() {
 		return func() {
@@ -407,7 +370,7 @@ func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *Champion, 
 func TestRefitCutBeforeItLearned(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := switchModel()
-	events := numbers(1, 400)
+	events := cycletest.Numbers(1, 400)
 	models, none := 0, 0
 	for at := 1; models < tier.Size(1, 3) && at < 400; at++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -427,67 +390,5 @@ func TestRefitCutBeforeItLearned(t *testing.T) {
 	}
 	if models == 0 || none == 0 {
 		t.Errorf("cut at block after block: %d models, %d times none", models, none)
-	}
-}
-
-// TestColdRefitOfManyRowsCutShort: a cold refit whose time ends before it has learned anything of all rows has the model of the rows that it began with.
-func TestColdRefitOfManyRowsCutShort(t *testing.T) {
-	tier.NotUnderRace(t)
-	t.Parallel()
-	const n = pathRows + 5000
-	r := rand.New(rand.NewPCG(9, 9))
-	p := &solver.Problem{X: solver.NewRows(2, n, 2*n), Outputs: 1, Loss: solver.Squared{}}
-	for range n {
-		a, b := r.NormFloat64(), r.NormFloat64()
-		p.X.Append([]int32{0, 1}, []float64{a, b})
-		p.Targets = append(p.Targets, a*b)
-	}
-	for _, algorithm := range []string{config.ConditionalGradient, "convex_fm"} {
-		t.Run(algorithm, func(t *testing.T) { coldCutShort(t, algorithm, p) })
-	}
-}
-
-func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
-	m := ratingsModel(nil)
-	m.Train.Lambda, m.Train.Algorithm = 1, algorithm
-	run := func(cutAt int) (found *candidate, calls int, b budget, err error) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		j := &refitJob{model: m, problem: p, workers: 1, rough: true, judge: func(*solver.Model) float64 { return math.NaN() }}
-		s := solver.DefaultSettings()
-		s.MaxBasis, s.Workers = 1, 1
-		s.Yield = func() {
-			if calls++; calls == cutAt {
-				cancel()
-			}
-		}
-		if a := j.another(); a != nil {
-			j.target = &Target{}
-			found, err = j.fitBy(ctx, a, nil, s, j.judge)
-		} else {
-			found, err = j.coldStart(ctx, s)
-		}
-		return found, calls, j.budget, err
-	}
-	whole, calls, _, err := run(0)
-	if err != nil || whole.final && whole.result == nil {
-		t.Fatal(err)
-	}
-	kept := 0
-	for at := 1; at <= calls; at += max(1, calls/100) {
-		found, _, b, err := run(at)
-		switch {
-		case err != nil && !IsInterrupted(err):
-			t.Fatal(err)
-		case err != nil && kept > 0:
-			t.Errorf("cut at block %d of %d: %v, although a cut before it left a model", at, calls, err)
-		case err == nil && (found == nil || b.cut == nil):
-			t.Errorf("cut at block %d of %d: %v, cut %v", at, calls, found, b.cut)
-		case err == nil:
-			kept++
-		}
-	}
-	if kept == 0 {
-		t.Error("no cut left a model: the test shows nothing")
 	}
 }

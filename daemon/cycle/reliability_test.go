@@ -6,7 +6,9 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // What a live model predicts of events is in the bins with what came of them: of numbers, of a binary label and of classes. The means over all bins are
@@ -15,12 +17,12 @@ func TestCalibrationIsOfTheWindow(t *testing.T) {
 	models := map[string]struct {
 		model  *config.Model
 		events []event.Event
-	}{"numbers": {ratingsModel(nil), stream(3, 3000)}, "binary": {switchModel(), numbers(4, 3000)}}
+	}{"numbers": {cycletest.RatingsModel(nil), cycletest.Stream(3, 3000)}, "binary": {switchModel(), cycletest.Numbers(4, 3000)}}
 	for name, x := range models {
 		c := newCycle(t, x.model)
 		labels := 0.0
 		for i := range x.events {
-			c.Observe(&x.events[i], true, Position{}, nil, nil)
+			c.Observe(&x.events[i], true, rows.Position{}, nil, nil)
 		}
 		window := x.events[max(0, len(x.events)-x.model.Evaluate.Window):]
 		for i := range window {
@@ -36,26 +38,11 @@ func TestCalibrationIsOfTheWindow(t *testing.T) {
 			}
 			last = float64(b.Predicted)
 		}
-		if n != int64(len(window)) || len(all.Live) < 10 || len(all.Live) > calibrationBins || math.Abs(observed/float64(n)-labels) > 1e-9 {
+		if n != int64(len(window)) || len(all.Live) < 10 || len(all.Live) > evaluate.CalibrationBins || math.Abs(observed/float64(n)-labels) > 1e-9 {
 			t.Errorf("%s: %d events in %d bins, mean label %g; want %d and %g", name, n, len(all.Live), observed/float64(n), len(window), labels)
 		}
 		if len(all.Published) != 0 {
 			t.Errorf("%s: a version that there is not has bins %v", name, all.Published)
 		}
-	}
-}
-
-// Bins have as many events each, but for predictions that are equal; ones of two kinds give two bins.
-func TestCalibrationBins(t *testing.T) {
-	var pairs []pair
-	for i := range 1500 {
-		pairs = append(pairs, pair{float64(i%2) / 2, float64(i%3) / 2})
-	}
-	bins := calibrated(pairs)
-	if want := (report.CalibrationBin{N: 750, Predicted: 0.5, Observed: 0.5}); len(bins) != 2 || bins[1] != want {
-		t.Errorf("%v", bins)
-	}
-	if bins := calibrated(nil); bins == nil || len(bins) != 0 {
-		t.Errorf("without events: %v", bins)
 	}
 }

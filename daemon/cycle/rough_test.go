@@ -4,6 +4,12 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/convex"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver"
 )
@@ -13,18 +19,18 @@ import (
 func TestConvexStageIsPolishedOnce(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	m := ratingsModel(func(m *config.Model) { m.Train.Refit, m.Publish.KeepSample = "output", true })
+	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Publish.KeepSample = "output", true })
 	c := newCycle(t, m)
-	events := stream(6, 1600)
+	events := cycletest.Stream(6, 1600)
 	for round := range 2 {
 		to := 800 * (round + 1)
 		observeAll(c, events[to-800:to])
-		ch := refit(t, c, sampleOf(events[:to]))
+		ch := mustRefit(t, c, sampleOf(events[:to]))
 		v := &ch.Version
-		if gap := float64(*v.BasisGapRelative); !(gap < 3*streamTolerance) {
+		if gap := float64(*v.BasisGapRelative); !(gap < 3*task.StreamTolerance) {
 			t.Errorf("round %d: %g above the optimum of its basis vectors", round, gap)
 		}
-		if record, err := ReadRecord(ch.Kept); err != nil || !record.start.Rough {
+		if record, err := task.ReadRecord(ch.Kept); err != nil || !record.Start.Rough {
 			t.Fatalf("round %d: record %v, error %v", round, record, err)
 		}
 		repeated(t, ch, m, 2)
@@ -32,18 +38,18 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 		c.Install(ch)
 	}
 
-	c = newCycle(t, ratingsModel(nil))
+	c = newCycle(t, cycletest.RatingsModel(nil))
 	observeAll(c, events[:800])
-	first := refit(t, c, sampleOf(events[:800]))
-	first.Version.Version = convexAgain // the convex stage is not left out after it
+	first := mustRefit(t, c, sampleOf(events[:800]))
+	first.Version.Version = variational.ConvexAgain // the convex stage is not left out after it
 	c.Install(first)
 	for _, rough := range []bool{true, false} {
-		j := prepared(t, &refitJob{given: -1, rough: rough, model: c.config, schema: &c.schema, champion: first, workers: 1, sample: sampleOf(events)})
-		best, fit, err := j.stages(t.Context(), j.continuing(j.vocab))
-		if err != nil || fit == nil || fit.loss > best.loss {
+		j := prepared(t, &task.Task{Given: -1, Rough: rough, Model: c.config, Schema: &c.schema, Champion: first, Workers: 1, Sample: sampleOf(events)})
+		best, fit, err := refit.Stages(j, t.Context(), variational.Continuing(j, j.Vocab))
+		if err != nil || fit == nil || fit.Loss > best.Loss {
 			t.Fatalf("candidate %+v, stage %+v, error %v: want the variational stage to win", best, fit, err)
 		}
-		if polished := best.result.GapKind == solver.Certified; polished == rough {
+		if polished := best.Result.GapKind == solver.Certified; polished == rough {
 			t.Errorf("rough %t: polished %t", rough, polished)
 		}
 	}
@@ -53,26 +59,26 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 // predicts the select rows better by much.
 func TestPathGoesOn(t *testing.T) {
 	t.Parallel()
-	c := newCycle(t, ratingsModel(func(m *config.Model) { m.Train.Refit = "output" }))
-	events := stream(6, 800)
+	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "output" }))
+	events := cycletest.Stream(6, 800)
 	observeAll(c, events)
 	losses := make(map[bool]float64)
 	for _, carries := range []bool{true, false} {
-		j := prepared(t, &refitJob{given: -1, rough: true, carries: carries, model: c.config, schema: &c.schema, workers: 2, sample: sampleOf(events)})
-		j.judge = func(m *solver.Model) float64 { return j.select_.loss(j.target, m, nil) }
-		s, err := j.settings()
+		j := prepared(t, &task.Task{Given: -1, Rough: true, Carries: carries, Model: c.config, Schema: &c.schema, Workers: 2, Sample: sampleOf(events)})
+		j.Judge = func(m *solver.Model) float64 { return evaluate.Loss(j.Select_, j.Target, m, nil) }
+		s, err := convex.Settings(j)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Rough = true
-		lambdas, err := j.lambdasFor(t.Context(), j.problem, s)
+		lambdas, err := convex.LambdasFor(j, t.Context(), j.Problem, s)
 		if err != nil || len(lambdas) < 2 {
 			t.Fatalf("%d λ (%v)", len(lambdas), err)
 		}
 		first := make(map[float64]int) // basis vectors of its first step
-		best, err := j.walkPath(t.Context(), j.problem, lambdas, len(lambdas), s, func(c *candidate) {
-			if _, ok := first[c.lambda]; !ok {
-				first[c.lambda] = c.step.K
+		best, err := convex.WalkPath(j, t.Context(), j.Problem, lambdas, len(lambdas), s, func(c *task.Candidate) {
+			if _, ok := first[c.Lambda]; !ok {
+				first[c.Lambda] = c.Step.K
 			}
 		})
 		if err != nil {
@@ -81,10 +87,10 @@ func TestPathGoesOn(t *testing.T) {
 		if last := lambdas[len(lambdas)-1]; len(first) != len(lambdas) || first[lambdas[0]] != 0 || (first[last] > 0) != carries {
 			t.Errorf("carries %t: basis vectors to begin with by λ: %v", carries, first)
 		}
-		if best.left {
-			t.Errorf("carries %t: the best λ was left after %d steps", carries, len(best.result.Steps))
+		if best.Left {
+			t.Errorf("carries %t: the best λ was left after %d steps", carries, len(best.Result.Steps))
 		}
-		losses[carries] = best.loss
+		losses[carries] = best.Loss
 	}
 	if !(losses[true] < 1.01*losses[false]) {
 		t.Errorf("loss on the select rows %g, with each λ for itself %g", losses[true], losses[false])

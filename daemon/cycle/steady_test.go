@@ -8,12 +8,15 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // steadyModel is ordinal with a place beside user and item, whose names forget as all do by default.
 func steadyModel() *config.Model {
-	return ratingsModel(func(m *config.Model) {
+	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Categorical = []string{"user", "item", "place"}
 		m.Train.FoldIn.By = []string{"user", "item", "place"}
 	})
@@ -62,28 +65,28 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 		mixed := 0
 		for i := 0; i < len(events); i += 200 {
 			if i == 4000 {
-				c.Install(refit(t, c, sampleOf(events[:i])))
+				c.Install(mustRefit(t, c, sampleOf(events[:i])))
 			}
 			if u, _ := c.NextUpdate(); u != nil {
-				if c.PublishUpdate(u); c.race.chosen == formMixed {
+				if c.PublishUpdate(u); c.race.Chosen == mixture.FormMixed {
 					mixed++
 				}
 			}
 			observeAll(c, events[i:i+200])
 		}
-		if units, errors := c.race.lead(formMixed, formNumbers); (mixed > 5) != changes || math.Abs(errors) < 1 || (units > 0) != changes {
+		if units, errors := c.race.Difference(mixture.FormMixed, mixture.FormNumbers); (mixed > 5) != changes || math.Abs(errors) < 1 || (units > 0) != changes {
 			t.Errorf("%t: %d updates that forget in all fields, which are better by %g units, %g standard errors", changes, mixed, units, errors)
 		}
-		forms := c.forms(false)
-		for j, f := range forms[formMixed].folded.Field {
-			a, _ := forms[formNumbers].folded.Row(j)
-			b, _ := forms[formMixed].folded.Row(j)
+		forms := c.candidates(false)
+		for j, f := range forms[mixture.FormMixed].Folded.Field {
+			a, _ := forms[mixture.FormNumbers].Folded.Row(j)
+			b, _ := forms[mixture.FormMixed].Folded.Row(j)
 			if same := closeTo(a[0], b[0]); same != (f < 2) {
 				t.Errorf("%t: name %d in field %d: weight %g, mixed %g", changes, j, f, a[0], b[0])
 			}
 		}
 		for _, p := range c.Progressive().Parts {
-			if want := p.Name == "published" || p.Name == c.partOf(c.race.chosen); p.InVersions != want {
+			if want := p.Name == "published" || p.Name == c.partOf(c.race.Chosen); p.InVersions != want {
 				t.Errorf("%t: part %s is in versions: %t", changes, p.Name, p.InVersions)
 			}
 		}
@@ -94,7 +97,7 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 // form in which they do, and nothing is held for it.
 func TestSteadyFields(t *testing.T) {
 	sided := steadyModel()
-	two, byUser := ratingsModel(nil), steadyModel()
+	two, byUser := cycletest.RatingsModel(nil), steadyModel()
 	byUser.Train.FoldIn.By = []string{"user"}
 	for _, test := range []struct {
 		m     *config.Model
@@ -102,9 +105,9 @@ func TestSteadyFields(t *testing.T) {
 		forms int
 	}{{sided, []bool{false, false, true}, 4}, {two, nil, 3}, {byUser, nil, 3}} {
 		schema := test.m.Schema.Event()
-		got := steadyFields(test.m, &schema)
-		if (got == nil) != (test.want == nil) || OtherForms(test.m) != test.forms {
-			t.Errorf("steady %v, want %v; %d forms beside the fold-in, want %d", got, test.want, OtherForms(test.m), test.forms)
+		got := updates.NonForgettingFields(test.m, &schema)
+		if (got == nil) != (test.want == nil) || NumVariants(test.m) != test.forms {
+			t.Errorf("steady %v, want %v; %d forms beside the fold-in, want %d", got, test.want, NumVariants(test.m), test.forms)
 		}
 		for f, want := range test.want {
 			if got[f] != want {

@@ -1,7 +1,6 @@
 package cycle
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -26,7 +26,7 @@ func TestEveryObjective(t *testing.T) {
 						break
 					}
 				}
-				events := numbers(3, 600)
+				events := cycletest.Numbers(3, 600)
 				for i := range events {
 					if m.Train.Algorithm == config.FrankWolfeSVM { // whose models are linear
 						events[i].Label = 0
@@ -44,7 +44,7 @@ func TestEveryObjective(t *testing.T) {
 						ev.Classes = []string{strconv.Itoa(int(ev.Label))}
 					}
 				}
-				ch := refit(t, newCycle(t, m), sampleOf(events))
+				ch := mustRefit(t, newCycle(t, m), sampleOf(events))
 				contents := ch.Contents(m)
 				contents.Meta.Created = time.Unix(1, 0)
 				dir := t.TempDir()
@@ -84,22 +84,6 @@ func TestEveryObjective(t *testing.T) {
 					t.Errorf("%d of %d predictions are right", right, len(events))
 				}
 			})
-		}
-	}
-}
-
-// TestNamesOfBinaryLabels: recalls of a label that is a name are told by its names.
-func TestNamesOfBinaryLabels(t *testing.T) {
-	for given, want := range map[[2]string]string{{"", ""}: "[0 1]", {"UP", "DOWN"}: "[DOWN UP]", {"UP", ""}: "[not UP UP]"} {
-		m := config.DefaultModel()
-		m.Train.Loss = "binary_logistic"
-		m.Schema.Task, m.Schema.Positive, m.Schema.Negative = string(event.Binary), given[0], given[1]
-		target, err := NewTarget(&m, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(target.classNames()); got != want {
-			t.Errorf("%q: %s, want %s", given, got, want)
 		}
 	}
 }

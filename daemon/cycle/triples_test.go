@@ -8,6 +8,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -45,12 +47,12 @@ func TestTriplesOfAStream(t *testing.T) {
 					m := config.DefaultModel()
 					m.Name, m.Train.Kernel, m.Train.MaxBasis = "triples", kernel, 14
 					m.Schema = config.Schema{Task: "regression", Label: "y", TimeUnit: "ms", Categorical: []string{"user", "item", "hour"}}
-					c := newCycle(t, by(&m, algorithm, degree))
-					var ch *Champion
+					c := newCycle(t, cycletest.By(&m, algorithm, degree))
+					var ch *fitted.Fitted
 					for round := range 3 {
 						observeAll(c, events[round*1500:(round+1)*1500])
 						if round < 2 {
-							ch = refit(t, c, sampleOf(events[:(round+1)*1500]))
+							ch = mustRefit(t, c, sampleOf(events[:(round+1)*1500]))
 							ch.Version.Version = int64(round + 1)
 							c.Install(ch)
 						}

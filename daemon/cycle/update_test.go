@@ -8,6 +8,12 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/cycletest"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
 // runs draws binary events in runs of about 40 equal labels, with two numbers that say nothing: what was learned from the last events is right
@@ -69,18 +75,18 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 	} {
 		m, every := switchModel(), 500
 		if test.ratings {
-			m, every = ratingsModel(nil), 20
+			m, every = cycletest.RatingsModel(nil), 20
 		}
 		c := newCycle(t, m)
 		if test.foldIn {
-			c.companions = nil
+			c.experts = nil
 		}
 		observeAll(c, test.events[:1000])
-		c.Install(refit(t, c, sampleOf(test.events[:1000])))
-		refitted := newScorer(c.champion.Model, c.champion.Vocabulary)
-		var newest, had *scorer = nil, refitted
-		var slow lag
-		slow.scale.rate = updateFade
+		c.Install(mustRefit(t, c, sampleOf(test.events[:1000])))
+		refitted := fitted.NewScorer(c.champion.Model, c.champion.Vocabulary)
+		var newest, had *fitted.Scorer = nil, refitted
+		var slow updates.UpdateComparison
+		slow.Scale.Rate = updates.UpdateFade
 		published, again, withUpdates, without := 0, 0, 0.0, 0.0
 		for i := 1000; i < len(test.events); i++ {
 			if i%every == 0 {
@@ -89,9 +95,9 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 					t.Fatalf("%s: update %v, reason %q", name, u, reason)
 				}
 				frozen := c.Update()
-				newest = newScorer(frozen.Model, frozen.Vocabulary)
+				newest = fitted.NewScorer(frozen.Model, frozen.Vocabulary)
 				if u != nil {
-					had = newScorer(u.Model, u.Vocabulary)
+					had = fitted.NewScorer(u.Model, u.Vocabulary)
 					c.PublishUpdate(u)
 					published++
 					if u.Model == c.champion.Model {
@@ -99,33 +105,33 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 					}
 				}
 			}
-			loss := func(s *scorer) float64 {
+			loss := func(s *fitted.Scorer) float64 {
 				if s == nil {
 					return math.NaN()
 				}
 				if !c.target.Encode(c.targets, &test.events[i]) {
 					t.Fatal("event without a target")
 				}
-				s.outputs(c.outputs, &test.events[i])
-				o := c.target.outcome(&test.events[i], c.outputs, c.targets)
+				s.Outputs(c.outputs, &test.events[i])
+				o := evaluate.Outcome(c.target, &test.events[i], c.outputs, c.targets)
 				if c.target.IsNumeric() {
-					return o.square
+					return o.Square
 				}
-				return o.loss
+				return o.Loss
 			}
 			a, b := loss(newest), loss(refitted)
 			if newest != nil {
 				limit := 0.0
 				if !c.target.IsNumeric() {
-					limit = c.guard.limit
+					limit = c.guard.Limit
 				}
-				slow.add(a, b, limit)
+				slow.Add(a, b, limit)
 			}
 			withUpdates, without = withUpdates+loss(had), without+b
-			c.Observe(&test.events[i], true, Position{Topic: "t", Offset: int64(i)}, nil, nil)
+			c.Observe(&test.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 		}
-		if !closeTo(c.lag.sum, slow.sum) || !closeTo(c.lag.n, slow.n) {
-			t.Errorf("%s: compared %g over %g, by the models themselves %g over %g", name, c.lag.sum, c.lag.n, slow.sum, slow.n)
+		if !closeTo(c.comparison.Sum, slow.Sum) || !closeTo(c.comparison.N, slow.N) {
+			t.Errorf("%s: compared %g over %g, by the models themselves %g over %g", name, c.comparison.Sum, c.comparison.N, slow.Sum, slow.N)
 		}
 		if published < test.least || published > test.most || again != test.again || withUpdates > test.worse*without {
 			t.Errorf("%s: %d updates, of these the refit %d times again, loss %g, of the refit alone %g", name, published, again, withUpdates, without)
@@ -137,34 +143,34 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 // were when the last update was made, which are those of the models scored by themselves.
 func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	events, every := newcomers(2, 3000), 50
-	c := newCycle(t, ratingsModel(nil))
+	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeAll(c, events[:1000])
-	c.Install(refit(t, c, sampleOf(events[:1000])))
-	slow, kinds := lag{scale: fading{rate: updateFade}}, [numForms]int{}
-	var numbers, foldIn *scorer
-	pair := &c.race.pairs[formNumbers][formFoldIn]
+	c.Install(mustRefit(t, c, sampleOf(events[:1000])))
+	slow, kinds := updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, [mixture.NumForms]int{}
+	var numbers, foldIn *fitted.Scorer
+	pair := &c.race.Pairs[mixture.FormNumbers][mixture.FormFoldIn]
 	for i := 1000; i < len(events); i++ {
 		if i == 2000 { // in favour of the other form
-			if slow.sum = 10 * slow.n; c.race.chosen == formFoldIn {
-				slow.sum = -slow.sum
+			if slow.Sum = 10 * slow.N; c.race.Chosen == mixture.FormFoldIn {
+				slow.Sum = -slow.Sum
 			}
 			*pair = slow
 		}
 		if i%every == 0 {
-			want := c.race.chosen
-			if better := 1 - want; slow.n >= updateEvents && slow.prefers(want == formNumbers) != (want == formNumbers) {
+			want := c.race.Chosen
+			if better := 1 - want; slow.N >= updates.UpdateEvents && slow.Prefers(want == mixture.FormNumbers) != (want == mixture.FormNumbers) {
 				want = better
 			}
 			u, _ := c.NextUpdate()
-			forms := c.forms(false)
-			if c.race.chosen != want || u != nil && !u.again && !slices.Equal(u.Model.Bias, forms[want].model.Bias) {
-				t.Fatalf("event %d: of %s, want %s", i, formParts[c.race.chosen], formParts[want])
+			forms := c.candidates(false)
+			if c.race.Chosen != want || u != nil && !u.Again && !slices.Equal(u.Model.Bias, forms[want].Model.Bias) {
+				t.Fatalf("event %d: of %s, want %s", i, mixture.FormParts[c.race.Chosen], mixture.FormParts[want])
 			}
-			foldIn = newScorer(forms[formFoldIn].model, forms[formFoldIn].vocab)
-			numbers = newScorer(forms[formNumbers].model, forms[formNumbers].vocab)
+			foldIn = fitted.NewScorer(forms[mixture.FormFoldIn].Model, forms[mixture.FormFoldIn].Vocab)
+			numbers = fitted.NewScorer(forms[mixture.FormNumbers].Model, forms[mixture.FormNumbers].Vocab)
 			if u != nil {
-				if !u.again {
-					kinds[c.race.chosen]++
+				if !u.Again {
+					kinds[c.race.Chosen]++
 				}
 				c.PublishUpdate(u)
 				if !u.Model.IsFinite() || u.Model.NumOutputs != 4 {
@@ -172,23 +178,23 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 				}
 			}
 		}
-		loss := func(s *scorer) float64 {
+		loss := func(s *fitted.Scorer) float64 {
 			c.target.Encode(c.targets, &events[i])
-			s.outputs(c.outputs, &events[i])
-			return c.target.outcome(&events[i], c.outputs, c.targets).square
+			s.Outputs(c.outputs, &events[i])
+			return evaluate.Outcome(c.target, &events[i], c.outputs, c.targets).Square
 		}
-		slow.add(loss(numbers), loss(foldIn), 0)
-		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, nil, nil)
-		if !closeTo(pair.sum, slow.sum) || pair.n != slow.n {
-			t.Fatalf("event %d: compared %g over %g, by the models themselves %g over %g", i, pair.sum, pair.n, slow.sum, slow.n)
+		slow.Add(loss(numbers), loss(foldIn), 0)
+		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
+		if !closeTo(pair.Sum, slow.Sum) || pair.N != slow.N {
+			t.Fatalf("event %d: compared %g over %g, by the models themselves %g over %g", i, pair.Sum, pair.N, slow.Sum, slow.N)
 		}
 	}
-	if kinds[formFoldIn] == 0 || kinds[formNumbers] == 0 {
-		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[formFoldIn], kinds[formNumbers])
+	if kinds[mixture.FormFoldIn] == 0 || kinds[mixture.FormNumbers] == 0 {
+		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[mixture.FormFoldIn], kinds[mixture.FormNumbers])
 	}
 	for _, p := range c.Progressive().Parts {
-		blended := c.race.chosen == formBlend && (p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.blend.has(p.Name))
-		if want := p.Name == "published" || p.Name == formParts[c.race.chosen] || blended; p.InVersions != want {
+		blended := c.race.Chosen == mixture.FormBlend && (p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.stacked.Has(p.Name))
+		if want := p.Name == "published" || p.Name == mixture.FormParts[c.race.Chosen] || blended; p.InVersions != want {
 			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
 		}
 	}
@@ -197,93 +203,28 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 // TestUpdatesGoOnAfterARefit: while updates have predicted better consumers get the next one after a refit, too, and need no new proof.
 func TestUpdatesGoOnAfterARefit(t *testing.T) {
 	events := newcomers(3, 3000)
-	c := newCycle(t, ratingsModel(nil))
+	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeAll(c, events[:1000])
-	c.Install(refit(t, c, sampleOf(events[:1000])))
+	c.Install(mustRefit(t, c, sampleOf(events[:1000])))
 	for i := 1000; i < 2000; i++ {
 		if i%50 == 0 {
 			if u, _ := c.NextUpdate(); u != nil {
 				c.PublishUpdate(u)
 			}
 		}
-		c.Observe(&events[i], true, Position{Topic: "t", Offset: int64(i)}, nil, nil)
+		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 	}
-	c.Install(refit(t, c, sampleOf(events[:2000])))
-	c.lag.sum, c.lag.squares = 0, c.lag.n // no better and no worse
-	if u, reason := c.NextUpdate(); u == nil || u.again {
+	c.Install(mustRefit(t, c, sampleOf(events[:2000])))
+	c.comparison.Sum, c.comparison.Squares = 0, c.comparison.N // no better and no worse
+	if u, reason := c.NextUpdate(); u == nil || u.Again {
 		t.Errorf("no update after a refit: %s", reason)
 	}
-	c.lag.sum = c.lag.n
+	c.comparison.Sum = c.comparison.N
 	if u, reason := c.NextUpdate(); u != nil {
 		t.Errorf("an update that predicts worse, or the refit again, though consumers have it: %s", reason)
 	}
-	c.lag.sum = 0
+	c.comparison.Sum = 0
 	if u, _ := c.NextUpdate(); u != nil {
 		t.Error("an update that is not shown to be better is taken up again")
-	}
-}
-
-// TestOneEventDoesNotDecideOnUpdates: after any number of events that prefer the refit or updates, an error beyond all bounds changes nothing, and its
-// unit is of use again soon; while consumers have updates these may be worse by chance.
-func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
-	for _, outlier := range []float64{1e18, worstError} {
-		l := lag{scale: fading{rate: updateFade}}
-		r := rand.New(rand.NewPCG(3, 3))
-		worse := func(by float64, n int) {
-			for range n {
-				e := r.NormFloat64()
-				l.add(e*e+by*r.Float64(), e*e, 0)
-			}
-		}
-		worse(0, updateEvents-1)
-		if !l.prefers(true) || !l.prefers(false) {
-			t.Error("updates need to prove themselves")
-		}
-		worse(0.2, 1000)
-		l.add(0, outlier, 0)
-		worse(0.2, 1000)
-		if l.prefers(true) || l.prefers(false) {
-			t.Errorf("an outlier of %g lets updates be published that are worse", outlier)
-		}
-		worse(-0.2, 5000)
-		l.add(outlier, 0, 0)
-		worse(-0.2, 100)
-		if !l.prefers(true) || !l.prefers(false) {
-			t.Errorf("an outlier of %g lets updates be held back that are better: %+v", outlier, l)
-		}
-	}
-	l := lag{scale: fading{rate: updateFade}}
-	for i := range 2000 {
-		l.add(1+0.5*float64(1-2*(i%2)), 1, 0)
-	}
-	l.add(1.2, 1, 0)
-	if !l.prefers(true) || l.prefers(false) {
-		t.Errorf("worse by chance: %v with updates, %v without", l.prefers(true), l.prefers(false))
-	}
-	l.add(0.6, 1, 0)
-	if !l.prefers(true) || l.prefers(false) {
-		t.Errorf("better by chance: %v with updates, %v without", l.prefers(true), l.prefers(false))
-	}
-}
-
-// TestUpdatesOnCorrelatedLosses: updates that are neither better nor worse, by losses that stay for 40 events each, are taken for better by one standard
-// error about as often as such an error says, 16 % of the time: single events would have it at nearly a half.
-func TestUpdatesOnCorrelatedLosses(t *testing.T) {
-	const seeds = 300
-	taken := 0
-	for seed := range uint64(seeds) {
-		l, r, d := lag{scale: fading{rate: updateFade}}, rand.New(rand.NewPCG(seed, 9)), 0.0
-		for i := range 8000 {
-			if i%40 == 0 {
-				d = 0.3 * r.NormFloat64()
-			}
-			l.add(1+d, 1, 0)
-		}
-		if l.prefers(false) {
-			taken++
-		}
-	}
-	if taken < seeds/20 || taken > seeds/4 {
-		t.Errorf("taken for better in %d of %d cases", taken, seeds)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -29,10 +29,10 @@ func Rows(s *sketch.Sample, f func(*Row) error) error {
 	weights := s.TrainWeights()
 	names := make(map[string]string)
 	var row Row
-	for role, rows := range [sketch.NumRoles][]sketch.Row{s.Train, s.Select, s.Gate} {
-		for i := range rows {
-			r := &rows[i]
-			if err := cycle.DecodeEvent(&row.Event, r.Payload, names); err != nil {
+	for role, rowList := range [sketch.NumRoles][]sketch.Row{s.Train, s.Select, s.Gate} {
+		for i := range rowList {
+			r := &rowList[i]
+			if err := rows.DecodeEvent(&row.Event, r.Payload, names); err != nil {
 				return err
 			}
 			row.Role, row.Weight, row.Inclusion = sketch.Role(role), 1, 0

@@ -8,7 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
@@ -44,7 +44,7 @@ func TestGapsAreExportedAsGaps(t *testing.T) {
 	if r := ingest.NewDecoder(m).Decode(&back, line, -1); r != nil {
 		t.Fatalf("%v: %s", r, line)
 	}
-	if !bytes.Equal(cycle.AppendEvent(nil, &back), cycle.AppendEvent(nil, &e)) {
+	if !bytes.Equal(rows.AppendEvent(nil, &back), rows.AppendEvent(nil, &e)) {
 		t.Errorf("%+v, was %+v", back, e)
 	}
 	add, done := CollectColumns(&m.Schema)
@@ -71,7 +71,7 @@ func TestChoicesAreExported(t *testing.T) {
 			t.Fatalf("%s, error %v", line, err)
 		}
 		var back event.Event
-		if r := ingest.NewDecoder(&m).Decode(&back, line, 0); r != nil || !bytes.Equal(cycle.AppendEvent(nil, &back), cycle.AppendEvent(nil, &e)) {
+		if r := ingest.NewDecoder(&m).Decode(&back, line, 0); r != nil || !bytes.Equal(rows.AppendEvent(nil, &back), rows.AppendEvent(nil, &e)) {
 			t.Errorf("%s is %+v, was %+v (%v)", line, back, e, r)
 		}
 	}
@@ -104,7 +104,7 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 		if r := decoder.Decode(&back, line[len("kept"):], -1); r != nil {
 			t.Fatalf("%s: %s: %s", task, r, line)
 		}
-		if want := cycle.AppendEvent(nil, &e); !bytes.Equal(cycle.AppendEvent(nil, &back), want) || back.Identity != "t/3/7" {
+		if want := rows.AppendEvent(nil, &e); !bytes.Equal(rows.AppendEvent(nil, &back), want) || back.Identity != "t/3/7" {
 			t.Errorf("%s: %+v, was %+v", task, back, e)
 		}
 		if !bytes.HasSuffix(line, []byte(`"_role":"gate","_weight":1,"_inclusion_probability":0.25,"_topic":"t","_partition":3,"_offset":7}`)) {

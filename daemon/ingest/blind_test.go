@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // choosers are streams whose choices depend on nothing but the age and the count of names.
@@ -82,7 +83,7 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 				item := choose(r, before)
 				before = append(before, item)
 				ev := event.Event{Label: 1, Weight: 1, Time: 1_700_000_000_000 + int64(i), Categorical: []string{fmt.Sprint("u", r.IntN(50)), item}}
-				run = c.observations(run[:0], cycle.Observation{Event: &ev, Learn: true, Position: cycle.Position{Topic: "t", Offset: int64(i)}})
+				run = c.observations(run[:0], cycle.Observation{Event: &ev, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}})
 				for _, o := range run {
 					if !o.First {
 						sum += online.learn(known[o.Event.Categorical[1]].features(i), share, o.Event.Label)
@@ -109,10 +110,10 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			counts := make(map[string]seenName)
-			decoded := func(rows [][]byte) (events []event.Event) {
-				for _, row := range rows {
+			decoded := func(rowList [][]byte) (events []event.Event) {
+				for _, row := range rowList {
 					var ev event.Event
-					if err := cycle.DecodeEvent(&ev, row, make(map[string]string)); err != nil {
+					if err := rows.DecodeEvent(&ev, row, make(map[string]string)); err != nil {
 						t.Fatal(err)
 					}
 					events = append(events, ev)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
 // TestConsistentCut (G9): a sample that is taken while events are stored is the one of exactly the records below its cut, row by row, whatever
@@ -38,7 +38,7 @@ func TestConsistentCut(t *testing.T) {
 			}
 		}
 	})
-	var taken []*cycle.Sample
+	var taken []*encode.Sample
 	for running := true; running; {
 		select {
 		case <-done:

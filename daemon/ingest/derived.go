@@ -9,7 +9,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -277,9 +277,9 @@ func (g *Ingest) derive(j *job, d *decoded) error {
 			return err
 		}
 		start := len(j.arenas[0])
-		if j.arenas[0] = cycle.AppendEvent(j.arenas[0], ev); !g.isStorable(j.arenas[0][start:]) {
+		if j.arenas[0] = rows.AppendEvent(j.arenas[0], ev); !g.isStorable(j.arenas[0][start:]) {
 			g.pasts.schema.Underive(ev)
-			j.arenas[0] = cycle.AppendEvent(j.arenas[0][:start], ev)
+			j.arenas[0] = rows.AppendEvent(j.arenas[0][:start], ev)
 		}
 		r.Payload = j.arenas[0][start:len(j.arenas[0]):len(j.arenas[0])]
 	}
@@ -322,10 +322,10 @@ func Given(m *config.Model) func(payload []byte) ([]byte, error) {
 	names := make(map[string]string)
 	return func(payload []byte) ([]byte, error) {
 		clear(names)
-		if err := cycle.DecodeEvent(&ev, payload, names); err != nil {
+		if err := rows.DecodeEvent(&ev, payload, names); err != nil {
 			return nil, fmt.Errorf("ingest: %w", err)
 		}
 		schema.Underive(&ev)
-		return cycle.AppendEvent(nil, &ev), nil
+		return rows.AppendEvent(nil, &ev), nil
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -156,10 +156,10 @@ func TestDerivedRows(t *testing.T) {
 			if err != nil || len(sample.Train)+len(sample.Select)+len(sample.Gate) != 1200-108 || len(sample.Gate) == 0 {
 				t.Fatalf("%d rows to train on, %d to select, %d to judge: %v", len(sample.Train), len(sample.Select), len(sample.Gate), err)
 			}
-			for _, rows := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
-				for _, r := range rows {
+			for _, rowList := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
+				for _, r := range rowList {
 					events := [][]rating{first, second}[r.Partition]
-					if twin := cycle.AppendEvent(nil, expected(events, r.Offset)); !bytes.Equal(r.Payload, twin) {
+					if twin := rows.AppendEvent(nil, expected(events, r.Offset)); !bytes.Equal(r.Payload, twin) {
 						t.Fatalf("%d/%d: %q, want %q", r.Partition, r.Offset, r.Payload, twin)
 					}
 				}
@@ -321,7 +321,7 @@ func TestDerivedRowTooLong(t *testing.T) {
 	with, without := 0, 0
 	var ev event.Event
 	for _, r := range sample.Train {
-		if err := cycle.DecodeEvent(&ev, r.Payload, map[string]string{}); err != nil || cycle.RowBytes(r.Payload) > 2600 {
+		if err := rows.DecodeEvent(&ev, r.Payload, map[string]string{}); err != nil || rows.RowBytes(r.Payload) > 2600 {
 			t.Fatal(err)
 		}
 		if ev.Categorical[3] == "" {
@@ -387,7 +387,7 @@ func TestGiven(t *testing.T) {
 	for _, r := range sample.Train {
 		e := events[r.Offset]
 		plain := &event.Event{Label: float64(e.label), Weight: 1, Time: int64(e.at), Categorical: []string{e.user, e.item, "", "", "", ""}, Multi: [][]string{nil}}
-		if got, err := given(r.Payload); err != nil || !bytes.Equal(got, cycle.AppendEvent(nil, plain)) {
+		if got, err := given(r.Payload); err != nil || !bytes.Equal(got, rows.AppendEvent(nil, plain)) {
 			t.Fatalf("offset %d: %q, %v", r.Offset, got, err)
 		}
 	}

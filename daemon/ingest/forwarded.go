@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -71,7 +71,7 @@ func (g *Ingest) decodePayloads(p *sketch.Part, d *decoded, latest time.Time) er
 	schema, names := g.model.Schema.Event(), make(map[string]string)
 	for i := range p.Records {
 		ev, r := &d.events[i], &p.Records[i]
-		if err := cycle.DecodeEvent(ev, r.Payload, names); err != nil {
+		if err := rows.DecodeEvent(ev, r.Payload, names); err != nil {
 			return fmt.Errorf("offset %d: %w", r.Offset, err)
 		}
 		if len(ev.Categorical) != len(schema.Categorical) || len(ev.Numeric) != len(schema.Numeric) ||

@@ -15,6 +15,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
@@ -39,7 +42,7 @@ type Ingest struct {
 	Crashes *crash.Journal
 
 	readers      []*reader
-	rowLimit     int // of cycle.RowBytes
+	rowLimit     int // of rows.RowBytes
 	observe      func(events []cycle.Observation, panicked func(i int, value any))
 	run          []cycle.Observation // of the part that is learned
 	store        *sketch.Store
@@ -49,18 +52,18 @@ type Ingest struct {
 	group        func(*event.Event) []byte // nil without quotas and cap
 	model        *config.Model
 	absence      event.Absence
-	missing      *event.Missing           // nil without a mapping
-	pasts        *Pasts                   // nil without derived fields
-	choices      *candidates              // nil unless events are choices
-	filled       bool                     // choices has those of the store
-	forgotten    []string                 // fields of which values are forgotten
-	newest       map[cycle.Position]int64 // newest event time taken, by partition; the offset is 0
-	clock        int64                    // the last latest
+	missing      *event.Missing          // nil without a mapping
+	pasts        *Pasts                  // nil without derived fields
+	choices      *candidates             // nil unless events are choices
+	filled       bool                    // choices has those of the store
+	forgotten    []string                // fields of which values are forgotten
+	newest       map[rows.Position]int64 // newest event time taken, by partition; the offset is 0
+	clock        int64                   // the last latest
 
 	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
 	turn      int                   // which of them is decoded
 	ahead     []*learning           // the parts that are learned beside the decoding, in order
-	prescorer *cycle.Prescorer
+	prescorer *cycle.BatchScorer
 	queue     queue
 	again     func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
 
@@ -81,7 +84,7 @@ type learning struct {
 // decoded is what a part was decoded into: the i-th of both belongs to the i-th record.
 type decoded struct {
 	events []event.Event
-	scores []cycle.Score // empty if there was nothing to score with
+	scores []updates.Score // empty if there was nothing to score with
 }
 
 // Counts says what became of the records of one batch.
@@ -109,13 +112,13 @@ type Counts struct {
 
 // New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m, newest: make(map[cycle.Position]int64), rowLimit: sketch.MaxCostOfRow,
+	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m, newest: make(map[rows.Position]int64), rowLimit: sketch.MaxCostOfRow,
 		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
 	if limit := int(m.RowLimit()); limit > 0 {
 		g.rowLimit = min(limit, g.rowLimit)
 	}
 	if c != nil {
-		g.observe, g.prescorer = c.ObserveAll, c.NewPrescorer()
+		g.observe, g.prescorer = c.ObserveAll, c.NewBatchScorer()
 	}
 	for range min(maxReaders, runtime.GOMAXPROCS(0)) {
 		r := &reader{ingest: g}
@@ -171,7 +174,7 @@ func StoreOptions(m *config.Model) sketch.Options {
 		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "" || len(m.Schema.EventWeights) > 0, ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
 		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
-	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), cycle.RowBytes
+	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), rows.RowBytes
 	for _, q := range m.Sample.Quotas {
 		o.Quotas = append(o.Quotas, sketch.Quota{Class: string(q.Class), Share: q.Share})
 	}
@@ -444,18 +447,18 @@ func LimitWeights(m *config.Model, s *sketch.Sample) (limit float64, limited int
 		p, _ := s.Inclusion(&s.Train[i])
 		weights[i], counts[i] = s.Train[i].Weight, 1/max(p, leastInclusion)
 	}
-	limit = cycle.WeightLimit(weights, counts)
+	limit = encode.WeightLimit(weights, counts)
 	return limit, s.LimitWeights(limit)
 }
 
 // TakeSample reads a consistent cut of the store as a refit of the model wants it.
-func TakeSample(m *config.Model, store *sketch.Store) (*cycle.Sample, error) {
+func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
 	s, err := store.Sample()
 	if err != nil {
 		return nil, err
 	}
 	limit, limited := LimitWeights(m, s)
-	out := &cycle.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
+	out := &encode.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
 		HeldOutWeights: s.HeldOutWeights(), WeightLimit: limit, Limited: limited,
 		Digest: s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
 	out.Events = countsOf(s.Ledger)
@@ -480,10 +483,10 @@ func countsOf(ledger []sketch.LedgerRow) (n snapshot.Counts) {
 }
 
 // Stored returns how far the log is stored.
-func Stored(store *sketch.Store) cycle.Stored {
+func Stored(store *sketch.Store) updates.Stored {
 	ledger := store.Ledger()
 	n := countsOf(ledger)
-	out := cycle.Stored{Events: &n}
+	out := updates.Stored{Events: &n}
 	for i := range ledger {
 		l := &ledger[i]
 		out.Cut, out.Watermark = append(out.Cut, report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next}), max(out.Watermark, l.Watermark)
@@ -543,14 +546,14 @@ func Recall(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut)
 }
 
 func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
-	next := make(map[cycle.Position]int64, len(cut))
+	next := make(map[rows.Position]int64, len(cut))
 	for _, p := range cut {
-		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
+		next[rows.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
 	}
 	var before, after []*sketch.Row
 	for _, part := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
 		for i := range part {
-			if r := &part[i]; r.Offset >= next[cycle.Position{Topic: r.Topic, Partition: r.Partition}] {
+			if r := &part[i]; r.Offset >= next[rows.Position{Topic: r.Topic, Partition: r.Partition}] {
 				after = append(after, r)
 			} else {
 				before = append(before, r)

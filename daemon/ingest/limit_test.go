@@ -6,7 +6,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // TestRowLimit: where rows cannot make room for others, one that takes more than its part of sample.max_bytes is rejected, and elsewhere it is not.
@@ -36,9 +36,9 @@ func TestRowLimit(t *testing.T) {
 			c.change(&m)
 			m.Resolve()
 			g, _ := newIngest(t, &m, "")
-			payload := cycle.AppendEvent(nil, &ev)
+			payload := rows.AppendEvent(nil, &ev)
 			if got := g.isStorable(payload); got != c.want {
-				t.Errorf("storable %t, want %t: %d bytes, limit %d", got, c.want, cycle.RowBytes(payload), g.rowLimit)
+				t.Errorf("storable %t, want %t: %d bytes, limit %d", got, c.want, rows.RowBytes(payload), g.rowLimit)
 			}
 		})
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -203,7 +205,7 @@ func (c *candidates) sorted() {
 
 // negatives yields the negatives of a choice: copies with a peer of its name and what belongs to that. There are none of a name that is new, nor where all
 // choices are of one name.
-func (c *candidates) negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
+func (c *candidates) negatives(ev *event.Event, at rows.Position) iter.Seq[*event.Event] {
 	of := c.byName[ev.Categorical[c.field]]
 	if of == nil || len(c.names) < 2 {
 		return func(func(*event.Event) bool) {}
@@ -216,7 +218,7 @@ func (c *candidates) negatives(ev *event.Event, at cycle.Position) iter.Seq[*eve
 }
 
 // alike yields names that were chosen, all alike however often, beside a choice: what a consumer without counts can draw.
-func (c *candidates) alike(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
+func (c *candidates) alike(ev *event.Event, at rows.Position) iter.Seq[*event.Event] {
 	return c.drawn(ev, at, func(rng *rand.Rand) *candidate {
 		for range maxDraws {
 			if of := c.names[rng.IntN(len(c.names))]; of.name != ev.Categorical[c.field] {
@@ -228,7 +230,7 @@ func (c *candidates) alike(ev *event.Event, at cycle.Position) iter.Seq[*event.E
 }
 
 // drawn yields copies of a choice with other names, as many as coins say.
-func (c *candidates) drawn(ev *event.Event, at cycle.Position, draw func(*rand.Rand) *candidate) iter.Seq[*event.Event] {
+func (c *candidates) drawn(ev *event.Event, at rows.Position, draw func(*rand.Rand) *candidate) iter.Seq[*event.Event] {
 	return func(yield func(*event.Event) bool) {
 		if len(c.names) == 0 {
 			return
@@ -340,7 +342,7 @@ func (c *candidates) instead(ev *event.Event, of *candidate) *event.Event {
 }
 
 // placeHash is a number for a place in a log.
-func placeHash(at cycle.Position) uint64 {
+func placeHash(at rows.Position) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(at.Topic))
 	var b [12]byte
@@ -351,7 +353,7 @@ func placeHash(at cycle.Position) uint64 {
 }
 
 // withNegatives returns the sample of a model whose events are choices with the negatives of each row before it, as a refit wants it.
-func withNegatives(m *config.Model, s *sketch.Sample, out *cycle.Sample) error {
+func withNegatives(m *config.Model, s *sketch.Sample, out *encode.Sample) error {
 	c := newCandidates(m, 0)
 	if c == nil {
 		return nil
@@ -359,13 +361,13 @@ func withNegatives(m *config.Model, s *sketch.Sample, out *cycle.Sample) error {
 	var ev event.Event
 	names := make(map[string]string)
 	for _, r := range byTime(s.Train) {
-		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+		if err := rows.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return err
 		}
 		c.note(&ev)
 	}
 	for _, r := range byTime(slices.Concat(s.Select, s.Gate)) { // which count for nothing: what learns from the others knows nothing of them
-		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+		if err := rows.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return err
 		}
 		c.know(&ev)
@@ -393,11 +395,11 @@ func withNegatives(m *config.Model, s *sketch.Sample, out *cycle.Sample) error {
 }
 
 // expand returns rows with their negatives, which have the age and the weight of the choice.
-func (c *candidates) expand(rows []sketch.Row, age, weight []float64, names map[string]string) (all [][]byte, ages, weights []float64, err error) {
+func (c *candidates) expand(rowList []sketch.Row, age, weight []float64, names map[string]string) (all [][]byte, ages, weights []float64, err error) {
 	var ev event.Event
-	for i := range rows {
-		r := &rows[i]
-		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+	for i := range rowList {
+		r := &rowList[i]
+		if err := rows.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return nil, nil, nil, err
 		}
 		add := func(payload []byte) {
@@ -407,7 +409,7 @@ func (c *candidates) expand(rows []sketch.Row, age, weight []float64, names map[
 			}
 		}
 		for negative := range c.negatives(&ev, placeOf(r)) {
-			add(cycle.AppendEvent(nil, negative))
+			add(rows.AppendEvent(nil, negative))
 		}
 		add(r.Payload)
 	}
@@ -416,7 +418,7 @@ func (c *candidates) expand(rows []sketch.Row, age, weight []float64, names map[
 
 // Negatives yields names that were not chosen beside a choice at a place of the log, drawn alike from those of the last choices as a consumer draws them:
 // none for a model whose events have labels.
-func (g *Ingest) Negatives(ev *event.Event, at cycle.Position) iter.Seq[*event.Event] {
+func (g *Ingest) Negatives(ev *event.Event, at rows.Position) iter.Seq[*event.Event] {
 	if g.choices == nil {
 		return func(func(*event.Event) bool) {}
 	}
@@ -436,11 +438,11 @@ func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte, firs
 		if c == nil {
 			return f(r.Payload, false)
 		}
-		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+		if err := rows.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return err
 		}
 		for negative := range c.negatives(&ev, placeOf(r)) {
-			if err := f(cycle.AppendEvent(nil, negative), false); err != nil {
+			if err := f(rows.AppendEvent(nil, negative), false); err != nil {
 				return err
 			}
 		}
@@ -451,8 +453,8 @@ func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte, firs
 }
 
 // placeOf returns where the event of a row is.
-func placeOf(r *sketch.Row) cycle.Position {
-	return cycle.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
+func placeOf(r *sketch.Row) rows.Position {
+	return rows.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 }
 
 // fill notes the choices of a sample, the newest last, once: what the process knows of those before its start. onChoice may be nil.
@@ -461,11 +463,11 @@ func (c *candidates) fill(store *sketch.Store, onChoice func(ev *event.Event, be
 	if err != nil {
 		return err
 	}
-	rows := byTime(slices.Concat(s.Train, s.Select, s.Gate))
+	rowList := byTime(slices.Concat(s.Train, s.Select, s.Gate))
 	var ev event.Event
 	names := make(map[string]string)
-	for _, r := range rows[max(0, len(rows)-c.limit):] {
-		if err := cycle.DecodeEvent(&ev, r.Payload, names); err != nil {
+	for _, r := range rowList[max(0, len(rowList)-c.limit):] {
+		if err := rows.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return err
 		}
 		c.note(&ev)
@@ -495,7 +497,7 @@ func (c *candidates) observations(run []cycle.Observation, o cycle.Observation) 
 	for negative := range c.negatives(o.Event, o.Position) {
 		n := cycle.Observation{Event: negative, Learn: o.Learn, Position: o.Position}
 		if o.Payload != nil {
-			n.Payload = cycle.AppendEvent(nil, negative)
+			n.Payload = rows.AppendEvent(nil, negative)
 		}
 		run = append(run, n)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
 // chosen is a model of choices whose items have a genre.
@@ -41,7 +43,7 @@ func choiceBatch(seed uint64, p int32, base int64, n int) *consumer.Batch {
 // a restart. A negative is its choice with another item and what belongs to that.
 func TestNegativesOfSamples(t *testing.T) {
 	m := chosen(500)
-	take := func(size, first int) *cycle.Sample {
+	take := func(size, first int) *encode.Sample {
 		g, store := newIngest(t, m, "")
 		for _, p := range []int{first, 1 - first} {
 			whole := choiceBatch(1, int32(p), 0, 600)
@@ -61,7 +63,7 @@ func TestNegativesOfSamples(t *testing.T) {
 		return s
 	}
 	s := take(600, 0)
-	for _, other := range []*cycle.Sample{take(50, 0), take(200, 1)} {
+	for _, other := range []*encode.Sample{take(50, 0), take(200, 1)} {
 		if !reflect.DeepEqual(other, s) {
 			t.Error("another order of the same events, other rows")
 		}
@@ -72,7 +74,7 @@ func TestNegativesOfSamples(t *testing.T) {
 	positives, negatives, before := 0, 0, []event.Event{}
 	for i, row := range s.Train {
 		var ev event.Event
-		if err := cycle.DecodeEvent(&ev, row, make(map[string]string)); err != nil {
+		if err := rows.DecodeEvent(&ev, row, make(map[string]string)); err != nil {
 			t.Fatal(err)
 		}
 		var item int
@@ -117,7 +119,7 @@ func TestNegativesSayNothing(t *testing.T) {
 		from := len(run)
 		kept := ev
 		kept.Categorical = slices.Clone(ev.Categorical)
-		run = c.observations(run, cycle.Observation{Event: &kept, Learn: true, Position: cycle.Position{Topic: "t", Offset: int64(i)}})
+		run = c.observations(run, cycle.Observation{Event: &kept, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}})
 		for _, o := range run[from : len(run)-1] {
 			drawn[o.Event.Categorical[1]]++
 		}
@@ -158,12 +160,12 @@ func TestNegativesOfOneName(t *testing.T) {
 	m := chosen(100)
 	c := newCandidates(m, 0)
 	ev := event.Event{Label: 1, Categorical: []string{"u", "i", "g"}}
-	for range c.negatives(&ev, cycle.Position{}) {
+	for range c.negatives(&ev, rows.Position{}) {
 		t.Error("a negative of nothing")
 	}
 	c.note(&ev)
 	for offset := range int64(100) {
-		for negative := range c.negatives(&ev, cycle.Position{Offset: offset}) {
+		for negative := range c.negatives(&ev, rows.Position{Offset: offset}) {
 			t.Fatalf("%+v", negative)
 		}
 	}
@@ -177,7 +179,7 @@ func TestNegativesHaveTheIdentity(t *testing.T) {
 	}
 	ev := event.Event{Label: 1, Identity: "e1", Categorical: []string{"u", "i", "g"}}
 	for offset := range int64(20) {
-		for negative := range c.negatives(&ev, cycle.Position{Offset: offset}) {
+		for negative := range c.negatives(&ev, rows.Position{Offset: offset}) {
 			if n++; negative.Identity != "e1" || negative.Label != 0 {
 				t.Fatalf("%+v", negative)
 			}
@@ -202,7 +204,7 @@ func TestNegativesAfterRestart(t *testing.T) {
 	ev := event.Event{Label: 1, Weight: 1, Categorical: []string{"u1", "i30", "g0"}}
 	names := func(c *candidates) (all []string) {
 		for offset := range int64(50) {
-			for n := range c.negatives(&ev, cycle.Position{Topic: "t", Offset: 1000 + offset}) {
+			for n := range c.negatives(&ev, rows.Position{Topic: "t", Offset: 1000 + offset}) {
 				all = append(all, n.Categorical[1])
 			}
 		}

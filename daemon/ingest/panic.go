@@ -6,6 +6,8 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
@@ -49,7 +51,7 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
 			continue
 		}
 		o := cycle.Observation{Event: &d.events[i], Learn: !r.Forgotten, Payload: r.Payload,
-			Position: cycle.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}}
+			Position: rows.Position{Topic: p.Topic, Partition: p.Partition, Offset: r.Offset}}
 		if i < len(d.scores) {
 			o.Prescored = &d.scores[i]
 		}
@@ -62,7 +64,7 @@ func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
 			g.run = append(g.run, o)
 		}
 	}
-	var last cycle.Position
+	var last rows.Position
 	observe := func(run []cycle.Observation) {
 		g.observe(run, func(i int, value any) {
 			if run[i].Position != last { // else another one of the negatives of the event
@@ -104,17 +106,17 @@ func (g *Ingest) prescore(p *sketch.Part, d *decoded) {
 	}
 	d.scores = slices.Grow(d.scores, len(p.Records))[:len(p.Records)]
 	for i := range p.Records {
-		d.scores[i] = cycle.Score{}
+		d.scores[i] = updates.Score{}
 		if r := &p.Records[i]; r.Fate == sketch.Applied && !r.Replayed {
 			g.prescoreRecord(&d.scores[i], &d.events[i])
 		}
 	}
 }
 
-func (g *Ingest) prescoreRecord(dst *cycle.Score, ev *event.Event) {
+func (g *Ingest) prescoreRecord(dst *updates.Score, ev *event.Event) {
 	defer func() {
 		if recover() != nil {
-			*dst = cycle.Score{}
+			*dst = updates.Score{}
 		}
 	}()
 	g.prescorer.Score(dst, ev)

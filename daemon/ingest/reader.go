@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/crash"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -74,7 +74,7 @@ func (g *Ingest) read(j *job, records []consumer.Record) {
 
 // isStorable reports whether the state has room for a row.
 func (g *Ingest) isStorable(payload []byte) bool {
-	return len(payload) <= sketch.MaxPayloadBytes && cycle.RowBytes(payload) <= g.rowLimit
+	return len(payload) <= sketch.MaxPayloadBytes && rows.RowBytes(payload) <= g.rowLimit
 }
 
 // read decodes one record. What the row keeps of it goes into arena, which is returned.
@@ -114,7 +114,7 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 // fill makes the row of an event.
 func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint32, ev *event.Event, arena []byte) []byte {
 	start := len(arena)
-	arena = cycle.AppendEvent(arena, ev)
+	arena = rows.AppendEvent(arena, ev)
 	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, CRC: crc, Time: ev.Time, Weight: ev.Weight, Payload: arena[start:len(arena):len(arena)]}
 	if g.identity {
 		to.Identity = []byte(ev.Identity)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -83,7 +83,7 @@ func Values(m *config.Model) func(field string, payload []byte) ([][]byte, error
 	names := make(map[string]string)
 	return func(field string, payload []byte) (out [][]byte, err error) {
 		clear(names)
-		if err := cycle.DecodeEvent(&ev, payload, names); err != nil {
+		if err := rows.DecodeEvent(&ev, payload, names); err != nil {
 			return nil, fmt.Errorf("ingest: forget: %w", err)
 		}
 		for _, value := range valuesOf(m, field, &ev) {
@@ -102,7 +102,7 @@ func Names(field, value string) func(m *config.Model, payload []byte) (bool, err
 			return true, nil
 		}
 		clear(names)
-		if err := cycle.DecodeEvent(&ev, payload, names); err != nil {
+		if err := rows.DecodeEvent(&ev, payload, names); err != nil {
 			return false, fmt.Errorf("ingest: forget: %w", err)
 		}
 		return slices.Contains(valuesOf(m, field, &ev), value), nil

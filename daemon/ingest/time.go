@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/consumer"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -30,7 +30,7 @@ func (g *Ingest) latest() int64 {
 // one of their own.
 func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
 	p := &j.part
-	at := cycle.Position{Topic: p.Topic, Partition: p.Partition}
+	at := rows.Position{Topic: p.Topic, Partition: p.Partition}
 	newest, known := g.newest[at]
 	if !known {
 		newest = g.store.Newest(p.Topic, p.Partition)
@@ -49,7 +49,7 @@ func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
 			ev := &d.events[i]
 			ev.Time = max(0, newest)
 			start := len(j.arenas[0])
-			j.arenas[0] = cycle.AppendEvent(j.arenas[0], ev)
+			j.arenas[0] = rows.AppendEvent(j.arenas[0], ev)
 			r.Time, r.Bound, r.Payload = ev.Time, latest, j.arenas[0][start:len(j.arenas[0]):len(j.arenas[0])]
 		}
 		newest = max(newest, r.Time)
@@ -59,7 +59,7 @@ func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
 
 // ResumeAt says what the newest event time of a partition was when reading goes on behind a gap of the log.
 func (g *Ingest) ResumeAt(topic string, number int32, newest int64) {
-	g.newest[cycle.Position{Topic: topic, Partition: number}] = newest
+	g.newest[rows.Position{Topic: topic, Partition: number}] = newest
 }
 
 // BoundsOf returns Bounds for reading a partition of a store again: the decisions that were made when it was read first.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/consumer"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/export"
 )
 
@@ -28,7 +28,7 @@ func TestHeavyEventInTheSample(t *testing.T) {
 			records[i].Value = fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"w":%s,"ts":%d}`, i%90, i%70, 1+i%5, weight, 1700000000000+i)
 			records[i].Offset, records[i].CRC = int64(i), uint32(i)
 		}
-		take := func(step int) *cycle.Sample {
+		take := func(step int) *encode.Sample {
 			g, store := newIngest(t, m, "")
 			for at := 0; at < n; at += step {
 				b := &consumer.Batch{Topic: "t", Base: int64(at), Next: int64(at + step), HighWatermark: n, Records: records[at : at+step]}

@@ -8,6 +8,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/guard"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/notify"
 	"github.com/refitd/refitd/daemon/scoring"
@@ -107,7 +110,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if grouped {
 		vectors = 2 * k
 		if len(m.Schema.Names())+len(m.Schema.Multi) > 3 { // two that are functions of another, and a third
-			vectors = (1 + cycle.MaxGroups) * k
+			vectors = (1 + variational.MaxGroups) * k
 		}
 	}
 	model := solver.ModelFootprint(d, vectors, outputs, m.Train.Linear > 0)
@@ -135,8 +138,8 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if bytes := ingest.ChoicesFootprint(m); bytes > 0 {
 		parts["choices"] = bytes
 	}
-	if forms := cycle.OtherForms(m); forms > 0 { // an update in its other forms, and one as it is built
-		parts["models"] += int64(forms+1)*model + cycle.BlendFootprint(m, model)
+	if forms := cycle.NumVariants(m); forms > 0 { // an update in its other forms, and one as it is built
+		parts["models"] += int64(forms+1)*model + cycle.StackedFootprint(m, model)
 		parts["vocabulary"] += int64(forms) * cycle.OtherVocabularyFootprint(d)
 	}
 	if m.Serve.Live { // a copy that is served, and the next one
@@ -156,7 +159,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Train.FoldIn.Enabled && names > 0 {
 		foldIns = posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
 	}
-	if cycle.HasGaussian(m) {
+	if experts.HasGaussian(m) {
 		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName)
 		foldIns += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
 	}
@@ -166,18 +169,18 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	}
 	if m.Train.FoldIn.Enabled && names > 0 && m.Train.Refit == "variational" { // the one that goes on after names have changed
 		of, apart := outputs, separate
-		if cycle.HasGaussian(m) {
+		if experts.HasGaussian(m) {
 			of, apart = 1, false
 		}
 		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
 			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, of, apart)
 	}
-	parts["guard"] = cycle.GuardFootprint
+	parts["guard"] = guard.Footprint
 	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, m.Schema.Learned())
 	if numbers := len(m.Schema.Numeric); numbers > 0 && m.Train.FoldIn.Enabled {
 		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), outputs, m.Train.FoldIn.MaxRows, maxName)
 	}
-	if bytes := cycle.NamesFootprint(m); bytes > 0 {
+	if bytes := cycle.PairwiseFootprint(m); bytes > 0 {
 		parts["names"] = bytes
 	}
 	parts["curves"] = curves.Footprint()
@@ -193,7 +196,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 			parts["variational"] += state // what a sweep of a binary label that lowers the evidence goes back to
 		}
 		stages := int64(1)
-		if cycle.HasGaussian(m) { // alike, but for the last; over all rows both sweep at once
+		if experts.HasGaussian(m) { // alike, but for the last; over all rows both sweep at once
 			parts["variational"] += (posteriors-1)*posterior.Footprint(d, basis, 1, false) + posterior.SweepFootprint(n+h, entries, basis, 1, false)
 			stages = 2
 		}

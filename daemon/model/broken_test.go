@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -46,7 +46,7 @@ func TestBrokenModels(t *testing.T) {
 	}
 	fit := a.trainer.fit
 	var fits atomic.Int32
-	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		ch, err := fit(ctx, s)
 		if n := int(fits.Add(1)) - 1; err == nil && n < len(breaks) {
 			ch.Model = ch.Model.Clone()

@@ -5,8 +5,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -33,7 +32,7 @@ func TestFailedRefitIsMadeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := cycle.FromSnapshot(a.state.settings, version)
+	adopted, err := fitted.FromSnapshot(a.state.settings, version)
 	if err != nil {
 		t.Fatal(err)
 	}

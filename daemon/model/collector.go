@@ -4,9 +4,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/memory"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
@@ -166,7 +165,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(gateRejections, float64(learning.Rejections()), name)
 		counter(foldInResets, float64(learning.Resets()), name)
 		counter(foldInEvicted, float64(learning.Evicted()), name)
-		for _, why := range cycle.HeldReasons {
+		for _, why := range experts.HeldReasons {
 			counter(eventsHeld, float64(learning.Held(why)), name, why.String())
 		}
 		kept, dropped := m.reader.pasts.Counts()

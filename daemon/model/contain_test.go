@@ -13,16 +13,16 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 )
 
 // pair are two models, a and b, on one topic of 2000 ratings.
@@ -152,7 +152,7 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	a, b := p.a, p.b
 	fit, write := a.trainer.fit, a.trainer.versions.write
 	var phase, fits, writes atomic.Int32
-	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if phase.Load() == 0 {
 			fits.Add(1)
 			a.reader.applied.Add(1) // as if more came, so that the next refit is due
@@ -160,7 +160,7 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
+	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if phase.Load() == 1 {
 			writes.Add(1)
 			a.reader.applied.Add(1)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/refitd/refitd/daemon/cluster"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/shard"
@@ -35,8 +37,8 @@ type liveLearner struct {
 	onLearned func()
 
 	// up to where losses of the state are; of the goroutine that reads the topic, as what follows
-	scored  map[cycle.Position]place
-	next    map[cycle.Position]place // up to where this run has come
+	scored  map[rows.Position]place
+	next    map[rows.Position]place // up to where this run has come
 	keptAt  time.Time
 	unkept  bool // losses have changed
 	learned atomic.Int64
@@ -80,16 +82,16 @@ func newLiveLearner(o *Options, state *State, learning *cycle.Cycle) (*liveLearn
 		return nil, err
 	}
 	l := &liveLearner{options: o, cycle: learning, state: state, onLearned: func() {},
-		scored: make(map[cycle.Position]place), next: make(map[cycle.Position]place),
+		scored: make(map[rows.Position]place), next: make(map[rows.Position]place),
 		newest: make([]atomic.Int64, m.Shard.Count), keptAt: time.Now()}
 	kept, err := readSums(state.store.Aux())
 	if err != nil {
 		return nil, ingest.StateError(err, state.dir)
 	}
 	for _, p := range kept.Places {
-		l.scored[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.place
+		l.scored[rows.Position{Topic: p.Topic, Partition: p.Partition}] = p.place
 	}
-	learning.Stored = func() cycle.Stored { return l.stored(ingest.Stored(state.store)) }
+	learning.Stored = func() updates.Stored { return l.stored(ingest.Stored(state.store)) }
 	l.topic = shard.NewLive(shard.LiveOptions{Kafka: kafka, Topic: m.Shard.LiveTopic, Model: m.Name,
 		Count: m.Shard.Count, Log: o.Log, OnForwarded: l.onForwarded, OnDropped: dropped(o)})
 	return l, nil
@@ -107,15 +109,15 @@ func readSums(aux []byte) (kept keptSums, err error) {
 }
 
 // stored takes back a cut to what was learned.
-func (l *liveLearner) stored(s cycle.Stored) cycle.Stored {
+func (l *liveLearner) stored(s updates.Stored) updates.Stored {
 	known, watermark := l.cycle.Known()
-	next := make(map[cycle.Position]int64, len(known))
+	next := make(map[rows.Position]int64, len(known))
 	for _, c := range known {
-		next[cycle.Position{Topic: c.Topic, Partition: c.Partition}] = c.Next
+		next[rows.Position{Topic: c.Topic, Partition: c.Partition}] = c.Next
 	}
 	for i := range s.Cut {
 		c := &s.Cut[i]
-		if learned := next[cycle.Position{Topic: c.Topic, Partition: c.Partition}]; learned < c.Next {
+		if learned := next[rows.Position{Topic: c.Topic, Partition: c.Partition}]; learned < c.Next {
 			c.Next, s.Events = learned, nil // what became of the records before is not known
 		}
 	}
@@ -197,7 +199,7 @@ func (l *liveLearner) onForwarded(_ context.Context, b *shard.Forwarded) {
 
 // start returns up to where the events of a stretch are learned, and counts the offsets that are missing before it.
 func (l *liveLearner) start(s shard.Stretch, known []report.Cut) place {
-	at := cycle.Position{Topic: s.Topic, Partition: s.Partition}
+	at := rows.Position{Topic: s.Topic, Partition: s.Partition}
 	have, had := l.next[at]
 	switch {
 	case had && have.Incarnation < s.Incarnation:
@@ -229,7 +231,7 @@ func (l *liveLearner) start(s shard.Stretch, known []report.Cut) place {
 
 // learn learns events of a stretch from an offset on, and returns the newest time of them.
 func (l *liveLearner) learn(s *shard.Stretch, start int64, events []shard.ForwardedEvent) (newest int64, err error) {
-	scored := l.scored[cycle.Position{Topic: s.Topic, Partition: s.Partition}]
+	scored := l.scored[rows.Position{Topic: s.Topic, Partition: s.Partition}]
 	var again, fresh sketch.Part
 	for i := range events {
 		e := &events[i]
@@ -275,7 +277,7 @@ func (l *liveLearner) learn(s *shard.Stretch, start int64, events []shard.Forwar
 func (l *liveLearner) reach(stretches []shard.Stretch, watermark int64) {
 	var cut []report.Cut
 	for _, s := range stretches {
-		at, to := cycle.Position{Topic: s.Topic, Partition: s.Partition}, place{s.Incarnation, s.To}
+		at, to := rows.Position{Topic: s.Topic, Partition: s.Partition}, place{s.Incarnation, s.To}
 		if have, had := l.next[at]; had && to.before(have) {
 			continue
 		}
@@ -321,7 +323,7 @@ func (l *liveLearner) keep() {
 func (l *liveLearner) plausible(b *shard.Forwarded) error {
 	m := l.options.Settings
 	for _, s := range b.Stretches {
-		at := cycle.Position{Topic: s.Topic, Partition: s.Partition}
+		at := rows.Position{Topic: s.Topic, Partition: s.Partition}
 		if !m.Shard.Owns(b.Shard, s.Partition) || !slices.Contains(m.Input.Topics, s.Topic) {
 			return fmt.Errorf("it is of %s/%d, which is no partition of shard %d of %d",
 				s.Topic, s.Partition, b.Shard, m.Shard.Count)

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
@@ -65,7 +64,7 @@ func forwarded(partition int32, born uint32, from, to int64) *shard.Forwarded {
 	for at := from; at < to; at++ {
 		ev := event.Event{Label: float64(1 + at%5), Weight: 1, Time: 1_700_000_000_000 + at,
 			Categorical: []string{fmt.Sprint("u", at%7), fmt.Sprint("i", at%11)}}
-		b.Events = append(b.Events, shard.ForwardedEvent{Offset: at, Payload: cycle.AppendEvent(nil, &ev)})
+		b.Events = append(b.Events, shard.ForwardedEvent{Offset: at, Payload: rows.AppendEvent(nil, &ev)})
 	}
 	return b
 }
@@ -160,7 +159,7 @@ func TestHostileForwarded(t *testing.T) {
 		b := forwarded(0, 0, 10, 11)
 		ev := event.Event{Label: 3, Weight: 1, Time: 1_700_000_000_000, Categorical: []string{"u", "i"}}
 		edit(&ev)
-		b.Events[0].Payload = cycle.AppendEvent(nil, &ev)
+		b.Events[0].Payload = rows.AppendEvent(nil, &ev)
 		return b
 	}
 	other := forwarded(0, 0, 10, 20)

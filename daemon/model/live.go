@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/guard"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
@@ -37,7 +38,7 @@ type liveModel struct {
 // liveCopy is a copy of the live model, with why the guard of updates holds it back: "" where it may be served.
 type liveCopy struct {
 	model    *snapshot.Model
-	heldBack cycle.HeldBack
+	heldBack guard.HeldBack
 }
 
 // get returns a copy that is less than a second old, or was made for this request. The error is a web.HeldBackError where the guard holds it back.
@@ -108,7 +109,7 @@ func (l *liveModel) close() { l.beside.Wait() }
 func newLive(t *Trainer, state *State) *liveModel {
 	return &liveModel{log: t.log, copy: func() (liveCopy, error) {
 		m, heldBack, err := t.cycle.Live(time.Now(), watermarkOf(state.store.Ledger()), publish.Writer)
-		if errors.Is(err, cycle.ErrNoChampion) {
+		if errors.Is(err, updates.ErrNoChampion) {
 			err = snapshot.ErrNotFound
 		}
 		if err != nil {

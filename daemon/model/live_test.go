@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
@@ -105,7 +105,7 @@ func TestLiveFails(t *testing.T) {
 func TestLiveIsHeldBack(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	copies := []liveCopy{{aged(t, 0), ""}, {aged(t, 0), cycle.HeldBackWindow}, {aged(t, 0), cycle.HeldBackHoldout}, {aged(t, 0), ""}}
+	copies := []liveCopy{{aged(t, 0), ""}, {aged(t, 0), guard.HeldBackWindow}, {aged(t, 0), guard.HeldBackHoldout}, {aged(t, 0), ""}}
 	made := 0
 	l := &liveModel{log: slog.New(slog.NewTextHandler(&log, nil)), copy: func() (liveCopy, error) {
 		made++

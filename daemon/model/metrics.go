@@ -7,9 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/drift"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -183,13 +184,13 @@ func (m *Metrics) add(c *config.Model) {
 	for _, f := range skippedFates {
 		m.fates.WithLabelValues(model, f)
 	}
-	for cause, decision := range cycle.Causes {
+	for cause, decision := range fitted.Causes {
 		m.decisions.WithLabelValues(model, decision, string(cause))
 	}
-	for _, group := range cycle.DriftGroups(c) {
+	for _, group := range drift.DriftGroups(c) {
 		m.drift.WithLabelValues(model, group)
 	}
-	for _, reason := range cycle.HeldBackReasons {
+	for _, reason := range guard.HeldBackReasons {
 		m.heldBack.WithLabelValues(model, string(reason))
 	}
 	m.deltaRows.WithLabelValues(model)
@@ -277,12 +278,12 @@ func set(of *prometheus.GaugeVec, model string, v *report.Number) {
 }
 
 // judged counts a decision of the gate.
-func (m *Metrics) judged(ch *cycle.Champion) {
+func (m *Metrics) judged(ch *fitted.Fitted) {
 	m.decisions.WithLabelValues(ch.Version.Model, ch.Version.Decision, string(ch.Cause)).Inc()
 }
 
 // live records the version that consumers have from now on. The zero time as expiry is never.
-func (m *Metrics) live(model string, ch *cycle.Champion, published, expires time.Time) {
+func (m *Metrics) live(model string, ch *fitted.Fitted, published, expires time.Time) {
 	m.snapshotInfo.DeletePartialMatch(prometheus.Labels{"model": model})
 	m.snapshotInfo.WithLabelValues(model, strconv.FormatInt(ch.Version.Version, 10)).Set(1)
 	m.snapshotVersion.WithLabelValues(model).Set(float64(ch.Version.Version))

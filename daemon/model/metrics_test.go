@@ -9,11 +9,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
@@ -54,7 +55,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
 	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25),
 		BasisGapRelative: report.Some(0.125), Gate: &report.Metrics{Loss: report.Some(0.5)}}, 1500*time.Millisecond, "")
-	m.judged(&cycle.Champion{Cause: "worse", Version: report.Version{Model: "ratings", Decision: "kept"}})
+	m.judged(&fitted.Fitted{Cause: "worse", Version: report.Version{Model: "ratings", Decision: "kept"}})
 	gathers(t, r, `
 # HELP refitd_events_total Events applied to the state.
 # TYPE refitd_events_total counter
@@ -148,7 +149,7 @@ func TestOneVersionIsLive(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	m := NewMetrics(r)
 	for n := range int64(3) {
-		ch := &cycle.Champion{Vocabulary: &cycle.Vocabulary{}, Watermark: 5000, Version: report.Version{Version: n + 1}}
+		ch := &fitted.Fitted{Vocabulary: &encode.Vocabulary{}, Watermark: 5000, Version: report.Version{Version: n + 1}}
 		m.live("ratings", ch, time.Unix(100+n, 0), time.Unix(200*(n%2), 0))
 	}
 	gathers(t, r, `

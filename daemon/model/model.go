@@ -13,10 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/cluster"
@@ -24,6 +20,7 @@ import (
 	"github.com/refitd/refitd/daemon/crash"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/deadletter"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/notify"
@@ -31,6 +28,9 @@ import (
 	"github.com/refitd/refitd/daemon/scoring"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"golang.org/x/sync/errgroup"
 )
 
 // Options of a model. Config, Settings, Metrics, Registerer, Crashes, Out and Log are required.
@@ -151,7 +151,7 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 	if c.Workers == 0 {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
 	}
-	c.Stored = func() cycle.Stored { return ingest.Stored(state.store) }
+	c.Stored = func() updates.Stored { return ingest.Stored(state.store) }
 	sums := state.store.Aux()
 	if c.Forwarded = learnsLive(m) && m.Shard.IsTrainer(); c.Forwarded {
 		kept, err := readSums(sums)

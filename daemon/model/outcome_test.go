@@ -9,7 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 )
@@ -43,13 +44,13 @@ func TestFailure(t *testing.T) {
 			a.trainer.Configure(&settings)
 			var fits, writes atomic.Int32
 			fit, write := a.trainer.fit, a.trainer.versions.write
-			a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+			a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 				if fits.Add(1) <= c.fits {
 					return nil, errors.New("no convergence")
 				}
 				return fit(ctx, s)
 			}
-			a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
+			a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 				if writes.Add(1) <= c.writes {
 					return syscall.ENOSPC
 				}

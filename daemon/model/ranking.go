@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
@@ -65,7 +65,7 @@ func newRanking(m *config.Model) *ranking {
 func (r *ranking) see(ev *event.Event, before bool) {
 	if of := r.version.Load(); of != nil && !before && !r.busy.Load() {
 		if version := (*of)(); version != nil {
-			in := cloned(cycle.InputOf(&r.schema, ev))
+			in := cloned(fitted.InputOf(&r.schema, ev))
 			r.busy.Store(true)
 			r.asked <- question{version, r.known.Query(ev, &in), r.known.Chosen(ev), r.known.PopularPlace(ev)}
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
@@ -27,13 +27,13 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	fit, write := a.trainer.fit, a.trainer.versions.write
 	var failing, refusing atomic.Bool
 	failing.Store(true)
-	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if failing.Load() {
 			return nil, errors.New("singular")
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
+	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if refusing.Load() {
 			return fmt.Errorf("manifest: %w: too large", snapshot.ErrContents)
 		}

@@ -15,17 +15,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // A network whose connections can be made to hang: nothing is written or read any more, and nothing fails.
@@ -267,7 +267,7 @@ func TestStandby(t *testing.T) {
 	var pauses [2]atomic.Bool
 	for i, m := range tr.models {
 		fit, write := m.trainer.fit, m.trainer.versions.write
-		m.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+		m.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 			if blocks[i].Load() {
 				refitting <- i
 				<-ctx.Done()
@@ -276,7 +276,7 @@ func TestStandby(t *testing.T) {
 			}
 			return fit(ctx, s)
 		}
-		m.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
+		m.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 			if pauses[i].Swap(false) {
 				paused <- i
 				<-goOn

@@ -17,6 +17,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/space"
@@ -253,8 +254,8 @@ func (s *State) witness() error {
 }
 
 // keep stores the precisions and covariances of a champion, so that a restart goes on where it stopped.
-func (s *State) keep(ch *cycle.Champion) error {
-	b, err := ch.Keep()
+func (s *State) keep(ch *fitted.Fitted) error {
+	b, err := ch.Checkpoint()
 	if err = errors.Join(err, failpoint.At(failpoint.DaemonKeep)); err == nil {
 		err = durable.WriteFile(filepath.Join(s.dir, config.PosteriorFile), 0o600, durable.Bytes(b))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/curves"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
@@ -155,7 +155,7 @@ func (m *Model) Live() (*snapshot.Model, error) {
 func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
 	now, pasts := &m.state.settings.Schema, m.reader.pasts
 	if pasts == nil || !slices.Equal(s.Categorical, now.Categorical) || !slices.Equal(s.Multi, now.Multi) ||
-		!slices.Equal(s.Derived, cycle.DerivedFields(now)) {
+		!slices.Equal(s.Derived, fitted.DerivedFields(now)) {
 		return nil
 	}
 	return func(ev *event.Event) {

@@ -8,18 +8,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/failpoint"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // observeEvery is the time between two looks at the disk, and between two words to the witness.
@@ -30,11 +33,11 @@ const publishRetry = 5 * time.Second
 
 // trained is what a refit came to.
 type trained struct {
-	challenger *cycle.Champion
-	against    *cycle.Champion // what the gate compared it with, nil for a first version
-	counted    bool            // the gate's decision, before an attempt to publish that failed
-	span       trace.Span      // of the refit: what follows of it is part of that
-	err        error           // ends the daemon
+	challenger *fitted.Fitted
+	against    *fitted.Fitted // what the gate compared it with, nil for a first version
+	counted    bool           // the gate's decision, before an attempt to publish that failed
+	span       trace.Span     // of the refit: what follows of it is part of that
+	err        error          // ends the daemon
 }
 
 // Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the monotonic clock: setting the
@@ -50,7 +53,7 @@ type Trainer struct {
 	cycle    *cycle.Cycle
 	versions *Versions
 	pause    *pause
-	fit      func(context.Context, *cycle.Sample) (*cycle.Champion, error) // cycle.Refit
+	fit      func(context.Context, *encode.Sample) (*fitted.Fitted, error) // cycle.Refit
 
 	wake     chan struct{}                     // there is something to look at
 	tuned    atomic.Pointer[config.Model]      // the settings with what was reloaded since
@@ -71,7 +74,7 @@ type Trainer struct {
 	deltaAt     time.Time // when a delta that the store did not take is tried again; zero at once
 	tenure      tenure    // where other processes may train as well
 
-	heldLogged [cycle.NumHeld]bool // reasons that logHeld has said
+	heldLogged [experts.NumHeld]bool // reasons that logHeld has said
 }
 
 func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
@@ -282,7 +285,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		challenger, err = t.fitOn(ctx, sample)
 	}
 	switch {
-	case errors.Is(err, cycle.ErrNoRows):
+	case errors.Is(err, encode.ErrNoRows):
 		t.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out", len(sample.Select)+len(sample.Gate))
 		return trained{}
 	case ctx.Err() != nil:
@@ -306,7 +309,7 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 }
 
 // takeSample returns what a refit learns from. Its error ends the daemon.
-func (t *Trainer) takeSample() (*cycle.Sample, error) {
+func (t *Trainer) takeSample() (*encode.Sample, error) {
 	sample, err := ingest.TakeSample(t.state.settings, t.state.store)
 	if err != nil {
 		return nil, ingest.StateError(err, t.state.dir)
@@ -319,7 +322,7 @@ func (t *Trainer) takeSample() (*cycle.Sample, error) {
 }
 
 // fitOn trains and judges a challenger on a sample.
-func (t *Trainer) fitOn(ctx context.Context, sample *cycle.Sample) (challenger *cycle.Champion, err error) {
+func (t *Trainer) fitOn(ctx context.Context, sample *encode.Sample) (challenger *fitted.Fitted, err error) {
 	err = recovered(func() (err error) {
 		if err = failpoint.At(failpoint.TrainFit); err == nil {
 			challenger, err = t.fit(ctx, sample)
@@ -384,7 +387,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 }
 
 // isAgainst reports whether a champion is the one that the gate compared with, under whatever number.
-func (r *trained) isAgainst(now *cycle.Champion) bool {
+func (r *trained) isAgainst(now *fitted.Fitted) bool {
 	return r.against != nil && now.Model == r.against.Model
 }
 
@@ -439,21 +442,21 @@ func (t *Trainer) update(ctx context.Context) error {
 // skipped logs that consumers get no update.
 func (t *Trainer) skipped(reason string) {
 	t.log.Info("update skipped", "reason", reason)
-	if reason == cycle.FirstUpdate {
+	if reason == updates.FirstUpdate {
 		t.schedule.UpdateAgain()
 	}
 }
 
 // written is an update that was made and written beside the trainer.
 type written struct {
-	of     *cycle.Update
-	update *cycle.Champion // nil where consumers get none
-	reason string          // why they do not
+	of     *updates.Update
+	update *fitted.Fitted // nil where consumers get none
+	reason string         // why they do not
 	err    error
 }
 
 // write makes and writes an update beside the trainer, which goes on with the deltas of the one before.
-func (t *Trainer) write(ctx context.Context, x *cycle.Update) {
+func (t *Trainer) write(ctx context.Context, x *updates.Update) {
 	out, publication, seen := make(chan written, 1), t.versions.publisher.Begin(), t.cycle.Progressive()
 	t.writing = out
 	go func() {
@@ -461,7 +464,7 @@ func (t *Trainer) write(ctx context.Context, x *cycle.Update) {
 		w.err = recovered(func() (err error) {
 			if w.update, w.reason, err = x.Make(); err == nil && w.update != nil {
 				w.update.Observed = &seen
-				err = traces.Publish(ctx, t.tracer, w.update, func(ctx context.Context, ch *cycle.Champion) error {
+				err = traces.Publish(ctx, t.tracer, w.update, func(ctx context.Context, ch *fitted.Fitted) error {
 					return t.versions.write(publication, ctx, ch)
 				})
 			}

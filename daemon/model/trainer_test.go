@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"github.com/refitd/refitd/daemon/curves"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -52,7 +52,7 @@ func TestPanicOfTheSolver(t *testing.T) {
 	p.onlyWhenAsked()
 	fit := a.trainer.fit
 	var broken atomic.Bool
-	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if broken.Load() {
 			return nil, fmt.Errorf("not a panic: %w", panickyPath(ctx))
 		}
@@ -97,7 +97,7 @@ func TestOneRefitAtATime(t *testing.T) {
 	fit := a.trainer.fit
 	var begun, under, most atomic.Int32
 	release := make(chan struct{})
-	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		begun.Add(1)
 		most.Store(max(most.Load(), under.Add(1)))
 		defer under.Add(-1)
@@ -146,11 +146,11 @@ func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
 	fit, write := a.trainer.fit, a.trainer.versions.write
 	var begun, writing, versions atomic.Int32
 	release := make(chan struct{})
-	a.trainer.fit = func(ctx context.Context, s *cycle.Sample) (*cycle.Champion, error) {
+	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		begun.Add(1)
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *cycle.Champion) error {
+	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if ch.Version.Kind == curves.Update {
 			writing.Add(1)
 			select {

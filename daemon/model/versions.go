@@ -10,16 +10,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Versions are the published versions of a model: which one consumers have, and which one challengers are compared with. But for what the
@@ -35,7 +35,7 @@ type Versions struct {
 	state     *State
 	cycle     *cycle.Cycle
 	publisher *publish.Publisher
-	write     func(*publish.Publication, context.Context, *cycle.Champion) error // Publication.Write
+	write     func(*publish.Publication, context.Context, *fitted.Fitted) error // Publication.Write
 
 	promoted int
 	kept     int
@@ -144,7 +144,7 @@ func (v *Versions) revive() error {
 	if adopted {
 		cut = v.cycle.Champion().Version.Cut
 	}
-	if refit == nil && !adopted && !errors.Is(err, cycle.ErrOtherSettings) {
+	if refit == nil && !adopted && !errors.Is(err, fitted.ErrOtherSettings) {
 		v.substitute(err)
 	}
 	if champion == nil && v.consumersHad() && v.unread.Load() == nil {
@@ -153,7 +153,7 @@ func (v *Versions) revive() error {
 	if champion == nil || takes {
 		return v.state.relearn(v.cycle, cut)
 	}
-	if out, err := cycle.FromSnapshot(v.settings, champion); err == nil && refit != nil {
+	if out, err := fitted.FromSnapshot(v.settings, champion); err == nil && refit != nil {
 		v.cycle.PublishUpdate(out)
 		v.serve(out, champion.Manifest())
 		v.log.Info("champion loaded", "version", out.Version.Version, "refit", refit.Version.Version)
@@ -169,7 +169,7 @@ func (v *Versions) substitute(reason error) {
 		return
 	}
 	for version := range v.publisher.Readable() {
-		if ch, err := cycle.FromSnapshot(v.settings, version); err == nil {
+		if ch, err := fitted.FromSnapshot(v.settings, version); err == nil {
 			v.log.Warn("champion cannot be gone on from: the next refit is compared with another version", "version", ch.Version.Version, "reason", reason)
 			v.cycle.CompareWith(ch)
 			return
@@ -203,7 +203,7 @@ func (v *Versions) neverPromoted() bool {
 }
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.
-func (v *Versions) lastRefit() (*cycle.Champion, error) {
+func (v *Versions) lastRefit() (*fitted.Fitted, error) {
 	refit, err := v.publisher.Open(publish.Refit)
 	if err != nil {
 		return nil, err
@@ -212,8 +212,8 @@ func (v *Versions) lastRefit() (*cycle.Champion, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := cycle.Revive(v.settings, refit, kept)
-	if err != nil && !errors.Is(err, cycle.ErrOtherSettings) {
+	last, err := fitted.Restore(v.settings, refit, kept)
+	if err != nil && !errors.Is(err, fitted.ErrOtherSettings) {
 		err = fmt.Errorf("%s: %w", filepath.Join(v.state.dir, config.PosteriorFile), err)
 	}
 	return last, err
@@ -256,7 +256,7 @@ func (v *Versions) followTo(version *snapshot.Model) {
 // adopt makes a version of the store the champion that challengers are compared with, and reports whether that was possible.
 func (v *Versions) adopt(version *snapshot.Model) bool {
 	manifest := version.Manifest()
-	ch, err := cycle.FromSnapshot(v.settings, version)
+	ch, err := fitted.FromSnapshot(v.settings, version)
 	if err != nil {
 		v.log.Error("champion not loaded", "version", manifest.Version, "reason", err)
 		return false
@@ -270,7 +270,7 @@ func (v *Versions) adopt(version *snapshot.Model) bool {
 }
 
 // serve notes that consumers have a version of the store.
-func (v *Versions) serve(ch *cycle.Champion, manifest snapshot.Manifest) {
+func (v *Versions) serve(ch *fitted.Fitted, manifest snapshot.Manifest) {
 	number := manifest.Version
 	v.champion = &number
 	v.unread.Store(nil)
@@ -306,11 +306,11 @@ func (v *Versions) renew(ctx context.Context, m *config.Model) {
 }
 
 // publish writes a version; a store that cannot be written to is logged and counted.
-func (v *Versions) publish(ctx context.Context, ch *cycle.Champion) error {
+func (v *Versions) publish(ctx context.Context, ch *fitted.Fitted) error {
 	seen := v.cycle.Progressive()
 	ch.Observed = &seen
 	publication := v.publisher.Begin()
-	err := traces.Publish(ctx, v.tracer, ch, func(ctx context.Context, ch *cycle.Champion) error { return v.write(publication, ctx, ch) })
+	err := traces.Publish(ctx, v.tracer, ch, func(ctx context.Context, ch *fitted.Fitted) error { return v.write(publication, ctx, ch) })
 	if err == nil {
 		v.publisher.End(ctx, ch)
 	}
@@ -352,7 +352,7 @@ func (v *Versions) failed(err error, attributes ...any) {
 }
 
 // emit counts, logs and emits a published version.
-func (v *Versions) emit(ch *cycle.Champion) error {
+func (v *Versions) emit(ch *fitted.Fitted) error {
 	version := &ch.Version
 	last := &dated{version: *version, at: time.Now()}
 	if after := v.settings.Publish.ExpiresAfter.Std(); after > 0 {

@@ -9,6 +9,11 @@ import (
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/progress"
@@ -176,7 +181,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		if i == n-n/10 {
 			b.cycle.StartTail()
 			for _, c := range b.consumers {
-				c.tail, c.tailHits = cycle.NewQuality(c.target, nil), choices.Hits{}
+				c.tail, c.tailHits = evaluate.NewQuality(c.target, nil), choices.Hits{}
 			}
 			b.popular.tail = choices.Hits{}
 		}
@@ -257,7 +262,7 @@ func (b *backtest) refit(ctx context.Context) error {
 		return err
 	}
 	challenger, err := b.cycle.Refit(ctx, sample)
-	if errors.Is(err, cycle.ErrNoRows) || cycle.IsInterrupted(err) {
+	if errors.Is(err, encode.ErrNoRows) || task.IsInterrupted(err) {
 		return nil
 	}
 	if err != nil {
@@ -288,7 +293,7 @@ func (b *backtest) refit(ctx context.Context) error {
 func (b *backtest) update(ctx context.Context) error {
 	update, reason := b.cycle.NextUpdate()
 	if update == nil {
-		if reason == cycle.FirstUpdate {
+		if reason == updates.FirstUpdate {
 			b.schedule.UpdateAgain()
 		}
 		if b.cycle.Champion() != nil {
@@ -314,7 +319,7 @@ func (b *backtest) update(ctx context.Context) error {
 
 // publish numbers a version, and writes it with --store. One that cannot be published is kept back: what consumers have stays then, as the
 // daemon's does.
-func (b *backtest) publish(ctx context.Context, ch *cycle.Champion) error {
+func (b *backtest) publish(ctx context.Context, ch *fitted.Fitted) error {
 	if b.Store != "" {
 		seen := b.cycle.Progressive()
 		ch.Observed = &seen

@@ -9,6 +9,10 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -34,7 +38,7 @@ type backtestConsumer struct {
 	every    time.Duration // between deltas; 0 takes none
 	schedule cycle.Schedule
 	schema   *event.Schema
-	target   *cycle.Target
+	target   *encode.Target
 	model    *snapshot.Model // nil before the first version
 	version  int
 	seen     int64 // events so far
@@ -47,7 +51,7 @@ type backtestConsumer struct {
 	field     int  // whose names have a history, -1 for none
 	folds     bool // the newest version can fold in
 	histories map[string]*entityHistory
-	all, tail *cycle.Quality // tail is nil before the last tenth begins
+	all, tail *evaluate.Quality // tail is nil before the last tenth begins
 	folded    int64
 	choices   *choices.Known // of the backtest; nil unless events are choices
 
@@ -71,13 +75,13 @@ func (b *backtest) newConsumers() error {
 		if err != nil {
 			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--consumer"}
 		}
-		target, err := cycle.NewTarget(b.Model, nil)
+		target, err := encode.NewTarget(b.Model, nil)
 		if err != nil {
 			return report.Exit(report.ExitUsage, err)
 		}
 		schema := b.Model.Schema.Event()
 		c := &backtestConsumer{mode: mode, every: every, schema: &schema, target: target, field: -1, outputs: make([]float64, target.Outputs()),
-			targets: make([]float64, target.Outputs()), histories: make(map[string]*entityHistory), all: cycle.NewQuality(target, nil), choices: b.choices}
+			targets: make([]float64, target.Outputs()), histories: make(map[string]*entityHistory), all: evaluate.NewQuality(target, nil), choices: b.choices}
 		if by := b.Model.Train.FoldIn.By; history && len(by) > 0 {
 			c.field = slices.Index(schema.Categorical, by[0])
 		}
@@ -129,7 +133,7 @@ func (b *backtest) follow(now time.Time, model *snapshot.Model) {
 }
 
 // take gives the consumers a version that was published.
-func (b *backtest) take(ch *cycle.Champion) error {
+func (b *backtest) take(ch *fitted.Fitted) error {
 	if len(b.consumers) == 0 || ch.Version.Decision != publish.Promoted {
 		return nil
 	}
@@ -151,7 +155,7 @@ func (b *backtest) take(ch *cycle.Champion) error {
 // consume shows an event to the consumers, the negatives of a choice before it.
 func (b *backtest) consume(ev *event.Event, offset int64) error {
 	for _, c := range b.consumers {
-		for negative := range b.ingest.Negatives(ev, cycle.Position{Topic: backtestTopic, Offset: offset}) {
+		for negative := range b.ingest.Negatives(ev, rows.Position{Topic: backtestTopic, Offset: offset}) {
 			if err := c.observe(negative, true); err != nil {
 				return err
 			}
@@ -190,7 +194,7 @@ func (c *backtestConsumer) observe(ev *event.Event, judged bool) error {
 	if !c.target.Encode(c.targets, ev) {
 		return nil
 	}
-	in := cycle.InputOf(c.schema, ev)
+	in := fitted.InputOf(c.schema, ev)
 	h := c.historyOf(ev)
 	if c.model != nil {
 		version := choices.Lister(c.model)
@@ -294,7 +298,7 @@ func behind(consumer, live *report.Metrics) *report.Number {
 // report returns what the consumer made of the events; live is what the live model made of the last tenth.
 func (c *backtestConsumer) report(live *report.Metrics) report.BacktestConsumer {
 	if c.tail == nil { // the run was interrupted before
-		c.tail = cycle.NewQuality(c.target, nil)
+		c.tail = evaluate.NewQuality(c.target, nil)
 	}
 	r := report.BacktestConsumer{Mode: c.mode, All: *c.all.Metrics(), LastTenth: *c.tail.Metrics(), Folded: c.folded}
 	c.hits.AddTo(&r.All)

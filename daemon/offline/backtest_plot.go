@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/plot"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
@@ -39,7 +39,7 @@ func newBacktestPlot(numeric bool) *backtestPlot {
 }
 
 // add takes up a stretch that ends after so many events.
-func (p *backtestPlot) add(events int64, losses []cycle.PredictorLoss) {
+func (p *backtestPlot) add(events int64, losses []evaluate.PredictorLoss) {
 	p.events = append(p.events, float64(events))
 	for i := range losses {
 		l := &losses[i]

@@ -7,7 +7,9 @@ import (
 	"strconv"
 
 	"github.com/refitd/refitd/consumer/event"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -32,7 +34,7 @@ func Diff(ref SnapshotRef, a, b string, out *report.Emitter) error {
 	if err != nil {
 		return err
 	}
-	s, err := diff.Between(first, second, cycle.VersionOf)
+	s, err := diff.Between(first, second, fitted.VersionOf)
 	if err != nil {
 		return report.Exit(report.ExitNo, err)
 	}
@@ -63,10 +65,10 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 		newer, other = a, b
 	}
 	events, err := keptHoldout(store, newer)
-	if errors.Is(err, cycle.ErrNotKept) {
+	if errors.Is(err, task.ErrNotKept) {
 		events, err = keptHoldout(store, other)
 	}
-	if errors.Is(err, cycle.ErrNotKept) || err == nil && len(events) == 0 {
+	if errors.Is(err, task.ErrNotKept) || err == nil && len(events) == 0 {
 		return nil
 	}
 	if err != nil {
@@ -85,7 +87,7 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 		version *snapshot.Model
 		to      **report.Metrics
 	}{{a, &s.A.HeldOut}, {b, &s.B.HeldOut}} {
-		target, err := cycle.NewTarget(modelOf(side.version), nil)
+		target, err := encode.NewTarget(modelOf(side.version), nil)
 		if err != nil {
 			return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: version %d: %w", side.version.Manifest().Version, err), Path: store}
 		}
@@ -102,7 +104,7 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 }
 
 // keptHoldout returns the held-out events kept with a version, without the crosses of their names, which versions make themselves. It returns
-// cycle.ErrNotKept without any.
+// task.ErrNotKept without any.
 func keptHoldout(store string, version *snapshot.Model) ([]event.Event, error) {
 	kept, err := openKept(store, version)
 	if err != nil {

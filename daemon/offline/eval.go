@@ -10,7 +10,8 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
@@ -44,7 +45,7 @@ func Eval(o EvalOptions, out *report.Emitter) error {
 	}
 	o.Table.OfVersion = true
 	m := modelOf(version)
-	target, err := cycle.NewTarget(m, nil)
+	target, err := encode.NewTarget(m, nil)
 	if err != nil {
 		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: version %d: %w", version.Manifest().Version, err), Path: o.Snapshot.Store}
 	}
@@ -134,7 +135,7 @@ func (o *EvalOptions) withTime(s *config.Schema) error {
 }
 
 // predictions compares the prediction of each event with its label.
-func (o *EvalOptions) predictions(summary *report.EvalSummary, m *config.Model, version *snapshot.Model, target *cycle.Target,
+func (o *EvalOptions) predictions(summary *report.EvalSummary, m *config.Model, version *snapshot.Model, target *encode.Target,
 	set *dataset.Set) *report.Metrics {
 	e := newEvaluation(version, target, groupBy(&m.Schema, o.Group))
 	later := laterThan(version, set)
@@ -153,15 +154,15 @@ func (o *EvalOptions) predictions(summary *report.EvalSummary, m *config.Model, 
 // evaluation scores events and keeps the errors on all of them, on those whose every name the model knows, and on the others.
 type evaluation struct {
 	version           *snapshot.Model
-	target            *cycle.Target
-	all, seen, unseen *cycle.Quality
+	target            *encode.Target
+	all, seen, unseen *evaluate.Quality
 	scratch           snapshot.Scratch
 	outputs, targets  []float64
 }
 
-func newEvaluation(version *snapshot.Model, target *cycle.Target, group func(*event.Event) string) *evaluation {
-	return &evaluation{version: version, target: target, all: cycle.NewQuality(target, group), seen: cycle.NewQuality(target, group),
-		unseen: cycle.NewQuality(target, group), outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
+func newEvaluation(version *snapshot.Model, target *encode.Target, group func(*event.Event) string) *evaluation {
+	return &evaluation{version: version, target: target, all: evaluate.NewQuality(target, group), seen: evaluate.NewQuality(target, group),
+		unseen: evaluate.NewQuality(target, group), outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
 }
 
 // add scores an event and reports whether the model knows all its names.

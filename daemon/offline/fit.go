@@ -7,7 +7,10 @@ import (
 
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/publish"
@@ -64,7 +67,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 	}
 	var emitErr error
 	var path report.Path
-	in := cycle.FitInput{Model: o.Model, Train: parts.train, Valid: parts.valid, Lambdas: o.Lambdas, Workers: o.Model.Train.Threads,
+	in := task.FitInput{Model: o.Model, Train: parts.train, Valid: parts.valid, Lambdas: o.Lambdas, Workers: o.Model.Train.Threads,
 		MaxSteps: o.MaxSteps, Thorough: o.Thorough || o.Path != "", Group: groupBy(&o.Model.Schema, rankingField),
 		OnStep: func(s report.Step) {
 			if len(parts.valid) == 0 {
@@ -89,11 +92,11 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 		}
 		o.Progress.Set(int64(done), int64(most))
 	}
-	fit, err := cycle.Fit(ctx, in)
+	fit, err := refit.Fit(ctx, in)
 	switch {
 	case emitErr != nil:
 		return emitErr
-	case err != nil && !cycle.IsInterrupted(err):
+	case err != nil && !task.IsInterrupted(err):
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Path: o.Data}
 	case err == nil:
 		if err := summarize(ctx, &summary, in, fit, parts); err != nil {
@@ -122,7 +125,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 }
 
 // summarize fills in what the fit chose and how good it is.
-func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit *cycle.FitOutcome, parts *fitParts) error {
+func summarize(ctx context.Context, s *report.FitSummary, in task.FitInput, fit *refit.FitOutcome, parts *fitParts) error {
 	ch := fit.Champion
 	v := &ch.Version
 	s.Status, s.Lambda, s.K, s.Units = v.Status, v.Lambda, v.K, fit.Units
@@ -139,7 +142,7 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 	if len(parts.test) == 0 {
 		return nil
 	}
-	s.Test = cycle.Metrics(ch.Target, ch.Vocabulary, ch.Model, parts.test, in.Group)
+	s.Test = evaluate.Metrics(ch.Target, ch.Vocabulary, ch.Model, parts.test, in.Group)
 	if ch.Target.IsNumeric() {
 		s.Baselines.GlobalMean = meanMetrics(ch.Target, parts.test, in.Group, func(ev *event.Event) float64 {
 			global, _ := fit.Means(ev)
@@ -158,8 +161,8 @@ func summarize(ctx context.Context, s *report.FitSummary, in cycle.FitInput, fit
 }
 
 // meanMetrics are METRICS of a predictor of numbers.
-func meanMetrics(t *cycle.Target, events []event.Event, group func(*event.Event) string, predict func(*event.Event) float64) *report.Metrics {
-	q := cycle.NewQuality(t, group)
+func meanMetrics(t *encode.Target, events []event.Event, group func(*event.Event) string, predict func(*event.Event) float64) *report.Metrics {
+	q := evaluate.NewQuality(t, group)
 	for i := range events {
 		q.AddNumber(&events[i], predict(&events[i]))
 	}
@@ -171,10 +174,10 @@ const linearRidge = 0.5
 
 // linearMetrics are METRICS of a linear model with the same loss: the start of the path if it has a linear term, else one that is
 // fitted for this purpose. It is nil once ctx is done.
-func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome, test []event.Event) (*report.Metrics, error) {
+func linearMetrics(ctx context.Context, in task.FitInput, fit *refit.FitOutcome, test []event.Event) (*report.Metrics, error) {
 	ch := fit.Champion
 	if fit.Linear != nil && fit.Linear.Linear != nil {
-		return cycle.Metrics(ch.Target, ch.Vocabulary, fit.Linear, test, in.Group), nil
+		return evaluate.Metrics(ch.Target, ch.Vocabulary, fit.Linear, test, in.Group), nil
 	}
 	m := *in.Model
 	m.Choose(config.ConditionalGradient, 2)
@@ -182,14 +185,14 @@ func linearMetrics(ctx context.Context, in cycle.FitInput, fit *cycle.FitOutcome
 	m.Resolve()
 	m.Train.FeatureMap = ""                                 // which is not linear
 	in.Model, in.OnStep, in.Lambdas = &m, nil, []float64{1} // λ weighs the basis vectors only, and there are none
-	linear, err := cycle.Fit(ctx, in)
-	if cycle.IsInterrupted(err) {
+	linear, err := refit.Fit(ctx, in)
+	if task.IsInterrupted(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cycle.Metrics(linear.Champion.Target, linear.Champion.Vocabulary, linear.Champion.Model, test, in.Group), nil
+	return evaluate.Metrics(linear.Champion.Target, linear.Champion.Vocabulary, linear.Champion.Model, test, in.Group), nil
 }
 
 // groupBy returns the ranking group of numeric and binary labels: the name in a categorical field. It is nil for other tasks and without such a

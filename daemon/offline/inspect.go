@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/export"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -98,7 +98,7 @@ func InspectSnapshot(ref SnapshotRef, out *report.Emitter) error {
 	if errors.Is(damage, snapshot.ErrSignature) {
 		return storeError(damage, path)
 	}
-	v := cycle.VersionOf(&manifest)
+	v := fitted.VersionOf(&manifest)
 	v.Gate = diff.MetricsOf(manifest.Gate)
 	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases, Signature: signatureOf(manifest.KeyID),
 		Optimality: v.OptimalityHeldOut(), FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}

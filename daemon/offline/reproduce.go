@@ -4,7 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
@@ -44,8 +44,8 @@ func Reproduce(ctx context.Context, ref SnapshotRef, workers int, out *report.Em
 	return &report.ExitError{Code: report.ExitNo, Reported: true}
 }
 
-// openKept reads what the refit of a version was made of, or returns cycle.ErrNotKept.
-func openKept(store string, version *snapshot.Model) (*cycle.Record, error) {
+// openKept reads what the refit of a version was made of, or returns task.ErrNotKept.
+func openKept(store string, version *snapshot.Model) (*task.Record, error) {
 	m := version.Manifest()
 	return reproduce.Open(store, &m)
 }

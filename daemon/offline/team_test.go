@@ -15,6 +15,9 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -134,7 +137,7 @@ func (p *teamPlay) run(t *testing.T) (out teamOutcome) {
 			u, reason := c.NextUpdate()
 			if u != nil {
 				c.PublishUpdate(u)
-			} else if reason == cycle.FirstUpdate {
+			} else if reason == updates.FirstUpdate {
 				schedule.UpdateAgain()
 			}
 		}
@@ -143,7 +146,7 @@ func (p *teamPlay) run(t *testing.T) (out teamOutcome) {
 			s := int(partition) % p.shards
 			waiting[s] = append(waiting[s], sketch.Part{Topic: backtestTopic, Partition: partition, Base: offsets[partition],
 				Next: offsets[partition] + 1, Records: []sketch.Record{{Offset: offsets[partition], Fate: sketch.Applied,
-					Payload: cycle.AppendEvent(nil, &e.Event)}}})
+					Payload: rows.AppendEvent(nil, &e.Event)}}})
 		}
 		ev := e.Event
 		if err := reads.Feed(backtestTopic, partition, offsets[partition], &ev); err != nil {
@@ -183,7 +186,7 @@ func refitTeam(t *testing.T, m *config.Model, c *cycle.Cycle, store *sketch.Stor
 		t.Fatal(err)
 	}
 	ch, err := c.Refit(t.Context(), sample)
-	if errors.Is(err, cycle.ErrNoRows) {
+	if errors.Is(err, encode.ErrNoRows) {
 		return false
 	}
 	if err := errors.Join(err, versions.Publish(t.Context(), ch)); err != nil {

@@ -13,6 +13,9 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -33,15 +36,15 @@ func signingModel(t *testing.T) *config.Model {
 }
 
 // champion trains a first version.
-func champion(t *testing.T, m *config.Model) *cycle.Champion {
+func champion(t *testing.T, m *config.Model) *fitted.Fitted {
 	t.Helper()
 	c, err := cycle.New(m, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &cycle.Sample{Digest: "sha256:test"}
+	s := &encode.Sample{Digest: "sha256:test"}
 	for i := range 400 {
-		row := cycle.AppendEvent(nil, &event.Event{Label: float64(i%5 + i%3), Weight: 1, Categorical: []string{fmt.Sprint("u", i%20), fmt.Sprint("i", i%15)}})
+		row := rows.AppendEvent(nil, &event.Event{Label: float64(i%5 + i%3), Weight: 1, Categorical: []string{fmt.Sprint("u", i%20), fmt.Sprint("i", i%15)}})
 		switch i % 10 {
 		case 0:
 			s.Select = append(s.Select, row)

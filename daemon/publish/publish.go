@@ -14,7 +14,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
@@ -237,7 +237,7 @@ func (p *Publisher) Strays() ([]snapshot.Stray, error) {
 // Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted one becomes champion, unless
 // somebody else moved that alias meanwhile: then nothing is written and the error is snapshot.ErrConflict. Old versions beyond
 // publish.keep are removed, aliased ones never. What fails after the version is there is logged: the next publication tries it again.
-func (p *Publisher) Publish(ctx context.Context, ch *cycle.Champion) error {
+func (p *Publisher) Publish(ctx context.Context, ch *fitted.Fitted) error {
 	if err := p.Begin().Write(ctx, ch); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (p *Publisher) Begin() *Publication {
 
 // Write writes a judged model as the next version, moves the aliases and fills in parent and payload digest, and with a store the number. With an error there
 // is no new version, or none that some of the aliases point to: see snapshot.Store.Publish.
-func (w *Publication) Write(ctx context.Context, ch *cycle.Champion) error {
+func (w *Publication) Write(ctx context.Context, ch *fitted.Fitted) error {
 	p, v := &w.of, &ch.Version
 	v.Parent = p.champion
 	tensors := strings.ToUpper(p.model.Publish.Tensors)
@@ -301,7 +301,7 @@ func (w *Publication) Write(ctx context.Context, ch *cycle.Champion) error {
 }
 
 // End takes up a version that a Publication wrote, and removes old ones.
-func (p *Publisher) End(ctx context.Context, ch *cycle.Champion) {
+func (p *Publisher) End(ctx context.Context, ch *fitted.Fitted) {
 	v := &ch.Version
 	if p.store == nil {
 		p.version++

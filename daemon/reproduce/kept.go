@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
 )
@@ -44,25 +44,25 @@ func Keep(store, model string, record []byte) (digest string, err error) {
 	return prefix + name, nil
 }
 
-// Open reads the record of the refit that a version is, verified against its manifest. It returns cycle.ErrNotKept or ErrDigest.
-func Open(store string, m *snapshot.Manifest) (*cycle.Record, error) {
+// Open reads the record of the refit that a version is, verified against its manifest. It returns task.ErrNotKept or ErrDigest.
+func Open(store string, m *snapshot.Manifest) (*task.Record, error) {
 	b, err := read(store, m, m.KeptSample)
 	if err != nil {
 		return nil, err
 	}
-	return cycle.ReadRecord(b)
+	return task.ReadRecord(b)
 }
 
 // read reads what Keep wrote.
 func read(store string, m *snapshot.Manifest, digest string) ([]byte, error) {
 	name, ok := strings.CutPrefix(digest, prefix)
 	if sum, err := hex.DecodeString(name); !ok || err != nil || len(sum) != sha256.Size {
-		return nil, fmt.Errorf("reproduce: version %d: %w", m.Version, cycle.ErrNotKept)
+		return nil, fmt.Errorf("reproduce: version %d: %w", m.Version, task.ErrNotKept)
 	}
 	path := filepath.Join(store, m.Model, directory, name+extension)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reproduce: version %d: %s is gone: %w", m.Version, path, cycle.ErrNotKept)
+		return nil, fmt.Errorf("reproduce: version %d: %s is gone: %w", m.Version, path, task.ErrNotKept)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reproduce: version %d: %w", m.Version, err)
@@ -93,7 +93,7 @@ func Forget(store, model string, names func(m *config.Model, payload []byte) (bo
 		if err != nil {
 			return removed, fmt.Errorf("reproduce: forget: %w", err)
 		}
-		if record, err := cycle.ReadRecord(b); err == nil && !anyRow(record, names) {
+		if record, err := task.ReadRecord(b); err == nil && !anyRow(record, names) {
 			continue
 		}
 		if err := os.Remove(path); err != nil {
@@ -105,7 +105,7 @@ func Forget(store, model string, names func(m *config.Model, payload []byte) (bo
 }
 
 // anyRow reports whether names is true for a row, or fails.
-func anyRow(record *cycle.Record, names func(m *config.Model, payload []byte) (bool, error)) bool {
+func anyRow(record *task.Record, names func(m *config.Model, payload []byte) (bool, error)) bool {
 	s := record.Sample
 	return slices.ContainsFunc(slices.Concat(s.Train, s.Select, s.Gate), func(payload []byte) bool {
 		named, err := names(record.Model, payload)

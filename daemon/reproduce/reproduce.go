@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/refit"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/snapshot"
 )
 
@@ -20,7 +21,7 @@ type Outcome struct {
 	Differences []string
 }
 
-// Version makes the refit of a version again, from its kept sample, and compares payload and figures. It returns ErrUpdate, cycle.ErrNotKept,
+// Version makes the refit of a version again, from its kept sample, and compares payload and figures. It returns ErrUpdate, task.ErrNotKept,
 // ErrDigest, or the error of ctx.
 func Version(ctx context.Context, store string, version *snapshot.Model, workers int) (*Outcome, error) {
 	m := version.Manifest()
@@ -35,8 +36,8 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 		return nil, fmt.Errorf("reproduce: version %d was trained with configuration %s, this build reads the kept one as %s: use the build that wrote it (%s)",
 			m.Version, m.ConfigHash, hash, m.Writer)
 	}
-	again, err := record.Repeat(ctx, m.CutShort,
-		cycle.Chosen{HalfLife: m.HorizonEvents, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions}, workers)
+	again, err := refit.Repeat(record, ctx, m.CutShort,
+		task.Chosen{HalfLife: m.HorizonEvents, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions}, workers)
 	if err != nil {
 		return nil, err
 	}
@@ -98,4 +99,4 @@ func (o *Outcome) compare(m *snapshot.Manifest, want, got *snapshot.Contents) {
 }
 
 // IsRefusal reports whether an error says that a version cannot be reproduced, rather than that something failed.
-func IsRefusal(err error) bool { return errors.Is(err, ErrUpdate) || errors.Is(err, cycle.ErrNotKept) }
+func IsRefusal(err error) bool { return errors.Is(err, ErrUpdate) || errors.Is(err, task.ErrNotKept) }

@@ -13,6 +13,9 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/reproduce"
@@ -40,7 +43,7 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows [][]byte
+	var rowList [][]byte
 	for round := range n {
 		for i := range 300 {
 			u, v := (round*40+i*7)%50, (i*5+i/50)%20
@@ -48,10 +51,10 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 			if i == 299 {
 				ev.Categorical[0] = fmt.Sprint("last", round)
 			}
-			rows = append(rows, cycle.AppendEvent(nil, &ev))
-			c.Observe(&ev, true, cycle.Position{Topic: "t", Offset: int64(len(rows))}, rows[len(rows)-1], nil)
+			rowList = append(rowList, rows.AppendEvent(nil, &ev))
+			c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(len(rowList))}, rowList[len(rowList)-1], nil)
 		}
-		ch, err := c.Refit(t.Context(), &cycle.Sample{Train: rows[50:], Select: rows[:50], Digest: fmt.Sprint(round)})
+		ch, err := c.Refit(t.Context(), &encode.Sample{Train: rowList[50:], Select: rowList[:50], Digest: fmt.Sprint(round)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,11 +182,11 @@ func TestKeptSamplesAreVerifiedAndPruned(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, cycle.ErrNotKept) {
+	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, task.ErrNotKept) {
 		t.Errorf("a removed sample: error %v", err)
 	}
 	manifest.KeptSample = "sha256:../../x"
-	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, cycle.ErrNotKept) {
+	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, task.ErrNotKept) {
 		t.Errorf("a name that is no digest: error %v", err)
 	}
 }
@@ -214,7 +217,7 @@ func TestForgottenSubjectsLeaveKeptSamples(t *testing.T) {
 		}
 	}
 	manifest := open(t, dir, 2).Manifest() // still whole
-	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, cycle.ErrNotKept) {
+	if _, err := reproduce.Open(dir, &manifest); !errors.Is(err, task.ErrNotKept) {
 		t.Errorf("a version whose sample was forgotten: %v", err)
 	}
 	if n, err := reproduce.Forget(t.TempDir(), "ratings", ingest.Names("user", "u1")); n != 0 || err != nil {

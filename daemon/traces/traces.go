@@ -11,6 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refitd/refitd/daemon/build"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/ingest"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -21,11 +25,6 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
-
-	"github.com/refitd/refitd/daemon/build"
-	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
-	"github.com/refitd/refitd/daemon/ingest"
 )
 
 // closeTimeout is how long Close waits for a collector: a daemon that is told to end has five seconds for all that it has to close.
@@ -133,7 +132,7 @@ func Refit(by trace.Tracer, model string) trace.Span {
 }
 
 // Gate makes the span of the judgement of a refit, and says on both what it came to.
-func Gate(by trace.Tracer, refit trace.Span, ch *cycle.Champion) {
+func Gate(by trace.Tracer, refit trace.Span, ch *fitted.Fitted) {
 	v := &ch.Version
 	refit.SetAttributes(attribute.String("refitd.status", v.Status), attribute.Int64("refitd.rows", int64(v.Rows)), attribute.Int("refitd.basis", v.K))
 	_, span := by.Start(trace.ContextWithSpan(context.Background(), refit), "gate", trace.WithTimestamp(ch.GateBegan))
@@ -142,7 +141,7 @@ func Gate(by trace.Tracer, refit trace.Span, ch *cycle.Champion) {
 }
 
 // Publish calls write within a span, below that of ctx if it has one.
-func Publish(ctx context.Context, by trace.Tracer, ch *cycle.Champion, write func(context.Context, *cycle.Champion) error) error {
+func Publish(ctx context.Context, by trace.Tracer, ch *fitted.Fitted, write func(context.Context, *fitted.Fitted) error) error {
 	ctx, span := by.Start(ctx, "publish")
 	defer span.End() // in a panic, too
 	err := write(ctx, ch)

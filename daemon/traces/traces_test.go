@@ -11,13 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/ingest"
 	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-
-	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/cycle"
-	"github.com/refitd/refitd/daemon/ingest"
 )
 
 // TestEndpoint: a collector is named by its address alone, or by all of the URL.
@@ -100,11 +99,11 @@ func TestBatchAndPublish(t *testing.T) {
 	began := time.Now().Add(-time.Minute)
 	Batch(by, "ratings", "group", &ingest.Counts{Began: began, Topic: "t", Partition: 3, Base: 40, Next: 50})
 	broken := errors.New("disk full")
-	ch := &cycle.Champion{}
-	if err := Publish(t.Context(), by, ch, func(context.Context, *cycle.Champion) error { return broken }); !errors.Is(err, broken) {
+	ch := &fitted.Fitted{}
+	if err := Publish(t.Context(), by, ch, func(context.Context, *fitted.Fitted) error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if err := Publish(t.Context(), by, ch, func(context.Context, *cycle.Champion) error { return nil }); err != nil {
+	if err := Publish(t.Context(), by, ch, func(context.Context, *fitted.Fitted) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	spans := kept.Ended()

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/diff"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -102,7 +102,7 @@ func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set(versionHeader, b.header)
 	return s.look(r, func() error {
-		d, err := diff.Between(a.model, b.model, cycle.VersionOf)
+		d, err := diff.Between(a.model, b.model, fitted.VersionOf)
 		if errors.Is(err, diff.ErrIncomparable) {
 			return &requestError{http.StatusConflict, "the versions predict different things or of other fields: they cannot be compared"}
 		}

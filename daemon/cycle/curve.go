@@ -1,0 +1,63 @@
+package cycle
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+)
+
+// WatchLosses begins the stretch of events that TakeLosses tells of.
+func (c *Cycle) WatchLosses() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interval = &mixture.IntervalLosses{}
+}
+
+// TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next stretch. What is live comes first, then what
+// consumers have, then the other parts of what is live, then baselines that are none.
+func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.interval
+	if s == nil {
+		return nil
+	}
+	c.interval = &mixture.IntervalLosses{}
+	numeric := c.target.IsNumeric()
+	names := [evaluate.NumRoles]string{evaluate.Published: "published", evaluate.Live: "live", evaluate.Baseline0: "majority", evaluate.Baseline1: "last_label", evaluate.FoldIn: "fold_in"}
+	if numeric {
+		names[evaluate.Baseline0], names[evaluate.Baseline1], names[evaluate.Baseline2] = "global_mean", "item_mean", "sgd_bias"
+	}
+	var out []evaluate.PredictorLoss
+	add := func(name string, t *evaluate.Tally, isBaseline bool) *evaluate.PredictorLoss {
+		for i := range out {
+			if out[i].Name == name {
+				return &out[i]
+			}
+		}
+		p := evaluate.PredictorLoss{Name: name, Baseline: isBaseline, N: t.N, Loss: math.NaN(), Accuracy: math.NaN()}
+		if t.N > 0 && (numeric || t.Lossy == t.N) {
+			p.Loss = t.Judged(numeric)
+		}
+		out = append(out, p)
+		return &out[len(out)-1]
+	}
+	role := func(r int, isBaseline bool) {
+		if t := &s.Roles[r]; names[r] != "" {
+			if p := add(names[r], t, isBaseline); t.N > 0 && !numeric {
+				p.Accuracy = float64(t.Correct) / float64(t.N)
+			}
+		}
+	}
+	role(evaluate.Live, false)
+	role(evaluate.Published, false)
+	for i := range s.Parts {
+		add(c.mixture.Parts[i].Name, &s.Parts[i], c.mixture.IsBaseline(i))
+	}
+	role(evaluate.FoldIn, false)
+	for _, r := range []int{evaluate.Baseline0, evaluate.Baseline1, evaluate.Baseline2} {
+		role(r, true)
+	}
+	return out
+}

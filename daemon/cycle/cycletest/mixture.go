@@ -1,0 +1,3 @@
+package cycletest
+
+func Squared(v float64) float64 { return v * v }

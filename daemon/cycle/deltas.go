@@ -1,0 +1,358 @@
+package cycle
+
+import (
+	"slices"
+	"time"
+
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/updates"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// compacts reports whether consumers should get the update with its deltas as the next one. c.mu is held.
+func compacts(f *updates.DeltaStream, c *Cycle) bool {
+	own := f.Forms[f.Form]
+	if own == nil || !f.Published || f.Compaction != nil || len(f.Queue) > 0 ||
+		own.Refused > 0 || own.Model.Position().Sequence == 0 || stale(own, c, f.Form) != "" {
+		return false
+	}
+	if c.stackedAsks(f, 1) || f.Forms[mixture.FormBlend] == nil && c.isStackedBetter(mixture.BlendGain) {
+		return false
+	}
+	c.chooseVariant(func(form mixture.Variant) bool { return f.Forms[form] != nil })
+	return c.race.Chosen == f.Form && c.comparison.Prefers(c.updates)
+}
+
+// newDeltaEncoder begins to follow what changes after an update was made just now in a form. c.mu is held.
+func (c *Cycle) newDeltaEncoder(of *updates.DeltaStream, form mixture.Variant, made *updates.Candidate) *updates.DeltaEncoder {
+	l, _ := c.variantLearner(form)
+	f := &updates.DeltaEncoder{Learner: l}
+	if of.Of.PopularOnly {
+		f.Source, f.Rows = new(updates.Source), updates.PopularRows{}
+		return f
+	}
+	switch l := l.(type) {
+	case *experts.FoldIn:
+		f.Source = of.SourceOf(l.Slots)
+		r := &updates.PosteriorRows{Learner: l, Steady: c.nonForgettingIn(form), Sum: made.Sum, Loadings: made.Folded.Loadings(), Outputs: c.target.Outputs(), Linear: 1}
+		if made.Folded.Separate {
+			r.Linear = r.Outputs
+		}
+		switch f.Rows = r; {
+		case made.Blend != nil:
+			parts := c.stackedParts()
+			r.Changed = func() string {
+				if c.stackedParts() != parts || c.stacked.Used != made.Blend {
+					return "the parts of the blend are others"
+				}
+				return ""
+			}
+		case made.Link != nil:
+			r.Changed = func() string {
+				if c.linkOf(c.expertOf(c.partOf(form)), false) != made.Link {
+					return "numbers mean something else for the levels"
+				}
+				return ""
+			}
+		}
+		return f
+	case *experts.Gradient:
+		f.Source, f.Rows = of.SourceOf(l.Slots), &updates.GradientRows{Learner: l}
+		return f
+	case *experts.Pairwise:
+		f.Rows = updates.NewNamesRows(l, made.Vocab, c.config.Publish.Deltas.MaxRows)
+	case *experts.Newton:
+		if form == mixture.FormGoing {
+			return nil
+		}
+		f.Rows = &updates.NewtonRows{Learner: l, Vocab: c.champion.Vocabulary, Features: made.Vocab.Map, Kernel: c.champion.Model.Kernel}
+	default:
+		return nil
+	}
+	switch l := c.learner.(type) { // the names of events are the same
+	case *experts.FoldIn:
+		f.Source = of.SourceOf(l.Slots)
+	case *experts.Gradient:
+		f.Source = of.SourceOf(l.Slots)
+	}
+	return f
+}
+
+// stale says why deltas cannot follow the live model any more, empty where they can. c.mu is held.
+func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
+	if l, _ := c.variantLearner(form); l != f.Learner {
+		return "the fold-in began anew"
+	}
+	return f.Rows.Stale()
+}
+
+// encodeDelta makes a delta of what was touched since the last one, nil if nothing has changed, or says why a whole version has to come first. c.mu is held.
+func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant, popular *updates.MovedPopularity) (d *snapshot.Delta, whole string) {
+	if whole = stale(f, c, form); whole != "" {
+		return nil, whole
+	}
+	m, k := f.Model.NumOutputs(), f.Basis
+	d = &snapshot.Delta{Sequence: f.Model.Position().Sequence + 1}
+	f.Changes = f.Changes[:0]
+	f.NumbersOf = slices.Grow(f.NumbersOf[:0], len(f.Source.Taken)*(m+k))
+	numbers := f.NumbersOf[:len(f.Source.Taken)*(m+k)]
+	clear(numbers)
+	for _, at := range f.Source.Taken {
+		item := &f.Source.Slots.Items[at]
+		change := updates.RowChange{Field: f.FieldOf(int(item.Field)), Name: item.Name}
+		change.Linear, change.Basis, numbers = numbers[:m:m], numbers[m:m+k:m+k], numbers[m+k:]
+		f.Place(&change)
+		exists, complete := f.Rows.Row(change.Linear, change.Basis, int(item.Field), change.Name)
+		if !complete {
+			return nil, "a vector of the update came alive"
+		}
+		if exists {
+			popular.AddTo(&change)
+			f.Changes = append(f.Changes, change)
+		}
+	}
+	f.Rows.Rest(d, func(change updates.RowChange) {
+		if change.Name != "" {
+			f.Place(&change)
+		} else {
+			change.Field = f.Named + int(change.Column-f.Numbers)
+		}
+		f.Changes = append(f.Changes, change)
+	})
+	f.AddMoved(popular)
+	if popular != nil && d.Bias != nil {
+		d.Bias[0] += popular.Now.Shared
+	}
+	f.Fill(d)
+	if l, ok := c.learner.(*experts.FoldIn); ok && f.Losses > 0 {
+		d.FoldInLosses = c.rateLosses(l, f.Losses)
+	}
+	if !updates.FiniteDelta(d) {
+		return nil, "the live model is not finite"
+	}
+	if len(d.Columns) == 0 && d.Bias == nil && d.Weights == nil && d.MapWeights == nil {
+		return nil, ""
+	}
+	return d, ""
+}
+
+// rateLosses returns what the rates of the first fields that forget have lost, as FoldIn of versions has them.
+func (c *Cycle) rateLosses(l *experts.FoldIn, fields int) [][]float64 {
+	all, losses := l.FoldIn.RateLosses(), make([][]float64, 0, fields)
+	for i, name := range fitted.FoldInFields(c.config)[:fields] {
+		field := slices.Index(c.config.Schema.Categorical, name)
+		own := make([]float64, len(fitted.FoldInRates(i)))
+		copy(own, all[field])
+		losses = append(losses, own)
+	}
+	return losses
+}
+
+// startDeltas begins to follow an update that was made just now, given all forms of it; nil where nobody asks for deltas. c.mu is held.
+func (c *Cycle) startDeltas(u *fitted.Fitted, forms *[mixture.NumForms]updates.Candidate) *updates.DeltaStream {
+	if c.config.Publish.Deltas.Every == 0 {
+		return nil
+	}
+	f := &updates.DeltaStream{Of: u, Form: c.race.Chosen, Popular: u.Popular, Added: u.Popular}
+	for form := range mixture.NumForms {
+		if forms[form].Model != nil {
+			f.Forms[form] = c.newDeltaEncoder(f, form, &forms[form])
+		}
+	}
+	return f
+}
+
+// stopDeltas ends what followed the update before. c.mu is held.
+func (c *Cycle) stopDeltas() {
+	if c.deltas != nil {
+		c.deltas.End()
+		c.deltas = nil
+	}
+}
+
+// widened tells that all rows of a field have changed, of which deltas bring those that are touched: a whole version of the live model comes first. c.mu is
+// held.
+func (c *Cycle) widened(field string) {
+	if c.deltas != nil {
+		c.deltas.Widened = field
+	}
+	if c.pending != nil && c.pending.Followed != nil {
+		c.pending.Followed.Widened = field
+	}
+	c.endLive()
+}
+
+// TakeDelta brings the newest update up to the events observed by now, and makes a delta of what changed where consumers have that update: Delta returns
+// it. It says why a whole version has to come first, NextUpdate, where deltas cannot go on. now is the time that the delta tells.
+func (c *Cycle) TakeDelta(now time.Time) (whole string) {
+	c.mu.Lock()
+	f := c.deltas
+	if f == nil {
+		c.mu.Unlock()
+		return ""
+	}
+	deltas, whole := takeDeltas(f, c)
+	d := deltas[f.Form]
+	switch {
+	case whole != "":
+		c.stopDeltas()
+	case d != nil:
+		c.frontier.Stamp(d, now)
+	}
+	c.mu.Unlock()
+	if whole == "" {
+		whole = f.Advance(&deltas)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if whole == "" && d != nil && f.Published {
+		whole = c.guardDelta(f)
+	}
+	if whole != "" {
+		c.stopDeltas()
+		return whole
+	}
+	var after updates.Installed
+	for form, follower := range f.Forms {
+		if after[form] = f.Installed[form]; follower != nil {
+			after[form] = follower.Model
+		}
+	}
+	switch {
+	case f.Published && d != nil:
+		f.Queue = append(f.Queue, updates.TakenDelta{Delta: d, After: after, Added: f.Popular})
+	case len(f.Queue) == 0:
+		c.installDelta(&updates.TakenDelta{After: after, Added: f.Popular})
+	}
+	return ""
+}
+
+// AsksUpdate reports whether consumers should get an update of the live model soon, in which the parts of a blend count for more or less than in the newest:
+// deltas cannot bring all rows that this changes.
+func (c *Cycle) AsksUpdate() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.deltas
+	return f != nil && f.Published && c.stackedAsks(f, mixture.BlendErrors)
+}
+
+// takeDeltas makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is held.
+func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*snapshot.Delta, whole string) {
+	if f.Published {
+		if c.updates = c.comparison.Prefers(c.updates); !c.updates {
+			return deltas, "updates predict worse than the last refit, on the events after them"
+		}
+	}
+	if f.Widened != "" {
+		return deltas, "names of field " + f.Widened + " have changed"
+	}
+	if len(f.Queue) >= updates.MaxQueued || f.Queued() > updates.DeltaRowBytes {
+		return deltas, "too many deltas wait to be published"
+	}
+	if f.Compaction != nil && f.Compaction.IsFull() {
+		return deltas, "too many deltas wait for a whole version"
+	}
+	limit := c.config.Publish.Deltas.MaxRows
+	for _, follower := range f.Forms {
+		if follower != nil {
+			limit = min(limit, follower.Most())
+		}
+	}
+	f.List(limit)
+	popular := movePopularity(f, c, limit)
+	for form, follower := range f.Forms {
+		if follower == nil {
+			continue
+		}
+		d, whole := encodeDelta(follower, c, mixture.Variant(form), popular)
+		switch {
+		case whole == "":
+			if deltas[form] = d; d != nil && mixture.Variant(form) == f.Form && f.Compaction != nil {
+				f.Compaction.Keep(d, follower.Placed)
+			}
+		case mixture.Variant(form) == f.Form:
+			return deltas, whole
+		default:
+			f.Forms[form] = nil
+		}
+	}
+	return deltas, ""
+}
+
+// installDelta makes models what consumers have, or would have, from the next event on. c.mu is held.
+func (c *Cycle) installDelta(taken *updates.TakenDelta) {
+	c.deltas.Installed, c.deltas.Added = taken.After, taken.Added
+	next := *c.published
+	c.deltas.InstallTo(&next)
+	c.published = &next
+}
+
+// Delta returns the oldest delta that was taken and not published, nil if there is none. It is not to be changed, and has no place in a chain yet: the
+// caller gives one to a copy.
+func (c *Cycle) Delta() *snapshot.Delta {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deltas == nil || len(c.deltas.Queue) == 0 {
+		return nil
+	}
+	return c.deltas.Queue[0].Delta
+}
+
+// PublishDelta makes the delta that Delta returned what consumers have.
+func (c *Cycle) PublishDelta() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.deltas
+	taken := f.Queue[0]
+	f.Queue = f.Queue[1:]
+	c.installDelta(&taken)
+}
+
+// Following returns the model that consumers have by the newest update and its deltas, nil where they have something else.
+func (c *Cycle) Following() *snapshot.Model {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.deltas; f != nil && f.Published {
+		return f.Installed[f.Form]
+	}
+	return nil
+}
+
+// EndDeltas gives up the deltas that follow the newest update: a whole version comes next.
+func (c *Cycle) EndDeltas() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopDeltas()
+}
+
+// movePopularity returns the popularity after what was observed, of which a delta may have so many rows. Where others
+// observe the choices, it stays that of the refit. c.mu is held.
+func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedPopularity {
+	if f.Popular == nil {
+		return nil
+	}
+	moved := &updates.MovedPopularity{Before: f.Popular, Now: f.Popular}
+	if len(c.popular.Names) > 0 {
+		moved.Now, moved.Names = c.popular.Moved(f.Popular, limit)
+	}
+	f.Popular = moved.Now
+	return moved
+}
+
+// guardDelta returns why the chain of deltas ends that f follows: the model after the delta at hand is worse than the refit. Consumers get that again
+// unless the next update is better. c.mu is held.
+func (c *Cycle) guardDelta(f *updates.DeltaStream) (whole string) {
+	of := c.published.Forms[f.Form]
+	of.Popular = f.Popular
+	if !f.Of.PopularOnly {
+		of.After = f.Forms[f.Form].Model
+	}
+	why := c.judgeUpdate(&of, &fitted.FixedModel{Model: f.Of.Model, Vocab: f.Of.Vocabulary, Popular: f.Of.Popular})
+	if why == "" {
+		return ""
+	}
+	c.chainEnded, c.heldBack = true, append(c.heldBack, why)
+	return "held back: the delta is " + why.Text()
+}

@@ -1,0 +1,267 @@
+package experts
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/snapshot"
+	"gonum.org/v1/gonum/floats"
+)
+
+// The settings of AdaGrad that run side by side: steps, how fast the accumulated squares of gradients fade, and steps of the bias, which are not
+// adapted: a fast bias follows autocorrelated labels.
+var (
+	AdagradSteps     = []float64{0.03, 0.1, 0.3}
+	AdagradFades     = []float64{1, 0.999}
+	AdagradBiasSteps = []float64{0.1, 1}
+)
+
+const (
+	maxProducts     = 300 // of pairs of numbers; with more there are none
+	productReach    = 10.0
+	MaxRecent       = 10      // outputs: recent labels of many classes say little each
+	AdagradNames    = 1 << 20 // weights of names in all
+	numericBiasStep = 0.1     // of bias steps, for numbers: their loss is curved more
+	LeastSquare     = 1e-8
+	heaviest        = 10.0 // weight of an event
+)
+
+// RecentFades are the rates at which the labels of the events so far fade in the features that recent labels are.
+var RecentFades = []float64{0, 0.5, 0.8, 0.95}
+
+// AdaGrad is linear in the numbers of events and in their products or in recent labels, and in names, and moves weights by steps that adapt to each
+// input (Duchi, Hazan and Singer 2011; the squares of an input's gradients are those of all outputs). What it predicts is the mean output of its
+// experts, weighted by recent loss.
+type AdaGrad struct {
+	schema   *event.Schema
+	numbers  *encode.NumberScale
+	outputsN int
+	products bool
+	recent   []float64 // rates × outputs, nil without
+	judge    residuals
+	scaled   bool // a number, in units of the label
+	Slots    *rows.Slots
+
+	inputs    []float64
+	rows      []int32 // slots of the names of the event
+	RowValue  []float64
+	experts   Weights
+	Each      []adagradExpert
+	OutputsOf [][]float64
+	mixed     []float64
+	residual  []float64
+	target    []float64
+	rate      []float64
+	named     [][]float64 // by slot: for each expert the sum of squares and m weights
+}
+
+type adagradExpert struct {
+	Step, Fade, BiasStep float64
+	bias                 []float64 // m
+	weights              []float64 // m × inputs
+	squares              []float64 // inputs
+}
+
+// NewAdaGrad returns a learner on products of numbers, or on recent labels.
+func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, limit int, recent bool) *AdaGrad {
+	outputs, d := 1, len(n.Z)
+	if !t.IsNumeric() {
+		outputs = t.Outputs()
+	}
+	l := &AdaGrad{schema: schema, numbers: n, outputsN: outputs, judge: newResiduals(t), scaled: t.IsNumeric()}
+	inputs := d
+	if recent {
+		l.recent = make([]float64, len(RecentFades)*outputs)
+		inputs += len(l.recent)
+	} else {
+		inputs = AdaGradInputs(d, outputs)
+		l.products = inputs > d
+	}
+	for _, step := range AdagradSteps {
+		for _, fade := range AdagradFades {
+			for _, bias := range AdagradBiasSteps {
+				if l.scaled {
+					bias *= numericBiasStep
+				}
+				l.Each = append(l.Each, adagradExpert{Step: step, Fade: fade, BiasStep: bias, bias: make([]float64, outputs),
+					weights: make([]float64, inputs*outputs), squares: make([]float64, inputs)})
+				l.OutputsOf = append(l.OutputsOf, make([]float64, outputs))
+			}
+		}
+	}
+	l.Slots = rows.NewSlots(min(limit, AdagradNames/(len(l.Each)*(outputs+1))))
+	l.experts = NewWeights(len(l.Each))
+	l.inputs, l.rate = make([]float64, inputs), make([]float64, inputs)
+	l.mixed, l.residual, l.target = make([]float64, outputs), make([]float64, outputs), make([]float64, outputs)
+	return l
+}
+
+// AdaGradInputs returns how many inputs d numbers are, with their products if these are not too many.
+func AdaGradInputs(d, outputs int) int {
+	products := d * (d + 1) / 2
+	if products > maxProducts || (d+products)*outputs > MaxAdagradWeights {
+		return d
+	}
+	return d + products
+}
+
+func (l *AdaGrad) Gather(ev *event.Event) {
+	at := copy(l.inputs, l.numbers.Z)
+	at += copy(l.inputs[at:], l.recent)
+	if l.products {
+		for i, x := range l.numbers.Z {
+			for j, y := range l.numbers.Z[:i+1] {
+				v := x * y
+				if i == j {
+					v = (v - 1) / math.Sqrt2 // of mean 0 and deviation 1 if x is normal
+				}
+				l.inputs[at] = min(max(v, -productReach), productReach)
+				at++
+			}
+		}
+	}
+	l.rows, l.RowValue = l.rows[:0], l.RowValue[:0]
+	l.eachName(ev, func(field int, name string, value float64) {
+		l.rows, l.RowValue = append(l.rows, l.Slots.Find(field, name)), append(l.RowValue, value)
+	})
+	l.experts.Weigh()
+	clear(l.mixed)
+	for e := range l.Each {
+		x, out := &l.Each[e], l.OutputsOf[e]
+		for c := range out {
+			out[c] = x.bias[c] + floats.Dot(x.weights[c*len(l.inputs):(c+1)*len(l.inputs)], l.inputs)
+		}
+		for i, at := range l.rows {
+			if at >= 0 {
+				floats.AddScaled(out, l.RowValue[i], l.Row(at, e)[1:])
+			}
+		}
+		floats.AddScaled(l.mixed, l.experts.Weights[e], out)
+	}
+}
+
+// eachName calls yield for the names of an event.
+func (l *AdaGrad) eachName(ev *event.Event, yield func(field int, name string, value float64)) {
+	for f, name := range ev.Categorical {
+		if name != "" { // absent
+			yield(f, name, 1)
+		}
+	}
+	for f, names := range ev.Multi {
+		for _, name := range names {
+			yield(len(ev.Categorical)+f, name, snapshot.MultiValue(l.schema.MultiWeights, f, len(names)))
+		}
+	}
+}
+
+// Row is what expert e keeps of a name: a sum of squares, then m weights.
+func (l *AdaGrad) Row(at int32, e int) []float64 {
+	return l.named[at][e*(l.outputsN+1) : (e+1)*(l.outputsN+1)]
+}
+
+func (l *AdaGrad) Outputs(dst []float64, ev *event.Event) {
+	l.Gather(ev)
+	copy(dst, l.mixed)
+	l.numbers.Unscale(dst, l.scaled)
+}
+
+func (l *AdaGrad) Learn(ev *event.Event, targets []float64, weight float64) {
+	l.learnPart(ev, targets, weight, nil)
+}
+
+func (l *AdaGrad) learnPart(ev *event.Event, targets []float64, weight float64, counts *rows.Counted) {
+	weight = min(weight, heaviest)
+	copy(l.target, targets)
+	l.numbers.Scale(l.target, l.scaled)
+	i, shared := 0, counts.IsShared()
+	rows.EachPlace(ev, func(place, field int, name string) {
+		if last := l.rows[i]; counts.Holds(place) {
+			l.rows[i] = -1
+		} else {
+			l.rows[i] = l.claim(last, field, name)
+		}
+		i++
+	})
+	for e := range l.Each {
+		loss, _ := l.judge.of(l.residual, l.OutputsOf[e], l.target)
+		if shared {
+			l.experts.Add(e, loss)
+		}
+		l.step(e, weight, shared)
+	}
+	if !shared {
+		return
+	}
+	l.judge.of(l.residual, l.mixed, l.target)
+	l.judge.add(l.residual[0])
+	l.remember()
+}
+
+// claim returns the slot of a name, cleared if it is new to it. last is where gather saw it, or -1.
+func (l *AdaGrad) claim(last int32, field int, name string) int32 {
+	at, fresh := l.Slots.Touch(last, field, name)
+	for int(at) >= len(l.named) {
+		l.named = append(l.named, make([]float64, len(l.Each)*(l.outputsN+1)))
+	}
+	if fresh {
+		clear(l.named[at])
+	}
+	return at
+}
+
+// step moves one expert along its residual: weights of names, and if they are shared the others. An expert whose outputs are not finite starts again from
+// zero.
+func (l *AdaGrad) step(e int, weight float64, shared bool) {
+	x := &l.Each[e]
+	size := weight * weight * floats.Dot(l.residual, l.residual)
+	if math.IsNaN(size) || math.IsInf(size, 0) {
+		clear(x.bias)
+		clear(x.weights)
+		clear(x.squares)
+		for _, row := range l.named {
+			clear(row[e*(l.outputsN+1) : (e+1)*(l.outputsN+1)])
+		}
+		return
+	}
+	if shared {
+		l.stepShared(x, size, weight)
+	}
+	for i, at := range l.rows {
+		if at < 0 {
+			continue
+		}
+		row, v := l.Row(at, e), l.RowValue[i]
+		row[0] = x.Fade*row[0] + size*v*v
+		floats.AddScaled(row[1:], x.Step*weight*v/math.Sqrt(row[0]+LeastSquare), l.residual)
+	}
+}
+
+// stepShared is step of what is no name's, with the square of the gradient in the output.
+func (l *AdaGrad) stepShared(x *adagradExpert, size, weight float64) {
+	for i, v := range l.inputs {
+		x.squares[i] = x.Fade*x.squares[i] + size*v*v
+		l.rate[i] = x.Step * weight * v / math.Sqrt(x.squares[i]+LeastSquare)
+	}
+	for c, r := range l.residual {
+		x.bias[c] += x.BiasStep * weight * r
+		floats.AddScaled(x.weights[c*len(l.inputs):(c+1)*len(l.inputs)], r, l.rate)
+	}
+}
+
+// remember takes up the label in what recent labels are.
+func (l *AdaGrad) remember() {
+	if l.recent == nil {
+		return
+	}
+	for i, fade := range RecentFades {
+		for c, t := range l.target {
+			if !l.scaled && t <= 0 {
+				t = -1 / float64(max(1, l.outputsN-1))
+			}
+			at := i*l.outputsN + c
+			l.recent[at] = fade*l.recent[at] + (1-fade)*t
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package experts
+
+import (
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// A Learner learns from single events. Used by one goroutine at a time.
+type Learner interface {
+	// Gather takes up an event.
+	Gather(ev *event.Event)
+	// Outputs takes up an event and stores its m outputs in dst.
+	Outputs(dst []float64, ev *event.Event)
+	// Learn folds in the event that was taken up last.
+	Learn(ev *event.Event, target []float64, weight float64)
+}
+
+// A partLearner has rows of names, some of which may learn nothing from an event.
+type partLearner interface {
+	Learner
+	// learnPart is learn of what counts of the event.
+	learnPart(ev *event.Event, target []float64, weight float64, counts *rows.Counted)
+}
+
+// learnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what all events share.
+func LearnPart(l Learner, ev *event.Event, target []float64, counts *rows.Counted) {
+	p, hasRows := l.(partLearner)
+	switch {
+	case counts.IsAll():
+		l.Learn(ev, target, ev.Weight)
+	case counts.IsNone():
+	case hasRows:
+		p.learnPart(ev, target, ev.Weight, counts)
+	case counts.IsShared():
+		l.Learn(ev, target, ev.Weight)
+	}
+}
+
+// A FoldInLearner is the live model that versions can hold: the champion plus what single events have taught since.
+type FoldInLearner interface {
+	Learner
+	// Model returns the live model over the champion's vocabulary plus the names learned since, as an ordinary model.
+	Model(limit int) (*solver.Model, *encode.Vocabulary)
+}
+
+// FoldIn is the fold-in of multilinear models: a posterior row per feature, updated in closed form.
+type FoldIn struct {
+	schema *event.Schema
+	Vocab  *encode.Vocabulary // of the champion; nil before there is one
+	FoldIn *posterior.FoldIn
+	Slots  *rows.Slots
+	order  []int // fields, forgetting ones first
+
+	Features []posterior.Feature
+	Values   []float64
+	names    []FeatureName
+	places   []int  // of names in counted.held; -1 of what is no name
+	held     []bool // of features
+}
+
+// FeatureName is a name in a field, or a numeric field or the constant, which have a column but no name.
+type FeatureName struct {
+	Field int
+	Name  string
+}
+
+func NewFoldIn(m *config.Model, schema *event.Schema, target *encode.Target, champion *fitted.Fitted) *FoldIn {
+	l := &FoldIn{schema: schema}
+	fields := len(schema.Categorical) + len(schema.Multi)
+	base := (*posterior.State)(nil)
+	if champion != nil {
+		l.Vocab, base = champion.Vocabulary, champion.Posterior
+	} else {
+		prior := posterior.PriorFor(target.Likelihood, priorScale(m))
+		if target.Likelihood == posterior.Gaussian && priorScale(m) == 0 {
+			prior.Noise = 0 // learned from the first labels
+		}
+		base = NewState(target, nil, fields, prior)
+	}
+	rates := make([][]float64, base.NumFields)
+	for _, name := range m.Train.FoldIn.By {
+		f := slices.Index(schema.Categorical, name)
+		if rates[f] != nil {
+			continue // named twice
+		}
+		rates[f] = posterior.FurtherRates
+		if len(l.order) == 0 {
+			rates[f] = posterior.DefaultRates
+		}
+		l.order = append(l.order, f)
+	}
+	for f := range fields {
+		if rates[f] == nil {
+			l.order = append(l.order, f)
+		}
+	}
+	l.FoldIn = posterior.NewFoldIn(base, rates)
+	l.Slots = rows.NewSlots(m.Train.FoldIn.MaxRows)
+	return l
+}
+
+// NewState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label share theirs.
+func NewState(t *encode.Target, field []int32, fields int, prior posterior.Prior) *posterior.State {
+	if t.Task.HasClasses() {
+		return posterior.NewSeparate(t.Likelihood, t.Outputs(), field, fields, prior)
+	}
+	return posterior.New(t.Likelihood, t.Outputs(), 0, field, fields, prior)
+}
+
+// priorScale returns the standard deviation that labels may be expected to have before any were seen: a quarter of their range, or 0 if
+// the range is not known.
+func priorScale(m *config.Model) float64 {
+	if m.Schema.Levels > 0 {
+		return float64(m.Schema.Levels-1) / 4
+	}
+	return (m.Schema.LabelMax - m.Schema.LabelMin) / 4
+}
+
+// Gather takes up an event: it fills features, values and names for an event, without giving anything a slot.
+func (l *FoldIn) Gather(ev *event.Event) {
+	l.Features, l.Values, l.names, l.places = l.Features[:0], l.Values[:0], l.names[:0], l.places[:0]
+	for _, f := range l.order {
+		if f < len(ev.Categorical) {
+			l.add(f, ev.Categorical[f], f, 1)
+			continue
+		}
+		list := f - len(ev.Categorical)
+		names, place := ev.Multi[list], rows.PlaceOfList(ev, list)
+		for i, name := range names {
+			l.add(f, name, place+i, snapshot.MultiValue(l.schema.MultiWeights, list, len(names)))
+		}
+	}
+	if l.Vocab == nil {
+		return
+	}
+	numeric := len(l.Vocab.Names)
+	column := int32(l.Vocab.NumColumns() - (l.Vocab.NumFields() - numeric))
+	for f, x := range ev.Numeric {
+		if x = l.Vocab.Numeric[f].Scaled(x); x != 0 && !math.IsNaN(x) {
+			l.addColumn(numeric+f, column+int32(f), x)
+		}
+	}
+	if l.Vocab.Augment {
+		l.addColumn(l.Vocab.NumFields()-1, int32(l.Vocab.NumColumns()-1), 1)
+	}
+}
+
+func (l *FoldIn) add(field int, name string, place int, value float64) {
+	if name == "" { // absent
+		return
+	}
+	feature := posterior.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
+	if feature.Row < 0 && l.Vocab != nil {
+		feature.Base = l.Vocab.Column(field, name)
+	}
+	l.Features, l.Values = append(l.Features, feature), append(l.Values, value)
+	l.names, l.places = append(l.names, FeatureName{field, name}), append(l.places, place)
+}
+
+func (l *FoldIn) addColumn(field int, column int32, value float64) {
+	feature := posterior.Feature{Field: int32(field), Row: l.Slots.Find(field, ""), Base: column}
+	l.Features, l.Values = append(l.Features, feature), append(l.Values, value)
+	l.names, l.places = append(l.names, FeatureName{field, ""}), append(l.places, -1)
+}
+
+func (l *FoldIn) Outputs(dst []float64, ev *event.Event) {
+	l.Gather(ev)
+	l.FoldIn.Predict(dst, l.Features, l.Values)
+}
+
+func (l *FoldIn) Learn(ev *event.Event, target []float64, weight float64) {
+	l.learnPart(ev, target, weight, nil)
+}
+
+func (l *FoldIn) learnPart(_ *event.Event, target []float64, weight float64, counts *rows.Counted) {
+	l.held = l.held[:0]
+	for e := range l.Features {
+		held := !counts.IsShared()
+		if place := l.places[e]; place >= 0 {
+			held = counts.Holds(place)
+		}
+		if l.held = append(l.held, held); held {
+			continue
+		}
+		n := &l.names[e]
+		at, fresh := l.Slots.Touch(l.Features[e].Row, n.Field, n.Name)
+		l.Features[e].Row = at
+		if fresh {
+			l.FoldIn.Place(at, l.Features[e])
+		}
+	}
+	l.FoldIn.LearnPart(l.Features, l.Values, target, weight, l.held, counts.IsShared())
+}
+
+// State returns the live posterior over a vocabulary.
+func (l *FoldIn) State(v *encode.Vocabulary, steady []bool) *posterior.State {
+	s := l.FoldIn.State(l.FeaturesOf(v), steady)
+	if l.Vocab != nil {
+		encode.RescalePosterior(s, l.Vocab, v)
+	}
+	return s
+}
+
+// FeaturesOf returns the columns of a vocabulary as the fold-in has them.
+func (l *FoldIn) FeaturesOf(v *encode.Vocabulary) []posterior.Feature {
+	features := make([]posterior.Feature, 0, v.NumColumns())
+	for f, names := range v.Names {
+		for _, name := range names {
+			features = append(features, l.Feature(f, name))
+		}
+	}
+	for f := len(v.Names); f < v.NumFields(); f++ {
+		features = append(features, l.Feature(f, ""))
+	}
+	return features
+}
+
+// Feature returns a name, or a field without names where name is empty, as the fold-in has it.
+func (l *FoldIn) Feature(field int, name string) posterior.Feature {
+	feature := posterior.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
+	switch {
+	case l.Vocab == nil:
+	case name != "":
+		feature.Base = l.Vocab.Column(field, name)
+	default:
+		feature.Base = int32(l.Vocab.NumColumns() - l.Vocab.NumFields() + field)
+	}
+	return feature
+}
+
+func (l *FoldIn) Model(limit int) (*solver.Model, *encode.Vocabulary) {
+	s, v := l.Live(limit, nil)
+	return s.Model(), v
+}
+
+// Live returns the live posterior over the champion's vocabulary plus at most limit names in all, without covariances.
+func (l *FoldIn) Live(limit int, steady []bool) (*posterior.State, *encode.Vocabulary) {
+	v := l.Vocab.With(l.Slots, limit)
+	return l.FoldIn.Means(l.FeaturesOf(v), steady), v
+}

@@ -1,0 +1,91 @@
+package experts
+
+import (
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+)
+
+// sgdBias is the online baseline of rating tasks: global, user and item biases by stochastic gradient steps.
+type SGDBias struct {
+	Global float64
+	fields int // the first categorical ones, two at most
+	index  rows.SlotIndex
+	items  []rows.Slot
+	bias   []float64 // by slot
+	room   []int     // per field, for so many more names
+	of     []int32   // slots of the event that predict was called with last, -1 where it has none
+}
+
+// The steps of the sgd_bias baseline; they are part of its definition.
+const (
+	sgdStep      = 0.05
+	sgdShrinkage = 0.02
+)
+
+func NewSGDBias(t *encode.Target, fields, limit int) *SGDBias {
+	fields = min(fields, 2)
+	s := &SGDBias{fields: fields, index: rows.NewSlotIndex(), room: make([]int, fields), of: make([]int32, fields)}
+	for f := range fields {
+		s.room[f], s.of[f] = limit, -1
+	}
+	if t.Low < t.High {
+		s.Global = (t.Low + t.High) / 2
+	}
+	return s
+}
+
+func (s *SGDBias) predict(ev *event.Event) float64 {
+	for f, name := range ev.Categorical[:s.fields] {
+		s.of[f], _ = s.index.Find(s.items, int32(f), name)
+	}
+	return s.Value()
+}
+
+func (s *SGDBias) Value() float64 {
+	v := s.Global
+	for _, at := range s.of {
+		if at >= 0 {
+			v += s.bias[at]
+		}
+	}
+	return v
+}
+
+func (s *SGDBias) Number() float64 { return s.Value() }
+
+func (s *SGDBias) Constant() float64 { return s.Global }
+
+func (s *SGDBias) Weight(field int, name string) float64 {
+	if field < s.fields {
+		if at, _ := s.index.Find(s.items, int32(field), name); at >= 0 {
+			return s.bias[at]
+		}
+	}
+	return 0
+}
+
+// learn takes a step towards the label of the event that predict was called with last, in what counts of it.
+func (s *SGDBias) learn(ev *event.Event, counts *rows.Counted) {
+	e := ev.Label - s.Value()
+	if counts.IsShared() {
+		s.Global += sgdStep * e
+	}
+	for f, at := range s.of {
+		if counts.Holds(f) {
+			continue
+		}
+		if at < 0 {
+			name := ev.Categorical[f]
+			if s.room[f] <= 0 || name == "" {
+				continue // a baseline, too, is bounded
+			}
+			s.room[f]--
+			at = int32(len(s.items))
+			s.items, s.bias = append(s.items, rows.Slot{Name: name, Field: int32(f)}), append(s.bias, 0)
+			s.index.Add(s.items, at)
+		}
+		b := &s.bias[at]
+		*b += sgdStep * (e - sgdShrinkage**b)
+	}
+}

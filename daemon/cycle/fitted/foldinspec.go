@@ -1,0 +1,74 @@
+package fitted
+
+import (
+	"slices"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are those of the posterior whose
+// mean the model is, at the rates of the live fold-in and with what these have lost.
+func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
+	if ch.Told != nil || ch.Untold != "" {
+		return ch.Told, ch.Untold
+	}
+	s := ch.Folded
+	if s == nil && ch.Version.Sweeps > 0 {
+		s = ch.Posterior
+	}
+	switch {
+	case !m.Train.FoldIn.Enabled:
+		return nil, "train.fold_in.enabled is false"
+	case s == nil || ch.Model.Map != nil:
+		return nil, "the model has no posterior: it is of the convex stage, or of numbers"
+	case len(m.Train.FoldIn.By) == 0:
+		return nil, "the schema has no categorical field"
+	}
+	l := s.Loadings()
+	f := &snapshot.FoldIn{Likelihood: s.Likelihood.String(), Shared: !s.Separate, Coordinates: l.Coordinate, Scale: l.Scale, LabelRange: ch.LabelRange}
+	linear := 1
+	if s.Separate {
+		linear = ch.Target.Outputs()
+	}
+	if s.Likelihood == posterior.Gaussian {
+		f.Noise = []float64{s.Noise}
+		if s.Separate {
+			f.Noise = slices.Clone(s.Noises)
+		}
+	}
+	q := linear + s.NumBasis
+	for i, name := range FoldInFields(m) {
+		field := slices.Index(m.Schema.Categorical, name)
+		precision := s.Precision[field*q : (field+1)*q]
+		if s.MainOnly != nil && s.MainOnly[field] {
+			precision = precision[:linear]
+		}
+		rates := FoldInRates(i)
+		losses := make([]float64, len(rates))
+		if field < len(ch.RateLosses) && len(ch.RateLosses[field]) == len(rates) {
+			losses = slices.Clone(ch.RateLosses[field])
+		}
+		f.Fields = append(f.Fields, snapshot.FoldInField{Name: name, Precision: slices.Clone(precision), Signs: l.Sign[field], Rates: rates, Losses: losses})
+	}
+	return f, ""
+}
+
+// FoldInFields returns the fields whose names forget, each once, in the order of the configuration.
+func FoldInFields(m *config.Model) (names []string) {
+	for _, name := range m.Train.FoldIn.By {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// FoldInRates returns the rates of the i-th of FoldInFields: fields beyond the first have fewer.
+func FoldInRates(i int) []float64 {
+	if i > 0 {
+		return posterior.FurtherRates
+	}
+	return posterior.DefaultRates
+}

@@ -1,0 +1,10 @@
+package fitted
+
+// PrecisionStart says where the precisions of a variational stage begin that goes on from the last one; empty for a stage that starts from nothing.
+type PrecisionStart string
+
+// PrecisionChoice is what a refit chose.
+type PrecisionChoice struct {
+	Stage, Gaussian PrecisionStart // of the variational stage and of that of GaussianTarget
+	Refits          int            // since both ways were compared
+}

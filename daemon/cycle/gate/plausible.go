@@ -1,0 +1,37 @@
+package gate
+
+import (
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+)
+
+// hides reports whether a label that training rows have, or the absence of one, came on fewer than LeastOfLabel of the
+// given select and gate rows. What rows of that label gain or lose is not known then.
+func hides(j *task.Task, chosen, gate []int) bool {
+	if j.Target.IsNumeric() || j.Means == nil {
+		return false
+	}
+	m := j.Target.Outputs()
+	having, n := make([]int, m), len(chosen)+len(gate)
+	count := func(part *encode.Encoded, rows []int) {
+		for _, i := range rows {
+			for c, target := range part.Targets[i*m : i*m+m] {
+				if target > 0 {
+					having[c]++
+				}
+			}
+		}
+	}
+	count(j.Select_, chosen)
+	count(j.Gate, gate)
+	for c, share := range j.Means.Frequencies {
+		if share > 0 && having[c] < LeastOfLabel {
+			return true
+		}
+		if share < 1 && n-having[c] < LeastOfLabel && j.Target.Task != event.Multiclass {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,64 @@
+package guard
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+)
+
+func TestReservoirIsCappedByEntity(t *testing.T) {
+	var r fitted.Reservoir
+	for i := range 10_000 {
+		add(&r, fitted.GuardRow{Entity: fmt.Sprint(i % 200), Payload: []byte{1}})
+	}
+	for range 10_000 {
+		add(&r, fitted.GuardRow{Entity: "one", Payload: []byte{2}})
+	}
+	count := make(map[string]int)
+	for _, row := range r.Rows {
+		count[row.Entity]++
+	}
+	if len(r.Rows) != GuardSize || count["one"] > guardOfEntity {
+		t.Errorf("%d rows, %d of one entity", len(r.Rows), count["one"])
+	}
+	for entity, n := range r.Count {
+		if count[entity] != n {
+			t.Errorf("entity %s has %d rows, counted %d", entity, count[entity], n)
+		}
+	}
+	if add(&r, fitted.GuardRow{Entity: "large", Payload: make([]byte, guardRowBytes+1)}); r.Count["large"] != 0 {
+		t.Error("a row above the limit was kept")
+	}
+}
+
+// TestVerdict: what passes and what does not, for the three sets.
+func TestVerdict(t *testing.T) {
+	rows := func(unseen, current float64) *RowDifferences {
+		return &RowDifferences{N: 100, Unseen: Difference{Mean: unseen, Variance: 1e-4, Against: 1}, Current: Difference{Mean: current, Variance: 1e-4, Against: 1}}
+	}
+	few := rows(1, 1)
+	few.N = GuardLeast - 1
+	beyond := rows(0, 0)
+	beyond.beyond = true
+	for name, test := range map[string]struct {
+		held, recent, latest *RowDifferences
+		same                 bool
+		want                 HeldBack
+	}{
+		"as good":                     {rows(0, 0), rows(0, 0), rows(0, 0), true, ""},
+		"within the margin":           {rows(0.16, 0.1), rows(0.1, 0.1), rows(0.1, 0.1), true, ""},
+		"held-out rows":               {rows(0.2, 0.1), rows(0, 0), rows(0, 0), true, HeldBackHoldout},
+		"no worse than what is there": {rows(0.2, 0), rows(0.2, 0), rows(0.2, 0), true, ""},
+		"recent events":               {rows(0, 0), rows(0.2, 0.1), rows(0, 0), true, HeldBackWindow},
+		"after a change":              {rows(1, 1), rows(1, 1), rows(-0.3, -0.3), true, ""},
+		"one label":                   {rows(1, 1), rows(0, 0), rows(-0.3, -0.3), false, HeldBackHoldout},
+		"latest events":               {rows(0, 0), rows(0, 0), rows(0.2, 0.1), true, HeldBackWindow},
+		"few rows":                    {few, few, few, true, ""},
+		"outputs":                     {rows(0, 0), beyond, rows(0, 0), true, HeldBackOutputs},
+	} {
+		if got := verdict(test.held, test.recent, test.latest, 0, test.same); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}

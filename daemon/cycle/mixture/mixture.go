@@ -1,0 +1,402 @@
+package mixture
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+	"gonum.org/v1/gonum/floats"
+)
+
+// How the mixture judges its parts. After every event a part's weight is multiplied by exp(−MixtureRate·loss), and
+// shareRate of all weight is spread over the parts, so that the mixture follows the best part of any stretch of events
+// (fixed share, Herbster and Warmuth 1998). Losses are logarithmic, or squares in units of twice the mixture's recent
+// square, and capped. A second set of weights has these times exp(−loss) of the entity's own losses, which fade at each of
+// its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and betShare is
+// spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the plain weights
+// holds but for a constant: configs/learning.md has the theorem.
+// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003 RMSE each.
+const (
+	shareRate      = 0.001
+	betShare       = 0.0001
+	MixtureRate    = 0.3
+	MixtureFade    = 0.999 // of the scale of squares, and of the losses that are told
+	mixtureEntity  = 0.9
+	MixtureLossMax = 8.0 // of one event
+	mixtureSlow    = 0.9999
+	mixtureFloor   = 0.001 // of the mean square over mixtureSlow: what the recent one is taken for at the least
+)
+
+// Mixture is the live prediction: the mean of all that can predict beside each other, the fold-in, the version that consumers have and plain
+// baselines, weighted by recent loss. Numbers are mixed as they are, classes by their probabilities, of each label for tasks of several. It
+// belongs to one goroutine. O(parts·m) an event, and as much for each baseline.
+type Mixture struct {
+	target    *encode.Target
+	by        int // the categorical field whose entities have losses of their own, or -1
+	Learned   int // the first parts: fold-in, published and companions
+	Baselines []experts.Baseline
+	Stacks    []*Stacking // of numbers, the last parts
+	Pool      *LogitPool  // of classes, the last part
+	Parts     []part
+	Entities  *rows.Slots
+	losses    []float64       // by slot of the entity, one per part
+	Events    []float64       // by slot of the entity
+	entity    int32           // slot of the event that predict was called with last, or -1
+	Scale     evaluate.Fading // of squares
+	Slow      evaluate.Fading // the same over a longer time, of which scale is a share at least
+	Mixed     []float64
+	Weights   []float64 // of the event: a mean of the next two
+	Plain     []float64 // by the losses of all events
+	Own       []float64 // by those of the entity, too
+	Trust     float64   // share of own in weights
+}
+
+// part is one predictor.
+type part struct {
+	Name    string
+	Weight  float64
+	Value   []float64 // a number, or the probabilities of m classes or labels
+	Present bool
+	Loss    float64         // of the event
+	Told    evaluate.Fading // loss as report.Part tells it
+}
+
+// The first parts are the learned ones; companions follow.
+const (
+	partFoldIn = iota
+	partPublished
+	NumLearned
+)
+
+// NewMixture returns nil for a task whose outputs have no probabilities: hinge losses of classes.
+func NewMixture(t *encode.Target, companions []string, fields, by, limit int) *Mixture {
+	if !HasProbabilities(t) {
+		return nil
+	}
+	return MixtureOf(t, companions, experts.NewBaselines(t, fields, by, limit), by, limit)
+}
+
+// HasProbabilities reports whether outputs say a number or probabilities: hinge losses of classes do not.
+func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link != snapshot.Identity }
+
+// MixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
+func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int) *Mixture {
+	m := &Mixture{target: t, by: by, Learned: NumLearned + len(companions), Baselines: baselines, entity: -1, Scale: evaluate.Fading{Rate: MixtureFade},
+		Slow: evaluate.Fading{Rate: mixtureSlow}}
+	width := 1
+	if !t.IsNumeric() {
+		width = t.Outputs()
+	}
+	names := append([]string{"fold_in", "published"}, companions...)
+	for _, b := range m.Baselines {
+		names = append(names, b.Name())
+	}
+	if t.IsNumeric() {
+		for i, fade := range stackFades {
+			m.Stacks = append(m.Stacks, newStacking(len(names), fade, by >= 0 && i == len(stackFades)-1))
+		}
+		names = append(names, "stack", "stack_slow")
+	} else {
+		m.Pool = newLogitPool(len(names), width, t.Link)
+		names = append(names, "pool")
+	}
+	for _, name := range names {
+		m.Parts = append(m.Parts, part{Name: name, Weight: 1 / float64(len(names)), Value: make([]float64, width), Told: evaluate.Fading{Rate: MixtureFade}})
+	}
+	m.Entities, m.Mixed, m.Trust = rows.NewSlots(limit), make([]float64, width), 0.5
+	m.Weights, m.Plain, m.Own = make([]float64, len(names)), make([]float64, len(names)), make([]float64, len(names))
+	return m
+}
+
+// Predict takes up an event with the outputs of the fold-in, those of what consumers have, nil without one, and what stands beside them.
+func (m *Mixture) Predict(ev *event.Event, foldIn, published []float64, companions []*experts.Expert) {
+	take(&m.Parts[partFoldIn], m.target, foldIn)
+	take(&m.Parts[partPublished], m.target, published)
+	for i := NumLearned; i < m.Learned; i++ {
+		m.Parts[i].Present = false
+		for _, c := range companions {
+			if c.Name == m.Parts[i].Name {
+				take(&m.Parts[i], c.Target, c.Predict(ev))
+			}
+		}
+	}
+	for i, b := range m.Baselines {
+		p := &m.Parts[m.Learned+i]
+		p.Present = b.Predict(p.Value, ev)
+	}
+	m.combine(ev)
+}
+
+// combine takes up an event of which the learned parts and the baselines have their predictions.
+func (m *Mixture) combine(ev *event.Event) {
+	m.entity = -1
+	if m.by >= 0 {
+		m.entity = m.Entities.Find(0, ev.Categorical[m.by])
+	}
+	newness := 1.0
+	if m.entity >= 0 {
+		newness = newcomer / (newcomer + m.Events[m.entity])
+	}
+	for i, s := range m.Stacks {
+		p := &m.Parts[len(m.Parts)-len(m.Stacks)+i]
+		p.Value[0], p.Present = s.predict(m.Parts, newness)
+		p.Value[0] = m.target.Clip(p.Value[0])
+	}
+	if m.Pool != nil {
+		p := &m.Parts[len(m.Parts)-1]
+		p.Present = m.Pool.predict(p.Value, m.Parts)
+	}
+	m.weigh()
+	clear(m.Mixed)
+	for i := range m.Parts {
+		if w := m.Weights[i]; w > 0 {
+			for c, v := range m.Parts[i].Value {
+				m.Mixed[c] += w * v
+			}
+		}
+	}
+}
+
+// take sets the prediction of a model of a target with the given outputs.
+func take(p *part, t *encode.Target, outputs []float64) {
+	if p.Present = outputs != nil; !p.Present {
+		return
+	}
+	switch {
+	case t.IsNumeric():
+		p.Value[0] = t.Clip(t.Value(outputs))
+	case t.Link == snapshot.Softmax:
+		evaluate.SoftmaxTo(p.Value, outputs)
+	default:
+		for c, o := range outputs {
+			p.Value[c] = 1 / (1 + math.Exp(-o))
+		}
+	}
+	for _, v := range p.Value {
+		p.Present = p.Present && !math.IsNaN(v) && !math.IsInf(v, 0)
+	}
+}
+
+// weigh sets the weights of the event.
+func (m *Mixture) weigh() {
+	for i := range m.Parts {
+		if m.Plain[i] = 0; m.Parts[i].Present {
+			m.Plain[i] = m.Parts[i].Weight
+		}
+	}
+	normalize(m.Plain)
+	copy(m.Own, m.Plain)
+	if m.entity >= 0 {
+		losses := m.losses[int(m.entity)*len(m.Parts) : int(m.entity+1)*len(m.Parts)]
+		least := math.Inf(1)
+		for i, l := range losses {
+			if m.Parts[i].Present {
+				least = min(least, l)
+			}
+		}
+		for i, l := range losses {
+			m.Own[i] *= math.Exp(min(least-l, 0))
+		}
+		normalize(m.Own)
+	}
+	for i := range m.Weights {
+		m.Weights[i] = (1-m.Trust)*m.Plain[i] + m.Trust*m.Own[i]
+	}
+}
+
+// normalize divides weights by their sum, unless it is 0.
+func normalize(weights []float64) {
+	if sum := floats.Sum(weights); sum > 0 {
+		floats.Scale(1/sum, weights)
+	}
+}
+
+// Value is the mixed number.
+func (m *Mixture) Value() float64 { return m.Mixed[0] }
+
+// Outputs stores the mixed probabilities as outputs of the target's link.
+func (m *Mixture) Outputs(dst []float64) {
+	for c, p := range m.Mixed {
+		p = min(max(p, evaluate.LeastProbability), 1-evaluate.LeastProbability)
+		if dst[c] = math.Log(p); m.target.Link != snapshot.Softmax {
+			dst[c] -= math.Log1p(-p)
+		}
+	}
+}
+
+// Learn judges the parts on the event that predict was called with last, and lets the baselines learn what counts of it.
+func (m *Mixture) Learn(ev *event.Event, targets []float64, counts *rows.Counted) {
+	m.judge(ev, targets, counts.IsShared())
+	if counts.IsShared() {
+		for _, s := range m.Stacks {
+			s.learn(ev.Label)
+		}
+		if m.Pool != nil {
+			m.Pool.learn(targets)
+		}
+	}
+	for _, b := range m.Baselines {
+		b.Learn(ev, targets, counts)
+	}
+}
+
+// judge takes up the losses of the parts: for the entity of the event, and if it is shared for all.
+func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
+	unit := 1.0
+	if m.target.IsNumeric() {
+		if e := m.Mixed[0] - ev.Label; shared {
+			m.Scale.Add(min(e*e, evaluate.WorstError))
+			m.Slow.Add(min(e*e, evaluate.WorstError))
+		}
+		if unit = 0; m.Square() > 0 {
+			unit = 1 / (2 * m.Square())
+		}
+	}
+	present, sum, plain, own := 0, 0.0, 0.0, 0.0
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if !p.Present {
+			continue
+		}
+		loss := m.Loss(p, ev, targets)
+		if p.Loss = min(loss*unit, MixtureLossMax); !shared {
+			continue
+		}
+		p.Told.Add(min(loss, evaluate.WorstError))
+		likely := math.Exp(-MixtureRate * p.Loss)
+		plain, own = plain+m.Plain[i]*likely, own+m.Own[i]*likely
+		p.Weight *= likely
+		present, sum = present+1, sum+p.Weight
+	}
+	m.bet(plain, own)
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if p.Present && sum > 0 {
+			p.Weight = (1-shareRate)*p.Weight/sum + shareRate/float64(present)
+		}
+	}
+	m.judgeEntity(ev)
+}
+
+// bet moves trust by how likely the parts made the event under either set of weights. Without an entity both are the same.
+func (m *Mixture) bet(plain, own float64) {
+	if either := (1-m.Trust)*plain + m.Trust*own; m.entity >= 0 && either > 0 {
+		m.Trust = (1-betShare)*m.Trust*own/either + betShare/2
+	}
+}
+
+// Square returns the recent mean square error of numbers, which scales those of the parts. It has a floor: after a run of equal labels that are all
+// predicted the mean is next to 0, and a usual error would count as a thousand. NaN before the first event.
+func (m *Mixture) Square() float64 {
+	square := Mean(&m.Scale)
+	if m.Slow.N > 0 {
+		square = max(square, mixtureFloor*Mean(&m.Slow))
+	}
+	if m.target.Task == event.Ordinal {
+		square = max(square, encode.LeastDeviation*encode.LeastDeviation)
+	}
+	return square
+}
+
+// judgeEntity adds the losses of the event to those of its entity.
+func (m *Mixture) judgeEntity(ev *event.Event) {
+	if m.by < 0 {
+		return
+	}
+	at, fresh := m.Entities.Touch(m.entity, 0, ev.Categorical[m.by])
+	n := len(m.Parts)
+	for len(m.losses) < int(at+1)*n {
+		m.losses = append(m.losses, 0)
+	}
+	for len(m.Events) < int(at+1) {
+		m.Events = append(m.Events, 0)
+	}
+	own := m.losses[int(at)*n : int(at+1)*n]
+	if fresh {
+		clear(own)
+		m.Events[at] = 0
+	}
+	m.Events[at]++
+	for i := range own {
+		own[i] *= mixtureEntity
+		if m.Parts[i].Present {
+			own[i] += m.Parts[i].Loss
+		}
+	}
+}
+
+// Loss is the squared error of a number, or the logarithmic loss.
+func (m *Mixture) Loss(p *part, ev *event.Event, targets []float64) float64 {
+	if m.target.IsNumeric() {
+		e := p.Value[0] - ev.Label
+		return e * e
+	}
+	loss := 0.0
+	for c, v := range p.Value {
+		v = min(max(v, evaluate.LeastProbability), 1-evaluate.LeastProbability)
+		switch {
+		case targets[c] > 0:
+			loss -= math.Log(v)
+		case m.target.Link != snapshot.Softmax:
+			loss -= math.Log1p(-v)
+		}
+	}
+	return loss
+}
+
+// Sgd returns the biases by gradient steps, nil for classes. predict has them predict an event, and learn learn it.
+func (m *Mixture) Sgd() *experts.SGDBias {
+	if m == nil {
+		return nil
+	}
+	for _, b := range m.Baselines {
+		if s, ok := b.(*experts.NumberSGD); ok {
+			return s.SGDBias
+		}
+	}
+	return nil
+}
+
+// IsBaseline reports whether a part needs no model.
+func (m *Mixture) IsBaseline(i int) bool { return i >= m.Learned && i < m.Learned+len(m.Baselines) }
+
+// Part returns that of a name, nil if there is none.
+func (m *Mixture) Part(name string) *part {
+	if m == nil {
+		return nil
+	}
+	for i := range m.Parts {
+		if m.Parts[i].Name == name {
+			return &m.Parts[i]
+		}
+	}
+	return nil
+}
+
+// Report returns the parts, but for what versions hold.
+func (m *Mixture) Report() []report.Part {
+	if m == nil {
+		return nil
+	}
+	total := 0.0
+	for i := range m.Parts {
+		total += m.Parts[i].Weight
+	}
+	parts := make([]report.Part, 0, len(m.Parts))
+	for i := range m.Parts {
+		p := &m.Parts[i]
+		if p.Name == experts.PartBefore && p.Told.N == 0 {
+			continue // no names have changed
+		}
+		parts = append(parts, report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Told))})
+	}
+	return parts
+}
+
+// Mean is NaN without terms.
+func Mean(f *evaluate.Fading) float64 { return f.Sum / f.N }

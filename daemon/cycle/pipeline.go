@@ -1,0 +1,220 @@
+package cycle
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/drift"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/cycle/updates"
+)
+
+// Observation is an event to observe, with what Observe is told of it.
+type Observation struct {
+	Event     *event.Event
+	Learn     bool
+	Position  rows.Position
+	Payload   []byte
+	Prescored *updates.Score
+	First     bool // a choice of a name that was never chosen before: it is counted, and nothing else is learned from it
+
+	counts *rows.Counted // what of it is learned
+}
+
+// How many events the fold-in learns ahead of the others at most, how many at a time, and how few are not worth a goroutine.
+const (
+	pipelineMost = 256
+	aheadBlock   = 16
+	aheadLeast   = 32
+)
+
+// ObserveAll observes events in order, as Observe does one by one and to the same bits: the fold-in, on which no other part of what is live has an
+// influence, learns from them on a goroutine of its own where there is a processor for it, the others follow. A panic on an event leaves that one out;
+// panicked, which must not call the cycle, is told of it. Installs and reports wait for pipelineMost events at most.
+func (c *Cycle) ObserveAll(events []Observation, panicked func(i int, value any)) {
+	for i := 0; i < len(events); {
+		n := c.observeChunk(events[i:], func(k int, value any) { panicked(i+k, value) })
+		i += n
+	}
+}
+
+// observeChunk observes the first events, at most pipelineMost of them, and returns how many.
+func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value any)) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	events = events[:c.chunk(events)]
+	defer c.weigh(events)()
+	for i := range events {
+		c.admit(&events[i], &c.admitted[i])
+	}
+	a := &c.pipeline
+	if _, ok := c.learner.(*experts.FoldIn); !ok || len(c.numbers.Fields) > 0 { // numbers are scaled for all parts, event by event
+		for i := range events {
+			if fault := c.tryObserve(&events[i], nil); fault != nil {
+				panicked(i, fault)
+			}
+		}
+		return len(events)
+	}
+	a.start(c, events)
+	var beside sync.WaitGroup
+	if len(events) >= aheadLeast && runtime.GOMAXPROCS(0) > 1 {
+		beside.Go(a.run)
+	}
+	defer beside.Wait()
+	for i := range events {
+		a.wait(i)
+		fault := a.folded[i].fault
+		if fault == nil {
+			fault = c.tryObserve(&events[i], &a.folded[i])
+		}
+		if fault != nil {
+			panicked(i, fault)
+		}
+	}
+	return len(events)
+}
+
+// chunk returns how many events may be observed before something may change the fold-in from outside: checkLive after the last of them.
+func (c *Cycle) chunk(events []Observation) int {
+	n, left := 0, c.goodEnough
+	for n < min(len(events), pipelineMost) {
+		if events[n].Learn {
+			left--
+		}
+		if n++; left <= 0 {
+			break
+		}
+	}
+	return n
+}
+
+// tryObserve returns what a panic was about, nil without one.
+func (c *Cycle) tryObserve(o *Observation, ahead *folded) (fault any) {
+	defer func() { fault = recover() }()
+	c.observe(o, ahead)
+	return nil
+}
+
+// folded is what the fold-in made of an event.
+type folded struct {
+	outputs []float64
+	outcome evaluate.EventOutcome
+	label   float64 // as it is learned
+	alarms  []drift.Alarm
+	fault   any // a panic, nil without one
+}
+
+// predictFoldIn stores what the fold-in predicts for an event with the given targets.
+func (c *Cycle) predictFoldIn(to *folded, ev *event.Event, targets []float64) {
+	c.learner.Outputs(to.outputs, ev)
+	to.outcome = evaluate.Outcome(c.target, ev, to.outputs, targets)
+}
+
+// watchDrift returns the alarms on the event that the fold-in learned last. Without a posterior they are those of losses:
+// of what was live, and of the last refit, NaN without one.
+func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
+	if l, ok := c.learner.(*experts.FoldIn); ok {
+		return c.drift.Learned(l)
+	}
+	if c.config.Train.Refit != "variational" && c.drift.Lost(live, refit) {
+		return []drift.Alarm{{DriftAlarm: drift.DriftAlarm{Event: c.drift.Events, Group: drift.DriftLosses}, Field: -1}}
+	}
+	return nil
+}
+
+// pipeline has the fold-in predict and learn events ahead of the other parts. Whoever holds turn goes on with it: the goroutine beside, or who waits for
+// the next event while that one has no processor.
+type pipeline struct {
+	cycle   *Cycle
+	events  []Observation
+	folded  []folded // of events
+	targets []float64
+
+	turn    sync.Mutex
+	done    atomic.Int64  // events
+	further chan struct{} // one is in it after a block of the goroutine beside
+}
+
+func (a *pipeline) start(c *Cycle, events []Observation) {
+	if a.further == nil {
+		a.further = make(chan struct{}, 1)
+	}
+	a.cycle, a.events = c, events
+	for len(a.folded) < len(events) {
+		a.folded = append(a.folded, folded{outputs: make([]float64, c.target.Outputs())})
+	}
+	a.targets = append(a.targets[:0], c.targets...)
+	a.done.Store(0)
+}
+
+// run learns all events, unless who waits does.
+func (a *pipeline) run() {
+	for int(a.done.Load()) < len(a.events) {
+		a.turn.Lock()
+		a.block()
+		a.turn.Unlock()
+		select {
+		case a.further <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait returns once event i is learned, the first that was not when it was called last. Who waits for a block does not wait for the turn, which the goroutine
+// beside takes again at once: a few times it gives way, then it sleeps until the block is done.
+func (a *pipeline) wait(i int) {
+	for tries := 0; int(a.done.Load()) <= i; tries++ {
+		if a.turn.TryLock() {
+			if int(a.done.Load()) <= i {
+				a.block()
+			}
+			a.turn.Unlock()
+		} else if tries < 20 {
+			runtime.Gosched()
+		} else {
+			<-a.further // of an earlier block, if it was not taken: then there is one more after it
+		}
+	}
+}
+
+// block learns the next events.
+func (a *pipeline) block() {
+	from := int(a.done.Load())
+	for i := from; i < min(from+aheadBlock, len(a.events)); i++ {
+		a.learn(&a.events[i], &a.folded[i])
+		a.done.Store(int64(i + 1))
+	}
+}
+
+// learn predicts an event and learns from it, as observe does.
+func (a *pipeline) learn(o *Observation, to *folded) {
+	to.fault = nil
+	defer func() { to.fault = recover() }()
+	c, ev := a.cycle, o.Event
+	if o.First || !c.target.Encode(a.targets, ev) {
+		return
+	}
+	c.predictFoldIn(to, ev, a.targets)
+	if !o.Learn || c.knows(o.Position) || o.counts.IsNone() {
+		return
+	}
+	if to.label = c.winsorised(ev.Label); to.label != ev.Label {
+		as := *ev
+		as.Label = to.label
+		c.target.Encode(a.targets, &as)
+	}
+	if to.alarms = nil; c.config.Train.FoldIn.Enabled {
+		if experts.LearnPart(c.learner, ev, a.targets, o.counts); o.counts.IsShared() {
+			c.numbers.Learn(ev.Label)
+			to.alarms = c.watchDrift(math.NaN(), math.NaN())
+		}
+	}
+}

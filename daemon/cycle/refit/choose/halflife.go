@@ -1,0 +1,219 @@
+package choose
+
+import (
+	"context"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/gate"
+	"github.com/refitd/refitd/daemon/cycle/refit/convex"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/solver"
+)
+
+// How horizons are compared: by the losses on the select rows, which count half for each recentHalfLife events of age, of models after
+// horizonSweeps sweeps. Another horizon is taken if its mean loss is less by horizonErrors standard errors of the paired difference.
+const (
+	recentHalfLife = 5_000
+	horizonSweeps  = 2
+	horizonErrors  = 2.0
+	horizonRows    = 50 // select rows of equal weight, below which nothing is changed
+)
+
+// Fade lets the training rows fade from here on: with the given horizon of a refit that is repeated, else with one that it chooses.
+func Fade(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
+	if j.Given >= 0 {
+		j.HalfLife = j.Given
+	} else if err := chooseHalfLife(j, ctx, warm); err != nil {
+		return err
+	}
+	if j.HalfLife > 0 {
+		j.Problem.Weights = fitted.Decayed(j.Problem.Weights, j.Sample.TrainAge, fitted.HalfLives[j.HalfLife])
+	}
+	return nil
+}
+
+// chooseHalfLife sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent ones before all, decide whether
+// a shorter or longer horizon predicts better, and as long as it does the next is tried. Where the time budget ends that, what was found so far counts.
+func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
+	if j.Model.Sample.HalfLife > 0 || len(j.Sample.TrainAge) != j.Problem.X.NumRows() || len(j.Sample.SelectAge) != len(j.Select_.Events) {
+		return nil
+	}
+	if warm == nil {
+		if j.Champion != nil { // what the stream is like does not depend on where a refit starts
+			j.HalfLife = j.Champion.Horizon
+		}
+		return nil
+	}
+	j.HalfLife = warm.Horizon
+	weight := RecentWeights(j)
+	if !halfLivesDiffer(j, weight) {
+		return nil
+	}
+	now, run, err := lossesAt(j, ctx, warm, j.HalfLife)
+	for _, step := range []int{1, -1} {
+		moved := false
+		for h := next(j, j.HalfLife, step); err == nil && h >= 0; h = next(j, h, step) {
+			losses, other, failed := lossesAt(j, ctx, warm, h)
+			if err = failed; err != nil || !task.IsLess(losses, now, weight, horizonErrors) {
+				break
+			}
+			j.HalfLife, now, run, moved = h, losses, other, true
+		}
+		if moved {
+			break
+		}
+	}
+	j.Ahead = run
+	if task.IsInterrupted(err) {
+		return nil
+	}
+	return err
+}
+
+// RecentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of the drift detector, if they are
+// enough, for what predicts earlier ones does not matter any more.
+func RecentWeights(j *task.Task) []float64 {
+	fading := fitted.Decayed(nil, j.Sample.SelectAge, recentHalfLife)
+	since := slices.Clone(fading)
+	for i, age := range j.Sample.SelectAge {
+		if age > j.AlarmAge {
+			since[i] = 0
+		}
+	}
+	if since = j.ChosenBy(since, j.Select_.Events); halfLivesDiffer(j, since) {
+		return since
+	}
+	return j.ChosenBy(fading, j.Select_.Events)
+}
+
+// halfLivesDiffer reports whether the select rows, of these weights, are enough to compare horizons by: as many as horizonRows of equal weight, and
+// LeastOfLabel of either binary label. Nearly all of the difference between two models of rare labels is in the few rows that have one.
+func halfLivesDiffer(j *task.Task, weight []float64) bool {
+	if enough := effective(weight) >= horizonRows; !enough || j.Target.Task != event.Binary {
+		return enough
+	}
+	var of [2][]float64
+	for i, one := range gate.OnesOf(j, j.Select_) {
+		label := 0
+		if one {
+			label = 1
+		}
+		of[label] = append(of[label], weight[i])
+	}
+	return effective(of[0]) >= gate.LeastOfLabel && effective(of[1]) >= gate.LeastOfLabel
+}
+
+// next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out: they are much the same.
+func next(j *task.Task, h, step int) int {
+	oldest := slices.Max(j.Sample.TrainAge)
+	for h += step; h > 0 && h < len(fitted.HalfLives); h += step {
+		if fitted.HalfLives[h] <= oldest {
+			return h
+		}
+	}
+	if h == 0 {
+		return 0
+	}
+	return -1
+}
+
+// effective returns the number of rows of equal weight that tell as much as rows of these weights.
+func effective(weights []float64) float64 {
+	sum, square := 0.0, 0.0
+	for _, w := range weights {
+		sum += w
+		square += w * w
+	}
+	return sum * sum / square
+}
+
+// lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with a horizon, and the sweeps that
+// made it, nil without a posterior.
+func lossesAt(j *task.Task, ctx context.Context, warm *task.WarmStart, horizon int) ([]float64, *task.Sweeper, error) {
+	if warm.Posterior == nil {
+		model, err := solvedAt(j, ctx, warm, fitted.HalfLives[horizon])
+		if err != nil {
+			return nil, nil, err
+		}
+		return Losses(j, model), nil, nil
+	}
+	run, err := sweptAt(j, ctx, warm, fitted.HalfLives[horizon])
+	if err != nil {
+		return nil, nil, err
+	}
+	return Losses(j, run.State.Model()), run, nil
+}
+
+// sweptAt makes a few sweeps of the live posterior over rows that fade with a half-life.
+func sweptAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife float64) (*task.Sweeper, error) {
+	p := *j.Problem
+	p.Weights = fitted.Decayed(p.Weights, j.Sample.TrainAge, halfLife)
+	state := warm.Posterior.Clone()
+	prior := variational.PriorFor(j.Target.Likelihood, &p)
+	renewed := prior
+	renewed.Basis = prior.Cap
+	state.SetPrior(renewed)
+	run, err := variational.NewSweeper(j, state, &p, prior.Cap, j.Budget.Deadline)
+	if err != nil {
+		return nil, err
+	}
+	return run, variational.MakeAhead(run, ctx, horizonSweeps)
+}
+
+// Models without a posterior are compared on rows of up to horizonAges half-lives, horizonFew of them at least and horizonTrain at most.
+const (
+	horizonAges  = 5
+	horizonTrain = 10_000
+	horizonFew   = 1000
+)
+
+// solvedAt returns the last model with its weights, and those on its feature map, moved towards rows that fade with a half-life.
+func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife float64) (*solver.Model, error) {
+	if !j.Budget.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, j.Budget.Deadline)
+		defer cancel()
+	}
+	s, err := convex.Settings(j)
+	if err != nil {
+		return nil, err
+	}
+	p := *j.Problem
+	p.Weights = fitted.Decayed(p.Weights, j.Sample.TrainAge, halfLife)
+	rows := rowsWithin(j, horizonAges*halfLife)
+	part := task.Pick(&p, rows)
+	share := convex.LambdaUnit(part) / convex.LambdaUnit(&p)
+	s.Lambda, s.MaxIterations, s.MaxSteps, s.WeightsOnly, s.Tolerance = warm.Lambda*share, convex.RoughIterations, 0, true, task.StreamTolerance
+	result, err := solver.Solve(ctx, part, warm.Model, s)
+	if err != nil {
+		return nil, err
+	}
+	model := result.Model
+	if warm.MapWeights != nil && warm.FeatureMap == j.Vocab.Map {
+		fit := mapFit(j, ctx, model, part, rows, warm)
+		if !fit.Fit(warm.MapRidge * share) {
+			return nil, context.DeadlineExceeded
+		}
+		model = withMap(model, fit)
+	}
+	return model, ctx.Err()
+}
+
+// rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly, or, of a sample that has too few so young, of its
+// newest ones.
+func rowsWithin(j *task.Task, age float64) (rows []int) {
+	ages := j.Sample.TrainAge
+	if few := min(horizonFew, len(ages)); few > 0 {
+		sorted := slices.Sorted(slices.Values(ages))
+		age = max(age, sorted[few-1])
+	}
+	for i, a := range ages {
+		if a <= age {
+			rows = append(rows, i)
+		}
+	}
+	return task.Spread(rows, horizonTrain)
+}

@@ -1,0 +1,28 @@
+package refit
+
+import (
+	"testing"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+)
+
+// TestFewOfALabelTellNoStage: select rows with next to none of one binary label choose no stage.
+func TestFewOfALabelTellNoStage(t *testing.T) {
+	for _, test := range []struct {
+		ones, rows int
+		task       event.Task
+		tells      bool
+	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary, false},
+		{0, 150, event.Regression, true}} {
+		j := &task.Task{Target: new(encode.Target), Select_: &encode.Encoded{Events: make([]event.Event, test.rows)}}
+		j.Target.Task = test.task
+		for i := range test.ones {
+			j.Select_.Events[i].Label = 1
+		}
+		if selectDecides(j) != test.tells {
+			t.Errorf("%d of %d rows of %s: tells is %t", test.ones, test.rows, test.task, !test.tells)
+		}
+	}
+}

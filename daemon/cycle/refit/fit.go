@@ -1,0 +1,139 @@
+package refit
+
+import (
+	"context"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit/choose"
+	"github.com/refitd/refitd/daemon/cycle/refit/convex"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/solver"
+)
+
+// FitOutcome is the chosen model and what it was chosen from.
+type FitOutcome struct {
+	Champion *fitted.Fitted
+	Units    int              // non-zero output weights
+	Forms    []report.FitForm // compared on the validation events, none where there was nothing to compare
+	Linear   *solver.Model    // before any basis vector, on the champion's vocabulary
+	Valid    *report.Metrics  // of the model that was chosen, before it learned from the validation events; nil without any
+	Means    func(ev *event.Event) (global, item float64)
+}
+
+// Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation events, then the
+// variational stage where the configuration asks for it, kept if it scores better there. The path is left out where the variational stage wins on a
+// share of the rows (race), or the polynomial of all products of few numbers (QuadraticStage). A polynomial or a model of the variational stage
+// learns from the validation events, too, once they have chosen it.
+func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
+	schema := in.Model.Schema.Event()
+	j := &task.Task{Given: -1, Rough: !in.Thorough, Carries: !in.Thorough && len(in.Lambdas) == 0, Model: in.Model, Schema: &schema, Workers: in.Workers,
+		Sample: &encode.Sample{}}
+	var err error
+	if j.Target, err = encode.NewTarget(in.Model, encode.ClassesOf(in.Train)); err != nil {
+		return nil, err
+	}
+	weights := task.EventWeights(in.Train)
+	if weights != nil {
+		heaviest := task.HeaviestOf(in.Train)
+		j.Sample.HeldOutWeights = task.ScaledWeights(in.Valid, task.MeanWeight(in.Train, heaviest), heaviest)
+	}
+	j.Vocab = encode.BuildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures, nil, nil)
+	encodeTrain(j, in.Train, weights)
+	j.Select_, _ = encode.Encode(j.Vocab, j.Target, in.Valid, nil)
+	j.Bounded(j.Train)
+	j.Bounded(j.Select_)
+	j.Gate, j.Judge = &encode.Encoded{}, j.ValidLoss()
+	if in.OnProgress != nil {
+		j.Progress = &task.FitProgress{Tell: in.OnProgress}
+	}
+	if err := j.Problem.Validate(); err != nil {
+		return nil, err
+	}
+	settings, err := convex.Settings(j)
+	if err != nil {
+		return nil, err
+	}
+	if in.MaxSteps > 0 {
+		settings.MaxSteps = in.MaxSteps
+	}
+	variational.ChooseInteractions(j, nil)
+	unit := convex.LambdaUnit(j.Problem)
+	var linear *solver.Model
+	onStep := func(c *task.Candidate) {
+		stepped(j.Progress, c)
+		if c.Step.K == 0 && convex.FitAlgorithm(j) == nil { // the linear model of another is another loss's
+			linear = c.Model
+		}
+		if in.OnStep != nil {
+			var nu *report.Number
+			if c.Step.Nu > 0 {
+				nu = report.Some(c.Step.Nu)
+			}
+			gap, kind := report.Some(c.Step.Gap), string(solver.Estimated)
+			if c.Step.Gap >= c.Step.Objective {
+				gap, kind = nil, "" // nothing is known, as of all steps of an algorithm without a gap
+			}
+			in.OnStep(report.Step{Lambda: report.Number(c.Lambda / unit), K: c.Step.K, Objective: report.Number(c.Step.Objective),
+				Gap: gap, GapKind: kind, Nu: nu,
+				Valid: evaluate.MetricsOf(j.Select_, j.Target, c.Model, in.Group), Seconds: report.Number(c.Step.Seconds)})
+		}
+	}
+	best, fit, err := fitStages(j, ctx, &in, settings, onStep)
+	if err != nil {
+		return nil, err
+	}
+	j.Whole = best.Quadratic
+	if err := choose.ChooseFeatureMap(j, ctx, nil); err != nil && !task.IsInterrupted(err) {
+		return nil, err
+	}
+	ch := challenger(j, ctx, best, fit, choose.Mapped(j, ctx, best.Model, nil), nil)
+	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
+	out := &FitOutcome{Champion: ch, Linear: linear, Forms: convex.ChosenFeatureMap(j, best)}
+	if len(in.Valid) > 0 {
+		out.Valid = evaluate.MetricsOf(j.Select_, j.Target, ch.Model, in.Group)
+	}
+	if best.Quadratic {
+		convex.LearnValidWhole(j, ctx, ch, best, &in)
+	} else if err := learnValid(j, ctx, ch, fit, out); err != nil {
+		return nil, err
+	}
+	for _, v := range ch.Model.Weights {
+		if v != 0 {
+			out.Units++
+		}
+	}
+	baseline, means := j.BaselineField(), ch.Means
+	out.Means = func(ev *event.Event) (global, item float64) {
+		item = means.Global
+		if baseline >= 0 {
+			if v, ok := means.ByName[ev.Categorical[baseline]]; ok {
+				item = v
+			}
+		}
+		return means.Global, item
+	}
+	return out, nil
+}
+
+// learnValid lets a chosen model of the variational stage learn from the validation rows, too, as LearnHeldOut does in a stream.
+func learnValid(j *task.Task, ctx context.Context, ch *fitted.Fitted, fit *task.VariationalFit, out *FitOutcome) error {
+	if ch.Version.Sweeps == 0 || len(j.Select_.Events) == 0 {
+		return nil
+	}
+	j.Swept, j.MeansOfAll = fit, j.Means // baselines stay those of the training rows
+	if err := variational.LearnHeldOut(j, ctx, ch, fit.Sweeps); err != nil {
+		return err
+	}
+	if out.Linear != nil {
+		out.Linear = convex.MapModel(out.Linear, j.Vocab, ch.Vocabulary)
+	}
+	return nil
+}
+
+// offlineSweeps bounds the variational sweeps of an offline fit; the validation events stop it earlier.
+const offlineSweeps = 40

@@ -1,0 +1,346 @@
+package refit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/gate"
+	"github.com/refitd/refitd/daemon/cycle/refit/choose"
+	"github.com/refitd/refitd/daemon/cycle/refit/convex"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/daemon/cycle/refit/variational"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// goldenEvents is how many events of a sample go into a version as golden pairs.
+const goldenEvents = 16
+
+func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
+	record, err := j.Record()
+	if err != nil {
+		return nil, err
+	}
+	if err := Prepare(j); err != nil {
+		return nil, err
+	}
+	var warm *task.WarmStart
+	if j.Repeats != nil {
+		warm = j.Repeats.On(j.Vocab, j.Began)
+	} else {
+		warm = variational.Continuing(j, j.Vocab)
+	}
+	kept, err := record.Finish(warm, j.HeldOut, j.Vocab.Numeric)
+	if err != nil {
+		return nil, err
+	}
+	variational.ChooseInteractions(j, warm)
+	if warm != nil && len(warm.MapWeights) > 0 {
+		j.Vocab.Map = warm.FeatureMap // horizons are compared with it
+	}
+	if err := choose.Fade(j, ctx, warm); err != nil {
+		return nil, err
+	}
+	if err := choose.ChooseFeatureMap(j, ctx, warm); err != nil {
+		return nil, err
+	}
+	best, swept, err := Stages(j, ctx, warm)
+	if err != nil {
+		return nil, err
+	}
+	j.Swept = swept
+	ch := challenger(j, ctx, best, swept, choose.Mapped(j, ctx, best.Model, warm), warm)
+	ch.CutShort, ch.Kept = j.Budget.Cut, kept
+	if ch.CutShort != nil && ch.Target.Link != snapshot.Identity && isZero(ch.Model) {
+		return nil, errNothingLearned
+	}
+	if ch.Gaussian, err = variational.FitGaussian(j, ctx, warm, convex.VectorsOf(j, best.Model)); err != nil && !task.IsInterrupted(err) {
+		return nil, err
+	}
+	ch.Link, ch.Precisions = j.Link, j.Precisions
+	ch.GateBegan = j.Now()
+	if gate.Decide(j.Judging(), ch); ch.PopularOnly {
+		ch.Version.Reason += "; lists of popularity alone, as the model's are not shown to be better"
+	}
+	ch.GateEnded = j.Now()
+	if j.Guard != nil {
+		ch.Holdout = j.Guard.Holdout(ch, j.Sample.Gate, j.Sample.GateAge, fitted.HalfLives[j.HalfLife])
+	}
+	switch {
+	case j.Swept == nil:
+		return ch, nil
+	case j.Repeats != nil:
+		return ch, variational.LearnHeldOut(j, ctx, ch, j.HeldOutSweeps)
+	case fitted.Causes[ch.Cause] == fitted.Promoted:
+		return ch, variational.LearnHeldOut(j, ctx, ch, j.Swept.Sweeps)
+	}
+	return ch, nil
+}
+
+// errNothingLearned is returned for a refit that was cut short before its first step, which no version can hold.
+var errNothingLearned = fmt.Errorf("the time ended before anything was learned: %w", context.DeadlineExceeded)
+
+// isZero reports whether all outputs of a model are 0.
+func isZero(m *solver.Model) bool {
+	for _, values := range [][]float64{m.Weights, m.Linear, m.Bias, m.Map} {
+		if slices.ContainsFunc(values, func(v float64) bool { return v != 0 }) {
+			return false
+		}
+	}
+	return true
+}
+
+// challenger wraps the best of the stages with its version, not yet judged.
+func challenger(j *task.Task, ctx context.Context, best *task.Candidate, variational *task.VariationalFit, mapped *task.MappedFit, warm *task.WarmStart) *fitted.Fitted {
+	ch := &fitted.Fitted{Model: best.Model, Vocabulary: j.Vocab, Target: j.Target, Lambda: best.Lambda, Watermark: j.Sample.Watermark,
+		Horizon: j.HalfLife, Sample: j.Sample.Digest, Lineage: j.Sample.Lineage, Events: &j.Sample.Events, Golden: j.Golden, Means: j.Means, HeldOut: j.HeldOut}
+	ch.Popular = j.PopularAll
+	v := &ch.Version
+	*v = report.Version{
+		Model: j.Model.Name, Kind: "refit", Status: best.Result.Status.String(), K: best.Model.NumBasis,
+		Lambda: report.Number(best.Lambda / convex.LambdaUnit(j.Problem)), Rows: int64(j.Problem.X.NumRows()), Features: j.Vocab.NumColumns(), Outputs: j.Target.Outputs(),
+		Objective: report.Number(best.Step.Objective), Cut: j.Sample.Cut, HorizonEvents: fitted.HalfLife(j.HalfLife), Solver: "algorithm1:" + j.Model.Train.Solver,
+		StochasticEpochs: best.Result.StochasticEpochs, FISTAIterations: best.Result.FISTAIterations, Warm: warm != nil,
+	}
+	if j.Model.Train.Refit == solver.LineSearch.String() {
+		v.Solver = report.LineSearchSolver // train.solver is of refits
+	}
+	if best.Final {
+		v.Objective = report.Number(best.Result.Objective)
+	}
+	if a := convex.FitAlgorithm(j); a != nil {
+		v.Solver, ch.Scale = a.Name(), best.Scale
+		if best.Result.Dual != nil {
+			ch.Dual = &fitted.RowDual{IDs: j.RowIDs, Outputs: j.Target.Outputs(), Values: best.Result.Dual}
+		}
+	}
+	if best.Quadratic {
+		v.Solver = "products:2"
+	}
+	if variational != nil {
+		ch.Convex = best.Model
+		ch.Posterior = variational.State // the fold-in stands on it even where the convex model is published
+		v.Precisions = string(j.Precisions.Stage)
+	}
+	if variational != nil && prefers(j, variational, best) && !j.Model.Train.ConvexAlone() {
+		ch.Model = variational.Model
+		v.K = variational.Model.NumBasis
+		v.Form = snapshot.FormVariational
+		v.Solver += "+variational"
+		v.MainEffects = j.Vocab.FieldNames(variational.State.MainOnly)
+		v.Sweeps, v.Evidence = variational.Sweeps, report.Some(variational.Evidence)
+	} else {
+		convex.Optimality(j, ctx, v, best)
+	}
+	if mapped != nil {
+		ch.Model, ch.MapRidge = mapped.Model, mapped.Ridge
+		v.Solver += "+map"
+		v.FeatureMap = encode.MapText(j.Vocab.Map)
+	}
+	by := j.Judging()
+	if by.Lists != nil {
+		ch.PopularOnly = !by.Lifts(ch.Model)
+	}
+	j.InParallel(func() { v.Select = evaluate.MetricsOf(j.Select_, j.Target, ch.Model, encode.GroupOf(j.Model)) },
+		func() { v.Gate = evaluate.MetricsOf(j.Gate, j.Target, ch.Model, encode.GroupOf(j.Model)) })
+	if by.Lists != nil {
+		by.ListsOf(by.Gate, by.Listed(ch, ch.Model), j.Vocab).Hits.AddTo(v.Gate)
+	}
+	return ch
+}
+
+// prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex one: choices by their lists.
+func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidate) bool {
+	if j.Chosen != nil {
+		by := j.Judging()
+		return !(by.ListLoss(variational.Model) > by.ListLoss(best.Model))
+	}
+	return variational.Loss <= best.Loss || !selectDecides(j)
+}
+
+// selectDecides reports whether the select rows can tell one stage from the other, LeastOfLabel of either binary label. Without one of the rarer label the best
+// is whatever says least of it: a strength that is chosen by such rows is next to none, while the variational stage has its own from the training rows.
+func selectDecides(j *task.Task) bool {
+	ones := 0
+	for _, one := range gate.OnesOf(j, j.Select_) {
+		if one {
+			ones++
+		}
+	}
+	return j.Target.Task != event.Binary || min(ones, len(j.Select_.Events)-ones) >= gate.LeastOfLabel
+}
+
+// Prepare decodes the sample, builds the vocabulary and encodes the parts.
+func Prepare(j *task.Task) error {
+	train, selected, held, err := j.Sample.Decode(j.InParallel)
+	if err != nil {
+		return err
+	}
+	j.Sample.Train = nil
+	if j.Target, err = encode.NewTarget(j.Model, encode.ClassesOf(train)); err != nil {
+		return err
+	}
+	j.CountChoices(train, selected, held)
+	train, held = gate.HoldOutEntities(j, train, held)
+	encode.LimitLabels(j.Target, train, selected, held)
+	weights := j.Sample.Weights
+	j.InParallel(func() {
+		limits := choose.Limits(j, train)
+		j.Vocab = encode.BuildVocabulary(j.Schema, train, j.Model.Train.Augment == "true", j.Model.Train.MaxFeatures, limits, j.LastScales())
+		choose.LimitNumbers(j.Vocab.Numeric, train, selected, held)
+		variational.KeepRecent(j, train)
+		encodeTrain(j, train, weights)
+		j.Select_, _ = encode.Encode(j.Vocab, j.Target, selected, nil)
+	}, func() {
+		j.MeansOfAll = variational.FitAllBaselineMeans(j, train, selected, held)
+	})
+	j.Gate, _ = encode.Encode(j.Vocab, j.Target, held, nil)
+	j.Bounded(j.Train)
+	j.Bounded(j.Select_)
+	j.Chosen = j.NewLists(train)
+	if j.Problem.X.NumRows() == 0 {
+		return encode.ErrNoRows
+	}
+	return j.Problem.Validate()
+}
+
+// encodeTrain makes the problem of the training events, and keeps of them only what a version needs besides.
+func encodeTrain(j *task.Task, events []event.Event, weights []float64) {
+	if !j.Vocab.Augment {
+		j.Groups = encode.FindGroups(j.Schema, events, j.Vocab.NumFields())
+	}
+	train, kept := encode.Encode(j.Vocab, j.Target, events, weights)
+	j.Train, j.Weights = train, kept
+	j.Problem = &solver.Problem{X: train.X, Targets: train.Targets, Weights: kept, Outputs: j.Target.Outputs(),
+		Loss: j.Target.Loss, Field: j.Vocab.Field, NumFields: j.Vocab.NumFields()}
+	if j.Target.Fitted != nil {
+		j.Problem.Loss = j.Target.Fitted
+	}
+	j.Means = fitted.FitBaselineMeans(j.Target, kept, j.BaselineField(), train.Events)
+	j.Least = j.Means.LeastLoss(kept, train.Events)
+	j.Golden = slices.Clone(train.Events[:min(goldenEvents, len(train.Events))])
+	if convex.KeepsDual(j) {
+		j.RowIDs = convex.IdsOf(train.Events)
+	}
+	choose.KeepNumbers(j, train)
+	train.Events = nil
+}
+
+// Stages runs the convex stage and, where it applies, the variational one.
+func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Candidate, *task.VariationalFit, error) {
+	settings, err := convex.Settings(j)
+	if err != nil {
+		return nil, nil, err
+	}
+	settings.Tolerance = task.StreamTolerance
+	fading := j.SelectWeights()
+	j.Judge = func(m *solver.Model) float64 { return evaluate.Loss(j.Select_, j.Target, m, fading) }
+	variational := j.Model.Train.Refit == "variational"
+	k := j.Model.Train.VariationalBasis(j.Problem.X.NumRows())
+	alone := j.Model.Train.ConvexAlone()
+	if variational && !alone {
+		settings.MaxBasis = k
+	}
+	if variational && warm != nil && warm.Lean && warm.Posterior != nil {
+		if best, fit, err := SweepAlone(j, ctx, warm, k); err != nil || best != nil {
+			return best, fit, err
+		}
+	}
+	var best *task.Candidate
+	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
+	switch a := convex.FitAlgorithm(j); {
+	case a != nil:
+		if a, err = convex.OverBasis(j, ctx, a, warm, settings); err == nil {
+			best, err = convex.FitBy(j, ctx, a, warm, settings, func(m *solver.Model) float64 { return j.SelectLoss(m, fading) })
+		}
+	case j.Plain:
+		best, err = convex.LinearOnly(j, ctx, settings)
+	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil): // else maps are no longer asked for
+		settings.MaxSteps = j.Model.Train.NewBasis
+		if warm.Posterior != nil && !alone {
+			settings.MaxSteps = max(0, k-warm.Posterior.NumBasis)
+		}
+		best, err = convex.Resume(j, ctx, warm, settings)
+	default:
+		best, err = convex.ColdPath(j, ctx, settings)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if j.Budget.Over(ctx) {
+		return best, nil, nil
+	}
+	if !variational {
+		best, err = convex.Finish(j, ctx, best, settings)
+		return best, nil, err
+	}
+	if vectors = best.Result.Model; best.Path != nil && best.Path.NumBasis > vectors.NumBasis {
+		vectors = best.Path
+	}
+	if alone {
+		if vectors, err = convex.StartVectors(j, ctx, best.Model, warm, k, settings); err != nil {
+			return nil, nil, err
+		}
+		if j.Budget.Over(ctx) {
+			return best, nil, nil
+		}
+	}
+	fit, err := variationalStage(j, ctx, warm, vectors, k, j.Model.Train.Sweeps, &j.Budget)
+	if err == nil && fit != nil && warm != nil && warm.Posterior != nil && fit.Loss > best.Loss {
+		fit, err = reset(j, ctx, fit, vectors, k)
+	}
+	if err == nil && (alone || fit == nil || !(fit.Loss <= best.Loss)) && !j.Budget.EndedInSweeps() {
+		best, err = convex.Finish(j, ctx, best, settings)
+	}
+	return best, fit, err
+}
+
+// variationalStage runs the variational stage, from nothing without a warm start that has one, with basis vectors of the convex stage where it has room.
+func variationalStage(j *task.Task, ctx context.Context, warm *task.WarmStart, vectors *solver.Model, k, sweeps int, b *task.Budget) (*task.VariationalFit, error) {
+	prior := variational.PriorFor(j.Target.Likelihood, j.Problem)
+	if j.Restarted {
+		sweeps *= variational.RestartSweeps
+	}
+	sweep := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
+		variational.AddVectors(s, vectors, prior, k)
+		return variational.Sweep(j, ctx, s, &task.Sweeping{Problem: j.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b})
+	}
+	if warm == nil || warm.Posterior == nil {
+		return sweep(variational.NewPosterior(j, vectors, prior, k), b)
+	}
+	stage := &task.Continuation{State: warm.Posterior, Prior: prior, Last: warm.Precisions.Stage, Both: warm.BothPrecisions, Sweep: sweep, Losses: func(m *solver.Model) []float64 { return choose.Losses(j, m) },
+		Weight: j.SelectWeights(), Budget: b}
+	fit, began, compared, err := variational.Run(stage)
+	j.Precisions = fitted.PrecisionChoice{Stage: began, Refits: warm.Precisions.Refits + 1}
+	if compared {
+		j.Precisions.Refits = 0
+	}
+	return fit, err
+}
+
+// reset runs the variational stage once more, from nothing, after one that went on from the last and predicts worse than the convex stage: that one has
+// not left behind what no longer holds. The better of the two counts. One that the clock cuts short does not, so that it can be repeated without.
+func reset(j *task.Task, ctx context.Context, warm *task.VariationalFit, vectors *solver.Model, k int) (*task.VariationalFit, error) {
+	if j.Restarted || j.Repeats != nil && !j.Repeats.Anew || j.Budget.EndedInSweeps() {
+		return warm, nil
+	}
+	own := task.Budget{Deadline: j.Budget.Deadline}
+	fit, err := variationalStage(j, ctx, nil, vectors, k, variational.RestartSweeps*j.Model.Train.Sweeps, &own)
+	switch {
+	case own.Cut != nil:
+		j.Budget.EndIn(warm.Sweeps)
+		return warm, nil
+	case err != nil:
+		return nil, err
+	case fit == nil || fit.Loss >= warm.Loss:
+		return warm, nil
+	}
+	return fit, nil
+}

@@ -1,0 +1,14 @@
+package task
+
+import "github.com/refitd/refitd/snapshot"
+
+// LastScales returns the scales of the version that the refit goes on from, nil without one.
+func (j *Task) LastScales() []snapshot.NumericField {
+	switch {
+	case j.Repeats != nil:
+		return j.Repeats.Scales
+	case j.Champion == nil || j.Cold.Begins:
+		return nil
+	}
+	return j.Champion.Vocabulary.Numeric
+}

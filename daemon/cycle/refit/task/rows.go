@@ -1,0 +1,42 @@
+package task
+
+import "github.com/refitd/refitd/solver"
+
+// Thin returns about n evenly spaced rows of a problem.
+func Thin(p *solver.Problem, n int) *solver.Problem {
+	return Pick(p, Evenly(p.X.NumRows(), n))
+}
+
+// Evenly returns the places of most of n things, spread evenly and in order, or of all of them if there are no more.
+func Evenly(n, most int) []int {
+	places := make([]int, min(n, most))
+	for i := range places {
+		places[i] = int(int64(i) * int64(n) / int64(len(places)))
+	}
+	return places
+}
+
+// Spread returns most of a list, spread evenly and in order, or all of it if there is no more.
+func Spread[T any](list []T, most int) []T {
+	if len(list) <= most {
+		return list
+	}
+	out := make([]T, 0, most)
+	for _, at := range Evenly(len(list), most) {
+		out = append(out, list[at])
+	}
+	return out
+}
+
+// Pick returns the problem of some rows of another.
+func Pick(p *solver.Problem, rows []int) *solver.Problem {
+	out := *p
+	out.X, out.Targets, out.Weights = p.X.Select(rows), make([]float64, 0, len(rows)*p.Outputs), nil
+	for _, i := range rows {
+		out.Targets = append(out.Targets, p.Target(i)...)
+		if p.Weights != nil {
+			out.Weights = append(out.Weights, p.Weights[i])
+		}
+	}
+	return &out
+}

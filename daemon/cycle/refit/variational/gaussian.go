@@ -1,0 +1,59 @@
+package variational
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// FitGaussian refits the posterior of GaussianTarget beside the variational stage, warm from the live one, nil where there is no such stage or no time
+// left, and fits the link of its numbers on the select rows. New basis vectors are those of the convex stage. No refit that is published holds it, so
+// that no refit that is repeated does. As costly as the sweeps of a regression.
+func FitGaussian(j *task.Task, ctx context.Context, warm *task.WarmStart, convex *solver.Model) (*posterior.State, error) {
+	t := experts.GaussianTarget(j.Target)
+	own := task.Budget{Deadline: j.Budget.Deadline} // where it ends is no matter of the version
+	if !experts.HasGaussian(j.Model) || j.Given >= 0 || own.Over(ctx) {
+		return nil, nil
+	}
+	p := *j.Problem
+	p.Outputs, p.Loss, p.Targets = 1, t.Loss, experts.Levels(j.Train, j.Target.Outputs())
+	valid := *j.Select_
+	valid.Targets = experts.Levels(j.Select_, j.Target.Outputs())
+	prior := PriorFor(t.Likelihood, &p)
+	k := j.Model.Train.VariationalBasis(p.X.NumRows())
+	fading := j.SelectWeights()
+	judge := func(m *solver.Model) float64 { return evaluate.Loss(&valid, t, m, fading) }
+	sweeps := j.Model.Train.Sweeps
+	if j.Restarted {
+		sweeps *= RestartSweeps
+	}
+	sweep := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
+		return Sweep(j, ctx, s, &task.Sweeping{Problem: &p, Prior: prior, Limit: sweeps, Judge: judge, Budget: b})
+	}
+	var fit *task.VariationalFit
+	var err error
+	if warm == nil || warm.Gaussian == nil {
+		random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x6761757373)) // "gauss": apart from other uses of the seed
+		fit, err = sweep(posterior.Start(t.Likelihood, &p, j.Groups, j.MainOnly, k, prior, random), &own)
+	} else {
+		AddVectors(warm.Gaussian, experts.OneOutput(convex), prior, k)
+		stage := &task.Continuation{State: warm.Gaussian, Prior: prior, Last: warm.Precisions.Gaussian, Both: warm.BothPrecisions, Sweep: sweep, Budget: &own,
+			Weight: fading, Losses: func(m *solver.Model) []float64 { return valid.Losses(t, m) }}
+		fit, j.Precisions.Gaussian, _, err = Run(stage)
+	}
+	if fit == nil || err != nil {
+		return nil, err
+	}
+	j.SweptGaussian = fit
+	numbers := make([]float64, 0, len(valid.Events))
+	valid.Each(t, fit.Model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
+	j.Link = encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).Fit(numbers, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events))
+	return fit.State, nil
+}

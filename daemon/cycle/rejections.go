@@ -1,0 +1,34 @@
+package cycle
+
+import (
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/refit/task"
+)
+
+// CompareWith lets challengers be compared with a version in place of a champion that cannot be read, or with the baselines if it is nil, rather than
+// be promoted as the first version. Nothing continues from it. It counts until a champion is installed.
+func (c *Cycle) CompareWith(version *fitted.Fitted) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fallback = &task.Fallback{Version: version}
+}
+
+// Rejections returns how many challengers in a row the gate has kept back because they were worse or could not be used, since the start or the last
+// champion. The refit after the third starts from nothing.
+func (c *Cycle) Rejections() int {
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	return c.rejections
+}
+
+// judged counts the decision on a challenger.
+func (c *Cycle) judged(cause fitted.Cause) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reportMu.Lock()
+	defer c.reportMu.Unlock()
+	switch cause {
+	case "worse", "worse_than_baseline", "not_finite", "degenerate":
+		c.rejections++
+	}
+}

@@ -1,0 +1,200 @@
+package updates
+
+import (
+	"math"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// PosteriorRows are rows of the fold-in in closed form, or of a sum of such: their mean as it is now, scaled as the update's vectors are.
+type PosteriorRows struct {
+	Learner  *experts.FoldIn
+	Steady   []bool
+	Sum      *mixture.LinearCombination // nil for the learner's rows as they are
+	Loadings *posterior.Loadings
+	Linear   int           // linear weights of a row
+	Outputs  int           // of versions
+	Changed  func() string // why the sum is another by now, empty where it is not; nil without
+	mean     []float64     // of the row at hand
+}
+
+func (r *PosteriorRows) Stale() string {
+	if r.Changed == nil {
+		return ""
+	}
+	return r.Changed()
+}
+
+func (r *PosteriorRows) Row(linear, basis []float64, field int, name string) (exists, whole bool) {
+	if r.Sum != nil {
+		r.mean, exists = r.Sum.Row(r.mean[:0], field, name)
+	} else if at := r.Learner.Slots.Find(field, name); at >= 0 {
+		r.mean, exists = r.Learner.FoldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1}, r.Steady), true
+	}
+	if !exists { // given up for another name: it stays as it was published
+		return false, true
+	}
+	for c := range linear {
+		linear[c] = r.mean[min(c, r.Linear-1)]
+	}
+	return true, r.Loadings.Row(basis, field, r.mean[r.Linear:])
+}
+
+func (r *PosteriorRows) Rest(d *snapshot.Delta, _ func(RowChange)) {
+	d.Bias = make([]float64, r.Outputs)
+	if r.Sum != nil {
+		r.Sum.Bias(d.Bias)
+		return
+	}
+	copy(d.Bias, r.Learner.FoldIn.Base().Bias)
+}
+
+// GradientRows are the champion's as the mix of experts counts it, with the mix of their steps.
+type GradientRows struct{ Learner *experts.Gradient }
+
+func (r *GradientRows) Stale() string { return "" }
+
+func (r *GradientRows) Row(linear, basis []float64, field int, name string) (exists, whole bool) {
+	l := r.Learner
+	j := l.Champion.Vocabulary.Column(field, name)
+	at := l.Slots.Find(field, name)
+	if j < 0 || at < 0 {
+		return false, true
+	}
+	l.Weigh()
+	r.column(linear, basis, j, l.OnChampion())
+	l.AddNamed(linear, at)
+	return true, true
+}
+
+// column stores the champion's row of a column.
+func (r *GradientRows) column(linear, basis []float64, j int32, share float64) {
+	champion := r.Learner.Champion.Model
+	m, k := champion.NumOutputs, champion.NumBasis
+	copy(basis, champion.Basis[int(j)*k:(int(j)+1)*k])
+	if champion.Linear != nil {
+		for c, w := range champion.Linear[int(j)*m : (int(j)+1)*m] {
+			linear[c] = w * share
+		}
+	}
+}
+
+func (r *GradientRows) Rest(d *snapshot.Delta, add func(RowChange)) {
+	l := r.Learner
+	l.Weigh()
+	champion, v := l.Champion.Model, l.Champion.Vocabulary
+	shared := solver.Model{NumOutputs: champion.NumOutputs, NumBasis: champion.NumBasis, Weights: append([]float64(nil), champion.Weights...),
+		Bias: append([]float64(nil), champion.Bias...), Map: append([]float64(nil), champion.Map...)}
+	share, numeric := l.Shift(&shared)
+	d.Bias, d.Weights, d.MapWeights = shared.Bias, shared.Weights, shared.Map
+	m, first := champion.NumOutputs, v.NumNames()
+	for f := range v.NumColumns() - int(first) { // of the constant, too
+		linear, basis := make([]float64, m), make([]float64, champion.NumBasis)
+		r.column(linear, basis, first+int32(f), share)
+		if f < len(v.Numeric) {
+			for c, w := range numeric[f*m : f*m+m] {
+				linear[c] += w
+			}
+		}
+		add(RowChange{Column: first + int32(f), Linear: linear, Basis: basis})
+	}
+}
+
+// namesRows are weights of names and of pairs of names by the learner on names.
+type namesRows struct {
+	learner *experts.Pairwise
+	touched *experts.TouchedPairs
+	in      []bool // of its terms, in the update
+	field   []int  // of its terms, in the update
+	limit   int    // pairs of a delta
+}
+
+// NewNamesRows has the learner list the pairs that it learns from now on, for an update with the given vocabulary.
+func NewNamesRows(l *experts.Pairwise, v *encode.Vocabulary, limit int) *namesRows {
+	r := &namesRows{learner: l, touched: &experts.TouchedPairs{Listed: make(map[uint64]struct{})}, limit: limit}
+	l.Touched = append(l.Touched, r.touched)
+	own := v.FirstOwn()
+	for t := range l.Terms {
+		x := &l.Terms[t]
+		field := x.Field
+		switch {
+		case x.With >= 0 && x.In:
+			field = own
+			own++
+		case x.Field >= v.FirstOwn():
+			field += v.Own
+		}
+		r.in, r.field = append(r.in, x.In), append(r.field, field)
+	}
+	return r
+}
+
+// mostTouched is how many pairs may wait to be in a delta, in deltas.
+const mostTouched = 10
+
+func (r *namesRows) Stale() string {
+	for t := range r.in {
+		if r.learner.Terms[t].In != r.in[t] {
+			return "the learner on names has taken up or left out a field or pair of fields"
+		}
+	}
+	if len(r.touched.List) > mostTouched*r.limit {
+		return "too many pairs of names wait for a delta"
+	}
+	return ""
+}
+
+func (r *namesRows) Row(linear, _ []float64, field int, name string) (exists, whole bool) {
+	if name == "" || field >= len(r.in) {
+		return false, true
+	}
+	linear[0] = r.learner.WeightOf(field, name)
+	return true, true
+}
+
+func (r *namesRows) Rest(d *snapshot.Delta, add func(RowChange)) {
+	d.Bias = []float64{r.learner.Fixed()}
+	for _, p := range r.touched.Take(r.limit) {
+		add(RowChange{Column: -1, Field: r.field[p.Term], Name: event.CrossName(p.A, p.B), Linear: []float64{r.learner.WeightOfPair(p)}})
+	}
+}
+
+// NewtonRows are Newton's learner on the scaling of the update's feature map.
+type NewtonRows struct {
+	Learner  *experts.Newton
+	Vocab    *encode.Vocabulary
+	Features *snapshot.FeatureMap
+	Kernel   solver.Kernel
+}
+
+// mapMoves is by how many scales the numbers of a feature map may have moved, or by what share its scales have changed, before an update has another map.
+const mapMoves = 0.05
+
+func (r *NewtonRows) Stale() string {
+	for f := range r.Features.Scaling {
+		s := &r.Features.Scaling[f]
+		center, scale := r.Learner.Numbers.Fields[f].Of()
+		if !(math.Abs(center-s.Center) <= mapMoves*s.Scale && math.Abs(scale-s.Scale) <= mapMoves*s.Scale) {
+			return "the numbers have another scale"
+		}
+	}
+	return ""
+}
+
+func (r *NewtonRows) Row(_, _ []float64, _ int, _ string) (exists, whole bool) { return false, true }
+
+func (r *NewtonRows) Rest(d *snapshot.Delta, add func(RowChange)) {
+	model := r.Learner.Frozen(r.Learner.Weights, r.Vocab, r.Kernel)
+	d.Bias, d.MapWeights = model.Bias, model.Map
+	m, first := model.NumOutputs, r.Vocab.NumNames()
+	for f := range r.Vocab.Numeric {
+		j := int(first) + f
+		add(RowChange{Column: int32(j), Linear: model.Linear[j*m : (j+1)*m]})
+	}
+}

@@ -1,0 +1,130 @@
+package updates
+
+import (
+	"math"
+	"slices"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/gate"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/solver/posterior"
+)
+
+// VariantSelector tells which form of updates predicts best at the lag of consumers: every form is scored, as it was at the newest update, on the events after it,
+// and the losses are compared pair by pair. O(NumForms²) an event.
+type VariantSelector struct {
+	Pairs  [mixture.NumForms][mixture.NumForms]UpdateComparison // [a][b], for a after b: of a against b
+	Chosen mixture.Variant
+}
+
+func NewVariantSelector() VariantSelector {
+	var r VariantSelector
+	for a := range mixture.NumForms {
+		r.forget(a)
+	}
+	return r
+}
+
+// forget begins anew with a form: it is another learner than before.
+func (r *VariantSelector) forget(f mixture.Variant) {
+	for b := range mixture.NumForms {
+		r.Pairs[max(f, b)][min(f, b)] = UpdateComparison{Scale: evaluate.Fading{Rate: UpdateFade}}
+	}
+}
+
+// goOn tells that what a form was of goes on as FormBefore: so do updates, until another form predicts better.
+func (r *VariantSelector) CarryOver(was mixture.Variant) {
+	r.forget(mixture.FormBefore)
+	if r.Chosen == was {
+		r.Chosen = mixture.FormBefore
+	}
+}
+
+// Add takes up the loss of every form on one event, NaN for those that there are not. limit is that of lag.add.
+func (r *VariantSelector) Add(losses *[mixture.NumForms]float64, limit float64) {
+	for a := range mixture.NumForms {
+		if math.IsNaN(losses[a]) {
+			continue
+		}
+		for b := range a {
+			if !math.IsNaN(losses[b]) {
+				r.Pairs[a][b].Add(losses[a], losses[b], limit)
+			}
+		}
+	}
+}
+
+// Difference returns by how much less a loses than b, in units and in standard errors, 0 where too few events say so.
+func (r *VariantSelector) Difference(a, b mixture.Variant) (units, errors float64) {
+	l, sign := &r.Pairs[max(a, b)][min(a, b)], -1.0
+	if l.N < UpdateEvents {
+		return 0, 0
+	}
+	if a < b {
+		sign = 1
+	}
+	units = sign * l.Sum / l.N
+	if errors = units / l.deviation(); math.IsNaN(errors) {
+		errors = 0
+	}
+	return units, errors
+}
+
+// Choose sets the form that updates are made of, one of those that there are: the last one until another has predicted better by a standard error, then
+// the best of such.
+func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
+	from := r.Chosen
+	if !there(from) {
+		from = mixture.FormFoldIn
+	}
+	r.Chosen = from
+	best := 0.0
+	for f := range mixture.NumForms {
+		if f == from || !there(f) {
+			continue
+		}
+		if units, errors := r.Difference(f, from); errors > 1 && units > best {
+			r.Chosen, best = f, units
+		}
+	}
+}
+
+// Candidate is the live model in one form, and where there is one the posterior whose mean it is, or what versions of it say of fold-in. Without a model there is
+// no such form.
+type Candidate struct {
+	fitted.FixedModel
+	Folded *posterior.State
+	Told   *snapshot.FoldIn
+	Link   *encode.LevelLink          // of a number as levels; nil without
+	Sum    *mixture.LinearCombination // what folded is the sum of; nil without
+	Blend  *mixture.StackedWeights
+}
+
+// Of returns a champion with the model in this form.
+func (of *Candidate) Of(ch *fitted.Fitted) *fitted.Fitted {
+	u := *ch
+	u.Popular = of.Popular
+	if u.Model, u.Vocabulary, u.Folded, u.Told, u.Untold = of.Model, of.Vocab, of.Folded, of.Told, ""; u.Folded == nil {
+		u.Posterior = nil
+	}
+	return &u
+}
+
+// NonForgettingFields returns, for each field, whether it is one of those that the fold-in forgets by but not of entities; nil where there is none.
+func NonForgettingFields(m *config.Model, schema *event.Schema) (steady []bool) {
+	entities := gate.JudgedFields(m, schema)
+	for _, name := range m.Train.FoldIn.By {
+		if f := slices.Index(schema.Categorical, name); !slices.Contains(entities, f) {
+			if steady == nil {
+				steady = make([]bool, len(schema.Categorical)+len(schema.Multi)+len(schema.Numeric)+1)
+			}
+			steady[f] = true
+		}
+	}
+	return steady
+}
