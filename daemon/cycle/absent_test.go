@@ -15,14 +15,20 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// gappy draws events of two categorical fields, a list and two numbers of which a third lack each of the optional ones: item, tags and price.
+// gappy draws events of two categorical fields, a list and two numbers of which a third lack each of the optional ones:
+// item, tags and price.
 func gappy(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 4))
 	events := make([]event.Event, n)
 	for i := range events {
 		user, item, tags, age, price := r.IntN(20), r.IntN(15), r.IntN(6), 40+10*r.NormFloat64(), 1000+r.Float64()
-		ev := event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)},
-			Multi: [][]string{[]string{fmt.Sprint("t", tags), "t0"}[:1+min(tags, 1)]}, Numeric: []float64{age, price}}
+		ev := event.Event{
+			Weight:      1,
+			Time:        int64(i),
+			Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)},
+			Multi:       [][]string{[]string{fmt.Sprint("t", tags), "t0"}[:1+min(tags, 1)]},
+			Numeric:     []float64{age, price},
+		}
 		z := 0.3*float64(user%3) - 0.2*float64(tags) + 0.1*(age-40) + 0.2*r.NormFloat64()
 		switch r.IntN(3) {
 		case 0:
@@ -41,14 +47,22 @@ func gappy(seed uint64, n int) []event.Event {
 
 func gappyModel(change func(*config.Model)) *config.Model {
 	return cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema = config.Schema{Task: "regression", Label: "y", TimeUnit: "ms", Categorical: []string{"user", "item"}, Multi: []string{"tags"},
-			Numeric: []string{"age", "price"}, Optional: []string{"item", "price", "tags"}}
+		m.Schema = config.Schema{
+			Task:        "regression",
+			Label:       "y",
+			TimeUnit:    "ms",
+			Categorical: []string{"user", "item"},
+			Multi:       []string{"tags"},
+			Numeric:     []string{"age", "price"},
+			Optional:    []string{"item", "price", "tags"},
+		}
 		change(m)
 	})
 }
 
-// TestAbsentFieldsContributeNothing: training, the live model, its update and the published version agree on events that lack optional fields, under
-// both kernels, with a constant and without: such a field adds what a name that nobody has seen and a number at its center add.
+// TestAbsentFieldsContributeNothing: training, the live model, its update and the published version agree on events
+// that lack optional fields, under both kernels, with a constant and without: such a field adds what a name that nobody
+// has seen and a number at its center add.
 func TestAbsentFieldsContributeNothing(t *testing.T) {
 	numbersOnly := func(m *config.Model) {
 		m.Train.FeatureMap = "" // on a map the center of a field is not nothing
@@ -80,7 +94,9 @@ func TestAbsentFieldsContributeNothing(t *testing.T) {
 					t.Errorf("the vocabulary of field %d has a name for what is not there", f)
 				}
 			}
-			if center, scale := ch.Vocabulary.Numeric[1].Center, ch.Vocabulary.Numeric[1].Scale; !(center > 1000 && center < 1001) || !(scale > 0 && scale < 1) {
+			if center, scale := ch.Vocabulary.Numeric[1].Center, ch.Vocabulary.Numeric[1].Scale; !(center > 1000 &&
+				center < 1001) ||
+				!(scale > 0 && scale < 1) {
 				t.Errorf("price has the center %g and the scale %g", center, scale)
 			}
 			if live := c.Progressive().All.Live; live.RMSE == nil || !(float64(*live.RMSE) < 3) {
@@ -139,7 +155,11 @@ func agree(t *testing.T, version *fitted.Fitted, published *snapshot.Model, even
 		}
 		absent += len(p.Absent)
 		// The same event with something in each gap that says nothing.
-		full := snapshot.Input{Categorical: slices.Clone(ev.Categorical), Numeric: slices.Clone(ev.Numeric), Multi: slices.Clone(ev.Multi)}
+		full := snapshot.Input{
+			Categorical: slices.Clone(ev.Categorical),
+			Numeric:     slices.Clone(ev.Numeric),
+			Multi:       slices.Clone(ev.Multi),
+		}
 		for f := range full.Categorical {
 			if full.Categorical[f] == "" {
 				full.Categorical[f] = "never seen"
@@ -171,8 +191,13 @@ func agree(t *testing.T, version *fitted.Fitted, published *snapshot.Model, even
 	if absent == 0 {
 		t.Error("no event lacks anything")
 	}
-	lacking := snapshot.Input{Categorical: append([]string{}, events[0].Categorical...), Numeric: []float64{math.NaN(), 1000}, Multi: events[0].Multi}
-	if _, err := published.Predict(&lacking); err == nil || !strings.Contains(err.Error(), `missing_field: the event has no field "age"`) {
+	lacking := snapshot.Input{
+		Categorical: append([]string{}, events[0].Categorical...),
+		Numeric:     []float64{math.NaN(), 1000},
+		Multi:       events[0].Multi,
+	}
+	if _, err := published.Predict(&lacking); err == nil ||
+		!strings.Contains(err.Error(), `missing_field: the event has no field "age"`) {
 		t.Errorf("without age: %v", err)
 	}
 }

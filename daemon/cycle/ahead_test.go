@@ -16,7 +16,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// observeRuns observes events in runs of a length by ObserveAll, some of them scored alone, and returns those that panicked.
+// observeRuns observes events in runs of a length by ObserveAll, some of them scored alone, and returns those that
+// panicked.
 func observeRuns(c *Cycle, events []event.Event, length int) (panicked []int) {
 	for from := 0; from < len(events); from += length {
 		var run []Observation
@@ -29,11 +30,17 @@ func observeRuns(c *Cycle, events []event.Event, length int) (panicked []int) {
 }
 
 func observationOf(events []event.Event, i int) Observation {
-	return Observation{Event: &events[i], Learn: i%7 > 0, Position: rows.Position{Topic: "t", Offset: int64(i)}, Payload: rows.AppendEvent(nil, &events[i])}
+	return Observation{
+		Event:    &events[i],
+		Learn:    i%7 > 0,
+		Position: rows.Position{Topic: "t", Offset: int64(i)},
+		Payload:  rows.AppendEvent(nil, &events[i]),
+	}
 }
 
-// TestObserveAllIsObserve: events that the fold-in learns ahead leave every part, figure and alarm as they are when events are observed one by one, also
-// through alarms of the drift detector, a fold-in that starts again, labels that are outliers, and a refit; with one processor and with several.
+// TestObserveAllIsObserve: events that the fold-in learns ahead leave every part, figure and alarm as they are when
+// events are observed one by one, also through alarms of the drift detector, a fold-in that starts again, labels that
+// are outliers, and a refit; with one processor and with several.
 func TestObserveAllIsObserve(t *testing.T) {
 	for name, change := range map[string]func(*config.Model){
 		"ordinal": nil,
@@ -79,7 +86,12 @@ func TestObserveAllIsObserve(t *testing.T) {
 				c.Install(mustRefit(t, c, sampleOf(events[:1500])))
 				for i := range c.drift.Tests {
 					c.drift.Rest[i] = 300
-					c.drift.Tests[i].Wealth = [4]float64{drift.AlarmRate, drift.AlarmRate, drift.AlarmRate, drift.AlarmRate}
+					c.drift.Tests[i].Wealth = [4]float64{
+						drift.AlarmRate,
+						drift.AlarmRate,
+						drift.AlarmRate,
+						drift.AlarmRate,
+					}
 				}
 				observe(events[1500:2700])
 				if l, ok := c.learner.(*experts.FoldIn); ok { // made so bad that it starts again
@@ -130,7 +142,13 @@ func TestObserveAllIsObserve(t *testing.T) {
 					runtime.GOMAXPROCS(before)
 					for i := range want {
 						if string(got[i]) != string(want[i]) {
-							t.Fatalf("runs of %d on %d processors:\n%s\none by one:\n%s", length, processors, got[i], want[i])
+							t.Fatalf(
+								"runs of %d on %d processors:\n%s\none by one:\n%s",
+								length,
+								processors,
+								got[i],
+								want[i],
+							)
 						}
 					}
 					if !reflect.DeepEqual(other, model) {
@@ -142,13 +160,17 @@ func TestObserveAllIsObserve(t *testing.T) {
 	}
 }
 
-// TestPanicInARun: an event on which the fold-in or another part panics is left out and told of, the others are observed.
+// TestPanicInARun: an event on which the fold-in or another part panics is left out and told of, the others are
+// observed.
 func TestPanicInARun(t *testing.T) {
 	events := cycletest.Stream(5, 300)
 	events[70].Categorical = nil // no fold-in can gather it
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeRuns(c, events[:50], 50)
-	c.mixture.Baselines = append(c.mixture.Baselines[:0:0], &failing{at: 100 - 50}) // of those after, counted where the mixture sees them
+	c.mixture.Baselines = append(
+		c.mixture.Baselines[:0:0],
+		&failing{at: 100 - 50},
+	) // of those after, counted where the mixture sees them
 	c.mixture.Parts = c.mixture.Parts[:c.mixture.Learned+1]
 	c.mixture.Stacks = nil
 	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1}) {

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestAlarmsAreTold: alarms are told by group, count events since, and outlive a restart with the progressive sums; each is taken once.
+// TestAlarmsAreTold: alarms are told by group, count events since, and outlive a restart with the progressive sums;
+// each is taken once.
 func TestAlarmsAreTold(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	events := cycletest.Stream(3, 120)
@@ -23,7 +24,8 @@ func TestAlarmsAreTold(t *testing.T) {
 	observeAll(c, events[100:110])
 	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Group: "user"}, Field: 0}, &event.Event{})
 	observeAll(c, events[110:])
-	if taken := c.DriftAlarms(); len(taken) != 3 || taken[0].Group != "item" || taken[2].Group != "user" || len(c.DriftAlarms()) != 0 {
+	if taken := c.DriftAlarms(); len(taken) != 3 || taken[0].Group != "item" || taken[2].Group != "user" ||
+		len(c.DriftAlarms()) != 0 {
 		t.Errorf("alarms %+v", taken)
 	}
 	sums, err := c.Sums()
@@ -36,14 +38,17 @@ func TestAlarmsAreTold(t *testing.T) {
 	}
 	for _, of := range []*Cycle{c, again} {
 		d := of.Progressive().Drift
-		if len(d) != 2 || d[0].Group != "item" || d[0].Alarms != 1 || d[0].EventsAgo != 20 || d[0].EventTime != "2023-11-14T22:13:20Z" ||
-			d[1].Group != "user" || d[1].Alarms != 2 || d[1].EventsAgo != 10 || d[1].EventTime != "" {
+		if len(d) != 2 || d[0].Group != "item" || d[0].Alarms != 1 || d[0].EventsAgo != 20 ||
+			d[0].EventTime != "2023-11-14T22:13:20Z" ||
+			d[1].Group != "user" || d[1].Alarms != 2 || d[1].EventsAgo != 10 ||
+			d[1].EventTime != "" {
 			t.Errorf("drift %+v", d)
 		}
 	}
 }
 
-// TestLossesOfClasses: a model of numbers alone has an alarm of the group of losses when classes come at random, and none before.
+// TestLossesOfClasses: a model of numbers alone has an alarm of the group of losses when classes come at random, and
+// none before.
 func TestLossesOfClasses(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

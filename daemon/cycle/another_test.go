@@ -24,23 +24,38 @@ func overBasis(m *config.Model) *config.Model {
 
 // others are the other algorithms, on names and numbers, one output and several.
 var others = []stage{
-	{"convex_fm", func() *config.Model { return cycletest.By(cycletest.RatingsModel(nil), "convex_fm", 2) }, func(n int) []event.Event { return cycletest.Stream(5, n) }},
-	{"convex_fm, numbers", func() *config.Model { return cycletest.By(switchModel(), "convex_fm", 2) }, func(n int) []event.Event { return cycletest.Numbers(9, n) }},
+	{
+		"convex_fm",
+		func() *config.Model { return cycletest.By(cycletest.RatingsModel(nil), "convex_fm", 2) },
+		func(n int) []event.Event { return cycletest.Stream(5, n) },
+	},
+	{
+		"convex_fm, numbers",
+		func() *config.Model { return cycletest.By(switchModel(), "convex_fm", 2) },
+		func(n int) []event.Event { return cycletest.Numbers(9, n) },
+	},
 	{"coordinate_descent", func() *config.Model { return cycletest.By(sideModel(nil), "coordinate_descent", 2) },
 		func(n int) []event.Event { return withSides(cycletest.Stream(6, n)) }},
-	{"coordinate_descent, numbers", func() *config.Model { return cycletest.By(switchModel(), "coordinate_descent", 3) },
-		func(n int) []event.Event { return cycletest.Numbers(9, n) }},
+	{
+		"coordinate_descent, numbers",
+		func() *config.Model { return cycletest.By(switchModel(), "coordinate_descent", 3) },
+		func(n int) []event.Event { return cycletest.Numbers(9, n) },
+	},
 	{"frank_wolfe_svm", func() *config.Model {
 		return cycletest.By(cycletest.ClassesModel(event.Multiclass, nil), config.FrankWolfeSVM, 2)
 	},
 		func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) }},
-	{"frank_wolfe_svm over a basis", func() *config.Model { return overBasis(cycletest.ClassesModel(event.Multiclass, nil)) },
-		func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) }},
+	{
+		"frank_wolfe_svm over a basis",
+		func() *config.Model { return overBasis(cycletest.ClassesModel(event.Multiclass, nil)) },
+		func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) },
+	},
 	{"conditional_gradient of degree 3", func() *config.Model { return cycletest.By(switchModel(), "", 3) },
 		func(n int) []event.Event { return cycletest.Numbers(9, n) }},
 }
 
-// TestRefitByAnotherIsRepeated: a refit by another algorithm, cold or warm, publishes what that fitted, and is repeated to the same payload.
+// TestRefitByAnotherIsRepeated: a refit by another algorithm, cold or warm, publishes what that fitted, and is repeated
+// to the same payload.
 func TestRefitByAnotherIsRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, s := range others {
@@ -52,7 +67,9 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 					t.Fatal(err)
 				}
 				v := &ch.Version
-				if !strings.HasPrefix(v.Solver, a.Name()) && a != (solver.ConditionalGradient{}) || v.Form != "convex" || v.Sweeps != 0 {
+				if !strings.HasPrefix(v.Solver, a.Name()) && a != (solver.ConditionalGradient{}) ||
+					v.Form != "convex" ||
+					v.Sweeps != 0 {
 					t.Errorf("version by %s of form %s after %d sweeps", v.Solver, v.Form, v.Sweeps)
 				}
 				kind := string(solver.Certified)
@@ -74,7 +91,8 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 	}
 }
 
-// TestColdMarginsTryAllStrengths: a cold refit of a support vector machine tries strengths after one that is no better than the one before, and certifies the
+// TestColdMarginsTryAllStrengths: a cold refit of a support vector machine tries strengths after one that is no better
+// than the one before, and certifies the
 // best, whose solve was rough.
 func TestColdMarginsTryAllStrengths(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -84,7 +102,10 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	c := newCycle(t, m)
 	events := cycletest.ClassStream(event.Multiclass, 600)
 	observeAll(c, events)
-	j := prepared(t, &task.Task{Given: -1, Rough: true, Model: m, Schema: &c.schema, Workers: 1, Sample: sampleOf(events)})
+	j := prepared(
+		t,
+		&task.Task{Given: -1, Rough: true, Model: m, Schema: &c.schema, Workers: 1, Sample: sampleOf(events)},
+	)
 	j.Judge = func(*solver.Model) float64 { return math.NaN() }
 	s, err := convex.Settings(j)
 	if err != nil {
@@ -110,9 +131,18 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := found.Result
-	if calls != len(lambdas)+2 || found.Lambda != lambdas[best] || found.Rough || r.Status != solver.Converged || r.GapRelative > task.StreamTolerance ||
+	if calls != len(lambdas)+2 || found.Lambda != lambdas[best] || found.Rough || r.Status != solver.Converged ||
+		r.GapRelative > task.StreamTolerance ||
 		len(r.Dual) != j.Problem.X.NumRows()*j.Problem.Outputs {
-		t.Errorf("%d solves, λ %g of %g, rough %t, %v with a gap of %g", calls, found.Lambda, lambdas, found.Rough, r.Status, r.GapRelative)
+		t.Errorf(
+			"%d solves, λ %g of %g, rough %t, %v with a gap of %g",
+			calls,
+			found.Lambda,
+			lambdas,
+			found.Rough,
+			r.Status,
+			r.GapRelative,
+		)
 	}
 }
 
@@ -123,7 +153,8 @@ func TestReviveByAnotherGoesOn(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			ch := reviveGoesOn(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))
-			if svm := s.model().Train.Algorithm == config.FrankWolfeSVM; svm != (ch.Dual != nil) || svm && !(ch.Scale > 0) {
+			if svm := s.model().Train.Algorithm == config.FrankWolfeSVM; svm != (ch.Dual != nil) ||
+				svm && !(ch.Scale > 0) {
 				t.Errorf("revived with dual variables: %t, scale %g", ch.Dual != nil, ch.Scale)
 			}
 		})

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// BatchScorer scores events before they are observed, so that one goroutine can do it beside another that learns from those before them. It
+// BatchScorer scores events before they are observed, so that one goroutine can do it beside another that learns from
+// those before them. It
 // belongs to one goroutine.
 type BatchScorer struct {
 	cycle   *Cycle
@@ -26,7 +27,12 @@ type BatchScorer struct {
 
 // NewBatchScorer returns a prescorer that scores nothing until Refresh.
 func (c *Cycle) NewBatchScorer() *BatchScorer {
-	return &BatchScorer{cycle: c, outputs: make([]float64, c.target.Outputs()), targets: make([]float64, c.target.Outputs()), value: make([]float64, 1)}
+	return &BatchScorer{
+		cycle:   c,
+		outputs: make([]float64, c.target.Outputs()),
+		targets: make([]float64, c.target.Outputs()),
+		value:   make([]float64, 1),
+	}
 }
 
 // Refresh takes up the version that consumers have now, and reports whether they have one.
@@ -123,7 +129,8 @@ func incumbent(v *updates.Served, m *fitted.FixedModel) *fitted.Scorer {
 	return scorerOf(v, m)
 }
 
-// judged is the loss of an event by which predictors are compared, of a scorer of what consumers could have, nil for what they have.
+// judged is the loss of an event by which predictors are compared, of a scorer of what consumers could have, nil for
+// what they have.
 func (p *BatchScorer) judged(s *fitted.Scorer, had *updates.Score, ev *event.Event, targets []float64) float64 {
 	o := had.Published
 	if s != nil {

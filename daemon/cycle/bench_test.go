@@ -11,14 +11,16 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// BenchmarkLearn measures the cost of one event: scored by what consumers have, by the mixture and all of its parts, and learned, by Observe or in runs of
-// ObserveAll. The first two fields are entities, 1,000 and 500 of them; the others have 20 names each. An operation is one event.
+// BenchmarkLearn measures the cost of one event: scored by what consumers have, by the mixture and all of its parts,
+// and learned, by Observe or in runs of ObserveAll. The first two fields are entities, 1,000 and 500 of them; the
+// others have 20 names each. An operation is one event.
 func BenchmarkLearn(b *testing.B) {
 	for _, test := range []struct {
 		task   string
 		fields int
 		run    int
-	}{{"ordinal", 2, 1}, {"ordinal", 2, 256}, {"regression", 2, 1}, {"regression", 2, 256}, {"binary", 2, 1}, {"binary", 2, 256}, {"ordinal", 7, 1},
+	}{{"ordinal", 2, 1}, {"ordinal", 2, 256}, {"regression", 2, 1}, {"regression", 2, 256}, {"binary", 2, 1}, {"binary", 2,
+		256}, {"ordinal", 7, 1},
 		{"regression", 7, 1}, {"regression", 10, 1}, {"binary", 10, 1}} {
 		b.Run(fmt.Sprintf("%s/fields=%d/run=%d", test.task, test.fields, test.run), func(b *testing.B) {
 			m := cycletest.RatingsModel(func(m *config.Model) {

@@ -63,7 +63,8 @@ func (c *Cycle) takeStacked(foldIn []float64) {
 	b.Ready = encode.IsFinite(b.Inputs)
 }
 
-// stackedSign returns the sign of the number in the outputs of a fold-in that there is: those of levels fall as the label rises.
+// stackedSign returns the sign of the number in the outputs of a fold-in that there is: those of levels fall as the
+// label rises.
 func (c *Cycle) stackedSign(i int) float64 {
 	if c.stacked.Levels && (i == 0 || c.expertOf(mixture.BlendFoldIns[i]).Target.Link == c.target.Link) {
 		return -1
@@ -138,7 +139,8 @@ func (c *Cycle) solveStacked(unit float64) {
 	}
 }
 
-// candidateOfStack returns the blend with its weights of now, or with those of the newest update; nothing where it is no better than one of its parts.
+// candidateOfStack returns the blend with its weights of now, or with those of the newest update; nothing where it is
+// no better than one of its parts.
 func (c *Cycle) candidateOfStack(v *encode.Vocabulary, next bool) (of updates.Candidate) {
 	if c.stacked == nil || v == nil {
 		return of
@@ -160,7 +162,10 @@ func (c *Cycle) candidateOfStack(v *encode.Vocabulary, next bool) (of updates.Ca
 	for i, l := range parts {
 		if l != nil {
 			sign = c.stackedSign(i)
-			of.Sum.Parts = append(of.Sum.Parts, mixture.Term{Learner: l, Factor: 0, Steady: c.nonForgettingIn(mixture.BlendForms[i])})
+			of.Sum.Parts = append(
+				of.Sum.Parts,
+				mixture.Term{Learner: l, Factor: 0, Steady: c.nonForgettingIn(mixture.BlendForms[i])},
+			)
 		}
 		of.Sum.Parts[len(of.Sum.Parts)-1].Factor += sign * w.Factors[i]
 	}
@@ -179,7 +184,8 @@ func (c *Cycle) candidateOfStack(v *encode.Vocabulary, next bool) (of updates.Ca
 	return of
 }
 
-// isStackedBetter reports whether the live blend has predicted better of late than each fold-in: has a mean square below a share of theirs.
+// isStackedBetter reports whether the live blend has predicted better of late than each fold-in: has a mean square
+// below a share of theirs.
 func (c *Cycle) isStackedBetter(share float64) bool {
 	if c.stacked == nil || c.stacked.Events < mixture.BlendEvents {
 		return false
@@ -192,8 +198,9 @@ func (c *Cycle) isStackedBetter(share float64) bool {
 	return true
 }
 
-// stackedAsks reports whether consumers should get a whole update for the sake of the blend: its weights have moved by so many standard errors since the newest
-// update, which is one, or they have an update of another form and the blend is better by enough to be worth that. c.mu is held.
+// stackedAsks reports whether consumers should get a whole update for the sake of the blend: its weights have moved by
+// so many standard errors since the newest update, which is one, or they have an update of another form and the blend
+// is better by enough to be worth that. c.mu is held.
 func (c *Cycle) stackedAsks(f *updates.DeltaStream, errors float64) bool {
 	switch {
 	case f.Form == mixture.FormBlend:

@@ -33,7 +33,8 @@ func blendOf(t *testing.T, task string) (*mixture.StackedUpdate, *encode.Target)
 	return c.stacked, c.target
 }
 
-// drawn returns inputs about 3, and a label: the first, the second and the fourth, from 3 on, with the given weights, and noise.
+// drawn returns inputs about 3, and a label: the first, the second and the fourth, from 3 on, with the given weights,
+// and noise.
 func drawn(r *rand.Rand, weights [3]float64, levels bool) (inputs []float64, label float64) {
 	inputs = make([]float64, len(mixture.BlendFoldIns)+3)
 	common := r.NormFloat64()
@@ -54,7 +55,8 @@ func TestBlendOfNumbers(t *testing.T) {
 	f := &b.Fits[0]
 	slopes := []float64{1, 1, 1, 1, 1, 1}
 	b.Solve(f, []float64{0}, slopes, 1)
-	if want := []float64{0, 1, 0, 0, 0, 0}; floats.Distance(f.Weights.Factors, want, math.Inf(1)) > 1e-12 || math.Abs(f.Weights.Constant[0]) > 1e-12 {
+	if want := []float64{0, 1, 0, 0, 0, 0}; floats.Distance(f.Weights.Factors, want, math.Inf(1)) > 1e-12 ||
+		math.Abs(f.Weights.Constant[0]) > 1e-12 {
 		t.Errorf("without events weights are %v, want %v", f.Weights, want)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -84,17 +86,24 @@ func TestBlendOfNumbers(t *testing.T) {
 	if err := want.SolveVec(normal, right); err != nil {
 		t.Fatal(err)
 	}
-	w, ok := b.Solution(f, []float64{0}, slopes, []float64{mixture.BlendHold, 0, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold})
+	w, ok := b.Solution(
+		f,
+		[]float64{0},
+		slopes,
+		[]float64{mixture.BlendHold, 0, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold, mixture.BlendHold},
+	)
 	if !ok || floats.Distance(w, want.RawVector().Data, math.Inf(1)) > 1e-9 {
 		t.Errorf("weights %v, by least squares %v", w, want.RawVector().Data)
 	}
 	b.Solve(f, []float64{0}, slopes, 1)
-	if f.Weights.Factors[2] != 0 || math.Abs(f.Weights.Factors[0]-0.5) > 0.15 || math.Abs(f.Weights.Factors[3]-0.4) > 0.15 {
+	if f.Weights.Factors[2] != 0 || math.Abs(f.Weights.Factors[0]-0.5) > 0.15 ||
+		math.Abs(f.Weights.Factors[3]-0.4) > 0.15 {
 		t.Errorf("weights %v of .5, .3, none and .4", f.Weights.Factors)
 	}
 }
 
-// TestBlendOfLevels: steps of one event each come to predict as well as the weights that are best for all events together, better than the fold-in that they
+// TestBlendOfLevels: steps of one event each come to predict as well as the weights that are best for all events
+// together, better than the fold-in that they
 // are held to, and a fold-in that says nothing is left out.
 func TestBlendOfLevels(t *testing.T) {
 	b, target := blendOf(t, "ordinal")
@@ -123,7 +132,10 @@ func TestBlendOfLevels(t *testing.T) {
 		}
 		return sum
 	}
-	best := &mixture.StackedWeights{Constant: slices.Clone(f.Weights.Constant), Factors: slices.Clone(f.Weights.Factors)}
+	best := &mixture.StackedWeights{
+		Constant: slices.Clone(f.Weights.Constant),
+		Factors:  slices.Clone(f.Weights.Factors),
+	}
 	for range 2000 { // by gradient
 		constant, factors := make([]float64, m), make([]float64, len(slopes))
 		for i := 0; i < n; i += 4 {
@@ -139,7 +151,9 @@ func TestBlendOfLevels(t *testing.T) {
 		floats.AddScaled(best.Factors, -0.3, factors)
 	}
 	got, least, held := mean(f.Weights), mean(best), mean(&alone)
-	if t.Logf("loss %.4f, best %.4f, of the fold-in alone %.4f; weights %.2f", got, least, held, f.Weights.Factors); got > least*1.003 || got > 0.9*held {
+	if t.Logf("loss %.4f, best %.4f, of the fold-in alone %.4f; weights %.2f", got, least, held,
+		f.Weights.Factors); got > least*1.003 ||
+		got > 0.9*held {
 		t.Errorf("loss %.4f, best %.4f, of the fold-in alone %.4f", got, least, held)
 	}
 	if f.Weights.Factors[2] != 0 || !(f.Weights.Factors[0] < 0) {
@@ -151,7 +165,8 @@ func TestBlendOfLevels(t *testing.T) {
 	}
 }
 
-// TestBlendMoves: weights are not said to be behind while labels follow the same law, and are soon after another one begins; then the fit that forgets faster
+// TestBlendMoves: weights are not said to be behind while labels follow the same law, and are soon after another one
+// begins; then the fit that forgets faster
 // counts. What says nothing finite is no event.
 func TestBlendMoves(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
@@ -194,13 +209,17 @@ func TestBlendMoves(t *testing.T) {
 	}
 }
 
-// TestBlendGoesOn: what a fold-in counted for goes with it where it goes on as another part, so that outputs are the same.
+// TestBlendGoesOn: what a fold-in counted for goes with it where it goes on as another part, so that outputs are the
+// same.
 func TestBlendGoesOn(t *testing.T) {
 	for _, was := range []mixture.Variant{mixture.FormNumbers, mixture.FormFoldIn} {
 		b, _ := blendOf(t, "ordinal")
 		from := slices.Index(mixture.BlendForms[:], was)
 		for i := range b.Fits {
-			b.Fits[i].Weights = &mixture.StackedWeights{Constant: make([]float64, b.Outputs), Factors: []float64{-1, -0.5, -0.25, 0.1, 0.2, 0.3}}
+			b.Fits[i].Weights = &mixture.StackedWeights{
+				Constant: make([]float64, b.Outputs),
+				Factors:  []float64{-1, -0.5, -0.25, 0.1, 0.2, 0.3},
+			}
 		}
 		b.Inputs = []float64{3, 2, 2, 1, 1, 1}
 		if was == mixture.FormFoldIn {
@@ -213,14 +232,16 @@ func TestBlendGoesOn(t *testing.T) {
 		for i := from; i < 2; i++ {
 			b.Inputs[i] = 100 // another
 		}
-		if after := b.Output(b.Fits[0].Weights, 0); math.Abs(after-before) > 1e-12 || b.Used != nil || mixture.Mean(&b.Alone[2]) != 0.3 {
+		if after := b.Output(b.Fits[0].Weights, 0); math.Abs(after-before) > 1e-12 || b.Used != nil ||
+			mixture.Mean(&b.Alone[2]) != 0.3 {
 			t.Errorf("was %d: output %g, before %g; used %v", was, after, before, b.Used)
 		}
 	}
 	(*mixture.StackedUpdate)(nil).CarryOver(mixture.FormFoldIn)
 }
 
-// TestUpdatesAreBlends: where items change, fold-ins from before and after it and baselines predict best together: updates come to be sums, and what consumers
+// TestUpdatesAreBlends: where items change, fold-ins from before and after it and baselines predict best together:
+// updates come to be sums, and what consumers
 // have predicts better than without, at the lag of deltas.
 func TestUpdatesAreBlends(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -255,7 +276,8 @@ func TestUpdatesAreBlends(t *testing.T) {
 			}
 		}
 		for _, p := range c.Progressive().Parts {
-			if p.Name == "sgd_bias" && p.InVersions != (c.race.Chosen == mixture.FormBlend) || p.Name == "last_label" && p.InVersions {
+			if p.Name == "sgd_bias" && p.InVersions != (c.race.Chosen == mixture.FormBlend) ||
+				p.Name == "last_label" && p.InVersions {
 				t.Errorf("updates of %s: %s in versions: %t", mixture.FormParts[c.race.Chosen], p.Name, p.InVersions)
 			}
 		}
@@ -263,7 +285,9 @@ func TestUpdatesAreBlends(t *testing.T) {
 	}
 	without, none := run(false)
 	loss, blends := run(true)
-	if t.Logf("published loss %.1f with blends (%d updates), %.1f without", loss, blends, without); blends < 5 || none > 0 || !(loss < without) {
+	if t.Logf("published loss %.1f with blends (%d updates), %.1f without", loss, blends, without); blends < 5 ||
+		none > 0 ||
+		!(loss < without) {
 		t.Errorf("published loss %.1f with blends (%d updates), %.1f without", loss, blends, without)
 	}
 }
@@ -285,11 +309,20 @@ func BenchmarkBlend(b *testing.B) {
 	}
 }
 
-// TestBlendAsks: an update of another form is made anew for a blend that is better by enough alone, one of a blend for weights that have moved.
+// TestBlendAsks: an update of another form is made anew for a blend that is better by enough alone, one of a blend for
+// weights that have moved.
 func TestBlendAsks(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	c.stacked.Events = mixture.BlendEvents
-	c.stacked.Alone[0], c.stacked.Alone[1] = evaluate.Fading{Rate: mixture.MixtureFade, Sum: 1, N: 1}, evaluate.Fading{Rate: mixture.MixtureFade, Sum: 1, N: 1}
+	c.stacked.Alone[0], c.stacked.Alone[1] = evaluate.Fading{
+		Rate: mixture.MixtureFade,
+		Sum:  1,
+		N:    1,
+	}, evaluate.Fading{
+		Rate: mixture.MixtureFade,
+		Sum:  1,
+		N:    1,
+	}
 	behind := slices.Repeat([]float64{0.1, 0.2}, mixture.BlendLeast)
 	for _, test := range []struct {
 		form     mixture.Variant
@@ -298,17 +331,30 @@ func TestBlendAsks(t *testing.T) {
 		advances []float64
 		want     bool
 	}{
-		{mixture.FormBlend, true, 0.999, behind, true}, {mixture.FormBlend, true, 1.001, behind, false}, {mixture.FormBlend, true, 0.9, nil, false},
-		{mixture.FormFoldIn, true, 0.9, behind, true}, {mixture.FormFoldIn, true, 0.999, behind, false}, {mixture.FormFoldIn, true, 0.9, nil, false},
+		{mixture.FormBlend, true, 0.999, behind, true}, {mixture.FormBlend, true, 1.001, behind, false}, {mixture.FormBlend,
+			true, 0.9, nil, false},
+		{mixture.FormFoldIn, true, 0.9, behind, true}, {mixture.FormFoldIn, true, 0.999, behind, false}, {mixture.FormFoldIn,
+			true, 0.9, nil, false},
 		{mixture.FormFoldIn, false, 0.9, behind, false},
 	} {
 		f := &updates.DeltaStream{Form: test.form}
 		if test.has {
 			f.Forms[mixture.FormBlend] = new(updates.DeltaEncoder)
 		}
-		c.stacked.Squares, c.stacked.Advances = evaluate.Fading{Rate: mixture.MixtureFade, Sum: test.square, N: 1}, test.advances
+		c.stacked.Squares, c.stacked.Advances = evaluate.Fading{
+			Rate: mixture.MixtureFade,
+			Sum:  test.square,
+			N:    1,
+		}, test.advances
 		if got := c.stackedAsks(f, mixture.BlendErrors); got != test.want {
-			t.Errorf("form %d, blend %t at %g with %d advances: %t", test.form, test.has, test.square, len(test.advances), got)
+			t.Errorf(
+				"form %d, blend %t at %g with %d advances: %t",
+				test.form,
+				test.has,
+				test.square,
+				len(test.advances),
+				got,
+			)
 		}
 	}
 }

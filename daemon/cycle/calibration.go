@@ -5,12 +5,16 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// Calibration compares, over the window, what was predicted with what came: of numbers the mean prediction with the mean label, of a binary label the
-// probability of 1 with its frequency, of several classes the probability of the predicted class with how often it was right. It is empty of tasks
+// Calibration compares, over the window, what was predicted with what came: of numbers the mean prediction with the
+// mean label, of a binary label the probability of 1 with its frequency, of several classes the probability of the
+// predicted class with how often it was right. It is empty of tasks
 // without numbers and probabilities. O(window log window), of which the learning waits for O(window).
 func (c *Cycle) Calibration() report.Calibration {
 	pairs := c.pairs()
-	return report.Calibration{Published: evaluate.Calibrated(pairs[evaluate.Published]), Live: evaluate.Calibrated(pairs[evaluate.Live])}
+	return report.Calibration{
+		Published: evaluate.Calibrated(pairs[evaluate.Published]),
+		Live:      evaluate.Calibrated(pairs[evaluate.Live]),
+	}
 }
 
 // pairs returns what predictors said of the events of the window.

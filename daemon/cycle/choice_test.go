@@ -35,7 +35,10 @@ func inverted(events []event.Event) (clean, attacked *encode.Sample) {
 // choose the strength of the penalty. Without a cap it does.
 func TestOneEntityChoosesNoStrength(t *testing.T) {
 	lambda := func(share float64, s *encode.Sample) float64 {
-		c := newCycle(t, cycletest.PublicModel(func(m *config.Model) { m.Train.Cap.Share, m.Train.Refit = share, "output" }))
+		c := newCycle(
+			t,
+			cycletest.PublicModel(func(m *config.Model) { m.Train.Cap.Share, m.Train.Refit = share, "output" }),
+		)
 		own := *s
 		return float64(mustRefit(t, c, &own).Version.Lambda)
 	}
@@ -65,7 +68,17 @@ func TestChoicesAreCapped(t *testing.T) {
 		}
 	}
 	for _, unbounded := range []bool{false, true} {
-		j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &schema, Sample: attacked, AlarmAge: math.Inf(1), Unbounded: unbounded})
+		j := prepared(
+			t,
+			&task.Task{
+				Given:     -1,
+				Model:     m,
+				Schema:    &schema,
+				Sample:    attacked,
+				AlarmAge:  math.Inf(1),
+				Unbounded: unbounded,
+			},
+		)
 		attacked.Train = sampleOf(cycletest.Public(22, 5000)).Train // which prepare takes
 		names := make(map[string]bool)
 		for i := range j.Select_.Events {
@@ -82,13 +95,22 @@ func TestChoicesAreCapped(t *testing.T) {
 					}
 					all += w
 				}
-				if before := fitted.Decayed(nil, j.Sample.SelectAge, fitted.HalfLives[h]); unbounded && what == "select" && !slices.Equal(weights, before) {
+				if before := fitted.Decayed(nil, j.Sample.SelectAge, fitted.HalfLives[h]); unbounded &&
+					what == "select" &&
+					!slices.Equal(weights, before) {
 					t.Errorf("%s rows, horizon %d: a refit of an earlier build has other weights", what, h)
 				}
 				// limit·S of an uncapped sum S, over what is left of it
 				share := experts.ShareOfEach(0.01, len(names))
 				if most := share / (1 - 0.6); (own/all > most) != unbounded {
-					t.Errorf("%s rows, horizon %d, unbounded %t: one entity has %.3f of the weight, want at most %.3f", what, h, unbounded, own/all, most)
+					t.Errorf(
+						"%s rows, horizon %d, unbounded %t: one entity has %.3f of the weight, want at most %.3f",
+						what,
+						h,
+						unbounded,
+						own/all,
+						most,
+					)
 				}
 			}
 		}
@@ -110,7 +132,10 @@ func TestOneRowChoosesNothing(t *testing.T) {
 		events[i].Numeric = make([]float64, len(schema.Numeric))
 	}
 	for _, unbounded := range []bool{false, true} {
-		j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &schema, Sample: sampleOf(events), Unbounded: unbounded})
+		j := prepared(
+			t,
+			&task.Task{Given: -1, Model: m, Schema: &schema, Sample: sampleOf(events), Unbounded: unbounded},
+		)
 		absurd := solver.NewModel(solver.ANOVA, j.Vocab.NumColumns(), 1, true)
 		bad := absurd.Clone()
 		absurd.Bias[0], bad.Bias[0] = 3, 4.5
@@ -127,7 +152,8 @@ func TestOneRowChoosesNothing(t *testing.T) {
 		if bounded := loss <= most; bounded == unbounded {
 			t.Errorf("unbounded %t: %g rows with outputs of a million make a mean loss of %g", unbounded, rare, loss)
 		}
-		if l := choose.Losses(j, absurd); (l[0] == most) == unbounded || l[len(l)-1] != j.Target.Judged(&j.Select_.Events[len(l)-1], []float64{3}, nil) {
+		if l := choose.Losses(j, absurd); (l[0] == most) == unbounded ||
+			l[len(l)-1] != j.Target.Judged(&j.Select_.Events[len(l)-1], []float64{3}, nil) {
 			t.Errorf("unbounded %t: losses of rows are %g and %g", unbounded, l[0], l[len(l)-1])
 		}
 		if choose.Gains(j, choose.Losses(j, absurd), choose.Losses(j, bad)) == unbounded {
@@ -175,6 +201,10 @@ func TestFoldsAreCapped(t *testing.T) {
 		}
 	}
 	if !choose.IsBetter(a, b, weights, 0) || choose.IsBetter(a, b, nil, 0) {
-		t.Errorf("a form that is better for others is taken %t, without weights %t", choose.IsBetter(a, b, weights, 0), choose.IsBetter(a, b, nil, 0))
+		t.Errorf(
+			"a form that is better for others is taken %t, without weights %t",
+			choose.IsBetter(a, b, weights, 0),
+			choose.IsBetter(a, b, nil, 0),
+		)
 	}
 }

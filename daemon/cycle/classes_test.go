@@ -9,8 +9,9 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestClassesOfNewUsers: on users that the refit did not know, the live model of a multi-class or multilabel model over names is better
-// with the fold-in than without, the variational stage is what stands behind it, and the next refit goes on from what was learned.
+// TestClassesOfNewUsers: on users that the refit did not know, the live model of a multi-class or multilabel model over
+// names is better with the fold-in than without, the variational stage is what stands behind it, and the next refit
+// goes on from what was learned.
 func TestClassesOfNewUsers(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, task := range []event.Task{event.Multiclass, event.Multilabel} {
@@ -37,7 +38,12 @@ func TestClassesOfNewUsers(t *testing.T) {
 		}
 		with, without := accuracy(true), accuracy(false)
 		if with < without+0.05 {
-			t.Errorf("%s: %.3f of the classes of new users are right with the fold-in, %.3f without", task, with, without)
+			t.Errorf(
+				"%s: %.3f of the classes of new users are right with the fold-in, %.3f without",
+				task,
+				with,
+				without,
+			)
 		}
 		t.Logf("%s: %.3f with, %.3f without", task, with, without)
 	}

@@ -5,14 +5,16 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// BeginCompaction begins to make the next update of the newest one and its deltas; nil where consumers do not have that update, or should get another one: the
-// live model cannot be followed by it any more, it has no room for names, or deltas of it are not published yet. NextUpdate makes one then.
+// BeginCompaction begins to make the next update of the newest one and its deltas; nil where consumers do not have that
+// update, or should get another one: the live model cannot be followed by it any more, it has no room for names, or
+// deltas of it are not published yet. NextUpdate makes one then.
 // observed is what the version says of the losses before it. Call it from the goroutine that calls TakeDelta.
 func (c *Cycle) BeginCompaction() *updates.Compaction {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.deltas
-	if f == nil || !compacts(f, c) || f.Of.Popular != nil { // popularity, which has moved, is in whole versions of what is live
+	if f == nil || !compacts(f, c) ||
+		f.Of.Popular != nil { // popularity, which has moved, is in whole versions of what is live
 		return nil
 	}
 	x := &updates.Compaction{Update: *c.champion, Model: f.Installed[f.Form], Form: f.Form, Settings: c.config}
@@ -32,7 +34,8 @@ func (c *Cycle) EndCompaction() {
 	}
 }
 
-// compacted lets deltas follow the version that a compaction has made, if u is that. Call it without c.mu, from the goroutine that updates.
+// compacted lets deltas follow the version that a compaction has made, if u is that. Call it without c.mu, from the
+// goroutine that updates.
 func (c *Cycle) compacted(u *fitted.Fitted) {
 	f := c.deltas // of this goroutine
 	if f == nil || f.Compaction == nil || f.Compaction.Made != u {

@@ -11,8 +11,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestDeltasWhileCompacted: deltas that were taken and published while the next update was made of the one before are deltas of that, too: a consumer of it
-// has after them bit for bit what one of the update before has, in every form of updates, and new names as well. What is taken later follows both.
+// TestDeltasWhileCompacted: deltas that were taken and published while the next update was made of the one before are
+// deltas of that, too: a consumer of it has after them bit for bit what one of the update before has, in every form of
+// updates, and new names as well. What is taken later follows both.
 func TestDeltasWhileCompacted(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range followedCases() {
@@ -21,7 +22,10 @@ func TestDeltasWhileCompacted(t *testing.T) {
 			var x *updates.Compaction
 			var made *fitted.Fitted
 			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
-				c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
+				c.comparison, c.updates = updates.UpdateComparison{
+					Scale: evaluate.Fading{Rate: updates.UpdateFade},
+					N:     1,
+				}, true
 				switch deltas++; {
 				case compared:
 					after++
@@ -73,7 +77,8 @@ func TestDeltasWhileCompacted(t *testing.T) {
 	}
 }
 
-// TestDeltasWhileAnUpdateIsMade: deltas of the update before go on while one of the live model is made, in every form of updates, and the first delta after
+// TestDeltasWhileAnUpdateIsMade: deltas of the update before go on while one of the live model is made, in every form
+// of updates, and the first delta after
 // that has what was learned meanwhile.
 func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -83,7 +88,10 @@ func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 			var x *updates.Update
 			var made *fitted.Fitted
 			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
-				c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
+				c.comparison, c.updates = updates.UpdateComparison{
+					Scale: evaluate.Fading{Rate: updates.UpdateFade},
+					N:     1,
+				}, true
 				switch deltas++; deltas {
 				case 3:
 					c.deltas.Forms[test.form].Refused = 1 // there was a name without room

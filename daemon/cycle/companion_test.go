@@ -30,7 +30,8 @@ func TestLevelsOfTargets(t *testing.T) {
 	}
 }
 
-// TestGaussianCompanion follows a change of all items faster than the ordinal fold-in alone, is never in what is published, and its posterior
+// TestGaussianCompanion follows a change of all items faster than the ordinal fold-in alone, is never in what is
+// published, and its posterior
 // goes on from refit to refit.
 func TestGaussianCompanion(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -50,7 +51,10 @@ func TestGaussianCompanion(t *testing.T) {
 				t.Fatalf("%d events: the companion is not refitted, or published", to)
 			}
 			c.Install(ch)
-			if !slices.ContainsFunc(c.experts, func(of *experts.Expert) bool { return of.Name == experts.PartGaussian }) {
+			if !slices.ContainsFunc(
+				c.experts,
+				func(of *experts.Expert) bool { return of.Name == experts.PartGaussian },
+			) {
 				t.Fatalf("%d events: none of %d companions is the Gaussian one", to, len(c.experts))
 			}
 		}

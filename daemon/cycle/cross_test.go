@@ -36,13 +36,19 @@ func paired(m *config.Model, n int) []event.Event {
 		if _, ok := labels[u+item]; !ok {
 			labels[u+item] = 2 * r.NormFloat64()
 		}
-		events[i] = event.Event{Label: labels[u+item] + 0.1*r.NormFloat64(), Weight: 1, Time: int64(i), Categorical: []string{u, item}}
+		events[i] = event.Event{
+			Label:       labels[u+item] + 0.1*r.NormFloat64(),
+			Weight:      1,
+			Time:        int64(i),
+			Categorical: []string{u, item},
+		}
 		schema.Complete(&events[i])
 	}
 	return events
 }
 
-// TestCrossIsLearned: with the cross of both fields labels of pairs are learned, in the daemon and by consumers, who do not give it; and a restart
+// TestCrossIsLearned: with the cross of both fields labels of pairs are learned, in the daemon and by consumers, who do
+// not give it; and a restart
 // goes on with it.
 func TestCrossIsLearned(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -79,7 +85,8 @@ func TestCrossIsLearned(t *testing.T) {
 				t.Fatalf("%+v names: a cross is no name of an event", n)
 			}
 			in := fitted.InputOf(&c.schema, ev)
-			if p, err := published.Predict(&in); err != nil || !closeTo(p.Outputs[0], want[0]) && p.Outputs[0] != want[0] {
+			if p, err := published.Predict(&in); err != nil ||
+				!closeTo(p.Outputs[0], want[0]) && p.Outputs[0] != want[0] {
 				t.Fatalf("a consumer says %v, %v, the refit %g", p.Outputs, err, want)
 			}
 		}
@@ -89,7 +96,12 @@ func TestCrossIsLearned(t *testing.T) {
 		}
 		for i := range again.Golden {
 			if !slices.Equal(again.Golden[i].Categorical, ch.Golden[i].Categorical) {
-				t.Errorf("golden event %d: %q after a restart, %q before", i, again.Golden[i].Categorical, ch.Golden[i].Categorical)
+				t.Errorf(
+					"golden event %d: %q after a restart, %q before",
+					i,
+					again.Golden[i].Categorical,
+					ch.Golden[i].Categorical,
+				)
 			}
 		}
 	}
@@ -98,7 +110,8 @@ func TestCrossIsLearned(t *testing.T) {
 	}
 }
 
-// TestCrossOfRarePairs: labels of clicks depend on a few pairs that come again, among many that come once. The cross has a linear weight alone, its
+// TestCrossOfRarePairs: labels of clicks depend on a few pairs that come again, among many that come once. The cross
+// has a linear weight alone, its
 // parts interact as without it, and what its weights carry in sum is not taken for noise.
 func TestCrossOfRarePairs(t *testing.T) {
 	tier.NotUnderRace(t)

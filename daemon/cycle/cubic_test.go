@@ -13,11 +13,20 @@ import (
 
 // cubics are models of degree 3 by Algorithm 1, of names and of numbers.
 var cubics = []stage{
-	{"names", func() *config.Model { return cycletest.By(sideModel(nil), config.ConditionalGradient, 3) }, func(n int) []event.Event { return withSides(cycletest.Stream(6, n)) }},
-	{"numbers", func() *config.Model { return cycletest.By(switchModel(), config.ConditionalGradient, 3) }, func(n int) []event.Event { return cycletest.Numbers(9, n) }},
+	{
+		"names",
+		func() *config.Model { return cycletest.By(sideModel(nil), config.ConditionalGradient, 3) },
+		func(n int) []event.Event { return withSides(cycletest.Stream(6, n)) },
+	},
+	{
+		"numbers",
+		func() *config.Model { return cycletest.By(switchModel(), config.ConditionalGradient, 3) },
+		func(n int) []event.Event { return cycletest.Numbers(9, n) },
+	},
 }
 
-// TestCubicRefitIsRepeated: a refit of degree 3, cold or warm, publishes what Algorithm 1 fitted with a gap that it calls estimated, is repeated to the
+// TestCubicRefitIsRepeated: a refit of degree 3, cold or warm, publishes what Algorithm 1 fitted with a gap that it
+// calls estimated, is repeated to the
 // same payload, and outlives a restart.
 func TestCubicRefitIsRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -26,8 +35,17 @@ func TestCubicRefitIsRepeated(t *testing.T) {
 			t.Parallel()
 			s.isRepeated(t, func(ch *fitted.Fitted) {
 				v := &ch.Version
-				if ch.Model.Kernel.Degree() != 3 || v.Form != "convex" || v.Sweeps != 0 || v.GapKind != string(solver.Estimated) || v.Gap == nil {
-					t.Errorf("version of degree %d, form %s after %d sweeps, gap %v (%s)", ch.Model.Kernel.Degree(), v.Form, v.Sweeps, v.Gap, v.GapKind)
+				if ch.Model.Kernel.Degree() != 3 || v.Form != "convex" || v.Sweeps != 0 ||
+					v.GapKind != string(solver.Estimated) ||
+					v.Gap == nil {
+					t.Errorf(
+						"version of degree %d, form %s after %d sweeps, gap %v (%s)",
+						ch.Model.Kernel.Degree(),
+						v.Form,
+						v.Sweeps,
+						v.Gap,
+						v.GapKind,
+					)
 				}
 			})
 			reviveGoesOn(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))

@@ -14,7 +14,8 @@ func (c *Cycle) WatchLosses() {
 	c.interval = &mixture.IntervalLosses{}
 }
 
-// TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next stretch. What is live comes first, then what
+// TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next stretch. What is
+// live comes first, then what
 // consumers have, then the other parts of what is live, then baselines that are none.
 func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
 	c.mu.Lock()
@@ -25,9 +26,16 @@ func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
 	}
 	c.interval = &mixture.IntervalLosses{}
 	numeric := c.target.IsNumeric()
-	names := [evaluate.NumRoles]string{evaluate.Published: "published", evaluate.Live: "live", evaluate.Baseline0: "majority", evaluate.Baseline1: "last_label", evaluate.FoldIn: "fold_in"}
+	names := [evaluate.NumRoles]string{
+		evaluate.Published: "published",
+		evaluate.Live:      "live",
+		evaluate.Baseline0: "majority",
+		evaluate.Baseline1: "last_label",
+		evaluate.FoldIn:    "fold_in",
+	}
 	if numeric {
-		names[evaluate.Baseline0], names[evaluate.Baseline1], names[evaluate.Baseline2] = "global_mean", "item_mean", "sgd_bias"
+		names[evaluate.Baseline0], names[evaluate.Baseline1], names[evaluate.Baseline2] = "global_mean", "item_mean",
+			"sgd_bias"
 	}
 	var out []evaluate.PredictorLoss
 	add := func(name string, t *evaluate.Tally, isBaseline bool) *evaluate.PredictorLoss {

@@ -26,17 +26,21 @@ import (
 
 // Cycle is the learning cycle of one model.
 type Cycle struct {
-	// Workers is the number of goroutines of a refit; 0 takes GOMAXPROCS. Results do not depend on it. Set it before use.
+	// Workers is the number of goroutines of a refit; 0 takes GOMAXPROCS. Results do not depend on it. Set it before
+	// use.
 	Workers int
-	// Cold starts every refit from nothing, not from the live model: what warm starts are measured against. Set it before use.
+	// Cold starts every refit from nothing, not from the live model: what warm starts are measured against. Set it
+	// before use.
 	Cold bool
-	// Throttle, if not nil, returns what a refit calls between its blocks, as solver.Settings.Yield, given its context and time budget, 0 for
+	// Throttle, if not nil, returns what a refit calls between its blocks, as solver.Settings.Yield, given its context
+	// and time budget, 0 for
 	// none. Set it before use.
 	Throttle func(ctx context.Context, budget time.Duration) (yield func())
 	// Forwarded says that events come from the processes that read them, and may be in a refit before they come: Reach
 	// and Known. Set it before use.
 	Forwarded bool
-	// Stored, if not nil, returns what of the events that were observed is stored, which updates say that they hold; else they say what the refit
+	// Stored, if not nil, returns what of the events that were observed is stored, which updates say that they hold;
+	// else they say what the refit
 	// does. Set it before use.
 	Stored func() updates.Stored
 
@@ -51,32 +55,34 @@ type Cycle struct {
 
 	evicted atomic.Int64 // names that the fold-in gave up for others
 
-	// reportMu is taken after mu by who changes what is told of losses, names, outliers and forms, and alone by who tells it: an update that is made
+	// reportMu is taken after mu by who changes what is told of losses, names, outliers and forms, and alone by who
+	// tells it: an update that is made
 	// holds mu for as long as it copies a million names, and whoever scrapes metrics does not wait for it.
 	reportMu sync.Mutex
 
-	mu          sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
-	learner     experts.FoldInLearner
-	experts     []*experts.Expert
-	drift       drift.Watch
-	alarms      []drift.DriftAlarm  // that nobody has taken
-	numbers     *encode.NumberScale // what companions see of them
-	weights     *encode.WeightScale // nil where events have no weights
-	champion    *fitted.Fitted      // the last promoted refit
-	rejections  int
-	failedFrom  *solver.Model          // of the champion that a refit continued from and failed; nil without
-	fallback    *task.Fallback         // nil unless there was a champion that cannot be read
-	published   *updates.Served        // the champion or an update of it
-	deltas      *updates.DeltaStream   // the newest update; nil without
-	pending     *updates.Update        // of the live model, beside the newest one; nil without
-	live        *updates.LiveCopy      // for Live; nil without
-	liveAdded   *fitted.PopularWeights // that the last copy for Live has beside what was learned; nil for none
-	frontier    updates.Frontier       // by events, while there are deltas
-	known       updates.Frontier       // by refits and events, where these are forwarded
-	comparison  updates.UpdateComparison
-	updates     bool                    // consumers should have updates, by lag
-	guard       guard.Guard             // of updates against their refit
-	chainEnded  bool                    // a chain of deltas ended because it was worse than its refit: consumers get that again
+	mu         sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
+	learner    experts.FoldInLearner
+	experts    []*experts.Expert
+	drift      drift.Watch
+	alarms     []drift.DriftAlarm  // that nobody has taken
+	numbers    *encode.NumberScale // what companions see of them
+	weights    *encode.WeightScale // nil where events have no weights
+	champion   *fitted.Fitted      // the last promoted refit
+	rejections int
+	failedFrom *solver.Model          // of the champion that a refit continued from and failed; nil without
+	fallback   *task.Fallback         // nil unless there was a champion that cannot be read
+	published  *updates.Served        // the champion or an update of it
+	deltas     *updates.DeltaStream   // the newest update; nil without
+	pending    *updates.Update        // of the live model, beside the newest one; nil without
+	live       *updates.LiveCopy      // for Live; nil without
+	liveAdded  *fitted.PopularWeights // that the last copy for Live has beside what was learned; nil for none
+	frontier   updates.Frontier       // by events, while there are deltas
+	known      updates.Frontier       // by refits and events, where these are forwarded
+	comparison updates.UpdateComparison
+	updates    bool        // consumers should have updates, by lag
+	guard      guard.Guard // of updates against their refit
+	// a chain of deltas ended because it was worse than its refit: consumers get that again
+	chainEnded  bool
 	heldBack    []guard.HeldBack        // that nobody has taken
 	race        updates.VariantSelector // of what updates are made of
 	interval    *mixture.IntervalLosses // nil unless they are watched
@@ -110,10 +116,24 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cycle{config: m, schema: schema, target: target, now: now, pool: make(rows.Interner), baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
-		goodEnough: liveCheckEvery, comparison: updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, race: updates.NewVariantSelector(),
-		outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs()), value: make([]float64, 1),
-		foldInOnly: folded{outputs: make([]float64, target.Outputs())}}
+	c := &Cycle{
+		config:        m,
+		schema:        schema,
+		target:        target,
+		now:           now,
+		pool:          make(rows.Interner),
+		baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
+		goodEnough:    liveCheckEvery,
+		comparison:    updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}},
+		race:          updates.NewVariantSelector(),
+		outputs: make(
+			[]float64,
+			target.Outputs(),
+		),
+		targets:    make([]float64, target.Outputs()),
+		value:      make([]float64, 1),
+		foldInOnly: folded{outputs: make([]float64, target.Outputs())},
+	}
 	for f, name := range schema.Categorical {
 		if slices.Contains(m.Train.FoldIn.By, name) || len(m.Train.FoldIn.By) == 0 {
 			c.entityFields = append(c.entityFields, f)
@@ -140,7 +160,8 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 	return c, nil
 }
 
-// newLearner returns the fold-in that fits the champion: closed form if it has a posterior, or could have one and there is no champion.
+// newLearner returns the fold-in that fits the champion: closed form if it has a posterior, or could have one and there
+// is no champion.
 func (c *Cycle) newLearner(ch *fitted.Fitted, last experts.Learner) experts.FoldInLearner {
 	if ch != nil && ch.Posterior != nil || ch == nil && c.config.Train.Refit == "variational" {
 		l := experts.NewFoldIn(c.config, &c.schema, c.target, ch)
@@ -156,9 +177,10 @@ func (c *Cycle) newLearner(ch *fitted.Fitted, last experts.Learner) experts.Fold
 	return l
 }
 
-// Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline learn from it. Held-out
-// events are learned from, too: no refit continues from what is live, so that they stay unseen by what is judged on them. position and payload
-// are kept until the next refit is installed, so that what was learned while it ran is not lost; payload may be nil if nothing refits beside
+// Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline
+// learn from it. Held-out events are learned from, too: no refit continues from what is live, so that they stay unseen
+// by what is judged on them. position and payload are kept until the next refit is installed, so that what was learned
+// while it ran is not lost; payload may be nil if nothing refits beside
 // Observe. prescored is the event's score, or nil.
 func (c *Cycle) Observe(ev *event.Event, learn bool, position rows.Position, payload []byte, prescored *updates.Score) {
 	c.mu.Lock()
@@ -194,7 +216,8 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 			c.batchScorer.take(c.published)
 			c.batchScorer.score(prescored, ev, c.targets)
 		}
-		o[evaluate.Published], o[evaluate.Baseline0], o[evaluate.Baseline1] = prescored.Published, prescored.Baseline0, prescored.Baseline1
+		o[evaluate.Published], o[evaluate.Baseline0], o[evaluate.Baseline1] = prescored.Published, prescored.Baseline0,
+			prescored.Baseline1
 		versus.Slice = prescored.Slice
 		if prescored.Compared && of.counts.IsShared() {
 			c.compareUpdates(prescored, ev)
@@ -247,7 +270,10 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		}
 		if ahead == nil && of.counts.IsShared() {
 			c.numbers.Learn(label)
-			alone.alarms = c.watchDrift(o[evaluate.Live].Judged(c.target.IsNumeric()), c.refitLoss(&o[evaluate.Published], prescored))
+			alone.alarms = c.watchDrift(
+				o[evaluate.Live].Judged(c.target.IsNumeric()),
+				c.refitLoss(&o[evaluate.Published], prescored),
+			)
 		}
 		for _, a := range alone.alarms {
 			c.alarmed(a, ev)
@@ -304,7 +330,8 @@ func (c *Cycle) consumersOutputs(prescored *updates.Score) []float64 {
 	return prescored.Outputs
 }
 
-// predictMixed has what stands on the mixture predict the event that this has predicted, of which the fold-in and the version of consumers have outputs.
+// predictMixed has what stands on the mixture predict the event that this has predicted, of which the fold-in and the
+// version of consumers have outputs.
 func (c *Cycle) predictMixed(foldIn, consumers []float64) {
 	if c.stacked != nil {
 		c.takeStacked(foldIn)
@@ -332,7 +359,8 @@ func (c *Cycle) learnMixed(ev *event.Event, counts *rows.Counted) {
 	}
 }
 
-// lastLabel returns the outcome of the last label as a prediction, with that of the frequencies of classes after it where there is a mixture.
+// lastLabel returns the outcome of the last label as a prediction, with that of the frequencies of classes after it
+// where there is a mixture.
 func (c *Cycle) lastLabel(versus evaluate.Compared) evaluate.EventOutcome {
 	p := c.mixture.Part(experts.LastLabelPart)
 	if !versus.HasLast || p != nil && !p.Present {
@@ -341,13 +369,17 @@ func (c *Cycle) lastLabel(versus evaluate.Compared) evaluate.EventOutcome {
 	o := evaluate.EventOutcome{Present: true, Correct: versus.Last, Class: versus.Before}
 	if p != nil {
 		o.Lossy, o.Loss = true, c.mixture.Loss(p, nil, c.targets)
-		chance := min(max(p.Value[min(int(o.Class), len(p.Value)-1)], evaluate.LeastProbability), 1-evaluate.LeastProbability)
+		chance := min(
+			max(p.Value[min(int(o.Class), len(p.Value)-1)], evaluate.LeastProbability),
+			1-evaluate.LeastProbability,
+		)
 		o.Score = float32(math.Log(chance) - math.Log1p(-chance))
 	}
 	return o
 }
 
-// winsorised returns what a label counts as: the nearest end of the range of those before it where it is an outlier of them.
+// winsorised returns what a label counts as: the nearest end of the range of those before it where it is an outlier of
+// them.
 func (c *Cycle) winsorised(label float64) float64 {
 	if low, high := c.numbers.Labels(); label < low || label > high {
 		return min(max(label, low), high)
@@ -363,7 +395,8 @@ func (c *Cycle) learnAs(label float64, ev *event.Event) {
 	}
 }
 
-// Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
+// Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and
+// the ledger.
 func (c *Cycle) Relearn(position rows.Position, payload []byte, first bool) error {
 	return c.again(position, payload, first, func(ev *event.Event, counts *rows.Counted) {
 		if c.knows(position) {
@@ -380,8 +413,9 @@ func (c *Cycle) Relearn(position rows.Position, payload []byte, first bool) erro
 	})
 }
 
-// Recall gives a stored event from before the last cut to what learns on from refit to refit and starts anew with the process: without scoring it, after a
-// restart, before Relearn. Unless it is recent only the learner on names takes it up, which takes microseconds; others take up to hundreds.
+// Recall gives a stored event from before the last cut to what learns on from refit to refit and starts anew with the
+// process: without scoring it, after a restart, before Relearn. Unless it is recent only the learner on names takes it
+// up, which takes microseconds; others take up to hundreds.
 func (c *Cycle) Recall(payload []byte, first, recent bool) error {
 	return c.again(rows.Position{}, payload, first, func(ev *event.Event, counts *rows.Counted) {
 		c.numbers.Take(ev)
@@ -395,7 +429,12 @@ func (c *Cycle) Recall(payload []byte, first, recent bool) error {
 }
 
 // again decodes a stored event for something to learn from it.
-func (c *Cycle) again(position rows.Position, payload []byte, first bool, learn func(*event.Event, *rows.Counted)) error {
+func (c *Cycle) again(
+	position rows.Position,
+	payload []byte,
+	first bool,
+	learn func(*event.Event, *rows.Counted),
+) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reportMu.Lock()
@@ -423,13 +462,15 @@ func (c *Cycle) again(position rows.Position, payload []byte, first bool, learn 
 	return nil
 }
 
-// How often the live model is compared with the published one, and by how much its window loss may exceed it before it starts again.
+// How often the live model is compared with the published one, and by how much its window loss may exceed it before it
+// starts again.
 const (
 	liveCheckEvery = 1000
 	liveTolerance  = 1.05
 )
 
-// checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all. Where consumers have an update of another form, that
+// checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all. Where consumers
+// have an update of another form, that
 // it predicts worse than this says nothing of the champion.
 func (c *Cycle) checkLive() {
 	if c.goodEnough--; c.goodEnough > 0 {
@@ -437,7 +478,9 @@ func (c *Cycle) checkLive() {
 	}
 	c.goodEnough = liveCheckEvery
 	w := c.progressive.Window()
-	if c.champion == nil || c.published.IsUpdate() && c.race.Chosen != mixture.FormFoldIn || w[evaluate.Published].N < liveCheckEvery || w[evaluate.FoldIn].N != w[evaluate.Published].N {
+	if c.champion == nil || c.published.IsUpdate() && c.race.Chosen != mixture.FormFoldIn ||
+		w[evaluate.Published].N < liveCheckEvery ||
+		w[evaluate.FoldIn].N != w[evaluate.Published].N {
 		return
 	}
 	numeric := c.target.IsNumeric()
@@ -448,7 +491,8 @@ func (c *Cycle) checkLive() {
 	}
 }
 
-// Install makes a refit the champion and starts the fold-in on it, with the events learned since its cut. It may run beside Observe,
+// Install makes a refit the champion and starts the fold-in on it, with the events learned since its cut. It may run
+// beside Observe,
 // which waits only for the last few of them.
 func (c *Cycle) Install(ch *fitted.Fitted) {
 	c.mu.Lock()
@@ -456,7 +500,8 @@ func (c *Cycle) Install(ch *fitted.Fitted) {
 	consumers := fitted.FixedModel{Model: ch.Model, Vocab: ch.Vocabulary, Popular: ch.Popular}
 	ch = ch.Plain(&c.schema)
 	next, beside := c.newLearner(ch, c.learner), c.newExperts(ch, c.experts)
-	if _, ok := next.(*experts.Gradient); ok { // its carried experts are shared with the running one: hand over in one piece
+	// its carried experts are shared with the running one: hand over in one piece
+	if _, ok := next.(*experts.Gradient); ok {
 		c.install(ch, consumers, next, beside)
 		return
 	}
@@ -480,8 +525,9 @@ func (c *Cycle) Install(ch *fitted.Fitted) {
 	c.install(ch, consumers, next, beside)
 }
 
-// Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what came during a round is not less than
-// the round by an installGain-th: Observe is then as fast as Install, as when a backlog is read, and every further round would learn for nothing.
+// Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what
+// came during a round is not less than the round by an installGain-th: Observe is then as fast as Install, as when a
+// backlog is read, and every further round would learn for nothing.
 const (
 	installBatch  = 256
 	installRounds = 6
@@ -491,7 +537,14 @@ const (
 // maxPool is how many names of relearned events are kept for the next ones.
 const maxPool = 4096
 
-func (c *Cycle) relearn(l experts.Learner, companions []*experts.Expert, events []rows.Pending, ev *event.Event, targets []float64, low, high, heaviest float64) {
+func (c *Cycle) relearn(
+	l experts.Learner,
+	companions []*experts.Expert,
+	events []rows.Pending,
+	ev *event.Event,
+	targets []float64,
+	low, high, heaviest float64,
+) {
 	if !c.config.Train.FoldIn.Enabled {
 		return
 	}
@@ -519,7 +572,12 @@ func (c *Cycle) relearn(l experts.Learner, companions []*experts.Expert, events 
 	clear(c.pool)
 }
 
-func (c *Cycle) install(ch *fitted.Fitted, refit fitted.FixedModel, next experts.FoldInLearner, companions []*experts.Expert) {
+func (c *Cycle) install(
+	ch *fitted.Fitted,
+	refit fitted.FixedModel,
+	next experts.FoldInLearner,
+	companions []*experts.Expert,
+) {
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
 	if c.Forwarded {
@@ -528,14 +586,20 @@ func (c *Cycle) install(ch *fitted.Fitted, refit fitted.FixedModel, next experts
 	c.champion, c.learner, c.experts, c.fallback, c.rejections = ch, next, c.carryOver(ch, companions), nil, 0
 	c.stopDeltas()
 	c.endPending()
-	c.published, c.chainEnded = &updates.Served{FixedModel: refit, Refit: refit, Means: ch.Means, Limit: ch.OutputLimit()}, false
+	c.published, c.chainEnded = &updates.Served{
+		FixedModel: refit,
+		Refit:      refit,
+		Means:      ch.Means,
+		Limit:      ch.OutputLimit(),
+	}, false
 	if guard.Seen(&ch.Holdout) > 0 {
 		c.guard.Held = ch.Holdout
 	}
 	c.guard.Support(&ch.Version)
 }
 
-// Update returns the live model as an ordinary model over the champion's vocabulary plus what was learned since, or nil without a
+// Update returns the live model as an ordinary model over the champion's vocabulary plus what was learned since, or nil
+// without a
 // champion. NextUpdate says whether consumers should have it.
 func (c *Cycle) Update() *fitted.Fitted {
 	c.mu.Lock()
@@ -562,7 +626,8 @@ func (c *Cycle) update(forms *[mixture.NumForms]updates.Candidate) *fitted.Fitte
 	return u
 }
 
-// Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from the next refit on.
+// Configure takes up a configuration that differs in what train.lambda, train.time_budget and publish.gate say, from
+// the next refit on.
 // Call it from the goroutine that calls Install.
 func (c *Cycle) Configure(m *config.Model) {
 	c.mu.Lock()

@@ -92,7 +92,13 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 		observeAll(c, test.events[:half])
 		ch := mustRefit(t, c, sampleOf(test.events[:half]))
 		if ch.Version.Decision != "promoted" || ch.Version.K == 0 {
-			t.Fatalf("%s: first version %s with %d basis vectors: %s", test.model.Name, ch.Version.Decision, ch.Version.K, ch.Version.Reason)
+			t.Fatalf(
+				"%s: first version %s with %d basis vectors: %s",
+				test.model.Name,
+				ch.Version.Decision,
+				ch.Version.K,
+				ch.Version.Reason,
+			)
 		}
 		c.Install(ch)
 		observeAll(c, test.events[half:])
@@ -101,10 +107,19 @@ func TestCycleLearnsAndPromotes(t *testing.T) {
 			t.Errorf("%s: %d events, %d without a model", test.model.Name, p.N, p.NoModel)
 		}
 		if test.model.Name == "ratings" {
-			if pub, item, sgd := *p.Window.Published.RMSE, *p.Baselines.ItemMean.RMSE, *p.Baselines.SGDBias.RMSE; pub > 0.8*item || *p.Window.Live.RMSE > 0.8*sgd {
-				t.Errorf("ratings: published %.3f, live %.3f, item mean %.3f, sgd bias %.3f", pub, *p.Window.Live.RMSE, item, sgd)
+			if pub, item, sgd := *p.Window.Published.RMSE, *p.Baselines.ItemMean.RMSE,
+				*p.Baselines.SGDBias.RMSE; pub > 0.8*item ||
+				*p.Window.Live.RMSE > 0.8*sgd {
+				t.Errorf(
+					"ratings: published %.3f, live %.3f, item mean %.3f, sgd bias %.3f",
+					pub,
+					*p.Window.Live.RMSE,
+					item,
+					sgd,
+				)
 			}
-		} else if w, major := p.Window, *p.Baselines.Majority.Accuracy; *w.Published.Accuracy < 0.85 || *w.Live.Accuracy < 0.85 || major > 0.6 {
+		} else if w, major := p.Window, *p.Baselines.Majority.Accuracy; *w.Published.Accuracy < 0.85 ||
+			*w.Live.Accuracy < 0.85 || major > 0.6 {
 			pub, live := *w.Published.Accuracy, *w.Live.Accuracy
 			t.Errorf("switch: published %.3f, live %.3f, majority %.3f", pub, live, major)
 		}
@@ -136,7 +151,11 @@ func TestUnlearnedEventsTeachNothing(t *testing.T) {
 		return c.Progressive()
 	}
 	if with, without := run(true), run(false); !reflect.DeepEqual(with.All, without.All) {
-		t.Errorf("events that were scored alone changed later predictions: %v, without them %v", *with.All.Live.RMSE, *without.All.Live.RMSE)
+		t.Errorf(
+			"events that were scored alone changed later predictions: %v, without them %v",
+			*with.All.Live.RMSE,
+			*without.All.Live.RMSE,
+		)
 	}
 }
 
@@ -195,7 +214,13 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 // TestRefitDoesNotDependOnProcessors: nor does one by another algorithm.
 func TestRefitDoesNotDependOnProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	stages := []stage{{"default", func() *config.Model { return cycletest.RatingsModel(nil) }, func(n int) []event.Event { return cycletest.Stream(5, n) }}}
+	stages := []stage{
+		{
+			"default",
+			func() *config.Model { return cycletest.RatingsModel(nil) },
+			func(n int) []event.Event { return cycletest.Stream(5, n) },
+		},
+	}
 	if !tier.UnderRace() {
 		stages = append(stages, others...)
 	}
@@ -262,7 +287,8 @@ func TestRefitWithoutRows(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	one := cycletest.Stream(7, 1)
-	if _, err := c.Refit(context.Background(), &encode.Sample{Train: [][]byte{rows.AppendEvent(nil, &one[0])}}); err != nil {
+	if _, err := c.Refit(context.Background(), &encode.Sample{Train: [][]byte{rows.AppendEvent(nil,
+		&one[0])}}); err != nil {
 		t.Errorf("one row: %v", err)
 	}
 	same := make([]event.Event, 50) // one user, one item, one label
@@ -284,16 +310,25 @@ func TestReviveGoesOn(t *testing.T) {
 	t.Run("ordinal", func(t *testing.T) {
 		reviveGoesOn(t, cycletest.RatingsModel(nil), cycletest.RatingsModel(smaller), cycletest.Stream(8, 3000))
 	})
-	t.Run("entities held out", func(t *testing.T) { reviveGoesOn(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) })
+	t.Run(
+		"entities held out",
+		func(t *testing.T) { reviveGoesOn(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) },
+	)
 	t.Run("groups", func(t *testing.T) {
 		reviveGoesOn(t, sideModel(nil), sideModel(smaller), withSides(cycletest.Stream(8, 3000)))
 	})
 	t.Run("multiclass", func(t *testing.T) {
-		reviveGoesOn(t, cycletest.ClassesModel(event.Multiclass, nil), cycletest.ClassesModel(event.Multiclass, smaller), cycletest.ClassStream(event.Multiclass, 2000))
+		reviveGoesOn(
+			t,
+			cycletest.ClassesModel(event.Multiclass, nil),
+			cycletest.ClassesModel(event.Multiclass, smaller),
+			cycletest.ClassStream(event.Multiclass, 2000),
+		)
 	})
 }
 
-// reviveGoesOn checks that a champion comes back from its snapshot and what was kept beside it, and not under another configuration.
+// reviveGoesOn checks that a champion comes back from its snapshot and what was kept beside it, and not under another
+// configuration.
 func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (again *fitted.Fitted) {
 	c := newCycle(t, m)
 	observeAll(c, events)
@@ -306,7 +341,11 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 		t.Fatal(err)
 	}
 	ch.Version.Version = manifest.Version
-	ch.Precisions = fitted.PrecisionChoice{Stage: variational.PrecisionsCarried, Gaussian: variational.PrecisionsAnew, Refits: 2}
+	ch.Precisions = fitted.PrecisionChoice{
+		Stage:    variational.PrecisionsCarried,
+		Gaussian: variational.PrecisionsAnew,
+		Refits:   2,
+	}
 	keep, err := ch.Checkpoint()
 	if err != nil {
 		t.Fatal(err)
@@ -324,12 +363,20 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 		t.Fatal(err)
 	}
 	if len(again.Golden) != len(opened.Contents().Golden) {
-		t.Errorf("revived with %d golden events, the version has %d: an update of it cannot be published", len(again.Golden), len(opened.Contents().Golden))
+		t.Errorf(
+			"revived with %d golden events, the version has %d: an update of it cannot be published",
+			len(again.Golden),
+			len(opened.Contents().Golden),
+		)
 	}
-	if !reflect.DeepEqual(again.Posterior, ch.Posterior) || !reflect.DeepEqual(again.Model, ch.Model) || !reflect.DeepEqual(again.Means, ch.Means) ||
+	if !reflect.DeepEqual(again.Posterior, ch.Posterior) || !reflect.DeepEqual(again.Model, ch.Model) ||
+		!reflect.DeepEqual(again.Means, ch.Means) ||
 		!reflect.DeepEqual(again.Gaussian, ch.Gaussian) || !reflect.DeepEqual(again.WithoutHoldout, ch.WithoutHoldout) ||
-		!reflect.DeepEqual(again.HeldOut, ch.HeldOut) || !reflect.DeepEqual(again.Dual, ch.Dual) || again.Scale != ch.Scale || again.Precisions != ch.Precisions ||
-		!reflect.DeepEqual(again.ModelWithoutHoldout(), ch.ModelWithoutHoldout()) || ch.Posterior != nil && ch.WithoutHoldout == nil ||
+		!reflect.DeepEqual(again.HeldOut, ch.HeldOut) || !reflect.DeepEqual(again.Dual, ch.Dual) ||
+		again.Scale != ch.Scale ||
+		again.Precisions != ch.Precisions ||
+		!reflect.DeepEqual(again.ModelWithoutHoldout(), ch.ModelWithoutHoldout()) ||
+		ch.Posterior != nil && ch.WithoutHoldout == nil ||
 		ch.Posterior != nil && ch.Posterior.Group != nil && !reflect.DeepEqual(again.Convex, ch.Convex) {
 		t.Error("the revived champion differs")
 	}
@@ -342,7 +389,8 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 	return again
 }
 
-// A version that somebody else promoted is what the next challenger is compared with; an operator's choice is not replaced on too few
+// A version that somebody else promoted is what the next challenger is compared with; an operator's choice is not
+// replaced on too few
 // rows.
 func TestAdoptedChampionIsCompared(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -382,12 +430,20 @@ func TestAdoptedChampionIsCompared(t *testing.T) {
 	}
 	observeAll(c, events[:200]) // its baselines and its fold-in work
 	next := mustRefit(t, c, sampleOf(events))
-	if g := next.Version.ChampionGate; next.Version.Decision != "promoted" || g == nil || float64(*g.RMSE) < 1.2*float64(*next.Version.Gate.RMSE) {
-		t.Errorf("%s: %s; gate %+v, champion %+v: the poor version would lose clearly", next.Version.Decision, next.Version.Reason, next.Version.Gate, g)
+	if g := next.Version.ChampionGate; next.Version.Decision != "promoted" || g == nil ||
+		float64(*g.RMSE) < 1.2*float64(*next.Version.Gate.RMSE) {
+		t.Errorf(
+			"%s: %s; gate %+v, champion %+v: the poor version would lose clearly",
+			next.Version.Decision,
+			next.Version.Reason,
+			next.Version.Gate,
+			g,
+		)
 	}
 	few := sampleOf(events)
 	few.Gate = few.Gate[:min(len(few.Gate), m.Publish.Gate.MinRows-1)]
-	if next := mustRefit(t, c, few); next.Version.Decision != "kept" || !strings.Contains(next.Version.Reason, "an operator chose") {
+	if next := mustRefit(t, c, few); next.Version.Decision != "kept" ||
+		!strings.Contains(next.Version.Reason, "an operator chose") {
 		t.Errorf("on too few rows: %s, %s", next.Version.Decision, next.Version.Reason)
 	}
 	adopted.Chosen = false
@@ -434,7 +490,8 @@ func TestRefitIsCalledOffWhileItWaits(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.Refit(ctx, sampleOf(cycletest.Stream(1, 1500))); !errors.Is(err, context.Canceled) || calls.Load() > 100 {
+	if _, err := c.Refit(ctx, sampleOf(cycletest.Stream(1, 1500))); !errors.Is(err, context.Canceled) ||
+		calls.Load() > 100 {
 		t.Errorf("called off at the 20th block: error %v after %d", err, calls.Load())
 	}
 }

@@ -24,17 +24,27 @@ func visits(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 4))
 	events := make([]event.Event, n)
 	for i := range events {
-		events[i] = event.Event{Categorical: []string{fmt.Sprint("u", r.IntN(9)), fmt.Sprint("i", r.IntN(12))}, Numeric: []float64{40 + 10*r.NormFloat64()},
-			Multi: [][]string{[]string{"a", "b", "c", "d"}[r.IntN(3):][:r.IntN(2)]}, Weight: 1, Label: r.NormFloat64()}
+		events[i] = event.Event{
+			Categorical: []string{fmt.Sprint("u", r.IntN(9)), fmt.Sprint("i", r.IntN(12))},
+			Numeric:     []float64{40 + 10*r.NormFloat64()},
+			Multi:       [][]string{[]string{"a", "b", "c", "d"}[r.IntN(3):][:r.IntN(2)]},
+			Weight:      1,
+			Label:       r.NormFloat64(),
+		}
 	}
 	return events
 }
 
-// TestVersionsOfEveryKernel: what is published of a model of each kernel and degree scores 1,000 events as the solver does, in both types, and comes back from
+// TestVersionsOfEveryKernel: what is published of a model of each kernel and degree scores 1,000 events as the solver
+// does, in both types, and comes back from
 // the store as the same model.
 func TestVersionsOfEveryKernel(t *testing.T) {
 	m := cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema.Task, m.Schema.Levels, m.Schema.Multi, m.Schema.Numeric = "regression", 0, []string{"tags"}, []string{"age"}
+		m.Schema.Task, m.Schema.Levels, m.Schema.Multi, m.Schema.Numeric = "regression", 0, []string{
+			"tags",
+		}, []string{
+			"age",
+		}
 		m.Train.FeatureMap, m.Train.Refit = "none", "output"
 	})
 	ch := mustRefit(t, newCycle(t, m), sampleOf(visits(1, 400)))
@@ -68,8 +78,15 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again.Model.Kernel != kernel || tensors == snapshot.F64 && !reflect.DeepEqual(again.Model.Basis, model.Basis) {
-				t.Errorf("kernel %v of degree %d came back as %v of degree %d", kernel, kernel.Degree(), again.Model.Kernel, again.Model.Kernel.Degree())
+			if again.Model.Kernel != kernel ||
+				tensors == snapshot.F64 && !reflect.DeepEqual(again.Model.Basis, model.Basis) {
+				t.Errorf(
+					"kernel %v of degree %d came back as %v of degree %d",
+					kernel,
+					kernel.Degree(),
+					again.Model.Kernel,
+					again.Model.Kernel.Degree(),
+				)
 			}
 			trainer, events := fitted.NewScorer(model, of.Vocabulary), visits(2, 1000)
 			tolerance := map[string]float64{snapshot.F64: 1e-9, snapshot.F32: 1e-5}[tensors]
@@ -79,19 +96,35 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 				trainer.Outputs(want, &events[i])
 				in := fitted.InputOf(of.Vocabulary.Schema, &events[i])
 				if published.Score(got, &in, &s); !(math.Abs(got[0]-want[0]) <= tolerance*(1+math.Abs(want[0]))) {
-					t.Fatalf("%v of degree %d in %s, event %d: published %g, trainer %g", kernel, kernel.Degree(), tensors, i, got[0], want[0])
+					t.Fatalf(
+						"%v of degree %d in %s, event %d: published %g, trainer %g",
+						kernel,
+						kernel.Degree(),
+						tensors,
+						i,
+						got[0],
+						want[0],
+					)
 				}
 			}
 		}
 	}
 }
 
-// TestPlantedTriplesAreExplained: labels that depend on three names at once are learned by a kernel of degree 3, and Explain and inspect name these triples.
+// TestPlantedTriplesAreExplained: labels that depend on three names at once are learned by a kernel of degree 3, and
+// Explain and inspect name these triples.
 func TestPlantedTriplesAreExplained(t *testing.T) {
 	fields, names := []string{"user", "item", "hour"}, 5
 	planted := [][3]int{{0, 3, 1}, {2, 0, 4}, {4, 1, 2}}
 	schema := snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: fields}
-	c := &snapshot.Contents{Schema: schema, Kernel: snapshot.ANOVA, Degree: 3, Link: snapshot.Identity, NumFeatures: 3 * names, NumOutputs: 1}
+	c := &snapshot.Contents{
+		Schema:      schema,
+		Kernel:      snapshot.ANOVA,
+		Degree:      3,
+		Link:        snapshot.Identity,
+		NumFeatures: 3 * names,
+		NumOutputs:  1,
+	}
 	for _, field := range fields {
 		var list []string
 		for i := range names {
@@ -124,7 +157,9 @@ func TestPlantedTriplesAreExplained(t *testing.T) {
 	}
 	strongest := diff.Believes(published).Outputs[0].Interactions
 	for _, at := range planted {
-		in := snapshot.Input{Categorical: []string{fmt.Sprint("u", at[0]), fmt.Sprint("i", at[1]), fmt.Sprint("h", at[2])}}
+		in := snapshot.Input{
+			Categorical: []string{fmt.Sprint("u", at[0]), fmt.Sprint("i", at[1]), fmt.Sprint("h", at[2])},
+		}
 		e, err := published.Explain(&in)
 		if err != nil {
 			t.Fatal(err)

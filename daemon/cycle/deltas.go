@@ -26,7 +26,11 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 }
 
 // newDeltaEncoder begins to follow what changes after an update was made just now in a form. c.mu is held.
-func (c *Cycle) newDeltaEncoder(of *updates.DeltaStream, form mixture.Variant, made *updates.Candidate) *updates.DeltaEncoder {
+func (c *Cycle) newDeltaEncoder(
+	of *updates.DeltaStream,
+	form mixture.Variant,
+	made *updates.Candidate,
+) *updates.DeltaEncoder {
 	l, _ := c.variantLearner(form)
 	f := &updates.DeltaEncoder{Learner: l}
 	if of.Of.PopularOnly {
@@ -36,7 +40,8 @@ func (c *Cycle) newDeltaEncoder(of *updates.DeltaStream, form mixture.Variant, m
 	switch l := l.(type) {
 	case *experts.FoldIn:
 		f.Source = of.SourceOf(l.Slots)
-		r := &updates.PosteriorRows{Learner: l, Steady: c.nonForgettingIn(form), Sum: made.Sum, Loadings: made.Folded.Loadings(), Outputs: c.target.Outputs(), Linear: 1}
+		r := &updates.PosteriorRows{Learner: l, Steady: c.nonForgettingIn(form), Sum: made.Sum,
+			Loadings: made.Folded.Loadings(), Outputs: c.target.Outputs(), Linear: 1}
 		if made.Folded.Separate {
 			r.Linear = r.Outputs
 		}
@@ -67,7 +72,8 @@ func (c *Cycle) newDeltaEncoder(of *updates.DeltaStream, form mixture.Variant, m
 		if form == mixture.FormGoing {
 			return nil
 		}
-		f.Rows = &updates.NewtonRows{Learner: l, Vocab: c.champion.Vocabulary, Features: made.Vocab.Map, Kernel: c.champion.Model.Kernel}
+		f.Rows = &updates.NewtonRows{Learner: l, Vocab: c.champion.Vocabulary, Features: made.Vocab.Map,
+			Kernel: c.champion.Model.Kernel}
 	default:
 		return nil
 	}
@@ -88,8 +94,14 @@ func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
 	return f.Rows.Stale()
 }
 
-// encodeDelta makes a delta of what was touched since the last one, nil if nothing has changed, or says why a whole version has to come first. c.mu is held.
-func encodeDelta(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant, popular *updates.MovedPopularity) (d *snapshot.Delta, whole string) {
+// encodeDelta makes a delta of what was touched since the last one, nil if nothing has changed, or says why a whole
+// version has to come first. c.mu is held.
+func encodeDelta(
+	f *updates.DeltaEncoder,
+	c *Cycle,
+	form mixture.Variant,
+	popular *updates.MovedPopularity,
+) (d *snapshot.Delta, whole string) {
 	if whole = stale(f, c, form); whole != "" {
 		return nil, whole
 	}
@@ -150,7 +162,8 @@ func (c *Cycle) rateLosses(l *experts.FoldIn, fields int) [][]float64 {
 	return losses
 }
 
-// startDeltas begins to follow an update that was made just now, given all forms of it; nil where nobody asks for deltas. c.mu is held.
+// startDeltas begins to follow an update that was made just now, given all forms of it; nil where nobody asks for
+// deltas. c.mu is held.
 func (c *Cycle) startDeltas(u *fitted.Fitted, forms *[mixture.NumForms]updates.Candidate) *updates.DeltaStream {
 	if c.config.Publish.Deltas.Every == 0 {
 		return nil
@@ -172,7 +185,8 @@ func (c *Cycle) stopDeltas() {
 	}
 }
 
-// widened tells that all rows of a field have changed, of which deltas bring those that are touched: a whole version of the live model comes first. c.mu is
+// widened tells that all rows of a field have changed, of which deltas bring those that are touched: a whole version of
+// the live model comes first. c.mu is
 // held.
 func (c *Cycle) widened(field string) {
 	if c.deltas != nil {
@@ -184,8 +198,9 @@ func (c *Cycle) widened(field string) {
 	c.endLive()
 }
 
-// TakeDelta brings the newest update up to the events observed by now, and makes a delta of what changed where consumers have that update: Delta returns
-// it. It says why a whole version has to come first, NextUpdate, where deltas cannot go on. now is the time that the delta tells.
+// TakeDelta brings the newest update up to the events observed by now, and makes a delta of what changed where
+// consumers have that update: Delta returns it. It says why a whole version has to come first, NextUpdate, where deltas
+// cannot go on. now is the time that the delta tells.
 func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	c.mu.Lock()
 	f := c.deltas
@@ -229,7 +244,8 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	return ""
 }
 
-// AsksUpdate reports whether consumers should get an update of the live model soon, in which the parts of a blend count for more or less than in the newest:
+// AsksUpdate reports whether consumers should get an update of the live model soon, in which the parts of a blend count
+// for more or less than in the newest:
 // deltas cannot bring all rows that this changes.
 func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
@@ -238,7 +254,8 @@ func (c *Cycle) AsksUpdate() bool {
 	return f != nil && f.Published && c.stackedAsks(f, mixture.BlendErrors)
 }
 
-// takeDeltas makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is held.
+// takeDeltas makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is
+// held.
 func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*snapshot.Delta, whole string) {
 	if f.Published {
 		if c.updates = c.comparison.Prefers(c.updates); !c.updates {
@@ -289,7 +306,8 @@ func (c *Cycle) installDelta(taken *updates.TakenDelta) {
 	c.published = &next
 }
 
-// Delta returns the oldest delta that was taken and not published, nil if there is none. It is not to be changed, and has no place in a chain yet: the
+// Delta returns the oldest delta that was taken and not published, nil if there is none. It is not to be changed, and
+// has no place in a chain yet: the
 // caller gives one to a copy.
 func (c *Cycle) Delta() *snapshot.Delta {
 	c.mu.Lock()
@@ -310,7 +328,8 @@ func (c *Cycle) PublishDelta() {
 	c.installDelta(&taken)
 }
 
-// Following returns the model that consumers have by the newest update and its deltas, nil where they have something else.
+// Following returns the model that consumers have by the newest update and its deltas, nil where they have something
+// else.
 func (c *Cycle) Following() *snapshot.Model {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -341,7 +360,8 @@ func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedP
 	return moved
 }
 
-// guardDelta returns why the chain of deltas ends that f follows: the model after the delta at hand is worse than the refit. Consumers get that again
+// guardDelta returns why the chain of deltas ends that f follows: the model after the delta at hand is worse than the
+// refit. Consumers get that again
 // unless the next update is better. c.mu is held.
 func (c *Cycle) guardDelta(f *updates.DeltaStream) (whole string) {
 	of := c.published.Forms[f.Form]

@@ -15,7 +15,9 @@ func TestNoAlarmBeforeTheFirstRefit(t *testing.T) {
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 900)
 	due := func() {
 		for f := range c.drift.Tests {
-			c.drift.Rest[f], c.drift.Tests[f] = 0, drift.GradientTest{Square: evaluate.Fading{Sum: drift.DriftFirst, N: drift.DriftFirst}}
+			c.drift.Rest[f], c.drift.Tests[f] = 0, drift.GradientTest{
+				Square: evaluate.Fading{Sum: drift.DriftFirst, N: drift.DriftFirst},
+			}
 			for i := range c.drift.Tests[f].Wealth {
 				c.drift.Tests[f].Wealth[i] = drift.AlarmRate * 100
 			}

@@ -64,7 +64,8 @@ func prepared(t *testing.T, j *task.Task) *task.Task {
 	return j
 }
 
-// TestEntitiesAreHeldOutWhole: no training row is of an entity that is held out, all its rows are the gate's, with their weights and ages; they are
+// TestEntitiesAreHeldOutWhole: no training row is of an entity that is held out, all its rows are the gate's, with
+// their weights and ages; they are
 // no more than the share of the rows.
 func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	m := crowdModel(nil)
@@ -93,7 +94,13 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 		}
 	}
 	if j.Problem.X.NumRows() != train || len(j.Gate.Events) != held || train+held+len(j.Select_.Events) != len(events) {
-		t.Errorf("%d training rows and %d gate rows, want %d and %d", j.Problem.X.NumRows(), len(j.Gate.Events), train, held)
+		t.Errorf(
+			"%d training rows and %d gate rows, want %d and %d",
+			j.Problem.X.NumRows(),
+			len(j.Gate.Events),
+			train,
+			held,
+		)
 	}
 	for f, n := range byField {
 		if n == 0 || n > 320 {
@@ -106,8 +113,15 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 		}
 	}
 	for i := range j.Gate.Events { // stream numbers its events by their time
-		if age := float64(int64(len(events)) - j.Gate.Events[i].Time); j.Sample.GateAge[i] != age || j.Sample.HeldOutWeights[len(j.Select_.Events)+i] != age {
-			t.Fatalf("gate row %d: age %g, weight %g, want %g", i, j.Sample.GateAge[i], j.Sample.HeldOutWeights[len(j.Select_.Events)+i], age)
+		if age := float64(int64(len(events)) - j.Gate.Events[i].Time); j.Sample.GateAge[i] != age ||
+			j.Sample.HeldOutWeights[len(j.Select_.Events)+i] != age {
+			t.Fatalf(
+				"gate row %d: age %g, weight %g, want %g",
+				i,
+				j.Sample.GateAge[i],
+				j.Sample.HeldOutWeights[len(j.Select_.Events)+i],
+				age,
+			)
 		}
 	}
 	if len(j.Weights) != train || len(j.Sample.TrainAge) != train || !slices.Equal(j.Weights, j.Sample.TrainAge) {
@@ -123,7 +137,8 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	}
 }
 
-// TestEntitiesThatAreLeft: nothing is held out whole without a share, without other held-out rows, without a variational stage, of a field of few names,
+// TestEntitiesThatAreLeft: nothing is held out whole without a share, without other held-out rows, without a
+// variational stage, of a field of few names,
 // of one that is held out whole by the sample, nor of names that the rival has learned from.
 func TestEntitiesThatAreLeft(t *testing.T) {
 	events := crowd(23, 4000)
@@ -145,7 +160,10 @@ func TestEntitiesThatAreLeft(t *testing.T) {
 			t.Errorf("%s: %v", name, held)
 		}
 	}
-	if held := drawn(&task.Task{Model: crowdModel(func(m *config.Model) { m.Sample.Holdout.By = "user" })}); len(held[0]) != 0 || len(held[1]) == 0 {
+	if held := drawn(&task.Task{Model: crowdModel(func(m *config.Model) { m.Sample.Holdout.By = "user" })}); len(
+		held[0],
+	) != 0 ||
+		len(held[1]) == 0 {
 		t.Errorf("held out by user: %v", held)
 	}
 	first := drawn(&task.Task{})
@@ -159,7 +177,8 @@ func TestEntitiesThatAreLeft(t *testing.T) {
 	}
 	learned := *ch
 	learned.HeldOut = nil // an operator's, of which nothing is known
-	for name, j := range map[string]*task.Task{"champion": {Champion: &learned}, "in its place": {Fallback: &task.Fallback{Version: &learned}}} {
+	for name, j := range map[string]*task.Task{"champion": {Champion: &learned},
+		"in its place": {Fallback: &task.Fallback{Version: &learned}}} {
 		if held := drawn(j); held != nil {
 			t.Errorf("%s: held out though it may have learned from them: %v", name, held)
 		}
@@ -172,7 +191,8 @@ func TestEntitiesThatAreLeft(t *testing.T) {
 	}
 }
 
-// TestGateSeesNewEntities: a challenger that is bad for users it does not know alone is kept back, though no user of the hold-out by events is new.
+// TestGateSeesNewEntities: a challenger that is bad for users it does not know alone is kept back, though no user of
+// the hold-out by events is new.
 func TestGateSeesNewEntities(t *testing.T) {
 	for entities, cause := range map[float64]fitted.Cause{0: "first_version", 0.1: "worse_than_baseline"} {
 		m := crowdModel(func(m *config.Model) {
@@ -191,13 +211,15 @@ func TestGateSeesNewEntities(t *testing.T) {
 		}
 		ch := &fitted.Fitted{Model: bad, Vocabulary: j.Vocab, Target: j.Target}
 		j.Champion = nil // beside which it is worse on all rows
-		if gate.Decide(j, ch); ch.Cause != cause || entities > 0 && !strings.Contains(ch.Version.Reason, "gate rows of a new user its loss") {
+		if gate.Decide(j, ch); ch.Cause != cause ||
+			entities > 0 && !strings.Contains(ch.Version.Reason, "gate rows of a new user its loss") {
 			t.Errorf("entities %g: %s: %s, slices %+v", entities, ch.Cause, ch.Version.Reason, ch.Version.GateSlices)
 		}
 	}
 }
 
-// TestHeldOutEntitiesAreLearnedAfterTheGate: the version that consumers get knows the entities that were held out, what refits go on from does not; a
+// TestHeldOutEntitiesAreLearnedAfterTheGate: the version that consumers get knows the entities that were held out, what
+// refits go on from does not; a
 // repetition has the same.
 func TestHeldOutEntitiesAreLearnedAfterTheGate(t *testing.T) {
 	tier.NotUnderRace(t)

@@ -56,7 +56,10 @@ func TestOneEntityMovesLittle(t *testing.T) {
 		var then []event.Event
 		for i := range attacks {
 			if attacked {
-				then = append(then, event.Event{Label: 1, Weight: 1, Time: 5000, Categorical: []string{"invented", "i7"}})
+				then = append(
+					then,
+					event.Event{Label: 1, Weight: 1, Time: 5000, Categorical: []string{"invented", "i7"}},
+				)
 			}
 			if between {
 				then = append(then, events[5000+i])
@@ -69,11 +72,23 @@ func TestOneEntityMovesLittle(t *testing.T) {
 		live, update := run(0.01, between, false)
 		movedLive, movedUpdate := run(0.01, between, true)
 		if math.Abs(movedLive-live) > mostMoved || math.Abs(movedUpdate-update) > mostMoved {
-			t.Errorf("between others %t: from %.2f to %.2f live, from %.2f to %.2f in updates", between, live, movedLive, update, movedUpdate)
+			t.Errorf(
+				"between others %t: from %.2f to %.2f live, from %.2f to %.2f in updates",
+				between,
+				live,
+				movedLive,
+				update,
+				movedUpdate,
+			)
 		}
 		_, update = run(0, between, false)
 		if _, moved := run(0, between, true); math.Abs(moved-update) < 2*mostMoved {
-			t.Errorf("between others %t, no cap: from %.2f to %.2f in updates: the attack shows nothing", between, update, moved)
+			t.Errorf(
+				"between others %t, no cap: from %.2f to %.2f in updates: the attack shows nothing",
+				between,
+				update,
+				moved,
+			)
 		}
 	}
 }
@@ -90,7 +105,9 @@ func mixed(t *testing.T, c *Cycle) string {
 			means = append(means, m.All...)
 		}
 	}
-	b, err := json.Marshal([]any{weights, means, c.sgd.Global, c.comparison.N, c.comparison.Sum, c.progressive.Window(), c.levels.Excess})
+	b, err := json.Marshal(
+		[]any{weights, means, c.sgd.Global, c.comparison.N, c.comparison.Sum, c.progressive.Window(), c.levels.Excess},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +136,10 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	observe(events[4000:]...)
 	flood := func(n int) (list []event.Event) {
 		for i := range n {
-			list = append(list, event.Event{Label: 5, Weight: 1, Time: 5000, Categorical: []string{"heavy", fmt.Sprint("i", i%60)}})
+			list = append(
+				list,
+				event.Event{Label: 5, Weight: 1, Time: 5000, Categorical: []string{"heavy", fmt.Sprint("i", i%60)}},
+			)
 		}
 		return list
 	}
@@ -130,7 +150,10 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	}
 	observe(flood(120)...)
 	if c.Held(experts.HeldEntity) != 20 {
-		t.Errorf("%d of 120 events of one entity are beyond 1 %% of two windows of 5,000, want 20", c.Held(experts.HeldEntity))
+		t.Errorf(
+			"%d of 120 events of one entity are beyond 1 %% of two windows of 5,000, want 20",
+			c.Held(experts.HeldEntity),
+		)
 	}
 	first, before, n := own(), mixed(t, c), c.progressive.Sums.N
 	for range 10 {
@@ -139,8 +162,13 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	if after := mixed(t, c); after != before {
 		t.Errorf("600 events beyond the cap change what all share:\n%s\n%s", before, after)
 	}
-	if c.progressive.Sums.N != n+600 || c.progressive.Sums.All[evaluate.Live].N != n+600 || c.progressive.Window()[evaluate.Live].N != 5000 {
-		t.Errorf("%d events are reported, and %d in the window", c.progressive.Sums.N-n, c.progressive.Window()[evaluate.Live].N)
+	if c.progressive.Sums.N != n+600 || c.progressive.Sums.All[evaluate.Live].N != n+600 ||
+		c.progressive.Window()[evaluate.Live].N != 5000 {
+		t.Errorf(
+			"%d events are reported, and %d in the window",
+			c.progressive.Sums.N-n,
+			c.progressive.Window()[evaluate.Live].N,
+		)
 	}
 	if last := own(); !(last > first) || last < 4.5 {
 		t.Errorf("the entity's own prediction went from %.2f to %.2f after 600 events more that say 5", first, last)
@@ -180,7 +208,17 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 		at := int64(0)
 		observe := func(ev event.Event) {
 			at++
-			c.ObserveAll([]Observation{{Event: &ev, Learn: true, Position: rows.Position{Topic: "t", Offset: at}, Payload: rows.AppendEvent(nil, &ev)}}, nil)
+			c.ObserveAll(
+				[]Observation{
+					{
+						Event:    &ev,
+						Learn:    true,
+						Position: rows.Position{Topic: "t", Offset: at},
+						Payload:  rows.AppendEvent(nil, &ev),
+					},
+				},
+				nil,
+			)
 		}
 		for i, ev := range events {
 			ev.Identity = fmt.Sprint("e", i)
@@ -188,7 +226,9 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 				continue
 			}
 			for range copies {
-				observe(event.Event{Label: float64(1 + i%5), Weight: 1, Identity: "e0", Categorical: events[0].Categorical})
+				observe(
+					event.Event{Label: float64(1 + i%5), Weight: 1, Identity: "e0", Categorical: events[0].Categorical},
+				)
 			}
 		}
 		return c, mixed(t, c)
@@ -199,7 +239,11 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 		t.Errorf("20,000 copies of one identity change what is learned:\n%s\n%s", want, got)
 	}
 	if again.Held(experts.HeldIdentity) != 20_000 || once.Held(experts.HeldIdentity) != 0 {
-		t.Errorf("%d and %d events came again, want 20,000 and 0", again.Held(experts.HeldIdentity), once.Held(experts.HeldIdentity))
+		t.Errorf(
+			"%d and %d events came again, want 20,000 and 0",
+			again.Held(experts.HeldIdentity),
+			once.Held(experts.HeldIdentity),
+		)
 	}
 	if again.backlog.Length != once.backlog.Length {
 		t.Errorf("%d events wait for the next refit, want %d", again.backlog.Length, once.backlog.Length)
@@ -240,12 +284,19 @@ func TestCapDoesNotDependOnProcessors(t *testing.T) {
 		for i := 0; i < len(events); i += chunk {
 			var all []Observation
 			for k := i; k < min(i+chunk, len(events)); k++ {
-				all = append(all, Observation{Event: &events[k], Learn: true, Position: rows.Position{Topic: "t", Offset: int64(k)}})
+				all = append(
+					all,
+					Observation{Event: &events[k], Learn: true, Position: rows.Position{Topic: "t", Offset: int64(k)}},
+				)
 			}
 			c.ObserveAll(all, func(i int, value any) { t.Fatal(i, value) })
 		}
 		if c.Held(experts.HeldEntity) == 0 || c.Held(experts.HeldName) == 0 {
-			t.Fatalf("%d events are beyond the share of all, %d of a name's", c.Held(experts.HeldEntity), c.Held(experts.HeldName))
+			t.Fatalf(
+				"%d events are beyond the share of all, %d of a name's",
+				c.Held(experts.HeldEntity),
+				c.Held(experts.HeldName),
+			)
 		}
 		var outputs []float64
 		for i := range events[:200] {

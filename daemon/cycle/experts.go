@@ -94,9 +94,10 @@ func (c *Cycle) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*ex
 	return all
 }
 
-// goOn returns the companions beside a fold-in on a champion that is about to take the place of the present one. For a while after names have changed the
-// present one goes on as a companion, for ordinal labels that of numbers: most rows of a refit are from before the change. One that stands on no refit
-// has no vocabulary that updates could be made over, and one that has other scales of numbers makes no sum with the next.
+// goOn returns the companions beside a fold-in on a champion that is about to take the place of the present one. For a
+// while after names have changed the present one goes on as a companion, for ordinal labels that of numbers: most rows
+// of a refit are from before the change. One that stands on no refit has no vocabulary that updates could be made over,
+// and one that has other scales of numbers makes no sum with the next.
 func (c *Cycle) carryOver(ch *fitted.Fitted, companions []*experts.Expert) []*experts.Expert {
 	last := c.expertOf(experts.PartGaussian)
 	if next := experts.ExpertOf(companions, experts.PartGaussian); last != nil && next != nil {
@@ -124,7 +125,8 @@ func (c *Cycle) carryOver(ch *fitted.Fitted, companions []*experts.Expert) []*ex
 	return append(companions, before)
 }
 
-// relink has an update that is about to be made say of numbers what the last events say. c.mu is held, and there is a champion.
+// relink has an update that is about to be made say of numbers what the last events say. c.mu is held, and there is a
+// champion.
 func (c *Cycle) relink() {
 	for _, b := range c.experts {
 		if b.Recent != nil && c.champion.Link != nil {
@@ -133,7 +135,8 @@ func (c *Cycle) relink() {
 	}
 }
 
-// linkOf returns what a number is for the levels: in what is live, or, with next, in an update that is about to be made. c.mu is held, and there is a champion.
+// linkOf returns what a number is for the levels: in what is live, or, with next, in an update that is about to be
+// made. c.mu is held, and there is a champion.
 func (c *Cycle) linkOf(b *experts.Expert, next bool) *encode.LevelLink {
 	switch {
 	case next:

@@ -17,7 +17,14 @@ import (
 // amountsModel is a small regression of two names and two numbers.
 func amountsModel(change func(*config.Model)) *config.Model {
 	return cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema = config.Schema{Task: "regression", Label: "amount", Weight: "w", TimeUnit: "ms", Categorical: []string{"user", "item"}, Numeric: []string{"a", "b"}}
+		m.Schema = config.Schema{
+			Task:        "regression",
+			Label:       "amount",
+			Weight:      "w",
+			TimeUnit:    "ms",
+			Categorical: []string{"user", "item"},
+			Numeric:     []string{"a", "b"},
+		}
 		if change != nil {
 			change(m)
 		}
@@ -31,16 +38,30 @@ func amounts(seed uint64, n int, field, text string, times int) []string {
 	for i := range lines {
 		a, b := r.NormFloat64(), r.NormFloat64()
 		user, item := r.IntN(30), r.IntN(20)
-		fields := map[string]string{"a": fmt.Sprint(a), "b": fmt.Sprint(b), "w": "1", "amount": fmt.Sprint(float64(user%5) + 0.3*a - a*b + 0.3*r.NormFloat64())}
+		fields := map[string]string{
+			"a":      fmt.Sprint(a),
+			"b":      fmt.Sprint(b),
+			"w":      "1",
+			"amount": fmt.Sprint(float64(user%5) + 0.3*a - a*b + 0.3*r.NormFloat64()),
+		}
 		if (i+1)%(n/times) == 0 {
 			fields[field] = text
 		}
-		lines[i] = fmt.Sprintf(`{"user":"u%d","item":"i%d","a":%s,"b":%s,"w":%s,"amount":%s}`, user, item, fields["a"], fields["b"], fields["w"], fields["amount"])
+		lines[i] = fmt.Sprintf(
+			`{"user":"u%d","item":"i%d","a":%s,"b":%s,"w":%s,"amount":%s}`,
+			user,
+			item,
+			fields["a"],
+			fields["b"],
+			fields["w"],
+			fields["amount"],
+		)
 	}
 	return lines
 }
 
-// TestAcceptedLabelsNeverStopARefit: labels, numbers and weights at the ends of what the decoder takes, some or all of them, are trained on;
+// TestAcceptedLabelsNeverStopARefit: labels, numbers and weights at the ends of what the decoder takes, some or all of
+// them, are trained on;
 // a label beyond is rejected as label_range.
 func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -58,9 +79,11 @@ func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 			field, text string
 			want        event.Reason
 		}{
-			{"amount", "1e9", ""}, {"amount", "-1e9", ""}, {"amount", "1000000001", event.LabelRange}, {"amount", "-1e12", event.LabelRange},
+			{"amount", "1e9", ""}, {"amount", "-1e9", ""}, {"amount", "1000000001", event.LabelRange}, {"amount", "-1e12",
+				event.LabelRange},
 			{"amount", "2.2250738585072014e-308", ""}, {"amount", "0", ""},
-			{"a", "1e15", ""}, {"b", "-1e15", ""}, {"a", "2.2250738585072014e-308", ""}, {"w", "1e6", ""}, {"w", "2.2250738585072014e-308", ""},
+			{"a", "1e15", ""}, {"b", "-1e15", ""}, {"a", "2.2250738585072014e-308", ""}, {"w", "1e6", ""}, {"w",
+				"2.2250738585072014e-308", ""},
 		} {
 			for _, times := range tier.Size([]int{1, 300}, []int{1, 100, 300}) {
 				decoder, rejected := event.NewJSON(schema, event.DefaultLimits()), 0
@@ -93,7 +116,8 @@ func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 	}
 }
 
-// TestRefitLeavesOldLabelsOut: what an earlier build took into the sample and no decoder takes now does not stop a refit.
+// TestRefitLeavesOldLabelsOut: what an earlier build took into the sample and no decoder takes now does not stop a
+// refit.
 func TestRefitLeavesOldLabelsOut(t *testing.T) {
 	m := amountsModel(nil)
 	decoder := event.NewJSON(m.Schema.Event(), event.DefaultLimits())

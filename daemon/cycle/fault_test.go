@@ -16,13 +16,16 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestTimeBudget (G1): a refit that would take far longer is over within a tenth of its time budget, with the best model so far or, if there
-// is none yet, without one; a refit without the budget is not cut short. The machine may be busy: the best of some tries counts.
+// TestTimeBudget (G1): a refit that would take far longer is over within a tenth of its time budget, with the best
+// model so far or, if there is none yet, without one; a refit without the budget is not cut short. The machine may be
+// busy: the best of some tries counts.
 func TestTimeBudget(t *testing.T) {
 	tier.NotUnderRace(t)
 	const budget = 400 * time.Millisecond
 	events := cycletest.Stream(9, 20_000)
-	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.MaxBasis, m.Train.TimeBudget = 60, config.Duration(budget) })
+	m := cycletest.RatingsModel(
+		func(m *config.Model) { m.Train.MaxBasis, m.Train.TimeBudget = 60, config.Duration(budget) },
+	)
 	best := time.Hour
 	for range 8 {
 		c := newCycle(t, m)
@@ -46,26 +49,45 @@ func TestTimeBudget(t *testing.T) {
 	}
 }
 
-// TestDegenerateData (G5): labels that are all the same, one class, one user, one item, numbers at the end of their range. None of them is an
-// error, nothing that is not finite comes of them, and beside a champion only what is no worse than it on the same rows is promoted.
+// TestDegenerateData (G5): labels that are all the same, one class, one user, one item, numbers at the end of their
+// range. None of them is an error, nothing that is not finite comes of them, and beside a champion only what is no
+// worse than it on the same rows is promoted.
 func TestDegenerateData(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	classes, binary := cycletest.ClassesModel(event.Multiclass, func(m *config.Model) { m.Train.MaxBasis = 2 }), switchModel()
+	classes, binary := cycletest.ClassesModel(
+		event.Multiclass,
+		func(m *config.Model) { m.Train.MaxBasis = 2 },
+	), switchModel()
 	binary.Publish.Gate.MinRows, binary.Train.MaxBasis = 20, 4
 	for name, c := range map[string]struct {
 		model  *config.Model
 		events []event.Event
 		change func(*event.Event)
 	}{
-		"constant labels":  {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 3 }},
-		"lowest level":     {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
-		"one user":         {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Categorical[0] = "u" }},
-		"one item":         {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Categorical[1] = "i" }},
-		"one of each":      {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Categorical[0], ev.Categorical[1] = "u", "i" }},
+		"constant labels": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 3 }},
+		"lowest level":    {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
+		"one user": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(
+			ev *event.Event) {
+			ev.Categorical[0] = "u"
+		}},
+		"one item": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(
+			ev *event.Event) {
+			ev.Categorical[1] = "i"
+		}},
+		"one of each": {cycletest.RatingsModel(nil), cycletest.Stream(10, 1000), func(
+			ev *event.Event) {
+			ev.Categorical[0], ev.Categorical[1] = "u", "i"
+		}},
 		"one binary class": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) { ev.Label = 1 }},
-		"one class":        {classes, cycletest.ClassStream(event.Multiclass, 600), func(ev *event.Event) { ev.Classes = []string{"b"} }},
-		"huge numbers":     {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) { ev.Numeric[0] = math.Copysign(1e15, ev.Numeric[0]) }},
+		"one class": {classes, cycletest.ClassStream(event.Multiclass, 600), func(
+			ev *event.Event) {
+			ev.Classes = []string{"b"}
+		}},
+		"huge numbers": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) {
+			ev.Numeric[0] = math.Copysign(1e15,
+				ev.Numeric[0])
+		}},
 		"one huge number": {binary, cycletest.Numbers(10, 1000), func(ev *event.Event) {
 			if ev.Label == 1 && ev.Numeric[0] > 2 {
 				ev.Numeric[0] = 1e15
@@ -106,7 +128,8 @@ func TestDegenerateData(t *testing.T) {
 	}
 }
 
-// TestLabelFlips (D13): five users in a hundred who turn their ratings round do little harm to what others get, and what does more harm
+// TestLabelFlips (D13): five users in a hundred who turn their ratings round do little harm to what others get, and
+// what does more harm
 // than the gate's tolerance is kept back.
 func TestLabelFlips(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -156,7 +179,11 @@ func TestLabelFlips(t *testing.T) {
 		t.Errorf("mean squared error %.4f for the honest with liars, %.4f without", after, before)
 	}
 	t.Logf("mean squared error of the honest: %.4f with liars, %.4f without", after, before)
-	worse := mustRefit(t, c, sampleOf(liars(all, func(i int) bool { return i%10 > 1 && i%3 > 0 }))) // the gate rows are honest
+	worse := mustRefit(
+		t,
+		c,
+		sampleOf(liars(all, func(i int) bool { return i%10 > 1 && i%3 > 0 })),
+	) // the gate rows are honest
 	if worse.Version.Decision != "kept" || worse.Cause != "worse" || c.Champion() != honest {
 		t.Errorf("%s (%s): %s", worse.Version.Decision, worse.Cause, worse.Version.Reason)
 	}

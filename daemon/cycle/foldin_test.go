@@ -16,8 +16,9 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestOverlayIsTheDaemonsFoldIn: what a version says lets a consumer fold a new user's events in as the daemon's own fold-in does where nothing else
-// moves: at every event the same outputs, whatever the likelihood, with fields that are functions of the user beside it or without.
+// TestOverlayIsTheDaemonsFoldIn: what a version says lets a consumer fold a new user's events in as the daemon's own
+// fold-in does where nothing else moves: at every event the same outputs, whatever the likelihood, with fields that are
+// functions of the user beside it or without.
 func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -38,7 +39,11 @@ func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 					e.Label = math.Round((e.Label - 1) / 4)
 				}
 				if len(m.Schema.Categorical) > 2 {
-					e.Categorical = append(e.Categorical, "a"+e.Categorical[0][len(e.Categorical[0])-1:], "y"+e.Categorical[1][len(e.Categorical[1])-1:])
+					e.Categorical = append(
+						e.Categorical,
+						"a"+e.Categorical[0][len(e.Categorical[0])-1:],
+						"y"+e.Categorical[1][len(e.Categorical[1])-1:],
+					)
 				}
 			}
 			observeAll(c, events)
@@ -104,7 +109,12 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 	} else { // which has no covariances
 		state = c.learner.(*experts.FoldIn).State(version.Vocabulary, c.nonForgettingIn(mixture.FormFoldIn))
 	}
-	live := experts.NewFoldIn(c.config, &c.schema, c.target, &fitted.Fitted{Vocabulary: version.Vocabulary, Posterior: certain(state)})
+	live := experts.NewFoldIn(
+		c.config,
+		&c.schema,
+		c.target,
+		&fitted.Fitted{Vocabulary: version.Vocabulary, Posterior: certain(state)},
+	)
 	over, err := model.Fold(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +136,13 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 		over.Score(consumer, &in, &scratch)
 		for o := range daemon {
 			if math.Abs(daemon[o]-consumer[o]) > 1e-5*(1+math.Abs(daemon[o])) {
-				t.Fatalf("%s, event %d: the daemon's fold-in has outputs %v, the consumer's %v", version.Version.Kind, i, daemon, consumer)
+				t.Fatalf(
+					"%s, event %d: the daemon's fold-in has outputs %v, the consumer's %v",
+					version.Version.Kind,
+					i,
+					daemon,
+					consumer,
+				)
 			}
 		}
 		if !c.target.Encode(targets, &ev) {

@@ -20,7 +20,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// manyRows returns a cycle of twice so many names with 20 basis vectors, and what lets it observe 10,000 events that touch some 8,000 of them.
+// manyRows returns a cycle of twice so many names with 20 basis vectors, and what lets it observe 10,000 events that
+// touch some 8,000 of them.
 func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 	const k, batch = 20, 10_000
 	m := cycletest.RatingsModel(func(m *config.Model) {
@@ -43,7 +44,15 @@ func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 	for i := range state.Mean {
 		state.Mean[i] = 0.1 * r.NormFloat64()
 	}
-	c.Install(&fitted.Fitted{Model: state.Model(), Vocabulary: v, Target: c.target, Posterior: state, Version: report.Version{Sweeps: 1}})
+	c.Install(
+		&fitted.Fitted{
+			Model:      state.Model(),
+			Vocabulary: v,
+			Target:     c.target,
+			Posterior:  state,
+			Version:    report.Version{Sweeps: 1},
+		},
+	)
 	events := make([]event.Event, batch)
 	return c, func() {
 		for i := range events {
@@ -54,7 +63,8 @@ func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 	}
 }
 
-// BenchmarkTakeDelta makes, encodes and publishes deltas of 10,000 events that touch some 8,000 of 100,000 rows with 20 basis vectors. Of rows that nobody
+// BenchmarkTakeDelta makes, encodes and publishes deltas of 10,000 events that touch some 8,000 of 100,000 rows with 20
+// basis vectors. Of rows that nobody
 // touched next to nothing is copied.
 func BenchmarkTakeDelta(b *testing.B) {
 	c, observe := manyRows(b, 50_000)
@@ -87,7 +97,8 @@ func BenchmarkTakeDelta(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(rows), "bytes/row")
 }
 
-// BenchmarkLive has the live model of 1,000,000 names after 10,000 more events, as a copy and sharing what has not changed.
+// BenchmarkLive has the live model of 1,000,000 names after 10,000 more events, as a copy and sharing what has not
+// changed.
 func BenchmarkLive(b *testing.B) {
 	for _, way := range []string{"copied", "shared"} {
 		b.Run(way, func(b *testing.B) {
@@ -110,7 +121,8 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// BenchmarkForms copies the live model of 1,000,000 names for an update, in all forms, while Observe waits: the fold-in and the one from before a change, and
+// BenchmarkForms copies the live model of 1,000,000 names for an update, in all forms, while Observe waits: the fold-in
+// and the one from before a change, and
 // the blend of both.
 func BenchmarkForms(b *testing.B) {
 	for _, blend := range []bool{false, true} {
@@ -124,7 +136,8 @@ func BenchmarkForms(b *testing.B) {
 				c.stacked = nil
 			}
 			for b.Loop() {
-				if forms := c.candidates(true); (forms[mixture.FormBlend].Model != nil) != blend || forms[mixture.FormBefore].Model == nil {
+				if forms := c.candidates(true); (forms[mixture.FormBlend].Model != nil) != blend ||
+					forms[mixture.FormBefore].Model == nil {
 					b.Fatal("other forms")
 				}
 			}

@@ -29,9 +29,10 @@ type followedCase struct {
 	model  *config.Model
 	events []event.Event
 	form   mixture.Variant
-	force  func(c *Cycle)                                           // makes updates have the form
-	ticks  int                                                      // events between deltas
-	next   func(c *Cycle, consumer *snapshot.Model) *snapshot.Model // after each delta; may return what the consumer has from then on. Nil for nothing
+	force  func(c *Cycle) // makes updates have the form
+	ticks  int            // events between deltas
+	// after each delta; may return what the consumer has from then on. Nil for nothing
+	next func(c *Cycle, consumer *snapshot.Model) *snapshot.Model
 }
 
 // groupedModel is a regression of users and items with side fields that are functions of them, and a list.
@@ -70,7 +71,8 @@ func fresh(events []event.Event, after int) []event.Event {
 
 func followedCases() map[string]followedCase {
 	regression := chessModel("none")
-	regression.Schema.Task, regression.Schema.Classes, regression.Train.Loss, regression.Train.Kernel = "regression", nil, config.Auto, config.Auto
+	regression.Schema.Task, regression.Schema.Classes, regression.Train.Loss, regression.Train.Kernel = "regression", nil,
+		config.Auto, config.Auto
 	regression.Schema.Optional = nil
 	regression.Resolve()
 	waves := chess(6, 4000, 1, false)
@@ -107,18 +109,89 @@ func followedCases() map[string]followedCase {
 	}
 	single := cycletest.RatingsModel(func(m *config.Model) { m.Publish.Tensors = "f32" })
 	return map[string]followedCase{
-		"ordinal":          {model: cycletest.RatingsModel(nil), events: fresh(cycletest.Stream(1, 4000), 2000), form: mixture.FormFoldIn, ticks: 7, force: prefer(mixture.FormFoldIn)},
-		"of numbers":       {model: cycletest.RatingsModel(nil), events: fresh(cycletest.Stream(1, 4000), 2000), form: mixture.FormNumbers, ticks: 7, force: prefer(mixture.FormNumbers)},
-		"f32":              {model: single, events: fresh(cycletest.Stream(1, 4000), 2000), form: mixture.FormFoldIn, ticks: 7, force: prefer(mixture.FormFoldIn)},
-		"groups, lists":    {model: groupedModel(), events: fresh(sided(4000), 2000), form: mixture.FormFoldIn, ticks: 11},
-		"steady":           {model: steadyModel(), events: inRuns(4000, false), form: mixture.FormNumbers, ticks: 9, force: prefer(mixture.FormNumbers)},
-		"mixed":            {model: steadyModel(), events: inRuns(4000, false), form: mixture.FormMixed, ticks: 9, force: prefer(mixture.FormMixed)},
-		"blend":            {model: cycletest.RatingsModel(nil), events: fresh(cycletest.Stream(1, 8000), 5000), form: mixture.FormBlend, ticks: 9, force: blended},
-		"blend of numbers": {model: groupedModel(), events: fresh(sided(8000), 5000), form: mixture.FormBlend, ticks: 9, force: blended},
-		"names":            {model: clicks, events: crossed, form: mixture.FormNames, ticks: 50, force: prefer(mixture.FormNames)},
-		"pairs of names":   {model: clicksModel(0), events: clicked(24_000, 0, 1, 4), form: mixture.FormNames, ticks: 50, force: prefer(mixture.FormNames)},
-		"newton":           {model: regression, events: waves, form: mixture.FormNewton, ticks: 5, force: prefer(mixture.FormNewton)},
-		"gradient":         {model: classes, events: cycletest.Numbers(1, 4000), form: mixture.FormFoldIn, ticks: 5, force: prefer(mixture.FormFoldIn)},
+		"ordinal": {
+			model:  cycletest.RatingsModel(nil),
+			events: fresh(cycletest.Stream(1, 4000), 2000),
+			form:   mixture.FormFoldIn,
+			ticks:  7,
+			force:  prefer(mixture.FormFoldIn),
+		},
+		"of numbers": {
+			model:  cycletest.RatingsModel(nil),
+			events: fresh(cycletest.Stream(1, 4000), 2000),
+			form:   mixture.FormNumbers,
+			ticks:  7,
+			force:  prefer(mixture.FormNumbers),
+		},
+		"f32": {
+			model:  single,
+			events: fresh(cycletest.Stream(1, 4000), 2000),
+			form:   mixture.FormFoldIn,
+			ticks:  7,
+			force:  prefer(mixture.FormFoldIn),
+		},
+		"groups, lists": {
+			model:  groupedModel(),
+			events: fresh(sided(4000), 2000),
+			form:   mixture.FormFoldIn,
+			ticks:  11,
+		},
+		"steady": {
+			model:  steadyModel(),
+			events: inRuns(4000, false),
+			form:   mixture.FormNumbers,
+			ticks:  9,
+			force:  prefer(mixture.FormNumbers),
+		},
+		"mixed": {
+			model:  steadyModel(),
+			events: inRuns(4000, false),
+			form:   mixture.FormMixed,
+			ticks:  9,
+			force:  prefer(mixture.FormMixed),
+		},
+		"blend": {
+			model:  cycletest.RatingsModel(nil),
+			events: fresh(cycletest.Stream(1, 8000), 5000),
+			form:   mixture.FormBlend,
+			ticks:  9,
+			force:  blended,
+		},
+		"blend of numbers": {
+			model:  groupedModel(),
+			events: fresh(sided(8000), 5000),
+			form:   mixture.FormBlend,
+			ticks:  9,
+			force:  blended,
+		},
+		"names": {
+			model:  clicks,
+			events: crossed,
+			form:   mixture.FormNames,
+			ticks:  50,
+			force:  prefer(mixture.FormNames),
+		},
+		"pairs of names": {
+			model:  clicksModel(0),
+			events: clicked(24_000, 0, 1, 4),
+			form:   mixture.FormNames,
+			ticks:  50,
+			force:  prefer(mixture.FormNames),
+		},
+		"newton": {
+			model:  regression,
+			events: waves,
+			form:   mixture.FormNewton,
+			ticks:  5,
+			force:  prefer(mixture.FormNewton),
+		},
+		"gradient": {
+			model:  classes,
+			events: cycletest.Numbers(1, 4000),
+			form:   mixture.FormFoldIn,
+			ticks:  5,
+			force:  prefer(mixture.FormFoldIn),
+		},
 		"gradient on name": {model: named, events: labelled, form: mixture.FormFoldIn, ticks: 9},
 	}
 }
@@ -137,7 +210,8 @@ func prefer(form mixture.Variant) func(c *Cycle) {
 	}
 }
 
-// follows plays the daemon and a consumer on the events: a refit on the first half, updates and deltas after it. It calls check after each delta, with the
+// follows plays the daemon and a consumer on the events: a refit on the first half, updates and deltas after it. It
+// calls check after each delta, with the
 // model that consumers have and the events since the delta before, and returns the cycle.
 func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.Model, since []event.Event)) *Cycle {
 	t.Helper()
@@ -178,7 +252,13 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 	}
 	since, deltas := half, 0
 	for i := half; i < min(half+1000, len(f.events)); i++ {
-		c.Observe(&f.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &f.events[i]), nil)
+		c.Observe(
+			&f.events[i],
+			true,
+			rows.Position{Topic: "t", Offset: int64(i)},
+			rows.AppendEvent(nil, &f.events[i]),
+			nil,
+		)
 		if (i+1)%f.ticks != 0 {
 			continue
 		}
@@ -224,7 +304,8 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 	return c
 }
 
-// TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched since the last one as the live model in
+// TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched
+// since the last one as the live model in
 // full does, in every form that updates have, and has bit for bit what the cycle takes the losses of consumers with.
 func TestDeltasAreTheLiveModel(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -242,7 +323,8 @@ func TestDeltasAreTheLiveModel(t *testing.T) {
 	}
 }
 
-// sameAsLive wants events all of whose names were touched since the last delta to be scored by the consumer as by the live model.
+// sameAsLive wants events all of whose names were touched since the last delta to be scored by the consumer as by the
+// live model.
 func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model, since []event.Event) {
 	t.Helper()
 	u := c.Update()
@@ -278,13 +360,20 @@ func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Mod
 				t.Fatalf("output %d is %.12g by deltas, %.12g by the live model", o, got[o], want[o])
 			}
 			if got[o] != own[o] || got[o] != score.Outputs[o] {
-				t.Fatalf("output %d is %g at the consumer, %g of Live, %g as losses are taken", o, got[o], own[o], score.Outputs[o])
+				t.Fatalf(
+					"output %d is %g at the consumer, %g of Live, %g as losses are taken",
+					o,
+					got[o],
+					own[o],
+					score.Outputs[o],
+				)
 			}
 		}
 	}
 }
 
-// TestDeltasBecomeAnUpdate: the next update is, bit for bit, the one before with its deltas, and deltas go on from it. Where there is no room for names, or
+// TestDeltasBecomeAnUpdate: the next update is, bit for bit, the one before with its deltas, and deltas go on from it.
+// Where there is no room for names, or
 // the form changes, it is made of the live model.
 func TestDeltasBecomeAnUpdate(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -292,7 +381,10 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rounds := 0
 			var last *snapshot.Model
-			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer })
+			c := test.play(
+				t,
+				func(c *Cycle, consumer *snapshot.Model, _ []event.Event) { rounds, last = rounds+1, consumer },
+			)
 			for i := range 50 { // events since the last delta: not in the update
 				ev := &test.events[len(test.events)-1-i]
 				c.Observe(ev, true, rows.Position{Topic: "t", Offset: int64(5000 + i)}, rows.AppendEvent(nil, ev), nil)
@@ -300,7 +392,10 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 			if test.force != nil {
 				test.force(c)
 			}
-			c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
+			c.comparison, c.updates = updates.UpdateComparison{
+				Scale: evaluate.Fading{Rate: updates.UpdateFade},
+				N:     1,
+			}, true
 			before := c.Following()
 			u, reason := c.NextUpdate()
 			if u == nil || before == nil {
@@ -320,7 +415,8 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 				t.Error("no golden pairs of the trainer")
 			}
 			c.PublishUpdate(u)
-			if c.TakeDelta(time.UnixMilli(9000)) != "" || c.Delta() == nil || len(c.Delta().Columns)+len(c.Delta().Bias) == 0 {
+			if c.TakeDelta(time.UnixMilli(9000)) != "" || c.Delta() == nil ||
+				len(c.Delta().Columns)+len(c.Delta().Bias) == 0 {
 				t.Error("no delta of the events before the update and after the last delta")
 			}
 		})
@@ -332,7 +428,10 @@ func TestNoRoomForNames(t *testing.T) {
 	test := followedCases()["ordinal"]
 	test.model.Train.MaxFeatures = 105
 	most := 0
-	c := test.play(t, func(_ *Cycle, consumer *snapshot.Model, _ []event.Event) { most = max(most, consumer.NumColumns()) })
+	c := test.play(
+		t,
+		func(_ *Cycle, consumer *snapshot.Model, _ []event.Event) { most = max(most, consumer.NumColumns()) },
+	)
 	if most != 105 {
 		t.Errorf("%d columns, want 105", most)
 	}
@@ -346,7 +445,8 @@ func TestNoRoomForNames(t *testing.T) {
 	}
 }
 
-// TestDeltasEnd: where updates predict worse than the refit at the lag of deltas, where the fold-in begins anew, after an alarm of drift and where a store
+// TestDeltasEnd: where updates predict worse than the refit at the lag of deltas, where the fold-in begins anew, after
+// an alarm of drift and where a store
 // takes no deltas, a whole version has to come; nothing is listed without deltas.
 func TestDeltasEnd(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -357,7 +457,12 @@ func TestDeltasEnd(t *testing.T) {
 		return c
 	}
 	c := begin()
-	c.comparison = updates.UpdateComparison{N: 1000, Sum: 1000, Squares: 1000, Scale: evaluate.Fading{Rate: updates.UpdateFade}}
+	c.comparison = updates.UpdateComparison{
+		N:       1000,
+		Sum:     1000,
+		Squares: 1000,
+		Scale:   evaluate.Fading{Rate: updates.UpdateFade},
+	}
 	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" || c.Following() != nil {
 		t.Error("deltas of updates that lose")
 	}
@@ -385,7 +490,10 @@ func TestDeltasEnd(t *testing.T) {
 		t.Errorf("%d deltas wait", len(c.deltas.Queue))
 	}
 	c = begin()
-	c.deltas.Queue = append(c.deltas.Queue, updates.TakenDelta{Delta: &snapshot.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}})
+	c.deltas.Queue = append(
+		c.deltas.Queue,
+		updates.TakenDelta{Delta: &snapshot.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}},
+	)
 	if c.TakeDelta(time.UnixMilli(1)) == "" {
 		t.Error("deltas wait for a store that takes none, without a bound to their bytes")
 	}

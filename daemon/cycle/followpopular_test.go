@@ -16,7 +16,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// followedChoices returns a cycle whose consumers have an update that deltas follow, of popularity alone unless users have
+// followedChoices returns a cycle whose consumers have an update that deltas follow, of popularity alone unless users
+// have
 // a taste, with the model that they have.
 func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.Event) {
 	t.Helper()
@@ -56,7 +57,12 @@ func TestDeltasBringPopularity(t *testing.T) {
 		offset := int64(10_000)
 		choose := func(user int, item string) {
 			ev := &event.Event{Label: 1, Weight: 1, Time: offset, Categorical: []string{fmt.Sprint("u", user%80), item}}
-			of := Observation{Event: ev, Learn: true, Position: rows.Position{Topic: "choices", Offset: offset}, First: item == "new" && user == 0}
+			of := Observation{
+				Event:    ev,
+				Learn:    true,
+				Position: rows.Position{Topic: "choices", Offset: offset},
+				First:    item == "new" && user == 0,
+			}
 			c.ObserveAll([]Observation{of}, nil)
 			offset++
 		}
@@ -76,7 +82,11 @@ func TestDeltasBringPopularity(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.PublishDelta()
-		items, err := consumer.TopK(nil, &snapshot.Query{Input: snapshot.Input{Categorical: []string{"u1", ""}}, Over: "item", K: 2}, &snapshot.Scratch{})
+		items, err := consumer.TopK(
+			nil,
+			&snapshot.Query{Input: snapshot.Input{Categorical: []string{"u1", ""}}, Over: "item", K: 2},
+			&snapshot.Scratch{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +133,13 @@ func TestDeltasKeepWhatWasLearned(t *testing.T) {
 	after := make([]float64, 1)
 	model.Score(after, &in, &snapshot.Scratch{})
 	if d := after[0] - popular.Of(like) - own; math.Abs(d) > 1e-6 || math.Abs(after[0]-before[0]) < 0.1 {
-		t.Errorf("the model says %g without popularity, it said %g; with it %g, it said %g", own+d, own, after[0], before[0])
+		t.Errorf(
+			"the model says %g without popularity, it said %g; with it %g, it said %g",
+			own+d,
+			own,
+			after[0],
+			before[0],
+		)
 	}
 	scored := make([]float64, 1)
 	fitted.NewFrozenScorer(&c.published.Update).Outputs(scored, like)

@@ -16,17 +16,23 @@ import (
 // Entries returns how many names rows can have that take maxBytes by RowBytes.
 func Entries(maxBytes int64) int64 { return maxBytes / rows.NameEntryBytes }
 
-// VocabularyFootprint returns the bytes of the vocabularies of d columns of names of at most maxName bytes, out of a sample of n rows that take
+// VocabularyFootprint returns the bytes of the vocabularies of d columns of names of at most maxName bytes, out of a
+// sample of n rows that take
 // maxBytes by RowBytes, and of the baseline that knows the names of one field.
 func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
-	names := min(int64(d)*int64(maxName), maxBytes/4) // three times the bytes of a name are in RowBytes, and more than that beside them
+	names := min(
+		int64(d)*int64(maxName),
+		maxBytes/4,
+	) // three times the bytes of a name are in RowBytes, and more than that beside them
 	return rows.Vocabularies*rows.VocabularyBytes*int64(d) + rows.NameCopies*names + 2*rows.MeanBytes*int64(n)
 }
 
-// OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that an update in another form has beside that of the update.
+// OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that an update in another form has beside
+// that of the update.
 func OtherVocabularyFootprint(d int) int64 { return rows.VocabularyBytes * int64(d) }
 
-// StackedFootprint returns the bytes that a blend takes while it is made, given those of a model: its parts, their sum, and that in fewer coordinates.
+// StackedFootprint returns the bytes that a blend takes while it is made, given those of a model: its parts, their sum,
+// and that in fewer coordinates.
 func StackedFootprint(m *config.Model, model int64) int64 {
 	if !mixture.HasStackedUpdate(m) {
 		return 0
@@ -38,15 +44,17 @@ func StackedFootprint(m *config.Model, model int64) int64 {
 	return (2*parts + 1) * model
 }
 
-// DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns: an update in each form as readers have it, with
-// the rows of its own that deltas have changed, two whole versions that are made of one, and the rows of deltas at hand and of those taken meanwhile.
+// DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns: an update
+// in each form as readers have it, with the rows of its own that deltas have changed, two whole versions that are made
+// of one, and the rows of deltas at hand and of those taken meanwhile.
 func DeltasFootprint(m *config.Model, model int64, d int) int64 {
 	forms := int64(NumVariants(m) + 1)
 	const atHand = 4 // taken, queued, as a frame, and as what it was before it was sorted
 	return (2*forms+2)*model + forms*OtherVocabularyFootprint(d) + atHand*updates.DeltaRowBytes + updates.MaxSinceBytes
 }
 
-// LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of the fold-in, of the online
+// LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of
+// the fold-in, of the online
 // baseline, and of events that wait for the refit under way.
 func LiveFootprint(m *config.Model) int64 {
 	maxRows, maxName := m.Train.FoldIn.MaxRows, int(m.Input.MaxIDBytes)
@@ -56,15 +64,21 @@ func LiveFootprint(m *config.Model) int64 {
 		popularity = rows.PopularityBytes * int64(maxRows)
 	}
 	return popularity +
-		int64(maxRows)*int64(rows.VocabularyBytes+2*rows.BiasBytes) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(rows.BacklogBytes(m)) + rows.MaxBacklog*rows.BacklogEntry
+		int64(
+			maxRows,
+		)*int64(
+			rows.VocabularyBytes+2*rows.BiasBytes,
+		) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(rows.BacklogBytes(m)) + rows.MaxBacklog*rows.BacklogEntry
 }
 
-// AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them has them.
+// AllRowsFootprint returns the bytes of all n rows of a sample together, of some entries each, as the stage over them
+// has them.
 func AllRowsFootprint(n, entries, outputs int) int64 {
 	return int64(n) * int64(2*12*entries+8*(outputs+2)) // entries are appended
 }
 
-// DualFootprint returns the bytes of the dual variables of n rows: those of the champion and of the challenger, those that a refit goes on from with the
+// DualFootprint returns the bytes of the dual variables of n rows: those of the champion and of the challenger, those
+// that a refit goes on from with the
 // table that finds them by row, and as they are kept beside the state.
 func DualFootprint(n, outputs int) int64 {
 	const (
@@ -86,7 +100,8 @@ const (
 	recentBytes    = 48
 )
 
-// CapFootprint returns the bytes of what bounds how much an entity counts, with names of at most maxName bytes, and of the identities that came last.
+// CapFootprint returns the bytes of what bounds how much an entity counts, with names of at most maxName bytes, and of
+// the identities that came last.
 func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 	if m.Train.Cap.By != "" && m.Train.Cap.Share > 0 {
 		bytes += int64(m.Train.FoldIn.MaxRows) * int64(slotBytes+maxName+2*entityUseBytes+2*2*recentBytes)
@@ -97,7 +112,8 @@ func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 	return bytes
 }
 
-// MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each with names of at most maxName
+// MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each
+// with names of at most maxName
 // bytes.
 func MixtureFootprint(rows, outputs, maxName int) int64 {
 	contexts := min(rows, max(16, experts.BaselineNumbers/outputs))
@@ -106,39 +122,56 @@ func MixtureFootprint(rows, outputs, maxName int) int64 {
 	return baselines*each + int64(rows)*int64(2*(slotBytes+maxName)+8*(mixture.NumLearned+8+experts.BaselineFields))
 }
 
-// MapFootprint returns the bytes that a feature map of so many columns takes while a refit of n rows of p numbers fits weights on it: the numbers, what
-// solver.DenseFit has of the rows for which there is room, the model tried, the best one and the champion's, and the map.
+// MapFootprint returns the bytes that a feature map of so many columns takes while a refit of n rows of p numbers fits
+// weights on it: the numbers, what solver.DenseFit has of the rows for which there is room, the model tried, the best
+// one and the champion's, and the map.
 func MapFootprint(n, p, columns, outputs int) int64 {
 	weights := int64(columns+1) * int64(outputs)
 	const models = 8
-	return 8*(int64(n)*int64(2*p)+models*weights+int64(columns)*int64(p+1)) + solver.DenseFootprint(min(n, choose.MapRows(columns)), columns, outputs)
+	return 8*(int64(n)*int64(2*p)+models*weights+int64(columns)*int64(p+1)) + solver.DenseFootprint(
+		min(n, choose.MapRows(columns)),
+		columns,
+		outputs,
+	)
 }
 
 // observedBytes is an event of the progressive window.
 const observedBytes = 272
 
-// ProgressiveFootprint returns the bytes of the progressive losses over a window of so many events: the window, and counts of scores and classes for
+// ProgressiveFootprint returns the bytes of the progressive losses over a window of so many events: the window, and
+// counts of scores and classes for
 // each predictor, over all events and while a report is made.
 func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 	bytes := int64(window) * observedBytes
 	if task == event.Binary || task == event.Multiclass {
-		stretches := int64(evaluate.Told + 2*(evaluate.NumRoles+evaluate.Told*int(evaluate.NumSlices))) // all, the report and the tail
+		stretches := int64(
+			evaluate.Told + 2*(evaluate.NumRoles+evaluate.Told*int(evaluate.NumSlices)),
+		) // all, the report and the tail
 		bytes += stretches * (quality.HistogramBytes + 3*8*int64(outputs))
 	}
 	return bytes
 }
 
-// NumbersFootprint returns the bytes of what learns numbers beside the fold-in, of numeric fields, fields of names, of which rows are kept with names of
+// NumbersFootprint returns the bytes of what learns numbers beside the fold-in, of numeric fields, fields of names, of
+// which rows are kept with names of
 // at most maxName bytes, and outputs.
 func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 	if numeric == 0 {
 		return 0
 	}
-	n, each := int64(experts.NewtonInputs(numeric)), int64(len(experts.AdagradSteps)*len(experts.AdagradFades)*len(experts.AdagradBiasSteps))
+	n, each := int64(
+		experts.NewtonInputs(numeric),
+	), int64(
+		len(experts.AdagradSteps)*len(experts.AdagradFades)*len(experts.AdagradBiasSteps),
+	)
 	window := int64(experts.NeighbourWindow(numeric+fields, outputs))
 	bytes := 8*n*(n+int64(outputs)+experts.NewtonFourier) + 4*window*int64(numeric+fields+outputs)
 	const both = 2 // learners by AdaGrad
-	bytes += 8 * each * int64(experts.AdaGradInputs(numeric, outputs)+numeric+len(experts.RecentFades)*outputs) * int64(outputs+1)
+	bytes += 8 * each * int64(
+		experts.AdaGradInputs(numeric, outputs)+numeric+len(experts.RecentFades)*outputs,
+	) * int64(
+		outputs+1,
+	)
 	if fields > 0 {
 		names := int64(min(rows, experts.AdagradNames/(int(each)*(outputs+1))))
 		bytes += both * names * (slotBytes + int64(maxName) + 8*each*int64(outputs+1) + 24)
@@ -154,10 +187,15 @@ func PairwiseFootprint(m *config.Model) int64 {
 	}
 	pairs := min(schema.NumGiven(), experts.NamesPairFields)
 	terms := len(schema.Categorical) + len(schema.Multi) + pairs*(pairs-1)/2
-	return int64(experts.CellLimit(experts.NamesCells*m.Train.FoldIn.MaxRows))*(experts.CellBytes+experts.CellBytes/2) + int64(terms)*experts.TermBytes // half of the cells, while the table grows
+	return int64(
+		experts.CellLimit(experts.NamesCells*m.Train.FoldIn.MaxRows),
+	)*(experts.CellBytes+experts.CellBytes/2) + int64(
+		terms,
+	)*experts.TermBytes // half of the cells, while the table grows
 }
 
-// NumVariants returns in how many forms beside the fold-in an update of a model may be held that take as much as it: those of posteriors, and that of
+// NumVariants returns in how many forms beside the fold-in an update of a model may be held that take as much as it:
+// those of posteriors, and that of
 // names, which has pairs as far as there is room.
 func NumVariants(m *config.Model) (n int) {
 	if experts.HasGaussian(m) {

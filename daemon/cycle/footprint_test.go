@@ -20,7 +20,11 @@ func TestMixtureFootprint(t *testing.T) {
 	before := cycletest.Heap()
 	m := mixture.NewMixture(target, nil, 2, 0, rows)
 	for i := range 4 * rows {
-		ev := &event.Event{Label: float64(1 + i%5), Weight: 1, Categorical: []string{fmt.Sprintf("user-%011d", i), fmt.Sprintf("item-%011d", i)}}
+		ev := &event.Event{
+			Label:       float64(1 + i%5),
+			Weight:      1,
+			Categorical: []string{fmt.Sprintf("user-%011d", i), fmt.Sprintf("item-%011d", i)},
+		}
 		m.Predict(ev, nil, nil, nil)
 		m.Learn(ev, nil, nil)
 	}
@@ -41,7 +45,11 @@ func TestNumbersFootprint(t *testing.T) {
 		all := c.onNumbers()
 		targets := make([]float64, size.outputs)
 		for i := range 5000 {
-			ev := &event.Event{Weight: 1, Categorical: []string{fmt.Sprintf("kind-%011d", i)}, Classes: m.Schema.Classes[i%2 : i%2+1]}
+			ev := &event.Event{
+				Weight:      1,
+				Categorical: []string{fmt.Sprintf("kind-%011d", i)},
+				Classes:     m.Schema.Classes[i%2 : i%2+1],
+			}
 			for _, b := range all {
 				if l, ok := b.Learner.(*experts.AdaGrad); ok {
 					l.Gather(ev)
@@ -49,7 +57,9 @@ func TestNumbersFootprint(t *testing.T) {
 				}
 			}
 		}
-		if took, said := cycletest.Heap()-before, NumbersFootprint(size.numbers, 1, size.outputs, size.rows, 16); took > said || 6*took < said {
+		if took, said := cycletest.Heap()-before, NumbersFootprint(size.numbers, 1, size.outputs, size.rows,
+			16); took > said ||
+			6*took < said {
 			t.Errorf("%d numbers and %d outputs take %d bytes, said to be %d", size.numbers, size.outputs, took, said)
 		}
 		runtime.KeepAlive(all)
@@ -64,7 +74,11 @@ func TestCapFootprint(t *testing.T) {
 	limits, counts := experts.NewEntityCap(m, &schema), new(rows.Counted)
 	for i := range 2*experts.RememberedIdentities - 1 { // both halves of each map are full
 		user := fmt.Sprintf("user-%011d", i%(2*m.Train.FoldIn.MaxRows))
-		limits.Take(counts, &event.Event{Identity: fmt.Sprint(i), Categorical: []string{user, fmt.Sprint("i", i)}}, rows.Position{Topic: "t", Offset: int64(i)})
+		limits.Take(
+			counts,
+			&event.Event{Identity: fmt.Sprint(i), Categorical: []string{user, fmt.Sprint("i", i)}},
+			rows.Position{Topic: "t", Offset: int64(i)},
+		)
 	}
 	if took, said := cycletest.Heap()-before, CapFootprint(m, 16); took > said || 3*took < said {
 		t.Errorf("it takes %d bytes, the footprint is %d", took, said)

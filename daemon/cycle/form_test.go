@@ -17,7 +17,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// wanderers draws events whose numbers walk at random and whose label stays for about a hundred events, whatever the numbers are: where they are tells
+// wanderers draws events whose numbers walk at random and whose label stays for about a hundred events, whatever the
+// numbers are: where they are tells
 // what the label is just before and after, and nothing of later events.
 func wanderers(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
@@ -35,7 +36,8 @@ func wanderers(seed uint64, n int) []event.Event {
 	return events
 }
 
-// TestMapIsJudgedOnNewerRows: on labels that come in runs a map predicts held-out rows, which lie between those it was fitted to, and nothing that comes
+// TestMapIsJudgedOnNewerRows: on labels that come in runs a map predicts held-out rows, which lie between those it was
+// fitted to, and nothing that comes
 // later; auto leaves it out.
 func TestMapIsJudgedOnNewerRows(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -50,9 +52,22 @@ func TestMapIsJudgedOnNewerRows(t *testing.T) {
 		}
 		asked := m
 		asked.Train.FeatureMap = "fourier:200"
-		with, without := mustRefit(t, newCycle(t, &asked), sampleOf(events)), mustRefit(t, newCycle(t, &m), sampleOf(events))
+		with, without := mustRefit(
+			t,
+			newCycle(t, &asked),
+			sampleOf(events),
+		), mustRefit(
+			t,
+			newCycle(t, &m),
+			sampleOf(events),
+		)
 		if a, b := float64(*with.Version.Gate.Loss), float64(*without.Version.Gate.Loss); a > b {
-			t.Errorf("seed %d: held-out rows have a log loss of %g with the map, %g without: they are not what auto could be fooled by", seed, a, b)
+			t.Errorf(
+				"seed %d: held-out rows have a log loss of %g with the map, %g without: they are not what auto could be fooled by",
+				seed,
+				a,
+				b,
+			)
 		}
 	}
 }
@@ -71,7 +86,8 @@ func saddle(n int) []event.Event {
 	return events
 }
 
-// TestFormOfNumbers: auto finds the plainest form that serves, with no basis vectors beside it, and repeats the choice as the sample grows.
+// TestFormOfNumbers: auto finds the plainest form that serves, with no basis vectors beside it, and repeats the choice
+// as the sample grows.
 func TestFormOfNumbers(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, test := range []struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestChangeBeforeTheFirstRefit: what was learned before there was a version is no form of updates, even if a change was seen in it.
+// TestChangeBeforeTheFirstRefit: what was learned before there was a version is no form of updates, even if a change
+// was seen in it.
 func TestChangeBeforeTheFirstRefit(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 600)
@@ -30,7 +31,8 @@ func TestChangeBeforeTheFirstRefit(t *testing.T) {
 	}
 }
 
-// TestUpdatesFromBeforeAChange: after a change of all items consumers go on with updates of the fold-in that a refit, most of whose rows are older, has
+// TestUpdatesFromBeforeAChange: after a change of all items consumers go on with updates of the fold-in that a refit,
+// most of whose rows are older, has
 // replaced, as long as these predict better.
 func TestUpdatesFromBeforeAChange(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -45,11 +47,17 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 			}
 			if i > 0 && i%1000 == 0 {
 				c.Install(mustRefit(t, c, sampleOf(events[:i])))
-				if has := slices.ContainsFunc(c.experts, func(b *experts.Expert) bool { return b.Name == experts.PartBefore }); has != (i > 4200) {
+				if has := slices.ContainsFunc(c.experts, func(
+					b *experts.Expert) bool {
+					return b.Name == experts.PartBefore
+				}); has != (i > 4200) {
 					t.Fatalf("event %d: the fold-in from before goes on: %t", i, has)
 				}
 				if !before {
-					c.experts = slices.DeleteFunc(c.experts, func(b *experts.Expert) bool { return b.Name == experts.PartBefore })
+					c.experts = slices.DeleteFunc(
+						c.experts,
+						func(b *experts.Expert) bool { return b.Name == experts.PartBefore },
+					)
 				}
 			}
 			if u, _ := c.NextUpdate(); u != nil {
@@ -57,7 +65,12 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 					forms[c.race.Chosen]++
 				}
 				if u.Model.NumOutputs != 4 || !u.Model.IsFinite() || u.Folded == nil {
-					t.Fatalf("event %d: an update of %s with %d outputs", i, mixture.FormParts[c.race.Chosen], u.Model.NumOutputs)
+					t.Fatalf(
+						"event %d: an update of %s with %d outputs",
+						i,
+						mixture.FormParts[c.race.Chosen],
+						u.Model.NumOutputs,
+					)
 				}
 			}
 			had := c.progressive.Sums.All[evaluate.Published]
@@ -71,6 +84,12 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 	with, made := run(true)
 	without, other := run(false)
 	if !(with < without) || made[mixture.FormBefore] == 0 || other[mixture.FormBefore] > 0 {
-		t.Errorf("published loss %.1f with updates of the fold-in from before (%v), %.1f without (%v)", with, made, without, other)
+		t.Errorf(
+			"published loss %.1f with updates of the fold-in from before (%v), %.1f without (%v)",
+			with,
+			made,
+			without,
+			other,
+		)
 	}
 }

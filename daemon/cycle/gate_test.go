@@ -22,7 +22,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// J18: where the champion cannot be read the gate stays on: another version, or the baselines, stand in its place until one is installed.
+// J18: where the champion cannot be read the gate stays on: another version, or the baselines, stand in its place until
+// one is installed.
 func TestGateWithoutTheChampion(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := cycletest.Stream(6, 3000)
@@ -51,7 +52,8 @@ func TestGateWithoutTheChampion(t *testing.T) {
 		c := newCycle(t, m)
 		c.CompareWith(test.stands)
 		ch := mustRefit(t, c, sampleOf(test.events))
-		if ch.Cause != test.cause || !strings.Contains(ch.Version.Reason, test.says) || (ch.Version.ChampionGate != nil) != (test.stands != nil) {
+		if ch.Cause != test.cause || !strings.Contains(ch.Version.Reason, test.says) ||
+			(ch.Version.ChampionGate != nil) != (test.stands != nil) {
 			t.Errorf("%s: %s: %s %+v", test.name, ch.Cause, ch.Version.Reason, ch.Version.GateSlices)
 		}
 		if ch.Version.Warm {
@@ -73,12 +75,14 @@ func TestGateOfClassesWithoutTheChampion(t *testing.T) {
 	}
 	c.CompareWith(nil)
 	ch := mustRefit(t, c, sampleOf(cycletest.Numbers(1, 2000)))
-	if ch.Cause != "not_worse" || !strings.Contains(ch.Version.Reason, "outputs that are all 0, in place of the champion") {
+	if ch.Cause != "not_worse" ||
+		!strings.Contains(ch.Version.Reason, "outputs that are all 0, in place of the champion") {
 		t.Errorf("%s: %s", ch.Cause, ch.Version.Reason)
 	}
 }
 
-// TestGateOfNewEntities: a challenger that is better than the champion for users it knows, and bad for others, is refused by its slice of new users; the
+// TestGateOfNewEntities: a challenger that is better than the champion for users it knows, and bad for others, is
+// refused by its slice of new users; the
 // gate rows all together do not show it, because few are of such users.
 func TestGateOfNewEntities(t *testing.T) {
 	events := cycletest.Stream(15, 6000)
@@ -115,12 +119,14 @@ func TestGateOfNewEntities(t *testing.T) {
 		t.Errorf("the model that the champion was: %s: %s", ch.Cause, ch.Version.Reason)
 	}
 	ch := judge(bad)
-	if ch.Cause != "worse_than_baseline" || ch.Version.Decision != "kept" || !strings.Contains(ch.Version.Reason, "gate rows of a new user its loss") {
+	if ch.Cause != "worse_than_baseline" || ch.Version.Decision != "kept" ||
+		!strings.Contains(ch.Version.Reason, "gate rows of a new user its loss") {
 		t.Errorf("%s: %s", ch.Cause, ch.Version.Reason)
 	}
 	rows := int64(0)
 	for i, s := range ch.Version.GateSlices {
-		if s.Field != []string{"user", "user", "item", "item"}[i] || s.Known != (i%2 == 1) || (s.Loss == nil) != (s.N == 0) {
+		if s.Field != []string{"user", "user", "item", "item"}[i] || s.Known != (i%2 == 1) ||
+			(s.Loss == nil) != (s.N == 0) {
 			t.Errorf("slice %d: %+v", i, s)
 		}
 		rows += s.N
@@ -134,11 +140,14 @@ func TestGateOfNewEntities(t *testing.T) {
 	}
 }
 
-// TestGateOfClassBaselines: a version that is worse than the frequencies of the classes, or than the most frequent one, is no version for consumers.
+// TestGateOfClassBaselines: a version that is worse than the frequencies of the classes, or than the most frequent one,
+// is no version for consumers.
 func TestGateOfClassBaselines(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, m := range map[string]*config.Model{"binary": switchModel(), "classes": cycletest.ClassesModel(event.Multiclass, nil),
-		"hinge": cycletest.ClassesModel(event.Multiclass, func(m *config.Model) { m.Train.Loss = "squared_hinge" }), "labels": cycletest.ClassesModel(event.Multilabel, nil)} {
+	for name, m := range map[string]*config.Model{"binary": switchModel(), "classes": cycletest.ClassesModel(
+		event.Multiclass, nil),
+		"hinge":  cycletest.ClassesModel(event.Multiclass, func(m *config.Model) { m.Train.Loss = "squared_hinge" }),
+		"labels": cycletest.ClassesModel(event.Multilabel, nil)} {
 		events := cycletest.Numbers(16, 3000)
 		if name != "binary" {
 			events = cycletest.ClassStream(event.Task(m.Schema.Task), 3000)
@@ -160,13 +169,15 @@ func TestGateOfClassBaselines(t *testing.T) {
 			bad.Linear[i] = -bad.Linear[i]
 		}
 		ch := &fitted.Fitted{Model: &bad, Vocabulary: j.Vocab, Target: j.Target}
-		if gate.Decide(j, ch); ch.Cause != "worse_than_baseline" || !strings.Contains(ch.Version.Reason, "the frequencies of the classes") && name != "hinge" {
+		if gate.Decide(j, ch); ch.Cause != "worse_than_baseline" ||
+			!strings.Contains(ch.Version.Reason, "the frequencies of the classes") && name != "hinge" {
 			t.Errorf("%s, outputs turned round: %s: %s", name, ch.Cause, ch.Version.Reason)
 		}
 	}
 }
 
-// TestColdAfterRejections: while the training rows lie and the gate rows do not, refits are rejected; the fourth starts from nothing and says so, no
+// TestColdAfterRejections: while the training rows lie and the gate rows do not, refits are rejected; the fourth starts
+// from nothing and says so, no
 // later one does, and a promotion begins the count anew.
 func TestColdAfterRejections(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -186,7 +197,8 @@ func TestColdAfterRejections(t *testing.T) {
 		if ch.Version.Decision != "kept" || c.Rejections() != n {
 			t.Fatalf("%d: %s, %d rejections: %s", n, ch.Version.Decision, c.Rejections(), ch.Version.Reason)
 		}
-		if cold := n == 4; ch.Version.Warm == cold || strings.Contains(ch.Version.Reason, "trained from nothing after 3 rejections in a row") != cold {
+		if cold := n == 4; ch.Version.Warm == cold ||
+			strings.Contains(ch.Version.Reason, "trained from nothing after 3 rejections in a row") != cold {
 			t.Errorf("%d: warm %t: %s", n, ch.Version.Warm, ch.Version.Reason)
 		}
 	}
@@ -196,7 +208,8 @@ func TestColdAfterRejections(t *testing.T) {
 	}
 }
 
-// TestGateOfFewRows: below min_rows the select rows judge with the gate rows, however few there are, and below leastRows the progressive losses. A version
+// TestGateOfFewRows: below min_rows the select rows judge with the gate rows, however few there are, and below
+// leastRows the progressive losses. A version
 // is kept back where it is shown to be worse, and never because there is too little to judge it.
 func TestGateOfFewRows(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -225,8 +238,16 @@ func TestGateOfFewRows(t *testing.T) {
 	}
 	judge(less(events, 300, 300), "not_worse", "gate loss")
 	judge(less(events, 300, 60), "not_worse", "select and gate loss")
-	judge(less(events, 30, 20), "not_worse", "on 50 rows: not shown to be worse by more than publish.gate.tolerance 0.002 (evidence ")
-	judge(less(lies, 30, 20), "worse", "on 50 rows: shown to be worse by more than publish.gate.tolerance 0.002 (evidence ")
+	judge(
+		less(events, 30, 20),
+		"not_worse",
+		"on 50 rows: not shown to be worse by more than publish.gate.tolerance 0.002 (evidence ",
+	)
+	judge(
+		less(lies, 30, 20),
+		"worse",
+		"on 50 rows: shown to be worse by more than publish.gate.tolerance 0.002 (evidence ",
+	)
 	judge(less(events, 3, 2), "not_worse", "on 5 rows: not shown")
 	judge(less(events, 0, 0), "not_worse", "no held-out row and no event since the version before can judge it")
 	observeAll(c, events[2000:])
@@ -241,7 +262,8 @@ func TestGateOfFewRows(t *testing.T) {
 	judge(less(events, 3, 2), "worse_in_window", ", what consumers have ")
 }
 
-// TestGateAgainstAnUpdate: where consumers have an update, the challenger is compared with the champion and the training rows since its cut; the
+// TestGateAgainstAnUpdate: where consumers have an update, the challenger is compared with the champion and the
+// training rows since its cut; the
 // held-out ones, which the update has learned from, are not in what it is compared with.
 func TestGateAgainstAnUpdate(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -278,6 +300,10 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 		t.Errorf("RMSE of the champion %v, of an update %v: %s", a, b, update.Version.Reason)
 	}
 	if *other.Version.ChampionGate.RMSE != b {
-		t.Errorf("what the gate compares with has learned from held-out rows: RMSE %v, of other labels %v", b, *other.Version.ChampionGate.RMSE)
+		t.Errorf(
+			"what the gate compares with has learned from held-out rows: RMSE %v, of other labels %v",
+			b,
+			*other.Version.ChampionGate.RMSE,
+		)
 	}
 }

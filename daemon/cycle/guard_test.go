@@ -95,8 +95,9 @@ func publishNext(c *Cycle) {
 	}
 }
 
-// TestFloodsDoNotReachConsumers: whatever a stuck producer, one label for an hour or one entity for an hour teach the live model, a clean consumer's
-// loss stays within a bound at every moment, that of what serve.live answers too, and outputs stay within what the refit supports.
+// TestFloodsDoNotReachConsumers: whatever a stuck producer, one label for an hour or one entity for an hour teach the
+// live model, a clean consumer's loss stays within a bound at every moment, that of what serve.live answers too, and
+// outputs stay within what the refit supports.
 func TestFloodsDoNotReachConsumers(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -104,7 +105,8 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 		events func(seed uint64, n int) []event.Event
 	}{
 		{"ordinal", cycletest.RatingsModel(nil), cycletest.Stream},
-		{"regression", cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 }), cycletest.Stream},
+		{"regression", cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 }),
+			cycletest.Stream},
 		{"binary", cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "binary", 0 }), halves},
 		{"numbers", switchModel(), cycletest.Numbers},
 	} {
@@ -136,22 +138,40 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 					c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(3000 + i)}, nil, nil)
 				}
 				if worst > floodBound*max(start, refitted) {
-					t.Errorf("a clean consumer's loss went from %.4f to %.4f, of the refit alone it is %.4f", start, worst, refitted)
+					t.Errorf(
+						"a clean consumer's loss went from %.4f to %.4f, of the refit alone it is %.4f",
+						start,
+						worst,
+						refitted,
+					)
 				}
 				if worstLive > floodBound*max(start, refitted) {
-					t.Errorf("the loss of what serve.live answers went from %.4f to %.4f, of the refit alone it is %.4f", start, worstLive, refitted)
+					t.Errorf(
+						"the loss of what serve.live answers went from %.4f to %.4f, of the refit alone it is %.4f",
+						start,
+						worstLive,
+						refitted,
+					)
 				}
 				if limit := c.champion.Version.OutputLimit; limit != nil && largest > float64(*limit) {
 					t.Errorf("an output of magnitude %.1f, the refit supports %.1f", largest, float64(*limit))
 				}
-				t.Logf("loss %.4f, at worst %.4f, of serve.live %.4f; outputs at most %.1f; %d updates held back, live %d times", start, worst, worstLive, largest,
-					len(c.TakeHeldBack()), liveHeldBack)
+				t.Logf(
+					"loss %.4f, at worst %.4f, of serve.live %.4f; outputs at most %.1f; %d updates held back, live %d times",
+					start,
+					worst,
+					worstLive,
+					largest,
+					len(c.TakeHeldBack()),
+					liveHeldBack,
+				)
 			})
 		}
 	}
 }
 
-// TestLiveComesBack: after a flood serve.live answers with what consumers have, and with the live model again once that has learned enough of clean events.
+// TestLiveComesBack: after a flood serve.live answers with what consumers have, and with the live model again once that
+// has learned enough of clean events.
 func TestLiveComesBack(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	events := cycletest.Stream(3, 10_000)
@@ -179,11 +199,13 @@ func TestLiveComesBack(t *testing.T) {
 	}
 }
 
-// floodBound is how many times the loss of its refit a clean consumer sees at worst: guardMargin, two standard errors on the 200 held-out rows of the
+// floodBound is how many times the loss of its refit a clean consumer sees at worst: guardMargin, two standard errors
+// on the 200 held-out rows of the
 // test, and what the clean events differ from these.
 const floodBound = 1.5
 
-// TestDeltasThatTurnBadLeadBack: a chain of deltas that comes to be worse than its refit ends, and consumers get the refit again, or an update that is no
+// TestDeltasThatTurnBadLeadBack: a chain of deltas that comes to be worse than its refit ends, and consumers get the
+// refit again, or an update that is no
 // worse.
 func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 	m := cycletest.RatingsModel(nil)
@@ -224,7 +246,8 @@ func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 	}
 }
 
-// TestUpdatesFollowAChange: where labels mean something else from one event to the next, the guard does not keep consumers on what was.
+// TestUpdatesFollowAChange: where labels mean something else from one event to the next, the guard does not keep
+// consumers on what was.
 func TestUpdatesFollowAChange(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	events, changed := cycletest.Stream(3, 2000), cycletest.Stream(4, 4000)
@@ -241,7 +264,8 @@ func TestUpdatesFollowAChange(t *testing.T) {
 	}
 }
 
-// TestScalesHaveFloors: a run of equal labels makes neither the unit of squares nor the error of a link next to nothing.
+// TestScalesHaveFloors: a run of equal labels makes neither the unit of squares nor the error of a link next to
+// nothing.
 func TestScalesHaveFloors(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	for range 100 {
@@ -272,7 +296,8 @@ func TestOutputLimit(t *testing.T) {
 	events := cycletest.Stream(1, 1000)
 	observeAll(c, events)
 	ch := mustRefit(t, c, sampleOf(events))
-	if limit := ch.Version.OutputLimit; limit == nil || float64(*limit) < guard.GuardOutputs*guard.SupportedLogOdds(ch.Version.Rows) {
+	if limit := ch.Version.OutputLimit; limit == nil ||
+		float64(*limit) < guard.GuardOutputs*guard.SupportedLogOdds(ch.Version.Rows) {
 		t.Fatalf("output limit %v of %d rows", limit, ch.Version.Rows)
 	}
 	c.Install(ch)
@@ -282,7 +307,8 @@ func TestOutputLimit(t *testing.T) {
 		wild.Bias[i] = 1e4
 	}
 	observeAll(c, events[:200])
-	if got := c.guard.Judge(&fitted.FixedModel{Model: &wild, Vocab: ch.Vocabulary}, &c.published.FixedModel); got != guard.HeldBackOutputs {
+	if got := c.guard.Judge(&fitted.FixedModel{Model: &wild, Vocab: ch.Vocabulary},
+		&c.published.FixedModel); got != guard.HeldBackOutputs {
 		t.Errorf("outputs of 10,000: %q", got)
 	}
 	low := report.Number(0.01)
@@ -301,8 +327,12 @@ func TestOutputLimit(t *testing.T) {
 			t.Fatalf("outputs %v of what consumers have, the limit is %g", score.Outputs, low)
 		}
 	}
-	regression := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 }))
-	if limit := guard.OutputLimit(&fitted.Fitted{Target: regression.target, Version: report.Version{Rows: 1}}); limit != nil {
+	regression := newCycle(
+		t,
+		cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 }),
+	)
+	if limit := guard.OutputLimit(&fitted.Fitted{Target: regression.target,
+		Version: report.Version{Rows: 1}}); limit != nil {
 		t.Errorf("limit %v of numbers", *limit)
 	}
 }

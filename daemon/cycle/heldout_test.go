@@ -16,11 +16,15 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestRefitsContinueFromTheCleanState: what a gate row says is in the version that is published and in what is live, and nowhere in what the next
+// TestRefitsContinueFromTheCleanState: what a gate row says is in the version that is published and in what is live,
+// and nowhere in what the next
 // refit starts from; the select rows and labels of both streams are the same.
 func TestRefitsContinueFromTheCleanState(t *testing.T) {
 	tier.NotUnderRace(t)
-	for _, m := range []*config.Model{cycletest.RatingsModel(nil), cycletest.RatingsModel(func(m *config.Model) { m.Schema.Task, m.Schema.Levels = "regression", 0 })} {
+	for _, m := range []*config.Model{cycletest.RatingsModel(nil), cycletest.RatingsModel(func(
+		m *config.Model) {
+		m.Schema.Task, m.Schema.Levels = "regression", 0
+	})} {
 		run := func(gate float64) (ch *fitted.Fitted, starts *task.WarmStart) {
 			events := cycletest.Stream(12, 3000)
 			for i := range events {
@@ -31,12 +35,24 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 			c := newCycle(t, m)
 			observeAll(c, events[:1500])
 			ch = mustRefit(t, c, sampleOf(events[:1500]))
-			if ch.Cause = "first_version"; ch.Version.HeldOutSweeps == 0 || ch.Version.HeldOutSweeps != ch.Version.Sweeps {
-				t.Fatalf("%d sweeps, %d over all rows: %s", ch.Version.Sweeps, ch.Version.HeldOutSweeps, ch.Version.Reason)
+			if ch.Cause = "first_version"; ch.Version.HeldOutSweeps == 0 ||
+				ch.Version.HeldOutSweeps != ch.Version.Sweeps {
+				t.Fatalf(
+					"%d sweeps, %d over all rows: %s",
+					ch.Version.Sweeps,
+					ch.Version.HeldOutSweeps,
+					ch.Version.Reason,
+				)
 			}
 			c.Install(ch)
 			observeAll(c, events[1500:])
-			j := &task.Task{Model: c.config, Schema: &c.schema, Champion: c.champion, Target: c.target, Sample: sampleOf(events)}
+			j := &task.Task{
+				Model:    c.config,
+				Schema:   &c.schema,
+				Champion: c.champion,
+				Target:   c.target,
+				Sample:   sampleOf(events),
+			}
 			if err := refit.Prepare(j); err != nil {
 				t.Fatal(err)
 			}
@@ -51,12 +67,16 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 			t.Errorf("%s: the version did not learn from the gate rows", m.Schema.Task)
 		}
 		if !reflect.DeepEqual(ch.ModelWithoutHoldout(), other.ModelWithoutHoldout()) {
-			t.Errorf("%s: the model that the next challenger is compared with has learned from the gate rows", m.Schema.Task)
+			t.Errorf(
+				"%s: the model that the next challenger is compared with has learned from the gate rows",
+				m.Schema.Task,
+			)
 		}
 	}
 }
 
-// TestSweepsOverAllRows: rows of a sample together are what encoding all its events gives, names that only held-out events have included, and the posterior
+// TestSweepsOverAllRows: rows of a sample together are what encoding all its events gives, names that only held-out
+// events have included, and the posterior
 // of a stage over them is the one of a stage over a sample that trains on all.
 func TestSweepsOverAllRows(t *testing.T) {
 	m := cycletest.RatingsModel(func(m *config.Model) { m.Schema.Numeric = []string{"x"} })
@@ -92,7 +112,8 @@ func TestSweepsOverAllRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	want, _ := encode.Encode(all.Vocab, j.Target, decoded, nil)
-	if !reflect.DeepEqual(all.X.Index, want.X.Index) || !reflect.DeepEqual(all.X.Value, want.X.Value) || !slices.Equal(all.Targets, want.Targets) {
+	if !reflect.DeepEqual(all.X.Index, want.X.Index) || !reflect.DeepEqual(all.X.Value, want.X.Value) ||
+		!slices.Equal(all.Targets, want.Targets) {
 		t.Error("the rows together are not those of all events")
 	}
 	if !slices.Equal(all.Weights, weights) {
@@ -101,7 +122,16 @@ func TestSweepsOverAllRows(t *testing.T) {
 	if all.Vocab.Column(0, "held out") < 0 || !reflect.DeepEqual(all.Vocab.Numeric, j.Vocab.Numeric) {
 		t.Error("the names of the held-out events are missing, or numbers are scaled otherwise")
 	}
-	j.HalfLife, j.Sample.TrainAge, j.Sample.SelectAge, j.Sample.GateAge = 4, make([]float64, len(sample.Weights)), make([]float64, 120), make([]float64, 120)
+	j.HalfLife, j.Sample.TrainAge, j.Sample.SelectAge, j.Sample.GateAge = 4, make(
+		[]float64,
+		len(sample.Weights),
+	), make(
+		[]float64,
+		120,
+	), make(
+		[]float64,
+		120,
+	)
 	for i := range j.Sample.GateAge {
 		j.Sample.GateAge[i] = fitted.HalfLives[4]
 	}

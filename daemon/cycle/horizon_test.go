@@ -25,7 +25,8 @@ func setAges(s *encode.Sample, n int, times float64) {
 	}
 }
 
-// TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what follows than one that cannot; on
+// TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what
+// follows than one that cannot; on
 // a stream that stays as it is nothing is forgotten.
 func TestHorizonFollowsAChange(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -61,15 +62,21 @@ func TestHorizonFollowsAChange(t *testing.T) {
 	forgetting, chosen := run(true, true)
 	keeping, _ := run(true, false)
 	if chosen == 0 || forgetting > 0.9*keeping {
-		t.Errorf("after a change: loss %.3f with horizon %g, %.3f without", forgetting, fitted.HalfLives[chosen], keeping)
+		t.Errorf(
+			"after a change: loss %.3f with horizon %g, %.3f without",
+			forgetting,
+			fitted.HalfLives[chosen],
+			keeping,
+		)
 	}
 	if _, chosen := run(false, true); chosen != 0 {
 		t.Errorf("a stream that does not change is forgotten with horizon %g", fitted.HalfLives[chosen])
 	}
 }
 
-// TestHorizonOfClasses: when the borders of classes move, a refit without names forgets, too, with and without a feature map, and refits that look back
-// for ever do not recover in twice the events; one from nothing keeps what was chosen. Where nothing moves, nothing is forgotten.
+// TestHorizonOfClasses: when the borders of classes move, a refit without names forgets, too, with and without a
+// feature map, and refits that look back for ever do not recover in twice the events; one from nothing keeps what was
+// chosen. Where nothing moves, nothing is forgotten.
 func TestHorizonOfClasses(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -96,7 +103,16 @@ func TestHorizonOfClasses(t *testing.T) {
 			if to <= moved {
 				continue
 			}
-			scorer, outputs, targets, loss := fitted.NewScorer(ch.Model, ch.Vocabulary), make([]float64, 3), make([]float64, 3), 0.0
+			scorer, outputs, targets, loss := fitted.NewScorer(
+				ch.Model,
+				ch.Vocabulary,
+			), make(
+				[]float64,
+				3,
+			), make(
+				[]float64,
+				3,
+			), 0.0
 			for i := range events[to : to+1000] {
 				ev := &events[to+i]
 				scorer.Outputs(outputs, ev)
@@ -110,7 +126,12 @@ func TestHorizonOfClasses(t *testing.T) {
 			s := sampleOf(events)
 			setAges(s, n, 20)
 			if again := mustRefit(t, c, s); again.Version.Warm || again.Horizon != chosen {
-				t.Errorf("%s: a refit from nothing has horizon %g, the last one %g", asked, fitted.HalfLives[again.Horizon], fitted.HalfLives[chosen])
+				t.Errorf(
+					"%s: a refit from nothing has horizon %g, the last one %g",
+					asked,
+					fitted.HalfLives[again.Horizon],
+					fitted.HalfLives[chosen],
+				)
 			}
 		}
 		return losses, chosen
@@ -120,7 +141,13 @@ func TestHorizonOfClasses(t *testing.T) {
 		forgetting, chosen := run(asked, linear, true, true)
 		keeping, _ := run(asked, linear, true, false)
 		if last := len(keeping) - 1; chosen == 0 || forgetting[last/2] > 0.9*keeping[last] {
-			t.Errorf("%s: after a change losses %.3f with horizon %g, %.3f without", asked, forgetting, fitted.HalfLives[chosen], keeping)
+			t.Errorf(
+				"%s: after a change losses %.3f with horizon %g, %.3f without",
+				asked,
+				forgetting,
+				fitted.HalfLives[chosen],
+				keeping,
+			)
 		}
 		if _, chosen := run(asked, linear, false, true); chosen != 0 {
 			t.Errorf("%s: a stream that does not change is forgotten with horizon %g", asked, fitted.HalfLives[chosen])

@@ -14,7 +14,9 @@ import (
 
 // taggedModel is RatingsModel with a field that carries nothing before user and item, and one after.
 func taggedModel() *config.Model {
-	return cycletest.RatingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"tag", "user", "item", "page"} })
+	return cycletest.RatingsModel(
+		func(m *config.Model) { m.Schema.Categorical = []string{"tag", "user", "item", "page"} },
+	)
 }
 
 // withTags draws names for the fields that taggedModel has more.
@@ -27,13 +29,22 @@ func withTags(events []event.Event) []event.Event {
 	return events
 }
 
-// TestFieldsThatCarryNothing have linear weights alone, say so in the version and the manifest, and cost nothing: the gate loss is that of the model
+// TestFieldsThatCarryNothing have linear weights alone, say so in the version and the manifest, and cost nothing: the
+// gate loss is that of the model
 // without them.
 func TestFieldsThatCarryNothing(t *testing.T) {
 	tier.NotUnderRace(t)
 	plain, tagged := newCycle(t, cycletest.RatingsModel(nil)), newCycle(t, taggedModel())
 	for _, n := range []int{4000, 6000, 9000} {
-		without, with := mustRefit(t, plain, sampleOf(cycletest.Stream(5, n))), mustRefit(t, tagged, sampleOf(withTags(cycletest.Stream(5, n))))
+		without, with := mustRefit(
+			t,
+			plain,
+			sampleOf(cycletest.Stream(5, n)),
+		), mustRefit(
+			t,
+			tagged,
+			sampleOf(withTags(cycletest.Stream(5, n))),
+		)
 		if got := with.Version.MainEffects; !slices.Equal(got, []string{"tag", "page"}) {
 			t.Fatalf("%d events: fields with linear weights alone: %v", n, got)
 		}
@@ -54,10 +65,16 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 	}
 }
 
-// TestEntitiesInteractWhileNothingIsClear: where labels are noise, the fields that others are functions of interact, and their groups with them.
+// TestEntitiesInteractWhileNothingIsClear: where labels are noise, the fields that others are functions of interact,
+// and their groups with them.
 func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
 	tier.NotUnderRace(t)
-	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} }))
+	c := newCycle(
+		t,
+		cycletest.RatingsModel(
+			func(m *config.Model) { m.Schema.Categorical = []string{"user", "item", "age", "year", "tag"} },
+		),
+	)
 	r := rand.New(rand.NewPCG(13, 13))
 	events := withSides(cycletest.Stream(5, 3000))
 	for i := range events {
@@ -66,11 +83,17 @@ func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
 	}
 	ch := mustRefit(t, c, sampleOf(events))
 	if want := []bool{false, false, false, false, true}; !slices.Equal(ch.Posterior.MainOnly, want) {
-		t.Errorf("fields with linear weights alone: %v, want %v; groups %v", ch.Posterior.MainOnly, want, ch.Posterior.Group)
+		t.Errorf(
+			"fields with linear weights alone: %v, want %v; groups %v",
+			ch.Posterior.MainOnly,
+			want,
+			ch.Posterior.Group,
+		)
 	}
 }
 
-// TestFieldThatBeginsToInteract: what had linear weights alone gets coordinates when its interaction becomes clear, and loses them when there is
+// TestFieldThatBeginsToInteract: what had linear weights alone gets coordinates when its interaction becomes clear, and
+// loses them when there is
 // nothing left of it.
 func TestFieldThatBeginsToInteract(t *testing.T) {
 	tier.NotUnderRace(t)

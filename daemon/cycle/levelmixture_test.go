@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// TestLevelMixtureIsNeverBehind: over any stretch the loss of the mixed chances is at most that of the best part and a little, the best being another
+// TestLevelMixtureIsNeverBehind: over any stretch the loss of the mixed chances is at most that of the best part and a
+// little, the best being another
 // after half of the events; a part that is not there does not count.
 func TestLevelMixtureIsNeverBehind(t *testing.T) {
 	t.Parallel()

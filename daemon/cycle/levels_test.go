@@ -30,7 +30,8 @@ func leveled(seed uint64, n int, l *encode.LevelLink) (numbers, targets []float6
 	return numbers, targets
 }
 
-// TestLevelLinkIsFound: the link that made the levels is found to the error of so many rows; without rows, or where the data say nothing, it is that of
+// TestLevelLinkIsFound: the link that made the levels is found to the error of so many rows; without rows, or where the
+// data say nothing, it is that of
 // the Gaussian error it starts from.
 func TestLevelLinkIsFound(t *testing.T) {
 	truth := &encode.LevelLink{Threshold: []float64{2.1, 4, 6.5, 9.2}, Slope: 2}
@@ -76,7 +77,8 @@ func TestLinkCurve(t *testing.T) {
 		return v
 	}
 	for a := range w {
-		want := (encode.LinkLoss(at(a, h), start, numbers, targets, nil, 2.5) - encode.LinkLoss(at(a, -h), start, numbers, targets, nil, 2.5)) / (2 * h)
+		want := (encode.LinkLoss(at(a, h), start, numbers, targets, nil, 2.5) - encode.LinkLoss(at(a, -h), start, numbers,
+			targets, nil, 2.5)) / (2 * h)
 		if math.Abs(gradient[a]-want) > 1e-5*(1+math.Abs(want)) {
 			t.Errorf("gradient %d is %g, differences give %g", a, gradient[a], want)
 		}
@@ -91,7 +93,8 @@ func TestLinkCurve(t *testing.T) {
 	}
 }
 
-// TestRecentLevels: the last events say what numbers mean for levels, those before them nothing, and without any the link stays.
+// TestRecentLevels: the last events say what numbers mean for levels, those before them nothing, and without any the
+// link stays.
 func TestRecentLevels(t *testing.T) {
 	start, r := encode.NewLevelLink(4, 1), new(encode.RecentLevels)
 	if l := r.Link(start); math.Abs(l.Slope-start.Slope) > 1e-9 {
@@ -119,7 +122,8 @@ func TestRecentLevels(t *testing.T) {
 	}
 }
 
-// TestUpdatesSayWhatNumbersMean: updates of a number as levels have the link of the last events, until the next update is made of the live model, and so do
+// TestUpdatesSayWhatNumbersMean: updates of a number as levels have the link of the last events, until the next update
+// is made of the live model, and so do
 // their deltas. It goes on from refit to refit, and with the fold-in from before a change.
 func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -141,7 +145,9 @@ func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 	}
 	u := c.candidates(false)[mixture.FormNumbers]
 	for o, bias := range u.Model.Bias {
-		if want := b.Link.Threshold[o] - b.Link.Slope*b.Learner.(*experts.FoldIn).FoldIn.Base().Bias[0]; math.Abs(bias-want) > 1e-9 {
+		if want := b.Link.Threshold[o] - b.Link.Slope*b.Learner.(*experts.FoldIn).FoldIn.Base().Bias[0]; math.Abs(
+			bias-want,
+		) > 1e-9 {
 			t.Errorf("bias %d is %g, by the link %g", o, bias, want)
 		}
 	}
@@ -149,7 +155,9 @@ func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 	c.drift.Alarm = c.drift.Events
 	c.Install(mustRefit(t, c, sampleOf(events[:1400])))
 	next, old := c.expertOf(experts.PartGaussian), c.expertOf(experts.PartBefore)
-	if next == b || !slices.Equal(next.Recent.Numbers, newest.Numbers) || old == nil || !slices.Equal(old.Recent.Numbers, newest.Numbers) || old.Link != b.Link {
+	if next == b || !slices.Equal(next.Recent.Numbers, newest.Numbers) || old == nil ||
+		!slices.Equal(old.Recent.Numbers, newest.Numbers) ||
+		old.Link != b.Link {
 		t.Fatal("what the last events said is lost with a refit")
 	}
 	observeAll(c, events[1400:])

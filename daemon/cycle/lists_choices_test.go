@@ -17,7 +17,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// chosenRows returns choices, each behind four negatives of which nothing says that they are: names as likely as the one that was chosen. With taste users of
+// chosenRows returns choices, each behind four negatives of which nothing says that they are: names as likely as the
+// one that was chosen. With taste users of
 // even number choose items of even number and the others the others.
 func chosenRows(n int, taste bool) (events []event.Event) {
 	r := rand.New(rand.NewPCG(7, 8))
@@ -31,7 +32,15 @@ func chosenRows(n int, taste bool) (events []event.Event) {
 			return k
 		}
 		add := func(label float64, item int) {
-			events = append(events, event.Event{Label: label, Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)}})
+			events = append(
+				events,
+				event.Event{
+					Label:       label,
+					Weight:      1,
+					Time:        int64(i),
+					Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)},
+				},
+			)
 		}
 		for range 4 {
 			add(0, item(r.IntN(2)))
@@ -65,7 +74,11 @@ func listOf(t *testing.T, m *config.Model, ch *fitted.Fitted, user string) (name
 	if err != nil {
 		t.Fatal(err)
 	}
-	items, err := version.TopK(nil, &snapshot.Query{Input: snapshot.Input{Categorical: []string{user, ""}}, Over: "item", K: 10}, &snapshot.Scratch{})
+	items, err := version.TopK(
+		nil,
+		&snapshot.Query{Input: snapshot.Input{Categorical: []string{user, ""}}, Over: "item", K: 10},
+		&snapshot.Scratch{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +88,8 @@ func listOf(t *testing.T, m *config.Model, ch *fitted.Fitted, user string) (name
 	return names
 }
 
-// K8b: where users have no taste, a version lists what was chosen most often, and says that it does no more; where they have one, it lists what is to it.
+// K8b: where users have no taste, a version lists what was chosen most often, and says that it does no more; where they
+// have one, it lists what is to it.
 func TestListsAreOfPopularityOrBetter(t *testing.T) {
 	for _, taste := range []bool{false, true} {
 		m := cycletest.ChoicesModel(t)
@@ -85,8 +99,15 @@ func TestListsAreOfPopularityOrBetter(t *testing.T) {
 			counts[events[i].Categorical[1]] += int(events[i].Label)
 		}
 		ch := mustRefit(t, newCycle(t, m), choicesSample(events))
-		if ch.Version.Decision != "promoted" || ch.PopularOnly == taste || strings.Contains(ch.Version.Reason, "popularity alone") == taste {
-			t.Fatalf("taste %t: %s, popularity alone %t: %s", taste, ch.Version.Decision, ch.PopularOnly, ch.Version.Reason)
+		if ch.Version.Decision != "promoted" || ch.PopularOnly == taste ||
+			strings.Contains(ch.Version.Reason, "popularity alone") == taste {
+			t.Fatalf(
+				"taste %t: %s, popularity alone %t: %s",
+				taste,
+				ch.Version.Decision,
+				ch.PopularOnly,
+				ch.Version.Reason,
+			)
 		}
 		if ch.Version.Gate.Recall10 == nil || ch.Version.Gate.NDCG10 == nil {
 			t.Errorf("taste %t: no figures of lists: %+v", taste, ch.Version.Gate)
@@ -95,7 +116,13 @@ func TestListsAreOfPopularityOrBetter(t *testing.T) {
 		if !taste {
 			for k := 1; k < len(list); k++ {
 				if counts[list[k]] > counts[list[k-1]]+1 { // by shares that have faded a little
-					t.Errorf("%s, chosen %d times, is listed behind %s, %d", list[k], counts[list[k]], list[k-1], counts[list[k-1]])
+					t.Errorf(
+						"%s, chosen %d times, is listed behind %s, %d",
+						list[k],
+						counts[list[k]],
+						list[k-1],
+						counts[list[k-1]],
+					)
 				}
 			}
 			continue

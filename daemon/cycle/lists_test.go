@@ -32,12 +32,14 @@ func listEvents(n int) []event.Event {
 	return events
 }
 
-// TestListWeights: a name of a list of n counts 1/n or 1/√n wherever something is learned from it, and training, the live model, its update, the
+// TestListWeights: a name of a list of n counts 1/n or 1/√n wherever something is learned from it, and training, the
+// live model, its update, the
 // published version and its fold-in of a history agree.
 func TestListWeights(t *testing.T) {
-	for name, value := range map[string]func(n float64) float64{"": func(n float64) float64 { return 1 / n }, snapshot.WeightSqrt: func(n float64) float64 {
-		return 1 / math.Sqrt(n)
-	}} {
+	for name, value := range map[string]func(n float64) float64{"": func(n float64) float64 { return 1 / n },
+		snapshot.WeightSqrt: func(n float64) float64 {
+			return 1 / math.Sqrt(n)
+		}} {
 		t.Run(name, func(t *testing.T) {
 			m := gappyModel(func(m *config.Model) {
 				m.Schema.Numeric, m.Schema.Optional = nil, []string{"item", "tags"}
@@ -72,7 +74,8 @@ func TestListWeights(t *testing.T) {
 				fitted.NewScorer(update.Model, update.Vocabulary).Outputs(trainer, ev)
 				published.Score(library, &in, &snapshot.Scratch{})
 				c.learner.Outputs(live, ev)
-				if within := 1e-8 * (1 + math.Abs(trainer[0])); math.Abs(library[0]-trainer[0]) > within || math.Abs(live[0]-trainer[0]) > within {
+				if within := 1e-8 * (1 + math.Abs(trainer[0])); math.Abs(library[0]-trainer[0]) > within ||
+					math.Abs(live[0]-trainer[0]) > within {
 					t.Fatalf("event %d: update %g, its version %g, live %g", i, trainer[0], library[0], live[0])
 				}
 			}

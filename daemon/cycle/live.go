@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Live returns what takeLive does, and by the guard of updates why consumers should not be given it in place of what they have: "" where they may.
+// Live returns what takeLive does, and by the guard of updates why consumers should not be given it in place of what
+// they have: "" where they may.
 func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model, heldBack guard.HeldBack, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,7 +52,8 @@ func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	return c.copyLive(now, watermark, writer)
 }
 
-// copyLive returns a copy of the live model, which the next ones share. c.mu is held, but for while the copy becomes a model.
+// copyLive returns a copy of the live model, which the next ones share. c.mu is held, but for while the copy becomes a
+// model.
 func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
 	if c.champion == nil {
 		return nil, updates.ErrNoChampion
@@ -61,9 +63,13 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if !u.Model.IsFinite() {
 		return nil, errors.New("cycle: the live model is not finite")
 	}
-	l := &updates.LiveCopy{DeltaStream: &updates.DeltaStream{Of: u, Form: c.race.Chosen, Popular: u.Popular}, Champion: c.champion}
+	l := &updates.LiveCopy{
+		DeltaStream: &updates.DeltaStream{Of: u, Form: c.race.Chosen, Popular: u.Popular},
+		Champion:    c.champion,
+	}
 	var own *updates.DeltaEncoder
-	if m := &forms[l.Form]; m.Model == u.Model && l.Form != mixture.FormNames { // whose learner lists pairs for updates alone
+	if m := &forms[l.Form]; m.Model == u.Model &&
+		l.Form != mixture.FormNames { // whose learner lists pairs for updates alone
 		own = c.newDeltaEncoder(l.DeltaStream, l.Form, m)
 	}
 	if l.Forms[l.Form] = own; own != nil {
@@ -73,7 +79,8 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	c.mu.Unlock()
 	contents := updates.ContentsOf(u, settings)
 	contents.Golden, contents.Meta.Cut, contents.Meta.Events, contents.Meta.Gate = nil, nil, nil, nil
-	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Watermark, contents.Meta.Decision = writer, now, watermark, ""
+	contents.Meta.Writer, contents.Meta.Created, contents.Meta.Watermark, contents.Meta.Decision = writer, now, watermark,
+		""
 	m, err := snapshot.NewModel(contents)
 	c.mu.Lock()
 	switch {

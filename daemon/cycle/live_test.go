@@ -17,13 +17,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestLiveShares: the live model of now scores events whose names were touched since it was asked for last as a whole copy does, in every form of updates,
-// beside deltas that are published of the same learners, and shares the rest with the last one, but for pairs of names, which are copied each time.
+// TestLiveShares: the live model of now scores events whose names were touched since it was asked for last as a whole
+// copy does, in every form of updates, beside deltas that are published of the same learners, and shares the rest with
+// the last one, but for pairs of names, which are copied each time.
 func TestLiveShares(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range followedCases() {
 		t.Run(name, func(t *testing.T) {
-			calls, shared, links := 0, 0, map[*encode.LevelLink]bool{} // a copy is made where numbers come to mean something else
+			// a copy is made where numbers come to mean something else
+			calls, shared, links := 0, 0, map[*encode.LevelLink]bool{}
 			c := test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
 				if test.form == mixture.FormNewton {
 					return // on another feature map than the copy
@@ -77,7 +79,8 @@ func TestLiveShares(t *testing.T) {
 			}
 			before := c.live
 			c.Install(c.champion)
-			if m, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil || m.Position().Sequence > 0 || before != nil && c.live == before {
+			if m, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil || m.Position().Sequence > 0 ||
+				before != nil && c.live == before {
 				t.Errorf("after a refit: %v, %v", m.Position(), err)
 			}
 			c.endLive()
@@ -88,7 +91,10 @@ func TestLiveShares(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := newCycle(t, cycletest.RatingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(err, updates.ErrNoChampion) {
+	if _, _, err := newCycle(t, cycletest.RatingsModel(nil)).Live(time.Now(), time.Time{}, ""); !errors.Is(
+		err,
+		updates.ErrNoChampion,
+	) {
 		t.Errorf("without a champion: %v", err)
 	}
 }

@@ -17,15 +17,22 @@ import (
 func chessModel(asked config.FeatureMap) *config.Model {
 	m := config.DefaultModel()
 	m.Name = "chess"
-	m.Schema = config.Schema{Task: "multiclass", Label: "c", Classes: []string{"black", "white", "none"}, TimeUnit: "ms",
-		Numeric: []string{"x", "y"}, Optional: []string{"y"}}
+	m.Schema = config.Schema{
+		Task:     "multiclass",
+		Label:    "c",
+		Classes:  []string{"black", "white", "none"},
+		TimeUnit: "ms",
+		Numeric:  []string{"x", "y"},
+		Optional: []string{"y"},
+	}
 	m.Train.MaxBasis, m.Train.FeatureMap = 3, asked
 	m.Evaluate.Window = 500
 	m.Resolve()
 	return &m
 }
 
-// chess draws the fields of a board of unit squares, scaled, or with linear true the sides of a line, without an event that lacks a field.
+// chess draws the fields of a board of unit squares, scaled, or with linear true the sides of a line, without an event
+// that lacks a field.
 func chess(seed uint64, n int, scale float64, linear bool) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 3))
 	events := make([]event.Event, n)
@@ -47,7 +54,8 @@ func chess(seed uint64, n int, scale float64, linear bool) []event.Event {
 	return events
 }
 
-// Auto takes a map where it predicts better and leaves it out where it does not; what is asked for is taken in any case.
+// Auto takes a map where it predicts better and leaves it out where it does not; what is asked for is taken in any
+// case.
 func TestFeatureMapIsChosen(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, test := range []struct {
@@ -55,7 +63,8 @@ func TestFeatureMapIsChosen(t *testing.T) {
 		linear bool
 		want   string
 		least  float64
-	}{{"auto", false, "fourier:200", 0.88}, {"auto", true, "", 0.85}, {"none", false, "", 0}, {"fourier:100", true, "fourier:100", 0.8},
+	}{{"auto", false, "fourier:200", 0.88}, {"auto", true, "", 0.85}, {"none", false, "", 0}, {"fourier:100", true,
+		"fourier:100", 0.8},
 		{"bins:12", true, "bins:12", 0.85}} {
 		m := chessModel("")
 		if err := m.Train.FeatureMap.UnmarshalText([]byte(test.asked)); err != nil {
@@ -63,7 +72,13 @@ func TestFeatureMapIsChosen(t *testing.T) {
 		}
 		ch := mustRefit(t, newCycle(t, m), sampleOf(chess(1, 4000, 1, test.linear)))
 		if ch.Version.FeatureMap != test.want || (ch.Model.Map != nil) != (test.want != "") {
-			t.Errorf("%s, linear %t: the version has map %q, want %q", test.asked, test.linear, ch.Version.FeatureMap, test.want)
+			t.Errorf(
+				"%s, linear %t: the version has map %q, want %q",
+				test.asked,
+				test.linear,
+				ch.Version.FeatureMap,
+				test.want,
+			)
 		}
 		if got := float64(*ch.Version.Gate.Accuracy); got < test.least {
 			t.Errorf("%s, linear %t: gate accuracy %g, want at least %g", test.asked, test.linear, got, test.least)
@@ -71,7 +86,8 @@ func TestFeatureMapIsChosen(t *testing.T) {
 	}
 }
 
-// What is published scores as the trainer does, and a restart goes on from it: with weights on a map of each kind, or without.
+// What is published scores as the trainer does, and a restart goes on from it: with weights on a map of each kind, or
+// without.
 func TestFeatureMapIsPublished(t *testing.T) {
 	for _, asked := range []config.FeatureMap{"auto", "fourier:50", "bins:10", "products:2", ""} {
 		linear := asked == ""
@@ -96,7 +112,8 @@ func TestFeatureMapIsPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(again.Vocabulary.Map, ch.Vocabulary.Map) || again.MapRidge != ch.MapRidge || again.Version.FeatureMap != ch.Version.FeatureMap {
+		if !reflect.DeepEqual(again.Vocabulary.Map, ch.Vocabulary.Map) || again.MapRidge != ch.MapRidge ||
+			again.Version.FeatureMap != ch.Version.FeatureMap {
 			t.Errorf("%s: revived with another map", asked)
 		}
 		trainer, revived := fitted.NewScorer(ch.Model, ch.Vocabulary), fitted.NewScorer(again.Model, again.Vocabulary)

@@ -27,7 +27,11 @@ import (
 // colours is a multi-class model of two names.
 func colours() *config.Model {
 	return cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema.Task, m.Schema.Levels, m.Schema.Classes, m.Train.Loss = "multiclass", 0, []string{"red", "green", "blue"}, "mlogistic"
+		m.Schema.Task, m.Schema.Levels, m.Schema.Classes, m.Train.Loss = "multiclass", 0, []string{
+			"red",
+			"green",
+			"blue",
+		}, "mlogistic"
 		m.Evaluate.BaselineBy = ""
 	})
 }
@@ -35,7 +39,18 @@ func colours() *config.Model {
 // palette is colours with 12 classes, of which the first 3, 5 and 10 are not all.
 func palette() *config.Model {
 	m := colours()
-	m.Schema.Classes = append(m.Schema.Classes, "cyan", "magenta", "yellow", "black", "white", "grey", "brown", "pink", "orange")
+	m.Schema.Classes = append(
+		m.Schema.Classes,
+		"cyan",
+		"magenta",
+		"yellow",
+		"black",
+		"white",
+		"grey",
+		"brown",
+		"pink",
+		"orange",
+	)
 	return m
 }
 
@@ -93,10 +108,12 @@ func drawnOutcome(r *rand.Rand, t *encode.Target, targets []float64) (o evaluate
 	return evaluate.Outcome(t, &event.Event{}, outputs, targets), outputs
 }
 
-// TestWindowMetricsByDefinition compares every metric of the window and its slices, after each of many events, with those of a Quality that is given the
+// TestWindowMetricsByDefinition compares every metric of the window and its slices, after each of many events, with
+// those of a Quality that is given the
 // events of the window alone; and once a loss of 1e18 has left the window, nothing of it is left.
 func TestWindowMetricsByDefinition(t *testing.T) {
-	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours(), "many classes": palette()} {
+	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours(),
+		"many classes": palette()} {
 		c := newCycle(t, m)
 		const window = evaluate.WindowBlock + 37
 		p, q := evaluate.NewProgressive(c.target, window, true), c.target
@@ -110,7 +127,11 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 		var all []past
 		base := evaluate.NewReference(q)
 		for n := range 3 * window {
-			e := past{ev: event.Event{Label: float64(r.IntN(2))}, targets: make([]float64, q.Outputs()), slice: evaluate.Slice(r.IntN(int(evaluate.NumSlices)))}
+			e := past{
+				ev:      event.Event{Label: float64(r.IntN(2))},
+				targets: make([]float64, q.Outputs()),
+				slice:   evaluate.Slice(r.IntN(int(evaluate.NumSlices))),
+			}
 			if len(q.Classes) > 0 {
 				e.ev.Classes = q.Classes[r.IntN(2)+r.IntN(2):][:1]
 			}
@@ -135,7 +156,11 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 				continue
 			}
 			recent := all[max(0, len(all)-window):]
-			parts := map[evaluate.Slice]*evaluate.Quality{evaluate.Unsliced: evaluate.NewQuality(q, nil), evaluate.NewEntity: evaluate.NewQuality(q, nil), evaluate.KnownEntity: evaluate.NewQuality(q, nil)}
+			parts := map[evaluate.Slice]*evaluate.Quality{
+				evaluate.Unsliced:    evaluate.NewQuality(q, nil),
+				evaluate.NewEntity:   evaluate.NewQuality(q, nil),
+				evaluate.KnownEntity: evaluate.NewQuality(q, nil),
+			}
 			spoilt, sums := false, evaluate.Tally{}
 			for _, e := range recent {
 				if e.outputs == nil {
@@ -155,8 +180,10 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 			}
 			got := p.Report()
 			for what, x := range map[string]struct{ got, want *report.Metrics }{
-				"window": {got.Window.Live, parts[evaluate.Unsliced].Metrics()}, "published": {got.Window.Published, parts[evaluate.Unsliced].Metrics()},
-				"new": {got.Slices.NewEntity.Live, parts[evaluate.NewEntity].Metrics()}, "known": {got.Slices.KnownEntity.Published, parts[evaluate.KnownEntity].Metrics()},
+				"window": {got.Window.Live, parts[evaluate.Unsliced].Metrics()}, "published": {got.Window.Published,
+					parts[evaluate.Unsliced].Metrics()},
+				"new": {got.Slices.NewEntity.Live, parts[evaluate.NewEntity].Metrics()}, "known": {got.Slices.KnownEntity.Published,
+					parts[evaluate.KnownEntity].Metrics()},
 			} {
 				x.got.AUC, x.got.ECE = near(x.got.AUC, x.want.AUC, 0.002), near(x.got.ECE, x.want.ECE, 0.01)
 				// Quality begins to compare at its first event, the window has what was before it.
@@ -172,8 +199,16 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 						missed++
 					}
 				}
-				if want := missed / float64(len(recent)); float64(*live.Top5Error) != want || *live.Top3Error < *live.Top5Error || *live.Top10Error > *live.Top5Error {
-					t.Fatalf("the class is not among the first 3, 5 and 10 in %v, %v and %v, want %g of 5", *live.Top3Error, *live.Top5Error, *live.Top10Error, want)
+				if want := missed / float64(len(recent)); float64(*live.Top5Error) != want ||
+					*live.Top3Error < *live.Top5Error ||
+					*live.Top10Error > *live.Top5Error {
+					t.Fatalf(
+						"the class is not among the first 3, 5 and 10 in %v, %v and %v, want %g of 5",
+						*live.Top3Error,
+						*live.Top5Error,
+						*live.Top10Error,
+						want,
+					)
 				}
 			} else if live.Top3Error != nil {
 				t.Fatalf("%s: top-3 error %v", name, *live.Top3Error)
@@ -189,7 +224,8 @@ func TestWindowMetricsByDefinition(t *testing.T) {
 	}
 }
 
-// TestEntropyOfReference: entropy_normalised is the log loss over that of the frequencies of the events before, by its definition.
+// TestEntropyOfReference: entropy_normalised is the log loss over that of the frequencies of the events before, by its
+// definition.
 func TestEntropyOfReference(t *testing.T) {
 	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours()} {
 		q := newCycle(t, m).target
@@ -218,7 +254,8 @@ func TestEntropyOfReference(t *testing.T) {
 	}
 }
 
-// TestBaselinesCarryEveryMetric: baselines of classes have the metrics of their frequencies, those of numbers the loss if numbers are what it takes.
+// TestBaselinesCarryEveryMetric: baselines of classes have the metrics of their frequencies, those of numbers the loss
+// if numbers are what it takes.
 func TestBaselinesCarryEveryMetric(t *testing.T) {
 	events := labelled(7, 1500)
 	c := newCycle(t, colours())
@@ -236,7 +273,15 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 		c.target.Encode(targets, ev)
 		p := ch.Means.Frequencies[evaluate.Class(c.target, targets)]
 		entropy -= math.Log(p)
-		want.Add(ev, []float64{math.Log(ch.Means.Frequencies[0]), math.Log(ch.Means.Frequencies[1]), math.Log(ch.Means.Frequencies[2])}, targets)
+		want.Add(
+			ev,
+			[]float64{
+				math.Log(ch.Means.Frequencies[0]),
+				math.Log(ch.Means.Frequencies[1]),
+				math.Log(ch.Means.Frequencies[2]),
+			},
+			targets,
+		)
 		if ev.Classes[0] == last {
 			lastRight++
 		}
@@ -245,14 +290,22 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	p := c.Progressive()
 	majority, after := p.Baselines.Majority, p.Baselines.LastLabel
 	if math.Abs(float64(*majority.Loss)-entropy/800) > 1e-9 || math.Abs(float64(*majority.EntropyNormalised)-1) > 0.05 {
-		t.Errorf("majority: loss %v, want %g; %v of the base rate", text(majority.Loss), entropy/800, text(majority.EntropyNormalised))
+		t.Errorf(
+			"majority: loss %v, want %g; %v of the base rate",
+			text(majority.Loss),
+			entropy/800,
+			text(majority.EntropyNormalised),
+		)
 	}
 	majority.KappaLast, majority.EntropyNormalised = nil, nil
 	w := want.Metrics()
 	w.KappaLast, w.EntropyNormalised = nil, nil
 	check(t, "majority", majority, w, 1e-6)
-	if after.N != 799 || math.Abs(float64(*after.Accuracy)-float64(lastRight)/799) > 1e-12 || after.Loss == nil || after.ECE == nil || *after.KappaLast != 0 ||
-		after.MacroF1 == nil || len(after.RecallPerClass) != 3 {
+	if after.N != 799 || math.Abs(float64(*after.Accuracy)-float64(lastRight)/799) > 1e-12 || after.Loss == nil ||
+		after.ECE == nil ||
+		*after.KappaLast != 0 ||
+		after.MacroF1 == nil ||
+		len(after.RecallPerClass) != 3 {
 		t.Errorf("last label: %+v, accuracy %v, want %g", after, text(after.Accuracy), float64(lastRight)/799)
 	}
 	if p.Window.Live.KappaLast == nil || *p.Window.Live.KappaLast <= 0 || *p.Window.Live.EntropyNormalised >= 1 {
@@ -269,13 +322,15 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	c.Install(mustRefit(t, c, sampleOf(events[:300])))
 	observeAll(c, events[300:600])
 	b := c.Progressive()
-	if m := b.Baselines.Majority; m.Loss != nil || m.ECE != nil || m.MacroF1 == nil || b.Window.Live.ECE != nil || b.Window.Live.EntropyNormalised != nil {
+	if m := b.Baselines.Majority; m.Loss != nil || m.ECE != nil || m.MacroF1 == nil || b.Window.Live.ECE != nil ||
+		b.Window.Live.EntropyNormalised != nil {
 		t.Errorf("without probabilities %+v, live %+v", m, b.Window.Live)
 	}
 
 	c = newCycle(t, amountsModel(nil))
 	observeAll(c, amountEvents(t, 400))
-	if m := c.Progressive().Baselines.SGDBias; m.Loss == nil || math.Abs(float64(*m.Loss)-float64(*m.RMSE**m.RMSE)/2) > 1e-9 {
+	if m := c.Progressive().Baselines.SGDBias; m.Loss == nil ||
+		math.Abs(float64(*m.Loss)-float64(*m.RMSE**m.RMSE)/2) > 1e-9 {
 		t.Errorf("SGD biases: loss %v of RMSE %v", text(m.Loss), text(m.RMSE))
 	}
 	c = newCycle(t, cycletest.RatingsModel(nil))
@@ -296,7 +351,8 @@ func amountEvents(t *testing.T, n int) []event.Event {
 	return events
 }
 
-// TestSlicesByDefinition: an event is of a new entity if the version that consumers have does not know its name in a field of train.fold_in.by, and in
+// TestSlicesByDefinition: an event is of a new entity if the version that consumers have does not know its name in a
+// field of train.fold_in.by, and in
 // no slice before there is a version.
 func TestSlicesByDefinition(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -327,7 +383,9 @@ func TestSlicesByDefinition(t *testing.T) {
 			unknown := false
 			for f, name := range m.Schema.Categorical {
 				for _, field := range by {
-					unknown = unknown || field == name && ev.Categorical[f] != "" && c.champion.Vocabulary.Column(f, ev.Categorical[f]) < 0
+					unknown = unknown ||
+						field == name && ev.Categorical[f] != "" &&
+							c.champion.Vocabulary.Column(f, ev.Categorical[f]) < 0
 				}
 			}
 			if unknown {
@@ -340,8 +398,18 @@ func TestSlicesByDefinition(t *testing.T) {
 			}
 		}
 		got := c.Progressive().Slices
-		if got.NewEntity.Published.N != fresh || got.NewEntity.Live.N != fresh || got.KnownEntity.Published.N != known || fresh == 0 || known == 0 {
-			t.Errorf("%v: %d new and %d known, want %d and %d", by, got.NewEntity.Published.N, got.KnownEntity.Published.N, fresh, known)
+		if got.NewEntity.Published.N != fresh || got.NewEntity.Live.N != fresh ||
+			got.KnownEntity.Published.N != known ||
+			fresh == 0 ||
+			known == 0 {
+			t.Errorf(
+				"%v: %d new and %d known, want %d and %d",
+				by,
+				got.NewEntity.Published.N,
+				got.KnownEntity.Published.N,
+				fresh,
+				known,
+			)
 		}
 		if v := float64(*got.NewEntity.Published.RMSE); math.Abs(v-math.Sqrt(square/float64(fresh))) > 1e-9 {
 			t.Errorf("%v: RMSE %g, want %g", by, v, math.Sqrt(square/float64(fresh)))
@@ -352,7 +420,8 @@ func TestSlicesByDefinition(t *testing.T) {
 	}
 }
 
-// TestProgressiveSumsOfBothBuilds: sums come back as they were, those of a build before distributions go on without what they lack, and damaged ones are
+// TestProgressiveSumsOfBothBuilds: sums come back as they were, those of a build before distributions go on without
+// what they lack, and damaged ones are
 // refused.
 func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	events := labelled(9, 600)
@@ -371,13 +440,17 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	if err := again.Restore(b); err != nil {
 		t.Fatal(err)
 	}
-	if back, err := again.Sums(); err != nil || !bytes.Equal(back, b) || !reflect.DeepEqual(again.progressive.All, first.progressive.All) {
+	if back, err := again.Sums(); err != nil || !bytes.Equal(back, b) ||
+		!reflect.DeepEqual(again.progressive.All, first.progressive.All) {
 		t.Errorf("%s came back as %s, error %v", b, back, err)
 	}
 	check(t, "all after a restart", again.Progressive().All.Live, first.Progressive().All.Live, 0)
 	run(again, 300, 600)
-	if got, want := again.Progressive().All.Live, whole.Progressive().All.Live; got.N != want.N || got.Top10Error == nil ||
-		got.MacroF1 == nil || got.ECE == nil || got.KappaLast == nil {
+	if got, want := again.Progressive().All.Live, whole.Progressive().All.Live; got.N != want.N ||
+		got.Top10Error == nil ||
+		got.MacroF1 == nil ||
+		got.ECE == nil ||
+		got.KappaLast == nil {
 		t.Errorf("after a restart %+v", got)
 	}
 
@@ -389,8 +462,11 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(old, 300, 400)
-	if m := old.Progressive().All.Live; m.N != 400 || m.Loss == nil || m.Accuracy == nil || m.ECE != nil || m.MacroF1 != nil || m.KappaLast != nil ||
-		m.EntropyNormalised != nil || m.Top3Error != nil {
+	if m := old.Progressive().All.Live; m.N != 400 || m.Loss == nil || m.Accuracy == nil || m.ECE != nil ||
+		m.MacroF1 != nil ||
+		m.KappaLast != nil ||
+		m.EntropyNormalised != nil ||
+		m.Top3Error != nil {
 		t.Errorf("sums of an earlier build went on as %+v", m)
 	}
 	if m := old.Progressive().Window.Live; m.N != 100 || m.ECE == nil || m.KappaLast == nil || m.Top3Error == nil {
@@ -421,7 +497,12 @@ func TestLossBelowZeroIsCounted(t *testing.T) {
 		p.Add(&o, evaluate.Compared{Known: true})
 	}
 	if p.Invalid != 1 || *p.Report().All.Live.Loss != 0.5 || *p.Report().Window.Live.Loss != 0.5 {
-		t.Errorf("%d counted, losses %v and %v", p.Invalid, text(p.Report().All.Live.Loss), text(p.Report().Window.Live.Loss))
+		t.Errorf(
+			"%d counted, losses %v and %v",
+			p.Invalid,
+			text(p.Report().All.Live.Loss),
+			text(p.Report().Window.Live.Loss),
+		)
 	}
 }
 
@@ -477,7 +558,8 @@ func TestQualityOfSeveralLabels(t *testing.T) {
 	for _, e := range []struct {
 		classes []string
 		outputs []float64
-	}{{[]string{"red"}, []float64{1, -1, -1}}, {[]string{"red", "blue"}, []float64{1, 1, -1}}, {nil, []float64{-1, -1, 2}}} {
+	}{{[]string{"red"}, []float64{1, -1, -1}}, {[]string{"red", "blue"}, []float64{1, 1, -1}}, {nil, []float64{-1, -1,
+		2}}} {
 		targets := make([]float64, 3)
 		target.Encode(targets, &event.Event{Classes: e.classes})
 		q.Add(&event.Event{Classes: e.classes}, e.outputs, targets)
@@ -493,8 +575,12 @@ func TestQualityOfSeveralLabels(t *testing.T) {
 		}
 	}
 	got := q.Metrics()
-	if got.MacroF1 == nil || math.Abs(float64(*got.MacroF1)-counts.MacroF1()) > 1e-12 || got.RecallPerClass["red"] != 1 || got.RecallPerClass["blue"] != 0 ||
-		got.ECE != nil || got.AUC != nil || math.Abs(float64(*got.KappaLast)-1.0/3) > 1e-12 {
+	if got.MacroF1 == nil || math.Abs(float64(*got.MacroF1)-counts.MacroF1()) > 1e-12 ||
+		got.RecallPerClass["red"] != 1 ||
+		got.RecallPerClass["blue"] != 0 ||
+		got.ECE != nil ||
+		got.AUC != nil ||
+		math.Abs(float64(*got.KappaLast)-1.0/3) > 1e-12 {
 		t.Errorf("%+v, macro F1 %v, κ %v", got, text(got.MacroF1), text(got.KappaLast))
 	}
 	c := newCycle(t, switchModel())
@@ -503,7 +589,8 @@ func TestQualityOfSeveralLabels(t *testing.T) {
 		ev := event.Event{Label: float64(i % 2)}
 		q.Add(&ev, []float64{score}, []float64{2*ev.Label - 1})
 	}
-	if got = q.Metrics(); *got.AUC != 0.5 || *got.Recall10 != 1 || math.Abs(float64(*got.NDCG1)) > 0 || math.Abs(float64(*got.NDCG10)-1/math.Log2(3)) > 1e-12 {
+	if got = q.Metrics(); *got.AUC != 0.5 || *got.Recall10 != 1 || math.Abs(float64(*got.NDCG1)) > 0 ||
+		math.Abs(float64(*got.NDCG10)-1/math.Log2(3)) > 1e-12 {
 		t.Errorf("ranked %+v", got)
 	}
 }
@@ -516,7 +603,9 @@ func TestProgressiveFootprint(t *testing.T) {
 		p := evaluate.NewProgressive(c.target, 20_000, true)
 		p.StartTail()
 		w := p.WindowInterval()
-		if took, said := cycletest.Heap()-before, ProgressiveFootprint(20_000, c.target.Outputs(), c.target.Task); took > said || 2*took < said {
+		if took, said := cycletest.Heap()-before, ProgressiveFootprint(20_000, c.target.Outputs(),
+			c.target.Task); took > said ||
+			2*took < said {
 			t.Errorf("%s: progressive losses take %d bytes, said to be %d", m.Schema.Task, took, said)
 		}
 		runtime.KeepAlive([]any{p, w})

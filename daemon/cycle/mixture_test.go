@@ -43,7 +43,8 @@ func targetOf(t *testing.T, task string) *encode.Target {
 	return target
 }
 
-// TestMixtureIsNotFarBehind: the parts take turns in being right, and some are silent now and then. Over any 20,000 events, those with a change in
+// TestMixtureIsNotFarBehind: the parts take turns in being right, and some are silent now and then. Over any 20,000
+// events, those with a change in
 // them included, the mixture's loss is at most 1 % and .001 above that of the best single part over the same events.
 func TestMixtureIsNotFarBehind(t *testing.T) {
 	for _, task := range []string{"ordinal", "binary", "multiclass"} {
@@ -98,7 +99,14 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 						total, best = total+mixed[i], best+each[p][i]
 					}
 					if total/stretch > 1.01*best/stretch+0.001 {
-						t.Fatalf("events %d to %d: loss %.4f, part %d alone %.4f", from, from+stretch, total/stretch, p, best/stretch)
+						t.Fatalf(
+							"events %d to %d: loss %.4f, part %d alone %.4f",
+							from,
+							from+stretch,
+							total/stretch,
+							p,
+							best/stretch,
+						)
 					}
 				}
 			}
@@ -140,7 +148,8 @@ func says(r *rand.Rand, target *encode.Target, ev *event.Event, targets []float6
 	return out
 }
 
-// TestMixtureGivesProbabilities: they are between 0 and 1 and those of exclusive classes add up to 1; outputs lead back to them.
+// TestMixtureGivesProbabilities: they are between 0 and 1 and those of exclusive classes add up to 1; outputs lead back
+// to them.
 func TestMixtureGivesProbabilities(t *testing.T) {
 	c := newCycle(t, cycletest.ClassesModel(event.Multiclass, nil))
 	for _, ev := range cycletest.ClassStream(event.Multiclass, 500) {
@@ -166,7 +175,8 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 	}
 }
 
-// TestStackOfNewcomers: where one part predicts the first events of an entity best and another the rest the slow stack, whose weights know how many came,
+// TestStackOfNewcomers: where one part predicts the first events of an entity best and another the rest the slow stack,
+// whose weights know how many came,
 // errs less than the other one.
 func TestStackOfNewcomers(t *testing.T) {
 	target := targetOf(t, "ordinal")
@@ -192,7 +202,12 @@ func TestStackOfNewcomers(t *testing.T) {
 		}
 		m.Learn(&ev, targets, nil)
 		if seen[user]++; int(m.Events[m.Entities.Find(0, ev.Categorical[0])]) != seen[user] && i < 500 {
-			t.Fatalf("event %d: %g events of an entity that had %d", i, m.Events[m.Entities.Find(0, ev.Categorical[0])], seen[user])
+			t.Fatalf(
+				"event %d: %g events of an entity that had %d",
+				i,
+				m.Events[m.Entities.Find(0, ev.Categorical[0])],
+				seen[user],
+			)
 		}
 	}
 	if !(errors[1] < 0.9*errors[0]) {
@@ -203,8 +218,25 @@ func TestStackOfNewcomers(t *testing.T) {
 // TestBaselinesByDefinition compares the conditional means and frequencies with counts.
 func TestBaselinesByDefinition(t *testing.T) {
 	target := targetOf(t, "ordinal")
-	mean := &experts.Conditional{Title: "x", Target: target, Field: 0, Fade: 1, Width: 1, Slots: rows.NewSlots(100), Before: rows.NewSlots(100)}
-	after := &experts.Conditional{Title: "y", Target: target, Field: 0, Fade: 1, Last: true, Width: 1, Slots: rows.NewSlots(100), Before: rows.NewSlots(100)}
+	mean := &experts.Conditional{
+		Title:  "x",
+		Target: target,
+		Field:  0,
+		Fade:   1,
+		Width:  1,
+		Slots:  rows.NewSlots(100),
+		Before: rows.NewSlots(100),
+	}
+	after := &experts.Conditional{
+		Title:  "y",
+		Target: target,
+		Field:  0,
+		Fade:   1,
+		Last:   true,
+		Width:  1,
+		Slots:  rows.NewSlots(100),
+		Before: rows.NewSlots(100),
+	}
 	events := cycletest.Stream(3, 400)
 	got := make([]float64, 1)
 	lastOf := func(i int) (float64, bool) {
@@ -227,18 +259,33 @@ func TestBaselinesByDefinition(t *testing.T) {
 				sumAfter, nAfter = sumAfter+events[j].Label, nAfter+1
 			}
 		}
-		if ok := mean.Predict(got, &events[i]); ok != (i > 0) || ok && math.Abs(got[0]-(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n)) > 1e-9 {
-			t.Fatalf("event %d: mean of the name %g (%v), by definition %g", i, got[0], ok, (experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n))
+		if ok := mean.Predict(got, &events[i]); ok != (i > 0) ||
+			ok && math.Abs(got[0]-(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n)) > 1e-9 {
+			t.Fatalf(
+				"event %d: mean of the name %g (%v), by definition %g",
+				i,
+				got[0],
+				ok,
+				(experts.BaselinePrior*all+sum)/(experts.BaselinePrior+n),
+			)
 		}
-		if ok := after.Predict(got, &events[i]); ok != known || ok && math.Abs(got[0]-(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter)) > 1e-9 {
-			t.Fatalf("event %d: mean after the entity's last label %g (%v), by definition %g", i, got[0], ok, (experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter))
+		if ok := after.Predict(got, &events[i]); ok != known ||
+			ok && math.Abs(got[0]-(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter)) > 1e-9 {
+			t.Fatalf(
+				"event %d: mean after the entity's last label %g (%v), by definition %g",
+				i,
+				got[0],
+				ok,
+				(experts.BaselinePrior*all+sumAfter)/(experts.BaselinePrior+nAfter),
+			)
 		}
 		mean.Learn(&events[i], nil, nil)
 		after.Learn(&events[i], nil, nil)
 	}
 }
 
-// TestLossOfLiveNumbers: the squared loss that is told of live predictions of numbers is that of the mixture, half of its mean square.
+// TestLossOfLiveNumbers: the squared loss that is told of live predictions of numbers is that of the mixture, half of
+// its mean square.
 func TestLossOfLiveNumbers(t *testing.T) {
 	c := newCycle(t, regressionModel())
 	observeAll(c, cycletest.Stream(5, 1500))

@@ -16,7 +16,10 @@ type adversary func(r *rand.Rand, n, entity int, m *mixture.Mixture, off []float
 
 // adversaries are ten ways of setting parts against the weights.
 var adversaries = map[string]adversary{
-	"the heaviest part errs": func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) { heaviestErrs(r, m.Weights, off) },
+	"the heaviest part errs": func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) {
+		heaviestErrs(r, m.Weights,
+			off)
+	},
 	"the part that all events favour errs": func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) {
 		heaviestErrs(r, m.Plain, off)
 	},
@@ -50,7 +53,8 @@ var adversaries = map[string]adversary{
 	"each entity has its best part": func(r *rand.Rand, _, entity int, _ *mixture.Mixture, off []float64) {
 		rightOne(r, entity%len(off), off)
 	},
-	"an entity's best part changes every third of its events": func(r *rand.Rand, n, entity int, _ *mixture.Mixture, off []float64) {
+	"an entity's best part changes every third of its events": func(r *rand.Rand, n, entity int, _ *mixture.Mixture,
+		off []float64) {
 		rightOne(r, (entity+n/21)%len(off), off)
 	},
 	"the two sets of weights take turns": func(r *rand.Rand, n, _ int, m *mixture.Mixture, off []float64) {
@@ -108,12 +112,26 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 	for i := range m.Parts {
 		m.Parts[i].Weight = 1 / float64(parts)
 	}
-	g := &game{parts: parts, weighed: make([]float64, events+1), likely: make([]float64, events+1), live: make([]float64, events+1)}
+	g := &game{
+		parts:   parts,
+		weighed: make([]float64, events+1),
+		likely:  make([]float64, events+1),
+		live:    make([]float64, events+1),
+	}
 	g.each = make([][]float64, parts)
 	for p := range g.each {
 		g.each[p] = make([]float64, events+1)
 	}
-	off, targets, outputs := make([]float64, parts), make([]float64, target.Outputs()), make([]float64, target.Outputs())
+	off, targets, outputs := make(
+		[]float64,
+		parts,
+	), make(
+		[]float64,
+		target.Outputs(),
+	), make(
+		[]float64,
+		target.Outputs(),
+	)
 	for i := range events {
 		ev := label(r, target)
 		entity := r.IntN(entities)
@@ -156,13 +174,34 @@ func (g *game) check(t *testing.T, stretch int) {
 		for p := range g.each {
 			loss := over(g.each[p]) + 1e-6
 			if over(g.weighed) > cycletest.BoundFactor*(loss+cost) {
-				t.Fatalf("events %d to %d: loss %.1f by the weights, of part %d %.1f", from, from+stretch, over(g.weighed), p, loss)
+				t.Fatalf(
+					"events %d to %d: loss %.1f by the weights, of part %d %.1f",
+					from,
+					from+stretch,
+					over(g.weighed),
+					p,
+					loss,
+				)
 			}
 			if over(g.likely) > loss+cost {
-				t.Fatalf("events %d to %d: %.1f by likelihood, of part %d %.1f", from, from+stretch, over(g.likely), p, loss)
+				t.Fatalf(
+					"events %d to %d: %.1f by likelihood, of part %d %.1f",
+					from,
+					from+stretch,
+					over(g.likely),
+					p,
+					loss,
+				)
 			}
 			if over(g.live) > loss+cost {
-				t.Fatalf("events %d to %d: live log loss %.1f, of part %d %.1f", from, from+stretch, over(g.live), p, loss)
+				t.Fatalf(
+					"events %d to %d: live log loss %.1f, of part %d %.1f",
+					from,
+					from+stretch,
+					over(g.live),
+					p,
+					loss,
+				)
 			}
 		}
 	}
@@ -193,24 +232,34 @@ func TestMixtureKeepsItsBoundInAnyGame(t *testing.T) {
 		r := rand.New(rand.NewPCG(26, seed))
 		task, n, large := []string{"ordinal", "binary"}[r.IntN(2)], 1+r.IntN(400), r.Float64()
 		held := make([]float64, 2+r.IntN(10))
-		g := play(t, task, r, len(held), 1+r.IntN(20), n, func(r *rand.Rand, _, _ int, _ *mixture.Mixture, off []float64) {
-			for p := range off {
-				if r.IntN(10) == 0 {
-					held[p] = 5 * r.NormFloat64() * math.Pow(large, 4*r.Float64())
+		g := play(
+			t,
+			task,
+			r,
+			len(held),
+			1+r.IntN(20),
+			n,
+			func(r *rand.Rand, _, _ int, _ *mixture.Mixture, off []float64) {
+				for p := range off {
+					if r.IntN(10) == 0 {
+						held[p] = 5 * r.NormFloat64() * math.Pow(large, 4*r.Float64())
+					}
+					off[p] = held[p] + 0.1*r.NormFloat64()
 				}
-				off[p] = held[p] + 0.1*r.NormFloat64()
-			}
-		})
+			},
+		)
 		for _, stretch := range []int{1, 10, n} {
 			g.check(t, min(stretch, n))
 		}
 	}
 }
 
-// TestMisledEntitiesCostNothing: where the losses of entities mislead, the mixture comes to be that without them, and where
+// TestMisledEntitiesCostNothing: where the losses of entities mislead, the mixture comes to be that without them, and
+// where
 // they say which part is right it comes to be that with them.
 func TestMisledEntitiesCostNothing(t *testing.T) {
-	// Event by event part 0 errs a little; the others err not at all in most events, and by much when an entity trusts them.
+	// Event by event part 0 errs a little; the others err not at all in most events, and by much when an entity trusts
+	// them.
 	misleading := func(r *rand.Rand, _, _ int, m *mixture.Mixture, off []float64) {
 		off[0] = 0.5 * r.NormFloat64()
 		for p := 1; p < len(off); p++ {
@@ -219,14 +268,23 @@ func TestMisledEntitiesCostNothing(t *testing.T) {
 			}
 		}
 	}
-	for name, how := range map[string]adversary{"misleading": misleading, "right": adversaries["each entity has its best part"]} {
+	for name, how := range map[string]adversary{"misleading": misleading,
+		"right": adversaries["each entity has its best part"]} {
 		t.Run(name, func(t *testing.T) {
 			const n = 20_000
 			trust := 0.0
-			play(t, "ordinal", rand.New(rand.NewPCG(26, 2)), 4, 200, n, func(r *rand.Rand, i, entity int, m *mixture.Mixture, off []float64) {
-				how(r, i, entity, m, off)
-				trust = m.Trust
-			})
+			play(
+				t,
+				"ordinal",
+				rand.New(rand.NewPCG(26, 2)),
+				4,
+				200,
+				n,
+				func(r *rand.Rand, i, entity int, m *mixture.Mixture, off []float64) {
+					how(r, i, entity, m, off)
+					trust = m.Trust
+				},
+			)
 			if (trust > 0.9) != (name == "right") || (trust < 0.1) != (name == "misleading") {
 				t.Errorf("the entities' losses have %g of the weight after %d events", trust, n)
 			}

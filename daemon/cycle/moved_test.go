@@ -95,8 +95,15 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 				}
 				next := mustRefit(t, c, sampleOf(events[:1200]))
 				says := strings.Contains(next.Version.Reason, "trained from nothing because version")
-				if other := ch.Model.Kernel.String() != m.Train.Kernel && !m.Train.ConvexAlone(); other == next.Version.Warm || other != says {
-					t.Errorf("version %d of kernel %v: warm %t, and it says %q", v, ch.Model.Kernel, next.Version.Warm, next.Version.Reason)
+				if other := ch.Model.Kernel.String() != m.Train.Kernel && !m.Train.ConvexAlone(); other == next.Version.Warm ||
+					other != says {
+					t.Errorf(
+						"version %d of kernel %v: warm %t, and it says %q",
+						v,
+						ch.Model.Kernel,
+						next.Version.Warm,
+						next.Version.Reason,
+					)
 				}
 				if says {
 					cold.Add(1)
@@ -126,7 +133,11 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.StartsCold())
 	}
 	next := mustRefit(t, c, sampleOf(events))
-	if next.Version.Warm || !strings.Contains(next.Version.Reason, "trained from nothing because a refit that continued from version 7 failed") {
+	if next.Version.Warm ||
+		!strings.Contains(
+			next.Version.Reason,
+			"trained from nothing because a refit that continued from version 7 failed",
+		) {
 		t.Errorf("warm %t: %s", next.Version.Warm, next.Version.Reason)
 	}
 	c.Install(next)
@@ -154,7 +165,8 @@ func TestOtherFieldsAreNotAdopted(t *testing.T) {
 		t.Error(err)
 	}
 	turned := cycletest.RatingsModel(func(m *config.Model) { slices.Reverse(m.Schema.Categorical) })
-	if _, err := fitted.FromSnapshot(turned, version); err == nil || !strings.Contains(err.Error(), "has other fields than the configuration") {
+	if _, err := fitted.FromSnapshot(turned, version); err == nil ||
+		!strings.Contains(err.Error(), "has other fields than the configuration") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -27,7 +27,8 @@ func clicksModel(more int) *config.Model {
 	return m
 }
 
-// clicked draws events: users and items have biases, items and hours an effect of each pair, users come back to items, more often to some, and click more
+// clicked draws events: users and items have biases, items and hours an effect of each pair, users come back to items,
+// more often to some, and click more
 // often then; other fields carry nothing.
 func clicked(n, more int, pairs float64, seed uint64) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
@@ -87,7 +88,8 @@ func in(l *experts.Pairwise) (pairs [][2]int) {
 	return pairs
 }
 
-// TestNamesFindPairs: pairs of names that say something are found and gain, without a cross in the schema; those that say nothing, and fields that do,
+// TestNamesFindPairs: pairs of names that say something are found and gain, without a cross in the schema; those that
+// say nothing, and fields that do,
 // cost little.
 func TestNamesFindPairs(t *testing.T) {
 	alone, l := nameLoss(t, clicksModel(0), clicked(30_000, 0, 1, 1))
@@ -97,7 +99,11 @@ func TestNamesFindPairs(t *testing.T) {
 	if p := l.Terms[1].Precision; p < .7 || p > 2 {
 		t.Errorf("items of variance .81: precision %g", p)
 	}
-	l2 := experts.NewPairwise(&event.Schema{Categorical: []string{"user", "item", "hour"}}, targetOf(t, "binary"), 20_000)
+	l2 := experts.NewPairwise(
+		&event.Schema{Categorical: []string{"user", "item", "hour"}},
+		targetOf(t, "binary"),
+		20_000,
+	)
 	l2.Terms = l2.Terms[:3] // no pairs
 	if plain := plainLoss(t, l2, clicked(30_000, 0, 1, 1)); alone > plain-.015 {
 		t.Errorf("log loss %.4f with pairs, %.4f without", alone, plain)
@@ -123,7 +129,11 @@ func TestNamesCostNothing(t *testing.T) {
 	if got := in(l); got != nil {
 		t.Errorf("pairs %v", got)
 	}
-	plain := experts.NewPairwise(&event.Schema{Categorical: []string{"user", "item", "hour", "a", "b"}}, targetOf(t, "binary"), 20_000)
+	plain := experts.NewPairwise(
+		&event.Schema{Categorical: []string{"user", "item", "hour", "a", "b"}},
+		targetOf(t, "binary"),
+		20_000,
+	)
 	plain.Terms = plain.Terms[:5]
 	if without := plainLoss(t, plain, events); with > without+.0004 {
 		t.Errorf("log loss %.5f with pairs, %.5f without", with, without)
@@ -172,7 +182,8 @@ func TestNamesStayFinite(t *testing.T) {
 	}
 }
 
-// TestNamesAreAPart: the mixture of a binary model has the learner from the first event on, and gains by it; so has that of numbers with three fields.
+// TestNamesAreAPart: the mixture of a binary model has the learner from the first event on, and gains by it; so has
+// that of numbers with three fields.
 func TestNamesAreAPart(t *testing.T) {
 	c := newCycle(t, clicksModel(0))
 	events := clicked(10_000, 0, 1, 3)
@@ -199,7 +210,8 @@ func TestNamesAreAPart(t *testing.T) {
 	}
 }
 
-// TestNamesOfNumbers: the same learner of labels that are numbers, in any unit, finds a pair of fields and comes near to the noise; an outlier of a label
+// TestNamesOfNumbers: the same learner of labels that are numbers, in any unit, finds a pair of fields and comes near
+// to the noise; an outlier of a label
 // does not set it back.
 func TestNamesOfNumbers(t *testing.T) {
 	for _, unit := range []float64{1, 1e6} {

@@ -27,8 +27,9 @@ func observeWithUpdates(c *Cycle, events []event.Event, every int) {
 	}
 }
 
-// TestUpdateFromNames: where the learner on names predicts better at the lag of consumers than the fold-in updates are made of it. They score as it does, in
-// the trainer, as published and as read again: with the pairs of names that it found as crosses of their own where the schema has none.
+// TestUpdateFromNames: where the learner on names predicts better at the lag of consumers than the fold-in updates are
+// made of it. They score as it does, in the trainer, as published and as read again: with the pairs of names that it
+// found as crosses of their own where the schema has none.
 func TestUpdateFromNames(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, crossed := range []bool{true, false} {
@@ -54,7 +55,13 @@ func TestUpdateFromNames(t *testing.T) {
 		observeWithUpdates(c, events[10_000:], 500)
 		u := c.Update()
 		if c.race.Chosen != mixture.FormNames || u.Model.NumBasis != 0 || u.Vocabulary.Own != own {
-			t.Fatalf("crosses %t: of %s, %d basis vectors, %d own crosses", crossed, mixture.FormParts[c.race.Chosen], u.Model.NumBasis, u.Vocabulary.Own)
+			t.Fatalf(
+				"crosses %t: of %s, %d basis vectors, %d own crosses",
+				crossed,
+				mixture.FormParts[c.race.Chosen],
+				u.Model.NumBasis,
+				u.Vocabulary.Own,
+			)
 		}
 		l := c.onNamesLearner(t)
 		published, err := snapshot.NewModel(u.Contents(m))
@@ -67,7 +74,8 @@ func TestUpdateFromNames(t *testing.T) {
 		}
 		scorer, second := fitted.NewScorer(u.Model, u.Vocabulary), fitted.NewScorer(again.Model, again.Vocabulary)
 		plain := again.Plain(&c.schema)
-		if crossed != (plain == again) || plain.Vocabulary.Own != 0 || plain.Model.NumFeatures != len(plain.Model.Linear) {
+		if crossed != (plain == again) || plain.Vocabulary.Own != 0 ||
+			plain.Model.NumFeatures != len(plain.Model.Linear) {
 			t.Errorf("%d features, %d own crosses without these", plain.Model.NumFeatures, plain.Vocabulary.Own)
 		}
 		without := fitted.NewScorer(plain.Model, plain.Vocabulary)
@@ -80,8 +88,17 @@ func TestUpdateFromNames(t *testing.T) {
 			in := fitted.InputOf(&schema, ev)
 			published.Score(read, &in, &s)
 			l.Gather(ev)
-			if want := l.Output; math.Abs(got[0]-want) > 1e-9*(1+math.Abs(want)) || math.Abs(read[0]-want) > 1e-6*(1+math.Abs(want)) || kept[0] != got[0] {
-				t.Fatalf("event %d: the update says %g, published %g, read again %g, the learner %g", i, got, read, kept, want)
+			if want := l.Output; math.Abs(got[0]-want) > 1e-9*(1+math.Abs(want)) ||
+				math.Abs(read[0]-want) > 1e-6*(1+math.Abs(want)) ||
+				kept[0] != got[0] {
+				t.Fatalf(
+					"event %d: the update says %g, published %g, read again %g, the learner %g",
+					i,
+					got,
+					read,
+					kept,
+					want,
+				)
 			}
 			pairs := 0.0
 			for _, a := range l.Active {
@@ -93,7 +110,8 @@ func TestUpdateFromNames(t *testing.T) {
 				t.Fatalf("event %d: %g with pairs, of which they are %g, %g without", i, got, pairs, rest)
 			}
 		}
-		if f := published.Manifest().FoldIn; f == nil || f.Fields[0].Name != "user" || !(f.Fields[0].Precision[0] > l.Terms[0].Precision) {
+		if f := published.Manifest().FoldIn; f == nil || f.Fields[0].Name != "user" ||
+			!(f.Fields[0].Precision[0] > l.Terms[0].Precision) {
 			t.Fatalf("fold-in %+v, of users of precision %g", f, l.Terms[0].Precision)
 		}
 		ev := snapshot.LabelledEvent{Input: fitted.InputOf(&schema, &events[19_000]), Label: 1}
@@ -113,13 +131,21 @@ func TestUpdateFromNames(t *testing.T) {
 	}
 }
 
-// TestPairsOfAnUpdate: an update has as many pairs as there is room for, those that came most often, also where names are joined to the same.
+// TestPairsOfAnUpdate: an update has as many pairs as there is room for, those that came most often, also where names
+// are joined to the same.
 func TestPairsOfAnUpdate(t *testing.T) {
 	schema := event.Schema{Categorical: []string{"a", "b"}, Multi: []string{"tags"}}
 	l := experts.NewPairwise(&schema, targetOf(t, "binary"), 100)
 	events := []event.Event{
-		{Categorical: []string{"x", "y"}, Multi: [][]string{{"t"}}, Label: 1}, {Categorical: []string{"x×y", "z"}, Multi: [][]string{nil}},
-		{Categorical: []string{"x", "y×z"}, Multi: [][]string{nil}}, {Categorical: []string{"gone", "z"}, Multi: [][]string{{"t"}}},
+		{
+			Categorical: []string{"x", "y"},
+			Multi:       [][]string{{"t"}},
+			Label:       1,
+		}, {Categorical: []string{"x×y", "z"}, Multi: [][]string{nil}},
+		{
+			Categorical: []string{"x", "y×z"},
+			Multi:       [][]string{nil},
+		}, {Categorical: []string{"gone", "z"}, Multi: [][]string{{"t"}}},
 	}
 	target := make([]float64, 1)
 	for i, n := range []int{5, 4, 3, 2} {
@@ -151,7 +177,8 @@ func TestPairsOfAnUpdate(t *testing.T) {
 	}
 }
 
-// TestRecall: after a restart, what goes on from refit to refit is as it was when it is given the events again: the learner on names all of them, others
+// TestRecall: after a restart, what goes on from refit to refit is as it was when it is given the events again: the
+// learner on names all of them, others
 // the recent ones.
 func TestRecall(t *testing.T) {
 	tier.NotUnderRace(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Where Newton's learner predicts better at the lag of consumers than the fold-in updates are made of it, which score as it does but for the shrinkage of
+// Where Newton's learner predicts better at the lag of consumers than the fold-in updates are made of it, which score
+// as it does but for the shrinkage of
 // classes, in the trainer and as published.
 func TestUpdateFromNewton(t *testing.T) {
 	regression := chessModel("none")
@@ -65,7 +66,8 @@ func TestUpdateFromNewton(t *testing.T) {
 			got, read := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
 			for i := range events[:100] {
 				ev := &events[i]
-				if math.Abs(u.Vocabulary.Numeric[0].Scaled(ev.Numeric[0])) == 1 || math.Abs(u.Vocabulary.Numeric[1].Scaled(ev.Numeric[1])) == 1 {
+				if math.Abs(u.Vocabulary.Numeric[0].Scaled(ev.Numeric[0])) == 1 ||
+					math.Abs(u.Vocabulary.Numeric[1].Scaled(ev.Numeric[1])) == 1 {
 					continue // beyond the range of the sample
 				}
 				scorer.Outputs(got, ev)
@@ -75,7 +77,8 @@ func TestUpdateFromNewton(t *testing.T) {
 				want := append([]float64(nil), l.OutputsOf...)
 				l.Numbers.Unscale(want, l.Scaled)
 				for o := range got {
-					if math.Abs(got[o]-want[o]) > 1e-6*(1+math.Abs(want[o])) || math.Abs(got[o]-read[o]) > 1e-9*(1+math.Abs(read[o])) {
+					if math.Abs(got[o]-want[o]) > 1e-6*(1+math.Abs(want[o])) ||
+						math.Abs(got[o]-read[o]) > 1e-9*(1+math.Abs(read[o])) {
 						t.Fatalf("event %d: the update says %v, published %v, the learner %v", i, got, read, want)
 					}
 				}
@@ -84,7 +87,8 @@ func TestUpdateFromNewton(t *testing.T) {
 	}
 }
 
-// TestUpdateWhereWeightsAreGoing: where what separates classes moves steadily, updates are made of Newton's learner where its weights will be half way to the
+// TestUpdateWhereWeightsAreGoing: where what separates classes moves steadily, updates are made of Newton's learner
+// where its weights will be half way to the
 // next update, which predicts better; with deltas there is no such form, and before a second update neither.
 func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 	tier.NotUnderRace(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// BenchmarkLearnNumbers observes events of numbers alone: two numbers and four classes, and sixteen and 26, without a refit.
+// BenchmarkLearnNumbers observes events of numbers alone: two numbers and four classes, and sixteen and 26, without a
+// refit.
 func BenchmarkLearnNumbers(b *testing.B) {
 	for _, s := range []struct {
 		name       string
@@ -26,7 +27,11 @@ func BenchmarkLearnNumbers(b *testing.B) {
 					x[j] = r.NormFloat64()
 					sum += x[j] * x[j]
 				}
-				events[i] = event.Event{Weight: 1, Numeric: x, Classes: []string{m.Schema.Classes[int(sum*4)%s.classes]}}
+				events[i] = event.Event{
+					Weight:  1,
+					Numeric: x,
+					Classes: []string{m.Schema.Classes[int(sum*4)%s.classes]},
+				}
 			}
 			c, err := New(m, nil)
 			if err != nil {

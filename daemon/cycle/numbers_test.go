@@ -17,7 +17,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestNewtonIsLeastSquares: without change, and with a noise that is known, Newton's weights for a number are those of ridge regression on the same
+// TestNewtonIsLeastSquares: without change, and with a noise that is known, Newton's weights for a number are those of
+// ridge regression on the same
 // inputs.
 func TestNewtonIsLeastSquares(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
@@ -105,8 +106,9 @@ func TestAdagradByDefinition(t *testing.T) {
 	}
 }
 
-// TestNumbersCountFromTheFirstEvent: beside names, whose posterior ignores numbers before there is a champion, the live prediction is far better than
-// without them, for numbers and for classes; and one value in 500 that is a million times too large costs a twentieth at most.
+// TestNumbersCountFromTheFirstEvent: beside names, whose posterior ignores numbers before there is a champion, the live
+// prediction is far better than without them, for numbers and for classes; and one value in 500 that is a million times
+// too large costs a twentieth at most.
 func TestNumbersCountFromTheFirstEvent(t *testing.T) {
 	for _, task := range []string{"regression", "binary"} {
 		run := func(numbers, outliers bool) float64 {
@@ -122,7 +124,11 @@ func TestNumbersCountFromTheFirstEvent(t *testing.T) {
 			for i := range 4000 {
 				a, b := r.NormFloat64(), r.NormFloat64()
 				user := r.IntN(20)
-				ev := event.Event{Weight: 1, Categorical: []string{fmt.Sprint("u", user), "i"}, Label: float64(user%3) + a - b*b + 0.3*r.NormFloat64()}
+				ev := event.Event{
+					Weight:      1,
+					Categorical: []string{fmt.Sprint("u", user), "i"},
+					Label:       float64(user%3) + a - b*b + 0.3*r.NormFloat64(),
+				}
 				if task == "binary" {
 					ev.Label = float64(min(1, max(0, int(ev.Label+1))))
 				}

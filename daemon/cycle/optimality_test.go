@@ -15,27 +15,41 @@ import (
 // hasGap reports whether a version says one, and whether it says all of it.
 func hasGap(v *report.Version) (some, all bool) {
 	some = v.Gap != nil || v.GapRelative != nil || v.GapKind != "" || v.BasisGap != nil || v.BasisGapRelative != nil
-	return some, v.Gap != nil && v.GapRelative != nil && v.GapKind != "" && v.BasisGap != nil && v.BasisGapRelative != nil
+	return some, v.Gap != nil && v.GapRelative != nil && v.GapKind != "" && v.BasisGap != nil &&
+		v.BasisGapRelative != nil
 }
 
-// TestGapIsOfThePublishedModel: a version has the gap of the convex stage if that made its model, and else no gap: neither one of the variational
+// TestGapIsOfThePublishedModel: a version has the gap of the convex stage if that made its model, and else no gap:
+// neither one of the variational
 // stage nor an update has, in the manifest nor after a start from it.
 func TestGapIsOfThePublishedModel(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
-	convex := cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.MaxBasis = "output", 1 }) // too few vectors
+	convex := cycletest.RatingsModel(
+		func(m *config.Model) { m.Train.Refit, m.Train.MaxBasis = "output", 1 },
+	) // too few vectors
 	for _, x := range []struct {
 		model  *config.Model
 		events []event.Event
 		form   string
-	}{{cycletest.RatingsModel(nil), cycletest.Stream(5, 1200), snapshot.FormVariational}, {convex, cycletest.Stream(5, 1200), snapshot.FormConvex},
+	}{{cycletest.RatingsModel(nil), cycletest.Stream(5, 1200), snapshot.FormVariational}, {convex, cycletest.Stream(5,
+		1200), snapshot.FormConvex},
 		{switchModel(), cycletest.Numbers(5, 1200), snapshot.FormConvex}} {
 		c := newCycle(t, x.model)
 		observeAll(c, x.events)
 		first := mustRefit(t, c, sampleOf(x.events))
 		v := &first.Version
 		if some, all := hasGap(v); v.Form != x.form || all != (x.form == snapshot.FormConvex) || some != all {
-			t.Errorf("%s by %s: form %q with gap %v, %v %q, within the basis %v", x.model.Name, v.Solver, v.Form, v.Gap, v.GapRelative, v.GapKind, v.BasisGap)
+			t.Errorf(
+				"%s by %s: form %q with gap %v, %v %q, within the basis %v",
+				x.model.Name,
+				v.Solver,
+				v.Form,
+				v.Gap,
+				v.GapRelative,
+				v.GapKind,
+				v.BasisGap,
+			)
 		} else if all && (*v.GapRelative < 0 || *v.GapRelative > 1 || *v.BasisGapRelative < 0 || *v.BasisGap > *v.Gap) {
 			t.Errorf("%s: gap %v of objective %v, within the basis %v", x.model.Name, *v.Gap, v.Objective, *v.BasisGap)
 		}

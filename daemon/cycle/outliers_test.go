@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// measured draws regression events of amountsModel: a and b are N(0, 1), c is a rare indicator, and the label has a product of them.
+// measured draws regression events of amountsModel: a and b are N(0, 1), c is a rare indicator, and the label has a
+// product of them.
 func measured(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 4))
 	events := make([]event.Event, n)
@@ -23,13 +24,19 @@ func measured(seed uint64, n int) []event.Event {
 			c = 1
 		}
 		user, item := r.IntN(30), r.IntN(20)
-		events[i] = event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)}, Numeric: []float64{a, b, c},
-			Label: 0.2*float64(user%5) + 0.5*a + 0.4*a*b - 0.3*b*b + 2*c + 0.3*r.NormFloat64()}
+		events[i] = event.Event{
+			Weight:      1,
+			Time:        int64(i),
+			Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)},
+			Numeric:     []float64{a, b, c},
+			Label:       0.2*float64(user%5) + 0.5*a + 0.4*a*b - 0.3*b*b + 2*c + 0.3*r.NormFloat64(),
+		}
 	}
 	return events
 }
 
-// TestOutliersOfNumbers: three numbers of 1e6 among 5,000 rows, high or low, in a normal field or in a rare indicator, change the held-out
+// TestOutliersOfNumbers: three numbers of 1e6 among 5,000 rows, high or low, in a normal field or in a rare indicator,
+// change the held-out
 // loss by less than a percent, of the published model and of the live one.
 func TestOutliersOfNumbers(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -81,13 +88,32 @@ func TestOutliersOfNumbers(t *testing.T) {
 					bad[i].Numeric[field] = outlier
 				}
 				p, l := rmse(bad)
-				t.Logf("%s, field %d, %g: published %.4f for %.4f, live %.4f for %.4f", name, field, outlier, p, published, l, live)
+				t.Logf(
+					"%s, field %d, %g: published %.4f for %.4f, live %.4f for %.4f",
+					name,
+					field,
+					outlier,
+					p,
+					published,
+					l,
+					live,
+				)
 				allowed := 1.01
-				if field == 2 && outlier > 0 { // three of a hundred ones are then none: the select rows may choose another stage
+				if field == 2 &&
+					outlier > 0 { // three of a hundred ones are then none: the select rows may choose another stage
 					allowed = 1.05
 				}
 				if p > allowed*published || l > 1.01*live {
-					t.Errorf("%s, three values of %g in field %d: RMSE %.4f, live %.4f; without them %.4f and %.4f", name, outlier, field, p, l, published, live)
+					t.Errorf(
+						"%s, three values of %g in field %d: RMSE %.4f, live %.4f; without them %.4f and %.4f",
+						name,
+						outlier,
+						field,
+						p,
+						l,
+						published,
+						live,
+					)
 				}
 			}
 		}

@@ -58,8 +58,10 @@ func TestProgressiveWindow(t *testing.T) {
 // TestWholeLabelsAreKeys: a label has the key that it is written as, whether that was written before or not.
 func TestWholeLabelsAreKeys(t *testing.T) {
 	target := newCycle(t, cycletest.RatingsModel(nil)).target
-	for _, label := range []float64{0, math.Copysign(0, -1), 1, 3, 31, 32, 1000, -1, 2.5, 0.04, 31.5, math.Inf(1), math.NaN()} {
-		if got, want := experts.LabelKey(target, &event.Event{Label: label}), strconv.FormatFloat(label, 'g', experts.LabelDigits, 64); got != want {
+	for _, label := range []float64{0, math.Copysign(0, -1), 1, 3, 31, 32, 1000, -1, 2.5, 0.04, 31.5, math.Inf(1),
+		math.NaN()} {
+		if got, want := experts.LabelKey(target, &event.Event{Label: label}), strconv.FormatFloat(label, 'g',
+			experts.LabelDigits, 64); got != want {
 			t.Errorf("%g: key %q, want %q", label, got, want)
 		}
 	}

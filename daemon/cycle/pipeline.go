@@ -26,15 +26,17 @@ type Observation struct {
 	counts *rows.Counted // what of it is learned
 }
 
-// How many events the fold-in learns ahead of the others at most, how many at a time, and how few are not worth a goroutine.
+// How many events the fold-in learns ahead of the others at most, how many at a time, and how few are not worth a
+// goroutine.
 const (
 	pipelineMost = 256
 	aheadBlock   = 16
 	aheadLeast   = 32
 )
 
-// ObserveAll observes events in order, as Observe does one by one and to the same bits: the fold-in, on which no other part of what is live has an
-// influence, learns from them on a goroutine of its own where there is a processor for it, the others follow. A panic on an event leaves that one out;
+// ObserveAll observes events in order, as Observe does one by one and to the same bits: the fold-in, on which no other
+// part of what is live has an influence, learns from them on a goroutine of its own where there is a processor for it,
+// the others follow. A panic on an event leaves that one out;
 // panicked, which must not call the cycle, is told of it. Installs and reports wait for pipelineMost events at most.
 func (c *Cycle) ObserveAll(events []Observation, panicked func(i int, value any)) {
 	for i := 0; i < len(events); {
@@ -55,7 +57,8 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 		c.admit(&events[i], &c.admitted[i])
 	}
 	a := &c.pipeline
-	if _, ok := c.learner.(*experts.FoldIn); !ok || len(c.numbers.Fields) > 0 { // numbers are scaled for all parts, event by event
+	if _, ok := c.learner.(*experts.FoldIn); !ok ||
+		len(c.numbers.Fields) > 0 { // numbers are scaled for all parts, event by event
 		for i := range events {
 			if fault := c.tryObserve(&events[i], nil); fault != nil {
 				panicked(i, fault)
@@ -82,7 +85,8 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	return len(events)
 }
 
-// chunk returns how many events may be observed before something may change the fold-in from outside: checkLive after the last of them.
+// chunk returns how many events may be observed before something may change the fold-in from outside: checkLive after
+// the last of them.
 func (c *Cycle) chunk(events []Observation) int {
 	n, left := 0, c.goodEnough
 	for n < min(len(events), pipelineMost) {
@@ -118,7 +122,8 @@ func (c *Cycle) predictFoldIn(to *folded, ev *event.Event, targets []float64) {
 	to.outcome = evaluate.Outcome(c.target, ev, to.outputs, targets)
 }
 
-// watchDrift returns the alarms on the event that the fold-in learned last. Without a posterior they are those of losses:
+// watchDrift returns the alarms on the event that the fold-in learned last. Without a posterior they are those of
+// losses:
 // of what was live, and of the last refit, NaN without one.
 func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
 	if l, ok := c.learner.(*experts.FoldIn); ok {
@@ -130,7 +135,8 @@ func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
 	return nil
 }
 
-// pipeline has the fold-in predict and learn events ahead of the other parts. Whoever holds turn goes on with it: the goroutine beside, or who waits for
+// pipeline has the fold-in predict and learn events ahead of the other parts. Whoever holds turn goes on with it: the
+// goroutine beside, or who waits for
 // the next event while that one has no processor.
 type pipeline struct {
 	cycle   *Cycle
@@ -168,7 +174,8 @@ func (a *pipeline) run() {
 	}
 }
 
-// wait returns once event i is learned, the first that was not when it was called last. Who waits for a block does not wait for the turn, which the goroutine
+// wait returns once event i is learned, the first that was not when it was called last. Who waits for a block does not
+// wait for the turn, which the goroutine
 // beside takes again at once: a few times it gives way, then it sleeps until the block is done.
 func (a *pipeline) wait(i int) {
 	for tries := 0; int(a.done.Load()) <= i; tries++ {

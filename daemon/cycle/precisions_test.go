@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestPrecisionsAreRepeated: as a sample grows precisions that were learned are carried on, for they predict better; the version says so, and its refit is
+// TestPrecisionsAreRepeated: as a sample grows precisions that were learned are carried on, for they predict better;
+// the version says so, and its refit is
 // repeated to the same bytes with what it says alone, also where the clock ended it while the two were compared.
 func TestPrecisionsAreRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -55,7 +56,8 @@ func TestPrecisionsAreRepeated(t *testing.T) {
 		t.Error("the same payload with precisions that began otherwise")
 	}
 	other.Precisions = "held"
-	if _, err := refit.Repeat(record, t.Context(), nil, other, 1); err == nil || !strings.Contains(err.Error(), `"held"`) {
+	if _, err := refit.Repeat(record, t.Context(), nil, other, 1); err == nil ||
+		!strings.Contains(err.Error(), `"held"`) {
 		t.Errorf("precisions that began in an unknown way: %v", err)
 	}
 

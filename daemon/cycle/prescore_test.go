@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// TestPrescoringChangesNothing: events that are scored a batch before they are observed leave the metrics of events that are not, also if consumers
+// TestPrescoringChangesNothing: events that are scored a batch before they are observed leave the metrics of events
+// that are not, also if consumers
 // get their first version, an update or another champion between the two.
 func TestPrescoringChangesNothing(t *testing.T) {
 	classes := cycletest.RatingsModel(func(m *config.Model) {
@@ -25,7 +26,8 @@ func TestPrescoringChangesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		model  *config.Model
 		events []event.Event
-	}{"ordinal": {cycletest.RatingsModel(nil), cycletest.Stream(1, 1500)}, "binary": {switchModel(), cycletest.Numbers(1, 1500)}, "multiclass": {classes, labelled}} {
+	}{"ordinal": {cycletest.RatingsModel(nil), cycletest.Stream(1, 1500)}, "binary": {switchModel(), cycletest.Numbers(1,
+		1500)}, "multiclass": {classes, labelled}} {
 		const batch = 50
 		run := func(ahead bool) (used int, report any) {
 			c := newCycle(t, test.model)
@@ -61,14 +63,21 @@ func TestPrescoringChangesNothing(t *testing.T) {
 							used++
 						}
 					}
-					c.Observe(&events[i], i%10 > 1, rows.Position{Topic: "t", Offset: int64(from + i)}, rows.AppendEvent(nil, &events[i]), score)
+					c.Observe(
+						&events[i],
+						i%10 > 1,
+						rows.Position{Topic: "t", Offset: int64(from + i)},
+						rows.AppendEvent(nil, &events[i]),
+						score,
+					)
 				}
 			}
 			return used, []any{c.Progressive(), c.Names(), c.progressive.Sums, c.comparison}
 		}
 		_, want := run(false)
 		used, got := run(true)
-		if used != 70+125+200+30+450 { // none of the batch in which the first version comes, and of others until the next one does
+		// none of the batch in which the first version comes, and of others until the next one does
+		if used != 70+125+200+30+450 {
 			t.Errorf("%s: %d scores were of use", name, used)
 		}
 		if !reflect.DeepEqual(got, want) {

@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestConvexStageIsLeftOut: a refit goes on without the convex stage after one that the variational stage won, and is repeated from its record all the
+// TestConvexStageIsLeftOut: a refit goes on without the convex stage after one that the variational stage won, and is
+// repeated from its record all the
 // same. Every so many versions, after a version of the convex stage and after one that was kept back it runs.
 func TestConvexStageIsLeftOut(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -32,7 +33,8 @@ func TestConvexStageIsLeftOut(t *testing.T) {
 		sweeps     int
 		rejections int
 		lean       bool
-	}{{1, first.Version.Sweeps, 0, true}, {variational.ConvexAgain, first.Version.Sweeps, 0, false}, {1, 0, 0, false}, {1, first.Version.Sweeps, 1, false}} {
+	}{{1, first.Version.Sweeps, 0, true}, {variational.ConvexAgain, first.Version.Sweeps, 0, false}, {1, 0, 0, false}, {1,
+		first.Version.Sweeps, 1, false}} {
 		champion := *first
 		champion.Version.Version, champion.Version.Sweeps = x.version, x.sweeps
 		c.Install(&champion)
@@ -45,7 +47,8 @@ func TestConvexStageIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestConvexStageRunsAfterAll: where the sweeps gain nothing, what they began with is left as it was for the convex stage.
+// TestConvexStageRunsAfterAll: where the sweeps gain nothing, what they began with is left as it was for the convex
+// stage.
 func TestConvexStageRunsAfterAll(t *testing.T) {
 	t.Parallel()
 	c := newCycle(t, cycletest.RatingsModel(nil))
@@ -54,7 +57,14 @@ func TestConvexStageRunsAfterAll(t *testing.T) {
 	first := mustRefit(t, c, sampleOf(events))
 	first.Version.Version = 1
 	c.Install(first)
-	j := &task.Task{Given: -1, Model: c.config, Schema: &c.schema, Champion: first, Workers: 1, Sample: sampleOf(events)}
+	j := &task.Task{
+		Given:    -1,
+		Model:    c.config,
+		Schema:   &c.schema,
+		Champion: first,
+		Workers:  1,
+		Sample:   sampleOf(events),
+	}
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ func tastedCycle(t *testing.T) (*Cycle, *fitted.Fitted, []event.Event) {
 	return c, ch, events[15_000:]
 }
 
-// K8b: a refit that lists well and takes all for chosen is kept before an update that lists worse with a lower log loss.
+// K8b: a refit that lists well and takes all for chosen is kept before an update that lists worse with a lower log
+// loss.
 func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 	c, ch, events := tastedCycle(t)
 	sure := *ch.Model
@@ -49,14 +50,19 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 		t.Fatalf("log loss of the update %.3f, of the refit %.3f", loss[0].Mean(), loss[1].Mean())
 	}
 	if c.comparison.N < updates.UpdateEvents || c.comparison.Prefers(true) {
-		t.Errorf("updates that list worse are preferred after %.0f judged choices: %.3f", c.comparison.N, c.comparison.Sum/c.comparison.N)
+		t.Errorf(
+			"updates that list worse are preferred after %.0f judged choices: %.3f",
+			c.comparison.N,
+			c.comparison.Sum/c.comparison.N,
+		)
 	}
 	if units, errors := c.race.Difference(mixture.FormMixed, mixture.FormFoldIn); !(units > 0) || !(errors > 1) {
 		t.Errorf("the form that lists better leads by %.3f, %.1f standard errors", units, errors)
 	}
 }
 
-// K8b: an update that lists the names the other way round is held back, also of popularity alone; the same one again is not.
+// K8b: an update that lists the names the other way round is held back, also of popularity alone; the same one again is
+// not.
 func TestUpdatesThatListWorseAreHeldBack(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		c, ch, events := tastedCycle(t)
@@ -70,7 +76,11 @@ func TestUpdatesThatListWorseAreHeldBack(t *testing.T) {
 			t.Fatalf("%d choices are kept", len(c.rankings.Kept))
 		}
 		turned, again := published, published
-		turned.Popular = &fitted.PopularWeights{Field: ch.Popular.Field, Shared: ch.Popular.Shared, Names: maps.Clone(ch.Popular.Names)}
+		turned.Popular = &fitted.PopularWeights{
+			Field:  ch.Popular.Field,
+			Shared: ch.Popular.Shared,
+			Names:  maps.Clone(ch.Popular.Names),
+		}
 		for name, weight := range turned.Popular.Names {
 			turned.Popular.Names[name] = -3 * weight
 		}

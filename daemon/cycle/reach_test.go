@@ -19,11 +19,18 @@ import (
 // growingModel is a model of two names and a number.
 func growingModel() *config.Model {
 	return cycletest.RatingsModel(func(m *config.Model) {
-		m.Schema = config.Schema{Task: "regression", Label: "wear", TimeUnit: "ms", Categorical: []string{"user", "item"}, Numeric: []string{"km"}}
+		m.Schema = config.Schema{
+			Task:        "regression",
+			Label:       "wear",
+			TimeUnit:    "ms",
+			Categorical: []string{"user", "item"},
+			Numeric:     []string{"km"},
+		}
 	})
 }
 
-// grown draws events with a number around a level that grows by perEvent, one in outliers of which is a million times too large, and whose label is a
+// grown draws events with a number around a level that grows by perEvent, one in outliers of which is a million times
+// too large, and whose label is a
 // twentieth of the number without that, something of names, and noise of 0.5.
 func grown(seed uint64, n int, perEvent float64, outliers int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 24))
@@ -34,7 +41,13 @@ func grown(seed uint64, n int, perEvent float64, outliers int) []event.Event {
 		if outliers > 0 && i%outliers == 7 {
 			x *= 1e6
 		}
-		events[i] = event.Event{Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)}, Numeric: []float64{x}, Label: y}
+		events[i] = event.Event{
+			Weight:      1,
+			Time:        int64(i),
+			Categorical: []string{fmt.Sprint("u", user), fmt.Sprint("i", item)},
+			Numeric:     []float64{x},
+			Label:       y,
+		}
 	}
 	return events
 }
@@ -49,7 +62,8 @@ func rmseOf(ch *fitted.Fitted, events []event.Event) float64 {
 	return math.Sqrt(sum / float64(len(events)))
 }
 
-// TestNumbersBeyondTheRange: the version after a first one that a growing number has left behind goes on with the number beyond its range, also where one in
+// TestNumbersBeyondTheRange: the version after a first one that a growing number has left behind goes on with the
+// number beyond its range, also where one in
 // 500 is an outlier; one whose number stays, and only has outliers, counts these as the end of the range, as ever.
 func TestNumbersBeyondTheRange(t *testing.T) {
 	for _, test := range []struct {
@@ -84,7 +98,8 @@ func TestNumbersBeyondTheRange(t *testing.T) {
 	}
 }
 
-// TestNumbersStopAgain: a number goes on beyond the range no longer where events there say that they are worse predicted so.
+// TestNumbersStopAgain: a number goes on beyond the range no longer where events there say that they are worse
+// predicted so.
 func TestNumbersStopAgain(t *testing.T) {
 	events := grown(2, 4500, 0.1, 0)
 	for i := range events[3000:] { // the label follows no longer
@@ -103,7 +118,8 @@ func TestNumbersStopAgain(t *testing.T) {
 	}
 }
 
-// TestNumbersBeyondAreRepeated: a refit that chose the limit is repeated from its record, which has no champion to choose it by.
+// TestNumbersBeyondAreRepeated: a refit that chose the limit is repeated from its record, which has no champion to
+// choose it by.
 func TestNumbersBeyondAreRepeated(t *testing.T) {
 	m := growingModel()
 	m.Publish.KeepSample = true
@@ -119,7 +135,8 @@ func TestNumbersBeyondAreRepeated(t *testing.T) {
 	}
 }
 
-// TestLimitsOfAnotherChampion: a champion of other outputs, or of another number of numbers, as a changed schema leaves one, is asked for no predictions of
+// TestLimitsOfAnotherChampion: a champion of other outputs, or of another number of numbers, as a changed schema leaves
+// one, is asked for no predictions of
 // events beyond its range: the limits are those of a first refit.
 func TestLimitsOfAnotherChampion(t *testing.T) {
 	classes := []string{"low", "mid", "high"}
@@ -143,7 +160,12 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 		for i := range before {
 			test.edit(&before[i])
 		}
-		j := &task.Task{Model: m, Schema: &newCycle(t, m).schema, Sample: withAges(events), Champion: mustRefit(t, newCycle(t, old), withAges(before))}
+		j := &task.Task{
+			Model:    m,
+			Schema:   &newCycle(t, m).schema,
+			Sample:   withAges(events),
+			Champion: mustRefit(t, newCycle(t, old), withAges(before)),
+		}
 		var train []event.Event
 		for i := range events {
 			if i%10 > 1 { // the rest is held out

@@ -32,25 +32,44 @@ var lineSearch = stage{"line search", func() *config.Model {
 	return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "line_search" })
 }, func(n int) []event.Event { return cycletest.Stream(8, n) }}
 
-// stages are variational, output layer, full, each solver, λ fixed and chosen, names and numbers, one output and several.
+// stages are variational, output layer, full, each solver, λ fixed and chosen, names and numbers, one output and
+// several.
 var stages = []stage{
-	{"variational", func() *config.Model { return cycletest.RatingsModel(nil) }, func(n int) []event.Event { return cycletest.Stream(5, n) }},
-	{"feature map", func() *config.Model { return chessModel("fourier:20") }, func(n int) []event.Event { return chess(3, n, 1, false) }},
+	{
+		"variational",
+		func() *config.Model { return cycletest.RatingsModel(nil) },
+		func(n int) []event.Event { return cycletest.Stream(5, n) },
+	},
+	{
+		"feature map",
+		func() *config.Model { return chessModel("fourier:20") },
+		func(n int) []event.Event { return chess(3, n, 1, false) },
+	},
 	{"number beside names", cycletest.TripsModel, func(n int) []event.Event { return cycletest.Trips(9, n) }},
-	{"groups", func() *config.Model { return sideModel(nil) }, func(n int) []event.Event { return withSides(cycletest.Stream(5, n)) }},
+	{
+		"groups",
+		func() *config.Model { return sideModel(nil) },
+		func(n int) []event.Event { return withSides(cycletest.Stream(5, n)) },
+	},
 	{"fields that carry nothing", taggedModel, func(n int) []event.Event { return withTags(cycletest.Stream(5, n)) }},
 	{"output, stochastic", func() *config.Model {
 		return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "output", "stochastic" })
 	}, func(n int) []event.Event { return cycletest.Stream(6, n) }},
 	{"output, svrg, fixed lambda", func() *config.Model {
-		return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 })
+		return cycletest.RatingsModel(
+			func(m *config.Model) { m.Train.Refit, m.Train.Solver, m.Train.Lambda = "output", "svrg", 3 },
+		)
 	}, func(n int) []event.Event { return cycletest.Stream(7, n) }},
 	{"full", func() *config.Model {
 		return cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit, m.Train.Solver = "full", "fista" })
 	}, func(n int) []event.Event { return cycletest.Stream(8, n) }},
 	lineSearch,
 	{"numbers", switchModel, func(n int) []event.Event { return cycletest.Numbers(9, n) }},
-	{"classes", func() *config.Model { return cycletest.ClassesModel(event.Multiclass, nil) }, func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) }},
+	{
+		"classes",
+		func() *config.Model { return cycletest.ClassesModel(event.Multiclass, nil) },
+		func(n int) []event.Event { return cycletest.ClassStream(event.Multiclass, n) },
+	},
 }
 
 func payloadOf(t *testing.T, ch *fitted.Fitted, m *config.Model) string {
@@ -85,8 +104,17 @@ func repeated(t *testing.T, ch *fitted.Fitted, m *config.Model, workers int) {
 	if err != nil {
 		t.Fatalf("cut %+v: %v", ch.CutShort, err)
 	}
-	if got, want := payloadOf(t, again, m), payloadOf(t, ch, m); got != want || again.Version.Status != ch.Version.Status {
-		t.Errorf("cut %+v, warm %t: %s with status %s, was %s with %s", ch.CutShort, ch.Version.Warm, got, again.Version.Status, want, ch.Version.Status)
+	if got, want := payloadOf(t, again, m), payloadOf(t, ch, m); got != want ||
+		again.Version.Status != ch.Version.Status {
+		t.Errorf(
+			"cut %+v, warm %t: %s with status %s, was %s with %s",
+			ch.CutShort,
+			ch.Version.Warm,
+			got,
+			again.Version.Status,
+			want,
+			ch.Version.Status,
+		)
 	}
 }
 
@@ -216,7 +244,8 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 							observeAll(c, rows[400:])
 						}
 						var err error
-						if ch, calls, err = cutAt(t, c, rows, at); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+						if ch, calls, err = cutAt(t, c, rows, at); err != nil &&
+							!errors.Is(err, context.DeadlineExceeded) {
 							t.Fatal(err)
 						}
 					})
@@ -240,12 +269,16 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 	}
 }
 
-// TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or in the sweeps, and is
+// TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or
+// in the sweeps, and is
 // repeated from where that was. Where the companion is cut short, whose
-// sweeps come after those, the version was judged as a whole; of the sweeps over all rows, which come last, those that ended count.
+// sweeps come after those, the version was judged as a whole; of the sweeps over all rows, which come last, those that
+// ended count.
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
-	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true })
+	m := cycletest.RatingsModel(
+		func(m *config.Model) { m.Train.TimeBudget, m.Publish.KeepSample = config.Duration(budget), true },
+	)
 	sample := func() *encode.Sample { return sampleOf(cycletest.Stream(1, 1500)) }
 	run := func(from int) (ch *fitted.Fitted, calls int, took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
@@ -277,8 +310,17 @@ func TestRefitEndsWithItsBudget(t *testing.T) {
 		case cut != nil:
 			kind = "solve"
 		}
-		if took > budget+wait || kind != "whole" && took < budget || (kind == "sweeps" || kind == "solve") && v.HeldOutSweeps > 0 {
-			t.Errorf("slow from block %d of %d on: %s, ended at %d after %v, cut %+v", from, all, kind, calls, took, ch.CutShort)
+		if took > budget+wait || kind != "whole" && took < budget ||
+			(kind == "sweeps" || kind == "solve") && v.HeldOutSweeps > 0 {
+			t.Errorf(
+				"slow from block %d of %d on: %s, ended at %d after %v, cut %+v",
+				from,
+				all,
+				kind,
+				calls,
+				took,
+				ch.CutShort,
+			)
 		}
 		if !kinds[kind] {
 			repeated(t, ch, m, 2)
@@ -324,7 +366,12 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			loss /= 2 // each is better
 			return loss
 		}
-		fit, err := variational.Sweep(j, ctx, variational.NewPosterior(j, nil, prior, 3), &task.Sweeping{Problem: j.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget})
+		fit, err := variational.Sweep(
+			j,
+			ctx,
+			variational.NewPosterior(j, nil, prior, 3),
+			&task.Sweeping{Problem: j.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,11 +393,18 @@ func TestBudgetCountsSweeps(t *testing.T) {
 		t.Errorf("the sweeps yield %d times", yields)
 	}
 	if again.Sweeps != 3 || again.Evidence != first.Evidence {
-		t.Errorf("sweep %d with evidence %g, was %d with %g", again.Sweeps, again.Evidence, first.Sweeps, first.Evidence)
+		t.Errorf(
+			"sweep %d with evidence %g, was %d with %g",
+			again.Sweeps,
+			again.Evidence,
+			first.Sweeps,
+			first.Evidence,
+		)
 	}
 }
 
-// cutAt refits, within a second of synctest's time, with a context that is done from block at on. It returns how many blocks there were.
+// cutAt refits, within a second of synctest's time, with a context that is done from block at on. It returns how many
+// blocks there were.
 func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *fitted.Fitted, blocks int, err error) {
 	t.Helper()
 	c.Throttle = func(context.Context, time.Duration) func() {
@@ -366,7 +420,8 @@ func cutAt(t *testing.T, c *Cycle, events []event.Event, at int) (ch *fitted.Fit
 	return ch, blocks, err
 }
 
-// TestRefitCutBeforeItLearned: a refit that is cut short before its first step has no model, rather than one of zeros that no version can hold.
+// TestRefitCutBeforeItLearned: a refit that is cut short before its first step has no model, rather than one of zeros
+// that no version can hold.
 func TestRefitCutBeforeItLearned(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := switchModel()

@@ -27,7 +27,10 @@ func (c *Cycle) nextStart() task.ColdStart {
 	case c.champion == nil:
 		return task.ColdStart{}
 	case c.failedFrom == c.champion.Model:
-		return task.ColdStart{Begins: true, Why: fmt.Sprintf("because a refit that continued from version %d failed", c.champion.Version.Version)}
+		return task.ColdStart{
+			Begins: true,
+			Why:    fmt.Sprintf("because a refit that continued from version %d failed", c.champion.Version.Version),
+		}
 	}
 	why := refit.Unfit(c.champion, c.config)
 	return task.ColdStart{Begins: why != "", Why: why}
@@ -47,19 +50,38 @@ func (c *Cycle) StartsCold() bool {
 	return c.champion != nil && c.failedFrom == c.champion.Model
 }
 
-// Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's vocabulary, then, where
-// the model is multilinear, the variational stage; the stage that scores better on the select rows wins. It compares the challenger with
-// the champion on the gate rows and writes the decision into the Version, but installs nothing. It may run beside Observe, and it takes the
+// Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's
+// vocabulary, then, where the model is multilinear, the variational stage; the stage that scores better on the select
+// rows wins. It compares the challenger with the champion on the gate rows and writes the decision into the Version,
+// but installs nothing. It may run beside Observe, and it takes the
 // sample's training rows: they are gone from it once they are decoded.
 //
-// When the time budget or ctx ends, the best model so far is returned with status time_budget or interrupted; without any model the error is that
+// When the time budget or ctx ends, the best model so far is returned with status time_budget or interrupted; without
+// any model the error is that
 // of such a context.
 func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitted, error) {
 	start := c.now()
 	c.mu.Lock()
-	j := &task.Task{Given: -1, Rough: true, Carries: true, Model: c.config, Schema: &c.schema, Champion: c.champion, Fallback: c.fallback,
-		Workers: c.Workers, Now: c.now, Sample: sample, Guard: &c.guard, Updated: c.published != nil && c.published.IsUpdate(),
-		Paired: c.progressive.Paired(evaluate.FoldIn, evaluate.Published), Cold: c.nextStart(), Rejections: c.rejections}
+	j := &task.Task{
+		Given:    -1,
+		Rough:    true,
+		Carries:  true,
+		Model:    c.config,
+		Schema:   &c.schema,
+		Champion: c.champion,
+		Fallback: c.fallback,
+		Workers:  c.Workers,
+		Now:      c.now,
+		Sample:   sample,
+		Guard:    &c.guard,
+		Updated:  c.published != nil && c.published.IsUpdate(),
+		Paired: c.progressive.Paired(
+			evaluate.FoldIn,
+			evaluate.Published,
+		),
+		Cold:       c.nextStart(),
+		Rejections: c.rejections,
+	}
 	if j.AlarmAge = math.Inf(1); c.drift.Alarm > 0 {
 		j.AlarmAge = float64(c.drift.Events - c.drift.Alarm)
 	}
@@ -77,7 +99,13 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	}
 	challenger, err := runFrom(j, ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%d rows to train on, %d to select on, %d for the gate)", err, rows, len(sample.Select), len(sample.Gate))
+		return nil, fmt.Errorf(
+			"%w (%d rows to train on, %d to select on, %d for the gate)",
+			err,
+			rows,
+			len(sample.Select),
+			len(sample.Gate),
+		)
 	}
 	challenger.Version.OutputLimit = guard.OutputLimit(challenger, sample.Gate, sample.Select)
 	c.mu.Lock()
@@ -88,11 +116,14 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	return challenger, nil
 }
 
-// runFrom is run for a refit of a cycle, which notes a failure of one that continued from the champion, and a panic of it.
+// runFrom is run for a refit of a cycle, which notes a failure of one that continued from the champion, and a panic of
+// it.
 func runFrom(j *task.Task, ctx context.Context, c *Cycle) (ch *fitted.Fitted, err error) {
 	ended := false
 	defer func() {
-		if failed := !ended || err != nil && !task.IsInterrupted(err) && !errors.Is(err, encode.ErrNoRows); failed && j.Champion != nil && !j.Cold.Begins {
+		if failed := !ended || err != nil && !task.IsInterrupted(err) && !errors.Is(err, encode.ErrNoRows); failed &&
+			j.Champion != nil &&
+			!j.Cold.Begins {
 			c.failed(j.Champion)
 		}
 	}()

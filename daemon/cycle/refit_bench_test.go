@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 )
 
-// BenchmarkRefitNumbers refits a model of numbers and many classes from nothing, and again from there: 2,000 training rows.
+// BenchmarkRefitNumbers refits a model of numbers and many classes from nothing, and again from there: 2,000 training
+// rows.
 func BenchmarkRefitNumbers(b *testing.B) {
 	for _, s := range []struct{ d, classes, spots int }{{21, 40, 1}, {21, 40, 3}, {2, 4, 40}} {
 		b.Run(fmt.Sprintf("%dx%d/spots=%d", s.d, s.classes, s.spots), func(b *testing.B) {

@@ -5,7 +5,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 )
 
-// CompareWith lets challengers be compared with a version in place of a champion that cannot be read, or with the baselines if it is nil, rather than
+// CompareWith lets challengers be compared with a version in place of a champion that cannot be read, or with the
+// baselines if it is nil, rather than
 // be promoted as the first version. Nothing continues from it. It counts until a champion is installed.
 func (c *Cycle) CompareWith(version *fitted.Fitted) {
 	c.mu.Lock()
@@ -13,7 +14,8 @@ func (c *Cycle) CompareWith(version *fitted.Fitted) {
 	c.fallback = &task.Fallback{Version: version}
 }
 
-// Rejections returns how many challengers in a row the gate has kept back because they were worse or could not be used, since the start or the last
+// Rejections returns how many challengers in a row the gate has kept back because they were worse or could not be used,
+// since the start or the last
 // champion. The refit after the third starts from nothing.
 func (c *Cycle) Rejections() int {
 	c.reportMu.Lock()

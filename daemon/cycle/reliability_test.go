@@ -11,13 +11,15 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// What a live model predicts of events is in the bins with what came of them: of numbers, of a binary label and of classes. The means over all bins are
+// What a live model predicts of events is in the bins with what came of them: of numbers, of a binary label and of
+// classes. The means over all bins are
 // those of the window, which the metrics know.
 func TestCalibrationIsOfTheWindow(t *testing.T) {
 	models := map[string]struct {
 		model  *config.Model
 		events []event.Event
-	}{"numbers": {cycletest.RatingsModel(nil), cycletest.Stream(3, 3000)}, "binary": {switchModel(), cycletest.Numbers(4, 3000)}}
+	}{"numbers": {cycletest.RatingsModel(nil), cycletest.Stream(3, 3000)}, "binary": {switchModel(), cycletest.Numbers(4,
+		3000)}}
 	for name, x := range models {
 		c := newCycle(t, x.model)
 		labels := 0.0
@@ -38,8 +40,17 @@ func TestCalibrationIsOfTheWindow(t *testing.T) {
 			}
 			last = float64(b.Predicted)
 		}
-		if n != int64(len(window)) || len(all.Live) < 10 || len(all.Live) > evaluate.CalibrationBins || math.Abs(observed/float64(n)-labels) > 1e-9 {
-			t.Errorf("%s: %d events in %d bins, mean label %g; want %d and %g", name, n, len(all.Live), observed/float64(n), len(window), labels)
+		if n != int64(len(window)) || len(all.Live) < 10 || len(all.Live) > evaluate.CalibrationBins ||
+			math.Abs(observed/float64(n)-labels) > 1e-9 {
+			t.Errorf(
+				"%s: %d events in %d bins, mean label %g; want %d and %g",
+				name,
+				n,
+				len(all.Live),
+				observed/float64(n),
+				len(window),
+				labels,
+			)
 		}
 		if len(all.Published) != 0 {
 			t.Errorf("%s: a version that there is not has bins %v", name, all.Published)

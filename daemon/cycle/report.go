@@ -21,12 +21,14 @@ func (c *Cycle) Progressive() report.Progressive {
 	p.Parts = c.mixture.Report()
 	for i := range p.Parts {
 		part := &p.Parts[i]
-		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.Chosen) || c.race.Chosen == mixture.FormBlend && c.stacked.Has(part.Name)
+		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.Chosen) ||
+			c.race.Chosen == mixture.FormBlend && c.stacked.Has(part.Name)
 	}
 	return p
 }
 
-// WindowLosses returns how many events were scored since the state was made, and the loss of each predictor over the window, by its name in
+// WindowLosses returns how many events were scored since the state was made, and the loss of each predictor over the
+// window, by its name in
 // report.Progressive.Roles. It costs microseconds where Progressive takes a walk over the window.
 func (c *Cycle) WindowLosses() (n int64, losses map[string]float64) {
 	c.reportMu.Lock()
@@ -34,10 +36,12 @@ func (c *Cycle) WindowLosses() (n int64, losses map[string]float64) {
 	return c.progressive.Sums.N, c.progressive.WindowLosses()
 }
 
-// Evicted returns how many names the fold-in has given up for more recent ones, because it has room for train.fold_in.max_rows.
+// Evicted returns how many names the fold-in has given up for more recent ones, because it has room for
+// train.fold_in.max_rows.
 func (c *Cycle) Evicted() int64 { return c.evicted.Load() }
 
-// Outlying returns, by the name of each numeric field, of a label without a range and of the weight, how many numbers were so far from those before them
+// Outlying returns, by the name of each numeric field, of a label without a range and of the weight, how many numbers
+// were so far from those before them
 // that they were learned as less.
 func (c *Cycle) Outlying() map[string]int64 {
 	c.reportMu.Lock()
@@ -62,7 +66,8 @@ func (c *Cycle) Resets() int {
 	return c.resets
 }
 
-// ImpossibleLosses returns how many losses below 0 were seen since the start. None can be: each is a bug, and counted as 0.
+// ImpossibleLosses returns how many losses below 0 were seen since the start. None can be: each is a bug, and counted
+// as 0.
 func (c *Cycle) ImpossibleLosses() int64 {
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()

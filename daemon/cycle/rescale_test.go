@@ -14,21 +14,31 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestNumbersBesideNames: where a number says most of a label that is one, refits tell it from names at once, and go on from each other as it reaches
+// TestNumbersBesideNames: where a number says most of a label that is one, refits tell it from names at once, and go on
+// from each other as it reaches
 // further.
 func TestNumbersBesideNames(t *testing.T) {
 	events := cycletest.Trips(3, 9000)
 	c := newCycle(t, cycletest.TripsModel())
 	for _, n := range []int{2500, 5000, 9000} {
 		ch := mustRefit(t, c, sampleOf(events[:n]))
-		if rmse := float64(*ch.Version.Gate.RMSE); ch.Version.Decision != "promoted" || rmse > 1.15*cycletest.TripNoise {
-			t.Errorf("%d events: %s (%s) with a gate RMSE of %.3f, the noise is %.1f", n, ch.Version.Decision, ch.Version.Reason, rmse, cycletest.TripNoise)
+		if rmse := float64(*ch.Version.Gate.RMSE); ch.Version.Decision != "promoted" ||
+			rmse > 1.15*cycletest.TripNoise {
+			t.Errorf(
+				"%d events: %s (%s) with a gate RMSE of %.3f, the noise is %.1f",
+				n,
+				ch.Version.Decision,
+				ch.Version.Reason,
+				rmse,
+				cycletest.TripNoise,
+			)
 		}
 		c.Install(ch)
 	}
 }
 
-// TestFoldInRescales: the posterior of a fold-in, and that of a version, predict the same over other scales of numbers; a refit on much the same rows keeps
+// TestFoldInRescales: the posterior of a fold-in, and that of a version, predict the same over other scales of numbers;
+// a refit on much the same rows keeps
 // the scales.
 func TestFoldInRescales(t *testing.T) {
 	events := cycletest.Trips(6, 2100)
@@ -56,7 +66,8 @@ func TestFoldInRescales(t *testing.T) {
 	}
 }
 
-// TestFoldInBeforeHasItsScales: the fold-in before goes on beside the next while numbers have the scales that it learned by, and no longer.
+// TestFoldInBeforeHasItsScales: the fold-in before goes on beside the next while numbers have the scales that it
+// learned by, and no longer.
 func TestFoldInBeforeHasItsScales(t *testing.T) {
 	for _, scale := range []float64{0, 100} {
 		events := cycletest.Trips(7, 2000)

@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestConvexStageIsPolishedOnce: a convex model that is published is near the optimum of its basis vectors, cold and warm, although the solves that
-// found it ended further off; where the variational stage wins nothing is polished. A record of a build that polished every solve is repeated so.
+// TestConvexStageIsPolishedOnce: a convex model that is published is near the optimum of its basis vectors, cold and
+// warm, although the solves that found it ended further off; where the variational stage wins nothing is polished. A
+// record of a build that polished every solve is repeated so.
 func TestConvexStageIsPolishedOnce(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -44,7 +45,18 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 	first.Version.Version = variational.ConvexAgain // the convex stage is not left out after it
 	c.Install(first)
 	for _, rough := range []bool{true, false} {
-		j := prepared(t, &task.Task{Given: -1, Rough: rough, Model: c.config, Schema: &c.schema, Champion: first, Workers: 1, Sample: sampleOf(events)})
+		j := prepared(
+			t,
+			&task.Task{
+				Given:    -1,
+				Rough:    rough,
+				Model:    c.config,
+				Schema:   &c.schema,
+				Champion: first,
+				Workers:  1,
+				Sample:   sampleOf(events),
+			},
+		)
 		best, fit, err := refit.Stages(j, t.Context(), variational.Continuing(j, j.Vocab))
 		if err != nil || fit == nil || fit.Loss > best.Loss {
 			t.Fatalf("candidate %+v, stage %+v, error %v: want the variational stage to win", best, fit, err)
@@ -55,7 +67,8 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 	}
 }
 
-// TestPathGoesOn: the λ of an automatic choice go on from each other and the best one to its end, in a refit each is for itself, and neither
+// TestPathGoesOn: the λ of an automatic choice go on from each other and the best one to its end, in a refit each is
+// for itself, and neither
 // predicts the select rows better by much.
 func TestPathGoesOn(t *testing.T) {
 	t.Parallel()
@@ -64,7 +77,18 @@ func TestPathGoesOn(t *testing.T) {
 	observeAll(c, events)
 	losses := make(map[bool]float64)
 	for _, carries := range []bool{true, false} {
-		j := prepared(t, &task.Task{Given: -1, Rough: true, Carries: carries, Model: c.config, Schema: &c.schema, Workers: 2, Sample: sampleOf(events)})
+		j := prepared(
+			t,
+			&task.Task{
+				Given:   -1,
+				Rough:   true,
+				Carries: carries,
+				Model:   c.config,
+				Schema:  &c.schema,
+				Workers: 2,
+				Sample:  sampleOf(events),
+			},
+		)
 		j.Judge = func(m *solver.Model) float64 { return evaluate.Loss(j.Select_, j.Target, m, nil) }
 		s, err := convex.Settings(j)
 		if err != nil {
@@ -84,7 +108,8 @@ func TestPathGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last := lambdas[len(lambdas)-1]; len(first) != len(lambdas) || first[lambdas[0]] != 0 || (first[last] > 0) != carries {
+		if last := lambdas[len(lambdas)-1]; len(first) != len(lambdas) || first[lambdas[0]] != 0 ||
+			(first[last] > 0) != carries {
 			t.Errorf("carries %t: basis vectors to begin with by λ: %v", carries, first)
 		}
 		if best.Left {

@@ -6,7 +6,8 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// Schedule says when a model is due for a refit and for an update, on whatever clock the times that it is asked with come from: the daemon's is
+// Schedule says when a model is due for a refit and for an update, on whatever clock the times that it is asked with
+// come from: the daemon's is
 // the monotonic one, that of a backtest is simulated. It belongs to one goroutine.
 type Schedule struct {
 	RefitAt  time.Time // end of the last refit
@@ -21,19 +22,22 @@ type Schedule struct {
 	hastened     int64         // how many have to be applied for the refit that an alarm asked for, 0 without one
 }
 
-// hastenEvents are the events after an alarm of the drift detector, and after the refit before, until one is due for it: with fewer since the change
+// hastenEvents are the events after an alarm of the drift detector, and after the refit before, until one is due for
+// it: with fewer since the change
 // none could be told from what was before.
 const hastenEvents = 2500
 
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
 func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now, DeltaAt: now} }
 
-// RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, or train.every after it
+// RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, or
+// train.every after it
 // ended if there were events since, or hastenEvents after an alarm and the last one where either is set.
 func (s *Schedule) RefitDue(train *config.Train, now time.Time, applied int64) bool {
 	return train.EveryEvents > 0 && applied-s.refitEvents >= int64(train.EveryEvents) ||
 		train.Every > 0 && applied > s.refitEvents && now.Sub(s.RefitAt) >= train.Every.Std() ||
-		(train.EveryEvents > 0 || train.Every > 0) && s.hastened > 0 && applied >= max(s.hastened, s.refitEvents+hastenEvents)
+		(train.EveryEvents > 0 || train.Every > 0) && s.hastened > 0 &&
+			applied >= max(s.hastened, s.refitEvents+hastenEvents)
 }
 
 // Alarmed notes an alarm of the drift detector with so many events applied, which makes a refit due soon.
@@ -49,7 +53,8 @@ func (s *Schedule) RefitBegun(applied int64) {
 // RefitEnded notes that the refit under way has ended.
 func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }
 
-// UpdateDue reports whether an update is due: publish.update_every after the last one, if there were events since, or sooner where deltas cannot go on.
+// UpdateDue reports whether an update is due: publish.update_every after the last one, if there were events since, or
+// sooner where deltas cannot go on.
 func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int64) bool {
 	every := publish.UpdateEvery.Std()
 	wait := every
@@ -59,7 +64,8 @@ func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int
 	return every > 0 && now.Sub(s.UpdateAt) >= wait && applied > s.updateEvents
 }
 
-// How many times publish.deltas.every, and how many times as long as the last update took, has to be over since then before deltas have another one made:
+// How many times publish.deltas.every, and how many times as long as the last update took, has to be over since then
+// before deltas have another one made:
 // a whole version costs as much as many deltas.
 const (
 	askedAfter = 2

@@ -58,11 +58,18 @@ func TestSchedule(t *testing.T) {
 	s.Promoted()
 	wants("an update after a promotion", s.UpdateDue(publish, at(21), 5), true)
 
-	followed := &config.Publish{UpdateEvery: config.Duration(time.Minute), Deltas: config.Deltas{Every: config.Duration(2 * time.Second)}}
+	followed := &config.Publish{
+		UpdateEvery: config.Duration(time.Minute),
+		Deltas:      config.Deltas{Every: config.Duration(2 * time.Second)},
+	}
 	s.Updated(at(100), 10)
 	wants("an update that nobody asked for", s.UpdateDue(followed, at(159), 11), false)
 	s.AskUpdate()
-	wants("an update that is asked for without deltas", s.UpdateDue(&config.Publish{UpdateEvery: followed.UpdateEvery}, at(159), 11), false)
+	wants(
+		"an update that is asked for without deltas",
+		s.UpdateDue(&config.Publish{UpdateEvery: followed.UpdateEvery}, at(159), 11),
+		false,
+	)
 	wants("an update that is asked for, before two deltas", s.UpdateDue(followed, at(103), 11), false)
 	wants("an update that is asked for, after two deltas", s.UpdateDue(followed, at(104), 11), true)
 	s.UpdateEnded(at(103))

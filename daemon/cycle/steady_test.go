@@ -22,7 +22,8 @@ func steadyModel() *config.Model {
 	})
 }
 
-// inRuns is of users and items at six places, 40 events at one after the other: their labels have something in common each time that says nothing of the next.
+// inRuns is of users and items at six places, 40 events at one after the other: their labels have something in common
+// each time that says nothing of the next.
 // Places may change from the middle on, each of them for good.
 func inRuns(n int, change bool) []event.Event {
 	r := rand.New(rand.NewPCG(3, 9))
@@ -54,8 +55,9 @@ func inRuns(n int, change bool) []event.Event {
 	return events
 }
 
-// TestUpdatesOfSteadyFields: rows of places follow what the last events there have in common, which is best for the next one and misleads until the next
-// update. Updates have rows of places that forget nothing, and rows of users and items as they are mixed. Where places change for good updates come to be of
+// TestUpdatesOfSteadyFields: rows of places follow what the last events there have in common, which is best for the
+// next one and misleads until the next update. Updates have rows of places that forget nothing, and rows of users and
+// items as they are mixed. Where places change for good updates come to be of
 // rows that forget in all fields.
 func TestUpdatesOfSteadyFields(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -74,8 +76,16 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 			}
 			observeAll(c, events[i:i+200])
 		}
-		if units, errors := c.race.Difference(mixture.FormMixed, mixture.FormNumbers); (mixed > 5) != changes || math.Abs(errors) < 1 || (units > 0) != changes {
-			t.Errorf("%t: %d updates that forget in all fields, which are better by %g units, %g standard errors", changes, mixed, units, errors)
+		if units, errors := c.race.Difference(mixture.FormMixed, mixture.FormNumbers); (mixed > 5) != changes ||
+			math.Abs(errors) < 1 ||
+			(units > 0) != changes {
+			t.Errorf(
+				"%t: %d updates that forget in all fields, which are better by %g units, %g standard errors",
+				changes,
+				mixed,
+				units,
+				errors,
+			)
 		}
 		forms := c.candidates(false)
 		for j, f := range forms[mixture.FormMixed].Folded.Field {
@@ -93,7 +103,8 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 	}
 }
 
-// TestSteadyFields: names of entities, the first field that forgets and that of the item mean, are mixed; without other fields that forget there is no
+// TestSteadyFields: names of entities, the first field that forgets and that of the item mean, are mixed; without other
+// fields that forget there is no
 // form in which they do, and nothing is held for it.
 func TestSteadyFields(t *testing.T) {
 	sided := steadyModel()
@@ -107,7 +118,13 @@ func TestSteadyFields(t *testing.T) {
 		schema := test.m.Schema.Event()
 		got := updates.NonForgettingFields(test.m, &schema)
 		if (got == nil) != (test.want == nil) || NumVariants(test.m) != test.forms {
-			t.Errorf("steady %v, want %v; %d forms beside the fold-in, want %d", got, test.want, NumVariants(test.m), test.forms)
+			t.Errorf(
+				"steady %v, want %v; %d forms beside the fold-in, want %d",
+				got,
+				test.want,
+				NumVariants(test.m),
+				test.forms,
+			)
 		}
 		for f, want := range test.want {
 			if got[f] != want {

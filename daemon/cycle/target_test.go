@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestEveryObjective trains and publishes a model of every task by every loss that there is for it, by the first algorithm that has it: a version is one
+// TestEveryObjective trains and publishes a model of every task by every loss that there is for it, by the first
+// algorithm that has it: a version is one
 // that snapshot accepts, it predicts there what it does here, and better than chance.
 func TestEveryObjective(t *testing.T) {
 	for _, task := range event.Tasks {
@@ -68,7 +69,13 @@ func TestEveryObjective(t *testing.T) {
 					if task.HasClasses() {
 						correct = slices.Equal(p.Classes, ev.Classes)
 						if got := here.Correct(p.Outputs, targets); got != correct {
-							t.Fatalf("outputs %v: %v there, for %v; correct %t here", p.Outputs, p.Classes, ev.Classes, got)
+							t.Fatalf(
+								"outputs %v: %v there, for %v; correct %t here",
+								p.Outputs,
+								p.Classes,
+								ev.Classes,
+								got,
+							)
 						}
 					} else {
 						if value := here.Clip(here.Value(p.Outputs)); math.Abs(value-p.Value) > 1e-12 {

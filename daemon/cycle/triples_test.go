@@ -33,8 +33,9 @@ func tripled(seed uint64, n int) []event.Event {
 	return events
 }
 
-// TestTriplesOfAStream: where labels depend on three names at once, versions of degree 3 have a progressive loss that is a fifth or more below that of degree
-// 2, and so has what is live, by each algorithm that has the degree and of both kernels; and Explain names the planted triples.
+// TestTriplesOfAStream: where labels depend on three names at once, versions of degree 3 have a progressive loss that
+// is a fifth or more below that of degree 2, and so has what is live, by each algorithm that has the degree and of both
+// kernels; and Explain names the planted triples.
 func TestTriplesOfAStream(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := tripled(6, 4500)
@@ -46,7 +47,12 @@ func TestTriplesOfAStream(t *testing.T) {
 				for _, degree := range []int{2, 3} {
 					m := config.DefaultModel()
 					m.Name, m.Train.Kernel, m.Train.MaxBasis = "triples", kernel, 14
-					m.Schema = config.Schema{Task: "regression", Label: "y", TimeUnit: "ms", Categorical: []string{"user", "item", "hour"}}
+					m.Schema = config.Schema{
+						Task:        "regression",
+						Label:       "y",
+						TimeUnit:    "ms",
+						Categorical: []string{"user", "item", "hour"},
+					}
 					c := newCycle(t, cycletest.By(&m, algorithm, degree))
 					var ch *fitted.Fitted
 					for round := range 3 {
@@ -63,7 +69,13 @@ func TestTriplesOfAStream(t *testing.T) {
 						namesTriples(t, ch.Contents(&m))
 					}
 				}
-				t.Logf("progressive loss of degree 2 and 3: published %.4f and %.4f, live %.4f and %.4f", published[2], published[3], live[2], live[3])
+				t.Logf(
+					"progressive loss of degree 2 and 3: published %.4f and %.4f, live %.4f and %.4f",
+					published[2],
+					published[3],
+					live[2],
+					live[3],
+				)
 				if !(published[3] < 0.8*published[2]) || !(live[3] < 0.8*live[2]) {
 					t.Error("degree 3 is not a fifth below")
 				}
@@ -72,7 +84,8 @@ func TestTriplesOfAStream(t *testing.T) {
 	}
 }
 
-// namesTriples checks that an event with a planted triple is explained by it before all else. The homogeneous kernel gives a part of the label to products
+// namesTriples checks that an event with a planted triple is explained by it before all else. The homogeneous kernel
+// gives a part of the label to products
 // in which one of the names comes twice.
 func namesTriples(t *testing.T, c *snapshot.Contents) {
 	t.Helper()
@@ -81,13 +94,16 @@ func namesTriples(t *testing.T, c *snapshot.Contents) {
 		t.Fatal(err)
 	}
 	for p, at := range triples {
-		in := snapshot.Input{Categorical: []string{fmt.Sprint("u", at[0]), fmt.Sprint("i", at[1]), fmt.Sprint("h", at[2])}}
+		in := snapshot.Input{
+			Categorical: []string{fmt.Sprint("u", at[0]), fmt.Sprint("i", at[1]), fmt.Sprint("h", at[2])},
+		}
 		e, err := version.Explain(&in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"user=" + in.Categorical[0], "item=" + in.Categorical[1], "hour=" + in.Categorical[2]}
-		if first := e.Terms[0]; !slices.Equal(first.Features, want) || !(first.Contribution[0]*(1-2*float64(p%2)) > 0.4) {
+		if first := e.Terms[0]; !slices.Equal(first.Features, want) ||
+			!(first.Contribution[0]*(1-2*float64(p%2)) > 0.4) {
 			t.Errorf("%v is explained by %v", want, e.Terms[:3])
 		}
 	}

@@ -55,7 +55,8 @@ func (c *Cycle) compareLists(ev *event.Event) {
 	r.Oldest = (r.Oldest + 1) % updates.RankedKept
 }
 
-// judgeUpdate returns why consumers may not have an update in place of what they have: of choices by the lists of the last
+// judgeUpdate returns why consumers may not have an update in place of what they have: of choices by the lists of the
+// last
 // choices that were judged, and where versions have more than popularity by the losses of guard. c.mu is held.
 func (c *Cycle) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBack {
 	if c.rankings == nil || c.champion == nil {
@@ -71,10 +72,12 @@ func (c *Cycle) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBack {
 	return c.guard.Judge(update, current)
 }
 
-// BeginUpdate decides what consumers get between refits, judged for publication: the newest update with its deltas, the live model as Update returns it, or
-// the last promoted refit again where updates have predicted worse than it. Without any it returns nil and the reason. Make makes it; TakeUp then compares
-// updates and refit by it, whatever was published, and PublishUpdate makes an update that was published what consumers have; EndUpdate gives it up. One is
-// made at a time. Of the live model only copies are made here, while Observe waits. Call it from the goroutine that calls TakeDelta and Install.
+// BeginUpdate decides what consumers get between refits, judged for publication: the newest update with its deltas, the
+// live model as Update returns it, or the last promoted refit again where updates have predicted worse than it. Without
+// any it returns nil and the reason. Make makes it; TakeUp then compares updates and refit by it, whatever was
+// published, and PublishUpdate makes an update that was published what consumers have; EndUpdate gives it up. One is
+// made at a time. Of the live model only copies are made here, while Observe waits. Call it from the goroutine that
+// calls TakeDelta and Install.
 func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	if x := c.BeginCompaction(); x != nil {
 		return &updates.Update{Compaction: x}, ""
@@ -107,7 +110,8 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	return x, ""
 }
 
-// chooseGuarded chooses what an update is made of among the forms that the guard lets pass. Where it lets none pass, it returns why it held back the one
+// chooseGuarded chooses what an update is made of among the forms that the guard lets pass. Where it lets none pass, it
+// returns why it held back the one
 // that predicts best. c.mu is held.
 func (c *Cycle) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (first guard.HeldBack) {
 	var barred [mixture.NumForms]bool
@@ -143,7 +147,8 @@ func (c *Cycle) TakeHeldBack() []guard.HeldBack {
 	return taken
 }
 
-// decideUpdate decides whether consumers get an update of the live model, which the guard may have held back. c.mu is held.
+// decideUpdate decides whether consumers get an update of the live model, which the guard may have held back. c.mu is
+// held.
 func (c *Cycle) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (u *fitted.Fitted, reason string) {
 	if c.comparison.N == 0 && c.published.Update.Model == nil {
 		return nil, updates.FirstUpdate
@@ -157,7 +162,8 @@ func (c *Cycle) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (u *f
 		}
 		return nil, "held back: the update is " + heldBack.Text()
 	case c.updates:
-		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse than it"
+		live.Version.Decision, live.Version.Reason = "promoted", "fold-in since the last refit: updates predict no worse "+
+			"than it"
 		live.Version.Reason += mixture.FormReasons[c.race.Chosen]
 		return live, ""
 	case !c.published.IsUpdate():
@@ -180,7 +186,8 @@ func (c *Cycle) refitAgain(reason string) *fitted.Fitted {
 	return &again
 }
 
-// TakeUp compares updates and refit by what was made from now on. Deltas of the update before end that have not been published. Call it from the goroutine that
+// TakeUp compares updates and refit by what was made from now on. Deltas of the update before end that have not been
+// published. Call it from the goroutine that
 // updates, once Make has returned without an error.
 func (c *Cycle) TakeUp(x *updates.Update) {
 	if x.Compaction != nil {
@@ -267,8 +274,12 @@ func (c *Cycle) PublishUpdate(u *fitted.Fitted) {
 	next := updates.Served{
 		FixedModel: fitted.FixedModel{Model: u.Model, Vocab: u.Vocabulary, Popular: u.Popular},
 		Means:      c.champion.Means,
-		Refit:      fitted.FixedModel{Model: c.champion.Model, Vocab: c.champion.Vocabulary, Popular: c.champion.Popular},
-		Limit:      c.champion.OutputLimit(),
+		Refit: fitted.FixedModel{
+			Model:   c.champion.Model,
+			Vocab:   c.champion.Vocabulary,
+			Popular: c.champion.Popular,
+		},
+		Limit: c.champion.OutputLimit(),
 	}
 	if next.Update = next.FixedModel; u.Again {
 		next.Refit = next.FixedModel
@@ -289,7 +300,8 @@ func (c *Cycle) PublishUpdate(u *fitted.Fitted) {
 	c.published, c.chainEnded = &next, false
 }
 
-// compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit: of choices those in their lists.
+// compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit: of choices
+// those in their lists.
 func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
 	if c.rankings != nil {
 		c.compareLists(ev)

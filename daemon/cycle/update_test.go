@@ -16,7 +16,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// runs draws binary events in runs of about 40 equal labels, with two numbers that say nothing: what was learned from the last events is right
+// runs draws binary events in runs of about 40 equal labels, with two numbers that say nothing: what was learned from
+// the last events is right
 // for the next ones, and says nothing of those a while later.
 func runs(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
@@ -56,8 +57,9 @@ func moved(seed uint64, n int) []event.Event {
 	return events
 }
 
-// TestUpdatesAtTheLagOfConsumers: updates are published where they predict the events after them better than the last refit does, and are not
-// where they predict them worse, as after runs of equal labels; where they come to that, consumers get the refit again. Losses are those of
+// TestUpdatesAtTheLagOfConsumers: updates are published where they predict the events after them better than the last
+// refit does, and are not where they predict them worse, as after runs of equal labels; where they come to that,
+// consumers get the refit again. Losses are those of
 // the models scored by themselves.
 func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -71,7 +73,8 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 	}{
 		"runs":      {events: runs(1, 8000), worse: 1},
 		"newcomers": {events: newcomers(1, 4000), ratings: true, least: 149, most: 149, worse: 0.8},
-		"moved":     {events: moved(1, 12000), foldIn: true, worse: 1}, // the guard holds back what runs of equal labels teach
+		// the guard holds back what runs of equal labels teach
+		"moved": {events: moved(1, 12000), foldIn: true, worse: 1},
 	} {
 		m, every := switchModel(), 500
 		if test.ratings {
@@ -131,15 +134,30 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 			c.Observe(&test.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 		}
 		if !closeTo(c.comparison.Sum, slow.Sum) || !closeTo(c.comparison.N, slow.N) {
-			t.Errorf("%s: compared %g over %g, by the models themselves %g over %g", name, c.comparison.Sum, c.comparison.N, slow.Sum, slow.N)
+			t.Errorf(
+				"%s: compared %g over %g, by the models themselves %g over %g",
+				name,
+				c.comparison.Sum,
+				c.comparison.N,
+				slow.Sum,
+				slow.N,
+			)
 		}
 		if published < test.least || published > test.most || again != test.again || withUpdates > test.worse*without {
-			t.Errorf("%s: %d updates, of these the refit %d times again, loss %g, of the refit alone %g", name, published, again, withUpdates, without)
+			t.Errorf(
+				"%s: %d updates, of these the refit %d times again, loss %g, of the refit alone %g",
+				name,
+				published,
+				again,
+				withUpdates,
+				without,
+			)
 		}
 	}
 }
 
-// TestUpdatesInTheFormThatPredictsBetter: updates of ordinal labels are made of the fold-in or of that of levels as numbers, by the losses of both as they
+// TestUpdatesInTheFormThatPredictsBetter: updates of ordinal labels are made of the fold-in or of that of levels as
+// numbers, by the losses of both as they
 // were when the last update was made, which are those of the models scored by themselves.
 func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	events, every := newcomers(2, 3000), 50
@@ -158,7 +176,8 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 		}
 		if i%every == 0 {
 			want := c.race.Chosen
-			if better := 1 - want; slow.N >= updates.UpdateEvents && slow.Prefers(want == mixture.FormNumbers) != (want == mixture.FormNumbers) {
+			if better := 1 - want; slow.N >= updates.UpdateEvents &&
+				slow.Prefers(want == mixture.FormNumbers) != (want == mixture.FormNumbers) {
 				want = better
 			}
 			u, _ := c.NextUpdate()
@@ -186,21 +205,34 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 		slow.Add(loss(numbers), loss(foldIn), 0)
 		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 		if !closeTo(pair.Sum, slow.Sum) || pair.N != slow.N {
-			t.Fatalf("event %d: compared %g over %g, by the models themselves %g over %g", i, pair.Sum, pair.N, slow.Sum, slow.N)
+			t.Fatalf(
+				"event %d: compared %g over %g, by the models themselves %g over %g",
+				i,
+				pair.Sum,
+				pair.N,
+				slow.Sum,
+				slow.N,
+			)
 		}
 	}
 	if kinds[mixture.FormFoldIn] == 0 || kinds[mixture.FormNumbers] == 0 {
-		t.Errorf("%d updates of the fold-in, %d of that of numbers", kinds[mixture.FormFoldIn], kinds[mixture.FormNumbers])
+		t.Errorf(
+			"%d updates of the fold-in, %d of that of numbers",
+			kinds[mixture.FormFoldIn],
+			kinds[mixture.FormNumbers],
+		)
 	}
 	for _, p := range c.Progressive().Parts {
-		blended := c.race.Chosen == mixture.FormBlend && (p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.stacked.Has(p.Name))
+		blended := c.race.Chosen == mixture.FormBlend &&
+			(p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.stacked.Has(p.Name))
 		if want := p.Name == "published" || p.Name == mixture.FormParts[c.race.Chosen] || blended; p.InVersions != want {
 			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
 		}
 	}
 }
 
-// TestUpdatesGoOnAfterARefit: while updates have predicted better consumers get the next one after a refit, too, and need no new proof.
+// TestUpdatesGoOnAfterARefit: while updates have predicted better consumers get the next one after a refit, too, and
+// need no new proof.
 func TestUpdatesGoOnAfterARefit(t *testing.T) {
 	events := newcomers(3, 3000)
 	c := newCycle(t, cycletest.RatingsModel(nil))

@@ -22,7 +22,8 @@ func (c *Cycle) chooseVariant(there func(mixture.Variant) bool) {
 	c.race.Choose(there)
 }
 
-// candidates returns the live model in every form, with next for an update that is about to be made. c.mu is held, and there is a champion.
+// candidates returns the live model in every form, with next for an update that is about to be made. c.mu is held, and
+// there is a champion.
 func (c *Cycle) candidates(next bool) (all [mixture.NumForms]updates.Candidate) {
 	for f := range mixture.NumForms {
 		l, target := c.variantLearner(f)
@@ -75,9 +76,16 @@ func (c *Cycle) variantLearner(form mixture.Variant) (experts.Learner, *encode.T
 	return nil, nil
 }
 
-// candidate returns what the learner of a form has learned of a target, as one of levels where the target takes these for numbers; nothing where versions cannot
+// candidate returns what the learner of a form has learned of a target, as one of levels where the target takes these
+// for numbers; nothing where versions cannot
 // hold it. steady are the fields whose rows a fold-in in closed form has without forgetting, next is that of forms.
-func (c *Cycle) candidate(form mixture.Variant, l experts.Learner, target *encode.Target, steady []bool, next bool) (of updates.Candidate) {
+func (c *Cycle) candidate(
+	form mixture.Variant,
+	l experts.Learner,
+	target *encode.Target,
+	steady []bool,
+	next bool,
+) (of updates.Candidate) {
 	limit := c.config.Train.MaxFeatures
 	switch l := l.(type) {
 	case *experts.FoldIn:
@@ -89,13 +97,15 @@ func (c *Cycle) candidate(form mixture.Variant, l experts.Learner, target *encod
 			of.Folded, of.Vocab = l.Live(limit, steady)
 		} else {
 			of.Link = c.linkOf(c.expertOf(c.partOf(form)), next)
-			of.Sum = &mixture.LinearCombination{Likelihood: c.target.Likelihood, Constant: of.Link.Threshold, Parts: []mixture.Term{{Learner: l, Factor: -of.Link.Slope, Steady: steady}}}
+			of.Sum = &mixture.LinearCombination{Likelihood: c.target.Likelihood, Constant: of.Link.Threshold,
+				Parts: []mixture.Term{{Learner: l, Factor: -of.Link.Slope, Steady: steady}}}
 			of.Vocab = l.Vocab.With(l.Slots, limit)
 			of.Folded = of.Sum.State(of.Vocab)
 		}
 		of.Model = of.Folded.Model()
 	case *experts.Newton: // which knows nothing of names
-		if v := c.champion.Vocabulary; len(v.Names) == 0 && target.Link == c.target.Link && target.Outputs() == c.target.Outputs() {
+		if v := c.champion.Vocabulary; len(v.Names) == 0 && target.Link == c.target.Link &&
+			target.Outputs() == c.target.Outputs() {
 			of.Model, of.Vocab = l.Freeze(v, c.champion.Model.Kernel)
 		}
 	case experts.FoldInLearner:
@@ -104,7 +114,8 @@ func (c *Cycle) candidate(form mixture.Variant, l experts.Learner, target *encod
 	return of
 }
 
-// extrapolated returns Newton's learner in the form that is where its weights are going, given the form as they are. There is none with deltas, which follow the
+// extrapolated returns Newton's learner in the form that is where its weights are going, given the form as they are.
+// There is none with deltas, which follow the
 // weights themselves.
 func (c *Cycle) extrapolated(l experts.Learner, now updates.Candidate) updates.Candidate {
 	n, ok := l.(*experts.Newton)
@@ -124,7 +135,8 @@ func (c *Cycle) markNewton() {
 	}
 }
 
-// candidateOfPairs returns the learner on names as an ordinary model over v and its pairs, nothing where its outputs are not those of versions.
+// candidateOfPairs returns the learner on names as an ordinary model over v and its pairs, nothing where its outputs
+// are not those of versions.
 func (c *Cycle) candidateOfPairs(l experts.Learner, v *encode.Vocabulary) (of updates.Candidate) {
 	if l, ok := l.(*experts.Pairwise); ok && l.Label == nil {
 		of.Model, of.Vocab = l.Freeze(v, c.champion.Model.Kernel, c.config.Train.MaxFeatures)

@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 )
 
-// TestVectorsThatAreNamed: the variational stage has as many basis vectors as train.variational_basis says, whatever the rows, in cold refits and warm ones,
+// TestVectorsThatAreNamed: the variational stage has as many basis vectors as train.variational_basis says, whatever
+// the rows, in cold refits and warm ones,
 // and so have updates of it; without, their number goes by the rows.
 func TestVectorsThatAreNamed(t *testing.T) {
 	for vectors, want := range map[config.Vectors]int{0: 4, 9: 9} {

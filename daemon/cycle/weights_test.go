@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// TestHeavyEventCountsAsOthers: an event of the largest weight whose label is wrong changes what is live for its user and item no more than a few events
+// TestHeavyEventCountsAsOthers: an event of the largest weight whose label is wrong changes what is live for its user
+// and item no more than a few events
 // do, after a restart too, and is counted. The event keeps its weight.
 func TestHeavyEventCountsAsOthers(t *testing.T) {
 	m := cycletest.RatingsModel(func(m *config.Model) { m.Schema.Weight = "w" })
@@ -28,7 +29,8 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 		n := 0
 		for i := range events {
 			ev := &events[i]
-			if i == 2400 || ev.Categorical[0] != events[2400].Categorical[0] && ev.Categorical[1] != events[2400].Categorical[1] {
+			if i == 2400 ||
+				ev.Categorical[0] != events[2400].Categorical[0] && ev.Categorical[1] != events[2400].Categorical[1] {
 				continue
 			}
 			c.target.Encode(targets, ev)
@@ -41,13 +43,19 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 	inTurn := func(c *Cycle, events []event.Event) {
 		list := make([]Observation, len(events))
 		for i := range events {
-			list[i] = Observation{Event: &events[i], Learn: true, Position: rows.Position{Topic: "t", Offset: int64(2000 + i)}, Payload: rows.AppendEvent(nil, &events[i])}
+			list[i] = Observation{
+				Event:    &events[i],
+				Learn:    true,
+				Position: rows.Position{Topic: "t", Offset: int64(2000 + i)},
+				Payload:  rows.AppendEvent(nil, &events[i]),
+			}
 		}
 		c.ObserveAll(list, func(i int, value any) { t.Errorf("event %d: %v", i, value) })
 	}
 	again := func(c *Cycle, events []event.Event) {
 		for i := range events {
-			if err := c.Relearn(rows.Position{Topic: "t", Offset: int64(2000 + i)}, rows.AppendEvent(nil, &events[i]), false); err != nil {
+			if err := c.Relearn(rows.Position{Topic: "t", Offset: int64(2000 + i)}, rows.AppendEvent(nil, &events[i]),
+				false); err != nil {
 				t.Error(err)
 			}
 		}
@@ -56,7 +64,8 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 		inTurn(c, events)
 		c.Install(c.Champion())
 	}
-	for name, all := range map[string]func(*Cycle, []event.Event){"one by one": observeAll, "in turn": inTurn, "after a restart": again, "installed": installed} {
+	for name, all := range map[string]func(*Cycle, []event.Event){"one by one": observeAll, "in turn": inTurn,
+		"after a restart": again, "installed": installed} {
 		_, plain := run(1, all)
 		c, heavy := run(1e6, all)
 		if n := c.Outlying()["w"]; n != 1 {

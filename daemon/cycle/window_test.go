@@ -13,10 +13,12 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestWindowForgetsOutliers: once a value of 1e6 and one of 1e9 have left the window, its losses are those of the events in it, to rounding,
+// TestWindowForgetsOutliers: once a value of 1e6 and one of 1e9 have left the window, its losses are those of the
+// events in it, to rounding,
 // for every predictor; and a live model that is worse than the published one shows it.
 func TestWindowForgetsOutliers(t *testing.T) {
-	for _, window := range []int{1, 7, evaluate.WindowBlock - 1, evaluate.WindowBlock, evaluate.WindowBlock + 1, 2*evaluate.WindowBlock + 300} {
+	for _, window := range []int{1, 7, evaluate.WindowBlock - 1, evaluate.WindowBlock, evaluate.WindowBlock + 1,
+		2*evaluate.WindowBlock + 300} {
 		m := cycletest.RatingsModel(nil)
 		m.Evaluate.Window = window
 		c := newCycle(t, m)
@@ -59,7 +61,8 @@ func TestWindowForgetsOutliers(t *testing.T) {
 
 func closeTo(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
 
-// TestErrorsStayFinite: outputs that are not numbers, or overflow, count as errors that are very large; all sums stay numbers, which the state
+// TestErrorsStayFinite: outputs that are not numbers, or overflow, count as errors that are very large; all sums stay
+// numbers, which the state
 // can hold, and the mix of the live model goes on.
 func TestErrorsStayFinite(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
@@ -70,7 +73,12 @@ func TestErrorsStayFinite(t *testing.T) {
 			o[i].Loss = evaluate.BoundedError(v * v)
 		}
 		c.progressive.Add(&o, evaluate.Compared{})
-		o[evaluate.Live] = evaluate.Outcome(c.target, &event.Event{Label: 3}, []float64{v, v, v, v}, []float64{1, 1, -1, -1})
+		o[evaluate.Live] = evaluate.Outcome(
+			c.target,
+			&event.Event{Label: 3},
+			[]float64{v, v, v, v},
+			[]float64{1, 1, -1, -1},
+		)
 		c.progressive.Add(&o, evaluate.Compared{})
 	}
 	if _, err := c.Sums(); err != nil {

@@ -20,7 +20,8 @@ func ClassesModel(task event.Task, change func(*config.Model)) *config.Model {
 	})
 }
 
-// ClassStream draws events whose classes depend on interactions between user and item. Users from the middle of the stream on are new.
+// ClassStream draws events whose classes depend on interactions between user and item. Users from the middle of the
+// stream on are new.
 func ClassStream(task event.Task, n int) []event.Event {
 	r := rand.New(rand.NewPCG(5, 1))
 	const users, items, k = 60, 30, 2

@@ -14,7 +14,13 @@ func RatingsModel(change func(*config.Model)) *config.Model {
 	m := config.DefaultModel()
 	m.Name = "ratings"
 	m.Input.Topics = []string{"ratings"}
-	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Schema = config.Schema{
+		Task:        "ordinal",
+		Label:       "rating",
+		Levels:      5,
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
 	m.Train.MaxBasis = 4
 	m.Evaluate.Window = 500
 	m.Publish.Gate.MinRows = 20
@@ -40,7 +46,12 @@ func Stream(seed uint64, n int) []event.Event {
 		for c := range k {
 			z += 0.8 * h[u*k+c] * h[(users+v)*k+c]
 		}
-		events[i] = event.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+		events[i] = event.Event{
+			Label:       math.Round(min(max(z, 1), 5)),
+			Weight:      1,
+			Time:        int64(i),
+			Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)},
+		}
 	}
 	return events
 }

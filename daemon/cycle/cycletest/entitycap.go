@@ -35,7 +35,12 @@ func Public(seed uint64, n int) []event.Event {
 			v = 8
 		}
 		z := 3 + users[u] + items[v] + 0.5*r.NormFloat64()
-		events[i] = event.Event{Label: math.Round(min(max(z, 1), 5)), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+		events[i] = event.Event{
+			Label:       math.Round(min(max(z, 1), 5)),
+			Weight:      1,
+			Time:        int64(i),
+			Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)},
+		}
 	}
 	return events
 }

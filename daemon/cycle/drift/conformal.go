@@ -7,14 +7,17 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// lossTest watches the losses of predictions and alarms when they rise: a conformal test of exchangeability (Vovk, Petej, Nouretdinov, Ahlberg, Carlsson
-// and Gammerman 2021, Retrain or not retrain) of the means of blocks of events. What counts of a block is its rank among those before it, so that the
-// distribution of losses does not matter, and the largest losses of a block count as the next smaller ones, so that single ones do not decide. From every
-// block on it bets that ranks are high: wealth ← (wealth + 1)·f(p) with f(p) = ε·p^(ε−1), a Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo 2022),
+// lossTest watches the losses of predictions and alarms when they rise: a conformal test of exchangeability (Vovk,
+// Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman 2021, Retrain or not retrain) of the means of blocks of events.
+// What counts of a block is its rank among those before it, so that the distribution of losses does not matter, and the
+// largest losses of a block count as the next smaller ones, so that single ones do not decide. From every block on it
+// bets that ranks are high: wealth ← (wealth + 1)·f(p) with f(p) = ε·p^(ε−1), a Shiryaev-Roberts e-detector
+// (Shin, Ramdas and Rinaldo 2022),
 // the mean over the ε. Falling losses, of a model that learns, never alarm.
 //
-// Blocks have to be exchangeable: where means of neighbours are correlated, blocks are joined in pairs and the test is repeated on what it has. There are
-// lossLengths lengths at most, and a block is in two repetitions at most where the list is cut, so that in n events without a change the chance of an
+// Blocks have to be exchangeable: where means of neighbours are correlated, blocks are joined in pairs and the test is
+// repeated on what it has. There are lossLengths lengths at most, and a block is in two repetitions at most where the
+// list is cut, so that in n events without a change the chance of an
 // alarm is 2·lossLengths·n/(LossBlock·lossAlarm), n/10⁹. O(1) an event, and O(lossBlocks) a block.
 type lossTest struct {
 	losses []float64 // of the events since the last base block
@@ -40,7 +43,8 @@ const (
 
 var lossBets = [3]float64{0.2, 0.5, 0.8} // ε
 
-// add takes up the loss of an event and reports an alarm, after which the test begins anew. It ignores what is no number.
+// add takes up the loss of an event and reports an alarm, after which the test begins anew. It ignores what is no
+// number.
 func (l *lossTest) add(loss float64) bool {
 	if math.IsNaN(loss) {
 		return false
@@ -77,7 +81,8 @@ func (l *lossTest) add(loss float64) bool {
 	return alarm
 }
 
-// bet takes up the mean of a block and reports an alarm. Of ties it takes the middle rank, with which the bet is no better than fair.
+// bet takes up the mean of a block and reports an alarm. Of ties it takes the middle rank, with which the bet is no
+// better than fair.
 func (l *lossTest) bet(mean float64) bool {
 	from, _ := slices.BinarySearch(l.sorted, mean)
 	to := from
@@ -106,7 +111,8 @@ func (l *lossTest) repeat() (alarm bool) {
 	return alarm
 }
 
-// isCorrelated reports whether neighbouring blocks are more alike than those lossApart blocks apart, by more than chance and lossAlike have them.
+// isCorrelated reports whether neighbouring blocks are more alike than those lossApart blocks apart, by more than
+// chance and lossAlike have them.
 // Medians of differences tell, which a level that rises or falls once does not move.
 func (l *lossTest) isCorrelated() bool {
 	blocks := l.blocks[:len(l.blocks)-lossLately]

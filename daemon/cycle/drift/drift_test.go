@@ -11,7 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// stationary are values whose mean, given all before, is not above the margin of their scale: alike, heavy at both ends, in
+// stationary are values whose mean, given all before, is not above the margin of their scale: alike, heavy at both
+// ends, in
 // blocks of one user, skewed as the gradients of rare labels and counts are, without a bound, and in a rhythm.
 var stationary = map[string]func(r *rand.Rand, n int) (value, deviation float64){
 	"uniform": func(r *rand.Rand, _ int) (float64, float64) { return 2*r.Float64() - 1, 0 },
@@ -39,14 +40,21 @@ var stationary = map[string]func(r *rand.Rand, n int) (value, deviation float64)
 	"tails of the fourth power": func(r *rand.Rand, _ int) (float64, float64) {
 		return math.Pow(r.Float64(), -0.25) - 4.0/3, 0
 	},
-	"tails without a variance": func(r *rand.Rand, _ int) (float64, float64) { return r.NormFloat64() / r.NormFloat64(), 0 },
+	"tails without a variance": func(r *rand.Rand, _ int) (float64, float64) {
+		return r.NormFloat64() / r.NormFloat64(),
+			0
+	},
 	"a daily rhythm": func(r *rand.Rand, n int) (float64, float64) {
 		return (1 + 0.8*math.Sin(2*math.Pi*float64(n)/50_000)) * r.NormFloat64(), 0
 	},
-	"weights of all sizes": func(r *rand.Rand, _ int) (float64, float64) { return math.Exp(r.NormFloat64()) * r.NormFloat64(), 0 },
+	"weights of all sizes": func(r *rand.Rand, _ int) (float64, float64) {
+		return math.Exp(
+			r.NormFloat64()) * r.NormFloat64(), 0
+	},
 }
 
-// rareLabel returns the gradient of the logistic loss by the output of a right model, the chance minus the label, and its
+// rareLabel returns the gradient of the logistic loss by the output of a right model, the chance minus the label, and
+// its
 // deviation.
 func rareLabel(r *rand.Rand, chance float64) (value, deviation float64) {
 	value, deviation = chance, math.Sqrt(chance*(1-chance))
@@ -78,7 +86,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestNoFalseAlarmsOfYoungTests: where the scale is of few values, of which rare ones are few or none, no alarm comes either.
+// TestNoFalseAlarmsOfYoungTests: where the scale is of few values, of which rare ones are few or none, no alarm comes
+// either.
 func TestNoFalseAlarmsOfYoungTests(t *testing.T) {
 	for name, value := range stationary {
 		for seed := range uint64(200) {
@@ -113,7 +122,8 @@ func TestAlarmAfterOutliers(t *testing.T) {
 	}
 }
 
-// TestAlarmAfterAChange: a mean that rises to what changed names give raises an alarm soon, and values that are no numbers do not.
+// TestAlarmAfterAChange: a mean that rises to what changed names give raises an alarm soon, and values that are no
+// numbers do not.
 func TestAlarmAfterAChange(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 2))
 	var d GradientTest
@@ -133,7 +143,8 @@ func TestAlarmAfterAChange(t *testing.T) {
 	}
 }
 
-// TestRareLabelsAreNoDrift: a fold-in that knows the chance of 1 in 500 raises no alarm of any field, however nearly all
+// TestRareLabelsAreNoDrift: a fold-in that knows the chance of 1 in 500 raises no alarm of any field, however nearly
+// all
 // gradients point the same way. When the labels of the names of one field change, that field alarms.
 func TestRareLabelsAreNoDrift(t *testing.T) {
 	const fields, names, chance = 3, 400, 0.002
@@ -149,7 +160,8 @@ func TestRareLabelsAreNoDrift(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(18, 1))
 	var tests [fields]GradientTest
-	// observe has the fold-in learn an event, whose label is positive with the chance of its first name, and returns which fields alarm.
+	// observe has the fold-in learn an event, whose label is positive with the chance of its first name, and returns
+	// which fields alarm.
 	observe := func(of func(first int32) float64) (alarms []int32) {
 		features, values := make([]posterior.Feature, fields), []float64{1, 1, 1}
 		for c := range features {

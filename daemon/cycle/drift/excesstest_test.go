@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// pairs are losses of what is live and of the last refit on an event that is as hard as said, without a change. shift is by
+// pairs are losses of what is live and of the last refit on an event that is as hard as said, without a change. shift
+// is by
 // how much the refit errs more after one.
 var pairs = map[string]func(r *rand.Rand, hard, shift float64) (live, refit float64){
 	"squares": func(r *rand.Rand, hard, shift float64) (live, refit float64) {
@@ -31,7 +32,8 @@ var pairs = map[string]func(r *rand.Rand, hard, shift float64) (live, refit floa
 	},
 }
 
-// TestNoAlarmOfARhythm: 300,000 losses of each kind in each of many rhythms raise no alarm, 10⁶ if long tests are asked for,
+// TestNoAlarmOfARhythm: 300,000 losses of each kind in each of many rhythms raise no alarm, 10⁶ if long tests are
+// asked for,
 // with whatever part of the rhythm the stream begins. Without the excess losses alone would raise many.
 func TestNoAlarmOfARhythm(t *testing.T) {
 	t.Parallel()
@@ -63,7 +65,8 @@ func TestNoAlarmOfARhythm(t *testing.T) {
 // untested is how many events there are first in which losses alone are not tested.
 const untested = driftRest - LossBlock*LossReference
 
-// TestAlarmOfChangesInARhythm: losses that rise by a half, and the refit's by more, raise an alarm no later than 1.2 times the
+// TestAlarmOfChangesInARhythm: losses that rise by a half, and the refit's by more, raise an alarm no later than 1.2
+// times the
 // events that losses alone take.
 func TestAlarmWhereTheRefitLoses(t *testing.T) {
 	t.Parallel()

@@ -9,14 +9,20 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// steady are losses of streams that stay as they are: of light and heavy tails, with ties, of a model that still learns, in waves and correlated over tens
+// steady are losses of streams that stay as they are: of light and heavy tails, with ties, of a model that still
+// learns, in waves and correlated over tens
 // and hundreds of events.
 var steady = map[string]func(r *rand.Rand) func(n int) float64{
 	"exponential": func(r *rand.Rand) func(int) float64 { return func(int) float64 { return r.ExpFloat64() } },
 	"without a mean": func(r *rand.Rand) func(int) float64 {
 		return func(int) float64 { return math.Pow(r.NormFloat64()/r.NormFloat64(), 2) }
 	},
-	"right or wrong": func(r *rand.Rand) func(int) float64 { return func(int) float64 { return float64(r.IntN(20) / 19) } },
+	"right or wrong": func(r *rand.Rand) func(int) float64 {
+		return func(int) float64 {
+			return float64(r.IntN(
+				20) / 19)
+		}
+	},
 	"rare outliers": func(r *rand.Rand) func(int) float64 {
 		return func(int) float64 { return r.ExpFloat64() * math.Pow(1e12, float64(r.IntN(500)/499)) }
 	},
@@ -66,11 +72,13 @@ func TestNoFalseAlarmsOfLosses(t *testing.T) {
 	}
 }
 
-// TestAlarmOfRisingLosses: losses that rise by a half raise an alarm soon, after light tails, heavy ones and correlated ones, however old the stream is;
+// TestAlarmOfRisingLosses: losses that rise by a half raise an alarm soon, after light tails, heavy ones and correlated
+// ones, however old the stream is;
 // losses that fall, and values that are no numbers, raise none.
 func TestAlarmOfRisingLosses(t *testing.T) {
 	t.Parallel()
-	for name, within := range map[string]int{"exponential": 2500, "without a mean": 40_000, "rare outliers": 2500, "right or wrong": 8000,
+	for name, within := range map[string]int{"exponential": 2500, "without a mean": 40_000, "rare outliers": 2500,
+		"right or wrong":             8000,
 		"correlated over 100 events": 25_000} {
 		for _, before := range []int{30_000, 1_000_000} {
 			next := steady[name](rand.New(rand.NewPCG(16, 2)))

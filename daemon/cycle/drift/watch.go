@@ -14,7 +14,8 @@ import (
 // From every moment on it bets that the mean is above the margin, and adds up what the bets have come to:
 // e ← (e + 1)·f(bet·(x − margin))/(1 + bet²·driftSpread/2), the mean over the bets, x in units of that root.
 // f(y) is 1 + y + y²/2 above 0 and 1/(1 − y + y²/2) below (Catoni 2012), at most 1 + y + y²/2 for either sign. So e − n
-// is a supermartingale without any bound on the numbers: skewed ones, as of rare labels, need none. It is one as long as
+// is a supermartingale without any bound on the numbers: skewed ones, as of rare labels, need none. It is one as long
+// as
 // the mean is at most the margin and the mean square about the margin at most driftSpread, both given all before.
 // Then the chance of a false alarm in n values is n/AlarmRate at most. O(1) a value.
 type GradientTest struct {
@@ -80,18 +81,21 @@ func (d *GradientTest) bet(x float64) bool {
 	return true
 }
 
-// What an alarm of a field does: what the forgetting versions of its names know is taken back to a share, and the fold-in goes on beside those of the
+// What an alarm of a field does: what the forgetting versions of its names know is taken back to a share, and the
+// fold-in goes on beside those of the
 // refits of the next events, for their rows are from before the change for the most part.
 const (
 	DriftWiden    = 0.01
 	driftLasts    = 50_000
 	driftTogether = LossBlock << (lossLengths - 1) // events between alarms of losses and of their excess, of one change
-	// Events after a start, or an alarm, in which nothing is tested: a young model fits badly, which looks like a change.
+	// Events after a start, or an alarm, in which nothing is tested: a young model fits badly, which looks like a
+	// change.
 	driftRest = 20_000
 )
 
-// Watch tests for every categorical field whose names forget whether known ones change: whether the gradients of events by a name's row agree with
-// those of its events before (posterior.Agreement). Fields are told apart: where items change the gradients by the rows of users, whose events are of
+// Watch tests for every categorical field whose names forget whether known ones change: whether the gradients of events
+// by a name's row agree with those of its events before (posterior.Agreement). Fields are told apart: where items
+// change the gradients by the rows of users, whose events are of
 // different items, do not agree.
 type Watch struct {
 	Tests  []GradientTest // per categorical field
@@ -109,7 +113,8 @@ type Watch struct {
 // DriftLosses is the group of the drift detector of models without a posterior.
 const DriftLosses = "(loss)"
 
-// DriftGroups returns the groups that a model can have alarms of: its categorical fields, or DriftLosses where no name has a posterior.
+// DriftGroups returns the groups that a model can have alarms of: its categorical fields, or DriftLosses where no name
+// has a posterior.
 func DriftGroups(m *config.Model) []string {
 	if m.Train.Refit == "variational" {
 		return m.Schema.Categorical
@@ -118,7 +123,12 @@ func DriftGroups(m *config.Model) []string {
 }
 
 func NewWatch(names []string) Watch {
-	w := Watch{Tests: make([]GradientTest, len(names)), Rest: make([]int64, len(names)), names: names, Calm: driftRest - LossBlock*LossReference}
+	w := Watch{
+		Tests: make([]GradientTest, len(names)),
+		Rest:  make([]int64, len(names)),
+		names: names,
+		Calm:  driftRest - LossBlock*LossReference,
+	}
 	for f := range w.Rest {
 		w.Rest[f] = driftRest
 	}
@@ -140,7 +150,8 @@ type Alarm struct {
 	Field int32
 }
 
-// Learned takes up the event that the fold-in learned last, and widens the rows of a field whose test alarms. It returns these alarms.
+// Learned takes up the event that the fold-in learned last, and widens the rows of a field whose test alarms. It
+// returns these alarms.
 func (w *Watch) Learned(l *experts.FoldIn) (alarms []Alarm) {
 	w.Events++
 	for _, a := range l.FoldIn.Agreements() {
@@ -162,7 +173,8 @@ func (w *Watch) Learned(l *experts.FoldIn) (alarms []Alarm) {
 }
 
 // Lost takes up an event with the losses of what was live and of the last refit, NaN without one, for a model without a
-// posterior, and reports an alarm: what is live loses more than before, and the refit more than what is live. A rhythm of
+// posterior, and reports an alarm: what is live loses more than before, and the refit more than what is live. A rhythm
+// of
 // the losses raises both alike.
 func (w *Watch) Lost(live, refit float64) bool {
 	w.Events++

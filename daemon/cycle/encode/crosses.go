@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// crossing returns a schema with further crosses, each of two fields, as the last of its categorical ones. An update has them where it is made of pairs of
+// crossing returns a schema with further crosses, each of two fields, as the last of its categorical ones. An update
+// has them where it is made of pairs of
 // names: its consumers compute them as they do those of the schema, events of the daemon do not have them.
 func crossing(s *event.Schema, pairs []event.Cross) *event.Schema {
 	out := *s
@@ -59,9 +60,16 @@ func (v *Vocabulary) encodeOwn(index []int32, value []float64, ev *event.Event) 
 	return index, value
 }
 
-// VocabularyOf returns the vocabulary of a version, whose crosses may be more than those of the model's schema, and whether it has the fields of that.
+// VocabularyOf returns the vocabulary of a version, whose crosses may be more than those of the model's schema, and
+// whether it has the fields of that.
 func VocabularyOf(schema *event.Schema, c *snapshot.Contents) (v *Vocabulary, ok bool) {
-	v = &Vocabulary{Names: c.Vocabulary, Numeric: c.Schema.Numeric, Augment: c.Schema.Augment, Map: c.Schema.FeatureMap, Schema: schema}
+	v = &Vocabulary{
+		Names:   c.Vocabulary,
+		Numeric: c.Schema.Numeric,
+		Augment: c.Schema.Augment,
+		Map:     c.Schema.FeatureMap,
+		Schema:  schema,
+	}
 	var own []event.Cross
 	for i, parts := range c.Schema.Cross {
 		if i < len(schema.Cross) {
@@ -88,7 +96,13 @@ func VocabularyOf(schema *event.Schema, c *snapshot.Contents) (v *Vocabulary, ok
 
 // WithCrosses returns the vocabulary with crosses of its own, whose names, sorted, are given for each.
 func (v *Vocabulary) WithCrosses(own []event.Cross, names [][]string) *Vocabulary {
-	out := &Vocabulary{Numeric: v.Numeric, Augment: v.Augment, Map: v.Map, Schema: crossing(v.Schema, own), Own: len(own)}
+	out := &Vocabulary{
+		Numeric: v.Numeric,
+		Augment: v.Augment,
+		Map:     v.Map,
+		Schema:  crossing(v.Schema, own),
+		Own:     len(own),
+	}
 	first := len(v.Schema.Categorical)
 	out.Names = slices.Concat(v.Names[:first], names, v.Names[first:])
 	out.Number()

@@ -17,7 +17,8 @@ func MapText(m *snapshot.FeatureMap) string {
 	return fmt.Sprintf("%s:%d", m.Kind, m.Count)
 }
 
-// AddMapped adds what a model's weights on the feature map contribute to its outputs, and returns the columns to be used again.
+// AddMapped adds what a model's weights on the feature map contribute to its outputs, and returns the columns to be
+// used again.
 func (v *Vocabulary) AddMapped(dst []float64, model *solver.Model, numeric, columns []float64) []float64 {
 	if model.Map == nil {
 		return columns

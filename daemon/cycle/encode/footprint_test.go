@@ -12,16 +12,19 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestFootprints: rows of a refit, whose names are all different, take at most what RowBytes says of them, and a third of it at least; vocabularies at
+// TestFootprints: rows of a refit, whose names are all different, take at most what RowBytes says of them, and a third
+// of it at least; vocabularies at
 // most what is said of them.
 func TestFootprints(t *testing.T) {
 	const n = 20_000
 	for name, event := range map[string]func(i int) *event.Event{
 		"short": func(i int) *event.Event {
-			return &event.Event{Numeric: []float64{float64(i)}, Categorical: []string{fmt.Sprintf("u%d", i), fmt.Sprintf("i%d", i)}}
+			return &event.Event{Numeric: []float64{float64(i)}, Categorical: []string{fmt.Sprintf("u%d", i), fmt.Sprintf("i%d",
+				i)}}
 		},
 		"long": func(i int) *event.Event {
-			return &event.Event{Numeric: []float64{float64(i)}, Categorical: []string{fmt.Sprintf("user-%0250d", i), fmt.Sprintf("item-%0250d", i)}}
+			return &event.Event{Numeric: []float64{float64(i)}, Categorical: []string{fmt.Sprintf("user-%0250d", i), fmt.Sprintf(
+				"item-%0250d", i)}}
 		},
 		"lists": func(i int) *event.Event {
 			ev := &event.Event{Numeric: []float64{float64(i)}, Categorical: []string{"u", "i"}, Multi: [][]string{nil}}

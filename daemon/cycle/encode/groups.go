@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// What makes a field a function of another: names of the other that come at least twice carry at least groupRows of the rows, and in
+// What makes a field a function of another: names of the other that come at least twice carry at least groupRows of the
+// rows, and in
 // groupAgree of those rows a name comes with the value that it came with most often.
 const (
 	groupRows  = 0.5
@@ -17,8 +18,9 @@ const (
 // crossShare is the share of a field's names that its dependents' pairs have to reach for the field to be their cross.
 const crossShare = 0.95
 
-// FindGroups returns the group of every field of a vocabulary, nil if each is a group of its own or there is but one: a categorical or multi field that
-// is a function of another in these events (the age of a user, the genres of an item), or said to be by the schema, is in that one's group. A field
+// FindGroups returns the group of every field of a vocabulary, nil if each is a group of its own or there is but one: a
+// categorical or multi field that is a function of another in these events (the age of a user, the genres of an item),
+// or said to be by the schema, is in that one's group. A field
 // that is the cross of two others has none.
 func FindGroups(schema *event.Schema, events []event.Event, fields int) []int32 {
 	names := len(schema.Categorical) + len(schema.Multi)
@@ -109,7 +111,8 @@ func numbered(schema *event.Schema, events []event.Event, field int) ([]int32, i
 func (g *grouping) determinant(f int, schema *event.Schema) int {
 	best := -1
 	for a := range schema.Categorical[:schema.NumGiven()] {
-		if a != f && g.distinct[a] > g.distinct[f] && (best < 0 || g.distinct[a] < g.distinct[best]) && g.determines(a, f) {
+		if a != f && g.distinct[a] > g.distinct[f] && (best < 0 || g.distinct[a] < g.distinct[best]) &&
+			g.determines(a, f) {
 			best = a
 		}
 	}
@@ -140,7 +143,8 @@ func (g *grouping) determines(a, b int) bool {
 	return float64(repeated) >= groupRows*float64(len(g.events)) && float64(agree) >= groupAgree*float64(repeated)
 }
 
-// dropCross takes its dependents away, but for those that are said to be, from a field that is the cross of two of them.
+// dropCross takes its dependents away, but for those that are said to be, from a field that is the cross of two of
+// them.
 func (g *grouping) dropCross(f int, parent, said []int) {
 	var dependents []int
 	for b, a := range parent {

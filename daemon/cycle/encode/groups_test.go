@@ -31,7 +31,8 @@ func TestFindGroups(t *testing.T) {
 		{"age of user, year and genres of item", event.Schema{Categorical: []string{"user", "item", "age", "year"},
 			Multi: []string{"genre"}},
 			draw(2000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
-				return []string{user(u), item(i), fmt.Sprint(u % 7), fmt.Sprint(i % 5)}, [][]string{{fmt.Sprint(i % 3), fmt.Sprint(i % 4)}}
+				return []string{user(u), item(i), fmt.Sprint(u % 7), fmt.Sprint(i % 5)}, [][]string{{fmt.Sprint(i % 3), fmt.Sprint(
+					i % 4)}}
 			}), []int32{0, 1, 0, 1, 1}},
 		{"a third group", event.Schema{Categorical: []string{"user", "item", "age", "hour"}},
 			draw(2000, func(r *rand.Rand, u, i int) ([]string, [][]string) {
@@ -45,7 +46,8 @@ func TestFindGroups(t *testing.T) {
 			draw(8000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), user(u) + item(i)}, nil
 			}), nil},
-		{"a chain: a session has a user, who has an age", event.Schema{Categorical: []string{"session", "user", "age", "item"}},
+		{"a chain: a session has a user, who has an age", event.Schema{Categorical: []string{"session", "user", "age",
+			"item"}},
 			draw(4000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
 				s := u*4 + i%4
 				return []string{fmt.Sprint("s", s), user(u), fmt.Sprint(u % 7), item(i * 7 % 30)}, nil
@@ -54,24 +56,29 @@ func TestFindGroups(t *testing.T) {
 			draw(500, func(r *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{fmt.Sprint(r.Int64()), user(u), item(i)}, nil
 			}), nil},
-		{"said, though it varies", event.Schema{Categorical: []string{"user", "item", "mood"}, Of: map[string]string{"mood": "user"}},
+		{"said, though it varies", event.Schema{Categorical: []string{"user", "item", "mood"},
+			Of: map[string]string{"mood": "user"}},
 			draw(2000, func(r *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), fmt.Sprint(r.IntN(5))}, nil
 			}), []int32{0, 1, 0}},
-		{"said of the other one", event.Schema{Categorical: []string{"user", "item", "age"}, Of: map[string]string{"age": "item"}},
+		{"said of the other one", event.Schema{Categorical: []string{"user", "item", "age"},
+			Of: map[string]string{"age": "item"}},
 			draw(2000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), fmt.Sprint(u % 7)}, nil
 			}), []int32{0, 1, 1}},
-		{"said against what is found", event.Schema{Categorical: []string{"user", "item", "age"}, Of: map[string]string{"user": "age"}},
+		{"said against what is found", event.Schema{Categorical: []string{"user", "item", "age"},
+			Of: map[string]string{"user": "age"}},
 			draw(2000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), fmt.Sprint(u % 7)}, nil
 			}), []int32{2, 1, 2}},
-		{"a declared cross determines nothing", event.Schema{Categorical: []string{"user", "item", "user×item"}, Cross: []event.Cross{{0, 1}}},
+		{"a declared cross determines nothing", event.Schema{Categorical: []string{"user", "item", "user×item"},
+			Cross: []event.Cross{{0, 1}}},
 			draw(8000, func(_ *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), user(u) + "×" + item(i)}, nil
 			}), nil},
 		{"two fields have nothing to add up", event.Schema{Categorical: []string{"user", "age"}},
-			draw(500, func(_ *rand.Rand, u, _ int) ([]string, [][]string) { return []string{user(u), fmt.Sprint(u % 7)}, nil }), nil},
+			draw(500, func(_ *rand.Rand, u, _ int) ([]string, [][]string) { return []string{user(u), fmt.Sprint(u % 7)}, nil }),
+			nil},
 	} {
 		fields := len(c.schema.Categorical) + len(c.schema.Multi) + len(c.schema.Numeric)
 		if got := FindGroups(&c.schema, c.events, fields); !reflect.DeepEqual(got, c.want) {

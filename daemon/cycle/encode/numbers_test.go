@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestLocationOutlivesOutliers: one value in fifty is a million times too large, among the first ones, too; location and scale stay those of the others
+// TestLocationOutlivesOutliers: one value in fifty is a million times too large, among the first ones, too; location
+// and scale stay those of the others
 // within a tenth of the scale. A scale that changes for good is followed.
 func TestLocationOutlivesOutliers(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
@@ -26,7 +27,13 @@ func TestLocationOutlivesOutliers(t *testing.T) {
 			}
 			l.Add(v)
 			if mean, scale := l.Of(); i > 200 && (math.Abs(mean-1000) > 1.5 || scale < 2 || scale > 6) {
-				t.Fatalf("outliers from %d, value %d: location %g, scale %g; without outliers 1000 and 3", from, i, mean, scale)
+				t.Fatalf(
+					"outliers from %d, value %d: location %g, scale %g; without outliers 1000 and 3",
+					from,
+					i,
+					mean,
+					scale,
+				)
 			}
 		}
 		if found != outliers || outliers == 0 {
@@ -41,7 +48,8 @@ func TestLocationOutlivesOutliers(t *testing.T) {
 	}
 }
 
-// TestLocationIsMeanAndDeviation: of values without outliers, and of constants, indicators and extreme magnitudes every standardised value is finite.
+// TestLocationIsMeanAndDeviation: of values without outliers, and of constants, indicators and extreme magnitudes every
+// standardised value is finite.
 func TestLocationIsMeanAndDeviation(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 5))
 	var l Location
@@ -68,7 +76,8 @@ func TestLocationIsMeanAndDeviation(t *testing.T) {
 			}
 			l.Add(v)
 		}
-		if low, high := (&NumberScale{Label: &l, Limited: true}).Labels(); name == "rare" && (low > -5 || high < 10 || high > 100) {
+		if low, high := (&NumberScale{Label: &l, Limited: true}).Labels(); name == "rare" &&
+			(low > -5 || high < 10 || high > 100) {
 			t.Errorf("rare amounts are limited to %g and %g", low, high)
 		}
 		if name == "indicator" && l.Standardise(1, NumberReach)-l.Standardise(0, NumberReach) < 1 {

@@ -8,13 +8,15 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// rescaling is how the values of a column over one vocabulary are made of those over another: factor·x + shift, where neither is an outlier.
+// rescaling is how the values of a column over one vocabulary are made of those over another: factor·x + shift, where
+// neither is an outlier.
 type rescaling struct {
 	column        int
 	factor, shift float64
 }
 
-// rescalings returns those of the numeric columns that have another scale in to than in from: of values over to, those over from.
+// rescalings returns those of the numeric columns that have another scale in to than in from: of values over to, those
+// over from.
 func rescalings(from, to *Vocabulary) (all []rescaling) {
 	first := to.NumColumns() - to.NumFields() + len(to.Names)
 	for f := range to.Numeric {
@@ -33,7 +35,8 @@ func RescalePosterior(s *posterior.State, from, to *Vocabulary) {
 	}
 }
 
-// RescaleModel is RescalePosterior of a model: what it predicts stays the same. A model of degree 3, or without linear weights where there is no constant
+// RescaleModel is RescalePosterior of a model: what it predicts stays the same. A model of degree 3, or without linear
+// weights where there is no constant
 // either, has no place for what the shift says beside other features, which is left to the refit.
 func RescaleModel(m *solver.Model, from, to *Vocabulary) {
 	for _, r := range rescalings(from, to) {
@@ -64,7 +67,8 @@ func rescaleColumn(m *solver.Model, r rescaling, augmented bool) {
 	}
 }
 
-// shiftVector gives to linear weights and biases what basis vector a says where its inner product p with every row is greater by δ than its coordinates
+// shiftVector gives to linear weights and biases what basis vector a says where its inner product p with every row is
+// greater by δ than its coordinates
 // make it: V((p + δ)² − p²), and of ANOVA, where it is h_j x_j alone that is greater, Vδ Σ_{l≠j} h_l x_l.
 func shiftVector(m *solver.Model, j, a int, delta float64) {
 	k, outputs := m.NumBasis, m.NumOutputs
@@ -82,7 +86,8 @@ func shiftVector(m *solver.Model, j, a int, delta float64) {
 	}
 }
 
-// A number keeps the scale of the version that a refit goes on from while its values lie much the same: so far the center may have moved, in scales, and
+// A number keeps the scale of the version that a refit goes on from while its values lie much the same: so far the
+// center may have moved, in scales, and
 // so much smaller or larger may the scale be that they would have now. Larger ones are cut off at the end.
 const (
 	centerMoves = 0.1

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestScaleBesideNames: numbers have their mean at 0 and what is farthest from it at 1, one value that all have is no scale, and none overflows.
+// TestScaleBesideNames: numbers have their mean at 0 and what is farthest from it at 1, one value that all have is no
+// scale, and none overflows.
 func TestScaleBesideNames(t *testing.T) {
 	const most = math.MaxFloat64
 	for _, test := range []struct{ values, want []float64 }{
@@ -32,7 +33,8 @@ func TestScalesThatStillFit(t *testing.T) {
 	for _, test := range []struct {
 		center, scale float64
 		fits          bool
-	}{{10, 20, true}, {11.9, 20, true}, {12.1, 20, false}, {10, 20.9, true}, {10, 21.1, false}, {10, 10.1, true}, {10, 9.9, false}, {math.NaN(), 20, false}} {
+	}{{10, 20, true}, {11.9, 20, true}, {12.1, 20, false}, {10, 20.9, true}, {10, 21.1, false}, {10, 10.1, true}, {10, 9.9,
+		false}, {math.NaN(), 20, false}} {
 		now := snapshot.NumericField{Name: "x", Center: test.center, Scale: test.scale, Clip: 1}
 		if stillFits(&kept, &now) != test.fits {
 			t.Errorf("values of center %g and scale %g: fits is %t", test.center, test.scale, !test.fits)
@@ -41,7 +43,13 @@ func TestScalesThatStillFit(t *testing.T) {
 	schema, events := cycletest.TripsModel().Schema.Event(), cycletest.Trips(5, 3000)
 	first := BuildVocabulary(&schema, events, false, 1000, nil, nil)
 	second := BuildVocabulary(&schema, events[:2900], false, 1000, nil, first.Numeric)
-	if fresh := BuildVocabulary(&schema, events[:2900], false, 1000, nil, nil); fresh.Numeric[0] == first.Numeric[0] || second.Numeric[0] != first.Numeric[0] {
-		t.Errorf("scale %+v, then %+v where %+v would be chosen anew", first.Numeric[0], second.Numeric[0], fresh.Numeric[0])
+	if fresh := BuildVocabulary(&schema, events[:2900], false, 1000, nil, nil); fresh.Numeric[0] == first.Numeric[0] ||
+		second.Numeric[0] != first.Numeric[0] {
+		t.Errorf(
+			"scale %+v, then %+v where %+v would be chosen anew",
+			first.Numeric[0],
+			second.Numeric[0],
+			fresh.Numeric[0],
+		)
 	}
 }

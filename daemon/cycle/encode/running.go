@@ -7,9 +7,10 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// NumberScale has the numeric fields of events, and labels that are numbers, in units of a running location and scale that outliers cannot move: the
-// median and half the distance of the 16 and 84 % quantiles of the first values, later mean and deviation of values that count as no more than
-// estimateReach deviations from the mean. Below about a twentieth of outliers their size does not matter. A value is standardised by what came before
+// NumberScale has the numeric fields of events, and labels that are numbers, in units of a running location and scale
+// that outliers cannot move: the median and half the distance of the 16 and 84 % quantiles of the first values, later
+// mean and deviation of values that count as no more than estimateReach deviations from the mean. Below about a
+// twentieth of outliers their size does not matter. A value is standardised by what came before
 // it, and counts as no more than NumberReach.
 type NumberScale struct {
 	Fields   []Location
@@ -31,7 +32,12 @@ const (
 )
 
 func NewNumberScale(fields int, t *Target) *NumberScale {
-	n := &NumberScale{Fields: make([]Location, fields), Z: make([]float64, fields), raw: make([]float64, fields), Outlying: make([]int64, fields+1)}
+	n := &NumberScale{
+		Fields:   make([]Location, fields),
+		Z:        make([]float64, fields),
+		raw:      make([]float64, fields),
+		Outlying: make([]int64, fields+1),
+	}
 	n.Limited = t.Task == event.Regression && t.Low >= t.High
 	if n.Limited || fields > 0 && t.IsNumeric() {
 		n.Label = new(Location)
@@ -78,7 +84,8 @@ func (n *NumberScale) Learn(label float64) {
 	}
 }
 
-// Scale puts a numeric target in units of the label, unscale an output back; both do nothing unless there is one label that is a number. An ordinal
+// Scale puts a numeric target in units of the label, unscale an output back; both do nothing unless there is one label
+// that is a number. An ordinal
 // label has a unit, too.
 func (n *NumberScale) Scale(target []float64, numeric bool) {
 	if numeric {
@@ -93,7 +100,8 @@ func (n *NumberScale) Unscale(output []float64, numeric bool) {
 	}
 }
 
-// Location is the running location and scale of one number. Where more than half of the first values are the same, as of a rare indicator or amount, that
+// Location is the running location and scale of one number. Where more than half of the first values are the same, as
+// of a rare indicator or amount, that
 // one is the location, and the scale the 84 % quantile of the distances of the latest others.
 type Location struct {
 	first          []float64 // the first values, sorted; nil once there were FirstValues
@@ -197,7 +205,8 @@ func (l *Location) count(other bool) float64 {
 // restart takes the first values anew.
 func (l *Location) restart(v float64) { *l = Location{N: 1, first: []float64{v}} }
 
-// addRare adds a number to those of which more than half are the mean. Once they are not, the first values are taken anew.
+// addRare adds a number to those of which more than half are the mean. Once they are not, the first values are taken
+// anew.
 func (l *Location) addRare(v float64) {
 	if l.count(v != l.mean) > mostOthers {
 		l.restart(v)

@@ -55,7 +55,8 @@ type Encoded struct {
 	Most    float64   // what a loss of a row counts as at most; 0 for no bound
 }
 
-// DecodeBlock is how many events share an array of the names of their fields: each names its own in it. One that outlives the others keeps them, so it is
+// DecodeBlock is how many events share an array of the names of their fields: each names its own in it. One that
+// outlives the others keeps them, so it is
 // small.
 const DecodeBlock = 256
 
@@ -85,21 +86,39 @@ func decodeInto(events []event.Event, rowList [][]byte, names rows.Interner) err
 
 // Decode decodes the parts of the sample, one half of the rows beside the other.
 func (s *Sample) Decode(beside func(f, g func())) (train, selected, gate []event.Event, err error) {
-	train, selected, gate = make([]event.Event, len(s.Train)), make([]event.Event, len(s.Select)), make([]event.Event, len(s.Gate))
+	train, selected, gate = make(
+		[]event.Event,
+		len(s.Train),
+	), make(
+		[]event.Event,
+		len(s.Select),
+	), make(
+		[]event.Event,
+		len(s.Gate),
+	)
 	half := min((len(train)+len(selected)+len(gate))/2, len(train))
 	var others error
 	beside(func() { err = decodeInto(train[:half], s.Train[:half], make(rows.Interner)) }, func() {
 		names := make(rows.Interner)
-		others = cmp.Or(decodeInto(train[half:], s.Train[half:], names), decodeInto(selected, s.Select, names), decodeInto(gate, s.Gate, names))
+		others = cmp.Or(
+			decodeInto(train[half:], s.Train[half:], names),
+			decodeInto(selected, s.Select, names),
+			decodeInto(gate, s.Gate, names),
+		)
 	})
 	return train, selected, gate, cmp.Or(err, others)
 }
 
-// Encode turns events into rows and targets. Events that Target.Encode does not take are left out, and their weights with them.
+// Encode turns events into rows and targets. Events that Target.Encode does not take are left out, and their weights
+// with them.
 func Encode(v *Vocabulary, t *Target, events []event.Event, weights []float64) (*Encoded, []float64) {
 	m := t.Outputs()
-	e := &Encoded{vocab: v, X: solver.NewRows(v.NumColumns(), len(events), len(events)*3), Events: make([]event.Event, 0, len(events)),
-		Targets: make([]float64, 0, len(events)*m)}
+	e := &Encoded{
+		vocab:   v,
+		X:       solver.NewRows(v.NumColumns(), len(events), len(events)*3),
+		Events:  make([]event.Event, 0, len(events)),
+		Targets: make([]float64, 0, len(events)*m),
+	}
 	var kept []float64
 	target := make([]float64, m)
 	var index []int32

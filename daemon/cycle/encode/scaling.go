@@ -11,9 +11,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// How numeric fields are scaled: what is no outlier of the sample is in [-1, 1], and the others count as the nearest end, there and when scored.
-// (With a limit of 2, three outliers among 5,000 rows moved the error of a quadratic model by 2 to 18 %; with 1 by .5 % at most.) An outlier is
-// fenceReach times as far from the median as the spreadQuantile of the values on its side; where more than that are the median itself, as of a
+// How numeric fields are scaled: what is no outlier of the sample is in [-1, 1], and the others count as the nearest
+// end, there and when scored. (With a limit of 2, three outliers among 5,000 rows moved the error of a quadratic model
+// by 2 to 18 %; with 1 by .5 % at most.) An outlier is fenceReach times as far from the median as the spreadQuantile of
+// the values on its side; where more than that are the median itself, as of a
 // rare indicator or amount, as half of the others are.
 const (
 	NumericClip    = 1
@@ -21,8 +22,9 @@ const (
 	fenceReach     = 4
 )
 
-// scaleOf returns the scale of a field with the given values over the sample, which it sorts. Values without an outlier are scaled by their range. Beside
-// names their mean is the center: weights of names and of a number far from 0 in all rows take each other's place, and are told apart but slowly.
+// scaleOf returns the scale of a field with the given values over the sample, which it sorts. Values without an outlier
+// are scaled by their range. Beside names their mean is the center: weights of names and of a number far from 0 in all
+// rows take each other's place, and are told apart but slowly.
 func scaleOf(name string, values []float64, besideNames bool) snapshot.NumericField {
 	f := snapshot.NumericField{Name: name, Scale: 1, Clip: NumericClip}
 	n := len(values)
@@ -35,14 +37,16 @@ func scaleOf(name string, values []float64, besideNames bool) snapshot.NumericFi
 	f.Center = least/2 + most/2
 	if scale := most/2 - least/2; scale > 0 {
 		f.Scale = scale
-		if mean := stat.Mean(values[from:to], nil); besideNames && !math.IsInf(mean, 0) { // as of numbers too large to add up
+		if mean := stat.Mean(values[from:to], nil); besideNames &&
+			!math.IsInf(mean, 0) { // as of numbers too large to add up
 			f.Center, f.Scale = mean, max(most-mean, mean-least)
 		}
 	}
 	return f
 }
 
-// Fence sorts values, at least one, and returns the ends beyond which one is an outlier. quantile is that of the distances of the others where too many
+// Fence sorts values, at least one, and returns the ends beyond which one is an outlier. quantile is that of the
+// distances of the others where too many
 // values are the median to tell.
 func Fence(values []float64, reach, quantile float64) (low, high float64) {
 	n := len(values)
@@ -60,7 +64,8 @@ func Fence(values []float64, reach, quantile float64) (low, high float64) {
 // labelFence is fenceReach of labels.
 const labelFence = 8
 
-// LimitLabels makes labels without a range of their own that are outliers of the training events count as the nearest end of the range of the others,
+// LimitLabels makes labels without a range of their own that are outliers of the training events count as the nearest
+// end of the range of the others,
 // in all parts of a sample: one label that is a million times too large would be all that a squared loss sees.
 func LimitLabels(t *Target, train []event.Event, parts ...[]event.Event) {
 	if t.Task != event.Regression || t.Low < t.High || len(train) == 0 {
@@ -120,7 +125,19 @@ type Scaling struct {
 const leastVariance = 1e-4
 
 func (s *Scaling) Reset(inputs int) {
-	s.n, s.mean, s.m2, s.value = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs), make([]float64, inputs)
+	s.n, s.mean, s.m2, s.value = make(
+		[]float64,
+		inputs,
+	), make(
+		[]float64,
+		inputs,
+	), make(
+		[]float64,
+		inputs,
+	), make(
+		[]float64,
+		inputs,
+	)
 }
 
 // Carry takes over the first inputs of another scaling.
@@ -138,7 +155,8 @@ func (s *Scaling) Of(i int) (mean, deviation float64) {
 	return s.mean[i], math.Sqrt(max(s.m2[i]/s.n[i], leastVariance))
 }
 
-// Before there is a champion, which says what is an outlier, a number counts for no more than outlierDeviations once there were outlierAfter.
+// Before there is a champion, which says what is an outlier, a number counts for no more than outlierDeviations once
+// there were outlierAfter.
 const outlierDeviations = 8
 
 // Within returns a number without what makes it an outlier among those before it.
@@ -150,7 +168,8 @@ func (s *Scaling) Within(i int, v float64) float64 {
 	return min(max(v, mean-outlierDeviations*deviation), mean+outlierDeviations*deviation)
 }
 
-// Standardise scales the inputs in place and remembers them raw. One that an event lacks is NaN and has the value at which it adds nothing in the
+// Standardise scales the inputs in place and remembers them raw. One that an event lacks is NaN and has the value at
+// which it adds nothing in the
 // published model, its center, or before there is one its mean.
 func (s *Scaling) Standardise(inputs []float64, fields []snapshot.NumericField) {
 	copy(s.value, inputs)

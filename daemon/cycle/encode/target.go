@@ -46,7 +46,11 @@ func NewTarget(m *config.Model, classes []string) (*Target, error) {
 		t.Low, t.High = 1, float64(s.Levels)
 	}
 	if t.Task.HasClasses() && len(t.Classes) < 2 {
-		return nil, fmt.Errorf("cycle: model %s: a %s model needs its classes: list them in schema.classes", m.Name, t.Task)
+		return nil, fmt.Errorf(
+			"cycle: model %s: a %s model needs its classes: list them in schema.classes",
+			m.Name,
+			t.Task,
+		)
 	}
 	return t, nil
 }
@@ -65,7 +69,8 @@ func (t *Target) Outputs() int {
 // IsNumeric reports whether predictions are numbers on the scale of the label, rather than classes.
 func (t *Target) IsNumeric() bool { return t.Task.IsNumeric() }
 
-// Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have, and for a label that
+// Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have,
+// and for a label that
 // decoders do not accept any more: a sample may hold rows of an earlier build.
 func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 	if !(math.Abs(ev.Label) <= event.MaxLabel) {
@@ -105,7 +110,8 @@ func (t *Target) Threshold() float64 {
 	return 0
 }
 
-// Value returns the number that outputs predict: the label of a regression, the expected level, or for a binary label the class.
+// Value returns the number that outputs predict: the label of a regression, the expected level, or for a binary label
+// the class.
 func (t *Target) Value(outputs []float64) float64 {
 	switch {
 	case t.Link == snapshot.OrdinalLink:
@@ -139,7 +145,8 @@ func (t *Target) Clip(v float64) float64 {
 	return v
 }
 
-// Judged returns the loss by which models are compared: the squared error of the clipped prediction for numeric labels, else the
+// Judged returns the loss by which models are compared: the squared error of the clipped prediction for numeric labels,
+// else the
 // training loss.
 func (t *Target) Judged(ev *event.Event, outputs, targets []float64) float64 {
 	if !t.IsNumeric() {

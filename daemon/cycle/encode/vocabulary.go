@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Vocabulary maps the features of events to the columns 0..d-1 of a model: the names of every categorical field, then of every multi
+// Vocabulary maps the features of events to the columns 0..d-1 of a model: the names of every categorical field, then
+// of every multi
 // field, then one column per numeric field, then the constant if there is one. It is read-only once built.
 type Vocabulary struct {
 	Names   [][]string              // per categorical field, then per multi field, in column order
@@ -18,11 +19,13 @@ type Vocabulary struct {
 	Augment bool
 	Dropped int // names of the sample that there was no room for
 
-	// Map makes further columns of the numbers, which have linear weights alone, of models that have some (solver.Model.Map). Nil without.
+	// Map makes further columns of the numbers, which have linear weights alone, of models that have some
+	// (solver.Model.Map). Nil without.
 	Map *snapshot.FeatureMap
 
-	Schema *event.Schema // of the model's, or that with crosses of this version's own at the end of its categorical fields: see crossing
-	Own    int           // how many these are
+	// of the model's, or that with crosses of this version's own at the end of its categorical fields: see crossing
+	Schema *event.Schema
+	Own    int // how many these are
 	Index  []map[string]int32
 	Field  []int32 // of each column
 }
@@ -34,9 +37,17 @@ type NameCount struct {
 	Rows  int
 }
 
-// BuildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and name. Numbers have the
+// BuildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and
+// name. Numbers have the
 // limits given, nil for NumericClip, and their last scales, nil for none, where these still fit.
-func BuildVocabulary(schema *event.Schema, events []event.Event, augment bool, limit int, limits []float64, last []snapshot.NumericField) *Vocabulary {
+func BuildVocabulary(
+	schema *event.Schema,
+	events []event.Event,
+	augment bool,
+	limit int,
+	limits []float64,
+	last []snapshot.NumericField,
+) *Vocabulary {
 	fields := len(schema.Categorical) + len(schema.Multi)
 	counts := make([]map[string]int, fields)
 	for f := range counts {
@@ -153,7 +164,8 @@ func (v *Vocabulary) Column(field int, name string) int32 {
 	return -1
 }
 
-// Encode appends the columns and values of an event, columns increasing. Names outside the vocabulary, and what the event
+// Encode appends the columns and values of an event, columns increasing. Names outside the vocabulary, and what the
+// event
 // lacks, are left out.
 func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]int32, []float64) {
 	for f, name := range ev.Categorical {
@@ -196,7 +208,14 @@ func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]
 
 // With returns the vocabulary plus the names that hold a slot, at most limit names in all; the scaling stays.
 func (v *Vocabulary) With(s *rows.Slots, limit int) *Vocabulary {
-	out := &Vocabulary{Names: make([][]string, len(v.Names)), Numeric: v.Numeric, Augment: v.Augment, Map: v.Map, Schema: v.Schema, Own: v.Own}
+	out := &Vocabulary{
+		Names:   make([][]string, len(v.Names)),
+		Numeric: v.Numeric,
+		Augment: v.Augment,
+		Map:     v.Map,
+		Schema:  v.Schema,
+		Own:     v.Own,
+	}
 	total := 0
 	for f, names := range v.Names {
 		out.Names[f] = slices.Clone(names)

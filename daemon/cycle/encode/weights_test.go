@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestWeightLimit: weights that a hundredth of the rows have count in full, others as at most √n times the mean. Units do not matter.
+// TestWeightLimit: weights that a hundredth of the rows have count in full, others as at most √n times the mean.
+// Units do not matter.
 func TestWeightLimit(t *testing.T) {
 	draw := func(n, heavy int, weight float64) []float64 {
 		w := slices.Repeat([]float64{1}, n)
@@ -46,7 +47,8 @@ func TestWeightLimit(t *testing.T) {
 			t.Errorf("%s, in another unit: %g", c.name, got)
 		}
 	}
-	// In a sample by weight nearly all rows are heavy ones, of which each is for one event, and a light one is for thousands.
+	// In a sample by weight nearly all rows are heavy ones, of which each is for one event, and a light one is for
+	// thousands.
 	weights, counts := draw(100, 60, 1e6), slices.Repeat([]float64{1}, 100)
 	for i, w := range weights {
 		if w == 1 {

@@ -41,7 +41,8 @@ func (p *Progressive) Told(role int) (pairs []Pair) {
 	return pairs
 }
 
-// Calibrated returns the means of CalibrationBins of equal mass, of fewer where there are fewer events. What was predicted alike is not divided.
+// Calibrated returns the means of CalibrationBins of equal mass, of fewer where there are fewer events. What was
+// predicted alike is not divided.
 func Calibrated(pairs []Pair) []report.CalibrationBin {
 	slices.SortFunc(pairs, func(a, b Pair) int { return cmp.Compare(a.predicted, b.predicted) })
 	bins, from := []report.CalibrationBin{}, 0
@@ -58,7 +59,14 @@ func Calibrated(pairs []Pair) []report.CalibrationBin {
 			predicted, observed = predicted+p.predicted, observed+p.observed
 		}
 		n := float64(to - from)
-		bins = append(bins, report.CalibrationBin{N: int64(to - from), Predicted: report.Number(predicted / n), Observed: report.Number(observed / n)})
+		bins = append(
+			bins,
+			report.CalibrationBin{
+				N:         int64(to - from),
+				Predicted: report.Number(predicted / n),
+				Observed:  report.Number(observed / n),
+			},
+		)
 		from = to
 	}
 	return bins

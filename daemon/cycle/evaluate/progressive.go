@@ -32,15 +32,17 @@ const (
 	NumSlices
 )
 
-// Progressive keeps the errors of predictions made before the event was learned from: over all events, over a window of the last ones that count in full
-// (EntityCap), and over a tail that the caller starts. Its sums over all events survive restarts; the window starts again.
+// Progressive keeps the errors of predictions made before the event was learned from: over all events, over a window of
+// the last ones that count in full (EntityCap), and over a tail that the caller starts. Its sums over all events
+// survive restarts; the window starts again.
 type Progressive struct {
-	target  *encode.Target
-	sliced  bool // events have entities
-	Sums    progressiveSums
-	All     [Told]*distribution
-	Ring    []observed
-	blocks  [][NumRoles]Tally // of WindowBlock outcomes of the ring each; that of the next outcome holds what came since it was begun
+	target *encode.Target
+	sliced bool // events have entities
+	Sums   progressiveSums
+	All    [Told]*distribution
+	Ring   []observed
+	// of WindowBlock outcomes of the ring each; that of the next outcome holds what came since it was begun
+	blocks  [][NumRoles]Tally
 	at      int
 	filled  int
 	tail    *interval // nil until StartTail
@@ -76,7 +78,12 @@ const Told = Live + 1
 // NewProgressive keeps a window of so many events. sliced says that events have entities.
 func NewProgressive(t *encode.Target, window int, sliced bool) *Progressive {
 	window = max(window, 1)
-	p := &Progressive{target: t, sliced: sliced, Ring: make([]observed, window), blocks: make([][NumRoles]Tally, (window-1)/WindowBlock+1)}
+	p := &Progressive{
+		target: t,
+		sliced: sliced,
+		Ring:   make([]observed, window),
+		blocks: make([][NumRoles]Tally, (window-1)/WindowBlock+1),
+	}
 	for r := range p.All {
 		p.All[r] = newDistribution(t)
 	}
@@ -94,7 +101,8 @@ func (p *Progressive) Compare(targets []float64) Compared {
 	return p.Sums.Reference.Next(targets)
 }
 
-// Alarmed notes an alarm of the drift detector on the event that was added last, whose time is in milliseconds since 1970.
+// Alarmed notes an alarm of the drift detector on the event that was added last, whose time is in milliseconds since
+// 1970.
 func (p *Progressive) Alarmed(group string, time int64) {
 	at := slices.IndexFunc(p.Sums.Drift, func(d drifted) bool { return d.Group == group })
 	if at < 0 {
@@ -165,7 +173,8 @@ func (p *Progressive) addToWindow(e *observed) {
 	p.filled = min(p.filled+1, len(p.Ring))
 }
 
-// Window returns the sums over the last events. They are added up from the events themselves: a difference of running sums would keep the
+// Window returns the sums over the last events. They are added up from the events themselves: a difference of running
+// sums would keep the
 // rounding error of the largest that ever was in the window.
 func (p *Progressive) Window() (w [NumRoles]Tally) {
 	for b := range p.blocks {
@@ -182,7 +191,8 @@ func (p *Progressive) Window() (w [NumRoles]Tally) {
 	return w
 }
 
-// Paired returns the judged losses of two predictors on those of the last events that both have predicted, oldest first.
+// Paired returns the judged losses of two predictors on those of the last events that both have predicted, oldest
+// first.
 func (p *Progressive) Paired(a, b int) (losses [][2]float64) {
 	numeric := p.target.IsNumeric()
 	for i := range p.filled {
@@ -210,7 +220,8 @@ func (p *Progressive) WindowLosses() map[string]float64 {
 	return losses
 }
 
-// WindowInterval returns the account of the last events: the sums of window, and what else there is from the events one by one. O(window).
+// WindowInterval returns the account of the last events: the sums of window, and what else there is from the events one
+// by one. O(window).
 func (p *Progressive) WindowInterval() *interval {
 	s := NewInterval(p.target)
 	if p.sliced || s.roles[Live].distribution != nil {
@@ -233,7 +244,12 @@ func (p *Progressive) Tail() report.LastTenth {
 		p.StartTail()
 	}
 	s := p.tail.scores(p.target)
-	return report.LastTenth{Published: s.Published, Live: s.Live, Baselines: p.tail.baselines(p.target), Slices: p.slices(p.tail)}
+	return report.LastTenth{
+		Published: s.Published,
+		Live:      s.Live,
+		Baselines: p.tail.baselines(p.target),
+		Slices:    p.slices(p.tail),
+	}
 }
 
 // Report returns PROGRESSIVE of the contract.
@@ -244,7 +260,8 @@ func (p *Progressive) Report() report.Progressive {
 		return a.metrics(p.target, false)
 	}
 	return report.Progressive{
-		N: p.Sums.N, NoModel: p.Sums.NoModel, WindowN: int64(p.filled), All: report.Scores{Published: of(Published), Live: of(Live)},
+		N: p.Sums.N, NoModel: p.Sums.NoModel, WindowN: int64(p.filled), All: report.Scores{Published: of(Published), Live: of(
+			Live)},
 		Window: w.scores(p.target), Baselines: w.baselines(p.target), Slices: p.slices(w), Drift: p.drift(),
 	}
 }

@@ -25,7 +25,8 @@ type Quality struct {
 	scores    *quality.Scores
 }
 
-// NewQuality returns an empty one. Group, if not nil, gives the ranking group of every event, for numeric and binary labels only.
+// NewQuality returns an empty one. Group, if not nil, gives the ranking group of every event, for numeric and binary
+// labels only.
 func NewQuality(t *encode.Target, group func(*event.Event) string) *Quality {
 	q := &Quality{target: t, group: group, ranking: quality.NewRanking()}
 	if t.IsNumeric() {
@@ -47,7 +48,10 @@ func (q *Quality) Add(ev *event.Event, outputs, targets []float64) {
 	}
 	correct := t.Correct(outputs, targets)
 	q.errors.AddClass(loss, correct)
-	q.compared.Add(&EventOutcome{Present: true, Lossy: true, Loss: loss, Correct: correct, place: place(t, outputs, targets)}, q.reference.Next(targets))
+	q.compared.Add(
+		&EventOutcome{Present: true, Lossy: true, Loss: loss, Correct: correct, place: place(t, outputs, targets)},
+		q.reference.Next(targets),
+	)
 	switch t.Task {
 	case event.Binary:
 		score := score(t, outputs, 0)
@@ -120,7 +124,8 @@ func Some(v float64) *report.Number {
 	return report.Some(v)
 }
 
-// classNames returns the names of the classes, by which recalls are told; those of a binary label are 0 and 1, or the names that it has.
+// classNames returns the names of the classes, by which recalls are told; those of a binary label are 0 and 1, or the
+// names that it has.
 func classNames(t *encode.Target) []string {
 	switch {
 	case t.Task == event.Binary && t.Positive != "":
@@ -144,7 +149,8 @@ func predicted(t *encode.Target, outputs []float64) int {
 	return encode.Argmax(outputs)
 }
 
-// place returns the place of the label's class in the ranking of several classes by outputs, from 1 and at most 255, and 0 where every class is among the
+// place returns the place of the label's class in the ranking of several classes by outputs, from 1 and at most 255,
+// and 0 where every class is among the
 // first.
 func place(t *encode.Target, outputs, targets []float64) uint8 {
 	if t.Task != event.Multiclass || len(outputs) <= quality.LeastTop {
@@ -156,7 +162,8 @@ func place(t *encode.Target, outputs, targets []float64) uint8 {
 // marginUnit is what the outputs of a binary label without log odds count times as scores: they are between 0 and 1.
 const marginUnit = 16
 
-// score returns the log odds of the positive class, or of the predicted one of several, whose index is given. It is a function of the outputs alone: what
+// score returns the log odds of the positive class, or of the predicted one of several, whose index is given. It is a
+// function of the outputs alone: what
 // rounding made of the label in it would tell events with equal outputs apart.
 func score(t *encode.Target, outputs []float64, predicted int) float64 {
 	switch t.Link {
@@ -194,12 +201,23 @@ func Class(t *encode.Target, targets []float64) int {
 }
 
 // Metrics returns METRICS of a model on labelled events: groups, if not nil, gives the ranking group of every event.
-func Metrics(t *encode.Target, v *encode.Vocabulary, model *solver.Model, events []event.Event, group func(*event.Event) string) *report.Metrics {
+func Metrics(
+	t *encode.Target,
+	v *encode.Vocabulary,
+	model *solver.Model,
+	events []event.Event,
+	group func(*event.Event) string,
+) *report.Metrics {
 	e, _ := encode.Encode(v, t, events, nil)
 	return MetricsOf(e, t, model, group)
 }
 
-func MetricsOf(e *encode.Encoded, t *encode.Target, model *solver.Model, group func(*event.Event) string) *report.Metrics {
+func MetricsOf(
+	e *encode.Encoded,
+	t *encode.Target,
+	model *solver.Model,
+	group func(*event.Event) string,
+) *report.Metrics {
 	q := NewQuality(t, group)
 	e.Each(t, model, func(i int, outputs, targets []float64) { q.Add(&e.Events[i], outputs, targets) })
 	return q.Metrics()

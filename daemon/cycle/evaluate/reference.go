@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// reference predicts the classes of events from the labels of those before alone: by their frequencies so far, and as the last of them. Models are
+// reference predicts the classes of events from the labels of those before alone: by their frequencies so far, and as
+// the last of them. Models are
 // measured against it. Its fields are part of the progressive sums of the state.
 type reference struct {
 	target *encode.Target
@@ -21,12 +22,13 @@ type reference struct {
 
 // Compared is what the reference makes of one event.
 type Compared struct {
-	Base    float64 // loss of the frequencies of the events before, 0 without probabilities; of numbers, which have none, the label
-	class   int16   // of the event; of several the first, of none 0
-	Before  int16   // class of the event before
-	HasLast bool    // there was one
-	Last    bool    // its label is that of this event
-	Known   bool    // false of numeric labels, for which nothing but base and slice is set
+	// loss of the frequencies of the events before, 0 without probabilities; of numbers, which have none, the label
+	Base    float64
+	class   int16 // of the event; of several the first, of none 0
+	Before  int16 // class of the event before
+	HasLast bool  // there was one
+	Last    bool  // its label is that of this event
+	Known   bool  // false of numeric labels, for which nothing but base and slice is set
 	Slice   Slice
 	Beyond  bool // the event does not count in full
 }
@@ -64,7 +66,8 @@ func (r *reference) Next(targets []float64) (c Compared) {
 	return c
 }
 
-// loss is that of the frequencies on the event whose classes are in now. One event of no class in particular counts beside those that came.
+// loss is that of the frequencies on the event whose classes are in now. One event of no class in particular counts
+// beside those that came.
 func (r *reference) loss() float64 {
 	n, prior := float64(r.Events), r.target.ClassPrior()
 	if r.target.Link == snapshot.Softmax {

@@ -67,7 +67,8 @@ func (o *EventOutcome) Number(e float64) {
 	o.Present, o.Square, o.Abs = true, BoundedError(e*e), BoundedError(math.Abs(e))
 }
 
-// WorstError is what an error counts as that is larger or no number: sums of errors stay numbers, which the state can hold.
+// WorstError is what an error counts as that is larger or no number: sums of errors stay numbers, which the state can
+// hold.
 const WorstError = 1e30
 
 func BoundedError(e float64) float64 {
@@ -123,7 +124,8 @@ func (t *Tally) Add(o *EventOutcome, c Compared) {
 }
 
 func (t *Tally) merge(o *Tally) {
-	t.N, t.Correct, t.Lossy, t.Compared, t.Last = t.N+o.N, t.Correct+o.Correct, t.Lossy+o.Lossy, t.Compared+o.Compared, t.Last+o.Last
+	t.N, t.Correct, t.Lossy, t.Compared, t.Last = t.N+o.N, t.Correct+o.Correct, t.Lossy+o.Lossy, t.Compared+o.Compared,
+		t.Last+o.Last
 	t.Loss, t.LossRest = quality.AddTo(t.Loss, t.LossRest+o.LossRest, o.Loss)
 	t.Square, t.SquareRest = quality.AddTo(t.Square, t.SquareRest+o.SquareRest, o.Square)
 	t.Abs, t.AbsRest = quality.AddTo(t.Abs, t.AbsRest+o.AbsRest, o.Abs)
@@ -142,7 +144,8 @@ func (t *Tally) Judged(numeric bool) float64 {
 	return (t.Loss + t.LossRest) / float64(t.N)
 }
 
-// metrics are METRICS without those of a distribution. The loss is there if every event had one; lossless predictors say so.
+// metrics are METRICS without those of a distribution. The loss is there if every event had one; lossless predictors
+// say so.
 func (t *Tally) metrics(target *encode.Target, lossless bool) *report.Metrics {
 	m := &report.Metrics{N: t.N}
 	if t.N == 0 {
@@ -161,7 +164,8 @@ func (t *Tally) metrics(target *encode.Target, lossless bool) *report.Metrics {
 	return m
 }
 
-// compare stores in m how a predictor ranks classes, and how it compares with those of reference, if every event was ranked or compared.
+// compare stores in m how a predictor ranks classes, and how it compares with those of reference, if every event was
+// ranked or compared.
 func (t *Tally) compare(m *report.Metrics, target *encode.Target) {
 	t.Tops.AddTo(m, len(target.Classes))
 	if t.Compared != t.N || t.N == 0 {
@@ -174,7 +178,8 @@ func (t *Tally) compare(m *report.Metrics, target *encode.Target) {
 	}
 }
 
-// distribution is what one predictor's classes and scores were like, in counts. Of labels of several classes and of numbers there is none.
+// distribution is what one predictor's classes and scores were like, in counts. Of labels of several classes and of
+// numbers there is none.
 type distribution struct {
 	n       int64
 	classes *quality.Classes
@@ -232,7 +237,8 @@ func (d *distribution) addTo(m *report.Metrics, t *encode.Target) {
 	}
 }
 
-// appendBinary appends the counts: n, and of each class right, predicted and actual, as unsigned varints, then the histogram. Of more classes than
+// appendBinary appends the counts: n, and of each class right, predicted and actual, as unsigned varints, then the
+// histogram. Of more classes than
 // quality.MaxRecalls it appends nothing, so that the sums stay small beside the events of a transaction.
 func (d *distribution) appendBinary(b []byte) []byte {
 	if len(d.classes.Actual) > quality.MaxRecalls {

@@ -11,7 +11,8 @@ import (
 
 // TestNamesOfBinaryLabels: recalls of a label that is a name are told by its names.
 func TestNamesOfBinaryLabels(t *testing.T) {
-	for given, want := range map[[2]string]string{{"", ""}: "[0 1]", {"UP", "DOWN"}: "[DOWN UP]", {"UP", ""}: "[not UP UP]"} {
+	for given, want := range map[[2]string]string{{"", ""}: "[0 1]", {"UP", "DOWN"}: "[DOWN UP]", {"UP",
+		""}: "[not UP UP]"} {
 		m := config.DefaultModel()
 		m.Train.Loss = "binary_logistic"
 		m.Schema.Task, m.Schema.Positive, m.Schema.Negative = string(event.Binary), given[0], given[1]

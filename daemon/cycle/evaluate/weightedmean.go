@@ -21,7 +21,8 @@ func (s *WeightedSum) Add(row int, v float64) {
 // Mean is NaN without rows, and no more than the largest number.
 func (s *WeightedSum) Mean() float64 { return min(s.sum/s.Total, math.MaxFloat64) }
 
-// Loss returns the mean bounded loss of a model on the part, NaN when the part is empty. weights nil counts every row once.
+// Loss returns the mean bounded loss of a model on the part, NaN when the part is empty. weights nil counts every row
+// once.
 func Loss(e *encode.Encoded, t *encode.Target, model *solver.Model, weights []float64) float64 {
 	sum := WeightedSum{Weights: weights}
 	e.Each(t, model, func(i int, outputs, targets []float64) {

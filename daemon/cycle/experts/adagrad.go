@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// The settings of AdaGrad that run side by side: steps, how fast the accumulated squares of gradients fade, and steps of the bias, which are not
+// The settings of AdaGrad that run side by side: steps, how fast the accumulated squares of gradients fade, and steps
+// of the bias, which are not
 // adapted: a fast bias follows autocorrelated labels.
 var (
 	AdagradSteps     = []float64{0.03, 0.1, 0.3}
@@ -31,8 +32,9 @@ const (
 // RecentFades are the rates at which the labels of the events so far fade in the features that recent labels are.
 var RecentFades = []float64{0, 0.5, 0.8, 0.95}
 
-// AdaGrad is linear in the numbers of events and in their products or in recent labels, and in names, and moves weights by steps that adapt to each
-// input (Duchi, Hazan and Singer 2011; the squares of an input's gradients are those of all outputs). What it predicts is the mean output of its
+// AdaGrad is linear in the numbers of events and in their products or in recent labels, and in names, and moves weights
+// by steps that adapt to each input (Duchi, Hazan and Singer 2011; the squares of an input's gradients are those of all
+// outputs). What it predicts is the mean output of its
 // experts, weighted by recent loss.
 type AdaGrad struct {
 	schema   *event.Schema
@@ -85,8 +87,11 @@ func NewAdaGrad(n *encode.NumberScale, schema *event.Schema, t *encode.Target, l
 				if l.scaled {
 					bias *= numericBiasStep
 				}
-				l.Each = append(l.Each, adagradExpert{Step: step, Fade: fade, BiasStep: bias, bias: make([]float64, outputs),
-					weights: make([]float64, inputs*outputs), squares: make([]float64, inputs)})
+				l.Each = append(
+					l.Each,
+					adagradExpert{Step: step, Fade: fade, BiasStep: bias, bias: make([]float64, outputs),
+						weights: make([]float64, inputs*outputs), squares: make([]float64, inputs)},
+				)
 				l.OutputsOf = append(l.OutputsOf, make([]float64, outputs))
 			}
 		}
@@ -211,7 +216,8 @@ func (l *AdaGrad) claim(last int32, field int, name string) int32 {
 	return at
 }
 
-// step moves one expert along its residual: weights of names, and if they are shared the others. An expert whose outputs are not finite starts again from
+// step moves one expert along its residual: weights of names, and if they are shared the others. An expert whose
+// outputs are not finite starts again from
 // zero.
 func (l *AdaGrad) step(e int, weight float64, shared bool) {
 	x := &l.Each[e]

@@ -22,7 +22,8 @@ type Baseline interface {
 // Fields of names beyond the first BaselineFields have no baselines of their own.
 const BaselineFields = 2
 
-// NewBaselines returns those of a mixture. fields is the number of categorical fields, by the one whose entities have a last label.
+// NewBaselines returns those of a mixture. fields is the number of categorical fields, by the one whose entities have a
+// last label.
 func NewBaselines(t *encode.Target, fields, by, limit int) []Baseline {
 	width := 1
 	if !t.IsNumeric() {
@@ -62,7 +63,8 @@ const BaselineNumbers = 1 << 20
 // BaselinePrior is how many events of the mean of all count beside those of one context.
 const BaselinePrior = 2
 
-// Conditional predicts the mean label, or the frequencies of the classes, of the events of one context: of all, of a name, of those after the
+// Conditional predicts the mean label, or the frequencies of the classes, of the events of one context: of all, of a
+// name, of those after the
 // same last label, or after the same last label of the same entity. Events fade as others of the context come.
 type Conditional struct {
 	Title  string
@@ -253,7 +255,8 @@ func (b *NumberSGD) Learn(ev *event.Event, _ []float64, counts *rows.Counted) {
 func LabelKey(t *encode.Target, ev *event.Event) string {
 	switch {
 	case t.IsNumeric() || t.Task == event.Binary:
-		if n := int(max(-1, min(ev.Label, float64(len(wholeLabels))))); n >= 0 && n < len(wholeLabels) && math.Float64bits(ev.Label) == math.Float64bits(float64(n)) {
+		if n := int(max(-1, min(ev.Label, float64(len(wholeLabels))))); n >= 0 && n < len(wholeLabels) &&
+			math.Float64bits(ev.Label) == math.Float64bits(float64(n)) {
 			return wholeLabels[n]
 		}
 		return numberKey(ev.Label)

@@ -32,8 +32,9 @@ const (
 	TermBytes   = 400 // of a field or pair of fields
 )
 
-// cells has the cells of the keys that come most often, up to a limit: where a bucket is full a further key costs the cell that has come least often a
-// credit, and takes its place when it has none left (after Misra and Gries 1982). Memory grows with the keys. All operations are O(1).
+// cells has the cells of the keys that come most often, up to a limit: where a bucket is full a further key costs the
+// cell that has come least often a credit, and takes its place when it has none left (after Misra and Gries 1982).
+// Memory grows with the keys. All operations are O(1).
 type cells struct {
 	List  []cell
 	limit int
@@ -123,7 +124,8 @@ func (t *cells) remove(term int) {
 	}
 }
 
-// nameHash returns the FNV-1a hash of a name, as hash/fnv does, which would allocate. Which names a full table keeps depends on it: it has no seed.
+// nameHash returns the FNV-1a hash of a name, as hash/fnv does, which would allocate. Which names a full table keeps
+// depends on it: it has no seed.
 func nameHash(name string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -132,7 +134,8 @@ func nameHash(name string) uint64 {
 	return h
 }
 
-// mixHash returns a key of two hashes in their order and a number, never noKey (the finalizer of SplitMix64; Steele, Lea and Flood 2014).
+// mixHash returns a key of two hashes in their order and a number, never noKey (the finalizer of SplitMix64; Steele,
+// Lea and Flood 2014).
 func mixHash(a, b, n uint64) uint64 {
 	h := a + 0x9e3779b97f4a7c15*(n+1)
 	for _, v := range [2]uint64{0, b} {

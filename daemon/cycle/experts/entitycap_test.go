@@ -21,14 +21,22 @@ func TestNegativesCountWithTheirChoice(t *testing.T) {
 	}
 	for i := range 3 {
 		for k := range 5 {
-			ev := event.Event{Label: float64(k / 4), Identity: fmt.Sprint("e", i/2), Categorical: []string{"new", fmt.Sprint("i", 10*i+k)}}
+			ev := event.Event{
+				Label:       float64(k / 4),
+				Identity:    fmt.Sprint("e", i/2),
+				Categorical: []string{"new", fmt.Sprint("i", 10*i+k)},
+			}
 			if limits.Take(counts, &ev, rows.Position{Topic: "t", Offset: int64(i)}); counts.IsNone() != (i == 1) {
 				t.Errorf("choice %d, row %d: left out %t", i, k, counts.IsNone())
 			}
 		}
 	}
 	if at := limits.entities.Find(0, "new"); limits.used[at].used > 2 || limits.Held[HeldIdentity].Load() != 1 {
-		t.Errorf("two choices with four negatives each count as %g events, %d came again", limits.used[at].used, limits.Held[HeldIdentity].Load())
+		t.Errorf(
+			"two choices with four negatives each count as %g events, %d came again",
+			limits.used[at].used,
+			limits.Held[HeldIdentity].Load(),
+		)
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Expert is a learner beside the fold-in. What it predicts is a part of the mixture; updates are made of some (FormParts). It belongs to one goroutine at a
+// Expert is a learner beside the fold-in. What it predicts is a part of the mixture; updates are made of some
+// (FormParts). It belongs to one goroutine at a
 // time.
 type Expert struct {
 	Name    string
@@ -30,10 +31,17 @@ type Expert struct {
 }
 
 func NewExpert(name string, target *encode.Target, l Learner) *Expert {
-	return &Expert{Name: name, Target: target, Learner: l, Outputs: make([]float64, target.Outputs()), targets: make([]float64, target.Outputs())}
+	return &Expert{
+		Name:    name,
+		Target:  target,
+		Learner: l,
+		Outputs: make([]float64, target.Outputs()),
+		targets: make([]float64, target.Outputs()),
+	}
 }
 
-// HasScalesOf reports whether numbers have the scales of a champion, nil for none, where the learner stands on a version: updates are sums over one scale.
+// HasScalesOf reports whether numbers have the scales of a champion, nil for none, where the learner stands on a
+// version: updates are sums over one scale.
 func (c *Expert) HasScalesOf(ch *fitted.Fitted) bool {
 	l, ok := c.Learner.(*FoldIn)
 	return !ok || ch == nil || l.Vocab == nil || slices.Equal(l.Vocab.Numeric, ch.Vocabulary.Numeric)
@@ -83,19 +91,30 @@ func HasGaussian(m *config.Model) bool {
 	return err == nil && o.Link == snapshot.OrdinalLink && m.Train.Refit == "variational" && m.Train.FoldIn.Enabled
 }
 
-// GaussianTarget returns the target that takes an ordinal label for a number with a Gaussian error. Where levels are about
-// evenly spaced, such a posterior follows a change faster than that of the levels' thresholds: on ratings that drift .790 RMSE against .802.
+// GaussianTarget returns the target that takes an ordinal label for a number with a Gaussian error. Where levels are
+// about evenly spaced, such a posterior follows a change faster than that of the levels' thresholds: on ratings that
+// drift .790 RMSE against .802.
 func GaussianTarget(t *encode.Target) *encode.Target {
 	g := *t
 	g.Loss, g.Link, g.Likelihood = solver.Squared{}, snapshot.Identity, posterior.Gaussian
 	return &g
 }
 
-// OneOutput returns the vectors of an ordinal model with the weights of a number's single output: the outputs of thresholds fall as the level rises.
+// OneOutput returns the vectors of an ordinal model with the weights of a number's single output: the outputs of
+// thresholds fall as the level rises.
 func OneOutput(ordinal *solver.Model) *solver.Model {
-	m := solver.Model{Kernel: ordinal.Kernel, NumFeatures: ordinal.NumFeatures, NumOutputs: 1, NumBasis: ordinal.NumBasis, Basis: ordinal.Basis}
+	m := solver.Model{
+		Kernel:      ordinal.Kernel,
+		NumFeatures: ordinal.NumFeatures,
+		NumOutputs:  1,
+		NumBasis:    ordinal.NumBasis,
+		Basis:       ordinal.Basis,
+	}
 	for r := range m.NumBasis {
-		m.Weights = append(m.Weights, -floats.Sum(ordinal.Weights[r*ordinal.NumOutputs:][:ordinal.NumOutputs])/float64(ordinal.NumOutputs))
+		m.Weights = append(
+			m.Weights,
+			-floats.Sum(ordinal.Weights[r*ordinal.NumOutputs:][:ordinal.NumOutputs])/float64(ordinal.NumOutputs),
+		)
 	}
 	return &m
 }

@@ -31,7 +31,8 @@ type partLearner interface {
 	learnPart(ev *event.Event, target []float64, weight float64, counts *rows.Counted)
 }
 
-// learnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what all events share.
+// learnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what
+// all events share.
 func LearnPart(l Learner, ev *event.Event, target []float64, counts *rows.Counted) {
 	p, hasRows := l.(partLearner)
 	switch {
@@ -108,7 +109,8 @@ func NewFoldIn(m *config.Model, schema *event.Schema, target *encode.Target, cha
 	return l
 }
 
-// NewState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label share theirs.
+// NewState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label
+// share theirs.
 func NewState(t *encode.Target, field []int32, fields int, prior posterior.Prior) *posterior.State {
 	if t.Task.HasClasses() {
 		return posterior.NewSeparate(t.Likelihood, t.Outputs(), field, fields, prior)
@@ -116,7 +118,8 @@ func NewState(t *encode.Target, field []int32, fields int, prior posterior.Prior
 	return posterior.New(t.Likelihood, t.Outputs(), 0, field, fields, prior)
 }
 
-// priorScale returns the standard deviation that labels may be expected to have before any were seen: a quarter of their range, or 0 if
+// priorScale returns the standard deviation that labels may be expected to have before any were seen: a quarter of
+// their range, or 0 if
 // the range is not known.
 func priorScale(m *config.Model) float64 {
 	if m.Schema.Levels > 0 {

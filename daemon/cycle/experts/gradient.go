@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// The step sizes that run side by side, for features and for the bias. The bias steps are larger: a fast bias follows autocorrelated
+// The step sizes that run side by side, for features and for the bias. The bias steps are larger: a fast bias follows
+// autocorrelated
 // labels. On electricity the mix of all pairs beat the best single pair.
 var (
 	gradientSteps = []float64{0.03, 0.1, 0.3}
@@ -27,9 +28,10 @@ const (
 	gradientLossMax  = 4.0 // about −ln 0.02
 )
 
-// Gradient is the fold-in of models without a posterior: per-event gradient steps on output weights, linear weights and bias on
-// top of the frozen basis. Every pair of steps is an expert with weights of its own; half of the experts stand on the champion and
-// start again with it, half go on from refit to refit without a basis. Their mean output, weighted by recent loss, is the live output;
+// Gradient is the fold-in of models without a posterior: per-event gradient steps on output weights, linear weights and
+// bias on top of the frozen basis. Every pair of steps is an expert with weights of its own; half of the experts stand
+// on the champion and start again with it, half go on from refit to refit without a basis. Their mean output, weighted
+// by recent loss, is the live output;
 // a mean of linear weights is a linear weight, so the live model is an ordinary model.
 type Gradient struct {
 	schema   *event.Schema
@@ -54,7 +56,8 @@ type Gradient struct {
 	labels    encode.LabelScale
 }
 
-// expert holds the weights of one pair of steps: for dense inputs (numeric fields, then the champion's activations) and for names.
+// expert holds the weights of one pair of steps: for dense inputs (numeric fields, then the champion's activations) and
+// for names.
 type expert struct {
 	step, biasStep float64
 	onChampion     bool
@@ -63,7 +66,13 @@ type expert struct {
 	named          [][]float64 // per slot, m
 }
 
-func NewGradient(m *config.Model, schema *event.Schema, target *encode.Target, champion *fitted.Fitted, last *Gradient) *Gradient {
+func NewGradient(
+	m *config.Model,
+	schema *event.Schema,
+	target *encode.Target,
+	champion *fitted.Fitted,
+	last *Gradient,
+) *Gradient {
 	outputs := target.Outputs()
 	k := 0
 	if champion != nil {
@@ -73,7 +82,10 @@ func NewGradient(m *config.Model, schema *event.Schema, target *encode.Target, c
 	l := &Gradient{
 		schema: schema, target: target, Champion: champion,
 		Slots: rows.NewSlots(m.Train.FoldIn.MaxRows),
-		base:  make([]float64, outputs), grad: make([]float64, outputs), dense: make([]float64, inputs), work: make([]float64, 2*k),
+		base: make(
+			[]float64,
+			outputs,
+		), grad: make([]float64, outputs), dense: make([]float64, inputs), work: make([]float64, 2*k),
 	}
 	l.scaling.Reset(inputs)
 	for _, onChampion := range []bool{true, false} {
@@ -92,7 +104,8 @@ func NewGradient(m *config.Model, schema *event.Schema, target *encode.Target, c
 	return l
 }
 
-// carry takes over what does not depend on the champion: the scaling of numeric fields, the experts without a basis, and the names.
+// carry takes over what does not depend on the champion: the scaling of numeric fields, the experts without a basis,
+// and the names.
 func (l *Gradient) carry(last *Gradient) {
 	numeric := len(l.schema.Numeric)
 	l.scaling.Carry(&last.scaling, numeric)
@@ -225,7 +238,8 @@ func (l *Gradient) learnPart(ev *event.Event, target []float64, weight float64, 
 		}
 		at++
 	})
-	// Squared loss has an unbounded gradient: normalised steps (Nagumo and Noda 1967) keep it from diverging, and losses are compared
+	// Squared loss has an unbounded gradient: normalised steps (Nagumo and Noda 1967) keep it from diverging, and
+	// losses are compared
 	// in units of the labels' variance.
 	shrink, unit := 1.0, 1.0
 	if l.target.Likelihood == posterior.Gaussian {
@@ -263,7 +277,8 @@ func (l *Gradient) claim(last int32, field int, name string) int32 {
 	return at
 }
 
-// step moves one expert against the gradient: weights of names, and if they are shared the others. An expert whose weights stop being finite starts
+// step moves one expert against the gradient: weights of names, and if they are shared the others. An expert whose
+// weights stop being finite starts
 // again from zero.
 func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 	m := len(l.base)
@@ -298,7 +313,8 @@ func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 	}
 }
 
-// maxBiasStep keeps the bias of a squared or hinge loss from overshooting: its curvature is 1 and more, that of a logistic loss at most ¼.
+// maxBiasStep keeps the bias of a squared or hinge loss from overshooting: its curvature is 1 and more, that of a
+// logistic loss at most ¼.
 func maxBiasStep(steep bool, shrink float64) float64 {
 	if steep {
 		return 0.5 * shrink
@@ -354,7 +370,8 @@ func (l *Gradient) OnChampion() float64 {
 	return share
 }
 
-// Shift makes bias, weights and weights on the feature map of the champion those of the mix. It returns the share by which linear weights of the champion
+// Shift makes bias, weights and weights on the feature map of the champion those of the mix. It returns the share by
+// which linear weights of the champion
 // count, and what is added to those of numeric fields (fields × m).
 func (l *Gradient) Shift(champion *solver.Model) (share float64, numbers []float64) {
 	m, numeric := champion.NumOutputs, len(l.schema.Numeric)

@@ -5,8 +5,9 @@ import "math"
 // kdLeaf is the most rows of a leaf of a kdTree.
 const kdLeaf = 24
 
-// kdTree finds rows of float32 near a point without looking at all of them: rows are parted at the median of the field in which they lie farthest apart,
-// until a part is a leaf (Bentley 1975), and a part whose bounding box is farther than what was found is left out. It belongs to one goroutine.
+// kdTree finds rows of float32 near a point without looking at all of them: rows are parted at the median of the field
+// in which they lie farthest apart, until a part is a leaf (Bentley 1975), and a part whose bounding box is farther
+// than what was found is left out. It belongs to one goroutine.
 type kdTree struct {
 	d      int
 	rows   []int32   // numbers of rows, leaf by leaf
@@ -15,7 +16,8 @@ type kdTree struct {
 	boxes  []float32 // node × (d lows, d highs)
 }
 
-// kdNode is a part of the rows. It is a leaf if it has no second child; the first child of another one is the node after it.
+// kdNode is a part of the rows. It is a leaf if it has no second child; the first child of another one is the node
+// after it.
 type kdNode struct{ from, to, second int32 }
 
 // build takes some rows of values, of d fields each, as they are now. It keeps rows, in another order.
@@ -83,7 +85,8 @@ func (t *kdTree) split(values []float32, from, to int, cell []float32) {
 	cell[widest] = low
 }
 
-// selectRow orders rows so that none before k has a greater value than row k, and none after it a smaller one (Hoare 1961).
+// selectRow orders rows so that none before k has a greater value than row k, and none after it a smaller one (Hoare
+// 1961).
 func selectRow(rows []int32, values []float32, stride, k int) {
 	value := func(i int) float32 { return values[int(rows[i])*stride] }
 	for low, high := 0, len(rows)-1; low < high; {

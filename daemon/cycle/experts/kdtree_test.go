@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
-// TestTreesAreExact compares neighbours found by the trees with those found by looking at all rows, bit by bit: of numbers with many ties, with
+// TestTreesAreExact compares neighbours found by the trees with those found by looking at all rows, bit by bit: of
+// numbers with many ties, with
 // names and without, over several turns of the ring. Most rows are not looked at.
 func TestTreesAreExact(t *testing.T) {
 	for fields := range 2 {
@@ -47,9 +48,19 @@ func TestTreesAreExact(t *testing.T) {
 			l.mean(l.each[0])
 			l.search(short, l.n)
 			l.mean(l.each[1])
-			if !slices.Equal(nearest, l.nearest) || !slices.Equal(byTree[0], l.each[0]) || !slices.Equal(byTree[1], l.each[1]) {
-				t.Fatalf("%d names, event %d: by the trees %v and %v, of %v; of all rows %v and %v, of %v", fields, e, byTree[0], byTree[1], nearest,
-					l.each[0], l.each[1], l.nearest)
+			if !slices.Equal(nearest, l.nearest) || !slices.Equal(byTree[0], l.each[0]) ||
+				!slices.Equal(byTree[1], l.each[1]) {
+				t.Fatalf(
+					"%d names, event %d: by the trees %v and %v, of %v; of all rows %v and %v, of %v",
+					fields,
+					e,
+					byTree[0],
+					byTree[1],
+					nearest,
+					l.each[0],
+					l.each[1],
+					l.nearest,
+				)
 			}
 			class := make([]float64, 3)
 			class[r.IntN(3)] = 1

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// What nearest neighbours are looked for in: the newest events, in windows of two lengths, of which the longer holds fewer the more fields there are.
+// What nearest neighbours are looked for in: the newest events, in windows of two lengths, of which the longer holds
+// fewer the more fields there are.
 const (
 	neighbourCount = 8
 	shortWindow    = 2000
@@ -29,9 +30,10 @@ const (
 	treeSlack      = 1 - 1e-5 // of distances from boxes, for rounding
 )
 
-// Neighbours predicts from the labels of the nearest of the newest events, by squared distance of standardised numbers and names, each weighted by
-// its inverse distance. Names of lists do not count. Two windows run side by side, weighted by recent loss: the shorter follows change, the longer
-// has nearer neighbours. Both stand in trees, which are made anew every few events; those that came since are all looked at, but no farther than the
+// Neighbours predicts from the labels of the nearest of the newest events, by squared distance of standardised numbers
+// and names, each weighted by its inverse distance. Names of lists do not count. Two windows run side by side, weighted
+// by recent loss: the shorter follows change, the longer has nearer neighbours. Both stand in trees, which are made
+// anew every few events; those that came since are all looked at, but no farther than the
 // fields that tell that they are too far. O(window·d) an event at most.
 type Neighbours struct {
 	numbers *encode.NumberScale
@@ -71,7 +73,12 @@ type neighbour struct {
 
 // NeighbourWindow returns how many events are kept of d numbers and names and the labels of m outputs.
 func NeighbourWindow(d, m int) int {
-	return min(max(windowPerField*d, longWindow/2), max(windowValues/max(d, 1), leastWindow), max(windowLabels/m, leastWindow), longWindow)
+	return min(
+		max(windowPerField*d, longWindow/2),
+		max(windowValues/max(d, 1), leastWindow),
+		max(windowLabels/m, leastWindow),
+		longWindow,
+	)
 }
 
 func NewNeighbours(n *encode.NumberScale, t *encode.Target, fields int) *Neighbours {
@@ -80,7 +87,13 @@ func NewNeighbours(n *encode.NumberScale, t *encode.Target, fields int) *Neighbo
 		outputs = t.Outputs()
 	}
 	d := len(n.Z)
-	l := &Neighbours{numbers: n, judge: newResiduals(t), scaled: t.IsNumeric(), window: NeighbourWindow(d+fields, outputs), experts: NewWeights(2)}
+	l := &Neighbours{
+		numbers: n,
+		judge:   newResiduals(t),
+		scaled:  t.IsNumeric(),
+		window:  NeighbourWindow(d+fields, outputs),
+		experts: NewWeights(2),
+	}
 	l.values, l.value = make([]float32, l.window*d), make([]float32, d)
 	l.names, l.name = make([]uint32, l.window*fields), make([]uint32, fields)
 	l.labels = make([]float32, l.window*outputs)
@@ -198,7 +211,8 @@ func (l *Neighbours) age(at int) int {
 	return l.next - 1 - at + l.window
 }
 
-// descend looks among the rows of a node of a tree, at a distance from it, of events that came from from to to before the newest. Of rows at the same
+// descend looks among the rows of a node of a tree, at a distance from it, of events that came from from to to before
+// the newest. Of rows at the same
 // distance the newer one is nearer, as where all are looked at from the newest on.
 func (l *Neighbours) descend(t *windowTree, at int, distance float32, from, to int) {
 	if distance*treeSlack > l.farthest() {
@@ -227,7 +241,8 @@ func (l *Neighbours) descend(t *windowTree, at int, distance float32, from, to i
 			continue
 		}
 		age := l.age(row)
-		if age < from || age >= to || sum == farthest && len(l.nearest) == neighbourCount && l.age(l.nearest[neighbourCount-1].at) < age {
+		if age < from || age >= to ||
+			sum == farthest && len(l.nearest) == neighbourCount && l.age(l.nearest[neighbourCount-1].at) < age {
 			continue
 		}
 		farthest = l.insert(neighbour{sum, row})

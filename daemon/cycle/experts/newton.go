@@ -9,8 +9,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// What the Newton learner is made of: how many random Fourier features there are, how many numbers are inputs themselves beside them, the variance of
-// weights before any event, and by how much it grows at every event, so that change is followed: weights walk at random.
+// What the Newton learner is made of: how many random Fourier features there are, how many numbers are inputs
+// themselves beside them, the variance of weights before any event, and by how much it grows at every event, so that
+// change is followed: weights walk at random.
 const (
 	NewtonFourier  = 200
 	newtonLinear   = 64
@@ -20,9 +21,10 @@ const (
 	leastInfluence = 1e-3 // of an event on the variance of its own prediction, below which the covariance is left
 )
 
-// Newton is linear in random Fourier features of the numbers of events, and in the numbers, and takes Newton's step at every event: an extended
-// Kalman filter whose weights walk at random, with one covariance for all outputs, which is that of least squares for a number (Kalman 1960; Haykin
-// 2001). For classes the curvature of the loss is a number between that of the most curved direction and the mean one. Outputs of classes are shrunk
+// Newton is linear in random Fourier features of the numbers of events, and in the numbers, and takes Newton's step at
+// every event: an extended Kalman filter whose weights walk at random, with one covariance for all outputs, which is
+// that of least squares for a number (Kalman 1960; Haykin 2001). For classes the curvature of the loss is a number
+// between that of the most curved direction and the mean one. Outputs of classes are shrunk
 // by the variance that they have (MacKay 1992). O(D² + m·D) an event.
 type Newton struct {
 	Numbers    *encode.NumberScale
@@ -51,7 +53,12 @@ func NewNewton(n *encode.NumberScale, t *encode.Target) *Newton {
 	for f := range unit {
 		unit[f].Scale = 1
 	}
-	l := &Newton{Numbers: n, Judge: newResiduals(t), Scaled: t.IsNumeric(), features: snapshot.NewFourier(NewtonFourier, newtonSeed, unit)}
+	l := &Newton{
+		Numbers:  n,
+		Judge:    newResiduals(t),
+		Scaled:   t.IsNumeric(),
+		features: snapshot.NewFourier(NewtonFourier, newtonSeed, unit),
+	}
 	inputs := NewtonInputs(d)
 	l.Inputs, l.gain, l.Last = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs)
 	l.Covariance, l.Weights = make([]float64, inputs*inputs), make([]float64, outputs*inputs)

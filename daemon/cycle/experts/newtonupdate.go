@@ -7,8 +7,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Freeze returns the learner as an ordinary model: weights of numbers as they are scaled in v, and of a feature map with the running location and scale
-// of each field as they are now. Numbers beyond the range of v count as its end in the former. Outputs of classes are not shrunk by their variance.
+// Freeze returns the learner as an ordinary model: weights of numbers as they are scaled in v, and of a feature map
+// with the running location and scale of each field as they are now. Numbers beyond the range of v count as its end in
+// the former. Outputs of classes are not shrunk by their variance.
 func (l *Newton) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Model, *encode.Vocabulary) {
 	out := *v
 	features := *l.features
@@ -23,7 +24,8 @@ func (l *Newton) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Mod
 // Mark keeps the weights for going.
 func (l *Newton) Mark() { l.Before = append(l.Before[:0], l.Weights...) }
 
-// Extrapolated returns the weights as they will be if they go on as since the last mark, half as far again: between two updates that is where they are on average.
+// Extrapolated returns the weights as they will be if they go on as since the last mark, half as far again: between two
+// updates that is where they are on average.
 // It is nil before there was a mark.
 func (l *Newton) Extrapolated() []float64 {
 	if l.Before == nil {

@@ -15,11 +15,26 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestResidualsAreGradients: residuals are minus the gradient of the loss, by differences, and no curvature of a class is above the largest there is.
+// TestResidualsAreGradients: residuals are minus the gradient of the loss, by differences, and no curvature of a class
+// is above the largest there is.
 func TestResidualsAreGradients(t *testing.T) {
 	for _, link := range []string{snapshot.Softmax, snapshot.Logistic, snapshot.Identity} {
 		r := residuals{link: link, Noise: evaluate.Fading{Rate: NoiseFade}}
-		outputs, targets, got, scratch := []float64{0.3, -1.2, 2}, []float64{-1, 1, -1}, make([]float64, 3), make([]float64, 3)
+		outputs, targets, got, scratch := []float64{
+			0.3,
+			-1.2,
+			2,
+		}, []float64{
+			-1,
+			1,
+			-1,
+		}, make(
+			[]float64,
+			3,
+		), make(
+			[]float64,
+			3,
+		)
 		if link == snapshot.Softmax {
 			targets = []float64{0, 1, 0}
 		}
@@ -50,7 +65,8 @@ func TestResidualsAreGradients(t *testing.T) {
 	}
 }
 
-// TestNeighboursByDefinition compares the nearest neighbours of either window with a sort of all of them by distance, around the end of the ring, too.
+// TestNeighboursByDefinition compares the nearest neighbours of either window with a sort of all of them by distance,
+// around the end of the ring, too.
 func TestNeighboursByDefinition(t *testing.T) {
 	m := cycletest.NumericModel(5, 3)
 	m.Schema.Categorical = []string{"kind"}
@@ -102,7 +118,14 @@ func TestNeighboursByDefinition(t *testing.T) {
 				}
 				for c := range want {
 					if math.Abs(want[c]/total-l.each[w][c]) > 1e-4 {
-						t.Fatalf("event %d, window %d, class %d: %.6f, by definition %.6f", e, size, c, l.each[w][c], want[c]/total)
+						t.Fatalf(
+							"event %d, window %d, class %d: %.6f, by definition %.6f",
+							e,
+							size,
+							c,
+							l.each[w][c],
+							want[c]/total,
+						)
 					}
 				}
 			}

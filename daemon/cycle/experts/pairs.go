@@ -32,11 +32,13 @@ const (
 	retrial         = 4      // times as many events, when it is tried again
 )
 
-// Pairwise is linear in names, in pairs of the names of two categorical fields, whether or not they are a cross of the schema, and in how often
-// the name or pair has come before. Each weight has a Gaussian posterior of its own, learned as if the others were known but for their variance
-// (assumed-density filtering; Opper 1998, Graepel et al. 2010), so that a name that is new moves what is known little. The precision of weights before any
-// event is a field's, or pair of fields', own (MacKay 1992), and so is their mean, one for each power of two of the events before: what comes
-// again is often not like what came by chance. A term of the sum is left out as long as it has not gained by more than noise does. It belongs to
+// Pairwise is linear in names, in pairs of the names of two categorical fields, whether or not they are a cross of the
+// schema, and in how often the name or pair has come before. Each weight has a Gaussian posterior of its own, learned
+// as if the others were known but for their variance (assumed-density filtering; Opper 1998, Graepel et al. 2010), so
+// that a name that is new moves what is known little. The precision of weights before any event is a field's, or pair
+// of fields', own (MacKay 1992), and so is their mean, one for each power of two of the events before: what comes again
+// is often not like what came by chance. A term of the sum is left out as long as it has not gained by more than noise
+// does. It belongs to
 // one goroutine. O(terms) an event.
 type Pairwise struct {
 	schema *event.Schema
@@ -84,7 +86,8 @@ type activeName struct {
 	Cell            *cell   // nil if there is none; good until cells are inserted
 }
 
-// HasPairwise reports whether the learner on names is for a model: of binary labels with probabilities and two fields of names, or of numbers and three,
+// HasPairwise reports whether the learner on names is for a model: of binary labels with probabilities and two fields
+// of names, or of numbers and three,
 // where a fold-in of two fields says what their pairs do.
 func HasPairwise(s *event.Schema, link string) bool {
 	fields := len(s.Categorical) + len(s.Multi)
@@ -92,8 +95,13 @@ func HasPairwise(s *event.Schema, link string) bool {
 }
 
 func NewPairwise(s *event.Schema, t *encode.Target, limit int) *Pairwise {
-	l := &Pairwise{schema: s, Cells: newCells(NamesCells * limit), judge: newResiduals(t), bias: weight{variance: biasVariance, prior: biasVariance},
-		hashes: make([]uint64, len(s.Categorical))}
+	l := &Pairwise{
+		schema: s,
+		Cells:  newCells(NamesCells * limit),
+		judge:  newResiduals(t),
+		bias:   weight{variance: biasVariance, prior: biasVariance},
+		hashes: make([]uint64, len(s.Categorical)),
+	}
 	if t.IsNumeric() {
 		l.Label = new(encode.Location)
 	}
@@ -173,8 +181,11 @@ func (l *Pairwise) Gather(ev *event.Event) {
 }
 
 func (l *Pairwise) add(term, place int, a, b uint64, value float64) {
-	l.Active = append(l.Active, activeName{key: mixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, Term: term, place: place,
-		with: l.Terms[term].With, Value: value})
+	l.Active = append(
+		l.Active,
+		activeName{key: mixHash(a, b, uint64(term)), names: [2]uint32{uint32(a), uint32(b)}, Term: term, place: place,
+			with: l.Terms[term].With, Value: value},
+	)
 }
 
 // shrunk returns the output shrunk by its variance: the logistic of that is the mean probability, about (MacKay 1992).
@@ -233,7 +244,8 @@ func (l *Pairwise) learnPart(ev *event.Event, targets []float64, eventWeight flo
 	}
 }
 
-// derive returns the slope of the log likelihood in the sum, and its curvature. A label that is shared counts in the scale of numbers.
+// derive returns the slope of the log likelihood in the sum, and its curvature. A label that is shared counts in the
+// scale of numbers.
 func (l *Pairwise) derive(target float64, shared bool) (slope, curvature float64) {
 	if l.Label == nil {
 		p := 1 / (1 + math.Exp(-l.shrunk()))
@@ -252,7 +264,8 @@ func (l *Pairwise) derive(target float64, shared bool) (slope, curvature float64
 	return miss / variance, 1 / variance
 }
 
-// learn takes up that the sum of which this is a part, beside others of some variance, was short by miss, known with a precision.
+// learn takes up that the sum of which this is a part, beside others of some variance, was short by miss, known with a
+// precision.
 func (w *weight) learn(value, miss, precision, others float64) {
 	precision /= 1 + precision*max(others, 0)
 	gain := w.variance * value * precision / (1 + precision*w.variance*value*value)
@@ -261,7 +274,8 @@ func (w *weight) learn(value, miss, precision, others float64) {
 	w.variance = min(w.variance+namesWalk, w.prior)
 }
 
-// learn learns the weights of a name of term x: its own, and if that is shared the one of how often it has come, where the sum with a variance was short by
+// learn learns the weights of a name of term x: its own, and if that is shared the one of how often it has come, where
+// the sum with a variance was short by
 // miss.
 func (a *activeName) learn(x *term, miss, precision, variance float64, shared bool) {
 	count := &x.counts[a.bin]
@@ -294,7 +308,8 @@ func (l *Pairwise) insert(a *activeName) {
 	}
 }
 
-// chooseTerms takes up what each term gained by being in the sum, or would have gained, and decides which ones are: to second order, with slope the
+// chooseTerms takes up what each term gained by being in the sum, or would have gained, and decides which ones are: to
+// second order, with slope the
 // label less its prediction.
 func (l *Pairwise) chooseTerms(slope, curvature float64) {
 	for i := 0; i < len(l.Active); {
@@ -331,10 +346,17 @@ func (l *Pairwise) try(t int) {
 	*x = fresh
 }
 
-// choosePrecisions sets the precision of each term to what its weights say (MacKay 1992), after an eighth as many events as there
+// choosePrecisions sets the precision of each term to what its weights say (MacKay 1992), after an eighth as many
+// events as there
 // were, or as there are cells: O(terms) an event.
 func (l *Pairwise) choosePrecisions() {
-	known, squares := make([]float64, len(l.Terms)), make([]float64, len(l.Terms)) // how many weights the events know, and squares of means
+	known, squares := make(
+		[]float64,
+		len(l.Terms),
+	), make(
+		[]float64,
+		len(l.Terms),
+	) // how many weights the events know, and squares of means
 	for i := range l.Cells.List {
 		if c := &l.Cells.List[i]; c.key != noKey {
 			d := l.Terms[c.term].Precision

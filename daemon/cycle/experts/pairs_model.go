@@ -19,7 +19,8 @@ type namePair struct {
 	A, B string
 }
 
-// TouchedPairs lists the pairs that were learned since they were taken last, each once, in the order in which they first were.
+// TouchedPairs lists the pairs that were learned since they were taken last, each once, in the order in which they
+// first were.
 type TouchedPairs struct {
 	List   []touchedPair
 	Listed map[uint64]struct{}
@@ -48,7 +49,8 @@ func (t *TouchedPairs) Take(limit int) []touchedPair {
 	return taken
 }
 
-// Fixed returns the constant of what versions can hold: the bias, and of each field and pair that counts the weight of a name that never came.
+// Fixed returns the constant of what versions can hold: the bias, and of each field and pair that counts the weight of
+// a name that never came.
 func (l *Pairwise) Fixed() float64 {
 	sum := l.bias.mean
 	for t := range l.Terms {
@@ -59,7 +61,8 @@ func (l *Pairwise) Fixed() float64 {
 	return sum
 }
 
-// Weight returns by how much the weight of a name or pair is more than that of one that never came: its own, and that of how often it has come.
+// Weight returns by how much the weight of a name or pair is more than that of one that never came: its own, and that
+// of how often it has come.
 func (x *term) Weight(c *cell) float64 {
 	if c == nil || !x.In {
 		return 0
@@ -77,8 +80,9 @@ func (l *Pairwise) WeightOfPair(p touchedPair) float64 {
 	return l.Terms[p.Term].Weight(l.Cells.find(p.key))
 }
 
-// Freeze returns the learner as an ordinary model, with the counts of names as they are now, over v and crosses of its own: of the fields whose pairs count,
-// with as many pairs as there is room for among limit names, those that came most often first. Outputs are not shrunk by their variance. O(cells + names).
+// Freeze returns the learner as an ordinary model, with the counts of names as they are now, over v and crosses of its
+// own: of the fields whose pairs count, with as many pairs as there is room for among limit names, those that came most
+// often first. Outputs are not shrunk by their variance. O(cells + names).
 func (l *Pairwise) Freeze(v *encode.Vocabulary, kernel solver.Kernel, limit int) (*solver.Model, *encode.Vocabulary) {
 	var own []event.Cross
 	place := make([]int, len(l.Terms)) // of the pairs of a term, −1 without
@@ -119,11 +123,17 @@ func (l *Pairwise) Freeze(v *encode.Vocabulary, kernel solver.Kernel, limit int)
 	return model, v
 }
 
-// foldIn returns what versions made of the learner say of fold-in: weights keep all of their evidence, and have before it the precision that those of the
-// names of an event have here, on average. Most of a history is in the weights already, which it would else be counted in again as if they were new: with
-// the prior's own precision log loss of clicks was .008 worse with a history than without. It is nil where the schema has no field for it. O(cells).
+// foldIn returns what versions made of the learner say of fold-in: weights keep all of their evidence, and have before
+// it the precision that those of the names of an event have here, on average. Most of a history is in the weights
+// already, which it would else be counted in again as if they were new: with the prior's own precision log loss of
+// clicks was .008 worse with a history than without. It is nil where the schema has no field for it. O(cells).
 func (l *Pairwise) FoldIn(m *config.Model) *snapshot.FoldIn {
-	f := &snapshot.FoldIn{Likelihood: snapshot.LogisticLikelihood, Shared: true, Coordinates: []int{}, Scale: []float64{}}
+	f := &snapshot.FoldIn{
+		Likelihood:  snapshot.LogisticLikelihood,
+		Shared:      true,
+		Coordinates: []int{},
+		Scale:       []float64{},
+	}
 	events, evidence := make([]float64, len(l.Terms)), make([]float64, len(l.Terms))
 	for i := range l.Cells.List {
 		if c := &l.Cells.List[i]; c.key != noKey {
@@ -137,7 +147,16 @@ func (l *Pairwise) FoldIn(m *config.Model) *snapshot.FoldIn {
 		if x := &l.Terms[t]; x.In {
 			precision = x.Precision + evidence[t]/max(events[t], 1)
 		}
-		f.Fields = append(f.Fields, snapshot.FoldInField{Name: name, Precision: []float64{precision}, Signs: []int{}, Rates: []float64{1}, Losses: []float64{0}})
+		f.Fields = append(
+			f.Fields,
+			snapshot.FoldInField{
+				Name:      name,
+				Precision: []float64{precision},
+				Signs:     []int{},
+				Rates:     []float64{1},
+				Losses:    []float64{0},
+			},
+		)
 	}
 	if len(f.Fields) == 0 {
 		return nil
@@ -151,7 +170,8 @@ type pairWeight struct {
 	weight float64
 }
 
-// pairs returns the pairs of terms with a place, sorted by name for each of n places: of names in v, and at most limit of them, those that came most often.
+// pairs returns the pairs of terms with a place, sorted by name for each of n places: of names in v, and at most limit
+// of them, those that came most often.
 func (l *Pairwise) pairs(v *encode.Vocabulary, place []int, n, limit int) [][]pairWeight {
 	out := make([][]pairWeight, n)
 	if n == 0 || limit <= 0 {
@@ -164,7 +184,10 @@ func (l *Pairwise) pairs(v *encode.Vocabulary, place []int, n, limit int) [][]pa
 		}
 	}
 	if len(found) > limit {
-		slices.SortFunc(found, func(a, b *cell) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) })
+		slices.SortFunc(
+			found,
+			func(a, b *cell) int { return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.key, b.key)) },
+		)
 		found = found[:limit]
 	}
 	known := make(hashedNames, len(v.Names))
@@ -176,7 +199,10 @@ func (l *Pairwise) pairs(v *encode.Vocabulary, place []int, n, limit int) [][]pa
 		}
 	}
 	for at := range out { // two pairs share a name where names have the sign in them
-		slices.SortFunc(out[at], func(a, b pairWeight) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.weight, b.weight)) })
+		slices.SortFunc(
+			out[at],
+			func(a, b pairWeight) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.weight, b.weight)) },
+		)
 		out[at] = slices.CompactFunc(out[at], func(a, b pairWeight) bool { return a.name == b.name })
 	}
 	return out

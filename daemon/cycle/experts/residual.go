@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// residuals judge outputs of a learner that stands beside the fold-in: those of exclusive classes (softmax), of classes of their own (logistic), or
+// residuals judge outputs of a learner that stands beside the fold-in: those of exclusive classes (softmax), of classes
+// of their own (logistic), or
 // a number in units of the label's deviation, whose error is Gaussian with a variance that is estimated.
 type residuals struct {
 	link  string
@@ -29,7 +30,8 @@ func newResiduals(t *encode.Target) residuals {
 	return r
 }
 
-// of stores target − prediction of every output in dst, and returns the logarithmic loss, up to a constant for numbers, and the curvature of the loss
+// of stores target − prediction of every output in dst, and returns the logarithmic loss, up to a constant for
+// numbers, and the curvature of the loss
 // in the outputs, one number for all of them. dst may not be outputs.
 func (r *residuals) of(dst, outputs, targets []float64) (loss, curvature float64) {
 	switch r.link {

@@ -11,15 +11,17 @@ import (
 
 // BaselineMeans are the baselines that a refit fits on its sample: the mean label, or the most frequent class.
 type BaselineMeans struct {
-	Global      float64
-	ByName      map[string]float64       // mean label by name of the baseline field
-	Majority    int                      // class index, for binary 0 or 1
-	Frequencies []float64                // of the classes, of a binary label that of the positive one; nil of a champion that was kept without
+	Global   float64
+	ByName   map[string]float64 // mean label by name of the baseline field
+	Majority int                // class index, for binary 0 or 1
+	// of the classes, of a binary label that of the positive one; nil of a champion that was kept without
+	Frequencies []float64
 	Outputs     []float64                // that predict the frequencies, or the majority alone
 	binary      [2]evaluate.EventOutcome // of a binary label 0 and 1
 }
 
-// FitBaselineMeans computes the means of the parts of a sample, one after the other. weights nil counts every event once; field is the categorical field of the
+// FitBaselineMeans computes the means of the parts of a sample, one after the other. weights nil counts every event
+// once; field is the categorical field of the
 // item mean, or -1.
 func FitBaselineMeans(t *encode.Target, weights []float64, field int, parts ...[]event.Event) *BaselineMeans {
 	m := &BaselineMeans{ByName: make(map[string]float64)}
@@ -85,8 +87,9 @@ func FitBaselineMeans(t *encode.Target, weights []float64, field int, parts ...[
 	return m
 }
 
-// What a loss counts as at least where models are compared: leastShare of that of the means, which is a hundredth of the deviation of numbers, and
-// roundingShare of the mean square of labels. Without, labels that are all alike but a few are predicted by their mean without an error: whatever a
+// What a loss counts as at least where models are compared: leastShare of that of the means, which is a hundredth of
+// the deviation of numbers, and roundingShare of the mean square of labels. Without, labels that are all alike but a
+// few are predicted by their mean without an error: whatever a
 // model has to round would be shown to be worse, for ever.
 const (
 	leastShare    = 1e-4

@@ -17,22 +17,38 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers and digests are
+// Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers
+// and digests are
 // the store's to give.
 func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
 	v, t, model := ch.Vocabulary, ch.Target, ch.WithPopularity()
 	c := &snapshot.Contents{
-		Schema: snapshot.Schema{Task: string(m.Schema.Learned()), Label: m.Schema.LabelField(), Levels: m.Schema.Levels, Classes: t.Classes,
-			Positive: m.Schema.Positive, Negative: m.Schema.Negative,
-			LabelMin: t.Low, LabelMax: t.High, Categorical: m.Schema.Categorical, Cross: v.Crosses(), Multi: m.Schema.Multi,
-			MultiWeights: v.Schema.MultiWeights, Numeric: v.Numeric, Optional: append([]string{}, m.Schema.Optional...), Augment: v.Augment},
-		Kernel: model.Kernel.String(), Degree: model.Kernel.Degree(), Link: t.Link, NumFeatures: model.NumFeatures, NumOutputs: model.NumOutputs,
-		NumBasis: model.NumBasis, Basis: model.Basis, Weights: model.Weights, Linear: model.Linear, Bias: model.Bias,
+		Schema: snapshot.Schema{
+			Task:         string(m.Schema.Learned()),
+			Label:        m.Schema.LabelField(),
+			Levels:       m.Schema.Levels,
+			Classes:      t.Classes,
+			Positive:     m.Schema.Positive,
+			Negative:     m.Schema.Negative,
+			LabelMin:     t.Low,
+			LabelMax:     t.High,
+			Categorical:  m.Schema.Categorical,
+			Cross:        v.Crosses(),
+			Multi:        m.Schema.Multi,
+			MultiWeights: v.Schema.MultiWeights,
+			Numeric:      v.Numeric,
+			Optional:     append([]string{}, m.Schema.Optional...),
+			Augment:      v.Augment,
+		},
+		Kernel: model.Kernel.String(), Degree: model.Kernel.Degree(), Link: t.Link, NumFeatures: model.NumFeatures,
+		NumOutputs: model.NumOutputs,
+		NumBasis:   model.NumBasis, Basis: model.Basis, Weights: model.Weights, Linear: model.Linear, Bias: model.Bias,
 		Vocabulary: v.Names,
 	}
 	c.Schema.Derived = DerivedFields(&m.Schema)
 	if c.FoldIn, c.NoFoldIn = ch.foldIn(m); ch.PopularOnly {
-		c.FoldIn, c.NoFoldIn = nil, "the version lists names by their popularity alone: what was learned of who chooses did not make lists better"
+		c.FoldIn, c.NoFoldIn = nil, "the version lists names by their popularity alone: what was learned of who chooses "+
+			"did not make lists better"
 	}
 	if model.Map != nil {
 		c.Schema.FeatureMap, c.MapWeights = v.Map, model.Map
@@ -48,24 +64,48 @@ func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
 	x := &ch.Version
 	var gateSlices []snapshot.GateSlice
 	for _, s := range x.GateSlices {
-		gateSlices = append(gateSlices, snapshot.GateSlice{Field: s.Field, Known: s.Known, N: s.N, Loss: number(s.Loss), Baseline: number(s.Baseline)})
+		gateSlices = append(
+			gateSlices,
+			snapshot.GateSlice{
+				Field:    s.Field,
+				Known:    s.Known,
+				N:        s.N,
+				Loss:     number(s.Loss),
+				Baseline: number(s.Baseline),
+			},
+		)
 	}
 	c.Meta = snapshot.Meta{
 		GateSlices: gateSlices,
 		Kind:       x.Kind, Parent: x.Parent, Status: x.Status, Loss: t.Name(), Lambda: snapshot.Number(x.Lambda),
-		Objective: snapshot.Number(x.Objective), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind, GapLimit: x.GapLimit,
+		Objective: snapshot.Number(
+			x.Objective,
+		), Form: x.Form, Gap: number(x.Gap), GapRelative: number(x.GapRelative), GapKind: x.GapKind, GapLimit: x.GapLimit,
 		BasisGap: number(x.BasisGap), BasisGapRelative: number(x.BasisGapRelative), NuclearNorm: number(x.NuclearNorm),
-		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps, HeldOutSweeps: x.HeldOutSweeps,
-		OutputLimit: number(x.OutputLimit),
-		Precisions:  x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(x.TrainSeconds),
-		Select: metrics(x.Select), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
-		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort, HorizonEvents: x.HorizonEvents,
-		MainEffects: x.MainEffects, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
+		Solver: x.Solver, StochasticEpochs: x.StochasticEpochs, FISTAIterations: x.FISTAIterations, Sweeps: x.Sweeps,
+		HeldOutSweeps: x.HeldOutSweeps,
+		OutputLimit:   number(x.OutputLimit),
+		Precisions:    x.Precisions, Evidence: number(x.Evidence), Warm: x.Warm, Rows: x.Rows, TrainSeconds: snapshot.Number(
+			x.TrainSeconds),
+		Select: metrics(
+			x.Select,
+		), Gate: metrics(x.Gate), ChampionGate: metrics(x.ChampionGate), Decision: x.Decision, Reason: x.Reason,
+		Events: ch.Events, Lineage: ch.Lineage, SampleDigest: ch.Sample, CutShort: ch.CutShort,
+		HorizonEvents: x.HorizonEvents,
+		MainEffects:   x.MainEffects, ConfigHash: m.Hash(), Seed: &m.Train.Seed,
 	}
 	if o := ch.Observed; o != nil {
 		c.Meta.Progressive, c.Meta.Live = metrics(o.Window.Published), metrics(o.Window.Live)
 		for _, p := range o.Parts {
-			c.Meta.Parts = append(c.Meta.Parts, snapshot.Part{Name: p.Name, Weight: snapshot.Number(p.Weight), Loss: number(p.Loss), InVersions: p.InVersions})
+			c.Meta.Parts = append(
+				c.Meta.Parts,
+				snapshot.Part{
+					Name:       p.Name,
+					Weight:     snapshot.Number(p.Weight),
+					Loss:       number(p.Loss),
+					InVersions: p.InVersions,
+				},
+			)
 		}
 	}
 	if ch.Watermark > 0 {
@@ -123,8 +163,15 @@ func metrics(m *report.Metrics) *snapshot.Metrics {
 	if m == nil {
 		return nil
 	}
-	return &snapshot.Metrics{N: m.N, Loss: number(m.Loss), RMSE: number(m.RMSE), MAE: number(m.MAE), Accuracy: number(m.Accuracy),
-		NDCG1: number(m.NDCG1), NDCG5: number(m.NDCG5)}
+	return &snapshot.Metrics{
+		N:        m.N,
+		Loss:     number(m.Loss),
+		RMSE:     number(m.RMSE),
+		MAE:      number(m.MAE),
+		Accuracy: number(m.Accuracy),
+		NDCG1:    number(m.NDCG1),
+		NDCG5:    number(m.NDCG5),
+	}
 }
 
 // Checkpoint is what the daemon keeps of a champion beside its snapshot, so that a restart goes on where it stopped.
@@ -158,8 +205,16 @@ const CheckpointFormat = 1
 
 // Checkpoint returns the part of a champion that its snapshot does not hold: precisions, covariances and baselines.
 func (ch *Fitted) Checkpoint() ([]byte, error) {
-	k := Checkpoint{Format: CheckpointFormat, Version: ch.Version.Version, Lambda: ch.Lambda, Posterior: ch.Posterior, Gaussian: ch.Gaussian, Horizon: ch.Horizon,
-		Map: ch.Vocabulary.Map, MapRidge: ch.MapRidge}
+	k := Checkpoint{
+		Format:    CheckpointFormat,
+		Version:   ch.Version.Version,
+		Lambda:    ch.Lambda,
+		Posterior: ch.Posterior,
+		Gaussian:  ch.Gaussian,
+		Horizon:   ch.Horizon,
+		Map:       ch.Vocabulary.Map,
+		MapRidge:  ch.MapRidge,
+	}
 	if ch.Posterior != nil && ch.Posterior.Group != nil {
 		k.Convex = ch.Convex
 	}
@@ -169,7 +224,8 @@ func (ch *Fitted) Checkpoint() ([]byte, error) {
 		k.Clean, k.CleanGaussian = ch.WithoutHoldout.Posterior, ch.WithoutHoldout.Gaussian
 	}
 	if ch.Means != nil {
-		k.Global, k.ByName, k.Majority, k.Frequencies = ch.Means.Global, ch.Means.ByName, ch.Means.Majority, ch.Means.Frequencies
+		k.Global, k.ByName, k.Majority, k.Frequencies = ch.Means.Global, ch.Means.ByName, ch.Means.Majority,
+			ch.Means.Frequencies
 	}
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(&k); err != nil {
@@ -178,7 +234,8 @@ func (ch *Fitted) Checkpoint() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Restore builds a champion from its snapshot and from what Keep returned for it. The error says what does not fit; the caller then
+// Restore builds a champion from its snapshot and from what Keep returned for it. The error says what does not fit; the
+// caller then
 // starts without a champion, and the next refit makes one.
 func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, error) {
 	var k Checkpoint
@@ -191,7 +248,12 @@ func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, erro
 func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, error) {
 	manifest, c := model.Manifest(), model.Contents()
 	if k.Format != CheckpointFormat || k.Version != manifest.Version {
-		return nil, fmt.Errorf("cycle: kept posterior of format %d and version %d, the champion is version %d", k.Format, k.Version, manifest.Version)
+		return nil, fmt.Errorf(
+			"cycle: kept posterior of format %d and version %d, the champion is version %d",
+			k.Format,
+			k.Version,
+			manifest.Version,
+		)
 	}
 	if !m.MadeFor(manifest.ConfigHash) {
 		return nil, fmt.Errorf("cycle: champion version %d: %w", manifest.Version, ErrOtherSettings)
@@ -206,13 +268,22 @@ func revive(m *config.Model, model *snapshot.Model, k *Checkpoint) (*Fitted, err
 		}
 		p.Field = ch.Vocabulary.Field
 		if err := p.Validate(); err != nil {
-			return nil, fmt.Errorf("cycle: kept posterior of version %d for %d features: %w", k.Version, c.NumFeatures, err)
+			return nil, fmt.Errorf(
+				"cycle: kept posterior of version %d for %d features: %w",
+				k.Version,
+				c.NumFeatures,
+				err,
+			)
 		}
 	}
-	if ch.HeldOut, ch.Precisions = k.HeldOut, k.Precisions; k.Link != nil && len(k.Link.Threshold) == ch.Target.Outputs() {
+	if ch.HeldOut, ch.Precisions = k.HeldOut, k.Precisions; k.Link != nil &&
+		len(k.Link.Threshold) == ch.Target.Outputs() {
 		ch.Link = k.Link
 	}
-	ch.Lambda, ch.Posterior, ch.Gaussian, ch.Convex, ch.Horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(max(k.Horizon, 0), len(HalfLives)-1)
+	ch.Lambda, ch.Posterior, ch.Gaussian, ch.Convex, ch.Horizon = k.Lambda, k.Posterior, k.Gaussian, k.Convex, min(
+		max(k.Horizon, 0),
+		len(HalfLives)-1,
+	)
 	ch.Dual, ch.Scale = k.Dual, k.Scale
 	if k.Clean != nil {
 		ch.WithoutHoldout = &WithoutHoldout{k.Clean, k.CleanGaussian}
@@ -255,8 +326,14 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 		return nil, err
 	}
 	if target.Outputs() != c.NumOutputs || target.Link != c.Link {
-		return nil, fmt.Errorf("cycle: snapshot version %d has %d outputs with link %s, the configuration asks for %d with %s",
-			manifest.Version, c.NumOutputs, c.Link, target.Outputs(), target.Link)
+		return nil, fmt.Errorf(
+			"cycle: snapshot version %d has %d outputs with link %s, the configuration asks for %d with %s",
+			manifest.Version,
+			c.NumOutputs,
+			c.Link,
+			target.Outputs(),
+			target.Link,
+		)
 	}
 	schema := m.Schema.Event()
 	v, ok := encode.VocabularyOf(&schema, c)
@@ -267,10 +344,16 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cycle: snapshot version %d: %w", manifest.Version, err)
 	}
-	ch := &Fitted{Vocabulary: v, Target: target, Sample: manifest.SampleDigest, Lineage: manifest.Lineage, Events: manifest.Events,
-		Lambda: float64(manifest.Lambda) * float64(manifest.Rows) / RowsPerLambda,
+	ch := &Fitted{
+		Vocabulary: v,
+		Target:     target,
+		Sample:     manifest.SampleDigest,
+		Lineage:    manifest.Lineage,
+		Events:     manifest.Events,
+		Lambda:     float64(manifest.Lambda) * float64(manifest.Rows) / RowsPerLambda,
 		Model: &solver.Model{Kernel: kernel, NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis,
-			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias, Map: c.MapWeights}}
+			Basis: c.Basis, Weights: c.Weights, Linear: c.Linear, Bias: c.Bias, Map: c.MapWeights},
+	}
 	for _, g := range c.Golden {
 		ev := event.Event{Categorical: slices.Clip(g.Input.Categorical), Numeric: g.Input.Numeric, Multi: g.Input.Multi}
 		schema.Complete(&ev)
@@ -286,18 +369,55 @@ func FromSnapshot(m *config.Model, model *snapshot.Model) (*Fitted, error) {
 // sameFields reports whether the fields of a version are those of a schema, in their order.
 func sameFields(s *config.Schema, of *snapshot.Schema) bool {
 	return slices.Equal(s.Categorical, of.Categorical) && slices.Equal(s.Multi, of.Multi) &&
-		slices.EqualFunc(s.Numeric, of.Numeric, func(name string, n snapshot.NumericField) bool { return name == n.Name })
+		slices.EqualFunc(
+			s.Numeric,
+			of.Numeric,
+			func(name string, n snapshot.NumericField) bool { return name == n.Name },
+		)
 }
 
 // VersionOf returns what a manifest says of its version, but for the metrics.
 func VersionOf(m *snapshot.Manifest) report.Version {
-	v := report.Version{Model: m.Model, Version: m.Version, Kind: m.Kind, Parent: m.Parent, Status: m.Status, K: m.NumBasis,
-		Lambda: report.Number(m.Lambda), Rows: m.Rows, Features: m.NumFeatures, Outputs: m.NumOutputs, Objective: report.Number(m.Objective),
-		Form: m.Form, Gap: reported(m.Gap), GapRelative: reported(m.GapRelative), GapKind: m.GapKind, GapLimit: m.GapLimit, BasisGap: reported(m.BasisGap),
-		BasisGapRelative: reported(m.BasisGapRelative), NuclearNorm: reported(m.NuclearNorm), Decision: m.Decision, Reason: m.Reason,
-		PayloadDigest: m.PayloadDigest, Solver: m.Solver, Warm: m.Warm, Sweeps: m.Sweeps, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions,
-		OutputLimit: reported(m.OutputLimit),
-		Evidence:    reported(m.Evidence), HorizonEvents: m.HorizonEvents, MainEffects: m.MainEffects, FeatureMap: encode.MapText(m.Schema.FeatureMap)}
+	v := report.Version{
+		Model:   m.Model,
+		Version: m.Version,
+		Kind:    m.Kind,
+		Parent:  m.Parent,
+		Status:  m.Status,
+		K:       m.NumBasis,
+		Lambda: report.Number(
+			m.Lambda,
+		),
+		Rows:        m.Rows,
+		Features:    m.NumFeatures,
+		Outputs:     m.NumOutputs,
+		Objective:   report.Number(m.Objective),
+		Form:        m.Form,
+		Gap:         reported(m.Gap),
+		GapRelative: reported(m.GapRelative),
+		GapKind:     m.GapKind,
+		GapLimit:    m.GapLimit,
+		BasisGap:    reported(m.BasisGap),
+		BasisGapRelative: reported(
+			m.BasisGapRelative,
+		),
+		NuclearNorm:   reported(m.NuclearNorm),
+		Decision:      m.Decision,
+		Reason:        m.Reason,
+		PayloadDigest: m.PayloadDigest,
+		Solver:        m.Solver,
+		Warm:          m.Warm,
+		Sweeps:        m.Sweeps,
+		HeldOutSweeps: m.HeldOutSweeps,
+		Precisions:    m.Precisions,
+		OutputLimit:   reported(m.OutputLimit),
+		Evidence: reported(
+			m.Evidence,
+		),
+		HorizonEvents: m.HorizonEvents,
+		MainEffects:   m.MainEffects,
+		FeatureMap:    encode.MapText(m.Schema.FeatureMap),
+	}
 	for _, p := range m.Cut {
 		v.Cut = append(v.Cut, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
 	}

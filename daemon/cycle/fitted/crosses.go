@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
-// Plain returns a champion whose vocabulary has no crosses of its own, so that fold-in and refits can go on from it: itself, or a copy without the
+// Plain returns a champion whose vocabulary has no crosses of its own, so that fold-in and refits can go on from it:
+// itself, or a copy without the
 // columns of these.
 func (ch *Fitted) Plain(schema *event.Schema) *Fitted {
 	v := ch.Vocabulary

@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// Fitted is a trained model with what is needed to score, to go on from and to publish it. It is read-only once built and safe for
+// Fitted is a trained model with what is needed to score, to go on from and to publish it. It is read-only once built
+// and safe for
 // concurrent use.
 type Fitted struct {
 	Model      *solver.Model
@@ -34,28 +35,31 @@ type Fitted struct {
 	Observed *report.Progressive // when this was published; nil if nobody reads it
 	Chosen   bool                // by an operator, not by the gate
 
-	Posterior      *posterior.State  // of the variational stage; nil without one
-	Gaussian       *posterior.State  // of GaussianTarget; nil without one
-	WithoutHoldout *WithoutHoldout   // of these before they learned from held-out rows; nil if they have not
-	Convex         *solver.Model     // of the convex stage, beside a posterior
-	HeldOut        HeldOutNames      // that clean has not learned from, and the published model only if there is a clean one
-	Link           *encode.LevelLink // for gaussian; nil without
-	Dual           *RowDual          // of an algorithm that keeps one; nil without
-	Scale          float64           // what calibration multiplied the outputs with; 0 without
-	Folded         *posterior.State  // of an update: the live posterior whose mean it is; nil of a refit and where the model is none
-	Means          *BaselineMeans
-	Holdout        HoldoutSet // by which updates are guarded; empty where it is not known
-	Horizon        int        // in horizons, of its refit
-	Precisions     PrecisionChoice
-	Again          bool // of an update: it is the last refit
+	Posterior      *posterior.State // of the variational stage; nil without one
+	Gaussian       *posterior.State // of GaussianTarget; nil without one
+	WithoutHoldout *WithoutHoldout  // of these before they learned from held-out rows; nil if they have not
+	Convex         *solver.Model    // of the convex stage, beside a posterior
+	// that clean has not learned from, and the published model only if there is a clean one
+	HeldOut HeldOutNames
+	Link    *encode.LevelLink // for gaussian; nil without
+	Dual    *RowDual          // of an algorithm that keeps one; nil without
+	Scale   float64           // what calibration multiplied the outputs with; 0 without
+	// of an update: the live posterior whose mean it is; nil of a refit and where the model is none
+	Folded     *posterior.State
+	Means      *BaselineMeans
+	Holdout    HoldoutSet // by which updates are guarded; empty where it is not known
+	Horizon    int        // in horizons, of its refit
+	Precisions PrecisionChoice
+	Again      bool // of an update: it is the last refit
 	// What versions say of the live fold-in, for fold-in where they are used.
-	RateLosses  [][]float64      // FoldIn.RateLosses
-	LabelRange  []float64        // lowest and highest label that counts; nil for no limit
-	Told        *snapshot.FoldIn // of an update that was followed by deltas: what it says of fold-in; else it is made of folded
-	Untold      string           // why told is nil
-	Popular     *PopularWeights  // that versions add to Model; nil for none
-	PopularOnly bool             // lists of popularity alone are as good as those of Model: versions hold nothing else
-	MapRidge    float64          // that its model's weights on the feature map were fitted with; 0 without
+	RateLosses [][]float64 // FoldIn.RateLosses
+	LabelRange []float64   // lowest and highest label that counts; nil for no limit
+	// of an update that was followed by deltas: what it says of fold-in; else it is made of folded
+	Told        *snapshot.FoldIn
+	Untold      string          // why told is nil
+	Popular     *PopularWeights // that versions add to Model; nil for none
+	PopularOnly bool            // lists of popularity alone are as good as those of Model: versions hold nothing else
+	MapRidge    float64         // that its model's weights on the feature map were fitted with; 0 without
 }
 
 // Cause is the kind of reason for a decision of the gate: the text of Version.Reason without its numbers.
@@ -104,7 +108,8 @@ func (s *Scorer) Outputs(dst []float64, ev *event.Event) {
 	snapshot.Limit(dst, s.Limit)
 }
 
-// Names counts those of the event that was scored last, but for crosses: a new pair of names that are known is no surprise.
+// Names counts those of the event that was scored last, but for crosses: a new pair of names that are known is no
+// surprise.
 func (s *Scorer) Names(ev *event.Event) (n evaluate.NameCounts) {
 	schema := s.Vocab.Schema
 	for _, name := range ev.Categorical[:schema.NumGiven()] {

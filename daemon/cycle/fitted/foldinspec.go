@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are those of the posterior whose
+// foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are
+// those of the posterior whose
 // mean the model is, at the rates of the live fold-in and with what these have lost.
 func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
 	if ch.Told != nil || ch.Untold != "" {
@@ -27,7 +28,13 @@ func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
 		return nil, "the schema has no categorical field"
 	}
 	l := s.Loadings()
-	f := &snapshot.FoldIn{Likelihood: s.Likelihood.String(), Shared: !s.Separate, Coordinates: l.Coordinate, Scale: l.Scale, LabelRange: ch.LabelRange}
+	f := &snapshot.FoldIn{
+		Likelihood:  s.Likelihood.String(),
+		Shared:      !s.Separate,
+		Coordinates: l.Coordinate,
+		Scale:       l.Scale,
+		LabelRange:  ch.LabelRange,
+	}
 	linear := 1
 	if s.Separate {
 		linear = ch.Target.Outputs()
@@ -50,7 +57,16 @@ func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
 		if field < len(ch.RateLosses) && len(ch.RateLosses[field]) == len(rates) {
 			losses = slices.Clone(ch.RateLosses[field])
 		}
-		f.Fields = append(f.Fields, snapshot.FoldInField{Name: name, Precision: slices.Clone(precision), Signs: l.Sign[field], Rates: rates, Losses: losses})
+		f.Fields = append(
+			f.Fields,
+			snapshot.FoldInField{
+				Name:      name,
+				Precision: slices.Clone(precision),
+				Signs:     l.Sign[field],
+				Rates:     rates,
+				Losses:    losses,
+			},
+		)
 	}
 	return f, ""
 }

@@ -8,7 +8,8 @@ import (
 // HeldOutNames are the names of the entities that a refit holds out whole, sorted, for each categorical field.
 type HeldOutNames [][]string
 
-// WithoutHoldout are the posteriors of a refit that have not seen a held-out row, over the vocabulary of the champion: what the next refit continues from, and
+// WithoutHoldout are the posteriors of a refit that have not seen a held-out row, over the vocabulary of the champion:
+// what the next refit continues from, and
 // what the next challenger is compared with.
 type WithoutHoldout struct {
 	Posterior *posterior.State

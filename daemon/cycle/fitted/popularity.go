@@ -18,8 +18,9 @@ func PopularAlone(like *solver.Model) *solver.Model {
 	return solver.NewModel(like.Kernel, like.NumFeatures, like.NumOutputs, true)
 }
 
-// Popularity is how likely each name is chosen next, whoever chooses: shares of the choices so far, which fade by several half-lives, mixed as well as each
-// has foreseen choices. Models of choices learn what is beyond it, as negatives are as popular as what was chosen; versions add it as weights of the names.
+// Popularity is how likely each name is chosen next, whoever chooses: shares of the choices so far, which fade by
+// several half-lives, mixed as well as each has foreseen choices. Models of choices learn what is beyond it, as
+// negatives are as popular as what was chosen; versions add it as weights of the names.
 type Popularity struct {
 	field   int
 	limit   int  // of names
@@ -43,7 +44,8 @@ const (
 	PopularityMoves = 0.05
 	// popularityTurn is how many names that were not chosen since a delta looks at, so that their choices fade there.
 	popularityTurn = 4096
-	// popularityAlike is how many choices count as one in that: choices that follow each other are alike, and a mixture errs less than what it mixes.
+	// popularityAlike is how many choices count as one in that: choices that follow each other are alike, and a mixture
+	// errs less than what it mixes.
 	popularityAlike = 8
 )
 
@@ -62,7 +64,12 @@ func NewPopularity(m *config.Model) *Popularity {
 	if field < 0 {
 		return nil
 	}
-	return &Popularity{field: field, limit: m.Train.FoldIn.MaxRows, follows: len(m.Schema.Of) > 0, Names: make(map[string]*NameCounts)}
+	return &Popularity{
+		field:   field,
+		limit:   m.Train.FoldIn.MaxRows,
+		follows: len(m.Schema.Of) > 0,
+		Names:   make(map[string]*NameCounts),
+	}
 }
 
 // to lets the counts fade up to a moment.
@@ -156,21 +163,35 @@ func (p *Popularity) likely() func(of *NameCounts) float64 {
 	}
 }
 
-// Weights returns what is likely as weights: shared is that of a name that was never chosen, to which those of the others are added.
+// Weights returns what is likely as weights: shared is that of a name that was never chosen, to which those of the
+// others are added.
 func (p *Popularity) Weights() *PopularWeights {
 	likely := p.likely()
-	w := &PopularWeights{Field: p.field, Shared: likely(&NameCounts{}), Names: make(map[string]float64, len(p.Names)), at: p.Now}
+	w := &PopularWeights{
+		Field:  p.field,
+		Shared: likely(&NameCounts{}),
+		Names:  make(map[string]float64, len(p.Names)),
+		at:     p.Now,
+	}
 	for _, of := range p.List {
 		w.Names[of.Name] = likely(of) - w.Shared
 	}
 	return w
 }
 
-// Moved returns the weights after w, in which at most limit names have others, and those names, in the order of their first choices. They are of names chosen
+// Moved returns the weights after w, in which at most limit names have others, and those names, in the order of their
+// first choices. They are of names chosen
 // since and of some others in turn, as far as their weights have moved.
 func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, names []string) {
 	likely, turns := p.likely(), 1+len(p.List)/popularityTurn
-	next = &PopularWeights{Field: w.Field, Shared: likely(&NameCounts{}), Names: w.Names, at: p.Now, turn: w.turn + 1, since: maps.Clone(w.since)}
+	next = &PopularWeights{
+		Field:  w.Field,
+		Shared: likely(&NameCounts{}),
+		Names:  w.Names,
+		at:     p.Now,
+		turn:   w.turn + 1,
+		since:  maps.Clone(w.since),
+	}
 	for i, of := range p.List {
 		if len(names) >= limit {
 			break
@@ -189,7 +210,8 @@ func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, 
 	return next, names
 }
 
-// PopularWeights is a popularity as weights of a model on the log odds of a choice beside names drawn alike. It does not change.
+// PopularWeights is a popularity as weights of a model on the log odds of a choice beside names drawn alike. It does
+// not change.
 type PopularWeights struct {
 	Field  int
 	Shared float64
@@ -221,7 +243,8 @@ func (w *PopularWeights) Name(name string) float64 {
 	return w.Names[name]
 }
 
-// on returns a model over a vocabulary with the weights; of the parameters it shares what is the same. Without weights it is the model.
+// on returns a model over a vocabulary with the weights; of the parameters it shares what is the same. Without weights
+// it is the model.
 func (w *PopularWeights) on(model *solver.Model, v *encode.Vocabulary) *solver.Model {
 	return w.times(1, model, v)
 }

@@ -18,7 +18,8 @@ type GuardRow struct {
 	Entity  string
 	Payload []byte
 	Label   float64
-	Unseen  RowLoss    // before anything had learned the row: of the refit for held-out rows, of the version that consumers had for others
+	// before anything had learned the row: of the refit for held-out rows, of the version that consumers had for others
+	Unseen  RowLoss
 	Current RowLoss    // of what consumers have
 	Of      FixedModel // that current is of
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Degenerate reports whether a model predicts the same for all of some training rows, although their labels and their features differ.
+// Degenerate reports whether a model predicts the same for all of some training rows, although their labels and their
+// features differ.
 // Where features are the same, so is what any model predicts.
 func Degenerate(j *task.Task, model *solver.Model) bool {
 	const probe = 200
@@ -22,7 +23,8 @@ func Degenerate(j *task.Task, model *solver.Model) bool {
 	for i := 0; i < n; i += max(1, n/probe) {
 		index, value := j.Train.X.Row(i)
 		firstIndex, firstValue := j.Train.X.Row(0)
-		differ = differ || !slices.Equal(index, firstIndex) || !slices.Equal(value, firstValue) || !slices.Equal(j.Train.Numbers(i), j.Train.Numbers(0))
+		differ = differ || !slices.Equal(index, firstIndex) || !slices.Equal(value, firstValue) ||
+			!slices.Equal(j.Train.Numbers(i), j.Train.Numbers(0))
 		model.Predict(outputs, work, index, value)
 		phi = j.Vocab.AddMapped(outputs, model, j.Train.Numbers(i), phi)
 		low, high = min(low, outputs[0]), max(high, outputs[0])

@@ -8,8 +8,9 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// squaredErrors returns the squared errors of two predictors of noisy labels whose errors are those of a common guess and their own, the first one's
-// own being larger; with tails a label in fifty is ten times as noisy. The largest plausible loss is that of such labels.
+// squaredErrors returns the squared errors of two predictors of noisy labels whose errors are those of a common guess
+// and their own, the first one's own being larger; with tails a label in fifty is ten times as noisy. The largest
+// plausible loss is that of such labels.
 func squaredErrors(r *rand.Rand, n int, worse float64, tails bool) *scores {
 	s := &scores{most: 36}
 	for range n {
@@ -28,8 +29,9 @@ func (s *scores) first(n int) *scores {
 	return &scores{loss: s.loss[:n], against: s.against[:n], most: s.most}
 }
 
-// TestGateErrors: of models that are equally good fewer than gateError are taken for worse, looked at as often as the rows double, without any
-// tolerance; with that of the configuration hardly one. Models whose loss is greater by 9 and by 28 % are found out as often as said.
+// TestGateErrors: of models that are equally good fewer than gateError are taken for worse, looked at as often as the
+// rows double, without any tolerance; with that of the configuration hardly one. Models whose loss is greater by 9 and
+// by 28 % are found out as often as said.
 func TestGateErrors(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -41,14 +43,29 @@ func TestGateErrors(t *testing.T) {
 			all, chosen := squaredErrors(r, 3200, 0, tails), squaredErrors(r, 200, 0, tails)
 			any, most := false, false
 			for n := 200; n <= 3200; n *= 2 {
-				strict, lax := all.first(n).compare(all.first(n).all(), 0, chosen), all.first(n).compare(all.first(n).all(), 0.002, chosen)
+				strict, lax := all.first(n).
+					compare(all.first(n).all(), 0, chosen),
+					all.first(n).
+						compare(all.first(n).all(), 0.002, chosen)
 				any, most = any || strict.isWorse(1), most || lax.isWorse(1)
 			}
 			wrong, tolerated = wrong+b2i(any), tolerated+b2i(most)
 		}
-		t.Logf("tails %t: %d of %d equal models are worse at some look, %d with a tolerance", tails, wrong, trials, tolerated)
+		t.Logf(
+			"tails %t: %d of %d equal models are worse at some look, %d with a tolerance",
+			tails,
+			wrong,
+			trials,
+			tolerated,
+		)
 		if wrong > gateError*trials || tolerated > wrong {
-			t.Errorf("tails %t: %d of %d equal models are worse at some look, %d with a tolerance", tails, wrong, trials, tolerated)
+			t.Errorf(
+				"tails %t: %d of %d equal models are worse at some look, %d with a tolerance",
+				tails,
+				wrong,
+				trials,
+				tolerated,
+			)
 		}
 		for _, c := range []struct {
 			worse        float64
@@ -61,7 +78,13 @@ func TestGateErrors(t *testing.T) {
 				v := s.compare(s.all(), 0.002, chosen)
 				found, loss, against = found+b2i(v.isWorse(1)), loss+v.loss, against+v.against
 			}
-			t.Logf("tails %t: worse by %.1f %%, %d rows: found %.3f", tails, 100*(loss/against-1), c.rows, float64(found)/trials)
+			t.Logf(
+				"tails %t: worse by %.1f %%, %d rows: found %.3f",
+				tails,
+				100*(loss/against-1),
+				c.rows,
+				float64(found)/trials,
+			)
 			least := c.least
 			if tails {
 				least = c.tails
@@ -80,7 +103,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// TestOneRowDecidesNothing: however wrong a model is on a few rows, infinitely or not a number, that does not make it worse, nor does it excuse one
+// TestOneRowDecidesNothing: however wrong a model is on a few rows, infinitely or not a number, that does not make it
+// worse, nor does it excuse one
 // that is worse on all others.
 func TestOneRowDecidesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
@@ -137,7 +161,8 @@ func TestEvidenceByDefinition(t *testing.T) {
 	}
 }
 
-// TestRareLabelIsNoOutlier: of two models of a label that one event in 200 has, the one that says more of it has the smaller loss and is not shown to be
+// TestRareLabelIsNoOutlier: of two models of a label that one event in 200 has, the one that says more of it has the
+// smaller loss and is not shown to be
 // worse, the one that says nothing of it is.
 func TestRareLabelIsNoOutlier(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
@@ -168,7 +193,8 @@ func TestRareLabelIsNoOutlier(t *testing.T) {
 	}
 }
 
-// rareGains returns the losses of two models of n rows. A row of a class of the given rate costs the second model 6.2, and
+// rareGains returns the losses of two models of n rows. A row of a class of the given rate costs the second model 6.2,
+// and
 // the first one less by gain. Every other row costs the first one more by up to 2·cost. rare says
 // which rows are of the class.
 func rareGains(r *rand.Rand, n int, rate, gain, cost float64) (s *scores, rare []bool) {
@@ -188,8 +214,9 @@ func (s *scores) turned() *scores {
 	return &scores{loss: s.against, against: s.loss, most: s.most, hidden: s.hidden}
 }
 
-// TestGateSeesRareGains: a model that gains on a rare class what it loses on other rows, or more, is shown to be worse in
-// at most gateError of streams, over five looks. The cut mean of before found 92 % of the first ones worse. The other way
+// TestGateSeesRareGains: a model that gains on a rare class what it loses on other rows, or more, is shown to be worse
+// in at most gateError of streams, over five looks. The cut mean of before found 92 % of the first ones worse. The
+// other way
 // round, a model that has forgotten the class is found out.
 func TestGateSeesRareGains(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -198,7 +225,8 @@ func TestGateSeesRareGains(t *testing.T) {
 	for _, c := range []struct {
 		rate, cost float64
 		forgotten  float64 // least share of models that are found out that forgot the class, on 3,200 rows
-	}{{0.005, 0.004, 0.2}, {0.005, 0.005 * gain, 0}, {0.001, 0.001 * gain, 0}, {0.02, 0.02 * gain, 0}, {0.02, 0.004, 0.99}} {
+	}{{0.005, 0.004, 0.2}, {0.005, 0.005 * gain, 0}, {0.001, 0.001 * gain, 0}, {0.02, 0.02 * gain, 0}, {0.02, 0.004,
+		0.99}} {
 		r := rand.New(rand.NewPCG(9, 9))
 		wrong, forgot := 0, 0
 		for range trials {
@@ -223,14 +251,29 @@ func TestGateSeesRareGains(t *testing.T) {
 			v := all.turned().compare(all.all(), 0.002, chosen.turned())
 			forgot += b2i(v.isWorse(1))
 		}
-		t.Logf("class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it", c.rate, c.cost, wrong, trials, forgot)
+		t.Logf(
+			"class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it",
+			c.rate,
+			c.cost,
+			wrong,
+			trials,
+			forgot,
+		)
 		if wrong > gateError*trials || float64(forgot) < c.forgotten*trials {
-			t.Errorf("class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it", c.rate, c.cost, wrong, trials, forgot)
+			t.Errorf(
+				"class of %g, cost %g: %d of %d shown worse at some look, %d found out that forgot it",
+				c.rate,
+				c.cost,
+				wrong,
+				trials,
+				forgot,
+			)
 		}
 	}
 }
 
-// TestHugeLossesWidenNoError: a model that is worse on all rows, and on a few of them as wrong as can be, is found out no
+// TestHugeLossesWidenNoError: a model that is worse on all rows, and on a few of them as wrong as can be, is found out
+// no
 // later than without those; one that is as wrong as can be on one positive row in 100 is found out by them alone.
 func TestHugeLossesWidenNoError(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))

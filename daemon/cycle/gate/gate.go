@@ -12,7 +12,8 @@ import (
 // ColdAfter is after how many rejections in a row a refit starts from nothing, once.
 const ColdAfter = 3
 
-// Decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are scored on the same held-out
+// Decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are
+// scored on the same held-out
 // rows at the challenger's cut, neither having learned from one of them.
 func Decide(j *task.Task, ch *fitted.Fitted) {
 	v := &ch.Version
@@ -59,8 +60,13 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 	rows, where, name := gate, "gate", rival.name
 	if minRows := j.Model.Publish.Gate.MinRows; len(gate.loss) < minRows {
 		if j.Champion != nil && j.Champion.Chosen {
-			say("chosen", "an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
-				j.Champion.Version.Version, len(gate.loss), minRows)
+			say(
+				"chosen",
+				"an operator chose version %d, and %d gate rows are too few to judge it (publish.gate.min_rows is %d)",
+				j.Champion.Version.Version,
+				len(gate.loss),
+				minRows,
+			)
 			return
 		}
 		rows, where = chosen.with(gate), "select and gate"
@@ -77,11 +83,20 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 		promote("first_version", "first version that consumers can read")
 		return
 	case len(rows.loss) == 0:
-		promote(notWorse, "no held-out row and no event since the version before can judge it; it has learned from %d rows", ch.Version.Rows)
+		promote(
+			notWorse,
+			"no held-out row and no event since the version before can judge it; it has learned from %d rows",
+			ch.Version.Rows,
+		)
 		return
 	}
 	c := rows.compare(rows.all(), tolerance, chosen)
-	test := fmt.Sprintf("to be worse by more than publish.gate.tolerance %g (evidence %.3g, %g decides)", tolerance, c.evidence, 1/gateError)
+	test := fmt.Sprintf(
+		"to be worse by more than publish.gate.tolerance %g (evidence %.3g, %g decides)",
+		tolerance,
+		c.evidence,
+		1/gateError,
+	)
 	if c.isWorse(1) {
 		say(worse, "%s loss %.5f, %s %.5f on %d rows: shown %s", where, c.loss, name, c.against, c.rows, test)
 		return
@@ -89,15 +104,18 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 	promote(notWorse, "%s loss %.5f, %s %.5f on %d rows: not shown %s", where, c.loss, name, c.against, c.rows, test)
 }
 
-// isOutage reports whether consumers have no version that can be read: a sound one is not kept back because there are too few rows to judge it.
+// isOutage reports whether consumers have no version that can be read: a sound one is not kept back because there are
+// too few rows to judge it.
 func isOutage(j *task.Task) bool {
 	return j.Champion == nil && (j.Fallback.Version == nil || j.Fallback.Version.Version.Decision != fitted.Promoted)
 }
 
-// leastRows is the number of rows below which the paired test cannot show anything: (1 + winShare)^5 is below 1/gateError.
+// leastRows is the number of rows below which the paired test cannot show anything: (1 + winShare)^5 is below
+// 1/gateError.
 const leastRows = 6
 
-// progressiveLosses returns the losses of the fold-in, which has learned what the challenger has, and of what consumers have, on the events since the
+// progressiveLosses returns the losses of the fold-in, which has learned what the challenger has, and of what consumers
+// have, on the events since the
 // champion's cut that both predicted before they learned from them.
 func progressiveLosses(j *task.Task) *scores {
 	s := &scores{}
@@ -120,7 +138,8 @@ func Comparable(j *task.Task, version *fitted.Fitted) bool {
 	return version.Target.Task == j.Target.Task && version.Target.Outputs() == j.Target.Outputs()
 }
 
-// belowBaseline returns why a challenger is refused that is worse than a plain baseline on a slice of the held-out rows, "" if it is not. It notes
+// belowBaseline returns why a challenger is refused that is worse than a plain baseline on a slice of the held-out
+// rows, "" if it is not. It notes
 // the slices in the version.
 func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason string) {
 	slices, baselines := gateSlices(j), baselines(j, ch.Model)
@@ -142,15 +161,31 @@ func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason stri
 			if base.own != nil { // wrong or not
 				most, hidden, least = 1, min(label, 1), 0
 			}
-			gate := &scores{loss: loss.gate, against: base.losses.gate, weights: weights, most: most, least: least, hidden: hidden}
+			gate := &scores{
+				loss:    loss.gate,
+				against: base.losses.gate,
+				weights: weights,
+				most:    most,
+				least:   least,
+				hidden:  hidden,
+			}
 			chosen := &scores{loss: loss.chosen, against: base.losses.chosen, most: most, least: least}
 			c := gate.compare(s.gate, j.Model.Publish.Gate.Tolerance, chosen)
 			if b == 0 && len(s.gate) > 0 {
 				row.Loss, row.Baseline = report.Some(c.loss), report.Some(c.against)
 			}
 			if c.isWorse(tests) && reason == "" {
-				reason = fmt.Sprintf("on the %d gate rows of %s its %s %.5f is shown to be worse than %.5f of %s (evidence %.3g, %g decides)",
-					c.rows, s, base.measure, c.loss, c.against, base.name, c.evidence, float64(tests)/gateError)
+				reason = fmt.Sprintf(
+					"on the %d gate rows of %s its %s %.5f is shown to be worse than %.5f of %s (evidence %.3g, %g decides)",
+					c.rows,
+					s,
+					base.measure,
+					c.loss,
+					c.against,
+					base.name,
+					c.evidence,
+					float64(tests)/gateError,
+				)
 			}
 		}
 		ch.Version.GateSlices = append(ch.Version.GateSlices, row)
@@ -158,7 +193,8 @@ func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason stri
 	return reason
 }
 
-// gateWeights returns the weights of the gate rows, which fade as the training rows do and are capped by entity, nil if all count alike.
+// gateWeights returns the weights of the gate rows, which fade as the training rows do and are capped by entity, nil if
+// all count alike.
 func gateWeights(j *task.Task) []float64 {
 	if len(j.Sample.GateAge) != len(j.Gate.Events) {
 		return j.CapEntities(nil, j.Gate.Events)

@@ -13,23 +13,35 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestGateAgainstWhatHasSeenTheRows: a version that learned from held-out rows, of which the clean state is not known, is compared on those alone that
+// TestGateAgainstWhatHasSeenTheRows: a version that learned from held-out rows, of which the clean state is not known,
+// is compared on those alone that
 // came after its cut.
 func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	m, two := cycletest.RatingsModel(nil), []string{"u1", "i1"}
 	schema := m.Schema.Event()
 	j := &task.Task{Model: m, Schema: &schema,
-		Sample: &encode.Sample{GateAge: []float64{50, 5, 20}, SelectAge: []float64{30, 1}, Events: snapshot.Counts{Applied: 100}, Lineage: "l"},
-		Target: new(encode.Target), Gate: &encode.Encoded{Events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1, Categorical: two}}},
+		Sample: &encode.Sample{
+			GateAge:   []float64{50, 5, 20},
+			SelectAge: []float64{30, 1},
+			Events:    snapshot.Counts{Applied: 100},
+			Lineage:   "l",
+		},
+		Target: new(
+			encode.Target,
+		), Gate: &encode.Encoded{Events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1,
+			Categorical: two}}},
 		Select_: &encode.Encoded{Events: []event.Event{{Categorical: two}, {Label: 1, Categorical: two}}}}
-	j.Target.Task, j.Target.Loss, j.Train = event.Binary, solver.BinaryLogistic{}, &encode.Encoded{X: solver.NewRows(1, 0, 0)}
+	j.Target.Task, j.Target.Loss, j.Train = event.Binary, solver.BinaryLogistic{}, &encode.Encoded{
+		X: solver.NewRows(1, 0, 0),
+	}
 	r := &Incumbent{losses: heldLosses{gate: []float64{1, 2, 3}, chosen: []float64{4, 5}}, job: j}
 	since, ok := EventsSince(j, &fitted.Fitted{Lineage: "l", Events: &snapshot.Counts{Applied: 75}})
 	if r.unseen = since; !ok || since != 25 {
 		t.Fatalf("%g events since the cut", since)
 	}
 	gate, chosen := r.scores(heldLosses{gate: []float64{10, 20, 30}, chosen: []float64{40, 50}})
-	if !slices.Equal(gate.loss, []float64{20, 30}) || !slices.Equal(gate.against, []float64{2, 3}) || !slices.Equal(chosen.loss, []float64{50}) {
+	if !slices.Equal(gate.loss, []float64{20, 30}) || !slices.Equal(gate.against, []float64{2, 3}) ||
+		!slices.Equal(chosen.loss, []float64{50}) {
 		t.Errorf("gate %+v, select %+v", gate, chosen)
 	}
 	if _, ok := EventsSince(j, &fitted.Fitted{Lineage: "other", Events: &snapshot.Counts{Applied: 75}}); ok {

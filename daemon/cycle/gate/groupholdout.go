@@ -32,7 +32,8 @@ func Any(h fitted.HeldOutNames, ev *event.Event) bool {
 	return false
 }
 
-// JudgedFields returns the fields whose entities the gate tells apart as new and known: the first that the fold-in forgets by and that of the
+// JudgedFields returns the fields whose entities the gate tells apart as new and known: the first that the fold-in
+// forgets by and that of the
 // baseline, the user and the item of ratings.
 func JudgedFields(m *config.Model, schema *event.Schema) (fields []int) {
 	for _, name := range append(slices.Clone(m.Train.FoldIn.By[:min(1, len(m.Train.FoldIn.By))]), m.Evaluate.BaselineBy) {
@@ -43,7 +44,8 @@ func JudgedFields(m *config.Model, schema *event.Schema) (fields []int) {
 	return fields
 }
 
-// HoldOutEntities takes the events of a share of the entities from the training rows, which may be given up, and appends them to the gate's, so that the
+// HoldOutEntities takes the events of a share of the entities from the training rows, which may be given up, and
+// appends them to the gate's, so that the
 // gate has events of entities that neither the challenger nor what it is compared with has learned from.
 func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []event.Event) {
 	if j.Repeats != nil {
@@ -90,8 +92,9 @@ func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []ev
 	return train[:kept], gate
 }
 
-// drawEntities returns the names whose keyed hash is in the share of sample.holdout.entities, least hash first while their rows are no more than
-// that share of all, so that no field of few names and no frequent name is held out. It leaves names that what the challenger is compared with knows,
+// drawEntities returns the names whose keyed hash is in the share of sample.holdout.entities, least hash first while
+// their rows are no more than that share of all, so that no field of few names and no frequent name is held out. It
+// leaves names that what the challenger is compared with knows,
 // and all of them where nothing learns from held-out rows after the gate.
 func drawEntities(j *task.Task, train []event.Event) fitted.HeldOutNames {
 	h := &j.Model.Sample.Holdout
@@ -117,7 +120,8 @@ func drawEntities(j *task.Task, train []event.Event) fitted.HeldOutNames {
 		}
 		var chosen []drawn
 		for name, n := range rows {
-			if d := (drawn{name, entityHash(j, f, name), n}); float64(d.hash) < h.Entities*math.MaxUint64 && !isKnown(j, f, name) {
+			if d := (drawn{name, entityHash(j, f, name), n}); float64(d.hash) < h.Entities*math.MaxUint64 &&
+				!isKnown(j, f, name) {
 				chosen = append(chosen, d)
 			}
 		}

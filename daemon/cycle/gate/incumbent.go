@@ -31,11 +31,23 @@ func lossesOf(j *task.Task, model *solver.Model, vocab *encode.Vocabulary) heldL
 }
 
 // partLosses scores a model on a part of the sample, and adds what it predicts to a quality that is not nil.
-func partLosses(j *task.Task, part *encode.Encoded, model *solver.Model, vocab *encode.Vocabulary, quality *evaluate.Quality) []float64 {
+func partLosses(
+	j *task.Task,
+	part *encode.Encoded,
+	model *solver.Model,
+	vocab *encode.Vocabulary,
+	quality *evaluate.Quality,
+) []float64 {
 	if j.Lists != nil {
 		if quality != nil {
 			whole := j.Lists.Whole
-			eachOutputs(j, whole, model, vocab, func(i int, outputs, targets []float64) { quality.Add(&whole.Events[i], outputs, targets) })
+			eachOutputs(
+				j,
+				whole,
+				model,
+				vocab,
+				func(i int, outputs, targets []float64) { quality.Add(&whole.Events[i], outputs, targets) },
+			)
 		}
 		return j.ListsOf(part, model, vocab).Losses
 	}
@@ -50,7 +62,13 @@ func partLosses(j *task.Task, part *encode.Encoded, model *solver.Model, vocab *
 }
 
 // eachOutputs calls f with the outputs of a model over a vocabulary for every row.
-func eachOutputs(j *task.Task, part *encode.Encoded, model *solver.Model, vocab *encode.Vocabulary, f func(i int, outputs, targets []float64)) {
+func eachOutputs(
+	j *task.Task,
+	part *encode.Encoded,
+	model *solver.Model,
+	vocab *encode.Vocabulary,
+	f func(i int, outputs, targets []float64),
+) {
 	if vocab == j.Vocab {
 		part.Each(j.Target, model, f)
 		return
@@ -63,8 +81,9 @@ func eachOutputs(j *task.Task, part *encode.Encoded, model *solver.Model, vocab 
 	}
 }
 
-// newIncumbent returns what the challenger is compared with: the champion as it was judged, with the training rows since its cut folded in where consumers
-// have an update of it, unless versions hold the convex stage's model alone. A version of which that is not known has learned from held-out rows and is
+// newIncumbent returns what the challenger is compared with: the champion as it was judged, with the training rows
+// since its cut folded in where consumers have an update of it, unless versions hold the convex stage's model alone. A
+// version of which that is not known has learned from held-out rows and is
 // compared on those that came after its cut.
 func newIncumbent(j *task.Task) *Incumbent {
 	const unreadable = ", in place of the champion, which cannot be read,"
@@ -72,7 +91,8 @@ func newIncumbent(j *task.Task) *Incumbent {
 	case j.Champion != nil:
 		ch := j.Champion
 		r := version(j, "champion", ch, ch.ModelWithoutHoldout(), ch.Vocabulary)
-		if j.Updated && ch.Posterior != nil && !j.Model.Train.ConvexAlone() { // else challengers have no posterior in them
+		if j.Updated && ch.Posterior != nil &&
+			!j.Model.Train.ConvexAlone() { // else challengers have no posterior in them
 			if j.Folded == nil {
 				j.Folded = FoldRecent(j, j.Target, ch.Vocabulary, ch.StateWithoutHoldout().Posterior)
 			}
@@ -82,7 +102,13 @@ func newIncumbent(j *task.Task) *Incumbent {
 		return r
 	case j.Fallback.Version != nil && Comparable(j, j.Fallback.Version):
 		ch := j.Fallback.Version
-		return version(j, fmt.Sprintf("version %d%s", ch.Version.Version, unreadable), ch, ch.ModelWithoutHoldout(), ch.Vocabulary)
+		return version(
+			j,
+			fmt.Sprintf("version %d%s", ch.Version.Version, unreadable),
+			ch,
+			ch.ModelWithoutHoldout(),
+			ch.Vocabulary,
+		)
 	}
 	losses, name := withoutModel(j)
 	return &Incumbent{name: name + unreadable, losses: losses, unseen: math.Inf(1), job: j}
@@ -104,7 +130,8 @@ func version(j *task.Task, name string, of *fitted.Fitted, model *solver.Model, 
 	return r
 }
 
-// scores returns the losses of a challenger and of the rival on the gate rows and on the select rows that the rival has not learned from.
+// scores returns the losses of a challenger and of the rival on the gate rows and on the select rows that the rival has
+// not learned from.
 func (r *Incumbent) scores(own heldLosses) (gate, chosen *scores) {
 	j := r.job
 	of := func(own, rival, age, weights []float64) (s *scores, rows []int) {
@@ -155,7 +182,8 @@ func EventsSince(j *task.Task, of *fitted.Fitted) (float64, bool) {
 	return float64(j.Sample.Events.Applied - of.Events.Applied), true
 }
 
-// withoutModel returns the losses of a prediction without a model: of numbers of the better of the two means of the training rows, of classes of outputs
+// withoutModel returns the losses of a prediction without a model: of numbers of the better of the two means of the
+// training rows, of classes of outputs
 // that are all 0.
 func withoutModel(j *task.Task) (losses heldLosses, name string) {
 	if !j.Target.IsNumeric() {

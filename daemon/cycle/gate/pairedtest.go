@@ -13,20 +13,23 @@ import (
 // largest plausible one (scores.most). The excess of a row is its loss under the first model less
 // (1 + publish.gate.tolerance) times its loss under the second. The hypothesis is that the mean excess is at most 0.
 //
-// A gambler begins with a capital of 1. For a stake λ, a row of excess x multiplies it by 1 + min(λx, winShare). Where no
-// excess is below −b and λ < 1/b, every factor is positive, and under the hypothesis its mean is at most 1. The capital is
-// then a supermartingale, and so is its weighted mean over a list of stakes: it ever reaches 1/gateError with a probability
-// of at most gateError, whenever refits come to look and however many rows there are by then (Ville 1939; Waudby-Smith and
+// A gambler begins with a capital of 1. For a stake λ, a row of excess x multiplies it by 1 + min(λx, winShare).
+// Where no excess is below −b and λ < 1/b, every factor is positive, and under the hypothesis its mean is at most 1.
+// The capital is then a supermartingale, and so is its weighted mean over a list of stakes: it ever reaches 1/gateError
+// with a probability of at most gateError, whenever refits come to look and however many rows there are by then (Ville
+// 1939; Waudby-Smith and
 // Ramdas 2024, Estimating means of bounded random variables by betting).
 //
 // Excesses are cut from above alone. That lowers their mean and keeps the bound on the error. Gains, which are negative
-// excesses, are never cut: a class of one row in 200 that the first model has learned counts with all that it gains. What
-// is cut depends on the stake: under small stakes large losses of the first model count in full, under large ones each wins
+// excesses, are never cut: a class of one row in 200 that the first model has learned counts with all that it gains.
+// What is cut depends on the stake: under small stakes large losses of the first model count in full, under large ones
+// each wins
 // one share and hides nothing of the other rows. Five rows win at most (1 + winShare)^5 = 14 and decide nothing.
 //
-// The bound b is the largest gain of the compared rows and of the select rows. Where a label of the training rows came on
-// fewer than LeastOfLabel of these, its gains are not known, and b is what one label can lose (scores.hidden). The bound on
-// the error so has a premise: gains that are larger than all of N rows, of labels that these have, do not decide the sign of
+// The bound b is the largest gain of the compared rows and of the select rows. Where a label of the training rows came
+// on fewer than LeastOfLabel of these, its gains are not known, and b is what one label can lose (scores.hidden). The
+// bound on the error so has a premise: gains that are larger than all of N rows, of labels that these have, do not
+// decide the sign of
 // the mean. Their probability is about 3/N at most.
 const (
 	gateError    = 0.05
@@ -36,7 +39,8 @@ const (
 )
 
 // The stakes are largestStake/b, and each half of the one before. The nearStakes find differences of the size of gains.
-// The farStakes find rare losses up to 2^farStakes times as large as the largest gain, such as those of a class that was forgotten.
+// The farStakes find rare losses up to 2^farStakes times as large as the largest gain, such as those of a class that
+// was forgotten.
 // Their weights are chosen so that the power on 400 rows is that of a test that cuts gains, too (TestGateErrors).
 const (
 	nearStakes = 4
@@ -52,7 +56,8 @@ type comparison struct {
 	evidence float64 // capital of the gambler: that the first is worse
 }
 
-// isWorse reports whether the first model was shown to be worse in one of a number of tests, all of which together err with a probability of gateError.
+// isWorse reports whether the first model was shown to be worse in one of a number of tests, all of which together err
+// with a probability of gateError.
 func (c *comparison) isWorse(tests int) bool { return c.evidence >= float64(tests)/gateError }
 
 // scores are the losses of two models on the same rows, and the weights of these, nil for equal ones.
@@ -79,7 +84,8 @@ func (s *scores) excess(tolerance float64) []float64 {
 	return out
 }
 
-// compare tests whether the first model is worse on the rows of the given numbers. The bound of gains is that of all rows and of those in bounding.
+// compare tests whether the first model is worse on the rows of the given numbers. The bound of gains is that of all
+// rows and of those in bounding.
 func (s *scores) compare(on []int, tolerance float64, bounding *scores) comparison {
 	excess := s.excess(tolerance)
 	c := comparison{rows: len(on), evidence: 1}
@@ -123,8 +129,13 @@ func (s *scores) all() []int { return encode.CountTo(len(s.loss)) }
 
 // with returns the scores of two sets of rows together.
 func (s *scores) with(more *scores) *scores {
-	out := &scores{loss: slices.Concat(s.loss, more.loss), against: slices.Concat(s.against, more.against), most: more.most, least: more.least,
-		hidden: more.hidden}
+	out := &scores{
+		loss:    slices.Concat(s.loss, more.loss),
+		against: slices.Concat(s.against, more.against),
+		most:    more.most,
+		least:   more.least,
+		hidden:  more.hidden,
+	}
 	if s.weights != nil || more.weights != nil {
 		for i := range s.loss {
 			out.weights = append(out.weights, s.weight(i))

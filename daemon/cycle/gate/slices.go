@@ -32,7 +32,12 @@ func (s gateSlice) String() string {
 func gateSlices(j *task.Task) (all []gateSlice) {
 	fields := JudgedFields(j.Model, j.Schema)
 	for _, f := range fields {
-		fresh, known := gateSlice{field: j.Schema.Categorical[f]}, gateSlice{field: j.Schema.Categorical[f], known: true}
+		fresh, known := gateSlice{
+			field: j.Schema.Categorical[f],
+		}, gateSlice{
+			field: j.Schema.Categorical[f],
+			known: true,
+		}
 		for i := range j.Gate.Events {
 			switch name := j.Gate.Events[i].Categorical[f]; {
 			case name == "": // absent
@@ -61,7 +66,8 @@ type plain struct {
 	losses  heldLosses
 }
 
-// baselines returns those of the task: the mean label by the baseline's field; the frequencies of the classes where outputs have probabilities or are squared,
+// baselines returns those of the task: the mean label by the baseline's field; the frequencies of the classes where
+// outputs have probabilities or are squared,
 // and the most frequent class. They are those of the training rows.
 func baselines(j *task.Task, challenger *solver.Model) []plain {
 	t := j.Target
@@ -77,7 +83,10 @@ func baselines(j *task.Task, challenger *solver.Model) []plain {
 	}
 	var all []plain
 	if _, squared := t.Loss.(solver.Squared); squared || t.Link != snapshot.Identity {
-		all = append(all, plain{name: "the frequencies of the classes", measure: "loss", losses: constant(j, j.Means.Outputs)})
+		all = append(
+			all,
+			plain{name: "the frequencies of the classes", measure: "loss", losses: constant(j, j.Means.Outputs)},
+		)
 	}
 	if t.Task != event.Multilabel {
 		own, other := wrong(j, challenger)

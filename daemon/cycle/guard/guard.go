@@ -16,10 +16,12 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// How updates are guarded against the refit that they start from. guardMargin and GuardWindow were chosen by hand on streams of ratings, rings and clicks.
-// They were checked on other seeds of these, MovieLens 100k in order of time, electricity, purchases and rules that change: 15,000 events each, an update
-// each 250, a refit each 4,000. Against no guard the published loss was 5.1 % lower on electricity and 0.1 % lower on rules, with 3 and 6 updates held back.
-// On rings, whose centre jumps, 5 or 6 of 28 or 29 were, and the loss was 0.06, 0.31 and 0.41 % higher with three seeds. Elsewhere none was held back.
+// How updates are guarded against the refit that they start from. guardMargin and GuardWindow were chosen by hand on
+// streams of ratings, rings and clicks. They were checked on other seeds of these, MovieLens 100k in order of time,
+// electricity, purchases and rules that change: 15,000 events each, an update each 250, a refit each 4,000. Against no
+// guard the published loss was 5.1 % lower on electricity and 0.1 % lower on rules, with 3 and 6 updates held back. On
+// rings, whose centre jumps, 5 or 6 of 28 or 29 were, and the loss was 0.06, 0.31 and 0.41 % higher with three seeds.
+// Elsewhere none was held back.
 const (
 	GuardSize     = 512       // rows of a reservoir: a mean loss is known to some 4 % by so many
 	guardOfEntity = 5         // rows of one entity at most, 1 % of a reservoir, where there are entities enough to fill it
@@ -33,7 +35,8 @@ const (
 	guardAlike    = 0.25      // total variation of two label distributions that count as the same
 )
 
-// Footprint bounds the bytes of the rows of a guard: six reservoirs, of which the held-out ones are there twice while they are
+// Footprint bounds the bytes of the rows of a guard: six reservoirs, of which the held-out ones are there twice while
+// they are
 // replaced.
 const Footprint = 8 * GuardSize * (guardRowBytes + 256)
 
@@ -61,12 +64,15 @@ func (h HeldBack) Text() string {
 // HeldBackReasons are all reasons.
 var HeldBackReasons = []HeldBack{HeldBackWindow, HeldBackHoldout, HeldBackOutputs}
 
-// A Guard decides whether consumers may have an update in place of the refit that it starts from, and of what they have. It keeps three sets of rows:
-// held-out rows of the last refit, which do not change until the next one, recent events spread over the window, and the latest events. All are capped
-// by entity, so that neither a stuck producer nor one entity fills them. Binary labels have a reservoir each, so that rare ones are judged by enough
-// rows. Losses are bounded by what the rows of the refit support, so that one of them neither decides nor hides behind a large standard error.
+// A Guard decides whether consumers may have an update in place of the refit that it starts from, and of what they
+// have. It keeps three sets of rows: held-out rows of the last refit, which do not change until the next one, recent
+// events spread over the window, and the latest events. All are capped by entity, so that neither a stuck producer nor
+// one entity fills them. Binary labels have a reservoir each, so that rare ones are judged by enough rows. Losses are
+// bounded by what the rows of the refit support, so that one of them neither decides nor hides behind a large standard
+// error.
 //
-// An update that is worse on the first or second set is held back, unless what labels mean has changed: the latest events then gain by it, and their labels
+// An update that is worse on the first or second set is held back, unless what labels mean has changed: the latest
+// events then gain by it, and their labels
 // are distributed as in the held-out rows. It belongs to who holds the lock of the cycle.
 type Guard struct {
 	target  *encode.Target
@@ -108,7 +114,8 @@ func (g *Guard) entity(ev *event.Event) string {
 	return ev.Categorical[g.by]
 }
 
-// Observe takes up an event that nothing has learned yet, with the outcome of the version that consumers have. Without one it is left out.
+// Observe takes up an event that nothing has learned yet, with the outcome of the version that consumers have. Without
+// one it is left out.
 func (g *Guard) Observe(ev *event.Event, published *evaluate.EventOutcome) {
 	if !published.Present {
 		return
@@ -118,7 +125,12 @@ func (g *Guard) Observe(ev *event.Event, published *evaluate.EventOutcome) {
 	if !latest && !recent {
 		return
 	}
-	row := fitted.GuardRow{Entity: g.entity(ev), Label: g.label(ev), Payload: rows.AppendEvent(nil, ev), Unseen: fitted.RowLoss{Loss: published.Loss, Square: published.Square}}
+	row := fitted.GuardRow{
+		Entity:  g.entity(ev),
+		Label:   g.label(ev),
+		Payload: rows.AppendEvent(nil, ev),
+		Unseen:  fitted.RowLoss{Loss: published.Loss, Square: published.Square},
+	}
 	if latest {
 		add(&g.latest[at], row)
 	}
@@ -144,22 +156,45 @@ func takes(set *fitted.HoldoutSet, at, window int) bool {
 // Seen returns how many rows were offered.
 func Seen(set *fitted.HoldoutSet) float64 { return set[0].Seen + set[1].Seen }
 
-// Holdout returns held-out rows by which updates of a refit are guarded, with its losses before it learns them. Of many rows it takes some. It
+// Holdout returns held-out rows by which updates of a refit are guarded, with its losses before it learns them. Of many
+// rows it takes some. It
 // leaves out those that are older than the half-life of the training rows, where ages are known.
-func (g *Guard) Holdout(ch *fitted.Fitted, payloads [][]byte, ages []float64, halfLife float64) (held fitted.HoldoutSet) {
+func (g *Guard) Holdout(
+	ch *fitted.Fitted,
+	payloads [][]byte,
+	ages []float64,
+	halfLife float64,
+) (held fitted.HoldoutSet) {
 	s := fitted.NewScorer(ch.Model, ch.Vocabulary)
-	names, targets, outputs := make(rows.Interner), make([]float64, ch.Target.Outputs()), make([]float64, ch.Target.Outputs())
+	names, targets, outputs := make(
+		rows.Interner,
+	), make(
+		[]float64,
+		ch.Target.Outputs(),
+	), make(
+		[]float64,
+		ch.Target.Outputs(),
+	)
 	var ev event.Event
 	step := max(1, len(payloads)/(4*GuardSize)) // reservoirs are full by then
 	for i := 0; i < len(payloads); i += step {
-		if i < len(ages) && ages[i] > halfLife || rows.DecodeEvent(&ev, payloads[i], names) != nil || !ch.Target.Encode(targets, &ev) {
+		if i < len(ages) && ages[i] > halfLife || rows.DecodeEvent(&ev, payloads[i], names) != nil ||
+			!ch.Target.Encode(targets, &ev) {
 			continue
 		}
 		s.Outputs(outputs, &ev)
 		o := evaluate.Outcome(ch.Target, &ev, outputs, targets)
 		r := &held[g.stratum(&ev)]
 		r.Seen++
-		add(r, fitted.GuardRow{Entity: g.entity(&ev), Label: g.label(&ev), Payload: payloads[i], Unseen: fitted.RowLoss{Loss: o.Loss, Square: o.Square}})
+		add(
+			r,
+			fitted.GuardRow{
+				Entity:  g.entity(&ev),
+				Label:   g.label(&ev),
+				Payload: payloads[i],
+				Unseen:  fitted.RowLoss{Loss: o.Loss, Square: o.Square},
+			},
+		)
 	}
 	return held
 }
@@ -204,11 +239,13 @@ func (g *Guard) Support(v *report.Version) {
 	}
 }
 
-// SupportedLogOdds returns the log odds that n rows support at most: they leave a class that never came a chance of 1 in 2n+1 (Krichevsky and
+// SupportedLogOdds returns the log odds that n rows support at most: they leave a class that never came a chance of 1
+// in 2n+1 (Krichevsky and
 // Trofimov 1981).
 func SupportedLogOdds(rows int64) float64 { return math.Log(2*float64(max(rows, 1)) + 1) }
 
-// GuardOutputs is how many times the largest output of a refit on its own rows, or what so many rows support, an output of its updates may be.
+// GuardOutputs is how many times the largest output of a refit on its own rows, or what so many rows support, an output
+// of its updates may be.
 // hingeLimit bounds losses of margins, of which an output of 0 has 1.
 const (
 	GuardOutputs = 2
@@ -222,19 +259,22 @@ type Difference struct {
 	Against  float64 // mean of what it is compared with
 }
 
-// isWorse reports whether the update loses more than a share of what it is compared with, or of the loss of label frequencies, by GuardErrors standard
+// isWorse reports whether the update loses more than a share of what it is compared with, or of the loss of label
+// frequencies, by GuardErrors standard
 // errors.
 func (d *Difference) isWorse(margin, frequencies float64) bool {
 	return d.Mean > margin*d.Against+guardShare*frequencies+GuardErrors*math.Sqrt(d.Variance)
 }
 
-// isBetter reports whether the update gains more than a share of what it is compared with, by GuardErrors standard errors.
+// isBetter reports whether the update gains more than a share of what it is compared with, by GuardErrors standard
+// errors.
 func (d *Difference) isBetter(margin float64) bool {
 	return d.Mean < -margin*d.Against-GuardErrors*math.Sqrt(d.Variance)
 }
 
-// RowDifferences are those over a set of rows: against the losses before the rows were learned, and against what consumers have. An update has to be
-// worse by both. By the first alone a change of the stream would count against it, by the second that a refit has learned its held-out rows.
+// RowDifferences are those over a set of rows: against the losses before the rows were learned, and against what
+// consumers have. An update has to be worse by both. By the first alone a change of the stream would count against it,
+// by the second that a refit has learned its held-out rows.
 type RowDifferences struct {
 	N               int
 	Unseen, Current Difference
@@ -248,13 +288,19 @@ func (d *RowDifferences) isWorse(margin, frequencies float64) bool {
 // lossDifferences are those of losses, where the task has any, and of squares, where labels are numbers.
 type lossDifferences struct{ losses, squares RowDifferences }
 
-// Judge compares an update with what consumers have and with the losses that rows had before anything learned them. It returns "" where consumers may
+// Judge compares an update with what consumers have and with the losses that rows had before anything learned them. It
+// returns "" where consumers may
 // have the update. O(GuardSize) scores of either model.
 func (g *Guard) Judge(update, current *fitted.FixedModel) HeldBack {
 	if *current == *update {
 		return ""
 	}
-	p := &guardPass{guard: g, squares: g.squareBound(), update: fitted.NewFrozenScorer(update), current: fitted.NewFrozenScorer(current)}
+	p := &guardPass{
+		guard:   g,
+		squares: g.squareBound(),
+		update:  fitted.NewFrozenScorer(update),
+		current: fitted.NewFrozenScorer(current),
+	}
 	held, recent, latest := p.compare(&g.Held), p.compare(&g.recent), p.compare(&g.latest)
 	clear(g.names) // those of other rows would be kept for ever
 	same := g.sameLabels()
@@ -265,7 +311,8 @@ func (g *Guard) Judge(update, current *fitted.FixedModel) HeldBack {
 // verdict decides by one kind of loss.
 func verdict(held, recent, latest *RowDifferences, frequencies float64, sameLabels bool) HeldBack {
 	gain := latest.Unseen.Mean + max(held.Unseen.Mean, recent.Unseen.Mean)
-	changed := latest.N >= GuardLeast && sameLabels && latest.Current.isBetter(0) && (gain < 0 || latest.Unseen.isBetter(guardMargin))
+	changed := latest.N >= GuardLeast && sameLabels && latest.Current.isBetter(0) &&
+		(gain < 0 || latest.Unseen.isBetter(guardMargin))
 	switch {
 	case held.beyond || recent.beyond || latest.beyond:
 		return HeldBackOutputs
@@ -284,7 +331,8 @@ type guardPass struct {
 	update, current *fitted.Scorer
 }
 
-// compare scores the rows of a set with both models. The strata weigh as in the held-out rows, where there are any: of a flood with one label, most
+// compare scores the rows of a set with both models. The strata weigh as in the held-out rows, where there are any: of
+// a flood with one label, most
 // events have that label, and the other one would not count.
 func (p *guardPass) compare(set *fitted.HoldoutSet) (of lossDifferences) {
 	weights := &p.guard.Held
@@ -312,7 +360,16 @@ func (p *guardPass) compare(set *fitted.HoldoutSet) (of lossDifferences) {
 type PairedLosses struct{ update, unseen, current []float64 }
 
 func (l *PairedLosses) Add(update, unseen, current, limit float64) {
-	l.update, l.unseen, l.current = append(l.update, min(update, limit)), append(l.unseen, min(unseen, limit)), append(l.current, min(current, limit))
+	l.update, l.unseen, l.current = append(
+		l.update,
+		min(update, limit),
+	), append(
+		l.unseen,
+		min(unseen, limit),
+	), append(
+		l.current,
+		min(current, limit),
+	)
 }
 
 // addTo adds a stratum of a share of all rows.
@@ -350,7 +407,8 @@ func (p *guardPass) score(row *fitted.GuardRow, losses, squares *PairedLosses) (
 	}
 	own := lossOf(p.update)
 	for _, v := range outputs {
-		beyond = beyond || math.IsNaN(v) || g.outputs > 0 && math.Abs(v) >= g.outputs // a model with deltas keeps the limit
+		beyond = beyond || math.IsNaN(v) ||
+			g.outputs > 0 && math.Abs(v) >= g.outputs // a model with deltas keeps the limit
 	}
 	if !g.target.IsNumeric() || g.target.Link != snapshot.Identity {
 		losses.Add(own.Loss, row.Unseen.Loss, row.Current.Loss, g.Limit)
@@ -371,7 +429,8 @@ func labels(set *fitted.HoldoutSet) (labels []float64) {
 	return labels
 }
 
-// squareBound bounds one squared error: by the square of three times the range of nine in ten labels. +Inf without labels that differ.
+// squareBound bounds one squared error: by the square of three times the range of nine in ten labels. +Inf without
+// labels that differ.
 func (g *Guard) squareBound() float64 {
 	labels := append(labels(&g.Held), labels(&g.recent)...)
 	if len(labels) == 0 {
@@ -397,7 +456,8 @@ func (g *Guard) variance() float64 {
 	return min(stat.Variance(labels, nil), g.squareBound())
 }
 
-// frequencyLoss returns the loss of a prediction by label frequencies alone: their entropy for a binary label, else that of equally likely labels.
+// frequencyLoss returns the loss of a prediction by label frequencies alone: their entropy for a binary label, else
+// that of equally likely labels.
 func (g *Guard) frequencyLoss() float64 {
 	if g.target.Task != event.Binary {
 		return math.Log(float64(g.target.Outputs() + 1))
@@ -409,7 +469,8 @@ func (g *Guard) frequencyLoss() float64 {
 	return 0
 }
 
-// sameLabels reports whether the latest events have labels as the held-out rows do: numbers by quarters of these, others by class.
+// sameLabels reports whether the latest events have labels as the held-out rows do: numbers by quarters of these,
+// others by class.
 func (g *Guard) sameLabels() bool {
 	var share [2][4]float64
 	quarters := labels(&g.Held)

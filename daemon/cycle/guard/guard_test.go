@@ -35,7 +35,11 @@ func TestReservoirIsCappedByEntity(t *testing.T) {
 // TestVerdict: what passes and what does not, for the three sets.
 func TestVerdict(t *testing.T) {
 	rows := func(unseen, current float64) *RowDifferences {
-		return &RowDifferences{N: 100, Unseen: Difference{Mean: unseen, Variance: 1e-4, Against: 1}, Current: Difference{Mean: current, Variance: 1e-4, Against: 1}}
+		return &RowDifferences{
+			N:       100,
+			Unseen:  Difference{Mean: unseen, Variance: 1e-4, Against: 1},
+			Current: Difference{Mean: current, Variance: 1e-4, Against: 1},
+		}
 	}
 	few := rows(1, 1)
 	few.N = GuardLeast - 1

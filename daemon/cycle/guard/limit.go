@@ -11,13 +11,22 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// OutputLimit returns the largest magnitude of an output that versions on a refit may have, given rows that it was judged on; nil where outputs are
+// OutputLimit returns the largest magnitude of an output that versions on a refit may have, given rows that it was
+// judged on; nil where outputs are
 // not log odds.
 func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
 	if ch.Target.Link == snapshot.Identity {
 		return nil
 	}
-	most, outputs, s := SupportedLogOdds(ch.Version.Rows), make([]float64, ch.Target.Outputs()), fitted.NewScorer(ch.WithPopularity(), ch.Vocabulary)
+	most, outputs, s := SupportedLogOdds(
+		ch.Version.Rows,
+	), make(
+		[]float64,
+		ch.Target.Outputs(),
+	), fitted.NewScorer(
+		ch.WithPopularity(),
+		ch.Vocabulary,
+	)
 	var ev event.Event
 	names := make(rows.Interner)
 	for _, payloads := range parts {

@@ -14,10 +14,12 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// StackedUpdate is the weights with which fold-ins in closed form and linear baselines predict best together: the stack of live predictions in a form that
-// versions can hold, as sums of such are of their kind. A number is predicted by least squares, levels by proportional odds (stacked regressions, Breiman
-// 1996; McCullagh 1980), in two fits that forget at different rates by steps of Newton's method on what each event adds to the curvature; the one counts
-// that has predicted better of late. What it predicts from is as it was for each event before it was learned. O(parts²) an event, 1.5 µs with five levels.
+// StackedUpdate is the weights with which fold-ins in closed form and linear baselines predict best together: the stack
+// of live predictions in a form that versions can hold, as sums of such are of their kind. A number is predicted by
+// least squares, levels by proportional odds (stacked regressions, Breiman 1996; McCullagh 1980), in two fits that
+// forget at different rates by steps of Newton's method on what each event adds to the curvature; the one counts that
+// has predicted better of late. What it predicts from is as it was for each event before it was learned. O(parts²) an
+// event, 1.5 µs with five levels.
 type StackedUpdate struct {
 	Outputs  int
 	Levels   bool // outputs fall as the numbers rise, with thresholds of their own
@@ -37,22 +39,24 @@ type StackedUpdate struct {
 // StackedFades are how the fits forget.
 var StackedFades = [...]float64{0.998, 0.9997}
 
-// The fold-ins of a blend. One that there is not, or that versions cannot hold beside the first, counts as the one before it.
+// The fold-ins of a blend. One that there is not, or that versions cannot hold beside the first, counts as the one
+// before it.
 var (
 	BlendForms   = [...]Variant{FormFoldIn, FormNumbers, FormBefore}
 	BlendFoldIns = [...]string{FormParts[FormFoldIn], experts.PartGaussian, experts.PartBefore}
 )
 
 const (
-	BlendEvery  = 50    // events between two solutions
-	BlendGain   = 0.998 // of the mean square of the best fold-in that a blend has at most for a whole update to be worth it
-	BlendEvents = 1000  // before there is a blend
-	BlendHold   = 6     // curvature that holds to the best fold-in alone, in logits of each other part
-	blendShare  = 0.1   // of the slope of a fold-in alone that one has at the least, else it is left out
-	blendOut    = 1e9   // curvature that does so
-	BlendWindow = 300   // events by which the weights of an update are compared with those of now
-	BlendLeast  = 100   // and how many of these at the least
-	BlendErrors = 2     // standard errors by which the latter are better where updates come early
+	BlendEvery = 50 // events between two solutions
+	// of the mean square of the best fold-in that a blend has at most for a whole update to be worth it
+	BlendGain   = 0.998
+	BlendEvents = 1000 // before there is a blend
+	BlendHold   = 6    // curvature that holds to the best fold-in alone, in logits of each other part
+	blendShare  = 0.1  // of the slope of a fold-in alone that one has at the least, else it is left out
+	blendOut    = 1e9  // curvature that does so
+	BlendWindow = 300  // events by which the weights of an update are compared with those of now
+	BlendLeast  = 100  // and how many of these at the least
+	BlendErrors = 2    // standard errors by which the latter are better where updates come early
 )
 
 // StackedWeights are one solution: output c is constant[c] plus the inputs times factors. It does not change.
@@ -70,14 +74,20 @@ type stackedFit struct {
 	Loss    float64 // fading
 }
 
-// HasStackedUpdate reports whether versions of a model can hold sums: its labels are numbers, by names, and its fold-ins in closed form.
+// HasStackedUpdate reports whether versions of a model can hold sums: its labels are numbers, by names, and its
+// fold-ins in closed form.
 func HasStackedUpdate(m *config.Model) bool {
-	return m.Train.Refit == "variational" && m.Train.FoldIn.Enabled && len(m.Schema.Categorical) > 0 && m.Schema.Learned().IsNumeric()
+	return m.Train.Refit == "variational" && m.Train.FoldIn.Enabled && len(m.Schema.Categorical) > 0 &&
+		m.Schema.Learned().IsNumeric()
 }
 
 // NewStackedUpdate returns the blend of the fold-ins and of the baselines of a mixture.
 func NewStackedUpdate(t *encode.Target, m *Mixture) *StackedUpdate {
-	b := &StackedUpdate{Outputs: t.Outputs(), Levels: t.Likelihood == posterior.Logistic, Squares: evaluate.Fading{Rate: MixtureFade}}
+	b := &StackedUpdate{
+		Outputs: t.Outputs(),
+		Levels:  t.Likelihood == posterior.Logistic,
+		Squares: evaluate.Fading{Rate: MixtureFade},
+	}
 	for _, base := range m.Baselines {
 		if of, ok := base.(*experts.Conditional); ok && (of.Field < 0 || of.Last) {
 			continue // versions know nothing of labels before, and constants there are
@@ -147,7 +157,8 @@ func (b *StackedUpdate) Best() *stackedFit {
 	return best
 }
 
-// Add takes up an event in a fit: of each output its curvature, and what that times the output would have been in a step from where it is.
+// Add takes up an event in a fit: of each output its curvature, and what that times the output would have been in a
+// step from where it is.
 func (b *StackedUpdate) Add(f *stackedFit, fade, label float64, targets []float64, unit float64) {
 	m, n := b.Outputs, b.Outputs+len(b.Inputs)
 	floats.Scale(fade, f.normal)
@@ -178,7 +189,8 @@ func (b *StackedUpdate) Add(f *stackedFit, fade, label float64, targets []float6
 	}
 }
 
-// Solve sets the weights of a fit that is held to one fold-in: to its slope, and to the given constants, with a curvature of 1. Fold-ins that add next to
+// Solve sets the weights of a fit that is held to one fold-in: to its slope, and to the given constants, with a
+// curvature of 1. Fold-ins that add next to
 // nothing are left out. Where rounding defeats it, it begins anew with the one fold-in.
 func (b *StackedUpdate) Solve(f *stackedFit, constant, slopes []float64, base int) {
 	m := b.Outputs
@@ -212,7 +224,8 @@ func (b *StackedUpdate) Solve(f *stackedFit, constant, slopes []float64, base in
 	f.Weights = &StackedWeights{Constant: w[:m:m], Factors: w[m:]}
 }
 
-// Solution returns constants and slopes where all slopes, in the given ones, are held to a sum of 1, and each to 0 as hold says.
+// Solution returns constants and slopes where all slopes, in the given ones, are held to a sum of 1, and each to 0 as
+// hold says.
 func (b *StackedUpdate) Solution(f *stackedFit, constant, slopes, hold []float64) (w []float64, ok bool) {
 	m, n := b.Outputs, b.Outputs+len(b.Inputs)
 	normal, w := slices.Clone(f.normal), slices.Clone(f.right)

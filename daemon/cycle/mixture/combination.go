@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// LinearCombination is a form that is a sum: output c is Constant[c] and, the same in all outputs, the predictions of fold-ins in closed form and of baselines, each
+// LinearCombination is a form that is a sum: output c is Constant[c] and, the same in all outputs, the predictions of
+// fold-ins in closed form and of baselines, each
 // times its factor. The fold-ins share z.
 type LinearCombination struct {
 	Likelihood posterior.Likelihood
@@ -68,7 +69,8 @@ func (s *LinearCombination) weight(field int, name string) (w float64) {
 	return w
 }
 
-// State returns the sum over a vocabulary, without covariances, in the coordinates of the reduction where there is one. O(columns) for all parts.
+// State returns the sum over a vocabulary, without covariances, in the coordinates of the reduction where there is one.
+// O(columns) for all parts.
 func (s *LinearCombination) State(v *encode.Vocabulary) *posterior.State {
 	states, bias, noise := make([]*posterior.State, len(s.Parts)), make([]float64, len(s.Constant)), 1.0
 	s.factors = make([]float64, len(s.Parts))
@@ -103,7 +105,8 @@ func (s *LinearCombination) State(v *encode.Vocabulary) *posterior.State {
 	return out
 }
 
-// Row appends the mean row of a name, or of a field without names where name is empty, to dst, and reports whether the first part knows it.
+// Row appends the mean row of a name, or of a field without names where name is empty, to dst, and reports whether the
+// first part knows it.
 func (s *LinearCombination) Row(dst []float64, field int, name string) (row []float64, known bool) {
 	if s.Parts[0].Learner.Slots.Find(field, name) < 0 {
 		return dst, false

@@ -10,7 +10,8 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// How fast the pool's weights may follow change, how strongly it holds to those it has, in units of the curvature, and the steps of the bias that run
+// How fast the pool's weights may follow change, how strongly it holds to those it has, in units of the curvature, and
+// the steps of the bias that run
 // side by side. A probability below poolLeast counts as that.
 const (
 	poolFade  = 0.9995
@@ -20,9 +21,10 @@ const (
 
 var poolBiasSteps = []float64{0, 0.1, 0.3, 1}
 
-// LogitPool predicts classes from the probabilities of others: a sum of their outputs with weights and a bias for each class, which Newton's step moves at
-// every event (logarithmic opinion pool; Genest and Zidek 1986). It corrects what is too sure or not sure enough, and what all of them miss; being a
-// part of the mixture, nothing depends on it. One that predicts nothing counts as the first part. O(parts²·m + parts³) an event.
+// LogitPool predicts classes from the probabilities of others: a sum of their outputs with weights and a bias for each
+// class, which Newton's step moves at every event (logarithmic opinion pool; Genest and Zidek 1986). It corrects what
+// is too sure or not sure enough, and what all of them miss; being a part of the mixture, nothing depends on it. One
+// that predicts nothing counts as the first part. O(parts²·m + parts³) an event.
 type LogitPool struct {
 	n         int
 	ready     bool
@@ -40,9 +42,21 @@ type LogitPool struct {
 }
 
 func newLogitPool(parts, outputs int, link string) *LogitPool {
-	p := &LogitPool{n: parts, logistic: link != snapshot.Softmax, experts: experts.NewWeights(len(poolBiasSteps)), inputs: make([]float64, parts*outputs),
-		weights: make([]float64, parts), curvature: make([]float64, parts*parts), factor: make([]float64, parts*parts), slope: make([]float64, parts),
-		mean: make([]float64, parts), mixed: make([]float64, outputs)}
+	p := &LogitPool{
+		n:        parts,
+		logistic: link != snapshot.Softmax,
+		experts:  experts.NewWeights(len(poolBiasSteps)),
+		inputs:   make([]float64, parts*outputs),
+		weights: make(
+			[]float64,
+			parts,
+		),
+		curvature: make([]float64, parts*parts),
+		factor:    make([]float64, parts*parts),
+		slope:     make([]float64, parts),
+		mean:      make([]float64, parts),
+		mixed:     make([]float64, outputs),
+	}
 	for range poolBiasSteps {
 		p.bias, p.each = append(p.bias, make([]float64, outputs)), append(p.each, make([]float64, outputs))
 	}

@@ -16,11 +16,13 @@ import (
 // How the mixture judges its parts. After every event a part's weight is multiplied by exp(−MixtureRate·loss), and
 // shareRate of all weight is spread over the parts, so that the mixture follows the best part of any stretch of events
 // (fixed share, Herbster and Warmuth 1998). Losses are logarithmic, or squares in units of twice the mixture's recent
-// square, and capped. A second set of weights has these times exp(−loss) of the entity's own losses, which fade at each of
-// its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and betShare is
+// square, and capped. A second set of weights has these times exp(−loss) of the entity's own losses, which fade at
+// each of its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and
+// betShare is
 // spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the plain weights
 // holds but for a constant: configs/learning.md has the theorem.
-// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003 RMSE each.
+// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003
+// RMSE each.
 const (
 	shareRate      = 0.001
 	betShare       = 0.0001
@@ -32,8 +34,9 @@ const (
 	mixtureFloor   = 0.001 // of the mean square over mixtureSlow: what the recent one is taken for at the least
 )
 
-// Mixture is the live prediction: the mean of all that can predict beside each other, the fold-in, the version that consumers have and plain
-// baselines, weighted by recent loss. Numbers are mixed as they are, classes by their probabilities, of each label for tasks of several. It
+// Mixture is the live prediction: the mean of all that can predict beside each other, the fold-in, the version that
+// consumers have and plain baselines, weighted by recent loss. Numbers are mixed as they are, classes by their
+// probabilities, of each label for tasks of several. It
 // belongs to one goroutine. O(parts·m) an event, and as much for each baseline.
 type Mixture struct {
 	target    *encode.Target
@@ -86,8 +89,15 @@ func HasProbabilities(t *encode.Target) bool { return t.IsNumeric() || t.Link !=
 
 // MixtureOf returns the mixture of the learned parts with companions of the given names and baselines.
 func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseline, by, limit int) *Mixture {
-	m := &Mixture{target: t, by: by, Learned: NumLearned + len(companions), Baselines: baselines, entity: -1, Scale: evaluate.Fading{Rate: MixtureFade},
-		Slow: evaluate.Fading{Rate: mixtureSlow}}
+	m := &Mixture{
+		target:    t,
+		by:        by,
+		Learned:   NumLearned + len(companions),
+		Baselines: baselines,
+		entity:    -1,
+		Scale:     evaluate.Fading{Rate: MixtureFade},
+		Slow:      evaluate.Fading{Rate: mixtureSlow},
+	}
 	width := 1
 	if !t.IsNumeric() {
 		width = t.Outputs()
@@ -106,14 +116,23 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 		names = append(names, "pool")
 	}
 	for _, name := range names {
-		m.Parts = append(m.Parts, part{Name: name, Weight: 1 / float64(len(names)), Value: make([]float64, width), Told: evaluate.Fading{Rate: MixtureFade}})
+		m.Parts = append(
+			m.Parts,
+			part{
+				Name:   name,
+				Weight: 1 / float64(len(names)),
+				Value:  make([]float64, width),
+				Told:   evaluate.Fading{Rate: MixtureFade},
+			},
+		)
 	}
 	m.Entities, m.Mixed, m.Trust = rows.NewSlots(limit), make([]float64, width), 0.5
 	m.Weights, m.Plain, m.Own = make([]float64, len(names)), make([]float64, len(names)), make([]float64, len(names))
 	return m
 }
 
-// Predict takes up an event with the outputs of the fold-in, those of what consumers have, nil without one, and what stands beside them.
+// Predict takes up an event with the outputs of the fold-in, those of what consumers have, nil without one, and what
+// stands beside them.
 func (m *Mixture) Predict(ev *event.Event, foldIn, published []float64, companions []*experts.Expert) {
 	take(&m.Parts[partFoldIn], m.target, foldIn)
 	take(&m.Parts[partPublished], m.target, published)
@@ -229,7 +248,8 @@ func (m *Mixture) Outputs(dst []float64) {
 	}
 }
 
-// Learn judges the parts on the event that predict was called with last, and lets the baselines learn what counts of it.
+// Learn judges the parts on the event that predict was called with last, and lets the baselines learn what counts of
+// it.
 func (m *Mixture) Learn(ev *event.Event, targets []float64, counts *rows.Counted) {
 	m.judge(ev, targets, counts.IsShared())
 	if counts.IsShared() {
@@ -283,14 +303,16 @@ func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
 	m.judgeEntity(ev)
 }
 
-// bet moves trust by how likely the parts made the event under either set of weights. Without an entity both are the same.
+// bet moves trust by how likely the parts made the event under either set of weights. Without an entity both are the
+// same.
 func (m *Mixture) bet(plain, own float64) {
 	if either := (1-m.Trust)*plain + m.Trust*own; m.entity >= 0 && either > 0 {
 		m.Trust = (1-betShare)*m.Trust*own/either + betShare/2
 	}
 }
 
-// Square returns the recent mean square error of numbers, which scales those of the parts. It has a floor: after a run of equal labels that are all
+// Square returns the recent mean square error of numbers, which scales those of the parts. It has a floor: after a run
+// of equal labels that are all
 // predicted the mean is next to 0, and a usual error would count as a thousand. NaN before the first event.
 func (m *Mixture) Square() float64 {
 	square := Mean(&m.Scale)
@@ -393,7 +415,10 @@ func (m *Mixture) Report() []report.Part {
 		if p.Name == experts.PartBefore && p.Told.N == 0 {
 			continue // no names have changed
 		}
-		parts = append(parts, report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Told))})
+		parts = append(
+			parts,
+			report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Told))},
+		)
 	}
 	return parts
 }

@@ -106,7 +106,8 @@ func leastSquares(t *testing.T, rows [][]float64, misses []float64, unit, fade f
 	return out
 }
 
-// TestStacksOfTwoFades: where the best weights stay the stack that forgets slowly errs less, where they change the other one does.
+// TestStacksOfTwoFades: where the best weights stay the stack that forgets slowly errs less, where they change the
+// other one does.
 func TestStacksOfTwoFades(t *testing.T) {
 	run := func(changes bool) (errors [2]float64) {
 		r := rand.New(rand.NewPCG(12, 2))

@@ -13,7 +13,8 @@ func TestBoundOfTheMixture(t *testing.T) {
 		t.Errorf("factor %v, and it is %v", cycletest.BoundFactor, most/-math.Expm1(-most))
 	}
 	for _, n := range []int{1, 1000, 20_000} {
-		cost := (math.Log(5/shareRate) + math.Log(2/betShare) - float64(n)*(math.Log1p(-shareRate)+math.Log1p(-betShare))) / MixtureRate
+		cost := (math.Log(5/shareRate) + math.Log(2/betShare) - float64(n)*(math.Log1p(-shareRate)+math.Log1p(
+			-betShare))) / MixtureRate
 		if said := cycletest.BoundCost(5, n); cost > said || cost < said*0.98 {
 			t.Errorf("cost of %d events %v, and it is %v", n, said, cost)
 		}

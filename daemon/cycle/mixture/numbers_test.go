@@ -8,11 +8,16 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestPoolSlopes compares the slope of the pool's log likelihood in the weights with differences, and its curvature for classes of their own with
+// TestPoolSlopes compares the slope of the pool's log likelihood in the weights with differences, and its curvature for
+// classes of their own with
 // differences of slopes.
 func TestPoolSlopes(t *testing.T) {
 	for _, link := range []string{snapshot.Softmax, snapshot.Logistic} {
-		parts := []part{{Present: true, Value: []float64{0.2, 0.5, 0.3}}, {Present: true, Value: []float64{0.6, 0.1, 0.3}}, {Value: []float64{0, 0, 0}}}
+		parts := []part{
+			{Present: true, Value: []float64{0.2, 0.5, 0.3}},
+			{Present: true, Value: []float64{0.6, 0.1, 0.3}},
+			{Value: []float64{0, 0, 0}},
+		}
 		targets := []float64{-1, 1, -1}
 		p := newLogitPool(len(parts), 3, link)
 		p.experts.Losses = []float64{0, 1e3, 1e3, 1e3} // the one without a bias
@@ -49,7 +54,11 @@ func TestPoolSlopes(t *testing.T) {
 				t.Errorf("%s: slope %d is %g, by differences %g", link, i, slope[i], want)
 			}
 			for j := range i + 1 {
-				if want := -(highSlope[j] - lowSlope[j]) / (2 * h); math.Abs(want-curvature[i*3+j]) > 1e-5+(1-poolFade)*poolRidge*float64(1-min(i-j, 1)) {
+				if want := -(highSlope[j] - lowSlope[j]) / (2 * h); math.Abs(
+					want-curvature[i*3+j],
+				) > 1e-5+(1-poolFade)*poolRidge*float64(
+					1-min(i-j, 1),
+				) {
 					t.Errorf("%s: curvature %d, %d is %g, by differences %g", link, i, j, curvature[i*3+j], want)
 				}
 			}

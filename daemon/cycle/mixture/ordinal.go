@@ -11,10 +11,12 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// OrdinalMixture makes the live chances of levels of an ordinal label, of which the mixture has a number alone: those of the fold-in, of the version that
-// consumers have, and of that number through the champion's link, mixed threshold by threshold with weights by recent loss. It belongs to one goroutine.
+// OrdinalMixture makes the live chances of levels of an ordinal label, of which the mixture has a number alone: those
+// of the fold-in, of the version that consumers have, and of that number through the champion's link, mixed threshold
+// by threshold with weights by recent loss. It belongs to one goroutine.
 type OrdinalMixture struct {
-	parts   [numLevelParts][]float64 // chances that the parts gave on the last event; the level is at most c + 1 with chance c
+	// chances that the parts gave on the last event; the level is at most c + 1 with chance c
+	parts   [numLevelParts][]float64
 	present [numLevelParts]bool
 	Excess  [numLevelParts]float64 // losses above that of the mixture, fading
 	mixed   []float64
@@ -28,7 +30,8 @@ const (
 	numLevelParts
 )
 
-// Excess losses fade at each event, so that weights follow some 1,000 events, and are no more than levelBehind above the least, so that a part that comes
+// Excess losses fade at each event, so that weights follow some 1,000 events, and are no more than levelBehind above
+// the least, so that a part that comes
 // to be the best is soon believed.
 const (
 	levelFade   = 0.999
@@ -47,7 +50,8 @@ func NewOrdinalMixture(t *encode.Target) *OrdinalMixture {
 	return m
 }
 
-// Predict takes up an event, of which alone are the outputs of the fold-in, consumers those of the version that consumers have, nil for none, and number
+// Predict takes up an event, of which alone are the outputs of the fold-in, consumers those of the version that
+// consumers have, nil for none, and number
 // what the mixture predicts, which counts where there is a link.
 func (m *OrdinalMixture) Predict(alone, consumers []float64, number float64, link *encode.LevelLink) {
 	m.present = [numLevelParts]bool{true, consumers != nil, link != nil && len(link.Threshold) == len(m.mixed)}
@@ -101,7 +105,8 @@ func lossOfChances(p, targets []float64) float64 {
 	return loss
 }
 
-// Learn lets the weights follow the losses on the event that was taken up last. No event moves one by more than MixtureLossMax.
+// Learn lets the weights follow the losses on the event that was taken up last. No event moves one by more than
+// MixtureLossMax.
 func (m *OrdinalMixture) Learn(targets []float64) {
 	mixed := m.Loss(targets)
 	for k, present := range m.present {

@@ -9,30 +9,36 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// stackFades are how stacks forget: on ratings whose items change the first is .006 RMSE better, on MovieLens 100k the second .001.
+// stackFades are how stacks forget: on ratings whose items change the first is .006 RMSE better, on MovieLens 100k the
+// second .001.
 var stackFades = [...]float64{0.9995, 0.9999}
 
-// The last stack has weights that depend on how many events of the entity came before, as those of a newcomer are predicted by other parts best: a
+// The last stack has weights that depend on how many events of the entity came before, as those of a newcomer are
+// predicted by other parts best: a
 // multiple of newcomer/(newcomer + events) is added to each (Sill et al. 2009).
 const newcomer = 20.0
 
-// How strongly a stack holds to the first part, in events, and how many events pass between two solutions: four times as many where there are twice as
+// How strongly a stack holds to the first part, in events, and how many events pass between two solutions: four times
+// as many where there are twice as
 // many inputs.
 const (
 	stackRidge = 20.0
 	stackEvery = 50
 )
 
-// Stacking predicts a number from the predictions of others by least squares on the events so far (Wolpert 1992; Breiman 1996), which fade: the first
-// part's, plus a constant and a multiple of how far each other is from it. Where parts err in different ways it is better than any of them; it is a
+// Stacking predicts a number from the predictions of others by least squares on the events so far (Wolpert 1992;
+// Breiman 1996), which fade: the first part's, plus a constant and a multiple of how far each other is from it. Where
+// parts err in different ways it is better than any of them; it is a
 // part of the mixture itself, so that nothing depends on it. O(parts²) an event, O(parts³) at each solution.
 type Stacking struct {
-	parts   int
-	n       int // inputs
-	fade    float64
-	next    float64         // weight of the next event, before all fade at the next solution
-	every   int             // events between two solutions
-	inputs  []float64       // 1, then the differences, in units; then the same times the newness of the entity, unless weights do not depend on it
+	parts int
+	n     int // inputs
+	fade  float64
+	next  float64 // weight of the next event, before all fade at the next solution
+	every int     // events between two solutions
+	// 1, then the differences, in units; then the same times the newness of the entity, unless weights do not depend on
+	// it
+	inputs  []float64
 	base    float64         // the first part's prediction
 	ready   bool            // inputs are those of the event
 	normal  []float64       // n×n, Σ inputs inputsᵀ, fading
@@ -50,11 +56,24 @@ func newStacking(parts int, fade float64, byNewness bool) *Stacking {
 	if byNewness {
 		n, every = 2*parts, 4*stackEvery
 	}
-	return &Stacking{parts: parts, n: n, fade: fade, next: 1, every: every, inputs: make([]float64, n), normal: make([]float64, n*n), right: make([]float64, n),
-		weights: make([]float64, n), factor: make([]float64, n*n), unit: 1, scale: evaluate.Fading{Rate: MixtureFade}}
+	return &Stacking{
+		parts:   parts,
+		n:       n,
+		fade:    fade,
+		next:    1,
+		every:   every,
+		inputs:  make([]float64, n),
+		normal:  make([]float64, n*n),
+		right:   make([]float64, n),
+		weights: make([]float64, n),
+		factor:  make([]float64, n*n),
+		unit:    1,
+		scale:   evaluate.Fading{Rate: MixtureFade},
+	}
 }
 
-// predict takes up the predictions of the parts for an event of an entity of a newness between 0 and 1; a part that has none counts as the first. It
+// predict takes up the predictions of the parts for an event of an entity of a newness between 0 and 1; a part that has
+// none counts as the first. It
 // reports false if the first has none.
 func (s *Stacking) predict(parts []part, newness float64) (float64, bool) {
 	if s.ready = parts[0].Present; !s.ready {
@@ -78,7 +97,8 @@ func (s *Stacking) predict(parts []part, newness float64) (float64, bool) {
 	return s.base + v*s.unit, true
 }
 
-// learn takes up the label of the event. One that is far off counts as one at the edge, so that a single one does not decide.
+// learn takes up the label of the event. One that is far off counts as one at the edge, so that a single one does not
+// decide.
 func (s *Stacking) learn(label float64) {
 	if !s.ready {
 		return

@@ -17,7 +17,11 @@ func Unfit(ch *fitted.Fitted, m *config.Model) string {
 		return "" // the settings are at fault, and the refit says so
 	}
 	if augment := m.Train.Augment == "true"; ch.Vocabulary.Augment != augment {
-		return fmt.Sprintf("because version %d was trained with train.augment: %t", ch.Version.Version, ch.Vocabulary.Augment)
+		return fmt.Sprintf(
+			"because version %d was trained with train.augment: %t",
+			ch.Version.Version,
+			ch.Vocabulary.Augment,
+		)
 	}
 	if m.Train.ConvexAlone() {
 		return "" // ModelOn leaves the basis of another kernel
@@ -33,8 +37,14 @@ func Unfit(ch *fitted.Fitted, m *config.Model) string {
 	case goesOn == nil:
 		return fmt.Sprintf("because version %d was kept without the model of its convex stage", ch.Version.Version)
 	case goesOn.Kernel != kernel:
-		return fmt.Sprintf("because version %d has the kernel %v of degree %d, and refits look for basis vectors of %v of degree %d", ch.Version.Version,
-			goesOn.Kernel, goesOn.Kernel.Degree(), kernel, kernel.Degree())
+		return fmt.Sprintf(
+			"because version %d has the kernel %v of degree %d, and refits look for basis vectors of %v of degree %d",
+			ch.Version.Version,
+			goesOn.Kernel,
+			goesOn.Kernel.Degree(),
+			kernel,
+			kernel.Degree(),
+		)
 	}
 	return ""
 }

@@ -14,7 +14,8 @@ func TestFewOfALabelTellNoStage(t *testing.T) {
 		ones, rows int
 		task       event.Task
 		tells      bool
-	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary, false},
+	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary,
+		false},
 		{0, 150, event.Regression, true}} {
 		j := &task.Task{Target: new(encode.Target), Select_: &encode.Encoded{Events: make([]event.Event, test.rows)}}
 		j.Target.Task = test.task

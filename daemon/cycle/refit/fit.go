@@ -21,18 +21,27 @@ type FitOutcome struct {
 	Units    int              // non-zero output weights
 	Forms    []report.FitForm // compared on the validation events, none where there was nothing to compare
 	Linear   *solver.Model    // before any basis vector, on the champion's vocabulary
-	Valid    *report.Metrics  // of the model that was chosen, before it learned from the validation events; nil without any
-	Means    func(ev *event.Event) (global, item float64)
+	// of the model that was chosen, before it learned from the validation events; nil without any
+	Valid *report.Metrics
+	Means func(ev *event.Event) (global, item float64)
 }
 
-// Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation events, then the
-// variational stage where the configuration asks for it, kept if it scores better there. The path is left out where the variational stage wins on a
-// share of the rows (race), or the polynomial of all products of few numbers (QuadraticStage). A polynomial or a model of the variational stage
+// Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation
+// events, then the variational stage where the configuration asks for it, kept if it scores better there. The path is
+// left out where the variational stage wins on a share of the rows (race), or the polynomial of all products of few
+// numbers (QuadraticStage). A polynomial or a model of the variational stage
 // learns from the validation events, too, once they have chosen it.
 func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
-	j := &task.Task{Given: -1, Rough: !in.Thorough, Carries: !in.Thorough && len(in.Lambdas) == 0, Model: in.Model, Schema: &schema, Workers: in.Workers,
-		Sample: &encode.Sample{}}
+	j := &task.Task{
+		Given:   -1,
+		Rough:   !in.Thorough,
+		Carries: !in.Thorough && len(in.Lambdas) == 0,
+		Model:   in.Model,
+		Schema:  &schema,
+		Workers: in.Workers,
+		Sample:  &encode.Sample{},
+	}
 	var err error
 	if j.Target, err = encode.NewTarget(in.Model, encode.ClassesOf(in.Train)); err != nil {
 		return nil, err
@@ -42,7 +51,14 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		heaviest := task.HeaviestOf(in.Train)
 		j.Sample.HeldOutWeights = task.ScaledWeights(in.Valid, task.MeanWeight(in.Train, heaviest), heaviest)
 	}
-	j.Vocab = encode.BuildVocabulary(&schema, in.Train, in.Model.Train.Augment == "true", in.Model.Train.MaxFeatures, nil, nil)
+	j.Vocab = encode.BuildVocabulary(
+		&schema,
+		in.Train,
+		in.Model.Train.Augment == "true",
+		in.Model.Train.MaxFeatures,
+		nil,
+		nil,
+	)
 	encodeTrain(j, in.Train, weights)
 	j.Select_, _ = encode.Encode(j.Vocab, j.Target, in.Valid, nil)
 	j.Bounded(j.Train)
@@ -78,9 +94,23 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			if c.Step.Gap >= c.Step.Objective {
 				gap, kind = nil, "" // nothing is known, as of all steps of an algorithm without a gap
 			}
-			in.OnStep(report.Step{Lambda: report.Number(c.Lambda / unit), K: c.Step.K, Objective: report.Number(c.Step.Objective),
-				Gap: gap, GapKind: kind, Nu: nu,
-				Valid: evaluate.MetricsOf(j.Select_, j.Target, c.Model, in.Group), Seconds: report.Number(c.Step.Seconds)})
+			in.OnStep(
+				report.Step{
+					Lambda:    report.Number(c.Lambda / unit),
+					K:         c.Step.K,
+					Objective: report.Number(c.Step.Objective),
+					Gap:       gap,
+					GapKind:   kind,
+					Nu:        nu,
+					Valid: evaluate.MetricsOf(
+						j.Select_,
+						j.Target,
+						c.Model,
+						in.Group,
+					),
+					Seconds: report.Number(c.Step.Seconds),
+				},
+			)
 		}
 	}
 	best, fit, err := fitStages(j, ctx, &in, settings, onStep)
@@ -120,7 +150,8 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	return out, nil
 }
 
-// learnValid lets a chosen model of the variational stage learn from the validation rows, too, as LearnHeldOut does in a stream.
+// learnValid lets a chosen model of the variational stage learn from the validation rows, too, as LearnHeldOut does in
+// a stream.
 func learnValid(j *task.Task, ctx context.Context, ch *fitted.Fitted, fit *task.VariationalFit, out *FitOutcome) error {
 	if ch.Version.Sweeps == 0 || len(j.Select_.Events) == 0 {
 		return nil

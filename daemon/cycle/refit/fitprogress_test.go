@@ -21,19 +21,37 @@ func TestFitProgress(t *testing.T) {
 		events := cycletest.Stream(1, 450)
 		var stages []string
 		last := 0
-		_, err := Fit(t.Context(), task.FitInput{Model: m, Train: events[:300], Valid: events[300:], Workers: 2, OnProgress: func(stage, unit string, done, most int) {
-			if unit == "" { // how far that is nobody knows
-				stages, last = append(stages, stage), 0
-				return
-			}
-			if done == 0 {
-				stages, last = append(stages, stage+", "+unit), 0
-			}
-			if len(stages) == 0 || done < last || most > 0 && done > most || most == 0 {
-				t.Errorf("%s: %s: %d of %d %s after %d, stages %v", algorithm, stage, done, most, unit, last, stages)
-			}
-			last = done
-		}})
+		_, err := Fit(
+			t.Context(),
+			task.FitInput{
+				Model:   m,
+				Train:   events[:300],
+				Valid:   events[300:],
+				Workers: 2,
+				OnProgress: func(stage, unit string, done, most int) {
+					if unit == "" { // how far that is nobody knows
+						stages, last = append(stages, stage), 0
+						return
+					}
+					if done == 0 {
+						stages, last = append(stages, stage+", "+unit), 0
+					}
+					if len(stages) == 0 || done < last || most > 0 && done > most || most == 0 {
+						t.Errorf(
+							"%s: %s: %d of %d %s after %d, stages %v",
+							algorithm,
+							stage,
+							done,
+							most,
+							unit,
+							last,
+							stages,
+						)
+					}
+					last = done
+				},
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestMarginsOverBasis: classes that are told by a product of two numbers are beyond a support vector machine over the numbers, and not beyond one over basis
+// TestMarginsOverBasis: classes that are told by a product of two numbers are beyond a support vector machine over the
+// numbers, and not beyond one over basis
 // vectors.
 func TestMarginsOverBasis(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -24,14 +25,29 @@ func TestMarginsOverBasis(t *testing.T) {
 	right := make(map[string]float64)
 	for _, features := range []string{config.RawFeatures, config.BasisFeatures} {
 		m := config.DefaultModel()
-		m.Schema = config.Schema{Task: string(event.Multiclass), Label: "is", Classes: []string{"off", "on"}, TimeUnit: "ms", Numeric: []string{"a", "b"}}
+		m.Schema = config.Schema{
+			Task:     string(event.Multiclass),
+			Label:    "is",
+			Classes:  []string{"off", "on"},
+			TimeUnit: "ms",
+			Numeric:  []string{"a", "b"},
+		}
 		m.Train.MaxBasis, m.Train.Features = 6, features
-		out, err := Fit(t.Context(), task.FitInput{Model: cycletest.By(&m, config.FrankWolfeSVM, 2), Train: events[:600], Valid: events[600:], Workers: 1})
+		out, err := Fit(
+			t.Context(),
+			task.FitInput{
+				Model:   cycletest.By(&m, config.FrankWolfeSVM, 2),
+				Train:   events[:600],
+				Valid:   events[600:],
+				Workers: 1,
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		right[features] = float64(*out.Valid.Accuracy)
-		if ch := out.Champion; (ch.Model.NumBasis > 0) != (features == config.BasisFeatures) || ch.Version.Solver != config.FrankWolfeSVM ||
+		if ch := out.Champion; (ch.Model.NumBasis > 0) != (features == config.BasisFeatures) ||
+			ch.Version.Solver != config.FrankWolfeSVM ||
 			ch.Version.GapKind != "certified" {
 			t.Errorf("%s: %d vectors by %s, gap %s", features, ch.Model.NumBasis, ch.Version.Solver, ch.Version.GapKind)
 		}

@@ -13,8 +13,9 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// pilotFit runs the convex path, coarsely, and the variational stage on PathRows rows, spread evenly over all of them. Where the variational stage
-// predicts the select rows better there, the path over all rows is left out: more rows gain the variational stage more than a path, whose penalty is
+// pilotFit runs the convex path, coarsely, and the variational stage on PathRows rows, spread evenly over all of them.
+// Where the variational stage predicts the select rows better there, the path over all rows is left out: more rows gain
+// the variational stage more than a path, whose penalty is
 // one for all vectors (ML-1M: the path takes nine tenths of the time of a fit and ends .022 RMSE behind).
 func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.Settings, k int) (*task.Pilot, error) {
 	part := *j
@@ -30,7 +31,10 @@ func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.S
 	if err != nil {
 		return nil, err
 	}
-	r := &task.Pilot{Lambda: byPath.Lambda * convex.LambdaUnit(j.Problem) / convex.LambdaUnit(part.Problem), Loss: j.Judge(byPath.Model)}
+	r := &task.Pilot{
+		Lambda: byPath.Lambda * convex.LambdaUnit(j.Problem) / convex.LambdaUnit(part.Problem),
+		Loss:   j.Judge(byPath.Model),
+	}
 	swept, err := variationalStage(&part, ctx, nil, byPath.Result.Model, k, offlineSweeps, &part.Budget)
 	if err != nil {
 		return nil, err
@@ -39,16 +43,26 @@ func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.S
 	return r, nil
 }
 
-// isPiloted reports whether the stages of an offline fit are raced: where the variational stage does not start from the convex one's vectors, nobody asked
+// isPiloted reports whether the stages of an offline fit are raced: where the variational stage does not start from the
+// convex one's vectors, nobody asked
 // for the path, and a share of the rows says something about all.
 func isPiloted(j *task.Task, in *task.FitInput) bool {
 	t := &in.Model.Train
-	return t.Refit == "variational" && !t.ConvexAlone() && !j.Target.Task.HasClasses() && !in.Thorough && len(in.Lambdas) == 0 && in.Model.Train.Lambda == 0 &&
-		in.MaxSteps == 0 && len(in.Valid) > 0 && j.Problem.X.NumRows() > convex.PathRows
+	return t.Refit == "variational" && !t.ConvexAlone() && !j.Target.Task.HasClasses() && !in.Thorough && len(
+		in.Lambdas) == 0 && in.Model.Train.Lambda == 0 &&
+		in.MaxSteps == 0 && len(in.Valid) > 0 &&
+		j.Problem.X.NumRows() > convex.PathRows
 }
 
-// fitStages runs the stages of an offline fit. The candidate is the best model of the path, or where that was left out the linear model it begins with.
-func fitStages(j *task.Task, ctx context.Context, in *task.FitInput, s solver.Settings, onStep func(*task.Candidate)) (*task.Candidate, *task.VariationalFit, error) {
+// fitStages runs the stages of an offline fit. The candidate is the best model of the path, or where that was left out
+// the linear model it begins with.
+func fitStages(
+	j *task.Task,
+	ctx context.Context,
+	in *task.FitInput,
+	s solver.Settings,
+	onStep func(*task.Candidate),
+) (*task.Candidate, *task.VariationalFit, error) {
 	if a := convex.FitAlgorithm(j); a != nil {
 		best, err := fitPathBy(j, ctx, a, in, s, onStep)
 		return best, nil, err
@@ -68,7 +82,8 @@ func fitStages(j *task.Task, ctx context.Context, in *task.FitInput, s solver.Se
 			}
 			onStep(best)
 			best.Unsolved = true
-			if fit, err := fitVariational(j, ctx, best.Model, most); err != nil || ctx.Err() != nil || fit != nil && fit.Loss < r.Loss {
+			if fit, err := fitVariational(j, ctx, best.Model, most); err != nil || ctx.Err() != nil ||
+				fit != nil && fit.Loss < r.Loss {
 				return best, fit, err
 			}
 		}
@@ -111,7 +126,8 @@ func fitStages(j *task.Task, ctx context.Context, in *task.FitInput, s solver.Se
 // batchShare is solver.Settings.BatchShare of rough paths in an offline fit.
 const batchShare = 0.04
 
-// fitPath is SolvePath of an offline fit. Strengths are compared by solves that are neither polished nor certified, unless the fit is thorough; the best
+// fitPath is SolvePath of an offline fit. Strengths are compared by solves that are neither polished nor certified,
+// unless the fit is thorough; the best
 // model then is both. That chooses alike, and to polish every strength takes most of the time.
 func fitPath(j *task.Task, ctx context.Context, in *task.FitInput, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
@@ -127,12 +143,21 @@ func fitPath(j *task.Task, ctx context.Context, in *task.FitInput, lambdas []flo
 	return convex.Finish(j, ctx, best, s)
 }
 
-// marginGap is the relative gap to which an offline fit, unless it is thorough, brings the SVM of the best λ. On letter a
-// tenth of it took about three times as many steps (λ 40 and 12 per 10,000 rows: 16 and 35 rather than 5 and 12), for accuracies within .004.
+// marginGap is the relative gap to which an offline fit, unless it is thorough, brings the SVM of the best λ. On
+// letter a tenth of it took about three times as many steps (λ 40 and 12 per 10,000 rows: 16 and 35 rather than 5 and
+// 12), for accuracies within .004.
 const marginGap = 1e-3
 
-// fitPathBy is fitPath by another algorithm. The solves of an SVM are rough until the best λ is known; those of the others are all whole.
-func fitPathBy(j *task.Task, ctx context.Context, a solver.Algorithm, in *task.FitInput, s solver.Settings, onStep func(*task.Candidate)) (*task.Candidate, error) {
+// fitPathBy is fitPath by another algorithm. The solves of an SVM are rough until the best λ is known; those of the
+// others are all whole.
+func fitPathBy(
+	j *task.Task,
+	ctx context.Context,
+	a solver.Algorithm,
+	in *task.FitInput,
+	s solver.Settings,
+	onStep func(*task.Candidate),
+) (*task.Candidate, error) {
 	a, err := convex.OverBasis(j, ctx, a, nil, s)
 	if err != nil {
 		return nil, err
@@ -176,11 +201,13 @@ func fitLambdas(j *task.Task, ctx context.Context, in *task.FitInput, s solver.S
 	return lambdas, nil
 }
 
-// fitPrecision is what the precision of basis coordinates is multiplied by in the second of the variational stages that an offline fit compares.
+// fitPrecision is what the precision of basis coordinates is multiplied by in the second of the variational stages that
+// an offline fit compares.
 const fitPrecision = 15.0 / 8
 
-// fitVariational runs the variational stage of an offline fit under two priors, that of streams and a tighter one without a cap on what the sweeps
-// make of it, and returns the one that predicts the select rows better. A cap is for bases that are young or go on from refit to refit: on ML-1M,
+// fitVariational runs the variational stage of an offline fit under two priors, that of streams and a tighter one
+// without a cap on what the sweeps make of it, and returns the one that predicts the select rows better. A cap is for
+// bases that are young or go on from refit to refit: on ML-1M,
 // where half a million rows start it, RMSE is .862 with and .8585 without. Outputs of their own have the first alone.
 func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k int) (*task.VariationalFit, error) {
 	fit, err := variationalStage(j, ctx, nil, vectors, k, offlineSweeps, &j.Budget)
@@ -199,15 +226,26 @@ func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k 
 	return tight, nil
 }
 
-// SweepAlone runs the variational stage without the convex one before it. The candidate is what the sweeps began with, nil if these gained nothing on
+// SweepAlone runs the variational stage without the convex one before it. The candidate is what the sweeps began with,
+// nil if these gained nothing on
 // the select rows, so that the convex stage is needed after all.
-func SweepAlone(j *task.Task, ctx context.Context, warm *task.WarmStart, k int) (*task.Candidate, *task.VariationalFit, error) {
+func SweepAlone(
+	j *task.Task,
+	ctx context.Context,
+	warm *task.WarmStart,
+	k int,
+) (*task.Candidate, *task.VariationalFit, error) {
 	lambda := warm.Lambda
 	if fixed := float64(j.Model.Train.Lambda); fixed > 0 {
 		lambda = fixed * convex.LambdaUnit(j.Problem)
 	}
-	before := &task.Candidate{Model: warm.Model, Lambda: lambda, Result: &solver.Result{Model: warm.Model, Status: solver.BasisLimit}, Unsolved: true,
-		Loss: j.Judge(warm.Posterior.Model())}
+	before := &task.Candidate{
+		Model:    warm.Model,
+		Lambda:   lambda,
+		Result:   &solver.Result{Model: warm.Model, Status: solver.BasisLimit},
+		Unsolved: true,
+		Loss:     j.Judge(warm.Posterior.Model()),
+	}
 	start := warm.Posterior.Clone()
 	fit, err := variationalStage(j, ctx, warm, warm.Model, k, j.Model.Train.Sweeps, &j.Budget)
 	if err != nil {

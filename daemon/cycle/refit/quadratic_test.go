@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 )
 
-// A polynomial that was chosen is fitted again to training and validation events together, on top of the weights on a feature map: there the gradient of
+// A polynomial that was chosen is fitted again to training and validation events together, on top of the weights on a
+// feature map: there the gradient of
 // the loss by the bias of each output vanishes.
 func TestWholeLearnsValid(t *testing.T) {
 	for _, weighted := range []bool{false, true} {

@@ -11,25 +11,50 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Repeat makes the refit again, ending where it was cut short if it was (nil: it ended by itself), and returns its model. The time budget
-// of the configuration does not apply, and what of says was chosen is not chosen again. It takes the training rows of the record.
-func Repeat(r *task.Record, ctx context.Context, cut *snapshot.CutShort, of task.Chosen, workers int) (*fitted.Fitted, error) {
+// Repeat makes the refit again, ending where it was cut short if it was (nil: it ended by itself), and returns its
+// model. The time budget of the configuration does not apply, and what of says was chosen is not chosen again. It takes
+// the training rows of the record.
+func Repeat(
+	r *task.Record,
+	ctx context.Context,
+	cut *snapshot.CutShort,
+	of task.Chosen,
+	workers int,
+) (*fitted.Fitted, error) {
 	given := fitted.HalfLifeIndex(of.HalfLife)
 	if given < 0 {
-		return nil, fmt.Errorf("cycle: training rows faded with a half-life of %d events, which this build does not know: "+
-			"use the build that made the version", of.HalfLife)
+		return nil, fmt.Errorf(
+			"cycle: training rows faded with a half-life of %d events, which this build does not know: "+
+				"use the build that made the version",
+			of.HalfLife,
+		)
 	}
 	began := fitted.PrecisionStart(of.Precisions)
 	if began != "" && began != variational.PrecisionsAnew && began != variational.PrecisionsCarried {
-		return nil, fmt.Errorf("cycle: precisions began %q, which this build does not know: use the build that made the version", of.Precisions)
+		return nil, fmt.Errorf(
+			"cycle: precisions began %q, which this build does not know: use the build that made the version",
+			of.Precisions,
+		)
 	}
 	if cut == nil {
 		cut = &snapshot.CutShort{Solves: task.NoCut}
 	}
 	schema := r.Model.Schema.Event()
-	j := &task.Task{Given: given, HeldOutSweeps: of.HeldOutSweeps, Began: began, Model: r.Model, Schema: &schema, Workers: workers, Now: time.Now, Sample: r.Sample,
-		Budget: task.Budget{Repeat: cut}, Repeats: r.Start, Rough: r.Start.Rough, Carries: r.Start.Carries,
-		Unbounded: !r.Start.Bounded}
+	j := &task.Task{
+		Given:         given,
+		HeldOutSweeps: of.HeldOutSweeps,
+		Began:         began,
+		Model:         r.Model,
+		Schema:        &schema,
+		Workers:       workers,
+		Now:           time.Now,
+		Sample:        r.Sample,
+		Budget:        task.Budget{Repeat: cut},
+		Repeats:       r.Start,
+		Rough:         r.Start.Rough,
+		Carries:       r.Start.Carries,
+		Unbounded:     !r.Start.Bounded,
+	}
 	ch, err := Run(j, ctx)
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err() // what ends early for another reason proves nothing

@@ -61,7 +61,8 @@ func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
 	if ch.CutShort != nil && ch.Target.Link != snapshot.Identity && isZero(ch.Model) {
 		return nil, errNothingLearned
 	}
-	if ch.Gaussian, err = variational.FitGaussian(j, ctx, warm, convex.VectorsOf(j, best.Model)); err != nil && !task.IsInterrupted(err) {
+	if ch.Gaussian, err = variational.FitGaussian(j, ctx, warm, convex.VectorsOf(j, best.Model)); err != nil &&
+		!task.IsInterrupted(err) {
 		return nil, err
 	}
 	ch.Link, ch.Precisions = j.Link, j.Precisions
@@ -98,15 +99,38 @@ func isZero(m *solver.Model) bool {
 }
 
 // challenger wraps the best of the stages with its version, not yet judged.
-func challenger(j *task.Task, ctx context.Context, best *task.Candidate, variational *task.VariationalFit, mapped *task.MappedFit, warm *task.WarmStart) *fitted.Fitted {
-	ch := &fitted.Fitted{Model: best.Model, Vocabulary: j.Vocab, Target: j.Target, Lambda: best.Lambda, Watermark: j.Sample.Watermark,
-		Horizon: j.HalfLife, Sample: j.Sample.Digest, Lineage: j.Sample.Lineage, Events: &j.Sample.Events, Golden: j.Golden, Means: j.Means, HeldOut: j.HeldOut}
+func challenger(
+	j *task.Task,
+	ctx context.Context,
+	best *task.Candidate,
+	variational *task.VariationalFit,
+	mapped *task.MappedFit,
+	warm *task.WarmStart,
+) *fitted.Fitted {
+	ch := &fitted.Fitted{
+		Model:      best.Model,
+		Vocabulary: j.Vocab,
+		Target:     j.Target,
+		Lambda:     best.Lambda,
+		Watermark:  j.Sample.Watermark,
+		Horizon:    j.HalfLife,
+		Sample:     j.Sample.Digest,
+		Lineage:    j.Sample.Lineage,
+		Events:     &j.Sample.Events,
+		Golden:     j.Golden,
+		Means:      j.Means,
+		HeldOut:    j.HeldOut,
+	}
 	ch.Popular = j.PopularAll
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.Model.Name, Kind: "refit", Status: best.Result.Status.String(), K: best.Model.NumBasis,
-		Lambda: report.Number(best.Lambda / convex.LambdaUnit(j.Problem)), Rows: int64(j.Problem.X.NumRows()), Features: j.Vocab.NumColumns(), Outputs: j.Target.Outputs(),
-		Objective: report.Number(best.Step.Objective), Cut: j.Sample.Cut, HorizonEvents: fitted.HalfLife(j.HalfLife), Solver: "algorithm1:" + j.Model.Train.Solver,
+		Lambda: report.Number(
+			best.Lambda / convex.LambdaUnit(j.Problem),
+		), Rows: int64(j.Problem.X.NumRows()), Features: j.Vocab.NumColumns(), Outputs: j.Target.Outputs(),
+		Objective: report.Number(
+			best.Step.Objective,
+		), Cut: j.Sample.Cut, HorizonEvents: fitted.HalfLife(j.HalfLife), Solver: "algorithm1:" + j.Model.Train.Solver,
 		StochasticEpochs: best.Result.StochasticEpochs, FISTAIterations: best.Result.FISTAIterations, Warm: warm != nil,
 	}
 	if j.Model.Train.Refit == solver.LineSearch.String() {
@@ -156,7 +180,8 @@ func challenger(j *task.Task, ctx context.Context, best *task.Candidate, variati
 	return ch
 }
 
-// prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex one: choices by their lists.
+// prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex
+// one: choices by their lists.
 func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidate) bool {
 	if j.Chosen != nil {
 		by := j.Judging()
@@ -165,8 +190,9 @@ func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidat
 	return variational.Loss <= best.Loss || !selectDecides(j)
 }
 
-// selectDecides reports whether the select rows can tell one stage from the other, LeastOfLabel of either binary label. Without one of the rarer label the best
-// is whatever says least of it: a strength that is chosen by such rows is next to none, while the variational stage has its own from the training rows.
+// selectDecides reports whether the select rows can tell one stage from the other, LeastOfLabel of either binary label.
+// Without one of the rarer label the best is whatever says least of it: a strength that is chosen by such rows is next
+// to none, while the variational stage has its own from the training rows.
 func selectDecides(j *task.Task) bool {
 	ones := 0
 	for _, one := range gate.OnesOf(j, j.Select_) {
@@ -193,7 +219,14 @@ func Prepare(j *task.Task) error {
 	weights := j.Sample.Weights
 	j.InParallel(func() {
 		limits := choose.Limits(j, train)
-		j.Vocab = encode.BuildVocabulary(j.Schema, train, j.Model.Train.Augment == "true", j.Model.Train.MaxFeatures, limits, j.LastScales())
+		j.Vocab = encode.BuildVocabulary(
+			j.Schema,
+			train,
+			j.Model.Train.Augment == "true",
+			j.Model.Train.MaxFeatures,
+			limits,
+			j.LastScales(),
+		)
 		choose.LimitNumbers(j.Vocab.Numeric, train, selected, held)
 		variational.KeepRecent(j, train)
 		encodeTrain(j, train, weights)
@@ -258,11 +291,19 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 	switch a := convex.FitAlgorithm(j); {
 	case a != nil:
 		if a, err = convex.OverBasis(j, ctx, a, warm, settings); err == nil {
-			best, err = convex.FitBy(j, ctx, a, warm, settings, func(m *solver.Model) float64 { return j.SelectLoss(m, fading) })
+			best, err = convex.FitBy(
+				j,
+				ctx,
+				a,
+				warm,
+				settings,
+				func(m *solver.Model) float64 { return j.SelectLoss(m, fading) },
+			)
 		}
 	case j.Plain:
 		best, err = convex.LinearOnly(j, ctx, settings)
-	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil): // else maps are no longer asked for
+	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil):
+		// else maps are no longer asked for
 		settings.MaxSteps = j.Model.Train.NewBasis
 		if warm.Posterior != nil && !alone {
 			settings.MaxSteps = max(0, k-warm.Posterior.NumBasis)
@@ -302,21 +343,42 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 	return best, fit, err
 }
 
-// variationalStage runs the variational stage, from nothing without a warm start that has one, with basis vectors of the convex stage where it has room.
-func variationalStage(j *task.Task, ctx context.Context, warm *task.WarmStart, vectors *solver.Model, k, sweeps int, b *task.Budget) (*task.VariationalFit, error) {
+// variationalStage runs the variational stage, from nothing without a warm start that has one, with basis vectors of
+// the convex stage where it has room.
+func variationalStage(
+	j *task.Task,
+	ctx context.Context,
+	warm *task.WarmStart,
+	vectors *solver.Model,
+	k, sweeps int,
+	b *task.Budget,
+) (*task.VariationalFit, error) {
 	prior := variational.PriorFor(j.Target.Likelihood, j.Problem)
 	if j.Restarted {
 		sweeps *= variational.RestartSweeps
 	}
 	sweep := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
 		variational.AddVectors(s, vectors, prior, k)
-		return variational.Sweep(j, ctx, s, &task.Sweeping{Problem: j.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b})
+		return variational.Sweep(
+			j,
+			ctx,
+			s,
+			&task.Sweeping{Problem: j.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b},
+		)
 	}
 	if warm == nil || warm.Posterior == nil {
 		return sweep(variational.NewPosterior(j, vectors, prior, k), b)
 	}
-	stage := &task.Continuation{State: warm.Posterior, Prior: prior, Last: warm.Precisions.Stage, Both: warm.BothPrecisions, Sweep: sweep, Losses: func(m *solver.Model) []float64 { return choose.Losses(j, m) },
-		Weight: j.SelectWeights(), Budget: b}
+	stage := &task.Continuation{
+		State:  warm.Posterior,
+		Prior:  prior,
+		Last:   warm.Precisions.Stage,
+		Both:   warm.BothPrecisions,
+		Sweep:  sweep,
+		Losses: func(m *solver.Model) []float64 { return choose.Losses(j, m) },
+		Weight: j.SelectWeights(),
+		Budget: b,
+	}
 	fit, began, compared, err := variational.Run(stage)
 	j.Precisions = fitted.PrecisionChoice{Stage: began, Refits: warm.Precisions.Refits + 1}
 	if compared {
@@ -325,9 +387,16 @@ func variationalStage(j *task.Task, ctx context.Context, warm *task.WarmStart, v
 	return fit, err
 }
 
-// reset runs the variational stage once more, from nothing, after one that went on from the last and predicts worse than the convex stage: that one has
-// not left behind what no longer holds. The better of the two counts. One that the clock cuts short does not, so that it can be repeated without.
-func reset(j *task.Task, ctx context.Context, warm *task.VariationalFit, vectors *solver.Model, k int) (*task.VariationalFit, error) {
+// reset runs the variational stage once more, from nothing, after one that went on from the last and predicts worse
+// than the convex stage: that one has not left behind what no longer holds. The better of the two counts. One that the
+// clock cuts short does not, so that it can be repeated without.
+func reset(
+	j *task.Task,
+	ctx context.Context,
+	warm *task.VariationalFit,
+	vectors *solver.Model,
+	k int,
+) (*task.VariationalFit, error) {
 	if j.Restarted || j.Repeats != nil && !j.Repeats.Anew || j.Budget.EndedInSweeps() {
 		return warm, nil
 	}

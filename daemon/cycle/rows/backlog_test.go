@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 )
 
-// TestBacklogBytes: what waits for the refit under way is bounded in bytes as well as in events, and what is left of it is the newest.
+// TestBacklogBytes: what waits for the refit under way is bounded in bytes as well as in events, and what is left of it
+// is the newest.
 func TestBacklogBytes(t *testing.T) {
 	var b Backlog
 	before := cycletest.Heap()
@@ -30,7 +31,8 @@ func TestBacklogBytes(t *testing.T) {
 	}
 }
 
-// TestBacklogOfSmallSample: beside a small sample fewer events wait, and take no more than the footprint counts for them.
+// TestBacklogOfSmallSample: beside a small sample fewer events wait, and take no more than the footprint counts for
+// them.
 func TestBacklogOfSmallSample(t *testing.T) {
 	m := config.DefaultModel()
 	for size, want := range map[config.Size]int{1 << 20: minBacklogBytes, 5 << 20: 5 << 20, 256 << 20: maxBacklogBytes} {

@@ -13,7 +13,8 @@ var errPayload = errors.New("cycle: a stored row does not match the schema; the 
 
 const payloadVersion = 1
 
-// AppendEvent appends the bytes of an event as rows store it: version, label, weight, time, then the fields in the order of the schema.
+// AppendEvent appends the bytes of an event as rows store it: version, label, weight, time, then the fields in the
+// order of the schema.
 // Lists are preceded by their length, names by theirs.
 func AppendEvent(dst []byte, ev *event.Event) []byte {
 	dst = append(dst, payloadVersion)
@@ -78,8 +79,9 @@ func DecodeEvent(ev *event.Event, payload []byte, names Interner) error {
 	return nil
 }
 
-// RowBytes returns what a row takes in memory, rather more than less, whether or not it shares names with others: its bytes as they are stored and
-// mapped and in the copy that a refit takes, the event they are decoded into, and the entries of its names in rows of numbers, in the table
+// RowBytes returns what a row takes in memory, rather more than less, whether or not it shares names with others: its
+// bytes as they are stored and mapped and in the copy that a refit takes, the event they are decoded into, and the
+// entries of its names in rows of numbers, in the table
 // of names and in their counts. It is a function of the bytes alone.
 func RowBytes(payload []byte) int {
 	const header = 1 + 8 + 8

@@ -16,7 +16,8 @@ import (
 func TestPayloadRoundTrip(t *testing.T) {
 	for _, ev := range []event.Event{
 		{Weight: 1},
-		{Label: 4, Weight: 0.5, Time: -3, Categorical: []string{"u", ""}, Numeric: []float64{1.5, math.Inf(1)}, Multi: [][]string{{}, {"a", "b"}}},
+		{Label: 4, Weight: 0.5, Time: -3, Categorical: []string{"u", ""}, Numeric: []float64{1.5, math.Inf(1)},
+			Multi: [][]string{{}, {"a", "b"}}},
 		{Weight: 1, Time: math.MaxInt64, Classes: []string{"x\x00y"}, Numeric: []float64{}},
 	} {
 		b := AppendEvent(nil, &ev)
@@ -39,7 +40,12 @@ func TestPayloadRoundTrip(t *testing.T) {
 }
 
 func FuzzDecodeEvent(f *testing.F) {
-	f.Add(AppendEvent(nil, &event.Event{Weight: 1, Categorical: []string{"a"}, Numeric: []float64{1}, Multi: [][]string{{"x"}}}))
+	f.Add(
+		AppendEvent(
+			nil,
+			&event.Event{Weight: 1, Categorical: []string{"a"}, Numeric: []float64{1}, Multi: [][]string{{"x"}}},
+		),
+	)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var ev event.Event
 		if DecodeEvent(&ev, b, Interner{}) == nil {
@@ -102,7 +108,8 @@ func TestBacklogCut(t *testing.T) {
 	}
 }
 
-// TestBacklogGoesOn: who reads a backlog piece by piece gets every event once and in order, but for what was dropped before it was read.
+// TestBacklogGoesOn: who reads a backlog piece by piece gets every event once and in order, but for what was dropped
+// before it was read.
 func TestBacklogGoesOn(t *testing.T) {
 	var b Backlog
 	for i := range 17 {
@@ -117,7 +124,8 @@ func TestBacklogGoesOn(t *testing.T) {
 		}
 		var payloads []Pending
 		payloads, asked = b.From(asked)
-		if n := len(payloads); n > MaxBacklog || more <= MaxBacklog/2 && n != at-seen || n < min(at-seen, MaxBacklog-MaxBacklog/backlogBlocks) {
+		if n := len(payloads); n > MaxBacklog || more <= MaxBacklog/2 && n != at-seen ||
+			n < min(at-seen, MaxBacklog-MaxBacklog/backlogBlocks) {
 			t.Fatalf("%d events of %d to %d", n, seen, at)
 		}
 		seen = at - len(payloads)

@@ -14,8 +14,9 @@ type Position struct {
 	Offset    int64
 }
 
-// MaxBacklog bounds the events kept for the refit under way; the oldest go first, and the fold-in of the new model starts without them. At
-// 50,000 events a second a refit learned from all that had come since its cut, which took it two seconds of a processor beside reading. Of large
+// MaxBacklog bounds the events kept for the refit under way; the oldest go first, and the fold-in of the new model
+// starts without them. At 50,000 events a second a refit learned from all that had come since its cut, which took it
+// two seconds of a processor beside reading. Of large
 // events there are fewer, of maxBacklogBytes together, or of what a sample that is smaller may have.
 const (
 	MaxBacklog      = 50_000
@@ -90,9 +91,13 @@ func (b *Backlog) drop() {
 
 func (b *Backlog) append(p Position, event Pending) {
 	n := len(b.Blocks)
-	if n == 0 || len(b.Blocks[n-1].Events) == MaxBacklog/backlogBlocks || b.Blocks[n-1].bytes >= b.limit()/backlogBlocks {
+	if n == 0 || len(b.Blocks[n-1].Events) == MaxBacklog/backlogBlocks ||
+		b.Blocks[n-1].bytes >= b.limit()/backlogBlocks {
 		const size = MaxBacklog / backlogBlocks
-		b.Blocks = append(b.Blocks, &backlogBlock{positions: make([]Position, 0, size), Events: make([]Pending, 0, size)})
+		b.Blocks = append(
+			b.Blocks,
+			&backlogBlock{positions: make([]Position, 0, size), Events: make([]Pending, 0, size)},
+		)
 		n++
 	}
 	last := b.Blocks[n-1]
@@ -119,7 +124,8 @@ func (b *Backlog) Cut(cut []report.Cut) {
 	}
 }
 
-// From returns the events after the first n since the cut, as far as they are still there, and what to ask for next. They stay unchanged
+// From returns the events after the first n since the cut, as far as they are still there, and what to ask for next.
+// They stay unchanged
 // while Observe adds more.
 func (b *Backlog) From(n int) (out []Pending, next int) {
 	skip := max(0, n-b.dropped)

@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Slots gives the most recently learned features a small number each, up to a limit; the least recently learned gives up its number
+// Slots gives the most recently learned features a small number each, up to a limit; the least recently learned gives
+// up its number
 // when there are more. Both operations are O(1).
 type Slots struct {
 	index  SlotIndex
@@ -18,7 +19,8 @@ type Slots struct {
 	Touched []*Touched    // lists of what is touched, of whoever asks for one
 }
 
-// Touched lists the slots that were touched since it was asked last, each once, in the order of their first touch. Adding takes O(1).
+// Touched lists the slots that were touched since it was asked last, each once, in the order of their first touch.
+// Adding takes O(1).
 type Touched struct {
 	List   []int32
 	listed []bool // by slot
@@ -61,7 +63,8 @@ func (s *Slots) Find(field int, name string) int32 {
 	return at
 }
 
-// Touch returns the slot of a name, as the most recent, and whether the slot is new to it. last is where find saw the name last, or -1.
+// Touch returns the slot of a name, as the most recent, and whether the slot is new to it. last is where find saw the
+// name last, or -1.
 func (s *Slots) Touch(last int32, field int, name string) (at int32, fresh bool) {
 	at, fresh = s.place(last, field, name)
 	for _, list := range s.Touched {
@@ -72,7 +75,8 @@ func (s *Slots) Touch(last int32, field int, name string) (at int32, fresh bool)
 
 // place is touch without the list of what was touched.
 func (s *Slots) place(last int32, field int, name string) (at int32, fresh bool) {
-	if at = last; at < 0 || s.Items[at].Field != int32(field) || s.Items[at].Name != name { // it lost the slot since, or got one
+	if at = last; at < 0 || s.Items[at].Field != int32(field) ||
+		s.Items[at].Name != name { // it lost the slot since, or got one
 		at = s.Find(field, name)
 	}
 	if at >= 0 {
@@ -124,8 +128,9 @@ func (s *Slots) link(at int32) {
 	s.Newest = at
 }
 
-// SlotIndex finds slots by field and name: a hash table with linear probing, at most half full. An entry is eight bytes, so that a look-up among
-// thousands of names finds it in a near cache and reads the name in its slot, which whoever asks reads next; the map of the language, which holds the
+// SlotIndex finds slots by field and name: a hash table with linear probing, at most half full. An entry is eight
+// bytes, so that a look-up among thousands of names finds it in a near cache and reads the name in its slot, which
+// whoever asks reads next; the map of the language, which holds the
 // names once more, took a tenth of the time that an event is learned in.
 type SlotIndex struct {
 	seed  maphash.Seed
@@ -191,7 +196,8 @@ func (x *SlotIndex) free(hash uint32) uint32 {
 	return place
 }
 
-// remove takes out the name of a slot that is there, and moves up the entries after it that would not be found any more (Knuth, volume 3, section 6.4,
+// remove takes out the name of a slot that is there, and moves up the entries after it that would not be found any more
+// (Knuth, volume 3, section 6.4,
 // algorithm R).
 func (x *SlotIndex) remove(items []Slot, at int32) {
 	_, gap := x.Find(items, items[at].Field, items[at].Name)

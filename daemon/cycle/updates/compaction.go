@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Compaction makes a whole version of the newest update and its deltas. That takes as long as copying the model a few times, so Make and the publication may
-// run beside the goroutine that updates, which goes on taking and publishing deltas of the update meanwhile. PublishUpdate then lets deltas follow
+// Compaction makes a whole version of the newest update and its deltas. That takes as long as copying the model a few
+// times, so Make and the publication may run beside the goroutine that updates, which goes on taking and publishing
+// deltas of the update meanwhile. PublishUpdate then lets deltas follow
 // the new version, those that were taken meanwhile first.
 type Compaction struct {
 	Update   fitted.Fitted   // its model is made by Make
@@ -36,7 +37,8 @@ type keptDelta struct {
 	changes []RowChange
 }
 
-// MaxSinceBytes bounds the rows of the deltas that are kept while a whole version is made: about as much as a large one has itself.
+// MaxSinceBytes bounds the rows of the deltas that are kept while a whole version is made: about as much as a large one
+// has itself.
 const MaxSinceBytes = 4 * DeltaRowBytes
 
 // Make makes the version. O(columns).
@@ -45,13 +47,23 @@ func (x *Compaction) Make() (*fitted.Fitted, error) {
 	v, _ := encode.VocabularyOf(x.Schema, contents)
 	u.CutShort, u.Vocabulary = nil, v
 	holds(u, &contents.Meta)
-	u.Model = &solver.Model{Kernel: u.Model.Kernel, NumFeatures: contents.NumFeatures, NumOutputs: contents.NumOutputs, NumBasis: contents.NumBasis,
-		Basis: contents.Basis, Weights: contents.Weights, Linear: contents.Linear, Bias: contents.Bias, Map: contents.MapWeights}
+	u.Model = &solver.Model{
+		Kernel:      u.Model.Kernel,
+		NumFeatures: contents.NumFeatures,
+		NumOutputs:  contents.NumOutputs,
+		NumBasis:    contents.NumBasis,
+		Basis:       contents.Basis,
+		Weights:     contents.Weights,
+		Linear:      contents.Linear,
+		Bias:        contents.Bias,
+		Map:         contents.MapWeights,
+	}
 	u.Told, u.Untold = contents.FoldIn, contents.NoFoldIn
 	y := &u.Version
 	convex.AsUpdate(y)
 	y.K, y.Features, y.FeatureMap = contents.NumBasis, contents.NumFeatures, encode.MapText(v.Map)
-	y.Decision, y.Reason = fitted.Promoted, "the update before with its deltas, which predicts no worse than the last refit"+mixture.FormReasons[x.Form]
+	y.Decision, y.Reason = fitted.Promoted, "the update before with its deltas, which predicts no worse than the last "+
+		"refit"+mixture.FormReasons[x.Form]
 	if err := x.Follower.start(u, x.Settings); err != nil {
 		return nil, err
 	}
@@ -59,7 +71,8 @@ func (x *Compaction) Make() (*fitted.Fitted, error) {
 	return u, nil
 }
 
-// holds makes cut and watermark those of a version with its deltas; what became of the records before the cut is not known then.
+// holds makes cut and watermark those of a version with its deltas; what became of the records before the cut is not
+// known then.
 func holds(ch *fitted.Fitted, m *snapshot.Meta) {
 	cut := make([]report.Cut, 0, len(m.Cut))
 	for _, p := range m.Cut {

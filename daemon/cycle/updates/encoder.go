@@ -17,7 +17,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// DeltaEncoder is the newest update in one form as a model of package snapshot, and what it takes to bring it up to the live model by deltas.
+// DeltaEncoder is the newest update in one form as a model of package snapshot, and what it takes to bring it up to the
+// live model by deltas.
 type DeltaEncoder struct {
 	Learner experts.Learner // that the form is of
 	Source  *Source
@@ -43,7 +44,8 @@ type DeltaBuffers struct {
 	NumbersOf       []float64   // their rows, as they were touched
 }
 
-// RowChange is a row of a delta that is being made. Those of new names are numbered from the columns that the model has, in order of first touch.
+// RowChange is a row of a delta that is being made. Those of new names are numbered from the columns that the model
+// has, in order of first touch.
 type RowChange struct {
 	Column        int32
 	Field         int
@@ -51,14 +53,17 @@ type RowChange struct {
 	Linear, Basis []float64
 }
 
-// rowMaker makes the parts of the live model in the form and on the basis of the update that it belongs to. c.mu is held.
+// rowMaker makes the parts of the live model in the form and on the basis of the update that it belongs to. c.mu is
+// held.
 type rowMaker interface {
 	// Stale says why the live model cannot be said in rows of the update any more, empty where it can.
 	Stale() string
-	// Row stores the row of a name that was touched, or of a numeric field or the constant, whose name is empty. It reports whether there is one,
+	// Row stores the row of a name that was touched, or of a numeric field or the constant, whose name is empty. It
+	// reports whether there is one,
 	// and whether the update's vectors can say it.
 	Row(linear, basis []float64, field int, name string) (exists, whole bool)
-	// Rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column, and of what has no slot, which it adds
+	// Rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column, and
+	// of what has no slot, which it adds
 	// by field of the update and name.
 	Rest(d *snapshot.Delta, add func(RowChange))
 }
@@ -119,7 +124,8 @@ func (f *DeltaEncoder) Place(change *RowChange) {
 	}
 }
 
-// Fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in which they came. What is placed then
+// Fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in
+// which they came. What is placed then
 // has its rows in the delta.
 func (f *DeltaEncoder) Fill(d *snapshot.Delta) {
 	f.keys = f.keys[:0]
@@ -154,7 +160,14 @@ func (f *DeltaEncoder) Fill(d *snapshot.Delta) {
 	for i := range known {
 		x := &known[i]
 		linear, basis := len(d.Linear), len(d.Basis)
-		d.Columns, d.Linear, d.Basis = append(d.Columns, x.Column), append(d.Linear, x.Linear...), append(d.Basis, x.Basis...)
+		d.Columns, d.Linear, d.Basis = append(
+			d.Columns,
+			x.Column,
+		), append(
+			d.Linear,
+			x.Linear...), append(
+			d.Basis,
+			x.Basis...)
 		x.Linear, x.Basis = d.Linear[linear:], d.Basis[basis:] // the others are written over by the next delta
 	}
 	same := func(now, last *[]float64) {
@@ -200,7 +213,8 @@ func (r *Frontier) Add(p rows.Position, ev *event.Event) {
 	r.Cut[r.last].Next, r.moved[r.last] = max(r.Cut[r.last].Next, p.Offset+1), true
 }
 
-// goOn lets deltas go on from a version: what is stored may end in offsets without an event, such as markers of transactions, behind the last event
+// goOn lets deltas go on from a version: what is stored may end in offsets without an event, such as markers of
+// transactions, behind the last event
 // observed, and the version may have been made while deltas of the one before told of later events.
 func (r *Frontier) CarryOver(cut []report.Cut) {
 	for i := range r.Cut {

@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestDeltasNeverGoBack: what is stored can end behind the last event, in markers of transactions, and a delta after a version of that says no less.
+// TestDeltasNeverGoBack: what is stored can end behind the last event, in markers of transactions, and a delta after a
+// version of that says no less.
 func TestDeltasNeverGoBack(t *testing.T) {
 	var r Frontier
 	at := func(offset int64) rows.Position { return rows.Position{Topic: "ratings", Partition: 2, Offset: offset} }
@@ -26,12 +27,16 @@ func TestDeltasNeverGoBack(t *testing.T) {
 		t.Errorf("after a version of offset 38 a delta says %v", cut)
 	}
 	r.Add(at(40), &event.Event{})
-	r.CarryOver([]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}}) // a version of what is stored, which is less than was observed
+	r.CarryOver(
+		[]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}},
+	) // a version of what is stored, which is less than was observed
 	later := []snapshot.Cut{{Topic: "ratings", Partition: 2, Next: 41}}
 	if cut := stamped(); !slices.Equal(cut, later) {
 		t.Errorf("after an event at offset 40 a delta says %v", cut)
 	}
-	r.CarryOver([]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}}) // one that was made while a delta of the version before told of the event
+	r.CarryOver(
+		[]report.Cut{{Topic: "ratings", Partition: 2, Next: 38}},
+	) // one that was made while a delta of the version before told of the event
 	if cut := stamped(); !slices.Equal(cut, later) {
 		t.Errorf("after a version of offset 38 a delta says %v of an event at 40", cut)
 	}

@@ -8,11 +8,15 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// TestFormRace: the form that is chosen stays until another has lost less by a standard error, by the lags of each pair; then the best counts, if there is
+// TestFormRace: the form that is chosen stays until another has lost less by a standard error, by the lags of each
+// pair; then the best counts, if there is
 // such a form.
 func TestFormRace(t *testing.T) {
 	r, rng := NewVariantSelector(), rand.New(rand.NewPCG(16, 1))
-	all, two := func(mixture.Variant) bool { return true }, func(f mixture.Variant) bool { return f <= mixture.FormNumbers }
+	all, two := func(mixture.Variant) bool { return true }, func(
+		f mixture.Variant) bool {
+		return f <= mixture.FormNumbers
+	}
 	run := func(n int, means [mixture.NumForms]float64) {
 		slow := r.Pairs[mixture.FormBefore][mixture.FormNumbers]
 		for range n {
@@ -54,7 +58,9 @@ func TestFormRace(t *testing.T) {
 	r.Chosen = mixture.FormNumbers
 	r.CarryOver(mixture.FormNumbers)
 	choice(mixture.FormBefore, all, "what updates were made of goes on")
-	if r.Pairs[mixture.FormBefore][mixture.FormFoldIn].N != 0 || r.Pairs[mixture.FormNames][mixture.FormBefore].N != 0 || l.N == 0 {
+	if r.Pairs[mixture.FormBefore][mixture.FormFoldIn].N != 0 ||
+		r.Pairs[mixture.FormNames][mixture.FormBefore].N != 0 ||
+		l.N == 0 {
 		t.Error("losses of another learner count")
 	}
 	r.Chosen = mixture.FormFoldIn

@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/guard"
 )
 
-// TestHugeLossesOfARareClassTell: an update that is sure and wrong on one event in 500 is left, though it gains a little on all others.
+// TestHugeLossesOfARareClassTell: an update that is sure and wrong on one event in 500 is left, though it gains a
+// little on all others.
 func TestHugeLossesOfARareClassTell(t *testing.T) {
 	l, limit := UpdateComparison{Scale: evaluate.Fading{Rate: UpdateFade}}, guard.SupportedLogOdds(5000)
 	for i := range 20_000 {

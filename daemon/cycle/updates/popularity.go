@@ -43,7 +43,12 @@ func (f *DeltaEncoder) AddMoved(p *MovedPopularity) {
 		if _, ok := there[name]; ok {
 			continue
 		}
-		change := RowChange{Field: p.Now.Field, Name: name, Linear: make([]float64, f.Model.NumOutputs()), Basis: make([]float64, f.Basis)}
+		change := RowChange{
+			Field:  p.Now.Field,
+			Name:   name,
+			Linear: make([]float64, f.Model.NumOutputs()),
+			Basis:  make([]float64, f.Basis),
+		}
 		if f.Place(&change); change.Column >= 0 {
 			basis, linear := f.Model.Row(change.Column)
 			copy(change.Basis, basis)

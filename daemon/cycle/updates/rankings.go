@@ -11,8 +11,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// Updates of choices are compared by what lists are judged by: the place of what was chosen, before anything has learned it,
-// among names that were chosen before, drawn alike, by 1 less 1/log2(1+place). Drawn as often as chosen they would be names
+// Updates of choices are compared by what lists are judged by: the place of what was chosen, before anything has
+// learned it, among names that were chosen before, drawn alike, by 1 less 1/log2(1+place). Drawn as often as chosen
+// they would be names
 // that were chosen late, which newer counts put higher. Of choices that count in full every RankedEvery-th is judged.
 const (
 	RankedEvery = 8
@@ -47,7 +48,8 @@ func NewRankings(m *config.Model, schema *event.Schema) *Rankings {
 	for _, list := range []struct {
 		names []string
 		to    *[]int
-	}{{schema.Categorical[:schema.NumGiven()], &r.follows.categorical}, {schema.Numeric, &r.follows.numeric}, {schema.Multi, &r.follows.multi}} {
+	}{{schema.Categorical[:schema.NumGiven()], &r.follows.categorical}, {schema.Numeric, &r.follows.numeric},
+		{schema.Multi, &r.follows.multi}} {
 		for i, name := range list.names {
 			if m.Schema.Follows(name, schema.Categorical[field]) {
 				*list.to = append(*list.to, i)
@@ -91,7 +93,8 @@ func (r *Rankings) with(to *event.Event, name *fitted.NameCounts) {
 	r.schema.Complete(to)
 }
 
-// Loss returns that of a choice in the list of a model: with its popularity, or of that alone. Names that the model does
+// Loss returns that of a choice in the list of a model: with its popularity, or of that alone. Names that the model
+// does
 // not know are in no list.
 func (r *Rankings) Loss(s *fitted.Scorer, x *rankedChoice, popularOnly bool, outputs []float64) float64 {
 	score := func(ev *event.Event) float64 {

@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// PosteriorRows are rows of the fold-in in closed form, or of a sum of such: their mean as it is now, scaled as the update's vectors are.
+// PosteriorRows are rows of the fold-in in closed form, or of a sum of such: their mean as it is now, scaled as the
+// update's vectors are.
 type PosteriorRows struct {
 	Learner  *experts.FoldIn
 	Steady   []bool
@@ -35,7 +36,8 @@ func (r *PosteriorRows) Row(linear, basis []float64, field int, name string) (ex
 	if r.Sum != nil {
 		r.mean, exists = r.Sum.Row(r.mean[:0], field, name)
 	} else if at := r.Learner.Slots.Find(field, name); at >= 0 {
-		r.mean, exists = r.Learner.FoldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1}, r.Steady), true
+		r.mean, exists = r.Learner.FoldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1},
+			r.Steady), true
 	}
 	if !exists { // given up for another name: it stays as it was published
 		return false, true
@@ -89,8 +91,13 @@ func (r *GradientRows) Rest(d *snapshot.Delta, add func(RowChange)) {
 	l := r.Learner
 	l.Weigh()
 	champion, v := l.Champion.Model, l.Champion.Vocabulary
-	shared := solver.Model{NumOutputs: champion.NumOutputs, NumBasis: champion.NumBasis, Weights: append([]float64(nil), champion.Weights...),
-		Bias: append([]float64(nil), champion.Bias...), Map: append([]float64(nil), champion.Map...)}
+	shared := solver.Model{
+		NumOutputs: champion.NumOutputs,
+		NumBasis:   champion.NumBasis,
+		Weights:    append([]float64(nil), champion.Weights...),
+		Bias:       append([]float64(nil), champion.Bias...),
+		Map:        append([]float64(nil), champion.Map...),
+	}
 	share, numeric := l.Shift(&shared)
 	d.Bias, d.Weights, d.MapWeights = shared.Bias, shared.Weights, shared.Map
 	m, first := champion.NumOutputs, v.NumNames()
@@ -161,7 +168,14 @@ func (r *namesRows) Row(linear, _ []float64, field int, name string) (exists, wh
 func (r *namesRows) Rest(d *snapshot.Delta, add func(RowChange)) {
 	d.Bias = []float64{r.learner.Fixed()}
 	for _, p := range r.touched.Take(r.limit) {
-		add(RowChange{Column: -1, Field: r.field[p.Term], Name: event.CrossName(p.A, p.B), Linear: []float64{r.learner.WeightOfPair(p)}})
+		add(
+			RowChange{
+				Column: -1,
+				Field:  r.field[p.Term],
+				Name:   event.CrossName(p.A, p.B),
+				Linear: []float64{r.learner.WeightOfPair(p)},
+			},
+		)
 	}
 }
 
@@ -173,7 +187,8 @@ type NewtonRows struct {
 	Kernel   solver.Kernel
 }
 
-// mapMoves is by how many scales the numbers of a feature map may have moved, or by what share its scales have changed, before an update has another map.
+// mapMoves is by how many scales the numbers of a feature map may have moved, or by what share its scales have changed,
+// before an update has another map.
 const mapMoves = 0.05
 
 func (r *NewtonRows) Stale() string {

@@ -15,7 +15,8 @@ type Stored struct {
 	Events    *snapshot.Counts
 }
 
-// Served is the version that consumers have, with the baselines that the champion's refit fitted, and the two that it is one of or could have been:
+// Served is the version that consumers have, with the baselines that the champion's refit fitted, and the two that it
+// is one of or could have been:
 // the last promoted refit and the newest update, which has no model before there is one. It does not change.
 type Served struct {
 	fitted.FixedModel
@@ -27,7 +28,8 @@ type Served struct {
 	Forms [mixture.NumForms]fitted.FixedModel // the newest update in every form, of which update is one; no model without
 }
 
-// Score is what the version that consumers have, and the baselines of its sample, make of one event: what of its scoring does not depend on
+// Score is what the version that consumers have, and the baselines of its sample, make of one event: what of its
+// scoring does not depend on
 // the events before it.
 type Score struct {
 	Of        *Served // nil of an event that was not scored

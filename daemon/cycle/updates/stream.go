@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// DeltaStream is what follows the newest update, in each form that it could have had: publish.deltas asks for it. It belongs to the goroutine that updates,
+// DeltaStream is what follows the newest update, in each form that it could have had: publish.deltas asks for it. It
+// belongs to the goroutine that updates,
 // but for what c.mu guards: the learners, published, installed and queue.
 type DeltaStream struct {
 	Of      *fitted.Fitted // the update
@@ -46,7 +47,8 @@ type Source struct {
 	Taken   []int32 // the slots that the delta at hand is of
 }
 
-// MaxQueued bounds the deltas that wait to be published, and DeltaRowBytes their rows; with more a whole version has to come first.
+// MaxQueued bounds the deltas that wait to be published, and DeltaRowBytes their rows; with more a whole version has to
+// come first.
 const MaxQueued = 100
 
 // Queued returns how many bytes the rows of the deltas take that wait.
@@ -79,7 +81,10 @@ func (f *DeltaStream) End() {
 			continue
 		}
 		if r, ok := own.Rows.(*namesRows); ok {
-			r.learner.Touched = slices.DeleteFunc(r.learner.Touched, func(t *experts.TouchedPairs) bool { return t == r.touched })
+			r.learner.Touched = slices.DeleteFunc(
+				r.learner.Touched,
+				func(t *experts.TouchedPairs) bool { return t == r.touched },
+			)
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// How updates are compared with the refit that they go on from: losses fade over some 5,000 events, one event counts as much as
-// MixtureLossMax units at most, and fewer than updateEvents say nothing against updates. Standard errors are those of means of updateBlock events
+// How updates are compared with the refit that they go on from: losses fade over some 5,000 events, one event counts as
+// much as MixtureLossMax units at most, and fewer than updateEvents say nothing against updates. Standard errors are
+// those of means of updateBlock events
 // where these say more than single ones: losses of events that follow each other are alike.
 const (
 	UpdateFade    = 0.9998
@@ -19,8 +20,9 @@ const (
 	updateOutlier = 100 // mean losses are the most that one event is taken for
 )
 
-// UpdateComparison compares updates with the last promoted refit on events that came after both, as consumers would have used them: what an update gains at
-// the event after it says little of the thousands until the next one. Where labels depend on those just before them, what was learned from
+// UpdateComparison compares updates with the last promoted refit on events that came after both, as consumers would
+// have used them: what an update gains at the event after it says little of the thousands until the next one. Where
+// labels depend on those just before them, what was learned from
 // these is worse than nothing then. It belongs to one goroutine.
 type UpdateComparison struct {
 	N, Sum, Squares float64 // of the update's loss less the refit's, in units, fading
@@ -30,8 +32,9 @@ type UpdateComparison struct {
 	Scale           evaluate.Fading                   // of the refit's loss
 }
 
-// Add takes up the losses of both on one event. limit is the largest loss that one event counts as. It is 0 for squares, which have no such limit and
-// are bounded by the mean: those of classes are not, for with a rare one the mean is a hundredth of what one event of it costs.
+// Add takes up the losses of both on one event. limit is the largest loss that one event counts as. It is 0 for
+// squares, which have no such limit and are bounded by the mean: those of classes are not, for with a rare one the mean
+// is a hundredth of what one event of it costs.
 func (l *UpdateComparison) Add(update, refit, limit float64) {
 	unit, most := mixture.Mean(&l.Scale), mixture.MixtureLossMax
 	if limit > 0 {
@@ -66,7 +69,8 @@ func (l *UpdateComparison) deviation() float64 {
 	return deviation
 }
 
-// Prefers reports whether consumers should get updates. Updates have to be worse by a standard error to be left, and better by one to be taken up.
+// Prefers reports whether consumers should get updates. Updates have to be worse by a standard error to be left, and
+// better by one to be taken up.
 func (l *UpdateComparison) Prefers(updates bool) bool {
 	if l.N < UpdateEvents {
 		return true
@@ -78,10 +82,12 @@ func (l *UpdateComparison) Prefers(updates bool) bool {
 	return mean < -l.deviation()
 }
 
-// FirstUpdate is why consumers do not get the first update of a model. The next one may come with new events or without.
+// FirstUpdate is why consumers do not get the first update of a model. The next one may come with new events or
+// without.
 const FirstUpdate = "the first update is compared with the refit before consumers get any"
 
-// Update is a version between refits that is being made. Make, and the publication of what it returns, may run beside the goroutine that updates, which goes on
+// Update is a version between refits that is being made. Make, and the publication of what it returns, may run beside
+// the goroutine that updates, which goes on
 // taking and publishing deltas of the update before meanwhile.
 type Update struct {
 	Compaction *Compaction // of the update before and its deltas; nil for one of the live model, which has what is below

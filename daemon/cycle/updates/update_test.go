@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 )
 
-// TestOneEventDoesNotDecideOnUpdates: after any number of events that prefer the refit or updates, an error beyond all bounds changes nothing, and its
+// TestOneEventDoesNotDecideOnUpdates: after any number of events that prefer the refit or updates, an error beyond all
+// bounds changes nothing, and its
 // unit is of use again soon; while consumers have updates these may be worse by chance.
 func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 	for _, outlier := range []float64{1e18, evaluate.WorstError} {
@@ -50,7 +51,8 @@ func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 	}
 }
 
-// TestUpdatesOnCorrelatedLosses: updates that are neither better nor worse, by losses that stay for 40 events each, are taken for better by one standard
+// TestUpdatesOnCorrelatedLosses: updates that are neither better nor worse, by losses that stay for 40 events each, are
+// taken for better by one standard
 // error about as often as such an error says, 16 % of the time: single events would have it at nearly a half.
 func TestUpdatesOnCorrelatedLosses(t *testing.T) {
 	const seeds = 300

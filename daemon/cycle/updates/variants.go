@@ -15,7 +15,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// VariantSelector tells which form of updates predicts best at the lag of consumers: every form is scored, as it was at the newest update, on the events after it,
+// VariantSelector tells which form of updates predicts best at the lag of consumers: every form is scored, as it was at
+// the newest update, on the events after it,
 // and the losses are compared pair by pair. O(NumForms²) an event.
 type VariantSelector struct {
 	Pairs  [mixture.NumForms][mixture.NumForms]UpdateComparison // [a][b], for a after b: of a against b
@@ -75,7 +76,8 @@ func (r *VariantSelector) Difference(a, b mixture.Variant) (units, errors float6
 	return units, errors
 }
 
-// Choose sets the form that updates are made of, one of those that there are: the last one until another has predicted better by a standard error, then
+// Choose sets the form that updates are made of, one of those that there are: the last one until another has predicted
+// better by a standard error, then
 // the best of such.
 func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
 	from := r.Chosen
@@ -94,7 +96,8 @@ func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
 	}
 }
 
-// Candidate is the live model in one form, and where there is one the posterior whose mean it is, or what versions of it say of fold-in. Without a model there is
+// Candidate is the live model in one form, and where there is one the posterior whose mean it is, or what versions of
+// it say of fold-in. Without a model there is
 // no such form.
 type Candidate struct {
 	fitted.FixedModel
@@ -115,7 +118,8 @@ func (of *Candidate) Of(ch *fitted.Fitted) *fitted.Fitted {
 	return &u
 }
 
-// NonForgettingFields returns, for each field, whether it is one of those that the fold-in forgets by but not of entities; nil where there is none.
+// NonForgettingFields returns, for each field, whether it is one of those that the fold-in forgets by but not of
+// entities; nil where there is none.
 func NonForgettingFields(m *config.Model, schema *event.Schema) (steady []bool) {
 	entities := gate.JudgedFields(m, schema)
 	for _, name := range m.Train.FoldIn.By {

@@ -13,20 +13,23 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// How far beyond the range of the sample a number counts for more than the end of it. A counter, a day number or a price level leaves the range of
-// every sample at once, and what it says goes on as it was; what is beyond the range of other numbers are outliers. Which of both a number is says
-// the champion: events after its cut that are beyond its range are scored with each limit. Of those under which they are predicted as well the farthest is
+// How far beyond the range of the sample a number counts for more than the end of it. A counter, a day number or a
+// price level leaves the range of every sample at once, and what it says goes on as it was; what is beyond the range of
+// other numbers are outliers. Which of both a number is says the champion: events after its cut that are beyond its
+// range are scored with each limit. Of those under which they are predicted as well the farthest is
 // taken, and no farther one, since outliers of a number that grows count as the limit.
 var FarLimits = []float64{3, 2, 1.5, 1.25} // a range that lasts as long again takes a number that grows with it to 3
 
 const (
-	// farErrors is by how many standard errors events beyond the range want to be predicted better with such a limit, for a number to have one.
+	// farErrors is by how many standard errors events beyond the range want to be predicted better with such a limit,
+	// for a number to have one.
 	farErrors = 2.0
 	// leastBeyond is how many of them there are at the least.
 	leastBeyond = 10
 )
 
-// Limits returns the limit of each numeric field, NumericClip or one of FarLimits. The last one stays where no event tells.
+// Limits returns the limit of each numeric field, NumericClip or one of FarLimits. The last one stays where no event
+// tells.
 func Limits(j *task.Task, train []event.Event) []float64 {
 	limits := slices.Repeat([]float64{encode.NumericClip}, len(j.Schema.Numeric))
 	if j.Repeats != nil {
@@ -55,7 +58,8 @@ func limitOf(j *task.Task, f int, train []event.Event, recent []int, most float6
 	targets := make([]float64, j.Target.Outputs())
 	beyond := make([]event.Event, 0, len(recent))
 	for _, i := range recent {
-		if math.Abs(train[i].Numeric[f]-last.Center) > encode.NumericClip*last.Scale && j.Target.Encode(targets, &train[i]) {
+		if math.Abs(train[i].Numeric[f]-last.Center) > encode.NumericClip*last.Scale &&
+			j.Target.Encode(targets, &train[i]) {
 			beyond = append(beyond, train[i])
 		}
 	}
@@ -101,7 +105,8 @@ func lossesLimited(j *task.Task, f int, limit float64, events []event.Event, mos
 	return losses
 }
 
-// LimitNumbers makes numbers of fields with one of FarLimits count as no more than the end of the range in all parts of a sample, as those of other fields do
+// LimitNumbers makes numbers of fields with one of FarLimits count as no more than the end of the range in all parts of
+// a sample, as those of other fields do
 // where they are encoded: a version is asked beyond its range, but learns nothing from outliers of its sample.
 func LimitNumbers(fields []snapshot.NumericField, parts ...[]event.Event) {
 	for f, field := range fields {

@@ -16,7 +16,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// How forms are compared: on formFolds folds of rows in order of time, each a formFolds-and-second of them, with weights fitted to all rows before. There
+// How forms are compared: on formFolds folds of rows in order of time, each a formFolds-and-second of them, with
+// weights fitted to all rows before. There
 // are at most formRows rows, of many outputs formValues/m of them, spread evenly, but leastFormRows at the least.
 const (
 	formFolds     = 3
@@ -27,7 +28,8 @@ const (
 	formTolerance = 1e-3
 )
 
-// featureMapCandidate is what a refit makes of numbers: linear weights of them, or of the columns of a feature map, too.
+// featureMapCandidate is what a refit makes of numbers: linear weights of them, or of the columns of a feature map,
+// too.
 type featureMapCandidate struct {
 	asked config.FeatureMap    // empty for linear weights of the numbers alone
 	fm    *snapshot.FeatureMap // nil for these
@@ -35,11 +37,13 @@ type featureMapCandidate struct {
 	loss  [][]float64          // of the rows of each fold
 }
 
-// chooseForm sets the feature map of a refit, nil if none is asked for or auto sees no gain in one, and the ridge of weights on it. The last map stays
-// where it still fits the sample, since weights on it go on from refit to refit. Of the maps that are asked for each is fitted to rows
-// and compared on newer ones, as consumers will use it: where labels depend on those just before them, a map of many columns learns
-// what the rows just before and after those held out have in common, which says nothing of the future. Under auto, where products were among the
-// forms, no basis vectors are looked for beside the form chosen (j.plain): they make polynomials of degree 2, too, of less rank. The comparison is
+// chooseForm sets the feature map of a refit, nil if none is asked for or auto sees no gain in one, and the ridge of
+// weights on it. The last map stays where it still fits the sample, since weights on it go on from refit to refit. Of
+// the maps that are asked for each is fitted to rows and compared on newer ones, as consumers will use it: where labels
+// depend on those just before them, a map of many columns learns what the rows just before and after those held out
+// have in common, which says nothing of the future. Under auto, where products were among the forms, no basis vectors
+// are looked for beside the form chosen (j.plain): they make polynomials of degree 2, too, of less rank. The comparison
+// is
 // repeated as the sample grows, see retests.
 func ChooseFeatureMap(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
 	j.Vocab.Map = nil
@@ -96,8 +100,15 @@ func mapValues(j *task.Task) (values [][]float64, scaling []snapshot.MapScaling)
 	return values, scaling
 }
 
-// bestFeatureMap returns the best of the forms, the first one being the plainest; nil if there are too few rows to tell and the plainest is no map.
-func bestFeatureMap(j *task.Task, ctx context.Context, forms []*featureMapCandidate, scaling []snapshot.MapScaling, warm *task.WarmStart) (*featureMapCandidate, error) {
+// bestFeatureMap returns the best of the forms, the first one being the plainest; nil if there are too few rows to tell
+// and the plainest is no map.
+func bestFeatureMap(
+	j *task.Task,
+	ctx context.Context,
+	forms []*featureMapCandidate,
+	scaling []snapshot.MapScaling,
+	warm *task.WarmStart,
+) (*featureMapCandidate, error) {
 	rows := InTime(j)
 	if len(rows) < leastFormRows {
 		forms[0].ridge = task.MapRidges[len(task.MapRidges)/2]
@@ -138,7 +149,8 @@ func InTime(j *task.Task) []int {
 	return task.Spread(rows, min(formRows, max(1000, formValues/j.Problem.Outputs)))
 }
 
-// partBefore returns the problem of the first n of some rows, oldest first, which fade as they did when the last of them was the newest.
+// partBefore returns the problem of the first n of some rows, oldest first, which fade as they did when the last of
+// them was the newest.
 func partBefore(j *task.Task, rows []int, n int) *solver.Problem {
 	p := *j.Problem
 	p.Weights = j.Weights
@@ -168,7 +180,8 @@ func FoldWeights(j *task.Task, rows []int) []float64 {
 	return j.CapNames(nil, names)
 }
 
-// isBetter reports whether the losses of folds, with weights, are less in most of them, and over all of them by more than some standard errors.
+// isBetter reports whether the losses of folds, with weights, are less in most of them, and over all of them by more
+// than some standard errors.
 func IsBetter(a, b [][]float64, weights []float64, errors float64) bool {
 	won, rest := 0, weights
 	for f := range a {
@@ -188,9 +201,17 @@ func isMeanLess(a, b [][]float64, weights []float64, errors float64) bool {
 	return task.IsLess(slices.Concat(a...), slices.Concat(b...), weights, errors)
 }
 
-// fitFeatureMap fits a form to the rows before each fold and judges it on the fold, with less and less of a ridge as long as that is better. It reports
+// fitFeatureMap fits a form to the rows before each fold and judges it on the fold, with less and less of a ridge as
+// long as that is better. It reports
 // false where a fit is not finite.
-func fitFeatureMap(j *task.Task, ctx context.Context, f *featureMapCandidate, rows []int, weights []float64, scaling []snapshot.MapScaling) (bool, error) {
+func fitFeatureMap(
+	j *task.Task,
+	ctx context.Context,
+	f *featureMapCandidate,
+	rows []int,
+	weights []float64,
+	scaling []snapshot.MapScaling,
+) (bool, error) {
 	columns := featureMapColumns(j, f, rows, scaling)
 	folds := make([]*solver.DenseFit, formFolds)
 	s := solver.DefaultSettings()
@@ -231,7 +252,10 @@ func featureMapColumns(j *task.Task, f *featureMapCandidate, rows []int, scaling
 		numeric := j.Train.Numbers(row)
 		for at, v := range numeric {
 			if !math.IsNaN(v) {
-				columns[i][at] = min(max((v-scaling[at].Center)/scaling[at].Scale, -encode.NumberReach), encode.NumberReach)
+				columns[i][at] = min(
+					max((v-scaling[at].Center)/scaling[at].Scale, -encode.NumberReach),
+					encode.NumberReach,
+				)
 			}
 		}
 		if f.fm != nil {

@@ -13,8 +13,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// How horizons are compared: by the losses on the select rows, which count half for each recentHalfLife events of age, of models after
-// horizonSweeps sweeps. Another horizon is taken if its mean loss is less by horizonErrors standard errors of the paired difference.
+// How horizons are compared: by the losses on the select rows, which count half for each recentHalfLife events of age,
+// of models after horizonSweeps sweeps. Another horizon is taken if its mean loss is less by horizonErrors standard
+// errors of the paired difference.
 const (
 	recentHalfLife = 5_000
 	horizonSweeps  = 2
@@ -22,7 +23,8 @@ const (
 	horizonRows    = 50 // select rows of equal weight, below which nothing is changed
 )
 
-// Fade lets the training rows fade from here on: with the given horizon of a refit that is repeated, else with one that it chooses.
+// Fade lets the training rows fade from here on: with the given horizon of a refit that is repeated, else with one that
+// it chooses.
 func Fade(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
 	if j.Given >= 0 {
 		j.HalfLife = j.Given
@@ -35,10 +37,12 @@ func Fade(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
 	return nil
 }
 
-// chooseHalfLife sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent ones before all, decide whether
-// a shorter or longer horizon predicts better, and as long as it does the next is tried. Where the time budget ends that, what was found so far counts.
+// chooseHalfLife sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent
+// ones before all, decide whether a shorter or longer horizon predicts better, and as long as it does the next is
+// tried. Where the time budget ends that, what was found so far counts.
 func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
-	if j.Model.Sample.HalfLife > 0 || len(j.Sample.TrainAge) != j.Problem.X.NumRows() || len(j.Sample.SelectAge) != len(j.Select_.Events) {
+	if j.Model.Sample.HalfLife > 0 || len(j.Sample.TrainAge) != j.Problem.X.NumRows() ||
+		len(j.Sample.SelectAge) != len(j.Select_.Events) {
 		return nil
 	}
 	if warm == nil {
@@ -73,7 +77,8 @@ func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) err
 	return err
 }
 
-// RecentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of the drift detector, if they are
+// RecentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of
+// the drift detector, if they are
 // enough, for what predicts earlier ones does not matter any more.
 func RecentWeights(j *task.Task) []float64 {
 	fading := fitted.Decayed(nil, j.Sample.SelectAge, recentHalfLife)
@@ -89,8 +94,9 @@ func RecentWeights(j *task.Task) []float64 {
 	return j.ChosenBy(fading, j.Select_.Events)
 }
 
-// halfLivesDiffer reports whether the select rows, of these weights, are enough to compare horizons by: as many as horizonRows of equal weight, and
-// LeastOfLabel of either binary label. Nearly all of the difference between two models of rare labels is in the few rows that have one.
+// halfLivesDiffer reports whether the select rows, of these weights, are enough to compare horizons by: as many as
+// horizonRows of equal weight, and LeastOfLabel of either binary label. Nearly all of the difference between two models
+// of rare labels is in the few rows that have one.
 func halfLivesDiffer(j *task.Task, weight []float64) bool {
 	if enough := effective(weight) >= horizonRows; !enough || j.Target.Task != event.Binary {
 		return enough
@@ -106,7 +112,8 @@ func halfLivesDiffer(j *task.Task, weight []float64) bool {
 	return effective(of[0]) >= gate.LeastOfLabel && effective(of[1]) >= gate.LeastOfLabel
 }
 
-// next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out: they are much the same.
+// next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out:
+// they are much the same.
 func next(j *task.Task, h, step int) int {
 	oldest := slices.Max(j.Sample.TrainAge)
 	for h += step; h > 0 && h < len(fitted.HalfLives); h += step {
@@ -130,7 +137,8 @@ func effective(weights []float64) float64 {
 	return sum * sum / square
 }
 
-// lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with a horizon, and the sweeps that
+// lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with
+// a horizon, and the sweeps that
 // made it, nil without a posterior.
 func lossesAt(j *task.Task, ctx context.Context, warm *task.WarmStart, horizon int) ([]float64, *task.Sweeper, error) {
 	if warm.Posterior == nil {
@@ -163,14 +171,16 @@ func sweptAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife f
 	return run, variational.MakeAhead(run, ctx, horizonSweeps)
 }
 
-// Models without a posterior are compared on rows of up to horizonAges half-lives, horizonFew of them at least and horizonTrain at most.
+// Models without a posterior are compared on rows of up to horizonAges half-lives, horizonFew of them at least and
+// horizonTrain at most.
 const (
 	horizonAges  = 5
 	horizonTrain = 10_000
 	horizonFew   = 1000
 )
 
-// solvedAt returns the last model with its weights, and those on its feature map, moved towards rows that fade with a half-life.
+// solvedAt returns the last model with its weights, and those on its feature map, moved towards rows that fade with a
+// half-life.
 func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife float64) (*solver.Model, error) {
 	if !j.Budget.Deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -186,7 +196,8 @@ func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife 
 	rows := rowsWithin(j, horizonAges*halfLife)
 	part := task.Pick(&p, rows)
 	share := convex.LambdaUnit(part) / convex.LambdaUnit(&p)
-	s.Lambda, s.MaxIterations, s.MaxSteps, s.WeightsOnly, s.Tolerance = warm.Lambda*share, convex.RoughIterations, 0, true, task.StreamTolerance
+	s.Lambda, s.MaxIterations, s.MaxSteps, s.WeightsOnly, s.Tolerance = warm.Lambda*share, convex.RoughIterations, 0, true,
+		task.StreamTolerance
 	result, err := solver.Solve(ctx, part, warm.Model, s)
 	if err != nil {
 		return nil, err
@@ -202,7 +213,8 @@ func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife 
 	return model, ctx.Err()
 }
 
-// rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly, or, of a sample that has too few so young, of its
+// rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly, or, of a sample
+// that has too few so young, of its
 // newest ones.
 func rowsWithin(j *task.Task, age float64) (rows []int) {
 	ages := j.Sample.TrainAge

@@ -32,10 +32,17 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 	}
 }
 
-// TestHorizonsAfterAnAlarm: horizons are compared on the select rows since an alarm where these are enough, else on all of them.
+// TestHorizonsAfterAnAlarm: horizons are compared on the select rows since an alarm where these are enough, else on all
+// of them.
 func TestHorizonsAfterAnAlarm(t *testing.T) {
 	t.Parallel()
-	j := &task.Task{Unbounded: true, AlarmAge: math.Inf(1), Sample: &encode.Sample{}, Target: &encode.Target{}, Select_: &encode.Encoded{}}
+	j := &task.Task{
+		Unbounded: true,
+		AlarmAge:  math.Inf(1),
+		Sample:    &encode.Sample{},
+		Target:    &encode.Target{},
+		Select_:   &encode.Encoded{},
+	}
 	for i := range 400 {
 		j.Sample.SelectAge = append(j.Sample.SelectAge, 20*float64(i))
 	}
@@ -66,8 +73,12 @@ func TestHorizonsOfRareLabels(t *testing.T) {
 		task event.Task
 		ones int
 		tell bool
-	}{{event.Binary, 0, false}, {event.Binary, 4, false}, {event.Binary, 5, true}, {event.Binary, 396, false}, {event.Regression, 4, true}} {
-		j := &task.Task{Target: &encode.Target{Objective: config.Objective{Task: c.task}}, Select_: &encode.Encoded{Events: make([]event.Event, 400)}}
+	}{{event.Binary, 0, false}, {event.Binary, 4, false}, {event.Binary, 5, true}, {event.Binary, 396, false},
+		{event.Regression, 4, true}} {
+		j := &task.Task{
+			Target:  &encode.Target{Objective: config.Objective{Task: c.task}},
+			Select_: &encode.Encoded{Events: make([]event.Event, 400)},
+		}
 		weight := make([]float64, 400)
 		for i := range weight {
 			if weight[i] = 1; i < c.ones {
@@ -87,7 +98,8 @@ func TestRowsWithin(t *testing.T) {
 		n, rows int
 		age     float64
 		oldest  float64
-	}{{500, 500, 10, 499}, {5000, 1000, 10, 999}, {5000, 3001, 3000, 3000}, {40_000, horizonTrain, 20_000, 20_000}, {40_000, horizonTrain, math.Inf(1), 39_999}} {
+	}{{500, 500, 10, 499}, {5000, 1000, 10, 999}, {5000, 3001, 3000, 3000}, {40_000, horizonTrain, 20_000, 20_000},
+		{40_000, horizonTrain, math.Inf(1), 39_999}} {
 		j := &task.Task{Sample: &encode.Sample{}}
 		for i := range test.n {
 			j.Sample.TrainAge = append(j.Sample.TrainAge, float64((i*7919)%test.n)) // every age once
@@ -101,7 +113,15 @@ func TestRowsWithin(t *testing.T) {
 			}
 		}
 		if len(rows) != test.rows || oldest > test.oldest || oldest < test.oldest*0.99 {
-			t.Errorf("%d rows, up to age %g: %d of them, the oldest %g; want %d and %g", test.n, test.age, len(rows), oldest, test.rows, test.oldest)
+			t.Errorf(
+				"%d rows, up to age %g: %d of them, the oldest %g; want %d and %g",
+				test.n,
+				test.age,
+				len(rows),
+				oldest,
+				test.rows,
+				test.oldest,
+			)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// How weights on a feature map are fitted: on mapNumbers/D of the newest rows at most (64 MiB), in at most mapMaxSteps steps to mapTolerance of the
+// How weights on a feature map are fitted: on mapNumbers/D of the newest rows at most (64 MiB), in at most mapMaxSteps
+// steps to mapTolerance of the
 // objective.
 const (
 	mapNumbers   = 8 << 20
@@ -33,7 +34,8 @@ func KeepNumbers(j *task.Task, e *encode.Encoded) {
 	}
 }
 
-// fits reports whether a map is the one asked for and the values of every field still lie where it has them: the mean within a deviation, the
+// fits reports whether a map is the one asked for and the values of every field still lie where it has them: the mean
+// within a deviation, the
 // deviation within a factor of 2.
 func fits(m *snapshot.FeatureMap, asked config.FeatureMap, now []snapshot.MapScaling) bool {
 	if encode.MapText(m) != string(asked) || len(m.Scaling) != len(now) {
@@ -47,7 +49,8 @@ func fits(m *snapshot.FeatureMap, asked config.FeatureMap, now []snapshot.MapSca
 	return true
 }
 
-// Mapped fits weights on the feature map on top of a model, which it does not change. It returns nil where there is no map, or where auto sees no
+// Mapped fits weights on the feature map on top of a model, which it does not change. It returns nil where there is no
+// map, or where auto sees no
 // gain in it. A fit that the time budget ends is dropped.
 func Mapped(j *task.Task, ctx context.Context, base *solver.Model, warm *task.WarmStart) *task.MappedFit {
 	if j.Vocab.Map == nil || j.Model.Train.Refit == "variational" || j.Budget.Over(ctx) {
@@ -67,9 +70,17 @@ func Mapped(j *task.Task, ctx context.Context, base *solver.Model, warm *task.Wa
 	return nil
 }
 
-// mapFit returns the fit of weights on the map on top of a model to a problem of some training rows, from the last weights if there are any. It ends when
+// mapFit returns the fit of weights on the map on top of a model to a problem of some training rows, from the last
+// weights if there are any. It ends when
 // ctx is done.
-func mapFit(j *task.Task, ctx context.Context, base *solver.Model, part *solver.Problem, rows []int, warm *task.WarmStart) *solver.DenseFit {
+func mapFit(
+	j *task.Task,
+	ctx context.Context,
+	base *solver.Model,
+	part *solver.Problem,
+	rows []int,
+	warm *task.WarmStart,
+) *solver.DenseFit {
 	m, d := part.Outputs, j.Vocab.Map.NumColumns()
 	offset, work, phi := make([]float64, len(part.Targets)), make([]float64, 2*base.NumBasis), make([]float64, d)
 	s := solver.DefaultSettings()

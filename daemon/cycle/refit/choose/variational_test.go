@@ -13,11 +13,18 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestSweepsMadeBefore: a stage takes up the sweeps by which the horizon was chosen where they began as it does, and they are its own to the bit.
+// TestSweepsMadeBefore: a stage takes up the sweeps by which the horizon was chosen where they began as it does, and
+// they are its own to the bit.
 func TestSweepsMadeBefore(t *testing.T) {
 	const users, items, n = 30, 20, 800
 	r := rand.New(rand.NewPCG(17, 1))
-	p := &solver.Problem{X: solver.NewRows(users+items, n, 2*n), Outputs: 1, Loss: solver.BinaryLogistic{}, Field: make([]int32, users+items), NumFields: 2}
+	p := &solver.Problem{
+		X:         solver.NewRows(users+items, n, 2*n),
+		Outputs:   1,
+		Loss:      solver.BinaryLogistic{},
+		Field:     make([]int32, users+items),
+		NumFields: 2,
+	}
 	for j := users; j < users+items; j++ {
 		p.Field[j] = 1
 	}
@@ -37,10 +44,12 @@ func TestSweepsMadeBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := variational.MakeAhead(run, t.Context(), horizonSweeps); err != nil || len(run.Ahead) != horizonSweeps {
+		if err := variational.MakeAhead(run, t.Context(), horizonSweeps); err != nil ||
+			len(run.Ahead) != horizonSweeps {
 			t.Fatalf("%d sweeps made, error %v", len(run.Ahead), err)
 		}
-		if reflect.DeepEqual(run.Ahead[0].State, run.State) || !reflect.DeepEqual(run.Ahead[horizonSweeps-1].State, run.State) {
+		if reflect.DeepEqual(run.Ahead[0].State, run.State) ||
+			!reflect.DeepEqual(run.Ahead[horizonSweeps-1].State, run.State) {
 			t.Error("the sweeps made are not one after the other")
 		}
 		return run
@@ -71,8 +80,15 @@ func TestSweepsMadeBefore(t *testing.T) {
 			if err != nil || failed != nil {
 				t.Fatal(err, failed)
 			}
-			if got.Evidence != want.Evidence || !slices.Equal(got.State.Mean, want.State.Mean) || !slices.Equal(got.State.Covariance, want.State.Covariance) {
-				t.Errorf("%s, sweep %d: evidence %.15g, one after the other %.15g", test.name, n+1, got.Evidence, want.Evidence)
+			if got.Evidence != want.Evidence || !slices.Equal(got.State.Mean, want.State.Mean) ||
+				!slices.Equal(got.State.Covariance, want.State.Covariance) {
+				t.Errorf(
+					"%s, sweep %d: evidence %.15g, one after the other %.15g",
+					test.name,
+					n+1,
+					got.Evidence,
+					want.Evidence,
+				)
 			}
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// Refits by other algorithms than ConditionalGradient: a path over λ, then one solve, and what a refit of each goes on from.
+// Refits by other algorithms than ConditionalGradient: a path over λ, then one solve, and what a refit of each goes on
+// from.
 
 // FitAlgorithm returns the algorithm of the model unless it is ConditionalGradient, nil if it is.
 func FitAlgorithm(j *task.Task) solver.Algorithm {
@@ -24,14 +25,23 @@ func FitAlgorithm(j *task.Task) solver.Algorithm {
 	return a
 }
 
-// coldPatience is how many λ in a row of a cold refit by another algorithm are no better than the best before it tries no more. Those of an SVM are all tried:
+// coldPatience is how many λ in a row of a cold refit by another algorithm are no better than the best before it tries
+// no more. Those of an SVM are all tried:
 // strong ones classify alike, and cost little.
 const coldPatience = 1
 
-// FitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most PathRows rows, of an SVM by rough solves; a warm refit chooses
-// between the last λ and one beside it, on all rows. Models are judged on the select rows as each solve ends: steps in between have neither a gap nor dual
+// FitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most PathRows rows, of an SVM
+// by rough solves; a warm refit chooses between the last λ and one beside it, on all rows. Models are judged on the
+// select rows as each solve ends: steps in between have neither a gap nor dual
 // variables.
-func FitBy(j *task.Task, ctx context.Context, a solver.Algorithm, warm *task.WarmStart, s solver.Settings, judge func(*solver.Model) float64) (*task.Candidate, error) {
+func FitBy(
+	j *task.Task,
+	ctx context.Context,
+	a solver.Algorithm,
+	warm *task.WarmStart,
+	s solver.Settings,
+	judge func(*solver.Model) float64,
+) (*task.Candidate, error) {
 	var ofPart *task.Candidate
 	p, o := j.Problem, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: judge, Patience: coldPatience}
 	if warm == nil {
@@ -52,7 +62,12 @@ func FitBy(j *task.Task, ctx context.Context, a solver.Algorithm, warm *task.War
 		if err != nil || part == p && !path.Rough || j.Budget.Over(ctx) {
 			return ofPart, err
 		}
-		warm = &task.WarmStart{Model: ofPart.Result.Model, Dual: spreadDual(ofPart.Result.Dual, rows, p), Lambda: ofPart.Lambda, Up: true}
+		warm = &task.WarmStart{
+			Model:  ofPart.Result.Model,
+			Dual:   spreadDual(ofPart.Result.Dual, rows, p),
+			Lambda: ofPart.Lambda,
+			Up:     true,
+		}
 	}
 	lambdas, err := pathLambdas(j, ctx, p, warm, s)
 	if err != nil {
@@ -68,8 +83,15 @@ func FitBy(j *task.Task, ctx context.Context, a solver.Algorithm, warm *task.War
 }
 
 // PathBy fits a path of λ by another algorithm and returns the best model, calibrated.
-func PathBy(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, s solver.Settings, o solver.PathOptions,
-	onStep func(*task.Candidate)) (*task.Candidate, error) {
+func PathBy(
+	j *task.Task,
+	ctx context.Context,
+	p *solver.Problem,
+	lambdas []float64,
+	s solver.Settings,
+	o solver.PathOptions,
+	onStep func(*task.Candidate),
+) (*task.Candidate, error) {
 	best, err := path(j, ctx, p, lambdas, s, o, onStep)
 	if err != nil || j.Target.Margin == "" {
 		return best, err
@@ -79,8 +101,9 @@ func PathBy(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []floa
 	return best, nil
 }
 
-// ModelOn returns what a refit whose versions hold the model of the convex stage alone goes on from, over a vocabulary: the champion's model without its
-// calibration. Of one by another kernel, as an update of a fold-in has that somebody made champion, its linear term is left.
+// ModelOn returns what a refit whose versions hold the model of the convex stage alone goes on from, over a vocabulary:
+// the champion's model without its calibration. Of one by another kernel, as an update of a fold-in has that somebody
+// made champion, its linear term is left.
 func ModelOn(j *task.Task, ch *fitted.Fitted, v *encode.Vocabulary) *solver.Model {
 	m := MapModel(ch.Model, ch.Vocabulary, v)
 	if !j.Model.Train.ConvexAlone() {
@@ -89,13 +112,15 @@ func ModelOn(j *task.Task, ch *fitted.Fitted, v *encode.Vocabulary) *solver.Mode
 	if ch.Scale > 0 {
 		m = task.Scaled(m, 1/ch.Scale)
 	}
-	if kernel, err := solver.KernelOf(j.Model.Train.Kernel, j.Model.Train.KernelDegree()); err == nil && m.Kernel != kernel {
+	if kernel, err := solver.KernelOf(j.Model.Train.Kernel, j.Model.Train.KernelDegree()); err == nil &&
+		m.Kernel != kernel {
 		m.Kernel, m.NumBasis, m.Basis, m.Weights = kernel, 0, nil, nil
 	}
 	return m
 }
 
-// VectorsOf returns what the variational stage takes of a model: its basis vectors, made unit vectors, where they are of degree 2.
+// VectorsOf returns what the variational stage takes of a model: its basis vectors, made unit vectors, where they are
+// of degree 2.
 func VectorsOf(j *task.Task, m *solver.Model) *solver.Model {
 	if !j.Model.Train.ConvexAlone() {
 		return m
@@ -125,7 +150,8 @@ func IdsOf(events []event.Event) []fitted.RowID {
 	return ids
 }
 
-// DualOf returns the dual variables that a champion has of the training rows: those of rows that have left are dropped, and new rows, which entered
+// DualOf returns the dual variables that a champion has of the training rows: those of rows that have left are dropped,
+// and new rows, which entered
 // lists, have 0. Each is nil without any.
 func DualOf(j *task.Task, ch *fitted.Fitted) (dual []float64, entered []int32) {
 	m := j.Target.Outputs()

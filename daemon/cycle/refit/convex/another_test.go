@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 )
 
-// TestDualByRow: dual variables stay with their rows while others come and go, also where rows are equal, and new rows have none.
+// TestDualByRow: dual variables stay with their rows while others come and go, also where rows are equal, and new rows
+// have none.
 func TestDualByRow(t *testing.T) {
 	events := cycletest.ClassStream(event.Multiclass, 40)
 	events[7] = events[3]
@@ -50,7 +51,10 @@ func TestDualByRow(t *testing.T) {
 			t.Errorf("row %d is new: %t", i, isNew)
 		}
 	}
-	if want := map[float64]bool{float64(3*outputs + 1): true, float64(7*outputs + 1): true}; !reflect.DeepEqual(twins, want) {
+	if want := map[float64]bool{float64(3*outputs + 1): true, float64(7*outputs + 1): true}; !reflect.DeepEqual(
+		twins,
+		want,
+	) {
 		t.Errorf("equal rows have %v, want %v", twins, want)
 	}
 	ch.Dual.Outputs++

@@ -10,13 +10,16 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// Basis vectors for losses of margins, by which none are found: Algorithm 1 finds them by the loss that predictions are judged by. With train.features: basis
+// Basis vectors for losses of margins, by which none are found: Algorithm 1 finds them by the loss that predictions are
+// judged by. With train.features: basis
 // the support vector machine is the output layer over them; the variational stage begins with them in any case.
 
-// vectorsStrength is the part of the strength above which none enters that they are found with. Their weights are learned anew, so that little depends on it.
+// vectorsStrength is the part of the strength above which none enters that they are found with. Their weights are
+// learned anew, so that little depends on it.
 const vectorsStrength = 0.01
 
-// vectors returns a model of that loss, with basis vectors found on at most PathRows of the training rows: those of a model, nil for none, and as many more as
+// vectors returns a model of that loss, with basis vectors found on at most PathRows of the training rows: those of a
+// model, nil for none, and as many more as
 // the settings say.
 func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Settings) (*solver.Model, error) {
 	p := task.Thin(j.Problem, PathRows)
@@ -33,9 +36,16 @@ func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Set
 	return found.Result.Model, nil
 }
 
-// overBasis returns an algorithm that learns the output layer over basis vectors, where train.features asks for it; another one as it is. A warm refit goes on
+// overBasis returns an algorithm that learns the output layer over basis vectors, where train.features asks for it;
+// another one as it is. A warm refit goes on
 // from the vectors of the last model and adds up to train.new_basis.
-func OverBasis(j *task.Task, ctx context.Context, a solver.Algorithm, warm *task.WarmStart, s solver.Settings) (solver.Algorithm, error) {
+func OverBasis(
+	j *task.Task,
+	ctx context.Context,
+	a solver.Algorithm,
+	warm *task.WarmStart,
+	s solver.Settings,
+) (solver.Algorithm, error) {
 	svm, ok := a.(margin.SVM)
 	if !ok || j.Model.Train.Features != config.BasisFeatures {
 		return a, nil
@@ -57,9 +67,17 @@ func OverBasis(j *task.Task, ctx context.Context, a solver.Algorithm, warm *task
 	return svm, err
 }
 
-// StartVectors returns the model of basis vectors from which a variational stage of up to k takes those that it lacks: what another algorithm has fitted, or
+// StartVectors returns the model of basis vectors from which a variational stage of up to k takes those that it lacks:
+// what another algorithm has fitted, or
 // vectors of their own where that has none.
-func StartVectors(j *task.Task, ctx context.Context, fitted *solver.Model, warm *task.WarmStart, k int, s solver.Settings) (*solver.Model, error) {
+func StartVectors(
+	j *task.Task,
+	ctx context.Context,
+	fitted *solver.Model,
+	warm *task.WarmStart,
+	k int,
+	s solver.Settings,
+) (*solver.Model, error) {
 	own := VectorsOf(j, fitted)
 	if _, linear := FitAlgorithm(j).(margin.SVM); !linear || own.NumBasis > 0 {
 		return own, nil

@@ -14,24 +14,28 @@ import (
 // AutoPatience is how many λ in a row of a cold `lambda: auto` are no better than the best before it tries no more.
 const AutoPatience = 2
 
-// A path of `lambda: auto` leaves a λ after stepPatience steps in a row that the select rows say are no better, or as many as stepShare of MaxBasis.
+// A path of `lambda: auto` leaves a λ after stepPatience steps in a row that the select rows say are no better, or as
+// many as stepShare of MaxBasis.
 const (
 	stepPatience = 5
 	stepShare    = 0.25
 )
 
-// lambdaStep is the factor by which a warm `lambda: auto` moves λ: up in one refit, down in the next, if the select rows agree.
+// lambdaStep is the factor by which a warm `lambda: auto` moves λ: up in one refit, down in the next, if the select
+// rows agree.
 const lambdaStep = 1.5
 
 // RoughIterations bounds the FISTA iterations by which strengths are compared.
 const RoughIterations = 30
 
-// better reports whether the candidate beats another one; any does if there is no other, and the later one if nothing can judge.
+// better reports whether the candidate beats another one; any does if there is no other, and the later one if nothing
+// can judge.
 func better(c *task.Candidate, than *task.Candidate) bool {
 	return than == nil || math.IsNaN(c.Loss) && math.IsNaN(than.Loss) || c.Loss < than.Loss || math.IsNaN(than.Loss)
 }
 
-// Full refits after every basis vector pay on small sets of dense numbers. Over names, or with more vectors than manyBasis, those after
+// Full refits after every basis vector pay on small sets of dense numbers. Over names, or with more vectors than
+// manyBasis, those after
 // every sparseFull vectors reach the same quality in a fraction of the time (measured on ML-100k and letter).
 const (
 	manyBasis  = 50
@@ -64,12 +68,15 @@ func Settings(j *task.Task) (solver.Settings, error) {
 	if _, err := m.Algorithm(); err != nil {
 		return s, err
 	}
-	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers, s.Yield = m.Train.MaxBasis, float64(m.Train.Linear), m.Train.Seed, j.Workers, j.Yield
+	s.MaxBasis, s.LinearRidge, s.Seed, s.Workers, s.Yield = m.Train.MaxBasis, float64(
+		m.Train.Linear,
+	), m.Train.Seed, j.Workers, j.Yield
 	s.Budget.Deadline = j.Budget.Deadline
 	return s, nil
 }
 
-// SolvePath runs Algorithm 1 for every λ, until patience of them in a row are no better, and returns the best model of all
+// SolvePath runs Algorithm 1 for every λ, until patience of them in a row are no better, and returns the best model of
+// all
 // steps by loss on the select rows, polished. onStep, if not nil, sees every step; those of several λ interleave.
 func SolvePath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
@@ -80,8 +87,9 @@ func SolvePath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []f
 	return polish(j, ctx, best, p, s)
 }
 
-// WalkPath is SolvePath without the polish. Rough solves of a path that carries go on from one λ to the next and are left early, but for that of the best
-// λ, which goes on to its end; others begin with nothing, each for itself. To solve the best λ from nothing once more takes what that saves and was
+// WalkPath is SolvePath without the polish. Rough solves of a path that carries go on from one λ to the next and are
+// left early, but for that of the best λ, which goes on to its end; others begin with nothing, each for itself. To
+// solve the best λ from nothing once more takes what that saves and was
 // no better (segment, electricity).
 func WalkPath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
@@ -104,8 +112,15 @@ func WalkPath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []fl
 }
 
 // path runs solver.Path and returns the best model.
-func path(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, s solver.Settings, o solver.PathOptions,
-	onStep func(*task.Candidate)) (*task.Candidate, error) {
+func path(
+	j *task.Task,
+	ctx context.Context,
+	p *solver.Problem,
+	lambdas []float64,
+	s solver.Settings,
+	o solver.PathOptions,
+	onStep func(*task.Candidate),
+) (*task.Candidate, error) {
 	if onStep != nil {
 		o.OnStep = func(lambda float64, step solver.Step, model *solver.Model, score float64) {
 			onStep(&task.Candidate{Model: model, Lambda: lambda, Step: step, Loss: score})
@@ -123,14 +138,23 @@ func path(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float6
 	}
 	j.Budget.Solved(len(lambdas), o.Ended(points, len(tried)), results...)
 	best := points[at]
-	return &task.Candidate{Model: best.Best, Lambda: best.Lambda, Step: best.Step, Result: best.Result, Final: best.Final, Rough: s.Rough,
-		Left: best.Left, Loss: best.Score}, nil
+	return &task.Candidate{
+		Model:  best.Best,
+		Lambda: best.Lambda,
+		Step:   best.Step,
+		Result: best.Result,
+		Final:  best.Final,
+		Rough:  s.Rough,
+		Left:   best.Left,
+		Loss:   best.Score,
+	}, nil
 }
 
 // PathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
 const PathRows = 20_000
 
-// coldStart finds λ and the first basis vectors by a path over at most PathRows rows, spread evenly over the sample, and goes on from
+// coldStart finds λ and the first basis vectors by a path over at most PathRows rows, spread evenly over the sample,
+// and goes on from
 // there on all of them.
 func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candidate, error) {
 	p, part := j.Problem, j.Problem
@@ -161,9 +185,17 @@ func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candi
 	return OrOfPart(j, ctx, best, calls, found, err)
 }
 
-// OrOfPart returns what was found, on all rows or by going on, or where the clock ended that before it began, what had been found before, after so many
+// OrOfPart returns what was found, on all rows or by going on, or where the clock ended that before it began, what had
+// been found before, after so many
 // solves.
-func OrOfPart(j *task.Task, ctx context.Context, part *task.Candidate, calls int, found *task.Candidate, err error) (*task.Candidate, error) {
+func OrOfPart(
+	j *task.Task,
+	ctx context.Context,
+	part *task.Candidate,
+	calls int,
+	found *task.Candidate,
+	err error,
+) (*task.Candidate, error) {
 	if task.IsInterrupted(err) && j.Budget.Over(ctx) {
 		j.Budget.Cut = &snapshot.CutShort{Solves: calls}
 		return part, nil
@@ -182,13 +214,27 @@ func LinearOnly(j *task.Task, ctx context.Context, s solver.Settings) (*task.Can
 }
 
 // SolveOne runs Algorithm 1 for one λ and returns its best step.
-func SolveOne(j *task.Task, ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings) (*task.Candidate, error) {
+func SolveOne(
+	j *task.Task,
+	ctx context.Context,
+	p *solver.Problem,
+	warm *solver.Model,
+	lambda float64,
+	s solver.Settings,
+) (*task.Candidate, error) {
 	best, _, err := steps(j, ctx, p, warm, lambda, s)
 	return best, err
 }
 
 // steps is SolveOne, and returns where it ended, too.
-func steps(j *task.Task, ctx context.Context, p *solver.Problem, warm *solver.Model, lambda float64, s solver.Settings) (best, last *task.Candidate, err error) {
+func steps(
+	j *task.Task,
+	ctx context.Context,
+	p *solver.Problem,
+	warm *solver.Model,
+	lambda float64,
+	s solver.Settings,
+) (best, last *task.Candidate, err error) {
 	s.Lambda = lambda
 	s.OnStep = func(step solver.Step, model *solver.Model) bool {
 		c := &task.Candidate{Model: model, Lambda: lambda, Step: step, Loss: j.Judge(model)}
@@ -216,14 +262,28 @@ func steps(j *task.Task, ctx context.Context, p *solver.Problem, warm *solver.Mo
 	return best, last, nil
 }
 
-// polish refits a model from the middle of a path to the optimum of its own basis, so that its objective and gap are those of a solve
+// polish refits a model from the middle of a path to the optimum of its own basis, so that its objective and gap are
+// those of a solve
 // that ended there. The vectors that the path found after it stay known in result.
-func polish(j *task.Task, ctx context.Context, c *task.Candidate, p *solver.Problem, s solver.Settings) (*task.Candidate, error) {
+func polish(
+	j *task.Task,
+	ctx context.Context,
+	c *task.Candidate,
+	p *solver.Problem,
+	s solver.Settings,
+) (*task.Candidate, error) {
 	if c.Final || j.Budget.Over(ctx) {
 		return c, nil
 	}
 	s.MaxSteps, s.MaxBasis = 0, max(s.MaxBasis, c.Model.NumBasis)
-	_, polished, err := steps(j, ctx, p, c.Model, c.Lambda, s) // where it ends, even if a step before that predicted better
+	_, polished, err := steps(
+		j,
+		ctx,
+		p,
+		c.Model,
+		c.Lambda,
+		s,
+	) // where it ends, even if a step before that predicted better
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +303,8 @@ func LambdasFor(j *task.Task, ctx context.Context, p *solver.Problem, s solver.S
 	return a.Strengths(ctx, p, s)
 }
 
-// LambdaUnit returns the absolute λ that a stated λ of 1 stands for on a problem: the losses are sums, so it goes with the rows.
+// LambdaUnit returns the absolute λ that a stated λ of 1 stands for on a problem: the losses are sums, so it goes
+// with the rows.
 func LambdaUnit(p *solver.Problem) float64 {
 	total := 0.0
 	for i := range p.X.NumRows() {
@@ -253,7 +314,13 @@ func LambdaUnit(p *solver.Problem) float64 {
 }
 
 // pathLambdas returns the λ to try from a warm model: its own and one beside it, or the configured one.
-func pathLambdas(j *task.Task, ctx context.Context, p *solver.Problem, warm *task.WarmStart, s solver.Settings) ([]float64, error) {
+func pathLambdas(
+	j *task.Task,
+	ctx context.Context,
+	p *solver.Problem,
+	warm *task.WarmStart,
+	s solver.Settings,
+) ([]float64, error) {
 	if j.Model.Train.Lambda > 0 {
 		return LambdasFor(j, ctx, p, s)
 	}
@@ -263,8 +330,9 @@ func pathLambdas(j *task.Task, ctx context.Context, p *solver.Problem, warm *tas
 	return []float64{warm.Lambda, warm.Lambda / lambdaStep}, nil
 }
 
-// Resume continues from a warm model: rough output refits choose between the last λ and one beside it, then Algorithm 1 goes on from
-// the better one, output refit first, with new basis vectors as far as the settings allow. up says on which side to look.
+// Resume continues from a warm model: rough output refits choose between the last λ and one beside it, then Algorithm
+// 1 goes on from the better one, output refit first, with new basis vectors as far as the settings allow. up says on
+// which side to look.
 func Resume(j *task.Task, ctx context.Context, warm *task.WarmStart, s solver.Settings) (*task.Candidate, error) {
 	p := j.Problem
 	lambdas, err := pathLambdas(j, ctx, p, warm, s)
@@ -295,7 +363,8 @@ func Resume(j *task.Task, ctx context.Context, warm *task.WarmStart, s solver.Se
 	return polish(j, ctx, found, p, s)
 }
 
-// Finish polishes and certifies the best model of rough solves. Where the clock ends that before it began, the model stays as it is.
+// Finish polishes and certifies the best model of rough solves. Where the clock ends that before it began, the model
+// stays as it is.
 func Finish(j *task.Task, ctx context.Context, c *task.Candidate, s solver.Settings) (*task.Candidate, error) {
 	if !j.Rough || !c.Rough {
 		return c, nil
@@ -312,8 +381,9 @@ func Finish(j *task.Task, ctx context.Context, c *task.Candidate, s solver.Setti
 	return polished, err
 }
 
-// MapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear weights, on the scales of
-// numbers that the other has, new ones start from zero; basis vectors are normalised again with their norm moved into the output weights, exactly.
+// MapModel maps a model onto another vocabulary by feature name. Known columns keep their basis coordinates and linear
+// weights, on the scales of numbers that the other has, new ones start from zero; basis vectors are normalised again
+// with their norm moved into the output weights, exactly.
 func MapModel(model *solver.Model, from, to *encode.Vocabulary) *solver.Model {
 	k, m := model.NumBasis, model.NumOutputs
 	out := solver.NewModel(model.Kernel, to.NumColumns(), m, model.Linear != nil)

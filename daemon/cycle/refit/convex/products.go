@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// What an offline fit takes of the products of its columns: as many as a matrix of that order can be factored for at each ridge, 256 MiB over all rows, and
+// What an offline fit takes of the products of its columns: as many as a matrix of that order can be factored for at
+// each ridge, 256 MiB over all rows, and
 // one for each quadraticRows rows at most, with fewer of which that many weights rarely predict better.
 const (
 	quadraticColumns   = 2000
@@ -33,17 +34,22 @@ const (
 	formProducts = "products"      // all of them
 )
 
-// TriesQuadratic reports whether an offline fit may take the whole polynomial of degree 2 in place of as many basis vectors as max_basis allows: classes
-// of few numbers without names, the kernel that has squares, too, nobody asked for a path or a strength, and rows to choose on. It is one of the maps
+// TriesQuadratic reports whether an offline fit may take the whole polynomial of degree 2 in place of as many basis
+// vectors as max_basis allows: classes of few numbers without names, the kernel that has squares, too, nobody asked for
+// a path or a strength, and rows to choose on. It is one of the maps
 // that train.feature_map: auto tries.
 func TriesQuadratic(j *task.Task, in *task.FitInput, s solver.Settings) bool {
 	columns, n := snapshot.MapColumns(snapshot.Products, 2, len(j.Vocab.Numeric)), j.Problem.X.NumRows()
-	return j.Model.Train.FeatureMap.IsAuto() && j.Target.Task.HasClasses() && s.Kernel == solver.Homogeneous && (s.LinearRidge > 0 || j.Vocab.Augment) &&
-		len(j.Vocab.Names) == 0 && columns > 0 && !in.Thorough && len(in.Lambdas) == 0 && j.Model.Train.Lambda == 0 && in.MaxSteps == 0 && len(in.Valid) > 0 &&
-		columns <= quadraticColumns && columns*n <= quadraticNumbers && columns*quadraticRows <= n
+	return j.Model.Train.FeatureMap.IsAuto() && j.Target.Task.HasClasses() &&
+		s.Kernel == solver.Homogeneous && (s.LinearRidge > 0 || j.Vocab.Augment) &&
+		len(j.Vocab.Names) == 0 && columns > 0 && !in.Thorough && len(in.Lambdas) == 0 &&
+		j.Model.Train.Lambda == 0 && in.MaxSteps == 0 && len(in.Valid) > 0 &&
+		columns <= quadraticColumns && columns*n <= quadraticNumbers &&
+		columns*quadraticRows <= n
 }
 
-// polynomial fits linear weights of the columns of rows and of their products, standardised. The ridge is on the weights.
+// polynomial fits linear weights of the columns of rows and of their products, standardised. The ridge is on the
+// weights.
 type polynomial struct {
 	fit     *solver.DenseFit
 	columns int // but for the constant
@@ -92,7 +98,8 @@ func newPolynomial(j *task.Task, ctx context.Context, p *solver.Problem, offset 
 	return q
 }
 
-// model returns the polynomial as basis vectors of the homogeneous kernel, linear term and bias, in the columns as they are, nil where it is not finite.
+// model returns the polynomial as basis vectors of the homogeneous kernel, linear term and bias, in the columns as they
+// are, nil where it is not finite.
 func (q *polynomial) model(features int, linear bool) *solver.Model {
 	weights, bias := q.fit.Weights()
 	m, d := len(bias), q.columns
@@ -133,9 +140,16 @@ func (q *polynomial) model(features int, linear bool) *solver.Model {
 	return model
 }
 
-// quadratic fits the polynomial to a problem with the ridge that predicts the select rows best, less and less of it as long as that is better, nil where
+// quadratic fits the polynomial to a problem with the ridge that predicts the select rows best, less and less of it as
+// long as that is better, nil where
 // nothing is finite.
-func quadratic(j *task.Task, ctx context.Context, p *solver.Problem, ridges []float64, linear bool) (best *task.Candidate, ridge float64) {
+func quadratic(
+	j *task.Task,
+	ctx context.Context,
+	p *solver.Problem,
+	ridges []float64,
+	linear bool,
+) (best *task.Candidate, ridge float64) {
 	q, least, weights := newPolynomial(j, ctx, p, make([]float64, len(p.Targets))), math.Inf(1), j.SelectWeights()
 	for _, r := range ridges {
 		if !q.fit.Fit(r) {
@@ -155,16 +169,28 @@ func quadratic(j *task.Task, ctx context.Context, p *solver.Problem, ridges []fl
 			status = solver.Converged
 		}
 		least, ridge = loss, r
-		best = &task.Candidate{Model: model, Step: solver.Step{K: model.NumBasis, Objective: objective}, Result: &solver.Result{Model: model, Status: status},
-			Loss: j.Judge(model), Unsolved: true, Quadratic: true}
+		best = &task.Candidate{
+			Model:     model,
+			Step:      solver.Step{K: model.NumBasis, Objective: objective},
+			Result:    &solver.Result{Model: model, Status: status},
+			Loss:      j.Judge(model),
+			Unsolved:  true,
+			Quadratic: true,
+		}
 	}
 	return best, ridge
 }
 
-// QuadraticStage fits the polynomial, of many rows only where a coarse path on a share of them is not better by a standard error. alone says that there the
-// polynomial has no more errors: more rows gain the form of more weights more, so the path over all rows is left out. Otherwise both forms are fitted
+// QuadraticStage fits the polynomial, of many rows only where a coarse path on a share of them is not better by a
+// standard error. alone says that there the polynomial has no more errors: more rows gain the form of more weights
+// more, so the path over all rows is left out. Otherwise both forms are fitted
 // to all rows.
-func QuadraticStage(j *task.Task, ctx context.Context, s solver.Settings, onStep func(*task.Candidate)) (best *task.Candidate, alone bool, err error) {
+func QuadraticStage(
+	j *task.Task,
+	ctx context.Context,
+	s solver.Settings,
+	onStep func(*task.Candidate),
+) (best *task.Candidate, alone bool, err error) {
 	many, linear := j.Problem.X.NumRows() > quadraticRace, s.LinearRidge > 0
 	lambda := 0.0
 	if many {
@@ -211,7 +237,8 @@ func QuadraticStage(j *task.Task, ctx context.Context, s solver.Settings, onStep
 	return best, true, err
 }
 
-// FewerErrors reports whether one model has fewer errors than another on the select rows, by more than FeatureMapErrors standard errors.
+// FewerErrors reports whether one model has fewer errors than another on the select rows, by more than FeatureMapErrors
+// standard errors.
 func FewerErrors(j *task.Task, a, b *solver.Model) bool {
 	return task.IsLess(j.Errors(a), j.Errors(b), j.SelectWeights(), task.FeatureMapErrors)
 }
@@ -241,8 +268,9 @@ func ChosenFeatureMap(j *task.Task, best *task.Candidate) []report.FitForm {
 	return j.Forms
 }
 
-// LearnValidWhole fits a chosen polynomial again to training and validation events together, with the ridge that was chosen, on top of what its weights
-// on a feature map say. The version's figures of the validation part stay those of the choice. A fit that is called off leaves what was chosen.
+// LearnValidWhole fits a chosen polynomial again to training and validation events together, with the ridge that was
+// chosen, on top of what its weights on a feature map say. The version's figures of the validation part stay those of
+// the choice. A fit that is called off leaves what was chosen.
 func LearnValidWhole(j *task.Task, ctx context.Context, ch *fitted.Fitted, best *task.Candidate, in *task.FitInput) {
 	events := slices.Concat(in.Train, in.Valid)
 	weights := task.EventWeights(in.Train)
@@ -267,5 +295,9 @@ func LearnValidWhole(j *task.Task, ctx context.Context, ch *fitted.Fitted, best 
 	}
 	model.Map = ch.Model.Map
 	objective, _ := q.fit.Objective()
-	ch.Model, ch.Version.K, ch.Version.Objective, ch.Version.Rows = model, model.NumBasis, report.Number(objective), int64(p.X.NumRows())
+	ch.Model, ch.Version.K, ch.Version.Objective, ch.Version.Rows = model, model.NumBasis, report.Number(
+		objective,
+	), int64(
+		p.X.NumRows(),
+	)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// A model of basis vectors says what the weights on standardised columns and their products say, also of columns far from zero, of one value, or rare, and
+// A model of basis vectors says what the weights on standardised columns and their products say, also of columns far
+// from zero, of one value, or rare, and
 // without a linear term.
 func TestPolynomialModel(t *testing.T) {
 	const n, d, m = 400, 5, 3

@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestColdRefitOfManyRowsCutShort: a cold refit whose time ends before it has learned anything of all rows has the model of the rows that it began with.
+// TestColdRefitOfManyRowsCutShort: a cold refit whose time ends before it has learned anything of all rows has the
+// model of the rows that it began with.
 func TestColdRefitOfManyRowsCutShort(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -37,7 +38,13 @@ func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
 	run := func(cutAt int) (found *task.Candidate, calls int, b task.Budget, err error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		j := &task.Task{Model: m, Problem: p, Workers: 1, Rough: true, Judge: func(*solver.Model) float64 { return math.NaN() }}
+		j := &task.Task{
+			Model:   m,
+			Problem: p,
+			Workers: 1,
+			Rough:   true,
+			Judge:   func(*solver.Model) float64 { return math.NaN() },
+		}
 		s := solver.DefaultSettings()
 		s.MaxBasis, s.Workers = 1, 1
 		s.Yield = func() {

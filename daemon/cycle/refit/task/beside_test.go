@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// TestBeside: both parts run, one after the other with one worker and each while the other runs with two; the panic of either is the caller's, once both
+// TestBeside: both parts run, one after the other with one worker and each while the other runs with two; the panic of
+// either is the caller's, once both
 // have ended, with the stack where it happened.
 func TestBeside(t *testing.T) {
 	var order []string
@@ -55,13 +56,18 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestSampleIsDecodedInHalves: rows decoded side by side are those of DecodeEvent one by one, over the borders of halves and of the arrays that names share,
-// and no event's names are in the way of what another appends to its own. A row that does not fit fails the whole, in either half.
+// TestSampleIsDecodedInHalves: rows decoded side by side are those of DecodeEvent one by one, over the borders of
+// halves and of the arrays that names share, and no event's names are in the way of what another appends to its own. A
+// row that does not fit fails the whole, in either half.
 func TestSampleIsDecodedInHalves(t *testing.T) {
 	n := 2*encode.DecodeBlock + 7
 	rowList := make([][]byte, n)
 	for i := range rowList {
-		ev := event.Event{Label: float64(i), Weight: 1, Categorical: []string{string(rune('a' + i%7)), string(rune('a' + i%5))}}
+		ev := event.Event{
+			Label:       float64(i),
+			Weight:      1,
+			Categorical: []string{string(rune('a' + i%7)), string(rune('a' + i%5))},
+		}
 		rowList[i] = rows.AppendEvent(nil, &ev)
 	}
 	for _, workers := range []int{1, 2} {

@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Budget is how far one refit may go. It notes where the clock ended the refit, counted in solves, steps and sweeps, so that a later one of the
+// Budget is how far one refit may go. It notes where the clock ended the refit, counted in solves, steps and sweeps, so
+// that a later one of the
 // same sample ends there without a clock. It belongs to the goroutine of the refit, which asks it between its solves.
 type Budget struct {
 	Deadline time.Time          // of the time budget; zero for none
@@ -68,7 +69,8 @@ func (b *Budget) Begun(lambdas []float64) []float64 {
 	return lambdas
 }
 
-// Solved notes how a solve ended: results are in the order of lambdas, those that had not begun left out. all is false if the clock kept some from
+// Solved notes how a solve ended: results are in the order of lambdas, those that had not begun left out. all is false
+// if the clock kept some from
 // beginning.
 func (b *Budget) Solved(lambdas int, all bool, results ...*solver.Result) {
 	steps, cut := make([]int, lambdas), !all
@@ -115,7 +117,8 @@ func (b *Budget) EndedInSweeps() bool {
 	return b.Cut != nil && b.Cut.Sweeps != nil || b.repeatsSweeps()
 }
 
-// repeatsSweeps reports whether the clock ended the refit that is repeated in this variational stage: there may be one before the solves, and one after them.
+// repeatsSweeps reports whether the clock ended the refit that is repeated in this variational stage: there may be one
+// before the solves, and one after them.
 func (b *Budget) repeatsSweeps() bool {
 	return b.Repeat != nil && b.Repeat.Sweeps != nil && b.Calls == b.Repeat.Solves
 }

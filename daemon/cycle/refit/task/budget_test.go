@@ -6,7 +6,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestSweepsAreRepeatedWhereTheyEnded: of a refit with two variational stages that the clock ended in the one behind its solves, the first is repeated whole.
+// TestSweepsAreRepeatedWhereTheyEnded: of a refit with two variational stages that the clock ended in the one behind
+// its solves, the first is repeated whole.
 func TestSweepsAreRepeatedWhereTheyEnded(t *testing.T) {
 	const limit, solves, sweeps = 10, 3, 4
 	n := sweeps
@@ -18,7 +19,14 @@ func TestSweepsAreRepeatedWhereTheyEnded(t *testing.T) {
 			want = sweeps
 		}
 		if got := b.Sweeps(limit); got != want || b.EndedInSweeps() != (calls == solves) {
-			t.Errorf("after %d of %d solves: %d sweeps, want %d; ended in them: %t", calls, solves, got, want, b.EndedInSweeps())
+			t.Errorf(
+				"after %d of %d solves: %d sweeps, want %d; ended in them: %t",
+				calls,
+				solves,
+				got,
+				want,
+				b.EndedInSweeps(),
+			)
 		}
 	}
 }

@@ -34,7 +34,8 @@ type calibrationPoint struct {
 	has, expects []float64 // rows of each class, and the sums of their probabilities, with those of which nothing is known
 }
 
-// run alternates a Newton step of the factor with one of iterative scaling for the shift, which never raises the loss (Darroch and Ratcliff 1972).
+// run alternates a Newton step of the factor with one of iterative scaling for the shift, which never raises the loss
+// (Darroch and Ratcliff 1972).
 func (f *calibrationFit) run() calibration {
 	start := calibration{Factor: 1}
 	if f.shifts {
@@ -63,7 +64,8 @@ func (f *calibrationFit) run() calibration {
 	return p.at
 }
 
-// newton returns the point after a Newton step of the logarithm of the factor, cut short to a factor of e, and halved until the loss is lower.
+// newton returns the point after a Newton step of the logarithm of the factor, cut short to a factor of e, and halved
+// until the loss is lower.
 func (f *calibrationFit) newton(p *calibrationPoint) (*calibrationPoint, bool) {
 	slope, curve := p.slope*p.at.Factor, p.curve*p.at.Factor*p.at.Factor
 	step := math.Copysign(1, -slope)

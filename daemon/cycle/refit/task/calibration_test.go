@@ -12,8 +12,9 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// marginOutputs returns n rows whose features are the outputs of a model of margins of k classes, 1 for a binary label, and that model. Outputs are far
-// from the logarithms of probabilities: on a scale of their own, and those of the last class, which no row has, as large as the others'.
+// marginOutputs returns n rows whose features are the outputs of a model of margins of k classes, 1 for a binary label,
+// and that model. Outputs are far from the logarithms of probabilities: on a scale of their own, and those of the last
+// class, which no row has, as large as the others'.
 func marginOutputs(n, k int) (*encode.Encoded, *solver.Model) {
 	random := rand.New(rand.NewPCG(2, 1))
 	e, model := &encode.Encoded{X: solver.NewRows(k, 0, 0)}, solver.NewModel(solver.ANOVA, k, k, true)
@@ -42,7 +43,8 @@ func marginOutputs(n, k int) (*encode.Encoded, *solver.Model) {
 	return e, model
 }
 
-// TestCalibration: no other factor or shift has a lower logarithmic loss, for classes and for a binary label; a class that no row has stays possible.
+// TestCalibration: no other factor or shift has a lower logarithmic loss, for classes and for a binary label; a class
+// that no row has stays possible.
 func TestCalibration(t *testing.T) {
 	for _, k := range []int{1, 4} {
 		rows, model := marginOutputs(400, k)
@@ -50,7 +52,11 @@ func TestCalibration(t *testing.T) {
 		if k == 1 {
 			loss = solver.BinaryLogistic{}
 		}
-		j := &Task{Select_: rows, Unbounded: true, Target: &encode.Target{Objective: config.Objective{Margin: "max_hinge"}}}
+		j := &Task{
+			Select_:   rows,
+			Unbounded: true,
+			Target:    &encode.Target{Objective: config.Objective{Margin: "max_hinge"}},
+		}
 		at := func(by calibration) (sum float64) {
 			calibrated, outputs := by.Of(model), make([]float64, k)
 			add := func(target []float64) { sum += loss.Eval(nil, outputs, target) }
@@ -71,7 +77,15 @@ func TestCalibration(t *testing.T) {
 		best := at(c)
 		beside := func(what string, by calibration) {
 			if loss := at(by); !(loss > best) {
-				t.Errorf("%d outputs: factor %g, shift %v, loss %.9g; %.9g with another %s", k, c.Factor, c.shift, best, loss, what)
+				t.Errorf(
+					"%d outputs: factor %g, shift %v, loss %.9g; %.9g with another %s",
+					k,
+					c.Factor,
+					c.shift,
+					best,
+					loss,
+					what,
+				)
 			}
 		}
 		for _, part := range []float64{0.98, 1.02} {
@@ -91,7 +105,8 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// TestCalibrationSaysNoLess: outputs that say nothing are calibrated to the frequencies of the classes, those of costs are multiplied alone.
+// TestCalibrationSaysNoLess: outputs that say nothing are calibrated to the frequencies of the classes, those of costs
+// are multiplied alone.
 func TestCalibrationSaysNoLess(t *testing.T) {
 	const k, n = 3, 97
 	rows := &encode.Encoded{X: solver.NewRows(k, 0, 0)}
@@ -103,7 +118,11 @@ func TestCalibrationSaysNoLess(t *testing.T) {
 	}
 	model := solver.NewModel(solver.ANOVA, k, k, true)
 	model.Bias = []float64{0.3, -0.1, 0.2}
-	j := &Task{Select_: rows, Unbounded: true, Target: &encode.Target{Objective: config.Objective{Margin: string(margin.MaxHinge)}}}
+	j := &Task{
+		Select_:   rows,
+		Unbounded: true,
+		Target:    &encode.Target{Objective: config.Objective{Margin: string(margin.MaxHinge)}},
+	}
 	c := j.Calibrate(model)
 	chances := make([]float64, k)
 	evaluate.SoftmaxTo(chances, c.Of(model).Bias)

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
-// TestWeightsCountAsCopies: a row of weight 2 counts as two rows in the calibration of margins and in the link of levels.
+// TestWeightsCountAsCopies: a row of weight 2 counts as two rows in the calibration of margins and in the link of
+// levels.
 func TestWeightsCountAsCopies(t *testing.T) {
 	twice := func(list []float64, width int) []float64 {
 		return append(slices.Clone(list), list[:len(list)/2/width*width]...)
@@ -36,11 +37,22 @@ func TestWeightsCountAsCopies(t *testing.T) {
 			outputs = append(outputs, out...)
 		}
 		run := func(outputs, targets, weights []float64) []float64 {
-			f := &calibrationFit{outputs: outputs, targets: targets, weights: weights, k: k, shifts: k > 1, chances: make([]float64, k)}
+			f := &calibrationFit{
+				outputs: outputs,
+				targets: targets,
+				weights: weights,
+				k:       k,
+				shifts:  k > 1,
+				chances: make([]float64, k),
+			}
 			c := f.run()
 			return append([]float64{c.Factor}, c.shift...)
 		}
-		near(fmt.Sprint(k, " outputs"), run(outputs, rows.Targets, weights), run(twice(outputs, k), twice(rows.Targets, k), nil))
+		near(
+			fmt.Sprint(k, " outputs"),
+			run(outputs, rows.Targets, weights),
+			run(twice(outputs, k), twice(rows.Targets, k), nil),
+		)
 	}
 	numbers, targets := make([]float64, 400), make([]float64, 0, 400*4)
 	for i := range numbers {

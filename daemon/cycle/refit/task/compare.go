@@ -10,9 +10,11 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// calibration makes the outputs o of a model of margins the logarithms of probabilities, up to a constant: factor·o + shift. It is the one with the least
-// logarithmic loss on the select rows: temperature scaling (Guo et al. 2017) and, for classes, a shift of each (bias-corrected temperature scaling, Alexandari
-// et al. 2020). Without a shift the outputs of a hinge loss on labels that no feature decides, as ratings are, say less than the frequencies of the classes.
+// calibration makes the outputs o of a model of margins the logarithms of probabilities, up to a constant: factor·o +
+// shift. It is the one with the least logarithmic loss on the select rows: temperature scaling (Guo et al. 2017) and,
+// for classes, a shift of each (bias-corrected temperature scaling, Alexandari et al. 2020). Without a shift the
+// outputs of a hinge loss on labels that no feature decides, as ratings are, say less than the frequencies of the
+// classes.
 type calibration struct {
 	Factor float64
 	shift  []float64 // by output; nil for none
@@ -27,7 +29,8 @@ func (c *calibration) Of(m *solver.Model) *solver.Model {
 	return out
 }
 
-// SelectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no scale of their own: they count as they are once
+// SelectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no scale of
+// their own: they count as they are once
 // calibrated.
 func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 	if j.Target.Margin != "" {
@@ -37,15 +40,22 @@ func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 	return evaluate.Loss(j.Select_, j.Target, m, weights)
 }
 
-// Calibrate fits the calibration of a model on the select rows, on the training rows where there are none. Every class counts one row more, of which nothing
-// is known, so that one that those rows lack stays possible. What a matrix of costs decides is not shifted: its outputs are of costs and not of frequencies.
+// Calibrate fits the calibration of a model on the select rows, on the training rows where there are none. Every class
+// counts one row more, of which nothing is known, so that one that those rows lack stays possible. What a matrix of
+// costs decides is not shifted: its outputs are of costs and not of frequencies.
 func (j *Task) Calibrate(m *solver.Model) calibration {
 	x, targets, weights := j.Select_.X, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events)
 	if x.NumRows() == 0 {
 		x, targets, weights = j.Problem.X, j.Problem.Targets, nil
 	}
 	n, k := x.NumRows(), m.NumOutputs
-	f := &calibrationFit{outputs: make([]float64, n*k), targets: targets, weights: weights, k: k, chances: make([]float64, k)}
+	f := &calibrationFit{
+		outputs: make([]float64, n*k),
+		targets: targets,
+		weights: weights,
+		k:       k,
+		chances: make([]float64, k),
+	}
 	f.shifts = k > 1 && j.Target.Margin != string(margin.Structured)
 	work := make([]float64, 2*m.NumBasis)
 	for i := range n {
@@ -72,7 +82,8 @@ func IsLess(a, b, weights []float64, margin float64) bool {
 	return mean < -margin*math.Sqrt(square)/n
 }
 
-// ValidLoss returns what an offline fit chooses by: the error rate for classes, with the loss to break ties, and the squared error for numbers.
+// ValidLoss returns what an offline fit chooses by: the error rate for classes, with the loss to break ties, and the
+// squared error for numbers.
 func (j *Task) ValidLoss() func(*solver.Model) float64 {
 	weights := j.SelectWeights()
 	return func(model *solver.Model) float64 {
@@ -88,10 +99,12 @@ func (j *Task) ValidLoss() func(*solver.Model) float64 {
 	}
 }
 
-// FeatureMapErrors is by how many standard errors a form wants to predict better than a plainer one, unless the champion has it.
+// FeatureMapErrors is by how many standard errors a form wants to predict better than a plainer one, unless the
+// champion has it.
 const FeatureMapErrors = 1.0
 
-// MapRidges are the ridges that a refit chooses from. With less, weights gain nothing on newer rows and grow without end.
+// MapRidges are the ridges that a refit chooses from. With less, weights gain nothing on newer rows and grow without
+// end.
 var MapRidges = []float64{75, 15, 3, 0.6, 0.12}
 
 // Errors returns 1 for each of the select rows that a model predicts wrongly, else 0.

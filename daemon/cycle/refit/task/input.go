@@ -19,12 +19,14 @@ type FitInput struct {
 	Workers int
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int
-	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them, every λ from nothing and to its end, and
+	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them, every
+	// λ from nothing and to its end, and
 	// polishes and certifies the model of every λ rather than that of the chosen one.
 	Thorough bool
 	// OnStep, if not nil, sees every step of every λ.
 	OnStep func(report.Step)
-	// OnProgress, if not nil, hears how far a stage is: so many of its units of at most so many, as it may end earlier; 0 if that is not known.
+	// OnProgress, if not nil, hears how far a stage is: so many of its units of at most so many, as it may end earlier;
+	// 0 if that is not known.
 	OnProgress func(stage, unit string, done, most int)
 	Group      func(*event.Event) string // ranking group, or nil
 }
@@ -66,7 +68,8 @@ func ScaledWeights(events []event.Event, unit, heaviest float64) []float64 {
 	return w
 }
 
-// StreamTolerance is the solver's tolerance in a streaming refit, coarser than that of an offline fit: the next refit starts where this
+// StreamTolerance is the solver's tolerance in a streaming refit, coarser than that of an offline fit: the next refit
+// starts where this
 // one stopped.
 const StreamTolerance = 1e-3
 

@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Versions of choices are judged by the lists that they make of held-out choices, of all names but those that who chooses has chosen in the training rows: the
-// loss of a choice is 1 less 1/log2(1+place), its gain in nDCG, and 1 beyond judgedPlaces. All are judged with the popularity of the training rows, which is
+// Versions of choices are judged by the lists that they make of held-out choices, of all names but those that who
+// chooses has chosen in the training rows: the loss of a choice is 1 less 1/log2(1+place), its gain in nDCG, and 1
+// beyond judgedPlaces. All are judged with the popularity of the training rows, which is
 // also what none may be worse than.
 const (
 	judgedPlaces = 100
@@ -161,7 +162,8 @@ func (j *Task) Silent(like *solver.Model) *solver.Model {
 // liftErrors is by how many standard errors the lists of a model have to be better than those of popularity alone.
 const liftErrors = 2
 
-// Lifts reports whether the lists of a model are shown to be better on the held-out rows than those of popularity alone.
+// Lifts reports whether the lists of a model are shown to be better on the held-out rows than those of popularity
+// alone.
 func (j *Task) Lifts(model *solver.Model) bool {
 	var own, popular []float64
 	for _, part := range []*encode.Encoded{j.Select_, j.Gate} {
@@ -180,7 +182,8 @@ func (j *Task) ListLoss(model *solver.Model) float64 {
 	return sum.Mean()
 }
 
-// Listed returns the model that a version of a refit publishes: its own, or where lists are judged one that says nothing if it is of popularity alone.
+// Listed returns the model that a version of a refit publishes: its own, or where lists are judged one that says
+// nothing if it is of popularity alone.
 func (j *Task) Listed(ch *fitted.Fitted, model *solver.Model) *solver.Model {
 	switch {
 	case !ch.PopularOnly:

@@ -6,7 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// InParallel runs two parts of a refit that share nothing they write, at once where it may have a second goroutine, else one after the other. A panic of either
+// InParallel runs two parts of a refit that share nothing they write, at once where it may have a second goroutine,
+// else one after the other. A panic of either
 // is raised here, once both have ended.
 func (j *Task) InParallel(f, g func()) {
 	workers := j.Workers

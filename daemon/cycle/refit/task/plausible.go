@@ -12,8 +12,9 @@ import (
 // plausibleReach is that of labels that a loss is believed of: of normal ones 1 in 1,000 is farther out.
 const plausibleReach = 2
 
-// Plausible returns the largest loss of a row that the gate and choices by held-out rows believe, 0 where nothing bounds it, and the largest of one
-// label. Of numbers it is the squared width of their range, else of plausibleReach times the spread of the training labels
+// Plausible returns the largest loss of a row that the gate and choices by held-out rows believe, 0 where nothing
+// bounds it, and the largest of one label. Of numbers it is the squared width of their range, else of plausibleReach
+// times the spread of the training labels
 // on either side of the median. Of classes it is the loss of a model
 // that predicts another label as surely as n training rows support: log odds of ln(2n+1), those of a label that none of
 // them has (Krichevsky and Trofimov 1981), or, of outputs that are no log odds, the target of the other label.

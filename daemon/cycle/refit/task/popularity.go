@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 )
 
-// CountChoices counts the choices of a sample, oldest first: of the training rows for what is judged on held-out ones, of all rows for versions.
+// CountChoices counts the choices of a sample, oldest first: of the training rows for what is judged on held-out ones,
+// of all rows for versions.
 func (j *Task) CountChoices(train, selected, gate []event.Event) {
 	if j.Model.ChosenField() < 0 {
 		return

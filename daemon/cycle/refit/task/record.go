@@ -17,9 +17,12 @@ import (
 )
 
 // ErrNotKept is returned for a version whose sample was not kept.
-var ErrNotKept = errors.New("cycle: the sample of the version was not kept: set publish.keep_sample before it is trained")
+var ErrNotKept = errors.New(
+	"cycle: the sample of the version was not kept: set publish.keep_sample before it is trained",
+)
 
-// Record is what a refit was made of: with it and the manifest the refit is repeated. Beside the rows it has what the refit went on from: the
+// Record is what a refit was made of: with it and the manifest the refit is repeated. Beside the rows it has what the
+// refit went on from: the
 // live model at that moment, in which there are events folded in that no version has.
 type Record struct {
 	Model  *config.Model
@@ -67,8 +70,29 @@ func (r *recorder) Finish(w *WarmStart, heldOut fitted.HeldOutNames, numbers []s
 	}
 	start := keptStart{HeldOut: heldOut, Rough: true, Carries: true, Bounded: true}
 	if w != nil {
-		start = keptStart{true, w.Model, w.Posterior, w.Lambda, w.Up, w.Horizon, w.Rows, w.Version, w.FeatureMap, w.MapWeights, w.MapRidge, heldOut, w.Lean,
-			w.Dual, true, true, true, w.Entered, w.Scales, nil, true}
+		start = keptStart{
+			true,
+			w.Model,
+			w.Posterior,
+			w.Lambda,
+			w.Up,
+			w.Horizon,
+			w.Rows,
+			w.Version,
+			w.FeatureMap,
+			w.MapWeights,
+			w.MapRidge,
+			heldOut,
+			w.Lean,
+			w.Dual,
+			true,
+			true,
+			true,
+			w.Entered,
+			w.Scales,
+			nil,
+			true,
+		}
 	}
 	for _, f := range numbers {
 		start.Limits = append(start.Limits, f.Clip)
@@ -92,7 +116,11 @@ func ReadRecord(b []byte) (*Record, error) {
 		return nil, fmt.Errorf("cycle: kept sample: %w", err)
 	}
 	if head.Format != recordFormat {
-		return nil, fmt.Errorf("cycle: kept sample of format %d, this build reads %d: use the build that wrote it", head.Format, recordFormat)
+		return nil, fmt.Errorf(
+			"cycle: kept sample of format %d, this build reads %d: use the build that wrote it",
+			head.Format,
+			recordFormat,
+		)
 	}
 	r := &Record{Sample: head.Sample, Start: new(keptStart)}
 	if r.Model, err = config.DecodeStored(head.Model); err != nil {
@@ -117,12 +145,14 @@ func (r *Record) HeldOut() ([]event.Event, error) {
 
 // Chosen is what a refit found out by comparing, as the manifest of its version has it.
 type Chosen struct {
-	HalfLife      int64  // in events, with which training rows faded; 0 for none
-	HeldOutSweeps int    // that held-out rows were learned from with; 0 for none
-	Precisions    string // with which the variational stage began: anew or carried; empty, as in versions of earlier builds, is anew
+	HalfLife      int64 // in events, with which training rows faded; 0 for none
+	HeldOutSweeps int   // that held-out rows were learned from with; 0 for none
+	// with which the variational stage began: anew or carried; empty, as in versions of earlier builds, is anew
+	Precisions string
 }
 
-// On returns what was kept, on the vocabulary of the refit, whose variational stage begins with such precisions, nil for a refit that started from nothing.
+// On returns what was kept, on the vocabulary of the refit, whose variational stage begins with such precisions, nil
+// for a refit that started from nothing.
 func (s *keptStart) On(v *encode.Vocabulary, began fitted.PrecisionStart) *WarmStart {
 	if !s.Warm {
 		return nil
@@ -130,9 +160,22 @@ func (s *keptStart) On(v *encode.Vocabulary, began fitted.PrecisionStart) *WarmS
 	if s.Posterior != nil {
 		s.Posterior.Field = v.Field
 	}
-	return &WarmStart{Model: s.Model, Posterior: s.Posterior, Lambda: s.Lambda, Up: s.Up, Horizon: s.Horizon, Rows: s.Rows, Version: s.Version,
-		FeatureMap: s.Map, MapWeights: s.Weights, MapRidge: s.Ridge, Dual: s.Dual, Entered: s.Entered, Lean: s.Lean,
-		Precisions: fitted.PrecisionChoice{Stage: began}}
+	return &WarmStart{
+		Model:      s.Model,
+		Posterior:  s.Posterior,
+		Lambda:     s.Lambda,
+		Up:         s.Up,
+		Horizon:    s.Horizon,
+		Rows:       s.Rows,
+		Version:    s.Version,
+		FeatureMap: s.Map,
+		MapWeights: s.Weights,
+		MapRidge:   s.Ridge,
+		Dual:       s.Dual,
+		Entered:    s.Entered,
+		Lean:       s.Lean,
+		Precisions: fitted.PrecisionChoice{Stage: began},
+	}
 }
 
 // NoCut is a number of solves that no refit reaches.

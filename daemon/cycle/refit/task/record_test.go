@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestCutBetweenTheSolvesOfAPath: a path whose first λ ended by themselves before the clock kept the others from beginning is cut short behind those.
+// TestCutBetweenTheSolvesOfAPath: a path whose first λ ended by themselves before the clock kept the others from
+// beginning is cut short behind those.
 func TestCutBetweenTheSolvesOfAPath(t *testing.T) {
 	var b Budget
 	b.Solved(4, false, &solver.Result{Status: solver.Stalled}, &solver.Result{Status: solver.BasisLimit})

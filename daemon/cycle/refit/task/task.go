@@ -36,7 +36,8 @@ type Task struct {
 
 	HeldOutSweeps int                   // of a refit that is repeated
 	Began         fitted.PrecisionStart // of its variational stage
-	Folded        *experts.FoldIn       // the champion's posterior with the recent rows folded in, nil until it is asked for
+	// the champion's posterior with the recent rows folded in, nil until it is asked for
+	Folded *experts.FoldIn
 
 	Target         *encode.Target
 	Vocab          *encode.Vocabulary
@@ -66,11 +67,12 @@ type Task struct {
 	Chosen         *lists                 // what versions of choices are judged by; nil of events with labels
 	Lists          *lists                 // the same while they are
 	Precisions     fitted.PrecisionChoice // by variational and gaussian
-	Restarted      bool                   // by relate: there is a last variational stage, and this one does not go on from it
-	HeldOut        fitted.HeldOutNames
-	Means          *fitted.BaselineMeans
-	Least          float64               // what a loss counts as at least where models are compared
-	MeansOfAll     *fitted.BaselineMeans // of held-out rows, too
-	Golden         []event.Event
-	Sample         *encode.Sample
+	// by relate: there is a last variational stage, and this one does not go on from it
+	Restarted  bool
+	HeldOut    fitted.HeldOutNames
+	Means      *fitted.BaselineMeans
+	Least      float64               // what a loss counts as at least where models are compared
+	MeansOfAll *fitted.BaselineMeans // of held-out rows, too
+	Golden     []event.Event
+	Sample     *encode.Sample
 }

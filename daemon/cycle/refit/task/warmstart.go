@@ -44,11 +44,13 @@ type keptStart struct {
 	HeldOut   fitted.HeldOutNames
 	Lean      bool // the convex stage was left out
 	Dual      []float64
-	Anew      bool                    // the variational stage runs from nothing, too, where the convex one is better: not in records of builds before that
-	Rough     bool                    // Task.rough: not in records of builds before that
-	Carries   bool                    // Task.carries: nor
-	Entered   []int32                 // rows that Dual knows nothing of: nor
-	Scales    []snapshot.NumericField // of the version that it goes on from: nor
-	Limits    []float64               // Task.limits: nor
-	Bounded   bool                    // not Task.unbounded: nor
+	// the variational stage runs from nothing, too, where the convex one is better: not in records of builds before
+	// that
+	Anew    bool
+	Rough   bool                    // Task.rough: not in records of builds before that
+	Carries bool                    // Task.carries: nor
+	Entered []int32                 // rows that Dual knows nothing of: nor
+	Scales  []snapshot.NumericField // of the version that it goes on from: nor
+	Limits  []float64               // Task.limits: nor
+	Bounded bool                    // not Task.unbounded: nor
 }

@@ -13,10 +13,16 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// FitGaussian refits the posterior of GaussianTarget beside the variational stage, warm from the live one, nil where there is no such stage or no time
-// left, and fits the link of its numbers on the select rows. New basis vectors are those of the convex stage. No refit that is published holds it, so
+// FitGaussian refits the posterior of GaussianTarget beside the variational stage, warm from the live one, nil where
+// there is no such stage or no time left, and fits the link of its numbers on the select rows. New basis vectors are
+// those of the convex stage. No refit that is published holds it, so
 // that no refit that is repeated does. As costly as the sweeps of a regression.
-func FitGaussian(j *task.Task, ctx context.Context, warm *task.WarmStart, convex *solver.Model) (*posterior.State, error) {
+func FitGaussian(
+	j *task.Task,
+	ctx context.Context,
+	warm *task.WarmStart,
+	convex *solver.Model,
+) (*posterior.State, error) {
 	t := experts.GaussianTarget(j.Target)
 	own := task.Budget{Deadline: j.Budget.Deadline} // where it ends is no matter of the version
 	if !experts.HasGaussian(j.Model) || j.Given >= 0 || own.Over(ctx) {
@@ -44,7 +50,8 @@ func FitGaussian(j *task.Task, ctx context.Context, warm *task.WarmStart, convex
 		fit, err = sweep(posterior.Start(t.Likelihood, &p, j.Groups, j.MainOnly, k, prior, random), &own)
 	} else {
 		AddVectors(warm.Gaussian, experts.OneOutput(convex), prior, k)
-		stage := &task.Continuation{State: warm.Gaussian, Prior: prior, Last: warm.Precisions.Gaussian, Both: warm.BothPrecisions, Sweep: sweep, Budget: &own,
+		stage := &task.Continuation{State: warm.Gaussian, Prior: prior, Last: warm.Precisions.Gaussian,
+			Both: warm.BothPrecisions, Sweep: sweep, Budget: &own,
 			Weight: fading, Losses: func(m *solver.Model) []float64 { return valid.Losses(t, m) }}
 		fit, j.Precisions.Gaussian, _, err = Run(stage)
 	}
@@ -54,6 +61,7 @@ func FitGaussian(j *task.Task, ctx context.Context, warm *task.WarmStart, convex
 	j.SweptGaussian = fit
 	numbers := make([]float64, 0, len(valid.Events))
 	valid.Each(t, fit.Model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
-	j.Link = encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).Fit(numbers, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events))
+	j.Link = encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).
+		Fit(numbers, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events))
 	return fit.State, nil
 }

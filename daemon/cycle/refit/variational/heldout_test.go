@@ -18,7 +18,8 @@ func TestVocabularyCovering(t *testing.T) {
 	for _, c := range []struct {
 		limit int
 		names [][]string
-	}{{10, [][]string{{"a", "b", "d", "e"}, {"y", "z"}}}, {5, [][]string{{"a", "b", "d"}, {"y", "z"}}}, {4, [][]string{{"b", "d"}, {"y", "z"}}}, {2, v.Names}} {
+	}{{10, [][]string{{"a", "b", "d", "e"}, {"y", "z"}}}, {5, [][]string{{"a", "b", "d"}, {"y", "z"}}}, {4,
+		[][]string{{"b", "d"}, {"y", "z"}}}, {2, v.Names}} {
 		got := covering(v, more, c.limit)
 		if !reflect.DeepEqual(got.Names, c.names) {
 			t.Errorf("at most %d names: %v, want %v", c.limit, got.Names, c.names)

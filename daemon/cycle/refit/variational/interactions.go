@@ -11,8 +11,9 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// When a field interacts: a pair of fields whose interaction has a Z of interactionEnters makes both interact, and they do until no pair of theirs has
-// one of interactionStays any more. They are tested when the rows have grown by retestGrowth since the champion's refit, and after every
+// When a field interacts: a pair of fields whose interaction has a Z of interactionEnters makes both interact, and they
+// do until no pair of theirs has one of interactionStays any more. They are tested when the rows have grown by
+// retestGrowth since the champion's refit, and after every
 // retestVersions versions.
 const (
 	interactionEnters = 3.5
@@ -20,10 +21,12 @@ const (
 	retestGrowth      = 1.3
 	retestVersions    = 10
 
-	RestartSweeps = 3 // times the sweeps of a warm refit, for one whose variational stage starts from nothing in place of the last one
+	// times the sweeps of a warm refit, for one whose variational stage starts from nothing in place of the last one
+	RestartSweeps = 3
 )
 
-// ChooseInteractions decides which fields interact and makes the warm start follow: where a field newly does, or groups have changed, the variational stage
+// ChooseInteractions decides which fields interact and makes the warm start follow: where a field newly does, or groups
+// have changed, the variational stage
 // starts from nothing, for sweeps do not leave the saddle at coordinates that are all 0.
 func ChooseInteractions(j *task.Task, warm *task.WarmStart) {
 	j.MainOnly = chooseMainOnly(j, warm)
@@ -51,7 +54,8 @@ func entersInteraction(before, now []bool) bool {
 	return false
 }
 
-// chooseMainOnly returns posterior.State.MainOnly, nil if all fields interact: with two fields or groups of fields, with a constant among them, and
+// chooseMainOnly returns posterior.State.MainOnly, nil if all fields interact: with two fields or groups of fields,
+// with a constant among them, and
 // for outputs that do not share their interactions. Where no pair is clear, those fields interact that others are
 // functions of, if there are two, else none. A group does what its first field does.
 // A cross, which says all that its parts do together, never interacts.
@@ -95,7 +99,8 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 	return only
 }
 
-// MaxGroups is how many groups of fields interact at most where fields are functions of others: those of the clearest pairs. The published model has a
+// MaxGroups is how many groups of fields interact at most where fields are functions of others: those of the clearest
+// pairs. The published model has a
 // basis vector for the sum of all groups and one for each.
 const MaxGroups = 3
 
@@ -136,7 +141,8 @@ func isAhead(j *task.Task) (fields []int) {
 	return fields
 }
 
-// withoutCrosses returns the problem without the columns of crosses, whose linear weights would take the interactions of their parts for their own.
+// withoutCrosses returns the problem without the columns of crosses, whose linear weights would take the interactions
+// of their parts for their own.
 func withoutCrosses(j *task.Task) *solver.Problem {
 	if len(j.Schema.Cross) == 0 {
 		return j.Problem

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// Precisions that are carried from refit to refit have adapted to their rows, again and again: as a sample grows that is what predicts best, and where the
+// Precisions that are carried from refit to refit have adapted to their rows, again and again: as a sample grows that
+// is what predicts best, and where the
 // rows change they have to be left behind.
 const (
 	PrecisionsAnew    fitted.PrecisionStart = "anew"    // at the cap of the prior, as those of a young basis
@@ -24,14 +25,16 @@ func Other(p fitted.PrecisionStart) fitted.PrecisionStart {
 	return PrecisionsCarried
 }
 
-// How the two are compared: at every PrecisionRefits-th refit, at one after another was kept back or after an alarm of the drift detector, and at the first
-// that can carry any. The one that was chosen last is left where the mean loss on the select rows is less by precisionErrors standard errors.
+// How the two are compared: at every PrecisionRefits-th refit, at one after another was kept back or after an alarm of
+// the drift detector, and at the first that can carry any. The one that was chosen last is left where the mean loss on
+// the select rows is less by precisionErrors standard errors.
 const (
 	PrecisionRefits = 4
 	precisionErrors = 1.0
 )
 
-// lastPrecisions returns what the champion's refit chose, and whether a refit that goes on from it tries both ways. Precisions of a stage that the convex
+// lastPrecisions returns what the champion's refit chose, and whether a refit that goes on from it tries both ways.
+// Precisions of a stage that the convex
 // one has beaten are not worth carrying.
 func lastPrecisions(j *task.Task) (last fitted.PrecisionChoice, both bool) {
 	if last = j.Champion.Precisions; j.Champion.Version.Sweeps == 0 {
@@ -44,7 +47,8 @@ func lastPrecisions(j *task.Task) (last fitted.PrecisionChoice, both bool) {
 	return last, !math.IsInf(j.AlarmAge, 1) && (!ok || j.AlarmAge <= since)
 }
 
-// Run returns the stage and where its precisions began; compared says that both ways were tried. The second of them does not count where the clock cuts
+// Run returns the stage and where its precisions began; compared says that both ways were tried. The second of them
+// does not count where the clock cuts
 // it short.
 func Run(c *task.Continuation) (fit *task.VariationalFit, began fitted.PrecisionStart, compared bool, err error) {
 	if began = c.Last; began == "" {

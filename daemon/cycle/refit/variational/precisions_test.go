@@ -13,13 +13,15 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestPrecisionsThatPredictBetter: a stage begins with what the last refit chose, unless the other way predicts the select rows better by more than
+// TestPrecisionsThatPredictBetter: a stage begins with what the last refit chose, unless the other way predicts the
+// select rows better by more than
 // chance; one that the clock cut short does not count, and where they are not compared there is one stage.
 func TestPrecisionsThatPredictBetter(t *testing.T) {
 	t.Parallel()
 	models := map[fitted.PrecisionStart]*solver.Model{PrecisionsAnew: {}, PrecisionsCarried: {}}
 	prior := posterior.Prior{Linear: 2, Basis: 3, Cap: 5, Noise: 1}
-	run := func(last fitted.PrecisionStart, both, cut bool, anew, carried []float64) (fit *task.VariationalFit, began fitted.PrecisionStart, compared bool, stages int) {
+	run := func(last fitted.PrecisionStart, both, cut bool, anew, carried []float64) (fit *task.VariationalFit,
+		began fitted.PrecisionStart, compared bool, stages int) {
 		state := posterior.New(posterior.Gaussian, 1, 1, []int32{0}, 1, prior)
 		state.Precision[1] = 0.25 // learned by the last stage
 		c := &task.Continuation{State: state, Prior: prior, Last: last, Both: both, Budget: &task.Budget{}}
@@ -79,13 +81,22 @@ func TestPrecisionsThatPredictBetter(t *testing.T) {
 	}
 }
 
-// TestWhenPrecisionsAreCompared: at the first refit that can carry any, at every fourth after one that compared them, at one after another was kept back,
+// TestWhenPrecisionsAreCompared: at the first refit that can carry any, at every fourth after one that compared them,
+// at one after another was kept back,
 // and after an alarm since the champion's cut, unless the convex stage was better than what there is to carry.
 func TestWhenPrecisionsAreCompared(t *testing.T) {
 	t.Parallel()
 	at := func(last fitted.PrecisionChoice, rejections int, alarmAge float64, sweeps int) (fitted.PrecisionChoice, bool) {
-		j := &task.Task{Rejections: rejections, AlarmAge: alarmAge, Sample: &encode.Sample{Events: snapshot.Counts{Applied: 5000}},
-			Champion: &fitted.Fitted{Events: &snapshot.Counts{Applied: 1000}, Version: report.Version{Sweeps: sweeps}, Precisions: last}}
+		j := &task.Task{
+			Rejections: rejections,
+			AlarmAge:   alarmAge,
+			Sample:     &encode.Sample{Events: snapshot.Counts{Applied: 5000}},
+			Champion: &fitted.Fitted{
+				Events:     &snapshot.Counts{Applied: 1000},
+				Version:    report.Version{Sweeps: sweeps},
+				Precisions: last,
+			},
+		}
 		return lastPrecisions(j)
 	}
 	never := math.Inf(1)
@@ -108,7 +119,13 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 		}
 		got, both := at(test.last, test.rejections, test.alarmAge, 0)
 		if _, next := at(got, 0, never, 2); both || got.Stage != "" || got.Gaussian != "" || !next {
-			t.Errorf("%+v: %+v after a stage that was not published, compared %t and next time %t", test, got, both, next)
+			t.Errorf(
+				"%+v: %+v after a stage that was not published, compared %t and next time %t",
+				test,
+				got,
+				both,
+				next,
+			)
 		}
 	}
 }

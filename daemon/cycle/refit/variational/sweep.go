@@ -43,8 +43,9 @@ func PriorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 	return posterior.PriorFor(l, math.Sqrt(variance/n))
 }
 
-// NewPosterior returns what the sweeps of a cold refit start from. Outputs that share their interactions start with k vectors of the leading
-// subspace of the residual: sweeps from there take half as many and end lower than from the vectors of the convex stage (ML-1M: RMSE .859
+// NewPosterior returns what the sweeps of a cold refit start from. Outputs that share their interactions start with k
+// vectors of the leading subspace of the residual: sweeps from there take half as many and end lower than from the
+// vectors of the convex stage (ML-1M: RMSE .859
 // against .865). Separate ones start from the linear term and bias of Algorithm 1's model.
 func NewPosterior(j *task.Task, convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
 	p := j.Problem
@@ -83,7 +84,8 @@ func AddVectors(s *posterior.State, convex *solver.Model, prior posterior.Prior,
 		if hasVector(s, h) {
 			continue
 		}
-		// A vector that entered with almost no weight still needs coordinates of the prior's size to leave the saddle at zero.
+		// A vector that entered with almost no weight still needs coordinates of the prior's size to leave the saddle
+		// at zero.
 		floats.Scale(max(math.Sqrt(weight), 0.3*math.Sqrt(float64(d)/prior.Basis)), h)
 		s.AddBasis(h, weights, prior.Basis)
 	}
@@ -107,7 +109,13 @@ func hasVector(s *posterior.State, h []float64) bool {
 }
 
 // NewSweeper returns the sweeps of a state, which is swept in place, over a problem. priorCap is posterior.Prior.Cap.
-func NewSweeper(j *task.Task, s *posterior.State, p *solver.Problem, priorCap float64, deadline time.Time) (*task.Sweeper, error) {
+func NewSweeper(
+	j *task.Task,
+	s *posterior.State,
+	p *solver.Problem,
+	priorCap float64,
+	deadline time.Time,
+) (*task.Sweeper, error) {
 	start := s.Clone()
 	refit, err := posterior.NewRefit(s, p, priorCap, j.Workers)
 	if err != nil {
@@ -117,7 +125,8 @@ func NewSweeper(j *task.Task, s *posterior.State, p *solver.Problem, priorCap fl
 	return &task.Sweeper{Start: start, State: s, Refit: refit}, nil
 }
 
-// SweeperFor returns the sweeps of a stage. Where those by which the horizon was chosen began with the same state, the first of them have been made: to
+// SweeperFor returns the sweeps of a stage. Where those by which the horizon was chosen began with the same state, the
+// first of them have been made: to
 // the bit, so that a refit that is repeated, which chooses no horizon, comes to the same.
 func SweeperFor(j *task.Task, s *posterior.State, by *task.Sweeping) (*task.Sweeper, error) {
 	if made := j.Ahead; made != nil && by.Problem == j.Problem && reflect.DeepEqual(made.Start, s) {
@@ -155,7 +164,8 @@ func Next(r *task.Sweeper, ctx context.Context) (task.Swept, error) {
 	return task.Swept{State: r.State.Clone(), Evidence: e}, nil
 }
 
-// Sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two sweeps without a
+// Sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two
+// sweeps without a
 // gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends the stage.
 func Sweep(j *task.Task, ctx context.Context, s *posterior.State, by *task.Sweeping) (*task.VariationalFit, error) {
 	run, err := SweeperFor(j, s, by)
@@ -180,7 +190,13 @@ func Sweep(j *task.Task, ctx context.Context, s *posterior.State, by *task.Sweep
 		}
 		evidence = made.Evidence
 		j.Progress.Swept(n, limit)
-		fit := &task.VariationalFit{State: made.State, Start: run.Start, Model: made.State.Model(), Sweeps: n, Evidence: evidence}
+		fit := &task.VariationalFit{
+			State:    made.State,
+			Start:    run.Start,
+			Model:    made.State.Model(),
+			Sweeps:   n,
+			Evidence: evidence,
+		}
 		fit.Loss = by.Judge(fit.Model)
 		if best == nil || math.IsNaN(fit.Loss) || fit.Loss < best.Loss {
 			best, worse = fit, 0

@@ -18,16 +18,26 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// Continuing returns what a refit starts from, on its vocabulary: the champion as it was before it learned from held-out rows, with the training rows
-// since its cut folded in, nil if it starts from nothing. What is live has learned from held-out rows: no refit continues from it.
+// Continuing returns what a refit starts from, on its vocabulary: the champion as it was before it learned from
+// held-out rows, with the training rows since its cut folded in, nil if it starts from nothing. What is live has
+// learned from held-out rows: no refit continues from it.
 func Continuing(j *task.Task, v *encode.Vocabulary) *task.WarmStart {
 	ch := j.Champion
 	if ch == nil || j.Cold.Begins {
 		return nil
 	}
 	from := ch.StateWithoutHoldout()
-	w := &task.WarmStart{Lambda: ch.Lambda, Horizon: ch.Horizon, Up: ch.Version.Version%2 == 0, Rows: ch.Version.Rows, Version: ch.Version.Version,
-		Scales: ch.Vocabulary.Numeric, FeatureMap: ch.Vocabulary.Map, MapWeights: ch.Model.Map, MapRidge: ch.MapRidge}
+	w := &task.WarmStart{
+		Lambda:     ch.Lambda,
+		Horizon:    ch.Horizon,
+		Up:         ch.Version.Version%2 == 0,
+		Rows:       ch.Version.Rows,
+		Version:    ch.Version.Version,
+		Scales:     ch.Vocabulary.Numeric,
+		FeatureMap: ch.Vocabulary.Map,
+		MapWeights: ch.Model.Map,
+		MapRidge:   ch.MapRidge,
+	}
 	j.InParallel(func() {
 		if from.Posterior != nil {
 			j.Folded = gate.FoldRecent(j, j.Target, ch.Vocabulary, from.Posterior)
@@ -35,7 +45,8 @@ func Continuing(j *task.Task, v *encode.Vocabulary) *task.WarmStart {
 		}
 	}, func() {
 		if from.Gaussian != nil {
-			w.Gaussian = gate.FoldRecent(j, experts.GaussianTarget(j.Target), ch.Vocabulary, from.Gaussian).State(v, nil)
+			w.Gaussian = gate.FoldRecent(j, experts.GaussianTarget(j.Target), ch.Vocabulary, from.Gaussian).
+				State(v, nil)
 		}
 	})
 	w.Dual, w.Entered = convex.DualOf(j, ch)
@@ -64,7 +75,8 @@ func KeepRecent(j *task.Task, train []event.Event) {
 	}
 }
 
-// SinceChampion returns the places of the training rows since the champion's cut, of n, at most MaxBacklog, oldest first; none where that is not known.
+// SinceChampion returns the places of the training rows since the champion's cut, of n, at most MaxBacklog, oldest
+// first; none where that is not known.
 func SinceChampion(j *task.Task, n int) (recent []int) {
 	since, ok := gate.EventsSince(j, j.Champion)
 	if !ok || len(j.Sample.TrainAge) != n {
@@ -79,8 +91,9 @@ func SinceChampion(j *task.Task, n int) (recent []int) {
 	return recent[max(0, len(recent)-rows.MaxBacklog):]
 }
 
-// LearnHeldOut lets a judged challenger learn from the held-out rows, too: the variational stage once more, from where it began and with as many sweeps
-// as were chosen, now over all rows. What was judged is kept beside for the next refit, and metrics of the version stay those of it. Where the clock
+// LearnHeldOut lets a judged challenger learn from the held-out rows, too: the variational stage once more, from where
+// it began and with as many sweeps as were chosen, now over all rows. What was judged is kept beside for the next
+// refit, and metrics of the version stay those of it. Where the clock
 // ends it, the whole sweeps so far count.
 func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps int) error {
 	if sweeps == 0 || len(j.Select_.Events)+len(j.Gate.Events) == 0 {
@@ -92,7 +105,14 @@ func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps i
 	var err, failed error
 	j.InParallel(func() { again, n, err = sweepAll(j, ctx, j.Swept, j.Target, all, sweeps) }, func() {
 		if ch.Gaussian != nil {
-			gaussian, numbers, failed = sweepAll(j, ctx, j.SweptGaussian, experts.GaussianTarget(j.Target), all, j.SweptGaussian.Sweeps)
+			gaussian, numbers, failed = sweepAll(
+				j,
+				ctx,
+				j.SweptGaussian,
+				experts.GaussianTarget(j.Target),
+				all,
+				j.SweptGaussian.Sweeps,
+			)
 		}
 	})
 	if err = cmp.Or(err, failed); err != nil || n == 0 {
@@ -131,8 +151,16 @@ func FitAllBaselineMeans(j *task.Task, train, selected, gate []event.Event) *fit
 	return fitted.FitBaselineMeans(j.Target, weights, j.BaselineField(), train, selected, gate)
 }
 
-// sweepAll repeats a variational stage with up to n sweeps over all rows. It returns the posterior and how many it got, nil for none.
-func sweepAll(j *task.Task, ctx context.Context, stage *task.VariationalFit, t *encode.Target, all *allRows, n int) (*posterior.State, int, error) {
+// sweepAll repeats a variational stage with up to n sweeps over all rows. It returns the posterior and how many it got,
+// nil for none.
+func sweepAll(
+	j *task.Task,
+	ctx context.Context,
+	stage *task.VariationalFit,
+	t *encode.Target,
+	all *allRows,
+	n int,
+) (*posterior.State, int, error) {
 	p := *j.Problem
 	p.X, p.Weights, p.Field, p.NumFields = all.X, all.Weights, all.Vocab.Field, all.Vocab.NumFields()
 	p.Outputs, p.Loss, p.Targets = t.Outputs(), t.Loss, all.Targets
@@ -162,7 +190,8 @@ func sweepAll(j *task.Task, ctx context.Context, stage *task.VariationalFit, t *
 	return last, n, nil
 }
 
-// allRows are the rows of a sample together: training, select and gate rows, over a vocabulary that has the names of all of them.
+// allRows are the rows of a sample together: training, select and gate rows, over a vocabulary that has the names of
+// all of them.
 type allRows struct {
 	Vocab   *encode.Vocabulary
 	X       *solver.Rows
@@ -172,7 +201,10 @@ type allRows struct {
 
 func AllRows(j *task.Task) *allRows {
 	held := slices.Concat(j.Select_.Events, j.Gate.Events)
-	all := &allRows{Vocab: covering(j.Vocab, held, j.Model.Train.MaxFeatures), Targets: slices.Concat(j.Train.Targets, j.Select_.Targets, j.Gate.Targets)}
+	all := &allRows{
+		Vocab:   covering(j.Vocab, held, j.Model.Train.MaxFeatures),
+		Targets: slices.Concat(j.Train.Targets, j.Select_.Targets, j.Gate.Targets),
+	}
 	n := j.Train.X.NumRows()
 	entries := len(j.Train.X.Index)
 	all.X = solver.NewRows(all.Vocab.NumColumns(), n+len(held), entries+entries/max(1, n)*len(held))
@@ -200,12 +232,17 @@ func AllRows(j *task.Task) *allRows {
 		}
 	}
 	if j.HalfLife > 0 && len(j.Sample.SelectAge)+len(j.Sample.GateAge) == len(held) {
-		all.Weights = fitted.Decayed(all.Weights, slices.Concat(j.Sample.TrainAge, j.Sample.SelectAge, j.Sample.GateAge), fitted.HalfLives[j.HalfLife])
+		all.Weights = fitted.Decayed(
+			all.Weights,
+			slices.Concat(j.Sample.TrainAge, j.Sample.SelectAge, j.Sample.GateAge),
+			fitted.HalfLives[j.HalfLife],
+		)
 	}
 	return all
 }
 
-// covering returns the vocabulary with the names of more events, at most limit names in all: the most frequent first, then by field and name. The
+// covering returns the vocabulary with the names of more events, at most limit names in all: the most frequent first,
+// then by field and name. The
 // scaling stays.
 func covering(v *encode.Vocabulary, events []event.Event, limit int) *encode.Vocabulary {
 	out := new(encode.Vocabulary)
@@ -261,7 +298,8 @@ func columnsIn(v *encode.Vocabulary, to *encode.Vocabulary) []int32 {
 	return out
 }
 
-// MapPosterior maps a posterior onto another vocabulary by name: features that are new to it have the prior of their field. nil stays nil.
+// MapPosterior maps a posterior onto another vocabulary by name: features that are new to it have the prior of their
+// field. nil stays nil.
 func MapPosterior(s *posterior.State, from, to *encode.Vocabulary) *posterior.State {
 	if s == nil {
 		return nil
@@ -273,7 +311,10 @@ func MapPosterior(s *posterior.State, from, to *encode.Vocabulary) *posterior.St
 		}
 	}
 	for f := len(to.Names); f < to.NumFields(); f++ {
-		features = append(features, posterior.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)})
+		features = append(
+			features,
+			posterior.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)},
+		)
 	}
 	out := posterior.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
 	encode.RescalePosterior(out, from, to)
