@@ -1,4 +1,5 @@
-// Package configs embeds, of the files in this folder, those that the command prints or checks against.
+// Package configs embeds, of the files in this folder, those that the program prints or serves, and those that tests of other
+// packages compare it with.
 package configs
 
 import _ "embed"

@@ -82,7 +82,7 @@ var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_even
 
 // elsewhere are the metrics that a broker without TLS and a model without shards have no reason to show.
 var elsewhere = []string{"refitd_consumer_cert_expiry_seconds", "refitd_shard_clock_offset_seconds", "refitd_shard_live_heard_timestamp_seconds",
-	"refitd_shard_live_missed_offsets_total", "refitd_trainer_leader"}
+	"refitd_shard_live_missed_offsets_total", "refitd_shard_live_share", "refitd_trainer_leader"}
 
 // TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what configs/metrics.json says, no more and no less.
 func TestMetrics(t *testing.T) {

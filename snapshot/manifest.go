@@ -123,7 +123,7 @@ type Meta struct {
 	HorizonEvents    int64              `json:"horizon_events,omitempty"`      // half-life of training rows in events, 0 if they did not fade
 	MainEffects      []string           `json:"main_effects,omitempty"`        // fields with linear weights alone, for no interaction of theirs was clear
 	KeptSample       string             `json:"kept_sample,omitempty"`         // digest of the file with the sample and the start of the refit
-	Posterior        string             `json:"posterior,omitempty"`           // digest of the file with what shards go on from
+	Posterior        string             `json:"posterior,omitempty"`           // of versions of earlier builds: digest of a file that shards read
 	Events           *Counts            `json:"events,omitempty"`              // of the records before the cut
 	Watermark        time.Time          `json:"event_time_watermark,omitzero"` // newest event time
 	Lineage          string             `json:"lineage,omitempty"`

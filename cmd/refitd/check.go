@@ -15,12 +15,12 @@ import (
 
 type checkCmd struct {
 	Config checkConfigCmd `cmd:"" help:"Check a configuration file and print the memory it may use."`
-	Rules  checkRulesCmd  `cmd:"" help:"Check Prometheus rules against the metrics of this build."`
+	Event  checkEventCmd  `cmd:"" help:"Show what becomes of a record of a topic."`
 }
 
 type checkConfigCmd struct {
 	ConfigFile    string     `name:"config.file" placeholder:"FILE" help:"Configuration file."`
-	Record        eventFlags `embed:""`
+	Record        eventFlags `embed:""` // hidden: release 0.1 had check event here
 	Rate          float64    `placeholder:"N" help:"Events a second that come in: say how many shards read them."`
 	PrintDefaults bool       `help:"Print every key with its default and a comment, as a file that passes this check."`
 	PrintSchema   bool       `help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -14,6 +15,20 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 )
+
+type checkEventCmd struct {
+	ConfigFile string     `name:"config.file" required:"" placeholder:"FILE" help:"Configuration file."`
+	Record     eventFlags `embed:""`
+}
+
+// Run prints what becomes of the record. Exit code 1 if a model rejects it.
+func (c *checkEventCmd) Run(a *app) error {
+	if c.Record.Event == "" {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--event",
+			Err: errors.New("--event is missing: name the file with the value of the record")}
+	}
+	return (&checkConfigCmd{ConfigFile: c.ConfigFile, Record: c.Record}).Run(a)
+}
 
 // eventFlags describe one record of a topic.
 type eventFlags struct {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
@@ -35,14 +33,14 @@ var documented = []struct {
 	{"consumers.md", "python", "",
 		"each call by itself: snapshot/python has tests of them, README.md and tutorial.md have programs"},
 	{"operations.md", "refitd check config", "check_config.txtar", ""},
-	{"operations.md", "refitd backup", "upgrade.txtar", ""},
-	{"operations.md", "refitd restore", "upgrade.txtar", ""},
-	{"operations.md", "refitd accept-gap", "operator.txtar", ""},
+	{"operations.md", "refitd state backup", "upgrade.txtar", ""},
+	{"operations.md", "refitd state restore", "upgrade.txtar", ""},
+	{"operations.md", "refitd state accept-gap", "operator.txtar", ""},
 	{"operations.md", "refitd verify", "operator.txtar", ""},
-	{"operations.md", "refitd prune --state", "places.txtar", ""},
-	{"operations.md", "refitd rebuild", "operator.txtar", ""},
+	{"operations.md", "refitd versions prune --state", "places.txtar", ""},
+	{"operations.md", "refitd state rebuild", "operator.txtar", ""},
 	{"operations.md", "rm ", "", "a file of a state that is damaged by hand; the daemon without it is in the package crash"},
-	{"kafka.md", "refitd accept-gap", "operator.txtar", ""},
+	{"kafka.md", "refitd state accept-gap", "operator.txtar", ""},
 	{"kafka.md", "kafka-acls", "", "a program of Kafka, with the names of another cluster"},
 	{"performance.md", "refitd backtest", "", "figures of data sets that are not in this repository"},
 	{"performance.md", "refitd fit", "", "figures of a data set that is not in this repository"},
@@ -116,12 +114,12 @@ func TestDocumentedCommands(t *testing.T) {
 			}
 			if line := placeholders.Replace(command); strings.HasPrefix(line, "refitd ") {
 				line, _, _ = strings.Cut(line, " # ")
-				parser, err := kong.New(new(cli), vars(), kong.Name("refitd")) // one keeps what it has parsed
+				parser := new(cli).parser() // one keeps what it has parsed
+				at, err := parser.Parse(words(t, strings.TrimSuffix(strings.TrimSpace(line), "&"))[1:])
 				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := parser.Parse(words(t, strings.TrimSuffix(strings.TrimSpace(line), "&"))[1:]); err != nil {
 					t.Errorf("%s: %s: %v", filepath.Base(path), command, err)
+				} else if name := at.Path[1].Command.Name; isFormer(name) {
+					t.Errorf("%s: %s: %s is a former name", filepath.Base(path), command, name)
 				}
 			}
 		}

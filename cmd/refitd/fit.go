@@ -10,7 +10,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/refitd/refitd/cmd/refitd/internal/manual"
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/offline"
@@ -55,7 +54,7 @@ func vars() kong.Vars {
 	const formats = "movielens, jsonl, libsvm, csv or parquet; without, the first line tells it."
 	return kong.Vars{"formats": formats, "formatsOfFit": formats + " All but movielens and libsvm need --config.file.",
 		"formatsOfReplay": formats + " Or half-stars, as levels 1 to 10, or lines.",
-		"shells":          manual.Shells, "algorithms": strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
+		"algorithms":      strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
 		"refits": strings.Join(refits, ","), "refitsText": text(refits),
 		"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }

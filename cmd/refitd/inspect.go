@@ -15,8 +15,13 @@ type inspectCmd struct {
 	State       bool   `help:"With --config.file: print the state of a daemon that is stopped, not a version."`
 }
 
-// Run prints a version, or with --state or --storage.path a state.
+// Run prints a version, or with --state or --storage.path a state. As state inspect it prints a state unless a flag names a
+// version.
 func (c *inspectCmd) Run(a *app) error {
+	ofVersion := c.BOM || c.Store != "" || c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil
+	if a.verb == "state inspect" && !ofVersion {
+		c.State = true
+	}
 	if c.BOM && (c.State || c.StoragePath != "") {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--bom", Err: errors.New("--bom is of versions: leave it out with --state and --storage.path")}
 	}
@@ -30,7 +35,7 @@ func (c *inspectCmd) Run(a *app) error {
 	if !c.State && c.StoragePath == "" {
 		return offline.InspectSnapshot(c.SnapshotRef, a.out)
 	}
-	if c.Store != "" || c.Alias != "" || c.Version != 0 || c.TrustedKeys != nil {
+	if ofVersion {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path",
 			Err: errors.New("--store, --alias, --version and --trusted-key are for versions: leave them out with --state and --storage.path")}
 	}

@@ -1,5 +1,5 @@
-// Command refitd keeps interaction models fresh from Kafka. Each verb has its own file with a struct of flags and a method
-// Run(*app) error; cli below lists them.
+// Command refitd keeps interaction models fresh from Kafka. Each verb has a struct of flags and a method Run(*app) error;
+// cli below lists them, in groups where several verbs work on one thing. See otherNames for what else they are called.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/willabides/kongplete"
 
-	"github.com/refitd/refitd/cmd/refitd/internal/manual"
 	"github.com/refitd/refitd/cmd/refitd/internal/terminal"
 	"github.com/refitd/refitd/daemon/build"
 	"github.com/refitd/refitd/daemon/logs"
@@ -33,34 +33,21 @@ type cli struct {
 		Format string     `default:"logfmt" enum:"logfmt,json" help:"Format of the log on standard error: logfmt or json."`
 	} `embed:"" prefix:"log."`
 
-	Quickstart quickstartCmd `cmd:"" help:"Watch a model being learned: an embedded broker, a generated stream and the daemon."`
-	Init       initCmd       `cmd:"" help:"Look at a file or a topic of events and write a configuration for them."`
-	Check      checkCmd      `cmd:"" help:"Check a configuration file."`
+	Quickstart quickstartCmd `cmd:"" help:"Watch a model being learned, with a broker and a stream."`
+	Init       initCmd       `cmd:"" help:"Write a configuration for the events of a file or a topic."`
+	Check      checkCmd      `cmd:"" help:"Check a configuration file, or what becomes of an event."`
 	Replay     replayCmd     `cmd:"" help:"Send the records of a file to a topic."`
 	Run        runCmd        `cmd:"" help:"Read, learn and publish: the daemon."`
-	Verify     verifyCmd     `cmd:"" help:"Prove a state against its topics."`
-	AcceptGap  acceptGapCmd  `cmd:"" help:"Declare offsets lost that a halted partition needs."`
-	Backup     backupCmd     `cmd:"" help:"Write the state of a stopped daemon to a file."`
-	Restore    restoreCmd    `cmd:"" help:"Put a backup in the place of a state."`
-	Rebuild    rebuildCmd    `cmd:"" help:"Read the log into a new state and put it in the place of the old one."`
-	Forget     forgetCmd     `cmd:"" help:"Erase a subject from the state of a stopped daemon."`
-	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
 	Fit        fitCmd        `cmd:"" help:"Fit a model to a file and test it."`
 	Backtest   backtestCmd   `cmd:"" help:"Run the daemon's learning cycle over a file."`
-	Eval       evalCmd       `cmd:"" help:"Compare the predictions of a published version with labelled events."`
+	Eval       evalCmd       `cmd:"" help:"Compare a published version with labelled events."`
 	Score      scoreCmd      `cmd:"" help:"Predict events with a published version."`
-	Inspect    inspectCmd    `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
-	Diff       diffCmd       `cmd:"" help:"Say what changed between two published versions."`
-	Reproduce  reproduceCmd  `cmd:"" help:"Rebuild a published version from its kept sample and compare."`
-	Aliases    aliasesCmd    `cmd:"" help:"List the aliases of a model."`
-	Promote    promoteCmd    `cmd:"" help:"Move champion, or another alias, to a version."`
-	Rollback   rollbackCmd   `cmd:"" help:"Move champion, or another alias, back to what it named before."`
-	LogCmd     logCmd        `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
-	Prune      pruneCmd      `cmd:"" help:"Remove old versions."`
+	Versions   versionsCmd   `cmd:"" help:"Work on published versions: list, promote, diff, export, …"`
+	State      stateCmd      `cmd:"" help:"Work on the state of a stopped daemon: back up, restore, …"`
 	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
-	Export     exportCmd     `cmd:"" help:"Write a published version or a sample in a format of other programs."`
-	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell."`
-	Man        manCmd        `cmd:"" help:"Print the manual page, refitd(1), as roff."`
+	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
+	Completion completionCmd `cmd:"" hidden:"" help:"Print a script that completes commands and flags in a shell."`
+	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page, refitd(1), as roff."`
 	VersionCmd versionCmd    `cmd:"" name:"version" help:"Print the version of this program, or what it is made of."`
 }
 
@@ -74,7 +61,8 @@ type app struct {
 	log      *slog.Logger
 	screen   *progress.Screen // nil where nobody sees progress drawn: it goes to the log
 	flags    *cli
-	terminal bool // standard output is one, and not of JSON
+	verb     string // as it was called, such as "state inspect"
+	terminal bool   // standard output is one, and not of JSON
 }
 
 func main() {
@@ -115,18 +103,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	var flags cli
-	parser, err := kong.New(&flags,
-		kong.Name("refitd"),
-		kong.Description("Keeps compact interaction models fresh from Kafka topics. refitd --version prints the version."),
+	parser := flags.parser(
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		vars(),
 	)
-	if err != nil {
-		panic("refitd: command line: " + err.Error()) // the tags of cli are wrong
-	}
-	manual.Examples(parser.Model, examples)
+	kongplete.Complete(parser) // does not return where a shell asks for completions
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		var at *kong.Context
@@ -137,14 +118,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		text := strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1)
 		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr, report.Exitf(report.ExitUsage, "%s; %s", text, seeHelp(at)))
 	}
-	a := &app{ctx: ctx, stdin: stdin, flags: &flags, terminal: !flags.JSON && progress.IsTerminal(stdout)}
+	a := &app{ctx: ctx, stdin: stdin, flags: &flags, verb: parsed.Command(), terminal: !flags.JSON && progress.IsTerminal(stdout)}
 	if !flags.JSON {
 		a.screen, stdout, stderr = progress.ScreenOf(stdout, stderr)
 	}
 	a.stdout, a.stderr, a.out = stdout, stderr, report.NewEmitter(stdout, flags.JSON)
 	a.out.Fit(a.columns)
 	a.log = newLogger(stderr, flags.Log.Level, flags.Log.Format)
-	err = untilSignal(ctx, parsed.Command(), func() error { return parsed.Run(a, parser) })
+	err = untilSignal(ctx, a.verb, func() error { return parsed.Run(a) })
 	if e, ok := errors.AsType[*report.ExitError](err); ok && e.Code == report.ExitUsage && strings.HasPrefix(e.Key, "--") && e.Path == "" && !e.Reported {
 		e.Err = fmt.Errorf("%w; %s", e.Err, seeHelp(parsed)) // a flag is missing, or at odds with another
 	}

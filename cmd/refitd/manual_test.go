@@ -9,20 +9,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
-
-	"github.com/alecthomas/kong"
 )
 
 // TestExamples: every verb has an example in its help, and the command line takes it.
 func TestExamples(t *testing.T) {
-	parser, err := kong.New(new(cli), vars(), kong.Name("refitd"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := new(cli).parser()
 	var paths []string
-	for _, leaf := range parser.Model.Leaves(true) {
+	for _, leaf := range parser.Model.Leaves(false) {
 		path := strings.TrimPrefix(leaf.FullPath(), "refitd ")
+		top, _, _ := strings.Cut(path, " ")
+		if path == "check-state" || slices.ContainsFunc(otherNames, func(o otherName) bool { return o.name == top }) {
+			continue
+		}
 		paths = append(paths, path)
 		_, line, found := strings.Cut(examples[path], "refitd "+path)
 		if !found {
@@ -86,23 +84,42 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestManualPage: the page is roff that man and mandoc have nothing to say about, with every verb, flag and exit code.
+// TestManualPage: the page is roff that man and mandoc have nothing to say about. It has every verb and flag of the help, the
+// examples and the exit codes, and is the same each time.
 func TestManualPage(t *testing.T) {
 	page := printed(t, "refitd.1", "man")
-	text, err := os.ReadFile(page)
+	b, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".SH NAME\nrefitd \\-", ".SS refitd export onnx\n", "\\fB\\-\\-config.file\\fR=\\fIFILE\\fR", ".SH EXIT STATUS\n", "\\[u03BB]",
-		"\nrefitd diff \\-\\-store snapshots"} {
-		if !strings.Contains(string(text), want) {
+	text := strings.ReplaceAll(string(b), "\\&.", ".")
+	if !strings.HasPrefix(text, `.TH REFITD 1 "" "refitd" "User Commands"`+"\n.SH NAME\nrefitd - Keeps") {
+		t.Errorf("the page begins with %.200s", text)
+	}
+	wanted := []string{".SH EXIT STATUS\n", "6: no model\n", "\nrefitd versions diff --store snapshots", "λ"}
+	for _, verb := range new(cli).parser().Model.Leaves(true) {
+		wanted = append(wanted, "\\fB"+strings.TrimPrefix(verb.FullPath(), "refitd ")+" ")
+		for _, flag := range verb.Flags {
+			if line := "\\fB" + flag.Summary() + "\\fP\n"; !flag.Hidden {
+				wanted = append(wanted, line)
+			}
+		}
+	}
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	for _, r := range string(text) {
-		if r >= utf8.RuneSelf {
-			t.Fatalf("%q is no character that every roff reads", r)
+	for _, other := range otherNames {
+		if !other.listed && strings.Contains(text, "\n\\fB"+other.name+" ") {
+			t.Errorf("the page has the former name %s", other.name)
 		}
+	}
+	if strings.Contains(text, "%!") {
+		t.Error("the text of a flag was taken for a format")
+	}
+	if strings.Count(text, "\\fB--event=FILE\\fP") != 1 { // that of check event
+		t.Error("the page has the hidden flags of check config")
 	}
 	t.Run("man", func(t *testing.T) {
 		if out := tool(t, "man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page); strings.Contains(out, "warning") {
@@ -116,56 +133,56 @@ func TestManualPage(t *testing.T) {
 	})
 }
 
-// TestCompletion asks the shells themselves: verbs, verbs of a group, flags of the verb, the values of a flag, also after =.
+// TestCompletion: what the program offers to a shell that asks: verbs, verbs of a group, flags of the verb, the values of a flag,
+// also after =. Former names are not offered.
 func TestCompletion(t *testing.T) {
-	cases := []struct {
-		line []string
+	for _, c := range []struct {
+		line string
 		want string // among what is offered
 		not  string
 	}{
-		{[]string{"che"}, "check", "--data"},
-		{[]string{"check", ""}, "rules", "fit"},
-		{[]string{"--json", "check", "con"}, "config", "fit"},
-		{[]string{"fit", "--sp"}, "--split-by", "--config.file"},
-		{[]string{"fit", "--format", "mo"}, "movielens", "--format"},
-		{[]string{"export", "onnx", "--tensors", "f"}, "f64", "--format"},
-		{[]string{"completion", "--lo"}, "--log.level", "--store"},
-		{[]string{"completion", "fi"}, "fish", "rules"},
+		{"refitd che", "check", "--data"},
+		{"refitd check ", "event", "fit"},
+		{"refitd --json check con", "config", "fit"},
+		{"refitd fit --sp", "--split-by", "--config.file"},
+		{"refitd fit --format mo", "movielens", "--format"},
+		{"refitd versions export onnx --tensors f", "f64", "--format"},
+		{"refitd keys new --lo", "--log.level", "--store"},
+		{"refitd fit --format=lib", "libsvm", "movielens"},
+		{"refitd ", "versions", "promote"},
+	} {
+		t.Setenv("COMP_LINE", c.line)
+		var out bytes.Buffer
+		if code := run(context.Background(), nil, nil, &out, &out); code != 0 {
+			t.Errorf("%s: exit code %d, %s", c.line, code, &out)
+		}
+		if got := strings.Fields(out.String()); !slices.Contains(got, c.want) || slices.Contains(got, c.not) {
+			t.Errorf("%s: %v, want %s and not %s", c.line, got, c.want, c.not)
+		}
 	}
+}
+
+// TestCompletionScripts: each shell takes its script and asks the program then.
+func TestCompletionScripts(t *testing.T) {
 	t.Run("bash", func(t *testing.T) {
 		script := printed(t, "refitd.bash", "completion", "bash")
-		offers := func(line []string) []string {
-			list := append([]string{"refitd"}, line...)
-			code := `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _refitd; printf '%s\n' "${COMPREPLY[@]}"`
-			return strings.Fields(tool(t, "bash", append([]string{"-c", code, "-", script}, list...)...))
-		}
-		for _, c := range cases {
-			if got := offers(c.line); !slices.Contains(got, c.want) || slices.Contains(got, c.not) {
-				t.Errorf("%v: %v, want %s and not %s", c.line, got, c.want, c.not)
-			}
-		}
-		if got := offers([]string{"fit", "--format", "=", "lib"}); !slices.Equal(got, []string{"libsvm"}) {
-			t.Errorf("--format=lib: %v", got)
+		if out := tool(t, "bash", "-c", `source "$1"; complete -p refitd`, "-", script); !strings.Contains(out, "-C 'refitd' refitd") &&
+			!strings.Contains(out, "-C refitd refitd") {
+			t.Errorf("bash: %s", out)
 		}
 	})
 	t.Run("zsh", func(t *testing.T) {
 		script := printed(t, "_refitd", "completion", "zsh")
-		for _, c := range cases { // zsh itself compares all flags with what is typed
-			code := `script=$1; shift; compdef() { }; _arguments() { print -rl -- "$@" }; _describe() { print -rl -- "${(@P)4}" }
-source "$script"; words=("$@"); CURRENT=$#; _refitd`
-			out := tool(t, "zsh", append([]string{"-f", "-c", code, "-", script, "refitd"}, c.line...)...)
-			if !strings.Contains(out, c.want) || !strings.HasPrefix(c.not, "--") && strings.Contains(out, c.not) {
-				t.Errorf("%v: %s, want %s and not %s", c.line, out, c.want, c.not)
-			}
+		code := `autoload() { }; bashcompinit() { }; complete() { print -r -- "$@" }; source "$1"`
+		if out := tool(t, "zsh", "-f", "-c", code, "-", script); !strings.Contains(out, "-C refitd refitd") {
+			t.Errorf("zsh: %s", out)
 		}
 	})
 	t.Run("fish", func(t *testing.T) {
 		script := printed(t, "refitd.fish", "completion", "fish")
-		for _, c := range cases {
-			out := tool(t, "fish", "-c", `source $argv[1]; complete -C "$argv[2]"`, script, "refitd "+strings.Join(c.line, " "))
-			if !strings.Contains(out, c.want) || strings.Contains(out, c.not) {
-				t.Errorf("%v: %s, want %s and not %s", c.line, out, c.want, c.not)
-			}
+		code := `function refitd; echo "asked:$COMP_LINE."; end; source $argv[1]; complete -C "refitd fit "`
+		if out := tool(t, "fish", "-c", code, script); strings.TrimSpace(out) != "asked:refitd fit ." {
+			t.Errorf("fish: %q", out)
 		}
 	})
 	if code := run(context.Background(), []string{"completion", "csh"}, nil, new(bytes.Buffer), new(bytes.Buffer)); code != 2 {

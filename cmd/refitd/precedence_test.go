@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
 
 // TestPrecedence: F16. A flag wins over the file and the file over the default; the environment is read for secrets alone, and only where the
@@ -39,11 +37,7 @@ func TestPrecedence(t *testing.T) {
 	load := func(args ...string) *runCmd {
 		t.Helper()
 		var flags cli
-		parser, err := kong.New(&flags, vars())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parser.Parse(append([]string{"run"}, args...)); err != nil {
+		if _, err := flags.parser().Parse(append([]string{"run"}, args...)); err != nil {
 			t.Fatal(err)
 		}
 		if flags.Log.Level.String() != "INFO" {

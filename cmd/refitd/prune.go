@@ -21,17 +21,17 @@ func (c *pruneCmd) Run(a *app) error {
 		return c.leftovers(a)
 	}
 	if c.StoragePath != "" {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path", Err: errors.New("prune: --storage.path is for --state")}
+		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path", Err: errors.New("versions prune: --storage.path is for --state")}
 	}
 	c.Now = time.Now
 	return offline.Prune(a.ctx, c.PruneOptions, a.out)
 }
 
-// leftovers is prune --state.
+// leftovers is versions prune --state.
 func (c *pruneCmd) leftovers(a *app) error {
 	if c.Store != "" || c.MaxAge != 0 {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--state",
-			Err: errors.New("prune: --store and --max-age are for versions: leave them out with --state")}
+			Err: errors.New("versions prune: --store and --max-age are for versions: leave them out with --state")}
 	}
 	flags := stateFlags{ConfigFile: c.ConfigFile, StoragePath: c.StoragePath, Model: c.Model}
 	if err := flags.locate(); err != nil {

@@ -33,8 +33,8 @@ models:
 		}
 	}
 	for name, args := range map[string][]string{
-		"a backup from a pipe":  {"restore", "--config.file", conf, "--input", fifo},
-		"a rebuild from a pipe": {"rebuild", "--config.file", conf, "--input", fifo, "--storage.path", filepath.Join(dir, "other")},
+		"a backup from a pipe":  {"state", "restore", "--config.file", conf, "--input", fifo},
+		"a rebuild from a pipe": {"state", "rebuild", "--config.file", conf, "--input", fifo, "--storage.path", filepath.Join(dir, "other")},
 		"data from a pipe":      {"fit", "--format", "jsonl", "--config.file", conf, "--data", fifo},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,17 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
+// stateCmd are the verbs that work on the state of a daemon that is stopped.
+type stateCmd struct {
+	Inspect   inspectCmd   `cmd:"" help:"Print the state of a stopped daemon, or a published version."`
+	Verify    verifyCmd    `cmd:"" help:"Prove a state against its topics."`
+	Backup    backupCmd    `cmd:"" help:"Write the state of a stopped daemon to a file."`
+	Restore   restoreCmd   `cmd:"" help:"Put a backup in the place of a state."`
+	Rebuild   rebuildCmd   `cmd:"" help:"Read the log into a new state and put it in the place of the old one."`
+	Forget    forgetCmd    `cmd:"" help:"Erase a subject from the state of a stopped daemon."`
+	AcceptGap acceptGapCmd `cmd:"" help:"Declare offsets lost that a halted partition needs."`
+}
+
 // stateFlags name the state of one model: of a configuration, or by its directory, whose states know their models.
 type stateFlags struct {
 	ConfigFile  string `name:"config.file" placeholder:"FILE" help:"Configuration file of the daemon."`

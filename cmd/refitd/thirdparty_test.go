@@ -34,13 +34,16 @@ var licencePhrases = []struct {
 	{"Apache-2.0", regexp.MustCompile(`Apache License,?\s+Version 2\.0`)},
 	{"BSD-3-Clause", regexp.MustCompile(`(?s)Redistribution and use in source and binary forms.*Neither the name`)},
 	{"BSD-2-Clause", regexp.MustCompile(`Redistribution and use in source and binary forms`)}, // unless it is the one above
-	{"MIT", regexp.MustCompile(`Permission is hereby granted, free of charge`)},
+	{"MIT", regexp.MustCompile(`Permission is hereby granted, free of charge,\s+to\s+any\s+person\s+obtaining\s+a\s+copy\s+of\s+this`)},
 	{"MPL-2.0", regexp.MustCompile(`Mozilla Public License`)},
+	{"CC-BY-4.0", regexp.MustCompile(`Attribution 4\.0 International|licenses/by/4\.0`)},
+	{"FTL", regexp.MustCompile(`(?s)your choice.*FreeType License`)}, // or GPL-2.0-or-later, at our choice
+	{"OFL-1.1", regexp.MustCompile(`SIL OPEN FONT LICENSE`)},
 	{"ISC", regexp.MustCompile(`Permission to use, copy, modify, and/or distribute`)},
 }
 
 var (
-	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)(\.\w+)?$`)
+	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)(\.\w+|-sil)?$`)
 	copyright   = regexp.MustCompile(`(?m)^\W*(Copyright (?:\(c\)|\(C\)|©|\d).*?)(?:\. All rights reserved)?\.?\s*$`)
 )
 

@@ -32,7 +32,7 @@ const (
 // The reasons of records that a Mapping does not make events of, and that are not wrong for that.
 const (
 	Filtered       Reason = "filtered"        // input.mapping.when does not hold, or the envelope has no event
-	RemovalRequest Reason = "removal_request" // a Debezium delete or tombstone: what it is about has to be removed by refitd forget
+	RemovalRequest Reason = "removal_request" // a Debezium delete or tombstone: what it is about has to be removed by refitd state forget
 )
 
 // Panicked is not about the record but about this program: its decoder panicked on it, twice.

@@ -18,8 +18,8 @@ type Shard struct {
 	Group string `json:"group"` // in place of Index: the Kafka group that gives each process its shards, and the topic of that name with a partition for each
 	Topic string `json:"topic"` // the merge topic; ModelName in it stands for the name of the model
 
-	// LiveTopic is where shards tell each other and the trainer what they learn from their events, with ModelName as in Topic; empty for models that learn by
-	// refits alone.
+	// LiveTopic is where shards forward their events for the trainer to learn from, with ModelName as in Topic; empty
+	// for models that learn by refits alone.
 	LiveTopic string `json:"live_topic"`
 	From      From   `json:"from"` // where a shard with an empty state begins
 
@@ -182,7 +182,7 @@ func (v *validator) shard(c *Config) {
 	if s.LiveTopic == s.Topic {
 		v.bad("shard.live_topic", s.LiveTopic, "another topic than shard.topic: old records of it are deleted")
 	} else if s.LiveTopic != "" {
-		v.mergeTopic(c, "shard.live_topic", s.LiveTopic, "the topic in which shards tell what they learn")
+		v.mergeTopic(c, "shard.live_topic", s.LiveTopic, "the topic into which shards forward their events")
 	}
 	v.from(c)
 	v.standby(c)
@@ -272,9 +272,8 @@ func (v *validator) liveTopic(m *Model, path string) {
 	switch topic := m.Shard.LiveTopic; {
 	case topic == "" && (m.Publish.Deltas.Every > 0 || m.Serve.Live):
 		v.bad(key, topic, "a topic, or neither "+path+"publish.deltas nor serve.live: without it nothing is learned between refits")
-	case topic == "":
-	case m.Train.Refit != "variational" || !m.Train.FoldIn.Enabled:
-		v.bad(key, topic, "none, or "+path+"train.refit: variational and train.fold_in.enabled: true: what is told are rows of a posterior")
+	case topic != "" && !m.Train.FoldIn.Enabled:
+		v.bad(key, topic, "none, or "+path+"train.fold_in.enabled: true: without it nothing is learned between refits")
 	}
 }
 

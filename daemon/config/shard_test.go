@@ -150,7 +150,7 @@ models:
 	}
 }
 
-// TestLiveTopic: models that are learned between refits by several processes may have deltas, and need posteriors.
+// TestLiveTopic: models that are learned between refits by several processes may have deltas, and need fold-in.
 func TestLiveTopic(t *testing.T) {
 	t.Parallel()
 	const text = `
@@ -172,7 +172,7 @@ models:
 		t.Errorf("live topic %q", topic)
 	}
 	for _, bad := range []struct{ from, to, key string }{
-		{"deltas: {every: 1s}}", "deltas: {every: 1s}}\n    train: {refit: last}", "shard.live_topic"},
+		{"deltas: {every: 1s}}", "deltas: {every: 1s}}\n    train: {fold_in: {enabled: false}}", "shard.live_topic"},
 		{"topics: [ratings]", "topics: [live-a]", "shard.live_topic"},
 	} {
 		if _, err := Parse("c.yaml", []byte(strings.Replace(text, bad.from, bad.to, 1)), noEnv); err == nil || !strings.Contains(err.Error(), " "+bad.key+":") {

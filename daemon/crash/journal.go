@@ -200,7 +200,7 @@ func (j *Journal) Quarantined(topic string, partition int32) (offset int64, reas
 		return 0, "", false
 	}
 	return s.From, fmt.Sprintf("quarantined: the process died %d times with offset %d of %s/%d in hand: go on behind it with "+
-		"refitd accept-gap --topic %s --partition %d --to %d, or try it again: stop refitd, remove %s and start it",
+		"refitd state accept-gap --topic %s --partition %d --to %d, or try it again: stop refitd, remove %s and start it",
 		s.Deaths, s.From, topic, partition, topic, partition, s.From+1, filepath.Join(j.dir, deathsFile)), true
 }
 

@@ -198,7 +198,7 @@ func (a *ahead) learn(o *Observation, to *folded) {
 		return
 	}
 	c.predictAlone(to, ev, a.targets)
-	if !o.Learn || c.sharing.knows(o.Position) || o.counts.isNone() {
+	if !o.Learn || c.knows(o.Position) || o.counts.isNone() {
 		return
 	}
 	if to.label = c.limited(ev.Label); to.label != ev.Label {

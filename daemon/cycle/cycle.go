@@ -24,8 +24,9 @@ type Cycle struct {
 	// Throttle, if not nil, returns what a refit calls between its blocks, as solver.Settings.Yield, given its context and time budget, 0 for
 	// none. Set it before use.
 	Throttle func(ctx context.Context, budget time.Duration) (yield func())
-	// Shares has what the fold-ins learn gathered for TakeLearned and Apply: other processes learn from other events of the model. Set it before use.
-	Shares bool
+	// Forwarded says that events come from the processes that read them, and may be in a refit before they come: Reach
+	// and Known. Set it before use.
+	Forwarded bool
 	// Stored, if not nil, returns what of the events that were observed is stored, which updates say that they hold; else they say what the refit
 	// does. Set it before use.
 	Stored func() Stored
@@ -62,11 +63,7 @@ type Cycle struct {
 	live        *liveCopy       // for Live; nil without
 	liveAdded   *popularWeights // that the last copy for Live has beside what was learned; nil for none
 	reached     reached         // by events, while there are deltas
-	observed    reached         // by events, where what is learned is shared
-	heard       []*losses       // of other processes; nil without
-	heardOf     []*Progressive  // the same, their sums over all events
-	unheard     Unheard         // and what was left out of it
-	sharing     *sharing        // nil unless what is learned is shared, and there is a champion
+	known       reached         // by refits and events, where these are forwarded
 	lag         lag
 	updates     bool           // consumers should have updates, by lag
 	guard       guard          // of updates against their refit
@@ -178,9 +175,6 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if (c.followed != nil || c.making != nil) && of.Position.Topic != "" {
 		c.reached.add(of.Position, ev)
 	}
-	if c.Shares {
-		c.observed.add(of.Position, ev)
-	}
 	if c.popular != nil && of.Learn && of.counts.isAll() {
 		c.popular.choose(ev)
 	}
@@ -224,7 +218,7 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 	if c.stretch != nil {
 		c.stretch.add(&o, versus, c.mixture, ev, c.targets)
 	}
-	if !of.Learn || c.sharing.knows(of.Position) || of.counts.isNone() {
+	if !of.Learn || c.knows(of.Position) || of.counts.isNone() {
 		return
 	}
 	label := ev.Label
@@ -259,9 +253,6 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		c.checkLive()
 	}
 	if c.mixture != nil {
-		if of.counts.isAll() {
-			c.tell(ev, alone.outputs, c.consumersOutputs(prescored))
-		}
 		c.learnMixed(ev, of.counts)
 	}
 	if of.Payload != nil {
@@ -373,11 +364,8 @@ func (c *Cycle) learnAs(label float64, ev *event.Event) {
 // Relearn folds a stored event in again, without scoring it: after a restart, for what lies between the last cut and the ledger.
 func (c *Cycle) Relearn(position Position, payload []byte, first bool) error {
 	return c.again(position, payload, first, func(ev *event.Event, counts *counted) {
-		if c.sharing.knows(position) {
+		if c.knows(position) {
 			return
-		}
-		if c.Shares {
-			c.observed.add(position, ev)
 		}
 		c.learner.gather(ev)
 		learnPart(c.learner, ev, c.targets, counts)
@@ -453,7 +441,6 @@ func (c *Cycle) checkLive() {
 	numeric := c.target.IsNumeric()
 	if w[foldIn].judged(numeric) > liveTolerance*w[published].judged(numeric) {
 		c.learner = c.newLearner(c.champion, nil)
-		c.reshare()
 		c.resets++
 		c.goodEnough = len(c.progressive.ring)
 	}
@@ -467,9 +454,8 @@ func (c *Cycle) Install(ch *Champion) {
 	consumers := frozen{model: ch.Model, vocab: ch.Vocabulary, popular: ch.popular}
 	ch = ch.plain(&c.schema)
 	next, beside := c.newLearner(ch, c.learner), c.newCompanions(ch, c.companions)
-	shared := c.share(ch, next, beside)
 	if _, ok := next.(*gradientLearner); ok { // its carried experts are shared with the running one: hand over in one piece
-		c.install(ch, consumers, next, beside, shared)
+		c.install(ch, consumers, next, beside)
 		return
 	}
 	c.since.cut(ch.Version.Cut)
@@ -489,7 +475,7 @@ func (c *Cycle) Install(ch *Champion) {
 		pending, done = c.since.from(done)
 	}
 	c.relearn(next, beside, pending, &ev, targets, low, high, heaviest)
-	c.install(ch, consumers, next, beside, shared)
+	c.install(ch, consumers, next, beside)
 }
 
 // Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what came during a round is not less than
@@ -531,10 +517,12 @@ func (c *Cycle) relearn(l learner, companions []*companion, events []pending, ev
 	clear(c.pool)
 }
 
-func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companions []*companion, shared *sharing) {
+func (c *Cycle) install(ch *Champion, refit frozen, next foldInLearner, companions []*companion) {
 	c.figures.Lock()
 	defer c.figures.Unlock()
-	c.sharing = shared
+	if c.Forwarded {
+		c.known.reach(ch.Version.Cut, ch.Watermark)
+	}
 	c.champion, c.learner, c.companions, c.instead, c.rejections = ch, next, c.goOn(ch, companions), nil, 0
 	c.unfollow()
 	c.endMaking()

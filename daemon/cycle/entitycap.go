@@ -313,7 +313,7 @@ func (r *recent[V]) put(key uint64, v V) {
 // what it makes observe do is reported there. c.mu is held, and it is called in the order of the events.
 func (c *Cycle) admit(o *Observation, to *counted) {
 	o.counts = nil
-	if !o.Learn || len(o.Event.Categorical) != len(c.cap.own) || c.sharing.knows(o.Position) {
+	if !o.Learn || len(o.Event.Categorical) != len(c.cap.own) || c.knows(o.Position) {
 		return
 	}
 	c.cap.take(to, o.Event, o.Position)

@@ -22,9 +22,7 @@ func (c *Cycle) Progressive() report.Progressive {
 	c.figures.Lock()
 	defer c.figures.Unlock()
 	p := c.progressive.Report()
-	if p.Parts = c.mixture.report(); c.heard != nil {
-		p.Parts = []report.Part{} // each process mixes its own
-	}
+	p.Parts = c.mixture.report()
 	for i := range p.Parts {
 		part := &p.Parts[i]
 		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.chosen) || c.race.chosen == formBlend && c.blend.has(part.Name)

@@ -129,32 +129,6 @@ func (m *mixture) predict(ev *event.Event, foldIn, published []float64, companio
 	m.combine(ev)
 }
 
-// judged is how many parts there are but for the stacks and the pool, which stand on them.
-func (m *mixture) judged() int { return m.learned + len(m.baselines) }
-
-// hear is predict of an event of another process, with what the learned parts and the baselines said there.
-func (m *mixture) hear(ev *event.Event, told *ToldEvent, companions []*companion) {
-	take(&m.parts[partFoldIn], m.target, told.Outputs[partFoldIn])
-	take(&m.parts[partPublished], m.target, told.Outputs[partPublished])
-	for i := numLearned; i < m.learned; i++ {
-		m.parts[i].present = false
-		for _, c := range companions {
-			if c.name == m.parts[i].name {
-				take(&m.parts[i], c.target, told.of(m, c))
-			}
-		}
-	}
-	for i, b := range m.baselines {
-		p := &m.parts[m.learned+i]
-		b.predict(p.value, ev) // learn stands on it
-		out := told.Outputs[m.learned+i]
-		if p.present = len(out) == len(p.value) && isFinite(out); p.present {
-			copy(p.value, out)
-		}
-	}
-	m.combine(ev)
-}
-
 // combine takes up an event of which the learned parts and the baselines have their predictions.
 func (m *mixture) combine(ev *event.Event) {
 	m.entity = -1

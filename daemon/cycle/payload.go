@@ -136,37 +136,15 @@ func (r *payloadReader) float() float64 {
 	return 0
 }
 
-// uvarint reads a whole number.
-func (r *payloadReader) uvarint(most uint64) int {
+// count reads a length of things of at least size bytes each.
+func (r *payloadReader) count(size int) int {
 	v, n := binary.Uvarint(r.rest)
-	if n <= 0 || v > most {
+	if n <= 0 || v > uint64(len(r.rest)/size) {
 		r.failed = true
 		return 0
 	}
 	r.rest = r.rest[n:]
 	return int(v)
-}
-
-// count reads a length of things of at least size bytes each.
-func (r *payloadReader) count(size int) int { return r.uvarint(uint64(len(r.rest) / size)) }
-
-// floats reads n numbers, and singles n that were stored with four bytes each.
-func (r *payloadReader) floats(n int) []float64 {
-	b := r.take(8 * n)
-	list := make([]float64, len(b)/8)
-	for i := range list {
-		list[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
-	}
-	return list
-}
-
-func (r *payloadReader) singles(n int) []float64 {
-	b := r.take(4 * n)
-	list := make([]float64, len(b)/4)
-	for i := range list {
-		list[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-	}
-	return list
 }
 
 func (r *payloadReader) list(dst []string) []string {

@@ -44,7 +44,6 @@ type Progressive struct {
 	filled  int
 	tail    *stretch // nil until StartTail
 	invalid int64    // losses below 0
-	heard   *stretch // the window, where all of this is of other processes; else nil
 }
 
 // observed is what became of one event.
@@ -168,12 +167,6 @@ func (p *Progressive) addToWindow(e *observed) {
 // window returns the sums over the last events. They are added up from the events themselves: a difference of running sums would keep the
 // rounding error of the largest that ever was in the window.
 func (p *Progressive) window() (w [numRoles]tally) {
-	if p.heard != nil {
-		for r := range w {
-			w[r] = p.heard.roles[r].tally
-		}
-		return w
-	}
 	for b := range p.blocks {
 		for r := range w {
 			w[r].merge(&p.blocks[b][r])
@@ -188,11 +181,8 @@ func (p *Progressive) window() (w [numRoles]tally) {
 	return w
 }
 
-// paired returns the judged losses of two predictors on those of the last events that both have predicted, oldest first. None are those of other processes.
+// paired returns the judged losses of two predictors on those of the last events that both have predicted, oldest first.
 func (p *Progressive) paired(a, b int) (losses [][2]float64) {
-	if p.heard != nil {
-		return nil
-	}
 	numeric := p.target.IsNumeric()
 	for i := range p.filled {
 		e := &p.ring[(p.at-p.filled+i+len(p.ring))%len(p.ring)]
@@ -221,9 +211,6 @@ func (p *Progressive) windowLosses() map[string]float64 {
 
 // windowStretch returns the account of the last events: the sums of window, and what else there is from the events one by one. O(window).
 func (p *Progressive) windowStretch() *stretch {
-	if p.heard != nil {
-		return p.heard
-	}
 	s := newStretch(p.target)
 	if p.sliced || s.roles[live].distribution != nil {
 		for i := range p.filled {

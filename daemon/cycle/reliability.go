@@ -33,10 +33,10 @@ func (c *Cycle) pairs() (pairs [told][]pair) {
 	return pairs
 }
 
-// told returns what a predictor said of the events of the window, in no particular order; nothing where these are of other processes.
+// told returns what a predictor said of the events of the window, in no particular order.
 func (p *Progressive) told(role int) (pairs []pair) {
 	t := p.target
-	if p.heard != nil || !t.IsNumeric() && (!t.hasProbabilities() || t.Task != event.Binary && t.Task != event.Multiclass) {
+	if !t.IsNumeric() && (!t.hasProbabilities() || t.Task != event.Binary && t.Task != event.Multiclass) {
 		return nil
 	}
 	for i := range p.filled {

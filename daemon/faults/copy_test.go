@@ -12,7 +12,7 @@ import (
 )
 
 // TestNaiveCopy (B16): a copy of the state directory that was made under load, file by file, is refused with the name of a file, or opened as a state
-// of some moment that reads on from there: nothing is lost and nothing counts twice, by verify. The way that is documented is refitd backup.
+// of some moment that reads on from there: nothing is lost and nothing counts twice, by verify. The way that is documented is refitd state backup.
 func TestNaiveCopy(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)

@@ -41,7 +41,7 @@ func TestCrashLoop(t *testing.T) {
 		decide       func(t *testing.T, config string) (gap int64)
 	}{
 		{"passed", "kill", syscall.SIGKILL, func(t *testing.T, config string) int64 {
-			if _, code := command(t, "accept-gap", "--config.file", config, "--model", "ratings", "--topic", "passed", "--partition", fmt.Sprint(partition),
+			if _, code := command(t, "state", "accept-gap", "--config.file", config, "--model", "ratings", "--topic", "passed", "--partition", fmt.Sprint(partition),
 				"--to", fmt.Sprint(offset+1), "--why", "it ends the process", "--json"); code != 0 {
 				t.Errorf("accept-gap: exit code %d", code)
 			}

@@ -72,7 +72,7 @@ func TestRetentionPassed(t *testing.T) {
 // acceptGap is the operator's decision about a halted partition.
 func acceptGap(t *testing.T, config, topic string, from, to int64) {
 	t.Helper()
-	if _, code := command(t, "accept-gap", "--config.file", config, "--topic", topic, "--partition", "0", "--json"); code != 0 {
+	if _, code := command(t, "state", "accept-gap", "--config.file", config, "--topic", topic, "--partition", "0", "--json"); code != 0 {
 		t.Fatalf("accept-gap of %s/0 from %d to %d: exit code %d", topic, from, to, code)
 	}
 }

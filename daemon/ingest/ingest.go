@@ -62,6 +62,7 @@ type Ingest struct {
 	ahead     []*learning           // the parts that are learned beside the decoding, in order
 	prescorer *cycle.Prescorer
 	queue     queue
+	again     func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
 
 	careful bool // each record of the part at hand is held for itself, and nothing is learned beside it
 }
@@ -311,11 +312,8 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	}
 	c := &j.counts
 	if g.cycle != nil {
-		if g.choices != nil && !g.filled {
-			if err := g.choices.fill(g.store, g.OnChoice); err != nil {
-				return fmt.Errorf("ingest: choices of the state: %w", err)
-			}
-			g.filled = true
+		if err := g.fillChoices(); err != nil {
+			return err
 		}
 		c.Unlearned += g.observeRecords(p, d)
 	}
@@ -347,6 +345,18 @@ func (g *Ingest) learn(j *job, d *decoded) (err error) {
 	}
 	c.Holes = p.Next - p.Base - int64(len(p.Records))
 	g.queue.add(j, g.OnApplied)
+	return nil
+}
+
+// fillChoices notes the choices of the state before the first ones that are learned.
+func (g *Ingest) fillChoices() error {
+	if g.choices == nil || g.filled {
+		return nil
+	}
+	if err := g.choices.fill(g.store, g.OnChoice); err != nil {
+		return fmt.Errorf("ingest: choices of the state: %w", err)
+	}
+	g.filled = true
 	return nil
 }
 
@@ -524,6 +534,15 @@ const recalled = 10_000
 // Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of the time since the last refit. Before
 // that, those before it are given to what learns on from refit to refit. Rows on which the cycle panics are left out and counted.
 func Relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
+	return relearn(m, c, s, cut, true)
+}
+
+// Recall is Relearn without the events after the cut, which come from elsewhere.
+func Recall(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
+	return relearn(m, c, s, cut, false)
+}
+
+func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
 	next := make(map[cycle.Position]int64, len(cut))
 	for _, p := range cut {
 		next[cycle.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
@@ -551,6 +570,9 @@ func Relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut
 	learn(before, func(i int, r *sketch.Row) error {
 		return each(r, func(payload []byte, first bool) error { return c.Recall(payload, first, i >= len(before)-recalled) })
 	})
+	if !on {
+		return panicked, err
+	}
 	learn(after, func(_ int, r *sketch.Row) error {
 		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
 	})

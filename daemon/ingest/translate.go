@@ -31,7 +31,7 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("state: %s is %s, but the state was made with %s: set it back, run refitd rebuild, or give the model another storage.path",
+	return fmt.Sprintf("state: %s is %s, but the state was made with %s: set it back, run refitd state rebuild, or give the model another storage.path",
 		e.Key, e.Configured, e.Stored)
 }
 
@@ -62,7 +62,7 @@ var remedies = []struct {
 	{sketch.ErrInodes, "storage.min_free_bytes", "remove files that are not needed, or set storage.path to another file system"},
 	{sketch.ErrSpace, "storage.min_free_bytes", "make free space, or lower the key storage.min_free_bytes"},
 	{sketch.ErrNetwork, "storage.allow_network", "set storage.path to a local disk, or storage.allow_network to true and take the risk"},
-	{sketch.ErrGone, "", "put it back, restore a backup, or run refitd rebuild"},
+	{sketch.ErrGone, "", "put it back, restore a backup, or run refitd state rebuild"},
 	{sketch.ErrLocked, "", "stop the daemon first; a second one needs another storage.path"},
 	{syscall.EROFS, "", "mount it for writing, or set storage.path"},
 }

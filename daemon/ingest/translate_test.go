@@ -44,7 +44,7 @@ func TestTranslateSettings(t *testing.T) {
 		_, refused := sketch.Open(t.Context(), o)
 		key, err := Translate(refused)
 		if want := boundKeys[option]; want == "" || key != want || !errors.Is(err, sketch.ErrConfig) ||
-			!strings.Contains(err.Error(), want+" is ") || !strings.Contains(err.Error(), "run refitd rebuild") {
+			!strings.Contains(err.Error(), want+" is ") || !strings.Contains(err.Error(), "run refitd state rebuild") {
 			t.Errorf("%s changed: %v with key %q from %v", option, err, key, refused)
 		}
 	}

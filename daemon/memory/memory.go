@@ -28,8 +28,9 @@ const (
 	processBytes = 48 << 20 // the program itself, its goroutines and metrics
 )
 
-// unlearned are the parts of a shard that does not learn between refits.
-var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive", waitingPart}
+// unlearned are the parts of a shard, which learns nothing.
+var unlearned = []string{"sample_index", "fetch", "badger", "dead_letters", "curves", "notices", "progressive",
+	"forwarded", waitingPart}
 
 // waitingPart are the rows of shards that wait for the heads they belong to.
 const waitingPart = "waiting_rows"
@@ -160,8 +161,8 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		foldIns += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
 	}
 	parts["fold_in"] += foldIns
-	if m.Shard.IsShard() && m.Shard.LiveTopic != "" { // what it has learned of each row since it told last, and what it tells
-		parts["told"] = 2 * foldIns
+	if m.Shard.IsShard() && m.Shard.LiveTopic != "" {
+		parts["forwarded"] = shard.ForwarderBytes
 	}
 	if m.Train.FoldIn.Enabled && names > 0 && m.Train.Refit == "variational" { // the one that goes on after names have changed
 		of, apart := outputs, separate
@@ -209,7 +210,7 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if shards := waitsFor(&m.Shard); shards > 0 {
 		parts[waitingPart] = int64(shards) * Waiting(m)
 	}
-	if m.Shard.IsShard() && m.Shard.LiveTopic == "" { // it learns nothing, and has no rows in memory
+	if m.Shard.IsShard() { // it learns nothing, and has no rows in memory
 		maps.DeleteFunc(parts, func(part string, _ int64) bool { return !slices.Contains(unlearned, part) })
 	}
 	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon sets (Memory.HeapBytes).

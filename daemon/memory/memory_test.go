@@ -51,8 +51,9 @@ func TestOf(t *testing.T) {
 	shard := *c
 	shard.Models = []config.Model{c.Models[0]}
 	shard.Models[0].Shard = config.Shard{Role: config.RoleShard, LiveTopic: "live"}
-	if told := Of(&shard).Parts[c.Models[0].Name+".told"]; told < 2*int64(c.Models[0].Train.FoldIn.MaxRows)*8 || m.Parts[c.Models[0].Name+".told"] != 0 {
-		t.Errorf("what a shard tells of its rows: %d bytes", told)
+	of, ratings := Of(&shard).Parts, c.Models[0].Name
+	if of[ratings+".forwarded"] < 1<<20 || m.Parts[ratings+".forwarded"] != 0 || of[ratings+".fold_in"] != 0 {
+		t.Errorf("a shard that forwards its events: %v", of)
 	}
 	team := func(s config.Shard) int64 {
 		of := *c

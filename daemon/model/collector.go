@@ -67,9 +67,9 @@ var (
 	shardClock    = ofModel("shard_clock_offset_seconds", "By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
 	trainerLeader = ofModel("trainer_leader", "With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.")
 	liveHeard     = ofModel("shard_live_heard_timestamp_seconds",
-		"When a shard last told what it learned (shard.live_topic), as this member of the team saw it.", "shard")
+		"When the trainer last had a batch of events of a shard (shard.live_topic).", "shard")
 	liveMissed = ofModel("shard_live_missed_offsets_total",
-		"Offsets of which nothing was told in shard.live_topic, so that the live model has not learned from their events.")
+		"Offsets that are not in shard.live_topic, so that the live model has not learned from their events.")
 	eventsHeld = ofModel("events_held_total",
 		"Events that the live model did not learn in full: the entity had its share of all or of a name's, or the identity came before.", "reason")
 	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
@@ -154,7 +154,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 				gauge(shardClock, s.Clock.Seconds(), name, strconv.Itoa(i))
 			}
 		}
-		if live := m.reader.team.shares(); live != nil {
+		if live := m.reader.team.learner(); live != nil {
 			for i := range live.newest {
 				if at := live.newest[i].Load(); at > 0 {
 					gauge(liveHeard, float64(at)/1e9, name, strconv.Itoa(i))

@@ -18,12 +18,6 @@ import (
 	"github.com/refitd/refitd/daemon/shard"
 )
 
-// The values of the label kind of what is left out of the live topic.
-const (
-	unheardEvents = "events"
-	unheardLosses = "losses"
-)
-
 // Metrics count what the models do; a collector shows what they are at the moment of a scrape, and the
 // consumer adds its own. configs/metrics.json lists all of them. No label has a value that a producer can choose.
 type Metrics struct {
@@ -73,10 +67,12 @@ type Metrics struct {
 	scores              *scoring.Metrics
 	rowsSent, bytesSent *prometheus.CounterVec // of shards
 	teamDropped         *prometheus.CounterVec // of what they send
-	liveUnheard         *prometheus.CounterVec // of the live topic
 	takeovers           *prometheus.CounterVec // of trainers
 
-	liveRowsTold, liveBytesTold, liveRowsHeard *prometheus.CounterVec // of members of a team that learns between refits
+	// Of members of a team that learns between refits.
+	liveForwarded, liveThinned, liveBytes, liveLearned *prometheus.CounterVec
+
+	liveShare *prometheus.GaugeVec
 }
 
 // The values of labels that are known beforehand.
@@ -149,18 +145,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.", "result"),
 		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
 		scores:         scoring.NewMetrics(r),
-		liveUnheard: counter("shard_live_unheard_total",
-			"Events, and losses of pairs of forms, that members of the team with another build have written, and this one has left out.", "kind"),
 		teamDropped: counter("shard_records_dropped_total",
 			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they were dropped.", "reason"),
 		rowsSent: counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
 		takeovers:     counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
-		liveRowsTold:  counter("shard_live_rows_told_total", "Changes of rows of the live model, and events, that this shard has written to shard.live_topic."),
-		liveBytesTold: counter("shard_live_told_bytes_total", "Bytes of what this shard has written to shard.live_topic, before compression."),
-		liveRowsHeard: counter("shard_live_rows_heard_total",
-			"Changes of rows of the live model, and events, that other members of the team have written to shard.live_topic, and this one has taken up."),
-		bytesSent: counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
+		liveForwarded: counter("shard_live_forwarded_events_total", "Events that this shard has written to shard.live_topic."),
+		liveThinned: counter("shard_live_thinned_events_total",
+			"Events that this shard has left out of shard.live_topic: there were too many."),
+		liveShare: gauge("shard_live_share",
+			"Share of the events of the last batch that this shard has written to shard.live_topic: 1 is all."),
+		liveBytes: counter("shard_live_forwarded_bytes_total",
+			"Bytes that this shard has written to shard.live_topic, before compression."),
+		liveLearned: counter("shard_live_learned_events_total", "Events of shard.live_topic that this trainer has learned."),
+		bytesSent:   counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
 	}
 }
 
@@ -212,13 +210,12 @@ func (m *Metrics) add(c *config.Model) {
 	for _, reason := range shard.DroppedReasons {
 		m.teamDropped.WithLabelValues(model, reason)
 	}
-	m.liveUnheard.WithLabelValues(model, unheardEvents)
-	m.liveUnheard.WithLabelValues(model, unheardLosses)
 	m.takeovers.WithLabelValues(model)
 	m.bytesSent.WithLabelValues(model)
-	m.liveRowsTold.WithLabelValues(model)
-	m.liveBytesTold.WithLabelValues(model)
-	m.liveRowsHeard.WithLabelValues(model)
+	m.liveForwarded.WithLabelValues(model)
+	m.liveThinned.WithLabelValues(model)
+	m.liveBytes.WithLabelValues(model)
+	m.liveLearned.WithLabelValues(model)
 	m.unlearned.WithLabelValues(model)
 	m.bounded.WithLabelValues(model)
 	m.wrongUnit.WithLabelValues(model)

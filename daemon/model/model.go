@@ -110,14 +110,12 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	live, err := newTeamLive(&o, m.state, learning, versions)
+	live, err := newLiveLearner(&o, m.state, learning)
 	if err != nil {
 		return nil, err
 	}
-	if live == nil || live.number < 0 {
-		if err := versions.revive(); err != nil {
-			return nil, err
-		}
+	if err := versions.revive(); err != nil {
+		return nil, err
 	}
 	m.curves = openCurves(&o, m.state)
 	versions.mark = m.curves.Mark
@@ -130,7 +128,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	m.reader.team.guard(versions.publisher)
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
 	if m.reader.onStored = m.trainer.Wake; live != nil {
-		live.onHeard = m.trainer.Wake
+		live.onLearned = m.trainer.Wake
 	}
 	m.live = newLive(m.trainer, m.state)
 	if m.announcer, m.deltas, err = newAnnouncers(&o, versions.Store()); err != nil {
@@ -154,8 +152,15 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
 	}
 	c.Stored = func() cycle.Stored { return ingest.Stored(state.store) }
-	c.Shares = learnsLive(m)
-	if err := c.Restore(state.store.Aux()); err != nil {
+	sums := state.store.Aux()
+	if c.Forwarded = learnsLive(m) && m.Shard.IsTrainer(); c.Forwarded {
+		kept, err := readSums(sums)
+		if err != nil {
+			return nil, ingest.StateError(err, state.dir)
+		}
+		sums = kept.Sums
+	}
+	if err := c.Restore(sums); err != nil {
 		return nil, ingest.StateError(fmt.Errorf("model: progressive sums: %w", err), state.dir)
 	}
 	return c, nil

@@ -52,7 +52,8 @@ type reader struct {
 }
 
 // newReader returns a reader that connects when it runs. The error carries its exit code.
-func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking, live *teamLive) (*reader, error) {
+func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.Journal, ranking *ranking,
+	live *liveLearner) (*reader, error) {
 	r := &reader{options: o, log: o.Log, state: state, began: time.Now()}
 	for _, l := range state.store.Ledger() { // reading decides anew whether a partition has to halt
 		if l.Halted != "" {
@@ -65,7 +66,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if r.deadLetters, err = deadLetters(o, state); err != nil {
 		return nil, err
 	}
-	if o.Settings.Shard.IsShard() && live == nil {
+	if o.Settings.Shard.IsShard() {
 		learning = nil // what its events teach is the trainer's to learn
 	}
 	sink := ingest.New(o.Settings, state.store, learning)
@@ -149,7 +150,7 @@ func (r *reader) lostState() error {
 	if !r.state.takeFresh() || r.options.StartFresh {
 		return nil
 	}
-	const advice = "restore a backup, run refitd rebuild, or start with --start-fresh"
+	const advice = "restore a backup, run refitd state rebuild, or start with --start-fresh"
 	lost := &report.ExitError{Code: report.ExitState, Path: r.state.dir, Key: "--start-fresh"}
 	for tp, offset := range r.committed() {
 		lost.Topic, lost.Partition, lost.Offset = tp.Topic, &tp.Partition, &offset
@@ -242,7 +243,7 @@ func (r *reader) tellMissing() {
 	}
 	r.toldMissing = true
 	for field, path := range r.absentFields() {
-		r.log.Warn("no event has a field where input.mapping says that it is: check config --event FILE shows what becomes of one",
+		r.log.Warn("no event has a field where input.mapping says that it is: check event --event FILE shows what becomes of one",
 			"field", field, "path", path, "events", r.missing.Events.Load())
 	}
 }

@@ -269,16 +269,18 @@ func (s *State) kept() ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.dir, config.PosteriorFile))
 }
 
-// relearn folds in the training rows from after a cut, oldest first. The trainer of a team learns what its shards tell instead.
+// relearn folds in the training rows from after a cut, oldest first. The trainer of a team reads the events after it
+// from the live topic.
 func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
-	if learnsLive(s.settings) && s.settings.Shard.IsTrainer() {
-		return nil
+	relearn := ingest.Relearn
+	if learning.Forwarded {
+		relearn = ingest.Recall
 	}
 	sample, err := s.store.Sample()
 	if err != nil {
 		return ingest.StateError(err, s.dir)
 	}
-	panicked, err := ingest.Relearn(s.settings, learning, sample, cut)
+	panicked, err := relearn(s.settings, learning, sample, cut)
 	if panicked > 0 {
 		s.log.Error("rows not folded in again", "reason", "panic", "rows", panicked)
 	}

@@ -68,11 +68,12 @@ type team struct {
 	sender   *shard.Sender                 // of a shard
 	receiver *shard.Receiver               // of a trainer
 	newest   func() (epoch, version int64) // of the newest version there is
-	live     *teamLive                     // nil where nothing is learned between refits
+	forward  *forwarder                    // of a shard, nil where nothing is learned between refits
+	live     *liveLearner                  // the same of a trainer
 }
 
 // newTeam returns the part of the model, nil if it is whole. The error carries its exit code.
-func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team, error) {
+func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *liveLearner) (*team, error) {
 	s := &o.Settings.Shard
 	if !s.IsShard() && !s.IsTrainer() {
 		return nil, nil
@@ -87,10 +88,19 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team,
 		options.OnMerged, options.OnTerm, options.Standby = t.onMerged, t.onTerm, s.Standby.Std()
 		options.Newest = func() (int64, int64) { return t.newest() }
 		t.receiver = shard.NewReceiver(options)
+		if live != nil {
+			live.sink = sink
+		}
 		return t, nil
 	}
 	if t.number, err = s.Number(); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "shard.index", Err: err}
+	}
+	if t.forward, err = newForwarder(o, r.state, t.number); err != nil {
+		return nil, err
+	}
+	if t.forward != nil {
+		sink.OnPart = t.forward.add
 	}
 	name := o.Settings.Name
 	t.sender = shard.NewSender(shard.SenderOptions{Kafka: kafka, Topic: s.Topic, Model: name, Count: s.Count, Number: t.number, Store: r.state.store, Log: o.Log,
@@ -104,33 +114,15 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *teamLive) (*team,
 // merges reports whether events come from shards.
 func (t *team) merges() bool { return t != nil && t.receiver != nil }
 
-// publishes reports whether versions are published here: not on a shard that learns between refits.
-func (t *team) publishes() bool { return t == nil || t.live == nil || t.merges() }
+// learns reports whether there is more to publish here than refits: of a team where events are forwarded.
+func (t *team) learns() bool { return t == nil || t.live != nil }
 
-// learns reports whether there is more to publish here than refits: of a team what is told on a refit whose posterior is here, which that of another trainer is
-// not.
-func (t *team) learns() bool {
-	if t == nil || t.live == nil {
-		return t == nil
-	}
-	digest, _ := t.live.cycle.StandsOn()
-	return t.merges() && digest != ""
-}
-
-// shares returns what the members tell each other of what they learn, nil where they do not.
-func (t *team) shares() *teamLive {
+// learner returns what learns from forwarded events, nil where none are.
+func (t *team) learner() *liveLearner {
 	if t == nil {
 		return nil
 	}
 	return t.live
-}
-
-// heard returns how often the shards have told what they learned.
-func (t *team) heard() int64 {
-	if t == nil {
-		return 0
-	}
-	return t.live.count()
 }
 
 // trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there is, nor while another one trains.
@@ -170,7 +162,7 @@ func (t *team) trouble() string {
 	case t.merges():
 		return cmp.Or(t.receiver.Trouble(), t.live.trouble())
 	}
-	return cmp.Or(t.sender.Trouble(), t.live.trouble())
+	return cmp.Or(t.sender.Trouble(), t.forward.trouble())
 }
 
 // lag returns the records that the shards of a trainer have not applied yet, as they said last.
@@ -197,7 +189,7 @@ func (t *team) shardStatus() (list []web.ShardStatus) {
 		}
 		return &t
 	}
-	live := t.shares()
+	live := t.learner()
 	for i, s := range t.shards() {
 		own := web.ShardStatus{Shard: i, Host: s.Host, Merged: at(s.Seen), Lag: s.Lag, Refused: s.Refused}
 		if live != nil && i < len(live.newest) {
@@ -242,12 +234,12 @@ func (t *team) forget(ctx context.Context, w *sketch.Witness) error {
 
 // run reads and sends, or merges, until ctx is done or, with an end, it is reached and everything is sent. The error carries its exit code.
 func (t *team) run(ctx context.Context, read func(context.Context) error) error {
+	var others sync.WaitGroup
+	defer others.Wait()
 	if t.live != nil {
 		liveCtx, stop := context.WithCancel(ctx)
-		var beside sync.WaitGroup
-		defer beside.Wait()
 		defer stop()
-		beside.Go(func() { t.live.run(liveCtx) })
+		others.Go(func() { t.live.run(liveCtx) })
 	}
 	if t.merges() {
 		err := t.receiver.Run(ctx, t.reader.options.UntilEnd)
@@ -258,10 +250,6 @@ func (t *team) run(ctx context.Context, read func(context.Context) error) error 
 	}
 	if err := t.takeUp(ctx); err != nil || ctx.Err() != nil {
 		return t.exit(err)
-	}
-	if t.live != nil {
-		close(t.live.filled)
-		t.live.await(ctx)
 	}
 	if err := t.sender.Prepare(ctx); err != nil || ctx.Err() != nil {
 		return t.exit(err)
@@ -275,6 +263,11 @@ func (t *team) run(ctx context.Context, read func(context.Context) error) error 
 		defer stopReading()
 		sent <- t.sender.Run(sendCtx, done)
 	}()
+	if t.forward != nil {
+		forwardCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		defer stop() // what was read last is forwarded, too
+		others.Go(func() { t.forward.run(forwardCtx) })
+	}
 	err := read(readCtx)
 	close(done)
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(sendTimeout, stopSending) })()
@@ -294,11 +287,7 @@ func (t *team) takeUp(ctx context.Context) error {
 			return err
 		}
 		state.fresh.Store(false) // a process may have ended before it sent anything: offsets of the group are no sign of a loss
-		took := len(state.store.Ledger()) > 0
-		t.sender.Took(took)
-		if t.live != nil {
-			t.live.took = took
-		}
+		t.sender.Took(len(state.store.Ledger()) > 0)
 	}
 	if from := &s.From; from.Topic != "" && len(state.store.Ledger()) == 0 {
 		if err := t.takeFrom(ctx, from.Topic, from.Count, nil); err != nil || ctx.Err() != nil {

@@ -174,20 +174,16 @@ func tickOf(m *config.Model) time.Duration {
 			tick = min(tick, d)
 		}
 	}
-	if learnsLive(m) {
-		tick = min(tick, liveLook)
-	}
 	return max(tick, time.Millisecond)
 }
 
 // step looks at the disk and the witness, starts a refit if one is due, and publishes an update if one is.
 func (t *Trainer) step(ctx context.Context) error {
 	t.tune()
-	publishes := t.reader.team.publishes()
 	if time.Since(t.lookAt) >= observeEvery {
 		t.lookAt = time.Now()
 		t.state.guard.Look()
-		if t.writing == nil && publishes {
+		if t.writing == nil {
 			t.versions.follow()
 		}
 		if err := t.state.witness(); err != nil {
@@ -196,13 +192,13 @@ func (t *Trainer) step(ctx context.Context) error {
 		if err := t.watch(); err != nil {
 			return err
 		}
-		if t.writing == nil && publishes && t.reader.team.leads() && t.versions.publisher.Lost() {
+		if t.writing == nil && t.reader.team.leads() && t.versions.publisher.Lost() {
 			if err := t.contain("refit", func() error { return t.republish(ctx) }); err != nil {
 				return err
 			}
 		}
 	}
-	if t.writing == nil && publishes && t.reader.team.leads() { // what is written holds the lock of the store, and renews
+	if t.writing == nil && t.reader.team.leads() { // what is written holds the lock of the store, and renews
 		if err := t.contain("renewal", func() error { t.versions.renew(ctx, t.settings); return nil }); err != nil {
 			return err
 		}
@@ -212,9 +208,6 @@ func (t *Trainer) step(ctx context.Context) error {
 	}
 	t.logHeld()
 	applied := t.reader.applied.Load()
-	if !publishes {
-		return t.reader.team.live.step(ctx, t.settings, applied)
-	}
 	if !t.reader.team.trains() {
 		return nil
 	}
@@ -233,7 +226,7 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.unpublished = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
-	learned := applied + t.reader.team.heard()
+	learned := applied + t.reader.team.learner().count()
 	if now := time.Now(); t.writing == nil && t.reader.team.learns() && t.schedule.UpdateDue(&t.settings.Publish, now, learned) && !t.deltasWait(ctx) {
 		t.schedule.Updated(now, learned)
 		if err := t.contain("update", func() error { return t.update(ctx) }); err != nil {
@@ -257,9 +250,6 @@ func (t *Trainer) finish(ctx context.Context) error {
 		if err := t.install(ctx, <-t.running); err != nil {
 			return err
 		}
-	}
-	if !t.reader.team.publishes() {
-		t.reader.team.live.finish(ctx, t.settings.Publish.Deltas.MaxRows)
 	}
 	if !t.untilEnd || ctx.Err() != nil || !t.reader.team.trains() || !t.pause.over(time.Now()) {
 		return nil

@@ -278,23 +278,32 @@ func Aliases(ctx context.Context, o AliasesOptions, out *report.Emitter) error {
 			return err
 		}
 	}
-	strays, err := store.Strays(o.Model)
+	if err := emitStrays(store, o.Model, path, out); err != nil {
+		return err
+	}
+	return out.Emit("summary", report.AliasesSummary{Model: o.Model, Aliases: aliases})
+}
+
+// emitStrays emits what lies in the directory of a model and is no part of the store. Exit code 5 if an alias is damaged.
+func emitStrays(store *snapshot.Store, model, path string, out *report.Emitter) error {
+	strays, err := store.Strays(model)
 	if err != nil {
 		return storeError(err, path)
 	}
 	var damaged error
 	for _, s := range strays {
 		if s.Alias != "" && damaged == nil {
-			damaged = fmt.Errorf("alias %s is damaged: rebuild it (aliases --repair) or set it (promote --alias %s): %w", s.Alias, s.Alias, s.Err)
+			damaged = fmt.Errorf("alias %s is damaged: rebuild it (versions alias --repair) or set it (versions promote --alias %s): %w",
+				s.Alias, s.Alias, s.Err)
 		}
-		if err := out.Emit("stray", report.Stray{Model: o.Model, Path: s.Path, Alias: s.Alias, Reason: s.Err.Error()}); err != nil {
+		if err := out.Emit("stray", report.Stray{Model: model, Path: s.Path, Alias: s.Alias, Reason: s.Err.Error()}); err != nil {
 			return err
 		}
 	}
 	if damaged != nil {
 		return storeError(damaged, path)
 	}
-	return out.Emit("summary", report.AliasesSummary{Model: o.Model, Aliases: aliases})
+	return nil
 }
 
 // signatureOf says who signed something, as far as it says itself.

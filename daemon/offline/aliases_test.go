@@ -276,7 +276,7 @@ func TestAliasesAreRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines, err = list(false)
-	wantExit(t, err, report.ExitState, "alias champion is damaged: rebuild it (aliases --repair)")
+	wantExit(t, err, report.ExitState, "alias champion is damaged: rebuild it (versions alias --repair)")
 	if len(lines) != 4 || lines[0]["alias"] != "latest" || lines[1]["alias"] != "champion" || lines[1]["type"] != "stray" {
 		t.Errorf("with a damaged alias: %v", lines)
 	}

@@ -82,7 +82,7 @@ func readSVG(t *testing.T, file string) (texts map[string]int, coordinates []flo
 	}
 	defer f.Close()
 	texts = make(map[string]int)
-	isNumber := regexp.MustCompile(`[-+.\dA-Za-z]+`)
+	isNumber := regexp.MustCompile(`[-+.\d]+(?:e[-+]?\d+)?|NaN|[-+]?Inf`)
 	inText := false
 	for d := xml.NewDecoder(f); ; {
 		token, err := d.Token()
@@ -103,7 +103,7 @@ func readSVG(t *testing.T, file string) (texts map[string]int, coordinates []flo
 						bounds = max(bounds, v)
 					}
 				case "d", "points":
-					for _, n := range isNumber.FindAllString(strings.NewReplacer("M", " ", "L", " ", "Z", " ", "H", " ", "V", " ").Replace(a.Value), -1) {
+					for _, n := range isNumber.FindAllString(a.Value, -1) {
 						v, err := strconv.ParseFloat(n, 64)
 						if err != nil {
 							t.Fatalf("%q in a path", n)

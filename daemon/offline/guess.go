@@ -38,7 +38,7 @@ var (
 // sentinel is a number that stands for none in files of old, where it is the only one below zero.
 var sentinel = regexp.MustCompile(`^-99+(\.0+)?$`)
 
-// ofExport are the members that export jsonl adds to the events of a sample.
+// ofExport are the members that versions export jsonl adds to the events of a sample.
 var ofExport = []string{"_role", "_weight", "_inclusion_probability", "_topic", "_partition", "_offset"}
 
 // What counts as few values, and as many rows for each.

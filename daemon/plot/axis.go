@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"gonum.org/v1/plot"
 )
 
-// axis maps the values of a panel to [0, 1].
+// axis is the range of the values of a panel.
 type axis struct {
 	label    string
 	log      bool
@@ -28,23 +30,11 @@ func (a *axis) settle() {
 	}
 }
 
-func (a *axis) at(v float64) float64 {
-	if a.log {
-		return math.Log(v/a.min) / math.Log(a.max/a.min)
-	}
-	return (v - a.min) / (a.max - a.min)
-}
-
 // maxTicks is the largest number of steps between the values written at an axis.
 const maxTicks = 8
 
-// tick is a mark at an axis, a small one if nothing is written at it.
-type tick struct {
-	at    float64
-	label string
-}
-
-func (a *axis) ticks() []tick {
+// ticks returns what is marked at an axis: small ones where nothing is written.
+func (a *axis) ticks() []plot.Tick {
 	if a.log {
 		if ticks := a.decades(); ticks != nil {
 			return ticks
@@ -57,11 +47,11 @@ func (a *axis) ticks() []tick {
 		}
 	}
 	digits := max(6, 2+int(math.Log10(max(math.Abs(a.min), math.Abs(a.max))/step)))
-	var ticks []tick
+	var ticks []plot.Tick
 	for i := math.Ceil(a.min*parts/step - 1e-6); i*step/parts <= a.max+1e-6*step; i++ {
-		t := tick{at: i * step / parts}
+		t := plot.Tick{Value: i * step / parts}
 		if math.Mod(i, parts) == 0 {
-			t.label = strconv.FormatFloat(t.at+0, 'g', digits, 64) // not -0
+			t.Label = strconv.FormatFloat(t.Value+0, 'g', digits, 64) // not -0
 		}
 		ticks = append(ticks, t)
 	}
@@ -70,19 +60,19 @@ func (a *axis) ticks() []tick {
 
 // decades returns the ticks of a logarithmic axis, with powers of ten written, if there are few of them also twice and five times as much; none
 // if that is fewer than two.
-func (a *axis) decades() (ticks []tick) {
+func (a *axis) decades() (ticks []plot.Tick) {
 	first, last := math.Floor(math.Log10(a.min)), math.Ceil(math.Log10(a.max))
 	every, written := math.Ceil((last-first)/maxTicks), 0
 	for e := first; e <= last; e++ {
 		for m := 1; m < 10; m++ {
-			t := tick{label: fmt.Sprintf("%de%g", m, e)}
-			t.at, _ = strconv.ParseFloat(t.label, 64)
-			if t.at < a.min*(1-1e-9) || t.at > a.max*(1+1e-9) || m > 1 && every > 1 {
+			t := plot.Tick{Label: fmt.Sprintf("%de%g", m, e)}
+			t.Value, _ = strconv.ParseFloat(t.Label, 64)
+			if t.Value < a.min*(1-1e-9) || t.Value > a.max*(1+1e-9) || m > 1 && every > 1 {
 				continue
 			}
-			t.label = ""
+			t.Label = ""
 			if m == 1 && math.Mod(e-first, every) == 0 || last-first <= 2 && (m == 2 || m == 5) {
-				t.label = strconv.FormatFloat(t.at, 'g', 6, 64)
+				t.Label = strconv.FormatFloat(t.Value, 'g', 6, 64)
 				written++
 			}
 			ticks = append(ticks, t)

@@ -4,7 +4,12 @@ import (
 	"image/color"
 	"math"
 	"slices"
-	"unicode/utf8"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
 // palette is that of Okabe and Ito (2008), which people with any of the common kinds of colour blindness can tell apart, without its
@@ -13,24 +18,11 @@ var palette = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255},
 }
 
-var black, grey, dark = color.RGBA{A: 255}, color.RGBA{230, 230, 230, 255}, color.RGBA{130, 130, 130, 255}
+var grey, dark = color.RGBA{230, 230, 230, 255}, color.RGBA{130, 130, 130, 255}
 
-// markers go round with another period than the colours, so that lines differ in shape as well: disc, square, triangle, cross, ring, box,
-// pyramid, plus.
-var markers = []struct {
-	corners int
-	turn    float64
-	form    form
-}{{16, 0, filled}, {4, math.Pi / 4, open}, {3, -math.Pi / 2, open}, {4, math.Pi / 4, crossed}, {16, 0, open}, {4, math.Pi / 4, filled},
-	{3, -math.Pi / 2, filled}, {4, 0, crossed}}
-
-type form int
-
-const (
-	filled form = iota
-	open
-	crossed
-)
+// markers go round with another period than the colours, so that lines differ in shape as well.
+var markers = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{},
+	draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{}}
 
 // Lengths in points.
 const (
@@ -39,219 +31,150 @@ const (
 	markerSize = 2.4
 	textSize   = 10
 	tickText   = 9
-	tickLength = 6.0
-	axisGap    = 5 // between the axes and the data
 	panelGap   = 10
-	lineHeight = 14
-	sample     = 24 // of a line in the legend
+	legendGap  = 3
 	dash       = 5
 	dashGap    = 3
 	// maxMarkers is the largest number of markers on a line; a longer line has one at every n-th point.
 	maxMarkers = 25
 )
 
+// sans returns the font of texts of a size. It is in the program.
+func sans(size font.Length) font.Font {
+	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+}
+
 // draw draws the panels into equal tiles, with the areas of the data aligned, and the legend on the right.
-func (f *Figure) draw(c *canvas, columns, rows int) {
-	var names []string
-	legend := point{c.width - legendWidth + panelGap, panelGap + textSize}
-	entry := func(text string) {
-		c.text(point{legend.x + sample + 4, legend.y}, text, textSize, 0)
-		legend.y += lineHeight
-	}
+func (f *Figure) draw(c draw.Canvas, columns, rows int) error {
+	c.SetColor(color.White)
+	c.Fill(c.Rectangle.Path())
+	legend := plot.NewLegend()
+	legend.Top, legend.Left, legend.Padding, legend.TextStyle.Font = true, true, legendGap, sans(textSize)
 	if f.Legend != "" {
-		entry(f.Legend)
+		legend.Add(f.Legend)
 	}
-	f.legendOfMarks(func(m *Mark) {
-		x := legend.x + sample/2
-		c.mark(m, point{x, legend.y - 0.8*textSize}, point{x, legend.y + 0.2*textSize})
-		entry(m.Name)
-	})
-	charts := make([]chart, len(f.Panels))
-	left, top := make([]float64, columns), make([]float64, rows)
+	var names, marks []string // that the legend has
+	plots := make([][]*plot.Plot, rows)
 	for i := range f.Panels {
-		charts[i] = newChart(&f.Panels[i])
-		left[i%columns] = max(left[i%columns], charts[i].wide)
-		if f.Panels[i].Title != "" {
-			top[i/columns] = lineHeight + 4
+		p, err := f.Panels[i].plot(&legend, &names, &marks)
+		if err != nil {
+			return err
 		}
-		for l := range f.Panels[i].Lines {
-			if line := &f.Panels[i].Lines[l]; !slices.Contains(names, line.Name) {
-				y := legend.y - 0.35*textSize
-				c.line(line, len(names), []point{{legend.x, y}, {legend.x + sample, y}}, []point{{legend.x + sample/2, y}})
-				names = append(names, line.Name)
-				entry(line.Name)
+		plots[i/columns] = append(plots[i/columns], p)
+	}
+	for i := range plots {
+		for len(plots[i]) < columns {
+			plots[i] = append(plots[i], nil)
+		}
+	}
+	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: panelGap, PadY: panelGap, PadTop: panelGap, PadLeft: panelGap, PadBottom: panelGap}
+	areas := plot.Align(plots, tiles, draw.Crop(c, 0, -legendWidth, 0, 0))
+	for i := range plots {
+		for j, p := range plots[i] {
+			if p != nil {
+				p.Draw(areas[i][j])
 			}
 		}
 	}
-	for i := range charts {
-		x, y := float64(i%columns*panelWidth), float64(i/columns*panelHeight)
-		charts[i].draw(c, names, point{x + panelGap + lineHeight + left[i%columns] + tickLength + axisGap + 4, y + panelGap + top[i/columns]},
-			point{x + panelWidth - panelGap, y + panelHeight - panelGap - 2*lineHeight - tickLength - axisGap})
-	}
+	legend.Draw(draw.Crop(c, c.Max.X-legendWidth+panelGap, 0, 0, -panelGap))
+	return nil
 }
 
-// legendOfMarks calls add for the first mark of each name.
-func (f *Figure) legendOfMarks(add func(*Mark)) {
-	var names []string
-	for i := range f.Panels {
-		for j := range f.Panels[i].Marks {
-			if m := &f.Panels[i].Marks[j]; !slices.Contains(names, m.Name) {
-				names = append(names, m.Name)
-				add(m)
-			}
+// plot makes a panel, and adds to the legend the lines and marks that it does not have yet.
+func (p *Panel) plot(legend *plot.Legend, names, marks *[]string) (*plot.Plot, error) {
+	out := plot.New()
+	out.Title.Text, out.Title.TextStyle.Font = p.Title, sans(textSize+1)
+	x, y := p.axes()
+	for _, a := range []struct {
+		to *plot.Axis
+		of axis
+	}{{&out.X, x}, {&out.Y, y}} {
+		a.to.Label.Text, a.to.Label.TextStyle.Font, a.to.Tick.Label.Font = a.of.label, sans(textSize), sans(tickText)
+		a.to.Tick.Marker = plot.TickerFunc(func(float64, float64) []plot.Tick { return a.of.ticks() })
+		if a.to.Min, a.to.Max = a.of.min, a.of.max; a.of.log {
+			a.to.Scale = plot.LogScale{}
 		}
 	}
-}
-
-// mark draws a mark between two points.
-func (c *canvas) mark(m *Mark, from, to point) {
-	lines := [][]point{{from, to}}
-	if m.Dashed {
-		lines = dashes(lines[0])
-	}
-	c.paths = append(c.paths, path{lines, dark, axisWidth})
-}
-
-// chart is a panel with the axes that its lines need.
-type chart struct {
-	*Panel
-	x, y axis
-	wide float64 // of what is written at the y axis: a digit is somewhat wider than half its height
-}
-
-func newChart(p *Panel) chart {
-	c := chart{Panel: p, x: axis{p.XLabel, p.LogX, math.Inf(1), math.Inf(-1)}, y: axis{p.YLabel, p.LogY, math.Inf(1), math.Inf(-1)}}
-	for i := range p.Lines {
-		x, y := p.Lines[i].points(p.LogX, p.LogY)
-		for j := range x {
-			c.x.min, c.x.max = min(c.x.min, x[j]), max(c.x.max, x[j])
-			c.y.min, c.y.max = min(c.y.min, y[j]), max(c.y.max, y[j])
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = grey, grey
+	out.Add(grid)
+	add := func(list *[]string, name string, thumbnails ...plot.Thumbnailer) {
+		if !slices.Contains(*list, name) {
+			*list = append(*list, name)
+			legend.Add(name, thumbnails...)
 		}
 	}
-	c.x.settle()
-	c.y.settle()
-	for _, t := range c.y.ticks() {
-		c.wide = max(c.wide, 0.6*tickText*float64(utf8.RuneCountInString(t.label)))
-	}
-	return c
-}
-
-// draw draws a chart with the data between two corners.
-func (ch *chart) draw(c *canvas, names []string, from, to point) {
-	place := func(x, y float64) point {
-		return point{from.x + (to.x-from.x)*ch.x.at(x), to.y + (from.y-to.y)*ch.y.at(y)}
-	}
-	bottom, left := to.y+axisGap, from.x-axisGap
-	for _, t := range ch.x.ticks() {
-		x, length := place(t.at, ch.y.min).x, tickLength/2
-		if t.label != "" {
-			length = tickLength
-			c.stroke(grey, axisWidth, point{x, from.y}, point{x, to.y})
-			c.text(point{x, bottom + tickLength + tickText}, t.label, tickText, 0.5)
-		}
-		c.stroke(black, axisWidth, point{x, bottom}, point{x, bottom + length})
-	}
-	for _, t := range ch.y.ticks() {
-		y, length := place(ch.x.min, t.at).y, tickLength/2
-		if t.label != "" {
-			length = tickLength
-			c.stroke(grey, axisWidth, point{from.x, y}, point{to.x, y})
-			c.text(point{left - tickLength - 2, y + 0.35*tickText}, t.label, tickText, 1)
-		}
-		c.stroke(black, axisWidth, point{left - length, y}, point{left, y})
-	}
-	c.stroke(black, axisWidth, point{from.x, bottom}, point{to.x, bottom})
-	c.stroke(black, axisWidth, point{left, from.y}, point{left, to.y})
-	middle := (from.x + to.x) / 2
-	c.text(point{middle, from.y - 8}, ch.Title, textSize+1, 0.5)
-	c.text(point{middle, bottom + tickLength + 2*lineHeight - 4}, ch.x.label, textSize, 0.5)
-	c.labels = append(c.labels, label{point{left - tickLength - 10 - ch.wide, (from.y + to.y) / 2}, ch.y.label, textSize, 0.5, true})
-	for i := range ch.Marks {
-		if m := &ch.Marks[i]; m.X >= ch.x.min && m.X <= ch.x.max {
-			x := place(m.X, ch.y.min).x
-			c.mark(m, point{x, from.y}, point{x, to.y})
-		}
-	}
-	for i := range slices.Backward(ch.Lines) { // the first on top
-		l := &ch.Lines[i]
-		x, y := l.points(ch.LogX, ch.LogY)
-		points, marked := make([]point, len(x)), []point(nil)
-		for j := range x {
-			points[j] = place(x[j], y[j])
-			if j%((len(x)+maxMarkers-1)/maxMarkers) == 0 {
-				marked = append(marked, points[j])
-			}
-		}
-		c.line(l, slices.Index(names, l.Name), points, marked)
-	}
-}
-
-// line draws a line in the style of a number, with markers on some points.
-func (c *canvas) line(l *Line, style int, points, marked []point) {
-	if len(points) == 0 {
-		return
-	}
-	paint := palette[style%len(palette)]
-	if l.Dashed {
-		c.paths = append(c.paths, path{dashes(points), paint, lineWidth})
-	} else {
-		c.stroke(paint, lineWidth, points...)
-	}
-	if l.Bare {
-		return
-	}
-	m := markers[style%len(markers)]
-	for _, at := range marked {
-		switch corners := regular(at, markerSize, m.corners, m.turn); m.form {
-		case filled:
-			c.stroke(paint, 0, corners...)
-		case open:
-			c.stroke(paint, axisWidth, append(corners, corners[0])...)
-		case crossed:
-			c.paths = append(c.paths, path{[][]point{{corners[0], corners[2]}, {corners[1], corners[3]}}, paint, axisWidth})
-		}
-	}
-}
-
-func (c *canvas) stroke(paint color.RGBA, width float64, line ...point) {
-	c.paths = append(c.paths, path{[][]point{line}, paint, width})
-}
-
-func (c *canvas) text(at point, text string, size, anchor float64) {
-	if text != "" {
-		c.labels = append(c.labels, label{at, text, size, anchor, false})
-	}
-}
-
-// dashes cuts a line: drawn and left out in turn.
-func dashes(line []point) (parts [][]point) {
-	part, on, left := line[:1:1], true, float64(dash)
-	for i := 1; i < len(line); {
-		from, to := part[len(part)-1], line[i]
-		length := math.Hypot(to.x-from.x, to.y-from.y)
-		if length <= left {
-			part, left = append(part, to), left-length
-			i++
+	for _, m := range p.Marks {
+		if !(m.X >= x.min && m.X <= x.max) {
 			continue
 		}
-		at := point{from.x + (to.x-from.x)*left/length, from.y + (to.y-from.y)*left/length}
-		if left = dash; on {
-			parts, left = append(parts, append(part, at)), dashGap
+		line, err := plotter.NewLine(plotter.XYs{{X: m.X, Y: y.min}, {X: m.X, Y: y.max}})
+		if err != nil {
+			return nil, err
 		}
-		part, on = []point{at}, !on
+		line.LineStyle = style(dark, axisWidth, m.Dashed)
+		out.Add(line)
+		add(marks, m.Name, line)
 	}
-	if on && len(part) > 1 {
-		parts = append(parts, part)
+	var drawn []plot.Plotter
+	for i := range p.Lines {
+		l := &p.Lines[i]
+		points := l.points(p.LogX, p.LogY)
+		if len(points) == 0 {
+			add(names, l.Name)
+			continue
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		number := slices.Index(*names, l.Name)
+		if number < 0 {
+			number = len(*names)
+		}
+		paint := palette[number%len(palette)]
+		line.LineStyle = style(paint, lineWidth, l.Dashed)
+		if l.Bare {
+			add(names, l.Name, line)
+			drawn = append(drawn, line)
+			continue
+		}
+		var some plotter.XYs
+		for j := 0; j < len(points); j += (len(points) + maxMarkers - 1) / maxMarkers {
+			some = append(some, points[j])
+		}
+		marked, err := plotter.NewScatter(some)
+		if err != nil {
+			return nil, err
+		}
+		marked.GlyphStyle = draw.GlyphStyle{Color: paint, Radius: markerSize, Shape: markers[number%len(markers)]}
+		add(names, l.Name, line, marked)
+		drawn = append(drawn, marked, line)
 	}
-	return parts
+	slices.Reverse(drawn) // the first on top
+	out.Add(drawn...)
+	out.X.Min, out.X.Max, out.Y.Min, out.Y.Max = x.min, x.max, y.min, y.max // Add may have made the ranges wider
+	return out, nil
 }
 
-// regular returns the corners of a regular polygon.
-func regular(centre point, radius float64, corners int, turn float64) []point {
-	out := make([]point, corners)
-	for i := range out {
-		sin, cos := math.Sincos(turn + 2*math.Pi*float64(i)/float64(corners))
-		out[i] = point{centre.x + radius*cos, centre.y + radius*sin}
+func style(paint color.Color, width vg.Length, dashed bool) draw.LineStyle {
+	s := draw.LineStyle{Color: paint, Width: width}
+	if dashed {
+		s.Dashes = []vg.Length{dash, dashGap}
 	}
-	return out
+	return s
+}
+
+// axes returns the axes that the lines of a panel need.
+func (p *Panel) axes() (x, y axis) {
+	x, y = axis{p.XLabel, p.LogX, math.Inf(1), math.Inf(-1)}, axis{p.YLabel, p.LogY, math.Inf(1), math.Inf(-1)}
+	for i := range p.Lines {
+		for _, at := range p.Lines[i].points(p.LogX, p.LogY) {
+			x.min, x.max = min(x.min, at.X), max(x.max, at.X)
+			y.min, y.max = min(y.min, at.Y), max(y.max, at.Y)
+		}
+	}
+	x.settle()
+	y.settle()
+	return x, y
 }

@@ -2,12 +2,19 @@
 package plot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // ErrFormat is wrapped by the complaint about a file name that ends neither in .svg nor in .png.
@@ -60,6 +67,7 @@ const (
 	panelWidth  = 340
 	panelHeight = 255
 	legendWidth = 142
+	pngDPI      = 144 // two pixels of a PNG to a point
 )
 
 // Write draws the figure into a file whose name ends in .svg or .png. Equal figures give equal files.
@@ -72,30 +80,33 @@ func (f *Figure) Write(path string) error {
 	}
 	columns := min(f.Columns, len(f.Panels))
 	rows := (len(f.Panels) + columns - 1) / columns
-	c := &canvas{width: float64(columns)*panelWidth + legendWidth, height: float64(rows) * panelHeight}
-	f.draw(c, columns, rows)
-	var out []byte
+	width, height := vg.Length(columns)*panelWidth+legendWidth, vg.Length(rows)*panelHeight
+	var out vg.CanvasWriterTo
 	if strings.EqualFold(filepath.Ext(path), ".svg") {
-		out = c.svg()
+		out = vgsvg.New(width, height)
 	} else {
-		var err error
-		if out, err = c.png(); err != nil {
-			return fmt.Errorf("plot: %s: %w", path, err)
-		}
+		out = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI))}
 	}
-	if err := os.WriteFile(path, out, 0o644); err != nil {
+	if err := f.draw(draw.New(out), columns, rows); err != nil {
+		return fmt.Errorf("plot: %s: %w", path, err)
+	}
+	var file bytes.Buffer
+	if _, err := out.WriteTo(&file); err != nil {
+		return fmt.Errorf("plot: %s: %w", path, err)
+	}
+	if err := os.WriteFile(path, file.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("plot: %w", err)
 	}
 	return nil
 }
 
 // points returns the points of a line that the axes of its panel can show.
-func (l *Line) points(logX, logY bool) (x, y []float64) {
+func (l *Line) points(logX, logY bool) (list plotter.XYs) {
 	shown := func(v float64, log bool) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) && (!log || v > 0) }
 	for i := range l.X {
 		if shown(l.X[i], logX) && shown(l.Y[i], logY) {
-			x, y = append(x, l.X[i]), append(y, l.Y[i])
+			list = append(list, plotter.XY{X: l.X[i], Y: l.Y[i]})
 		}
 	}
-	return x, y
+	return list
 }

@@ -292,15 +292,6 @@ func (w *Publication) Write(ctx context.Context, ch *cycle.Champion) error {
 		}
 		ch.Kept = nil
 	}
-	if s := &p.model.Shard; s.IsTrainer() && s.LiveTopic != "" && v.Kind == "refit" && v.Decision == Promoted {
-		posterior, err := ch.KeepShared()
-		if err == nil && posterior != nil {
-			contents.Meta.Posterior, err = reproduce.Keep(p.dir, p.model.Name, posterior)
-		}
-		if err != nil {
-			return fmt.Errorf("publish: %w", err)
-		}
-	}
 	manifest, err := p.store.Publish(ctx, p.model.Name, contents, p.moves(v)...)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)

@@ -71,7 +71,7 @@ func (s *VersionSide) row() []string {
 	return []string{whole(s.Version), whole(s.K), whole(s.Features), plain(s.Lambda), whole(s.Rows), s.Optimality}
 }
 
-// DiffSummary ends diff.
+// DiffSummary ends versions diff.
 type DiffSummary struct {
 	Model    string      `json:"model"`
 	A        VersionSide `json:"a"`        // the first version

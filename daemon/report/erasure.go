@@ -13,7 +13,7 @@ type Subject struct {
 	Done    bool   `json:"done"`    // none is left
 }
 
-// Erasure ends forget: what was taken out, and the proof that nothing is left.
+// Erasure ends state forget: what was taken out, and the proof that nothing is left.
 type Erasure struct {
 	Model       string  `json:"model"`
 	Field       string  `json:"field"`        // of the event that names the subject

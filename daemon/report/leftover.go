@@ -15,7 +15,7 @@ func (l Leftover) WriteText(w io.Writer) error {
 	return say(w, "%-9s  %12d bytes  %s  %s\n", l.Kind, l.Bytes, l.Modified, l.Path)
 }
 
-// LeftoversSummary ends prune --state.
+// LeftoversSummary ends versions prune --state.
 type LeftoversSummary struct {
 	Model   string `json:"model"`
 	State   string `json:"state"`   // directory that they stand beside

@@ -52,7 +52,7 @@ func (u Undone) WriteText(w io.Writer) error {
 	return say(w, "%s/%d: undone; the next run of model %s reads on at %d\n", u.Topic, u.Partition, u.Model, u.Next)
 }
 
-// BackupSummary ends backup and restore.
+// BackupSummary ends state backup and state restore.
 type BackupSummary struct {
 	Model      string      `json:"model"`
 	Path       string      `json:"path"`            // of the backup
@@ -92,7 +92,7 @@ func (t RebuildTick) WriteText(w io.Writer) error {
 	return say(w, "caught up; %s\n", t.Waiting)
 }
 
-// RebuildSummary ends rebuild.
+// RebuildSummary ends state rebuild.
 type RebuildSummary struct {
 	Seconds Number `json:"seconds"`
 	Events  int64  `json:"events"`         // read

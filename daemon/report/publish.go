@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/refitd/refitd/snapshot"
 )
@@ -29,6 +30,41 @@ func (a Alias) WriteText(w io.Writer) error {
 	return say(w, "%-12s version %-6d %s  %s  %s%s\n", a.Alias, a.Version, a.Moved, a.Event, a.Signature, rebuilt)
 }
 
+// ListedVersion is a published version in a list.
+type ListedVersion struct {
+	Model          string   `json:"model"`
+	Version        int64    `json:"version"`
+	Kind           string   `json:"kind"`    // refit or update
+	Parent         *int64   `json:"parent"`  // version that this one started from; null for the first
+	Created        string   `json:"created"` // when it was made
+	K              int      `json:"k"`
+	Rows           int64    `json:"rows"`     // trained on
+	Decision       string   `json:"decision"` // of the gate: promoted or kept
+	Aliases        []string `json:"aliases"`  // that name it
+	ManifestDigest string   `json:"manifest_digest"`
+	PayloadDigest  string   `json:"payload_digest"`
+	Signature      string   `json:"signature"` // unsigned, or key and its id
+}
+
+// WriteText prints a line.
+func (v ListedVersion) WriteText(w io.Writer) error {
+	line := fmt.Sprintf("version %-6d %s  %-6s  %-8s  %s  %s", v.Version, v.Created, v.Kind, v.Decision, v.Signature,
+		strings.Join(v.Aliases, " "))
+	return say(w, "%s\n", strings.TrimRight(line, " "))
+}
+
+// ListSummary ends versions list.
+type ListSummary struct {
+	Model    string           `json:"model"`
+	Versions int              `json:"versions"` // listed
+	Aliases  map[string]int64 `json:"aliases"`  // versions by the names of the aliases
+}
+
+// WriteText prints the number of versions.
+func (s ListSummary) WriteText(w io.Writer) error {
+	return say(w, "%s of %s\n", Count(s.Versions, "version"), s.Model)
+}
+
 // Stray is something in the directory of a model that is no part of the store: it is ignored.
 type Stray struct {
 	Model  string `json:"model"`
@@ -46,7 +82,7 @@ func (s Stray) WriteText(w io.Writer) error {
 	return say(w, "%-12s %s: %s\n", what, s.Path, s.Reason)
 }
 
-// AliasesSummary ends aliases.
+// AliasesSummary ends versions alias.
 type AliasesSummary struct {
 	Model   string           `json:"model"`
 	Aliases map[string]int64 `json:"aliases"`
@@ -55,7 +91,7 @@ type AliasesSummary struct {
 // WriteText prints nothing: the lines say it.
 func (AliasesSummary) WriteText(io.Writer) error { return nil }
 
-// AliasMove ends promote and rollback.
+// AliasMove ends versions promote and versions rollback.
 type AliasMove struct {
 	Model          string `json:"model"`
 	Alias          string `json:"alias"`
@@ -115,7 +151,7 @@ func (l Live) WriteText(w io.Writer) error {
 	return LogRecord{l.Since}.WriteText(w)
 }
 
-// LogSummary ends log.
+// LogSummary ends versions log.
 type LogSummary struct {
 	Model   string           `json:"model"`
 	Records int              `json:"records"`           // printed
@@ -131,7 +167,7 @@ func (s LogSummary) WriteText(w io.Writer) error {
 	return say(w, "nothing of %s was live at %s\n", s.Model, s.At)
 }
 
-// PruneSummary ends prune.
+// PruneSummary ends versions prune.
 type PruneSummary struct {
 	Model   string  `json:"model"`
 	Removed []int64 `json:"removed"` // numbers of the versions

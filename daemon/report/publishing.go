@@ -4,40 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 )
-
-// RuleProblem is something that is wrong with a file of alert rules.
-type RuleProblem struct {
-	Group   string `json:"group,omitempty"` // of rules
-	Rule    string `json:"rule,omitempty"`  // alert or record
-	Message string `json:"message"`         // what is wrong
-}
-
-func (p RuleProblem) String() string {
-	return strings.TrimLeft(strings.Join([]string{p.Group, p.Rule, p.Message}, ": "), ": ")
-}
-
-// RulesSummary ends check rules.
-type RulesSummary struct {
-	OK         bool          `json:"ok"`         // there is no mistake
-	Groups     int           `json:"groups"`     // number of groups
-	Recordings int           `json:"recordings"` // number of recording rules
-	Alerts     int           `json:"alerts"`     // number of alerts
-	Errors     []RuleProblem `json:"errors"`     // what is wrong
-}
-
-// WriteText prints the counts, or what is wrong, one line for each mistake.
-func (s RulesSummary) WriteText(w io.Writer) error {
-	for _, p := range s.Errors {
-		fmt.Fprintln(w, p)
-	}
-	verdict := "ok"
-	if !s.OK {
-		verdict = fmt.Sprintf("NOT OK: %s", Count(len(s.Errors), "mistake"))
-	}
-	return say(w, "%s: %s, %s, %s\n", verdict, Count(s.Groups, "group"), Count(s.Recordings, "recording rule"), Count(s.Alerts, "alert"))
-}
 
 // ExportField is an input of an exported model.
 type ExportField struct {
@@ -48,7 +15,7 @@ type ExportField struct {
 	Optional bool `json:"optional"` // an event may lack it: "" or NaN; without another one the outputs are NaN
 }
 
-// ExportSummary ends export onnx.
+// ExportSummary ends versions export onnx.
 type ExportSummary struct {
 	Model         string        `json:"model"`
 	Version       int64         `json:"version"`
@@ -81,7 +48,7 @@ func (r SampleRow) WriteText(w io.Writer) error {
 	return say(w, "%s%s\n", r.Event, r.Text)
 }
 
-// SampleSummary ends export jsonl and export libsvm.
+// SampleSummary ends versions export jsonl and versions export libsvm.
 type SampleSummary struct {
 	Model        string     `json:"model"`
 	Lineage      string     `json:"lineage"`
@@ -96,7 +63,7 @@ func (s SampleSummary) WriteText(w io.Writer) error {
 	return say(w, "%d training and %d held-out rows of %s written to %s, sample %s\n", s.Rows.Train, s.Rows.Holdout, s.Model, s.Output, s.SampleDigest)
 }
 
-// ReproduceSummary ends reproduce.
+// ReproduceSummary ends versions reproduce.
 type ReproduceSummary struct {
 	Model            string   `json:"model"`
 	Version          int64    `json:"version"`

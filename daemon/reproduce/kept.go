@@ -29,7 +29,7 @@ const (
 // ErrDigest is returned for a kept sample that is not the one its version names.
 var ErrDigest = errors.New("reproduce: the kept sample is damaged")
 
-// Keep writes the record of a refit, or its posterior, beside the versions of a model and returns its digest, for the manifest. It is durable when Keep
+// Keep writes the record of a refit beside the versions of a model and returns its digest, for the manifest. It is durable when Keep
 // returns.
 func Keep(store, model string, record []byte) (digest string, err error) {
 	sum := sha256.Sum256(record)
@@ -51,11 +51,6 @@ func Open(store string, m *snapshot.Manifest) (*cycle.Record, error) {
 		return nil, err
 	}
 	return cycle.ReadRecord(b)
-}
-
-// Posterior reads what cycle.ReviveShared takes of the refit that a version is, verified against its manifest. It returns cycle.ErrNotKept or ErrDigest.
-func Posterior(store string, m *snapshot.Manifest) ([]byte, error) {
-	return read(store, m, m.Posterior)
 }
 
 // read reads what Keep wrote.
@@ -144,9 +139,7 @@ func Prune(s *snapshot.Store, store, model string) error {
 		if err != nil {
 			return nil // which sample is its own is not known: all stay
 		}
-		for _, digest := range []string{m.KeptSample, m.Posterior} {
-			named[strings.TrimPrefix(digest, prefix)+extension] = true
-		}
+		named[strings.TrimPrefix(m.KeptSample, prefix)+extension] = true
 	}
 	for _, f := range files {
 		if isKept(f) && !named[f.Name()] {

@@ -1,42 +1,11 @@
 package shard
 
 import (
-	"encoding/binary"
 	"fmt"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
-
-// word returns a record of the live topic with a header as it is given.
-func word(header string, rows ...byte) []byte {
-	return append(append(binary.BigEndian.AppendUint32(nil, uint32(len(header))), header...), rows...)
-}
-
-// FuzzTold: whatever the live topic has, reading it does not panic, and keeps no more than what was written.
-func FuzzTold(f *testing.F) {
-	f.Add(word(`{"format":1,"model":"m","count":2,"shard":0,"by":"a","number":1,"part":0,"parts":1,"head":{}}`, 1, 'x'))
-	f.Add(word(`{"format":1,"model":"m","count":2,"shard":0,"by":"a","number":9223372036854775807,"part":0,"parts":9223372036854775807}`))
-	f.Add(word(`{"format":1,"model":"m","count":2,"shard":-1,"by":"a","number":1,"part":-1,"parts":0}`))
-	f.Add(word(`{"format":1,"model":"m","count":2,"shard":1,"by":"a","number":1,"part":0,"parts":1}`, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1))
-	f.Add([]byte{255, 255, 255, 255, '{', '}'})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		a := telling{model: "m", count: 2, open: map[int]*Told{}, next: map[int]int{}, last: map[string]int64{}}
-		for range 2 {
-			told, err := a.take(&kgo.Record{Value: value})
-			if err != nil || told == nil {
-				continue
-			}
-			n := 0
-			for _, row := range told.Rows {
-				n += len(row)
-			}
-			if told.Shard < 0 || told.Shard >= 2 || n > len(value) {
-				t.Errorf("shard %d, %d bytes of rows of %d", told.Shard, n, len(value))
-			}
-		}
-	})
-}
 
 // FuzzRecord: whatever the merge topic has, reading heads and wishes does not panic, and what is taken has epochs that another can follow.
 func FuzzRecord(f *testing.F) {
@@ -75,18 +44,4 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("epoch %d", by.Epoch)
 		}
 	})
-}
-
-// TestPartsAreBounded: what a shard tells in more parts than there can be is refused, and runs that are over are forgotten in the end.
-func TestPartsAreBounded(t *testing.T) {
-	a := telling{model: "m", count: 2, open: map[int]*Told{}, next: map[int]int{}, last: map[string]int64{}}
-	const text = `{"format":1,"model":"m","count":2,"shard":0,"by":%q,"number":1,"part":0,"parts":%d,"head":{}}`
-	if _, err := a.take(&kgo.Record{Value: word(fmt.Sprintf(text, "a", maxToldParts+1))}); err == nil || len(a.open) > 0 {
-		t.Errorf("%v, %d open", err, len(a.open))
-	}
-	for i := range 2*maxToldRuns + 10 {
-		if told, err := a.take(&kgo.Record{Value: word(fmt.Sprintf(text, fmt.Sprint(i), 1))}); err != nil || told == nil || len(a.last) > maxToldRuns {
-			t.Fatalf("run %d: %v, %v; %d are remembered", i, told, err, len(a.last))
-		}
-	}
 }

@@ -139,8 +139,8 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 		t.Errorf("window of %d events: %+v", p.WindowN, p.Window.Live)
 	}
 
-	l.wait("the page to have heard of both shards", func() bool {
-		shards := l.told()
+	l.wait("the page to have batches of both shards", func() bool {
+		shards := l.shown()
 		return len(shards) == 2 && !slices.ContainsFunc(shards, func(s web.ShardStatus) bool {
 			return s.Host == "" || s.Merged == nil || s.Learned == nil || s.Refused != "" || time.Since(*s.Merged) > time.Minute
 		})
@@ -157,7 +157,7 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	l.wait("later", l.knows("later"))
 	l.wait("all losses", func() bool { return l.trainer.Progressive().N == l.produced })
 	if again := l.liked("new4"); math.Abs(again-level) > 0.3 {
-		t.Errorf("a user who was not heard of again rates %.3f, before %.3f", again, level)
+		t.Errorf("a user without new events rates %.3f, before %.3f", again, level)
 	}
 	l.wait("who rates all 5 is told from who rates all 1", func() bool { return l.liked("later") > l.liked("away")+0.2 })
 
@@ -171,7 +171,7 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	l.wait("all losses", func() bool { return l.trainer.Progressive().N == l.produced })
 }
 
-// TestLossesMove: a shard that another process takes up goes on from the losses that were told of it.
+// TestLossesMove: each event counts once in the losses, also those that the process which takes a shard up forwards again.
 func TestLossesMove(t *testing.T) {
 	tier.NotUnderRace(t)
 	l := &liveTeam{Bench: daemontest.New(t)}
@@ -189,8 +189,8 @@ func TestLossesMove(t *testing.T) {
 	l.wait("the losses of both", whole)
 }
 
-// told returns what the trainer tells of its shards, as its page shows it.
-func (l *liveTeam) told() []web.ShardStatus {
+// shown returns what the page of the trainer has of its shards.
+func (l *liveTeam) shown() []web.ShardStatus {
 	l.T.Helper()
 	answer, err := http.Get("http://" + l.trainer.Addr() + "/v1/models/ratings/state")
 	if err != nil {
@@ -214,7 +214,7 @@ func (l *liveTeam) refits() (list []int64) {
 		l.T.Fatal(err)
 	}
 	for _, v := range versions {
-		if m, err := store.Manifest("ratings", v); err == nil && m.Posterior != "" {
+		if m, err := store.Manifest("ratings", v); err == nil && m.Kind == "refit" && m.Decision == "promoted" {
 			list = append(list, v)
 		}
 	}

@@ -297,10 +297,11 @@ const (
 	DroppedPair  = "pair"  // pairs that no head could be merged with
 	DroppedFull  = "full"  // all pairs of a shard that waited for a head: there was no room for more
 	DroppedWord  = "word"  // records of the live topic with numbers that cannot be true
+	DroppedBuild = "build" // records of the live topic that another build has written
 )
 
 // DroppedReasons are all of them.
-var DroppedReasons = []string{DroppedEpoch, DroppedPair, DroppedFull, DroppedWord}
+var DroppedReasons = []string{DroppedEpoch, DroppedPair, DroppedFull, DroppedWord, DroppedBuild}
 
 // takePair has a pair wait for the head that it belongs to.
 func (r *Receiver) takePair(number int, key []byte, rec *kgo.Record) {

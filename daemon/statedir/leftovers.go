@@ -143,7 +143,8 @@ func Warn(dir string, log *slog.Logger) {
 		bytes += l.Bytes
 	}
 	if len(found) > 0 {
-		log.Warn("replaced states and unfinished files take space: refitd prune --state lists and removes them", "dir", dir, "count", len(found), "bytes", bytes)
+		log.Warn("replaced states and unfinished files take space: refitd versions prune --state lists and removes them",
+			"dir", dir, "count", len(found), "bytes", bytes)
 	}
 }
 

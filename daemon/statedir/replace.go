@@ -25,7 +25,7 @@ const replacesFile = "REPLACES"
 const timeFormat = "20060102T150405.000Z"
 
 // ErrNotOurs is returned for a directory that stands where one is to be made and that was not made for that.
-var ErrNotOurs = errors.New("not made by refitd restore or refitd rebuild of this state")
+var ErrNotOurs = errors.New("not made by refitd state restore or refitd state rebuild of this state")
 
 // Lock keeps others that make, replace or remove what stands beside the state directory dir away, until it is closed; a daemon may run
 // meanwhile. The error wraps sketch.ErrLocked if another process has it.

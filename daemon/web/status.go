@@ -87,7 +87,7 @@ type ShardStatus struct {
 	Host    string     `json:"host"`              // where it runs, empty before its first head
 	Merged  *time.Time `json:"merged"`            // when its last head was written that is merged; null before the first
 	Lag     int64      `json:"lag"`               // records that it had not read then
-	Learned *time.Time `json:"learned,omitempty"` // when it last told what it has learned; absent before, and without shard.live_topic
+	Learned *time.Time `json:"learned,omitempty"` // when the trainer last had a batch of its events; absent before, and without shard.live_topic
 	Refused string     `json:"refused,omitempty"` // why its last head is not merged; absent if it is
 }
 

@@ -43,10 +43,6 @@ type FoldIn struct {
 	mixed   []mixedRow
 	changes int64
 
-	// What events have changed since it was asked for last: nil unless it is tracked.
-	since     []*Increment    // by slot; nil of those that no event has touched
-	rateSince []RateIncrement // per field
-
 	zero      []float64
 	prior     [][]float64 // per field, prior covariance
 	increment []float64   // evidence and right side of one event
@@ -185,7 +181,6 @@ type liveRow struct {
 	trend    []float64 // q, of forgetting rows: the gradients of their events, fading
 	seen     int32     // events in trend
 	widened  int32     // how many of the field's widenings it has taken up
-	told     int32     // of these, how many its increment has
 	asked    int64     // events of the fold-in when its agreement was told last
 	numbers  []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
 }
@@ -348,7 +343,6 @@ func (f *FoldIn) Place(slot int32, feature Feature) {
 		f.rows = append(f.rows, liveRow{})
 	}
 	f.initialise(&f.rows[slot], feature)
-	f.Increment(slot) // of the name that had it
 	f.changes++
 }
 
@@ -372,7 +366,7 @@ func (f *FoldIn) initialise(row *liveRow, feature Feature) {
 		return out
 	}
 	row.loss, row.mean, row.cov, row.evidence = part(losses), part(versions*q), part(c), part(versions*(p+q))
-	row.trend, row.seen, row.asked, row.widened, row.told = part(trend), 0, 0, int32(len(f.widening[feature.Field])), 0
+	row.trend, row.seen, row.asked, row.widened = part(trend), 0, 0, int32(len(f.widening[feature.Field]))
 	if feature.Base < 0 {
 		copy(row.cov, f.prior[feature.Field])
 		return

@@ -49,7 +49,6 @@ func (f *FoldIn) LearnPart(features []Feature, values, target []float64, weight 
 		}
 		f.rowMath.predict(&f.event)
 		f.accumulate(e)
-		f.track(features[e].Row)
 		f.update(&f.rows[features[e].Row])
 		for l, other := range features { // entries of one name share its row
 			if other.Row == features[e].Row && f.isMixed(other.Row) {
@@ -74,10 +73,6 @@ func (f *FoldIn) Widen(field int32, share float64) {
 	f.widened[field] *= share
 	f.widening[field] = append(f.widening[field], share)
 	clear(f.loss[field])
-	if f.rateSince != nil {
-		f.rateSince[field].Keep = 0
-		clear(f.rateSince[field].Added)
-	}
 	f.changes++
 }
 
@@ -202,14 +197,13 @@ func (f *FoldIn) score(features []Feature, target []float64, held []bool, shared
 			f.agree(row, deviation)
 		}
 		for g := range row.loss {
-			loss := f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]), shared)
-			f.trackCharge(feature.Row, g, loss, shared)
+			f.charge(row, g, f.rowMath.lossWith(target, row.mean[g*q:g*q+q]), shared)
 		}
 	}
 }
 
-// charge adds a loss of rate g to the account of the row, and if it is shared to that of its field, and returns it as it counts.
-func (f *FoldIn) charge(row *liveRow, g int, loss float64, shared bool) float64 {
+// charge adds a loss of rate g to the account of the row, and if it is shared to that of its field.
+func (f *FoldIn) charge(row *liveRow, g int, loss float64, shared bool) {
 	if !(loss < mixLossMax) { // nor may one that is no number
 		loss = mixLossMax
 	}
@@ -218,5 +212,4 @@ func (f *FoldIn) charge(row *liveRow, g int, loss float64, shared bool) float64 
 		all[g] = lossFade*all[g] + lossGain*loss
 	}
 	row.loss[g] = entityLossFade*row.loss[g] + loss
-	return loss
 }

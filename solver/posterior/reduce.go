@@ -119,3 +119,7 @@ func (r *Reduction) State(s *State) *State {
 	}
 	return &out
 }
+
+func isFinite(list []float64) bool {
+	return !slices.ContainsFunc(list, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}

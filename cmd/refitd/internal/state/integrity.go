@@ -115,7 +115,8 @@ func (p *Process) Check(ctx context.Context, dir string) error {
 		}
 	}
 	return &report.ExitError{Code: report.ExitState, Path: dir,
-		Err: fmt.Errorf("state: state in %s is damaged: the check of it died (%v): %s; restore a backup, or run refitd rebuild", dir, err, cause(stderr.String()))}
+		Err: fmt.Errorf("state: state in %s is damaged: the check of it died (%v): %s; "+
+			"restore a backup, or run refitd state rebuild", dir, err, cause(stderr.String()))}
 }
 
 // maxCause bounds how much of a dying process is quoted.

@@ -20,7 +20,7 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// prune runs prune --state and returns the paths by kind that it lists.
+// prune runs versions prune --state and returns the paths by kind that it lists.
 func (e *erased) prune(dryRun bool) (paths map[string][]string, summary report.LeftoversSummary) {
 	e.T.Helper()
 	var out bytes.Buffer
@@ -58,7 +58,7 @@ func (e *erased) warnings() (lines []string) {
 		e.T.Fatal(err)
 	}
 	for line := range strings.Lines(log.String()) {
-		if strings.Contains(line, "refitd prune --state") {
+		if strings.Contains(line, "refitd versions prune --state") {
 			lines = append(lines, line)
 		}
 	}

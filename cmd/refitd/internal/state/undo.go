@@ -114,7 +114,7 @@ func (g *Gap) undo(store *sketch.Store) error {
 	}
 	err = store.Undoable(all[at].Change)
 	if errors.Is(err, sketch.ErrChanged) {
-		return no("state: cannot be undone: %w, by another acceptance, which has to be undone first, or by refitd forget", err)
+		return no("state: cannot be undone: %w, by another acceptance, which has to be undone first, or by refitd state forget", err)
 	}
 	what := fmt.Sprintf("%s/%d: acceptance undone", g.Topic, g.Partition)
 	if g.Recreated {

@@ -9,6 +9,23 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
+// versionsCmd are the verbs that work on the published versions of a model.
+type versionsCmd struct {
+	List      listCmd      `cmd:"" help:"List the published versions of a model."`
+	Alias     aliasesCmd   `cmd:"" help:"List the aliases of a model."`
+	Promote   promoteCmd   `cmd:"" help:"Move champion, or another alias, to a version."`
+	Rollback  rollbackCmd  `cmd:"" help:"Move champion, or another alias, back to what it named before."`
+	LogCmd    logCmd       `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
+	Diff      diffCmd      `cmd:"" help:"Say what changed between two published versions."`
+	Reproduce reproduceCmd `cmd:"" help:"Rebuild a published version from its kept sample and compare."`
+	Export    exportCmd    `cmd:"" help:"Write a published version or a sample in a format of other programs."`
+	Prune     pruneCmd     `cmd:"" help:"Remove old versions."`
+}
+
+type listCmd struct{ offline.Versions }
+
+func (c *listCmd) Run(a *app) error { return offline.List(c.Versions, a.out) }
+
 type aliasesCmd struct{ offline.AliasesOptions }
 
 func (c *aliasesCmd) Run(a *app) error {
