@@ -70,7 +70,8 @@ func prose(text string) string {
 	return regexp.MustCompile("`[^`\n]*`").ReplaceAllString(b.String(), "code")
 }
 
-// anchorsOf returns the places of a Markdown text that a link can name: its headings, and ids. Of equal headings the later ones are numbered.
+// anchorsOf returns the places of a Markdown text that a link can name: its headings, and ids. Of equal headings the
+// later ones are numbered.
 func anchorsOf(text string) (list []string) {
 	for _, m := range regexp.MustCompile(`<a id="([^"]+)"></a>`).FindAllStringSubmatch(text, -1) {
 		list = append(list, m[1])

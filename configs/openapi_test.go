@@ -399,7 +399,8 @@ const about = "Everything that refitd run serves over HTTP. A refusal is {\"erro
 
 const whyRefused = "Why a request was refused."
 
-// refusalMembers are the members of a refusal with their meanings. The first is always there, the others where an event is refused.
+// refusalMembers are the members of a refusal with their meanings. The first is always there, the others where an event
+// is refused.
 func refusalMembers(t *testing.T) (members object) {
 	docs := source(t, module+"/daemon/web").docs
 	for _, name := range []string{"Error", "Reason", "Field", "Expected", "Got"} {
@@ -471,7 +472,8 @@ func document(t *testing.T) (object, []operation, *schemas) {
 	for _, m := range refusalMembers(t) {
 		members.set(m.key, object{{"type", "string"}, {"description", sentence(capital(m.value.(string)))}})
 	}
-	s.components["Error"] = object{{"type", "object"}, {"description", whyRefused}, {"properties", members}, {"required", []string{"error"}}}
+	s.components["Error"] = object{{"type", "object"}, {"description", whyRefused}, {"properties", members},
+		{"required", []string{"error"}}}
 	var components object
 	for _, name := range sorted(s.components) {
 		components.set(name, s.components[name])
