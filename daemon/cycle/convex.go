@@ -161,11 +161,12 @@ func (j *refitJob) coldStart(ctx context.Context, s solver.Settings) (*candidate
 	}
 	rough := s
 	rough.Rough = true
-	walk := j.walkPath
-	if !j.rough {
-		walk = j.solvePath
+	var best *candidate
+	if j.rough {
+		best, err = j.walkPath(ctx, part, lambdas, 1, rough, nil)
+	} else {
+		best, err = j.solvePath(ctx, part, lambdas, 1, rough, nil)
 	}
-	best, err := walk(ctx, part, lambdas, 1, rough, nil)
 	if err != nil || part == p || j.budget.over(ctx) {
 		return best, err
 	}

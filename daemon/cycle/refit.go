@@ -431,7 +431,7 @@ func (j *refitJob) variational(ctx context.Context, warm *warmStart, vectors *so
 	if warm == nil || warm.posterior == nil {
 		return sweep(j.newPosterior(vectors, prior, k), b)
 	}
-	stage := &continuation{state: warm.posterior, prior: prior, last: warm.precisions.Stage, both: warm.bothPrecisions, sweep: sweep, losses: j.losses,
+	stage := &continuation{state: warm.posterior, prior: prior, last: warm.precisions.Stage, both: warm.bothPrecisions, sweep: sweep, losses: func(m *solver.Model) []float64 { return j.losses(m) },
 		weight: j.selectWeights(), budget: b}
 	fit, began, compared, err := stage.run()
 	j.precisions = precisionChoice{Stage: began, Refits: warm.precisions.Refits + 1}

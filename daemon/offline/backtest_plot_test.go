@@ -39,7 +39,7 @@ func TestBacktestPlot(t *testing.T) {
 	}{
 		"numbers": {m, ratings, dataset.MovieLens, []string{"live", "published", "fold_in", "sgd_bias", "item_mean", "stack", "refit promoted",
 			"events", "RMSE (units of the label), of each 30 events"}},
-		"classes": {&toy, writeFile(t, "toy", rows(900, 1, quadrant)), dataset.LIBSVM, []string{"live", "published", "mean", "last_label", "majority",
+		"classes": {&toy, writeFile(t, "toy", ratingLines(900, 1, quadrant)), dataset.LIBSVM, []string{"live", "published", "mean", "last_label", "majority",
 			"refit promoted", "mean loss, of each 18 events", "accuracy (%), of each 18 events"}},
 	} {
 		file := filepath.Join(t.TempDir(), "figure.svg")
@@ -62,7 +62,7 @@ func TestBacktestPlot(t *testing.T) {
 		}
 	}
 	png := filepath.Join(t.TempDir(), "figure.png")
-	if err := draw(&toy, writeFile(t, "toy", rows(900, 1, quadrant)), dataset.LIBSVM, png); err != nil {
+	if err := draw(&toy, writeFile(t, "toy", ratingLines(900, 1, quadrant)), dataset.LIBSVM, png); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(png); err != nil || info.Size() < 10_000 {

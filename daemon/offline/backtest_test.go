@@ -182,7 +182,7 @@ func TestBacktestLIBSVM(t *testing.T) {
 	if problems := m.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	o := BacktestOptions{Model: &m, Data: writeFile(t, "toy", rows(900, 1, quadrant)), Format: dataset.LIBSVM, Order: dataset.FileOrder, Now: clock}
+	o := BacktestOptions{Model: &m, Data: writeFile(t, "toy", ratingLines(900, 1, quadrant)), Format: dataset.LIBSVM, Order: dataset.FileOrder, Now: clock}
 	lines, err := collect(t, func(out *report.Emitter) error { return Backtest(t.Context(), o, out) })
 	if err != nil {
 		t.Fatal(err)

@@ -17,12 +17,12 @@ import (
 // of them is left out. What is published is an ordinary model that says the same of the test rows, whatever the threads.
 func TestFitTakesProducts(t *testing.T) {
 	tier.NotUnderRace(t)
-	text := strings.Split(strings.TrimSpace(rows(4200, 1, quadrant)), "\n")
+	text := strings.Split(strings.TrimSpace(ratingLines(4200, 1, quadrant)), "\n")
 	path := writeFile(t, "toy", strings.Join(text, "\n"))
 	run := func(linear float64, threads int) []line {
 		o := fitOptions(t, dataset.LIBSVM, "", path)
 		o.Model.Train.MaxBasis, o.Model.Train.Linear, o.Model.Train.Threads, o.Store = 1, config.Linear(linear), threads, t.TempDir()
-		return fitted(t, o)
+		return fitLines(t, o)
 	}
 	split := dataset.SplitRandom(len(text), dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, 1)
 	slices.Sort(split.Test)
@@ -76,11 +76,11 @@ func TestFitTakesProducts(t *testing.T) {
 // path, a strength or no feature map has basis vectors alone.
 func TestFitComparesProducts(t *testing.T) {
 	tier.NotUnderRace(t)
-	path := writeFile(t, "toy", rows(600, 1, quadrant))
+	path := writeFile(t, "toy", ratingLines(600, 1, quadrant))
 	for _, most := range []int{1, 6} {
 		o := fitOptions(t, dataset.LIBSVM, "", path)
 		o.Model.Train.MaxBasis = most
-		summary := last(fitted(t, o))
+		summary := last(fitLines(t, o))
 		forms, _ := get(summary, "forms").([]any)
 		if len(forms) != 2 {
 			t.Fatalf("forms %v", forms)
@@ -108,7 +108,7 @@ func TestFitComparesProducts(t *testing.T) {
 		o := fitOptions(t, dataset.LIBSVM, "", path)
 		o.Model.Train.MaxBasis = 2
 		change(&o)
-		if lines := fitted(t, o); get(last(lines), "forms") != nil || len(lines) < 3 {
+		if lines := fitLines(t, o); get(last(lines), "forms") != nil || len(lines) < 3 {
 			t.Errorf("%s: %d lines, forms %v", name, len(lines), get(last(lines), "forms"))
 		}
 	}

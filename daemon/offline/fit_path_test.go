@@ -17,7 +17,7 @@ import (
 // pathOptions fits two λ of classes and plots them into a file of the given name.
 func pathOptions(t *testing.T, name string) FitOptions {
 	t.Helper()
-	o := fitOptions(t, dataset.LIBSVM, "", writeFile(t, "toy", rows(200, 1, quadrant)))
+	o := fitOptions(t, dataset.LIBSVM, "", writeFile(t, "toy", ratingLines(200, 1, quadrant)))
 	o.Model.Train.MaxBasis, o.Lambdas, o.Path = 3, []float64{1, 5}, filepath.Join(t.TempDir(), name)
 	return o
 }

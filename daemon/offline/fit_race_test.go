@@ -22,7 +22,7 @@ func TestFitRaces(t *testing.T) {
 		o := fitOptions(t, dataset.MovieLens, "", path)
 		o.Split = parts
 		o.Model.Train.MaxBasis, o.Model.Train.Threads, o.Thorough, o.Store = 2, threads, thorough, t.TempDir()
-		lines := fitted(t, o)
+		lines := fitLines(t, o)
 		if searched := get(lines[0], "nu") != nil; searched != thorough {
 			t.Errorf("thorough %t: a vector was looked for beside the linear model: %t", thorough, searched)
 		}

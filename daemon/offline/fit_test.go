@@ -91,7 +91,7 @@ func TestFitChoosesOnValidation(t *testing.T) {
 		o := fitOptions(t, dataset.MovieLens, "", path)
 		o.Model.Train.Refit, o.Model.Train.MaxBasis, o.Lambdas, o.Store = "output", 4, []float64{2, 8}, t.TempDir()
 		o.Model.Train.Threads = threads
-		return fitted(t, o)
+		return fitLines(t, o)
 	}
 	lines := run(1)
 	best, lambda := math.Inf(1), 0.0
@@ -120,11 +120,11 @@ func TestFitChoosesOnValidation(t *testing.T) {
 
 // TestFitPolishesTheChosen: strengths are compared roughly, and the chosen model is what a thorough fit has, certified.
 func TestFitPolishesTheChosen(t *testing.T) {
-	path := writeFile(t, "toy", rows(400, 1, quadrant))
+	path := writeFile(t, "toy", ratingLines(400, 1, quadrant))
 	run := func(thorough bool) line {
 		o := fitOptions(t, dataset.LIBSVM, "", path)
 		o.Model.Train.MaxBasis, o.Lambdas, o.Thorough = 3, []float64{1, 20}, thorough
-		return last(fitted(t, o))
+		return last(fitLines(t, o))
 	}
 	rough, thorough := run(false), run(true)
 	if get(rough, "lambda") != get(thorough, "lambda") || get(rough, "gap_kind") != "certified" {
@@ -142,20 +142,20 @@ func TestFitLIBSVM(t *testing.T) {
 		name, task, text string
 		good             func(t *testing.T, summary line) bool
 	}{
-		{"multiclass", "", rows(300, 1, quadrant), func(t *testing.T, s line) bool {
+		{"multiclass", "", ratingLines(300, 1, quadrant), func(t *testing.T, s line) bool {
 			return number(t, s, "outputs") == 2 && number(t, s, "test.accuracy") > 0.85 && number(t, s, "baselines.linear.accuracy") < 0.7
 		}},
-		{"binary", "binary", rows(300, 2, func(a, b float64) string { return map[bool]string{true: "+1", false: "-1"}[a*b > 0] }),
+		{"binary", "binary", ratingLines(300, 2, func(a, b float64) string { return map[bool]string{true: "+1", false: "-1"}[a*b > 0] }),
 			func(t *testing.T, s line) bool { return number(t, s, "test.accuracy") > 0.85 }},
-		{"regression", "regression", rows(300, 3, func(a, b float64) string { return fmt.Sprintf("%.4f", 50+100*a*b) }),
+		{"regression", "regression", ratingLines(300, 3, func(a, b float64) string { return fmt.Sprintf("%.4f", 50+100*a*b) }),
 			func(t *testing.T, s line) bool {
 				return number(t, s, "test.rmse") < 10 && number(t, s, "baselines.linear.rmse") > 20 && number(t, s, "baselines.global_mean.rmse") > 20
 			}},
-		{"ordinal", "ordinal", rows(300, 4, func(a, b float64) string { return fmt.Sprint(2 + int(math.Round(1.4*a))) }),
+		{"ordinal", "ordinal", ratingLines(300, 4, func(a, b float64) string { return fmt.Sprint(2 + int(math.Round(1.4*a))) }),
 			func(t *testing.T, s line) bool {
 				return number(t, s, "outputs") == 2 && number(t, s, "test.rmse") < 0.5
 			}},
-		{"multilabel", "multilabel", rows(300, 5, func(a, b float64) string {
+		{"multilabel", "multilabel", ratingLines(300, 5, func(a, b float64) string {
 			return map[bool]string{true: "a", false: "b"}[a > 0] + map[bool]string{true: ",c", false: ""}[b > 0]
 		}), func(t *testing.T, s line) bool {
 			return number(t, s, "outputs") == 3 && number(t, s, "test.accuracy") > 0.7
@@ -164,7 +164,7 @@ func TestFitLIBSVM(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := fitOptions(t, dataset.LIBSVM, c.task, writeFile(t, "toy", c.text))
 			o.Model.Train.MaxBasis, o.Lambdas, o.Store = 4, []float64{1, 5}, t.TempDir()
-			s := last(fitted(t, o))
+			s := last(fitLines(t, o))
 			if !c.good(t, s) {
 				t.Errorf("summary %v", s)
 			}
@@ -237,7 +237,7 @@ func TestParts(t *testing.T) {
 func TestFitWithoutValidationOrTest(t *testing.T) {
 	o := fitOptions(t, dataset.MovieLens, "", writeFile(t, "u.data", strings.Join(ratings(300, 5), "\n")))
 	o.Split, o.Lambdas, o.MaxSteps = dataset.Fractions{Train: 1}, []float64{5}, 2
-	lines := fitted(t, o)
+	lines := fitLines(t, o)
 	if s := last(lines); s["valid"] != nil || s["test"] != nil || s["snapshot"] != nil || number(t, s, "n_train") != 300 {
 		t.Errorf("summary %v", s)
 	}
@@ -319,7 +319,7 @@ func TestFitVowel(t *testing.T) {
 	dir := shared(t, "data/vowel")
 	o := fitOptions(t, dataset.LIBSVM, "", filepath.Join(dir, "vowel.scale"))
 	o.Test, o.Model.Train.Penalty, o.Lambdas = filepath.Join(dir, "vowel.scale.t"), "l1l2", []float64{17}
-	s := last(fitted(t, o))
+	s := last(fitLines(t, o))
 	if number(t, s, "n_test") != 462 || number(t, s, "outputs") != 11 || number(t, s, "features") != 11 {
 		t.Errorf("summary %v", s)
 	}
@@ -355,7 +355,7 @@ func TestLearnedRows(t *testing.T) {
 	data := writeFile(t, "u.data", strings.Join(text, "\n"))
 	o := fitOptions(t, dataset.MovieLens, "", data)
 	o.Store, o.Lambdas, o.Model.Train.MaxBasis, o.SplitByTime = t.TempDir(), []float64{10}, 4, true
-	summary := last(fitted(t, o))
+	summary := last(fitLines(t, o))
 	train, valid := number(t, summary, "n_train"), number(t, summary, "n_valid")
 	want := train
 	if n, ok := summary["held_out_sweeps"].(float64); ok && n > 0 {

@@ -119,7 +119,7 @@ func ratings(n int, seed uint64) []string {
 }
 
 // rows returns LIBSVM lines with two informative columns and a noise column; label turns the two into the first column.
-func rows(n int, seed uint64, label func(a, b float64) string) string {
+func ratingLines(n int, seed uint64, label func(a, b float64) string) string {
 	rng := rand.New(rand.NewPCG(seed, 8))
 	var b strings.Builder
 	for range n {
@@ -140,8 +140,8 @@ func fitOptions(t *testing.T, format dataset.Format, task, path string) FitOptio
 		Now: clock}
 }
 
-// fitted runs a fit and returns its lines; it fails on an error.
-func fitted(t *testing.T, o FitOptions) []line {
+// fitLines runs a fit and returns its lines; it fails on an error.
+func fitLines(t *testing.T, o FitOptions) []line {
 	t.Helper()
 	lines, err := collect(t, func(out *report.Emitter) error { return Fit(t.Context(), o, out) })
 	if err != nil {
@@ -159,7 +159,7 @@ func published(t *testing.T) (SnapshotRef, line, []string) {
 	text := ratings(1600, 1)
 	o := fitOptions(t, dataset.MovieLens, "", writeFile(t, "u.data", strings.Join(text, "\n")))
 	o.Store, o.Lambdas, o.Model.Train.MaxBasis = t.TempDir(), []float64{3, 10}, 4
-	summary := last(fitted(t, o))
+	summary := last(fitLines(t, o))
 	return SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, summary, text
 }
 

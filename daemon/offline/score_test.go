@@ -327,9 +327,9 @@ func TestScoreWithHistory(t *testing.T) {
 		t.Errorf("more events held than there are: %v", err)
 	}
 	label := func(a, b float64) string { return map[bool]string{true: "1", false: "0"}[a*b > 0] }
-	o := fitOptions(t, dataset.LIBSVM, "binary", writeFile(t, "numbers", rows(200, 6, label)))
+	o := fitOptions(t, dataset.LIBSVM, "binary", writeFile(t, "numbers", ratingLines(200, 6, label)))
 	o.Model.Train.MaxBasis, o.Lambdas, o.Store = 3, []float64{1}, t.TempDir()
-	fitted(t, o)
+	fitLines(t, o)
 	_, err = collect(t, func(out *report.Emitter) error {
 		history := strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5,"label":1}`)
 		return Score(t.Context(), SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, ScoreOptions{History: history}, strings.NewReader(""), out)
@@ -349,9 +349,9 @@ func TestScoreClassNames(t *testing.T) {
 		case "multilabel":
 			label = func(a, b float64) string { return map[bool]string{true: "9", false: "10"}[a*b > 0] }
 		}
-		o := fitOptions(t, dataset.LIBSVM, task, writeFile(t, "toy", rows(200, 6, label)))
+		o := fitOptions(t, dataset.LIBSVM, task, writeFile(t, "toy", ratingLines(200, 6, label)))
 		o.Model.Train.MaxBasis, o.Lambdas, o.Store = 3, []float64{1}, t.TempDir()
-		fitted(t, o)
+		fitLines(t, o)
 		lines, err := scored(t, SnapshotRef{Versions: Versions{Store: o.Store, Model: "toy"}}, strings.NewReader(`{"1":0.9,"2":0.9,"3":0,"4":0.5}`))
 		if err != nil {
 			t.Fatal(err)
