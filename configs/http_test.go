@@ -25,7 +25,7 @@ const maxSmallObject = 3
 // TestHTTP: configs/http.md says for people in short what configs/openapi.json says for programs.
 func TestHTTP(t *testing.T) {
 	_, ops, all := document(t)
-	h := httpPage{t: t, elsewhere: map[string]string{}, protocol: protocolOf(t, ops), embedded: map[reflect.Type]int{}}
+	h := httpPage{t: t, protocol: protocolOf(t, ops), embedded: map[reflect.Type]int{}}
 	for _, typ := range all.types {
 		for owner := range ownersOf(t, typ) {
 			h.embedded[owner]++
@@ -33,8 +33,8 @@ func TestHTTP(t *testing.T) {
 	}
 	h.printed = printedAt(t)
 	h.heading(1, "The HTTP surface")
-	h.paragraph("Made from the routes of the daemon by a test. [openapi.json](openapi.json) has the rest (every parameter, " +
-		"header, status and example), and the daemon serves it at `/openapi.json`.")
+	h.paragraph("Made from the routes of the daemon by a test. [openapi.json](openapi.json) has the rest (every " +
+		"parameter, header, status and example), and the daemon serves it at `/openapi.json`.")
 	h.paragraph("%s", about)
 	h.endpoints(ops)
 	h.parameters(ops)
@@ -51,12 +51,11 @@ func TestHTTP(t *testing.T) {
 // httpPage is http.md in the making. Objects are described once, in the order in which they are first named.
 type httpPage struct {
 	page
-	t         *testing.T
-	named     []reflect.Type          // described in this page
-	printed   map[reflect.Type]string // described in json.md, by heading
-	elsewhere map[string]string       // links to that, by name
-	embedded  map[reflect.Type]int    // how many objects have all of its members
-	protocol  map[reflect.Type]bool   // described by the specification of the Open Inference Protocol
+	t        *testing.T
+	named    []reflect.Type          // described in this page
+	printed  map[reflect.Type]string // described in json.md, by heading
+	embedded map[reflect.Type]int    // how many objects have all of its members
+	protocol map[reflect.Type]bool   // described by the specification of the Open Inference Protocol
 }
 
 // endpoints adds the tables of endpoints: method and path, what it does, what it takes, its answer, statuses.
@@ -120,8 +119,8 @@ func (h *httpPage) parameters(ops []operation) {
 // statuses adds the table of statuses.
 func (h *httpPage) statuses() {
 	h.heading(2, "Statuses")
-	h.paragraph("Any request can meet 400, 401, 403, 404, 405, 408, 413, 421, 429 and 503; the tables above have the others, " +
-		"and 200 where it is not the only one of an answer.")
+	h.paragraph("Any request can meet 400, 401, 403, 404, 405, 408, 413, 421, 429 and 503; the tables above have " +
+		"the others, and 200 where it is not the only one of an answer.")
 	rows := [][]string{{"405", "The path takes other methods, which Allow names"}}
 	for status, text := range statusTexts {
 		rows = append(rows, []string{strconv.Itoa(status), text})
@@ -138,8 +137,7 @@ func (h *httpPage) link(typ reflect.Type) string {
 	case typ == reflect.TypeFor[time.Time]():
 		return ""
 	case printed && typ != reflect.TypeFor[report.Metrics]():
-		h.elsewhere[name] = "[" + name + "](json.md#" + anchor(heading) + ")"
-		return h.elsewhere[name]
+		return "[" + name + "](json.md#" + anchor(heading) + ")"
 	case typ.PkgPath() == module+"/snapshot" || h.protocol[typ]:
 		return "[" + name + "](#other-objects)"
 	case !slices.Contains(h.named, typ):
@@ -202,8 +200,8 @@ func printedAt(t *testing.T) map[reflect.Type]string {
 // objects adds the table of objects. Describing one may name others.
 func (h *httpPage) objects() {
 	h.heading(2, "Objects")
-	h.paragraph("Names are those of openapi.json. Members that end in `_seconds` and `_bytes` have that unit, times are RFC 3339 " +
-		"in UTC, a number that is not finite is null. *Absent* is a member that may be left out.")
+	h.paragraph("Names are those of openapi.json. Members that end in `_seconds` and `_bytes` have that unit, times are " +
+		"RFC 3339 in UTC, a number that is not finite is null. *Absent* is a member that may be left out.")
 	rows := [][]string{{`<a id="error"></a>**Error**`, "", whyRefused}}
 	for i, m := range refusalMembers(h.t) {
 		kind := "text"
@@ -265,8 +263,7 @@ func (h *httpPage) others(all *schemas) {
 		switch typ := all.types[name]; {
 		case slices.Contains(h.named, typ):
 		case h.printed[typ] != "":
-			h.link(typ)
-			printed = append(printed, h.elsewhere[name])
+			printed = append(printed, h.link(typ))
 		case h.protocol[typ]:
 			protocol = append(protocol, "`"+name+"`")
 		default:
