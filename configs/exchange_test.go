@@ -2,7 +2,6 @@ package configs_test
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -179,40 +178,3 @@ func (exampleDaemon) Status() web.Status {
 }
 func (exampleDaemon) Reload(context.Context) error { return nil }
 func (exampleDaemon) Refit(string) error           { return nil }
-
-// laidOut is JSON for people: what fits on a line is on one.
-func laidOut(t *testing.T, s, indent string) string {
-	t.Helper()
-	var parts []string
-	var opening, closing string
-	dec := json.NewDecoder(strings.NewReader(s))
-	if len(s) < 110 || !strings.HasPrefix(s, "{") && !strings.HasPrefix(s, "[") {
-		return s
-	}
-	for first := true; first || dec.More(); first = false {
-		token, err := dec.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if first {
-			opening, closing = s[:1], map[string]string{"{": "}", "[": "]"}[s[:1]]
-			if opening == "[" {
-				for dec.More() {
-					var value json.RawMessage
-					if err := dec.Decode(&value); err != nil {
-						t.Fatal(err)
-					}
-					parts = append(parts, laidOut(t, string(value), indent+"  "))
-				}
-				break
-			}
-			continue
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
-		parts = append(parts, strconv.Quote(token.(string))+": "+laidOut(t, string(value), indent+"  "))
-	}
-	return opening + "\n" + indent + "  " + strings.Join(parts, ",\n"+indent+"  ") + "\n" + indent + closing
-}

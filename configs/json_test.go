@@ -161,25 +161,76 @@ func kebab(name string) string {
 	return strings.ToLower(regexp.MustCompile(`([a-z])([A-Z])`).ReplaceAllString(name, "$1-$2"))
 }
 
-// TestJSON: configs/json.md has every line of every verb with its members, the exit codes and the reasons of rejections.
-func TestJSON(t *testing.T) {
-	objects := map[emitted]reflect.Type{}
-	of := map[emitted][]string{} // verbs
-	var order []emitted
-	var listed []string
+// linesOf is what verbs print: the type of each line, the verbs that print it, and the order of the document.
+type linesOf struct {
+	types map[emitted]reflect.Type
+	by    map[emitted][]string // verbs
+	order []emitted
+}
+
+// describedLines collects the lines of verbs, and that of errors.
+func describedLines() linesOf {
+	l := linesOf{types: map[emitted]reflect.Type{}, by: map[emitted][]string{}}
 	for _, v := range verbs {
-		listed = append(listed, v.name)
-		for _, l := range v.lines {
-			e := emitted{l.kind, reflect.TypeOf(l.value).Name()}
-			if objects[e] == nil {
-				order = append(order, e)
+		for _, line := range v.lines {
+			e := emitted{line.kind, reflect.TypeOf(line.value).Name()}
+			if l.types[e] == nil {
+				l.order = append(l.order, e)
 			}
-			objects[e], of[e] = reflect.TypeOf(l.value), append(of[e], v.name)
+			l.types[e], l.by[e] = reflect.TypeOf(line.value), append(l.by[e], v.name)
 		}
 	}
 	failed := emitted{"error", "Error"}
-	objects[failed], of[failed] = reflect.TypeFor[report.Error](), []string{"every verb"}
-	order = append(order, failed)
+	l.types[failed], l.by[failed] = reflect.TypeFor[report.Error](), []string{"every verb"}
+	l.order = append(l.order, failed)
+	return l
+}
+
+// title is the heading of a line.
+func (l *linesOf) title(e emitted) string {
+	same := 0
+	for other := range l.types {
+		if other.kind == e.kind {
+			same++
+		}
+	}
+	if same == 1 {
+		return e.kind
+	}
+	return e.kind + " of " + strings.Join(l.by[e], ", ")
+}
+
+// users returns which structs have a struct as a member, of all lines.
+func (l *linesOf) users(t *testing.T) map[reflect.Type]map[reflect.Type]bool {
+	users := map[reflect.Type]map[reflect.Type]bool{}
+	for _, typ := range l.types {
+		nested(t, typ, users)
+	}
+	return users
+}
+
+// headings returns the heading that a type has in json.md: lines, and parts of several lines.
+func (l *linesOf) headings(t *testing.T) map[reflect.Type]string {
+	names := map[reflect.Type]string{}
+	for typ, by := range l.users(t) {
+		if len(by) > 1 {
+			names[typ] = typ.Name()
+		}
+	}
+	for e, typ := range l.types {
+		names[typ] = l.title(e)
+	}
+	return names
+}
+
+// TestJSON: configs/json.md has every line of every verb with its members, the exit codes and the reasons of rejections.
+func TestJSON(t *testing.T) {
+	lines := describedLines()
+	objects, title := lines.types, lines.title
+	var listed []string
+	for _, v := range verbs {
+		listed = append(listed, v.name)
+	}
 	if names := commandLine(t); !reflect.DeepEqual(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(listed))) {
 		t.Errorf("the verbs are %q, described are %q", names, listed)
 	}
@@ -194,24 +245,8 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%v is described, and not emitted", e)
 		}
 	}
-
-	title := func(e emitted) string {
-		same := 0
-		for other := range objects {
-			if other.kind == e.kind {
-				same++
-			}
-		}
-		if same == 1 {
-			return e.kind
-		}
-		return e.kind + " of " + strings.Join(of[e], ", ")
-	}
-	// What several objects share stands by itself.
-	users := map[reflect.Type]map[reflect.Type]bool{}
-	for _, typ := range objects {
-		nested(t, typ, users)
-	}
+	// A part of several objects has a heading.
+	users := lines.users(t)
 	object := map[reflect.Type]string{}
 	for e, typ := range objects {
 		if !strings.Contains(title(e), " ") {
@@ -238,7 +273,7 @@ func TestJSON(t *testing.T) {
 	p.exitCodes(t)
 	p.reasons(t)
 	p.heading(2, "Lines")
-	for _, e := range order {
+	for _, e := range lines.order {
 		if e.kind == "path" { // nothing in JSON
 			continue
 		}

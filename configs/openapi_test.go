@@ -212,15 +212,21 @@ func (s *schemas) of(typ reflect.Type, request bool) object {
 	return nil
 }
 
+// schemaName is the name of a struct among the schemas of the document.
+func schemaName(typ reflect.Type) string {
+	name := capital(typ.Name())
+	switch {
+	case name == "Failure":
+		return "Error"
+	case strings.HasSuffix(typ.PkgPath(), "/daemon/report"): // which has types of the same names as snapshot
+		return "Report" + name
+	}
+	return name
+}
+
 // component returns a reference to the schema of a struct.
 func (s *schemas) component(typ reflect.Type, request bool) object {
-	name := capital(typ.Name())
-	if name == "Failure" {
-		name = "Error"
-	}
-	if strings.HasSuffix(typ.PkgPath(), "/daemon/report") { // which has types of the same names as snapshot
-		name = "Report" + name
-	}
+	name := schemaName(typ)
 	ref := object{{"$ref", s.prefix + name}}
 	if old, ok := s.types[name]; ok {
 		if old != typ {
@@ -391,6 +397,18 @@ const about = "Everything that refitd run serves over HTTP. A refusal is {\"erro
 	"Requests to a host that is neither an address, localhost nor one of web.allowed_hosts are refused with 421, those from pages of another " +
 	"origin that are not reads with 403. Users, passwords and client certificates are those of web.config_file; without it everybody may ask."
 
+const whyRefused = "Why a request was refused."
+
+// refusalMembers are the members of a refusal with their meanings. The first is always there, the others where an event
+// is refused.
+func refusalMembers(t *testing.T) (members object) {
+	docs := source(t, module+"/daemon/web").docs
+	for _, name := range []string{"Error", "Reason", "Field", "Expected", "Got"} {
+		members.set(strings.ToLower(name), docs["failure."+name])
+	}
+	return members
+}
+
 // document makes the OpenAPI document.
 func document(t *testing.T) (object, []operation, *schemas) {
 	s := &schemas{t: t, prefix: "#/components/schemas/", components: map[string]object{}, types: map[string]reflect.Type{}, used: map[string]bool{}}
@@ -450,8 +468,11 @@ func document(t *testing.T) (object, []operation, *schemas) {
 	for _, name := range sorted(answerHeaders) {
 		headers.set(name, answerHeaders[name])
 	}
-	s.components["Error"] = object{{"type", "object"}, {"description", "Why a request was refused."}, {"properties", object{{"error",
-		object{{"type", "string"}, {"description", sentence(capital(source(t, module+"/daemon/web").docs["failure.Error"]))}}}}},
+	var members object
+	for _, m := range refusalMembers(t) {
+		members.set(m.key, object{{"type", "string"}, {"description", sentence(capital(m.value.(string)))}})
+	}
+	s.components["Error"] = object{{"type", "object"}, {"description", whyRefused}, {"properties", members},
 		{"required", []string{"error"}}}
 	var components object
 	for _, name := range sorted(s.components) {

@@ -32,7 +32,6 @@ var documented = []struct {
 		"fragments of programs: README.md and tutorial.md have whole ones, the examples of package snapshot compile the rest"},
 	{"consumers.md", "python", "",
 		"each call by itself: snapshot/python has tests of them, README.md and tutorial.md have programs"},
-	{"http.md", "curl", "TestHTTP", ""},
 	{"operations.md", "refitd check config", "check_config.txtar", ""},
 	{"operations.md", "refitd state backup", "upgrade.txtar", ""},
 	{"operations.md", "refitd state restore", "upgrade.txtar", ""},
