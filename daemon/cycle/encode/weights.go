@@ -91,7 +91,7 @@ type WeightScale struct {
 	Limited int64   // weights that counted as less
 }
 
-// NewWeightScale returns that of a model, nil where events have no weights of their own.
+// NewWeightScale returns that of a model, nil if events have no weight field.
 func NewWeightScale(schema *event.Schema) *WeightScale {
 	if schema.Weight == "" {
 		return nil

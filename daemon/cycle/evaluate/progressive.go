@@ -72,7 +72,7 @@ type drifted struct {
 	Time   int64  `json:"time"`  // of the event that raised it, in milliseconds since 1970
 }
 
-// Told is the number of predictors that are told over all events and in slices: published and live.
+// Told is the number of predictors that are reported over all events and in slices: published and live.
 const Told = Live + 1
 
 // NewProgressive keeps a window of so many events. sliced says that events have entities.

@@ -109,7 +109,7 @@ func NewFoldIn(m *config.Model, schema *event.Schema, target *encode.Target, cha
 	return l
 }
 
-// NewState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label
+// NewState returns the prior over the given columns. Each class has separate weights; the outputs of an ordinal label
 // share theirs.
 func NewState(t *encode.Target, field []int32, fields int, prior posterior.Prior) *posterior.State {
 	if t.Task.HasClasses() {

@@ -207,8 +207,8 @@ const fitPrecision = 15.0 / 8
 
 // fitVariational runs the variational stage of an offline fit under two priors, that of streams and a tighter one
 // without a cap on what the sweeps make of it, and returns the one that predicts the select rows better. A cap is for
-// bases that are young or go on from refit to refit: on ML-1M,
-// where half a million rows start it, RMSE is .862 with and .8585 without. Outputs of their own have the first alone.
+// bases that are new or carried over from refit to refit. On ML-1M, where half a million rows start it, RMSE is 0.862
+// with and 0.8585 without. Independent outputs have only the first.
 func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k int) (*task.VariationalFit, error) {
 	fit, err := variationalStage(j, ctx, nil, vectors, k, offlineSweeps, &j.Budget)
 	if err != nil || fit == nil || j.Target.Task.HasClasses() || ctx.Err() != nil {

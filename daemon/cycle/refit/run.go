@@ -150,7 +150,7 @@ func challenger(
 	}
 	if variational != nil {
 		ch.Convex = best.Model
-		ch.Posterior = variational.State // the fold-in stands on it even where the convex model is published
+		ch.Posterior = variational.State // the fold-in uses it even where the convex model is published
 		v.Precisions = string(j.Precisions.Stage)
 	}
 	if variational != nil && prefers(j, variational, best) && !j.Model.Train.ConvexAlone() {
@@ -190,9 +190,9 @@ func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidat
 	return variational.Loss <= best.Loss || !selectDecides(j)
 }
 
-// selectDecides reports whether the select rows can tell one stage from the other, LeastOfLabel of either binary label.
-// Without one of the rarer label the best is whatever says least of it: a strength that is chosen by such rows is next
-// to none, while the variational stage has its own from the training rows.
+// selectDecides reports whether the select rows can decide between the stages: they need LeastOfLabel rows of either
+// binary label. Without a row of the rarer label the stage that says least of it wins: the strength that such rows
+// choose is next to none. The variational stage has its strength from the training rows.
 func selectDecides(j *task.Task) bool {
 	ones := 0
 	for _, one := range gate.OnesOf(j, j.Select_) {

@@ -15,9 +15,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// VariantSelector tells which form of updates predicts best at the lag of consumers: every form is scored, as it was at
-// the newest update, on the events after it,
-// and the losses are compared pair by pair. O(NumForms²) an event.
+// VariantSelector chooses the form of updates that predicts best at the delay of consumers. Every form is scored, as it
+// was at the newest update, on the events after it, and the losses are compared pair by pair. O(NumForms²) an event.
 type VariantSelector struct {
 	Pairs  [mixture.NumForms][mixture.NumForms]UpdateComparison // [a][b], for a after b: of a against b
 	Chosen mixture.Variant
@@ -38,7 +37,8 @@ func (r *VariantSelector) forget(f mixture.Variant) {
 	}
 }
 
-// goOn tells that what a form was of goes on as FormBefore: so do updates, until another form predicts better.
+// CarryOver moves the learner of a form to FormBefore. Updates that were made of it are made of FormBefore, until
+// another form predicts better.
 func (r *VariantSelector) CarryOver(was mixture.Variant) {
 	r.forget(mixture.FormBefore)
 	if r.Chosen == was {
@@ -119,7 +119,7 @@ func (of *Candidate) Of(ch *fitted.Fitted) *fitted.Fitted {
 }
 
 // NonForgettingFields returns, for each field, whether it is one of those that the fold-in forgets by but not of
-// entities; nil where there is none.
+// entities; nil without such a field.
 func NonForgettingFields(m *config.Model, schema *event.Schema) (steady []bool) {
 	entities := gate.JudgedFields(m, schema)
 	for _, name := range m.Train.FoldIn.By {

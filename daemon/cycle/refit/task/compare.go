@@ -40,9 +40,9 @@ func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 	return evaluate.Loss(j.Select_, j.Target, m, weights)
 }
 
-// Calibrate fits the calibration of a model on the select rows, on the training rows where there are none. Every class
-// counts one row more, of which nothing is known, so that one that those rows lack stays possible. What a matrix of
-// costs decides is not shifted: its outputs are of costs and not of frequencies.
+// Calibrate fits the calibration of a model on the select rows, on the training rows if there are no such rows. Every
+// class counts one row more, of which nothing is known, so that one that those rows lack stays possible. What a matrix
+// of costs decides is not shifted: its outputs are of costs and not of frequencies.
 func (j *Task) Calibrate(m *solver.Model) calibration {
 	x, targets, weights := j.Select_.X, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events)
 	if x.NumRows() == 0 {

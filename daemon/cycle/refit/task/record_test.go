@@ -23,7 +23,7 @@ func TestCutBetweenTheSolvesOfAPath(t *testing.T) {
 	}
 	again.Solved(4, true, &solver.Result{}, &solver.Result{})
 	if !again.Over(t.Context()) {
-		t.Error("the repeated refit goes on")
+		t.Error("the repeated refit is not over")
 	}
 }
 

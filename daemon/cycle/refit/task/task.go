@@ -23,7 +23,7 @@ type Task struct {
 	Cold       ColdStart
 	Rejections int          // in a row before it
 	Rough      bool         // the convex stage is polished and certified only where its model is published
-	Carries    bool         // each λ of a path of Algorithm 1 goes on from the one before
+	Carries    bool         // each λ of a path of Algorithm 1 starts from the solution of the one before
 	Paired     [][2]float64 // of the fold-in and of what consumers have, on the last events, oldest first
 	Repeats    *keptStart   // what a refit that is repeated starts from
 	Workers    int
@@ -67,7 +67,7 @@ type Task struct {
 	Chosen         *lists                 // what versions of choices are judged by; nil of events with labels
 	Lists          *lists                 // the same while they are
 	Precisions     fitted.PrecisionChoice // by variational and gaussian
-	// by relate: there is a last variational stage, and this one does not go on from it
+	// set where a last variational stage exists and this one does not continue it
 	Restarted  bool
 	HeldOut    fitted.HeldOutNames
 	Means      *fitted.BaselineMeans
