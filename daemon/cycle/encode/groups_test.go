@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// TestFindGroups: functions of an entity join it; what varies with the event, and a cross, stand for themselves.
+// TestFindGroups: functions of an entity join its group. What varies with the event, and a cross, are separate.
 func TestFindGroups(t *testing.T) {
 	draw := func(n int, fields func(r *rand.Rand, u, i int) (names []string, lists [][]string)) []event.Event {
 		r := rand.New(rand.NewPCG(3, 3))

@@ -15,7 +15,7 @@ import (
 // end, there and when scored. (With a limit of 2, three outliers among 5,000 rows moved the error of a quadratic model
 // by 2 to 18 %; with 1 by 0.5 % at most.) An outlier is fenceReach times as far from the median as the spreadQuantile
 // of the values on its side. Where more than that are the median itself, such as those of a rare indicator or amount,
-// half of the others are the measure.
+// it is the median distance of the others.
 const (
 	NumericClip    = 1
 	spreadQuantile = 0.95

@@ -17,7 +17,7 @@ func BoundLoss(loss, most float64) float64 {
 	return loss
 }
 
-// weightAt returns the weight of a row, nil counting each once.
+// WeightAt returns the weight of a row, nil counting each once.
 func WeightAt(weights []float64, i int) float64 {
 	if weights == nil {
 		return 1

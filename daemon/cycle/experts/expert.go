@@ -92,7 +92,7 @@ func HasGaussian(m *config.Model) bool {
 
 // GaussianTarget returns the target that takes an ordinal label for a number with a Gaussian error. Where levels are
 // about evenly spaced, such a posterior follows a change faster than that of the levels' thresholds: on ratings that
-// drift .790 RMSE against .802.
+// drift 0.790 RMSE against 0.802.
 func GaussianTarget(t *encode.Target) *encode.Target {
 	g := *t
 	g.Loss, g.Link, g.Likelihood = solver.Squared{}, snapshot.Identity, posterior.Gaussian

@@ -31,7 +31,7 @@ type partLearner interface {
 	learnPart(ev *event.Event, target []float64, weight float64, counts *rows.Counted)
 }
 
-// learnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what
+// LearnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what
 // all events share.
 func LearnPart(l Learner, ev *event.Event, target []float64, counts *rows.Counted) {
 	p, hasRows := l.(partLearner)

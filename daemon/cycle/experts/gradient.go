@@ -359,7 +359,7 @@ func (l *Gradient) Model(int) (*solver.Model, *encode.Vocabulary) {
 	return champion, v
 }
 
-// onChampion returns the share of the experts that stand on the champion, by the weights of the mix.
+// OnChampion returns the share of the experts that are based on the champion, by the weights of the mix.
 func (l *Gradient) OnChampion() float64 {
 	share := 0.0
 	for e := range l.experts {

@@ -210,8 +210,8 @@ func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, 
 	return next, names
 }
 
-// PopularWeights is a popularity as weights of a model on the log odds of a choice against names drawn by the same
-// popularity. It does not change.
+// PopularWeights is a popularity as weights of a model: the log odds of a choice against names drawn uniformly. It does
+// not change.
 type PopularWeights struct {
 	Field  int
 	Shared float64

@@ -21,7 +21,7 @@ import (
 // betShare is
 // spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the plain weights
 // holds but for a constant: configs/learning.md has the theorem.
-// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003
+// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained 0.001 to 0.003
 // RMSE each.
 const (
 	shareRate      = 0.001

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 )
 
-// TestFewOfALabelTellNoStage: select rows with next to none of one binary label choose no stage.
-func TestFewOfALabelTellNoStage(t *testing.T) {
+// TestFewOfALabelChooseNoStage: select rows with next to none of one binary label choose no stage.
+func TestFewOfALabelChooseNoStage(t *testing.T) {
 	for _, test := range []struct {
 		ones, rows int
 		task       event.Task

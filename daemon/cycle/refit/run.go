@@ -244,7 +244,7 @@ func Prepare(j *task.Task) error {
 	return j.Problem.Validate()
 }
 
-// encodeTrain makes the problem of the training events, and keeps of them only what a version needs besides.
+// encodeTrain makes the problem of the training events, and keeps only what a version needs in addition.
 func encodeTrain(j *task.Task, events []event.Event, weights []float64) {
 	if !j.Vocab.Augment {
 		j.Groups = encode.FindGroups(j.Schema, events, j.Vocab.NumFields())
@@ -387,9 +387,9 @@ func variationalStage(
 	return fit, err
 }
 
-// reset runs the variational stage once more, from nothing, after one that went on from the last and predicts worse
-// than the convex stage: that one has not left behind what no longer holds. The better of the two counts. One that the
-// clock cuts short does not, so that it can be repeated without.
+// reset runs the variational stage once more, from nothing, if it continued the last one and predicts worse than the
+// convex stage: it may hold what is no longer true. The better of the two counts. One that the clock cuts short does
+// not, so that the refit can be repeated without it.
 func reset(
 	j *task.Task,
 	ctx context.Context,

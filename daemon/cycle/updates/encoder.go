@@ -37,10 +37,10 @@ type DeltaEncoder struct {
 	DeltaBuffers
 }
 
-// deltaBuffers is the memory of the delta at hand, which the next one uses again.
+// DeltaBuffers is the memory of the delta at hand, which the next one uses again.
 type DeltaBuffers struct {
 	Changes, Placed []RowChange // as they were touched and by column
-	keys            []uint64    // their columns and where they stand among those touched
+	keys            []uint64    // their columns and their indices among those touched
 	NumbersOf       []float64   // their rows, as they were touched
 }
 

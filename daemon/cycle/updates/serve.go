@@ -8,7 +8,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// ErrNoChampion is returned where there is nothing that is live yet.
+// ErrNoChampion is returned before the first model is live.
 var ErrNoChampion = errors.New("cycle: there is no champion")
 
 // LiveCopy is the live model as it was returned last. Deltas bring it up to the current live model.

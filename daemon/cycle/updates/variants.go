@@ -46,7 +46,8 @@ func (r *VariantSelector) CarryOver(was mixture.Variant) {
 	}
 }
 
-// Add takes up the loss of every form on one event, NaN for those that there are not. limit is that of lag.add.
+// Add takes up the loss of every form on one event, NaN for a form without a model. limit is that of
+// UpdateComparison.Add.
 func (r *VariantSelector) Add(losses *[mixture.NumForms]float64, limit float64) {
 	for a := range mixture.NumForms {
 		if math.IsNaN(losses[a]) {

@@ -179,7 +179,7 @@ func FoldWeights(j *task.Task, rows []int) []float64 {
 	return j.CapNames(nil, names)
 }
 
-// isBetter reports whether the losses of folds, with weights, are less in most of them, and over all of them by more
+// IsBetter reports whether the losses of folds, with weights, are less in most of them, and over all of them by more
 // than some standard errors.
 func IsBetter(a, b [][]float64, weights []float64, errors float64) bool {
 	won, rest := 0, weights

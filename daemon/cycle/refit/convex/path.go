@@ -183,9 +183,8 @@ func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candi
 	return OrOfPart(j, ctx, best, calls, found, err)
 }
 
-// OrOfPart returns what was found, on all rows or by going on, or where the clock ended that before it began, what had
-// been found before, after so many
-// solves.
+// OrOfPart returns what was found on all rows or by continuing. If the clock ended that, it returns part, which was
+// found before, after a number of solves (calls).
 func OrOfPart(
 	j *task.Task,
 	ctx context.Context,

@@ -29,9 +29,8 @@ func (c *calibration) Of(m *solver.Model) *solver.Model {
 	return out
 }
 
-// SelectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no scale of
-// their own: they count as they are once
-// calibrated.
+// SelectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no fixed scale:
+// they are calibrated first.
 func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 	if j.Target.Margin != "" {
 		c := j.Calibrate(m)
@@ -118,7 +117,7 @@ func (j *Task) Errors(model *solver.Model) []float64 {
 	return errors
 }
 
-// baselineField returns the categorical field of the item mean, or -1.
+// BaselineField returns the categorical field of the item mean, or -1.
 func (j *Task) BaselineField() int {
 	return slices.Index(j.Schema.Categorical, j.Model.Evaluate.BaselineBy)
 }

@@ -57,9 +57,9 @@ type Task struct {
 	Recent         []event.Event     // training rows since the champion's cut, for rival
 	Groups         []int32           // posterior.State.Group, nil: every field for itself
 	RowIDs         []fitted.RowID    // of the training rows, where dual variables are kept by them
-	MainOnly       []bool            // posterior.State.MainOnly, by relate
-	Ridge          float64           // of weights on the feature map, by chooseForm
-	Plain          bool              // by chooseForm: no basis vectors are looked for
+	MainOnly       []bool            // posterior.State.MainOnly, by ChooseInteractions
+	Ridge          float64           // of weights on the feature map, by ChooseFeatureMap
+	Plain          bool              // by ChooseFeatureMap: no basis vectors are looked for
 	Whole          bool              // the model has all products of numbers already
 	Forms          []report.FitForm
 	popularLearned *fitted.PopularWeights // of choices, by the training rows; nil of events with labels
