@@ -272,8 +272,8 @@ func (b *StackedUpdate) Has(name string) bool {
 	return slices.ContainsFunc(b.Linear, func(l linearBaseline) bool { return l.Name() == name })
 }
 
-// CarryOver moves the weight of a fold-in, and of those after it, to the last fold-in. Another learner takes the place
-// of the fold-in that was.
+// CarryOver moves the weight of a fold-in, and of those after it, to the last fold-in. Another learner then takes its
+// place.
 func (b *StackedUpdate) CarryOver(was Variant) {
 	if b == nil {
 		return

@@ -92,7 +92,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			}
 			gap, kind := report.Some(c.Step.Gap), string(solver.Estimated)
 			if c.Step.Gap >= c.Step.Objective {
-				gap, kind = nil, "" // nothing is known; an algorithm without a gap has no other steps
+				gap, kind = nil, "" // not known yet; steps of an algorithm without a gap never have one
 			}
 			in.OnStep(
 				report.Step{
