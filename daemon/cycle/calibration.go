@@ -18,11 +18,11 @@ func (p *progress) Calibration() report.Calibration {
 }
 
 // pairs returns what predictors said of the events of the window.
-func (p *progress) pairs() (pairs [evaluate.Told][]evaluate.Pair) {
+func (p *progress) pairs() (pairs [evaluate.NumReported][]evaluate.Pair) {
 	p.reportMu.Lock()
 	defer p.reportMu.Unlock()
 	for r := range pairs {
-		pairs[r] = p.progressive.Told(r)
+		pairs[r] = p.progressive.Pairs(r)
 	}
 	return pairs
 }

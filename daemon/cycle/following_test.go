@@ -441,7 +441,7 @@ func TestNoRoomForNames(t *testing.T) {
 	c.publisher.comparison,
 		c.publisher.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 	u, reason := c.NextUpdate()
-	if u == nil || u.Told != nil || u.Vocabulary.NumColumns() != 105 {
+	if u == nil || u.FoldIn != nil || u.Vocabulary.NumColumns() != 105 {
 		t.Fatalf("update %v of the deltas (%s)", u, reason)
 	}
 	if newest := u.Vocabulary.Column(0, test.events[2999].Categorical[0]); newest < 0 {

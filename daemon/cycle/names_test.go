@@ -189,7 +189,7 @@ func TestNamesAreAPart(t *testing.T) {
 	events := clicked(10_000, 0, 1, 3)
 	observeAll(c, events)
 	p := c.ensemble.mixture.Part(experts.PartNames)
-	if p == nil || !p.Present || mixture.Mean(&p.Told) > mixture.Mean(&c.ensemble.mixture.Part("fold_in").Told) {
+	if p == nil || !p.Present || mixture.Mean(&p.Reported) > mixture.Mean(&c.ensemble.mixture.Part("fold_in").Reported) {
 		t.Errorf("part %+v", p)
 	}
 	for _, task := range []string{"ordinal", "regression", "multiclass"} {

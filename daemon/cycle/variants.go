@@ -140,7 +140,7 @@ func (e *ensemble) markNewton() {
 func (s *common) candidateOfPairs(l experts.Learner, v *encode.Vocabulary) (of updates.Candidate) {
 	if l, ok := l.(*experts.Pairwise); ok && l.Label == nil {
 		of.Model, of.Vocab = l.Freeze(v, s.champion.Model.Kernel, s.config.Train.MaxFeatures)
-		of.Told = l.FoldIn(s.config)
+		of.FoldIn = l.FoldIn(s.config)
 	}
 	return of
 }

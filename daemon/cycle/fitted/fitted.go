@@ -54,8 +54,8 @@ type Fitted struct {
 	RateLosses [][]float64 // FoldIn.RateLosses
 	LabelRange []float64   // lowest and highest label that counts; nil for no limit
 	// of an update that was followed by deltas: what it says of fold-in; else it is made of folded
-	Told        *snapshot.FoldIn
-	Untold      string          // why Told is nil
+	FoldIn      *snapshot.FoldIn
+	NoFoldIn    string          // why FoldIn is nil
 	Popular     *PopularWeights // that versions add to Model; nil for none
 	PopularOnly bool            // lists of popularity alone are as good as those of Model: versions hold nothing else
 	MapRidge    float64         // that its model's weights on the feature map were fitted with; 0 without

@@ -61,12 +61,12 @@ type Mixture struct {
 
 // part is one predictor.
 type part struct {
-	Name    string
-	Weight  float64
-	Value   []float64 // a number, or the probabilities of m classes or labels
-	Present bool
-	Loss    float64         // of the event
-	Told    evaluate.Fading // loss as in report.Part
+	Name     string
+	Weight   float64
+	Value    []float64 // a number, or the probabilities of m classes or labels
+	Present  bool
+	Loss     float64         // of the event
+	Reported evaluate.Fading // loss as in report.Part
 }
 
 // The first parts are the learned ones; companions follow.
@@ -119,10 +119,10 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 		m.Parts = append(
 			m.Parts,
 			part{
-				Name:   name,
-				Weight: 1 / float64(len(names)),
-				Value:  make([]float64, width),
-				Told:   evaluate.Fading{Rate: MixtureFade},
+				Name:     name,
+				Weight:   1 / float64(len(names)),
+				Value:    make([]float64, width),
+				Reported: evaluate.Fading{Rate: MixtureFade},
 			},
 		)
 	}
@@ -287,7 +287,7 @@ func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
 		if p.Loss = min(loss*unit, MixtureLossMax); !shared {
 			continue
 		}
-		p.Told.Add(min(loss, evaluate.WorstError))
+		p.Reported.Add(min(loss, evaluate.WorstError))
 		likely := math.Exp(-MixtureRate * p.Loss)
 		plain, own = plain+m.Plain[i]*likely, own+m.Own[i]*likely
 		p.Weight *= likely
@@ -412,12 +412,12 @@ func (m *Mixture) Report() []report.Part {
 	parts := make([]report.Part, 0, len(m.Parts))
 	for i := range m.Parts {
 		p := &m.Parts[i]
-		if p.Name == experts.PartBefore && p.Told.N == 0 {
+		if p.Name == experts.PartBefore && p.Reported.N == 0 {
 			continue // no names have changed
 		}
 		parts = append(
 			parts,
-			report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Told))},
+			report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Reported))},
 		)
 	}
 	return parts

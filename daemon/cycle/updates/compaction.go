@@ -58,7 +58,7 @@ func (x *Compaction) Make() (*fitted.Fitted, error) {
 		Bias:        contents.Bias,
 		Map:         contents.MapWeights,
 	}
-	u.Told, u.Untold = contents.FoldIn, contents.NoFoldIn
+	u.FoldIn, u.NoFoldIn = contents.FoldIn, contents.NoFoldIn
 	y := &u.Version
 	convex.AsUpdate(y)
 	y.K, y.Features, y.FeatureMap = contents.NumBasis, contents.NumFeatures, encode.MapText(v.Map)

@@ -103,7 +103,7 @@ func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
 type Candidate struct {
 	fitted.FixedModel
 	Folded *posterior.State
-	Told   *snapshot.FoldIn
+	FoldIn *snapshot.FoldIn
 	Link   *encode.LevelLink          // of a number as levels; nil without
 	Sum    *mixture.LinearCombination // what folded is the sum of; nil without
 	Blend  *mixture.StackedWeights
@@ -113,7 +113,7 @@ type Candidate struct {
 func (of *Candidate) Of(ch *fitted.Fitted) *fitted.Fitted {
 	u := *ch
 	u.Popular = of.Popular
-	if u.Model, u.Vocabulary, u.Folded, u.Told, u.Untold = of.Model, of.Vocab, of.Folded, of.Told, ""; u.Folded == nil {
+	if u.Model, u.Vocabulary, u.Folded, u.FoldIn, u.NoFoldIn = of.Model, of.Vocab, of.Folded, of.FoldIn, ""; u.Folded == nil {
 		u.Posterior = nil
 	}
 	return &u
