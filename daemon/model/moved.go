@@ -34,7 +34,7 @@ func (e *MovedError) Remove() (err error) {
 	defer func() { err = errors.Join(err, parent.Close()) }()
 	base := filepath.Base(e.Dir)
 	aside := base + movedSuffix
-	if err := parent.RemoveAll(aside); err != nil { // of a process that was killed meanwhile
+	if err := parent.RemoveAll(aside); err != nil { // left by a process that was killed during a removal
 		return fmt.Errorf("model: %w", err)
 	}
 	if err := durable.Rename(parent, base, aside); err != nil && !errors.Is(err, fs.ErrNotExist) { // not half of it, in whatever order

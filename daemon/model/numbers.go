@@ -15,8 +15,9 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// numbers remembers in the state directory which versions and moves of aliases there have been, so that a store that was lost goes on with the
-// numbers after them: a consumer refuses a move that is not newer than the last one it took. It is safe for concurrent use.
+// numbers remembers in the state directory which versions and moves of aliases there have been, so that a store that
+// was lost continues with the numbers after them: a consumer refuses a move that is not newer than the last one it
+// took. It is safe for concurrent use.
 type numbers struct {
 	path string
 

@@ -233,10 +233,10 @@ func (r *reader) onApplied(c ingest.Counts) {
 	r.onStored()
 }
 
-// enoughEvents is after how many events a field of input.mapping that none of them had is told.
+// enoughEvents is the number of events after which a field of input.mapping that none of them had is logged.
 const enoughEvents = 1000
 
-// tellMissing warns once of the fields that a mapping names, and that no event has where it says.
+// tellMissing warns once of the fields that a mapping names and that no event has at their path.
 func (r *reader) tellMissing() {
 	if r.missing == nil || r.toldMissing || r.missing.Events.Load() < enoughEvents {
 		return

@@ -234,7 +234,7 @@ func (v *Versions) follow() {
 	case damage != nil:
 		v.log.Error("champion is damaged: the last refit is published again in its place", "version", v.publisher.Champion().Version, "reason", damage)
 	default:
-		v.log.Error("store of the versions is lost: it is made again with the champion, and the numbers go on", "store", v.settings.Publish.Store,
+		v.log.Error("store of the versions is lost: it is made again with the champion, and numbers continue", "store", v.settings.Publish.Store,
 			"version", v.publisher.Champion().Version)
 	}
 	if err := v.state.numbers.note(v.publisher.Champion()); err != nil {
@@ -287,8 +287,8 @@ func renewEvery(m *config.Model) time.Duration {
 	return every
 }
 
-// renew says that the champion still stands, once it is time to. Consumers go on using it while this daemon lives, whether there are events or not,
-// and see when they hear nothing any more.
+// renew renews the alias of the champion when a renewal is due. Renewals continue while this daemon lives, with or
+// without events, so that consumers notice a daemon that has ended.
 func (v *Versions) renew(ctx context.Context, m *config.Model) {
 	if time.Since(v.renewed) < renewEvery(m) {
 		return

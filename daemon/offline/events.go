@@ -28,7 +28,8 @@ func (o TableOptions) columns() dataset.Columns {
 	return dataset.Columns{Names: o.Columns, Of: o.Map, Spare: o.OfVersion}
 }
 
-// FormatOf returns the format of a file: the one given or, without, the one that its first line tells. Names of columns are those of CSV.
+// FormatOf returns the format of a file: the one given or, without, the one detected by its first line. Names of
+// columns are those of CSV.
 func (o TableOptions) FormatOf(given dataset.Format, path string) (dataset.Format, error) {
 	switch {
 	case given != "":
