@@ -27,7 +27,8 @@ func (a another) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*
 	return a.ConditionalGradient.Fit(ctx, p, warm, s)
 }
 
-// TestPathOfAnotherAlgorithm checks that each λ goes on from the one before, that patience ends the path and that an error is returned.
+// TestPathOfAnotherAlgorithm checks that each λ starts from the one before, that patience ends the path and that an
+// error is returned.
 func TestPathOfAnotherAlgorithm(t *testing.T) {
 	train := plantedRatings(51, 300, 8, 9)
 	s := smallSettings()

@@ -16,7 +16,7 @@ import (
 type csvRows struct {
 	names []string // of the columns
 	csv   *csvReader
-	ready bool // the first row was read already, to tell the number of columns
+	ready bool // the first row was read already, to count the columns
 	first firstRow
 }
 
@@ -146,7 +146,7 @@ func each[T any](path string, next func() (T, int, *event.Rejection, error), ski
 	}
 }
 
-// appendName goes on with an object by the name of the next field.
+// appendName continues an object by the name of the next field.
 func appendName(object []byte, name string) []byte {
 	if len(object) > 1 {
 		object = append(object, ',')

@@ -99,8 +99,9 @@ func (p *Publisher) note(alias string, found snapshot.Pointer, reason error) {
 	p.refusals = append(p.refusals, r)
 }
 
-// restore moves champion back from what none of the keys signed: to the champion that this publisher knows, else to the newest version that the
-// keys signed and the gate let through. It returns ErrNotFound if there is none; then the alias stays until a version is published.
+// restore moves champion back from what none of the keys signed: to the champion that this publisher knows, else to
+// the newest version that the keys signed and the gate let through. It returns ErrNotFound without such a version;
+// then the alias stays until a version is published.
 func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 	name := p.model.Name
 	p.refuse(Champion, reason)

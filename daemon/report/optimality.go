@@ -61,7 +61,7 @@ func (v *Version) Optimality() string {
 	return text
 }
 
-// OptimalityHeldOut says the held-out loss, too, where the version was judged by itself.
+// OptimalityHeldOut says the held-out loss, too, where the version was judged without a champion.
 func (v *Version) OptimalityHeldOut() string {
 	text := v.Optimality()
 	if v.Form == snapshot.FormUpdate || v.Gate == nil || v.Gate.Loss == nil {

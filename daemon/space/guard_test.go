@@ -21,8 +21,8 @@ func (c *counting) Apply(context.Context, *consumer.Batch) error { c.batches++; 
 func (c *counting) Take(context.Context, *consumer.Batch) error  { c.batches++; return nil }
 func (c *counting) Flush() error                                 { return nil }
 
-// TestGuard: batches wait while the disk is full, in order, and go on soon after there is space; in between the file system is not asked for
-// every batch.
+// TestGuard: batches wait while the disk is full, in order, and are applied soon after there is space; in between the
+// file system is not asked for every batch.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var free atomic.Int64
@@ -85,7 +85,7 @@ func TestGuard(t *testing.T) {
 		}
 		g.free = func(string) (int64, error) { return 0, errors.New("no answer") }
 		if err := s.Apply(t.Context(), batch); err != nil && g.Reason() != "" {
-			t.Errorf("error %v, reason %q of a file system that does not tell", err, g.Reason())
+			t.Errorf("error %v, reason %q of a file system that gives no answer", err, g.Reason())
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestReduction(t *testing.T) {
 			row := r.Row(nil, whole)
 			for a := range row {
 				if row[a] != mean[a] || a == 0 && row[a] != whole[a] {
-					t.Fatalf("row %d, coordinate %d: %g by itself, %g in the state, %g before", j, a, row[a], mean[a], whole[a])
+					t.Fatalf("row %d, coordinate %d: %g in r, %g in the state, %g before", j, a, row[a], mean[a], whole[a])
 				}
 			}
 		}

@@ -61,7 +61,7 @@ func TestSum(t *testing.T) {
 			mean, _ := sum.Row(j)
 			for a := range row {
 				if row[a] != mean[a] {
-					t.Fatalf("row %d, coordinate %d: %g by itself, %g in the state", j, a, row[a], mean[a])
+					t.Fatalf("row %d, coordinate %d: %g by SumRow, %g in the state", j, a, row[a], mean[a])
 				}
 			}
 		}
