@@ -61,7 +61,7 @@ func (v *Version) Optimality() string {
 	return text
 }
 
-// OptimalityHeldOut says the held-out loss, too, where the version was judged without a champion.
+// OptimalityHeldOut is Optimality with the held-out loss, if the version is a refit that has one.
 func (v *Version) OptimalityHeldOut() string {
 	text := v.Optimality()
 	if v.Form == snapshot.FormUpdate || v.Gate == nil || v.Gate.Loss == nil {
