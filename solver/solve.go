@@ -100,7 +100,7 @@ type solve struct {
 	linearShare           float64    // of Tolerance, in the linear refits of a solve by line search
 	early                 bool       // steps of a convex factorization machine still gain much: their refits are rough
 
-	rounds      int          // conclusions that went on
+	rounds      int          // conclusions after which the solve continued
 	concluded   int          // steps before the last conclusion
 	best        float64      // objective of the conclusion before
 	certificate *certificate // of the current point

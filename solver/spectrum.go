@@ -144,10 +144,11 @@ func matrixOverAll(vectors [][]float64, v []float64) (axes [][]float64, sum blas
 	return axes, sum
 }
 
-// fold returns eigenvectors and eigenvalues that predict the same from as few vectors as can be where every row has one feature of each of two fields. Only
-// the block B of Z between the fields counts there: each vector (a, b) of weight v is as good as (a, −b) of weight −v, so that half a dozen of mixed signs
-// may stand for a B of rank three. Half of Z less its mirror image has the eigenvalues ±σ/2 for the singular values σ of B; those above 0, twice, have the
-// same B and a nuclear norm no larger than that of Z.
+// fold returns eigenvectors and eigenvalues that predict the same from as few vectors as can be where every row has
+// one feature of each of two fields. Only the block B of Z between the fields counts there: each vector (a, b) of
+// weight v is as good as (a, −b) of weight −v, so that half a dozen of mixed signs may represent a B of rank three.
+// Half of Z less its mirror image has the eigenvalues ±σ/2 for the singular values σ of B; those above 0, twice, have
+// the same B and a nuclear norm no larger than that of Z.
 func (s *spectrum) fold(vectors [][]float64, values []float64) ([][]float64, []float64) {
 	if s.split == 0 || len(vectors) == 0 {
 		return vectors, values

@@ -27,7 +27,7 @@ type firstRow struct {
 	bad   *event.Rejection
 }
 
-// separators are what may stand between cells. The first of those that are equally frequent in the first line is taken.
+// separators are what may separate cells. The first of those that are equally frequent in the first line is taken.
 var separators = []byte{',', '\t', ';', '|'}
 
 // newCSVRows begins with the header, unless the names of the columns are given: then the first line is a row. Without any line it returns io.EOF.

@@ -233,8 +233,8 @@ func (m *Model) Run(ctx context.Context) error {
 		defer close(readDone)
 		return m.reader.run(groupCtx)
 	})
-	besideCtx, stopBeside := context.WithCancel(groupCtx)
-	defer stopBeside()
+	othersCtx, stopOthers := context.WithCancel(groupCtx)
+	defer stopOthers()
 	trained := make(chan struct{})
 	group.Go(func() error {
 		defer close(trained)
@@ -243,12 +243,12 @@ func (m *Model) Run(ctx context.Context) error {
 	group.Go(func() error {
 		<-trained
 		<-readDone // what was read last may still have dead letters
-		stopBeside()
+		stopOthers()
 		return nil
 	})
-	group.Go(func() error { return m.reader.sendDeadLetters(besideCtx) })
-	group.Go(func() error { return m.reader.team.stand(besideCtx) })
-	group.Go(func() error { m.record(besideCtx); return nil })
+	group.Go(func() error { return m.reader.sendDeadLetters(othersCtx) })
+	group.Go(func() error { return m.reader.team.stand(othersCtx) })
+	group.Go(func() error { m.record(othersCtx); return nil })
 	return group.Wait()
 }
 

@@ -14,8 +14,8 @@ import (
 // movedSuffix is added to the name of a state that is being removed. No model has a name with capitals.
 const movedSuffix = ".MOVED"
 
-// A MovedError says that another process has been the shard since this state was made. What the state has is in the merge topic as well, up to a head behind
-// which that process has gone on.
+// A MovedError says that another process has been the shard since this state was made. What the state has is in the
+// merge topic as well, up to the head from which that process has continued.
 type MovedError struct {
 	Dir string // of the state
 }

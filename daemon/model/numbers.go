@@ -26,7 +26,7 @@ type numbers struct {
 	confirmed bool // the newest version was published; else its number may be taken again
 }
 
-// readNumbers returns what a state remembers. What cannot be read is logged, and the store's numbers are gone on from.
+// readNumbers returns what a state remembers. What cannot be read is logged, and the numbers continue from the store's.
 func readNumbers(dir string, log *slog.Logger) *numbers {
 	n := &numbers{path: filepath.Join(dir, config.NumbersFile), confirmed: true}
 	b, err := os.ReadFile(n.path)
@@ -38,7 +38,7 @@ func readNumbers(dir string, log *slog.Logger) *numbers {
 	}
 	if err != nil {
 		n.newest = snapshot.Numbers{}
-		log.Error("numbers of the versions cannot be read: those in the store are gone on from", "path", n.path, "error", err)
+		log.Error("numbers of the versions cannot be read: they continue from those in the store", "path", n.path, "error", err)
 	}
 	return n
 }

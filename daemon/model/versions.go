@@ -115,7 +115,7 @@ func (v *Versions) refused() {
 	for _, r := range v.publisher.Refusals() {
 		v.renewed = time.Time{} // where the alias is moved back, its renewal was of another move
 		v.metrics.untrusted.WithLabelValues(v.settings.Name).Inc()
-		v.log.Error("in the store and not signed by our keys: left alone, and not gone on from", "alias", r.Alias, "version", r.Version,
+		v.log.Error("in the store and not signed by our keys: left alone, and not used", "alias", r.Alias, "version", r.Version,
 			"reason", r.Reason)
 	}
 }
@@ -170,12 +170,12 @@ func (v *Versions) substitute(reason error) {
 	}
 	for version := range v.publisher.Readable() {
 		if ch, err := fitted.FromSnapshot(v.settings, version); err == nil {
-			v.log.Warn("champion cannot be gone on from: the next refit is compared with another version", "version", ch.Version.Version, "reason", reason)
+			v.log.Warn("champion cannot be used: the next refit is compared with another version", "version", ch.Version.Version, "reason", reason)
 			v.cycle.CompareWith(ch)
 			return
 		}
 	}
-	v.log.Warn("champion cannot be gone on from, nor any version read: the next refit is compared with the baselines", "reason", reason)
+	v.log.Warn("neither the champion nor another version can be used: the next refit is compared with the baselines", "reason", reason)
 	v.cycle.CompareWith(nil)
 }
 

@@ -162,10 +162,10 @@ func (n *Notifier) lookAtVersions() (changed bool) {
 
 // lookAtHalts queues partitions that have been halted for a while.
 func (n *Notifier) lookAtHalts(last bool) (changed bool) {
-	now, standing := n.now(), make(map[string]bool)
+	now, halted := n.now(), make(map[string]bool)
 	for _, h := range n.Halts() {
 		key := h.key()
-		standing[key] = true
+		halted[key] = true
 		if n.queue.Halted[key] {
 			continue
 		}
@@ -179,12 +179,12 @@ func (n *Notifier) lookAtHalts(last bool) (changed bool) {
 		}
 	}
 	for key := range n.halts {
-		if !standing[key] {
+		if !halted[key] {
 			delete(n.halts, key)
 		}
 	}
 	for key := range n.queue.Halted {
-		if !standing[key] { // an operator has decided: another halt is another notice
+		if !halted[key] { // an operator has decided: another halt is another notice
 			delete(n.queue.Halted, key)
 			changed = true
 		}

@@ -191,7 +191,7 @@ func before(store *snapshot.Store, model, alias string) ([]int64, error) {
 	var stack [][]int64 // a refit with the updates of it that the alias named, oldest first
 	for r, err := range store.Log(model) {
 		if errors.Is(err, snapshot.ErrFormat) {
-			continue // a damaged line must not stand in the way of a rollback
+			continue // a damaged line must not prevent a rollback
 		}
 		if err != nil {
 			return nil, err

@@ -164,7 +164,7 @@ func checkNumeric(schema *config.Schema, path string) error {
 			"use jsonl")}
 }
 
-// columnNames returns the names of the numeric fields that stand for the columns of a LIBSVM file: 1 to d, as in the file.
+// columnNames returns the names of the numeric fields that name the columns of a LIBSVM file: 1 to d, as in the file.
 func columnNames(d int) []string {
 	names := make([]string, d)
 	for j := range names {

@@ -110,7 +110,7 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 	return nil
 }
 
-// algorithmFlags are AlgorithmFlags by the configuration keys that they stand for.
+// algorithmFlags are AlgorithmFlags by the configuration keys that they set.
 var algorithmFlags = map[string]string{
 	"train.loss": "--loss", "train.algorithm": "--algorithm", "train.degree": "--degree", "train.top_k": "--top-k", "train.cost": "--cost",
 	"train.moreau": "--moreau", "train.features": "--features",

@@ -19,8 +19,8 @@ type Screen struct {
 // NewScreen returns the terminal behind w.
 func NewScreen(w io.Writer) *Screen { return &Screen{w: w} }
 
-// ScreenOf returns the screen behind the standard error of a program, nil if that is no terminal, and what to write to in place of its two
-// outputs, so that lines of either that a person sees stand above the line of progress.
+// ScreenOf returns the screen behind the standard error of a program, nil if that is no terminal, and what to write
+// to in place of its two outputs, so that lines of either that a person sees are above the line of progress.
 func ScreenOf(stdout, stderr io.Writer) (s *Screen, out, errs io.Writer) {
 	if !IsTerminal(stderr) {
 		return nil, stdout, stderr

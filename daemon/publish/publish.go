@@ -246,7 +246,7 @@ func (p *Publisher) Publish(ctx context.Context, ch *fitted.Fitted) error {
 	return nil
 }
 
-// Publication is a version that is being published, as its publisher stood when it began.
+// Publication is a version that is being published, with the state of its publisher when it began.
 type Publication struct {
 	of       Publisher // what Write reads of it
 	champion int64     // 0 without

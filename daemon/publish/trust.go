@@ -21,8 +21,8 @@ type Refusal struct {
 	sequence int64 // of its move
 }
 
-// Refusals returns what was refused since the last call, each once for as long as it stays. It was not gone on from and not removed; the
-// alias champion is moved back to what the keys signed.
+// Refusals returns what was refused since the last call, each once for as long as it stays. It was not used and not
+// removed; the alias champion is moved back to what the keys signed.
 func (p *Publisher) Refusals() []Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *Publisher) loadKeys(c *config.Publish) error {
 	return nil
 }
 
-// trust is what versions have to prove before they are gone on from.
+// trust is what versions have to prove before they are used.
 func (p *Publisher) trust() snapshot.Trust {
 	return snapshot.Trust{Keys: p.store.Keys, AllowExpired: true}
 }

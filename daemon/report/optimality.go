@@ -40,7 +40,7 @@ func (v *Version) Optimality() string {
 		return "distance to the optimum unknown"
 	}
 	text := "objective "
-	if v.FeatureMap != "" { // its weights stand on that part
+	if v.FeatureMap != "" { // its weights depend on that part
 		text = "objective of the convex part "
 	}
 	switch gap := float64(*v.GapRelative); {

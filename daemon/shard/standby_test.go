@@ -88,7 +88,7 @@ func TestStandbyProcesses(t *testing.T) {
 			return a != b
 		})
 		other := processes[1-leader]
-		daemontest.Within(t, daemontest.Patience, "the other to stand by, and be ready", func() bool {
+		daemontest.Within(t, daemontest.Patience, "the other to be on standby, and ready", func() bool {
 			status, body := daemontest.Get(t, other.web+"/-/ready")
 			return status == 200 && strings.Contains(body, "standby: ") && strings.Contains(body, " trains")
 		})

@@ -162,7 +162,7 @@ func TestStandbyOfAnotherStore(t *testing.T) {
 	version.Store(3)
 	second, stopSecond := r.trainerOf(store(t, o), 6*time.Second, func() (int64, int64) { return 1, version.Load() })
 	host, _ := os.Hostname()
-	r.until("the second to stand by", func() bool { return second.Waits() == "standby: "+host+" trains" })
+	r.until("the second to be on standby", func() bool { return second.Waits() == "standby: "+host+" trains" })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

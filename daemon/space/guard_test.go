@@ -65,7 +65,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("error %v, %d batches once there was space", err, to.batches-before)
 		}
 		if d := time.Since(start) - time.Minute; d > waitBetween {
-			t.Errorf("went on after %v", d)
+			t.Errorf("continued after %v", d)
 		}
 
 		g.files = func(string) (int64, error) { return sketch.LeastFreeFiles - 1, nil }

@@ -82,7 +82,7 @@ func KeptName(dir string, now time.Time) string {
 	return dir + config.OldSuffix + now.UTC().Format(timeFormat)
 }
 
-// kept returns the states that stood in dir before, oldest first.
+// kept returns the states that were in dir before, oldest first.
 func kept(dir string) ([]string, error) {
 	parent, base := filepath.Split(dir)
 	entries, err := os.ReadDir(filepath.Clean(parent))

@@ -55,7 +55,7 @@ type Descent struct {
 	Relaxation float64
 }
 
-// complete returns the options with what their zeros stand for.
+// complete returns the options with the defaults in place of zeros.
 func (d Descent) complete() Descent {
 	if d.Variance == 0 {
 		d.Variance = 0.01

@@ -430,7 +430,7 @@ func TestCutShort(t *testing.T) {
 				continue
 			}
 			if calls > stop+1 || res.Status != solver.Interrupted || !res.CutShort {
-				t.Fatalf("cut at %d: went on to %d, status %v", stop, calls, res.Status)
+				t.Fatalf("cut at %d: continued to %d, status %v", stop, calls, res.Status)
 			}
 			ends[len(res.Steps)] = true
 			again := s

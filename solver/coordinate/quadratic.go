@@ -27,7 +27,7 @@ type quadratic struct {
 // leastCurve is the least part of μ that is taken for a second derivative.
 const leastCurve = 1e-3
 
-// isQuadratic reports whether such functions stand for the losses.
+// isQuadratic reports whether such functions are used in place of the losses.
 func (g *group) isQuadratic() bool { return g.block.kind == perRow && g.m > 1 }
 
 // hasLocal reports whether the second derivatives of the losses are known: diag(p) − pp' with p the gradient and the target.

@@ -314,7 +314,7 @@ func TestCalledOffWithinASweep(t *testing.T) {
 			t.Error(err)
 		}
 		if cancel(); calls != stop {
-			t.Errorf("called off at block %d: went on to %d", stop, calls)
+			t.Errorf("called off at block %d: continued to %d", stop, calls)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func TestCalledOffWithinASum(t *testing.T) {
 		}
 		f.sum()
 		if cancel(); calls != stop {
-			t.Errorf("called off at block %d: went on to %d", stop, calls)
+			t.Errorf("called off at block %d: continued to %d", stop, calls)
 		}
 	}
 }
