@@ -22,7 +22,7 @@ type Algorithm interface {
 	Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*Result, error)
 }
 
-// Warm is what a fit goes on from.
+// Warm is what a fit starts from.
 type Warm struct {
 	Model *Model // nil for none; its columns are those of the problem
 	// Dual holds the dual variables of the rows of the problem, n×m row-major, of an algorithm that keeps them (Result.Dual); rows that are new

@@ -10,7 +10,7 @@ import (
 type another struct {
 	ConditionalGradient
 	fails float64
-	warm  *[]int // basis vectors of what each fit went on from, -1 for nothing
+	warm  *[]int // basis vectors of what each fit started from, -1 for nothing
 }
 
 var errAnother = errors.New("another error")
@@ -27,7 +27,8 @@ func (a another) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*
 	return a.ConditionalGradient.Fit(ctx, p, warm, s)
 }
 
-// TestPathOfAnotherAlgorithm checks that each λ goes on from the one before, that patience ends the path and that an error is returned.
+// TestPathOfAnotherAlgorithm checks that each λ starts from the one before, that patience ends the path and that an
+// error is returned.
 func TestPathOfAnotherAlgorithm(t *testing.T) {
 	train := plantedRatings(51, 300, 8, 9)
 	s := smallSettings()
@@ -48,11 +49,11 @@ func TestPathOfAnotherAlgorithm(t *testing.T) {
 	}
 	o := PathOptions{Patience: 2}
 	if !o.Ended(points, len(lambdas)) || o.Ended(points[:2], len(lambdas)) || !o.Ended(points[:2], 2) || (PathOptions{}).Ended(points, len(lambdas)) {
-		t.Error("a path ends with its last λ or by patience, and not where the clock keeps it from going on")
+		t.Error("a path ends with its last λ or by patience, and not where the clock ends it")
 	}
 	for i, point := range points[1:] {
 		if k := points[i].Result.Model.NumBasis; warm[i+1] != k {
-			t.Errorf("fit %d went on from %d basis vectors, not the %d of the one before", i+1, warm[i+1], k)
+			t.Errorf("fit %d started from %d basis vectors, not the %d of the one before", i+1, warm[i+1], k)
 		}
 		if point.Lambda != lambdas[i+1] {
 			t.Errorf("point %d has λ %g of %g", i+1, point.Lambda, lambdas[i+1])

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// batchProblem has six classes of eight numbers, each class with directions of its own.
+// batchProblem has six classes of eight numbers, each class with its own directions.
 func batchProblem() *Problem {
 	const n, d, m = 400, 8, 6
 	rng := rand.New(rand.NewPCG(5, 17))

@@ -45,7 +45,7 @@ func TestNewtonFitsLinearTermBeside(t *testing.T) {
 						return objective()
 					}
 					reached := joint()
-					if d > jointColumns { // the linear term stood still
+					if d > jointColumns { // the linear term was fixed
 						for range 200 {
 							linear()
 							reached = joint()
@@ -74,8 +74,8 @@ func TestNewtonFitsLinearTermBeside(t *testing.T) {
 	}
 }
 
-// TestSolveMovesBiasWithWeights: classes of products, with activations that are all positive. The bias gains what it is good for, here
-// 8 percent of the objective; one that stood still while the output weights were fitted gained 2.
+// TestSolveMovesBiasWithWeights: classes of products, with activations that are all positive. The bias gains what it
+// is good for, here 8 percent of the objective; one that was fixed while the output weights were fitted gained 2.
 func TestSolveMovesBiasWithWeights(t *testing.T) {
 	tier.NotUnderRace(t)
 	const n, d, m = 2500, 12, 12

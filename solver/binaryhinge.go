@@ -1,7 +1,8 @@
 package solver
 
-// BinarySquaredHinge is the squared hinge loss Σ_c max(1 − t_c o_c, 0)² with targets t_c = ±1, for every output by itself. It takes no exponentials;
-// outputs are margins, not probabilities. SquaredHinge compares classes instead.
+// BinarySquaredHinge is the squared hinge loss Σ_c max(1 − t_c o_c, 0)² with targets t_c = ±1, for every output
+// separately. It takes no exponentials; outputs are margins, not probabilities. SquaredHinge compares classes
+// instead.
 type BinarySquaredHinge struct{}
 
 func (BinarySquaredHinge) Name() string { return "binary_squared_hinge" }

@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// GapBound names the upper bound of the dual norm Ω*(∇F) = max over unit h of the criterion, on which a certified gap stands.
+// GapBound names the upper bound of the dual norm Ω*(∇F) = max over unit h of the criterion, that a certified gap
+// depends on.
 type GapBound string
 
 const (
@@ -36,9 +37,9 @@ type dualBound struct {
 	failure float64   // probability, over the random start of Lanczos, that it is none; 0 for an eigensolver
 	vectors []float64 // d×columns: where the bound is nearly attained if it is tight
 	columns int
-	// Of one output by Lanczos, further eigenvectors as in ritz.
-	beside       [][]float64
-	besideValues []float64
+	// Of one output by Lanczos, further eigenvectors, as in ritz.
+	further       [][]float64
+	furtherValues []float64
 }
 
 // tight reports whether the bound is Ω* itself but for the accuracy of an eigenvalue.
@@ -86,7 +87,7 @@ func (g *gamma) boundDual(penalty Penalty, tolerance float64, seed uint64, enoug
 			value: run.bound(rng, failure, false, tolerance, penalty.RowDual, enough), kind: OutputNorms, failure: failure, vectors: run.top(), columns: m,
 		}
 		if m == 1 {
-			bound.beside, bound.besideValues = run.besides(besideDominant)
+			bound.further, bound.furtherValues = run.besides(besideDominant)
 		}
 		return bound
 	}

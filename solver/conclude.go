@@ -2,10 +2,11 @@ package solver
 
 import "math"
 
-// conclude decides how a solve goes on that found no basis vector to enter, or whose last ones hardly helped: the model is brought to its joint
-// optimum and the search made wide; where it still finds none, the certificate has the last word. It reports whether the solve goes
-// on, with the last selection. There the point is certified unless the solve is cancelled.
-func (r *solve) conclude() (goesOn bool) {
+// conclude decides whether a solve continues that found no basis vector to enter, or whose last ones hardly helped:
+// the model is brought to its joint optimum and the search made wide; where it still finds none, the certificate has
+// the last word. It reports whether the solve continues, with the last selection. There the point is certified unless
+// the solve is cancelled.
+func (r *solve) conclude() (continues bool) {
 	if r.concluded = len(r.result.Steps); r.certificate != nil { // certifyWarm has made it
 		return false
 	}
@@ -22,11 +23,11 @@ func (r *solve) conclude() (goesOn bool) {
 	if r.workers.cancelled() {
 		return false
 	}
-	goesOn = r.helped() && r.rounds < maxRounds
+	continues = r.helped() && r.rounds < maxRounds
 	terms := r.gapTerms()
 	if !r.spectrum.moves() { // else the certificate finds as much
 		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.careful(), r.s.Seed)
-		if goesOn && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > r.s.Tolerance*terms.objective {
+		if continues && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > r.s.Tolerance*terms.objective {
 			return true
 		}
 	}
@@ -34,7 +35,7 @@ func (r *solve) conclude() (goesOn bool) {
 		return false
 	}
 	gap := r.certificate.terms.at(r.certificate.bound.value)
-	if goesOn && r.certificate.exact && r.last.criterion > terms.threshold() && gap > r.s.Tolerance*terms.objective {
+	if continues && r.certificate.exact && r.last.criterion > terms.threshold() && gap > r.s.Tolerance*terms.objective {
 		r.certificate = nil
 		return true
 	}
@@ -66,10 +67,10 @@ func (r *solve) certifiedHere(terms gapTerms) (certified, found bool) {
 	return false, c.exact && r.last.criterion > terms.threshold() && terms.at(r.last.criterion) > enough
 }
 
-// maxRounds bounds how often a solve goes on after it was brought to its optimum.
+// maxRounds bounds how often a solve continues after it was brought to its optimum.
 const maxRounds = 50
 
-// basisShare of Tolerance is the relative gap within the model's own basis at which weights count as optimal.
+// basisShare of Tolerance is the relative gap within the model's basis at which weights count as optimal.
 const basisShare = 0.1
 
 // settle alternates joint refits with those of the output weights and the linear term, ever sharper, until the gap within the model's own basis
@@ -155,8 +156,9 @@ func (r *solve) estimate(terms gapTerms) *certificate {
 	return &certificate{terms: terms, bound: dualBound{value: r.last.criterion}}
 }
 
-// certify bounds Ω*(∇F) at the current point, whose terms it takes, from above. Where the bound is attained, the vector that attains it becomes the last
-// selection, of a convex factorization machine with those beside it. Hopeful says that the bound is of no use unless the gap is within Tolerance.
+// certify bounds Ω*(∇F) at the current point, whose terms it takes, from above. Where the bound is attained, the
+// vector that attains it becomes the last selection, of a convex factorization machine together with the next
+// eigenvectors. Hopeful says that the bound is of no use unless the gap is within Tolerance.
 func (r *solve) certify(terms gapTerms, hopeful bool) *certificate {
 	if r.workers.cancelled() {
 		return &certificate{}
@@ -197,7 +199,7 @@ func (r *solve) certify(terms gapTerms, hopeful bool) *certificate {
 	}
 	r.last.criterion = max(0, best)
 	if r.spectrum != nil {
-		r.last.eigen.beside, r.last.eigen.besideValues = c.bound.beside, c.bound.besideValues
+		r.last.eigen.further, r.last.eigen.furtherValues = c.bound.further, c.bound.furtherValues
 	}
 	return c
 }

@@ -21,14 +21,15 @@ import (
 // Early steps of a fit from nothing, which lower the objective by more than a thousandth, refit roughly and leave the linear term short of its optimum: as
 // Step.Gap they say what that allows, with a small ridge the objective itself.
 //
-// Refits of the whole Z are given up where they get nowhere (shortModels, wholeSteps), and the fit goes on as Solve
+// Refits of the whole Z are given up where they get nowhere (shortModels, wholeSteps), and the fit continues as Solve
 // does.
 //
 // In the end Z is brought to its eigendecomposition, which never raises the objective.
 //
-// Settings.Lambda stands beside the sum of the losses. The β of the paper is λ for Homogeneous ("use diag"); for ANOVA ("ignore diag") it is 2λ and the
-// paper's Z is half of this one, as the kernel here counts a product of two features once and the paper twice. Flags and configuration give λ for
-// 10,000 rows: β · 10⁴/n, or half of it. Penalty, Refit, FullEvery, FullIterations, BasisRidge and Solver are not used.
+// Settings.Lambda multiplies the nuclear norm, which is added to the sum of the losses. The β of the paper is λ for
+// Homogeneous ("use diag"); for ANOVA ("ignore diag") it is 2λ and the paper's Z is half of this one, as the kernel
+// here counts a product of two features once and the paper twice. Flags and configuration give λ for 10,000 rows: β ·
+// 10⁴/n, or half of it. Penalty, Refit, FullEvery, FullIterations, BasisRidge and Solver are not used.
 type ConvexFM struct {
 	// Diagonal refits the weights of the basis vectors alone, their diagonal refitting (9); false refits k×k matrices (11).
 	Diagonal bool

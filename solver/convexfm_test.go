@@ -296,8 +296,8 @@ func TestConvexFMBipartite(t *testing.T) {
 	}
 }
 
-// TestConvexFMCutShort: a fit that was cancelled after any number of blocks has a model of its own steps, and a budget of as many steps repeats it, bytes and
-// all; workers change nothing.
+// TestConvexFMCutShort: a fit that was cancelled after any number of blocks has the model of the steps that it made,
+// and a budget of as many steps repeats it, bytes and all; workers change nothing.
 func TestConvexFMCutShort(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := interactions(9, BinaryLogistic{}, 600, 5)
@@ -401,7 +401,7 @@ func TestConvexFMWarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if warm = (&Warm{Model: res.Model}); !reflect.DeepEqual(point.Result.Model, res.Model) || i > 0 && res.NuclearNorm <= points[i-1].Result.NuclearNorm {
-			t.Errorf("λ %v: objective %v along the path, %v by itself; nuclear norm %v", lambdas[i], point.Result.Objective, res.Objective, res.NuclearNorm)
+			t.Errorf("λ %v: objective %v along the path, %v from a warm start; nuclear norm %v", lambdas[i], point.Result.Objective, res.Objective, res.NuclearNorm)
 		}
 	}
 }

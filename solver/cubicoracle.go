@@ -24,10 +24,12 @@ const (
 	maxEndOutputs = 8
 )
 
-// selectCubic climbs the criterion over unit vectors for a kernel of degree 3, where |T_c(h, h, h)| has many local maxima and finding the greatest is
-// NP-hard (Hillar and Lim 2013). It goes on from several starts by iteration (6), which for one output is the symmetric higher-order power method with a
-// line search (De Lathauwer et al. 2000; Kolda and Mayo 2011), and takes the best. Starts are eigenvectors of the matrices T_c(g, ·, ·) with random g
-// (Anandkumar et al. 2014, section 5.1) and, if last is not nil, that vector. How far the best start is from the maximum is not known: factor is 0.
+// selectCubic climbs the criterion over unit vectors for a kernel of degree 3, where |T_c(h, h, h)| has many local
+// maxima and finding the greatest is NP-hard (Hillar and Lim 2013). It climbs from several starts by iteration (6),
+// which for one output is the symmetric higher-order power method with a line search (De Lathauwer et al. 2000; Kolda
+// and Mayo 2011), and takes the best. Starts are eigenvectors of the matrices T_c(g, ·, ·) with random g (Anandkumar
+// et al. 2014, section 5.1) and, if last is not nil, that vector. How far the best start is from the maximum is not
+// known: factor is 0.
 func (g *gamma) selectCubic(penalty Penalty, last []float64, search oracleSearch, seed uint64) selection {
 	d, m := g.x.NumColumns, g.outputs
 	cubic := quickCubic

@@ -60,7 +60,7 @@ func (d *densePart) fit(ctx context.Context, workers int) *DenseFit {
 	return f
 }
 
-// objective is the formula of DenseFit as it stands.
+// objective is the formula of DenseFit, evaluated literally.
 func (d *densePart) objective(weights, bias []float64, ridge, biasRidge float64) float64 {
 	m, total := d.p.Outputs, 0.0
 	for i, row := range d.rows {
@@ -82,7 +82,7 @@ func (d *densePart) objective(weights, bias []float64, ridge, biasRidge float64)
 	return total
 }
 
-// A fit ends where the objective, written as it stands, has no slope and is convex along every coordinate.
+// A fit ends where the objective, evaluated literally, has no slope and is convex along every coordinate.
 func TestDenseFitIsOptimal(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -112,7 +112,7 @@ func TestDenseFitIsOptimal(t *testing.T) {
 							t.Errorf("ridge %g: slope %g in weight %d at objective %g", ridge, slope, j, at)
 						}
 						if above < at-1e-7*at || below < at-1e-7*at {
-							t.Errorf("ridge %g: objective %g beside weight %d, %g at it", ridge, min(above, below), j, at)
+							t.Errorf("ridge %g: objective %g near weight %d, %g at it", ridge, min(above, below), j, at)
 						}
 					}
 				}

@@ -31,9 +31,10 @@
 //
 // # Deviations from the paper
 //
-// Dominant eigenvectors come from Lanczos iterations, not the power method, which need not converge on one-hot rows. The group penalties
-// refine all m per-output eigenvectors and climb |·| rather than a Huber function. FISTA lets its step grow. The linear term is a block
-// of its own instead of a constant feature. Full refits take steps in the metric of the diagonals of two Gauss–Newton blocks.
+// Dominant eigenvectors come from Lanczos iterations, not the power method, which need not converge on one-hot rows.
+// The group penalties refine all m per-output eigenvectors and climb |·| rather than a Huber function. FISTA lets its
+// step grow. The linear term is a separate block instead of a constant feature. Full refits take steps in the metric
+// of the diagonals of two Gauss–Newton blocks.
 //
 // At degree 3 there is no eigenvector to begin with, and no bound of the dual norm that is of use: basis vectors are sought from several starts
 // (selectCubic), and gaps are estimated, never certified.

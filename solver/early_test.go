@@ -100,8 +100,9 @@ func TestRoughWeights(t *testing.T) {
 	}
 }
 
-// TestEarlySteps: a fit with early steps ends where a fit to a far smaller tolerance does, its objective falls, each step's gap bounds what is left to gain,
-// and with a λ that lets no vector enter the first step already stands at the optimum of the linear term, be its ridge ever so small.
+// TestEarlySteps: a fit with early steps ends where a fit to a far smaller tolerance does, its objective falls, each
+// step's gap bounds what is left to gain, and with a λ that lets no vector enter the first step is already at the
+// optimum of the linear term, be its ridge ever so small.
 func TestEarlySteps(t *testing.T) {
 	for _, a := range []ConvexFM{{}, {Diagonal: true}} {
 		for _, loss := range []Loss{Squared{}, BinaryLogistic{}, BinarySquaredHinge{}} {

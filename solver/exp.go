@@ -17,7 +17,7 @@ const (
 	expScale = expSteps / math.Ln2
 	expUnit  = math.Ln2 / expSteps
 	expRound = 3 << 51 // adding it rounds to an integer, found in the low bits
-	expFloor = -700    // below it 2^k would leave the normal range; e^-700 ≈ 1e-304 stands for all of that
+	expFloor = -700    // below it 2^k would leave the normal range; e^-700 ≈ 1e-304 is used for all of that
 )
 
 // expNeg returns eˣ for expFloor ≤ x ≤ 0 with a relative error below 1e-15 + 3e-16·|x|; the caller clamps x. The losses spend most of a

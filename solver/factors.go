@@ -120,7 +120,7 @@ func (f *factorDescent) run(sweeps int, tolerance float64) {
 	}
 }
 
-// descentPause is after how many entries a sweep asks whether to go on.
+// descentPause is the number of entries after which a sweep checks whether to continue.
 const descentPause = 1 << 14
 
 // sweep moves every coordinate once and returns by what the objective, or its bound, fell. It reports false if it was called off.
@@ -311,8 +311,8 @@ func (r *solve) refitEarly(start bool) {
 	r.descend(stepSweeps, r.s.Tolerance)
 }
 
-// roughWeights gives each vector without a weight the best one by itself on top of those before it, of squared loss or of its bound, from the gradients at
-// the current point. It leaves these as they are on the way.
+// roughWeights gives each vector without a weight the best one for it alone, on top of those before it, of squared
+// loss or of its bound, from the gradients at the current point. It leaves these as they are on the way.
 func (r *solve) roughWeights() {
 	bound := r.p.Loss.Curvature(1)
 	for b, phi := range r.output.phi {

@@ -41,8 +41,8 @@ func newFitScratch(p *Problem, workers int) []fitScratch {
 	return scratch
 }
 
-// Passes over rows take them in blocks, each with a partial result of its own: passBlocks to twice as many, so that few workers have nearly equal
-// shares of them, but none of more than fitBlock rows. Both are multiples of fitTile.
+// Passes over rows take them in blocks, each with a separate partial result: passBlocks to twice as many, so that few
+// workers have nearly equal shares of them, but none of more than fitBlock rows. Both are multiples of fitTile.
 const (
 	fitBlock   = 16 * fitTile
 	passBlocks = 16

@@ -171,7 +171,7 @@ func TestMinibatchGradient(t *testing.T) {
 		batch.addGradient(got, v, 1)
 	}
 	if factor := batch.factor() * float64(n%stochasticBatch); factor != n {
-		t.Errorf("a batch of %d rows stands for %v, want %d", n%stochasticBatch, factor, n)
+		t.Errorf("a batch of %d rows is scaled to %v, want %d", n%stochasticBatch, factor, n)
 	}
 	_, _, want := f.pass(v, 0)
 	if !floats.EqualApprox(got, want, 1e-9) {

@@ -12,20 +12,21 @@ func ModelFootprint(d, k, outputs int, linear bool) int64 {
 	return 8 * parameters
 }
 
-// SolveFootprint returns the bytes that Solve takes beside the problem and its model: for every row a kernel value for each of k basis vectors,
-// predictions, gradients and directions of the outputs, and the columns that are fitted together with the output weights; for every feature the vectors that
-// the next basis vector is sought with.
+// SolveFootprint returns the bytes that Solve takes in addition to the problem and its model: for every row a kernel
+// value for each of k basis vectors, predictions, gradients and directions of the outputs, and the columns that are
+// fitted together with the output weights; for every feature the vectors that the next basis vector is sought with.
 func SolveFootprint(n, d, k, outputs int) int64 {
-	beside := 1
+	joint := 1
 	if d <= jointColumns {
-		beside += d
+		joint += d
 	}
-	return 8*(int64(n)*int64(k+12*outputs+beside)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
+	return 8*(int64(n)*int64(k+12*outputs+joint)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
 }
 
-// FactorsFootprint returns the bytes that ConvexFM takes beside SolveFootprint where it moves k basis vectors by descents: the entries by columns,
-// the vectors, inner products and derivatives in them, three numbers for every row, and of corrective refits four more, axes and the best vectors so far;
-// where so few columns are refitted as a whole, at least the matrices of that.
+// FactorsFootprint returns the bytes that ConvexFM takes in addition to SolveFootprint where it moves k basis vectors
+// by descents: the entries by columns, the vectors, inner products and derivatives in them, three numbers for every
+// row, and of corrective refits four more, axes and the best vectors so far; where so few columns are refitted as a
+// whole, at least the matrices of that.
 func FactorsFootprint(n, entries, d, k int) int64 {
 	inner := int64(n) * int64(k)
 	bytes := 24*int64(n)*int64(entries) + 8*(3*int64(d)*int64(k)+inner+min(inner, maxMoves)+7*int64(n))
@@ -39,8 +40,9 @@ func FactorsFootprint(n, entries, d, k int) int64 {
 // ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.
 func ClassFootprint(outputs int) int64 { return 8 * int64(outputs) * int64(outputs) }
 
-// CubicFootprint returns the bytes that a solve with a kernel of degree 3 takes beside SolveFootprint: for every feature, contractions of all outputs, the
-// starts of a selection as they are chosen and climb, and the sums of a product in its blocks.
+// CubicFootprint returns the bytes that a solve with a kernel of degree 3 takes in addition to SolveFootprint: for
+// every feature, contractions of all outputs, the starts of a selection as they are chosen and climb, and the sums of
+// a product in its blocks.
 func CubicFootprint(d, outputs int) int64 {
 	perOutput := int64(contractionSteps + 2 + 4*2*endVectors)
 	if outputs > maxEndOutputs {

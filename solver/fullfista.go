@@ -6,11 +6,12 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// minimize improves the point u by FISTA (Beck and Teboulle 2009) over V and H jointly and returns the iterations used. Steps are taken in
-// the metric of metric(), so that V and H, and frequent and rare features, get steps of their own; its factor L shrinks by fullGrowth an
-// iteration and doubles on failure of the quadratic bound. Momentum restarts when it points uphill or the objective rose (O'Donoghue and
-// Candès 2015, both schemes), and the metric is taken anew then. An iteration takes a pass with gradients and one without. On return u
-// is feasible and its objective not above that of the u passed in, if that was feasible.
+// minimize improves the point u by FISTA (Beck and Teboulle 2009) over V and H jointly and returns the iterations
+// used. Steps are taken in the metric of metric(), so that V and H, and frequent and rare features, get separate
+// steps; its factor L shrinks by fullGrowth an iteration and doubles on failure of the quadratic bound. Momentum
+// restarts when it points uphill or the objective rose (O'Donoghue and Candès 2015, both schemes), and the metric is
+// taken anew then. An iteration takes a pass with gradients and one without. On return u is feasible and its
+// objective not above that of the u passed in, if that was feasible.
 func (f *fullFit) minimize(u []float64, limits fitLimits) int {
 	if f.k == 0 || f.workers.cancelled() {
 		return 0

@@ -6,12 +6,13 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// fullStarts is how many random starts a joint refit tries beside its own: on random problems of three basis vectors its own ends 4.7 percent
-// above the best minimum known in the mean, with eight more 0.6, with these 0.2.
+// fullStarts is how many random starts a joint refit tries in addition to its own: on random problems of three basis
+// vectors its own ends 4.7 percent above the best minimum known in the mean, with eight more 0.6, with these 0.2.
 const fullStarts = 16
 
-// minimizeFromStarts improves u as minimize does, then goes on from the best of fullStarts random points, and takes what is lower. Each of them gets an
-// equal share of the iterations that limits allow, so that all take at most three times as long as minimize. It returns the iterations used.
+// minimizeFromStarts improves u as minimize does, then continues from the best of fullStarts random points, and takes
+// what is lower. Each of them gets an equal share of the iterations that limits allow, so that all take at most three
+// times as long as minimize. It returns the iterations used.
 func (f *fullFit) minimizeFromStarts(u []float64, limits fitLimits, rng *rand.Rand) int {
 	used := f.minimize(u, limits)
 	value := f.pass(u, nil) + f.term(u)

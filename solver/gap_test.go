@@ -178,8 +178,8 @@ func TestGapOfScaledBasis(t *testing.T) {
 	}
 }
 
-// spectrumOf returns eigenvalues of one of several kinds: for Lanczos from a start that is uniform on the sphere, a diagonal matrix stands
-// for all with its eigenvalues.
+// spectrumOf returns eigenvalues of one of several kinds: for Lanczos from a start that is uniform on the sphere, a
+// diagonal matrix is as good as any with its eigenvalues.
 func spectrumOf(rng *rand.Rand, kind, d int) []float64 {
 	values := make([]float64, d)
 	for i := range values {

@@ -45,8 +45,8 @@ const (
 	// curveFloor bounds second derivatives from below: those of rows that are fitted well vanish, but may come back before the next
 	// refresh. From 1e-3 on letter takes twice the passes, below 1e-4 none less.
 	curveFloor = 1e-5
-	// singleRows is the least number of rows that are multiplied as float32s, and singleLeast and singleMost bound the largest numbers of a column and of w
-	// then: what is lost below or above is nothing beside them.
+	// singleRows is the least number of rows that are multiplied as float32s, and singleLeast and singleMost bound
+	// the largest numbers of a column and of w then: what is lost below or above is negligible next to them.
 	singleRows              = 4 * fitTile
 	singleLeast, singleMost = 1e-6, 1e6
 	// singleSlack is what diagonals grow by, relatively, where products are of float32s: more than sums of fitTile of them are off, so that the matrices stay

@@ -13,8 +13,8 @@ type eigenSearch struct {
 	dimension int     // Krylov vectors per restart, at least 2; memory is d·m·dimension
 	restarts  int     // restarts from the best Ritz vectors, at least 1 run
 	tolerance float64 // stop when the residual ‖Γh − θh‖ is below tolerance·|θ| for every output
-	wide      bool    // find others beside the dominant eigenvectors
-	beside    int     // how many eigenvectors beside the dominant one to return, of the first output
+	wide      bool    // find others in addition to the dominant eigenvectors
+	further   int     // how many eigenvectors to return in addition to the dominant one, of the first output
 }
 
 // quickSearch is enough to choose basis vectors: the objective after refitting hardly depends on more (numerics of power steps against
@@ -29,12 +29,13 @@ type ritz struct {
 	vectors  []float64 // d×m feature-major; column c has unit norm
 	values   []float64 // m signed Rayleigh quotients
 	residual []float64 // m norms ‖Γ_c h − θ h‖: an eigenvalue lies within this distance of θ
-	// others are further unit vectors to refine: two from each end of the spectrum of each Γ_c and the dominant ones of Σ_c Γ_c². Nil where they were
-	// not looked for. On problems late in training the dominant eigenvectors alone lead to .85 to .93 of the largest criterion, with these to .96 to 1.
+	// others are further unit vectors to refine: two from each end of the spectrum of each Γ_c and the dominant ones
+	// of Σ_c Γ_c². Nil where they were not looked for. On problems late in training the dominant eigenvectors alone
+	// lead to 0.85 to 0.93 of the largest criterion, with these to 0.96 to 1.
 	others [][]float64
-	// beside are further eigenvectors of the first output, those of largest |eigenvalue| first, with their eigenvalues.
-	beside       [][]float64
-	besideValues []float64
+	// further are more eigenvectors of the first output, those of largest |eigenvalue| first, with their eigenvalues.
+	further       [][]float64
+	furtherValues []float64
 }
 
 // dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in step, one pass over
@@ -67,8 +68,8 @@ func (g *gamma) dominant(start []float64, search eigenSearch, seed uint64) ritz 
 			break
 		}
 	}
-	if search.beside > 0 {
-		found.beside, found.besideValues = krylov.besides(search.beside)
+	if search.further > 0 {
+		found.further, found.furtherValues = krylov.besides(search.further)
 	}
 	if search.wide && !g.workers.cancelled() {
 		for c := range m {
@@ -164,7 +165,8 @@ func (g *gamma) squareVectors(rng *rand.Rand) [][]float64 {
 // maxEigenStep is the number of columns up to which a dense eigensolver costs less than what forming the operators did.
 const maxEigenStep = 40
 
-// eigenpairs returns the dominant eigenpairs of explicit operators by a dense eigensolver, and others beside them as the search asks for.
+// eigenpairs returns the dominant eigenpairs of explicit operators by a dense eigensolver, and further ones as the
+// search asks for.
 func (g *gamma) eigenpairs(search eigenSearch) (ritz, bool) {
 	d, m := g.x.NumColumns, g.outputs
 	found := ritz{vectors: make([]float64, d*m), values: make([]float64, m), residual: make([]float64, m)}
@@ -183,11 +185,11 @@ func (g *gamma) eigenpairs(search eigenSearch) (ritz, bool) {
 		_, best := e.largest()
 		found.values[c] = e.values[best]
 		e.vector(found.vectors[c:], m, best)
-		if c == 0 && search.beside > 0 {
-			for _, t := range e.outermost(search.beside) {
+		if c == 0 && search.further > 0 {
+			for _, t := range e.outermost(search.further) {
 				h := make([]float64, d)
 				e.vector(h, 1, t)
-				found.beside, found.besideValues = append(found.beside, h), append(found.besideValues, e.values[t])
+				found.further, found.furtherValues = append(found.further, h), append(found.furtherValues, e.values[t])
 			}
 		}
 		if !search.wide {
@@ -210,7 +212,8 @@ func (g *gamma) eigenpairs(search eigenSearch) (ritz, bool) {
 	return found, true
 }
 
-// krylov is the memory of a block of Lanczos iterations in step, one per column, each with a symmetric operator of its own.
+// krylov is the memory of a block of Lanczos iterations in step, one per column, each with a separate symmetric
+// operator.
 type krylov struct {
 	workers workers
 	apply   func(dst, h []float64) // stores in column c of dst operator c times column c of h

@@ -94,8 +94,9 @@ func (f *linearFit) ridgeOf(a, b []float64) float64 {
 // jointColumns is how many columns a linear term may have to be fitted together with the output weights, as dense columns.
 const jointColumns = 40
 
-// beside returns what is fitted together with the output weights: the bias and a linear term of few columns; nil if there is neither. It takes what they
-// predict out of offset (n×m), the predictions of the linear term and the bias. The weights alias theta.
+// beside returns what is fitted together with the output weights: the bias and a linear term of few columns; nil if
+// neither is fitted. It takes what they predict out of offset (n×m), the predictions of the linear term and the bias.
+// The weights alias theta.
 func (f *linearFit) beside(offset []float64) *besideWeights {
 	d, m, n := f.p.X.NumColumns, f.p.Outputs, f.p.X.NumRows()
 	linear := f.ridge > 0 && f.biasRidge > 0 && d <= jointColumns
@@ -388,10 +389,12 @@ const (
 	settleShare = 0.1
 )
 
-// settleBias evaluates the loss at pred (n×m, the predictions of the whole model), stores the weighted gradients in grad and moves the
-// bias, in theta and pred, until its part ‖∇_b‖²/2α of the gap is below settleShare of tolerance·loss: with the small ridge α of the bias, a
-// gradient that no fit of the rest would notice makes the gap useless. It runs L-BFGS, which goes on from call to call, with steps that are not searched
-// along: where the gradient is twice the least so far it starts anew, with a step over a bound of the Hessian, which cannot fail. It returns the loss.
+// settleBias evaluates the loss at pred (n×m, the predictions of the whole model), stores the weighted gradients in
+// grad and moves the bias, in theta and pred, until its part ‖∇_b‖²/2α of the gap is below settleShare of
+// tolerance·loss: with the small ridge α of the bias, a gradient that no fit of the rest would notice makes the gap
+// useless. It runs L-BFGS, which keeps its state from call to call, with steps that are not searched along: where the
+// gradient is twice the least so far it starts anew, with a step over a bound of the Hessian, which cannot fail. It
+// returns the loss.
 func (f *linearFit) settleBias(pred, grad []float64, tolerance float64) float64 {
 	m, n := f.p.Outputs, f.p.X.NumRows()
 	loss := rowLosses(f.workers, f.p, pred, grad)

@@ -23,8 +23,8 @@ func (l BinaryLogistic) Eval(grad, pred, target []float64) float64 {
 	return l.evalRows(grad, pred, target, nil, len(pred))
 }
 
-// evalRows takes one logarithm of the product of many 1 + e, each between 1 and 2. Branches on the sign of an output cannot be predicted;
-// there are none.
+// evalRows takes one logarithm of the product of many 1 + e, each between 1 and 2. Branches on the sign of an output
+// cannot be predicted; the code has none.
 func (BinaryLogistic) evalRows(grad, pred, target, weight []float64, m int) float64 {
 	target = target[:len(pred)]
 	if grad != nil {

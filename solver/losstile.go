@@ -123,7 +123,7 @@ func (l *lossTile) curvature(dst, pred, target, weight []float64, n int) {
 	}
 }
 
-// curveOfProbabilities is curvedLoss.curveTile where outputs stand for probabilities p with second derivatives p(1 − p).
+// curveOfProbabilities is curvedLoss.curveTile where outputs give probabilities p with second derivatives p(1 − p).
 func (l *lossTile) curveOfProbabilities(dst, pred, target []float64, n int) {
 	l.eval(dst, pred, target, nil, n)
 	for i, g := range dst {

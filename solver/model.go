@@ -181,8 +181,8 @@ func (m *Model) AddMapped(dst, columns []float64) {
 	}
 }
 
-// Normalize scales every basis vector to unit length and its weights by what that takes off the kernel: predictions stay. Weights of a vector that is 0,
-// or too short for its kernel to be told from 0, become 0.
+// Normalize scales every basis vector to unit length and its weights by what that takes off the kernel: predictions
+// stay. Weights of a vector that is 0, or too short for its kernel to be distinguished from 0, become 0.
 func (m *Model) Normalize() {
 	k := m.NumBasis
 	for r := range k {

@@ -26,27 +26,28 @@ const (
 // nearly dependent; here they cost sweeps over k×k matrices instead. A step that does not lower the objective is not taken, so on return v is the
 // best point seen.
 //
-// With beside, its weights are improved together with v.
-func (f *outputFit) newton(v []float64, beside *besideWeights, limits fitLimits) int {
+// With joint, its weights are improved together with v; nil for none.
+func (f *outputFit) newton(v []float64, joint *besideWeights, limits fitLimits) int {
 	if len(f.phi) == 0 || f.workers.cancelled() {
 		return 0
 	}
 	f.takeOffset()
-	if beside == nil {
+	if joint == nil {
 		return f.descend(v, weightForm{form: f.form}, limits)
 	}
-	phi, all := f.phi, slices.Concat(beside.weights, v)
-	f.phi = slices.Concat(beside.columns, phi)
-	iterations := f.descend(all, weightForm{f.form, beside.ridges}, limits)
+	phi, all := f.phi, slices.Concat(joint.weights, v)
+	f.phi = slices.Concat(joint.columns, phi)
+	iterations := f.descend(all, weightForm{f.form, joint.ridges}, limits)
 	f.phi = phi
-	copy(beside.weights, all)
-	copy(v, all[len(beside.weights):])
+	copy(joint.weights, all)
+	copy(v, all[len(joint.weights):])
 	return iterations
 }
 
-// besideWeights are weights of columns beside the activations, each with a ridge: what they predict is no part of the offset. Activations of the
-// homogeneous kernel are positive and nearly linear in places, so that a linear term or a bias which stands still holds their weights back: on letter the
-// objective after 225 vectors was twice that with a bias that moves.
+// besideWeights are weights of columns that are fitted together with the activations, each with a ridge: what they
+// predict is no part of the offset. Activations of the homogeneous kernel are positive and nearly linear in places,
+// so that a linear term or a bias that is fixed holds their weights back: on letter the objective after 225 vectors
+// was twice that with a bias that moves.
 type besideWeights struct {
 	columns [][]float64 // q, n each
 	ridges  []float64   // q, positive
@@ -130,7 +131,8 @@ func shiftless(gradient []float64, k, m int) bool {
 	return true
 }
 
-// weightForm is how rows of weights enter a problem in penalised form: the first ones by a ridge of their own, the others by the penalty.
+// weightForm is how rows of weights enter a problem in penalised form: the first ones by a ridge each, the others by
+// the penalty.
 type weightForm struct {
 	form
 	ridges []float64

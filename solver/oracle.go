@@ -9,9 +9,9 @@ import (
 	"slices"
 )
 
-// Selection says from where a basis selection starts and whether it goes on by refinement, iteration (6) of Blondel et al. 2017, on |·|
-// for ℓ1/ℓ∞: their Huber function flattens small gradients and made selections worse. The zero value is AllStarts; the last four are
-// for comparing only (their figure 2).
+// Selection says from where a basis selection starts and whether it continues by refinement, iteration (6) of Blondel
+// et al. 2017, on |·| for ℓ1/ℓ∞: their Huber function flattens small gradients and made selections worse. The zero
+// value is AllStarts; the last four are for comparing only (their figure 2).
 type Selection uint8
 
 const (
@@ -38,7 +38,7 @@ func (s Selection) String() string {
 	return fmt.Sprintf("selection(%d)", uint8(s))
 }
 
-// refines reports whether the selection goes on by refinement.
+// refines reports whether the selection continues by refinement.
 func (s Selection) refines() bool { return s == AllStarts || s == L1Start || s == RandomStart }
 
 // SelectBasis returns the basis vector h of unit norm, length d, that s.Selection with s.Penalty chooses at a model of p's shape, and its
@@ -274,13 +274,13 @@ type refined struct {
 	criterion float64
 }
 
-// end keeps where the columns of the block are, but for some that go on.
-func (r *refinement) end(goOn []int) {
+// end keeps where the columns of the block are, except for some that continue.
+func (r *refinement) end(unfinished []int) {
 	if !r.several {
 		return
 	}
 	for t := range r.columns {
-		if slices.Contains(goOn, t) {
+		if slices.Contains(unfinished, t) {
 			continue
 		}
 		h := make([]float64, r.g.x.NumColumns)

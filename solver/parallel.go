@@ -31,7 +31,8 @@ func (w workers) shared() parallel.Workers {
 // cancelled reports whether the caller's context is done.
 func (w workers) cancelled() bool { return w.shared().Cancelled() }
 
-// yield calls Settings.Yield and reports whether to go on: the context is not done. Loops over rows and features ask it before every block.
+// yield calls Settings.Yield and reports whether to continue: the context is not done. Loops over rows and features
+// ask it before every block.
 func (w workers) yield() bool { return w.shared().Yield() }
 
 // blocks is parallel.Workers.Blocks. Once the context is done no further range is begun: who uses the result asks cancelled first.

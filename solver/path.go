@@ -39,13 +39,13 @@ type PathOptions struct {
 	Patience int
 	// StepPatience > 0 leaves a λ once that many steps of it in a row were no better than its best before them.
 	StepPatience int
-	// Carry lets each λ of ConditionalGradient go on from the basis vectors, weights and linear term that the one before ended with, as Solve does from a
-	// warm model, one λ after the other with all workers. The λ are to fall: what is optimal for one is a little short of the optimum of the next, so
-	// that a few vectors are left to find.
+	// Carry lets each λ of ConditionalGradient start from the basis vectors, weights and linear term that the one
+	// before ended with, as Solve does from a warm model, one λ after the other with all workers. The λ are to fall:
+	// what is optimal for one is a little short of the optimum of the next, so that a few vectors are left to find.
 	Carry bool
 	// Algorithm fits; nil is ConditionalGradient.
 	Algorithm Algorithm
-	// Warm is what the first λ goes on from, of ConditionalGradient with Carry only; nil for nothing.
+	// Warm is what the first λ starts from, of ConditionalGradient with Carry only; nil for nothing.
 	Warm *Warm
 	// FinalOnly lets Best be the final model whatever steps score: the one that Result and its gap are of. Steps are not judged, StepPatience has no use,
 	// and OnStep is called once for each λ, with its last step and the final model.
@@ -248,8 +248,8 @@ func (o PathOptions) end(points []*PathPoint) int {
 	return 0
 }
 
-// Ended reports whether a path of so many λ ended by itself, with the last of them or by Patience, given the points that it returned: else the clock or
-// its context kept it from beginning the others.
+// Ended reports whether a path of so many λ ended in order, with the last of them or by Patience, given the points
+// that it returned: else the clock or its context kept it from beginning the others.
 func (o PathOptions) Ended(points []*PathPoint, lambdas int) bool {
 	return len(points) == lambdas || o.end(points) == len(points)
 }

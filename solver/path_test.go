@@ -95,7 +95,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestPathCarries checks that λ which go on from each other end where cold solves do, in fewer steps, for any number of workers.
+// TestPathCarries checks that λ which start from each other end where cold solves do, in fewer steps, for any number
+// of workers.
 func TestPathCarries(t *testing.T) {
 	train := plantedRatings(51, 700, 8, 9)
 	s := smallSettings()

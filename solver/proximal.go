@@ -85,7 +85,7 @@ func accelerated(f proximal, workers workers, smooth *float64, v []float64, limi
 		if t < limits.span || trace[t-limits.span]-objective > limits.tolerance*math.Abs(objective) {
 			continue
 		}
-		// Momentum overshoots now and then. Unless that is rounding, go on from the best point without it.
+		// Momentum overshoots now and then. Unless that is rounding, continue from the best point without it.
 		if objective <= best || best >= overshot {
 			break
 		}

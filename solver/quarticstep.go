@@ -51,7 +51,8 @@ type quartic [4]float64
 
 func (c quartic) at(x float64) float64 { return x * (c[0] + x*(c[1]+x*(c[2]+x*c[3]))) }
 
-// polishing is the number of Newton steps after the roots of its derivative in closed form, which lose digits where c[3] is small beside the others.
+// polishing is the number of Newton steps after the roots of its derivative in closed form, which lose digits where
+// c[3] is small relative to the others.
 const polishing = 3
 
 // least returns where it is least and by how much it is below 0 there; 0 and 0 where rounding leaves no such place.

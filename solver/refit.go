@@ -28,7 +28,7 @@ func (r *solve) refit(start bool) {
 	if r.spectrum.moves() && !r.exact() {
 		span = movedSpan
 	}
-	if start && r.spectrum.moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap beside the search of a step more
+	if start && r.spectrum.moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap compared with the search of another step
 		r.descend(settleSweeps, warmShare*r.s.Tolerance)
 		return
 	}

@@ -63,7 +63,7 @@ func (s Status) String() string {
 	return fmt.Sprintf("status(%d)", uint8(s))
 }
 
-// statusOf returns the status that a done context stands for.
+// statusOf returns the status that a done context means.
 func statusOf(ctx context.Context) Status {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return TimeBudget
@@ -100,10 +100,10 @@ type Result struct {
 	Status          Status
 	Objective       float64 // of Model: Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
 	ConvexObjective float64 // the same of the model with basis vectors scaled to unit length and their squared lengths moved into V
-	// Gap is certified whenever a solve of degree 2 ends by itself and is not Rough; at degree 3 it is always estimated.
-	// If certified it stands on the upper bound GapBound of the dual norm Ω*(∇F), which
-	// may fail with the probability GapFailure, 0 if an eigensolver gave it. For group penalties all but SignPatterns are
-	// loose: their gap may not fall to 0 at the optimum.
+	// Gap is certified whenever a solve of degree 2 ends in order and is not Rough; at degree 3 it is always
+	// estimated. If certified it depends on the upper bound GapBound of the dual norm Ω*(∇F), which may fail with the
+	// probability GapFailure, 0 if an eigensolver gave it. For group penalties all but SignPatterns are loose: their
+	// gap may not fall to 0 at the optimum.
 	Gap         float64
 	GapRelative float64 // Gap / ConvexObjective, 0 if both are 0
 	GapKind     GapKind

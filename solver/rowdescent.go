@@ -207,8 +207,8 @@ func (d *rowDescent) extrapolate(z, v []float64) {
 	}
 }
 
-// proxCurved replaces row by argmin_z Σ_c ½ a_c (z_c − row_c)² + t ‖z‖, the proximal operator in a metric of its own for each output, a > 0.
-// before is a guess of z, of which L1L2 takes the length to begin with.
+// proxCurved replaces row by argmin_z Σ_c ½ a_c (z_c − row_c)² + t ‖z‖, the proximal operator with a separate metric
+// for each output, a > 0. before is a guess of z, of which L1L2 takes the length to begin with.
 func (p Penalty) proxCurved(row, a []float64, t float64, before []float64) {
 	a = a[:len(row)]
 	dual := 0.0 // the dual norm of a∘row: the row vanishes up to t

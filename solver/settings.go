@@ -136,11 +136,12 @@ type Settings struct {
 	Seed uint64
 	// Workers is the number of goroutines; 0 takes GOMAXPROCS. Results do not depend on it.
 	Workers int
-	// OnStep, if not nil, is called after every refit, the first (step 0) before any selection, with a model of its own that the callee may keep.
-	// Returning true ends the solve with status Interrupted.
+	// OnStep, if not nil, is called after every refit, the first (step 0) before any selection, with a copy of the
+	// model that the callee may keep. Returning true ends the solve with status Interrupted.
 	OnStep func(Step, *Model) (stop bool)
-	// Yield, if not nil, is called before every block of rows or features, by any of the goroutines: the solve goes on when it returns. It
-	// may wait to leave the processors to others, but not after ctx is done, which the solve notices only then.
+	// Yield, if not nil, is called before every block of rows or features, by any of the goroutines: the solve
+	// continues when it returns. It may wait to leave the processors to others, but not after ctx is done, which the
+	// solve notices only then.
 	Yield func()
 	// Budget is how far the solve may go before it ends with what it has and status TimeBudget.
 	Budget Budget

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// sharedPath returns a path below the shared folder next to the project, or skips the test where there is none.
+// sharedPath returns a path below the shared folder next to the project, or skips the test where there is no such
+// folder.
 func sharedPath(t testing.TB, parts ...string) string {
 	t.Helper()
 	dir, err := os.Getwd()

@@ -100,7 +100,7 @@ type solve struct {
 	linearShare           float64    // of Tolerance, in the linear refits of a solve by line search
 	early                 bool       // steps of a convex factorization machine still gain much: their refits are rough
 
-	rounds      int          // conclusions that went on
+	rounds      int          // conclusions after which the solve continued
 	concluded   int          // steps before the last conclusion
 	best        float64      // objective of the conclusion before
 	certificate *certificate // of the current point
@@ -238,8 +238,9 @@ func (r *solve) keep(wanted func(row int) bool) {
 // the refit has not brought to its optimum.
 const stallFraction = 0.01
 
-// slowDecrease is the relative decrease of the objective at or below which basis vectors are refitted with the weights before the next one is sought,
-// if Tolerance is not larger: what is left to gain is then in directions beside those of the model, which single vectors approach slowly.
+// slowDecrease is the relative decrease of the objective at or below which basis vectors are refitted with the
+// weights before the next one is sought, if Tolerance is not larger: what is left to gain is then in directions near
+// those of the model, which single vectors approach slowly.
 const slowDecrease = 1e-4
 
 // earlyDecrease is the relative decrease of the objective above which a step of a convex factorization machine that starts from nothing was an early one: the

@@ -186,7 +186,7 @@ func TestSolveLosses(t *testing.T) {
 			for _, pen := range allPenalties {
 				s := smallSettings()
 				s.Kernel, s.Penalty, s.Lambda = kernel, pen, 1
-				if kernel == Homogeneous { // the constant column stands for linear term and bias
+				if kernel == Homogeneous { // the constant column replaces linear term and bias
 					s.LinearRidge, s.BiasRidge = 0, 0
 				}
 				res, err := Solve(t.Context(), p, nil, s)

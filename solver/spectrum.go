@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// spectrum is what a solve knows of Z = Σ_r v_r h_r h_r' beside the vectors and their weights.
+// spectrum is what a solve knows of Z = Σ_r v_r h_r h_r' in addition to the vectors and their weights.
 type spectrum struct {
 	fit     *correctiveFit // nil for diagonal refits
 	split   int            // of Rows.split, for ANOVA
@@ -30,8 +30,8 @@ const wholeSteps = 8
 // isWhole reports whether refits are of the whole Z.
 func (s *spectrum) isWhole() bool { return s != nil && s.fit != nil && s.fit.whole }
 
-// besideDominant is how many eigenvectors beside the dominant one are looked for: what enters together takes one refit. On ML-100k with β = 20 single vectors
-// take twice the time to the same gap.
+// besideDominant is the number of eigenvectors sought in addition to the dominant one: what enters together takes one
+// refit. On ML-100k with β = 20 single vectors take twice the time to the same gap.
 const besideDominant = 7
 
 // carefulSteps are the Krylov vectors of careful searches, where they are no more than boundRoom numbers: with fewer, those that start from the vectors
@@ -43,14 +43,15 @@ func (s *spectrum) search(o oracleSearch, d int) oracleSearch {
 	if s == nil {
 		return o
 	}
-	o.eigen.beside = besideDominant
+	o.eigen.further = besideDominant
 	if o.eigen.tolerance <= fineSearch.tolerance {
 		o.eigen.dimension = max(o.eigen.dimension, min(carefulSteps, int(boundRoom)/max(1, d)))
 	}
 	return o
 }
 
-// entering returns the vectors that enter together, at most room of them: the selected one and those eigenvectors beside it that violate optimality.
+// entering returns the vectors that enter together, at most room of them: the selected one and those further
+// eigenvectors that violate optimality.
 func (s *spectrum) entering(found selection, threshold float64, room int) [][]float64 {
 	if s == nil {
 		return [][]float64{found.basis}
@@ -69,9 +70,9 @@ func (s *spectrum) entering(found selection, threshold float64, room int) [][]fl
 		chosen = append(chosen, h)
 	}
 	enter(found.basis, found.gradient[0])
-	for t, value := range found.eigen.besideValues {
+	for t, value := range found.eigen.furtherValues {
 		if math.Abs(value) > threshold && len(chosen) < room {
-			enter(found.eigen.beside[t], value)
+			enter(found.eigen.further[t], value)
 		}
 	}
 	return chosen
@@ -143,10 +144,11 @@ func matrixOverAll(vectors [][]float64, v []float64) (axes [][]float64, sum blas
 	return axes, sum
 }
 
-// fold returns eigenvectors and eigenvalues that predict the same from as few vectors as can be where every row has one feature of each of two fields. Only
-// the block B of Z between the fields counts there: each vector (a, b) of weight v is as good as (a, −b) of weight −v, so that half a dozen of mixed signs
-// may stand for a B of rank three. Half of Z less its mirror image has the eigenvalues ±σ/2 for the singular values σ of B; those above 0, twice, have the
-// same B and a nuclear norm no larger than that of Z.
+// fold returns eigenvectors and eigenvalues that predict the same from as few vectors as can be where every row has
+// one feature of each of two fields. Only the block B of Z between the fields counts there: each vector (a, b) of
+// weight v is as good as (a, −b) of weight −v, so that half a dozen of mixed signs may represent a B of rank three.
+// Half of Z less its mirror image has the eigenvalues ±σ/2 for the singular values σ of B; those above 0, twice, have
+// the same B and a nuclear norm no larger than that of Z.
 func (s *spectrum) fold(vectors [][]float64, values []float64) ([][]float64, []float64) {
 	if s.split == 0 || len(vectors) == 0 {
 		return vectors, values

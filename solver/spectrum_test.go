@@ -67,14 +67,14 @@ func TestOutermost(t *testing.T) {
 	}
 }
 
-// TestEntering: what enters beside the selected vector violates optimality, is unlike the others and fits the room; vectors of two fields all want a
-// positive weight.
+// TestEntering: what enters together with the selected vector violates optimality, is unlike the others and fits the
+// room; vectors of two fields all want a positive weight.
 func TestEntering(t *testing.T) {
 	s := &spectrum{split: 2}
 	half := math.Sqrt2 / 2
 	found := selection{basis: []float64{half, 0, half, 0}, gradient: []float64{5}}
-	found.eigen.beside = [][]float64{{half, 0, -half, 0}, {0, half, 0, half}, {0, 1, 0, 0}}
-	found.eigen.besideValues = []float64{-5, -3, 1}
+	found.eigen.further = [][]float64{{half, 0, -half, 0}, {0, half, 0, half}, {0, 1, 0, 0}}
+	found.eigen.furtherValues = []float64{-5, -3, 1}
 	for room, want := range [][][]float64{1: {{half, 0, -half, 0}}, 2: {{half, 0, -half, 0}, {0, half, 0, half}}, 3: {{half, 0, -half, 0}, {0, half, 0, half}}} {
 		if room == 0 {
 			continue

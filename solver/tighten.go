@@ -11,10 +11,11 @@ const (
 	tightenShare = 0.2
 )
 
-// tighten returns a gap of the current point that is at most the given one, where an eigensolver bounds Ω*(∇F). The least objective of the convex
-// problem is the same whatever the limit of basis vectors, so Algorithm 1 goes on from there beyond MaxBasis, with the dominant eigenvector of every
-// output at once, and the dual objective at each of its points bounds it from below: the scaled gradient at a better point is a better dual point. The
-// model stays what it was.
+// tighten returns a gap of the current point that is at most the given one, where an eigensolver bounds Ω*(∇F). The
+// least objective of the convex problem is the same whatever the limit of basis vectors, so Algorithm 1 continues
+// from there beyond MaxBasis, with the dominant eigenvector of every output at once, and the dual objective at each
+// of its points bounds it from below: the scaled gradient at a better point is a better dual point. The model stays
+// what it was.
 func (r *solve) tighten(objective, gap float64) float64 {
 	if r.last.eigen.vectors == nil { // nothing was searched for
 		return gap

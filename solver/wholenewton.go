@@ -15,7 +15,7 @@ import (
 // depend on each other and on the linear term, so that FISTA took thousands of passes over them where this takes a few: the model is one of matrices of
 // d(d+1)/2 + d + 1 numbers a side, out of which linear term and bias are eliminated.
 //
-// The coordinates of Z are its diagonal and √2 times its entries beside it, so that lengths are those of ‖Z‖_F.
+// The coordinates of Z are its diagonal and √2 times its entries off the diagonal, so that lengths are those of ‖Z‖_F.
 type wholeNewton struct {
 	f      *correctiveFit // what it predicts with, and of
 	linear *linearFit
@@ -23,7 +23,7 @@ type wholeNewton struct {
 	d, size int // columns, and coordinates of Z
 	all     int // with those of linear term and bias
 
-	hessian []float64 // all×(all+1): with the gradient beside it
+	hessian []float64 // all×(all+1): with the gradient as the last column
 	schur   []float64 // size×size
 	slope   []float64 // size
 
@@ -224,7 +224,7 @@ func (s *wholeNewton) along(change, moved []float64) float64 {
 func (s *wholeNewton) step(next, moved, a, theta []float64) bool {
 	width, rest := s.all+1, s.d+1
 	factor := newSymmetric(rest)
-	cross := blas64.General{Rows: rest, Cols: s.size + 1, Stride: s.size + 1, Data: make([]float64, rest*(s.size+1))} // with the gradient beside it
+	cross := blas64.General{Rows: rest, Cols: s.size + 1, Stride: s.size + 1, Data: make([]float64, rest*(s.size+1))} // with the gradient as the last column
 	for r := range rest {
 		from := s.hessian[(s.size+r)*width : (s.size+r+1)*width]
 		copy(factor.Data[r*rest:(r+1)*rest], from[s.size:s.all])

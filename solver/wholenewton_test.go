@@ -132,16 +132,16 @@ func TestWholeNewtonModel(t *testing.T) {
 		s.coordinates(u, next)
 		least, rng := model(u, moved), rand.New(rand.NewPCG(uint64(c), 92))
 		for range 200 {
-			beside, besideMoved := append([]float64(nil), u...), append([]float64(nil), moved...)
-			for o := range beside {
-				beside[o] += 0.01 * rng.NormFloat64()
+			near, nearMoved := append([]float64(nil), u...), append([]float64(nil), moved...)
+			for o := range near {
+				near[o] += 0.01 * rng.NormFloat64()
 			}
-			for o := range besideMoved {
-				besideMoved[o] += 0.01 * rng.NormFloat64()
+			for o := range nearMoved {
+				nearMoved[o] += 0.01 * rng.NormFloat64()
 			}
-			s.linear.clearFixed(besideMoved)
-			if other := model(beside, besideMoved); other < least-1e-6*math.Abs(least) {
-				t.Errorf("%v: the step ends where the model is %v, beside it %v", kernel, least, other)
+			s.linear.clearFixed(nearMoved)
+			if other := model(near, nearMoved); other < least-1e-6*math.Abs(least) {
+				t.Errorf("%v: the step ends where the model is %v, near it %v", kernel, least, other)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ const (
 	topic = "models"
 )
 
-// bench is a store with a broker beside it.
+// bench is a store and a broker.
 type bench struct {
 	t       *testing.T
 	cluster *kfake.Cluster
@@ -369,7 +369,7 @@ func TestInline(t *testing.T) {
 	b.within("the warning", func() bool { return strings.Contains(b.logged(), "smaller records than publish.inline_max") })
 }
 
-// TestTopicIsLookedAt: a topic that is not compacted is used, and the operator told.
+// TestTopicIsLookedAt: a topic that is not compacted is used, and the log warns the operator.
 func TestTopicIsLookedAt(t *testing.T) {
 	b := newBench(t)
 	policy := "delete"

@@ -28,13 +28,14 @@ const (
 	VersionHeader = "refitd-version"
 )
 
-// maxValueBytes bounds a record that is read: the files of the largest inline_max, 64 MiB, in base64, and what is beside them.
+// maxValueBytes bounds a record that is read: the files of the largest inline_max, 64 MiB, in base64, and the other
+// members.
 const maxValueBytes = 90 << 20
 
 // ErrRecord means that a record of the topic is not an announcement.
 var ErrRecord = errors.New("no announcement")
 
-// Announcement is the value of a record. What an alias says stands in it as in the alias file, signature included.
+// Announcement is the value of a record. It contains what an alias says as the alias file does, signature included.
 type Announcement struct {
 	Model  string `json:"model"`
 	Alias  string `json:"alias"`  // champion

@@ -86,7 +86,8 @@ func (s *Source) takeDelta(r *kgo.Record) {
 	s.chains.keys[key], s.chains.bytes = at, s.chains.bytes+int64(len(r.Value))
 }
 
-// after returns the deltas of a chain that follow one without a gap, nil if there are none, and whether others follow a gap.
+// after returns the deltas of a chain that follow one without a gap, nil if none follows, and whether others follow a
+// gap.
 func (c *chains) after(of chainKey, sequence int64) (stream io.ReadCloser, gap bool) {
 	frames := c.frames[of]
 	var list []io.Reader

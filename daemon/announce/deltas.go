@@ -183,7 +183,7 @@ func (p *DeltaProducer) begin(ctx context.Context, version int64) (did bool, err
 	return len(records) > 0, nil
 }
 
-// follow sends the next deltas of the chain. While there is none it waits.
+// follow sends the next deltas of the chain. Without one it waits.
 func (p *DeltaProducer) follow(ctx context.Context) (did bool, err error) {
 	waiting, cancel := context.WithTimeout(ctx, deltaWait)
 	defer cancel()

@@ -250,7 +250,8 @@ func TestDeltasBrokerAway(t *testing.T) {
 	}
 }
 
-// TestForgedDeltas: what whoever may write to the topic puts there is ignored and counted, or refused by the watcher, and the chain goes on.
+// TestForgedDeltas: records of another writer to the topic are ignored and counted, or refused by the watcher, and
+// the chain continues.
 func TestForgedDeltas(t *testing.T) {
 	b := newBench(t)
 	keys := b.sign(1)

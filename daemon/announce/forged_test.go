@@ -56,7 +56,7 @@ func TestForgedAnnouncement(t *testing.T) {
 			source := b.last
 			b.within("version 1", func() bool { return w.Status().Version == 1 })
 			forged := []*kgo.Record{changed(t, first, func(a *Announcement) { a.Sequence = 1 << 50 })}
-			if signed { // what only a signature tells
+			if signed { // what only a signature reveals
 				forged = append(forged, changed(t, first, func(a *Announcement) { a.Sequence = 1000 }),
 					changed(t, first, func(a *Announcement) { a.Sequence, a.KeyID, a.Signature = 1000, "", nil }))
 			}

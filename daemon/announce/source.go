@@ -39,9 +39,9 @@ type Source struct {
 
 var _ snapshot.DeltaSource = (*Source)(nil)
 
-// NewSource returns a source over a topic. kafka says how to reach the brokers; files has the files of versions that do not travel in the topic,
-// nil if all do. Keys are those of snapshot.WatchOptions: without them, whoever can write to the topic can have a record taken for the newest.
-// A nil log logs nothing.
+// NewSource returns a source over a topic. kafka says how to reach the brokers; files has the files of versions that
+// do not travel in the topic, nil if all do. Keys are those of snapshot.WatchOptions: without them, any writer to the
+// topic can have a record taken for the newest. A nil log logs nothing.
 func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, keys snapshot.Keys, log *slog.Logger) (*Source, error) {
 	client, err := newReader(kafka, topic)
 	if err != nil {
@@ -201,14 +201,14 @@ func (s *Source) ignore(what string, r *kgo.Record, err error) {
 	s.log.Warn(what, "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
 }
 
-// SourceStatus is how a Source stands.
+// SourceStatus is the state of a Source.
 type SourceStatus struct {
 	CaughtUp bool  // the announcements that were there at the start have been read
 	Ignored  int64 // records that are no announcements, or not by whom they should be, since the start
 	Err      error // why the last of them was ignored; nil without one
 }
 
-// Status returns how the source stands.
+// Status returns the state of the source.
 func (s *Source) Status() SourceStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

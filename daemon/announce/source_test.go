@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestSourceNotAllowed: a source that may not read the topic any more asks once in a while and says so once, and goes on when it may.
+// TestSourceNotAllowed: a source that may not read the topic any more asks once in a while and says so once, and
+// continues when it may.
 func TestSourceNotAllowed(t *testing.T) {
 	b := newBench(t)
 	b.publish()

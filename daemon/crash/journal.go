@@ -1,6 +1,7 @@
-// Package crash notes, beside the state of a model, what the process has in hand: the records it is reading, and whether it trains. The
-// system keeps what a process has written however that ends, so nothing is synchronised; only a power cut loses a note, and then a count is one
-// short. The start after a death counts it, and says when something has ended the process too often.
+// Package crash notes, in the state directory of a model, what the process has in hand: the records it is reading,
+// and whether it trains. The system keeps what a process has written however that ends, so nothing is synchronised;
+// only a power cut loses a note, and then a count is one short. The start after a death counts it, and says when
+// something has ended the process too often.
 package crash
 
 import (
@@ -34,7 +35,7 @@ const (
 	maxTraining = 2 // in refits, none of which ended
 )
 
-// A Stage is what is done with records. Each has records of its own in hand.
+// A Stage is what is done with records. Each has its own records in hand.
 type Stage int
 
 // The stages that a record can end the process in.
@@ -56,7 +57,7 @@ type Journal struct {
 	hand      *os.File
 	broken    atomic.Bool // it could not be written
 	lines     [stages][]byte
-	suspects  map[place]suspect // as of the start
+	suspects  map[place]suspect // at the start
 
 	mu     sync.Mutex // guards deaths, and the file of that name
 	deaths deaths
@@ -183,7 +184,7 @@ func (j *Journal) Release() {
 	j.exclusive.Unlock()
 }
 
-// write goes on without notes if they cannot be written: they are not worth the records.
+// write continues without notes if they cannot be written: they are not worth the records.
 func (j *Journal) write(stage Stage, b []byte) {
 	if j.broken.Load() {
 		return
@@ -199,7 +200,7 @@ func (j *Journal) Quarantined(topic string, partition int32) (offset int64, reas
 	if !ok || !s.quarantined() {
 		return 0, "", false
 	}
-	return s.From, fmt.Sprintf("quarantined: the process died %d times with offset %d of %s/%d in hand: go on behind it with "+
+	return s.From, fmt.Sprintf("quarantined: the process died %d times with offset %d of %s/%d in hand: continue behind it with "+
 		"refitd state accept-gap --topic %s --partition %d --to %d, or try it again: stop refitd, remove %s and start it",
 		s.Deaths, s.From, topic, partition, topic, partition, s.From+1, filepath.Join(j.dir, deathsFile)), true
 }

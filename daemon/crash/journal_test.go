@@ -40,8 +40,8 @@ func (h *host) start() *Journal {
 	return j
 }
 
-// read takes the records from the ledger's next to end as an ingest does, those below stored at once, and reports whether dies was told to end
-// it at one of them.
+// read takes the records from the ledger's next to end as an ingest does, those below stored at once, and reports
+// whether dies ended it at one of them.
 func (h *host) read(j *Journal, partition int32, end int64, stored bool, dies func(offset int64) bool) bool {
 	l := &h.ledger[partition]
 	if offset, _, ok := j.Quarantined("t", partition); ok {
@@ -216,7 +216,7 @@ func TestNotesFail(t *testing.T) {
 	j.Take(Decoding, "t", 0, 0, 10)
 	j.Done(Decoding)
 	if n := strings.Count(h.log.String(), "not noted"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, &h.log)
+		t.Errorf("logged %d times:\n%s", n, &h.log)
 	}
 }
 

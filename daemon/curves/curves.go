@@ -1,6 +1,6 @@
-// Package curves keeps how a model has done over time: its window losses beside those of the baselines, its lag, and what happened to it. The memory it
-// takes is bounded however long a model runs: points stand the closer the newer they are. It is a display: nothing is learned from it, and a model whose
-// curves are lost goes on without.
+// Package curves keeps how a model has done over time: its window losses and those of the baselines, its lag, and
+// what happened to it. The memory it takes is bounded however long a model runs: points are the closer the newer they
+// are. It is a display: nothing is learned from it, and a model whose curves are lost continues without.
 package curves
 
 import (
@@ -45,13 +45,13 @@ const (
 // Roles are the predictors that have a loss, by their names in report.Progressive.Roles.
 var Roles = [...]string{"published", "live", "global_mean", "item_mean", "sgd_bias", "majority", "last_label"}
 
-// Losses are the window losses of Roles, NaN where there is none: the RMSE of numbers, the error rate of classes.
+// Losses are the window losses of Roles, NaN for a role without a loss: the RMSE of numbers, the error rate of classes.
 type Losses [len(Roles)]float32
 
 // Lists are the lists that choices are looked for in.
 var Lists = [...]string{"published", "popularity"}
 
-// Recalls are recall@10 of Lists, NaN where there is none.
+// Recalls are recall@10 of Lists, NaN for a list without one.
 type Recalls [len(Lists)]float32
 
 // Point is how a model does at a moment.
@@ -214,7 +214,8 @@ func (r *Ring) Mark(at time.Time, kind string, version int64, text string) {
 	}
 }
 
-// Heard returns when the number of events last rose, as far as the points tell: some seconds late, the more the longer ago. It is zero before the first event.
+// Heard returns when the number of events last rose, as far as the points show: some seconds late, the more the
+// longer ago. It is zero before the first event.
 func (r *Ring) Heard() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -164,7 +164,7 @@ func TestHeard(t *testing.T) {
 	want := func(second int, within time.Duration) {
 		t.Helper()
 		if got := r.Heard().Sub(begin.Add(time.Duration(second) * time.Second)); got.Abs() > within {
-			t.Errorf("heard %v beside second %d, want within %v", got, second, within)
+			t.Errorf("heard %v off second %d, want within %v", got, second, within)
 		}
 	}
 	if add(0, 0); !r.Heard().IsZero() {

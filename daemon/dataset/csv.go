@@ -16,7 +16,7 @@ import (
 type csvRows struct {
 	names []string // of the columns
 	csv   *csvReader
-	ready bool // the first row was read already, to tell the number of columns
+	ready bool // the first row was read already, to count the columns
 	first firstRow
 }
 
@@ -27,7 +27,7 @@ type firstRow struct {
 	bad   *event.Rejection
 }
 
-// separators are what may stand between cells. The first of those that are equally frequent in the first line is taken.
+// separators are what may separate cells. The first of those that are equally frequent in the first line is taken.
 var separators = []byte{',', '\t', ';', '|'}
 
 // newCSVRows begins with the header, unless the names of the columns are given: then the first line is a row. Without any line it returns io.EOF.
@@ -146,7 +146,7 @@ func each[T any](path string, next func() (T, int, *event.Rejection, error), ski
 	}
 }
 
-// appendName goes on with an object by the name of the next field.
+// appendName continues an object by the name of the next field.
 func appendName(object []byte, name string) []byte {
 	if len(object) > 1 {
 		object = append(object, ',')

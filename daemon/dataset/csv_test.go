@@ -87,7 +87,7 @@ func TestCSVRefusals(t *testing.T) {
 func TestElectricity(t *testing.T) {
 	path := filepath.Join(projectRoot(t), "..", "shared", "data", "electricity", "electricity-normalized.csv.gz")
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no electricity stream beside the project: %v", err)
+		t.Skipf("no electricity stream next to the project: %v", err)
 	}
 	records, skipped := scan(t, path, CSV, "day")
 	want := `{"date":0,"day":2,"period":0,"nswprice":0.056443,"nswdemand":0.439155,"vicprice":0.003467,"vicdemand":0.422915,"transfer":0.414912,"class":"UP"}`

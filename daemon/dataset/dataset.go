@@ -60,8 +60,8 @@ type Example struct {
 	Line   int // in the file, from 1
 }
 
-// A DecodeFunc decodes one JSON event into ev, which it may fill with memory that it uses again. recordTime stands in for a missing
-// event time, in milliseconds since 1970. It returns why the value is no event, or nil.
+// A DecodeFunc decodes one JSON event into ev, which it may fill with memory that it uses again. recordTime replaces
+// a missing event time, in milliseconds since 1970. It returns why the value is no event, or nil.
 type DecodeFunc func(ev *event.Event, value []byte, recordTime int64) *event.Rejection
 
 // Options says how to read a file of examples.
@@ -139,7 +139,7 @@ func (s *Skipped) Why() string {
 	return fmt.Sprintf("%s: in line %d expected %s, got %s", s, first.First[0], first.Expected, first.Got)
 }
 
-// The reasons of lines that are not of their file's format, beside those of package event.
+// The reasons of lines that are not of their file's format, in addition to those of package event.
 const (
 	notMovieLens   event.Reason = "not_movielens"
 	notLIBSVM      event.Reason = "not_libsvm"

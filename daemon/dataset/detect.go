@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/dataset/parquet"
 )
 
-// Detect tells the format of a file by its first line that is not empty: CSV unless it begins as another. Of standard input that line is looked at and
-// read again by what reads the events.
+// Detect returns the format of a file by its first line that is not empty: CSV unless it begins as another. Of
+// standard input that line is looked at and read again by what reads the events.
 func Detect(path string) (format Format, err error) {
 	if path == Stdin {
 		format, _ = DetectReader(standardInput())
@@ -61,7 +61,7 @@ func firstLine(begin []byte) (line []byte, whole bool) {
 	return line, whole
 }
 
-// formatOf tells a format by a first line.
+// formatOf returns the format of a first line.
 func formatOf(line []byte) Format {
 	fields := bytes.Fields(line)
 	_, isRating := parseRating(line)

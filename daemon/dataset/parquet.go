@@ -79,7 +79,7 @@ func wholeParquet(r io.Reader) ([]byte, error) {
 func newParquetRows(r io.ReaderAt, size int64) (*parquetRows, error) {
 	magic := make([]byte, len(parquet.Magic))
 	if n, _ := r.ReadAt(magic, 0); isCompressed(magic[:n]) {
-		return nil, errors.New("compressed as a whole, and Parquet is read from its end: decompress it; its columns have compression of their own")
+		return nil, errors.New("compressed as a whole, and Parquet is read from its end: decompress it; its columns are compressed separately")
 	}
 	file, err := parquet.Open(r, size)
 	if err != nil {

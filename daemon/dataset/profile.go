@@ -255,8 +255,8 @@ func (c *Column) settle() {
 // ProfileRows bounds the rows that are looked at.
 const ProfileRows = 200_000
 
-// ReadProfile looks at the first rows of a file, at most limit, in CSV, Parquet or JSON Lines; which of them is told by its first line, unless format says
-// it. A file of another format is refused with its name.
+// ReadProfile looks at the first rows of a file, at most limit, in CSV, Parquet or JSON Lines; the format is detected
+// by its first line, unless format says it. A file of another format is refused with its name.
 func ReadProfile(path string, format Format, limit int) (*Profile, error) {
 	if format == "" {
 		var err error

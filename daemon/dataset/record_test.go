@@ -197,7 +197,7 @@ func FuzzRating(f *testing.F) {
 func TestML100K(t *testing.T) {
 	path := filepath.Join(projectRoot(t), "..", "shared", "data", "ml-100k", "u.data.gz")
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no MovieLens 100k beside the project: %v", err)
+		t.Skipf("no MovieLens 100k next to the project: %v", err)
 	}
 	records, skipped := scan(t, path, MovieLens, "user")
 	if len(records) != 100_000 || skipped.Lines != 0 {

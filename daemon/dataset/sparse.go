@@ -181,7 +181,7 @@ func (t *sparseTable) appendLabel(dst, label []byte) []byte {
 	return appendDecimal(dst, label)
 }
 
-// appendDecimal appends a JSON number for text that Go reads as one, as it stands if JSON would too, and else a string.
+// appendDecimal appends a JSON number for text that Go reads as one, unchanged if JSON would too, and else a string.
 func appendDecimal(dst, text []byte) []byte {
 	if isNumber(text) {
 		return append(dst, text...)

@@ -16,7 +16,7 @@ import (
 // Columns says which columns of a CSV or Parquet file the fields of events are. The zero value takes those of the same name.
 type Columns struct {
 	Names []string          // of a CSV file without a header, in order; nil: its first line has them
-	Of    map[string]string // column by field, where they differ; LabelField stands for the label where no field is called so
+	Of    map[string]string // column by field, where they differ; LabelField means the label where no field is called so
 	Spare bool              // Of may have fields that the schema does not, whose columns are left out
 }
 
@@ -60,7 +60,7 @@ type Table struct {
 	cells []tableCell
 	unit  time.Duration
 	row   []string // of rows: the one that Next gave last
-	// guessed is the unit of times in a loose table; 0 if there are none.
+	// guessed is the unit of times in a loose table; 0 without times.
 	guessed time.Duration
 	loose   bool // the fields are guessed: what can be a number or a name in an event is both, as whole numbers can
 }

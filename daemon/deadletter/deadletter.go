@@ -1,5 +1,6 @@
-// Package deadletter sends the rejected records of a model to a topic of their own, at least once each: they wait in the outbox of the
-// store, which got them in the transaction that counted them, and leave it when the brokers have acknowledged them.
+// Package deadletter sends the rejected records of a model to a separate topic, at least once each: they wait in the
+// outbox of the store, which got them in the transaction that counted them, and leave it when the brokers have
+// acknowledged them.
 package deadletter
 
 import (
@@ -34,7 +35,7 @@ const (
 type Options struct {
 	Store   *sketch.Store
 	Model   string // for headers and metrics
-	Topic   string // created where there is none; until that is allowed dead letters wait
+	Topic   string // created if it is missing; until that is allowed dead letters wait
 	Kafka   *config.Kafka
 	Metrics *Metrics
 	Log     *slog.Logger
@@ -164,7 +165,8 @@ func (s *Sender) empty(ctx context.Context, p *producer) error {
 	}
 }
 
-// fail counts a failed attempt. It is logged when the reason is a new one: attempts go on for as long as the trouble lasts.
+// fail counts a failed attempt. It is logged when the reason is a new one: attempts continue for as long as the
+// trouble lasts.
 func (s *Sender) fail(err error, pause time.Duration) {
 	s.Metrics.failures.WithLabelValues(s.Model).Inc()
 	text := explain(s.Topic, err)

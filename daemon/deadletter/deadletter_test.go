@@ -234,7 +234,7 @@ func TestTopicTroubles(t *testing.T) {
 				t.Errorf("%d keys", n)
 			}
 			if n := strings.Count(r.log.String(), "dead letters cannot be sent"); n != 1 {
-				t.Errorf("the trouble was told %d times:\n%s", n, r.log)
+				t.Errorf("the trouble was logged %d times:\n%s", n, r.log)
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// producer is a client that is made when it is needed, and anew after each failure: an idempotent producer whose last request has no known
-// end can neither go on nor give up.
+// producer is a client that is made when it is needed, and anew after each failure: an idempotent producer whose last
+// request has no known end can neither continue nor give up.
 type producer struct {
 	*Options
 	connect []kgo.Opt
@@ -62,7 +62,7 @@ func (p *producer) send(ctx context.Context, letters []sketch.DeadLetter) (ackno
 	return acknowledged, p.failed(ctx, err)
 }
 
-// ensure makes the topic where there is none.
+// ensure makes the topic if it is missing.
 func (p *producer) ensure(ctx context.Context) error {
 	created, err := produce.Ensure(ctx, p.client, p.Topic, 1, nil)
 	if created {

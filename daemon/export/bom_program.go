@@ -12,9 +12,11 @@ import (
 	"strings"
 )
 
-// ProgramBOM returns the bill of materials of a program in CycloneDX 1.6, as its build information has it: the modules that are linked and the standard
-// library, at their versions, with the sums of go.sum and the names (SPDX) that licences has for a module's path. version is that of the program. All
-// modules stand as what the program depends on: which of them asked for which is not in a binary. The same binary gives the same bytes.
+// ProgramBOM returns the bill of materials of a program in CycloneDX 1.6, as its build information has it: the
+// modules that are linked and the standard library, at their versions, with the sums of go.sum and the names (SPDX)
+// that licences has for a module's path. version is that of the program. All modules are listed as direct
+// dependencies of the program: which of them asked for which is not in a binary. The same binary gives the same
+// bytes.
 func ProgramBOM(info *debug.BuildInfo, version string, licences map[string][]string) ([]byte, error) {
 	module := func(path, version string) bomComponent {
 		purl := "pkg:golang/" + path + "@" + url.QueryEscape(version)

@@ -8,8 +8,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// crossed returns the columns of a cross, [n], which begin at first; unseen is that of a pair which the vocabulary does not have. ONNX joins strings
-// from opset 20 on only, so each part has numbers of its own, and two numbers stand for the name that they lead to.
+// crossed returns the columns of a cross, [n], which begin at first; unseen is that of a pair which the vocabulary
+// does not have. ONNX joins strings from opset 20 on only, so each part numbers its names, and a pair of numbers
+// identifies the name of the cross.
 func (b *builder) crossed(parts []string, inputs map[string]string, names []string, first, unseen int64) string {
 	numbers := make([]map[string]int64, len(parts)) // of what the names have in each part, from 1; 0 is anything else
 	for p := range numbers {

@@ -29,8 +29,9 @@ type Field struct {
 	Optional bool   // an event may lack it
 }
 
-// ONNX returns a published model as an ONNX file that maps names to columns itself, so that it needs no vocabulary beside it, and its
-// inputs in order. double keeps the tensors in float64; otherwise they and the outputs are float32. The inputs are, for n events,
+// ONNX returns a published model as an ONNX file that maps names to columns itself, so that it needs no separate
+// vocabulary, and its inputs in order. double keeps the tensors in float64; otherwise they and the outputs are
+// float32. The inputs are, for n events,
 //
 //	categorical field  string  [n]     the name; "" is missing
 //	multi field        string  [n, l]  the names, filled up with ""
@@ -262,8 +263,8 @@ func (b *builder) namedFields() {
 	}
 }
 
-// multiValue returns the value of each name of a list, [n, l]: snapshot.MultiValue at the first of equal names, else 0. Names that the version does not know
-// cannot be told apart here: each counts in the length of the list.
+// multiValue returns the value of each name of a list, [n, l]: snapshot.MultiValue at the first of equal names, else
+// 0. Names that the version does not know cannot be distinguished here: each counts in the length of the list.
 func (b *builder) multiValue(list int, ids string, missing, unseen int64) string {
 	size := b.node("Squeeze", []string{b.node("Shape", []string{ids}, intAttribute("start", 1), intAttribute("end", 2)), b.axes(0)})
 	place := b.node("Range", []string{b.whole(0), size, b.whole(1)})

@@ -257,7 +257,7 @@ func writeExpectations(t *testing.T) string {
 		events := []snapshot.Input{ratingEvent(rng), ratingEvent(rng), ratingEvent(rng)}
 		events[0].Multi[0], events[1].Multi[0], events[2].Multi[0] = []string{"t1"}, []string{"t2", "t2"}, nil
 		for i := range 200 {
-			tag := i // unseen from 12 on: each once, graphs cannot tell them apart
+			tag := i // unseen from 12 on: each once, graphs cannot distinguish them
 			if i%2 == 0 {
 				tag %= 12
 			}

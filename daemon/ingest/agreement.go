@@ -6,8 +6,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// Agreement returns, by key, what all processes have to have the same that read a model's topics for one sample, beside the settings that a state is bound to:
-// rows are stored without the names of their fields, and which events are valid decides what is in the accounts.
+// Agreement returns, by key, what all processes have to have the same that read a model's topics for one sample, in
+// addition to the settings that a state is bound to: rows are stored without the names of their fields, and which
+// events are valid decides what is in the accounts.
 func Agreement(m *config.Model) map[string]string {
 	s, in := &m.Schema, &m.Input
 	said := map[string]string{"sample.max_bytes": fmt.Sprint(int64(m.Sample.MaxBytes))}

@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
-// TestConsistentCut (G9): a sample that is taken while events are stored is the one of exactly the records below its cut, row by row, whatever
-// was stored meanwhile.
+// TestConsistentCut (G9): a sample that is taken while events are stored is the one of exactly the records below its
+// cut, row by row, whatever is stored at the same time.
 func TestConsistentCut(t *testing.T) {
 	const parts, n, size = 2, 6000, 100
 	m := ratings(400)
@@ -74,6 +74,6 @@ func TestConsistentCut(t *testing.T) {
 	}
 	t.Logf("%d cuts", len(taken))
 	if len(taken) < 3 {
-		t.Errorf("%d different cuts: nothing was stored meanwhile", len(taken))
+		t.Errorf("%d different cuts: nothing was stored during the takes", len(taken))
 	}
 }

@@ -132,7 +132,7 @@ func (p *Pasts) Fill(ev *event.Event) error {
 	return nil
 }
 
-// latest returns the past of an entity in the partition where its last event is newest, nil if there is none.
+// latest returns the past of an entity in the partition where its last event is newest, nil if no partition has one.
 func (p *Pasts) latest(field int, name string) (found *event.Past) {
 	key := sketch.SubjectHash(p.names[field], []byte(name))
 	for _, in := range p.partitions {
@@ -195,7 +195,7 @@ func (p *Pasts) load() error {
 			if a.order < b.order {
 				return -1
 			}
-			return 1 // each has an order of its own
+			return 1 // no two have the same order
 		})
 		for _, e := range list {
 			in.byKey[e.key], in.order = e.entity, e.order

@@ -171,7 +171,8 @@ func TestDerivedRows(t *testing.T) {
 	}
 }
 
-// TestDerivedAfterCrash: a process that ends with any transaction, and one that goes on from there, come to the same rows and entities.
+// TestDerivedAfterCrash: a process that ends with any transaction, and one that continues from there, come to the
+// same rows and entities.
 func TestDerivedAfterCrash(t *testing.T) {
 	a, _ := logOf(2, 0, 300)
 	b, _ := logOf(2, 1, 200)

@@ -7,8 +7,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// StateError gives an error of the state in path its exit code: 2 if the configuration does not fit the state, 6 if there is none, 5 for
-// everything else. An error that has one keeps it.
+// StateError gives an error of the state in path its exit code: 2 if the configuration does not fit the state, 6 if
+// the state does not exist, 5 for everything else. An error that has one keeps it.
 func StateError(err error, path string) error {
 	if _, ok := errors.AsType[*report.ExitError](err); ok {
 		return err

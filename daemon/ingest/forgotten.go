@@ -15,21 +15,22 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// forgottenFile is the copy of the markers beside the versions of a model.
+// forgottenFile is the copy of the markers in the store of a model's versions.
 const forgottenFile = "forgotten"
 
-// Forgotten keeps the markers of forgotten subjects in two places outside the state: a file beside its directory, and one beside the published
-// versions. A state that lacks one of them, because it is an older copy or a new one, takes it up before anything is read into it.
+// Forgotten keeps the markers of forgotten subjects in two files outside the state: one next to its directory, one in
+// the store of the published versions. A state that lacks markers, because it is an older copy or a new one, gets
+// them before anything is read into it.
 type Forgotten struct {
 	Dir   string // state directory of the model
 	Model *config.Model
 	Log   *slog.Logger
 }
 
-// beside is the copy next to the state directory.
-func (f *Forgotten) beside() string { return f.Dir + config.ForgottenSuffix }
+// nextToState is the copy next to the state directory.
+func (f *Forgotten) nextToState() string { return f.Dir + config.ForgottenSuffix }
 
-// stored is the copy next to the published versions.
+// stored is the copy in the store of the published versions.
 func (f *Forgotten) stored() string {
 	return filepath.Join(f.Model.Publish.Store, f.Model.Name, forgottenFile)
 }
@@ -37,7 +38,7 @@ func (f *Forgotten) stored() string {
 // read returns what the copies say. One that cannot be read is passed over if the other can.
 func (f *Forgotten) read() (found []*sketch.Witness, err error) {
 	var failed error
-	for _, path := range []string{f.beside(), f.stored()} {
+	for _, path := range []string{f.nextToState(), f.stored()} {
 		w, err := sketch.ReadForgotten(path)
 		switch {
 		case err == nil:
@@ -56,9 +57,10 @@ func (f *Forgotten) read() (found []*sketch.Witness, err error) {
 	return found, nil
 }
 
-// Recall lets the state that store has open in the directory at take up the markers that are kept outside it, and those of more, and removes what it
-// still has of their subjects: rows, the posterior, which names them, and all dead letters that wait, of which nobody can tell whom they name.
-// Nothing may be applied before. After a crash in between it is to be called again.
+// Recall lets the state that store has open in the directory at take up the markers that are kept outside it, and
+// those of more, and removes what it still has of their subjects: rows, the posterior, which names them, and all dead
+// letters that wait, because nothing says whom they name. Nothing may be applied before. After a crash in between it
+// is to be called again.
 func (f *Forgotten) Recall(ctx context.Context, store *sketch.Store, at string, more ...*sketch.Witness) error {
 	found, err := f.read()
 	if err != nil {
@@ -100,7 +102,7 @@ func (f *Forgotten) Known(store *sketch.Store) bool {
 func (f *Forgotten) Keep(store *sketch.Store) error {
 	stored, err := f.KeepBoth(store)
 	if stored != nil {
-		f.Log.Error("forgotten subjects are not written down beside the versions", "error", stored)
+		f.Log.Error("forgotten subjects are not written to the store of the versions", "error", stored)
 	}
 	return err
 }
@@ -110,7 +112,7 @@ func (f *Forgotten) KeepBoth(store *sketch.Store) (stored, err error) {
 	if len(store.ForgottenFields()) == 0 {
 		return nil, nil
 	}
-	if err := store.KeepForgotten(f.beside()); err != nil {
+	if err := store.KeepForgotten(f.nextToState()); err != nil {
 		return nil, err
 	}
 	if stored = os.MkdirAll(filepath.Dir(f.stored()), 0o755); stored == nil {

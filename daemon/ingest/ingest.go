@@ -62,12 +62,12 @@ type Ingest struct {
 
 	parts     [1 + maxAhead]decoded // the part that is decoded, and those ahead of it
 	turn      int                   // which of them is decoded
-	ahead     []*learning           // the parts that are learned beside the decoding, in order
+	ahead     []*learning           // the parts that are learned in parallel with the decoding, in order
 	prescorer *cycle.BatchScorer
 	queue     queue
 	again     func(r *sketch.Row, f func(payload []byte, first bool) error) error // of Relearn; nil before
 
-	careful bool // each record of the part at hand is held for itself, and nothing is learned beside it
+	careful bool // each record of the part at hand is marked in flight alone, and nothing is learned in parallel
 }
 
 // maxAhead is how many parts may be ahead of the one that is decoded: one that is learned and one that is ready for it. Learning takes longest, and
@@ -139,7 +139,7 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 	return g
 }
 
-// Recalled has what is ingested from now on look for the subjects that the store has been told to forget.
+// Recalled has what is ingested from now on look for the subjects that the store has forgotten.
 func (g *Ingest) Recalled() { g.forgotten = g.store.ForgottenFields() }
 
 // Missing counts the events that lack what the mapping of the model names; nil without a mapping. It may be asked while events are decoded.
@@ -190,9 +190,10 @@ func (g *Ingest) Apply(ctx context.Context, b *consumer.Batch) error {
 	return cmp.Or(g.Flush(), err)
 }
 
-// Take decodes a batch of a partition that the store knows, while those before are learned and stored, and leaves it to be learned and stored. A
-// *consumer.PauseError means that the outbox had room for the beginning only, a *consumer.HaltError that the next record is quarantined; any other
-// error, which may be of an earlier batch, that the state cannot be trusted to go on: the consumer must stop.
+// Take decodes a batch of a partition that the store knows, while those before are learned and stored, and leaves it
+// to be learned and stored. A *consumer.PauseError means that the outbox had room for the beginning only, a
+// *consumer.HaltError that the next record is quarantined; any other error, which may be of an earlier batch, that
+// the state cannot be trusted any more: the consumer must stop.
 func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 	j, err := g.queue.next()
 	if err != nil {
@@ -273,7 +274,7 @@ func (g *Ingest) learnBeside(j *job) error {
 	return nil
 }
 
-// learned waits for the first n of the parts that are learned beside the decoding.
+// learned waits for the first n of the parts that are learned in parallel with the decoding.
 func (g *Ingest) learned(n int) (err error) {
 	for _, l := range g.ahead[:n] {
 		<-l.done
@@ -494,8 +495,8 @@ func Stored(store *sketch.Store) updates.Stored {
 	return out
 }
 
-// ages returns how many events of all partitions were applied after each row, as far as offsets tell: a partition's own count for as many of the
-// others as they have more.
+// ages returns how many events of all partitions were applied after each row, as far as offsets show: a partition's
+// own count for as many of the others as they have more.
 func ages(s *sketch.Sample, rows []sketch.Row) []float64 {
 	type partition struct {
 		topic string

@@ -184,8 +184,8 @@ func TestBadRecordsAreNotSlow(t *testing.T) {
 	}
 }
 
-// BenchmarkTake is the whole path of an event but for the network: decode, score, fold in, store, with a Flush for every eight batches, as of
-// eight partitions. A shard learns nothing. Processor time is what a busy machine does not change.
+// BenchmarkTake is the whole path of an event except for the network: decode, score, fold in, store, with a Flush for
+// every eight batches, as if of
 func BenchmarkTake(b *testing.B) {
 	for name, size := range map[string]int{"full": 20_000, "filling": 10_000_000, "shard": 20_000} {
 		b.Run(name, func(b *testing.B) {

@@ -17,9 +17,10 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Choices are learned beside names that were not chosen. The state holds choices alone: negatives are drawn when a sample is taken, among the names of
-// that sample, and when an event is observed, among those of the events before it. A draw depends on the names, on the seed of training and on where the
-// event is in the log, so that a refit of the same sample is of the same rows, in which order and how often ever its events were read.
+// Choices are learned together with names that were not chosen. The state holds choices alone: negatives are drawn
+// when a sample is taken, among the names of that sample, and when an event is observed, among those of the events
+// before it. A draw depends on the names, on the seed of training and on where the event is in the log, so that a
+// refit of the same sample is of the same rows, in which order and how often ever its events were read.
 //
 // A negative is a peer of the name that was chosen: it was chosen as often, and first and last at similar times, as far as there are such names. Nothing
 // about the age or the count of a name then says the label. A name that was never chosen before has no peers: that it is new would say that it was
@@ -39,15 +40,15 @@ const mostNegatives = 16
 // maxDraws bounds the tries for a name that is not the one chosen, or not drawn before.
 const maxDraws = 8
 
-// A peer is drawn among numPeers names of its class whose last choices are nearest in order, many times more than a choice has negatives, and among those of
-// the classes beside it where there are fewer than leastPeers.
+// A peer is drawn among numPeers names of its class whose last choices are nearest in order, many times more than a
+// choice has negatives, and among those of the neighbouring classes where there are fewer than leastPeers.
 const (
 	numPeers   = 128
 	leastPeers = 16
 )
 
-// Counts up to exactCounts are classes of their own. Names that were chosen more often are in one, in which each is drawn as often as it was chosen: their
-// counts say well enough how often they will be.
+// Counts up to exactCounts are one class each. Names that were chosen more often share a class, in which each is
+// drawn as often as it was chosen: their counts say well enough how often they will be.
 const exactCounts = 8
 
 // How fast a peer becomes less likely with how unlike its age is: by so many powers of the ratio of the times since the first choices, or the last ones, and of
@@ -60,33 +61,33 @@ const (
 
 // candidates are what negatives are drawn from: the names of the last choices, by how often and how lately they were chosen.
 type candidates struct {
-	field    int          // what is chosen
-	beside   []int        // categorical fields that are functions of it
-	numeric  []int        // numeric ones
-	multi    []int        // lists
-	schema   event.Schema // for crosses
-	perEvent int          // names for each choice, in the mean
-	seed     uint64       // of training
-	chosen   []*candidate // one for each choice, the oldest first unless limit is reached
-	oldest   int          // index of the oldest then
-	limit    int          // of chosen; 0 for none
-	noted    int          // choices in all
-	names    []*candidate // of chosen, each once
-	classes  [][]*candidate
-	byName   map[string]*candidate
+	field       int          // what is chosen
+	categorical []int        // categorical fields that are functions of it
+	numeric     []int        // numeric ones
+	multi       []int        // lists
+	schema      event.Schema // for crosses
+	perEvent    int          // names for each choice, in the mean
+	seed        uint64       // of training
+	chosen      []*candidate // one for each choice, the oldest first unless limit is reached
+	oldest      int          // index of the oldest then
+	limit       int          // of chosen; 0 for none
+	noted       int          // choices in all
+	names       []*candidate // of chosen, each once
+	classes     [][]*candidate
+	byName      map[string]*candidate
 }
 
 // candidate is a name that was chosen, with what belongs to it.
 type candidate struct {
-	at      int // in names
-	name    string
-	count   int
-	first   int // how many choices had been noted at its first one
-	last    int // and at its last one
-	class   int // of its count
-	beside  []string
-	numeric []float64
-	multi   [][]string
+	at          int // in names
+	name        string
+	count       int
+	first       int // how many choices had been noted at its first one
+	last        int // and at its last one
+	class       int // of its count
+	categorical []string
+	numeric     []float64
+	multi       [][]string
 }
 
 // newCandidates returns none yet; nil for a model whose events have labels.
@@ -100,7 +101,7 @@ func newCandidates(m *config.Model, limit int) *candidates {
 	for _, list := range []struct {
 		names []string
 		to    *[]int
-	}{{c.schema.Categorical[:c.schema.NumGiven()], &c.beside}, {c.schema.Numeric, &c.numeric}, {c.schema.Multi, &c.multi}} {
+	}{{c.schema.Categorical[:c.schema.NumGiven()], &c.categorical}, {c.schema.Numeric, &c.numeric}, {c.schema.Multi, &c.multi}} {
 		for i, name := range list.names {
 			if m.Schema.Follows(name, m.Schema.Categorical[field]) {
 				*list.to = append(*list.to, i)
@@ -118,9 +119,9 @@ func (c *candidates) know(ev *event.Event) *candidate {
 		of = &candidate{name: name, at: len(c.names), class: -1}
 		c.byName[name], c.names = of, append(c.names, of)
 	}
-	of.beside, of.numeric, of.multi = of.beside[:0], of.numeric[:0], of.multi[:0]
-	for _, f := range c.beside {
-		of.beside = append(of.beside, ev.Categorical[f])
+	of.categorical, of.numeric, of.multi = of.categorical[:0], of.numeric[:0], of.multi[:0]
+	for _, f := range c.categorical {
+		of.categorical = append(of.categorical, ev.Categorical[f])
 	}
 	for _, f := range c.numeric {
 		of.numeric = append(of.numeric, ev.Numeric[f])
@@ -203,8 +204,8 @@ func (c *candidates) sorted() {
 	}
 }
 
-// negatives yields the negatives of a choice: copies with a peer of its name and what belongs to that. There are none of a name that is new, nor where all
-// choices are of one name.
+// negatives yields the negatives of a choice: copies with a peer of its name and what belongs to that. It yields none
+// for a new name, nor where all choices are of one name.
 func (c *candidates) negatives(ev *event.Event, at rows.Position) iter.Seq[*event.Event] {
 	of := c.byName[ev.Categorical[c.field]]
 	if of == nil || len(c.names) < 2 {
@@ -217,7 +218,8 @@ func (c *candidates) negatives(ev *event.Event, at rows.Position) iter.Seq[*even
 	return c.drawn(ev, at, p.draw)
 }
 
-// alike yields names that were chosen, all alike however often, beside a choice: what a consumer without counts can draw.
+// alike yields names for a choice, drawn uniformly among those that were chosen: what a consumer without counts can
+// draw.
 func (c *candidates) alike(ev *event.Event, at rows.Position) iter.Seq[*event.Event] {
 	return c.drawn(ev, at, func(rng *rand.Rand) *candidate {
 		for range maxDraws {
@@ -244,9 +246,10 @@ func (c *candidates) drawn(ev *event.Event, at rows.Position, draw func(*rand.Ra
 	}
 }
 
-// peers are names that a negative of a choice is drawn from. Each is drawn as often as it is chosen: in proportion to the odds of its count, as it is no
-// negative where it is chosen itself, and the more the more it is like the name that is. It is drawn more than once for a choice only as far as that asks for
-// it: what remembers who was seen beside which name would take the second time for a sign of a negative.
+// peers are names that a negative of a choice is drawn from. Each is drawn as often as it is chosen: in proportion to
+// the odds of its count, as it is no negative where it is chosen itself, and the more the more it is like the name
+// that is. It is drawn more than once for a choice only as far as that asks for it: what remembers who was seen
+// together with which name would take the second time for a sign of a negative.
 type peers struct {
 	names []*candidate
 	odds  []float64
@@ -256,7 +259,7 @@ type peers struct {
 	mean  float64   // of them
 }
 
-// peers returns those of a name: of its class, and of those beside it where that is small.
+// peers returns those of a name: of its class, and of the neighbouring classes where that is small.
 func (c *candidates) peers(of *candidate) *peers {
 	p := &peers{mean: float64(c.perEvent)}
 	take := func(class, n int) {
@@ -322,8 +325,8 @@ func (c *candidates) instead(ev *event.Event, of *candidate) *event.Event {
 	out.Label = 0
 	out.Categorical = slices.Clone(ev.Categorical)
 	out.Categorical[c.field] = of.name
-	for i, f := range c.beside {
-		out.Categorical[f] = of.beside[i]
+	for i, f := range c.categorical {
+		out.Categorical[f] = of.categorical[i]
 	}
 	if len(c.numeric) > 0 {
 		out.Numeric = slices.Clone(ev.Numeric)
@@ -416,8 +419,8 @@ func (c *candidates) expand(rowList []sketch.Row, age, weight []float64, names m
 	return all, ages, weights, nil
 }
 
-// Negatives yields names that were not chosen beside a choice at a place of the log, drawn alike from those of the last choices as a consumer draws them:
-// none for a model whose events have labels.
+// Negatives yields names that were not chosen, for a choice at a place of the log. They are drawn uniformly from the
+// last choices, as a consumer draws them. A model whose events have labels has none.
 func (g *Ingest) Negatives(ev *event.Event, at rows.Position) iter.Seq[*event.Event] {
 	if g.choices == nil {
 		return func(func(*event.Event) bool) {}
@@ -425,7 +428,7 @@ func (g *Ingest) Negatives(ev *event.Event, at rows.Position) iter.Seq[*event.Ev
 	return g.choices.alike(ev, at)
 }
 
-// IsFirst reports whether the name of a choice has not been chosen before: no name that is drawn beside it is as new.
+// IsFirst reports whether the name of a choice has not been chosen before: no negative that is drawn for it is as new.
 func (g *Ingest) IsFirst(ev *event.Event) bool { return g.choices != nil && !g.choices.knows(ev) }
 
 // payloadsOf returns what calls f with the payload of a row, after those of the negatives that a choice has among the rows that it was called for before.

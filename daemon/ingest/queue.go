@@ -13,7 +13,7 @@ import (
 // transaction of some ten thousand rows is also about the largest that Badger takes in one piece.
 const (
 	maxQueued = 4    // parts, while there are others being stored
-	minGroup  = 2048 // records that are worth a transaction of their own before Flush
+	minGroup  = 2048 // records that are worth a separate transaction before Flush
 	maxGroup  = 8192 // records of several parts
 )
 
@@ -122,7 +122,7 @@ func (q *queue) rejected() (n int) {
 	return n
 }
 
-// run stores what waits. The caller holds mu, which is free meanwhile.
+// run stores what waits. The caller holds mu, which run releases while it stores.
 func (q *queue) run() {
 	var parts []*sketch.Part
 	for len(q.waiting) > 0 && q.err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestTakeIsApply: batches of two partitions that are taken one after another and stored beside it give the state, the sums and the counts of
-// batches that are applied one by one.
+// TestTakeIsApply: batches of two partitions that are taken one after another and stored in parallel give the state,
+// the sums and the counts of batches that are applied one by one.
 func TestTakeIsApply(t *testing.T) {
 	run := func(apply func(g *Ingest, b *consumer.Batch) error, size int) (*sketch.State, string, Counts) {
 		g, store := newIngest(t, ratings(500), "")

@@ -23,7 +23,7 @@ const (
 // What the configuration lets through has room in the state, but for events of many numbers, which can be longer there than in JSON.
 const _ = uint64(sketch.MaxPayloadBytes - config.MaxEventBytes)
 
-// reader turns records into events and rows, beside others.
+// reader turns records into events and rows, in parallel with other readers.
 type reader struct {
 	ingest *Ingest
 	decode func(ev *event.Event, value []byte, recordTime int64) *event.Rejection

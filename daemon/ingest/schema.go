@@ -9,8 +9,9 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// CheckSchema returns a *ConfigError if the rows in a state directory cannot go on under a model's schema: they are stored without the
-// names of their fields, and have the labels that the old schema allowed. A directory without a model says nothing.
+// CheckSchema returns a *ConfigError if the rows in a state directory cannot be used under a model's schema: they are
+// stored without the names of their fields, and have the labels that the old schema allowed. A directory without a
+// model says nothing.
 func CheckSchema(dir string, m *config.Model) error {
 	was, err := config.ReadStored(dir)
 	if errors.Is(err, config.ErrNoModelFile) {
@@ -71,7 +72,8 @@ func sameBins(old, now *config.Schema) bool {
 // isOpen reports whether labels have no bounds.
 func isOpen(s *config.Schema) bool { return s.LabelMin == 0 && s.LabelMax == 0 }
 
-// rulesOf digests what decides whether an event is valid, beside the schema's fields: with other rules the log gives another state.
+// rulesOf digests what decides whether an event is valid, in addition to the schema's fields: with other rules the
+// log gives another state.
 func rulesOf(m *config.Model) string {
 	s, in := &m.Schema, &m.Input
 	rules := fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes), in.MaxFutureSkew)

@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestCheckSchema: what the rows of a state do not carry is refused with its key, what they do goes on, and other rules for events start a
-// new lineage.
+// TestCheckSchema: what the rows of a state do not carry is refused with its key, what they do carry is kept, and
+// other rules for events start a new lineage.
 func TestCheckSchema(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*config.Model)
@@ -72,7 +72,8 @@ func TestCheckSchema(t *testing.T) {
 	}
 }
 
-// TestListWeight: rows have no weights of names: a state goes on under another one, also beside processes that have the one before.
+// TestListWeight: rows have no weights of names: a state is kept under another weight, also where other processes
+// have the previous one.
 func TestListWeight(t *testing.T) {
 	m, dir := ratings(100), t.TempDir()
 	m.Schema.Multi = []string{"tags"}

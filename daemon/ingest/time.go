@@ -26,8 +26,8 @@ func (g *Ingest) latest() int64 {
 	return g.clock
 }
 
-// bound gives the events of a part whose time cannot be true the newest time of the partition's events before them, as if they had come without
-// one of their own.
+// bound gives the events of a part whose time cannot be true the newest time of the partition's events before them,
+// as if they had come without a time.
 func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
 	p := &j.part
 	at := rows.Position{Topic: p.Topic, Partition: p.Partition}
@@ -57,7 +57,7 @@ func (g *Ingest) bound(j *job, records []consumer.Record, d *decoded) {
 	g.newest[at] = newest
 }
 
-// ResumeAt says what the newest event time of a partition was when reading goes on behind a gap of the log.
+// ResumeAt says what the newest event time of a partition was when reading continues behind a gap of the log.
 func (g *Ingest) ResumeAt(topic string, number int32, newest int64) {
 	g.newest[rows.Position{Topic: topic, Partition: number}] = newest
 }

@@ -11,7 +11,7 @@ import (
 
 // advice is what an operator can do about what stops a consumer. Part of it is in configs/kafka.md word for word.
 var advice = map[consumer.Cause]string{
-	consumer.CauseGap:      "set on_gap: record to go on without them",
+	consumer.CauseGap:      "set on_gap: record to continue without them",
 	consumer.CauseOtherLog: `see "recreated topics" in configs/kafka.md`,
 	consumer.CauseGroupID:  "change or remove kafka.group_id",
 }
@@ -37,8 +37,8 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return sketch.ErrConfig }
 
-// Translate adds to an error of a state what can be done about it, in the words of the configuration and of the command, and returns it
-// with the key that it is about; "" if there is none.
+// Translate adds to an error of a state what can be done about it, in the words of the configuration and of the
+// command, and returns it with the key that it is about; "" if it is about no key.
 func Translate(err error) (key string, _ error) {
 	if e, ok := errors.AsType[*sketch.ConfigError](err); ok {
 		err = &ConfigError{Key: boundKeys[e.Option], Stored: e.Stored, Configured: e.Configured}

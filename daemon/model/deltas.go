@@ -14,10 +14,11 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// deltaCheckEvery is how many deltas there are between two for which the digest of the whole version is made: that takes as long as writing one.
+// deltaCheckEvery is the number of deltas between two digests of the whole version: making one takes as long as
+// writing a version.
 const deltaCheckEvery = 100
 
-// deltaChecks makes digests of whole versions beside the trainer, one at a time.
+// deltaChecks makes digests of whole versions in parallel with the trainer, one at a time.
 type deltaChecks struct {
 	busy sync.WaitGroup
 	done chan deltaCheck // nil while none is made
@@ -158,7 +159,7 @@ func (v *Versions) beginCheck(at publish.Position, model *snapshot.Model) {
 	})
 }
 
-// check lets the next delta tell a digest that was made.
+// check passes a digest that is ready to the publisher, for the next delta.
 func (v *Versions) check() {
 	select {
 	case c := <-v.checks.done:
@@ -172,5 +173,5 @@ func (v *Versions) check() {
 	}
 }
 
-// endChecks waits for what runs beside the trainer.
+// endChecks waits for the digest that is being made, if any.
 func (v *Versions) endChecks() { v.checks.busy.Wait() }

@@ -104,8 +104,8 @@ func TestForwardedOnce(t *testing.T) {
 	}
 }
 
-// TestForwardedAfterRestart: a run reads the topic from its start again. The losses go on where they were kept: no
-// event counts twice, whether the run before ended in order or was killed, and all that no refit has is learned again.
+// TestForwardedAfterRestart: a run reads the topic from its start again. The losses continue from what was kept: no
+// event counts twice, whether the run before ended in order or was killed. All that no refit has is learned again.
 func TestForwardedAfterRestart(t *testing.T) {
 	for name, end := range map[string]struct {
 		inOrder bool

@@ -16,8 +16,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// A copy of the live model is served until it is liveAge old. The next one is made beside the requests from liveRenew on, so that none of them waits
-// while they keep coming.
+// A copy of the live model is served until it is liveAge old. The next one is made in parallel with the requests from
+// liveRenew on, so that none of them waits while they keep coming.
 const (
 	liveAge   = time.Second
 	liveRenew = liveAge / 2
@@ -27,12 +27,12 @@ const (
 // updates predict better than the last refit. What the guard of updates holds back is not served. It is made only if somebody asks. The first one
 // after a refit is a copy, which takes time and memory in proportion to the model; the next ones share with it what has not changed.
 type liveModel struct {
-	copy func() (liveCopy, error) // of now
+	copy func() (liveCopy, error) // of the current state
 	log  *slog.Logger
 
-	mu     sync.Mutex // held while a copy is made
-	last   atomic.Pointer[liveCopy]
-	beside sync.WaitGroup
+	mu       sync.Mutex // held while a copy is made
+	last     atomic.Pointer[liveCopy]
+	renewals sync.WaitGroup
 }
 
 // liveCopy is a copy of the live model, with why the guard of updates holds it back: "" where it may be served.
@@ -60,7 +60,7 @@ func (l *liveModel) current() (*liveCopy, error) {
 	case age < liveAge:
 		last := l.last.Load()
 		if l.mu.TryLock() {
-			l.beside.Go(func() {
+			l.renewals.Go(func() {
 				defer l.mu.Unlock()
 				_, _ = l.renew(liveRenew) // tried again, and answered with, once a request has to wait
 			})
@@ -102,8 +102,8 @@ func (l *liveModel) renew(from time.Duration) (*liveCopy, error) {
 	return &c, nil
 }
 
-// close waits for what runs beside the requests, of which there are none any more.
-func (l *liveModel) close() { l.beside.Wait() }
+// close waits for a renewal that still runs. No request may be under way.
+func (l *liveModel) close() { l.renewals.Wait() }
 
 // newLive returns the live model of a trainer.
 func newLive(t *Trainer, state *State) *liveModel {
@@ -119,8 +119,8 @@ func newLive(t *Trainer, state *State) *liveModel {
 	}}
 }
 
-// watermarkOf returns the newest event time of a ledger, zero if there is none. Events are learned before they are stored, so the live model knows
-// those up to it.
+// watermarkOf returns the newest event time of a ledger, zero if no row has one. Events are learned before they are
+// stored, so the live model knows those up to it.
 func watermarkOf(rows []sketch.LedgerRow) time.Time {
 	newest := int64(sketch.NoTime)
 	for i := range rows {

@@ -58,7 +58,7 @@ func TestLiveIsFresh(t *testing.T) {
 	slow.Store(1)
 	middle := aged(t, liveRenew+10*time.Millisecond)
 	l.last.Store(&liveCopy{model: middle})
-	for range 5 { // beside the first of which another is being made
+	for range 5 { // during the first another copy is being made
 		if m, err := l.get(); m != middle || err != nil {
 			t.Fatalf("%v, %v: the last copy may be served still", m, err)
 		}
@@ -66,7 +66,7 @@ func TestLiveIsFresh(t *testing.T) {
 	close(release)
 	l.close()
 	if n := made.Load(); n != 2 || l.last.Load().model == middle {
-		t.Errorf("%d copies, one was to be made beside the requests", n)
+		t.Errorf("%d copies, one was to be made in parallel with the requests", n)
 	}
 	old := aged(t, liveAge)
 	l.last.Store(&liveCopy{model: old})

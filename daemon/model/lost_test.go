@@ -33,7 +33,7 @@ func TestSiblingBeginsLate(t *testing.T) {
 		if err := os.RemoveAll(m.state.dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.RemoveAll(m.reader.options.Settings.Publish.Store); err != nil { // whose versions would tell
+		if err := os.RemoveAll(m.reader.options.Settings.Publish.Store); err != nil { // whose versions would show the loss
 			t.Fatal(err)
 		}
 	}

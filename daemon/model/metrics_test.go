@@ -76,7 +76,7 @@ refitd_train_iterations{model="ratings",stage="sweeps"} 2
 # HELP refitd_train_gap_ratio Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is variational.
 # TYPE refitd_train_gap_ratio gauge
 refitd_train_gap_ratio{model="ratings"} 0.25
-# HELP refitd_train_basis_gap_ratio Gap of the last refit to the best of its own basis vectors, over its objective; NaN where variational or by line search.
+# HELP refitd_train_basis_gap_ratio Gap of the last refit to the optimum over its basis vectors, over its objective; NaN where variational or by line search.
 # TYPE refitd_train_basis_gap_ratio gauge
 refitd_train_basis_gap_ratio{model="ratings"} 0.125
 # HELP refitd_train_held_out_loss Loss of the last refit on the held-out rows that judge it; NaN without any.

@@ -58,8 +58,9 @@ type Options struct {
 	OnVersion func(report.Version)
 }
 
-// Model is one model with its state, reader, trainer and publisher. Reading has a goroutine of its own, and so has the trainer. Make it with
-// New, call Run once, and Close in the end. Its other methods but Summary are safe for concurrent use, also while Run runs.
+// Model is one model with its state, reader, trainer and publisher. Reading runs on one goroutine, the trainer on
+// another. Make it with New, call Run once, and Close in the end. Its other methods but Summary are safe for
+// concurrent use, also while Run runs.
 type Model struct {
 	name      string
 	state     *State
@@ -72,7 +73,7 @@ type Model struct {
 	ranking   *ranking        // nil unless events are choices
 	scorer    *scoring.Scorer // nil without a topic for scores
 	crashes   *crash.Journal
-	notifier  *notify.Notifier // nil where nobody is told
+	notifier  *notify.Notifier // nil without notify.url
 }
 
 // New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its exit code.
@@ -149,7 +150,7 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 	}
 	c.Workers = m.Train.Threads
 	if c.Workers == 0 {
-		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading goes on while a refit runs
+		c.Workers = max(1, runtime.GOMAXPROCS(0)-1) // reading continues while a refit runs
 	}
 	c.Stored = func() updates.Stored { return ingest.Stored(state.store) }
 	sums := state.store.Aux()
@@ -198,7 +199,7 @@ func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *ann
 	return champions, deltas, nil
 }
 
-// newNotifier returns what tells of promotions, rejections and halts, nil where nobody is told.
+// newNotifier returns the notifier of promotions, rejections and halts, nil without notify.url.
 func (m *Model) newNotifier(o *Options, store *snapshot.Store) *notify.Notifier {
 	to := &o.Settings.Notify
 	if to.URL == "" || store == nil {
@@ -232,8 +233,8 @@ func (m *Model) Run(ctx context.Context) error {
 		defer close(readDone)
 		return m.reader.run(groupCtx)
 	})
-	besideCtx, stopBeside := context.WithCancel(groupCtx)
-	defer stopBeside()
+	othersCtx, stopOthers := context.WithCancel(groupCtx)
+	defer stopOthers()
 	trained := make(chan struct{})
 	group.Go(func() error {
 		defer close(trained)
@@ -242,17 +243,17 @@ func (m *Model) Run(ctx context.Context) error {
 	group.Go(func() error {
 		<-trained
 		<-readDone // what was read last may still have dead letters
-		stopBeside()
+		stopOthers()
 		return nil
 	})
-	group.Go(func() error { return m.reader.sendDeadLetters(besideCtx) })
-	group.Go(func() error { return m.reader.team.stand(besideCtx) })
-	group.Go(func() error { m.record(besideCtx); return nil })
+	group.Go(func() error { return m.reader.sendDeadLetters(othersCtx) })
+	group.Go(func() error { return m.reader.team.stand(othersCtx) })
+	group.Go(func() error { m.record(othersCtx); return nil })
 	return group.Wait()
 }
 
-// Announce announces champions and their deltas, where there are topics for them, and tells who is to be told of what happens, until ctx is done. It may
-// outlive Run, so that the last version is announced, too.
+// Announce announces champions and their deltas, where there are topics for them, and sends notifications, until ctx
+// is done. It may outlive Run, so that the last version is announced, too.
 func (m *Model) Announce(ctx context.Context) { m.reader.team.whileLeading(ctx, m.announce) }
 
 func (m *Model) announce(ctx context.Context) {

@@ -14,8 +14,8 @@ import (
 // movedSuffix is added to the name of a state that is being removed. No model has a name with capitals.
 const movedSuffix = ".MOVED"
 
-// A MovedError says that another process has been the shard since this state was made. What the state has is in the merge topic as well, up to a head behind
-// which that process has gone on.
+// A MovedError says that another process has been the shard since this state was made. What the state has is in the
+// merge topic as well, up to the head from which that process has continued.
 type MovedError struct {
 	Dir string // of the state
 }
@@ -34,7 +34,7 @@ func (e *MovedError) Remove() (err error) {
 	defer func() { err = errors.Join(err, parent.Close()) }()
 	base := filepath.Base(e.Dir)
 	aside := base + movedSuffix
-	if err := parent.RemoveAll(aside); err != nil { // of a process that was killed meanwhile
+	if err := parent.RemoveAll(aside); err != nil { // left by a process that was killed during a removal
 		return fmt.Errorf("model: %w", err)
 	}
 	if err := durable.Rename(parent, base, aside); err != nil && !errors.Is(err, fs.ErrNotExist) { // not half of it, in whatever order

@@ -15,8 +15,9 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// numbers remembers in the state directory which versions and moves of aliases there have been, so that a store that was lost goes on with the
-// numbers after them: a consumer refuses a move that is not newer than the last one it took. It is safe for concurrent use.
+// numbers remembers in the state directory which versions and moves of aliases there have been, so that a store that
+// was lost continues with the numbers after them: a consumer refuses a move that is not newer than the last one it
+// took. It is safe for concurrent use.
 type numbers struct {
 	path string
 
@@ -25,7 +26,7 @@ type numbers struct {
 	confirmed bool // the newest version was published; else its number may be taken again
 }
 
-// readNumbers returns what a state remembers. What cannot be read is logged, and the store's numbers are gone on from.
+// readNumbers returns what a state remembers. What cannot be read is logged, and the numbers continue from the store's.
 func readNumbers(dir string, log *slog.Logger) *numbers {
 	n := &numbers{path: filepath.Join(dir, config.NumbersFile), confirmed: true}
 	b, err := os.ReadFile(n.path)
@@ -37,7 +38,7 @@ func readNumbers(dir string, log *slog.Logger) *numbers {
 	}
 	if err != nil {
 		n.newest = snapshot.Numbers{}
-		log.Error("numbers of the versions cannot be read: those in the store are gone on from", "path", n.path, "error", err)
+		log.Error("numbers of the versions cannot be read: they continue from those in the store", "path", n.path, "error", err)
 	}
 	return n
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// J12: the numbers of a lost store go on, no published number is taken twice, also after a crash, and one that the store did not take is.
+// J12: the numbers of a lost store continue. No published number is taken twice, also after a crash; one that the
+// store did not take is reused.
 func TestNumbersGoOn(t *testing.T) {
 	dir, log := t.TempDir(), slog.New(slog.DiscardHandler)
 	n := readNumbers(dir, log)

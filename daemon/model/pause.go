@@ -45,7 +45,7 @@ func newPause(crashes *crash.Journal, dir string, m *config.Model, now time.Time
 	n, at, tooOften := crashes.TrainingDeaths()
 	if until := disabledUntil(n, at, now); tooOften && now.Before(until) {
 		p.until.Store(&until)
-		log.Warn("training disabled: the process died in its last refits; events are read and folded in meanwhile", "deaths", n, "until", until,
+		log.Warn("training disabled: the process died in its last refits; events are still read and folded in", "deaths", n, "until", until,
 			"to_enable", "POST /-/refit, a reload, or a restart with other settings of the model")
 	}
 	return p, nil

@@ -25,9 +25,10 @@ const (
 	rankShare     = 20                    // a list is followed by a pause of so many times what it took, but for one: it takes a twentieth of a processor
 )
 
-// ranking looks at some of the choices as they come: where the list of ten that consumers would have got had what was chosen, beside the list of the most
-// popular names. Lists leave out what their entity has chosen among the last choices. It is a display, of the choices that there is time for, as they come:
-// reading does not wait for it, and nothing is learned from it.
+// ranking looks at some of the choices as they come: where the list of ten that consumers would have got had what was
+// chosen, compared with the list of the most popular names. Lists leave out what their entity has chosen among the
+// last choices. It is a display, of the choices that there is time for, as they come: reading does not wait for it,
+// and nothing is learned from it.
 type ranking struct {
 	schema event.Schema
 	known  *choices.Known // of the goroutine that learns

@@ -29,8 +29,9 @@ func lister(t *testing.T) *snapshot.Model {
 	return m
 }
 
-// TestRanking: the figures are of the lists that consumers would have got before the choice was known, without what its user had chosen; one choice is looked
-// at, at a time, and those that come meanwhile are only known then.
+// TestRanking: the figures are of the lists that consumers would have got before the choice was known, without what
+// its user had chosen; one choice is looked at, at a time, and those that come during a look are only counted as
+// chosen.
 func TestRanking(t *testing.T) {
 	m := &config.Model{Schema: config.Schema{Task: config.Implicit, Categorical: []string{"user", "item"}}}
 	m.Input.Negatives.Of, m.Train.FoldIn.By = "item", []string{"user"}

@@ -39,12 +39,12 @@ type reader struct {
 	pasts       *ingest.Pasts                     // nil without derived fields
 	team        *team                             // of a shard or a trainer; else nil
 
-	began       time.Time
-	newest      int64                  // event time applied since the start, milliseconds; of the goroutine that reads
-	applied     atomic.Int64           // events since the start
-	missing     *event.Missing         // nil without input.mapping
-	toldMissing bool                   // which fields of it no event has
-	trueUnit    atomic.Pointer[string] // of event times, as it seems, where it is not schema.time_unit; else nil
+	began         time.Time
+	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
+	applied       atomic.Int64           // events since the start
+	missing       *event.Missing         // nil without input.mapping
+	loggedMissing bool                   // which fields of it no event has
+	trueUnit      atomic.Pointer[string] // of event times, as it seems, where it is not schema.time_unit; else nil
 
 	rejected atomic.Int64 // records that are no events, since the start
 	refused  rejections   // the same by cause
@@ -233,15 +233,15 @@ func (r *reader) onApplied(c ingest.Counts) {
 	r.onStored()
 }
 
-// enoughEvents is after how many events a field of input.mapping that none of them had is told.
+// enoughEvents is the number of events after which a field of input.mapping that none of them had is logged.
 const enoughEvents = 1000
 
-// tellMissing warns once of the fields that a mapping names, and that no event has where it says.
+// tellMissing warns once of the fields that a mapping names and that no event has at their path.
 func (r *reader) tellMissing() {
-	if r.missing == nil || r.toldMissing || r.missing.Events.Load() < enoughEvents {
+	if r.missing == nil || r.loggedMissing || r.missing.Events.Load() < enoughEvents {
 		return
 	}
-	r.toldMissing = true
+	r.loggedMissing = true
 	for field, path := range r.absentFields() {
 		r.log.Warn("no event has a field where input.mapping says that it is: check event --event FILE shows what becomes of one",
 			"field", field, "path", path, "events", r.missing.Events.Load())

@@ -17,8 +17,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestNotReadyWithoutVersions: a model whose refits fail before its first version, one whose versions cannot be published and one whose version
-// has expired are not ready, for a reason each; too young a model is, and so is one whose refit fails beside a version.
+// TestNotReadyWithoutVersions: a model whose refits fail before its first version, one whose versions cannot be
+// published and one whose version has expired are not ready, for a reason each; too young a model is, and so is one
+// that has a version and whose refit fails.
 func TestNotReadyWithoutVersions(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, new(locked.Buffer))
@@ -63,7 +64,7 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	failures := func() float64 { return testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")) }
 	until(t, "another failure", func() bool { return failures() == 2 })
 	if !is("", "") {
-		t.Errorf("a failure beside a version: %v", a.NotReady())
+		t.Errorf("a failed refit of a model that has a version: %v", a.NotReady())
 	}
 	expired := *a.trainer.versions.serving.Load()
 	expired.expires = time.Now().Add(-time.Second)

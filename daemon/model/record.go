@@ -20,7 +20,7 @@ const (
 	keepEvery   = time.Minute     // between two times that they are written to the state directory, if anything happened
 )
 
-// openCurves returns the curves that are kept beside the state, with the start of this run.
+// openCurves returns the curves that are kept in the directory of the state, with the start of this run.
 func openCurves(o *Options, state *State) *curves.Ring {
 	ring := curves.Open(filepath.Join(state.dir, config.CurvesFile), o.Log)
 	text := "started with an empty state"

@@ -19,7 +19,7 @@ func (t *team) stands() bool { return t.merges() && t.settings.Standby > 0 }
 // leads reports whether this process is the one that trains and publishes, which every model is that has no standby.
 func (t *team) leads() bool { return !t.stands() || t.receiver.Term() != nil }
 
-// waits says who trains while this process stands by, or "".
+// waits says who trains while this process is on standby, or "".
 func (t *team) waits() string {
 	if !t.stands() {
 		return ""
@@ -138,8 +138,9 @@ func (t *Trainer) stepDown(ctx context.Context) {
 	t.versions.endDeltas("another trainer publishes")
 }
 
-// takeOver goes on from what the last process that trained has published: its champion, its numbers, and the cut that this state has to reach before the
-// next version. A refit comes at once where there is more, since that one may have ended in the midst of one.
+// takeOver continues from what the last process that trained has published: its champion, its numbers, and the cut
+// that this state has to reach before the next version. A refit comes at once where there is more, since that one may
+// have ended in the midst of one.
 func (t *Trainer) takeOver(term *shard.Term) {
 	v := t.versions
 	v.publisher.Lead(term.Epoch)
@@ -161,8 +162,9 @@ func (s *State) beyond(cut []snapshot.Cut) bool {
 	})
 }
 
-// watch is what a trainer looks at now and then that has others beside it: on standby, until when the champion stands; and whether subjects were forgotten
-// at another one, which a start takes out of the state.
+// watch is called regularly by a trainer that may have standbys. On standby it follows the expiry of the champion. It
+// returns shard.ErrForgotten if subjects were forgotten at another trainer: the next start removes them from the
+// state.
 func (t *Trainer) watch() error {
 	team := t.reader.team
 	if !team.stands() {

@@ -31,7 +31,7 @@ import (
 // A network whose connections can be made to hang: nothing is written or read any more, and nothing fails.
 type network struct {
 	mu   sync.Mutex
-	hung chan struct{} // closed when it goes on
+	hung chan struct{} // closed when it answers again
 }
 
 func (n *network) hang() {
@@ -255,9 +255,10 @@ func (tr *trainers) same() {
 	})
 }
 
-// TestStandby: one of two trainers trains and publishes, the other says so and follows. When the one that trains is cut off from the brokers in the midst of a
-// refit, that refit is called off and the other one publishes within the session and 15 s; back again, the first stands by with the same sample. A publication
-// that was under way at the takeover comes to nothing. A trainer that ends gives way at once.
+// TestStandby: one of two trainers trains and publishes, the other says so and follows. When the one that trains is
+// cut off from the brokers in the midst of a refit, that refit is called off and the other one publishes within the
+// session and 15 s; back again, the first is on standby with the same sample. A publication that was under way at the
+// takeover comes to nothing. A trainer that ends gives way at once.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	tr := newTrainers(t)
@@ -384,13 +385,14 @@ refitd_trainer_leader{model="m"} 0
 	tr.produce(100)
 	published(1)
 	tr.check()
-	if log := tr.log.String(); !strings.Contains(log, "this trainer trains from now on") || !strings.Contains(log, "this trainer stands by from now on") {
+	if log := tr.log.String(); !strings.Contains(log, "this trainer trains from now on") || !strings.Contains(log, "this trainer is on standby from now on") {
 		t.Error("the log does not say who trains")
 	}
 }
 
-// TestStandbyForgets: subjects that were forgotten at one trainer, while it was stopped, are found by the other beside the versions: it ends, and takes them
-// out when it starts again, before it trains; then it tells the shards.
+// TestStandbyForgets: subjects that were forgotten at one trainer, while it was stopped, are found by the other in
+// the store of the versions: it ends, and takes them out when it starts again, before it trains; then it sends them
+// to the shards.
 func TestStandbyForgets(t *testing.T) {
 	t.Parallel()
 	tr := newTrainers(t)

@@ -253,7 +253,7 @@ func (s *State) witness() error {
 	return nil
 }
 
-// keep stores the precisions and covariances of a champion, so that a restart goes on where it stopped.
+// keep stores the precisions and covariances of a champion, so that a restart continues where it stopped.
 func (s *State) keep(ch *fitted.Fitted) error {
 	b, err := ch.Checkpoint()
 	if err = errors.Join(err, failpoint.At(failpoint.DaemonKeep)); err == nil {
@@ -265,7 +265,7 @@ func (s *State) keep(ch *fitted.Fitted) error {
 	return nil
 }
 
-// kept returns what keep stored. The error wraps fs.ErrNotExist where there is none.
+// kept returns what keep stored. The error wraps fs.ErrNotExist where nothing is stored.
 func (s *State) kept() ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.dir, config.PosteriorFile))
 }

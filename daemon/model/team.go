@@ -220,7 +220,7 @@ func (t *team) onMerged(events map[string]int64) {
 	r.onStored()
 }
 
-// forget takes subjects that the trainer was told to forget out of a shard's state.
+// forget removes the subjects that the trainer has forgotten from a shard's state.
 func (t *team) forget(ctx context.Context, w *sketch.Witness) error {
 	state := t.reader.state
 	forgotten := ingest.Forgotten{Dir: state.dir, Model: state.settings, Log: state.log}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestThrottle: while reading is behind, every goroutine of a refit works an eighth of the time; all of it once reading has caught up or stands
-// still, and in the second half of a time budget.
+// TestThrottle: while reading is behind, every goroutine of a refit works an eighth of the time; all of it once
+// reading has caught up or has stopped, and in the second half of a time budget.
 func TestThrottle(t *testing.T) {
 	caughtUp := func(elapsed time.Duration) int64 { return 1_000_000 - perSecond(1_000_000)(elapsed) } // after a second
 	for name, test := range map[string]struct {
@@ -21,7 +21,7 @@ func TestThrottle(t *testing.T) {
 	}{
 		"catches up":       {1, perSecond(100_000), caughtUp, 0, 995 * time.Millisecond},
 		"three goroutines": {3, perSecond(100_000), caughtUp, 0, 995 * time.Millisecond},
-		"stands still":     {1, perSecond(0), func(time.Duration) int64 { return 1_000_000 }, 0, time.Second},
+		"stopped":          {1, perSecond(0), func(time.Duration) int64 { return 1_000_000 }, 0, time.Second},
 		"time budget":      {1, perSecond(100_000), func(time.Duration) int64 { return 1_000_000 }, 3 * time.Second, 1500 * time.Millisecond},
 		"keeps up":         {1, perSecond(100_000), func(time.Duration) int64 { return 4000 }, 0, 0}, // that take 40 ms
 	} {

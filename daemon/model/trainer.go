@@ -40,9 +40,9 @@ type trained struct {
 	err        error          // ends the daemon
 }
 
-// Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the monotonic clock: setting the
-// wall clock neither hastens nor delays anything. What it decides it decides on the goroutine of Run; a refit runs on one of its own, and so does the writing
-// of an update.
+// Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the
+// monotonic clock: setting the wall clock neither hastens nor delays anything. What it decides it decides on the
+// goroutine of Run; a refit runs on another goroutine, and so does the writing of an update.
 type Trainer struct {
 	log      *slog.Logger
 	metrics  *Metrics
@@ -65,7 +65,7 @@ type Trainer struct {
 	settings    *config.Model // as last tuned
 	tick        *time.Ticker
 	running     chan trained // nil without a refit under way
-	writing     chan written // nil without a version that is written beside
+	writing     chan written // nil unless a version is being written
 	schedule    cycle.Schedule
 	lookAt      time.Time
 	unpublished *trained // that the store did not take, nil without one
@@ -447,7 +447,7 @@ func (t *Trainer) skipped(reason string) {
 	}
 }
 
-// written is an update that was made and written beside the trainer.
+// written is an update that was made and written in parallel with the trainer.
 type written struct {
 	of     *updates.Update
 	update *fitted.Fitted // nil where consumers get none
@@ -455,7 +455,8 @@ type written struct {
 	err    error
 }
 
-// write makes and writes an update beside the trainer, which goes on with the deltas of the one before.
+// write makes and writes an update in parallel with the trainer, which continues with the deltas of the previous
+// update.
 func (t *Trainer) write(ctx context.Context, x *updates.Update) {
 	out, publication, seen := make(chan written, 1), t.versions.publisher.Begin(), t.cycle.Progressive()
 	t.writing = out
@@ -474,7 +475,7 @@ func (t *Trainer) write(ctx context.Context, x *updates.Update) {
 	}()
 }
 
-// settle waits for the version that is written beside, if any.
+// settle waits for the version that is being written, if any.
 func (t *Trainer) settle(ctx context.Context) error {
 	if t.writing == nil {
 		return nil
@@ -482,8 +483,9 @@ func (t *Trainer) settle(ctx context.Context) error {
 	return t.written(ctx, <-t.writing)
 }
 
-// written takes up a version that was written beside the trainer: deltas follow it, those that were taken meanwhile at once. If it was not written, deltas of
-// the one before go on, unless another attempt would fail, too.
+// written installs a version that write has written. Its deltas are published from then on, those of the events since
+// write began at once. If it was not written, deltas of the previous update continue, unless another attempt would
+// fail, too.
 func (t *Trainer) written(ctx context.Context, w written) error {
 	t.writing = nil
 	t.schedule.UpdateEnded(time.Now())

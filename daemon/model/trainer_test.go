@@ -42,8 +42,9 @@ func panickyPath(ctx context.Context) error {
 	return err
 }
 
-// TestPanicOfTheSolver (A7): a panic on one of the solver's goroutines costs one refit: the daemon stays up, the failure is counted, told with the
-// stack where it happened, the versions before it stay, and the next refit is like any other.
+// TestPanicOfTheSolver (A7): a panic on one of the solver's goroutines costs one refit: the daemon stays up, the
+// failure is counted and logged with the stack where it happened, the versions before it stay, and the next refit is
+// like any other.
 func TestPanicOfTheSolver(t *testing.T) {
 	t.Parallel()
 	var log locked.Buffer
@@ -84,7 +85,7 @@ func TestPanicOfTheSolver(t *testing.T) {
 		t.Errorf("%g failures", failures())
 	}
 	if text := log.String(); !strings.Contains(text, `msg="refit failed" model=a error="panic: judge"`) || !strings.Contains(text, "panickyPath") {
-		t.Errorf("the log does not tell of the panic and where it was:\n%.3000s", text)
+		t.Errorf("the log lacks the panic and where it was:\n%.3000s", text)
 	}
 }
 
@@ -136,8 +137,8 @@ func TestOneRefitAtATime(t *testing.T) {
 	}
 }
 
-// TestTrainerGoesOnWhileAnUpdateIsWritten: an update of the live model, such as the first after a refit, is written beside the trainer, which begins a refit
-// meanwhile.
+// TestTrainerGoesOnWhileAnUpdateIsWritten: an update of the live model, such as the first after a refit, is written
+// in parallel with the trainer, which begins a refit before it is written.
 func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPairOf(t, io.Discard, func(i int) int { return 1 + (i%50*(i%31)+i*i%7)%5 }) // without noise updates are held back
@@ -175,7 +176,7 @@ func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
 		return writing.Load() > 0
 	})
 	a.trainer.Refit()
-	until(t, "a refit meanwhile", func() bool { return begun.Load() == 2 })
+	until(t, "a refit during the write", func() bool { return begun.Load() == 2 })
 	close(release)
 	until(t, "the update and the refit", func() bool { return versions.Load() >= 3 })
 }

@@ -115,7 +115,7 @@ func (v *Versions) refused() {
 	for _, r := range v.publisher.Refusals() {
 		v.renewed = time.Time{} // where the alias is moved back, its renewal was of another move
 		v.metrics.untrusted.WithLabelValues(v.settings.Name).Inc()
-		v.log.Error("in the store and not signed by our keys: left alone, and not gone on from", "alias", r.Alias, "version", r.Version,
+		v.log.Error("in the store and not signed by our keys: left alone, and not used", "alias", r.Alias, "version", r.Version,
 			"reason", r.Reason)
 	}
 }
@@ -170,12 +170,12 @@ func (v *Versions) substitute(reason error) {
 	}
 	for version := range v.publisher.Readable() {
 		if ch, err := fitted.FromSnapshot(v.settings, version); err == nil {
-			v.log.Warn("champion cannot be gone on from: the next refit is compared with another version", "version", ch.Version.Version, "reason", reason)
+			v.log.Warn("champion cannot be used: the next refit is compared with another version", "version", ch.Version.Version, "reason", reason)
 			v.cycle.CompareWith(ch)
 			return
 		}
 	}
-	v.log.Warn("champion cannot be gone on from, nor any version read: the next refit is compared with the baselines", "reason", reason)
+	v.log.Warn("neither the champion nor another version can be used: the next refit is compared with the baselines", "reason", reason)
 	v.cycle.CompareWith(nil)
 }
 
@@ -234,7 +234,7 @@ func (v *Versions) follow() {
 	case damage != nil:
 		v.log.Error("champion is damaged: the last refit is published again in its place", "version", v.publisher.Champion().Version, "reason", damage)
 	default:
-		v.log.Error("store of the versions is lost: it is made again with the champion, and the numbers go on", "store", v.settings.Publish.Store,
+		v.log.Error("store of the versions is lost: it is made again with the champion, and numbers continue", "store", v.settings.Publish.Store,
 			"version", v.publisher.Champion().Version)
 	}
 	if err := v.state.numbers.note(v.publisher.Champion()); err != nil {
@@ -287,8 +287,8 @@ func renewEvery(m *config.Model) time.Duration {
 	return every
 }
 
-// renew says that the champion still stands, once it is time to. Consumers go on using it while this daemon lives, whether there are events or not,
-// and see when they hear nothing any more.
+// renew renews the alias of the champion when a renewal is due. Renewals continue while this daemon lives, with or
+// without events, so that consumers notice a daemon that has ended.
 func (v *Versions) renew(ctx context.Context, m *config.Model) {
 	if time.Since(v.renewed) < renewEvery(m) {
 		return

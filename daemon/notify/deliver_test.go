@@ -77,7 +77,7 @@ func TestHaltsGoFirst(t *testing.T) {
 	}
 	b.refusing(0)
 	n.deliver(t.Context(), n.inOrder())
-	list := b.told()
+	list := b.received()
 	if len(list) != 6 || !slices.Equal(list[:3], []string{"version.promoted 3", "version.promoted 4", "version.promoted 5"}) {
 		t.Errorf("sent %q: those that were refused come last", list)
 	}
@@ -87,8 +87,8 @@ func TestHaltsGoFirst(t *testing.T) {
 	b.got, b.halts[0].Offset = nil, 10
 	b.publish("refit", "kept")
 	n.look(true)
-	if n.sent(t); !slices.Equal(b.told(), []string{"partition.halted ratings/0@10", "version.rejected 6"}) {
-		t.Errorf("sent %q", b.told())
+	if n.sent(t); !slices.Equal(b.received(), []string{"partition.halted ratings/0@10", "version.rejected 6"}) {
+		t.Errorf("sent %q", b.received())
 	}
 }
 

@@ -40,7 +40,7 @@ type Data struct {
 	Reason    string `json:"reason"`              // for people
 }
 
-// ofVersion returns what there is to tell of a version, nil of an update: it follows a refit every few seconds.
+// ofVersion returns the notice of a version, nil for an update: an update follows a refit every few seconds.
 func ofVersion(m *snapshot.Manifest) *Notice {
 	kind := Rejected
 	switch {
@@ -86,7 +86,7 @@ type answerError struct {
 
 func (e *answerError) Error() string { return fmt.Sprintf("notify: %s answered %d", e.host, e.status) }
 
-// newClient returns one that sends a request where it is told to and nowhere else.
+// newClient returns a client that sends a request to its URL and follows no redirection.
 func newClient() *http.Client {
 	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }

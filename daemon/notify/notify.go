@@ -1,7 +1,8 @@
-// Package notify tells another service what an operator would want to hear of a model: a refit became champion, the gate kept one back, a partition
-// halted. It finds that out by looking at the versions and the ledger rather than by being called, and keeps in a file of the state how far it has
-// looked and what was not delivered yet. So a notice is delivered at least once, whatever dies when: one that was never queued is found by the next
-// process, one that was queued is in the file. Requests have the form of Standard Webhooks 1.0.0 (standard-webhooks/standard-webhooks,
+// Package notify sends another service what an operator would want to know of a model: a refit became champion, the
+// gate kept one back, a partition halted. It finds that out by looking at the versions and the ledger rather than by
+// being called, and keeps in a file of the state how far it has looked and what was not delivered yet. So a notice is
+// delivered at least once, whatever dies when: one that was never queued is found by the next process, one that was
+// queued is in the file. Requests have the form of Standard Webhooks 1.0.0 (standard-webhooks/standard-webhooks,
 // spec/standard-webhooks.md): who receives them checks a signature and drops those whose id it has seen.
 package notify
 
@@ -18,7 +19,7 @@ import (
 
 const (
 	lookEvery   = time.Second      // between two looks at versions and halts
-	haltAfter   = 10 * time.Second // a partition that reads on within it, because it had no room for a while, is not told of
+	haltAfter   = 10 * time.Second // a partition that reads on within it, because it had no room for a while, has no notice
 	sendTimeout = 10 * time.Second // of one request
 	lastTimeout = 2 * time.Second  // of all that are still to be sent when the daemon ends, which has five for everything
 	retryMin    = time.Second      // the pause after a failure doubles from this
@@ -72,7 +73,7 @@ type Options struct {
 type Notifier struct {
 	Options
 	queue    queue
-	halts    map[string]time.Time // when each halt that was not told of yet was first seen
+	halts    map[string]time.Time // when each halt without a notice was first seen
 	now      func() time.Time
 	failures int                // attempts in a row that were not answered
 	refused  map[string]refusal // of notices that wait, by id
@@ -109,7 +110,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits, and goes on looking meanwhile: what happens while nothing can be delivered is queued.
+// sleep waits, and looks at the same time: what happens while nothing can be delivered is queued.
 func (n *Notifier) sleep(ctx context.Context, pause time.Duration) {
 	for until := time.Now().Add(pause); ctx.Err() == nil; n.look(false) {
 		left := time.Until(until)
@@ -119,7 +120,7 @@ func (n *Notifier) sleep(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// look queues what has happened since the last look. At the end of the process a halt is told of however young it is.
+// look queues what has happened since the last look. At the end of the process a halt is queued however young it is.
 func (n *Notifier) look(last bool) {
 	before := len(n.queue.Pending)
 	changed := n.lookAtVersions()
@@ -138,7 +139,7 @@ func (n *Notifier) look(last bool) {
 // lookAtVersions queues refits that were published since the newest one that was looked at.
 func (n *Notifier) lookAtVersions() (changed bool) {
 	latest, err := n.Store.Alias(n.Model, snapshot.Latest)
-	if err != nil { // there is none yet, or the store is away, which is told of elsewhere
+	if err != nil { // no version yet, or the store is away, which others report
 		return false
 	}
 	n.queue.Version = max(n.queue.Version, latest.Version-maxBehind)
@@ -161,10 +162,10 @@ func (n *Notifier) lookAtVersions() (changed bool) {
 
 // lookAtHalts queues partitions that have been halted for a while.
 func (n *Notifier) lookAtHalts(last bool) (changed bool) {
-	now, standing := n.now(), make(map[string]bool)
+	now, halted := n.now(), make(map[string]bool)
 	for _, h := range n.Halts() {
 		key := h.key()
-		standing[key] = true
+		halted[key] = true
 		if n.queue.Halted[key] {
 			continue
 		}
@@ -178,12 +179,12 @@ func (n *Notifier) lookAtHalts(last bool) (changed bool) {
 		}
 	}
 	for key := range n.halts {
-		if !standing[key] {
+		if !halted[key] {
 			delete(n.halts, key)
 		}
 	}
 	for key := range n.queue.Halted {
-		if !standing[key] { // an operator has decided: another halt is another notice
+		if !halted[key] { // an operator has decided: another halt is another notice
 			delete(n.queue.Halted, key)
 			changed = true
 		}

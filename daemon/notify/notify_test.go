@@ -23,7 +23,7 @@ import (
 
 const model = "ratings"
 
-// bench is a store, a state, and a service that is told of what happens.
+// bench is a store, a state, and a service that receives the notices.
 type bench struct {
 	*testing.T
 	store   *snapshot.Store
@@ -102,8 +102,8 @@ func (b *bench) publish(kind, decision string) {
 	}
 }
 
-// told returns what the service was told, as words.
-func (b *bench) told() (list []string) {
+// received returns the notices that the service has received, as words.
+func (b *bench) received() (list []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, n := range b.got {
@@ -124,8 +124,8 @@ func (b *bench) told() (list []string) {
 
 func (b *bench) want(list ...string) {
 	b.Helper()
-	if got := b.told(); !reflect.DeepEqual(got, list) {
-		b.Errorf("told %q, want %q\n%s", got, list, b.log.String())
+	if got := b.received(); !reflect.DeepEqual(got, list) {
+		b.Errorf("received %q, want %q\n%s", got, list, b.log.String())
 	}
 }
 
@@ -144,7 +144,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// TestBetweenLooks: all refits that were published since the last look are told of, in their order.
+// TestBetweenLooks: all refits that were published since the last look are sent, in their order.
 func TestBetweenLooks(t *testing.T) {
 	b := newBench(t)
 	b.publish("refit", "promoted")
@@ -161,7 +161,8 @@ func TestBetweenLooks(t *testing.T) {
 	b.want("version.rejected 2", "version.promoted 4", "version.rejected 6")
 }
 
-// TestAtLeastOnce: what was published before a notifier knew of the model is not told, all that comes after is, whenever the process dies; updates are not.
+// TestAtLeastOnce: what was published before a notifier knew of the model is not sent, all that comes after is,
+// whenever the process dies; updates are not.
 func TestAtLeastOnce(t *testing.T) {
 	b := newBench(t)
 	b.publish("refit", "promoted")
@@ -205,7 +206,7 @@ func TestAtLeastOnce(t *testing.T) {
 	}
 }
 
-// TestHalts: a halt is told of once it has stood for a while, once; another one of the same partition is another notice.
+// TestHalts: a halt is sent once it has lasted for a while, once; another one of the same partition is another notice.
 func TestHalts(t *testing.T) {
 	b := newBench(t)
 	n := b.open()
@@ -240,8 +241,8 @@ func TestHalts(t *testing.T) {
 	b.halts = append(b.halts, Halt{Topic: "other", Offset: 7, Reason: "quarantined"})
 	n.look(true) // the process ends
 	n.sent(t)
-	if told := b.told(); len(told) != 3 || told[2] != "partition.halted other/0@7" {
-		t.Errorf("%q", told)
+	if list := b.received(); len(list) != 3 || list[2] != "partition.halted other/0@7" {
+		t.Errorf("%q", list)
 	}
 }
 
@@ -268,8 +269,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestRunTriesAgain: a service that is away for minutes is told what happened meanwhile, in order, with pauses that grow; and neither path nor query of the
-// URL get into the log.
+// TestRunTriesAgain: a service that is away for minutes is sent what happened while it was, in order, with pauses
+// that grow; and neither path nor query of the URL get into the log.
 func TestRunTriesAgain(t *testing.T) {
 	b := newBench(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -14,11 +14,11 @@ import (
 // queue is the file of a Notifier.
 type queue struct {
 	Version int64           `json:"version"` // newest version that was looked at
-	Halted  map[string]bool `json:"halted"`  // halts that were told of and that still stand
+	Halted  map[string]bool `json:"halted"`  // halts that were sent and that still last
 	Pending []Notice        `json:"pending"` // what is to be delivered, oldest first
 }
 
-// open reads the file, or begins one from the newest version on: a service that is told of for the first time does not hear of the past.
+// open reads the file, or begins one from the newest version on: a service that is new receives nothing of the past.
 func (n *Notifier) open() {
 	b, err := os.ReadFile(n.Path)
 	if err == nil {

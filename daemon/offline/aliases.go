@@ -79,7 +79,7 @@ func (o *MoveOptions) signed(store *snapshot.Store) error {
 		o.Model, id, o.Model, o.Alias)}
 }
 
-// operator names whoever runs this program, for the publish log.
+// operator names the user who runs this program, for the publish log.
 func operator() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {
@@ -104,8 +104,8 @@ func (o *MoveOptions) move(ctx context.Context, store *snapshot.Store, from int6
 		Time: report.Time(record.Time), ManifestDigest: record.ManifestDigest, PayloadDigest: record.PayloadDigest, Why: record.Why, By: record.By}, nil
 }
 
-// current returns the version that the alias names, whoever signed it. The error is unknown where there is no such alias, or one that is damaged and
-// that the log does not know.
+// current returns the version that the alias names, with any signer. The error is unknown where there is no such
+// alias, or one that is damaged and that the log does not know.
 func (o *MoveOptions) current(ctx context.Context, store *snapshot.Store) (int64, error) {
 	unchecked := *store
 	unchecked.Keys = nil
@@ -150,8 +150,8 @@ func Promote(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	return out.Emit("summary", move)
 }
 
-// Rollback moves an alias back: to a version, or to the newest one of before the refit that it stands on now. Exit code 6 if there is none
-// left.
+// Rollback moves an alias back: to a version, or to the newest one of before the refit that it names now. Exit code 6
+// if there is no such version.
 func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	store, err := o.open()
 	if err != nil {
@@ -181,8 +181,8 @@ func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	return storeError(err, o.path())
 }
 
-// before lists the versions to roll an alias back to, best first: those that it named before the refit it stands on now, as far as they
-// are still there. What was rolled back is not gone back to.
+// before lists the versions to roll an alias back to, best first: those that it named before the refit of its current
+// version, as far as they are still there. What was rolled back is not gone back to.
 func before(store *snapshot.Store, model, alias string) ([]int64, error) {
 	versions, err := store.Versions(model)
 	if err != nil {
@@ -191,7 +191,7 @@ func before(store *snapshot.Store, model, alias string) ([]int64, error) {
 	var stack [][]int64 // a refit with the updates of it that the alias named, oldest first
 	for r, err := range store.Log(model) {
 		if errors.Is(err, snapshot.ErrFormat) {
-			continue // a damaged line must not stand in the way of a rollback
+			continue // a damaged line must not prevent a rollback
 		}
 		if err != nil {
 			return nil, err

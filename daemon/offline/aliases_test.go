@@ -254,7 +254,8 @@ func TestSignedMoves(t *testing.T) {
 	wantExit(t, err, report.ExitUsage, o.SigningKey, "chmod 600")
 }
 
-// J11: beside stray files the verbs work and name them; a damaged alias is told of, rebuilt by --repair, and set by promote where the log is lost.
+// J11: the verbs work where there are stray files, and name them. A damaged alias is reported, rebuilt by --repair,
+// and set by promote where the log is lost.
 func TestAliasesAreRepaired(t *testing.T) {
 	o, store := history(t, "rr")
 	file := func(path ...string) string { return filepath.Join(append([]string{o.Store, "m"}, path...)...) }
@@ -270,7 +271,7 @@ func TestAliasesAreRepaired(t *testing.T) {
 	}
 	lines, err := list(false)
 	if err != nil || len(lines) != 5 || lines[2]["type"] != "stray" || lines[2]["path"] != "m/aliases/champion~" || lines[3]["alias"] != nil {
-		t.Errorf("beside stray files: %v, %v", lines, err)
+		t.Errorf("with stray files: %v, %v", lines, err)
 	}
 	if err := os.Truncate(file("aliases", "champion"), 0); err != nil {
 		t.Fatal(err)

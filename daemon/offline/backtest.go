@@ -49,8 +49,9 @@ const backtestTicks = 50
 // backtestTopic is the name under which the file's events count in the ledger and in cuts.
 const backtestTopic = "backtest"
 
-// Backtest runs the daemon's own cycle over a file, without a broker: score each event, learn it, refit and publish updates when the schedule
-// has them due on a simulated clock. It stands still in a refit, so that none is cut short. Same input, same numbers.
+// Backtest runs the daemon's own cycle over a file, without a broker: score each event, learn it, refit and publish
+// updates when the schedule has them due on a simulated clock. The clock stops during a refit, so that none is cut
+// short. Same input, same numbers.
 func Backtest(ctx context.Context, o BacktestOptions, out *report.Emitter) error {
 	if err := checkFigure("--plot", o.Plot); err != nil {
 		return err

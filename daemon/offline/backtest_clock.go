@@ -46,7 +46,7 @@ func (c Clock) String() string {
 	return fmt.Sprintf("events:%d", c.rate())
 }
 
-// simulated is the clock of one backtest. It never goes back, and stands still in a refit.
+// simulated is the clock of one backtest. It never goes back, and stops during a refit.
 type simulated struct {
 	Clock
 	newest int64 // event time, milliseconds since 1970

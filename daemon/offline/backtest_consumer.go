@@ -189,7 +189,8 @@ func (p *backtestPopular) report() report.BacktestConsumer {
 	return r
 }
 
-// observe scores an event, and then knows it. What is not judged counts for lists alone: a choice of a new name, which no name is that is drawn beside it.
+// observe scores an event, and then knows it. What is not judged counts for lists alone: a choice of a new name,
+// because no negative drawn for it is new.
 func (c *backtestConsumer) observe(ev *event.Event, judged bool) error {
 	if !c.target.Encode(c.targets, ev) {
 		return nil

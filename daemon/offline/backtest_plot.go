@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// backtestPoints is the number of points of a line, and so of stretches of events that each have a loss of their own.
+// backtestPoints is the number of points of a line: each is the loss of one interval of events.
 const backtestPoints = 50
 
 // logRatio is how many times the least loss the largest may be before the axis is logarithmic.
@@ -68,7 +68,8 @@ func (p *backtestPlot) judged(events int64, v *report.Version) {
 	p.marks = append(p.marks, plot.Mark{Name: "refit " + v.Decision, X: float64(events), Dashed: v.Decision != publish.Promoted})
 }
 
-// write draws the figure: losses, and beside them the share of right classes where there are any. Lines of baselines are dashed.
+// write draws the figure: losses, and to their right the share of right classes if the model has classes. Lines of
+// baselines are dashed.
 func (p *backtestPlot) write(file string) error {
 	figure := &plot.Figure{Columns: 2, Panels: []plot.Panel{p.panel(p.loss, p.losses)}}
 	if right := p.panel("accuracy (%)", p.accuracy); len(right.Lines) > 0 {

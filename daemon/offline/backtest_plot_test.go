@@ -73,7 +73,7 @@ func TestBacktestPlot(t *testing.T) {
 	}
 }
 
-// readSVG returns how often each text stands in a figure, the coordinates of its paths, and its larger side.
+// readSVG returns how often each text occurs in a figure, the coordinates of its paths, and its larger side.
 func readSVG(t *testing.T, file string) (texts map[string]int, coordinates []float64, bounds float64) {
 	t.Helper()
 	f, err := os.Open(file)

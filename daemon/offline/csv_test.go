@@ -14,8 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestCSV: events in CSV, whose columns are called otherwise, are the events of the JSON Lines file to every verb; a row that is too short is told with its
-// line, and the option is refused with a format that has no columns.
+// TestCSV: events in CSV, whose columns are called otherwise, are the events of the JSON Lines file to every verb; a
+// row that is too short is reported with its line, and the option is refused with a format that has no columns.
 func TestCSV(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := jsonRatings(1200)
@@ -97,7 +97,7 @@ func TestCSV(t *testing.T) {
 	wantExit(t, err, report.ExitUsage, `short.csv: no column "wen" for the field "ts"`)
 }
 
-// TestPartsOfOtherFormats: where the first lines tell the formats of files, those of a fit may differ.
+// TestPartsOfOtherFormats: where formats are detected by the first lines of files, those of a fit may differ.
 func TestPartsOfOtherFormats(t *testing.T) {
 	events := jsonRatings(300)
 	rows := []string{"user,item,rating,ts"}
@@ -117,7 +117,7 @@ func TestPartsOfOtherFormats(t *testing.T) {
 	}
 }
 
-// TestFormatIsTold: the first line of a file, or of standard input, tells its format where no flag does.
+// TestFormatIsTold: the format of a file, or of standard input, is detected by its first line where no flag gives it.
 func TestFormatIsTold(t *testing.T) {
 	for text, want := range map[string]dataset.Format{
 		"user,item,rating\na,b,1\n": dataset.CSV, "user\tstars\na\t1\n": dataset.CSV, `{"user":"a"}`: dataset.JSONL,

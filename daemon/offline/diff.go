@@ -57,8 +57,8 @@ func openAny(t snapshot.Trust, store, model, version string) (*snapshot.Model, e
 	return m, nil
 }
 
-// heldOut compares the versions on the held-out events kept beside the newer one, or else beside the other; without any there is nothing to
-// compare on.
+// heldOut compares the versions on the held-out events kept with the newer one, or else with the other; without any
+// there is nothing to compare on.
 func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 	newer, other := b, a
 	if a.Manifest().Version > b.Manifest().Version {

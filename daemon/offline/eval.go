@@ -207,8 +207,8 @@ func inputOf(ev *event.Event) snapshot.Input {
 	return snapshot.Input{Categorical: ev.Categorical, Numeric: ev.Numeric, Multi: ev.Multi}
 }
 
-// unmet returns an error that lists the requirements which metrics do not meet, nil if there are none. err is a usage error: a metric
-// that this model does not have.
+// unmet returns an error that lists the requirements which metrics do not meet, nil if all are met. err is a usage
+// error: a metric that this model does not have.
 func unmet(required []Requirement, m *report.Metrics) (missed, err error) {
 	var texts []string
 	for _, r := range required {

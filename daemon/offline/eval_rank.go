@@ -21,9 +21,10 @@ import (
 // comparedNames is how many names a choice is compared with for the area under the curve.
 const comparedNames = 20
 
-// rankEvaluation ranks the names of a field for each entity that has chosen some of them, by the version, and sees where those are. Of each entity that
-// is: recall@10, the share of its names that are among the first ten, of ten if it has more; nDCG@10 with gain 1 and discount log2(rank+1); and the area
-// under the curve, the share of names drawn uniformly among the others that are behind one of its own. Figures are means over entities.
+// rankEvaluation ranks the names of a field for each entity that has chosen some of them, by the version, and sees
+// where those are. Of each entity that is: recall@10, the share of its names that are among the first ten, of ten if
+// it has more; nDCG@10 with gain 1 and discount log2(rank+1); and the area under the curve, the share of names drawn
+// uniformly among the others that are behind one that it has chosen. Figures are means over entities.
 type rankEvaluation struct {
 	version   *snapshot.Model
 	over      string
@@ -212,8 +213,8 @@ func (e *rankEvaluation) area(r *ranked, score func(name string) float64) (share
 	return won / float64(n), n > 0
 }
 
-// evalRanking is Eval of choices, popular that by how often names were chosen before, nil if that is not said. The file of those that were seen has a
-// format of its own.
+// evalRanking is Eval of choices, popular that by how often names were chosen before, nil if that is not said. The
+// file of those that were seen may have another format.
 func evalRanking(o *EvalOptions, seenFormat dataset.Format, m *config.Model, version *snapshot.Model, set *dataset.Set) (all, popular *report.Metrics,
 	err error) {
 	e, err := newRankEvaluation(version, &m.Schema, o.Rank, o.Group)

@@ -28,7 +28,8 @@ func (o TableOptions) columns() dataset.Columns {
 	return dataset.Columns{Names: o.Columns, Of: o.Map, Spare: o.OfVersion}
 }
 
-// FormatOf returns the format of a file: the one given or, without, the one that its first line tells. Names of columns are those of CSV.
+// FormatOf returns the format of a file: the one given or, without, the one detected by its first line. Names of
+// columns are those of CSV.
 func (o TableOptions) FormatOf(given dataset.Format, path string) (dataset.Format, error) {
 	switch {
 	case given != "":
@@ -163,7 +164,7 @@ func checkNumeric(schema *config.Schema, path string) error {
 			"use jsonl")}
 }
 
-// columnNames returns the names of the numeric fields that stand for the columns of a LIBSVM file: 1 to d, as in the file.
+// columnNames returns the names of the numeric fields that name the columns of a LIBSVM file: 1 to d, as in the file.
 func columnNames(d int) []string {
 	names := make([]string, d)
 	for j := range names {

@@ -17,11 +17,12 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// FitOptions say what to fit on which rows. Parts with a file of their own take no share of Data, the others keep their proportions.
+// FitOptions say what to fit on which rows. Parts that have a file take no share of Data, the others keep their
+// proportions.
 type FitOptions struct {
 	Data     string            `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
 	Format   dataset.Format    `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formatsOfFit}"`
-	Detected bool              `kong:"-"` // the first line of --data told Format: other files may have others
+	Detected bool              `kong:"-"` // Format was detected by the first line of --data: other files may have others
 	Table    TableOptions      `embed:""`
 	Valid    string            `placeholder:"FILE" help:"Events to choose λ and the number of basis vectors on, in place of a part of --data."`
 	Test     string            `placeholder:"FILE" help:"Events to test the choice on, in place of a part of --data."`
@@ -184,7 +185,7 @@ func linearMetrics(ctx context.Context, in task.FitInput, fit *refit.FitOutcome,
 	m.Train.Kernel, m.Train.Augment, m.Train.Refit, m.Train.MaxBasis, m.Train.Linear = "anova", "false", "output", 0, linearRidge
 	m.Resolve()
 	m.Train.FeatureMap = ""                                 // which is not linear
-	in.Model, in.OnStep, in.Lambdas = &m, nil, []float64{1} // λ weighs the basis vectors only, and there are none
+	in.Model, in.OnStep, in.Lambdas = &m, nil, []float64{1} // λ weighs the basis vectors only, and this model has none
 	linear, err := refit.Fit(ctx, in)
 	if task.IsInterrupted(err) {
 		return nil, nil

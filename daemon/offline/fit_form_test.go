@@ -71,9 +71,8 @@ func TestFitTakesProducts(t *testing.T) {
 	}
 }
 
-// TestFitComparesProducts: of few rows the path runs over all of them, and products are chosen if they have fewer errors on the validation
-// part by a standard error. Whoever asks for a
-// path, a strength or no feature map has basis vectors alone.
+// TestFitComparesProducts: of few rows the path runs over all of them, and products are chosen if they have fewer
+// errors on the validation part by a standard error. A fit with a given path, strength or without a feature map
 func TestFitComparesProducts(t *testing.T) {
 	tier.NotUnderRace(t)
 	path := writeFile(t, "toy", ratingLines(600, 1, quadrant))

@@ -99,7 +99,7 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 		switch n := len(s.Classes); {
 		case n == 1:
 			return &report.ExitError{Code: report.ExitUsage, Key: "--data", Err: fmt.Errorf(
-				"offline: every label is %q, and a model of classes tells at least two apart: give a file with more of them, or list all in schema.classes of "+
+				"offline: every label is %q, and a model of classes needs at least two: give a file with more of them, or list all in schema.classes of "+
 					"a configuration", s.Classes[0])}
 		case n > maxFoundClasses:
 			return &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf(
@@ -110,7 +110,7 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 	return nil
 }
 
-// algorithmFlags are AlgorithmFlags by the configuration keys that they stand for.
+// algorithmFlags are AlgorithmFlags by the configuration keys that they set.
 var algorithmFlags = map[string]string{
 	"train.loss": "--loss", "train.algorithm": "--algorithm", "train.degree": "--degree", "train.top_k": "--top-k", "train.cost": "--cost",
 	"train.moreau": "--moreau", "train.features": "--features",

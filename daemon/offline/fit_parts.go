@@ -17,7 +17,8 @@ type fitParts struct {
 	timed              bool             // all events have a time
 }
 
-// readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no file of their own.
+// readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no
+// file.
 func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 	type file struct{ flag, path string }
 	files := []file{{"--data", o.Data}}
@@ -101,7 +102,7 @@ func (p *fitParts) watermark() (newest int64) {
 	return newest
 }
 
-// splitSet splits the examples of --data by the shares of the parts that have no file of their own.
+// splitSet splits the examples of --data by the shares of the parts that have no file.
 func splitSet(set *dataset.Set, o *FitOptions) (dataset.Parts, error) {
 	f := o.Split
 	if o.Valid != "" {

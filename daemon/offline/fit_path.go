@@ -24,7 +24,8 @@ func checkFigure(flag, path string) error {
 	return nil
 }
 
-// writePath plots the path, as far as it came, and prints it where no step lines in JSON stand for it. Without a step there is no figure.
+// writePath plots the path, as far as it came, and prints it where no step lines in JSON replace it. Without a step
+// there is no figure.
 func writePath(file string, path *report.Path, out *report.Emitter) error {
 	if !out.IsJSON() {
 		if err := out.Emit("path", path); err != nil {

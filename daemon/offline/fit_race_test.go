@@ -24,7 +24,7 @@ func TestFitRaces(t *testing.T) {
 		o.Model.Train.MaxBasis, o.Model.Train.Threads, o.Thorough, o.Store = 2, threads, thorough, t.TempDir()
 		lines := fitLines(t, o)
 		if searched := get(lines[0], "nu") != nil; searched != thorough {
-			t.Errorf("thorough %t: a vector was looked for beside the linear model: %t", thorough, searched)
+			t.Errorf("thorough %t: a vector was looked for in addition to the linear model: %t", thorough, searched)
 		}
 		return len(lines) - 1, last(lines)
 	}

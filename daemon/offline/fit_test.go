@@ -328,7 +328,7 @@ func TestFitVowel(t *testing.T) {
 	}
 }
 
-// shared returns a directory of the shared material beside the project, or skips the test.
+// shared returns a directory of the shared material next to the project, or skips the test.
 func shared(t *testing.T, name string) string {
 	t.Helper()
 	root, err := os.Getwd()

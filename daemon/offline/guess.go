@@ -35,7 +35,7 @@ var (
 	likelyYes    = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked", "bought", "churned", "fraud", "spam", "1"}
 )
 
-// sentinel is a number that stands for none in files of old, where it is the only one below zero.
+// sentinel is a number that means "no value" in old files, where it is the only one below zero.
 var sentinel = regexp.MustCompile(`^-99+(\.0+)?$`)
 
 // ofExport are the members that versions export jsonl adds to the events of a sample.
@@ -81,7 +81,7 @@ func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
 				"and one that says what, with names that come back: there are %s", strings.Join(names, ", "))}
 	} else {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
-			Err: fmt.Errorf("offline: which column is the label cannot be told: say "+
+			Err: fmt.Errorf("offline: no column is clearly the label: say "+
 				"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit",
 				strings.Join(names, ", "))}
 	}
@@ -146,8 +146,8 @@ func (g *guess) read(c *dataset.Column, asNumber bool) {
 	}
 }
 
-// likelyLabel returns the column that is called as labels are or, if there is one, the only one that has such a word in its name, as in "Star rating"; nil
-// if there is none.
+// likelyLabel returns the column that is called as labels are or, if there is one, the only one that has such a word
+// in its name, as in "Star rating"; nil if no column is.
 func likelyLabel(columns []*dataset.Column) *dataset.Column {
 	for _, likely := range likelyLabels {
 		if i := slices.IndexFunc(columns, func(c *dataset.Column) bool { return strings.EqualFold(c.Name, likely) }); i >= 0 {
@@ -254,7 +254,7 @@ func (g *guess) add(c *dataset.Column) {
 	case c.Members > dataset.MaxMembers:
 		say(out, "it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
 	case c.Members > 0:
-		say(out, "it has objects, whose members are fields of their own")
+		say(out, "it has objects, whose members are separate fields")
 	case c.Nested > 0:
 		say(out, "it has objects, and a field is a name, a number or a list of names")
 	case c == g.time:
@@ -271,13 +271,13 @@ func (g *guess) add(c *dataset.Column) {
 	case g.time != nil && isTime(c, own):
 		say(out, "numbers of about %s, which are times: one is enough, and %s is it", plausible(c), g.time.Name)
 	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
-		say(out, "it has lists of something else than names, which are text or whole numbers, or lists beside other values")
+		say(out, "it has lists of something else than names, which are text or whole numbers, or lists mixed with other values")
 	case c.Lists > 0:
 		say("multi", "lists of names")
 	case distinct < 2:
 		say(out, "it has one value")
 	case c.Literals > 0 && c.Literals < n:
-		say(out, "it has true and false beside other values")
+		say(out, "it has true and false mixed with other values")
 	case c.Literals > 0:
 		say("categorical", "true and false, as 1 and 0")
 		asNumber = true
@@ -305,7 +305,7 @@ func (g *guess) add(c *dataset.Column) {
 	if field.Use == "numeric" && c.Quoted == 0 {
 		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1],
 			"-") {
-			field.Why += fmt.Sprintf(": if %s, in %d rows, says that there is none, write null there and optional: true here",
+			field.Why += fmt.Sprintf(": if %s, in %d rows, means \"no value\", write null there and optional: true here",
 				values[0], c.Count(values[0]))
 		}
 	}

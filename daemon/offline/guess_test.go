@@ -18,7 +18,7 @@ import (
 // aColumn makes the values of a column, and what each adds to the label.
 type aColumn func(r *rand.Rand) (value string, effect float64)
 
-// codesOf are whole numbers without order: each has an effect of its own. The first ones are frequent.
+// codesOf are whole numbers without order: each has a separate effect. The first ones are frequent.
 func codesOf(seed uint64, distinct, step, from int) aColumn {
 	own := rand.New(rand.NewPCG(seed, 9))
 	effects := make([]float64, distinct)

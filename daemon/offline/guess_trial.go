@@ -17,7 +17,7 @@ import (
 const (
 	trialClasses = 16  // of a label with more names; the others are one more
 	trialParts   = 5   // into which a label of many numbers is cut, as many rows in each
-	trialRows    = 200 // fewer tell nothing
+	trialRows    = 200 // fewer show nothing
 )
 
 var (
@@ -25,7 +25,7 @@ var (
 	trialStrengths = []float64{3, 30, 300} // rows that the overall frequencies of labels count as
 )
 
-// outcomes are the labels of the first rows, as classes: negative where there is none.
+// outcomes are the labels of the first rows, as classes: negative for a row without a label.
 type outcomes struct {
 	of      []int
 	classes int

@@ -22,7 +22,7 @@ import (
 type InitOptions struct {
 	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, Parquet or JSON Lines; gzip, zstd, bzip2 are detected."`
 	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
-	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line tells it."`
+	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line decides."`
 	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
 	Task   string         `enum:",implicit" default:"" placeholder:"TASK" help:"implicit: every row is a choice, without a label."`
 	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`

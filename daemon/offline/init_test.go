@@ -84,8 +84,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestInitOfText: of JSON whose numbers are text, with NaN and "" where there is none, whose names are true and false and whose label is a list, init makes a
-// configuration under which backtest reads every row.
+// TestInitOfText: of JSON whose numbers are text, with NaN and "" for missing numbers, whose names are true and false
+// and whose label is a list, init makes a configuration under which backtest reads every row.
 func TestInitOfText(t *testing.T) {
 	var jsonl strings.Builder
 	for i := range 1200 {
@@ -113,8 +113,8 @@ func TestInitOfText(t *testing.T) {
 	}
 }
 
-// TestInitOddRows: lines of JSON that are no objects are told with their place, what was expected and what was there; a cell with the separator of the file
-// in it is a name, as it had to be quoted.
+// TestInitOddRows: lines of JSON that are no objects are reported with their place, what was expected and what was
+// there. A cell that contains the separator of the file is a name, as it had to be quoted.
 func TestInitOddRows(t *testing.T) {
 	var jsonl, csv strings.Builder
 	csv.WriteString("user|stars\n")
@@ -132,7 +132,7 @@ func TestInitOddRows(t *testing.T) {
 	bad := ofType(lines, "invalid")
 	if len(bad) != 2 || bad[0]["reason"] != "not_object" || bad[0]["expected"] != "an object" || bad[0]["got"] != "a list" || number(t, bad[0], "line") != 1 ||
 		bad[0]["path"] != path || bad[1]["reason"] != "not_json" || number(t, bad[1], "line") != 2 {
-		t.Errorf("told %v", bad)
+		t.Errorf("reported %v", bad)
 	}
 	if s := last(lines); number(t, s, "rows") != 300 || number(t, s["dropped"].([]any)[0].(line), "count") != 2 {
 		t.Errorf("summary %v", s)
@@ -194,7 +194,7 @@ func TestInitOfExport(t *testing.T) {
 	}
 }
 
-// TestInitLabelByWord: a label is told by a word of its name if no other column has one.
+// TestInitLabelByWord: a label is found by a word of its name if no other column has one.
 func TestInitLabelByWord(t *testing.T) {
 	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating",
 		"user,overallRating,X Y":   "overallRating",
@@ -208,7 +208,7 @@ func TestInitLabelByWord(t *testing.T) {
 		o := InitOptions{Data: writeFile(t, "x.csv", csv.String()), Output: filepath.Join(t.TempDir(), "x.yaml")}
 		lines, err := collect(t, func(out *report.Emitter) error { return Init(o, out) })
 		if want == "" {
-			wantExit(t, err, report.ExitUsage, "which column is the label cannot be told")
+			wantExit(t, err, report.ExitUsage, "no column is clearly the label")
 		} else if err != nil || last(lines)["label"] != want {
 			t.Errorf("%s: %v, %v", header, lines, err)
 		}
@@ -280,8 +280,9 @@ func TestInitNested(t *testing.T) {
 	}
 }
 
-// TestInitNoNames: lists of something else than names, numbers that count the rows and names that never come back are left out; a number whose name only
-// ends as that of an id does is a number; a number that stands for none is told.
+// TestInitNoNames: lists of something else than names, numbers that count the rows and names that never come back are
+// left out; a number whose name only ends as that of an id does is a number; a number that means "no value" is
+// reported.
 func TestInitNoNames(t *testing.T) {
 	var jsonl strings.Builder
 	for i := range 600 {
@@ -294,7 +295,7 @@ func TestInitNoNames(t *testing.T) {
 		t.Errorf("schema %+v", s)
 	}
 	for _, f := range summary["fields"].([]any) {
-		if f := f.(line); (f["name"] == "age") != strings.Contains(f["why"].(string), "if -999, in 150 rows, says that there is none") {
+		if f := f.(line); (f["name"] == "age") != strings.Contains(f["why"].(string), `if -999, in 150 rows, means "no value"`) {
 			t.Errorf("%v: %v", f["name"], f["why"])
 		}
 	}
@@ -401,7 +402,7 @@ func TestInitCountsRows(t *testing.T) {
 	}
 }
 
-// TestInitOfShortRows: rows with too few cells are told with their line, as by the verbs that learn from the file.
+// TestInitOfShortRows: rows with too few cells are reported with their line, as by the verbs that learn from the file.
 func TestInitOfShortRows(t *testing.T) {
 	data := writeFile(t, "x.csv", "user,item,rating\nu1,i1,1\nu2,i2,3\nu3,i1\nu1,i3,2\n")
 	var text strings.Builder
@@ -430,7 +431,7 @@ func TestInitRefusals(t *testing.T) {
 		"nothing to learn of":   {"x.csv", "user,rating\na,1\na,2\n", "", []string{"no column to learn from"}},
 		"too many classes":      {"x.csv", "user,rating\n" + many(300), "", []string{"300 different values", "more than 100 classes"}},
 		"another format":        {"u.data", "1\t2\t3\t881250949\n", "", []string{"--format movielens"}},
-		"a format of its own":   {"x.libsvm", "1 1:2 3:4\n", "", []string{"--format libsvm"}},
+		"a format by flag":      {"x.libsvm", "1 1:2 3:4\n", "", []string{"--format libsvm"}},
 		"no rows":               {"x.csv", "user,rating\n", "", []string{"has no rows"}},
 		"nothing":               {"x.csv", "", "", []string{"has no rows"}},
 		"the same column twice": {"x.csv", "a,a\n1,2\n", "", []string{`two columns "a"`}},

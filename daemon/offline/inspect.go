@@ -16,8 +16,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// InspectState emits STATE of a model whose daemon is stopped. dir is storage.path. Exit code 5 if the state is in use or damaged, 6 if
-// there is none.
+// InspectState emits STATE of a model whose daemon is stopped. dir is storage.path. Exit code 5 if the state is in
+// use or damaged, 6 if it does not exist.
 func InspectState(ctx context.Context, dir, model string, log *slog.Logger, out *report.Emitter) error {
 	path := filepath.Join(dir, model)
 	store, err := openState(ctx, dir, model, log)
@@ -31,7 +31,8 @@ func InspectState(ctx context.Context, dir, model string, log *slog.Logger, out 
 	return errors.Join(out.Emit("state", ingest.StateOf(model, state)), out.Emit("summary", report.Empty{}))
 }
 
-// openState opens the state of a model whose daemon is stopped: exit code 5 if it is in use or damaged, 6 if there is none.
+// openState opens the state of a model whose daemon is stopped: exit code 5 if it is in use or damaged, 6 if it does
+// not exist.
 func openState(ctx context.Context, dir, model string, log *slog.Logger) (*sketch.Store, error) {
 	path := filepath.Join(dir, model)
 	store, err := sketch.OpenExisting(ctx, path, log)
@@ -53,7 +54,7 @@ func BOM(ref SnapshotRef) ([]byte, error) {
 		return nil, err
 	}
 	manifest := m.Manifest()
-	if cut, err := snapshot.NewStore(ref.Store).Cut(&manifest); err == nil { // else there is none to be shown
+	if cut, err := snapshot.NewStore(ref.Store).Cut(&manifest); err == nil { // else no cut is shown
 		manifest.Cut = cut
 	}
 	return export.BOM(&manifest)

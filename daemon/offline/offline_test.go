@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock stands still, so that nothing but the input can decide the output.
+// clock never moves, so that nothing but the input can decide the output.
 func clock() time.Time { return time.Unix(1_700_000_000, 0) }
 
 // line is one JSON line of a verb.

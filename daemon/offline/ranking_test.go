@@ -103,13 +103,13 @@ func TestChoices(t *testing.T) {
 	if number(t, later, "popularity.n") != 60 || held["popularity"] != nil {
 		t.Errorf("popularity %v, without --seen %v", later["popularity"], held["popularity"])
 	}
-	told := EvalOptions{Rank: "item", Snapshot: SnapshotRef{Versions: Versions{Store: store, Model: choosing(t).Name}}, Data: data, Now: clock,
+	explicit := EvalOptions{Rank: "item", Snapshot: SnapshotRef{Versions: Versions{Store: store, Model: choosing(t).Name}}, Data: data, Now: clock,
 		Seen: writeFile(t, "seen.csv", "item,user\ni2,u0\n")}
-	if lines, err := collect(t, func(out *report.Emitter) error { return Eval(told, out) }); err != nil || number(t, last(lines), "metrics.n") != 60 {
+	if lines, err := collect(t, func(out *report.Emitter) error { return Eval(explicit, out) }); err != nil || number(t, last(lines), "metrics.n") != 60 {
 		t.Errorf("files of two formats, of which neither was said: %v", err)
 	}
-	told.Format = dataset.JSONL
-	if _, err := collect(t, func(out *report.Emitter) error { return Eval(told, out) }); err == nil {
+	explicit.Format = dataset.JSONL
+	if _, err := collect(t, func(out *report.Emitter) error { return Eval(explicit, out) }); err == nil {
 		t.Error("a format that was said is not that of all files")
 	}
 	if _, err := eval(EvalOptions{Rank: "shop"}); err == nil || !strings.Contains(err.Error(), "--rank shop") {

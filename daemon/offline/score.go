@@ -19,9 +19,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// ScoreOptions say what Score reads beside a version.
+// ScoreOptions say what Score reads in addition to a version.
 type ScoreOptions struct {
-	Format dataset.Format `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of the events tells it."`
+	Format dataset.Format `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of the events decides."`
 	Table  TableOptions   `embed:""`
 	Path   string         `kong:"-"` // of the file that the events are in, for what is said of its lines; - for standard input, empty for none
 	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
@@ -39,7 +39,7 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	if o.Format == "" && len(o.Table.Columns) > 0 {
 		o.Format = dataset.CSV
 	}
-	if o.Format != "" { // else it is told by the first line, which may be long in coming
+	if o.Format != "" { // else the first line decides, which may be long in coming
 		if err := o.Table.check(o.Format); err != nil {
 			return err
 		}
@@ -107,8 +107,8 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	return nil
 }
 
-// formatOf tells the format of the events by their first line: Parquet, CSV if the line has several columns or is the name of one, else JSON Lines, of which
-// one that is none is told by itself.
+// formatOf detects the format of the events by their first line: Parquet, CSV if the line has several columns or is
+// the name of one, else JSON Lines, whose bad lines are reported one by one.
 func (s *scoring) formatOf(r *bufio.Reader, table TableOptions) dataset.Format {
 	format, first := dataset.DetectReader(r)
 	columns := append(slices.Collect(maps.Values(table.Map)), modelOf(s.version).Schema.EventFields()...)
@@ -216,7 +216,7 @@ func (s *scoring) fold(history io.Reader, held int) error {
 	}
 }
 
-// score returns the prediction for one event, or why there is none.
+// score returns the prediction for one event, or why it has none.
 func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 	if r := s.decoder.Decode(&s.event, line, 0); r != nil {
 		return report.Score{}, r

@@ -183,8 +183,8 @@ func TestScoreInvalidLines(t *testing.T) {
 	}
 }
 
-// TestScoreTellsFormat: the first line of the events tells their format; one that is no header of CSV is a line of JSON, good or bad. No more than that line
-// is waited for.
+// TestScoreTellsFormat: the format of the events is detected by their first line; one that is no header of CSV is a
+// line of JSON, good or bad. Score waits for no more than that line.
 func TestScoreTellsFormat(t *testing.T) {
 	ref, _, _ := published(t)
 	for text, want := range map[string]struct{ scored, invalid int64 }{

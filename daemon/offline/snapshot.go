@@ -61,8 +61,8 @@ func (v *Versions) locate() error {
 	return err
 }
 
-// OnlyModel returns the name of the model in a directory of stores or states, which each have an entry of the given name. It is an error of usage if
-// there are several, exit code 6 if there is none.
+// OnlyModel returns the name of the model in a directory of stores or states, which each have an entry of the given
+// name. It is an error of usage if there are several, exit code 6 if no store has such an entry.
 func OnlyModel(dir, entry string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -52,7 +52,7 @@ const (
 	teamBatch     = 250
 )
 
-// partitions returns what tells the partition of an event.
+// partitions returns the function that gives the partition of an event.
 func (s spreading) partitions() func(i int, e *dataset.Example) int32 {
 	hash := func(n uint32, texts ...string) uint32 {
 		h := fnv.New32a()

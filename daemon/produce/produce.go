@@ -15,8 +15,8 @@ import (
 // ErrNotCreated is wrapped by the error of Ensure if the topic is missing and the brokers do not create it.
 var ErrNotCreated = errors.New("topic does not exist and cannot be created")
 
-// NewClient returns a producer: idempotent and acknowledged by all in-sync replicas, which are franz-go's defaults. Its batches are compressed
-// with gzip, which every client library reads without an extension of its own.
+// NewClient returns a producer: idempotent and acknowledged by all in-sync replicas, which are franz-go's defaults.
+// Its batches are compressed with gzip, which every client library reads without an extension.
 func NewClient(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.GzipCompression())}, options...)...)
 }
@@ -29,12 +29,12 @@ func Ensure(ctx context.Context, client *kgo.Client, topic string, partitions in
 	if err == nil {
 		err = found.Error()
 	}
-	if !errors.Is(err, kerr.UnknownTopicOrPartition) { // looked for first: whoever may write to it need not be allowed to create topics
+	if !errors.Is(err, kerr.UnknownTopicOrPartition) { // looked for first: a client that may write to it need not be allowed to create topics
 		return false, err
 	}
 	const brokersDefault = -1
 	switch _, err := admin.CreateTopic(ctx, partitions, brokersDefault, settings, topic); {
-	case errors.Is(err, kerr.TopicAlreadyExists): // meanwhile
+	case errors.Is(err, kerr.TopicAlreadyExists): // by another client, since the look
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("%w: %w", ErrNotCreated, err)

@@ -113,8 +113,8 @@ func (m *Meter) Set(count, total int64) {
 	}
 }
 
-// Pass says that the stage has come to done of total units, and what these are: the progress of work that tells it by itself. Units of another kind, or
-// fewer than before, are of another pass, whose rate is its own.
+// Pass says that the stage has come to done of total units, and what these are: the progress of work that counts it.
+// Units of another kind, or fewer than before, are of another pass, whose rate is its own.
 func (m *Meter) Pass(unit string, done, total int64) {
 	if m != nil {
 		m.mu.Lock()
@@ -168,7 +168,7 @@ func (s *stage) rate(now time.Time) float64 {
 	return 0
 }
 
-// left is how long the stage takes yet if it goes on as it went so far; not known before anything is done.
+// left is how long the stage takes yet if it continues as it went so far; not known before anything is done.
 func (s *stage) left(now time.Time) (left time.Duration, known bool) {
 	share, known := s.share()
 	if !known || share == 0 {
@@ -198,7 +198,7 @@ func (s *stage) attributes(now time.Time) []any {
 
 const (
 	barWidth  = 20
-	leastBar  = 4  // a shorter one says nothing beside the per cent
+	leastBar  = 4  // a shorter one adds nothing to the per cent
 	lineWidth = 79 // a line that is as wide as the terminal would be drawn in two
 )
 

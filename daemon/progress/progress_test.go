@@ -25,7 +25,7 @@ func plainLog(w io.Writer) *slog.Logger {
 	}}))
 }
 
-// TestPass: work that tells how far it is sets the units; passes that follow one another have rates of their own.
+// TestPass: work that reports how far it is sets the units; passes that follow one another have separate rates.
 func TestPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out locked.Buffer

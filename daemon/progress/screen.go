@@ -13,14 +13,14 @@ type Screen struct {
 	mu   sync.Mutex
 	w    io.Writer
 	line string // on the screen now
-	open bool   // what was written beside it last has not ended its line, so that none can be drawn
+	open bool   // the last other text has not ended its line, so that none can be drawn
 }
 
 // NewScreen returns the terminal behind w.
 func NewScreen(w io.Writer) *Screen { return &Screen{w: w} }
 
-// ScreenOf returns the screen behind the standard error of a program, nil if that is no terminal, and what to write to in place of its two
-// outputs, so that lines of either that a person sees stand above the line of progress.
+// ScreenOf returns the screen behind the standard error of a program, nil if that is no terminal, and what to write
+// to in place of its two outputs, so that lines of either that a person sees are above the line of progress.
 func ScreenOf(stdout, stderr io.Writer) (s *Screen, out, errs io.Writer) {
 	if !IsTerminal(stderr) {
 		return nil, stdout, stderr
@@ -59,20 +59,20 @@ func (s *Screen) draw(line string) {
 	_, _ = io.WriteString(s.w, clearLine+line) // nothing depends on its being seen
 }
 
-// Beside returns a writer to w, which shows on this terminal, too: its lines stand above the line of progress.
+// Beside returns a writer to w, which shows on this terminal, too: its lines are above the line of progress.
 func (s *Screen) Beside(w io.Writer) io.Writer {
-	return &beside{screen: s, w: w}
+	return &otherText{screen: s, w: w}
 }
 
-type beside struct {
+type otherText struct {
 	screen *Screen
 	w      io.Writer
 }
 
 // Unwrap returns what is written to.
-func (b *beside) Unwrap() io.Writer { return b.w }
+func (b *otherText) Unwrap() io.Writer { return b.w }
 
-func (b *beside) Write(text []byte) (int, error) {
+func (b *otherText) Write(text []byte) (int, error) {
 	s := b.screen
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,8 +62,9 @@ func champion(t *testing.T, m *config.Model) *fitted.Fitted {
 	return ch
 }
 
-// TestDeltasOfThePublisher: deltas follow the version that was published last, in sequence and signed, and tell the digest that was made of an earlier one.
-// There are none without a version, for another champion, and after EndDeltas.
+// TestDeltasOfThePublisher: deltas follow the version that was published last, in sequence and signed, and carry the
+// digest that was made of an earlier one. No delta is published without a version, for another champion, and after
+// EndDeltas.
 func TestDeltasOfThePublisher(t *testing.T) {
 	m, dir := signingModel(t), t.TempDir()
 	p, err := New(m, dir, time.Now, nil)

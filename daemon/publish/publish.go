@@ -21,8 +21,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// The decisions of the gate, and the aliases that follow a promotion: champion is what consumers should use, refit the newest promoted
-// refit, which a restart goes on from. The store itself moves latest to every new version.
+// The decisions of the gate, and the aliases that follow a promotion: champion is what consumers should use, refit
+// the newest promoted refit, which a restart continues from. The store itself moves latest to every new version.
 const (
 	Promoted = "promoted"
 	Kept     = "kept"
@@ -234,9 +234,10 @@ func (p *Publisher) Strays() ([]snapshot.Stray, error) {
 	return strays, err
 }
 
-// Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted one becomes champion, unless
-// somebody else moved that alias meanwhile: then nothing is written and the error is snapshot.ErrConflict. Old versions beyond
-// publish.keep are removed, aliased ones never. What fails after the version is there is logged: the next publication tries it again.
+// Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted
+// one becomes champion, unless somebody else moved that alias since: then nothing is written and the error is
+// snapshot.ErrConflict. Old versions beyond publish.keep are removed, aliased ones never. What fails after the
+// version is there is logged: the next publication tries it again.
 func (p *Publisher) Publish(ctx context.Context, ch *fitted.Fitted) error {
 	if err := p.Begin().Write(ctx, ch); err != nil {
 		return err
@@ -245,14 +246,15 @@ func (p *Publisher) Publish(ctx context.Context, ch *fitted.Fitted) error {
 	return nil
 }
 
-// Publication is a version that is being published, as its publisher stood when it began.
+// Publication is a version that is being published, with the state of its publisher when it began.
 type Publication struct {
 	of       Publisher // what Write reads of it
 	champion int64     // 0 without
 }
 
-// Begin begins a publication: the parts of Publish are Begin, Write on any one goroutine, and, after a Write without an error, End. Meanwhile the publisher
-// may publish deltas of the champion, and nothing else; Follow would take the new champion for somebody else's.
+// Begin begins a publication: the parts of Publish are Begin, Write on any one goroutine, and, after a Write without
+// an error, End. Before End the publisher may publish deltas of the champion, and nothing else; Follow would take the
+// new champion for somebody else's.
 func (p *Publisher) Begin() *Publication {
 	w := &Publication{of: Publisher{model: p.model, dir: p.dir, store: p.store, now: p.now, epoch: p.epoch, missing: p.missing}}
 	if p.champion != nil {
@@ -319,8 +321,8 @@ func (p *Publisher) End(ctx context.Context, ch *fitted.Fitted) {
 	}
 }
 
-// Renew says that the champion still stands, as of now, and that it may be used for publish.expires_after from now on. It returns false if there
-// is none, or if what stands there is not signed by our keys: Follow sees to that.
+// Renew renews the champion's alias at the current time: the champion may be used for publish.expires_after from now
+// on. It returns false without a champion, or if the alias is not signed by our keys: Follow sees to that.
 func (p *Publisher) Renew(ctx context.Context) (pointer snapshot.Pointer, done bool, err error) {
 	if p.store == nil || p.champion == nil {
 		return pointer, false, nil
@@ -339,7 +341,7 @@ func (p *Publisher) Renew(ctx context.Context) (pointer snapshot.Pointer, done b
 	return pointer, true, nil
 }
 
-// single rounds the parameters of a model to F32, so that this process goes on from what a restart would find.
+// single rounds the parameters of a model to F32, so that this process continues from what a restart would find.
 func single(m *solver.Model) *solver.Model {
 	m = m.Clone()
 	for _, values := range [][]float64{m.Basis, m.Weights, m.Linear, m.Bias, m.Map} {

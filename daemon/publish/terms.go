@@ -18,8 +18,8 @@ func (p *Publisher) Lead(epoch int64) { p.watching, p.epoch = false, epoch }
 // Watch makes this publisher one that only follows what another one publishes.
 func (p *Publisher) Watch() { p.watching = true }
 
-// Newest returns what tells the epoch and the number of the newest version in the store, from any goroutine: 0 without one, and where it cannot be read, which
-// the next publication repairs or says.
+// Newest returns a function that reads the epoch and the number of the newest version in the store, on any goroutine:
+// 0 without one, and where it cannot be read, which the next publication repairs or says.
 func (p *Publisher) Newest() func() (epoch, version int64) {
 	if p.store == nil {
 		return func() (int64, int64) { return 0, 0 }
@@ -27,7 +27,7 @@ func (p *Publisher) Newest() func() (epoch, version int64) {
 	store, name := p.store, p.model.Name
 	return func() (int64, int64) {
 		latest, err := store.Alias(name, snapshot.Latest)
-		if err != nil { // it is damaged, or there is none
+		if err != nil { // the alias is damaged or missing
 			versions, _ := store.Versions(name)
 			latest.Version = slices.Max(append(versions, 0))
 		}

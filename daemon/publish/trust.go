@@ -21,8 +21,8 @@ type Refusal struct {
 	sequence int64 // of its move
 }
 
-// Refusals returns what was refused since the last call, each once for as long as it stays. It was not gone on from and not removed; the
-// alias champion is moved back to what the keys signed.
+// Refusals returns what was refused since the last call, each once for as long as it stays. It was not used and not
+// removed; the alias champion is moved back to what the keys signed.
 func (p *Publisher) Refusals() []Refusal {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *Publisher) loadKeys(c *config.Publish) error {
 	return nil
 }
 
-// trust is what versions have to prove before they are gone on from.
+// trust is what versions have to prove before they are used.
 func (p *Publisher) trust() snapshot.Trust {
 	return snapshot.Trust{Keys: p.store.Keys, AllowExpired: true}
 }
@@ -99,8 +99,9 @@ func (p *Publisher) note(alias string, found snapshot.Pointer, reason error) {
 	p.refusals = append(p.refusals, r)
 }
 
-// restore moves champion back from what none of the keys signed: to the champion that this publisher knows, else to the newest version that the
-// keys signed and the gate let through. It returns ErrNotFound if there is none; then the alias stays until a version is published.
+// restore moves champion back from what none of the keys signed: to the champion that this publisher knows, else to
+// the newest version that the keys signed and the gate let through. It returns ErrNotFound without such a version;
+// then the alias stays until a version is published.
 func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 	name := p.model.Name
 	p.refuse(Champion, reason)

@@ -47,7 +47,7 @@ func (c *Classes) MacroF1() float64 {
 	return total.value() / float64(n)
 }
 
-// MaxRecalls is the number of classes up to which Recalls tells that of each.
+// MaxRecalls is the number of classes up to which Recalls returns the recall of each.
 const MaxRecalls = 256
 
 // Recalls returns the share of each class's events that were predicted as it, without those of which none came; nil for more classes than

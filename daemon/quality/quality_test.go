@@ -86,7 +86,7 @@ func TestRankingGolden(t *testing.T) {
 	path := filepath.Join(projectRoot(t), "..", "shared", "golden", "ordinal.json")
 	text, err := os.ReadFile(path)
 	if err != nil {
-		t.Skipf("no golden values beside the project: %v", err)
+		t.Skipf("no golden values next to the project: %v", err)
 	}
 	if err := json.Unmarshal(text, &golden); err != nil {
 		t.Fatal(err)

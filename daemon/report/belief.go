@@ -29,7 +29,7 @@ type FieldRelevance struct {
 // EntityOutput is what a version believes of one name for one output.
 type EntityOutput struct {
 	Output       string        `json:"output"`       // class, "rating ≤ 2", or the label
-	Alone        Number        `json:"alone"`        // what the name adds by itself
+	Alone        Number        `json:"alone"`        // what the name adds alone
 	Interactions []Interaction `json:"interactions"` // the largest with others, by absolute weight; none of a kernel of degree 3
 }
 
@@ -56,7 +56,7 @@ type VersionSizes struct {
 	Features   map[string]int `json:"features"`   // names by field
 }
 
-// Ancestor is a version that a version stands on.
+// Ancestor is a version that a version was made from.
 type Ancestor struct {
 	Version  int64  `json:"version"` // number of the ancestor
 	Kind     string `json:"kind"`

@@ -21,7 +21,7 @@ type RunModel struct {
 	Progressive      Progressive `json:"progressive"` // since the state was made
 	VersionsPromoted int         `json:"versions_promoted"`
 	VersionsKept     int         `json:"versions_kept"`
-	Champion         *int64      `json:"champion"`          // version; null if there is none
+	Champion         *int64      `json:"champion"`          // version; null without one
 	Failure          string      `json:"failure,omitempty"` // why a run to the log ends is exit code 1 or 5; absent of any other
 	Shard            *int        `json:"shard,omitempty"`   // of a process to which a group gives shards: which of them; absent of any other
 }
@@ -180,8 +180,8 @@ type VerifySummary struct {
 	NotRecomputed string `json:"not_recomputed,omitempty"`
 }
 
-// SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it stands in the store, but that
-// a gap of a model that was not published is left out.
+// SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it is in the store, except
+// that a gap of a model that was not published is left out.
 type SnapshotInspection struct {
 	Manifest  any              `json:"manifest"` // as in manifest.json
 	Aliases   map[string]int64 `json:"aliases"`

@@ -42,7 +42,7 @@ type FieldDiff struct {
 // Churn says how far the predictions of two versions for the same events are apart.
 type Churn struct {
 	Events          int     `json:"events"`           // compared
-	MeanAbsolute    Number  `json:"mean_absolute"`    // of the difference of numbers, else of probabilities, or of outputs where there are none
+	MeanAbsolute    Number  `json:"mean_absolute"`    // of the difference of numbers, else of probabilities, or of outputs of models without probabilities
 	LargestAbsolute Number  `json:"largest_absolute"` // of the same
 	RankCorrelation *Number `json:"rank_correlation"` // Spearman's, mean over the outputs; null where one side is constant
 	ChangedClasses  *Number `json:"changed_classes"`  // share of the events; null for numbers

@@ -2,7 +2,7 @@ package report
 
 import "io"
 
-// Leftover is something that a restore, a rebuild or a backup left beside a state.
+// Leftover is something that a restore, a rebuild or a backup left next to a state.
 type Leftover struct {
 	Kind     string `json:"kind"`     // restore, rebuild: unfinished; old: a state that was replaced; temporary: an unfinished file
 	Path     string `json:"path"`     // of the file or directory
@@ -18,7 +18,7 @@ func (l Leftover) WriteText(w io.Writer) error {
 // LeftoversSummary ends versions prune --state.
 type LeftoversSummary struct {
 	Model   string `json:"model"`
-	State   string `json:"state"`   // directory that they stand beside
+	State   string `json:"state"`   // state directory that they are next to
 	Count   int    `json:"count"`   // found
 	Removed int    `json:"removed"` // of them
 	Bytes   int64  `json:"bytes"`   // of all that were listed
@@ -31,5 +31,5 @@ func (s LeftoversSummary) WriteText(w io.Writer) error {
 	if s.DryRun {
 		verb = "would remove"
 	}
-	return say(w, "%s %s beside %s, %d bytes\n", verb, Count(s.Count, "leftover"), s.State, s.Bytes)
+	return say(w, "%s %s next to %s, %d bytes\n", verb, Count(s.Count, "leftover"), s.State, s.Bytes)
 }

@@ -40,7 +40,7 @@ func (v *Version) Optimality() string {
 		return "distance to the optimum unknown"
 	}
 	text := "objective "
-	if v.FeatureMap != "" { // its weights stand on that part
+	if v.FeatureMap != "" { // its weights depend on that part
 		text = "objective of the convex part "
 	}
 	switch gap := float64(*v.GapRelative); {
@@ -61,7 +61,7 @@ func (v *Version) Optimality() string {
 	return text
 }
 
-// OptimalityHeldOut says the held-out loss, too, where the version was judged by itself.
+// OptimalityHeldOut is Optimality with the held-out loss, if the version is a refit that has one.
 func (v *Version) OptimalityHeldOut() string {
 	text := v.Optimality()
 	if v.Form == snapshot.FormUpdate || v.Gate == nil || v.Gate.Loss == nil {

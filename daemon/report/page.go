@@ -77,7 +77,8 @@ func command(w io.Writer, words []string) error {
 	return say(w, "%s", divide(words, "  ", "    ", " \\", columnsOf(w)))
 }
 
-// divide joins words to lines of so many characters at most, 0 for one line; end stands at the end of each line that is continued.
+// divide joins words to lines of so many characters at most, 0 for one line; end is appended to each line that is
+// continued.
 func divide(words []string, start, indent, end string, columns int) string {
 	var text strings.Builder
 	line, empty := start, true

@@ -63,7 +63,7 @@ type Emitter struct {
 	mu      sync.Mutex
 	w       io.Writer
 	json    bool
-	columns func() int // of the terminal behind w; nil if there is none
+	columns func() int // of the terminal behind w; nil if w is not a terminal
 }
 
 // NewEmitter returns an emitter that writes JSON Lines if asJSON and text otherwise.

@@ -29,7 +29,7 @@ func table(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// number prints v with four significant decimals, or a dash if there is none.
+// number prints v with four significant decimals, or a dash for nil and NaN.
 func number(v *Number) string {
 	if v == nil || math.IsNaN(float64(*v)) {
 		return "-"

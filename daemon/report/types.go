@@ -37,7 +37,7 @@ type PartitionState struct {
 	Gap       int64   `json:"gap"`    // offsets that the broker held no more when they were due
 	Rows      int64   `json:"rows"`   // in the sample
 	Digest    string  `json:"digest"` // of what was read
-	Halted    *string `json:"halted"` // why reading stopped; null if it goes on
+	Halted    *string `json:"halted"` // why reading stopped; null if it continues
 	// Incarnation counts how often the topic was made again and accepted by the operator.
 	Incarnation uint32 `json:"incarnation,omitempty"`
 }
@@ -59,7 +59,8 @@ type State struct {
 	SampleDigest     string           `json:"sample_digest"`
 	RejectedByReason map[string]int64 `json:"rejected_by_reason"` // counts by reason of rejection
 	Partitions       []PartitionState `json:"partitions"`         // accounts of all partitions
-	// UnderFilledSince has where an erasure or a larger size left room in the sample that has not been filled since; absent if there is none.
+	// UnderFilledSince has where an erasure or a larger size left room in the sample that has not been filled since;
+	// absent without such room.
 	UnderFilledSince []Cut            `json:"under_filled_since,omitzero"`
 	Forgotten        []Subject        `json:"forgotten,omitempty"` // subjects that were erased
 	Archived         []PartitionState `json:"archived,omitempty"`  // accounts of topics that were made again
@@ -117,8 +118,9 @@ type Version struct {
 	TrainSeconds     Number      `json:"train_seconds"`
 }
 
-// GateSlice is how a version does on the rows that judge whose entity of a field is known to its training rows, or new to them, beside a plain baseline:
-// of numbers the mean label by evaluate.baseline_by, of classes their frequencies.
+// GateSlice is how a version does on the rows that judge whose entity of a field is known to its training rows, or
+// new to them, compared with a plain baseline: of numbers the mean label by evaluate.baseline_by, of classes their
+// frequencies.
 type GateSlice struct {
 	Field    string  `json:"field"`    // empty for all rows, of events without names
 	Known    bool    `json:"known"`    // to the training rows
@@ -153,7 +155,7 @@ type Progressive struct {
 	Baselines Baselines `json:"baselines"`        // over the same window
 	Slices    *Slices   `json:"slices,omitempty"` // over the same window; absent without categorical fields
 	Parts     []Part    `json:"parts"`            // of what is live
-	Drift     []Drifted `json:"drift,omitempty"`  // groups in which the drift detector has found a change; absent if there is none
+	Drift     []Drifted `json:"drift,omitempty"`  // groups in which the drift detector has found a change; absent without a change
 }
 
 // Drifted is what the drift detector has found in one group of events' names.

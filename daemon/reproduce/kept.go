@@ -1,4 +1,5 @@
-// Package reproduce keeps the samples of refits beside their versions, and makes a refit again from one. It neither reads topics nor publishes.
+// Package reproduce keeps the samples of refits in the store of their versions, and makes a refit again from one. It
+// neither reads topics nor publishes.
 package reproduce
 
 import (
@@ -18,8 +19,9 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// Kept samples are files <store>/<model>/samples/<hex of their SHA-256>.zst, named by their content: they are written before the version
-// that names them has a number. Readers of versions never look there. So are posteriors that shards of a model go on from.
+// Kept samples are files <store>/<model>/samples/<hex of their SHA-256>.zst, named by their content: they are written
+// before the version that names them has a number. Readers of versions never look there. So are posteriors that
+// shards of a model continue from.
 const (
 	directory = "samples"
 	extension = ".zst"
@@ -29,8 +31,8 @@ const (
 // ErrDigest is returned for a kept sample that is not the one its version names.
 var ErrDigest = errors.New("reproduce: the kept sample is damaged")
 
-// Keep writes the record of a refit beside the versions of a model and returns its digest, for the manifest. It is durable when Keep
-// returns.
+// Keep writes the record of a refit to the store of a model's versions and returns its digest, for the manifest. It
+// is durable when Keep returns.
 func Keep(store, model string, record []byte) (digest string, err error) {
 	sum := sha256.Sum256(record)
 	name := hex.EncodeToString(sum[:])

@@ -21,7 +21,7 @@ func (s *Scorer) look(fetches kgo.Fetches, next map[string]map[int32]int64, comm
 			next[p.Topic] = make(map[int32]int64)
 		}
 		expected, known := next[p.Topic][p.Partition]
-		if c, ok := committed[p.Topic][p.Partition]; ok && c.Offset > expected { // it was another member's meanwhile
+		if c, ok := committed[p.Topic][p.Partition]; ok && c.Offset > expected { // another member has had it since
 			expected, known = c.Offset, true
 		}
 		if known && p.LogStartOffset > expected {
@@ -36,14 +36,14 @@ func (s *Scorer) look(fetches kgo.Fetches, next map[string]map[int32]int64, comm
 	})
 }
 
-// failedFetch returns the first error of reading that does not end by itself at once.
+// failedFetch returns the first error of reading that the client does not mend at once.
 func (s *Scorer) failedFetch(fetches kgo.Fetches) (first error) {
 	fetches.EachError(func(topic string, partition int32, err error) {
 		loss, lost := errors.AsType[*kgo.ErrDataLoss](err)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of our own wait
 		case lost:
-			s.Log.Error("brokers lost records that were read: reading goes on where their logs agree, and some offsets may be answered again",
+			s.Log.Error("brokers lost records that were read: reading continues where their logs agree, and some offsets may be answered again",
 				"topic", topic, "partition", partition, "error", loss)
 		case first == nil && topic == "":
 			first = fmt.Errorf("scoring: read: %w", err)
@@ -54,7 +54,7 @@ func (s *Scorer) failedFetch(fetches kgo.Fetches) (first error) {
 	return first
 }
 
-// watchLag keeps the lag of the group until ctx is done: the one figure that also tells when nothing is read at all.
+// watchLag keeps the lag of the group until ctx is done: the one figure that also shows that nothing is read at all.
 func (s *Scorer) watchLag(ctx context.Context, client *kgo.Client) {
 	admin := kadm.NewClient(client)
 	for ctx.Err() == nil {

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	lookEvery   = 250 * time.Millisecond // for a version, while there is none
-	pollTimeout = time.Second            // of one wait for events, so that the end of trouble is seen where there are none
+	lookEvery   = 250 * time.Millisecond // for a version, until there is one
+	pollTimeout = time.Second            // of one wait for events, so that the end of trouble is seen without events
 	lagEvery    = 5 * time.Second        // between two looks at ends and offsets
 	minBackoff  = 200 * time.Millisecond
 	maxBackoff  = 30 * time.Second
@@ -164,8 +164,8 @@ func (s *Scorer) await(ctx context.Context, last *web.Champion, champion func(la
 	return nil
 }
 
-// answer writes the answers for what was read, all of them together with the offsets. That none were written because partitions went to another
-// member is no error: they are read again by whoever has them.
+// answer writes the answers for what was read, all of them together with the offsets. That none were written because
+// partitions went to another member is no error: they are read again by the member that has them.
 func (s *Scorer) answer(ctx context.Context, t transport, a *answerer, fetches kgo.Fetches) error {
 	if fetches.NumRecords() == 0 {
 		t.rest()
@@ -200,7 +200,7 @@ func (s *Scorer) answer(ctx context.Context, t transport, a *answerer, fetches k
 	return nil
 }
 
-// fail counts a failure. It is logged when the reason is a new one: attempts go on for as long as the trouble lasts.
+// fail counts a failure. It is logged when the reason is a new one: attempts continue for as long as the trouble lasts.
 func (s *Scorer) fail(err error, pause time.Duration) {
 	s.Metrics.failures.WithLabelValues(s.Settings.Name).Inc()
 	text := s.explain(err)

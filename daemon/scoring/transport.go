@@ -18,7 +18,7 @@ import (
 const (
 	prepareTimeout     = 20 * time.Second // of what is asked before reading
 	transactionTimeout = 30 * time.Second // after which brokers end what a process left that does not come back
-	writeTimeout       = 20 * time.Second // of the answers of one read: less, so that a transaction does not end by itself
+	writeTimeout       = 20 * time.Second // of the answers of one read: less, so that no transaction times out
 	sessionTimeout     = 10 * time.Second // after which the partitions of such a process go to another member
 	fetchBytes         = 4 << 20          // of one answer of a broker
 	decompressedBytes  = 16 << 20         // of one batch
@@ -95,8 +95,8 @@ func (s *Scorer) open(ctx context.Context) (transport, error) {
 	return t, nil
 }
 
-// ensure makes the topic of the answers where there is none, with as many partitions as the topic of events with the most has, and returns how
-// many it has.
+// ensure makes the topic of the answers if it is missing, with as many partitions as the topic of events with the
+// most has, and returns how many it has.
 func (s *Scorer) ensure(ctx context.Context, client *kgo.Client) (partitions int, err error) {
 	admin := kadm.NewClient(client)
 	input, err := admin.ListTopics(ctx, s.Settings.ScoreInput()...)

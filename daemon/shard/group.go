@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	handOver   = 20 * time.Second // bounds how long a process may take to give shards up before the brokers take it for dead: what it has read is sent by then
-	heartbeats = 12               // of a member in a session: with the next one it is told that shards are to be divided anew
+	handOver   = 20 * time.Second // bounds how long a process may take to give shards up before the brokers remove it: what it has read is sent by then
+	heartbeats = 12               // of a member in a session: the answer to the next one says that shards are to be divided anew
 
 	// leastSession is the least that brokers take unless group.min.session.timeout.ms is lower.
 	leastSession = 6 * time.Second
@@ -36,16 +36,17 @@ type GroupOptions struct {
 	Session  time.Duration // for which a process may be silent before the others have its shards; leastSession at least
 	Instance string        // name of a static member; empty for a dynamic one
 	Log      *slog.Logger
-	// Given is told which shards are this process's from now on, and Taken which are not any more: another process may have them when it returns. With lost
-	// another may have had them before. Both are called in turn.
+	// Given is called with the shards that are this process's from now on, Taken with those that are not any more:
+	// another process may have them when it returns. With lost another may have had them before. Both are called in
+	// turn.
 	Given func(shards []int)
 	Taken func(shards []int, lost bool)
 }
 
 // A Group divides shards over processes: each is a member of a Kafka group that has a topic with a partition for each
-// shard. The topic has no records, and the brokers find out which process has died. No offset is committed. Assignment
-// is cooperative: a shard that stays with its process goes on meanwhile. Make it with NewGroup, call Run once; its
-// other methods are safe for concurrent use.
+// shard. The topic has no records, and the brokers find out which process has died. No offset is committed.
+// Assignment is cooperative: a shard that stays with its process is read without a pause. Make it with NewGroup, call
+// Run once; its other methods are safe for concurrent use.
 type Group struct {
 	GroupOptions
 	// calls is taken while Given or Taken runs: giving everything up in the end is not one of the brokers' changes, which come in turn. Those take seconds: a
@@ -226,7 +227,7 @@ func (g *Group) fails(err error) {
 // groupErrors hears why a member is not one.
 type groupErrors struct {
 	*Group
-	refused chan<- error // what does not end by itself
+	refused chan<- error // errors that no retry mends
 }
 
 // OnGroupManageError implements kgo.HookGroupManageError.

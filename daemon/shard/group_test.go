@@ -124,7 +124,8 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestStaticMember: a process with a name of its own has its shards back when it is started again within a session, and nobody else has had them.
+// TestStaticMember: a static member has its shards back when it is started again within a session, and nobody else
+// has had them.
 func TestStaticMember(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -219,7 +220,7 @@ func TestGroupLearns(t *testing.T) {
 	l.wait("late", l.knows("late"))
 	_, body := daemontest.Get(t, "http://"+l.trainer.Addr()+"/metrics")
 	if missed := daemontest.Sum(t, body, "refitd_shard_live_missed_offsets_total"); missed != 0 {
-		t.Errorf("of %v offsets nothing was told", missed)
+		t.Errorf("of %v offsets nothing was sent", missed)
 	}
 	second.stop()
 }
@@ -240,8 +241,8 @@ func records(t *testing.T, b *daemontest.Bench, topic string) int64 {
 	return end.Offset
 }
 
-// TestHeadAfterLetters: where another process may go on from a head, it is written once the dead letters of the records that it counts are sent; later ones do
-// not hold it up.
+// TestHeadAfterLetters: where another process may continue from a head, it is written once the dead letters of the
+// records that it counts are sent; later ones do not hold it up.
 func TestHeadAfterLetters(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s := store(t, sketch.Options{Seed: 7, Mirror: true, OutboxRows: 10})

@@ -159,7 +159,7 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	if again := l.liked("new4"); math.Abs(again-level) > 0.3 {
 		t.Errorf("a user without new events rates %.3f, before %.3f", again, level)
 	}
-	l.wait("who rates all 5 is told from who rates all 1", func() bool { return l.liked("later") > l.liked("away")+0.2 })
+	l.wait("predictions for who rates all 5 exceed those for who rates all 1", func() bool { return l.liked("later") > l.liked("away")+0.2 })
 
 	before := l.refits()
 	if err := l.trainer.Refit("ratings"); err != nil { // of more events that come at once it may be that updates predict worse, and consumers get none

@@ -151,8 +151,8 @@ func TestFreshShard(t *testing.T) {
 	}
 }
 
-// TestLostBelowAGap: a trainer that begins with nothing finds rows missing, too, where the topic lacks records of which it cannot tell whether they mattered: a
-// head says how many rows there have to be.
+// TestLostBelowAGap: a trainer that begins with nothing finds rows missing, too, where the topic lacks records that
+// may or may not have mattered: a head says how many rows there have to be.
 func TestLostBelowAGap(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	client, err := kgo.NewClient(append(r.kafka(), kgo.AllowAutoTopicCreation())...)
@@ -244,8 +244,8 @@ func TestLostStartOfAll(t *testing.T) {
 	r.whole(s, trainer, 20)
 }
 
-// TestLostStartAndState: a shard that begins with an empty state when the topic has lost all that it had sent is merged once it is as far as it was: the
-// trainer, which has merged later runs of it, tells it so.
+// TestLostStartAndState: a shard that begins with an empty state when the topic has lost all that it had sent is
+// merged once it is as far as it was: the trainer, which has merged later runs of it, sends it that state.
 func TestLostStartAndState(t *testing.T) {
 	r, _, trainer := lostAll(t)
 	fresh := store(t, sketch.Options{Seed: 7, Mirror: true})

@@ -30,8 +30,8 @@ type member struct {
 
 	mu        sync.Mutex // guards what follows
 	holds     bool
-	number    int64     // one more each time that the partition may have been another's meanwhile
-	confirmed time.Time // when the last request was sent that the group answered; of the monotonic clock, which goes on while a process is stopped
+	number    int64     // raised each time that another member may have had the partition
+	confirmed time.Time // when the last request was sent that the group answered; of the monotonic clock, which advances while a process is stopped
 	joined    bool
 	failing   outage
 }
@@ -92,9 +92,10 @@ func (m *member) run(ctx context.Context) error {
 	return nil
 }
 
-// leaveGroup has a client leave its group and closes it. While a rebalance waits for other members, of which one may have died, a client waits for its end
-// before it leaves, and the members that go on may wait for this one: it is cut off then, by ending the context that it was made with, and another client says
-// that the member leaves. One with a name of its own (instance) stays a member.
+// leaveGroup has a client leave its group and closes it. While a rebalance waits for other members, of which one may
+// have died, a client waits for its end before it leaves, and the members that stay may wait for this one: it is cut
+// off then, by ending the context that it was made with, and another client says that the member leaves. A static
+// member (instance) stays a member.
 func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc, group, instance string, connect []kgo.Opt) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
@@ -112,12 +113,12 @@ func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc,
 		return err
 	}
 	defer other.Close()
-	_, err = removeMember(ctx, other, group, id) // it may have left by itself meanwhile
+	_, err = removeMember(ctx, other, group, id) // its own request may have been answered after all
 	return err
 }
 
 // removeMember takes a member out of a group, by a client that need not be a member, and reports whether it was one.
-// It must have no name of its own.
+// It must not be a static member.
 func removeMember(ctx context.Context, client *kgo.Client, group, id string) (bool, error) {
 	leaver := kmsg.NewLeaveGroupRequestMember()
 	leaver.MemberID = id
@@ -195,7 +196,7 @@ func (m *member) confirm(sent time.Time) {
 	}
 }
 
-// answers is the member as what is told of answers.
+// answers is the member as the hook that sees the answers of brokers.
 type answers member
 
 // OnBrokerE2E implements kgo.HookBrokerE2E.

@@ -15,7 +15,8 @@ type counted struct {
 	Last report.ShardHead `json:"last,omitzero"`
 }
 
-// memo returns how much of each shard has been counted, so that a trainer that is started again misses what the topic loses meanwhile.
+// memo returns how much of each shard has been counted, so that a trainer that is started again notices what the
+// topic has lost since.
 func (r *Receiver) memo() ([]byte, error) {
 	out := make([]counted, len(r.shards), len(r.shards)+1)
 	for i := range r.shards {

@@ -12,9 +12,9 @@ const (
 // A pace says when a shard sends what changed. Rows that later ones put out need not be sent: what came and went between two heads never is. So a shard that
 // catches up with its log sends once it has read as much as it has still to read; while it is not behind that is at once.
 //
-// It also says who begins. As long as the trainer has no thresholds, each shard has a full sample of its own, k rows of which k/N are in the end in that of
-// all N. If they send one after the other, and each takes up the thresholds that those before it have brought about, they send k(1 + 1 + 1/2 + ... + 1/(N-1))
-// in place of N·k.
+// It also says who begins. As long as the trainer has no thresholds, each shard has a full sample, k rows of which
+// k/N are in the end in that of all N. If they send one after the other, and each takes up the thresholds that those
+// before it have brought about, they send k(1 + 1 + 1/2 + ... + 1/(N-1)) in place of N·k.
 type pace struct {
 	number int
 	since  time.Time // of the last head, or the start

@@ -19,7 +19,7 @@ func TestPace(t *testing.T) {
 		{"behind", 10 * time.Second, 1000, 100_000, true},
 		{"half-way", 10 * time.Second, 50_000, 50_000, false},
 		{"behind for long", behindEvery, 1000, 100_000, false},
-		{"reading stands still", 10 * time.Second, 0, 1, true},
+		{"reading has stopped", 10 * time.Second, 0, 1, true},
 	} {
 		p := pace{number: 3}
 		const before = 7_000_000 // applied in an earlier life

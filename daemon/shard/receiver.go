@@ -72,10 +72,10 @@ type Receiver struct {
 	next   int64 // offset to be read
 	end    int64 // of the topic at the start
 	gaps   int   // offsets passed over since the start: compaction took their records
-	told   []byte
-	toldAt time.Time
+	sent   []byte
+	sentAt time.Time
 	wrote  time.Time // when that was written
-	heads  int       // since it was looked whether there is something to tell
+	heads  int       // since the wishes were last compared with those sent
 	resend map[int]instance
 	passed map[int]instance
 	policy [2]policy
@@ -278,7 +278,7 @@ func (r *Receiver) take(rec *kgo.Record) error {
 		return nil
 	}
 	if number >= r.Count {
-		r.Log.Warn("record of a shard that there is none of", "topic", r.Topic, "offset", rec.Offset, "shard", number, "count", r.Count)
+		r.Log.Warn("record of a shard number that does not exist", "topic", r.Topic, "offset", rec.Offset, "shard", number, "count", r.Count)
 		return nil
 	}
 	if kind == kindPair {
@@ -350,8 +350,8 @@ func (r *Receiver) drop(reason string, number int, rec *kgo.Record, err error) {
 	r.Log.Warn("pairs of a shard dropped", "topic", r.Topic, "offset", rec.Offset, "shard", number, "kind", reason, "reason", err)
 }
 
-// turn takes up an instance of the shard, unless it is older than the one at hand. What waits of the older one goes on waiting: the head that it belongs to may
-// have been superseded.
+// turn takes up an instance of the shard, unless it is older than the one at hand. What waits of the older one keeps
+// waiting: the head that it belongs to may have been superseded.
 func (in *incoming) turn(by instance) bool {
 	switch c := by.compare(in.by); {
 	case c < 0:
@@ -529,9 +529,10 @@ func (r *Receiver) covers(number int, h *head) bool {
 	})
 }
 
-// wish tells the shards what thresholds the sample has come to, which subjects are forgotten, and who has to send everything again, where that has changed.
+// wish sends the shards the thresholds of the sample, the forgotten subjects, and who has to send everything again,
+// where any of them has changed.
 func (r *Receiver) wish(ctx context.Context, now bool) error {
-	if !now && (time.Since(r.toldAt) < wishEvery || r.heads == 0 && r.told != nil) {
+	if !now && (time.Since(r.sentAt) < wishEvery || r.heads == 0 && r.sent != nil) {
 		return nil
 	}
 	h, err := r.Store.Head()
@@ -550,8 +551,8 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 	if err != nil {
 		return fmt.Errorf("shard: %w", err)
 	}
-	r.heads, r.toldAt = 0, time.Now()
-	if bytes.Equal(value, r.told) && time.Since(r.wrote) < beatEvery { // else again: the topic may lose them, and who takes a shard up looks at its end alone
+	r.heads, r.sentAt = 0, time.Now()
+	if bytes.Equal(value, r.sent) && time.Since(r.wrote) < beatEvery { // else again: the topic may lose them, and who takes a shard up looks at its end alone
 		return nil
 	}
 	if err := r.connect(); err != nil {
@@ -561,10 +562,10 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		return r.client.ProduceSync(ctx, &kgo.Record{Key: []byte{kindTrainer}, Value: value}).FirstErr()
 	}); err != nil {
 		r.close()
-		r.told = nil
+		r.sent = nil
 		return err
 	}
-	r.told, r.wrote, r.tenure.told = value, time.Now(), w.By
+	r.sent, r.wrote, r.tenure.sent = value, time.Now(), w.By
 	return nil
 }
 

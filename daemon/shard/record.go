@@ -161,7 +161,8 @@ func instanceOf(r *kgo.Record, of [2]policy) (a instance, ok bool) {
 	return instance{binary.BigEndian.Uint64(b), string(b[8:])}, true
 }
 
-// A policy stands for the model, the number of shards, the settings of the sample and the agreement: pairs of another one are of another sample.
+// A policy is a digest of the model, the number of shards, the settings of the sample and the agreement: pairs of
+// another one are of another sample.
 type policy [8]byte
 
 // policiesOf returns the policy, and that of builds which did not say what they agreed in.
@@ -176,7 +177,8 @@ func policiesOf(model string, count int, store *sketch.Store, agreement map[stri
 	return out
 }
 
-// differs returns the first key, with what it is there and here, of which another process says something else; ok is false if there is none.
+// differs returns the first key, with what it is there and here, of which another process says something else; ok is
+// false if no key differs.
 func differs(there, here map[string]string) (key, others, own string, ok bool) {
 	if len(there) == 0 || len(here) == 0 {
 		return "", "", "", false // of a build that did not say
@@ -217,7 +219,7 @@ func decode(r *kgo.Record, model string, into any) error {
 		return fmt.Errorf("the record at offset %d has format %d, this build reads up to %d", r.Offset, about.Format, formatVersion)
 	}
 	if about.Model != model {
-		return fmt.Errorf("the record at offset %d is of model %q, not of %q: a model has a merge topic of its own", r.Offset, about.Model, model)
+		return fmt.Errorf("the record at offset %d is of model %q, not of %q: no two models may share a merge topic", r.Offset, about.Model, model)
 	}
 	err := json.Unmarshal(r.Value, into)
 	if checked, ok := into.(interface{ check() error }); ok && err == nil {
@@ -245,8 +247,9 @@ const (
 // ErrTopic: the merge topic is not what it has to be, which only an operator can change.
 var ErrTopic = errors.New("the merge topic cannot be used")
 
-// check creates the merge topic, or refuses the one there is: where old records are deleted rows are lost that are in the sample. What only makes it slow is
-// told where advises is set, by the trainer: of shards there are many.
+// check creates the merge topic, or refuses an existing one that does not fit: where old records are deleted, rows
+// are lost that are in the sample. Settings that only make it slow are logged if advises is set, as it is for the
+// trainer: there are many shards.
 func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logger, advises bool) error {
 	policy, lag, stamps := compact, strconv.Itoa(lagMillis), appendTime
 	created, err := produce.Ensure(ctx, client, topic, 1,
@@ -267,7 +270,7 @@ func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logg
 		return fmt.Errorf("topic %s (shard.topic) has %d partitions, want 1: %w", topic, n, ErrTopic)
 	}
 	described, err := admin.DescribeTopicConfigs(ctx, topic)
-	if err != nil { // not being allowed to look is no reason not to go on
+	if err != nil { // the check needs a right that merging does not need
 		log.Warn("settings of the topic cannot be read: it has to be compacted, and only that", "topic", topic, "error", err)
 		return nil
 	}

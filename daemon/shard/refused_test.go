@@ -15,9 +15,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestRefusedByKey: a shard whose configuration differs in what the sample depends on is not merged, and the trainer names the key, the host and both
-// values; fields in another order, of which the rows do not tell, are noticed like others. Then the right one is, also where a shard of another model has
-// written into the topic in its place.
+// TestRefusedByKey: a shard whose configuration differs in what the sample depends on is not merged, and the trainer
+// names the key, the host and both values; fields in another order, which rows do not show, are noticed like others.
+// Then the right one is, also where a shard of another model has written into the topic in its place.
 func TestRefusedByKey(t *testing.T) {
 	b := daemontest.New(t)
 	b.ProduceRatings(1, 1000)

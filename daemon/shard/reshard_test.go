@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestReshard: another number of shards goes on where those before them were, by their topic alone: the log before is gone. What the new trainer has is what
-// one process has that read everything. A topic that lacks a shard is refused.
+// TestReshard: another number of shards continues where those before them were, by their topic alone: the log before
+// is gone. What the new trainer has is what one process has that read everything. A topic that lacks a shard is
+// refused.
 func TestReshard(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -61,7 +62,7 @@ func TestReshard(t *testing.T) {
 	}
 	out = b.Run(shardOf("nowhere", 0, 2, ", from: {topic: nowhere, count: 3}", "merge-3"))
 	if out.Err == nil || !strings.Contains(out.Err.Error(), "nothing of shard 0 of 3") {
-		t.Errorf("a topic that there is none of: %v", out.Err)
+		t.Errorf("a topic that does not exist: %v", out.Err)
 	}
 }
 

@@ -56,8 +56,9 @@ func compare(t *testing.T, what string, trainer, whole daemontest.Outcome) {
 	}
 }
 
-// TestTeam: three shards and a trainer have the sample and the accounts of one process, also when they go on after a stop, and when the trainer lost its
-// state and begins with what the topic has. The trainer's version is cut from the same sample.
+// TestTeam: three shards and a trainer have the sample and the accounts of one process, also when they continue after
+// a stop, and when the trainer lost its state and begins with what the topic has. The trainer's version is cut from
+// the same sample.
 func TestTeam(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -186,7 +187,7 @@ func (r rig) receiver(s *sketch.Store, count int, edit ...func(*shard.ReceiverOp
 	return shard.NewReceiver(o)
 }
 
-// TestRefused: what is not of the same sample is not merged, and the trainer says so; what is goes on.
+// TestRefused: what is not of the same sample is not merged, and the trainer says so; what is of it is merged.
 func TestRefused(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	good := sketch.Options{Seed: 7, Mirror: true}
@@ -274,15 +275,15 @@ func TestLongSegments(t *testing.T) {
 	for topic, want := range map[string]bool{"long": true, merge: false} {
 		for range 2 { // made by the first
 			var log bytes.Buffer
-			told := func() bool { return strings.Contains(log.String(), "segment.ms=604800000 want=600000") }
+			logged := func() bool { return strings.Contains(log.String(), "segment.ms=604800000 want=600000") }
 			logger := slog.New(slog.NewTextHandler(&log, nil))
 			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) { o.Topic, o.Log = topic, logger }).
-				Prepare(t.Context()); err != nil || told() {
+				Prepare(t.Context()); err != nil || logged() {
 				t.Fatalf("%s: a shard: %v, %s", topic, err, &log)
 			}
 			trainer := r.receiver(store(t, sketch.Options{Seed: 7, Merges: true}), 1, func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, logger })
-			if err := trainer.Run(t.Context(), true); err != nil || told() != want {
-				t.Errorf("%s: the trainer: %v, says so %v, want %v: %s", topic, err, told(), want, &log)
+			if err := trainer.Run(t.Context(), true); err != nil || logged() != want {
+				t.Errorf("%s: the trainer: %v, says so %v, want %v: %s", topic, err, logged(), want, &log)
 			}
 		}
 	}
@@ -395,7 +396,8 @@ func TestLostRows(t *testing.T) {
 	}
 }
 
-// TestForgotten: a shard that does not know of a subject that the trainer was told to forget ends, and takes it up when it starts again.
+// TestForgotten: a shard that does not know of a subject that was forgotten at the trainer ends, and forgets it when
+// it starts again.
 func TestForgotten(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})

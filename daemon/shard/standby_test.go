@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// process is a trainer as a process of its own.
+// process is a trainer that runs as a separate process.
 type process struct {
 	*exec.Cmd
 	web string
@@ -40,8 +40,9 @@ func (p *process) kill(t *testing.T) {
 	_ = p.Wait() // it was killed
 }
 
-// TestStandbyProcesses: of two trainers as processes the one that trains is killed, and stopped and let go on, in turn. Each time the other one publishes
-// within 15 s; no version number is used twice or left out, no alias goes back, and in the end both have the sample of one process.
+// TestStandbyProcesses: of two trainers as processes the one that trains is killed, and stopped and resumed, in turn.
+// Each time the other one publishes within 15 s; no version number is used twice or left out, no alias goes back, and
+// in the end both have the sample of one process.
 func TestStandbyProcesses(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	rounds := 4
@@ -87,7 +88,7 @@ func TestStandbyProcesses(t *testing.T) {
 			return a != b
 		})
 		other := processes[1-leader]
-		daemontest.Within(t, daemontest.Patience, "the other to stand by, and be ready", func() bool {
+		daemontest.Within(t, daemontest.Patience, "the other to be on standby, and ready", func() bool {
 			status, body := daemontest.Get(t, other.web+"/-/ready")
 			return status == 200 && strings.Contains(body, "standby: ") && strings.Contains(body, " trains")
 		})

@@ -14,10 +14,11 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TakeUp brings partitions into the empty store of a shard from the merge topic of a team that had another number of shards and has ended: rows and accounts as
-// of the last head of each, so that nothing of the log before is read again. If it is cut short it may be called again, also by a later process. It returns the
-// subjects that the team was told to forget, nil for none; they have to be forgotten before anything is read. The error wraps ErrTopic, also where the topic
-// lacks rows that a head says its shard had, or is one of the state.
+// TakeUp brings partitions into the empty store of a shard from the merge topic of a team that had another number of
+// shards and has ended: rows and accounts at the last head of each, so that nothing of the log before is read
+// again. If it is cut short it may be called again, also by a later process. It returns the subjects that were
+// forgotten at its trainer, nil for none; they have to be forgotten before anything is read. The error wraps
+// ErrTopic, also where the topic lacks rows that a head says its shard had, or is one of the state.
 func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	if err := r.Run(ctx, true); err != nil || ctx.Err() != nil {
 		return nil, err
@@ -37,9 +38,11 @@ func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	return r.wished.Forgotten, nil
 }
 
-// TakePlace brings the rows and accounts that a shard of this team has sent up to its last head into the empty store of another process, which is that shard
-// from then on; what it had read after that is read again. Without a head, or where none has all its rows in the topic, nothing is taken and all is read again.
-// Cut short it may be called again. It returns the subjects that the team was told to forget, as TakeUp does. The error wraps ErrTopic, or is one of the state.
+// TakePlace brings the rows and accounts that a shard of this team has sent up to its last head into the empty store
+// of another process, which is that shard from then on; what it had read after that is read again. Without a head, or
+// where none has all its rows in the topic, nothing is taken and all is read again. Cut short it may be called again.
+// It returns the subjects that were forgotten at its trainer, as TakeUp does. The error wraps ErrTopic, or is one of
+// the state.
 func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 	if err := r.Run(ctx, true); err != nil || ctx.Err() != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func (t *Term) Over() <-chan struct{} { return t.over }
 type tenure struct {
 	name    string
 	by      instance  // of this process in the wishes; zero while it makes none
-	told    instance  // of the last wishes written
+	sent    instance  // of the last wishes written
 	seen    instance  // the latest in the topic
 	host    string    // of that one
 	held    int64     // the time of the member for which this process asks, or has been superseded
@@ -77,7 +77,7 @@ func (r *Receiver) Term() *Term {
 	return r.term
 }
 
-// Waits says who trains while this process stands by, or "".
+// Waits says who trains while this process is on standby, or "".
 func (r *Receiver) Waits() string {
 	if r.member == nil || r.Term() != nil {
 		return ""
@@ -124,7 +124,7 @@ func (r *Receiver) look() {
 
 func (r *Receiver) ended(term *Term, reason string) {
 	close(term.over)
-	r.Log.Warn("this trainer stands by from now on", "topic", r.Topic, "epoch", term.Epoch, "reason", reason)
+	r.Log.Warn("this trainer is on standby from now on", "topic", r.Topic, "epoch", term.Epoch, "reason", reason)
 	r.OnTerm()
 }
 
@@ -158,14 +158,14 @@ func (r *Receiver) rule(ctx context.Context, now bool) error {
 			if r.strays(version) {
 				return nil
 			}
-			r.told = nil
+			r.sent = nil
 			t.by = instance{max(t.seen.Epoch, uint64(max(epoch, 0))) + 1, t.name}
 		}
 		if version > t.version {
-			t.version, r.told = version, nil
+			t.version, r.sent = version, nil
 		}
 	}
-	if err := r.wish(ctx, now); err != nil || t.told != t.by {
+	if err := r.wish(ctx, now); err != nil || t.sent != t.by {
 		return err
 	}
 	r.reign(held)
@@ -226,7 +226,7 @@ func (r *Receiver) heed(rec *kgo.Record) error {
 	switch {
 	case t.by == none, w.By == none, w.By == t.by:
 	case w.By.compare(t.by) < 0: // of a late one: the topic is to keep what this one asks for
-		r.told = nil
+		r.sent = nil
 	default:
 		t.by, t.behind = none, true
 		r.mu.Lock()

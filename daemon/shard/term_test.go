@@ -62,8 +62,8 @@ func TestTwoTrainers(t *testing.T) {
 	}
 }
 
-// TestEpochs: each term has an epoch above those before it and above that of the newest version, also where the trainer goes on in the topic behind what it
-// said itself, and whichever trainer it is.
+// TestEpochs: each term has an epoch above those before it and above that of the newest version, also where the
+// trainer continues in the topic behind what it said itself, and whichever trainer it is.
 func TestEpochs(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
@@ -162,7 +162,7 @@ func TestStandbyOfAnotherStore(t *testing.T) {
 	version.Store(3)
 	second, stopSecond := r.trainerOf(store(t, o), 6*time.Second, func() (int64, int64) { return 1, version.Load() })
 	host, _ := os.Hostname()
-	r.until("the second to stand by", func() bool { return second.Waits() == "standby: "+host+" trains" })
+	r.until("the second to be on standby", func() bool { return second.Waits() == "standby: "+host+" trains" })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestVolume: what shards write while they catch up with their logs is no more than 1.2 times the rows that one sample of all their events takes in, though
-// each has events for a sample of its own, and tombstones of those rows alone; and the trainer has the sample of one store.
+// TestVolume: what shards write while they catch up with their logs is no more than 1.2 times the rows that one
+// sample of all their events takes in, though each has events enough to fill a sample, and tombstones of those rows
+// alone; and the trainer has the sample of one store.
 func TestVolume(t *testing.T) {
 	tier.NotUnderRace(t)
 	k, total := tier.Size(200, 10_000), tier.Size(200_000, 10_000_000)

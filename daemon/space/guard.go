@@ -13,8 +13,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// How often a guard looks: a call of the system takes about a microsecond, so that these only have to be short beside the time in which
-// any disk could take the reserve.
+// How often a guard looks: a call of the system takes about a microsecond, so that these only have to be short
+// compared with the time in which any disk could take the reserve.
 const (
 	lookEvery      = 250 * time.Millisecond
 	lookEveryBytes = 16 << 20
@@ -88,7 +88,7 @@ func (g *Guard) Look() bool {
 	case low && !g.low:
 		g.log.Error("disk is full: reading is paused", "dir", g.dir, "free_bytes", free, "min_free_bytes", g.least, "free_inodes", files)
 	case !low && g.low:
-		g.log.Info("disk has space again: reading goes on", "dir", g.dir, "free_bytes", free)
+		g.log.Info("disk has space again: reading continues", "dir", g.dir, "free_bytes", free)
 	}
 	g.last, g.inodes, g.low = free, files, low
 	return !low

@@ -21,8 +21,8 @@ func (c *counting) Apply(context.Context, *consumer.Batch) error { c.batches++; 
 func (c *counting) Take(context.Context, *consumer.Batch) error  { c.batches++; return nil }
 func (c *counting) Flush() error                                 { return nil }
 
-// TestGuard: batches wait while the disk is full, in order, and go on soon after there is space; in between the file system is not asked for
-// every batch.
+// TestGuard: batches wait while the disk is full, in order, and are applied soon after there is space; in between the
+// file system is not asked for every batch.
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var free atomic.Int64
@@ -65,7 +65,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("error %v, %d batches once there was space", err, to.batches-before)
 		}
 		if d := time.Since(start) - time.Minute; d > waitBetween {
-			t.Errorf("went on after %v", d)
+			t.Errorf("continued after %v", d)
 		}
 
 		g.files = func(string) (int64, error) { return sketch.LeastFreeFiles - 1, nil }
@@ -85,7 +85,7 @@ func TestGuard(t *testing.T) {
 		}
 		g.free = func(string) (int64, error) { return 0, errors.New("no answer") }
 		if err := s.Apply(t.Context(), batch); err != nil && g.Reason() != "" {
-			t.Errorf("error %v, reason %q of a file system that does not tell", err, g.Reason())
+			t.Errorf("error %v, reason %q of a file system that gives no answer", err, g.Reason())
 		}
 	})
 }

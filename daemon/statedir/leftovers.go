@@ -28,7 +28,8 @@ const settledAfter = time.Minute
 // temporary is the name of a file that package durable has not finished.
 var temporary = regexp.MustCompile(`^\.tmp-[A-Z2-7]{26}$`)
 
-// A Leftover is something beside a state that nothing reads: a state that was replaced, or what a process that was killed did not finish.
+// A Leftover is something next to a state that nothing reads: a state that was replaced, or what a process that was
+// killed did not finish.
 type Leftover struct {
 	Kind  string // restore, rebuild, old or temporary
 	Path  string
@@ -36,8 +37,8 @@ type Leftover struct {
 	At    time.Time // last modified
 }
 
-// Leftovers lists what stands beside the state in dir, in the directories of its backups, and in dir itself. A restore or rebuild that is under
-// way is among it unless the caller holds Lock.
+// Leftovers lists the leftovers next to the state in dir, in the directories of its backups, and in dir itself. A
+// restore or rebuild that is under way is among it unless the caller holds Lock.
 func Leftovers(dir string) (found []Leftover, err error) {
 	names, err := kept(dir)
 	if err != nil {
@@ -86,7 +87,7 @@ func abandoned(path string) bool {
 	}
 	begin := make([]byte, len(sketch.BackupMagic))
 	if _, err := io.ReadFull(f, begin); err == nil && string(begin) == sketch.BackupMagic {
-		return true // whoever writes one holds it
+		return true // the process that writes one holds it
 	}
 	st, err := f.Stat()
 	return err == nil && time.Since(st.ModTime()) > settledAfter
@@ -135,7 +136,7 @@ func Warn(dir string, log *slog.Logger) {
 		}
 	}
 	if err != nil {
-		log.Warn("leftovers beside the state cannot be listed", "dir", dir, "error", err)
+		log.Warn("leftovers of the state cannot be listed", "dir", dir, "error", err)
 		return
 	}
 	bytes := int64(0)

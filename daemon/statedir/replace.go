@@ -1,5 +1,5 @@
-// Package statedir is about what stands beside the state directory of a model: states that are being made, those that were replaced, the lock
-// that keeps their makers apart, and what is left of those that were killed.
+// Package statedir handles what is next to the state directory of a model: states that are being made, those that
+// were replaced, the lock that keeps their makers apart, and what is left of those that were killed.
 package statedir
 
 import (
@@ -24,11 +24,11 @@ const replacesFile = "REPLACES"
 // timeFormat ends the name of a state that was replaced. No model has a name with capitals, so that it is nobody's state directory.
 const timeFormat = "20060102T150405.000Z"
 
-// ErrNotOurs is returned for a directory that stands where one is to be made and that was not made for that.
+// ErrNotOurs is returned for a directory that is where one is to be made and that was not made for that.
 var ErrNotOurs = errors.New("not made by refitd state restore or refitd state rebuild of this state")
 
-// Lock keeps others that make, replace or remove what stands beside the state directory dir away, until it is closed; a daemon may run
-// meanwhile. The error wraps sketch.ErrLocked if another process has it.
+// Lock keeps others away that make, replace or remove what is next to the state directory dir, until it is closed; a
+// daemon may run at the same time. The error wraps sketch.ErrLocked if another process has it.
 func Lock(dir string) (*sketch.Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return nil, fmt.Errorf("statedir: %w", err)
@@ -40,40 +40,40 @@ func Lock(dir string) (*sketch.Lock, error) {
 	return lock, err
 }
 
-// Claim makes the directory beside for a state that is to take the place of the one in dir; what an earlier try left there is removed. The
-// caller holds Lock. The error wraps ErrNotOurs if something else is there.
-func Claim(dir, beside string) error {
-	_, err := os.Lstat(beside)
+// Claim makes the directory draft for a state that is to take the place of the one in dir; what an earlier try left
+// there is removed. The caller holds Lock. The error wraps ErrNotOurs if something else is there.
+func Claim(dir, draft string) error {
+	_, err := os.Lstat(draft)
 	if err == nil {
-		if err := removable(dir, beside); err != nil {
+		if err := removable(dir, draft); err != nil {
 			return err
 		}
-		err = os.RemoveAll(beside)
+		err = os.RemoveAll(draft)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("statedir: %w", err)
 	}
-	if err := os.Mkdir(beside, 0o700); err != nil {
+	if err := os.Mkdir(draft, 0o700); err != nil {
 		return fmt.Errorf("statedir: %w", err)
 	}
-	return durable.WriteFile(filepath.Join(beside, replacesFile), 0o600, durable.Bytes([]byte(filepath.Base(dir)+"\n")))
+	return durable.WriteFile(filepath.Join(draft, replacesFile), 0o600, durable.Bytes([]byte(filepath.Base(dir)+"\n")))
 }
 
-// removable returns an error wrapping ErrNotOurs unless beside was made for the place of dir, or holds nothing yet.
-func removable(dir, beside string) error {
-	if replaces(dir, beside) {
+// removable returns an error wrapping ErrNotOurs unless draft was made for the place of dir, or holds nothing yet.
+func removable(dir, draft string) error {
+	if replaces(dir, draft) {
 		return nil
 	}
-	files, err := os.ReadDir(beside)
+	files, err := os.ReadDir(draft)
 	if err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return !temporary.MatchString(f.Name()) }) {
 		return nil // it was about to be
 	}
-	return fmt.Errorf("statedir: %s is there and was %w: look at what it is, then move it away or remove it", beside, ErrNotOurs)
+	return fmt.Errorf("statedir: %s is there and was %w: look at what it is, then move it away or remove it", draft, ErrNotOurs)
 }
 
-// replaces reports whether beside was made for the place of dir and has not taken it.
-func replaces(dir, beside string) bool {
-	text, err := os.ReadFile(filepath.Join(beside, replacesFile))
+// replaces reports whether draft was made for the place of dir and has not taken it.
+func replaces(dir, draft string) bool {
+	text, err := os.ReadFile(filepath.Join(draft, replacesFile))
 	return err == nil && strings.TrimSpace(string(text)) == filepath.Base(dir)
 }
 
@@ -82,7 +82,7 @@ func KeptName(dir string, now time.Time) string {
 	return dir + config.OldSuffix + now.UTC().Format(timeFormat)
 }
 
-// kept returns the states that stood in dir before, oldest first.
+// kept returns the states that were in dir before, oldest first.
 func kept(dir string) ([]string, error) {
 	parent, base := filepath.Split(dir)
 	entries, err := os.ReadDir(filepath.Clean(parent))
@@ -102,30 +102,31 @@ func kept(dir string) ([]string, error) {
 	return out, nil
 }
 
-// Replace puts the state in beside, which Claim made, in the place of the one in dir, in one step: after a crash at any moment dir holds the old
-// state or the new one. The old one, if there is any, is then kept under the name of KeptName. Where the file system cannot exchange names
-// there is a moment without a state, after which Finish completes it. The caller holds Lock, and the lock of dir if that is there.
-func Replace(dir, beside, kept string) error {
+// Replace puts the state in draft, which Claim made, in the place of the one in dir, in one step: after a crash at
+// any moment dir holds the old state or the new one. The old one, if there is any, is then kept under the name of
+// KeptName. Where the file system cannot exchange names there is a moment without a state, after which Finish
+// completes it. The caller holds Lock, and the lock of dir if that is there.
+func Replace(dir, draft, kept string) error {
 	parent, err := os.OpenRoot(filepath.Dir(dir))
 	if err != nil {
 		return fmt.Errorf("statedir: %w", err)
 	}
 	defer parent.Close()
-	if err := replace(parent, filepath.Base(dir), filepath.Base(beside), filepath.Base(kept)); err != nil {
+	if err := replace(parent, filepath.Base(dir), filepath.Base(draft), filepath.Base(kept)); err != nil {
 		return fmt.Errorf("statedir: replace %s: %w", dir, err)
 	}
 	return settled(dir)
 }
 
-func replace(parent *os.Root, base, beside, kept string) error {
+func replace(parent *os.Root, base, draft, kept string) error {
 	if _, err := parent.Lstat(base); errors.Is(err, fs.ErrNotExist) {
-		return durable.Rename(parent, beside, base)
+		return durable.Rename(parent, draft, base)
 	}
 	if err := settled(filepath.Join(parent.Name(), base)); err != nil {
 		return err
 	}
 	// Under this name nothing removes it, whichever of the two states it is when a crash comes.
-	if err := durable.Rename(parent, beside, kept); err != nil {
+	if err := durable.Rename(parent, draft, kept); err != nil {
 		return err
 	}
 	err := exchange(parent, base, kept)
@@ -133,7 +134,7 @@ func replace(parent *os.Root, base, beside, kept string) error {
 	case err == nil:
 		return durable.SyncDir(parent)
 	case !errors.Is(err, errors.ErrUnsupported):
-		return errors.Join(err, durable.Rename(parent, kept, beside))
+		return errors.Join(err, durable.Rename(parent, kept, draft))
 	}
 	aside := kept + asideSuffix
 	if err = durable.Rename(parent, base, aside); err == nil {
@@ -156,7 +157,8 @@ func settled(dir string) error {
 	return nil
 }
 
-// Finish completes a replacement that a crash left without a state in dir. Whoever is about to look for a state in dir calls it.
+// Finish completes a replacement that a crash left without a state in dir. It is called before anything looks for a
+// state in dir.
 func Finish(dir string, log *slog.Logger) error {
 	found, err := unfinished(dir)
 	if err != nil || len(found) == 0 {

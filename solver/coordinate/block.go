@@ -44,7 +44,7 @@ type block struct {
 	held           bool      // grad is that of the bound, and moves with the outputs
 }
 
-// load takes up the rows of a column; nil stands for all.
+// load takes up the rows of a column; nil means all.
 func (b *block) load(g *group, rows []int32) {
 	m, n := b.m, len(rows)
 	if rows == nil {

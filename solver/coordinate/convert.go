@@ -47,7 +47,7 @@ func (r *run) model() *solver.Model {
 	return model
 }
 
-// vectors returns the basis vectors that stand for the units, without those that add nothing.
+// vectors returns the basis vectors of the units, without those that add nothing.
 func (g *group) vectors() []vector {
 	var all []vector
 	switch {

@@ -38,23 +38,24 @@ const (
 type Descent struct {
 	Objective Objective
 	Weights   Weights
-	// Shared lets all outputs share one set of basis vectors, each with a row of weights under Settings.Penalty. Otherwise each output has basis vectors of
-	// its own. McRank on ML-100k, each with its best β: an error of .929 with 8 shared ones, .934 with 4 times 8.
+	// Shared lets all outputs share one set of basis vectors, each with a row of weights under Settings.Penalty.
+	// Otherwise each output has separate ones. McRank on ML-100k, with each its best β: an error of 0.929 with 8 shared
+	// ones, 0.934 with 4 times 8.
 	Shared bool
-	// Starts is from how many random points the descent begins: after startSweeps sweeps from each, it goes on from the one of least objective. 0 stands
-	// for 1.
+	// Starts is the number of random points that the descent begins from: after startSweeps sweeps from each, the one
+	// of least objective is continued. 0 means 1.
 	Starts int
-	// MaxSweeps bounds the sweeps after the starts, beside Settings.MaxIterations; 0 is for no bound.
+	// MaxSweeps bounds the sweeps after the starts, in addition to Settings.MaxIterations; 0 is for no bound.
 	MaxSweeps int
-	// Variance is that of the coordinates at the start, where no value of the feature is beyond ±1; 0 stands for 0.01. The paper has 0.01;
-	// above 0.2 results get worse.
+	// Variance is that of the coordinates at the start, where no value of the feature is beyond ±1; 0 means 0.01. The
+	// paper has 0.01; above 0.2 results get worse.
 	Variance float64
-	// Relaxation ω multiplies each step of a basis vector or factor, from 0 to less than 2; the objective falls with any. 0 stands for 1.5, which takes
-	// about half the sweeps of the paper's 1 (ML-1M, squared loss).
+	// Relaxation ω multiplies each step of a basis vector or factor, from 0 to less than 2; the objective falls with
+	// any. 0 means 1.5, which takes about half the sweeps of the paper's 1 (ML-1M, squared loss).
 	Relaxation float64
 }
 
-// complete returns the options with what their zeros stand for.
+// complete returns the options with the defaults in place of zeros.
 func (d Descent) complete() Descent {
 	if d.Variance == 0 {
 		d.Variance = 0.01
@@ -120,8 +121,8 @@ var fractions = map[int][]float64{
 	3: {0.3, 0.1, 0.03, 0.01, 0.003, 1e-3, 3e-4, 1e-4},
 }
 
-// Strengths returns fractions of solver.LambdaMax, beyond which no interaction of degree 2 has a weight. That of degree 2 stands in for that of
-// degree 3, which has none.
+// Strengths returns fractions of solver.LambdaMax, beyond which no interaction of degree 2 has a weight. That of
+// degree 2 is also used for degree 3, which has no such bound.
 func (d Descent) Strengths(ctx context.Context, p *solver.Problem, s solver.Settings) ([]float64, error) {
 	degree := s.Kernel.Degree()
 	kernel, err := solver.KernelOf(s.Kernel.String(), 2)
@@ -163,7 +164,8 @@ func (d Descent) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, 
 	return run.descend()
 }
 
-// Footprint returns the bytes that Fit takes beside the problem and its model, for n rows of some entries each over d features.
+// Footprint returns the bytes that Fit takes in addition to the problem and its model, for n rows of some entries
+// each over d features.
 func (d Descent) Footprint(n, entries, features, k, outputs int) int64 {
 	const perRow = 2 + 3 + 3 // forms of a basis vector and its factors, derivatives and curvatures
 	const models = 3         // the point, the model of the last step and the one that is made

@@ -5,7 +5,8 @@
 //
 // # Objectives
 //
-// With o(x) = Σ_s v_s K(p_s, x) + W'x + b and β = Settings.Lambda, beside the sum of the weighted losses, without a factor 1/n:
+// With o(x) = Σ_s v_s K(p_s, x) + W'x + b and β = Settings.Lambda, added to the sum of the weighted losses, without a
+// factor 1/n:
 //
 //	direct, degree 2            β Σ_s Ω(v_s) ‖p_s‖²        equation (13); Ω is |λ_s| for one output
 //	direct, degree 3            β Σ_s ‖p_s‖²               v_s = 1: it can be absorbed into p_s (lemma 4)

@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/solver/internal/columns"
 )
 
-// TestRestOfRows compares derivatives of rows whose others stand with each entry with those of rows looked up, to the bit, in rows of three and four
-// entries; of two, and of unlike numbers, nothing is kept.
+// TestRestOfRows compares derivatives of rows whose others are kept with each entry with those of rows looked up, to
+// the bit, in rows of three and four entries; of two, and of unlike numbers, nothing is kept.
 func TestRestOfRows(t *testing.T) {
 	for _, kernel := range []solver.Kernel{solver.ANOVA, solver.ANOVA3} {
 		for entries := 2; entries <= 5; entries++ {

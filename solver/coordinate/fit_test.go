@@ -257,7 +257,7 @@ func TestGradients(t *testing.T) {
 			s.Lambda, s.LinearRidge, s.BiasRidge = 1, 0.5, 0.25
 			f.d.Variance = 0.5
 			groups := newTestRun(t, f, f.problem(12, 40, 5, 3), s).groups
-			groups = append(groups, newTestRun(t, f, f.problem(12, 40, 5, 2), s).groups...) // pairs have a path of their own
+			groups = append(groups, newTestRun(t, f, f.problem(12, 40, 5, 2), s).groups...) // pairs take another code path
 			for _, g := range groups {
 				g.moveBias()
 				g.moveLinear()
@@ -430,7 +430,7 @@ func TestCutShort(t *testing.T) {
 				continue
 			}
 			if calls > stop+1 || res.Status != solver.Interrupted || !res.CutShort {
-				t.Fatalf("cut at %d: went on to %d, status %v", stop, calls, res.Status)
+				t.Fatalf("cut at %d: continued to %d, status %v", stop, calls, res.Status)
 			}
 			ends[len(res.Steps)] = true
 			again := s
@@ -526,8 +526,8 @@ func TestDiverging(t *testing.T) {
 	}
 }
 
-// TestPathFromNothing: where a strong λ has driven all vectors to almost nothing, a weaker one that goes on from there finds about what it finds from a
-// random start.
+// TestPathFromNothing: where a strong λ has driven all vectors to almost nothing, a weaker one that starts from there
+// finds about what it finds from a random start.
 func TestPathFromNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(18, 3))
 	taste := make([]float64, 15)

@@ -52,7 +52,7 @@ type group struct {
 	rule    rule
 	signs   bool // weights start at +1 and −1 in turn
 	swept   int  // sweeps since the start
-	// output is the only output of each unit, where outputs that descend together have units of their own; else nil.
+	// output is the only output of each unit, where outputs that descend together have separate units; else nil.
 	output []int
 	norm   solver.Penalty
 	beta   float64
@@ -175,7 +175,7 @@ func (g *group) predict() bool {
 	return true
 }
 
-// activations returns K(p_s, x) of the rows, or the product of the factors that stands for it.
+// activations returns K(p_s, x) of the rows, or the product of the factors in its place.
 func (g *group) activations(s int) []float64 {
 	switch {
 	case !g.lifted:

@@ -6,10 +6,11 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// quadratic is a quadratic function that stands for the losses of several outputs that are evaluated row by row while the coordinates of one basis vector,
-// one factor or the linear term move, so that they are evaluated once and not for each coordinate. It has their gradients, and their second derivatives as
-// they are where it was taken (local) or μ, which bounds them everywhere. What lowers the bound lowers the losses; what lowers the other is undone, and
-// moved again under the bound, unless the objective fell.
+// quadratic is a quadratic function in place of the losses of several outputs that are evaluated row by row while the
+// coordinates of one basis vector, one factor or the linear term move, so that they are evaluated once and not for
+// each coordinate. It has their gradients, and their second derivatives as they are where it was taken (local) or μ,
+// which bounds them everywhere. What lowers the bound lowers the losses; what lowers the other is undone, and moved
+// again under the bound, unless the objective fell.
 type quadratic struct {
 	known    bool      // value and gradient are those of the state
 	value    float64   // Σ_i weight_i·loss
@@ -26,7 +27,7 @@ type quadratic struct {
 // leastCurve is the least part of μ that is taken for a second derivative.
 const leastCurve = 1e-3
 
-// isQuadratic reports whether such functions stand for the losses.
+// isQuadratic reports whether such functions are used in place of the losses.
 func (g *group) isQuadratic() bool { return g.block.kind == perRow && g.m > 1 }
 
 // hasLocal reports whether the second derivatives of the losses are known: diag(p) − pp' with p the gradient and the target.
@@ -76,7 +77,8 @@ func (g *group) locals() []bool {
 	return []bool{false}
 }
 
-// moveAlong moves coordinates x, whose changes move the outputs of rows along v, by pass, which goes by step. What it moves beside x is made anew by renew.
+// moveAlong moves coordinates x, whose changes move the outputs of rows along v, by pass, which goes by step. renew
+// recomputes what else changes with x.
 func (g *group) moveAlong(v, x []float64, ridge float64, pass, renew func()) {
 	g.know()
 	q, before, m := &g.quadratic, append([]float64(nil), x...), g.m

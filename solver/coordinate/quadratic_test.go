@@ -8,8 +8,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestQuadratic compares the quadratic functions that stand for losses evaluated row by row with these: slopes along a unit's weights with differences, and
-// curvatures with those of differences and with the bound, which is no less anywhere.
+// TestQuadratic compares the quadratic functions in place of the losses with losses evaluated row by row: slopes
+// along a unit's weights with differences, and curvatures with those of differences and with the bound, which is no
+// less anywhere.
 func TestQuadratic(t *testing.T) {
 	for _, loss := range []solver.Loss{solver.MultinomialLogistic{}, solver.SmoothedHinge{}, solver.SquaredHinge{}} {
 		f := form{kernel: solver.Homogeneous, d: Descent{Shared: true, Variance: 0.5}, loss: loss, outputs: 3}

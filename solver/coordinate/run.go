@@ -57,7 +57,7 @@ type pace struct {
 // quantum is the work, in about as many multiplications, between two looks at the context.
 const quantum = 1 << 18
 
-// spend counts work and reports whether to go on.
+// spend counts work and reports whether to continue.
 func (p *pace) spend(work int) bool {
 	if p.left -= work; p.left > 0 {
 		return !p.stopped

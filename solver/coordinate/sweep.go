@@ -120,7 +120,8 @@ func (g *group) sweepUnits() bool {
 	return true
 }
 
-// step returns by how much to lower a coordinate at the value at whose derivatives are in slot, and moves the outputs of the rows, or what stands for them.
+// step returns by how much to lower a coordinate at the value at whose derivatives are in slot, and moves the outputs
+// of the rows, or the quantities used in their place.
 func (g *group) step(rows []int32, v []float64, at, ridge float64) float64 {
 	if g.isQuadratic() {
 		return g.stepAlong(rows, g.slot, at, ridge)

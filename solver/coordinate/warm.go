@@ -68,8 +68,8 @@ func (r *run) load(model *solver.Model) error {
 	return nil
 }
 
-// lostLength is how short a basis vector is, beside one of a random start, that a strong λ has driven to nothing: there its gradient vanishes, so that under a
-// weaker λ it would stay there. Its unit begins anew.
+// lostLength is how short a basis vector is, relative to one of a random start, that a strong λ has driven to
+// nothing: there its gradient vanishes, so that under a weaker λ it would stay there. Its unit begins anew.
 const lostLength = 1e-2
 
 // takeOver fills units with basis vectors of unit length.

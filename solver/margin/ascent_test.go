@@ -138,7 +138,7 @@ func TestEvaluate(t *testing.T) {
 				objective += p.Weight(i) * phi
 				value -= p.Weight(i) * conjugate
 				if want := p.Weight(i) * (phi + dot(alpha, s.scores) + conjugate); !near(f.gap[i], want, 1e-9, 1e-9) {
-					t.Fatalf("%+v, of %g of the entries: gap of row %d is %g, by itself %g", loss, share, i, f.gap[i], want)
+					t.Fatalf("%+v, of %g of the entries: gap of row %d is %g, computed alone %g", loss, share, i, f.gap[i], want)
 				}
 			}
 			gaps := slices.Clone(f.gap)

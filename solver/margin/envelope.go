@@ -217,8 +217,9 @@ func (s *scratch) isotonic(n int) (pools int) {
 	return pools
 }
 
-// within stores in part what the first n are above the averages of their pools with fρ added, f·ρ_j for one by itself: with differences within the pool
-// only, as those to the largest of all may be too large to have digits left for it. The one at the place at stands at fΣρ.
+// within stores in part what the first n are above the averages of their pools with fρ added, f·ρ_j for one alone in
+// its pool: with differences within the pool only, as those to the largest of all may be too large to have digits
+// left for it. The one at the place at has the value fΣρ.
 func (s *scratch) within(r *rule, n, at int, g, f float64) {
 	z := func(j, from int) float64 { // z_j − z_from
 		switch {

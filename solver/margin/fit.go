@@ -24,7 +24,7 @@ type fit struct {
 	scratch []*scratch // by worker
 	started time.Time
 
-	x       *solver.Rows // of p, or the activations of the basis and what stands beside them, and a last column of ones for a bias
+	x       *solver.Rows // of p, or the activations of the basis with the columns fitted together with them, and a last column of ones for a bias
 	columns columns      // of x where it is not whole
 	n, m    int
 	rule    *rule
@@ -253,7 +253,7 @@ func (f *fit) record() solver.Step {
 	return step
 }
 
-// statusOf returns the status that a done context stands for.
+// statusOf returns the status that a done context means.
 func statusOf(ctx context.Context) solver.Status {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return solver.TimeBudget

@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// goldenPath returns a path below the shared folder next to the project, or skips the test where there is none.
+// goldenPath returns a path below the shared folder next to the project, or skips the test where there is no such
+// folder.
 func goldenPath(t testing.TB, parts ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{"..", "..", "..", "shared"}, parts...)...)

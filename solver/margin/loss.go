@@ -131,8 +131,9 @@ func classOf(target []float64) int {
 	return y
 }
 
-// rule is a loss for m classes: Φ(o; y) = max over β of ⟨β, a⟩ with a_c = Δ_c + o_c − o_y. The m−1 rivals of y get the weights ρ by size of a. With each,
-// a rival whose a is negative gets none; without, y with a = 0 stands in the order too, and all get none if the sum is negative.
+// rule is a loss for m classes: Φ(o; y) = max over β of ⟨β, a⟩ with a_c = Δ_c + o_c − o_y. The m−1 rivals of y get
+// the weights ρ by size of a. With each, a rival whose a is negative gets none; without, y with a = 0 is in the order
+// too, and all get none if the sum is negative.
 type rule struct {
 	m      int
 	rho    []float64 // m, the last 0
@@ -204,8 +205,8 @@ func (r *rule) eval(v, o []float64, y int, s *scratch) float64 {
 // maxRanked is the number of margins up to which Φ of many rows at a time is the fastest: it takes as many passes over their scores.
 const maxRanked = 8
 
-// values replaces the scores of n rows by class, m×n, of which own are those of their own classes, by numbers of which the first n are Φ. It is for
-// few margins, without costs and envelope.
+// values replaces the scores of n rows by class, m×n, of which own are those of the rows' classes, by numbers of
+// which the first n are Φ. It is for few margins, without costs and envelope.
 func (r *rule) values(o, own []float64, class []int32) {
 	n := len(class)
 	for i, y := range class {

@@ -97,7 +97,8 @@ func plainCost(l Loss, y, c int) float64 {
 	return 1
 }
 
-// vertices returns those of −dom Φ* and points between: all orders of ρ and, where each rival counts by itself, all of them cut off after some, as v.
+// vertices returns those of −dom Φ* and points between: all orders of ρ and, where each rival counts alone, all of
+// them cut off after some, as v.
 func vertices(l Loss, m, y int) (out [][]float64) {
 	rho := plainWeights(l, m)
 	cuts := []int{0, m}
@@ -168,7 +169,7 @@ func TestValue(t *testing.T) {
 		same := append([]float64(nil), o...)
 		l.Eval(same, same, target)
 		if !slices.Equal(same, grad) {
-			t.Fatalf("gradient in place %v, beside %v", same, grad)
+			t.Fatalf("gradient in place %v, in separate memory %v", same, grad)
 		}
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestMemoryIsReused: a fit in the memory of another one, of more or fewer rows with and without zeros, has the same bits as one in memory of its own, and
-// what earlier ones returned stays as it was.
+// TestMemoryIsReused: a fit in the memory of another one, of more or fewer rows with and without zeros, has the same
+// bits as one in fresh memory, and what earlier ones returned stays as it was.
 func TestMemoryIsReused(t *testing.T) {
 	s := settings(2)
 	s.BiasRidge = 0

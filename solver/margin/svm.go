@@ -42,15 +42,18 @@ func (m Method) String() string {
 // Yield, Budget and Now.
 // Steps have K, Units, Objective, Gap and Seconds.
 //
-// A warm start stands on the dual variables: those of rows that left are not there, those of new rows are 0, and all are first projected onto what the
-// loss allows, so that the gap is a bound whatever they were. They do not depend on Λ or the row weights, so that those may change. Of a warm model
-// over the same basis the weights say where those of new rows begin, and are a part of the first point (enter); without dual variables it has no part in a fit.
-// The Model of a result is that of least objective among the steps; Dual is that of the last step. A fit ends Converged, TimeBudget, Interrupted, or
-// Stalled after MaxIterations or where rounding leaves nothing to gain; the gap is certified in any case.
+// A warm start depends on the dual variables: those of rows that left are not there, those of new rows are 0, and all
+// are first projected onto what the loss allows, so that the gap is a bound whatever they were. They do not depend on
+// Λ or the row weights, so that those may change. Of a warm model over the same basis the weights say where those of
+// new rows begin, and are a part of the first point (enter); without dual variables it has no part in a fit. The
+// Model of a result is that of least objective among the steps; Dual is that of the last step. A fit ends Converged,
+// TimeBudget, Interrupted, or Stalled after MaxIterations or where rounding leaves nothing to gain; the gap is
+// certified in any case.
 type SVM struct {
 	Method Method
-	// Basis, if not nil, is a model whose basis vectors stay as they are: the SVM is learned over their activations and, with LinearRidge > 0, the features
-	// beside them, all with the ridge Λ. The result has that basis. Its weights, linear term and bias are not looked at.
+	// Basis, if not nil, is a model whose basis vectors stay as they are: the SVM is learned over their activations
+	// and, with LinearRidge > 0, the features together with them, all with the ridge Λ. The result has that basis.
+	// Its weights, linear term and bias are not looked at.
 	Basis *solver.Model
 }
 
@@ -252,7 +255,8 @@ func (f *fit) taken(steps int) int {
 	return steps
 }
 
-// maxStuck is the number of steps of exact ascent in a row without a gain of the dual or a lower objective after which there is none left but rounding.
+// maxStuck is the number of steps of exact ascent in a row without a gain of the dual or a lower objective after
+// which only rounding is left to gain.
 const maxStuck = 20
 
 // spent reports whether the fit has made as many steps as its budget allows.

@@ -314,7 +314,7 @@ func TestCalledOffWithinASweep(t *testing.T) {
 			t.Error(err)
 		}
 		if cancel(); calls != stop {
-			t.Errorf("called off at block %d: went on to %d", stop, calls)
+			t.Errorf("called off at block %d: continued to %d", stop, calls)
 		}
 	}
 }
@@ -340,7 +340,7 @@ func TestCalledOffWithinASum(t *testing.T) {
 		}
 		f.sum()
 		if cancel(); calls != stop {
-			t.Errorf("called off at block %d: went on to %d", stop, calls)
+			t.Errorf("called off at block %d: continued to %d", stop, calls)
 		}
 	}
 }
@@ -538,7 +538,7 @@ func TestPath(t *testing.T) {
 		s.Lambda = lambdas[i]
 		cold := fitted(t, SVM{}, p, nil, s)
 		if math.Abs(cold.Objective-point.Result.Objective) > cold.Gap+point.Result.Gap || point.Result.Gap > 2e-3*cold.Objective {
-			t.Errorf("λ %v: objective %v ± %v on the path, %v ± %v by itself", lambdas[i], point.Result.Objective, point.Result.Gap, cold.Objective, cold.Gap)
+			t.Errorf("λ %v: objective %v ± %v on the path, %v ± %v from a cold start", lambdas[i], point.Result.Objective, point.Result.Gap, cold.Objective, cold.Gap)
 		}
 	}
 }

@@ -19,18 +19,19 @@ const (
 	enterLeast  = 1
 	// freeShare bounds the rows with free dual variables that are swept over before the first evaluation, as a part of all rows.
 	freeShare = 0.1
-	// The part that W has of the first point, beside the weights of the model before: of a loss with a single weight, and of others, whose W is
-	// nearer the optimum. P is about the same for a tenth more or less.
+	// The part that W has of the first point, next to the weights of the model before: of a loss with a single
+	// weight, and of others, whose W is nearer the optimum. P is about the same for a tenth more or less.
 	singleShare, meanShare = 0.4, 0.7
 	// P at W and at that point are compared on every probeEvery-th row, of many rows on about probeRows. A difference counts from so many deviations on.
 	probeEvery, probeRows, probeDeviations = 16, 64, 4
 )
 
-// enter makes W and goes from the dual variables of earlier rows, projected, to the first point of a warm start. The gap is all but in the new rows: they
-// begin where the weights of the model before put them, which stand in for W without the rows that left, and those with a gap there are swept over. Of the
-// others those move that are free. W is then far from the optimum for longer than the dual is: rows that left pulled in directions of their own. The weights
-// of the model before are near it, so the first point is a mixture with them. What is left of the gap is then the dual's for the most part, which grows
-// without another evaluation (ascend).
+// enter makes W and goes from the dual variables of earlier rows, projected, to the first point of a warm start. The
+// gap is all but in the new rows: they begin where the weights of the model before put them, which are used as W
+// without the rows that left, and those with a gap there are swept over. Of the others those move that are free. W is
+// then far from the optimum for longer than the dual is: rows that left pulled in other directions. The weights of
+// the model before are near it, so the first point is a mixture with them. What is left of the gap is then the dual's
+// for the most part, which grows without another evaluation (ascend).
 func (f *fit) enter(warm *solver.Warm, tolerance float64) {
 	if f.method != BlockAscent {
 		f.sum()
@@ -140,8 +141,9 @@ func isSet(x float64) int {
 // cornerSlack is how far, as a part of the sum of the weights, dual variables at a corner may be from it by rounding.
 const cornerSlack = 1e-12
 
-// choosePoint makes a mixture of earlier weights, nil for none, with a share of W the point of the next evaluation, unless P is less at W by more than a
-// sample of the rows may be wrong. The sample is too small to tell good points apart, and the mixture is the better one of rows that are much as before.
+// choosePoint makes a mixture of earlier weights, nil for none, with a share of W the point of the next evaluation,
+// unless P is less at W by more than a sample of the rows may be wrong. The sample is too small to distinguish good
+// points, and the mixture is the better one of rows that are much as before.
 func (f *fit) choosePoint(earlier []float64, share float64) {
 	if earlier == nil {
 		return

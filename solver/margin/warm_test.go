@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// replaced returns a problem of n rows of which the last so many are new, and what a fit before, of the first n rows, left to go on from.
+// replaced returns a problem of n rows of which the last so many are new, and what a fit before, of the first n rows,
+// left to start from.
 func replaced(t *testing.T, loss Loss, n, fresh int, s solver.Settings) (*solver.Problem, *solver.Warm) {
 	t.Helper()
 	const m = 5

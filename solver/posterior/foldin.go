@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// DefaultRates are the shares of its evidence that an entity keeps at each of its own events, one posterior each; their mean is mixed
-// by recent loss, for each field by itself. On two rating streams the mix beat the best single rate.
+// DefaultRates are the shares of its evidence that an entity keeps at each of its events, one posterior each; their
+// mean is mixed by recent loss, for each field separately. On two rating streams the mix beat the best single rate.
 var DefaultRates = []float64{1, 0.97, 0.9}
 
 // FurtherRates are those of fields beyond the first that forgets: one, so that learning takes half as long again and no longer.
@@ -22,10 +22,10 @@ const (
 	mixLossMax     = 25 // of one event, five deviations of a Gaussian label: one outlier does not decide the mix for thousands of events
 )
 
-// FoldIn is the live posterior between refits: rows of features that events have touched since the last refit, on top of a frozen
-// State. A row of a forgetting field keeps one posterior per rate and stands for their mean, weighted by recent loss; a mean of rows is
-// a row, so the live model is an ordinary model. The caller numbers the rows (slots) and decides which features have one.
-// Not safe for concurrent use.
+// FoldIn is the live posterior between refits: rows of features that events have touched since the last refit, on top
+// of a frozen State. A row of a forgetting field keeps one posterior per rate and its value is their mean, weighted
+// by recent loss; a mean of rows is a row, so the live model is an ordinary model. The caller numbers the rows
+// (slots) and decides which features have one. Not safe for concurrent use.
 type FoldIn struct {
 	base  *State
 	rates [][]float64 // per field
@@ -51,9 +51,10 @@ type FoldIn struct {
 	agreement []Agreement // of the last event
 }
 
-// Agreement tells how far the gradient of an event's loss by the row of a name agrees with those of the name's events before: its length along their
-// sum. While the model is right its mean is 0, however skewed labels are, for what is wrong with a prediction does not follow from what was; where a
-// name has changed it is above. A cosine has no such mean: where labels are rare, nearly all events pull a right model the same way, by little.
+// Agreement measures how far the gradient of an event's loss by the row of a name agrees with those of the name's
+// events before: its length along their sum. While the model is right its mean is 0, however skewed labels are, for
+// what is wrong with a prediction does not follow from what was; where a name has changed it is above. A cosine has
+// no such mean: where labels are rare, nearly all events pull a right model the same way, by little.
 type Agreement struct {
 	Field     int32
 	Along     float64
@@ -141,11 +142,11 @@ type rowMath interface {
 	predict(ev *event)
 	// outputs stores the outputs of the event in dst (length m).
 	outputs(dst []float64)
-	// observe sets the pseudo-observation that stands for the event's label, at the event as it is.
+	// observe sets the pseudo-observation of the event's label at the current rows.
 	observe(target []float64, weight float64)
 	// accumulate adds it to the zeroed evidence and right side of entry e.
 	accumulate(evidence, right []float64, e int)
-	// enter takes up entry e of the event, of which gradient and lossWith then tell.
+	// enter takes up entry e of the event, which gradient and lossWith then refer to.
 	enter(e int)
 	// lossWith is the mixing loss of the event if the entry had the given mean row, or as it is for nil, which needs no entry.
 	lossWith(target []float64, mean []float64) float64
@@ -181,8 +182,8 @@ type liveRow struct {
 	trend    []float64 // q, of forgetting rows: the gradients of their events, fading
 	seen     int32     // events in trend
 	widened  int32     // how many of the field's widenings it has taken up
-	asked    int64     // events of the fold-in when its agreement was told last
-	numbers  []float64 // all of these, side by side: an event brings as few pieces of memory into the caches as may be
+	asked    int64     // events of the fold-in when its agreement was last reported
+	numbers  []float64 // all of these, in one slice: an event brings as few pieces of memory into the caches as may be
 }
 
 // NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. rates has the rates of each field at
@@ -221,7 +222,7 @@ func (f *FoldIn) spreadPrior() {
 	}
 }
 
-// Base returns the state that the live posterior stands on.
+// Base returns the state that the live posterior is based on.
 func (f *FoldIn) Base() *State { return f.base }
 
 // InheritLosses takes over what the rates have earned so far, so that a refit does not forget which rate suits the stream.
@@ -235,8 +236,8 @@ func (f *FoldIn) InheritLosses(old *FoldIn) {
 	f.changes++
 }
 
-// RateLosses returns, for each field, what each of its rates has lost of late over all events: those that decide between them beside an entity's own.
-// Fields that keep everything have none.
+// RateLosses returns, for each field, what each of its rates has lost of late over all events: they decide between
+// the rates, in addition to an entity's own losses. Fields that keep everything have none.
 func (f *FoldIn) RateLosses() [][]float64 {
 	losses := make([][]float64, len(f.loss))
 	for i, l := range f.loss {

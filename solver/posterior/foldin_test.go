@@ -369,7 +369,7 @@ func TestSteadyFieldsForgetNothing(t *testing.T) {
 		t.Errorf("steady weight %g, without forgetting %g, mixed %g", got.Mean[1], want.Mean[1], before.Mean[1])
 	}
 	if got.Mean[0] != before.Mean[0] || math.Abs(got.Mean[0]-want.Mean[0]) < 1e-3 {
-		t.Errorf("mixed weight %g beside a steady field, %g without", got.Mean[0], before.Mean[0])
+		t.Errorf("mixed weight %g with a steady field, %g without", got.Mean[0], before.Mean[0])
 	}
 	for j, f := range features {
 		if row := mixed.Row(nil, f, []bool{false, true}); row[0] != got.Mean[j] {

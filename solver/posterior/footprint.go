@@ -11,7 +11,8 @@ func Footprint(d, k, outputs int, separate bool) int64 {
 	return 8 * int64(d) * int64(s.rowSize()+s.covarianceSize())
 }
 
-// SweepFootprint returns the bytes that a Refit takes beside its state for n rows of some entries each, with k basis vectors.
+// SweepFootprint returns the bytes that a Refit takes in addition to its state for n rows of some entries each, with
+// k basis vectors.
 func SweepFootprint(n, entries, k, outputs int, separate bool) int64 {
 	numbers := 4
 	switch {

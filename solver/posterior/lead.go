@@ -4,9 +4,10 @@ import (
 	"math"
 )
 
-// leading is one group of fields in which the rows of a lead field (a user) stand beside the rows of fields that are functions of it (age,
-// occupation). A part of every lead row can be moved into the rows of the others without changing any prediction. Sweeps, one block at a time,
-// take long to find the best such part: where a feature's own row is known well, every row of the group holds the others in place.
+// leading is one group of fields that holds the rows of a lead field (a user) and the rows of fields that are
+// functions of it (age, occupation). A part of every lead row can be moved into the rows of the others without
+// changing any prediction. Sweeps, one block at a time, take long to find the best such part: where the row of a
+// feature is known well, every row of the group holds the others in place.
 type leading struct {
 	lead  []int32 // features of the lead field
 	start []int   // len(lead)+1: the places of a lead feature's others in other and value

@@ -36,8 +36,8 @@ func jaakkolaExp(xi, e float64) float64 {
 	return (1 - e) / ((1 + e) * 2 * xi)
 }
 
-// observeLogistic returns ω and the slope, at the mean of an output, of the quadratic that stands for the log-likelihood of a label ±1: of Jaakkola and
-// Jordan's bound at √E[o²], or sharpened.
+// observeLogistic returns ω and the slope, at the mean of an output, of the quadratic that approximates the
+// log-likelihood of a label ±1: of Jaakkola and Jordan's bound at √E[o²], or sharpened.
 func observeLogistic(bound bool, target, o, variance float64) (omega, slope float64) {
 	omega = jaakkola(math.Sqrt(o*o + variance))
 	slope = 0.5*target - omega*o
@@ -47,11 +47,11 @@ func observeLogistic(bound bool, target, o, variance float64) (omega, slope floa
 	return sharpen(omega, slope, target, o, variance, math.Exp(-math.Abs(o)))
 }
 
-// sharpen takes a quadratic from the bound towards that of Laplace's method, of the loss's own slope and curvature p(1 − p) at the mean, as far as
-// likelihood is sure. e is exp(−|o|).
+// sharpen takes a quadratic from the bound towards that of Laplace's method, with the exact slope and curvature of
+// the loss, p(1 − p) at the mean, as far as likelihood is sure. e is exp(−|o|).
 //
-// The bound has 15 times the curvature of the loss at o = −5: where one label in 150 is 1, sweeps crawl, and names that tell much are taken for noise. On
-// .5 % fraud the published log loss is .0389 with this and .0419 with the bound.
+// The bound has 15 times the curvature of the loss at o = −5: where one label in 150 is 1, sweeps crawl, and informative
+// names are taken for noise. On 0.5 % fraud the published log loss is 0.0389 with this and 0.0419 with the bound.
 func sharpen(omega, slope, target, o, variance, e float64) (float64, float64) {
 	share := sureOf(target*o, variance)
 	p := e / (1 + e)
@@ -82,8 +82,8 @@ func (s *State) logisticLikelihood(target, o, variance float64) float64 {
 // share one z, and on ratings that change sharpened ones were no better.
 func (s *State) isBinary() bool { return s.Likelihood == Logistic && len(s.Bias) == 1 }
 
-// pseudo returns the precision ω and ω·t of the Gaussian observation t of z that stands for one example, with z of the given mean and
-// variance (variance 0 takes the bound at the mean).
+// pseudo returns the precision ω and ω·t of the Gaussian observation t of z in place of one example, with z of the
+// given mean and variance (variance 0 takes the bound at the mean).
 func (s *State) pseudo(target []float64, mean, variance float64) (omega, right float64) {
 	if s.Likelihood == Gaussian {
 		return s.Noise, s.Noise * (target[0] - s.Bias[0])

@@ -102,8 +102,8 @@ func TestSweepFallsBack(t *testing.T) {
 	}
 }
 
-// rareLabels returns labels of which about one in 150 is 1, by 20 places of which one makes it nine times as likely, and by 200 shops that tell nothing,
-// and how many are 1.
+// rareLabels returns labels of which about one in 150 is 1, by 20 places of which one makes it nine times as likely,
+// and by 200 shops without an effect, and how many are 1.
 func rareLabels(n int) (p *solver.Problem, ones float64) {
 	const places, shops = 20, 200
 	r := rand.New(rand.NewPCG(45, 46))
@@ -126,7 +126,7 @@ func rareLabels(n int) (p *solver.Problem, ones float64) {
 	return p, ones
 }
 
-// TestRareLabels: four sweeps over rare labels, as a refit makes them, find how rare they are and the name that tells.
+// TestRareLabels: four sweeps over rare labels, as a refit makes them, find how rare they are and the informative name.
 func TestRareLabels(t *testing.T) {
 	p, ones := rareLabels(20_000)
 	for _, separate := range []bool{false, true} {
@@ -157,10 +157,10 @@ func TestRareLabels(t *testing.T) {
 		if math.Abs(sum-ones) > 0.05*ones {
 			t.Errorf("separate=%v: the predictions sum to %.4g, %g labels are 1", separate, sum, ones)
 		}
-		told, _ := s.Row(3)
+		informative, _ := s.Row(3)
 		other, _ := s.Row(4)
-		if d := told[0] - other[0]; !(d > 1.4) {
-			t.Errorf("separate=%v: the name that tells is worth %.3g above another, 2.2 planted", separate, d)
+		if d := informative[0] - other[0]; !(d > 1.4) {
+			t.Errorf("separate=%v: the informative name is worth %.3g above another, 2.2 planted", separate, d)
 		}
 	}
 }

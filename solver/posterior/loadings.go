@@ -2,16 +2,18 @@ package posterior
 
 import "slices"
 
-// Loadings say how the rows of Model are made of those of a state: what a row has in basis vector v is Sign[field][v]·Scale[v] times coordinate
-// Coordinate[v] of the state's row. With it a reader of the model adds rows of its own.
+// Loadings say how the rows of Model are made of those of a state: what a row has in basis vector v is
+// Sign[field][v]·Scale[v] times coordinate Coordinate[v] of the state's row. With it a reader of the model adds
+// further rows.
 type Loadings struct {
 	Coordinate []int     // of each basis vector of the model
 	Scale      []float64 // positive
 	Sign       [][]int   // per field: 1, -1, or 0 where a row of the field has nothing in the vector
 }
 
-// Loadings returns those of Model. A field of a group that has no part of its own in some coordinate, which a square of the model would need, has the
-// sign 0 in all vectors of that coordinate; one with linear weights alone has 0 everywhere.
+// Loadings returns those of Model. A field of a group that has no separate part in some coordinate, which a square of
+// the model would need, has the sign 0 in all vectors of that coordinate; one with linear weights alone has 0
+// everywhere.
 func (s *State) Loadings() *Loadings {
 	vectors := s.vectors()
 	if s.Group != nil {

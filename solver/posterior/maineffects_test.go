@@ -61,8 +61,8 @@ func pinned(s *State, fields []bool) *State {
 
 func close6(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(a)) }
 
-// TestMainEffectsAgainstPinnedCoordinates: a field with linear weights alone is one whose coordinates are certain to be 0, whether rows are
-// pairs beside it, units or neither.
+// TestMainEffectsAgainstPinnedCoordinates: a field with linear weights alone equals one whose coordinates are certain
+// to be 0, whether rows are pairs, units or neither.
 func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
 	groups := map[string][]int32{"pairs": nil, "units": {0, 0, 2, 3}, "rows": nil, "unit rows": nil}
 	for name, group := range groups {

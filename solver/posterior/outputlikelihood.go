@@ -9,10 +9,11 @@ import (
 // fixedCurvature reports whether the weights ω of the pseudo-observations depend on nothing but the weight of the row.
 func (s *State) fixedCurvature() bool { return s.Likelihood == Gaussian }
 
-// softmaxWeight returns the curvature ω of the quadratic that stands for −log p of the multi-class loss along output c, whose probability
-// is p, with the exact gradient. It is p, a majorant of the Hessian diag(p) − p pᵀ where the quadratic was taken: the curvature of
-// log Σ_c exp(o_c) ≤ Σ_c exp(o_c − α) + α − 1. For the class that did occur it is at least Jaakkola and Jordan's weight at the log odds,
-// which reach further: a label that surprises does not throw the update off.
+// softmaxWeight returns the curvature ω of the quadratic that approximates −log p of the multi-class loss along
+// output c, whose probability is p, with the exact gradient. It is p, a majorant of the Hessian diag(p) − p pᵀ where
+// the quadratic was taken: the curvature of log Σ_c exp(o_c) ≤ Σ_c exp(o_c − α) + α − 1. For the class that did occur
+// it is at least Jaakkola and Jordan's weight at the log odds, which reach further: a label that surprises does not
+// throw the update off.
 //
 // Curvatures that bound the loss everywhere are several times that, and the fit crawls and shrinks too much. On 79,000 ratings as 5
 // classes, held-out log loss and accuracy after 12 sweeps from the same start: Böhning's ½ (1992) 1.281, .437; Bouchard's bound (2007)

@@ -379,7 +379,7 @@ func TestOneOutputIsTheSharedForm(t *testing.T) {
 	}
 }
 
-// TestBoundOfLogisticOutputs: the quadratic that stands for the loss is nowhere above the log-likelihood.
+// TestBoundOfLogisticOutputs: the quadratic in place of the loss is nowhere above the log-likelihood.
 func TestBoundOfLogisticOutputs(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
 	for range 2000 {

@@ -15,7 +15,7 @@ type outputTotals struct {
 	pull []float64 // k, P_r = Σ_l (x_l³ Σ_t K[r,t] C_l[r,t] h_lt − x_l² Σ_c ω_c V[r,c] Cov(w_lc, h_lr))
 }
 
-// outputTotalsSize is how many numbers the totals of an example take beside the m outputs.
+// outputTotalsSize is how many numbers the totals of an example take in addition to the m outputs.
 func outputTotalsSize(k int) int { return 2*k + packedSize(k) }
 
 // newOutputTotals returns the totals in the given storage.
@@ -23,8 +23,8 @@ func newOutputTotals(out, rest []float64, k int) outputTotals {
 	return outputTotals{out: out, sum: rest[:k], pull: rest[k : 2*k], cov: rest[2*k:]}
 }
 
-// observation is the quadratic that stands for the likelihood of one example: the pseudo-observations ω_c and right_c = ω_c·t_c of o_c − θ_c, and
-// the curvature K[r,t] = Σ_c ω_c V[r,c] V[t,c] of the activations, packed.
+// observation is the quadratic that approximates the log-likelihood of one example: the pseudo-observations ω_c and
+// right_c = ω_c·t_c of o_c − θ_c, and the curvature K[r,t] = Σ_c ω_c V[r,c] V[t,c] of the activations, packed.
 type observation struct {
 	omega, right, curve []float64
 }

@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// weightPasses bounds the passes over the basis vectors of one refit of V; k is small, so they cost nothing beside the sums over rows.
+// weightPasses bounds the passes over the basis vectors of one refit of V; k is small, so they are cheap compared
+// with the sums over rows.
 const weightPasses = 20
 
 func (o *outputSweep) updateWeights(ctx context.Context) error {
@@ -141,8 +142,8 @@ func (o *outputSweep) solveWeights(least []float64) []float64 {
 	return out
 }
 
-// solveRow stores the maximum of Σ_c slope_c v_c − ½ curve_c v_c² over ‖v‖² ≥ least in v, which stays as it is where there is none. The
-// multiplier μ of v_c = slope_c/(curve_c − μ) is found by bisection.
+// solveRow stores the maximum of Σ_c slope_c v_c − ½ curve_c v_c² over ‖v‖² ≥ least in v, which is unchanged where no
+// maximum exists. The multiplier μ of v_c = slope_c/(curve_c − μ) is found by bisection.
 func solveRow(v, curve, slope []float64, least float64) {
 	square := func(mu float64) float64 {
 		total := 0.0

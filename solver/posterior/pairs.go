@@ -348,7 +348,8 @@ func (w *pairWork) residual(t int, sums, head, mean, cov, prior []float64) {
 	w.errors[t] = change
 }
 
-// residuals returns Σ weight·E(t − o)², Σ weight·(t − E o) and Σ weight as of the last update of the second side. Summed rows only.
+// residuals returns Σ weight·E(t − o)², Σ weight·(t − E o) and Σ weight at the last update of the second side. Summed
+// rows only.
 func (p *pairs) residuals() (squares, errors, n float64) {
 	bias := p.refit.state.Bias[0]
 	n = p.total[0]

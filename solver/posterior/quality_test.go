@@ -25,7 +25,8 @@ type rating struct {
 	level      int
 }
 
-// movieLens reads a ratings file of the shared data below the project's folder, or skips the test where there is none.
+// movieLens reads a ratings file of the shared data below the project's folder, or skips the test where there is no
+// such file.
 func movieLens(t testing.TB, parts ...string) (events []rating, users, items int) {
 	t.Helper()
 	path := filepath.Join(append([]string{"..", "..", "..", "shared", "data"}, parts...)...)

@@ -2,10 +2,10 @@ package posterior
 
 import "gonum.org/v1/gonum/floats"
 
-// recenter moves the mean of the linear weights of a field into θ where every row has exactly one feature of the field, of value 1: no
-// prediction changes (mean holds the predictions without θ: n, or n×m for separate outputs), and the weights come closer to their prior, so
-// the evidence rises. Sweeps alone, one block at a time, take long to get there, and what a feature that the sample does not have is worth
-// would be left to chance meanwhile.
+// recenter moves the mean of the linear weights of a field into θ where every row has exactly one feature of the
+// field, of value 1: no prediction changes (mean holds the predictions without θ: n, or n×m for separate outputs),
+// and the weights come closer to their prior, so the evidence rises. Sweeps alone, one block at a time, take long to
+// get there, and what a feature that the sample lacks is worth would be arbitrary until then.
 func (r *Refit) recenter(mean []float64) {
 	s := r.state
 	q, linear := s.rowSize(), s.numLinear()

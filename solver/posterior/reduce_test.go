@@ -54,8 +54,9 @@ func randomPairs(seed uint64, k int) *State {
 	return s
 }
 
-// TestReduction: a sum of a state and itself in other units needs no more coordinates than the state, and what is left out of one that needs all is less than
-// by leaving out its smallest coordinates. Linear weights and biases stay; rows by themselves are those of the state; groups are kept.
+// TestReduction: a sum of a state and itself in other units needs no more coordinates than the state, and what is
+// left out of one that needs all is less than by leaving out its smallest coordinates. Linear weights and biases
+// stay; single rows are those of the state; groups are kept.
 func TestReduction(t *testing.T) {
 	s := randomPairs(1, 6)
 	for _, group := range [][]int32{nil, {0, 1}} {
@@ -76,7 +77,7 @@ func TestReduction(t *testing.T) {
 			row := r.Row(nil, whole)
 			for a := range row {
 				if row[a] != mean[a] || a == 0 && row[a] != whole[a] {
-					t.Fatalf("row %d, coordinate %d: %g by itself, %g in the state, %g before", j, a, row[a], mean[a], whole[a])
+					t.Fatalf("row %d, coordinate %d: %g in r, %g in the state, %g before", j, a, row[a], mean[a], whole[a])
 				}
 			}
 		}

@@ -398,7 +398,8 @@ func TestSweepsDoNotDependOnProcessors(t *testing.T) {
 	}
 }
 
-// TestSweepIsCancelled: each form of sweep yields before every feature or chunk of them and ends there when it is cancelled meanwhile.
+// TestSweepIsCancelled: each form of sweep yields before every feature or chunk of them and ends there when it is
+// cancelled during the yield.
 func TestSweepIsCancelled(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	p := ratings(r, 100, 10, 10, 1, false)

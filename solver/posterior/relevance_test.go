@@ -28,8 +28,8 @@ func TestInteractionsFindThePlanted(t *testing.T) {
 	}
 }
 
-// effects draws rows of four fields with effects of their own: 40 names, 60 names, 5 names and a rare name for every few rows; the second goes with the
-// first, and meets the third.
+// effects draws rows of four fields, each with separate effects: 40 names, 60 names, 5 names and a rare name for
+// every few rows; the second goes with the first, and meets the third.
 func effects(r *rand.Rand, n int, planted float64) *solver.Problem {
 	sizes := []int{40, 60, 5, n / 3}
 	p := &solver.Problem{Outputs: 1, Loss: solver.Squared{}, NumFields: len(sizes)}

@@ -1,8 +1,9 @@
 package posterior
 
-// Rescale takes the posterior over to another scale of feature j, whose values were factor·x + shift and are x from here on: what it predicts of a row
-// stays the same. What the shift says beside every other feature goes into the linear weights of these, so that their covariances follow; where outputs
-// are separate only their means do. factor is not 0. O(d·k²), O(k²) without a shift.
+// Rescale takes the posterior over to another scale of feature j, whose values were factor·x + shift and are x from
+// here on: what it predicts of a row stays the same. The product of the shift with every other feature goes into the
+// linear weights of these, so that their covariances follow; where outputs are separate only their means do. factor
+// is not 0. O(d·k²), O(k²) without a shift.
 func (s *State) Rescale(j int, factor, shift float64) {
 	q, linear := s.rowSize(), s.numLinear()
 	row, cov := s.Row(j)

@@ -94,7 +94,8 @@ func (s *rowSolver) read(solution, inverse []float64) {
 	}
 }
 
-// eliminate inverts the precision in square, beside the solution. It reports false if the precision is not positive definite.
+// eliminate inverts the precision in square, together with the solution. It reports false if the precision is not
+// positive definite.
 func (s *rowSolver) eliminate(evidence, right, prior []float64) bool {
 	square, stride := s.square, s.stride
 	for i, d := range prior {

@@ -90,7 +90,7 @@ func signedImage(dst, cov, sign, h []float64) {
 type rowUpdate struct {
 	*rowTotals
 	solve  *rowSolver
-	pairs  []float64 // as of rowView
+	pairs  []float64 // as in rowView
 	slope  []float64 // q, x (1, s_r (S_r − x h_r)): E[∂z/∂row]
 	image  []float64 // q
 	cov    []float64 // packed, Σ ω x² T

@@ -15,7 +15,7 @@ import (
 // Separate.
 type State struct {
 	Likelihood Likelihood
-	Separate   bool      // each output has linear weights and output weights of its own
+	Separate   bool      // each output has separate linear weights and output weights
 	NumBasis   int       // k
 	Sign       []float64 // k, ±1; nil for separate outputs
 	Weights    []float64 // k×m, V, rows of mean square 1; nil for shared ones
@@ -24,8 +24,8 @@ type State struct {
 	Noises     []float64 // Gaussian, separate: precision of each output's noise; m
 	Field      []int32   // d, the field of each feature
 	NumFields  int
-	Group      []int32   // NumFields, the group of each field: the rows of one group add up and only sums of different groups meet; nil: each feature by itself
-	MainOnly   []bool    // NumFields, shared only: fields with linear weights alone, whose coordinates are all 0 and known; nil: none
+	Group      []int32   // NumFields, the group of each field: the rows of one group add up and only sums of different groups meet; nil: each feature is a group
+	MainOnly   []bool    // NumFields, shared only: fields with linear weights alone, whose coordinates are all 0 and known; nil: no field
 	Precision  []float64 // NumFields×q, the prior precision D
 	Mean       []float64 // d×q
 	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see outputCovariance; empty of Means
@@ -39,9 +39,10 @@ type Prior struct {
 	Noise  float64 // Gaussian: precision of the noise before it is learned; 0 lets a fold-in take the scale from its first labels
 }
 
-// PriorFor returns the measured defaults. scale is the standard deviation of Gaussian labels: linear weights go with it, coordinates,
-// of which two are multiplied, with its root. Logistic outputs have a scale of their own and ignore it. The figures come from ratings
-// of 1 to 5 (scale about 1) and hold for both orders of the stream tried, by time and shuffled; a cap of half or twice as much loses.
+// PriorFor returns the measured defaults. scale is the standard deviation of Gaussian labels: linear weights go with
+// it, coordinates, of which two are multiplied, with its root. Logistic outputs have a fixed scale and ignore it. The
+// figures come from ratings of 1 to 5 (scale about 1) and hold for both orders of the stream tried, by time and
+// shuffled; a cap of half or twice as much loses.
 func PriorFor(l Likelihood, scale float64) Prior {
 	switch l {
 	case Logistic:
@@ -73,7 +74,7 @@ func New(l Likelihood, outputs, k int, field []int32, numFields int, p Prior) *S
 	return s
 }
 
-// NewSeparate returns the prior for outputs with weights of their own, without basis vectors.
+// NewSeparate returns the prior for outputs with separate weights, without basis vectors.
 func NewSeparate(l Likelihood, outputs int, field []int32, numFields int, p Prior) *State {
 	s := &State{
 		Likelihood: l, Separate: true, Bias: make([]float64, outputs), Field: field, NumFields: numFields,

@@ -23,8 +23,9 @@ func sumParts(group []int32, r *rand.Rand) []*State {
 	return parts
 }
 
-// TestSum: a sum predicts the sum of its parts, by factors of either sign, with fields by themselves and in groups; rows made one by one are those of the
-// state, and a sum of one part is that part in other units, so that the sum by the inverse factor is the part again.
+// TestSum: a sum predicts the sum of its parts, by factors of either sign, with fields alone and in groups; rows made
+// one by one are those of the state, and a sum of one part is that part in other units, so that the sum by the
+// inverse factor is the part again.
 func TestSum(t *testing.T) {
 	for _, group := range [][]int32{nil, {0, 1, 0}} {
 		r := rand.New(rand.NewPCG(31, 1))
@@ -61,7 +62,7 @@ func TestSum(t *testing.T) {
 			mean, _ := sum.Row(j)
 			for a := range row {
 				if row[a] != mean[a] {
-					t.Fatalf("row %d, coordinate %d: %g by itself, %g in the state", j, a, row[a], mean[a])
+					t.Fatalf("row %d, coordinate %d: %g by SumRow, %g in the state", j, a, row[a], mean[a])
 				}
 			}
 		}

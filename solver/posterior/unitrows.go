@@ -2,8 +2,9 @@ package posterior
 
 import "context"
 
-// unitRows sweeps the fields of several groups, or several fields with others beside them that have linear weights alone, by units (units.go): what
-// the rows say of a unit's row is added up over the rows that have it, once for all fields of its group.
+// unitRows sweeps the fields of several groups, or several fields with others that have linear weights alone, by
+// units (units.go): what the rows say of a unit's row is added up over the rows that have it, once for all fields of
+// its group.
 type unitRows struct {
 	refit  *Refit
 	groups []int32

@@ -174,7 +174,7 @@ func (u *units) list(s *State, local []int) {
 	}
 }
 
-// row returns the mean and packed covariance of a unit's sum, as of addRows.
+// row returns the mean and packed covariance of a unit's sum, as addRows returns them.
 func (u *units) row(t int) (mean, cov []float64) {
 	p := packedSize(u.q)
 	return u.mean[t*u.q : t*u.q+u.q], u.cov[t*p : t*p+p]

@@ -132,7 +132,7 @@ func TestSameBits(t *testing.T) {
 	})
 }
 
-// solvePairLeast is the form in Go, in memory of its own.
+// solvePairLeast is the form in Go, in separate memory.
 func solvePairLeast(x, a, b [2][]float64, d []float64) float64 {
 	if len(d) == 0 {
 		return math.Inf(1)

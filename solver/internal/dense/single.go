@@ -9,9 +9,10 @@ const SingleLanes = 16
 //
 //	dst[r·m+c] += Σ_i a[r][lo+i] · b[c·stride+i],  0 ≤ i < n
 //
-// where n is a multiple of SingleLanes. Element i goes to lane i mod 16 by a fused multiply-add of float32s; the lanes l0 … l15 are added as float64s, l_j +
-// l_{j+8} in lane j of eight, and these as those of DotAdd. Whoever calls it keeps n short enough for sums of n/16 terms of float32. dst must not overlap a
-// or b. Cost: 2·k·m·n flops, of which a register holds twice as many.
+// where n is a multiple of SingleLanes. Element i goes to lane i mod 16 by a fused multiply-add of float32s; the
+// lanes l0 … l15 are added as float64s, l_j + l_{j+8} in lane j of eight, and these as those of DotAdd. The caller
+// keeps n short enough for sums of n/16 terms of float32. dst must not overlap a or b. Cost: 2·k·m·n flops, of which
+// a register holds twice as many.
 func DotAddSingle(dst []float64, a [][]float32, lo, n int, b []float32, stride, m int) {
 	checkColumns(a, lo, n)
 	checkTile(b, stride, n, m)

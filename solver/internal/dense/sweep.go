@@ -1,8 +1,9 @@
 package dense
 
-// Sweep turns a matrix with further columns beside it, [A B], into [A⁻¹ A⁻¹B] by Gauss–Jordan elimination in place, without exchanging rows:
-// for positive definite A, whose pivots are those of its Cholesky factor squared. a holds n = len(pivots) rows of stride numbers, stride
-// a multiple of 8 and no less than n; A is the first n columns of it, and every other column is one of B.
+// Sweep turns a matrix with further columns to its right, [A B], into [A⁻¹ A⁻¹B] by Gauss–Jordan elimination in
+// place, without exchanging rows: for positive definite A, whose pivots are those of its Cholesky factor squared. a
+// holds n = len(pivots) rows of stride numbers, stride a multiple of 8 and no less than n; A is the first n columns
+// of it, and every other column is one of B.
 //
 // The pivots are stored in order; their product is det A. One that is not positive shows that A is not positive definite, and that the rest of
 // the result is of no use. For k = 0 … n−1 the row of the pivot is divided by it, by one division and a multiplication each, with 1 in the

@@ -19,7 +19,8 @@ func (w Workers) Cancelled() bool {
 	}
 }
 
-// Yield calls Pause and reports whether to go on: Done is not closed. Loops over rows and features ask it before every block.
+// Yield calls Pause and reports whether to continue: Done is not closed. Loops over rows and features ask it before
+// every block.
 func (w Workers) Yield() bool {
 	if w.Pause != nil && !w.Cancelled() {
 		w.Pause()

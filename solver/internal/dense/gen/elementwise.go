@@ -69,7 +69,8 @@ func (v vectors) overVectors(n Register, step func(vectors int, ma mask)) {
 	v.overTail(n, func(ma mask) { step(1, ma) })
 }
 
-// largest writes the kernel of Max. Its registers begin with the first element, which stands for those that a mask leaves out, too.
+// largest writes the kernel of Max. Its registers begin with the first element, which also fills the lanes that a
+// mask leaves out.
 func largest(v vectors) {
 	v.text("max", "func(x *float64, n int) float64", "is Max.")
 	x := Load(Param("x"), GP64())

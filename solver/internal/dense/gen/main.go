@@ -1,5 +1,5 @@
-// Command gen writes the assembly of package dense with avo: go generate in the directory above. It is a module of its own, so that the
-// solver does not depend on avo.
+// Command gen writes the assembly of package dense with avo: go generate in the directory above. It is a separate
+// module, so that the solver does not depend on avo.
 //
 // Every kernel exists for AVX-512 and for AVX2 with FMA. Both are written by the same functions, which ask a vectors value for the
 // instructions that differ. Every kernel that touches a vector register ends with VZEROUPPER: without it the SSE instructions that the Go
