@@ -153,3 +153,39 @@ func (r *solve) enter(threshold float64, past *progress) {
 	r.append(entering...)
 	past.tried += len(entering)
 }
+
+// closeGap stores the objective and the gap that the certificate bounds, tightened where that may bring it below the
+// tolerance. A solve that is cancelled before has no result of it.
+func (r *solve) closeGap() {
+	if r.workers.cancelled() {
+		return
+	}
+	terms, bound := r.certificate.terms, r.certificate.bound
+	objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)
+	kind := Certified
+	switch {
+	case bound.kind == "":
+		kind = Estimated
+	case bound.failure == 0 && gap > r.s.Tolerance*terms.objective:
+		gap = r.tighten(terms.objective, gap)
+	}
+	if r.workers.cancelled() {
+		return
+	}
+	res := &r.result
+	res.Objective, res.ConvexObjective = objective, terms.objective
+	res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, kind, bound.kind, bound.failure
+	res.GapEstimate = min(gap, estimate)
+}
+
+// endEstimated goes back to the best complete point, whose gap is an estimate.
+func (r *solve) endEstimated() {
+	end := r.complete
+	if r.saved != nil && r.saved.objective < end.objective {
+		end = r.saved
+	}
+	r.back(end)
+	res := &r.result
+	res.Objective, res.ConvexObjective = end.objective, end.convex
+	res.Gap, res.GapEstimate, res.GapKind = end.gap, end.gap, Estimated
+}

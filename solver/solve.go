@@ -400,34 +400,14 @@ func (r *solve) finish(ctx context.Context) *Result {
 		if r.certificate == nil {
 			r.certificate = r.certify(r.gapTerms(), false)
 		}
-		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
-			objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)
-			kind := Certified
-			switch {
-			case bound.kind == "":
-				kind = Estimated
-			case bound.failure == 0 && gap > r.s.Tolerance*terms.objective:
-				gap = r.tighten(terms.objective, gap)
-			}
-			if !r.workers.cancelled() {
-				res.Objective, res.ConvexObjective = objective, terms.objective
-				res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, kind, bound.kind, bound.failure
-				res.GapEstimate = min(gap, estimate)
-			}
-		}
+		r.closeGap()
 	}
 	if res.GapKind == "" {
 		res.CutShort = spent || r.workers.cancelled()
 		if concluded && ctx.Err() != nil { // as when a budget of these steps repeats it
 			res.Status = statusOf(ctx)
 		}
-		end := r.complete
-		if r.saved != nil && r.saved.objective < end.objective {
-			end = r.saved
-		}
-		r.back(end)
-		res.Objective, res.ConvexObjective = end.objective, end.convex
-		res.Gap, res.GapEstimate, res.GapKind = end.gap, end.gap, Estimated
+		r.endEstimated()
 	}
 	if r.eigen != nil {
 		r.toEigenvectors()
