@@ -50,14 +50,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 		}
 		if err != nil {
 			tries++
-			c.metrics.fetchErrors.WithLabelValues("connection").Inc()
-			c.report(key, c.source.explain(err))
-			c.doubtAll(broker)
-			c.lookAgain()
-			if refused(err) {
-				c.source.forget() // it would go on trying by itself
-			}
-			if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {
+			if c.failed(ctx, broker, err, tries) != nil {
 				return
 			}
 			continue
@@ -65,40 +58,64 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 		tries = 0
 		c.report(key, "")
 		if !shared {
-			c.metrics.fetches.Inc()
+			c.count(questions, answers)
 		}
-		d, again := delivery{response: res}, false
-		for i := range answers {
-			a := &answers[i]
-			q := find(questions, a)
-			if q == nil {
-				continue
-			}
-			if !shared {
-				c.metrics.fetchBytes.Add(float64(len(a.records)))
-			}
-			o, ok := c.accept(ctx, *q, a)
-			if again = again || o.again; ok {
-				d.parts = append(d.parts, o)
-			}
-		}
-		if !c.send(ctx, d) {
+		parts, again := c.portions(ctx, questions, answers)
+		if !c.send(ctx, delivery{response: res, parts: parts}) {
 			return
 		}
 		pause := min(time.Duration(res.ThrottleTimeMs)*time.Millisecond, maxThrottle)
-		if took := time.Since(began); shared || again || len(d.parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
+		if took := time.Since(began); shared || again || len(parts) > 0 || took > min(minBackoff, c.opts.MaxWait)/2 {
 			useless = 0
 		} else { // answers at once and without use must not make a hot loop
 			useless++
 			pause = max(pause, min(wait(useless), maxUseless))
 		}
-		if len(d.parts) == 0 {
+		if len(parts) == 0 {
 			res.release()
 		}
 		if pause > 0 && backoff.Sleep(ctx, pause) != nil {
 			return
 		}
 	}
+}
+
+// failed reports that a broker does not answer, after so many tries, and waits before the next one.
+func (c *Consumer) failed(ctx context.Context, broker int32, err error, tries int) error {
+	c.metrics.fetchErrors.WithLabelValues("connection").Inc()
+	c.report(fmt.Sprintf("broker %d", broker), c.source.explain(err))
+	c.doubtAll(broker)
+	c.lookAgain()
+	if refused(err) {
+		c.source.forget() // it would go on trying by itself
+	}
+	return backoff.Sleep(ctx, c.source.pause(err, tries))
+}
+
+// count adds a response to the metrics of fetches.
+func (c *Consumer) count(questions []question, answers []partitionResponse) {
+	c.metrics.fetches.Inc()
+	for i := range answers {
+		if find(questions, &answers[i]) != nil {
+			c.metrics.fetchBytes.Add(float64(len(answers[i].records)))
+		}
+	}
+}
+
+// portions returns what the answers have for the sink. again says that a partition is to be asked once more at once.
+func (c *Consumer) portions(ctx context.Context, questions []question, answers []partitionResponse) (parts []portion, again bool) {
+	for i := range answers {
+		a := &answers[i]
+		q := find(questions, a)
+		if q == nil {
+			continue
+		}
+		o, ok := c.accept(ctx, *q, a)
+		if again = again || o.again; ok {
+			parts = append(parts, o)
+		}
+	}
+	return parts, again
 }
 
 // question is what was asked about a partition.

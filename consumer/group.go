@@ -73,15 +73,7 @@ func (g *group) show(ctx context.Context) error {
 		defer cancel()
 	}
 	// The places are looked at after the group, so that what another member has committed by then is not above them.
-	applied := g.positions()
-	furthest := maps.Clone(applied)
-	for _, other := range g.opts.Share.others(g.Consumer) { // lag tools see the one that is behind
-		for tp, at := range other.positions() {
-			if mine, ok := applied[tp]; ok {
-				applied[tp], furthest[tp] = min(mine, at), max(furthest[tp], at)
-			}
-		}
-	}
+	applied, furthest := g.extremes()
 	moved := make(map[TopicPartition]int64)
 	for tp, offset := range applied {
 		if last, ok := g.shown[tp]; !ok || last != offset {
@@ -91,12 +83,7 @@ func (g *group) show(ctx context.Context) error {
 	for tp, at := range committed {
 		switch {
 		case at > furthest[tp]:
-			if g.foreign[tp] != at {
-				g.foreign[tp] = at
-				g.metrics.foreign.Inc()
-				g.opts.Logger.Warn("foreign commit: another program commits to the group, and above what was applied here; it is not read from",
-					"group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition, "committed", at, "next", furthest[tp])
-			}
+			g.warnForeign(tp, at, furthest[tp])
 		case at < applied[tp]:
 			moved[tp] = applied[tp]
 			fallthrough
@@ -117,6 +104,32 @@ func (g *group) show(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// warnForeign warns, once for each offset, of one that another program has committed, above the next one of ours.
+func (g *group) warnForeign(tp TopicPartition, committed, next int64) {
+	if g.foreign[tp] == committed {
+		return
+	}
+	g.foreign[tp] = committed
+	g.metrics.foreign.Inc()
+	g.opts.Logger.Warn("foreign commit: another program commits to the group, and above what was applied here; it is not read from",
+		"group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition, "committed", committed, "next", next)
+}
+
+// extremes returns the places of the partitions as lag tools are to see them, where several members share one: that of
+// the one that is behind, and the furthest one.
+func (g *group) extremes() (applied, furthest map[TopicPartition]int64) {
+	applied = g.positions()
+	furthest = maps.Clone(applied)
+	for _, other := range g.opts.Share.others(g.Consumer) {
+		for tp, at := range other.positions() {
+			if mine, ok := applied[tp]; ok {
+				applied[tp], furthest[tp] = min(mine, at), max(furthest[tp], at)
+			}
+		}
+	}
+	return applied, furthest
 }
 
 // positions returns what was applied of the partitions that have begun.

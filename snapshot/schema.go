@@ -155,20 +155,9 @@ func (s *Schema) validate() error {
 	fields := slices.Concat(s.Categorical, s.Multi)
 	for _, f := range s.Numeric {
 		fields = append(fields, f.Name)
-		if !isFinite(f.Center) || !isFinite(f.Scale) || f.Scale <= 0 {
-			return fmt.Errorf("schema.numeric %q: center %g has to be finite and scale %g positive", f.Name, f.Center, f.Scale)
-		}
-		if !isFinite(f.Clip) || f.Clip < 0 {
-			return fmt.Errorf("schema.numeric %q: clip %g has to be finite and not negative", f.Name, f.Clip)
-		}
 	}
-	if len(s.MultiWeights) > 0 && len(s.MultiWeights) != len(s.Multi) {
-		return fmt.Errorf("schema.multi_weights: %d of %d multi fields", len(s.MultiWeights), len(s.Multi))
-	}
-	for i, weight := range s.MultiWeights {
-		if weight != WeightMean && weight != WeightSqrt {
-			return fmt.Errorf("schema.multi_weights[%d] %q is not %s or %s", i, weight, WeightMean, WeightSqrt)
-		}
+	if err := s.validateScales(); err != nil {
+		return err
 	}
 	for _, name := range s.Optional {
 		if !slices.Contains(fields, name) {
@@ -192,6 +181,27 @@ func (s *Schema) validate() error {
 		fields = append(fields, CrossName(parts...))
 	}
 	return errors.Join(distinct("schema fields", fields), distinct("schema.optional", s.Optional))
+}
+
+// validateScales checks how numbers are scaled and lists are weighted.
+func (s *Schema) validateScales() error {
+	for _, f := range s.Numeric {
+		if !isFinite(f.Center) || !isFinite(f.Scale) || f.Scale <= 0 {
+			return fmt.Errorf("schema.numeric %q: center %g has to be finite and scale %g positive", f.Name, f.Center, f.Scale)
+		}
+		if !isFinite(f.Clip) || f.Clip < 0 {
+			return fmt.Errorf("schema.numeric %q: clip %g has to be finite and not negative", f.Name, f.Clip)
+		}
+	}
+	if len(s.MultiWeights) > 0 && len(s.MultiWeights) != len(s.Multi) {
+		return fmt.Errorf("schema.multi_weights: %d of %d multi fields", len(s.MultiWeights), len(s.Multi))
+	}
+	for i, weight := range s.MultiWeights {
+		if weight != WeightMean && weight != WeightSqrt {
+			return fmt.Errorf("schema.multi_weights[%d] %q is not %s or %s", i, weight, WeightMean, WeightSqrt)
+		}
+	}
+	return nil
 }
 
 // IsOptional reports whether an event may lack a field.

@@ -31,33 +31,9 @@ func (f *fullFit) minimize(u []float64, limits fitLimits) int {
 	theta := 1.0
 	for iteration := 1; iteration <= limits.iterations; iteration++ {
 		f.smooth *= fullGrowth
-		objective, uphill := 0.0, 0.0
-		for {
-			for i, g := range gradient {
-				z[i] = y[i] - g/(f.smooth*scale[i])
-			}
-			f.step(z, scale)
-			linear, square := 0.0, 0.0
-			uphill = 0
-			for i, at := range z {
-				step := at - y[i]
-				linear += gradient[i] * step
-				square += scale[i] * step * step
-				uphill -= scale[i] * step * (at - x[i])
-			}
-			trial := f.pass(z, nil)
-			if f.workers.cancelled() {
-				return iteration
-			}
-			// The slack absorbs rounding in sums over the rows.
-			if trial <= value+linear+0.5*f.smooth*square+1e-13*math.Abs(value) || square == 0 {
-				objective = trial + f.term(z)
-				break
-			}
-			if f.smooth *= 2; f.smooth > maxSmooth {
-				f.smooth = 0
-				return iteration
-			}
+		objective, uphill, ok := f.backtrack(z, tangent{at: y, value: value, gradient: gradient}, x, scale)
+		if !ok {
+			return iteration
 		}
 		if objective > last {
 			if theta == 1 {
@@ -67,13 +43,8 @@ func (f *fullFit) minimize(u []float64, limits fitLimits) int {
 			theta = 1
 			copy(y, x)
 		} else {
-			momentum := 0.0
-			if uphill > 0 {
-				theta = 1
-			} else {
-				next := 0.5 * (1 + math.Sqrt(1+4*theta*theta))
-				momentum, theta = (theta-1)/next, next
-			}
+			var momentum float64
+			momentum, theta = nextMomentum(theta, uphill)
 			for i, at := range z {
 				y[i] = at + momentum*(at-x[i])
 			}
@@ -91,6 +62,54 @@ func (f *fullFit) minimize(u []float64, limits fitLimits) int {
 		value = f.pass(y, gradient)
 	}
 	return limits.iterations
+}
+
+// tangent is the smooth part of an objective at a point, to the first order.
+type tangent struct {
+	at       []float64
+	value    float64
+	gradient []float64
+}
+
+// backtrack stores the proximal point of y in z, with an L at which the quadratic bound holds. It returns the objective
+// there, and by how much the momentum from x points uphill. It reports false where the fit is cancelled, or no L is
+// large enough.
+func (f *fullFit) backtrack(z []float64, y tangent, x, scale []float64) (objective, uphill float64, ok bool) {
+	for {
+		for i, g := range y.gradient {
+			z[i] = y.at[i] - g/(f.smooth*scale[i])
+		}
+		f.step(z, scale)
+		linear, square := 0.0, 0.0
+		uphill = 0
+		for i, at := range z {
+			step := at - y.at[i]
+			linear += y.gradient[i] * step
+			square += scale[i] * step * step
+			uphill -= scale[i] * step * (at - x[i])
+		}
+		trial := f.pass(z, nil)
+		if f.workers.cancelled() {
+			return 0, 0, false
+		}
+		// The slack absorbs rounding in sums over the rows.
+		if trial <= y.value+linear+0.5*f.smooth*square+1e-13*math.Abs(y.value) || square == 0 {
+			return trial + f.term(z), uphill, true
+		}
+		if f.smooth *= 2; f.smooth > maxSmooth {
+			f.smooth = 0
+			return 0, 0, false
+		}
+	}
+}
+
+// nextMomentum returns the momentum after theta, and the theta after it: it begins anew where it points uphill.
+func nextMomentum(theta, uphill float64) (momentum, next float64) {
+	if uphill > 0 {
+		return 0, 1
+	}
+	next = 0.5 * (1 + math.Sqrt(1+4*theta*theta))
+	return (theta - 1) / next, next
 }
 
 // fullGrowth is the factor on L per iteration.

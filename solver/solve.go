@@ -262,118 +262,14 @@ const triesPerBasis = 20
 
 // loop alternates refits and selections until there is a reason to stop, kept in result.Status.
 func (r *solve) loop(ctx context.Context, warm bool) {
-	tried, renewed := 0, false
-	last := math.Inf(1)
+	past := progress{last: math.Inf(1), room: warm}
 	r.early = r.spectrum.moves() && r.k == 0 && !r.exact()
 	defer func() { r.early = false }()
-	for step := 0; ; step++ {
-		if r.spent() {
-			r.result.Status = TimeBudget
-			return
-		}
-		if step > 0 || !r.scored {
-			r.refit(step == 0)
-			r.prune()
-			if r.scoreLoss(); r.early {
-				r.early = last-r.objective > max(earlyDecrease, r.slow())*r.objective && (step == 0 || r.spectrum.fit != nil)
-			}
-			r.scoreRest()
-		}
-		if ctx.Err() != nil {
-			r.result.Status = statusOf(ctx)
-			return
-		}
-		if r.s.WeightsOnly {
-			if r.s.MoveBasis {
-				if r.moveBasis(); ctx.Err() != nil {
-					r.result.Status = statusOf(ctx)
-					return
-				}
-			}
-			r.result.Steps, r.result.Status = append(r.result.Steps, r.step(selection{}, r.objective)), BasisLimit
-			r.complete = r.here()
-			return
-		}
-		terms := r.gapTerms()
-		if step == 0 && !r.scored && r.k > 0 && r.spectrum.moves() && !r.rough() {
-			terms = r.certifyWarm(terms)
-		}
-		found := r.search(terms.threshold())
-		if r.early && found.criterion <= terms.threshold() { // the linear term alone may lack something
-			r.early = false
-			r.scoreRest()
-			terms = r.gapTerms()
-			found = r.search(terms.threshold())
-		}
-		now := r.step(found, terms.at(found.criterion))
-		if ctx.Err() != nil {
-			r.result.Status = statusOf(ctx)
-			return
-		}
-		r.result.Steps = append(r.result.Steps, now)
-		r.complete = r.here()
-		r.complete.convex, r.complete.gap = terms.objective, now.Gap
-		if r.s.OnStep != nil && r.s.OnStep(now, r.model()) {
-			r.result.Status = Interrupted
-			return
-		}
-		decrease := last - r.objective
-		last = r.objective
-		none := found.criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
-		limit := r.atLimit(tried, warm && !renewed)
-		if r.bySteps() {
-			status := r.goOn(terms, now, decrease, limit)
-			switch {
-			case ctx.Err() != nil:
-				r.result.Status = statusOf(ctx)
-				return
-			case status != 0:
-				r.result.Status = status
-				return
-			case r.k >= r.s.MaxBasis:
-				r.makeRoom()
-				renewed, last = true, math.Inf(1)
-			default:
-				r.lineStep(terms)
-				tried++
-			}
-			continue
-		}
-		switch {
-		case r.rough() && (decrease <= stallFraction*r.s.Tolerance*r.objective || r.spectrum.isWhole() && r.k > 0), none && (limit || r.rough()):
-			r.result.Status = Stalled
-			return
-		case limit:
-			r.result.Status = BasisLimit
-			return
-		case !r.rough() && (none || decrease <= r.slow()*r.objective):
-			if r.spent() {
-				r.result.Status = TimeBudget
-				return
-			}
-			r.early = false
-			goesOn := r.conclude()
-			if ctx.Err() != nil {
-				r.result.Status = statusOf(ctx)
-				return
-			}
-			if last = r.objective; !goesOn {
-				r.result.Status = Stalled
-				return
-			}
-		}
-		if r.k >= r.s.MaxBasis { // merging may have made room
-			r.makeRoom()
-			renewed, last = true, math.Inf(1) // the objective may rise once
-		}
-		r.certificate = nil
-		if r.spectrum.isWhole() && len(r.result.Steps) >= wholeSteps {
-			r.spectrum = nil
-		}
-		entering := r.batch(r.spectrum.entering(r.last, terms.threshold(), r.s.MaxBasis-r.k), terms.threshold(), r.s.MaxSteps-tried)
-		r.append(entering...)
-		tried += len(entering)
+	var status Status
+	for first := true; status == 0; first = false {
+		status = r.iterate(ctx, first, &past)
 	}
+	r.result.Status = status
 }
 
 // alike is the |cosine| of vectors that are not worth having both.
@@ -505,34 +401,14 @@ func (r *solve) finish(ctx context.Context) *Result {
 		if r.certificate == nil {
 			r.certificate = r.certify(r.gapTerms(), false)
 		}
-		if terms, bound := r.certificate.terms, r.certificate.bound; !r.workers.cancelled() {
-			objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)
-			kind := Certified
-			switch {
-			case bound.kind == "":
-				kind = Estimated
-			case bound.failure == 0 && gap > r.s.Tolerance*terms.objective:
-				gap = r.tighten(terms.objective, gap)
-			}
-			if !r.workers.cancelled() {
-				res.Objective, res.ConvexObjective = objective, terms.objective
-				res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, kind, bound.kind, bound.failure
-				res.GapEstimate = min(gap, estimate)
-			}
-		}
+		r.closeGap()
 	}
 	if res.GapKind == "" {
 		res.CutShort = spent || r.workers.cancelled()
 		if concluded && ctx.Err() != nil { // as when a budget of these steps repeats it
 			res.Status = statusOf(ctx)
 		}
-		end := r.complete
-		if r.saved != nil && r.saved.objective < end.objective {
-			end = r.saved
-		}
-		r.back(end)
-		res.Objective, res.ConvexObjective = end.objective, end.convex
-		res.Gap, res.GapEstimate, res.GapKind = end.gap, end.gap, Estimated
+		r.endEstimated()
 	}
 	if r.eigen != nil {
 		r.toEigenvectors()

@@ -274,10 +274,7 @@ func (m *Model) Resolve() {
 		t.Kernel = m.ownKernel()
 	}
 	if t.Augment == Switch(Auto) {
-		t.Augment = Switch("false")
-		if t.Kernel == "homogeneous" && (t.Algorithm != FrankWolfeSVM || t.Features == BasisFeatures) { // else it has a bias and no products
-			t.Augment = Switch("true")
-		}
+		t.Augment = t.ownAugment()
 	}
 	if t.Refit == Auto {
 		t.Refit = a.refits[0]
@@ -288,22 +285,10 @@ func (m *Model) Resolve() {
 	if t.FeatureMap.IsAuto() && (len(m.Schema.Numeric) == 0 || t.ConvexAlone()) {
 		t.FeatureMap = ""
 	}
-	if m.Sample.MaxBytes == 0 {
-		m.Sample.MaxBytes = Size(m.Sample.Size) * m.OrdinaryRow()
-	}
-	if h := &m.Sample.Holdout; h.Size == 0 {
-		h.Size = int(math.Ceil(h.Fraction * float64(m.Sample.Size)))
-	}
-	if h := &m.Sample.Holdout; h.HalfLife == 0 {
-		h.HalfLife = m.Sample.HalfLife
-	}
+	m.resolveSample()
 	if c := m.Schema.Categorical; len(c) > 0 {
 		if m.Evaluate.BaselineBy == "" {
-			given, _ := m.Schema.GivenFields()
-			if len(given) == 0 {
-				given = c
-			}
-			m.Evaluate.BaselineBy = given[min(1, len(given)-1)]
+			m.Evaluate.BaselineBy = m.Schema.ownBaseline()
 		}
 		if len(t.FoldIn.By) == 0 {
 			t.FoldIn.By = slices.Clone(c)
@@ -314,6 +299,38 @@ func (m *Model) Resolve() {
 	} else if t.Cap.By == "" {
 		t.Cap.Share = 0 // there is nothing to count by
 	}
+}
+
+// resolveSample takes the memory of the sample from its size, and size and half-life of the held-out rows from it.
+func (m *Model) resolveSample() {
+	if m.Sample.MaxBytes == 0 {
+		m.Sample.MaxBytes = Size(m.Sample.Size) * m.OrdinaryRow()
+	}
+	h := &m.Sample.Holdout
+	if h.Size == 0 {
+		h.Size = int(math.Ceil(h.Fraction * float64(m.Sample.Size)))
+	}
+	if h.HalfLife == 0 {
+		h.HalfLife = m.Sample.HalfLife
+	}
+}
+
+// ownAugment returns what train.augment: auto stands for: products without a bias need a feature that is always 1.
+func (t *Train) ownAugment() Switch {
+	if t.Kernel == "homogeneous" && (t.Algorithm != FrankWolfeSVM || t.Features == BasisFeatures) { // else it has a bias and no products
+		return Switch("true")
+	}
+	return Switch("false")
+}
+
+// ownBaseline returns the field of the baseline where the configuration names none: the second categorical one that
+// events have, or the only one.
+func (s *Schema) ownBaseline() string {
+	given, _ := s.GivenFields()
+	if len(given) == 0 {
+		given = s.Categorical
+	}
+	return given[min(1, len(given)-1)]
 }
 
 // ownKernel returns what train.kernel: auto stands for: that of factorization machines for one-hot data, of polynomial networks for dense numbers (Blondel et

@@ -433,39 +433,47 @@ func (p *Profile) addMembers(object jsontext.Value, of *Column) *event.Rejection
 		if c == nil {
 			return nil
 		}
-		switch value.Kind() {
-		case 'n':
-		case '"':
-			text, _ := jsontext.AppendUnquote(nil, value)
-			if len(text) > 0 {
-				numbers := c.Numbers
-				c.add(string(text))
-				c.Quoted += c.Numbers - numbers
-				if strings.EqualFold(string(text), "nan") {
-					c.NaNs++
-				}
-			}
-		case 't', 'f':
-			c.add(string(value))
-			c.Literals++
-		case '[':
-			c.Present++
-			c.Lists++
-			c.addList(value)
-		case '{':
+		if value.Kind() == '{' {
 			c.Present++
 			c.Nested++
 			if bad := p.addMembers(value, c); bad != nil {
 				return bad
 			}
-		default:
-			c.add(string(value))
-			if value.Kind() == '0' && bytes.ContainsAny(value, ".eE") {
-				c.Pointed++
-			}
+			continue
 		}
+		c.addJSON(value)
 	}
 	return nil
+}
+
+// addJSON adds a value that is no object; null is none.
+func (c *Column) addJSON(value jsontext.Value) {
+	switch value.Kind() {
+	case 'n':
+	case '"':
+		text, _ := jsontext.AppendUnquote(nil, value)
+		if len(text) == 0 {
+			return
+		}
+		numbers := c.Numbers
+		c.add(string(text))
+		c.Quoted += c.Numbers - numbers
+		if strings.EqualFold(string(text), "nan") {
+			c.NaNs++
+		}
+	case 't', 'f':
+		c.add(string(value))
+		c.Literals++
+	case '[':
+		c.Present++
+		c.Lists++
+		c.addList(value)
+	default:
+		c.add(string(value))
+		if value.Kind() == '0' && bytes.ContainsAny(value, ".eE") {
+			c.Pointed++
+		}
+	}
 }
 
 // member returns the column of a member of the events or, unless of is nil, of objects in them, of which a map has no columns: nil.

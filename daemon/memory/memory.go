@@ -89,127 +89,26 @@ func Of(c *config.Config) config.Memory {
 
 // parts returns the upper bound in bytes of each part of a model: n rows of what sample.max_bytes allows, d features, k basis vectors, and outputs.
 func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
-	size, n, h := m.Sample.Size+m.Sample.Holdout.Size, m.Sample.Size*m.Rows(), m.Sample.Holdout.Size*m.Rows()
-	maxBytes := int64(m.Sample.MaxBytes) * int64(m.Rows())
-	heldOut := int64(float64(maxBytes) * float64(h) / float64(n))
-	names, numbers := len(m.Schema.Names())+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
-	if m.Train.Augment.On() {
-		numbers++
-	}
-	allNames := min(int64(n)*int64(names), cycle.Entries(maxBytes))
-	entries := int((allNames-1)/int64(n)) + 1 + numbers // of a row, in the mean
-	d := int(min(int64(m.Train.MaxFeatures), allNames)) + numbers + 1
-	k, outputs := m.Train.MaxBasis, max(1, m.Schema.Outputs())
-	basis := k // that a solve may find
-	if m.Train.Refit == "variational" {
-		basis = m.Train.VariationalBasis(n)
-	}
-	separate := m.Schema.Learned().HasClasses()                           // linear weights, see posterior.State
-	grouped := len(m.Schema.Names())+len(m.Schema.Multi) > 2 && !separate // fields may form groups: two vectors for one of two, 1 + MaxGroups of more
-	vectors := k
-	if grouped {
-		vectors = 2 * k
-		if len(m.Schema.Names())+len(m.Schema.Multi) > 3 { // two that are functions of another, and a third
-			vectors = (1 + variational.MaxGroups) * k
-		}
-	}
-	model := solver.ModelFootprint(d, vectors, outputs, m.Train.Linear > 0)
-	maxName := int(m.Input.MaxIDBytes)
+	e := extentOf(m)
 	parts := map[string]int64{
-		"sample_index":  sketch.IndexFootprint(size, m.Sample.Cap.By != ""),
-		"training_rows": maxBytes + solver.RowsFootprint(n, numbers, outputs), // the entries of names are in maxBytes
-		"held_out_rows": heldOut + solver.RowsFootprint(h, numbers, outputs),
-		"vocabulary":    cycle.VocabularyFootprint(n, d, maxName, maxBytes),
-		"models":        models * model,
-		"refit":         fitFootprint(m, n, entries, d, basis, outputs),
+		"sample_index":  sketch.IndexFootprint(e.size, m.Sample.Cap.By != ""),
+		"training_rows": e.maxBytes + solver.RowsFootprint(e.n, e.numbers, e.outputs), // the entries of names are in maxBytes
+		"held_out_rows": e.heldOut + solver.RowsFootprint(e.h, e.numbers, e.outputs),
+		"vocabulary":    cycle.VocabularyFootprint(e.n, e.d, e.maxName, e.maxBytes),
+		"models":        models * e.model,
+		"refit":         fitFootprint(m, e.n, e.entries, e.d, e.basis, e.outputs),
 		"fetch":         ingest.FetchFootprint(maxPartitionFetch),
-		"badger":        sketch.DiskFootprint(size, 0), // the payloads are in maxBytes
-		"fold_in":       cycle.LiveFootprint(m) + cycle.CapFootprint(m, maxName),
+		"badger":        sketch.DiskFootprint(e.size, 0), // the payloads are in maxBytes
+		"guard":         guard.Footprint,
+		"progressive":   cycle.ProgressiveFootprint(m.Evaluate.Window, e.outputs, m.Schema.Learned()),
+		"curves":        curves.Footprint(),
+		"mixture":       cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, e.outputs, e.maxName),
+		"fold_in":       e.foldIn(m),
 	}
-	if m.Train.KernelDegree() == 3 {
-		parts["refit"] += solver.CubicFootprint(d, outputs)
-	}
-	if columns := m.Train.FeatureMap.NumColumns(len(m.Schema.Numeric)); columns > 0 && m.Train.Refit != "variational" {
-		parts["feature_map"] = cycle.MapFootprint(n, len(m.Schema.Numeric), columns, outputs)
-	}
-	if len(m.Schema.Derived) > 0 {
-		parts["derived_fields"] = ingest.PastsFootprint(m)
-	}
-	if bytes := ingest.ChoicesFootprint(m); bytes > 0 {
-		parts["choices"] = bytes
-	}
-	if forms := cycle.NumVariants(m); forms > 0 { // an update in its other forms, and one as it is built
-		parts["models"] += int64(forms+1)*model + cycle.StackedFootprint(m, model)
-		parts["vocabulary"] += int64(forms) * cycle.OtherVocabularyFootprint(d)
-	}
-	if m.Serve.Live { // a copy that is served, and the next one
-		parts["models"] += 2 * model
-		parts["vocabulary"] += 2 * cycle.OtherVocabularyFootprint(d)
-	}
-	if m.Publish.Deltas.Every > 0 {
-		parts["deltas"] = cycle.DeltasFootprint(m, model, d)
-	}
-	if m.Score.Topic != "" {
-		parts["scores"] = scoring.Footprint()
-	}
-	if m.Input.DeadLetter.Topic != "" {
-		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)
-	}
-	var foldIns int64 // those on the last refit
-	if m.Train.FoldIn.Enabled && names > 0 {
-		foldIns = posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, outputs, separate)
-	}
-	if experts.HasGaussian(m) {
-		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName)
-		foldIns += posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, 1, false)
-	}
-	parts["fold_in"] += foldIns
-	if m.Shard.IsShard() && m.Shard.LiveTopic != "" {
-		parts["forwarded"] = shard.ForwarderBytes
-	}
-	if m.Train.FoldIn.Enabled && names > 0 && m.Train.Refit == "variational" { // the one that goes on after names have changed
-		of, apart := outputs, separate
-		if experts.HasGaussian(m) {
-			of, apart = 1, false
-		}
-		parts["fold_in"] += cycle.SlotsFootprint(m.Train.FoldIn.MaxRows, maxName) +
-			posterior.FoldInFootprint(m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), k, of, apart)
-	}
-	parts["guard"] = guard.Footprint
-	parts["progressive"] = cycle.ProgressiveFootprint(m.Evaluate.Window, outputs, m.Schema.Learned())
-	if numbers := len(m.Schema.Numeric); numbers > 0 && m.Train.FoldIn.Enabled {
-		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), outputs, m.Train.FoldIn.MaxRows, maxName)
-	}
-	if bytes := cycle.PairwiseFootprint(m); bytes > 0 {
-		parts["names"] = bytes
-	}
-	parts["curves"] = curves.Footprint()
-	if m.Notify.URL != "" {
-		parts["notices"] = notify.Footprint()
-	}
-	parts["mixture"] = cycle.MixtureFootprint(m.Train.FoldIn.MaxRows, outputs, maxName)
-	var state int64
-	if m.Train.Refit == "variational" {
-		state = posterior.Footprint(d, basis, outputs, separate)
-		parts["variational"] = posteriors*state + posterior.SweepFootprint(n+h, entries, basis, outputs, separate) + cycle.AllRowsFootprint(n+h, entries, outputs)
-		if outputs == 1 && m.Schema.Task != "regression" {
-			parts["variational"] += state // what a sweep of a binary label that lowers the evidence goes back to
-		}
-		stages := int64(1)
-		if experts.HasGaussian(m) { // alike, but for the last; over all rows both sweep at once
-			parts["variational"] += (posteriors-1)*posterior.Footprint(d, basis, 1, false) + posterior.SweepFootprint(n+h, entries, basis, 1, false)
-			stages = 2
-		}
-		if grouped {
-			parts["variational"] += stages * posterior.UnitsFootprint(n+h, entries, basis)
-		}
-	}
-	if m.Train.Algorithm == config.FrankWolfeSVM {
-		parts["dual_variables"] = cycle.DualFootprint(n, outputs)
-	}
-	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
-		parts["kept_sample"] = (sketch.StoredFootprint(n+h, 0)+(maxBytes+heldOut)/3)/2 + state + model + parts["dual_variables"]/4
-	}
+	e.addFields(parts, m)
+	e.addUpdates(parts, m)
+	addTopics(parts, m)
+	e.addFit(parts, m)
 	if shards := waitsFor(&m.Shard); shards > 0 {
 		parts[waitingPart] = int64(shards) * Waiting(m)
 	}
@@ -223,6 +122,157 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 		}
 	}
 	return parts
+}
+
+// extent says how large the sample of a model and what is fitted to it may be.
+type extent struct {
+	size, n, h        int   // events of the sample, rows to train on, and held-out rows
+	maxBytes, heldOut int64 // of the rows to train on, and of the others
+	maxName           int   // bytes of the longest name
+	names, numbers    int   // of a row, at most
+	entries           int   // of a row, in the mean
+	d, k, outputs     int
+	basis             int   // vectors that a solve may find
+	separate          bool  // linear weights, see posterior.State
+	grouped           bool  // fields may form groups
+	model             int64 // bytes of a model
+}
+
+func extentOf(m *config.Model) extent {
+	e := extent{size: m.Sample.Size + m.Sample.Holdout.Size, n: m.Sample.Size * m.Rows(), h: m.Sample.Holdout.Size * m.Rows(),
+		maxBytes: int64(m.Sample.MaxBytes) * int64(m.Rows()), maxName: int(m.Input.MaxIDBytes),
+		k: m.Train.MaxBasis, outputs: max(1, m.Schema.Outputs()), separate: m.Schema.Learned().HasClasses()}
+	e.heldOut = int64(float64(e.maxBytes) * float64(e.h) / float64(e.n))
+	e.names, e.numbers = len(m.Schema.Names())+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
+	if m.Train.Augment.On() {
+		e.numbers++
+	}
+	allNames := min(int64(e.n)*int64(e.names), cycle.Entries(e.maxBytes))
+	e.entries = int((allNames-1)/int64(e.n)) + 1 + e.numbers
+	e.d = int(min(int64(m.Train.MaxFeatures), allNames)) + e.numbers + 1
+	e.basis = e.k
+	if m.Train.Refit == "variational" {
+		e.basis = m.Train.VariationalBasis(e.n)
+	}
+	fields, vectors := len(m.Schema.Names())+len(m.Schema.Multi), e.k
+	if e.grouped = fields > 2 && !e.separate; e.grouped { // two vectors for one of two, 1 + MaxGroups of more
+		vectors = 2 * e.k
+		if fields > 3 { // two that are functions of another, and a third
+			vectors = (1 + variational.MaxGroups) * e.k
+		}
+	}
+	e.model = solver.ModelFootprint(e.d, vectors, e.outputs, m.Train.Linear > 0)
+	return e
+}
+
+// foldIn returns the bytes of the fold-ins on the last refit, and of the one that goes on after names have changed.
+func (e *extent) foldIn(m *config.Model) int64 {
+	bytes := cycle.LiveFootprint(m) + cycle.CapFootprint(m, e.maxName)
+	rows, rates, gaussian := m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), experts.HasGaussian(m)
+	outputs, separate := e.outputs, e.separate // of the one that goes on
+	if gaussian {
+		bytes += cycle.SlotsFootprint(rows, e.maxName) + posterior.FoldInFootprint(rows, rates, e.k, 1, false)
+		outputs, separate = 1, false
+	}
+	if !m.Train.FoldIn.Enabled || e.names == 0 {
+		return bytes
+	}
+	bytes += posterior.FoldInFootprint(rows, rates, e.k, e.outputs, e.separate)
+	if m.Train.Refit == "variational" {
+		bytes += cycle.SlotsFootprint(rows, e.maxName) + posterior.FoldInFootprint(rows, rates, e.k, outputs, separate)
+	}
+	return bytes
+}
+
+// addFields adds what single kinds of fields take.
+func (e *extent) addFields(parts map[string]int64, m *config.Model) {
+	numbers := len(m.Schema.Numeric)
+	if columns := m.Train.FeatureMap.NumColumns(numbers); columns > 0 && m.Train.Refit != "variational" {
+		parts["feature_map"] = cycle.MapFootprint(e.n, numbers, columns, e.outputs)
+	}
+	if len(m.Schema.Derived) > 0 {
+		parts["derived_fields"] = ingest.PastsFootprint(m)
+	}
+	if bytes := ingest.ChoicesFootprint(m); bytes > 0 {
+		parts["choices"] = bytes
+	}
+	if numbers > 0 && m.Train.FoldIn.Enabled {
+		parts["numbers"] = cycle.NumbersFootprint(numbers, len(m.Schema.Categorical)+len(m.Schema.Multi), e.outputs,
+			m.Train.FoldIn.MaxRows, e.maxName)
+	}
+	if bytes := cycle.PairwiseFootprint(m); bytes > 0 {
+		parts["names"] = bytes
+	}
+}
+
+// addUpdates adds what updates, deltas and the live model take, other than the versions of each model.
+func (e *extent) addUpdates(parts map[string]int64, m *config.Model) {
+	if forms := cycle.NumVariants(m); forms > 0 { // an update in its other forms, and one as it is built
+		parts["models"] += int64(forms+1)*e.model + cycle.StackedFootprint(m, e.model)
+		parts["vocabulary"] += int64(forms) * cycle.OtherVocabularyFootprint(e.d)
+	}
+	if m.Serve.Live { // a copy that is served, and the next one
+		parts["models"] += 2 * e.model
+		parts["vocabulary"] += 2 * cycle.OtherVocabularyFootprint(e.d)
+	}
+	if m.Publish.Deltas.Every > 0 {
+		parts["deltas"] = cycle.DeltasFootprint(m, e.model, e.d)
+	}
+}
+
+// addTopics adds what waits to be written to topics and to the address of notices.
+func addTopics(parts map[string]int64, m *config.Model) {
+	if m.Score.Topic != "" {
+		parts["scores"] = scoring.Footprint()
+	}
+	if m.Input.DeadLetter.Topic != "" {
+		parts["dead_letters"] = sketch.OutboxFootprint(m.Input.DeadLetter.MaxRows)
+	}
+	if m.Shard.IsShard() && m.Shard.LiveTopic != "" {
+		parts["forwarded"] = shard.ForwarderBytes
+	}
+	if m.Notify.URL != "" {
+		parts["notices"] = notify.Footprint()
+	}
+}
+
+// addFit adds what a refit takes for single algorithms and stages, and its rows where they are kept.
+func (e *extent) addFit(parts map[string]int64, m *config.Model) {
+	if m.Train.KernelDegree() == 3 {
+		parts["refit"] += solver.CubicFootprint(e.d, e.outputs)
+	}
+	var state int64
+	if m.Train.Refit == "variational" {
+		state = posterior.Footprint(e.d, e.basis, e.outputs, e.separate)
+		parts["variational"] = e.variational(m, state)
+	}
+	if m.Train.Algorithm == config.FrankWolfeSVM {
+		parts["dual_variables"] = cycle.DualFootprint(e.n, e.outputs)
+	}
+	if m.Publish.KeepSample { // the rows and the start of a refit, compressed, until they are written
+		rows := sketch.StoredFootprint(e.n+e.h, 0) + (e.maxBytes+e.heldOut)/3
+		parts["kept_sample"] = rows/2 + state + e.model + parts["dual_variables"]/4
+	}
+}
+
+// variational returns the bytes of the variational stage, whose posterior takes state.
+func (e *extent) variational(m *config.Model, state int64) int64 {
+	rows := e.n + e.h
+	bytes := posteriors*state + posterior.SweepFootprint(rows, e.entries, e.basis, e.outputs, e.separate) +
+		cycle.AllRowsFootprint(rows, e.entries, e.outputs)
+	if e.outputs == 1 && m.Schema.Task != "regression" {
+		bytes += state // what a sweep of a binary label that lowers the evidence goes back to
+	}
+	stages := int64(1)
+	if experts.HasGaussian(m) { // alike, but for the last; over all rows both sweep at once
+		bytes += (posteriors-1)*posterior.Footprint(e.d, e.basis, 1, false) +
+			posterior.SweepFootprint(rows, e.entries, e.basis, 1, false)
+		stages = 2
+	}
+	if e.grouped {
+		bytes += stages * posterior.UnitsFootprint(rows, e.entries, e.basis)
+	}
+	return bytes
 }
 
 // fitFootprint returns the bytes that the algorithm of a model takes for a fit beside the rows.

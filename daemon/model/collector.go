@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,97 +87,145 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	counter := func(d *prometheus.Desc, v float64, labels ...string) {
-		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
-	}
-	gauge(memoryBudget, float64(c.memory.BudgetBytes))
-	gauge(memoryComputed, float64(c.memory.TotalBytes))
-	gauge(storageLeast, float64(c.least))
+	of := samples{out: out}
+	of.gauge(memoryBudget, float64(c.memory.BudgetBytes))
+	of.gauge(memoryComputed, float64(c.memory.TotalBytes))
+	of.gauge(storageLeast, float64(c.least))
 	for _, m := range c.models {
-		store, learning, settings := m.state.store, m.trainer.cycle, m.state.settings
-		name := settings.Name
-		gauge(storageFree, float64(m.state.guard.FreeBytes()), name)
-		rows, bytes := store.Size()
-		for role, n := range rows {
-			gauge(reservoirItems, float64(n), name, sketch.Role(role).String())
+		of := samples{out: out, model: []string{m.state.settings.Name}}
+		of.sample(m)
+		of.mapping(m.reader)
+		of.progressive(m)
+		of.readiness(m)
+		of.team(m)
+		of.learned(m)
+	}
+}
+
+// samples sends the values of metrics to a scrape.
+type samples struct {
+	out   chan<- prometheus.Metric
+	model []string // the first label of what is of a model
+}
+
+func (s samples) send(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels []string) {
+	s.out <- prometheus.MustNewConstMetric(d, kind, v, slices.Concat(s.model, labels)...)
+}
+
+func (s samples) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	s.send(d, prometheus.GaugeValue, v, labels)
+}
+
+func (s samples) counter(d *prometheus.Desc, v float64, labels ...string) {
+	s.send(d, prometheus.CounterValue, v, labels)
+}
+
+// sample sends what the disk, the sample and the ledger of a model have.
+func (s samples) sample(m *Model) {
+	store := m.state.store
+	s.gauge(storageFree, float64(m.state.guard.FreeBytes()))
+	rows, bytes := store.Size()
+	for role, n := range rows {
+		s.gauge(reservoirItems, float64(n), sketch.Role(role).String())
+	}
+	s.gauge(reservoirBytes, float64(bytes))
+	for topic, accounts := range accountsByTopic(m.state.settings, store.Ledger()) {
+		for account, n := range accounts {
+			s.gauge(ledgerOffsets, float64(n), topic, account)
 		}
-		gauge(reservoirBytes, float64(bytes), name)
-		if missing := m.reader.missing; missing != nil {
-			for i, field := range missing.Fields {
-				counter(mappingMissing, float64(missing.Count(i)), name, field)
-			}
-			for field := range m.reader.absentFields() {
-				gauge(mappingAbsent, 1, name, field)
-			}
+	}
+	s.counter(duplicates, float64(store.Duplicates()))
+}
+
+// mapping sends which fields of input.mapping events lack.
+func (s samples) mapping(r *reader) {
+	if r.missing == nil {
+		return
+	}
+	for i, field := range r.missing.Fields {
+		s.counter(mappingMissing, float64(r.missing.Count(i)), field)
+	}
+	for field := range r.absentFields() {
+		s.gauge(mappingAbsent, 1, field)
+	}
+}
+
+// progressive sends how good predictions were before their events were learned from.
+func (s samples) progressive(m *Model) {
+	progressive := m.trainer.cycle.Progressive()
+	for _, r := range progressive.Roles() {
+		if loss, ok := quality.Loss(r.Metrics); ok {
+			s.gauge(progressiveLoss, loss, r.Name)
 		}
-		for topic, accounts := range accountsByTopic(settings, store.Ledger()) {
-			for account, n := range accounts {
-				gauge(ledgerOffsets, float64(n), name, topic, account)
-			}
+	}
+	progressiveMetrics(&progressive, func(value float64, metric, window, role string) {
+		s.gauge(progressiveMetric, value, metric, window, role)
+	})
+	s.counter(progressiveInvalid, float64(m.trainer.cycle.ImpossibleLosses()))
+}
+
+// readiness sends whether a model trains and does its work, and why not.
+func (s samples) readiness(m *Model) {
+	s.gauge(trainDisabled, indicator(m.trainer.pause.until.Load() != nil))
+	reasons := m.NotReady()
+	s.gauge(modelReady, indicator(len(reasons) == 0))
+	not := make(map[string]float64, len(causes))
+	for _, reason := range reasons {
+		not[reason.Cause] = 1
+	}
+	for _, cause := range causes {
+		s.gauge(modelNotReady, not[cause], cause)
+	}
+}
+
+// indicator is the value of a metric that says yes or no.
+func indicator(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// team sends what a trainer has of its shards.
+func (s samples) team(m *Model) {
+	team := m.reader.team
+	if team.stands() {
+		s.gauge(trainerLeader, indicator(team.leads()))
+	}
+	for i, shard := range team.shards() {
+		if shard.Clock != nil {
+			s.gauge(shardClock, shard.Clock.Seconds(), strconv.Itoa(i))
 		}
-		progressive := learning.Progressive()
-		for _, r := range progressive.Roles() {
-			if loss, ok := quality.Loss(r.Metrics); ok {
-				gauge(progressiveLoss, loss, name, r.Name)
-			}
+	}
+	live := team.learner()
+	if live == nil {
+		return
+	}
+	for i := range live.newest {
+		if at := live.newest[i].Load(); at > 0 {
+			s.gauge(liveHeard, float64(at)/1e9, strconv.Itoa(i))
 		}
-		progressiveMetrics(&progressive, func(value float64, metric, window, role string) {
-			gauge(progressiveMetric, value, name, metric, window, role)
-		})
-		counter(progressiveInvalid, float64(learning.ImpossibleLosses()), name)
-		off := 0.0
-		if m.trainer.pause.until.Load() != nil {
-			off = 1
-		}
-		gauge(trainDisabled, off, name)
-		not := make(map[string]float64, len(causes))
-		ready := 1.0
-		for _, reason := range m.NotReady() {
-			not[reason.Cause], ready = 1, 0
-		}
-		gauge(modelReady, ready, name)
-		for _, cause := range causes {
-			gauge(modelNotReady, not[cause], name, cause)
-		}
-		if m.reader.team.stands() {
-			leads := 0.0
-			if m.reader.team.leads() {
-				leads = 1
-			}
-			gauge(trainerLeader, leads, name)
-		}
-		for i, s := range m.reader.team.shards() {
-			if s.Clock != nil {
-				gauge(shardClock, s.Clock.Seconds(), name, strconv.Itoa(i))
-			}
-		}
-		if live := m.reader.team.learner(); live != nil {
-			for i := range live.newest {
-				if at := live.newest[i].Load(); at > 0 {
-					gauge(liveHeard, float64(at)/1e9, name, strconv.Itoa(i))
-				}
-			}
-			counter(liveMissed, float64(live.missed.Load()), name)
-		}
-		counter(duplicates, float64(store.Duplicates()), name)
-		gauge(gateRejections, float64(learning.Rejections()), name)
-		counter(foldInResets, float64(learning.Resets()), name)
-		counter(foldInEvicted, float64(learning.Evicted()), name)
-		for _, why := range experts.HeldReasons {
-			counter(eventsHeld, float64(learning.Held(why)), name, why.String())
-		}
-		kept, dropped := m.reader.pasts.Counts()
-		gauge(pastEntities, float64(kept), name)
-		counter(pastDropped, float64(dropped), name)
-		names := learning.Names()
-		counter(featuresTotal, float64(names.Total), name)
-		counter(unseenTotal, float64(names.Unseen), name)
-		for field, n := range learning.Outlying() {
-			counter(outlying, float64(n), name, field)
-		}
+	}
+	s.counter(liveMissed, float64(live.missed.Load()))
+}
+
+// learned sends what the learning of a model held back, gave up or did not know.
+func (s samples) learned(m *Model) {
+	learning := m.trainer.cycle
+	s.gauge(gateRejections, float64(learning.Rejections()))
+	s.counter(foldInResets, float64(learning.Resets()))
+	s.counter(foldInEvicted, float64(learning.Evicted()))
+	for _, why := range experts.HeldReasons {
+		s.counter(eventsHeld, float64(learning.Held(why)), why.String())
+	}
+	kept, dropped := m.reader.pasts.Counts()
+	s.gauge(pastEntities, float64(kept))
+	s.counter(pastDropped, float64(dropped))
+	names := learning.Names()
+	s.counter(featuresTotal, float64(names.Total))
+	s.counter(unseenTotal, float64(names.Unseen))
+	for field, n := range learning.Outlying() {
+		s.counter(outlying, float64(n), field)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/choices"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/drift"
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
@@ -171,20 +172,13 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 		now := clock.at(i, &examples[i])
 		if i == 0 {
-			b.schedule = cycle.NewSchedule(now)
-			for _, c := range b.consumers {
-				c.schedule = cycle.NewSchedule(now)
-			}
+			b.begin(now)
 		}
 		if err := b.step(ctx, now); err != nil {
 			return err
 		}
 		if i == n-n/10 {
-			b.cycle.StartTail()
-			for _, c := range b.consumers {
-				c.tail, c.tailHits = evaluate.NewQuality(c.target, nil), choices.Hits{}
-			}
-			b.popular.tail = choices.Hits{}
+			b.startTail()
 		}
 		if err := b.consume(&examples[i].Event, int64(i)); err != nil {
 			return err
@@ -194,10 +188,7 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 		}
 		b.summary.Events++
 		b.Progress.Add(1)
-		for _, alarm := range b.cycle.DriftAlarms() {
-			b.schedule.Alarmed(b.summary.Events)
-			b.summary.DriftAlarms = append(b.summary.DriftAlarms, report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})
-		}
+		b.heed(b.cycle.DriftAlarms())
 		if b.plot != nil && (i+1)%max(n/backtestPoints, 1) == 0 {
 			b.plot.add(b.summary.Events, b.cycle.TakeLosses())
 		}
@@ -208,6 +199,36 @@ func (b *backtest) run(ctx context.Context, examples []dataset.Example) error {
 			}
 		}
 	}
+	return b.finish()
+}
+
+// begin starts the schedules at the time of the first event.
+func (b *backtest) begin(now time.Time) {
+	b.schedule = cycle.NewSchedule(now)
+	for _, c := range b.consumers {
+		c.schedule = cycle.NewSchedule(now)
+	}
+}
+
+// startTail starts the measures of the last tenth of the events.
+func (b *backtest) startTail() {
+	b.cycle.StartTail()
+	for _, c := range b.consumers {
+		c.tail, c.tailHits = evaluate.NewQuality(c.target, nil), choices.Hits{}
+	}
+	b.popular.tail = choices.Hits{}
+}
+
+// heed makes a refit due after alarms of drift.
+func (b *backtest) heed(alarms []drift.DriftAlarm) {
+	for _, alarm := range alarms {
+		b.schedule.Alarmed(b.summary.Events)
+		b.summary.DriftAlarms = append(b.summary.DriftAlarms, report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})
+	}
+}
+
+// finish emits the summary.
+func (b *backtest) finish() error {
 	b.summary.Seconds, b.summary.Progressive, b.summary.LastTenth = b.seconds(), b.cycle.Progressive(), b.cycle.Tail()
 	for _, c := range b.consumers {
 		b.summary.Consumers = append(b.summary.Consumers, c.report(b.summary.LastTenth.Live))

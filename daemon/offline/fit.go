@@ -85,14 +85,7 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 		Dropped: parts.drops, Absent: parts.absent}
 	refused := strictly(o.Strict, parts.drops, out)
 	o.Progress.Stage("comparing stages", "", 0)
-	stage := ""
-	in.OnProgress = func(now, unit string, done, most int) {
-		if now != stage || done == 0 {
-			o.Progress.Stage(now, unit, 0)
-			stage = now
-		}
-		o.Progress.Set(int64(done), int64(most))
-	}
+	in.OnProgress = showStages(o.Progress)
 	fit, err := refit.Fit(ctx, in)
 	switch {
 	case emitErr != nil:
@@ -104,9 +97,8 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 			return err
 		}
 		if o.Store != "" && refused == nil && ctx.Err() == nil {
-			fit.Champion.Watermark = parts.watermark()
 			v := &fit.Champion.Version
-			v.TrainSeconds = report.Seconds(o.Now().Sub(began))
+			fit.Champion.Watermark, v.TrainSeconds = parts.watermark(), report.Seconds(o.Now().Sub(began))
 			if err := versions.Publish(ctx, fit.Champion); err != nil {
 				return storeError(err, o.Store)
 			}
@@ -123,6 +115,18 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 		return err
 	}
 	return refused
+}
+
+// showStages returns what shows a fit's progress, stage by stage, on a meter.
+func showStages(meter *progress.Meter) func(stage, unit string, done, most int) {
+	shown := ""
+	return func(stage, unit string, done, most int) {
+		if stage != shown || done == 0 {
+			meter.Stage(stage, unit, 0)
+			shown = stage
+		}
+		meter.Set(int64(done), int64(most))
+	}
 }
 
 // summarize fills in what the fit chose and how good it is.

@@ -20,32 +20,10 @@ type fitParts struct {
 // readParts reads the files of a fit, completes the schema of its model and splits --data into the parts that have no
 // file.
 func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
-	type file struct{ flag, path string }
-	files := []file{{"--data", o.Data}}
-	if o.Valid != "" {
-		files = append(files, file{"--valid", o.Valid})
-	}
-	if o.Test != "" {
-		files = append(files, file{"--test", o.Test})
-	}
-	sets := make([]*dataset.Set, len(files))
-	drops := []report.Dropped{}
-	for i, f := range files {
-		var err error
-		format := o.Format
-		if i > 0 && o.Detected && format != dataset.LIBSVM {
-			if format, err = o.Table.FormatOf("", f.path); err != nil {
-				return nil, err
-			}
-		}
-		if sets[i], err = readSet(o.Model, f.path, format, o.Table, f.flag, o.Progress); err != nil {
-			return nil, err
-		}
-		of, err := dropped(&sets[i].Skipped, f.path, nil, out)
-		if err != nil {
-			return nil, err
-		}
-		drops = append(drops, of...)
+	files := o.files()
+	sets, drops, err := readFiles(o, files, out)
+	if err != nil {
+		return nil, err
 	}
 	if o.Format == dataset.LIBSVM && len(o.Model.Schema.Numeric) == 0 { // every column becomes a field
 		if err := isDense(len(sets[0].Examples), sets[0].NumFeatures, o.Data); err != nil {
@@ -87,6 +65,45 @@ func readParts(o *FitOptions, out *report.Emitter) (*fitParts, error) {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--split", Path: o.Data, Err: errors.New("offline: the split leaves no rows to train on")}
 	}
 	return p, nil
+}
+
+// fitFile is a file of a fit, and the flag that names it.
+type fitFile struct{ flag, path string }
+
+// files returns the files of a fit, that of --data first.
+func (o *FitOptions) files() []fitFile {
+	files := []fitFile{{"--data", o.Data}}
+	if o.Valid != "" {
+		files = append(files, fitFile{"--valid", o.Valid})
+	}
+	if o.Test != "" {
+		files = append(files, fitFile{"--test", o.Test})
+	}
+	return files
+}
+
+// readFiles reads the files of a fit, and returns what was passed over in them as well.
+func readFiles(o *FitOptions, files []fitFile, out *report.Emitter) ([]*dataset.Set, []report.Dropped, error) {
+	sets := make([]*dataset.Set, len(files))
+	drops := []report.Dropped{}
+	for i, f := range files {
+		var err error
+		format := o.Format
+		if i > 0 && o.Detected && format != dataset.LIBSVM {
+			if format, err = o.Table.FormatOf("", f.path); err != nil {
+				return nil, nil, err
+			}
+		}
+		if sets[i], err = readSet(o.Model, f.path, format, o.Table, f.flag, o.Progress); err != nil {
+			return nil, nil, err
+		}
+		of, err := dropped(&sets[i].Skipped, f.path, nil, out)
+		if err != nil {
+			return nil, nil, err
+		}
+		drops = append(drops, of...)
+	}
+	return sets, drops, nil
 }
 
 // watermark returns the newest time of the events that a fit may learn from, 0 where that is not known.

@@ -168,119 +168,140 @@ func asName(text string) string {
 
 // yaml writes the configuration.
 func (g *guess) yaml(o *InitOptions) string {
-	var b strings.Builder
-	s := &g.schema
-	line := func(format string, arguments ...any) { fmt.Fprintf(&b, format+"\n", arguments...) }
+	var y yamlText
 	servers, topic, why := []string{"127.0.0.1:9092"}, o.Model, "  # where the events will come from; backtest needs none"
 	if o.Topic != "" {
 		servers, topic, why = o.BootstrapServers, o.Topic, ""
-		line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:", g.rows, o.Topic)
+		y.line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:", g.rows, o.Topic)
 	} else {
-		line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, filepath.Base(o.Data))
+		y.line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, filepath.Base(o.Data))
 	}
-	line("#   refitd check config --config.file THIS --print-defaults")
-	line("")
-	line("kafka: {bootstrap_servers: %s, group_id: refitd-%s}%s", quotedList(servers), o.Model, why)
-	line("storage: {path: state}")
-	line("models:")
-	line("  - name: %s", o.Model)
+	y.line("#   refitd check config --config.file THIS --print-defaults")
+	y.line("")
+	y.line("kafka: {bootstrap_servers: %s, group_id: refitd-%s}%s", quotedList(servers), o.Model, why)
+	y.line("storage: {path: state}")
+	y.line("models:")
+	y.line("  - name: %s", o.Model)
+	g.writeInput(&y, topic)
+	y.line("    schema:")
+	g.writeLabel(&y)
+	for _, use := range []string{"categorical", "numeric", "multi"} {
+		g.writeFields(&y, use)
+	}
+	for _, f := range g.fields {
+		switch f.Use {
+		case "time":
+			y.line("      # time %s: %s", quoted(f.Name), f.Why)
+		case "left out":
+			y.line("      # left out %s: %s", quoted(f.Name), f.Why)
+		}
+	}
+	y.line("    sample: {seed: 1}  # the same rows in every run")
+	every, events := g.schedule()
+	if o.Topic == "" {
+		y.line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
+		y.line("    # A daemon may refit more often: 30s is its default.")
+	}
+	y.line("    train: {every: %s, every_events: %d}", every, events)
+	y.line("    publish: {store: snapshots}")
+	return y.String()
+}
+
+// yamlText is a configuration that is being written.
+type yamlText struct{ strings.Builder }
+
+// line writes a line, or several of them.
+func (y *yamlText) line(format string, arguments ...any) { fmt.Fprintf(y, format+"\n", arguments...) }
+
+// writeInput writes the section input of the model.
+func (g *guess) writeInput(y *yamlText, topic string) {
 	negatives := ""
 	if g.chosen != "" {
 		negatives = fmt.Sprintf("negatives: {of: %s}", quoted(g.chosen))
 	}
 	switch {
 	case len(g.mapped) == 0 && negatives == "":
-		line("    input: {topics: [%s]}", quoted(topic))
+		y.line("    input: {topics: [%s]}", quoted(topic))
+		return
 	case len(g.mapped) == 0:
-		line("    input: {topics: [%s], %s}", quoted(topic), negatives)
-	default:
-		line("    input:\n      topics: [%s]", quoted(topic))
-		if negatives != "" {
-			line("      %s", negatives)
-		}
-		line("      mapping:\n        fields:")
-		for _, f := range g.mapped {
-			as := ""
-			if f.As != "" {
-				as = ", as: " + f.As
-			}
-			line("          - {name: %s, path: %s%s}", quoted(f.Name), quoted(f.Path), as)
-		}
+		y.line("    input: {topics: [%s], %s}", quoted(topic), negatives)
+		return
 	}
-	line("    schema:")
+	y.line("    input:\n      topics: [%s]", quoted(topic))
+	if negatives != "" {
+		y.line("      %s", negatives)
+	}
+	y.line("      mapping:\n        fields:")
+	for _, f := range g.mapped {
+		as := ""
+		if f.As != "" {
+			as = ", as: " + f.As
+		}
+		y.line("          - {name: %s, path: %s%s}", quoted(f.Name), quoted(f.Path), as)
+	}
+}
+
+// writeLabel writes what the schema says of the label and the time.
+func (g *guess) writeLabel(y *yamlText) {
+	s := &g.schema
 	if s.Label == "" {
-		line("      task: %s  # %s", s.Task, g.labelWhy)
+		y.line("      task: %s  # %s", s.Task, g.labelWhy)
 	} else {
-		line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
-		line("      label: %s", quoted(s.Label))
+		y.line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
+		y.line("      label: %s", quoted(s.Label))
 	}
 	if len(s.EventWeights) > 0 {
-		line("      event_weights:  # what a choice of each kind counts: more for what says more, such as a purchase")
+		y.line("      event_weights:  # what a choice of each kind counts: more for what says more, such as a purchase")
 		for _, w := range s.EventWeights {
-			line("        - {event: %s, weight: %g}", quoted(w.Event), w.Weight)
+			y.line("        - {event: %s, weight: %g}", quoted(w.Event), w.Weight)
 		}
 	}
 	if s.Levels > 0 {
-		line("      levels: %d", s.Levels)
+		y.line("      levels: %d", s.Levels)
 	}
 	if len(s.Classes) > 0 {
-		line("      classes: %s", quotedList(s.Classes))
+		y.line("      classes: %s", quotedList(s.Classes))
 	}
 	if s.Positive != "" {
-		line("      positive: %s\n      negative: %s", quoted(s.Positive), quoted(s.Negative))
+		y.line("      positive: %s\n      negative: %s", quoted(s.Positive), quoted(s.Negative))
 	}
 	if s.LabelMin != s.LabelMax {
-		line("      label_min: %v\n      label_max: %v", s.LabelMin, s.LabelMax)
+		y.line("      label_min: %v\n      label_max: %v", s.LabelMin, s.LabelMax)
 	}
 	if s.Time != "" {
-		line("      time: %s\n      time_unit: %s", quoted(s.Time), s.TimeUnit)
-		line("      # Its hour and its day of the week, in UTC, are fields if this says so:")
-		line("      # derived: [{name: utc_hour, kind: time_bin, unit: hour}, {name: utc_weekday, kind: time_bin, unit: weekday}]")
+		y.line("      time: %s\n      time_unit: %s", quoted(s.Time), s.TimeUnit)
+		y.line("      # Its hour and its day of the week, in UTC, are fields if this says so:")
+		y.line("      # derived: [{name: utc_hour, kind: time_bin, unit: hour}, {name: utc_weekday, kind: time_bin, unit: weekday}]")
 	}
-	for _, use := range []string{"categorical", "numeric", "multi"} {
-		first := true
-		for _, f := range g.fields {
-			if f.Use != use {
-				continue
-			}
-			if first {
-				line("      %s:", use)
-				if use == "multi" {
-					line("        # weight: sqrt counts each name of a list of n names as 1/√n. Where the label follows the mean of what the names say, as it may")
-					line("        # of the last things that a user liked, mean is better, which counts 1/n.")
-				}
-				first = false
-			}
-			entry, why := quoted(f.Name), f.Why
-			if f.Optional {
-				entry, why = entry+", optional: true", why+", not in every row"
-			}
-			if use == "multi" {
-				entry += ", weight: " + snapshot.WeightSqrt
-			}
-			if entry != quoted(f.Name) {
-				entry = "{name: " + entry + "}"
-			}
-			line("        - %s  # %s", entry, why)
-		}
-	}
+}
+
+// writeFields writes the list of the fields of one use, if there are any.
+func (g *guess) writeFields(y *yamlText, use string) {
+	first := true
 	for _, f := range g.fields {
-		switch f.Use {
-		case "time":
-			line("      # time %s: %s", quoted(f.Name), f.Why)
-		case "left out":
-			line("      # left out %s: %s", quoted(f.Name), f.Why)
+		if f.Use != use {
+			continue
 		}
+		if first {
+			y.line("      %s:", use)
+			if use == "multi" {
+				y.line("        # weight: sqrt counts each name of a list of n names as 1/√n. Where the label follows the mean of what the names say, as it may")
+				y.line("        # of the last things that a user liked, mean is better, which counts 1/n.")
+			}
+			first = false
+		}
+		entry, why := quoted(f.Name), f.Why
+		if f.Optional {
+			entry, why = entry+", optional: true", why+", not in every row"
+		}
+		if use == "multi" {
+			entry += ", weight: " + snapshot.WeightSqrt
+		}
+		if entry != quoted(f.Name) {
+			entry = "{name: " + entry + "}"
+		}
+		y.line("        - %s  # %s", entry, why)
 	}
-	line("    sample: {seed: 1}  # the same rows in every run")
-	every, events := g.schedule()
-	if o.Topic == "" {
-		line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
-		line("    # A daemon may refit more often: 30s is its default.")
-	}
-	line("    train: {every: %s, every_events: %d}", every, events)
-	line("    publish: {store: snapshots}")
-	return b.String()
 }
 
 // plainName is a name that a path of input.mapping has without quotes.

@@ -50,11 +50,8 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	}
 	s := newScoring(version)
 	if o.History != nil {
-		if err := s.fold(o.History, o.HistoryHeld); err != nil {
-			if o.HistoryPath != "" {
-				err = fmt.Errorf("%s: %w", o.HistoryPath, err)
-			}
-			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: o.HistoryPath}
+		if err := s.foldHistory(&o); err != nil {
+			return err
 		}
 	}
 	unbuffered, done := interruptible(ctx, in)
@@ -70,33 +67,9 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %s: %w", report.NameOf(o.Path), err), Key: "--input", Path: o.Path}
 	}
-	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
-	for {
-		value, line, rejection, err := rows()
-		if errors.Is(err, io.EOF) || ctx.Err() != nil {
-			break
-		}
-		if err != nil {
-			return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
-		}
-		var score report.Score
-		if rejection == nil {
-			score, rejection = s.score(value)
-		}
-		if rejection != nil {
-			summary.Invalid++
-			bad := invalid(rejection, int64(line))
-			bad.Path = o.Path
-			err = out.Emit("invalid", bad)
-		} else {
-			summary.Scored++
-			summary.Absent += int64(len(score.Absent))
-			score.Line = int64(line)
-			err = out.Emit("score", score)
-		}
-		if err != nil {
-			return err
-		}
+	summary, err := s.scoreAll(ctx, rows, o.Path, out)
+	if err != nil {
+		return err
 	}
 	if err := out.Emit("summary", summary); err != nil {
 		return err
@@ -105,6 +78,53 @@ func Score(ctx context.Context, ref SnapshotRef, o ScoreOptions, in io.Reader, o
 		return &report.ExitError{Code: report.ExitNo, Reported: true}
 	}
 	return nil
+}
+
+// foldHistory folds the version over the labelled events of --history.
+func (s *scoring) foldHistory(o *ScoreOptions) error {
+	err := s.fold(o.History, o.HistoryHeld)
+	if err == nil {
+		return nil
+	}
+	if o.HistoryPath != "" {
+		err = fmt.Errorf("%s: %w", o.HistoryPath, err)
+	}
+	return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--history", Path: o.HistoryPath}
+}
+
+// nextRow reads the next event: its JSON and line, or why it is none.
+type nextRow func() (value []byte, line int, bad *event.Rejection, err error)
+
+// scoreAll emits a score of each row until the last one, or until ctx is done. The rows are of the file at path.
+func (s *scoring) scoreAll(ctx context.Context, next nextRow, path string, out *report.Emitter) (report.ScoreSummary, error) {
+	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
+	for {
+		value, line, rejection, err := next()
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return summary, nil
+		}
+		if err != nil {
+			return summary, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--input"}
+		}
+		var score report.Score
+		if rejection == nil {
+			score, rejection = s.score(value)
+		}
+		if rejection != nil {
+			summary.Invalid++
+			bad := invalid(rejection, int64(line))
+			bad.Path = path
+			err = out.Emit("invalid", bad)
+		} else {
+			summary.Scored++
+			summary.Absent += int64(len(score.Absent))
+			score.Line = int64(line)
+			err = out.Emit("score", score)
+		}
+		if err != nil {
+			return summary, err
+		}
+	}
 }
 
 // formatOf detects the format of the events by their first line: Parquet, CSV if the line has several columns or is
@@ -120,7 +140,7 @@ func (s *scoring) formatOf(r *bufio.Reader, table TableOptions) dataset.Format {
 }
 
 // rows returns what reads the next event: its JSON and line, or why it is none.
-func (s *scoring) rows(r io.Reader, o ScoreOptions) (next func() (value []byte, line int, bad *event.Rejection, err error), err error) {
+func (s *scoring) rows(r io.Reader, o ScoreOptions) (next nextRow, err error) {
 	if o.Format != dataset.JSONL {
 		table, err := s.table(r, o)
 		if errors.Is(err, io.EOF) {

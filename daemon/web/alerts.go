@@ -53,44 +53,49 @@ func (s *Server) alerts(state *Status) (list []alert) {
 	}
 	for i := range state.Models {
 		m := &state.Models[i]
-		for _, r := range m.NotReady {
-			add("critical", "RefitdModelNotReady", m.Name, "Not ready: %s", r.Text)
-		}
-		for _, p := range m.Halted {
-			add("critical", "RefitdPartitionHalted", m.Name, "%s partition %d waits for a decision at offset %d: %s", p.Topic, p.Partition, p.Offset, p.Reason)
-		}
-		if m.TrainingDisabled != "" {
-			add("critical", "RefitdTrainingDisabled", m.Name, "Refits are off: %s", m.TrainingDisabled)
-		}
-		if m.RefitFailure != "" {
-			add("critical", "RefitdTrainingFailing", m.Name, "The last refit failed: %s", m.RefitFailure)
-		}
-		if m.GateRejections >= coldRejected {
-			add("warning", "RefitdColdRefitRejected", m.Name, "The gate has kept back %d refits in a row, one from nothing among them", m.GateRejections)
-		}
-		if j := m.Judged; j != nil && !j.BySteps() && j.BasisGapRelative != nil &&
-			float64(*j.BasisGapRelative) > basisGapRatio {
-			add("warning", "RefitdRefitNotDone", m.Name, "The last refit was not brought to its end: its objective may be %s above the best of its basis vectors",
-				report.Percent(float64(*j.BasisGapRelative)))
-		}
-		if c := m.Scoring; c != nil && c.Trouble != "" {
-			add("warning", "RefitdScoringStalled", m.Name, "Events are not scored: %s", c.Trouble)
-		}
-		if share := rejectedShare(m); share > rejectRatio {
-			add("warning", "RefitdRejectRatioHigh", m.Name, "%s of the records since the start are no valid events", report.Percent(share))
-		}
-		if len(m.AbsentFields) > 0 {
-			add("warning", "RefitdMappedFieldAbsent", m.Name, "No event since the start has anything where input.mapping says: %s",
-				strings.Join(m.AbsentFields, ", "))
-		}
-		if m.TrueTimeUnit != "" {
-			add("warning", "RefitdEventTimesWrongUnit", m.Name, "Event times are days of 1970 in %s, and of our days in %s: see schema.time_unit",
-				m.TimeUnit, m.TrueTimeUnit)
-		}
+		modelAlerts(m, add)
 		s.lossAlerts(m, add)
 		s.pastAlerts(state.Now, m, add)
 	}
 	return inOrder(list)
+}
+
+// modelAlerts adds the alerts of what a model says of itself.
+func modelAlerts(m *ModelStatus, add func(severity, name, model, text string, values ...any)) {
+	for _, r := range m.NotReady {
+		add("critical", "RefitdModelNotReady", m.Name, "Not ready: %s", r.Text)
+	}
+	for _, p := range m.Halted {
+		add("critical", "RefitdPartitionHalted", m.Name, "%s partition %d waits for a decision at offset %d: %s", p.Topic, p.Partition, p.Offset, p.Reason)
+	}
+	if m.TrainingDisabled != "" {
+		add("critical", "RefitdTrainingDisabled", m.Name, "Refits are off: %s", m.TrainingDisabled)
+	}
+	if m.RefitFailure != "" {
+		add("critical", "RefitdTrainingFailing", m.Name, "The last refit failed: %s", m.RefitFailure)
+	}
+	if m.GateRejections >= coldRejected {
+		add("warning", "RefitdColdRefitRejected", m.Name, "The gate has kept back %d refits in a row, one from nothing among them", m.GateRejections)
+	}
+	if j := m.Judged; j != nil && !j.BySteps() && j.BasisGapRelative != nil &&
+		float64(*j.BasisGapRelative) > basisGapRatio {
+		add("warning", "RefitdRefitNotDone", m.Name, "The last refit was not brought to its end: its objective may be %s above the best of its basis vectors",
+			report.Percent(float64(*j.BasisGapRelative)))
+	}
+	if c := m.Scoring; c != nil && c.Trouble != "" {
+		add("warning", "RefitdScoringStalled", m.Name, "Events are not scored: %s", c.Trouble)
+	}
+	if share := rejectedShare(m); share > rejectRatio {
+		add("warning", "RefitdRejectRatioHigh", m.Name, "%s of the records since the start are no valid events", report.Percent(share))
+	}
+	if len(m.AbsentFields) > 0 {
+		add("warning", "RefitdMappedFieldAbsent", m.Name, "No event since the start has anything where input.mapping says: %s",
+			strings.Join(m.AbsentFields, ", "))
+	}
+	if m.TrueTimeUnit != "" {
+		add("warning", "RefitdEventTimesWrongUnit", m.Name, "Event times are days of 1970 in %s, and of our days in %s: see schema.time_unit",
+			m.TimeUnit, m.TrueTimeUnit)
+	}
 }
 
 // inOrder puts what is critical first and leaves the rest as it is.

@@ -293,32 +293,39 @@ func inputsOf(ask *inference.ModelInferRequest) ([]requestTensor, error) {
 			}
 			t.Shape = append(t.Shape, int(n))
 		}
-		c := in.Contents
 		switch {
-		case len(raw) > 0 && c != nil:
+		case len(raw) > 0 && in.Contents != nil:
 			return nil, badRequest("inputs: the tensor %q has contents, and raw_input_contents is there, too", in.Name)
-		case len(raw) > 0:
-			if len(raw[i]) > 0 {
-				t.binary = raw[i]
-			}
-		case in.Datatype == "BYTES":
-			for _, v := range c.GetBytesContents() {
-				t.binary = append(binary.LittleEndian.AppendUint32(t.binary, uint32(len(v))), v...)
-			}
-		case in.Datatype == "INT64":
-			for _, v := range c.GetInt64Contents() {
-				t.binary = binary.LittleEndian.AppendUint64(t.binary, uint64(v))
-			}
-		case in.Datatype == "FP64":
-			for _, v := range c.GetFp64Contents() {
-				t.binary = binary.LittleEndian.AppendUint64(t.binary, math.Float64bits(v))
-			}
-		case in.Datatype == "FP32":
-			for _, v := range c.GetFp32Contents() {
-				t.binary = binary.LittleEndian.AppendUint32(t.binary, math.Float32bits(v))
-			}
+		case len(raw) == 0:
+			t.binary = appendContents(t.binary, in)
+		case len(raw[i]) > 0:
+			t.binary = raw[i]
 		}
 		inputs = append(inputs, t)
 	}
 	return inputs, nil
+}
+
+// appendContents appends the contents of a tensor as raw_input_contents has them.
+func appendContents(b []byte, in *inference.ModelInferRequest_InferInputTensor) []byte {
+	c := in.Contents
+	switch in.Datatype {
+	case "BYTES":
+		for _, v := range c.GetBytesContents() {
+			b = append(binary.LittleEndian.AppendUint32(b, uint32(len(v))), v...)
+		}
+	case "INT64":
+		for _, v := range c.GetInt64Contents() {
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		}
+	case "FP64":
+		for _, v := range c.GetFp64Contents() {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		}
+	case "FP32":
+		for _, v := range c.GetFp32Contents() {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		}
+	}
+	return b
 }

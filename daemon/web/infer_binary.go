@@ -101,25 +101,12 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 		var v T
 		switch p := any(&v).(type) {
 		case *string:
-			if t.Datatype == "INT64" {
-				*p = strconv.FormatInt(int64(binary.LittleEndian.Uint64(rest)), 10)
-				break
+			var err error
+			if *p, n, err = t.binaryName(rest, len(list)); err != nil {
+				return nil, err
 			}
-			length := binary.LittleEndian.Uint32(rest)
-			if int64(length) > int64(len(rest)-n) {
-				return nil, badRequest("inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part", len(list), t.Name, length, len(rest)-n)
-			}
-			if *p = string(rest[n : n+int(length)]); !utf8.ValidString(*p) {
-				return nil, badRequest("inputs: element %d of the tensor %q is not UTF-8", len(list), t.Name)
-			}
-			n += int(length)
 		case *float64:
-			if n == 4 {
-				*p = float64(math.Float32frombits(binary.LittleEndian.Uint32(rest)))
-			} else {
-				*p = math.Float64frombits(binary.LittleEndian.Uint64(rest))
-			}
-			if math.IsNaN(*p) {
+			if *p = binaryNumber(rest[:n]); math.IsNaN(*p) {
 				if absent == nil {
 					return nil, badRequest("inputs: the tensor %q has a NaN at %d", t.Name, len(list))
 				}
@@ -132,6 +119,31 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list), t.Shape, want)
 	}
 	return list, nil
+}
+
+// binaryName returns the name at the start of rest, which is element at of the tensor, and its bytes there.
+func (t *requestTensor) binaryName(rest []byte, at int) (name string, size int, err error) {
+	n := width(t.Datatype)
+	if t.Datatype == "INT64" {
+		return strconv.FormatInt(int64(binary.LittleEndian.Uint64(rest)), 10), n, nil
+	}
+	length := binary.LittleEndian.Uint32(rest)
+	if int64(length) > int64(len(rest)-n) {
+		return "", 0, badRequest("inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part", at, t.Name,
+			length, len(rest)-n)
+	}
+	if name = string(rest[n : n+int(length)]); !utf8.ValidString(name) {
+		return "", 0, badRequest("inputs: element %d of the tensor %q is not UTF-8", at, t.Name)
+	}
+	return name, n + int(length), nil
+}
+
+// binaryNumber returns a number of four or eight bytes.
+func binaryNumber(b []byte) float64 {
+	if len(b) == 4 {
+		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	}
+	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
 // appendElements appends what tensorValues returned.

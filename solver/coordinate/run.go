@@ -158,54 +158,73 @@ func (r *run) descend() (*solver.Result, error) {
 	if r.s.MaxBasis == 0 && r.idle() {
 		return r.finish(solver.BasisLimit)
 	}
-	if !r.warm {
-		if r.spent() {
-			return r.finish(solver.TimeBudget)
-		}
-		for _, g := range r.groups {
-			if r.d.Starts > 1 && !r.choose(g) {
-				return r.finish(r.cut())
-			}
-			if r.d.Starts <= 1 && !r.start(g) {
-				return r.finish(r.cut())
-			}
-		}
-		if r.d.Starts > 1 {
-			if stop, status := r.record(false); stop {
-				return r.finish(status)
-			}
-		}
-	}
+	start := r.fresh
 	if r.warm {
-		for _, g := range r.groups {
-			if g.randomize(g.rng, g.variance); !g.predict() {
-				return r.finish(r.cut())
-			}
+		start = r.resume
+	}
+	if stop, status := start(); stop {
+		return r.finish(status)
+	}
+	return r.finish(r.sweeps())
+}
+
+// fresh takes every group to a random point: the best of several where Starts asks for them.
+func (r *run) fresh() (stop bool, status solver.Status) {
+	if r.spent() {
+		return true, solver.TimeBudget
+	}
+	start := r.start
+	if r.d.Starts > 1 {
+		start = r.choose
+	}
+	for _, g := range r.groups {
+		if !start(g) {
+			return true, r.cut()
 		}
 	}
-	trace := []float64{r.objective()}
-	sweeps := r.s.MaxIterations
-	if r.d.MaxSweeps > 0 {
-		sweeps = min(sweeps, r.d.MaxSweeps)
+	if r.d.Starts > 1 {
+		return r.record(false)
 	}
-	for sweep := range sweeps {
+	return false, 0
+}
+
+// resume takes every group to the point of the warm model, and what it has not to a random one.
+func (r *run) resume() (stop bool, status solver.Status) {
+	for _, g := range r.groups {
+		if g.randomize(g.rng, g.variance); !g.predict() {
+			return true, r.cut()
+		}
+	}
+	return false, 0
+}
+
+// sweeps makes sweeps over the groups until there is a reason to stop, and returns it.
+func (r *run) sweeps() solver.Status {
+	trace := []float64{r.objective()}
+	most := r.s.MaxIterations
+	if r.d.MaxSweeps > 0 {
+		most = min(most, r.d.MaxSweeps)
+	}
+	for sweep := range most {
 		if r.spent() {
-			return r.finish(solver.TimeBudget)
+			return solver.TimeBudget
 		}
 		for _, g := range r.groups {
 			if !r.sweep(g, sweep) {
-				return r.finish(r.cut())
+				return r.cut()
 			}
 		}
 		if stop, status := r.record(false); stop {
-			return r.finish(status)
+			return status
 		}
 		trace = append(trace, r.objective())
-		if t := len(trace); t > stallSpan && trace[t-1-stallSpan]-trace[t-1] <= r.s.Tolerance*trace[t-1] && r.settled() {
-			return r.finish(solver.Stalled)
+		t := len(trace)
+		stalled := t > stallSpan && trace[t-1-stallSpan]-trace[t-1] <= r.s.Tolerance*trace[t-1]
+		if stalled && r.settled() {
+			return solver.Stalled
 		}
 	}
-	return r.finish(solver.BasisLimit)
+	return solver.BasisLimit
 }
 
 // begin fits linear term and bias, or takes the warm model, and the objectives without interactions.

@@ -47,14 +47,9 @@ func ReadCost(r io.Reader) (cost [][]float64, names []string, err error) {
 		if len(fields) != width {
 			return nil, nil, fmt.Errorf("%w: line %d has %d columns, the first %d: it is a square", ErrCost, line, len(fields), width)
 		}
-		row := make([]float64, width)
-		for c, text := range fields {
-			if row[c], err = strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil {
-				return nil, nil, fmt.Errorf("%w: line %d, column %d: %q is not a number", ErrCost, line, c+1, text)
-			}
-			if err := checkEntry(len(cost), c, row[c]); err != nil {
-				return nil, nil, fmt.Errorf("%w: line %d, column %d: %w", ErrCost, line, c+1, err)
-			}
+		row, err := costsOf(fields, len(cost))
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: line %d, %w", ErrCost, line, err)
 		}
 		if cost = append(cost, row); len(cost) > width {
 			return nil, nil, fmt.Errorf("%w: line %d is row %d of a matrix of %d columns: it is a square", ErrCost, line, len(cost), width)
@@ -64,6 +59,21 @@ func ReadCost(r io.Reader) (cost [][]float64, names []string, err error) {
 		return nil, nil, fmt.Errorf("%w: %d rows of %d columns: it is a square", ErrCost, len(cost), width)
 	}
 	return cost, names, nil
+}
+
+// costsOf reads the costs of the answers where class y is true. The error says in which column it is.
+func costsOf(fields []string, y int) ([]float64, error) {
+	row := make([]float64, len(fields))
+	for c, text := range fields {
+		var err error
+		if row[c], err = strconv.ParseFloat(strings.TrimSpace(text), 64); err != nil {
+			return nil, fmt.Errorf("column %d: %q is not a number", c+1, text)
+		}
+		if err := checkEntry(y, c, row[c]); err != nil {
+			return nil, fmt.Errorf("column %d: %w", c+1, err)
+		}
+	}
+	return row, nil
 }
 
 // namesIn returns the fields if none of them is a number.

@@ -49,29 +49,7 @@ func BuildVocabulary(
 	last []snapshot.NumericField,
 ) *Vocabulary {
 	fields := len(schema.Categorical) + len(schema.Multi)
-	counts := make([]map[string]int, fields)
-	for f := range counts {
-		counts[f] = make(map[string]int)
-	}
-	for i := range events {
-		ev := &events[i]
-		for f, name := range ev.Categorical {
-			if name != "" { // absent
-				counts[f][name]++
-			}
-		}
-		for f, names := range ev.Multi {
-			for _, name := range names {
-				counts[len(schema.Categorical)+f][name]++
-			}
-		}
-	}
-	var all []NameCount
-	for f, m := range counts {
-		for name, rows := range m {
-			all = append(all, NameCount{f, name, rows})
-		}
-	}
+	all := countNames(schema, events)
 	slices.SortFunc(all, func(a, b NameCount) int {
 		return cmp.Or(cmp.Compare(b.Rows, a.Rows), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Name, b.Name))
 	})
@@ -104,6 +82,33 @@ func BuildVocabulary(
 	}
 	v.Number()
 	return v
+}
+
+// countNames returns the names of the events with how many rows have each, in no order.
+func countNames(schema *event.Schema, events []event.Event) (all []NameCount) {
+	counts := make([]map[string]int, len(schema.Categorical)+len(schema.Multi))
+	for f := range counts {
+		counts[f] = make(map[string]int)
+	}
+	for i := range events {
+		ev := &events[i]
+		for f, name := range ev.Categorical {
+			if name != "" { // absent
+				counts[f][name]++
+			}
+		}
+		for f, names := range ev.Multi {
+			for _, name := range names {
+				counts[len(schema.Categorical)+f][name]++
+			}
+		}
+	}
+	for f, m := range counts {
+		for name, rows := range m {
+			all = append(all, NameCount{f, name, rows})
+		}
+	}
+	return all
 }
 
 // Number fills the index and the fields of the columns.

@@ -25,66 +25,90 @@ type BaselineMeans struct {
 // item mean, or -1.
 func FitBaselineMeans(t *encode.Target, weights []float64, field int, parts ...[]event.Event) *BaselineMeans {
 	m := &BaselineMeans{ByName: make(map[string]float64)}
-	total, sum := 0.0, 0.0
-	type named struct{ count, sum float64 }
-	byName := make(map[string]*named)
-	classes, present := make([]float64, max(2, t.Outputs())), make([]float64, t.Outputs())
-	targets := make([]float64, t.Outputs())
-	add := func(ev *event.Event, w float64) {
-		if t.IsNumeric() {
-			total += w
-			sum += w * ev.Label
-			if field >= 0 && ev.Categorical[field] != "" {
-				n := byName[ev.Categorical[field]]
-				if n == nil {
-					n = &named{}
-					byName[ev.Categorical[field]] = n
-				}
-				n.count += w
-				n.sum += w * ev.Label
-			}
-			return
-		}
-		if t.Encode(targets, ev) {
-			total += w
-			classes[evaluate.Class(t, targets)] += w
-			for c, v := range targets {
-				if v > t.Threshold() {
-					present[c] += w
-				}
-			}
-		}
-	}
+	sums := newLabelSums(t, field)
 	for _, events := range parts {
 		for i := range events {
 			w := 1.0
 			if weights != nil {
 				w = weights[i]
 			}
-			add(&events[i], w)
+			sums.add(&events[i], w)
 		}
 		if weights != nil {
 			weights = weights[len(events):]
 		}
 	}
-	if total > 0 && t.IsNumeric() {
-		m.Global = sum / total
+	if sums.total > 0 && t.IsNumeric() {
+		m.Global = sums.sum / sums.total
 	}
-	for name, n := range byName {
+	for name, n := range sums.byName {
 		if n.count > 0 {
 			m.ByName[name] = n.sum / n.count
 		}
 	}
-	m.Majority = encode.Argmax(classes)
+	m.Majority = encode.Argmax(sums.classes)
 	if !t.IsNumeric() {
 		prior := t.ClassPrior()
-		for c := range present {
-			present[c] = (present[c] + prior) / (total + 1)
+		for c := range sums.present {
+			sums.present[c] = (sums.present[c] + prior) / (sums.total + 1)
 		}
-		m.Frequencies = present
+		m.Frequencies = sums.present
 	}
 	m.predict(t)
 	return m
+}
+
+// labelSums adds up the labels of events.
+type labelSums struct {
+	target     *encode.Target
+	field      int     // of the means by name, or -1
+	total, sum float64 // of weights, and of labels that are numbers
+	byName     map[string]*nameSum
+	classes    []float64 // weight of each class
+	present    []float64 // weight of each output that is positive
+	targets    []float64 // of one event
+}
+
+// nameSum adds up the labels of the events with a name.
+type nameSum struct{ count, sum float64 }
+
+func newLabelSums(t *encode.Target, field int) *labelSums {
+	return &labelSums{target: t, field: field, byName: make(map[string]*nameSum), classes: make([]float64, max(2, t.Outputs())),
+		present: make([]float64, t.Outputs()), targets: make([]float64, t.Outputs())}
+}
+
+// add adds the label of an event of weight w.
+func (s *labelSums) add(ev *event.Event, w float64) {
+	if s.target.IsNumeric() {
+		s.addNumber(ev, w)
+		return
+	}
+	if !s.target.Encode(s.targets, ev) {
+		return
+	}
+	s.total += w
+	s.classes[evaluate.Class(s.target, s.targets)] += w
+	for c, v := range s.targets {
+		if v > s.target.Threshold() {
+			s.present[c] += w
+		}
+	}
+}
+
+// addNumber adds a label that is a number, and adds it to those of its name.
+func (s *labelSums) addNumber(ev *event.Event, w float64) {
+	s.total += w
+	s.sum += w * ev.Label
+	if s.field < 0 || ev.Categorical[s.field] == "" {
+		return
+	}
+	n := s.byName[ev.Categorical[s.field]]
+	if n == nil {
+		n = &nameSum{}
+		s.byName[ev.Categorical[s.field]] = n
+	}
+	n.count += w
+	n.sum += w * ev.Label
 }
 
 // What a loss counts as at least where models are compared: leastShare of that of the means, which is a hundredth of

@@ -49,65 +49,28 @@ func dotAdd(v vectors, columns, outputs int, single bool) {
 	stride := Load(Param("stride"), GP64())
 	SHLQ(shift, row)
 	SHLQ(shift, stride)
-	x, y := make([]GPVirtual, columns), make([]GPVirtual, outputs)
-	for r := range x {
-		x[r] = GP64()
-		MOVQ(Mem{Base: a, Disp: r * sliceBytes}, x[r])
-		ADDQ(row, x[r])
+	sums := newDotSums(v, columns, outputs, single)
+	for r := range sums.x {
+		sums.x[r] = GP64()
+		MOVQ(Mem{Base: a, Disp: r * sliceBytes}, sums.x[r])
+		ADDQ(row, sums.x[r])
 	}
-	for c := range y {
-		y[c] = copyOf(b)
+	for c := range sums.y {
+		sums.y[c] = copyOf(b)
 		if c+1 < outputs {
 			ADDQ(stride, b)
 		}
 	}
-	// The lanes are one register of AVX-512 or two of AVX2.
-	halves := 8 / v.width
-	sums := make([][]VecVirtual, columns*outputs)
-	for t := range sums {
-		sums[t] = v.registers(halves)
-		for _, s := range sums[t] {
-			v.zero(s)
-		}
-	}
+	sums.clear()
 	at := GP64()
 	XORQ(at, at)
-	step := func(maskOf func(half int) mask) {
-		for h := range halves {
-			ma := maskOf(h)
-			// The fewer of columns and outputs stay in registers, the others pass through one.
-			held, passing := x, y
-			if outputs < columns {
-				held, passing = y, x
-			}
-			p := v.registers(len(held))
-			for i := range held {
-				v.load(float64At(held[i], at, h*v.bytes()), ma, p[i])
-			}
-			for j := range passing {
-				q := v.register()
-				v.load(float64At(passing[j], at, h*v.bytes()), ma, q)
-				for i := range held {
-					r, c := i, j
-					if outputs < columns {
-						r, c = j, i
-					}
-					if single {
-						VFMADD231PS(q, p[i], sums[r*outputs+c][h])
-					} else {
-						VFMADD231PD(q, p[i], sums[r*outputs+c][h])
-					}
-				}
-			}
-		}
-	}
 	whole := copyOf(n)
 	SUBQ(U32(lanesOf), whole)
 	if !single {
 		JLT(LabelRef("tail"))
 	}
 	Label("rows")
-	step(func(int) mask { return mask{} })
+	sums.accumulate(at, func(int) mask { return mask{} })
 	ADDQ(U32(8*float64Bytes), at)
 	SUBQ(U32(lanesOf), whole)
 	JGE(LabelRef("rows"))
@@ -115,23 +78,14 @@ func dotAdd(v vectors, columns, outputs int, single bool) {
 		Label("tail")
 		ADDQ(U32(8), whole)
 		JZ(LabelRef("reduce"))
-		step(func(half int) mask { return v.partMask(whole, half) })
+		sums.accumulate(at, func(half int) mask { return v.partMask(whole, half) })
 		Label("reduce")
 	}
 
 	dst := Load(Param("dst"), GP64())
 	m := Load(Param("m"), GP64())
 	SHLQ(U8(3), m)
-	lanes := make([]VecVirtual, len(sums)) // of AVX2: the halves added, s_j + s_{j+4}
-	for t := range sums {
-		if single {
-			v.widen(sums[t])
-		}
-		lanes[t] = sums[t][0]
-		if halves == 2 {
-			VADDPD(sums[t][1], sums[t][0], lanes[t])
-		}
-	}
+	lanes := sums.lanes()
 	switch {
 	case flat: // dst is one run of columns×outputs numbers
 		for t := 0; t < len(lanes); t += v.width {
@@ -139,14 +93,7 @@ func dotAdd(v vectors, columns, outputs int, single bool) {
 		}
 	case v.wide() && outputs == 4 && columns%2 == 0: // two rows of dst fill a register
 		for r := 0; r < columns; r += 2 {
-			both := v.reduce(lanes[r*outputs : (r+2)*outputs])
-			second := YMM()
-			VEXTRACTF64X4(U8(1), both, second)
-			VADDPD(Mem{Base: dst}, both.AsY(), both.AsY())
-			VMOVUPD(both.AsY(), Mem{Base: dst})
-			VADDPD(Mem{Base: dst, Index: m, Scale: 1}, second, second)
-			VMOVUPD(second, Mem{Base: dst, Index: m, Scale: 1})
-			LEAQ(Mem{Base: dst, Index: m, Scale: 2}, dst)
+			v.addToTwoRows(dst, m, lanes[r*outputs:(r+2)*outputs])
 		}
 	default:
 		for r := range columns {
@@ -155,6 +102,94 @@ func dotAdd(v vectors, columns, outputs int, single bool) {
 		}
 	}
 	end()
+}
+
+// dotSums accumulates the products of columns x and outputs y in registers.
+type dotSums struct {
+	v      vectors
+	x, y   []GPVirtual
+	sums   [][]VecVirtual // of column r and output c at r·len(y)+c: the lanes, one register of AVX-512 or two of AVX2
+	single bool
+}
+
+func newDotSums(v vectors, columns, outputs int, single bool) *dotSums {
+	return &dotSums{v: v, x: make([]GPVirtual, columns), y: make([]GPVirtual, outputs), sums: make([][]VecVirtual, columns*outputs),
+		single: single}
+}
+
+// halves is the number of registers that eight lanes take.
+func (d *dotSums) halves() int { return 8 / d.v.width }
+
+// clear writes what sets the sums to 0.
+func (d *dotSums) clear() {
+	for t := range d.sums {
+		d.sums[t] = d.v.registers(d.halves())
+		for _, s := range d.sums[t] {
+			d.v.zero(s)
+		}
+	}
+}
+
+// accumulate writes the sums of one step of the lanes at the offset at.
+func (d *dotSums) accumulate(at Register, maskOf func(half int) mask) {
+	// The fewer of columns and outputs stay in registers, the others pass through one.
+	held, passing := d.x, d.y
+	ofHeld, ofPassing := len(d.y), 1 // strides of both in sums
+	if len(d.y) < len(d.x) {
+		held, passing = d.y, d.x
+		ofHeld, ofPassing = 1, len(d.y)
+	}
+	for h := range d.halves() {
+		ma := maskOf(h)
+		p := d.v.registers(len(held))
+		for i := range held {
+			d.v.load(float64At(held[i], at, h*d.v.bytes()), ma, p[i])
+		}
+		for j := range passing {
+			q := d.v.register()
+			d.v.load(float64At(passing[j], at, h*d.v.bytes()), ma, q)
+			for i := range held {
+				d.multiplyAdd(q, p[i], d.sums[i*ofHeld+j*ofPassing][h])
+			}
+		}
+	}
+}
+
+// multiplyAdd writes to += a·b.
+func (d *dotSums) multiplyAdd(a, b, to VecVirtual) {
+	if d.single {
+		VFMADD231PS(a, b, to)
+	} else {
+		VFMADD231PD(a, b, to)
+	}
+}
+
+// lanes returns the sums as float64s, a register for each. Of AVX2 they are the halves added, s_j + s_{j+4}.
+func (d *dotSums) lanes() []VecVirtual {
+	lanes := make([]VecVirtual, len(d.sums))
+	for t, sums := range d.sums {
+		if d.single {
+			d.v.widen(sums)
+		}
+		lanes[t] = sums[0]
+		if d.halves() == 2 {
+			VADDPD(sums[1], sums[0], lanes[t])
+		}
+	}
+	return lanes
+}
+
+// addToTwoRows adds the sums of eight accumulators to two rows of four numbers at dst, which are m bytes apart, and
+// moves dst behind them.
+func (v vectors) addToTwoRows(dst, m Register, lanes []VecVirtual) {
+	both := v.reduce(lanes)
+	second := YMM()
+	VEXTRACTF64X4(U8(1), both, second)
+	VADDPD(Mem{Base: dst}, both.AsY(), both.AsY())
+	VMOVUPD(both.AsY(), Mem{Base: dst})
+	VADDPD(Mem{Base: dst, Index: m, Scale: 1}, second, second)
+	VMOVUPD(second, Mem{Base: dst, Index: m, Scale: 1})
+	LEAQ(Mem{Base: dst, Index: m, Scale: 2}, dst)
 }
 
 // widen makes eight lanes of float64 of sixteen of float32, l_j + l_{j+8}.

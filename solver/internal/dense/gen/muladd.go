@@ -69,29 +69,9 @@ func mulAdd(v vectors, outputs int) {
 		}
 		// The fewer of vectors and factors stay in registers for this r, the others pass through one.
 		if count <= outputs {
-			x := v.registers(count)
-			for j := range x {
-				v.load(float64At(column, row, j*v.bytes()), ma, x[j])
-			}
-			for c := range outputs {
-				f := v.register()
-				VBROADCASTSD(Mem{Base: factors, Disp: c * float64Bytes}, f)
-				for j := range x {
-					VFMADD231PD(x[j], f, sums[c][j])
-				}
-			}
+			v.holdVectors(sums, column, row, factors, ma)
 		} else {
-			f := v.registers(outputs)
-			for c := range f {
-				VBROADCASTSD(Mem{Base: factors, Disp: c * float64Bytes}, f[c])
-			}
-			for j := range count {
-				x := v.register()
-				v.load(float64At(column, row, j*v.bytes()), ma, x)
-				for c := range f {
-					VFMADD231PD(x, f[c], sums[c][j])
-				}
-			}
+			v.holdFactors(sums, column, row, factors, ma)
 		}
 		ADDQ(U32(sliceBytes), columns)
 		ADDQ(m, factors)
@@ -117,4 +97,34 @@ func mulAdd(v vectors, outputs int) {
 	JMP(LabelRef("rows"))
 	v.overTail(n, func(ma mask) { rows("columnsOfTail", 1, ma) })
 	end()
+}
+
+// holdVectors writes the sums of one column: its vectors stay in registers, the factors pass through one.
+func (v vectors) holdVectors(sums [][]VecVirtual, column, row, factors Register, ma mask) {
+	x := v.registers(len(sums[0]))
+	for j := range x {
+		v.load(float64At(column, row, j*v.bytes()), ma, x[j])
+	}
+	for c := range sums {
+		f := v.register()
+		VBROADCASTSD(Mem{Base: factors, Disp: c * float64Bytes}, f)
+		for j := range x {
+			VFMADD231PD(x[j], f, sums[c][j])
+		}
+	}
+}
+
+// holdFactors writes the same sums: the factors stay in registers, the vectors pass through one.
+func (v vectors) holdFactors(sums [][]VecVirtual, column, row, factors Register, ma mask) {
+	f := v.registers(len(sums))
+	for c := range f {
+		VBROADCASTSD(Mem{Base: factors, Disp: c * float64Bytes}, f[c])
+	}
+	for j := range sums[0] {
+		x := v.register()
+		v.load(float64At(column, row, j*v.bytes()), ma, x)
+		for c := range f {
+			VFMADD231PD(x, f[c], sums[c][j])
+		}
+	}
 }
