@@ -102,7 +102,7 @@ func TestAbsentFieldsContributeNothing(t *testing.T) {
 			if live := c.Progressive().All.Live; live.RMSE == nil || !(float64(*live.RMSE) < 3) {
 				t.Errorf("the live model has %+v", live)
 			}
-			c.experts = nil // an update may be made of one
+			c.ensemble.experts = nil // an update may be made of one
 			update := c.Update()
 			for _, version := range []*fitted.Fitted{ch, update} {
 				published, err := snapshot.NewModel(version.Contents(m))
@@ -119,12 +119,12 @@ func TestAbsentFieldsContributeNothing(t *testing.T) {
 					t.Errorf("%+v has %d names", events[i], n.Total)
 				}
 				fitted.NewScorer(update.Model, update.Vocabulary).Outputs(want, &events[i])
-				c.learner.Outputs(got, &events[i])
+				c.ensemble.learner.Outputs(got, &events[i])
 				if math.Abs(got[0]-want[0]) > 1e-8*(1+math.Abs(want[0])) {
 					t.Fatalf("event %d: live %g, update %g", i, got[0], want[0])
 				}
 			}
-			if _, ok := c.published.Means.ByName[""]; ok {
+			if _, ok := c.publisher.published.Means.ByName[""]; ok {
 				t.Error("the item mean has a mean for no item")
 			}
 		})

@@ -19,8 +19,8 @@ func (c *Cycle) Adopt(ch *fitted.Fitted) {
 
 // Renumber puts a champion that differs from the one there is by its Version alone in the place of it. What was learned
 // since stays.
-func (c *Cycle) Renumber(ch *fitted.Fitted) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.champion = ch
+func (s *common) Renumber(ch *fitted.Fitted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.champion = ch
 }

@@ -8,25 +8,33 @@ import (
 
 // alarmed notes an alarm on an event that all fold-ins have learned, and widens the rows of the others.
 func (c *Cycle) alarmed(a drift.Alarm, ev *event.Event) {
-	for _, beside := range c.experts {
+	for _, beside := range c.ensemble.experts {
 		if p, ok := beside.Learner.(*experts.FoldIn); ok && a.Field >= 0 {
 			p.FoldIn.Widen(a.Field, drift.DriftWiden)
 		}
 	}
 	if a.Field >= 0 {
-		c.widened(a.Group)
+		c.publisher.widened(a.Group)
 	}
-	c.progressive.Alarmed(a.Group, ev.Time)
-	if len(c.alarms) < drift.MaxAlarms {
-		c.alarms = append(c.alarms, a.DriftAlarm)
+	c.progress.progressive.Alarmed(a.Group, ev.Time)
+	if len(c.watch.alarms) < drift.MaxAlarms {
+		c.watch.alarms = append(c.watch.alarms, a.DriftAlarm)
 	}
 }
 
 // DriftAlarms returns the alarms of the drift detector since the last call.
-func (c *Cycle) DriftAlarms() []drift.DriftAlarm {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	alarms := c.alarms
-	c.alarms = nil
+func (w *watch) DriftAlarms() []drift.DriftAlarm {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	alarms := w.alarms
+	w.alarms = nil
 	return alarms
+}
+
+// watch has the drift detectors and the alarms that nobody has taken. It is guarded by Cycle.mu.
+type watch struct {
+	*common
+
+	drift  drift.Watch
+	alarms []drift.DriftAlarm // that nobody has taken
 }

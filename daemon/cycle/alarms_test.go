@@ -24,16 +24,16 @@ func TestAlarmsAreTold(t *testing.T) {
 	observeAll(c, events[100:110])
 	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Group: "user"}, Field: 0}, &event.Event{})
 	observeAll(c, events[110:])
-	if taken := c.DriftAlarms(); len(taken) != 3 || taken[0].Group != "item" || taken[2].Group != "user" ||
-		len(c.DriftAlarms()) != 0 {
+	if taken := c.watch.DriftAlarms(); len(taken) != 3 || taken[0].Group != "item" || taken[2].Group != "user" ||
+		len(c.watch.DriftAlarms()) != 0 {
 		t.Errorf("alarms %+v", taken)
 	}
-	sums, err := c.Sums()
+	sums, err := c.progress.Sums()
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := newCycle(t, cycletest.RatingsModel(nil))
-	if err := again.Restore(sums); err != nil {
+	if err := again.progress.Restore(sums); err != nil {
 		t.Fatal(err)
 	}
 	for _, of := range []*Cycle{c, again} {
@@ -56,18 +56,18 @@ func TestLossesOfClasses(t *testing.T) {
 	m := chessModel("")
 	c, events := newCycle(t, m), chess(9, n, 1, true)
 	r := rand.New(rand.NewPCG(16, 3))
-	c.drift.Calm = -drift.LossBlock * drift.LossReference // as if it had learned for a while
+	c.watch.drift.Calm = -drift.LossBlock * drift.LossReference // as if it had learned for a while
 	for i := moved; i < n; i++ {
 		events[i].Classes[0] = m.Schema.Classes[r.IntN(2)]
 	}
 	observeAll(c, events[:moved/2])
 	c.Install(mustRefit(t, c, sampleOf(events[:moved/2])))
 	observeAll(c, events[moved/2:moved])
-	if alarms := c.DriftAlarms(); len(alarms) > 0 {
+	if alarms := c.watch.DriftAlarms(); len(alarms) > 0 {
 		t.Fatalf("alarms %+v before anything has changed", alarms)
 	}
 	observeAll(c, events[moved:])
-	alarms := c.DriftAlarms()
+	alarms := c.watch.DriftAlarms()
 	if len(alarms) != 1 || alarms[0].Group != drift.DriftLosses || alarms[0].Event > moved+2000 {
 		t.Errorf("alarms %+v", alarms)
 	}

@@ -39,7 +39,7 @@ func (c *Cycle) NewBatchScorer() *BatchScorer {
 func (p *BatchScorer) Refresh() bool {
 	p.cycle.mu.Lock()
 	defer p.cycle.mu.Unlock()
-	return p.take(p.cycle.published)
+	return p.take(p.cycle.publisher.published)
 }
 
 func (p *BatchScorer) take(version *updates.Served) bool {

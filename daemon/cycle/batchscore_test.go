@@ -51,7 +51,7 @@ func TestPrescoringChangesNothing(t *testing.T) {
 							t.Fatalf("%s: the first update is published unseen", name)
 						}
 					case 775:
-						c.PublishUpdate(c.Update())
+						c.publisher.PublishUpdate(c.Update())
 					case 1005:
 						second = mustRefit(t, c, sampleOf(test.events[:1000]))
 					case 1030:
@@ -59,7 +59,7 @@ func TestPrescoringChangesNothing(t *testing.T) {
 					}
 					var score *updates.Score
 					if ahead {
-						if score = &scores[i]; score.Of != nil && score.Of == c.published {
+						if score = &scores[i]; score.Of != nil && score.Of == c.publisher.published {
 							used++
 						}
 					}
@@ -72,7 +72,7 @@ func TestPrescoringChangesNothing(t *testing.T) {
 					)
 				}
 			}
-			return used, []any{c.Progressive(), c.Names(), c.progressive.Sums, c.comparison}
+			return used, []any{c.Progressive(), c.progress.Names(), c.progress.progressive.Sums, c.publisher.comparison}
 		}
 		_, want := run(false)
 		used, got := run(true)

@@ -13,15 +13,15 @@ import (
 )
 
 // stackedParts returns the fold-ins of a blend that there are, nil for the others. c.mu is held.
-func (c *Cycle) stackedParts() (parts [len(mixture.BlendFoldIns)]*experts.FoldIn) {
-	first, ok := c.learner.(*experts.FoldIn)
+func (e *ensemble) stackedParts() (parts [len(mixture.BlendFoldIns)]*experts.FoldIn) {
+	first, ok := e.learner.(*experts.FoldIn)
 	if !ok {
 		return parts
 	}
 	parts[0] = first
 	base := first.FoldIn.Base()
 	for i := 1; i < len(parts); i++ {
-		b := c.expertOf(mixture.BlendFoldIns[i])
+		b := e.expertOf(mixture.BlendFoldIns[i])
 		if b == nil {
 			continue
 		}
@@ -30,7 +30,7 @@ func (c *Cycle) stackedParts() (parts [len(mixture.BlendFoldIns)]*experts.FoldIn
 			continue
 		}
 		own := l.FoldIn.Base()
-		sameNumbers := len(c.schema.Numeric) == 0 || l.Vocab == first.Vocab // on the same scale
+		sameNumbers := len(e.schema.Numeric) == 0 || l.Vocab == first.Vocab // on the same scale
 		if sameNumbers && own.NumFields == base.NumFields && slices.Equal(own.Group, base.Group) {
 			parts[i] = l
 		}
@@ -39,20 +39,20 @@ func (c *Cycle) stackedParts() (parts [len(mixture.BlendFoldIns)]*experts.FoldIn
 }
 
 // takeStacked takes up an event for which the mixture has predicted, given the outputs of the fold-in. c.mu is held.
-func (c *Cycle) takeStacked(foldIn []float64) {
-	b := c.stacked
-	parts := c.stackedParts()
+func (e *ensemble) takeStacked(foldIn []float64) {
+	b := e.stacked
+	parts := e.stackedParts()
 	if b.Ready = parts[0] != nil; !b.Ready {
 		return
 	}
 	for i := range parts {
 		switch {
 		case i == 0:
-			b.Inputs[0] = c.stackedSign(0) * foldIn[0]
+			b.Inputs[0] = e.stackedSign(0) * foldIn[0]
 			copy(b.Steps, foldIn)
 			floats.AddConst(-foldIn[0], b.Steps)
 		case parts[i] != nil:
-			b.Inputs[i] = c.stackedSign(i) * c.expertOf(mixture.BlendFoldIns[i]).Outputs[0]
+			b.Inputs[i] = e.stackedSign(i) * e.expertOf(mixture.BlendFoldIns[i]).Outputs[0]
 		default:
 			b.Inputs[i] = b.Inputs[i-1]
 		}
@@ -65,39 +65,39 @@ func (c *Cycle) takeStacked(foldIn []float64) {
 
 // stackedSign returns the sign of the number in the outputs of a fold-in that there is: those of levels fall as the
 // label rises.
-func (c *Cycle) stackedSign(i int) float64 {
-	if c.stacked.Levels && (i == 0 || c.expertOf(mixture.BlendFoldIns[i]).Target.Link == c.target.Link) {
+func (e *ensemble) stackedSign(i int) float64 {
+	if e.stacked.Levels && (i == 0 || e.expertOf(mixture.BlendFoldIns[i]).Target.Link == e.target.Link) {
 		return -1
 	}
 	return 1
 }
 
 // learnStacked lets the fits learn the label of the event that was taken up last. c.mu is held.
-func (c *Cycle) learnStacked(label float64) {
-	b := c.stacked
-	unit := c.mixture.Square()
+func (e *ensemble) learnStacked(label float64) {
+	b := e.stacked
+	unit := e.mixture.Square()
 	if !b.Ready || !(unit > 0) {
 		return
 	}
 	if b.Events == 0 {
-		c.solveStacked(unit)
+		e.solveStacked(unit)
 	}
 	best := b.Best()
 	square := func(number float64) float64 { return min((number-label)*(number-label), evaluate.WorstError) }
-	b.Squares.Add(square(c.target.Clip(b.Number(best.Weights))))
+	b.Squares.Add(square(e.target.Clip(b.Number(best.Weights))))
 	for i, name := range mixture.BlendFoldIns {
-		if p := c.mixture.Part(name); p != nil && p.Present {
+		if p := e.mixture.Part(name); p != nil && p.Present {
 			b.Alone[i].Add(square(p.Value[0]))
 		}
 	}
 	now := best.Weights
 	for i := range b.Fits {
 		f := &b.Fits[i]
-		f.Loss = mixture.StackedFades[0]*f.Loss + b.Loss(f.Weights, label, c.targets, unit)
-		b.Add(f, mixture.StackedFades[i], label, c.targets, unit)
+		f.Loss = mixture.StackedFades[0]*f.Loss + b.Loss(f.Weights, label, e.targets, unit)
+		b.Add(f, mixture.StackedFades[i], label, e.targets, unit)
 	}
 	if b.Used != nil {
-		advance := b.Loss(b.Used, label, c.targets, unit) - b.Loss(now, label, c.targets, unit)
+		advance := b.Loss(b.Used, label, e.targets, unit) - b.Loss(now, label, e.targets, unit)
 		if len(b.Advances) < mixture.BlendWindow {
 			b.Advances = append(b.Advances, advance)
 		} else {
@@ -106,15 +106,15 @@ func (c *Cycle) learnStacked(label float64) {
 		}
 	}
 	if b.Events++; b.Events%mixture.BlendEvery == 0 {
-		c.solveStacked(unit)
+		e.solveStacked(unit)
 	}
 }
 
 // solveStacked sets the weights of the fits, held to those of the best fold-in alone. c.mu is held.
-func (c *Cycle) solveStacked(unit float64) {
-	b := c.stacked
+func (e *ensemble) solveStacked(unit float64) {
+	b := e.stacked
 	base := 0
-	for i, l := range c.stackedParts() {
+	for i, l := range e.stackedParts() {
 		if l != nil && mixture.Mean(&b.Alone[i]) < mixture.Mean(&b.Alone[base]) {
 			base = i
 		}
@@ -141,30 +141,30 @@ func (c *Cycle) solveStacked(unit float64) {
 
 // candidateOfStack returns the blend with its weights of now, or with those of the newest update; nothing where it is
 // no better than one of its parts.
-func (c *Cycle) candidateOfStack(v *encode.Vocabulary, next bool) (of updates.Candidate) {
-	if c.stacked == nil || v == nil {
+func (e *ensemble) candidateOfStack(v *encode.Vocabulary, next bool) (of updates.Candidate) {
+	if e.stacked == nil || v == nil {
 		return of
 	}
-	b := c.stacked
+	b := e.stacked
 	w := b.Used
 	if next {
-		if w = nil; c.isStackedBetter(1) {
+		if w = nil; e.isStackedBetter(1) {
 			w = b.Best().Weights
 		}
 	}
-	parts := c.stackedParts()
+	parts := e.stackedParts()
 	if w == nil || parts[0] == nil {
 		return of
 	}
 	of.Blend, of.Vocab = w, v
-	of.Sum = &mixture.LinearCombination{Likelihood: c.target.Likelihood, Constant: w.Constant}
+	of.Sum = &mixture.LinearCombination{Likelihood: e.target.Likelihood, Constant: w.Constant}
 	sign := 1.0
 	for i, l := range parts {
 		if l != nil {
-			sign = c.stackedSign(i)
+			sign = e.stackedSign(i)
 			of.Sum.Parts = append(
 				of.Sum.Parts,
-				mixture.Term{Learner: l, Factor: 0, Steady: c.nonForgettingIn(mixture.BlendForms[i])},
+				mixture.Term{Learner: l, Factor: 0, Steady: e.nonForgettingIn(mixture.BlendForms[i])},
 			)
 		}
 		of.Sum.Parts[len(of.Sum.Parts)-1].Factor += sign * w.Factors[i]
@@ -186,12 +186,12 @@ func (c *Cycle) candidateOfStack(v *encode.Vocabulary, next bool) (of updates.Ca
 
 // isStackedBetter reports whether the live blend has predicted better of late than each fold-in: has a mean square
 // below a share of theirs.
-func (c *Cycle) isStackedBetter(share float64) bool {
-	if c.stacked == nil || c.stacked.Events < mixture.BlendEvents {
+func (e *ensemble) isStackedBetter(share float64) bool {
+	if e.stacked == nil || e.stacked.Events < mixture.BlendEvents {
 		return false
 	}
-	for i, l := range c.stackedParts() {
-		if l != nil && !(mixture.Mean(&c.stacked.Squares) < share*mixture.Mean(&c.stacked.Alone[i])) {
+	for i, l := range e.stackedParts() {
+		if l != nil && !(mixture.Mean(&e.stacked.Squares) < share*mixture.Mean(&e.stacked.Alone[i])) {
 			return false
 		}
 	}
@@ -201,12 +201,12 @@ func (c *Cycle) isStackedBetter(share float64) bool {
 // stackedAsks reports whether consumers should get a whole update for the sake of the blend: its weights have moved by
 // so many standard errors since the newest update, which is one, or they have an update of another form and the blend
 // is better by enough to be worth that. c.mu is held.
-func (c *Cycle) stackedAsks(f *updates.DeltaStream, errors float64) bool {
+func (e *ensemble) stackedAsks(f *updates.DeltaStream, errors float64) bool {
 	switch {
 	case f.Form == mixture.FormBlend:
-		return c.isStackedBetter(1) && c.stacked.Moved(errors)
+		return e.isStackedBetter(1) && e.stacked.Moved(errors)
 	case f.Forms[mixture.FormBlend] != nil:
-		return c.isStackedBetter(mixture.BlendGain) && c.stacked.Moved(errors)
+		return e.isStackedBetter(mixture.BlendGain) && e.stacked.Moved(errors)
 	}
 	return false
 }

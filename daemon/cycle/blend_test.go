@@ -27,10 +27,10 @@ func blendOf(t *testing.T, task string) (*mixture.StackedUpdate, *encode.Target)
 			m.Schema.Levels = 0
 		}
 	}))
-	if c.stacked == nil || len(c.stacked.Inputs) != len(mixture.BlendFoldIns)+3 {
-		t.Fatalf("blend %+v", c.stacked)
+	if c.ensemble.stacked == nil || len(c.ensemble.stacked.Inputs) != len(mixture.BlendFoldIns)+3 {
+		t.Fatalf("blend %+v", c.ensemble.stacked)
 	}
-	return c.stacked, c.target
+	return c.ensemble.stacked, c.target
 }
 
 // drawn returns inputs about 3, and a label: the first, the second and the fourth, from 3 on, with the given weights,
@@ -170,14 +170,14 @@ func TestBlendOfLevels(t *testing.T) {
 // counts. What says nothing finite is no event.
 func TestBlendMoves(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
-	b, r := c.stacked, rand.New(rand.NewPCG(5, 6))
+	b, r := c.ensemble.stacked, rand.New(rand.NewPCG(5, 6))
 	observe := func(weights [3]float64) {
 		var label float64
 		b.Inputs, label = drawn(r, weights, true)
 		b.Ready = encode.IsFinite(b.Inputs)
-		c.target.Encode(c.targets, &event.Event{Label: label})
-		c.mixture.Scale.Add(0.5)
-		c.learnStacked(label)
+		c.target.Encode(c.ensemble.targets, &event.Event{Label: label})
+		c.ensemble.mixture.Scale.Add(0.5)
+		c.ensemble.learnStacked(label)
 	}
 	for range 12_000 {
 		observe([3]float64{0.5, 0.3, 0.4})
@@ -204,7 +204,7 @@ func TestBlendMoves(t *testing.T) {
 		t.Errorf("behind %d events after another law has begun", at)
 	}
 	b.Ready = false
-	if c.learnStacked(3); b.Events != events+2000 {
+	if c.ensemble.learnStacked(3); b.Events != events+2000 {
 		t.Errorf("%d events, want %d", b.Events, events+2000)
 	}
 }
@@ -252,7 +252,7 @@ func TestUpdatesAreBlends(t *testing.T) {
 		m.Publish.Deltas = config.Deltas{Every: config.Duration(time.Second), MaxRows: 1000}
 		c := newCycle(t, m)
 		if !with {
-			c.stacked = nil
+			c.ensemble.stacked = nil
 		}
 		for i := 0; i < len(events); i += 20 {
 			if i > 0 && i%1000 == 0 {
@@ -260,25 +260,25 @@ func TestUpdatesAreBlends(t *testing.T) {
 			}
 			if i%200 == 0 || c.AsksUpdate() {
 				if u, _ := c.NextUpdate(); u != nil {
-					if c.PublishUpdate(u); c.race.Chosen == mixture.FormBlend {
+					if c.publisher.PublishUpdate(u); c.publisher.race.Chosen == mixture.FormBlend {
 						blends++
 					}
 				}
 			}
-			had := c.progressive.Sums.All[evaluate.Published]
+			had := c.progress.progressive.Sums.All[evaluate.Published]
 			observeAll(c, events[i:i+20])
 			if i >= 2000 {
-				loss += c.progressive.Sums.All[evaluate.Published].Square - had.Square
+				loss += c.progress.progressive.Sums.All[evaluate.Published].Square - had.Square
 			}
 			c.TakeDelta(time.UnixMilli(int64(i)))
-			for c.Delta() != nil {
-				c.PublishDelta()
+			for c.publisher.Delta() != nil {
+				c.publisher.PublishDelta()
 			}
 		}
 		for _, p := range c.Progressive().Parts {
-			if p.Name == "sgd_bias" && p.InVersions != (c.race.Chosen == mixture.FormBlend) ||
+			if p.Name == "sgd_bias" && p.InVersions != (c.publisher.race.Chosen == mixture.FormBlend) ||
 				p.Name == "last_label" && p.InVersions {
-				t.Errorf("updates of %s: %s in versions: %t", mixture.FormParts[c.race.Chosen], p.Name, p.InVersions)
+				t.Errorf("updates of %s: %s in versions: %t", mixture.FormParts[c.publisher.race.Chosen], p.Name, p.InVersions)
 			}
 		}
 		return loss, blends
@@ -299,13 +299,13 @@ func BenchmarkBlend(b *testing.B) {
 		b.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(7, 8))
-	c.stacked.Inputs, _ = drawn(r, [3]float64{0.5, 0.3, 0.4}, true)
-	c.stacked.Ready = true
-	c.mixture.Scale.Add(0.5)
-	c.target.Encode(c.targets, &event.Event{Label: 4})
+	c.ensemble.stacked.Inputs, _ = drawn(r, [3]float64{0.5, 0.3, 0.4}, true)
+	c.ensemble.stacked.Ready = true
+	c.ensemble.mixture.Scale.Add(0.5)
+	c.target.Encode(c.ensemble.targets, &event.Event{Label: 4})
 	b.ReportAllocs()
 	for b.Loop() {
-		c.learnStacked(4)
+		c.ensemble.learnStacked(4)
 	}
 }
 
@@ -313,8 +313,8 @@ func BenchmarkBlend(b *testing.B) {
 // weights that have moved.
 func TestBlendAsks(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
-	c.stacked.Events = mixture.BlendEvents
-	c.stacked.Alone[0], c.stacked.Alone[1] = evaluate.Fading{
+	c.ensemble.stacked.Events = mixture.BlendEvents
+	c.ensemble.stacked.Alone[0], c.ensemble.stacked.Alone[1] = evaluate.Fading{
 		Rate: mixture.MixtureFade,
 		Sum:  1,
 		N:    1,
@@ -341,12 +341,12 @@ func TestBlendAsks(t *testing.T) {
 		if test.has {
 			f.Forms[mixture.FormBlend] = new(updates.DeltaEncoder)
 		}
-		c.stacked.Squares, c.stacked.Advances = evaluate.Fading{
+		c.ensemble.stacked.Squares, c.ensemble.stacked.Advances = evaluate.Fading{
 			Rate: mixture.MixtureFade,
 			Sum:  test.square,
 			N:    1,
 		}, test.advances
-		if got := c.stackedAsks(f, mixture.BlendErrors); got != test.want {
+		if got := c.ensemble.stackedAsks(f, mixture.BlendErrors); got != test.want {
 			t.Errorf(
 				"form %d, blend %t at %g with %d advances: %t",
 				test.form,

@@ -9,8 +9,8 @@ import (
 // mean label, of a binary label the probability of 1 with its frequency, of several classes the probability of the
 // predicted class with how often it was right. It is empty of tasks
 // without numbers and probabilities. O(window log window), of which the learning waits for O(window).
-func (c *Cycle) Calibration() report.Calibration {
-	pairs := c.pairs()
+func (p *progress) Calibration() report.Calibration {
+	pairs := p.pairs()
 	return report.Calibration{
 		Published: evaluate.Calibrated(pairs[evaluate.Published]),
 		Live:      evaluate.Calibrated(pairs[evaluate.Live]),
@@ -18,11 +18,11 @@ func (c *Cycle) Calibration() report.Calibration {
 }
 
 // pairs returns what predictors said of the events of the window.
-func (c *Cycle) pairs() (pairs [evaluate.Told][]evaluate.Pair) {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
+func (p *progress) pairs() (pairs [evaluate.NumReported][]evaluate.Pair) {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
 	for r := range pairs {
-		pairs[r] = c.progressive.Told(r)
+		pairs[r] = p.progressive.Pairs(r)
 	}
 	return pairs
 }

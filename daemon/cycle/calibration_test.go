@@ -30,7 +30,7 @@ func TestCalibrationIsOfTheWindow(t *testing.T) {
 		for i := range window {
 			labels += window[i].Label / float64(len(window))
 		}
-		all, n, observed := c.Calibration(), int64(0), 0.0
+		all, n, observed := c.progress.Calibration(), int64(0), 0.0
 		last := math.Inf(-1)
 		for _, b := range all.Live {
 			n += b.N

@@ -25,9 +25,9 @@ func TestClassesOfNewUsers(t *testing.T) {
 				t.Fatalf("%s: no posterior with separate outputs", task)
 			}
 			c.Install(ch)
-			c.StartTail()
+			c.progress.StartTail()
 			observeAll(c, events[n/2:])
-			live := float64(*c.Tail().Live.Accuracy)
+			live := float64(*c.progress.Tail().Live.Accuracy)
 			if foldIn {
 				warm := mustRefit(t, c, sampleOf(events))
 				if !warm.Version.Warm || !warm.Model.IsFinite() {

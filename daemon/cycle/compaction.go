@@ -12,14 +12,14 @@ import (
 func (c *Cycle) BeginCompaction() *updates.Compaction {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.deltas
+	f := c.publisher.deltas
 	if f == nil || !compacts(f, c) ||
 		f.Of.Popular != nil { // popularity, which has moved, is in whole versions of what is live
 		return nil
 	}
 	x := &updates.Compaction{Update: *c.champion, Model: f.Installed[f.Form], Form: f.Form, Settings: c.config}
 	x.Update.Model = f.Of.Model // for its kernel
-	c.noteLive(&x.Update)
+	c.ensemble.noteLive(&x.Update)
 	next := *f.Forms[f.Form]
 	next.DeltaBuffers = updates.DeltaBuffers{} // the one that is followed meanwhile writes to its own
 	x.Follower, x.Schema = &next, &c.schema
@@ -28,15 +28,15 @@ func (c *Cycle) BeginCompaction() *updates.Compaction {
 }
 
 // EndCompaction gives up a compaction whose version was not published: deltas of the update before go on.
-func (c *Cycle) EndCompaction() {
-	if c.deltas != nil {
-		c.deltas.Compaction = nil
+func (u *publisher) EndCompaction() {
+	if u.deltas != nil {
+		u.deltas.Compaction = nil
 	}
 }
 
 // compacted lets deltas follow the version that a compaction has made, if u is that. Call it without c.mu, from the
 // goroutine that updates.
-func (c *Cycle) compacted(u *fitted.Fitted) {
+func (c *publisher) compacted(u *fitted.Fitted) {
 	f := c.deltas // of this goroutine
 	if f == nil || f.Compaction == nil || f.Compaction.Made != u {
 		return

@@ -22,14 +22,14 @@ func TestDeltasWhileCompacted(t *testing.T) {
 			var x *updates.Compaction
 			var made *fitted.Fitted
 			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
-				c.comparison, c.updates = updates.UpdateComparison{
+				c.publisher.comparison, c.publisher.updates = updates.UpdateComparison{
 					Scale: evaluate.Fading{Rate: updates.UpdateFade},
 					N:     1,
 				}, true
 				switch deltas++; {
 				case compared:
 					after++
-					sameContents(t, "the consumer", consumer, c.Following())
+					sameContents(t, "the consumer", consumer, c.publisher.Following())
 				case x == nil && deltas == 3:
 					if x = c.BeginCompaction(); x == nil {
 						t.Fatal("nothing to compact")
@@ -42,7 +42,7 @@ func TestDeltasWhileCompacted(t *testing.T) {
 						t.Fatal(err)
 					}
 				case deltas == 7:
-					c.PublishUpdate(made)
+					c.publisher.PublishUpdate(made)
 					contents := made.Contents(c.config)
 					contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
 					other, err := snapshot.NewModel(contents)
@@ -50,20 +50,20 @@ func TestDeltasWhileCompacted(t *testing.T) {
 						t.Fatal(err)
 					}
 					n := 0
-					for d := c.Delta(); d != nil; d = c.Delta() {
+					for d := c.publisher.Delta(); d != nil; d = c.publisher.Delta() {
 						sent := *d
 						sent.Sequence, sent.Previous = int64(n+1), other.Position().Digest
 						if other, err = other.Apply(&sent); err != nil {
 							t.Fatal(err)
 						}
-						c.PublishDelta()
+						c.publisher.PublishDelta()
 						n++
 					}
 					if n != 4 {
 						t.Errorf("%d deltas were taken meanwhile, want 4", n)
 					}
 					sameContents(t, "another consumer", other, consumer)
-					sameContents(t, "the cycle", c.Following(), consumer)
+					sameContents(t, "the cycle", c.publisher.Following(), consumer)
 					compared = true
 					return other
 				}
@@ -88,13 +88,13 @@ func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 			var x *updates.Update
 			var made *fitted.Fitted
 			test.next = func(c *Cycle, consumer *snapshot.Model) *snapshot.Model {
-				c.comparison, c.updates = updates.UpdateComparison{
+				c.publisher.comparison, c.publisher.updates = updates.UpdateComparison{
 					Scale: evaluate.Fading{Rate: updates.UpdateFade},
 					N:     1,
 				}, true
 				switch deltas++; deltas {
 				case 3:
-					c.deltas.Forms[test.form].Refused = 1 // there was a name without room
+					c.publisher.deltas.Forms[test.form].Refused = 1 // there was a name without room
 					var reason string
 					if x, reason = c.BeginUpdate(); x == nil || x.Compaction != nil {
 						t.Fatalf("no update of the live model: %s", reason)
@@ -105,14 +105,14 @@ func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 					}
 				case 7:
 					c.TakeUp(x)
-					c.PublishUpdate(made)
+					c.publisher.PublishUpdate(made)
 					contents := made.Contents(c.config)
 					contents.Tensors = map[string]string{"f32": snapshot.F32}[c.config.Publish.Tensors]
 					next, err := snapshot.NewModel(contents)
 					if err != nil {
 						t.Fatal(err)
 					}
-					sameContents(t, "the cycle", c.Following(), next)
+					sameContents(t, "the cycle", c.publisher.Following(), next)
 					return next
 				}
 				return nil
@@ -125,7 +125,7 @@ func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 				if deltas == 7 {
 					test.sameAsLive(t, c, consumer, missed)
 				}
-				if deltas == 6 && c.Following() == nil {
+				if deltas == 6 && c.publisher.Following() == nil {
 					t.Fatal("deltas of the update before have ended")
 				}
 			})

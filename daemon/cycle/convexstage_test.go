@@ -38,7 +38,7 @@ func TestConvexStageIsLeftOut(t *testing.T) {
 		champion := *first
 		champion.Version.Version, champion.Version.Sweeps = x.version, x.sweeps
 		c.Install(&champion)
-		c.rejections = x.rejections
+		c.lineage.rejections = x.rejections
 		ch := mustRefit(t, c, sampleOf(events))
 		if lean := ch.Version.Objective == 0; lean != x.lean || lean && ch.Version.Sweeps == 0 {
 			t.Errorf("%+v: convex stage left out %t, %d sweeps", x, lean, ch.Version.Sweeps)

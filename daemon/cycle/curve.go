@@ -8,10 +8,10 @@ import (
 )
 
 // WatchLosses begins the stretch of events that TakeLosses tells of.
-func (c *Cycle) WatchLosses() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.interval = &mixture.IntervalLosses{}
+func (p *progress) WatchLosses() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.interval = &mixture.IntervalLosses{}
 }
 
 // TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next stretch. What is
@@ -20,11 +20,11 @@ func (c *Cycle) WatchLosses() {
 func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.interval
+	s := c.progress.interval
 	if s == nil {
 		return nil
 	}
-	c.interval = &mixture.IntervalLosses{}
+	c.progress.interval = &mixture.IntervalLosses{}
 	numeric := c.target.IsNumeric()
 	names := [evaluate.NumRoles]string{
 		evaluate.Published: "published",
@@ -61,7 +61,7 @@ func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
 	role(evaluate.Live, false)
 	role(evaluate.Published, false)
 	for i := range s.Parts {
-		add(c.mixture.Parts[i].Name, &s.Parts[i], c.mixture.IsBaseline(i))
+		add(c.ensemble.mixture.Parts[i].Name, &s.Parts[i], c.ensemble.mixture.IsBaseline(i))
 	}
 	role(evaluate.FoldIn, false)
 	for _, r := range []int{evaluate.Baseline0, evaluate.Baseline1, evaluate.Baseline2} {

@@ -143,7 +143,7 @@ func TestUnlearnedEventsTeachNothing(t *testing.T) {
 				c.Observe(&events[200+i], false, rows.Position{}, nil, nil)
 			}
 		}
-		c.progressive = evaluate.NewProgressive(c.target, 500, true)
+		c.progress.progressive = evaluate.NewProgressive(c.target, 500, true)
 		observeAll(c, events[250:])
 		if before.N != 200 {
 			t.Fatal("events not counted")
@@ -170,14 +170,14 @@ func TestUpdateIsTheLiveModel(t *testing.T) {
 		observeAll(c, test.events[:half])
 		c.Install(mustRefit(t, c, sampleOf(test.events[:half])))
 		observeAll(c, test.events[half:])
-		c.experts = nil // an update may be made of one
+		c.ensemble.experts = nil // an update may be made of one
 		u := c.Update()
 		s := fitted.NewScorer(u.Model, u.Vocabulary)
 		got, want := make([]float64, c.target.Outputs()), make([]float64, c.target.Outputs())
 		for i := range test.events[:200] {
 			ev := &test.events[i]
 			s.Outputs(got, ev)
-			c.learner.Outputs(want, ev)
+			c.ensemble.learner.Outputs(want, ev)
 			for o := range want {
 				if math.Abs(got[o]-want[o]) > 1e-8*(1+math.Abs(want[o])) {
 					t.Fatalf("%s: event %d output %d: update %g, live %g", test.model.Name, i, o, got[o], want[o])
@@ -205,7 +205,7 @@ func TestInstallKeepsWhatWasLearnedMeanwhile(t *testing.T) {
 	c.Install(ch)
 	out := make([]float64, 4)
 	ev := event.Event{Weight: 1, Categorical: []string{"new", "i1"}}
-	c.learner.Outputs(out, &ev)
+	c.ensemble.learner.Outputs(out, &ev)
 	if level := c.target.Value(out); level < 4.3 {
 		t.Errorf("the live model expects %.2f from a user who always gives 5", level)
 	}

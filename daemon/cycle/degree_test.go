@@ -62,7 +62,7 @@ func TestVersionsOfEveryKernel(t *testing.T) {
 			model.Linear[j] = rng.NormFloat64()
 		}
 		of := *ch
-		of.Model, of.Told, of.Untold, of.Version.Sweeps = model, nil, "", 0
+		of.Model, of.FoldIn, of.NoFoldIn, of.Version.Sweeps = model, nil, "", 0
 		for _, tensors := range []string{snapshot.F64, snapshot.F32} {
 			c := of.Contents(m)
 			c.Tensors, c.Meta.Writer, c.Meta.Created = tensors, "test", time.Unix(1700000000, 0)

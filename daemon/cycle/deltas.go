@@ -18,20 +18,20 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 		own.Refused > 0 || own.Model.Position().Sequence == 0 || stale(own, c, f.Form) != "" {
 		return false
 	}
-	if c.stackedAsks(f, 1) || f.Forms[mixture.FormBlend] == nil && c.isStackedBetter(mixture.BlendGain) {
+	if c.ensemble.stackedAsks(f, 1) || f.Forms[mixture.FormBlend] == nil && c.ensemble.isStackedBetter(mixture.BlendGain) {
 		return false
 	}
-	c.chooseVariant(func(form mixture.Variant) bool { return f.Forms[form] != nil })
-	return c.race.Chosen == f.Form && c.comparison.Prefers(c.updates)
+	c.publisher.chooseVariant(func(form mixture.Variant) bool { return f.Forms[form] != nil })
+	return c.publisher.race.Chosen == f.Form && c.publisher.comparison.Prefers(c.publisher.updates)
 }
 
 // newDeltaEncoder begins to follow what changes after an update was made just now in a form. c.mu is held.
-func (c *Cycle) newDeltaEncoder(
+func (e *ensemble) newDeltaEncoder(
 	of *updates.DeltaStream,
 	form mixture.Variant,
 	made *updates.Candidate,
 ) *updates.DeltaEncoder {
-	l, _ := c.variantLearner(form)
+	l, _ := e.variantLearner(form)
 	f := &updates.DeltaEncoder{Learner: l}
 	if of.Of.PopularOnly {
 		f.Source, f.Rows = new(updates.Source), updates.PopularRows{}
@@ -40,23 +40,23 @@ func (c *Cycle) newDeltaEncoder(
 	switch l := l.(type) {
 	case *experts.FoldIn:
 		f.Source = of.SourceOf(l.Slots)
-		r := &updates.PosteriorRows{Learner: l, Steady: c.nonForgettingIn(form), Sum: made.Sum,
-			Loadings: made.Folded.Loadings(), Outputs: c.target.Outputs(), Linear: 1}
+		r := &updates.PosteriorRows{Learner: l, Steady: e.nonForgettingIn(form), Sum: made.Sum,
+			Loadings: made.Folded.Loadings(), Outputs: e.target.Outputs(), Linear: 1}
 		if made.Folded.Separate {
 			r.Linear = r.Outputs
 		}
 		switch f.Rows = r; {
 		case made.Blend != nil:
-			parts := c.stackedParts()
+			parts := e.stackedParts()
 			r.Changed = func() string {
-				if c.stackedParts() != parts || c.stacked.Used != made.Blend {
+				if e.stackedParts() != parts || e.stacked.Used != made.Blend {
 					return "the parts of the blend are others"
 				}
 				return ""
 			}
 		case made.Link != nil:
 			r.Changed = func() string {
-				if c.linkOf(c.expertOf(c.partOf(form)), false) != made.Link {
+				if e.linkOf(e.expertOf(e.partOf(form)), false) != made.Link {
 					return "numbers mean something else for the levels"
 				}
 				return ""
@@ -67,17 +67,17 @@ func (c *Cycle) newDeltaEncoder(
 		f.Source, f.Rows = of.SourceOf(l.Slots), &updates.GradientRows{Learner: l}
 		return f
 	case *experts.Pairwise:
-		f.Rows = updates.NewNamesRows(l, made.Vocab, c.config.Publish.Deltas.MaxRows)
+		f.Rows = updates.NewNamesRows(l, made.Vocab, e.config.Publish.Deltas.MaxRows)
 	case *experts.Newton:
 		if form == mixture.FormGoing {
 			return nil
 		}
-		f.Rows = &updates.NewtonRows{Learner: l, Vocab: c.champion.Vocabulary, Features: made.Vocab.Map,
-			Kernel: c.champion.Model.Kernel}
+		f.Rows = &updates.NewtonRows{Learner: l, Vocab: e.champion.Vocabulary, Features: made.Vocab.Map,
+			Kernel: e.champion.Model.Kernel}
 	default:
 		return nil
 	}
-	switch l := c.learner.(type) { // the names of events are the same
+	switch l := e.learner.(type) { // the names of events are the same
 	case *experts.FoldIn:
 		f.Source = of.SourceOf(l.Slots)
 	case *experts.Gradient:
@@ -88,7 +88,7 @@ func (c *Cycle) newDeltaEncoder(
 
 // stale says why deltas cannot follow the live model any more, empty where they can. c.mu is held.
 func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
-	if l, _ := c.variantLearner(form); l != f.Learner {
+	if l, _ := c.ensemble.variantLearner(form); l != f.Learner {
 		return "the fold-in began anew"
 	}
 	return f.Rows.Stale()
@@ -138,7 +138,7 @@ func encodeDelta(
 		d.Bias[0] += popular.Now.Shared
 	}
 	f.Fill(d)
-	if l, ok := c.learner.(*experts.FoldIn); ok && f.Losses > 0 {
+	if l, ok := c.ensemble.learner.(*experts.FoldIn); ok && f.Losses > 0 {
 		d.FoldInLosses = c.rateLosses(l, f.Losses)
 	}
 	if !updates.FiniteDelta(d) {
@@ -151,10 +151,10 @@ func encodeDelta(
 }
 
 // rateLosses returns what the rates of the first fields that forget have lost, as FoldIn of versions has them.
-func (c *Cycle) rateLosses(l *experts.FoldIn, fields int) [][]float64 {
+func (s *common) rateLosses(l *experts.FoldIn, fields int) [][]float64 {
 	all, losses := l.FoldIn.RateLosses(), make([][]float64, 0, fields)
-	for i, name := range fitted.FoldInFields(c.config)[:fields] {
-		field := slices.Index(c.config.Schema.Categorical, name)
+	for i, name := range fitted.FoldInFields(s.config)[:fields] {
+		field := slices.Index(s.config.Schema.Categorical, name)
 		own := make([]float64, len(fitted.FoldInRates(i)))
 		copy(own, all[field])
 		losses = append(losses, own)
@@ -168,34 +168,34 @@ func (c *Cycle) startDeltas(u *fitted.Fitted, forms *[mixture.NumForms]updates.C
 	if c.config.Publish.Deltas.Every == 0 {
 		return nil
 	}
-	f := &updates.DeltaStream{Of: u, Form: c.race.Chosen, Popular: u.Popular, Added: u.Popular}
+	f := &updates.DeltaStream{Of: u, Form: c.publisher.race.Chosen, Popular: u.Popular, Added: u.Popular}
 	for form := range mixture.NumForms {
 		if forms[form].Model != nil {
-			f.Forms[form] = c.newDeltaEncoder(f, form, &forms[form])
+			f.Forms[form] = c.ensemble.newDeltaEncoder(f, form, &forms[form])
 		}
 	}
 	return f
 }
 
 // stopDeltas ends what followed the update before. c.mu is held.
-func (c *Cycle) stopDeltas() {
-	if c.deltas != nil {
-		c.deltas.End()
-		c.deltas = nil
+func (u *publisher) stopDeltas() {
+	if u.deltas != nil {
+		u.deltas.End()
+		u.deltas = nil
 	}
 }
 
 // widened tells that all rows of a field have changed, of which deltas bring those that are touched: a whole version of
 // the live model comes first. c.mu is
 // held.
-func (c *Cycle) widened(field string) {
-	if c.deltas != nil {
-		c.deltas.Widened = field
+func (u *publisher) widened(field string) {
+	if u.deltas != nil {
+		u.deltas.Widened = field
 	}
-	if c.pending != nil && c.pending.Followed != nil {
-		c.pending.Followed.Widened = field
+	if u.pending != nil && u.pending.Followed != nil {
+		u.pending.Followed.Widened = field
 	}
-	c.endLive()
+	u.endLive()
 }
 
 // TakeDelta brings the newest update up to the events observed by now, and makes a delta of what changed where
@@ -203,7 +203,7 @@ func (c *Cycle) widened(field string) {
 // cannot go on. now is the time that the delta tells.
 func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	c.mu.Lock()
-	f := c.deltas
+	f := c.publisher.deltas
 	if f == nil {
 		c.mu.Unlock()
 		return ""
@@ -212,9 +212,9 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	d := deltas[f.Form]
 	switch {
 	case whole != "":
-		c.stopDeltas()
+		c.publisher.stopDeltas()
 	case d != nil:
-		c.frontier.Stamp(d, now)
+		c.publisher.frontier.Stamp(d, now)
 	}
 	c.mu.Unlock()
 	if whole == "" {
@@ -223,10 +223,10 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if whole == "" && d != nil && f.Published {
-		whole = c.guardDelta(f)
+		whole = c.publisher.guardDelta(f)
 	}
 	if whole != "" {
-		c.stopDeltas()
+		c.publisher.stopDeltas()
 		return whole
 	}
 	var after updates.Installed
@@ -239,7 +239,7 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	case f.Published && d != nil:
 		f.Queue = append(f.Queue, updates.TakenDelta{Delta: d, After: after, Added: f.Popular})
 	case len(f.Queue) == 0:
-		c.installDelta(&updates.TakenDelta{After: after, Added: f.Popular})
+		c.publisher.installDelta(&updates.TakenDelta{After: after, Added: f.Popular})
 	}
 	return ""
 }
@@ -250,15 +250,15 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 func (c *Cycle) AsksUpdate() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.deltas
-	return f != nil && f.Published && c.stackedAsks(f, mixture.BlendErrors)
+	f := c.publisher.deltas
+	return f != nil && f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors)
 }
 
 // takeDeltas makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is
 // held.
 func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*snapshot.Delta, whole string) {
 	if f.Published {
-		if c.updates = c.comparison.Prefers(c.updates); !c.updates {
+		if c.publisher.updates = c.publisher.comparison.Prefers(c.publisher.updates); !c.publisher.updates {
 			return deltas, "updates predict worse than the last refit, on the events after them"
 		}
 	}
@@ -299,51 +299,51 @@ func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*sna
 }
 
 // installDelta makes models what consumers have, or would have, from the next event on. c.mu is held.
-func (c *Cycle) installDelta(taken *updates.TakenDelta) {
-	c.deltas.Installed, c.deltas.Added = taken.After, taken.Added
-	next := *c.published
-	c.deltas.InstallTo(&next)
-	c.published = &next
+func (u *publisher) installDelta(taken *updates.TakenDelta) {
+	u.deltas.Installed, u.deltas.Added = taken.After, taken.Added
+	next := *u.published
+	u.deltas.InstallTo(&next)
+	u.published = &next
 }
 
 // Delta returns the oldest delta that was taken and not published, nil if there is none. It is not to be changed, and
 // has no place in a chain yet: the
 // caller gives one to a copy.
-func (c *Cycle) Delta() *snapshot.Delta {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.deltas == nil || len(c.deltas.Queue) == 0 {
+func (u *publisher) Delta() *snapshot.Delta {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.deltas == nil || len(u.deltas.Queue) == 0 {
 		return nil
 	}
-	return c.deltas.Queue[0].Delta
+	return u.deltas.Queue[0].Delta
 }
 
 // PublishDelta makes the delta that Delta returned what consumers have.
-func (c *Cycle) PublishDelta() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f := c.deltas
+func (u *publisher) PublishDelta() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	f := u.deltas
 	taken := f.Queue[0]
 	f.Queue = f.Queue[1:]
-	c.installDelta(&taken)
+	u.installDelta(&taken)
 }
 
 // Following returns the model that consumers have by the newest update and its deltas, nil where they have something
 // else.
-func (c *Cycle) Following() *snapshot.Model {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if f := c.deltas; f != nil && f.Published {
+func (u *publisher) Following() *snapshot.Model {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if f := u.deltas; f != nil && f.Published {
 		return f.Installed[f.Form]
 	}
 	return nil
 }
 
 // EndDeltas gives up the deltas that follow the newest update: a whole version comes next.
-func (c *Cycle) EndDeltas() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stopDeltas()
+func (u *publisher) EndDeltas() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stopDeltas()
 }
 
 // movePopularity returns the popularity after what was observed, of which a delta may have so many rows. Where others
@@ -353,8 +353,8 @@ func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedP
 		return nil
 	}
 	moved := &updates.MovedPopularity{Before: f.Popular, Now: f.Popular}
-	if len(c.popular.Names) > 0 {
-		moved.Now, moved.Names = c.popular.Moved(f.Popular, limit)
+	if len(c.ensemble.popular.Names) > 0 {
+		moved.Now, moved.Names = c.ensemble.popular.Moved(f.Popular, limit)
 	}
 	f.Popular = moved.Now
 	return moved
@@ -363,16 +363,16 @@ func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedP
 // guardDelta returns why the chain of deltas ends that f follows: the model after the delta at hand is worse than the
 // refit. Consumers get that again
 // unless the next update is better. c.mu is held.
-func (c *Cycle) guardDelta(f *updates.DeltaStream) (whole string) {
-	of := c.published.Forms[f.Form]
+func (u *publisher) guardDelta(f *updates.DeltaStream) (whole string) {
+	of := u.published.Forms[f.Form]
 	of.Popular = f.Popular
 	if !f.Of.PopularOnly {
 		of.After = f.Forms[f.Form].Model
 	}
-	why := c.judgeUpdate(&of, &fitted.FixedModel{Model: f.Of.Model, Vocab: f.Of.Vocabulary, Popular: f.Of.Popular})
+	why := u.judgeUpdate(&of, &fitted.FixedModel{Model: f.Of.Model, Vocab: f.Of.Vocabulary, Popular: f.Of.Popular})
 	if why == "" {
 		return ""
 	}
-	c.chainEnded, c.heldBack = true, append(c.heldBack, why)
+	u.chainEnded, u.heldBack = true, append(u.heldBack, why)
 	return "held back: the delta is " + why.Text()
 }

@@ -69,28 +69,29 @@ func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 func BenchmarkTakeDelta(b *testing.B) {
 	c, observe := manyRows(b, 50_000)
 	c.NextUpdate()
-	c.comparison.N = 1
+	c.publisher.comparison.N = 1
 	u, reason := c.NextUpdate()
 	if u == nil {
 		b.Fatal(reason)
 	}
-	c.PublishUpdate(u)
+	c.publisher.PublishUpdate(u)
 	rows, bytes := 0, 0
 	for b.Loop() {
 		b.StopTimer()
 		observe()
-		c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
-		c.deltas.Widened = "" // labels that nothing explains raise an alarm at last
+		c.publisher.comparison,
+			c.publisher.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
+		c.publisher.deltas.Widened = "" // labels that nothing explains raise an alarm at last
 		b.StartTimer()
 		if whole := c.TakeDelta(time.UnixMilli(1)); whole != "" {
 			b.Fatal(whole)
 		}
-		d := *c.Delta()
-		frame, err := d.Encode(c.Following(), (*snapshot.Signer)(nil))
+		d := *c.publisher.Delta()
+		frame, err := d.Encode(c.publisher.Following(), (*snapshot.Signer)(nil))
 		if err != nil {
 			b.Fatal(err)
 		}
-		c.PublishDelta()
+		c.publisher.PublishDelta()
 		rows, bytes = rows+len(d.Columns), bytes+len(frame)
 	}
 	b.ReportMetric(float64(rows)/float64(b.N), "rows/op")
@@ -110,7 +111,7 @@ func BenchmarkLive(b *testing.B) {
 				b.StopTimer()
 				observe()
 				if way == "copied" {
-					c.endLive()
+					c.publisher.endLive()
 				}
 				b.StartTimer()
 				if _, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil {
@@ -129,14 +130,14 @@ func BenchmarkForms(b *testing.B) {
 		b.Run(fmt.Sprint("blend=", blend), func(b *testing.B) {
 			c, observe := manyRows(b, 500_000)
 			observe()
-			before := experts.NewExpert(experts.PartBefore, c.target, c.newLearner(c.champion, nil))
-			c.experts = append(c.experts, before)
+			before := experts.NewExpert(experts.PartBefore, c.target, c.ensemble.newLearner(c.champion, nil))
+			c.ensemble.experts = append(c.ensemble.experts, before)
 			observe()
-			if c.stacked.Squares = (evaluate.Fading{Rate: mixture.MixtureFade, N: 1}); !blend {
-				c.stacked = nil
+			if c.ensemble.stacked.Squares = (evaluate.Fading{Rate: mixture.MixtureFade, N: 1}); !blend {
+				c.ensemble.stacked = nil
 			}
 			for b.Loop() {
-				if forms := c.candidates(true); (forms[mixture.FormBlend].Model != nil) != blend ||
+				if forms := c.ensemble.candidates(true); (forms[mixture.FormBlend].Model != nil) != blend ||
 					forms[mixture.FormBefore].Model == nil {
 					b.Fatal("other forms")
 				}

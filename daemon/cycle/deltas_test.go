@@ -199,14 +199,15 @@ func followedCases() map[string]followedCase {
 // blended makes updates blends, as if these had predicted better than each part and weights had not moved since.
 func blended(c *Cycle) {
 	prefer(mixture.FormBlend)(c)
-	c.stacked.Squares, c.stacked.Advances = evaluate.Fading{Rate: mixture.MixtureFade, N: 1}, c.stacked.Advances[:0]
+	c.ensemble.stacked.Squares, c.ensemble.stacked.Advances = evaluate.Fading{Rate: mixture.MixtureFade, N: 1},
+		c.ensemble.stacked.Advances[:0]
 }
 
 // prefer makes updates those of a form, whatever the guard says of it.
 func prefer(form mixture.Variant) func(c *Cycle) {
 	return func(c *Cycle) {
-		c.race = updates.NewVariantSelector()
-		c.race.Chosen, c.guard = form, guard.New(c.target, -1, guard.GuardSize)
+		c.publisher.race = updates.NewVariantSelector()
+		c.publisher.race.Chosen, c.publisher.guard = form, guard.New(c.target, -1, guard.GuardSize)
 	}
 }
 
@@ -226,16 +227,17 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 		if f.force != nil {
 			f.force(c)
 		}
-		c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
+		c.publisher.comparison,
+			c.publisher.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
 		u, reason := c.NextUpdate()
 		if u == nil && reason == updates.FirstUpdate {
-			c.comparison.N = 1
+			c.publisher.comparison.N = 1
 			u, reason = c.NextUpdate()
 		}
 		if u == nil {
 			t.Fatalf("event %d: no update: %s", at, reason)
 		}
-		c.PublishUpdate(u)
+		c.publisher.PublishUpdate(u)
 		contents := u.Contents(m)
 		contents.Tensors = map[string]string{"f32": snapshot.F32}[m.Publish.Tensors]
 		var err error
@@ -244,11 +246,12 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 		}
 	}
 	update(half)
-	if own := c.deltas.Of.Vocabulary.Own; (own > 0) != (f.form == mixture.FormNames && len(m.Schema.Cross) == 0) {
+	if own := c.publisher.deltas.Of.Vocabulary.Own; (own > 0) != (f.form == mixture.FormNames && len(
+		m.Schema.Cross) == 0) {
 		t.Fatalf("%d crosses of the update's own", own)
 	}
-	if c.deltas.Form != f.form {
-		t.Fatalf("updates are of form %d, want %d", c.deltas.Form, f.form)
+	if c.publisher.deltas.Form != f.form {
+		t.Fatalf("updates are of form %d, want %d", c.publisher.deltas.Form, f.form)
 	}
 	since, deltas := half, 0
 	for i := half; i < min(half+1000, len(f.events)); i++ {
@@ -270,7 +273,7 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 			since = i + 1
 			continue
 		}
-		for d := c.Delta(); d != nil; d = c.Delta() {
+		for d := c.publisher.Delta(); d != nil; d = c.publisher.Delta() {
 			if d.Cut[0].Next != int64(i+1) {
 				t.Fatalf("event %d: the delta is cut at %d", i, d.Cut[0].Next)
 			}
@@ -287,7 +290,7 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 			if consumer, err = consumer.Apply(got); err != nil {
 				t.Fatal(err)
 			}
-			c.PublishDelta()
+			c.publisher.PublishDelta()
 			deltas++
 		}
 		check(c, consumer, f.events[since:i+1])
@@ -330,7 +333,7 @@ func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Mod
 	u := c.Update()
 	if f.form == mixture.FormNewton { // the feature map is that of the update
 		v := *u.Vocabulary
-		v.Map = c.deltas.Of.Vocabulary.Map
+		v.Map = c.publisher.deltas.Of.Vocabulary.Map
 		u.Vocabulary = &v
 	}
 	contents := u.Contents(c.config)
@@ -353,7 +356,7 @@ func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Mod
 		in := fitted.InputOf(&c.schema, &since[i])
 		live.Score(want, &in, &s)
 		consumer.Score(got, &in, &s)
-		c.deltas.Forms[f.form].Model.Score(own, &in, &s)
+		c.publisher.deltas.Forms[f.form].Model.Score(own, &in, &s)
 		p.Score(&score, &since[i])
 		for o := range want {
 			if math.Abs(got[o]-want[o]) > tolerance*(1+math.Abs(want[o])) {
@@ -392,11 +395,11 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 			if test.force != nil {
 				test.force(c)
 			}
-			c.comparison, c.updates = updates.UpdateComparison{
+			c.publisher.comparison, c.publisher.updates = updates.UpdateComparison{
 				Scale: evaluate.Fading{Rate: updates.UpdateFade},
 				N:     1,
 			}, true
-			before := c.Following()
+			before := c.publisher.Following()
 			u, reason := c.NextUpdate()
 			if u == nil || before == nil {
 				t.Fatalf("no update (%s) after %v", reason, before)
@@ -414,9 +417,9 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 			if len(contents.Golden) == 0 || contents.Golden[0].Outputs == nil {
 				t.Error("no golden pairs of the trainer")
 			}
-			c.PublishUpdate(u)
-			if c.TakeDelta(time.UnixMilli(9000)) != "" || c.Delta() == nil ||
-				len(c.Delta().Columns)+len(c.Delta().Bias) == 0 {
+			c.publisher.PublishUpdate(u)
+			if c.TakeDelta(time.UnixMilli(9000)) != "" || c.publisher.Delta() == nil ||
+				len(c.publisher.Delta().Columns)+len(c.publisher.Delta().Bias) == 0 {
 				t.Error("no delta of the events before the update and after the last delta")
 			}
 		})
@@ -435,9 +438,10 @@ func TestNoRoomForNames(t *testing.T) {
 	if most != 105 {
 		t.Errorf("%d columns, want 105", most)
 	}
-	c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
+	c.publisher.comparison,
+		c.publisher.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 	u, reason := c.NextUpdate()
-	if u == nil || u.Told != nil || u.Vocabulary.NumColumns() != 105 {
+	if u == nil || u.FoldIn != nil || u.Vocabulary.NumColumns() != 105 {
 		t.Fatalf("update %v of the deltas (%s)", u, reason)
 	}
 	if newest := u.Vocabulary.Column(0, test.events[2999].Categorical[0]); newest < 0 {
@@ -453,30 +457,31 @@ func TestDeltasEnd(t *testing.T) {
 	test := followedCases()["ordinal"]
 	begin := func() *Cycle {
 		c := test.play(t, func(*Cycle, *snapshot.Model, []event.Event) {})
-		c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
+		c.publisher.comparison,
+			c.publisher.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, true
 		return c
 	}
 	c := begin()
-	c.comparison = updates.UpdateComparison{
+	c.publisher.comparison = updates.UpdateComparison{
 		N:       1000,
 		Sum:     1000,
 		Squares: 1000,
 		Scale:   evaluate.Fading{Rate: updates.UpdateFade},
 	}
-	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" || c.Following() != nil {
+	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" || c.publisher.Following() != nil {
 		t.Error("deltas of updates that lose")
 	}
 	if u, _ := c.NextUpdate(); u == nil || !u.Again {
 		t.Errorf("update %v, want the refit again", u)
 	}
 	c = begin()
-	c.learner = c.newLearner(c.champion, nil)
+	c.ensemble.learner = c.ensemble.newLearner(c.champion, nil)
 	if whole := c.TakeDelta(time.UnixMilli(1)); whole == "" {
 		t.Error("deltas of a fold-in that began anew")
 	}
 	c = begin()
 	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Event: 1, Group: "item"}, Field: 1}, &test.events[0])
-	if whole := c.TakeDelta(time.UnixMilli(1)); !strings.Contains(whole, "item") || c.deltas != nil {
+	if whole := c.TakeDelta(time.UnixMilli(1)); !strings.Contains(whole, "item") || c.publisher.deltas != nil {
 		t.Errorf("deltas go on after an alarm, of which they would bring the rows that are touched: %q", whole)
 	}
 	c = begin()
@@ -487,18 +492,18 @@ func TestDeltasEnd(t *testing.T) {
 		whole = c.TakeDelta(time.UnixMilli(int64(i)))
 	}
 	if whole == "" {
-		t.Errorf("%d deltas wait", len(c.deltas.Queue))
+		t.Errorf("%d deltas wait", len(c.publisher.deltas.Queue))
 	}
 	c = begin()
-	c.deltas.Queue = append(
-		c.deltas.Queue,
+	c.publisher.deltas.Queue = append(
+		c.publisher.deltas.Queue,
 		updates.TakenDelta{Delta: &snapshot.Delta{Basis: make([]float64, updates.DeltaRowBytes/8+1)}},
 	)
 	if c.TakeDelta(time.UnixMilli(1)) == "" {
 		t.Error("deltas wait for a store that takes none, without a bound to their bytes")
 	}
 	test.model.Publish.Deltas.Every = 0
-	if u, _ := c.NextUpdate(); u == nil || c.deltas != nil || len(c.learner.(*experts.FoldIn).Slots.Touched) > 0 {
+	if u, _ := c.NextUpdate(); u == nil || c.publisher.deltas != nil || len(c.ensemble.learner.(*experts.FoldIn).Slots.Touched) > 0 {
 		t.Error("names are listed without deltas")
 	}
 }

@@ -33,13 +33,14 @@ func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.
 	for i := range events {
 		c.Observe(&events[i], true, rows.Position{Topic: "choices", Offset: int64(i)}, nil, nil)
 	}
-	c.comparison, c.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
+	c.publisher.comparison,
+		c.publisher.updates = updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}, N: 1}, true
 	u, reason := c.NextUpdate()
 	if u == nil {
 		t.Fatal(reason)
 	}
-	c.PublishUpdate(u)
-	if c.Following() == nil {
+	c.publisher.PublishUpdate(u)
+	if c.publisher.Following() == nil {
 		t.Fatal("deltas do not follow the update")
 	}
 	consumer, err := snapshot.NewModel(updates.ContentsOf(u, m))
@@ -73,7 +74,7 @@ func TestDeltasBringPopularity(t *testing.T) {
 		if whole := c.TakeDelta(time.Unix(1, 0)); whole != "" {
 			t.Fatal(whole)
 		}
-		d := c.Delta()
+		d := c.publisher.Delta()
 		if d == nil {
 			t.Fatalf("taste %t: no delta", taste)
 		}
@@ -81,7 +82,7 @@ func TestDeltasBringPopularity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.PublishDelta()
+		c.publisher.PublishDelta()
 		items, err := consumer.TopK(
 			nil,
 			&snapshot.Query{Input: snapshot.Input{Categorical: []string{"u1", ""}}, Over: "item", K: 2},
@@ -96,8 +97,8 @@ func TestDeltasBringPopularity(t *testing.T) {
 		if taste {
 			continue
 		}
-		score, now := make([]float64, 1), c.popular.Weights()
-		for _, of := range c.popular.List {
+		score, now := make([]float64, 1), c.ensemble.popular.Weights()
+		for _, of := range c.ensemble.popular.List {
 			in := snapshot.Input{Categorical: []string{"u1", of.Name}}
 			consumer.Score(score, &in, &snapshot.Scratch{})
 			if off := math.Abs(score[0] - now.Shared - now.Names[of.Name]); off > fitted.PopularityMoves {
@@ -108,7 +109,7 @@ func TestDeltasBringPopularity(t *testing.T) {
 		if whole := c.TakeDelta(time.Unix(2, 0)); whole != "" {
 			t.Fatal(whole)
 		}
-		if d = c.Delta(); d == nil || len(d.Columns) != 0 {
+		if d = c.publisher.Delta(); d == nil || len(d.Columns) != 0 {
 			t.Errorf("a delta has rows of names whose popularity has not moved: %+v", d)
 		}
 	}
@@ -121,15 +122,15 @@ func TestDeltasKeepWhatWasLearned(t *testing.T) {
 	before := make([]float64, 1)
 	in := fitted.InputOf(&c.schema, like)
 	consumer.Score(before, &in, &snapshot.Scratch{})
-	own := before[0] - c.deltas.Popular.Of(like)
+	own := before[0] - c.publisher.deltas.Popular.Of(like)
 	for k := range 3000 { // counted, not learned
-		c.popular.Choose(&event.Event{Label: 1, Categorical: []string{"u1", fmt.Sprint("i", k%3)}})
+		c.ensemble.popular.Choose(&event.Event{Label: 1, Categorical: []string{"u1", fmt.Sprint("i", k%3)}})
 	}
 	if whole := c.TakeDelta(time.Unix(1, 0)); whole != "" {
 		t.Fatal(whole)
 	}
-	c.PublishDelta()
-	popular, model := c.deltas.Added, c.Following()
+	c.publisher.PublishDelta()
+	popular, model := c.publisher.deltas.Added, c.publisher.Following()
 	after := make([]float64, 1)
 	model.Score(after, &in, &snapshot.Scratch{})
 	if d := after[0] - popular.Of(like) - own; math.Abs(d) > 1e-6 || math.Abs(after[0]-before[0]) < 0.1 {
@@ -142,7 +143,7 @@ func TestDeltasKeepWhatWasLearned(t *testing.T) {
 		)
 	}
 	scored := make([]float64, 1)
-	fitted.NewFrozenScorer(&c.published.Update).Outputs(scored, like)
+	fitted.NewFrozenScorer(&c.publisher.published.Update).Outputs(scored, like)
 	if math.Abs(scored[0]-own) > 1e-6 {
 		t.Errorf("updates are judged by %g, learned was %g", scored[0], own)
 	}
@@ -163,7 +164,7 @@ func TestOneUserDoesNotMakeANamePopular(t *testing.T) {
 	for range 3000 {
 		choose("flooder", "flooded")
 	}
-	weights := c.popular.Weights()
+	weights := c.ensemble.popular.Weights()
 	flooded, ok := weights.Names["flooded"]
 	if !ok {
 		t.Fatal("the name is not counted at all")

@@ -7,6 +7,12 @@
 // numbers. The parts of the cycle are in the packages below; this package owns the state of one model and the only
 // lock.
 //
+// # State
+//
+// A Cycle has its Options, the backlog, and five values that own the rest: ensemble (learners, mixture), watch (drift),
+// progress (losses), publisher (what consumers have and get next), lineage (refits since the champion). All of them
+// share common: both locks, configuration, target and champion.
+//
 // # Who calls what
 //
 //	learning goroutine of ingest   Recall, Relearn (at the start), then ObserveAll; Reach, Recreated, Known if Forwarded
@@ -71,7 +77,7 @@
 //   - After an alarm on names the old fold-in continues as an expert, as most rows of the next refit are older.
 //   - A panic on an event leaves that event out; the deferred unlocks keep the cycle usable.
 //   - If Forwarded, an event may be in a refit before it comes: it is scored and not learned (knows).
-//   - c.deltas is assigned by the updating goroutine alone, under mu; that goroutine may read the pointer without it.
+//   - Only the updating goroutine assigns publisher.deltas, under mu; it may read the pointer without the lock.
 //   - A refit that failed from a champion is not continued from it again: the next one starts cold (nextStart).
 //
 // # Rooms, from the bottom
@@ -95,9 +101,10 @@
 // # Files of this package
 //
 //	cycle.go, pipeline.go, batchscore.go         score and learn; Install
-//	experts.go, blend.go, alarms.go, entitycap.go  which experts a model has, and what of an event they learn
-//	refit.go, rejections.go, adopt.go, foldin.go, calibration.go  refits, champions that come from elsewhere
-//	update.go, variants.go, deltas.go, compaction.go, live.go  updates
-//	report.go, curve.go, footprint.go            what is reported; bytes of memory
+//	common.go, options.go                        what all parts share; what a caller sets
+//	ensemble.go, experts.go, blend.go, entitycap.go, alarms.go  learners, what of an event they learn, alarms
+//	lineage.go, refit.go, rejections.go, adopt.go, foldin.go  refits, champions that come from elsewhere
+//	publisher.go, update.go, variants.go, deltas.go, compaction.go, live.go  updates
+//	report.go, curve.go, calibration.go, footprint.go  what is reported; bytes of memory
 //	schedule.go, forwarded.go                    when things are due; events that shards forward
 package cycle

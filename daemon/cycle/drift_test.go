@@ -14,25 +14,25 @@ func TestNoAlarmBeforeTheFirstRefit(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 900)
 	due := func() {
-		for f := range c.drift.Tests {
-			c.drift.Rest[f], c.drift.Tests[f] = 0, drift.GradientTest{
+		for f := range c.watch.drift.Tests {
+			c.watch.drift.Rest[f], c.watch.drift.Tests[f] = 0, drift.GradientTest{
 				Square: evaluate.Fading{Sum: drift.DriftFirst, N: drift.DriftFirst},
 			}
-			for i := range c.drift.Tests[f].Wealth {
-				c.drift.Tests[f].Wealth[i] = drift.AlarmRate * 100
+			for i := range c.watch.drift.Tests[f].Wealth {
+				c.watch.drift.Tests[f].Wealth[i] = drift.AlarmRate * 100
 			}
 		}
 	}
 	observeAll(c, events[:400])
 	due()
 	observeAll(c, events[400:600])
-	if alarms := c.DriftAlarms(); len(alarms) > 0 {
+	if alarms := c.watch.DriftAlarms(); len(alarms) > 0 {
 		t.Errorf("alarms %+v without a refit", alarms)
 	}
 	c.Install(mustRefit(t, c, sampleOf(events[:600])))
 	due()
 	observeAll(c, events[600:])
-	if alarms := c.DriftAlarms(); len(alarms) == 0 {
+	if alarms := c.watch.DriftAlarms(); len(alarms) == 0 {
 		t.Error("no alarm with a refit: the test shows nothing")
 	}
 }

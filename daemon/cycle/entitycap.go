@@ -10,19 +10,19 @@ import (
 // what it makes observe do is reported there. c.mu is held, and it is called in the order of the events.
 func (c *Cycle) admit(o *Observation, to *rows.Counted) {
 	o.counts = nil
-	if !o.Learn || len(o.Event.Categorical) != len(c.cap.Own) || c.knows(o.Position) {
+	if !o.Learn || len(o.Event.Categorical) != len(c.ensemble.cap.Own) || c.knows(o.Position) {
 		return
 	}
-	c.cap.Take(to, o.Event, o.Position)
+	c.ensemble.cap.Take(to, o.Event, o.Position)
 	o.counts = to
 }
 
 // Held returns how many events were not learned in full since the start, for a reason.
-func (c *Cycle) Held(why experts.Held) int64 { return c.cap.Held[why].Load() }
+func (e *ensemble) Held(why experts.Held) int64 { return e.cap.Held[why].Load() }
 
 // weigh has events count with their limited weights until restore is called.
-func (c *Cycle) weigh(events []Observation) (restore func()) {
-	if c.weights == nil {
+func (e *ensemble) weigh(events []Observation) (restore func()) {
+	if e.weights == nil {
 		return func() {}
 	}
 	type weighed struct {
@@ -32,7 +32,7 @@ func (c *Cycle) weigh(events []Observation) (restore func()) {
 	var heavy []weighed
 	for i := range events {
 		ev := events[i].Event
-		if w := c.weights.Take(ev.Weight); w != ev.Weight {
+		if w := e.weights.Take(ev.Weight); w != ev.Weight {
 			heavy = append(heavy, weighed{ev, ev.Weight})
 			ev.Weight = w
 		}

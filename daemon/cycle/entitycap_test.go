@@ -23,15 +23,15 @@ import (
 // now.
 func knownUsers(c *Cycle, item string) (live, update float64) {
 	const users = 200
-	forms := c.candidates(false)
+	forms := c.ensemble.candidates(false)
 	u := c.update(&forms)
 	scorer := fitted.NewScorer(u.Model, u.Vocabulary)
 	outputs := make([]float64, c.target.Outputs())
 	for i := range users {
 		ev := &event.Event{Label: 3, Weight: 1, Categorical: []string{fmt.Sprint("u", i), item}}
-		c.learner.Outputs(outputs, ev)
-		c.mixture.Predict(ev, outputs, nil, c.experts)
-		live += c.mixture.Value() / users
+		c.ensemble.learner.Outputs(outputs, ev)
+		c.ensemble.mixture.Predict(ev, outputs, nil, c.ensemble.experts)
+		live += c.ensemble.mixture.Value() / users
 		scorer.Outputs(outputs, ev)
 		update += u.Target.Value(outputs) / users
 	}
@@ -97,16 +97,17 @@ func TestOneEntityMovesLittle(t *testing.T) {
 func mixed(t *testing.T, c *Cycle) string {
 	t.Helper()
 	var weights, means []float64
-	for i := range c.mixture.Parts {
-		weights = append(weights, c.mixture.Parts[i].Weight)
+	for i := range c.ensemble.mixture.Parts {
+		weights = append(weights, c.ensemble.mixture.Parts[i].Weight)
 	}
-	for _, b := range c.mixture.Baselines {
+	for _, b := range c.ensemble.mixture.Baselines {
 		if m, ok := b.(*experts.Conditional); ok {
 			means = append(means, m.All...)
 		}
 	}
 	b, err := json.Marshal(
-		[]any{weights, means, c.sgd.Global, c.comparison.N, c.comparison.Sum, c.progressive.Window(), c.levels.Excess},
+		[]any{weights, means, c.ensemble.sgd.Global, c.publisher.comparison.N, c.publisher.comparison.Sum,
+			c.progress.progressive.Window(), c.ensemble.levels.Excess},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -145,38 +146,38 @@ func TestBeyondTheCapNothingSharedLearns(t *testing.T) {
 	}
 	own := func() float64 {
 		outputs := make([]float64, c.target.Outputs())
-		c.learner.Outputs(outputs, &event.Event{Categorical: []string{"heavy", "i1"}})
+		c.ensemble.learner.Outputs(outputs, &event.Event{Categorical: []string{"heavy", "i1"}})
 		return c.target.Value(outputs)
 	}
 	observe(flood(120)...)
-	if c.Held(experts.HeldEntity) != 20 {
+	if c.ensemble.Held(experts.HeldEntity) != 20 {
 		t.Errorf(
 			"%d of 120 events of one entity are beyond 1 %% of two windows of 5,000, want 20",
-			c.Held(experts.HeldEntity),
+			c.ensemble.Held(experts.HeldEntity),
 		)
 	}
-	first, before, n := own(), mixed(t, c), c.progressive.Sums.N
+	first, before, n := own(), mixed(t, c), c.progress.progressive.Sums.N
 	for range 10 {
 		observe(flood(60)...)
 	}
 	if after := mixed(t, c); after != before {
 		t.Errorf("600 events beyond the cap change what all share:\n%s\n%s", before, after)
 	}
-	if c.progressive.Sums.N != n+600 || c.progressive.Sums.All[evaluate.Live].N != n+600 ||
-		c.progressive.Window()[evaluate.Live].N != 5000 {
+	if c.progress.progressive.Sums.N != n+600 || c.progress.progressive.Sums.All[evaluate.Live].N != n+600 ||
+		c.progress.progressive.Window()[evaluate.Live].N != 5000 {
 		t.Errorf(
 			"%d events are reported, and %d in the window",
-			c.progressive.Sums.N-n,
-			c.progressive.Window()[evaluate.Live].N,
+			c.progress.progressive.Sums.N-n,
+			c.progress.progressive.Window()[evaluate.Live].N,
 		)
 	}
 	if last := own(); !(last > first) || last < 4.5 {
 		t.Errorf("the entity's own prediction went from %.2f to %.2f after 600 events more that say 5", first, last)
 	}
 	observe(cycletest.Public(3, 500)...)
-	held := c.Held(experts.HeldEntity)
+	held := c.ensemble.Held(experts.HeldEntity)
 	observe(flood(10)...)
-	if got := c.Held(experts.HeldEntity) - held; got < 4 || got > 6 {
+	if got := c.ensemble.Held(experts.HeldEntity) - held; got < 4 || got > 6 {
 		t.Errorf("%d of 10 events are held after 500 of others, want about 5", got)
 	}
 }
@@ -187,8 +188,8 @@ func TestFewNamesAreNoEntities(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeAll(c, cycletest.Stream(1, 4000))
 	for _, why := range experts.HeldReasons {
-		if c.Held(why) != 0 {
-			t.Errorf("%d events of 60 users are held by %s", c.Held(why), why)
+		if c.ensemble.Held(why) != 0 {
+			t.Errorf("%d events of 60 users are held by %s", c.ensemble.Held(why), why)
 		}
 	}
 	for n, want := range map[int]float64{1: 1, 99: 1, 100: 0.04, 200: 0.02, 400: 0.01, 10_000: 0.01} {
@@ -238,11 +239,11 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 	if got != want {
 		t.Errorf("20,000 copies of one identity change what is learned:\n%s\n%s", want, got)
 	}
-	if again.Held(experts.HeldIdentity) != 20_000 || once.Held(experts.HeldIdentity) != 0 {
+	if again.ensemble.Held(experts.HeldIdentity) != 20_000 || once.ensemble.Held(experts.HeldIdentity) != 0 {
 		t.Errorf(
 			"%d and %d events came again, want 20,000 and 0",
-			again.Held(experts.HeldIdentity),
-			once.Held(experts.HeldIdentity),
+			again.ensemble.Held(experts.HeldIdentity),
+			once.ensemble.Held(experts.HeldIdentity),
 		)
 	}
 	if again.backlog.Length != once.backlog.Length {
@@ -250,8 +251,8 @@ func TestIdentityIsLearnedOnce(t *testing.T) {
 	}
 	a, b := make([]float64, 4), make([]float64, 4)
 	for i := range events[:100] {
-		once.learner.Outputs(a, &events[i])
-		if again.learner.Outputs(b, &events[i]); !slices.Equal(a, b) {
+		once.ensemble.learner.Outputs(a, &events[i])
+		if again.ensemble.learner.Outputs(b, &events[i]); !slices.Equal(a, b) {
 			t.Fatalf("event %d: outputs %v, without copies %v", i, b, a)
 		}
 	}
@@ -291,17 +292,17 @@ func TestCapDoesNotDependOnProcessors(t *testing.T) {
 			}
 			c.ObserveAll(all, func(i int, value any) { t.Fatal(i, value) })
 		}
-		if c.Held(experts.HeldEntity) == 0 || c.Held(experts.HeldName) == 0 {
+		if c.ensemble.Held(experts.HeldEntity) == 0 || c.ensemble.Held(experts.HeldName) == 0 {
 			t.Fatalf(
 				"%d events are beyond the share of all, %d of a name's",
-				c.Held(experts.HeldEntity),
-				c.Held(experts.HeldName),
+				c.ensemble.Held(experts.HeldEntity),
+				c.ensemble.Held(experts.HeldName),
 			)
 		}
 		var outputs []float64
 		for i := range events[:200] {
 			out := make([]float64, c.target.Outputs())
-			c.learner.Outputs(out, &events[i])
+			c.ensemble.learner.Outputs(out, &events[i])
 			outputs = append(outputs, out...)
 		}
 		return fmt.Sprint(mixed(t, c), outputs)
@@ -325,7 +326,7 @@ func TestInstallLearnsWhatCounted(t *testing.T) {
 	for i := 2000; i < len(events); i++ {
 		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, rows.AppendEvent(nil, &events[i]), nil)
 	}
-	want, targets := c.newLearner(ch.Plain(&c.schema), c.learner), make([]float64, c.target.Outputs())
+	want, targets := c.ensemble.newLearner(ch.Plain(&c.schema), c.ensemble.learner), make([]float64, c.target.Outputs())
 	c.Install(ch)
 	for _, block := range c.backlog.Blocks {
 		for _, p := range block.Events {
@@ -342,7 +343,7 @@ func TestInstallLearnsWhatCounted(t *testing.T) {
 	held := 0
 	for i := 2000; i < len(events); i++ {
 		want.Outputs(a, &events[i])
-		if c.learner.Outputs(b, &events[i]); !slices.Equal(a, b) {
+		if c.ensemble.learner.Outputs(b, &events[i]); !slices.Equal(a, b) {
 			t.Fatalf("event %d: outputs %v after the installation, want %v", i, b, a)
 		}
 	}
@@ -370,7 +371,7 @@ func TestCapOverRestarts(t *testing.T) {
 		payload := rows.AppendEvent(nil, &events[i])
 		var err error
 		if i < 1000 {
-			err = c.Recall(payload, false, true)
+			err = c.ensemble.Recall(payload, false, true)
 		} else {
 			err = c.Relearn(rows.Position{Topic: "t", Offset: int64(i)}, payload, false)
 		}
@@ -378,11 +379,11 @@ func TestCapOverRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if held := c.Held(experts.HeldEntity); held != 100 {
+	if held := c.ensemble.Held(experts.HeldEntity); held != 100 {
 		t.Errorf("%d of 200 rows of one entity are beyond its share, want 100", held)
 	}
 	c.Observe(&events[len(events)-1], true, rows.Position{Topic: "t", Offset: int64(len(events))}, nil, nil)
-	if held := c.Held(experts.HeldEntity); held != 101 {
+	if held := c.ensemble.Held(experts.HeldEntity); held != 101 {
 		t.Error("the first event after the rows counts")
 	}
 }

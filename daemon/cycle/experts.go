@@ -10,14 +10,14 @@ import (
 )
 
 // expertNames returns the names of the companions that a model has, whether or not they predict yet.
-func (c *Cycle) expertNames() (names []string) {
-	if experts.HasGaussian(c.config) {
+func (e *ensemble) expertNames() (names []string) {
+	if experts.HasGaussian(e.config) {
 		names = append(names, experts.PartGaussian)
 	}
-	if _, ok := c.learner.(*experts.FoldIn); ok && c.config.Train.FoldIn.Enabled {
+	if _, ok := e.learner.(*experts.FoldIn); ok && e.config.Train.FoldIn.Enabled {
 		names = append(names, experts.PartBefore)
 	}
-	for _, beside := range c.experts {
+	for _, beside := range e.experts {
 		if beside.Lasting {
 			names = append(names, beside.Name)
 		}
@@ -26,12 +26,12 @@ func (c *Cycle) expertNames() (names []string) {
 }
 
 // onNumbers returns the companions of a model with numeric fields, which learn from the first event on.
-func (c *Cycle) onNumbers() (all []*experts.Expert) {
-	m, d := c.config, len(c.schema.Numeric)
-	if d == 0 || !m.Train.FoldIn.Enabled || !mixture.HasProbabilities(c.target) {
+func (e *ensemble) onNumbers() (all []*experts.Expert) {
+	m, d := e.config, len(e.schema.Numeric)
+	if d == 0 || !m.Train.FoldIn.Enabled || !mixture.HasProbabilities(e.target) {
 		return nil
 	}
-	t := c.target
+	t := e.target
 	if t.IsNumeric() {
 		t = experts.GaussianTarget(t)
 	}
@@ -42,46 +42,46 @@ func (c *Cycle) onNumbers() (all []*experts.Expert) {
 	}
 	limit := m.Train.FoldIn.MaxRows
 	if d*t.Outputs() <= experts.MaxAdagradWeights {
-		add(experts.PartAdagrad, experts.NewAdaGrad(c.numbers, &c.schema, t, limit, false))
+		add(experts.PartAdagrad, experts.NewAdaGrad(e.numbers, &e.schema, t, limit, false))
 		if t.Outputs() <= experts.MaxRecent {
-			add(experts.PartRecent, experts.NewAdaGrad(c.numbers, &c.schema, t, limit, true))
+			add(experts.PartRecent, experts.NewAdaGrad(e.numbers, &e.schema, t, limit, true))
 		}
 	}
 	if experts.NewtonInputs(d)*t.Outputs() <= experts.MaxNewtonWeights {
-		add(experts.PartNewton, experts.NewNewton(c.numbers, t))
+		add(experts.PartNewton, experts.NewNewton(e.numbers, t))
 	}
-	add(experts.PartNeighbours, experts.NewNeighbours(c.numbers, t, len(c.schema.Categorical)))
+	add(experts.PartNeighbours, experts.NewNeighbours(e.numbers, t, len(e.schema.Categorical)))
 	return all
 }
 
 // onPairwise returns the companion of a model of binary labels on names, which learns from the first event on.
-func (c *Cycle) onPairwise() []*experts.Expert {
-	if !c.config.Train.FoldIn.Enabled || !experts.HasPairwise(&c.schema, c.target.Link) {
+func (s *common) onPairwise() []*experts.Expert {
+	if !s.config.Train.FoldIn.Enabled || !experts.HasPairwise(&s.schema, s.target.Link) {
 		return nil
 	}
-	t := c.target
+	t := s.target
 	if t.IsNumeric() {
 		t = experts.GaussianTarget(t)
 	}
-	b := experts.NewExpert(experts.PartNames, t, experts.NewPairwise(&c.schema, t, c.config.Train.FoldIn.MaxRows))
+	b := experts.NewExpert(experts.PartNames, t, experts.NewPairwise(&s.schema, t, s.config.Train.FoldIn.MaxRows))
 	b.Lasting = true
 	return []*experts.Expert{b}
 }
 
 // newExperts returns those that stand on a champion, nil before there is one, and the lasting ones of last.
-func (c *Cycle) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*experts.Expert) {
+func (s *common) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*experts.Expert) {
 	for _, l := range last {
 		if l.Lasting && l.HasScalesOf(ch) {
 			all = append(all, l)
 		}
 	}
-	if experts.HasGaussian(c.config) && (ch == nil || ch.Gaussian != nil) {
-		target := experts.GaussianTarget(c.target)
+	if experts.HasGaussian(s.config) && (ch == nil || ch.Gaussian != nil) {
+		target := experts.GaussianTarget(s.target)
 		var base *fitted.Fitted
 		if ch != nil {
 			base = &fitted.Fitted{Vocabulary: ch.Vocabulary, Posterior: ch.Gaussian}
 		}
-		l := experts.NewFoldIn(c.config, &c.schema, target, base)
+		l := experts.NewFoldIn(s.config, &s.schema, target, base)
 		for _, before := range last {
 			if p, ok := before.Learner.(*experts.FoldIn); ok && before.Name == experts.PartGaussian {
 				l.FoldIn.InheritLosses(p.FoldIn)
@@ -99,15 +99,15 @@ func (c *Cycle) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*ex
 // of a refit are from before the change. One that stands on no refit has no vocabulary that updates could be made over,
 // and one that has other scales of numbers makes no sum with the next.
 func (c *Cycle) carryOver(ch *fitted.Fitted, companions []*experts.Expert) []*experts.Expert {
-	last := c.expertOf(experts.PartGaussian)
+	last := c.ensemble.expertOf(experts.PartGaussian)
 	if next := experts.ExpertOf(companions, experts.PartGaussian); last != nil && next != nil {
 		next.Recent = last.Recent.Clone()
 	}
 	isBefore := func(b *experts.Expert) bool { return b.Name == experts.PartBefore }
-	if !c.drift.Lasts() {
+	if !c.watch.drift.Lasts() {
 		return slices.DeleteFunc(companions, isBefore)
 	}
-	present, ok := c.learner.(*experts.FoldIn)
+	present, ok := c.ensemble.learner.(*experts.FoldIn)
 	if !ok || present.Vocab == nil || slices.ContainsFunc(companions, isBefore) {
 		return companions
 	}
@@ -120,32 +120,32 @@ func (c *Cycle) carryOver(ch *fitted.Fitted, companions []*experts.Expert) []*ex
 		before.Recent, before.Link = last.Recent, last.Link
 	}
 	before.Lasting = true
-	c.race.CarryOver(was)
-	c.stacked.CarryOver(was)
+	c.publisher.race.CarryOver(was)
+	c.ensemble.stacked.CarryOver(was)
 	return append(companions, before)
 }
 
 // relink has an update that is about to be made say of numbers what the last events say. c.mu is held, and there is a
 // champion.
-func (c *Cycle) relink() {
-	for _, b := range c.experts {
-		if b.Recent != nil && c.champion.Link != nil {
-			b.Next = b.Recent.Link(c.champion.Link)
+func (e *ensemble) relink() {
+	for _, b := range e.experts {
+		if b.Recent != nil && e.champion.Link != nil {
+			b.Next = b.Recent.Link(e.champion.Link)
 		}
 	}
 }
 
 // linkOf returns what a number is for the levels: in what is live, or, with next, in an update that is about to be
 // made. c.mu is held, and there is a champion.
-func (c *Cycle) linkOf(b *experts.Expert, next bool) *encode.LevelLink {
+func (s *common) linkOf(b *experts.Expert, next bool) *encode.LevelLink {
 	switch {
 	case next:
 		return b.Next
 	case b.Link != nil:
 		return b.Link
 	}
-	return c.champion.Link
+	return s.champion.Link
 }
 
 // expertOf returns that of a name, nil without. c.mu is held.
-func (c *Cycle) expertOf(name string) *experts.Expert { return experts.ExpertOf(c.experts, name) }
+func (e *ensemble) expertOf(name string) *experts.Expert { return experts.ExpertOf(e.experts, name) }

@@ -108,7 +108,7 @@ func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 				if err != nil || !ch.Model.IsFinite() {
 					t.Errorf("%s: %d times %s %s: %v", name, times, c.field, c.text, err)
 				}
-				if _, err := learning.Sums(); err != nil {
+				if _, err := learning.progress.Sums(); err != nil {
 					t.Errorf("%s: %d times %s %s: %v", name, times, c.field, c.text, err)
 				}
 			}

@@ -156,7 +156,7 @@ func TestUpdateWithFeatureMap(t *testing.T) {
 	ch.Version.Version = 1
 	c.Install(ch)
 	observeAll(c, events[1000:])
-	c.experts = nil // an update may be made of one
+	c.ensemble.experts = nil // an update may be made of one
 	u := c.Update()
 	if u.Model.Map == nil {
 		t.Fatal("the update has no map")
@@ -165,7 +165,7 @@ func TestUpdateWithFeatureMap(t *testing.T) {
 	got, want := make([]float64, 3), make([]float64, 3)
 	for i := range events[:50] {
 		scorer.Outputs(got, &events[i])
-		c.learner.Outputs(want, &events[i])
+		c.ensemble.learner.Outputs(want, &events[i])
 		for o := range got {
 			if math.Abs(got[o]-want[o]) > 1e-9*(1+math.Abs(want[o])) {
 				t.Fatalf("event %d: the update says %v, live %v", i, got, want)

@@ -107,7 +107,7 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 	if state == nil {
 		state = version.Posterior
 	} else { // which has no covariances
-		state = c.learner.(*experts.FoldIn).State(version.Vocabulary, c.nonForgettingIn(mixture.FormFoldIn))
+		state = c.ensemble.learner.(*experts.FoldIn).State(version.Vocabulary, c.nonForgettingIn(mixture.FormFoldIn))
 	}
 	live := experts.NewFoldIn(
 		c.config,
@@ -119,7 +119,7 @@ func compareWithDaemon(t *testing.T, c *Cycle, version *fitted.Fitted, events []
 	if err != nil {
 		t.Fatal(err)
 	}
-	losses := c.learner.(*experts.FoldIn).FoldIn
+	losses := c.ensemble.learner.(*experts.FoldIn).FoldIn
 	live.FoldIn.InheritLosses(losses)
 	m := c.target.Outputs()
 	daemon, consumer, targets := make([]float64, m), make([]float64, m), make([]float64, m)

@@ -145,7 +145,7 @@ func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 	bytes := int64(window) * observedBytes
 	if task == event.Binary || task == event.Multiclass {
 		stretches := int64(
-			evaluate.Told + 2*(evaluate.NumRoles+evaluate.Told*int(evaluate.NumSlices)),
+			evaluate.NumReported + 2*(evaluate.NumRoles+evaluate.NumReported*int(evaluate.NumSlices)),
 		) // all, the report and the tail
 		bytes += stretches * (quality.HistogramBytes + 3*8*int64(outputs))
 	}

@@ -40,9 +40,9 @@ func TestNumbersFootprint(t *testing.T) {
 		m := cycletest.NumericModel(size.numbers, size.outputs)
 		m.Schema.Categorical, m.Train.FoldIn.MaxRows = []string{"kind"}, size.rows
 		c := newCycle(t, m)
-		c.experts = nil
+		c.ensemble.experts = nil
 		before := cycletest.Heap()
-		all := c.onNumbers()
+		all := c.ensemble.onNumbers()
 		targets := make([]float64, size.outputs)
 		for i := range 5000 {
 			ev := &event.Event{

@@ -10,7 +10,7 @@ import (
 // knows reports whether the live model has an event already: a refit can have learned it from the sample before it is
 // forwarded. c.mu is held.
 func (c *Cycle) knows(p rows.Position) bool {
-	return c.Forwarded && p.Offset < c.known.Next(p.Topic, p.Partition)
+	return c.Forwarded && p.Offset < c.lineage.known.Next(p.Topic, p.Partition)
 }
 
 // Reach says up to where forwarded events were observed: what comes before a cut and was not observed is no event, or
@@ -18,18 +18,18 @@ func (c *Cycle) knows(p rows.Position) bool {
 func (c *Cycle) Reach(cut []report.Cut, watermark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known.Advance(cut, watermark)
-	if c.deltas != nil || c.pending != nil {
-		c.frontier.Advance(cut, watermark)
+	c.lineage.known.Advance(cut, watermark)
+	if c.publisher.deltas != nil || c.publisher.pending != nil {
+		c.publisher.frontier.Advance(cut, watermark)
 	}
 }
 
 // Recreated says that offsets of a partition begin anew: its topic is another one of the same name.
-func (c *Cycle) Recreated(topic string, partition int32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range c.known.Cut {
-		if of := &c.known.Cut[i]; of.Topic == topic && of.Partition == partition {
+func (l *lineage) Recreated(topic string, partition int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.known.Cut {
+		if of := &l.known.Cut[i]; of.Topic == topic && of.Partition == partition {
 			of.Next = 0
 		}
 	}
@@ -37,8 +37,8 @@ func (c *Cycle) Recreated(topic string, partition int32) {
 
 // Known returns up to which events the live model has learned, those of its refit included, and the newest event time
 // of these in milliseconds since 1970. It is for a cycle of forwarded events.
-func (c *Cycle) Known() (cut []report.Cut, watermark int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.known.Cut), c.known.Watermark
+func (l *lineage) Known() (cut []report.Cut, watermark int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.known.Cut), l.known.Watermark
 }

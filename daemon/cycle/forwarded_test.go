@@ -50,7 +50,7 @@ func TestForwardedAfterItsRefit(t *testing.T) {
 	c.Forwarded = true
 	forwardTo(c, 0, events[:1500])
 	c.Install(mustRefit(t, c, sampleOf(events[:2000])))
-	if known, _ := c.Known(); len(known) != 1 || known[0].Next != 2000 {
+	if known, _ := c.lineage.Known(); len(known) != 1 || known[0].Next != 2000 {
 		t.Fatalf("known up to %v", known)
 	}
 	levels := func() (sum float64) {
@@ -76,7 +76,7 @@ func TestForwardedAfterItsRefit(t *testing.T) {
 		t.Error("what came after the refit was not learned")
 	}
 	before = levels()
-	c.Recreated("t", 0)
+	c.lineage.Recreated("t", 0)
 	forwardTo(c, 0, events[2010:2020])
 	if levels() == before {
 		t.Error("events of the topic that was made again were not learned")

@@ -50,7 +50,7 @@ func TestGateWithoutTheChampion(t *testing.T) {
 		{"baselines, worse", nil, noise, "worse", "in place of the champion"},
 	} {
 		c := newCycle(t, m)
-		c.CompareWith(test.stands)
+		c.lineage.CompareWith(test.stands)
 		ch := mustRefit(t, c, sampleOf(test.events))
 		if ch.Cause != test.cause || !strings.Contains(ch.Version.Reason, test.says) ||
 			(ch.Version.ChampionGate != nil) != (test.stands != nil) {
@@ -73,7 +73,7 @@ func TestGateOfClassesWithoutTheChampion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.CompareWith(nil)
+	c.lineage.CompareWith(nil)
 	ch := mustRefit(t, c, sampleOf(cycletest.Numbers(1, 2000)))
 	if ch.Cause != "not_worse" ||
 		!strings.Contains(ch.Version.Reason, "outputs that are all 0, in place of the champion") {
@@ -194,8 +194,8 @@ func TestColdAfterRejections(t *testing.T) {
 	c.Install(mustRefit(t, c, sampleOf(events)))
 	for n := 1; n <= 6; n++ {
 		ch := mustRefit(t, c, sampleOf(lies))
-		if ch.Version.Decision != "kept" || c.Rejections() != n {
-			t.Fatalf("%d: %s, %d rejections: %s", n, ch.Version.Decision, c.Rejections(), ch.Version.Reason)
+		if ch.Version.Decision != "kept" || c.lineage.Rejections() != n {
+			t.Fatalf("%d: %s, %d rejections: %s", n, ch.Version.Decision, c.lineage.Rejections(), ch.Version.Reason)
 		}
 		if cold := n == 4; ch.Version.Warm == cold ||
 			strings.Contains(ch.Version.Reason, "trained from nothing after 3 rejections in a row") != cold {
@@ -203,8 +203,8 @@ func TestColdAfterRejections(t *testing.T) {
 		}
 	}
 	good := mustRefit(t, c, sampleOf(events))
-	if c.Install(good); good.Version.Decision != "promoted" || c.Rejections() != 0 {
-		t.Errorf("%s, %d rejections after it: %s", good.Version.Decision, c.Rejections(), good.Version.Reason)
+	if c.Install(good); good.Version.Decision != "promoted" || c.lineage.Rejections() != 0 {
+		t.Errorf("%s, %d rejections after it: %s", good.Version.Decision, c.lineage.Rejections(), good.Version.Reason)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestGateOfFewRows(t *testing.T) {
 		var o [evaluate.NumRoles]evaluate.EventOutcome
 		o[evaluate.Published].Number(0.5)
 		o[evaluate.FoldIn].Number(0.7 + float64(i%2))
-		c.progressive.Add(&o, evaluate.Compared{})
+		c.progress.progressive.Add(&o, evaluate.Compared{})
 	}
 	judge(less(events, 3, 2), "worse_in_window", ", what consumers have ")
 }
@@ -288,7 +288,7 @@ func TestGateAgainstAnUpdate(t *testing.T) {
 		}
 		observeAll(c, events[1000:])
 		if update {
-			c.PublishUpdate(c.Update())
+			c.publisher.PublishUpdate(c.Update())
 		}
 		s := sample(3000)
 		s.Gate = sampleOf(cycletest.Stream(19, 3000)).Gate

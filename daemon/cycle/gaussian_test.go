@@ -41,7 +41,7 @@ func TestGaussianCompanion(t *testing.T) {
 		c := newCycle(t, cycletest.RatingsModel(nil))
 		for to := 1000; to <= len(events); to += 1000 {
 			if !beside {
-				c.experts = nil
+				c.ensemble.experts = nil
 			}
 			observeAll(c, events[to-1000:to])
 			s := sampleOf(events[:to])
@@ -52,13 +52,13 @@ func TestGaussianCompanion(t *testing.T) {
 			}
 			c.Install(ch)
 			if !slices.ContainsFunc(
-				c.experts,
+				c.ensemble.experts,
 				func(of *experts.Expert) bool { return of.Name == experts.PartGaussian },
 			) {
-				t.Fatalf("%d events: none of %d companions is the Gaussian one", to, len(c.experts))
+				t.Fatalf("%d events: none of %d companions is the Gaussian one", to, len(c.ensemble.experts))
 			}
 		}
-		all := c.progressive.Sums.All
+		all := c.progress.progressive.Sums.All
 		return all[evaluate.Live].Rmse()
 	}
 	with, without := run(true), run(false)

@@ -56,7 +56,7 @@ func halves(seed uint64, n int) []event.Event {
 
 // cleanLoss returns the mean loss of what consumers have on events, and the largest magnitude of an output.
 func cleanLoss(c *Cycle, events []event.Event) (loss, largest float64) {
-	return c.lossOf(&c.published.FixedModel, events)
+	return c.lossOf(&c.publisher.published.FixedModel, events)
 }
 
 // liveLoss is cleanLoss of what serve.live answers with: the live model, or what consumers have where it is held back.
@@ -66,7 +66,7 @@ func liveLoss(t *testing.T, c *Cycle, events []event.Event) (loss, largest float
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := c.published.FixedModel
+	of := c.publisher.published.FixedModel
 	if heldBack == "" {
 		of.After = m
 	}
@@ -75,14 +75,14 @@ func liveLoss(t *testing.T, c *Cycle, events []event.Event) (loss, largest float
 }
 
 func (c *Cycle) lossOf(of *fitted.FixedModel, events []event.Event) (loss, largest float64) {
-	s := scorerOf(c.published, of)
+	s := scorerOf(c.publisher.published, of)
 	for i := range events {
-		c.target.Encode(c.targets, &events[i])
-		s.Outputs(c.outputs, &events[i])
-		for _, o := range c.outputs {
+		c.target.Encode(c.ensemble.targets, &events[i])
+		s.Outputs(c.ensemble.outputs, &events[i])
+		for _, o := range c.ensemble.outputs {
 			largest = max(largest, math.Abs(o))
 		}
-		o := evaluate.Outcome(c.target, &events[i], c.outputs, c.targets)
+		o := evaluate.Outcome(c.target, &events[i], c.ensemble.outputs, c.ensemble.targets)
 		loss += o.Judged(c.target.IsNumeric()) / float64(len(events))
 	}
 	return loss, largest
@@ -91,7 +91,7 @@ func (c *Cycle) lossOf(of *fitted.FixedModel, events []event.Event) (loss, large
 // publishNext gives consumers what NextUpdate returns.
 func publishNext(c *Cycle) {
 	if u, _ := c.NextUpdate(); u != nil {
-		c.PublishUpdate(u)
+		c.publisher.PublishUpdate(u)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestFloodsDoNotReachConsumers(t *testing.T) {
 					worst,
 					worstLive,
 					largest,
-					len(c.TakeHeldBack()),
+					len(c.publisher.TakeHeldBack()),
 					liveHeldBack,
 				)
 			})
@@ -218,7 +218,7 @@ func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 		publishNext(c)
 		observeAll(c, events[i:i+250])
 	}
-	if c.Following() == nil {
+	if c.publisher.Following() == nil {
 		t.Fatal("no deltas follow the update")
 	}
 	whole := ""
@@ -227,21 +227,21 @@ func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 		c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(3000 + i)}, nil, nil)
 		if i%100 == 99 {
 			whole = c.TakeDelta(c.now())
-			for c.Delta() != nil {
-				c.PublishDelta()
+			for c.publisher.Delta() != nil {
+				c.publisher.PublishDelta()
 			}
 		}
 	}
-	if len(c.TakeHeldBack()) == 0 {
+	if len(c.publisher.TakeHeldBack()) == 0 {
 		t.Fatalf("deltas of one label for 6,000 events were not held back: %q", whole)
 	}
-	chain := c.published.FixedModel
+	chain := c.publisher.published.FixedModel
 	u, reason := c.NextUpdate()
 	if u == nil {
 		t.Fatalf("no update: %s", reason)
 	}
-	c.PublishUpdate(u)
-	if why := c.guard.Judge(&c.published.FixedModel, &chain); why != "" {
+	c.publisher.PublishUpdate(u)
+	if why := c.publisher.guard.Judge(&c.publisher.published.FixedModel, &chain); why != "" {
 		t.Errorf("what consumers are led back to is %s, compared with the last good delta", why.Text())
 	}
 }
@@ -269,10 +269,10 @@ func TestUpdatesFollowAChange(t *testing.T) {
 func TestScalesHaveFloors(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	for range 100 {
-		c.mixture.Scale.Add(0)
-		c.mixture.Slow.Add(0)
+		c.ensemble.mixture.Scale.Add(0)
+		c.ensemble.mixture.Slow.Add(0)
 	}
-	if got := c.mixture.Square(); got != encode.LeastDeviation*encode.LeastDeviation {
+	if got := c.ensemble.mixture.Square(); got != encode.LeastDeviation*encode.LeastDeviation {
 		t.Errorf("mean square %g of levels that are all predicted", got)
 	}
 	if l := encode.NewLevelLink(4, 1e-9); l.Slope > encode.SteepestLink {
@@ -307,8 +307,8 @@ func TestOutputLimit(t *testing.T) {
 		wild.Bias[i] = 1e4
 	}
 	observeAll(c, events[:200])
-	if got := c.guard.Judge(&fitted.FixedModel{Model: &wild, Vocab: ch.Vocabulary},
-		&c.published.FixedModel); got != guard.HeldBackOutputs {
+	if got := c.publisher.guard.Judge(&fitted.FixedModel{Model: &wild, Vocab: ch.Vocabulary},
+		&c.publisher.published.FixedModel); got != guard.HeldBackOutputs {
 		t.Errorf("outputs of 10,000: %q", got)
 	}
 	low := report.Number(0.01)

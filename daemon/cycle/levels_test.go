@@ -131,19 +131,20 @@ func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 	observeAll(c, events[:1000])
 	c.Install(mustRefit(t, c, sampleOf(events[:1000])))
 	c.NextUpdate()
-	b := c.expertOf(experts.PartGaussian)
+	b := c.ensemble.expertOf(experts.PartGaussian)
 	if len(b.Recent.Numbers) != encode.RecentEvents || b.Link == nil {
 		t.Fatalf("%d recent numbers, link %v", len(b.Recent.Numbers), b.Link)
 	}
 	before := *b.Link
 	observeAll(c, events[1000:1400])
-	if u := c.candidates(false)[mixture.FormNumbers]; u.Link != b.Link || math.Abs(b.Link.Slope-before.Slope) > 0 {
+	if u := c.ensemble.candidates(false)[mixture.FormNumbers]; u.Link != b.Link || math.Abs(
+		b.Link.Slope-before.Slope) > 0 {
 		t.Error("the link changes between updates")
 	}
 	if c.NextUpdate(); b.Link.Slope == before.Slope {
 		t.Error("an update has the link of the one before")
 	}
-	u := c.candidates(false)[mixture.FormNumbers]
+	u := c.ensemble.candidates(false)[mixture.FormNumbers]
 	for o, bias := range u.Model.Bias {
 		if want := b.Link.Threshold[o] - b.Link.Slope*b.Learner.(*experts.FoldIn).FoldIn.Base().Bias[0]; math.Abs(
 			bias-want,
@@ -152,9 +153,9 @@ func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 		}
 	}
 	newest := b.Recent.Clone()
-	c.drift.Alarm = c.drift.Events
+	c.watch.drift.Alarm = c.watch.drift.Events
 	c.Install(mustRefit(t, c, sampleOf(events[:1400])))
-	next, old := c.expertOf(experts.PartGaussian), c.expertOf(experts.PartBefore)
+	next, old := c.ensemble.expertOf(experts.PartGaussian), c.ensemble.expertOf(experts.PartBefore)
 	if next == b || !slices.Equal(next.Recent.Numbers, newest.Numbers) || old == nil ||
 		!slices.Equal(old.Recent.Numbers, newest.Numbers) ||
 		old.Link != b.Link {

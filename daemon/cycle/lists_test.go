@@ -61,7 +61,7 @@ func TestListWeights(t *testing.T) {
 			compareWithDaemon(t, c, ch, seen)
 			c.Install(ch)
 			observeAll(c, events[600:])
-			c.experts = nil // an update may be made of one
+			c.ensemble.experts = nil // an update may be made of one
 			update := c.Update()
 			published, err := snapshot.NewModel(update.Contents(m))
 			if err != nil {
@@ -73,7 +73,7 @@ func TestListWeights(t *testing.T) {
 				in := fitted.InputOf(&c.schema, ev)
 				fitted.NewScorer(update.Model, update.Vocabulary).Outputs(trainer, ev)
 				published.Score(library, &in, &snapshot.Scratch{})
-				c.learner.Outputs(live, ev)
+				c.ensemble.learner.Outputs(live, ev)
 				if within := 1e-8 * (1 + math.Abs(trainer[0])); math.Abs(library[0]-trainer[0]) > within ||
 					math.Abs(live[0]-trainer[0]) > within {
 					t.Fatalf("event %d: update %g, its version %g, live %g", i, trainer[0], library[0], live[0])

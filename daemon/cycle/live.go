@@ -20,8 +20,9 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 	if m, err = c.takeLive(now, watermark, writer); err != nil {
 		return nil, "", err
 	}
-	of := fitted.FixedModel{Model: c.champion.Model, Vocab: c.champion.Vocabulary, After: m, Popular: c.liveAdded}
-	return m, c.guard.Judge(&of, &c.published.FixedModel), nil
+	of := fitted.FixedModel{Model: c.champion.Model, Vocab: c.champion.Vocabulary, After: m,
+		Popular: c.publisher.liveAdded}
+	return m, c.publisher.guard.Judge(&of, &c.publisher.published.FixedModel), nil
 }
 
 // takeLive returns the live model, in the form that updates are made of, with when it was taken and up to what event:
@@ -31,7 +32,7 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 // scored with. One goroutine at a time may call it, beside the one that updates. c.mu is held, but for while a model is
 // made.
 func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
-	if l := c.live; l != nil && l.Champion == c.champion && l.Form == c.race.Chosen {
+	if l := c.publisher.live; l != nil && l.Champion == c.champion && l.Form == c.publisher.race.Chosen {
 		own := l.Forms[l.Form]
 		l.List(own.Most())
 		d, whole := encodeDelta(own, c, l.Form, movePopularity(l.DeltaStream, c, own.Most()))
@@ -43,12 +44,12 @@ func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Mod
 			next, err := own.Model.Apply(d)
 			c.mu.Lock()
 			if err == nil {
-				own.Model, c.liveAdded = next, l.Popular
+				own.Model, c.publisher.liveAdded = next, l.Popular
 				return next, nil
 			}
 		}
 	}
-	c.endLive()
+	c.publisher.endLive()
 	return c.copyLive(now, watermark, writer)
 }
 
@@ -58,24 +59,24 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	if c.champion == nil {
 		return nil, updates.ErrNoChampion
 	}
-	forms := c.candidates(false)
+	forms := c.ensemble.candidates(false)
 	u, settings := c.update(&forms), c.config
 	if !u.Model.IsFinite() {
 		return nil, errors.New("cycle: the live model is not finite")
 	}
 	l := &updates.LiveCopy{
-		DeltaStream: &updates.DeltaStream{Of: u, Form: c.race.Chosen, Popular: u.Popular},
+		DeltaStream: &updates.DeltaStream{Of: u, Form: c.publisher.race.Chosen, Popular: u.Popular},
 		Champion:    c.champion,
 	}
 	var own *updates.DeltaEncoder
 	if m := &forms[l.Form]; m.Model == u.Model &&
 		l.Form != mixture.FormNames { // whose learner lists pairs for updates alone
-		own = c.newDeltaEncoder(l.DeltaStream, l.Form, m)
+		own = c.ensemble.newDeltaEncoder(l.DeltaStream, l.Form, m)
 	}
 	if l.Forms[l.Form] = own; own != nil {
-		c.live = l
+		c.publisher.live = l
 	}
-	c.liveAdded = u.Popular
+	c.publisher.liveAdded = u.Popular
 	c.mu.Unlock()
 	contents := updates.ContentsOf(u, settings)
 	contents.Golden, contents.Meta.Cut, contents.Meta.Events, contents.Meta.Gate = nil, nil, nil, nil
@@ -85,7 +86,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	c.mu.Lock()
 	switch {
 	case err != nil:
-		c.endLive()
+		c.publisher.endLive()
 		return nil, fmt.Errorf("cycle: live: %w", err)
 	case own != nil:
 		own.Begin(m, u, settings)
@@ -94,9 +95,9 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 }
 
 // endLive ends what follows the live model for Live. c.mu is held.
-func (c *Cycle) endLive() {
-	if c.live != nil {
-		c.live.Unlist()
-		c.live = nil
+func (u *publisher) endLive() {
+	if u.live != nil {
+		u.live.Unlist()
+		u.live = nil
 	}
 }

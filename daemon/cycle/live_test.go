@@ -39,7 +39,7 @@ func TestLiveShares(t *testing.T) {
 				if !p.Created.Equal(at) || !p.Watermark.Equal(at) || got.Manifest().Writer != "w" || len(p.Cut) > 0 {
 					t.Fatalf("it says %+v of itself", p)
 				}
-				if b := c.expertOf(experts.PartGaussian); b != nil && test.form != mixture.FormFoldIn {
+				if b := c.ensemble.expertOf(experts.PartGaussian); b != nil && test.form != mixture.FormFoldIn {
 					links[b.Link] = true
 				}
 				if calls++; p.Sequence > 0 {
@@ -77,14 +77,14 @@ func TestLiveShares(t *testing.T) {
 			case calls < 10 || shared < calls-3-len(links):
 				t.Errorf("%d of %d share their rows", shared, calls)
 			}
-			before := c.live
+			before := c.publisher.live
 			c.Install(c.champion)
 			if m, _, err := c.Live(time.UnixMilli(1), time.Time{}, ""); err != nil || m.Position().Sequence > 0 ||
-				before != nil && c.live == before {
+				before != nil && c.publisher.live == before {
 				t.Errorf("after a refit: %v, %v", m.Position(), err)
 			}
-			c.endLive()
-			for _, b := range c.experts {
+			c.publisher.endLive()
+			for _, b := range c.ensemble.experts {
 				if l, ok := b.Learner.(*experts.FoldIn); ok && len(l.Slots.Touched) > 0 {
 					t.Error("what is touched is listed for nobody")
 				}

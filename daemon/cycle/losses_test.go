@@ -29,7 +29,7 @@ func TestTakeLosses(t *testing.T) {
 		if c.TakeLosses() != nil {
 			t.Errorf("%s: losses that nobody watches", name)
 		}
-		c.WatchLosses()
+		c.progress.WatchLosses()
 		n, sums, right := map[string]int64{}, map[string]float64{}, map[string]float64{}
 		baseline := map[string]bool{}
 		take := func() {
@@ -51,7 +51,7 @@ func TestTakeLosses(t *testing.T) {
 		take()
 		observeAll(c, test.events[1234:])
 		take()
-		w, numeric := c.progressive.Window(), c.target.IsNumeric()
+		w, numeric := c.progress.progressive.Window(), c.target.IsNumeric()
 		for role, name := range map[int]string{evaluate.Live: "live", evaluate.Published: "published",
 			evaluate.FoldIn: "fold_in"} {
 			got := sums[name] / float64(n[name])

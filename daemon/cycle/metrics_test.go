@@ -262,8 +262,8 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	observeAll(c, events[:700])
 	ch := mustRefit(t, c, sampleOf(events[:700]))
 	c.Install(ch)
-	c.progressive = evaluate.NewProgressive(c.target, 800, true)
-	c.StartTail()
+	c.progress.progressive = evaluate.NewProgressive(c.target, 800, true)
+	c.progress.StartTail()
 	entropy := 0.0
 	want, last, lastRight := evaluate.NewQuality(c.target, nil), "", 0
 	targets := make([]float64, 3)
@@ -311,7 +311,7 @@ func TestBaselinesCarryEveryMetric(t *testing.T) {
 	if p.Window.Live.KappaLast == nil || *p.Window.Live.KappaLast <= 0 || *p.Window.Live.EntropyNormalised >= 1 {
 		t.Errorf("live κ %v, %v of the base rate", text(p.Window.Live.KappaLast), text(p.Window.Live.EntropyNormalised))
 	}
-	tail := c.Tail()
+	tail := c.progress.Tail()
 	check(t, "the tail of all", tail.Live, p.Window.Live, 1e-12)
 	check(t, "the tail's slice", tail.Slices.KnownEntity.Live, p.Slices.KnownEntity.Live, 1e-12)
 
@@ -432,16 +432,16 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	run(whole, 0, 600)
 	first := newCycle(t, palette())
 	run(first, 0, 300)
-	b, err := first.Sums()
+	b, err := first.progress.Sums()
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := newCycle(t, palette())
-	if err := again.Restore(b); err != nil {
+	if err := again.progress.Restore(b); err != nil {
 		t.Fatal(err)
 	}
-	if back, err := again.Sums(); err != nil || !bytes.Equal(back, b) ||
-		!reflect.DeepEqual(again.progressive.All, first.progressive.All) {
+	if back, err := again.progress.Sums(); err != nil || !bytes.Equal(back, b) ||
+		!reflect.DeepEqual(again.progress.progressive.All, first.progress.progressive.All) {
 		t.Errorf("%s came back as %s, error %v", b, back, err)
 	}
 	check(t, "all after a restart", again.Progressive().All.Live, first.Progressive().All.Live, 0)
@@ -458,7 +458,7 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	const before = `{"n":300,"no_model":300,"all":[{"n":0,"loss":0,"square":0,"abs":0,"correct":0},{"n":300,"loss":150,"square":0,"abs":0,"correct":210},` +
 		`{"n":0,"loss":0,"square":0,"abs":0,"correct":0},{"n":299,"loss":0,"square":0,"abs":0,"correct":100},{"n":0,"loss":0,"square":0,"abs":0,"correct":0},` +
 		`{"n":300,"loss":200,"square":0,"abs":0,"correct":200}]}`
-	if err := old.Restore([]byte(before)); err != nil {
+	if err := old.progress.Restore([]byte(before)); err != nil {
 		t.Fatal(err)
 	}
 	run(old, 300, 400)
@@ -478,12 +478,12 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	}
 	sums["distributions"] = []any{"", "gA=="}
 	damaged, _ := json.Marshal(sums)
-	if err := newCycle(t, palette()).Restore(damaged); err == nil {
+	if err := newCycle(t, palette()).progress.Restore(damaged); err == nil {
 		t.Error("a distribution that is cut off was restored")
 	}
 	sums["distributions"], sums["reference"] = nil, map[string]any{"counts": []int{1, 2}}
 	damaged, _ = json.Marshal(sums)
-	if err := newCycle(t, palette()).Restore(damaged); err == nil {
+	if err := newCycle(t, palette()).progress.Restore(damaged); err == nil {
 		t.Error("counts of other classes were restored")
 	}
 }

@@ -155,7 +155,7 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 	for _, ev := range cycletest.ClassStream(event.Multiclass, 500) {
 		c.Observe(&ev, true, rows.Position{}, nil, nil)
 		sum := 0.0
-		for _, p := range c.mixture.Mixed {
+		for _, p := range c.ensemble.mixture.Mixed {
 			if !(p >= 0 && p <= 1) {
 				t.Fatalf("probability %g", p)
 			}
@@ -164,10 +164,10 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 		if math.Abs(sum-1) > 1e-9 {
 			t.Fatalf("probabilities add up to %g", sum)
 		}
-		outputs, back := make([]float64, len(c.mixture.Mixed)), make([]float64, len(c.mixture.Mixed))
-		c.mixture.Outputs(outputs)
+		outputs, back := make([]float64, len(c.ensemble.mixture.Mixed)), make([]float64, len(c.ensemble.mixture.Mixed))
+		c.ensemble.mixture.Outputs(outputs)
 		evaluate.SoftmaxTo(back, outputs)
-		for i, p := range c.mixture.Mixed {
+		for i, p := range c.ensemble.mixture.Mixed {
 			if math.Abs(back[i]-p) > 1e-6 {
 				t.Fatalf("probability %g comes back from its output as %g", p, back[i])
 			}

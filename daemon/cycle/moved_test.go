@@ -70,7 +70,7 @@ func TestRefitAfterAnOperatorsMove(t *testing.T) {
 			for range 2 { // the first only begins to compare
 				if u, _ := c.NextUpdate(); u != nil {
 					publish(u)
-					c.PublishUpdate(u)
+					c.publisher.PublishUpdate(u)
 				}
 				observeAll(c, events[1200:1300])
 			}
@@ -129,8 +129,8 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 	ch.Version.Version = 7
 	c.Install(ch)
 	ch.Model.Bias[0] = 1e300 // more than a warm start may have
-	if _, err := c.Refit(t.Context(), sampleOf(events)); err == nil || !c.StartsCold() {
-		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.StartsCold())
+	if _, err := c.Refit(t.Context(), sampleOf(events)); err == nil || !c.lineage.StartsCold() {
+		t.Fatalf("error %v, and the next one starts from nothing: %t", err, c.lineage.StartsCold())
 	}
 	next := mustRefit(t, c, sampleOf(events))
 	if next.Version.Warm ||
@@ -141,7 +141,7 @@ func TestRefitAfterAFailedOne(t *testing.T) {
 		t.Errorf("warm %t: %s", next.Version.Warm, next.Version.Reason)
 	}
 	c.Install(next)
-	if after := mustRefit(t, c, sampleOf(events)); !after.Version.Warm || c.StartsCold() {
+	if after := mustRefit(t, c, sampleOf(events)); !after.Version.Warm || c.lineage.StartsCold() {
 		t.Errorf("the one after it: warm %t, %s", after.Version.Warm, after.Version.Reason)
 	}
 }

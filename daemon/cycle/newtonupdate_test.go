@@ -52,7 +52,7 @@ func TestUpdateFromNewton(t *testing.T) {
 				t.Fatalf("the update has map %q and %d basis vectors", u.Version.FeatureMap, u.Model.NumBasis)
 			}
 			var l *experts.Newton
-			for _, beside := range c.experts {
+			for _, beside := range c.ensemble.experts {
 				if n, ok := beside.Learner.(*experts.Newton); ok {
 					l = n
 				}
@@ -72,7 +72,7 @@ func TestUpdateFromNewton(t *testing.T) {
 				}
 				scorer.Outputs(got, ev)
 				published.Score(read, &snapshot.Input{Numeric: ev.Numeric}, &s)
-				c.numbers.Take(ev)
+				c.ensemble.numbers.Take(ev)
 				l.Gather(ev)
 				want := append([]float64(nil), l.OutputsOf...)
 				l.Numbers.Unscale(want, l.Scaled)
@@ -107,16 +107,17 @@ func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 	c := newCycle(t, m)
 	observeAll(c, events[:warm])
 	c.Install(mustRefit(t, c, sampleOf(events[:warm])))
-	if forms := c.candidates(false); forms[mixture.FormNewton].Model == nil || forms[mixture.FormGoing].Model != nil {
+	if forms := c.ensemble.candidates(false); forms[mixture.FormNewton].Model == nil ||
+		forms[mixture.FormGoing].Model != nil {
 		t.Fatal("a form of weights that go on before there was an update, or none of Newton's learner")
 	}
 	observeWithUpdates(c, events[warm:], 300)
-	units, errors := c.race.Difference(mixture.FormGoing, mixture.FormNewton)
+	units, errors := c.publisher.race.Difference(mixture.FormGoing, mixture.FormNewton)
 	t.Logf("the form loses %.3f units less, %.1f standard errors", units, errors)
-	if c.race.Chosen != mixture.FormGoing || !(errors > 1) {
-		t.Errorf("updates are of form %d", c.race.Chosen)
+	if c.publisher.race.Chosen != mixture.FormGoing || !(errors > 1) {
+		t.Errorf("updates are of form %d", c.publisher.race.Chosen)
 	}
-	for _, b := range c.experts {
+	for _, b := range c.ensemble.experts {
 		l, ok := b.Learner.(*experts.Newton)
 		if !ok {
 			continue
@@ -132,7 +133,7 @@ func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 		}
 	}
 	m.Publish.Deltas.Every = config.Duration(time.Second)
-	if c.candidates(false)[mixture.FormGoing].Model != nil {
+	if c.ensemble.candidates(false)[mixture.FormGoing].Model != nil {
 		t.Error("a form that deltas cannot follow")
 	}
 }

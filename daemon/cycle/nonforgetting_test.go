@@ -70,13 +70,13 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 				c.Install(mustRefit(t, c, sampleOf(events[:i])))
 			}
 			if u, _ := c.NextUpdate(); u != nil {
-				if c.PublishUpdate(u); c.race.Chosen == mixture.FormMixed {
+				if c.publisher.PublishUpdate(u); c.publisher.race.Chosen == mixture.FormMixed {
 					mixed++
 				}
 			}
 			observeAll(c, events[i:i+200])
 		}
-		if units, errors := c.race.Difference(mixture.FormMixed, mixture.FormNumbers); (mixed > 5) != changes ||
+		if units, errors := c.publisher.race.Difference(mixture.FormMixed, mixture.FormNumbers); (mixed > 5) != changes ||
 			math.Abs(errors) < 1 ||
 			(units > 0) != changes {
 			t.Errorf(
@@ -87,7 +87,7 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 				errors,
 			)
 		}
-		forms := c.candidates(false)
+		forms := c.ensemble.candidates(false)
 		for j, f := range forms[mixture.FormMixed].Folded.Field {
 			a, _ := forms[mixture.FormNumbers].Folded.Row(j)
 			b, _ := forms[mixture.FormMixed].Folded.Row(j)
@@ -96,7 +96,7 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 			}
 		}
 		for _, p := range c.Progressive().Parts {
-			if want := p.Name == "published" || p.Name == c.partOf(c.race.Chosen); p.InVersions != want {
+			if want := p.Name == "published" || p.Name == c.partOf(c.publisher.race.Chosen); p.InVersions != want {
 				t.Errorf("%t: part %s is in versions: %t", changes, p.Name, p.InVersions)
 			}
 		}

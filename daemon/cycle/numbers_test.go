@@ -142,9 +142,9 @@ func TestNumbersCountFromTheFirstEvent(t *testing.T) {
 				if numbers {
 					ev.Numeric = []float64{a, b}
 				}
-				before := c.progressive.Sums.All[evaluate.Live]
+				before := c.progress.progressive.Sums.All[evaluate.Live]
 				c.Observe(&ev, true, rows.Position{}, nil, nil)
-				after := c.progressive.Sums.All[evaluate.Live]
+				after := c.progress.progressive.Sums.All[evaluate.Live]
 				if clean {
 					total += after.Square - before.Square + after.Loss - before.Loss
 				}

@@ -71,7 +71,7 @@ func TestOutliersOfNumbers(t *testing.T) {
 			for i := range later {
 				s.Outputs(out, &later[i])
 				total[0] += (out[0] - later[i].Label) * (out[0] - later[i].Label)
-				c.learner.Outputs(out, &later[i])
+				c.ensemble.learner.Outputs(out, &later[i])
 				total[1] += (out[0] - later[i].Label) * (out[0] - later[i].Label)
 			}
 			return math.Sqrt(total[0] / float64(len(later))), math.Sqrt(total[1] / float64(len(later)))

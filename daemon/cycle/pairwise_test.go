@@ -188,8 +188,8 @@ func TestNamesAreAPart(t *testing.T) {
 	c := newCycle(t, clicksModel(0))
 	events := clicked(10_000, 0, 1, 3)
 	observeAll(c, events)
-	p := c.mixture.Part(experts.PartNames)
-	if p == nil || !p.Present || mixture.Mean(&p.Told) > mixture.Mean(&c.mixture.Part("fold_in").Told) {
+	p := c.ensemble.mixture.Part(experts.PartNames)
+	if p == nil || !p.Present || mixture.Mean(&p.Reported) > mixture.Mean(&c.ensemble.mixture.Part("fold_in").Reported) {
 		t.Errorf("part %+v", p)
 	}
 	for _, task := range []string{"ordinal", "regression", "multiclass"} {
@@ -203,7 +203,8 @@ func TestNamesAreAPart(t *testing.T) {
 				m.Schema.Classes = []string{"a", "b"}
 			}
 			m.Resolve()
-			if has := newCycle(t, m).mixture.Part(experts.PartNames) != nil; has != (fields == 3 && task != "multiclass") {
+			if has := newCycle(t, m).ensemble.mixture.Part(experts.PartNames) != nil; has != (fields == 3 &&
+				task != "multiclass") {
 				t.Errorf("%s of %d fields: %t", task, fields, has)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 func observeWithUpdates(c *Cycle, events []event.Event, every int) {
 	for i := 0; i < len(events); i += every {
 		if u, _ := c.NextUpdate(); u != nil {
-			c.PublishUpdate(u)
+			c.publisher.PublishUpdate(u)
 		}
 		observeAll(c, events[i:min(i+every, len(events))])
 	}
@@ -54,16 +54,16 @@ func TestUpdateFromNames(t *testing.T) {
 		c.Install(ch)
 		observeWithUpdates(c, events[10_000:], 500)
 		u := c.Update()
-		if c.race.Chosen != mixture.FormNames || u.Model.NumBasis != 0 || u.Vocabulary.Own != own {
+		if c.publisher.race.Chosen != mixture.FormNames || u.Model.NumBasis != 0 || u.Vocabulary.Own != own {
 			t.Fatalf(
 				"crosses %t: of %s, %d basis vectors, %d own crosses",
 				crossed,
-				mixture.FormParts[c.race.Chosen],
+				mixture.FormParts[c.publisher.race.Chosen],
 				u.Model.NumBasis,
 				u.Vocabulary.Own,
 			)
 		}
-		l := c.onNamesLearner(t)
+		l := c.ensemble.onNamesLearner(t)
 		published, err := snapshot.NewModel(u.Contents(m))
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestUpdateFromNames(t *testing.T) {
 			t.Errorf("%g with three clicks of the user, %g without", got, read)
 		}
 		c.Adopt(again) // what an operator chose is gone on from, and scored as it is
-		if c.published.Vocab != again.Vocabulary || c.champion.Vocabulary.Own != 0 {
+		if c.publisher.published.Vocab != again.Vocabulary || c.champion.Vocabulary.Own != 0 {
 			t.Error("consumers have another model than the one that was adopted")
 		}
 		observeWithUpdates(c, events[:600], 500)
@@ -197,7 +197,7 @@ func TestRecall(t *testing.T) {
 			payload := rows.AppendEvent(nil, &events[i])
 			var err error
 			if i < 2000 {
-				err = c.Recall(payload, false, recent)
+				err = c.ensemble.Recall(payload, false, recent)
 			} else {
 				err = c.Relearn(rows.Position{Topic: "t", Offset: int64(i)}, payload, false)
 			}
@@ -208,11 +208,11 @@ func TestRecall(t *testing.T) {
 		return c
 	}
 	all, names := again(true), again(false)
-	for at, b := range running.experts {
+	for at, b := range running.ensemble.experts {
 		want, got, part := make([]float64, 1), make([]float64, 1), make([]float64, 1)
 		b.Learner.Outputs(want, &events[0])
-		all.experts[at].Learner.Outputs(got, &events[0])
-		names.experts[at].Learner.Outputs(part, &events[0])
+		all.ensemble.experts[at].Learner.Outputs(got, &events[0])
+		names.ensemble.experts[at].Learner.Outputs(part, &events[0])
 		if math.Abs(got[0]-want[0]) > 1e-9 || (math.Abs(part[0]-want[0]) > 1e-9) == (b.Name == experts.PartNames) {
 			t.Errorf("%s: %g, after all events again %g, after the recent ones %g", b.Name, want, got, part)
 		}
@@ -223,9 +223,9 @@ func TestRecall(t *testing.T) {
 }
 
 // onNamesLearner returns the learner on names.
-func (c *Cycle) onNamesLearner(t *testing.T) *experts.Pairwise {
+func (e *ensemble) onNamesLearner(t *testing.T) *experts.Pairwise {
 	t.Helper()
-	for _, beside := range c.experts {
+	for _, beside := range e.experts {
 		if l, ok := beside.Learner.(*experts.Pairwise); ok {
 			return l
 		}

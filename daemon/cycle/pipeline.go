@@ -51,14 +51,14 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 	defer c.mu.Unlock()
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
-	events = events[:c.chunk(events)]
-	defer c.weigh(events)()
+	events = events[:c.progress.chunk(events)]
+	defer c.ensemble.weigh(events)()
 	for i := range events {
-		c.admit(&events[i], &c.admitted[i])
+		c.admit(&events[i], &c.ensemble.admitted[i])
 	}
-	a := &c.pipeline
-	if _, ok := c.learner.(*experts.FoldIn); !ok ||
-		len(c.numbers.Fields) > 0 { // numbers are scaled for all parts, event by event
+	a := &c.ensemble.pipeline
+	if _, ok := c.ensemble.learner.(*experts.FoldIn); !ok ||
+		len(c.ensemble.numbers.Fields) > 0 { // numbers are scaled for all parts, event by event
 		for i := range events {
 			if fault := c.tryObserve(&events[i], nil); fault != nil {
 				panicked(i, fault)
@@ -87,8 +87,8 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 
 // chunk returns how many events may be observed before something may change the fold-in from outside: checkLive after
 // the last of them.
-func (c *Cycle) chunk(events []Observation) int {
-	n, left := 0, c.goodEnough
+func (p *progress) chunk(events []Observation) int {
+	n, left := 0, p.goodEnough
 	for n < min(len(events), pipelineMost) {
 		if events[n].Learn {
 			left--
@@ -117,20 +117,20 @@ type folded struct {
 }
 
 // predictFoldIn stores what the fold-in predicts for an event with the given targets.
-func (c *Cycle) predictFoldIn(to *folded, ev *event.Event, targets []float64) {
-	c.learner.Outputs(to.outputs, ev)
-	to.outcome = evaluate.Outcome(c.target, ev, to.outputs, targets)
+func (e *ensemble) predictFoldIn(to *folded, ev *event.Event, targets []float64) {
+	e.learner.Outputs(to.outputs, ev)
+	to.outcome = evaluate.Outcome(e.target, ev, to.outputs, targets)
 }
 
 // watchDrift returns the alarms on the event that the fold-in learned last. Without a posterior they are those of
 // losses:
 // of what was live, and of the last refit, NaN without one.
 func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
-	if l, ok := c.learner.(*experts.FoldIn); ok {
-		return c.drift.Learned(l)
+	if l, ok := c.ensemble.learner.(*experts.FoldIn); ok {
+		return c.watch.drift.Learned(l)
 	}
-	if c.config.Train.Refit != "variational" && c.drift.Lost(live, refit) {
-		return []drift.Alarm{{DriftAlarm: drift.DriftAlarm{Event: c.drift.Events, Group: drift.DriftLosses}, Field: -1}}
+	if c.config.Train.Refit != "variational" && c.watch.drift.Lost(live, refit) {
+		return []drift.Alarm{{DriftAlarm: drift.DriftAlarm{Event: c.watch.drift.Events, Group: drift.DriftLosses}, Field: -1}}
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (a *pipeline) start(c *Cycle, events []Observation) {
 	for len(a.folded) < len(events) {
 		a.folded = append(a.folded, folded{outputs: make([]float64, c.target.Outputs())})
 	}
-	a.targets = append(a.targets[:0], c.targets...)
+	a.targets = append(a.targets[:0], c.ensemble.targets...)
 	a.done.Store(0)
 }
 
@@ -209,18 +209,18 @@ func (a *pipeline) learn(o *Observation, to *folded) {
 	if o.First || !c.target.Encode(a.targets, ev) {
 		return
 	}
-	c.predictFoldIn(to, ev, a.targets)
+	c.ensemble.predictFoldIn(to, ev, a.targets)
 	if !o.Learn || c.knows(o.Position) || o.counts.IsNone() {
 		return
 	}
-	if to.label = c.winsorised(ev.Label); to.label != ev.Label {
+	if to.label = c.ensemble.winsorised(ev.Label); to.label != ev.Label {
 		as := *ev
 		as.Label = to.label
 		c.target.Encode(a.targets, &as)
 	}
 	if to.alarms = nil; c.config.Train.FoldIn.Enabled {
-		if experts.LearnPart(c.learner, ev, a.targets, o.counts); o.counts.IsShared() {
-			c.numbers.Learn(ev.Label)
+		if experts.LearnPart(c.ensemble.learner, ev, a.targets, o.counts); o.counts.IsShared() {
+			c.ensemble.numbers.Learn(ev.Label)
 			to.alarms = c.watchDrift(math.NaN(), math.NaN())
 		}
 	}

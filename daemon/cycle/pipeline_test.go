@@ -84,9 +84,9 @@ func TestObserveAllIsObserve(t *testing.T) {
 				}
 				observe(events[:1500])
 				c.Install(mustRefit(t, c, sampleOf(events[:1500])))
-				for i := range c.drift.Tests {
-					c.drift.Rest[i] = 300
-					c.drift.Tests[i].Wealth = [4]float64{
+				for i := range c.watch.drift.Tests {
+					c.watch.drift.Rest[i] = 300
+					c.watch.drift.Tests[i].Wealth = [4]float64{
 						drift.AlarmRate,
 						drift.AlarmRate,
 						drift.AlarmRate,
@@ -94,7 +94,7 @@ func TestObserveAllIsObserve(t *testing.T) {
 					}
 				}
 				observe(events[1500:2700])
-				if l, ok := c.learner.(*experts.FoldIn); ok { // made so bad that it starts again
+				if l, ok := c.ensemble.learner.(*experts.FoldIn); ok { // made so bad that it starts again
 					wrong := events[2700]
 					for range 50 {
 						for i := 2700; i < 3000; i++ {
@@ -102,14 +102,14 @@ func TestObserveAllIsObserve(t *testing.T) {
 							if name == "binary" {
 								wrong.Label = 1 - events[i].Label
 							}
-							c.target.Encode(c.targets, &wrong)
+							c.target.Encode(c.ensemble.targets, &wrong)
 							l.Gather(&wrong)
-							l.Learn(&wrong, c.targets, 1)
+							l.Learn(&wrong, c.ensemble.targets, 1)
 						}
 					}
 				}
 				observe(events[2700:])
-				sums, err := c.Sums()
+				sums, err := c.progress.Sums()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -117,14 +117,15 @@ func TestObserveAllIsObserve(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				alarms, err := json.Marshal(c.DriftAlarms())
+				alarms, err := json.Marshal(c.watch.DriftAlarms())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if name == "ordinal" && (len(alarms) < 10 || c.Resets() == 0) {
-					t.Errorf("alarms %s and %d new starts: not all is tested", alarms, c.Resets())
+				if name == "ordinal" && (len(alarms) < 10 || c.progress.Resets() == 0) {
+					t.Errorf("alarms %s and %d new starts: not all is tested", alarms, c.progress.Resets())
 				}
-				outlying, err := json.Marshal([]any{c.Outlying(), c.Resets(), c.Names(), c.backlog.Length})
+				outlying, err := json.Marshal([]any{c.ensemble.Outlying(), c.progress.Resets(), c.progress.Names(),
+					c.backlog.Length})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -167,12 +168,12 @@ func TestPanicInARun(t *testing.T) {
 	events[70].Categorical = nil // no fold-in can gather it
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	observeRuns(c, events[:50], 50)
-	c.mixture.Baselines = append(
-		c.mixture.Baselines[:0:0],
+	c.ensemble.mixture.Baselines = append(
+		c.ensemble.mixture.Baselines[:0:0],
 		&failing{at: 100 - 50},
 	) // of those after, counted where the mixture sees them
-	c.mixture.Parts = c.mixture.Parts[:c.mixture.Learned+1]
-	c.mixture.Stacks = nil
+	c.ensemble.mixture.Parts = c.ensemble.mixture.Parts[:c.ensemble.mixture.Learned+1]
+	c.ensemble.mixture.Stacks = nil
 	if got := observeRuns(c, events[50:], 125); !slices.Equal(got, []int{20, 50 + 1}) {
 		t.Errorf("panics on %v", got)
 	}

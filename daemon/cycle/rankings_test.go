@@ -36,10 +36,10 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 	update := fitted.FixedModel{Model: fitted.PopularAlone(ch.Model), Vocab: ch.Vocabulary, Popular: ch.Popular}
 	next := updates.Served{FixedModel: refit, Refit: refit, Update: update, Means: ch.Means}
 	next.Forms[mixture.FormFoldIn], next.Forms[mixture.FormMixed] = update, refit
-	c.published = &next
+	c.publisher.published = &next
 	var loss [2]evaluate.WeightedSum
 	for i := range events {
-		c.batchScorer.take(c.published)
+		c.batchScorer.take(c.publisher.published)
 		var s updates.Score
 		c.batchScorer.Score(&s, &events[i])
 		loss[0].Add(i, s.Update)
@@ -49,14 +49,14 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 	if !(loss[0].Mean() < loss[1].Mean()) {
 		t.Fatalf("log loss of the update %.3f, of the refit %.3f", loss[0].Mean(), loss[1].Mean())
 	}
-	if c.comparison.N < updates.UpdateEvents || c.comparison.Prefers(true) {
+	if c.publisher.comparison.N < updates.UpdateEvents || c.publisher.comparison.Prefers(true) {
 		t.Errorf(
 			"updates that list worse are preferred after %.0f judged choices: %.3f",
-			c.comparison.N,
-			c.comparison.Sum/c.comparison.N,
+			c.publisher.comparison.N,
+			c.publisher.comparison.Sum/c.publisher.comparison.N,
 		)
 	}
-	if units, errors := c.race.Difference(mixture.FormMixed, mixture.FormFoldIn); !(units > 0) || !(errors > 1) {
+	if units, errors := c.publisher.race.Difference(mixture.FormMixed, mixture.FormFoldIn); !(units > 0) || !(errors > 1) {
 		t.Errorf("the form that lists better leads by %.3f, %.1f standard errors", units, errors)
 	}
 }
@@ -67,13 +67,13 @@ func TestUpdatesThatListWorseAreHeldBack(t *testing.T) {
 	for _, only := range []bool{false, true} {
 		c, ch, events := tastedCycle(t)
 		c.champion.PopularOnly = only
-		published := c.published.Refit
-		c.published = &updates.Served{FixedModel: published, Refit: published, Update: published, Means: ch.Means}
+		published := c.publisher.published.Refit
+		c.publisher.published = &updates.Served{FixedModel: published, Refit: published, Update: published, Means: ch.Means}
 		for i := range events {
 			c.Observe(&events[i], true, rows.Position{Topic: "choices", Offset: int64(i)}, nil, nil)
 		}
-		if len(c.rankings.Kept) != updates.RankedKept {
-			t.Fatalf("%d choices are kept", len(c.rankings.Kept))
+		if len(c.publisher.rankings.Kept) != updates.RankedKept {
+			t.Fatalf("%d choices are kept", len(c.publisher.rankings.Kept))
 		}
 		turned, again := published, published
 		turned.Popular = &fitted.PopularWeights{
@@ -84,10 +84,10 @@ func TestUpdatesThatListWorseAreHeldBack(t *testing.T) {
 		for name, weight := range turned.Popular.Names {
 			turned.Popular.Names[name] = -3 * weight
 		}
-		if got := c.judgeUpdate(&turned, &published); got != guard.HeldBackWindow {
+		if got := c.publisher.judgeUpdate(&turned, &published); got != guard.HeldBackWindow {
 			t.Errorf("popularity alone %t: the turned update is held back for %q", only, got)
 		}
-		if got := c.judgeUpdate(&again, &published); got != "" {
+		if got := c.publisher.judgeUpdate(&again, &published); got != "" {
 			t.Errorf("popularity alone %t: what consumers have is held back for %q", only, got)
 		}
 	}

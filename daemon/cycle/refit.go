@@ -22,11 +22,11 @@ func (c *Cycle) nextStart() task.ColdStart {
 	switch {
 	case c.Cold:
 		return task.ColdStart{Begins: true}
-	case c.rejections == gate.ColdAfter:
+	case c.lineage.rejections == gate.ColdAfter:
 		return task.ColdStart{Begins: true, Why: fmt.Sprintf("after %d rejections in a row", gate.ColdAfter)}
 	case c.champion == nil:
 		return task.ColdStart{}
-	case c.failedFrom == c.champion.Model:
+	case c.lineage.failedFrom == c.champion.Model:
 		return task.ColdStart{
 			Begins: true,
 			Why:    fmt.Sprintf("because a refit that continued from version %d failed", c.champion.Version.Version),
@@ -37,17 +37,17 @@ func (c *Cycle) nextStart() task.ColdStart {
 }
 
 // failed notes that a refit that continued from a champion failed: the next one from that champion starts from nothing.
-func (c *Cycle) failed(from *fitted.Fitted) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failedFrom = from.Model
+func (l *lineage) failed(from *fitted.Fitted) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failedFrom = from.Model
 }
 
 // StartsCold reports whether the next refit starts from nothing because one that continued from the champion failed.
-func (c *Cycle) StartsCold() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.champion != nil && c.failedFrom == c.champion.Model
+func (l *lineage) StartsCold() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.champion != nil && l.failedFrom == l.champion.Model
 }
 
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's
@@ -69,21 +69,21 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 		Model:    c.config,
 		Schema:   &c.schema,
 		Champion: c.champion,
-		Fallback: c.fallback,
+		Fallback: c.lineage.fallback,
 		Workers:  c.Workers,
 		Now:      c.now,
 		Sample:   sample,
-		Guard:    &c.guard,
-		Updated:  c.published != nil && c.published.IsUpdate(),
-		Paired: c.progressive.Paired(
+		Guard:    &c.publisher.guard,
+		Updated:  c.publisher.published != nil && c.publisher.published.IsUpdate(),
+		Paired: c.progress.progressive.Paired(
 			evaluate.FoldIn,
 			evaluate.Published,
 		),
 		Cold:       c.nextStart(),
-		Rejections: c.rejections,
+		Rejections: c.lineage.rejections,
 	}
-	if j.AlarmAge = math.Inf(1); c.drift.Alarm > 0 {
-		j.AlarmAge = float64(c.drift.Events - c.drift.Alarm)
+	if j.AlarmAge = math.Inf(1); c.watch.drift.Alarm > 0 {
+		j.AlarmAge = float64(c.watch.drift.Events - c.watch.drift.Alarm)
 	}
 	c.mu.Unlock()
 	budget := time.Duration(j.Model.Train.TimeBudget)
@@ -109,9 +109,9 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	}
 	challenger.Version.OutputLimit = guard.OutputLimit(challenger, sample.Gate, sample.Select)
 	c.mu.Lock()
-	c.noteLive(challenger)
+	c.ensemble.noteLive(challenger)
 	c.mu.Unlock()
-	c.judged(challenger.Cause)
+	c.lineage.judged(challenger.Cause)
 	challenger.Version.TrainSeconds = report.Number(c.now().Sub(start).Seconds())
 	return challenger, nil
 }
@@ -124,7 +124,7 @@ func runFrom(j *task.Task, ctx context.Context, c *Cycle) (ch *fitted.Fitted, er
 		if failed := !ended || err != nil && !task.IsInterrupted(err) && !errors.Is(err, encode.ErrNoRows); failed &&
 			j.Champion != nil &&
 			!j.Cold.Begins {
-			c.failed(j.Champion)
+			c.lineage.failed(j.Champion)
 		}
 	}()
 	ch, err = refit.Run(j, ctx)

@@ -7,22 +7,22 @@ import (
 )
 
 // Names returns the counts since the start.
-func (c *Cycle) Names() evaluate.NameCounts {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return c.names
+func (p *progress) Names() evaluate.NameCounts {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.names
 }
 
 // Progressive returns PROGRESSIVE of the contract.
 func (c *Cycle) Progressive() report.Progressive {
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
-	p := c.progressive.Report()
-	p.Parts = c.mixture.Report()
+	p := c.progress.progressive.Report()
+	p.Parts = c.ensemble.mixture.Report()
 	for i := range p.Parts {
 		part := &p.Parts[i]
-		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.race.Chosen) ||
-			c.race.Chosen == mixture.FormBlend && c.stacked.Has(part.Name)
+		part.InVersions = part.Name == "published" || part.Name == c.partOf(c.publisher.race.Chosen) ||
+			c.publisher.race.Chosen == mixture.FormBlend && c.ensemble.stacked.Has(part.Name)
 	}
 	return p
 }
@@ -30,78 +30,90 @@ func (c *Cycle) Progressive() report.Progressive {
 // WindowLosses returns how many events were scored since the state was made, and the loss of each predictor over the
 // window, by its name in
 // report.Progressive.Roles. It costs microseconds where Progressive takes a walk over the window.
-func (c *Cycle) WindowLosses() (n int64, losses map[string]float64) {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return c.progressive.Sums.N, c.progressive.WindowLosses()
+func (p *progress) WindowLosses() (n int64, losses map[string]float64) {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.progressive.Sums.N, p.progressive.WindowLosses()
 }
 
 // Evicted returns how many names the fold-in has given up for more recent ones, because it has room for
 // train.fold_in.max_rows.
-func (c *Cycle) Evicted() int64 { return c.evicted.Load() }
+func (e *ensemble) Evicted() int64 { return e.evicted.Load() }
 
 // Outlying returns, by the name of each numeric field, of a label without a range and of the weight, how many numbers
 // were so far from those before them
 // that they were learned as less.
-func (c *Cycle) Outlying() map[string]int64 {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	counts := make(map[string]int64, len(c.schema.Numeric)+1)
-	for f, name := range c.schema.Numeric {
-		counts[name] = c.numbers.Outlying[f]
+func (e *ensemble) Outlying() map[string]int64 {
+	e.reportMu.Lock()
+	defer e.reportMu.Unlock()
+	counts := make(map[string]int64, len(e.schema.Numeric)+1)
+	for f, name := range e.schema.Numeric {
+		counts[name] = e.numbers.Outlying[f]
 	}
-	if c.numbers.Limited {
-		counts[c.schema.Label] = c.numbers.Outlying[len(c.schema.Numeric)]
+	if e.numbers.Limited {
+		counts[e.schema.Label] = e.numbers.Outlying[len(e.schema.Numeric)]
 	}
-	if c.weights != nil {
-		counts[c.schema.Weight] = c.weights.Limited
+	if e.weights != nil {
+		counts[e.schema.Weight] = e.weights.Limited
 	}
 	return counts
 }
 
 // Resets returns how often the fold-in was started again because it had become worse than the champion alone.
-func (c *Cycle) Resets() int {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return c.resets
+func (p *progress) Resets() int {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.resets
 }
 
 // ImpossibleLosses returns how many losses below 0 were seen since the start. None can be: each is a bug, and counted
 // as 0.
-func (c *Cycle) ImpossibleLosses() int64 {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return c.progressive.Invalid
+func (p *progress) ImpossibleLosses() int64 {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.progressive.Invalid
 }
 
 // Sums returns the progressive sums for the state; Restore takes them back.
-func (c *Cycle) Sums() ([]byte, error) {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return c.progressive.MarshalBinary()
+func (p *progress) Sums() ([]byte, error) {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.progressive.MarshalBinary()
 }
 
 // Restore continues the progressive sums of an earlier run.
-func (c *Cycle) Restore(sums []byte) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return c.progressive.UnmarshalBinary(sums)
+func (p *progress) Restore(sums []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.progressive.UnmarshalBinary(sums)
 }
 
 // StartTail begins the metrics that Tail returns.
-func (c *Cycle) StartTail() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	c.progressive.StartTail()
+func (p *progress) StartTail() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	p.progressive.StartTail()
 }
 
 // Tail returns the progressive metrics since StartTail.
-func (c *Cycle) Tail() report.LastTenth {
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	return c.progressive.Tail()
+func (p *progress) Tail() report.LastTenth {
+	p.reportMu.Lock()
+	defer p.reportMu.Unlock()
+	return p.progressive.Tail()
+}
+
+// progress has the losses of predictions made before learning. Writers hold Cycle.mu and Cycle.reportMu, readers
+// reportMu.
+type progress struct {
+	*common
+
+	progressive *evaluate.Progressive
+	interval    *mixture.IntervalLosses // nil unless they are watched
+	resets      int
+	names       evaluate.NameCounts
+	goodEnough  int // events until the live model is compared with the published one again
 }

@@ -15,13 +15,15 @@ func TestFiguresDoNotWait(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, tell := range map[string]func(){
-		"progressive": func() { c.Progressive() }, "window": func() { c.WindowLosses() }, "names": func() { c.Names() },
-		"outlying": func() { c.Outlying() },
-		"resets":   func() { c.Resets() }, "impossible": func() { c.ImpossibleLosses() },
-		"rejections":  func() { c.Rejections() },
-		"calibration": func() { c.Calibration() }, "evicted": func() { c.Evicted() }, "tail": func() { c.Tail() },
+		"progressive": func() { c.Progressive() }, "window": func() { c.progress.WindowLosses() },
+		"names":    func() { c.progress.Names() },
+		"outlying": func() { c.ensemble.Outlying() },
+		"resets":   func() { c.progress.Resets() }, "impossible": func() { c.progress.ImpossibleLosses() },
+		"rejections":  func() { c.lineage.Rejections() },
+		"calibration": func() { c.progress.Calibration() }, "evicted": func() { c.ensemble.Evicted() },
+		"tail": func() { c.progress.Tail() },
 		"sums": func() {
-			if _, err := c.Sums(); err != nil {
+			if _, err := c.progress.Sums(); err != nil {
 				t.Error(err)
 			}
 		},

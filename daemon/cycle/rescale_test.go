@@ -74,13 +74,13 @@ func TestFoldInBeforeHasItsScales(t *testing.T) {
 		c := newCycle(t, cycletest.TripsModel())
 		for _, n := range []int{1900, 2000, 2000} {
 			ch := mustRefit(t, c, sampleOf(events[:n]))
-			last := n == 2000 && c.expertOf(experts.PartBefore) != nil
+			last := n == 2000 && c.ensemble.expertOf(experts.PartBefore) != nil
 			if last && scale > 0 {
 				ch.Vocabulary.Numeric = []snapshot.NumericField{{Name: "km", Center: 4, Scale: scale}}
 			}
-			c.drift.Alarm, c.drift.Events = 1, 1
+			c.watch.drift.Alarm, c.watch.drift.Events = 1, 1
 			c.Install(ch)
-			if got := c.expertOf(experts.PartBefore) != nil; last && got != (scale == 0) {
+			if got := c.ensemble.expertOf(experts.PartBefore) != nil; last && got != (scale == 0) {
 				t.Errorf("new scale %g: the fold-in before goes on is %t", scale, got)
 			}
 		}

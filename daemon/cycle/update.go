@@ -14,15 +14,15 @@ import (
 // compareLists judges the lists of the newest update, in every form, and of the last refit by a choice that nothing has
 // learned yet. c.mu is held.
 func (c *Cycle) compareLists(ev *event.Event) {
-	r := c.rankings
+	r := c.publisher.rankings
 	if !(ev.Label > 0) {
 		return
 	}
-	if r.Seen++; r.Seen%updates.RankedEvery != 0 || len(c.popular.List) < 2 {
+	if r.Seen++; r.Seen%updates.RankedEvery != 0 || len(c.ensemble.popular.List) < 2 {
 		return
 	}
-	p, x, outputs := c.batchScorer, r.Among(ev, c.popular.List), make([]float64, c.target.Outputs())
-	p.take(c.published)
+	p, x, outputs := c.batchScorer, r.Among(ev, c.ensemble.popular.List), make([]float64, c.target.Outputs())
+	p.take(c.publisher.published)
 	only := c.champion.PopularOnly
 	x.Unseen = r.Loss(p.scorer, &x, only, outputs)
 	of := func(s *fitted.Scorer) float64 {
@@ -32,20 +32,20 @@ func (c *Cycle) compareLists(ev *event.Event) {
 		return r.Loss(s, &x, only, outputs)
 	}
 	update := of(p.update)
-	c.comparison.Add(update, of(p.refit), 1)
+	c.publisher.comparison.Add(update, of(p.refit), 1)
 	if !only { // else all forms have the same lists
 		var losses [mixture.NumForms]float64
 		for f := range losses {
-			switch model := c.published.Forms[f].Model; model {
+			switch model := c.publisher.published.Forms[f].Model; model {
 			case nil:
 				losses[f] = math.NaN()
-			case c.published.Update.Model:
+			case c.publisher.published.Update.Model:
 				losses[f] = update
 			default:
 				losses[f] = of(p.forms[f])
 			}
 		}
-		c.race.Add(&losses, 1)
+		c.publisher.race.Add(&losses, 1)
 	}
 	if len(r.Kept) < updates.RankedKept {
 		r.Kept = append(r.Kept, x)
@@ -58,18 +58,18 @@ func (c *Cycle) compareLists(ev *event.Event) {
 // judgeUpdate returns why consumers may not have an update in place of what they have: of choices by the lists of the
 // last
 // choices that were judged, and where versions have more than popularity by the losses of guard. c.mu is held.
-func (c *Cycle) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBack {
-	if c.rankings == nil || c.champion == nil {
-		return c.guard.Judge(update, current)
+func (u *publisher) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBack {
+	if u.rankings == nil || u.champion == nil {
+		return u.guard.Judge(update, current)
 	}
-	only := c.champion.PopularOnly
-	if c.rankings.IsWorse(update, current, only, c.target.Outputs()) {
+	only := u.champion.PopularOnly
+	if u.rankings.IsWorse(update, current, only, u.target.Outputs()) {
 		return guard.HeldBackWindow
 	}
 	if only {
 		return ""
 	}
-	return c.guard.Judge(update, current)
+	return u.guard.Judge(update, current)
 }
 
 // BeginUpdate decides what consumers get between refits, judged for publication: the newest update with its deltas, the
@@ -91,39 +91,39 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	if c.champion == nil {
 		return nil, "there is no champion"
 	}
-	c.relink()
-	x = &updates.Update{Forms: c.candidates(true), Settings: c.config}
-	c.markNewton()
+	c.ensemble.relink()
+	x = &updates.Update{Forms: c.ensemble.candidates(true), Settings: c.config}
+	c.ensemble.markNewton()
 	if !x.Forms[mixture.FormFoldIn].Model.IsFinite() {
 		return nil, "the live model is not finite"
 	}
-	heldBack := c.chooseGuarded(&x.Forms)
-	x.Live, x.Form = c.update(&x.Forms), c.race.Chosen
+	heldBack := c.publisher.chooseGuarded(&x.Forms)
+	x.Live, x.Form = c.update(&x.Forms), c.publisher.race.Chosen
 	if c.Stored != nil {
 		x.Live.Version.Cut, x.Live.Watermark, x.Live.Events = stored.Cut, stored.Watermark, stored.Events
 	}
-	x.Out, x.Reason = c.decideUpdate(x.Live, heldBack)
-	if c.deltas != nil && (!c.deltas.Published || x.Out != x.Live) {
-		c.stopDeltas()
+	x.Out, x.Reason = c.publisher.decideUpdate(x.Live, heldBack)
+	if c.publisher.deltas != nil && (!c.publisher.deltas.Published || x.Out != x.Live) {
+		c.publisher.stopDeltas()
 	}
-	x.Followed, c.pending = c.startDeltas(x.Live, &x.Forms), x
+	x.Followed, c.publisher.pending = c.startDeltas(x.Live, &x.Forms), x
 	return x, ""
 }
 
 // chooseGuarded chooses what an update is made of among the forms that the guard lets pass. Where it lets none pass, it
 // returns why it held back the one
 // that predicts best. c.mu is held.
-func (c *Cycle) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (first guard.HeldBack) {
+func (u *publisher) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (first guard.HeldBack) {
 	var barred [mixture.NumForms]bool
 	there := func(f mixture.Variant) bool { return forms[f].Model != nil && !barred[f] }
-	chosen := c.race.Chosen
+	chosen := u.race.Chosen
 	for {
-		c.chooseVariant(there)
-		f := c.race.Chosen
+		u.chooseVariant(there)
+		f := u.race.Chosen
 		if !there(f) {
 			break
 		}
-		why := c.judgeUpdate(&forms[f].FixedModel, &c.published.FixedModel)
+		why := u.judgeUpdate(&forms[f].FixedModel, &u.published.FixedModel)
 		if why == "" {
 			return ""
 		}
@@ -132,24 +132,24 @@ func (c *Cycle) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (first
 		}
 		barred[f] = true
 	}
-	c.reportMu.Lock()
-	defer c.reportMu.Unlock()
-	c.race.Chosen = chosen
+	u.reportMu.Lock()
+	defer u.reportMu.Unlock()
+	u.race.Chosen = chosen
 	return first
 }
 
 // TakeHeldBack returns why updates and deltas were held back since it was called last.
-func (c *Cycle) TakeHeldBack() []guard.HeldBack {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	taken := c.heldBack
-	c.heldBack = nil
+func (u *publisher) TakeHeldBack() []guard.HeldBack {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	taken := u.heldBack
+	u.heldBack = nil
 	return taken
 }
 
 // decideUpdate decides whether consumers get an update of the live model, which the guard may have held back. c.mu is
 // held.
-func (c *Cycle) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (u *fitted.Fitted, reason string) {
+func (c *publisher) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (u *fitted.Fitted, reason string) {
 	if c.comparison.N == 0 && c.published.Update.Model == nil {
 		return nil, updates.FirstUpdate
 	}
@@ -177,8 +177,8 @@ func (c *Cycle) decideUpdate(live *fitted.Fitted, heldBack guard.HeldBack) (u *f
 }
 
 // refitAgain returns the last promoted refit as an update. c.mu is held.
-func (c *Cycle) refitAgain(reason string) *fitted.Fitted {
-	again := *c.champion
+func (s *common) refitAgain(reason string) *fitted.Fitted {
+	again := *s.champion
 	again.CutShort, again.Again = nil, true
 	convex.AsUpdate(&again.Version)
 	again.Version.Decision = "promoted"
@@ -195,51 +195,51 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.pending != x { // a champion was installed meanwhile
+	if c.publisher.pending != x { // a champion was installed meanwhile
 		return
 	}
-	c.pending = nil
+	c.publisher.pending = nil
 	if c.Stored != nil {
-		c.frontier.CarryOver(x.Live.Version.Cut)
+		c.publisher.frontier.CarryOver(x.Live.Version.Cut)
 	}
-	next := *c.published
+	next := *c.publisher.published
 	for f := range x.Forms {
 		if next.Forms[f] = x.Forms[f].FixedModel; x.Forms[f].Link != nil {
-			c.expertOf(c.partOf(mixture.Variant(f))).Link = x.Forms[f].Link
+			c.ensemble.expertOf(c.partOf(mixture.Variant(f))).Link = x.Forms[f].Link
 		}
 		if x.Forms[f].Blend != nil {
 			c.reportMu.Lock() // Progressive tells the parts
-			c.stacked.Use(x.Forms[f].Blend)
+			c.ensemble.stacked.Use(x.Forms[f].Blend)
 			c.reportMu.Unlock()
 		}
 	}
 	next.Update = next.Forms[x.Form]
-	c.stopDeltas()
-	if c.deltas = x.Followed; c.deltas != nil {
-		c.deltas.InstallTo(&next)
+	c.publisher.stopDeltas()
+	if c.publisher.deltas = x.Followed; c.publisher.deltas != nil {
+		c.publisher.deltas.InstallTo(&next)
 	}
-	c.published = &next
+	c.publisher.published = &next
 }
 
 // EndUpdate gives up what could not be made or published: deltas of the update before go on.
-func (c *Cycle) EndUpdate(x *updates.Update) {
+func (u *publisher) EndUpdate(x *updates.Update) {
 	if x.Compaction != nil {
-		c.EndCompaction()
+		u.EndCompaction()
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pending == x {
-		c.endPending()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.pending == x {
+		u.endPending()
 	}
 }
 
 // endPending gives up the update of the live model that is being made. c.mu is held.
-func (c *Cycle) endPending() {
-	if c.pending != nil && c.pending.Followed != nil {
-		c.pending.Followed.End()
+func (u *publisher) endPending() {
+	if u.pending != nil && u.pending.Followed != nil {
+		u.pending.Followed.End()
 	}
-	c.pending = nil
+	u.pending = nil
 }
 
 // NextUpdate is BeginUpdate, Make and TakeUp at once. Deltas of the update before that were not published are given up.
@@ -250,8 +250,8 @@ func (c *Cycle) NextUpdate() (u *fitted.Fitted, reason string) {
 	}
 	u, reason, err := x.Make()
 	if err != nil {
-		c.EndUpdate(x)
-		c.EndDeltas()
+		c.publisher.EndUpdate(x)
+		c.publisher.EndDeltas()
 		if x.Compaction != nil {
 			return c.NextUpdate()
 		}
@@ -262,7 +262,7 @@ func (c *Cycle) NextUpdate() (u *fitted.Fitted, reason string) {
 }
 
 // PublishUpdate makes an update what consumers have, from the next event on.
-func (c *Cycle) PublishUpdate(u *fitted.Fitted) {
+func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 	c.compacted(u)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,14 +303,14 @@ func (c *Cycle) PublishUpdate(u *fitted.Fitted) {
 // compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit: of choices
 // those in their lists.
 func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
-	if c.rankings != nil {
+	if c.publisher.rankings != nil {
 		c.compareLists(ev)
 		return
 	}
 	limit := 0.0
 	if !c.target.IsNumeric() {
-		limit = c.guard.Limit
+		limit = c.publisher.guard.Limit
 	}
-	c.comparison.Add(s.Update, s.Refit, limit)
-	c.race.Add(&s.Forms, limit)
+	c.publisher.comparison.Add(s.Update, s.Refit, limit)
+	c.publisher.race.Add(&s.Forms, limit)
 }

@@ -82,7 +82,7 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 		}
 		c := newCycle(t, m)
 		if test.foldIn {
-			c.experts = nil
+			c.ensemble.experts = nil
 		}
 		observeAll(c, test.events[:1000])
 		c.Install(mustRefit(t, c, sampleOf(test.events[:1000])))
@@ -101,7 +101,7 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 				newest = fitted.NewScorer(frozen.Model, frozen.Vocabulary)
 				if u != nil {
 					had = fitted.NewScorer(u.Model, u.Vocabulary)
-					c.PublishUpdate(u)
+					c.publisher.PublishUpdate(u)
 					published++
 					if u.Model == c.champion.Model {
 						again++
@@ -112,11 +112,11 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 				if s == nil {
 					return math.NaN()
 				}
-				if !c.target.Encode(c.targets, &test.events[i]) {
+				if !c.target.Encode(c.ensemble.targets, &test.events[i]) {
 					t.Fatal("event without a target")
 				}
-				s.Outputs(c.outputs, &test.events[i])
-				o := evaluate.Outcome(c.target, &test.events[i], c.outputs, c.targets)
+				s.Outputs(c.ensemble.outputs, &test.events[i])
+				o := evaluate.Outcome(c.target, &test.events[i], c.ensemble.outputs, c.ensemble.targets)
 				if c.target.IsNumeric() {
 					return o.Square
 				}
@@ -126,19 +126,19 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 			if newest != nil {
 				limit := 0.0
 				if !c.target.IsNumeric() {
-					limit = c.guard.Limit
+					limit = c.publisher.guard.Limit
 				}
 				slow.Add(a, b, limit)
 			}
 			withUpdates, without = withUpdates+loss(had), without+b
 			c.Observe(&test.events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 		}
-		if !closeTo(c.comparison.Sum, slow.Sum) || !closeTo(c.comparison.N, slow.N) {
+		if !closeTo(c.publisher.comparison.Sum, slow.Sum) || !closeTo(c.publisher.comparison.N, slow.N) {
 			t.Errorf(
 				"%s: compared %g over %g, by the models themselves %g over %g",
 				name,
-				c.comparison.Sum,
-				c.comparison.N,
+				c.publisher.comparison.Sum,
+				c.publisher.comparison.N,
 				slow.Sum,
 				slow.N,
 			)
@@ -166,41 +166,41 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	c.Install(mustRefit(t, c, sampleOf(events[:1000])))
 	slow, kinds := updates.UpdateComparison{Scale: evaluate.Fading{Rate: updates.UpdateFade}}, [mixture.NumForms]int{}
 	var numbers, foldIn *fitted.Scorer
-	pair := &c.race.Pairs[mixture.FormNumbers][mixture.FormFoldIn]
+	pair := &c.publisher.race.Pairs[mixture.FormNumbers][mixture.FormFoldIn]
 	for i := 1000; i < len(events); i++ {
 		if i == 2000 { // in favour of the other form
-			if slow.Sum = 10 * slow.N; c.race.Chosen == mixture.FormFoldIn {
+			if slow.Sum = 10 * slow.N; c.publisher.race.Chosen == mixture.FormFoldIn {
 				slow.Sum = -slow.Sum
 			}
 			*pair = slow
 		}
 		if i%every == 0 {
-			want := c.race.Chosen
+			want := c.publisher.race.Chosen
 			if better := 1 - want; slow.N >= updates.UpdateEvents &&
 				slow.Prefers(want == mixture.FormNumbers) != (want == mixture.FormNumbers) {
 				want = better
 			}
 			u, _ := c.NextUpdate()
-			forms := c.candidates(false)
-			if c.race.Chosen != want || u != nil && !u.Again && !slices.Equal(u.Model.Bias, forms[want].Model.Bias) {
-				t.Fatalf("event %d: of %s, want %s", i, mixture.FormParts[c.race.Chosen], mixture.FormParts[want])
+			forms := c.ensemble.candidates(false)
+			if c.publisher.race.Chosen != want || u != nil && !u.Again && !slices.Equal(u.Model.Bias, forms[want].Model.Bias) {
+				t.Fatalf("event %d: of %s, want %s", i, mixture.FormParts[c.publisher.race.Chosen], mixture.FormParts[want])
 			}
 			foldIn = fitted.NewScorer(forms[mixture.FormFoldIn].Model, forms[mixture.FormFoldIn].Vocab)
 			numbers = fitted.NewScorer(forms[mixture.FormNumbers].Model, forms[mixture.FormNumbers].Vocab)
 			if u != nil {
 				if !u.Again {
-					kinds[c.race.Chosen]++
+					kinds[c.publisher.race.Chosen]++
 				}
-				c.PublishUpdate(u)
+				c.publisher.PublishUpdate(u)
 				if !u.Model.IsFinite() || u.Model.NumOutputs != 4 {
 					t.Fatalf("an update with %d outputs", u.Model.NumOutputs)
 				}
 			}
 		}
 		loss := func(s *fitted.Scorer) float64 {
-			c.target.Encode(c.targets, &events[i])
-			s.Outputs(c.outputs, &events[i])
-			return evaluate.Outcome(c.target, &events[i], c.outputs, c.targets).Square
+			c.target.Encode(c.ensemble.targets, &events[i])
+			s.Outputs(c.ensemble.outputs, &events[i])
+			return evaluate.Outcome(c.target, &events[i], c.ensemble.outputs, c.ensemble.targets).Square
 		}
 		slow.Add(loss(numbers), loss(foldIn), 0)
 		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
@@ -223,9 +223,10 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 		)
 	}
 	for _, p := range c.Progressive().Parts {
-		blended := c.race.Chosen == mixture.FormBlend &&
-			(p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.stacked.Has(p.Name))
-		if want := p.Name == "published" || p.Name == mixture.FormParts[c.race.Chosen] || blended; p.InVersions != want {
+		blended := c.publisher.race.Chosen == mixture.FormBlend &&
+			(p.Name == "sgd_bias" || p.Name == "first_mean" || p.Name == "second_mean" || c.ensemble.stacked.Has(p.Name))
+		if want := p.Name == "published" || p.Name == mixture.FormParts[c.publisher.race.Chosen] ||
+			blended; p.InVersions != want {
 			t.Errorf("part %s is in versions: %t", p.Name, p.InVersions)
 		}
 	}
@@ -241,21 +242,21 @@ func TestUpdatesGoOnAfterARefit(t *testing.T) {
 	for i := 1000; i < 2000; i++ {
 		if i%50 == 0 {
 			if u, _ := c.NextUpdate(); u != nil {
-				c.PublishUpdate(u)
+				c.publisher.PublishUpdate(u)
 			}
 		}
 		c.Observe(&events[i], true, rows.Position{Topic: "t", Offset: int64(i)}, nil, nil)
 	}
 	c.Install(mustRefit(t, c, sampleOf(events[:2000])))
-	c.comparison.Sum, c.comparison.Squares = 0, c.comparison.N // no better and no worse
+	c.publisher.comparison.Sum, c.publisher.comparison.Squares = 0, c.publisher.comparison.N // no better and no worse
 	if u, reason := c.NextUpdate(); u == nil || u.Again {
 		t.Errorf("no update after a refit: %s", reason)
 	}
-	c.comparison.Sum = c.comparison.N
+	c.publisher.comparison.Sum = c.publisher.comparison.N
 	if u, reason := c.NextUpdate(); u != nil {
 		t.Errorf("an update that predicts worse, or the refit again, though consumers have it: %s", reason)
 	}
-	c.comparison.Sum = 0
+	c.publisher.comparison.Sum = 0
 	if u, _ := c.NextUpdate(); u != nil {
 		t.Error("an update that is not shown to be better is taken up again")
 	}

@@ -19,13 +19,14 @@ func TestChangeBeforeTheFirstRefit(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 600)
 	observeAll(c, events[:500])
-	c.drift.Alarm = c.drift.Events
+	c.watch.drift.Alarm = c.watch.drift.Events
 	c.Install(mustRefit(t, c, sampleOf(events[:500])))
 	if u, reason := c.NextUpdate(); u != nil || reason != updates.FirstUpdate {
 		t.Errorf("update %v, %q", u, reason)
 	}
 	observeAll(c, events[500:])
-	c.guard = guard.New(c.target, -1, guard.GuardSize) // a hundred events after nothing has changed are no matter here
+	// a hundred events after nothing has changed are no matter here
+	c.publisher.guard = guard.New(c.target, -1, guard.GuardSize)
 	if u, reason := c.NextUpdate(); u == nil {
 		t.Error(reason)
 	}
@@ -40,43 +41,43 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 	events := append(cycletest.Stream(5, 4000), cycletest.Stream(77, 3000)...)
 	run := func(before bool) (loss float64, forms [mixture.NumForms]int) {
 		c := newCycle(t, cycletest.RatingsModel(nil))
-		c.stacked = nil // which would hold it with others
+		c.ensemble.stacked = nil // which would hold it with others
 		for i := 0; i < len(events); i += 100 {
 			if i == 4200 {
-				c.drift.Alarm = c.drift.Events
+				c.watch.drift.Alarm = c.watch.drift.Events
 			}
 			if i > 0 && i%1000 == 0 {
 				c.Install(mustRefit(t, c, sampleOf(events[:i])))
-				if has := slices.ContainsFunc(c.experts, func(
+				if has := slices.ContainsFunc(c.ensemble.experts, func(
 					b *experts.Expert) bool {
 					return b.Name == experts.PartBefore
 				}); has != (i > 4200) {
 					t.Fatalf("event %d: the fold-in from before goes on: %t", i, has)
 				}
 				if !before {
-					c.experts = slices.DeleteFunc(
-						c.experts,
+					c.ensemble.experts = slices.DeleteFunc(
+						c.ensemble.experts,
 						func(b *experts.Expert) bool { return b.Name == experts.PartBefore },
 					)
 				}
 			}
 			if u, _ := c.NextUpdate(); u != nil {
-				if c.PublishUpdate(u); i > 5000 && !u.Again {
-					forms[c.race.Chosen]++
+				if c.publisher.PublishUpdate(u); i > 5000 && !u.Again {
+					forms[c.publisher.race.Chosen]++
 				}
 				if u.Model.NumOutputs != 4 || !u.Model.IsFinite() || u.Folded == nil {
 					t.Fatalf(
 						"event %d: an update of %s with %d outputs",
 						i,
-						mixture.FormParts[c.race.Chosen],
+						mixture.FormParts[c.publisher.race.Chosen],
 						u.Model.NumOutputs,
 					)
 				}
 			}
-			had := c.progressive.Sums.All[evaluate.Published]
+			had := c.progress.progressive.Sums.All[evaluate.Published]
 			observeAll(c, events[i:i+100])
 			if i >= 5000 {
-				loss += c.progressive.Sums.All[evaluate.Published].Square - had.Square
+				loss += c.progress.progressive.Sums.All[evaluate.Published].Square - had.Square
 			}
 		}
 		return loss, forms

@@ -34,7 +34,7 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 				continue
 			}
 			c.target.Encode(targets, ev)
-			c.learner.Outputs(outputs, ev)
+			c.ensemble.learner.Outputs(outputs, ev)
 			loss += c.target.Judged(ev, outputs, targets)
 			n++
 		}
@@ -68,7 +68,7 @@ func TestHeavyEventCountsAsOthers(t *testing.T) {
 		"after a restart": again, "installed": installed} {
 		_, plain := run(1, all)
 		c, heavy := run(1e6, all)
-		if n := c.Outlying()["w"]; n != 1 {
+		if n := c.ensemble.Outlying()["w"]; n != 1 {
 			t.Errorf("%s: %d weights counted", name, n)
 		}
 		t.Logf("%s: loss %.4f, with a heavy event %.4f", name, plain, heavy)

@@ -38,7 +38,7 @@ func TestWindowForgetsOutliers(t *testing.T) {
 				}
 			}
 			all = append(all, o)
-			c.progressive.Add(&o, evaluate.Compared{})
+			c.progress.progressive.Add(&o, evaluate.Compared{})
 			if n%(1+window/40) > 0 && n < 3*window {
 				continue
 			}
@@ -48,7 +48,7 @@ func TestWindowForgetsOutliers(t *testing.T) {
 					want[role].Add(&all[i][role], evaluate.Compared{})
 				}
 			}
-			got := c.progressive.Window()
+			got := c.progress.progressive.Window()
 			for role := range want {
 				g, w := got[role], want[role]
 				if g.N != w.N || !closeTo(g.Square, w.Square) || !closeTo(g.Loss, w.Loss) || !closeTo(g.Abs, w.Abs) {
@@ -72,16 +72,16 @@ func TestErrorsStayFinite(t *testing.T) {
 			o[i].Number(v)
 			o[i].Loss = evaluate.BoundedError(v * v)
 		}
-		c.progressive.Add(&o, evaluate.Compared{})
+		c.progress.progressive.Add(&o, evaluate.Compared{})
 		o[evaluate.Live] = evaluate.Outcome(
 			c.target,
 			&event.Event{Label: 3},
 			[]float64{v, v, v, v},
 			[]float64{1, 1, -1, -1},
 		)
-		c.progressive.Add(&o, evaluate.Compared{})
+		c.progress.progressive.Add(&o, evaluate.Compared{})
 	}
-	if _, err := c.Sums(); err != nil {
+	if _, err := c.progress.Sums(); err != nil {
 		t.Error(err)
 	}
 	p := c.Progressive()

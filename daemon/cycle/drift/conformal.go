@@ -112,8 +112,8 @@ func (l *lossTest) repeat() (alarm bool) {
 }
 
 // isCorrelated reports whether neighbouring blocks are more alike than those lossApart blocks apart, by more than
-// chance and lossAlike have them.
-// Medians of differences tell, which a level that rises or falls once does not move.
+// chance and lossAlike have them. It compares medians of differences, which a level that rises or falls once does not
+// move.
 func (l *lossTest) isCorrelated() bool {
 	blocks := l.blocks[:len(l.blocks)-lossLately]
 	var near, far []float64

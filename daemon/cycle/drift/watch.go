@@ -11,13 +11,12 @@ import (
 
 // driftTest watches numbers whose mean, given all before, is at most driftMargin roots of their recent mean square as
 // long as nothing changes, and alarms when they rise: a Shiryaev-Roberts e-detector (Shin, Ramdas and Rinaldo 2022).
-// From every moment on it bets that the mean is above the margin, and adds up what the bets have come to:
-// e ← (e + 1)·f(bet·(x − margin))/(1 + bet²·driftSpread/2), the mean over the bets, x in units of that root.
-// f(y) is 1 + y + y²/2 above 0 and 1/(1 − y + y²/2) below (Catoni 2012), at most 1 + y + y²/2 for either sign. So e − n
-// is a supermartingale without any bound on the numbers: skewed ones, as of rare labels, need none. It is one as long
-// as
-// the mean is at most the margin and the mean square about the margin at most driftSpread, both given all before.
-// Then the chance of a false alarm in n values is n/AlarmRate at most. O(1) a value.
+// From every moment on it bets that the mean is above the margin, and adds up what the bets have come to: e ← (e +
+// 1)·f(bet·(x − margin))/(1 + bet²·driftSpread/2), the mean over the bets, x in units of that root. f(y) is 1 + y +
+// y²/2 above 0 and 1/(1 − y + y²/2) below (Catoni 2012), at most 1 + y + y²/2 for either sign. So e − n is a
+// supermartingale without any bound on the numbers: skewed ones, such as those of rare labels, need none. It is one as
+// long as the mean is at most the margin and the mean square about the margin at most driftSpread, both given all
+// before. Then the chance of a false alarm in n values is n/AlarmRate at most. O(1) a value.
 type GradientTest struct {
 	Wealth [4]float64
 	Square evaluate.Fading // of the values before
@@ -81,9 +80,8 @@ func (d *GradientTest) bet(x float64) bool {
 	return true
 }
 
-// What an alarm of a field does: what the forgetting versions of its names know is taken back to a share, and the
-// fold-in goes on beside those of the
-// refits of the next events, for their rows are from before the change for the most part.
+// What an alarm of a field does: what the forgetting versions of its names know is reduced to a share. The fold-in is
+// kept in addition to those of the next refits, whose rows are mostly from before the change.
 const (
 	DriftWiden    = 0.01
 	driftLasts    = 50_000
@@ -94,9 +92,8 @@ const (
 )
 
 // Watch tests for every categorical field whose names forget whether known ones change: whether the gradients of events
-// by a name's row agree with those of its events before (posterior.Agreement). Fields are told apart: where items
-// change the gradients by the rows of users, whose events are of
-// different items, do not agree.
+// by a name's row agree with those of its events before (posterior.Agreement). The test distinguishes
+// fields: where items change, the gradients by the rows of users, whose events are of different items, do not agree.
 type Watch struct {
 	Tests  []GradientTest // per categorical field
 	Rest   []int64        // per categorical field, until which event it is not tested

@@ -38,7 +38,7 @@ func (v *Vocabulary) Crosses() (all [][]string) {
 	return all
 }
 
-// ownCrosses returns the crosses of two fields that the vocabulary has beside those of the model's schema.
+// ownCrosses returns the crosses of two fields that the vocabulary has in addition to those of the model's schema.
 func (v *Vocabulary) ownCrosses() []event.Cross { return v.Schema.Cross[len(v.Schema.Cross)-v.Own:] }
 
 // FirstOwn returns the field of the first of ownCrosses.
@@ -94,7 +94,7 @@ func VocabularyOf(schema *event.Schema, c *snapshot.Contents) (v *Vocabulary, ok
 	return v, true
 }
 
-// WithCrosses returns the vocabulary with crosses of its own, whose names, sorted, are given for each.
+// WithCrosses returns the vocabulary with the crosses own. names holds the names of each, sorted.
 func (v *Vocabulary) WithCrosses(own []event.Cross, names [][]string) *Vocabulary {
 	out := &Vocabulary{
 		Numeric: v.Numeric,

@@ -18,7 +18,7 @@ const (
 // crossShare is the share of a field's names that its dependents' pairs have to reach for the field to be their cross.
 const crossShare = 0.95
 
-// FindGroups returns the group of every field of a vocabulary, nil if each is a group of its own or there is but one: a
+// FindGroups returns the group of every field of a vocabulary, nil if each is a separate group or all are one: a
 // categorical or multi field that is a function of another in these events (the age of a user, the genres of an item),
 // or said to be by the schema, is in that one's group. A field
 // that is the cross of two others has none.

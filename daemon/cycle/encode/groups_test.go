@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// TestFindGroups: functions of an entity join it; what varies with the event, and a cross, stand for themselves.
+// TestFindGroups: functions of an entity join its group. What varies with the event, and a cross, are separate.
 func TestFindGroups(t *testing.T) {
 	draw := func(n int, fields func(r *rand.Rand, u, i int) (names []string, lists [][]string)) []event.Event {
 		r := rand.New(rand.NewPCG(3, 3))
@@ -38,7 +38,7 @@ func TestFindGroups(t *testing.T) {
 			draw(2000, func(r *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), fmt.Sprint(u % 7), fmt.Sprint(r.IntN(24))}, nil
 			}), []int32{0, 1, 0, 3}},
-		{"an hour of its own", event.Schema{Categorical: []string{"user", "item", "hour"}},
+		{"a separate hour", event.Schema{Categorical: []string{"user", "item", "hour"}},
 			draw(2000, func(r *rand.Rand, u, i int) ([]string, [][]string) {
 				return []string{user(u), item(i), fmt.Sprint(r.IntN(24))}, nil
 			}), nil},

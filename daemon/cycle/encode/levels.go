@@ -21,7 +21,7 @@ type LevelLink struct {
 const (
 	linkSteps  = 20
 	linkHold   = 10
-	probitUnit = 1.702 // a logistic function of so many deviations is within .01 of the normal one
+	probitUnit = 1.702 // a logistic function of so many deviations is within 0.01 of the normal one
 	// LeastDeviation is the least error, in levels, that a number is taken to have: half a level away from a threshold
 	// the log odds are then 8.5. Equal labels
 	// in a row say less than any rows support.

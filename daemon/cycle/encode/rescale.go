@@ -36,8 +36,8 @@ func RescalePosterior(s *posterior.State, from, to *Vocabulary) {
 }
 
 // RescaleModel is RescalePosterior of a model: what it predicts stays the same. A model of degree 3, or without linear
-// weights where there is no constant
-// either, has no place for what the shift says beside other features, which is left to the refit.
+// weights where there is no constant either, cannot hold the products of the shift and other features. These are left
+// to the refit.
 func RescaleModel(m *solver.Model, from, to *Vocabulary) {
 	for _, r := range rescalings(from, to) {
 		rescaleColumn(m, r, to.Augment)
@@ -86,9 +86,9 @@ func shiftVector(m *solver.Model, j, a int, delta float64) {
 	}
 }
 
-// A number keeps the scale of the version that a refit goes on from while its values lie much the same: so far the
-// center may have moved, in scales, and
-// so much smaller or larger may the scale be that they would have now. Larger ones are cut off at the end.
+// A number keeps the scale of the version that a refit starts from while its values lie much the same. centerMoves is
+// how far the center may have moved, in scales. scaleShrink and scaleGrowth bound the ratio of the new scale to the
+// kept one. Values beyond the kept scale are cut off at the end.
 const (
 	centerMoves = 0.1
 	scaleShrink = 0.5

@@ -9,9 +9,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestScaleBesideNames: numbers have their mean at 0 and what is farthest from it at 1, one value that all have is no
+// TestScaleWithNames: numbers have their mean at 0 and what is farthest from it at 1, one value that all have is no
 // scale, and none overflows.
-func TestScaleBesideNames(t *testing.T) {
+func TestScaleWithNames(t *testing.T) {
 	const most = math.MaxFloat64
 	for _, test := range []struct{ values, want []float64 }{
 		{[]float64{1, 2, 6}, []float64{3, 3}},

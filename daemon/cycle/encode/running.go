@@ -126,7 +126,7 @@ func (l *Location) Of() (mean, deviation float64) {
 	return mean, max(deviation, 1e-9*math.Abs(mean), math.SmallestNonzeroFloat64*(1<<52))
 }
 
-// Ready reports whether there are enough values to tell an outlier by.
+// Ready reports whether there are enough values to recognise an outlier.
 func (l *Location) Ready() bool {
 	return l.N >= outlierAfter && !(l.rare && len(l.others) < outlierAfter)
 }
@@ -173,7 +173,7 @@ func (l *Location) Add(v float64) {
 	}
 }
 
-// settle goes on from the first values.
+// settle replaces the first values by their mean and variance, which later values update.
 func (l *Location) settle() {
 	mean, deviation := l.Of()
 	first := l.first

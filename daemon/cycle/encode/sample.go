@@ -84,8 +84,8 @@ func decodeInto(events []event.Event, rowList [][]byte, names rows.Interner) err
 	return nil
 }
 
-// Decode decodes the parts of the sample, one half of the rows beside the other.
-func (s *Sample) Decode(beside func(f, g func())) (train, selected, gate []event.Event, err error) {
+// Decode decodes the parts of the sample, one half of the rows in parallel with the other.
+func (s *Sample) Decode(inParallel func(f, g func())) (train, selected, gate []event.Event, err error) {
 	train, selected, gate = make(
 		[]event.Event,
 		len(s.Train),
@@ -98,7 +98,7 @@ func (s *Sample) Decode(beside func(f, g func())) (train, selected, gate []event
 	)
 	half := min((len(train)+len(selected)+len(gate))/2, len(train))
 	var others error
-	beside(func() { err = decodeInto(train[:half], s.Train[:half], make(rows.Interner)) }, func() {
+	inParallel(func() { err = decodeInto(train[:half], s.Train[:half], make(rows.Interner)) }, func() {
 		names := make(rows.Interner)
 		others = cmp.Or(
 			decodeInto(train[half:], s.Train[half:], names),

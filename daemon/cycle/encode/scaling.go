@@ -13,9 +13,9 @@ import (
 
 // How numeric fields are scaled: what is no outlier of the sample is in [-1, 1], and the others count as the nearest
 // end, there and when scored. (With a limit of 2, three outliers among 5,000 rows moved the error of a quadratic model
-// by 2 to 18 %; with 1 by .5 % at most.) An outlier is fenceReach times as far from the median as the spreadQuantile of
-// the values on its side; where more than that are the median itself, as of a
-// rare indicator or amount, as half of the others are.
+// by 2 to 18 %; with 1 by 0.5 % at most.) An outlier is fenceReach times as far from the median as the spreadQuantile
+// of the values on its side. Where more than that are the median itself, such as those of a rare indicator or amount,
+// it is the median distance of the others.
 const (
 	NumericClip    = 1
 	spreadQuantile = 0.95
@@ -23,9 +23,9 @@ const (
 )
 
 // scaleOf returns the scale of a field with the given values over the sample, which it sorts. Values without an outlier
-// are scaled by their range. Beside names their mean is the center: weights of names and of a number far from 0 in all
-// rows take each other's place, and are told apart but slowly.
-func scaleOf(name string, values []float64, besideNames bool) snapshot.NumericField {
+// are scaled by their range. In a model with names their mean is the center: weights of names and of a number far from
+// 0 in all rows are nearly collinear, so that a fit separates them slowly.
+func scaleOf(name string, values []float64, withNames bool) snapshot.NumericField {
 	f := snapshot.NumericField{Name: name, Scale: 1, Clip: NumericClip}
 	n := len(values)
 	if n == 0 {
@@ -37,8 +37,8 @@ func scaleOf(name string, values []float64, besideNames bool) snapshot.NumericFi
 	f.Center = least/2 + most/2
 	if scale := most/2 - least/2; scale > 0 {
 		f.Scale = scale
-		if mean := stat.Mean(values[from:to], nil); besideNames &&
-			!math.IsInf(mean, 0) { // as of numbers too large to add up
+		if mean := stat.Mean(values[from:to], nil); withNames &&
+			!math.IsInf(mean, 0) { // it is infinite for numbers too large to add up
 			f.Center, f.Scale = mean, max(most-mean, mean-least)
 		}
 	}
@@ -46,8 +46,7 @@ func scaleOf(name string, values []float64, besideNames bool) snapshot.NumericFi
 }
 
 // Fence sorts values, at least one, and returns the ends beyond which one is an outlier. quantile is that of the
-// distances of the others where too many
-// values are the median to tell.
+// distances of the others, used where too many values are the median.
 func Fence(values []float64, reach, quantile float64) (low, high float64) {
 	n := len(values)
 	slices.Sort(values)
@@ -64,9 +63,9 @@ func Fence(values []float64, reach, quantile float64) (low, high float64) {
 // labelFence is fenceReach of labels.
 const labelFence = 8
 
-// LimitLabels makes labels without a range of their own that are outliers of the training events count as the nearest
-// end of the range of the others,
-// in all parts of a sample: one label that is a million times too large would be all that a squared loss sees.
+// LimitLabels makes labels without a configured range that are outliers of the training events count as the nearest end
+// of the range of the others, in all parts of a sample: one label that is a million times too large would dominate a
+// squared loss.
 func LimitLabels(t *Target, train []event.Event, parts ...[]event.Event) {
 	if t.Task != event.Regression || t.Low < t.High || len(train) == 0 {
 		return
@@ -85,7 +84,7 @@ func LimitLabels(t *Target, train []event.Event, parts ...[]event.Event) {
 	}
 }
 
-// typicalDistance returns a quantile of the distances of the values that are not the median, 0 if there are none.
+// typicalDistance returns a quantile of the distances of the values that are not the median, 0 without such values.
 func typicalDistance(values []float64, median, quantile float64) float64 {
 	var distances []float64
 	for _, v := range values {

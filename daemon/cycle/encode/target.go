@@ -11,7 +11,7 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// ClassPrior is what counts of a class beside the events: one event of no class in particular.
+// ClassPrior is what is added to the events of a class: its share of one event of no class in particular.
 func (t *Target) ClassPrior() float64 {
 	if t.Task == event.Multiclass {
 		return 1 / float64(t.Outputs())

@@ -17,7 +17,7 @@ func BoundLoss(loss, most float64) float64 {
 	return loss
 }
 
-// weightAt returns the weight of a row, nil counting each once.
+// WeightAt returns the weight of a row, nil counting each once.
 func WeightAt(weights []float64, i int) float64 {
 	if weights == nil {
 		return 1
@@ -91,7 +91,7 @@ type WeightScale struct {
 	Limited int64   // weights that counted as less
 }
 
-// NewWeightScale returns that of a model, nil where events have no weights of their own.
+// NewWeightScale returns that of a model, nil if events have no weight field.
 func NewWeightScale(schema *event.Schema) *WeightScale {
 	if schema.Weight == "" {
 		return nil

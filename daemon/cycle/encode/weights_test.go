@@ -27,7 +27,7 @@ func TestWeightLimit(t *testing.T) {
 		weights   []float64
 		low, high float64
 	}{
-		{"too few to tell", draw(9, 1, 1e6), 0, 0},
+		{"too few for a limit", draw(9, 1, 1e6), 0, 0},
 		{"all alike", draw(10_000, 0, 0), 100, 100},
 		{"one of the largest", draw(10_000, 1, 1e6), 100, 100},
 		{"one among few", draw(20, 1, 1e6), 4, 5},

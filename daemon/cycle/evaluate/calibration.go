@@ -15,8 +15,8 @@ const CalibrationBins = 15
 // Pair is what a predictor said of an event, and what came: a number, or a probability and 0 or 1.
 type Pair struct{ predicted, observed float64 }
 
-// Told returns what a predictor said of the events of the window, in no particular order.
-func (p *Progressive) Told(role int) (pairs []Pair) {
+// Pairs returns what a predictor said of the events of the window, in no particular order.
+func (p *Progressive) Pairs(role int) (pairs []Pair) {
 	t := p.target
 	if !t.IsNumeric() && (!HasProbabilities(t) || t.Task != event.Binary && t.Task != event.Multiclass) {
 		return nil

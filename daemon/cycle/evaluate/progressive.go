@@ -39,7 +39,7 @@ type Progressive struct {
 	target *encode.Target
 	sliced bool // events have entities
 	Sums   progressiveSums
-	All    [Told]*distribution
+	All    [NumReported]*distribution
 	Ring   []observed
 	// of WindowBlock outcomes of the ring each; that of the next outcome holds what came since it was begun
 	blocks  [][NumRoles]Tally
@@ -72,8 +72,8 @@ type drifted struct {
 	Time   int64  `json:"time"`  // of the event that raised it, in milliseconds since 1970
 }
 
-// Told is the number of predictors that are told over all events and in slices: published and live.
-const Told = Live + 1
+// NumReported is the number of predictors that are reported over all events and in slices: published and live.
+const NumReported = Live + 1
 
 // NewProgressive keeps a window of so many events. sliced says that events have entities.
 func NewProgressive(t *encode.Target, window int, sliced bool) *Progressive {
@@ -302,7 +302,7 @@ func (p *Progressive) UnmarshalBinary(b []byte) error {
 	} else if r := s.Reference; r == nil || len(r.Counts) != p.target.Outputs() {
 		return fmt.Errorf("cycle: progressive sums that are not of %d outputs", p.target.Outputs())
 	}
-	for r, text := range s.Distributions[:min(Told, len(s.Distributions))] {
+	for r, text := range s.Distributions[:min(NumReported, len(s.Distributions))] {
 		if p.All[r] == nil {
 			continue
 		}
@@ -318,7 +318,7 @@ func (p *Progressive) UnmarshalBinary(b []byte) error {
 // interval is the account of some of the events.
 type interval struct {
 	roles  [NumRoles]account
-	slices [NumSlices][Told]account
+	slices [NumSlices][NumReported]account
 }
 
 func NewInterval(t *encode.Target) *interval {
@@ -343,7 +343,7 @@ func (s *interval) add(t *encode.Target, e *observed) {
 	if e.Slice == Unsliced {
 		return
 	}
-	for r := range Told {
+	for r := range NumReported {
 		s.slices[e.Slice][r].add(t, &e.outcomes[r], e.Compared)
 	}
 }

@@ -124,8 +124,8 @@ func Some(v float64) *report.Number {
 	return report.Some(v)
 }
 
-// classNames returns the names of the classes, by which recalls are told; those of a binary label are 0 and 1, or the
-// names that it has.
+// classNames returns the names of the classes, by which recalls are reported; those of a binary label are 0 and 1, or
+// the names that it has.
 func classNames(t *encode.Target) []string {
 	switch {
 	case t.Task == event.Binary && t.Positive != "":
@@ -163,8 +163,7 @@ func place(t *encode.Target, outputs, targets []float64) uint8 {
 const marginUnit = 16
 
 // score returns the log odds of the positive class, or of the predicted one of several, whose index is given. It is a
-// function of the outputs alone: what
-// rounding made of the label in it would tell events with equal outputs apart.
+// function of the outputs alone: with the label in it, rounding would give events with equal outputs different scores.
 func score(t *encode.Target, outputs []float64, predicted int) float64 {
 	switch t.Link {
 	case snapshot.Softmax:

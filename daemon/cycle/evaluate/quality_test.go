@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
-// TestNamesOfBinaryLabels: recalls of a label that is a name are told by its names.
+// TestNamesOfBinaryLabels: recalls of a label that is a name are reported by its names.
 func TestNamesOfBinaryLabels(t *testing.T) {
 	for given, want := range map[[2]string]string{{"", ""}: "[0 1]", {"UP", "DOWN"}: "[DOWN UP]", {"UP",
 		""}: "[not UP UP]"} {

@@ -66,8 +66,8 @@ func (r *reference) Next(targets []float64) (c Compared) {
 	return c
 }
 
-// loss is that of the frequencies on the event whose classes are in now. One event of no class in particular counts
-// beside those that came.
+// loss is that of the frequencies on the event whose classes are in now. One event of no class in particular is added
+// to those that came.
 func (r *reference) loss() float64 {
 	n, prior := float64(r.Events), r.target.ClassPrior()
 	if r.target.Link == snapshot.Softmax {

@@ -178,8 +178,8 @@ func (t *Tally) compare(m *report.Metrics, target *encode.Target) {
 	}
 }
 
-// distribution is what one predictor's classes and scores were like, in counts. Of labels of several classes and of
-// numbers there is none.
+// distribution is what one predictor's classes and scores were like, in counts. Labels of several classes and numbers
+// have no distribution.
 type distribution struct {
 	n       int64
 	classes *quality.Classes
@@ -238,8 +238,8 @@ func (d *distribution) addTo(m *report.Metrics, t *encode.Target) {
 }
 
 // appendBinary appends the counts: n, and of each class right, predicted and actual, as unsigned varints, then the
-// histogram. Of more classes than
-// quality.MaxRecalls it appends nothing, so that the sums stay small beside the events of a transaction.
+// histogram. Of more classes than quality.MaxRecalls it appends nothing, so that the sums stay small compared with the
+// events of a transaction.
 func (d *distribution) appendBinary(b []byte) []byte {
 	if len(d.classes.Actual) > quality.MaxRecalls {
 		return b

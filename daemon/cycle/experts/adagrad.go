@@ -20,7 +20,7 @@ var (
 )
 
 const (
-	maxProducts     = 300 // of pairs of numbers; with more there are none
+	maxProducts     = 300 // of pairs of numbers; with more, products are left out
 	productReach    = 10.0
 	MaxRecent       = 10      // outputs: recent labels of many classes say little each
 	AdagradNames    = 1 << 20 // weights of names in all

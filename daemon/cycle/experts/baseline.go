@@ -19,7 +19,7 @@ type Baseline interface {
 	Learn(ev *event.Event, targets []float64, counts *rows.Counted)
 }
 
-// Fields of names beyond the first BaselineFields have no baselines of their own.
+// BaselineFields is how many fields of names have a baseline: the first ones.
 const BaselineFields = 2
 
 // NewBaselines returns those of a mixture. fields is the number of categorical fields, by the one whose entities have a
@@ -60,7 +60,7 @@ const LastLabelPart = "last_label"
 // BaselineNumbers bounds the numbers of one baseline of classes.
 const BaselineNumbers = 1 << 20
 
-// BaselinePrior is how many events of the mean of all count beside those of one context.
+// BaselinePrior is the number of events of the overall mean that are added to those of one context.
 const BaselinePrior = 2
 
 // Conditional predicts the mean label, or the frequencies of the classes, of the events of one context: of all, of a
@@ -251,7 +251,7 @@ func (b *NumberSGD) Learn(ev *event.Event, _ []float64, counts *rows.Counted) {
 	b.SGDBias.learn(ev, counts)
 }
 
-// LabelKey names a label. Numbers that are not levels are told apart to a few digits.
+// LabelKey names a label. Numbers that are not levels are distinguished by LabelDigits digits.
 func LabelKey(t *encode.Target, ev *event.Event) string {
 	switch {
 	case t.IsNumeric() || t.Task == event.Binary:
@@ -266,7 +266,7 @@ func LabelKey(t *encode.Target, ev *event.Event) string {
 	return strings.Join(ev.Classes, "\x00")
 }
 
-// LabelDigits is how finely the last label is told apart.
+// LabelDigits is the number of significant digits of the last label.
 const LabelDigits = 2
 
 func numberKey(label float64) string { return strconv.FormatFloat(label, 'g', LabelDigits, 64) }

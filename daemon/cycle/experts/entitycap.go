@@ -14,7 +14,7 @@ import (
 // with fewer names than 1/share are no entities and are not bounded. Of n names each may have its share of the events
 // of others, or capMean times the mean share 1/n where that is more, and at once that of capAtOnce windows: sessions
 // of MovieLens have 737 ratings, and where all of one window's share was held back from one, updates lost 0.4 %.
-// Beyond it an event changes the rows of its own entity alone.
+// Beyond it an event changes only the rows of its entity.
 //
 // Of the events with one other name, such as an item, an entity has capBurst in a row, and capOfName of those of
 // others: more of them leave the row of that name as it is. Rows that forget hold some twenty events, of which

@@ -14,15 +14,14 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Expert is a learner beside the fold-in. What it predicts is a part of the mixture; updates are made of some
-// (FormParts). It belongs to one goroutine at a
-// time.
+// Expert is a learner in addition to the fold-in. What it predicts is a part of the mixture; updates are made of some
+// (FormParts). It belongs to one goroutine at a time.
 type Expert struct {
 	Name    string
 	Target  *encode.Target // whose outputs the learner gives
 	Learner Learner
-	Lasting bool                 // it goes on from refit to refit: no refit replaces it
-	Recent  *encode.RecentLevels // of a number that stands for an ordinal label; nil without
+	Lasting bool                 // no refit replaces it
+	Recent  *encode.RecentLevels // of an ordinal label learned as a number; nil without
 	Link    *encode.LevelLink    // that the newest update has, by recent; nil for the champion's
 	Next    *encode.LevelLink    // that an update which is being made has
 
@@ -40,7 +39,7 @@ func NewExpert(name string, target *encode.Target, l Learner) *Expert {
 	}
 }
 
-// HasScalesOf reports whether numbers have the scales of a champion, nil for none, where the learner stands on a
+// HasScalesOf reports whether numbers have the scales of a champion, nil for none, where the learner is based on a
 // version: updates are sums over one scale.
 func (c *Expert) HasScalesOf(ch *fitted.Fitted) bool {
 	l, ok := c.Learner.(*FoldIn)
@@ -85,7 +84,7 @@ const (
 	MaxNewtonWeights  = 100_000
 )
 
-// HasGaussian reports whether a model learns its ordinal label as a number, too, with a posterior of its own.
+// HasGaussian reports whether a model learns its ordinal label as a number, too, with a separate posterior.
 func HasGaussian(m *config.Model) bool {
 	o, err := m.Objective()
 	return err == nil && o.Link == snapshot.OrdinalLink && m.Train.Refit == "variational" && m.Train.FoldIn.Enabled
@@ -93,7 +92,7 @@ func HasGaussian(m *config.Model) bool {
 
 // GaussianTarget returns the target that takes an ordinal label for a number with a Gaussian error. Where levels are
 // about evenly spaced, such a posterior follows a change faster than that of the levels' thresholds: on ratings that
-// drift .790 RMSE against .802.
+// drift 0.790 RMSE against 0.802.
 func GaussianTarget(t *encode.Target) *encode.Target {
 	g := *t
 	g.Loss, g.Link, g.Likelihood = solver.Squared{}, snapshot.Identity, posterior.Gaussian

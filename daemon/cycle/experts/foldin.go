@@ -31,7 +31,7 @@ type partLearner interface {
 	learnPart(ev *event.Event, target []float64, weight float64, counts *rows.Counted)
 }
 
-// learnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what
+// LearnPart has a learner learn what counts of the event that it took up last. One without rows of names learns what
 // all events share.
 func LearnPart(l Learner, ev *event.Event, target []float64, counts *rows.Counted) {
 	p, hasRows := l.(partLearner)
@@ -109,7 +109,7 @@ func NewFoldIn(m *config.Model, schema *event.Schema, target *encode.Target, cha
 	return l
 }
 
-// NewState returns the prior over the given columns: classes have weights of their own, the outputs of an ordinal label
+// NewState returns the prior over the given columns. Each class has separate weights; the outputs of an ordinal label
 // share theirs.
 func NewState(t *encode.Target, field []int32, fields int, prior posterior.Prior) *posterior.State {
 	if t.Task.HasClasses() {

@@ -29,10 +29,10 @@ const (
 )
 
 // Gradient is the fold-in of models without a posterior: per-event gradient steps on output weights, linear weights and
-// bias on top of the frozen basis. Every pair of steps is an expert with weights of its own; half of the experts stand
-// on the champion and start again with it, half go on from refit to refit without a basis. Their mean output, weighted
-// by recent loss, is the live output;
-// a mean of linear weights is a linear weight, so the live model is an ordinary model.
+// bias on top of the frozen basis. Every pair of steps is an expert with separate weights. Half of the experts are
+// based on the champion and start again with it. The others have no basis and keep their weights over refits. Their
+// mean output, weighted by recent loss, is the live output; a mean of linear weights is a linear weight, so the live
+// model is an ordinary model.
 type Gradient struct {
 	schema   *event.Schema
 	target   *encode.Target
@@ -359,7 +359,7 @@ func (l *Gradient) Model(int) (*solver.Model, *encode.Vocabulary) {
 	return champion, v
 }
 
-// onChampion returns the share of the experts that stand on the champion, by the weights of the mix.
+// OnChampion returns the share of the experts that are based on the champion, by the weights of the mix.
 func (l *Gradient) OnChampion() float64 {
 	share := 0.0
 	for e := range l.experts {

@@ -21,7 +21,7 @@ const (
 	windowLabels   = 1 << 20 // of all classes in all
 	leastWindow    = 500
 	nameDistance   = 2   // the squared distance of two different names: that of their indicators
-	neighbourPrior = 0.5 // of all that comes, beside weights of at most 10 for each neighbour
+	neighbourPrior = 0.5 // weight of the overall mean; that of a neighbour is at most 10
 	neighbourNear  = 0.1 // of the distance of the farthest: what is nearer weighs no more
 	frequencyFade  = 0.999
 	shortEvents    = shortWindow / 8 // between two trees of the short window
@@ -32,9 +32,9 @@ const (
 
 // Neighbours predicts from the labels of the nearest of the newest events, by squared distance of standardised numbers
 // and names, each weighted by its inverse distance. Names of lists do not count. Two windows run side by side, weighted
-// by recent loss: the shorter follows change, the longer has nearer neighbours. Both stand in trees, which are made
-// anew every few events; those that came since are all looked at, but no farther than the
-// fields that tell that they are too far. O(window·d) an event at most.
+// by recent loss: the shorter follows change, the longer has nearer neighbours. Both are kept in trees, which are
+// rebuilt every few events. Events since then are all compared, each up to the field where its distance is too large.
+// O(window·d) an event at most.
 type Neighbours struct {
 	numbers *encode.NumberScale
 	judge   residuals
@@ -339,7 +339,7 @@ func (l *Neighbours) Learn(_ *event.Event, targets []float64, _ float64) {
 	}
 }
 
-// keepUp makes the tree of the newest n events anew if there is none, or every so many events.
+// keepUp builds the tree of the newest n events if it is empty, and again every so many events.
 func (l *Neighbours) keepUp(t *windowTree, n, every int) {
 	if t.since++; t.since < every && len(t.rows) > 0 {
 		return

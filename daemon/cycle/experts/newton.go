@@ -9,16 +9,16 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// What the Newton learner is made of: how many random Fourier features there are, how many numbers are inputs
-// themselves beside them, the variance of weights before any event, and by how much it grows at every event, so that
-// change is followed: weights walk at random.
+// What the Newton learner is made of: the number of random Fourier features, and that of numbers that are inputs
+// themselves. Then the variance of weights before any event, and by how much it grows at every event: weights walk at
+// random, so that change is followed.
 const (
 	NewtonFourier  = 200
 	newtonLinear   = 64
 	NewtonPrior    = 1.0
 	NewtonWalk     = 1e-4
 	newtonSeed     = 1
-	leastInfluence = 1e-3 // of an event on the variance of its own prediction, below which the covariance is left
+	leastInfluence = 1e-3 // of an event on the variance of its prediction, below which the covariance is left
 )
 
 // Newton is linear in random Fourier features of the numbers of events, and in the numbers, and takes Newton's step at

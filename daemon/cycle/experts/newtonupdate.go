@@ -24,9 +24,8 @@ func (l *Newton) Freeze(v *encode.Vocabulary, kernel solver.Kernel) (*solver.Mod
 // Mark keeps the weights for going.
 func (l *Newton) Mark() { l.Before = append(l.Before[:0], l.Weights...) }
 
-// Extrapolated returns the weights as they will be if they go on as since the last mark, half as far again: between two
-// updates that is where they are on average.
-// It is nil before there was a mark.
+// Extrapolated returns the weights plus half of their change since the last mark. If the change continues, they are
+// there on average until the next update. It is nil before there was a mark.
 func (l *Newton) Extrapolated() []float64 {
 	if l.Before == nil {
 		return nil

@@ -33,7 +33,7 @@ const (
 )
 
 // Pairwise is linear in names, in pairs of the names of two categorical fields, whether or not they are a cross of the
-// schema, and in how often the name or pair has come before. Each weight has a Gaussian posterior of its own, learned
+// schema, and in how often the name or pair has come before. Each weight has a separate Gaussian posterior, learned
 // as if the others were known but for their variance (assumed-density filtering; Opper 1998, Graepel et al. 2010), so
 // that a name that is new moves what is known little. The precision of weights before any event is a field's, or pair
 // of fields', own (MacKay 1992), and so is their mean, one for each power of two of the events before: what comes again
@@ -83,7 +83,7 @@ type activeName struct {
 	bin             int
 	mean, variance  float64 // of the cell's own weight
 	evidence, right float64 // of the event
-	Cell            *cell   // nil if there is none; good until cells are inserted
+	Cell            *cell   // nil for a name or pair without a cell; valid until cells are inserted
 }
 
 // HasPairwise reports whether the learner on names is for a model: of binary labels with probabilities and two fields
@@ -264,8 +264,8 @@ func (l *Pairwise) derive(target float64, shared bool) (slope, curvature float64
 	return miss / variance, 1 / variance
 }
 
-// learn takes up that the sum of which this is a part, beside others of some variance, was short by miss, known with a
-// precision.
+// learn updates the weight after the sum that contains it was short by miss, known with a precision. others is the
+// variance of the other terms.
 func (w *weight) learn(value, miss, precision, others float64) {
 	precision /= 1 + precision*max(others, 0)
 	gain := w.variance * value * precision / (1 + precision*w.variance*value*value)

@@ -123,10 +123,10 @@ func (l *Pairwise) Freeze(v *encode.Vocabulary, kernel solver.Kernel, limit int)
 	return model, v
 }
 
-// foldIn returns what versions made of the learner say of fold-in: weights keep all of their evidence, and have before
+// FoldIn returns what versions made of the learner say of fold-in: weights keep all of their evidence, and have before
 // it the precision that those of the names of an event have here, on average. Most of a history is in the weights
 // already, which it would else be counted in again as if they were new: with the prior's own precision log loss of
-// clicks was .008 worse with a history than without. It is nil where the schema has no field for it. O(cells).
+// clicks was 0.008 worse with a history than without. It is nil where the schema has no field for it. O(cells).
 func (l *Pairwise) FoldIn(m *config.Model) *snapshot.FoldIn {
 	f := &snapshot.FoldIn{
 		Likelihood:  snapshot.LogisticLikelihood,

@@ -75,7 +75,7 @@ func TestCellsKeepWhatComesOften(t *testing.T) {
 	}
 }
 
-// TestNamesWeight: a weight learns what Bayes' rule says of a Gaussian, with others' variance beside the noise.
+// TestNamesWeight: a weight learns what Bayes' rule says of a Gaussian, with others' variance added to the noise.
 func TestNamesWeight(t *testing.T) {
 	w := weight{mean: .3, variance: .5, prior: .5}
 	const value, miss, precision, others = 2.0, .7, 3.0, .4

@@ -8,8 +8,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// residuals judge outputs of a learner that stands beside the fold-in: those of exclusive classes (softmax), of classes
-// of their own (logistic), or
+// residuals judge the outputs of an expert: those of exclusive classes (softmax), of independent classes (logistic), or
 // a number in units of the label's deviation, whose error is Gaussian with a variance that is estimated.
 type residuals struct {
 	link  string

@@ -6,7 +6,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// sgdBias is the online baseline of rating tasks: global, user and item biases by stochastic gradient steps.
+// SGDBias is the online baseline of rating tasks: global, user and item biases by stochastic gradient steps.
 type SGDBias struct {
 	Global float64
 	fields int // the first categorical ones, two at most

@@ -96,7 +96,7 @@ const (
 	roundingShare = 1e-9
 )
 
-// leastLoss returns that of the rows that the means are of, with their weights.
+// LeastLoss returns that of the rows that the means are of, with their weights.
 func (m *BaselineMeans) LeastLoss(weights []float64, events []event.Event) float64 {
 	if m.Frequencies != nil {
 		spread := 0.0

@@ -174,7 +174,7 @@ func metrics(m *report.Metrics) *snapshot.Metrics {
 	}
 }
 
-// Checkpoint is what the daemon keeps of a champion beside its snapshot, so that a restart goes on where it stopped.
+// Checkpoint is what the daemon keeps of a champion in addition to its snapshot, so that a restart continues from it.
 type Checkpoint struct {
 	Format    int
 	Version   int64

@@ -7,9 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/encode"
 )
 
-// Plain returns a champion whose vocabulary has no crosses of its own, so that fold-in and refits can go on from it:
-// itself, or a copy without the
-// columns of these.
+// Plain returns a champion whose vocabulary has no crosses other than those of the schema: itself, or a copy without
+// the columns of the others. Fold-in and refits start from it.
 func (ch *Fitted) Plain(schema *event.Schema) *Fitted {
 	v := ch.Vocabulary
 	if v.Own == 0 {

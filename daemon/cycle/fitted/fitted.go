@@ -12,9 +12,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// Fitted is a trained model with what is needed to score, to go on from and to publish it. It is read-only once built
-// and safe for
-// concurrent use.
+// Fitted is a trained model with what is needed to score and publish it and to start the next refit. It is read-only
+// once built and safe for concurrent use.
 type Fitted struct {
 	Model      *solver.Model
 	Vocabulary *encode.Vocabulary
@@ -30,7 +29,7 @@ type Fitted struct {
 	GateBegan  time.Time // when the gate began to judge it
 	GateEnded  time.Time
 	CutShort   *snapshot.CutShort
-	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; whoever has stored it sets it to nil
+	Kept       []byte // Record of the refit, compressed, with publish.keep_sample; set to nil once it is stored
 
 	Observed *report.Progressive // when this was published; nil if nobody reads it
 	Chosen   bool                // by an operator, not by the gate
@@ -38,7 +37,7 @@ type Fitted struct {
 	Posterior      *posterior.State // of the variational stage; nil without one
 	Gaussian       *posterior.State // of GaussianTarget; nil without one
 	WithoutHoldout *WithoutHoldout  // of these before they learned from held-out rows; nil if they have not
-	Convex         *solver.Model    // of the convex stage, beside a posterior
+	Convex         *solver.Model    // of the convex stage, in addition to a posterior
 	// that clean has not learned from, and the published model only if there is a clean one
 	HeldOut HeldOutNames
 	Link    *encode.LevelLink // for gaussian; nil without
@@ -55,8 +54,8 @@ type Fitted struct {
 	RateLosses [][]float64 // FoldIn.RateLosses
 	LabelRange []float64   // lowest and highest label that counts; nil for no limit
 	// of an update that was followed by deltas: what it says of fold-in; else it is made of folded
-	Told        *snapshot.FoldIn
-	Untold      string          // why told is nil
+	FoldIn      *snapshot.FoldIn
+	NoFoldIn    string          // why FoldIn is nil
 	Popular     *PopularWeights // that versions add to Model; nil for none
 	PopularOnly bool            // lists of popularity alone are as good as those of Model: versions hold nothing else
 	MapRidge    float64         // that its model's weights on the feature map were fitted with; 0 without

@@ -11,5 +11,5 @@ type FixedModel struct {
 	Model   *solver.Model
 	Vocab   *encode.Vocabulary
 	After   *snapshot.Model // the model with the deltas since, nil without
-	Popular *PopularWeights // that versions of it, and after, have beside what was learned; nil for none
+	Popular *PopularWeights // that versions of it, and of After, add to what was learned; nil for none
 }

@@ -12,8 +12,8 @@ import (
 // those of the posterior whose
 // mean the model is, at the rates of the live fold-in and with what these have lost.
 func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
-	if ch.Told != nil || ch.Untold != "" {
-		return ch.Told, ch.Untold
+	if ch.FoldIn != nil || ch.NoFoldIn != "" {
+		return ch.FoldIn, ch.NoFoldIn
 	}
 	s := ch.Folded
 	if s == nil && ch.Version.Sweeps > 0 {

@@ -18,7 +18,7 @@ func PopularAlone(like *solver.Model) *solver.Model {
 	return solver.NewModel(like.Kernel, like.NumFeatures, like.NumOutputs, true)
 }
 
-// Popularity is how likely each name is chosen next, whoever chooses: shares of the choices so far, which fade by
+// Popularity is how likely each name is chosen next, by any chooser: shares of the choices so far, which fade by
 // several half-lives, mixed as well as each has foreseen choices. Models of choices learn what is beyond it, as
 // negatives are as popular as what was chosen; versions add it as weights of the names.
 type Popularity struct {
@@ -36,7 +36,7 @@ type Popularity struct {
 var popularityLives = [...]float64{250, 1000, 4000, 16_000, 64_000, 1 << 24}
 
 const (
-	// popularityPrior is how many choices count for each name beside its own: Krichevsky and Trofimov's half.
+	// popularityPrior is how many choices are added to those of each name: Krichevsky and Trofimov's half.
 	popularityPrior = 0.5
 	// popularityFade is how the logarithms fade by which half-lives are mixed.
 	popularityFade = 0.999
@@ -210,7 +210,7 @@ func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, 
 	return next, names
 }
 
-// PopularWeights is a popularity as weights of a model on the log odds of a choice beside names drawn alike. It does
+// PopularWeights is a popularity as weights of a model: the log odds of a choice against names drawn uniformly. It does
 // not change.
 type PopularWeights struct {
 	Field  int

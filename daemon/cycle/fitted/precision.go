@@ -1,7 +1,7 @@
 package fitted
 
-// PrecisionStart says where the precisions of a variational stage begin that goes on from the last one; empty for a
-// stage that starts from nothing.
+// PrecisionStart says where the precisions of a variational stage that continues the last one begin; empty for a stage
+// that starts from nothing.
 type PrecisionStart string
 
 // PrecisionChoice is what a refit chose.

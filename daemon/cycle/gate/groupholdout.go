@@ -32,9 +32,8 @@ func Any(h fitted.HeldOutNames, ev *event.Event) bool {
 	return false
 }
 
-// JudgedFields returns the fields whose entities the gate tells apart as new and known: the first that the fold-in
-// forgets by and that of the
-// baseline, the user and the item of ratings.
+// JudgedFields returns the fields whose entities the gate divides into new and known: the first that the fold-in
+// forgets by and that of the baseline. For ratings these are the user and the item.
 func JudgedFields(m *config.Model, schema *event.Schema) (fields []int) {
 	for _, name := range append(slices.Clone(m.Train.FoldIn.By[:min(1, len(m.Train.FoldIn.By))]), m.Evaluate.BaselineBy) {
 		if f := slices.Index(schema.Categorical, name); f >= 0 && !slices.Contains(fields, f) {

@@ -116,7 +116,7 @@ func newIncumbent(j *task.Task) *Incumbent {
 
 // version returns a model of a version as a rival.
 func version(j *task.Task, name string, of *fitted.Fitted, model *solver.Model, vocab *encode.Vocabulary) *Incumbent {
-	if model = j.Listed(of, model); j.Lists != nil && of.Popular == nil { // it has a popularity of its own in it
+	if model = j.Listed(of, model); j.Lists != nil && of.Popular == nil { // its popularity is part of the model
 		model = j.Lists.Popular.Off(model, vocab)
 	}
 	quality := evaluate.NewQuality(j.Target, nil)

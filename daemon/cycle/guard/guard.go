@@ -372,7 +372,7 @@ func (l *PairedLosses) Add(update, unseen, current, limit float64) {
 	)
 }
 
-// addTo adds a stratum of a share of all rows.
+// AddTo adds a stratum of a share of all rows.
 func (l *PairedLosses) AddTo(of *RowDifferences, share float64) {
 	if of.N += len(l.update); len(l.update) == 0 {
 		return

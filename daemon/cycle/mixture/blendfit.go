@@ -22,7 +22,7 @@ import (
 // event, 1.5 µs with five levels.
 type StackedUpdate struct {
 	Outputs  int
-	Levels   bool // outputs fall as the numbers rise, with thresholds of their own
+	Levels   bool // outputs fall as the numbers rise, each with a threshold
 	Linear   []linearBaseline
 	Inputs   []float64 // of the event: of BlendFoldIns, then of the baselines
 	Steps    []float64 // of levels: by how much the outputs of the fold-in are above the first
@@ -39,8 +39,8 @@ type StackedUpdate struct {
 // StackedFades are how the fits forget.
 var StackedFades = [...]float64{0.998, 0.9997}
 
-// The fold-ins of a blend. One that there is not, or that versions cannot hold beside the first, counts as the one
-// before it.
+// The fold-ins of a blend. A missing fold-in takes the value of the previous one in the list. So does one that versions
+// cannot hold in addition to the first.
 var (
 	BlendForms   = [...]Variant{FormFoldIn, FormNumbers, FormBefore}
 	BlendFoldIns = [...]string{FormParts[FormFoldIn], experts.PartGaussian, experts.PartBefore}
@@ -54,7 +54,7 @@ const (
 	BlendHold   = 6    // curvature that holds to the best fold-in alone, in logits of each other part
 	blendShare  = 0.1  // of the slope of a fold-in alone that one has at the least, else it is left out
 	blendOut    = 1e9  // curvature that does so
-	BlendWindow = 300  // events by which the weights of an update are compared with those of now
+	BlendWindow = 300  // events on which the weights of an update are compared with the current ones
 	BlendLeast  = 100  // and how many of these at the least
 	BlendErrors = 2    // standard errors by which the latter are better where updates come early
 )
@@ -272,7 +272,8 @@ func (b *StackedUpdate) Has(name string) bool {
 	return slices.ContainsFunc(b.Linear, func(l linearBaseline) bool { return l.Name() == name })
 }
 
-// goOn tells that a fold-in, which those after it counted as, goes on as the last one, and another takes its place.
+// CarryOver moves the weight of a fold-in, and of those after it, to the last fold-in. Another learner then takes its
+// place.
 func (b *StackedUpdate) CarryOver(was Variant) {
 	if b == nil {
 		return

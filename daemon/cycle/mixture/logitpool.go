@@ -28,7 +28,7 @@ var poolBiasSteps = []float64{0, 0.1, 0.3, 1}
 type LogitPool struct {
 	n         int
 	ready     bool
-	logistic  bool      // classes of their own, not exclusive ones
+	logistic  bool      // independent classes, not exclusive ones
 	inputs    []float64 // n × m, outputs of the parts
 	weights   []float64 // n
 	curvature []float64 // n × n

@@ -8,9 +8,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestPoolSlopes compares the slope of the pool's log likelihood in the weights with differences, and its curvature for
-// classes of their own with
-// differences of slopes.
+// TestPoolSlopes compares the slope of the pool's log likelihood in the weights with differences. It compares the
+// curvature for independent classes with differences of slopes.
 func TestPoolSlopes(t *testing.T) {
 	for _, link := range []string{snapshot.Softmax, snapshot.Logistic} {
 		parts := []part{

@@ -21,26 +21,26 @@ import (
 // betShare is
 // spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the plain weights
 // holds but for a constant: configs/learning.md has the theorem.
-// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained .001 to .003
+// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained 0.001 to 0.003
 // RMSE each.
 const (
 	shareRate      = 0.001
 	betShare       = 0.0001
 	MixtureRate    = 0.3
-	MixtureFade    = 0.999 // of the scale of squares, and of the losses that are told
+	MixtureFade    = 0.999 // of the scale of squares, and of the reported losses
 	mixtureEntity  = 0.9
 	MixtureLossMax = 8.0 // of one event
 	mixtureSlow    = 0.9999
 	mixtureFloor   = 0.001 // of the mean square over mixtureSlow: what the recent one is taken for at the least
 )
 
-// Mixture is the live prediction: the mean of all that can predict beside each other, the fold-in, the version that
-// consumers have and plain baselines, weighted by recent loss. Numbers are mixed as they are, classes by their
-// probabilities, of each label for tasks of several. It
-// belongs to one goroutine. O(parts·m) an event, and as much for each baseline.
+// Mixture is the live prediction: the mean of its parts, weighted by recent loss. Parts are the fold-in, the version
+// that consumers have, other experts and plain baselines. Numbers are mixed as they are, classes by their
+// probabilities, of each label for tasks of several. It belongs to one goroutine. O(parts·m) an event, and as much for
+// each baseline.
 type Mixture struct {
 	target    *encode.Target
-	by        int // the categorical field whose entities have losses of their own, or -1
+	by        int // the categorical field with separate losses for each entity, or -1
 	Learned   int // the first parts: fold-in, published and companions
 	Baselines []experts.Baseline
 	Stacks    []*Stacking // of numbers, the last parts
@@ -61,12 +61,12 @@ type Mixture struct {
 
 // part is one predictor.
 type part struct {
-	Name    string
-	Weight  float64
-	Value   []float64 // a number, or the probabilities of m classes or labels
-	Present bool
-	Loss    float64         // of the event
-	Told    evaluate.Fading // loss as report.Part tells it
+	Name     string
+	Weight   float64
+	Value    []float64 // a number, or the probabilities of m classes or labels
+	Present  bool
+	Loss     float64         // of the event
+	Reported evaluate.Fading // loss as in report.Part
 }
 
 // The first parts are the learned ones; companions follow.
@@ -119,10 +119,10 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 		m.Parts = append(
 			m.Parts,
 			part{
-				Name:   name,
-				Weight: 1 / float64(len(names)),
-				Value:  make([]float64, width),
-				Told:   evaluate.Fading{Rate: MixtureFade},
+				Name:     name,
+				Weight:   1 / float64(len(names)),
+				Value:    make([]float64, width),
+				Reported: evaluate.Fading{Rate: MixtureFade},
 			},
 		)
 	}
@@ -131,8 +131,8 @@ func MixtureOf(t *encode.Target, companions []string, baselines []experts.Baseli
 	return m
 }
 
-// Predict takes up an event with the outputs of the fold-in, those of what consumers have, nil without one, and what
-// stands beside them.
+// Predict takes up an event with the outputs of the fold-in, those of what consumers have, nil without one, and the
+// other experts, whose predictions it asks for.
 func (m *Mixture) Predict(ev *event.Event, foldIn, published []float64, companions []*experts.Expert) {
 	take(&m.Parts[partFoldIn], m.target, foldIn)
 	take(&m.Parts[partPublished], m.target, published)
@@ -287,7 +287,7 @@ func (m *Mixture) judge(ev *event.Event, targets []float64, shared bool) {
 		if p.Loss = min(loss*unit, MixtureLossMax); !shared {
 			continue
 		}
-		p.Told.Add(min(loss, evaluate.WorstError))
+		p.Reported.Add(min(loss, evaluate.WorstError))
 		likely := math.Exp(-MixtureRate * p.Loss)
 		plain, own = plain+m.Plain[i]*likely, own+m.Own[i]*likely
 		p.Weight *= likely
@@ -387,7 +387,7 @@ func (m *Mixture) Sgd() *experts.SGDBias {
 // IsBaseline reports whether a part needs no model.
 func (m *Mixture) IsBaseline(i int) bool { return i >= m.Learned && i < m.Learned+len(m.Baselines) }
 
-// Part returns that of a name, nil if there is none.
+// Part returns the part of a name, nil if the mixture has no such part.
 func (m *Mixture) Part(name string) *part {
 	if m == nil {
 		return nil
@@ -412,12 +412,12 @@ func (m *Mixture) Report() []report.Part {
 	parts := make([]report.Part, 0, len(m.Parts))
 	for i := range m.Parts {
 		p := &m.Parts[i]
-		if p.Name == experts.PartBefore && p.Told.N == 0 {
+		if p.Name == experts.PartBefore && p.Reported.N == 0 {
 			continue // no names have changed
 		}
 		parts = append(
 			parts,
-			report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Told))},
+			report.Part{Name: p.Name, Weight: report.Number(p.Weight / total), Loss: report.Some(Mean(&p.Reported))},
 		)
 	}
 	return parts

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// stackFades are how stacks forget: on ratings whose items change the first is .006 RMSE better, on MovieLens 100k the
-// second .001.
+// stackFades are how stacks forget: on ratings whose items change the first is 0.006 RMSE better, on MovieLens 100k the
+// second 0.001.
 var stackFades = [...]float64{0.9995, 0.9999}
 
 // The last stack has weights that depend on how many events of the entity came before, as those of a newcomer are

@@ -5,20 +5,18 @@ import "github.com/refitd/refitd/daemon/cycle/experts"
 // Variant is what an update can be made of. Of equals the first counts.
 type Variant int
 
-// The forms of updates: the fold-in that stands on the last refit, that of GaussianTarget, the one from before the last
-// change of names, Newton's learner, as it is and where its weights are going, the learner on names, the fold-in as it
-// is mixed for the next event, in all fields, and a sum of the first three and of baselines (blend). In the first two
-// only names of entities (a user, an item) forget: another, such as an occupation, has hundreds of events until the
-// next update, follows whoever is at hand and has forgotten by then what it was published for.
+// The variants that an update may be built from. In the first two only names of entities (a user, an item) forget.
+// Another name, such as an occupation, has hundreds of events until the next update. It would follow the newest of
+// them and forget what it was published for.
 const (
-	FormFoldIn Variant = iota
-	FormNumbers
-	FormBefore
-	FormNewton
-	FormGoing // the same, where its weights are going
-	FormNames
-	FormMixed // of GaussianTarget where there is such a fold-in
-	FormBlend
+	FormFoldIn  Variant = iota // the fold-in on the last refit
+	FormNumbers                // the fold-in of GaussianTarget
+	FormBefore                 // the fold-in kept from before the last change of names
+	FormNewton                 // online Newton, current weights
+	FormGoing                  // online Newton, weights extrapolated
+	FormNames                  // the learner on names
+	FormMixed                  // the fold-in as mixed for the next event; of GaussianTarget where the model has that
+	FormBlend                  // a sum of the first three and of baselines
 	NumForms
 )
 

@@ -10,9 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestMarginsOverBasis: classes that are told by a product of two numbers are beyond a support vector machine over the
-// numbers, and not beyond one over basis
-// vectors.
+// TestMarginsOverBasis: classes that depend on a product of two numbers cannot be learned by a support vector machine
+// over the numbers. One over basis vectors learns them.
 func TestMarginsOverBasis(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := cycletest.Numbers(9, 900)

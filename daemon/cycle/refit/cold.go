@@ -26,22 +26,22 @@ func Unfit(ch *fitted.Fitted, m *config.Model) string {
 	if m.Train.ConvexAlone() {
 		return "" // ModelOn leaves the basis of another kernel
 	}
-	goesOn := ch.Model
+	model := ch.Model
 	if from := ch.StateWithoutHoldout().Posterior; from != nil {
 		if from.Group == nil {
 			return ""
 		}
-		goesOn = ch.Convex
+		model = ch.Convex
 	}
 	switch {
-	case goesOn == nil:
+	case model == nil:
 		return fmt.Sprintf("because version %d was kept without the model of its convex stage", ch.Version.Version)
-	case goesOn.Kernel != kernel:
+	case model.Kernel != kernel:
 		return fmt.Sprintf(
 			"because version %d has the kernel %v of degree %d, and refits look for basis vectors of %v of degree %d",
 			ch.Version.Version,
-			goesOn.Kernel,
-			goesOn.Kernel.Degree(),
+			model.Kernel,
+			model.Kernel.Degree(),
 			kernel,
 			kernel.Degree(),
 		)

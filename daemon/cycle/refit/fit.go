@@ -65,7 +65,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	j.Bounded(j.Select_)
 	j.Gate, j.Judge = &encode.Encoded{}, j.ValidLoss()
 	if in.OnProgress != nil {
-		j.Progress = &task.FitProgress{Tell: in.OnProgress}
+		j.Progress = &task.FitProgress{Report: in.OnProgress}
 	}
 	if err := j.Problem.Validate(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			}
 			gap, kind := report.Some(c.Step.Gap), string(solver.Estimated)
 			if c.Step.Gap >= c.Step.Objective {
-				gap, kind = nil, "" // nothing is known, as of all steps of an algorithm without a gap
+				gap, kind = nil, "" // not known yet; steps of an algorithm without a gap never have one
 			}
 			in.OnStep(
 				report.Step{

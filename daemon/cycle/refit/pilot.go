@@ -16,7 +16,7 @@ import (
 // pilotFit runs the convex path, coarsely, and the variational stage on PathRows rows, spread evenly over all of them.
 // Where the variational stage predicts the select rows better there, the path over all rows is left out: more rows gain
 // the variational stage more than a path, whose penalty is
-// one for all vectors (ML-1M: the path takes nine tenths of the time of a fit and ends .022 RMSE behind).
+// one for all vectors (ML-1M: the path takes nine tenths of the time of a fit and ends 0.022 RMSE behind).
 func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.Settings, k int) (*task.Pilot, error) {
 	part := *j
 	part.Problem = task.Thin(j.Problem, convex.PathRows)
@@ -145,7 +145,7 @@ func fitPath(j *task.Task, ctx context.Context, in *task.FitInput, lambdas []flo
 
 // marginGap is the relative gap to which an offline fit, unless it is thorough, brings the SVM of the best λ. On
 // letter a tenth of it took about three times as many steps (λ 40 and 12 per 10,000 rows: 16 and 35 rather than 5 and
-// 12), for accuracies within .004.
+// 12), for accuracies within 0.004.
 const marginGap = 1e-3
 
 // fitPathBy is fitPath by another algorithm. The solves of an SVM are rough until the best λ is known; those of the
@@ -207,8 +207,8 @@ const fitPrecision = 15.0 / 8
 
 // fitVariational runs the variational stage of an offline fit under two priors, that of streams and a tighter one
 // without a cap on what the sweeps make of it, and returns the one that predicts the select rows better. A cap is for
-// bases that are young or go on from refit to refit: on ML-1M,
-// where half a million rows start it, RMSE is .862 with and .8585 without. Outputs of their own have the first alone.
+// bases that are new or carried over from refit to refit. On ML-1M, where half a million rows start it, RMSE is 0.862
+// with and 0.8585 without. Independent outputs have only the first.
 func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k int) (*task.VariationalFit, error) {
 	fit, err := variationalStage(j, ctx, nil, vectors, k, offlineSweeps, &j.Budget)
 	if err != nil || fit == nil || j.Target.Task.HasClasses() || ctx.Err() != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 )
 
-// TestFewOfALabelTellNoStage: select rows with next to none of one binary label choose no stage.
-func TestFewOfALabelTellNoStage(t *testing.T) {
+// TestFewOfALabelChooseNoStage: select rows with next to none of one binary label choose no stage.
+func TestFewOfALabelChooseNoStage(t *testing.T) {
 	for _, test := range []struct {
 		ones, rows int
 		task       event.Task
-		tells      bool
+		want       bool
 	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary,
 		false},
 		{0, 150, event.Regression, true}} {
@@ -22,8 +22,8 @@ func TestFewOfALabelTellNoStage(t *testing.T) {
 		for i := range test.ones {
 			j.Select_.Events[i].Label = 1
 		}
-		if selectDecides(j) != test.tells {
-			t.Errorf("%d of %d rows of %s: tells is %t", test.ones, test.rows, test.task, !test.tells)
+		if selectDecides(j) != test.want {
+			t.Errorf("%d of %d rows of %s: selectDecides is %t", test.ones, test.rows, test.task, !test.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func begin(p *task.FitProgress, m *config.Model, lambdas, maxSteps int) {
 	step(p)
 }
 
-// stepped tells of a step of a path.
+// stepped reports a step of a path.
 func stepped(p *task.FitProgress, c *task.Candidate) {
 	if p == nil || p.Walked == nil {
 		return
@@ -41,12 +41,12 @@ func step(p *task.FitProgress) {
 	if p.Counts {
 		unit = "strengths"
 	}
-	p.Tell("path over λ", unit, done, p.Most)
+	p.Report("path over λ", unit, done, p.Most)
 }
 
-// bounds tells that the strengths to try are looked for: the largest is a property of the rows.
+// bounds reports that the strengths to try are looked for: the largest is a property of the rows.
 func bounds(p *task.FitProgress) {
 	if p != nil {
-		p.Tell("strengths of the penalty", "", 0, 0)
+		p.Report("strengths of the penalty", "", 0, 0)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Repeat makes the refit again, ending where it was cut short if it was (nil: it ended by itself), and returns its
-// model. The time budget of the configuration does not apply, and what of says was chosen is not chosen again. It takes
-// the training rows of the record.
+// Repeat makes the refit again and returns its model. It ends where the refit was cut short; cut is nil if the refit
+// ended without a cut. The time budget of the configuration does not apply, and what of says was chosen is not chosen
+// again. It takes the training rows of the record.
 func Repeat(
 	r *task.Record,
 	ctx context.Context,

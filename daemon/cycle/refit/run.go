@@ -150,7 +150,7 @@ func challenger(
 	}
 	if variational != nil {
 		ch.Convex = best.Model
-		ch.Posterior = variational.State // the fold-in stands on it even where the convex model is published
+		ch.Posterior = variational.State // the fold-in uses it even where the convex model is published
 		v.Precisions = string(j.Precisions.Stage)
 	}
 	if variational != nil && prefers(j, variational, best) && !j.Model.Train.ConvexAlone() {
@@ -190,9 +190,9 @@ func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidat
 	return variational.Loss <= best.Loss || !selectDecides(j)
 }
 
-// selectDecides reports whether the select rows can tell one stage from the other, LeastOfLabel of either binary label.
-// Without one of the rarer label the best is whatever says least of it: a strength that is chosen by such rows is next
-// to none, while the variational stage has its own from the training rows.
+// selectDecides reports whether the select rows can decide between the stages: they need LeastOfLabel rows of either
+// binary label. Without a row of the rarer label the stage that says least of it wins: the strength that such rows
+// choose is next to none. The variational stage has its strength from the training rows.
 func selectDecides(j *task.Task) bool {
 	ones := 0
 	for _, one := range gate.OnesOf(j, j.Select_) {
@@ -244,7 +244,7 @@ func Prepare(j *task.Task) error {
 	return j.Problem.Validate()
 }
 
-// encodeTrain makes the problem of the training events, and keeps of them only what a version needs besides.
+// encodeTrain makes the problem of the training events, and keeps only what a version needs in addition.
 func encodeTrain(j *task.Task, events []event.Event, weights []float64) {
 	if !j.Vocab.Augment {
 		j.Groups = encode.FindGroups(j.Schema, events, j.Vocab.NumFields())
@@ -387,9 +387,9 @@ func variationalStage(
 	return fit, err
 }
 
-// reset runs the variational stage once more, from nothing, after one that went on from the last and predicts worse
-// than the convex stage: that one has not left behind what no longer holds. The better of the two counts. One that the
-// clock cuts short does not, so that it can be repeated without.
+// reset runs the variational stage once more, from nothing, if it continued the last one and predicts worse than the
+// convex stage: it may hold what is no longer true. The better of the two counts. One that the clock cuts short does
+// not, so that the refit can be repeated without it.
 func reset(
 	j *task.Task,
 	ctx context.Context,

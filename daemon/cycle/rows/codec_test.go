@@ -108,9 +108,9 @@ func TestBacklogCut(t *testing.T) {
 	}
 }
 
-// TestBacklogGoesOn: who reads a backlog piece by piece gets every event once and in order, but for what was dropped
-// before it was read.
-func TestBacklogGoesOn(t *testing.T) {
+// TestBacklogInPieces: a caller that reads a backlog piece by piece gets every event once and in order, but for what
+// was dropped before it was read.
+func TestBacklogInPieces(t *testing.T) {
 	var b Backlog
 	for i := range 17 {
 		b.Add(Position{"t", 0, int64(i)}, binary.BigEndian.AppendUint32(nil, uint32(i)), nil)

@@ -15,9 +15,9 @@ type Position struct {
 }
 
 // MaxBacklog bounds the events kept for the refit under way; the oldest go first, and the fold-in of the new model
-// starts without them. At 50,000 events a second a refit learned from all that had come since its cut, which took it
-// two seconds of a processor beside reading. Of large
-// events there are fewer, of maxBacklogBytes together, or of what a sample that is smaller may have.
+// starts without them. At 50,000 events a second a refit learned from all that had come since its cut, which took two
+// seconds of a processor in addition to reading. Of large events fewer are kept: their bytes are at most
+// maxBacklogBytes, or those of a smaller sample.
 const (
 	MaxBacklog      = 50_000
 	maxBacklogBytes = 16 << 20

@@ -31,8 +31,7 @@ func TestBacklogBytes(t *testing.T) {
 	}
 }
 
-// TestBacklogOfSmallSample: beside a small sample fewer events wait, and take no more than the footprint counts for
-// them.
+// TestBacklogOfSmallSample: with a small sample fewer events wait, and take no more than the footprint counts for them.
 func TestBacklogOfSmallSample(t *testing.T) {
 	m := config.DefaultModel()
 	for size, want := range map[config.Size]int{1 << 20: minBacklogBytes, 5 << 20: 5 << 20, 256 << 20: maxBacklogBytes} {

@@ -2,10 +2,10 @@ package rows
 
 // Bytes, measured or counted from the types; tests compare them.
 const (
-	// of a row beside what is in it: its copy's header, the decoded event twice while it is encoded, weights, headers
-	// of lists
+	// of a row in addition to its content: its copy's header, the decoded event twice while it is encoded, weights,
+	// headers of lists
 	rowBytes = 560
-	// of a name in a row: header, matrix entry, and a table, a count and a place in the order of names of its own
+	// of a name in a row: header, matrix entry, and an entry of a table, a count and a place in the order of names
 	NameEntryBytes  = 220
 	VocabularyBytes = 72 // of a column: map entry and string header
 	Vocabularies    = 3  // the champion's, that of the last update, and the one that is served

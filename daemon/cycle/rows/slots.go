@@ -16,7 +16,7 @@ type Slots struct {
 	Newest int32
 
 	Evicted *atomic.Int64 // counts the names that gave up their number; nil counts none
-	Touched []*Touched    // lists of what is touched, of whoever asks for one
+	Touched []*Touched    // change lists of the subscribers
 }
 
 // Touched lists the slots that were touched since it was asked last, each once, in the order of their first touch.
@@ -129,9 +129,9 @@ func (s *Slots) link(at int32) {
 }
 
 // SlotIndex finds slots by field and name: a hash table with linear probing, at most half full. An entry is eight
-// bytes, so that a look-up among thousands of names finds it in a near cache and reads the name in its slot, which
-// whoever asks reads next; the map of the language, which holds the
-// names once more, took a tenth of the time that an event is learned in.
+// bytes, so that a look-up among thousands of names finds it in a near cache and reads the name in its slot. The caller
+// reads the slot next. A map of Go, which holds the names once more, took a tenth of the time in which an event is
+// learned.
 type SlotIndex struct {
 	seed  maphash.Seed
 	table []slotEntry // a power of two

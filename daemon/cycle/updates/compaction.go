@@ -15,9 +15,9 @@ import (
 )
 
 // Compaction makes a whole version of the newest update and its deltas. That takes as long as copying the model a few
-// times, so Make and the publication may run beside the goroutine that updates, which goes on taking and publishing
-// deltas of the update meanwhile. PublishUpdate then lets deltas follow
-// the new version, those that were taken meanwhile first.
+// times. Make and the publication may therefore run concurrently with the goroutine that updates, which keeps taking
+// and publishing deltas of the update. PublishUpdate then lets deltas follow the new version, first those that were
+// taken since BeginCompaction.
 type Compaction struct {
 	Update   fitted.Fitted   // its model is made by Make
 	Model    *snapshot.Model // what consumers had when it began
@@ -58,7 +58,7 @@ func (x *Compaction) Make() (*fitted.Fitted, error) {
 		Bias:        contents.Bias,
 		Map:         contents.MapWeights,
 	}
-	u.Told, u.Untold = contents.FoldIn, contents.NoFoldIn
+	u.FoldIn, u.NoFoldIn = contents.FoldIn, contents.NoFoldIn
 	y := &u.Version
 	convex.AsUpdate(y)
 	y.K, y.Features, y.FeatureMap = contents.NumBasis, contents.NumFeatures, encode.MapText(v.Map)

@@ -37,10 +37,10 @@ type DeltaEncoder struct {
 	DeltaBuffers
 }
 
-// deltaBuffers is the memory of the delta at hand, which the next one uses again.
+// DeltaBuffers is the memory of the delta at hand, which the next one uses again.
 type DeltaBuffers struct {
 	Changes, Placed []RowChange // as they were touched and by column
-	keys            []uint64    // their columns and where they stand among those touched
+	keys            []uint64    // their columns and their indices among those touched
 	NumbersOf       []float64   // their rows, as they were touched
 }
 
@@ -213,9 +213,8 @@ func (r *Frontier) Add(p rows.Position, ev *event.Event) {
 	r.Cut[r.last].Next, r.moved[r.last] = max(r.Cut[r.last].Next, p.Offset+1), true
 }
 
-// goOn lets deltas go on from a version: what is stored may end in offsets without an event, such as markers of
-// transactions, behind the last event
-// observed, and the version may have been made while deltas of the one before told of later events.
+// CarryOver lets the next deltas follow a version. What is stored may end in offsets without an event, such as markers
+// of transactions, after the last event observed. Deltas of the version before may already hold later events.
 func (r *Frontier) CarryOver(cut []report.Cut) {
 	for i := range r.Cut {
 		c := &r.Cut[i]
@@ -226,7 +225,7 @@ func (r *Frontier) CarryOver(cut []report.Cut) {
 	}
 }
 
-// Stamp tells a delta how far events were observed.
+// Stamp sets in a delta how far events were observed.
 func (r *Frontier) Stamp(d *snapshot.Delta, now time.Time) {
 	d.Created = now
 	if r.Watermark > 0 && r.Watermark < math.MaxInt64 {

@@ -20,7 +20,7 @@ type MovedPopularity struct {
 	Names       []string // whose weights are others now
 }
 
-// addTo adds the popularity of a name to its row.
+// AddTo adds the popularity of a name to its row.
 func (p *MovedPopularity) AddTo(change *RowChange) {
 	if p != nil && change.Field == p.Now.Field {
 		change.Linear[0] += p.Now.Name(change.Name)

@@ -131,7 +131,7 @@ func (r *Rankings) Loss(s *fitted.Scorer, x *rankedChoice, popularOnly bool, out
 	return 1 - 1/math.Log2(1+place)
 }
 
-// isWorse reports whether the lists of an update gain less than those that consumers have, on the last choices: by a
+// IsWorse reports whether the lists of an update gain less than those that consumers have, on the last choices: by a
 // share of the gain before these were learned, by GuardErrors standard errors.
 func (r *Rankings) IsWorse(update, current *fitted.FixedModel, popularOnly bool, outputs int) bool {
 	var losses guard.PairedLosses

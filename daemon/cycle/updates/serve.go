@@ -8,10 +8,10 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// ErrNoChampion is returned where there is nothing that is live yet.
+// ErrNoChampion is returned before the first model is live.
 var ErrNoChampion = errors.New("cycle: there is no champion")
 
-// LiveCopy is the live model as it was given out last, as a model that deltas bring up to the live model of now.
+// LiveCopy is the live model as it was returned last. Deltas bring it up to the current live model.
 type LiveCopy struct {
 	*DeltaStream
 	Champion *fitted.Fitted

@@ -30,7 +30,7 @@ type DeltaStream struct {
 	Compaction *Compaction // of the update, under way; nil without. It belongs to the goroutine that updates
 }
 
-// Installed is the newest update in each form, after the deltas that consumers have; nil where there is none.
+// Installed is the newest update in each form, after the deltas that consumers have; nil for a form without a model.
 type Installed [mixture.NumForms]*snapshot.Model
 
 // TakenDelta is a delta with the models after it.

@@ -9,10 +9,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// How updates are compared with the refit that they go on from: losses fade over some 5,000 events, one event counts as
-// much as MixtureLossMax units at most, and fewer than updateEvents say nothing against updates. Standard errors are
-// those of means of updateBlock events
-// where these say more than single ones: losses of events that follow each other are alike.
+// How updates are compared with the refit that they are made from. Losses fade over some 5,000 events, one event counts
+// as much as MixtureLossMax units at most, and fewer than UpdateEvents say nothing against updates. Standard errors are
+// those of means of updateBlock events where these are larger: losses of events that follow each other are alike.
 const (
 	UpdateFade    = 0.9998
 	UpdateEvents  = 100
@@ -86,9 +85,8 @@ func (l *UpdateComparison) Prefers(updates bool) bool {
 // without.
 const FirstUpdate = "the first update is compared with the refit before consumers get any"
 
-// Update is a version between refits that is being made. Make, and the publication of what it returns, may run beside
-// the goroutine that updates, which goes on
-// taking and publishing deltas of the update before meanwhile.
+// Update is a version between refits that is being made. Make, and the publication of what it returns, may run
+// concurrently with the goroutine that updates, which keeps taking and publishing deltas of the previous update.
 type Update struct {
 	Compaction *Compaction // of the update before and its deltas; nil for one of the live model, which has what is below
 

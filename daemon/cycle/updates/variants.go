@@ -15,9 +15,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// VariantSelector tells which form of updates predicts best at the lag of consumers: every form is scored, as it was at
-// the newest update, on the events after it,
-// and the losses are compared pair by pair. O(NumForms²) an event.
+// VariantSelector chooses the form of updates that predicts best at the delay of consumers. Every form is scored, as it
+// was at the newest update, on the events after it, and the losses are compared pair by pair. O(NumForms²) an event.
 type VariantSelector struct {
 	Pairs  [mixture.NumForms][mixture.NumForms]UpdateComparison // [a][b], for a after b: of a against b
 	Chosen mixture.Variant
@@ -38,7 +37,8 @@ func (r *VariantSelector) forget(f mixture.Variant) {
 	}
 }
 
-// goOn tells that what a form was of goes on as FormBefore: so do updates, until another form predicts better.
+// CarryOver moves the learner of a form to FormBefore. Updates that were made of it are made of FormBefore, until
+// another form predicts better.
 func (r *VariantSelector) CarryOver(was mixture.Variant) {
 	r.forget(mixture.FormBefore)
 	if r.Chosen == was {
@@ -46,7 +46,8 @@ func (r *VariantSelector) CarryOver(was mixture.Variant) {
 	}
 }
 
-// Add takes up the loss of every form on one event, NaN for those that there are not. limit is that of lag.add.
+// Add takes up the loss of every form on one event, NaN for a form without a model. limit is that of
+// UpdateComparison.Add.
 func (r *VariantSelector) Add(losses *[mixture.NumForms]float64, limit float64) {
 	for a := range mixture.NumForms {
 		if math.IsNaN(losses[a]) {
@@ -102,7 +103,7 @@ func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
 type Candidate struct {
 	fitted.FixedModel
 	Folded *posterior.State
-	Told   *snapshot.FoldIn
+	FoldIn *snapshot.FoldIn
 	Link   *encode.LevelLink          // of a number as levels; nil without
 	Sum    *mixture.LinearCombination // what folded is the sum of; nil without
 	Blend  *mixture.StackedWeights
@@ -112,14 +113,14 @@ type Candidate struct {
 func (of *Candidate) Of(ch *fitted.Fitted) *fitted.Fitted {
 	u := *ch
 	u.Popular = of.Popular
-	if u.Model, u.Vocabulary, u.Folded, u.Told, u.Untold = of.Model, of.Vocab, of.Folded, of.Told, ""; u.Folded == nil {
+	if u.Model, u.Vocabulary, u.Folded, u.FoldIn, u.NoFoldIn = of.Model, of.Vocab, of.Folded, of.FoldIn, ""; u.Folded == nil {
 		u.Posterior = nil
 	}
 	return &u
 }
 
 // NonForgettingFields returns, for each field, whether it is one of those that the fold-in forgets by but not of
-// entities; nil where there is none.
+// entities; nil without such a field.
 func NonForgettingFields(m *config.Model, schema *event.Schema) (steady []bool) {
 	entities := gate.JudgedFields(m, schema)
 	for _, name := range m.Train.FoldIn.By {

@@ -57,7 +57,7 @@ func TestFormRace(t *testing.T) {
 	choice(mixture.FormFoldIn, two, "another that is better by chance, the other way round")
 	r.Chosen = mixture.FormNumbers
 	r.CarryOver(mixture.FormNumbers)
-	choice(mixture.FormBefore, all, "what updates were made of goes on")
+	choice(mixture.FormBefore, all, "the chosen form was carried over to FormBefore")
 	if r.Pairs[mixture.FormBefore][mixture.FormFoldIn].N != 0 ||
 		r.Pairs[mixture.FormNames][mixture.FormBefore].N != 0 ||
 		l.N == 0 {
@@ -65,5 +65,5 @@ func TestFormRace(t *testing.T) {
 	}
 	r.Chosen = mixture.FormFoldIn
 	r.CarryOver(mixture.FormNumbers)
-	choice(mixture.FormFoldIn, all, "what updates were not made of goes on")
+	choice(mixture.FormFoldIn, all, "a form that was not chosen was carried over")
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// How far beyond the range of the sample a number counts for more than the end of it. A counter, a day number or a
-// price level leaves the range of every sample at once, and what it says goes on as it was; what is beyond the range of
-// other numbers are outliers. Which of both a number is says the champion: events after its cut that are beyond its
-// range are scored with each limit. Of those under which they are predicted as well the farthest is
-// taken, and no farther one, since outliers of a number that grows count as the limit.
+// FarLimits are how far beyond the range of the sample a number may count for more than the end of it. A counter, a day
+// number or a price level leaves the range of every sample at once, and its relation to the label continues there. For
+// other numbers, values beyond the range are outliers. The champion decides between both: events after its cut that are
+// beyond its range are scored with each limit. Of the limits with which they are predicted as well, the farthest is
+// used, and no farther one: outliers of a growing number count as the limit.
 var FarLimits = []float64{3, 2, 1.5, 1.25} // a range that lasts as long again takes a number that grows with it to 3
 
 const (
@@ -28,8 +28,8 @@ const (
 	leastBeyond = 10
 )
 
-// Limits returns the limit of each numeric field, NumericClip or one of FarLimits. The last one stays where no event
-// tells.
+// Limits returns the limit of each numeric field, NumericClip or one of FarLimits. A field without events beyond its
+// range keeps its last limit.
 func Limits(j *task.Task, train []event.Event) []float64 {
 	limits := slices.Repeat([]float64{encode.NumericClip}, len(j.Schema.Numeric))
 	if j.Repeats != nil {
@@ -54,7 +54,7 @@ func Limits(j *task.Task, train []event.Event) []float64 {
 // what a loss counts as at most.
 func limitOf(j *task.Task, f int, train []event.Event, recent []int, most float64) float64 {
 	last := j.Champion.Vocabulary.Numeric[f]
-	goesOn := slices.Contains(FarLimits, last.Clip)
+	grows := slices.Contains(FarLimits, last.Clip)
 	targets := make([]float64, j.Target.Outputs())
 	beyond := make([]event.Event, 0, len(recent))
 	for _, i := range recent {
@@ -67,7 +67,7 @@ func limitOf(j *task.Task, f int, train []event.Event, recent []int, most float6
 	near := lossesLimited(j, f, encode.NumericClip, beyond, most)
 	switch {
 	case len(near) >= leastBeyond:
-	case goesOn:
+	case grows:
 		return last.Clip
 	default:
 		return encode.NumericClip
@@ -79,7 +79,7 @@ func limitOf(j *task.Task, f int, train []event.Event, recent []int, most float6
 		}
 	}
 	errors := farErrors
-	if goesOn {
+	if grows {
 		errors = 0
 	}
 	if task.IsLess(far, near, weights, errors) {

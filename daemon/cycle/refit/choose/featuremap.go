@@ -37,14 +37,13 @@ type featureMapCandidate struct {
 	loss  [][]float64          // of the rows of each fold
 }
 
-// chooseForm sets the feature map of a refit, nil if none is asked for or auto sees no gain in one, and the ridge of
-// weights on it. The last map stays where it still fits the sample, since weights on it go on from refit to refit. Of
-// the maps that are asked for each is fitted to rows and compared on newer ones, as consumers will use it: where labels
-// depend on those just before them, a map of many columns learns what the rows just before and after those held out
-// have in common, which says nothing of the future. Under auto, where products were among the forms, no basis vectors
-// are looked for beside the form chosen (j.plain): they make polynomials of degree 2, too, of less rank. The comparison
-// is
-// repeated as the sample grows, see retests.
+// ChooseFeatureMap sets the feature map of a refit, nil if none is configured or auto sees no gain in one, and the
+// ridge of weights on it. The last map is kept where it still fits the sample, since refits start from the last weights
+// on it. Each map that is configured is fitted to rows and compared on newer ones, as consumers will use it. Where
+// labels depend on those just before them, a map of many columns learns what the rows just before and after those held
+// out have in common, which says nothing of the future. Under auto, where products were among the candidates, no basis
+// vectors are added to the chosen one (j.Plain): they make polynomials of degree 2, too, of less rank. The comparison
+// is repeated as the sample grows, see Retests.
 func ChooseFeatureMap(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
 	j.Vocab.Map = nil
 	asked, p := j.Model.Train.FeatureMap.Tried(len(j.Vocab.Numeric)), len(j.Vocab.Numeric)
@@ -100,8 +99,8 @@ func mapValues(j *task.Task) (values [][]float64, scaling []snapshot.MapScaling)
 	return values, scaling
 }
 
-// bestFeatureMap returns the best of the forms, the first one being the plainest; nil if there are too few rows to tell
-// and the plainest is no map.
+// bestFeatureMap returns the best of the candidates, of which the first is the plainest. It returns nil if there are
+// too few rows to compare them and the plainest is no map.
 func bestFeatureMap(
 	j *task.Task,
 	ctx context.Context,
@@ -180,7 +179,7 @@ func FoldWeights(j *task.Task, rows []int) []float64 {
 	return j.CapNames(nil, names)
 }
 
-// isBetter reports whether the losses of folds, with weights, are less in most of them, and over all of them by more
+// IsBetter reports whether the losses of folds, with weights, are less in most of them, and over all of them by more
 // than some standard errors.
 func IsBetter(a, b [][]float64, weights []float64, errors float64) bool {
 	won, rest := 0, weights

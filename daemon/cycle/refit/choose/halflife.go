@@ -112,8 +112,8 @@ func halfLivesDiffer(j *task.Task, weight []float64) bool {
 	return effective(of[0]) >= gate.LeastOfLabel && effective(of[1]) >= gate.LeastOfLabel
 }
 
-// next returns the horizon beside h, -1 if there is none. Those beyond the oldest row, but for the first, are left out:
-// they are much the same.
+// next returns the half-life before or after h, -1 at the end of the list. Half-lives longer than the age of the oldest
+// row, but for the first, are left out: they are much the same.
 func next(j *task.Task, h, step int) int {
 	oldest := slices.Max(j.Sample.TrainAge)
 	for h += step; h > 0 && h < len(fitted.HalfLives); h += step {
@@ -127,7 +127,7 @@ func next(j *task.Task, h, step int) int {
 	return -1
 }
 
-// effective returns the number of rows of equal weight that tell as much as rows of these weights.
+// effective returns the effective sample size: the number of rows of equal weight that inform as much as these.
 func effective(weights []float64) float64 {
 	sum, square := 0.0, 0.0
 	for _, w := range weights {

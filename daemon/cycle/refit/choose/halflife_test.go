@@ -72,7 +72,7 @@ func TestHorizonsOfRareLabels(t *testing.T) {
 	for _, c := range []struct {
 		task event.Task
 		ones int
-		tell bool
+		want bool
 	}{{event.Binary, 0, false}, {event.Binary, 4, false}, {event.Binary, 5, true}, {event.Binary, 396, false},
 		{event.Regression, 4, true}} {
 		j := &task.Task{
@@ -85,7 +85,7 @@ func TestHorizonsOfRareLabels(t *testing.T) {
 				j.Select_.Events[i].Label = 1
 			}
 		}
-		if got := halfLivesDiffer(j, weight); got != c.tell {
+		if got := halfLivesDiffer(j, weight); got != c.want {
 			t.Errorf("%v, %d of 400 labels are 1: %v", c.task, c.ones, got)
 		}
 	}

@@ -115,7 +115,7 @@ func withMap(base *solver.Model, fit *solver.DenseFit) *solver.Model {
 // MapRows returns how many rows there is room for with so many columns.
 func MapRows(columns int) int { return max(1000, mapNumbers/columns) }
 
-// mapPart returns the problem of the newest rows that a map has room for, and where they stand among the training rows.
+// mapPart returns the problem of the newest rows that a map has room for, and their indices among the training rows.
 func mapPart(j *task.Task) (*solver.Problem, []int) {
 	n, limit := j.Problem.X.NumRows(), MapRows(j.Vocab.Map.NumColumns())
 	rows := make([]int, n)

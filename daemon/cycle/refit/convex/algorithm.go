@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// Refits by other algorithms than ConditionalGradient: a path over λ, then one solve, and what a refit of each goes on
+// Refits by other algorithms than ConditionalGradient: a path over λ, then one solve, and what a refit of each starts
 // from.
 
 // FitAlgorithm returns the algorithm of the model unless it is ConditionalGradient, nil if it is.
@@ -31,9 +31,8 @@ func FitAlgorithm(j *task.Task) solver.Algorithm {
 const coldPatience = 1
 
 // FitBy fits the sample by another algorithm. From nothing it finds λ by a path over at most PathRows rows, of an SVM
-// by rough solves; a warm refit chooses between the last λ and one beside it, on all rows. Models are judged on the
-// select rows as each solve ends: steps in between have neither a gap nor dual
-// variables.
+// by rough solves. A warm refit chooses between the last λ and an adjacent one, on all rows. Models are judged on the
+// select rows as each solve ends: steps in between have neither a gap nor dual variables.
 func FitBy(
 	j *task.Task,
 	ctx context.Context,
@@ -101,9 +100,9 @@ func PathBy(
 	return best, nil
 }
 
-// ModelOn returns what a refit whose versions hold the model of the convex stage alone goes on from, over a vocabulary:
-// the champion's model without its calibration. Of one by another kernel, as an update of a fold-in has that somebody
-// made champion, its linear term is left.
+// ModelOn returns the champion's model without its calibration, over a vocabulary. A refit starts from it if its
+// versions hold only the model of the convex stage. Of a model by another kernel only the linear term is kept; an
+// update of a fold-in that an operator made champion has one.
 func ModelOn(j *task.Task, ch *fitted.Fitted, v *encode.Vocabulary) *solver.Model {
 	m := MapModel(ch.Model, ch.Vocabulary, v)
 	if !j.Model.Train.ConvexAlone() {

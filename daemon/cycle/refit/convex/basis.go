@@ -36,9 +36,8 @@ func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Set
 	return found.Result.Model, nil
 }
 
-// overBasis returns an algorithm that learns the output layer over basis vectors, where train.features asks for it;
-// another one as it is. A warm refit goes on
-// from the vectors of the last model and adds up to train.new_basis.
+// OverBasis returns an algorithm that learns the output layer over basis vectors, where train.features asks for it;
+// another one as it is. A warm refit starts from the vectors of the last model and adds up to train.new_basis.
 func OverBasis(
 	j *task.Task,
 	ctx context.Context,
@@ -68,8 +67,7 @@ func OverBasis(
 }
 
 // StartVectors returns the model of basis vectors from which a variational stage of up to k takes those that it lacks:
-// what another algorithm has fitted, or
-// vectors of their own where that has none.
+// what another algorithm has fitted, or new vectors where that model has none.
 func StartVectors(
 	j *task.Task,
 	ctx context.Context,

@@ -87,10 +87,9 @@ func SolvePath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []f
 	return polish(j, ctx, best, p, s)
 }
 
-// WalkPath is SolvePath without the polish. Rough solves of a path that carries go on from one λ to the next and are
-// left early, but for that of the best λ, which goes on to its end; others begin with nothing, each for itself. To
-// solve the best λ from nothing once more takes what that saves and was
-// no better (segment, electricity).
+// WalkPath is SolvePath without the polish. With Task.Carries, the rough solve of each λ starts from that of the λ
+// before and stops early; only that of the best λ then runs to its end. Else each solve starts from nothing. To solve
+// the best λ from nothing once more takes the time that this saves and was no better (segment, electricity).
 func WalkPath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
 	o := solver.PathOptions{Judge: j.Judge, Patience: patience}
@@ -153,9 +152,8 @@ func path(
 // PathRows bounds the rows on which a cold streaming refit looks for λ and its first basis vectors.
 const PathRows = 20_000
 
-// coldStart finds λ and the first basis vectors by a path over at most PathRows rows, spread evenly over the sample,
-// and goes on from
-// there on all of them.
+// ColdPath finds λ and the first basis vectors by a path over at most PathRows rows, spread evenly over the sample, and
+// continues from there on all rows.
 func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candidate, error) {
 	p, part := j.Problem, j.Problem
 	if p.X.NumRows() > PathRows {
@@ -185,9 +183,8 @@ func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candi
 	return OrOfPart(j, ctx, best, calls, found, err)
 }
 
-// OrOfPart returns what was found, on all rows or by going on, or where the clock ended that before it began, what had
-// been found before, after so many
-// solves.
+// OrOfPart returns what was found on all rows or by continuing. If the clock ended that, it returns part, which was
+// found before, after a number of solves (calls).
 func OrOfPart(
 	j *task.Task,
 	ctx context.Context,
@@ -262,9 +259,8 @@ func steps(
 	return best, last, nil
 }
 
-// polish refits a model from the middle of a path to the optimum of its own basis, so that its objective and gap are
-// those of a solve
-// that ended there. The vectors that the path found after it stay known in result.
+// polish refits a model from the middle of a path to the optimum over its basis, so that its objective and gap are
+// those of a solve that ended there. Path keeps the model at the end of the path, with the vectors found later.
 func polish(
 	j *task.Task,
 	ctx context.Context,
@@ -303,8 +299,8 @@ func LambdasFor(j *task.Task, ctx context.Context, p *solver.Problem, s solver.S
 	return a.Strengths(ctx, p, s)
 }
 
-// LambdaUnit returns the absolute λ that a stated λ of 1 stands for on a problem: the losses are sums, so it goes
-// with the rows.
+// LambdaUnit returns the absolute λ of a configured λ of 1 on a problem. Losses are sums, so it is proportional to the
+// weight of the rows.
 func LambdaUnit(p *solver.Problem) float64 {
 	total := 0.0
 	for i := range p.X.NumRows() {
@@ -313,7 +309,7 @@ func LambdaUnit(p *solver.Problem) float64 {
 	return total / fitted.RowsPerLambda
 }
 
-// pathLambdas returns the λ to try from a warm model: its own and one beside it, or the configured one.
+// pathLambdas returns the λ to try from a warm model: that of the model and an adjacent one, or the configured one.
 func pathLambdas(
 	j *task.Task,
 	ctx context.Context,
@@ -330,9 +326,9 @@ func pathLambdas(
 	return []float64{warm.Lambda, warm.Lambda / lambdaStep}, nil
 }
 
-// Resume continues from a warm model: rough output refits choose between the last λ and one beside it, then Algorithm
-// 1 goes on from the better one, output refit first, with new basis vectors as far as the settings allow. up says on
-// which side to look.
+// Resume continues from a warm model. Rough output refits choose between the last λ and an adjacent one, the larger if
+// warm.Up. Then Algorithm 1 continues from the better one, output refit first, with new basis vectors as far as the
+// settings allow.
 func Resume(j *task.Task, ctx context.Context, warm *task.WarmStart, s solver.Settings) (*task.Candidate, error) {
 	p := j.Problem
 	lambdas, err := pathLambdas(j, ctx, p, warm, s)

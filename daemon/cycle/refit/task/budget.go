@@ -15,11 +15,11 @@ type Budget struct {
 	Deadline time.Time          // of the time budget; zero for none
 	Repeat   *snapshot.CutShort // where the refit to repeat was cut; nil goes by deadline and context alone
 	Cut      *snapshot.CutShort // where this one was; nil so far
-	Calls    int                // solves that ended by themselves
+	Calls    int                // solves that ended without a cut
 	ended    bool               // the repeated refit was cut within a solve
 }
 
-// The number of steps of a solve on a path that was not cut short: it ended by itself, or it had not begun.
+// The number of steps of a solve on a path that was not cut short: it ended, or it had not begun.
 const (
 	stepsAll  = -1
 	stepsNone = -2

@@ -13,8 +13,8 @@ import (
 )
 
 // marginOutputs returns n rows whose features are the outputs of a model of margins of k classes, 1 for a binary label,
-// and that model. Outputs are far from the logarithms of probabilities: on a scale of their own, and those of the last
-// class, which no row has, as large as the others'.
+// and that model. Outputs are far from the logarithms of probabilities: their scale is another one, and those of the
+// last class, which no row has, are as large as the others'.
 func marginOutputs(n, k int) (*encode.Encoded, *solver.Model) {
 	random := rand.New(rand.NewPCG(2, 1))
 	e, model := &encode.Encoded{X: solver.NewRows(k, 0, 0)}, solver.NewModel(solver.ANOVA, k, k, true)
@@ -75,7 +75,7 @@ func TestCalibration(t *testing.T) {
 		}
 		c := j.Calibrate(model)
 		best := at(c)
-		beside := func(what string, by calibration) {
+		isWorse := func(what string, by calibration) {
 			if loss := at(by); !(loss > best) {
 				t.Errorf(
 					"%d outputs: factor %g, shift %v, loss %.9g; %.9g with another %s",
@@ -89,11 +89,11 @@ func TestCalibration(t *testing.T) {
 			}
 		}
 		for _, part := range []float64{0.98, 1.02} {
-			beside("factor", calibration{c.Factor * part, c.shift})
+			isWorse("factor", calibration{c.Factor * part, c.shift})
 			for o := range c.shift {
 				other := calibration{c.Factor, append([]float64(nil), c.shift...)}
 				other.shift[o] += part - 1
-				beside("shift", other)
+				isWorse("shift", other)
 			}
 		}
 		if c.Factor < 2 || (c.shift != nil) != (k > 1) {

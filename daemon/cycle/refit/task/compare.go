@@ -29,9 +29,8 @@ func (c *calibration) Of(m *solver.Model) *solver.Model {
 	return out
 }
 
-// SelectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no scale of
-// their own: they count as they are once
-// calibrated.
+// SelectLoss is the loss on the select rows by which a refit chooses. Outputs of a loss of margins have no fixed scale:
+// they are calibrated first.
 func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 	if j.Target.Margin != "" {
 		c := j.Calibrate(m)
@@ -40,9 +39,9 @@ func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 	return evaluate.Loss(j.Select_, j.Target, m, weights)
 }
 
-// Calibrate fits the calibration of a model on the select rows, on the training rows where there are none. Every class
-// counts one row more, of which nothing is known, so that one that those rows lack stays possible. What a matrix of
-// costs decides is not shifted: its outputs are of costs and not of frequencies.
+// Calibrate fits the calibration of a model on the select rows, on the training rows if there are no such rows. Every
+// class counts one row more, of which nothing is known, so that one that those rows lack stays possible. What a matrix
+// of costs decides is not shifted: its outputs are of costs and not of frequencies.
 func (j *Task) Calibrate(m *solver.Model) calibration {
 	x, targets, weights := j.Select_.X, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events)
 	if x.NumRows() == 0 {
@@ -118,7 +117,7 @@ func (j *Task) Errors(model *solver.Model) []float64 {
 	return errors
 }
 
-// baselineField returns the categorical field of the item mean, or -1.
+// BaselineField returns the categorical field of the item mean, or -1.
 func (j *Task) BaselineField() int {
 	return slices.Index(j.Schema.Categorical, j.Model.Evaluate.BaselineBy)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestCutBetweenTheSolvesOfAPath: a path whose first λ ended by themselves before the clock kept the others from
-// beginning is cut short behind those.
+// TestCutBetweenTheSolvesOfAPath: the solves of the first λ of a path ended, and the clock kept the others from
+// beginning. The path is cut short after the first ones.
 func TestCutBetweenTheSolvesOfAPath(t *testing.T) {
 	var b Budget
 	b.Solved(4, false, &solver.Result{Status: solver.Stalled}, &solver.Result{Status: solver.BasisLimit})
@@ -23,7 +23,7 @@ func TestCutBetweenTheSolvesOfAPath(t *testing.T) {
 	}
 	again.Solved(4, true, &solver.Result{}, &solver.Result{})
 	if !again.Over(t.Context()) {
-		t.Error("the repeated refit goes on")
+		t.Error("the repeated refit is not over")
 	}
 }
 

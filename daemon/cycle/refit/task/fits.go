@@ -31,7 +31,7 @@ type MappedFit struct {
 	Loss  []float64 // on each of the select rows
 }
 
-// Continuation is a variational stage that goes on from the last one.
+// Continuation is a variational stage that continues the last one.
 type Continuation struct {
 	State  *posterior.State // where the last one ended; it is swept in place
 	Prior  posterior.Prior

@@ -2,7 +2,7 @@ package task
 
 import "github.com/refitd/refitd/snapshot"
 
-// LastScales returns the scales of the version that the refit goes on from, nil without one.
+// LastScales returns the scales of the version that the refit starts from, nil without one.
 func (j *Task) LastScales() []snapshot.NumericField {
 	switch {
 	case j.Repeats != nil:

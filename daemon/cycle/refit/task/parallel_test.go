@@ -11,10 +11,9 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// TestBeside: both parts run, one after the other with one worker and each while the other runs with two; the panic of
-// either is the caller's, once both
-// have ended, with the stack where it happened.
-func TestBeside(t *testing.T) {
+// TestInParallel: both parts run, one after the other with one worker and concurrently with two. A panic of either part
+// reaches the caller once both have ended, with the stack where it happened.
+func TestInParallel(t *testing.T) {
 	var order []string
 	one := &Task{Workers: 1}
 	one.InParallel(func() { order = append(order, "f") }, func() { order = append(order, "g") })
@@ -50,7 +49,7 @@ func TestBeside(t *testing.T) {
 					}
 				}()
 				(&Task{Workers: workers}).InParallel(part(!inG), part(inG))
-				t.Error("beside returned")
+				t.Error("InParallel returned")
 			})
 		}
 	}

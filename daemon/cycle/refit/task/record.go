@@ -21,9 +21,8 @@ var ErrNotKept = errors.New(
 	"cycle: the sample of the version was not kept: set publish.keep_sample before it is trained",
 )
 
-// Record is what a refit was made of: with it and the manifest the refit is repeated. Beside the rows it has what the
-// refit went on from: the
-// live model at that moment, in which there are events folded in that no version has.
+// Record is what a refit was made of: with it and the manifest the refit is repeated. In addition to the rows it has
+// what the refit started from: the live model at that moment, which has learned events that no version has.
 type Record struct {
 	Model  *config.Model
 	Sample *encode.Sample

@@ -23,7 +23,7 @@ type Task struct {
 	Cold       ColdStart
 	Rejections int          // in a row before it
 	Rough      bool         // the convex stage is polished and certified only where its model is published
-	Carries    bool         // each λ of a path of Algorithm 1 goes on from the one before
+	Carries    bool         // each λ of a path of Algorithm 1 starts from the solution of the one before
 	Paired     [][2]float64 // of the fold-in and of what consumers have, on the last events, oldest first
 	Repeats    *keptStart   // what a refit that is repeated starts from
 	Workers    int
@@ -57,9 +57,9 @@ type Task struct {
 	Recent         []event.Event     // training rows since the champion's cut, for rival
 	Groups         []int32           // posterior.State.Group, nil: every field for itself
 	RowIDs         []fitted.RowID    // of the training rows, where dual variables are kept by them
-	MainOnly       []bool            // posterior.State.MainOnly, by relate
-	Ridge          float64           // of weights on the feature map, by chooseForm
-	Plain          bool              // by chooseForm: no basis vectors are looked for
+	MainOnly       []bool            // posterior.State.MainOnly, by ChooseInteractions
+	Ridge          float64           // of weights on the feature map, by ChooseFeatureMap
+	Plain          bool              // by ChooseFeatureMap: no basis vectors are looked for
 	Whole          bool              // the model has all products of numbers already
 	Forms          []report.FitForm
 	popularLearned *fitted.PopularWeights // of choices, by the training rows; nil of events with labels
@@ -67,7 +67,7 @@ type Task struct {
 	Chosen         *lists                 // what versions of choices are judged by; nil of events with labels
 	Lists          *lists                 // the same while they are
 	Precisions     fitted.PrecisionChoice // by variational and gaussian
-	// by relate: there is a last variational stage, and this one does not go on from it
+	// set where a last variational stage exists and this one does not continue it
 	Restarted  bool
 	HeldOut    fitted.HeldOutNames
 	Means      *fitted.BaselineMeans

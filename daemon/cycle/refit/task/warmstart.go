@@ -50,7 +50,7 @@ type keptStart struct {
 	Rough   bool                    // Task.rough: not in records of builds before that
 	Carries bool                    // Task.carries: nor
 	Entered []int32                 // rows that Dual knows nothing of: nor
-	Scales  []snapshot.NumericField // of the version that it goes on from: nor
+	Scales  []snapshot.NumericField // of the version that it starts from: nor
 	Limits  []float64               // Task.limits: nor
 	Bounded bool                    // not Task.unbounded: nor
 }

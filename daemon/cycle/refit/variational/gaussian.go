@@ -13,10 +13,10 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// FitGaussian refits the posterior of GaussianTarget beside the variational stage, warm from the live one, nil where
-// there is no such stage or no time left, and fits the link of its numbers on the select rows. New basis vectors are
-// those of the convex stage. No refit that is published holds it, so
-// that no refit that is repeated does. As costly as the sweeps of a regression.
+// FitGaussian refits the posterior of GaussianTarget in addition to the variational stage, warm from the live one, and
+// fits the link of its numbers on the select rows. It returns nil without such a posterior or without time left. New
+// basis vectors are those of the convex stage. Published refits do not hold it, so repeated refits do not either. It
+// costs as much as the sweeps of a regression.
 func FitGaussian(
 	j *task.Task,
 	ctx context.Context,

@@ -141,8 +141,8 @@ func isAhead(j *task.Task) (fields []int) {
 	return fields
 }
 
-// withoutCrosses returns the problem without the columns of crosses, whose linear weights would take the interactions
-// of their parts for their own.
+// withoutCrosses returns the problem without the columns of crosses, whose linear weights would absorb the interactions
+// of their parts.
 func withoutCrosses(j *task.Task) *solver.Problem {
 	if len(j.Schema.Cross) == 0 {
 		return j.Problem

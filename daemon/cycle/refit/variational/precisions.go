@@ -33,9 +33,8 @@ const (
 	precisionErrors = 1.0
 )
 
-// lastPrecisions returns what the champion's refit chose, and whether a refit that goes on from it tries both ways.
-// Precisions of a stage that the convex
-// one has beaten are not worth carrying.
+// lastPrecisions returns what the champion's refit chose, and whether a refit that starts from it tries both ways.
+// Precisions of a stage that lost to the convex one are not carried over.
 func lastPrecisions(j *task.Task) (last fitted.PrecisionChoice, both bool) {
 	if last = j.Champion.Precisions; j.Champion.Version.Sweeps == 0 {
 		return fitted.PrecisionChoice{Refits: PrecisionRefits}, false

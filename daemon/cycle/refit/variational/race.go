@@ -3,13 +3,12 @@ package variational
 import "github.com/refitd/refitd/daemon/cycle/refit/task"
 
 // ConvexAgain is how often the convex stage runs although it cannot win, by versions: what it cannot do may change with
-// the stream. It is prime, for
-// refits come every so many versions, updates between them.
+// the stream. It is prime, for refits come every so many versions, updates between them.
 const ConvexAgain = 11
 
-// leavesConvexOut reports whether a refit that goes on from a posterior can do without the convex stage: that of the
+// leavesConvexOut reports whether a refit that starts from a posterior can do without the convex stage: that of the
 // champion lost to the variational one, no basis vector is due that it would find, and the last version was not kept
-// back. Where outputs have weights of their own it always runs.
+// back. For outputs with separate weights it always runs.
 func leavesConvexOut(j *task.Task, warm *task.WarmStart) bool {
 	k := j.Model.Train.VariationalBasis(j.Problem.X.NumRows())
 	t := &j.Model.Train

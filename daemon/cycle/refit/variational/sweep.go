@@ -45,8 +45,8 @@ func PriorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 
 // NewPosterior returns what the sweeps of a cold refit start from. Outputs that share their interactions start with k
 // vectors of the leading subspace of the residual: sweeps from there take half as many and end lower than from the
-// vectors of the convex stage (ML-1M: RMSE .859
-// against .865). Separate ones start from the linear term and bias of Algorithm 1's model.
+// vectors of the convex stage (ML-1M: RMSE 0.859
+// against 0.865). Separate ones start from the linear term and bias of Algorithm 1's model.
 func NewPosterior(j *task.Task, convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
 	p := j.Problem
 	s := experts.NewState(j.Target, p.Field, p.NumFields, prior)

@@ -92,9 +92,9 @@ func SinceChampion(j *task.Task, n int) (recent []int) {
 }
 
 // LearnHeldOut lets a judged challenger learn from the held-out rows, too: the variational stage once more, from where
-// it began and with as many sweeps as were chosen, now over all rows. What was judged is kept beside for the next
-// refit, and metrics of the version stay those of it. Where the clock
-// ends it, the whole sweeps so far count.
+// it began and with as many sweeps as were chosen, now over all rows. What was judged is kept in WithoutHoldout for the
+// next refit, and the metrics of the version remain those of what was judged. Where the clock ends it, the whole sweeps
+// so far count.
 func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps int) error {
 	if sweeps == 0 || len(j.Select_.Events)+len(j.Gate.Events) == 0 {
 		return nil

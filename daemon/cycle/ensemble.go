@@ -1,0 +1,37 @@
+package cycle
+
+import (
+	"sync/atomic"
+
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/mixture"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+)
+
+// ensemble is the live model: the fold-in, the experts next to it, and the mixture of their predictions. It is guarded
+// by
+// Cycle.mu.
+type ensemble struct {
+	*common
+
+	learner    experts.FoldInLearner
+	experts    []*experts.Expert
+	numbers    *encode.NumberScale // what companions see of them
+	weights    *encode.WeightScale // nil where events have no weights
+	mixture    *mixture.Mixture    // nil if what is live is the fold-in alone
+	levels     *mixture.OrdinalMixture
+	stacked    *mixture.StackedUpdate // nil where versions hold no sums
+	sgd        *experts.SGDBias       // a part of the mixture; nil for classes
+	popular    *fitted.Popularity     // of choices; nil of events with labels
+	cap        *experts.EntityCap
+	admitted   [pipelineMost]rows.Counted // of the events of a chunk
+	pool       rows.Interner              // names of relearned events
+	evicted    atomic.Int64               // names that the fold-in gave up for others
+	pipeline   pipeline
+	foldInOnly folded    // of an event that was not learned ahead
+	outputs    []float64 // of the mixture
+	targets    []float64
+	value      []float64 // of a baseline
+}

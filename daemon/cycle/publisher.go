@@ -1,0 +1,28 @@
+package cycle
+
+import (
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/cycle/guard"
+	"github.com/refitd/refitd/daemon/cycle/updates"
+)
+
+// publisher has what consumers have now, and decides what they get next: updates, their variants, their deltas, and the
+// guard of these. It is guarded by Cycle.mu.
+type publisher struct {
+	*common
+
+	published  *updates.Served        // the champion or an update of it
+	deltas     *updates.DeltaStream   // the newest update; nil without
+	pending    *updates.Update        // of the live model, beside the newest one; nil without
+	live       *updates.LiveCopy      // for Live; nil without
+	liveAdded  *fitted.PopularWeights // that the last copy for Live has beside what was learned; nil for none
+	frontier   updates.Frontier       // by events, while there are deltas
+	comparison updates.UpdateComparison
+	updates    bool        // consumers should have updates, by lag
+	guard      guard.Guard // of updates against their refit
+	// a chain of deltas ended because it was worse than its refit: consumers get that again
+	chainEnded bool
+	heldBack   []guard.HeldBack        // that nobody has taken
+	race       updates.VariantSelector // of what updates are made of
+	rankings   *updates.Rankings       // the same
+}
