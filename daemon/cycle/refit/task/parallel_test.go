@@ -37,7 +37,7 @@ func TestInParallel(t *testing.T) {
 				defer func() {
 					v := recover()
 					if p, ok := v.(*stackedPanic); ok {
-						if p.String() != "division" || !strings.Contains(string(p.Stack()), "inparallel_test.go") {
+						if p.String() != "division" || !strings.Contains(string(p.Stack()), "parallel_test.go") {
 							t.Errorf("recovered %v with the stack %s", p, p.Stack())
 						}
 						v = p.value

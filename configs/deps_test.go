@@ -1,0 +1,379 @@
+package configs_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A new arrow between packages is a decision, so -update, which is for documents, does not write the table of rooms.
+var updateRooms = flag.Bool("rooms", false, "write the table of imports in deps_test.go: a new line is for a reviewer")
+
+// rooms has a row for each package of daemon and solver: its path, and below it the packages of this module that it may
+// import, with and without the tags of the simulation. Tests of a package may import what they like.
+//
+// go test ./configs -run TestRooms -rooms writes it.
+const rooms = `
+daemon
+	consumer daemon/build daemon/cluster daemon/config daemon/memory daemon/model daemon/report daemon/shard
+	daemon/traces daemon/web sketch snapshot snapshot/backoff snapshot/failpoint
+daemon/announce
+	daemon/produce snapshot snapshot/backoff
+daemon/broker
+daemon/build
+daemon/choices
+	consumer/event daemon/config daemon/report snapshot
+daemon/cluster
+	consumer daemon/config daemon/report
+daemon/config
+	consumer/event snapshot solver solver/coordinate solver/margin solver/posterior
+daemon/crash
+	sketch snapshot/durable
+daemon/curves
+	daemon/report snapshot/durable
+daemon/cycle
+	consumer/event daemon/config daemon/cycle/drift daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
+	daemon/cycle/fitted daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit
+	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
+	daemon/quality daemon/report snapshot solver
+daemon/cycle/cycletest
+	consumer/event daemon/config
+daemon/cycle/drift
+	daemon/config daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/mixture
+daemon/cycle/encode
+	consumer/event daemon/config daemon/cycle/rows daemon/report snapshot solver solver/posterior
+daemon/cycle/evaluate
+	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot solver
+daemon/cycle/experts
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows
+	snapshot solver solver/posterior
+daemon/cycle/fitted
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/report snapshot
+	solver solver/posterior
+daemon/cycle/gate
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
+	daemon/cycle/refit/task daemon/cycle/rows daemon/report snapshot solver solver/posterior
+daemon/cycle/guard
+	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows daemon/report
+	snapshot
+daemon/cycle/mixture
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/rows
+	daemon/report snapshot solver solver/posterior
+daemon/cycle/refit
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/gate
+	daemon/cycle/refit/choose daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/refit/variational
+	daemon/report snapshot solver solver/margin solver/posterior
+daemon/cycle/refit/choose
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/gate
+	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/refit/variational snapshot solver
+daemon/cycle/refit/convex
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task
+	daemon/cycle/rows daemon/report snapshot solver solver/margin
+daemon/cycle/refit/task
+	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
+	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/report snapshot solver solver/margin
+	solver/posterior
+daemon/cycle/refit/variational
+	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate
+	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows solver solver/posterior
+daemon/cycle/rows
+	consumer/event daemon/config daemon/report
+daemon/cycle/updates
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
+	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows daemon/report
+	snapshot solver solver/posterior
+daemon/daemontest
+	consumer/event daemon daemon/broker daemon/config daemon/report
+daemon/daemontest/liar
+daemon/daemontest/locked
+daemon/daemontest/mutant
+daemon/daemontest/published
+	snapshot
+daemon/daemontest/tier
+daemon/dataset
+	consumer/event daemon/dataset/parquet
+daemon/dataset/parquet
+daemon/deadletter
+	daemon/cluster daemon/config daemon/produce sketch snapshot/backoff snapshot/failpoint
+daemon/diff
+	daemon/report snapshot
+daemon/durations
+daemon/export
+	consumer/event daemon/config daemon/cycle/rows sketch snapshot
+daemon/faults
+daemon/ingest
+	consumer consumer/event daemon/choices daemon/config daemon/crash daemon/cycle daemon/cycle/encode daemon/cycle/rows
+	daemon/cycle/updates daemon/report sketch snapshot snapshot/failpoint
+daemon/logs
+daemon/memory
+	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational
+	daemon/ingest daemon/notify daemon/scoring daemon/shard sketch solver solver/coordinate solver/margin
+	solver/posterior
+daemon/model
+	consumer consumer/event daemon/announce daemon/choices daemon/cluster daemon/config daemon/crash daemon/curves
+	daemon/cycle daemon/cycle/drift daemon/cycle/encode daemon/cycle/experts daemon/cycle/fitted daemon/cycle/guard
+	daemon/cycle/rows daemon/cycle/updates daemon/deadletter daemon/durations daemon/ingest daemon/memory daemon/notify
+	daemon/publish daemon/quality daemon/report daemon/scoring daemon/shard daemon/space daemon/statedir daemon/traces
+	daemon/web sketch snapshot snapshot/backoff snapshot/durable snapshot/failpoint
+daemon/notify
+	daemon/curves snapshot snapshot/backoff snapshot/durable
+daemon/offline
+	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/encode daemon/cycle/evaluate
+	daemon/cycle/fitted daemon/cycle/refit daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates daemon/dataset
+	daemon/diff daemon/export daemon/ingest daemon/plot daemon/progress daemon/publish daemon/report daemon/reproduce
+	sketch snapshot snapshot/durable solver
+daemon/plot
+daemon/produce
+daemon/progress
+daemon/publish
+	daemon/build daemon/config daemon/cycle/fitted daemon/report daemon/reproduce snapshot solver
+daemon/quality
+	daemon/report
+daemon/report
+	daemon/config snapshot solver
+daemon/reproduce
+	daemon/config daemon/cycle/refit daemon/cycle/refit/task snapshot snapshot/durable
+daemon/scoring
+	consumer/event daemon/cluster daemon/config daemon/produce daemon/report daemon/web snapshot snapshot/backoff
+daemon/shard
+	daemon/produce daemon/report sketch snapshot/backoff
+daemon/simulation
+daemon/space
+	consumer sketch
+daemon/statedir
+	daemon/config sketch snapshot/durable
+daemon/traces
+	daemon/build daemon/config daemon/cycle/fitted daemon/ingest
+daemon/web
+	configs consumer/event daemon/config daemon/curves daemon/cycle/fitted daemon/diff daemon/durations daemon/quality
+	daemon/report daemon/web/inference snapshot snapshot/metrics
+daemon/web/inference
+solver
+	solver/internal/columns solver/internal/dense solver/internal/parallel
+solver/coordinate
+	solver solver/internal/columns solver/internal/dense
+solver/internal/columns
+solver/internal/dense
+solver/internal/parallel
+solver/margin
+	solver solver/internal/dense solver/internal/parallel
+solver/posterior
+	solver solver/internal/dense solver/internal/parallel
+`
+
+// roomsMark begins the table in this file.
+const roomsMark = "const rooms = `\n"
+
+// TestRooms: each package of daemon and solver imports what its row says, no more and no less.
+func TestRooms(t *testing.T) {
+	t.Parallel()
+	imports := importsOf(t, "./daemon/...", "./solver/...")
+	if *updateRooms {
+		writeRooms(t, imports)
+		return
+	}
+	allowed := parseRooms(rooms)
+	for _, path := range slices.Sorted(maps.Keys(imports)) {
+		row, ok := allowed[path]
+		if !ok {
+			t.Errorf("%s has no row: add it, as\n%s", path, rowOf(path, imports[path]))
+			continue
+		}
+		for _, of := range imports[path] {
+			if !slices.Contains(row, of) {
+				t.Errorf("%s may not import %s: import what is allowed, or add it to the row in deps_test.go", path, of)
+			}
+		}
+		for _, of := range row {
+			if !slices.Contains(imports[path], of) {
+				t.Errorf("%s does not import %s any more: take it out of the row in deps_test.go", path, of)
+			}
+		}
+	}
+	for path := range allowed {
+		if _, ok := imports[path]; !ok {
+			t.Errorf("there is no package %s: take its row out of deps_test.go", path)
+		}
+	}
+	if sorted := tableOfRooms(allowed); sorted != strings.TrimPrefix(rooms, "\n") {
+		t.Errorf("the table is not sorted, or its lines are not as -rooms writes them")
+	}
+}
+
+// TestRoomsHaveAnOrder: the rooms of the learning cycle are below the cycle, and import nothing that reads or stores.
+func TestRoomsHaveAnOrder(t *testing.T) {
+	t.Parallel()
+	const cycle = "daemon/cycle"
+	below := []string{"consumer/event", "daemon/choices", "daemon/config", "daemon/quality", "daemon/report", "snapshot",
+		"solver", "solver/margin", "solver/posterior"}
+	for path, row := range parseRooms(rooms) {
+		if path != cycle && !strings.HasPrefix(path, cycle+"/") {
+			continue
+		}
+		for _, of := range row {
+			if !strings.HasPrefix(of, cycle+"/") && !slices.Contains(below, of) {
+				t.Errorf("%s imports %s; rooms of the learning cycle import each other and %v", path, of, below)
+			}
+		}
+	}
+}
+
+// importsOf returns, for each package of the given patterns, the packages of this module that it imports, sorted.
+func importsOf(t *testing.T, patterns ...string) map[string][]string {
+	t.Helper()
+	imports := map[string][]string{}
+	for _, tags := range []string{"", "failpoint,simulation"} {
+		args := append([]string{"-tags=" + tags, "-f", `{{.ImportPath}} {{join .Imports " "}}`}, patterns...)
+		for _, line := range goList(t, args...) {
+			path := strings.TrimPrefix(line[0], module+"/")
+			all := imports[path]
+			for _, of := range line[1:] {
+				if of, ours := strings.CutPrefix(of, module+"/"); ours && !slices.Contains(all, of) {
+					all = append(all, of)
+				}
+			}
+			slices.Sort(all)
+			imports[path] = all
+		}
+	}
+	return imports
+}
+
+// parseRooms reads a table: a package at the begin of a line, its imports on the lines after it, indented.
+func parseRooms(table string) map[string][]string {
+	rows, path := map[string][]string{}, ""
+	for line := range strings.Lines(strings.TrimPrefix(table, "\n")) {
+		words := strings.Fields(line)
+		if !strings.HasPrefix(line, "\t") {
+			path = words[0]
+			rows[path] = nil
+			continue
+		}
+		rows[path] = append(rows[path], words...)
+	}
+	return rows
+}
+
+// rowOf writes a row, in lines of at most 120 characters, of which a tab counts as four.
+func rowOf(path string, imports []string) string {
+	var b strings.Builder
+	b.WriteString(path)
+	width := 120
+	for _, of := range imports {
+		if width += 1 + len(of); width > 120 {
+			b.WriteString("\n\t")
+			width = 4 + len(of)
+		} else {
+			b.WriteByte(' ')
+		}
+		b.WriteString(of)
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+// tableOfRooms writes the rows in the order of their paths.
+func tableOfRooms(rows map[string][]string) string {
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(rows)) {
+		b.WriteString(rowOf(path, rows[path]))
+	}
+	return b.String()
+}
+
+// writeRooms writes the table into this file.
+func writeRooms(t *testing.T, rows map[string][]string) {
+	t.Helper()
+	const name = "deps_test.go"
+	before, after, found := bytes.Cut(mustRead(t, name), []byte("\n"+roomsMark))
+	_, rest, ended := bytes.Cut(after, []byte("`\n"))
+	if !found || !ended {
+		t.Fatalf("%s has no table", name)
+	}
+	content := fmt.Sprintf("%s\n%s%s`\n%s", before, roomsMark, tableOfRooms(rows), rest)
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goList runs go list at the root of the module and returns the fields of each line.
+func goList(t *testing.T, args ...string) (lines [][]string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
+	command.Dir = ".."
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v", args, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) > 0 {
+			lines = append(lines, fields)
+		}
+	}
+	return lines
+}
+
+// under reports whether path is the package root or below it.
+func under(path, root string) bool { return path == root || strings.HasPrefix(path, root+"/") }
+
+// TestThirdParties: consumer, sketch, solver and snapshot import neither each other nor daemon, but for leaves of the
+// standard library below snapshot. They and the learning cycle bring along no more of other modules than they should.
+func TestThirdParties(t *testing.T) {
+	t.Parallel()
+	const (
+		gonum  = "gonum.org/v1/gonum"
+		kafka  = "github.com/segmentio/kafka-go"
+		badger = "github.com/dgraph-io/badger"
+
+		prometheus = "github.com/prometheus"
+	)
+	rules := []struct {
+		root string
+		less string   // a folder of root with a separate rule
+		only []string // if not nil, nothing but these and the standard library, at any depth
+		own  []string // packages of this module, besides root, that it may bring along
+		not  []string
+	}{
+		{root: "solver", only: []string{gonum}, not: []string{gonum + "/mat"}}, // it would link a megabyte more
+		{root: "snapshot", less: "snapshot/metrics", only: []string{}},
+		{root: "snapshot/metrics", own: []string{"snapshot"}, not: []string{kafka, badger, gonum}},
+		{root: "sketch", own: []string{"snapshot/durable", "snapshot/failpoint"}, not: []string{kafka, gonum}},
+		{root: "consumer", own: []string{"snapshot/backoff", "snapshot/failpoint"}, not: []string{badger, gonum}},
+		{root: "consumer/event", not: []string{kafka, badger, prometheus}},
+		{root: "daemon/cycle", own: []string{"consumer/event", "daemon", "snapshot", "solver"},
+			not: []string{kafka, badger, prometheus}}, // which of them, TestRooms knows
+	}
+	for _, r := range rules {
+		args := []string{"-deps", "-f", `{{if not .Standard}}{{.ImportPath}}{{end}}`}
+		for _, p := range goList(t, "./"+r.root+"/...") {
+			if r.less == "" || !under(p[0], module+"/"+r.less) {
+				args = append(args, p[0])
+			}
+		}
+		for _, d := range goList(t, args...) {
+			if under(d[0], module+"/"+r.root) {
+				continue
+			}
+			allowed := r.only == nil && !under(d[0], module)
+			for _, o := range r.only {
+				allowed = allowed || under(d[0], o)
+			}
+			for _, o := range r.own {
+				allowed = allowed || under(d[0], module+"/"+o)
+			}
+			for _, n := range r.not {
+				allowed = allowed && !under(d[0], n)
+			}
+			if !allowed {
+				t.Errorf("%s brings along %s; besides the standard library it may use %v and %v, not %v",
+					r.root, d[0], r.only, r.own, r.not)
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+// Package experts has the online learners: each predicts an event and then learns from it. Their predictions are parts
+// of the mixture, and some of them can be published as updates.
+//
+// It does not weigh the experts against each other (mixture) and does not decide which of them a model has (experts.go
+// of package cycle). An expert does not read a clock, and its memory is bounded by train.fold_in.max_rows or by a
+// named constant.
+//
+// Goroutines: a Learner and a Baseline belong to one goroutine at a time. In a cycle they are guarded by Cycle.mu; the
+// fold-in may run on a second goroutine that the holder of the lock starts and waits for (pipeline.go of package
+// cycle). Gather or Outputs always comes before Learn of the same event. What is learned is a function of the order of
+// events alone. Only EntityCap.Held and Slots.Evicted are atomic, for the scraper.
+//
+// Files:
+//
+//	foldin.go        Learner, and the fold-in of multilinear models in closed form (FoldIn)
+//	gradient.go      the fold-in of other models, by gradient steps (Gradient)
+//	expert.go        a learner with name, target and scales (Expert); names of the parts; the Gaussian twin
+//	adagrad.go       linear in numbers, products and recent labels (AdaGrad)
+//	newton.go        Fourier features by Newton's steps (Newton); newtonupdate.go has it as a model
+//	neighbours.go    nearest recent events (Neighbours), over the trees of kdtree.go
+//	pairs.go         names and pairs of names (Pairwise), in the table of cells.go; pairs_model.go has it as a model
+//	baseline.go      predictors without a model (Baseline, NewBaselines); sgdbias.go has biases by gradient steps
+//	residual.go      weights by recent loss (Weights)
+//	entitycap.go     what of an event is learned, so that no entity or name has too large a share (EntityCap)
+package experts
