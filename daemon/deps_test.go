@@ -37,9 +37,9 @@ func TestImportRule(t *testing.T) {
 	)
 	rules := []struct {
 		root string
-		less string   // a folder of root with a rule of its own
+		less string   // a folder of root with another rule
 		only []string // if not nil, nothing but these and the standard library, at any depth
-		own  []string // packages of this module, beside itself, that it may bring along
+		own  []string // other packages of this module that it may bring along
 		not  []string
 	}{
 		{root: "solver", only: []string{gonum}, not: []string{gonum + "/mat"}}, // it would link a megabyte more
@@ -73,7 +73,7 @@ func TestImportRule(t *testing.T) {
 				allowed = allowed && !under(d[0], n)
 			}
 			if !allowed {
-				t.Errorf("%s brings along %s; beside the standard library it may use %v, not %v", r.root, d[0], r.only, r.not)
+				t.Errorf("%s brings along %s; apart from the standard library it may use %v, not %v", r.root, d[0], r.only, r.not)
 			}
 		}
 	}
