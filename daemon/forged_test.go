@@ -293,7 +293,7 @@ func TestPlantedBeforeTheStart(t *testing.T) {
 	}
 }
 
-// number reads a version, 0 for an empty text.
+// number reads a version, 0 if it is no number.
 func number(version string) (n int64) {
 	_, _ = fmt.Sscan(version, &n)
 	return n

@@ -223,12 +223,12 @@ func (v *validator) group(c *Config) {
 	}
 }
 
-// mergeTopic checks the name of a merge topic: each model needs another one.
+// mergeTopic checks the name of a merge topic: each model needs a separate one.
 func (v *validator) mergeTopic(c *Config, key, topic, what string) {
 	if !isTopic(strings.ReplaceAll(topic, ModelName, "m")) {
 		v.bad(key, topic, "1 to 249 letters, digits, '.', '_' or '-': "+what)
 	} else if len(c.Models) > 1 && !strings.Contains(topic, ModelName) {
-		v.bad(key, topic, "a name with "+ModelName+" in it, such as merge-"+ModelName+": each model needs another topic")
+		v.bad(key, topic, "a name with "+ModelName+" in it, such as merge-"+ModelName+": each model needs a separate topic")
 	}
 }
 

@@ -58,8 +58,8 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 	}))
 }
 
-// Restore puts a backup in the place of the state of model in dir. The state there is kept in the same folder, under
-// another name.
+// Restore puts a backup in the place of the state of model in dir. The state there is kept under another
+// name.
 func Restore(ctx context.Context, dir string, model *config.Model, path, why string, meter *progress.Meter, log *slog.Logger,
 	out *report.Emitter) error {
 	making, err := lock(dir, log)

@@ -87,8 +87,8 @@ func Replace(dir, staging, verb, why, what string) (kept string, err error) {
 	return kept, nil
 }
 
-// recall lets the state in staging forget what the one in dir was to forget, and what the lists of forgotten subjects
-// next to both name: a backup may be older than that. A state that is not there, or cannot be read, has nothing to
+// recall lets the state in staging forget what the one in dir was to forget, and the subjects on the lists that are
+// kept outside both: a backup may be older than that. A state that is not there, or cannot be read, has nothing to
 // say. The error carries its exit code.
 func recall(ctx context.Context, f *ingest.Forgotten, store *sketch.Store, staging string) error {
 	var old []*sketch.Witness
