@@ -371,7 +371,8 @@ func judge(t *testing.T, schema *jsonschema.Schema, src []byte) error {
 	return schema.Validate(v)
 }
 
-// TestExamplesByTheSchema: the examples and the defaults are valid, and each of the examples tells editors of the schema.
+// TestExamplesByTheSchema: the examples and the defaults are valid, and each of the examples names the schema for
+// editors.
 func TestExamplesByTheSchema(t *testing.T) {
 	schema := validator(t)
 	if err := judge(t, schema, []byte(config.DefaultsYAML())); err != nil {

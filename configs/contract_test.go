@@ -288,7 +288,7 @@ func properties(t *testing.T, typ reflect.Type) (list []property) {
 	return list
 }
 
-// comments are those of fields of other packages that do not say enough beside their declaration.
+// comments are those of fields of other packages whose declaration does not say enough.
 var comments = map[string]string{
 	"Pointer.Version":        "number of the version",
 	"Pointer.ManifestDigest": "of the manifest of the version",
@@ -299,7 +299,7 @@ var comments = map[string]string{
 	"Pointer.Digest":         "SHA-256 over model, alias and the fields of the pointer",
 }
 
-// glossary has the members that mean the same wherever they are: fields without a comment of their own have these.
+// glossary has the members that mean the same wherever they are: fields without a comment have these.
 var glossary = map[string]string{
 	"aborted":           "records of transactions that were called off",
 	"alias":             "name of the alias",

@@ -209,9 +209,9 @@ affinity: {nodeAffinity: {}}`), "\n")
 	}
 }
 
-// TestChart: a release named refitd, with the password of the manifests, is the manifests, but for labels that tell releases apart and the digest
-// that restarts the pod. REFITD_CHART names a file that helm template has written; otherwise the templates are run here, with what they use of
-// Helm's functions.
+// TestChart: a release named refitd, with the password of the manifests, is the manifests, but for labels that name
+// the release and the digest that restarts the pod. REFITD_CHART names a file that helm template has written;
+// otherwise the templates are run here, with what they use of Helm's functions.
 func TestChart(t *testing.T) {
 	var rendered []byte
 	if path := os.Getenv("REFITD_CHART"); path != "" {

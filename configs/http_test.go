@@ -19,7 +19,7 @@ import (
 // maxHTTPLines bounds http.md: a page that is read from its beginning to its end. openapi.json has the rest.
 const maxHTTPLines = 400
 
-// maxSmallObject is how many members an object has at most that stands in one row of the table of objects.
+// maxSmallObject is how many members an object has at most that is shown in one row of the table of objects.
 const maxSmallObject = 3
 
 // TestHTTP: configs/http.md says for people in short what configs/openapi.json says for programs.
@@ -181,7 +181,7 @@ func protocolOf(t *testing.T, ops []operation) map[reflect.Type]bool {
 	return own
 }
 
-// printedAt returns the heading below which json.md describes a type, by itself or as a part of a line.
+// printedAt returns the heading below which json.md describes a type, alone or as a part of a line.
 func printedAt(t *testing.T) map[reflect.Type]string {
 	lines := describedLines()
 	at := lines.headings(t)

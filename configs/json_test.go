@@ -338,7 +338,7 @@ func (p *page) exitCodes(t *testing.T) {
 func (p *page) reasons(t *testing.T) {
 	p.heading(2, "Reasons of rejections")
 	p.paragraph("Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a state, `reason` of " +
-		"`invalid`, of `dropped`, of the answers of HTTP and of the headers of dead letters. Beside it stand `field`, the field of the schema that " +
+		"`invalid`, of `dropped`, of the answers of HTTP and of the headers of dead letters. With it come `field`, the field of the schema that " +
 		"it is about (empty where it is about the record as a whole), `expected` and `got`: the kind of value that came, never the value itself. " +
 		"A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in the record counts; then the " +
 		"fields, in the order of the record; then missing_field.")

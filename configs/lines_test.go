@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-const maxLineRunes = 160 // two files beside each other on a wide screen
+const maxLineRunes = 160 // two files side by side on a wide screen
 
 var generatedMark = regexp.MustCompile(`(?m)^(//|<!--) Code generated `)
 

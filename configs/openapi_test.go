@@ -68,7 +68,7 @@ var (
 		401: "web.config_file asks for a user and a password, and they are missing or wrong",
 		403: "The request comes from a page of another origin, or it would change something and the daemon was started without --web.enable-lifecycle",
 		404: "There is no such model, version, alias or file", 408: "The body did not arrive in time",
-		409: "The alias was moved meanwhile, or the deltas after that one are not there", 410: "The version has expired",
+		409: "The alias was moved by another request, or the deltas after that one are not there", 410: "The version has expired",
 		412: "If-Match names another content of the file", 413: "The body is too large, takes more memory than web.max_inflight_bytes, or comes with a GET",
 		416: "The file has no such range", 421: "The Host header names neither an address, localhost nor one of web.allowed_hosts",
 		422: "The configuration file cannot be taken up, and why", 429: "More requests than web.config_file allows",
@@ -371,7 +371,7 @@ func (op *operation) parameters(t *testing.T) (list []object) {
 	return list
 }
 
-// tag is the heading under which an operation stands.
+// tag is the heading under which an operation is listed.
 func (op *operation) tag() string {
 	switch {
 	case strings.HasPrefix(op.path, "/v1"):

@@ -143,8 +143,9 @@ func TestAbsentFields(t *testing.T) {
 	}
 }
 
-// TestMappedFieldAbsent: a field that a mapping names and that no event has there is told by a metric and among the alerts, with its path, once a thousand
-// events came, whether the model can do without it or not; one that a single event has is not.
+// TestMappedFieldAbsent: a mapping names a field that no event has. A metric and an alert report it with its path
+// after a thousand events, whether the model can do without it or not. A field that a single event has is not
+// reported.
 func TestMappedFieldAbsent(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -165,16 +166,16 @@ func TestMappedFieldAbsent(t *testing.T) {
 		return strings.Contains(metrics, `refitd_mapping_missing_total{field="city",model="ratings"} 901`+"\n")
 	})
 	if metrics, status := look(); strings.Contains(metrics, "refitd_mapping_field_absent{") || strings.Contains(status, "RefitdMappedFieldAbsent") {
-		t.Error("a field is told of before a thousand events")
+		t.Error("a field is reported before a thousand events")
 	}
 	b.ProduceRatings(65, 200)
-	daemontest.Within(t, daemontest.Patience, "the field is told of", func() bool {
+	daemontest.Within(t, daemontest.Patience, "the field is reported", func() bool {
 		metrics, status := look()
 		return strings.Contains(metrics, `refitd_mapping_field_absent{field="city",model="ratings"} 1`+"\n") && strings.Contains(status, "RefitdMappedFieldAbsent") &&
 			strings.Contains(status, "city (payload.city)")
 	})
 	if metrics, status := look(); strings.Contains(metrics, `refitd_mapping_field_absent{field="price"`) || strings.Contains(status, "rare.price") {
-		t.Error("a field that one event has is told of")
+		t.Error("a field that one event has is reported")
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/refitd/refitd/consumer"
 )
 
-// backlog starts a broker in a process of its own and writes n ratings of about 100 bytes to 8 partitions.
+// backlog starts a broker in a child process and writes n ratings of about 100 bytes to 8 partitions.
 func backlog(t *testing.T, n int) (addr string) {
 	t.Helper()
 	addr = brokerProcess(t)

@@ -153,7 +153,7 @@ func (d *Daemon) all() []*model.Model {
 	return d.models
 }
 
-// model returns a model by name, nil if there is none: not of those that several shards have here.
+// model returns a model by name, nil without a model of that name: not of those that several shards have here.
 func (d *Daemon) model(name string) *model.Model {
 	for _, m := range d.models {
 		if m.Name() == name {

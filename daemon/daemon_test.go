@@ -80,7 +80,7 @@ func TestRunUntilEnd(t *testing.T) {
 		t.Errorf("without a new event progressive %+v became %+v", was, p)
 	}
 
-	// One that finds some takes the champion up and goes on with the sums.
+	// One that finds some takes the champion up and continues with the sums.
 	b.ProduceRatings(2, 500)
 	more := b.Run(path)
 	if more.Err != nil {
@@ -173,7 +173,8 @@ func TestStateGuards(t *testing.T) {
 	}
 }
 
-// TestGapHaltsItsPartition: retention that passed the ledger stops one partition, in words, run after run; the others go on.
+// TestGapHaltsItsPartition: retention that passed the ledger stops one partition, in words, run after run; the others
+// continue.
 func TestGapHaltsItsPartition(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

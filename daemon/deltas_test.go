@@ -65,9 +65,10 @@ func chainOf(t *testing.T, dir string, version int64, each func(*snapshot.Model)
 	}
 }
 
-// goesOn reports whether a version is, bit for bit, another one with its deltas up to one of them, and with as many deltas of its own as the other has after
-// that what the other has come to. It is not known before deltas follow it that the other does not have.
-func goesOn(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
+// continues reports whether a version continues its parent bit for bit. Its payload is that of the parent with deltas
+// up to some sequence. With n deltas it is what the parent is after n more. The answer is not known before the
+// version has deltas that the parent does not have.
+func continues(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
 	t.Helper()
 	digest := func(m *snapshot.Model) string {
 		s, err := snapshot.PayloadDigest(m.Contents())
@@ -150,7 +151,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 			if err != nil || seen[v] || !strings.Contains(m.Reason, "with its deltas") {
 				continue
 			}
-			if seen[v] = goesOn(t, dir, &m); seen[v] {
+			if seen[v] = continues(t, dir, &m); seen[v] {
 				compared++
 			}
 		}
@@ -178,7 +179,7 @@ func TestDeltasFollowUpdates(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.ProduceRatings(3, 30)
-	// An update that was being published meanwhile ends the deltas itself, so it is the champion's move that is waited for, not why they end.
+	// An update under way may end the deltas itself, so the test waits for the champion's move, not for why they end.
 	daemontest.Within(t, 2*daemontest.Patience, "the end of deltas", func() bool { return log.Has("champion moved by somebody else") })
 	latest, err := store.Alias("ratings", snapshot.Latest)
 	if err != nil {

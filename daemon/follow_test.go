@@ -16,8 +16,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// A daemon leaves the version that an operator rolled back to in place, publishes no updates over it, and compares the next challenger
-// with it; so does one that was stopped meanwhile.
+// A daemon leaves the version that an operator rolled back to in place, publishes no updates over it, and compares
+// the next challenger with it; so does one that was stopped at that time.
 func TestOperatorsChoiceStays(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

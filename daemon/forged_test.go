@@ -163,8 +163,9 @@ func (a *attacked) refusals() string {
 
 const refusalLine = "in the store and not signed by our keys"
 
-// J1: a daemon with a key does not take up, build on, sign or serve what was planted in its store while it runs: unsigned, signed by somebody
-// else, or a version of its own under an alias that it did not sign. The alias moves back, and publishing goes on.
+// J1: a daemon with a key does not take up, build on, sign or serve what was planted in its store while it runs:
+// unsigned, signed by somebody else, or a version made by the daemon under an alias that it did not sign. The alias
+// moves back, and publishing continues.
 func TestPlantedWhileRunning(t *testing.T) {
 	t.Parallel()
 	a := newAttacked(t)
@@ -292,7 +293,7 @@ func TestPlantedBeforeTheStart(t *testing.T) {
 	}
 }
 
-// number reads a version, 0 if there is none.
+// number reads a version, 0 if it is no number.
 func number(version string) (n int64) {
 	_, _ = fmt.Sscan(version, &n)
 	return n

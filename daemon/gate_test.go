@@ -57,7 +57,7 @@ func TestUnreadableChampion(t *testing.T) {
 	}
 	r.start()
 	if fourth := r.publish(); !strings.Contains(reason(fourth), "mean") || !strings.Contains(reason(fourth), "in place of the champion, which cannot be read,") {
-		t.Errorf("beside damaged versions: %s", reason(fourth))
+		t.Errorf("with damaged versions: %s", reason(fourth))
 	}
 	r.stop()
 }

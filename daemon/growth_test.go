@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// descriptors returns how many file descriptors this process has open, 0 where that is not told.
+// descriptors returns how many file descriptors this process has open, 0 where the system does not say.
 func descriptors() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

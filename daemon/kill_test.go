@@ -23,7 +23,8 @@ import (
 )
 
 // TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run over the same
-// topic, also where it refits and publishes meanwhile. Without refits before the end the first payload is the same, too.
+// topic, also where it refits and publishes at the same time. Without refits before the end the first payload is the
+// same, too.
 func TestKilledRunsEndAlike(t *testing.T) {
 	tier.OfProcesses(t)
 	t.Parallel()
@@ -112,8 +113,8 @@ func reproduced(t *testing.T, store string) {
 	}
 }
 
-// TestKilledRunsOfChoices: the state knows choices alone, and the negatives that a refit learns beside them are drawn anew after each kill. They are those of
-// an undisturbed run, row by row, and so is the version.
+// TestKilledRunsOfChoices: the state knows choices alone, and the negatives that a refit adds are drawn anew after
+// each kill. They are those of an undisturbed run, row by row, and so is the version.
 func TestKilledRunsOfChoices(t *testing.T) {
 	tier.OfProcesses(t)
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestAnotherListWeight: under another weight of the names of lists the sample and the accounts go on, and the next version is of that weight; derived
-// lists count as they did.
+// TestAnotherListWeight: under another weight of the names of lists the sample and the accounts continue, and the
+// next version is of that weight; derived lists count as they did.
 func TestAnotherListWeight(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

@@ -40,7 +40,7 @@ func serve(dir string) int {
 	return 0
 }
 
-// brokerProcess starts a broker in a process of its own, with 8 partitions, and returns its address.
+// brokerProcess starts a broker in a child process, with 8 partitions, and returns its address.
 func brokerProcess(t *testing.T) (addr string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -56,7 +56,7 @@ func TestNotices(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if !slices.Contains(got, notify.Promoted) || len(got) < out.Count("version") {
-		t.Errorf("told of %q, %d versions", got, out.Count("version"))
+		t.Errorf("notices %q, %d versions", got, out.Count("version"))
 	}
 	err := filepath.Walk(filepath.Join(b.Dir, "state-n"), func(path string, info os.FileInfo, err error) error {
 		if err != nil || info.IsDir() {

@@ -14,7 +14,7 @@ import (
 
 // J10: topics of 600 partitions with the longest names: versions are published, announced with their files, served and gone on from, and neither the
 // manifest nor any line of the log grows with the partitions.
-func TestManyPartitions(t *testing.T) { // beside no other test: the embedded broker is slow with so many
+func TestManyPartitions(t *testing.T) { // in parallel with no other test: the embedded broker is slow with so many
 	b := daemontest.New(t)
 	topics := []string{daemontest.Topic}
 	for i := range 2 {

@@ -89,7 +89,7 @@ func startHalting(b *daemontest.Bench, path string) (base string, stop func()) {
 }
 
 // TestReadyOfHaltedModel: a model of which every partition has halted is not ready, and with it the daemon; the other model is. One halted
-// partition of several is an alert of its own.
+// partition of several is a separate alert.
 func TestReadyOfHaltedModel(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

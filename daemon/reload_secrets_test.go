@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 )
 
-// TestReloadHidesSecrets: a password of the wrong type in a file that a running daemon is told to read again is in neither the answer, the status
-// page nor the log.
+// TestReloadHidesSecrets: a password of the wrong type in a file that a running daemon has to read again is in
+// neither the answer, the status page nor the log.
 func TestReloadHidesSecrets(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

@@ -19,7 +19,7 @@ import (
 func TestReplicasOfOneGroup(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
-	for _, name := range []string{"steady", "restless"} { // a state that has not begun beside offsets of the group would be refused
+	for _, name := range []string{"steady", "restless"} { // an empty state would be refused where the group has offsets
 		if o := b.Run(b.Configure(name)); report.CodeOf(o.Err) != report.ExitNo { // there is nothing to read yet
 			t.Fatal(o.Err)
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 )
 
-// scored is an answer as a reader of the topic sees it, with the partition and the key of its own record.
+// scored is an answer as a reader of the topic sees it, with the partition and the key of the record.
 type scored struct {
 	Topic          string         `json:"topic"`
 	Partition      int32          `json:"partition"`

@@ -23,14 +23,15 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// againAfter is how long a shard waits that another process has taken, although the group says that it is this one's: one of the two is about to be told.
+// againAfter is how long a shard waits that another process has taken, although the group gives it to this one. The
+// group is about to correct one of the two.
 const (
 	againAfter = time.Second
 	againMax   = 30 * time.Second
 )
 
-// shards are those that a Kafka group gives this process (shard.group). Each has the models of the configuration, with states of its own: a shard is the same
-// whichever process runs it, and how many there are does not change.
+// shards are those that a Kafka group gives this process (shard.group). Each has the models of the configuration,
+// with separate states: a shard is the same whichever process runs it, and how many there are does not change.
 type shards struct {
 	daemon *Daemon
 	group  *shard.Group
@@ -66,7 +67,8 @@ func newShards(d *Daemon) (*shards, error) {
 		held: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_shards_held",
 			Help: "Shards that the group has given this process (shard.group); 0 elsewhere."}),
 		moves: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_shard_moves_total",
-			Help: "Shards that the group has given this process, that it has given up, and that it has lost to others before it was told."}, []string{"change"})}
+			Help: "Shards that the group gave this process, that it gave up, and that others took before it knew."},
+			[]string{"change"})}
 	for _, change := range []string{"given", "given_up", "lost"} {
 		s.moves.WithLabelValues(change)
 	}
@@ -190,7 +192,8 @@ func (s *shards) taken(numbers []int, lost bool) {
 	s.moves.WithLabelValues(change).Add(float64(len(stopped)))
 }
 
-// serve runs a shard until ctx is done or it has read to its end. One that another process has been meanwhile begins again with what that one has sent.
+// serve runs a shard until ctx is done or it has read to its end. If another process has had the shard, it begins
+// again with what that process has sent.
 func (s *shards) serve(ctx context.Context, number int, r *running) error {
 	log := s.daemon.Log.With("shard", number)
 	for failures := 1; ; failures++ {
@@ -255,10 +258,10 @@ func (s *shards) once(ctx context.Context, number int, r *running) (err error) {
 	s.show(r, models)
 	defer s.show(r, nil)
 	outlive, stop := context.WithCancel(s.outlive)
-	var beside sync.WaitGroup
-	err = s.daemon.runModels(ctx, outlive, &beside, models)
+	var background sync.WaitGroup
+	err = s.daemon.runModels(ctx, outlive, &background, models)
 	stop()
-	beside.Wait()
+	background.Wait()
 	if err != nil || ctx.Err() != nil && s.ctx.Err() == nil {
 		return err
 	}

@@ -46,8 +46,9 @@ func announced(b *daemontest.Bench, topic string) (list []*announce.Announcement
 	return list
 }
 
-// TestStoreAway: E12. While the store of versions cannot be written to, reading goes on, consumers keep what they have and the topic tells of
-// nothing that the store does not hold; once it can, the same refit is published without another event, and announced.
+// TestStoreAway: E12. While the store of versions cannot be written to, reading continues, consumers keep what they
+// have and the topic announces nothing that the store does not hold. Once it can be written to, the same refit is
+// published without another event, and announced.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

@@ -56,7 +56,8 @@ func occupy(t *testing.T, path string, free int64) {
 	}
 }
 
-// TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it goes on by itself, and nothing is lost.
+// TestFullDiskPausesReading: at the reserve reading stops, which /-/ready says; with space again it continues without
+// a restart, and nothing is lost.
 func TestFullDiskPausesReading(t *testing.T) {
 	tier.OfProcesses(t)
 	t.Parallel()
@@ -306,8 +307,8 @@ func tracer(t *testing.T) string {
 	return strace
 }
 
-// TestStorageErrors: the first write that fails ends the process with exit code 5; the next start goes on from what is durable; after three
-// in ten minutes it stays down.
+// TestStorageErrors: the first write that fails ends the process with exit code 5; the next start continues from what
+// is durable; after three in ten minutes it stays down.
 func TestStorageErrors(t *testing.T) {
 	tier.OfProcesses(t)
 	t.Parallel()
@@ -358,8 +359,9 @@ func TestCheckBeforeOpening(t *testing.T) {
 	}
 }
 
-// TestFullStore (B4): a store that is full does not keep events from being applied; its versions are told and counted as failures and leave
-// nothing behind, the version before them stays the latest, and it goes on once there is space.
+// TestFullStore (B4): a store that is full does not keep events from being applied. Its versions are logged and
+// counted as failures and leave nothing behind. The version before them stays the latest, and publishing continues
+// once there is space.
 func TestFullStore(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 1)
@@ -374,7 +376,7 @@ func TestFullStore(t *testing.T) {
 	}
 	refit := func() {
 		t.Helper()
-		daemontest.Within(t, daemontest.Patience, "events beside the store", func() bool {
+		daemontest.Within(t, daemontest.Patience, "events applied without the store", func() bool {
 			_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 			return daemontest.Sum(t, metrics, "refitd_events_total") == float64(events)
 		})
@@ -400,7 +402,7 @@ func TestFullStore(t *testing.T) {
 		}
 	}
 	if m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest}); err != nil || m.Manifest().Version != 1 {
-		t.Errorf("the latest version beside a full disk: %v", err)
+		t.Errorf("the latest version on a full disk: %v", err)
 	}
 	if !strings.Contains(log.String(), `"msg":"publish failed"`) || !strings.Contains(log.String(), "no space left on device") {
 		t.Errorf("the log does not say that a publication failed for want of space")

@@ -94,7 +94,7 @@ func TestStrayFilesInTheStore(t *testing.T) {
 	r.write("log.jsonl", "\x00\n")
 	r.write("aliases/latest", "{\"version\":")
 	if p := r.publish(); p.Version != 2 || p.Sequence < 2 {
-		t.Errorf("beside stray files: %+v", p)
+		t.Errorf("with stray files: %+v", p)
 	}
 	r.write("aliases/champion", "")
 	daemontest.Within(t, daemontest.Patience, "champion as it was", func() bool {
@@ -121,7 +121,7 @@ func TestStrayFilesInTheStore(t *testing.T) {
 	r.write("aliases/champion", "torn")
 	r.start()
 	if p := r.publish(); p.Version != 4 || p.Sequence <= third.Sequence {
-		t.Errorf("after a start beside a damaged alias: %+v", p)
+		t.Errorf("after a start with a damaged alias: %+v", p)
 	}
 	r.stop()
 	for _, path := range append(strays, "samples/notes", "samples/dir/file") {
@@ -143,7 +143,7 @@ func (r *refitting) consumer() func() snapshot.Status {
 }
 
 // J12: a store that is deleted under a running daemon comes back with the champion, and one that is deleted before a start with the next refit.
-// The numbers go on from the state, so that consumers take what comes; so they do with the log deleted.
+// The numbers continue from the state, so that consumers take what comes; so they do with the log deleted.
 func TestLostStore(t *testing.T) {
 	t.Parallel()
 	r := startRefitting(t, "lost")
@@ -162,7 +162,7 @@ func TestLostStore(t *testing.T) {
 		}
 		return p
 	}
-	remove := func(path ...string) { // in one step: a consumer that reads meanwhile would refuse half a version
+	remove := func(path ...string) { // in one step: a consumer that reads at that time would refuse half a version
 		t.Helper()
 		if err := os.Rename(filepath.Join(append([]string{filepath.Dir(r.dir)}, path...)...), filepath.Join(t.TempDir(), "removed")); err != nil {
 			t.Fatal(err)

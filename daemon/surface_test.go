@@ -119,7 +119,7 @@ func TestReload(t *testing.T) {
 		{"models:", "memory_budget: 8GiB\nmodels:", `memory_budget`},
 	} {
 		edit(t, path, bad.old, bad.new)
-		edit(t, path, "update_every: 0s", "update_every: 1s") // reloadable by itself, but not with the other
+		edit(t, path, "update_every: 0s", "update_every: 1s") // reloadable alone, but not with the other
 		status, body := post(t, base+"/-/reload")
 		if status != http.StatusUnprocessableEntity || !strings.Contains(body, bad.text) || !strings.Contains(body, "old configuration stays") || successful() != 0 {
 			t.Errorf("%s: %d %s, metric %v, want %q", bad.new, status, body, successful(), bad.text)
@@ -269,7 +269,7 @@ func TestAnnouncedByTheDaemon(t *testing.T) {
 	}
 }
 
-// canary stands in every secret of TestSecrets.
+// canary is a part of every secret of TestSecrets.
 const canary = "canary-5e1f"
 
 // TestSecrets: F10. Nothing that a daemon prints, logs or serves holds a secret, not even while it fails to sign in.

@@ -24,8 +24,8 @@ func numberNames() (names []string) {
 	return names
 }
 
-// TestUnstorable: an event that the configuration lets through and the state has no room for is rejected, by every start anew, and the other models
-// go on. Its numbers take eight bytes each in a row, and seven in JSON.
+// TestUnstorable: an event that the configuration lets through and the state has no room for is rejected, by every
+// start anew, and the other models continue. Its numbers take eight bytes each in a row, and seven in JSON.
 func TestUnstorable(t *testing.T) {
 	t.Parallel()
 	names := numberNames()

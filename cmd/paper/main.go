@@ -22,7 +22,7 @@ import (
 
 // cli is the command line: the flags of every experiment, and one field for each.
 type cli struct {
-	Data    string `default:"../shared/data" placeholder:"DIR" help:"Directory of the data sets, each in a folder of its own (default ${default})."`
+	Data    string `default:"../shared/data" placeholder:"DIR" help:"Directory of the data sets, with one folder for each (default ${default})."`
 	Out     string `default:"paper-out" placeholder:"DIR" help:"Directory for tables and figures (default ${default})."`
 	Quick   bool   `help:"A short form on small sets, without bars."`
 	Threads int    `placeholder:"N" help:"Threads; by default one for each processor."`
@@ -33,7 +33,7 @@ type cli struct {
 	Figure4 overSplits `cmd:"" name:"figure4" help:"Figure 4: error and ranking on MovieLens against basis vectors, one output and McRank."`
 	Figure5 overSets   `cmd:"" name:"figure5" help:"Figure 5: output refits against full refits, by basis vectors and by seconds."`
 	Best    overSplits `cmd:"" name:"best" help:"The best models of MovieLens, with variational and full refits."`
-	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, beside figures of others."`
+	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, compared with figures of others."`
 	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
 	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
 	FM2015  overSplits `cmd:"" name:"fm2015" help:"Blondel et al. 2015, table 1 and, on MovieLens, table 2 and figure 1: convex factorization machines."`

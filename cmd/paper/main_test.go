@@ -38,7 +38,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestFigure2 runs a short experiment on a small set: a table on standard output and the files beside it.
+// TestFigure2 runs a short experiment on a small set: a table on standard output and the files.
 func TestFigure2(t *testing.T) {
 	data, out := t.TempDir(), filepath.Join(t.TempDir(), "out")
 	if err := os.Mkdir(filepath.Join(data, "vowel"), 0o700); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// checkStateCmd is check-state: what run and verify start as a process of its own, because damage may end the process that finds it.
+// checkStateCmd is check-state: what run and verify start as a child process, because damage may end the process that
+// finds it.
 type checkStateCmd struct {
 	Dir string `arg:"" help:"State directory of one model."`
 }
@@ -21,10 +22,10 @@ func (c *checkStateCmd) Run(a *app) error {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(report.ExitState) // the process that asked has ended, and the next one wants the state
 	}()
-	told := time.Time{}
+	reported := time.Time{}
 	ctx := sketch.WithProgress(a.ctx, func(unit string, done, total int64) {
-		if now := time.Now(); now.Sub(told) >= 200*time.Millisecond {
-			told = now
+		if now := time.Now(); now.Sub(reported) >= 200*time.Millisecond {
+			reported = now
 			_, _ = a.stdout.Write(state.ProgressLine(unit, done, total)) // the end says that nobody listens
 		}
 	})
@@ -37,7 +38,7 @@ func (c *checkStateCmd) Run(a *app) error {
 // checkState runs this program's check-state on a state directory.
 func checkState(ctx context.Context, dir string) error { return checkStateShown(ctx, dir, nil) }
 
-// checkStateShown is checkState that tells progress, if not nil, how far it is.
+// checkStateShown is checkState that reports to progress, if not nil, how far it is.
 func checkStateShown(ctx context.Context, dir string, progress sketch.Progress) error {
 	self, err := os.Executable()
 	if err != nil {

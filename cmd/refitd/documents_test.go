@@ -18,7 +18,7 @@ var documented = []struct {
 	document string
 	begins   string // of the line, or the language of a program
 	test     string // a function, or a script below testdata/script
-	why      string // there is none
+	why      string // why it has no test
 }{
 	{"README.md", "go run ./cmd/refitd quickstart", "quickstart.txtar", ""},
 	{"README.md", "echo '{\"user\":\"u17\",\"item\":\"i42\"}' | go run", "",
@@ -31,7 +31,7 @@ var documented = []struct {
 	{"consumers.md", "go", "",
 		"fragments of programs: README.md and tutorial.md have whole ones, the examples of package snapshot compile the rest"},
 	{"consumers.md", "python", "",
-		"each call by itself: snapshot/python has tests of them, README.md and tutorial.md have programs"},
+		"each shows a single call: snapshot/python has tests of them, README.md and tutorial.md have programs"},
 	{"operations.md", "refitd check config", "check_config.txtar", ""},
 	{"operations.md", "refitd state backup", "upgrade.txtar", ""},
 	{"operations.md", "refitd state restore", "upgrade.txtar", ""},

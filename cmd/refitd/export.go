@@ -40,12 +40,12 @@ type exportFlags struct {
 
 type exportJSONLCmd struct{ exportFlags }
 
-// Run writes the rows and, beside a file, prints the summary.
+// Run writes the rows. It prints the summary if the rows go to a file.
 func (c *exportJSONLCmd) Run(a *app) error { return a.export(&c.exportFlags, offline.JSONL) }
 
 type exportLIBSVMCmd struct{ exportFlags }
 
-// Run writes the rows and, beside a file, prints the summary.
+// Run writes the rows. It prints the summary if the rows go to a file.
 func (c *exportLIBSVMCmd) Run(a *app) error { return a.export(&c.exportFlags, offline.LIBSVM) }
 
 func (a *app) export(c *exportFlags, format offline.SampleFormat) error {

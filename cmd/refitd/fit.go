@@ -51,7 +51,7 @@ func vars() kong.Vars {
 		return strings.Join(names[:last], ", ") + " or " + names[last]
 	}
 	algorithms, refits := config.Algorithms(), config.Refits()
-	const formats = "movielens, jsonl, libsvm, csv or parquet; without, the first line tells it."
+	const formats = "movielens, jsonl, libsvm, csv or parquet; without, the first line decides."
 	return kong.Vars{"formats": formats, "formatsOfFit": formats + " All but movielens and libsvm need --config.file.",
 		"formatsOfReplay": formats + " Or half-stars, as levels 1 to 10, or lines.",
 		"algorithms":      strings.Join(algorithms, ","), "algorithmsText": text(algorithms),

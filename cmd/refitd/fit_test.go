@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestFitRefitOfAlgorithm: --refit and --augment are heard beside --algorithm, which alone makes both automatic.
+// TestFitRefitOfAlgorithm: --refit and --augment are used together with --algorithm, which alone makes both automatic.
 func TestFitRefitOfAlgorithm(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "u.data")
 	if err := os.WriteFile(data, []byte("1\t2\t3\t874965758\n2\t1\t4\t874965759\n"), 0o600); err != nil {

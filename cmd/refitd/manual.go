@@ -64,7 +64,7 @@ func manualPage() string {
 	return strings.Replace(page.Build(roffPage{roff.NewDocument()}), undated.Format(time.DateOnly), "", 1)
 }
 
-// undated stands for the date of a page that has none: the same program prints the same page.
+// undated is the date of a page that has no date: the same program prints the same page.
 var undated = time.Time{}
 
 // roffPage is a document without a date. Its text may have a percent sign, which the package roff takes for a format.

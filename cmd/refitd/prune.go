@@ -12,7 +12,7 @@ import (
 
 type pruneCmd struct {
 	offline.PruneOptions
-	State       bool   `help:"Remove, in place of versions, what restores, rebuilds and backups have left beside the state: replaced states, unfinished files."`
+	State       bool   `help:"Remove, in place of versions, what restores, rebuilds and backups have left of states: replaced states, unfinished files."`
 	StoragePath string `name:"storage.path" placeholder:"DIR" help:"With --state: state directory, in place of the file or of its storage.path."`
 }
 

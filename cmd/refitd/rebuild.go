@@ -21,7 +21,8 @@ func (c *rebuildCmd) Run(a *app) error {
 	}
 	if c.From == "earliest" && c.Input != "" {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--input",
-			Err: errors.New("state rebuild: --from earliest and --input can't be used together: a backup says where it goes on")}
+			Err: errors.New("state rebuild: --from earliest and --input can't be used together: " +
+				"a backup says where reading continues")}
 	}
 	r := state.Rebuild{Config: conf, Model: model, Earliest: c.From == "earliest", Backup: c.Input, Why: c.Why, Out: a.out, Log: a.log}
 	r.Progress = a.progress("rebuild")

@@ -21,7 +21,7 @@ type runScreen struct {
 	*terminal.Screen           // nil before show
 	out              io.Writer // the terminal
 	log              *os.File
-	events           int64 // applied, as of the last drawing
+	events           int64 // applied, at the last drawing
 	drawn            time.Time
 }
 
@@ -42,7 +42,7 @@ func (r *runScreen) Write(text []byte) (int, error) {
 	return r.Screen.Write(text)
 }
 
-// continuing says which models go on from an earlier run.
+// continuing says which models continue from an earlier run.
 func continuing(s *web.Status) (notes []string) {
 	for i := range s.Models {
 		if m := &s.Models[i]; m.Applied > 0 {

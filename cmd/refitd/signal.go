@@ -33,6 +33,7 @@ func untilSignal(ctx context.Context, verb string, run func() error) error {
 		}
 		return err
 	case <-late:
-		return report.Exitf(report.ExitNo, "%s: stopped by a signal before it was done; it did not end by itself within %v", verb, giveUpAfter)
+		return report.Exitf(report.ExitNo, "%s: stopped by a signal before it was done; it did not end within %v",
+			verb, giveUpAfter)
 	}
 }

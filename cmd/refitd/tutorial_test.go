@@ -37,7 +37,8 @@ func freeAddress(t *testing.T) string {
 	return free.Addr().String()
 }
 
-// runShell runs commands of a document in a directory, and ends what they have started beside them. Their output has to have some texts.
+// runShell runs commands of a document in a directory, and ends what they have started in the background. Their
+// output has to have some texts.
 func runShell(t *testing.T, dir, script string, wanted ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", "trap '[ -z \"$!\" ] || kill $!; wait' EXIT\n"+script)

@@ -108,9 +108,9 @@ func TestVerbsOnEveryModel(t *testing.T) {
 			if strings.Contains(c.schema, "user") {
 				o.does("state", "forget", "--field", "user", "--value", "u7")
 			}
-			o.goesOn(bench.Run(path), 1)
+			o.refitsAgain(bench.Run(path), 1)
 			o.does("versions", "rollback")
-			o.goesOn(bench.Run(path), 0)
+			o.refitsAgain(bench.Run(path), 0)
 			o.does("versions", "prune", "--keep", "1")
 			o.does("versions", "alias")
 			o.does("versions", "list")
@@ -143,8 +143,8 @@ func (o *operator) damage(path string) {
 	}
 }
 
-// goesOn checks that a run after a move of the champion to a version, 0 for any, refitted.
-func (o *operator) goesOn(run daemontest.Outcome, to int64) {
+// refitsAgain checks that a run after a move of the champion to a version, 0 for any, refitted.
+func (o *operator) refitsAgain(run daemontest.Outcome, to int64) {
 	o.t.Helper()
 	if run.Err != nil || run.Count("version") == 0 {
 		o.t.Errorf("the run after the champion was moved: %v, %d versions", run.Err, run.Count("version"))

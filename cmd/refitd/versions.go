@@ -33,7 +33,7 @@ func (c *aliasesCmd) Run(a *app) error {
 	return offline.Aliases(a.ctx, c.AliasesOptions, a.out)
 }
 
-// versionNumber is the number of a version. 0, as of an empty variable, is refused and not taken for the default.
+// versionNumber is the number of a version. 0, which an empty variable gives, is refused and not taken for the default.
 type versionNumber int64
 
 func (v *versionNumber) UnmarshalText(text []byte) error {
@@ -59,7 +59,7 @@ func (c *promoteCmd) Run(a *app) error {
 type rollbackCmd struct {
 	offline.MoveOptions
 
-	Version versionNumber `placeholder:"N" help:"Version; by default the newest that the alias named before the refit it stands on now."`
+	Version versionNumber `placeholder:"N" help:"Version; by default the newest that the alias named before its current refit."`
 }
 
 func (c *rollbackCmd) Run(a *app) error {

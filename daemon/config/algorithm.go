@@ -25,7 +25,7 @@ const (
 // Values of train.features, RawFeatures being the default: what a support vector machine is learned over.
 const (
 	RawFeatures   = "raw"   // the features themselves
-	BasisFeatures = "basis" // basis vectors that Algorithm 1 has found, and the features beside them
+	BasisFeatures = "basis" // basis vectors that Algorithm 1 has found, in addition to the features
 )
 
 // An algorithm is a value of train.algorithm: what it can fit, and which keys of train it has no use for.
@@ -37,7 +37,7 @@ type algorithm struct {
 	losses  []string
 	single  bool // it has one output
 	degrees []int
-	refits  []string          // values of train.refit; the first is what auto stands for where the variational stage does not apply
+	refits  []string          // values of train.refit; the first is auto where the variational stage does not apply
 	unused  map[string]string // keys of train whose value would be ignored, with what to write instead
 }
 
@@ -92,11 +92,12 @@ func kindsOfMargin() (names []string) {
 	return names
 }
 
-// descentStarts is how many random points coordinate descent begins from where there is no model to go on from.
+// descentStarts is how many random points coordinate descent begins from where there is no model to continue from.
 const descentStarts = 3
 
-// classSweeps bounds the sweeps of a fit of several classes, whose losses depend on all outputs of a row, so that a sweep takes many exponentials. Of letter
-// as many leave an error a point above that of 150, in a third of the time; of satimage they leave none. A warm refit goes on from there.
+// classSweeps bounds the sweeps of a fit of several classes, whose losses depend on all outputs of a row, so that a
+// sweep takes many exponentials. Of letter as many leave an error a point above that of 150, in a third of the time;
+// of satimage they leave none. A warm refit continues from there.
 const classSweeps = 40
 
 // descent lets the outputs of a model share their basis vectors, as those of the other algorithms do.
@@ -148,8 +149,8 @@ func AlgorithmWith(task event.Task, loss string) string {
 	return ""
 }
 
-// algorithmOf returns the algorithm of train.algorithm, nil if there is none of the name. A model that was stored before there was a choice has the
-// default.
+// algorithmOf returns the algorithm of train.algorithm, nil for an unknown name. A model that was stored before there
+// was a choice has the default.
 func (t *Train) algorithmOf() *algorithm {
 	name := cmp.Or(t.Algorithm, ConditionalGradient)
 	if i := slices.IndexFunc(algorithms, func(a *algorithm) bool { return a.name == name }); i >= 0 {
@@ -186,7 +187,7 @@ func (m *Model) Choose(name string, degree int) {
 func (t *Train) KernelDegree() int { return cmp.Or(t.Degree, 2) }
 
 // ConvexAlone reports whether versions hold what the convex stage fits and nothing else: somebody asked for another algorithm or degree than those that
-// the variational stage improves on. Where that stage applies its posterior is what the fold-in stands on.
+// the variational stage improves on. Where that stage applies its posterior is the base of the fold-in.
 func (t *Train) ConvexAlone() bool {
 	return cmp.Or(t.Algorithm, ConditionalGradient) != ConditionalGradient || t.KernelDegree() != 2
 }
@@ -228,7 +229,7 @@ func (v *validator) algorithm(m *Model, path string) {
 	if slices.Contains(Refits(), t.Refit) && !slices.Contains(a.refits, t.Refit) {
 		v.bad(path+".refit", t.Refit, "auto: "+a.name+" has one kind of refit")
 	}
-	// The kernel of a fold-in beside a linear model is anova; the other one would only keep it from having one.
+	// The kernel of a fold-in on a linear model is anova; the other one would only keep it from having one.
 	if a.name == FrankWolfeSVM && t.Features != BasisFeatures && t.Kernel == solver.Homogeneous.String() && m.ownKernel() != t.Kernel {
 		v.bad(path+".kernel", t.Kernel, "auto, or train.features: basis, whose basis vectors have a kernel ("+a.name+" has no use for it)")
 	}

@@ -207,7 +207,8 @@ func (c *Config) ShardPath(number int) string {
 	return filepath.Join(c.Storage.Path, fmt.Sprintf("shard-%d", number))
 }
 
-// OfShard returns the configuration of one of the shards that a group gives a process: with its number, and with a state of its own.
+// OfShard returns the configuration of one of the shards that a group gives a process: with its number, and with a
+// separate state.
 func (c *Config) OfShard(number int) *Config {
 	own := *c
 	own.Storage.Path, own.Shard, own.Models = c.ShardPath(number), c.Shard.At(number), slices.Clone(c.Models)

@@ -266,7 +266,7 @@ func TestMistakes(t *testing.T) {
 		{"hold-out by a derived field", "holdout: {", "holdout: {by: n, ", `8:67 models[0].sample.holdout.by | is "n": write one of the categorical fields | `},
 		{"previous number without bins", "task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
 			"task: regression, label: rating, categorical: [user, item], derived: [{name: n, kind: previous_label, of: user, k: 5}]",
-			`7:100 models[0].schema.derived[0].kind | schema.label_min and label_max beside it | `},
+			`7:100 models[0].schema.derived[0].kind | schema.label_min and label_max with it | `},
 		{"cross of an unknown field", "[user, item]", "[user, item], cross: [[user, itm]]",
 			`7:122 models[0].schema.cross[0][1] | is "itm": write one of the categorical fields ["user" "item"] | item`},
 		{"cross of one", "[user, item]", "[user, item], cross: [[user]]",

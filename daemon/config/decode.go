@@ -14,12 +14,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// decoder fills a Config from YAML by reflection over the json tags. Unlike the library's own strict decoding it goes on after a
-// mistake, and it remembers where each key stands for the validation that follows.
+// decoder fills a Config from YAML by reflection over the json tags. Unlike the library's strict decoding it
+// continues after a mistake. It remembers the position of each key for the validation that follows.
 type decoder struct {
 	lookupEnv func(string) (string, bool)
 	at        map[string]position
-	suggested map[string]bool // keys that an unknown one probably stands for: they are not reported as missing
+	suggested map[string]bool // keys that an unknown one probably means: they are not reported as missing
 	parsed    bool            // the file is YAML
 	problems  []Problem
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// Derived is a field whose value follows from the events before; see event.Derived. Its name stands among the last of Schema.Categorical, or
-// of Schema.Multi where it is a list, and in Schema.Optional.
+// Derived is a field whose value follows from the events before; see event.Derived. Its name is among the last of
+// Schema.Categorical, or of Schema.Multi where it is a list, and in Schema.Optional.
 type Derived struct {
 	Name  string `json:"name"`            // of the field, which no event has
 	Kind  string `json:"kind"`            // previous_label, time_bin, age, count or last
@@ -124,7 +124,8 @@ func (v *validator) derivedNumber(s *Schema, d *Derived, at string) {
 		v.whole(at+".k", d.K, 1, maxLast)
 	case kind == event.PreviousLabel && s.Task == string(event.Regression):
 		if !(s.LabelMin < s.LabelMax) {
-			v.bad(at+".kind", d.Kind, "schema.label_min and label_max beside it, between which the labels of a regression are put into k bins")
+			v.bad(at+".kind", d.Kind, "schema.label_min and label_max with it, "+
+				"between which the labels of a regression are put into k bins")
 		}
 		v.whole(at+".k", d.K, 2, maxBins)
 	default:

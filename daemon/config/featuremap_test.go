@@ -64,11 +64,11 @@ func TestFeatureMapRefused(t *testing.T) {
 		}
 	}
 	if _, problems := parse(t, strings.ReplaceAll(names, "MAP", "fourier:20")); problems != nil {
-		t.Errorf("a map beside names without variational refits: %+v", problems)
+		t.Errorf("a map together with names without variational refits: %+v", problems)
 	}
 }
 
-// A champion of a build without maps goes on under auto.
+// A champion of a build without maps is carried over under auto.
 func TestFeatureMapHash(t *testing.T) {
 	hash := func(text string) string {
 		c, problems := parse(t, strings.ReplaceAll(numbersAlone, "MAP", text))

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// Implicit is the task whose events are choices: each says that something was viewed or bought, none that it was not. It is learned as a binary label
-// beside names that were not chosen, which are drawn: see Negatives.
+// Implicit is the task whose events are choices: each says that something was viewed or bought, none that it was not.
+// It is learned as a binary label; names that were not chosen are drawn as negatives: see Negatives.
 const Implicit = "implicit"
 
 // Negatives are what a choice is compared with: names of a field that were chosen as often and as lately as the one that is, drawn for each choice. The draw
@@ -145,16 +145,16 @@ func (v *validator) eventWeights(s *Schema, schema string) {
 	}
 }
 
-// KindOf returns a kind of event, and what schema.weight has to say beside it, which together weigh as much: the kind itself is not stored. Without kinds
-// it is empty.
-func (s *Schema) KindOf(weight float64) (kind string, beside float64) {
-	beside = weight
+// KindOf returns a kind of event and a value of schema.weight whose product is the weight: the kind itself is not
+// stored. Without kinds it is empty.
+func (s *Schema) KindOf(weight float64) (kind string, factor float64) {
+	factor = weight
 	for _, w := range s.EventWeights {
 		if w.Weight > 0 && (kind == "" || w.Weight == weight && s.Weight == "") {
-			kind, beside = w.Event, weight/w.Weight
+			kind, factor = w.Event, weight/w.Weight
 		}
 	}
-	return kind, beside
+	return kind, factor
 }
 
 // kinds returns the weights of kinds in the decoder's terms, nil without any.

@@ -38,12 +38,12 @@ models:
 		t.Errorf("kinds %v", kinds)
 	}
 	s := &c.Models[0].Schema
-	if kind, beside := s.KindOf(5); kind != "buy" || beside != 1 {
-		t.Errorf("an event of weight 5 is %s × %g", kind, beside)
+	if kind, factor := s.KindOf(5); kind != "buy" || factor != 1 {
+		t.Errorf("an event of weight 5 is %s × %g", kind, factor)
 	}
 	s.Weight = "w"
-	if kind, beside := s.KindOf(5); kind != "view" || beside != 5 {
-		t.Errorf("an event of weight 5, which may be its own, is %s × %g", kind, beside)
+	if kind, factor := s.KindOf(5); kind != "view" || factor != 5 {
+		t.Errorf("an event of weight 5, which may be its own, is %s × %g", kind, factor)
 	}
 	for _, bad := range []struct{ input, schema, want string }{
 		{", negatives: {of: user}", "task: binary, label: y, categorical: [user, item]", "input.negatives"},

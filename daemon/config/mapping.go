@@ -56,7 +56,7 @@ const (
 	maxMappedBytes = 500
 )
 
-// Mapping returns the mapping of the model's records, nil if there is none. The model is valid.
+// Mapping returns the mapping of the model's records, nil without one. The model is valid.
 func (m *Model) Mapping() *event.Mapping {
 	if !m.Input.Mapping.IsSet() {
 		return nil
@@ -130,7 +130,7 @@ func (v *validator) mapping(m *Model, path string) {
 		if _, err := event.ParseCondition(text); err != nil || len(text) > maxMappedBytes {
 			v.bad(at, text, fmt.Sprintf("a condition such as type == \"rating\", of at most %d bytes (%v)", maxMappedBytes, err))
 		} else if isAttribute(text) {
-			v.bad(at, text, "envelope: cloudevents beside it, which has attributes")
+			v.bad(at, text, "envelope: cloudevents with it, which has attributes")
 		}
 	}
 	fields := m.Schema.EventFields()
@@ -150,7 +150,7 @@ func (v *validator) mapping(m *Model, path string) {
 			v.bad(at+".path", f.Path, fmt.Sprintf("a place such as payload.after.rating, key:id, header:NAME, attribute:NAME, record:key or record:timestamp, "+
 				"of at most %d bytes (%v)", maxMappedBytes, err))
 		case isAttribute(f.Path):
-			v.bad(at+".path", f.Path, "envelope: cloudevents beside it, which has attributes")
+			v.bad(at+".path", f.Path, "envelope: cloudevents with it, which has attributes")
 		}
 		switch scale, isDecimal := f.decimalScale(); {
 		case f.As == "" || f.As == asNumber:

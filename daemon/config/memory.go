@@ -11,7 +11,7 @@ import (
 
 // Memory is the memory a configuration may use, by named part. Package memory computes it: this one does not know what holds things.
 type Memory struct {
-	BudgetBytes int64            `json:"budget_bytes"` // memory_budget; 0 if there is none
+	BudgetBytes int64            `json:"budget_bytes"` // memory_budget; 0 without one
 	TotalBytes  int64            `json:"total_bytes"`  // sum of the parts
 	Parts       map[string]int64 `json:"parts"`        // keys are <model>.<part>, and process
 }
@@ -32,8 +32,9 @@ func (m *Memory) HeapBytes() int64 {
 // ProcessPart is the part that belongs to no model.
 const ProcessPart = "process"
 
-// VariationalBasis returns how many basis vectors the variational refit may use on n rows: variational_basis, or, where that is auto, at most max_basis of
-// what the rows tell apart. The stage sets its own regularisation, so a few too many do no harm but cost time: 6 at 4,500 rows, 10 at 70,000, 13 at 600,000.
+// VariationalBasis returns how many basis vectors the variational refit may use on n rows: variational_basis, or,
+// where that is auto, at most max_basis of what the rows support. The stage sets its own regularisation, so a few too
+// many do no harm but cost time: 6 at 4,500 rows, 10 at 70,000, 13 at 600,000.
 func (t *Train) VariationalBasis(n int) int {
 	if t.Variational > 0 {
 		return int(t.Variational)
@@ -86,5 +87,5 @@ func (v *validator) memory(m Memory) {
 		mebibytes(m.TotalBytes), strings.Join(text, ", ")))
 }
 
-// mebibytes rounds up to a whole number of MiB, which memory_budget accepts as it stands.
+// mebibytes rounds up to a whole number of MiB, which memory_budget accepts unchanged.
 func mebibytes(bytes int64) string { return fmt.Sprintf("%dMiB", (bytes+1<<20-1)>>20) }

@@ -179,7 +179,7 @@ type Train struct {
 // FoldIn learns from single events between refits.
 type FoldIn struct {
 	Enabled bool     `json:"enabled"`
-	By      []string `json:"by"`       // categorical fields whose entities forget a little at each of their own events; losses are kept by the first
+	By      []string `json:"by"`       // categorical fields whose entities forget a little at each of their events; losses are kept by the first
 	MaxRows int      `json:"max_rows"` // entities kept, least recently seen goes first
 }
 
@@ -197,14 +197,14 @@ type Publish struct {
 	Keep        int      `json:"keep"`     // refits kept, and as many updates; those with an alias always are
 	KeepFor     Duration `json:"keep_for"` // versions created longer ago go too; 0 for no limit
 
-	OMSKeyFile     string   `json:"oms_key_file,omitempty"` // ECDSA P-256 key in PEM that signs versions by OpenSSF Model Signing, beside; empty: none
+	OMSKeyFile     string   `json:"oms_key_file,omitempty"` // ECDSA P-256 key in PEM that also signs versions by OpenSSF Model Signing; empty: none
 	SigningKeyFile string   `json:"signing_key_file"`       // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
-	TrustedKeys    []string `json:"trusted_keys,omitempty"` // files of public keys whose signatures are taken from the store, beside the signing key's
-	RenewEvery     Duration `json:"renew_every,omitempty"`  // time between two words that the champion still stands
+	TrustedKeys    []string `json:"trusted_keys,omitempty"` // files of public keys whose signatures in the store are accepted, too
+	RenewEvery     Duration `json:"renew_every,omitempty"`  // time between two confirmations of the champion
 	ExpiresAfter   Duration `json:"expires_after"`          // consumers refuse a version that is older; 0 for never
-	KeepSample     bool     `json:"keep_sample"`            // keep the sample of each refit beside its version, so that it can be reproduced
+	KeepSample     bool     `json:"keep_sample"`            // keep the sample of each refit with its version, so that it can be reproduced
 	Gate           Gate     `json:"gate"`
-	Topic          string   `json:"topic"`             // compacted topic that tells consumers of each champion; empty for none
+	Topic          string   `json:"topic"`             // compacted topic that announces each champion to consumers; empty for none
 	InlineMax      Size     `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
 	Tensors        string   `json:"tensors,omitempty"` // f64, or f32 for files of half the size, whose parameters are rounded
 }
@@ -315,7 +315,7 @@ func (m *Model) resolveSample() {
 	}
 }
 
-// ownAugment returns what train.augment: auto stands for: products without a bias need a feature that is always 1.
+// ownAugment returns what train.augment: auto means: products without a bias need a feature that is always 1.
 func (t *Train) ownAugment() Switch {
 	if t.Kernel == "homogeneous" && (t.Algorithm != FrankWolfeSVM || t.Features == BasisFeatures) { // else it has a bias and no products
 		return Switch("true")
@@ -333,8 +333,8 @@ func (s *Schema) ownBaseline() string {
 	return given[min(1, len(given)-1)]
 }
 
-// ownKernel returns what train.kernel: auto stands for: that of factorization machines for one-hot data, of polynomial networks for dense numbers (Blondel et
-// al. 2017, section 6).
+// ownKernel returns what train.kernel: auto means: that of factorization machines for one-hot data, of polynomial
+// networks for dense numbers (Blondel et al. 2017, section 6).
 func (m *Model) ownKernel() string {
 	if len(m.Schema.Categorical)+len(m.Schema.Multi) > 0 {
 		return solver.ANOVA.String()
@@ -445,7 +445,7 @@ func (m *Model) hashWithSchedule() string {
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
 	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{}, Notify{}
-	c.Train.Cap = Cap{} // which changes no row, and nothing that a refit goes on from
+	c.Train.Cap = Cap{} // which changes no row, and nothing that a refit continues from
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
 	}

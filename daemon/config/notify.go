@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Notify says who is told of promotions, rejections and halts.
+// Notify says who gets notices of promotions, rejections and halts.
 type Notify struct {
 	URL        string `json:"url"`         // http or https, without user and password; empty for nobody
 	SecretFile string `json:"secret_file"` // what requests are signed with, readable by its owner only
@@ -45,7 +45,7 @@ func (v *validator) notify(n *Notify, path string) {
 	}
 	text := v.private(path+".secret_file", n.SecretFile)
 	if text == "" {
-		return // told
+		return // reported
 	}
 	if encoded, ok := strings.CutPrefix(text, "whsec_"); ok {
 		key, err := base64.StdEncoding.DecodeString(encoded)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestOfflineNeedsNoBroker: verbs over files take a schema alone; a daemon is told every key that it lacks.
+// TestOfflineNeedsNoBroker: verbs over files take a schema alone; for a daemon every missing key is reported.
 func TestOfflineNeedsNoBroker(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "by-hand.yaml")
 	text := "models:\n  - name: ratings\n    schema: {task: ordinal, label: rating, levels: 5, categorical: [user, item]}\n"

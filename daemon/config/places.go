@@ -14,25 +14,25 @@ const maxPathBytes = 4096
 
 // places checks that no two things are written to the same place: names, directories and topics.
 func (v *validator) places(c *Config) {
-	v.besides(c.Models)
+	v.stateNames(c.Models)
 	v.directories(c)
 	v.topics(c.Models)
 }
 
-// besides checks that no model's state directory is what restore, rebuild or forget make beside another one's.
-func (v *validator) besides(models []Model) {
+// stateNames checks that no model's state directory is what restore, rebuild or forget make next to another one's.
+func (v *validator) stateNames(models []Model) {
 	for i := range models {
 		for j := range models {
 			added, ok := strings.CutPrefix(models[i].Name, models[j].Name)
 			if ok && (slices.Contains([]string{RestoreSuffix, RebuildSuffix, LockSuffix, ForgottenSuffix}, added) || strings.HasPrefix(added, OldSuffix)) {
 				v.bad(fmt.Sprintf("models[%d].name", i), models[i].Name,
-					fmt.Sprintf("a name that does not end in %s: beside the state of models[%d] that place is taken", added, j))
+					fmt.Sprintf("a name that does not end in %s: restore, rebuild or forget of models[%d] may write there", added, j))
 			}
 		}
 	}
 }
 
-// directories checks that state and versions have directories of their own, whatever their paths look like.
+// directories checks that state and versions have separate directories, whatever their paths look like.
 func (v *validator) directories(c *Config) {
 	real := map[string]string{}
 	at := func(key, path string) string {
@@ -92,7 +92,7 @@ func (v *validator) topics(models []Model) {
 		}
 		for _, other := range written {
 			if w.topic == other.topic && w.key > other.key && kind(w.key) != kind(other.key) { // models share one of each kind
-				v.bad(w.key, w.topic, "a topic of its own: it is "+other.key)
+				v.bad(w.key, w.topic, "another topic: it is "+other.key)
 			}
 		}
 	}

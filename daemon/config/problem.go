@@ -71,8 +71,8 @@ func excerpt(line string, column int) (string, int) {
 	return line, column
 }
 
-// nearest returns the known key that key most likely stands for, or "". Kafka's dotted spelling, dashes and camel case count as the
-// snake case they correspond to.
+// nearest returns the known key that key most likely means, or "". Kafka's dotted spelling, dashes and camel case
+// count as the snake case they correspond to.
 func nearest(key string, known []string) string {
 	snake := snakeCase(key)
 	best, bestDistance := "", max(2, len(snake)/3)+1

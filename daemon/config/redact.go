@@ -16,7 +16,7 @@ var (
 	secretKey = regexp.MustCompile(`(?i)[\w.-]*(pas|pwd|word|secr|token|cred)[\w.-]*["']?\s*[:=]|passw[\w.-]*`)
 	// contentsKey matches a key of a path, behind which something else begins.
 	contentsKey = regexp.MustCompile(`_file["']?\s*:\s*([|>\[{&*!]|$)`)
-	// privateKey matches a key that stands where its file's name belongs.
+	// privateKey matches a key in the place of its file's name.
 	privateKey = regexp.MustCompile(`-----BEGIN`)
 	// signIn matches the section of the sign-in, all of which is hidden if there is something strange in it.
 	signIn = regexp.MustCompile(`sasl["']?\s*[:={]?`)

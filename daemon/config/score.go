@@ -16,7 +16,7 @@ type Score struct {
 	Propensity   string   `json:"propensity"`   // field with the probability with which an event was chosen; empty for none
 }
 
-// The values of Score.Transactions beside Auto.
+// The values of Score.Transactions other than Auto.
 const (
 	Required = "required"
 	Off      = "off"
@@ -63,7 +63,7 @@ func (v *validator) scoreGroup(c *Config, i int, taken map[string]string) {
 	}
 	group, key := c.ScoreGroup(m), fmt.Sprintf("models[%d].score.group", i)
 	if by, ok := taken[group]; ok {
-		v.bad(key, group, "a group of its own: it is "+by)
+		v.bad(key, group, "another group: it is "+by)
 	}
 	taken[group] = key
 }

@@ -163,7 +163,7 @@ func TestSecretsOfEveryShape(t *testing.T) {
 				try(shape+" under "+spelled+" in braces", inBraces(path, spelled, value))
 			}
 			try(shape+" at the top", own+":"+strings.ReplaceAll(value, "%s", "  ")+"\n")
-			try(shape+" beside its place", placed("kafka."+own, own, value))
+			try(shape+" outside its place", placed("kafka."+own, own, value))
 			try(shape+" among the models", placed("models.input."+own, own, value))
 			try(shape+" for its section", strings.ReplaceAll(placed("kafka.sasl", "sasl", value), "mechanis", "group"))
 			try(shape+" for its section in braces", inBraces("kafka.sasl", "sasl", value))
@@ -179,14 +179,14 @@ func TestSecretsOfEveryShape(t *testing.T) {
 		}
 	}
 	try("no colon", "kafka: {sasl: {mechanism: plain, password:"+shapeText+"}}\n")
-	try("no colon, beside its place", "kafka: {group_id: 7, password:"+shapeText+"}\n")
+	try("no colon, outside its place", "kafka: {group_id: 7, password:"+shapeText+"}\n")
 	try("nothing but the secret", "kafka: {sasl: {"+shapeText+"}}\n")
 	try("the secret twice", "kafka: {sasl: {"+shapeText+", "+shapeText+"}}\n")
 	try("an address with a password", `kafka: {bootstrap_servers: ["ann:`+shapeText+`@127.0.0.1:9092", "sasl://ann:`+shapeText+`@h"], group_id: 7}`+"\n")
 	t.Logf("%d files", n)
 }
 
-// TestExcerptsStillShow: what is no secret is shown with the line it stands in, beside a secret, too.
+// TestExcerptsStillShow: what is no secret is shown with its line, also next to a secret.
 func TestExcerptsStillShow(t *testing.T) {
 	const sasl = "{mechanism: plain, username: u, password: a}"
 	for _, test := range []struct{ text, want string }{
@@ -203,7 +203,7 @@ func TestExcerptsStillShow(t *testing.T) {
 	}
 }
 
-// TestContentsAreNoPaths: a key put where its file's name belongs is told apart from a path.
+// TestContentsAreNoPaths: a key put where its file's name belongs is distinguished from a path.
 func TestContentsAreNoPaths(t *testing.T) {
 	text := strings.Replace(smallest, "publish: {", `publish: {signing_key_file: "-----BEGIN PRIVATE KEY-----\nx", `, 1)
 	_, problems := parse(t, text)

@@ -16,7 +16,7 @@ type Shard struct {
 	Count int    `json:"count"` // shards there are
 	Index Index  `json:"index"` // of a shard: 0 to Count-1, or Ordinal; empty with Group
 	Group string `json:"group"` // in place of Index: the Kafka group that gives each process its shards, and the topic of that name with a partition for each
-	Topic string `json:"topic"` // the merge topic; ModelName in it stands for the name of the model
+	Topic string `json:"topic"` // the merge topic; ModelName in it is replaced by the name of the model
 
 	// LiveTopic is where shards forward their events for the trainer to learn from, with ModelName as in Topic; empty
 	// for models that learn by refits alone.
@@ -57,7 +57,7 @@ const (
 // Ordinal is the Index that is the number at the end of the host's name, as that of a pod of a StatefulSet.
 const Ordinal = "ordinal"
 
-// HostName is what stands for the name of the host in Shard.Instance.
+// HostName is replaced by the name of the host in Shard.Instance.
 const HostName = "hostname"
 
 // The values of a Shard with a Group that says nothing else.
@@ -223,12 +223,12 @@ func (v *validator) group(c *Config) {
 	}
 }
 
-// mergeTopic checks the name of a merge topic: each model has one of its own.
+// mergeTopic checks the name of a merge topic: each model needs a separate one.
 func (v *validator) mergeTopic(c *Config, key, topic, what string) {
 	if !isTopic(strings.ReplaceAll(topic, ModelName, "m")) {
 		v.bad(key, topic, "1 to 249 letters, digits, '.', '_' or '-': "+what)
 	} else if len(c.Models) > 1 && !strings.Contains(topic, ModelName) {
-		v.bad(key, topic, "a name with "+ModelName+" in it, such as merge-"+ModelName+": each model has a topic of its own")
+		v.bad(key, topic, "a name with "+ModelName+" in it, such as merge-"+ModelName+": each model needs a separate topic")
 	}
 }
 
@@ -250,7 +250,7 @@ func (v *validator) shared(role string, m *Model, path string) {
 	}
 }
 
-// The limits of Shard.Standby. The brokers have their own: 6 s to 30 min, unless they are told otherwise.
+// The limits of Shard.Standby. The brokers have their own: 6 s to 30 min by default.
 const (
 	minStandby = time.Second
 	maxStandby = 5 * time.Minute
@@ -260,7 +260,7 @@ func (v *validator) standby(c *Config) {
 	switch standby := c.Shard.Standby; {
 	case standby == 0:
 	case c.Role != RoleTrainer:
-		v.bad("shard.standby", standby, "0s: only a trainer stands by")
+		v.bad("shard.standby", standby, "0s: only a trainer may be a standby")
 	case standby.Std() < minStandby || standby.Std() > maxStandby:
 		v.bad("shard.standby", standby, fmt.Sprintf("0s for a trainer that is the only one, or %v to %v", minStandby, maxStandby))
 	}

@@ -86,7 +86,8 @@ models:
 	}
 }
 
-// TestGroup: a group takes the place of the index, has a count and a session of its own, and is neither the group of offsets nor another topic.
+// TestGroup: a group takes the place of the index, has its count and its session, and is neither the group of offsets
+// nor another topic.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	const text = `
@@ -109,7 +110,7 @@ models:
 	}
 	dynamic := strings.Replace(text, ", instance_id: me", "", 1)
 	if c, err := Parse("c.yaml", []byte(dynamic), noEnv); err != nil || c.Models[0].Shard.Session.Std() != 6*time.Second {
-		t.Errorf("without a name of its own: %v, want a session of 2 s", err)
+		t.Errorf("without an instance_id: %v, want a session of 2 s", err)
 	}
 	own := c.OfShard(7)
 	if n, err := own.Models[0].Shard.Number(); err != nil || n != 7 || own.StatePath(&own.Models[0]) != "/state/shard-7/a" || c.Models[0].Shard.Index != "" {

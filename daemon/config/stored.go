@@ -12,7 +12,7 @@ import (
 // ModelFile is the name of the file in a state directory that holds the model's settings: rows are stored without the names of their fields.
 const ModelFile = "model.json"
 
-// PosteriorFile is the file, in a state directory, with what the last promoted refit needs beside its snapshot.
+// PosteriorFile is the file, in a state directory, with what the last promoted refit needs in addition to its snapshot.
 const PosteriorFile = "posterior"
 
 // NumbersFile is the file, in a state directory, with the newest version and the last move of aliases that there were.
@@ -25,13 +25,14 @@ const CurvesFile = "curves.json"
 const NoticesFile = "notices.json"
 
 // MemberFile is the file, in a state directory, with the random name under which this state is known to the group and the transactions that
-// score.topic is written with. A copy of the state makes one of its own.
+// score.topic is written with. A copy of the state makes another one.
 const MemberFile = "score-member"
 
 // AcceptedFile lists, in a state directory, what operators accepted since the last start, so that it can be undone.
 const AcceptedFile = "accepted.jsonl"
 
-// What stands beside the state directory of a model, by what is added to its name. No other model may be called so.
+// Suffixes that the name of a model's state directory gets for files and directories next to it. No other model may
+// be called so.
 const (
 	RestoreSuffix   = ".restore"   // directory of a state that is made from a backup
 	RebuildSuffix   = ".rebuild"   // directory of one that is read from the log
@@ -47,7 +48,7 @@ var ErrNoModelFile = errors.New("config: the state does not say what its fields 
 var ErrModelFileDamaged = errors.New("config: the settings that the state was made with cannot be read: " +
 	"start the daemon on it once, which writes them anew")
 
-// Stored returns the resolved model as it is kept in state directories and beside versions. It holds no secret.
+// Stored returns the resolved model as it is kept in state directories and with versions. It holds no secret.
 func (m *Model) Stored() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {

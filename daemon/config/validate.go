@@ -16,7 +16,7 @@ import (
 )
 
 // validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value and what to
-// write; a key whose decoding failed, or that stands in the file under a wrong name, is not reported twice.
+// write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice.
 type validator struct {
 	*decoder
 	allow Exceptions
@@ -337,7 +337,7 @@ func (v *validator) schema(s *Schema, path string) {
 	case task != event.Binary && s.Positive+s.Negative != "":
 		v.bad(path+".positive", s.Positive, "task: binary, or leave positive and negative out")
 	case s.Positive == "" && s.Negative != "":
-		v.bad(path+".positive", "", "the name of the label that counts as 1, beside negative")
+		v.bad(path+".positive", "", "the name of the label that counts as 1, together with negative")
 	case len(s.Positive) > maxLabelName || len(s.Negative) > maxLabelName:
 		v.bad(path+".positive", s.Positive, fmt.Sprintf("names of at most %d bytes", maxLabelName))
 	case s.Positive != "" && s.Positive == s.Negative:

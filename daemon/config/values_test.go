@@ -184,7 +184,7 @@ func TestSecretSources(t *testing.T) {
 	}
 }
 
-// TestExcerptsHideSecrets puts mistakes beside a password.
+// TestExcerptsHideSecrets puts mistakes next to a password.
 func TestExcerptsHideSecrets(t *testing.T) {
 	for _, kafka := range []string{
 		"{group_id: 7, sasl: {password: " + canary + "}}",

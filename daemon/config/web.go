@@ -16,7 +16,7 @@ type Web struct {
 	ListenAddress string   `json:"listen_address"`
 	ConfigFile    string   `json:"config_file"`    // exporter-toolkit file with TLS and authentication; needed for any address but loopback
 	HealthAddress string   `json:"health_address"` // second listener for probes, without a password: host:port, or unix: and a path; empty for none
-	AllowedHosts  []string `json:"allowed_hosts"`  // names that requests may be addressed to, beside localhost and addresses
+	AllowedHosts  []string `json:"allowed_hosts"`  // names that requests may be addressed to, in addition to localhost and addresses
 
 	MaxInflightBytes Size `json:"max_inflight_bytes"` // what requests with a body hold at a time: bodies, what is decoded from them, answers
 	MaxConnections   int  `json:"max_connections"`    // of the listener; beyond it, the one that has waited longest for its client is closed
@@ -139,7 +139,7 @@ func (v *validator) tracing(t *Tracing) {
 // maxSocketPath is the room for the path of a Unix socket in Linux's sockaddr_un, less the zero byte at its end.
 const maxSocketPath = 107
 
-// serve checks the limits of requests, and the topic that tells of versions.
+// serve checks the limits of requests, and the topic that announces versions.
 func (v *validator) serve(m *Model, path string) {
 	v.whole(join(path, "serve.max_events"), m.Serve.MaxEvents, 1, 100_000)
 	v.whole(join(path, "serve.max_items"), m.Serve.MaxItems, 1, 100_000)

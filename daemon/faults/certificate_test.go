@@ -26,7 +26,7 @@ type certificates struct {
 	properties          string
 }
 
-// The listeners of the shared broker beside the plain one. Each of the last ones is wrong in its own way.
+// The listeners of the shared broker in addition to the plain one. Each of the last ones is wrong in its own way.
 var secureListeners = []struct {
 	name, protocol  string
 	host            string

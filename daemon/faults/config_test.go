@@ -16,7 +16,7 @@ const quickTraining = "max_basis: 2, lambda: 3"
 type settings struct {
 	brokers []string
 	topics  []string
-	group   string // one of its own if empty
+	group   string // a group for this configuration alone if empty
 	size    int    // rows of the sample; 5,000 if 0
 	schema  string // task, label and what belongs to it; levels if empty
 	train   string // the keys of train
@@ -87,9 +87,9 @@ func defaulted(s, otherwise string) string {
 }
 
 // statePath and storePath are what configure put into the file.
-func statePath(config string) string { return beside(config, "state-") }
-func storePath(config string) string { return beside(config, "store-") }
+func statePath(config string) string { return siblingPath(config, "state-") }
+func storePath(config string) string { return siblingPath(config, "store-") }
 
-func beside(config, prefix string) string {
+func siblingPath(config, prefix string) string {
 	return filepath.Join(filepath.Dir(config), prefix+strings.TrimSuffix(filepath.Base(config), ".yaml"))
 }

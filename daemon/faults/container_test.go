@@ -26,8 +26,8 @@ type image struct {
 	entrypoint, cmd []string
 }
 
-// builder runs the steps of a Containerfile without a container engine and without a registry: the machine stands in for the image of Go that
-// the first stage begins with.
+// builder runs the steps of a Containerfile without a container engine and without a registry: the machine takes the
+// place of the image of Go that the first stage begins with.
 type builder struct {
 	t         *testing.T
 	context   string

@@ -71,9 +71,10 @@ func trainAnyway(t *testing.T, config string) {
 	}
 }
 
-// TestKills (A1): the daemon is killed with kill -9 at random times under load and started again: nothing is lost and nothing counts
-// twice, by verify and by the producer's own list, and each start is ready within 5 s. One kill in five falls into the start. A consumer that watches the
-// store meanwhile refuses nothing of it, versions and deltas, and has at each digest that is told the model that it is of.
+// TestKills (A1): the daemon is killed with kill -9 at random times under load and started again. Nothing is lost and
+// nothing counts twice, by verify and by the producer's own list, and each start is ready within 5 s. One kill in
+// five falls into the start. A consumer that watches the store during all of this refuses nothing of it, versions and
+// deltas. At each digest that is announced it has the model of that digest.
 func TestKills(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -158,7 +159,7 @@ func TestFailpoints(t *testing.T) {
 		gate: "min_rows: 1, tolerance: 1", input: "dead_letter: {topic: letters}"})
 	p.load(1500, badIn(10, 1, 0))
 	defer p.stop()
-	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone { // a first version: there is always something to go on from
+	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone { // a first version: there is always something to continue from
 		t.Fatalf("exit code %d, %+v", code, c.failure)
 	}
 	kills := tier.Size(2, 20)
@@ -231,7 +232,7 @@ func distinctKeys(t *testing.T, addr []string, topic string, want int) int {
 }
 
 // TestFailedCommit (A2): an error of the storage ends the process with exit code 5; whether the transaction was durable or not, the next
-// start goes on exactly where the ledger is.
+// start continues exactly where the ledger is.
 func TestFailedCommit(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)

@@ -30,7 +30,7 @@ func dies(t *testing.T, c *child, signal syscall.Signal) {
 }
 
 // TestCrashLoop (A8): a record that ends the process without a word is read by three of them. The fourth quarantines its partition at that
-// very offset, and the others go on, also over a clean stop. An operator passes the record, or has it tried again.
+// very offset, and the others continue, also over a clean stop. An operator passes the record, or has it tried again.
 func TestCrashLoop(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)

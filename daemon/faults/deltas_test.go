@@ -81,9 +81,10 @@ func (l *freshLoad) next(seconds float64) []byte {
 	return l.event(user%l.users, item%l.items)
 }
 
-// TestFreshConsumer (L7): how long it takes from the acknowledgement of an event to a consumer's model that knows it, with a delta every second, also where
-// they become a whole version, and with whole versions as fast as they come, and what either costs the daemon beside what it takes without. The long form is
-// of a million names, of which the refit knows a few thousand: the fold-in has the others.
+// TestFreshConsumer (L7) measures the time from the acknowledgement of an event to a consumer's model that knows it:
+// with a delta every second, also where deltas become a whole version, and with whole versions as fast as they come.
+// It also measures what either costs the daemon compared with neither. The long form is of a million names, of which
+// the refit knows a few thousand: the fold-in has the others.
 func TestFreshConsumer(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)

@@ -98,7 +98,8 @@ func (g *shardGroup) whole(limit time.Duration) time.Duration {
 }
 
 // TestGroupKills: processes that a group gives the shards of a team come and go, are killed and stopped for a while, under load: from four to three, to six and
-// to four again, each with a state of its own that it finds again. Nothing is lost, nothing counts twice, and in the end the trainer has what one process has.
+// to four again, each with a separate state that it finds again. Nothing is lost, nothing counts twice, and in the
+// end the trainer has what one process has.
 func TestGroupKills(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	kills, rate, pauses := tier.Size(8, 200), 5000, tier.Size(8*time.Second, 30*time.Second)

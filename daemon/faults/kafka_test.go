@@ -123,7 +123,7 @@ func (n *node) start() error {
 	return nil
 }
 
-// died says that a node has ended by itself.
+// died says that a node has ended without being stopped.
 func (n *node) died() bool {
 	select {
 	case <-n.ended:
@@ -144,13 +144,13 @@ func (n *node) kill() {
 }
 
 // restart is kill -9, whatever changes on disk, start, and up again.
-func (k *kafka) restart(t *testing.T, meanwhile func()) {
+func (k *kafka) restart(t *testing.T, change func()) {
 	t.Helper()
 	for _, n := range k.nodes {
 		n.kill()
 	}
-	if meanwhile != nil {
-		meanwhile()
+	if change != nil {
+		change()
 	}
 	if err := k.start(); err != nil {
 		t.Fatal(err)

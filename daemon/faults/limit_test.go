@@ -45,7 +45,7 @@ func TestProcessorQuota(t *testing.T) {
 		}
 		slowest = max(slowest, time.Since(asked))
 	}
-	within(t, 20*time.Second, func() error { // its place, while the load goes on
+	within(t, 20*time.Second, func() error { // its place, under the load
 		shown, err := a.FetchOffsets(t.Context(), "quota")
 		if err == nil && len(shown["quota"]) < partitions {
 			err = fmt.Errorf("the group shows %v", shown)
@@ -127,8 +127,8 @@ func TestKernelKill(t *testing.T) {
 	validStore(t, config)
 }
 
-// TestFewFiles (B22): with too low a limit on open files the daemon does not start, says so, and touches nothing; with a better one it goes on where
-// it was.
+// TestFewFiles (B22): with too low a limit on open files the daemon does not start, says so, and touches nothing;
+// with a better one it continues where it was.
 func TestFewFiles(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -154,11 +154,12 @@ func TestFewFiles(t *testing.T) {
 	}
 }
 
-// TestNoInodes (B22): when the file system of the state runs out of inodes reading pauses, which /-/ready says, and goes on by itself when there are
-// some again. Stopped or killed meanwhile the daemon ends at once, and does not start; nothing is lost.
+// TestNoInodes (B22): when the file system of the state runs out of inodes reading pauses, which /-/ready says, and
+// continues without a restart when there are some again. Stopped or killed during the pause the daemon ends at once,
+// and does not start; nothing is lost.
 func TestNoInodes(t *testing.T) {
 	tier.Need(t, tier.Kills)
-	needRoot(t, "a file system of its own")
+	needRoot(t, "a separate file system")
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "inodes", 4, 1)
 	p := newProducer(t, addr, "inodes")
@@ -223,9 +224,9 @@ func TestNoInodes(t *testing.T) {
 	proved(t, config)
 }
 
-// TestThrottled (C31): a real broker throttles the daemon to a fraction of what it would read. It waits as it is told to, without an error and
-// without connections made anew, stays ready with its lag in the metrics, and its place comes to the group, also when it is stopped. Without the
-// quota it reads the rest.
+// TestThrottled (C31): a real broker throttles the daemon to a fraction of what it would read. It waits as long as
+// the broker says, without an error and without connections made anew, stays ready with its lag in the metrics, and
+// its place comes to the group, also when it is stopped. Without the quota it reads the rest.
 func TestThrottled(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	const rate, size, partitions = 100_000, 200, 4

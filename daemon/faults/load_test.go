@@ -46,7 +46,7 @@ type sighting struct {
 	next []int64
 }
 
-// watch looks at a child's metrics as often as it is told, which bounds the resolution of latencies.
+// watch looks at a child's metrics at an interval, which bounds the resolution of latencies.
 func watch(t *testing.T, c *child, topic string, partitions int, every time.Duration) *gauge {
 	t.Helper()
 	return look(t, partitions, every, func(g *gauge, next []int64) bool {
@@ -62,7 +62,7 @@ func watch(t *testing.T, c *child, topic string, partitions int, every time.Dura
 	})
 }
 
-// look asks at, as often as it is told, for the next offset of each partition, until the gauge is stopped.
+// look asks at, once an interval, for the next offset of each partition, until the gauge is stopped.
 func look(t *testing.T, partitions int, every time.Duration, at func(g *gauge, next []int64) bool) *gauge {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -201,8 +201,8 @@ func processorTime(t *testing.T) time.Duration {
 }
 
 // TestCatchUp (L2): a backlog of 100-byte events in 8 partitions is read with everything on: into a sample that is full after the first
-// part of it, into one that takes everything, and with forgetting. Each rate is also told as a share of the bare fetch rate. The full form
-// adds ten million events into 200,000 rows, through several refits.
+// part of it, into one that takes everything, and with forgetting. Each rate is also logged as a share of the bare
+// fetch rate. The full form adds ten million events into 200,000 rows, through several refits.
 func TestCatchUp(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
@@ -252,7 +252,7 @@ func TestCatchUp(t *testing.T) {
 		if next != int64(test.events) {
 			t.Errorf("%s: %d of %d records are accounted for", test.name, next, test.events)
 		}
-		// Refits are part of it: they run beside the reading.
+		// Refits are part of it: they run in parallel with the reading.
 		each := (c.cmd.ProcessState.UserTime() + c.cmd.ProcessState.SystemTime()) / time.Duration(test.events)
 		t.Logf("L2 %s (%d rows): %.0f events/s (asked %.0f), %.3f of the bare fetch rate; "+
 			"%v of processor time each, refits included; resident %.0f MiB at most (1536); lost 0, double 0",

@@ -148,11 +148,11 @@ func TestRetentionOvertakes(t *testing.T) {
 }
 
 // TestTopicMadeAnewShorter (C12): the topic is deleted and made again with fewer records than were applied: its partition halts, and
-// the other topic goes on.
+// the other topic continues.
 func TestTopicMadeAnewShorter(t *testing.T) { madeAnew(t, "shorter", 100, "position 500") }
 
-// TestTopicMadeAnewLonger (C13): the new topic has more records than were applied from the old one: only what the records are tells
-// them apart. Nothing is applied from the new topic.
+// TestTopicMadeAnewLonger (C13): the new topic has more records than were applied from the old one: only the contents
+// of the records distinguish the two. Nothing is applied from the new topic.
 func TestTopicMadeAnewLonger(t *testing.T) { madeAnew(t, "longer", 900, "") }
 
 func madeAnew(t *testing.T, name string, records int, text string) {

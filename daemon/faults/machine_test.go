@@ -53,7 +53,7 @@ type volume struct {
 // newVolume makes and mounts a file system, or skips the test with the reason.
 func newVolume(t *testing.T, size int64) *volume {
 	t.Helper()
-	needRoot(t, "a file system of its own")
+	needRoot(t, "a separate file system")
 	v := &volume{t: t, image: filepath.Join(t.TempDir(), "image"), dir: t.TempDir()}
 	if err := os.WriteFile(v.image, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ const groupRoot = "/sys/fs/cgroup"
 // newGroup makes a control group with limits, which are pairs of file and value for version 1 or for version 2, or skips the test with the reason.
 func newGroup(t *testing.T, controller string, limits1, limits2 []string) group {
 	t.Helper()
-	needRoot(t, "a control group of its own")
+	needRoot(t, "a separate control group")
 	parent, limits := filepath.Join(groupRoot, controller), limits1
 	if _, err := os.Stat(filepath.Join(groupRoot, "cgroup.controllers")); err == nil {
 		parent, limits = groupRoot, limits2

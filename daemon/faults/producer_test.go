@@ -46,7 +46,7 @@ type producer struct {
 
 	mu       sync.Mutex
 	receipts map[int32]receipt
-	unknown  int64 // records whose fate the brokers did not tell
+	unknown  int64 // records that the brokers neither acknowledged nor refused
 	sent     int64
 	acked    []mark // one in so many, with the time, if asked for
 	every    int64

@@ -32,7 +32,7 @@ func TestSameGroup(t *testing.T) {
 	makeTopic(t, admin(t, k.addr()), "group", 4, 1)
 	p := newProducer(t, k.addr(), "group")
 	s := settings{brokers: k.addr(), topics: []string{"group"}, group: "same"}
-	// The second finds offsets of the group and no state of its own: it has to be told that this is no accident.
+	// The second finds offsets of the group but has no state: --start-fresh says that this is no accident.
 	first, second := configure(t, "first", s), configure(t, "second", s)
 	d := run(t, refitd, first, nil)
 	d.ready(20 * time.Second)

@@ -13,7 +13,7 @@ import (
 )
 
 // TestStopUnderLoad (A3): SIGTERM under load ends the daemon with code 0 within 10 s. What was applied is in the ledger, the group shows
-// it, and a successor goes on at once.
+// it, and a successor continues at once.
 func TestStopUnderLoad(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)

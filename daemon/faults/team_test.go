@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// team is shards and a trainer, each a process with a configuration of its own, and one process that reads everything.
+// team is shards and a trainer, each a process with a separate configuration, and one process that reads everything.
 type team struct {
 	t       *testing.T
 	addr    []string
@@ -40,8 +40,9 @@ func newTeam(t *testing.T, addr []string, topic string, shards int, train string
 
 func (c *team) merge() string { return c.topic + "-merge" }
 
-// read has all shards read to the end beside a trainer, which then merges what is left, each process with a share of a processor, and returns the time of
-// processors that the shards took, and the time until the last one had ended.
+// read has all shards read to the end in parallel with a trainer, which then merges what is left, each process with a
+// share of a processor. It returns the time of processors that the shards took, and the time until the last one had
+// ended.
 func (c *team) read(limit time.Duration, share float64) (used, lasted time.Duration) {
 	c.t.Helper()
 	held := func(config string, args ...string) *child {

@@ -174,8 +174,9 @@ func (w *world) stopBetween(m *member) error {
 	return errors.Join(err, w.startAll())
 }
 
-// loseLog has a process leave, and the brokers lose what the trainer has merged while others have its shards; then those leave, and it is given all shards.
-// The log has no longer what the state lacks that it left behind, nor what others' states had: it goes on from the last heads, or not at all.
+// loseLog has a process leave, and the brokers lose what the trainer has merged while others have its shards; then
+// those leave, and it is given all shards. The log no longer has what the state that it left behind lacks, nor what
+// the states of others had: it continues from the last heads, or not at all.
 func (w *world) loseLog(m *member) error {
 	if m == w.publisher {
 		return w.act("stop", m)

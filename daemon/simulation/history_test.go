@@ -171,7 +171,7 @@ func (w *world) finish() error {
 	return nil
 }
 
-// undisturbed is a run of one daemon over the twin, from the beginning to the end, with a state of its own.
+// undisturbed is a run of one daemon over the twin, from the beginning to the end, with a separate state.
 func (w *world) undisturbed() (*daemontest.Outcome, error) {
 	conf, err := config.Load(filepath.Join(w.dir, undisturbed))
 	if err != nil {

@@ -35,7 +35,8 @@ var mutants = []wrong{
 	{"resume off by one", "", 1, mutant.Edit{File: "daemon/model/reader.go", Old: "\tread.OnHalt, read.OnPause,",
 		New: "\tif MUTANT { read.Start = func(t string, p int32) (int64, bool) { n, ok := state.store.Position(t, p); return n + 1, ok } }\n" +
 			"\tread.OnHalt, read.OnPause,"}},
-	{"progressive sums beside the transaction", "", 1, mutant.Edit{File: "daemon/ingest/queue.go", Old: "q.storing[len(q.storing)-1].sums)",
+	{"progressive sums outside the transaction", "", 1, mutant.Edit{File: "daemon/ingest/queue.go",
+		Old: "q.storing[len(q.storing)-1].sums)",
 		New: "map[bool][]byte{false: q.storing[len(q.storing)-1].sums}[MUTANT])"}},
 	{"markers taken for records", "", 1, mutant.Edit{File: "consumer/walker.go", Old: "case h.attributes&attrControl != 0:",
 		New: "case h.attributes&attrControl != 0 && !MUTANT:"}},
@@ -98,7 +99,8 @@ var mutantsOfTeams = []wrong{
 
 // mutantsOfGroups are shown by histories of processes to which a group gives the shards.
 var mutantsOfGroups = []wrong{
-	{"a shard that was taken away goes on", "leave,produce", 1, mutant.Edit{File: "daemon/shard/group.go", Old: "\t\tg.Taken(shards, lost)\n",
+	{"a shard that was taken away keeps running", "leave,produce", 1, mutant.Edit{File: "daemon/shard/group.go",
+		Old: "\t\tg.Taken(shards, lost)\n",
 		New: "\t\tif !MUTANT { g.Taken(shards, lost) }\n"}},
 	{"a shard taken up from its first head", "log gone", 1, mutant.Edit{File: "daemon/shard/receiver.go",
 		Old: "in.kept, in.gaps = share, r.gaps\n", New: "if in.gaps = r.gaps; in.kept == nil || !MUTANT {\n\t\t\tin.kept = share\n\t\t}\n"}},
@@ -106,7 +108,7 @@ var mutantsOfGroups = []wrong{
 		Old: "if in.kept == nil {", New: "if in.kept == nil || MUTANT {"}},
 	{"a shard taken up from later than all was sent", "log gone", 1, mutant.Edit{File: "daemon/shard/takeup.go",
 		Old: "return min(last.From, wished), nil", New: "if MUTANT {\n\t\treturn end - 1, nil\n\t}\n\treturn min(last.From, wished), nil"}},
-	{"a state that was left behind goes on", "log gone", 1, mutant.Edit{File: "daemon/shard/sender.go",
+	{"a state that was left behind is used again", "log gone", 1, mutant.Edit{File: "daemon/shard/sender.go",
 		Old: "if s.Moves && !s.taken {", New: "if s.Moves && !s.taken && !MUTANT {"}},
 	{"a shard given up before its last change is out", "produce", 1, mutant.Edit{File: "daemon/shard/sender.go",
 		Old: "\t\tcase <-done:\n", New: "\t\tcase <-done:\n\t\t\tif MUTANT { return nil }\n"}},

@@ -14,7 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// errSevered is what connections and dials of a process end with that is dead or cut off: as of a network, or clients would try again without a pause.
+// errSevered ends the connections and dials of a process that is dead or cut off. It is an error of the network:
+// after any other clients would try again without a pause.
 var errSevered = &net.OpError{Op: "simulated", Net: "tcp", Err: syscall.ECONNRESET}
 
 // A network is that of one process: connections over the pipes of the cluster that can be cut, or hang as if no packet came through.
@@ -91,8 +92,8 @@ func (n *network) leave() {
 	}
 }
 
-// hang lets nothing through until resume is called. What was written meanwhile comes late then, as that of a process that was paused does, although the
-// process may have given up the connection.
+// hang lets nothing through until resume is called. What was written until then comes late, as that of a process that
+// was paused does, although the process may have given up the connection.
 func (n *network) hang() (resume func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

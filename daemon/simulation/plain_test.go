@@ -5,5 +5,5 @@ package simulation
 import "testing"
 
 func TestHistories(t *testing.T) {
-	t.Skip("needs a build of its own: go test -tags failpoint,simulation ./daemon/simulation")
+	t.Skip("needs a build with tags: go test -tags failpoint,simulation ./daemon/simulation")
 }

@@ -109,7 +109,7 @@ func (w *world) heads() (map[string]sketch.Head, error) {
 }
 
 // loseTail has the brokers acknowledge what is written to the merge topic for a while and lose it, as those do whose leader was not in sync with the one
-// before it. A member may be stopped meanwhile, so that its next process is the one that can know of it.
+// before it. A member may be stopped in that time, so that its next process is the one that can know of it.
 func (w *world) loseTail(m *member) error {
 	w.losing = true
 	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
@@ -206,8 +206,8 @@ func (w *world) loseStateOf(m *member) error {
 	return os.RemoveAll(m.state)
 }
 
-// takeForDead pauses a shard, and has another process be it, elsewhere and with a state of its own. Then the first one goes on, with all that it has still to
-// say: one of the two has to end.
+// takeForDead pauses a shard, and has another process be it, elsewhere and with a separate state. Then the first one
+// continues, with all that it has still to say: one of the two has to end.
 func (w *world) takeForDead(m *member) error {
 	if m == w.publisher || w.retained {
 		return w.act("hang", m)

@@ -79,7 +79,8 @@ func newWorld(t *testing.T, seed uint64, shards, processes int) *world {
 			t.Fatal(err)
 		}
 		w.clients = append(w.clients, client)
-		c.ControlKey(kmsg.GetTelemetrySubscriptions.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) { // as of brokers whom nobody has told to ask
+		// The broker asks for no client metrics.
+		c.ControlKey(kmsg.GetTelemetrySubscriptions.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
 			c.KeepControl()
 			none := r.ResponseKind().(*kmsg.GetTelemetrySubscriptionsResponse)
 			none.ClientInstanceID, none.PushIntervalMillis = [16]byte{1}, 300_000

@@ -108,7 +108,7 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, snapshot.ErrInput):
 		fail(w, http.StatusBadRequest, "an event has a number too large to be scored")
 	case errors.Is(err, snapshot.ErrConflict):
-		fail(w, http.StatusConflict, "the alias was moved meanwhile")
+		fail(w, http.StatusConflict, "the alias was moved by another request")
 	case errors.Is(err, snapshot.ErrExpired):
 		fail(w, http.StatusGone, "the version has expired")
 	case errors.Is(err, snapshot.ErrSignature):

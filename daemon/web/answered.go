@@ -38,7 +38,7 @@ type unpublished struct {
 	Gated  bool `json:"gated"`  // false: it was not compared with the champion
 }
 
-// answered returns what an answer of now says of the model.
+// answered returns what an answer that is given now says of the model.
 func (s *scorer) answered() answered {
 	at := s.model.Position()
 	a := answered{Model: s.manifest.Model, Version: at.Version, Digest: s.manifest.PayloadDigest, Delta: at.Sequence,

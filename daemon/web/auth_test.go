@@ -242,7 +242,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	if plain, err := newClient(t).Get("http://" + addr + "/-/healthy"); err == nil {
 		if plain.Body.Close(); plain.StatusCode != http.StatusBadRequest {
-			t.Error("plain HTTP is served beside TLS")
+			t.Error("plain HTTP is served on the port of TLS")
 		}
 	}
 }

@@ -51,8 +51,8 @@ func (s *Server) showBelief(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// showEntity answers with what a version knows of the name of an entity: what it adds by itself, and with whom it interacts. Of one that it does not
-// know it has names that begin alike.
+// showEntity answers with what a version knows of the name of an entity: what it adds alone, and with whom it
+// interacts. Of one that it does not know it has names that begin alike.
 func (s *Server) showEntity(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.chosen(r)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// versionSummary is what a list says of a version beside what it is.
+// versionSummary is what a list says of a version in addition to its identity.
 type versionSummary struct {
 	Kind         string               `json:"kind"`                  // refit or update
 	Parent       *int64               `json:"parent"`                // version that it started from; null for the first

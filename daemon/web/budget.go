@@ -91,7 +91,7 @@ func (f *inflight) shrink(n int64) {
 	}
 }
 
-// read returns the body. The connection counts as waiting for its client meanwhile, as working afterwards.
+// read returns the body. The connection counts as waiting for its client until then, as working afterwards.
 func (f *inflight) read() ([]byte, error) {
 	var b bytes.Buffer
 	if f.length > 0 {

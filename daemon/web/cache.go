@@ -13,11 +13,12 @@ import (
 // followEvery is the mean time between two looks at the champion alias: a promotion is served within it and the time of loading.
 const followEvery = 200 * time.Millisecond
 
-// maxVersions is how many versions of a model, beside the champion, stay loaded.
+// maxVersions is how many versions of a model stay loaded in addition to the champion.
 const maxVersions = 4
 
-// modelCache holds the loaded versions of one model. The champion is loaded beside the requests and swapped when it is ready, so that no
-// request waits for a promotion and the one before serves on if the store cannot be read. Other versions are loaded on demand.
+// modelCache holds the loaded versions of one model. The champion is loaded in the background and swapped when it is
+// ready, so that no request waits for a promotion and the one before serves on if the store cannot be read. Other
+// versions are loaded on demand.
 type modelCache struct {
 	Model
 	log     *slog.Logger                     // whose lines name the model themselves

@@ -23,14 +23,14 @@ type identity struct {
 
 func identityOf(m *snapshot.Manifest) identity { return identity{m.Model, m.Version, m.PayloadDigest} }
 
-// versionEntry is a version in a list, or one by itself with its manifest.
+// versionEntry is a version in a list, or a single one with its manifest.
 type versionEntry struct {
 	identity
 	ManifestDigest string             `json:"manifest_digest"`    // of the manifest itself, and the ETag
 	Created        time.Time          `json:"created"`            // when it was made
 	Decision       string             `json:"decision"`           // of the gate: promoted or kept
 	Aliases        []string           `json:"aliases,omitempty"`  // in lists only: the entity of a version never changes
-	Manifest       *snapshot.Manifest `json:"manifest,omitempty"` // of one version by itself
+	Manifest       *snapshot.Manifest `json:"manifest,omitempty"` // of a single version only
 	Summary        *versionSummary    `json:"summary,omitempty"`  // in lists only
 }
 
@@ -144,7 +144,7 @@ func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 	for _, v := range versions {
 		m, err := cache.Store.Manifest(cache.Name, v)
 		if err != nil {
-			if !errors.Is(err, snapshot.ErrNotFound) { // else it was pruned meanwhile
+			if !errors.Is(err, snapshot.ErrNotFound) { // else it was pruned after it was listed
 				s.Log.Warn("version left out of the list", "model", cache.Name, "version", v, "error", err)
 			}
 			continue
@@ -216,7 +216,7 @@ func known(w http.ResponseWriter, r *http.Request, version int64, etag string) b
 	return false
 }
 
-// versionHeader tells on every answer about a version which one it is.
+// versionHeader names the version on every answer about one.
 const versionHeader = "X-Model-Version"
 
 // versionOf returns the version of the path.

@@ -36,7 +36,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// sign completes a template that ends after life, by itself before the authority has a certificate.
+// sign completes a template that ends after life; it is self-signed before the authority has a certificate.
 func (a *authority) sign(template *x509.Certificate, life time.Duration) ([]byte, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -19,8 +19,8 @@ type Champion struct {
 	decoding *decoding
 }
 
-// Champion returns what scores with the version of a model that consumers have now: last, if it does, nil while there is none. It has none before
-// Serve runs.
+// Champion returns what scores with the version of a model that consumers have now: last, if that still does, nil
+// without a champion. No model has one before Serve runs.
 func (s *Server) Champion(model string, last *Champion) *Champion {
 	cache := s.caches[model]
 	if cache == nil {
@@ -38,7 +38,8 @@ func (s *Server) Champion(model string, last *Champion) *Champion {
 	return &Champion{now, now.decoders.Get().(*decoding)}
 }
 
-// Published returns the version of a model that consumers have now, with its deltas; nil while there is none, and before Serve runs.
+// Published returns the version of a model that consumers have now, with its deltas. It is nil without a champion,
+// and before Serve runs.
 func (s *Server) Published(model string) *snapshot.Model {
 	if cache := s.caches[model]; cache != nil {
 		if now := cache.champion(); now != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// TestChampion: what scores outside of HTTP is the followed version with its deltas; events that are none are rejected, and it goes on.
+// TestChampion: what scores outside of HTTP is the followed version with its deltas; events that are none are
+// rejected, and the next one is scored.
 func TestChampion(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

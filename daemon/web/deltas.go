@@ -11,10 +11,11 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// deltas answers with what changed in a version since it was published: the deltas after the one with number ?after (0, the version itself, unless said
-// otherwise), whole frames one after another, as far as one file has them. While there is none it waits for the time of ?wait (30s by default, 60s at
-// most), and answers with nothing if none comes: none does any more once another version is the champion. 409 says that the chain of ?base has no
-// delta with number ?after, or not the one behind it.
+// deltas answers with what changed in a version since it was published: the deltas after the one with number ?after
+// (0, the version itself, unless said otherwise), whole frames one after another, as far as one file has them.
+// Without such a delta it waits for the time of ?wait (30s by default, 60s at most), and answers with nothing if none
+// comes: none does any more once another version is the champion. 409 says that the chain of ?base has no delta with
+// number ?after, or not the one behind it.
 func (s *Server) deltas(w http.ResponseWriter, r *http.Request) error {
 	cache, err := s.cached(r)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 )
 
-// TestExemplars: a scraper that asks for OpenMetrics sees which version and which trace a slow answer was of, one that asks for protobuf a native
-// histogram beside it, and one that asks for neither what it always saw.
+// TestExemplars: a scraper that asks for OpenMetrics sees which version and which trace a slow answer was of. One
+// that asks for protobuf sees a native histogram, too, and one that asks for neither what it always saw.
 func TestExemplars(t *testing.T) {
 	const traced = "4bf92f3577b34da6a3ce929d0e0e4736"
 	b := newBench(t)

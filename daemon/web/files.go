@@ -102,7 +102,7 @@ func openIn(dir, name string) (*os.File, error) {
 	st, err := root.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, snapshot.ErrNotFound // pruned meanwhile
+		return nil, snapshot.ErrNotFound // pruned after it was opened
 	case err != nil:
 		return nil, err
 	case !st.Mode().IsRegular():

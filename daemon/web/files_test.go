@@ -89,7 +89,7 @@ var hostilePaths = []string{
 // TestTraversal: F7. Whatever a path says, nothing but the files of a version is read.
 func TestTraversal(t *testing.T) {
 	b := newBench(t)
-	secret := "the file beside the store"
+	secret := "the file outside the store"
 	if err := os.WriteFile(filepath.Join(b.dir, "secret"), []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,7 @@ func secure(t *testing.T) (addr string, conf *tls.Config) {
 }
 
 // TestRapidReset: F6. A client that opens streams and takes them back at once (CVE-2023-44487) gets no more handlers than a
-// connection has streams, and others are answered meanwhile.
+// connection has streams, and others are answered at the same time.
 func TestRapidReset(t *testing.T) {
 	addr, conf := secure(t)
 	before := runtime.NumGoroutine()
@@ -209,7 +209,7 @@ func TestRapidReset(t *testing.T) {
 			return
 		}
 		if res.Body.Close(); res.StatusCode != http.StatusOK || res.ProtoMajor != 2 {
-			t.Errorf("beside the flood: %d, HTTP/%d", res.StatusCode, res.ProtoMajor)
+			t.Errorf("during the flood: %d, HTTP/%d", res.StatusCode, res.ProtoMajor)
 		}
 		slowest = max(slowest, time.Since(began))
 		most = max(most, runtime.NumGoroutine()-before)
@@ -224,7 +224,8 @@ func TestRapidReset(t *testing.T) {
 		}
 	}
 	look()
-	t.Logf("%d streams opened and reset, the end: %v; %d goroutines more at most, the slowest answer beside it %v", sent, err, most, slowest)
+	t.Logf("%d streams opened and reset, the end: %v; %d goroutines more at most, the slowest answer during it %v",
+		sent, err, most, slowest)
 	if most > 2*DefaultMaxConnections {
 		t.Errorf("%d goroutines", most)
 	}

@@ -35,7 +35,7 @@ type inferenceService struct {
 	s *Server
 }
 
-// newGRPC returns what decodes and answers requests of gRPC. It runs no goroutine of its own.
+// newGRPC returns what decodes and answers requests of gRPC. It starts no goroutine.
 func newGRPC(s *Server) *grpc.Server {
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(maxBody), grpc.UnaryInterceptor(
 		func(ctx context.Context, ask any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {

@@ -74,7 +74,7 @@ func TestCrossOrigin(t *testing.T) {
 }
 
 // TestHostileConnections: F6. Large headers and bodies are refused, connections that say nothing are closed, and beyond the cap the oldest of
-// them are closed for new ones; a request beside them is answered all the time.
+// them are closed for new ones; a request among them is answered all the time.
 func TestHostileConnections(t *testing.T) {
 	tier.Need(t, tier.Long) // waits for the header time-out of 5 s
 	b := newBench(t)
@@ -161,7 +161,7 @@ func answersAgain(t *testing.T, addr string) {
 // gatherings is a collector that counts how many scrapes are under way.
 type gatherings struct{ now, most atomic.Int64 }
 
-// Describe says that there is nothing to tell in advance.
+// Describe sends nothing: the collector is unchecked.
 func (g *gatherings) Describe(chan<- *prometheus.Desc) {}
 
 // Collect takes a moment, so that others can come.

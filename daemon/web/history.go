@@ -45,7 +45,7 @@ func atMost(events int) jsonv2.Options {
 func bounded[T ~[]jsontext.Value](limit int, text string) *jsonv2.Unmarshalers {
 	return jsonv2.UnmarshalFromFunc(func(in *jsontext.Decoder, list *T) error {
 		if in.PeekKind() != '[' {
-			return errors.ErrUnsupported // what is wrong, or null, is said as of every type
+			return errors.ErrUnsupported // what is wrong, or null, is reported as for every type
 		}
 		if _, err := in.ReadToken(); err != nil {
 			return err

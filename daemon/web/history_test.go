@@ -143,7 +143,7 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			t.Errorf("%d of four events held: %s", held, text)
 		}
 	}
-	// What the history has is left out on request, beside what the request names.
+	// What the history has is left out on request, and so is what the request names.
 	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
 		"history": history[:2], "exclude_history": true})
 	if len(top.Items) != 2 || top.Items[0].Name+top.Items[1].Name != "i3i4" && top.Items[0].Name+top.Items[1].Name != "i4i3" {

@@ -58,7 +58,7 @@ type requestTensor struct {
 	binary []byte // the elements, nil where Data has them
 }
 
-// inferResponse is the answer. The identity is beside what the protocol asks for.
+// inferResponse is the answer. The identity is an addition to the protocol.
 type inferResponse struct {
 	ModelName    string   `json:"model_name"`
 	ModelVersion string   `json:"model_version"` // number as text, or live

@@ -87,7 +87,8 @@ func width(datatype string) int {
 // binaryElements returns how many elements there can be at most in the binary part of a tensor.
 func (t *requestTensor) binaryElements() int { return len(t.binary) / width(t.Datatype) }
 
-// binaryElements returns the elements of a tensor whose binary part has them. NaN stands for absent or, if that is nil, is refused.
+// binaryElements returns the elements of a tensor whose binary part has them. NaN means absent or, if that is nil, is
+// refused.
 func binaryElements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
 	rest, list := t.binary, make([]T, 0, min(want, t.binaryElements()))
 	for len(rest) > 0 {

@@ -159,7 +159,7 @@ func distinct(list []string) []string {
 }
 
 // elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its shape has no place for. null
-// stands for absent or, if that is nil, is refused.
+// means absent or, if that is nil, is refused.
 func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
 	if t.binary != nil {
 		return binaryElements(t, want, absent)

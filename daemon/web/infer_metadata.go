@@ -12,7 +12,7 @@ import (
 // platform names the kind of model in its metadata.
 const platform = "refitd_interaction"
 
-// tensorMetadata describes a tensor; -1 stands for a size that varies.
+// tensorMetadata describes a tensor; -1 means a size that varies.
 type tensorMetadata struct {
 	Name     string `json:"name"`               // field, or outputs, prediction, probabilities
 	Datatype string `json:"datatype"`           // BYTES, FP64 or BOOL
@@ -20,7 +20,7 @@ type tensorMetadata struct {
 	Optional bool   `json:"optional,omitempty"` // input: events may lack it, and requests may leave it out
 }
 
-// modelMetadata is the answer about a model. The identity is beside what the protocol asks for.
+// modelMetadata is the answer about a model. The identity is an addition to the protocol.
 type modelMetadata struct {
 	Name     string           `json:"name"`     // of the model
 	Versions []string         `json:"versions"` // numbers, oldest first

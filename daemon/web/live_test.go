@@ -48,7 +48,8 @@ func liveModel(t *testing.T, seed uint64, age time.Duration) *snapshot.Model {
 	return m
 }
 
-// TestLive: version live scores with the live model of now, says in every answer that nobody signed or judged it, and is no version otherwise.
+// TestLive: version live scores with the current live model, says in every answer that nobody signed or judged it,
+// and is no version otherwise.
 func TestLive(t *testing.T) {
 	var model atomic.Pointer[snapshot.Model]
 	var fails error

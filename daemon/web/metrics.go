@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/durations"
 )
 
-// metrics are what the surface tells of its requests.
+// metrics are those of the requests.
 type metrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec

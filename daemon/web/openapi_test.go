@@ -39,7 +39,7 @@ var openContract = sync.OnceValue(func() *contract {
 	return c
 })
 
-// at returns the value at a path of keys, nil if there is none.
+// at returns the value at a path of keys, nil if the path leads nowhere.
 func at(v any, keys ...string) any {
 	for _, key := range keys {
 		m, _ := v.(map[string]any)

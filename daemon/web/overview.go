@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// statusFor is how long a status is shown to whoever asks: looking at it costs the models a walk over their windows.
+// statusFor is how long a status is kept for the next request: looking at it costs the models a walk over their
+// windows.
 const statusFor = time.Second
 
 // overview is everything that the status page shows of the daemon, and a line for each model.
@@ -35,7 +36,7 @@ type modelOverview struct {
 	Metric    string         `json:"metric,omitempty"`  // what the losses are: rmse or error_rate; absent before the first event
 	Loss      *report.Number `json:"loss"`              // of the champion over the window; null where it has none
 	Live      *report.Number `json:"live"`              // of the live model; null where it has none
-	Baseline  *report.Number `json:"baseline"`          // of the best baseline; null where there is none
+	Baseline  *report.Number `json:"baseline"`          // of the best baseline; null without one
 	Best      string         `json:"best,omitempty"`    // name of that baseline; absent without one
 	Lag       int64          `json:"lag"`               // records that are not applied yet
 	Events    int64          `json:"events"`            // applied since the start
@@ -130,7 +131,7 @@ func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
 	return o
 }
 
-// modelStateOf returns everything of one model of a status, nil if there is none of that name.
+// modelStateOf returns everything of one model of a status, nil without a model of that name.
 func (s *Server) modelStateOf(state *Status, name string) *modelState {
 	for i := range state.Models {
 		m := &state.Models[i]

@@ -69,7 +69,7 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	for _, a := range o.Alerts {
 		found[a.Name] = true
 		if warned = warned || a.Severity == "warning"; warned && a.Severity == "critical" {
-			t.Errorf("%s is critical and stands after a warning", a.Name)
+			t.Errorf("%s is critical and comes after a warning", a.Name)
 		}
 		if !strings.Contains(configs.Rules, "- alert: "+a.Name+"\n") {
 			t.Errorf("%s is no rule", a.Name)
@@ -107,7 +107,8 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 	}
 }
 
-// The stream says the same as the endpoints, goes on after what the client has, is bounded in number, and ends with the daemon.
+// The stream says the same as the endpoints, continues after what the client has, is bounded in number, and ends with
+// the daemon.
 func TestStream(t *testing.T) {
 	ring := curvesOf(t, time.Now())
 	b := newBench(t, func(o *Options) {

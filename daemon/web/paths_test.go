@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzPaths: F7. Whatever a path says, in whatever encoding, the answer is a refusal, something that the surface makes, or a file of a
-// version: nothing beside the store, no temporary file and no alias is ever read, and nothing fails inside.
+// version: nothing outside the store, no temporary file and no alias is ever read, and nothing fails inside.
 func FuzzPaths(f *testing.F) {
 	for _, path := range hostilePaths {
 		f.Add(path)
@@ -20,7 +20,7 @@ func FuzzPaths(f *testing.F) {
 		f.Add(row.path)
 	}
 	b := newBench(f)
-	secret := []byte("the file beside the store")
+	secret := []byte("the file outside the store")
 	for _, name := range []string{"secret", "ratings/secret", "ratings/1/secret", "ratings/.staging-2/vocabulary"} {
 		path := filepath.Join(b.dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

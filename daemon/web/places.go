@@ -40,7 +40,7 @@ func (p *places) len() int {
 	return len(p.all)
 }
 
-// take returns a place for a connection, nil if there is none. victim, if not nil, is to be closed for it.
+// take returns a place for a connection, nil if none is left. victim, if not nil, is to be closed for it.
 func (p *places) take(conn net.Conn) (taken, victim *place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,8 @@ func dialled(t *testing.T, addr, text string) net.Conn {
 }
 
 // TestSlowClients: 300 connections that say nothing after a request, 300 with half of a header, 300 with half of a body and 300 that do not take
-// their answers, at a time: scrapes and probes on connections of their own are answered as if there were none, and so is a score.
+// their answers, at a time: scrapes and probes on other connections are answered as if there were none, and so is a
+// score.
 func TestSlowClients(t *testing.T) {
 	b := newBench(t)
 	addr, _ := b.listen(t)
@@ -134,7 +135,7 @@ func TestBudget(t *testing.T) {
 	first := dialled(t, addr, post(400<<10))
 	within(t, patience, "its place", func() bool { return b.budget.held.Load() == 800<<10 })
 	if got := status(dialled(t, addr, post(200<<10))); got != http.StatusServiceUnavailable {
-		t.Errorf("a body beside it: %d", got)
+		t.Errorf("a body at the same time: %d", got)
 	}
 	second := dialled(t, addr, post(60<<10))
 	within(t, patience, "both", func() bool { return b.budget.held.Load() == 920<<10 })

@@ -10,7 +10,7 @@ import (
 // quoted matches what the parser of the file with TLS and authentication quotes of it: values of a wrong type, and names of anchors.
 var quoted = regexp.MustCompile("(?s)`.*?` into|anchor '.*?' ")
 
-// redacted stands where a value was, which may have been a password, its hash or a key.
+// redacted takes the place of a value which may have been a password, its hash or a key.
 const redacted = "<redacted>"
 
 // withoutValues returns an error of reading that file without what it quotes of it.

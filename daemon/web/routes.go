@@ -25,7 +25,7 @@ type Route struct {
 	Takes     any      // a value of the type of the body, nil without one
 	Gives     any      // a value of the type of the answer, or its Media
 	With      []int    // statuses that Gives comes with, nil for 200 alone
-	Refuses   []int    // statuses beside those and beside what any request can meet
+	Refuses   []int    // further statuses, without what any request can meet
 	Params    []string // query parameters and headers that count
 	Headers   []string // of the answer
 	Lifecycle bool     // refused unless Options.Lifecycle is there

@@ -63,7 +63,8 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 	s.decoders.New = func() any {
 		d := event.NewJSON(fields, event.DefaultLimits())
 		d.RequireLabel = false
-		timeless := fields // what is derived of a history's events is not of now: they have it, or lack it
+		// What is derived of a history's events does not depend on the current time: they have it, or lack it.
+		timeless := fields
 		timeless.Time = ""
 		return &decoding{decoder: d, labelled: event.NewJSON(timeless, event.DefaultLimits()), derive: s.derive}
 	}
@@ -77,8 +78,9 @@ func (s *scorer) after(m *snapshot.Model) *scorer {
 	return &next
 }
 
-// decode reads an event as the daemon does, and fills the derived fields that it lacks: of time as of now, unless the event or its record has
-// one. recordTime is negative without a record. The result shares memory with d until the next call.
+// decode reads an event as the daemon does, and fills the derived fields that it lacks. Those of time follow from the
+// current time, unless the event or its record has one. recordTime is negative without a record. The result shares
+// memory with d until the next call.
 func (d *decoding) decode(value []byte, recordTime int64) (snapshot.Input, *event.Rejection) {
 	if r := d.decoder.Decode(&d.event, value, recordTime); r != nil {
 		return snapshot.Input{}, r
@@ -92,7 +94,7 @@ func (d *decoding) decode(value []byte, recordTime int64) (snapshot.Input, *even
 	return snapshot.Input{Categorical: d.event.Categorical, Numeric: d.event.Numeric, Multi: d.event.Multi}, nil
 }
 
-// fill fills the derived fields that rows lack, of which none has a time of its own.
+// fill fills the derived fields that rows lack, of which none has a time.
 func (s *scorer) fill(rows []snapshot.Input) {
 	if s.derive == nil {
 		return

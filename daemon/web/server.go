@@ -37,7 +37,7 @@ const (
 	idleTimeout   = 60 * time.Second // between two requests
 	closeTimeout  = 5 * time.Second  // for requests under way when the daemon stops
 	maxHeader     = 16 << 10         // bytes of request line and headers
-	maxBody       = 16 << 20         // bytes of a request body, as of a batch from Kafka
+	maxBody       = 16 << 20         // bytes of a request body, as for a batch from Kafka
 	maxHealth     = 32               // connections of the health listener
 )
 
@@ -92,7 +92,7 @@ type Options struct {
 	Profiling bool
 	// ConfigFile is the exporter-toolkit's file with TLS and authentication; empty serves plain HTTP to everybody.
 	ConfigFile string
-	// AllowedHosts are host names that requests may be addressed to, beside localhost and addresses.
+	// AllowedHosts are host names that requests may be addressed to, in addition to localhost and addresses.
 	AllowedHosts []string
 	// MaxInflightBytes bounds what requests with a body hold at a time: bodies, what is decoded from them, answers. 0 takes
 	// DefaultMaxInflightBytes.

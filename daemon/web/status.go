@@ -27,7 +27,7 @@ type Status struct {
 
 // MemoryStatus is the memory of the process.
 type MemoryStatus struct {
-	ResidentBytes int64 `json:"resident_bytes"` // in use; 0 where the system does not tell
+	ResidentBytes int64 `json:"resident_bytes"` // in use; 0 where the system does not say
 	ComputedBytes int64 `json:"computed_bytes"` // what the configuration may use
 	BudgetBytes   int64 `json:"budget_bytes"`   // memory_budget; 0 without one
 }
@@ -109,7 +109,7 @@ type ScoringStatus struct {
 	Lag       int64  // offsets that nobody of the group has answered yet; -1 if that is not known
 }
 
-// PartitionStatus is where reading stands in one partition.
+// PartitionStatus is how far reading is in one partition.
 type PartitionStatus struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -156,7 +156,7 @@ type HaltedPartition struct {
 // DiskStatus is the space of one file system.
 type DiskStatus struct {
 	Path         string `json:"path"`           // on it
-	FreeBytes    int64  `json:"free_bytes"`     // as of now
+	FreeBytes    int64  `json:"free_bytes"`     // when the status was taken
 	MinFreeBytes int64  `json:"min_free_bytes"` // reading pauses below it
 }
 

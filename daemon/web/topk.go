@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// topRequest asks for the names of a categorical field that are predicted best beside the rest of an event.
+// topRequest asks for the names of a categorical field that are predicted best with the rest of an event.
 type topRequest struct {
 	Event   jsontext.Value `json:"event"`            // what it has in the field Over does not matter
 	Over    string         `json:"over"`             // categorical field whose names are ranked

@@ -1,6 +1,6 @@
 // The Open Inference Protocol, version 2, over gRPC: messages and numbers as kserve/open-inference-protocol publishes them
-// (specification/protocol/open_inference_grpc.proto), with the index of its model repository extension. The Go files beside this one are made of it by
-// protoc with protoc-gen-go v1.36.12 and protoc-gen-go-grpc v1.6.2:
+// (specification/protocol/open_inference_grpc.proto), with the index of its model repository extension. The Go files
+// in this folder are generated from it by protoc with protoc-gen-go v1.36.12 and protoc-gen-go-grpc v1.6.2:
 //
 //	protoc --go_out=paths=source_relative:. --go-grpc_out=paths=source_relative:. inference.proto
 

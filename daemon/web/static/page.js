@@ -67,7 +67,7 @@ class Page {
   lost() {
     this.source.close();
     clearTimeout(this.again);
-    const as = this.overview ? `. What is below is as of ${clock(Date.parse(this.overview.now), true)}` : "";
+    const as = this.overview ? `. What is below is from ${clock(Date.parse(this.overview.now), true)}` : "";
     this.said(`not connected: the daemon does not answer, trying again every ${retryEvery / 1000} s${as}`, "bad");
     document.body.classList.add("stale");
     this.again = setTimeout(async () => {

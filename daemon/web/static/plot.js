@@ -204,7 +204,7 @@ function bars(o) {
   return f.node;
 }
 
-/** against draws what came against what was predicted, beside the diagonal. */
+/** against draws what came against what was predicted, with the diagonal. */
 function against(o) {
   const all = o.series.flatMap((s) => s.bins.flatMap((b) => [b.predicted, b.observed]));
   const low = Math.min(...all),

@@ -134,7 +134,7 @@ class TryView {
         el("p", {}, `Version ${e.version} knows ${e.field}=${e.name}.`),
         ...e.outputs.map((o) =>
           table(
-            `${o.output}: by itself ${loss(o.alone)}, and with`,
+            `${o.output}: alone ${loss(o.alone)}, and with`,
             ["With", "Weight"],
             o.interactions.map((x) => [x.features[1], loss(x.weight)]),
             [1],

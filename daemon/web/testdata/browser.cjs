@@ -28,7 +28,7 @@ async function open(browser, url, look, wrong) {
   return { page, began };
 }
 
-/** worked is how much processor time the page has taken so far, in milliseconds, whoever else wanted the machine. */
+/** worked is how much processor time the page has taken so far, in milliseconds, whatever else used the machine. */
 async function worked(page) {
   const { metrics } = await page.clock.send("Performance.getMetrics");
   const seconds = (name) => metrics.find((m) => m.name === name).value;
@@ -99,7 +99,7 @@ async function refused(page, wrong) {
   await said(1, { name: "nobody" }, "does not know ");
 }
 
-/** restarted has a daemon go away and another come at its address, with the page open: it says so, and goes on without being loaded again. */
+/** restarted has a daemon go away and another come at its address, with the page open: it says so, and continues without a reload. */
 async function restarted(browser, before, after, wrong) {
   const open1 = new Set();
   const front = (url) =>
@@ -121,7 +121,7 @@ async function restarted(browser, before, after, wrong) {
     for (const s of open1) s.destroy();
   };
   const first = await front(before);
-  const { page } = await open(browser, `http://127.0.0.1:${front.port}/`, looks[0], []); // a browser tells its console of each try that fails
+  const { page } = await open(browser, `http://127.0.0.1:${front.port}/`, looks[0], []); // a browser logs each try that fails
   const says = (text) => page.waitForFunction((t) => document.body.innerText.includes(t), { timeout: 10000 }, text).catch(() => wrong.push(`“${text}” is not said`));
   await page.waitForFunction(() => document.querySelector("#models tbody tr") && document.querySelector("figure svg path.line"));
   await page.evaluate(() => (window.loadedOnce = true));
@@ -165,7 +165,7 @@ async function keyboard(page, wrong) {
     if (!at.outlined) wrong.push(`keyboard: no outline on ${at.html}`);
     if (!at.name) wrong.push(`keyboard: no name of ${at.html}`);
   }
-  if (seen.size < controls - 3) wrong.push(`keyboard: ${seen.size} of ${controls} controls were reached`); // parts that are drawn anew meanwhile
+  if (seen.size < controls - 3) wrong.push(`keyboard: ${seen.size} of ${controls} controls were reached`); // some parts are drawn anew in between
 }
 
 async function ask(page, wrong) {
@@ -231,9 +231,9 @@ const wrong = [];
     }
     const silent = await page.evaluate(() => [...document.querySelectorAll(".notice")].some((e) => e.checkVisibility() && /Silent: no event for/.test(e.textContent)));
     if (state !== "many" && silent !== (state === "silent")) mine.push(`the stream is ${silent ? "" : "not "}said to be silent`);
-    const told = await page.$$eval("#models tbody tr", (list) => list.map((r) => r.cells[1].textContent));
+    const shown = await page.$$eval("#models tbody tr", (list) => list.map((r) => r.cells[1].textContent));
     const silence = { silent: "needs attention, no event for 10 min", well: "needs attention" }[state];
-    if (silence && told[0] !== silence) mine.push(`the table of models says “${told[0]}”, not “${silence}”`);
+    if (silence && shown[0] !== silence) mine.push(`the table of models says “${shown[0]}”, not “${silence}”`);
     if (["well", "night"].includes(state)) await page.waitForFunction(() => document.body.textContent.includes("Strongest interactions"));
     if (state === "well") {
       await refused(page, mine);

@@ -17,7 +17,7 @@ import (
 )
 
 // ErrNoData is wrapped by the error about a file that is not in the data directory.
-var ErrNoData = errors.New("paper: no such data set: --data names the directory of the sets, each in a folder of its own")
+var ErrNoData = errors.New("paper: no such data set: --data names the directory with one folder for each set")
 
 // missing wraps an error of reading a file, with ErrNoData if it is not there.
 func missing(err error) error {
@@ -122,7 +122,7 @@ func readRatings(path string) (*ratingSet, error) {
 		numbers[field] = make(map[string]int32)
 		for i := range set.Examples {
 			if name := set.Examples[i].Categorical[field]; numbers[field][name] == 0 {
-				numbers[field][name] = int32(len(numbers[field]) + 1) // 0 stands for none
+				numbers[field][name] = int32(len(numbers[field]) + 1) // 0 means no name
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func (o *Options) overRatings(f func(*ratingBenchmark, *ratingSet) error) error 
 	return nil
 }
 
-// settings are those of a factorization machine with a linear term of its own.
+// settings are those of a factorization machine with a separate linear term.
 func (c *ratingCurve) settings() solver.Settings {
 	s := solver.DefaultSettings()
 	s.Kernel, s.Penalty, s.Lambda, s.LinearRidge = solver.ANOVA, c.penalty, c.lambda, ratingLinear

@@ -46,8 +46,8 @@ func follow(ctx context.Context, now func() time.Time, p *solver.Problem, s solv
 	return ctx.Err()
 }
 
-// best returns the point of the highest validation accuracy with at most k basis vectors, the smallest model of several. ok is false
-// if there is none.
+// best returns the point of the highest validation accuracy with at most k basis vectors, the smallest model of
+// several. ok is false if no point has so few.
 func best(points []point, k int) (chosen point, ok bool) {
 	for _, p := range points {
 		if p.k > k {

@@ -131,7 +131,8 @@ func (p *proximal) objective() float64 {
 	return value
 }
 
-// moveLinear brings w to its optimum beside predictions of B, from where it was, by turns of users and items, and stores the residuals.
+// moveLinear brings w to its optimum given the predictions of B, from where it was, by turns of users and items, and
+// stores the residuals.
 func (p *proximal) moveLinear(pred []float64) {
 	for i, y := range p.y {
 		p.residual[i] = y - pred[i] - p.w[p.user[i]] - p.w[p.set.users+int(p.item[i])]

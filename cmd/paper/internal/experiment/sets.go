@@ -60,7 +60,8 @@ var classBenchmarks = []classBenchmark{
 // letterBar is what ℓ1/ℓ2 with output refits must reach on letter, on average over the splits.
 const letterBar = 92.0
 
-// overSets reads each set of the options, of the usual ones if they name none, and calls f with it. The short form has a usual set of its own.
+// overSets reads each set of the options, of the usual ones if they name none, and calls f with it. The short form
+// has another usual set.
 func (o *Options) overSets(usual []string, f func(*classBenchmark, *classSet) error) error {
 	if o.Quick {
 		usual = []string{quickSet}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// shared returns a folder of the material beside the project, or skips the test.
+// shared returns a folder of the shared material outside the project, or skips the test.
 func shared(t *testing.T, name string) string {
 	t.Helper()
 	root, err := os.Getwd()

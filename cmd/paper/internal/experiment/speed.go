@@ -19,8 +19,8 @@ var fastRuns = []variationalStart{{basis: 8, until: 0.867}, {basis: 16, until: 0
 var quickRuns = []variationalStart{{basis: 8, until: 0.95}}
 
 // Speed measures three fits: letter, ℓ1/ℓ2, λ = 0.3, to k = 150 with one thread; McRank on ML-1M, ℓ1/ℓ∞, λ = 8, k = 20, with two; and
-// ML-1M to the validation errors of fastRuns with one. Beside them stand figures of others, measured in other runs on a machine of the same
-// kind: a guide, not a ratio.
+// ML-1M to the validation errors of fastRuns with one. The table also has figures of others, measured in other runs
+// on a machine of the same kind: a guide, not a ratio.
 func Speed(ctx context.Context, o Options) (*Report, error) {
 	main := Table{Title: "Speed", Header: []string{"fit", "threads", "k", "seconds", "of them to the reference's objective", "objective", "quality",
 		"others, other runs"}}

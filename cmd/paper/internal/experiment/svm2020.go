@@ -153,7 +153,8 @@ func (o *Options) marginGaps(ctx context.Context, r *Report, t *Table, name stri
 // marginRepeats is how often a fit from nothing and a refit are timed, in turn: the medians count.
 const marginRepeats = 9
 
-// marginWarm adds refits after some training rows were replaced by others, with bars on their time beside that of a fit from nothing.
+// marginWarm adds refits after some training rows were replaced by others, with bars on their time as a ratio to a
+// fit from nothing.
 func (o *Options) marginWarm(ctx context.Context, r *Report, t *Table, name string, set *classSet, p parts) error {
 	base, extra := p.train, slices.Concat(p.valid, p.test)
 	for _, loss := range []margin.Loss{{Kind: margin.MaxHinge}, {Kind: margin.WeightedUsunier}} {
@@ -314,7 +315,7 @@ func projectedGradient(p *solver.Problem, lambda float64, limit int, each func(o
 	}
 }
 
-// marginProblem is an SVM on the given rows, each of length 1 beside its constant feature.
+// marginProblem is an SVM on the given rows, each of length 1 without its constant feature.
 func (s *classSet) marginProblem(rows []int, loss solver.Loss) *solver.Problem {
 	p := s.problem(rows)
 	p.Loss, p.X = loss, s.unit().Select(rows)

@@ -15,11 +15,11 @@ const (
 	grownTime, grownGain    = 1.0 / 3, 1.01
 )
 
-// warmTolerance is that of warm refits: they follow each other, so that each needs less accuracy than a fit that stands alone.
+// warmTolerance is that of warm refits: they follow each other, so that each needs less accuracy than a single fit.
 const warmTolerance = 1e-3
 
-// movedTolerance is that of warm refits which end with a step on basis vectors: it gains more than what is left of the weights. Chosen on ML-1M with 5 % of
-// the rows replaced, beside which the other rows of the table stand.
+// movedTolerance is that of warm refits which end with a step on basis vectors: it gains more than what is left of
+// the weights. It was chosen on ML-1M with 5 % of the rows replaced, one row of the table.
 const movedTolerance = 1e-2
 
 // warmRepeats is how often each fit is timed; the shortest counts.

@@ -219,7 +219,7 @@ func TestStreamLeavesRoom(t *testing.T) {
 }
 
 // factorization is a batch learner of the same form as the planted one, fitted by ridge-penalised alternating least squares on a
-// weighted list of events. It stands in for the daemon: what it reaches, a refit can reach.
+// weighted list of events. It takes the place of the daemon: what it reaches, a refit can reach.
 type factorization struct {
 	rank       int
 	ridge      float64

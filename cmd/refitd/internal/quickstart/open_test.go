@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestOpenBrowser: the system's command is given the address; where there is none the error says so, and is no reason to end.
+// TestOpenBrowser: the system's command is given the address; without that command the error says so, and is no
+// reason to end.
 func TestOpenBrowser(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the command of the test is a shell script named xdg-open")

@@ -72,7 +72,8 @@ func TestProduce(t *testing.T) {
 	checkTopic(t, client, start, end, driftAfter)
 }
 
-// checkTopic replays the generator beside the topic: each partition holds, in order, the ratings of the users that murmur2 gives it.
+// checkTopic replays the generator and compares the topic: each partition holds, in order, the ratings of the users
+// that murmur2 gives it.
 func checkTopic(t *testing.T, client *kafka.Client, start time.Time, end []int64, driftAfter int64) {
 	t.Helper()
 	stored := make([][]*kgo.Record, len(end))

@@ -352,7 +352,7 @@ func self() []string {
 	return []string{path}
 }
 
-// rmse is not a number where there is none.
+// rmse is NaN without metrics.
 func rmse(m *report.Metrics) float64 {
 	if m == nil || m.RMSE == nil {
 		return math.NaN()

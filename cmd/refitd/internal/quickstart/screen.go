@@ -27,13 +27,13 @@ func NewScreen(w io.Writer, page, log string, width func() int) *Screen {
 // Tick draws the newest state in the place of the one before.
 func (s *Screen) Tick(k *report.Tick) error { return s.Draw(linesOf(k, s.Width())) }
 
-// besides is the width from which the losses stand beside each other, and lossWidth that of each of them there.
+// wideWidth is the width from which the losses share one line, and lossWidth the width of each of them there.
 const (
-	besides   = 76
+	wideWidth = 76
 	lossWidth = 13
 )
 
-// linesOf is the state as of a tick, for a terminal of so many columns.
+// linesOf is the state at a tick, for a terminal of so many columns.
 func linesOf(k *report.Tick, width int) []string {
 	version := "no version yet"
 	if k.Version != nil {
@@ -47,7 +47,7 @@ func linesOf(k *report.Tick, width int) []string {
 		number(float64(k.EventsPerSecond), 'f', 0), k.Lag)
 	names := []string{"published", "live", "sgd_bias", "item_mean", "global_mean"}
 	losses := []string{loss(w.Published), loss(w.Live), loss(b.SGDBias), loss(b.ItemMean), loss(b.GlobalMean)}
-	if width >= besides {
+	if width >= wideWidth {
 		return []string{first, version, cells("rmse of", names), cells("the window", losses)}
 	}
 	lines := append(terminal.Wrap(first, width), terminal.Wrap(version, width)...)

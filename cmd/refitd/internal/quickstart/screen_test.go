@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// shown is what stands on a terminal after a text: lines that were gone up over and cleared are not there.
+// shown is what a terminal shows after a text, without the lines that were gone up over and cleared.
 func shown(t *testing.T, text string) (lines []string) {
 	t.Helper()
 	for part := range strings.SplitSeq(text, "\x1b[") {
@@ -20,7 +20,7 @@ func shown(t *testing.T, text string) (lines []string) {
 			if _, err := fmt.Sscanf(part, "%dA", &up); err != nil || up >= len(lines) {
 				t.Fatalf("%q goes up over %d of %d lines", part, up, len(lines))
 			}
-			lines = append(lines[:len(lines)-1-up], "") // the cursor stands on an empty line
+			lines = append(lines[:len(lines)-1-up], "") // the cursor is on an empty line
 			continue
 		}
 		part = strings.TrimPrefix(part, "J")
@@ -34,7 +34,8 @@ func shown(t *testing.T, text string) (lines []string) {
 	return lines
 }
 
-// The state stands once at the end, whatever there were of ticks and notes; the notes stay in their order; no line wraps, however narrow the terminal is.
+// The state is shown once, at the end, whatever ticks and notes there were. The notes stay in their order, and no
+// line wraps, however narrow the terminal is.
 func TestScreenIsRedrawnInPlace(t *testing.T) {
 	for _, width := range []int{200, terminal.Columns, 60, 40} {
 		t.Run(fmt.Sprint(width), func(t *testing.T) { redrawn(t, width) })

@@ -17,8 +17,8 @@ import (
 // headerEvery is the number of lines after which the head of the table is repeated, so that it is on the screen and near in a log.
 const headerEvery = 15
 
-// Table writes ticks as aligned lines, with the head repeated, and notes as lines of their own. Lines are only ever added, so it reads
-// the same on a terminal and in a log. Not safe for concurrent use.
+// Table writes ticks as aligned lines, with the head repeated, and notes as separate lines. Lines are only ever
+// added, so it reads the same on a terminal and in a log. Not safe for concurrent use.
 type Table struct {
 	w       io.Writer
 	width   int   // of a line at most, 0 without a limit

@@ -57,7 +57,7 @@ func TestTableRepeatsHead(t *testing.T) {
 		}
 	}
 	if n := strings.Count(out.String(), "global_mean"); n != 3 {
-		t.Errorf("the head stands %d times over %d lines, want 3", n, 2*headerEvery+1)
+		t.Errorf("the head is written %d times over %d lines, want 3", n, 2*headerEvery+1)
 	}
 	lines := strings.Split(out.String(), "\n")
 	for _, l := range lines {

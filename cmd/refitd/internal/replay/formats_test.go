@@ -24,7 +24,8 @@ func TestMappedColumns(t *testing.T) {
 	}
 }
 
-// TestCSVAndLIBSVM: files of both formats become events in the topic, with their keys, and what cannot is told by line.
+// TestCSVAndLIBSVM: files of both formats become events in the topic, with their keys, and what cannot is reported by
+// line.
 func TestCSVAndLIBSVM(t *testing.T) {
 	for format, c := range map[dataset.Format]struct{ text, want, key string }{
 		dataset.CSV:    {"user,x,ts\n" + strings.Repeat("a,1,2\n1,2,3,4\n", 15), `{"user":"a","x":1,"ts":2}`, "a"},

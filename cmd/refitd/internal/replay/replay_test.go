@@ -158,7 +158,7 @@ func TestReplay(t *testing.T) {
 		}
 	}
 
-	// A second replay goes on where the first ended, in the partitions there are.
+	// A second replay continues where the first ended, in the partitions there are.
 	o.Partitions, o.Limit = 9, 10
 	summary, err = Run(context.Background(), o)
 	if err != nil || summary.Records != 10 || len(summary.Partitions) != 4 {
@@ -166,7 +166,7 @@ func TestReplay(t *testing.T) {
 	}
 	for p, s := range summary.Partitions {
 		if s.First != nil && *s.First != int64(len(records[int32(p)])) {
-			t.Errorf("partition %d goes on at %d", p, *s.First)
+			t.Errorf("partition %d continues at %d", p, *s.First)
 		}
 	}
 }
@@ -213,8 +213,9 @@ func TestRecordsWithoutKeysGoRound(t *testing.T) {
 	}
 }
 
-// TestKeylessAreTold: records that have nothing in the field of --key are told with their number, those of formats that have no keys are not.
-func TestKeylessAreTold(t *testing.T) {
+// TestKeylessAreLogged: records that have nothing in the field of --key are counted in the log, those of formats that
+// have no keys are not.
+func TestKeylessAreLogged(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"user":"a"}` + "\n" + `{"id":1}` + "\n" + `{"id":2}` + "\n": "key=user records=2",
 		`{"user":"a"}` + "\n": "", "a\n": "",

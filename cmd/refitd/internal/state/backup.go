@@ -58,7 +58,8 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 	}))
 }
 
-// Restore puts a backup in the place of the state of model in dir. The state there is kept beside it.
+// Restore puts a backup in the place of the state of model in dir. The state there is kept under another
+// name.
 func Restore(ctx context.Context, dir string, model *config.Model, path, why string, meter *progress.Meter, log *slog.Logger,
 	out *report.Emitter) error {
 	making, err := lock(dir, log)
@@ -72,21 +73,21 @@ func Restore(ctx context.Context, dir string, model *config.Model, path, why str
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return ingest.StateError(err, dir)
 	}
-	beside := dir + config.RestoreSuffix
-	header, err := RestoreBeside(ctx, dir, beside, path, meter, log)
+	staging := dir + config.RestoreSuffix
+	header, err := RestoreTo(ctx, dir, staging, path, meter, log)
 	if err != nil {
 		return err
 	}
 	meter.Stage("opening the state", "", 0)
-	err = withStore(sketch.WithProgress(ctx, meter.Pass), beside, log, func(store *sketch.Store) error {
-		return recall(ctx, &ingest.Forgotten{Dir: dir, Model: model, Log: log}, store, beside)
+	err = withStore(sketch.WithProgress(ctx, meter.Pass), staging, log, func(store *sketch.Store) error {
+		return recall(ctx, &ingest.Forgotten{Dir: dir, Model: model, Log: log}, store, staging)
 	})
 	kept := ""
 	if err == nil {
-		kept, err = Replace(dir, beside, "restore", why, fmt.Sprintf("from %s, lineage %s", path, header.Lineage))
+		kept, err = Replace(dir, staging, "restore", why, fmt.Sprintf("from %s, lineage %s", path, header.Lineage))
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(beside))
+		return errors.Join(err, os.RemoveAll(staging))
 	}
 	return out.Emit("summary", summary(model.Name, header, func(s *report.BackupSummary) { s.Path, s.State, s.Kept = path, dir, kept }))
 }
@@ -103,16 +104,17 @@ func lock(dir string, log *slog.Logger) (*sketch.Lock, error) {
 	return nil, ingest.StateError(err, dir)
 }
 
-// RestoreBeside makes the state of a backup in beside, for the place of dir; what an earlier try left there is removed. The caller holds
-// statedir.Lock.
-func RestoreBeside(ctx context.Context, dir, beside, path string, meter *progress.Meter, log *slog.Logger) (*sketch.BackupHeader, error) {
+// RestoreTo makes the state of a backup in staging, which is to replace dir. It removes what an earlier try left in
+// staging. The caller holds statedir.Lock.
+func RestoreTo(ctx context.Context, dir, staging, path string, meter *progress.Meter, log *slog.Logger) (
+	*sketch.BackupHeader, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("state: %w", err), Path: path}
 	}
 	defer f.Close()
-	if err := statedir.Claim(dir, beside); err != nil {
-		return nil, ingest.StateError(err, beside)
+	if err := statedir.Claim(dir, staging); err != nil {
+		return nil, ingest.StateError(err, staging)
 	}
 	meter.Stage("reading the backup", "bytes", 0)
 	if st, err := f.Stat(); err == nil {
@@ -123,7 +125,7 @@ func RestoreBeside(ctx context.Context, dir, beside, path string, meter *progres
 			meter.Stage("checking the state", unit, total)
 		}
 		meter.Pass(unit, done, total)
-	}), beside, meter.Reader(f), log, companions...)
+	}), staging, meter.Reader(f), log, companions...)
 	if err != nil {
 		return nil, ingest.StateError(fmt.Errorf("state: %s: %w", path, err), path)
 	}

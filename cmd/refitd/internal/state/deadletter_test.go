@@ -139,7 +139,8 @@ func refuseTopics(b *daemontest.Bench) {
 	})
 }
 
-// TestOutboxIsFull (D2): without a topic to send to, reading stops where the outbox is full, in words; it goes on when there is one.
+// TestOutboxIsFull (D2): without a topic to send to, reading stops where the outbox is full, and /-/ready says why;
+// it continues when there is one.
 func TestOutboxIsFull(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -166,7 +167,7 @@ func TestOutboxIsFull(t *testing.T) {
 		t.Errorf("%g rejected, %g pending, want 50: what does not fit is not read", rejected, pending)
 	}
 	if daemontest.Sum(t, metrics, "refitd_consumer_paused_partitions") == 0 || daemontest.Sum(t, metrics, "refitd_dead_letter_failures_total") == 0 {
-		t.Error("the metrics do not tell")
+		t.Error("the metrics do not show the pause")
 	}
 	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
 		t.Fatal(err)

@@ -31,9 +31,10 @@ type Erasure struct {
 	Log   *slog.Logger  `kong:"-"`
 }
 
-// Forget removes what was kept of the subject outside the rows, writes the marker, then takes rows and dead letters out, rewrites the files
-// they were in, and reads everything again for the proof. After a crash in between the marker is still there, and the next run or Forget goes
-// on. Exit code 1 if rows are left, 2 for a field that rows do not carry, 5 if the state is in use, 6 if there is none.
+// Forget removes what was kept of the subject outside the rows and writes the marker. It takes rows and dead letters
+// out, rewrites the files they were in, and reads everything again for the proof. After a crash in between the marker
+// is still there, and the next run or Forget continues. Exit code 1 if rows are left, 2 for a field that rows do not
+// carry, 5 if the state is in use, 6 without a state.
 func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) error {
 	if fields := ingest.SubjectFields(e.Model); !slices.Contains(fields, e.Field) {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--field",
@@ -67,7 +68,7 @@ func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) error {
 // erase changes the state, in an order that a crash at any point leaves to be gone on with.
 func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasure, error) {
 	s := report.Erasure{Model: e.Model.Name, Field: e.Field, Versions: []int64{}}
-	// What lies beside the versions goes before the marker, too: no run would look for it.
+	// What is stored with the versions goes before the marker, too: no run would look for it.
 	var err error
 	if s.KeptSamples, err = reproduce.Forget(e.Model.Publish.Store, e.Model.Name, ingest.Names(e.Field, e.Value)); err != nil {
 		return s, e.storeError(fmt.Errorf("state: nothing was forgotten: %w", err))
@@ -86,7 +87,8 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 		return s, err
 	}
 	if stored != nil {
-		return s, e.storeError(fmt.Errorf("state: the subject is marked to be forgotten, but that cannot be written down beside the versions: "+
+		return s, e.storeError(fmt.Errorf("state: the subject is marked to be forgotten, but "+
+			"that cannot be written down in the store of versions: "+
 			"say it again once it can: %w", stored))
 	}
 	s.Subject = sketch.SubjectHash(e.Field, []byte(e.Value)).String()

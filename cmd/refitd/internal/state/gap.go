@@ -28,8 +28,8 @@ type Gap struct {
 	Log                *slog.Logger
 }
 
-// Accept declares the offsets from the ledger's next to To lost, so that the next run reads on behind them. Exit code 1 if there is no gap, 5 if
-// the state is in use, 6 if there is none.
+// Accept declares the offsets from the ledger's next to To lost, so that the next run reads on behind them. Exit code
+// 1 if there is no gap, 5 if the state is in use, 6 without a state.
 func (g *Gap) Accept(ctx context.Context, out *report.Emitter) error {
 	return withStore(ctx, g.Dir, g.Log, func(store *sketch.Store) error { return g.accept(ctx, store, out) })
 }

@@ -174,7 +174,8 @@ func TestFutureRecords(t *testing.T) {
 	})
 }
 
-// TestKeyFlood (D9): with a name of its own in every event, sample and vocabulary stay within their bounds, and what is left out is counted.
+// TestKeyFlood (D9): with a new name in every event, sample and vocabulary stay within their bounds, and what is left
+// out is counted.
 func TestKeyFlood(t *testing.T) {
 	t.Parallel()
 	n := tier.Size(8000, 40_000)

@@ -105,8 +105,8 @@ func TestProcess(t *testing.T) {
 
 // TestSayings: lines of progress are handed on as they come, however they are cut up, and the last line of another kind is the answer.
 func TestSayings(t *testing.T) {
-	var told []string
-	s := &sayings{progress: func(unit string, done, total int64) { told = append(told, fmt.Sprint(unit, done, "/", total)) }}
+	var seen []string
+	s := &sayings{progress: func(unit string, done, total int64) { seen = append(seen, fmt.Sprint(unit, done, "/", total)) }}
 	text := `{"type":"progress","unit":"bytes","done":1,"total":9}` + "\n" + `{"type":"progress","unit":"rows","done":5,"total":7}` + "\n" +
 		`{"type":"error","code":"state"}` + "\n" + `{"type":"progress","unit":"rows","done":6,"total":7}` + "\n"
 	for len(text) > 0 {
@@ -116,7 +116,7 @@ func TestSayings(t *testing.T) {
 		}
 		text = text[n:]
 	}
-	if want := []string{"bytes1/9", "rows5/7", "rows6/7"}; !slices.Equal(told, want) || s.last != `{"type":"error","code":"state"}` {
-		t.Errorf("told %q, the answer is %s", told, s.last)
+	if want := []string{"bytes1/9", "rows5/7", "rows6/7"}; !slices.Equal(seen, want) || s.last != `{"type":"error","code":"state"}` {
+		t.Errorf("progress %q, the answer is %s", seen, s.last)
 	}
 }

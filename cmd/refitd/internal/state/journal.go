@@ -1,5 +1,5 @@
 // Package state holds what an operator does to the state of a stopped daemon: check it, declare a gap, back it up, read it anew, put a backup or
-// a rebuilt state in its place. Each decision goes into a journal beside the state.
+// a rebuilt state in its place. Each decision goes into a journal in the folder of the state.
 package state
 
 import (
@@ -56,18 +56,20 @@ func decided(now time.Time, verb, why, format string, args ...any) *Decision {
 	return &Decision{Time: report.Time(now), Verb: verb, What: fmt.Sprintf(format, args...), Why: why}
 }
 
-// Replace puts the state in beside in the place of the one in dir, which is kept under another name: kept, empty if there was none. The rest of what belongs
-// to the old state, its journal and posterior, goes along, but for the settings where the new rows have theirs, and the decision to replace it is written
-// down. The caller holds statedir.Lock and the lock of dir, if that is there, and has closed beside. After a crash dir holds one of the two.
-func Replace(dir, beside, verb, why, what string) (kept string, err error) {
+// Replace puts the state in staging in the place of the one in dir, which is kept under another name: kept, empty if
+// there was no state. The rest of what belongs to the old state, its journal and posterior, moves along, except
+// settings that the new rows bring with them. The decision to replace it is written down. The caller holds
+// statedir.Lock and the lock of dir, if that is there, and has closed staging. After a crash dir holds one of the
+// two.
+func Replace(dir, staging, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
 	if missing == nil {
 		for _, name := range append(slices.Clone(companions), statedir.BackupsFile) {
-			if _, err := os.Stat(filepath.Join(beside, name)); err == nil && name == config.ModelFile {
+			if _, err := os.Stat(filepath.Join(staging, name)); err == nil && name == config.ModelFile {
 				continue // the new rows are of other settings, perhaps
 			}
-			if err := adopt(filepath.Join(dir, name), filepath.Join(beside, name)); err != nil {
+			if err := adopt(filepath.Join(dir, name), filepath.Join(staging, name)); err != nil {
 				return "", ingest.StateError(err, dir)
 			}
 		}
@@ -76,24 +78,25 @@ func Replace(dir, beside, verb, why, what string) (kept string, err error) {
 	} else if !errors.Is(missing, fs.ErrNotExist) {
 		return "", ingest.StateError(missing, dir)
 	}
-	if err := decided(now, verb, why, "%s", what).write(beside); err != nil {
+	if err := decided(now, verb, why, "%s", what).write(staging); err != nil {
 		return "", err
 	}
-	if err := statedir.Replace(dir, beside, kept); err != nil {
+	if err := statedir.Replace(dir, staging, kept); err != nil {
 		return kept, ingest.StateError(err, dir)
 	}
 	return kept, nil
 }
 
-// recall lets the state in beside forget what the one in dir was to forget, and what is written beside both: a backup may be older than that.
-// A state that is not there, or cannot be read, has nothing to say. The error carries its exit code.
-func recall(ctx context.Context, f *ingest.Forgotten, store *sketch.Store, beside string) error {
+// recall lets the state in staging forget what the one in dir was to forget, and the subjects on the lists that are
+// kept outside both: a backup may be older than that. A state that is not there, or cannot be read, has nothing to
+// say. The error carries its exit code.
+func recall(ctx context.Context, f *ingest.Forgotten, store *sketch.Store, staging string) error {
 	var old []*sketch.Witness
 	if w, err := sketch.ReadWitness(f.Dir); err == nil {
 		old = append(old, w)
 	}
-	if err := f.Recall(ctx, store, beside, old...); err != nil {
-		return ingest.StateError(err, beside)
+	if err := f.Recall(ctx, store, staging, old...); err != nil {
+		return ingest.StateError(err, staging)
 	}
 	return nil
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/refitd/refitd/daemon/statedir"
 )
 
-// Prune lists what restores, rebuilds and backups of the state in dir have left, and removes it unless dryRun. A daemon may run meanwhile. Exit
-// code 5 if another restore, rebuild or prune is under way, or one of the states is in use.
+// Prune lists what restores, rebuilds and backups of the state in dir have left, and removes it unless dryRun. A
+// daemon may run at the same time. Exit code 5 if another restore, rebuild or prune is under way, or one of the
+// states is in use.
 func Prune(dir, model string, dryRun bool, log *slog.Logger, out *report.Emitter) error {
 	if _, err := os.Stat(filepath.Dir(dir)); err != nil {
 		return &report.ExitError{Code: report.ExitModel, Err: fmt.Errorf("state: %w", err), Path: dir}
@@ -21,7 +22,8 @@ func Prune(dir, model string, dryRun bool, log *slog.Logger, out *report.Emitter
 	if _, err := os.Stat(dir); err != nil { // it may be what a lost state has left
 		if found, err := statedir.Leftovers(dir); err == nil && len(found) == 0 {
 			return &report.ExitError{Code: report.ExitModel, Path: dir,
-				Err: fmt.Errorf("state: there is no state %s, and nothing was left beside it: check --model", dir)}
+				Err: fmt.Errorf("state: there is no state %s, and no restore, rebuild or backup of it left anything: "+
+					"check --model", dir)}
 		}
 	}
 	making, err := lock(dir, log)

@@ -65,8 +65,8 @@ func (e *erased) warnings() (lines []string) {
 	return lines
 }
 
-// TestPruneState (J19): what killed backups and restores leave, and the states that restores replace, is told of at the start, listed and
-// removed; what somebody is writing, or has put there, is not.
+// TestPruneState (J19): what killed backups and restores leave, and the states that restores replace, is reported at
+// the start, listed and removed; what somebody is writing, or has put there, is not.
 func TestPruneState(t *testing.T) {
 	t.Parallel()
 	e := newErased(t)
@@ -176,10 +176,10 @@ func TestPruneMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Prune(e.dir, "ratings", false, daemontest.Quiet(), quiet); report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "under way") {
-		t.Errorf("beside a restore: %v", err)
+		t.Errorf("during a restore: %v", err)
 	}
 	if lines := e.warnings(); len(lines) != 1 || !strings.Contains(lines[0], "count=1 ") {
-		t.Errorf("beside a restore: %q", lines)
+		t.Errorf("during a restore: %q", lines)
 	}
 	if err := making.Close(); err != nil {
 		t.Fatal(err)

@@ -28,8 +28,8 @@ import (
 // rebuildEvery is the time between two lines of progress, and between two tries to take the place of the state that is in use.
 const rebuildEvery = time.Second
 
-// Rebuild makes the state of one model again, beside the one there is, and puts it in its place once it has read up to the log ends. The
-// daemon may run meanwhile and has to be stopped for the exchange, which waits for that.
+// Rebuild makes the state of one model again, in a staging folder, and puts it in the place of the old one once it
+// has read up to the log ends. The daemon may run until the exchange, which waits for it to be stopped.
 type Rebuild struct {
 	Config *config.Config
 	Model  *config.Model
@@ -42,18 +42,18 @@ type Rebuild struct {
 	Log      *slog.Logger
 	Progress *progress.Meter // nil shows none
 
-	dir, beside string
-	made        bool // beside, which has not taken its place yet
-	store       *sketch.Store
-	began       time.Time
-	events      atomic.Int64
-	halted      error
+	dir, staging string
+	made         bool // staging, which has not taken its place yet
+	store        *sketch.Store
+	began        time.Time
+	events       atomic.Int64
+	halted       error
 }
 
 // Run reads until the new state is in its place or ctx is done, which leaves the old one as it was.
 func (r *Rebuild) Run(ctx context.Context) (err error) {
 	r.dir, r.began = r.Config.StatePath(r.Model), time.Now()
-	r.beside = r.dir + config.RebuildSuffix
+	r.staging = r.dir + config.RebuildSuffix
 	making, err := lock(r.dir, r.Log)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, r.store.Close())
 		}
 		if r.made {
-			err = errors.Join(err, os.RemoveAll(r.beside))
+			err = errors.Join(err, os.RemoveAll(r.staging))
 		}
 	}()
 	if s := &r.Model.Shard; s.IsShard() || s.IsTrainer() {
@@ -89,14 +89,14 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	}
 	state, err := r.store.State()
 	if err != nil {
-		return ingest.StateError(err, r.beside)
+		return ingest.StateError(err, r.staging)
 	}
 	closeErr := r.store.Close()
 	r.store = nil
 	if closeErr != nil {
-		return ingest.StateError(closeErr, r.beside)
+		return ingest.StateError(closeErr, r.staging)
 	}
-	kept, err := Replace(r.dir, r.beside, "rebuild", r.Why, r.what())
+	kept, err := Replace(r.dir, r.staging, "rebuild", r.Why, r.what())
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,8 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 		Path: r.dir, Kept: kept, State: ingest.StateOf(r.Model.Name, state)})
 }
 
-// takePlace reads to the log ends, again and again while the old state is in use, and returns the lock of the old state, nil if there is none.
+// takePlace reads to the log ends, again and again while the old state is in use. It returns the lock of the old
+// state, nil without an old state.
 func (r *Rebuild) takePlace(ctx context.Context) (*sketch.Lock, error) {
 	waiting := ""
 	for {
@@ -147,24 +148,24 @@ func interrupted(ctx context.Context) error {
 	return report.Exitf(report.ExitNo, "rebuild: stopped before the new state was in place; the old one is as it was: %w", ctx.Err())
 }
 
-// open makes the store beside the old state, with the seed of the old one if the configuration leaves that open.
+// open makes the store in the staging folder, with the seed of the old state if the configuration leaves that open.
 func (r *Rebuild) open(ctx context.Context) error {
 	options := ingest.StoreOptions(r.Model)
-	options.Dir, options.Logger, options.MinFreeBytes = r.beside, r.Log, int64(r.Config.Storage.MinFreeBytes)
+	options.Dir, options.Logger, options.MinFreeBytes = r.staging, r.Log, int64(r.Config.Storage.MinFreeBytes)
 	options.AllowNetwork = r.Config.Storage.AllowNetwork
 	if r.Backup != "" {
-		if _, err := RestoreBeside(ctx, r.dir, r.beside, r.Backup, r.Progress, r.Log); err != nil {
+		if _, err := RestoreTo(ctx, r.dir, r.staging, r.Backup, r.Progress, r.Log); err != nil {
 			return err
 		}
-		if err := ingest.CheckSchema(r.beside, r.Model); err != nil {
-			return errors.Join(ingest.StateError(err, r.Backup), os.RemoveAll(r.beside))
+		if err := ingest.CheckSchema(r.staging, r.Model); err != nil {
+			return errors.Join(ingest.StateError(err, r.Backup), os.RemoveAll(r.staging))
 		}
-	} else if err := statedir.Claim(r.dir, r.beside); err != nil {
-		return ingest.StateError(err, r.beside)
+	} else if err := statedir.Claim(r.dir, r.staging); err != nil {
+		return ingest.StateError(err, r.staging)
 	}
 	r.made = true
 	if w, err := sketch.ReadWitness(r.dir); r.Backup != "" {
-		// The backup has settings of its own, and recall hands over what is to be forgotten.
+		// The backup brings its settings, and recall hands over what is to be forgotten.
 	} else if err == nil {
 		if options.DrawSeed {
 			options.Seed, options.DrawSeed = w.Seed, false
@@ -174,21 +175,21 @@ func (r *Rebuild) open(ctx context.Context) error {
 		return ingest.StateError(fmt.Errorf("rebuild: %w", err), r.dir) // of a later build, and not damaged
 	} else if !errors.Is(err, sketch.ErrNoState) {
 		return ingest.StateError(fmt.Errorf("rebuild: %w: remove the file to begin at the earliest records, with another seed; "+
-			"subjects that were erased stay out as far as a copy of their list is beside the state or the versions", err), r.dir)
+			"subjects that were erased stay out as far as a copy of their list is next to the state or in the store of versions", err), r.dir)
 	}
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {
-		return ingest.StateError(err, r.beside)
+		return ingest.StateError(err, r.staging)
 	}
-	if err := durable.WriteFile(filepath.Join(r.beside, config.ModelFile), 0o600, durable.Bytes(r.Model.Stored())); err != nil {
-		return ingest.StateError(fmt.Errorf("rebuild: keep the settings: %w", err), r.beside)
+	if err := durable.WriteFile(filepath.Join(r.staging, config.ModelFile), 0o600, durable.Bytes(r.Model.Stored())); err != nil {
+		return ingest.StateError(fmt.Errorf("rebuild: keep the settings: %w", err), r.staging)
 	}
 	return r.recall(ctx)
 }
 
 // recall lets the new state forget what the old one has forgotten by now.
 func (r *Rebuild) recall(ctx context.Context) error {
-	return recall(ctx, &ingest.Forgotten{Dir: r.dir, Model: r.Model, Log: r.Log}, r.store, r.beside)
+	return recall(ctx, &ingest.Forgotten{Dir: r.dir, Model: r.Model, Log: r.Log}, r.store, r.staging)
 }
 
 // begin decides where partitions start that are not in the new state.
@@ -214,12 +215,12 @@ func (r *Rebuild) begin(ctx context.Context) error {
 			start = logStart
 		}
 		if err := r.store.Begin(tp.Topic, tp.Partition, start); err != nil {
-			return ingest.StateError(err, r.beside)
+			return ingest.StateError(err, r.staging)
 		}
 		if next, _ := r.store.Position(tp.Topic, tp.Partition); next < logStart {
 			r.Log.Warn("log no longer holds the beginning: declared a gap", "topic", tp.Topic, "partition", tp.Partition, "from", next, "log_start", logStart)
 			if err := r.store.AcceptGap(tp.Topic, tp.Partition, logStart); err != nil {
-				return ingest.StateError(err, r.beside)
+				return ingest.StateError(err, r.staging)
 			}
 		}
 	}
@@ -243,7 +244,7 @@ func (r *Rebuild) consumer() (*consumer.Consumer, error) {
 	}
 	sink := ingest.New(r.Model, r.store, nil)
 	sink.OnApplied = func(c ingest.Counts) { r.events.Add(c.Applied) }
-	guard := space.New(r.beside, int64(r.Config.Storage.MinFreeBytes), r.Log)
+	guard := space.New(r.staging, int64(r.Config.Storage.MinFreeBytes), r.Log)
 	c, err := consumer.New(o, guard.Sink(sink))
 	if err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
@@ -274,7 +275,7 @@ func (r *Rebuild) catchUp(ctx context.Context, waiting string) error {
 		select {
 		case err := <-finished:
 			if err != nil {
-				return ingest.StateError(err, r.beside)
+				return ingest.StateError(err, r.staging)
 			}
 			return errors.Join(r.halted, r.emitTick(0, waiting))
 		case <-tick.C:

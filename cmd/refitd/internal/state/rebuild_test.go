@@ -86,8 +86,9 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// TestRebuildOfOtherFields: rebuild is what refitd asks for when the fields of a schema change, so the daemon goes on with the state that it makes. A backup
-// has the fields of its time, whatever state it is put in the place of.
+// TestRebuildOfOtherFields: rebuild is what refitd asks for when the fields of a schema change, so the daemon
+// continues with the state that it makes. A backup has the fields of its time, whatever state it is put in the place
+// of.
 func TestRebuildOfOtherFields(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -133,7 +134,8 @@ func TestRebuildOfOtherFields(t *testing.T) {
 	refused("the backup", b.Run(path).Err)
 }
 
-// TestBackfill: a second sample from the earliest records is read beside a running daemon, waits for it to stop, and takes over.
+// TestBackfill: a second sample from the earliest records is read while the daemon runs, waits for it to stop, and
+// takes over.
 func TestBackfill(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

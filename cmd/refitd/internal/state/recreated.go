@@ -12,9 +12,10 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// AcceptRecreated goes on with a topic that was deleted and made anew: the accounts of the old one are closed, and the next run reads the new
-// one from its first records, as another incarnation of the topic. Rows of the old one stay in the sample. Partition and To are not used. Exit
-// code 1 if no partition of the topic has halted for that, 5 if the state is in use, 6 if there is none.
+// AcceptRecreated continues with a topic that was deleted and made anew. The accounts of the old one are closed, and
+// the next run reads the new one from its first records, as another incarnation of the topic. Rows of the old one
+// stay in the sample. Partition and To are not used. Exit code 1 if no partition of the topic has halted for that, 5
+// if the state is in use, 6 without a state.
 func (g *Gap) AcceptRecreated(ctx context.Context, out *report.Emitter) error {
 	g.Partition = recreatedPartition
 	return withStore(ctx, g.Dir, g.Log, func(store *sketch.Store) error { return g.acceptRecreated(ctx, store, out) })

@@ -25,7 +25,7 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// child makes or restores a backup in a process of its own: configuration and file are its arguments.
+// child makes or restores a backup in a child process: configuration and file are its arguments.
 func child(mode string, out *report.Emitter, log *slog.Logger) int {
 	runtime.LockOSThread() // calls of the system are counted by thread
 	conf, err := config.Load(os.Args[1])
@@ -183,7 +183,7 @@ func TestErasedStaysOut(t *testing.T) {
 	}{
 		{"nothing", func() error { return nil }},
 		{"the backup from before, restored", restore},
-		{"that backup beside a state whose WITNESS is gone", func() error { return both(remove(filepath.Join(e.dir, "WITNESS")), restore) }},
+		{"that backup over a state whose WITNESS is gone", func() error { return both(remove(filepath.Join(e.dir, "WITNESS")), restore) }},
 		{"that backup where the state was", func() error { return both(remove(e.dir), restore) }},
 		{"a copy of the directory from before", func() error {
 			return both(remove(e.dir), func() error { return os.CopyFS(e.dir, os.DirFS(e.older)) })
@@ -313,7 +313,7 @@ func TestTwoRestores(t *testing.T) {
 	e.fresh("restores at once")
 }
 
-// TestNotOurs (J14, J15): what stands where a state is to be made and was not made for that is left alone.
+// TestNotOurs (J14, J15): files and folders at the place of a state, which were not made for it, are left alone.
 func TestNotOurs(t *testing.T) {
 	t.Parallel()
 	e := newErased(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestTopicsChange (H5): a topic that is added begins by the start policy, one that is left out keeps its account and its rows as they are and
-// goes on where it was when it is back, and another group, or none, moves no position.
+// continues where it was when it is back, and another group, or none, moves no position.
 func TestTopicsChange(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// recreatedPartition stands for all partitions of a topic that was made anew.
+// recreatedPartition means all partitions of a topic that was made anew.
 const recreatedPartition = -1
 
 // An acceptance is a line of config.AcceptedFile: what it changed, so that it can be undone until the next start of the daemon removes the file.
@@ -70,8 +70,9 @@ func writeAccepted(dir string, all []acceptance) error {
 	return durable.WriteFile(filepath.Join(dir, config.AcceptedFile), 0o600, durable.Bytes(text))
 }
 
-// Undo takes the last acceptance back that the partition, or with Recreated the topic, had since the last start of the daemon. Exit code 1 if
-// there is none or the state was changed by something else since, 5 if the state is in use, 6 if there is none.
+// Undo takes back the last acceptance of the partition, or with Recreated of the topic, since the last start of the
+// daemon. Exit code 1 if nothing was accepted or the state was changed by something else since, 5 if the state is in
+// use, 6 without a state.
 func (g *Gap) Undo(ctx context.Context, out *report.Emitter) error {
 	if g.Recreated {
 		g.Partition = recreatedPartition

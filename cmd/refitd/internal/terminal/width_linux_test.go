@@ -17,12 +17,12 @@ func TestWidthIsOfTheTerminal(t *testing.T) {
 		t.Skip("no pseudo terminal here: ", err)
 	}
 	defer pty.Close()
-	beside := progress.NewScreen(pty).Beside(pty)
+	writer := progress.NewScreen(pty).Beside(pty)
 	for columns, want := range map[uint16]int{60: 60, 200: 200, 0: Columns} {
 		if err := unix.IoctlSetWinsize(int(pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 			t.Fatal(err)
 		}
-		if got, behind := Width(pty), Width(beside); got != want || behind != want {
+		if got, behind := Width(pty), Width(writer); got != want || behind != want {
 			t.Errorf("a terminal of %d columns: %d, and %d behind a screen of progress, want %d", columns, got, behind, want)
 		}
 		if got := New(pty, "", "", nil).Width(); got != min(want, Columns) {

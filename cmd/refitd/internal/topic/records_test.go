@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestNewest: the newest records of each partition come, as many of each, and no more than were asked for; a topic that is empty or is not there is told apart.
+// TestNewest: the newest records of each partition come, as many of each, and no more than were asked for; an empty
+// topic and a missing one give different answers.
 func TestNewest(t *testing.T) {
 	b, err := broker.Start(broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -130,7 +130,7 @@ func TestCompactionAfterReading(t *testing.T) {
 		b.recreate(settings)
 		client := b.producer()
 		first := event(0)
-		first.Key = []byte("of its own") // the embedded broker would move the start of the log, which Kafka does not
+		first.Key = []byte("other") // the embedded broker would move the start of the log, which Kafka does not
 		b.produce(client, 0, first)
 		for i := range 8 {
 			b.produce(client, 0, events(i*5, 5)...) // nine keys

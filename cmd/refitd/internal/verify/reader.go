@@ -83,7 +83,7 @@ func newReader(ctx context.Context, k *config.Kafka, topics []string) (_ *reader
 	if err != nil && ctx.Err() != nil {
 		return nil, brokerError(ctx, err)
 	}
-	for _, c := range configs { // whoever may not see them takes every topic for one that is compacted
+	for _, c := range configs { // without the right to see them every topic counts as compacted
 		for _, entry := range c.Configs {
 			if entry.Key == "cleanup.policy" && entry.Value != nil && !strings.Contains(*entry.Value, "compact") {
 				r.plain[c.Name] = true
@@ -130,8 +130,8 @@ func (r *reader) read(ctx context.Context, topic string, number int32, from, to,
 		}
 		b.LogStart = logStart
 		if b.Next == from {
-			// Below its stable end the broker answers with the next batch there is. Ask again before believing that there is none:
-			// the offsets of a compacted log need not reach its end.
+			// Below its stable end the broker answers with the next batch there is. Ask again before believing that there is
+			// no more: the offsets of a compacted log need not reach its end.
 			switch empty++; {
 			case answer.LastStableOffset < to:
 				return &unreadableError{logStart, fmt.Sprintf("the log now ends at offset %d, the ledger at %d", answer.LastStableOffset, to)}

@@ -13,7 +13,7 @@ type partition struct {
 	number int32
 }
 
-// row is what the sample keeps of an event; a hash stands for its payload, and one for that without derived fields.
+// row is what the sample keeps of an event, with hashes in place of the payloads: as it is, and without derived fields.
 type row struct {
 	role    sketch.Role
 	time    int64

@@ -262,8 +262,9 @@ func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (c
 	return complete, nil
 }
 
-// proof is that of one partition, stretch by stretch between the accounts that the state has of it: that of its start, its checkpoints and the
-// ledger's. Each stretch is proved by itself, so that what the log no longer holds does not put the rest in doubt.
+// proof is that of one partition, interval by interval between the accounts that the state has of it: that of its
+// start, its checkpoints and the ledger's. Each interval is proved separately, so that what the log no longer holds
+// does not put the rest in doubt.
 type proof struct {
 	*verification
 	reader *reader

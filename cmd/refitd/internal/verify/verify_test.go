@@ -143,7 +143,7 @@ func TestCompactedTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := event(0)
-	first.Key = []byte("of its own") // the embedded broker would move the start of the log, which Kafka does not
+	first.Key = []byte("other") // the embedded broker would move the start of the log, which Kafka does not
 	b.produce(client, 0, first)
 	for i := range 12 {
 		b.produce(client, 0, events(i*5, 5)...) // nine keys
@@ -324,8 +324,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// TestCutShortTakeUp: of a shard that has merged what others had been, but not taken it as its own, verify says that the next start goes on. When it has, the
-// state is as good as any.
+// TestCutShortTakeUp: a shard has merged what others had been, but not taken it as its own. verify says that the next
+// start continues. After that start the state is as good as any.
 func TestCutShortTakeUp(t *testing.T) {
 	b := newBench(t)
 	b.plain()
