@@ -55,7 +55,7 @@ func (c *Consumer) fetch(ctx context.Context, broker int32) {
 			c.doubtAll(broker)
 			c.lookAgain()
 			if refused(err) {
-				c.source.forget() // it would go on trying by itself
+				c.source.forget() // kafka-go would keep trying the refused credentials
 			}
 			if backoff.Sleep(ctx, c.source.pause(err, tries)) != nil {
 				return

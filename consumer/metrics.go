@@ -28,7 +28,7 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 		lag: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_lag_records",
 			Help: "Offsets between the end of the log and the next one to be applied."}, partition),
 		high: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_high_watermark",
-			Help: "End of the log as of the last fetch."}, partition),
+			Help: "End of the log at the last fetch."}, partition),
 		fetches:    counter("refitd_consumer_fetches_total", "Fetch requests that were answered."),
 		fetchBytes: counter("refitd_consumer_fetch_bytes_total", "Bytes of record sets fetched."),
 		fetchErrors: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fetch_errors_total",
