@@ -130,7 +130,8 @@ func segmentPath(dir string, version, first int64) string {
 	return at(dir, fmt.Sprint(version), deltasDir, segmentName(first))
 }
 
-// A chain is read from any place in it, in several segments, as it was written; another writer goes on with it where the first one left it.
+// A chain is read from any place in it, in several segments, as it was written. Another writer continues it where the
+// first one left it.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	store, dir, keys := publishSigned(t, 1)
@@ -327,7 +328,7 @@ func TestTornDelta(t *testing.T) {
 	}
 }
 
-// A writer that fails leaves the chain as it was, and goes on.
+// A writer that fails leaves the chain as it was, and can append again.
 func TestAppendFails(t *testing.T) {
 	store, dir := publish(t, 1)
 	failure := errors.New("no space")
@@ -396,7 +397,7 @@ func TestDeltaArrivesSlowly(t *testing.T) {
 	sameState(t, read, m)
 }
 
-// Names beside segments are nobody's, and a segment whose name is not that of its first delta is damaged.
+// Names that are no segments are ignored, and a segment whose name is not that of its first delta is damaged.
 func TestOddSegments(t *testing.T) {
 	store, dir := publish(t, 1)
 	c, base := openChain(t, store, dir, 1)

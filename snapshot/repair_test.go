@@ -26,7 +26,7 @@ var litter = map[string]func(t *testing.T, path string){
 	"dangling":  func(t *testing.T, path string) { must(t, os.Symlink("nowhere", path)) },
 }
 
-// J11: whatever lies among the aliases, versions and logs, every writer goes on, and it is named.
+// J11: no stray file among the aliases, versions and logs stops a writer, and each is named.
 func TestStraysStopNothing(t *testing.T) {
 	t.Parallel()
 	for kind, put := range litter {
