@@ -35,7 +35,7 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 			Help: "Fetches that failed: the whole request (connection) or one partition of it (partition)."}, []string{"scope"}),
 		crcErrors: counter("refitd_consumer_crc_errors_total", "Record batches that were refused because their bytes are damaged."),
 		fingerprints: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fingerprints_total",
-			Help: "Looks at the last applied record before reading went on: it was there (match), another one was (mismatch), or it was compacted " +
+			Help: "Looks at the last applied record before reading continued: it was there (match), another one was (mismatch), or it was compacted " +
 				"away or is below the log start (skipped)."}, []string{"result"}),
 		confirmations: counter("refitd_consumer_confirmations_total",
 			"Questions on a second connection about answers that would skip offsets: holes, a log start or end that is not where it should be."),

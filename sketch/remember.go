@@ -56,7 +56,7 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	markers := w.Forgotten
-	if w.Lineage != s.settings.origin() { // the other state counted incarnations on its own
+	if w.Lineage != s.settings.origin() { // the other state counted incarnations separately
 		markers = w.carriedTo(func(topic string) uint32 {
 			incarnation, _ := s.incarnation(topic)
 			return incarnation

@@ -30,11 +30,11 @@ func (m *Model) Position() Position {
 }
 
 // Apply returns the model after the next delta of its chain. It shares what did not change with m. m does not change,
-// and any number of goroutines may use it during the call. Only the other rows of changed pages are copied, and lists
-// of a few bytes per thousand rows. Once an eighth of the rows has changed, a goroutine copies all of them to one
-// place and ends; a later model has them there. It returns ErrChain if the delta does not follow m's position, and
-// ErrContents if what it says cannot be: a row for a column that is not there, a name that is there already, a number
-// that is not finite.
+// and any number of goroutines may use it during the call. Apart from the changed rows it copies only the other rows
+// of their pages, and lists of a few bytes per thousand rows. Once an eighth of the rows has changed, a goroutine
+// copies all of them to one place and ends; a later model has them there. It returns ErrChain if the delta does not
+// follow m's position, and ErrContents if what it says cannot be: a row for a column that is not there, a name that
+// is there already, a number that is not finite.
 func (m *Model) Apply(d *Delta) (*Model, error) {
 	next, err := m.apply(d)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *Model) changed(d *Delta) (*Model, error) {
 			*t.to = slices.Clone(*t.from)
 		}
 	}
-	if d.Weights != nil && c.Kernel == Homogeneous { // what names add by themselves depends on the weights
+	if d.Weights != nil && c.Kernel == Homogeneous { // what names add without other names depends on the weights
 		next.screens = newScreens(len(m.screens))
 	}
 	if d.FoldInLosses != nil {

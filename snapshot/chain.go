@@ -68,9 +68,10 @@ func (c *Chain) Sequence() int64 { return c.last }
 // Previous returns the digest of the newest delta, before the first that of the version's manifest: what the next delta has to name.
 func (c *Chain) Previous() string { return c.previous }
 
-// Append writes the next delta of the chain, as Delta.Encode made it. It is durable when Append returns nil; with an error, readers may have seen
-// it, and the chain can be gone on with unless the error is ErrConflict: somebody else appends to the chain, or its files were changed. ErrChain
-// is a delta that does not follow the newest one, ErrNotFound that the version was pruned.
+// Append writes the next delta of the chain, as Delta.Encode made it. It is durable when Append returns nil; with an
+// error, readers may have seen it, and the chain can be continued unless the error is ErrConflict: somebody else
+// appends to the chain, or its files were changed. ErrChain is a delta that does not follow the newest one,
+// ErrNotFound that the version was pruned.
 func (c *Chain) Append(ctx context.Context, frame []byte) error {
 	d, err := DecodeDeltaHeader(frame, c.store.Keys)
 	if err == nil {

@@ -246,7 +246,7 @@ func TestChainRefuses(t *testing.T) {
 	must(t, err)
 	grow(t, third, read, 1, 0)
 	if _, err := store.OpenChain(t.Context(), "m", 1); !errors.Is(err, ErrSignature) {
-		t.Errorf("a chain that somebody else went on with: %v, want ErrSignature", err)
+		t.Errorf("a chain that somebody else continued: %v, want ErrSignature", err)
 	}
 	must(t, os.RemoveAll(at(dir, "1", deltasDir)))
 	if err := second.Append(t.Context(), next); err == nil {
@@ -267,7 +267,8 @@ func openAside(t *testing.T, store *Store, dir string, keys Keys) *Chain {
 	return c
 }
 
-// A delta of which the writer wrote a part is not read, and the next writer cuts it off; what is damaged further back is not gone on with.
+// A delta of which the writer wrote a part is not read, and the next writer cuts it off; what is damaged further back
+// is not continued.
 func TestTornDelta(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)

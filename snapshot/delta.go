@@ -221,7 +221,7 @@ func (d *Delta) validate(shape *Model) error {
 	return nil
 }
 
-// validateColumns checks the names and columns of a delta by themselves.
+// validateColumns checks the names and columns of a delta without the model.
 func (d *Delta) validateColumns(c *Contents) error {
 	fields := c.Schema.firstMulti() + len(c.Schema.Multi)
 	for i, a := range d.Added {

@@ -162,7 +162,7 @@ func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Mode
 	}
 }
 
-// compare returns ErrDigest if a delta has another digest than ours of a model of the chain.
+// compare returns ErrDigest if the digest that a delta has of a model of the chain differs from ours.
 func (f *follower) compare(d *Delta, next *Model) error {
 	if !f.watcher.options.CheckDeltas {
 		return nil
@@ -238,8 +238,9 @@ func (f *follower) recovered(m *Model) {
 	f.refused, f.warned = 0, nil
 }
 
-// replay reads the version again and its deltas from the first, and serves that once it is further than m: a publisher that lost its newest
-// deltas may have gone on with others. If it does not come that far, m is served on.
+// replay reads the version again and its deltas from the first, and serves that once it is further than m: a
+// publisher that lost its newest deltas may have continued with others. If it does not come that far, m is still
+// served.
 func (f *follower) replay(ctx context.Context, m *Model) *Model {
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()

@@ -93,8 +93,9 @@ func (s slowDeltas) Deltas(ctx context.Context, model string, version, after int
 	return s.DirSource.Deltas(ctx, model, version, after)
 }
 
-// An update that was written while deltas of the one before went on has its own deltas before it is served, however long they take to come one after the
-// other: a consumer does not go back to fewer events. A rollback is served at once.
+// An update that was written while deltas of the one before were published has its own deltas before it is served,
+// however long they take to come one after the other: a consumer does not go back to fewer events. A rollback is
+// served at once.
 func TestWatchDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)

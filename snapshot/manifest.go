@@ -104,7 +104,7 @@ type Meta struct {
 	Sweeps           int                `json:"sweeps"`
 	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows after the gate: select and gate are from before
 	OutputLimit      *Number            `json:"output_limit,omitempty"`    // largest magnitude of log odds that the rows support; readers clip outputs to it
-	Precisions       string             `json:"precisions,omitempty"`      // how those of its variational stage began: anew, or carried on from the last refit's
+	Precisions       string             `json:"precisions,omitempty"`      // how those of its variational stage began: anew, or from the last refit's
 	Evidence         *Number            `json:"evidence"`
 	Warm             bool               `json:"warm"`
 	Rows             int64              `json:"rows"` // trained on

@@ -47,8 +47,9 @@ type Store struct {
 	// ModelSigner, if not nil, writes model.sig into the directory of each version: an OpenSSF Model Signing bundle.
 	// Set it before use.
 	ModelSigner *ModelSigner
-	// Keys have to have signed what the store takes from its own directory, the key of Signer among them: a version or alias that none of
-	// them signed is ErrSignature, is not listed, is not gone on from, and may be replaced. Nil takes unsigned ones. Set it before use.
+	// Keys have to have signed what the store takes from its own directory, the key of Signer among them: a version
+	// or alias that none of them signed is ErrSignature, is not listed or continued, and may be replaced. Nil takes
+	// unsigned ones. Set it before use.
 	Keys Keys
 	// Untrusted, if not nil, is called with each alias that a writer replaces because none of Keys signed it or its version. Set it before use.
 	Untrusted func(alias string, found Pointer)

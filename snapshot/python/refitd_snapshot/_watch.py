@@ -104,7 +104,7 @@ class Watcher:
             return replace(self._status, expired=self._is_expired())
 
     def wait(self, timeout: Optional[float] = None) -> Model:
-        """Returns the first model as soon as there is one. Raises TimeoutError with the reason if it waits in vain."""
+        """Returns the first model as soon as there is one. Raises TimeoutError with the reason if none is loaded in time."""
         self._loaded.wait(timeout)
         with self._lock:
             if self._model is not None:
@@ -344,7 +344,6 @@ def watch(
     not. state_file keeps what was accepted last, so that a restart does not fall back to something older; the Go library reads the same file. pin is
     a version to serve whatever the alias says. on_load is called with each version before it is served, on the watcher's thread; an exception refuses
     it. With deltas, what changed since the version was published is applied as it comes, each state as a new model.
-    every is the mean pause in seconds between two looks at a directory. What happens is logged by
-    the logger "refitd_snapshot".
+    every is the mean pause in seconds between two looks at a directory. What happens is logged by the logger "refitd_snapshot".
     """
     return Watcher(store, model, alias, keys, state_file, pin, on_load, _load.Trust(None, allow_expired, now), headers, every, deltas)
