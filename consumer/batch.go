@@ -22,9 +22,11 @@ type Record struct {
 	Appended  bool   // Timestamp is when the broker appended the batch (LogAppendTime), rather than what the producer says
 	Key       []byte // nil if the record has none
 	Value     []byte // nil is a tombstone
-	Headers   []byte // their number, then each name and value behind its length, all as varints; nil if there are none. They alias the fetch buffer, too
-	CRC       uint32 // Castagnoli CRC of key, value and time stamp, zero for control and aborted records
-	Fate      Fate
+	// Headers are their number, then each name and value after its length; numbers and lengths are varints.
+	// Nil if the record has no headers. They alias the fetch buffer, too.
+	Headers []byte
+	CRC     uint32 // Castagnoli CRC of key, value and time stamp, zero for control and aborted records
+	Fate    Fate
 }
 
 // Batch is what one fetch brought for one partition: every offset in [Base, Next) is either in Records, in increasing order, or a

@@ -252,7 +252,7 @@ func (c *Consumer) refused(topic string, partition int32, kind string, at int64,
 		"kind", kind, "offset", at, "reason", text)
 }
 
-// find returns the question of an answer, nil if there is none.
+// find returns the question that an answer belongs to, or nil.
 func find(questions []question, a *partitionResponse) *question {
 	for i := range questions {
 		if q := &questions[i]; q.p.Partition == a.partition && q.p.Topic == a.topic {

@@ -38,7 +38,7 @@ type Consumer struct {
 	policies   map[string]topicPolicy // of topics with holes
 	discovered bool                   // the topics and their partitions are known
 
-	pauseTold, pauseLimit time.Duration // the constants, but for tests
+	pauseReport, pauseLimit time.Duration // the constants, but for tests
 
 	// Of the goroutine of Run.
 	walker  walker
@@ -102,7 +102,7 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	}
 	c := &Consumer{opts: opts, sink: sink, deliveries: make(chan delivery), wake: make(chan struct{}, 1),
 		parts: make(map[TopicPartition]*partition), fetchers: make(map[int32]bool), problems: make(map[string]string),
-		policies: make(map[string]topicPolicy), pauseTold: pauseTold, pauseLimit: pauseLimit}
+		policies: make(map[string]topicPolicy), pauseReport: pauseReport, pauseLimit: pauseLimit}
 	c.queue, _ = sink.(Queue)
 	var err error
 	c.metrics = newMetrics(opts.Registerer, opts.Topics)

@@ -14,9 +14,10 @@ import (
 	"github.com/segmentio/kafka-go/protocol/fetch"
 )
 
-// kafka-go parses record sets itself, and so that they cannot be read safely: it hides the last offset delta of a batch and trusts the
-// lengths in records. Registering our response in place of its own makes Transport.RoundTrip return the topics of a Fetch response as
-// the bytes that came. The effect is global: kafka.Client.Fetch would panic. A test pins the kafka-go version that this relies on.
+// kafka-go parses record sets itself, and so that they cannot be read safely: it hides the last offset delta of a
+// batch and trusts the lengths in records. Registering our type of response instead of that of kafka-go makes
+// Transport.RoundTrip return the topics of a Fetch response as the bytes that came. The effect is global:
+// kafka.Client.Fetch would panic. A test pins the kafka-go version that this relies on.
 func init() { protocol.Register(&fetch.Request{}, &fetchResponse{}) }
 
 const (
@@ -132,7 +133,7 @@ func (c *cursor) header(p *partitionResponse, l layout) {
 		p.aborted = append(p.aborted, abortedTransaction{producer: c.int64(), first: c.int64()})
 	}
 	if l.replica {
-		c.int32() // preferred read replica: we name no rack, so there is none
+		c.int32() // preferred read replica: always -1, as requests name no rack
 	}
 }
 

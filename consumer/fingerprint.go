@@ -8,11 +8,12 @@ import (
 // MadeAnew is in the text of every halt of a partition whose log may not be the one that was read.
 const MadeAnew = "made anew"
 
-// fingerprint is the last record that was applied of a partition. Offsets alone do not tell a topic from one that was deleted and made
-// anew under its name, from a log that was cut back and written again by another leader, or from that of another cluster. So the broker
-// has to show this record again before anything after it is applied: at the start, and when the connection was lost, the leader changed,
-// the log moved backwards, or nothing was heard for a while. It costs no request: the next fetch begins at the record in place of after it.
-// Only records that come after a pause are asked for a second time so.
+// fingerprint is the last record that was applied of a partition. Offsets alone do not distinguish a topic from one
+// that was deleted and made anew under its name, from a log that was cut back and written again by another leader, or
+// from that of another cluster. So the broker has to show this record again before anything after it is applied: at
+// the start, and when the connection was lost, the leader changed, the log moved backwards, or nothing was heard for
+// a while. It costs no request: the next fetch begins at the record in place of after it. Only records that come
+// after a pause are asked for a second time so.
 type fingerprint struct {
 	offset int64 // -1 if no record was applied yet, or retention took it, so that there is nothing to compare
 	crc    uint32
@@ -68,8 +69,8 @@ func (p *partition) backwards(a *partitionResponse) bool {
 	return a.high < p.end || a.logStart >= 0 && a.logStart < p.start
 }
 
-// compare looks for the fingerprint in a record set that was fetched from its offset on, and returns why reading cannot go on, or
-// nothing. A record that was compacted away cannot be compared.
+// compare looks for the fingerprint in a record set that was fetched from its offset on. It returns why reading
+// cannot continue, or an empty string. A record that was compacted away cannot be compared.
 func (c *Consumer) compare(o *portion) string {
 	c.walker.reset(o.records, o.check.offset, o.check.offset+1, o.aborted)
 	var err error

@@ -26,8 +26,9 @@ func recreate(t *testing.T, cluster *kfake.Cluster, topic string, n int) {
 	}
 }
 
-// TestRecreatedTopicHalts deletes a topic of which 20 records were applied and makes it anew, shorter, as long, and longer, while nobody
-// reads, while a consumer reads, and before a run to the log ends. Nothing of the new topic may be applied, and another topic goes on.
+// TestRecreatedTopicHalts deletes a topic of which 20 records were applied and makes it anew, shorter, as long, and
+// longer, while nobody reads, while a consumer reads, and before a run to the log ends. Nothing of the new topic may
+// be applied. Another topic is still read.
 func TestRecreatedTopicHalts(t *testing.T) {
 	t.Parallel()
 	const topic, other = "t", "other"
@@ -65,7 +66,7 @@ func TestRecreatedTopicHalts(t *testing.T) {
 				}
 				equalValues(t, m, tp(topic, 0), numbers(0, 20))
 			}
-			time.Sleep(anewAfter + 200*time.Millisecond) // within it nobody can tell
+			time.Sleep(anewAfter + 200*time.Millisecond) // a shorter life than anewAfter cannot be detected
 			recreate(t, cluster, topic, c.records)
 			if c.records == 20 { // between two fetches it looks as before, until its next record
 				produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, "next")
@@ -127,7 +128,8 @@ func TestRecreatedBetweenFetches(t *testing.T) {
 	}
 }
 
-// TestFingerprintAfterReconnect: after a request that failed the last record is looked at again, and reading goes on if it is there.
+// TestFingerprintAfterReconnect: after a failed request the last record is compared again, and reading continues if
+// it is there.
 func TestFingerprintAfterReconnect(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -154,7 +156,8 @@ func TestFingerprintAfterReconnect(t *testing.T) {
 	equalValues(t, r.memory, tp(topic, 0), numbers(0, 40))
 }
 
-// TestFingerprintThatIsGone: a record that retention or compaction took cannot be compared; that is counted, and reading goes on.
+// TestFingerprintThatIsGone: a record that retention or compaction took cannot be compared; that is counted, and
+// reading continues.
 func TestFingerprintThatIsGone(t *testing.T) {
 	const topic = "t"
 	t.Run("below the log start", func(t *testing.T) {

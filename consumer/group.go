@@ -30,7 +30,7 @@ func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 		}
 		err := g.show(ctx)
 		if alive && ctx.Err() != nil {
-			continue // stopped meanwhile, which is no trouble: once more
+			continue // stopped during the request, which is no failure: commit once more
 		}
 		g.judge(err)
 		if pause, tries = c.opts.CommitEvery, tries+1; err == nil {
@@ -145,7 +145,8 @@ func (c *Consumer) positions() map[TopicPartition]int64 {
 	return out
 }
 
-// judge tells of trouble with the group once, and makes it a reason not to be ready if only an operator can end it.
+// judge logs the first of several failures in a row. If only an operator can end a failure, the consumer is not ready
+// because of it.
 func (g *group) judge(err error) {
 	if err == nil {
 		g.failing = false

@@ -45,7 +45,7 @@ func TestForeignCommitsMoveNothing(t *testing.T) {
 	}
 	await(t, "the foreign commit", func() bool { return r.metric(t, "refitd_consumer_foreign_commits_total") == 2 })
 	if n := strings.Count(r.log.String(), "foreign commit: "); n != 2 {
-		t.Errorf("told %d times:\n%s", n, r.log)
+		t.Errorf("logged %d times:\n%s", n, r.log)
 	}
 	produce(t, cl, topic, 0, numbers(10, 20)...)
 	await(t, "the commit", func() bool { return committedSum(t, cluster) == 20 })
@@ -84,7 +84,8 @@ func TestForeignCommitsMoveNothing(t *testing.T) {
 	equalValues(t, m, tp(topic, 0), numbers(0, 30))
 }
 
-// TestStoppedWhileItLooks: a consumer that is stopped while the group does not answer shows its place once more, and does not tell of trouble.
+// TestStoppedWhileItLooks: a consumer that is stopped while the group does not answer commits once more. It neither
+// counts nor logs a failure.
 func TestStoppedWhileItLooks(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -104,11 +105,12 @@ func TestStoppedWhileItLooks(t *testing.T) {
 		t.Errorf("the group shows %d at the end", at)
 	}
 	if failed := r.metric(t, "refitd_consumer_commit_errors_total"); failed != 0 || strings.Contains(r.log.String(), "not shown") {
-		t.Errorf("%v failures are told:\n%s", failed, r.log)
+		t.Errorf("%v failures counted, or one logged:\n%s", failed, r.log)
 	}
 }
 
-// TestCommitsAreNeverAhead kills the consumer, as far as its sink can tell, in the middle of a batch: the group shows what was stored.
+// TestCommitsAreNeverAhead stops the sink in the middle of a batch, as a crash would: the group shows what was
+// stored.
 func TestCommitsAreNeverAhead(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))

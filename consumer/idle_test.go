@@ -35,7 +35,7 @@ func TestIdleTopic(t *testing.T) {
 	connections, fetches, began := l.accepted.Load(), r.metric(t, "refitd_consumer_fetches_total"), time.Now()
 	await(t, "a while", func() bool {
 		if !idle() {
-			t.Fatalf("not ready beside an idle topic: %v", r.reasons())
+			t.Fatalf("not ready with an idle topic: %v", r.reasons())
 		}
 		return time.Since(began) > quiet
 	})

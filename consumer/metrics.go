@@ -28,14 +28,14 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 		lag: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_lag_records",
 			Help: "Offsets between the end of the log and the next one to be applied."}, partition),
 		high: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_high_watermark",
-			Help: "End of the log as of the last fetch."}, partition),
+			Help: "End of the log at the last fetch."}, partition),
 		fetches:    counter("refitd_consumer_fetches_total", "Fetch requests that were answered."),
 		fetchBytes: counter("refitd_consumer_fetch_bytes_total", "Bytes of record sets fetched."),
 		fetchErrors: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fetch_errors_total",
 			Help: "Fetches that failed: the whole request (connection) or one partition of it (partition)."}, []string{"scope"}),
 		crcErrors: counter("refitd_consumer_crc_errors_total", "Record batches that were refused because their bytes are damaged."),
 		fingerprints: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fingerprints_total",
-			Help: "Looks at the last applied record before reading went on: it was there (match), another one was (mismatch), or it was compacted " +
+			Help: "Looks at the last applied record before reading continued: it was there (match), another one was (mismatch), or it was compacted " +
 				"away or is below the log start (skipped)."}, []string{"result"}),
 		confirmations: counter("refitd_consumer_confirmations_total",
 			"Questions on a second connection about answers that would skip offsets: holes, a log start or end that is not where it should be."),

@@ -92,7 +92,7 @@ func (c *lineConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// openFiles is the number of file descriptors of this process, 0 where the system does not tell.
+// openFiles is the number of file descriptors of this process, 0 where the system does not list them.
 func openFiles() int {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -148,8 +148,8 @@ func TestConnectionsCut(t *testing.T) {
 	t.Logf("%d cuts", n)
 }
 
-// TestHungNetwork has brokers that accept and never answer, from the start on or in the middle of reading: not ready with a text, and
-// reading goes on when they are back.
+// TestHungNetwork has brokers that accept and never answer, from the start on or in the middle of reading: not ready
+// with a text, and reading continues when they are back.
 func TestHungNetwork(t *testing.T) {
 	const topic = "t"
 	for _, name := range []string{"from the start", "while reading"} {

@@ -70,7 +70,7 @@ type Options struct {
 	Owns     func(topic string, partition int32) bool
 	GroupID  string // where offsets are shown to lag tools; empty shows none
 	ClientID string
-	// Dial connects to a broker; nil is the system's TCP. A simulation has a network of its own.
+	// Dial connects to a broker; nil is the system's TCP. A simulation passes the Dial of a simulated network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	TLS  *tls.Config // nil speaks plaintext
 	SASL SASL
@@ -78,17 +78,18 @@ type Options struct {
 	// Start returns the offset a partition continues at, false if it has none. It is called from one goroutine, not the one that
 	// calls the sink; nil means that no partition has one.
 	Start func(topic string, partition int32) (offset int64, ok bool)
-	// LastRecord, if not nil, returns offset and CRC (Record.CRC) of the last record applied below Start's offset, false if there is none.
-	// It is called from the goroutine of Start. The broker must still have that record before anything is read: see fingerprint.
+	// LastRecord, if not nil, returns offset and CRC (Record.CRC) of the last record applied below Start's offset. ok
+	// is false if no such record is known. It is called from the goroutine of Start. The broker must still have that
+	// record before anything is read: see fingerprint.
 	LastRecord  func(topic string, partition int32) (offset int64, crc uint32, ok bool)
 	StartPolicy StartPolicy
 	Isolation   Isolation
 	// Begin, if not nil, is called from the goroutine that calls the sink, before the first batch of a partition that Start had no
 	// offset for, with the number that StartPolicy came to: store it, so that a restart does not decide otherwise. An error ends Run.
 	Begin func(topic string, partition int32, offset int64) error
-	// AcceptGap, if not nil, is called from the same goroutine when the log starts above the next offset, or when a batch decompresses
-	// to more than MaxDecompressedBytes. If it returns nil, the offsets below until are given up and reading goes on there; an error
-	// ends Run. If AcceptGap is nil the partition halts.
+	// AcceptGap, if not nil, is called from the same goroutine when the log starts above the next offset, or when a
+	// batch decompresses to more than MaxDecompressedBytes. If it returns nil, the offsets below until are given up
+	// and reading continues there; an error ends Run. If AcceptGap is nil the partition halts.
 	AcceptGap func(topic string, partition int32, until int64) error
 	// OnHalt is called for every partition that halts, from the goroutine that calls the sink, after everything below offset was
 	// applied. May be nil.

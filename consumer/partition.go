@@ -16,7 +16,7 @@ type partition struct {
 	TopicPartition
 	lag, high prometheus.Gauge
 
-	leader  int32 // -1 while there is none
+	leader  int32 // -1 while the partition has no leader
 	fetched int64 // the next offset to ask the broker for
 	applied int64 // the sink has stored everything below
 	until   int64 // nothing from here on is wanted; math.MaxInt64 reads on
@@ -43,7 +43,7 @@ type partition struct {
 	answered time.Time // last fetch without an error, zero before
 	heard    time.Time // last fetch with records, zero before
 	empty    bool      // there has been one without since
-	moved    time.Time // last progress, or last answer that there is none to make
+	moved    time.Time // last progress, or last answer that nothing is left to read
 	stuck    time.Time // since when an open transaction is all that is left to wait for, zero if it is not
 	held     string    // the same in words, once it lasts
 }

@@ -6,14 +6,16 @@ import (
 )
 
 const (
-	// pauseTold is how long a partition waits for its sink before OnPause is called: a sink that catches up is no news.
-	pauseTold = 5 * time.Second
+	// pauseReport is how long a partition waits for its sink before OnPause is called. A sink that soon catches up is
+	// not reported.
+	pauseReport = 5 * time.Second
 	// pauseLimit is how long RunUntil waits for a sink that takes nothing before it halts the partition: it has to end.
 	pauseLimit = 20 * time.Second
 )
 
-// A PauseError is a sink's way to say that it cannot take more of this partition for now, as when a buffer is full. What it took stays,
-// nothing is skipped: the rest is fetched and offered again, less and less often, while the other partitions go on.
+// A PauseError is a sink's way to say that it cannot take more of this partition for now, as when a buffer is full.
+// What it took stays, nothing is skipped: the rest is fetched and offered again, less and less often, while the other
+// partitions are read.
 type PauseError struct {
 	Next   int64  // the sink has stored everything below, at least Batch.Base
 	Reason string // for the operator: what is full and what to do
@@ -30,12 +32,12 @@ type HaltError struct {
 
 func (e *HaltError) Error() string { return fmt.Sprintf("halted at offset %d: %s", e.Next, e.Reason) }
 
-// pauseState is where a pause stands. Consumer.mu guards it; it is changed by the goroutine that calls the sink.
+// pauseState is the state of a pause. Consumer.mu guards it; it is changed by the goroutine that calls the sink.
 type pauseState struct {
-	reason string // empty while the sink takes what comes
-	since  time.Time
-	tries  int  // refusals in a row
-	told   bool // OnPause was called
+	reason   string // empty while the sink takes what comes
+	since    time.Time
+	tries    int  // refusals in a row
+	reported bool // OnPause was called
 }
 
 // appliedTo is applied for a batch that the sink has stored up to next only.
@@ -64,8 +66,8 @@ func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
 	p.fetched, p.retry, p.moved = p.applied, now.Add(wait(p.pause.tries)), now
 	p.waiting = false // a gap or halt behind what was refused will be found again
 	waited := now.Sub(p.pause.since)
-	tell := !p.pause.told && waited >= c.pauseTold
-	p.pause.told = p.pause.told || tell
+	report := !p.pause.reported && waited >= c.pauseReport
+	p.pause.reported = p.pause.reported || report
 	halt := c.ends != nil && waited >= c.pauseLimit
 	offset := p.applied
 	c.mu.Unlock()
@@ -74,7 +76,7 @@ func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
 		c.halt(p, e.Reason)
 		return
 	}
-	if tell {
+	if report {
 		c.opts.Logger.Warn("partition paused", "topic", p.Topic, "partition", p.Partition, "offset", offset, "reason", e.Reason)
 		if c.opts.OnPause != nil {
 			c.opts.OnPause(p.Topic, p.Partition, offset, e.Reason)
@@ -91,7 +93,7 @@ func (c *Consumer) resumed(p *partition) {
 	if was.reason != "" {
 		c.metrics.paused.Dec()
 	}
-	if was.told {
+	if was.reported {
 		c.opts.Logger.Info("partition resumed", "topic", p.Topic, "partition", p.Partition, "after", time.Since(was.since))
 		if c.opts.OnResume != nil {
 			c.opts.OnResume(p.Topic, p.Partition)

@@ -57,19 +57,20 @@ func (s *bucket) OnResume(string, int32) {
 	s.again++
 }
 
-func (s *bucket) told() (paused, again int) {
+func (s *bucket) reports() (paused, again int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.paused), s.again
 }
 
-func (s *bucket) rig(t *testing.T, addrs []string, told, limit time.Duration) *rig {
+func (s *bucket) rig(t *testing.T, addrs []string, report, limit time.Duration) *rig {
 	r := newRig(t, s.memory, addrs, []string{"t"}, func(o *Options) { o.OnPause, o.OnResume, o.MaxBatchRecords = s.OnPause, s.OnResume, 30 })
-	r.Consumer.sink, r.pauseTold, r.pauseLimit = s, told, limit
+	r.Consumer.sink, r.pauseReport, r.pauseLimit = s, report, limit
 	return r
 }
 
-// TestPause: a sink that is full gets the rest later, each record once; other partitions go on; status and metric say so meanwhile.
+// TestPause: a full sink gets the rest later, each record once. Other partitions are read. Status and metric show the
+// pause.
 func TestPause(t *testing.T) {
 	cluster := newCluster(t, kfake.SeedTopics(2, "t"))
 	producer := newProducer(t, cluster.ListenAddrs())
@@ -80,7 +81,7 @@ func TestPause(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	await(t, "the pause", func() bool { paused, _ := s.told(); return paused == 1 && len(s.got(tp("t", 0))) == 42 })
+	await(t, "the pause", func() bool { paused, _ := s.reports(); return paused == 1 && len(s.got(tp("t", 0))) == 42 })
 	await(t, "the other partition", func() bool { return len(s.got(tp("t", 1))) == 100 })
 	if status := r.Status(); status.Ready || !strings.Contains(r.reasons(), "t/0 paused at offset 42: the bucket is full") {
 		t.Errorf("status %+v", status)
@@ -101,8 +102,8 @@ func TestPause(t *testing.T) {
 	}
 	equalValues(t, s.memory, tp("t", 0), numbers(0, 100))
 	s.memory.check(t)
-	if paused, again := s.told(); paused != again || paused < 2 {
-		t.Errorf("%d pauses told, %d ends of pauses", paused, again)
+	if paused, again := s.reports(); paused != again || paused < 2 {
+		t.Errorf("%d pauses reported, %d ends of pauses", paused, again)
 	}
 }
 
@@ -140,7 +141,8 @@ func (s warden) Apply(ctx context.Context, b *Batch) error {
 	return &HaltError{Next: s.limit, Reason: "no further"}
 }
 
-// TestSinkHalts: a sink can halt a partition in the middle of a batch, or at its beginning; what it took counts, the other partitions go on.
+// TestSinkHalts: a sink can halt a partition in the middle of a batch, or at its beginning; what it took counts, and
+// the other partitions are read.
 func TestSinkHalts(t *testing.T) {
 	for _, limit := range []int64{42, 60} {
 		cluster := newCluster(t, kfake.SeedTopics(2, "t"))

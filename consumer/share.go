@@ -14,10 +14,11 @@ import (
 // fetch buffers.
 const keptResponses = 2
 
-// A Share lets consumers of the same cluster that read the same topics fetch them once. Each keeps its own place, sink, halts and
-// connections: what happens to one does not reach another. A member that wants what another is waiting for waits with it, one that is
-// less than keptResponses behind is served from memory, and one that is further behind reads on its own until it has caught up. Members
-// have the same Brokers, Isolation and credentials. The zero value is ready and safe for concurrent use.
+// A Share lets consumers of the same cluster that read the same topics fetch them once. Each keeps its own place,
+// sink, halts and connections: what happens to one does not reach another. A member that wants what another is
+// waiting for waits with it, one that is less than keptResponses behind is served from memory, and one that is
+// further behind reads separately until it has caught up. Members have the same Brokers, Isolation and credentials.
+// The zero value is ready and safe for concurrent use.
 type Share struct {
 	mu      sync.Mutex
 	members []*Consumer

@@ -91,8 +91,8 @@ func zeros(t *testing.T, codec uint16, mib int) []byte {
 	return out.Bytes()
 }
 
-// TestDecompressionBomb serves batches of 400 MiB in every codec: the partition halts, or with AcceptGap goes on behind the batch, and
-// the heap grows by no more than the cap and 64 MiB.
+// TestDecompressionBomb serves batches of 400 MiB in every codec: the partition halts, or with AcceptGap continues
+// after the batch, and the heap grows by no more than the cap and 64 MiB.
 func TestDecompressionBomb(t *testing.T) {
 	const topic = "t"
 	mib := tier.Size(128, 400)
@@ -193,8 +193,8 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// TestBodyGrowsOnce (D4): a response is read into memory of its own size, in however small pieces it comes; one that says it has more than may be
-// is not waited for.
+// TestBodyGrowsOnce (D4): a response is read into memory of exactly its size, however small its pieces are. A
+// response that announces more than the limit is not waited for.
 func TestBodyGrowsOnce(t *testing.T) {
 	body := func(l layout, sizes ...int) []byte {
 		b := binary.BigEndian.AppendUint32(nil, 1)

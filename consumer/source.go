@@ -218,7 +218,7 @@ func (s *source) committed(ctx context.Context, parts []TopicPartition) (map[Top
 			if p.Error != nil {
 				return nil, fmt.Errorf("%s: %w", tp, p.Error)
 			}
-			out[tp] = p.CommittedOffset // -1 if there is none
+			out[tp] = p.CommittedOffset // -1 if nothing is committed
 		}
 	}
 	return out, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// throttled is the network of a broker that throttles fetches as brokers do since Kafka 2.0 (KIP-219): it answers at once, says how long to wait,
-// and takes nothing from that connection meanwhile.
+// throttled is the network of a broker that throttles fetches as brokers do since Kafka 2.0 (KIP-219): it answers at
+// once, says how long to wait, and reads nothing from that connection until then.
 type throttled struct {
 	pause time.Duration
 
@@ -90,8 +90,9 @@ func (c *throttledConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestThrottled (C31): a broker with a quota is asked again when it said so and not before, its answers without records included. The reader is ready
-// with its lag, its offsets are committed meanwhile on a connection of their own, and neither the watchdog nor anything else takes it for a fault.
+// TestThrottled (C31): a broker with a quota is asked again when it said so and not before, its answers without
+// records included. The reader is ready with its lag, its offsets are committed during the wait on a separate
+// connection, and neither the watchdog nor anything else takes it for a fault.
 func TestThrottled(t *testing.T) {
 	t.Parallel()
 	const topic, batches = "t", 8

@@ -240,7 +240,7 @@ func (w *walker) begin(h header, payload []byte) error {
 		w.expanded += len(block)
 		if cap(block) == cap(free) {
 			w.arena = w.arena[:len(w.arena)+len(block)]
-		} else { // it did not fit and stands alone; have room for as much next time
+		} else { // it did not fit and is allocated separately; make room for as much next time
 			w.arena = make([]byte, 0, min(2*w.expanded, 2*w.maxDecompressed))
 		}
 		payload = block

@@ -50,8 +50,9 @@ func (s *Store) Apply(p *Part, aux []byte) error { return s.ApplyAll([]*Part{p},
 // transaction is applied in pieces, each a whole number of records, and aux, which is opaque and replaces the last one unless it is nil,
 // is written with the last piece. Records below the ledger's next are ignored: they are in the state.
 //
-// A *GapError or an error wrapping ErrPart or ErrOutboxFull means that nothing was applied and the store can go on. Any other error is one of storage:
-// the commit may or may not be durable, every later write returns the same error, and the process has to open the state again.
+// A *GapError or an error wrapping ErrPart or ErrOutboxFull means that nothing was applied and the store can still be
+// used. Any other error is one of storage: the commit may or may not be durable, every later write returns the same
+// error, and the process has to open the state again.
 func (s *Store) ApplyAll(parts []*Part, aux []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,21 +17,21 @@ type op struct {
 type backend interface {
 	// commit writes all ops in one transaction that is durable when it returns. Keys and values may be reused afterwards.
 	commit(ops []op) error
-	// view calls f with a consistent cut of the committed state. It may run beside commit.
+	// view calls f with a consistent cut of the committed state. It may run concurrently with commit.
 	view(f func(cut) error) error
 	// limits returns how many entries and bytes one transaction may have.
 	limits() (entries, bytes int64)
 	close() error
 }
 
-// A cut is a state as of one commit. What it returns is valid until view returns.
+// A cut is the state after one commit. What it returns is valid until view returns.
 type cut interface {
 	get(key []byte) (value []byte, err error) // nil if absent
 	// each calls f for the keys that start with prefix, in order, until f fails. Key and value are valid during the call.
 	each(prefix []byte, f func(key, value []byte) error) error
 }
 
-// stored reads a value of a cut; ok is false if there is none.
+// stored reads a value of a cut; ok is false if the key is absent.
 func stored[T any](c cut, key []byte, decode func(key, value []byte) (T, error)) (v T, ok bool, err error) {
 	value, err := c.get(key)
 	if err == nil && value != nil {
@@ -48,7 +48,7 @@ type memory struct {
 	fresh  []*stowed // set since then
 }
 
-// stowed is a key of memory with its value, which stand one behind the other: whoever reads both waits for memory once.
+// stowed is a key of memory with its value. They are adjacent, so that a reader of both waits for memory once.
 type stowed struct{ key, value []byte }
 
 func (s *stowed) stow(key, value []byte) {

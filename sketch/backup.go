@@ -23,8 +23,10 @@ import (
 // BackupMagic begins every backup. What follows:
 //
 //	header length u32 | header: JSON
-//	kind u8 | key length u32 | value length u32 | key | value        a key of the database, or a file beside it with its name as the key
-//	0 u8 | SHA-256 of everything before                              integers big-endian
+//	kind u8 | key length u32 | value length u32 | key | value
+//	0 u8 | SHA-256 of everything before
+//
+// Integers are big-endian. An entry is a key of the database, or a file of the state directory with its name as the key.
 const BackupMagic = "refitd backup 1\n"
 
 const (
@@ -44,8 +46,8 @@ type BackupHeader struct {
 	Positions  []Position `json:"positions"`
 }
 
-// Backup writes a consistent cut of everything in the store, and the files of the given names in the state directory, those that exist. It
-// checks the rows as it goes. Apply may go on meanwhile.
+// Backup writes a consistent cut of everything in the store, and the files of the given names in the state directory,
+// those that exist. It checks the rows as it goes. Apply may run concurrently.
 func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 	sum := sha256.New()
 	buffered := bufio.NewWriterSize(w, 1<<16)
@@ -102,8 +104,9 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 	return header, nil
 }
 
-// Restore makes a state in dir, which must not hold one, from what Backup wrote. files are the names of files beside the database that are
-// taken along. Nothing is left in dir if it fails: the error wraps ErrCorrupt if the backup is damaged, ErrFormat if it is of a later version.
+// Restore makes a state in dir, which must not hold one, from what Backup wrote. files are the names of the files in
+// the state directory that are restored with the database. Nothing is left in dir if it fails: the error wraps
+// ErrCorrupt if the backup is damaged, ErrFormat if it is of a later version.
 func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, files ...string) (_ *BackupHeader, err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -55,7 +55,8 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 	var db *badger.DB
 	var err error
 	isLocked := func() bool { return err != nil && strings.Contains(err.Error(), "Cannot acquire directory lock") } // the error has no type
-	// Whoever holds it has not LOCK: most likely a child that is being started, which has the directory of a database just closed for a moment.
+	// The holder of this lock does not hold LOCK. Most likely it is a child process that is being started: for a
+	// moment it has the directory of a database that was just closed.
 	for try := time.Duration(0); ; try += lockPause {
 		if db, err = badger.Open(o); !isLocked() || try >= lockWait {
 			break
@@ -102,8 +103,8 @@ func dropEmptyLogs(dir string) error {
 	return nil
 }
 
-// gone returns an error wrapping ErrGone if the files of the database are not where they were. Badger would go on writing to what nobody finds
-// again, and then try for ever to make a table there.
+// gone returns an error wrapping ErrGone if the files of the database are not where they were. Badger would keep
+// writing to files that have no path any more, and then retry for ever to make a table there.
 func (d *disk) gone() error {
 	now, err := os.Stat(d.dir)
 	if err == nil && !os.SameFile(now, d.identity) {
@@ -115,7 +116,7 @@ func (d *disk) gone() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("sketch: %w: %w", ErrGone, err)
 	}
-	return nil // whether it is there cannot be told: the write will say
+	return nil // whether it is there is unknown: the write will show it
 }
 
 func (d *disk) commit(ops []op) error {

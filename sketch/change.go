@@ -15,15 +15,15 @@ type Change struct {
 	Keys []ChangedKey `json:"keys"`
 }
 
-// A ChangedKey is a value of the database before and after a Change; nil where there is none.
+// A ChangedKey is a value of the database before and after a Change; nil where the key is absent.
 type ChangedKey struct {
 	Key    []byte `json:"key"`
 	Before []byte `json:"before,omitempty"`
 	After  []byte `json:"after,omitempty"`
 }
 
-// Recorded calls f, whose transactions are each shown to keep before they are written. If keep fails nothing is written, and the state has to be
-// opened again. Nothing else may use the store meanwhile.
+// Recorded calls f, whose transactions are each shown to keep before they are written. If keep fails nothing is
+// written, and the state has to be opened again. Nothing else may use the store during the call.
 func (s *Store) Recorded(keep func(*Change) error, f func() error) error {
 	s.mu.Lock()
 	s.note = keep

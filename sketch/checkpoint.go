@@ -114,9 +114,9 @@ func (s *Store) BeginAt(l LedgerRow) error {
 	return s.commit(nil)
 }
 
-// RaiseIncarnation goes on with a topic that was deleted and made again, which the operator has accepted: starts has the first offset of
-// each of its partitions. Their accounts begin there; those of the old topic are archived, and the rows it gave stay in the sample.
-// A partition that starts does not name is not read any more, until Begin.
+// RaiseIncarnation continues with a topic that was deleted and made again, which the operator has accepted: starts
+// has the first offset of each of its partitions. Their accounts begin there; those of the old topic are archived,
+// and the rows it gave stay in the sample. A partition that starts does not name is not read any more, until Begin.
 func (s *Store) RaiseIncarnation(topic string, starts map[int32]int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

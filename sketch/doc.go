@@ -1,12 +1,14 @@
 // Package sketch keeps a bounded sample of an event log together with the accounts that prove what the sample was made of.
 //
-// The sample is a bottom-k (exponential-key) sample: each applied event has a priority that depends on its identity, its weight,
-// its time and a seed, and the R events of largest priority are kept. It is therefore a function of the set of applied events,
-// not of the order or the number of times they arrived. Efraimidis and Spirakis 2006 (weights); Cormode, Shkapenyuk, Srivastava
-// and Xu 2009 (forward decay). Held-out events go to two samples of their own, which training never sees.
+// The sample is a bottom-k (exponential-key) sample: each applied event has a priority that depends on its identity,
+// its weight, its time and a seed, and the R events of largest priority are kept. It is therefore a function of the
+// set of applied events, not of the order or the number of times they arrived. Efraimidis and Spirakis 2006
+// (weights); Cormode, Shkapenyuk, Srivastava and Xu 2009 (forward decay). Held-out events go to two separate samples,
+// which training never sees.
 //
-// Under quotas each class is a sample of its own; under a cap the rows are the best among the best of each entity. An erasure, or a
-// larger size, leaves a sample under-filled: it holds the events above its threshold until they fill it. Either starts a new lineage.
+// Under quotas each class is a separate sample; under a cap the rows are the best among the best of each entity. An
+// erasure, or a larger size, leaves a sample under-filled: it holds the events above its threshold until they fill
+// it. Either starts a new lineage.
 //
 // The ledger has one row for each partition: start, next, what became of each offset between them, and a digest chained
 // over the records. Rows, counts and ledger change in one transaction, so a state is always that of a log prefix.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// An Entity is what the caller keeps of one entity of a partition beside the sample: bytes that change with the records, in their transactions. It
-// outlives the incarnation of a topic.
+// An Entity is what the caller keeps of one entity of a partition in addition to the sample: bytes that change with
+// the records, in their transactions. It outlives the incarnation of a topic.
 type Entity struct {
 	Key   Digest // SubjectHash of a field and a value, so that what is kept of a forgotten subject can be found
 	Value []byte // at most MaxPayloadBytes; nil takes it away
@@ -45,11 +45,11 @@ func (r *Record) entityBytes(topic string) (n int64) {
 	return n
 }
 
-// entityOverhead is what one takes beside its topic and its value, rather more than less.
+// entityOverhead is at least what an entity takes in addition to its topic and its value.
 const entityOverhead = 96
 
-// Entities calls visit with each entity of a partition as of the last commit, in the order of their keys, until it fails. The value is valid during the
-// call. A damaged one is an error wrapping ErrCorrupt.
+// Entities calls visit with each entity that a partition has at the last commit, in the order of their keys, until
+// visit fails. The value is valid during the call. A damaged one is an error wrapping ErrCorrupt.
 func (s *Store) Entities(topic string, number int32, visit func(Entity) error) error {
 	return s.backend.view(func(c cut) error {
 		return eachEntity(c, entityPrefix(topic, number), func(_ string, _ int32, e Entity) error { return visit(e) })
@@ -71,8 +71,8 @@ func eachEntity(c cut, prefix []byte, visit func(topic string, number int32, e E
 	})
 }
 
-// Revise calls change with each entity of every partition and keeps what it returns, nil for nothing, in transactions of their own. A value that is
-// returned as it was is not written.
+// Revise calls change with each entity of every partition and keeps what it returns, nil for nothing, in separate
+// transactions. A value that is returned as it was is not written.
 func (s *Store) Revise(change func(Entity) (value []byte, err error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

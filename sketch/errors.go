@@ -25,7 +25,7 @@ var (
 	ErrInodes = fmt.Errorf("too few inodes: %w", ErrSpace)
 	// ErrNetwork: the state would be on a network's file system. Nothing was changed.
 	ErrNetwork = errors.New("state on a network file system")
-	// ErrGone: the directory of an open state was removed, or another one stands in its place. Nothing can be stored any more.
+	// ErrGone: the directory of an open state was removed or replaced. Nothing can be stored any more.
 	ErrGone = errors.New("state directory is gone")
 	// ErrStorage: a write failed and may or may not be durable. The process has to open the state again.
 	ErrStorage = errors.New("storage error")

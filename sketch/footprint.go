@@ -6,7 +6,7 @@ const (
 	cappedBytes  = 160      // two more map entries and the rank among the rows of the group, which may be one of many
 	storedBytes  = 96       // key, ledger position and check sum of a stored row
 	badgerBytes  = 96 << 20 // three 16 MiB memtables, block and index caches of 16 MiB each, a table being built
-	letterHeader = 512      // of a rejected record beside what is kept of its value
+	letterHeader = 512      // of a rejected record without what is kept of its value
 )
 
 // IndexFootprint returns the bytes that a sample of n rows takes in memory.

@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// A Marker says that the events of a subject are forgotten: those before Cut were taken out of the samples and are not let in again,
-// also when the log is read from its beginning. Later ones are events like any other. The accounts go on counting all of them.
+// A Marker says that the events of a subject are forgotten: those before Cut were taken out of the samples and are
+// not let in again, also when the log is read from its beginning. Later ones are events like any other. The accounts
+// count all of them.
 type Marker struct {
 	Field string     `json:"field"`
 	Hash  Digest     `json:"hash"` // of field and value, see SubjectHash; the value itself is not kept
@@ -24,7 +25,7 @@ type Marker struct {
 	Row []byte `json:"row,omitempty"`
 }
 
-// SubjectHash is the digest that stands for the value of a field.
+// SubjectHash is the digest of the value of a field.
 func SubjectHash(field string, value []byte) Digest {
 	b := append([]byte("refitd subject\x00"), field...)
 	return sha256.Sum256(append(append(b, 0), value...))
@@ -130,9 +131,10 @@ func (s *Store) Forgets(topic string, number int32, offset int64, field string, 
 	return ok && begun && s.ledger[place].Incarnation == at.Incarnation && offset < at.Next
 }
 
-// Erase takes out the rows of all subjects that ForgetSubject was called for and whose rows are not out yet; values returns the values that a payload
-// has in a field. Rows leave in pieces, with the accounts, and a crash in between is made good by calling Erase again, which whoever opens a
-// state with unfinished markers must do before anything is applied. It returns the number of rows taken out.
+// Erase takes out the rows of all subjects that ForgetSubject was called for and whose rows are not out yet; values
+// returns the values that a payload has in a field. Rows leave in pieces, with the accounts. After a crash in
+// between, call Erase again: a state with unfinished markers needs it before anything is applied. It returns the
+// number of rows taken out.
 func (s *Store) Erase(ctx context.Context, values func(field string, payload []byte) [][]byte) (rows int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,7 +239,8 @@ func drawLineage() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Purge rewrites the storage so that what was deleted leaves the files too. Nothing else may use the store meanwhile.
+// Purge rewrites the storage so that what was deleted leaves the files too. Nothing else may use the store during the
+// call.
 func (s *Store) Purge() error {
 	p, ok := s.backend.(interface{ purge() error })
 	if !ok {

@@ -18,8 +18,8 @@ var update = flag.Bool("update", false, "write the golden state of the newest fo
 // goldenOffsets is how much of mixedLog the golden states have applied.
 const goldenOffsets = 3000
 
-// TestGoldenStates: the states of every format there was are opened, are those of their logs, and go on. A golden state is never written
-// again once its format is released.
+// TestGoldenStates: a state of every format there was can be opened, is that of its log, and takes more events. A
+// golden state is never written again once its format is released.
 func TestGoldenStates(t *testing.T) {
 	if name := goldenName(formatVersion); *update {
 		dir := t.TempDir()

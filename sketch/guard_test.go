@@ -217,7 +217,8 @@ func help(verb, dir string) {
 	}
 }
 
-// TestInUse: the second process is told which one has the state, at once; a lock whose owner was killed holds nobody up.
+// TestInUse: the second process gets an error at once that names the holder of the state. A lock whose owner was
+// killed blocks no process.
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	cmd := helper(t, "hold", dir)

@@ -40,7 +40,7 @@ func checkFiles(ctx context.Context, dir string, expected bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		progressOf(ctx).tell("bytes", read, total)
+		progressOf(ctx).report("bytes", read, total)
 		if err := checkTable(table.NewFilename(id, dir), id); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func checkManifest(dir string, expected bool) ([]uint64, error) {
 	}
 	// A crash may leave a table that is not named yet, or half an entry; both at once could be a table whose entry was cut off.
 	if end < st.Size() && len(tables) > len(ids) {
-		return nil, corrupt("%s ends inside an entry at byte %d, and a table beside it is not named", name, end)
+		return nil, corrupt("%s ends inside an entry at byte %d and does not name a table of its directory", name, end)
 	}
 	return ids, nil
 }

@@ -20,7 +20,7 @@ func killOptions(dir string) Options {
 	return Options{Dir: dir, Size: 2000, HoldoutSize: 200, HoldoutFraction: 0.1, Seed: 5}
 }
 
-// applyForever goes on where the ledger says, in parts of odd sizes, and prints next after each.
+// applyForever continues where the ledger says, in parts of odd sizes, and prints next after each.
 func applyForever(dir string) {
 	s, err := Open(context.Background(), killOptions(dir))
 	if err == nil {

@@ -6,8 +6,9 @@ type held struct {
 	id   identity
 }
 
-// Lacks returns how many of the rows that a shard has, as the head of a share says, are neither here nor among its pairs: something of it was lost, or is below
-// thresholds that the shard does not know yet. Merging is what tells of a share that cannot be read. O(rows of the store and of the share), in a map.
+// Lacks returns how many of the rows that a shard has, as the head of a share says, are neither here nor among its
+// pairs: something of it was lost, or is below thresholds that the shard does not know yet. A share that cannot be
+// read is an error of Merge. O(rows of the store and of the share), in a map.
 func (s *Store) Lacks(m *Share) (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -402,8 +402,8 @@ func TestSmallerWithQuotas(t *testing.T) {
 	must(t, s.Check(), s.Close())
 }
 
-// TestAlignAtTheThreshold: a shard that is told the threshold of the sample of all keeps the row that has exactly it, if the row is its own; a sample made of
-// the log anew, as verify makes it, has to come to the same.
+// TestAlignAtTheThreshold: a shard that takes the threshold of the merged sample keeps its row that has exactly this
+// threshold. A sample made anew of the log, as verify makes it, has to be the same.
 func TestAlignAtTheThreshold(t *testing.T) {
 	fresh := func(size int) *Store {
 		m, err := NewMemory(Options{Size: size, HoldoutSize: 10, HoldoutFraction: 0.2, Seed: 3})

@@ -22,8 +22,8 @@ const (
 // A Lock keeps other processes out of a state directory. The system releases it when the process ends, however it ends.
 type Lock struct{ file *os.File }
 
-// LockDir locks a state directory that exists. The error wraps ErrLocked and names the process that holds it, or fs.ErrNotExist if there is
-// no such directory. A directory that took another one's place meanwhile is the one that is locked.
+// LockDir locks a state directory that exists. The error wraps ErrLocked and names the process that holds it, or
+// fs.ErrNotExist if there is no such directory. If the directory is replaced during the call, the new one is locked.
 func LockDir(dir string) (*Lock, error) {
 	for {
 		name := filepath.Join(dir, lockName)
@@ -45,7 +45,7 @@ func LockDir(dir string) (*Lock, error) {
 	}
 }
 
-// LockFile locks a file, which it makes if there is none. The error is that of LockDir.
+// LockFile locks a file, which it makes if it is absent. The error is that of LockDir.
 func LockFile(name string) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -21,7 +21,8 @@ type Share struct {
 	Shard uint32
 	Pairs []Pair
 	Head  *Head
-	// Resume is where the caller goes on reading once this is merged, and Memo what it has to know then; see Store.Merged.
+	// Resume is where the caller continues reading once this is merged. Memo is what it has to know then; see
+	// Store.Merged.
 	Resume int64
 	Memo   []byte
 	// Values returns the values that a payload has in a field, as for Erase: rows of forgotten subjects are left out.

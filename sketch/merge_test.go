@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// A team is shards with a trainer, beside one store that applies all that they do.
+// A team is shards with a trainer, and one reference store that applies all that they do.
 type team struct {
 	rng     *rand.Rand
 	o       Options
@@ -186,7 +186,7 @@ func (t *team) send(i, limit int, crash bool) (sent bool, err error) {
 		return true, nil
 	}
 	sh.after = nil
-	for _, l := range t.logs { // meanwhile
+	for _, l := range t.logs { // between Excerpt and Mirrored
 		if l.shard == i && (t.settling || t.rng.IntN(len(t.logs)) == 0) {
 			if err := t.deliver(l, 3); err != nil {
 				return false, err
@@ -310,7 +310,7 @@ func (t *team) step() error {
 func (t *team) forget(user string) error {
 	stores := []*Store{t.whole, t.trainer.store}
 	for _, sh := range t.shards {
-		sh.backup = nil // a shard learns of the subjects before it goes on
+		sh.backup = nil // a shard learns of the subjects before it continues
 		stores = append(stores, sh.store)
 	}
 	for _, s := range stores {
@@ -364,7 +364,8 @@ func (t *team) compact() {
 	}
 }
 
-// reshard ends the shards and gives the partitions to another number of them, which begin with what is in the topic, and to a trainer of their own.
+// reshard ends the shards and gives the partitions to another number of them, which begin with what is in the topic,
+// and to a new trainer.
 func (t *team) reshard() error {
 	count, topic := 1+t.rng.IntN(5), t.topic
 	t.topic, t.putBack = nil, false

@@ -11,13 +11,13 @@ import (
 // until the copy has them, so that no crash loses one. What the copy gets is read at one commit, together with the accounts of that commit: what came and
 // went in between is not sent at all, not even as a tombstone, unless an excerpt may have been sent while it was there.
 
-// A Pair is a key of the database with its value, sealed as it is stored; nil where there is none any more.
+// A Pair is a key of the database with its value, sealed as it is stored. The value of a removed key is nil.
 type Pair struct {
 	Key   []byte `json:"key"`
 	Value []byte `json:"value,omitempty"`
 }
 
-// An Excerpt is what a copy of a store lacks, as of one commit.
+// An Excerpt is what a copy of a store lacks at one commit.
 type Excerpt struct {
 	Pairs []Pair // rows, checkpoints and time bounds that changed
 	Head  *Head  // nil if there are more changes, which the next excerpt has
@@ -218,9 +218,10 @@ func eachNoted(key, value []byte, visit func(k noted) error) error {
 	return nil
 }
 
-// Excerpt returns what the copy lacks, in pairs of some limit bytes, or nil if it has everything. Where it has no head, the next one goes on after it. Applying
-// goes on meanwhile. When the copy has everything up to a head, Mirrored has to be told; until then, and after a crash, the same is returned again.
-// With always, an excerpt without changes is returned, too.
+// Excerpt returns what the copy lacks, in pairs of some limit bytes, or nil if it has everything. An excerpt without
+// a head is continued by the next call, with it as after. Apply may run concurrently. When the copy has everything up
+// to a head, the caller must call Mirrored; until then, and after a crash, the same is returned again. With always,
+// an excerpt without changes is returned, too.
 func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error) {
 	s.mu.Lock()
 	on, commits, sent, handed := s.mirror.on, s.mirror.commits, s.mirror.sent, noteKey(s.mirror.handed)
@@ -284,7 +285,7 @@ func (s *Store) Excerpt(limit int, after *Excerpt, always bool) (*Excerpt, error
 	return e, nil
 }
 
-// Head returns the accounts as of the last commit.
+// Head returns the accounts at the last commit.
 func (s *Store) Head() (h *Head, err error) {
 	err = s.backend.view(func(c cut) error {
 		h, err = headOf(c)
@@ -391,7 +392,8 @@ func (s *Store) Thresholds() []Threshold {
 	return out
 }
 
-// Full reports whether a training sample has all the rows that it may have, after more events than those: its threshold is then of its own events alone.
+// Full reports whether a training sample has all the rows that it may have, after more events than those: only its
+// events then decide its threshold.
 func (s *Store) Full() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,8 +30,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return openDir(ctx, o, true, o.choose)
 }
 
-// OpenExisting opens a state under the settings it was made with, for inspection. It leaves the witness alone. The error wraps ErrNoState if
-// there is none.
+// OpenExisting opens a state under the settings it was made with, for inspection. It leaves the witness alone. The
+// error wraps ErrNoState if dir has no state.
 func OpenExisting(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
 	if _, err := readWitness(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("sketch: %s: %w", dir, ErrNoState)
@@ -52,7 +52,7 @@ func NewMemory(o Options) (*Store, error) {
 	return load(context.Background(), newMemory(), &o, o.choose)
 }
 
-// choose returns the settings that go on from those stored, nil if there are none.
+// choose returns the settings that continue those stored. stored is nil for a new state.
 func (o *Options) choose(stored *settings) (settings, error) {
 	want := o.settings()
 	if stored != nil {
@@ -202,7 +202,8 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 	return s.Witness()
 }
 
-// load brings the state of a backend into memory. choose gets the stored settings, nil if there are none, and returns those to use.
+// load brings the state of a backend into memory. choose gets the stored settings, nil for a new state, and returns
+// those to use.
 func load(ctx context.Context, b backend, o *Options, choose func(stored *settings) (settings, error)) (*Store, error) {
 	var was *settings
 	err := b.view(func(c cut) error {

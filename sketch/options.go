@@ -19,8 +19,9 @@ const (
 // DefaultMemTableBytes bounds one Badger transaction to about 2.4 MB and its memory tables to 48 MiB.
 const DefaultMemTableBytes = 16 << 20
 
-// Options say where the state is kept and what the sample is. The settings from Size to CapShare are bound to the state when it is
-// made: a sample kept under one rule cannot go on under another. The sizes alone may change, which starts a new lineage.
+// Options say where the state is kept and what the sample is. The settings from Size to CapShare are bound to the
+// state when it is made: a sample kept under one rule cannot continue under another. The sizes alone may change,
+// which starts a new lineage.
 type Options struct {
 	Dir string // state directory, made if absent; ignored by NewMemory
 
@@ -40,9 +41,10 @@ type Options struct {
 	// "" = events are known by topic, partition and offset, so that a producer's duplicates count twice.
 	Identity string
 	Weighted bool // events carry weights: Record.Weight moves the priority
-	// Quotas divide the training sample by class, the value of Record.Group: each class named is a sample of its own, of ⌈share·Size⌉ rows,
-	// and the others share what is left of Size. A quota decides how many rows of a class there are, not what they count together
-	// (TrainWeights): a rare class is learned better, and stays rare. The whole may exceed Size by less than one row for each class.
+	// Quotas divide the training sample by class, the value of Record.Group: each class named is a separate sample of
+	// ⌈share·Size⌉ rows, and the others share what is left of Size. A quota decides how many rows of a class there
+	// are, not what they count together (TrainWeights): a rare class is learned better, and stays rare. The whole may
+	// exceed Size by less than one row for each class.
 	Quotas []Quota
 	// CapBy is the name of the field whose value Record.Group carries: of one value at most ⌈CapShare·rows⌉ of the rows of each sample are
 	// kept, those of largest priority. "" = any number. Inclusion probabilities are not known under a cap.
@@ -57,7 +59,8 @@ type Options struct {
 	// Forgotten are the markers of the state that this one is made anew for; see Store.ForgetSubject. An existing state has its own.
 	Forgotten []Marker
 
-	// Mirror has the store note what a copy of it lacks, for Excerpt, from now on and until Unmirror. Without it, a state that notes goes on to do so.
+	// Mirror makes the store note what a copy of it lacks, for Excerpt, until Unmirror. A state that already notes
+	// this continues without the option.
 	Mirror bool
 	Merges bool // the store takes shares of others: Merge, not Apply. Its rows are looked up by identity, which takes a map entry for each
 
@@ -198,8 +201,9 @@ func (o *Options) settings() settings {
 	return s
 }
 
-// succeed returns the settings c, as configured, that go on from s, as stored. Sizes may change. A *ConfigError names the first setting
-// that may not: what was refused under it is not known any more, so that only reading the log again can tell what the sample would be.
+// succeed returns the settings to continue a state with: s is stored, c is configured. Sizes may change. A
+// *ConfigError names the first setting that may not: what was refused under it is not known any more, so that only
+// reading the log again can show what the sample would be.
 func (s *settings) succeed(c settings, drawSeed bool) (settings, error) {
 	if drawSeed {
 		c.Seed = s.Seed

@@ -35,7 +35,7 @@ type oracle struct {
 	aux        []byte
 }
 
-// A life is what was decided about the samples, as of a lineage. It is never changed: decisions make new ones.
+// A life is what was decided about the samples up to a lineage. It is never changed: decisions make new ones.
 type life struct {
 	o       Options
 	erased  []erasure

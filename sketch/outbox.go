@@ -48,8 +48,8 @@ func (s *Store) FitOutbox(p *Part) (cut bool) {
 	return true
 }
 
-// OutboxRoom returns how many rejected records the outbox has room for, as of the last commit; math.MaxInt without an outbox. It does not
-// wait for an Apply.
+// OutboxRoom returns how many rejected records the outbox has room for at the last commit; math.MaxInt without an
+// outbox. It does not wait for an Apply.
 func (s *Store) OutboxRoom() int { return s.heads.room() }
 
 // room is OutboxRoom with what is pending. The caller holds mu.
@@ -60,7 +60,8 @@ func (s *Store) room() int {
 	return s.outboxRows - len(s.outbox)
 }
 
-// fit returns the room that is left after the part's rejected records from offset next on, and the index of the first for which there is none, or -1.
+// fit returns the room that is left after the part's rejected records from offset next on, and the index of the first
+// one without room, or -1.
 func (p *Part) fit(next int64, room int) (left, unfit int) {
 	for i := range p.Records {
 		r := &p.Records[i]
@@ -217,8 +218,9 @@ func deadLetterKey(topic string, partition int32, incarnation uint32, offset int
 	return binary.BigEndian.AppendUint64(b, uint64(offset))
 }
 
-// appendDeadLetter appends time u64 | size of the value u32, all ones for none | reason length u8 | reason | payload | CRC u32, big-endian.
-// Where there is a detail, the reason goes on with a zero byte before what was expected, before what came and before the field.
+// appendDeadLetter appends time u64 | size of the value u32, all ones for none | reason length u8 | reason | payload
+// | CRC u32, big-endian. With a detail, what was expected, what came and the field follow the reason, each after a
+// zero byte.
 func appendDeadLetter(b, key []byte, r *Record) []byte {
 	from := len(b)
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Time))

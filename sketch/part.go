@@ -35,7 +35,7 @@ const (
 	MaxEntities     = 64
 )
 
-// A Detail is what its dead letter says of a rejected record beside the reason.
+// A Detail is what the dead letter of a rejected record says in addition to the reason.
 type Detail struct {
 	Field    string // of the schema; "" for none. A dead letter keeps at least its first 60 bytes
 	Expected string

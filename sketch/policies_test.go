@@ -246,8 +246,8 @@ func TestDuplicateFlood(t *testing.T) {
 	}
 }
 
-// TestGrindingDoesNotPay: a producer that chooses offsets, with every public fact and a seed of its own, gets the share of the sample that
-// its share of the events gives it: chi-square at the 1 percent level over 200 secret seeds.
+// TestGrindingDoesNotPay: a producer that chooses offsets, with every public fact and a guessed seed, gets the share
+// of the sample that its share of the events gives it: chi-square at the 1 percent level over 200 secret seeds.
 func TestGrindingDoesNotPay(t *testing.T) {
 	const seeds, n, size = 200, 1000, 50
 	draw := newDrawer(12345, 0)

@@ -33,7 +33,7 @@ func newDrawer(seed uint64, heldFraction float64) *drawer {
 	return &drawer{seed: seed, held: uint64(heldFraction * (1 << 63)), buf: make([]byte, 0, 128)}
 }
 
-// byOffset hashes the identity of an event without an identity of its own.
+// byOffset is the hash of an event without an identity: that of its place in the log.
 func (d *drawer) byOffset(topic string, incarnation uint32, partition int32, offset int64) [32]byte {
 	b := binary.BigEndian.AppendUint64(d.buf[:0], d.seed)
 	b = append(b, domainOffset)

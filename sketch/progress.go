@@ -11,12 +11,13 @@ const progressEvery = 1 << 12
 
 type progressKey struct{}
 
-// WithProgress returns a context under which opening or restoring a store tells p how far it is; the store goes on telling it of later passes.
+// WithProgress returns a context under which opening or restoring a store reports its progress to p. The store
+// reports its later passes to p, too.
 func WithProgress(ctx context.Context, p Progress) context.Context {
 	return context.WithValue(ctx, progressKey{}, p)
 }
 
-// SetProgress lets later passes over the store tell p how far they are. It is no method for concurrent use.
+// SetProgress makes later passes over the store report their progress to p. It is not safe for concurrent use.
 func (s *Store) SetProgress(p Progress) { s.progress = p }
 
 // progressOf returns the Progress of ctx, nil if it has none.
@@ -25,8 +26,8 @@ func progressOf(ctx context.Context) Progress {
 	return p
 }
 
-// tell says how far a pass is; p may be nil.
-func (p Progress) tell(unit string, done, total int64) {
+// report reports how far a pass is; p may be nil.
+func (p Progress) report(unit string, done, total int64) {
 	if p != nil {
 		p(unit, done, total)
 	}

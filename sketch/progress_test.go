@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProgress: opening a state tells of its files and of its rows, a later pass over it and a restored backup of the rows, each from nothing on and never
-// more than there are.
+// TestProgress: opening a state reports its files and its rows. A later pass over it and a restored backup report the
+// rows. Each report starts at zero and never exceeds the total.
 func TestProgress(t *testing.T) {
 	o := Options{Dir: t.TempDir(), Size: 20_000, HoldoutSize: 2, Seed: 1}
 	s, err := Open(t.Context(), o)
@@ -30,10 +30,10 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	told := map[string]int{}
+	reports := map[string]int{}
 	last := map[string]int64{}
 	ctx := WithProgress(t.Context(), func(unit string, done, total int64) {
-		if told[unit]++; done < 0 || done > total || done > 0 && done <= last[unit] || unit == "rows" && total != n {
+		if reports[unit]++; done < 0 || done > total || done > 0 && done <= last[unit] || unit == "rows" && total != n {
 			t.Errorf("%d of %d %s after %d", done, total, unit, last[unit])
 		}
 		last[unit] = done
@@ -41,11 +41,11 @@ func TestProgress(t *testing.T) {
 	want := func(what string, units ...string) {
 		t.Helper()
 		for _, u := range units {
-			if told[u] == 0 || u == "rows" && told[u]%(n/progressEvery) != 0 {
-				t.Errorf("%s told %d times of %s", what, told[u], u)
+			if reports[u] == 0 || u == "rows" && reports[u]%(n/progressEvery) != 0 {
+				t.Errorf("%s reported %s %d times", what, u, reports[u])
 			}
 		}
-		clear(told)
+		clear(reports)
 	}
 	if s, err = OpenExisting(ctx, o.Dir, nil); err != nil {
 		t.Fatal(err)
@@ -64,8 +64,8 @@ func TestProgress(t *testing.T) {
 		want(what, "rows")
 	}
 	s.SetProgress(nil)
-	if err := s.Check(); err != nil || len(told) > 0 {
-		t.Errorf("told %v, %v", told, err)
+	if err := s.Check(); err != nil || len(reports) > 0 {
+		t.Errorf("reported %v, %v", reports, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

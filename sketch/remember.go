@@ -26,7 +26,8 @@ func (w *Witness) checkFormat(path string) error {
 	return nil
 }
 
-// KeepForgotten writes the markers of the state to a file outside of it, durably. It does nothing if there are none.
+// KeepForgotten writes the markers of the state to a file outside of it, durably. It does nothing if the state has no
+// markers.
 func (s *Store) KeepForgotten(path string) error {
 	w, err := s.witnessOf()
 	if err != nil || len(w.Forgotten) == 0 {
@@ -55,7 +56,7 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	markers := w.Forgotten
-	if w.Lineage != s.settings.origin() { // the other state counted incarnations on its own
+	if w.Lineage != s.settings.origin() { // the other state counted incarnations separately
 		markers = w.carriedTo(func(topic string) uint32 {
 			incarnation, _ := s.incarnation(topic)
 			return incarnation

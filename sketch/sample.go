@@ -22,7 +22,8 @@ type Row struct {
 	lnInclusion float64 // of the probability that the row's priority is above the threshold
 }
 
-// A Sample is a private copy of the state as of one commit. Rows are in the order of their identity hashes, which is random but reproducible.
+// A Sample is a private copy of the state after one commit. Rows are in the order of their identity hashes, which is
+// random but reproducible.
 type Sample struct {
 	Cut                 []Position  // by topic and partition: the rows are of the records before these offsets
 	Ledger              []LedgerRow // the accounts of the cut, those of earlier incarnations of a topic included
@@ -60,7 +61,8 @@ func (s *Sample) LimitWeights(limit float64) (limited int) {
 // taken for given, Duffield, Lund and Thorup 2007). ok is false under an entity cap, where it is not known.
 func (s *Sample) Inclusion(r *Row) (p float64, ok bool) { return math.Exp(r.lnInclusion), !s.capped }
 
-// Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply goes on meanwhile.
+// Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply may run
+// concurrently.
 func (s *Store) Sample() (*Sample, error) {
 	train := s.all[Train].rule // rules never change
 	out := &Sample{Watermark: NoTime, rule: train, capped: s.settings.CapBy != "",

@@ -53,7 +53,7 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			s.progress.tell("rows", n, total)
+			s.progress.report("rows", n, total)
 		}
 		n++
 		if err := v.readRow(key, value); err != nil {

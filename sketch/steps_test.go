@@ -235,7 +235,8 @@ func (h *history) train() error {
 	return nil
 }
 
-// decided is called when a decision was written down or the machine went down meanwhile; it may be in the state then, or not.
+// decided is called when a decision was stored or the machine crashed during that. After a crash the state may have
+// the decision, or not.
 func (h *history) decided(err error) error {
 	if err != nil {
 		if !errors.Is(err, errCrash) {

@@ -36,7 +36,7 @@ type Store struct {
 	mirror      mirror
 	shares      map[uint32]counters // by shard, of what was merged
 
-	progress        Progress // nil tells nobody
+	progress        Progress // nil reports nothing
 	checkpointEvery int64
 	cost            func(payload []byte) int
 	merges          bool
@@ -193,8 +193,8 @@ func (s *Store) Halt(topic string, number int32, text string) error {
 // Resume removes the text of Halt.
 func (s *Store) Resume(topic string, number int32) error { return s.Halt(topic, number, "") }
 
-// AcceptGap declares the offsets from next to logStart-1 lost and goes on at logStart, with a checkpoint there: a verification can start behind
-// the gap. It does nothing if logStart is not above next.
+// AcceptGap declares the offsets from next to logStart-1 lost and continues at logStart, with a checkpoint there: a
+// verification can start behind the gap. It does nothing if logStart is not above next.
 func (s *Store) AcceptGap(topic string, number int32, logStart int64) error {
 	return s.change(topic, number, func(l *LedgerRow) error {
 		s.skip(l, logStart)

@@ -141,7 +141,7 @@ func TestReopen(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestOpenRefuses what it must not go on with, and says why.
+// TestOpenRefuses what it must not continue, and says why.
 func TestOpenRefuses(t *testing.T) {
 	made := func(t *testing.T) Options {
 		o := diskOptions(t)

@@ -11,8 +11,9 @@ import (
 //
 // A store that takes the place of a shard, with all of its partitions, merges that one's shares whole; Taken then makes what it has counted its own.
 
-// Taken ends taking partitions up: what is applied from here on goes on from their accounts. It has to be called before anything is applied. Until then Merged
-// says that the store is one into which shares are merged, and taking up may begin again with the first.
+// Taken ends the handover of partitions: what is applied from here on continues their accounts. It has to be called
+// before anything is applied. Until then Merged says that shares are merged into the store, and the handover may
+// begin again with the first share.
 func (s *Store) Taken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,8 +56,8 @@ func (s *Store) TimeBounds(topic string, number int32) (out []TimeBound, err err
 	return out, err
 }
 
-// Newest returns the newest event time applied of a partition as of the last commit, milliseconds; NoTime if there is none. It does not wait
-// for an Apply.
+// Newest returns the newest event time that is applied of a partition at the last commit, in milliseconds; NoTime if
+// no applied event has a time. It does not wait for an Apply.
 func (s *Store) Newest(topic string, number int32) int64 {
 	if h := s.heads.of(partition{topic, number}); h.begun {
 		return h.watermark
@@ -91,7 +91,7 @@ func (l *LedgerRow) boundPrefix() []byte {
 	return b
 }
 
-// boundBytes is what one takes beside its topic, rather more than less.
+// boundBytes is at least what a time bound takes in addition to its topic.
 const boundBytes = 64
 
 // appendBound appends to u64 | latest u64 | CRC u32, big-endian.

@@ -15,8 +15,8 @@ import (
 
 const witnessName = "WITNESS"
 
-// A Witness is the small file beside the database that remembers how far the state had come: Badger loses the end of its log, or all of
-// it, without an error. What it says is durable, so that a state behind it has lost something.
+// A Witness is the small file in the state directory that records how far the state had come: Badger loses the end of
+// its log, or all of it, without an error. What it says is durable, so that a state behind it has lost something.
 type Witness struct {
 	Format     int         `json:"format"`
 	Lineage    string      `json:"lineage"` // the first one: that of today changes with sizes and erasures
@@ -46,8 +46,8 @@ type Rollback struct {
 // Offsets returns how many offsets were lost.
 func (r *Rollback) Offsets() int64 { return r.Witnessed - r.Next }
 
-// ReadWitness returns the witness of a state directory without opening the state. The error wraps ErrNoState if there is none, ErrCorrupt if
-// it cannot be read, and ErrFormat if it is of a later version.
+// ReadWitness returns the witness of a state directory without opening the state. The error wraps ErrNoState if dir
+// has no witness, ErrCorrupt if it cannot be read, and ErrFormat if it is of a later version.
 func ReadWitness(dir string) (*Witness, error) {
 	w, err := (&Options{Dir: dir}).readWitness()
 	if err == nil && w == nil {
@@ -133,7 +133,7 @@ func (w *Witness) text() ([]byte, error) {
 	return fmt.Appendf(text, "\n%s\n", checkLine(string(text))), nil
 }
 
-// witnessOf returns what may be said of the store: as of a commit, because Apply holds the mutex from its first change to its last.
+// witnessOf returns the witness of the store after a commit: Apply holds the mutex from its first change to its last.
 func (s *Store) witnessOf() (*Witness, error) {
 	rows := s.Ledger()
 	s.mu.Lock()

@@ -29,9 +29,9 @@ type Move struct {
 	Alias string
 	From  *int64 // the version it has to name now, 0 if it must not exist; nil is whatever it names. Compare and swap.
 	To    int64  // version, or 0 to remove the alias
-	Event Event  // for the publish log: EventPromote, EventRollback, EventRestored or EventAlias, which "" stands for
+	Event Event  // for the publish log: EventPromote, EventRollback, EventRestored or EventAlias, which "" means
 	Why   string // for the publish log
-	// Expired takes a version past the expiry in its manifest: whoever moves the alias renews it.
+	// Expired allows a version past the expiry in its manifest: the caller renews it.
 	Expired bool
 }
 
@@ -71,9 +71,9 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 	return record, nil
 }
 
-// expect reads the alias that a move is about, nil if there is none, and returns ErrConflict if it does not name move.From. Of one that is
-// damaged, and that the log could not rebuild, nobody knows what it named: every move may replace it. One that none of the store's keys
-// signed, or whose version they did not, names nothing and is replaced, too.
+// expect reads the alias that a move is about, nil if it does not exist. It returns ErrConflict if the alias does not
+// name move.From. What a damaged alias named is unknown if the log could not rebuild it: every move may replace it.
+// One that none of the store's keys signed, or whose version they did not, names nothing and is replaced, too.
 func (s *Store) expect(root *os.Root, model string, move Move) (*Pointer, error) {
 	now, err := soundAlias(root, model, move.Alias)
 	switch {
@@ -181,7 +181,7 @@ func aliasesIn(root *os.Root, model string) (pointers []namedPointer, odd []Stra
 		switch {
 		case err == nil:
 			pointers = append(pointers, namedPointer{name, p})
-		case errors.Is(err, ErrNotFound): // removed meanwhile
+		case errors.Is(err, ErrNotFound): // removed since the directory was listed
 		case isDamage(err), errors.Is(err, ErrName):
 			odd = append(odd, Stray{Path: name, Err: err})
 		default:

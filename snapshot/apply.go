@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Position is where a model stands: a version, or a delta of the chain that begins with it.
+// Position is the state of a model in its chain: a version, or a delta of the chain that begins with it.
 type Position struct {
 	Version       int64
 	Sequence      int64  // of the last delta; 0 is the version itself
@@ -19,7 +19,7 @@ type Position struct {
 	Cut           []Cut     // over all partitions. Shared: read it only
 }
 
-// Position returns where the model stands.
+// Position returns the position of the model.
 func (m *Model) Position() Position {
 	if m.position != nil {
 		return *m.position
@@ -29,11 +29,12 @@ func (m *Model) Position() Position {
 		Cut: f.Cut}
 }
 
-// Apply returns the model after the next delta of its chain. It shares what did not change with m, which stays as it is and may be used meanwhile by any
-// number of goroutines: nothing is copied but the rows beside the changed ones and lists of a few bytes per thousand rows. Once an eighth of the rows has
-// changed it begins to copy all of them to one place in a goroutine of its own, which ends when that is done; a later model has them there. It returns ErrChain
-// if the delta does not follow m's position, and ErrContents if what it says cannot be: a row for a column that is not there, a name that is there already, a
-// number that is not finite.
+// Apply returns the model after the next delta of its chain. It shares what did not change with m. m does not change,
+// and any number of goroutines may use it during the call. Apart from the changed rows it copies only the other rows
+// of their pages, and lists of a few bytes per thousand rows. Once an eighth of the rows has changed, a goroutine
+// copies all of them to one place and ends; a later model has them there. It returns ErrChain if the delta does not
+// follow m's position, and ErrContents if what it says cannot be: a row for a column that is not there, a name that
+// is there already, a number that is not finite.
 func (m *Model) Apply(d *Delta) (*Model, error) {
 	next, err := m.apply(d)
 	if err != nil {
@@ -100,7 +101,7 @@ func (m *Model) changed(d *Delta) (*Model, error) {
 			*t.to = slices.Clone(*t.from)
 		}
 	}
-	if d.Weights != nil && c.Kernel == Homogeneous { // what names add by themselves depends on the weights
+	if d.Weights != nil && c.Kernel == Homogeneous { // what names add without other names depends on the weights
 		next.screens = newScreens(len(m.screens))
 	}
 	if d.FoldInLosses != nil {

@@ -86,8 +86,9 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// Score of a model with deltas beside that of the version, of names all over 200,000 rows and with cold caches: the median of the ratios of blocks of calls
-// that take turns, just before the rows are copied to one place and after.
+// Score of a model with deltas compared with that of the version, of names all over 200,000 rows and with cold
+// caches: the median of the ratios of blocks of calls that take turns, just before the rows are copied to one place
+// and after.
 func BenchmarkScoreAfterDeltas(b *testing.B) {
 	base, err := NewModel(userItem(100_000, 20, 1))
 	if err != nil {

@@ -61,7 +61,7 @@ func TestFoldAfterDeltas(t *testing.T) {
 	}
 }
 
-// TestChainsFork: a model may be given several next deltas, each of which makes a chain of its own, and none changes another.
+// TestChainsFork: a model may be given several next deltas. Each makes a separate chain, and none changes another.
 func TestChainsFork(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	type chain struct {

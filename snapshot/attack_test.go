@@ -18,7 +18,8 @@ type attack struct {
 	want error                                           // nil: nothing is refused, for nothing that is whole came
 }
 
-// Whatever is done to the files of a chain: nothing of it is served, the last good state is, and the watcher goes on with what is honest.
+// Damage to the files of a chain is never served. The last good state is, and the watcher continues with honest
+// files.
 func TestWatchUnderAttack(t *testing.T) {
 	t.Parallel()
 	for name, a := range attacks(t) {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// question is what the names of a field are ranked by. It does not change meanwhile.
+// question is what the names of a field are ranked by. It does not change during the search.
 type question struct {
 	model            *Model
 	field, output, k int
@@ -122,8 +122,8 @@ func (w *search) begin(q *question, first, last int) {
 	w.out = resized(w.out, (q.model.contents.NumOutputs+lanes-1)/lanes*lanes)
 }
 
-// names ranks its names of the version. With a goal those are looked at first that a screening cannot tell from ones that reach it: they set bounds for the
-// others.
+// names ranks its names of the version. With a goal it first ranks the names that may reach it by the screening: they
+// set bounds for the others.
 func (w *search) names() {
 	if w.ruled == nil {
 		w.rank(w.low, false)
@@ -137,8 +137,8 @@ func (w *search) names() {
 	w.rank(math.Inf(-1), false)
 }
 
-// rank ranks names whose leading value may be at least low, beside all those that may be among the best. Only screened says to leave alone what is not ruled
-// out eight names at a time.
+// rank ranks names whose leading value may be at least low, and all that may be among the best. With onlyScreened it
+// skips blocks that the screening leaves with too many names.
 func (w *search) rank(low float64, onlyScreened bool) {
 	begin := w.model.first[w.field]
 	for i := w.first; i < w.last && w.err == nil; i += blockNames {
@@ -298,8 +298,8 @@ func (w *search) leadingOf(dst []float64, j int) {
 	}
 }
 
-// dots stores Σ_r h_r w_r of each of so many rows, which begin stride numbers after one another. Four rows are taken at a time, so that additions wait for each
-// other less; each is added up in the same order wherever it stands.
+// dots stores Σ_r h_r w_r of each of so many rows, which begin stride numbers after one another. Four rows are taken
+// at a time, so that additions wait for each other less; each is added up in the same order at every position.
 func dots(dst, rows []float64, stride int, w []float64) {
 	k, at, i := len(w), 0, 0
 	for ; i+lanes <= len(dst); i, at = i+lanes, at+lanes*stride {

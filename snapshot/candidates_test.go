@@ -74,7 +74,8 @@ func changedPages(t *testing.T, c *Contents, rng *rand.Rand) (paged, flat *Model
 	return &m, flat
 }
 
-// TestTopKOfChangedPages ranks names whose rows stand partly in the version, partly in pages of their own, by one goroutine and by several.
+// TestTopKOfChangedPages ranks names, some with rows in the version and some in changed pages, by one goroutine and
+// by several.
 func TestTopKOfChangedPages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 2))
 	var one, many Scratch
@@ -99,7 +100,8 @@ func TestTopKOfChangedPages(t *testing.T) {
 	}
 }
 
-// TestTopKByWorkers: ties come in the order of the vocabulary and errors are found whoever finds them; nothing is allocated; small fields take no goroutines.
+// TestTopKByWorkers: ties come in the order of the vocabulary. An error of any goroutine is returned. Nothing is
+// allocated. Small fields take no goroutines.
 func TestTopKByWorkers(t *testing.T) {
 	c := testContents(shape{Regression, Identity, ANOVA, 0, true, ""})
 	widen(c, 8*minNames)

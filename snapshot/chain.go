@@ -37,9 +37,9 @@ type Chain struct {
 	size     int64  // bytes of it
 }
 
-// OpenChain goes on with the deltas of a version, or begins them. What a killed writer left of a delta is cut off. It returns ErrNotFound,
-// ErrSignature, ErrDigest or ErrFormat: a chain that is damaged further back, or whose end Store.Keys did not sign, is not gone on
-// with, and the next deltas belong to another version.
+// OpenChain continues the deltas of a version, or begins them. What a killed writer left of a delta is cut off. It
+// returns ErrNotFound, ErrSignature, ErrDigest or ErrFormat: a chain that is damaged further back, or whose end
+// Store.Keys did not sign, is not continued. The next deltas then belong to another version.
 func (s *Store) OpenChain(ctx context.Context, model string, version int64) (*Chain, error) {
 	c := &Chain{store: s, model: model}
 	err := s.locked(ctx, model, deltaLockFile, false, func(root *os.Root) error {
@@ -68,9 +68,10 @@ func (c *Chain) Sequence() int64 { return c.last }
 // Previous returns the digest of the newest delta, before the first that of the version's manifest: what the next delta has to name.
 func (c *Chain) Previous() string { return c.previous }
 
-// Append writes the next delta of the chain, as Delta.Encode made it. It is durable when Append returns nil; with an error, readers may have seen
-// it, and the chain can be gone on with unless the error is ErrConflict: somebody else appends to the chain, or its files were changed. ErrChain
-// is a delta that does not follow the newest one, ErrNotFound that the version was pruned.
+// Append writes the next delta of the chain, as Delta.Encode made it. It is durable when Append returns nil; with an
+// error, readers may have seen it, and the chain can be continued unless the error is ErrConflict: somebody else
+// appends to the chain, or its files were changed. ErrChain is a delta that does not follow the newest one,
+// ErrNotFound that the version was pruned.
 func (c *Chain) Append(ctx context.Context, frame []byte) error {
 	d, err := DecodeDeltaHeader(frame, c.store.Keys)
 	if err == nil {
@@ -149,7 +150,7 @@ func (c *Chain) alone(deltas *os.Root) error {
 	}
 	if found != c.segment || size != c.size {
 		return fmt.Errorf("%w: segment %d has %d bytes, this writer left segment %d with %d: another one appends to the chain, or files were changed: "+
-			"go on with another version", ErrConflict, found, size, c.segment, c.size)
+			"publish deltas of another version", ErrConflict, found, size, c.segment, c.size)
 	}
 	return nil
 }
@@ -242,7 +243,7 @@ func (c *Chain) wholeDeltas(deltas *os.Root, first int64) (last *Delta, end int6
 	}
 }
 
-// openDeltas opens the directory of a version's deltas, nil if there is none.
+// openDeltas opens the directory of a version's deltas, nil if it does not exist.
 func openDeltas(version *os.Root) (*os.Root, error) {
 	st, err := version.Lstat(deltasDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -255,7 +256,7 @@ func openDeltas(version *os.Root) (*os.Root, error) {
 		return nil, err
 	}
 	dir, err := version.OpenRoot(deltasDir)
-	if errors.Is(err, fs.ErrNotExist) { // pruned meanwhile
+	if errors.Is(err, fs.ErrNotExist) { // pruned since Lstat
 		return nil, nil
 	}
 	return dir, err

@@ -130,7 +130,8 @@ func segmentPath(dir string, version, first int64) string {
 	return at(dir, fmt.Sprint(version), deltasDir, segmentName(first))
 }
 
-// A chain is read from any place in it, in several segments, as it was written; another writer goes on with it where the first one left it.
+// A chain is read from any place in it, in several segments, as it was written. Another writer continues it where the
+// first one left it.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	store, dir, keys := publishSigned(t, 1)
@@ -245,7 +246,7 @@ func TestChainRefuses(t *testing.T) {
 	must(t, err)
 	grow(t, third, read, 1, 0)
 	if _, err := store.OpenChain(t.Context(), "m", 1); !errors.Is(err, ErrSignature) {
-		t.Errorf("a chain that somebody else went on with: %v, want ErrSignature", err)
+		t.Errorf("a chain that somebody else continued: %v, want ErrSignature", err)
 	}
 	must(t, os.RemoveAll(at(dir, "1", deltasDir)))
 	if err := second.Append(t.Context(), next); err == nil {
@@ -266,7 +267,8 @@ func openAside(t *testing.T, store *Store, dir string, keys Keys) *Chain {
 	return c
 }
 
-// A delta of which the writer wrote a part is not read, and the next writer cuts it off; what is damaged further back is not gone on with.
+// A delta of which the writer wrote a part is not read, and the next writer cuts it off; what is damaged further back
+// is not continued.
 func TestTornDelta(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)
@@ -327,7 +329,7 @@ func TestTornDelta(t *testing.T) {
 	}
 }
 
-// A writer that fails leaves the chain as it was, and goes on.
+// A writer that fails leaves the chain as it was, and can append again.
 func TestAppendFails(t *testing.T) {
 	store, dir := publish(t, 1)
 	failure := errors.New("no space")
@@ -396,7 +398,7 @@ func TestDeltaArrivesSlowly(t *testing.T) {
 	sameState(t, read, m)
 }
 
-// Names beside segments are nobody's, and a segment whose name is not that of its first delta is damaged.
+// Names that are no segments are ignored, and a segment whose name is not that of its first delta is damaged.
 func TestOddSegments(t *testing.T) {
 	store, dir := publish(t, 1)
 	c, base := openChain(t, store, dir, 1)

@@ -34,7 +34,7 @@ const (
 	maxModelBytes    = 256 << 20     // 1,000,000 features, k = 20, 4 outputs take 192 MB
 	maxNamesBytes    = 256 << 20
 	maxGoldenBytes   = 16 << 20
-	maxManifestBytes = 64 << 10 // a large cut has a file of its own
+	maxManifestBytes = 64 << 10 // a large cut has a separate file
 	maxHeaderBytes   = 1 << 10  // of the one header a shape has: some 400 bytes
 )
 

@@ -166,7 +166,7 @@ func slowColumns(c *Contents, in *Input) []float64 {
 	return x
 }
 
-// slowOutputs is the formula of the package comment, written as it stands.
+// slowOutputs is the formula of the package comment, written literally.
 func slowOutputs(c *Contents, in *Input) []float64 {
 	x := slowColumns(c, in)
 	out := slices.Clone(c.Bias)

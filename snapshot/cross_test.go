@@ -61,7 +61,7 @@ func asGiven(t *testing.T, c *Contents) (*Model, func(*Input) Input) {
 	}
 }
 
-// TestNamedIsACopy: whoever changes the list of fields does not change the schema.
+// TestNamedIsACopy: a caller that changes the list of fields does not change the schema.
 func TestNamedIsACopy(t *testing.T) {
 	s := Schema{Categorical: []string{"user", "item"}}
 	clear(s.Named())

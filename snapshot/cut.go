@@ -9,8 +9,8 @@ import (
 // cutFile has the cut of a version whose manifest has no room for it.
 const cutFile = "cut.json"
 
-// A cut of more than maxInlineCut bytes of JSON, some 200 partitions, stands in a file of its own: a manifest is read often, and whole. maxCutBytes
-// has room for 100,000 partitions of topics with the longest names.
+// A cut of more than maxInlineCut bytes of JSON, some 200 partitions, is stored in a separate file: a manifest is
+// read often, and whole. maxCutBytes has room for 100,000 partitions of topics with the longest names.
 const (
 	maxInlineCut = 16 << 10
 	maxCutBytes  = 32 << 20

@@ -55,7 +55,8 @@ func TestLargeCut(t *testing.T) {
 	}
 }
 
-// spoilCut damages the cut of version 2: whoever trusts the store refuses the version, whoever scores with it does not need the cut.
+// spoilCut damages the cut of version 2. Open and moves of aliases refuse the version. A watcher, which only scores,
+// does not need the cut.
 func spoilCut(t *testing.T, store *Store, dir string, m *Manifest) {
 	t.Helper()
 	path := at(dir, "2", cutFile)

@@ -12,9 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// Delta is what changed in a model since the delta before it, or, for sequence 1, since the version that its chain begins with. Its values are absolute:
-// the state after delta n is a function of the version and deltas 1 to n. Rows of a forgetting model are their values as of the last event that touched
-// them. It is not changed once it is encoded or applied.
+// Delta is what changed in a model since the delta before it, or, for sequence 1, since the version that its chain
+// begins with. Its values are absolute: the state after delta n is a function of the version and deltas 1 to n. Rows
+// of a forgetting model have their values at the last event that touched them. It is not changed once it is encoded
+// or applied.
 type Delta struct {
 	Model      string
 	Base       int64  // version that the chain belongs to
@@ -45,7 +46,7 @@ type AddedName struct {
 	Name  string
 }
 
-// CheckedState tells consumers what they have to have at an earlier delta of the chain, or at this one.
+// CheckedState is the state that consumers must have at an earlier delta of the chain, or at this one.
 type CheckedState struct {
 	Sequence      int64  `json:"sequence"`
 	PayloadDigest string `json:"payload_digest"` // of Model.Contents there
@@ -220,7 +221,7 @@ func (d *Delta) validate(shape *Model) error {
 	return nil
 }
 
-// validateColumns checks the names and columns of a delta by themselves.
+// validateColumns checks the names and columns of a delta without the model.
 func (d *Delta) validateColumns(c *Contents) error {
 	fields := c.Schema.firstMulti() + len(c.Schema.Multi)
 	for i, a := range d.Added {

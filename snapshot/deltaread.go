@@ -108,7 +108,8 @@ func DecodeDelta(frame []byte, shape *Model, keys Keys) (*Delta, error) {
 	return d, nil
 }
 
-// DecodeDeltaHeader is DecodeDelta without names, rows and parameters, for whoever passes frames on and knows no model.
+// DecodeDeltaHeader is DecodeDelta without names, rows and parameters, for callers that pass frames on and know no
+// model.
 func DecodeDeltaHeader(frame []byte, keys Keys) (*Delta, error) {
 	d, _, _, err := splitFrame(frame, keys)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 // deltas it begins a new version with what they came to.
 const appendEnv = "SNAPSHOT_APPEND"
 
-// appendUntilKilled goes on with the newest version of a store and its deltas.
+// appendUntilKilled continues with the newest version of a store and its deltas.
 func appendUntilKilled(spec string) error {
 	dir, rest, _ := strings.Cut(spec, "|")
 	first, second, _ := strings.Cut(rest, "|")
@@ -201,7 +201,7 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 		must(t, child.Process.Kill())
 		if err := child.Wait(); err == nil || child.ProcessState.Exited() {
-			t.Fatalf("the writer ended by itself: %v", err)
+			t.Fatalf("the writer ended before it was killed: %v", err)
 		}
 		killed++
 		if len(errs) > 0 {

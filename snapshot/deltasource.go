@@ -14,10 +14,11 @@ import (
 // A DeltaSource is a Source that also hands out what changed since a version was published. It is not trusted with that either.
 type DeltaSource interface {
 	Source
-	// Deltas returns the deltas of a version that follow the one with sequence after, 0 being the version itself: at least the next one, whole
-	// frames as ReadFrame reads them; the caller closes the stream and asks again for those that follow. While there is none it waits, and may give
-	// up waiting after a while and return an empty stream. It returns ErrNotFound if there is no such version, ErrChain if there is no delta with
-	// sequence after or the next one is missing though later ones are there, ErrFormat for what is damaged, and the error of ctx.
+	// Deltas returns the deltas of a version that follow the one with sequence after, 0 being the version itself: at
+	// least the next one, whole frames as ReadFrame reads them; the caller closes the stream and asks again for those
+	// that follow. Until the next delta is there it waits, and may give up after a while and return an empty stream.
+	// It returns ErrNotFound if there is no such version, ErrChain if there is no delta with sequence after or the
+	// next one is missing though later ones are there, ErrFormat for what is damaged, and the error of ctx.
 	Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error)
 }
 
@@ -50,7 +51,7 @@ func (s DirSource) deltasPath(model string, version int64) string {
 	return filepath.Join(dir, deltasDir)
 }
 
-// lookForDeltas returns the deltas of a version after a sequence, nil if there are none yet.
+// lookForDeltas returns the deltas of a version after a sequence, nil if the next one is not there yet.
 func (s DirSource) lookForDeltas(at *place, model string, version, after int64) (io.ReadCloser, error) {
 	r, err := inModel(s.Dir, model, func(root *os.Root) (io.ReadCloser, error) {
 		dir, err := versionDir(root, version)
@@ -73,7 +74,8 @@ type place struct {
 	offset  int64
 }
 
-// deltas returns the whole deltas of one segment that follow the one with sequence after, nil if there are none yet.
+// deltas returns the whole deltas of one segment that follow the one with sequence after, nil if the next one is not
+// there yet.
 func (p *place) deltas(version *os.Root, after int64) (io.ReadCloser, error) {
 	dir, err := openDeltas(version)
 	if err != nil {

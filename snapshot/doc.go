@@ -42,7 +42,7 @@
 //	<store>/<model>/<version>/golden.jsonl       a line {"event":{…},"outputs":[…],"prediction":…} for each event of the self-test
 //	<store>/<model>/<version>/deltas/<sequence>.seg  what changed since, if deltas are published: frames one after another, from the one of that number on
 //	<store>/<model>/aliases/<alias>              a Pointer: version, manifest digest, number, time and event of the move, signature, digest
-//	<store>/<model>/renewals/<alias>             a Renewal: when the publisher last said that the alias stands, until when it may be used
+//	<store>/<model>/renewals/<alias>             a Renewal: when the alias was last confirmed, until when it may be used
 //	<store>/<model>/log.jsonl                    the publish log: a Record on each line, only ever appended to
 //	<store>/<model>/log-<sequence>.jsonl         older files of it, put aside at 16 MiB; the newest 16 stay
 //	<store>/<model>/.lock, .staging-*            writers only
@@ -96,9 +96,10 @@
 // that is not the one of the shape, numbers that are not finite, a vocabulary that does not fit, and golden events that score otherwise. Paths do not
 // leave the model's directory, by ".." or by links. A watcher that refuses a version serves the last good one and says why in its Status.
 //
-// Without keys the digests show every accident, and nobody's authorship: whoever can write the store can forge a version. With keys, a
-// mirror can only withhold new versions, which an expiry bounds. Rotate a key by trusting the old and the new one for as long as
-// versions or aliases of the old one are in use; revoke it by taking it off the list.
+// Without keys the digests show every accident, but no authorship: anyone who can write to the store can forge a
+// version. With keys, a mirror can only withhold new versions, which an expiry bounds. Rotate a key by trusting the
+// old and the new one for as long as versions or aliases of the old one are in use; revoke it by taking it off the
+// list.
 //
 // # Promise
 //

@@ -1,9 +1,10 @@
 package snapshot
 
-// fewEvents is the posterior of the row of an entity by its events, of which it has no more than coordinates. Each says something of M outputs: with their
-// gradients G by the coordinates, the prior's precision P, and one over their weights in N, the mean is center + P⁻¹ Gᵀ α, (G P⁻¹ Gᵀ + N) α = y − G center
-// (Rasmussen and Williams 2006, eq. 2.12). Rates share G P⁻¹ Gᵀ and differ in N. The evidence by coordinates goes on beside it, and what rowSolver makes of
-// it is the same but for rounding.
+// fewEvents is the posterior of the row of an entity by its events, of which it has no more than coordinates. Each
+// says something of M outputs: with their gradients G by the coordinates, the prior's precision P, and one over their
+// weights in N, the mean is center + P⁻¹ Gᵀ α, (G P⁻¹ Gᵀ + N) α = y − G center (Rasmussen and Williams 2006, eq.
+// 2.12). Rates share G P⁻¹ Gᵀ and differ in N. The evidence by coordinates is accumulated in parallel; what rowSolver
+// makes of it is the same but for rounding.
 type fewEvents struct {
 	row    *foldedRow // whose; nil for none
 	count  int        // observations: M of each event
@@ -16,7 +17,8 @@ type fewEvents struct {
 	solver rowSolver // factor and inverse of count observations, of the block solved last
 }
 
-// Limits beyond which rounding or overflow would tell: of what an observation says in units of the prior, and of one over its weight.
+// Limits beyond which rounding or overflow would change results: of what an observation says in units of the prior,
+// and of one over its weight.
 const (
 	maxSignal = 1e8
 	maxNoise  = 1e200

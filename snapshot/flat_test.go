@@ -174,7 +174,8 @@ func (m *flatModel) cubes(s *Scratch) {
 	}
 }
 
-// TestScoreIsTheFlatOne: of versions, and of models with deltas as of the version there.
+// TestScoreIsTheFlatOne: Score equals that of a flat model of the same contents, for versions and for models with
+// deltas.
 func TestScoreIsTheFlatOne(t *testing.T) {
 	for name, c := range chainShapes() {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +221,7 @@ func BenchmarkScoreRatio(b *testing.B) {
 				for which, score := range scores {
 					begin := time.Now()
 					for e := range turn {
-						at := ((3*i+which)*turn + e) * shape.every // rows of their own: the models share tables
+						at := ((3*i+which)*turn + e) * shape.every // different rows for each model: they share tables
 						in.Categorical[0], in.Categorical[1] = c.Vocabulary[0][at%shape.n], c.Vocabulary[1][at*7%shape.n]
 						score(dst, &in, s)
 					}

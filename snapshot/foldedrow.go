@@ -7,7 +7,7 @@ import "math"
 const (
 	entityLossFade = 0.99
 	rateLossMax    = 25
-	logitLossScale = 4 // of the mean loss of outputs, beside a squared error in units of its variance
+	logitLossScale = 4 // of the mean loss of outputs, relative to a squared error in units of its variance
 )
 
 // rateLanes are the same number of three rates: they are worked on side by side, which hides the latency of additions.

@@ -214,8 +214,8 @@ func (f *folding) predict(mean []float64) {
 	}
 }
 
-// observe stores the quadratic that stands for the likelihood of the event, whose outputs are at hand: −½ ω z² + right z for what the row adds to
-// each of the M outputs.
+// observe stores the quadratic that approximates the log-likelihood of the event, whose outputs are at hand: −½ ω z²
+// + right z for what the row adds to each of the M outputs.
 func (f *folding) observe(m *Model, d *FoldInField, row *foldedRow, weight float64) {
 	c, h := m.contents.FoldIn, &f.solver.shape
 	clear(f.omega)

@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// A follower applies the deltas of the version that a watcher serves, on a goroutine of its own.
+// A follower applies the deltas of the version that a watcher serves, on a separate goroutine.
 type follower struct {
 	watcher *Watcher
 	source  DeltaSource
@@ -31,10 +31,11 @@ const (
 	emptyPause    = 100 * time.Millisecond
 )
 
-// markEvery is between the deltas at which a model is kept for the digest that the publisher makes of it meanwhile.
+// markEvery is the number of deltas between models that are kept for comparison. The publisher sends the digest of
+// such a model with a later delta.
 const markEvery = 100
 
-// errReplaced says that another version is served meanwhile.
+// errReplaced says that another version is served by now.
 var errReplaced = errors.New("another version is served")
 
 // follow starts applying the deltas of m, which is served. stop ends it, and returns when nothing runs any more.
@@ -55,8 +56,9 @@ func (w *Watcher) follow(ctx context.Context, p Pointer, m *Model) (stop func())
 	}
 }
 
-// catchUpTimeout bounds how long an update that knows fewer events than what is served waits for its next delta: whoever publishes one that was made beside
-// deltas of the version before appends those to it, one after the other, as soon as consumers are told of it.
+// catchUpTimeout bounds how long an update that knows fewer events than what is served waits for its next delta. An
+// update may be made while deltas of the version before are published. Its publisher appends those deltas to it one
+// after the other, right after it has moved the alias.
 const catchUpTimeout = time.Second
 
 // catchUp returns an update that is about to be served with the deltas that there are of it, as far as it knows fewer events than what is served without:
@@ -73,13 +75,13 @@ func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 	idle := time.AfterFunc(timeout, cancel)
 	defer idle.Stop()
 	f := &follower{watcher: w, source: source, pointer: p}
-	for isBehind(m, w.model.Load()) { // which moves on meanwhile
+	for isBehind(m, w.model.Load()) { // which changes during the loop
 		next, err := f.take(ctx, m, func(_, _ *Model) error {
 			idle.Reset(timeout)
 			return nil
 		})
 		if next == m || err != nil {
-			return next // what is wrong with the next delta is found again, and told, by whoever follows the version
+			return next // the follower of the version finds and reports again what is wrong with the next delta
 		}
 		m = next
 	}
@@ -160,7 +162,7 @@ func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Mode
 	}
 }
 
-// compare returns ErrDigest if a delta tells of a model that the chain came to that it is another one than here.
+// compare returns ErrDigest if the digest that a delta has of a model of the chain differs from ours.
 func (f *follower) compare(d *Delta, next *Model) error {
 	if !f.watcher.options.CheckDeltas {
 		return nil
@@ -224,19 +226,21 @@ func refusal(err error) error {
 	return nil
 }
 
-// recovered notes that the source answers and the chain of m goes on.
+// recovered notes that the source answers and the chain of m continues.
 func (f *follower) recovered(m *Model) {
 	w := f.watcher
 	w.note(func(s *Status) { s.DeltaErr = nil })
 	if f.warned != nil {
 		at := m.Position()
-		w.options.Log.Info("deltas go on", "model", w.options.Model, "alias", w.options.Alias, "version", at.Version, "served_delta", at.Sequence)
+		w.options.Log.Info("deltas resumed", "model", w.options.Model, "alias", w.options.Alias,
+			"version", at.Version, "served_delta", at.Sequence)
 	}
 	f.refused, f.warned = 0, nil
 }
 
-// replay reads the version again and its deltas from the first, and serves that once it is further than m: a publisher that lost its newest
-// deltas may have gone on with others. If it does not come that far, m is served on.
+// replay reads the version again and its deltas from the first, and serves that once it is further than m: a
+// publisher that lost its newest deltas may have continued with others. If it does not come that far, m is still
+// served.
 func (f *follower) replay(ctx context.Context, m *Model) *Model {
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()

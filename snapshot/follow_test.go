@@ -93,8 +93,9 @@ func (s slowDeltas) Deltas(ctx context.Context, model string, version, after int
 	return s.DirSource.Deltas(ctx, model, version, after)
 }
 
-// An update that was written while deltas of the one before went on has its own deltas before it is served, however long they take to come one after the
-// other: a consumer does not go back to fewer events. A rollback is served at once.
+// An update that was written while deltas of the one before were published has its own deltas before it is served,
+// however long they take to come one after the other: a consumer does not go back to fewer events. A rollback is
+// served at once.
 func TestWatchDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)
@@ -144,7 +145,7 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 	atDelta(t, w, 1, 12)
 }
 
-// Another version has a chain of its own: a promotion, a compaction and a rollback, whose chain is as it was left.
+// Another version has a separate chain: a promotion, a compaction and a rollback, whose chain is as it was left.
 func TestWatchChangesChains(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)
@@ -175,7 +176,8 @@ func TestWatchChangesChains(t *testing.T) {
 	atDelta(t, w, 2, 4)
 }
 
-// A publisher tells of an earlier delta what model it came to: a watcher that compares refuses what tells otherwise, and another does not look.
+// A publisher sends the digest of the model at an earlier delta. A watcher that compares refuses a wrong digest;
+// another one ignores it.
 func TestWatchCompares(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)
@@ -186,11 +188,11 @@ func TestWatchCompares(t *testing.T) {
 	plain := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	atDelta(t, checking, 1, 102)
 	at := m.Position()
-	tell := func(digest string) *Delta {
+	checkedBy := func(digest string) *Delta {
 		return &Delta{Model: "m", Base: 1, BaseDigest: base.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created,
 			Basis: []float64{}, Linear: []float64{}, Checked: &CheckedState{Sequence: 100, PayloadDigest: digest}}
 	}
-	frame, err := tell("sha256:00").Encode(m, nil)
+	frame, err := checkedBy("sha256:00").Encode(m, nil)
 	must(t, err)
 	must(t, c.Append(t.Context(), frame))
 	until(t, checking, "a refusal", func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, ErrDigest) })
@@ -200,7 +202,7 @@ func TestWatchCompares(t *testing.T) {
 	again, _ := openChain(t, store, dir, 1)
 	digest, err := PayloadDigest(hundred.Contents())
 	must(t, err)
-	d := tell(digest)
+	d := checkedBy(digest)
 	frame, err = d.Encode(m, nil)
 	must(t, err)
 	must(t, again.Append(t.Context(), frame))
@@ -261,8 +263,8 @@ func TestWatchDeltasExpire(t *testing.T) {
 	sameState(t, w.Model(), m)
 }
 
-// A publisher that lost its newest deltas goes on with others: the version is read again and its deltas from the first, once they come to more than what
-// is served.
+// A publisher that lost its newest deltas continues with others: the version is read again and its deltas from the
+// first, once they come to more than what is served.
 func TestWatchFollowsAFork(t *testing.T) {
 	t.Parallel()
 	store, dir, keys := publishSigned(t, 1)

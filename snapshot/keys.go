@@ -181,7 +181,7 @@ func CreateKeys(dir string, random io.Reader) (id string, err error) {
 	return id, nil
 }
 
-// SignatureFile is beside a signed manifest. It is not among the files that the manifest vouches for.
+// SignatureFile is in the directory of a signed manifest. It is not among the files that the manifest vouches for.
 const SignatureFile = "manifest.sig"
 
 // maxSignatureBytes is more than any signature file has.

@@ -75,7 +75,7 @@ func TestSignatures(t *testing.T) {
 				t.Errorf("%s, %s: %v, want %v", test.name, sel, err, test.want)
 			}
 			if err != nil && m != nil {
-				t.Errorf("%s: a model beside an error", test.name)
+				t.Errorf("%s: a model in addition to an error", test.name)
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func appendTwo(ctx context.Context, store *Store, dir string, version int64) err
 	return err
 }
 
-// checkChain reads what there is of the deltas of a version, and goes on with them.
+// checkChain reads what there is of the deltas of a version, and continues them.
 func checkChain(t *testing.T, store *Store, dir string, version int64, keys Keys) {
 	t.Helper()
 	c, m := openChain(t, store, dir, version)
@@ -101,8 +101,8 @@ func checkChain(t *testing.T, store *Store, dir string, version int64, keys Keys
 	grow(t, c, m, 1, 0)
 }
 
-// E2: wherever a publisher is killed, every alias names a whole and signed version; the next writer removes what was left behind, completes
-// the log, and goes on with larger numbers.
+// E2: wherever a publisher is killed, every alias names a whole and signed version; the next writer removes what was
+// left behind, completes the log, and continues with larger numbers.
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	var steps []string

@@ -56,7 +56,7 @@ type Record struct {
 	Gate           *Metrics    `json:"gate,omitempty"`     // of the version, and of the champion it was compared with, on the same events
 	ChampionGate   *Metrics    `json:"champion_gate,omitempty"`
 	Removed        []int64     `json:"removed,omitempty"` // versions
-	Why            string      `json:"why,omitempty"`     // in the words of whoever did it
+	Why            string      `json:"why,omitempty"`     // in the words of the person or program that did it
 	By             string      `json:"by,omitempty"`
 }
 
@@ -173,7 +173,7 @@ func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error
 	return live, nil
 }
 
-// newestSequence returns the largest sequence in the log's last lines up to most, 0 if there is none.
+// newestSequence returns the largest sequence in the log's last lines up to most, 0 if they have no such sequence.
 func newestSequence(root *os.Root, most int64) (newest int64, err error) {
 	f, err := openLog(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -247,8 +247,9 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, f.Truncate(end)
 }
 
-// recoverLog writes the records of alias moves that the log does not have: their writer was killed before it could, or the log was lost. It returns the largest
-// sequence that the log has then, of those that a writer goes on from. newest is the newest version. The caller holds the lock.
+// recoverLog writes the records of alias moves that the log does not have: their writer was killed before it could,
+// or the log was lost. It returns the largest sequence that the log has then, of those that a writer continues from.
+// newest is the newest version. The caller holds the lock.
 func (s *Store) recoverLog(root *os.Root, model string, newest int64) (last int64, err error) {
 	if err := resumeRotation(root); err != nil {
 		return 0, err

@@ -95,7 +95,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	}
 }
 
-// A log cut off at any byte is read up to its last whole line, and goes on from there; the numbers of moves never go back.
+// A log cut off at any byte is read up to its last whole line, and continued from there; the numbers of moves never
+// go back.
 func TestTornLog(t *testing.T) {
 	store, dir := publish(t, 2)
 	path := filepath.Join(dir, "m", logFile)

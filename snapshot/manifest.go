@@ -54,8 +54,9 @@ type Cut struct {
 
 // CutShort is where the time budget ended a refit, so that another one can end there without a clock.
 type CutShort struct {
-	Solves int   `json:"solves"`           // that ended by themselves
-	Steps  []int `json:"steps,omitempty"`  // of the solve that was cut short, one for each λ it ran: -1 ended by itself, -2 had not begun
+	Solves int `json:"solves"` // that the time budget did not end
+	// Steps are of the solve that was cut short, one for each λ that it ran: -1 was not cut short, -2 had not begun.
+	Steps  []int `json:"steps,omitempty"`
 	Sweeps *int  `json:"sweeps,omitempty"` // whole variational sweeps, if the clock ended those
 }
 
@@ -103,7 +104,7 @@ type Meta struct {
 	Sweeps           int                `json:"sweeps"`
 	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows after the gate: select and gate are from before
 	OutputLimit      *Number            `json:"output_limit,omitempty"`    // largest magnitude of log odds that the rows support; readers clip outputs to it
-	Precisions       string             `json:"precisions,omitempty"`      // how those of its variational stage began: anew, or carried on from the last refit's
+	Precisions       string             `json:"precisions,omitempty"`      // how those of its variational stage began: anew, or from the last refit's
 	Evidence         *Number            `json:"evidence"`
 	Warm             bool               `json:"warm"`
 	Rows             int64              `json:"rows"` // trained on
@@ -119,7 +120,7 @@ type Meta struct {
 	Live             *Metrics           `json:"live,omitempty"`        // of the daemon's live prediction over the same window: a mixture of parts
 	Parts            []Part             `json:"parts,omitempty"`       // of that mixture
 	Cut              []Cut              `json:"cut"`
-	CutShort         *CutShort          `json:"cut_short,omitempty"`           // nil for a refit that ended by itself
+	CutShort         *CutShort          `json:"cut_short,omitempty"`           // nil if the time budget did not end the refit
 	HorizonEvents    int64              `json:"horizon_events,omitempty"`      // half-life of training rows in events, 0 if they did not fade
 	MainEffects      []string           `json:"main_effects,omitempty"`        // fields with linear weights alone, for no interaction of theirs was clear
 	KeptSample       string             `json:"kept_sample,omitempty"`         // digest of the file with the sample and the start of the refit
@@ -162,7 +163,7 @@ type Manifest struct {
 	NumBasis      int     `json:"k"`
 	Schema        Schema  `json:"schema"`
 	FoldIn        *FoldIn `json:"fold_in,omitempty"`    // how rows of entities are made from their events: see Model.Fold
-	NoFoldIn      string  `json:"no_fold_in,omitempty"` // why there is none, where the writer knew of it
+	NoFoldIn      string  `json:"no_fold_in,omitempty"` // why fold_in is missing, where the writer knew of it
 	Files         []File  `json:"files"`
 	CutFile       *File   `json:"cut_file,omitempty"`                 // has the cut, and cut is empty, where the cut is large; scoring does not need it
 	PayloadDigest string  `json:"payload_digest"`                     // PayloadDigest of the contents
@@ -252,7 +253,8 @@ func decodeManifest(b []byte) (Manifest, error) {
 	}
 	sum := hexSum(b[:cut])
 	if string(b[cut:]) != manifestTail+sum+manifestEnd {
-		return m, fmt.Errorf("manifest.json does not end in the digest of its own bytes, sha256:%s: %w: take another version or publish again", sum, ErrDigest)
+		return m, fmt.Errorf("manifest.json does not end in the digest of the bytes before it, sha256:%s: %w: "+
+			"take another version or publish again", sum, ErrDigest)
 	}
 	var head struct {
 		Format int             `json:"format"`

@@ -57,7 +57,7 @@ func boxed[T any](list []T) (values []any) {
 	return values
 }
 
-// leaf is a field that has values of its own: its name, the fields on the way to it, and the values to try.
+// leaf is a field without fields below it: its name, the fields on the way to it, and the values to try.
 type leaf struct {
 	name   string
 	path   []int

@@ -34,8 +34,9 @@ func (q *question) entropyOf(mix []float64) float64 {
 	return h
 }
 
-// least returns, by the entropy and the offset of mixing weights, the least leading value that a name may have whose key is at least as
-// good as one, and the most that an output in the sum on the left may be: by itself, or beyond the one that is ranked by. Rounding is allowed for generously.
+// least returns, by the entropy and the offset of mixing weights, the least leading value that a name may have whose
+// key is at least as good as one, and the most that an output in the sum on the left may be: its value in a ranking
+// by level, its excess over the ranked output in one by share. Rounding is allowed for generously.
 func (q *question) least(key, entropy, offset float64) (low, high float64) {
 	const rounding = 1e-9
 	switch t := 0.0; {
@@ -56,7 +57,7 @@ func (q *question) least(key, entropy, offset float64) (low, high float64) {
 	return entropy - high - slack, high + slack
 }
 
-// exceeds reports whether one of the outputs of a name says by itself that it is not among the best.
+// exceeds reports whether one output of a name suffices to show that it is not among the best.
 func (w *search) exceeds(out []float64) bool {
 	most := w.high
 	if w.by == byShare {

@@ -15,7 +15,8 @@ import (
 	"strings"
 )
 
-// ModelSignatureFile is beside the manifest of a version that has a bundle. It is not among the files that the manifest vouches for.
+// ModelSignatureFile is in the directory of a version that has a bundle. It is not among the files that the manifest
+// vouches for.
 const ModelSignatureFile = "model.sig"
 
 // What the OpenSSF Model Signing specification, version 1.0, and its in-toto statements are known by.

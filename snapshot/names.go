@@ -2,9 +2,9 @@ package snapshot
 
 import "fmt"
 
-// nameLayer are names that deltas have added, with columns of their own behind those of the version. A model has a few layers, later names in later ones, each
-// less than half as large as the one before: Apply adds a layer and merges those that have become too small, so that a name is copied as often as
-// names have doubled in number. Layers are never changed.
+// nameLayer are names that deltas have added, with columns after those of the version. A model has a few layers,
+// later names in later ones, each less than half as large as the one before: Apply adds a layer and merges those that
+// have become too small, so that a name is copied as often as names have doubled in number. Layers are never changed.
 type nameLayer struct {
 	first   int32              // column of the first name
 	names   []AddedName        // in the order of their columns
@@ -74,7 +74,8 @@ func (m *Model) numNames(field int) int {
 	return n
 }
 
-// newLayer returns a layer of names that begin at a column of their own. It returns an error for a name that is there twice.
+// newLayer returns a layer of names, of which the first has column first. It returns an error for a name that is
+// there twice.
 func newLayer(first int32, names []AddedName, schema *Schema) (nameLayer, error) {
 	fields := schema.firstMulti() + len(schema.Multi)
 	l := nameLayer{first: first, names: names, columns: make([][]int32, fields), index: make([]map[string]int32, fields)}

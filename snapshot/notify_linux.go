@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// dirWatch wakes whoever waits for something to change in a directory. Where the kernel says nothing, because the directory is another machine's, is
-// not there or no more may be watched, waiting ends by time alone. One goroutine at a time may use it.
+// dirWatch wakes a goroutine that waits for something to change in a directory. Where the kernel says nothing,
+// because the directory is another machine's, is not there or no more may be watched, waiting ends by time alone. One
+// goroutine at a time may use it.
 type dirWatch struct {
 	path string
 	wake chan struct{} // has room for one
@@ -81,7 +82,7 @@ func (n *notifier) add(w *dirWatch) {
 	})
 	n.mu.Lock()
 	n.adding--
-	if n.file != f { // reading it failed meanwhile
+	if n.file != f { // reading it failed since
 		return
 	}
 	if id != w.id {
@@ -163,7 +164,8 @@ func (n *notifier) read(f *os.File) {
 	}
 }
 
-// ended reports whether the reader has nothing more to do: nobody watches, or there is no reading any more, of which it tells all who do.
+// ended reports whether the reader has nothing more to do: nobody watches, or reading failed, for which it wakes all
+// watches.
 func (n *notifier) ended(err error) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,7 +180,7 @@ func (n *notifier) ended(err error) bool {
 	return true
 }
 
-// tell wakes those who wait for what the events are of.
+// tell wakes the watches that the events are for.
 func (n *notifier) tell(events []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -198,7 +200,7 @@ func (n *notifier) tell(events []byte) {
 	}
 }
 
-// tellAll wakes those who share a watch; gone says that the kernel has it no more.
+// tellAll wakes the watches that share a watch of the kernel; gone says that the kernel has it no more.
 func (n *notifier) tellAll(id int32, gone bool) {
 	for w := range n.watches[id] {
 		select {

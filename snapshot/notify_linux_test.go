@@ -16,7 +16,7 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// never is longer than any test: what is noticed before was told of.
+// never is longer than any test: what is noticed earlier was an event.
 const never = time.Hour
 
 // noticed reports whether a watch is woken within some time.
@@ -36,7 +36,7 @@ const (
 	quiet = 20 * time.Millisecond // of what does not come
 )
 
-// settle forgets what was told of so far: of one change there are several events.
+// settle consumes the events so far: one change causes several.
 func settle(t *testing.T, w *dirWatch) {
 	for noticed(t, w, quiet) {
 	}
@@ -125,7 +125,7 @@ func inotifies(t *testing.T) (descriptors, watches int) {
 	return descriptors, watches
 }
 
-// Thousands watch with one descriptor, and when the last is closed there is none.
+// Thousands watch with one descriptor, and when the last is closed the descriptor is closed, too.
 func TestDirWatchesShareOneDescriptor(t *testing.T) {
 	parent := t.TempDir()
 	var all []*dirWatch
@@ -203,7 +203,7 @@ func TestDirWatchWithoutNotifier(t *testing.T) {
 	inotify.mu.Lock()
 	f := inotify.file
 	inotify.mu.Unlock()
-	must(t, f.Close()) // whoever reads it gets an error
+	must(t, f.Close()) // its reader gets an error
 	if !noticed(t, w, soon) {
 		t.Error("nobody says that the notifier has failed")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// dirWatch lets time pass where the standard library has nothing that tells of changes.
+// dirWatch waits for time to pass: the standard library reports no changes of directories on this system.
 type dirWatch struct{}
 
 func watchDir(string) *dirWatch { return &dirWatch{} }

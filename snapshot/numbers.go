@@ -8,7 +8,7 @@ type Numbers struct {
 	Sequence int64 `json:"sequence"`
 }
 
-// reserve asks Reserve, where there is one, for the numbers to take in place of those that the store would take by itself.
+// reserve asks Reserve, if set, for the numbers to take. Without it the store takes the next ones.
 func (s *Store) reserve(model string, next Numbers) (Numbers, error) {
 	if s.Reserve == nil {
 		return next, nil

@@ -151,7 +151,7 @@ func (m *Model) decodeParameters(b []byte) error {
 	return nil
 }
 
-// decodeNames reads the vocabulary of a model whose form is checked. It may run beside decodeParameters.
+// decodeNames reads the vocabulary of a model whose form is checked. It may run concurrently with decodeParameters.
 func (m *Model) decodeNames(b []byte) error {
 	if err := decodeVocabulary(&m.contents, b); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// strict returns a model with two categorical fields, a number and a list, of which some are optional; nil makes it as of before there was a choice.
+// strict returns a model with two categorical fields, a number and a list, of which some are optional; nil makes it
+// as before fields could be optional.
 func strict(t *testing.T, optional []string) *Contents {
 	t.Helper()
 	c := testContents(shapes[2])

@@ -21,8 +21,9 @@ type LabelledEvent struct {
 	Held    bool     // the version has learned from it: it is not behind the version's cut
 }
 
-// Overlay is a model with rows of its own for some entities, made from events of theirs. It scores like the Model below it, which it shares, and never
-// changes: Learn returns another one. It is safe for concurrent use. An entity takes less than 10 KB at k = 20 and m = 4.
+// Overlay is a model with replaced rows for some entities, made from events of theirs. It scores like the Model below
+// it, which it shares, and never changes: Learn returns another one. It is safe for concurrent use. An entity takes
+// less than 10 KB at k = 20 and m = 4.
 type Overlay struct {
 	model  *Model
 	field  int // of Schema.Categorical
@@ -33,13 +34,15 @@ type Overlay struct {
 	folded int
 }
 
-// Fold returns the model with the rows that the entities of events get from these, oldest first: what Model.Predict says of the next event of a user
-// then counts what the user did, whether or not the version knows them. Entities are the names in the first field of the version's FoldIn. Give
-// all of an entity's recent events, some hundred, also those that the version has learned from, which are Held: an entity's row in the version is where its
-// prior is centred, and held events make it as certain as they made the version's, and no more. They are learned like others where the version has no row of
-// the entity, or where nobody says that they are held, so that they count twice. What the events have beside the entity is taken as the version knows it.
-// The rows are those of the daemon's own fold-in, at its rates of forgetting, but for the uncertainty of the other rows. 20 events take some 90 µs at
-// k = 20 and m = 4.
+// Fold returns the model with the rows that the entities of events get from these, oldest first: what Model.Predict
+// says of the next event of a user then counts what the user did, whether or not the version knows them. Entities are
+// the names in the first field of the version's FoldIn. Give all of an entity's recent events, some hundred, also
+// those that the version has learned from, which are Held: an entity's row in the version is where its prior is
+// centred, and held events make it as certain as they made the version's, and no more. Held events are learned like
+// others where the version has no row of the entity. If the version has a row and held events are not marked as Held,
+// they count twice. All fields of the events but the entity are taken as the version knows them. The rows are those
+// of the daemon's own fold-in, at its rates of forgetting, but for the uncertainty of the other rows. 20 events take
+// some 90 µs at k = 20 and m = 4.
 //
 // It returns ErrNoFoldIn with the reason, or ErrInput with the place of the event that has no label or no entity, does not have the shape of the schema, or
 // is beyond MaxHistory. No events make an overlay without rows.
@@ -111,7 +114,7 @@ func (o *Overlay) choose(field string) error {
 	return nil
 }
 
-// add folds one event into the row of its entity, which it makes if there is none.
+// add folds one event into the row of its entity, which it makes if it is missing.
 func (o *Overlay) add(f *folding, e *LabelledEvent) error {
 	m, s := o.model, &o.model.contents.Schema
 	if err := e.check(s); err != nil {

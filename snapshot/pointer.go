@@ -20,7 +20,7 @@ type Pointer struct {
 	Renewal        Renewal   `json:"renewal,omitzero"`         // the newest one of this move; no part of the alias file
 }
 
-// text is what is digested and signed: the fields with model and alias, each on a line of its own.
+// text is what is digested and signed: the fields with model and alias, each on a separate line.
 func (p *Pointer) text(model, alias string) []byte {
 	return fmt.Appendf(nil, "refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", model, alias, p.Version, p.ManifestDigest, p.Sequence,
 		p.Moved.UTC().Format(time.RFC3339Nano), p.Event, p.KeyID)

@@ -37,7 +37,7 @@ type expectedWatch struct {
 	Stages    []watchedStage `json:"stages"`
 }
 
-// watchedStage is what an alias and its renewal say, and how a watcher then stands.
+// watchedStage is what an alias and its renewal say, and the state of a watcher after that.
 type watchedStage struct {
 	Name    string `json:"name"`
 	Alias   []byte `json:"alias"`

@@ -31,7 +31,7 @@ type expectedModel struct {
 	Tops      []expectedTop    `json:"tops"`
 	Explained []expectedTerms  `json:"explained"`
 	Folds     []expectedFold   `json:"folds"`
-	Unfolded  string           `json:"unfolded"` // name of the error of a history; empty where there is none
+	Unfolded  string           `json:"unfolded"` // name of the error of a history; empty for no error
 	Form      string           `json:"form"`
 	Gaps      []*Number        `json:"gaps"`
 	GapKind   string           `json:"gap_kind"`
@@ -90,8 +90,8 @@ func pythonError(err error) string {
 	return ""
 }
 
-// python runs Python in a copy of the package, with what environ adds, or skips the test where there is none that could. The copy lets the cache of test
-// results know the files.
+// python runs Python in a copy of the package, with what environ adds, or skips the test where no Python can run it.
+// The copy lets the cache of test results know the files.
 func python(t *testing.T, needs string, environ []string, arguments ...string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import "+needs).CombinedOutput(); err != nil {

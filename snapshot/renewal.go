@@ -12,11 +12,13 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// renewalDir has the newest renewal of each alias, beside the aliases: readers that do not know it see the alias as it was set.
+// renewalDir has the newest renewal of each alias, in files separate from the aliases: readers that do not know it
+// see the alias as it was set.
 const renewalDir = "renewals"
 
-// Renewal is a publisher's word that an alias, as it was set by one move, still stands. It is given again and again for as long as the
-// publisher lives, so that a reader can tell a quiet publisher from one that it does not hear any more. It does not move the alias.
+// Renewal is a publisher's statement that an alias, as it was set by one move, is still valid. The publisher repeats
+// it for as long as it runs, so that a reader can distinguish a quiet publisher from one that it cannot reach any
+// more. It does not move the alias.
 type Renewal struct {
 	Renewed   time.Time `json:"renewed"`             // UTC, milliseconds
 	Expires   time.Time `json:"expires,omitzero"`    // the version may be used until then, if its manifest lets it expire before
@@ -25,7 +27,7 @@ type Renewal struct {
 	Digest    string    `json:"renewal_digest"`      // SHA-256 of the text below
 }
 
-// text is what is digested and signed: the move that is renewed, and the fields, each on a line of its own.
+// text is what is digested and signed: the move that is renewed, and the fields, each on a separate line.
 func (r *Renewal) text(model, alias string, p *Pointer) []byte {
 	return fmt.Appendf(nil, "refitd renewal\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", model, alias, p.Version, p.ManifestDigest, p.Sequence,
 		r.Renewed.UTC().Format(time.RFC3339Nano), r.Expires.UTC().Format(time.RFC3339Nano), r.KeyID)
@@ -42,8 +44,8 @@ func (p *Pointer) VerifyRenewal(model, alias string, keys Keys) Renewal {
 	return r
 }
 
-// Renewed returns when the publisher last said that the alias stands as it does: by its renewal, or by the move itself. Zero is not known. It is
-// for pointers whose renewal is verified.
+// Renewed returns when the publisher last confirmed the alias: by its renewal, or by the move itself. Zero is not
+// known. It is for pointers whose renewal is verified.
 func (p *Pointer) Renewed() time.Time {
 	if p.Renewal.Renewed.After(p.Moved) {
 		return p.Renewal.Renewed
@@ -59,9 +61,10 @@ func (p *Pointer) expiry(m *Manifest) time.Time {
 	return m.Expires
 }
 
-// Renew says that an alias still stands, and that the version it names may be used until expires; zero adds nothing to what its manifest says.
-// It moves nothing and writes nothing into the publish log: one small file is replaced, durably. It returns ErrSignature for an alias that
-// the store's keys did not sign, or that is signed while the store has no key.
+// Renew confirms that an alias is still valid, and that the version it names may be used until expires; zero adds
+// nothing to what its manifest says. It moves nothing and writes nothing into the publish log: one small file is
+// replaced, durably. It returns ErrSignature for an alias that the store's keys did not sign, or that is signed while
+// the store has no key.
 func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Time) (Pointer, error) {
 	var p Pointer
 	err := s.withModel(ctx, model, false, func(root *os.Root, _ Numbers) (err error) {
@@ -115,7 +118,7 @@ func writeRenewal(root *os.Root, alias string, r *Renewal) error {
 	return durable.Rename(dir, newAlias, alias)
 }
 
-// readRenewal adds the renewal of an alias to what it says, as it stands there: VerifyRenewal says whether it is one.
+// readRenewal adds the renewal of an alias to its pointer, unverified: VerifyRenewal verifies it.
 func readRenewal(root *os.Root, alias string, p *Pointer) {
 	p.Renewal = Renewal{}
 	if b, err := readFile(root, renewalDir+"/"+alias, maxAliasBytes); err == nil && json.Unmarshal(b, &p.Renewal) != nil {

@@ -76,7 +76,8 @@ func TestRenewal(t *testing.T) {
 	until(t, w, "the model again", func(s Status) bool { return w.Model() != nil })
 }
 
-// J3: a renewal that is not of this move, not signed, or older than one that was taken, neither prolongs a life nor stands in the way of the alias.
+// J3: a renewal that is not of this move, not signed, or older than one that was taken, neither prolongs a life nor
+// keeps the alias from being served.
 func TestForgedRenewal(t *testing.T) {
 	store, dir, keys := publishSigned(t, 0)
 	clock := &clockOf{}

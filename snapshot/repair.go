@@ -15,7 +15,8 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// Stray is something in the directory of a model that is no part of the store. It is never read, changed or removed, and stands in nobody's way.
+// Stray is something in the directory of a model that is no part of the store. It is never read, changed or removed,
+// and hinders no writer or reader.
 type Stray struct {
 	Path  string // below the store, with slashes
 	Alias string // name of an alias that is damaged; "" is something that does not belong there
@@ -63,7 +64,8 @@ func isDamaged(name string, logged map[string]Record) bool {
 	return known || name == Latest || name == Champion || len(logged) == 0 && validName.MatchString(name)
 }
 
-// strayVersions lists what is in the directory of a model beside its aliases, or looks like a version without being one.
+// strayVersions lists what the directory of a model has in addition to its files, and what looks like a version
+// without being one.
 func strayVersions(root *os.Root, model string) (strays []Stray, err error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
@@ -112,8 +114,8 @@ func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]Po
 	return rebuilt, nil
 }
 
-// tidy removes what killed publishers left, rebuilds aliases and completes the log. It returns the newest version and the last move there are, of those that a
-// writer goes on from. The caller holds the lock.
+// tidy removes what killed publishers left, rebuilds aliases and completes the log. It returns the newest version and
+// the last move there are, of those that a writer continues from. The caller holds the lock.
 func (s *Store) tidy(root *os.Root, model string, missing bool) (last Numbers, rebuilt map[string]Pointer, err error) {
 	names, err := sweep(root)
 	if err = errors.Join(err, clearWay(root, logFile)); err != nil {
@@ -251,7 +253,7 @@ func standingAliases(root *os.Root) (map[string]Record, error) {
 	return standing, nil
 }
 
-// clearWay makes room for a file of the store: what stands in its place and is no regular file gets another name.
+// clearWay makes room for a file of the store: what has its name and is no regular file gets another name.
 func clearWay(dir *os.Root, name string) error {
 	st, err := dir.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Mode().IsRegular() {

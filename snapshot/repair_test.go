@@ -26,7 +26,7 @@ var litter = map[string]func(t *testing.T, path string){
 	"dangling":  func(t *testing.T, path string) { must(t, os.Symlink("nowhere", path)) },
 }
 
-// J11: whatever lies among the aliases, versions and logs, every writer goes on, and it is named.
+// J11: no stray file among the aliases, versions and logs stops a writer, and each is named.
 func TestStraysStopNothing(t *testing.T) {
 	t.Parallel()
 	for kind, put := range litter {
@@ -44,7 +44,8 @@ func TestStraysStopNothing(t *testing.T) {
 				strays, err := store.Strays("m")
 				must(t, err)
 				named := slices.ContainsFunc(strays, func(s Stray) bool { return s.Path == "m/"+place && s.Alias == "" && s.Err != nil })
-				// A file in a version is nobody's; .new is overwritten; a log that is a file is gone on with, and an old one as well.
+				// A file in a version is nobody's; .new is overwritten; a log that is a file is continued, and an old
+				// one as well.
 				mayBeSilent := place == "2/notes" || place == "aliases/.new" || strings.Contains(place, "log") || place == "3" && kind == "directory"
 				if !named && !mayBeSilent {
 					t.Errorf("strays %+v", strays)

@@ -82,7 +82,7 @@ func openLogs(root *os.Root) (files []*os.File, err error) {
 	for _, sequence := range aside {
 		f, err := openRegular(root, asideLog(sequence))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
+			continue // removed since the directory was listed
 		}
 		if err != nil {
 			return files, err
@@ -135,7 +135,7 @@ func (s *Store) rotate(root *os.Root) error {
 	return nil
 }
 
-// resumeRotation takes the newest file put aside as the log, if there is none because a writer was killed.
+// resumeRotation takes the newest file put aside as the log, if the log is missing because a writer was killed.
 func resumeRotation(root *os.Root) error {
 	if _, err := root.Lstat(logFile); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -2,11 +2,12 @@ package snapshot
 
 import "slices"
 
-// changedRows are the rows that deltas have changed: those of the model are its version's tensors until then. Rows are changed by pages, the places of pages
-// stand in chunks, and the pages that one delta writes are one piece of memory, a slab. Nothing is changed once a model has it: Apply copies the list of
-// chunks, and of chunks and pages those that it writes to, so that a delta costs what it changes and a few bytes per thousand rows. When there are too many
-// slabs, or too much in them that no page is any more, they become one. When a share of all pages has changed, all rows are copied to one place, beside what
-// goes on: the first delta after that has them there.
+// changedRows are the rows that deltas have changed: those of the model are its version's tensors until then. Rows
+// are changed by pages, the places of pages stand in chunks, and the pages that one delta writes are one piece of
+// memory, a slab. Nothing is changed once a model has it: Apply copies the list of chunks, and of chunks and pages
+// those that it writes to, so that a delta costs what it changes and a few bytes per thousand rows. When there are
+// too many slabs, or too much in them that no page is any more, they become one. When a share of all pages has
+// changed, all rows are copied to one place in the background: the first delta after that has them there.
 type changedRows struct {
 	chunks  []*pageChunk // nil where no page of it has changed
 	slabs   [][]float64
@@ -24,10 +25,10 @@ type merge struct {
 	done          chan struct{} // closed once these are there
 }
 
-// pageChunk says where pages stand that follow each other.
+// pageChunk has the places of consecutive pages.
 type pageChunk [chunkPages]pagePlace
 
-// pagePlace is where a page stands; slab counts from 1, 0 is of a page that has not changed.
+// pagePlace is where a page is stored; slab counts from 1, 0 is of a page that has not changed.
 type pagePlace struct{ slab, page uint32 }
 
 const (
@@ -44,7 +45,7 @@ const (
 
 func numPages(columns int) int { return (columns + pageRows - 1) >> pageShift }
 
-// place returns where page n stands.
+// place returns where page n is stored.
 func (c *changedRows) place(n int) (at pagePlace) {
 	if chunk := c.chunks[n>>chunkShift]; chunk != nil {
 		at = chunk[n&(chunkPages-1)]

@@ -53,7 +53,8 @@ type Schema struct {
 	Derived []Derived `json:"derived,omitempty"`
 }
 
-// Derived says how a field of an event follows from earlier events. Whoever scores gives it made in the same way, or leaves it out.
+// Derived says how a field of an event follows from earlier events. A caller that scores derives it in the same way,
+// or leaves it out.
 type Derived struct {
 	Name string `json:"name"` // of a categorical field, or of a multi field where it is a list
 	// previous_label: the label of the entity's event before, a class, a level, 0 or 1, or the bin of k from LabelMin to LabelMax, from 0.
@@ -251,7 +252,7 @@ func (s *Schema) format() int {
 	return 1
 }
 
-// distinct refuses empty, repeated and non-UTF-8 names: neither JSON nor a map could tell them apart.
+// distinct refuses empty, repeated and non-UTF-8 names: neither JSON nor a map could distinguish them.
 func distinct(what string, names []string) error {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {

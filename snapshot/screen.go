@@ -6,14 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// screen has the rows of the names of a large field once more, by columns and in 7 bits a number, so that TopK can rule nearly all of them out by the
-// few columns that matter most to its event, eight names at a time: what rounding hides and other columns may add is bounded by Cauchy and Schwarz's inequality
-// (LEMP, Teflioudi et al. 2015, chooses coordinates by event, too). Columns are the coordinates of the basis and, per output, what the name adds by itself: its
-// linear weight and, with the homogeneous kernel, its squares. A last column bounds the length of each row, in deviations of its numbers.
+// screen has the rows of the names of a large field once more, by columns and in 7 bits a number, so that TopK can
+// rule nearly all of them out by the few columns that matter most to its event, eight names at a time: what rounding
+// hides and other columns may add is bounded by Cauchy and Schwarz's inequality (LEMP, Teflioudi et al. 2015, chooses
+// coordinates by event, too). Columns are the coordinates of the basis and, per output, what the name adds without
+// other names: its linear weight and, with the homogeneous kernel, its squares. A last column bounds the length of
+// each row, in deviations of its numbers.
 //
 // It takes a byte for every 8 of the rows. It is of the rows of the version: those that deltas have changed are looked at as they are.
 type screen struct {
-	columns    []screenColumn // k + M, M = m where outputs have a number of their own, else 0; nil if numbers over- or underflow
+	// columns are k + M: M is m where each output has a separate number, else 0. Nil if numbers over- or underflow.
+	columns    []screenColumn
 	lengthStep float64
 	blocks     []uint64 // of each blockNames names: k + M + 1 columns of a byte each
 	outliers   []uint64 // of each blockNames names, bit by bit: those with a number that the column's bytes do not reach
@@ -54,8 +57,8 @@ func newScreens(fields int) []*lazyScreen {
 	return s
 }
 
-// screenOf returns the screen of a field, or nil: the field is small, or was ranked a few times only, or another goroutine is making the screen, or what
-// names add is not linear in numbers of their own.
+// screenOf returns the screen of a field, or nil: the field is small, or was ranked a few times only, or another
+// goroutine is making the screen, or what names add is not linear in their numbers.
 func (m *Model) screenOf(field int) *screen {
 	if len(m.contents.Vocabulary[field]) < minNames || len(m.screens) == 0 || m.contents.isCube() {
 		return nil
@@ -188,7 +191,8 @@ func (m *Model) sampled(columns []screenColumn, row []float64, first, names int)
 	return reach
 }
 
-// screenRow stores the numbers of a column of the version: its coordinates, and what it adds to each output by itself.
+// screenRow stores the numbers of a column of the version: its coordinates, and what it adds to each output without
+// other names.
 func (m *Model) screenRow(row []float64, j int) {
 	c := &m.contents
 	k, numOut := c.NumBasis, c.NumOutputs

@@ -26,12 +26,13 @@ func (p *Pointer) plausible() error {
 	return nil
 }
 
-// mostMoves is the largest number of a move in the log that a writer goes on from, given the newest version there is: half of what readers without keys
-// take, and so are the versions that it goes on from half of theirs. Whoever puts a number into a log, an alias or the name of a directory cannot
-// make a writer count on to where readers stop.
+// mostMoves is the largest number of a move in the log that a writer continues from, given the newest version. It is
+// half of what readers without keys accept. For version numbers, too, a writer accepts half of what readers do. So an
+// invented number in a log, an alias or the name of a directory cannot make a writer count to where readers stop.
 func mostMoves(newest int64) int64 { return (movesPerVersion*newest + movesBeside) / 2 }
 
-// forged returns an error if the store has keys and none of them signed an alias as it stands, or if nobody can have counted to its number.
+// forged returns an error if the store has keys and none of them signed an alias as it is, or if nobody can have
+// counted to its number.
 func (s *Store) forged(model, alias string, p *Pointer) error { return p.Verify(model, alias, s.Keys) }
 
 // forgedVersion reports whether the store has keys and none of them signed a version.
@@ -43,8 +44,8 @@ func (s *Store) forgedVersion(root *os.Root, model string, version int64) bool {
 	return errors.Is(err, ErrSignature)
 }
 
-// Newest returns the manifest of the newest version that the store's keys signed, and that accept, if not nil, takes. It returns
-// ErrNotFound if there is none.
+// Newest returns the manifest of the newest version that the store's keys signed, and that accept, if not nil, takes.
+// It returns ErrNotFound if no version is.
 func (s *Store) Newest(model string, accept func(*Manifest) bool) (Manifest, error) {
 	m, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
 		versions, err := numbersIn(root)

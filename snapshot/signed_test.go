@@ -48,7 +48,7 @@ func TestStoreWithKeys(t *testing.T) {
 		t.Fatalf("published version %d after %s, %v: want 4, not linked to the forged %s", m.Version, m.Previous, err, forged.Digest)
 	}
 	if len(found) == 0 || found[0].Version != 3 {
-		t.Errorf("told of %+v, want the forged version 3", found)
+		t.Errorf("reported %+v, want the forged version 3", found)
 	}
 	p, err := store.Alias("m", Champion)
 	if q := found[0]; err != nil || p.Version != 4 || p.Sequence <= q.Sequence {

@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// A Source tells what the aliases of models name and hands out the files of versions: a store that this machine can read (DirSource), a
-// server (HTTPSource), a topic. It is not trusted: Watch verifies all that comes from it. It has to be safe for concurrent use.
+// A Source returns what the aliases of models name, and the files of versions: a store that this machine can read
+// (DirSource), a server (HTTPSource), a topic. It is not trusted: Watch verifies all that comes from it. It has to be
+// safe for concurrent use.
 type Source interface {
 	// Wait returns what an alias names. If that is still last, it waits for a change, and may give up waiting after a while and return
 	// last. The zero Pointer is never what an alias names. It returns ErrNotFound if there is no such alias, and the error of ctx.
 	Wait(ctx context.Context, model, alias string, last Pointer) (Pointer, error)
-	// File opens a file of a version; the caller closes it. It returns fs.ErrNotExist if there is none.
+	// File opens a file of a version; the caller closes it. It returns fs.ErrNotExist if the version has no such
+	// file.
 	File(ctx context.Context, model string, version int64, name string) (io.ReadCloser, error)
 }
 
@@ -28,12 +30,14 @@ const pollEvery = 250 * time.Millisecond
 // DirSource is a Source that reads a store, or a synchronised copy of one, and looks at one small alias file at a time.
 type DirSource struct {
 	Dir string
-	// Every is the mean pause between two looks; 0 is 250 ms. Each is drawn from ±20 %, so that many readers of a shared disk spread. Linux tells
-	// of changes to a disk of the machine's own (inotify), which are looked at within milliseconds, however long the pause.
+	// Every is the mean pause between two looks; 0 is 250 ms. Each is drawn from ±20 %, so that many readers of a
+	// shared disk spread. Linux reports changes on local disks (inotify): these are read within milliseconds, however
+	// long the pause.
 	Every time.Duration
 }
 
-// Wait looks at the alias file when its directory has changed, and at least every pause: renewals, and systems that tell of no changes.
+// Wait looks at the alias file when its directory has changed, and at least every pause: for renewals, and on systems
+// that report no changes.
 func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) (Pointer, error) {
 	if p, err := s.look(model, alias); err != nil || !p.unchanged(&last) {
 		return p, err
@@ -51,8 +55,8 @@ func (s DirSource) Wait(ctx context.Context, model, alias string, last Pointer) 
 	}
 }
 
-// arrival waits for an alias that there is not yet, or until most has passed: whoever publishes the first version makes the directories down to it. It
-// returns the error of ctx.
+// arrival waits for an alias that there is not yet, or until most has passed. The publisher of the first version
+// makes the directories down to it. It returns the error of ctx.
 func (s DirSource) arrival(ctx context.Context, model, alias string, most time.Duration) error {
 	path := s.nearest(model)
 	changes := watchDir(path)

@@ -44,10 +44,12 @@ type Store struct {
 	By     string       // who publishes and moves aliases, for the publish log. Set it before use.
 	Logger *slog.Logger // gets a line for what is repaired; nil logs nothing. Set it before use.
 	Signer *Signer      // signs manifests and aliases; nil leaves them unsigned. Set it before use.
-	// ModelSigner, if not nil, puts model.sig beside the manifest of each version: an OpenSSF Model Signing bundle. Set it before use.
+	// ModelSigner, if not nil, writes model.sig into the directory of each version: an OpenSSF Model Signing bundle.
+	// Set it before use.
 	ModelSigner *ModelSigner
-	// Keys have to have signed what the store takes from its own directory, the key of Signer among them: a version or alias that none of
-	// them signed is ErrSignature, is not listed, is not gone on from, and may be replaced. Nil takes unsigned ones. Set it before use.
+	// Keys have to have signed what the store takes from its own directory, the key of Signer among them: a version
+	// or alias that none of them signed is ErrSignature, is not listed or continued, and may be replaced. Nil takes
+	// unsigned ones. Set it before use.
 	Keys Keys
 	// Untrusted, if not nil, is called with each alias that a writer replaces because none of Keys signed it or its version. Set it before use.
 	Untrusted func(alias string, found Pointer)
@@ -240,8 +242,8 @@ func (s *Store) fenced() error {
 	return s.Fence()
 }
 
-// withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed. It goes on from the newest version and
-// the last move there are.
+// withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.
+// write gets the numbers of the newest version and the last move.
 func (s *Store) withModel(ctx context.Context, model string, create bool, write func(root *os.Root, last Numbers) error) error {
 	return s.locked(ctx, model, lockFile, create, func(root *os.Root) error {
 		last, _, err := s.tidy(root, model, false)

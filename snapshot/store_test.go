@@ -350,7 +350,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// BenchmarkPublishBeside takes what a publish costs beside so many versions, without syncs where the system has a directory in memory.
+// BenchmarkPublishBeside measures a publish into a model with that many versions, without syncs where the system has
+// a directory in memory.
 func BenchmarkPublishBeside(b *testing.B) {
 	for _, versions := range []int{1, 1000, 10000} {
 		b.Run(fmt.Sprint("versions=", versions), func(b *testing.B) {

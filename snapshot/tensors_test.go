@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// F32 tensors score as F64 ones but for the rounding of the parameters, every reader sees the same rounded ones, and they cannot be told from
-// published ones by publishing them again.
+// F32 tensors score as F64 ones but for the rounding of the parameters, every reader sees the same rounded ones, and
+// publishing them again gives the same payload digest.
 func TestF32(t *testing.T) {
 	for _, s := range shapes {
 		dir, double, single := t.TempDir(), testContents(s), testContents(s)

@@ -90,7 +90,7 @@ func TestThousandEvents(t *testing.T) {
 	}
 }
 
-// publishedAs publishes contents as a model of its own and opens it.
+// publishedAs publishes contents as a separate model and opens it.
 func publishedAs(t *testing.T, dir, name string, c *Contents) *Model {
 	t.Helper()
 	name = strings.ToLower(fmt.Sprintf("%s-%d-%d-%s-%d-%s", name, c.NumBasis, c.degree(), c.Kernel, len(c.MapWeights), c.Tensors))

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Query asks for the names of a categorical field that are predicted best beside the rest of an event: for a user, the items.
+// Query asks for the names of a categorical field that are predicted best given the rest of an event: for a user, the
+// items.
 type Query struct {
 	Input   Input
 	Over    string   // categorical field whose names are ranked; what Input has there does not matter

@@ -26,8 +26,9 @@ type WatchOptions struct {
 	OnLoad func(*Model) error
 	// NoDeltas serves versions as they were published, without what changed since, where the source is a DeltaSource.
 	NoDeltas bool
-	// CheckDeltas compares the whole model with the digest that the publisher tells of every hundredth delta, beside the digests and signatures that are
-	// always verified. It takes the time and the memory of writing a version, and is for those who would rather know that two machines agree.
+	// CheckDeltas compares the whole model with the digest that the publisher sends of it at every hundredth delta.
+	// Digests and signatures of deltas are always verified. The comparison takes the time and the memory of writing a
+	// version. It shows that two machines agree.
 	CheckDeltas bool
 	Log         *slog.Logger // nil logs nothing
 
@@ -57,7 +58,7 @@ type Watcher struct {
 	status Status
 }
 
-// Status is how a watcher stands.
+// Status is the state of a watcher.
 type Status struct {
 	Version        int64 // loaded; 0 is none
 	ManifestDigest string
@@ -66,7 +67,7 @@ type Status struct {
 	Created        time.Time // of the version, by its publisher's clock
 	Watermark      time.Time // newest event that it knows
 	Expires        time.Time // by its manifest, or the last renewal of the alias if that is later; zero is never
-	Renewed        time.Time // when the publisher last said that the alias stands: it does so every few minutes. Zero is not known
+	Renewed        time.Time // when the publisher last confirmed the alias: every few minutes. Zero is not known
 	Expired        bool      // it is past that
 	LoadedAt       time.Time
 	Checked        time.Time // when the source last answered
@@ -86,11 +87,12 @@ type Status struct {
 // version that is refused changes nothing: the last good one is served on. It returns an error only for options that cannot work and
 // for a StateFile that cannot be read; it does not wait for the first model.
 //
-// Where the source is a DeltaSource, the deltas of the version that is served are applied as they come, each a Model of its own, also while the next version
-// is read, which takes its place with the deltas that it has by then where without them it knew fewer events. One that does
-// not follow the last, is damaged or not signed as Trust asks changes nothing, whatever comes after it: the last good state is served, the source is
-// asked again, at last the version is read again and its deltas from the first, and the next version makes an end of it. StateFile has
-// versions only: a restart loads the version and applies its deltas again.
+// Where the source is a DeltaSource, the deltas of the version that is served are applied as they come, each as a new
+// Model, also while the next version is read. The next version is served with the deltas that it has by then, if it
+// knew fewer events without them. One that does not follow the last, is damaged or not signed as Trust asks changes
+// nothing, whatever comes after it: the last good state is served, the source is asked again, at last the version is
+// read again and its deltas from the first, and the next version makes an end of it. StateFile has versions only: a
+// restart loads the version and applies its deltas again.
 //
 // Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may not: the number of the move, which
 // is signed with the alias, has to be larger than the last one accepted (ErrOlder). What StateFile says was accepted counts only if it would be
@@ -140,7 +142,7 @@ func (w *Watcher) Model() *Model {
 	return m
 }
 
-// Wait returns the first model as soon as there is one, or the error of ctx with the reason why there is none.
+// Wait returns the first model as soon as there is one, or the error of ctx with the reason why no model is loaded.
 func (w *Watcher) Wait(ctx context.Context) (*Model, error) {
 	select {
 	case <-w.loaded:
@@ -155,7 +157,7 @@ func (w *Watcher) Wait(ctx context.Context) (*Model, error) {
 	}
 }
 
-// Status returns how the watcher stands.
+// Status returns the state of the watcher.
 func (w *Watcher) Status() Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +173,7 @@ func (w *Watcher) Status() Status {
 	return s
 }
 
-// Close stops watching and returns when nothing runs any more. The last model goes on scoring.
+// Close stops watching and returns when nothing runs any more. The last model can still score.
 func (w *Watcher) Close() {
 	w.cancel()
 	<-w.done

@@ -13,7 +13,8 @@ type absentField struct {
 	target
 }
 
-// Absence returns what finds the optional fields that events of the schema lack; it is empty if there is none.
+// Absence returns the finder of the optional fields that an event lacks. It is empty if the schema has no optional
+// fields.
 func (s *Schema) Absence() Absence {
 	var a Absence
 	for _, list := range []struct {

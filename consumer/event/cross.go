@@ -2,12 +2,14 @@ package event
 
 import "strings"
 
-// CrossSign stands between the names of the fields that a cross is made of, and between their values: user×item has the name u1×i2. It is
-// that of package snapshot, by which consumers compute the same, so names are joined and nothing else: those that hold the sign may share one.
+// CrossSign joins the names of the fields of a cross, and their values: user×item has the name u1×i2. It is the sign
+// of package snapshot, so that consumers compute the same names. Names are not escaped: two crosses of names that
+// contain the sign may get the same name.
 const CrossSign = "×"
 
-// A Cross is a categorical field whose name in an event is made of those of others, so that each pair that occurs has a weight of its own. An
-// event that lacks one of them lacks the cross. Its parts are indices of Schema.Categorical, two or more.
+// A Cross is a categorical field that joins the names of other fields of the event. Each combination that occurs gets
+// a separate weight. An event that lacks one of them lacks the cross. Its parts are indices of Schema.Categorical,
+// two or more.
 type Cross []int
 
 // CrossName returns the name of the cross of fields, and the name that it has where they have values.

@@ -64,8 +64,8 @@ func (s *Schema) Entities() (fields []int) {
 	return fields
 }
 
-// Derive fills the derived fields of an event, and the crosses they are part of. past returns that of the name that the event has in a field of
-// Entities, nil if there is none: the entity is then one whose first event this is.
+// Derive fills the derived fields of an event, and the crosses they are part of. past returns the Past of the name
+// that the event has in a field of Entities. Nil means that this is the first event of the entity.
 func (s *Schema) Derive(ev *Event, past func(field int) *Past) {
 	last := make([]int, len(s.Categorical)) // Last fields so far, by entity
 	for _, d := range s.Derived {

@@ -32,8 +32,8 @@ type Schema struct {
 	Label       string
 	Levels      int      // ordinal: 2 or more
 	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
-	Positive    string   // binary: the name that stands for label 1 where labels are names; empty takes 0, 1, false and true
-	Negative    string   // binary: the one name that stands for 0; empty takes any other than Positive
+	Positive    string   // binary: the name of label 1 where labels are names; empty takes 0, 1, false and true
+	Negative    string   // binary: the one name of label 0; empty takes any other than Positive
 	Choices     bool     // binary: every event is a choice, whose label is 1; Label, if not empty, names what kind of one it is
 	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
 	LabelMax    float64
@@ -48,8 +48,8 @@ type Schema struct {
 	MultiWeights []string
 	Optional     []string // those of the three that an event may lack
 	Cross        []Cross  // the last of the categorical fields, which values do not have: see Cross
-	// Derived are fields among Categorical and Multi, all of them optional, that a decoder does not read: Derive fills them. Whoever takes
-	// them from values, as scoring does, leaves Derived empty.
+	// Derived are fields among Categorical and Multi, all of them optional, that a decoder does not read: Derive
+	// fills them. A caller that takes them from values, as scoring does, leaves Derived empty.
 	Derived []Derived
 
 	// Kinds has the weights of choices by what Label says of them, at least 0 and at most MaxKindWeight: events of weight 0 are filtered.
@@ -76,7 +76,8 @@ func (s *Schema) AcceptsLabel(v float64) bool {
 	return math.Abs(v) <= MaxLabel && (s.LabelMin == 0 && s.LabelMax == 0 || v >= s.LabelMin && v <= s.LabelMax)
 }
 
-// NamedLabel returns the label that a name stands for under Positive; ok is false for one that is neither it nor Negative.
+// NamedLabel returns the label of a name. ok is false if the name is not Positive, and Negative is set to another
+// name.
 func (s *Schema) NamedLabel(name string) (label float64, ok bool) {
 	if name == s.Positive {
 		return 1, true

@@ -85,7 +85,8 @@ func space(b []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the index after the string that begins at i, -1 if there is none or it has escapes.
+// stringEnd returns the index after the string that begins at i. It returns -1 for a string with escapes, or if no
+// string begins there.
 func stringEnd(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
@@ -101,7 +102,7 @@ func stringEnd(b []byte, i int) int {
 	return -1
 }
 
-// numberEnd returns the index after the number that begins at i, -1 if there is none (RFC 8259, section 6).
+// numberEnd returns the index after the number that begins at i, -1 if no number begins there (RFC 8259, section 6).
 func numberEnd(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++

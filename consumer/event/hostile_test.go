@@ -50,7 +50,7 @@ func hostileJSON() map[string]struct {
 		"a key twice, escaped":          {`{` + good + `,"r\u0061ting":4}`, DuplicateKey},
 		"a key twice, deep down":        {`{` + good + `,"x":{"y":1,"y":2}}`, DuplicateKey},
 		"a key in capitals":             {`{"user":"u","item":"i","RATING":3,"ts":1}`, MissingField},
-		"a key in capitals beside":      {`{` + good + `,"RATING":5,"Rating":4}`, ""}, // unknown fields, which are ignored
+		"a key in capitals in addition": {`{` + good + `,"RATING":5,"Rating":4}`, ""}, // unknown fields, which are ignored
 		"white space around":            {many("\n\t {"+good+"}", " ", "\r\n"), ""},
 		"trailing garbage":              {`{` + good + `}x`, TrailingData},
 		"two events":                    {`{` + good + `}{` + good + `}`, TrailingData},

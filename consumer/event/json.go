@@ -33,7 +33,7 @@ func DefaultLimits() Limits {
 // RATING is not rating but an unknown field, and unknown fields are ignored. What a field may be:
 //
 //   - an id (categorical, identity, class, element of a list): a string, or a whole number written without point and exponent, which
-//     stands for its decimal text; equal elements of a list count once
+//     is read as its decimal text; equal elements of a list count once
 //   - a number (numeric, weight, label of regression, ordinal and binary): a JSON number; -0 becomes 0. A string that spells NaN or an
 //     infinity is not_finite, any other string wrong_type. A binary label may also be true or false
 //   - a binary label of a schema with Positive: an id, of which true and false are two more
@@ -52,7 +52,7 @@ type JSON struct {
 
 	mustLearn int
 	absent    []target // the optional fields, which prepare makes absent
-	before    field    // stands before the first field of an event
+	before    field    // sentinel before the first field of an event
 	turn      uint64   // counts events
 
 	kindWeight float64 // of the event at hand: see Schema.Kinds
@@ -225,7 +225,7 @@ func (p *parse) hasAll() bool {
 	return p.present >= d.must && (!d.RequireLabel || p.present >= d.must+d.mustLearn)
 }
 
-// hasTime reports whether the event has a time of its own, or needs none, or the record's will do.
+// hasTime reports whether the event has a time field, needs no time, or can take the time of the record.
 func (p *parse) hasTime() bool {
 	return p.d.schema.Time != "" || !p.d.RequireLabel || p.recordTime >= 0 && p.recordTime <= maxTime
 }

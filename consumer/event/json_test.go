@@ -52,7 +52,7 @@ func TestDecodeEvent(t *testing.T) {
 	}
 }
 
-// decodeCases has at least one value for each reason; %s stands for the rest of a good event.
+// decodeCases has at least one value for each reason; %s is replaced by the rest of a good event.
 var decodeCases = []struct {
 	name   string
 	schema Schema

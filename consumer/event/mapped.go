@@ -393,8 +393,8 @@ func (d *Mapped) object(r *Record) ([]byte, *Rejection) {
 	return d.flat, nil
 }
 
-// asNumber returns what stands for a number where text may: 1 and 0 for true and false, nothing for text that is empty or NaN, which is how writers of text
-// say that there is none. Other text is returned without its quotes.
+// asNumber returns the number of a value that may be text: 1 and 0 for true and false. Empty text and NaN give
+// nothing: writers of text use them for a missing number. Other text is returned without its quotes.
 func (d *Mapped) asNumber(raw []byte, isText bool) ([]byte, bool) {
 	if !isText {
 		switch {
@@ -426,7 +426,7 @@ func appendText(dst, text []byte, isNumber bool) []byte {
 	return dst
 }
 
-// at returns what stands at a place, nil for nothing, and whether that is text rather than JSON.
+// at returns the value at a place, nil if it is missing, and whether that is text rather than JSON.
 func (d *Mapped) at(p *place, r *Record) (raw []byte, isText bool) {
 	if p.slot >= 0 && (d.slots[p.slot] != nil || p.source.kind != fromAttribute) {
 		if d.mapping.Envelope == Debezium {
@@ -462,7 +462,7 @@ func stampIn(ms int64, unit string) int64 {
 	return ms
 }
 
-// header returns the value of the last header of a name, nil if there is none.
+// header returns the value of the last header of a name, nil if no header has the name.
 func header(headers []byte, name string) (value []byte) {
 	field := func() (b []byte, ok bool) {
 		size, n := binary.Varint(headers)

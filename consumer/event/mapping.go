@@ -137,7 +137,7 @@ func cutName(text, until string) (name, rest string, err error) {
 	return text, rest, nil
 }
 
-// Causes lists the causes for which records are no events under the mapping, beside those of the schema.
+// Causes lists the causes for which the mapping makes no event of a record. The causes of the schema are not listed.
 func (m *Mapping) Causes() []Cause {
 	list := []Cause{{Reason: Filtered}}
 	switch m.Envelope {

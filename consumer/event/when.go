@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Condition compares what stands in a record with constants. Numbers are compared by size, text byte by byte; values of different types are not equal, and
-// neither is less. What is absent, or null, is equal to null alone.
+// A Condition compares the values of a record with constants. Numbers are compared by size, text byte by byte; values
+// of different types are not equal, and neither is less. What is absent, or null, is equal to null alone.
 type Condition struct {
 	text string
 	of   Source

@@ -14,9 +14,9 @@ import (
 	"slices"
 )
 
-// WriteFile makes or replaces the file at path, with permissions perm before umask, of what write writes. The new file is durable when WriteFile
-// returns without an error; with one, the old file is still there unless only its directory could not be synced. A crash can leave a file
-// .tmp-* beside it.
+// WriteFile makes or replaces the file at path, with permissions perm before umask, of what write writes. The new
+// file is durable when WriteFile returns without an error; with one, the old file is still there unless only its
+// directory could not be synced. A crash can leave a file .tmp-* in its directory.
 func WriteFile(path string, perm fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {

@@ -17,7 +17,8 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestWriteFile: a file is made or replaced as a whole; what fails leaves the old one, and nothing beside it.
+// TestWriteFile: a file is made or replaced as a whole; what fails leaves the old one, and nothing else in the
+// directory.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")

@@ -10,7 +10,8 @@
 // and the last one the seed of that decision.
 package failpoint
 
-// The sites. A test kills at each. Package snapshot spells its own out, beside those that its tests alone ask for.
+// The sites. A test kills at each. Package snapshot writes its sites as literals, also those that only its tests ask
+// for.
 const (
 	SketchSync      = "sketch.sync"      // while the state is opened; after an error there its commits are not synchronised
 	SketchCommit    = "sketch.commit"    // before the transaction with rows and ledger

@@ -1,5 +1,5 @@
-// Package metrics shows to Prometheus what a consumer of versions has: which one it serves, how old that and its data are, and what was refused. It
-// is a package of its own so that package snapshot needs the standard library only.
+// Package metrics shows to Prometheus what a consumer of versions has: which one it serves, how old that and its data
+// are, and what was refused. It is a separate package so that package snapshot needs the standard library only.
 //
 //	watcher, err := snapshot.Watch(source, snapshot.WatchOptions{Model: "ratings"})
 //	...
@@ -28,8 +28,9 @@ type collector struct {
 	metrics []metric
 }
 
-// New returns a collector of a watcher, whose Status is given. Times without a value have no series; all else is there from the start. Labels tell
-// several watchers in one registry apart: the alerts of configs/refitd.rules.yml ask for "model". It may be collected from any goroutine.
+// New returns a collector of a watcher, whose Status is given. Times without a value have no series; all else is
+// there from the start. Labels distinguish several watchers in one registry: the alerts of configs/refitd.rules.yml
+// ask for "model". It may be collected from any goroutine.
 func New(status func() snapshot.Status, labels prometheus.Labels) prometheus.Collector {
 	c := &collector{status: status}
 	add := func(name, help string, m metric) {
@@ -61,7 +62,8 @@ func New(status func() snapshot.Status, labels prometheus.Labels) prometheus.Col
 	moment("created", "When what is served was made, the version or its last delta, by its publisher's clock.",
 		func(s *snapshot.Status) time.Time { return s.Position.Created })
 	moment("watermark", "Newest event time behind what is served.", func(s *snapshot.Status) time.Time { return s.Position.Watermark })
-	moment("renewed", "When the publisher last said that the alias stands.", func(s *snapshot.Status) time.Time { return s.Renewed })
+	moment("renewed", "When the publisher last confirmed the alias.",
+		func(s *snapshot.Status) time.Time { return s.Renewed })
 	moment("checked", "When the source last said something new.", func(s *snapshot.Status) time.Time { return s.Checked })
 	return c
 }

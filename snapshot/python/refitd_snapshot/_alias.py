@@ -27,7 +27,7 @@ def check_name(what: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class Renewal:
-    """A publisher's word that an alias, as it was set by one move, still stands."""
+    """A publisher's statement that an alias, as it was set by one move, is still valid."""
 
     renewed: Optional[datetime] = None
     expires: Optional[datetime] = None
@@ -103,7 +103,7 @@ class Pointer:
         )
 
     def renewed_at(self) -> Optional[datetime]:
-        """When the publisher last said that the alias stands; None is not known."""
+        """When the publisher last confirmed the alias; None is not known."""
         if self.renewal.renewed is not None and (self.moved is None or self.renewal.renewed > self.moved):
             return self.renewal.renewed
         return self.moved
@@ -168,7 +168,7 @@ def decode_alias(alias: str, content: bytes) -> Pointer:
 
 
 def with_renewal(pointer: Pointer, content: Optional[bytes]) -> Pointer:
-    """Adds the renewal in a file, None if there is none, to what an alias says, as it stands there."""
+    """Adds the renewal in a file, None if the file is missing, to a pointer, unverified."""
     if content is None:
         return pointer
     try:

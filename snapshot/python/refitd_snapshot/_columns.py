@@ -117,7 +117,8 @@ class Columns:
         return bins.ravel()
 
     def unseen(self, event: Input, but: int = -1) -> tuple[str, ...]:
-        """Returns the names of an event that the vocabulary does not have, as "user=u9", but for a categorical field that has a row of its own."""
+        """Returns the names of an event that the vocabulary does not have, as "user=u9". Those of
+        categorical field but are left out: it has a replaced row."""
         names = [(f, name) for f, name in enumerate(event.categorical) if f != but]
         names += [(self._first_multi + f, name) for f, list_ in enumerate(event.multi) for name in list_]
         fields = self.schema.named

@@ -18,7 +18,7 @@ MAX_HISTORY = 1000
 
 _LOSS_FADE = 0.99  # of what the rates of an entity lost, at each of its events
 _LOSS_MAX = 25.0  # of one event
-_LOGIT_SCALE = 4.0  # of the mean loss of outputs, beside a squared error in units of its variance
+_LOGIT_SCALE = 4.0  # of the mean loss of outputs, relative to a squared error in units of its variance
 _LEAST_PROBABILITY = 1e-6
 _BLOCK = 3  # rates that are solved together, and whose diagonals are raised together
 
@@ -48,8 +48,8 @@ class EntityRow:
 
 
 class Overlay(Scorer):
-    """A model with rows of its own for some entities, made from events of theirs. It scores like the model below it, which it shares, and never changes:
-    learn returns another one."""
+    """A model with replaced rows for some entities, made from events of theirs. It scores like the model below it,
+    which it shares, and never changes: learn returns another one."""
 
     def __init__(self, model: Model, by: Optional[FoldInField], rows: dict[str, EntityRow], folded: int):
         self._model = model
@@ -93,7 +93,7 @@ class Overlay(Scorer):
         return found
 
     def _add(self, event: Event, weight: float, held: bool = False) -> str:
-        """Folds an event into the row of its entity, which it makes if there is none, and returns the entity."""
+        """Folds an event into the row of its entity, which it makes if it is missing, and returns the entity."""
         assert self._by is not None
         m = self._manifest
         x = read_event(m.schema, event)
@@ -180,7 +180,8 @@ class Overlay(Scorer):
         return mixed
 
     def _observe(self, row: EntityRow, rest: Array, gradient: Array, targets: Array, weight: float) -> tuple[Array, Array]:
-        """Returns the quadratic that stands for the likelihood of an event: −½ ω z² + right z for what the row adds to each of M outputs."""
+        """Returns the quadratic that approximates the log-likelihood of an event: −½ ω z² + right z for what the
+        row adds to each of M outputs."""
         assert self._by is not None
         f, linear = self._fold_in(), len(gradient)
         outputs = self._with(rest, gradient, self._mixed(row))

@@ -46,7 +46,7 @@ class FoldIn:
 
 
 def read_fold_in(f: Fields) -> Optional[FoldIn]:
-    """Reads the fold-in of a manifest, None where there is none."""
+    """Reads the fold-in of a manifest, None where it has none."""
     if f.value.get("fold_in") is None:
         return None
     g = Fields("fold_in", f.value["fold_in"])

@@ -43,7 +43,7 @@ def sha256(content: bytes) -> str:
 
 class Fields:
     """A JSON object whose members are read by type; null and absent are the zero of the type. A member of another type is a FormatError.
-    It remembers which members were read: known and unknown tell them apart."""
+    It remembers which members were read: see known and unknown."""
 
     def __init__(self, what: str, value: Any):
         if not isinstance(value, Mapping):
@@ -147,7 +147,7 @@ class Fields:
         return found
 
     def time(self, name: str) -> Optional[datetime]:
-        """Returns a time in UTC, None where there is none."""
+        """Returns a time in UTC, None where the member is missing or empty."""
         text = self.text(name)
         return parse_time(f"{self.what}: {name}", text) if text else None
 
@@ -167,7 +167,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d
 
 
 def parse_time(what: str, text: str) -> Optional[datetime]:
-    """Reads a time of RFC 3339; the year 1, which stands for none, is None. What is below a microsecond is dropped."""
+    """Reads a time of RFC 3339; the year 1 means no time and is None. What is below a microsecond is dropped."""
     match = _TIME.fullmatch(text)
     try:
         if match is None:

@@ -49,7 +49,8 @@ class Keys:
             raise SignatureError(f"{what}: the signature is not one of key {key_id}: it was altered, take it from the publisher again") from None
 
     def verify_manifest(self, manifest: bytes, file: Optional[bytes]) -> str:
-        """Raises SignatureError unless file, None if there is none, is a manifest.sig over the manifest. Returns the id of the key."""
+        """Raises SignatureError unless file is a manifest.sig over the manifest; None means that the file is missing.
+        Returns the id of the key."""
         key_id, signature = "", b""
         if file:
             try:

@@ -20,7 +20,7 @@ from ._model import Model
 _MAX_SIGNATURE_BYTES = 512
 _TOLERANCE = 1e-9  # of golden outputs, relative to 1 + |want|: sums may be rounded differently
 
-#: Reads a file of one version, of at most so many bytes; None if there is none.
+#: Reads a file of one version, of at most so many bytes; None if it is missing.
 Read = Callable[[str, int], Optional[bytes]]
 
 

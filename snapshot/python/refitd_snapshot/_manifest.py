@@ -26,7 +26,7 @@ _MAX_COLUMNS = (1 << 31) - 1
 _TAIL, _END = b'  "manifest_digest": "sha256:', b'"\n}\n'
 _TAIL_BYTES = len(_TAIL) + 64 + len(_END)
 
-# The files of a version beside its manifest, in the manifest's order, and what they may take.
+# The files of a version without its manifest, in the manifest's order, and what they may take.
 FILES = {
     "model.safetensors": MAX_MODEL_BYTES + _MAX_HEADER_BYTES,
     "vocabulary": _MAX_NAMES_BYTES,
@@ -150,7 +150,10 @@ def decode_manifest(content: bytes) -> Manifest:
         raise DigestError(f"{what} of {len(content)} bytes: publish the version again")
     digest = sha256(content[:cut])
     if content[cut:] != _TAIL + digest.encode() + _END:
-        raise DigestError(f"{what} does not end in the digest of its own bytes, sha256:{digest}: take another version or publish again")
+        raise DigestError(
+            f"{what} does not end in the digest of the bytes before it, sha256:{digest}: "
+            "take another version or publish again"
+        )
     f = Fields(what, loads(what, content))
     version = f.whole("format")
     if version > FORMAT_VERSION:

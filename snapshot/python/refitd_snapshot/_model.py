@@ -1,4 +1,4 @@
-"""Models, and models with rows of their own for some entities."""
+"""Models, and models with replaced rows for some entities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Scorer:
     _columns: Columns
 
     def _own(self, event: Input) -> Optional[EntityRow]:
-        """Returns the row that stands in for the column of the event's entity, None for none."""
+        """Returns the row that replaces the column of the event's entity, None for none."""
         return None
 
     def _ranked_field(self) -> int:
@@ -55,11 +55,12 @@ class Scorer:
         return np.array(rows).reshape(len(rows), self._manifest.num_outputs)
 
     def topk(self, event: Event, over: str, k: int = 10, exclude: Names = (), rank_by: Name = "") -> list[Item]:
-        """Returns the k names of a categorical field with the largest values beside the rest of an event, largest first, names of equal value in the
-        order of the vocabulary. What the event has in that field does not matter. It is exact. Names are ordered by their outputs before output_limit of
-        the manifest, and values are of those after it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the
-        vocabulary does not have are ignored. rank_by is the class to rank by of a multiclass or multilabel model. Raises InputError, for what is no name,
-        too."""
+        """Returns the k names of a categorical field with the largest values given the rest of an event, largest
+        first, names of equal value in the order of the vocabulary. What the event has in that field does not matter. It
+        is exact. Names are ordered by their outputs before output_limit of the manifest, and values are of those after
+        it: names that the limit makes equal keep their order. exclude are names to leave out, of which those that the
+        vocabulary does not have are ignored. rank_by is the class to rank by of a multiclass or multilabel model. Raises
+        InputError, for what is no name, too."""
         from ._topk import topk
 
         return topk(self, event, over, k, exclude, rank_by)

@@ -30,7 +30,7 @@ _MAX_SEGMENT_BYTES = 128 << 20  # one is begun anew at 16 MiB, and a delta takes
 
 
 class Source(Protocol):
-    """Tells what aliases name and hands out the files of versions."""
+    """Returns what aliases name, and the files of versions."""
 
     def alias(self, model: str, alias: str) -> Pointer:
         """Returns what an alias says, unverified. Raises NotFoundError."""
@@ -39,11 +39,11 @@ class Source(Protocol):
         """Is alias; if that is still last, it waits for a change, and may give up waiting after a while and return last."""
 
     def read(self, model: str, version: int, name: str, most: int) -> Optional[bytes]:
-        """Returns a file of a version, None if there is none. One of more than so many bytes is a DigestError."""
+        """Returns a file of a version, None if it is missing. One of more than so many bytes is a DigestError."""
 
     def deltas(self, model: str, version: int, after: int, stop: Optional[threading.Event]) -> list[bytes]:
-        """Returns frames of deltas of a version that follow the one with sequence after. While there is none it waits, unless stop is None, and may give up
-        after a while. Raises ChainError if the next one is missing."""
+        """Returns frames of deltas of a version that follow the one with sequence after. Until the next one is there it
+        waits, unless stop is None, and may give up after a while. Raises ChainError if the next one is missing."""
 
 
 #: Where a delta begins in the segments of a version, so that a look at them reads what came since the last one: first sequence of the segment,
@@ -145,7 +145,7 @@ def _within(path: Path, root: Path) -> bool:
 
 
 def _read(root: Path, name: str, most: int, offset: int = 0) -> Optional[bytes]:
-    """Reads a regular file of at most so many bytes, from an offset on; None if there is none."""
+    """Reads a regular file of at most so many bytes, from an offset on; None if it is missing."""
     path = root / name
     try:
         kind = os.lstat(path).st_mode  # looked at before it is opened: opening a pipe would wait for its writer
@@ -238,7 +238,7 @@ def _reason(body: bytes) -> str:
 
 
 def source_of(store: PathLike, headers: Optional[Mapping[str, str]], every: float = 0.25) -> Source:
-    """Returns the source that a path or a URL stands for."""
+    """Returns the source at a path or a URL."""
     if isinstance(store, str) and store.startswith(("http://", "https://")):
         return HTTPSource(store, headers)
     if headers is not None:

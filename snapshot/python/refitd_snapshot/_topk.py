@@ -1,4 +1,4 @@
-"""The names of a field that are predicted best beside the rest of an event."""
+"""The names of a field that are predicted best given the rest of an event."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class _RefusedError(SnapshotError):
 
 @dataclass(frozen=True)
 class Status:
-    """How a watcher stands."""
+    """The state of a watcher."""
 
     version: int = 0  #: loaded; 0 is none
     manifest_digest: str = ""
@@ -42,7 +42,7 @@ class Status:
     created: Optional[datetime] = None  #: of the version, by its publisher's clock
     watermark: Optional[datetime] = None  #: newest event that it knows
     expires: Optional[datetime] = None  #: by its manifest, or the last renewal of the alias if that is later; None is never
-    renewed: Optional[datetime] = None  #: when the publisher last said that the alias stands: it does so every few minutes
+    renewed: Optional[datetime] = None  #: when the publisher last confirmed the alias, which it does every few minutes
     expired: bool = False
     loaded_at: Optional[datetime] = None
     checked: Optional[datetime] = None  #: when the source last answered
@@ -56,7 +56,8 @@ class Status:
 
 
 class Watcher:
-    """Keeps the newest acceptable model of an alias, on a thread of its own. It may be used by any number of threads, and as a context manager."""
+    """Keeps the newest acceptable model of an alias, on a separate thread. Any number of threads may use it. It is a
+    context manager, too."""
 
     def __init__(
         self,
@@ -98,12 +99,12 @@ class Watcher:
 
     @property
     def status(self) -> Status:
-        """How the watcher stands."""
+        """The state of the watcher."""
         with self._lock:
             return replace(self._status, expired=self._is_expired())
 
     def wait(self, timeout: Optional[float] = None) -> Model:
-        """Returns the first model as soon as there is one. Raises TimeoutError with the reason why there is none."""
+        """Returns the first model as soon as there is one. Raises TimeoutError with the reason if none is loaded in time."""
         self._loaded.wait(timeout)
         with self._lock:
             if self._model is not None:
@@ -111,7 +112,7 @@ class Watcher:
             raise TimeoutError(f"watch {self._name}: no model yet: {self._status.error}")
 
     def close(self) -> None:
-        """Stops watching. The last model goes on scoring. A request to a daemon that is under way ends by itself."""
+        """Stops watching. The last model can still score. A request to a daemon that is under way is not cancelled."""
         self._stop.set()
         self._loaded.set()
         if isinstance(self._source, DirSource):
@@ -342,7 +343,7 @@ def watch(
     store, keys and headers are those of open. Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may
     not. state_file keeps what was accepted last, so that a restart does not fall back to something older; the Go library reads the same file. pin is
     a version to serve whatever the alias says. on_load is called with each version before it is served, on the watcher's thread; an exception refuses
-    it. With deltas, what changed since the version was published is applied as it comes, each state a model of its own. every is the mean pause in
-    seconds between two looks at a directory. What happens is logged by the logger "refitd_snapshot".
+    it. With deltas, what changed since the version was published is applied as it comes, each state as a new model.
+    every is the mean pause in seconds between two looks at a directory. What happens is logged by the logger "refitd_snapshot".
     """
     return Watcher(store, model, alias, keys, state_file, pin, on_load, _load.Trust(None, allow_expired, now), headers, every, deltas)
