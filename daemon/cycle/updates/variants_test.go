@@ -40,13 +40,19 @@ func TestFormRace(t *testing.T) {
 			t.Errorf("%s: %s is chosen, want %s", why, mixture.FormParts[r.Chosen], mixture.FormParts[want])
 		}
 	}
-	none := math.NaN()
-	run(UpdateEvents-1, [mixture.NumForms]float64{1, 0.5, 0.2, none, none, none, none, none})
+	only := func(means ...float64) (all [mixture.NumForms]float64) { // the first variants
+		for f := range all {
+			all[f] = math.NaN()
+		}
+		copy(all[:], means)
+		return all
+	}
+	run(UpdateEvents-1, only(1, 0.5, 0.2))
 	choice(mixture.FormFoldIn, all, "too few events")
-	run(10, [mixture.NumForms]float64{1, 0.5, 0.2, none, none, none, none, none})
+	run(10, only(1, 0.5, 0.2))
 	choice(mixture.FormBefore, all, "the best of two that are better")
 	choice(mixture.FormNumbers, two, "the best of those that there are")
-	run(40_000, [mixture.NumForms]float64{1, 1, none, none, none, none, none, none})
+	run(40_000, only(1, 1))
 	r.Chosen = mixture.FormNumbers
 	l := &r.Pairs[mixture.FormNumbers][mixture.FormFoldIn]
 	mean := l.Sum / l.N
