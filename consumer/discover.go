@@ -70,10 +70,8 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			if _, ok := c.ends[tp]; c.ends != nil && !ok {
 				continue
 			}
-			leaders[tp] = -1
-			if p.Leader.Host != "" { // else the leader is not among the live brokers
-				leaders[tp] = int32(p.Leader.ID)
-			} else {
+			leader, ok := leaderOf(p)
+			if leaders[tp] = leader; !ok {
 				errs = append(errs, fmt.Errorf("%s: %w", tp, errNoLeader))
 			}
 			if !c.known(tp) {
@@ -88,6 +86,14 @@ func (c *Consumer) refresh(ctx context.Context) error {
 	}
 	c.lead(ctx, leaders, len(errs) == 0 && c.opts.Owns != nil)
 	return errors.Join(errs...)
+}
+
+// leaderOf returns the broker that leads a partition: -1, and false, where it is not among the live ones.
+func leaderOf(p kafka.Partition) (broker int32, ok bool) {
+	if p.Leader.Host == "" {
+		return -1, false
+	}
+	return int32(p.Leader.ID), true
 }
 
 func (c *Consumer) known(tp TopicPartition) bool {

@@ -350,23 +350,7 @@ func (m *Model) encodeTarget(dst []float64, e *LabelledEvent) error {
 	}
 	switch {
 	case s.Task == Multiclass || s.Task == Multilabel:
-		if s.Task == Multiclass && len(e.Classes) != 1 {
-			return fmt.Errorf("%w: missing_label: the event has %d classes %q, want one", ErrInput, len(e.Classes), s.Label)
-		}
-		off := 0.0
-		if c.Link == Logistic {
-			off = -1
-		}
-		for o := range dst {
-			dst[o] = off
-		}
-		for _, name := range e.Classes {
-			at := slices.Index(s.Classes, name)
-			if at < 0 {
-				return fmt.Errorf("%w: label %q has %q, which is no class of the model", ErrInput, s.Label, name)
-			}
-			dst[at] = 1
-		}
+		return m.encodeClasses(dst, e)
 	case s.Task == Ordinal && (e.Label != math.Trunc(e.Label) || e.Label < 1 || e.Label > float64(s.Levels)):
 		return fmt.Errorf("%w: label %q is %g, want a level from 1 to %d", ErrInput, s.Label, e.Label, s.Levels)
 	case s.Task == Binary && e.Label != 0 && e.Label != 1:
@@ -385,6 +369,29 @@ func (m *Model) encodeTarget(dst []float64, e *LabelledEvent) error {
 		if r := c.FoldIn.LabelRange; len(r) == 2 {
 			dst[0] = min(max(e.Label, r[0]), r[1])
 		}
+	}
+	return nil
+}
+
+// encodeClasses is encodeTarget of a label that is a class or several.
+func (m *Model) encodeClasses(dst []float64, e *LabelledEvent) error {
+	c, s := &m.contents, &m.contents.Schema
+	if s.Task == Multiclass && len(e.Classes) != 1 {
+		return fmt.Errorf("%w: missing_label: the event has %d classes %q, want one", ErrInput, len(e.Classes), s.Label)
+	}
+	off := 0.0
+	if c.Link == Logistic {
+		off = -1
+	}
+	for o := range dst {
+		dst[o] = off
+	}
+	for _, name := range e.Classes {
+		at := slices.Index(s.Classes, name)
+		if at < 0 {
+			return fmt.Errorf("%w: label %q has %q, which is no class of the model", ErrInput, s.Label, name)
+		}
+		dst[at] = 1
 	}
 	return nil
 }

@@ -68,21 +68,7 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 		if keyField != "user" && keyField != "item" {
 			return skipped, fmt.Errorf("dataset: --key %q is not a field of --format %s: use user or item", keyField, string(format))
 		}
-		inHalves := format == HalfStars || fields.Schema != nil && countsHalves(fields.Schema)
-		read = func(line []byte) (Record, event.Reason) {
-			r, ok := parseRating(line)
-			if !ok {
-				return Record{}, notMovieLens
-			}
-			if inHalves {
-				r.inHalves()
-			}
-			key := r.user
-			if keyField == "item" {
-				key = r.item
-			}
-			return Record{Key: bytes.Clone(key), Value: r.appendJSON(make([]byte, 0, 80)), Time: r.seconds * 1000, HasTime: r.hasTime}, ""
-		}
+		read = ratingRecord(keyField, format == HalfStars || fields.Schema != nil && countsHalves(fields.Schema))
 	case JSONL:
 		read = func(line []byte) (Record, event.Reason) { return jsonRecord(line, keyField) }
 		if s := fields.Schema; s != nil && s.Time != "" {
@@ -121,6 +107,25 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 		return visit(record)
 	})
 	return skipped, err
+}
+
+// ratingRecord returns what reads a line of MovieLens, whose record has the key of a field: user or item.
+func ratingRecord(keyField string, inHalves bool) func(line []byte) (Record, event.Reason) {
+	return func(line []byte) (Record, event.Reason) {
+		r, ok := parseRating(line)
+		if !ok {
+			return Record{}, notMovieLens
+		}
+		if inHalves {
+			r.inHalves()
+		}
+		key := r.user
+		if keyField == "item" {
+			key = r.item
+		}
+		return Record{Key: bytes.Clone(key), Value: r.appendJSON(make([]byte, 0, 80)), Time: r.seconds * 1000,
+			HasTime: r.hasTime}, ""
+	}
 }
 
 // recordTime says where a record has its time: a field, and the unit of numbers there.

@@ -184,21 +184,8 @@ func tickOf(m *config.Model) time.Duration {
 func (t *Trainer) step(ctx context.Context) error {
 	t.tune()
 	if time.Since(t.lookAt) >= observeEvery {
-		t.lookAt = time.Now()
-		t.state.guard.Look()
-		if t.writing == nil {
-			t.versions.follow()
-		}
-		if err := t.state.witness(); err != nil {
+		if err := t.look(ctx); err != nil {
 			return err
-		}
-		if err := t.watch(); err != nil {
-			return err
-		}
-		if t.writing == nil && t.reader.team.leads() && t.versions.publisher.Lost() {
-			if err := t.contain("refit", func() error { return t.republish(ctx) }); err != nil {
-				return err
-			}
 		}
 	}
 	if t.writing == nil && t.reader.team.leads() { // what is written holds the lock of the store, and renews
@@ -214,12 +201,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	if !t.reader.team.trains() {
 		return nil
 	}
-	for _, alarm := range t.cycle.DriftAlarms() {
-		t.schedule.Alarmed(applied)
-		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
-		t.versions.mark(time.Now(), curves.Drift, 0, "what was learned of "+alarm.Group+" does not hold any more")
-		t.log.Warn("drift: what was learned does not hold any more", "group", alarm.Group, "learned_events", alarm.Event)
-	}
+	t.heedDrift(applied)
 	if t.running == nil && (t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
 		t.schedule.RefitBegun(applied)
 		t.running = make(chan trained, 1)
@@ -242,6 +224,35 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.log.Warn("update held back: consumers keep what they have", "reason", string(reason))
 	}
 	return err
+}
+
+// look looks at the disk, the witness and the store, and publishes the champion again where the store has lost it.
+func (t *Trainer) look(ctx context.Context) error {
+	t.lookAt = time.Now()
+	t.state.guard.Look()
+	if t.writing == nil {
+		t.versions.follow()
+	}
+	if err := t.state.witness(); err != nil {
+		return err
+	}
+	if err := t.watch(); err != nil {
+		return err
+	}
+	if t.writing == nil && t.reader.team.leads() && t.versions.publisher.Lost() {
+		return t.contain("refit", func() error { return t.republish(ctx) })
+	}
+	return nil
+}
+
+// heedDrift reports alarms of drift, and makes a refit due after them.
+func (t *Trainer) heedDrift(applied int64) {
+	for _, alarm := range t.cycle.DriftAlarms() {
+		t.schedule.Alarmed(applied)
+		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
+		t.versions.mark(time.Now(), curves.Drift, 0, "what was learned of "+alarm.Group+" does not hold any more")
+		t.log.Warn("drift: what was learned does not hold any more", "group", alarm.Group, "learned_events", alarm.Event)
+	}
 }
 
 // finish waits for the refit under way and, with UntilEnd, makes the last one.

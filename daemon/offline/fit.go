@@ -97,8 +97,9 @@ func Fit(ctx context.Context, o FitOptions, out *report.Emitter) error {
 			return err
 		}
 		if o.Store != "" && refused == nil && ctx.Err() == nil {
+			fit.Champion.Watermark = parts.watermark()
 			v := &fit.Champion.Version
-			fit.Champion.Watermark, v.TrainSeconds = parts.watermark(), report.Seconds(o.Now().Sub(began))
+			v.TrainSeconds = report.Seconds(o.Now().Sub(began))
 			if err := versions.Publish(ctx, fit.Champion); err != nil {
 				return storeError(err, o.Store)
 			}

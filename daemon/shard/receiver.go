@@ -175,38 +175,11 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 		}
 		r.usable()
 	}
-	start, end, err := bounds(ctx, r.client, r.Topic)
+	end, err := r.resume(ctx)
 	if err != nil {
 		return err
 	}
-	merged, memo, ok, err := r.Store.Merged()
-	if err != nil {
-		return err
-	}
-	resume := merged
-	switch {
-	case r.takes():
-		memo, ok = nil, false
-		if resume, err = r.takesFrom(ctx, start, end); err != nil {
-			return err
-		}
-	case ok && resume > end:
-		return fmt.Errorf("topic %s (shard.topic) has offsets %d to %d, but %d was merged: it is another topic of that name, or has lost its end; "+
-			"begin with an empty state: %w", r.Topic, start, end, resume, ErrTopic)
-	case !ok || resume < start: // what waited is superseded, or a head will lack it
-		resume = start
-	}
-	if !ok && resume > 0 { // what there was before cannot be missed
-		r.gaps++
-	}
-	if err := r.recall(memo, ok); err != nil {
-		return err
-	}
-	if ok && resume > merged { // after what was counted
-		r.gaps++
-	}
-	r.next, r.end = resume, end
-	reader, err := kgo.NewClient(append([]kgo.Opt{readFrom(r.Topic, resume)}, r.Kafka...)...)
+	reader, err := kgo.NewClient(append([]kgo.Opt{readFrom(r.Topic, r.next)}, r.Kafka...)...)
 	if err != nil {
 		return err
 	}
@@ -214,20 +187,8 @@ func (r *Receiver) run(ctx context.Context, untilEnd bool) error {
 	r.fails(nil)
 	for {
 		if r.next >= end {
-			r.resolve()
-			if err := r.mergeKept(); err != nil {
+			if err := r.catchUp(ctx, untilEnd); err != nil {
 				return err
-			}
-			r.mu.Lock()
-			if !r.current {
-				r.Log.Info("merge topic read", "topic", r.Topic, "next", r.next)
-			}
-			r.current = true
-			r.mu.Unlock()
-			if !r.takes() {
-				if err := r.rule(ctx, untilEnd); err != nil {
-					return err
-				}
 			}
 			if untilEnd && r.decided() {
 				return nil

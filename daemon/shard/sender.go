@@ -445,14 +445,8 @@ func (s *Sender) send(ctx context.Context) error {
 		if e, err = s.Store.Excerpt(excerptBytes, e, time.Since(s.beat) >= beatEvery); e == nil {
 			return err
 		}
-		if s.client == nil {
-			packed, err := newPacker()
-			if err != nil {
-				return err
-			}
-			if s.client, err = produce.NewClient(append([]kgo.Opt{kgo.DefaultProduceTopic(s.Topic), kgo.WithCompressor(packed)}, s.Kafka...)...); err != nil {
-				return err
-			}
+		if err := s.connected(); err != nil {
+			return err
 		}
 		if e.Head != nil && s.Moves {
 			if err := s.lettersSent(ctx); err != nil {
@@ -478,6 +472,20 @@ func (s *Sender) send(ctx context.Context) error {
 			return s.Store.Mirrored(e, mark, keep)
 		}
 	}
+}
+
+// connected makes the client of the merge topic, unless there is one.
+func (s *Sender) connected() error {
+	if s.client != nil {
+		return nil
+	}
+	packed, err := newPacker()
+	if err != nil {
+		return err
+	}
+	options := []kgo.Opt{kgo.DefaultProduceTopic(s.Topic), kgo.WithCompressor(packed)}
+	s.client, err = produce.NewClient(append(options, s.Kafka...)...)
+	return err
 }
 
 // lettersSent waits until all dead letters are sent that wait now, but not for long.

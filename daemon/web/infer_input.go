@@ -50,18 +50,7 @@ func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *infligh
 		if n != len(rows) {
 			return nil, badRequest("inputs: the tensor %q has %d rows, others have %d", t.Name, n, len(rows))
 		}
-		field := i // within the schema's list: categorical, numeric, multi
-		switch {
-		case i < len(s.Categorical):
-			err = t.categorical(rows, field, s.IsOptional(want.Name))
-		case want.Datatype == "FP64":
-			field -= len(s.Categorical)
-			err = t.numbers(rows, field, want.Optional)
-		default:
-			field -= len(s.Categorical) + len(s.Numeric)
-			err = t.names(rows, width, func(row *snapshot.Input, list []string) { row.Multi[field] = distinct(list) })
-		}
-		if err != nil {
+		if err := t.store(s, &want, rows, i, width); err != nil {
 			return nil, err
 		}
 	}
@@ -72,6 +61,19 @@ func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *infligh
 		return nil, badRequest("inputs: the model has no tensor %q", name)
 	}
 	return rows, nil
+}
+
+// store stores a tensor in the rows; i is the place of its field in the lists of the schema, one after the other.
+func (t *requestTensor) store(s *snapshot.Schema, want *tensorMetadata, rows []snapshot.Input, i, width int) error {
+	field := i // within the schema's list: categorical, numeric, multi
+	if i < len(s.Categorical) {
+		return t.categorical(rows, field, s.IsOptional(want.Name))
+	}
+	if field -= len(s.Categorical); want.Datatype == "FP64" {
+		return t.numbers(rows, field, want.Optional)
+	}
+	field -= len(s.Numeric)
+	return t.names(rows, width, func(row *snapshot.Input, list []string) { row.Multi[field] = distinct(list) })
 }
 
 func newRows(s *snapshot.Schema, n int) []snapshot.Input {

@@ -46,16 +46,9 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := readJSON(r, &ask, atMost(0)); err != nil {
 			return nil, err
 		}
-		limits, class := s.Limits(v.manifest.Model), string(ask.Class)
-		switch fields := v.model.Schema().Categorical; {
-		case !slices.Contains(fields, ask.Over):
-			return nil, badRequest(`"over" is %q: one of the categorical fields %q`, ask.Over, fields)
-		case ask.K < 1 || ask.K > limits.MaxItems:
-			return nil, badRequest(`"k" is %d: a whole number from 1 to %d (serve.max_items)`, ask.K, limits.MaxItems)
-		case class != "" && !slices.Contains(v.model.Schema().Classes, class):
-			return nil, badRequest(`"class" is %q: one of %q`, class, v.model.Schema().Classes)
-		case class == "" && len(v.model.Schema().Classes) > 0:
-			return nil, badRequest(`"class" is missing: one of %q`, v.model.Schema().Classes)
+		class := string(ask.Class)
+		if err := ask.check(v.model.Schema(), s.Limits(v.manifest.Model).MaxItems); err != nil {
+			return nil, err
 		}
 		event, err := withField(ask.Event, ask.Over)
 		if err != nil {
@@ -71,18 +64,7 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if fold := v.manifest.FoldIn; folded.Folded > 0 && fold.Fields[0].Name == ask.Over {
 			return nil, badRequest(`"over" is %q, whose names the history is of: rank over another field`, ask.Over)
 		}
-		exclude := make([]string, 0, len(ask.Exclude))
-		for _, n := range ask.Exclude {
-			exclude = append(exclude, string(n))
-		}
-		if ask.ExcludeHistory {
-			field := slices.Index(v.model.Schema().Categorical, ask.Over)
-			for _, value := range ask.History {
-				if r := d.labelled.Decode(&d.event, value, 0); r == nil { // over has decoded all of them
-					exclude = append(exclude, d.event.Categorical[field])
-				}
-			}
-		}
+		exclude := ask.excluded(v.model.Schema(), d)
 		in, rejection := d.decode(event, -1)
 		if rejection != nil {
 			return nil, &rejectedError{`"event"`, rejection}
@@ -106,6 +88,40 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		s.counted(v, 1, 0, absent)
 		return out, nil
 	})
+}
+
+// check returns what is wrong with a request, whose list may have maxItems names.
+func (t *topRequest) check(schema *snapshot.Schema, maxItems int) error {
+	class := string(t.Class)
+	switch {
+	case !slices.Contains(schema.Categorical, t.Over):
+		return badRequest(`"over" is %q: one of the categorical fields %q`, t.Over, schema.Categorical)
+	case t.K < 1 || t.K > maxItems:
+		return badRequest(`"k" is %d: a whole number from 1 to %d (serve.max_items)`, t.K, maxItems)
+	case class != "" && !slices.Contains(schema.Classes, class):
+		return badRequest(`"class" is %q: one of %q`, class, schema.Classes)
+	case class == "" && len(schema.Classes) > 0:
+		return badRequest(`"class" is missing: one of %q`, schema.Classes)
+	}
+	return nil
+}
+
+// excluded returns the names that are left out. d has decoded all events of the history before.
+func (t *topRequest) excluded(schema *snapshot.Schema, d *decoding) []string {
+	exclude := make([]string, 0, len(t.Exclude))
+	for _, n := range t.Exclude {
+		exclude = append(exclude, string(n))
+	}
+	if !t.ExcludeHistory {
+		return exclude
+	}
+	field := slices.Index(schema.Categorical, t.Over)
+	for _, value := range t.History {
+		if r := d.labelled.Decode(&d.event, value, 0); r == nil {
+			exclude = append(exclude, d.event.Categorical[field])
+		}
+	}
+	return exclude
 }
 
 // defaultItems is k where a request does not say.

@@ -167,16 +167,7 @@ func (g *group) moveTerms(ridge float64, terms func(yield func(t term) bool)) {
 	slope, eta := make([]float64, m), make([]float64, m)
 	for _, local := range g.locals() {
 		copy(q.next, g.state)
-		for i := range g.n {
-			w := g.weightOf(i)
-			for k := i * m; k < (i+1)*m; k++ {
-				second := g.block.mu
-				if local {
-					second = max(q.gradient[k]+g.target[k], leastCurve*second)
-				}
-				q.working[k], q.second[k] = w*q.gradient[k], w*second
-			}
-		}
+		g.expand(local)
 		var before []float64
 		change := 0.0
 		terms(func(t term) bool {
@@ -223,6 +214,22 @@ func (g *group) moveTerms(ridge float64, terms func(yield func(t term) bool)) {
 			before = before[copy(t.weights, before):]
 			return true
 		})
+	}
+}
+
+// expand takes the loss of each row as a quadratic around the state: with the curvature there where local, else with that
+// which bounds it.
+func (g *group) expand(local bool) {
+	q, m := &g.quadratic, g.m
+	for i := range g.n {
+		w := g.weightOf(i)
+		for k := i * m; k < (i+1)*m; k++ {
+			second := g.block.mu
+			if local {
+				second = max(q.gradient[k]+g.target[k], leastCurve*second)
+			}
+			q.working[k], q.second[k] = w*q.gradient[k], w*second
+		}
 	}
 }
 

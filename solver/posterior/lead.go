@@ -77,9 +77,14 @@ func (r *Refit) leadingOf(group int32) *leading {
 		}
 		markLoose(loose, first, here)
 	}
+	return r.leadingBy(group, companions, loose)
+}
+
+// leadingBy returns the features of a group's field with the companions that each leads: those that are not loose.
+func (r *Refit) leadingBy(group int32, companions map[int32][]companion, loose map[int32]bool) *leading {
 	l := &leading{start: []int{0}}
 	place := make(map[int32]int32)
-	for j, f := range s.Field {
+	for j, f := range r.state.Field {
 		if f != group || companions[int32(j)] == nil {
 			continue
 		}

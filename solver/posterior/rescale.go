@@ -11,24 +11,7 @@ func (s *State) Rescale(j int, factor, shift float64) {
 		for c := range s.Bias {
 			s.Bias[c] += shift * row[min(c, linear-1)]
 		}
-		moved := make([]float64, s.NumBasis) // by which a coordinate moves into a linear weight
-		for c := range linear {
-			for r := range moved {
-				moved[r] = shift * row[linear+r] * s.weight(r, c)
-			}
-			for l := range s.Field {
-				if l == j || s.together(int32(j), int32(l)) || s.mainOnly(int(s.Field[l])) {
-					continue
-				}
-				other, spread := s.Row(l)
-				for r, m := range moved {
-					other[c] += m * other[linear+r]
-				}
-				if !s.Separate && len(spread) > 0 {
-					shear(spread, moved)
-				}
-			}
-		}
+		s.moveShift(j, shift)
 	}
 	for a := range q {
 		row[a] *= factor
@@ -39,6 +22,30 @@ func (s *State) Rescale(j int, factor, shift float64) {
 	precision := s.precision(int(s.Field[j]))
 	for a := range precision {
 		precision[a] /= factor * factor
+	}
+}
+
+// moveShift moves what the shift of feature j says beside every other feature into the linear weights of these.
+func (s *State) moveShift(j int, shift float64) {
+	linear := s.numLinear()
+	row, _ := s.Row(j)
+	moved := make([]float64, s.NumBasis) // by which a coordinate moves into a linear weight
+	for c := range linear {
+		for r := range moved {
+			moved[r] = shift * row[linear+r] * s.weight(r, c)
+		}
+		for l := range s.Field {
+			if l == j || s.together(int32(j), int32(l)) || s.mainOnly(int(s.Field[l])) {
+				continue
+			}
+			other, spread := s.Row(l)
+			for r, m := range moved {
+				other[c] += m * other[linear+r]
+			}
+			if !s.Separate && len(spread) > 0 {
+				shear(spread, moved)
+			}
+		}
 	}
 }
 

@@ -176,26 +176,7 @@ func (w *starter) turnLinear(f int32, change []float64) {
 // turn replaces the coordinates of a field.
 func (w *starter) turn(f int) {
 	s, k := w.state, w.state.NumBasis
-	for j, g := range s.Field {
-		if int(g) == f {
-			clear(w.next[j*k : j*k+k])
-		}
-	}
-	for i, e := range w.residual {
-		index, value := w.problem.X.Row(i)
-		e *= w.problem.Weight(i)
-		for a, j := range index {
-			if int(s.Field[j]) != f {
-				continue
-			}
-			next := w.next[int(j)*k : int(j)*k+k]
-			for b, l := range index {
-				if b != a && !s.together(j, l) && !s.mainOnly(int(s.Field[l])) {
-					dense.AddScaled(next, e*value[a]*value[b], w.basis[int(l)*k:int(l)*k+k])
-				}
-			}
-		}
-	}
+	w.correlate(f)
 	gram := make([]float64, packedSize(k))
 	for j, g := range s.Field {
 		if int(g) == f {
@@ -220,21 +201,51 @@ func (w *starter) turn(f int) {
 		}
 	}
 	for j, g := range s.Field {
-		if int(g) != f {
-			continue
+		if int(g) == f {
+			row := w.next[j*k : j*k+k]
+			solveLower(gram, row)
+			copy(w.basis[j*k:j*k+k], row)
 		}
-		row := w.next[j*k : j*k+k]
-		for a, r := 0, 0; a < k; a, r = a+1, r+a+1 {
-			v := row[a]
-			for b, l := range gram[r : r+a] {
-				v -= l * row[b]
-			}
-			row[a] = v / gram[r+a]
-		}
-		copy(w.basis[j*k:j*k+k], row)
 	}
 	for a := range k {
 		w.size[a] = gram[a*(a+1)/2+a]
+	}
+}
+
+// correlate stores in next, for every feature of a field, how the residuals go with each basis vector's part in the other
+// fields of its rows.
+func (w *starter) correlate(f int) {
+	s, k := w.state, w.state.NumBasis
+	for j, g := range s.Field {
+		if int(g) == f {
+			clear(w.next[j*k : j*k+k])
+		}
+	}
+	for i, e := range w.residual {
+		index, value := w.problem.X.Row(i)
+		e *= w.problem.Weight(i)
+		for a, j := range index {
+			if int(s.Field[j]) != f {
+				continue
+			}
+			next := w.next[int(j)*k : int(j)*k+k]
+			for b, l := range index {
+				if b != a && !s.together(j, l) && !s.mainOnly(int(s.Field[l])) {
+					dense.AddScaled(next, e*value[a]*value[b], w.basis[int(l)*k:int(l)*k+k])
+				}
+			}
+		}
+	}
+}
+
+// solveLower replaces row by L⁻¹·row, of the packed lower triangle L.
+func solveLower(lower, row []float64) {
+	for a, r := 0, 0; a < len(row); a, r = a+1, r+a+1 {
+		v := row[a]
+		for b, l := range lower[r : r+a] {
+			v -= l * row[b]
+		}
+		row[a] = v / lower[r+a]
 	}
 }
 

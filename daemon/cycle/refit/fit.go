@@ -86,31 +86,9 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			linear = c.Model
 		}
 		if in.OnStep != nil {
-			var nu *report.Number
-			if c.Step.Nu > 0 {
-				nu = report.Some(c.Step.Nu)
-			}
-			gap, kind := report.Some(c.Step.Gap), string(solver.Estimated)
-			if c.Step.Gap >= c.Step.Objective {
-				gap, kind = nil, "" // not known yet; steps of an algorithm without a gap never have one
-			}
-			in.OnStep(
-				report.Step{
-					Lambda:    report.Number(c.Lambda / unit),
-					K:         c.Step.K,
-					Objective: report.Number(c.Step.Objective),
-					Gap:       gap,
-					GapKind:   kind,
-					Nu:        nu,
-					Valid: evaluate.MetricsOf(
-						j.Select_,
-						j.Target,
-						c.Model,
-						in.Group,
-					),
-					Seconds: report.Number(c.Step.Seconds),
-				},
-			)
+			step := stepReport(c, unit)
+			step.Valid = evaluate.MetricsOf(j.Select_, j.Target, c.Model, in.Group)
+			in.OnStep(step)
 		}
 	}
 	best, fit, err := fitStages(j, ctx, &in, settings, onStep)
@@ -137,17 +115,34 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			out.Units++
 		}
 	}
-	baseline, means := j.BaselineField(), ch.Means
-	out.Means = func(ev *event.Event) (global, item float64) {
+	out.Means = meansBy(ch.Means, j.BaselineField())
+	return out, nil
+}
+
+// meansBy returns the baselines of an event: the mean of all, and that of its name in a field, -1 for none.
+func meansBy(means *fitted.BaselineMeans, field int) func(ev *event.Event) (global, item float64) {
+	return func(ev *event.Event) (global, item float64) {
 		item = means.Global
-		if baseline >= 0 {
-			if v, ok := means.ByName[ev.Categorical[baseline]]; ok {
+		if field >= 0 {
+			if v, ok := means.ByName[ev.Categorical[field]]; ok {
 				item = v
 			}
 		}
 		return means.Global, item
 	}
-	return out, nil
+}
+
+// stepReport describes a step; unit is that of its λ.
+func stepReport(c *task.Candidate, unit float64) report.Step {
+	step := report.Step{Lambda: report.Number(c.Lambda / unit), K: c.Step.K, Objective: report.Number(c.Step.Objective),
+		Gap: report.Some(c.Step.Gap), GapKind: string(solver.Estimated), Seconds: report.Number(c.Step.Seconds)}
+	if c.Step.Nu > 0 {
+		step.Nu = report.Some(c.Step.Nu)
+	}
+	if c.Step.Gap >= c.Step.Objective {
+		step.Gap, step.GapKind = nil, "" // nothing is known, as of all steps of an algorithm without a gap
+	}
+	return step
 }
 
 // learnValid lets a chosen model of the variational stage learn from the validation rows, too, as LearnHeldOut does in

@@ -74,16 +74,8 @@ func fitStages(
 			return nil, nil, err
 		}
 		if r.Won {
-			linear := s
-			linear.MaxSteps, linear.WeightsOnly = 0, true
-			best, err := convex.SolveOne(j, ctx, j.Problem, nil, r.Lambda, linear)
-			if err != nil {
-				return nil, nil, err
-			}
-			onStep(best)
-			best.Unsolved = true
-			if fit, err := fitVariational(j, ctx, best.Model, most); err != nil || ctx.Err() != nil ||
-				fit != nil && fit.Loss < r.Loss {
+			best, fit, err := fitFromLinear(j, ctx, s, r.Lambda, most, onStep)
+			if err != nil || ctx.Err() != nil || fit != nil && fit.Loss < r.Loss {
 				return best, fit, err
 			}
 		}
@@ -120,6 +112,21 @@ func fitStages(
 		vectors = best.Path
 	}
 	fit, err := fitVariational(j, ctx, vectors, most)
+	return best, fit, err
+}
+
+// fitFromLinear fits the variational stage without the path: the convex solver's part is the linear term alone, at λ.
+func fitFromLinear(j *task.Task, ctx context.Context, s solver.Settings, lambda float64, most int,
+	onStep func(*task.Candidate),
+) (*task.Candidate, *task.VariationalFit, error) {
+	s.MaxSteps, s.WeightsOnly = 0, true
+	best, err := convex.SolveOne(j, ctx, j.Problem, nil, lambda, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	onStep(best)
+	best.Unsolved = true
+	fit, err := fitVariational(j, ctx, best.Model, most)
 	return best, fit, err
 }
 

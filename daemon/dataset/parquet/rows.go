@@ -139,13 +139,12 @@ func (r *reader) close() {
 // row reads the values of the next row into values.
 func (r *reader) row(values []Value) (_ []Value, absent bool, err error) {
 	for first := true; ; first = false {
-		if !r.ahead {
-			if err := r.look(); err != nil {
-				if errors.Is(err, io.EOF) && !first {
-					return values, absent, nil
-				}
-				return nil, false, err
-			}
+		err := r.lookAhead()
+		if errors.Is(err, io.EOF) && !first {
+			return values, absent, nil
+		}
+		if err != nil {
+			return nil, false, err
 		}
 		if first == (r.repetition != 0) {
 			if first {
@@ -177,6 +176,14 @@ func (r *reader) row(values []Value) (_ []Value, absent bool, err error) {
 			return values, absent, nil
 		}
 	}
+}
+
+// lookAhead looks at the next value, unless that was done.
+func (r *reader) lookAhead() error {
+	if r.ahead {
+		return nil
+	}
+	return r.look()
 }
 
 // look reads how the next value is related to the row before. Behind the last it returns io.EOF.
