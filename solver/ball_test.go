@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
 )
@@ -36,7 +37,7 @@ func TestProject(t *testing.T) {
 		t.Run(pen.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				k, m := rapid.IntRange(1, 6).Draw(t, "k"), rapid.IntRange(1, 6).Draw(t, "m")
-				v, z := drawMatrix(t, k, m, "v"), drawMatrix(t, k, m, "z")
+				v, z := solvertest.DrawMatrix(t, k, m, "v"), solvertest.DrawMatrix(t, k, m, "z")
 				scale := math.Pow(10, float64(rapid.IntRange(-100, 100).Draw(t, "scale")))
 				radius := scale * rapid.Float64Range(0.01, 20).Draw(t, "radius")
 				floats.Scale(scale, v)
@@ -74,19 +75,5 @@ func TestProject(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func BenchmarkProjectL1Linf(b *testing.B) {
-	const k, m = 150, 26
-	v, work := make([]float64, k*m), make([]float64, k*m)
-	for i := range v {
-		v[i] = math.Sin(float64(i)) * math.Sin(float64(i/m))
-	}
-	radius := 0.3 * L1Linf.Norm(v, k, m)
-	b.ReportAllocs()
-	for b.Loop() {
-		copy(work, v)
-		L1Linf.Project(work, k, m, radius)
 	}
 }

@@ -1,6 +1,8 @@
 package solver
 
-import "context"
+import (
+	"context"
+)
 
 // What BasisGap does for a better bound. Where the Gram matrices of a refit take more than basisWork multiplications it leaves rounds out.
 const (
@@ -49,7 +51,7 @@ func BasisGap(ctx context.Context, p *Problem, model *Model, s Settings) (gap, o
 		run.score()
 		terms := run.gapTerms()
 		bound := terms.objective - terms.at(0)
-		if run.workers.cancelled() {
+		if run.workers.Cancelled() {
 			break
 		}
 		lower, best = max(lower, bound), min(best, terms.objective)

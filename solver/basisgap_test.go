@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 // overBasis is the slow twin: the objective over a fixed basis after so many steps of proximal gradient descent, from row by row sums in the
@@ -80,7 +82,7 @@ func TestBasisGap(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if want := overBasis(p, model, s, 0); !near(objective, want, 1e-9, 0) {
+					if want := overBasis(p, model, s, 0); !solvertest.Near(objective, want, 1e-9, 0) {
 						t.Errorf("objective %v, recomputed %v", objective, want)
 					}
 					excess := objective - overBasis(p, model, s, 4000)
@@ -164,7 +166,7 @@ func catch(t *testing.T, p *Problem, model *Model, s Settings, excess float64, f
 		caught[form+" dual norm"]++
 	}
 	wrong = run.gapTerms()
-	wrong.ridge = ridgeTerms{}
+	wrong.ridge = linear.RidgeTerms{}
 	if wrong.at(0) < excess {
 		caught[form+" ridge"]++
 	}
@@ -187,7 +189,7 @@ func TestBasisGapEnds(t *testing.T) {
 		t.Errorf("a model of other columns: %v", err)
 	}
 	one, objective, err := BasisGap(t.Context(), p, res.Model, s)
-	if err != nil || !near(objective, res.Objective, 1e-9, 0) || one > 0.01*objective {
+	if err != nil || !solvertest.Near(objective, res.Objective, 1e-9, 0) || one > 0.01*objective {
 		t.Errorf("gap %v of objective %v, %v; the solve ended at %v", one, objective, err, res.Objective)
 	}
 	s.Workers = 3

@@ -5,6 +5,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/internal/parallel"
+	"github.com/refitd/refitd/solver/problem"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -20,29 +25,29 @@ const (
 // by a bound of its curvature: weights and penalty stay. It takes what score has left, and leaves the same of the point it moves to. A step that does not
 // lower the loss is halved, then dropped. It does nothing for kernels of degree 3 and for eigenvectors of a ConvexFM.
 func (r *solve) moveBasis() {
-	if r.k == 0 || r.s.Kernel.Degree() != 2 || r.spectrum != nil || r.workers.cancelled() {
+	if r.k == 0 || r.s.Kernel.Degree() != 2 || r.spectrum != nil || r.workers.Cancelled() {
 		return
 	}
 	step := newBasisStep(r)
-	if step.slopes(); r.workers.cancelled() {
+	if step.slopes(); r.workers.Cancelled() {
 		return
 	}
 	pred := make([]float64, len(r.pred))
 	for halving := range stepHalvings {
 		loss := step.try(pred, math.Exp2(-float64(halving)))
-		if r.workers.cancelled() {
+		if r.workers.Cancelled() {
 			return
 		}
 		if loss < r.loss {
 			for c, b := range step.chosen {
-				r.basis[b], r.output.phi[b] = step.moved[c], step.phi[c]
+				r.basis[b], r.output.Phi[b] = step.moved[c], step.phi[c]
 			}
 			r.pred, r.loss = pred, loss
 			r.total()
 			return
 		}
 	}
-	rowLosses(r.workers, r.p, r.pred, r.gamma.grad)
+	linear.RowLosses(r.workers, r.p, r.pred, r.gamma.Grad)
 }
 
 // basisStep is one step on some basis vectors. Rows of its matrices are features, columns the vectors chosen.
@@ -72,7 +77,7 @@ func newBasisStep(r *solve) *basisStep {
 }
 
 // weight is the length of the weights of a basis vector.
-func (r *solve) weight(b int) float64 { return norm2(r.v[b*r.m : b*r.m+r.m]) }
+func (r *solve) weight(b int) float64 { return dense.Norm2(r.v[b*r.m : b*r.m+r.m]) }
 
 // turned returns the d×c matrix of some vectors of length d.
 func turned(vectors [][]float64, chosen []int, d int) []float64 {
@@ -92,14 +97,14 @@ func turned(vectors [][]float64, chosen []int, d int) []float64 {
 func (s *basisStep) slopes() {
 	x, k, m := s.p.X, len(s.chosen), s.m
 	n, d := x.NumRows(), x.NumColumns
-	size := max(minGammaBlock, (n+gammaBlocks-1)/gammaBlocks)
+	size := max(gamma.MinGammaBlock, (n+gamma.GammaBlocks-1)/gamma.GammaBlocks)
 	parts := make([][]float64, (n+size-1)/size)
-	s.workers.blocks(n, size, func(_, b, lo, hi int) {
+	s.workers.Blocks(n, size, func(_, b, lo, hi int) {
 		part := make([]float64, 2*d*k)
 		back, sum := make([]float64, k), make([]float64, k)
 		for i := lo; i < hi; i++ {
 			index, value := x.Row(i)
-			grad, weight := s.gamma.grad[i*m:i*m+m], s.p.Weight(i)
+			grad, weight := s.gamma.Grad[i*m:i*m+m], s.p.Weight(i)
 			for c := range back {
 				back[c] = floats.Dot(grad, s.from.Weights[c*m:c*m+m])
 			}
@@ -126,7 +131,7 @@ func (s *basisStep) slopes() {
 		parts[b] = part
 	})
 	total := make([]float64, 2*d*k)
-	sumInto(total, parts)
+	parallel.SumInto(total, parts)
 	curvature := s.p.Loss.Curvature(m)
 	s.slope, s.bound = make([]float64, d*k), make([]float64, d*k)
 	for c, b := range s.chosen {
@@ -158,15 +163,15 @@ func (s *basisStep) try(trial []float64, length float64) float64 {
 				h[j] -= length * s.slope[j*k+c] / bound
 			}
 		}
-		if norm := norm2(h); norm > 0 && !math.IsInf(norm, 1) {
-			floats.Scale(norm2(s.basis[b])/norm, h)
+		if norm := dense.Norm2(h); norm > 0 && !math.IsInf(norm, 1) {
+			floats.Scale(dense.Norm2(s.basis[b])/norm, h)
 		}
 		s.moved[c] = h
 		for j, x := range h {
 			to.Basis[j*k+c] = x
 		}
 	}
-	s.workers.blocks(s.p.X.NumRows(), rowBlock(s.p.X.NumRows()), func(_, _, lo, hi int) {
+	s.workers.Blocks(s.p.X.NumRows(), problem.RowBlock(s.p.X.NumRows()), func(_, _, lo, hi int) {
 		work := make([]float64, 2*k)
 		for i := lo; i < hi; i++ {
 			index, value := s.p.X.Row(i)
@@ -175,9 +180,9 @@ func (s *basisStep) try(trial []float64, length float64) float64 {
 			copy(at, s.pred[i*m:i*m+m])
 			for c, phi := range work[:k] {
 				s.phi[c][i] = phi
-				floats.AddScaled(at, phi-s.output.phi[s.chosen[c]][i], s.from.Weights[c*m:c*m+m])
+				floats.AddScaled(at, phi-s.output.Phi[s.chosen[c]][i], s.from.Weights[c*m:c*m+m])
 			}
 		}
 	})
-	return rowLosses(s.workers, s.p, trial, s.gamma.grad)
+	return linear.RowLosses(s.workers, s.p, trial, s.gamma.Grad)
 }

@@ -127,10 +127,10 @@ func TestMoveBasis(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.begin()
-	before, grad := r.model(), append([]float64(nil), r.gamma.grad...)
+	before, grad := r.model(), append([]float64(nil), r.gamma.Grad...)
 	r.loss = 0 // nothing is below it
 	r.moveBasis()
-	if !reflect.DeepEqual(r.model(), before) || !reflect.DeepEqual(r.gamma.grad, grad) {
+	if !reflect.DeepEqual(r.model(), before) || !reflect.DeepEqual(r.gamma.Grad, grad) {
 		t.Error("a step that lowers nothing was kept, or its gradients")
 	}
 }

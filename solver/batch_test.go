@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/refitd/refitd/solver/internal/convexfm"
+	"github.com/refitd/refitd/solver/internal/gamma"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -83,15 +85,15 @@ func TestBatchesOfVectors(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.begin()
-	run.gamma.prepare()
-	search := quickOracle
-	search.several = true
-	run.last = run.gamma.selectBasis(s.Penalty, nil, search, 1)
-	first := [][]float64{run.last.basis}
+	run.gamma.Prepare()
+	search := gamma.QuickOracle
+	search.Several = true
+	run.last = run.gamma.SelectBasis(s.Penalty, nil, search, 1)
+	first := [][]float64{run.last.Basis}
 	run.k, run.s.BatchShare = 4, 1
 	criteria := func(h []float64) float64 {
 		q := make([]float64, p.Outputs)
-		run.gamma.quadraticTo(q, h, 1)
+		run.gamma.QuadraticTo(q, h, 1)
 		return s.Penalty.RowDual(q)
 	}
 	batch := run.batch(first, 0, 5)
@@ -112,7 +114,7 @@ func TestBatchesOfVectors(t *testing.T) {
 			t.Errorf("vector %d has length %g", i, length)
 		}
 		for _, other := range batch[:i] {
-			if cos := math.Abs(floats.Dot(h, other)); cos >= alike {
+			if cos := math.Abs(floats.Dot(h, other)); cos >= convexfm.Alike {
 				t.Errorf("cosine %g within a batch", cos)
 			}
 		}

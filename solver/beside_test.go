@@ -5,9 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/solvertest"
+	"gonum.org/v1/gonum/floats"
 )
 
 // TestNewtonFitsLinearTermBeside: output weights, linear term and bias together end at the optimum of all three, which their own methods, in turns,
@@ -16,54 +17,54 @@ func TestNewtonFitsLinearTermBeside(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, loss := range allLosses {
 		for _, pen := range few(allPenalties) {
-			for _, d := range []int{2, jointColumns + 1} { // beyond jointColumns the bias alone
+			for _, d := range []int{2, linear.JointColumns + 1} { // beyond JointColumns the bias alone
 				t.Run(fmt.Sprintf("%s/%v/%d columns", loss.Name(), pen, d), func(t *testing.T) {
 					const n, k, m = 600, 5, 3
 					f := dependentFit(loss, pen, n, k, m)
 					rng := rand.New(rand.NewPCG(41, 42))
-					f.p.X = NewRows(d, n, n*2)
+					f.P.X = NewRows(d, n, n*2)
 					for range n {
-						f.p.X.Append([]int32{0, int32(1 + rng.IntN(d-1))}, []float64{rng.NormFloat64(), 1})
+						f.P.X.Append([]int32{0, int32(1 + rng.IntN(d-1))}, []float64{rng.NormFloat64(), 1})
 					}
 					const ridge, biasRidge = 0.5, 1e-3
-					lin := newLinearFit(f.p, ridge, biasRidge, testWorkers(2))
+					lin := linear.NewLinearFit(f.P, ridge, biasRidge, solvertest.TestWorkers(2))
 					v := make([]float64, k*m)
 					objective := func() float64 {
-						lin.predictTo(f.offset, lin.theta)
-						return slowObjective(f, v) + 0.5*ridge*floats.Dot(lin.theta[:d*m], lin.theta[:d*m]) +
-							0.5*biasRidge*floats.Dot(lin.theta[d*m:], lin.theta[d*m:])
+						lin.PredictTo(f.Offset, lin.Theta)
+						return slowObjective(f, v) + 0.5*ridge*floats.Dot(lin.Theta[:d*m], lin.Theta[:d*m]) +
+							0.5*biasRidge*floats.Dot(lin.Theta[d*m:], lin.Theta[d*m:])
 					}
-					linear := func() {
-						f.activate(lin.pred, v)
-						lin.target = f.target
-						lin.minimize(1e-16, 500)
+					linearPart := func() {
+						f.Activate(lin.Pred, v)
+						lin.Target = f.Target
+						lin.Minimize(1e-16, 500)
 					}
-					linear()
+					linearPart()
 					joint := func() float64 {
-						lin.predictTo(f.offset, lin.theta)
-						f.newton(v, lin.beside(f.offset), accurate)
+						lin.PredictTo(f.Offset, lin.Theta)
+						f.Newton(v, lin.Beside(f.Offset), accurate)
 						return objective()
 					}
 					reached := joint()
-					if d > jointColumns { // the linear term was fixed
+					if d > linear.JointColumns { // the linear term was fixed
 						for range 200 {
-							linear()
+							linearPart()
 							reached = joint()
 						}
 					}
-					lin.predictTo(f.offset, lin.theta)
-					f.minimize(v, accurate)
-					linear()
+					lin.PredictTo(f.Offset, lin.Theta)
+					f.Minimize(v, accurate)
+					linearPart()
 					if now := objective(); now < reached*(1-1e-8) {
 						t.Errorf("ends at %v, from where turns fall to %v", reached, now)
 					}
 
 					clear(v)
-					clear(lin.theta)
+					clear(lin.Theta)
 					for range 3 {
-						linear()
-						lin.predictTo(f.offset, lin.theta)
-						f.minimize(v, accurate)
+						linearPart()
+						lin.PredictTo(f.Offset, lin.Theta)
+						f.Minimize(v, accurate)
 					}
 					if turns := objective(); reached > turns*(1+1e-9) {
 						t.Errorf("ends at %v, three turns at %v", reached, turns)

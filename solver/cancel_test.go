@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/internal/parallel"
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 // cancelAt returns a context, the Settings.Yield that cancels it at its n-th call, and the number of calls so far. 0 cancels at once.
@@ -75,7 +78,7 @@ func TestCutShort(t *testing.T) {
 					continue
 				}
 				checkFinite(t, res)
-				if objective := modelObjective(p, res.Model, s); !near(res.Objective, objective, 1e-9, 0) {
+				if objective := modelObjective(p, res.Model, s); !solvertest.Near(res.Objective, objective, 1e-9, 0) {
 					t.Fatalf("objective %v of a model of objective %v after %d steps", res.Objective, objective, len(res.Steps))
 				}
 				ends[len(res.Steps)] = true
@@ -160,7 +163,7 @@ func TestBlocksAreCancelled(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		ctx, yield, _ := cancelAt(t, 5)
 		var begun atomic.Int64
-		workers{size, yield, ctx.Done()}.blocks(1000, 1, func(int, int, int, int) { begun.Add(1) })
+		parallel.Workers{Size: size, Pause: yield, Done: ctx.Done()}.Blocks(1000, 1, func(int, int, int, int) { begun.Add(1) })
 		if n := begun.Load(); n < 4 || size == 1 && n > 4 || n > 500 {
 			t.Errorf("%d goroutines: %d blocks were begun, cancelled at the fifth", size, n)
 		}
@@ -170,7 +173,7 @@ func TestBlocksAreCancelled(t *testing.T) {
 // modelObjective evaluates a model from scratch.
 func modelObjective(p *Problem, model *Model, s Settings) float64 {
 	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
-	sum := s.form().term(model.Weights, model.NumBasis, p.Outputs) + 0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
+	sum := s.form().Term(model.Weights, model.NumBasis, p.Outputs) + 0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
 	for i := range p.X.NumRows() {
 		index, value := p.X.Row(i)
 		model.Predict(out, work, index, value)
@@ -182,7 +185,7 @@ func modelObjective(p *Problem, model *Model, s Settings) float64 {
 // TestWorkersAndKinds compares whole results for 1, 2 and 8 workers.
 func TestWorkersAndKinds(t *testing.T) {
 	tier.Need(t, tier.Long) // some dozens of problems, three times
-	ratings := plantedRatings(42, stochasticRows, 30, 40)
+	ratings := plantedRatings(42, output.StochasticRows, 30, 40)
 	rng := rand.New(rand.NewPCG(43, 44))
 	const n, d, m = 4200, 5, 3
 	numeric := &Problem{X: NewRows(d, n, n*d), Outputs: m, Loss: MultinomialLogistic{}}

@@ -1,6 +1,12 @@
 package solver
 
-import "math"
+import (
+	"math"
+
+	"github.com/refitd/refitd/solver/internal/parallel"
+	"github.com/refitd/refitd/solver/loss"
+	"github.com/refitd/refitd/solver/problem"
+)
 
 // conjugateRay is what the dual objective of a solve is along the ray s∇F, s ≥ 0, of scaled gradients: with the convex conjugate F* of the
 // loss, the excess E(s) = F + F*(s∇F) − s⟨o, ∇F⟩ at the predictions o, which is 0 at s = 1 and never negative (Fenchel and Young). For the
@@ -12,78 +18,20 @@ import "math"
 //
 //	E(s) = (1 − s) F − a s (1 − s) + e s log s + ψ(s) − s ψ(1),  ψ(s) = Σ_ij w_i φ(1 − s p_ij).
 //
-// A loss without rayLoss, or a target that it is not made for, counts with a = e = ψ = 0: as ℓ* is convex and ℓ*(0) = −inf ℓ ≤ 0, that is
+// A loss without RayLoss, or a target that it is not made for, counts with a = e = ψ = 0: as ℓ* is convex and ℓ*(0) = −inf ℓ ≤ 0, that is
 // no less than E for s ≤ 1.
 type conjugateRay struct {
 	p       *Problem
 	rows    []float64 // weighted gradients of the rows, n×m
-	workers workers
+	workers parallel.Workers
 
 	loss  float64 // F
 	one   raySums // a, e, and ψ with its derivatives at s = 1
 	limit float64 // the largest s for which F* is known to be finite
 }
 
-// rayLoss is a Loss whose conjugate is known along the ray of its gradient.
-type rayLoss interface {
-	// ray stores the probabilities p_j of being wrong in wrong, which has length m, and returns how many there are and the coefficient a, given a
-	// gradient of the loss. It reports false for a target that the loss is not made for.
-	ray(wrong, grad, target []float64) (count int, square float64, ok bool)
-}
-
-// ray stores the one probability 1 − p_y, which leaves the rest of the conjugate proportional to s.
-func (MultinomialLogistic) ray(wrong, grad, target []float64) (count int, square float64, ok bool) {
-	y := trueClass(target)
-	wrong[0] = min(max(-grad[y], 0), 1)
-	return 1, 0, isOneHot(target, y)
-}
-
-// ray is that of the logistic loss: outputs that are moved by a constant change the conjugate in its linear term only.
-func (SmoothedHinge) ray(wrong, grad, target []float64) (count int, square float64, ok bool) {
-	return MultinomialLogistic{}.ray(wrong, grad, target)
-}
-
-// ray of ℓ*(u) = Σ_{c≠y} (u_c²/4 − u_c), finite where u_c ≥ 0 for c ≠ y and Σ u = 0, as they are on the ray.
-func (SquaredHinge) ray(_, grad, target []float64) (count int, square float64, ok bool) {
-	y := trueClass(target)
-	for c, g := range grad {
-		if c != y {
-			square += 0.25 * g * g
-		}
-	}
-	return 0, square, true
-}
-
-// ray stores the probability of the wrong sign for every output.
-func (BinaryLogistic) ray(wrong, grad, target []float64) (count int, square float64, ok bool) {
-	for c, t := range target {
-		if t != 1 && t != -1 {
-			return 0, 0, false
-		}
-		wrong[c] = min(max(-t*grad[c], 0), 1)
-	}
-	return len(target), 0, true
-}
-
-// ray of ℓ*(u) = ½‖u‖² + ⟨u, target⟩.
-func (Squared) ray(_, grad, _ []float64) (count int, square float64, ok bool) {
-	for _, g := range grad {
-		square += 0.5 * g * g
-	}
-	return 0, square, true
-}
-
-func isOneHot(target []float64, y int) bool {
-	for c, t := range target {
-		if c == y && t != 1 || c != y && t != 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // newConjugateRay sums over the rows, given the loss and its weighted gradients (n×m) at one point. It keeps rows.
-func newConjugateRay(p *Problem, workers workers, loss float64, rows []float64) *conjugateRay {
+func newConjugateRay(p *Problem, workers parallel.Workers, loss float64, rows []float64) *conjugateRay {
 	r := &conjugateRay{p: p, rows: rows, workers: workers, loss: loss}
 	sums := r.sum(1, func(sums *raySums, w, square float64, wrong []float64) {
 		sums.square += w * square
@@ -127,13 +75,13 @@ type raySums struct {
 
 // sum passes over the rows, in fixed blocks added in order. Also, if not nil, is called for every row.
 func (r *conjugateRay) sum(s float64, also func(sums *raySums, w, square float64, wrong []float64)) raySums {
-	loss, known := r.p.Loss.(rayLoss)
+	loss, known := r.p.Loss.(loss.RayLoss)
 	if !known {
 		return raySums{unknown: true}
 	}
 	n, m := r.p.X.NumRows(), r.p.Outputs
-	parts := make([]raySums, numBlocks(n))
-	r.workers.blocks(n, rowBlock(n), func(_, b, lo, hi int) {
+	parts := make([]raySums, problem.NumBlocks(n))
+	r.workers.Blocks(n, problem.RowBlock(n), func(_, b, lo, hi int) {
 		sums := &parts[b]
 		wrong, grad := make([]float64, m), make([]float64, m)
 		for i := lo; i < hi; i++ {
@@ -144,7 +92,7 @@ func (r *conjugateRay) sum(s float64, also func(sums *raySums, w, square float64
 			for c, g := range r.rows[i*m : i*m+m] {
 				grad[c] = g / w // 1/w may be infinite
 			}
-			count, square, ok := loss.ray(wrong, grad, r.p.Target(i))
+			count, square, ok := loss.Ray(wrong, grad, r.p.Target(i))
 			if !ok {
 				sums.unknown = true
 				continue

@@ -4,10 +4,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 // slowConjugate returns ℓ*(u), from the definitions of the losses, and +Inf outside its domain.
-func slowConjugate(t testing.TB, loss Loss, u, target []float64) float64 {
+func slowConjugate(t testing.TB, lossFn Loss, u, target []float64) float64 {
 	t.Helper()
 	value, sum := 0.0, 0.0
 	entropy := func(p float64) float64 {
@@ -21,7 +25,7 @@ func slowConjugate(t testing.TB, loss Loss, u, target []float64) float64 {
 	}
 	for c, x := range u {
 		sum += x
-		switch loss.(type) {
+		switch lossFn.(type) {
 		case MultinomialLogistic:
 			value += entropy(x + target[c])
 		case SmoothedHinge:
@@ -43,12 +47,12 @@ func slowConjugate(t testing.TB, loss Loss, u, target []float64) float64 {
 		case Squared:
 			value += x*x/2 + x*target[c]
 		default:
-			t.Fatalf("no conjugate of %s", loss.Name())
+			t.Fatalf("no conjugate of %s", lossFn.Name())
 		}
 	}
-	switch loss.(type) {
+	switch lossFn.(type) {
 	case MultinomialLogistic, SmoothedHinge, SquaredHinge:
-		if math.Abs(sum) > 1e-12*(1+normInf(u)) {
+		if math.Abs(sum) > 1e-12*(1+dense.NormInf(u)) {
 			return math.Inf(1)
 		}
 	}
@@ -59,15 +63,15 @@ func slowConjugate(t testing.TB, loss Loss, u, target []float64) float64 {
 type hiddenLoss struct{ Loss }
 
 // conjugateCase returns a problem of one loss with random predictions, and F and the weighted gradients there.
-func conjugateCase(rng *rand.Rand, loss Loss, spread float64) (p *Problem, pred, grad []float64, value float64) {
+func conjugateCase(rng *rand.Rand, lossFn Loss, spread float64) (p *Problem, pred, grad []float64, value float64) {
 	const n, m = 300, 4
-	p = &Problem{X: NewRows(1, n, n), Outputs: m, Loss: loss, Weights: make([]float64, n), Targets: make([]float64, n*m)}
+	p = &Problem{X: NewRows(1, n, n), Outputs: m, Loss: lossFn, Weights: make([]float64, n), Targets: make([]float64, n*m)}
 	pred, grad = make([]float64, n*m), make([]float64, n*m)
 	for i := range n {
 		p.X.Append([]int32{0}, []float64{1})
 		p.Weights[i] = float64(rng.IntN(4))
 		target := p.Target(i)
-		switch loss.(type) {
+		switch lossFn.(type) {
 		case BinaryLogistic, BinarySquaredHinge:
 			for c := range target {
 				target[c] = float64(2*rng.IntN(2) - 1)
@@ -83,7 +87,7 @@ func conjugateCase(rng *rand.Rand, loss Loss, spread float64) (p *Problem, pred,
 	for i := range pred {
 		pred[i] = spread * rng.NormFloat64()
 	}
-	value = rowLosses(testWorkers(1), p, pred, grad)
+	value = linear.RowLosses(solvertest.TestWorkers(1), p, pred, grad)
 	return p, pred, grad, value
 }
 
@@ -94,14 +98,14 @@ func TestConjugateRay(t *testing.T) {
 	for _, loss := range allLosses {
 		for _, spread := range []float64{0, 1, 4, 200} {
 			p, pred, grad, value := conjugateCase(rng, loss, spread)
-			ray := newConjugateRay(p, testWorkers(1), value, grad)
-			shared := newConjugateRay(p, testWorkers(3), value, grad)
+			ray := newConjugateRay(p, solvertest.TestWorkers(1), value, grad)
+			shared := newConjugateRay(p, solvertest.TestWorkers(3), value, grad)
 			if ray.limit < 1 || ray.one.unknown {
 				t.Fatalf("%s: limit %v, unknown %v", loss.Name(), ray.limit, ray.one.unknown)
 			}
 			hidden := *p
 			hidden.Loss = hiddenLoss{loss}
-			least := newConjugateRay(&hidden, testWorkers(1), value, grad)
+			least := newConjugateRay(&hidden, solvertest.TestWorkers(1), value, grad)
 			if least.limit != 1 {
 				t.Errorf("%s: limit %v without a conjugate", loss.Name(), least.limit)
 			}
@@ -134,7 +138,7 @@ func TestConjugateRay(t *testing.T) {
 				}
 				up, upSlope, _ := ray.at(s + h)
 				down, downSlope, _ := ray.at(s - h)
-				if s != 1 && !near(slope, (up-down)/(2*h), 1e-4, 1e-5*(1+value)) || !near(curve, (upSlope-downSlope)/(2*h), 1e-4, 1e-5*(1+value)) {
+				if s != 1 && !solvertest.Near(slope, (up-down)/(2*h), 1e-4, 1e-5*(1+value)) || !solvertest.Near(curve, (upSlope-downSlope)/(2*h), 1e-4, 1e-5*(1+value)) {
 					t.Errorf("%s at %g: derivatives %v and %v, differences %v and %v", loss.Name(), s, slope, curve, (up-down)/(2*h), (upSlope-downSlope)/(2*h))
 				}
 			}
@@ -170,7 +174,7 @@ func TestSlowConjugate(t *testing.T) {
 				for c := range u {
 					inner += u[c] * o[c]
 				}
-				if value := inner - loss.Eval(nil, o, target); s == 1 && !near(value, conjugate, 1e-9, 1e-9) {
+				if value := inner - loss.Eval(nil, o, target); s == 1 && !solvertest.Near(value, conjugate, 1e-9, 1e-9) {
 					t.Fatalf("%s: conjugate %v of a gradient, want %v", loss.Name(), conjugate, value)
 				}
 			}
@@ -186,9 +190,9 @@ func TestConjugateOfOtherTargets(t *testing.T) {
 		for i := range p.Targets {
 			p.Targets[i] *= 0.5
 		}
-		value := rowLosses(testWorkers(1), p, pred, grad)
-		ray := newConjugateRay(p, testWorkers(1), value, grad)
-		if got, _, _ := ray.at(0.5); ray.limit != 1 || !near(got, 0.5*value, 1e-12, 0) {
+		value := linear.RowLosses(solvertest.TestWorkers(1), p, pred, grad)
+		ray := newConjugateRay(p, solvertest.TestWorkers(1), value, grad)
+		if got, _, _ := ray.at(0.5); ray.limit != 1 || !solvertest.Near(got, 0.5*value, 1e-12, 0) {
 			t.Errorf("%s: excess %v up to %v, want half of %v up to 1", loss.Name(), got, ray.limit, value)
 		}
 	}
@@ -204,7 +208,7 @@ func TestConjugateThatOverflows(t *testing.T) {
 		}
 	}
 	const value = 1e300
-	ray := newConjugateRay(p, testWorkers(1), value, grad)
+	ray := newConjugateRay(p, solvertest.TestWorkers(1), value, grad)
 	if excess, _, _ := ray.at(0.5); excess < 0.5*value || ray.limit != 1 {
 		t.Errorf("E(.5) = %g of F = %g, limit %g: it counts as known", excess, value, ray.limit)
 	}

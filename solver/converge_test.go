@@ -5,10 +5,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/eigen"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
-
-	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // randomProblem returns a small problem of any loss and kernel, with or without weights and a linear term, and settings for it with a λ between
@@ -16,11 +19,11 @@ import (
 func randomProblem(t *testing.T, rng *rand.Rand, pen Penalty) (*Problem, Settings) {
 	t.Helper()
 	n, d, m := 20+rng.IntN(60), 2+rng.IntN(6), 1+rng.IntN(4)
-	loss := allLosses[rng.IntN(len(allLosses))]
-	if _, ok := loss.(Squared); !ok && m == 1 {
-		loss = BinaryLogistic{}
+	lossFn := allLosses[rng.IntN(len(allLosses))]
+	if _, ok := lossFn.(Squared); !ok && m == 1 {
+		lossFn = BinaryLogistic{}
 	}
-	p := &Problem{X: NewRows(d, n, n*d), Outputs: m, Loss: loss, Targets: make([]float64, n*m)}
+	p := &Problem{X: NewRows(d, n, n*d), Outputs: m, Loss: lossFn, Targets: make([]float64, n*m)}
 	index, rank := make([]int32, d), 1+rng.IntN(3)
 	truth := make([]float64, d*rank)
 	for i := range truth {
@@ -48,7 +51,7 @@ func randomProblem(t *testing.T, rng *rand.Rand, pen Penalty) (*Problem, Setting
 			score[c] += noise * float64(d) * rng.NormFloat64()
 		}
 		target := p.Targets[i*m : i*m+m]
-		switch loss.(type) {
+		switch lossFn.(type) {
 		case Squared:
 			copy(target, score)
 		case BinaryLogistic:
@@ -83,7 +86,7 @@ func randomProblem(t *testing.T, rng *rand.Rand, pen Penalty) (*Problem, Setting
 // penalty λ Σ_s ‖M_s‖_*: the same convex problem in other variables, by accelerated proximal gradient steps on dense matrices.
 func slowOptimum(p *Problem, s Settings) float64 {
 	n, d, m := p.X.NumRows(), p.X.NumColumns, p.Outputs
-	patterns, count := signPatterns(m)
+	patterns, count := gamma.SignsOf(m)
 	if s.Penalty == L1 {
 		count = m
 		patterns = make([]float64, m*m)
@@ -172,17 +175,17 @@ func slowOptimum(p *Problem, s Settings) float64 {
 	shrink := func(u []float64, t float64) float64 {
 		sum := 0.0
 		for a := range count {
-			matrix := blas64.Symmetric{N: d, Stride: d, Data: u[a*square : (a+1)*square], Uplo: newSymmetric(1).Uplo}
-			e, _ := decompose(matrix)
+			matrix := blas64.Symmetric{N: d, Stride: d, Data: u[a*square : (a+1)*square], Uplo: eigen.NewSymmetric(1).Uplo}
+			e, _ := eigen.Decompose(matrix)
 			clear(matrix.Data)
-			for i, x := range e.values {
+			for i, x := range e.Values {
 				x = math.Copysign(max(0, math.Abs(x)-t), x)
 				if sum += math.Abs(x); x == 0 {
 					continue
 				}
 				for j := range d {
 					for l := range d {
-						matrix.Data[j*d+l] += x * e.vectors[j*d+i] * e.vectors[l*d+i]
+						matrix.Data[j*d+l] += x * e.Vectors[j*d+i] * e.Vectors[l*d+i]
 					}
 				}
 			}
@@ -287,9 +290,9 @@ func TestMerge(t *testing.T) {
 				for j := range h {
 					h[j] += 0.01 * rng.NormFloat64()
 				}
-				normalizeColumns(h, 1)
+				eigen.NormalizeColumns(h, 1)
 				floats.Scale(rng.NormFloat64(), h)
-				normalizeColumns(h, 1)
+				eigen.NormalizeColumns(h, 1)
 				run.append(h)
 				v := run.v[row*run.m : row*run.m+run.m]
 				copy(run.v[(run.k-1)*run.m:], v)
@@ -312,8 +315,8 @@ func TestMerge(t *testing.T) {
 			t.Errorf("%v: objective %v of %d basis vectors after merging, was %v of %d", pen, run.objective, run.k, before, size)
 		}
 		for _, h := range run.basis {
-			if !near(norm2(h), 1, 1e-12, 0) {
-				t.Errorf("%v: a basis vector of length %v", pen, norm2(h))
+			if !solvertest.Near(dense.Norm2(h), 1, 1e-12, 0) {
+				t.Errorf("%v: a basis vector of length %v", pen, dense.Norm2(h))
 			}
 		}
 	}

@@ -3,6 +3,8 @@ package solver
 import (
 	"context"
 	"fmt"
+
+	"github.com/refitd/refitd/solver/internal/convexfm"
 )
 
 // ConvexFM is the convex factorization machine of Blondel et al. 2015:
@@ -15,13 +17,13 @@ import (
 // There is no rank to choose: λ sets it, and MaxBasis only bounds it. A model holds the eigenvectors of Z as Basis, with its eigenvalues as Weights.
 //
 // The problem is the one that ConditionalGradient solves with the ℓ1 penalty and one output, so selection, linear term, certificates, budgets and
-// warm starts are the same; what differs is the refit, which is fully corrective (correctiveFit) unless Diagonal, and moves the vectors as well
+// warm starts are the same; what differs is the refit, which is fully corrective (CorrectiveFit) unless Diagonal, and moves the vectors as well
 // (factorDescent), but where the whole Z is refitted. A fit ends as soon as its certified gap is within Tolerance; as long as it is not, both ways are
 // brought to the joint optimum as Solve does.
 // Early steps of a fit from nothing, which lower the objective by more than a thousandth, refit roughly and leave the linear term short of its optimum: as
 // Step.Gap they say what that allows, with a small ridge the objective itself.
 //
-// Refits of the whole Z are given up where they get nowhere (shortModels, wholeSteps), and the fit continues as Solve
+// Refits of the whole Z are given up where they get nowhere (ShortModels, WholeSteps), and the fit continues as Solve
 // does.
 //
 // In the end Z is brought to its eigendecomposition, which never raises the objective.
@@ -77,7 +79,7 @@ func (ConvexFM) settings(s Settings) Settings {
 
 // Fit solves the problem. The warm model may have been fitted by any algorithm with the same kernel. Result.NuclearNorm and Rank are those of Z.
 func (a ConvexFM) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*Result, error) {
-	return a.fit(ctx, p, warm, s, wholeColumns)
+	return a.fit(ctx, p, warm, s, convexfm.WholeColumns)
 }
 
 // fit is Fit with refits of the whole Z up to the given number of columns.
@@ -91,19 +93,19 @@ func (a ConvexFM) fit(ctx context.Context, p *Problem, warm *Warm, s Settings, c
 	if err != nil {
 		return nil, err
 	}
-	run.spectrum = &spectrum{}
+	run.spectrum = &convexfm.Spectrum{}
 	run.eigen = run.spectrum
 	if !a.Diagonal {
-		run.spectrum.fit = newCorrectiveFit(p, run.gamma, run.linear, s.Lambda, run.workers)
-		if run.spectrum.fit.whole = min(s.MaxBasis, columns) >= p.X.NumColumns; run.spectrum.fit.whole {
-			run.spectrum.fit.newton = newWholeNewton(run.spectrum.fit, run.linear)
+		run.spectrum.Fit = convexfm.NewCorrectiveFit(p, run.gamma, run.linear, s.Lambda, run.workers)
+		if run.spectrum.Fit.Whole = min(s.MaxBasis, columns) >= p.X.NumColumns; run.spectrum.Fit.Whole {
+			run.spectrum.Fit.Newton = convexfm.NewWholeNewton(run.spectrum.Fit, run.linear)
 		}
 	}
 	if s.Kernel == ANOVA {
-		run.spectrum.split = p.X.split()
+		run.spectrum.Split = p.X.Split()
 	}
-	if !run.spectrum.isWhole() && !s.WeightsOnly && s.MaxBasis > 0 {
-		run.spectrum.factors = newFactorDescent(p, s.Kernel, run.linear, s.Lambda, run.workers)
+	if !run.spectrum.IsWhole() && !s.WeightsOnly && s.MaxBasis > 0 {
+		run.spectrum.Factors = convexfm.NewFactorDescent(p, s.Kernel, run.linear, s.Lambda, run.workers)
 	}
 	var from *Model
 	if warm != nil {

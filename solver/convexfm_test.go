@@ -11,9 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/convexfm"
+	"github.com/refitd/refitd/solver/internal/eigen"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/solvertest"
+	"gonum.org/v1/gonum/floats"
 )
 
 // convexSettings are accurate ones of a problem in the scale of the paper.
@@ -60,7 +63,7 @@ func TestGoldenConvexFM(t *testing.T) {
 				if !c.FitLinear {
 					s.LinearRidge = 0
 				}
-				columns := wholeColumns
+				columns := convexfm.WholeColumns
 				if way == "spans" {
 					columns = 0
 				}
@@ -68,10 +71,10 @@ func TestGoldenConvexFM(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !near(res.Objective, c.Objective, 1e-9, 0) || res.Objective-res.Gap > c.Objective*(1+1e-12) {
+				if !solvertest.Near(res.Objective, c.Objective, 1e-9, 0) || res.Objective-res.Gap > c.Objective*(1+1e-12) {
 					t.Errorf("objective %v, want %v; gap %v", res.Objective, c.Objective, res.Gap)
 				}
-				if res.Rank != c.Rank || !near(res.NuclearNorm*unit, floats.Norm(c.Eigenvalues, 1), 1e-5, 0) {
+				if res.Rank != c.Rank || !solvertest.Near(res.NuclearNorm*unit, floats.Norm(c.Eigenvalues, 1), 1e-5, 0) {
 					t.Errorf("rank %d and nuclear norm %v, want %d and %v", res.Rank, res.NuclearNorm*unit, c.Rank, c.Eigenvalues)
 				}
 				out, work := make([]float64, 1), make([]float64, 2*res.Model.NumBasis)
@@ -82,12 +85,12 @@ func TestGoldenConvexFM(t *testing.T) {
 				for i, want := range predictions {
 					index, value := rows.Row(i)
 					res.Model.Predict(out, work, index, value)
-					if !near(out[0], want, 0, 1e-5) {
+					if !solvertest.Near(out[0], want, 0, 1e-5) {
 						t.Errorf("row %d: prediction %v, want %v", i, out[0], want)
 					}
 				}
 				for j, want := range c.W {
-					if got := res.Model.Linear; c.FitLinear && !near(got[j], want, 0, 1e-5) {
+					if got := res.Model.Linear; c.FitLinear && !solvertest.Near(got[j], want, 0, 1e-5) {
 						t.Errorf("weight %d of %v, want %v", j, got, want)
 					}
 				}
@@ -98,7 +101,7 @@ func TestGoldenConvexFM(t *testing.T) {
 						for r := range k {
 							z += res.Model.Basis[j*k+r] * res.Model.Weights[r] * res.Model.Basis[l*k+r]
 						}
-						if !near(z*unit, c.Z[j][l], 0, 1e-5) {
+						if !solvertest.Near(z*unit, c.Z[j][l], 0, 1e-5) {
 							t.Errorf("Z[%d,%d] is %v, want %v", j, l, z*unit, c.Z[j][l])
 						}
 					}
@@ -139,9 +142,9 @@ func TestConvexFMRefuses(t *testing.T) {
 }
 
 // interactions returns rows of d numbers whose target depends on products of them: the value for Squared, else its sign. Some rows weigh nothing.
-func interactions(seed uint64, loss Loss, n, d int) *Problem {
+func interactions(seed uint64, lossFn Loss, n, d int) *Problem {
 	rng := rand.New(rand.NewPCG(seed, 64))
-	p := &Problem{X: NewRows(d, n, n*d), Outputs: 1, Loss: loss}
+	p := &Problem{X: NewRows(d, n, n*d), Outputs: 1, Loss: lossFn}
 	index := make([]int32, d)
 	for j := range index {
 		index[j] = int32(j)
@@ -152,7 +155,7 @@ func interactions(seed uint64, loss Loss, n, d int) *Problem {
 			row[j] = rng.NormFloat64()
 		}
 		target := row[0]*row[1] - 2*row[2]*row[3] + row[1]*row[4] + 0.5*row[0] + 0.3*rng.NormFloat64()
-		if _, ok := loss.(Squared); !ok {
+		if _, ok := lossFn.(Squared); !ok {
 			target = math.Copysign(1, target)
 		}
 		p.X.Append(index, row)
@@ -184,13 +187,13 @@ func TestConvexFMLosses(t *testing.T) {
 						t.Fatal(err)
 					}
 					checkFinite(t, res)
-					if want := modelObjective(p, res.Model, settings); !near(res.Objective, want, 1e-9, 0) || res.GapKind != Certified {
+					if want := modelObjective(p, res.Model, settings); !solvertest.Near(res.Objective, want, 1e-9, 0) || res.GapKind != Certified {
 						t.Errorf("%s: objective %v, recomputed %v; gap %s", name, res.Objective, want, res.GapKind)
 					}
 					if excess := res.Objective - exact.Objective; excess > res.Gap*(1+1e-9) || excess < -exact.Gap*(1+1e-9) {
 						t.Errorf("%s: %v above the optimum, gap %v", name, excess, res.Gap)
 					}
-					if settings.MaxBasis > 2 && !near(res.Objective, exact.Objective, 1e-4, 0) {
+					if settings.MaxBasis > 2 && !solvertest.Near(res.Objective, exact.Objective, 1e-4, 0) {
 						t.Errorf("%s: objective %v, by Algorithm 1 %v", name, res.Objective, exact.Objective)
 					}
 					if norm := floats.Norm(res.Model.Weights, 1); res.NuclearNorm != norm || res.Rank != res.Model.NumBasis || res.Rank > settings.MaxBasis || norm == 0 {
@@ -215,7 +218,7 @@ func checkOrthonormal(t *testing.T, m *Model) {
 			for j := range m.NumFeatures {
 				dot += m.Basis[j*k+r] * m.Basis[j*k+s]
 			}
-			if !near(dot, want, 0, 1e-9) {
+			if !solvertest.Near(dot, want, 0, 1e-9) {
 				t.Fatalf("⟨p_%d, p_%d⟩ = %v", r, s, dot)
 			}
 		}
@@ -244,7 +247,7 @@ func TestConvexFMWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !near(a.Objective, b.Objective, 1e-9, 0) || a.Rank != b.Rank || a.Rank == 0 {
+	if !solvertest.Near(a.Objective, b.Objective, 1e-9, 0) || a.Rank != b.Rank || a.Rank == 0 {
 		t.Errorf("objective %v of rank %d with weights, %v of rank %d with rows repeated", a.Objective, a.Rank, b.Objective, b.Rank)
 	}
 }
@@ -255,7 +258,7 @@ func TestConvexFMBipartite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(65, 66))
 	const users, items, n = 30, 20, 600
 	p := &Problem{X: NewRows(users+items, n, 2*n), Outputs: 1, Loss: Squared{}}
-	left, right := randomUnit(2*users, 1), randomUnit(2*items, 2)
+	left, right := gamma.RandomUnit(2*users, 1), gamma.RandomUnit(2*items, 2)
 	for range n {
 		u, i := rng.IntN(users), rng.IntN(items)
 		p.X.Append([]int32{int32(u), int32(users + i)}, []float64{1, 1})
@@ -283,15 +286,15 @@ func TestConvexFMBipartite(t *testing.T) {
 			}
 		}
 	}
-	e, _ := decompose(symmetricOf(block, items))
+	e, _ := eigen.Decompose(convexfm.SymmetricOf(block, items))
 	rank := 0
-	for _, x := range e.values {
+	for _, x := range e.Values {
 		if x > 1e-9 {
 			rank++
 			norm += 2 * math.Sqrt(x)
 		}
 	}
-	if res.GapRelative > 1e-6 || res.Rank != rank || rank < 2 || !near(res.NuclearNorm, norm, 1e-6, 0) {
+	if res.GapRelative > 1e-6 || res.Rank != rank || rank < 2 || !solvertest.Near(res.NuclearNorm, norm, 1e-6, 0) {
 		t.Errorf("rank %d of a matrix of rank %d, nuclear norm %v and %v, gap %v", res.Rank, rank, res.NuclearNorm, norm, res.GapRelative)
 	}
 }
@@ -334,7 +337,7 @@ func TestConvexFMCutShort(t *testing.T) {
 		}
 		checkFinite(t, res)
 		checkOrthonormal(t, res.Model)
-		if want := modelObjective(p, res.Model, s.withPenalty(L1)); !near(res.Objective, want, 1e-9, 0) {
+		if want := modelObjective(p, res.Model, s.withPenalty(L1)); !solvertest.Near(res.Objective, want, 1e-9, 0) {
 			t.Errorf("cut at %d: objective %v, recomputed %v", i, res.Objective, want)
 		}
 		ends[len(res.Steps)] = true
@@ -378,7 +381,7 @@ func TestConvexFMWarm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(warm.Steps) >= len(cold.Steps) || !near(warm.Objective, cold.Objective, 2e-4, 0) {
+		if len(warm.Steps) >= len(cold.Steps) || !solvertest.Near(warm.Objective, cold.Objective, 2e-4, 0) {
 			t.Errorf("%s: %d steps to %v, cold %d to %v", name, len(warm.Steps), warm.Objective, len(cold.Steps), cold.Objective)
 		}
 	}

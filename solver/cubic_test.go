@@ -5,6 +5,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/problem"
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 var cubics = []Kernel{ANOVA3, Homogeneous3}
@@ -61,7 +65,7 @@ func column(block []float64, s, t int) []float64 {
 // TestCubicActivations compares kernels of degree 3 with sums over triples, for numbers of basis vectors around the size of a block.
 func TestCubicActivations(t *testing.T) {
 	for _, kernel := range cubics {
-		for _, k := range []int{1, 3, cubicBlock, cubicBlock + 1, 2*cubicBlock + 5} {
+		for _, k := range []int{1, 3, problem.CubicBlock, problem.CubicBlock + 1, 2*problem.CubicBlock + 5} {
 			rng := rand.New(rand.NewPCG(1, uint64(k)))
 			const d = 7
 			x := randomRows(rng, 20, d, 0.6)
@@ -83,7 +87,7 @@ func TestCubicActivations(t *testing.T) {
 				sum, scale := 0.5, 0.5
 				for r, got := range phi {
 					want := slowCubic(kernel, column(m.Basis, k, r), denseRow(x, i))
-					if !near(got, want, 1e-12, 1e-12) || kernel == ANOVA3 && len(index) < 3 && got != 0 {
+					if !solvertest.Near(got, want, 1e-12, 1e-12) || kernel == ANOVA3 && len(index) < 3 && got != 0 {
 						t.Fatalf("%v of %d vectors: K(h_%d, x_%d) = %v, want %v", kernel, k, r, i, got, want)
 					}
 					sum += want * m.Weights[r]
@@ -113,8 +117,8 @@ func TestModelNormalize(t *testing.T) {
 		unit := model.Clone()
 		unit.Normalize()
 		for r := range k {
-			length := norm2(column(unit.Basis, k, r))
-			if r < 3 && math.Abs(length-1) > 1e-14 || r == 3 && normInf(unit.Weights[r*m:r*m+m]) > 0 {
+			length := dense.Norm2(column(unit.Basis, k, r))
+			if r < 3 && math.Abs(length-1) > 1e-14 || r == 3 && dense.NormInf(unit.Weights[r*m:r*m+m]) > 0 {
 				t.Errorf("%v: vector %d has length %g and weights %v", kernel, r, length, unit.Weights[r*m:r*m+m])
 			}
 		}
@@ -125,7 +129,7 @@ func TestModelNormalize(t *testing.T) {
 			model.Predict(was, work, index, value)
 			unit.Predict(now, work, index, value)
 			for c := range was {
-				if !near(now[c], was[c], 1e-11, 1e-11) {
+				if !solvertest.Near(now[c], was[c], 1e-11, 1e-11) {
 					t.Errorf("%v: o(x_%d) = %v, was %v", kernel, i, now, was)
 				}
 			}
@@ -162,7 +166,7 @@ func TestAverageCubic(t *testing.T) {
 			model.Predict(out, work, index, value)
 			want += out[0] / 3
 		}
-		if !near(got[0], want, 1e-12, 1e-12) {
+		if !solvertest.Near(got[0], want, 1e-12, 1e-12) {
 			t.Errorf("o(x_%d) = %v, want %v", i, got[0], want)
 		}
 	}

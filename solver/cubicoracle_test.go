@@ -6,19 +6,23 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/eigen"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/floats"
 )
 
 // slowTensor returns T_c as a d×d×d array by its definition, one entry for each triple of columns.
-func slowTensor(g *gamma, c int) []float64 {
-	d := g.x.NumColumns
+func slowTensor(g *gamma.Gamma, c int) []float64 {
+	d := g.X.NumColumns
 	tensor := make([]float64, d*d*d)
-	for i := range g.x.NumRows() {
-		x, w := denseRow(g.x, i), g.grad[i*g.outputs+c]
+	for i := range g.X.NumRows() {
+		x, w := denseRow(g.X, i), g.Grad[i*g.Outputs+c]
 		for at := range tensor {
 			j, l, p := at/(d*d), at/d%d, at%d
 			switch {
-			case g.kernel == Homogeneous3:
+			case g.Kernel == Homogeneous3:
 				tensor[at] += w * x[j] * x[l] * x[p]
 			case j != l && l != p && j != p:
 				tensor[at] += w / 6 * x[j] * x[l] * x[p]
@@ -60,20 +64,20 @@ func TestTrilinear(t *testing.T) {
 				for col := range s {
 					want := make([]float64, d)
 					for c, tensor := range tensors {
-						floats.AddScaled(want, weight(c, col), slowContract(tensor, columnOf(a, s, col), columnOf(b, s, col)))
+						floats.AddScaled(want, weight(c, col), slowContract(tensor, gamma.ColumnOf(a, s, col), gamma.ColumnOf(b, s, col)))
 					}
-					if have := columnOf(got, s, col); floats.Distance(have, want, math.Inf(1)) > 1e-10*(1+normInf(want)) {
+					if have := gamma.ColumnOf(got, s, col); floats.Distance(have, want, math.Inf(1)) > 1e-10*(1+dense.NormInf(want)) {
 						t.Fatalf("%v: %s of column %d of %d is %v, want %v", kernel, what, col, s, have, want)
 					}
 				}
 			}
 			mixed := func(c, t int) float64 { return coef[c*s+t] }
-			g.trilinearTo(got, a, b, s, coef)
+			g.TrilinearTo(got, a, b, s, coef)
 			compare("T(a, b, ·)", mixed, a, b)
-			g.mulBlockTo(got, a, s, coef)
+			g.MulBlockTo(got, a, s, coef)
 			compare("T(a, a, ·)", mixed, a, a)
 			if s == m {
-				g.mulBlockTo(got, a, s, nil)
+				g.MulBlockTo(got, a, s, nil)
 				compare("T_t(a, a, ·)", func(c, t int) float64 {
 					if c == t {
 						return 1
@@ -81,11 +85,11 @@ func TestTrilinear(t *testing.T) {
 					return 0
 				}, a, a)
 			}
-			g.quadraticTo(q, a, s)
+			g.QuadraticTo(q, a, s)
 			for col := range s {
-				h := columnOf(a, s, col)
+				h := gamma.ColumnOf(a, s, col)
 				for c, tensor := range tensors {
-					if want := floats.Dot(h, slowContract(tensor, h, h)); !near(q[col*m+c], want, 1e-10, 1e-9) {
+					if want := floats.Dot(h, slowContract(tensor, h, h)); !solvertest.Near(q[col*m+c], want, 1e-10, 1e-9) {
 						t.Errorf("%v: q[%d,%d] = %v, want %v", kernel, col, c, q[col*m+c], want)
 					}
 				}
@@ -95,7 +99,7 @@ func TestTrilinear(t *testing.T) {
 }
 
 // slowMaximum climbs the criterion over the explicit tensors from many random starts, by gradient steps of a length that halves when it fails.
-func slowMaximum(rng *rand.Rand, tensors [][]float64, d int, penalty Penalty) float64 {
+func slowMaximum(rng *rand.Rand, tensors [][]float64, d int, omega Penalty) float64 {
 	best := 0.0
 	evaluate := func(h []float64) (value float64, gradient []float64) {
 		q, products := make([]float64, len(tensors)), make([][]float64, len(tensors))
@@ -103,13 +107,13 @@ func slowMaximum(rng *rand.Rand, tensors [][]float64, d int, penalty Penalty) fl
 			products[c] = slowContract(tensor, h, h)
 			q[c] = floats.Dot(h, products[c])
 		}
-		value, gradient = penalty.RowDual(q), make([]float64, d)
+		value, gradient = omega.RowDual(q), make([]float64, d)
 		for c, x := range q {
 			weight := math.Copysign(1, x)
 			switch {
-			case penalty == L1 && math.Abs(x) < value:
+			case omega == L1 && math.Abs(x) < value:
 				weight = 0
-			case penalty == L1L2 && value > 0:
+			case omega == L1L2 && value > 0:
 				weight = x / value
 			}
 			floats.AddScaled(gradient, 3*weight, products[c])
@@ -121,12 +125,12 @@ func slowMaximum(rng *rand.Rand, tensors [][]float64, d int, penalty Penalty) fl
 		for j := range h {
 			h[j] = rng.NormFloat64()
 		}
-		normalizeColumns(h, 1)
+		eigen.NormalizeColumns(h, 1)
 		value, gradient := evaluate(h)
 		for step := 1.0; step > 1e-9; {
 			trial := append([]float64(nil), h...)
-			floats.AddScaled(trial, step/(1e-300+norm2(gradient)), gradient)
-			normalizeColumns(trial, 1)
+			floats.AddScaled(trial, step/(1e-300+dense.Norm2(gradient)), gradient)
+			eigen.NormalizeColumns(trial, 1)
 			if now, next := evaluate(trial); now > value {
 				h, value, gradient, step = trial, now, next, 1.5*step
 			} else {
@@ -157,21 +161,21 @@ func TestCubicSelection(t *testing.T) {
 						tensors[o] = slowTensor(g, o)
 					}
 					want := slowMaximum(rng, tensors, d, c.penalty)
-					fine := g.selectBasis(c.penalty, nil, fineOracle, seed)
-					if fine.criterion < want*(1-2e-2) || fine.criterion > want*(1+1e-2) {
-						t.Errorf("problem %d: criterion %v, brute force %v", seed, fine.criterion, want)
+					fine := g.SelectBasis(c.penalty, nil, gamma.FineOracle, seed)
+					if fine.Criterion < want*(1-2e-2) || fine.Criterion > want*(1+1e-2) {
+						t.Errorf("problem %d: criterion %v, brute force %v", seed, fine.Criterion, want)
 					}
-					if length := norm2(fine.basis); math.Abs(length-1) > 1e-12 || fine.factor != 0 {
-						t.Errorf("problem %d: length %v, factor %v", seed, length, fine.factor)
+					if length := dense.Norm2(fine.Basis); math.Abs(length-1) > 1e-12 || fine.Factor != 0 {
+						t.Errorf("problem %d: length %v, factor %v", seed, length, fine.Factor)
 					}
 					q := make([]float64, c.outputs)
 					for o, tensor := range tensors {
-						q[o] = floats.Dot(fine.basis, slowContract(tensor, fine.basis, fine.basis))
-						if !near(q[o], fine.gradient[o], 1e-9, 1e-9) {
-							t.Errorf("problem %d: gradient %v, recomputed %v", seed, fine.gradient, q)
+						q[o] = floats.Dot(fine.Basis, slowContract(tensor, fine.Basis, fine.Basis))
+						if !solvertest.Near(q[o], fine.Gradient[o], 1e-9, 1e-9) {
+							t.Errorf("problem %d: gradient %v, recomputed %v", seed, fine.Gradient, q)
 						}
 					}
-					quick += g.selectBasis(c.penalty, nil, quickOracle, seed).criterion / want / problems
+					quick += g.SelectBasis(c.penalty, nil, gamma.QuickOracle, seed).Criterion / want / problems
 				}
 				t.Logf("quick selections reach %.4f of the maximum in the mean", quick)
 				if quick < 0.95 {
@@ -204,12 +208,12 @@ func TestCubicSelectionOfNames(t *testing.T) {
 				planted[p][j] = rng.NormFloat64()
 			}
 		}
-		g := newGamma(x, ANOVA3, 1, testWorkers(1))
+		g := gamma.NewGamma(x, ANOVA3, 1, solvertest.TestWorkers(1))
 		for i := range n {
 			index, _ := x.Row(i)
-			g.grad[i] = 0.5 * rng.NormFloat64()
+			g.Grad[i] = 0.5 * rng.NormFloat64()
 			for p, h := range planted {
-				g.grad[i] += []float64{1, -0.8, 0.6}[p] * h[index[0]] * h[index[1]] * h[index[2]]
+				g.Grad[i] += []float64{1, -0.8, 0.6}[p] * h[index[0]] * h[index[1]] * h[index[2]]
 			}
 		}
 		best := 0.0
@@ -218,13 +222,13 @@ func TestCubicSelectionOfNames(t *testing.T) {
 			h = append([]float64(nil), h...)
 			for f := range 3 { // a vector of fields is best with parts of one length
 				part := h[f*field : (f+1)*field]
-				floats.Scale(1/(math.Sqrt(3)*norm2(part)), part)
+				floats.Scale(1/(math.Sqrt(3)*dense.Norm2(part)), part)
 			}
-			g.quadraticTo(q, h, 1)
+			g.QuadraticTo(q, h, 1)
 			best = max(best, math.Abs(q[0]))
 		}
-		if found := g.selectBasis(L1, nil, quickOracle, seed); found.criterion < best {
-			t.Errorf("seed %d: criterion %v, planted vectors have %v", seed, found.criterion, best)
+		if found := g.SelectBasis(L1, nil, gamma.QuickOracle, seed); found.Criterion < best {
+			t.Errorf("seed %d: criterion %v, planted vectors have %v", seed, found.Criterion, best)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 // plantedTriples returns rows of three names whose targets are a sum of products of three factors, linear effects and noise.
@@ -84,7 +86,7 @@ func TestSolveCubic(t *testing.T) {
 					if kernel == Homogeneous3 {
 						enough, gap = 0.8, 1
 					}
-					if want := objectiveOf(p, res.Model, s); !near(res.Objective, want, 1e-9, 0) || !(res.Objective < enough*first) {
+					if want := objectiveOf(p, res.Model, s); !solvertest.Near(res.Objective, want, 1e-9, 0) || !(res.Objective < enough*first) {
 						t.Errorf("objective %v, recomputed %v, at first %v", res.Objective, want, first)
 					}
 					if res.GapKind != Estimated || res.GapBound != "" || res.Status == Converged || res.Gap > gap*res.Objective || res.CutShort {
@@ -163,8 +165,8 @@ func TestCubicSelections(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, criterion, err := SelectBasis(t.Context(), p, res.Model, s)
-		if err != nil || !(criterion >= 0) || math.Abs(norm2(h)-1) > 1e-12 {
-			t.Errorf("%v: criterion %v, length %v (%v)", by, criterion, norm2(h), err)
+		if err != nil || !(criterion >= 0) || math.Abs(dense.Norm2(h)-1) > 1e-12 {
+			t.Errorf("%v: criterion %v, length %v (%v)", by, criterion, dense.Norm2(h), err)
 		}
 	}
 }
@@ -254,7 +256,7 @@ func TestCubicMerge(t *testing.T) {
 	before := run.objective
 	run.replace(vectors)
 	copy(run.v, weights)
-	if run.begin(); !near(run.objective, before, 1e-3, 0) || !near(run.objective, res.Objective, 1e-2, 0) {
+	if run.begin(); !solvertest.Near(run.objective, before, 1e-3, 0) || !solvertest.Near(run.objective, res.Objective, 1e-2, 0) {
 		t.Errorf("objective %v, before %v, of single vectors %v", run.objective, before, res.Objective)
 	}
 	run = loaded()
@@ -274,7 +276,7 @@ func TestCubicBasisGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	gap, objective, err := BasisGap(t.Context(), p, res.Model, s)
-	if err != nil || !near(objective, objectiveOf(p, res.Model, s), 1e-9, 0) {
+	if err != nil || !solvertest.Near(objective, objectiveOf(p, res.Model, s), 1e-9, 0) {
 		t.Fatalf("objective %v, recomputed %v (%v)", objective, objectiveOf(p, res.Model, s), err)
 	}
 	s.WeightsOnly, s.MaxIterations, s.Tolerance = true, 1000, 1e-10

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/refitd/refitd/solver/problem"
 )
 
 // densePart is a random problem for a DenseFit with its columns.
@@ -15,9 +17,9 @@ type densePart struct {
 	rows   [][]float64
 }
 
-func newDensePart(loss Loss, n, m, k int, weighted bool) *densePart {
+func newDensePart(lossFn Loss, n, m, k int, weighted bool) *densePart {
 	random := rand.New(rand.NewPCG(3, uint64(n*m+k)))
-	d := &densePart{p: &Problem{X: NewRows(1, n, 0), Outputs: m, Loss: loss}}
+	d := &densePart{p: &Problem{X: NewRows(1, n, 0), Outputs: m, Loss: lossFn}}
 	for i := range n {
 		d.p.X.Append(nil, nil)
 		row, at := make([]float64, k), random.IntN(m)
@@ -34,7 +36,7 @@ func newDensePart(loss Loss, n, m, k int, weighted bool) *densePart {
 			if m == 1 && random.Float64() < 0.5 {
 				t = -1
 			}
-			switch loss.(type) {
+			switch lossFn.(type) {
 			case Squared:
 				t = 3*row[c%k] + random.NormFloat64()
 			case MultinomialLogistic, SquaredHinge:
@@ -99,14 +101,14 @@ func TestDenseFitIsOptimal(t *testing.T) {
 					t.Fatal("no fit")
 				}
 				weights, bias := f.Weights()
-				at := d.objective(weights, bias, ridge, f.biasRidge)
+				at := d.objective(weights, bias, ridge, f.BiasRidge)
 				for _, list := range [][]float64{weights, bias} {
 					for j, w := range list {
 						const h = 1e-4
 						list[j] = w + h
-						above := d.objective(weights, bias, ridge, f.biasRidge)
+						above := d.objective(weights, bias, ridge, f.BiasRidge)
 						list[j] = w - h
-						below := d.objective(weights, bias, ridge, f.biasRidge)
+						below := d.objective(weights, bias, ridge, f.BiasRidge)
 						list[j] = w
 						if slope := (above - below) / (2 * h); math.Abs(slope) > 1e-3*math.Sqrt(at) {
 							t.Errorf("ridge %g: slope %g in weight %d at objective %g", ridge, slope, j, at)
@@ -122,19 +124,19 @@ func TestDenseFitIsOptimal(t *testing.T) {
 }
 
 func TestDenseFitDoesNotDependOnWorkers(t *testing.T) {
-	d := newDensePart(MultinomialLogistic{}, 3*fitBlock+17, 3, 5, true)
+	d := newDensePart(MultinomialLogistic{}, 3*problem.FitBlock+17, 3, 5, true)
 	one, four := d.fit(t.Context(), 1), d.fit(t.Context(), 4)
 	if !one.Fit(1) || !four.Fit(1) {
 		t.Fatal("no fit")
 	}
-	if !slices.Equal(one.theta, four.theta) {
+	if !slices.Equal(one.Theta, four.Theta) {
 		t.Error("one worker and four find different weights")
 	}
 }
 
 // A fit that is called off leaves the weights as they were.
 func TestDenseFitCalledOff(t *testing.T) {
-	d := newDensePart(BinaryLogistic{}, 2*fitBlock, 1, 4, false)
+	d := newDensePart(BinaryLogistic{}, 2*problem.FitBlock, 1, 4, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	s := DefaultSettings()
 	blocks, end := 0, math.MaxInt
@@ -151,12 +153,12 @@ func TestDenseFitCalledOff(t *testing.T) {
 	if !f.Fit(100) {
 		t.Fatal("no fit")
 	}
-	before := slices.Clone(f.theta)
+	before := slices.Clone(f.Theta)
 	end = blocks + 7 // in the third or fourth pass
 	if f.Fit(1e-3) {
 		t.Fatal("it was not called off")
 	}
-	if !slices.Equal(f.theta, before) {
+	if !slices.Equal(f.Theta, before) {
 		t.Error("the weights moved")
 	}
 }
@@ -175,7 +177,7 @@ func TestDenseFitDegenerate(t *testing.T) {
 	if !f.Fit(1) {
 		t.Error("no fit without weight")
 	}
-	for _, w := range f.theta {
+	for _, w := range f.Theta {
 		if w != 0 {
 			t.Errorf("weight %g without rows that count", w)
 		}

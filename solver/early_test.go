@@ -3,17 +3,21 @@ package solver
 import (
 	"math"
 	"testing"
+
+	"github.com/refitd/refitd/solver/internal/convexfm"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 // squaredRatings are plantedRatings of one output with weights, of squared loss or another.
-func squaredRatings(seed uint64, loss Loss) *Problem {
+func squaredRatings(seed uint64, lossFn Loss) *Problem {
 	p := plantedRatings(seed, 900, 12, 15)
-	one := &Problem{X: p.X, Outputs: 1, Loss: loss}
+	one := &Problem{X: p.X, Outputs: 1, Loss: lossFn}
 	for i := range p.X.NumRows() {
 		index, _ := p.X.Row(i)
 		target := math.Sin(float64(index[0])) * math.Cos(2*float64(index[1]))
 		target += 0.5*math.Cos(float64(3*index[0]))*math.Sin(float64(index[1])) + 0.3*math.Sin(float64(7*i))
-		if _, ok := loss.(Squared); !ok {
+		if _, ok := lossFn.(Squared); !ok {
 			target = math.Copysign(1, target)
 		}
 		one.Targets, one.Weights = append(one.Targets, target), append(one.Weights, 0.5+float64(i%3)/2)
@@ -36,7 +40,7 @@ func TestAppendPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := p.X.NumColumns
-	vectors := [][]float64{randomUnit(d, 1), randomUnit(d, 2), randomUnit(d, 3)}
+	vectors := [][]float64{gamma.RandomUnit(d, 1), gamma.RandomUnit(d, 2), gamma.RandomUnit(d, 3)}
 	run.append(vectors...)
 	model := Model{Kernel: ANOVA, NumBasis: 3, Basis: make([]float64, 3*d)}
 	for r, h := range vectors {
@@ -49,7 +53,7 @@ func TestAppendPairs(t *testing.T) {
 		index, value := p.X.Row(i)
 		model.Activations(want, work, index, value)
 		for r, x := range want {
-			if got := run.output.phi[r][i]; !near(got, x, 1e-12, 1e-15) {
+			if got := run.output.Phi[r][i]; !solvertest.Near(got, x, 1e-12, 1e-15) {
 				t.Fatalf("row %d, vector %d: %v, by Activations %v", i, r, got, x)
 			}
 		}
@@ -58,8 +62,8 @@ func TestAppendPairs(t *testing.T) {
 
 // TestRoughWeights: the objective never rises, and of squared loss each weight is the best for the ones before it.
 func TestRoughWeights(t *testing.T) {
-	for _, loss := range []Loss{Squared{}, BinaryLogistic{}, BinarySquaredHinge{}} {
-		p := squaredRatings(4, loss)
+	for _, lossFn := range []Loss{Squared{}, BinaryLogistic{}, BinarySquaredHinge{}} {
+		p := squaredRatings(4, lossFn)
 		s := earlyFit()
 		s.Lambda, s.BiasRidge = 0.5, 0 // scoreLoss would move the bias
 		run, err := newSolve(t.Context(), p, ConvexFM{}.settings(s))
@@ -72,18 +76,18 @@ func TestRoughWeights(t *testing.T) {
 			return run.objective
 		}
 		d := p.X.NumColumns
-		run.append(randomUnit(d, 5), randomUnit(d, 6), randomUnit(d, 7), make([]float64, d))
+		run.append(gamma.RandomUnit(d, 5), gamma.RandomUnit(d, 6), gamma.RandomUnit(d, 7), make([]float64, d))
 		begun := []float64{0.3, 0, 0, 0}
 		before := at(begun)
 		run.roughWeights()
 		v := append([]float64(nil), run.v...)
 		if v[0] != 0.3 || v[1] == 0 || v[3] != 0 {
-			t.Fatalf("%s: weights %v", loss.Name(), v)
+			t.Fatalf("%s: weights %v", lossFn.Name(), v)
 		}
 		if after := at(v); !(after < before) {
-			t.Errorf("%s: objective %v, from %v", loss.Name(), after, before)
+			t.Errorf("%s: objective %v, from %v", lossFn.Name(), after, before)
 		}
-		if _, ok := loss.(Squared); !ok {
+		if _, ok := lossFn.(Squared); !ok {
 			continue
 		}
 		for b := 1; b < 3; b++ {
@@ -162,7 +166,7 @@ func TestCertifyWarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.spectrum = &spectrum{split: p.X.split(), factors: newFactorDescent(p, ANOVA, run.linear, s.Lambda, run.workers)}
+	run.spectrum = &convexfm.Spectrum{Split: p.X.Split(), Factors: convexfm.NewFactorDescent(p, ANOVA, run.linear, s.Lambda, run.workers)}
 	if err := run.load(before.Model); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func TestCertifyWarm(t *testing.T) {
 	if run.certificate == nil || run.certificate.terms.objective != terms.objective || terms.objective != run.objective || !(terms.objective < begun.objective) {
 		t.Fatalf("objective %v from %v, terms of %v, certificate %v", run.objective, begun.objective, terms.objective, run.certificate)
 	}
-	if gap := terms.at(run.certificate.bound.value); gap > s.Tolerance*terms.objective {
+	if gap := terms.at(run.certificate.bound.Value); gap > s.Tolerance*terms.objective {
 		t.Errorf("gap %v of %v", gap, terms.objective)
 	}
 	made := run.objective

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -17,29 +19,29 @@ func TestEliminated(t *testing.T) {
 		for i := range rest {
 			rest[i] = rng.NormFloat64()
 		}
-		slow := newLinearFit(p, ridges[0], ridges[1], testWorkers(1))
-		copy(slow.pred, rest)
-		slow.minimize(1e-18, 1000)
-		e := newEliminated(newLinearFit(p, ridges[0], ridges[1], testWorkers(2)))
+		slow := linear.NewLinearFit(p, ridges[0], ridges[1], solvertest.TestWorkers(1))
+		copy(slow.Pred, rest)
+		slow.Minimize(1e-18, 1000)
+		e := linear.NewEliminated(linear.NewLinearFit(p, ridges[0], ridges[1], solvertest.TestWorkers(2)))
 		if e == nil {
 			t.Fatalf("%s: not eliminated", name)
 		}
 		got := append([]float64(nil), rest...)
-		theta, gradient := make([]float64, len(slow.theta)), make([]float64, len(rest))
-		rowLosses(testWorkers(1), p, rest, gradient)
-		e.moveTo(theta, got, gradient, make([]float64, len(rest)))
-		if !floats.EqualApprox(theta, slow.theta, 1e-6) {
-			t.Errorf("%s: %v, by steps %v", name, theta, slow.theta)
+		theta, gradient := make([]float64, len(slow.Theta)), make([]float64, len(rest))
+		linear.RowLosses(solvertest.TestWorkers(1), p, rest, gradient)
+		e.MoveTo(theta, got, gradient, make([]float64, len(rest)))
+		if !floats.EqualApprox(theta, slow.Theta, 1e-6) {
+			t.Errorf("%s: %v, by steps %v", name, theta, slow.Theta)
 		}
 		want := make([]float64, len(rest))
-		slow.predictTo(want, theta)
+		slow.PredictTo(want, theta)
 		floats.Add(want, rest)
 		if !floats.EqualApprox(got, want, 1e-12) {
 			t.Errorf("%s: predictions are not those of the linear term", name)
 		}
 	}
 	p := interactions(3, BinaryLogistic{}, 80, 5)
-	if newEliminated(newLinearFit(p, 1, 1, testWorkers(1))) != nil {
+	if linear.NewEliminated(linear.NewLinearFit(p, 1, 1, solvertest.TestWorkers(1))) != nil {
 		t.Error("the optimum under logistic loss has no closed form")
 	}
 }

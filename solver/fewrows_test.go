@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 // fewRows returns 17 rows of 8 columns with random classes, which products of the columns separate. Sparse rows have
@@ -53,7 +55,7 @@ func TestConvexFMFewRows(t *testing.T) {
 				t.Errorf("objective %v with gap %v, Solve has %v with %v", res.Objective, res.Gap,
 					best.Objective, best.Gap)
 			}
-			if want := modelObjective(p, res.Model, s.withPenalty(L1)); !near(res.Objective, want, 1e-8, 0) {
+			if want := modelObjective(p, res.Model, s.withPenalty(L1)); !solvertest.Near(res.Objective, want, 1e-8, 0) {
 				t.Errorf("objective %v, recomputed %v", res.Objective, want)
 			}
 			checkOrthonormal(t, res.Model)

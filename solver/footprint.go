@@ -1,5 +1,14 @@
 package solver
 
+import (
+	"github.com/refitd/refitd/solver/internal/convexfm"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/loss"
+	"github.com/refitd/refitd/solver/problem"
+)
+
 // RowsFootprint returns the bytes of the problem's n rows of some entries each, with their targets and weights.
 func RowsFootprint(n, entries, outputs int) int64 { return int64(n) * int64(8+12*entries+8*outputs+8) }
 
@@ -17,7 +26,7 @@ func ModelFootprint(d, k, outputs int, linear bool) int64 {
 // fitted together with the output weights; for every feature the vectors that the next basis vector is sought with.
 func SolveFootprint(n, d, k, outputs int) int64 {
 	joint := 1
-	if d <= jointColumns {
+	if d <= linear.JointColumns {
 		joint += d
 	}
 	return 8*(int64(n)*int64(k+12*outputs+joint)+32*int64(d)*int64(outputs)) + ClassFootprint(outputs)
@@ -29,10 +38,10 @@ func SolveFootprint(n, d, k, outputs int) int64 {
 // whole, at least the matrices of that.
 func FactorsFootprint(n, entries, d, k int) int64 {
 	inner := int64(n) * int64(k)
-	bytes := 24*int64(n)*int64(entries) + 8*(3*int64(d)*int64(k)+inner+min(inner, maxMoves)+7*int64(n))
-	if d <= newtonColumns && k >= d {
+	bytes := 24*int64(n)*int64(entries) + 8*(3*int64(d)*int64(k)+inner+min(inner, convexfm.MaxMoves)+7*int64(n))
+	if d <= convexfm.NewtonColumns && k >= d {
 		all := int64(d*(d+3)/2 + 1)
-		bytes = max(bytes, 8*(all*(3*all+2*gammaBlocks*(all+fitTile))+2*int64(n)))
+		bytes = max(bytes, 8*(all*(3*all+2*gamma.GammaBlocks*(all+loss.FitTile))+2*int64(n)))
 	}
 	return bytes
 }
@@ -44,17 +53,17 @@ func ClassFootprint(outputs int) int64 { return 8 * int64(outputs) * int64(outpu
 // every feature, contractions of all outputs, the starts of a selection as they are chosen and climb, and the sums of
 // a product in its blocks.
 func CubicFootprint(d, outputs int) int64 {
-	perOutput := int64(contractionSteps + 2 + 4*2*endVectors)
-	if outputs > maxEndOutputs {
-		perOutput = contractionSteps + 2 + 4
+	perOutput := int64(gamma.ContractionSteps + 2 + 4*2*gamma.EndVectors)
+	if outputs > gamma.MaxEndOutputs {
+		perOutput = gamma.ContractionSteps + 2 + 4
 	}
-	return 8 * int64(d) * (perOutput*int64(outputs) + int64(4*fineCubic.starts+gammaBlocks*cubicColumns))
+	return 8 * int64(d) * (perOutput*int64(outputs) + int64(4*gamma.FineCubic.Starts+gamma.GammaBlocks*gamma.CubicColumns))
 }
 
 // DenseFootprint returns the bytes that a DenseFit of n rows and so many columns takes, its rows picked from a problem included.
 func DenseFootprint(n, columns, outputs int) int64 {
 	width := int64(columns + 1)
 	const perOutput = 7 // offsets and targets as given and in tiles, predictions at three points
-	const vectors = 2*linearMemory + 8
-	return 8 * (int64(n)*(width+perOutput*int64(outputs)+3) + (4*width+fitTile)*width + int64(vectors+numBlocks(n))*width*int64(outputs))
+	const vectors = 2*output.LinearMemory + 8
+	return 8 * (int64(n)*(width+perOutput*int64(outputs)+3) + (4*width+loss.FitTile)*width + int64(vectors+problem.NumBlocks(n))*width*int64(outputs))
 }

@@ -8,16 +8,20 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/full"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/penalty"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/floats"
-	"pgregory.net/rapid"
 )
 
 // fullCase returns a weighted problem with random rows, of which the given part of the entries is not 0, offsets, and a random point
 // whose basis vectors have lengths around 1.
-func fullCase(n, d, k, m int, share float64, kernel Kernel, loss Loss, f form, ridge float64, workers int) (*fullFit, []float64) {
+func fullCase(n, d, k, m int, share float64, kernel Kernel, lossFn Loss, f penalty.Form, ridge float64, workers int) (*full.FullFit, []float64) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	x := NewRows(d, n, n*d)
-	p := &Problem{X: x, Targets: make([]float64, n*m), Weights: make([]float64, n), Outputs: m, Loss: loss}
+	p := &Problem{X: x, Targets: make([]float64, n*m), Weights: make([]float64, n), Outputs: m, Loss: lossFn}
 	for i := range n {
 		var index []int32
 		var value []float64
@@ -29,7 +33,7 @@ func fullCase(n, d, k, m int, share float64, kernel Kernel, loss Loss, f form, r
 		x.Append(index, value)
 		p.Weights[i] = float64(i%4) / 2
 		target := p.Target(i)
-		switch loss.(type) {
+		switch lossFn.(type) {
 		case BinaryLogistic, Squared:
 			for c := range target {
 				target[c] = 1 - 2*float64(rng.IntN(2))
@@ -42,8 +46,8 @@ func fullCase(n, d, k, m int, share float64, kernel Kernel, loss Loss, f form, r
 	for i := range offset {
 		offset[i] = 0.3 * rng.NormFloat64()
 	}
-	fit := newFullFit(p, kernel, f, ridge, offset, testWorkers(workers))
-	fit.resize(k)
+	fit := full.NewFullFit(p, kernel, f, ridge, offset, solvertest.TestWorkers(workers))
+	fit.Resize(k)
 	u := make([]float64, k*m+d*k)
 	for i := range u {
 		u[i] = rng.NormFloat64()
@@ -55,17 +59,17 @@ func fullCase(n, d, k, m int, share float64, kernel Kernel, loss Loss, f form, r
 }
 
 // slowLoss evaluates the loss at u row by row with the prediction of a model.
-func slowLoss(f *fullFit, u []float64) float64 {
-	v, h := f.split(u)
-	m := f.p.Outputs
-	model := &Model{Kernel: f.kernel, NumFeatures: f.p.X.NumColumns, NumOutputs: m, NumBasis: f.k, Basis: h, Weights: v, Bias: make([]float64, m)}
-	out, work := make([]float64, m), make([]float64, 2*f.k)
+func slowLoss(f *full.FullFit, u []float64) float64 {
+	v, h := f.Split(u)
+	m := f.P.Outputs
+	model := &Model{Kernel: f.Kernel, NumFeatures: f.P.X.NumColumns, NumOutputs: m, NumBasis: f.K, Basis: h, Weights: v, Bias: make([]float64, m)}
+	out, work := make([]float64, m), make([]float64, 2*f.K)
 	sum := 0.0
-	for i := range f.p.X.NumRows() {
-		index, value := f.p.X.Row(i)
+	for i := range f.P.X.NumRows() {
+		index, value := f.P.X.Row(i)
 		model.Predict(out, work, index, value)
-		floats.Add(out, f.offset[i*m:i*m+m])
-		sum += f.p.Weight(i) * f.p.Loss.Eval(nil, out, f.p.Target(i))
+		floats.Add(out, f.Offset[i*m:i*m+m])
+		sum += f.P.Weight(i) * f.P.Loss.Eval(nil, out, f.P.Target(i))
 	}
 	return sum
 }
@@ -77,13 +81,13 @@ func TestFullGradient(t *testing.T) {
 		for _, loss := range allLosses {
 			for _, share := range []float64{0.2, 0.9} {
 				t.Run(fmt.Sprintf("%v/%s/%g", kernel, loss.Name(), share), func(t *testing.T) {
-					f, u := fullCase(300, 7, 3, 4, share, kernel, loss, form{penalty: L1, lambda: 1}, 0, 1)
+					f, u := fullCase(300, 7, 3, 4, share, kernel, loss, penalty.Form{Penalty: L1, Lambda: 1}, 0, 1)
 					gradient := make([]float64, len(u))
-					value := f.pass(u, gradient)
-					if want := slowLoss(f, u); !near(value, want, 1e-12, 0) || f.pass(u, nil) != value {
-						t.Errorf("loss %v, without gradient %v, want %v", value, f.pass(u, nil), want)
+					value := f.Pass(u, gradient)
+					if want := slowLoss(f, u); !solvertest.Near(value, want, 1e-12, 0) || f.Pass(u, nil) != value {
+						t.Errorf("loss %v, without gradient %v, want %v", value, f.Pass(u, nil), want)
 					}
-					scale := normInf(gradient)
+					scale := dense.NormInf(gradient)
 					for i := range u {
 						const h = 1e-5
 						at := u[i]
@@ -105,20 +109,20 @@ func TestFullGradient(t *testing.T) {
 // TestFullActivations checks the columns of Φ that a full refit hands on.
 func TestFullActivations(t *testing.T) {
 	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
-		f, u := fullCase(700, 9, 4, 2, 0.8, kernel, Squared{}, form{penalty: L1, lambda: 1}, 0, 2)
-		phi := make([][]float64, f.k)
+		f, u := fullCase(700, 9, 4, 2, 0.8, kernel, Squared{}, penalty.Form{Penalty: L1, Lambda: 1}, 0, 2)
+		phi := make([][]float64, f.K)
 		for r := range phi {
 			phi[r] = make([]float64, 700)
 		}
-		f.activationsTo(phi, u)
-		_, h := f.split(u)
-		model := Model{Kernel: kernel, NumBasis: f.k, Basis: h}
-		want, work := make([]float64, f.k), make([]float64, f.k)
+		f.ActivationsTo(phi, u)
+		_, h := f.Split(u)
+		model := Model{Kernel: kernel, NumBasis: f.K, Basis: h}
+		want, work := make([]float64, f.K), make([]float64, f.K)
 		for i := range 700 {
-			index, value := f.p.X.Row(i)
+			index, value := f.P.X.Row(i)
 			model.Activations(want, work, index, value)
 			for r, a := range want {
-				if !near(phi[r][i], a, 1e-12, 1e-12) {
+				if !solvertest.Near(phi[r][i], a, 1e-12, 1e-12) {
 					t.Fatalf("%v: K(h_%d, x_%d) = %v, want %v", kernel, r, i, phi[r][i], a)
 				}
 			}
@@ -126,63 +130,32 @@ func TestFullActivations(t *testing.T) {
 	}
 }
 
-// TestUnitBallProjection checks the variational inequality ⟨W(h − P), z − P⟩ ≤ 0 of the projection in a weighted metric.
-func TestUnitBallProjection(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := rapid.IntRange(1, 6).Draw(t, "d")
-		h, z := drawMatrix(t, 1, d, "h"), drawMatrix(t, 1, d, "z")
-		weight := make([]float64, d)
-		for j := range weight {
-			weight[j] = math.Pow(10, float64(rapid.IntRange(-5, 5).Draw(t, "weight")))
-		}
-		got := append([]float64(nil), h...)
-		outside := projectUnitBall(got, weight)
-		if outside != (norm2(h) > 1) || !outside && !floats.Same(got, h) {
-			t.Fatalf("%v of length %g moved to %v (%v)", h, norm2(h), got, outside)
-		}
-		if norm := norm2(got); norm > 1+1e-15 || outside && norm < 1-1e-9 {
-			t.Fatalf("projection %v has length %g", got, norm)
-		}
-		if norm := norm2(z); norm > 1 {
-			floats.Scale(1/norm, z)
-		}
-		inner, size := 0.0, 0.0
-		for j := range h {
-			inner += weight[j] * (h[j] - got[j]) * (z[j] - got[j])
-			size += weight[j] * math.Abs(h[j]-got[j])
-		}
-		if inner > 1e-9*size {
-			t.Fatalf("⟨W(h − P), z − P⟩ = %g > 0 at P = %v for h = %v, z = %v", inner, got, h, z)
-		}
-	})
-}
-
 // TestFullMinimize checks every form: the objective falls to a point that no feasible small move improves, and the point is feasible.
 func TestFullMinimize(t *testing.T) {
 	for _, ridge := range []float64{0, 4} {
 		for _, pen := range allPenalties {
-			for _, form := range []form{{penalty: pen, lambda: 2}, {penalty: pen, tau: 1.5}} {
-				t.Run(fmt.Sprintf("%v/%g/%g", pen, form.tau, ridge), func(t *testing.T) {
+			for _, form := range []penalty.Form{{Penalty: pen, Lambda: 2}, {Penalty: pen, Tau: 1.5}} {
+				t.Run(fmt.Sprintf("%v/%g/%g", pen, form.Tau, ridge), func(t *testing.T) {
 					f, u := fullCase(200, 5, 3, 3, 0.6, ANOVA, MultinomialLogistic{}, form, ridge, 1)
-					v, h := f.split(u)
+					v, h := f.Split(u)
 					scale := make([]float64, len(u))
 					for i := range scale {
 						scale[i] = 1
 					}
-					f.smooth = 1e12
-					f.step(u, scale) // into the feasible set
-					f.smooth = 0
-					start := f.pass(u, nil) + f.term(u)
-					f.minimize(u, fitLimits{tolerance: 1e-13, span: 20, iterations: 5000})
-					best := f.pass(u, nil) + f.term(u)
+					f.Smooth = 1e12
+					f.Step(u, scale) // into the feasible set
+					f.Smooth = 0
+					start := f.Pass(u, nil) + f.Term(u)
+					f.Minimize(u, output.FitLimits{Tolerance: 1e-13, Span: 20, Iterations: 5000})
+					best := f.Pass(u, nil) + f.Term(u)
 					if !(best < start) {
 						t.Errorf("objective %v, was %v", best, start)
 					}
-					if norm := pen.Norm(v, f.k, 3); form.tau > 0 && norm > form.tau*(1+1e-12) {
-						t.Errorf("norm %v exceeds %v", norm, form.tau)
+					if norm := pen.Norm(v, f.K, 3); form.Tau > 0 && norm > form.Tau*(1+1e-12) {
+						t.Errorf("norm %v exceeds %v", norm, form.Tau)
 					}
-					for r, square := range f.lengths(h) {
-						if !f.free() && square > 1+1e-12 {
+					for r, square := range f.Lengths(h) {
+						if !f.Free() && square > 1+1e-12 {
 							t.Errorf("‖h_%d‖² = %v", r, square)
 						}
 					}
@@ -192,20 +165,20 @@ func TestFullMinimize(t *testing.T) {
 						for i := range moved {
 							moved[i] += 1e-3 * rng.NormFloat64()
 						}
-						mv, mh := f.split(moved)
-						if form.tau > 0 {
-							form.step(mv, f.k, 3, 1)
+						mv, mh := f.Split(moved)
+						if form.Tau > 0 {
+							form.Step(mv, f.K, 3, 1)
 						}
-						if !f.free() {
-							for r, square := range f.lengths(mh) {
+						if !f.Free() {
+							for r, square := range f.Lengths(mh) {
 								if square > 1 {
-									for i := r; i < len(mh); i += f.k {
+									for i := r; i < len(mh); i += f.K {
 										mh[i] /= math.Sqrt(square)
 									}
 								}
 							}
 						}
-						if other := f.pass(moved, nil) + f.term(moved); other < best-1e-7*best {
+						if other := f.Pass(moved, nil) + f.Term(moved); other < best-1e-7*best {
 							t.Fatalf("objective %v, nearby %v", best, other)
 						}
 					}
@@ -220,8 +193,8 @@ func TestFullWorkers(t *testing.T) {
 	for _, share := range []float64{0.1, 1} {
 		var first []float64
 		for _, workers := range []int{1, 2, 8} {
-			f, u := fullCase(3000, 8, 3, 3, share, Homogeneous, SmoothedHinge{}, form{penalty: L1L2, lambda: 1}, 1, workers)
-			f.minimize(u, fitLimits{1e-9, 10, 20})
+			f, u := fullCase(3000, 8, 3, 3, share, Homogeneous, SmoothedHinge{}, penalty.Form{Penalty: L1L2, Lambda: 1}, 1, workers)
+			f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 20})
 			if first == nil {
 				first = u
 			}
@@ -234,19 +207,19 @@ func TestFullWorkers(t *testing.T) {
 
 // TestFullDone checks that a refit that is called off leaves a point that is no worse, and that one called off at once changes nothing.
 func TestFullDone(t *testing.T) {
-	f, u := fullCase(3000, 6, 4, 3, 1, Homogeneous, MultinomialLogistic{}, form{penalty: L1L2, lambda: 1}, 1, 2)
+	f, u := fullCase(3000, 6, 4, 3, 1, Homogeneous, MultinomialLogistic{}, penalty.Form{Penalty: L1L2, Lambda: 1}, 1, 2)
 	done, cancel := context.WithCancel(t.Context())
-	start := f.pass(u, nil) + f.term(u)
-	f.p.Loss = cancelAfter{f.p.Loss, 30000, new(atomic.Int64), cancel}
-	f.workers.done = done.Done()
-	f.minimize(u, fitLimits{1e-9, 10, 1000})
-	f.p.Loss, f.workers = MultinomialLogistic{}, testWorkers(1)
-	if got := f.pass(u, nil) + f.term(u); done.Err() == nil || !(got < start) {
+	start := f.Pass(u, nil) + f.Term(u)
+	f.P.Loss = cancelAfter{f.P.Loss, 30000, new(atomic.Int64), cancel}
+	f.Workers.Done = done.Done()
+	f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 1000})
+	f.P.Loss, f.Workers = MultinomialLogistic{}, solvertest.TestWorkers(1)
+	if got := f.Pass(u, nil) + f.Term(u); done.Err() == nil || !(got < start) {
 		t.Errorf("objective %v, was %v (%v)", got, start, done.Err())
 	}
 	kept := append([]float64(nil), u...)
-	f.workers.done = done.Done()
-	if used := f.minimize(u, fitLimits{1e-9, 10, 1000}); used != 0 || !floats.Same(u, kept) {
+	f.Workers.Done = done.Done()
+	if used := f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 1000}); used != 0 || !floats.Same(u, kept) {
 		t.Errorf("%d iterations after the context was done", used)
 	}
 }
@@ -268,16 +241,16 @@ func (c cancelAfter) Eval(grad, pred, target []float64) float64 {
 
 // TestFullMonotone checks that no iteration raises the objective of the point handed back, whenever the refit ends.
 func TestFullMonotone(t *testing.T) {
-	for _, penalty := range []Penalty{L1, L1Linf} {
+	for _, omega := range []Penalty{L1, L1Linf} {
 		last := math.Inf(1)
 		for iterations := 60; iterations < 160; iterations += 4 {
-			f, u := fullCase(200, 5, 3, 3, 0.6, ANOVA, MultinomialLogistic{}, form{penalty: penalty, tau: 1.5}, 4, 1)
-			v, _ := f.split(u)
-			f.form.step(v, f.k, 3, 1)
-			f.minimize(u, fitLimits{1e-16, 20, iterations})
-			objective := f.pass(u, nil) + f.term(u)
+			f, u := fullCase(200, 5, 3, 3, 0.6, ANOVA, MultinomialLogistic{}, penalty.Form{Penalty: omega, Tau: 1.5}, 4, 1)
+			v, _ := f.Split(u)
+			f.Form.Step(v, f.K, 3, 1)
+			f.Minimize(u, output.FitLimits{Tolerance: 1e-16, Span: 20, Iterations: iterations})
+			objective := f.Pass(u, nil) + f.Term(u)
 			if objective > last {
-				t.Fatalf("%v: objective %v after %d iterations, %v before", penalty, objective, iterations, last)
+				t.Fatalf("%v: objective %v after %d iterations, %v before", omega, objective, iterations, last)
 			}
 			last = objective
 		}
@@ -286,20 +259,20 @@ func TestFullMonotone(t *testing.T) {
 
 // TestNormalize checks that unit lengths leave the loss as it is, lower the penalty of short basis vectors, and clear weights of a vector of 0.
 func TestNormalize(t *testing.T) {
-	f, u := fullCase(200, 5, 3, 3, 0.7, ANOVA, Squared{}, form{penalty: L1, lambda: 1}, 0, 1)
-	v, h := f.split(u)
-	f.normalize(u)
+	f, u := fullCase(200, 5, 3, 3, 0.7, ANOVA, Squared{}, penalty.Form{Penalty: L1, Lambda: 1}, 0, 1)
+	v, h := f.Split(u)
+	f.Normalize(u)
 	floats.Scale(0.7, h)
-	for i := 0; i < len(h); i += f.k {
+	for i := 0; i < len(h); i += f.K {
 		h[i] = 0
 	}
-	loss, term := f.pass(u, nil), f.term(u)
-	f.normalize(u)
-	if got := f.pass(u, nil); !near(got, loss, 1e-12, 0) || !(f.term(u) < term) || normInf(v[:3]) != 0 {
-		t.Errorf("loss %v, was %v; penalty %v, was %v; weights of an empty vector %v", got, loss, f.term(u), term, v[:3])
+	loss, term := f.Pass(u, nil), f.Term(u)
+	f.Normalize(u)
+	if got := f.Pass(u, nil); !solvertest.Near(got, loss, 1e-12, 0) || !(f.Term(u) < term) || dense.NormInf(v[:3]) != 0 {
+		t.Errorf("loss %v, was %v; penalty %v, was %v; weights of an empty vector %v", got, loss, f.Term(u), term, v[:3])
 	}
-	for r, square := range f.lengths(h) {
-		if r > 0 && !near(square, 1, 1e-14, 0) {
+	for r, square := range f.Lengths(h) {
+		if r > 0 && !solvertest.Near(square, 1, 1e-14, 0) {
 			t.Errorf("‖h_%d‖² = %v", r, square)
 		}
 	}
@@ -309,18 +282,18 @@ func TestNormalize(t *testing.T) {
 func TestFullOverflow(t *testing.T) {
 	for _, size := range []float64{1e60, 1e120} {
 		for _, loss := range allLosses {
-			f, u := fullCase(60, 5, 3, 3, 0.9, Homogeneous, loss, form{penalty: L1L2, lambda: 1}, 0, 1)
-			floats.Scale(size, f.p.X.Value)
-			for _, column := range f.columns {
+			f, u := fullCase(60, 5, 3, 3, 0.9, Homogeneous, loss, penalty.Form{Penalty: L1L2, Lambda: 1}, 0, 1)
+			floats.Scale(size, f.P.X.Value)
+			for _, column := range f.Columns {
 				floats.Scale(size, column)
 			}
-			f.normalize(u)
-			start := f.pass(u, nil) + f.term(u)
-			f.minimize(u, fitLimits{1e-9, 10, 50})
-			if norm := norm2(u); math.IsNaN(norm) || math.IsInf(norm, 0) {
+			f.Normalize(u)
+			start := f.Pass(u, nil) + f.Term(u)
+			f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 50})
+			if norm := dense.Norm2(u); math.IsNaN(norm) || math.IsInf(norm, 0) {
 				t.Errorf("%s at %g: the point has norm %v", loss.Name(), size, norm)
 			}
-			if got := f.pass(u, nil) + f.term(u); got > start {
+			if got := f.Pass(u, nil) + f.Term(u); got > start {
 				t.Errorf("%s at %g: objective %v, was %v", loss.Name(), size, got, start)
 			}
 		}

@@ -3,6 +3,8 @@ package solver
 import (
 	"math"
 
+	"github.com/refitd/refitd/solver/internal/full"
+	"github.com/refitd/refitd/solver/internal/output"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -10,15 +12,15 @@ import (
 func (r *solve) refitFull(several bool) {
 	if r.s.Refit == Full {
 		r.sinceFull = 0
-		r.refitJointly(r.s.Solver, fitLimits{r.s.Tolerance, fullSpan, r.s.FullIterations}, several)
+		r.refitJointly(r.s.Solver, output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: r.s.FullIterations}, several)
 	}
 }
 
 // refitJointly refits output weights and basis together, with the linear term and the bias fixed, from the current point or several. A result that is not
 // better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with what that takes off the kernel
 // moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
-func (r *solve) refitJointly(method Method, limits fitLimits, several bool) {
-	if r.k == 0 || r.workers.cancelled() {
+func (r *solve) refitJointly(method Method, limits output.FitLimits, several bool) {
+	if r.k == 0 || r.workers.Cancelled() {
 		return
 	}
 	ridge := 0.0
@@ -26,41 +28,41 @@ func (r *solve) refitJointly(method Method, limits fitLimits, several bool) {
 		ridge = r.s.BasisRidge
 	}
 	if r.full == nil {
-		r.full = newFullFit(r.p, r.s.Kernel, r.s.form(), ridge, r.output.offset, r.workers)
+		r.full = full.NewFullFit(r.p, r.s.Kernel, r.s.form(), ridge, r.output.Offset, r.workers)
 	}
 	f := r.full
-	f.resize(r.k)
-	r.linear.predictTo(f.offset, r.linear.theta)
+	f.Resize(r.k)
+	r.linear.PredictTo(f.Offset, r.linear.Theta)
 	u := r.point()
-	before := f.pass(u, nil) + f.term(u)
+	before := f.Pass(u, nil) + f.Term(u)
 	switch {
 	case method == Stochastic:
-		used, _ := f.stochastic(u, stochasticEpochs, r.shuffle)
+		used, _ := f.Stochastic(u, output.StochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
 	case method == SVRG:
-		used, _ := f.svrg(u, stochasticEpochs, r.shuffle)
+		used, _ := f.Svrg(u, output.StochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
 	case several:
-		r.result.FISTAIterations += f.minimizeFromStarts(u, limits, r.shuffle)
+		r.result.FISTAIterations += f.MinimizeFromStarts(u, limits, r.shuffle)
 	default:
 		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than four epochs (ML-100k).
-		r.result.FISTAIterations += f.minimize(u, limits)
+		r.result.FISTAIterations += f.Minimize(u, limits)
 	}
 	if ridge == 0 {
-		f.normalize(u)
+		f.Normalize(u)
 	}
-	after := f.pass(u, nil) + f.term(u)
+	after := f.Pass(u, nil) + f.Term(u)
 	phi := make([][]float64, r.k)
 	for row := range phi {
 		phi[row] = make([]float64, r.p.X.NumRows())
 	}
-	f.activationsTo(phi, u)
-	if r.workers.cancelled() || !(after < before) {
+	f.ActivationsTo(phi, u)
+	if r.workers.Cancelled() || !(after < before) {
 		return
 	}
-	v, h := f.split(u)
+	v, h := f.Split(u)
 	copy(r.v, v)
-	r.output.phi = phi
+	r.output.Phi = phi
 	for row := range r.k {
 		basis := make([]float64, r.p.X.NumColumns) // the old one may be part of a saved point
 		for j := range basis {
@@ -79,7 +81,7 @@ func (r *solve) balance() {
 	}
 	for row, h := range r.basis {
 		weights := r.v[row*r.m : row*r.m+r.m]
-		term, ridge := r.s.Lambda*r.s.Penalty.rowNorm(weights), 0.5*r.s.BasisRidge*floats.Dot(h, h)
+		term, ridge := r.s.Lambda*r.s.Penalty.RowNorm(weights), 0.5*r.s.BasisRidge*floats.Dot(h, h)
 		if term == 0 || ridge == 0 {
 			continue
 		}
@@ -87,9 +89,9 @@ func (r *solve) balance() {
 		if r.s.Kernel.Degree() == 3 {
 			square = math.Pow(1.5*term/ridge, 0.4)
 		}
-		factor := r.s.Kernel.ofSquare(square)
+		factor := r.s.Kernel.OfSquare(square)
 		r.basis[row] = floats.ScaleTo(make([]float64, len(h)), math.Sqrt(square), h)
-		r.output.phi[row] = floats.ScaleTo(make([]float64, len(r.output.phi[row])), factor, r.output.phi[row])
+		r.output.Phi[row] = floats.ScaleTo(make([]float64, len(r.output.Phi[row])), factor, r.output.Phi[row])
 		floats.Scale(1/factor, weights)
 	}
 }
@@ -116,33 +118,4 @@ func (r *solve) basisRidge() float64 {
 		sum += floats.Dot(h, h)
 	}
 	return 0.5 * r.s.BasisRidge * sum
-}
-
-// normalize scales every h_r to unit length and v_r by what that takes off the kernel.
-func (f *fullFit) normalize(u []float64) {
-	v, h := f.split(u)
-	for row, square := range f.lengths(h) {
-		if square == 0 {
-			clear(v[row*f.p.Outputs : (row+1)*f.p.Outputs]) // an activation of 0: the weights do nothing
-			continue
-		}
-		f.rescale(v, h, row, 1/math.Sqrt(square))
-	}
-}
-
-// rescale multiplies h_row by factor and divides v_row by what that does to the kernel: predictions stay.
-func (f *fullFit) rescale(v, h []float64, row int, factor float64) {
-	for i := row; i < len(h); i += f.k {
-		h[i] *= factor
-	}
-	floats.Scale(1/f.kernel.ofLength(1, factor), v[row*f.p.Outputs:(row+1)*f.p.Outputs])
-}
-
-// lengths returns the squared lengths of the basis vectors.
-func (f *fullFit) lengths(h []float64) []float64 {
-	squares := make([]float64, f.k)
-	for i, x := range h {
-		squares[i%f.k] += x * x
-	}
-	return squares
 }

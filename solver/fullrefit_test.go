@@ -7,9 +7,13 @@ import (
 	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/full"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/solvertest"
+	"gonum.org/v1/gonum/floats"
 )
 
 // fullSettings are settings of small full refits.
@@ -43,7 +47,7 @@ func TestSolveFull(t *testing.T) {
 					}
 					objective, _ := slowGap(t, p, res.Model, s)
 					objective += 0.5 * ridge * square(res.Model.Basis)
-					if !near(res.Objective, objective, 1e-9, 0) || res.Model.NumBasis == 0 {
+					if !solvertest.Near(res.Objective, objective, 1e-9, 0) || res.Model.NumBasis == 0 {
 						t.Errorf("objective %v of %d vectors, recomputed %v", res.Objective, res.Model.NumBasis, objective)
 					}
 					if ridge > 0 || method != Hybrid {
@@ -54,7 +58,7 @@ func TestSolveFull(t *testing.T) {
 						for j := range res.Model.NumFeatures {
 							length += res.Model.Basis[j*res.Model.NumBasis+r] * res.Model.Basis[j*res.Model.NumBasis+r]
 						}
-						if !near(length, 1, 1e-12, 0) {
+						if !solvertest.Near(length, 1, 1e-12, 0) {
 							t.Errorf("‖h_%d‖² = %v", r, length)
 						}
 					}
@@ -112,7 +116,7 @@ func TestRefitFull(t *testing.T) {
 				for j := range h {
 					h[j] = rng.NormFloat64()
 				}
-				floats.Scale(1/norm2(h), h)
+				floats.Scale(1/dense.Norm2(h), h)
 				run.append(h)
 			}
 			run.refitOutput(s.Tolerance, fullSpan)
@@ -130,7 +134,7 @@ func TestRefitFull(t *testing.T) {
 				index, value := p.X.Row(i)
 				model.Predict(out, work, index, value)
 				for c, o := range out {
-					if !near(pred[i*run.m+c], o, 1e-10, 1e-10) {
+					if !solvertest.Near(pred[i*run.m+c], o, 1e-10, 1e-10) {
 						t.Fatalf("ridge %v, tau %v: prediction %v of row %d, by the model %v", ridge, tau, pred[i*run.m+c], i, o)
 					}
 				}
@@ -174,8 +178,8 @@ func TestBalance(t *testing.T) {
 		t.Errorf("objective %v, was %v; predictions moved by %v", run.objective, before, floats.Distance(pred, run.pred, 2))
 	}
 	for r, h := range run.basis {
-		term, ridge := s.Lambda*s.Penalty.rowNorm(run.v[r*run.m:r*run.m+run.m]), 0.5*s.BasisRidge*floats.Dot(h, h)
-		if !near(term, ridge, 1e-12, 0) {
+		term, ridge := s.Lambda*s.Penalty.RowNorm(run.v[r*run.m:r*run.m+run.m]), 0.5*s.BasisRidge*floats.Dot(h, h)
+		if !solvertest.Near(term, ridge, 1e-12, 0) {
 			t.Errorf("row %d: penalty %v and ridge %v", r, term, ridge)
 		}
 	}
@@ -195,23 +199,23 @@ func TestRefitFromStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.append(randomUnit(p.X.NumColumns, 1), randomUnit(p.X.NumColumns, 2), randomUnit(p.X.NumColumns, 3))
+		run.append(gamma.RandomUnit(p.X.NumColumns, 1), gamma.RandomUnit(p.X.NumColumns, 2), gamma.RandomUnit(p.X.NumColumns, 3))
 		for i := range run.v {
 			run.v[i] = 0.1 * rng.NormFloat64()
 		}
 		s.Penalty.Project(run.v, run.k, run.m, 0.5)
-		f := newFullFit(p, s.Kernel, s.form(), 0, run.output.offset, testWorkers(1))
-		f.resize(run.k)
+		f := full.NewFullFit(p, s.Kernel, s.form(), 0, run.output.Offset, solvertest.TestWorkers(1))
+		f.Resize(run.k)
 		one, several := run.point(), run.point()
-		f.minimize(one, fitLimits{1e-9, 10, 1000})
-		f.smooth = 0
-		f.minimizeFromStarts(several, fitLimits{1e-9, 10, 1000}, rng)
-		low, high := f.pass(several, nil)+f.term(several), f.pass(one, nil)+f.term(one)
-		v, h := f.split(several)
-		if !(low <= high) || s.Tau > 0 && s.Penalty.Norm(v, f.k, f.p.Outputs) > s.Tau*(1+1e-12) {
-			t.Errorf("%d: objective %v from several starts, %v from one; norm %v", i, low, high, s.Penalty.Norm(v, f.k, f.p.Outputs))
+		f.Minimize(one, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 1000})
+		f.Smooth = 0
+		f.MinimizeFromStarts(several, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 1000}, rng)
+		low, high := f.Pass(several, nil)+f.Term(several), f.Pass(one, nil)+f.Term(one)
+		v, h := f.Split(several)
+		if !(low <= high) || s.Tau > 0 && s.Penalty.Norm(v, f.K, f.P.Outputs) > s.Tau*(1+1e-12) {
+			t.Errorf("%d: objective %v from several starts, %v from one; norm %v", i, low, high, s.Penalty.Norm(v, f.K, f.P.Outputs))
 		}
-		for _, square := range f.lengths(h) {
+		for _, square := range f.Lengths(h) {
 			if square > 1+1e-12 {
 				t.Errorf("%d: a basis vector of squared length %v", i, square)
 			}
@@ -244,7 +248,7 @@ func TestRidgeStaysInTheBall(t *testing.T) {
 						for j := range h {
 							h[j] = res.Model.Basis[j*k+r]
 						}
-						unit[r] = kernel.ofLength(unit[r], norm2(h))
+						unit[r] = kernel.OfLength(unit[r], dense.Norm2(h))
 					}
 					if norm := pen.Norm(unit, k, 1); k == 0 || norm > s.Tau*(1+1e-9) {
 						t.Errorf("%v %v %v, ridge %v: norm %v of %d unit vectors, τ is %v", kernel, method, pen,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/refitd/refitd/solver/problem"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -97,7 +98,7 @@ func convexNorm(m *Model, s Settings) float64 {
 		for j := range m.NumFeatures {
 			square += m.Basis[j*m.NumBasis+r] * m.Basis[j*m.NumBasis+r]
 		}
-		floats.Scale(s.Kernel.ofSquare(square), unit[r*m.NumOutputs:(r+1)*m.NumOutputs])
+		floats.Scale(s.Kernel.OfSquare(square), unit[r*m.NumOutputs:(r+1)*m.NumOutputs])
 	}
 	return s.Penalty.Norm(unit, m.NumBasis, m.NumOutputs)
 }
@@ -140,11 +141,11 @@ func FuzzSolve(f *testing.F) {
 				p.X.Append(index, value)
 			case kind < 4 && d > 1:
 				j := rng.IntN(d - 1)
-				p.X.Append([]int32{int32(j), int32(j + 1)}, []float64{number(maxValue), number(maxValue)})
+				p.X.Append([]int32{int32(j), int32(j + 1)}, []float64{number(problem.MaxValue), number(problem.MaxValue)})
 			default:
 				index, value := make([]int32, d), make([]float64, d)
 				for j := range d {
-					index[j], value[j] = int32(j), number(maxValue)
+					index[j], value[j] = int32(j), number(problem.MaxValue)
 				}
 				p.X.Append(index, value)
 			}
@@ -152,7 +153,7 @@ func FuzzSolve(f *testing.F) {
 			for c := range m {
 				switch p.Loss.(type) {
 				case Squared:
-					p.Targets[i*m+c] = number(maxTarget)
+					p.Targets[i*m+c] = number(problem.MaxTarget)
 				case BinaryLogistic:
 					p.Targets[i*m+c] = math.Copysign(1, rng.NormFloat64())
 				default:
@@ -165,7 +166,7 @@ func FuzzSolve(f *testing.F) {
 		if rng.IntN(2) == 0 {
 			p.Weights = make([]float64, n)
 			for i := range p.Weights {
-				p.Weights[i] = math.Abs(number(maxWeight))
+				p.Weights[i] = math.Abs(number(problem.MaxWeight))
 			}
 		}
 		s := DefaultSettings()

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/solvertest"
+	"gonum.org/v1/gonum/mat"
 )
 
 // globalCase is a problem whose optimum over all unit vectors is known.
@@ -68,25 +69,25 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 	eachGlobalOptimum(t, func(t *testing.T, p *Problem, s Settings, optimum, _ float64) {
 		for _, steps := range []int{0, 1, 2, 3, 5, 9, 20} {
 			run := solvedTo(t, p, s, steps)
-			terms, bound := run.gapTerms(), run.gamma.boundDual(s.Penalty, s.Tolerance, 1, nil)
+			terms, bound := run.gapTerms(), run.gamma.BoundDual(s.Penalty, s.Tolerance, 1, nil)
 			excess := run.objective - optimum
-			gap := terms.at(bound.value)
-			if gap < excess-1e-7 || gap > run.objective || !near(terms.objective, run.objective, 1e-12, 0) {
-				t.Errorf("%d steps: gap %v (%s), objective %v is %v above the optimum", steps, gap, bound.kind, run.objective, excess)
+			gap := terms.at(bound.Value)
+			if gap < excess-1e-7 || gap > run.objective || !solvertest.Near(terms.objective, run.objective, 1e-12, 0) {
+				t.Errorf("%d steps: gap %v (%s), objective %v is %v above the optimum", steps, gap, bound.Kind, run.objective, excess)
 			}
-			if terms.at(0) > gap || terms.at(run.last.criterion) > gap*(1+1e-9)+1e-9 {
-				t.Errorf("%d steps: gap %v is below that of a basis vector found, %v", steps, gap, terms.at(run.last.criterion))
+			if terms.at(0) > gap || terms.at(run.last.Criterion) > gap*(1+1e-9)+1e-9 {
+				t.Errorf("%d steps: gap %v is below that of a basis vector found, %v", steps, gap, terms.at(run.last.Criterion))
 			}
 			form := "penalised"
 			if s.Tau > 0 {
 				form = "constrained"
 			}
 			terms.own = 0 // which would mend it
-			if terms.at(0.9*bound.value) < excess-1e-7 {
+			if terms.at(0.9*bound.Value) < excess-1e-7 {
 				caught[form+" dual norm"]++
 			}
 			terms.inner = 0.9 * terms.inner
-			if terms.at(bound.value) < excess-1e-7 {
+			if terms.at(bound.Value) < excess-1e-7 {
 				caught[form+" inner product"]++
 			}
 		}
@@ -118,20 +119,20 @@ func TestGapWithRidge(t *testing.T) {
 				for _, steps := range []int{0, 2, 6} {
 					for _, shrink := range []float64{1, 0.7, 0} {
 						run := solvedTo(t, p, s, steps)
-						for i := range run.linear.theta {
-							run.linear.theta[i] *= shrink
+						for i := range run.linear.Theta {
+							run.linear.Theta[i] *= shrink
 						}
 						run.evaluate()
-						run.loss = rowLosses(run.output.workers, p, run.pred, run.gamma.grad)
-						run.gamma.prepare()
+						run.loss = linear.RowLosses(run.output.Workers, p, run.pred, run.gamma.Grad)
+						run.gamma.Prepare()
 						run.total()
-						terms, bound := run.gapTerms(), run.gamma.boundDual(pen, s.Tolerance, 1, nil)
+						terms, bound := run.gapTerms(), run.gamma.BoundDual(pen, s.Tolerance, 1, nil)
 						excess := run.objective - best.Objective
-						if gap := terms.at(bound.value); gap < excess {
+						if gap := terms.at(bound.Value); gap < excess {
 							t.Errorf("%d steps, linear term × %g: gap %v, a better objective is %v lower", steps, shrink, gap, excess)
 						}
-						terms.ridge = ridgeTerms{}
-						if terms.at(bound.value) < excess {
+						terms.ridge = linear.RidgeTerms{}
+						if terms.at(bound.Value) < excess {
 							caught++
 						}
 					}
@@ -162,119 +163,19 @@ func TestGapOfScaledBasis(t *testing.T) {
 				h[j] *= f
 			}
 			run.basis[row] = h
-			for i := range run.output.phi[row] {
-				run.output.phi[row][i] *= f * f
+			for i := range run.output.Phi[row] {
+				run.output.Phi[row][i] *= f * f
 			}
 			for c := range run.m {
 				run.v[row*run.m+c] /= f * f
 			}
 		}
 		run.evaluate()
-		run.loss = rowLosses(run.output.workers, p, run.pred, run.gamma.grad)
-		if got := run.gapTerms(); !near(got.objective, want.objective, 1e-9, 0) || !near(got.norm, want.norm, 1e-9, 0) ||
-			!near(got.inner, want.inner, 1e-9, 0) || !near(got.own, want.own, 1e-9, 0) {
+		run.loss = linear.RowLosses(run.output.Workers, p, run.pred, run.gamma.Grad)
+		if got := run.gapTerms(); !solvertest.Near(got.objective, want.objective, 1e-9, 0) || !solvertest.Near(got.norm, want.norm, 1e-9, 0) ||
+			!solvertest.Near(got.inner, want.inner, 1e-9, 0) || !solvertest.Near(got.own, want.own, 1e-9, 0) {
 			t.Errorf("%v: %+v, want %+v", pen, got, want)
 		}
-	}
-}
-
-// spectrumOf returns eigenvalues of one of several kinds: for Lanczos from a start that is uniform on the sphere, a
-// diagonal matrix is as good as any with its eigenvalues.
-func spectrumOf(rng *rand.Rand, kind, d int) []float64 {
-	values := make([]float64, d)
-	for i := range values {
-		switch kind {
-		case 0: // spread evenly: no gap at the ends
-			values[i] = 2*rng.Float64() - 1
-		case 1: // symmetric, as on rows of two one-hot features
-			values[i] = rng.Float64()
-			if i%2 == 1 {
-				values[i] = -values[i-1]
-			}
-		case 2: // nearly equal at the top
-			values[i] = 1 - 1e-6*rng.Float64()
-			if i > 5 {
-				values[i] = 0.9 * rng.Float64()
-			}
-		case 3: // few large ones of one sign
-			values[i] = math.Exp(-float64(i)) * 10
-		case 4: // dense at the top, where Lanczos is slow
-			values[i] = -math.Cos(math.Pi * float64(i) / float64(d))
-		case 5: // a far lower end close to the upper one in size
-			values[i] = rng.NormFloat64()
-			if i == 0 {
-				values[i] = -4.0001
-			} else if i == 1 {
-				values[i] = 4
-			}
-		}
-	}
-	return values
-}
-
-func diagonalKrylov(d, columns, steps int, values [][]float64) *krylov {
-	return newKrylov(testWorkers(1), d, columns, steps, func(dst, h []float64) {
-		for i := range dst {
-			dst[i] = values[i%columns][i/columns] * h[i]
-		}
-	})
-}
-
-func TestLanczosBound(t *testing.T) {
-	tier.NotUnderRace(t)
-	loosest, seeds := 0.0, tier.Size(uint64(100), 1000)
-	for seed := range seeds {
-		rng := rand.New(rand.NewPCG(seed, 77))
-		d, steps := 20+rng.IntN(200), 8+rng.IntN(30)
-		values := [][]float64{spectrumOf(rng, int(seed%6), d), spectrumOf(rng, rng.IntN(6), d)}
-		truth := make([]float64, 2)
-		for c, column := range values {
-			truth[c] = max(slices.Max(column), -slices.Min(column))
-		}
-		check := func(k *krylov, nonnegative bool, truth []float64) {
-			var bounds []float64
-			k.bound(rng, boundFailure, nonnegative, 1e-3, func(v []float64) float64 {
-				bounds = append(bounds[:0], v...)
-				return normInf(v)
-			}, nil)
-			for c := range truth {
-				if bounds[c] < truth[c]*(1-1e-12) {
-					t.Errorf("seed %d, kind %d, d %d, %d steps: bound %v of %v", seed, seed%6, d, steps, bounds[c], truth[c])
-				}
-				loosest = max(loosest, bounds[c]/truth[c])
-			}
-		}
-		check(diagonalKrylov(d, 2, steps, values), false, truth)
-		for i, v := range values[0] {
-			values[0][i] = v * v
-		}
-		check(diagonalKrylov(d, 1, steps, values[:1]), true, []float64{slices.Max(values[0])})
-	}
-	t.Logf("loosest bound: %.3f of the norm", loosest)
-	if loosest > 6 {
-		t.Errorf("a bound is %v times the norm", loosest)
-	}
-}
-
-// TestLanczosBoundIsSharp checks that the probability is not an idle word: with a large one the bound does fail, but not more often.
-func TestLanczosBoundIsSharp(t *testing.T) {
-	const runs, failure, d = 400, 0.5, 100
-	failed := 0
-	for seed := range uint64(runs) {
-		rng := rand.New(rand.NewPCG(seed, 78))
-		values := make([]float64, d)
-		for i := range values {
-			values[i] = rng.Float64()
-		}
-		values[0] = 1.2 // three steps see it or not, by the part it has in the start
-		k := diagonalKrylov(d, 1, 3, [][]float64{values})
-		if k.bound(rng, failure, true, 1e-9, normInf, nil) < slices.Max(values) {
-			failed++
-		}
-	}
-	t.Logf("%d of %d bounds failed at probability %g", failed, runs, failure)
-	if failed == 0 || failed > failure*runs {
-		t.Errorf("%d of %d bounds failed at probability %g", failed, runs, failure)
 	}
 }
 
@@ -282,7 +183,7 @@ func TestLanczosBoundIsSharp(t *testing.T) {
 func TestDualBounds(t *testing.T) {
 	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(31, 32))
-	for name, g := range map[string]*gamma{
+	for name, g := range map[string]*gamma.Gamma{
 		"dense solver":       randomGamma(rng, Homogeneous, 300, 12, 4, 1),
 		"explicit operators": randomGamma(rng, ANOVA, 4000, 10, 3, 1),
 		"lanczos":            oneHotGamma(rng, 400, 100, 105, 4),
@@ -290,26 +191,26 @@ func TestDualBounds(t *testing.T) {
 		"one output":         oneHotGamma(rng, 400, 100, 105, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, m := g.x.NumColumns, g.outputs
-			g.prepare()
+			d, m := g.X.NumColumns, g.Outputs
+			g.Prepare()
 			norms := make([]float64, m)
 			for c := range m {
 				norms[c] = dominantAbs(t, g, c)
 			}
 			for _, pen := range allPenalties {
-				bound := g.boundDual(pen, 1e-3, 5, nil)
-				found := g.selectBasis(pen, nil, fineOracle, 1).criterion
+				bound := g.BoundDual(pen, 1e-3, 5, nil)
+				found := g.SelectBasis(pen, nil, gamma.FineOracle, 1).Criterion
 				want, exact := pen.RowDual(norms), pen == L1 || m == 1
 				if pen == L1Linf && m <= 4 {
 					want, exact = slowSigns(t, g), true
 				}
-				if bound.value < found*(1-1e-9) || bound.value > 1.05*want && (exact || pen == L1L2) || exact && bound.value < want*(1-1e-9) {
-					t.Errorf("%v: bound %v (%s), found %v, want %v", pen, bound.value, bound.kind, found, want)
+				if bound.Value < found*(1-1e-9) || bound.Value > 1.05*want && (exact || pen == L1L2) || exact && bound.Value < want*(1-1e-9) {
+					t.Errorf("%v: bound %v (%s), found %v, want %v", pen, bound.Value, bound.Kind, found, want)
 				}
-				if (bound.failure > 0) != (d > maxDenseFeatures) || bound.tight(pen, m) != exact {
-					t.Errorf("%v: bound by %s may fail with %g, tight %v", pen, bound.kind, bound.failure, bound.tight(pen, m))
+				if (bound.Failure > 0) != (d > gamma.MaxDenseFeatures) || bound.Tight(pen, m) != exact {
+					t.Errorf("%v: bound by %s may fail with %g, tight %v", pen, bound.Kind, bound.Failure, bound.Tight(pen, m))
 				}
-				t.Logf("%v: %s %.4f of what is found", pen, bound.kind, bound.value/found)
+				t.Logf("%v: %s %.4f of what is found", pen, bound.Kind, bound.Value/found)
 			}
 		})
 	}
@@ -318,20 +219,20 @@ func TestDualBounds(t *testing.T) {
 // TestBoundOfCloseEigenvalues: where many eigenvalues lie close to the largest, the bounds that can be tight are, by more Krylov vectors than 30.
 func TestBoundOfCloseEigenvalues(t *testing.T) {
 	g := oneHotGamma(rand.New(rand.NewPCG(33, 34)), 6000, 300, 300, 3)
-	g.prepare()
+	g.Prepare()
 	for _, pen := range []Penalty{L1, L1Linf} {
-		bound, found := g.boundDual(pen, 1e-6, 5, nil), g.selectBasis(pen, nil, fineOracle, 1).criterion
-		if !bound.tight(pen, 3) || bound.value < found || bound.value > 1.01*found {
-			t.Errorf("%v: bound %v (%s), found %v", pen, bound.value, bound.kind, found)
+		bound, found := g.BoundDual(pen, 1e-6, 5, nil), g.SelectBasis(pen, nil, gamma.FineOracle, 1).Criterion
+		if !bound.Tight(pen, 3) || bound.Value < found || bound.Value > 1.01*found {
+			t.Errorf("%v: bound %v (%s), found %v", pen, bound.Value, bound.Kind, found)
 		}
-		t.Logf("%v: %s %.4f of what is found", pen, bound.kind, bound.value/found)
+		t.Logf("%v: %s %.4f of what is found", pen, bound.Kind, bound.Value/found)
 	}
 }
 
 // slowSigns returns max over signs of |λ|max(Σ s_c Γ_c), the criterion of ℓ1/ℓ∞ over all unit vectors (appendix C).
-func slowSigns(t testing.TB, g *gamma) float64 {
+func slowSigns(t testing.TB, g *gamma.Gamma) float64 {
 	t.Helper()
-	d, m := g.x.NumColumns, g.outputs
+	d, m := g.X.NumColumns, g.Outputs
 	operators := make([]*mat.SymDense, m)
 	for c := range m {
 		operators[c] = slowGamma(g, c)
@@ -374,7 +275,7 @@ func TestGlobalOptimum(t *testing.T) {
 		if early > 0.05 || math.Abs(late) > 1e-7 {
 			t.Errorf("objective %.2g above the optimum after %d steps, %.2g after %d", early, 3*p.X.NumColumns, late, len(res.Steps)-1)
 		}
-		if bound := (dualBound{kind: res.GapBound}); bound.tight(s.Penalty, p.Outputs) && res.GapRelative > 0.15 {
+		if bound := (gamma.DualBound{Kind: res.GapBound}); bound.Tight(s.Penalty, p.Outputs) && res.GapRelative > 0.15 {
 			t.Errorf("relative gap %v (%s)", res.GapRelative, res.GapBound)
 		}
 		t.Logf("%v after %d steps: %.1e, then %.1e above the optimum; gap %.1e (%s), estimate %.1e", res.Status, len(res.Steps)-1, early, late,

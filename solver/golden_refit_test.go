@@ -6,9 +6,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/full"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/penalty"
+	"github.com/refitd/refitd/solver/solvertest"
+	"gonum.org/v1/gonum/mat"
 )
 
 func TestGoldenOutputRefit(t *testing.T) {
@@ -32,9 +37,9 @@ func TestGoldenOutputRefit(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
-			run.output.minimize(run.v, fitLimits{tolerance: 1e-15, span: 100, iterations: 20000})
+			run.output.Minimize(run.v, output.FitLimits{Tolerance: 1e-15, Span: 100, Iterations: 20000})
 			run.score()
-			if !near(run.objective, c.Objective, 1e-10, 1e-9) {
+			if !solvertest.Near(run.objective, c.Objective, 1e-10, 1e-9) {
 				t.Errorf("objective %v, want %v", run.objective, c.Objective)
 			}
 			// The multi-class losses see differences of outputs only, and ℓ1 rows with as many weights above 0 as below do not notice a
@@ -46,18 +51,18 @@ func TestGoldenOutputRefit(t *testing.T) {
 				}
 			}
 			for i, o := range wantPred {
-				if !near(pred[i], o, 0, 1e-4) {
+				if !solvertest.Near(pred[i], o, 0, 1e-4) {
 					t.Errorf("O[%d] = %v, want %v", i, pred[i], o)
 				}
 			}
 			for i, w := range wantV {
-				if !near(v[i], w, 0, 1e-3) {
+				if !solvertest.Near(v[i], w, 0, 1e-3) {
 					t.Errorf("V[%d] = %v, want %v", i, v[i], w)
 				}
 			}
 			rows := 0
 			for r := range run.k {
-				if normInf(run.v[r*m:r*m+m]) > 0 {
+				if dense.NormInf(run.v[r*m:r*m+m]) > 0 {
 					rows++
 				}
 			}
@@ -69,14 +74,14 @@ func TestGoldenOutputRefit(t *testing.T) {
 				return
 			}
 			bound := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
-			bound.output.form = form{penalty: pen, tau: c.PenaltyValue}
+			bound.output.Form = penalty.Form{Penalty: pen, Tau: c.PenaltyValue}
 			for i := range bound.v {
 				bound.v[i] = 5 * math.Sin(float64(i))
 			}
-			bound.output.form.step(bound.v, bound.k, m, 1)
-			bound.output.minimize(bound.v, fitLimits{tolerance: 1e-15, span: 100, iterations: 20000})
+			bound.output.Form.Step(bound.v, bound.k, m, 1)
+			bound.output.Minimize(bound.v, output.FitLimits{Tolerance: 1e-15, Span: 100, Iterations: 20000})
 			bound.score()
-			if !near(bound.loss, c.LossValue, 1e-9, 0) || bound.norm > c.PenaltyValue*(1+1e-12) {
+			if !solvertest.Near(bound.loss, c.LossValue, 1e-9, 0) || bound.norm > c.PenaltyValue*(1+1e-12) {
 				t.Errorf("constrained: loss %v at norm %v, want %v at most %v", bound.loss, bound.norm, c.LossValue, c.PenaltyValue)
 			}
 		})
@@ -135,10 +140,10 @@ func TestGoldenAlgorithm1Trace(t *testing.T) {
 					t.Logf("step %d: criterion %v beats %v of the reference", i+1, criterion, want.Criterion)
 					return
 				}
-				if !near(criterion, want.Criterion, ctol, 0) {
+				if !solvertest.Near(criterion, want.Criterion, ctol, 0) {
 					t.Errorf("step %d: criterion %v, want %v", i+1, criterion, want.Criterion)
 				}
-				if !near(refit.Objective, want.Objective, rtol, 0) || refit.K != want.Nonzero {
+				if !solvertest.Near(refit.Objective, want.Objective, rtol, 0) || refit.K != want.Nonzero {
 					t.Errorf("step %d: objective %v with %d rows, want %v with %d", i+1, refit.Objective, refit.K, want.Objective, want.Nonzero)
 				}
 				compared++
@@ -179,12 +184,12 @@ func TestGoldenOrdinal(t *testing.T) {
 			for a, p := range levels {
 				sum += p
 				expected += float64(a+1) * p
-				if a < c.M-1 && !near(sum, c.Probabilities[i][a], tol, tol) {
+				if a < c.M-1 && !solvertest.Near(sum, c.Probabilities[i][a], tol, tol) {
 					t.Errorf("case %d row %d: p(y <= %d) = %v, want %v", n, i, a+1, sum, c.Probabilities[i][a])
 				}
 			}
 			want := c.Expected[i] + float64(c.M)*(1-c.Probabilities[i][c.M-1])
-			if got := ExpectedLevel(outputs); !near(got, want, tol, tol) || !near(expected, want, tol, tol) {
+			if got := ExpectedLevel(outputs); !solvertest.Near(got, want, tol, tol) || !solvertest.Near(expected, want, tol, tol) {
 				t.Errorf("case %d row %d: expected level %v, from probabilities %v, want %v", n, i, got, expected, want)
 			}
 		}
@@ -217,19 +222,19 @@ func TestGoldenLinearGap(t *testing.T) {
 				run := fitOf(t, p, kernelOf(t, c.Kind), pen, 1, c.H)
 				copy(run.v, flatten(c.V))
 				run.score()
-				if !near(run.loss, c.F, 1e-12, 0) || run.norm > want.Tau {
+				if !solvertest.Near(run.loss, c.F, 1e-12, 0) || run.norm > want.Tau {
 					t.Errorf("F = %v and norm %v, want %v and at most %v", run.loss, run.norm, c.F, want.Tau)
 				}
 				gradient := make([]float64, len(run.v))
-				run.output.outputGradient(gradient, run.gamma.grad)
+				run.output.OutputGradient(gradient, run.gamma.Grad)
 				inner := mat.Dot(mat.NewVecDense(len(gradient), gradient), mat.NewVecDense(len(run.v), run.v))
-				dual := run.gamma.selectBasis(pen, nil, fineOracle, 1).criterion
-				bound := run.gamma.boundDual(pen, 1e-6, 1, nil)
-				if tight := bound.tight(pen, m); tight != (pen != L1L2) || bound.value < want.Dual*(1-1e-8) || tight && !near(bound.value, want.Dual, 1e-8, 0) {
-					t.Errorf("bound %v (%s) of the dual norm, want %v", bound.value, bound.kind, want.Dual)
+				dual := run.gamma.SelectBasis(pen, nil, gamma.FineOracle, 1).Criterion
+				bound := run.gamma.BoundDual(pen, 1e-6, 1, nil)
+				if tight := bound.Tight(pen, m); tight != (pen != L1L2) || bound.Value < want.Dual*(1-1e-8) || tight && !solvertest.Near(bound.Value, want.Dual, 1e-8, 0) {
+					t.Errorf("bound %v (%s) of the dual norm, want %v", bound.Value, bound.Kind, want.Dual)
 				}
 				run.s.Lambda, run.s.Tau = 0, want.Tau
-				if got, _, _ := run.gapTerms().along(1, dual); !near(got, want.Gap, 1e-8, 0) {
+				if got, _, _ := run.gapTerms().along(1, dual); !solvertest.Near(got, want.Gap, 1e-8, 0) {
 					t.Errorf("gap %v, want %v (inner product %v, want %v; dual norm %v, want %v)", got, want.Gap, inner, want.Inner, dual, want.Dual)
 				}
 			})
@@ -266,31 +271,31 @@ func TestGoldenFullRefit(t *testing.T) {
 			p := c.problem(t, m)
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, want.Lam, c.H)
 			copy(run.v, flatten(c.V))
-			f := newFullFit(p, run.s.Kernel, run.s.form(), 0, run.output.offset, testWorkers(1))
-			f.resize(run.k)
+			f := full.NewFullFit(p, run.s.Kernel, run.s.form(), 0, run.output.Offset, solvertest.TestWorkers(1))
+			f.Resize(run.k)
 			u := run.point()
 			gradient := make([]float64, len(u))
-			value := f.pass(u, gradient)
-			start := value + f.term(u)
-			if !near(value, c.F, 1e-11, 0) || !near(start, want.Start, 1e-11, 0) {
+			value := f.Pass(u, gradient)
+			start := value + f.Term(u)
+			if !solvertest.Near(value, c.F, 1e-11, 0) || !solvertest.Near(start, want.Start, 1e-11, 0) {
 				t.Errorf("%d/%s: F = %v and objective %v, want %v and %v", n, name, value, start, c.F, want.Start)
 			}
-			inV, inH := f.split(gradient)
+			inV, inH := f.Split(gradient)
 			for i, g := range flatten(c.GradV) {
-				if !near(inV[i], g, 1e-9, 1e-10) {
+				if !solvertest.Near(inV[i], g, 1e-9, 1e-10) {
 					t.Errorf("%d/%s: gradient of V[%d] is %v, want %v", n, name, i, inV[i], g)
 				}
 			}
 			for r, row := range c.GradH {
 				for j, g := range row {
-					if !near(inH[j*f.k+r], g, 1e-9, 1e-10) {
-						t.Errorf("%d/%s: gradient of H[%d,%d] is %v, want %v", n, name, r, j, inH[j*f.k+r], g)
+					if !solvertest.Near(inH[j*f.K+r], g, 1e-9, 1e-10) {
+						t.Errorf("%d/%s: gradient of H[%d,%d] is %v, want %v", n, name, r, j, inH[j*f.K+r], g)
 					}
 				}
 			}
-			f.minimizeFromStarts(u, fitLimits{1e-9, 10, 3000}, rand.New(rand.NewPCG(uint64(n), uint64(pen))))
-			f.normalize(u)
-			reached := f.pass(u, nil) + f.term(u)
+			f.MinimizeFromStarts(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 3000}, rand.New(rand.NewPCG(uint64(n), uint64(pen))))
+			f.Normalize(u)
+			reached := f.Pass(u, nil) + f.Term(u)
 			if !(reached < start) {
 				t.Errorf("%d/%s: objective %v, was %v", n, name, reached, start)
 			}

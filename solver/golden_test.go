@@ -5,6 +5,10 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/penalty"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -76,8 +80,6 @@ func (g goldenCase) problem(t *testing.T, m int) *Problem {
 	return p
 }
 
-func near(got, want, rtol, atol float64) bool { return math.Abs(got-want) <= atol+rtol*math.Abs(want) }
-
 func TestGoldenLosses(t *testing.T) {
 	var file struct {
 		Cases []struct {
@@ -100,16 +102,16 @@ func TestGoldenLosses(t *testing.T) {
 			for i, pred := range c.O {
 				value := loss.Eval(grad, pred, targets[i*m:i*m+m])
 				total += value
-				if !near(value, c.Values[i], 1e-12, 1e-12) || value != loss.Eval(nil, pred, targets[i*m:i*m+m]) {
+				if !solvertest.Near(value, c.Values[i], 1e-12, 1e-12) || value != loss.Eval(nil, pred, targets[i*m:i*m+m]) {
 					t.Errorf("row %d: value %v, want %v", i, value, c.Values[i])
 				}
 				for a, g := range grad {
-					if !near(g, c.Grad[i][a], 1e-10, 1e-13) {
+					if !solvertest.Near(g, c.Grad[i][a], 1e-10, 1e-13) {
 						t.Errorf("row %d: gradient[%d] %v, want %v", i, a, g, c.Grad[i][a])
 					}
 				}
 			}
-			if !near(total, c.Total, 1e-12, 1e-12) {
+			if !solvertest.Near(total, c.Total, 1e-12, 1e-12) {
 				t.Errorf("total %v, want %v", total, c.Total)
 			}
 		})
@@ -147,14 +149,14 @@ func TestGoldenPenalties(t *testing.T) {
 				}
 				k, m := len(c.V), len(c.V[0])
 				v := flatten(c.V)
-				if got := pen.Norm(v, k, m); !near(got, want.Value, tol, tol) {
+				if got := pen.Norm(v, k, m); !solvertest.Near(got, want.Value, tol, tol) {
 					t.Errorf("norm %v, want %v", got, want.Value)
 				}
-				if got := pen.DualNorm(v, k, m); !near(got, want.DualNorm, tol, tol) {
+				if got := pen.DualNorm(v, k, m); !solvertest.Near(got, want.DualNorm, tol, tol) {
 					t.Errorf("dual norm %v, want %v", got, want.DualNorm)
 				}
 				for r, d := range want.RowDualNorms {
-					if got := pen.RowDual(c.V[r]); !near(got, d, tol, tol) {
+					if got := pen.RowDual(c.V[r]); !solvertest.Near(got, d, tol, tol) {
 						t.Errorf("row %d: dual norm %v, want %v", r, got, d)
 					}
 				}
@@ -162,21 +164,21 @@ func TestGoldenPenalties(t *testing.T) {
 				pen.Prox(z, k, m, c.Lam)
 				objective := c.Lam * pen.Norm(z, k, m)
 				for i, w := range flatten(want.Prox) {
-					if !near(z[i], w, tol, tol) {
+					if !solvertest.Near(z[i], w, tol, tol) {
 						t.Errorf("prox[%d] = %v, want %v", i, z[i], w)
 					}
 					objective += 0.5 * (z[i] - v[i]) * (z[i] - v[i])
 				}
-				if got := pen.Norm(z, k, m); !near(got, want.ProxValue, tol, tol) || !near(objective, want.ProxObjective, tol, tol) {
+				if got := pen.Norm(z, k, m); !solvertest.Near(got, want.ProxValue, tol, tol) || !solvertest.Near(objective, want.ProxObjective, tol, tol) {
 					t.Errorf("prox: norm %v and objective %v, want %v and %v", got, objective, want.ProxValue, want.ProxObjective)
 				}
 			})
 		}
 	}
 	for n, c := range file.Ball {
-		projectL1Ball(c.V, c.Radius)
+		penalty.ProjectL1Ball(c.V, c.Radius)
 		for i, w := range c.Projection {
-			if !near(c.V[i], w, tol, tol) {
+			if !solvertest.Near(c.V[i], w, tol, tol) {
 				t.Errorf("ball %d: projection[%d] = %v, want %v", n, i, c.V[i], w)
 			}
 		}
@@ -209,31 +211,31 @@ func TestGoldenActivations(t *testing.T) {
 				index, value := x.Row(i)
 				model.Activations(phi, work, index, value)
 				for r := range phi {
-					if !near(phi[r], want[r], rtol, atol) {
+					if !solvertest.Near(phi[r], want[r], rtol, atol) {
 						t.Errorf("Phi[%d,%d] = %v, want %v", i, r, phi[r], want[r])
 					}
 				}
 			}
-			g := newGamma(x, kernel, m, testWorkers(1))
-			copy(g.grad, flatten(c.D))
+			g := gamma.NewGamma(x, kernel, m, solvertest.TestWorkers(1))
+			copy(g.Grad, flatten(c.D))
 			q := make([]float64, k*m)
-			g.quadraticTo(q, block, k)
+			g.QuadraticTo(q, block, k)
 			for r := range k {
 				for a := range m {
-					if !near(-q[r*m+a], c.G[r][a], rtol, atol) {
+					if !solvertest.Near(-q[r*m+a], c.G[r][a], rtol, atol) {
 						t.Errorf("g[%d,%d] = %v, want %v", r, a, -q[r*m+a], c.G[r][a])
 					}
 				}
 			}
 			dst := make([]float64, d)
 			for a := range m {
-				whole := mat.NewSymDense(d, g.dense(a).Data)
+				whole := mat.NewSymDense(d, g.Dense(a).Data)
 				for j := range d {
 					unit := make([]float64, d)
 					unit[j] = 1
-					g.mulTo(dst, a, unit)
+					mulTo(g, dst, a, unit)
 					for l := range d {
-						if want := c.Gamma[a][l][j]; !near(dst[l], want, rtol, atol) || !near(whole.At(l, j), want, rtol, atol) {
+						if want := c.Gamma[a][l][j]; !solvertest.Near(dst[l], want, rtol, atol) || !solvertest.Near(whole.At(l, j), want, rtol, atol) {
 							t.Errorf("Gamma[%d][%d,%d] = %v, dense %v, want %v", a, l, j, dst[l], whole.At(l, j), want)
 						}
 					}
@@ -271,22 +273,22 @@ func TestGoldenSelection(t *testing.T) {
 		t.Run(fmt.Sprintf("%d/%s", n, c.Kind), func(t *testing.T) {
 			m := len(c.O[0])
 			p := c.problem(t, m)
-			g := newGamma(p.X, kernelOf(t, c.Kind), m, testWorkers(1))
-			rowLosses(testWorkers(1), p, flatten(c.O), g.grad)
-			eigen := g.dominant(nil, fineSearch, 1)
+			g := gamma.NewGamma(p.X, kernelOf(t, c.Kind), m, solvertest.TestWorkers(1))
+			linear.RowLosses(solvertest.TestWorkers(1), p, flatten(c.O), g.Grad)
+			eigen := g.Dominant(nil, gamma.FineSearch, 1)
 			for a, want := range c.PerClass {
-				if !near(eigen.values[a], want.Eigenvalue, 1e-10, 0) {
-					t.Errorf("eigenvalue %d is %v, want %v", a, eigen.values[a], want.Eigenvalue)
+				if !solvertest.Near(eigen.Values[a], want.Eigenvalue, 1e-10, 0) {
+					t.Errorf("eigenvalue %d is %v, want %v", a, eigen.Values[a], want.Eigenvalue)
 				}
 				if want.SecondAbs > 0.99*math.Abs(want.Eigenvalue) {
 					continue
 				}
 				cos := 0.0
 				for j, w := range want.Vector {
-					cos += w * eigen.vectors[j*m+a]
+					cos += w * eigen.Vectors[j*m+a]
 				}
 				for j, w := range want.Vector {
-					if got := math.Copysign(1, cos) * eigen.vectors[j*m+a]; !near(got, w, 0, 1e-7) {
+					if got := math.Copysign(1, cos) * eigen.Vectors[j*m+a]; !solvertest.Near(got, w, 0, 1e-7) {
 						t.Errorf("vector %d[%d] = %v, want %v", a, j, got, w)
 					}
 				}
@@ -296,15 +298,15 @@ func TestGoldenSelection(t *testing.T) {
 				L1L2:   {math.Sqrt(c.L2.Best), math.Sqrt(c.L2.Refined)},
 				L1Linf: {c.Linf.Global, c.Linf.Refined},
 			} {
-				found := g.selectBasis(pen, nil, fineOracle, 1)
-				if found.criterion < want[1]*(1-1e-6) || found.criterion > want[0]*(1+1e-9) {
-					t.Errorf("%v: criterion %v, refined reference %v, global %v", pen, found.criterion, want[1], want[0])
+				found := g.SelectBasis(pen, nil, gamma.FineOracle, 1)
+				if found.Criterion < want[1]*(1-1e-6) || found.Criterion > want[0]*(1+1e-9) {
+					t.Errorf("%v: criterion %v, refined reference %v, global %v", pen, found.Criterion, want[1], want[0])
 				}
-				if found.factor <= 0 || found.factor > 1 || found.criterion < found.factor*want[0]*(1-1e-9) {
-					t.Errorf("%v: criterion %v is less than ν = %v of the global %v", pen, found.criterion, found.factor, want[0])
+				if found.Factor <= 0 || found.Factor > 1 || found.Criterion < found.Factor*want[0]*(1-1e-9) {
+					t.Errorf("%v: criterion %v is less than ν = %v of the global %v", pen, found.Criterion, found.Factor, want[0])
 				}
-				if pen == L1 && !near(found.criterion, want[0], 1e-10, 0) {
-					t.Errorf("criterion %v, want %v", found.criterion, want[0])
+				if pen == L1 && !solvertest.Near(found.Criterion, want[0], 1e-10, 0) {
+					t.Errorf("criterion %v, want %v", found.Criterion, want[0])
 				}
 			}
 		})

@@ -3,6 +3,9 @@ package solver
 import (
 	"context"
 	"math"
+
+	"github.com/refitd/refitd/solver/internal/convexfm"
+	"github.com/refitd/refitd/solver/internal/gamma"
 )
 
 // progress is what the steps of a loop know of those before.
@@ -30,7 +33,7 @@ func (r *solve) iterate(ctx context.Context, first bool, past *progress) Status 
 		return r.endOfWeights(ctx)
 	}
 	terms, found := r.selectNext(first)
-	now := r.step(found, terms.at(found.criterion))
+	now := r.step(found, terms.at(found.Criterion))
 	if ctx.Err() != nil {
 		return statusOf(ctx)
 	}
@@ -45,7 +48,7 @@ func (r *solve) iterate(ctx context.Context, first bool, past *progress) Status 
 	if r.bySteps() {
 		return r.searchLine(ctx, terms, now, decrease, past)
 	}
-	none := found.criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
+	none := found.Criterion <= terms.threshold() || now.Gap <= r.s.Tolerance*terms.objective
 	if status := r.endOfSteps(ctx, none, decrease, past); status != 0 {
 		return status
 	}
@@ -64,7 +67,7 @@ func (r *solve) refitAndScore(first bool, last float64) {
 	r.prune()
 	if r.scoreLoss(); r.early {
 		fell := last-r.objective > max(earlyDecrease, r.slow())*r.objective
-		r.early = fell && (first || r.spectrum.fit != nil)
+		r.early = fell && (first || r.spectrum.Fit != nil)
 	}
 	r.scoreRest()
 }
@@ -76,20 +79,20 @@ func (r *solve) endOfWeights(ctx context.Context) Status {
 			return statusOf(ctx)
 		}
 	}
-	r.result.Steps = append(r.result.Steps, r.step(selection{}, r.objective))
+	r.result.Steps = append(r.result.Steps, r.step(gamma.Found{}, r.objective))
 	r.complete = r.here()
 	return BasisLimit
 }
 
 // selectNext searches the next basis vector, and returns the terms of the gap at the point with it. The first search of
 // a warm start may certify the point instead.
-func (r *solve) selectNext(first bool) (gapTerms, selection) {
+func (r *solve) selectNext(first bool) (gapTerms, gamma.Found) {
 	terms := r.gapTerms()
-	if first && !r.scored && r.k > 0 && r.spectrum.moves() && !r.rough() {
+	if first && !r.scored && r.k > 0 && r.spectrum.Moves() && !r.rough() {
 		terms = r.certifyWarm(terms)
 	}
 	found := r.search(terms.threshold())
-	if r.early && found.criterion <= terms.threshold() { // the linear term alone may lack something
+	if r.early && found.Criterion <= terms.threshold() { // the linear term alone may lack something
 		r.early = false
 		r.scoreRest()
 		terms = r.gapTerms()
@@ -122,7 +125,7 @@ func (r *solve) searchLine(ctx context.Context, terms gapTerms, now Step, decrea
 func (r *solve) endOfSteps(ctx context.Context, none bool, decrease float64, past *progress) Status {
 	limit, slow := r.atLimit(past.tried, past.room), decrease <= r.slow()*r.objective
 	switch {
-	case r.rough() && (decrease <= stallFraction*r.s.Tolerance*r.objective || r.spectrum.isWhole() && r.k > 0),
+	case r.rough() && (decrease <= stallFraction*r.s.Tolerance*r.objective || r.spectrum.IsWhole() && r.k > 0),
 		none && (limit || r.rough()):
 		return Stalled
 	case limit:
@@ -146,10 +149,10 @@ func (r *solve) endOfSteps(ctx context.Context, none bool, decrease float64, pas
 // enter adds the vectors of the last search to the model.
 func (r *solve) enter(threshold float64, past *progress) {
 	r.certificate = nil
-	if r.spectrum.isWhole() && len(r.result.Steps) >= wholeSteps {
+	if r.spectrum.IsWhole() && len(r.result.Steps) >= convexfm.WholeSteps {
 		r.spectrum = nil
 	}
-	entering := r.batch(r.spectrum.entering(r.last, threshold, r.s.MaxBasis-r.k), threshold, r.s.MaxSteps-past.tried)
+	entering := r.batch(r.spectrum.Entering(r.last, threshold, r.s.MaxBasis-r.k), threshold, r.s.MaxSteps-past.tried)
 	r.append(entering...)
 	past.tried += len(entering)
 }
@@ -157,24 +160,24 @@ func (r *solve) enter(threshold float64, past *progress) {
 // closeGap stores the objective and the gap that the certificate bounds, tightened where that may bring it below the
 // tolerance. A solve that is cancelled before has no result of it.
 func (r *solve) closeGap() {
-	if r.workers.cancelled() {
+	if r.workers.Cancelled() {
 		return
 	}
 	terms, bound := r.certificate.terms, r.certificate.bound
-	objective, gap, estimate := r.objective, terms.at(bound.value), terms.at(r.last.criterion)
+	objective, gap, estimate := r.objective, terms.at(bound.Value), terms.at(r.last.Criterion)
 	kind := Certified
 	switch {
-	case bound.kind == "":
+	case bound.Kind == "":
 		kind = Estimated
-	case bound.failure == 0 && gap > r.s.Tolerance*terms.objective:
+	case bound.Failure == 0 && gap > r.s.Tolerance*terms.objective:
 		gap = r.tighten(terms.objective, gap)
 	}
-	if r.workers.cancelled() {
+	if r.workers.Cancelled() {
 		return
 	}
 	res := &r.result
 	res.Objective, res.ConvexObjective = objective, terms.objective
-	res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, kind, bound.kind, bound.failure
+	res.Gap, res.GapKind, res.GapBound, res.GapFailure = gap, kind, bound.Kind, bound.Failure
 	res.GapEstimate = min(gap, estimate)
 }
 

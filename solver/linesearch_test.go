@@ -8,9 +8,11 @@ import (
 	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/penalty"
+	"github.com/refitd/refitd/solver/solvertest"
+	"gonum.org/v1/gonum/floats"
 )
 
 // lineSettings are those of a solve by line search with room for many steps.
@@ -32,11 +34,11 @@ func neverRises(t *testing.T, res *Result) {
 // frankWolfeGap is ⟨∇F, U − S⟩ + λΩ(U) − λρ of a point, at most, as they define it, for a dual norm that is at least
 // Ω*(∇F).
 func frankWolfeGap(t gapTerms, dual float64) float64 {
-	ridge, _, _ := t.ridge.at(1)
-	if t.form.tau > 0 {
-		return t.inner + t.form.tau*dual + ridge
+	ridge, _, _ := t.ridge.At(1)
+	if t.form.Tau > 0 {
+		return t.inner + t.form.Tau*dual + ridge
 	}
-	return t.inner + t.form.lambda*t.norm + t.objective/t.form.lambda*max(0, dual-t.form.lambda) + ridge
+	return t.inner + t.form.Lambda*t.norm + t.objective/t.form.Lambda*max(0, dual-t.form.Lambda) + ridge
 }
 
 // TestLineSearchGlobalOptimum: of problems whose optimum over all unit vectors is known, steps by line search come
@@ -59,8 +61,8 @@ func TestLineSearchGlobalOptimum(t *testing.T) {
 		}
 		for _, steps := range []int{0, 1, 2, 5, 20} {
 			run := solvedTo(t, p, lineSettings(s, 1e-3), steps)
-			terms, bound := run.gapTerms(), run.gamma.boundDual(s.Penalty, 1e-3, 1, nil)
-			if gap, of := terms.at(bound.value), frankWolfeGap(terms, bound.value); gap > of*(1+1e-9)+1e-9 ||
+			terms, bound := run.gapTerms(), run.gamma.BoundDual(s.Penalty, 1e-3, 1, nil)
+			if gap, of := terms.at(bound.Value), frankWolfeGap(terms, bound.Value); gap > of*(1+1e-9)+1e-9 ||
 				gap < run.objective-optimum-1e-7 {
 				t.Errorf("%d steps: gap %v, that of Frank and Wolfe %v, distance %v", steps, gap, of,
 					run.objective-optimum)
@@ -204,9 +206,9 @@ func curvatureOfBall(p *Problem, tau float64) float64 {
 }
 
 // withLoss gives a problem of ratings another loss, and one-hot targets if that is one of classes.
-func withLoss(p *Problem, loss Loss) {
-	p.Loss = loss
-	switch loss.(type) {
+func withLoss(p *Problem, lossFn Loss) {
+	p.Loss = lossFn
+	switch lossFn.(type) {
 	case Squared, BinaryLogistic, BinarySquaredHinge:
 		return
 	}
@@ -233,13 +235,13 @@ func TestSearchAlong(t *testing.T) {
 			}
 		}
 		k, m := 3, p.Outputs
-		f := newOutputFit(p, form{penalty: L1, lambda: 1}, testWorkers(1))
+		f := output.NewOutputFit(p, penalty.Form{Penalty: L1, Lambda: 1}, solvertest.TestWorkers(1))
 		for range k {
 			column := make([]float64, p.X.NumRows())
 			for i := range column {
 				column[i] = rng.NormFloat64()
 			}
-			f.phi = append(f.phi, column)
+			f.Phi = append(f.Phi, column)
 		}
 		v, direction := make([]float64, k*m), make([]float64, k*m)
 		size := math.Pow(10, float64(rng.IntN(12)-4))
@@ -247,12 +249,12 @@ func TestSearchAlong(t *testing.T) {
 			v[i], direction[i] = rng.NormFloat64(), size*rng.NormFloat64()
 		}
 		slope := 10 * rng.NormFloat64()
-		length := f.searchAlong(v, direction, slope)
+		length := f.SearchAlong(v, direction, slope)
 		if !(length >= 0 && length <= 1) {
 			t.Fatalf("trial %d: length %v", trial, length)
 		}
-		f.along(v, direction)
-		value := func(length float64) float64 { return f.trial(length).value + slope*length }
+		f.Along(v, direction)
+		value := func(length float64) float64 { return f.Trial(length).Value + slope*length }
 		found := value(length)
 		for g := range 400 {
 			at := math.Pow(10, -float64(g)/20)

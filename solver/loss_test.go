@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refitd/refitd/solver/loss"
+	"github.com/refitd/refitd/solver/solvertest"
 	"pgregory.net/rapid"
 )
 
@@ -21,11 +23,11 @@ func lossNamed(t *testing.T, name string) Loss {
 }
 
 // drawRow draws the outputs and a valid target of one example.
-func drawRow(t *rapid.T, loss Loss, outputs *rapid.Generator[float64]) (pred, target []float64) {
+func drawRow(t *rapid.T, lossFn Loss, outputs *rapid.Generator[float64]) (pred, target []float64) {
 	m := rapid.IntRange(1, 6).Draw(t, "m")
 	pred = rapid.SliceOfN(outputs, m, m).Draw(t, "pred")
 	target = make([]float64, m)
-	switch loss.(type) {
+	switch lossFn.(type) {
 	case MultinomialLogistic, SmoothedHinge, SquaredHinge:
 		target[rapid.IntRange(0, m-1).Draw(t, "class")] = 1
 	case BinaryLogistic, BinarySquaredHinge:
@@ -93,9 +95,9 @@ func TestLossCurvature(t *testing.T) {
 
 // TestEvalRows compares the fast path over many rows with one row at a time.
 func TestEvalRows(t *testing.T) {
-	for _, loss := range allLosses {
+	for _, lossFn := range allLosses {
 		rapid.Check(t, func(t *rapid.T) {
-			first, _ := drawRow(t, loss, rapid.Float64Range(-40, 40))
+			first, _ := drawRow(t, lossFn, rapid.Float64Range(-40, 40))
 			m := len(first)
 			n := rapid.IntRange(1, 700).Draw(t, "n")
 			step := rapid.Float64Range(0.1, 3).Draw(t, "step")
@@ -111,7 +113,7 @@ func TestEvalRows(t *testing.T) {
 					pred[i*m+c] = 20 * math.Sin(step*float64(i*m+c))
 					target[i*m+c] = 1 - 2*float64((i+c)%2)
 				}
-				switch loss.(type) {
+				switch lossFn.(type) {
 				case MultinomialLogistic, SmoothedHinge, SquaredHinge:
 					clear(target[i*m : i*m+m])
 					target[i*m+i%m] = 1
@@ -121,39 +123,22 @@ func TestEvalRows(t *testing.T) {
 					weight[i] = float64(i%3) / 2
 					scale = weight[i]
 				}
-				want += scale * loss.Eval(wantGrad[i*m:i*m+m], pred[i*m:i*m+m], target[i*m:i*m+m])
+				want += scale * lossFn.Eval(wantGrad[i*m:i*m+m], pred[i*m:i*m+m], target[i*m:i*m+m])
 				for c := range m {
 					wantGrad[i*m+c] *= scale
 				}
 			}
-			if got := evalRows(loss, nil, pred, target, weight, m); !near(got, want, 1e-12, 1e-12) {
-				t.Fatalf("%s: value %v, want %v", loss.Name(), got, want)
+			if got := loss.EvalRows(lossFn, nil, pred, target, weight, m); !solvertest.Near(got, want, 1e-12, 1e-12) {
+				t.Fatalf("%s: value %v, want %v", lossFn.Name(), got, want)
 			}
-			got := evalRows(loss, pred, pred, target, weight, m) // in place
-			if !near(got, want, 1e-12, 1e-12) {
-				t.Fatalf("%s: value in place %v, want %v", loss.Name(), got, want)
+			got := loss.EvalRows(lossFn, pred, pred, target, weight, m) // in place
+			if !solvertest.Near(got, want, 1e-12, 1e-12) {
+				t.Fatalf("%s: value in place %v, want %v", lossFn.Name(), got, want)
 			}
 			for i := range pred {
-				if !near(pred[i], wantGrad[i], 1e-14, 0) {
-					t.Fatalf("%s: gradient %d is %v, want %v", loss.Name(), i, pred[i], wantGrad[i])
+				if !solvertest.Near(pred[i], wantGrad[i], 1e-14, 0) {
+					t.Fatalf("%s: gradient %d is %v, want %v", lossFn.Name(), i, pred[i], wantGrad[i])
 				}
-			}
-		})
-	}
-}
-
-func BenchmarkEvalRows(b *testing.B) {
-	const n, m = 4096, 4
-	pred, target, grad := make([]float64, n*m), make([]float64, n*m), make([]float64, n*m)
-	for i := range pred {
-		pred[i] = 3 * math.Sin(float64(i))
-		target[i] = 1 - 2*float64(i%2)
-	}
-	for name, g := range map[string][]float64{"value": nil, "gradient": grad} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				evalRows(BinaryLogistic{}, g, pred, target, nil, m)
 			}
 		})
 	}

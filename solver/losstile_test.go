@@ -5,22 +5,24 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/solver/loss"
+	"github.com/refitd/refitd/solver/solvertest"
 	"pgregory.net/rapid"
 )
 
 // validTargets returns n×m targets that the loss takes.
-func validTargets(loss Loss, n, m int, rng *rand.Rand) []float64 {
+func validTargets(lossFn Loss, n, m int, rng *rand.Rand) []float64 {
 	target := make([]float64, n*m)
 	for i := range n {
 		for c := range m {
-			switch loss.(type) {
+			switch lossFn.(type) {
 			case BinaryLogistic, BinarySquaredHinge:
 				target[i*m+c] = float64(2*rng.IntN(2) - 1)
 			case Squared:
 				target[i*m+c] = 5 * rng.NormFloat64()
 			}
 		}
-		switch loss.(type) {
+		switch lossFn.(type) {
 		case MultinomialLogistic, SmoothedHinge, SquaredHinge:
 			target[i*m+rng.IntN(m)] = 1
 		}
@@ -30,13 +32,13 @@ func validTargets(loss Loss, n, m int, rng *rand.Rand) []float64 {
 
 // TestLossTile compares the evaluation of a tile with that of one row after the other.
 func TestLossTile(t *testing.T) {
-	for _, loss := range allLosses {
-		t.Run(loss.Name(), func(t *testing.T) {
+	for _, lossFn := range allLosses {
+		t.Run(lossFn.Name(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				n, m := rapid.IntRange(1, fitTile).Draw(t, "n"), rapid.IntRange(1, 27).Draw(t, "m")
+				n, m := rapid.IntRange(1, loss.FitTile).Draw(t, "n"), rapid.IntRange(1, 27).Draw(t, "m")
 				size := rapid.SampledFrom([]float64{0.01, 1, 30, 299, 301, 700}).Draw(t, "size")
 				rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
-				pred, target := make([]float64, n*m), validTargets(loss, n, m, rng)
+				pred, target := make([]float64, n*m), validTargets(lossFn, n, m, rng)
 				for i := range pred {
 					pred[i] = size * (2*rng.Float64() - 1)
 				}
@@ -54,30 +56,30 @@ func TestLossTile(t *testing.T) {
 					if weight != nil {
 						scale = weight[i]
 					}
-					want += scale * loss.Eval(wantGrad[i*m:i*m+m], pred[i*m:i*m+m], target[i*m:i*m+m])
+					want += scale * lossFn.Eval(wantGrad[i*m:i*m+m], pred[i*m:i*m+m], target[i*m:i*m+m])
 					for c := range m {
 						wantGrad[i*m+c] *= scale
 					}
 				}
 				tile, tileTarget, back := make([]float64, n*m), make([]float64, n*m), make([]float64, n*m)
-				toTiles(tile, pred, m, 0, n)
-				toTiles(tileTarget, target, m, 0, n)
-				if fromTile(back, tile, m, n); !sameBits(back, pred) {
+				loss.ToTiles(tile, pred, m, 0, n)
+				loss.ToTiles(tileTarget, target, m, 0, n)
+				if loss.FromTile(back, tile, m, n); !sameBits(back, pred) {
 					t.Fatal("a tile turned back is not what it was made from")
 				}
-				l := newLossTile(loss, m)
+				l := loss.NewLossTile(lossFn, m)
 				// Sums over n·m outputs: the roundings add up.
 				atol := 1e-15 * (1 + size) * float64(n*m)
-				if got := l.eval(nil, tile, tileTarget, weight, n); !near(got, want, 1e-12, atol) {
+				if got := l.Eval(nil, tile, tileTarget, weight, n); !solvertest.Near(got, want, 1e-12, atol) {
 					t.Fatalf("value %v, want %v", got, want)
 				}
-				if got := l.eval(tile, tile, tileTarget, weight, n); !near(got, want, 1e-12, atol) {
+				if got := l.Eval(tile, tile, tileTarget, weight, n); !solvertest.Near(got, want, 1e-12, atol) {
 					t.Fatalf("value in place %v, want %v", got, want)
 				}
-				fromTile(back, tile, m, n)
+				loss.FromTile(back, tile, m, n)
 				for i, g := range wantGrad {
 					// exp(o) has a relative error of |o| roundings.
-					if !near(back[i], g, 1e-13, 1e-15*(1+size)) {
+					if !solvertest.Near(back[i], g, 1e-13, 1e-15*(1+size)) {
 						t.Fatalf("gradient %d,%d is %v, want %v", i/m, i%m, back[i], g)
 					}
 				}
@@ -97,14 +99,14 @@ func sameBits(a, b []float64) bool {
 
 // TestLossTileNaN checks that a prediction that is not a number shows in the value, and one of +∞ too.
 func TestLossTileNaN(t *testing.T) {
-	for _, loss := range allLosses {
+	for _, lossFn := range allLosses {
 		target := make([]float64, 6)
-		toTiles(target, validTargets(loss, 3, 2, rand.New(rand.NewPCG(1, 1))), 2, 0, 3)
+		loss.ToTiles(target, validTargets(lossFn, 3, 2, rand.New(rand.NewPCG(1, 1))), 2, 0, 3)
 		for bad := range target {
 			pred := make([]float64, 6)
 			pred[bad] = math.NaN()
-			if value := newLossTile(loss, 2).eval(nil, pred, target, nil, 3); !math.IsNaN(value) {
-				t.Errorf("%s: value %v with output %d not a number", loss.Name(), value, bad)
+			if value := loss.NewLossTile(lossFn, 2).Eval(nil, pred, target, nil, 3); !math.IsNaN(value) {
+				t.Errorf("%s: value %v with output %d not a number", lossFn.Name(), value, bad)
 			}
 		}
 	}
@@ -113,32 +115,32 @@ func TestLossTileNaN(t *testing.T) {
 // TestLossTileCurvature compares second derivatives with differences of the gradients.
 func TestLossTileCurvature(t *testing.T) {
 	const n, h = 60, 1e-4
-	for _, loss := range allLosses {
+	for _, lossFn := range allLosses {
 		for _, m := range []int{1, 4} {
 			rng := rand.New(rand.NewPCG(3, 4))
 			pred, target, weight := make([]float64, n*m), make([]float64, n*m), make([]float64, n)
-			toTiles(target, validTargets(loss, n, m, rng), m, 0, n)
+			loss.ToTiles(target, validTargets(lossFn, n, m, rng), m, 0, n)
 			for i := range pred {
 				pred[i] = 2 * rng.NormFloat64()
 			}
 			for i := range weight {
 				weight[i] = 0.5 + rng.Float64()
 			}
-			l := newLossTile(loss, m)
+			l := loss.NewLossTile(lossFn, m)
 			curve := make([]float64, n*m)
-			l.curvature(curve, pred, target, weight, n)
+			l.Curvature(curve, pred, target, weight, n)
 			for c := range m {
 				up, down := append([]float64(nil), pred...), append([]float64(nil), pred...)
 				for i := range n {
 					up[c*n+i] += h
 					down[c*n+i] -= h
 				}
-				l.eval(up, up, target, weight, n)
-				l.eval(down, down, target, weight, n)
+				l.Eval(up, up, target, weight, n)
+				l.Eval(down, down, target, weight, n)
 				for i := range n {
 					want := (up[c*n+i] - down[c*n+i]) / (2 * h)
-					if got := curve[c*n+i]; !near(got, want, 1e-5, 2*curveFloor) {
-						t.Errorf("%s: second derivative %d,%d is %v, want %v", loss.Name(), i, c, got, want)
+					if got := curve[c*n+i]; !solvertest.Near(got, want, 1e-5, 2*loss.CurveFloor) {
+						t.Errorf("%s: second derivative %d,%d is %v, want %v", lossFn.Name(), i, c, got, want)
 					}
 				}
 			}
@@ -152,18 +154,18 @@ func BenchmarkLossTile(b *testing.B) {
 		m    int
 	}{{BinaryLogistic{}, 4}, {MultinomialLogistic{}, 26}} {
 		rng := rand.New(rand.NewPCG(5, 6))
-		pred, target, grad := make([]float64, fitTile*c.m), make([]float64, fitTile*c.m), make([]float64, fitTile*c.m)
-		toTiles(target, validTargets(c.loss, fitTile, c.m, rng), c.m, 0, fitTile)
+		pred, target, grad := make([]float64, loss.FitTile*c.m), make([]float64, loss.FitTile*c.m), make([]float64, loss.FitTile*c.m)
+		loss.ToTiles(target, validTargets(c.loss, loss.FitTile, c.m, rng), c.m, 0, loss.FitTile)
 		for i := range pred {
 			pred[i] = 3 * rng.NormFloat64()
 		}
 		for name, g := range map[string][]float64{"value": nil, "gradient": grad} {
 			b.Run(c.loss.Name()+"/"+name, func(b *testing.B) {
-				l := newLossTile(c.loss, c.m)
+				l := loss.NewLossTile(c.loss, c.m)
 				b.ReportAllocs()
 				b.SetBytes(int64(8 * len(pred)))
 				for b.Loop() {
-					l.eval(g, pred, target, nil, fitTile)
+					l.Eval(g, pred, target, nil, loss.FitTile)
 				}
 			})
 		}

@@ -3,7 +3,9 @@ package solver
 import (
 	"math"
 
-	"gonum.org/v1/gonum/blas/blas64"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/eigen"
+	"github.com/refitd/refitd/solver/internal/output"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -12,7 +14,7 @@ import (
 // of nearly the same direction become one, which is refitted and kept if the objective is no higher. Lengths have to be 1: nothing is done with
 // a ridge on the basis.
 func (r *solve) merge() {
-	if r.k < 2 || r.basisRidge() > 0 || r.workers.cancelled() {
+	if r.k < 2 || r.basisRidge() > 0 || r.workers.Cancelled() {
 		return
 	}
 	if r.isSpectral() {
@@ -31,7 +33,9 @@ var mergeCosines = [...]float64{0.99, 0.9999}
 
 // isSpectral reports whether the penalty is the sum of the nuclear norms of the outputs' Σ_r v_rc h_r h_rᵀ, over all
 // ways to write them.
-func (r *solve) isSpectral() bool { return r.s.Kernel.Degree() == 2 && (r.s.Penalty == L1 || r.m == 1) }
+func (r *solve) isSpectral() bool {
+	return r.s.Kernel.Degree() == 2 && (r.s.Penalty == L1 || r.m == 1)
+}
 
 // diagonalize replaces the basis vectors of each output by the eigenvectors of Σ_r v_rc h_r h_rᵀ that are not in its null space, if there are
 // fewer of them.
@@ -65,7 +69,7 @@ func (r *solve) diagonalize() {
 
 // replace puts basis vectors without weights in place of those of the model.
 func (r *solve) replace(vectors [][]float64) {
-	r.basis, r.output.phi, r.v, r.k = nil, nil, nil, 0
+	r.basis, r.output.Phi, r.v, r.k = nil, nil, nil, 0
 	r.append(vectors...)
 }
 
@@ -76,75 +80,8 @@ func (r *solve) eigenvectors(rows []int, c int) (vectors [][]float64, values []f
 	for _, row := range rows {
 		chosen, weights = append(chosen, r.basis[row]), append(weights, r.v[row*r.m+c])
 	}
-	axes, sum := matrixOver(chosen, weights)
-	return eigenvectorsOf(sum, axes)
-}
-
-// matrixOver returns an orthonormal basis of the span of vectors of length 1 or 0 and Σ_r v_r h_r h_r' in its coordinates.
-func matrixOver(vectors [][]float64, v []float64) (axes [][]float64, sum blas64.Symmetric) {
-	axes, coordinates := orthonormal(vectors)
-	if sum = newSymmetric(len(axes)); len(axes) == 0 { // all are zeros, as those of a warm model may be
-		return nil, sum
-	}
-	for row, at := range coordinates {
-		blas64.Syr(v[row], blas64.Vector{N: len(axes), Data: at, Inc: 1}, sum)
-	}
-	return axes, sum
-}
-
-// eigenvectorsOf returns the eigenvectors and eigenvalues of Σ_ab a_ab axis_a axis_bᵀ, without its null space. It reports false if the decomposition fails.
-func eigenvectorsOf(a blas64.Symmetric, axes [][]float64) (vectors [][]float64, values []float64, ok bool) {
-	if a.N == 0 {
-		return nil, nil, true
-	}
-	e, ok := decompose(a)
-	if !ok {
-		return nil, nil, false
-	}
-	largest, _ := e.largest()
-	part := make([]float64, a.N)
-	for t, value := range e.values {
-		if !(math.Abs(value) > rankTolerance*largest) {
-			continue
-		}
-		e.vector(part, 1, t)
-		h := make([]float64, len(axes[0]))
-		for a, x := range part {
-			floats.AddScaled(h, x, axes[a])
-		}
-		normalizeColumns(h, 1)
-		vectors, values = append(vectors, h), append(values, value)
-	}
-	return vectors, values, true
-}
-
-// rankTolerance is what is rounding, as a part of the largest length or eigenvalue.
-const rankTolerance = 1e-12
-
-// orthonormal returns an orthonormal basis of the span of the given unit vectors and the coordinates of each in it, by the Gram–Schmidt process
-// with reorthogonalisation.
-func orthonormal(vectors [][]float64) (axes, coordinates [][]float64) {
-	for _, vector := range vectors {
-		rest := append([]float64(nil), vector...)
-		own := make([]float64, len(vectors))
-		for range 2 {
-			for a, axis := range axes {
-				x := floats.Dot(axis, rest)
-				own[a] += x
-				floats.AddScaled(rest, -x, axis)
-			}
-		}
-		if length := norm2(rest); length > rankTolerance && len(axes) < len(rest) {
-			own[len(axes)] = length
-			floats.Scale(1/length, rest)
-			axes = append(axes, rest)
-		}
-		coordinates = append(coordinates, own)
-	}
-	for t := range coordinates {
-		coordinates[t] = coordinates[t][:len(axes)]
-	}
-	return axes, coordinates
+	axes, sum := eigen.MatrixOver(chosen, weights)
+	return eigen.EigenvectorsOf(sum, axes)
 }
 
 // mergeAlike merges groups of basis vectors whose |cosine| with their first one is at least the given one, and refits. It reports whether there were
@@ -157,9 +94,9 @@ func (r *solve) mergeAlike(cosine float64) bool {
 	before := r.here()
 	r.replace(vectors)
 	copy(r.v, weights)
-	r.refitJointly(FISTA, fitLimits{r.s.Tolerance, fullSpan, settleIterations}, false)
+	r.refitJointly(FISTA, output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: settleIterations}, false)
 	r.refitOutput(r.s.Tolerance, fullSpan)
-	if r.score(); r.workers.cancelled() {
+	if r.score(); r.workers.Cancelled() {
 		return false
 	}
 	if r.objective <= before.objective {
@@ -194,10 +131,10 @@ func (r *solve) alike(cosine float64) (vectors [][]float64, weights []float64) {
 			}
 			v := r.v[row*r.m : row*r.m+r.m]
 			side := math.Copysign(1, floats.Dot(other, r.basis[first]))
-			floats.AddScaled(weights[g*r.m:g*r.m+r.m], r.s.Kernel.ofLength(1, side), v)
-			floats.AddScaled(h, side*norm2(v), other)
+			floats.AddScaled(weights[g*r.m:g*r.m+r.m], r.s.Kernel.OfLength(1, side), v)
+			floats.AddScaled(h, side*dense.Norm2(v), other)
 		}
-		if normalizeColumns(h, 1); norm2(h) == 0 {
+		if eigen.NormalizeColumns(h, 1); dense.Norm2(h) == 0 {
 			copy(h, r.basis[first])
 		}
 		vectors[g] = h

@@ -1,6 +1,8 @@
 package solver
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // Average returns the model whose outputs are the mean of the given models' outputs: bases concatenate, output weights are divided by the
 // number of models, linear terms and biases averaged. The models must have one kernel and the same numbers of features and outputs. A model

@@ -6,21 +6,25 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/loss"
+	"github.com/refitd/refitd/solver/penalty"
+	"github.com/refitd/refitd/solver/problem"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
-
-	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // dependentFit returns a refit whose columns are nearly the same, as those of basis vectors found one after the other are.
-func dependentFit(loss Loss, penalty Penalty, n, k, m int) *outputFit {
+func dependentFit(loss Loss, omega Penalty, n, k, m int) *output.OutputFit {
 	rng := rand.New(rand.NewPCG(31, 32))
 	x := NewRows(1, n, 0)
 	for range n {
 		x.Append(nil, nil)
 	}
 	p := &Problem{X: x, Targets: validTargets(loss, n, m, rng), Outputs: m, Loss: loss, Weights: make([]float64, n)}
-	f := newOutputFit(p, form{penalty: penalty, lambda: 1.5}, testWorkers(2))
+	f := output.NewOutputFit(p, penalty.Form{Penalty: omega, Lambda: 1.5}, solvertest.TestWorkers(2))
 	common := make([]float64, n)
 	for i := range common {
 		common[i] = 1 + rng.NormFloat64()
@@ -34,16 +38,16 @@ func dependentFit(loss Loss, penalty Penalty, n, k, m int) *outputFit {
 				phi[i] += 0.1
 			}
 		}
-		f.phi = append(f.phi, phi)
+		f.Phi = append(f.Phi, phi)
 	}
-	for i := range f.offset {
-		f.offset[i] = 0.3 * rng.NormFloat64()
+	for i := range f.Offset {
+		f.Offset[i] = 0.3 * rng.NormFloat64()
 	}
 	return f
 }
 
 // accurate asks for all that a refit can give.
-var accurate = fitLimits{tolerance: 1e-15, span: 10, iterations: 5000}
+var accurate = output.FitLimits{Tolerance: 1e-15, Span: 10, Iterations: 5000}
 
 // TestNewtonGolden brings the reference refits to their optimum.
 func TestNewtonGolden(t *testing.T) {
@@ -62,14 +66,14 @@ func TestNewtonGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := fitOf(t, p, kernelOf(t, c.Kind), pen, c.Lam, c.H)
-			used := run.output.newton(run.v, nil, accurate)
-			if got := run.output.objective(run.v); !near(got, c.Objective, 1e-9, 1e-9) {
+			used := run.output.Newton(run.v, nil, accurate)
+			if got := run.output.Objective(run.v); !solvertest.Near(got, c.Objective, 1e-9, 1e-9) {
 				t.Errorf("objective %v after %d iterations, want %v", got, used, c.Objective)
 			}
 			epochs := make([]float64, len(run.v))
-			start := run.output.objective(epochs)
-			run.output.svrg(epochs, 300, rand.New(rand.NewPCG(1, 1)))
-			if got := run.output.objective(epochs); !descended(got, start, c.Objective) {
+			start := run.output.Objective(epochs)
+			run.output.Svrg(epochs, 300, rand.New(rand.NewPCG(1, 1)))
+			if got := run.output.Objective(epochs); !descended(got, start, c.Objective) {
 				t.Errorf("SVRG goes from %v to %v, optimum %v", start, got, c.Objective)
 			}
 		})
@@ -113,12 +117,12 @@ func TestNewtonBeatsFISTA(t *testing.T) {
 				const n, k, m = 900, 8, 4
 				f := dependentFit(loss, pen, n, k, m)
 				slow := make([]float64, k*m)
-				fista := f.minimize(slow, accurate)
+				fista := f.Minimize(slow, accurate)
 				best := slowObjective(f, slow)
 				v := make([]float64, k*m)
 				last, iterations := slowObjective(f, v), 0
 				for ; iterations < 200 && last > best*(1+1e-6); iterations++ {
-					f.newton(v, nil, fitLimits{1e-15, 10, 1})
+					f.Newton(v, nil, output.FitLimits{Tolerance: 1e-15, Span: 10, Iterations: 1})
 					now := slowObjective(f, v)
 					if !(now <= last*(1+1e-12)) {
 						t.Fatalf("objective rose from %v to %v", last, now)
@@ -128,8 +132,8 @@ func TestNewtonBeatsFISTA(t *testing.T) {
 				if iterations > 60 || iterations > fista/2 {
 					t.Errorf("%d iterations to %v, FISTA's optimum is %v after %d", iterations, last, best, fista)
 				}
-				f.newton(v, nil, accurate)
-				if now := slowObjective(f, v); !near(now, best, 1e-8, 0) {
+				f.Newton(v, nil, accurate)
+				if now := slowObjective(f, v); !solvertest.Near(now, best, 1e-8, 0) {
 					t.Errorf("objective %v, FISTA reaches %v", now, best)
 				}
 			})
@@ -141,11 +145,11 @@ func TestNewtonBeatsFISTA(t *testing.T) {
 func TestNewtonWorkers(t *testing.T) {
 	var first []float64
 	for _, workers := range []int{1, 2, 8} {
-		f := dependentFit(MultinomialLogistic{}, L1L2, 3*fitBlock+77, 5, 3)
-		f.workers = testWorkers(workers)
-		f.scratch = newFitScratch(f.p, workers)
+		f := dependentFit(MultinomialLogistic{}, L1L2, 3*problem.FitBlock+77, 5, 3)
+		f.Workers = solvertest.TestWorkers(workers)
+		f.Scratch = output.NewFitScratch(f.P, workers)
 		v := make([]float64, 15)
-		f.newton(v, nil, fitLimits{1e-4, 10, 30})
+		f.Newton(v, nil, output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 30})
 		if first == nil {
 			first = v
 		} else if !sameBits(first, v) {
@@ -159,13 +163,13 @@ func TestNewtonUnsound(t *testing.T) {
 	for _, size := range []float64{1e-200, 1e100, 1e200, 1e300} {
 		for _, loss := range allLosses {
 			f := dependentFit(loss, L1L2, 300, 3, 2)
-			for i := range f.phi[1] {
-				f.phi[1][i] *= size
+			for i := range f.Phi[1] {
+				f.Phi[1][i] *= size
 			}
 			v := make([]float64, 6)
-			before := f.objective(v)
-			f.newton(v, nil, fitLimits{1e-6, 10, 50})
-			if after := f.objective(v); !(after <= before) {
+			before := f.Objective(v)
+			f.Newton(v, nil, output.FitLimits{Tolerance: 1e-6, Span: 10, Iterations: 50})
+			if after := f.Objective(v); !(after <= before) {
 				t.Errorf("%s, columns of %g: objective %v, was %v", loss.Name(), size, after, before)
 			}
 			for _, x := range v {
@@ -180,27 +184,31 @@ func TestNewtonUnsound(t *testing.T) {
 
 // TestRefitsCalledOff stops every method at every point: weights are those of a complete point, no worse than at the start.
 func TestRefitsCalledOff(t *testing.T) {
-	for name, refit := range map[string]func(f *outputFit, v []float64){
-		"fista":      func(f *outputFit, v []float64) { f.minimize(v, fitLimits{1e-6, 10, 20}) },
-		"newton":     func(f *outputFit, v []float64) { f.newton(v, nil, fitLimits{1e-6, 10, 20}) },
-		"svrg":       func(f *outputFit, v []float64) { f.svrg(v, 3, rand.New(rand.NewPCG(1, 1))) },
-		"stochastic": func(f *outputFit, v []float64) { f.stochastic(v, 8, rand.New(rand.NewPCG(1, 1))) },
+	for name, refit := range map[string]func(f *output.OutputFit, v []float64){
+		"fista": func(f *output.OutputFit, v []float64) {
+			f.Minimize(v, output.FitLimits{Tolerance: 1e-6, Span: 10, Iterations: 20})
+		},
+		"newton": func(f *output.OutputFit, v []float64) {
+			f.Newton(v, nil, output.FitLimits{Tolerance: 1e-6, Span: 10, Iterations: 20})
+		},
+		"svrg":       func(f *output.OutputFit, v []float64) { f.Svrg(v, 3, rand.New(rand.NewPCG(1, 1))) },
+		"stochastic": func(f *output.OutputFit, v []float64) { f.Stochastic(v, 8, rand.New(rand.NewPCG(1, 1))) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			const n = 2*fitBlock + 10
+			const n = 2*problem.FitBlock + 10
 			fell, faster := 0, tier.Size(int64(1), 6)
 			for left := int64(0); left < 800; left += 1 + left/faster {
 				f := weightedFit(n, 2)
-				for i := range f.phi[0] { // something to gain for every method
-					f.phi[0][i] = f.p.Targets[4*i]
+				for i := range f.Phi[0] { // something to gain for every method
+					f.Phi[0][i] = f.P.Targets[4*i]
 				}
 				v := make([]float64, 8)
-				before := f.objective(v)
+				before := f.Objective(v)
 				ctx, yield, _ := cancelAt(t, left)
-				f.workers.done, f.workers.pause = ctx.Done(), yield
+				f.Workers.Done, f.Workers.Pause = ctx.Done(), yield
 				refit(f, v)
-				f.workers = testWorkers(f.workers.size)
-				after := f.objective(v)
+				f.Workers = solvertest.TestWorkers(f.Workers.Size)
+				after := f.Objective(v)
 				if !(after <= before) {
 					t.Errorf("called off at block %d: objective %v, was %v", left, after, before)
 				}
@@ -217,52 +225,40 @@ func TestRefitsCalledOff(t *testing.T) {
 
 // TestGramMatrices compares the matrices with sums over the rows, as basis vectors come and go: of float64s, and of float32s where columns fit these.
 func TestGramMatrices(t *testing.T) {
-	t.Run("single", func(t *testing.T) { gramMatricesOf(t, 1, singleSlack*2) })
+	t.Run("single", func(t *testing.T) { gramMatricesOf(t, 1, output.SingleSlack*2) })
 	t.Run("double", func(t *testing.T) { gramMatricesOf(t, 1e9, 1e-10) })
-}
-
-func TestFitsSingle(t *testing.T) {
-	for _, c := range []struct {
-		x    []float64
-		want bool
-	}{{nil, true}, {[]float64{0, 0}, true}, {[]float64{1e-9, -2}, true}, {[]float64{1e-9}, false}, {[]float64{-1e7, 1}, false},
-		{[]float64{math.NaN(), 1}, false}, {[]float64{1, math.Inf(-1)}, false}} {
-		if fitsSingle(c.x) != c.want {
-			t.Errorf("%v: %v", c.x, !c.want)
-		}
-	}
 }
 
 // gramMatricesOf multiplies columns by scale; entries may be off by a share of the diagonal.
 func gramMatricesOf(t *testing.T, scale, share float64) {
-	const n, m = fitBlock + 300, 3
+	const n, m = problem.FitBlock + 300, 3
 	f := dependentFit(MultinomialLogistic{}, L1L2, n, 21, m)
-	all := f.phi
+	all := f.Phi
 	for _, column := range all {
 		floats.Scale(scale, column)
 	}
-	f.phi = all[:3]
-	f.takeOffset()
-	f.pass(make([]float64, 3*m), 0)
-	f.current, f.next = f.next, f.current
-	g := &gramMatrices{f: f}
-	g.refresh()
+	f.Phi = all[:3]
+	f.TakeOffset()
+	f.Pass(make([]float64, 3*m), 0)
+	f.Current, f.Next = f.Next, f.Current
+	g := &output.GramMatrices{F: f}
+	g.Refresh()
 	check := func(what string) {
 		t.Helper()
-		if single := scale == 1; g.inSingle(len(f.phi)) != single {
+		if single := scale == 1; g.InSingle(len(f.Phi)) != single {
 			t.Fatalf("%s: of float32s: %v", what, !single)
 		}
-		for r, a := range f.phi {
-			for s, b := range f.phi {
+		for r, a := range f.Phi {
+			for s, b := range f.Phi {
 				for c := range m {
 					want := 0.0
-					for lo := 0; lo < n; lo += fitTile {
-						size := min(fitTile, n-lo)
+					for lo := 0; lo < n; lo += loss.FitTile {
+						size := min(loss.FitTile, n-lo)
 						for i := range size {
-							want += g.curve[lo*m+c*size+i] * a[lo+i] * b[lo+i]
+							want += g.Curve[lo*m+c*size+i] * a[lo+i] * b[lo+i]
 						}
 					}
-					got, diagonal := g.rows[r][c*g.room+s], math.Sqrt(g.rows[r][c*g.room+r]*g.rows[s][c*g.room+s])
+					got, diagonal := g.Rows[r][c*g.Room+s], math.Sqrt(g.Rows[r][c*g.Room+r]*g.Rows[s][c*g.Room+s])
 					if !(math.Abs(got-want) <= share*diagonal) {
 						t.Fatalf("%s: entry %d,%d of matrix %d is %v, want %v", what, r, s, c, got, want)
 					}
@@ -271,17 +267,17 @@ func gramMatricesOf(t *testing.T, scale, share float64) {
 		}
 	}
 	check("three")
-	f.phi = append([][]float64{}, all...)
-	g.update()
+	f.Phi = append([][]float64{}, all...)
+	g.Update()
 	check("eighteen more")
-	f.phi = append(append([][]float64{}, all[1:4]...), all[9:20]...)
-	g.update()
+	f.Phi = append(append([][]float64{}, all[1:4]...), all[9:20]...)
+	g.Update()
 	check("some dropped")
-	f.phi = append(append(append([][]float64{}, f.phi[:2]...), f.phi[5:]...), all[0], all[20])
-	g.update()
+	f.Phi = append(append(append([][]float64{}, f.Phi[:2]...), f.Phi[5:]...), all[0], all[20])
+	g.Update()
 	check("some dropped, some added")
-	f.phi = [][]float64{all[20], all[3]}
-	g.update()
+	f.Phi = [][]float64{all[20], all[3]}
+	g.Update()
 	check("another order")
 }
 
@@ -290,48 +286,48 @@ func TestRowDescent(t *testing.T) {
 	const k, m, scale = 8, 4, 1.3
 	for _, pen := range allPenalties {
 		f := dependentFit(BinaryLogistic{}, pen, 900, k, m)
-		f.takeOffset()
+		f.TakeOffset()
 		v := make([]float64, k*m)
 		for i := range v {
 			v[i] = 0.1 * math.Sin(float64(i))
 		}
-		_, _, gradient := f.pass(v, 0)
-		f.current, f.next = f.next, f.current
-		g := &gramMatrices{f: f}
-		g.refresh()
+		_, _, gradient := f.Pass(v, 0)
+		f.Current, f.Next = f.Next, f.Current
+		g := &output.GramMatrices{F: f}
+		g.Refresh()
 		model := func(z []float64) (sum float64) {
 			for c := range m {
 				for r := range k {
 					step := z[r*m+c] - v[r*m+c]
 					sum += gradient[r*m+c] * step
 					for s := range k {
-						sum += 0.5 * scale * step * g.rows[r][c*g.room+s] * (z[s*m+c] - v[s*m+c])
+						sum += 0.5 * scale * step * g.Rows[r][c*g.Room+s] * (z[s*m+c] - v[s*m+c])
 					}
 				}
 			}
-			return sum + f.form.term(z, k, m) - f.form.term(v, k, m)
+			return sum + f.Form.Term(z, k, m) - f.Form.Term(v, k, m)
 		}
-		d := newRowDescent(g, weightForm{form: f.form}, k, m, false)
+		d := output.NewRowDescent(g, output.WeightForm{Form: f.Form}, k, m, false)
 		z := make([]float64, k*m)
-		fall, linear, square := d.minimize(z, v, gradient, scale)
-		if !near(fall, model(z), 1e-9, 1e-9) || fall >= 0 {
+		fall, linear, square := d.Minimize(z, v, gradient, scale)
+		if !solvertest.Near(fall, model(z), 1e-9, 1e-9) || fall >= 0 {
 			t.Errorf("%v: decrease %v, the model has %v", pen, fall, model(z))
 		}
-		if got := linear + 0.5*scale*square + f.form.term(z, k, m) - f.form.term(v, k, m); !near(got, fall, 1e-9, 1e-9) {
+		if got := linear + 0.5*scale*square + f.Form.Term(z, k, m) - f.Form.Term(v, k, m); !solvertest.Near(got, fall, 1e-9, 1e-9) {
 			t.Errorf("%v: linear and quadratic terms give %v, want %v", pen, got, fall)
 		}
 		// Where the accelerated sweeps end, plain ones need thousands.
 		sweeps := func(count int) float64 {
 			plain := append([]float64(nil), v...)
-			copy(d.slope, d.start)
+			copy(d.Slope, d.Start)
 			for range count {
-				d.sweep(plain, scale)
+				d.Sweep(plain, scale)
 			}
 			return model(plain)
 		}
-		best, crawl := sweeps(20000), sweeps(descentSweeps)
+		best, crawl := sweeps(20000), sweeps(output.DescentSweeps)
 		if fall > best+0.01*math.Abs(best) || fall-best > 0.2*(crawl-best) {
-			t.Errorf("%v: %d sweeps reach %v, as many plain ones %v, and 20000 %v", pen, descentSweeps, fall, crawl, best)
+			t.Errorf("%v: %d sweeps reach %v, as many plain ones %v, and 20000 %v", pen, output.DescentSweeps, fall, crawl, best)
 		}
 	}
 }
@@ -342,12 +338,12 @@ func TestRowDescentShift(t *testing.T) {
 	for _, pen := range allPenalties {
 		f := dependentFit(MultinomialLogistic{}, pen, 700, k, m)
 		best, shifted := make([]float64, k*m), make([]float64, k*m)
-		f.newton(best, nil, accurate)
+		f.Newton(best, nil, accurate)
 		for i, x := range best {
 			shifted[i] = x + 3*math.Sin(float64(i/m))
 		}
-		used := f.newton(shifted, nil, accurate)
-		if got, want := f.objective(shifted), f.objective(best); !near(got, want, 1e-9, 0) || used > 40 {
+		used := f.Newton(shifted, nil, accurate)
+		if got, want := f.Objective(shifted), f.Objective(best); !solvertest.Near(got, want, 1e-9, 0) || used > 40 {
 			t.Errorf("%v: objective %v after %d iterations, want %v", pen, got, used, want)
 		}
 	}
@@ -367,7 +363,7 @@ func TestProxCurved(t *testing.T) {
 			}
 			step := 4 * rng.Float64()
 			value := func(z []float64) float64 {
-				sum := step * pen.rowNorm(z)
+				sum := step * pen.RowNorm(z)
 				for c, x := range z {
 					sum += 0.5 * a[c] * (x - u[c]) * (x - u[c])
 				}
@@ -378,10 +374,10 @@ func TestProxCurved(t *testing.T) {
 				guess[c] = math.Exp(spread*rng.NormFloat64()) * rng.NormFloat64()
 			}
 			z, plain := append([]float64(nil), u...), append([]float64(nil), u...)
-			pen.proxCurved(z, a, step, guess)
-			pen.proxCurved(plain, a, step, make([]float64, m))
+			pen.ProxCurved(z, a, step, guess)
+			pen.ProxCurved(plain, a, step, make([]float64, m))
 			for c := range z {
-				if !near(z[c], plain[c], 1e-12, 1e-12) {
+				if !solvertest.Near(z[c], plain[c], 1e-12, 1e-12) {
 					t.Fatalf("%v: %v from the guess %v, %v without one", pen, z, guess, plain)
 				}
 			}
@@ -402,7 +398,7 @@ func TestProxCurved(t *testing.T) {
 			}
 			if spread == 0 {
 				want := append([]float64(nil), u...)
-				pen.proxRow(want, step/2)
+				pen.ProxRow(want, step/2)
 				if !floats.EqualApprox(z, want, 1e-9) {
 					t.Fatalf("%v: %v, want %v", pen, z, want)
 				}
@@ -419,12 +415,12 @@ func BenchmarkNewton(b *testing.B) {
 	}{{BinaryLogistic{}, 50_000, 20, 4}, {MultinomialLogistic{}, 7500, 60, 26}} {
 		b.Run(fmt.Sprintf("%s/%dx%dx%d", c.loss.Name(), c.n, c.k, c.m), func(b *testing.B) {
 			f := dependentFit(c.loss, L1L2, c.n, c.k, c.m)
-			f.workers.size = 1
+			f.Workers.Size = 1
 			iterations := 0
 			b.ReportAllocs()
 			for b.Loop() {
-				f.gram = nil
-				iterations += f.newton(make([]float64, c.k*c.m), nil, fitLimits{1e-4, 10, 500})
+				f.Gram = nil
+				iterations += f.Newton(make([]float64, c.k*c.m), nil, output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 500})
 			}
 			b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
 		})
@@ -435,16 +431,16 @@ func BenchmarkNewton(b *testing.B) {
 func BenchmarkRowDescent(b *testing.B) {
 	const n, k, m = 7500, 150, 26
 	f := dependentFit(MultinomialLogistic{}, L1L2, n, k, m)
-	f.takeOffset()
+	f.TakeOffset()
 	v, z := make([]float64, k*m), make([]float64, k*m)
-	_, _, gradient := f.pass(v, 0)
-	f.current, f.next = f.next, f.current
-	g := &gramMatrices{f: f}
-	g.refresh()
-	d := newRowDescent(g, weightForm{form: f.form}, k, m, true)
+	_, _, gradient := f.Pass(v, 0)
+	f.Current, f.Next = f.Next, f.Current
+	g := &output.GramMatrices{F: f}
+	g.Refresh()
+	d := output.NewRowDescent(g, output.WeightForm{Form: f.Form}, k, m, true)
 	b.ReportAllocs()
 	for b.Loop() {
-		d.minimize(z, v, gradient, 1)
+		d.Minimize(z, v, gradient, 1)
 	}
 }
 
@@ -452,12 +448,12 @@ func BenchmarkRowDescent(b *testing.B) {
 func BenchmarkGramMatrices(b *testing.B) {
 	const n, k, m = 7500, 150, 26
 	f := dependentFit(MultinomialLogistic{}, L1L2, n, k, m)
-	f.workers.size = 1
-	f.scratch = newFitScratch(f.p, 1)
-	g := &gramMatrices{f: f}
+	f.Workers.Size = 1
+	f.Scratch = output.NewFitScratch(f.P, 1)
+	g := &output.GramMatrices{F: f}
 	b.ReportAllocs()
 	for b.Loop() {
-		g.refresh()
+		g.Refresh()
 	}
 	b.ReportMetric(float64(b.N)*n*k*(k+1)*m/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }

@@ -5,9 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"testing"
-
 	"slices"
+	"testing"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )

@@ -7,14 +7,17 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/eigen"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/mat"
 	"pgregory.net/rapid"
-
-	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // randomGamma returns operators of random sparse rows (about density of all entries) with random gradients.
-func randomGamma(rng *rand.Rand, kernel Kernel, n, d, m int, density float64) *gamma {
+func randomGamma(rng *rand.Rand, kernel Kernel, n, d, m int, density float64) *gamma.Gamma {
 	x := NewRows(d, n, n*d)
 	for range n {
 		var index []int32
@@ -26,40 +29,40 @@ func randomGamma(rng *rand.Rand, kernel Kernel, n, d, m int, density float64) *g
 		}
 		x.Append(index, value)
 	}
-	g := newGamma(x, kernel, m, testWorkers(2))
-	for i := range g.grad {
-		g.grad[i] = rng.NormFloat64()
+	g := gamma.NewGamma(x, kernel, m, solvertest.TestWorkers(2))
+	for i := range g.Grad {
+		g.Grad[i] = rng.NormFloat64()
 	}
 	return g
 }
 
 // oneHotGamma returns the bipartite operators of rows with one user and one item.
-func oneHotGamma(rng *rand.Rand, n, users, items, m int) *gamma {
+func oneHotGamma(rng *rand.Rand, n, users, items, m int) *gamma.Gamma {
 	x := NewRows(users+items, n, 2*n)
 	for range n {
 		x.Append([]int32{int32(rng.IntN(users)), int32(users + rng.IntN(items))}, []float64{1, 1})
 	}
-	g := newGamma(x, ANOVA, m, testWorkers(2))
-	for i := range g.grad {
-		g.grad[i] = rng.NormFloat64()
+	g := gamma.NewGamma(x, ANOVA, m, solvertest.TestWorkers(2))
+	for i := range g.Grad {
+		g.Grad[i] = rng.NormFloat64()
 	}
 	return g
 }
 
 // slowGamma forms Γ_c by its definition from dense rows.
-func slowGamma(g *gamma, c int) *mat.SymDense {
-	d := g.x.NumColumns
+func slowGamma(g *gamma.Gamma, c int) *mat.SymDense {
+	d := g.X.NumColumns
 	a := mat.NewSymDense(d, nil)
-	for i := range g.x.NumRows() {
+	for i := range g.X.NumRows() {
 		row := make([]float64, d)
-		index, value := g.x.Row(i)
+		index, value := g.X.Row(i)
 		for e, j := range index {
 			row[j] = value[e]
 		}
 		for j := range d {
 			for l := j; l < d; l++ {
-				w := g.grad[i*g.outputs+c]
-				if g.kernel == ANOVA {
+				w := g.Grad[i*g.Outputs+c]
+				if g.Kernel == ANOVA {
 					if w *= 0.5; j == l {
 						w = 0
 					}
@@ -88,7 +91,7 @@ func TestGammaAgainstDense(t *testing.T) {
 		slow := make([]*mat.SymDense, m)
 		for c := range m {
 			slow[c] = slowGamma(g, c)
-			if !mat.EqualApprox(slow[c], mat.NewSymDense(d, g.dense(c).Data), 1e-9) {
+			if !mat.EqualApprox(slow[c], mat.NewSymDense(d, g.Dense(c).Data), 1e-9) {
 				t.Fatalf("dense matrix of output %d differs", c)
 			}
 		}
@@ -100,19 +103,19 @@ func TestGammaAgainstDense(t *testing.T) {
 			return v
 		}
 		mixed, q := make([]float64, d*s), make([]float64, s*m)
-		g.mulBlockTo(mixed, h, s, coef)
-		g.quadraticTo(q, h, s)
+		g.MulBlockTo(mixed, h, s, coef)
+		g.QuadraticTo(q, h, s)
 		for a := range s {
 			want, hv := mat.NewVecDense(d, nil), column(h, s, a)
 			for c := range m {
 				var product mat.VecDense
 				product.MulVec(slow[c], hv)
 				want.AddScaledVec(want, coef[c*s+a], &product)
-				if got, quad := q[a*m+c], mat.Dot(hv, &product); !near(got, quad, 1e-9, 1e-8) {
+				if got, quad := q[a*m+c], mat.Dot(hv, &product); !solvertest.Near(got, quad, 1e-9, 1e-8) {
 					t.Fatalf("quadratic form %d,%d: %g, want %g", a, c, got, quad)
 				}
 				single := make([]float64, d)
-				g.mulTo(single, c, hv.RawVector().Data)
+				mulTo(g, single, c, hv.RawVector().Data)
 				if !mat.EqualApprox(mat.NewVecDense(d, single), &product, 1e-8) {
 					t.Fatalf("mulTo output %d: %v, want %v", c, single, product.RawVector().Data)
 				}
@@ -126,7 +129,7 @@ func TestGammaAgainstDense(t *testing.T) {
 			block[i] = rng.NormFloat64()
 		}
 		own := make([]float64, d*m)
-		g.mulBlockTo(own, block, m, nil)
+		g.MulBlockTo(own, block, m, nil)
 		for c := range m {
 			var want mat.VecDense
 			want.MulVec(slow[c], column(block, m, c))
@@ -138,7 +141,7 @@ func TestGammaAgainstDense(t *testing.T) {
 }
 
 // dominantAbs returns the largest |eigenvalue| of Γ_c by a dense eigensolver.
-func dominantAbs(t testing.TB, g *gamma, c int) float64 {
+func dominantAbs(t testing.TB, g *gamma.Gamma, c int) float64 {
 	t.Helper()
 	var eig mat.EigenSym
 	if !eig.Factorize(slowGamma(g, c), false) {
@@ -149,24 +152,24 @@ func dominantAbs(t testing.TB, g *gamma, c int) float64 {
 }
 
 // checkDominant compares Lanczos with a dense eigensolver and checks that vectors, values and residuals belong together.
-func checkDominant(t *testing.T, g *gamma, found ritz) {
+func checkDominant(t *testing.T, g *gamma.Gamma, found gamma.Ritz) {
 	t.Helper()
-	d, m := g.x.NumColumns, g.outputs
+	d, m := g.X.NumColumns, g.Outputs
 	product := make([]float64, d*m)
-	g.mulBlockTo(product, found.vectors, m, nil)
+	g.MulBlockTo(product, found.Vectors, m, nil)
 	for c := range m {
 		want := dominantAbs(t, g, c)
-		if got := math.Abs(found.values[c]); !near(got, want, 1e-8, 1e-12) {
+		if got := math.Abs(found.Values[c]); !solvertest.Near(got, want, 1e-8, 1e-12) {
 			t.Errorf("output %d: |eigenvalue| %v, want %v", c, got, want)
 		}
 		square, residual := 0.0, 0.0
 		for j := range d {
-			h := found.vectors[j*m+c]
+			h := found.Vectors[j*m+c]
 			square += h * h
-			e := product[j*m+c] - found.values[c]*h
+			e := product[j*m+c] - found.Values[c]*h
 			residual += e * e
 		}
-		if !near(square, 1, 1e-10, 0) || math.Sqrt(residual) > 1e-5*(want+1e-12) {
+		if !solvertest.Near(square, 1, 1e-10, 0) || math.Sqrt(residual) > 1e-5*(want+1e-12) {
 			t.Errorf("output %d: norm² %v, residual %g of %g", c, square, math.Sqrt(residual), want)
 		}
 	}
@@ -174,7 +177,7 @@ func checkDominant(t *testing.T, g *gamma, found ritz) {
 
 func TestLanczos(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for name, g := range map[string]*gamma{
+	for name, g := range map[string]*gamma.Gamma{
 		"dense":       randomGamma(rng, Homogeneous, 200, 25, 3, 1),
 		"sparse":      randomGamma(rng, ANOVA, 300, 40, 4, 0.1),
 		"one feature": randomGamma(rng, Homogeneous, 20, 1, 2, 1),
@@ -182,17 +185,17 @@ func TestLanczos(t *testing.T) {
 		"single row":  randomGamma(rng, Homogeneous, 1, 8, 2, 1),
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := g.dominant(nil, fineSearch, 7)
+			found := g.Dominant(nil, gamma.FineSearch, 7)
 			checkDominant(t, g, found)
-			t.Run("warm", func(t *testing.T) { checkDominant(t, g, g.dominant(found.vectors, fineSearch, 7)) })
+			t.Run("warm", func(t *testing.T) { checkDominant(t, g, g.Dominant(found.Vectors, gamma.FineSearch, 7)) })
 		})
 	}
 	t.Run("zero", func(t *testing.T) {
 		g := randomGamma(rng, ANOVA, 30, 6, 2, 0.5)
-		clear(g.grad)
-		found := g.selectBasis(L1L2, nil, fineOracle, 1)
-		if found.criterion != 0 || found.factor != 1 || math.IsNaN(found.basis[0]) {
-			t.Errorf("criterion %v, factor %v, basis %v of zero gradients", found.criterion, found.factor, found.basis)
+		clear(g.Grad)
+		found := g.SelectBasis(L1L2, nil, gamma.FineOracle, 1)
+		if found.Criterion != 0 || found.Factor != 1 || math.IsNaN(found.Basis[0]) {
+			t.Errorf("criterion %v, factor %v, basis %v of zero gradients", found.Criterion, found.Factor, found.Basis)
 		}
 	})
 }
@@ -200,24 +203,24 @@ func TestLanczos(t *testing.T) {
 // TestPowerMethodFails shows why Lanczos is used: on bipartite operators the power iterates do not approach an eigenvector.
 func TestPowerMethodFails(t *testing.T) {
 	g := oneHotGamma(rand.New(rand.NewPCG(3, 4)), 800, 20, 30, 1)
-	d := g.x.NumColumns
+	d := g.X.NumColumns
 	h, next := make([]float64, d), make([]float64, d)
 	for j := range h {
 		h[j] = math.Sin(float64(j + 1))
 	}
 	for range 200 {
-		normalizeColumns(h, 1)
-		g.mulTo(next, 0, h)
+		eigen.NormalizeColumns(h, 1)
+		mulTo(g, next, 0, h)
 		h, next = next, h
 	}
-	normalizeColumns(h, 1)
+	eigen.NormalizeColumns(h, 1)
 	q := make([]float64, 1)
-	g.quadraticTo(q, h, 1)
+	g.QuadraticTo(q, h, 1)
 	want := dominantAbs(t, g, 0)
 	if math.Abs(q[0]) > 0.99*want {
 		t.Skipf("the power method happened to reach %g of %g from this start", q[0], want)
 	}
-	if got := math.Abs(g.dominant(nil, fineSearch, 1).values[0]); !near(got, want, 1e-8, 0) {
+	if got := math.Abs(g.Dominant(nil, gamma.FineSearch, 1).Values[0]); !solvertest.Near(got, want, 1e-8, 0) {
 		t.Errorf("Lanczos %v, want %v (power method %v)", got, want, q[0])
 	}
 }
@@ -226,27 +229,27 @@ func TestPowerMethodFails(t *testing.T) {
 func TestOracleBeatsRandomDirections(t *testing.T) {
 	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(5, 6))
-	for _, g := range []*gamma{randomGamma(rng, Homogeneous, 200, 12, 5, 1), oneHotGamma(rng, 3000, 30, 50, 4)} {
-		d, m := g.x.NumColumns, g.outputs
+	for _, g := range []*gamma.Gamma{randomGamma(rng, Homogeneous, 200, 12, 5, 1), oneHotGamma(rng, 3000, 30, 50, 4)} {
+		d, m := g.X.NumColumns, g.Outputs
 		const s = 200
 		h, q := make([]float64, d*s), make([]float64, s*m)
 		for i := range h {
 			h[i] = rng.NormFloat64()
 		}
-		normalizeColumns(h, s)
-		g.quadraticTo(q, h, s)
+		eigen.NormalizeColumns(h, s)
+		g.QuadraticTo(q, h, s)
 		for _, pen := range allPenalties {
-			for name, search := range map[string]oracleSearch{"quick": quickOracle, "fine": fineOracle} {
-				found := g.selectBasis(pen, nil, search, 1)
-				if best := pen.DualNorm(q, s, m); found.criterion < best {
-					t.Errorf("%v %s: criterion %g, a random direction reaches %g", pen, name, found.criterion, best)
+			for name, search := range map[string]gamma.OracleSearch{"quick": gamma.QuickOracle, "fine": gamma.FineOracle} {
+				found := g.SelectBasis(pen, nil, search, 1)
+				if best := pen.DualNorm(q, s, m); found.Criterion < best {
+					t.Errorf("%v %s: criterion %g, a random direction reaches %g", pen, name, found.Criterion, best)
 				}
 				own := make([]float64, m)
-				g.quadraticTo(own, found.basis, 1)
-				if !near(norm2(found.basis), 1, 1e-12, 0) || !near(pen.RowDual(own), found.criterion, 1e-12, 0) ||
-					!slices.EqualFunc(own, found.gradient, func(a, b float64) bool { return near(a, b, 1e-9, 1e-12) }) {
+				g.QuadraticTo(own, found.Basis, 1)
+				if !solvertest.Near(dense.Norm2(found.Basis), 1, 1e-12, 0) || !solvertest.Near(pen.RowDual(own), found.Criterion, 1e-12, 0) ||
+					!slices.EqualFunc(own, found.Gradient, func(a, b float64) bool { return solvertest.Near(a, b, 1e-9, 1e-12) }) {
 					t.Errorf("%v %s: basis of norm %g with gradient %v and criterion %g, reported %v and %g",
-						pen, name, norm2(found.basis), own, pen.RowDual(own), found.gradient, found.criterion)
+						pen, name, dense.Norm2(found.Basis), own, pen.RowDual(own), found.Gradient, found.Criterion)
 				}
 				if name == "fine" {
 					checkStationary(t, g, pen, found)
@@ -258,25 +261,25 @@ func TestOracleBeatsRandomDirections(t *testing.T) {
 
 // checkStationary checks that the gradient of the criterion, which is 2 Σ_c ∂‖q‖_c Γ_c h, points along h: its norm is then twice the
 // criterion.
-func checkStationary(t *testing.T, g *gamma, pen Penalty, found selection) {
+func checkStationary(t *testing.T, g *gamma.Gamma, pen Penalty, found gamma.Found) {
 	t.Helper()
-	coef := make([]float64, g.outputs)
-	for c, q := range found.gradient {
+	coef := make([]float64, g.Outputs)
+	for c, q := range found.Gradient {
 		switch pen {
 		case L1:
-			if math.Abs(q) == found.criterion {
+			if math.Abs(q) == found.Criterion {
 				coef[c] = math.Copysign(1, q)
 			}
 		case L1L2:
-			coef[c] = q / found.criterion
+			coef[c] = q / found.Criterion
 		case L1Linf:
 			coef[c] = math.Copysign(1, q)
 		}
 	}
-	direction := make([]float64, g.x.NumColumns)
-	g.mulBlockTo(direction, found.basis, 1, coef)
-	if norm := norm2(direction); norm > found.criterion*(1+1e-6) {
-		t.Errorf("%v: half gradient of norm %v at criterion %v", pen, norm, found.criterion)
+	direction := make([]float64, g.X.NumColumns)
+	g.MulBlockTo(direction, found.Basis, 1, coef)
+	if norm := dense.Norm2(direction); norm > found.Criterion*(1+1e-6) {
+		t.Errorf("%v: half gradient of norm %v at criterion %v", pen, norm, found.Criterion)
 	}
 }
 
@@ -284,8 +287,8 @@ func TestSelectionCancelled(t *testing.T) {
 	g := oneHotGamma(rand.New(rand.NewPCG(7, 8)), 500, 20, 30, 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	g.workers.done = ctx.Done()
-	if found := g.selectBasis(L1Linf, nil, fineOracle, 1); len(found.basis) != 50 || math.IsNaN(found.criterion) {
+	g.Workers.Done = ctx.Done()
+	if found := g.SelectBasis(L1Linf, nil, gamma.FineOracle, 1); len(found.Basis) != 50 || math.IsNaN(found.Criterion) {
 		t.Errorf("cancelled selection: %v", found)
 	}
 }
@@ -293,8 +296,8 @@ func TestSelectionCancelled(t *testing.T) {
 func BenchmarkGammaMulTo(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	g := oneHotGamma(rng, 50_000, 943, 1682, 4)
-	g.workers.size = 1
-	d := g.x.NumColumns
+	g.Workers.Size = 1
+	d := g.X.NumColumns
 	h, dst := make([]float64, d*4), make([]float64, d*4)
 	for i := range h {
 		h[i] = rng.NormFloat64()
@@ -302,21 +305,21 @@ func BenchmarkGammaMulTo(b *testing.B) {
 	b.Run("one output", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.mulTo(dst[:d], 1, h[:d])
+			mulTo(g, dst[:d], 1, h[:d])
 		}
 	})
-	g.prepare()
+	g.Prepare()
 	b.Run("pairs", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.mulBlockTo(dst, h, 4, nil)
+			g.MulBlockTo(dst, h, 4, nil)
 		}
 	})
-	g.pairs = nil
+	g.Pairs = nil
 	b.Run("all outputs", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.mulBlockTo(dst, h, 4, nil)
+			g.MulBlockTo(dst, h, 4, nil)
 		}
 	})
 }
@@ -324,24 +327,24 @@ func BenchmarkGammaMulTo(b *testing.B) {
 // BenchmarkPrepare forms the operators of letter's shape and selects with them.
 func BenchmarkPrepare(b *testing.B) {
 	g := randomGamma(rand.New(rand.NewPCG(1, 1)), Homogeneous, 7500, 17, 26, 1)
-	g.workers.size = 1
+	g.Workers.Size = 1
 	b.Run("prepare", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.prepare()
+			g.Prepare()
 		}
 	})
 	b.Run("select", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.selectBasis(L1L2, nil, quickOracle, 1)
+			g.SelectBasis(L1L2, nil, gamma.QuickOracle, 1)
 		}
 	})
-	g.explicit = false
+	g.Explicit = false
 	b.Run("select by passes", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			g.selectBasis(L1L2, nil, quickOracle, 1)
+			g.SelectBasis(L1L2, nil, gamma.QuickOracle, 1)
 		}
 	})
 }

@@ -275,21 +275,21 @@ func (t *pathRun) outcome(ctx context.Context) (points []*PathPoint, best int, e
 
 // first fits the linear term and searches the first basis vector.
 func (r *solve) first() {
-	if r.begin(); r.workers.cancelled() {
+	if r.begin(); r.workers.Cancelled() {
 		return
 	}
 	r.refit(true)
 	r.score()
-	r.last = r.gamma.selectBasis(r.s.Penalty, nil, r.oracle(), r.s.Seed)
+	r.last = r.gamma.SelectBasis(r.s.Penalty, nil, r.oracle(), r.s.Seed)
 }
 
 // resume takes over what another solve of the same problem, which has no basis vectors, did in first. That one is only read.
 func (r *solve) resume(from *solve) {
-	copy(r.linear.theta, from.linear.theta)
-	r.linear.memory, r.linear.biasMemory = from.linear.memory.clone(), from.linear.biasMemory.clone()
+	copy(r.linear.Theta, from.linear.Theta)
+	r.linear.Memory, r.linear.BiasMemory = from.linear.Memory.Clone(), from.linear.BiasMemory.Clone()
 	copy(r.pred, from.pred)
-	copy(r.gamma.grad, from.gamma.grad)
-	r.gamma.prepare()
+	copy(r.gamma.Grad, from.gamma.Grad)
+	r.gamma.Prepare()
 	r.loss, r.last, r.scored = from.loss, from.last, true
 	r.total()
 	r.complete = r.here()

@@ -111,7 +111,9 @@ func TestPathCarries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judge := func(model *Model) float64 { return modelObjective(train, model, Settings{Penalty: L1, Lambda: 1e-12}) }
+	judge := func(model *Model) float64 {
+		return modelObjective(train, model, Settings{Penalty: L1, Lambda: 1e-12})
+	}
 	var first []*PathPoint
 	for _, workers := range []int{1, 2, 8} {
 		s.Workers = workers
@@ -282,7 +284,9 @@ func TestPathCutShortIsRepeated(t *testing.T) {
 	base.MaxBasis, base.Tolerance, base.Workers = 3, 1e-2, 1
 	base.Now = func() time.Time { return time.Time{} }
 	lambdas := []float64{12, 6, 3, 1.5}
-	judge := func(model *Model) float64 { return modelObjective(p, model, Settings{Penalty: L1, Lambda: 1e-12}) }
+	judge := func(model *Model) float64 {
+		return modelObjective(p, model, Settings{Penalty: L1, Lambda: 1e-12})
+	}
 	change := []func(*Settings, *PathOptions){
 		func(s *Settings, _ *PathOptions) { s.Refit, s.Solver, s.FullEvery = Full, FISTA, 2 },
 		func(s *Settings, o *PathOptions) { s.Rough, o.Carry, o.StepPatience = true, true, 2 },

@@ -4,9 +4,10 @@ import (
 	"math"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/solvertest"
+	"pgregory.net/rapid"
 )
 
 var allPenalties = []Penalty{L1, L1L2, L1Linf}
@@ -14,18 +15,13 @@ var allPenalties = []Penalty{L1, L1L2, L1Linf}
 // few returns the first alone in the plain form, that of the race detector too, which has nothing to find in one goroutine's arithmetic.
 func few[T any](all []T) []T { return tier.Size(all[:1], all) }
 
-func drawMatrix(t *rapid.T, k, m int, name string) []float64 {
-	entry := rapid.OneOf(rapid.Float64Range(-3, 3), rapid.SampledFrom([]float64{0, 1, -1, 1e-12, 50}))
-	return rapid.SliceOfN(entry, k*m, k*m).Draw(t, name)
-}
-
 // TestProxProperties checks the three-point inequality, which characterises a proximal point, and that prox does not expand.
 func TestProxProperties(t *testing.T) {
 	for _, pen := range allPenalties {
 		t.Run(pen.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				k, m := rapid.IntRange(1, 4).Draw(t, "k"), rapid.IntRange(1, 5).Draw(t, "m")
-				v, other := drawMatrix(t, k, m, "v"), drawMatrix(t, k, m, "other")
+				v, other := solvertest.DrawMatrix(t, k, m, "v"), solvertest.DrawMatrix(t, k, m, "other")
 				step := rapid.OneOf(rapid.Float64Range(0, 4), rapid.Just(0.0)).Draw(t, "t")
 				z, zo := append([]float64(nil), v...), append([]float64(nil), other...)
 				pen.Prox(z, k, m, step)
@@ -47,7 +43,7 @@ func TestProxProperties(t *testing.T) {
 				}
 				for r := range k {
 					row := v[r*m : r*m+m]
-					if pen.RowDual(row) <= step && normInf(z[r*m:r*m+m]) != 0 {
+					if pen.RowDual(row) <= step && dense.NormInf(z[r*m:r*m+m]) != 0 {
 						t.Fatalf("row %v of dual norm %g ≤ %g is not removed: %v", row, pen.RowDual(row), step, z[r*m:r*m+m])
 					}
 				}
@@ -62,7 +58,7 @@ func TestDualNorm(t *testing.T) {
 		t.Run(pen.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				k, m := rapid.IntRange(1, 4).Draw(t, "k"), rapid.IntRange(1, 5).Draw(t, "m")
-				v, g := drawMatrix(t, k, m, "v"), drawMatrix(t, k, m, "g")
+				v, g := solvertest.DrawMatrix(t, k, m, "v"), solvertest.DrawMatrix(t, k, m, "g")
 				inner := 0.0
 				for i := range v {
 					inner += v[i] * g[i]
@@ -93,42 +89,12 @@ func TestDualNorm(t *testing.T) {
 				for c := range row {
 					inner += attaining[c] * row[c]
 				}
-				if want := pen.rowNorm(attaining) * pen.RowDual(row); !near(inner, want, 1e-12, 1e-300) {
+				if want := pen.RowNorm(attaining) * pen.RowDual(row); !solvertest.Near(inner, want, 1e-12, 1e-300) {
 					t.Fatalf("row %v attains %g, not %g", row, inner, want)
 				}
 			})
 		})
 	}
-}
-
-// TestL1BallProjection compares the threshold with a bisection.
-func TestL1BallProjection(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := rapid.IntRange(1, 8).Draw(t, "m")
-		v := drawMatrix(t, 1, m, "v")
-		radius := rapid.OneOf(rapid.Float64Range(0, 6), rapid.Just(0.0)).Draw(t, "radius")
-		low, high := 0.0, normInf(v)
-		for range 200 {
-			mid := (low + high) / 2
-			z := append([]float64(nil), v...)
-			if softThreshold(z, mid); norm1(z) > radius {
-				low = mid
-			} else {
-				high = mid
-			}
-		}
-		want := append([]float64(nil), v...)
-		softThreshold(want, high)
-		projectL1Ball(v, radius)
-		if norm1(v) > radius*(1+1e-12)+1e-12 {
-			t.Fatalf("‖%v‖₁ > %g", v, radius)
-		}
-		for c := range v {
-			if !near(v[c], want[c], 1e-9, 1e-9) {
-				t.Fatalf("projection %v, bisection %v", v, want)
-			}
-		}
-	})
 }
 
 func TestParseNames(t *testing.T) {

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"gonum.org/v1/gonum/floats"
 )
 
 // split returns a random 50/25/25 split: floor(n/4) test, floor(n/4) validation, the rest training.

@@ -5,19 +5,21 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/eigen"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
 // slowQuartic returns λmax(L_θ) by an eigensolver on the matrix of the form over all d×d entries, restricted to symmetric matrices.
-func slowQuartic(t testing.TB, g *gamma, theta float64) float64 {
+func slowQuartic(t testing.TB, g *gamma.Gamma, theta float64) float64 {
 	t.Helper()
-	d := g.x.NumColumns
+	d := g.X.NumColumns
 	whole := mat.NewDense(d*d, d*d, nil)
-	for c := range g.outputs {
+	for c := range g.Outputs {
 		a := slowGamma(g, c)
 		for j := range d {
 			for l := range d {
@@ -58,36 +60,36 @@ func slowQuartic(t testing.TB, g *gamma, theta float64) float64 {
 	return eig.Values(nil)[size-1]
 }
 
-func quarticOf(g *gamma) *quarticForm {
+func quarticOf(g *gamma.Gamma) *gamma.QuarticBound {
 	var operators []blas64.Symmetric
-	for c := range g.outputs {
-		operators = append(operators, g.dense(c))
+	for c := range g.Outputs {
+		operators = append(operators, g.Dense(c))
 	}
-	return newQuarticForm(operators, g.workers)
+	return gamma.NewQuarticBound(operators, g.Workers)
 }
 
 // largestOf returns the largest eigenvalue of the form as it is.
-func largestOf(t testing.TB, q *quarticForm) float64 {
+func largestOf(t testing.TB, q *gamma.QuarticBound) float64 {
 	t.Helper()
 	var eig mat.EigenSym
-	if !eig.Factorize(mat.NewSymDense(len(q.scale), q.form), false) {
+	if !eig.Factorize(mat.NewSymDense(len(q.Scale), q.Form), false) {
 		t.Fatal("eigensolver failed")
 	}
-	return eig.Values(nil)[len(q.scale)-1]
+	return eig.Values(nil)[len(q.Scale)-1]
 }
 
 // checkQuartic compares what the form gives for hhᵀ with Σ_c (hᵀΓ_c h)² for random h: it has to be the same wherever the form was moved to.
-func checkQuartic(t testing.TB, g *gamma, q *quarticForm, rng *rand.Rand) {
+func checkQuartic(t testing.TB, g *gamma.Gamma, q *gamma.QuarticBound, rng *rand.Rand) {
 	t.Helper()
-	d := g.x.NumColumns
+	d := g.X.NumColumns
 	for range 20 {
 		h := make([]float64, d)
 		for j := range h {
 			h[j] = rng.NormFloat64()
 		}
-		normalizeColumns(h, 1)
+		eigen.NormalizeColumns(h, 1)
 		want := 0.0
-		for c := range g.outputs {
+		for c := range g.Outputs {
 			x := mat.NewVecDense(d, h)
 			form := mat.Inner(x, slowGamma(g, c), x)
 			want += form * form
@@ -95,12 +97,12 @@ func checkQuartic(t testing.TB, g *gamma, q *quarticForm, rng *rand.Rand) {
 		var packed []float64
 		for j := range d {
 			for l := j; l < d; l++ {
-				packed = append(packed, h[j]*h[l]*q.scale[len(packed)])
+				packed = append(packed, h[j]*h[l]*q.Scale[len(packed)])
 			}
 		}
 		image := make([]float64, len(packed))
-		q.mulTo(image, packed)
-		if got := floats.Dot(image, packed); !near(got, want, 1e-9, 1e-12) {
+		q.MulTo(image, packed)
+		if got := floats.Dot(image, packed); !solvertest.Near(got, want, 1e-9, 1e-12) {
 			t.Errorf("the form gives %v, want %v", got, want)
 		}
 	}
@@ -113,7 +115,7 @@ func TestQuarticForm(t *testing.T) {
 	gains := 0
 	for _, c := range []struct {
 		name string
-		g    *gamma
+		g    *gamma.Gamma
 	}{
 		{"one feature", randomGamma(rng, Homogeneous, 50, 1, 3, 1)},
 		{"one output", randomGamma(rng, Homogeneous, 200, 6, 1, 1)},
@@ -125,29 +127,29 @@ func TestQuarticForm(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := c.g
-			g.prepare()
+			g.Prepare()
 			q := quarticOf(g)
 			checkQuartic(t, g, q, rng)
-			if got, want := largestOf(t, q), slowQuartic(t, g, 1.0/3); !near(got, want, 1e-9, 1e-12) {
+			if got, want := largestOf(t, q), slowQuartic(t, g, 1.0/3); !solvertest.Near(got, want, 1e-9, 1e-12) {
 				t.Errorf("begins at %v, want %v", got, want)
 			}
-			value, failure, ok := q.bound(rng, boundFailure)
+			value, failure, ok := q.Bound(rng, gamma.BoundFailure)
 			checkQuartic(t, g, q, rng)
-			if at := largestOf(t, q); !ok || failure != 0 || !near(value*value, at, 1e-9, 1e-9) {
+			if at := largestOf(t, q); !ok || failure != 0 || !solvertest.Near(value*value, at, 1e-9, 1e-9) {
 				t.Errorf("bound %v², the largest eigenvalue is %v", value, at)
 			}
 			least := math.Inf(1)
 			for step := range 41 {
 				least = min(least, slowQuartic(t, g, float64(step)/20-1))
 			}
-			found := g.selectBasis(L1L2, nil, fineOracle, 1).criterion
-			squares := mat.NewSymDense(g.x.NumColumns, nil)
-			for c := range g.outputs {
+			found := g.SelectBasis(L1L2, nil, gamma.FineOracle, 1).Criterion
+			squares := mat.NewSymDense(g.X.NumColumns, nil)
+			for c := range g.Outputs {
 				a := slowGamma(g, c)
 				var product mat.Dense
 				product.Mul(a, a)
-				for j := range g.x.NumColumns {
-					for l := j; l < g.x.NumColumns; l++ {
+				for j := range g.X.NumColumns {
+					for l := j; l < g.X.NumColumns; l++ {
 						squares.SetSym(j, l, squares.At(j, l)+product.At(j, l))
 					}
 				}
@@ -156,15 +158,15 @@ func TestQuarticForm(t *testing.T) {
 			if !eig.Factorize(squares, false) {
 				t.Fatal("eigensolver failed")
 			}
-			sum := math.Sqrt(max(0, eig.Values(nil)[g.x.NumColumns-1]))
-			if value < found*(1-1e-9) || value > sum*(1+1e-5) || value > math.Sqrt(least)*(1+1e-3) || math.Sqrt(q.reached) > found*(1+1e-9) {
-				t.Errorf("bound %v, found %v and %v, by two parts %v, sum of squares %v", value, found, math.Sqrt(q.reached), math.Sqrt(least), sum)
+			sum := math.Sqrt(max(0, eig.Values(nil)[g.X.NumColumns-1]))
+			if value < found*(1-1e-9) || value > sum*(1+1e-5) || value > math.Sqrt(least)*(1+1e-3) || math.Sqrt(q.Reached) > found*(1+1e-9) {
+				t.Errorf("bound %v, found %v and %v, by two parts %v, sum of squares %v", value, found, math.Sqrt(q.Reached), math.Sqrt(least), sum)
 			}
 			if value*value < 0.96*least {
 				gains++
 			}
 			t.Logf("after %d products: %.4f, found %.4f and %.4f, by two parts %.4f, sum of squares %.4f",
-				q.products, value, found, math.Sqrt(q.reached), math.Sqrt(least), sum)
+				q.Products, value, found, math.Sqrt(q.Reached), math.Sqrt(least), sum)
 		})
 	}
 	if gains < 3 {
@@ -176,14 +178,14 @@ func TestQuarticForm(t *testing.T) {
 func TestQuarticByLanczos(t *testing.T) {
 	rng := rand.New(rand.NewPCG(73, 74))
 	g := randomGamma(rng, Homogeneous, 400, 30, 3, 1)
-	g.prepare()
+	g.Prepare()
 	q := quarticOf(g)
-	value, failure, ok := q.bound(rng, boundFailure)
-	if most := quarticMost*quarticRound + quarticBoundSteps; !ok || failure != boundFailure || q.products > most {
-		t.Fatalf("failure %v after %d products of %d, ok %v", failure, q.products, most, ok)
+	value, failure, ok := q.Bound(rng, gamma.BoundFailure)
+	if most := gamma.QuarticMost*gamma.QuarticRound + gamma.QuarticBoundSteps; !ok || failure != gamma.BoundFailure || q.Products > most {
+		t.Fatalf("failure %v after %d products of %d, ok %v", failure, q.Products, most, ok)
 	}
 	checkQuartic(t, g, q, rng)
-	top, found := math.Sqrt(largestOf(t, q)), g.selectBasis(L1L2, nil, fineOracle, 1).criterion
+	top, found := math.Sqrt(largestOf(t, q)), g.SelectBasis(L1L2, nil, gamma.FineOracle, 1).Criterion
 	if value < top*(1-1e-12) || value > top*1.001 || found > value {
 		t.Errorf("bound %v, largest eigenvalue %v, found %v", value, top, found)
 	}
@@ -192,11 +194,11 @@ func TestQuarticByLanczos(t *testing.T) {
 // TestQuarticByWorkers: the bound does not depend on how many goroutines share the work.
 func TestQuarticByWorkers(t *testing.T) {
 	g := randomGamma(rand.New(rand.NewPCG(77, 78)), Homogeneous, 200, 20, 3, 1)
-	g.prepare()
+	g.Prepare()
 	var bounds [3]float64
 	for size := range bounds {
-		g.workers = testWorkers(size + 1)
-		bounds[size], _, _ = quarticOf(g).bound(rand.New(rand.NewPCG(79, 80)), boundFailure)
+		g.Workers = solvertest.TestWorkers(size + 1)
+		bounds[size], _, _ = quarticOf(g).Bound(rand.New(rand.NewPCG(79, 80)), gamma.BoundFailure)
 	}
 	if bounds[0] != bounds[1] || bounds[0] != bounds[2] || !(bounds[0] > 0) {
 		t.Errorf("bounds %v", bounds)
@@ -209,12 +211,12 @@ func TestFlattenings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(75, 76))
 	const users, items, m = 150, 70, 4
 	g := oneHotGamma(rng, 3000, users, items, m)
-	for i := range g.x.Value {
-		g.x.Value[i] = 0.5 + rng.Float64()
+	for i := range g.X.Value {
+		g.X.Value[i] = 0.5 + rng.Float64()
 	}
-	g.prepare()
-	if g.split() != users {
-		t.Fatalf("split at %d", g.split())
+	g.Prepare()
+	if g.Split() != users {
+		t.Fatalf("split at %d", g.Split())
 	}
 	wide, tall := mat.NewDense(users, items*m, nil), mat.NewDense(items, users*m, nil)
 	for c := range m {
@@ -237,17 +239,17 @@ func TestFlattenings(t *testing.T) {
 	if want > other {
 		want, other = other, want
 	}
-	bound := g.boundDual(L1L2, 1e-3, 3, nil)
-	found := g.selectBasis(L1L2, nil, fineOracle, 1).criterion
-	if bound.kind != Flattenings || bound.value < want*(1-1e-12) || bound.value > 1.01*want || bound.value < found || other < 1.05*want {
-		t.Errorf("bound %v (%s), flattenings %v and %v, found %v", bound.value, bound.kind, want, other, found)
+	bound := g.BoundDual(L1L2, 1e-3, 3, nil)
+	found := g.SelectBasis(L1L2, nil, gamma.FineOracle, 1).Criterion
+	if bound.Kind != Flattenings || bound.Value < want*(1-1e-12) || bound.Value > 1.01*want || bound.Value < found || other < 1.05*want {
+		t.Errorf("bound %v (%s), flattenings %v and %v, found %v", bound.Value, bound.Kind, want, other, found)
 	}
 	// A third feature that is of either field takes the fields away.
-	g.x.Index[1], g.x.Index[2*g.x.NumRows()-2] = users-1, users
-	if g.x.Index[0] == users-1 {
-		g.x.Index[0] = 0
+	g.X.Index[1], g.X.Index[2*g.X.NumRows()-2] = users-1, users
+	if g.X.Index[0] == users-1 {
+		g.X.Index[0] = 0
 	}
-	if g.split() != 0 {
-		t.Errorf("split at %d of rows without two fields", g.split())
+	if g.Split() != 0 {
+		t.Errorf("split at %d of rows without two fields", g.Split())
 	}
 }

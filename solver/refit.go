@@ -1,6 +1,12 @@
 package solver
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/refitd/refitd/solver/internal/convexfm"
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/output"
+)
 
 // Spans of FISTA iterations over which Tolerance is judged, at a rate of Tolerance per full span. Between two basis vectors a shorter
 // span does: the next refit starts from there, and the last one takes the full span.
@@ -25,11 +31,11 @@ func (r *solve) refit(start bool) {
 	if start || r.exact() {
 		span, iterations = fullSpan, 150
 	}
-	if r.spectrum.moves() && !r.exact() {
+	if r.spectrum.Moves() && !r.exact() {
 		span = movedSpan
 	}
-	if start && r.spectrum.moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap compared with the search of another step
-		r.descend(settleSweeps, warmShare*r.s.Tolerance)
+	if start && r.spectrum.Moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap compared with the search of another step
+		r.descend(settleSweeps, convexfm.WarmShare*r.s.Tolerance)
 		return
 	}
 	if !start {
@@ -46,15 +52,15 @@ func (r *solve) refit(start bool) {
 
 // refitLinear refits the linear term and bias on top of the predictions of the basis.
 func (r *solve) refitLinear(tolerance float64, iterations int) {
-	if r.linear.idle() || r.workers.cancelled() {
+	if r.linear.Idle() || r.workers.Cancelled() {
 		return
 	}
-	r.output.activate(r.linear.pred, r.v)
-	if r.workers.cancelled() {
+	r.output.Activate(r.linear.Pred, r.v)
+	if r.workers.Cancelled() {
 		return
 	}
-	r.linear.target = r.output.target
-	r.linear.minimize(tolerance, iterations)
+	r.linear.Target = r.output.Target
+	r.linear.Minimize(tolerance, iterations)
 }
 
 // exact reports whether the tolerance asks for more than training needs.
@@ -72,7 +78,7 @@ func (r *solve) polish() {
 		r.refitLinear(0.01*r.s.Tolerance, 50)
 		r.prune()
 		r.score()
-		if r.linear.idle() || r.workers.cancelled() || before-r.objective <= r.s.Tolerance*r.objective {
+		if r.linear.Idle() || r.workers.Cancelled() || before-r.objective <= r.s.Tolerance*r.objective {
 			return
 		}
 	}
@@ -80,36 +86,36 @@ func (r *solve) polish() {
 
 // prune drops the basis vectors without weight.
 func (r *solve) prune() {
-	r.keep(func(row int) bool { return normInf(r.v[row*r.m:row*r.m+r.m]) > 0 })
+	r.keep(func(row int) bool { return dense.NormInf(r.v[row*r.m:row*r.m+r.m]) > 0 })
 }
 
 // refitOutput refits the output weights by the method of the settings, until the objective falls by less than tolerance, at a rate per full span.
 func (r *solve) refitOutput(tolerance float64, span int) {
-	if r.k == 0 || r.workers.cancelled() {
+	if r.k == 0 || r.workers.Cancelled() {
 		return
 	}
-	r.linear.predictTo(r.output.offset, r.linear.theta)
-	limits := fitLimits{tolerance * float64(span) / fullSpan, span, r.s.MaxIterations}
+	r.linear.PredictTo(r.output.Offset, r.linear.Theta)
+	limits := output.FitLimits{Tolerance: tolerance * float64(span) / fullSpan, Span: span, Iterations: r.s.MaxIterations}
 	constrained := r.s.Tau > 0
 	switch {
-	case r.spectrum.moves() && r.spectrum.fit != nil && !slices.Contains(r.v, 0): // descents begin from the weights that there are
+	case r.spectrum.Moves() && r.spectrum.Fit != nil && !slices.Contains(r.v, 0): // descents begin from the weights that there are
 	case r.s.Solver == Stochastic:
-		r.stochasticEpochs(stochasticEpochs)
+		r.stochasticEpochs(output.StochasticEpochs)
 	case r.s.Solver == SVRG:
-		used, _ := r.output.svrg(r.v, stochasticEpochs, r.shuffle)
+		used, _ := r.output.Svrg(r.v, output.StochasticEpochs, r.shuffle)
 		r.result.StochasticEpochs += used
 	case r.s.Solver == FISTA || constrained:
-		if r.s.Solver == Hybrid && !r.settled && r.p.X.NumRows() >= stochasticRows {
-			r.settled = !r.stochasticEpochs(hybridEpochs)
+		if r.s.Solver == Hybrid && !r.settled && r.p.X.NumRows() >= output.StochasticRows {
+			r.settled = !r.stochasticEpochs(output.HybridEpochs)
 		}
-		r.result.FISTAIterations += r.output.minimize(r.v, limits)
+		r.result.FISTAIterations += r.output.Minimize(r.v, limits)
 	default:
-		r.result.NewtonIterations += r.output.newton(r.v, r.linear.beside(r.output.offset), limits)
+		r.result.NewtonIterations += r.output.Newton(r.v, r.linear.Beside(r.output.Offset), limits)
 	}
 	r.balance()
 	if r.spectrum != nil {
-		if r.spectrum.fit != nil {
-			r.descend(stepSweeps, tolerance)
+		if r.spectrum.Fit != nil {
+			r.descend(convexfm.StepSweeps, tolerance)
 		}
 		r.refitSpectrum(limits)
 	}
@@ -118,7 +124,7 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 // stochasticEpochs reports whether epochs lowered the objective. A hybrid refit gives them up for the rest of the solve once they fail
 // to: the weights are then closer to the optimum than their noise.
 func (r *solve) stochasticEpochs(epochs int) (fell bool) {
-	used, fell := r.output.stochastic(r.v, epochs, r.shuffle)
+	used, fell := r.output.Stochastic(r.v, epochs, r.shuffle)
 	r.result.StochasticEpochs += used
 	return fell
 }

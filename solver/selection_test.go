@@ -4,6 +4,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refitd/refitd/solver/internal/dense"
+	"github.com/refitd/refitd/solver/internal/eigen"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/solvertest"
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -12,10 +17,10 @@ import (
 func TestPreparedOperators(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 62))
 	scaled := oneHotGamma(rng, 2500, 12, 15, 5)
-	for i := range scaled.x.Value {
-		scaled.x.Value[i] = rng.NormFloat64()
+	for i := range scaled.X.Value {
+		scaled.X.Value[i] = rng.NormFloat64()
 	}
-	for name, g := range map[string]*gamma{
+	for name, g := range map[string]*gamma.Gamma{
 		"explicit, homogeneous": randomGamma(rng, Homogeneous, 3000, 11, 5, 1),
 		"explicit, anova":       randomGamma(rng, ANOVA, 3000, 7, 2, 0.9),
 		"one column":            randomGamma(rng, Homogeneous, 300, 1, 1, 1),
@@ -23,7 +28,7 @@ func TestPreparedOperators(t *testing.T) {
 		"pairs with values":     scaled,
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, m := g.x.NumColumns, g.outputs
+			d, m := g.X.NumColumns, g.Outputs
 			for _, s := range []int{1, m, 4, 6} {
 				h, coef := make([]float64, d*s), make([]float64, m*s)
 				for i := range h {
@@ -34,19 +39,19 @@ func TestPreparedOperators(t *testing.T) {
 				}
 				var results [2][]float64
 				for turn := range results {
-					if g.explicit, g.pairs = false, nil; turn == 1 {
-						g.prepare()
-						if !g.explicit && g.pairs == nil {
+					if g.Explicit, g.Pairs = false, nil; turn == 1 {
+						g.Prepare()
+						if !g.Explicit && g.Pairs == nil {
 							t.Fatal("nothing was prepared")
 						}
 					}
 					mixed, q := make([]float64, d*s), make([]float64, s*m)
-					g.mulBlockTo(mixed, h, s, coef)
-					g.quadraticTo(q, h, s)
+					g.MulBlockTo(mixed, h, s, coef)
+					g.QuadraticTo(q, h, s)
 					results[turn] = append(mixed, q...)
 					if s == m {
 						own := make([]float64, d*m)
-						g.mulBlockTo(own, h, m, nil)
+						g.MulBlockTo(own, h, m, nil)
 						results[turn] = append(results[turn], own...)
 					}
 				}
@@ -56,10 +61,10 @@ func TestPreparedOperators(t *testing.T) {
 			}
 			for c := range m {
 				slow := slowGamma(g, c)
-				fast := mat.NewSymDense(d, g.dense(c).Data)
+				fast := mat.NewSymDense(d, g.Dense(c).Data)
 				for j := range d {
 					for l := range d {
-						if !near(fast.At(j, l), slow.At(j, l), 1e-9, 1e-9) {
+						if !solvertest.Near(fast.At(j, l), slow.At(j, l), 1e-9, 1e-9) {
 							t.Fatalf("Γ_%d[%d,%d] = %v, want %v", c, j, l, fast.At(j, l), slow.At(j, l))
 						}
 					}
@@ -105,13 +110,13 @@ func TestSelections(t *testing.T) {
 		}
 		worst := map[Selection]float64{}
 		for _, model := range models {
-			g := newGamma(p.X, s.Kernel, m, testWorkers(1))
+			g := gamma.NewGamma(p.X, s.Kernel, m, solvertest.TestWorkers(1))
 			out, work := make([]float64, n*m), make([]float64, 2*model.NumBasis)
 			for i := range n {
 				index, value := p.X.Row(i)
 				model.Predict(out[i*m:i*m+m], work, index, value)
 			}
-			rowLosses(testWorkers(1), p, out, g.grad)
+			linear.RowLosses(solvertest.TestWorkers(1), p, out, g.Grad)
 			best := 0.0 // of all unit vectors; not known for ℓ1/ℓ2
 			switch pen {
 			case L1:
@@ -129,9 +134,9 @@ func TestSelections(t *testing.T) {
 					t.Fatal(err)
 				}
 				q := make([]float64, m)
-				g.quadraticTo(q, h, 1)
-				if !near(norm2(h), 1, 1e-12, 0) || !near(pen.RowDual(q), criterion, 1e-9, 0) {
-					t.Fatalf("%v, %v: ‖h‖ = %v with criterion %v, reported %v", pen, how, norm2(h), pen.RowDual(q), criterion)
+				g.QuadraticTo(q, h, 1)
+				if !solvertest.Near(dense.Norm2(h), 1, 1e-12, 0) || !solvertest.Near(pen.RowDual(q), criterion, 1e-9, 0) {
+					t.Fatalf("%v, %v: ‖h‖ = %v with criterion %v, reported %v", pen, how, dense.Norm2(h), pen.RowDual(q), criterion)
 				}
 				if best == 0 { // ℓ1/ℓ2: the first and widest search
 					best = criterion
@@ -149,7 +154,7 @@ func TestSelections(t *testing.T) {
 			if value[AllStarts]*slack < value[L1Start] || value[L1Start]*slack < value[L1Only] || value[RandomStart]*slack < value[RandomOnly] {
 				t.Errorf("%v: refining or more starts made it worse: %v", pen, value)
 			}
-			if pen == L1 && !(near(value[AllStarts], best, 1e-9, 0) && near(value[L1Only], best, 1e-9, 0)) {
+			if pen == L1 && !(solvertest.Near(value[AllStarts], best, 1e-9, 0) && solvertest.Near(value[L1Only], best, 1e-9, 0)) {
 				t.Errorf("ℓ1: criterion %v and %v, want %v", value[AllStarts], value[L1Only], best)
 			}
 			data := 0.0
@@ -159,12 +164,12 @@ func TestSelections(t *testing.T) {
 				for e, j := range index {
 					x[j] = entries[e]
 				}
-				normalizeColumns(x, 1)
+				eigen.NormalizeColumns(x, 1)
 				q := make([]float64, m)
-				g.quadraticTo(q, x, 1)
+				g.QuadraticTo(q, x, 1)
 				data = max(data, pen.RowDual(q))
 			}
-			if !near(value[BestData], data, 1e-9, 0) {
+			if !solvertest.Near(value[BestData], data, 1e-9, 0) {
 				t.Errorf("%v: best row has %v, want %v", pen, value[BestData], data)
 			}
 		}
@@ -181,10 +186,10 @@ func TestReportedFactor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(65, 66))
 	for range 20 {
 		g := randomGamma(rng, Homogeneous, 60, 6, 4, 1)
-		for _, search := range []oracleSearch{quickOracle, fineOracle} {
-			found := g.selectBasis(L1Linf, nil, search, 1)
-			if truth := found.criterion / slowSigns(t, g); found.factor <= 0 || found.factor > truth*(1+1e-9) {
-				t.Errorf("ν %v, but the criterion is %v of the largest", found.factor, truth)
+		for _, search := range []gamma.OracleSearch{gamma.QuickOracle, gamma.FineOracle} {
+			found := g.SelectBasis(L1Linf, nil, search, 1)
+			if truth := found.Criterion / slowSigns(t, g); found.Factor <= 0 || found.Factor > truth*(1+1e-9) {
+				t.Errorf("ν %v, but the criterion is %v of the largest", found.Factor, truth)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/refitd/refitd/solver/penalty"
 )
 
 // ErrSettings is wrapped by every complaint about Settings or about a warm model that does not fit them.
@@ -215,4 +217,6 @@ const maxStrength = 1e100
 
 func isStrength(x float64) bool { return x >= 0 && x <= maxStrength }
 
-func (s Settings) form() form { return form{penalty: s.Penalty, lambda: s.Lambda, tau: s.Tau} }
+func (s Settings) form() penalty.Form {
+	return penalty.Form{Penalty: s.Penalty, Lambda: s.Lambda, Tau: s.Tau}
+}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/refitd/refitd/solver/internal/gamma"
 )
 
 // sharedPath returns a path below the shared folder next to the project, or skips the test where there is no such
@@ -118,12 +120,9 @@ func mcrank(events []rating, users, items int) *Problem {
 	return &Problem{X: x, Targets: targets, Outputs: 4, Loss: BinaryLogistic{}}
 }
 
-// testWorkers are workers that nobody calls off.
-func testWorkers(size int) workers { return workers{size: size} }
-
 // mulTo stores Γ_c h in dst, in O(nnz(X)). Both have length d and do not overlap.
-func (g *gamma) mulTo(dst []float64, c int, h []float64) {
-	coef := make([]float64, g.outputs)
+func mulTo(g *gamma.Gamma, dst []float64, c int, h []float64) {
+	coef := make([]float64, g.Outputs)
 	coef[c] = 1
-	g.mulBlockTo(dst, h, 1, coef)
+	g.MulBlockTo(dst, h, 1, coef)
 }

@@ -8,6 +8,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/refitd/refitd/solver/internal/convexfm"
+	"github.com/refitd/refitd/solver/internal/full"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/internal/linear"
+	"github.com/refitd/refitd/solver/internal/output"
+	"github.com/refitd/refitd/solver/internal/parallel"
+	"github.com/refitd/refitd/solver/loss"
+	"github.com/refitd/refitd/solver/problem"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -61,36 +69,36 @@ func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	}
 	run.refit(true)
 	run.score()
-	search := fineOracle
+	search := gamma.FineOracle
 	if s.Rough {
-		search = quickOracle
+		search = gamma.QuickOracle
 	}
-	found := run.gamma.selectBasis(s.Penalty, nil, search.by(s.Selection), s.Seed)
-	return found.criterion, ctx.Err()
+	found := run.gamma.SelectBasis(s.Penalty, nil, search.By(s.Selection), s.Seed)
+	return found.Criterion, ctx.Err()
 }
 
 // solve is the state of one call of Solve.
 type solve struct {
 	p        *Problem
 	s        Settings
-	workers  workers
+	workers  parallel.Workers
 	k, m     int
 	basis    [][]float64 // k vectors of length d, of unit norm unless a full refit moved them
 	v        []float64   // k×m
-	output   *outputFit
-	linear   *linearFit
-	full     *fullFit  // nil before the first full refit
-	spectrum *spectrum // of ConvexFM while its refits get somewhere, else nil
-	eigen    *spectrum // of ConvexFM, whose Z ends as its eigendecomposition, else nil
+	output   *output.OutputFit
+	linear   *linear.LinearFit
+	full     *full.FullFit      // nil before the first full refit
+	spectrum *convexfm.Spectrum // of ConvexFM while its refits get somewhere, else nil
+	eigen    *convexfm.Spectrum // of ConvexFM, whose Z ends as its eigendecomposition, else nil
 	// sinceFull counts the refits since the last full one.
 	sinceFull int
-	gamma     *gamma
+	gamma     *gamma.Gamma
 	pred      []float64 // n×m predictions of the whole model
 	started   time.Time
 	reached   time.Time // when the current point was scored
 
 	loss, norm, objective float64 // at the current point, set by score
-	last                  selection
+	last                  gamma.Found
 	result                Result
 	complete              *point     // the last step, or the starting point: what a cut-short solve returns
 	saved                 *point     // the point before room was made
@@ -117,17 +125,17 @@ type point struct {
 // here returns the current point, for which the objective bounds the gap.
 func (r *solve) here() *point {
 	return &point{
-		basis: append([][]float64(nil), r.basis...), phi: append([][]float64(nil), r.output.phi...),
-		v: append([]float64(nil), r.v...), theta: append([]float64(nil), r.linear.theta...),
+		basis: append([][]float64(nil), r.basis...), phi: append([][]float64(nil), r.output.Phi...),
+		v: append([]float64(nil), r.v...), theta: append([]float64(nil), r.linear.Theta...),
 		objective: r.objective, convex: r.objective, gap: r.objective,
 	}
 }
 
 // back returns to a point. Predictions and gradients are those of the point before until score is called.
 func (r *solve) back(to *point) {
-	r.basis, r.output.phi, r.v = to.basis, to.phi, to.v
+	r.basis, r.output.Phi, r.v = to.basis, to.phi, to.v
 	r.k = len(r.basis)
-	copy(r.linear.theta, to.theta)
+	copy(r.linear.Theta, to.theta)
 	r.objective = to.objective
 }
 
@@ -150,9 +158,9 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 	}
 	now := s.Now()
 	r := &solve{p: p, s: s, m: p.Outputs, workers: s.workers(ctx), linearShare: 0.1, started: now, reached: now}
-	r.output = newOutputFit(p, s.form(), r.workers)
-	r.linear = newLinearFit(p, s.LinearRidge, s.BiasRidge, r.workers)
-	r.gamma = newGamma(p.X, s.Kernel, p.Outputs, r.workers)
+	r.output = output.NewOutputFit(p, s.form(), r.workers)
+	r.linear = linear.NewLinearFit(p, s.LinearRidge, s.BiasRidge, r.workers)
+	r.gamma = gamma.NewGamma(p.X, s.Kernel, p.Outputs, r.workers)
 	r.pred = make([]float64, p.X.NumRows()*p.Outputs)
 	r.shuffle = rand.New(rand.NewPCG(s.Seed, 0x65706f636873)) // "epochs": apart from other uses of the seed
 	return r, nil
@@ -161,23 +169,23 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 // begin evaluates the starting point: the first that a cut-short solve can return.
 func (r *solve) begin() {
 	r.evaluate()
-	r.loss = rowLosses(r.workers, r.p, r.pred, r.gamma.grad)
-	if r.total(); !r.workers.cancelled() {
+	r.loss = linear.RowLosses(r.workers, r.p, r.pred, r.gamma.Grad)
+	if r.total(); !r.workers.Cancelled() {
 		r.complete = r.here()
 	}
 }
 
 // evaluate stores the predictions of the current point in pred.
 func (r *solve) evaluate() {
-	r.linear.predictTo(r.output.offset, r.linear.theta)
-	r.output.predictions(r.pred, r.v)
+	r.linear.PredictTo(r.output.Offset, r.linear.Theta)
+	r.output.Predictions(r.pred, r.v)
 }
 
 // total derives the objective from the loss.
 func (r *solve) total() {
 	r.loss = max(0, r.loss) // no loss is negative, but for rounding
 	r.norm = r.s.Penalty.Norm(r.v, r.k, r.m)
-	r.objective = r.loss + r.output.form.term(r.v, r.k, r.m) + r.linear.penalty() + r.basisRidge()
+	r.objective = r.loss + r.output.Form.Term(r.v, r.k, r.m) + r.linear.Penalty() + r.basisRidge()
 }
 
 // append adds basis vectors with zero weights, in one pass over the rows.
@@ -191,10 +199,10 @@ func (r *solve) append(vectors ...[]float64) {
 			added.Basis[j*size+b] = x
 		}
 	}
-	r.workers.blocks(n, rowBlock(n), func(_, _, lo, hi int) {
-		work, tile := make([]float64, 2*size), make([]float64, fitTile*size)
-		for ; lo < hi; lo += fitTile {
-			rows := min(hi-lo, fitTile)
+	r.workers.Blocks(n, problem.RowBlock(n), func(_, _, lo, hi int) {
+		work, tile := make([]float64, 2*size), make([]float64, loss.FitTile*size)
+		for ; lo < hi; lo += loss.FitTile {
+			rows := min(hi-lo, loss.FitTile)
 			for i := range rows {
 				index, value := r.p.X.Row(lo + i)
 				phi := tile[i*size : i*size+size]
@@ -215,7 +223,7 @@ func (r *solve) append(vectors ...[]float64) {
 		}
 	})
 	r.basis = append(r.basis, vectors...)
-	r.output.phi = append(r.output.phi, columns...)
+	r.output.Phi = append(r.output.Phi, columns...)
 	r.v = append(r.v, make([]float64, size*r.m)...)
 	r.k += size
 }
@@ -227,11 +235,11 @@ func (r *solve) keep(wanted func(row int) bool) {
 		if !wanted(row) {
 			continue
 		}
-		r.basis[to], r.output.phi[to] = r.basis[row], r.output.phi[row]
+		r.basis[to], r.output.Phi[to] = r.basis[row], r.output.Phi[row]
 		copy(r.v[to*r.m:to*r.m+r.m], r.v[row*r.m:row*r.m+r.m])
 		to++
 	}
-	r.basis, r.output.phi, r.v, r.k = r.basis[:to], r.output.phi[:to], r.v[:to*r.m], to
+	r.basis, r.output.Phi, r.v, r.k = r.basis[:to], r.output.Phi[:to], r.v[:to*r.m], to
 }
 
 // stallFraction of Tolerance is the relative decrease of the objective below which a new basis vector did not help: it repeats one that
@@ -250,7 +258,7 @@ const earlyDecrease = 1e-3
 
 // slow returns that relative decrease. Where every refit moves all vectors there is less to gain by moving them to their best, and more by the next ones.
 func (r *solve) slow() float64 {
-	if r.spectrum.moves() {
+	if r.spectrum.Moves() {
 		return max(basisShare*r.s.Tolerance, slowDecrease)
 	}
 	return max(r.s.Tolerance, slowDecrease)
@@ -263,7 +271,7 @@ const triesPerBasis = 20
 // loop alternates refits and selections until there is a reason to stop, kept in result.Status.
 func (r *solve) loop(ctx context.Context, warm bool) {
 	past := progress{last: math.Inf(1), room: warm}
-	r.early = r.spectrum.moves() && r.k == 0 && !r.exact()
+	r.early = r.spectrum.Moves() && r.k == 0 && !r.exact()
 	defer func() { r.early = false }()
 	var status Status
 	for first := true; status == 0; first = false {
@@ -272,18 +280,15 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	r.result.Status = status
 }
 
-// alike is the |cosine| of vectors that are not worth having both.
-const alike = 0.9
-
 // batch returns the vectors to add and, as far as Settings.BatchShare and MaxBasis allow, others of the search that found them, at most steps in all.
 func (r *solve) batch(vectors [][]float64, threshold float64, steps int) [][]float64 {
 	most := min(1+int(r.s.BatchShare*float64(r.k)), r.s.MaxBasis-r.k, steps)
-	for _, other := range r.last.others {
-		if len(vectors) >= most || other.criterion <= threshold {
+	for _, other := range r.last.Others {
+		if len(vectors) >= most || other.Criterion <= threshold {
 			break
 		}
-		if !slices.ContainsFunc(vectors, func(h []float64) bool { return math.Abs(floats.Dot(h, other.basis)) >= alike }) {
-			vectors = append(vectors, other.basis)
+		if !slices.ContainsFunc(vectors, func(h []float64) bool { return math.Abs(floats.Dot(h, other.Basis)) >= convexfm.Alike }) {
+			vectors = append(vectors, other.Basis)
 		}
 	}
 	return vectors
@@ -318,43 +323,43 @@ func (r *solve) score() {
 
 // scoreLoss is the part of score that takes the objective.
 func (r *solve) scoreLoss() {
-	if r.evaluate(); r.workers.cancelled() {
+	if r.evaluate(); r.workers.Cancelled() {
 		return
 	}
-	r.loss = r.linear.settleBias(r.pred, r.gamma.grad, r.s.Tolerance)
+	r.loss = r.linear.SettleBias(r.pred, r.gamma.Grad, r.s.Tolerance)
 	r.total()
 }
 
 // scoreRest is the rest of it: in early steps of a convex factorization machine the linear term's part of the gap stays what it is.
 func (r *solve) scoreRest() {
-	if r.spectrum != nil && !r.early && !r.workers.cancelled() {
-		r.loss = r.linear.settleWeights(r.pred, r.gamma.grad, r.loss, r.s.Tolerance)
+	if r.spectrum != nil && !r.early && !r.workers.Cancelled() {
+		r.loss = r.linear.SettleWeights(r.pred, r.gamma.Grad, r.loss, r.s.Tolerance)
 		r.total()
 	}
 	r.reached = r.s.Now()
-	if !r.s.WeightsOnly && !r.workers.cancelled() {
-		r.gamma.prepare()
+	if !r.s.WeightsOnly && !r.workers.Cancelled() {
+		r.gamma.Prepare()
 	}
 }
 
 // oracle returns the first search that a step makes.
-func (r *solve) oracle() oracleSearch {
-	search := quickOracle
+func (r *solve) oracle() gamma.OracleSearch {
+	search := gamma.QuickOracle
 	if r.exact() {
 		return r.careful()
 	}
-	search.several = r.s.Rough && r.s.BatchShare > 0
-	return r.spectrum.search(search, r.p.X.NumColumns).by(r.s.Selection)
+	search.Several = r.s.Rough && r.s.BatchShare > 0
+	return r.spectrum.Search(search, r.p.X.NumColumns).By(r.s.Selection)
 }
 
 // careful returns the search that has the last word.
-func (r *solve) careful() oracleSearch {
-	return r.spectrum.search(fineOracle, r.p.X.NumColumns).by(r.s.Selection)
+func (r *solve) careful() gamma.OracleSearch {
+	return r.spectrum.Search(gamma.FineOracle, r.p.X.NumColumns).By(r.s.Selection)
 }
 
 // search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters. Where the certificate of a warm start says
 // that none has to, that is the last word.
-func (r *solve) search(threshold float64) selection {
+func (r *solve) search(threshold float64) gamma.Found {
 	seed := r.s.Seed
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly || r.s.Kernel.Degree() == 3 {
 		seed += uint64(len(r.result.Steps)) // another vector at each step
@@ -363,16 +368,16 @@ func (r *solve) search(threshold float64) selection {
 		return r.last
 	}
 	if len(r.result.Steps) > 0 || !r.scored {
-		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.oracle(), seed)
+		r.last = r.gamma.SelectBasis(r.s.Penalty, r.last.Eigen.Vectors, r.oracle(), seed)
 	}
-	if !r.exact() && r.last.criterion <= threshold {
-		r.last = r.gamma.selectBasis(r.s.Penalty, r.last.eigen.vectors, r.careful(), seed)
+	if !r.exact() && r.last.Criterion <= threshold {
+		r.last = r.gamma.SelectBasis(r.s.Penalty, r.last.Eigen.Vectors, r.careful(), seed)
 	}
 	return r.last
 }
 
 // step describes the current point.
-func (r *solve) step(found selection, gap float64) Step {
+func (r *solve) step(found gamma.Found, gap float64) Step {
 	units := 0
 	for _, w := range r.v {
 		if w != 0 {
@@ -380,7 +385,7 @@ func (r *solve) step(found selection, gap float64) Step {
 		}
 	}
 	return Step{
-		K: r.k, Units: units, Objective: r.objective, Gap: gap, Criterion: found.criterion, Nu: found.factor,
+		K: r.k, Units: units, Objective: r.objective, Gap: gap, Criterion: found.Criterion, Nu: found.Factor,
 		Seconds: r.reached.Sub(r.started).Seconds(),
 	}
 }
@@ -389,7 +394,7 @@ func (r *solve) step(found selection, gap float64) Step {
 func (r *solve) finish(ctx context.Context) *Result {
 	res, spent := &r.result, r.spent()
 	concluded := r.concluded > 0 && r.concluded == len(res.Steps)
-	if !r.s.Rough && !r.s.WeightsOnly && !r.workers.cancelled() && (concluded || !spent) {
+	if !r.s.Rough && !r.s.WeightsOnly && !r.workers.Cancelled() && (concluded || !spent) {
 		if n := len(res.Steps); !concluded && !r.bySteps() && res.Steps[n-1].Gap > r.s.Tolerance*r.objective {
 			r.polish()
 		}
@@ -404,7 +409,7 @@ func (r *solve) finish(ctx context.Context) *Result {
 		r.closeGap()
 	}
 	if res.GapKind == "" {
-		res.CutShort = spent || r.workers.cancelled()
+		res.CutShort = spent || r.workers.Cancelled()
 		if concluded && ctx.Err() != nil { // as when a budget of these steps repeats it
 			res.Status = statusOf(ctx)
 		}
@@ -435,7 +440,7 @@ func (r *solve) model() *Model {
 		}
 	}
 	model.Weights = append([]float64(nil), r.v...)
-	copy(model.Linear, r.linear.theta[:d*r.m])
-	copy(model.Bias, r.linear.theta[d*r.m:])
+	copy(model.Linear, r.linear.Theta[:d*r.m])
+	copy(model.Bias, r.linear.Theta[d*r.m:])
 	return model
 }

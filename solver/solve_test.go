@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
+	"github.com/refitd/refitd/solver/internal/gamma"
+	"github.com/refitd/refitd/solver/solvertest"
 )
 
 // plantedRatings returns an ordinal problem with planted interactions of users and items.
@@ -35,7 +37,7 @@ func plantedRatings(seed uint64, n, users, items int) *Problem {
 func slowGap(t *testing.T, p *Problem, model *Model, s Settings) (objective, gap float64) {
 	t.Helper()
 	n, m, k := p.X.NumRows(), p.Outputs, model.NumBasis
-	g := newGamma(p.X, s.Kernel, m, testWorkers(1))
+	g := gamma.NewGamma(p.X, s.Kernel, m, solvertest.TestWorkers(1))
 	out, work, phi := make([]float64, m), make([]float64, 2*k), make([]float64, k)
 	inner := 0.0
 	gradLinear, gradBias := append([]float64(nil), model.Linear...), append([]float64(nil), model.Bias...)
@@ -48,7 +50,7 @@ func slowGap(t *testing.T, p *Problem, model *Model, s Settings) (objective, gap
 	for i := range n {
 		index, value := p.X.Row(i)
 		model.Predict(out, work, index, value)
-		row := g.grad[i*m : i*m+m]
+		row := g.Grad[i*m : i*m+m]
 		objective += p.Weight(i) * p.Loss.Eval(row, out, p.Target(i))
 		model.Activations(phi, work, index, value)
 		for c := range row {
@@ -127,7 +129,7 @@ func TestCertifiedGap(t *testing.T) {
 		t.Fatalf("gap is %s, basis %d", res.GapKind, res.Model.NumBasis)
 	}
 	objective, gap := slowGap(t, p, res.Model, s)
-	if !near(res.Objective, objective, 1e-9, 0) || math.Abs(res.Gap-gap) > 1e-6*(1+gap) || !near(res.GapRelative, res.Gap/res.Objective, 1e-12, 0) {
+	if !solvertest.Near(res.Objective, objective, 1e-9, 0) || math.Abs(res.Gap-gap) > 1e-6*(1+gap) || !solvertest.Near(res.GapRelative, res.Gap/res.Objective, 1e-12, 0) {
 		t.Errorf("objective %v and gap %v (relative %v), recomputed %v and %v", res.Objective, res.Gap, res.GapRelative, objective, gap)
 	}
 	s.MaxBasis, s.Tolerance = 40, 1e-6
@@ -153,7 +155,7 @@ func TestSolveLosses(t *testing.T) {
 	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(11, 12))
 	const n, d, m = 400, 7, 3
-	for _, loss := range allLosses {
+	for _, lossFn := range allLosses {
 		x := NewRows(d, n, n*d)
 		targets := make([]float64, n*m)
 		for i := range n {
@@ -170,18 +172,18 @@ func TestSolveLosses(t *testing.T) {
 					top = c
 				}
 				targets[i*m+c] = v
-				switch loss.(type) {
+				switch lossFn.(type) {
 				case BinaryLogistic, BinarySquaredHinge:
 					targets[i*m+c] = math.Copysign(1, v)
 				}
 			}
-			switch loss.(type) {
+			switch lossFn.(type) {
 			case MultinomialLogistic, SmoothedHinge, SquaredHinge:
 				clear(targets[i*m : i*m+m])
 				targets[i*m+top] = 1
 			}
 		}
-		p := &Problem{X: x, Targets: targets, Outputs: m, Loss: loss}
+		p := &Problem{X: x, Targets: targets, Outputs: m, Loss: lossFn}
 		for _, kernel := range []Kernel{ANOVA, Homogeneous} {
 			for _, pen := range allPenalties {
 				s := smallSettings()
@@ -195,15 +197,15 @@ func TestSolveLosses(t *testing.T) {
 				}
 				first := res.Steps[0].Objective
 				if !(res.Objective < 0.8*first) || !res.Model.IsFinite() || res.Gap < -1e-9*first {
-					t.Errorf("%s %v %v: objective %v after %v, gap %v", loss.Name(), kernel, pen, res.Objective, first, res.Gap)
+					t.Errorf("%s %v %v: objective %v after %v, gap %v", lossFn.Name(), kernel, pen, res.Objective, first, res.Gap)
 				}
 				s.MaxSteps = 0
 				again, err := Solve(t.Context(), p, res.Model, s)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !near(again.Objective, res.Objective, 1e-3, 0) || again.Objective > res.Objective*(1+1e-9) {
-					t.Errorf("%s %v %v: warm objective %v, was %v", loss.Name(), kernel, pen, again.Objective, res.Objective)
+				if !solvertest.Near(again.Objective, res.Objective, 1e-3, 0) || again.Objective > res.Objective*(1+1e-9) {
+					t.Errorf("%s %v %v: warm objective %v, was %v", lossFn.Name(), kernel, pen, again.Objective, res.Objective)
 				}
 			}
 		}
@@ -272,7 +274,7 @@ func TestWarmStartFromTheAnswerStops(t *testing.T) {
 	for i := range scaled.Weights {
 		scaled.Weights[i] /= 4
 	}
-	if same, err := Solve(t.Context(), p, scaled, s); err != nil || !near(same.Objective, again.Objective, 1e-9, 0) {
+	if same, err := Solve(t.Context(), p, scaled, s); err != nil || !solvertest.Near(same.Objective, again.Objective, 1e-9, 0) {
 		t.Errorf("warm from scaled vectors: objective %v, want %v (%v)", same.Objective, again.Objective, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refitd/refitd/solver/internal/dense"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -39,10 +40,10 @@ func (r *solve) load(warm *Model) error {
 		return fmt.Errorf("warm start: %w", err)
 	}
 	if r.s.BiasRidge > 0 {
-		copy(r.linear.theta[d*r.m:], warm.Bias)
+		copy(r.linear.Theta[d*r.m:], warm.Bias)
 	}
 	if r.s.LinearRidge > 0 {
-		copy(r.linear.theta[:d*r.m], warm.Linear)
+		copy(r.linear.Theta[:d*r.m], warm.Linear)
 	}
 	var vectors [][]float64
 	var weights []float64
@@ -51,14 +52,14 @@ func (r *solve) load(warm *Model) error {
 		for j := range d {
 			h[j] = warm.Basis[j*warm.NumBasis+b]
 		}
-		norm := norm2(h)
-		if r.s.Kernel.ofLength(1, norm) == 0 { // or too short to count
+		norm := dense.Norm2(h)
+		if r.s.Kernel.OfLength(1, norm) == 0 { // or too short to count
 			continue
 		}
 		floats.Scale(1/norm, h)
 		vectors = append(vectors, h)
 		for _, w := range warm.Weights[b*r.m : b*r.m+r.m] {
-			weights = append(weights, r.s.Kernel.ofLength(w, norm))
+			weights = append(weights, r.s.Kernel.OfLength(w, norm))
 		}
 	}
 	r.append(vectors...)
@@ -75,7 +76,7 @@ func (r *solve) makeRoom() {
 	gain := make([]float64, r.k)
 	order := make([]int, r.k)
 	for row := range r.k {
-		gain[row] = norm2(r.v[row*r.m:row*r.m+r.m]) * floats.Norm(r.output.phi[row], 2)
+		gain[row] = dense.Norm2(r.v[row*r.m:row*r.m+r.m]) * floats.Norm(r.output.Phi[row], 2)
 	}
 	floats.ArgsortStable(append([]float64(nil), gain...), order)
 	dropped := make([]bool, r.k)

@@ -52,3 +52,12 @@ func (w Workers) Blocks(n, size int, f func(worker, b, lo, hi int)) {
 	}
 	running.Wait()
 }
+
+// SumInto adds the partial results of equal length to dst in order. A block that was called off has no result.
+func SumInto(dst []float64, partials [][]float64) {
+	for _, part := range partials {
+		for i := range min(len(dst), len(part)) {
+			dst[i] += part[i]
+		}
+	}
+}
