@@ -20,6 +20,8 @@ import (
 	"github.com/refitd/refitd/solver/coordinate"
 	"github.com/refitd/refitd/solver/margin"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/online"
+	"github.com/refitd/refitd/solver/posterior/sweep"
 )
 
 // connectionBytes is a connection of the HTTP surface: two stacks, two buffers, TLS, and headers.
@@ -168,18 +170,18 @@ func extentOf(m *config.Model) extent {
 // foldIn returns the bytes of the fold-ins on the last refit, and of the one that goes on after names have changed.
 func (e *extent) foldIn(m *config.Model) int64 {
 	bytes := cycle.LiveFootprint(m) + cycle.CapFootprint(m, e.maxName)
-	rows, rates, gaussian := m.Train.FoldIn.MaxRows, len(posterior.DefaultRates), experts.HasGaussian(m)
+	rows, rates, gaussian := m.Train.FoldIn.MaxRows, len(online.DefaultRates), experts.HasGaussian(m)
 	outputs, separate := e.outputs, e.separate // of the one that goes on
 	if gaussian {
-		bytes += cycle.SlotsFootprint(rows, e.maxName) + posterior.FoldInFootprint(rows, rates, e.k, 1, false)
+		bytes += cycle.SlotsFootprint(rows, e.maxName) + online.Footprint(rows, rates, e.k, 1, false)
 		outputs, separate = 1, false
 	}
 	if !m.Train.FoldIn.Enabled || e.names == 0 {
 		return bytes
 	}
-	bytes += posterior.FoldInFootprint(rows, rates, e.k, e.outputs, e.separate)
+	bytes += online.Footprint(rows, rates, e.k, e.outputs, e.separate)
 	if m.Train.Refit == "variational" {
-		bytes += cycle.SlotsFootprint(rows, e.maxName) + posterior.FoldInFootprint(rows, rates, e.k, outputs, separate)
+		bytes += cycle.SlotsFootprint(rows, e.maxName) + online.Footprint(rows, rates, e.k, outputs, separate)
 	}
 	return bytes
 }
@@ -258,7 +260,7 @@ func (e *extent) addFit(parts map[string]int64, m *config.Model) {
 // variational returns the bytes of the variational stage, whose posterior takes state.
 func (e *extent) variational(m *config.Model, state int64) int64 {
 	rows := e.n + e.h
-	bytes := posteriors*state + posterior.SweepFootprint(rows, e.entries, e.basis, e.outputs, e.separate) +
+	bytes := posteriors*state + sweep.Footprint(rows, e.entries, e.basis, e.outputs, e.separate) +
 		cycle.AllRowsFootprint(rows, e.entries, e.outputs)
 	if e.outputs == 1 && m.Schema.Task != "regression" {
 		bytes += state // what a sweep of a binary label that lowers the evidence goes back to
@@ -266,11 +268,11 @@ func (e *extent) variational(m *config.Model, state int64) int64 {
 	stages := int64(1)
 	if experts.HasGaussian(m) { // alike, but for the last; over all rows both sweep at once
 		bytes += (posteriors-1)*posterior.Footprint(e.d, e.basis, 1, false) +
-			posterior.SweepFootprint(rows, e.entries, e.basis, 1, false)
+			sweep.Footprint(rows, e.entries, e.basis, 1, false)
 		stages = 2
 	}
 	if e.grouped {
-		bytes += stages * posterior.UnitsFootprint(rows, e.entries, e.basis)
+		bytes += stages * sweep.UnitsFootprint(rows, e.entries, e.basis)
 	}
 	return bytes
 }

@@ -38,7 +38,7 @@ func (s *State) group(j int) int32 {
 
 // vectors returns the basis vectors that do not vanish.
 func (s *State) vectors() []vector {
-	q, linear := s.rowSize(), s.numLinear()
+	q, linear := s.RowSize(), s.NumLinear()
 	all := make([]vector, s.NumBasis)
 	for r := range all {
 		all[r] = vector{r: r, weight: 1, only: everyGroup, minus: everyGroup}
@@ -84,7 +84,7 @@ func (s *State) groupedVectors(all []vector) []vector {
 
 // eachOf calls visit for coordinate r of every feature of a group.
 func (s *State) eachOf(group int32, r int, visit func(h float64)) {
-	q, linear := s.rowSize(), s.numLinear()
+	q, linear := s.RowSize(), s.NumLinear()
 	for j := range s.Field {
 		if s.group(j) == group {
 			visit(s.Mean[j*q+linear+r])
@@ -92,13 +92,27 @@ func (s *State) eachOf(group int32, r int, visit func(h float64)) {
 	}
 }
 
-// together reports whether two features are of one group, so that they add up and do not meet.
-func (s *State) together(a, b int32) bool {
+// Together reports whether two features are of one group, so that they add up and do not meet.
+func (s *State) Together(a, b int32) bool {
 	return s.Group != nil && s.Group[s.Field[a]] == s.Group[s.Field[b]]
 }
 
-// starts reports whether the coordinates of a field are among those that Start begins with.
-func (s *State) starts(f int) bool { return s.leads(f) && !s.mainOnly(f) }
+// Starts reports whether the coordinates of a field are among those that Start begins with.
+func (s *State) Starts(f int) bool { return s.Leads(f) && !s.IsMainOnly(f) }
 
-// leads reports whether a field is one that the others of its group belong to.
-func (s *State) leads(f int) bool { return s.Group == nil || int(s.Group[f]) == f }
+// Leads reports whether a field is one that the others of its group belong to.
+func (s *State) Leads(f int) bool { return s.Group == nil || int(s.Group[f]) == f }
+
+// InGroup reports whether feature j is one of those whose rows add up for a group.
+func (s *State) InGroup(j, group int32) bool {
+	f := int(s.Field[j])
+	return s.GroupOf(f) == group && !s.IsMainOnly(f)
+}
+
+// GroupOf returns the group of a field, which is its own without groups.
+func (s *State) GroupOf(f int) int32 {
+	if s.Group == nil {
+		return int32(f)
+	}
+	return s.Group[f]
+}

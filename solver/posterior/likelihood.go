@@ -25,11 +25,11 @@ func (l Likelihood) String() string {
 	return "multinomial"
 }
 
-// jaakkola returns 2λ(ξ) = tanh(ξ/2)/(2ξ), the weight of the quadratic bound on the logistic loss (Jaakkola and Jordan 2000, eq. 12).
-func jaakkola(xi float64) float64 { return jaakkolaExp(xi, math.Exp(-xi)) }
+// Jaakkola returns 2λ(ξ) = tanh(ξ/2)/(2ξ), the weight of the quadratic bound on the logistic loss (Jaakkola and Jordan 2000, eq. 12).
+func Jaakkola(xi float64) float64 { return JaakkolaExp(xi, math.Exp(-xi)) }
 
-// jaakkolaExp is jaakkola where e = exp(−ξ) is known.
-func jaakkolaExp(xi, e float64) float64 {
+// JaakkolaExp is jaakkola where e = exp(−ξ) is known.
+func JaakkolaExp(xi, e float64) float64 {
 	if xi < 1e-4 {
 		return 0.25 - xi*xi/48
 	}
@@ -39,20 +39,20 @@ func jaakkolaExp(xi, e float64) float64 {
 // observeLogistic returns ω and the slope, at the mean of an output, of the quadratic that approximates the
 // log-likelihood of a label ±1: of Jaakkola and Jordan's bound at √E[o²], or sharpened.
 func observeLogistic(bound bool, target, o, variance float64) (omega, slope float64) {
-	omega = jaakkola(math.Sqrt(o*o + variance))
+	omega = Jaakkola(math.Sqrt(o*o + variance))
 	slope = 0.5*target - omega*o
 	if bound {
 		return omega, slope
 	}
-	return sharpen(omega, slope, target, o, variance, math.Exp(-math.Abs(o)))
+	return Sharpen(omega, slope, target, o, variance, math.Exp(-math.Abs(o)))
 }
 
-// sharpen takes a quadratic from the bound towards that of Laplace's method, with the exact slope and curvature of
+// Sharpen takes a quadratic from the bound towards that of Laplace's method, with the exact slope and curvature of
 // the loss, p(1 − p) at the mean, as far as likelihood is sure. e is exp(−|o|).
 //
 // The bound has 15 times the curvature of the loss at o = −5: where one label in 150 is 1, sweeps crawl, and informative
 // names are taken for noise. On 0.5 % fraud the published log loss is 0.0389 with this and 0.0419 with the bound.
-func sharpen(omega, slope, target, o, variance, e float64) (float64, float64) {
+func Sharpen(omega, slope, target, o, variance, e float64) (float64, float64) {
 	share := sureOf(target*o, variance)
 	p := e / (1 + e)
 	return omega + share*(p/(1+e)-omega), slope + share*(target*p-slope)
@@ -67,37 +67,37 @@ func sureOf(signed, variance float64) float64 {
 	return min(1, max(0, signed/(2*math.Sqrt(variance))-1))
 }
 
-// logisticLikelihood returns the expected log-likelihood of a label ±1: its bound at the optimum, for one binary label sharpened as its quadratic is.
-func (s *State) logisticLikelihood(target, o, variance float64) float64 {
+// LogisticLikelihood returns the expected log-likelihood of a label ±1: its bound at the optimum, for one binary label sharpened as its quadratic is.
+func (s *State) LogisticLikelihood(target, o, variance float64) float64 {
 	xi := math.Sqrt(o*o + variance)
 	value := 0.5*(target*o-xi) - math.Log1p(math.Exp(-xi))
-	if share := sureOf(target*o, variance); share > 0 && s.isBinary() {
+	if share := sureOf(target*o, variance); share > 0 && s.IsBinary() {
 		e := math.Exp(-target * o)
 		value += share * (-math.Log1p(e) - 0.5*variance*e/((1+e)*(1+e)) - value)
 	}
 	return value
 }
 
-// isBinary reports whether there is one binary label, whose quadratic is sharpened. Several outputs keep their bounds: those of the thresholds of a rating
+// IsBinary reports whether there is one binary label, whose quadratic is sharpened. Several outputs keep their bounds: those of the thresholds of a rating
 // share one z, and on ratings that change sharpened ones were no better.
-func (s *State) isBinary() bool { return s.Likelihood == Logistic && len(s.Bias) == 1 }
+func (s *State) IsBinary() bool { return s.Likelihood == Logistic && len(s.Bias) == 1 }
 
-// pseudo returns the precision ω and ω·t of the Gaussian observation t of z in place of one example, with z of the
+// Pseudo returns the precision ω and ω·t of the Gaussian observation t of z in place of one example, with z of the
 // given mean and variance (variance 0 takes the bound at the mean).
-func (s *State) pseudo(target []float64, mean, variance float64) (omega, right float64) {
+func (s *State) Pseudo(target []float64, mean, variance float64) (omega, right float64) {
 	if s.Likelihood == Gaussian {
 		return s.Noise, s.Noise * (target[0] - s.Bias[0])
 	}
 	for c, t := range target {
-		w, slope := observeLogistic(!s.isBinary(), t, s.Bias[c]+mean, variance)
+		w, slope := observeLogistic(!s.IsBinary(), t, s.Bias[c]+mean, variance)
 		omega += w
 		right += slope + w*mean
 	}
 	return omega, right
 }
 
-// mixLoss is the loss that decides between rates of forgetting, on the scale of −2 log-likelihood.
-func (s *State) mixLoss(target []float64, mean float64) float64 {
+// MixLoss is the loss that decides between rates of forgetting, on the scale of −2 log-likelihood.
+func (s *State) MixLoss(target []float64, mean float64) float64 {
 	if s.Likelihood == Gaussian {
 		e := target[0] - s.Bias[0] - mean
 		return s.Noise * e * e
@@ -116,21 +116,21 @@ func (s *State) mixLoss(target []float64, mean float64) float64 {
 	return logisticMix * (total + math.Log(product)) / float64(len(target))
 }
 
-// oddsLimit bounds what mixLossByOdds exponentiates: above it a product of two exponentials may leave the range of numbers.
+// oddsLimit bounds what MixLossByOdds exponentiates: above it a product of two exponentials may leave the range of numbers.
 const oddsLimit = 300
 
-// mixLossByOdds is mixLoss of logistic outputs where odds has exp(θ_c): one exponential and a logarithm in all, in place of one exponential for each
-// output. mixLoss takes its place beyond oddsLimit.
-func (s *State) mixLossByOdds(target, odds []float64, mean float64) float64 {
+// MixLossByOdds is MixLoss of logistic outputs where odds has exp(θ_c): one exponential and a logarithm in all, in place of one exponential for each
+// output. MixLoss takes its place beyond oddsLimit.
+func (s *State) MixLossByOdds(target, odds []float64, mean float64) float64 {
 	if !(math.Abs(mean) < oddsLimit) {
-		return s.mixLoss(target, mean)
+		return s.MixLoss(target, mean)
 	}
 	all := math.Exp(mean)
 	total, product := 0.0, 1.0
 	for c, t := range target {
 		b := s.Bias[c]
 		if !(math.Abs(b) < oddsLimit) {
-			return s.mixLoss(target, mean)
+			return s.MixLoss(target, mean)
 		}
 		total += max(-t*(b+mean), 0)
 		e := odds[c] * all

@@ -25,10 +25,10 @@ func (s *State) Loadings() *Loadings {
 	}
 	for f := range l.Sign {
 		l.Sign[f] = make([]int, len(vectors))
-		if s.mainOnly(f) {
+		if s.IsMainOnly(f) {
 			continue
 		}
-		group := s.groupOf(f)
+		group := s.GroupOf(f)
 		for v := range vectors {
 			if s.isWhole(vectors, vectors[v].r, group) {
 				l.Sign[f][v] = int(vectors[v].factor(group))

@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// fixedCurvature reports whether the weights ω of the pseudo-observations depend on nothing but the weight of the row.
-func (s *State) fixedCurvature() bool { return s.Likelihood == Gaussian }
+// FixedCurvature reports whether the weights ω of the pseudo-observations depend on nothing but the weight of the row.
+func (s *State) FixedCurvature() bool { return s.Likelihood == Gaussian }
 
 // softmaxWeight returns the curvature ω of the quadratic that approximates −log p of the multi-class loss along
 // output c, whose probability is p, with the exact gradient. It is p, a majorant of the Hessian diag(p) − p pᵀ where
@@ -23,15 +23,15 @@ func softmaxWeight(p, target float64) float64 {
 	if target == 0 {
 		return p
 	}
-	return max(p, jaakkola(math.Abs(math.Log(p/(1-p)))))
+	return max(p, Jaakkola(math.Abs(math.Log(p/(1-p)))))
 }
 
 // leastProbability keeps the weights of classes that are as good as ruled out above zero.
 const leastProbability = 1e-6
 
-// observeOutputs stores the pseudo-observations of o_c − θ_c for outputs of the given means and variances: ω and ω·t, times weight; of Logistic ones by the
+// ObserveOutputs stores the pseudo-observations of o_c − θ_c for outputs of the given means and variances: ω and ω·t, times weight; of Logistic ones by the
 // bound or not.
-func (s *State) observeOutputs(omega, right, target, mean, variance []float64, weight float64, bound bool) {
+func (s *State) ObserveOutputs(omega, right, target, mean, variance []float64, weight float64, bound bool) {
 	switch s.Likelihood {
 	case Gaussian:
 		for c, t := range target {
@@ -46,7 +46,7 @@ func (s *State) observeOutputs(omega, right, target, mean, variance []float64, w
 		}
 	default:
 		floats.AddTo(right, s.Bias, mean)
-		top := logSumExp(right)
+		top := LogSumExp(right)
 		for c, t := range target {
 			p := math.Exp(right[c] - top)
 			w := softmaxWeight(p, t)
@@ -56,9 +56,9 @@ func (s *State) observeOutputs(omega, right, target, mean, variance []float64, w
 	}
 }
 
-// outputLikelihood returns the expected log-likelihood of one example: exact for Gaussian, the bound at its optimum for Logistic, and to
+// OutputLikelihood returns the expected log-likelihood of one example: exact for Gaussian, the bound at its optimum for Logistic, and to
 // second order for Multinomial and one binary label; work has length m.
-func (s *State) outputLikelihood(target, mean, variance, work []float64) float64 {
+func (s *State) OutputLikelihood(target, mean, variance, work []float64) float64 {
 	total := 0.0
 	switch s.Likelihood {
 	case Gaussian:
@@ -68,11 +68,11 @@ func (s *State) outputLikelihood(target, mean, variance, work []float64) float64
 		}
 	case Logistic:
 		for c, t := range target {
-			total += s.logisticLikelihood(t, s.Bias[c]+mean[c], variance[c])
+			total += s.LogisticLikelihood(t, s.Bias[c]+mean[c], variance[c])
 		}
 	default:
 		floats.AddTo(work, s.Bias, mean)
-		top := logSumExp(work)
+		top := LogSumExp(work)
 		for c, t := range target {
 			total += t*(work[c]-top) - 0.5*softmaxWeight(math.Exp(work[c]-top), t)*variance[c]
 		}
@@ -80,8 +80,8 @@ func (s *State) outputLikelihood(target, mean, variance, work []float64) float64
 	return total
 }
 
-// mixOutputs is mixLoss for separate outputs: o holds the outputs, and may be overwritten.
-func (s *State) mixOutputs(target, o []float64) float64 {
+// MixOutputs is MixLoss for separate outputs: o holds the outputs, and may be overwritten.
+func (s *State) MixOutputs(target, o []float64) float64 {
 	total := 0.0
 	switch s.Likelihood {
 	case Gaussian:
@@ -95,14 +95,14 @@ func (s *State) mixOutputs(target, o []float64) float64 {
 		}
 		return logisticMix * total / float64(len(target))
 	}
-	return logisticMix * (logSumExp(o) - floats.Dot(target, o))
+	return logisticMix * (LogSumExp(o) - floats.Dot(target, o))
 }
 
 // softplus returns log(1 + exp(v)) without overflow.
 func softplus(v float64) float64 { return max(v, 0) + math.Log1p(math.Exp(-math.Abs(v))) }
 
-// logSumExp returns log Σ exp(v) without overflow.
-func logSumExp(v []float64) float64 {
+// LogSumExp returns log Σ exp(v) without overflow.
+func LogSumExp(v []float64) float64 {
 	top := floats.Max(v)
 	total := 0.0
 	for _, x := range v {

@@ -2,36 +2,36 @@ package posterior
 
 import "math"
 
-// outputEvidence is what examples say about the row of one feature under separate outputs: the precision, as far as it is not zero, and
+// OutputEvidence is what examples say about the row of one feature under separate outputs: the precision, as far as it is not zero, and
 // the right side. The blocks are laid out like a covariance.
-type outputEvidence struct {
+type OutputEvidence struct {
 	linear []float64 // m, the diagonal of the linear weights
 	cross  []float64 // m×k
 	basis  []float64 // packed k×k
 	right  []float64 // m+k
 }
 
-// newOutputEvidence returns the evidence in the given storage.
-func newOutputEvidence(precision, right []float64, m, k int) outputEvidence {
-	return outputEvidence{linear: precision[:m], cross: precision[m : m+m*k], basis: precision[m+m*k:], right: right}
+// NewOutputEvidence returns the evidence in the given storage.
+func NewOutputEvidence(precision, right []float64, m, k int) OutputEvidence {
+	return OutputEvidence{linear: precision[:m], cross: precision[m : m+m*k], basis: precision[m+m*k:], right: right}
 }
 
-// outputSolver turns evidence and prior into a row's posterior: the linear weights are eliminated first (their block is diagonal), so
+// OutputSolver turns evidence and prior into a row's posterior: the linear weights are eliminated first (their block is diagonal), so
 // that the cost is O(m·k² + k³) instead of O((m+k)³).
-type outputSolver struct {
+type OutputSolver struct {
 	m, k   int
 	factor []float64 // packed k×k
 	spare  []float64 // packed k×k
 	y      []float64 // k
 }
 
-func newOutputSolver(m, k int) *outputSolver {
-	return &outputSolver{m: m, k: k, factor: make([]float64, packedSize(k)), spare: make([]float64, packedSize(k)), y: make([]float64, k)}
+func NewOutputSolver(m, k int) *OutputSolver {
+	return &OutputSolver{m: m, k: k, factor: make([]float64, PackedSize(k)), spare: make([]float64, PackedSize(k)), y: make([]float64, k)}
 }
 
-// finish stores the posterior mean, unless covariance is nil the covariance, and unless logDet is nil the covariance's log determinant.
-// What rounding spoils is dealt with as in rowSolver.finish.
-func (s *outputSolver) finish(a *outputEvidence, prior, mean, covariance []float64, logDet *float64) {
+// Finish stores the posterior mean, unless covariance is nil the covariance, and unless logDet is nil the covariance's log determinant.
+// What rounding spoils is dealt with as in RowSolver.finish.
+func (s *OutputSolver) Finish(a *OutputEvidence, prior, mean, covariance []float64, logDet *float64) {
 	m, k := s.m, s.k
 	h := mean[m:]
 	copy(s.factor, a.basis)
@@ -41,7 +41,7 @@ func (s *outputSolver) finish(a *outputEvidence, prior, mean, covariance []float
 	}
 	for c, v := range a.linear {
 		scale, cross := 1/(v+prior[c]), a.cross[c*k:c*k+k]
-		addOuter(s.factor, -scale, cross)
+		AddOuter(s.factor, -scale, cross)
 		for r, w := range cross {
 			h[r] -= scale * w * a.right[c]
 		}
@@ -50,7 +50,7 @@ func (s *outputSolver) finish(a *outputEvidence, prior, mean, covariance []float
 		mean[0] = math.NaN()
 		return
 	}
-	solveCholesky(s.factor, k, h)
+	SolveCholesky(s.factor, k, h)
 	for c, v := range a.linear {
 		for r, w := range a.cross[c*k : c*k+k] {
 			mean[c] -= w * h[r]
@@ -58,7 +58,7 @@ func (s *outputSolver) finish(a *outputEvidence, prior, mean, covariance []float
 		mean[c] /= v + prior[c]
 	}
 	if logDet != nil {
-		*logDet = -logDetCholesky(s.factor, k)
+		*logDet = -LogDetCholesky(s.factor, k)
 		for c, v := range a.linear {
 			*logDet -= math.Log(v + prior[c])
 		}
@@ -67,10 +67,10 @@ func (s *outputSolver) finish(a *outputEvidence, prior, mean, covariance []float
 		return
 	}
 	basis := covariance[m+m*k:]
-	invertCholesky(basis, s.factor, k)
+	InvertCholesky(basis, s.factor, k)
 	for c, v := range a.linear {
 		scale, cross := 1/(v+prior[c]), a.cross[c*k:c*k+k]
-		multiply(s.y, basis, cross)
+		Multiply(s.y, basis, cross)
 		covariance[c] = scale
 		to := covariance[m+c*k:]
 		for r, w := range s.y {
@@ -81,9 +81,9 @@ func (s *outputSolver) finish(a *outputEvidence, prior, mean, covariance []float
 }
 
 // factorise replaces factor by its Cholesky factor, raising the diagonal if rounding defeats it.
-func (s *outputSolver) factorise() bool {
+func (s *OutputSolver) factorise() bool {
 	copy(s.spare, s.factor)
-	for lift := 1e-12; !cholesky(s.factor, s.k); lift *= 100 {
+	for lift := 1e-12; !Cholesky(s.factor, s.k); lift *= 100 {
 		if lift > 1 {
 			return false
 		}
@@ -96,19 +96,19 @@ func (s *outputSolver) factorise() bool {
 	return true
 }
 
-// restore is the inverse of finish: it stores the evidence that led from the prior to a posterior, or zero for
+// Restore is the inverse of finish: it stores the evidence that led from the prior to a posterior, or zero for
 // a covariance at the edge of rounding.
-func (s *outputSolver) restore(a *outputEvidence, prior, mean, covariance []float64) {
+func (s *OutputSolver) Restore(a *OutputEvidence, prior, mean, covariance []float64) {
 	m, k := s.m, s.k
 	copy(s.factor, covariance[m+m*k:])
-	ok := cholesky(s.factor, k)
+	ok := Cholesky(s.factor, k)
 	if ok {
 		// With the precision (A_ww, A_wh; A_hw, A_hh) of a posterior, C_hh⁻¹ = A_hh − A_hw A_ww⁻¹ A_wh and C_wh = −A_ww⁻¹ A_wh C_hh.
-		invertCholesky(a.basis, s.factor, k)
+		InvertCholesky(a.basis, s.factor, k)
 	}
 	for c := 0; ok && c < m; c++ {
 		cross := covariance[m+c*k : m+c*k+k]
-		multiply(s.y, a.basis, cross)
+		Multiply(s.y, a.basis, cross)
 		left := covariance[c]
 		for r, w := range s.y {
 			left -= w * cross[r]
@@ -128,9 +128,9 @@ func (s *outputSolver) restore(a *outputEvidence, prior, mean, covariance []floa
 		return
 	}
 	for c, v := range a.linear {
-		addOuter(a.basis, 1/v, a.cross[c*k:c*k+k])
+		AddOuter(a.basis, 1/v, a.cross[c*k:c*k+k])
 	}
-	multiply(a.right[m:], a.basis, mean[m:])
+	Multiply(a.right[m:], a.basis, mean[m:])
 	for c, v := range a.linear {
 		a.right[c] = v * mean[c]
 		for r, w := range a.cross[c*k : c*k+k] {

@@ -1,56 +1,55 @@
 package posterior
 
 import (
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/solver/internal/dense"
+	"gonum.org/v1/gonum/floats"
 )
 
-// outputTotals is what an example adds up to over all its entries. What it says about the row of one entry follows from the totals and that row
+// OutputTotals is what an example adds up to over all its entries. What it says about the row of one entry follows from the totals and that row
 // in O(k·(k + m)), however many entries there are, and a row that moves moves the totals in as much.
-type outputTotals struct {
+type OutputTotals struct {
 	out  []float64 // m, E[o_c] − θ_c
 	sum  []float64 // k, S_r = Σ_l x_l E[h_lr]
 	cov  []float64 // packed k×k, T = Σ_l x_l² C_l
 	pull []float64 // k, P_r = Σ_l (x_l³ Σ_t K[r,t] C_l[r,t] h_lt − x_l² Σ_c ω_c V[r,c] Cov(w_lc, h_lr))
 }
 
-// outputTotalsSize is how many numbers the totals of an example take in addition to the m outputs.
-func outputTotalsSize(k int) int { return 2*k + packedSize(k) }
+// OutputTotalsSize is how many numbers the totals of an example take in addition to the m outputs.
+func OutputTotalsSize(k int) int { return 2*k + PackedSize(k) }
 
-// newOutputTotals returns the totals in the given storage.
-func newOutputTotals(out, rest []float64, k int) outputTotals {
-	return outputTotals{out: out, sum: rest[:k], pull: rest[k : 2*k], cov: rest[2*k:]}
+// NewOutputTotals returns the totals in the given storage.
+func NewOutputTotals(out, rest []float64, k int) OutputTotals {
+	return OutputTotals{out: out, sum: rest[:k], pull: rest[k : 2*k], cov: rest[2*k:]}
 }
 
-// observation is the quadratic that approximates the log-likelihood of one example: the pseudo-observations ω_c and
+// Observation is the quadratic that approximates the log-likelihood of one example: the pseudo-observations ω_c and
 // right_c = ω_c·t_c of o_c − θ_c, and the curvature K[r,t] = Σ_c ω_c V[r,c] V[t,c] of the activations, packed.
-type observation struct {
-	omega, right, curve []float64
+type Observation struct {
+	Omega, Right, Curve []float64
 }
 
 // outputWeights is the output weights V as the updates of rows ask for them.
-type outputWeights struct {
+type OutputWeights struct {
 	m, k    int
 	rows    []float64 // m×k, V by output
 	squares []float64 // m packed k×k, V[·,c] V[·,c]ᵀ
 }
 
-func newOutputWeights(s *State) *outputWeights {
+func NewOutputWeights(s *State) *OutputWeights {
 	m, k := len(s.Bias), s.NumBasis
-	w := &outputWeights{m: m, k: k, rows: make([]float64, m*k), squares: make([]float64, m*packedSize(k))}
+	w := &OutputWeights{m: m, k: k, rows: make([]float64, m*k), squares: make([]float64, m*PackedSize(k))}
 	for c := range m {
 		row := w.rows[c*k : c*k+k]
 		for r := range row {
 			row[r] = s.Weights[r*m+c]
 		}
-		addOuter(w.squares[c*packedSize(k):], 1, row)
+		AddOuter(w.squares[c*PackedSize(k):], 1, row)
 	}
 	return w
 }
 
-// curvature stores K in dst. O(m·k²/2).
-func (w *outputWeights) curvature(dst, omega []float64) {
+// Curvature stores K in dst. O(m·k²/2).
+func (w *OutputWeights) Curvature(dst, omega []float64) {
 	clear(dst)
 	p := len(dst)
 	for c, v := range omega {
@@ -58,9 +57,9 @@ func (w *outputWeights) curvature(dst, omega []float64) {
 	}
 }
 
-// outputMath is what one goroutine needs to take examples to evidence of rows, and moves of rows back to totals.
-type outputMath struct {
-	*outputWeights
+// OutputMath is what one goroutine needs to take examples to evidence of rows, and moves of rows back to totals.
+type OutputMath struct {
+	*OutputWeights
 	slope   []float64 // k, s_r = S_r − x h_r of the entry at hand
 	own     []float64 // k, x h_r
 	product []float64 // k, own·slope
@@ -70,14 +69,14 @@ type outputMath struct {
 	means   []float64 // k×k, Σ_l x_l³ C_l[r,t] h_lt
 }
 
-func newOutputMath(w *outputWeights) *outputMath {
+func NewOutputMath(w *OutputWeights) *OutputMath {
 	m, k := w.m, w.k
-	return &outputMath{outputWeights: w, slope: make([]float64, k), own: make([]float64, k), product: make([]float64, k), inner: make([]float64, k),
-		tau: make([]float64, k), parts: make([]float64, m*k+packedSize(k)), means: make([]float64, k*k)}
+	return &OutputMath{OutputWeights: w, slope: make([]float64, k), own: make([]float64, k), product: make([]float64, k), inner: make([]float64, k),
+		tau: make([]float64, k), parts: make([]float64, m*k+PackedSize(k)), means: make([]float64, k*k)}
 }
 
 // without sets slope and own for an entry with the value x and the mean row.
-func (w *outputMath) without(t *outputTotals, x float64, mean []float64) {
+func (w *OutputMath) without(t *OutputTotals, x float64, mean []float64) {
 	sum, own := t.sum[:w.k], w.own[:w.k]
 	h, slope := mean[w.m:][:w.k], w.slope[:w.k]
 	for r, v := range h {
@@ -86,10 +85,10 @@ func (w *outputMath) without(t *outputTotals, x float64, mean []float64) {
 	}
 }
 
-// accumulate adds one example to the evidence of the entry with the value x and the given row. Given its partners, o_c is linear in the row with
+// Accumulate adds one example to the evidence of the entry with the value x and the given row. Given its partners, o_c is linear in the row with
 // the gradient y_c = x (e_c, V[·,c]∘s), s_r = Σ_{l≠e} x_l h_lr; the precision is Σ_c ω_c E[y_c y_cᵀ] and the right side
 // Σ_c E[y_c (right_c − ω_c·rest_c)], rest_c what o_c − θ_c is without the feature. O(k·(k + m)).
-func (w *outputMath) accumulate(a *outputEvidence, x float64, mean, cov []float64, t *outputTotals, by *observation) {
+func (w *OutputMath) Accumulate(a *OutputEvidence, x float64, mean, cov []float64, t *OutputTotals, by *Observation) {
 	m, k := w.m, w.k
 	square := x * x
 	w.without(t, x, mean)
@@ -99,13 +98,13 @@ func (w *outputMath) accumulate(a *outputEvidence, x float64, mean, cov []float6
 		inner[r] = 0
 		tau[r] = -t.pull[r]
 	}
-	for c, omega := range by.omega {
+	for c, omega := range by.Omega {
 		v := w.rows[c*k : c*k+k]
 		rest := t.out[c] - x*mean[c]
 		for r, f := range product {
 			rest -= f * v[r]
 		}
-		rest = by.right[c] - omega*rest
+		rest = by.Right[c] - omega*rest
 		omega *= square
 		a.linear[c] += omega
 		a.right[c] += x * rest
@@ -118,8 +117,8 @@ func (w *outputMath) accumulate(a *outputEvidence, x float64, mean, cov []float6
 		}
 	}
 	// E[s sᵀ] = mean·mean + Σ_{l≠e} x_l² C_l, and what the partners' uncertainty couples s and rest by.
-	basis, size := cov[m+m*k:], packedSize(k)
-	basis, curve, all, to := basis[:size], by.curve[:size], t.cov[:size], a.basis[:size]
+	basis, size := cov[m+m*k:], PackedSize(k)
+	basis, curve, all, to := basis[:size], by.Curve[:size], t.cov[:size], a.basis[:size]
 	i := 0
 	for r, sr := range s {
 		or, sum := own[r], 0.0
@@ -143,16 +142,16 @@ func (w *outputMath) accumulate(a *outputEvidence, x float64, mean, cov []float6
 	}
 }
 
-// fill computes totals from all rows of an example. O(nnz·k·(k + m)).
-func (w *outputMath) fill(t *outputTotals, v *outputView, by *observation) {
+// Fill computes totals from all rows of an example. O(nnz·k·(k + m)).
+func (w *OutputMath) Fill(t *OutputTotals, v *OutputView, by *Observation) {
 	m, k := w.m, w.k
-	copy(t.out, v.out)
+	copy(t.out, v.Out)
 	copy(t.sum, v.sum)
 	clear(w.parts)
 	clear(w.means)
-	for e, x := range v.value {
-		dense.AddScaled(w.parts, x*x, v.cov[e][m:])
-		addMeans(w.means, x*x*x, v.cov[e][m+m*k:], v.mean[e][m:])
+	for e, x := range v.Value {
+		dense.AddScaled(w.parts, x*x, v.Cov[e][m:])
+		addMeans(w.means, x*x*x, v.Cov[e][m+m*k:], v.Mean[e][m:])
 	}
 	copy(t.cov, w.parts[m*k:])
 	clear(t.pull)
@@ -177,21 +176,21 @@ func addMeans(dst []float64, f float64, c, h []float64) {
 }
 
 // addPull adds Σ_t K[r,t] means[r,t] − Σ_c ω_c V[r,c] coupled[c,r] to pull.
-func (w *outputMath) addPull(pull, means, coupled []float64, by *observation) {
+func (w *OutputMath) addPull(pull, means, coupled []float64, by *Observation) {
 	k := w.k
 	i := 0
 	for r := range pull {
 		row, sum := means[r*k:r*k+k], 0.0
 		for t, v := range row[:r] {
-			f := by.curve[i]
+			f := by.Curve[i]
 			sum += f * v
 			pull[t] += f * means[t*k+r]
 			i++
 		}
-		pull[r] += sum + by.curve[i]*row[r]
+		pull[r] += sum + by.Curve[i]*row[r]
 		i++
 	}
-	for c, omega := range by.omega {
+	for c, omega := range by.Omega {
 		v, coupled := w.rows[c*k:c*k+k], coupled[c*k:c*k+k]
 		for r, f := range v {
 			pull[r] -= omega * f * coupled[r]
@@ -199,8 +198,8 @@ func (w *outputMath) addPull(pull, means, coupled []float64, by *observation) {
 	}
 }
 
-// outputMove is how far a row has gone. With K = Σ_c ω_c V[·,c] V[·,c]ᵀ what that does to P is a sum over the outputs too, so that it takes no K.
-type outputMove struct {
+// OutputMove is how far a row has gone. With K = Σ_c ω_c V[·,c] V[·,c]ᵀ what that does to P is a sum over the outputs too, so that it takes no K.
+type OutputMove struct {
 	before  []float64 // m+k, the mean row that it was
 	mean    []float64 // m+k, by how much the mean row has grown
 	cov     []float64 // the covariance
@@ -209,13 +208,13 @@ type outputMove struct {
 	squared []float64 // m×k, V[r,c] Cov(w_c, h_r)
 }
 
-func newOutputMove(m, k int) *outputMove {
-	return &outputMove{before: make([]float64, m+k), mean: make([]float64, m+k), cov: make([]float64, outputCovariance(m, k)), means: make([]float64, k*k),
+func NewOutputMove(m, k int) *OutputMove {
+	return &OutputMove{before: make([]float64, m+k), mean: make([]float64, m+k), cov: make([]float64, OutputCovariance(m, k)), means: make([]float64, k*k),
 		cubic: make([]float64, m*k), squared: make([]float64, m*k)}
 }
 
-// from notes a row before its update.
-func (d *outputMove) from(m int, mean, cov []float64) {
+// From notes a row before its update.
+func (d *OutputMove) From(m int, mean, cov []float64) {
 	copy(d.before, mean)
 	copy(d.cov, cov)
 	clear(d.means)
@@ -223,8 +222,8 @@ func (d *outputMove) from(m int, mean, cov []float64) {
 	addMeans(d.means, -1, cov[m+m*k:], mean[m:])
 }
 
-// to sets the move from the row after it.
-func (d *outputMove) to(w *outputWeights, mean, cov []float64) {
+// To sets the move from the row after it.
+func (d *OutputMove) To(w *OutputWeights, mean, cov []float64) {
 	m, k := w.m, w.k
 	floats.SubTo(d.mean, mean, d.before)
 	floats.SubTo(d.cov, cov, d.cov)
@@ -238,8 +237,8 @@ func (d *outputMove) to(w *outputWeights, mean, cov []float64) {
 	}
 }
 
-// move takes the totals of an example that has the row with the value x to where the row has gone. O(k·(k + m)).
-func (w *outputMath) move(t *outputTotals, x float64, d *outputMove, omega []float64) {
+// Move takes the totals of an example that has the row with the value x to where the row has gone. O(k·(k + m)).
+func (w *OutputMath) Move(t *OutputTotals, x float64, d *OutputMove, omega []float64) {
 	m, k := w.m, w.k
 	w.without(t, x, d.before)
 	step, sum, pull := w.product[:k], t.sum[:k], t.pull[:k]

@@ -4,12 +4,12 @@ import "math"
 
 // Symmetric q×q matrices are stored packed: element (i, j) with j ≤ i at i(i+1)/2 + j, so the rows of a lower triangle are contiguous.
 
-// packedSize returns the length of a packed symmetric matrix of order q.
-func packedSize(q int) int { return q * (q + 1) / 2 }
+// PackedSize returns the length of a packed symmetric matrix of order q.
+func PackedSize(q int) int { return q * (q + 1) / 2 }
 
-// cholesky overwrites the packed positive definite a with its lower factor L. It reports false, leaving a undefined, if a pivot is not
+// Cholesky overwrites the packed positive definite a with its lower factor L. It reports false, leaving a undefined, if a pivot is not
 // positive and finite. O(q³/6).
-func cholesky(a []float64, q int) bool {
+func Cholesky(a []float64, q int) bool {
 	for i, row := 0, 0; i < q; i, row = i+1, row+i+1 {
 		ai := a[row : row+i+1]
 		for j, rj := 0, 0; j < i; j, rj = j+1, rj+j+1 {
@@ -32,8 +32,8 @@ func cholesky(a []float64, q int) bool {
 	return true
 }
 
-// solveCholesky overwrites b with (L Lᵀ)⁻¹ b.
-func solveCholesky(l []float64, q int, b []float64) {
+// SolveCholesky overwrites b with (L Lᵀ)⁻¹ b.
+func SolveCholesky(l []float64, q int, b []float64) {
 	for i, row := 0, 0; i < q; i, row = i+1, row+i+1 {
 		s := b[i]
 		for j, v := range l[row : row+i] {
@@ -51,8 +51,8 @@ func solveCholesky(l []float64, q int, b []float64) {
 	}
 }
 
-// invertCholesky stores (L Lᵀ)⁻¹ packed in dst, which must not overlap l; l is overwritten with L⁻¹. O(q³/3).
-func invertCholesky(dst, l []float64, q int) {
+// InvertCholesky stores (L Lᵀ)⁻¹ packed in dst, which must not overlap l; l is overwritten with L⁻¹. O(q³/3).
+func InvertCholesky(dst, l []float64, q int) {
 	for i, row := 0, 0; i < q; i, row = i+1, row+i+1 {
 		li := l[row : row+i+1]
 		d := 1 / li[i]
@@ -67,7 +67,7 @@ func invertCholesky(dst, l []float64, q int) {
 		}
 		li[i] = d
 	}
-	clear(dst[:packedSize(q)])
+	clear(dst[:PackedSize(q)])
 	for r, row := 0, 0; r < q; r, row = r+1, row+r+1 {
 		lr := l[row : row+r+1]
 		for i, ri := 0, 0; i <= r; i, ri = i+1, ri+i+1 {
@@ -80,8 +80,8 @@ func invertCholesky(dst, l []float64, q int) {
 	}
 }
 
-// logDetCholesky returns log det(L Lᵀ).
-func logDetCholesky(l []float64, q int) float64 {
+// LogDetCholesky returns log det(L Lᵀ).
+func LogDetCholesky(l []float64, q int) float64 {
 	s := 0.0
 	for i, k := 0, 0; i < q; i, k = i+1, k+i+2 {
 		s += math.Log(l[k])
@@ -89,8 +89,8 @@ func logDetCholesky(l []float64, q int) float64 {
 	return 2 * s
 }
 
-// quadratic returns vᵀ a v for the packed a.
-func quadratic(a []float64, v []float64) float64 {
+// Quadratic returns vᵀ a v for the packed a.
+func Quadratic(a []float64, v []float64) float64 {
 	s := 0.0
 	for i, row := 0, 0; i < len(v); i, row = i+1, row+i+1 {
 		t := 0.0
@@ -102,8 +102,8 @@ func quadratic(a []float64, v []float64) float64 {
 	return s
 }
 
-// multiply stores a v in dst for the packed a.
-func multiply(dst, a, v []float64) {
+// Multiply stores a v in dst for the packed a.
+func Multiply(dst, a, v []float64) {
 	clear(dst[:len(v)])
 	for i, row := 0, 0; i < len(v); i, row = i+1, row+i+1 {
 		t := 0.0
@@ -115,8 +115,8 @@ func multiply(dst, a, v []float64) {
 	}
 }
 
-// addOuter adds w·v vᵀ to the packed a.
-func addOuter(a []float64, w float64, v []float64) {
+// AddOuter adds w·v vᵀ to the packed a.
+func AddOuter(a []float64, w float64, v []float64) {
 	for i, row := 0, 0; i < len(v); i, row = i+1, row+i+1 {
 		f := w * v[i]
 		out := a[row : row+i+1]

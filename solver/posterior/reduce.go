@@ -100,14 +100,14 @@ func (r *Reduction) Row(dst, row []float64) []float64 {
 func (r *Reduction) State(s *State) *State {
 	out := *s
 	out.NumBasis, out.Sign, out.Covariance = r.to, r.sign, nil
-	q := out.rowSize()
+	q := out.RowSize()
 	out.Mean, out.Precision = make([]float64, 0, len(s.Field)*q), make([]float64, 0, s.NumFields*q)
 	for j := range s.Field {
 		mean, _ := s.Row(j)
 		out.Mean = r.Row(out.Mean, mean)
 	}
 	for f := range s.NumFields {
-		own := s.precision(f)
+		own := s.PrecisionOf(f)
 		out.Precision = append(out.Precision, own[0])
 		for i := range r.to {
 			variance := 0.0

@@ -82,12 +82,12 @@ func TestReduction(t *testing.T) {
 			}
 		}
 		full := *small
-		full.Covariance = make([]float64, len(small.Field)*small.covarianceSize())
+		full.Covariance = make([]float64, len(small.Field)*small.CovarianceSize())
 		if err := full.Validate(); err != nil {
 			t.Error(err)
 		}
 		for f := range 2 { // the variance of an interaction under the prior: a sum of squares over directions, which stays where none is left out
-			for _, d := range small.precision(f) {
+			for _, d := range small.PrecisionOf(f) {
 				if !(d > 0) || math.IsInf(d, 1) {
 					t.Errorf("precision %g", d)
 				}

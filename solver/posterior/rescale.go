@@ -5,7 +5,7 @@ package posterior
 // linear weights of these, so that their covariances follow; where outputs are separate only their means do. factor
 // is not 0. O(d·k²), O(k²) without a shift.
 func (s *State) Rescale(j int, factor, shift float64) {
-	q, linear := s.rowSize(), s.numLinear()
+	q, linear := s.RowSize(), s.NumLinear()
 	row, cov := s.Row(j)
 	if shift != 0 {
 		for c := range s.Bias {
@@ -19,7 +19,7 @@ func (s *State) Rescale(j int, factor, shift float64) {
 	for a := range cov {
 		cov[a] *= factor * factor
 	}
-	precision := s.precision(int(s.Field[j]))
+	precision := s.PrecisionOf(int(s.Field[j]))
 	for a := range precision {
 		precision[a] /= factor * factor
 	}
@@ -27,7 +27,7 @@ func (s *State) Rescale(j int, factor, shift float64) {
 
 // moveShift moves what the shift of feature j says beside every other feature into the linear weights of these.
 func (s *State) moveShift(j int, shift float64) {
-	linear := s.numLinear()
+	linear := s.NumLinear()
 	row, _ := s.Row(j)
 	moved := make([]float64, s.NumBasis) // by which a coordinate moves into a linear weight
 	for c := range linear {
@@ -35,7 +35,7 @@ func (s *State) moveShift(j int, shift float64) {
 			moved[r] = shift * row[linear+r] * s.weight(r, c)
 		}
 		for l := range s.Field {
-			if l == j || s.together(int32(j), int32(l)) || s.mainOnly(int(s.Field[l])) {
+			if l == j || s.Together(int32(j), int32(l)) || s.IsMainOnly(int(s.Field[l])) {
 				continue
 			}
 			other, spread := s.Row(l)

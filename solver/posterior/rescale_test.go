@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/refitd/refitd/solver"
 )
 
 // TestRescaleKeepsPredictions: over another scale of numbers a posterior predicts what it did, with and without groups, main effects alone and outputs of
@@ -114,26 +112,9 @@ func TestRescaleMovesCovariances(t *testing.T) {
 			t.Errorf("covariance %d of the number is %g, want %g", i, now[i], want)
 		}
 	}
-	for a, d := range s.precision(1) {
-		if want := before.precision(1)[a] / (factor * factor); math.Abs(d-want) > 1e-12*want {
+	for a, d := range s.PrecisionOf(1) {
+		if want := before.PrecisionOf(1)[a] / (factor * factor); math.Abs(d-want) > 1e-12*want {
 			t.Errorf("precision %d of the number is %g, want %g", a, d, want)
 		}
-	}
-}
-
-// TestStartTellsNumbersFromNames: what a number says of a label is its own from the start, not that of names which come once or twice.
-func TestStartTellsNumbersFromNames(t *testing.T) {
-	const n, names, slope = 3000, 2000, 9.0
-	r := rand.New(rand.NewPCG(6, 9))
-	p := &solver.Problem{X: solver.NewRows(names+1, n, 2*n), Outputs: 1, Loss: solver.Squared{}, Field: make([]int32, names+1), NumFields: 2}
-	p.Field[names] = 1
-	for range n {
-		x := r.NormFloat64()
-		p.X.Append([]int32{int32(r.IntN(names)), names}, []float64{1, x})
-		p.Targets = append(p.Targets, slope*x+r.NormFloat64())
-	}
-	s := Start(Gaussian, p, nil, []bool{true, true}, 2, PriorFor(Gaussian, slope), r)
-	if mean, _ := s.Row(names); math.Abs(mean[0]-slope) > 0.1 {
-		t.Errorf("the number has the weight %g, want %g", mean[0], slope)
 	}
 }

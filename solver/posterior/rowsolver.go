@@ -6,11 +6,11 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// rowSolver accumulates the normal equations of one feature's posterior row and solves them. It is reused from feature to feature.
-type rowSolver struct {
-	evidence []float64 // packed q×q: the precision without the prior's
-	right    []float64 // q
-	q        int
+// RowSolver accumulates the normal equations of one feature's posterior row and solves them. It is reused from feature to feature.
+type RowSolver struct {
+	Evidence []float64 // packed q×q: the precision without the prior's
+	Right    []float64 // q
+	Q        int
 
 	square []float64 // q rows of stride: the precision, the right side in the column after it, zeros
 	stride int
@@ -19,28 +19,28 @@ type rowSolver struct {
 	zero   []float64
 }
 
-func newSolver(q int) *rowSolver {
+func NewSolver(q int) *RowSolver {
 	const eight = 8 // what rows of Sweep are multiples of
 	stride := (q + eight) / eight * eight
-	return &rowSolver{evidence: make([]float64, packedSize(q)), right: make([]float64, q), q: q,
+	return &RowSolver{Evidence: make([]float64, PackedSize(q)), Right: make([]float64, q), Q: q,
 		square: make([]float64, q*stride), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q), zero: make([]float64, q)}
 }
 
-// start forgets all evidence.
-func (s *rowSolver) start() {
-	clear(s.evidence)
-	clear(s.right)
+// Start forgets all evidence.
+func (s *RowSolver) Start() {
+	clear(s.Evidence)
+	clear(s.Right)
 }
 
-// finish is solve for what was accumulated.
-func (s *rowSolver) finish(prior, mean, covariance []float64, logDet *float64) {
-	s.solve(s.evidence, s.right, prior, mean, covariance, logDet)
+// Finish is solve for what was accumulated.
+func (s *RowSolver) Finish(prior, mean, covariance []float64, logDet *float64) {
+	s.Solve(s.Evidence, s.Right, prior, mean, covariance, logDet)
 }
 
-// solve stores the posterior mean, the packed covariance unless it is nil and, unless logDet is nil, the covariance's log determinant. The
+// Solve stores the posterior mean, the packed covariance unless it is nil and, unless logDet is nil, the covariance's log determinant. The
 // precision is the prior's positive diagonal plus evidence, a sum of positive semidefinite terms; if rounding still defeats the elimination the
 // diagonal is raised, which only makes the update more cautious. Numbers that are not finite come out as NaN, which the caller reports.
-func (s *rowSolver) solve(evidence, right, prior, mean, covariance []float64, logDet *float64) {
+func (s *RowSolver) Solve(evidence, right, prior, mean, covariance []float64, logDet *float64) {
 	for lift := 1e-12; !s.eliminate(evidence, right, prior); lift *= 100 {
 		if lift > 1 {
 			mean[0] = math.NaN()
@@ -63,9 +63,9 @@ func (s *rowSolver) solve(evidence, right, prior, mean, covariance []float64, lo
 	s.read(mean, covariance)
 }
 
-// restore is the inverse of solve: it stores the evidence and right side that lead to a mean and a packed covariance, zeros if the covariance is not
+// Restore is the inverse of solve: it stores the evidence and right side that lead to a mean and a packed covariance, zeros if the covariance is not
 // positive definite.
-func (s *rowSolver) restore(evidence, right, prior, mean, covariance []float64) {
+func (s *RowSolver) Restore(evidence, right, prior, mean, covariance []float64) {
 	if !s.eliminate(covariance, mean, s.zero) {
 		clear(evidence)
 		clear(right)
@@ -78,10 +78,10 @@ func (s *rowSolver) restore(evidence, right, prior, mean, covariance []float64) 
 }
 
 // read stores the solution that eliminate left in square, and the packed inverse unless it is nil.
-func (s *rowSolver) read(solution, inverse []float64) {
+func (s *RowSolver) read(solution, inverse []float64) {
 	rest := s.square
 	for i := range solution {
-		solution[i] = rest[s.q]
+		solution[i] = rest[s.Q]
 		if inverse != nil {
 			out := inverse[:i+1]
 			//lint:ignore S1001 rows are too short to be worth a call of copy
@@ -96,11 +96,11 @@ func (s *rowSolver) read(solution, inverse []float64) {
 
 // eliminate inverts the precision in square, together with the solution. It reports false if the precision is not
 // positive definite.
-func (s *rowSolver) eliminate(evidence, right, prior []float64) bool {
+func (s *RowSolver) eliminate(evidence, right, prior []float64) bool {
 	square, stride := s.square, s.stride
 	for i, d := range prior {
 		row, line, at := evidence[:i], square[i*stride:], i
-		line[s.q], line[i] = right[i], evidence[i]+d
+		line[s.Q], line[i] = right[i], evidence[i]+d
 		line = line[:i]
 		for j, v := range row {
 			line[j] = v

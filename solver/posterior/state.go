@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/refitd/refitd/solver"
+	"gonum.org/v1/gonum/floats"
 )
 
 // State is the posterior of a model over d features in NumFields fields, with k basis vectors. Row j of Mean and Covariance belongs to
@@ -28,7 +27,7 @@ type State struct {
 	MainOnly   []bool    // NumFields, shared only: fields with linear weights alone, whose coordinates are all 0 and known; nil: no field
 	Precision  []float64 // NumFields×q, the prior precision D
 	Mean       []float64 // d×q
-	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see outputCovariance; empty of Means
+	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see OutputCovariance; empty of Means
 }
 
 // Prior holds what a State starts from.
@@ -62,7 +61,7 @@ func New(l Likelihood, outputs, k int, field []int32, numFields int, p Prior) *S
 		Field: field, NumFields: numFields,
 		Precision:  make([]float64, numFields*q),
 		Mean:       make([]float64, len(field)*q),
-		Covariance: make([]float64, len(field)*packedSize(q)),
+		Covariance: make([]float64, len(field)*PackedSize(q)),
 	}
 	for r := range s.Sign {
 		s.Sign[r] = 1
@@ -99,37 +98,37 @@ func (s *State) SetPrior(p Prior) {
 		s.Noises[c] = p.Noise
 	}
 	for f := range s.NumFields {
-		d := s.precision(f)
+		d := s.PrecisionOf(f)
 		for a := range d {
 			d[a] = p.Linear
-			if a >= s.numLinear() {
+			if a >= s.NumLinear() {
 				d[a] = p.Basis
 			}
 		}
 	}
 }
 
-// numLinear returns M, the number of linear weights of a feature.
-func (s *State) numLinear() int {
+// NumLinear returns M, the number of linear weights of a feature.
+func (s *State) NumLinear() int {
 	if s.Separate {
 		return len(s.Bias)
 	}
 	return 1
 }
 
-// rowSize returns q.
-func (s *State) rowSize() int { return s.numLinear() + s.NumBasis }
+// RowSize returns q.
+func (s *State) RowSize() int { return s.NumLinear() + s.NumBasis }
 
-// covarianceSize returns the length of one feature's covariance.
-func (s *State) covarianceSize() int {
+// CovarianceSize returns the length of one feature's covariance.
+func (s *State) CovarianceSize() int {
 	if s.Separate {
-		return outputCovariance(len(s.Bias), s.NumBasis)
+		return OutputCovariance(len(s.Bias), s.NumBasis)
 	}
-	return packedSize(s.NumBasis + 1)
+	return PackedSize(s.NumBasis + 1)
 }
 
-// variance returns the place of the variance of coordinate a in a feature's covariance.
-func (s *State) variance(a int) int {
+// Variance returns the place of the variance of coordinate a in a feature's covariance.
+func (s *State) Variance(a int) int {
 	if !s.Separate {
 		return a*(a+1)/2 + a
 	}
@@ -146,7 +145,7 @@ func (s *State) NumFeatures() int { return len(s.Field) }
 
 // Row returns the mean and packed covariance of feature j, nil in a state without any. The slices alias the state.
 func (s *State) Row(j int) (mean, covariance []float64) {
-	q, p := s.rowSize(), s.covarianceSize()
+	q, p := s.RowSize(), s.CovarianceSize()
 	if mean = s.Mean[j*q : j*q+q]; len(s.Covariance) > 0 {
 		covariance = s.Covariance[j*p : j*p+p]
 	}
@@ -158,20 +157,20 @@ func (s *State) Reset(j int) {
 	mean, cov := s.Row(j)
 	clear(mean)
 	clear(cov)
-	for a, d := range s.precision(int(s.Field[j]))[:s.free(int(s.Field[j]))] {
-		cov[s.variance(a)] = 1 / d
+	for a, d := range s.PrecisionOf(int(s.Field[j]))[:s.Free(int(s.Field[j]))] {
+		cov[s.Variance(a)] = 1 / d
 	}
 }
 
-// mainOnly reports whether a field has linear weights alone.
-func (s *State) mainOnly(f int) bool { return s.MainOnly != nil && s.MainOnly[f] }
+// IsMainOnly reports whether a field has linear weights alone.
+func (s *State) IsMainOnly(f int) bool { return s.MainOnly != nil && s.MainOnly[f] }
 
-// free returns how many parameters a feature of a field has: the length of its row, or the linear weight alone.
-func (s *State) free(f int) int {
-	if s.mainOnly(f) {
-		return s.numLinear()
+// Free returns how many parameters a feature of a field has: the length of its row, or the linear weight alone.
+func (s *State) Free(f int) int {
+	if s.IsMainOnly(f) {
+		return s.NumLinear()
 	}
-	return s.rowSize()
+	return s.RowSize()
 }
 
 // SetMainOnly sets the fields that have linear weights alone. What they had besides is forgotten; a field that had none before begins at zero.
@@ -181,19 +180,19 @@ func (s *State) SetMainOnly(fields []bool) {
 	for j, f := range s.Field {
 		mean, cov := s.Row(j)
 		switch {
-		case s.mainOnly(int(f)):
+		case s.IsMainOnly(int(f)):
 			clear(mean[1:])
 			clear(cov[1:])
 		case old != nil && old[f]:
-			for a, d := range s.precision(int(f))[1:] {
-				cov[s.variance(a+1)] = 1 / d
+			for a, d := range s.PrecisionOf(int(f))[1:] {
+				cov[s.Variance(a+1)] = 1 / d
 			}
 		}
 	}
 }
 
-func (s *State) precision(field int) []float64 {
-	q := s.rowSize()
+func (s *State) PrecisionOf(field int) []float64 {
+	q := s.RowSize()
 	return s.Precision[field*q : field*q+q]
 }
 
@@ -207,7 +206,7 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 	}
 	old := *s
 	s.NumBasis++
-	q, size := s.rowSize(), s.covarianceSize()
+	q, size := s.RowSize(), s.CovarianceSize()
 	s.Mean, s.Covariance = make([]float64, len(h)*q), make([]float64, len(h)*size)
 	for j := range h {
 		m, c := old.Row(j)
@@ -218,14 +217,14 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 		} else {
 			copy(cov, c)
 		}
-		if !s.mainOnly(int(s.Field[j])) {
+		if !s.IsMainOnly(int(s.Field[j])) {
 			mean[q-1], cov[size-1] = h[j], 1/precision
 		}
 	}
 	s.Precision = make([]float64, s.NumFields*q)
 	for f := range s.NumFields {
-		copy(s.precision(f), old.precision(f))
-		s.precision(f)[q-1] = precision
+		copy(s.PrecisionOf(f), old.PrecisionOf(f))
+		s.PrecisionOf(f)[q-1] = precision
 	}
 	if s.Separate {
 		scale := math.Sqrt(float64(len(weights)) / floats.Dot(weights, weights))
@@ -244,8 +243,8 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 // Model returns the posterior mean as a model: unit basis vectors, their scale in the output weights. Basis vectors that vanish are
 // left out. With groups it is a model of the homogeneous kernel: see groupedVectors.
 func (s *State) Model() *solver.Model {
-	d, outputs, linear := len(s.Field), len(s.Bias), s.numLinear()
-	q := s.rowSize()
+	d, outputs, linear := len(s.Field), len(s.Bias), s.NumLinear()
+	q := s.RowSize()
 	m := solver.NewModel(solver.ANOVA, d, outputs, true)
 	vectors := s.vectors()
 	if s.Group != nil {
@@ -308,8 +307,8 @@ func (s *State) Clone() *State {
 	return &c
 }
 
-// restore sets the numbers of a state to those of another of its shape.
-func (s *State) restore(c *State) {
+// Restore sets the numbers of a state to those of another of its shape.
+func (s *State) Restore(c *State) {
 	for _, v := range [][2][]float64{{s.Weights, c.Weights}, {s.Bias, c.Bias}, {s.Noises, c.Noises}, {s.Precision, c.Precision}, {s.Mean, c.Mean},
 		{s.Covariance, c.Covariance}} {
 		copy(v[0], v[1])
@@ -334,8 +333,8 @@ func (s *State) Validate() error {
 		return fmt.Errorf("posterior: invalid state: groups for %d of %d fields", len(s.Group), s.NumFields)
 	case s.MainOnly != nil && (len(s.MainOnly) != s.NumFields || s.Separate):
 		return fmt.Errorf("posterior: invalid state: main effects alone for %d of %d fields", len(s.MainOnly), s.NumFields)
-	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(s.Precision) != s.NumFields*s.rowSize() ||
-		len(s.Mean) != d*s.rowSize() || len(s.Covariance) != d*s.covarianceSize():
+	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(s.Precision) != s.NumFields*s.RowSize() ||
+		len(s.Mean) != d*s.RowSize() || len(s.Covariance) != d*s.CovarianceSize():
 		return fmt.Errorf("posterior: invalid state: %d features, %d fields, %d basis vectors and %d outputs with %d means, %d covariances and %d precisions",
 			d, s.NumFields, s.NumBasis, outputs, len(s.Mean), len(s.Covariance), len(s.Precision))
 	}

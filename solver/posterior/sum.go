@@ -18,16 +18,16 @@ func Sum(l Likelihood, bias []float64, noise float64, parts []*State, factors []
 		}
 		s.NumBasis += p.NumBasis
 	}
-	q := s.rowSize()
+	q := s.RowSize()
 	s.Precision, s.Mean = make([]float64, s.NumFields*q), make([]float64, len(s.Field)*q)
 	scale := make([][]float64, len(parts))
 	for i, p := range parts {
-		scale[i] = sumFactors(p.rowSize(), factors[i])
+		scale[i] = sumFactors(p.RowSize(), factors[i])
 	}
 	for f := range s.NumFields {
-		d, width, at := s.precision(f), 0.0, 1
+		d, width, at := s.PrecisionOf(f), 0.0, 1
 		for i, p := range parts {
-			own := p.precision(f)
+			own := p.PrecisionOf(f)
 			width += math.Abs(factors[i]) / math.Sqrt(own[0])
 			for a := 1; a < len(own); a++ {
 				d[at] = own[a] / (scale[i][a] * scale[i][a])
@@ -35,7 +35,7 @@ func Sum(l Likelihood, bias []float64, noise float64, parts []*State, factors []
 			}
 		}
 		d[0] = 1 / (width * width)
-		if only := !slices.ContainsFunc(parts, func(p *State) bool { return !p.mainOnly(f) }); only {
+		if only := !slices.ContainsFunc(parts, func(p *State) bool { return !p.IsMainOnly(f) }); only {
 			if s.MainOnly == nil {
 				s.MainOnly = make([]bool, s.NumFields)
 			}

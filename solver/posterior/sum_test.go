@@ -33,7 +33,7 @@ func TestSum(t *testing.T) {
 		factors, bias := []float64{-1.7, 0.6}, []float64{2, 4, 7}
 		sum := Sum(Logistic, bias, 1, parts, factors)
 		full := *sum
-		full.Covariance = make([]float64, len(sum.Field)*sum.covarianceSize())
+		full.Covariance = make([]float64, len(sum.Field)*sum.CovarianceSize())
 		if err := full.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestSum(t *testing.T) {
 				}
 			}
 		}
-		row, rows := make([]float64, sum.rowSize()), make([][]float64, len(parts))
+		row, rows := make([]float64, sum.RowSize()), make([][]float64, len(parts))
 		for j := range sum.Field {
 			for i, p := range parts {
 				rows[i], _ = p.Row(j)
@@ -82,8 +82,8 @@ func TestSum(t *testing.T) {
 				}
 			}
 		}
-		if both := Sum(Gaussian, bias[:1], 1, []*State{parts[0], parts[0]}, []float64{1, -3}); math.Abs(both.precision(1)[0]*16-parts[0].precision(1)[0]) > 1e-12 {
-			t.Errorf("precision of linear weights %g, want a sixteenth of %g", both.precision(1)[0], parts[0].precision(1)[0])
+		if both := Sum(Gaussian, bias[:1], 1, []*State{parts[0], parts[0]}, []float64{1, -3}); math.Abs(both.PrecisionOf(1)[0]*16-parts[0].PrecisionOf(1)[0]) > 1e-12 {
+			t.Errorf("precision of linear weights %g, want a sixteenth of %g", both.PrecisionOf(1)[0], parts[0].PrecisionOf(1)[0])
 		}
 		if parts[0].Sign[1] != -1 || len(parts[0].Bias) != 1 {
 			t.Error("a part was changed")

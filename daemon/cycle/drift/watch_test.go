@@ -8,6 +8,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/online"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -154,19 +155,19 @@ func TestRareLabelsAreNoDrift(t *testing.T) {
 	}
 	state := posterior.New(posterior.Logistic, 1, 2, field, fields, posterior.PriorFor(posterior.Logistic, 1))
 	state.Bias[0] = math.Log(chance / (1 - chance))
-	f := posterior.NewFoldIn(state, [][]float64{posterior.DefaultRates, posterior.FurtherRates, posterior.FurtherRates})
+	f := online.NewFoldIn(state, [][]float64{online.DefaultRates, online.FurtherRates, online.FurtherRates})
 	for j := range field {
-		f.Place(int32(j), posterior.Feature{Field: field[j], Row: -1, Base: int32(j)})
+		f.Place(int32(j), online.Feature{Field: field[j], Row: -1, Base: int32(j)})
 	}
 	r := rand.New(rand.NewPCG(18, 1))
 	var tests [fields]GradientTest
 	// observe has the fold-in learn an event, whose label is positive with the chance of its first name, and returns
 	// which fields alarm.
 	observe := func(of func(first int32) float64) (alarms []int32) {
-		features, values := make([]posterior.Feature, fields), []float64{1, 1, 1}
+		features, values := make([]online.Feature, fields), []float64{1, 1, 1}
 		for c := range features {
 			j := int32(c*names + r.IntN(names))
-			features[c] = posterior.Feature{Field: int32(c), Row: j, Base: j}
+			features[c] = online.Feature{Field: int32(c), Row: j, Base: j}
 		}
 		target := []float64{-1}
 		if r.Float64() < of(features[0].Row) {

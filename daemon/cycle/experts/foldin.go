@@ -12,6 +12,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/online"
 )
 
 // A Learner learns from single events. Used by one goroutine at a time.
@@ -57,11 +58,11 @@ type FoldInLearner interface {
 type FoldIn struct {
 	schema *event.Schema
 	Vocab  *encode.Vocabulary // of the champion; nil before there is one
-	FoldIn *posterior.FoldIn
+	FoldIn *online.FoldIn
 	Slots  *rows.Slots
 	order  []int // fields, forgetting ones first
 
-	Features []posterior.Feature
+	Features []online.Feature
 	Values   []float64
 	names    []FeatureName
 	places   []int  // of names in counted.held; -1 of what is no name
@@ -93,9 +94,9 @@ func NewFoldIn(m *config.Model, schema *event.Schema, target *encode.Target, cha
 		if rates[f] != nil {
 			continue // named twice
 		}
-		rates[f] = posterior.FurtherRates
+		rates[f] = online.FurtherRates
 		if len(l.order) == 0 {
-			rates[f] = posterior.DefaultRates
+			rates[f] = online.DefaultRates
 		}
 		l.order = append(l.order, f)
 	}
@@ -104,7 +105,7 @@ func NewFoldIn(m *config.Model, schema *event.Schema, target *encode.Target, cha
 			l.order = append(l.order, f)
 		}
 	}
-	l.FoldIn = posterior.NewFoldIn(base, rates)
+	l.FoldIn = online.NewFoldIn(base, rates)
 	l.Slots = rows.NewSlots(m.Train.FoldIn.MaxRows)
 	return l
 }
@@ -161,7 +162,7 @@ func (l *FoldIn) add(field int, name string, place int, value float64) {
 	if name == "" { // absent
 		return
 	}
-	feature := posterior.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
+	feature := online.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
 	if feature.Row < 0 && l.Vocab != nil {
 		feature.Base = l.Vocab.Column(field, name)
 	}
@@ -170,7 +171,7 @@ func (l *FoldIn) add(field int, name string, place int, value float64) {
 }
 
 func (l *FoldIn) addColumn(field int, column int32, value float64) {
-	feature := posterior.Feature{Field: int32(field), Row: l.Slots.Find(field, ""), Base: column}
+	feature := online.Feature{Field: int32(field), Row: l.Slots.Find(field, ""), Base: column}
 	l.Features, l.Values = append(l.Features, feature), append(l.Values, value)
 	l.names, l.places = append(l.names, FeatureName{field, ""}), append(l.places, -1)
 }
@@ -214,8 +215,8 @@ func (l *FoldIn) State(v *encode.Vocabulary, steady []bool) *posterior.State {
 }
 
 // FeaturesOf returns the columns of a vocabulary as the fold-in has them.
-func (l *FoldIn) FeaturesOf(v *encode.Vocabulary) []posterior.Feature {
-	features := make([]posterior.Feature, 0, v.NumColumns())
+func (l *FoldIn) FeaturesOf(v *encode.Vocabulary) []online.Feature {
+	features := make([]online.Feature, 0, v.NumColumns())
 	for f, names := range v.Names {
 		for _, name := range names {
 			features = append(features, l.Feature(f, name))
@@ -228,8 +229,8 @@ func (l *FoldIn) FeaturesOf(v *encode.Vocabulary) []posterior.Feature {
 }
 
 // Feature returns a name, or a field without names where name is empty, as the fold-in has it.
-func (l *FoldIn) Feature(field int, name string) posterior.Feature {
-	feature := posterior.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
+func (l *FoldIn) Feature(field int, name string) online.Feature {
+	feature := online.Feature{Field: int32(field), Row: l.Slots.Find(field, name), Base: -1}
 	switch {
 	case l.Vocab == nil:
 	case name != "":

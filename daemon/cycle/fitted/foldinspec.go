@@ -6,6 +6,7 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/online"
 )
 
 // foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are
@@ -84,7 +85,7 @@ func FoldInFields(m *config.Model) (names []string) {
 // FoldInRates returns the rates of the i-th of FoldInFields: fields beyond the first have fewer.
 func FoldInRates(i int) []float64 {
 	if i > 0 {
-		return posterior.FurtherRates
+		return online.FurtherRates
 	}
-	return posterior.DefaultRates
+	return online.DefaultRates
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/online"
 )
 
 // PosteriorRows are rows of the fold-in in closed form, or of a sum of such: their mean as it is now, scaled as the
@@ -36,7 +37,7 @@ func (r *PosteriorRows) Row(linear, basis []float64, field int, name string) (ex
 	if r.Sum != nil {
 		r.mean, exists = r.Sum.Row(r.mean[:0], field, name)
 	} else if at := r.Learner.Slots.Find(field, name); at >= 0 {
-		r.mean, exists = r.Learner.FoldIn.Row(r.mean[:0], posterior.Feature{Field: int32(field), Row: at, Base: -1},
+		r.mean, exists = r.Learner.FoldIn.Row(r.mean[:0], online.Feature{Field: int32(field), Row: at, Base: -1},
 			r.Steady), true
 	}
 	if !exists { // given up for another name: it stays as it was published

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/sweep"
 )
 
 // Limits of a variational refit: sweeps at most, and how many without a gain on the validation rows end it.
@@ -136,7 +137,7 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 		prior.Basis, prior.Cap = 15.0/8*prior.Basis, math.Inf(1)
 	}
 	random := rand.New(rand.NewPCG(start.seed, 0x7374617274)) // "start"
-	state := posterior.Start(likelihood, problem, nil, nil, start.basis, prior, random)
+	state := sweep.Start(likelihood, problem, nil, nil, start.basis, prior, random)
 	if start.scattered {
 		for j := range state.NumFeatures() {
 			row, _ := state.Row(j)
@@ -145,7 +146,7 @@ func (o *Options) variational(ctx context.Context, set *ratingSet, p parts, star
 			}
 		}
 	}
-	refit, err := posterior.NewRefit(state, problem, prior.Cap, o.threads())
+	refit, err := sweep.NewRefit(state, problem, prior.Cap, o.threads())
 	if err != nil {
 		return nil, fmt.Errorf("paper: %w", err)
 	}

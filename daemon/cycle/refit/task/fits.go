@@ -4,6 +4,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/sweep"
 )
 
 // Candidate is a model on the path of the convex stage.
@@ -73,7 +74,7 @@ type Sweeping struct {
 type Sweeper struct {
 	Start *posterior.State // before the first
 	State *posterior.State // after those made
-	Refit *posterior.Refit
+	Refit *sweep.Refit
 	Ahead []Swept // made, but not asked for yet
 }
 

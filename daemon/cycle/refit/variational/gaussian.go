@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/sweep"
 )
 
 // FitGaussian refits the posterior of GaussianTarget in addition to the variational stage, warm from the live one, and
@@ -40,18 +41,18 @@ func FitGaussian(
 	if j.Restarted {
 		sweeps *= RestartSweeps
 	}
-	sweep := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
+	swept := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
 		return Sweep(j, ctx, s, &task.Sweeping{Problem: &p, Prior: prior, Limit: sweeps, Judge: judge, Budget: b})
 	}
 	var fit *task.VariationalFit
 	var err error
 	if warm == nil || warm.Gaussian == nil {
 		random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x6761757373)) // "gauss": apart from other uses of the seed
-		fit, err = sweep(posterior.Start(t.Likelihood, &p, j.Groups, j.MainOnly, k, prior, random), &own)
+		fit, err = swept(sweep.Start(t.Likelihood, &p, j.Groups, j.MainOnly, k, prior, random), &own)
 	} else {
 		AddVectors(warm.Gaussian, experts.OneOutput(convex), prior, k)
 		stage := &task.Continuation{State: warm.Gaussian, Prior: prior, Last: warm.Precisions.Gaussian,
-			Both: warm.BothPrecisions, Sweep: sweep, Budget: &own,
+			Both: warm.BothPrecisions, Sweep: swept, Budget: &own,
 			Weight: fading, Losses: func(m *solver.Model) []float64 { return valid.Losses(t, m) }}
 		fit, j.Precisions.Gaussian, _, err = Run(stage)
 	}

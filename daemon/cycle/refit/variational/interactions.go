@@ -9,6 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/sweep"
 )
 
 // When a field interacts: a pair of fields whose interaction has a Z of interactionEnters makes both interact, and they
@@ -107,9 +108,9 @@ const MaxGroups = 3
 // interacting returns those of the given fields that interact. warm says that before is what the last refit chose.
 func interacting(j *task.Task, fields []int, warm bool, before []bool) []int {
 	random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x7061697273)) // "pairs": apart from other uses of the seed
-	tested := posterior.Interactions(j.Target.Likelihood, withoutCrosses(j), fields, random)
+	tested := sweep.Interactions(j.Target.Likelihood, withoutCrosses(j), fields, random)
 	was := func(f int) bool { return warm && (before == nil || !before[f]) }
-	slices.SortStableFunc(tested, func(a, b posterior.Interaction) int { return cmp.Compare(b.Z, a.Z) })
+	slices.SortStableFunc(tested, func(a, b sweep.Interaction) int { return cmp.Compare(b.Z, a.Z) })
 	var out []int
 	for _, p := range tested {
 		if p.Z <= interactionEnters && (p.Z <= interactionStays || !was(p.A) || !was(p.B)) {

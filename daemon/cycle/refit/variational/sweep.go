@@ -11,6 +11,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/sweep"
 	"gonum.org/v1/gonum/floats"
 )
 
@@ -52,7 +53,7 @@ func NewPosterior(j *task.Task, convex *solver.Model, prior posterior.Prior, k i
 	s := experts.NewState(j.Target, p.Field, p.NumFields, prior)
 	if !s.Separate {
 		random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x7374617274)) // "start": apart from other uses of the seed
-		return posterior.Start(s.Likelihood, p, j.Groups, j.MainOnly, k, prior, random)
+		return sweep.Start(s.Likelihood, p, j.Groups, j.MainOnly, k, prior, random)
 	}
 	copy(s.Bias, convex.Bias)
 	if convex.Linear != nil {
@@ -117,7 +118,7 @@ func NewSweeper(
 	deadline time.Time,
 ) (*task.Sweeper, error) {
 	start := s.Clone()
-	refit, err := posterior.NewRefit(s, p, priorCap, j.Workers)
+	refit, err := sweep.NewRefit(s, p, priorCap, j.Workers)
 	if err != nil {
 		return nil, err
 	}

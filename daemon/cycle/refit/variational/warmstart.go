@@ -16,6 +16,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
+	"github.com/refitd/refitd/solver/posterior/online"
+	"github.com/refitd/refitd/solver/posterior/sweep"
 )
 
 // Continuing returns what a refit starts from, on its vocabulary: the champion as it was before it learned from
@@ -173,7 +175,7 @@ func sweepAll(
 	if stage.Uncapped {
 		limit = math.Inf(1)
 	}
-	refit, err := posterior.NewRefit(state, &p, limit, j.Workers)
+	refit, err := sweep.NewRefit(state, &p, limit, j.Workers)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -304,19 +306,19 @@ func MapPosterior(s *posterior.State, from, to *encode.Vocabulary) *posterior.St
 	if s == nil {
 		return nil
 	}
-	features := make([]posterior.Feature, 0, to.NumColumns())
+	features := make([]online.Feature, 0, to.NumColumns())
 	for f, names := range to.Names {
 		for _, name := range names {
-			features = append(features, posterior.Feature{Field: int32(f), Row: -1, Base: from.Column(f, name)})
+			features = append(features, online.Feature{Field: int32(f), Row: -1, Base: from.Column(f, name)})
 		}
 	}
 	for f := len(to.Names); f < to.NumFields(); f++ {
 		features = append(
 			features,
-			posterior.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)},
+			online.Feature{Field: int32(f), Row: -1, Base: int32(from.NumColumns() - from.NumFields() + f)},
 		)
 	}
-	out := posterior.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
+	out := online.NewFoldIn(s, make([][]float64, s.NumFields)).State(features, nil)
 	encode.RescalePosterior(out, from, to)
 	return out
 }
