@@ -14,6 +14,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/evaluate"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -83,7 +84,7 @@ func TestAbsentFields(t *testing.T) {
 	}
 	var out bytes.Buffer
 	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
-	if err := offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
+	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {
@@ -130,7 +131,7 @@ func TestAbsentFields(t *testing.T) {
 		}
 	}
 	out.Reset()
-	err = offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(`{"user":"u1","price":3}`), report.NewEmitter(&out, true))
+	err = evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(`{"user":"u1","price":3}`), report.NewEmitter(&out, true))
 	if report.CodeOf(err) != report.ExitNo {
 		t.Errorf("score without age: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/evaluate"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -117,7 +118,7 @@ func TestDerivedFields(t *testing.T) {
 	}
 	var out bytes.Buffer
 	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
-	if err := offline.Score(t.Context(), ref, offline.ScoreOptions{}, strings.NewReader(whole+"\n"+bare), report.NewEmitter(&out, true)); err != nil {
+	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(whole+"\n"+bare), report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}
 	lines := json.NewDecoder(&out)

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/refitd/refitd/daemon/offline"
+import (
+	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/versions"
+)
 
 type diffCmd struct {
 	offline.Versions
@@ -12,5 +15,5 @@ type diffCmd struct {
 }
 
 func (c *diffCmd) Run(a *app) error {
-	return offline.Diff(offline.SnapshotRef{Versions: c.Versions, Trust: c.Trust}, c.A, c.B, a.out)
+	return versions.Diff(offline.SnapshotRef{Versions: c.Versions, Trust: c.Trust}, c.A, c.B, a.out)
 }

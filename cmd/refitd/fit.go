@@ -9,17 +9,16 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/fit"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 // fitCmd is fit. Flags that are not given leave the configuration, or the defaults, as they are.
 type fitCmd struct {
-	offline.FitOptions
-	offline.AlgorithmFlags
+	fit.Options
+	fit.AlgorithmFlags
 
 	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; else the format says what is predicted."`
 	Model      string `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
@@ -66,7 +65,7 @@ func (c *fitCmd) Run(a *app) error {
 	if c.Format, err = c.Table.FormatOf(c.Format, c.Data); err != nil {
 		return err
 	}
-	o := c.FitOptions
+	o := c.Options
 	o.SplitByTime, o.Now = c.SplitBy == "time", time.Now
 	if o.Model, err = c.model(); err != nil {
 		return err
@@ -86,7 +85,7 @@ func (c *fitCmd) Run(a *app) error {
 	}
 	o.Progress = a.progress("fit")
 	defer o.Progress.Stop()
-	return offline.Fit(a.ctx, o, a.out)
+	return fit.Run(a.ctx, o, a.out)
 }
 
 // model returns the model of the configuration, or the one that the format implies, with the flags in it.
@@ -94,7 +93,7 @@ func (c *fitCmd) model() (*config.Model, error) {
 	var m *config.Model
 	if c.ConfigFile == "" {
 		var err error
-		if m, err = offline.FitModel(c.Model, c.Format, c.Task, c.Data); err != nil {
+		if m, err = fit.ModelOf(c.Model, c.Format, c.Task, c.Data); err != nil {
 			return nil, err
 		}
 	} else {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/fit"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -17,7 +17,7 @@ func TestFitRefitOfAlgorithm(t *testing.T) {
 		t.Fatal(err)
 	}
 	for refit, want := range map[string]string{"": "auto", "output": "output"} {
-		c := fitCmd{AlgorithmFlags: offline.AlgorithmFlags{Algorithm: "convex_fm"}, Refit: refit, Augment: true}
+		c := fitCmd{AlgorithmFlags: fit.AlgorithmFlags{Algorithm: "convex_fm"}, Refit: refit, Augment: true}
 		c.Format, c.Data = "movielens", data
 		m, err := c.model()
 		if err != nil {
@@ -38,7 +38,7 @@ func TestFitKernelOfLinearModel(t *testing.T) {
 		{"frank_wolfe_svm", "", "anova", true}, {"frank_wolfe_svm", "raw", "homogeneous", true}, {"frank_wolfe_svm", "", "auto", false},
 		{"frank_wolfe_svm", "basis", "anova", false}, {"coordinate_descent", "", "anova", false},
 	} {
-		cmd := fitCmd{AlgorithmFlags: offline.AlgorithmFlags{Algorithm: c.algorithm, Features: c.features}, Kernel: c.kernel}
+		cmd := fitCmd{AlgorithmFlags: fit.AlgorithmFlags{Algorithm: c.algorithm, Features: c.features}, Kernel: c.kernel}
 		cmd.Format = "libsvm"
 		_, err := cmd.model()
 		exit := new(report.ExitError)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/versions"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -26,14 +27,14 @@ func (c *inspectCmd) Run(a *app) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--bom", Err: errors.New("--bom is of versions: leave it out with --state and --storage.path")}
 	}
 	if c.BOM {
-		b, err := offline.BOM(c.SnapshotRef)
+		b, err := versions.BOM(c.SnapshotRef)
 		if err != nil {
 			return err
 		}
 		return a.print(string(b))
 	}
 	if !c.State && c.StoragePath == "" {
-		return offline.InspectSnapshot(c.SnapshotRef, a.out)
+		return versions.InspectSnapshot(c.SnapshotRef, a.out)
 	}
 	if ofVersion {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path",

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/cmd/refitd/internal/state"
-	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/versions"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 type pruneCmd struct {
-	offline.PruneOptions
+	versions.PruneOptions
 	State       bool   `help:"Remove, in place of versions, what restores, rebuilds and backups have left of states: replaced states, unfinished files."`
 	StoragePath string `name:"storage.path" placeholder:"DIR" help:"With --state: state directory, in place of the file or of its storage.path."`
 }
@@ -24,7 +24,7 @@ func (c *pruneCmd) Run(a *app) error {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path", Err: errors.New("versions prune: --storage.path is for --state")}
 	}
 	c.Now = time.Now
-	return offline.Prune(a.ctx, c.PruneOptions, a.out)
+	return versions.Prune(a.ctx, c.PruneOptions, a.out)
 }
 
 // leftovers is versions prune --state.
@@ -48,4 +48,4 @@ type keysNewCmd struct {
 	Out string `required:"" placeholder:"DIR" help:"Directory for the two files, <id>.key and <id>.pub."`
 }
 
-func (c *keysNewCmd) Run(a *app) error { return offline.NewKeys(c.Out, a.out) }
+func (c *keysNewCmd) Run(a *app) error { return versions.NewKeys(c.Out, a.out) }

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/refitd/refitd/daemon/offline"
+import (
+	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/versions"
+)
 
 type reproduceCmd struct {
 	offline.SnapshotRef
@@ -9,5 +12,5 @@ type reproduceCmd struct {
 }
 
 func (c *reproduceCmd) Run(a *app) error {
-	return offline.Reproduce(a.ctx, c.SnapshotRef, c.Threads, a.out)
+	return versions.Reproduce(a.ctx, c.SnapshotRef, c.Threads, a.out)
 }

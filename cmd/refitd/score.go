@@ -4,13 +4,14 @@ import (
 	"os"
 
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/evaluate"
 	"github.com/refitd/refitd/daemon/report"
 )
 
 type scoreCmd struct {
 	offline.SnapshotRef
 
-	offline.ScoreOptions
+	evaluate.ScoreOptions
 	Input   string `default:"-" aliases:"data" placeholder:"FILE" help:"Events, with labels or without; - is standard input. Also --data."`
 	History string `placeholder:"FILE" help:"JSON Lines events with labels, oldest first, of the entities that are asked about: they are folded in."`
 	Held    int    `name:"history-held" placeholder:"N" help:"How many events of --history, the first, the version has learned from: they are not learned again."`
@@ -36,5 +37,5 @@ func (c *scoreCmd) Run(a *app) error {
 		defer f.Close()
 		o.History, o.HistoryPath, o.HistoryHeld = f, c.History, c.Held
 	}
-	return offline.Score(a.ctx, c.SnapshotRef, o, in, a.out)
+	return evaluate.Score(a.ctx, c.SnapshotRef, o, in, a.out)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/versions"
 	"github.com/refitd/refitd/daemon/report"
 )
 
@@ -24,13 +25,13 @@ type versionsCmd struct {
 
 type listCmd struct{ offline.Versions }
 
-func (c *listCmd) Run(a *app) error { return offline.List(c.Versions, a.out) }
+func (c *listCmd) Run(a *app) error { return versions.List(c.Versions, a.out) }
 
-type aliasesCmd struct{ offline.AliasesOptions }
+type aliasesCmd struct{ versions.AliasesOptions }
 
 func (c *aliasesCmd) Run(a *app) error {
 	c.Now = time.Now
-	return offline.Aliases(a.ctx, c.AliasesOptions, a.out)
+	return versions.Aliases(a.ctx, c.AliasesOptions, a.out)
 }
 
 // versionNumber is the number of a version. 0, which an empty variable gives, is refused and not taken for the default.
@@ -46,25 +47,25 @@ func (v *versionNumber) UnmarshalText(text []byte) error {
 }
 
 type promoteCmd struct {
-	offline.MoveOptions
+	versions.MoveOptions
 
 	Version versionNumber `placeholder:"N" help:"Version; the latest by default."`
 }
 
 func (c *promoteCmd) Run(a *app) error {
 	c.MoveOptions.Version, c.Now = int64(c.Version), time.Now
-	return offline.Promote(a.ctx, c.MoveOptions, a.out)
+	return versions.Promote(a.ctx, c.MoveOptions, a.out)
 }
 
 type rollbackCmd struct {
-	offline.MoveOptions
+	versions.MoveOptions
 
 	Version versionNumber `placeholder:"N" help:"Version; by default the newest that the alias named before its current refit."`
 }
 
 func (c *rollbackCmd) Run(a *app) error {
 	c.MoveOptions.Version, c.Now = int64(c.Version), time.Now
-	return offline.Rollback(a.ctx, c.MoveOptions, a.out)
+	return versions.Rollback(a.ctx, c.MoveOptions, a.out)
 }
 
 type logCmd struct {
@@ -81,5 +82,5 @@ func (c *logCmd) Run(a *app) error {
 			return &report.ExitError{Code: report.ExitUsage, Key: "--at", Err: fmt.Errorf("--at %q is no time such as 2026-01-02T15:04:05Z", c.At)}
 		}
 	}
-	return offline.Log(c.Versions, at, a.out)
+	return versions.Log(c.Versions, at, a.out)
 }

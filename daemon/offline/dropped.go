@@ -9,18 +9,18 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// invalid says why a line is no event.
-func invalid(r *event.Rejection, line int64) report.Invalid {
+// Invalid says why a line is no event.
+func Invalid(r *event.Rejection, line int64) report.Invalid {
 	return report.Invalid{Line: line, Reason: string(r.Reason), Field: r.Field, Expected: r.Expected, Got: r.Got}
 }
 
-// dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of each. Lines of a topic, whose name
+// Dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of each. Lines of a topic, whose name
 // is path, are the records.
-func dropped(skipped *dataset.Skipped, path string, records []Record, out *report.Emitter) ([]report.Dropped, error) {
+func Dropped(skipped *dataset.Skipped, path string, records []Record, out *report.Emitter) ([]report.Dropped, error) {
 	drops := []report.Dropped{}
 	for i := range skipped.Causes {
 		c := &skipped.Causes[i]
-		line := invalid(&c.Rejection, int64(c.First[0]))
+		line := Invalid(&c.Rejection, int64(c.First[0]))
 		line.Path = path
 		if records != nil {
 			r := &records[c.First[0]-1]
@@ -36,8 +36,8 @@ func dropped(skipped *dataset.Skipped, path string, records []Record, out *repor
 	return drops, nil
 }
 
-// absent counts in counts the events of a file that lack an optional field.
-func absent(m *config.Model, set *dataset.Set, counts report.Absent) {
+// Absent counts in counts the events of a file that lack an optional field.
+func Absent(m *config.Model, set *dataset.Set, counts report.Absent) {
 	schema := m.Schema.Event()
 	absence := schema.Absence()
 	for i := range set.Examples {
@@ -45,8 +45,8 @@ func absent(m *config.Model, set *dataset.Set, counts report.Absent) {
 	}
 }
 
-// strictly is the end of a verb with --strict: an error if a line was dropped, after the summary that lists them.
-func strictly(strict bool, drops []report.Dropped, out *report.Emitter) error {
+// Strictly is the end of a verb with --strict: an error if a line was dropped, after the summary that lists them.
+func Strictly(strict bool, drops []report.Dropped, out *report.Emitter) error {
 	if !strict || len(drops) == 0 {
 		return nil
 	}
@@ -56,4 +56,11 @@ func strictly(strict bool, drops []report.Dropped, out *report.Emitter) error {
 	}
 	return &report.ExitError{Code: report.ExitNo, Key: "--strict", Path: drops[0].Path, Reported: out.IsJSON(),
 		Err: fmt.Errorf("offline: %d lines are no events, the first is %s:%d (%s)", lines, drops[0].Path, drops[0].FirstLine, drops[0].Reason)}
+}
+
+// Record is one of a topic, with its value.
+type Record struct {
+	Partition int32
+	Offset    int64
+	Value     []byte
 }

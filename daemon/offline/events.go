@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 
@@ -16,6 +17,10 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
+func Usage(key, format string, arguments ...any) error {
+	return &report.ExitError{Code: report.ExitUsage, Key: key, Err: fmt.Errorf("offline: "+format, arguments...)}
+}
+
 // TableOptions say which columns of CSV and Parquet files the fields of events are.
 type TableOptions struct {
 	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
@@ -24,7 +29,7 @@ type TableOptions struct {
 	OfVersion bool `kong:"-"`
 }
 
-func (o TableOptions) columns() dataset.Columns {
+func (o TableOptions) DatasetColumns() dataset.Columns {
 	return dataset.Columns{Names: o.Columns, Of: o.Map, Spare: o.OfVersion}
 }
 
@@ -44,8 +49,8 @@ func (o TableOptions) FormatOf(given dataset.Format, path string) (dataset.Forma
 	return found, nil
 }
 
-// check refuses the options with another format.
-func (o TableOptions) check(format dataset.Format) error {
+// CheckFormat refuses the options with another format.
+func (o TableOptions) CheckFormat(format dataset.Format) error {
 	key, formats := "", ""
 	switch {
 	case format == dataset.CSV:
@@ -63,15 +68,15 @@ func (o TableOptions) check(format dataset.Format) error {
 // ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills. Column i of a LIBSVM file is the
 // i-th numeric field. meter, if not nil, shows how far the file is read.
 func ReadEvents(m *config.Model, path string, format dataset.Format, table TableOptions, meter *progress.Meter) (*dataset.Set, error) {
-	set, err := readSet(m, path, format, table, "--data", meter)
+	set, err := ReadSet(m, path, format, table, "--data", meter)
 	if err == nil && format == dataset.LIBSVM {
-		err = fillNumeric(set, &m.Schema, path)
+		err = FillNumeric(set, &m.Schema, path)
 	}
 	return set, err
 }
 
-// derive fills the derived fields of the events of files, which follow one another.
-func derive(m *config.Model, sets ...*dataset.Set) error {
+// Derive fills the derived fields of the events of files, which follow one another.
+func Derive(m *config.Model, sets ...*dataset.Set) error {
 	pasts := ingest.NewPasts(m, nil)
 	if pasts == nil {
 		return nil
@@ -87,9 +92,9 @@ func derive(m *config.Model, sets ...*dataset.Set) error {
 	})
 }
 
-// readSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
-func readSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string, meter *progress.Meter) (*dataset.Set, error) {
-	if err := table.check(format); err != nil {
+// ReadSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
+func ReadSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string, meter *progress.Meter) (*dataset.Set, error) {
+	if err := table.CheckFormat(format); err != nil {
 		return nil, err
 	}
 	schema := m.Schema.Event()
@@ -105,7 +110,7 @@ func readSet(m *config.Model, path string, format dataset.Format, table TableOpt
 		decoder = ingest.NewDecoder(m)
 	}
 	meter.Stage("reading", "bytes", 0)
-	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema, Columns: table.columns(), Progress: meter.Set,
+	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema, Columns: table.DatasetColumns(), Progress: meter.Set,
 		Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
 			return decoder.Decode(ev, value, recordTime)
 		}})
@@ -121,8 +126,8 @@ const maxDense = 50_000_000
 // maxNumeric bounds the columns of a LIBSVM file that become a field each. A line of a few bytes can name column 100,000,000.
 const maxNumeric = 1_000_000
 
-// isDense returns an error if n rows of d numeric columns are too many numbers, or too many columns, for a dense form.
-func isDense(n, d int, path string) error {
+// IsDense returns an error if n rows of d numeric columns are too many numbers, or too many columns, for a dense form.
+func IsDense(n, d int, path string) error {
 	if d <= maxNumeric && d <= maxDense/n {
 		return nil
 	}
@@ -131,13 +136,13 @@ func isDense(n, d int, path string) error {
 			"put indicator columns into a categorical or multi field of --format jsonl", path, n, d, maxNumeric, maxDense)}
 }
 
-// fillNumeric turns the sparse columns of a set into its numeric fields. Columns that the schema does not have are left out.
-func fillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
-	if err := checkNumeric(schema, path); err != nil {
+// FillNumeric turns the sparse columns of a set into its numeric fields. Columns that the schema does not have are left out.
+func FillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
+	if err := CheckNumeric(schema, path); err != nil {
 		return err
 	}
 	n, d := len(set.Examples), len(schema.Numeric)
-	if err := isDense(n, d, path); err != nil {
+	if err := IsDense(n, d, path); err != nil {
 		return err
 	}
 	values := make([]float64, n*d)
@@ -154,8 +159,8 @@ func fillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
 	return nil
 }
 
-// checkNumeric refuses a schema with fields that a LIBSVM file cannot have.
-func checkNumeric(schema *config.Schema, path string) error {
+// CheckNumeric refuses a schema with fields that a LIBSVM file cannot have.
+func CheckNumeric(schema *config.Schema, path string) error {
 	if len(schema.Categorical)+len(schema.Multi) == 0 && len(schema.Numeric) > 0 {
 		return nil
 	}
@@ -164,8 +169,8 @@ func checkNumeric(schema *config.Schema, path string) error {
 			"use jsonl")}
 }
 
-// columnNames returns the names of the numeric fields that name the columns of a LIBSVM file: 1 to d, as in the file.
-func columnNames(d int) []string {
+// ColumnNames returns the names of the numeric fields that name the columns of a LIBSVM file: 1 to d, as in the file.
+func ColumnNames(d int) []string {
 	names := make([]string, d)
 	for j := range names {
 		names[j] = strconv.Itoa(j + 1)
@@ -173,8 +178,8 @@ func columnNames(d int) []string {
 	return names
 }
 
-// classesOf returns the classes that occur in the sets, in the order of their numbers if all are whole numbers, else as text.
-func classesOf(sets ...*dataset.Set) []string {
+// ClassesOf returns the classes that occur in the sets, in the order of their numbers if all are whole numbers, else as text.
+func ClassesOf(sets ...*dataset.Set) []string {
 	seen := make(map[string]int)
 	numbers := true
 	for _, set := range sets {
@@ -193,4 +198,15 @@ func classesOf(sets ...*dataset.Set) []string {
 		}
 		return cmp.Compare(a, b)
 	})
+}
+
+// plainName is a name that a path of input.mapping has without quotes.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// PathOf writes the path of a member of that name.
+func PathOf(name string) string {
+	if plainName.MatchString(name) {
+		return name
+	}
+	return strconv.Quote(name)
 }

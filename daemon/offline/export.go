@@ -24,7 +24,7 @@ import (
 
 // ExportONNX writes a version as an ONNX model; double keeps its tensors in float64. The file appears whole or not at all.
 func ExportONNX(ref SnapshotRef, output string, double bool, out *report.Emitter) error {
-	version, err := ref.open()
+	version, err := ref.Open()
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ type Versions struct {
 	Model      string `placeholder:"NAME" help:"Model, if there are several."`
 }
 
-// locate fills in what is left out. An error is one of usage.
-func (v *Versions) locate() error {
+// Locate fills in what is left out. An error is one of usage.
+func (v *Versions) Locate() error {
 	if v.ConfigFile != "" && v.Store != "" {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--store", Err: errors.New("offline: --store and --config.file can't be used together")}
 	}
@@ -99,8 +99,8 @@ type Trust struct {
 	TrustedKeys []string `name:"trusted-key" sep:"none" placeholder:"FILE" help:"Refuse what no key in such a file (.pub of keys new) signed. Repeatable."`
 }
 
-// load reads the keys. An expired version may still be looked at, but not scored with.
-func (t *Trust) load(allowExpired bool) (snapshot.Trust, error) {
+// Load reads the keys. An expired version may still be looked at, but not scored with.
+func (t *Trust) Load(allowExpired bool) (snapshot.Trust, error) {
 	out := snapshot.Trust{AllowExpired: allowExpired}
 	if len(t.TrustedKeys) == 0 {
 		return out, nil
@@ -112,29 +112,29 @@ func (t *Trust) load(allowExpired bool) (snapshot.Trust, error) {
 	return out, nil
 }
 
-func (r *SnapshotRef) selector() snapshot.Selector {
+func (r *SnapshotRef) Selector() snapshot.Selector {
 	return snapshot.Selector{Alias: r.Alias, Version: r.Version}
 }
 
-// open reads and verifies the version.
-func (r *SnapshotRef) open() (*snapshot.Model, error) {
-	if err := r.locate(); err != nil {
+// Open reads and verifies the version.
+func (r *SnapshotRef) Open() (*snapshot.Model, error) {
+	if err := r.Locate(); err != nil {
 		return nil, err
 	}
-	t, err := r.load(false)
+	t, err := r.Load(false)
 	if err != nil {
 		return nil, err
 	}
-	m, err := t.Open(r.Store, r.Model, r.selector())
+	m, err := t.Open(r.Store, r.Model, r.Selector())
 	if err != nil {
-		return nil, storeError(err, filepath.Join(r.Store, r.Model))
+		return nil, StoreError(err, filepath.Join(r.Store, r.Model))
 	}
 	return m, nil
 }
 
-// storeError gives an error of a snapshot store its exit code: 6 if what was asked for is not there, 2 for a name that cannot be one,
+// StoreError gives an error of a snapshot store its exit code: 6 if what was asked for is not there, 2 for a name that cannot be one,
 // 5 for everything else, above all a version that is damaged or incomplete.
-func storeError(err error, path string) error {
+func StoreError(err error, path string) error {
 	code := report.ExitState
 	switch {
 	case errors.Is(err, snapshot.ErrName), errors.Is(err, snapshot.ErrContents): // the store is not at fault for a model that says nothing
@@ -147,8 +147,8 @@ func storeError(err error, path string) error {
 	return &report.ExitError{Code: code, Err: err, Path: path}
 }
 
-// modelOf returns a model with the schema and the loss of a version, for decoding events and judging predictions.
-func modelOf(version *snapshot.Model) *config.Model {
+// ModelOf returns a model with the schema and the loss of a version, for decoding events and judging predictions.
+func ModelOf(version *snapshot.Model) *config.Model {
 	m, manifest, s := config.DefaultModel(), version.Manifest(), version.Schema()
 	m.Name, m.Train.Loss, m.Train.Algorithm = manifest.Model, manifest.Loss, config.AlgorithmWith(event.Task(s.Task), manifest.Loss)
 	m.Schema = config.Schema{Task: s.Task, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,

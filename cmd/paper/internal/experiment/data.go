@@ -13,6 +13,7 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/fit"
 	"github.com/refitd/refitd/solver"
 )
 
@@ -106,7 +107,7 @@ type ratingSet struct {
 
 // readRatings reads a MovieLens file. Users and items are numbered in the order of their first ratings, items after all users.
 func readRatings(path string) (*ratingSet, error) {
-	model, err := offline.FitModel("", dataset.MovieLens, "", path)
+	model, err := fit.ModelOf("", dataset.MovieLens, "", path)
 	if err != nil {
 		return nil, missing(err)
 	}

@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/dataset"
 	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/offline/guess"
 	"github.com/refitd/refitd/daemon/progress"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/segmentio/kafka-go"
 )
 
 // Options say what to send where.
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 			return report.ReplaySummary{}, err
 		}
 	}
-	fields, err := offline.RecordFields(o.For, o.Format, offline.TableOptions{Columns: o.Columns, Map: o.Map}, o.Key)
+	fields, err := guess.RecordFields(o.For, o.Format, offline.TableOptions{Columns: o.Columns, Map: o.Map}, o.Key)
 	if err != nil {
 		return report.ReplaySummary{}, err
 	}

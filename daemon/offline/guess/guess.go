@@ -1,0 +1,345 @@
+package guess
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// guess is the schema that the columns of a file suggest, with a reason for each.
+type guess struct {
+	schema   config.Schema
+	fields   []report.InitField
+	format   dataset.Format
+	rows     int // that were looked at
+	total    int // of the file
+	labelled int // of rows, those with a label
+	labelWhy string
+	mapped   []config.MappedField // fields that input.mapping reads
+	of       outcomes             // labels of the first rows
+	time     *dataset.Column      // nil without any
+	chosen   string               // of a log of choices, the field with what is chosen
+}
+
+// What names of columns suggest.
+var (
+	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked", "converted", "class", "y"}
+	likelyYes    = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked", "bought", "churned", "fraud", "spam", "1"}
+)
+
+// sentinel is a number that means "no value" in old files, where it is the only one below zero.
+var sentinel = regexp.MustCompile(`^-99+(\.0+)?$`)
+
+// ofExport are the members that versions export jsonl adds to the events of a sample.
+var ofExport = []string{"_role", "_weight", "_inclusion_probability", "_topic", "_partition", "_offset"}
+
+// What counts as few values, and as many rows for each.
+const (
+	fewClasses  = 100
+	fewNumbers  = 50
+	fewLevels   = 10
+	rowsPerName = 20
+)
+
+// guessSchema guesses a schema. An empty label is looked for by name, unless the task is that of choices.
+func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
+	g := &guess{format: p.Format, rows: p.Rows, total: p.Total}
+	var names []string
+	var of *dataset.Column
+	columns := g.columns(p)
+	for _, c := range columns {
+		if names = append(names, c.Name); c.Name == label {
+			of = c
+		}
+	}
+	switch {
+	case label != "" && of == nil:
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: %q is not a column: the nearest name is "+
+				"%q of %s", label, nearest(label, columns), strings.Join(names, ", "))}
+	case label == "" && task == "":
+		of = likelyLabel(columns)
+	}
+	if g.labelled = g.rows; of != nil {
+		g.of, g.labelled = outcomesOf(of), of.Present
+		if err := g.label(of, columns); err != nil {
+			return nil, err
+		}
+	} else if kind, ok := g.choices(columns, task != ""); ok {
+		of = kind
+	} else if task != "" {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--task",
+			Err: fmt.Errorf("offline: a log of choices has a column that says who chose "+
+				"and one that says what, with names that come back: there are %s", strings.Join(names, ", "))}
+	} else {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--label",
+			Err: fmt.Errorf("offline: no column is clearly the label: say "+
+				"--label NAME, one of %s; or, if every row is a choice, such as a purchase, and none says no, --task implicit",
+				strings.Join(names, ", "))}
+	}
+	g.addAll(columns, of)
+	if len(g.schema.Categorical)+len(g.schema.Numeric)+len(g.schema.Multi) == 0 {
+		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--data",
+			Err: errors.New("offline: other than the label there is no column to learn from: each is constant, or different in nearly " +
+				"every row")}
+	}
+	return g, nil
+}
+
+// addAll guesses what the columns other than the label are; of, the label, may be nil.
+func (g *guess) addAll(columns []*dataset.Column, of *dataset.Column) {
+	g.time = g.likelyTime(columns, of)
+	for _, c := range columns {
+		if c != of {
+			g.add(c)
+		}
+	}
+}
+
+// columns returns the columns of a file that have a name and are not members of a map.
+func (g *guess) columns(p *dataset.Profile) []*dataset.Column {
+	maps := make(map[string]bool) // by their names, as those of their members begin with them
+	for _, c := range p.Columns {
+		if c.Members > dataset.MaxMembers {
+			maps[c.Name] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(p.Columns), func(c *dataset.Column) bool {
+		return c.Name == "" ||
+			isIn(maps, c.Path)
+	})
+}
+
+// isIn reports whether a path leads into one of the objects.
+func isIn(objects map[string]bool, path []string) bool {
+	for i := 1; i < len(path); i++ {
+		if objects[strings.Join(path[:i], ".")] {
+			return true
+		}
+	}
+	return false
+}
+
+// read has input.mapping read a field: a member of an object in events by its path, and what is no number as one where asNumber.
+func (g *guess) read(c *dataset.Column, asNumber bool) {
+	f := config.MappedField{Name: c.Name, Path: offline.PathOf(c.Name)}
+	if c.Path != nil {
+		parts := make([]string, len(c.Path))
+		for i, name := range c.Path {
+			parts[i] = offline.PathOf(name)
+		}
+		f.Path = strings.Join(parts, ".")
+	}
+	if asNumber {
+		f.As = "number"
+	}
+	if asNumber || c.Path != nil {
+		g.mapped = append(g.mapped, f)
+	}
+}
+
+// likelyLabel returns the column that is called as labels are or, if there is one, the only one that has such a word
+// in its name, as in "Star rating"; nil if no column is.
+func likelyLabel(columns []*dataset.Column) *dataset.Column {
+	for _, likely := range likelyLabels {
+		if i := slices.IndexFunc(columns, func(c *dataset.Column) bool { return strings.EqualFold(c.Name, likely) }); i >= 0 {
+			return columns[i]
+		}
+	}
+	var of *dataset.Column
+	for _, c := range columns {
+		for _, word := range words.FindAllString(c.Name, -1) {
+			if word = strings.ToLower(word); len(word) == 1 || !slices.Contains(likelyLabels, word) {
+				continue
+			}
+			if of != nil && of != c {
+				return nil
+			}
+			of = c
+		}
+	}
+	return of
+}
+
+// label guesses the task.
+func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
+	s, n := &g.schema, c.Present
+	s.Label = c.Name
+	distinct := c.Distinct()
+	classes, whyClasses := g.namesIn(c), g.classesOfNumbers(c, columns)
+	switch {
+	case n == 0 || distinct < 2:
+		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
+			"there is nothing to learn; --label names another", c.Name, distinct, g.rows)}
+	case c.Booleans == n || c.Whole == n && c.Min == 0 && c.Max == 1:
+		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
+	case whyClasses != "" && distinct > 2:
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
+	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
+		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
+	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
+		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
+		if isYes(s.Negative) || !isYes(s.Positive) && c.Count(s.Negative) < c.Count(s.Positive) {
+			s.Positive, s.Negative = s.Negative, s.Positive
+		}
+		g.labelWhy = fmt.Sprintf("it has two values; %s counts as 1", s.Positive)
+	case c.Numbers == n:
+		s.Task, g.labelWhy = string(event.Regression), fmt.Sprintf("numbers from %g to %g", c.Min, c.Max)
+		if distinct <= fewNumbers && g.rows >= rowsPerName*distinct {
+			s.LabelMin, s.LabelMax = c.Min, c.Max
+		}
+	case c.Lists > 0 && len(classes) > 1 && len(classes) <= fewClasses:
+		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names", len(classes))
+	case distinct <= fewClasses && c.Lists == 0:
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf("%d different names", distinct)
+	default:
+		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q is text with %d different values, "+
+			"more than %d classes: --label names another", c.Name, distinct, fewClasses)}
+	}
+	g.read(c, c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0)
+	return nil
+}
+
+// namesIn returns the names in the values of a column; of CSV a cell with | in it is a list.
+func (g *guess) namesIn(c *dataset.Column) []string {
+	var classes []string
+	for _, value := range c.Values() {
+		names := []string{value}
+		if g.format == dataset.CSV {
+			names = strings.Split(value, "|")
+		}
+		for _, name := range names {
+			if name != "" && !slices.Contains(classes, name) && len(classes) <= fewClasses {
+				classes = append(classes, name)
+			}
+		}
+	}
+	return classes
+}
+
+// isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the rarer one.
+func isYes(name string) bool {
+	return slices.ContainsFunc(likelyYes, func(yes string) bool { return strings.EqualFold(yes, name) })
+}
+
+// add guesses what a column that is not the label is.
+func (g *guess) add(c *dataset.Column) {
+	s, n := &g.schema, c.Present
+	distinct := c.Distinct()
+	isText := c.Quoted > 0 && c.Numbers+c.NaNs == n && c.Whole < c.Numbers // whole numbers that are text are names
+	field := report.InitField{Name: c.Name, Optional: n < g.rows || isText && c.NaNs > 0}
+	say := func(use, why string, arguments ...any) {
+		field.Use, field.Why = use, fmt.Sprintf(why, arguments...)
+	}
+	const out = "left out"
+	unit := timeUnit(c)
+	own, asNumber := ownName(c), false
+	isName, isQuantity := nameOfNames(own), nameOfQuantity(own)
+	if c.Numbers+c.NaNs == n && c.Whole < c.Numbers {
+		isName = notByName // numbers with fractions are none
+	}
+	switch {
+	case n == 0:
+		say(out, "it is empty")
+	case slices.Contains(ofExport, c.Name):
+		say(out, "it is what export says of a row")
+	case c.Members > dataset.MaxMembers:
+		say(out, "it has objects with more than %d different members, which are no fields", dataset.MaxMembers)
+	case c.Members > 0:
+		say(out, "it has objects, whose members are separate fields")
+	case c.Nested > 0:
+		say(out, "it has objects, and a field is a name, a number or a list of names")
+	case c == g.time:
+		if s.Time, s.TimeUnit = c.Name, unit; unit == "" {
+			s.TimeUnit = "ms"
+			say("time", "written times")
+		} else {
+			say("time", "numbers of about %s: %s since 1970", plausible(c), unitWords[unit])
+		}
+	case !g.hasTimes(c) && (c.Times == n || isTime(c, own)):
+		say(out, "times, which %d rows lack: an event without its time is refused", g.rows-n)
+	case c.Times == n:
+		say(out, "written times, of which one is enough, in JSON by RFC 3339")
+	case g.time != nil && isTime(c, own):
+		say(out, "numbers of about %s, which are times: one is enough, and %s is it", plausible(c), g.time.Name)
+	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
+		say(out, "it has lists of something else than names, which are text or whole numbers, or lists mixed with other values")
+	case c.Lists > 0:
+		say("multi", "lists of names")
+	case distinct < 2:
+		say(out, "it has one value")
+	case c.Literals > 0 && c.Literals < n:
+		say(out, "it has true and false mixed with other values")
+	case c.Literals > 0:
+		say("categorical", "true and false, as 1 and 0")
+		asNumber = true
+	case isText && isName == notByName:
+		say("numeric", "text that is numbers from %g to %g", c.Min, c.Max)
+		asNumber = true
+	case c.Whole == n && distinct > fewNumbers && c.Steps == n-1:
+		say(out, "it counts the rows")
+	case distinct == n && distinct > fewNumbers && isName != notByName:
+		say(out, "%d different values in %d rows: no name comes back", distinct, n)
+	case c.Pointed > 0 && isName != notByName:
+		say(out, "a name by its name, but its numbers have a point: in JSON names are text or whole numbers")
+	case c.Numbers == n && c.Whole == n && (c.Padded > 0 || c.Quoted == 0):
+		use, why := g.whole(c, isName, isQuantity)
+		say(use, "%s", why)
+	case c.Numbers == n && c.Quoted == 0:
+		say("numeric", "numbers from %g to %g", c.Min, c.Max)
+	case c.MaxBytes > event.DefaultLimits().MaxIDBytes:
+		say(out, "text of up to %d bytes", c.MaxBytes)
+	case distinct > n/2 && distinct > fewNumbers && isName == notByName:
+		say(out, "%d different values in %d rows: no name comes back", distinct, n)
+	default:
+		say("categorical", "%d different names", distinct)
+	}
+	if field.Use == "numeric" && c.Quoted == 0 {
+		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1],
+			"-") {
+			field.Why += fmt.Sprintf(": if %s, in %d rows, means \"no value\", write null there and optional: true here",
+				values[0], c.Count(values[0]))
+		}
+	}
+	if field.Use == "time" || field.Use == out {
+		field.Optional = false
+	}
+	if field.Use != out {
+		g.read(c, asNumber)
+	}
+	switch field.Use {
+	case "categorical":
+		s.Categorical = append(s.Categorical, c.Name)
+	case "numeric":
+		s.Numeric = append(s.Numeric, c.Name)
+	case "multi":
+		s.Multi = append(s.Multi, c.Name)
+	}
+	g.fields = append(g.fields, field)
+}
+
+// timeUnit returns the unit of numbers that are between 1990 and 2100 in it, or "".
+func timeUnit(c *dataset.Column) string {
+	const from, to = 631_152_000, 4_102_444_800 // seconds
+	if c.Present == 0 || c.Numbers != c.Present {
+		return ""
+	}
+	for unit, scale := range map[string]float64{"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9} {
+		if c.Min >= from*scale && c.Max <= to*scale {
+			return unit
+		}
+	}
+	return ""
+}
+
+// plausible returns a value of the column, to two digits.
+func plausible(c *dataset.Column) string { return fmt.Sprintf("%.1e", math.Round(c.Max)) }

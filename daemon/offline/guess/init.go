@@ -1,0 +1,339 @@
+package guess
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/dataset"
+	"github.com/refitd/refitd/daemon/offline"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/snapshot"
+)
+
+// Options say which file or topic to make a configuration for.
+type Options struct {
+	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, Parquet or JSON Lines; gzip, zstd, bzip2 are detected."`
+	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
+	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line decides."`
+	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
+	Task   string         `enum:",implicit" default:"" placeholder:"TASK" help:"implicit: every row is a choice, without a label."`
+	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
+	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
+
+	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
+
+	Records func() ([]offline.Record, error) `kong:"-"` // of Topic
+}
+
+// profile looks at the events. Of a topic it returns the records, of which the lines of the profile are counted from 1.
+func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
+	switch {
+	case o.Topic == "" && len(o.BootstrapServers) > 0:
+		return nil, nil, offline.Usage("--bootstrap-servers", "--bootstrap-servers are those of --topic")
+	case o.Topic == "":
+		profile, err := dataset.ReadProfile(o.Data, o.Format, dataset.ProfileRows)
+		if err != nil {
+			return nil, nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: o.Data}
+		}
+		return profile, nil, nil
+	case o.Format != "" && o.Format != dataset.JSONL:
+		return nil, nil, offline.Usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
+	case len(o.BootstrapServers) == 0:
+		return nil, nil, offline.Usage("--bootstrap-servers", "--topic needs --bootstrap-servers, host:port of a broker that has it")
+	}
+	records, err := o.Records()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(records) == 0 {
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: %s holds no records: there is nothing to look at", o.Topic)}
+	}
+	profile := dataset.ProfileOf(func(yield func([]byte) bool) {
+		for i := range records {
+			if !yield(records[i].Value) {
+				return
+			}
+		}
+	})
+	if profile.Rows == 0 {
+		first := &profile.Skipped.Causes[0]
+		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
+			Err: fmt.Errorf("offline: none of the %d newest records of %s is a JSON object: %s, first at offset %d of partition %d: expected %s, got %s",
+				len(records), o.Topic, first.Reason, records[0].Offset, records[0].Partition, first.Expected, first.Got)}
+	}
+	return profile, records, nil
+}
+
+// Init looks at a file of events, or at the newest of a topic, and writes a configuration for a model of them, with a comment for each guess. An existing
+// file is not replaced.
+func Init(o Options, out *report.Emitter) error {
+	if o.Data == dataset.Stdin {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--data",
+			Err: errors.New("offline: init looks at a file, which backtest then reads: standard input has no name")}
+	}
+	profile, records, err := o.profile()
+	if err != nil {
+		return err
+	}
+	if o.Task != "" && o.Label != "" {
+		return offline.Usage("--task", "--task %s is of a log without a label: leave --label out", o.Task)
+	}
+	g, err := guessSchema(profile, o.Label, o.Task)
+	if err != nil {
+		return err
+	}
+	drops, err := offline.Dropped(&profile.Skipped, cmp.Or(o.Data, o.Topic), records, out)
+	if err != nil {
+		return err
+	}
+	source, key := o.Data, "--data"
+	if o.Topic != "" {
+		source, key = o.Topic, "--topic"
+	}
+	if o.Model == "" {
+		o.Model = nameOf(source)
+		if o.Topic != "" {
+			o.Model = asName(o.Topic)
+		}
+	}
+	if o.Output == "" {
+		o.Output = o.Model + ".yaml"
+	}
+	text := g.yaml(&o)
+	if len(text) > config.MaxFileBytes {
+		return &report.ExitError{Code: report.ExitUsage, Key: key, Path: o.Data, Topic: o.Topic,
+			Err: fmt.Errorf("offline: %s has %d columns, and a "+
+				"configuration that names each has more than the %d bytes that one may have: leave columns out, or put them "+
+				"into a list", source, len(g.fields)+1,
+				config.MaxFileBytes)}
+	}
+	if _, err := config.Parse(o.Output, []byte(text), os.LookupEnv); err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: key, Path: o.Data, Topic: o.Topic}
+	}
+	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %s exists: --output names another", o.Output)}
+	}
+	if err == nil {
+		_, err = file.WriteString(text)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %w", err)}
+	}
+	next := []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--plot", o.Model + ".svg"}
+	if o.Format != "" {
+		next = append(next, "--format", string(o.Format))
+	}
+	if o.Topic != "" {
+		next = []string{"refitd", "run", "--config.file", o.Output, "--until", "end"}
+	}
+	return out.Emit("summary", report.InitSummary{Config: o.Output, Model: o.Model, Data: source, Format: string(profile.Format), Rows: int64(profile.Rows),
+		Task: g.schema.Task, Label: g.schema.Label, LabelWhy: g.labelWhy, Fields: g.fields,
+		Dropped: drops, Next: next})
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9_-]+`)
+
+// maxModelName is the longest name of a model.
+const maxModelName = 64
+
+// nameOf makes the name of a model of that of a file.
+func nameOf(path string) string {
+	base, _, _ := strings.Cut(filepath.Base(path), ".")
+	return asName(base)
+}
+
+// asName makes the name of a model of a text: it has small letters alone, as it is a directory and a part of URLs.
+func asName(text string) string {
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(text), "-"), "-_")
+	return cmp.Or(strings.TrimRight(name[:min(len(name), maxModelName)], "-_"), "model")
+}
+
+// yaml writes the configuration.
+func (g *guess) yaml(o *Options) string {
+	var y yamlText
+	servers, topic, why := []string{"127.0.0.1:9092"}, o.Model, "  # where the events will come from; backtest needs none"
+	if o.Topic != "" {
+		servers, topic, why = o.BootstrapServers, o.Topic, ""
+		y.line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:", g.rows, o.Topic)
+	} else {
+		y.line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, filepath.Base(o.Data))
+	}
+	y.line("#   refitd check config --config.file THIS --print-defaults")
+	y.line("")
+	y.line("kafka: {bootstrap_servers: %s, group_id: refitd-%s}%s", quotedList(servers), o.Model, why)
+	y.line("storage: {path: state}")
+	y.line("models:")
+	y.line("  - name: %s", o.Model)
+	g.writeInput(&y, topic)
+	y.line("    schema:")
+	g.writeLabel(&y)
+	for _, use := range []string{"categorical", "numeric", "multi"} {
+		g.writeFields(&y, use)
+	}
+	for _, f := range g.fields {
+		switch f.Use {
+		case "time":
+			y.line("      # time %s: %s", quoted(f.Name), f.Why)
+		case "left out":
+			y.line("      # left out %s: %s", quoted(f.Name), f.Why)
+		}
+	}
+	y.line("    sample: {seed: 1}  # the same rows in every run")
+	every, events := g.schedule()
+	if o.Topic == "" {
+		y.line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
+		y.line("    # A daemon may refit more often: 30s is its default.")
+	}
+	y.line("    train: {every: %s, every_events: %d}", every, events)
+	y.line("    publish: {store: snapshots}")
+	return y.String()
+}
+
+// yamlText is a configuration that is being written.
+type yamlText struct{ strings.Builder }
+
+// line writes a line, or several of them.
+func (y *yamlText) line(format string, arguments ...any) { fmt.Fprintf(y, format+"\n", arguments...) }
+
+// writeInput writes the section input of the model.
+func (g *guess) writeInput(y *yamlText, topic string) {
+	negatives := ""
+	if g.chosen != "" {
+		negatives = fmt.Sprintf("negatives: {of: %s}", quoted(g.chosen))
+	}
+	switch {
+	case len(g.mapped) == 0 && negatives == "":
+		y.line("    input: {topics: [%s]}", quoted(topic))
+		return
+	case len(g.mapped) == 0:
+		y.line("    input: {topics: [%s], %s}", quoted(topic), negatives)
+		return
+	}
+	y.line("    input:\n      topics: [%s]", quoted(topic))
+	if negatives != "" {
+		y.line("      %s", negatives)
+	}
+	y.line("      mapping:\n        fields:")
+	for _, f := range g.mapped {
+		as := ""
+		if f.As != "" {
+			as = ", as: " + f.As
+		}
+		y.line("          - {name: %s, path: %s%s}", quoted(f.Name), quoted(f.Path), as)
+	}
+}
+
+// writeLabel writes what the schema says of the label and the time.
+func (g *guess) writeLabel(y *yamlText) {
+	s := &g.schema
+	if s.Label == "" {
+		y.line("      task: %s  # %s", s.Task, g.labelWhy)
+	} else {
+		y.line("      task: %s  # %s: %s", s.Task, s.Label, g.labelWhy)
+		y.line("      label: %s", quoted(s.Label))
+	}
+	if len(s.EventWeights) > 0 {
+		y.line("      event_weights:  # what a choice of each kind counts: more for what says more, such as a purchase")
+		for _, w := range s.EventWeights {
+			y.line("        - {event: %s, weight: %g}", quoted(w.Event), w.Weight)
+		}
+	}
+	if s.Levels > 0 {
+		y.line("      levels: %d", s.Levels)
+	}
+	if len(s.Classes) > 0 {
+		y.line("      classes: %s", quotedList(s.Classes))
+	}
+	if s.Positive != "" {
+		y.line("      positive: %s\n      negative: %s", quoted(s.Positive), quoted(s.Negative))
+	}
+	if s.LabelMin != s.LabelMax {
+		y.line("      label_min: %v\n      label_max: %v", s.LabelMin, s.LabelMax)
+	}
+	if s.Time != "" {
+		y.line("      time: %s\n      time_unit: %s", quoted(s.Time), s.TimeUnit)
+		y.line("      # Its hour and its day of the week, in UTC, are fields if this says so:")
+		y.line("      # derived: [{name: utc_hour, kind: time_bin, unit: hour}, {name: utc_weekday, kind: time_bin, unit: weekday}]")
+	}
+}
+
+// writeFields writes the list of the fields of one use, if there are any.
+func (g *guess) writeFields(y *yamlText, use string) {
+	first := true
+	for _, f := range g.fields {
+		if f.Use != use {
+			continue
+		}
+		if first {
+			y.line("      %s:", use)
+			if use == "multi" {
+				y.line("        # weight: sqrt counts each name of a list of n names as 1/√n. Where the label follows the mean of what the names say, as it may")
+				y.line("        # of the last things that a user liked, mean is better, which counts 1/n.")
+			}
+			first = false
+		}
+		entry, why := quoted(f.Name), f.Why
+		if f.Optional {
+			entry, why = entry+", optional: true", why+", not in every row"
+		}
+		if use == "multi" {
+			entry += ", weight: " + snapshot.WeightSqrt
+		}
+		if entry != quoted(f.Name) {
+			entry = "{name: " + entry + "}"
+		}
+		y.line("        - %s  # %s", entry, why)
+	}
+}
+
+// A backtest by the schedule that init writes refits at most mostRefits times, fewer where a refit takes long, and leastRefits at least: its time is in
+// proportion to the values of its rows for each output, of which wideValues are as many as mostRefits are made for.
+const (
+	mostRefits  = 20
+	leastRefits = 5
+	// fewestEvents are between refits where a file has twice as many; a shorter one is refitted in its middle.
+	fewestEvents = 200
+	wideValues   = 1_000_000
+)
+
+// refits returns how often a backtest of the file may refit.
+func (g *guess) refits() int {
+	s := &g.schema
+	rows := min(g.total, config.DefaultModel().Sample.Size)
+	values := rows * (len(s.Categorical) + len(s.Numeric) + len(s.Multi)) * max(1, len(s.Classes))
+	if s.Task == config.Implicit {
+		values *= 5 // a choice and the four names that are drawn with it
+	}
+	return min(mostRefits, max(leastRefits, mostRefits*wideValues/max(1, values)))
+}
+
+// schedule returns train.every and train.every_events by which a backtest of the file refits so often at most.
+func (g *guess) schedule() (every time.Duration, events int) {
+	refits := g.refits()
+	events = max(min(fewestEvents, max(1, min(g.total, g.labelled)/2)), (g.total+refits-1)/refits)
+	perSecond := int(offline.Clock{}.Rate())
+	return max(30*time.Second, time.Duration((events+perSecond-1)/perSecond)*time.Second), events
+}
+
+// quoted writes a name as YAML has it, in double quotes, which are JSON's.
+func quoted(name string) string { return strconv.QuoteToGraphic(name) }
+
+func quotedList(names []string) string {
+	all := make([]string, len(names))
+	for i, n := range names {
+		all[i] = quoted(n)
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
