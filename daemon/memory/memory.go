@@ -140,11 +140,16 @@ type extent struct {
 }
 
 func extentOf(m *config.Model) extent {
-	e := extent{size: m.Sample.Size + m.Sample.Holdout.Size,
-		n: m.Sample.Size * m.Rows(), h: m.Sample.Holdout.Size * m.Rows(),
+	e := extent{
+		size:     m.Sample.Size + m.Sample.Holdout.Size,
+		n:        m.Sample.Size * m.Rows(),
+		h:        m.Sample.Holdout.Size * m.Rows(),
 		maxBytes: int64(m.Sample.MaxBytes) * int64(m.Rows()),
 		maxName:  int(m.Input.MaxIDBytes),
-		k:        m.Train.MaxBasis, outputs: max(1, m.Schema.Outputs()), separate: m.Schema.Learned().HasClasses()}
+		k:        m.Train.MaxBasis,
+		outputs:  max(1, m.Schema.Outputs()),
+		separate: m.Schema.Learned().HasClasses(),
+	}
 	e.heldOut = int64(float64(e.maxBytes) * float64(e.h) / float64(e.n))
 	e.names, e.numbers = len(m.Schema.Names())+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
 	if m.Train.Augment.On() {
