@@ -103,7 +103,9 @@ func (c *Consumer) count(questions []question, answers []partitionResponse) {
 }
 
 // portions returns what the answers have for the sink. again says that a partition is to be asked once more at once.
-func (c *Consumer) portions(ctx context.Context, questions []question, answers []partitionResponse) (parts []portion, again bool) {
+func (c *Consumer) portions(ctx context.Context, questions []question, answers []partitionResponse) (
+	parts []portion, again bool,
+) {
 	for i := range answers {
 		a := &answers[i]
 		q := find(questions, a)

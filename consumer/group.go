@@ -113,8 +113,9 @@ func (g *group) warnForeign(tp TopicPartition, committed, next int64) {
 	}
 	g.foreign[tp] = committed
 	g.metrics.foreign.Inc()
-	g.opts.Logger.Warn("foreign commit: another program commits to the group, and above what was applied here; it is not read from",
-		"group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition, "committed", committed, "next", next)
+	g.opts.Logger.Warn("foreign commit: another program commits to the group, and above what was applied here; "+
+		"it is not read from", "group", g.opts.GroupID, "topic", tp.Topic, "partition", tp.Partition,
+		"committed", committed, "next", next)
 }
 
 // extremes returns the places of the partitions as lag tools are to see them, where several members share one: that of

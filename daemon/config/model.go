@@ -317,7 +317,8 @@ func (m *Model) resolveSample() {
 
 // ownAugment returns what train.augment: auto means: products without a bias need a feature that is always 1.
 func (t *Train) ownAugment() Switch {
-	if t.Kernel == "homogeneous" && (t.Algorithm != FrankWolfeSVM || t.Features == BasisFeatures) { // else it has a bias and no products
+	products := t.Algorithm != FrankWolfeSVM || t.Features == BasisFeatures // else it has a bias and no products
+	if t.Kernel == "homogeneous" && products {
 		return Switch("true")
 	}
 	return Switch("false")

@@ -117,7 +117,8 @@ func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	if m.Shard.IsShard() { // it learns nothing, and has no rows in memory
 		maps.DeleteFunc(parts, func(part string, _ int64) bool { return !slices.Contains(unlearned, part) })
 	}
-	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon sets (Memory.HeapBytes).
+	// The collector lets the heap grow to twice what is live before it runs, as far as the limit allows that the daemon
+	// sets (Memory.HeapBytes).
 	for _, part := range []string{"refit", "variational", "feature_map"} {
 		if bytes := parts[part] / 2; bytes > 0 {
 			parts["garbage"] += bytes
@@ -141,9 +142,16 @@ type extent struct {
 }
 
 func extentOf(m *config.Model) extent {
-	e := extent{size: m.Sample.Size + m.Sample.Holdout.Size, n: m.Sample.Size * m.Rows(), h: m.Sample.Holdout.Size * m.Rows(),
-		maxBytes: int64(m.Sample.MaxBytes) * int64(m.Rows()), maxName: int(m.Input.MaxIDBytes),
-		k: m.Train.MaxBasis, outputs: max(1, m.Schema.Outputs()), separate: m.Schema.Learned().HasClasses()}
+	e := extent{
+		size:     m.Sample.Size + m.Sample.Holdout.Size,
+		n:        m.Sample.Size * m.Rows(),
+		h:        m.Sample.Holdout.Size * m.Rows(),
+		maxBytes: int64(m.Sample.MaxBytes) * int64(m.Rows()),
+		maxName:  int(m.Input.MaxIDBytes),
+		k:        m.Train.MaxBasis,
+		outputs:  max(1, m.Schema.Outputs()),
+		separate: m.Schema.Learned().HasClasses(),
+	}
 	e.heldOut = int64(float64(e.maxBytes) * float64(e.h) / float64(e.n))
 	e.names, e.numbers = len(m.Schema.Names())+m.Input.MaxListNames*len(m.Schema.Multi), len(m.Schema.Numeric)
 	if m.Train.Augment.On() {
@@ -167,11 +175,11 @@ func extentOf(m *config.Model) extent {
 	return e
 }
 
-// foldIn returns the bytes of the fold-ins on the last refit, and of the one that goes on after names have changed.
+// foldIn returns the bytes of the fold-ins on the last refit, and of the one that continues after names have changed.
 func (e *extent) foldIn(m *config.Model) int64 {
 	bytes := cycle.LiveFootprint(m) + cycle.CapFootprint(m, e.maxName)
 	rows, rates, gaussian := m.Train.FoldIn.MaxRows, len(online.DefaultRates), experts.HasGaussian(m)
-	outputs, separate := e.outputs, e.separate // of the one that goes on
+	outputs, separate := e.outputs, e.separate // of the one that continues
 	if gaussian {
 		bytes += cycle.SlotsFootprint(rows, e.maxName) + online.Footprint(rows, rates, e.k, 1, false)
 		outputs, separate = 1, false

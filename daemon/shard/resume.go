@@ -25,7 +25,8 @@ func (r *Receiver) resume(ctx context.Context) (end int64, err error) {
 		}
 	case ok && resume > end:
 		return 0, fmt.Errorf("topic %s (shard.topic) has offsets %d to %d, but %d was merged: "+
-			"it is another topic of that name, or has lost its end; begin with an empty state: %w", r.Topic, start, end, resume, ErrTopic)
+			"it is another topic of that name, or has lost its end; begin with an empty state: %w",
+			r.Topic, start, end, resume, ErrTopic)
 	case !ok || resume < start: // what waited is superseded, or a head will lack it
 		resume = start
 	}

@@ -66,7 +66,8 @@ func modelAlerts(m *ModelStatus, add func(severity, name, model, text string, va
 		add("critical", "RefitdModelNotReady", m.Name, "Not ready: %s", r.Text)
 	}
 	for _, p := range m.Halted {
-		add("critical", "RefitdPartitionHalted", m.Name, "%s partition %d waits for a decision at offset %d: %s", p.Topic, p.Partition, p.Offset, p.Reason)
+		add("critical", "RefitdPartitionHalted", m.Name, "%s partition %d waits for a decision at offset %d: %s",
+			p.Topic, p.Partition, p.Offset, p.Reason)
 	}
 	if m.TrainingDisabled != "" {
 		add("critical", "RefitdTrainingDisabled", m.Name, "Refits are off: %s", m.TrainingDisabled)
@@ -75,25 +76,30 @@ func modelAlerts(m *ModelStatus, add func(severity, name, model, text string, va
 		add("critical", "RefitdTrainingFailing", m.Name, "The last refit failed: %s", m.RefitFailure)
 	}
 	if m.GateRejections >= coldRejected {
-		add("warning", "RefitdColdRefitRejected", m.Name, "The gate has kept back %d refits in a row, one from nothing among them", m.GateRejections)
+		add("warning", "RefitdColdRefitRejected", m.Name,
+			"The gate has kept back %d refits in a row, one from nothing among them", m.GateRejections)
 	}
 	if j := m.Judged; j != nil && !j.BySteps() && j.BasisGapRelative != nil &&
 		float64(*j.BasisGapRelative) > basisGapRatio {
-		add("warning", "RefitdRefitNotDone", m.Name, "The last refit was not brought to its end: its objective may be %s above the best of its basis vectors",
+		add("warning", "RefitdRefitNotDone", m.Name,
+			"The last refit was not brought to its end: its objective may be %s above the best of its basis vectors",
 			report.Percent(float64(*j.BasisGapRelative)))
 	}
 	if c := m.Scoring; c != nil && c.Trouble != "" {
 		add("warning", "RefitdScoringStalled", m.Name, "Events are not scored: %s", c.Trouble)
 	}
 	if share := rejectedShare(m); share > rejectRatio {
-		add("warning", "RefitdRejectRatioHigh", m.Name, "%s of the records since the start are no valid events", report.Percent(share))
+		add("warning", "RefitdRejectRatioHigh", m.Name, "%s of the records since the start are no valid events",
+			report.Percent(share))
 	}
 	if len(m.AbsentFields) > 0 {
-		add("warning", "RefitdMappedFieldAbsent", m.Name, "No event since the start has anything where input.mapping says: %s",
+		add("warning", "RefitdMappedFieldAbsent", m.Name,
+			"No event since the start has anything where input.mapping says: %s",
 			strings.Join(m.AbsentFields, ", "))
 	}
 	if m.TrueTimeUnit != "" {
-		add("warning", "RefitdEventTimesWrongUnit", m.Name, "Event times are days of 1970 in %s, and of our days in %s: see schema.time_unit",
+		add("warning", "RefitdEventTimesWrongUnit", m.Name,
+			"Event times are days of 1970 in %s, and of our days in %s: see schema.time_unit",
 			m.TimeUnit, m.TrueTimeUnit)
 	}
 }

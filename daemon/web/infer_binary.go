@@ -130,8 +130,8 @@ func (t *requestTensor) binaryName(rest []byte, at int) (name string, size int, 
 	}
 	length := binary.LittleEndian.Uint32(rest)
 	if int64(length) > int64(len(rest)-n) {
-		return "", 0, badRequest("inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part", at, t.Name,
-			length, len(rest)-n)
+		return "", 0, badRequest("inputs: element %d of the tensor %q has %d bytes, and %d are left of its binary part",
+			at, t.Name, length, len(rest)-n)
 	}
 	if name = string(rest[n : n+int(length)]); !utf8.ValidString(name) {
 		return "", 0, badRequest("inputs: element %d of the tensor %q is not UTF-8", at, t.Name)

@@ -217,8 +217,8 @@ func (g *group) moveTerms(ridge float64, terms func(yield func(t term) bool)) {
 	}
 }
 
-// expand takes the loss of each row as a quadratic around the state: with the curvature there where local, else with that
-// which bounds it.
+// expand takes the loss of each row as a quadratic around the state: with the curvature there where local, else with
+// the one that bounds it.
 func (g *group) expand(local bool) {
 	q, m := &g.quadratic, g.m
 	for i := range g.n {

@@ -25,7 +25,7 @@ func (s *State) Rescale(j int, factor, shift float64) {
 	}
 }
 
-// moveShift moves what the shift of feature j says beside every other feature into the linear weights of these.
+// moveShift moves what the shift of feature j says together with every other feature into the linear weights of these.
 func (s *State) moveShift(j int, shift float64) {
 	linear := s.NumLinear()
 	row, _ := s.Row(j)

@@ -73,8 +73,9 @@ type labelSums struct {
 type nameSum struct{ count, sum float64 }
 
 func newLabelSums(t *encode.Target, field int) *labelSums {
-	return &labelSums{target: t, field: field, byName: make(map[string]*nameSum), classes: make([]float64, max(2, t.Outputs())),
-		present: make([]float64, t.Outputs()), targets: make([]float64, t.Outputs())}
+	outputs := t.Outputs()
+	return &labelSums{target: t, field: field, byName: make(map[string]*nameSum),
+		classes: make([]float64, max(2, outputs)), present: make([]float64, outputs), targets: make([]float64, outputs)}
 }
 
 // add adds the label of an event of weight w.

@@ -97,7 +97,9 @@ func (s *scoring) foldHistory(o *ScoreOptions) error {
 type nextRow func() (value []byte, line int, bad *event.Rejection, err error)
 
 // scoreAll emits a score of each row until the last one, or until ctx is done. The rows are of the file at path.
-func (s *scoring) scoreAll(ctx context.Context, next nextRow, path string, out *report.Emitter) (report.ScoreSummary, error) {
+func (s *scoring) scoreAll(ctx context.Context, next nextRow, path string, out *report.Emitter) (
+	report.ScoreSummary, error,
+) {
 	summary := report.ScoreSummary{Folded: int64(s.over.Folded())}
 	for {
 		value, line, rejection, err := next()

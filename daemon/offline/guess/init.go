@@ -166,9 +166,11 @@ func (g *guess) yaml(o *Options) string {
 	servers, topic, why := []string{"127.0.0.1:9092"}, o.Model, "  # where the events will come from; backtest needs none"
 	if o.Topic != "" {
 		servers, topic, why = o.BootstrapServers, o.Topic, ""
-		y.line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:", g.rows, o.Topic)
+		y.line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:",
+			g.rows, o.Topic)
 	} else {
-		y.line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:", g.rows, filepath.Base(o.Data))
+		y.line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:",
+			g.rows, filepath.Base(o.Data))
 	}
 	y.line("#   refitd check config --config.file THIS --print-defaults")
 	y.line("")
@@ -193,7 +195,8 @@ func (g *guess) yaml(o *Options) string {
 	y.line("    sample: {seed: 1}  # the same rows in every run")
 	every, events := g.schedule()
 	if o.Topic == "" {
-		y.line("    # At most %d refits in a backtest of this file, whose second is 100 events, and one after each alarm of drift.", g.refits())
+		y.line("    # At most %d refits in a backtest of this file, whose second is 100 events, "+
+			"and one after each alarm of drift.", g.refits())
 		y.line("    # A daemon may refit more often: 30s is its default.")
 	}
 	y.line("    train: {every: %s, every_events: %d}", every, events)
@@ -265,7 +268,8 @@ func (g *guess) writeLabel(y *yamlText) {
 	if s.Time != "" {
 		y.line("      time: %s\n      time_unit: %s", quoted(s.Time), s.TimeUnit)
 		y.line("      # Its hour and its day of the week, in UTC, are fields if this says so:")
-		y.line("      # derived: [{name: utc_hour, kind: time_bin, unit: hour}, {name: utc_weekday, kind: time_bin, unit: weekday}]")
+		y.line("      # derived: [{name: utc_hour, kind: time_bin, unit: hour}, " +
+			"{name: utc_weekday, kind: time_bin, unit: weekday}]")
 	}
 }
 
@@ -279,7 +283,8 @@ func (g *guess) writeFields(y *yamlText, use string) {
 		if first {
 			y.line("      %s:", use)
 			if use == "multi" {
-				y.line("        # weight: sqrt counts each name of a list of n names as 1/√n. Where the label follows the mean of what the names say, as it may")
+				y.line("        # weight: sqrt counts each name of a list of n names as 1/√n. " +
+					"Where the label follows the mean of what the names say, as it may")
 				y.line("        # of the last things that a user liked, mean is better, which counts 1/n.")
 			}
 			first = false

@@ -213,8 +213,8 @@ func (w *starter) turn(f int) {
 	}
 }
 
-// correlate stores in next, for every feature of a field, how the residuals go with each basis vector's part in the other
-// fields of its rows.
+// correlate stores in next, for every feature of a field, the correlation of the residuals with each basis vector's
+// part in the other fields of its rows.
 func (w *starter) correlate(f int) {
 	s, k := w.state, w.state.NumBasis
 	for j, g := range s.Field {

@@ -113,8 +113,8 @@ type dotSums struct {
 }
 
 func newDotSums(v vectors, columns, outputs int, single bool) *dotSums {
-	return &dotSums{v: v, x: make([]GPVirtual, columns), y: make([]GPVirtual, outputs), sums: make([][]VecVirtual, columns*outputs),
-		single: single}
+	return &dotSums{v: v, x: make([]GPVirtual, columns), y: make([]GPVirtual, outputs),
+		sums: make([][]VecVirtual, columns*outputs), single: single}
 }
 
 // halves is the number of registers that eight lanes take.
