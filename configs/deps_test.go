@@ -52,10 +52,10 @@ daemon/cycle/evaluate
 	consumer/event daemon/cycle/encode daemon/quality daemon/report snapshot solver
 daemon/cycle/experts
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/rows
-	snapshot solver solver/posterior
+	snapshot solver solver/posterior solver/posterior/online
 daemon/cycle/fitted
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/rows daemon/report snapshot
-	solver solver/posterior
+	solver solver/posterior solver/posterior/online
 daemon/cycle/gate
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
 	daemon/cycle/refit/task daemon/cycle/rows daemon/report snapshot solver solver/posterior
@@ -78,16 +78,17 @@ daemon/cycle/refit/convex
 daemon/cycle/refit/task
 	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts
 	daemon/cycle/fitted daemon/cycle/guard daemon/cycle/rows daemon/report snapshot solver solver/margin
-	solver/posterior
+	solver/posterior solver/posterior/sweep
 daemon/cycle/refit/variational
 	consumer/event daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted daemon/cycle/gate
-	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows solver solver/posterior
+	daemon/cycle/refit/convex daemon/cycle/refit/task daemon/cycle/rows solver solver/posterior solver/posterior/online
+	solver/posterior/sweep
 daemon/cycle/rows
 	consumer/event daemon/config daemon/report
 daemon/cycle/updates
 	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/experts daemon/cycle/fitted
 	daemon/cycle/gate daemon/cycle/guard daemon/cycle/mixture daemon/cycle/refit/convex daemon/cycle/rows daemon/report
-	snapshot solver solver/posterior
+	snapshot solver solver/posterior solver/posterior/online
 daemon/daemontest
 	consumer/event daemon daemon/broker daemon/config daemon/report
 daemon/daemontest/liar
@@ -114,7 +115,7 @@ daemon/logs
 daemon/memory
 	daemon/config daemon/curves daemon/cycle daemon/cycle/experts daemon/cycle/guard daemon/cycle/refit/variational
 	daemon/ingest daemon/notify daemon/scoring daemon/shard sketch solver solver/coordinate solver/margin
-	solver/posterior
+	solver/posterior solver/posterior/online solver/posterior/sweep
 daemon/model
 	consumer consumer/event daemon/announce daemon/choices daemon/cluster daemon/config daemon/crash daemon/curves
 	daemon/cycle daemon/cycle/drift daemon/cycle/encode daemon/cycle/experts daemon/cycle/fitted daemon/cycle/guard
@@ -124,10 +125,28 @@ daemon/model
 daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable
 daemon/offline
-	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/encode daemon/cycle/evaluate
-	daemon/cycle/fitted daemon/cycle/refit daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates daemon/dataset
-	daemon/diff daemon/export daemon/ingest daemon/plot daemon/progress daemon/publish daemon/report daemon/reproduce
-	sketch snapshot snapshot/durable solver
+	consumer/event daemon/config daemon/dataset daemon/export daemon/ingest daemon/progress daemon/report sketch
+	snapshot snapshot/durable
+daemon/offline/backtest
+	consumer/event daemon/choices daemon/config daemon/cycle daemon/cycle/drift daemon/cycle/encode
+	daemon/cycle/evaluate daemon/cycle/fitted daemon/cycle/refit/task daemon/cycle/rows daemon/cycle/updates
+	daemon/dataset daemon/ingest daemon/offline daemon/offline/fit daemon/plot daemon/progress daemon/publish
+	daemon/report sketch snapshot
+daemon/offline/evaluate
+	consumer/event daemon/choices daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/dataset daemon/offline
+	daemon/offline/fit daemon/progress daemon/report snapshot
+daemon/offline/fit
+	consumer/event daemon/config daemon/cycle/encode daemon/cycle/evaluate daemon/cycle/refit daemon/cycle/refit/task
+	daemon/dataset daemon/offline daemon/plot daemon/progress daemon/publish daemon/report solver
+daemon/offline/fit/fittest
+	daemon/dataset daemon/offline daemon/offline/fit daemon/offline/offlinetest daemon/report
+daemon/offline/guess
+	consumer/event daemon/config daemon/dataset daemon/offline daemon/report snapshot
+daemon/offline/offlinetest
+	daemon/config daemon/report
+daemon/offline/versions
+	consumer/event daemon/cycle/encode daemon/cycle/fitted daemon/cycle/refit/task daemon/diff daemon/export
+	daemon/offline daemon/offline/evaluate daemon/report daemon/reproduce snapshot
 daemon/plot
 daemon/produce
 daemon/progress
@@ -155,16 +174,46 @@ daemon/web
 	daemon/report daemon/web/inference snapshot snapshot/metrics
 daemon/web/inference
 solver
-	solver/internal/columns solver/internal/dense solver/internal/parallel
+	solver/internal/convexfm solver/internal/dense solver/internal/eigen solver/internal/full solver/internal/gamma
+	solver/internal/linear solver/internal/output solver/internal/parallel solver/loss solver/penalty solver/problem
 solver/coordinate
 	solver solver/internal/columns solver/internal/dense
 solver/internal/columns
+solver/internal/convexfm
+	solver/internal/columns solver/internal/dense solver/internal/eigen solver/internal/gamma solver/internal/linear
+	solver/internal/parallel solver/loss solver/problem
 solver/internal/dense
+solver/internal/eigen
+	solver/internal/dense
+solver/internal/full
+	solver/internal/dense solver/internal/eigen solver/internal/gamma solver/internal/output solver/internal/parallel
+	solver/loss solver/penalty solver/problem
+solver/internal/gamma
+	solver/internal/dense solver/internal/eigen solver/internal/parallel solver/penalty solver/problem
+solver/internal/linear
+	solver/internal/dense solver/internal/eigen solver/internal/gamma solver/internal/output solver/internal/parallel
+	solver/loss solver/problem
+solver/internal/output
+	solver/internal/dense solver/internal/eigen solver/internal/parallel solver/loss solver/penalty solver/problem
 solver/internal/parallel
+solver/loss
+	solver/internal/dense
 solver/margin
 	solver solver/internal/dense solver/internal/parallel
+solver/penalty
+	solver/internal/dense
 solver/posterior
-	solver solver/internal/dense solver/internal/parallel
+	solver solver/internal/dense
+solver/posterior/online
+	solver/internal/dense solver/posterior
+solver/posterior/posteriortest
+	solver
+solver/posterior/sweep
+	solver solver/internal/dense solver/internal/parallel solver/posterior
+solver/problem
+	solver/internal/dense solver/internal/eigen solver/loss
+solver/solvertest
+	solver/internal/parallel
 `
 
 // roomsMark begins the table in this file.
