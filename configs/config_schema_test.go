@@ -36,11 +36,19 @@ const (
 var scalars = map[reflect.Type]object{
 	reflect.TypeFor[config.Duration](): {{"$ref", "#/$defs/duration"}},
 	reflect.TypeFor[config.Size]():     {{"$ref", "#/$defs/size"}},
-	reflect.TypeFor[config.Vectors]():  {{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "integer"}, {"minimum", 1}}}}},
+	reflect.TypeFor[config.Vectors](): {
+		{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "integer"}, {"minimum", 1}}}},
+	},
 	reflect.TypeFor[config.TopK](): {{"anyOf",
 		[]any{object{{"const", "auto"}}, object{{"type", "integer"}, {"minimum", 1}, {"maximum", config.MaxClasses}}}}},
-	reflect.TypeFor[config.Index]():     {{"type", []string{"integer", "string"}}, {"minimum", 0}, {"pattern", `^([0-9]*|ordinal)$`}},
-	reflect.TypeFor[config.Lambda]():    {{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "number"}, {"exclusiveMinimum", 0}}}}},
+	reflect.TypeFor[config.Index](): {
+		{"type", []string{"integer", "string"}},
+		{"minimum", 0},
+		{"pattern", `^([0-9]*|ordinal)$`},
+	},
+	reflect.TypeFor[config.Lambda](): {
+		{"anyOf", []any{object{{"const", "auto"}}, object{{"type", "number"}, {"exclusiveMinimum", 0}}}},
+	},
 	reflect.TypeFor[config.Linear]():    {{"type", "string"}, {"pattern", `^(none|ridge:[0-9.]+([eE][-+]?[0-9]+)?)$`}},
 	reflect.TypeFor[config.ClassName](): {{"type", []string{"string", "integer", "number", "boolean"}}},
 	reflect.TypeFor[config.Switch]():    {{"enum", []any{"auto", true, false, "true", "false"}}},
@@ -51,7 +59,10 @@ var definitions = object{
 	{"duration", object{{"description", "A number with a unit, such as 500ms, 30s, 5m, 12h or 7d."},
 		{"anyOf", []any{object{{"type", "string"}, {"pattern", durationPattern}}, object{{"const", 0}}}}}},
 	{"size", object{{"description", "Bytes, or a number with a unit, such as 64KiB, 16MiB or 2GiB."},
-		{"anyOf", []any{object{{"type", "integer"}, {"minimum", 0}}, object{{"type", "string"}, {"pattern", sizePattern}}}}}},
+		{
+			"anyOf",
+			[]any{object{{"type", "integer"}, {"minimum", 0}}, object{{"type", "string"}, {"pattern", sizePattern}}},
+		}}},
 }
 
 // rules hold what neither the type of a key nor a bound of the validation says. Each must be used.
@@ -60,29 +71,36 @@ var rules = map[string]object{
 	"Kafka.BootstrapServers": {{"minItems", 1}, {"items", object{{"type", "string"}, {"pattern", `^.+:[0-9]{1,5}$`}}}},
 	"Kafka.GroupID":          {{"minLength", 1}},
 	"Kafka.ClientID":         {{"minLength", 1}},
-	"SASL.Mechanism":         {{"pattern", "^([Nn][Oo][Nn][Ee]|[Pp][Ll][Aa][Ii][Nn]|[Ss][Cc][Rr][Aa][Mm][-_ ]?[Ss][Hh][Aa][-_ ]?(256|512))$"}},
-	"Storage.Path":           {{"minLength", 1}},
-	"Web.AllowedHosts":       {{"items", object{{"type", "string"}, {"pattern", `^[^:/*@ ]+$`}}}},
-	"Model.Name":             {{"pattern", modelPattern}},
-	"Input.Topics":           {{"minItems", 1}, {"uniqueItems", true}, {"items", object{{"type", "string"}, {"pattern", topicPattern}}}},
-	"DeadLetter.Topic":       {{"pattern", "^$|" + topicPattern}},
-	"Publish.Topic":          {{"pattern", "^$|" + topicPattern}},
-	"Publish.Store":          {{"minLength", 1}},
-	"Negatives.PerEvent":     {{"minimum", 0}, {"maximum", 32}},
-	"Schema.Classes":         {{"uniqueItems", true}},
-	"Schema.Categorical":     {{"items", fieldEntry()}},
-	"Schema.Numeric":         {{"items", fieldEntry()}},
-	"Schema.Multi":           {{"items", fieldEntry(listWeight)}},
-	"Schema.Levels":          {{"minimum", 0}, {"maximum", 100}},
-	"Derived.Name":           {{"minLength", 1}},
-	"Derived.Kind":           {{"enum", event.Kinds}},
-	"Quota.Share":            {{"exclusiveMinimum", 0}, {"maximum", 1}},
-	"Cap.Share":              {{"minimum", 0}, {"exclusiveMaximum", 1}},
-	"Schema.Task":            {{"enum", append(slices.Clone(event.Tasks), config.Implicit)}},
-	"Train.Loss":             {{"enum", append([]string{"auto"}, config.Losses()...)}},
+	"SASL.Mechanism": {
+		{"pattern", "^([Nn][Oo][Nn][Ee]|[Pp][Ll][Aa][Ii][Nn]|[Ss][Cc][Rr][Aa][Mm][-_ ]?[Ss][Hh][Aa][-_ ]?(256|512))$"},
+	},
+	"Storage.Path":     {{"minLength", 1}},
+	"Web.AllowedHosts": {{"items", object{{"type", "string"}, {"pattern", `^[^:/*@ ]+$`}}}},
+	"Model.Name":       {{"pattern", modelPattern}},
+	"Input.Topics": {
+		{"minItems", 1},
+		{"uniqueItems", true},
+		{"items", object{{"type", "string"}, {"pattern", topicPattern}}},
+	},
+	"DeadLetter.Topic":   {{"pattern", "^$|" + topicPattern}},
+	"Publish.Topic":      {{"pattern", "^$|" + topicPattern}},
+	"Publish.Store":      {{"minLength", 1}},
+	"Negatives.PerEvent": {{"minimum", 0}, {"maximum", 32}},
+	"Schema.Classes":     {{"uniqueItems", true}},
+	"Schema.Categorical": {{"items", fieldEntry()}},
+	"Schema.Numeric":     {{"items", fieldEntry()}},
+	"Schema.Multi":       {{"items", fieldEntry(listWeight)}},
+	"Schema.Levels":      {{"minimum", 0}, {"maximum", 100}},
+	"Derived.Name":       {{"minLength", 1}},
+	"Derived.Kind":       {{"enum", event.Kinds}},
+	"Quota.Share":        {{"exclusiveMinimum", 0}, {"maximum", 1}},
+	"Cap.Share":          {{"minimum", 0}, {"exclusiveMaximum", 1}},
+	"Schema.Task":        {{"enum", append(slices.Clone(event.Tasks), config.Implicit)}},
+	"Train.Loss":         {{"enum", append([]string{"auto"}, config.Losses()...)}},
 }
 
-// fieldEntry returns what an entry of a list of fields may be: its name, or a config.Field with those keys of a list of names alone.
+// fieldEntry returns what an entry of a list of fields may be: its name, or a config.Field with those keys of a list of
+// names alone.
 func fieldEntry(listKeys ...member) object {
 	return object{{"anyOf", []any{
 		object{{"type", "string"}, {"minLength", 1}},
@@ -90,25 +108,51 @@ func fieldEntry(listKeys ...member) object {
 			{"name", object{{"type", "string"}, {"minLength", 1}, {"description", "Field of the events."}}},
 			{"optional", object{{"type", "boolean"}, {"default", false},
 				{"description", "An event may lack it, and then learns nothing from it and is scored without it."}}},
-			{"of", object{{"type", "string"}, {"description", "Categorical field whose name decides the value; without, found by counting."}}},
+			{
+				"of",
+				object{
+					{"type", "string"},
+					{"description", "Categorical field whose name decides the value; without, found by counting."},
+				},
+			},
 		}, listKeys...)}, {"required", []string{"name"}}},
 	}}}
 }
 
 // listWeight is the key of an entry of schema.multi that others do not have.
-var listWeight = member{"weight", object{{"enum", []string{snapshot.WeightMean, snapshot.WeightSqrt}}, {"default", snapshot.WeightMean},
-	{"description", "What each name of a list of n counts: 1/n, or 1/√n."}}}
+var listWeight = member{
+	"weight",
+	object{{"enum", []string{snapshot.WeightMean, snapshot.WeightSqrt}}, {"default", snapshot.WeightMean},
+		{"description", "What each name of a list of n counts: 1/n, or 1/√n."}},
+}
 
 // features asks for what one task or another needs.
 var features = object{
 	{"anyOf", []any{feature("categorical"), feature("numeric"), feature("multi")}},
 	{"allOf", []any{
-		object{{"if", object{{"properties", object{{"task", object{{"const", config.Implicit}}}}}, {"required", []string{"task"}}}},
-			{"else", object{{"required", []string{"label"}}, {"properties", object{{"label", object{{"minLength", 1}}}}}}}},
+		object{
+			{
+				"if",
+				object{
+					{"properties", object{{"task", object{{"const", config.Implicit}}}}},
+					{"required", []string{"task"}},
+				},
+			},
+			{
+				"else",
+				object{{"required", []string{"label"}}, {"properties", object{{"label", object{{"minLength", 1}}}}}},
+			},
+		},
 		object{{"if", object{{"properties", object{{"task", object{{"const", "ordinal"}}}}}}},
-			{"then", object{{"required", []string{"levels"}}, {"properties", object{{"levels", object{{"minimum", 2}}}}}}}},
+			{
+				"then",
+				object{{"required", []string{"levels"}}, {"properties", object{{"levels", object{{"minimum", 2}}}}}},
+			}},
 		object{{"if", object{{"properties", object{{"task", object{{"enum", []string{"multiclass", "multilabel"}}}}}}}},
-			{"then", object{{"required", []string{"classes"}}, {"properties", object{{"classes", object{{"minItems", 2}}}}}}}},
+			{
+				"then",
+				object{{"required", []string{"classes"}}, {"properties", object{{"classes", object{{"minItems", 2}}}}}},
+			}},
 	}},
 }
 
@@ -191,21 +235,29 @@ func (c *configSchema) mapping(v reflect.Value, path string, fallback bool) obje
 		if comment == "" {
 			c.t.Errorf("%s has a comment neither in defaults.yaml nor at %s", key, p.place())
 		}
-		one := c.of(v.FieldByIndex(p.field.Index), key, sentence(c.opening(comment, p.place())), fallback && !none && !strings.HasSuffix(path, "quotas[]"))
+		one := c.of(
+			v.FieldByIndex(p.field.Index),
+			key,
+			sentence(c.opening(comment, p.place())),
+			fallback && !none && !strings.HasSuffix(path, "quotas[]"),
+		)
 		for _, m := range append(slices.Clone(c.bounds[p.place()]), rules[p.place()]...) {
 			if m.key == "description" {
 				m.value = one.get("description").(string) + m.value.(string)
 			}
 			if m.key == "enum" && one.get("default") != nil {
 				var value string
-				if err := json.Unmarshal(one.get("default").(json.RawMessage), &value); err == nil && !slices.Contains(m.value.([]string), value) && value != "" {
+				if err := json.Unmarshal(one.get("default").(json.RawMessage), &value); err == nil &&
+					!slices.Contains(m.value.([]string), value) &&
+					value != "" {
 					m.value = append([]string{value}, m.value.([]string)...)
 				}
 			}
 			one.set(m.key, m.value)
 		}
 		c.used[p.place()] = true
-		if none && p.place() != "Schema.Label" || one.get("required") != nil || strings.HasSuffix(path, "quotas[]") || key == "models" {
+		if none && p.place() != "Schema.Label" || one.get("required") != nil || strings.HasSuffix(path, "quotas[]") ||
+			key == "models" {
 			required = append(required, p.key)
 		}
 		members.set(p.key, one)
@@ -251,7 +303,8 @@ func defaultComments() map[string]string {
 	return comments
 }
 
-// validationBounds returns what the validator demands of fields, from the calls of its methods in the source: no call, no bound.
+// validationBounds returns what the validator demands of fields, from the calls of its methods in the source: no call,
+// no bound.
 func validationBounds(t *testing.T) map[string]object {
 	t.Helper()
 	bounds := map[string]object{}
@@ -326,8 +379,11 @@ func TestConfigSchema(t *testing.T) {
 	c := &configSchema{t: t, comments: defaultComments(), bounds: validationBounds(t), used: map[string]bool{}}
 	schema := object{{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "Configuration of refitd"}}
 	schema = append(schema, c.of(reflect.ValueOf(*config.Default()), "", "", true)...)
-	schema.set("description", "The one file that refitd run takes. Durations are written 500ms, 30s, 5m, 12h or 7d; sizes 64KiB, 16MiB or 2GiB. "+
-		"Relative paths are relative to the file. Made from the Go types, the comments of the defaults and the validation.")
+	schema.set(
+		"description",
+		"The one file that refitd run takes. Durations are written 500ms, 30s, 5m, 12h or 7d; sizes 64KiB, 16MiB or 2GiB. "+
+			"Relative paths are relative to the file. Made from the Go types, the comments of the defaults and the validation.",
+	)
 	schema.set("$defs", definitions)
 	for _, m := range []map[string]object{c.bounds, rules} {
 		for name := range m {
@@ -401,7 +457,8 @@ func TestExamplesByTheSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaAndValidation: what the schema refuses, refitd refuses, and a small change of a good file is refused or taken by both.
+// TestSchemaAndValidation: what the schema refuses, refitd refuses, and a small change of a good file is refused or
+// taken by both.
 func TestSchemaAndValidation(t *testing.T) {
 	good := config.DefaultsYAML()
 	schema := validator(t)

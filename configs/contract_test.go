@@ -16,8 +16,8 @@ import (
 	"unicode"
 )
 
-// The contracts of this folder (openapi.json, http.md, json.md, config.schema.json) are made from the Go types and their doc comments. Each
-// test here compares one of them with its file; go test ./configs -update writes the files.
+// The contracts of this folder (openapi.json, http.md, json.md, config.schema.json) are made from the Go types and
+// their doc comments. Each test here compares one of them with its file; go test ./configs -update writes the files.
 var update = flag.Bool("update", false, "write the generated files")
 
 const module = "github.com/refitd/refitd"
@@ -43,8 +43,13 @@ func same(t *testing.T, name string, content []byte) {
 	for i < len(was) && i < len(is) && was[i] == is[i] {
 		i++
 	}
-	t.Errorf("%s is not what the code says, from line %d on: go test ./configs -update\nfile: %.300s\ncode: %.300s", name, i+1,
-		strings.Join(was[min(i, len(was)):], "\n"), strings.Join(is[min(i, len(is)):], "\n"))
+	t.Errorf(
+		"%s is not what the code says, from line %d on: go test ./configs -update\nfile: %.300s\ncode: %.300s",
+		name,
+		i+1,
+		strings.Join(was[min(i, len(was)):], "\n"),
+		strings.Join(is[min(i, len(is)):], "\n"),
+	)
 }
 
 // object is a JSON object whose members stay in order.
@@ -122,8 +127,8 @@ func indented(t *testing.T, v any) []byte {
 	return append(b.Bytes(), '\n')
 }
 
-// pkg is what the source of a package says: the comments of types ("T"), fields ("T.F"), constants and variables ("c"), functions ("f")
-// and methods ("T.m"), and the names of constants by their values as they are written.
+// pkg is what the source of a package says: the comments of types ("T"), fields ("T.F"), constants and variables ("c"),
+// functions ("f") and methods ("T.m"), and the names of constants by their values as they are written.
 type pkg struct {
 	docs      map[string]string
 	constants map[string]string
@@ -344,7 +349,15 @@ var glossary = map[string]string{
 
 // ours reports whether fields of a struct must have comments: those of the packages of wire types.
 func ours(typ reflect.Type) bool {
-	return slices.Contains([]string{module + "/daemon/web", module + "/daemon/report", module + "/daemon/config", module + "/daemon/curves"}, typ.PkgPath())
+	return slices.Contains(
+		[]string{
+			module + "/daemon/web",
+			module + "/daemon/report",
+			module + "/daemon/config",
+			module + "/daemon/curves",
+		},
+		typ.PkgPath(),
+	)
 }
 
 // sentence ends a text with a full stop.

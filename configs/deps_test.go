@@ -259,8 +259,17 @@ func TestRooms(t *testing.T) {
 func TestRoomsHaveAnOrder(t *testing.T) {
 	t.Parallel()
 	const cycle = "daemon/cycle"
-	below := []string{"consumer/event", "daemon/choices", "daemon/config", "daemon/quality", "daemon/report", "snapshot",
-		"solver", "solver/margin", "solver/posterior"}
+	below := []string{
+		"consumer/event",
+		"daemon/choices",
+		"daemon/config",
+		"daemon/quality",
+		"daemon/report",
+		"snapshot",
+		"solver",
+		"solver/margin",
+		"solver/posterior",
+	}
 	for path, row := range parseRooms(rooms) {
 		if path != cycle && !strings.HasPrefix(path, cycle+"/") {
 			continue

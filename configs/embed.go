@@ -1,5 +1,5 @@
-// Package configs embeds, of the files in this folder, those that the program prints or serves, and those that tests of other
-// packages compare it with.
+// Package configs embeds, of the files in this folder, those that the program prints or serves, and those that tests of
+// other packages compare it with.
 package configs
 
 import _ "embed"
@@ -9,7 +9,8 @@ import _ "embed"
 //go:embed refitd.rules.yml
 var Rules string
 
-// Metrics lists the metrics of this build by section. Tests make metrics.md from it and compare it with a running daemon.
+// Metrics lists the metrics of this build by section. Tests make metrics.md from it and compare it with a running
+// daemon.
 //
 //go:embed metrics.json
 var Metrics string

@@ -37,34 +37,50 @@ const exampleTensors = `{"inputs":[{"name":"user","shape":[1],"datatype":"BYTES"
 func exchanges(t *testing.T) map[string]*exchange {
 	const v1, v2 = "/v1/models/ratings", "/v2/models/ratings"
 	all := map[string]*exchange{
-		"status":         {method: "GET", path: "/"},
-		"style":          {method: "GET", path: "/static/style.css"},
-		"script":         {method: "GET", path: "/static/page.js"},
-		"icon":           {method: "GET", path: "/static/icon.svg"},
-		"runbook":        {method: "GET", path: "/runbook/RefitdModelStale"},
-		"showStatus":     {method: "GET", path: "/v1/status"},
-		"stream":         {method: "GET", path: "/v1/stream?model=ratings&rounds=1"},
-		"showState":      {method: "GET", path: v1 + "/state"},
-		"showCurves":     {method: "GET", path: v1 + "/curves"},
-		"showDiff":       {method: "GET", path: v1 + "/versions/1/diff?with=1"},
-		"showBelief":     {method: "GET", path: v1 + "/belief"},
-		"showEntity":     {method: "GET", path: v1 + "/entity?field=user&name=u1"},
-		"openAPI":        {method: "GET", path: "/openapi.json"},
-		"healthy":        {method: "GET", path: "/-/healthy"},
-		"ready":          {method: "GET", path: "/-/ready"},
-		"reload":         {method: "POST", path: "/-/reload"},
-		"refit":          {method: "POST", path: "/-/refit?model=ratings"},
-		"scrape":         {method: "GET", path: "/metrics"},
-		"listModels":     {method: "GET", path: "/v1/models"},
-		"showModel":      {method: "GET", path: v1},
-		"listVersions":   {method: "GET", path: v1 + "/versions"},
-		"showVersion":    {method: "GET", path: v1 + "/versions/1"},
-		"showAlias":      {method: "GET", path: v1 + "/aliases/champion?after=0&wait=10s"},
-		"moveAlias":      {method: "PUT", path: v1 + "/aliases/canary", body: `{"version":1,"why":"try it on one host"}`},
-		"file":           {method: "GET", path: v1 + "/aliases/champion/files/vocabulary", header: []string{"Range", "bytes=0-15"}},
-		"deltas":         {method: "GET", path: v1 + "/deltas?base=1&after=0&wait=0s"},
-		"score":          {method: "POST", path: v1 + "/score", body: `{"events":[{"user":"u1","item":"i2"},{"user":"u9","item":"i2"}]}`},
-		"topk":           {method: "POST", path: v1 + "/topk", body: `{"event":{"user":"u1"},"over":"item","k":2,"exclude":["i2"]}`},
+		"status":       {method: "GET", path: "/"},
+		"style":        {method: "GET", path: "/static/style.css"},
+		"script":       {method: "GET", path: "/static/page.js"},
+		"icon":         {method: "GET", path: "/static/icon.svg"},
+		"runbook":      {method: "GET", path: "/runbook/RefitdModelStale"},
+		"showStatus":   {method: "GET", path: "/v1/status"},
+		"stream":       {method: "GET", path: "/v1/stream?model=ratings&rounds=1"},
+		"showState":    {method: "GET", path: v1 + "/state"},
+		"showCurves":   {method: "GET", path: v1 + "/curves"},
+		"showDiff":     {method: "GET", path: v1 + "/versions/1/diff?with=1"},
+		"showBelief":   {method: "GET", path: v1 + "/belief"},
+		"showEntity":   {method: "GET", path: v1 + "/entity?field=user&name=u1"},
+		"openAPI":      {method: "GET", path: "/openapi.json"},
+		"healthy":      {method: "GET", path: "/-/healthy"},
+		"ready":        {method: "GET", path: "/-/ready"},
+		"reload":       {method: "POST", path: "/-/reload"},
+		"refit":        {method: "POST", path: "/-/refit?model=ratings"},
+		"scrape":       {method: "GET", path: "/metrics"},
+		"listModels":   {method: "GET", path: "/v1/models"},
+		"showModel":    {method: "GET", path: v1},
+		"listVersions": {method: "GET", path: v1 + "/versions"},
+		"showVersion":  {method: "GET", path: v1 + "/versions/1"},
+		"showAlias":    {method: "GET", path: v1 + "/aliases/champion?after=0&wait=10s"},
+		"moveAlias": {
+			method: "PUT",
+			path:   v1 + "/aliases/canary",
+			body:   `{"version":1,"why":"try it on one host"}`,
+		},
+		"file": {
+			method: "GET",
+			path:   v1 + "/aliases/champion/files/vocabulary",
+			header: []string{"Range", "bytes=0-15"},
+		},
+		"deltas": {method: "GET", path: v1 + "/deltas?base=1&after=0&wait=0s"},
+		"score": {
+			method: "POST",
+			path:   v1 + "/score",
+			body:   `{"events":[{"user":"u1","item":"i2"},{"user":"u9","item":"i2"}]}`,
+		},
+		"topk": {
+			method: "POST",
+			path:   v1 + "/topk",
+			body:   `{"event":{"user":"u1"},"over":"item","k":2,"exclude":["i2"]}`,
+		},
 		"explain":        {method: "POST", path: v1 + "/explain", body: `{"event":{"user":"u1","item":"i2"}}`},
 		"serverMetadata": {method: "GET", path: "/v2"},
 		"live":           {method: "GET", path: "/v2/health/live"},
@@ -125,24 +141,59 @@ func stable(s string) string {
 func exampleServer(t *testing.T) http.Handler {
 	dir := t.TempDir()
 	store := snapshot.NewStore(dir)
-	c := &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.OrdinalLink, NumFeatures: 4, NumOutputs: 2, NumBasis: 1,
-		Schema:     snapshot.Schema{Task: snapshot.Ordinal, Label: "rating", Levels: 3, Categorical: []string{"user", "item"}},
+	c := &snapshot.Contents{
+		Kernel:      snapshot.ANOVA,
+		Link:        snapshot.OrdinalLink,
+		NumFeatures: 4,
+		NumOutputs:  2,
+		NumBasis:    1,
+		Schema: snapshot.Schema{
+			Task:        snapshot.Ordinal,
+			Label:       "rating",
+			Levels:      3,
+			Categorical: []string{"user", "item"},
+		},
 		Vocabulary: [][]string{{"u1", "u2"}, {"i1", "i2"}},
-		Basis:      []float64{0.5, -0.25, 1, 0.75}, Weights: []float64{-0.5, -0.25},
-		Linear: []float64{-0.125, -0.25, 0.25, 0.5, 0, 0, -0.5, -0.25}, Bias: []float64{-1, 0.5}}
+		Basis:      []float64{0.5, -0.25, 1, 0.75},
+		Weights:    []float64{-0.5, -0.25},
+		Linear:     []float64{-0.125, -0.25, 0.25, 0.5, 0, 0, -0.5, -0.25},
+		Bias:       []float64{-1, 0.5},
+	}
 	gap := snapshot.Number(0.0004)
 	metrics := snapshot.Metrics{N: 1000}
-	c.Meta = snapshot.Meta{Writer: "refitd 0.1.0", Kind: "refit", Created: time.Unix(1_750_000_000, 0), Decision: "promoted", Reason: "first version",
-		Status: "converged", Loss: "binary_logistic", Lambda: 0.5, Objective: 0.625, Gap: &gap, GapRelative: &gap, GapKind: "certified",
-		Solver: "fista", FISTAIterations: 40, Rows: 20_000, TrainSeconds: 0.75, Select: &metrics, Gate: &metrics,
-		Cut: []snapshot.Cut{{Topic: "ratings", Partition: 0, Next: 25_000}}, Watermark: time.Unix(1_749_999_990, 0)}
+	c.Meta = snapshot.Meta{
+		Writer:          "refitd 0.1.0",
+		Kind:            "refit",
+		Created:         time.Unix(1_750_000_000, 0),
+		Decision:        "promoted",
+		Reason:          "first version",
+		Status:          "converged",
+		Loss:            "binary_logistic",
+		Lambda:          0.5,
+		Objective:       0.625,
+		Gap:             &gap,
+		GapRelative:     &gap,
+		GapKind:         "certified",
+		Solver:          "fista",
+		FISTAIterations: 40,
+		Rows:            20_000,
+		TrainSeconds:    0.75,
+		Select:          &metrics,
+		Gate:            &metrics,
+		Cut:             []snapshot.Cut{{Topic: "ratings", Partition: 0, Next: 25_000}},
+		Watermark:       time.Unix(1_749_999_990, 0),
+	}
 	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
 	if _, err := store.Publish(t.Context(), "ratings", c, snapshot.Move{Alias: snapshot.Champion}); err != nil {
 		t.Fatal(err)
 	}
 	daemon := exampleDaemon{}
-	server := web.New(web.Options{Daemon: daemon, Lifecycle: daemon, Registry: prometheus.NewRegistry(), Version: "0.1.0",
-		Models: []web.Model{{Name: "ratings", Dir: dir, Store: store}}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	server := web.New(
+		web.Options{Daemon: daemon, Lifecycle: daemon, Registry: prometheus.NewRegistry(), Version: "0.1.0",
+			Models: []web.Model{
+				{Name: "ratings", Dir: dir, Store: store},
+			}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+	)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

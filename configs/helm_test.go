@@ -23,8 +23,8 @@ import (
 	"github.com/refitd/refitd/daemon/build"
 )
 
-// chartValues is the schema of the values of the chart but for its configuration, whose schema is that of the file. The configuration has to be one
-// that the templates fit: they mount its paths and probe its second port.
+// chartValues is the schema of the values of the chart but for its configuration, whose schema is that of the file. The
+// configuration has to be one that the templates fit: they mount its paths and probe its second port.
 const chartValues = `
 $schema: https://json-schema.org/draft/2020-12/schema
 title: Values of the Helm chart of refitd
@@ -90,8 +90,8 @@ properties:
   affinity: {type: object}
 `
 
-// TestChartSchema: the schema of the values is made of that of the configuration, takes the defaults, and says of what is wrong where it is, what was
-// expected and what was there.
+// TestChartSchema: the schema of the values is made of that of the configuration, takes the defaults, and says of what
+// is wrong where it is, what was expected and what was there.
 func TestChartSchema(t *testing.T) {
 	var schema, conf map[string]any
 	unmarshal(t, []byte(chartValues), &schema)
@@ -128,8 +128,10 @@ func TestChartSchema(t *testing.T) {
 		{"networkPolicy: {egressPorts: [kafka]}", "at '/networkPolicy/egressPorts/0': got string, want integer"},
 		{"resources: {limits: {memory: {}}}", "at '/resources/limits/memory': got object, want number or string"},
 		{"config: {kafka: {group_id: 7}}", "at '/config/kafka/group_id': got number, want string"},
-		{"config: {web: {listen_address: '0.0.0.0:80'}}", "at '/config/web/listen_address': '0.0.0.0:80' does not match pattern ':9464$'"},
-		{"config: {web: {health_address: 'unix:health.sock'}}", "at '/config/web/health_address': 'unix:health.sock' does not match pattern"},
+		{"config: {web: {listen_address: '0.0.0.0:80'}}", "at '/config/web/listen_address': '0.0.0.0:80' does not match " +
+			"pattern ':9464$'"},
+		{"config: {web: {health_address: 'unix:health.sock'}}", "at '/config/web/health_address': 'unix:health.sock' does " +
+			"not match pattern"},
 	} {
 		values := defaultValues(t)
 		var change map[string]any
@@ -139,13 +141,15 @@ func TestChartSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := compiled.Validate(value); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if err := compiled.Validate(value); c.want == "" && err != nil ||
+			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, want %q", c.change, err, c.want)
 		}
 	}
 }
 
-// TestEachChartValue: a change of any value but those of the configuration, which is copied as a whole, changes what is rendered.
+// TestEachChartValue: a change of any value but those of the configuration, which is copied as a whole, changes what is
+// rendered.
 func TestEachChartValue(t *testing.T) {
 	start := func() map[string]any {
 		values := defaultValues(t)
@@ -227,7 +231,11 @@ func TestChart(t *testing.T) {
 		merge(values, change)
 		rendered = render(t, values)
 	}
-	plain := slices.Concat(mustRead(t, "kubernetes/refitd.yaml"), []byte("\n---\n"), mustRead(t, "kubernetes/servicemonitor.yaml"))
+	plain := slices.Concat(
+		mustRead(t, "kubernetes/refitd.yaml"),
+		[]byte("\n---\n"),
+		mustRead(t, "kubernetes/servicemonitor.yaml"),
+	)
 	want, got := resources(t, plain), resources(t, rendered)
 	if w, g := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)); !slices.Equal(w, g) {
 		t.Fatalf("the chart has %v, the manifests have %v", g, w)
@@ -249,12 +257,14 @@ func TestChart(t *testing.T) {
 
 // TestChartWithoutPassword: there is no password that every installation has.
 func TestChartWithoutPassword(t *testing.T) {
-	if err := execute(io.Discard, defaultValues(t)); err == nil || !strings.Contains(err.Error(), "auth.password: got an empty one, expected") {
+	if err := execute(io.Discard, defaultValues(t)); err == nil ||
+		!strings.Contains(err.Error(), "auth.password: got an empty one, expected") {
 		t.Errorf("rendered without a password: %v", err)
 	}
 }
 
-// resources returns the documents of a file by kind, as indented JSON with sorted keys, without what only the chart has.
+// resources returns the documents of a file by kind, as indented JSON with sorted keys, without what only the chart
+// has.
 func resources(t *testing.T, content []byte) map[string][]byte {
 	t.Helper()
 	found := make(map[string][]byte)
@@ -285,7 +295,8 @@ func resources(t *testing.T, content []byte) map[string][]byte {
 func strip(v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, key := range []string{"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "imagePullPolicy"} {
+		for _, key := range []string{"app.kubernetes.io/instance", "app.kubernetes.io/version",
+			"app.kubernetes.io/managed-by", "imagePullPolicy"} {
 			delete(v, key)
 		}
 		if a, ok := v["annotations"].(map[string]any); ok && len(a) == 1 && a["checksum/config"] != "" {
@@ -349,7 +360,11 @@ func execute(out io.Writer, values map[string]any) error {
 	if _, err := root.Funcs(funcs).ParseFiles(files...); err != nil {
 		return err
 	}
-	data := map[string]any{"Values": values, "Chart": map[string]any{"AppVersion": build.Version}, "Release": map[string]any{"Name": "refitd", "Service": "Helm"}}
+	data := map[string]any{
+		"Values":  values,
+		"Chart":   map[string]any{"AppVersion": build.Version},
+		"Release": map[string]any{"Name": "refitd", "Service": "Helm"},
+	}
 	for _, file := range files {
 		if filepath.Ext(file) != ".yaml" {
 			continue

@@ -200,8 +200,10 @@ func printedAt(t *testing.T) map[reflect.Type]string {
 // objects adds the table of objects. Describing one may name others.
 func (h *httpPage) objects() {
 	h.heading(2, "Objects")
-	h.paragraph("Names are those of openapi.json. Members that end in `_seconds` and `_bytes` have that unit, times are " +
-		"RFC 3339 in UTC, a number that is not finite is null. *Absent* is a member that may be left out.")
+	h.paragraph(
+		"Names are those of openapi.json. Members that end in `_seconds` and `_bytes` have that unit, times are " +
+			"RFC 3339 in UTC, a number that is not finite is null. *Absent* is a member that may be left out.",
+	)
 	rows := [][]string{{`<a id="error"></a>**Error**`, "", whyRefused}}
 	for i, m := range refusalMembers(h.t) {
 		kind := "text"
@@ -247,7 +249,8 @@ func (h *httpPage) members(typ reflect.Type) (rows [][]string) {
 		switch {
 		case p.optional:
 			kind += "; absent"
-		case p.field.Type.Kind() == reflect.Pointer, p.field.Type.Kind() == reflect.Slice && strings.Contains(p.doc, "null"):
+		case p.field.Type.Kind() == reflect.Pointer,
+			p.field.Type.Kind() == reflect.Slice && strings.Contains(p.doc, "null"):
 			kind += " or null"
 		}
 		rows = append(rows, []string{"`" + p.key + "`", kind, bare(p.doc, p.field.Name)})

@@ -60,50 +60,103 @@ var verbs = []struct {
 	name  string
 	lines []line
 }{
-	{"quickstart", []line{{"broker", report.Broker{}, "first"}, {"version", report.Version{}, "each version"}, {"tick", report.Tick{}, "each second"},
-		{"drift", report.Drift{}, "when the stream changes"}, {"recovered", report.Recovered{}, "when the model is as good as before"},
-		{"summary", report.QuickstartSummary{}, "last, not with --broker-only"}}},
+	{
+		"quickstart",
+		[]line{
+			{"broker", report.Broker{}, "first"},
+			{"version", report.Version{}, "each version"},
+			{"tick", report.Tick{}, "each second"},
+			{
+				"drift",
+				report.Drift{},
+				"when the stream changes",
+			},
+			{"recovered", report.Recovered{}, "when the model is as good as before"},
+			{"summary", report.QuickstartSummary{}, "last, not with --broker-only"},
+		},
+	},
 	{"init", []line{{"summary", report.InitSummary{}, ""}}},
 	{"check config", []line{{"summary", report.CheckSummary{}, ""}}},
 	{"check event", []line{{"event", report.MappedEvent{}, "each model"}, {"summary", report.CheckSummary{}, "last"}}},
 	{"replay", []line{{"summary", report.ReplaySummary{}, ""}}},
 	{"run", []line{{"ready", report.Ready{}, "first"}, {"version", report.Version{}, "each version, promoted or kept"},
 		{"halt", report.Halt{}, "each partition that stops"}, {"summary", report.RunSummary{}, "last"}}},
-	{"state verify", []line{{"partition", report.VerifyPartition{}, "each partition"}, {"summary", report.VerifySummary{}, "last"}}},
-	{"state accept-gap", []line{{"gap", report.Gap{}, "offsets declared lost"}, {"recreated", report.Recreated{}, "each partition of a topic that was made anew"},
-		{"undone", report.Undone{}, "each partition, with --undo"},
-		{"summary", report.Empty{}, "last"}}},
+	{
+		"state verify",
+		[]line{{"partition", report.VerifyPartition{}, "each partition"}, {"summary", report.VerifySummary{}, "last"}},
+	},
+	{
+		"state accept-gap",
+		[]line{
+			{"gap", report.Gap{}, "offsets declared lost"},
+			{"recreated", report.Recreated{}, "each partition of a topic that was made anew"},
+			{"undone", report.Undone{}, "each partition, with --undo"},
+			{"summary", report.Empty{}, "last"},
+		},
+	},
 	{"state backup", []line{{"summary", report.BackupSummary{}, ""}}},
 	{"state restore", []line{{"summary", report.BackupSummary{}, ""}}},
-	{"state rebuild", []line{{"tick", report.RebuildTick{}, "each second"}, {"summary", report.RebuildSummary{}, "last"}}},
+	{
+		"state rebuild",
+		[]line{{"tick", report.RebuildTick{}, "each second"}, {"summary", report.RebuildSummary{}, "last"}},
+	},
 	{"state forget", []line{{"summary", report.Erasure{}, ""}}},
 	{"check-state", []line{{"summary", report.Empty{}, ""}}},
-	{"fit", []line{{"invalid", report.Invalid{}, firstInvalid}, {"step", report.Step{}, "each λ and k, or each λ"}, {"path", report.Path{}, "text only"},
-		{"summary", report.FitSummary{}, "last"}}},
-	{"backtest", []line{{"invalid", report.Invalid{}, firstInvalid}, {"tick", report.BacktestTick{}, "each 10,000 events"},
-		{"version", report.Version{}, "each refit"}, {"summary", report.BacktestSummary{}, "last"}}},
+	{
+		"fit",
+		[]line{
+			{"invalid", report.Invalid{}, firstInvalid},
+			{"step", report.Step{}, "each λ and k, or each λ"},
+			{"path", report.Path{}, "text only"},
+			{"summary", report.FitSummary{}, "last"},
+		},
+	},
+	{
+		"backtest",
+		[]line{{"invalid", report.Invalid{}, firstInvalid}, {"tick", report.BacktestTick{}, "each 10,000 events"},
+			{"version", report.Version{}, "each refit"}, {"summary", report.BacktestSummary{}, "last"}},
+	},
 	{"eval", []line{{"invalid", report.Invalid{}, firstInvalid}, {"summary", report.EvalSummary{}, ""}}},
 	{"score", []line{{"score", report.Score{}, "each event"}, {"invalid", report.Invalid{}, "each line that is none"},
 		{"summary", report.ScoreSummary{}, "last"}}},
-	{"state inspect", []line{{"state", report.State{}, "of a state"}, {"snapshot", report.SnapshotInspection{}, "of a version"},
-		{"summary", report.Empty{}, "last"}}},
+	{
+		"state inspect",
+		[]line{{"state", report.State{}, "of a state"}, {"snapshot", report.SnapshotInspection{}, "of a version"},
+			{"summary", report.Empty{}, "last"}},
+	},
 	{"versions diff", []line{{"summary", report.DiffSummary{}, ""}}},
 	{"versions reproduce", []line{{"summary", report.ReproduceSummary{}, ""}}},
 	{"versions list", []line{{"version", report.ListedVersion{}, "each version"},
 		{"stray", report.Stray{}, "each thing in the store that is no part of it, and each damaged alias"},
 		{"summary", report.ListSummary{}, "last"}}},
 	{"versions alias", []line{{"alias", report.Alias{}, "each alias"},
-		{"stray", report.Stray{}, "each thing in the store that is no part of it, and each damaged alias"}, {"summary", report.AliasesSummary{}, "last"}}},
+		{
+			"stray",
+			report.Stray{},
+			"each thing in the store that is no part of it, and each damaged alias",
+		}, {"summary", report.AliasesSummary{}, "last"}}},
 	{"versions promote", []line{{"summary", report.AliasMove{}, ""}}},
 	{"versions rollback", []line{{"summary", report.AliasMove{}, ""}}},
 	{"versions log", []line{{"record", report.LogRecord{}, "each record"},
 		{"live", report.Live{}, "each alias, with --at"}, {"summary", report.LogSummary{}, "last"}}},
-	{"versions prune", []line{{"summary", report.PruneSummary{}, "last, of versions"}, {"leftover", report.Leftover{}, "each, with --state"},
-		{"summary", report.LeftoversSummary{}, "last, with --state"}}},
+	{
+		"versions prune",
+		[]line{
+			{"summary", report.PruneSummary{}, "last, of versions"},
+			{"leftover", report.Leftover{}, "each, with --state"},
+			{"summary", report.LeftoversSummary{}, "last, with --state"},
+		},
+	},
 	{"keys new", []line{{"summary", report.KeysSummary{}, ""}}},
 	{"versions export onnx", []line{{"summary", report.ExportSummary{}, ""}}},
-	{"versions export jsonl", []line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}}},
-	{"versions export libsvm", []line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}}},
+	{
+		"versions export jsonl",
+		[]line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}},
+	},
+	{
+		"versions export libsvm",
+		[]line{{"row", report.SampleRow{}, "each row, with --output -"}, {"summary", report.SampleSummary{}, "last"}},
+	},
 	{"completion", nil}, // text for a shell, and for man
 	{"man", nil},
 	{"version", nil},
@@ -223,7 +276,8 @@ func (l *linesOf) headings(t *testing.T) map[reflect.Type]string {
 	return names
 }
 
-// TestJSON: configs/json.md has every line of every verb with its members, the exit codes and the reasons of rejections.
+// TestJSON: configs/json.md has every line of every verb with its members, the exit codes and the reasons of
+// rejections.
 func TestJSON(t *testing.T) {
 	lines := describedLines()
 	objects, title := lines.types, lines.title
@@ -231,7 +285,10 @@ func TestJSON(t *testing.T) {
 	for _, v := range verbs {
 		listed = append(listed, v.name)
 	}
-	if names := commandLine(t); !reflect.DeepEqual(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(listed))) {
+	if names := commandLine(t); !reflect.DeepEqual(
+		slices.Sorted(slices.Values(names)),
+		slices.Sorted(slices.Values(listed)),
+	) {
 		t.Errorf("the verbs are %q, described are %q", names, listed)
 	}
 	found := emissions(t)
@@ -265,10 +322,15 @@ func TestJSON(t *testing.T) {
 
 	var p page
 	p.heading(1, "What `--json` prints")
-	p.paragraph("Made from the Go types by a test. With `--json` a verb writes JSON Lines to standard output: one object in each line, whose first member " +
-		"`type` names it. The last one is `summary`, or `error` where the verb failed. Logs go to standard error. Members are added over time and " +
-		"never renamed: ignore those that you do not know. A number that is not finite is null; times are RFC 3339 in UTC, members that end in " +
-		"`_seconds` and `_bytes` have that unit, digests are `sha256:` and 64 hexadecimal digits.")
+	p.paragraph(
+		"Made from the Go types by a test. With `--json` a verb writes JSON Lines to standard output: one object in each " +
+			"line, whose first member " +
+			"`type` names it. The last one is `summary`, or `error` where the verb failed. Logs go to standard error. " +
+			"Members are added over time and " +
+			"never renamed: ignore those that you do not know. A number that is not finite is null; times are RFC 3339 in " +
+			"UTC, members that end in " +
+			"`_seconds` and `_bytes` have that unit, digests are `sha256:` and 64 hexadecimal digits.",
+	)
 	p.verbs(title)
 	p.exitCodes(t)
 	p.reasons(t)
@@ -329,7 +391,10 @@ func (p *page) exitCodes(t *testing.T) {
 			break
 		}
 		word := report.ErrorOf(report.Exit(code, errors.New("x"))).Code
-		rows = append(rows, []string{strconv.Itoa(code), "`" + word + "`", capital(source(t, module+"/daemon/report").docs[name])})
+		rows = append(
+			rows,
+			[]string{strconv.Itoa(code), "`" + word + "`", capital(source(t, module+"/daemon/report").docs[name])},
+		)
 	}
 	p.table([]string{"code", "`code` of an error", "meaning"}, rows)
 }
@@ -337,14 +402,30 @@ func (p *page) exitCodes(t *testing.T) {
 // reasons adds the table of reasons of rejections.
 func (p *page) reasons(t *testing.T) {
 	p.heading(2, "Reasons of rejections")
-	p.paragraph("Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a state, `reason` of " +
-		"`invalid`, of `dropped`, of the answers of HTTP and of the headers of dead letters. With it come `field`, the field of the schema that " +
-		"it is about (empty where it is about the record as a whole), `expected` and `got`: the kind of value that came, never the value itself. " +
-		"A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in the record counts; then the " +
-		"fields, in the order of the record; then missing_field.")
+	p.paragraph(
+		"Why a record is not an event: the label `reason` of `refitd_events_rejected_total`, `rejected_by_reason` of a " +
+			"state, `reason` of " +
+			"`invalid`, of `dropped`, of the answers of HTTP and of the headers of dead letters. With it come `field`, the " +
+			"field of the schema that " +
+			"it is about (empty where it is about the record as a whole), `expected` and `got`: the kind of value that came, " +
+			"never the value itself. " +
+			"A record has one reason. null_value, too_large and not_utf8 go before errors of syntax, of which the first in " +
+			"the record counts; then the " +
+			"fields, in the order of the record; then missing_field.",
+	)
 	most := event.DefaultLimits()
-	limits := strings.NewReplacer("Limits.MaxEventBytes", "`input.max_event_bytes`", "Limits.MaxIDBytes", "`input.max_id_bytes`",
-		"Limits.MaxMulti", "`input.max_list_names`", "Limits.MaxDepth", strconv.Itoa(most.MaxDepth), "Limits.MaxNumber", fmt.Sprint(most.MaxNumber))
+	limits := strings.NewReplacer(
+		"Limits.MaxEventBytes",
+		"`input.max_event_bytes`",
+		"Limits.MaxIDBytes",
+		"`input.max_id_bytes`",
+		"Limits.MaxMulti",
+		"`input.max_list_names`",
+		"Limits.MaxDepth",
+		strconv.Itoa(most.MaxDepth),
+		"Limits.MaxNumber",
+		fmt.Sprint(most.MaxNumber),
+	)
 	var rows [][]string
 	for _, reason := range append(slices.Clone(event.Reasons), event.Filtered, event.RemovalRequest, event.Panicked) {
 		events := source(t, module+"/consumer/event")
@@ -364,7 +445,8 @@ func nested(t *testing.T, typ reflect.Type, users map[reflect.Type]map[reflect.T
 		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
 			inner = inner.Elem()
 		}
-		if inner.Kind() != reflect.Struct || inner == reflect.TypeFor[time.Time]() || !ours(inner) { // others are taken apart in their place
+		if inner.Kind() != reflect.Struct || inner == reflect.TypeFor[time.Time]() ||
+			!ours(inner) { // others are taken apart in their place
 			continue
 		}
 		if users[inner] == nil {

@@ -59,8 +59,9 @@ type probe struct {
 	} `yaml:"httpGet"`
 }
 
-// TestKubernetes: the manifests fit together and the daemon: the configuration of the ConfigMap is one that this build takes, within the memory of the
-// container; its paths are on the volume, the probes ask its health address, without a password; the selectors find the pod.
+// TestKubernetes: the manifests fit together and the daemon: the configuration of the ConfigMap is one that this build
+// takes, within the memory of the container; its paths are on the volume, the probes ask its health address, without a
+// password; the selectors find the pod.
 func TestKubernetes(t *testing.T) {
 	file, err := os.Open("kubernetes/refitd.yaml")
 	if err != nil {
@@ -78,7 +79,8 @@ func TestKubernetes(t *testing.T) {
 		}
 		found[m.Kind] = m
 	}
-	for _, kind := range []string{"ConfigMap", "Secret", "Service", "StatefulSet", "PodDisruptionBudget", "NetworkPolicy"} {
+	for _, kind := range []string{"ConfigMap", "Secret", "Service", "StatefulSet", "PodDisruptionBudget",
+		"NetworkPolicy"} {
 		if found[kind].Kind == "" {
 			t.Fatalf("no %s among the manifests", kind)
 		}
@@ -91,7 +93,8 @@ func TestKubernetes(t *testing.T) {
 		t.Errorf("the configuration does not name the web file of the secret:\n%s", text)
 	}
 	path := filepath.Join(dir, "refitd.yaml")
-	for name, content := range map[string]string{web: secret["web.yml"], path: strings.ReplaceAll(text, "/etc/refitd-web/web.yml", web)} {
+	for name, content := range map[string]string{web: secret["web.yml"], path: strings.ReplaceAll(text,
+		"/etc/refitd-web/web.yml", web)} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -109,8 +112,14 @@ func TestKubernetes(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(c.Resources.Limits.Memory+"B"), &limit); err != nil {
 		t.Fatal(err)
 	}
-	if used := memory.Of(conf); conf.MemoryBudget == 0 || used.TotalBytes > int64(conf.MemoryBudget) || int64(conf.MemoryBudget) >= int64(limit) {
-		t.Errorf("memory: %d bytes at most, memory_budget %d, limit of the container %s", used.TotalBytes, conf.MemoryBudget, c.Resources.Limits.Memory)
+	if used := memory.Of(conf); conf.MemoryBudget == 0 || used.TotalBytes > int64(conf.MemoryBudget) ||
+		int64(conf.MemoryBudget) >= int64(limit) {
+		t.Errorf(
+			"memory: %d bytes at most, memory_budget %d, limit of the container %s",
+			used.TotalBytes,
+			conf.MemoryBudget,
+			c.Resources.Limits.Memory,
+		)
 	}
 	mounted := make(map[string]string)
 	for _, m := range c.VolumeMounts {
@@ -122,7 +131,8 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("%s is not on the volume %v", kept, claims)
 		}
 	}
-	if mounted["config"] != "/etc/refitd" || mounted["web"] != "/etc/refitd-web" || !strings.Contains(strings.Join(c.Args, " "), "/etc/refitd/refitd.yaml") {
+	if mounted["config"] != "/etc/refitd" || mounted["web"] != "/etc/refitd-web" ||
+		!strings.Contains(strings.Join(c.Args, " "), "/etc/refitd/refitd.yaml") {
 		t.Errorf("mounts %v, arguments %v", mounted, c.Args)
 	}
 	if u, err := url.Parse("http://" + conf.Web.ListenAddress); err != nil || u.Port() != "9464" {
@@ -132,10 +142,12 @@ func TestKubernetes(t *testing.T) {
 	for _, p := range c.Ports {
 		ports[p.Name] = p.ContainerPort
 	}
-	if _, port, err := net.SplitHostPort(conf.Web.HealthAddress); err != nil || port != ports["health"] || ports["web"] != "9464" {
+	if _, port, err := net.SplitHostPort(conf.Web.HealthAddress); err != nil || port != ports["health"] ||
+		ports["web"] != "9464" {
 		t.Errorf("health address %s, %v, ports of the container %v", conf.Web.HealthAddress, err, ports)
 	}
-	for want, p := range map[string]probe{"startup /-/healthy": c.StartupProbe, "liveness /-/healthy": c.LivenessProbe, "readiness /-/ready": c.ReadinessProbe} {
+	for want, p := range map[string]probe{"startup /-/healthy": c.StartupProbe, "liveness /-/healthy": c.LivenessProbe,
+		"readiness /-/ready": c.ReadinessProbe} {
 		get := p.HTTPGet
 		if !strings.HasSuffix(want, " "+get.Path) || get.Port != "health" || len(get.HTTPHeaders) > 0 {
 			t.Errorf("%s: %+v", want, get)

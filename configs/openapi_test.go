@@ -38,7 +38,14 @@ func operations(t *testing.T) (list []operation) {
 		}
 		for j, method := range strings.Fields(route.Methods) {
 			for form, path := range strings.Fields(route.Paths) {
-				op := operation{id: name, method: method, path: strings.TrimSuffix(path, "{$}"), route: route, form: form, description: described(doc, name)}
+				op := operation{
+					id:          name,
+					method:      method,
+					path:        strings.TrimSuffix(path, "{$}"),
+					route:       route,
+					form:        form,
+					description: described(doc, name),
+				}
 				switch {
 				case form == 0:
 				case strings.Contains(path, "{alias}"):
@@ -58,21 +65,26 @@ func operations(t *testing.T) (list []operation) {
 	return list
 }
 
-// statusTexts says what a status means on this surface. Those in plain have a body that is not JSON, which other programs' code writes;
-// those in empty have none.
+// statusTexts says what a status means on this surface. Those in plain have a body that is not JSON, which other
+// programs' code writes; those in empty have none.
 var (
 	statusTexts = map[int]string{
 		200: "The answer", 202: "It will be done", 206: "The range that was asked for",
 		304: "The client has it already, or nothing changed in the time of a long poll",
 		400: "The path, a parameter or the body is wrong",
 		401: "web.config_file asks for a user and a password, and they are missing or wrong",
-		403: "The request comes from a page of another origin, or it would change something and the daemon was started without --web.enable-lifecycle",
+		403: "The request comes from a page of another origin, or it would change something and the daemon was started " +
+			"without --web.enable-lifecycle",
 		404: "There is no such model, version, alias or file", 408: "The body did not arrive in time",
-		409: "The alias was moved by another request, or the deltas after that one are not there", 410: "The version has expired",
-		412: "If-Match names another content of the file", 413: "The body is too large, takes more memory than web.max_inflight_bytes, or comes with a GET",
-		416: "The file has no such range", 421: "The Host header names neither an address, localhost nor one of web.allowed_hosts",
+		409: "The alias was moved by another request, or the deltas after that one are not there",
+		410: "The version has expired",
+		412: "If-Match names another content of the file", 413: "The body is too large, takes more memory than " +
+			"web.max_inflight_bytes, or comes with a GET",
+		416: "The file has no such range", 421: "The Host header names neither an address, localhost nor one of " +
+			"web.allowed_hosts",
 		422: "The configuration file cannot be taken up, and why", 429: "More requests than web.config_file allows",
-		500: "Something went wrong on the daemon's machine; its log says what", 502: "The version is damaged or of another format; the log says more",
+		500: "Something went wrong on the daemon's machine; its log says what",
+		502: "The version is damaged or of another format; the log says more",
 		503: "Not ready, or too many at a time: come again later, after Retry-After",
 	}
 	plain = []int{401, 429}
@@ -81,16 +93,28 @@ var (
 
 // parameters are the query parameters and headers of Route.Params, and those of paths.
 var parameters = map[string]object{
-	"model":   {{"description", "Name of a model of the configuration."}, {"schema", nameSchema}},
-	"alias":   {{"description", "Name of an alias, such as champion or latest."}, {"schema", nameSchema}},
-	"version": {{"description", "Number of a version, from 1; or live, where serve.live is on, to score with."}, {"schema", versionSchema}},
+	"model": {{"description", "Name of a model of the configuration."}, {"schema", nameSchema}},
+	"alias": {{"description", "Name of an alias, such as champion or latest."}, {"schema", nameSchema}},
+	"version": {
+		{"description", "Number of a version, from 1; or live, where serve.live is on, to score with."},
+		{"schema", versionSchema},
+	},
 	"file": {{"description", "A file that the manifest lists, manifest.json or manifest.sig."},
 		{"schema", object{{"type", "string"}, {"minLength", 1}, {"pattern", "^[^/]+$"}}}},
 	"?model": {{"description", "Name of the model; all models without it."}, {"schema", nameSchema}},
-	"?base":  {{"description", "Version that the deltas belong to."}, {"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}}},
-	"?after": {{"description", "What the client has, 0 for none: of an alias the version, of deltas the number of the last, of curves the time of the last " +
-		"point in milliseconds since 1970. A wait is for another one."},
-		{"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 0}}}},
+	"?base": {
+		{"description", "Version that the deltas belong to."},
+		{"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}},
+	},
+	"?after": {
+		{
+			"description",
+			"What the client has, 0 for none: of an alias the version, of deltas the number of the last, of curves the time " +
+				"of the last " +
+				"point in milliseconds since 1970. A wait is for another one.",
+		},
+		{"schema", object{{"type", "integer"}, {"format", "int64"}, {"minimum", 0}}},
+	},
 	"?wait": {{"description", "How long to wait, 30s unless said otherwise, 60s at most."},
 		{"schema", object{{"type", "string"}, {"pattern", `^([0-5]?[0-9]s|60s|1m|0)$`}}}},
 	"?renewed": {{"description", "Renewal that the client knows: another one ends the wait, too."},
@@ -98,11 +122,20 @@ var parameters = map[string]object{
 	"alert":   {{"description", "Name of an alert of the rules."}, {"schema", stringSchema}},
 	"?rounds": {{"description", "How many times to send; without it until the stream ends."}, {"schema", countSchema}},
 	"?limit":  {{"description", "How many versions to list, the newest; all without it."}, {"schema", countSchema}},
-	"?with":   {{"description", "Version to compare with; the one that it started from without it."}, {"schema", countSchema}},
-	"?field":  {{"description", "Categorical or list field of the name."}, {"schema", stringSchema}},
-	"?name":   {{"description", "Name to look up."}, {"schema", stringSchema}},
-	"Inference-Header-Content-Length": {{"description", "Length of the JSON object at the beginning of the body, where elements follow it as the binary tensor " +
-		"data extension says."}, {"schema", countSchema}},
+	"?with": {
+		{"description", "Version to compare with; the one that it started from without it."},
+		{"schema", countSchema},
+	},
+	"?field": {{"description", "Categorical or list field of the name."}, {"schema", stringSchema}},
+	"?name":  {{"description", "Name to look up."}, {"schema", stringSchema}},
+	"Inference-Header-Content-Length": {
+		{
+			"description",
+			"Length of the JSON object at the beginning of the body, where elements follow it as the binary tensor " +
+				"data extension says.",
+		},
+		{"schema", countSchema},
+	},
 	"If-None-Match": {{"description", "ETags that the client has."}, {"schema", stringSchema}},
 	"If-Match":      {{"description", "ETags of which the file must have one."}, {"schema", stringSchema}},
 	"If-Range":      {{"description", "ETag that the file must have for Range to count."}, {"schema", stringSchema}},
@@ -115,42 +148,62 @@ var (
 	nameSchema   = object{{"type", "string"}, {"pattern", `^[a-z0-9][a-z0-9._-]{0,63}$`}}
 )
 
-var versionSchema = object{{"oneOf", []any{object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}, object{{"const", "live"}}}}}
+var versionSchema = object{
+	{"oneOf", []any{object{{"type", "integer"}, {"format", "int64"}, {"minimum", 1}}, object{{"const", "live"}}}},
+}
 
 // answerHeaders are those of Route.Headers.
 var answerHeaders = map[string]object{
 	"X-Model-Version": {{"description", "Version that the answer is about, or live."}, {"schema", versionSchema}},
-	"Inference-Header-Content-Length": {{"description", "Length of the JSON object, where elements follow it: the answer is application/octet-stream then."},
-		{"schema", countSchema}},
-	"ETag":             {{"description", "Changes when the answer does. The signature of a manifest has none."}, {"schema", stringSchema}},
+	"Inference-Header-Content-Length": {
+		{
+			"description",
+			"Length of the JSON object, where elements follow it: the answer is application/octet-stream then.",
+		},
+		{"schema", countSchema},
+	},
+	"ETag": {
+		{"description", "Changes when the answer does. The signature of a manifest has none."},
+		{"schema", stringSchema},
+	},
 	"X-Payload-Digest": {{"description", "Payload digest of the version."}, {"schema", digestSchema}},
-	"Repr-Digest":      {{"description", "SHA-256 of the whole file, as RFC 9530 says. manifest.json has its own in its last line."}, {"schema", stringSchema}},
+	"Repr-Digest": {
+		{"description", "SHA-256 of the whole file, as RFC 9530 says. manifest.json has its own in its last line."},
+		{"schema", stringSchema},
+	},
 }
 
 var digestSchema = object{{"type", "string"}, {"pattern", "^sha256:[0-9a-f]{64}$"}}
 
 // known holds what the type of a field does not say. Each must be used.
 var known = map[string]object{
-	"answered.Version":         {{"minimum", 0}},
-	"answered.Digest":          {{"type", "string"}, {"pattern", "^(sha256:[0-9a-f]{64})?$"}},
-	"answered.Delta":           {{"minimum", 0}},
-	"answered.DeltaDigest":     digestSchema,
-	"answered.AgeSeconds":      {{"minimum", 0}},
-	"modelEntry.Delta":         {{"minimum", 0}},
-	"identity.Version":         {{"minimum", 1}},
-	"identity.Digest":          digestSchema,
-	"aliasMove.Version":        {{"minimum", 1}},
-	"aliasMove.Why":            {{"minLength", 1}, {"maxLength", 1024}, {"pattern", `\S`}},
-	"prediction.Prediction":    {{"anyOf", []any{numberSchema, stringSchema, list(stringSchema)}}},
-	"scoreRequest.Events":      {{"items", object{{"type", "object"}}}},
-	"explainRequest.Event":     {{"type", "object"}},
-	"topRequest.Event":         {{"type", "object"}},
-	"topRequest.K":             {{"minimum", 1}, {"default", 10}},
-	"inferRequest.Parameters":  {{"type", "object"}, {"properties", object{{"history", list(object{{"type", "object"}})}}}},
+	"answered.Version":      {{"minimum", 0}},
+	"answered.Digest":       {{"type", "string"}, {"pattern", "^(sha256:[0-9a-f]{64})?$"}},
+	"answered.Delta":        {{"minimum", 0}},
+	"answered.DeltaDigest":  digestSchema,
+	"answered.AgeSeconds":   {{"minimum", 0}},
+	"modelEntry.Delta":      {{"minimum", 0}},
+	"identity.Version":      {{"minimum", 1}},
+	"identity.Digest":       digestSchema,
+	"aliasMove.Version":     {{"minimum", 1}},
+	"aliasMove.Why":         {{"minLength", 1}, {"maxLength", 1024}, {"pattern", `\S`}},
+	"prediction.Prediction": {{"anyOf", []any{numberSchema, stringSchema, list(stringSchema)}}},
+	"scoreRequest.Events":   {{"items", object{{"type", "object"}}}},
+	"explainRequest.Event":  {{"type", "object"}},
+	"topRequest.Event":      {{"type", "object"}},
+	"topRequest.K":          {{"minimum", 1}, {"default", 10}},
+	"inferRequest.Parameters": {
+		{"type", "object"},
+		{"properties", object{{"history", list(object{{"type", "object"}})}}},
+	},
 	"requestTensor.Parameters": {{"type", "object"}}, "requestOutput.Parameters": {{"type", "object"}},
 	"inferRequest.Outputs":   {{"items", object{{"$ref", "#/components/schemas/RequestOutput"}}}},
 	"requestTensor.Datatype": {{"enum", []string{"BYTES", "FP64", "FP32"}}},
-	"requestTensor.Shape":    {{"minItems", 1}, {"maxItems", 2}, {"items", object{{"type", "integer"}, {"minimum", 0}}}},
+	"requestTensor.Shape": {
+		{"minItems", 1},
+		{"maxItems", 2},
+		{"items", object{{"type", "integer"}, {"minimum", 0}}},
+	},
 	"requestTensor.Data": {{"type", "array"}, {"items", object{{"anyOf", []any{stringSchema, object{{"type", "number"}},
 		list(object{{"type", []string{"string", "number"}}})}}}}},
 	"tensor.Data": {{"type", "array"}, {"items", object{{"type", []string{"string", "number", "boolean", "null"}}}}},
@@ -246,7 +299,8 @@ func (s *schemas) component(typ reflect.Type, request bool) object {
 			s.used[p.place()] = true
 			one.set(m.key, m.value)
 		}
-		nullable := !p.optional && p.field.Type.Kind() == reflect.Pointer || p.field.Type.Kind() == reflect.Slice && strings.Contains(p.doc, "null")
+		nullable := !p.optional && p.field.Type.Kind() == reflect.Pointer ||
+			p.field.Type.Kind() == reflect.Slice && strings.Contains(p.doc, "null")
 		if nullable {
 			if kind, ok := one.get("type").(string); ok {
 				one.set("type", []string{kind, "null"})
@@ -341,7 +395,12 @@ func sortedKeys[V any](m map[int]V) []int {
 func (op *operation) refusals() []int {
 	all := append([]int{400, 401, 413, 421, 429}, op.route.Refuses...)
 	if op.method != http.MethodGet {
-		all = append(all, http.StatusForbidden, http.StatusRequestTimeout, http.StatusServiceUnavailable) // of the page, and of a body
+		all = append(
+			all,
+			http.StatusForbidden,
+			http.StatusRequestTimeout,
+			http.StatusServiceUnavailable,
+		) // of the page, and of a body
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -388,14 +447,20 @@ var tags = []object{
 	{{"name", "inference"}, {"description", "Scores in the form of the Open Inference Protocol, version 2."}},
 }
 
-const about = "Everything that refitd run serves over HTTP. A refusal is {\"error\": text}; the exceptions are 401 and 429, which are plain text, " +
-	"and 304 and 412, which have no body. Every answer about a version carries model, version and digest and the header X-Model-Version, " +
+const about = "Everything that refitd run serves over HTTP. A refusal is {\"error\": text}; the exceptions are 401 " +
+	"and 429, which are plain text, " +
+	"and 304 and 412, which have no body. Every answer about a version carries model, version and digest and the " +
+	"header X-Model-Version, " +
 	"and one that a model gives its delta and age. " +
-	"A path with neither alias nor version means the champion. HEAD is answered wherever GET is. An unknown path is 404, another method " +
-	"than those listed 405 with Allow. Bodies are read strictly: one JSON value of at most 16 MiB in UTF-8, no unknown and no repeated names. " +
+	"A path with neither alias nor version means the champion. HEAD is answered wherever GET is. An unknown path is " +
+	"404, another method " +
+	"than those listed 405 with Allow. Bodies are read strictly: one JSON value of at most 16 MiB in UTF-8, no unknown " +
+	"and no repeated names. " +
 	"They may be compressed with gzip; what they are then may be no larger. " +
-	"Requests to a host that is neither an address, localhost nor one of web.allowed_hosts are refused with 421, those from pages of another " +
-	"origin that are not reads with 403. Users, passwords and client certificates are those of web.config_file; without it everybody may ask."
+	"Requests to a host that is neither an address, localhost nor one of web.allowed_hosts are refused with 421, those " +
+	"from pages of another " +
+	"origin that are not reads with 403. Users, passwords and client certificates are those of web.config_file; " +
+	"without it everybody may ask."
 
 const whyRefused = "Why a request was refused."
 
@@ -411,13 +476,24 @@ func refusalMembers(t *testing.T) (members object) {
 
 // document makes the OpenAPI document.
 func document(t *testing.T) (object, []operation, *schemas) {
-	s := &schemas{t: t, prefix: "#/components/schemas/", components: map[string]object{}, types: map[string]reflect.Type{}, used: map[string]bool{}}
+	s := &schemas{
+		t:          t,
+		prefix:     "#/components/schemas/",
+		components: map[string]object{},
+		types:      map[string]reflect.Type{},
+		used:       map[string]bool{},
+	}
 	ops := operations(t)
 	examples := exchanges(t)
 	var paths, responses, headers object
 	for i := range ops {
 		op := &ops[i]
-		out := object{{"operationId", op.id}, {"summary", op.route.Summary}, {"description", op.description}, {"tags", []string{op.tag()}}}
+		out := object{
+			{"operationId", op.id},
+			{"summary", op.route.Summary},
+			{"description", op.description},
+			{"tags", []string{op.tag()}},
+		}
 		if op.route.Lifecycle {
 			out.set("description", op.description+" Only with --web.enable-lifecycle.")
 		}
@@ -435,7 +511,8 @@ func document(t *testing.T) (object, []operation, *schemas) {
 			out.set("requestBody", object{{"required", true}, {"content", object{{"application/json", content}}}})
 		}
 		answers := op.answers(s)
-		if e := op.example; e != nil && e.media == "application/json" && op.route.Gives != web.Media("application/json") {
+		if e := op.example; e != nil && e.media == "application/json" &&
+			op.route.Gives != web.Media("application/json") {
 			content := answers.get(strconv.Itoa(e.status)).(object).get("content").(object)
 			one := content[0].value.(object)
 			one.set("example", json.RawMessage(e.answer))
@@ -455,13 +532,19 @@ func document(t *testing.T) (object, []operation, *schemas) {
 		case slices.Contains(plain, status):
 			one.set("content", object{{"text/plain", object{{"schema", stringSchema}}}})
 		case !slices.Contains(empty, status):
-			one.set("content", object{{"application/json", object{{"schema", object{{"$ref", "#/components/schemas/Error"}}}}}})
+			one.set(
+				"content",
+				object{{"application/json", object{{"schema", object{{"$ref", "#/components/schemas/Error"}}}}}},
+			)
 		}
 		switch status {
 		case 401:
 			one.set("headers", object{{"WWW-Authenticate", object{{"schema", stringSchema}}}})
 		case 503:
-			one.set("headers", object{{"Retry-After", object{{"description", "Seconds."}, {"schema", object{{"type", "integer"}}}}}})
+			one.set(
+				"headers",
+				object{{"Retry-After", object{{"description", "Seconds."}, {"schema", object{{"type", "integer"}}}}}},
+			)
 		}
 		responses.set(strconv.Itoa(status), one)
 	}
@@ -489,13 +572,31 @@ func document(t *testing.T) (object, []operation, *schemas) {
 		}
 	}
 	return object{{"openapi", "3.1.0"},
-		{"info", object{{"title", "refitd"}, {"version", "1"}, {"description", about}, {"license", object{{"name", "MIT"}, {"identifier", "MIT"}}}}},
-		{"servers", []object{{{"url", "http://127.0.0.1:9464"}, {"description", "web.listen_address, as it is by default."}}}},
+		{
+			"info",
+			object{
+				{"title", "refitd"},
+				{"version", "1"},
+				{"description", about},
+				{"license", object{{"name", "MIT"}, {"identifier", "MIT"}}},
+			},
+		},
+		{
+			"servers",
+			[]object{{{"url", "http://127.0.0.1:9464"}, {"description", "web.listen_address, as it is by default."}}},
+		},
 		{"security", []object{{}, {{"password", []string{}}}, {{"certificate", []string{}}}}},
 		{"tags", tags}, {"paths", paths},
 		{"components", object{{"schemas", components}, {"responses", responses}, {"headers", headers},
 			{"securitySchemes", object{
-				{"password", object{{"type", "http"}, {"scheme", "basic"}, {"description", "basic_auth_users of web.config_file."}}},
+				{
+					"password",
+					object{
+						{"type", "http"},
+						{"scheme", "basic"},
+						{"description", "basic_auth_users of web.config_file."},
+					},
+				},
 				{"certificate", object{{"type", "mutualTLS"}, {"description", "client_auth_type of web.config_file."}}},
 			}}}}}, ops, s
 }

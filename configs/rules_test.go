@@ -48,9 +48,11 @@ func metricsByName(t *testing.T) map[string]metric {
 
 // The parts of an expression that this test looks at. promtool checks its syntax, in .ci/rules.
 var (
-	metricName = regexp.MustCompile(`([a-z_]+\()?(refitd[a-z0-9_:]*)(\{[^}]*\})?`) // with a function around it, and matchers
-	matcher    = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"`)
-	grouping   = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
+	metricName = regexp.MustCompile(
+		`([a-z_]+\()?(refitd[a-z0-9_:]*)(\{[^}]*\})?`,
+	) // with a function around it, and matchers
+	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"`)
+	grouping = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
 )
 
 // ofScrapes are the labels that Prometheus adds, and model, which a consumer has with several models.
@@ -62,8 +64,8 @@ var forCounters = []string{"rate(", "irate(", "increase(", "resets(", "changes("
 // sinceStart are the counters of what is found at the start: an increase from there is never seen.
 var sinceStart = []string{"refitd_state_rollback_offsets_total", "refitd_snapshot_untrusted_total"}
 
-// checkExpression checks that an expression names metrics and labels that this build has, and recorded ones, and that it
-// does not compare counters as they are.
+// checkExpression checks that an expression names metrics and labels that this build has, and recorded ones, and that
+// it does not compare counters as they are.
 func checkExpression(t *testing.T, where, expression string, metrics map[string]metric, recorded []string) {
 	t.Helper()
 	var labels []string
@@ -126,7 +128,8 @@ func shippedRules(t *testing.T) (rules []rule) {
 	return rules
 }
 
-// TestRulesNameWhatThereIs: every metric and every label of the rules and of the dashboard is one of this build, or recorded.
+// TestRulesNameWhatThereIs: every metric and every label of the rules and of the dashboard is one of this build, or
+// recorded.
 func TestRulesNameWhatThereIs(t *testing.T) {
 	metrics := metricsByName(t)
 	var recorded []string
@@ -166,8 +169,8 @@ func TestRulesNameWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasItsRunbookAndTest: each alert has a severity, its texts, a section in the runbook under the anchor that
-// runbook_url names, and cases in the promtool test for firing and not firing.
+// TestEveryAlertHasItsRunbookAndTest: each alert has a severity, its texts, a section in the runbook under the anchor
+// that runbook_url names, and cases in the promtool test for firing and not firing.
 func TestEveryAlertHasItsRunbookAndTest(t *testing.T) {
 	tests, err := os.ReadFile("refitd.rules_test.yml")
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 
 // TestSizes: the table of what fits a container says what this build computes, and its peaks are below that, and fit.
 func TestSizes(t *testing.T) {
-	row := regexp.MustCompile(`(?m)^\| (\d+) (MiB|GiB) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\w+) \| (\d+) \| (\w+) \| (\d+) \| (\d+) MiB \|.*\| (\d+) MiB \|$`)
+	row := regexp.MustCompile(
+		`(?m)^\| (\d+) (MiB|GiB) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\w+) \| (\d+) \| (\w+) \| (\d+) \| (\d+) MiB \|.*\| (\d+) MiB \|$`,
+	)
 	rows := row.FindAllStringSubmatch(string(mustRead(t, "operations.md")), -1)
 	if len(rows) != 3 {
 		t.Fatalf("%d rows", len(rows))
@@ -44,7 +46,11 @@ models:
     evaluate: {window: %s}
     publish: {store: snapshots}
 `, r[9], r[7], r[8], r[3], r[6], r[4], r[5], r[10])
-		conf, err := config.Parse(filepath.Join(t.TempDir(), "refitd.yaml"), []byte(text), func(string) (string, bool) { return "", false })
+		conf, err := config.Parse(
+			filepath.Join(t.TempDir(), "refitd.yaml"),
+			[]byte(text),
+			func(string) (string, bool) { return "", false },
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +58,13 @@ models:
 		alone := memory.Of(conf).TotalBytes
 		conf.Models[0].Shard = config.Shard{Role: config.RoleTrainer, Count: 4}
 		if more := (memory.Of(conf).TotalBytes - alone) >> 20; more != number(waiting[i+1]) {
-			t.Errorf("%s %s: as the trainer of four shards %d MiB more, the document says %s", r[1], r[2], more, waiting[i+1])
+			t.Errorf(
+				"%s %s: as the trainer of four shards %d MiB more, the document says %s",
+				r[1],
+				r[2],
+				more,
+				waiting[i+1],
+			)
 		}
 		if r[2] == "GiB" {
 			limit *= 1024

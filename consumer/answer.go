@@ -22,8 +22,8 @@ func (a *Answer) response() *partitionResponse {
 
 func (a *Answer) outOfRange() bool { return kafka.Error(a.Code) == kafka.OffsetOutOfRange }
 
-// Odd says what of an answer is to be believed only after a second answer on another connection, or nothing: holes, batches out of place, and logs that
-// start above the offset, or are said not to have it.
+// Odd says what of an answer is to be believed only after a second answer on another connection, or nothing: holes,
+// batches out of place, and logs that start above the offset, or are said not to have it.
 func (a *Answer) Odd() string {
 	if a.outOfRange() {
 		return "the log does not have the offset"

@@ -14,8 +14,8 @@ const (
 	Aborted
 )
 
-// Record is one offset of a partition as the broker delivered it. Key and Value alias the fetch buffer and are valid until the sink
-// returns; both are nil for control and aborted records.
+// Record is one offset of a partition as the broker delivered it. Key and Value alias the fetch buffer and are valid
+// until the sink returns; both are nil for control and aborted records.
 type Record struct {
 	Offset    int64
 	Timestamp int64  // milliseconds since 1970, UTC
@@ -29,8 +29,8 @@ type Record struct {
 	Fate    Fate
 }
 
-// Batch is what one fetch brought for one partition: every offset in [Base, Next) is either in Records, in increasing order, or a
-// hole that compaction left.
+// Batch is what one fetch brought for one partition: every offset in [Base, Next) is either in Records, in increasing
+// order, or a hole that compaction left.
 type Batch struct {
 	Topic         string
 	Partition     int32
@@ -42,15 +42,16 @@ type Batch struct {
 	Records       []Record
 }
 
-// A Sink stores batches. It is called from one goroutine at a time, in offset order within a partition. An error ends the consumer: a
-// record that cannot be stored is never skipped. A *PauseError only puts the partition off, a *HaltError halts it.
+// A Sink stores batches. It is called from one goroutine at a time, in offset order within a partition. An error ends
+// the consumer: a record that cannot be stored is never skipped. A *PauseError only puts the partition off, a
+// *HaltError halts it.
 type Sink interface {
 	Apply(ctx context.Context, b *Batch) error
 }
 
-// A Queue is a Sink that can take the next batch while it stores the last ones, in order. The consumer then calls Take in place of Apply, and a
-// batch counts as stored when a later Flush has returned nil; there is one at the latest when all of a response has been taken. The records of
-// a batch may be used during Take alone.
+// A Queue is a Sink that can take the next batch while it stores the last ones, in order. The consumer then calls Take
+// in place of Apply, and a batch counts as stored when a later Flush has returned nil; there is one at the latest when
+// all of a response has been taken. The records of a batch may be used during Take alone.
 type Queue interface {
 	Sink
 	// Take is Apply, but for when the batch is stored. The error may be of a batch before.

@@ -31,8 +31,14 @@ func (c certificate) selfSigned(t *testing.T) tls.Certificate {
 	if c.expiry == 0 {
 		c.expiry = time.Hour
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(c.notBefore), NotAfter: time.Now().Add(c.expiry),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		NotBefore:             time.Now().Add(c.notBefore),
+		NotAfter:              time.Now().Add(c.expiry),
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+	}
 	if c.host != "" {
 		template.IPAddresses, template.DNSNames = nil, []string{c.host}
 	}

@@ -21,7 +21,8 @@ const (
 	codecZstd   = 4
 )
 
-// xerialMagic starts the framing that the Java client puts around snappy blocks; two version numbers of 4 bytes follow it.
+// xerialMagic starts the framing that the Java client puts around snappy blocks; two version numbers of 4 bytes follow
+// it.
 var xerialMagic = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
 
 // codecs decompresses record batches. The zero value is ready; it is not safe for concurrent use.

@@ -12,7 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// retriable lists every error code that a client should try again after, by the table of franz-go, and one that nobody knows.
+// retriable lists every error code that a client should try again after, by the table of franz-go, and one that nobody
+// knows.
 func retriable() (out []*kerr.Error) {
 	for code := range int16(200) {
 		if e, ok := kerr.ErrorForCode(code).(*kerr.Error); ok && e.Retriable {
@@ -22,14 +23,16 @@ func retriable() (out []*kerr.Error) {
 	return append(out, kerr.UnknownServerError, &kerr.Error{Message: "UNHEARD_OF", Code: 1999})
 }
 
-// TestEveryRetriableCode answers requests of each kind with every retriable code three times over, one partition or topic for each code.
+// TestEveryRetriableCode answers requests of each kind with every retriable code three times over, one partition or
+// topic for each code.
 func TestEveryRetriableCode(t *testing.T) {
 	t.Parallel()
 	codes := retriable()
 	if len(codes) < 30 {
 		t.Fatalf("only %d codes", len(codes))
 	}
-	for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata, kmsg.OffsetCommit, kmsg.OffsetFetch, kmsg.FindCoordinator} {
+	for _, key := range []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets, kmsg.Metadata, kmsg.OffsetCommit, kmsg.OffsetFetch,
+		kmsg.FindCoordinator} {
 		t.Run(key.Name(), func(t *testing.T) {
 			t.Parallel()
 			var topics []string
@@ -63,8 +66,8 @@ func TestEveryRetriableCode(t *testing.T) {
 	}
 }
 
-// TestCodesThatStay has a code come back for ever: not ready, and at most ten requests a second in all. The cases share the seconds in
-// which requests are counted.
+// TestCodesThatStay has a code come back for ever: not ready, and at most ten requests a second in all. The cases share
+// the seconds in which requests are counted.
 func TestCodesThatStay(t *testing.T) {
 	t.Parallel()
 	const topic, partitions = "t", 60
@@ -83,12 +86,32 @@ func TestCodesThatStay(t *testing.T) {
 		{key: kmsg.Metadata, err: kerr.LeaderNotAvailable, text: "Leader Not Available"},
 		{key: kmsg.ListOffsets, err: kerr.NotLeaderForPartition, text: "Not Leader For Partition"},
 		{key: kmsg.OffsetCommit, err: kerr.CoordinatorLoadInProgress},
-		{key: kmsg.Fetch, err: kerr.TopicAuthorizationFailed, text: "not allowed to read: user needs the ACL operations Read and Describe on the topic"},
+		{
+			key:  kmsg.Fetch,
+			err:  kerr.TopicAuthorizationFailed,
+			text: "not allowed to read: user needs the ACL operations Read and Describe on the topic",
+		},
 		{key: kmsg.Fetch, err: kerr.UnsupportedVersion, text: "the broker does not speak the requests of this build"},
-		{key: kmsg.Metadata, err: kerr.TopicAuthorizationFailed, text: "not allowed to read: user needs the ACL operations Read and Describe on the topic"},
-		{key: kmsg.Metadata, err: kerr.UnsupportedVersion, text: "the broker does not speak the requests of this build"},
-		{key: kmsg.OffsetCommit, err: kerr.GroupAuthorizationFailed, text: `not allowed to commit: user needs the ACL operation Read on the group "g"`},
-		{key: kmsg.OffsetFetch, err: kerr.GroupAuthorizationFailed, text: `not allowed to commit: user needs the ACL operation Read on the group "g"`},
+		{
+			key:  kmsg.Metadata,
+			err:  kerr.TopicAuthorizationFailed,
+			text: "not allowed to read: user needs the ACL operations Read and Describe on the topic",
+		},
+		{
+			key:  kmsg.Metadata,
+			err:  kerr.UnsupportedVersion,
+			text: "the broker does not speak the requests of this build",
+		},
+		{
+			key:  kmsg.OffsetCommit,
+			err:  kerr.GroupAuthorizationFailed,
+			text: `not allowed to commit: user needs the ACL operation Read on the group "g"`,
+		},
+		{
+			key:  kmsg.OffsetFetch,
+			err:  kerr.GroupAuthorizationFailed,
+			text: `not allowed to commit: user needs the ACL operation Read on the group "g"`,
+		},
 		{key: kmsg.OffsetCommit, err: kerr.InvalidGroupID, text: `the broker does not take "g" as a group id`},
 	}
 	for i := range cases {
@@ -104,7 +127,11 @@ func TestCodesThatStay(t *testing.T) {
 			o.GroupID = "g"
 			o.RefreshEvery, o.CommitEvery, o.MaxWait = time.Second, time.Second, 500*time.Millisecond
 		})
-		await(t, "the reason "+c.text, func() bool { return fault.Hits() > 0 && strings.Contains(c.rig.reasons(), c.text) })
+		await(
+			t,
+			"the reason "+c.text,
+			func() bool { return fault.Hits() > 0 && strings.Contains(c.rig.reasons(), c.text) },
+		)
 		if advised := strings.Contains(c.rig.reasons(), "; take another"); advised != (c.err == kerr.InvalidGroupID) {
 			t.Errorf("%s %s: reasons %q", c.key.Name(), c.err.Message, c.rig.reasons())
 		}
@@ -125,11 +152,18 @@ func TestCodesThatStay(t *testing.T) {
 	}
 }
 
-// TestMissingACLs has a broker with access control lists: reading, then committing, is not allowed until an operator allows it.
+// TestMissingACLs has a broker with access control lists: reading, then committing, is not allowed until an operator
+// allows it.
 func TestMissingACLs(t *testing.T) {
 	const topic = "t"
 	allow := func(kind kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
-		return kfake.ACL{Resource: kind, Name: name, Operation: op, Allow: true, Pattern: kmsg.ACLResourcePatternTypeLiteral}
+		return kfake.ACL{
+			Resource:  kind,
+			Name:      name,
+			Operation: op,
+			Allow:     true,
+			Pattern:   kmsg.ACLResourcePatternTypeLiteral,
+		}
 	}
 	cluster := newCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root-secret"),
 		kfake.User("PLAIN", "nobody", "nobody-secret"), kfake.User("PLAIN", "reader", "reader-secret",
@@ -142,10 +176,16 @@ func TestMissingACLs(t *testing.T) {
 	}
 	nobody, reader := run("nobody"), run("reader")
 	await(t, "the topic's reason", func() bool {
-		return strings.Contains(nobody.reasons(), "not allowed to read: user needs the ACL operations Read and Describe on the topic (topic t: ")
+		return strings.Contains(
+			nobody.reasons(),
+			"not allowed to read: user needs the ACL operations Read and Describe on the topic (topic t: ",
+		)
 	})
 	await(t, "the group's reason", func() bool {
-		return strings.Contains(reader.reasons(), `not allowed to commit: user needs the ACL operation Read on the group "g"`)
+		return strings.Contains(
+			reader.reasons(),
+			`not allowed to commit: user needs the ACL operation Read on the group "g"`,
+		)
 	})
 	for _, r := range []*rig{nobody, reader} {
 		if r.Status().Ready {

@@ -9,9 +9,10 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Kafka's CRC does not cover the base offset of a batch, and nothing covers the log start, the high watermark or the errors of an answer. So what
-// would skip records is believed only after a second answer on another connection says the same: a hole between batches, a batch above the
-// high watermark, a log start above the next offset, a log end below it. In a log that is neither compacted nor truncated there is nothing to ask.
+// Kafka's CRC does not cover the base offset of a batch, and nothing covers the log start, the high watermark or the
+// errors of an answer. So what would skip records is believed only after a second answer on another connection says the
+// same: a hole between batches, a batch above the high watermark, a log start above the next offset, a log end below
+// it. In a log that is neither compacted nor truncated there is nothing to ask.
 //
 // A batch above the high watermark is not delivered from that answer. It is when a second answer has the same batch
 // under a watermark that covers it: brokers read the watermark before the records, and records may be appended in
@@ -33,13 +34,18 @@ type oddity struct {
 	sound int   // bytes of records before it
 }
 
-// odd looks at the headers of an answer to a fetch from an offset. compared is true if the fingerprint finds a first batch that was moved down.
+// odd looks at the headers of an answer to a fetch from an offset. compared is true if the fingerprint finds a first
+// batch that was moved down.
 func (a *partitionResponse) odd(from int64, compared bool) oddity {
 	if a.code != 0 { // an offset that is out of range is asked about by outOfRange
 		return oddity{}
 	}
 	if a.logStart > from {
-		return oddity{kind: refusedStart, at: a.logStart, text: fmt.Sprintf("the log starts at %d, above the offset %d that was asked for", a.logStart, from)}
+		return oddity{
+			kind: refusedStart,
+			at:   a.logStart,
+			text: fmt.Sprintf("the log starts at %d, above the offset %d that was asked for", a.logStart, from),
+		}
 	}
 	next, rest := from, a.records
 	for first := true; ; first = false {
@@ -54,7 +60,11 @@ func (a *partitionResponse) odd(from int64, compared bool) oddity {
 		o := oddity{kind: refusedBatch, at: h.base, sound: len(a.records) - len(rest)}
 		switch {
 		case h.base > next:
-			o.text = fmt.Sprintf("a batch begins at %d, %d offsets above the end of the one before", h.base, h.base-next)
+			o.text = fmt.Sprintf(
+				"a batch begins at %d, %d offsets above the end of the one before",
+				h.base,
+				h.base-next,
+			)
 			return o
 		case !first && h.base < next:
 			o.text = fmt.Sprintf("a batch begins at %d, below the end %d of the one before", h.base, next)
@@ -70,8 +80,9 @@ func (a *partitionResponse) odd(from int64, compared bool) oddity {
 	}
 }
 
-// agreed returns how many bytes of a's records are in the same offsets in b, an answer to the same question. ok is false if the next batches of
-// both differ, or are above both high watermarks. CRCs may differ: compaction writes batches anew.
+// agreed returns how many bytes of a's records are in the same offsets in b, an answer to the same question. ok is
+// false if the next batches of both differ, or are above both high watermarks. CRCs may differ: compaction writes
+// batches anew.
 func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
 	high := max(a.high, b.high)
 	for one, two := a.records, b.records; ; {
@@ -87,7 +98,8 @@ func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
 		if err != nil {
 			return len(a.records) - len(one), true // scan refuses it
 		}
-		if g, err := parseHeader(second); err != nil || g.base != h.base || g.lastDelta != h.lastDelta || h.next() > high {
+		if g, err := parseHeader(second); err != nil || g.base != h.base || g.lastDelta != h.lastDelta ||
+			h.next() > high {
 			return len(a.records) - len(one), false
 		}
 		one, two = restOne, restTwo
@@ -97,8 +109,8 @@ func (a *partitionResponse) agreed(b *partitionResponse) (same int, ok bool) {
 // errContradicted: two answers differ, and nothing says which one is right.
 var errContradicted = errors.New("a second answer on another connection contradicts it")
 
-// confirm asks once more, on another connection, about the answers that have something odd, and takes out of them what the second answer does not
-// confirm. What is left of an answer is whole; unconfirmed says why it is empty.
+// confirm asks once more, on another connection, about the answers that have something odd, and takes out of them what
+// the second answer does not confirm. What is left of an answer is whole; unconfirmed says why it is empty.
 func (c *Consumer) confirm(ctx context.Context, questions []question, answers []partitionResponse) {
 	var doubts []question
 	var odd []oddity
@@ -130,7 +142,8 @@ func (c *Consumer) confirm(ctx context.Context, questions []question, answers []
 	}
 }
 
-// settle keeps of an answer what the second one confirms, and reports false if that contradicts it. failed is why there is no second one.
+// settle keeps of an answer what the second one confirms, and reports false if that contradicts it. failed is why there
+// is no second one.
 func (c *Consumer) settle(q *question, a *partitionResponse, o oddity, second []partitionResponse, failed error) bool {
 	var b *partitionResponse
 	for i := range second {
@@ -176,8 +189,8 @@ func (c *Consumer) settle(q *question, a *partitionResponse, o oddity, second []
 	return ok
 }
 
-// bounds returns the first and the last offset of a partition, on which a position at an offset depends. An offset that is outside of them is so
-// only after a second answer on another connection.
+// bounds returns the first and the last offset of a partition, on which a position at an offset depends. An offset that
+// is outside of them is so only after a second answer on another connection.
 func (c *Consumer) bounds(ctx context.Context, tp TopicPartition, at int64) (start, end int64, err error) {
 	ask := func(by *kafka.Client) (start, end int64, err error) {
 		first, err := c.source.offsets(ctx, by, []TopicPartition{tp}, kafka.FirstOffset, kafka.ReadUncommitted)
@@ -196,11 +209,23 @@ func (c *Consumer) bounds(ctx context.Context, tp TopicPartition, at int64) (sta
 		return 0, 0, err
 	}
 	if start > at && start2 <= at {
-		c.refused(tp.Topic, tp.Partition, refusedStart, start, fmt.Sprintf("the log starts at %d, above the offset %d", start, at))
+		c.refused(
+			tp.Topic,
+			tp.Partition,
+			refusedStart,
+			start,
+			fmt.Sprintf("the log starts at %d, above the offset %d", start, at),
+		)
 		c.source.forget()
 	}
 	if end < at && end2 >= at {
-		c.refused(tp.Topic, tp.Partition, refusedEnd, end, fmt.Sprintf("the log ends at %d, below the offset %d", end, at))
+		c.refused(
+			tp.Topic,
+			tp.Partition,
+			refusedEnd,
+			end,
+			fmt.Sprintf("the log ends at %d, below the offset %d", end, at),
+		)
 		c.source.forget()
 	}
 	return min(start, start2), max(end, end2), nil
@@ -248,8 +273,19 @@ func (c *Consumer) confirmedOffsets(ctx context.Context, parts []TopicPartition,
 // refused counts and logs an answer that a second one contradicts.
 func (c *Consumer) refused(topic string, partition int32, kind string, at int64, text string) {
 	c.metrics.refused.WithLabelValues(kind).Inc()
-	c.opts.Logger.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic, "partition", partition,
-		"kind", kind, "offset", at, "reason", text)
+	c.opts.Logger.Warn(
+		"answer of a broker refused: a second one on another connection contradicts it",
+		"topic",
+		topic,
+		"partition",
+		partition,
+		"kind",
+		kind,
+		"offset",
+		at,
+		"reason",
+		text,
+	)
 }
 
 // find returns the question that an answer belongs to, or nil.

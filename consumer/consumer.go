@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// Consumer reads every partition of its topics into a sink. One goroutine for each broker fetches and checks batches while the goroutine
-// of Run walks and applies what came before, so that at most two responses of a broker are in memory.
+// Consumer reads every partition of its topics into a sink. One goroutine for each broker fetches and checks batches
+// while the goroutine of Run walks and applies what came before, so that at most two responses of a broker are in
+// memory.
 type Consumer struct {
 	opts    Options
 	sink    Sink
@@ -91,8 +92,8 @@ type portion struct {
 	halt    string
 }
 
-// New returns a consumer of opts that applies batches to sink. It does not connect. The error is that of Options.Validate. It panics
-// without a logger or registerer.
+// New returns a consumer of opts that applies batches to sink. It does not connect. The error is that of
+// Options.Validate. It panics without a logger or registerer.
 func New(opts Options, sink Sink) (*Consumer, error) {
 	if opts.Logger == nil || opts.Registerer == nil {
 		panic("consumer: Options.Logger and Options.Registerer are required")
@@ -116,12 +117,13 @@ func New(opts Options, sink Sink) (*Consumer, error) {
 	return c, nil
 }
 
-// Run reads until ctx is done and then returns nil. A broker that is down, slow or refuses us is waited for; Status says so. The only
-// errors are those of the sink, Begin and AcceptGap, which end it. Call one of Run and RunUntil, once.
+// Run reads until ctx is done and then returns nil. A broker that is down, slow or refuses us is waited for; Status
+// says so. The only errors are those of the sink, Begin and AcceptGap, which end it. Call one of Run and RunUntil,
+// once.
 func (c *Consumer) Run(ctx context.Context) error { return c.RunUntil(ctx, nil) }
 
-// RunUntil reads as Run does, but only the partitions in ends and nothing from the offsets given there on, and returns nil when each of
-// them has been reached or has halted. A nil map has no end.
+// RunUntil reads as Run does, but only the partitions in ends and nothing from the offsets given there on, and returns
+// nil when each of them has been reached or has halted. A nil map has no end.
 func (c *Consumer) RunUntil(ctx context.Context, ends map[TopicPartition]int64) error {
 	c.ends = ends
 	running, stop := context.WithCancel(ctx)
@@ -284,8 +286,8 @@ func (c *Consumer) deliverPortion(ctx context.Context, o *portion) error {
 	return nil
 }
 
-// deliverRecords gives the records of a portion from an offset on to the sink. ended is true if the partition was paused, halted or moved, so that
-// what else the portion says is not to be looked at.
+// deliverRecords gives the records of a portion from an offset on to the sink. ended is true if the partition was
+// paused, halted or moved, so that what else the portion says is not to be looked at.
 func (c *Consumer) deliverRecords(ctx context.Context, o *portion, from int64) (ended bool, err error) {
 	p := o.p
 	c.walker.reset(o.records, from, p.until, o.aborted)
@@ -294,8 +296,16 @@ func (c *Consumer) deliverRecords(ctx context.Context, o *portion, from int64) (
 		var unread error
 		c.records, next, done, unread = c.walker.walk(c.records[:0], c.opts.MaxBatchRecords)
 		if next > from {
-			c.batch = Batch{Topic: p.Topic, Partition: p.Partition, Base: from, Next: next, LogStart: o.start, HighWatermark: o.end,
-				LastStable: o.stable, Records: c.records}
+			c.batch = Batch{
+				Topic:         p.Topic,
+				Partition:     p.Partition,
+				Base:          from,
+				Next:          next,
+				LogStart:      o.start,
+				HighWatermark: o.end,
+				LastStable:    o.stable,
+				Records:       c.records,
+			}
 			if err := c.take(ctx, p, &c.batch); err != nil {
 				return true, c.notTaken(p, &c.batch, err)
 			}
@@ -372,7 +382,17 @@ func (c *Consumer) halt(p *partition, reason string) {
 	offset := p.applied
 	c.mu.Unlock()
 	c.metrics.halted.Inc()
-	c.opts.Logger.Error("partition halted", "topic", p.Topic, "partition", p.Partition, "offset", offset, "reason", reason)
+	c.opts.Logger.Error(
+		"partition halted",
+		"topic",
+		p.Topic,
+		"partition",
+		p.Partition,
+		"offset",
+		offset,
+		"reason",
+		reason,
+	)
 	if c.opts.OnHalt != nil {
 		c.opts.OnHalt(p.Topic, p.Partition, offset, reason)
 	}

@@ -44,13 +44,23 @@ func TestReadsEverythingInEveryCodec(t *testing.T) {
 			for p := range int32(partitions) {
 				produce(t, producer, topic, p, numbers(0, each)...)
 			}
-			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.MaxBatchRecords, o.MaxPartitionBytes = 300, 5000 })
+			r := start(
+				t,
+				newMemory(),
+				cluster.ListenAddrs(),
+				[]string{topic},
+				func(o *Options) { o.MaxBatchRecords, o.MaxPartitionBytes = 300, 5000 },
+			)
 			await(t, "all records", func() bool { return r.total() >= partitions*each })
 			for p := range int32(partitions) {
 				equalValues(t, r.memory, tp(topic, p), numbers(0, each))
 			}
 			await(t, "ready", func() bool { return r.Status().Ready })
-			await(t, "all records in the metric", func() bool { return r.metric(t, "refitd_consumer_records_total", "delivered") >= partitions*each })
+			await(
+				t,
+				"all records in the metric",
+				func() bool { return r.metric(t, "refitd_consumer_records_total", "delivered") >= partitions*each },
+			)
 			if got := r.metric(t, "refitd_consumer_records_total", "delivered"); got != partitions*each {
 				t.Errorf("%g delivered by the metric", got)
 			}
@@ -126,7 +136,8 @@ func TestAbortedTransactionsAreNotDelivered(t *testing.T) {
 		produce(t, plain, topic, 0, "behind it")
 		await(t, "the lag", func() bool { return r.Status().Partitions[0].Lag == 2 })
 		ends, err := newRig(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil).Ends(t.Context())
-		if s := r.Status().Partitions[0]; err != nil || ends[tp(topic, 0)] != s.LastStable || s.HighWatermark-s.LastStable != 2 {
+		if s := r.Status().Partitions[0]; err != nil || ends[tp(topic, 0)] != s.LastStable ||
+			s.HighWatermark-s.LastStable != 2 {
 			t.Errorf("ends %v, %v; status %+v", ends, err, s)
 		}
 		if err := txn.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
@@ -141,7 +152,8 @@ func TestCompactedTopic(t *testing.T) {
 	cluster := newCluster(t, kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))
 	cl := newProducer(t, cluster.ListenAddrs())
 	policy := "compact"
-	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy}, topic); err != nil {
+	if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy},
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 10 {
@@ -166,10 +178,13 @@ func TestCompactedTopic(t *testing.T) {
 	await(t, "metrics", func() bool {
 		return r.metric(t, "refitd_consumer_records_total", "hole") == float64(200-len(got))
 	})
-	if n := r.metric(t, "refitd_consumer_answers_refused_total") + r.metric(t, "refitd_consumer_missing_offsets_total"); n != 0 {
+	if n := r.metric(t, "refitd_consumer_answers_refused_total") + r.metric(t,
+		"refitd_consumer_missing_offsets_total"); n != 0 {
 		t.Errorf("%g answers refused, or offsets missing", n)
 	}
-	if asked, fetches := r.metric(t, "refitd_consumer_confirmations_total"), r.metric(t, "refitd_consumer_fetches_total"); asked < 1 || asked > fetches {
+	if asked, fetches := r.metric(t, "refitd_consumer_confirmations_total"), r.metric(t,
+		"refitd_consumer_fetches_total"); asked < 1 ||
+		asked > fetches {
 		t.Errorf("%g confirmations of %g fetches", asked, fetches)
 	}
 }
@@ -189,14 +204,16 @@ func TestGapHaltsOrIsAccepted(t *testing.T) {
 	m.next[tp(topic, 0)], m.next[tp(topic, 1)] = 10, 0
 	r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
 	await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })
-	if text := r.haltText(tp(topic, 0)); !strings.Contains(text, "gap of 50 offsets: the log starts at 60") || !strings.HasSuffix(text, "; accept it") {
+	if text := r.haltText(tp(topic, 0)); !strings.Contains(text, "gap of 50 offsets: the log starts at 60") ||
+		!strings.HasSuffix(text, "; accept it") {
 		t.Errorf("text is %q", text)
 	}
 	await(t, "the other partition", func() bool { return len(r.got(tp(topic, 1))) == 100 })
 	if got := r.got(tp(topic, 0)); len(got) > 0 {
 		t.Errorf("%d records of the halted partition", len(got))
 	}
-	if !strings.Contains(r.reasons(), "t/0 halted at offset 10: gap of 50") || r.metric(t, "refitd_consumer_halted_partitions") != 1 {
+	if !strings.Contains(r.reasons(), "t/0 halted at offset 10: gap of 50") ||
+		r.metric(t, "refitd_consumer_halted_partitions") != 1 {
 		t.Errorf("reasons %q", r.reasons())
 	}
 	if err := r.stop(); err != nil {
@@ -299,7 +316,13 @@ func TestUntilTheEnd(t *testing.T) {
 	produce(t, cl, topic, 0, numbers(0, 500)...)
 	produce(t, cl, topic, 1, numbers(0, 7)...) // and nothing in 2
 	m := newMemory()
-	r := newRig(t, m, cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.MaxBatchRecords = 64; o.GroupID = "g" })
+	r := newRig(
+		t,
+		m,
+		cluster.ListenAddrs(),
+		[]string{topic},
+		func(o *Options) { o.MaxBatchRecords = 64; o.GroupID = "g" },
+	)
 	ends, err := r.Ends(t.Context())
 	if err != nil || len(ends) != 3 || ends[tp(topic, 0)] != 500 || ends[tp(topic, 2)] != 0 {
 		t.Fatalf("ends %v, %v", ends, err)
@@ -341,7 +364,11 @@ func TestNewPartitionsAndStartPolicies(t *testing.T) {
 	}
 	other := newProducer(t, cluster.ListenAddrs())
 	produce(t, other, topic, 1, "a", "b")
-	await(t, "the new partition, from its first offset", func() bool { return slices.Equal(r.got(tp(topic, 1)), []string{"a", "b"}) })
+	await(
+		t,
+		"the new partition, from its first offset",
+		func() bool { return slices.Equal(r.got(tp(topic, 1)), []string{"a", "b"}) },
+	)
 }
 
 func TestSinkErrorEndsRun(t *testing.T) {
@@ -361,7 +388,8 @@ func TestSinkErrorEndsRun(t *testing.T) {
 func TestOptionsValidate(t *testing.T) {
 	var zero Options
 	err := zero.Validate()
-	for _, field := range []string{"Brokers", "Topics", "StartPolicy", "Isolation", "MaxWait", "CommitEvery", "RefreshEvery", "RequestTimeout",
+	for _, field := range []string{"Brokers", "Topics", "StartPolicy", "Isolation", "MaxWait", "CommitEvery",
+		"RefreshEvery", "RequestTimeout",
 		"StallTimeout", "MaxPartitionBytes", "MaxBatchRecords", "MaxDecompressedBytes"} {
 		if err == nil || !strings.Contains(err.Error(), "consumer: "+field+" is ") {
 			t.Errorf("no complaint about %s in: %v", field, err)
@@ -372,7 +400,8 @@ func TestOptionsValidate(t *testing.T) {
 	if err := o.Validate(); err != nil {
 		t.Error(err)
 	}
-	for _, s := range []SASL{{Mechanism: "OAUTHBEARER", Username: "u", Password: "secret"}, {Mechanism: "PLAIN", Username: "u"}} {
+	for _, s := range []SASL{{Mechanism: "OAUTHBEARER", Username: "u", Password: "secret"}, {Mechanism: "PLAIN",
+		Username: "u"}} {
 		o.SASL = s
 		if err := o.Validate(); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v", s, err)
@@ -397,8 +426,12 @@ func BenchmarkRun(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer cluster.Close()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(1e6),
-		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	cl, err := kgo.NewClient(
+		kgo.SeedBrokers(cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.MaxBufferedRecords(1e6),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+	)
 	if err != nil {
 		b.Fatal(err)
 	}

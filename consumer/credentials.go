@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 )
 
-// countedSASL is a mechanism of franz-go for kafka-go, whose own changes passwords outside ASCII before it sends them, as no broker does. It
-// counts the exchanges that have begun and not succeeded.
+// countedSASL is a mechanism of franz-go for kafka-go, whose own changes passwords outside ASCII before it sends them,
+// as no broker does. It counts the exchanges that have begun and not succeeded.
 type countedSASL struct {
 	sasl.Mechanism
 	source *source

@@ -60,7 +60,10 @@ func (c *Consumer) refresh(ctx context.Context) error {
 			continue
 		}
 		for _, tp := range c.missing(t.Name, len(t.Partitions)) {
-			errs = append(errs, fmt.Errorf("%s: the topic has %d partitions now: it was made anew with fewer", tp, len(t.Partitions)))
+			errs = append(
+				errs,
+				fmt.Errorf("%s: the topic has %d partitions now: it was made anew with fewer", tp, len(t.Partitions)),
+			)
 		}
 		for _, p := range t.Partitions {
 			tp := TopicPartition{t.Name, int32(p.ID)}
@@ -127,8 +130,8 @@ func (c *Consumer) place(ctx context.Context, parts []TopicPartition) error {
 		}
 		open = append(open, tp)
 	}
-	// A partition that was added to a topic we know starts at 0, whatever the policy is: nothing of it has been skipped on purpose, and
-	// what its log has lost by now is a gap.
+	// A partition that was added to a topic we know starts at 0, whatever the policy is: nothing of it has been skipped
+	// on purpose, and what its log has lost by now is a gap.
 	found := make(map[TopicPartition]int64)
 	if len(open) > 0 && len(stored) == 0 && !c.reads(parts[0].Topic) {
 		when := int64(kafka.FirstOffset)
@@ -172,7 +175,8 @@ func (c *Consumer) reads(topic string) bool {
 	return false
 }
 
-// lead hands partitions to the fetch goroutines of their leaders. Where those are all there are to own, there may be none.
+// lead hands partitions to the fetch goroutines of their leaders. Where those are all there are to own, there may be
+// none.
 func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32, all bool) {
 	c.mu.Lock()
 	var settled []portion
@@ -199,8 +203,9 @@ func (c *Consumer) lead(ctx context.Context, leaders map[TopicPartition]int32, a
 	c.send(ctx, delivery{parts: settled})
 }
 
-// watch drops the connections when a partition is behind, has a leader, and made no progress for StallTimeout while the sink was idle. A
-// partition that waits at the last stable offset for an open transaction is not behind: that is reported once it has lasted as long.
+// watch drops the connections when a partition is behind, has a leader, and made no progress for StallTimeout while the
+// sink was idle. A partition that waits at the last stable offset for an open transaction is not behind: that is
+// reported once it has lasted as long.
 func (c *Consumer) watch(ctx context.Context) {
 	for backoff.Sleep(ctx, c.opts.StallTimeout/8+1) == nil {
 		now := time.Now()
@@ -217,17 +222,36 @@ func (c *Consumer) watch(ctx context.Context) {
 			}
 			if !p.stuck.IsZero() && now.Sub(p.stuck) > c.opts.StallTimeout && p.held == "" {
 				held = append(held, p)
-				p.held = fmt.Sprintf("waiting at the last stable offset %d, %d below the end of the log: a transaction of a producer is open", p.stable, p.end-p.stable)
+				p.held = fmt.Sprintf(
+					"waiting at the last stable offset %d, %d below the end of the log: a transaction of a producer is open",
+					p.stable,
+					p.end-p.stable,
+				)
 			}
 		}
 		c.mu.Unlock()
 		for _, p := range held {
-			c.opts.Logger.Warn("waiting at the last stable offset: a transaction of a producer is open", "topic", p.Topic, "partition", p.Partition,
-				"for", c.opts.StallTimeout)
+			c.opts.Logger.Warn(
+				"waiting at the last stable offset: a transaction of a producer is open",
+				"topic",
+				p.Topic,
+				"partition",
+				p.Partition,
+				"for",
+				c.opts.StallTimeout,
+			)
 		}
 		for _, p := range stalled {
 			c.metrics.stalls.Inc()
-			c.opts.Logger.Warn("no progress: connections are rebuilt", "topic", p.Topic, "partition", p.Partition, "for", c.opts.StallTimeout)
+			c.opts.Logger.Warn(
+				"no progress: connections are rebuilt",
+				"topic",
+				p.Topic,
+				"partition",
+				p.Partition,
+				"for",
+				c.opts.StallTimeout,
+			)
 		}
 		if len(stalled) > 0 {
 			c.source.drop()

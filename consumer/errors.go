@@ -19,18 +19,29 @@ func (s *source) explain(err error) string {
 	}
 	switch {
 	case refused(err):
-		return fmt.Sprintf("SASL authentication failed for user %q with %s: the broker refused user name or password (%s)",
-			s.opts.SASL.Username, s.opts.SASL.Mechanism, text)
+		return fmt.Sprintf(
+			"SASL authentication failed for user %q with %s: the broker refused user name or password (%s)",
+			s.opts.SASL.Username,
+			s.opts.SASL.Mechanism,
+			text,
+		)
 	case errors.Is(err, kafka.UnsupportedSASLMechanism):
 		return fmt.Sprintf("the broker does not offer the SASL mechanism %s (%s)", s.opts.SASL.Mechanism, text)
 	case errors.Is(err, kafka.TopicAuthorizationFailed):
 		return "not allowed to read: user needs the ACL operations Read and Describe on the topic (" + text + ")"
 	case errors.Is(err, kafka.GroupAuthorizationFailed):
-		return fmt.Sprintf("not allowed to commit: user needs the ACL operation Read on the group %q (%s)", s.opts.GroupID, text)
+		return fmt.Sprintf(
+			"not allowed to commit: user needs the ACL operation Read on the group %q (%s)",
+			s.opts.GroupID,
+			text,
+		)
 	case errors.Is(err, kafka.ClusterAuthorizationFailed):
 		return "not allowed to use the cluster: user needs the ACL operation Describe on the cluster (" + text + ")"
 	case errors.Is(err, kafka.InvalidGroupId):
-		return s.opts.advise(fmt.Sprintf("the broker does not take %q as a group id (%s)", s.opts.GroupID, text), CauseGroupID)
+		return s.opts.advise(
+			fmt.Sprintf("the broker does not take %q as a group id (%s)", s.opts.GroupID, text),
+			CauseGroupID,
+		)
 	case errors.Is(err, kafka.UnsupportedVersion):
 		return "the broker does not speak the requests of this build, which are those of Kafka 0.11 and later (" + text + ")"
 	case errors.Is(err, kafka.UnknownTopicOrPartition):
@@ -40,7 +51,12 @@ func (s *source) explain(err error) string {
 	case op != nil && op.Op == "dial":
 		return fmt.Sprintf("cannot reach a broker at %s: %s", strings.Join(s.opts.Brokers, ", "), text)
 	case errors.Is(err, context.DeadlineExceeded) || op != nil && op.Timeout():
-		return fmt.Sprintf("cannot reach a broker at %s: no answer (%s)%s", strings.Join(s.opts.Brokers, ", "), text, s.hint())
+		return fmt.Sprintf(
+			"cannot reach a broker at %s: no answer (%s)%s",
+			strings.Join(s.opts.Brokers, ", "),
+			text,
+			s.hint(),
+		)
 	case strings.Contains(text, "EOF"):
 		return fmt.Sprintf("the broker closed the connection (%s)%s", text, s.hint())
 	}
@@ -63,16 +79,23 @@ func refused(err error) bool {
 	return errors.Is(err, kafka.SASLAuthenticationFailed) || strings.Contains(err.Error(), "SASL Authentication Failed")
 }
 
-// fatal reports whether err lasts until an operator changes something, here or at the broker. Every other error, also one that this build
-// does not know, may pass and is tried again soon.
+// fatal reports whether err lasts until an operator changes something, here or at the broker. Every other error, also
+// one that this build does not know, may pass and is tried again soon.
 func fatal(err error) bool {
 	broker, ok := errors.AsType[kafka.Error](err)
 	if !ok {
 		return refused(err)
 	}
 	switch broker {
-	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed, kafka.SASLAuthenticationFailed,
-		kafka.UnsupportedSASLMechanism, kafka.IllegalSASLState, kafka.UnsupportedVersion, kafka.InvalidGroupId, kafka.InvalidTopic:
+	case kafka.TopicAuthorizationFailed,
+		kafka.GroupAuthorizationFailed,
+		kafka.ClusterAuthorizationFailed,
+		kafka.SASLAuthenticationFailed,
+		kafka.UnsupportedSASLMechanism,
+		kafka.IllegalSASLState,
+		kafka.UnsupportedVersion,
+		kafka.InvalidGroupId,
+		kafka.InvalidTopic:
 		return true
 	}
 	return false

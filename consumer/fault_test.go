@@ -42,7 +42,13 @@ func synthetic(cluster *kfake.Cluster, answer func(from int64) (records []byte, 
 func TestDamagedBatchIsNeverDelivered(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
-	good := rawBatch{base: 0, lastDelta: 1, records: []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}}}.bytes(t)
+	good := rawBatch{
+		base:      0,
+		lastDelta: 1,
+		records:   []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}},
+	}.bytes(
+		t,
+	)
 	bad := rawBatch{base: 2, lastDelta: 0, records: []rawRecord{{value: []byte("c")}}}.bytes(t)
 	flipped := slices.Clone(bad)
 	flipped[len(flipped)-2] ^= 1
@@ -78,7 +84,10 @@ func TestDamagedBatchIsNeverDelivered(t *testing.T) {
 		})
 		r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
 		await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })
-		if text := r.haltText(tp(topic, 0)); !strings.Contains(text, "batch at offset 2: damaged record batch: its CRC") ||
+		if text := r.haltText(tp(topic, 0)); !strings.Contains(
+			text,
+			"batch at offset 2: damaged record batch: its CRC",
+		) ||
 			!strings.Contains(text, "fetched 5 times") {
 			t.Errorf("text is %q", text)
 		}
@@ -93,14 +102,16 @@ func TestDamagedBatchIsNeverDelivered(t *testing.T) {
 		synthetic(cluster, func(from int64) ([]byte, int64) { return append(slices.Clone(good), bomb...), 3 })
 		r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
 		await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })
-		if text := r.haltText(tp(topic, 0)); text != "batch at offset 2: decompresses to more than 16777216 bytes, the limit for one batch" {
+		if text := r.haltText(tp(topic, 0)); text != "batch at offset 2: decompresses to more than 16777216 bytes, the "+
+			"limit for one batch" {
 			t.Errorf("text is %q", text)
 		}
 		equalValues(t, r.memory, tp(topic, 0), []string{"a", "b"})
 	})
 }
 
-// TestBatchesWithoutRecords shows answers in which only lastOffsetDelta leads on: an empty batch, a batch that lost its tail, a marker.
+// TestBatchesWithoutRecords shows answers in which only lastOffsetDelta leads on: an empty batch, a batch that lost its
+// tail, a marker.
 func TestBatchesWithoutRecords(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -188,7 +199,8 @@ func TestLeaderMoves(t *testing.T) {
 func TestRetriableErrors(t *testing.T) {
 	const topic = "t"
 	for _, code := range []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
-		kerr.ReplicaNotAvailable, kerr.FencedLeaderEpoch, kerr.KafkaStorageError, kerr.OffsetOutOfRange, kerr.UnknownServerError} {
+		kerr.ReplicaNotAvailable, kerr.FencedLeaderEpoch, kerr.KafkaStorageError, kerr.OffsetOutOfRange,
+		kerr.UnknownServerError} {
 		t.Run(code.Message, func(t *testing.T) {
 			t.Parallel()
 			cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -217,7 +229,8 @@ func TestRetriableErrors(t *testing.T) {
 	}
 }
 
-// TestNewLeaderThatDoesNotKnowItsEnd has a leader that at first says that the log ends below what was read, which must not halt.
+// TestNewLeaderThatDoesNotKnowItsEnd has a leader that at first says that the log ends below what was read, which must
+// not halt.
 func TestNewLeaderThatDoesNotKnowItsEnd(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -243,7 +256,9 @@ func TestNewLeaderThatDoesNotKnowItsEnd(t *testing.T) {
 		res := kreq.ResponseKind().(*kmsg.ListOffsetsResponse)
 		rp := kmsg.NewListOffsetsResponseTopicPartition()
 		rp.Offset = 0
-		res.Topics = []kmsg.ListOffsetsResponseTopic{{Topic: topic, Partitions: []kmsg.ListOffsetsResponseTopicPartition{rp}}}
+		res.Topics = []kmsg.ListOffsetsResponseTopic{
+			{Topic: topic, Partitions: []kmsg.ListOffsetsResponseTopicPartition{rp}},
+		}
 		return res, nil, true
 	})
 	m := newMemory()
@@ -276,7 +291,8 @@ func TestBrokerUnreachable(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := newRig(t, newMemory(), []string{"127.0.0.1:1"}, []string{"t"}, nil).Ends(ctx); err == nil || !strings.Contains(err.Error(), "cannot reach") {
+	if _, err := newRig(t, newMemory(), []string{"127.0.0.1:1"}, []string{"t"}, nil).Ends(ctx); err == nil ||
+		!strings.Contains(err.Error(), "cannot reach") {
 		t.Errorf("Ends: %v", err)
 	}
 }

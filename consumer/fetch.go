@@ -27,7 +27,8 @@ const (
 	maxBodyBytes = 128 << 20
 )
 
-// fetchResponse is the Fetch response of the Kafka protocol, versions 4 to 11. Topics differ by version: one of the fields is set.
+// fetchResponse is the Fetch response of the Kafka protocol, versions 4 to 11. Topics differ by version: one of the
+// fields is set.
 type fetchResponse struct {
 	ThrottleTimeMs int32     `kafka:"min=v1,max=v11"`
 	ErrorCode      int16     `kafka:"min=v7,max=v11"`
@@ -68,10 +69,13 @@ var (
 
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
 
-var errTooLong = fmt.Errorf("the broker's answer has more than %d bytes: lower message.max.bytes of the topic", maxBodyBytes)
+var errTooLong = fmt.Errorf(
+	"the broker's answer has more than %d bytes: lower message.max.bytes of the topic",
+	maxBodyBytes,
+)
 
-// read reads r to its end. The buffer grows to what the lengths in the response say that is still to come, and not by doubling, which would
-// take a large message several times.
+// read reads r to its end. The buffer grows to what the lengths in the response say that is still to come, and not by
+// doubling, which would take a large message several times.
 func (t *rawTopics) read(r io.Reader, l layout) (int64, error) {
 	t.body = bodies.Get().(*[]byte)
 	b := (*t.body)[:0]
@@ -151,12 +155,14 @@ type partitionResponse struct {
 	unconfirmed error // why there is nothing in it to be used, nil if there is
 }
 
-// release gives the buffer of the response back when its last holder calls it; nothing that aliases it may be used any more.
+// release gives the buffer of the response back when its last holder calls it; nothing that aliases it may be used any
+// more.
 func (r *fetchResponse) release() {
 	if r.refs.Add(-1) >= 0 {
 		return
 	}
-	for _, t := range []*rawTopics{&r.TopicsV0.rawTopics, &r.TopicsV4.rawTopics, &r.TopicsV5.rawTopics, &r.TopicsV11.rawTopics} {
+	for _, t := range []*rawTopics{&r.TopicsV0.rawTopics, &r.TopicsV4.rawTopics, &r.TopicsV5.rawTopics,
+		&r.TopicsV11.rawTopics} {
 		if t.body == nil {
 			continue
 		}

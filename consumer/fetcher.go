@@ -15,11 +15,13 @@ import (
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
-	// maxUseless bounds the wait after answers in a row that came at once and brought nothing, which are errors of partitions.
+	// maxUseless bounds the wait after answers in a row that came at once and brought nothing, which are errors of
+	// partitions.
 	maxUseless = time.Second
 	// maxDamaged is how often a damaged batch is fetched. The network damages bytes once, a disk always.
 	maxDamaged = 5
-	// maxBeyond is how often the log must seem to end below the next offset: a new leader may not know its end at first.
+	// maxBeyond is how often the log must seem to end below the next offset: a new leader may not know its end at
+	// first.
 	maxBeyond = 3
 	// maxThrottle bounds how long a broker may make us wait after one answer.
 	maxThrottle = 30 * time.Second
@@ -136,8 +138,8 @@ func (q *question) at() int64 {
 	return q.from
 }
 
-// ask lists what to fetch from broker, starting with another partition each turn because a full response leaves out the last ones. leads
-// is false, and the goroutine's place is given up, if broker leads no partition.
+// ask lists what to fetch from broker, starting with another partition each turn because a full response leaves out the
+// last ones. leads is false, and the goroutine's place is given up, if broker leads no partition.
 func (c *Consumer) ask(broker int32, turn int) (questions []question, leads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,8 +174,11 @@ func requestTopics(questions []question, most int) (topics []fetch.RequestTopic)
 			topics = append(topics, fetch.RequestTopic{Topic: q.p.Topic})
 		}
 		t := &topics[len(topics)-1]
-		t.Partitions = append(t.Partitions, fetch.RequestPartition{Partition: q.p.Partition, CurrentLeaderEpoch: -1, FetchOffset: q.at(),
-			LogStartOffset: -1, PartitionMaxBytes: int32(most)})
+		t.Partitions = append(
+			t.Partitions,
+			fetch.RequestPartition{Partition: q.p.Partition, CurrentLeaderEpoch: -1, FetchOffset: q.at(),
+				LogStartOffset: -1, PartitionMaxBytes: int32(most)},
+		)
 	}
 	return topics
 }
@@ -206,7 +211,8 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 		c.fail(p, err)
 		c.lookAgain()
 		return o, false
-	case a.code != 0 || a.high < q.at(), q.check != nil && a.high == q.at(): // what is fetched at the log end brings nothing, and no error
+	case a.code != 0 || a.high < q.at(),
+		q.check != nil && a.high == q.at(): // what is fetched at the log end brings nothing, and no error
 		return c.outOfRange(ctx, o, q.at())
 	}
 	if a.logStart > from {
@@ -274,7 +280,8 @@ func (c *Consumer) accept(ctx context.Context, q question, a *partitionResponse)
 	return o, len(good) > 0 || o.halt != ""
 }
 
-// outOfRange finds out on which side of the log the offset at lies that was asked for: the answer itself does not say on a real broker.
+// outOfRange finds out on which side of the log the offset at lies that was asked for: the answer itself does not say
+// on a real broker.
 func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion, bool) {
 	p := o.p
 	o.records, o.check = nil, nil
@@ -290,7 +297,17 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 		return c.gap(o), true
 	case o.start > at: // the record to compare is gone, nothing after it is
 		c.metrics.fingerprints.WithLabelValues("skipped").Inc()
-		c.opts.Logger.Info("fingerprint not compared", "topic", p.Topic, "partition", p.Partition, "offset", at, "reason", "the log starts above it")
+		c.opts.Logger.Info(
+			"fingerprint not compared",
+			"topic",
+			p.Topic,
+			"partition",
+			p.Partition,
+			"offset",
+			at,
+			"reason",
+			"the log starts above it",
+		)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if p.check = false; p.last.offset == at {
@@ -313,8 +330,15 @@ func (c *Consumer) outOfRange(ctx context.Context, o portion, at int64) (portion
 }
 
 func (c *Consumer) truncated(end, position int64) string {
-	return c.opts.advise(fmt.Sprintf("log end %d is below our position %d: the topic was truncated or "+MadeAnew+", and what we applied is not what it holds",
-		end, position), CauseOtherLog)
+	return c.opts.advise(
+		fmt.Sprintf(
+			"log end %d is below our position %d: the topic was truncated or "+MadeAnew+
+				", and what we applied is not what it holds",
+			end,
+			position,
+		),
+		CauseOtherLog,
+	)
 }
 
 func (c *Consumer) gap(o portion) portion {
@@ -323,8 +347,16 @@ func (c *Consumer) gap(o portion) portion {
 	o.p.waiting = true
 	o.p.start = o.start
 	o.gap, o.records = true, nil
-	o.halt = c.opts.advise(fmt.Sprintf("gap of %d offsets: the log starts at %d, our next offset is %d; retention took the records between before they were read",
-		o.start-o.from, o.start, o.from), CauseGap)
+	o.halt = c.opts.advise(
+		fmt.Sprintf(
+			"gap of %d offsets: the log starts at %d, our next offset is %d; retention took the records between before they "+
+				"were read",
+			o.start-o.from,
+			o.start,
+			o.from,
+		),
+		CauseGap,
+	)
 	return o
 }
 

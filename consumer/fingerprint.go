@@ -19,18 +19,20 @@ type fingerprint struct {
 	crc    uint32
 }
 
-// staleAfter is how long a partition may go without an answer, and anewAfter without a record, before its log may be another one. Within
-// anewAfter a topic would have to be deleted, made anew and filled past our place, between two fetches that both go well. One that was filled just
-// to our place between two fetches is noticed with its next record.
+// staleAfter is how long a partition may go without an answer, and anewAfter without a record, before its log may be
+// another one. Within anewAfter a topic would have to be deleted, made anew and filled past our place, between two
+// fetches that both go well. One that was filled just to our place between two fetches is noticed with its next record.
 const (
 	staleAfter = 5 * time.Second
 	anewAfter  = time.Second
 )
 
-// maxMismatches is how often the record has to be another one, on as many connections, before the log counts as another one.
+// maxMismatches is how often the record has to be another one, on as many connections, before the log counts as another
+// one.
 const maxMismatches = 2
 
-// mismatched reports whether a partition has to halt because of what compare says, or has the record compared again on another connection.
+// mismatched reports whether a partition has to halt because of what compare says, or has the record compared again on
+// another connection.
 func (c *Consumer) mismatched(p *partition, text string) bool {
 	c.mu.Lock()
 	p.mismatches++
@@ -43,7 +45,17 @@ func (c *Consumer) mismatched(p *partition, text string) bool {
 	at := p.last.offset
 	c.mu.Unlock()
 	c.source.forget()
-	c.opts.Logger.Warn("fingerprint is compared again on another connection", "topic", p.Topic, "partition", p.Partition, "offset", at, "reason", text)
+	c.opts.Logger.Warn(
+		"fingerprint is compared again on another connection",
+		"topic",
+		p.Topic,
+		"partition",
+		p.Partition,
+		"offset",
+		at,
+		"reason",
+		text,
+	)
 	return false
 }
 
@@ -79,14 +91,31 @@ func (c *Consumer) compare(o *portion) string {
 	}
 	if len(c.records) == 0 {
 		c.metrics.fingerprints.WithLabelValues("skipped").Inc()
-		c.opts.Logger.Info("fingerprint not compared", "topic", o.p.Topic, "partition", o.p.Partition, "offset", o.check.offset,
-			"reason", "the record was compacted away")
+		c.opts.Logger.Info(
+			"fingerprint not compared",
+			"topic",
+			o.p.Topic,
+			"partition",
+			o.p.Partition,
+			"offset",
+			o.check.offset,
+			"reason",
+			"the record was compacted away",
+		)
 		return ""
 	}
 	if r := &c.records[0]; r.Fate != Delivered || r.CRC != o.check.crc {
 		c.metrics.fingerprints.WithLabelValues("mismatch").Inc()
-		return c.opts.advise(fmt.Sprintf("fingerprint mismatch: the record at offset %d is not the one that was applied (its CRC is %08x, was %08x): "+
-			"the topic was deleted and "+MadeAnew+", its log was cut back, or this is another cluster", o.check.offset, r.CRC, o.check.crc), CauseOtherLog)
+		return c.opts.advise(
+			fmt.Sprintf(
+				"fingerprint mismatch: the record at offset %d is not the one that was applied (its CRC is %08x, was %08x): "+
+					"the topic was deleted and "+MadeAnew+", its log was cut back, or this is another cluster",
+				o.check.offset,
+				r.CRC,
+				o.check.crc,
+			),
+			CauseOtherLog,
+		)
 	}
 	c.metrics.fingerprints.WithLabelValues("match").Inc()
 	return ""

@@ -52,13 +52,18 @@ func TestRecreatedTopicHalts(t *testing.T) {
 			m := newMemory()
 			topics := []string{topic, other}
 			r := start(t, m, cluster.ListenAddrs(), topics, nil)
-			await(t, "all records", func() bool { return r.total() == 21 && r.metric(t, "refitd_consumer_lag_records") == 0 })
+			await(
+				t,
+				"all records",
+				func() bool { return r.total() == 21 && r.metric(t, "refitd_consumer_lag_records") == 0 },
+			)
 
 			check := func(t *testing.T, m *memory, halted func() string) {
 				t.Helper()
 				began := time.Now()
 				await(t, "the halt", func() bool { return halted() != "" })
-				if text := halted(); !strings.Contains(text, c.text) || !strings.HasSuffix(text, "; look at the topic") {
+				if text := halted(); !strings.Contains(text, c.text) ||
+					!strings.HasSuffix(text, "; look at the topic") {
 					t.Errorf("text is %q, want %q", text, c.text)
 				}
 				if d := time.Since(began); d > 10*time.Second {
@@ -97,8 +102,8 @@ func TestRecreatedTopicHalts(t *testing.T) {
 	}
 }
 
-// TestRecreatedBetweenFetches: a topic that is made anew, longer than before, between two fetches over a connection that lives is noticed, too, if
-// there was a pause.
+// TestRecreatedBetweenFetches: a topic that is made anew, longer than before, between two fetches over a connection
+// that lives is noticed, too, if there was a pause.
 func TestRecreatedBetweenFetches(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
@@ -178,30 +183,38 @@ func TestFingerprintThatIsGone(t *testing.T) {
 			t.Error("not counted")
 		}
 	})
-	t.Run("below the log start after a pause", func(t *testing.T) { // all that was read is gone when the next record comes
-		cluster := newCluster(t, kfake.SeedTopics(1, topic))
-		cl := newProducer(t, cluster.ListenAddrs())
-		produce(t, cl, topic, 0, numbers(0, 20)...)
-		r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
-		await(t, "all records", func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 20 })
-		for next := 20; next < 40; next += 10 {
-			time.Sleep(anewAfter + 200*time.Millisecond) // the pause itself
-			if err := cluster.DeleteRecords(topic, 0, int64(next)); err != nil {
-				t.Fatal(err)
+	t.Run(
+		"below the log start after a pause",
+		func(t *testing.T) { // all that was read is gone when the next record comes
+			cluster := newCluster(t, kfake.SeedTopics(1, topic))
+			cl := newProducer(t, cluster.ListenAddrs())
+			produce(t, cl, topic, 0, numbers(0, 20)...)
+			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
+			await(
+				t,
+				"all records",
+				func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 20 },
+			)
+			for next := 20; next < 40; next += 10 {
+				time.Sleep(anewAfter + 200*time.Millisecond) // the pause itself
+				if err := cluster.DeleteRecords(topic, 0, int64(next)); err != nil {
+					t.Fatal(err)
+				}
+				produce(t, cl, topic, 0, numbers(next, next+10)...)
+				await(t, "the next records", func() bool { return len(r.got(tp(topic, 0))) == next+10 })
 			}
-			produce(t, cl, topic, 0, numbers(next, next+10)...)
-			await(t, "the next records", func() bool { return len(r.got(tp(topic, 0))) == next+10 })
-		}
-		equalValues(t, r.memory, tp(topic, 0), numbers(0, 40))
-		if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 2 {
-			t.Error("not counted")
-		}
-	})
+			equalValues(t, r.memory, tp(topic, 0), numbers(0, 40))
+			if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 2 {
+				t.Error("not counted")
+			}
+		},
+	)
 	t.Run("compacted away", func(t *testing.T) {
 		cluster := newCluster(t, kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000"}))
 		cl := newProducer(t, cluster.ListenAddrs())
 		policy := "compact"
-		if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy}, topic); err != nil {
+		if _, err := kadm.NewClient(cl).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy},
+			topic); err != nil {
 			t.Fatal(err)
 		}
 		for i, key := range []string{"stays", "a", "b", "a", "b", "c"} {
@@ -214,45 +227,57 @@ func TestFingerprintThatIsGone(t *testing.T) {
 		m := newMemory()
 		m.next[tp(topic, 0)], m.last[tp(topic, 0)] = 2, fingerprint{1, 1} // the first "a"
 		r := start(t, m, cluster.ListenAddrs(), []string{topic}, nil)
-		await(t, "the rest", func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 6 })
+		await(
+			t,
+			"the rest",
+			func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 6 },
+		)
 		equalValues(t, m, tp(topic, 0), numbers(3, 6))
-		if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 1 || r.metric(t, "refitd_consumer_records_total", "hole") != 1 {
+		if r.metric(t, "refitd_consumer_fingerprints_total", "skipped") != 1 ||
+			r.metric(t, "refitd_consumer_records_total", "hole") != 1 {
 			t.Error("not counted")
 		}
 	})
-	t.Run("far below our position", func(t *testing.T) { // behind the last record only markers and aborted records were read
-		cluster := newCluster(t, kfake.SeedTopics(1, topic))
-		cl := newProducer(t, cluster.ListenAddrs())
-		produce(t, cl, topic, 0, "kept")
-		txn := newProducer(t, cluster.ListenAddrs(), kgo.TransactionalID("x"))
-		for range 20 {
-			if err := txn.BeginTransaction(); err != nil {
+	t.Run(
+		"far below our position",
+		func(t *testing.T) { // behind the last record only markers and aborted records were read
+			cluster := newCluster(t, kfake.SeedTopics(1, topic))
+			cl := newProducer(t, cluster.ListenAddrs())
+			produce(t, cl, topic, 0, "kept")
+			txn := newProducer(t, cluster.ListenAddrs(), kgo.TransactionalID("x"))
+			for range 20 {
+				if err := txn.BeginTransaction(); err != nil {
+					t.Fatal(err)
+				}
+				produce(t, txn, topic, 0, numbers(0, 30)...)
+				if err := txn.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := newMemory()
+			small := func(o *Options) { o.MaxPartitionBytes = 300 }
+			r := start(t, m, cluster.ListenAddrs(), []string{topic}, small)
+			await(
+				t,
+				"the end",
+				func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 1+20*31 },
+			)
+			if err := r.stop(); err != nil {
 				t.Fatal(err)
 			}
-			produce(t, txn, topic, 0, numbers(0, 30)...)
-			if err := txn.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
-				t.Fatal(err)
+			produce(t, cl, topic, 0, "more")
+			again := start(t, m, cluster.ListenAddrs(), []string{topic}, small)
+			await(t, "the rest", func() bool { return len(m.got(tp(topic, 0))) == 2 })
+			equalValues(t, m, tp(topic, 0), []string{"kept", "more"})
+			if again.metric(t, "refitd_consumer_fingerprints_total", "match") == 0 {
+				t.Error("not compared")
 			}
-		}
-		m := newMemory()
-		small := func(o *Options) { o.MaxPartitionBytes = 300 }
-		r := start(t, m, cluster.ListenAddrs(), []string{topic}, small)
-		await(t, "the end", func() bool { s := r.Status(); return len(s.Partitions) == 1 && s.Partitions[0].Next == 1+20*31 })
-		if err := r.stop(); err != nil {
-			t.Fatal(err)
-		}
-		produce(t, cl, topic, 0, "more")
-		again := start(t, m, cluster.ListenAddrs(), []string{topic}, small)
-		await(t, "the rest", func() bool { return len(m.got(tp(topic, 0))) == 2 })
-		equalValues(t, m, tp(topic, 0), []string{"kept", "more"})
-		if again.metric(t, "refitd_consumer_fingerprints_total", "match") == 0 {
-			t.Error("not compared")
-		}
-	})
+		},
+	)
 }
 
-// TestAddedPartitionStartsAtZero raises the partitions of a topic after the first records of the new ones are gone: that is a gap, and
-// not a later start.
+// TestAddedPartitionStartsAtZero raises the partitions of a topic after the first records of the new ones are gone:
+// that is a gap, and not a later start.
 func TestAddedPartitionStartsAtZero(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(4, topic))

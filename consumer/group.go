@@ -10,14 +10,15 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// restingShows is after how many CommitEvery in which nothing moved the group is looked at, and shows again what it has lost.
+// restingShows is after how many CommitEvery in which nothing moved the group is looked at, and shows again what it has
+// lost.
 const restingShows = 5
 
 // lastCommitTimeout keeps a broker that is gone from holding up the stop.
 const lastCommitTimeout = 2 * time.Second
 
-// commit shows applied offsets to lag tools every CommitEvery and, after ctx is done, once more when nothing moves any more: rest is
-// closed then.
+// commit shows applied offsets to lag tools every CommitEvery and, after ctx is done, once more when nothing moves any
+// more: rest is closed then.
 func (c *Consumer) commit(ctx context.Context, rest <-chan struct{}) {
 	if c.opts.GroupID == "" {
 		return

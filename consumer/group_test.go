@@ -20,8 +20,8 @@ func committedSum(t *testing.T, cluster *kfake.Cluster) (sum int64) {
 	return sum
 }
 
-// TestForeignCommitsMoveNothing: whatever others do to the group, the consumer reads on from its own place, says so, and shows its place
-// again as soon as that says something.
+// TestForeignCommitsMoveNothing: whatever others do to the group, the consumer reads on from its own place, says so,
+// and shows its place again as soon as that says something.
 func TestForeignCommitsMoveNothing(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -37,7 +37,11 @@ func TestForeignCommitsMoveNothing(t *testing.T) {
 	r := start(t, m, cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.GroupID = "g" })
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) == 10 })
 	await(t, "the commit", func() bool { return committedSum(t, cluster) == 10 })
-	await(t, "the foreign commit at the start", func() bool { return r.metric(t, "refitd_consumer_foreign_commits_total") == 1 })
+	await(
+		t,
+		"the foreign commit at the start",
+		func() bool { return r.metric(t, "refitd_consumer_foreign_commits_total") == 1 },
+	)
 
 	above.AddOffset(topic, 0, 9000, -1)
 	if err := admin.CommitAllOffsets(t.Context(), "g", above); err != nil {
@@ -104,7 +108,8 @@ func TestStoppedWhileItLooks(t *testing.T) {
 	if at := committedSum(t, cluster); at != 10 {
 		t.Errorf("the group shows %d at the end", at)
 	}
-	if failed := r.metric(t, "refitd_consumer_commit_errors_total"); failed != 0 || strings.Contains(r.log.String(), "not shown") {
+	if failed := r.metric(t, "refitd_consumer_commit_errors_total"); failed != 0 ||
+		strings.Contains(r.log.String(), "not shown") {
 		t.Errorf("%v failures counted, or one logged:\n%s", failed, r.log)
 	}
 }
@@ -118,7 +123,13 @@ func TestCommitsAreNeverAhead(t *testing.T) {
 	m := newMemory()
 	hold := make(chan struct{})
 	slow := &gate{memory: m, hold: hold}
-	c := newRig(t, m, cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.GroupID = "h"; o.MaxBatchRecords = 10 })
+	c := newRig(
+		t,
+		m,
+		cluster.ListenAddrs(),
+		[]string{topic},
+		func(o *Options) { o.GroupID = "h"; o.MaxBatchRecords = 10 },
+	)
 	c.Consumer.sink = slow
 	done := make(chan error, 1)
 	go func() { done <- c.RunUntil(t.Context(), map[TopicPartition]int64{tp(topic, 0): 100}) }()

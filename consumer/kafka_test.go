@@ -102,9 +102,14 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{next: make(map[TopicPartition]int64), values: make(map[TopicPartition][]string), fates: make(map[TopicPartition][3]int),
-		halts: make(map[TopicPartition]string), last: make(map[TopicPartition]fingerprint),
-		gaps: make(map[TopicPartition]int64)}
+	return &memory{
+		next:   make(map[TopicPartition]int64),
+		values: make(map[TopicPartition][]string),
+		fates:  make(map[TopicPartition][3]int),
+		halts:  make(map[TopicPartition]string),
+		last:   make(map[TopicPartition]fingerprint),
+		gaps:   make(map[TopicPartition]int64),
+	}
 }
 
 func (m *memory) Apply(_ context.Context, b *Batch) error {
@@ -236,7 +241,8 @@ func newRig(t *testing.T, m *memory, addrs []string, topics []string, change fun
 	o.Advice = map[Cause]string{CauseGap: "accept it", CauseOtherLog: "look at the topic", CauseGroupID: "take another"}
 	o.Brokers, o.Topics = addrs, topics
 	o.Start, o.LastRecord, o.Begin, o.OnHalt = m.Start, m.LastRecord, m.Begin, m.OnHalt
-	o.MaxWait, o.RefreshEvery, o.CommitEvery, o.RequestTimeout = 50*time.Millisecond, 200*time.Millisecond, 50*time.Millisecond, 5*time.Second
+	o.MaxWait, o.RefreshEvery, o.CommitEvery, o.RequestTimeout = 50*time.Millisecond, 200*time.Millisecond,
+		50*time.Millisecond, 5*time.Second
 	o.Logger, o.Registerer = slog.New(slog.NewTextHandler(r.log, nil)), r.reg
 	if change != nil {
 		change(&o)

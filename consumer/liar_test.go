@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/liar"
 )
 
-// batchesOf writes batches of ten records to partition 0, one batch at a time, and returns the cluster behind a network.
+// batchesOf writes batches of ten records to partition 0, one batch at a time, and returns the cluster behind a
+// network.
 func batchesOf(t *testing.T, topic string, batches int, network *liar.Network) *kfake.Cluster {
 	t.Helper()
 	cluster := newCluster(t, kfake.ListenFn(network.Listen), kfake.SeedTopics(1, topic))
@@ -65,10 +66,18 @@ func TestMovedBatchesAreRefused(t *testing.T) {
 			if text := r.haltText(tp(topic, 0)); text != "" {
 				t.Errorf("halted: %s", text)
 			}
-			if n := r.metric(t, "refitd_consumer_records_total", "hole") + r.metric(t, "refitd_consumer_missing_offsets_total"); n != 0 {
+			if n := r.metric(t, "refitd_consumer_records_total", "hole") + r.metric(t,
+				"refitd_consumer_missing_offsets_total"); n != 0 {
 				t.Errorf("%g holes", n)
 			}
-			refused, damaged := r.metric(t, "refitd_consumer_answers_refused_total", "batch"), r.metric(t, "refitd_consumer_crc_errors_total")
+			refused, damaged := r.metric(
+				t,
+				"refitd_consumer_answers_refused_total",
+				"batch",
+			), r.metric(
+				t,
+				"refitd_consumer_crc_errors_total",
+			)
 			if refused+damaged < 1 {
 				t.Errorf("%g answers refused, %g batches damaged, want one", refused, damaged)
 			}
@@ -96,7 +105,8 @@ func TestOneConnectionLiesForEver(t *testing.T) {
 	await(t, "ready", func() bool { return r.Status().Ready })
 }
 
-// TestLogStartThatIsNot has a network that says of the log that it starts higher, in fetches or in answers about offsets.
+// TestLogStartThatIsNot has a network that says of the log that it starts higher, in fetches or in answers about
+// offsets.
 func TestLogStartThatIsNot(t *testing.T) {
 	const topic, batches = "t", 50
 	for name, c := range map[string]struct {
@@ -199,7 +209,8 @@ func TestFingerprintThatIsNot(t *testing.T) {
 	}
 }
 
-// TestHighWatermarkOfBefore has answers with records that came after their high watermark was taken, as real brokers send: nothing is refused.
+// TestHighWatermarkOfBefore has answers with records that came after their high watermark was taken, as real brokers
+// send: nothing is refused.
 func TestHighWatermarkOfBefore(t *testing.T) {
 	t.Parallel()
 	const topic, batches = "t", 20
@@ -214,7 +225,8 @@ func TestHighWatermarkOfBefore(t *testing.T) {
 	await(t, "all records", func() bool { return len(r.got(tp(topic, 0))) >= 10*batches })
 	equalValues(t, r.memory, tp(topic, 0), numbers(0, 10*batches))
 	r.check(t) // it is delivered under the watermark of the second answer
-	if early.Load() != 1 || r.metric(t, "refitd_consumer_answers_refused_total") != 0 || r.metric(t, "refitd_consumer_confirmations_total") != 1 {
+	if early.Load() != 1 || r.metric(t, "refitd_consumer_answers_refused_total") != 0 ||
+		r.metric(t, "refitd_consumer_confirmations_total") != 1 {
 		t.Errorf("log is %s", r.log.String())
 	}
 }
@@ -292,13 +304,22 @@ func TestEndsThatAreNot(t *testing.T) {
 			}
 			found, err := ask(t.Context())
 			if at := found[tp(topic, 0)]; err != nil || at < least || at > most || lies == 0 {
-				t.Errorf("offset %d after %d lies in %d answers, %v; want %d to %d", at, lies, answers, err, least, most)
+				t.Errorf(
+					"offset %d after %d lies in %d answers, %v; want %d to %d",
+					at,
+					lies,
+					answers,
+					err,
+					least,
+					most,
+				)
 			}
 		})
 	}
 }
 
-// TestHolesOfUnknownPolicy: where the cleanup.policy of a topic may not be read, its holes are counted as such, and the log says so.
+// TestHolesOfUnknownPolicy: where the cleanup.policy of a topic may not be read, its holes are counted as such, and the
+// log says so.
 func TestHolesOfUnknownPolicy(t *testing.T) {
 	t.Parallel()
 	const topic = "t"

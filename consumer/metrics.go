@@ -33,29 +33,50 @@ func newMetrics(reg prometheus.Registerer, topics []string) *metrics {
 		fetchBytes: counter("refitd_consumer_fetch_bytes_total", "Bytes of record sets fetched."),
 		fetchErrors: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fetch_errors_total",
 			Help: "Fetches that failed: the whole request (connection) or one partition of it (partition)."}, []string{"scope"}),
-		crcErrors: counter("refitd_consumer_crc_errors_total", "Record batches that were refused because their bytes are damaged."),
+		crcErrors: counter(
+			"refitd_consumer_crc_errors_total",
+			"Record batches that were refused because their bytes are damaged.",
+		),
 		fingerprints: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_fingerprints_total",
-			Help: "Looks at the last applied record before reading continued: it was there (match), another one was (mismatch), or it was compacted " +
+			Help: "Looks at the last applied record before reading continued: it was there (match), another one was " +
+				"(mismatch), or it was compacted " +
 				"away or is below the log start (skipped)."}, []string{"result"}),
-		confirmations: counter("refitd_consumer_confirmations_total",
-			"Questions on a second connection about answers that would skip offsets: holes, a log start or end that is not where it should be."),
+		confirmations: counter(
+			"refitd_consumer_confirmations_total",
+			"Questions on a second connection about answers that would skip offsets: holes, a log start or end that is not "+
+				"where it should be.",
+		),
 		refused: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_answers_refused_total",
-			Help: "Answers that a second one on another connection contradicted, and that were asked for again, by what was odd in them."}, []string{"reason"}),
+			Help: "Answers that a second one on another connection contradicted, and that were asked for again, by what was " +
+				"odd in them."}, []string{"reason"}),
 		missing: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_missing_offsets_total",
-			Help: "Offsets read over that the log has no record for, of topics that are not compacted or of which cleanup.policy cannot be read (unknown)."},
+			Help: "Offsets read over that the log has no record for, of topics that are not compacted or of which " +
+				"cleanup.policy cannot be read (unknown)."},
 			[]string{"topic", "cleanup_policy"}),
 		records: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_consumer_records_total",
 			Help: "Offsets read, by what became of them."}, []string{"fate"}),
-		halted: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_halted_partitions", Help: "Partitions that wait for an operator."}),
+		halted: f.NewGauge(
+			prometheus.GaugeOpts{
+				Name: "refitd_consumer_halted_partitions",
+				Help: "Partitions that wait for an operator.",
+			},
+		),
 		paused: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_consumer_paused_partitions",
 			Help: "Partitions that wait until what they write to has room again."}),
-		stalls:       counter("refitd_consumer_stalls_total", "Times the watchdog rebuilt the connections for a partition without progress."),
-		commits:      counter("refitd_consumer_commits_total", "Commits of offsets for lag tools."),
-		commitErrors: counter("refitd_consumer_commit_errors_total", "Commits of offsets for lag tools that failed; nothing is lost by it."),
+		stalls: counter(
+			"refitd_consumer_stalls_total",
+			"Times the watchdog rebuilt the connections for a partition without progress.",
+		),
+		commits: counter("refitd_consumer_commits_total", "Commits of offsets for lag tools."),
+		commitErrors: counter(
+			"refitd_consumer_commit_errors_total",
+			"Commits of offsets for lag tools that failed; nothing is lost by it.",
+		),
 		foreign: counter("refitd_consumer_foreign_commits_total",
 			"Times the group showed an offset above ours, which another program committed; it is not read from."),
 		certExpiry: f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_consumer_cert_expiry_seconds",
-			Help: "Unix time at which the certificate of the last TLS connection ends, the broker's or ours."}, []string{"side"}),
+			Help: "Unix time at which the certificate of the last TLS connection ends, the broker's or ours."},
+			[]string{"side"}),
 	}
 	m.delivered, m.control = m.records.WithLabelValues("delivered"), m.records.WithLabelValues("control")
 	m.aborted, m.holes = m.records.WithLabelValues("aborted"), m.records.WithLabelValues("hole")

@@ -101,8 +101,8 @@ func openFiles() int {
 	return len(entries)
 }
 
-// TestConnectionsCut cuts connections in the middle of answers, again and again: every record comes once, and neither goroutines nor
-// files pile up.
+// TestConnectionsCut cuts connections in the middle of answers, again and again: every record comes once, and neither
+// goroutines nor files pile up.
 func TestConnectionsCut(t *testing.T) {
 	const topic, partitions = "t", 8
 	cuts := tier.Size(int64(60), 1000)
@@ -121,7 +121,13 @@ func TestConnectionsCut(t *testing.T) {
 	l.cutAfter = func() int64 { size = (size*7 + 577) % 2500; return 300 + size }
 	l.mu.Unlock()
 
-	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.MaxPartitionBytes, o.RefreshEvery = 400, time.Second })
+	r := start(
+		t,
+		newMemory(),
+		cluster.ListenAddrs(),
+		[]string{topic},
+		func(o *Options) { o.MaxPartitionBytes, o.RefreshEvery = 400, time.Second },
+	)
 	await(t, "some cuts", func() bool { return l.cuts.Load() > cuts/10 })
 	goroutines, files, conns := runtime.NumGoroutine(), openFiles(), l.conns.Load()
 	deadline := time.After(2 * time.Minute)
@@ -135,7 +141,8 @@ func TestConnectionsCut(t *testing.T) {
 		}
 	}
 	n := l.cuts.Load()
-	if g, f, c := runtime.NumGoroutine(), openFiles(), l.conns.Load(); g > goroutines+40 || f > files+40 || c > conns+20 {
+	if g, f, c := runtime.NumGoroutine(), openFiles(), l.conns.Load(); g > goroutines+40 || f > files+40 ||
+		c > conns+20 {
 		t.Errorf("goroutines %d → %d, files %d → %d, connections %d → %d", goroutines, g, files, f, conns, c)
 	}
 	l.mu.Lock()
@@ -160,12 +167,22 @@ func TestHungNetwork(t *testing.T) {
 			cl := newProducer(t, cluster.ListenAddrs())
 			produce(t, cl, topic, 0, numbers(0, 10)...)
 			l.hung.Store(name == "from the start")
-			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.RequestTimeout = 400 * time.Millisecond })
+			r := start(
+				t,
+				newMemory(),
+				cluster.ListenAddrs(),
+				[]string{topic},
+				func(o *Options) { o.RequestTimeout = 400 * time.Millisecond },
+			)
 			if name == "while reading" {
 				await(t, "records", func() bool { return r.total() == 10 })
 				l.hung.Store(true)
 			}
-			await(t, "the reason", func() bool { return strings.Contains(r.reasons(), "cannot reach a broker at ") && !r.Status().Ready })
+			await(
+				t,
+				"the reason",
+				func() bool { return strings.Contains(r.reasons(), "cannot reach a broker at ") && !r.Status().Ready },
+			)
 			l.hung.Store(false)
 			began := time.Now()
 			produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(10, 20)...)
@@ -184,10 +201,20 @@ func TestSlowNetwork(t *testing.T) {
 	const topic = "t"
 	l := line{latency: 200 * time.Millisecond, perSecond: 50_000}
 	cluster := newCluster(t, kfake.ListenFn(l.listen), kfake.SeedTopics(2, topic))
-	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.MaxPartitionBytes = 10_000 })
+	r := start(
+		t,
+		newMemory(),
+		cluster.ListenAddrs(),
+		[]string{topic},
+		func(o *Options) { o.MaxPartitionBytes = 10_000 },
+	)
 	cl := newProducer(t, cluster.ListenAddrs())
 	produce(t, cl, topic, 0, numbers(0, 3000)...)
-	await(t, "the lag", func() bool { s := r.Status(); return len(s.Partitions) == 2 && s.Partitions[0].HighWatermark == 3000 })
+	await(
+		t,
+		"the lag",
+		func() bool { s := r.Status(); return len(s.Partitions) == 2 && s.Partitions[0].HighWatermark == 3000 },
+	)
 	await(t, "all records", func() bool { return r.total() == 3000 && r.Status().Partitions[0].Lag == 0 })
 	equalValues(t, r.memory, tp(topic, 0), numbers(0, 3000))
 	if !r.Status().Ready || r.metric(t, "refitd_consumer_stalls_total") > 0 {
@@ -195,7 +222,8 @@ func TestSlowNetwork(t *testing.T) {
 	}
 }
 
-// TestBrokersComeAndGo adds brokers, moves every partition and the coordinator, and takes the old brokers away, under load.
+// TestBrokersComeAndGo adds brokers, moves every partition and the coordinator, and takes the old brokers away, under
+// load.
 func TestBrokersComeAndGo(t *testing.T) {
 	const topic, partitions = "t", 6
 	cluster := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(partitions, topic))
@@ -227,7 +255,11 @@ func TestBrokersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		send()
-		await(t, fmt.Sprintf("all records without broker %d", node), func() bool { return r.total() == sent*partitions && r.Status().Ready })
+		await(
+			t,
+			fmt.Sprintf("all records without broker %d", node),
+			func() bool { return r.total() == sent*partitions && r.Status().Ready },
+		)
 		if d := time.Since(began); d > 15*time.Second {
 			t.Errorf("ready after %v", d)
 		}
@@ -238,21 +270,31 @@ func TestBrokersComeAndGo(t *testing.T) {
 	await(t, "the commits", func() bool { return committedSum(t, cluster) == int64(sent*partitions) })
 }
 
-// TestOpenTransaction waits at the last stable offset for longer than the watchdog does, which says so and leaves the connections alone.
+// TestOpenTransaction waits at the last stable offset for longer than the watchdog does, which says so and leaves the
+// connections alone.
 func TestOpenTransaction(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
 	txn := newTransactional(t, cluster)
 	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 10)...)
-	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.StallTimeout = time.Second })
+	r := start(
+		t,
+		newMemory(),
+		cluster.ListenAddrs(),
+		[]string{topic},
+		func(o *Options) { o.StallTimeout = time.Second },
+	)
 	if err := txn.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
 	produce(t, txn, topic, 0, "open")
 	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(10, 15)...)
 	await(t, "the reason", func() bool {
-		return strings.Contains(r.reasons(), "t/0: waiting at the last stable offset 10, 6 below the end of the log: a transaction of a producer is open")
+		return strings.Contains(
+			r.reasons(),
+			"t/0: waiting at the last stable offset 10, 6 below the end of the log: a transaction of a producer is open",
+		)
 	})
 	if s := r.Status(); !s.Ready || s.Partitions[0].Lag != 6 {
 		t.Errorf("%+v", s)

@@ -8,7 +8,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Starts returns the first offset that the broker still holds of every partition of the topics. Call it before RunUntil, or instead.
+// Starts returns the first offset that the broker still holds of every partition of the topics. Call it before
+// RunUntil, or instead.
 func (c *Consumer) Starts(ctx context.Context) (map[TopicPartition]int64, error) {
 	defer c.source.drop()
 	starts, err := c.listed(ctx, kafka.FirstOffset)
@@ -18,8 +19,8 @@ func (c *Consumer) Starts(ctx context.Context) (map[TopicPartition]int64, error)
 	return starts, nil
 }
 
-// Committed returns what the group shows for the partitions of the topics, those that it has offsets for. It is a display, never a place to
-// read from. Without a group it is empty.
+// Committed returns what the group shows for the partitions of the topics, those that it has offsets for. It is a
+// display, never a place to read from. Without a group it is empty.
 func (c *Consumer) Committed(ctx context.Context) (map[TopicPartition]int64, error) {
 	if c.opts.GroupID == "" {
 		return nil, nil

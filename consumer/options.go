@@ -23,8 +23,8 @@ type StartPolicy string
 const (
 	// Earliest starts at the first offset the broker still holds.
 	Earliest StartPolicy = "earliest"
-	// Latest starts at the end of the log as it is when the consumer first sees the topic. Partitions added later start at their
-	// first offset: nothing that was written to them has been skipped on purpose.
+	// Latest starts at the end of the log as it is when the consumer first sees the topic. Partitions added later start
+	// at their first offset: nothing that was written to them has been skipped on purpose.
 	Latest StartPolicy = "latest"
 )
 
@@ -75,8 +75,8 @@ type Options struct {
 	TLS  *tls.Config // nil speaks plaintext
 	SASL SASL
 
-	// Start returns the offset a partition continues at, false if it has none. It is called from one goroutine, not the one that
-	// calls the sink; nil means that no partition has one.
+	// Start returns the offset a partition continues at, false if it has none. It is called from one goroutine, not the
+	// one that calls the sink; nil means that no partition has one.
 	Start func(topic string, partition int32) (offset int64, ok bool)
 	// LastRecord, if not nil, returns offset and CRC (Record.CRC) of the last record applied below Start's offset. ok
 	// is false if no such record is known. It is called from the goroutine of Start. The broker must still have that
@@ -84,26 +84,29 @@ type Options struct {
 	LastRecord  func(topic string, partition int32) (offset int64, crc uint32, ok bool)
 	StartPolicy StartPolicy
 	Isolation   Isolation
-	// Begin, if not nil, is called from the goroutine that calls the sink, before the first batch of a partition that Start had no
-	// offset for, with the number that StartPolicy came to: store it, so that a restart does not decide otherwise. An error ends Run.
+	// Begin, if not nil, is called from the goroutine that calls the sink, before the first batch of a partition that
+	// Start had no offset for, with the number that StartPolicy came to: store it, so that a restart does not decide
+	// otherwise. An error ends Run.
 	Begin func(topic string, partition int32, offset int64) error
 	// AcceptGap, if not nil, is called from the same goroutine when the log starts above the next offset, or when a
 	// batch decompresses to more than MaxDecompressedBytes. If it returns nil, the offsets below until are given up
 	// and reading continues there; an error ends Run. If AcceptGap is nil the partition halts.
 	AcceptGap func(topic string, partition int32, until int64) error
-	// OnHalt is called for every partition that halts, from the goroutine that calls the sink, after everything below offset was
-	// applied. May be nil.
+	// OnHalt is called for every partition that halts, from the goroutine that calls the sink, after everything below
+	// offset was applied. May be nil.
 	OnHalt func(topic string, partition int32, offset int64, reason string)
-	// OnPause is called, from the same goroutine, for a partition that its sink has refused for some seconds (PauseError), and OnResume when
-	// it takes records of it again. May be nil.
+	// OnPause is called, from the same goroutine, for a partition that its sink has refused for some seconds
+	// (PauseError), and OnResume when it takes records of it again. May be nil.
 	OnPause  func(topic string, partition int32, offset int64, reason string)
 	OnResume func(topic string, partition int32)
-	// Advice says what an operator can do about a cause. It ends the reasons given for it, to OnHalt and in Status. May be nil.
+	// Advice says what an operator can do about a cause. It ends the reasons given for it, to OnHalt and in Status. May
+	// be nil.
 	Advice map[Cause]string
 
 	Share *Share // fetch together with other consumers; nil fetches alone
 
-	MaxWait              time.Duration // how long the broker may hold a fetch that finds nothing; longer saves requests on idle topics
+	// how long the broker may hold a fetch that finds nothing; longer saves requests on idle topics
+	MaxWait              time.Duration
 	MaxPartitionBytes    int           // asked for per partition and fetch; a larger batch still comes whole
 	MaxBatchRecords      int           // records in one call of the sink
 	MaxDecompressedBytes int           // one record batch that decompresses to more is not read
@@ -116,7 +119,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// DefaultOptions returns what a production reader should use. 1 MiB a partition is as fast as 8 and needs a third of the memory.
+// DefaultOptions returns what a production reader should use. 1 MiB a partition is as fast as 8 and needs a third of
+// the memory.
 func DefaultOptions() Options {
 	return Options{
 		ClientID:             "refitd",
@@ -178,7 +182,8 @@ func (o *Options) Validate() error {
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"MaxWait", o.MaxWait}, {"CommitEvery", o.CommitEvery}, {"RefreshEvery", o.RefreshEvery}, {"RequestTimeout", o.RequestTimeout},
+	}{{"MaxWait", o.MaxWait}, {"CommitEvery", o.CommitEvery}, {"RefreshEvery", o.RefreshEvery}, {"RequestTimeout",
+		o.RequestTimeout},
 		{"StallTimeout", o.StallTimeout}} {
 		if d.value < time.Millisecond {
 			bad(d.field, d.value, "1ms or more")
@@ -205,7 +210,10 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	case s == SASL{}:
 		return nil, nil
 	case s.Username == "" || s.Password == "":
-		return nil, fmt.Errorf("consumer: SASL.Username or SASL.Password is empty, want both for mechanism %q", s.Mechanism)
+		return nil, fmt.Errorf(
+			"consumer: SASL.Username or SASL.Password is empty, want both for mechanism %q",
+			s.Mechanism,
+		)
 	case s.Mechanism == "PLAIN":
 		return plain.Auth{User: s.Username, Pass: s.Password}.AsMechanism(), nil
 	case s.Mechanism == "SCRAM-SHA-256":

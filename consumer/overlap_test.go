@@ -16,7 +16,10 @@ func TestResponsesOfTwoLeaders(t *testing.T) {
 	batch := func(base int64) []byte {
 		b := rawBatch{base: base, lastDelta: 9}
 		for delta := range int64(10) {
-			b.records = append(b.records, rawRecord{delta: delta, value: []byte(numbers(int(base+delta), int(base+delta+1))[0])})
+			b.records = append(
+				b.records,
+				rawRecord{delta: delta, value: []byte(numbers(int(base+delta), int(base+delta+1))[0])},
+			)
 		}
 		return b.bytes(t)
 	}
@@ -56,7 +59,8 @@ func TestGoodAnswerWithHigherLogStart(t *testing.T) {
 	a := &partitionResponse{topic: "t", logStart: 60, high: 100, stable: 100,
 		records: rawBatch{base: 60, records: []rawRecord{{value: []byte("x")}}}.bytes(t)}
 	o, ok := r.accept(t.Context(), question{p: p, from: 10}, a)
-	if !ok || !o.gap || len(o.records) > 0 || !strings.Contains(o.halt, "gap of 50 offsets") || !p.waiting || p.fetched != 10 {
+	if !ok || !o.gap || len(o.records) > 0 || !strings.Contains(o.halt, "gap of 50 offsets") || !p.waiting ||
+		p.fetched != 10 {
 		t.Errorf("%v %+v, partition %+v", ok, o, p)
 	}
 	if p.wants(-1, time.Now()) || p.until != math.MaxInt64 {

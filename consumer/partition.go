@@ -59,7 +59,8 @@ func (p *partition) wants(broker int32, now time.Time) bool {
 	return p.fetched < p.until
 }
 
-// done reports whether RunUntil has nothing more to expect of it. A position above the end is not done but about to halt.
+// done reports whether RunUntil has nothing more to expect of it. A position above the end is not done but about to
+// halt.
 func (p *partition) done() bool { return p.halted != "" || p.begun && p.applied == p.until && !p.check }
 
 // Status is what the consumer is doing, for readiness and for people.
@@ -95,8 +96,15 @@ func (c *Consumer) Status() Status {
 	}
 	slices.Sort(s.Reasons)
 	for _, p := range c.sorted() {
-		ps := PartitionStatus{Topic: p.Topic, Partition: p.Partition, Next: p.applied, LogStart: p.start, HighWatermark: p.end,
-			LastStable: p.stable, Halted: p.halted}
+		ps := PartitionStatus{
+			Topic:         p.Topic,
+			Partition:     p.Partition,
+			Next:          p.applied,
+			LogStart:      p.start,
+			HighWatermark: p.end,
+			LastStable:    p.stable,
+			Halted:        p.halted,
+		}
 		if p.end >= 0 {
 			ps.Lag = max(p.end-p.applied, 0)
 		}
@@ -130,8 +138,19 @@ func (c *Consumer) sorted() []*partition {
 
 // add makes the state of a partition that continues at offset. The caller holds mu.
 func (c *Consumer) add(tp TopicPartition, offset int64, begun bool, now time.Time) *partition {
-	p := &partition{TopicPartition: tp, leader: -1, fetched: offset, applied: offset, until: math.MaxInt64, end: -1, stable: -1, start: -1,
-		begun: begun, moved: now, last: fingerprint{offset: -1}}
+	p := &partition{
+		TopicPartition: tp,
+		leader:         -1,
+		fetched:        offset,
+		applied:        offset,
+		until:          math.MaxInt64,
+		end:            -1,
+		stable:         -1,
+		start:          -1,
+		begun:          begun,
+		moved:          now,
+		last:           fingerprint{offset: -1},
+	}
 	if end, ok := c.ends[tp]; ok {
 		p.until = end
 	}
@@ -155,7 +174,8 @@ func (c *Consumer) finished() bool {
 	return true
 }
 
-// report records or, with an empty text, clears a problem that is not one of a single partition. It is logged when it changes.
+// report records or, with an empty text, clears a problem that is not one of a single partition. It is logged when it
+// changes.
 func (c *Consumer) report(key, text string) {
 	c.mu.Lock()
 	old := c.problems[key]

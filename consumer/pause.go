@@ -23,8 +23,8 @@ type PauseError struct {
 
 func (e *PauseError) Error() string { return fmt.Sprintf("paused at offset %d: %s", e.Next, e.Reason) }
 
-// A HaltError is a sink's way to say that a partition is not to be read on before an operator has decided something. What it took stays, and the
-// partition halts behind that.
+// A HaltError is a sink's way to say that a partition is not to be read on before an operator has decided something.
+// What it took stays, and the partition halts behind that.
 type HaltError struct {
 	Next   int64  // the sink has taken everything below, at least Batch.Base
 	Reason string // for the operator: what is wrong and what to do
@@ -77,7 +77,17 @@ func (c *Consumer) pause(p *partition, b *Batch, e *PauseError) {
 		return
 	}
 	if report {
-		c.opts.Logger.Warn("partition paused", "topic", p.Topic, "partition", p.Partition, "offset", offset, "reason", e.Reason)
+		c.opts.Logger.Warn(
+			"partition paused",
+			"topic",
+			p.Topic,
+			"partition",
+			p.Partition,
+			"offset",
+			offset,
+			"reason",
+			e.Reason,
+		)
 		if c.opts.OnPause != nil {
 			c.opts.OnPause(p.Topic, p.Partition, offset, e.Reason)
 		}
@@ -94,7 +104,15 @@ func (c *Consumer) resumed(p *partition) {
 		c.metrics.paused.Dec()
 	}
 	if was.reported {
-		c.opts.Logger.Info("partition resumed", "topic", p.Topic, "partition", p.Partition, "after", time.Since(was.since))
+		c.opts.Logger.Info(
+			"partition resumed",
+			"topic",
+			p.Topic,
+			"partition",
+			p.Partition,
+			"after",
+			time.Since(was.since),
+		)
 		if c.opts.OnResume != nil {
 			c.opts.OnResume(p.Topic, p.Partition)
 		}

@@ -64,7 +64,13 @@ func (s *bucket) reports() (paused, again int) {
 }
 
 func (s *bucket) rig(t *testing.T, addrs []string, report, limit time.Duration) *rig {
-	r := newRig(t, s.memory, addrs, []string{"t"}, func(o *Options) { o.OnPause, o.OnResume, o.MaxBatchRecords = s.OnPause, s.OnResume, 30 })
+	r := newRig(
+		t,
+		s.memory,
+		addrs,
+		[]string{"t"},
+		func(o *Options) { o.OnPause, o.OnResume, o.MaxBatchRecords = s.OnPause, s.OnResume, 30 },
+	)
 	r.Consumer.sink, r.pauseReport, r.pauseLimit = s, report, limit
 	return r
 }
@@ -83,7 +89,8 @@ func TestPause(t *testing.T) {
 	go func() { done <- r.Run(ctx) }()
 	await(t, "the pause", func() bool { paused, _ := s.reports(); return paused == 1 && len(s.got(tp("t", 0))) == 42 })
 	await(t, "the other partition", func() bool { return len(s.got(tp("t", 1))) == 100 })
-	if status := r.Status(); status.Ready || !strings.Contains(r.reasons(), "t/0 paused at offset 42: the bucket is full") {
+	if status := r.Status(); status.Ready ||
+		!strings.Contains(r.reasons(), "t/0 paused at offset 42: the bucket is full") {
 		t.Errorf("status %+v", status)
 	}
 	if n := r.metric(t, "refitd_consumer_paused_partitions"); n != 1 {
@@ -116,7 +123,8 @@ func TestPauseHaltsABoundedRun(t *testing.T) {
 	s := &bucket{memory: newMemory(), room: 42}
 	r := s.rig(t, cluster.ListenAddrs(), time.Hour, 200*time.Millisecond)
 	r.runUntil(t, map[TopicPartition]int64{tp("t", 0): 100, tp("t", 1): 100})
-	if text := s.haltText(tp("t", 0)); text != "the bucket is full" || len(s.got(tp("t", 0))) != 42 || len(s.got(tp("t", 1))) != 100 {
+	if text := s.haltText(tp("t", 0)); text != "the bucket is full" || len(s.got(tp("t", 0))) != 42 ||
+		len(s.got(tp("t", 1))) != 100 {
 		t.Errorf("halt %q after %d and %d records", text, len(s.got(tp("t", 0))), len(s.got(tp("t", 1))))
 	}
 }
@@ -153,7 +161,8 @@ func TestSinkHalts(t *testing.T) {
 		r := newRig(t, s.memory, cluster.ListenAddrs(), []string{"t"}, func(o *Options) { o.MaxBatchRecords = 30 })
 		r.Consumer.sink = s
 		r.runUntil(t, map[TopicPartition]int64{tp("t", 0): 100, tp("t", 1): 100})
-		if text := s.haltText(tp("t", 0)); text != "no further" || int64(len(s.got(tp("t", 0)))) != limit || len(s.got(tp("t", 1))) != 100 {
+		if text := s.haltText(tp("t", 0)); text != "no further" || int64(len(s.got(tp("t", 0)))) != limit ||
+			len(s.got(tp("t", 1))) != 100 {
 			t.Errorf("halt %q after %d and %d records", text, len(s.got(tp("t", 0))), len(s.got(tp("t", 1))))
 		}
 		if p := r.Status().Partitions[0]; p.Next != limit || p.Halted != "no further" {

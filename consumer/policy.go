@@ -25,7 +25,8 @@ type topicPolicy struct {
 	asked time.Time
 }
 
-// learnPolicy asks for the cleanup.policy of a topic with holes, unless it is known: compaction makes holes, and nothing else does.
+// learnPolicy asks for the cleanup.policy of a topic with holes, unless it is known: compaction makes holes, and
+// nothing else does.
 func (c *Consumer) learnPolicy(ctx context.Context, topic string) {
 	c.mu.Lock()
 	old := c.policies[topic]
@@ -38,8 +39,13 @@ func (c *Consumer) learnPolicy(ctx context.Context, topic string) {
 		return
 	}
 	if err != nil {
-		c.opts.Logger.Warn("holes of a topic may be lost records: its cleanup.policy cannot be read (ACL operation DescribeConfigs)",
-			"topic", topic, "reason", c.source.explain(err))
+		c.opts.Logger.Warn(
+			"holes of a topic may be lost records: its cleanup.policy cannot be read (ACL operation DescribeConfigs)",
+			"topic",
+			topic,
+			"reason",
+			c.source.explain(err),
+		)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +56,11 @@ func (c *Consumer) learnPolicy(ctx context.Context, topic string) {
 func (s *source) cleanupPolicy(ctx context.Context, topic string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
-	res, err := s.witness.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
-		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{cleanupPolicy}}}})
+	res, err := s.witness.DescribeConfigs(
+		ctx,
+		&kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
+			{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{cleanupPolicy}}}},
+	)
 	if err := s.answered(err); err != nil {
 		return policyUnknown, err
 	}
@@ -101,7 +110,18 @@ func (c *Consumer) missed(t *tally) {
 	}
 	c.metrics.missing.WithLabelValues(t.p.Topic, policy).Add(float64(n))
 	if policy == policyDelete {
-		c.opts.Logger.Warn("the log of a topic that is not compacted has holes: records are missing", "topic", t.p.Topic,
-			"partition", t.p.Partition, "from", t.base, "until", t.next, "holes", n)
+		c.opts.Logger.Warn(
+			"the log of a topic that is not compacted has holes: records are missing",
+			"topic",
+			t.p.Topic,
+			"partition",
+			t.p.Partition,
+			"from",
+			t.base,
+			"until",
+			t.next,
+			"holes",
+			n,
+		)
 	}
 }

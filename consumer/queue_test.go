@@ -48,7 +48,8 @@ func (l *late) Flush() error {
 	return nil
 }
 
-// TestQueue: what a queue has taken counts as stored once Flush has returned, not before; where it fails, nothing of it does.
+// TestQueue: what a queue has taken counts as stored once Flush has returned, not before; where it fails, nothing of it
+// does.
 func TestQueue(t *testing.T) {
 	const topic, n = "t", 300
 	cluster := newCluster(t, kfake.SeedTopics(3, topic))

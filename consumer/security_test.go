@@ -15,8 +15,24 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
-	good, expired := certificate{}.selfSigned(t), certificate{notBefore: -2 * time.Hour, expiry: -time.Hour}.selfSigned(t)
-	early, elsewhere := certificate{notBefore: time.Hour, expiry: 2 * time.Hour}.selfSigned(t), certificate{host: "kafka.example"}.selfSigned(t)
+	good, expired := certificate{}.selfSigned(
+		t,
+	), certificate{
+		notBefore: -2 * time.Hour,
+		expiry:    -time.Hour,
+	}.selfSigned(
+		t,
+	)
+	early, elsewhere := certificate{
+		notBefore: time.Hour,
+		expiry:    2 * time.Hour,
+	}.selfSigned(
+		t,
+	), certificate{
+		host: "kafka.example",
+	}.selfSigned(
+		t,
+	)
 	year := expired.Leaf.NotAfter.UTC().Format("2006-01-02T15:04")
 	server := func(cert tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
 	client := func(cert tls.Certificate) *tls.Config { return &tls.Config{RootCAs: pool(cert)} }
@@ -24,11 +40,13 @@ func TestTLS(t *testing.T) {
 		server, client *tls.Config // nil is plaintext
 		text           []string    // none: it works
 	}{
-		"right":         {server(good), client(good), nil},
-		"right name":    {server(elsewhere), &tls.Config{RootCAs: pool(elsewhere), ServerName: "kafka.example"}, nil},
-		"wrong CA":      {server(good), client(elsewhere), []string{"TLS with 127.0.0.1:", "x509: certificate signed by unknown authority"}},
-		"system's CAs":  {server(good), &tls.Config{}, []string{"TLS with 127.0.0.1:", "x509: "}},
-		"expired":       {server(expired), client(expired), []string{"x509: certificate has expired or is not yet valid", year}},
+		"right":      {server(good), client(good), nil},
+		"right name": {server(elsewhere), &tls.Config{RootCAs: pool(elsewhere), ServerName: "kafka.example"}, nil},
+		"wrong CA": {server(good), client(elsewhere), []string{"TLS with 127.0.0.1:",
+			"x509: certificate signed by unknown authority"}},
+		"system's CAs": {server(good), &tls.Config{}, []string{"TLS with 127.0.0.1:", "x509: "}},
+		"expired": {server(expired), client(expired), []string{"x509: certificate has expired or is not yet valid",
+			year}},
 		"not yet valid": {server(early), client(early), []string{"x509: certificate has expired or is not yet valid"}},
 		"wrong host":    {server(elsewhere), client(elsewhere), []string{"x509: cannot validate certificate for 127.0.0.1"}},
 		"wrong name": {server(elsewhere), &tls.Config{RootCAs: pool(elsewhere), ServerName: "other.example"},
@@ -37,9 +55,11 @@ func TestTLS(t *testing.T) {
 			[]string{"TLS with 127.0.0.1:", "protocol version"}},
 		"plaintext to TLS": {server(good), nil, []string{"TLS"}},
 		"TLS to plaintext": {nil, client(good), []string{"TLS"}},
-		"no client's": {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert}, client(good),
+		"no client's": {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAnyClientCert}, client(
+			good),
 			[]string{"TLS with 127.0.0.1:", "certificate required"}},
-		"with the client's": {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool(good)},
+		"with the client's": {&tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAndVerifyClientCert,
+			ClientCAs: pool(good)},
 			&tls.Config{RootCAs: pool(good), Certificates: []tls.Certificate{good}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,10 +70,18 @@ func TestTLS(t *testing.T) {
 			}
 			cluster := newCluster(t, opts...)
 			began := time.Now()
-			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.TLS, o.RequestTimeout = c.client, DefaultOptions().RequestTimeout })
+			r := start(
+				t,
+				newMemory(),
+				cluster.ListenAddrs(),
+				[]string{topic},
+				func(o *Options) { o.TLS, o.RequestTimeout = c.client, DefaultOptions().RequestTimeout },
+			)
 			if len(c.text) == 0 {
 				await(t, "ready", func() bool { return r.Status().Ready })
-				if end := r.metric(t, "refitd_consumer_cert_expiry_seconds", "broker"); end != float64(c.server.Certificates[0].Leaf.NotAfter.Unix()) {
+				if end := r.metric(t, "refitd_consumer_cert_expiry_seconds", "broker"); end != float64(
+					c.server.Certificates[0].Leaf.NotAfter.Unix(),
+				) {
 					t.Errorf("the certificate ends at %g by the metric", end)
 				}
 				return
@@ -68,7 +96,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestCertificateIsRenewed changes the certificates of broker and client between two connections: the next one takes the new ones up.
+// TestCertificateIsRenewed changes the certificates of broker and client between two connections: the next one takes
+// the new ones up.
 func TestCertificateIsRenewed(t *testing.T) {
 	const topic = "t"
 	var broker, ours atomic.Pointer[tls.Certificate]
@@ -76,10 +105,17 @@ func TestCertificateIsRenewed(t *testing.T) {
 	broker.Store(&old)
 	ours.Store(&old)
 	roots := pool(old, renewed)
-	cluster := newCluster(t, kfake.SeedTopics(1, topic), kfake.TLS(&tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return broker.Load(), nil }}))
+	cluster := newCluster(
+		t,
+		kfake.SeedTopics(1, topic),
+		kfake.TLS(&tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return broker.Load(), nil }}),
+	)
 	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
-		o.TLS = &tls.Config{RootCAs: roots, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return ours.Load(), nil }}
+		o.TLS = &tls.Config{
+			RootCAs:              roots,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return ours.Load(), nil },
+		}
 	})
 	ends := func(cert *tls.Certificate) func() bool {
 		return func() bool {
@@ -104,7 +140,13 @@ func TestSASL(t *testing.T) {
 			var l line
 			// Brokers hash a password as it is: the ligature stays one letter.
 			const password = "alice-ﬁt"
-			cluster := newCluster(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "alice", password), kfake.SeedTopics(1, topic), kfake.ListenFn(l.listen))
+			cluster := newCluster(
+				t,
+				kfake.EnableSASL(),
+				kfake.Superuser(mechanism, "alice", password),
+				kfake.SeedTopics(1, topic),
+				kfake.ListenFn(l.listen),
+			)
 			good := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) {
 				o.SASL = SASL{mechanism, "alice", password}
 				o.GroupID = "g"
@@ -124,7 +166,10 @@ func TestSASL(t *testing.T) {
 			tries := l.accepted.Load()
 			bad.start(t)
 			await(t, "the reason", func() bool {
-				return strings.Contains(bad.reasons(), `SASL authentication failed for user "alice" with `+mechanism+`: the broker refused user name or password`)
+				return strings.Contains(
+					bad.reasons(),
+					`SASL authentication failed for user "alice" with `+mechanism+`: the broker refused user name or password`,
+				)
 			})
 			if d := time.Since(began); d > 10*time.Second || bad.Status().Ready {
 				t.Errorf("ready %v after %v", bad.Status().Ready, d)
@@ -145,18 +190,31 @@ func TestSASL(t *testing.T) {
 	}
 }
 
-// TestUserIsRemoved takes the user away while the consumer reads: the next connection is refused, and taken up again with the user.
+// TestUserIsRemoved takes the user away while the consumer reads: the next connection is refused, and taken up again
+// with the user.
 func TestUserIsRemoved(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
 	var l line
-	cluster := newCluster(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "root", "root-secret"), kfake.SeedTopics(3, topic), kfake.ListenFn(l.listen))
+	cluster := newCluster(
+		t,
+		kfake.EnableSASL(),
+		kfake.Superuser("PLAIN", "root", "root-secret"),
+		kfake.SeedTopics(3, topic),
+		kfake.ListenFn(l.listen),
+	)
 	admin := kadm.NewClient(newProducer(t, cluster.ListenAddrs(), saslPlain("root", "root-secret")))
 	change := func(set bool) {
 		t.Helper()
 		var err error
 		if set {
-			_, err = admin.AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{{User: "bob", Mechanism: kadm.ScramSha256, Iterations: 4096, Password: "bob-secret"}})
+			_, err = admin.AlterUserSCRAMs(
+				t.Context(),
+				nil,
+				[]kadm.UpsertSCRAM{
+					{User: "bob", Mechanism: kadm.ScramSha256, Iterations: 4096, Password: "bob-secret"},
+				},
+			)
 		} else {
 			_, err = admin.AlterUserSCRAMs(t.Context(), []kadm.DeleteSCRAM{{User: "bob", Mechanism: kadm.ScramSha256}}, nil)
 		}
@@ -176,9 +234,14 @@ func TestUserIsRemoved(t *testing.T) {
 	change(false)
 	began, tries := time.Now(), l.accepted.Load()
 	r.source.drop()
-	await(t, "the reason", func() bool { return strings.Contains(r.reasons(), `SASL authentication failed for user "bob"`) })
+	await(
+		t,
+		"the reason",
+		func() bool { return strings.Contains(r.reasons(), `SASL authentication failed for user "bob"`) },
+	)
 	await(t, "some tries", func() bool { return l.accepted.Load() >= tries+4 })
-	if n, most := l.accepted.Load()-tries, int64(time.Since(began)/pause)+3; n > most { // fetching, looking and committing begin together
+	// fetching, looking and committing begin together
+	if n, most := l.accepted.Load()-tries, int64(time.Since(began)/pause)+3; n > most {
 		t.Errorf("%d tries, want at most %d in %v", n, most, time.Since(began))
 	}
 	change(true)

@@ -10,8 +10,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// keptResponses is how many responses of a broker a Share keeps for members that are a little behind. They add to the memory of the
-// fetch buffers.
+// keptResponses is how many responses of a broker a Share keeps for members that are a little behind. They add to the
+// memory of the fetch buffers.
 const keptResponses = 2
 
 // A Share lets consumers of the same cluster that read the same topics fetch them once. Each keeps its own place,
@@ -86,7 +86,8 @@ func (s *Share) broker(id int32) *sharedBroker {
 	return b
 }
 
-// find returns the oldest response that has something new for one of the questions. The caller holds mu and releases the response.
+// find returns the oldest response that has something new for one of the questions. The caller holds mu and releases
+// the response.
 func (b *sharedBroker) find(questions []question) (*fetchResponse, []partitionResponse, uint64) {
 	for _, r := range b.recent {
 		var out []partitionResponse
@@ -97,7 +98,8 @@ func (b *sharedBroker) find(questions []question) (*fetchResponse, []partitionRe
 			}
 			for j := range r.answers {
 				a := &r.answers[j]
-				if a.topic == q.p.Topic && a.partition == q.p.Partition && a.from <= q.from && (q.from < a.next || q.from == a.from) {
+				if a.topic == q.p.Topic && a.partition == q.p.Partition && a.from <= q.from &&
+					(q.from < a.next || q.from == a.from) {
 					out = append(out, a.partitionResponse)
 				}
 			}
@@ -110,8 +112,13 @@ func (b *sharedBroker) find(questions []question) (*fetchResponse, []partitionRe
 	return nil, nil, 0
 }
 
-// answer gets answers to some of the questions to one broker, from it or from what another member got. shared is true for the latter.
-func (c *Consumer) answer(ctx context.Context, broker int32, questions []question) (res *fetchResponse, answers []partitionResponse, shared bool, err error) {
+// answer gets answers to some of the questions to one broker, from it or from what another member got. shared is true
+// for the latter.
+func (c *Consumer) answer(
+	ctx context.Context,
+	broker int32,
+	questions []question,
+) (res *fetchResponse, answers []partitionResponse, shared bool, err error) {
 	s := c.opts.Share
 	if s == nil {
 		res, answers, err = c.fetchOnce(ctx, questions)
@@ -193,7 +200,10 @@ func (c *Consumer) seen(questions []question, answers []partitionResponse, seq u
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range questions {
-		if slices.ContainsFunc(answers, func(a partitionResponse) bool { return a.topic == q.p.Topic && a.partition == q.p.Partition }) {
+		if slices.ContainsFunc(
+			answers,
+			func(a partitionResponse) bool { return a.topic == q.p.Topic && a.partition == q.p.Partition },
+		) {
 			q.p.seq = seq
 		}
 	}
@@ -208,7 +218,11 @@ func (c *Consumer) fetchOnce(ctx context.Context, questions []question) (*fetchR
 	return res, answers, err
 }
 
-func (c *Consumer) fetchFrom(ctx context.Context, by *kafka.Transport, questions []question) (*fetchResponse, []partitionResponse, error) {
+func (c *Consumer) fetchFrom(
+	ctx context.Context,
+	by *kafka.Transport,
+	questions []question,
+) (*fetchResponse, []partitionResponse, error) {
 	res, err := c.source.fetch(ctx, by, requestTopics(questions, c.opts.MaxPartitionBytes))
 	if err != nil {
 		return nil, nil, err

@@ -19,8 +19,8 @@ func bytesFetched(t *testing.T, rigs ...*rig) (sum float64) {
 	return sum
 }
 
-// TestShare has three consumers read together: two from the start, one that begins far behind and joins them. What one costs in bytes,
-// three cost once they are level.
+// TestShare has three consumers read together: two from the start, one that begins far behind and joins them. What one
+// costs in bytes, three cost once they are level.
 func TestShare(t *testing.T) {
 	const topic, partitions = "t", 4
 	cluster := newCluster(t, kfake.SeedTopics(partitions, topic))
@@ -35,7 +35,10 @@ func TestShare(t *testing.T) {
 	share := new(Share)
 	with := func(o *Options) { o.Share, o.GroupID = share, "g" }
 	send(1000)
-	rigs := []*rig{start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, with), start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, with)}
+	rigs := []*rig{
+		start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, with),
+		start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, with),
+	}
 	level := func() bool {
 		for _, r := range rigs {
 			if r.total() != sent*partitions || !r.Status().Ready {
@@ -74,7 +77,8 @@ func TestShare(t *testing.T) {
 	t.Logf("three fetched %.2f times the bytes of one", together/single)
 }
 
-// TestShareIsolates: a member that fails, waits or halts does not reach the others, and the group shows the one that is behind.
+// TestShareIsolates: a member that fails, waits or halts does not reach the others, and the group shows the one that is
+// behind.
 func TestShareIsolates(t *testing.T) {
 	const topic = "t"
 	cluster := newCluster(t, kfake.SeedTopics(1, topic))
@@ -126,7 +130,10 @@ func TestShareWithHungMember(t *testing.T) {
 	one := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, with)
 	two := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, with)
 	await(t, "ready", func() bool { return one.Status().Ready && two.Status().Ready })
-	cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, nil, true }) // one fetch is never answered
+	cluster.ControlKey(
+		int16(kmsg.Fetch),
+		func(kmsg.Request) (kmsg.Response, error, bool) { return nil, nil, true },
+	) // one fetch is never answered
 	produce(t, newProducer(t, cluster.ListenAddrs()), topic, 0, numbers(0, 10)...)
 	await(t, "records", func() bool { return one.total() == 10 && two.total() == 10 })
 }

@@ -26,7 +26,8 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// heapWatch measures how far the heap grows, with hardly any garbage in it: how much of that there is depends on what else the machine does.
+// heapWatch measures how far the heap grows, with hardly any garbage in it: how much of that there is depends on what
+// else the machine does.
 type heapWatch struct {
 	percent int // of garbage that the collector allows otherwise
 	base    uint64
@@ -96,9 +97,23 @@ func zeros(t *testing.T, codec uint16, mib int) []byte {
 func TestDecompressionBomb(t *testing.T) {
 	const topic = "t"
 	mib := tier.Size(128, 400)
-	for name, codec := range map[string]uint16{"gzip": codecGzip, "snappy": codecSnappy, "lz4": codecLZ4, "zstd": codecZstd} {
-		good := rawBatch{base: 0, lastDelta: 1, records: []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}}}.bytes(t)
-		bomb := rawBatch{base: 2, lastDelta: 2, attributes: codec, records: make([]rawRecord, 3)}.seal(zeros(t, codec, mib))
+	for name, codec := range map[string]uint16{"gzip": codecGzip, "snappy": codecSnappy, "lz4": codecLZ4,
+		"zstd": codecZstd} {
+		good := rawBatch{
+			base:      0,
+			lastDelta: 1,
+			records:   []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}},
+		}.bytes(
+			t,
+		)
+		bomb := rawBatch{
+			base:       2,
+			lastDelta:  2,
+			attributes: codec,
+			records:    make([]rawRecord, 3),
+		}.seal(
+			zeros(t, codec, mib),
+		)
 		after := rawBatch{base: 5, records: []rawRecord{{value: []byte("c")}}}.bytes(t)
 		if len(bomb) > 64<<20 {
 			t.Fatalf("a bomb of %d bytes", len(bomb))
@@ -119,7 +134,9 @@ func TestDecompressionBomb(t *testing.T) {
 			return cluster
 		}
 		check := func(t *testing.T, heap *heapWatch) {
-			limit := int64(DefaultOptions().MaxDecompressedBytes + 64<<20 + 4*len(bomb)) // the broker is in this process
+			limit := int64(
+				DefaultOptions().MaxDecompressedBytes + 64<<20 + 4*len(bomb),
+			) // the broker is in this process
 			if n := heap.growth(); n > limit {
 				t.Errorf("the heap grew by %d MiB, the limit is %d", n>>20, limit>>20)
 			}
@@ -129,7 +146,8 @@ func TestDecompressionBomb(t *testing.T) {
 			r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, nil)
 			await(t, "the halt", func() bool { return r.haltText(tp(topic, 0)) != "" })
 			check(t, heap)
-			if text := r.haltText(tp(topic, 0)); text != "batch at offset 2: decompresses to more than 16777216 bytes, the limit for one batch" {
+			if text := r.haltText(tp(topic, 0)); text != "batch at offset 2: decompresses to more than 16777216 bytes, the "+
+				"limit for one batch" {
 				t.Errorf("text is %q", text)
 			}
 			equalValues(t, r.memory, tp(topic, 0), []string{"a", "b"})
@@ -171,9 +189,19 @@ func TestLargeMessages(t *testing.T) {
 	if !tier.Asked(tier.Long) {
 		want = want[:5]
 	}
-	cluster := newCluster(t, kfake.SeedTopics(1, topic), kfake.BrokerConfigs(map[string]string{"message.max.bytes": "100000000"}))
-	cl := newProducer(t, cluster.ListenAddrs(), kgo.ProducerBatchMaxBytes(90<<20), kgo.BrokerMaxWriteBytes(100<<20), kgo.MaxBufferedBytes(200<<20),
-		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	cluster := newCluster(
+		t,
+		kfake.SeedTopics(1, topic),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": "100000000"}),
+	)
+	cl := newProducer(
+		t,
+		cluster.ListenAddrs(),
+		kgo.ProducerBatchMaxBytes(90<<20),
+		kgo.BrokerMaxWriteBytes(100<<20),
+		kgo.MaxBufferedBytes(200<<20),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+	)
 	for _, n := range want {
 		produce(t, cl, topic, 0, strings.Repeat("x", n))
 	}

@@ -26,7 +26,8 @@ type source struct {
 	addr      net.Addr
 	transport *kafka.Transport
 	client    *kafka.Client
-	// Those of the group are apart: a broker with a quota takes nothing for a while from a connection on which it answered a fetch.
+	// Those of the group are apart: a broker with a quota takes nothing for a while from a connection on which it
+	// answered a fetch.
 	groups *kafka.Transport
 	group  *kafka.Client
 	// Those that confirm what other answers say. They have no connection before there is something to confirm.
@@ -35,8 +36,8 @@ type source struct {
 
 	// authenticating counts connections inside SASL: a broker may end those that it refuses without a word.
 	authenticating atomic.Int32
-	// refusedPause is the least time between two tries with credentials that were refused, so that no account is locked, and between two
-	// requests that we are not allowed to make.
+	// refusedPause is the least time between two tries with credentials that were refused, so that no account is
+	// locked, and between two requests that we are not allowed to make.
 	refusedPause time.Duration
 
 	mu      sync.Mutex
@@ -63,7 +64,12 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{opts: opts, addr: kafka.TCP(opts.Brokers...), conns: make(map[*trackedConn]struct{}), refusedPause: 10 * time.Second}
+	s := &source{
+		opts:         opts,
+		addr:         kafka.TCP(opts.Brokers...),
+		conns:        make(map[*trackedConn]struct{}),
+		refusedPause: 10 * time.Second,
+	}
 	connect := opts.Dial
 	if connect == nil {
 		connect = (&net.Dialer{Timeout: 3 * time.Second}).DialContext
@@ -87,8 +93,14 @@ func newSource(opts *Options, m *metrics) (*source, error) {
 		return c, nil
 	}
 	client := func(brokersAge time.Duration) (*kafka.Transport, *kafka.Client) {
-		t := &kafka.Transport{Dial: dial, MetadataTTL: brokersAge, MetadataTopics: opts.Topics, ClientID: opts.ClientID, TLS: watchExpiry(opts.TLS, m),
-			SASL: mechanism}
+		t := &kafka.Transport{
+			Dial:           dial,
+			MetadataTTL:    brokersAge,
+			MetadataTopics: opts.Topics,
+			ClientID:       opts.ClientID,
+			TLS:            watchExpiry(opts.TLS, m),
+			SASL:           mechanism,
+		}
 		return t, &kafka.Client{Addr: s.addr, Transport: t, Timeout: opts.RequestTimeout}
 	}
 	s.transport, s.client = client(metadataAge)
@@ -127,11 +139,19 @@ func (s *source) topics(ctx context.Context) ([]kafka.Topic, error) {
 	return m.Topics, nil
 }
 
-// listAtOnce is how many offsets are asked for at a time: kafka-go makes a request, and perhaps a connection, for each partition.
+// listAtOnce is how many offsets are asked for at a time: kafka-go makes a request, and perhaps a connection, for each
+// partition.
 const listAtOnce = 8
 
-// offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that the broker does not name.
-func (s *source) offsets(ctx context.Context, by *kafka.Client, parts []TopicPartition, when int64, level kafka.IsolationLevel) (
+// offsets returns the first (when is kafka.FirstOffset) or last offset of each partition, or an error for one that the
+// broker does not name.
+func (s *source) offsets(
+	ctx context.Context,
+	by *kafka.Client,
+	parts []TopicPartition,
+	when int64,
+	level kafka.IsolationLevel,
+) (
 	map[TopicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
@@ -144,11 +164,20 @@ func (s *source) offsets(ctx context.Context, by *kafka.Client, parts []TopicPar
 	return out, nil
 }
 
-func (s *source) listOffsets(ctx context.Context, by *kafka.Client, out map[TopicPartition]int64, parts []TopicPartition, when int64,
-	level kafka.IsolationLevel) error {
+func (s *source) listOffsets(
+	ctx context.Context,
+	by *kafka.Client,
+	out map[TopicPartition]int64,
+	parts []TopicPartition,
+	when int64,
+	level kafka.IsolationLevel,
+) error {
 	req := &kafka.ListOffsetsRequest{IsolationLevel: level, Topics: make(map[string][]kafka.OffsetRequest)}
 	for _, p := range parts {
-		req.Topics[p.Topic] = append(req.Topics[p.Topic], kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when})
+		req.Topics[p.Topic] = append(
+			req.Topics[p.Topic],
+			kafka.OffsetRequest{Partition: int(p.Partition), Timestamp: when},
+		)
 	}
 	res, err := by.ListOffsets(ctx, req)
 	if err := s.answered(err); err != nil {
@@ -228,9 +257,16 @@ func (s *source) committed(ctx context.Context, parts []TopicPartition) (map[Top
 func (s *source) commit(ctx context.Context, offsets map[TopicPartition]int64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.RequestTimeout)
 	defer cancel()
-	req := &kafka.OffsetCommitRequest{GroupID: s.opts.GroupID, GenerationID: -1, Topics: make(map[string][]kafka.OffsetCommit)}
+	req := &kafka.OffsetCommitRequest{
+		GroupID:      s.opts.GroupID,
+		GenerationID: -1,
+		Topics:       make(map[string][]kafka.OffsetCommit),
+	}
 	for tp, offset := range offsets {
-		req.Topics[tp.Topic] = append(req.Topics[tp.Topic], kafka.OffsetCommit{Partition: int(tp.Partition), Offset: offset})
+		req.Topics[tp.Topic] = append(
+			req.Topics[tp.Topic],
+			kafka.OffsetCommit{Partition: int(tp.Partition), Offset: offset},
+		)
 	}
 	res, err := s.group.OffsetCommit(ctx, req)
 	if err := s.answered(err); err != nil {

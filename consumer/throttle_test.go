@@ -113,14 +113,25 @@ func TestThrottled(t *testing.T) {
 		p := kmsg.NewFetchResponseTopicPartition()
 		p.HighWatermark, p.LastStableOffset = batches, batches
 		if from < batches {
-			p.RecordBatches = rawBatch{base: from, records: []rawRecord{{value: []byte(numbers(int(from), int(from)+1)[0])}}}.bytes(t)
+			p.RecordBatches = rawBatch{
+				base:    from,
+				records: []rawRecord{{value: []byte(numbers(int(from), int(from)+1)[0])}},
+			}.bytes(
+				t,
+			)
 		}
 		of := kmsg.NewFetchResponseTopic()
 		of.Topic, of.Partitions = topic, []kmsg.FetchResponseTopicPartition{p}
 		res.Topics = append(res.Topics, of)
 		return res, nil, true
 	})
-	r := start(t, newMemory(), cluster.ListenAddrs(), []string{topic}, func(o *Options) { o.GroupID, o.StallTimeout = "g", 3*time.Second })
+	r := start(
+		t,
+		newMemory(),
+		cluster.ListenAddrs(),
+		[]string{topic},
+		func(o *Options) { o.GroupID, o.StallTimeout = "g", 3*time.Second },
+	)
 	began := time.Now()
 	await(t, "half of the records", func() bool { return r.total() == batches/2 })
 	if s := r.Status(); !s.Ready || r.metric(t, "refitd_consumer_lag_records") != batches/2 {
@@ -139,7 +150,8 @@ func TestThrottled(t *testing.T) {
 	if most := 2 + int(took/n.pause); n.fetches > most || len(n.early) > 0 {
 		t.Errorf("%d fetches in %v, at most %d; too early came %v", n.fetches, took, most, n.early)
 	}
-	if failed := r.metric(t, "refitd_consumer_fetch_errors_total") + r.metric(t, "refitd_consumer_commit_errors_total"); failed > 0 ||
+	if failed := r.metric(t, "refitd_consumer_fetch_errors_total") + r.metric(t,
+		"refitd_consumer_commit_errors_total"); failed > 0 ||
 		r.metric(t, "refitd_consumer_stalls_total") > 0 {
 		t.Errorf("%g errors, %g stalls", failed, r.metric(t, "refitd_consumer_stalls_total"))
 	}

@@ -8,9 +8,10 @@ import (
 	"math"
 )
 
-// A record batch of magic 2 (Kafka protocol guide, "Record Batch") is a header of 61 bytes, then the records, compressed as one block:
-// base offset 0:8, length of what follows 8:12, leader epoch 12:16, magic 16, CRC 17:21 of everything from 21 on, attributes 21:23,
-// last offset delta 23:27, base time 27:35, largest time 35:43, producer id 43:51, epoch 51:53, sequence 53:57, number of records 57:61.
+// A record batch of magic 2 (Kafka protocol guide, "Record Batch") is a header of 61 bytes, then the records,
+// compressed as one block: base offset 0:8, length of what follows 8:12, leader epoch 12:16, magic 16, CRC 17:21 of
+// everything from 21 on, attributes 21:23, last offset delta 23:27, base time 27:35, largest time 35:43, producer id
+// 43:51, epoch 51:53, sequence 53:57, number of records 57:61.
 const (
 	batchHeaderBytes = 61
 	batchPrefixBytes = 12 // base offset and length, which the length does not count
@@ -23,8 +24,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrCorrupt is wrapped by every error about bytes that are not what a broker may send: a CRC that does not match, a length beyond the
-// end, offsets that overlap.
+// ErrCorrupt is wrapped by every error about bytes that are not what a broker may send: a CRC that does not match, a
+// length beyond the end, offsets that overlap.
 var ErrCorrupt = errors.New("damaged record batch")
 
 // batchError says at which offset reading stopped. It wraps ErrCorrupt if fetching again may help.
@@ -53,8 +54,8 @@ type header struct {
 
 func (h *header) next() int64 { return h.base + int64(h.lastDelta) + 1 }
 
-// cutBatch splits the first complete batch off raw. ok is false if raw holds none, as at the end of a response, whose last batch may be
-// partial.
+// cutBatch splits the first complete batch off raw. ok is false if raw holds none, as at the end of a response, whose
+// last batch may be partial.
 func cutBatch(raw []byte) (batch, rest []byte, ok bool, err error) {
 	if len(raw) < batchHeaderBytes {
 		return nil, nil, false, nil
@@ -101,9 +102,10 @@ func parseHeader(batch []byte) (h header, err error) {
 	return h, err
 }
 
-// scan checks every batch of a fetched record set by its CRC and the order of their offsets, and returns the offset that follows the
-// last complete one, which is where the next fetch starts: not the offset after the last record, because compaction takes records from
-// the end of a batch and leaves its offsets. It is from if there is no complete batch. On an error, good is the part before the bad batch.
+// scan checks every batch of a fetched record set by its CRC and the order of their offsets, and returns the offset
+// that follows the last complete one, which is where the next fetch starts: not the offset after the last record,
+// because compaction takes records from the end of a batch and leaves its offsets. It is from if there is no complete
+// batch. On an error, good is the part before the bad batch.
 //
 // The CRC does not cover the base offset; that bases do not overlap does, except for the first one.
 func scan(raw []byte, from int64) (good []byte, next int64, err error) {
@@ -142,8 +144,9 @@ type abortedTransaction struct {
 	first    int64
 }
 
-// walker turns the record set of one partition into records, a piece at a time so that memory stays bounded. Reset it for each record
-// set. Record bytes alias the record set or the walker's buffer and are valid until the next call of walk.
+// walker turns the record set of one partition into records, a piece at a time so that memory stays bounded. Reset it
+// for each record set. Record bytes alias the record set or the walker's buffer and are valid until the next call of
+// walk.
 type walker struct {
 	maxDecompressed int
 	codecs          codecs
@@ -167,8 +170,8 @@ type walker struct {
 	scratch  [8]byte
 }
 
-// reset starts on a record set that scan found good. Records below from or from limit on are left out. aborted must be in the order of
-// first offsets, as brokers send it.
+// reset starts on a record set that scan found good. Records below from or from limit on are left out. aborted must be
+// in the order of first offsets, as brokers send it.
 func (w *walker) reset(good []byte, from, limit int64, aborted []abortedTransaction) {
 	w.rest, w.next, w.limit, w.aborted = good, from, limit, aborted
 	w.records, w.left = nil, 0
@@ -178,10 +181,12 @@ func (w *walker) reset(good []byte, from, limit int64, aborted []abortedTransact
 	clear(w.open)
 }
 
-// maxWalked is how many bytes of records are walked at once, and one record more: a sink holds several such batches, decoded.
+// maxWalked is how many bytes of records are walked at once, and one record more: a sink holds several such batches,
+// decoded.
 const maxWalked = 512 << 10
 
-// walk appends up to most records to dst, fewer if they are large, and returns it with the offset below which everything has now been walked.
+// walk appends up to most records to dst, fewer if they are large, and returns it with the offset below which
+// everything has now been walked.
 // done is true when the record set is at its end. An error is a *batchError; the records before it are good.
 func (w *walker) walk(dst []Record, most int) (_ []Record, next int64, done bool, err error) {
 	if w.left == 0 {
@@ -325,7 +330,8 @@ func (w *walker) take(dst []Record, most int) ([]Record, error) {
 	return dst, nil
 }
 
-// parse reads one record without its length and returns its offset delta. Timestamp is then the delta to the batch's base time.
+// parse reads one record without its length and returns its offset delta. Timestamp is then the delta to the batch's
+// base time.
 func (r *Record) parse(b []byte) (offsetDelta int64, err error) {
 	if len(b) < 1 {
 		return 0, corrupt("an empty record")
@@ -396,8 +402,8 @@ func varint(b []byte) (int64, int) {
 	return binary.Varint(b)
 }
 
-// recordCRC is the Castagnoli CRC of key, value and time stamp (big endian), in this order. scratch is for the time stamp: a local array
-// would be allocated for each record.
+// recordCRC is the Castagnoli CRC of key, value and time stamp (big endian), in this order. scratch is for the time
+// stamp: a local array would be allocated for each record.
 func recordCRC(r *Record, scratch *[8]byte) uint32 {
 	binary.BigEndian.PutUint64(scratch[:], uint64(r.Timestamp))
 	crc := crc32.Update(0, castagnoli, r.Key)

@@ -13,7 +13,14 @@ import (
 )
 
 // walkAll scans and walks a record set in pieces of most records, and checks what must hold for any input.
-func walkAll(t testing.TB, w *walker, raw []byte, from, limit int64, aborted []abortedTransaction, most int) (out []Record, next int64, err error) {
+func walkAll(
+	t testing.TB,
+	w *walker,
+	raw []byte,
+	from, limit int64,
+	aborted []abortedTransaction,
+	most int,
+) (out []Record, next int64, err error) {
 	t.Helper()
 	good, scanned, scanErr := scan(raw, from)
 	w.reset(good, from, limit, aborted)
@@ -43,8 +50,12 @@ func walkAll(t testing.TB, w *walker, raw []byte, from, limit int64, aborted []a
 	return out, next, errors.Join(err, scanErr)
 }
 
-// randomLog is a log with holes, empty batches, markers and aborted transactions, and what a reader must make of it: want.
-func randomLog(t testing.TB, rng *rand.Rand) (raw []byte, cuts []int, ends []int64, want []Record, aborted []abortedTransaction) {
+// randomLog is a log with holes, empty batches, markers and aborted transactions, and what a reader must make of it:
+// want.
+func randomLog(
+	t testing.TB,
+	rng *rand.Rand,
+) (raw []byte, cuts []int, ends []int64, want []Record, aborted []abortedTransaction) {
 	base := rng.Int64N(1000)
 	open := map[int64]int64{} // producer in a transaction that will be aborted → 1, committed → 0
 	for range 1 + rng.IntN(12) {
@@ -160,8 +171,11 @@ func TestWalkerAgainstGenerator(t *testing.T) {
 }
 
 func sameRecord(a, b Record) bool {
-	return a.Offset == b.Offset && a.Timestamp == b.Timestamp && a.CRC == b.CRC && a.Fate == b.Fate && (a.Key == nil) == (b.Key == nil) &&
-		(a.Value == nil) == (b.Value == nil) && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value)
+	return a.Offset == b.Offset && a.Timestamp == b.Timestamp && a.CRC == b.CRC && a.Fate == b.Fate &&
+		(a.Key == nil) == (b.Key == nil) &&
+		(a.Value == nil) == (b.Value == nil) &&
+		bytes.Equal(a.Key, b.Key) &&
+		bytes.Equal(a.Value, b.Value)
 }
 
 func TestEveryFlippedBitIsRefused(t *testing.T) {
@@ -202,26 +216,77 @@ func TestWalkerRefuses(t *testing.T) {
 		want string
 	}{
 		{"magic 1", func() []byte { b := rawBatch{records: one}.bytes(t); b[16] = 1; return b }(), "magic 1"},
-		{"overlapping bases", append(rawBatch{base: 5, lastDelta: 4, records: one}.bytes(t), rawBatch{base: 9, records: one}.bytes(t)...), "overlaps"},
+		{
+			"overlapping bases",
+			append(rawBatch{base: 5, lastDelta: 4, records: one}.bytes(t), rawBatch{base: 9, records: one}.bytes(t)...),
+			"overlaps",
+		},
 		{"only offsets below", rawBatch{base: -0, lastDelta: 0, records: one}.bytes(t), "below it only"},
 		{"negative base", rawBatch{base: -7, records: one}.bytes(t), "base offset"},
 		{"negative last delta", rawBatch{base: 5, lastDelta: -1, records: one}.bytes(t), "last offset delta"},
-		{"more records than offsets", rawBatch{base: 5, lastDelta: 0, records: append(one, rawRecord{delta: 1})}.bytes(t), "2 records in 1 offsets"},
-		{"delta beyond the batch", rawBatch{base: 5, lastDelta: 1, records: []rawRecord{{delta: 2}}}.bytes(t), "offset delta 2"},
-		{"delta twice", rawBatch{base: 5, lastDelta: 3, records: []rawRecord{{delta: 1}, {delta: 1}}}.bytes(t), "offset delta 1 after 1"},
+		{
+			"more records than offsets",
+			rawBatch{base: 5, lastDelta: 0, records: append(one, rawRecord{delta: 1})}.bytes(t),
+			"2 records in 1 offsets",
+		},
+		{
+			"delta beyond the batch",
+			rawBatch{base: 5, lastDelta: 1, records: []rawRecord{{delta: 2}}}.bytes(t),
+			"offset delta 2",
+		},
+		{
+			"delta twice",
+			rawBatch{base: 5, lastDelta: 3, records: []rawRecord{{delta: 1}, {delta: 1}}}.bytes(t),
+			"offset delta 1 after 1",
+		},
 		{"record length", sealed(rawBatch{base: 5, records: one}, []byte{0x7e, 0}), "length of a record"},
-		{"value length", sealed(rawBatch{base: 5, records: one}, []byte{14, 0, 0, 0, 1, 0x7e, 0, 0}), "value of a record"},
+		{
+			"value length",
+			sealed(rawBatch{base: 5, records: one}, []byte{14, 0, 0, 0, 1, 0x7e, 0, 0}),
+			"value of a record",
+		},
 		{"key length", sealed(rawBatch{base: 5, records: one}, []byte{14, 0, 0, 0, 0x7e, 0, 0, 0}), "key of a record"},
-		{"endless varint", sealed(rawBatch{base: 5, records: one}, append([]byte{26, 0}, bytes.Repeat([]byte{0xff}, 12)...)), "time of a record"},
-		{"header count", sealed(rawBatch{base: 5, records: one}, []byte{14, 0, 0, 0, 1, 1, 0x7e, 0}), "headers of a record"},
-		{"missing header", sealed(rawBatch{base: 5, records: one}, []byte{12, 0, 0, 0, 1, 1, 2}), "a header of a record"},
-		{"bytes after a record", sealed(rawBatch{base: 5, records: one}, []byte{14, 0, 0, 0, 1, 1, 0, 0}), "1 bytes after a record"},
-		{"bytes after the records", sealed(rawBatch{base: 5, records: one}, []byte{12, 0, 0, 0, 1, 1, 0, 9}), "bytes after its 1 records"},
+		{
+			"endless varint",
+			sealed(rawBatch{base: 5, records: one}, append([]byte{26, 0}, bytes.Repeat([]byte{0xff}, 12)...)),
+			"time of a record",
+		},
+		{
+			"header count",
+			sealed(rawBatch{base: 5, records: one}, []byte{14, 0, 0, 0, 1, 1, 0x7e, 0}),
+			"headers of a record",
+		},
+		{
+			"missing header",
+			sealed(rawBatch{base: 5, records: one}, []byte{12, 0, 0, 0, 1, 1, 2}),
+			"a header of a record",
+		},
+		{
+			"bytes after a record",
+			sealed(rawBatch{base: 5, records: one}, []byte{14, 0, 0, 0, 1, 1, 0, 0}),
+			"1 bytes after a record",
+		},
+		{
+			"bytes after the records",
+			sealed(rawBatch{base: 5, records: one}, []byte{12, 0, 0, 0, 1, 1, 0, 9}),
+			"bytes after its 1 records",
+		},
 		{"unknown codec", sealed(rawBatch{base: 5, attributes: 6, records: one}, []byte{1}), "codec 6"},
 		{"gzip garbage", sealed(rawBatch{base: 5, attributes: 1, records: one}, []byte("garbage")), "gzip"},
 		{"snappy garbage", sealed(rawBatch{base: 5, attributes: 2, records: one}, []byte{0xff, 0xff}), "snappy"},
-		{"snappy promise", sealed(rawBatch{base: 5, attributes: 2, records: one}, []byte{0x80, 0x80, 2, 0}), "cannot hold"},
-		{"xerial garbage", sealed(rawBatch{base: 5, attributes: 2, records: one}, append(bytes.Clone(xerialMagic), make([]byte, 12)...)), "snappy"},
+		{
+			"snappy promise",
+			sealed(rawBatch{base: 5, attributes: 2, records: one}, []byte{0x80, 0x80, 2, 0}),
+			"cannot hold",
+		},
+		{
+			"xerial garbage",
+			sealed(
+				rawBatch{base: 5, attributes: 2, records: one},
+				append(bytes.Clone(xerialMagic), make([]byte, 12)...),
+			),
+			"snappy",
+		},
 		{"lz4 garbage", sealed(rawBatch{base: 5, attributes: 3, records: one}, []byte("garbage")), "lz4"},
 		{"zstd garbage", sealed(rawBatch{base: 5, attributes: 4, records: one}, []byte("garbage")), "zstd"},
 	}
@@ -237,12 +302,14 @@ func TestWalkerRefuses(t *testing.T) {
 		name string
 		raw  []byte
 		want string
-	}{"xerial bomb", rawBatch{base: 5, attributes: 2 | xerial, records: []rawRecord{{value: bomb}}}.bytes(t), "decompresses to more than 65536"})
+	}{"xerial bomb", rawBatch{base: 5, attributes: 2 | xerial, records: []rawRecord{{value: bomb}}}.bytes(t),
+		"decompresses to more than 65536"})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &walker{maxDecompressed: 1 << 16}
 			got, next, err := walkAll(t, w, tt.raw, 5, math.MaxInt64, nil, 10)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "batch at offset") {
+			if err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.Contains(err.Error(), "batch at offset") {
 				t.Errorf("error %v, want it to contain %q", err, tt.want)
 			}
 			if len(got) > 1 || next > 10 {
@@ -259,7 +326,9 @@ func TestWalkerRefuses(t *testing.T) {
 func TestBatchesThatDecompressedTogetherAreTooBig(t *testing.T) {
 	var raw []byte
 	for base := range int64(50) {
-		raw = append(raw, rawBatch{base: base, attributes: codecZstd, records: []rawRecord{{value: make([]byte, 60000)}}}.bytes(t)...)
+		raw = append(
+			raw,
+			rawBatch{base: base, attributes: codecZstd, records: []rawRecord{{value: make([]byte, 60000)}}}.bytes(t)...)
 	}
 	w := &walker{maxDecompressed: 1 << 16}
 	got, next, err := walkAll(t, w, raw, 0, math.MaxInt64, nil, 1000)
@@ -305,11 +374,25 @@ func BenchmarkWalker(b *testing.B) {
 			var raw []byte
 			rng := rand.New(rand.NewPCG(1, 1))
 			for k := range int64(batches) {
-				batch := rawBatch{base: k * perBatch, lastDelta: perBatch - 1, attributes: uint16(codec), baseTime: 1.7e12}
+				batch := rawBatch{
+					base:       k * perBatch,
+					lastDelta:  perBatch - 1,
+					attributes: uint16(codec),
+					baseTime:   1.7e12,
+				}
 				for i := range int64(perBatch) {
-					batch.records = append(batch.records, rawRecord{delta: i, timeDelta: i, key: fmt.Appendf(nil, "u%d", rng.IntN(10000)),
-						value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d,"pad":"0123456789012345678901234567"}`, rng.IntN(10000),
-							rng.IntN(10000), 1+rng.IntN(5), 1_700_000_000_000+rng.IntN(1e9))})
+					batch.records = append(
+						batch.records,
+						rawRecord{delta: i, timeDelta: i, key: fmt.Appendf(nil, "u%d", rng.IntN(10000)),
+							value: fmt.Appendf(
+								nil,
+								`{"user":"u%d","item":"i%d","rating":%d,"ts":%d,"pad":"0123456789012345678901234567"}`,
+								rng.IntN(10000),
+								rng.IntN(10000),
+								1+rng.IntN(5),
+								1_700_000_000_000+rng.IntN(1e9),
+							)},
+					)
 				}
 				raw = append(raw, batch.bytes(b)...)
 			}

@@ -22,7 +22,8 @@ import (
 // gappyVisit is an event in which half lack the city, half the price and half the tags; absent or null.
 func gappyVisit(r *rand.Rand) string {
 	fields := []string{fmt.Sprintf(`"user":"u%d","age":%d,"rating":%d,"ts":1`, r.IntN(20), 20+r.IntN(40), 1+r.IntN(5))}
-	for _, f := range []string{fmt.Sprintf(`"city":"c%d"`, r.IntN(5)), fmt.Sprintf(`"price":%.2f`, 1000+r.Float64()), `"tags":["a","b"]`} {
+	for _, f := range []string{fmt.Sprintf(`"city":"c%d"`, r.IntN(5)), fmt.Sprintf(`"price":%.2f`, 1000+r.Float64()),
+		`"tags":["a","b"]`} {
 		switch r.IntN(4) {
 		case 0:
 			name, _, _ := strings.Cut(f, ":")
@@ -35,8 +36,9 @@ func gappyVisit(r *rand.Rand) string {
 	return "{" + strings.Join(fields, ",") + "}"
 }
 
-// TestAbsentFields: events that lack optional fields are learned from and counted, those that lack others are rejected, and the published version says
-// the same of an event in the library, over HTTP and in refitd score, which refuse alike.
+// TestAbsentFields: events that lack optional fields are learned from and counted, those that lack others are rejected,
+// and the published version says the same of an event in the library, over HTTP and in refitd score, which refuse
+// alike.
 func TestAbsentFields(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -52,11 +54,18 @@ func TestAbsentFields(t *testing.T) {
 		}
 		values = append(values, []byte(v))
 	}
-	values = append(values, []byte(`{"user":"u1","rating":3,"ts":1}`), []byte(`{"age":null,"user":"u1","rating":3,"ts":1,"city":"c1"}`))
+	values = append(
+		values,
+		[]byte(`{"user":"u1","rating":3,"ts":1}`),
+		[]byte(`{"age":null,"user":"u1","rating":3,"ts":1,"city":"c1"}`),
+	)
 	b.Produce(values...)
-	path := b.Configure("gaps", append([]string{"categorical: [user, item]", "categorical: [user, {name: city, optional: true}], " +
-		"numeric: [age, {name: price, optional: true}], multi: [{name: tags, optional: true}]"}, daemontest.Simple...)...)
-	if o := b.Run(path); o.Err != nil || o.State(t).RejectedByReason["missing_field"] != 2 || daemontest.Balanced(t, o.State(t)) != 1500 {
+	path := b.Configure(
+		"gaps",
+		append([]string{"categorical: [user, item]", "categorical: [user, {name: city, optional: true}], " +
+			"numeric: [age, {name: price, optional: true}], multi: [{name: tags, optional: true}]"}, daemontest.Simple...)...)
+	if o := b.Run(path); o.Err != nil || o.State(t).RejectedByReason["missing_field"] != 2 ||
+		daemontest.Balanced(t, o.State(t)) != 1500 {
 		t.Fatalf("%+v, %v", o.Summary, o.Err)
 	}
 	b.Produce(values...)
@@ -66,11 +75,17 @@ func TestAbsentFields(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "the gaps are counted", func() bool {
 		_, metrics := daemontest.Get(t, base+"/metrics")
 		for field, n := range want {
-			if !strings.Contains(metrics, fmt.Sprintf("refitd_events_absent_fields_total{field=%q,model=\"ratings\"} %g\n", field, n)) {
+			if !strings.Contains(
+				metrics,
+				fmt.Sprintf("refitd_events_absent_fields_total{field=%q,model=\"ratings\"} %g\n", field, n),
+			) {
 				return false
 			}
 		}
-		return strings.Contains(metrics, `refitd_events_rejected_total{field="age",model="ratings",reason="missing_field"} 2`+"\n") &&
+		return strings.Contains(
+			metrics,
+			`refitd_events_rejected_total{field="age",model="ratings",reason="missing_field"} 2`+"\n",
+		) &&
 			!strings.Contains(metrics, `{field="city",model="ratings",reason="missing_field"}`)
 	})
 	store := filepath.Join(b.Dir, "store-gaps")
@@ -84,7 +99,8 @@ func TestAbsentFields(t *testing.T) {
 	}
 	var out bytes.Buffer
 	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
-	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")), report.NewEmitter(&out, true)); err != nil {
+	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(strings.Join(events, "\n")),
+		report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {
@@ -94,7 +110,11 @@ func TestAbsentFields(t *testing.T) {
 		Field   string
 	}
 	var served struct{ Predictions []answer }
-	response, err := http.Post(base+"/v1/models/ratings/score", "application/json", strings.NewReader(`{"events":[`+strings.Join(events, ",")+`]}`))
+	response, err := http.Post(
+		base+"/v1/models/ratings/score",
+		"application/json",
+		strings.NewReader(`{"events":[`+strings.Join(events, ",")+`]}`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,24 +142,40 @@ func TestAbsentFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		for o, v := range p.Outputs {
-			if math.Abs(scored.Outputs[o]-v) > 1e-12*(1+math.Abs(v)) || scored.Outputs[o] != served.Predictions[i].Outputs[o] {
-				t.Fatalf("%s: score says %v, HTTP %v, the library %v", text, scored.Outputs, served.Predictions[i].Outputs, p.Outputs)
+			if math.Abs(scored.Outputs[o]-v) > 1e-12*(1+math.Abs(v)) ||
+				scored.Outputs[o] != served.Predictions[i].Outputs[o] {
+				t.Fatalf(
+					"%s: score says %v, HTTP %v, the library %v",
+					text,
+					scored.Outputs,
+					served.Predictions[i].Outputs,
+					p.Outputs,
+				)
 			}
 		}
-		if got := fmt.Sprint(p.Absent); got != fmt.Sprint(scored.Absent) || got != fmt.Sprint(served.Predictions[i].Absent) {
+		if got := fmt.Sprint(p.Absent); got != fmt.Sprint(scored.Absent) ||
+			got != fmt.Sprint(served.Predictions[i].Absent) {
 			t.Errorf("%s: absent %s in the library, %v, %v", text, got, scored.Absent, served.Predictions[i].Absent)
 		}
 	}
 	out.Reset()
-	err = evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(`{"user":"u1","price":3}`), report.NewEmitter(&out, true))
+	err = evaluate.Score(
+		t.Context(),
+		ref,
+		evaluate.ScoreOptions{},
+		strings.NewReader(`{"user":"u1","price":3}`),
+		report.NewEmitter(&out, true),
+	)
 	if report.CodeOf(err) != report.ExitNo {
 		t.Errorf("score without age: %v", err)
 	}
 	var refused answer
-	if err := json.NewDecoder(&out).Decode(&refused); err != nil || refused.Reason != "missing_field" || refused.Field != "age" {
+	if err := json.NewDecoder(&out).Decode(&refused); err != nil || refused.Reason != "missing_field" ||
+		refused.Field != "age" {
 		t.Errorf("score without age: %+v, %v", refused, err)
 	}
-	if _, err := version.Schema().InputFromMap(map[string]any{"user": "u1", "price": 3.0}); err == nil || !strings.Contains(err.Error(), `"age"`) {
+	if _, err := version.Schema().InputFromMap(map[string]any{"user": "u1", "price": 3.0}); err == nil ||
+		!strings.Contains(err.Error(), `"age"`) {
 		t.Errorf("the library without age: %v", err)
 	}
 }
@@ -152,9 +188,14 @@ func TestMappedFieldAbsent(t *testing.T) {
 	b := daemontest.New(t)
 	b.ProduceRatings(64, 900)
 	b.Produce([]byte(`{"user":"u1","item":"i1","rating":3,"ts":1,"rare":{"price":2}}`))
-	d, stop := b.Start(b.Configure("nowhere", append([]string{"start: earliest", "start: earliest, mapping: {fields: [{name: price, path: rare.price}, " +
-		"{name: city, path: payload.city}]}", "[user, item]", "[user, item, {name: city, optional: true}], numeric: [{name: price, optional: true}]"},
-		daemontest.Simple...)...))
+	d, stop := b.Start(
+		b.Configure(
+			"nowhere",
+			append([]string{"start: earliest", "start: earliest, mapping: {fields: [{name: price, path: rare.price}, " +
+				"{name: city, path: payload.city}]}", "[user, item]", "[user, item, {name: city, optional: true}], numeric: " +
+				"[{name: price, optional: true}]"},
+				daemontest.Simple...)...),
+	)
 	defer stop()
 	base := "http://" + d.Addr()
 	look := func() (metrics, status string) {
@@ -166,22 +207,25 @@ func TestMappedFieldAbsent(t *testing.T) {
 		metrics, _ := look()
 		return strings.Contains(metrics, `refitd_mapping_missing_total{field="city",model="ratings"} 901`+"\n")
 	})
-	if metrics, status := look(); strings.Contains(metrics, "refitd_mapping_field_absent{") || strings.Contains(status, "RefitdMappedFieldAbsent") {
+	if metrics, status := look(); strings.Contains(metrics, "refitd_mapping_field_absent{") ||
+		strings.Contains(status, "RefitdMappedFieldAbsent") {
 		t.Error("a field is reported before a thousand events")
 	}
 	b.ProduceRatings(65, 200)
 	daemontest.Within(t, daemontest.Patience, "the field is reported", func() bool {
 		metrics, status := look()
-		return strings.Contains(metrics, `refitd_mapping_field_absent{field="city",model="ratings"} 1`+"\n") && strings.Contains(status, "RefitdMappedFieldAbsent") &&
+		return strings.Contains(metrics, `refitd_mapping_field_absent{field="city",model="ratings"} 1`+"\n") &&
+			strings.Contains(status, "RefitdMappedFieldAbsent") &&
 			strings.Contains(status, "city (payload.city)")
 	})
-	if metrics, status := look(); strings.Contains(metrics, `refitd_mapping_field_absent{field="price"`) || strings.Contains(status, "rare.price") {
+	if metrics, status := look(); strings.Contains(metrics, `refitd_mapping_field_absent{field="price"`) ||
+		strings.Contains(status, "rare.price") {
 		t.Error("a field that one event has is reported")
 	}
 }
 
-// TestEventTimesOfAnotherUnit: seconds that are read as milliseconds are learned from, and said in the log, once, by a metric
-// and among the alerts.
+// TestEventTimesOfAnotherUnit: seconds that are read as milliseconds are learned from, and said in the log, once, by a
+// metric and among the alerts.
 func TestEventTimesOfAnotherUnit(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)

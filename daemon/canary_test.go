@@ -45,8 +45,13 @@ type safe struct {
 
 // hide notes a secret in the forms in which it could be printed.
 func (s *safe) hide(name string, secret []byte) {
-	forms := []string{string(secret), hex.EncodeToString(secret), base64.StdEncoding.EncodeToString(secret), base64.RawURLEncoding.EncodeToString(secret),
-		strings.Trim(fmt.Sprint(secret), "[]")}
+	forms := []string{
+		string(secret),
+		hex.EncodeToString(secret),
+		base64.StdEncoding.EncodeToString(secret),
+		base64.RawURLEncoding.EncodeToString(secret),
+		strings.Trim(fmt.Sprint(secret), "[]"),
+	}
 	for line := range strings.Lines(string(secret)) { // of PEM
 		if line = strings.TrimSpace(line); len(line) > 8 && !strings.HasPrefix(line, "-----") {
 			forms = append(forms, line)
@@ -62,9 +67,21 @@ func (s *safe) pair(name string) tls.Certificate {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: name}, SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: name},
+		SerialNumber:          big.NewInt(1),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		NotBefore: time.Now().
+			Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth,
+		},
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		s.t.Fatal(err)
@@ -97,9 +114,9 @@ func (s *safe) write(name string, content []byte) {
 	}
 }
 
-// TestCanaries: F10. A daemon with a canary in every secret there is (the password of the brokers by environment, the keys of both TLS sides, the
-// users of the web config file, the signing key) reads, refits, signs, announces, answers, reloads, is refused and stops: none of what it
-// logged, printed and served has one of them, in any encoding.
+// TestCanaries: F10. A daemon with a canary in every secret there is (the password of the brokers by environment, the
+// keys of both TLS sides, the users of the web config file, the signing key) reads, refits, signs, announces, answers,
+// reloads, is refused and stops: none of what it logged, printed and served has one of them, in any encoding.
 func TestCanaries(t *testing.T) {
 	s := &safe{t: t, dir: t.TempDir(), canaries: map[string][]string{}}
 	broker := s.pair("broker")
@@ -115,7 +132,14 @@ func TestCanaries(t *testing.T) {
 	}
 	s.hide("hash of that password", hash)
 	t.Setenv(variable, password)
-	s.write("web.yaml", fmt.Appendf(nil, "tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n", hash))
+	s.write(
+		"web.yaml",
+		fmt.Appendf(
+			nil,
+			"tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n",
+			hash,
+		),
+	)
 	id, err := snapshot.CreateKeys(s.dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -128,9 +152,13 @@ func TestCanaries(t *testing.T) {
 	block, _ := pem.Decode(signing)
 	s.hide("signing key, its seed", block.Bytes[len(block.Bytes)-32:])
 
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, daemontest.Topic, "rejected"), kfake.EnableSASL(),
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1),
+		kfake.SeedTopics(4, daemontest.Topic, "rejected"),
+		kfake.EnableSASL(),
 		kfake.Superuser("SCRAM-SHA-256", "ann", password),
-		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{broker}, ClientAuth: tls.RequireAnyClientCert}))
+		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{broker}, ClientAuth: tls.RequireAnyClientCert}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +197,18 @@ func TestCanaries(t *testing.T) {
 		t.Fatal("the canary is not in the configuration")
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%v %+v %#v %#v %s %q %x %v\n", conf, conf, conf.Kafka, *conf, conf.Kafka.SASL.Password, conf.Kafka.SASL.Password,
-		conf.Kafka.SASL.Password, conf.Kafka.SASL)
+	fmt.Fprintf(
+		&out,
+		"%v %+v %#v %#v %s %q %x %v\n",
+		conf,
+		conf,
+		conf.Kafka,
+		*conf,
+		conf.Kafka.SASL.Password,
+		conf.Kafka.SASL.Password,
+		conf.Kafka.SASL.Password,
+		conf.Kafka.SASL,
+	)
 	text, err := json.Marshal(conf)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +218,9 @@ func TestCanaries(t *testing.T) {
 		out.Write(conf.Models[i].Stored())
 	}
 	for _, handler := range []slog.Handler{slog.NewJSONHandler(&out, nil), slog.NewTextHandler(&out, nil)} {
-		slog.New(handler).Info("configuration", "all", conf, "kafka", conf.Kafka, "sasl", conf.Kafka.SASL, "password", conf.Kafka.SASL.Password)
+		slog.New(handler).
+			Info("configuration", "all", conf, "kafka", conf.Kafka, "sasl", conf.Kafka.SASL, "password",
+				conf.Kafka.SASL.Password)
 	}
 	func() {
 		defer func() { fmt.Fprint(&out, recover()) }()
@@ -218,10 +258,12 @@ func TestCanaries(t *testing.T) {
 		return daemontest.Sum(t, metrics, `refitd_announcements_total{model="ratings",result="success"}`) > 0 &&
 			daemontest.Sum(t, metrics, "refitd_dead_letters_sent_total") == 1
 	})
-	if m, err := snapshot.NewStore(filepath.Join(s.dir, "store-k")).Manifest("ratings", 1); err != nil || m.KeyID != id {
+	if m, err := snapshot.NewStore(filepath.Join(s.dir, "store-k")).Manifest("ratings", 1); err != nil ||
+		m.KeyID != id {
 		t.Fatalf("version 1 is signed by %q, %v", m.KeyID, err)
 	}
-	for _, page := range []string{"/", "/-/ready", "/-/healthy", "/metrics", "/config", "/status", "/debug/vars", "/debug/pprof/cmdline",
+	for _, page := range []string{"/", "/-/ready", "/-/healthy", "/metrics", "/config", "/status", "/debug/vars",
+		"/debug/pprof/cmdline",
 		"/api/v1/status/config", "/v1/models", "/v2",
 		"/v1/models/ratings/versions/1", "/v1/models/ratings/aliases/champion/files/manifest.json"} {
 		ask("GET", page, "", "")
@@ -230,9 +272,11 @@ func TestCanaries(t *testing.T) {
 	}
 	reload := func() { ask("POST", "/-/reload", "ann", webPassword) }
 	reload()
-	for _, change := range []struct{ old, new string }{{"${" + variable + "}", "${REFITD_TEST_NONE}"}, {"client.key", "client.pem"},
+	for _, change := range []struct{ old, new string }{{"${" + variable + "}", "${REFITD_TEST_NONE}"}, {"client.key",
+		"client.pem"},
 		{"ca_file: broker.pem", "ca_file: broker.key"},
-		{"signing_key_file: " + id + ".key", "signing_key_file: client.key"}, {"config_file: web.yaml", "config_file: server.key"},
+		{"signing_key_file: " + id + ".key", "signing_key_file: client.key"}, {"config_file: web.yaml",
+			"config_file: server.key"},
 		{"\"${" + variable + "}\"", "[" + password + "]"},
 		{"\"${" + variable + "}\"", "another"}, {"username: ann", "usernam: ann"}} {
 		edit(t, path, change.old, change.new)
@@ -245,7 +289,14 @@ func TestCanaries(t *testing.T) {
 	// What is refused at work is logged: the file with the users is broken, and the brokers go away.
 	s.write("web.yaml", fmt.Appendf(nil, "basic_auth_users: {ann: %q\n", hash))
 	ask("GET", "/-/healthy", "ann", webPassword)
-	s.write("web.yaml", fmt.Appendf(nil, "tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n", hash))
+	s.write(
+		"web.yaml",
+		fmt.Appendf(
+			nil,
+			"tls_server_config: {cert_file: server.pem, key_file: server.key}\nbasic_auth_users: {ann: %q}\n",
+			hash,
+		),
+	)
 	cluster.Close()
 	daemontest.Within(t, daemontest.Patience, "not ready", func() bool {
 		status, _ := ask("GET", "/-/ready", "ann", webPassword)

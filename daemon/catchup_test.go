@@ -23,16 +23,30 @@ import (
 func backlog(t *testing.T, n int) (addr string) {
 	t.Helper()
 	addr = brokerProcess(t)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(10*time.Millisecond), kgo.MaxBufferedRecords(100_000))
+	cl, err := kgo.NewClient(
+		kgo.SeedBrokers(addr),
+		kgo.DefaultProduceTopic(daemontest.Topic),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(
+			kgo.NoCompression(),
+		),
+		kgo.ProducerLinger(10*time.Millisecond),
+		kgo.MaxBufferedRecords(100_000),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
-		value := fmt.Appendf(nil, `{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web","page":"start"}`,
-			int(60000*r.Float64()*r.Float64()), int(9000*r.Float64()*r.Float64()), 1+r.IntN(5), 1700000000000+int64(i))
+		value := fmt.Appendf(
+			nil,
+			`{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web","page":"start"}`,
+			int(60000*r.Float64()*r.Float64()),
+			int(9000*r.Float64()*r.Float64()),
+			1+r.IntN(5),
+			1700000000000+int64(i),
+		)
 		cl.Produce(t.Context(), &kgo.Record{Partition: int32(i % 8), Value: value}, nil)
 	}
 	if err := cl.Flush(t.Context()); err != nil {
@@ -53,7 +67,11 @@ func (s *emptySink) Apply(_ context.Context, b *consumer.Batch) error {
 func bareRate(t *testing.T, addr string, n int) float64 {
 	t.Helper()
 	o := consumer.DefaultOptions()
-	o.Brokers, o.Topics, o.Logger, o.Registerer = []string{addr}, []string{daemontest.Topic}, daemontest.Quiet(), prometheus.NewRegistry()
+	o.Brokers, o.Topics, o.Logger, o.Registerer = []string{
+		addr,
+	}, []string{
+		daemontest.Topic,
+	}, daemontest.Quiet(), prometheus.NewRegistry()
 	var sink emptySink
 	c, err := consumer.New(o, &sink)
 	if err != nil {
@@ -70,9 +88,9 @@ func bareRate(t *testing.T, addr string, n int) float64 {
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// TestCatchUp measures how fast a backlog is worked off with everything on: decoding, scoring, fold-in, holding out, digests, durable
-// transactions. The figures are for a machine that does nothing else, so the test asks only for a share of what fetching alone does in
-// the same run.
+// TestCatchUp measures how fast a backlog is worked off with everything on: decoding, scoring, fold-in, holding out,
+// digests, durable transactions. The figures are for a machine that does nothing else, so the test asks only for a
+// share of what fetching alone does in the same run.
 func TestCatchUp(t *testing.T) {
 	n := tier.Size(20_000, 300_000)
 	b := &daemontest.Bench{T: t, Dir: t.TempDir(), Addr: backlog(t, n)}
@@ -89,10 +107,13 @@ func TestCatchUp(t *testing.T) {
 		{"while the sample fills", 0.003, []string{size, "size: " + strconv.Itoa(2*n)}},
 		{"full sample with decay", 0.003, []string{size, "size: 10000, half_life: 1h"}},
 	} {
-		path := b.Configure(strings.ReplaceAll(c.name, " ", "-"), append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0",
-			"every_events: 0, time_budget: 1s"}, c.edit...)...)
+		path := b.Configure(
+			strings.ReplaceAll(c.name, " ", "-"),
+			append([]string{"max_basis: 4", "max_basis: 1", "every_events: 0",
+				"every_events: 0, time_budget: 1s"}, c.edit...)...)
 		o := b.Run(path)
-		if code := report.CodeOf(o.Err); code > report.ExitNo { // whether the refit gets to an end within its budget is not what is measured
+		// whether the refit gets to an end within its budget is not what is measured
+		if code := report.CodeOf(o.Err); code > report.ExitNo {
 			t.Fatalf("%s: %v", c.name, o.Err)
 		}
 		applied := int64(0)

@@ -1,5 +1,5 @@
-// Package daemon runs refitd: it wires Kafka, the sample store, the learning cycle and the snapshot store together for every model of
-// the configuration, and serves health and metrics.
+// Package daemon runs refitd: it wires Kafka, the sample store, the learning cycle and the snapshot store together for
+// every model of the configuration, and serves health and metrics.
 package daemon
 
 import (
@@ -40,7 +40,8 @@ type Options struct {
 	For time.Duration
 	// StartFresh makes an empty state although the consumer group has offsets.
 	StartFresh bool
-	// CheckState, if not nil, looks at a state directory before it is opened, in another process: damage may end the process that finds it.
+	// CheckState, if not nil, looks at a state directory before it is opened, in another process: damage may end the
+	// process that finds it.
 	CheckState func(ctx context.Context, dir string) error
 	Out        *report.Emitter
 	Log        *slog.Logger
@@ -86,7 +87,11 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 	if d.traces, err = traces.New(ctx, o.Config.Tracing, o.Log); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "tracing.endpoint"}
 	}
-	d.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.NewCollector("refitd"))
+	d.registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		version.NewCollector("refitd"),
+	)
 	d.memory = memory.Of(d.Config)
 	limitMemory(d.memory, d.Log)
 	if err := d.listen(); err != nil {
@@ -112,16 +117,30 @@ func New(ctx context.Context, o Options) (_ *Daemon, err error) {
 // countRefused has what the clients of package cluster refuse counted and logged.
 func (d *Daemon) countRefused() {
 	refused := promauto.With(d.registry).NewCounter(prometheus.CounterOpts{Name: "refitd_kafka_answers_refused_total",
-		Help: "Answers to readers but the consumer that a second one on another connection contradicted, and that were asked for again."})
+		Help: "Answers to readers but the consumer that a second one on another connection contradicted, and that were " +
+			"asked for again."})
 	d.Config.Kafka.Refused = func(topic string, partition int32, reason string) {
 		refused.Inc()
-		d.Log.Warn("answer of a broker refused: a second one on another connection contradicts it", "topic", topic, "partition", partition, "reason", reason)
+		d.Log.Warn(
+			"answer of a broker refused: a second one on another connection contradicts it",
+			"topic",
+			topic,
+			"partition",
+			partition,
+			"reason",
+			reason,
+		)
 	}
 }
 
-// open opens the models of a configuration, whose states check looks at first unless it is nil, and registers their metrics. Those that it opened have to be
-// closed, also if it fails. The error carries its exit code.
-func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *prometheus.Registry, check func(ctx context.Context, dir string) error) (
+// open opens the models of a configuration, whose states check looks at first unless it is nil, and registers their
+// metrics. Those that it opened have to be closed, also if it fails. The error carries its exit code.
+func (d *Daemon) open(
+	ctx context.Context,
+	conf *config.Config,
+	registry *prometheus.Registry,
+	check func(ctx context.Context, dir string) error,
+) (
 	models []*model.Model, err error) {
 	metrics := model.NewMetrics(registry)
 	var share *consumer.Share // models that read the same topics fetch them once; nil with one model
@@ -134,9 +153,13 @@ func (d *Daemon) open(ctx context.Context, conf *config.Config, registry *promet
 		if len(conf.Models) > 1 { // keeps the consumers' series apart
 			registerer = prometheus.WrapRegistererWith(prometheus.Labels{"model": settings.Name}, registry)
 		}
-		m, err := model.New(ctx, model.Options{Config: conf, Settings: settings, UntilEnd: d.UntilEnd, StartFresh: d.StartFresh,
-			CheckState: check, Siblings: func() []*model.Model { return models }, Share: share, Crashes: &d.crashes, Metrics: metrics,
-			Registerer: registerer, Tracer: d.traces.Tracer(), Out: d.Out, Log: d.Log, OnVersion: d.OnVersion})
+		m, err := model.New(
+			ctx,
+			model.Options{Config: conf, Settings: settings, UntilEnd: d.UntilEnd, StartFresh: d.StartFresh,
+				CheckState: check, Siblings: func() []*model.Model { return models }, Share: share, Crashes: &d.crashes,
+				Metrics:    metrics,
+				Registerer: registerer, Tracer: d.traces.Tracer(), Out: d.Out, Log: d.Log, OnVersion: d.OnVersion},
+		)
 		if err != nil {
 			return models, err
 		}
@@ -166,7 +189,8 @@ func (d *Daemon) model(name string) *model.Model {
 // Addr returns the address of the HTTP listener.
 func (d *Daemon) Addr() string { return d.listener.Addr().String() }
 
-// Run reads, learns and publishes until ctx is done, the time is up or the ends are reached, emits the summary and closes everything.
+// Run reads, learns and publishes until ctx is done, the time is up or the ends are reached, emits the summary and
+// closes everything.
 // The error carries its exit code; a signal is no error.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.Close()) }()
@@ -206,7 +230,8 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	return d.summarise(ctx.Err() == nil)
 }
 
-// runModels runs models until ctx is done or one fails. What they publish is announced until outlive is done, counted by announced.
+// runModels runs models until ctx is done or one fails. What they publish is announced until outlive is done, counted
+// by announced.
 func (d *Daemon) runModels(ctx, outlive context.Context, announced *sync.WaitGroup, models []*model.Model) error {
 	var scored sync.WaitGroup
 	scoreCtx, stopScores := context.WithCancel(ctx)
@@ -226,8 +251,8 @@ func (d *Daemon) runModels(ctx, outlive context.Context, announced *sync.WaitGro
 	return group.Wait()
 }
 
-// summarise emits the summary. It is exit code 4 if a partition halted; else, for a run that got to the log ends, what Failure says of the models, a store
-// that takes no version first.
+// summarise emits the summary. It is exit code 4 if a partition halted; else, for a run that got to the log ends, what
+// Failure says of the models, a store that takes no version first.
 func (d *Daemon) summarise(ended bool) error {
 	seconds := time.Since(d.began).Seconds()
 	s := report.RunSummary{Seconds: report.Number(seconds), RSSBytes: residentBytes()}
@@ -295,7 +320,8 @@ func (d *Daemon) Progressive() (p report.Progressive) {
 	return p
 }
 
-// Lag returns the records below the log ends that have not been applied yet, over all models, without those of halted partitions.
+// Lag returns the records below the log ends that have not been applied yet, over all models, without those of halted
+// partitions.
 func (d *Daemon) Lag() (total int64) {
 	for _, m := range d.all() {
 		total += m.Lag()

@@ -31,7 +31,9 @@ func TestRunUntilEnd(t *testing.T) {
 		t.Fatal(first.Err)
 	}
 	state := first.State(t)
-	if got := daemontest.Balanced(t, state); got != 6000 || state.Rows.Train+state.Rows.Holdout != 6000 || state.Rows.Holdout < 400 || state.Rows.Holdout > 800 {
+	if got := daemontest.Balanced(t, state); got != 6000 || state.Rows.Train+state.Rows.Holdout != 6000 ||
+		state.Rows.Holdout < 400 ||
+		state.Rows.Holdout > 800 {
 		t.Errorf("%d events applied, want 6000; %+v rows, one in ten held out", got, state.Rows)
 	}
 	for _, p := range state.Partitions {
@@ -41,9 +43,16 @@ func TestRunUntilEnd(t *testing.T) {
 	}
 	m := first.Summary.Models[0]
 	if m.VersionsPromoted < 1 || m.Champion == nil || first.Count("version") != m.VersionsPromoted+m.VersionsKept {
-		t.Errorf("%d promoted, %d kept, champion %v, %d printed", m.VersionsPromoted, m.VersionsKept, m.Champion, first.Count("version"))
+		t.Errorf(
+			"%d promoted, %d kept, champion %v, %d printed",
+			m.VersionsPromoted,
+			m.VersionsKept,
+			m.Champion,
+			first.Count("version"),
+		)
 	}
-	if last := len(first.Lines) - 1; first.Lines[0]["type"] != "ready" || first.Lines[last]["type"] != "summary" || first.Count("summary") != 1 {
+	if last := len(first.Lines) - 1; first.Lines[0]["type"] != "ready" || first.Lines[last]["type"] != "summary" ||
+		first.Count("summary") != 1 {
 		t.Errorf("lines from %v to %v", first.Lines[0]["type"], first.Lines[last]["type"])
 	}
 	model, err := snapshot.Open(filepath.Join(b.Dir, "store-a"), "ratings", snapshot.Selector{})
@@ -57,8 +66,14 @@ func TestRunUntilEnd(t *testing.T) {
 	for _, p := range model.Manifest().Parts {
 		held[p.Name] = p.InVersions
 	}
-	if mixture, ok := held["stack"]; held["fold_in"] == held["fold_in_gaussian"] || !held["published"] || !ok || mixture || model.Manifest().Live == nil {
-		t.Errorf("the manifest does not say what of the live prediction it holds: live %+v, parts %+v", model.Manifest().Live, model.Manifest().Parts)
+	if mixture, ok := held["stack"]; held["fold_in"] == held["fold_in_gaussian"] || !held["published"] || !ok ||
+		mixture ||
+		model.Manifest().Live == nil {
+		t.Errorf(
+			"the manifest does not say what of the live prediction it holds: live %+v, parts %+v",
+			model.Manifest().Live,
+			model.Manifest().Parts,
+		)
 	}
 	in, err := model.Schema().InputFromMap(map[string]any{"user": "u6", "item": "i2"})
 	if err != nil {
@@ -76,7 +91,8 @@ func TestRunUntilEnd(t *testing.T) {
 	if got := again.State(t); !reflect.DeepEqual(got, state) {
 		t.Errorf("without a new event\n%+v\nbecame\n%+v", state, got)
 	}
-	if p, was := again.Summary.Models[0].Progressive, m.Progressive; p.N != 6000 || p.NoModel != was.NoModel || !reflect.DeepEqual(p.All, was.All) {
+	if p, was := again.Summary.Models[0].Progressive, m.Progressive; p.N != 6000 || p.NoModel != was.NoModel ||
+		!reflect.DeepEqual(p.All, was.All) {
 		t.Errorf("without a new event progressive %+v became %+v", was, p)
 	}
 
@@ -89,7 +105,9 @@ func TestRunUntilEnd(t *testing.T) {
 	if got := daemontest.Balanced(t, more.State(t)); got != 6500 {
 		t.Errorf("%d events applied, want 6500", got)
 	}
-	if p := more.Summary.Models[0].Progressive; p.N != 6500 || p.NoModel != m.Progressive.NoModel || p.All.Published.N != 6500-p.NoModel || p.All.Live.N != 6500 {
+	if p := more.Summary.Models[0].Progressive; p.N != 6500 || p.NoModel != m.Progressive.NoModel ||
+		p.All.Published.N != 6500-p.NoModel ||
+		p.All.Live.N != 6500 {
 		t.Errorf("progressive %+v after %+v", p, m.Progressive)
 	}
 	if v := more.Lines[1]; v["type"] != "version" || v["warm"] != true || v["parent"] == nil {
@@ -97,7 +115,8 @@ func TestRunUntilEnd(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsTheLiveModel: what was learned before a restart is folded in again from the sample, with a champion and without one.
+// TestRestartKeepsTheLiveModel: what was learned before a restart is folded in again from the sample, with a champion
+// and without one.
 func TestRestartKeepsTheLiveModel(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -119,15 +138,23 @@ func TestRestartKeepsTheLiveModel(t *testing.T) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
-		// With the champion's basis .44. Without one only biases can be learned: .85 if they are taken up, .88 if they start from nothing.
+		// With the champion's basis .44. Without one only biases can be learned: .85 if they are taken up, .88 if they
+		// start from nothing.
 		limit := map[string]float64{"with": 0.5, "without": 0.865}[name]
 		if p := o.Summary.Models[0].Progressive; p.WindowN != 1000 || float64(*p.Window.Live.RMSE) > limit {
-			t.Errorf("%s a champion: live rmse %.3f over the %d events after the restart, want at most %g", name, *p.Window.Live.RMSE, p.WindowN, limit)
+			t.Errorf(
+				"%s a champion: live rmse %.3f over the %d events after the restart, want at most %g",
+				name,
+				*p.Window.Live.RMSE,
+				p.WindowN,
+				limit,
+			)
 		}
 	}
 }
 
-// TestFirstPayloadIsReproducible: with no schedule the only refit of an empty state is the last one, and has the same bytes each time.
+// TestFirstPayloadIsReproducible: with no schedule the only refit of an empty state is the last one, and has the same
+// bytes each time.
 func TestFirstPayloadIsReproducible(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -153,11 +180,15 @@ func TestStateGuards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
+	d, err := daemon.New(
+		t.Context(),
+		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if locked := b.Run(path); report.CodeOf(locked.Err) != report.ExitState || !strings.Contains(locked.Err.Error(), "in use by pid") {
+	if locked := b.Run(path); report.CodeOf(locked.Err) != report.ExitState ||
+		!strings.Contains(locked.Err.Error(), "in use by pid") {
 		t.Errorf("locked state: %v", locked.Err)
 	}
 	if err := d.Run(t.Context()); err != nil {
@@ -197,7 +228,8 @@ func TestGapHaltsItsPartition(t *testing.T) {
 	}
 	for range 2 {
 		o := b.Run(path)
-		if e, ok := errors.AsType[*report.ExitError](o.Err); !ok || e.Code != report.ExitHalted || o.Count("halt") != 1 {
+		if e, ok := errors.AsType[*report.ExitError](o.Err); !ok || e.Code != report.ExitHalted ||
+			o.Count("halt") != 1 {
 			t.Fatalf("%d halts, error %v", o.Count("halt"), o.Err)
 		}
 		for _, p := range o.State(t).Partitions {
@@ -223,14 +255,18 @@ func TestGapHaltsItsPartition(t *testing.T) {
 	daemontest.Balanced(t, accepted.State(t))
 }
 
-// TestCloseWithoutRun: what New opened is given back without a run, too: the state, the address and every goroutine, however often it is closed.
+// TestCloseWithoutRun: what New opened is given back without a run, too: the state, the address and every goroutine,
+// however often it is closed.
 func TestCloseWithoutRun(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(9, 200)
 	conf, _, dir := daemontest.Load(t, b.Configure("closed", daemontest.Simple...))
 	for range 2 {
-		d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
+		d, err := daemon.New(
+			t.Context(),
+			daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

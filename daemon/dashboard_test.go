@@ -65,7 +65,8 @@ func watched(t *testing.T) (d *daemon.Daemon, metrics string) {
 	t.Cleanup(stop)
 	daemontest.Within(t, daemontest.Patience, "a promotion", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1 && daemontest.Sum(t, metrics, "refitd_watch_version") > 0
+		return daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1 &&
+			daemontest.Sum(t, metrics, "refitd_watch_version") > 0
 	})
 	b.ProduceRatings(16, 100) // scored with the first version
 	daemontest.Within(t, daemontest.Patience, "a window of the published version", func() bool {
@@ -113,13 +114,14 @@ func TestDashboardNamesWhatIsThere(t *testing.T) {
 		for _, s := range selectors {
 			matchers := matcherText.FindAllStringSubmatch(s[2], -1)
 			if !slices.ContainsFunc(there, func(m model.Metric) bool {
-				return m[model.MetricNameLabel] == model.LabelValue(s[1]) && !slices.ContainsFunc(matchers, func(want []string) bool {
-					value := string(m[model.LabelName(want[1])])
-					if want[2] == "=" {
-						return value != want[3]
-					}
-					return !regexp.MustCompile("^(?:" + want[3] + ")$").MatchString(value)
-				})
+				return m[model.MetricNameLabel] == model.LabelValue(s[1]) &&
+					!slices.ContainsFunc(matchers, func(want []string) bool {
+						value := string(m[model.LabelName(want[1])])
+						if want[2] == "=" {
+							return value != want[3]
+						}
+						return !regexp.MustCompile("^(?:" + want[3] + ")$").MatchString(value)
+					})
 			}) {
 				t.Errorf("%s: nothing matches %s of %s", q.panel, s[0], q.expr)
 			}
@@ -127,8 +129,8 @@ func TestDashboardNamesWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestRulesAndDashboardInPrometheus: a Prometheus that scrapes a running daemon loads the shipped rules, evaluates all of them, and answers
-// every query of the dashboard.
+// TestRulesAndDashboardInPrometheus: a Prometheus that scrapes a running daemon loads the shipped rules, evaluates all
+// of them, and answers every query of the dashboard.
 func TestRulesAndDashboardInPrometheus(t *testing.T) {
 	t.Parallel()
 	path, err := exec.LookPath("prometheus")
@@ -173,7 +175,8 @@ func TestRulesAndDashboardInPrometheus(t *testing.T) {
 		mayBeEmpty := strings.Contains(q.expr, "> 0") // nothing happens while Prometheus looks
 		daemontest.Within(t, daemontest.Patience, q.panel+": an answer to "+q.expr, func() bool {
 			answer.Result = nil
-			return ask("/api/v1/query?query="+url.QueryEscape(q.expr), &answer) == nil && (len(answer.Result) > 0 || mayBeEmpty && answer.Result != nil)
+			return ask("/api/v1/query?query="+url.QueryEscape(q.expr), &answer) == nil &&
+				(len(answer.Result) > 0 || mayBeEmpty && answer.Result != nil)
 		})
 	}
 	http.DefaultClient.CloseIdleConnections()
@@ -188,7 +191,8 @@ func startPrometheus(t *testing.T, path, target string) string {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "global: {scrape_interval: 500ms, evaluation_interval: 1s}\nrule_files: [%q]\n"+
+	if err := os.WriteFile(config, fmt.Appendf(nil, "global: {scrape_interval: 500ms, evaluation_interval: "+
+		"1s}\nrule_files: [%q]\n"+
 		"scrape_configs: [{job_name: refitd, static_configs: [{targets: [%q]}]}]\n", rules, target), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +203,13 @@ func startPrometheus(t *testing.T, path, target string) string {
 	address := free.Addr().String()
 	free.Close()
 	ctx, stop := context.WithCancel(t.Context())
-	server := exec.CommandContext(ctx, path, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	server := exec.CommandContext(
+		ctx,
+		path,
+		"--config.file="+config,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address,
+	)
 	var log strings.Builder
 	server.Stderr = &log
 	if err := server.Start(); err != nil {
@@ -239,16 +249,30 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 	applied := func(n float64) func() bool {
 		return func() bool {
 			metrics = scrape()
-			return d.Lag() == 0 && daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == n
+			return d.Lag() == 0 &&
+				daemontest.Sum(
+					t,
+					metrics,
+					"refitd_events_total",
+				)+daemontest.Sum(
+					t,
+					metrics,
+					"refitd_events_rejected_total",
+				) == n
 		}
 	}
 	daemontest.Within(t, daemontest.Patience, "the first events", applied(200))
-	// One scrape later: the series are gathered while the batch is counted, not at one moment, and an answer is counted after it is written.
+	// One scrape later: the series are gathered while the batch is counted, not at one moment, and an answer is counted
+	// after it is written.
 	before := names(scrape())
 	var records [][]byte
 	for i := range 300 {
-		records = append(records, fmt.Appendf(nil, `{"user":"new%d","item":"{le=\"%d\"}","rating":%d,"ts":1}`, i, i, i), fmt.Appendf(nil, `{"rating":%d`, i),
-			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i))
+		records = append(
+			records,
+			fmt.Appendf(nil, `{"user":"new%d","item":"{le=\"%d\"}","rating":%d,"ts":1}`, i, i, i),
+			fmt.Appendf(nil, `{"rating":%d`, i),
+			fmt.Appendf(nil, `{"model":"m%d","topic":"t%d","reason":"r%d"}`, i, i, i),
+		)
 	}
 	b.Produce(records...)
 	daemontest.Within(t, daemontest.Patience, "the others", applied(1100))

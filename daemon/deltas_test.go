@@ -21,8 +21,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// chainOf returns the model after all deltas of a version, and how many these are. Cuts have to grow from delta to delta. each is called with the version and
-// after each delta.
+// chainOf returns the model after all deltas of a version, and how many these are. Cuts have to grow from delta to
+// delta. each is called with the version and after each delta.
 func chainOf(t *testing.T, dir string, version int64, each func(*snapshot.Model)) (*snapshot.Model, int64) {
 	t.Helper()
 	m, err := snapshot.Open(dir, "ratings", snapshot.Selector{Version: version})
@@ -87,24 +87,43 @@ func continues(t *testing.T, dir string, m *snapshot.Manifest) (known bool) {
 	})
 	since := int(n - from)
 	if from <= 0 || own[0] != m.PayloadDigest {
-		t.Fatalf("version %d, %s, is none of the %d states of version %d with deltas", m.Version, m.PayloadDigest, n, *m.Parent)
+		t.Fatalf(
+			"version %d, %s, is none of the %d states of version %d with deltas",
+			m.Version,
+			m.PayloadDigest,
+			n,
+			*m.Parent,
+		)
 	}
 	if len(own) < since+2 {
 		return false
 	}
 	if d := digest(other); own[since] != d {
-		t.Fatalf("version %d with %d deltas is %s; version %d, with as many after it, is %s", m.Version, since, own[since], *m.Parent, d)
+		t.Fatalf(
+			"version %d with %d deltas is %s; version %d, with as many after it, is %s",
+			m.Version,
+			since,
+			own[since],
+			*m.Parent,
+			d,
+		)
 	}
 	return true
 }
 
-// TestDeltasFollowUpdates: consumers that watch the store get deltas between updates; the next update is, bit for bit, the one before with deltas, and those
-// that came while it was written are deltas of it, too. Where the files of deltas are gone others follow another version, and
-// where an operator chooses another version deltas end.
+// TestDeltasFollowUpdates: consumers that watch the store get deltas between updates; the next update is, bit for bit,
+// the one before with deltas, and those that came while it was written are deltas of it, too. Where the files of deltas
+// are gone others follow another version, and where an operator chooses another version deltas end.
 func TestDeltasFollowUpdates(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
-	path := b.Configure("f", "every_events: 0", "every_events: 1500", "update_every: 0s", "update_every: 1s, deltas: {every: 20ms}")
+	path := b.Configure(
+		"f",
+		"every_events: 0",
+		"every_events: 1500",
+		"update_every: 0s",
+		"update_every: 1s, deltas: {every: 20ms}",
+	)
 	dir := filepath.Join(b.Dir, "store-f")
 	store := snapshot.NewStore(dir)
 	conf, err := config.Load(path)
@@ -174,13 +193,19 @@ func TestDeltasFollowUpdates(t *testing.T) {
 		s := watcher.Status()
 		return s.Version > at.Version && s.DeltasApplied > applied+10
 	})
-	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback,
-		Why: "a test"}); err != nil {
+	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1,
+		Event: snapshot.EventRollback,
+		Why:   "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	b.ProduceRatings(3, 30)
 	// An update under way may end the deltas itself, so the test waits for the champion's move, not for why they end.
-	daemontest.Within(t, 2*daemontest.Patience, "the end of deltas", func() bool { return log.Has("champion moved by somebody else") })
+	daemontest.Within(
+		t,
+		2*daemontest.Patience,
+		"the end of deltas",
+		func() bool { return log.Has("champion moved by somebody else") },
+	)
 	latest, err := store.Alias("ratings", snapshot.Latest)
 	if err != nil {
 		t.Fatal(err)

@@ -16,20 +16,28 @@ import (
 // noDeltas hides that a store has deltas, so that they come from the topic alone.
 type noDeltas struct{ snapshot.Source }
 
-// TestDeltaTopic: a daemon with publish.deltas.topic puts what its store has of the champion's chain there, and a watcher of the topics has it.
+// TestDeltaTopic: a daemon with publish.deltas.topic puts what its store has of the champion's chain there, and a
+// watcher of the topics has it.
 func TestDeltaTopic(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(41, 2000)
 	d, stop := b.Start(b.Configure("wire", append([]string{"every_events: 0", "every_events: 1500",
-		"update_every: 0s", "update_every: 1s, topic: champions, deltas: {every: 50ms, topic: deltas}"}, daemontest.Simple...)...))
+		"update_every: 0s", "update_every: 1s, topic: champions, deltas: {every: 50ms, topic: deltas}"},
+		daemontest.Simple...)...))
 	defer stop()
 	dir := filepath.Join(b.Dir, "store-wire")
 	daemontest.Within(t, daemontest.Patience, "a version", func() bool {
 		_, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: snapshot.Champion})
 		return err == nil
 	})
-	source, err := announce.NewSource([]kgo.Opt{kgo.SeedBrokers(b.Addr)}, "champions", noDeltas{snapshot.DirSource{Dir: dir}}, nil, nil)
+	source, err := announce.NewSource(
+		[]kgo.Opt{kgo.SeedBrokers(b.Addr)},
+		"champions",
+		noDeltas{snapshot.DirSource{Dir: dir}},
+		nil,
+		nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,15 @@ import (
 )
 
 // derivedFields makes a model with derived fields of a configuration of package daemontest.
-var derivedFields = []string{"categorical: [user, item]", "categorical: [user, item], derived: [{name: before, kind: previous_label, of: user}, " +
-	"{name: hour, kind: time_bin, unit: hour}, {name: seen, kind: last, of: user, field: item, k: 3}]"}
+var derivedFields = []string{
+	"categorical: [user, item]",
+	"categorical: [user, item], derived: [{name: before, kind: previous_label, of: user}, " +
+		"{name: hour, kind: time_bin, unit: hour}, {name: seen, kind: last, of: user, field: item, k: 3}]",
+}
 
-// TestDerivedFields: a version says what its derived fields are. Over HTTP an event that lacks them has them from what the daemon has read, also after a
-// restart; in refitd score and in the library it lacks them, and with them it has the same score everywhere.
+// TestDerivedFields: a version says what its derived fields are. Over HTTP an event that lacks them has them from what
+// the daemon has read, also after a restart; in refitd score and in the library it lacks them, and with them it has the
+// same score everywhere.
 func TestDerivedFields(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -38,7 +42,10 @@ func TestDerivedFields(t *testing.T) {
 			label = last // so that there is something to learn from
 		}
 		before[user] = label
-		values = append(values, fmt.Appendf(nil, `{"user":%q,"item":"i%d","rating":%d,"ts":%d}`, user, r.IntN(20), label, start+i*1000))
+		values = append(
+			values,
+			fmt.Appendf(nil, `{"user":%q,"item":"i%d","rating":%d,"ts":%d}`, user, r.IntN(20), label, start+i*1000),
+		)
 	}
 	b.Produce(values...)
 	path := b.Configure("derived", append(slices.Clone(derivedFields), daemontest.Simple...)...)
@@ -53,8 +60,15 @@ func TestDerivedFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []snapshot.Derived{{Name: "before", Kind: "previous_label", Of: "user"},
-		{Name: "hour", Kind: "time_bin", Unit: "hour", Time: "ts", TimeUnit: "ms"}, {Name: "seen", Kind: "last", Of: "user", Field: "item", K: 3}}
-	if s := version.Schema(); !slices.Equal(s.Derived, want) || !slices.Equal(s.Optional, []string{"before", "hour", "seen"}) {
+		{
+			Name:     "hour",
+			Kind:     "time_bin",
+			Unit:     "hour",
+			Time:     "ts",
+			TimeUnit: "ms",
+		}, {Name: "seen", Kind: "last", Of: "user", Field: "item", K: 3}}
+	if s := version.Schema(); !slices.Equal(s.Derived, want) ||
+		!slices.Equal(s.Optional, []string{"before", "hour", "seen"}) {
 		t.Errorf("%+v", s)
 	}
 	type answer struct {
@@ -68,7 +82,11 @@ func TestDerivedFields(t *testing.T) {
 		Predictions []answer
 	}) {
 		t.Helper()
-		response, err := http.Post("http://"+d.Addr()+"/v1/models/ratings/"+verb, "application/json", strings.NewReader(body))
+		response, err := http.Post(
+			"http://"+d.Addr()+"/v1/models/ratings/"+verb,
+			"application/json",
+			strings.NewReader(body),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,12 +99,19 @@ func TestDerivedFields(t *testing.T) {
 	}
 	score := func(event string) answer { return post("score", `{"events":[`+event+`]}`).Predictions[0] }
 	bare := fmt.Sprintf(`{"user":"u3","item":"i1","seen":["i1"],"ts":%d}`, start+5*hour)
-	whole := fmt.Sprintf(`{"user":"u3","item":"i1","seen":["i1"],"before":"%d","hour":%d}`, before["u3"], (start/hour+5)%24)
+	whole := fmt.Sprintf(
+		`{"user":"u3","item":"i1","seen":["i1"],"before":"%d","hour":%d}`,
+		before["u3"],
+		(start/hour+5)%24,
+	)
 	filled, given := score(bare), score(whole)
 	if !slices.Equal(filled.Outputs, given.Outputs) || len(filled.Absent) > 0 {
 		t.Errorf("filled %+v, given %+v", filled, given)
 	}
-	if other := score(strings.Replace(whole, `"before":"`, `"before":"no `, 1)); slices.Equal(other.Outputs, given.Outputs) {
+	if other := score(strings.Replace(whole, `"before":"`, `"before":"no `, 1)); slices.Equal(
+		other.Outputs,
+		given.Outputs,
+	) {
 		t.Error("the previous label says nothing: nothing is tested")
 	}
 	if a := score(`{"user":"u3","item":"i1"}`); len(a.Absent) > 0 { // now
@@ -99,14 +124,26 @@ func TestDerivedFields(t *testing.T) {
 	if name := fmt.Sprintf("before=%d", before["u3"]); !strings.Contains(features, name) {
 		t.Errorf("explained by %s, want %s", features, name)
 	}
-	if a, b := post("topk", `{"event":`+bare+`,"over":"item"}`), post("topk", `{"event":`+whole+`,"over":"item"}`); fmt.Sprint(a.Items) != fmt.Sprint(b.Items) ||
+	if a, b := post("topk", `{"event":`+bare+`,"over":"item"}`), post("topk", `{"event":`+whole+
+		`,"over":"item"}`); fmt.Sprint(
+		a.Items,
+	) != fmt.Sprint(
+		b.Items,
+	) ||
 		len(a.Items) == 0 {
 		t.Errorf("top list %v, given %v", a.Items, b.Items)
 	}
-	body := fmt.Sprintf(`{"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["u3"]},{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]},`+
-		`{"name":"hour","shape":[1],"datatype":"BYTES","data":["%d"]},{"name":"seen","shape":[1,1],"datatype":"BYTES","data":["i1"]}],`+
-		`"outputs":[{"name":"outputs"}]}`, (start/hour+5)%24)
-	response, err := http.Post("http://"+d.Addr()+"/v2/models/ratings/infer", "application/json", strings.NewReader(body))
+	body := fmt.Sprintf(
+		`{"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":["u3"]},{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]},`+
+			`{"name":"hour","shape":[1],"datatype":"BYTES","data":["%d"]},{"name":"seen","shape":[1,1],"datatype":"BYTES","data":["i1"]}],`+
+			`"outputs":[{"name":"outputs"}]}`,
+		(start/hour+5)%24,
+	)
+	response, err := http.Post(
+		"http://"+d.Addr()+"/v2/models/ratings/infer",
+		"application/json",
+		strings.NewReader(body),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +155,8 @@ func TestDerivedFields(t *testing.T) {
 	}
 	var out bytes.Buffer
 	ref := offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "ratings"}, Alias: snapshot.Champion}
-	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(whole+"\n"+bare), report.NewEmitter(&out, true)); err != nil {
+	if err := evaluate.Score(t.Context(), ref, evaluate.ScoreOptions{}, strings.NewReader(whole+"\n"+bare),
+		report.NewEmitter(&out, true)); err != nil {
 		t.Fatal(err)
 	}
 	lines := json.NewDecoder(&out)

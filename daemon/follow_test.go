@@ -52,10 +52,16 @@ func TestOperatorsChoiceStays(t *testing.T) {
 		return p
 	}
 	b.ProduceRatings(1, 1600)
-	daemontest.Within(t, daemontest.Patience, "a champion that is an update", func() bool { return champion().Version > 1 })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"a champion that is an update",
+		func() bool { return champion().Version > 1 },
+	)
 	// The first version is a refit: go back to it.
-	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback,
-		Why: "a test"}); err != nil {
+	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1,
+		Event: snapshot.EventRollback,
+		Why:   "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	latest, err := store.Alias("ratings", snapshot.Latest)
@@ -76,7 +82,8 @@ func TestOperatorsChoiceStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range versions {
-			if m, err := store.Manifest("ratings", v); err == nil && v > latest.Version && m.Kind == "refit" && found == nil {
+			if m, err := store.Manifest("ratings", v); err == nil && v > latest.Version && m.Kind == "refit" &&
+				found == nil {
 				found = &m
 			}
 		}
@@ -84,12 +91,18 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	}
 	daemontest.Within(t, daemontest.Patience, "a challenger", func() bool { return challenger() != nil })
 	if m := challenger(); m.ChampionGate == nil || m.Parent == nil || *m.Parent != 1 {
-		t.Errorf("the challenger was judged against parent %v with %+v: %s; want version 1", m.Parent, m.ChampionGate, m.Reason)
+		t.Errorf(
+			"the challenger was judged against parent %v with %+v: %s; want version 1",
+			m.Parent,
+			m.ChampionGate,
+			m.Reason,
+		)
 	}
 	stop()
 
 	// Stopped, rolled back, started again: the last refit is compared with the operator's choice.
-	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback, Why: "again"}); err != nil {
+	if _, err := store.MoveAlias(t.Context(), "ratings", snapshot.Move{Alias: snapshot.Champion, To: 1,
+		Event: snapshot.EventRollback, Why: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	again := b.Run(path)
@@ -99,19 +112,34 @@ func TestOperatorsChoiceStays(t *testing.T) {
 	for _, line := range again.Lines {
 		if line["type"] == "version" {
 			if line["parent"] != 1.0 || line["champion_gate"] == nil || line["kind"] != "refit" {
-				t.Errorf("after the restart: %v %v with parent %v: %v", line["kind"], line["decision"], line["parent"], line["reason"])
+				t.Errorf(
+					"after the restart: %v %v with parent %v: %v",
+					line["kind"],
+					line["decision"],
+					line["parent"],
+					line["reason"],
+				)
 			}
 			break
 		}
 	}
 }
 
-// Two daemons on one store: the alias is moved by compare and swap, and the slower one takes up the faster one's champion.
+// Two daemons on one store: the alias is moved by compare and swap, and the slower one takes up the faster one's
+// champion.
 func TestTwoPublishers(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	one := b.Configure("g", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms")
-	two := b.Configure("h", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 50ms", "store-h", "store-g")
+	two := b.Configure(
+		"h",
+		"every_events: 0",
+		"every_events: 1000",
+		"update_every: 0s",
+		"update_every: 50ms",
+		"store-h",
+		"store-g",
+	)
 	store := snapshot.NewStore(filepath.Join(b.Dir, "store-g"))
 	_, stopOne := b.Start(one)
 	_, stopTwo := b.Start(two)
@@ -143,7 +171,8 @@ func TestTwoPublishers(t *testing.T) {
 				if m.From != champion || m.To <= champion {
 					t.Errorf("record %d moves champion from %d to %d, it named %d", r.Sequence, m.From, m.To, champion)
 				}
-				if v, err := store.Manifest("ratings", m.To); err == nil && (v.Parent == nil) != (m.From == 0) || err == nil && v.Parent != nil && *v.Parent != m.From {
+				if v, err := store.Manifest("ratings", m.To); err == nil && (v.Parent == nil) != (m.From == 0) ||
+					err == nil && v.Parent != nil && *v.Parent != m.From {
 					t.Errorf("version %d was judged against %v and replaced %d", m.To, v.Parent, m.From)
 				}
 				champion = m.To

@@ -133,7 +133,11 @@ func (a *attacked) plant(signer *snapshot.Signer, aliases ...string) int64 {
 // served is the version that answers a score over HTTP, or "" with the status.
 func (a *attacked) served() (version string, status int) {
 	a.T.Helper()
-	answer, err := http.Post("http://"+a.daemon.Addr()+"/v1/models/ratings/score", "application/json", strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`))
+	answer, err := http.Post(
+		"http://"+a.daemon.Addr()+"/v1/models/ratings/score",
+		"application/json",
+		strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`),
+	)
 	if err != nil {
 		a.T.Fatal(err)
 	}
@@ -177,7 +181,12 @@ func TestPlantedWhileRunning(t *testing.T) {
 		}
 	}()
 	a.ProduceRatings(1, 600)
-	daemontest.Within(t, daemontest.Patience, "a champion over HTTP", func() bool { version, _ := a.served(); return number(version) > 0 })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"a champion over HTTP",
+		func() bool { version, _ := a.served(); return number(version) > 0 },
+	)
 	forged := map[int64]bool{}
 	for i, attack := range []func() int64{
 		func() int64 {
@@ -201,11 +210,26 @@ func TestPlantedWhileRunning(t *testing.T) {
 			}
 			return number(a.refusals()) > counted
 		})
-		daemontest.Within(t, daemontest.Patience, "the alias to move back", func() bool { return a.champion().Version > 0 })
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			"the alias to move back",
+			func() bool { return a.champion().Version > 0 },
+		)
 		before := a.champion()
 		a.ProduceRatings(uint64(10+i), 600)
-		daemontest.Within(t, daemontest.Patience, "the next champion", func() bool { return a.champion().Version > before.Version })
-		daemontest.Within(t, daemontest.Patience, "its being served", func() bool { version, _ := a.served(); return number(version) > before.Version })
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			"the next champion",
+			func() bool { return a.champion().Version > before.Version },
+		)
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			"its being served",
+			func() bool { version, _ := a.served(); return number(version) > before.Version },
+		)
 	}
 	a.stop()
 	if !a.log.Has(refusalLine) || !a.log.Has("alias=champion") {
@@ -243,12 +267,21 @@ func TestPlantedWhileRunning(t *testing.T) {
 func TestPlantedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	for name, attack := range map[string]func(a *attacked){
-		"unsigned":                     func(a *attacked) { a.plant(nil, snapshot.Champion, "refit") },
-		"of another key":               func(a *attacked) { a.plant(a.theirs, snapshot.Champion, "refit") },
-		"unsigned alias":               func(a *attacked) { a.alias(snapshot.Champion); a.alias("refit"); a.alias(snapshot.Latest) },
+		"unsigned":       func(a *attacked) { a.plant(nil, snapshot.Champion, "refit") },
+		"of another key": func(a *attacked) { a.plant(a.theirs, snapshot.Champion, "refit") },
+		"unsigned alias": func(a *attacked) {
+			a.alias(snapshot.Champion)
+			a.alias("refit")
+			a.alias(
+				snapshot.Latest)
+		},
 		"files of a version exchanged": (*attacked).exchange,
-		"the largest number is taken":  func(a *attacked) { a.plant(nil, snapshot.Champion); a.directory("9007199254740991") },
-		"signatures taken away":        (*attacked).strip,
+		"the largest number is taken": func(a *attacked) {
+			a.plant(nil, snapshot.Champion)
+			a.directory(
+				"9007199254740991")
+		},
+		"signatures taken away": (*attacked).strip,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -284,10 +317,20 @@ func TestPlantedBeforeTheStart(t *testing.T) {
 				t.Error("no log line of the refusal")
 			}
 			a.ProduceRatings(2, 600)
-			daemontest.Within(t, daemontest.Patience, "the next version", func() bool { return a.champion().Version > good.Version })
+			daemontest.Within(
+				t,
+				daemontest.Patience,
+				"the next version",
+				func() bool { return a.champion().Version > good.Version },
+			)
 			m := a.champion()
 			if m.Parent != nil && (*m.Parent < good.Version || forged[*m.Parent]) {
-				t.Errorf("version %d was judged against %d, the last good one is %d", m.Version, *m.Parent, good.Version)
+				t.Errorf(
+					"version %d was judged against %d, the last good one is %d",
+					m.Version,
+					*m.Parent,
+					good.Version,
+				)
 			}
 		})
 	}
@@ -324,7 +367,8 @@ func (a *attacked) exchange() {
 		if err := os.RemoveAll(filepath.Join(root, fmt.Sprint(v))); err != nil {
 			a.T.Fatal(err)
 		}
-		if err := os.CopyFS(filepath.Join(root, fmt.Sprint(v)), os.DirFS(filepath.Join(root, fmt.Sprint(forged)))); err != nil {
+		if err := os.CopyFS(filepath.Join(root, fmt.Sprint(v)), os.DirFS(filepath.Join(root, fmt.Sprint(
+			forged)))); err != nil {
 			a.T.Fatal(err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// J18: with the champion damaged the newest version that can be read becomes champion, with which the first refit after a start is compared, and with all of
-// them damaged with the baselines; the reason says so.
+// J18: with the champion damaged the newest version that can be read becomes champion, with which the first refit after
+// a start is compared, and with all of them damaged with the baselines; the reason says so.
 func TestUnreadableChampion(t *testing.T) {
 	t.Parallel()
 	r := startRefitting(t, "unreadable", "publish: {", "publish: {keep: 9, ")
@@ -46,7 +46,9 @@ func TestUnreadableChampion(t *testing.T) {
 	damage(champion.Version)
 	r.start()
 	third := r.publish()
-	if m, err := r.store.Manifest("ratings", third.Version); err != nil || m.Parent == nil || *m.Parent != 3-champion.Version || m.ChampionGate == nil {
+	if m, err := r.store.Manifest("ratings", third.Version); err != nil || m.Parent == nil ||
+		*m.Parent != 3-champion.Version ||
+		m.ChampionGate == nil {
 		t.Errorf("with a damaged champion: parent %v, %s, error %v", m.Parent, m.Reason, err)
 	}
 	r.stop()
@@ -56,14 +58,15 @@ func TestUnreadableChampion(t *testing.T) {
 		}
 	}
 	r.start()
-	if fourth := r.publish(); !strings.Contains(reason(fourth), "mean") || !strings.Contains(reason(fourth), "in place of the champion, which cannot be read,") {
+	if fourth := r.publish(); !strings.Contains(reason(fourth), "mean") ||
+		!strings.Contains(reason(fourth), "in place of the champion, which cannot be read,") {
 		t.Errorf("with damaged versions: %s", reason(fourth))
 	}
 	r.stop()
 }
 
-// A daemon that was killed when the first version was there, and champion did not name it yet, promotes the next one as the first, however few rows
-// there are to judge it on: no consumer has another.
+// A daemon that was killed when the first version was there, and champion did not name it yet, promotes the next one as
+// the first, however few rows there are to judge it on: no consumer has another.
 func TestFirstPromotionCutShort(t *testing.T) {
 	t.Parallel()
 	r := startRefitting(t, "cutshort", "min_rows: 20}", "min_rows: 1000000}")

@@ -23,13 +23,20 @@ func descriptors() int {
 	return len(entries)
 }
 
-// TestNothingGrows: F18. After a thousand reloads and a thousand versions, which the surface loads, the announcer sends and the trainer takes up,
-// a daemon has as many goroutines and file descriptors as before. It runs alone: the process is counted.
+// TestNothingGrows: F18. After a thousand reloads and a thousand versions, which the surface loads, the announcer sends
+// and the trainer takes up, a daemon has as many goroutines and file descriptors as before. It runs alone: the process
+// is counted.
 func TestNothingGrows(t *testing.T) {
 	rounds := tier.Size(50, 1000)
 	b := daemontest.New(t)
 	b.ProduceRatings(41, 800)
-	path := b.Configure("z", "every_events: 0", "every_events: 400", "update_every: 0s", "update_every: 0s, topic: champions, inline_max: 1MiB")
+	path := b.Configure(
+		"z",
+		"every_events: 0",
+		"every_events: 400",
+		"update_every: 0s",
+		"update_every: 0s, topic: champions, inline_max: 1MiB",
+	)
 	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
@@ -38,7 +45,8 @@ func TestNothingGrows(t *testing.T) {
 		return daemontest.Sum(t, text, name)
 	}
 	daemontest.Within(t, daemontest.Patience, "all events applied, and an announcement", func() bool {
-		return metric("refitd_events_total") == 800 && metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
+		return metric("refitd_events_total") == 800 &&
+			metric(`refitd_announcements_total{model="ratings",result="success"}`) > 0
 	})
 	dir := filepath.Join(b.Dir, "store-z")
 	store := snapshot.NewStore(dir)
@@ -53,7 +61,12 @@ func TestNothingGrows(t *testing.T) {
 	publish := func(n int) {
 		t.Helper()
 		for i := range n {
-			manifest, err := store.Publish(t.Context(), "ratings", m.Contents(), snapshot.Move{Alias: snapshot.Champion})
+			manifest, err := store.Publish(
+				t.Context(),
+				"ratings",
+				m.Contents(),
+				snapshot.Move{Alias: snapshot.Champion},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -86,7 +99,14 @@ func TestNothingGrows(t *testing.T) {
 		nowGoroutines, nowFiles = runtime.NumGoroutine(), descriptors()
 		return nowGoroutines <= goroutines+allowed && nowFiles <= files+allowed
 	})
-	t.Logf("%d versions and %d reloads: goroutines %d, then %d; descriptors %d, then %d; announced %v times", rounds, rounds, goroutines, nowGoroutines, files,
+	t.Logf(
+		"%d versions and %d reloads: goroutines %d, then %d; descriptors %d, then %d; announced %v times",
+		rounds,
+		rounds,
+		goroutines,
+		nowGoroutines,
+		files,
 		nowFiles,
-		metric(`refitd_announcements_total{model="ratings",result="success"}`))
+		metric(`refitd_announcements_total{model="ratings",result="success"}`),
+	)
 }

@@ -48,7 +48,8 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 				Ready   bool     `json:"ready"`
 				Reasons []string `json:"reasons"`
 			}
-			if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Ready != (status == http.StatusOK) || answer.Ready != (len(answer.Reasons) == 0) {
+			if err := json.Unmarshal([]byte(body), &answer); err != nil || answer.Ready != (status == http.StatusOK) ||
+				answer.Ready != (len(answer.Reasons) == 0) {
 				t.Fatalf("%d with %s, error %v", status, body, err)
 			}
 			reasons = answer.Reasons
@@ -56,7 +57,10 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 		})
 		return reasons
 	}
-	if reasons := ready(http.StatusServiceUnavailable); !strings.HasPrefix(reasons[0], "ratings: kafka: cannot reach a broker at ") {
+	if reasons := ready(http.StatusServiceUnavailable); !strings.HasPrefix(
+		reasons[0],
+		"ratings: kafka: cannot reach a broker at ",
+	) {
 		t.Errorf("reasons %v", reasons)
 	}
 	for _, path := range []string{"/nothing", "/-/quit", "/debug/pprof/"} {
@@ -78,28 +82,49 @@ func TestReadinessFollowsTheBroker(t *testing.T) {
 
 // contractFamilies are the metrics that the command-line contract names.
 var contractFamilies = []string{"refitd_events_total{model,topic}", "refitd_events_rejected_total{field,model,reason}",
-	"refitd_consumer_lag_records{partition,topic}", "refitd_snapshot_info{model,version}", "refitd_progressive_loss{model,role}"}
+	"refitd_consumer_lag_records{partition,topic}", "refitd_snapshot_info{model,version}",
+	"refitd_progressive_loss{model,role}"}
 
 // elsewhere are the metrics that a broker without TLS and a model without shards have no reason to show.
-var elsewhere = []string{"refitd_consumer_cert_expiry_seconds", "refitd_shard_clock_offset_seconds", "refitd_shard_live_heard_timestamp_seconds",
-	"refitd_shard_live_missed_offsets_total", "refitd_shard_live_share", "refitd_trainer_leader"}
+var elsewhere = []string{
+	"refitd_consumer_cert_expiry_seconds",
+	"refitd_shard_clock_offset_seconds",
+	"refitd_shard_live_heard_timestamp_seconds",
+	"refitd_shard_live_missed_offsets_total",
+	"refitd_shard_live_share",
+	"refitd_trainer_leader",
+}
 
-// TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what configs/metrics.json says, no more and no less.
+// TestMetrics: what a daemon that reads, refits and publishes shows is well formed, and is what configs/metrics.json
+// says, no more and no less.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(14, 3000)
 	b.Produce([]byte("nonsense"))
-	d, stop := b.Start(b.Configure("p", "every_events: 0", "every_events: 1000", "update_every: 0s", "update_every: 200ms, expires_after: 1h",
-		"start: earliest", "start: earliest, dead_letter: {topic: refused}, mapping: {fields: [{name: price, path: price}]}",
-		"[user, item]", "[user, item], numeric: [{name: price, optional: true}]",
-		"gate: {min_rows: 20}}", "gate: {min_rows: 20}}\n    score: {topic: scores}"))
+	d, stop := b.Start(
+		b.Configure(
+			"p",
+			"every_events: 0",
+			"every_events: 1000",
+			"update_every: 0s",
+			"update_every: 200ms, expires_after: 1h",
+			"start: earliest",
+			"start: earliest, dead_letter: {topic: refused}, mapping: {fields: [{name: price, path: price}]}",
+			"[user, item]",
+			"[user, item], numeric: [{name: price, optional: true}]",
+			"gate: {min_rows: 20}}",
+			"gate: {min_rows: 20}}\n    score: {topic: scores}",
+		),
+	)
 	defer stop()
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "a look at the losses after a promotion", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_progressive_loss") > 0 && daemontest.Sum(t, metrics, "refitd_snapshot_info") == 1 &&
-			daemontest.Sum(t, metrics, "refitd_watch_version") > 0 && strings.Contains(metrics, "refitd_score_lag_records{")
+		return daemontest.Sum(t, metrics, "refitd_progressive_loss") > 0 && daemontest.Sum(t, metrics,
+			"refitd_snapshot_info") == 1 &&
+			daemontest.Sum(t, metrics, "refitd_watch_version") > 0 &&
+			strings.Contains(metrics, "refitd_score_lag_records{")
 	})
 	documented := documentedMetrics(t)
 	shown := families(t, metrics)
@@ -132,11 +157,13 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// families returns the type of every refitd metric with its label names, sorted and joined, those of histograms without le: gauge{a,b}.
+// families returns the type of every refitd metric with its label names, sorted and joined, those of histograms without
+// le: gauge{a,b}.
 func families(t *testing.T, metrics string) map[string]string {
 	t.Helper()
 	out := make(map[string]string)
-	for _, m := range regexp.MustCompile(`(?m)^# TYPE (refitd_\w+) (\w+)\n(refitd_\w+)(?:\{(.*)\})? `).FindAllStringSubmatch(metrics, -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^# TYPE (refitd_\w+) (\w+)\n(refitd_\w+)(?:\{(.*)\})? `).FindAllStringSubmatch(metrics, -1) {
 		names := make(map[string]bool)
 		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(m[4], -1) {
 			names[l[1]] = true
@@ -177,7 +204,8 @@ func TestWebConfigIsCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	web := filepath.Join(b.Dir, "web.yaml")
-	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: none.pem, key_file: none.key}\n"), 0o644); err != nil {
+	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: none.pem, key_file: none.key}\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	o := b.Run(b.Configure("w", `"127.0.0.1:0"`, `"127.0.0.1:0", config_file: web.yaml`))

@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest"
 )
 
-// J20: a daemon that is stopped while it publishes, and while the brokers that it announces to are away, has failed at nothing: no error is logged and
-// no version is left behind.
+// J20: a daemon that is stopped while it publishes, and while the brokers that it announces to are away, has failed at
+// nothing: no error is logged and no version is left behind.
 func TestStopWhilePublishing(t *testing.T) {
 	t.Parallel()
 	r := startRefitting(t, "interrupt", "publish: {", "publish: {topic: champions, ")
@@ -38,10 +38,16 @@ func TestStopWhilePublishing(t *testing.T) {
 	if err := r.refit(); err != nil {
 		t.Fatal(err)
 	}
-	daemontest.Within(t, daemontest.Patience, "a version that waits for the store", func() bool { return judged() > before })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"a version that waits for the store",
+		func() bool { return judged() > before },
+	)
 	r.b.Broker.Close()
 	r.stop()
-	if log := r.log.String(); strings.Contains(log, `"level":"ERROR"`) || !strings.Contains(log, "publication called off") {
+	if log := r.log.String(); strings.Contains(log, `"level":"ERROR"`) ||
+		!strings.Contains(log, "publication called off") {
 		t.Errorf("the log of a daemon that was stopped:\n%s", log)
 	}
 	if err := lock.Close(); err != nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run over the same
-// topic, also where it refits and publishes at the same time. Without refits before the end the first payload is the
-// same, too.
+// TestKilledRunsEndAlike: whenever it is killed while it reads, state and scored events are those of an undisturbed run
+// over the same topic, also where it refits and publishes at the same time. Without refits before the end the first
+// payload is the same, too.
 func TestKilledRunsEndAlike(t *testing.T) {
 	tier.OfProcesses(t)
 	t.Parallel()
@@ -42,7 +42,15 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	for name, edit := range map[string]string{"quiet": "every_events: 0", "refitting": "every_events: 3000"} {
 		t.Run(name, func(t *testing.T) {
 			// Small fetches make many transactions, between any two of which a kill may fall.
-			path := b.Configure(name, append(quick, "every_events: 0", edit, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
+			path := b.Configure(
+				name,
+				append(
+					quick,
+					"every_events: 0",
+					edit,
+					"fetch_max_wait: 100ms",
+					"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB",
+				)...)
 			reading := 0
 			for range kills {
 				if daemontest.KillAfter(t, path, 1+r.IntN(n/(2*kills))) {
@@ -60,8 +68,8 @@ func TestKilledRunsEndAlike(t *testing.T) {
 	}
 }
 
-// TestKilledRunsOfEveryAlgorithm: the same for refits by each algorithm, warm from what the killed process had kept, and for degree 3; and what was published
-// before and after the kill is reproduced to the byte.
+// TestKilledRunsOfEveryAlgorithm: the same for refits by each algorithm, warm from what the killed process had kept,
+// and for degree 3; and what was published before and after the kill is reproduced to the byte.
 func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -72,7 +80,8 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 		"default":    {"every_events: 0", "every_events: 1000"},
 		"convex-fm":  {"every_events: 0", "every_events: 1000, algorithm: convex_fm"},
 		"coordinate": {"every_events: 0", "every_events: 1000, algorithm: coordinate_descent"},
-		"svm": {"every_events: 0, max_basis: 4", "every_events: 1000, algorithm: frank_wolfe_svm", "task: ordinal", "task: multiclass", "levels: 5",
+		"svm": {"every_events: 0, max_basis: 4", "every_events: 1000, algorithm: frank_wolfe_svm", "task: ordinal",
+			"task: multiclass", "levels: 5",
 			`classes: ["1", "2", "3", "4", "5"]`},
 		"degree-3": {"every_events: 0", "every_events: 1000, degree: 3, kernel: homogeneous"},
 	} {
@@ -82,7 +91,9 @@ func TestKilledRunsOfEveryAlgorithm(t *testing.T) {
 			if want.Err != nil {
 				t.Fatal(want.Err)
 			}
-			path := b.Configure(name, append(edits, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
+			path := b.Configure(
+				name,
+				append(edits, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
 			if !daemontest.KillAfter(t, path, n/2) {
 				t.Log("the kill came late: nothing was left to read")
 			}
@@ -132,9 +143,12 @@ func TestKilledRunsOfChoices(t *testing.T) {
 	if negatives := len(rows.Train) - int(want.State(t).Rows.Train); negatives < 2*int(want.State(t).Rows.Train) {
 		t.Fatalf("%d negatives of %d choices", negatives, want.State(t).Rows.Train)
 	}
-	for name, edit := range map[string]string{"quiet": "every_events: 0", "refitting": tier.Size("every_events: 1500", "every_events: 3000")} {
-		path := b.Configure("chosen-"+name, append(slices.Clone(edits), "every_events: 0", edit, "fetch_max_wait: 100ms",
-			"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
+	for name, edit := range map[string]string{"quiet": "every_events: 0", "refitting": tier.Size("every_events: 1500",
+		"every_events: 3000")} {
+		path := b.Configure(
+			"chosen-"+name,
+			append(slices.Clone(edits), "every_events: 0", edit, "fetch_max_wait: 100ms",
+				"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB")...)
 		reading := 0
 		for range kills {
 			if daemontest.KillAfter(t, path, n/(2*kills)) {
@@ -147,7 +161,8 @@ func TestKilledRunsOfChoices(t *testing.T) {
 		cmd, stderr := daemontest.ChildOf(t, path)
 		out, err := cmd.Output()
 		exit, ended := errors.AsType[*exec.ExitError](err)
-		untrained := ended && exit.ExitCode() == report.ExitNo && name == "refitting" // refits are off for a while after two deaths in them
+		untrained := ended && exit.ExitCode() == report.ExitNo &&
+			name == "refitting" // refits are off for a while after two deaths in them
 		if err != nil && !untrained {
 			t.Fatalf("%v\n%s", err, stderr)
 		}
@@ -167,7 +182,8 @@ func TestKilledRunsOfChoices(t *testing.T) {
 	}
 }
 
-// sampleOf returns what a refit of the state of a configuration would learn from, without what differs between two copies.
+// sampleOf returns what a refit of the state of a configuration would learn from, without what differs between two
+// copies.
 func sampleOf(t *testing.T, path string) *encode.Sample {
 	t.Helper()
 	_, m, dir := daemontest.Load(t, path)
@@ -183,7 +199,8 @@ func sampleOf(t *testing.T, path string) *encode.Sample {
 	return sample
 }
 
-// endsAlike runs a configuration to the log ends after kills and compares state and scored events with those of an undisturbed run over n events.
+// endsAlike runs a configuration to the log ends after kills and compares state and scored events with those of an
+// undisturbed run over n events.
 func endsAlike(t *testing.T, path string, want *daemontest.Outcome, n int) daemontest.Outcome {
 	t.Helper()
 	cmd, stderr := daemontest.ChildOf(t, path)

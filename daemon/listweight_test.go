@@ -20,25 +20,41 @@ func TestAnotherListWeight(t *testing.T) {
 	produce := func(n int) {
 		for range n {
 			word := r.IntN(40)
-			b.Produce(fmt.Appendf(nil, `{"user":"u%d","item":"i%d","words":["w%d","w%d"],"rating":%d,"ts":1700000000000}`, r.IntN(30), r.IntN(20), word,
-				r.IntN(40), 1+word/8))
+			b.Produce(
+				fmt.Appendf(
+					nil,
+					`{"user":"u%d","item":"i%d","words":["w%d","w%d"],"rating":%d,"ts":1700000000000}`,
+					r.IntN(30),
+					r.IntN(20),
+					word,
+					r.IntN(40),
+					1+word/8,
+				),
+			)
 		}
 	}
 	configure := func(list string) string {
-		return b.Configure("lists", append([]string{"categorical: [user, item]", "categorical: [user, item], multi: [" + list + "], " +
-			"derived: [{name: seen, kind: last, of: user, field: item, k: 3}]"}, daemontest.Simple...)...)
+		return b.Configure(
+			"lists",
+			append([]string{"categorical: [user, item]", "categorical: [user, item], multi: [" + list + "], " +
+				"derived: [{name: seen, kind: last, of: user, field: item, k: 3}]"}, daemontest.Simple...)...)
 	}
 	var versions []int64
 	for i, c := range []struct {
 		list    string
 		weights []string
-	}{{"words", nil}, {"{name: words, weight: sqrt}", []string{snapshot.WeightSqrt, snapshot.WeightMean}}, {"{name: words, weight: mean}", nil}} {
+	}{{"words", nil}, {"{name: words, weight: sqrt}", []string{snapshot.WeightSqrt, snapshot.WeightMean}},
+		{"{name: words, weight: mean}", nil}} {
 		produce(600)
 		o := b.Run(configure(c.list))
 		if o.Err != nil || daemontest.Balanced(t, o.State(t)) != int64(600*(i+1)) {
 			t.Fatalf("%s: %v", c.list, o.Err)
 		}
-		m, err := snapshot.Open(filepath.Join(b.Dir, "store-lists"), "ratings", snapshot.Selector{Alias: snapshot.Latest})
+		m, err := snapshot.Open(
+			filepath.Join(b.Dir, "store-lists"),
+			"ratings",
+			snapshot.Selector{Alias: snapshot.Latest},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,8 +26,12 @@ func postScore(t *testing.T, base, version, user, item string) (status int, answ
 	Error string
 }) {
 	t.Helper()
-	r, err := http.Post(base+"/v1/models/ratings"+version+"/score", "application/json", strings.NewReader(fmt.Sprintf(`{"events":[{"user":%q,"item":%q}]}`, user,
-		item)))
+	r, err := http.Post(
+		base+"/v1/models/ratings"+version+"/score",
+		"application/json",
+		strings.NewReader(fmt.Sprintf(`{"events":[{"user":%q,"item":%q}]}`, user,
+			item)),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +46,8 @@ func postScore(t *testing.T, base, version, user, item string) (status int, answ
 	return r.StatusCode, answer
 }
 
-// TestServeLive: with serve.live the live model is there by its name, knows what the version does not, and a reload turns it off.
+// TestServeLive: with serve.live the live model is there by its name, knows what the version does not, and a reload
+// turns it off.
 func TestServeLive(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -51,7 +56,8 @@ func TestServeLive(t *testing.T) {
 	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
-	if status, a := postScore(t, base, "/versions/live", "u1", "i1"); status != http.StatusNotFound || strings.Contains(a.Error, "serve.live") {
+	if status, a := postScore(t, base, "/versions/live", "u1", "i1"); status != http.StatusNotFound ||
+		strings.Contains(a.Error, "serve.live") {
 		t.Errorf("before the first version: %d %s", status, a.Error)
 	}
 	b.ProduceRatings(31, 1500)
@@ -65,19 +71,22 @@ func TestServeLive(t *testing.T) {
 		if status == http.StatusNotFound { // the version is installed after it is published
 			return false
 		}
-		if status != http.StatusOK || a.Version != 0 || a.Live == nil || a.Live.Signed || a.Live.Gated || a.AgeSeconds > 30 {
+		if status != http.StatusOK || a.Version != 0 || a.Live == nil || a.Live.Signed || a.Live.Gated ||
+			a.AgeSeconds > 30 {
 			t.Fatalf("%d %+v", status, a)
 		}
 		return len(a.Predictions[0].Unseen) == 0 && a.Watermark.UnixMilli() == 1700009000000
 	})
-	if _, a := postScore(t, base, "", "nobody", "i1"); len(a.Predictions[0].Unseen) != 1 || a.Version == 0 || a.Live != nil {
+	if _, a := postScore(t, base, "", "nobody", "i1"); len(a.Predictions[0].Unseen) != 1 || a.Version == 0 ||
+		a.Live != nil {
 		t.Errorf("the version: %+v", a)
 	}
 	edit(t, path, "live: true", "live: false")
 	if status, body := post(t, base+"/-/reload"); status != http.StatusOK {
 		t.Fatalf("reload: %d %s", status, body)
 	}
-	if status, a := postScore(t, base, "/versions/live", "u1", "i1"); status != http.StatusNotFound || !strings.Contains(a.Error, "serve.live: true") {
+	if status, a := postScore(t, base, "/versions/live", "u1", "i1"); status != http.StatusNotFound ||
+		!strings.Contains(a.Error, "serve.live: true") {
 		t.Errorf("turned off: %d %s", status, a.Error)
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// memoryShare is the part of a control group's memory that the Go runtime may take: the rest is for what it does not count, such as mapped
-// tables and the kernel's buffers.
+// memoryShare is the part of a control group's memory that the Go runtime may take: the rest is for what it does not
+// count, such as mapped tables and the kernel's buffers.
 const memoryShare = 0.8
 
-// limitMemory makes the collector work harder rather than let garbage pass what was computed, the budget of the configuration, or what the control
-// group of the process allows before the kernel kills it; without a budget and a group, half of the machine's memory. A limit in the environment
-// (GOMEMLIMIT), which the runtime has read already, stays.
+// limitMemory makes the collector work harder rather than let garbage pass what was computed, the budget of the
+// configuration, or what the control group of the process allows before the kernel kills it; without a budget and a
+// group, half of the machine's memory. A limit in the environment (GOMEMLIMIT), which the runtime has read already,
+// stays.
 func limitMemory(memory config.Memory, log *slog.Logger) {
 	limit, from := memory.BudgetBytes, "memory_budget"
 	root := os.DirFS("/")
@@ -40,10 +41,25 @@ func limitMemory(memory config.Memory, log *slog.Logger) {
 		}
 		debug.SetMemoryLimit(heap)
 	}
-	log.Info("memory computed", "total_bytes", memory.TotalBytes, "budget_bytes", memory.BudgetBytes, "limit_bytes", limit)
+	log.Info(
+		"memory computed",
+		"total_bytes",
+		memory.TotalBytes,
+		"budget_bytes",
+		memory.BudgetBytes,
+		"limit_bytes",
+		limit,
+	)
 	if limit > 0 && memory.TotalBytes > limit {
-		log.Warn("memory may not suffice: what the configuration may use is more than the limit", "total_bytes", memory.TotalBytes,
-			"limit_bytes", limit, "limit_from", from)
+		log.Warn(
+			"memory may not suffice: what the configuration may use is more than the limit",
+			"total_bytes",
+			memory.TotalBytes,
+			"limit_bytes",
+			limit,
+			"limit_from",
+			from,
+		)
 	}
 }
 
@@ -62,8 +78,8 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-// groupMemory returns the bytes that the control group of this process, or one around it, allows; 0 where there is no limit. root is the
-// file system of the machine.
+// groupMemory returns the bytes that the control group of this process, or one around it, allows; 0 where there is no
+// limit. root is the file system of the machine.
 func groupMemory(root fs.FS) int64 {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -84,7 +100,8 @@ func groupMemory(root fs.FS) int64 {
 		}
 		for dir := path.Clean("/" + fields[2]); ; dir = path.Dir(dir) { // inside a container only the root may be there
 			b, err := fs.ReadFile(root, path.Join(mount, dir, name))
-			if n, numErr := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && numErr == nil && n > 0 { // not "max"
+			if n, numErr := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && numErr == nil &&
+				n > 0 { // not "max"
 				least = min(least, n)
 			}
 			if dir == "/" {

@@ -11,8 +11,9 @@ import (
 	"github.com/refitd/refitd/daemon/memory"
 )
 
-// TestPeakMemory: the peak of a process is at most what was computed for its configuration, whatever producers send: as many names as events, lists as
-// long as they may be, names as long as they may be; with refits, after a restart, and with two models in one process.
+// TestPeakMemory: the peak of a process is at most what was computed for its configuration, whatever producers send: as
+// many names as events, lists as long as they may be, names as long as they may be; with refits, after a restart, and
+// with two models in one process.
 func TestPeakMemory(t *testing.T) {
 	if tier.UnderRace() {
 		t.Skip("the race detector takes several times the memory of the program")
@@ -39,21 +40,27 @@ func TestPeakMemory(t *testing.T) {
 			for k := range 900 {
 				fmt.Fprintf(&b, `,"t%d"`, (i*31+k*k)%50_000*900+k)
 			}
-			return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d,"tags":["x"%s]}`, i%5000, i%900, 1+i%5, 1700000000000+i, b.String())
+			return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d,"tags":["x"%s]}`, i%5000, i%900, 1+i%5,
+				1700000000000+i, b.String())
 		}, lists},
 		{"names", many / 4, func(i int) []byte {
 			long := strings.Repeat("n", 240)
-			return fmt.Appendf(nil, `{"user":"%s%d","item":"%s%d","rating":%d,"ts":%d}`, long, i, long, i%70_000, 1+i%5, 1700000000000+i)
+			return fmt.Appendf(nil, `{"user":"%s%d","item":"%s%d","rating":%d,"ts":%d}`, long, i, long, i%70_000, 1+i%5,
+				1700000000000+i)
 		}, nil},
 		{"256 MiB", many, func(i int) []byte { // the smallest row of operations.md
 			long := strings.Repeat("n", 50)
 			if i%50 == 0 {
 				long = strings.Repeat("n", 3000) // is rejected
 			}
-			return fmt.Appendf(nil, `{"user":"%s%d","item":"%s%d","rating":%d,"ts":%d}`, long, i, long, i*7, 1+i%5, 1700000000000+i)
-		}, []string{"storage:", "memory_budget: 256MiB\nstorage:", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 64KiB",
-			"start: earliest", "start: earliest, max_event_bytes: 4KiB, max_id_bytes: 64", "size: 20000", "size: 2000", "window: 1000", "window: 2000",
-			"max_basis: 4, lambda: auto", "max_basis: 6, max_features: 2000, fold_in: {max_rows: 1000}", "update_every: 0s", "update_every: 1s"}},
+			return fmt.Appendf(nil, `{"user":"%s%d","item":"%s%d","rating":%d,"ts":%d}`, long, i, long, i*7, 1+i%5,
+				1700000000000+i)
+		}, []string{"storage:", "memory_budget: 256MiB\nstorage:", "fetch_max_wait: 100ms",
+			"fetch_max_wait: 100ms, max_partition_fetch_bytes: 64KiB",
+			"start: earliest", "start: earliest, max_event_bytes: 4KiB, max_id_bytes: 64", "size: 20000", "size: 2000",
+			"window: 1000", "window: 2000",
+			"max_basis: 4, lambda: auto", "max_basis: 6, max_features: 2000, fold_in: {max_rows: 1000}", "update_every: 0s",
+			"update_every: 1s"}},
 		{"two models", many / 2, func(i int) []byte {
 			return fmt.Appendf(nil, `{"user":"user-%d","item":"item-%d","rating":%d,"ts":%d}`, i, i*7, 1+i%5, 1700000000000+i)
 		}, []string{"models:\n", `models:
@@ -79,11 +86,23 @@ func TestPeakMemory(t *testing.T) {
 				}
 				b.Produce(some...)
 			}
-			edit := append(append([]string{}, w.edit...), "127.0.0.1:0\"}", "127.0.0.1:0\", max_inflight_bytes: 1MiB, max_connections: 100}", // nobody asks
-				"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 3, max_features: FEATURES",
-				"size: 20000", fmt.Sprint("size: ", rows), "every_events: 0", fmt.Sprint("every_events: ", w.events/2))
+			edit := append(
+				append([]string{}, w.edit...),
+				"127.0.0.1:0\"}",
+				"127.0.0.1:0\", max_inflight_bytes: 1MiB, max_connections: 100}", // nobody asks
+				"lambda: auto",
+				"lambda: 3",
+				"max_basis: 4",
+				"max_basis: 3, max_features: FEATURES",
+				"size: 20000",
+				fmt.Sprint("size: ", rows),
+				"every_events: 0",
+				fmt.Sprint("every_events: ", w.events/2),
+			)
 			for i := range edit {
-				edit[i] = strings.NewReplacer("EVERY", fmt.Sprint(w.events/2), "FEATURES", fmt.Sprint(2*rows), "ROWS", fmt.Sprint(rows)).Replace(edit[i])
+				edit[i] = strings.NewReplacer("EVERY", fmt.Sprint(w.events/2), "FEATURES", fmt.Sprint(2*rows), "ROWS", fmt.Sprint(
+					rows)).
+					Replace(edit[i])
 			}
 			path := b.Configure("peak", edit...)
 			conf, err := config.Load(path)
@@ -100,7 +119,15 @@ func TestPeakMemory(t *testing.T) {
 				}
 				o := daemontest.Parse(t, out, nil)
 				peak := daemontest.PeakMemory(t, stderr)
-				t.Logf("%s, %s: %d events, %d versions, computed %d MiB, peak %d MiB", w.name, phase, next, o.Count("version"), computed>>20, peak>>10)
+				t.Logf(
+					"%s, %s: %d events, %d versions, computed %d MiB, peak %d MiB",
+					w.name,
+					phase,
+					next,
+					o.Count("version"),
+					computed>>20,
+					peak>>10,
+				)
 				if peak<<10 > computed {
 					t.Errorf("%s, %s: the peak is %d MiB, computed were %d", w.name, phase, peak>>10, computed>>20)
 				}

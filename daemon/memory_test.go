@@ -7,7 +7,8 @@ import (
 
 // TestMachineMemory: without a budget and a control group the limit is half of what the machine has.
 func TestMachineMemory(t *testing.T) {
-	for text, want := range map[string]int64{"MemTotal:        8000000 kB\nMemFree: 1 kB\n": 8_000_000 << 10, "MemFree: 1 kB\n": 0, "MemTotal: x kB": 0} {
+	for text, want := range map[string]int64{"MemTotal:        8000000 kB\nMemFree: 1 kB\n": 8_000_000 << 10,
+		"MemFree: 1 kB\n": 0, "MemTotal: x kB": 0} {
 		if got := machineMemory(fstest.MapFS{"proc/meminfo": &fstest.MapFile{Data: []byte(text)}}); got != want {
 			t.Errorf("%q: %d bytes, want %d", text, got, want)
 		}
@@ -17,7 +18,8 @@ func TestMachineMemory(t *testing.T) {
 	}
 }
 
-// TestGroupMemory (G3): the limit is the smallest of the control group's and those around it, under both versions and inside containers.
+// TestGroupMemory (G3): the limit is the smallest of the control group's and those around it, under both versions and
+// inside containers.
 func TestGroupMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -32,9 +34,12 @@ func TestGroupMemory(t *testing.T) {
 			"sys/fs/cgroup/a/memory.max": "1000000\n"}, 1000000},
 		"no limit": {map[string]string{"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n"}, 0},
 		"version 1": {map[string]string{"proc/self/cgroup": "5:cpu:/x\n4:memory:/x/y\n0::/\n",
-			"sys/fs/cgroup/memory/x/y/memory.limit_in_bytes": "268435456\n", "sys/fs/cgroup/cpu/x/memory.max": "5\n"}, 256 << 20},
-		"version 1, none": {map[string]string{"proc/self/cgroup": "4:memory:/\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
-		"inside a container": {map[string]string{"proc/self/cgroup": "4:memory:/docker/abc\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "268435456\n"},
+			"sys/fs/cgroup/memory/x/y/memory.limit_in_bytes": "268435456\n", "sys/fs/cgroup/cpu/x/memory.max": "5\n"},
+			256 << 20},
+		"version 1, none": {map[string]string{"proc/self/cgroup": "4:memory:/\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0},
+		"inside a container": {map[string]string{"proc/self/cgroup": "4:memory:/docker/abc\n",
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "268435456\n"},
 			256 << 20},
 		"nonsense": {map[string]string{"proc/self/cgroup": "nonsense\n0::/a\n", "sys/fs/cgroup/a/memory.max": "-7\n"}, 0},
 	} {

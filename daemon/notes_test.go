@@ -19,18 +19,35 @@ func TestDamagedNotes(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(1, 600)
-	path := b.Configure("notes", append([]string{"publish: {", "notify: {url: 'http://127.0.0.1:1/', secret_file: secret}\n    publish: {"},
-		daemontest.Simple...)...)
-	if err := os.WriteFile(filepath.Join(b.Dir, "secret"), []byte("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"), 0o600); err != nil {
+	path := b.Configure(
+		"notes",
+		append([]string{"publish: {", "notify: {url: 'http://127.0.0.1:1/', secret_file: secret}\n    publish: {"},
+			daemontest.Simple...)...)
+	if err := os.WriteFile(filepath.Join(b.Dir, "secret"), []byte("whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if o := b.Run(path); o.Err != nil {
 		t.Fatal(o.Err)
 	}
 	_, _, dir := daemontest.Load(t, path)
-	garbage := map[string]string{"empty": "", "no text": "\x00\xff\x00", "torn": `{"Schema":{"task`, "nothing in it": "null", "another": "[1]"}
-	said := []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile, config.NoticesFile, "deaths.json"}
-	for i, name := range []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile, config.NoticesFile, config.AcceptedFile,
+	garbage := map[string]string{
+		"empty":         "",
+		"no text":       "\x00\xff\x00",
+		"torn":          `{"Schema":{"task`,
+		"nothing in it": "null",
+		"another":       "[1]",
+	}
+	said := []string{
+		config.ModelFile,
+		config.PosteriorFile,
+		config.NumbersFile,
+		config.CurvesFile,
+		config.NoticesFile,
+		"deaths.json",
+	}
+	for i, name := range []string{config.ModelFile, config.PosteriorFile, config.NumbersFile, config.CurvesFile,
+		config.NoticesFile, config.AcceptedFile,
 		"deaths.json", "in-hand", "storage-errors"} {
 		for kind, text := range garbage {
 			file := filepath.Join(dir, name)
@@ -45,7 +62,8 @@ func TestDamagedNotes(t *testing.T) {
 			})
 			stop()
 			named := strings.Contains(log.String(), filepath.Join("ratings", name))
-			if says := kind == "torn" && slices.Contains(said, name) || name == config.ModelFile; says != named && (says || kind == "torn") {
+			if says := kind == "torn" && slices.Contains(said, name) || name == config.ModelFile; says != named &&
+				(says || kind == "torn") {
 				t.Errorf("%s, %s: the log names the file: %t\n%.3000s", name, kind, named, log.String())
 			}
 		}

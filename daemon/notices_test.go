@@ -15,8 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/notify"
 )
 
-// TestNotices: a service hears of each refit of a run, promoted or kept, the last one included, and of each halt; what it does not take, the next run
-// delivers. The secret is in no file of the state.
+// TestNotices: a service hears of each refit of a run, promoted or kept, the last one included, and of each halt; what
+// it does not take, the next run delivers. The secret is in no file of the state.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -28,7 +28,8 @@ func TestNotices(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		var n notify.Notice
-		if err := json.NewDecoder(r.Body).Decode(&n); err != nil || !strings.HasPrefix(r.Header.Get("webhook-signature"), "v1,") {
+		if err := json.NewDecoder(r.Body).Decode(&n); err != nil ||
+			!strings.HasPrefix(r.Header.Get("webhook-signature"), "v1,") {
 			t.Errorf("%v, header %v", err, r.Header)
 		}
 		if away {

@@ -20,7 +20,8 @@ func TestRunThatCameToNothing(t *testing.T) {
 		if len(o.Summary.Models) != 1 {
 			t.Fatalf("no summary: %v", o.Err)
 		}
-		if got := report.CodeOf(o.Err); got != code || !strings.Contains(o.Summary.Models[0].Failure, says) || (says == "") != (o.Summary.Models[0].Failure == "") {
+		if got := report.CodeOf(o.Err); got != code || !strings.Contains(o.Summary.Models[0].Failure, says) ||
+			(says == "") != (o.Summary.Models[0].Failure == "") {
 			t.Errorf("exit code %d, %q; want %d, %q", got, o.Summary.Models[0].Failure, code, says)
 		}
 	}

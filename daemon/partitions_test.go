@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// J10: topics of 600 partitions with the longest names: versions are published, announced with their files, served and gone on from, and neither the
-// manifest nor any line of the log grows with the partitions.
+// J10: topics of 600 partitions with the longest names: versions are published, announced with their files, served and
+// gone on from, and neither the manifest nor any line of the log grows with the partitions.
 func TestManyPartitions(t *testing.T) { // in parallel with no other test: the embedded broker is slow with so many
 	b := daemontest.New(t)
 	topics := []string{daemontest.Topic}
@@ -51,11 +51,13 @@ func TestManyPartitions(t *testing.T) { // in parallel with no other test: the e
 	if err := json.Unmarshal([]byte(text), &cut); err != nil || status != 200 || len(cut) != len(m.Manifest().Cut) {
 		t.Errorf("HTTP %d: a cut of %d, %v", status, len(cut), err)
 	}
-	if status, text := daemontest.Get(t, r.web+"/v1/models/ratings/versions/2"); status != 200 || len(text) > 8<<10 || !strings.Contains(text, "cut_file") {
+	if status, text := daemontest.Get(t, r.web+"/v1/models/ratings/versions/2"); status != 200 || len(text) > 8<<10 ||
+		!strings.Contains(text, "cut_file") {
 		t.Errorf("HTTP %d: %d bytes", status, len(text))
 	}
 	daemontest.Within(t, daemontest.Patience, "an announcement with its files", func() bool {
-		return strings.Contains(r.log.String(), `"msg":"champion announced"`) && strings.Contains(r.log.String(), `"inline":true`)
+		return strings.Contains(r.log.String(), `"msg":"champion announced"`) &&
+			strings.Contains(r.log.String(), `"inline":true`)
 	})
 	r.stop()
 	for line := range strings.Lines(r.log.String()) {

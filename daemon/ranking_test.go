@@ -9,13 +9,24 @@ import (
 	"github.com/refitd/refitd/daemon/web"
 )
 
-// TestRecallOfChoices: of a model whose events are choices the page shows how lists do that consumers would have got, now and over time.
+// TestRecallOfChoices: of a model whose events are choices the page shows how lists do that consumers would have got,
+// now and over time.
 func TestRecallOfChoices(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(17, 2000)
-	d, stop := b.Start(b.Configure("recall", append([]string{"task: ordinal, label: rating, levels: 5", "task: implicit", "every_events: 0", "every_events: 500"},
-		daemontest.Simple...)...))
+	d, stop := b.Start(
+		b.Configure(
+			"recall",
+			append(
+				[]string{
+					"task: ordinal, label: rating, levels: 5",
+					"task: implicit",
+					"every_events: 0",
+					"every_events: 500",
+				},
+				daemontest.Simple...)...),
+	)
 	defer stop()
 	path := "http://" + d.Addr() + "/v1/models/ratings"
 	seed := uint64(18)
@@ -31,7 +42,8 @@ func TestRecallOfChoices(t *testing.T) {
 		var state struct{ Ranking *web.RankingStatus }
 		ask(path+"/state", &state)
 		if r := state.Ranking; r != nil && r.Published.N > 20 {
-			if r.Published.Recall10 == nil || *r.Published.Recall10 < 0 || *r.Published.Recall10 > 1 || r.Popularity.N != r.Published.N {
+			if r.Published.Recall10 == nil || *r.Published.Recall10 < 0 || *r.Published.Recall10 > 1 ||
+				r.Popularity.N != r.Published.N {
 				t.Fatalf("%+v", r)
 			}
 			return true

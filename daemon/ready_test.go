@@ -59,7 +59,8 @@ func notReadyFor(t *testing.T, base, model, cause, text string) {
 	daemontest.Within(t, daemontest.Patience, "not ready: "+cause, func() bool {
 		status, r := askReady(t, base, "?model="+model)
 		_, metrics := daemontest.Get(t, base+"/metrics")
-		return status == http.StatusServiceUnavailable && len(r.Models) == 1 && strings.Contains(strings.Join(r.Models[0].Reasons, "\n"), text) &&
+		return status == http.StatusServiceUnavailable && len(r.Models) == 1 &&
+			strings.Contains(strings.Join(r.Models[0].Reasons, "\n"), text) &&
 			strings.Contains(metrics, fmt.Sprintf("refitd_model_not_ready{model=%q,reason=%q} 1", model, cause)) &&
 			strings.Contains(metrics, fmt.Sprintf("refitd_model_ready{model=%q} 0", model))
 	})
@@ -72,7 +73,10 @@ func startHalting(b *daemontest.Bench, path string) (base string, stop func()) {
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	d, err := daemon.New(b.T.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
+	d, err := daemon.New(
+		b.T.Context(),
+		daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
+	)
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -88,8 +92,8 @@ func startHalting(b *daemontest.Bench, path string) (base string, stop func()) {
 	}
 }
 
-// TestReadyOfHaltedModel: a model of which every partition has halted is not ready, and with it the daemon; the other model is. One halted
-// partition of several is a separate alert.
+// TestReadyOfHaltedModel: a model of which every partition has halted is not ready, and with it the daemon; the other
+// model is. One halted partition of several is a separate alert.
 func TestReadyOfHaltedModel(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -141,7 +145,9 @@ func TestReadyOfHaltedModel(t *testing.T) {
 		status, r := askReady(t, base, "?model=others")
 		return status == http.StatusOK && len(r.Models) == 1
 	})
-	if status, r := askReady(t, base, ""); status != http.StatusServiceUnavailable || len(r.Models) != 2 || r.Models[0].Ready || !r.Models[1].Ready ||
+	if status, r := askReady(t, base, ""); status != http.StatusServiceUnavailable || len(r.Models) != 2 ||
+		r.Models[0].Ready ||
+		!r.Models[1].Ready ||
 		!strings.HasPrefix(r.Reasons[0], "ratings: halted") {
 		t.Errorf("%d %+v", status, r)
 	}

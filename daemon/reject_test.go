@@ -26,8 +26,10 @@ var malformedVisits = map[event.Reason]string{
 
 // rejectedField is the field that the malformed records of a reason are bad in.
 func rejectedField(r event.Reason) string {
-	return map[event.Reason]string{event.MissingField: "item", event.WrongType: "item", event.NotFinite: "rating", event.NumberRange: "rating",
-		event.LabelRange: "rating", event.TimeInvalid: "ts", event.IDEmpty: "user", event.IDTooLong: "user", event.LabelUnknown: "kind",
+	return map[event.Reason]string{event.MissingField: "item", event.WrongType: "item", event.NotFinite: "rating",
+		event.NumberRange: "rating",
+		event.LabelRange:  "rating", event.TimeInvalid: "ts", event.IDEmpty: "user", event.IDTooLong: "user",
+		event.LabelUnknown:  "kind",
 		event.WeightInvalid: "w"}[r]
 }
 
@@ -51,9 +53,19 @@ func TestMalformedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(5, 1))
-	ratings, wantRatings := daemontest.Spoiled(3000, func() []byte { return daemontest.Rating(r) }, daemontest.Malformed)
+	ratings, wantRatings := daemontest.Spoiled(
+		3000,
+		func() []byte { return daemontest.Rating(r) },
+		daemontest.Malformed,
+	)
 	visits, wantVisits := daemontest.Spoiled(1000, func() []byte {
-		return fmt.Appendf(nil, `{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`, r.IntN(20), r.IntN(20), "ab"[r.IntN(2):][:1])
+		return fmt.Appendf(
+			nil,
+			`{"user":"u%d","item":"i%d","kind":%q,"ts":1,"w":0.5}`,
+			r.IntN(20),
+			r.IntN(20),
+			"ab"[r.IntN(2):][:1],
+		)
 	}, malformedVisits)
 	ratings = append(ratings, nil) // a tombstone
 	wantRatings[string(event.NullValue)]++
@@ -73,16 +85,29 @@ func TestMalformedRecords(t *testing.T) {
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "all records counted", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return d.Lag() == 0 && daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == 4001
+		return d.Lag() == 0 &&
+			daemontest.Sum(
+				t,
+				metrics,
+				"refitd_events_total",
+			)+daemontest.Sum(
+				t,
+				metrics,
+				"refitd_events_rejected_total",
+			) == 4001
 	})
 	wantMetrics := map[string]map[string]int64{"ratings": wantRatings, "visits": wantVisits}
 	for model, want := range wantMetrics {
 		good := map[string]int{"ratings": goodRatings, "visits": goodVisits}[model]
-		if line := fmt.Sprintf(`refitd_events_total{model=%q,topic=%[1]q} %d`, model, good); !strings.Contains(metrics, line+"\n") {
+		if line := fmt.Sprintf(`refitd_events_total{model=%q,topic=%[1]q} %d`, model, good); !strings.Contains(
+			metrics,
+			line+"\n",
+		) {
 			t.Errorf("no line %s", line)
 		}
 		got := make(map[string]int64)
-		for _, m := range regexp.MustCompile(`(?m)^refitd_events_rejected_total\{field="([^"]*)",model="`+model+`",reason="([^"]+)"\} (\d+)$`).
+		for _, m := range regexp.MustCompile(`(?m)^refitd_events_rejected_total\{field="([^"]*)",model="`+model+
+			`",reason="([^"]+)"\} (\d+)$`).
 			FindAllStringSubmatch(metrics, -1) {
 			n, _ := strconv.ParseInt(m[3], 10, 64)
 			got[m[2]] += n
@@ -103,7 +128,8 @@ func TestMalformedRecords(t *testing.T) {
 		t.Fatalf("%d models, error %v", len(o.Summary.Models), o.Err)
 	}
 	for _, m := range o.Summary.Models {
-		if got, want := daemontest.Balanced(t, m.State), map[string]int64{"ratings": goodRatings, "visits": goodVisits}[m.State.Model]; got != want {
+		if got, want := daemontest.Balanced(t, m.State), map[string]int64{"ratings": goodRatings,
+			"visits": goodVisits}[m.State.Model]; got != want {
 			t.Errorf("%s: %d good events applied, want %d", m.State.Model, got, want)
 		}
 		if m.State.Rows.Train+m.State.Rows.Holdout != daemontest.Balanced(t, m.State) {
@@ -118,8 +144,12 @@ func TestMalformedRecords(t *testing.T) {
 func TestAbortedTransactionsTeachNothing(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.TransactionalID("t1"),
-		kgo.TransactionTimeout(10*time.Minute)) // the broker ends none of itself on a slow machine
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(b.Addr),
+		kgo.DefaultProduceTopic(daemontest.Topic),
+		kgo.TransactionalID("t1"),
+		kgo.TransactionTimeout(10*time.Minute),
+	) // the broker ends none of itself on a slow machine
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,9 @@ func newReloadMetrics(r prometheus.Registerer) *reloadMetrics {
 	return m
 }
 
-// Reload reads the configuration file again and applies all that changed, or nothing: not if the file is wrong, and not if a key
-// changed that only a restart applies. The schedule, the gate and the limits of requests are in force when it returns nil, for a refit
-// under way from the next one on.
+// Reload reads the configuration file again and applies all that changed, or nothing: not if the file is wrong, and not
+// if a key changed that only a restart applies. The schedule, the gate and the limits of requests are in force when it
+// returns nil, for a refit under way from the next one on.
 func (d *Daemon) Reload(context.Context) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
@@ -75,7 +75,8 @@ func (d *Daemon) reload() error {
 	return nil
 }
 
-// Refit lets a model be refitted now, or as soon as the refit under way has ended. Its error says where it is done if it is not here.
+// Refit lets a model be refitted now, or as soon as the refit under way has ended. Its error says where it is done if
+// it is not here.
 func (d *Daemon) Refit(name string) error {
 	m := d.model(name)
 	switch {

@@ -24,10 +24,17 @@ func TestReloadHidesSecrets(t *testing.T) {
 	}
 	const number = "7311884291"
 	said := &strings.Builder{}
-	for _, shape := range []string{"password: " + number, "password: [" + canary + "]", "password: {a: " + canary + "}", "password:" + canary,
-		"password: &" + canary + " x", "password: *" + canary, "password: !" + canary + " x", "password: [" + canary, "pass word: " + canary,
+	for _, shape := range []string{"password: " + number, "password: [" + canary + "]", "password: {a: " + canary + "}",
+		"password:" + canary,
+		"password: &" + canary + " x", "password: *" + canary, "password: !" + canary + " x", "password: [" + canary,
+		"pass word: " + canary,
 		canary, "password: true, mechanism: [" + canary + "]", "password: 0." + number, `password: "${` + canary + `}"`} {
-		bad := strings.Replace(string(good), "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, sasl: {username: u, "+shape+"}", 1)
+		bad := strings.Replace(
+			string(good),
+			"fetch_max_wait: 100ms",
+			"fetch_max_wait: 100ms, sasl: {username: u, "+shape+"}",
+			1,
+		)
 		if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}

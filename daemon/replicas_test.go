@@ -14,8 +14,9 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestReplicasOfOneGroup runs two daemons with the same group id and seed over the same topic at the same time, one of them stopped and
-// started again twenty times: there are no members and no rebalances, both read everything, and in the end both hold the same sample.
+// TestReplicasOfOneGroup runs two daemons with the same group id and seed over the same topic at the same time, one of
+// them stopped and started again twenty times: there are no members and no rebalances, both read everything, and in the
+// end both hold the same sample.
 func TestReplicasOfOneGroup(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -33,7 +34,10 @@ func TestReplicasOfOneGroup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()})
+		d, err := daemon.New(
+			t.Context(),
+			daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet()},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

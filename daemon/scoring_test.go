@@ -45,8 +45,13 @@ type scored struct {
 // records reads a topic up to its last committed record.
 func records(b *daemontest.Bench, topic string) (list []*kgo.Record) {
 	b.T.Helper()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	reader, err := kgo.NewClient(
+		kgo.SeedBrokers(b.Addr),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),
+	)
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -78,7 +83,8 @@ func records(b *daemontest.Bench, topic string) (list []*kgo.Record) {
 	return list
 }
 
-// answers reads the topic of scores and checks the order of each partition of the events: every offset once, after those before it.
+// answers reads the topic of scores and checks the order of each partition of the events: every offset once, after
+// those before it.
 func answers(b *daemontest.Bench, topic string) (list []scored) {
 	b.T.Helper()
 	last := map[string]int64{}
@@ -106,8 +112,9 @@ func scoredUpTo(t *testing.T, base string, n float64) {
 	})
 }
 
-// TestScoresAreWritten: every record of the topics of events has one answer, in order and in its partition, whether it is an event or not, also
-// after a restart and when versions change in between. An answer is what the version that it names says over HTTP.
+// TestScoresAreWritten: every record of the topics of events has one answer, in order and in its partition, whether it
+// is an event or not, also after a restart and when versions change in between. An answer is what the version that it
+// names says over HTTP.
 func TestScoresAreWritten(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -117,8 +124,15 @@ func TestScoresAreWritten(t *testing.T) {
 	base := "http://" + d.Addr()
 	scoredUpTo(t, base, 1500)
 	// No label, a propensity, an unknown name; then records that are no events, and one whose propensity is none.
-	more := [][]byte{[]byte(`{"user":"u1","item":"i2","p":0.25}`), []byte(`{"user":"stranger","item":"i2","p":null}`), []byte(`{"user":"u1"}`), []byte("nonsense"),
-		[]byte(`{"user":"u1","item":"i2","p":0}`), []byte(`{"user":"u1","item":"i2","p":"1"}`), nil}
+	more := [][]byte{
+		[]byte(`{"user":"u1","item":"i2","p":0.25}`),
+		[]byte(`{"user":"stranger","item":"i2","p":null}`),
+		[]byte(`{"user":"u1"}`),
+		[]byte("nonsense"),
+		[]byte(`{"user":"u1","item":"i2","p":0}`),
+		[]byte(`{"user":"u1","item":"i2","p":"1"}`),
+		nil,
+	}
 	b.Produce(more...)
 	b.ProduceRatings(52, 1500)
 	scoredUpTo(t, base, 3007)
@@ -141,8 +155,11 @@ func TestScoresAreWritten(t *testing.T) {
 	if want := "sha256:" + hex.EncodeToString(sum[:]); sample.FeaturesDigest != want {
 		t.Errorf("features digest %s, want %s", sample.FeaturesDigest, want)
 	}
-	resp, err := http.Post(fmt.Sprintf("%s/v1/models/ratings/versions/%d/score", base, sample.Version), "application/json",
-		strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`))
+	resp, err := http.Post(
+		fmt.Sprintf("%s/v1/models/ratings/versions/%d/score", base, sample.Version),
+		"application/json",
+		strings.NewReader(`{"events":[{"user":"u1","item":"i2"}]}`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +172,8 @@ func TestScoresAreWritten(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&over); err != nil || len(over.Predictions) != 1 {
 		t.Fatal(err, over)
 	}
-	if p := over.Predictions[0]; over.Digest != sample.Digest || p.Prediction != sample.Prediction || !reflect.DeepEqual(p.Outputs, sample.Outputs) ||
+	if p := over.Predictions[0]; over.Digest != sample.Digest || p.Prediction != sample.Prediction ||
+		!reflect.DeepEqual(p.Outputs, sample.Outputs) ||
 		!reflect.DeepEqual(p.Probabilities, sample.Probabilities) {
 		t.Errorf("HTTP says %+v of version %s, the topic %+v", p, over.Digest, sample)
 	}
@@ -176,8 +194,10 @@ func TestScoresAreWritten(t *testing.T) {
 	}
 	reasons, versions := map[string]int{}, map[int64]bool{}
 	for _, a := range all {
-		if key, ok := keys[fmt.Sprint(a.Partition, "/", a.Offset)]; !ok || !bytes.Equal(key, a.key) || a.at != a.Partition || a.Model != "ratings" ||
-			a.Topic != daemontest.Topic || a.Version < 1 || a.Digest == "" {
+		if key, ok := keys[fmt.Sprint(a.Partition, "/", a.Offset)]; !ok || !bytes.Equal(key, a.key) || a.at != a.Partition ||
+			a.Model != "ratings" ||
+			a.Topic != daemontest.Topic || a.Version < 1 ||
+			a.Digest == "" {
 			t.Fatalf("answer %+v to the key %q", a, key)
 		}
 		versions[a.Version] = true
@@ -190,7 +210,13 @@ func TestScoresAreWritten(t *testing.T) {
 			t.Errorf("an answer has neither error nor prediction: %+v", a)
 		}
 	}
-	want := map[string]int{"missing_field item": 1, "not_json <nil>": 1, "number_range p": 1, "wrong_type p": 1, "null_value <nil>": 1}
+	want := map[string]int{
+		"missing_field item": 1,
+		"not_json <nil>":     1,
+		"number_range p":     1,
+		"wrong_type p":       1,
+		"null_value <nil>":   1,
+	}
 	if !reflect.DeepEqual(reasons, want) {
 		t.Errorf("reasons %v, want %v", reasons, want)
 	}
@@ -199,23 +225,24 @@ func TestScoresAreWritten(t *testing.T) {
 	}
 }
 
-// TestScoringWithoutTransactions: brokers that refuse transactions, or have none, get each offset answered at least once, and that is said; where they
-// are required nothing is scored, and the model is not ready.
+// TestScoringWithoutTransactions: brokers that refuse transactions, or have none, get each offset answered at least
+// once, and that is said; where they are required nothing is scored, and the model is not ready.
 func TestScoringWithoutTransactions(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"auto", "required", "off"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := daemontest.New(t)
-			b.Broker.Cluster().ControlKey(int16(kmsg.InitProducerID), func(q kmsg.Request) (kmsg.Response, error, bool) {
-				b.Broker.Cluster().KeepControl()
-				if q := q.(*kmsg.InitProducerIDRequest); q.TransactionalID != nil {
-					r := q.ResponseKind().(*kmsg.InitProducerIDResponse)
-					r.ErrorCode, r.ProducerID = kerr.TransactionalIDAuthorizationFailed.Code, -1
-					return r, nil, true
-				}
-				return nil, nil, false
-			})
+			b.Broker.Cluster().
+				ControlKey(int16(kmsg.InitProducerID), func(q kmsg.Request) (kmsg.Response, error, bool) {
+					b.Broker.Cluster().KeepControl()
+					if q := q.(*kmsg.InitProducerIDRequest); q.TransactionalID != nil {
+						r := q.ResponseKind().(*kmsg.InitProducerIDResponse)
+						r.ErrorCode, r.ProducerID = kerr.TransactionalIDAuthorizationFailed.Code, -1
+						return r, nil, true
+					}
+					return nil, nil, false
+				})
 			b.ProduceRatings(54, 900)
 			d, _, stop := startWith(b, scoring(b, "w", "transactions: "+mode))
 			defer stop()
@@ -223,7 +250,8 @@ func TestScoringWithoutTransactions(t *testing.T) {
 			if mode == "required" {
 				daemontest.Within(t, daemontest.Patience, "a model that is not ready", func() bool {
 					status, text := daemontest.Get(t, base+"/-/ready")
-					return status == http.StatusServiceUnavailable && strings.Contains(text, "scoring: not allowed: transactions need") &&
+					return status == http.StatusServiceUnavailable &&
+						strings.Contains(text, "scoring: not allowed: transactions need") &&
 						strings.Contains(text, "begin with g-w-score-ratings-")
 				})
 				return
@@ -232,10 +260,16 @@ func TestScoringWithoutTransactions(t *testing.T) {
 			if n := len(answers(b, "scores")); n != 900 {
 				t.Errorf("%d answers to 900 events", n)
 			}
-			if _, text := daemontest.Get(t, base+"/metrics"); !strings.Contains(text, `refitd_score_exactly_once{model="ratings"} 0`) {
+			if _, text := daemontest.Get(t, base+"/metrics"); !strings.Contains(
+				text,
+				`refitd_score_exactly_once{model="ratings"} 0`,
+			) {
 				t.Error("the metric does not say that offsets are answered at least once")
 			}
-			if _, page := daemontest.Get(t, base+"/"); !strings.Contains(page, "to scores, at least once: 900 offsets answered") {
+			if _, page := daemontest.Get(t, base+"/"); !strings.Contains(
+				page,
+				"to scores, at least once: 900 offsets answered",
+			) {
 				t.Errorf("the page does not say so: %s", page)
 			}
 		})
@@ -244,8 +278,11 @@ func TestScoringWithoutTransactions(t *testing.T) {
 
 // scoring is the configuration of a daemon that scores, with quick refits.
 func scoring(b *daemontest.Bench, name, score string) string {
-	return b.Configure(name, append([]string{"start: earliest}", "start: earliest, on_gap: record}", "every_events: 0", "every_events: 500",
-		"gate: {min_rows: 20}}", "gate: {min_rows: 20, tolerance: 1}}\n    score: {topic: scores, " + score + "}"}, daemontest.Simple...)...)
+	return b.Configure(
+		name,
+		append([]string{"start: earliest}", "start: earliest, on_gap: record}", "every_events: 0", "every_events: 500",
+			"gate: {min_rows: 20}}", "gate: {min_rows: 20, tolerance: 1}}\n    score: {topic: scores, " + score + "}"},
+			daemontest.Simple...)...)
 }
 
 // TestScoringOfTransactions: aborted records and markers of the events' producers have no answer, and leave no lag.
@@ -253,8 +290,12 @@ func TestScoringOfTransactions(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(55, 900)
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.TransactionalID("events"),
-		kgo.TransactionTimeout(10*time.Minute))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(b.Addr),
+		kgo.DefaultProduceTopic(daemontest.Topic),
+		kgo.TransactionalID("events"),
+		kgo.TransactionTimeout(10*time.Minute),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,8 +327,8 @@ func TestScoringOfTransactions(t *testing.T) {
 	}
 }
 
-// TestScoringFromTheEnd: start: latest answers what comes from the first start on, also what came while the daemon was down afterwards, and
-// retention that was faster is counted.
+// TestScoringFromTheEnd: start: latest answers what comes from the first start on, also what came while the daemon was
+// down afterwards, and retention that was faster is counted.
 func TestScoringFromTheEnd(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -327,15 +368,25 @@ func TestScoringFromTheEnd(t *testing.T) {
 	defer stop()
 	base = "http://" + d.Addr()
 	scoredUpTo(t, base, 40)
-	if _, text := daemontest.Get(t, base+"/metrics"); daemontest.Sum(t, text, "refitd_score_lost_offsets_total") != lost {
-		t.Errorf("%g offsets lost, want %g: %s", daemontest.Sum(t, text, "refitd_score_lost_offsets_total"), lost, log.String())
+	if _, text := daemontest.Get(t, base+"/metrics"); daemontest.Sum(
+		t,
+		text,
+		"refitd_score_lost_offsets_total",
+	) != lost {
+		t.Errorf(
+			"%g offsets lost, want %g: %s",
+			daemontest.Sum(t, text, "refitd_score_lost_offsets_total"),
+			lost,
+			log.String(),
+		)
 	}
 	if n := len(answers(b, "scores")); n != 240 {
 		t.Errorf("%d answers, want 240", n)
 	}
 }
 
-// TestScoringTogether: daemons with the same group share the partitions, and hand them over when one comes and when one goes: each offset has one answer.
+// TestScoringTogether: daemons with the same group share the partitions, and hand them over when one comes and when one
+// goes: each offset has one answer.
 func TestScoringTogether(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -357,7 +408,12 @@ func TestScoringTogether(t *testing.T) {
 	stop()
 	b.ProduceRatings(seed, 400)
 	total += 400
-	daemontest.Within(t, daemontest.Patience, "the partitions of the one that went", func() bool { return len(records(b, "scores")) >= total })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"the partitions of the one that went",
+		func() bool { return len(records(b, "scores")) >= total },
+	)
 	if n := len(answers(b, "scores")); n != total {
 		t.Errorf("%d answers to %d events", n, total)
 	}

@@ -63,12 +63,19 @@ type running struct {
 // newShards returns nil unless a group decides; the metrics are there all the same. The error carries its exit code.
 func newShards(d *Daemon) (*shards, error) {
 	f := promauto.With(d.registry)
-	s := &shards{daemon: d, settings: d.Config, running: map[int]*running{}, known: map[int]bool{}, failed: make(chan error, 1), changed: make(chan struct{}, 1),
+	s := &shards{
+		daemon:   d,
+		settings: d.Config,
+		running:  map[int]*running{},
+		known:    map[int]bool{},
+		failed:   make(chan error, 1),
+		changed:  make(chan struct{}, 1),
 		held: f.NewGauge(prometheus.GaugeOpts{Name: "refitd_shards_held",
 			Help: "Shards that the group has given this process (shard.group); 0 elsewhere."}),
 		moves: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_shard_moves_total",
 			Help: "Shards that the group gave this process, that it gave up, and that others took before it knew."},
-			[]string{"change"})}
+			[]string{"change"}),
+	}
 	for _, change := range []string{"given", "given_up", "lost"} {
 		s.moves.WithLabelValues(change)
 	}
@@ -84,13 +91,23 @@ func newShards(d *Daemon) (*shards, error) {
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "shard.instance_id", Err: err}
 	}
-	s.group = shard.NewGroup(shard.GroupOptions{Kafka: kafka, Name: of.Group, Count: of.Count, Session: of.Session.Std(), Instance: member, Log: d.Log,
-		Given: s.given, Taken: s.taken})
+	s.group = shard.NewGroup(
+		shard.GroupOptions{
+			Kafka:    kafka,
+			Name:     of.Group,
+			Count:    of.Count,
+			Session:  of.Session.Std(),
+			Instance: member,
+			Log:      d.Log,
+			Given:    s.given,
+			Taken:    s.taken,
+		},
+	)
 	return s, nil
 }
 
-// run is a member of the group until ctx is done, a shard fails or, with an end, all of this process have read to theirs. What announces what it publishes runs
-// until outlive is done at most.
+// run is a member of the group until ctx is done, a shard fails or, with an end, all of this process have read to
+// theirs. What announces what it publishes runs until outlive is done at most.
 func (s *shards) run(ctx, outlive context.Context) error {
 	s.ctx, s.outlive, s.since = ctx, outlive, time.Now()
 	memberCtx, leave := context.WithCancel(ctx)
@@ -118,8 +135,8 @@ func (s *shards) run(ctx, outlive context.Context) error {
 	}
 }
 
-// whole reports whether the group has answered, and all shards that it gave have read to their ends, for so long that those of a process that has died would
-// have come.
+// whole reports whether the group has answered, and all shards that it gave have read to their ends, for so long that
+// those of a process that has died would have come.
 func (s *shards) whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +227,9 @@ func (s *shards) serve(ctx context.Context, number int, r *running) error {
 			}
 		case errors.Is(err, shard.ErrSuperseded):
 			if ctx.Err() == nil { // else the group has said so, too
-				log.Warn("another process is this shard, too, and was started later: tried again as long as the group gives it to this one")
+				log.Warn(
+					"another process is this shard, too, and was started later: tried again as long as the group gives it to this one",
+				)
 			}
 		case errors.Is(err, shard.ErrForgotten): // starting again takes them out
 			log.Info("subjects were forgotten: shard started again")
@@ -319,13 +338,17 @@ func (s *shards) status() (list []web.ModelStatus) {
 		if trouble := s.group.Trouble(); trouble != "" {
 			out.NotReady = append(out.NotReady, web.Reason{Cause: model.CauseShards, Text: trouble})
 		} else if !s.group.Joined() {
-			out.NotReady = append(out.NotReady, web.Reason{Cause: model.CauseShards, Text: "shard: joining group " + s.group.Name})
+			out.NotReady = append(out.NotReady, web.Reason{Cause: model.CauseShards, Text: "shard: joining group " +
+				s.group.Name})
 		}
 		for _, n := range slices.Sorted(maps.Keys(s.running)) {
 			models := s.running[n].models
 			if i >= len(models) {
 				if !s.running[n].whole {
-					out.NotReady = append(out.NotReady, web.Reason{Cause: model.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)})
+					out.NotReady = append(
+						out.NotReady,
+						web.Reason{Cause: model.CauseShards, Text: fmt.Sprintf("shard %d: opening its state", n)},
+					)
 				}
 				continue
 			}
@@ -339,12 +362,18 @@ func (s *shards) status() (list []web.ModelStatus) {
 // addShard adds what one shard of a model says.
 func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
 	for _, reason := range one.NotReady {
-		to.NotReady = append(to.NotReady, web.Reason{Cause: reason.Cause, Text: fmt.Sprintf("shard %d: %s", number, reason.Text)})
+		to.NotReady = append(
+			to.NotReady,
+			web.Reason{Cause: reason.Cause, Text: fmt.Sprintf("shard %d: %s", number, reason.Text)},
+		)
 	}
 	to.Events, to.Applied, to.Lag = to.Events+one.Events, to.Applied+one.Applied, to.Lag+one.Lag
 	to.Halted, to.Partitions = append(to.Halted, one.Halted...), append(to.Partitions, one.Partitions...)
 	for _, r := range one.Rejections {
-		i := slices.IndexFunc(to.Rejections, func(o web.Rejections) bool { return o.Reason == r.Reason && o.Field == r.Field })
+		i := slices.IndexFunc(
+			to.Rejections,
+			func(o web.Rejections) bool { return o.Reason == r.Reason && o.Field == r.Field },
+		)
 		if i < 0 {
 			to.Rejections = append(to.Rejections, r)
 			continue
@@ -360,5 +389,6 @@ func addShard(to *web.ModelStatus, one web.ModelStatus, number int) {
 	to.TimeUnit, to.TrueTimeUnit = cmp.Or(to.TimeUnit, one.TimeUnit), cmp.Or(to.TrueTimeUnit, one.TrueTimeUnit)
 	to.SampleRows, to.SampleBytes = to.SampleRows+one.SampleRows, to.SampleBytes+one.SampleBytes
 	to.Sample.Train, to.Sample.Holdout = to.Sample.Train+one.Sample.Train, to.Sample.Holdout+one.Sample.Holdout
-	to.Sample.Size, to.Sample.Bytes, to.Sample.MaxBytes = one.Sample.Size, to.Sample.Bytes+one.Sample.Bytes, one.Sample.MaxBytes
+	to.Sample.Size, to.Sample.Bytes, to.Sample.MaxBytes = one.Sample.Size, to.Sample.Bytes+one.Sample.Bytes,
+		one.Sample.MaxBytes
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// A daemon with a key signs versions and aliases, lets them expire, and numbers its starts; a key that others may read stops it.
+// A daemon with a key signs versions and aliases, lets them expire, and numbers its starts; a key that others may read
+// stops it.
 func TestSignedVersions(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -26,7 +27,11 @@ func TestSignedVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := b.Configure("s", "update_every: 0s", "update_every: 0s, signing_key_file: keys/"+id+".key, expires_after: 1h, keep_for: 720h")
+	path := b.Configure(
+		"s",
+		"update_every: 0s",
+		"update_every: 0s, signing_key_file: keys/"+id+".key, expires_after: 1h, keep_for: 720h",
+	)
 	store := filepath.Join(b.Dir, "store-s")
 	for start := int64(1); start <= 2; start++ {
 		b.ProduceRatings(uint64(start), 800)
@@ -38,10 +43,18 @@ func TestSignedVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		manifest := m.Manifest()
-		if m.SignedBy() != id || manifest.KeyID != id || manifest.Epoch != start || !manifest.Expires.Equal(manifest.Created.Add(time.Hour)) ||
+		if m.SignedBy() != id || manifest.KeyID != id || manifest.Epoch != start ||
+			!manifest.Expires.Equal(manifest.Created.Add(time.Hour)) ||
 			manifest.Version != start {
-			t.Errorf("start %d: signed by %q, version %d, epoch %d, created %v, expires %v", start, m.SignedBy(), manifest.Version, manifest.Epoch, manifest.Created,
-				manifest.Expires)
+			t.Errorf(
+				"start %d: signed by %q, version %d, epoch %d, created %v, expires %v",
+				start,
+				m.SignedBy(),
+				manifest.Version,
+				manifest.Epoch,
+				manifest.Created,
+				manifest.Expires,
+			)
 		}
 		if n := manifest.Events; n == nil || n.Applied != 800*start || manifest.Lineage == "" {
 			t.Errorf("start %d: counts %+v, lineage %q", start, n, manifest.Lineage)
@@ -51,7 +64,8 @@ func TestSignedVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = config.Load(path)
-	if e, ok := errors.AsType[*config.FileError](err); !ok || len(e.Problems) != 1 || e.Problems[0].Key != "models[0].publish.signing_key_file" {
+	if e, ok := errors.AsType[*config.FileError](err); !ok || len(e.Problems) != 1 ||
+		e.Problems[0].Key != "models[0].publish.signing_key_file" {
 		t.Errorf("a key with mode 0640: %v", err)
 	}
 }

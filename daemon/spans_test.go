@@ -27,7 +27,10 @@ type spanCollector struct {
 }
 
 // Export takes the spans of a request.
-func (c *spanCollector) Export(_ context.Context, ask *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (c *spanCollector) Export(
+	_ context.Context,
+	ask *collector.ExportTraceServiceRequest,
+) (*collector.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, from := range ask.ResourceSpans {
@@ -79,11 +82,12 @@ func (c *spanCollector) overGRPC() string {
 	return "{endpoint: 'http://" + l.Addr().String() + "', protocol: grpc}"
 }
 
-// TestSpans: a collector gets a span for each stored batch, which count every record once, and for each refit one with the gate's and the publication's
-// below it, by HTTP and by gRPC.
+// TestSpans: a collector gets a span for each stored batch, which count every record once, and for each refit one with
+// the gate's and the publication's below it, by HTTP and by gRPC.
 func TestSpans(t *testing.T) {
 	t.Parallel()
-	for protocol, serve := range map[string]func(*spanCollector) string{"http": (*spanCollector).overHTTP, "grpc": (*spanCollector).overGRPC} {
+	for protocol, serve := range map[string]func(*spanCollector) string{"http": (*spanCollector).overHTTP,
+		"grpc": (*spanCollector).overGRPC} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			testSpans(t, serve)
@@ -125,11 +129,13 @@ func testSpans(t *testing.T, serve func(*spanCollector) string) {
 	for _, s := range spans["batch"] {
 		total += number(s, "refitd.applied")
 		partition := text(s, "messaging.destination.partition.id")
-		if at := number(s, "messaging.kafka.offset"); at != next[partition] || text(s, "messaging.destination.name") == "" {
+		if at := number(s, "messaging.kafka.offset"); at != next[partition] ||
+			text(s, "messaging.destination.name") == "" {
 			t.Errorf("the batch after offset %d of partition %q is %v", next[partition], partition, s)
 		}
 		next[partition] += number(s, "messaging.batch.message_count")
-		if n := number(s, "messaging.batch.message_count"); n != number(s, "refitd.applied") || s.EndTimeUnixNano <= s.StartTimeUnixNano {
+		if n := number(s, "messaging.batch.message_count"); n != number(s, "refitd.applied") ||
+			s.EndTimeUnixNano <= s.StartTimeUnixNano {
 			t.Errorf("batch %v", s)
 		}
 	}
@@ -137,8 +143,15 @@ func testSpans(t *testing.T, serve func(*spanCollector) string) {
 		t.Errorf("batches of %d records by %q", total, service)
 	}
 	refits := spans["refit"]
-	if len(refits) == 0 || len(refits) != out.Count("version") || len(spans["gate"]) != len(refits) || len(spans["publish"]) != len(refits) {
-		t.Fatalf("%d refits, %d judgements, %d publications, %d versions", len(refits), len(spans["gate"]), len(spans["publish"]), out.Count("version"))
+	if len(refits) == 0 || len(refits) != out.Count("version") || len(spans["gate"]) != len(refits) ||
+		len(spans["publish"]) != len(refits) {
+		t.Fatalf(
+			"%d refits, %d judgements, %d publications, %d versions",
+			len(refits),
+			len(spans["gate"]),
+			len(spans["publish"]),
+			out.Count("version"),
+		)
 	}
 	for i, refit := range refits {
 		for _, part := range []*otlp.Span{spans["gate"][i], spans["publish"][i]} {

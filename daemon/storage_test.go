@@ -65,7 +65,15 @@ func TestFullDiskPausesReading(t *testing.T) {
 	b := daemontest.New(t)
 	n := 6000
 	b.ProduceRatings(21, n)
-	path := b.Configure("full", "path: state-full", fmt.Sprintf("path: %q", filepath.Join(disk, "state")), "1MiB", "100MiB", "lambda: auto", "lambda: 3")
+	path := b.Configure(
+		"full",
+		"path: state-full",
+		fmt.Sprintf("path: %q", filepath.Join(disk, "state")),
+		"1MiB",
+		"100MiB",
+		"lambda: auto",
+		"lambda: 3",
+	)
 	cmd, web := daemontest.Endless(t, path)
 	applied := func() float64 {
 		_, metrics := daemontest.Get(t, web+"/metrics")
@@ -97,9 +105,19 @@ func TestFullDiskPausesReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	daemontest.Within(t, daemontest.Patience, "all events, once there is space", func() bool { return applied() == float64(n) })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"all events, once there is space",
+		func() bool { return applied() == float64(n) },
+	)
 	t.Logf("%d events after a pause, %v from the moment there was space", n, time.Since(start))
-	daemontest.Within(t, daemontest.Patience, "ready", func() bool { status, _ := daemontest.Get(t, web+"/-/ready"); return status == 200 })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"ready",
+		func() bool { status, _ := daemontest.Get(t, web+"/-/ready"); return status == 200 },
+	)
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +153,9 @@ func TestLostState(t *testing.T) {
 	for range 2 {
 		lost := b.Run(path)
 		e := report.ErrorOf(lost.Err)
-		if report.CodeOf(lost.Err) != report.ExitState || !strings.Contains(e.Message, "state is empty but group g-lost has offsets") || e.Topic != daemontest.Topic {
+		if report.CodeOf(lost.Err) != report.ExitState ||
+			!strings.Contains(e.Message, "state is empty but group g-lost has offsets") ||
+			e.Topic != daemontest.Topic {
 			t.Fatalf("lost state: %+v", e)
 		}
 	}
@@ -144,7 +164,16 @@ func TestLostState(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, StartFresh: true, Out: report.NewEmitter(&out, true), Log: daemontest.Quiet()})
+	d, err := daemon.New(
+		t.Context(),
+		daemon.Options{
+			Config:     conf,
+			UntilEnd:   true,
+			StartFresh: true,
+			Out:        report.NewEmitter(&out, true),
+			Log:        daemontest.Quiet(),
+		},
+	)
 	if err == nil {
 		err = d.Run(t.Context())
 	}
@@ -154,13 +183,20 @@ func TestLostState(t *testing.T) {
 	}
 }
 
-// TestLostStateBesideVersions (J13): a group that has no offsets, as after its retention or under another name, does not make a lost state a
-// first one where the store has versions that were cut from the topics.
+// TestLostStateBesideVersions (J13): a group that has no offsets, as after its retention or under another name, does
+// not make a lost state a first one where the store has versions that were cut from the topics.
 func TestLostStateBesideVersions(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(45, 1500)
-	edit := []string{"lambda: auto", "lambda: 3", "path: state-other", "path: state-group", "store: store-other", "store: store-group"}
+	edit := []string{
+		"lambda: auto",
+		"lambda: 3",
+		"path: state-other",
+		"path: state-group",
+		"store: store-other",
+		"store: store-group",
+	}
 	first := b.Run(b.Configure("group", edit...))
 	if first.Err != nil {
 		t.Fatal(first.Err)
@@ -171,14 +207,15 @@ func TestLostStateBesideVersions(t *testing.T) {
 	path := b.Configure("other", edit...) // of another group
 	for range 2 {
 		e := report.ErrorOf(b.Run(path).Err)
-		if e.Code != "state" || e.Key != "--start-fresh" || !strings.Contains(e.Message, "state is empty but version 1 in") {
+		if e.Code != "state" || e.Key != "--start-fresh" ||
+			!strings.Contains(e.Message, "state is empty but version 1 in") {
 			t.Fatalf("lost state: %+v", e)
 		}
 	}
 }
 
-// TestVanishedState (J14): a daemon whose state directory is removed, or replaced by another one, ends with exit code 5 within seconds, while
-// events come in and while none do.
+// TestVanishedState (J14): a daemon whose state directory is removed, or replaced by another one, ends with exit code 5
+// within seconds, while events come in and while none do.
 func TestVanishedState(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -222,7 +259,8 @@ func TestVanishedState(t *testing.T) {
 				break
 			}
 			took := time.Since(start)
-			if text := fmt.Sprint(cmd.Stderr); cmd.ProcessState.ExitCode() != report.ExitState || !strings.Contains(text, "state directory is gone") {
+			if text := fmt.Sprint(cmd.Stderr); cmd.ProcessState.ExitCode() != report.ExitState ||
+				!strings.Contains(text, "state directory is gone") {
 				t.Errorf("%v\n%.2000s", cmd.ProcessState, text)
 			}
 			if took > 20*time.Second {
@@ -233,15 +271,23 @@ func TestVanishedState(t *testing.T) {
 	}
 }
 
-// TestOlderState: an older copy of the whole state is noticed by what was published since, read on exactly, and nothing is published until
-// it has caught up.
+// TestOlderState: an older copy of the whole state is noticed by what was published since, read on exactly, and nothing
+// is published until it has caught up.
 func TestOlderState(t *testing.T) {
 	tier.OfProcesses(t)
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(25, 2000)
-	edit := []string{"lambda: auto", "lambda: 3", "max_basis: 4", "max_basis: 2", "every_events: 0", "every_events: 300",
-		"fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB"}
+	edit := []string{
+		"lambda: auto",
+		"lambda: 3",
+		"max_basis: 4",
+		"max_basis: 2",
+		"every_events: 0",
+		"every_events: 300",
+		"fetch_max_wait: 100ms",
+		"fetch_max_wait: 100ms, max_partition_fetch_bytes: 4KiB",
+	}
 	path := b.Configure("older", edit...)
 	if o := b.Run(path); o.Err != nil {
 		t.Fatal(o.Err)
@@ -286,7 +332,13 @@ func TestOlderState(t *testing.T) {
 		}
 		for _, c := range m.Cut {
 			if c.Next < next[c.Partition] {
-				t.Errorf("version %d was cut at %d of partition %d, an earlier one at %d", v, c.Next, c.Partition, next[c.Partition])
+				t.Errorf(
+					"version %d was cut at %d of partition %d, an earlier one at %d",
+					v,
+					c.Next,
+					c.Partition,
+					next[c.Partition],
+				)
 			}
 			next[c.Partition] = c.Next
 		}
@@ -301,7 +353,8 @@ func tracer(t *testing.T) string {
 	if err != nil {
 		t.Skip("strace is not installed: writes cannot be made to fail")
 	}
-	if out, err := exec.Command(strace, "-f", "-e", "inject=msync:error=EIO:when=60000", os.Args[0], "-test.run=^$").CombinedOutput(); err != nil {
+	if out, err := exec.Command(strace, "-f", "-e", "inject=msync:error=EIO:when=60000", os.Args[0],
+		"-test.run=^$").CombinedOutput(); err != nil {
 		t.Skipf("strace cannot trace here: %v %.200s", err, out)
 	}
 	return strace
@@ -330,7 +383,8 @@ func TestStorageErrors(t *testing.T) {
 		}
 	}
 	down := b.Run(path)
-	if report.CodeOf(down.Err) != report.ExitState || !strings.Contains(down.Err.Error(), "storage error 3 times in 10m0s") {
+	if report.CodeOf(down.Err) != report.ExitState ||
+		!strings.Contains(down.Err.Error(), "storage error 3 times in 10m0s") {
 		t.Fatalf("after three storage errors: %v", down.Err)
 	}
 	if err := os.Remove(filepath.Join(b.Dir, "state-eio", "ratings", "storage-errors")); err != nil {
@@ -349,8 +403,11 @@ func TestCheckBeforeOpening(t *testing.T) {
 	}
 	refused := &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("000001.sst is damaged")}
 	var dir string
-	_, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet(),
-		CheckState: func(_ context.Context, d string) error { dir = d; return refused }})
+	_, err = daemon.New(
+		t.Context(),
+		daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet(),
+			CheckState: func(_ context.Context, d string) error { dir = d; return refused }},
+	)
 	if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "000001.sst") {
 		t.Errorf("error %v", err)
 	}
@@ -368,7 +425,12 @@ func TestFullStore(t *testing.T) {
 	b := daemontest.New(t)
 	b.ProduceRatings(41, 2000)
 	store := filepath.Join(disk, "store")
-	d, log, stop := startWith(b, b.Configure("fullstore", append(daemontest.Simple, "store: store-fullstore", fmt.Sprintf("store: %q", store))...))
+	d, log, stop := startWith(
+		b,
+		b.Configure(
+			"fullstore",
+			append(daemontest.Simple, "store: store-fullstore", fmt.Sprintf("store: %q", store))...),
+	)
 	defer stop()
 	events, published := 2000, func(result string) bool {
 		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
@@ -391,7 +453,12 @@ func TestFullStore(t *testing.T) {
 	b.ProduceRatings(42, 1000)
 	events += 1000
 	refit()
-	daemontest.Within(t, daemontest.Patience, "a version that cannot be published", func() bool { return published("failure") })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"a version that cannot be published",
+		func() bool { return published("failure") },
+	)
 	names, err := filepath.Glob(filepath.Join(store, "ratings", "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -401,10 +468,12 @@ func TestFullStore(t *testing.T) {
 			t.Errorf("left behind in the store: %s", name)
 		}
 	}
-	if m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest}); err != nil || m.Manifest().Version != 1 {
+	if m, err := snapshot.Open(store, "ratings", snapshot.Selector{Alias: snapshot.Latest}); err != nil ||
+		m.Manifest().Version != 1 {
 		t.Errorf("the latest version on a full disk: %v", err)
 	}
-	if !strings.Contains(log.String(), `"msg":"publish failed"`) || !strings.Contains(log.String(), "no space left on device") {
+	if !strings.Contains(log.String(), `"msg":"publish failed"`) ||
+		!strings.Contains(log.String(), "no space left on device") {
 		t.Errorf("the log does not say that a publication failed for want of space")
 	}
 	if err := os.Remove(filler); err != nil {
@@ -425,7 +494,18 @@ func TestSlowDisk(t *testing.T) {
 	b := daemontest.New(t)
 	b.ProduceRatings(44, 4000)
 	path := b.Configure("slow", "lambda: auto", "lambda: 3")
-	cmd := exec.CommandContext(t.Context(), tracer(t), "-f", "-o", os.DevNull, "-e", "trace=msync", "-e", "inject=msync:delay_exit=200000", os.Args[0])
+	cmd := exec.CommandContext(
+		t.Context(),
+		tracer(t),
+		"-f",
+		"-o",
+		os.DevNull,
+		"-e",
+		"trace=msync",
+		"-e",
+		"inject=msync:delay_exit=200000",
+		os.Args[0],
+	)
 	cmd.Env = append(os.Environ(), daemontest.ChildConfig+"="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%.2000s", err, out)

@@ -31,7 +31,13 @@ func startRefitting(t *testing.T, name string, edit ...string) *refitting {
 	t.Helper()
 	b := daemontest.New(t)
 	r := &refitting{t: t, b: b, path: b.Configure(name, append(append([]string{}, daemontest.Simple...), edit...)...)}
-	r.dir, r.store = filepath.Join(b.Dir, "store-"+name, "ratings"), snapshot.NewStore(filepath.Join(b.Dir, "store-"+name))
+	r.dir, r.store = filepath.Join(
+		b.Dir,
+		"store-"+name,
+		"ratings",
+	), snapshot.NewStore(
+		filepath.Join(b.Dir, "store-"+name),
+	)
 	r.start()
 	return r
 }
@@ -43,7 +49,8 @@ func (r *refitting) start() {
 	r.refit = func() error { return d.Refit("ratings") }
 }
 
-// publish has the daemon refit on a thousand events more, or as many of them as it has read, and waits for the version that this makes.
+// publish has the daemon refit on a thousand events more, or as many of them as it has read, and waits for the version
+// that this makes.
 func (r *refitting) publish() snapshot.Pointer {
 	r.t.Helper()
 	last, _ := r.store.Alias("ratings", snapshot.Latest) // none at first, or damaged
@@ -80,14 +87,22 @@ func (r *refitting) write(path, content string) {
 	}
 }
 
-// J11: stray files and damaged aliases stop neither publishing nor HTTP nor a start. The damaged are rebuilt, the stray named once.
+// J11: stray files and damaged aliases stop neither publishing nor HTTP nor a start. The damaged are rebuilt, the stray
+// named once.
 func TestStrayFilesInTheStore(t *testing.T) {
 	t.Parallel()
 	r := startRefitting(t, "strays", "publish: {", "publish: {keep: 1, keep_sample: true, ")
 	if p := r.publish(); p.Version != 1 {
 		t.Fatalf("first version %+v", p)
 	}
-	strays := []string{"aliases/notes.txt", "aliases/champion~", "aliases/.champion.swp", "aliases/dir/file", "notes", "77"}
+	strays := []string{
+		"aliases/notes.txt",
+		"aliases/champion~",
+		"aliases/.champion.swp",
+		"aliases/dir/file",
+		"notes",
+		"77",
+	}
 	for _, path := range append(strays, "1/notes", "samples/notes", "samples/dir/file", ".staging-x/y") {
 		r.write(path, "")
 	}
@@ -101,7 +116,9 @@ func TestStrayFilesInTheStore(t *testing.T) {
 		p, err := r.store.Alias("ratings", snapshot.Champion)
 		return err == nil && p.Version > 0
 	})
-	if status, text := daemontest.Get(t, r.web+"/v1/models/ratings"); status != 200 || !strings.Contains(text, `"champion":`) || strings.Contains(text, "notes") {
+	if status, text := daemontest.Get(t, r.web+"/v1/models/ratings"); status != 200 ||
+		!strings.Contains(text, `"champion":`) ||
+		strings.Contains(text, "notes") {
 		t.Errorf("HTTP %d: %s", status, text)
 	}
 	third := r.publish()
@@ -142,7 +159,8 @@ func (r *refitting) consumer() func() snapshot.Status {
 	return w.Status
 }
 
-// J12: a store that is deleted under a running daemon comes back with the champion, and one that is deleted before a start with the next refit.
+// J12: a store that is deleted under a running daemon comes back with the champion, and one that is deleted before a
+// start with the next refit.
 // The numbers continue from the state, so that consumers take what comes; so they do with the log deleted.
 func TestLostStore(t *testing.T) {
 	t.Parallel()
@@ -151,7 +169,12 @@ func TestLostStore(t *testing.T) {
 	taken := int64(0) // the newest version that the consumer has
 	takes := func(what string, version int64) {
 		t.Helper()
-		daemontest.Within(t, daemontest.Patience, what, func() bool { return status().Version > taken && status().Version >= version })
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			what,
+			func() bool { return status().Version > taken && status().Version >= version },
+		)
 		taken = status().Version
 	}
 	champion := func() snapshot.Pointer {
@@ -164,7 +187,8 @@ func TestLostStore(t *testing.T) {
 	}
 	remove := func(path ...string) { // in one step: a consumer that reads at that time would refuse half a version
 		t.Helper()
-		if err := os.Rename(filepath.Join(append([]string{filepath.Dir(r.dir)}, path...)...), filepath.Join(t.TempDir(), "removed")); err != nil {
+		if err := os.Rename(filepath.Join(append([]string{filepath.Dir(r.dir)}, path...)...), filepath.Join(t.TempDir(),
+			"removed")); err != nil {
 			t.Fatal(err)
 		}
 	}

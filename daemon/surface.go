@@ -17,20 +17,33 @@ import (
 func (d *Daemon) listen() (err error) {
 	w := &d.Config.Web
 	if err := web.Check(w.ConfigFile); err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.config_file: %w", err), Key: "web.config_file", Path: w.ConfigFile}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("daemon: web.config_file: %w", err),
+			Key:  "web.config_file",
+			Path: w.ConfigFile,
+		}
 	}
 	listen := d.Listen
 	if listen == nil {
 		listen = net.Listen
 	}
 	if d.listener, err = listen("tcp", w.ListenAddress); err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.listen_address: %w", err), Key: "web.listen_address"}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("daemon: web.listen_address: %w", err),
+			Key:  "web.listen_address",
+		}
 	}
 	if w.HealthAddress == "" {
 		return nil
 	}
 	if d.health, err = web.ListenHealth(w.HealthAddress); err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("daemon: web.health_address: %w", err), Key: "web.health_address"}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("daemon: web.health_address: %w", err),
+			Key:  "web.health_address",
+		}
 	}
 	return nil
 }
@@ -41,8 +54,18 @@ func (d *Daemon) newSurface() (*web.Server, error) {
 		AllowedHosts: d.Config.Web.AllowedHosts, MaxInflightBytes: int64(d.Config.Web.MaxInflightBytes),
 		MaxConnections: d.Config.Web.MaxConnections, Version: build.String(), Log: d.Log}
 	for i, m := range d.models {
-		o.Models = append(o.Models, web.Model{Name: m.Name(), Dir: d.Config.Models[i].Publish.Store, Store: m.Store(), Derive: m.Derive, Live: m.Live,
-			Curves: m.Curves(), Calibration: m.Calibration})
+		o.Models = append(
+			o.Models,
+			web.Model{
+				Name:        m.Name(),
+				Dir:         d.Config.Models[i].Publish.Store,
+				Store:       m.Store(),
+				Derive:      m.Derive,
+				Live:        m.Live,
+				Curves:      m.Curves(),
+				Calibration: m.Calibration,
+			},
+		)
 	}
 	if d.shards != nil { // what is published can be looked at, where the store is the trainer's
 		for i := range d.Config.Models {
@@ -88,7 +111,11 @@ func (d *Daemon) limits(name string) web.Limits {
 // Status is what the status page shows.
 func (d *Daemon) Status() web.Status {
 	s := web.Status{Now: time.Now(), Started: d.began, Reload: *d.reloaded.Load(),
-		Memory: web.MemoryStatus{ResidentBytes: residentBytes(), ComputedBytes: d.memory.TotalBytes, BudgetBytes: d.memory.BudgetBytes}}
+		Memory: web.MemoryStatus{
+			ResidentBytes: residentBytes(),
+			ComputedBytes: d.memory.TotalBytes,
+			BudgetBytes:   d.memory.BudgetBytes,
+		}}
 	paths := []string{d.Config.Storage.Path}
 	for _, m := range d.models {
 		s.Models = append(s.Models, m.Status())
@@ -101,8 +128,12 @@ func (d *Daemon) Status() web.Status {
 	}
 	seen := make(map[string]bool)
 	for _, path := range paths {
-		if free, err := sketch.FreeBytes(path); err == nil && !seen[path] { // a file system that does not report it is left out
-			s.Disks = append(s.Disks, web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)})
+		if free, err := sketch.FreeBytes(path); err == nil &&
+			!seen[path] { // a file system that does not report it is left out
+			s.Disks = append(
+				s.Disks,
+				web.DiskStatus{Path: path, FreeBytes: free, MinFreeBytes: int64(d.Config.Storage.MinFreeBytes)},
+			)
 		}
 		seen[path] = true
 	}

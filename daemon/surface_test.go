@@ -84,7 +84,8 @@ func edit(t *testing.T, path, old, new string) {
 	}
 }
 
-// TestReload: H7. A reload takes up all of a file or nothing; what is wrong is said with its line, and what needs a restart with its key.
+// TestReload: H7. A reload takes up all of a file or nothing; what is wrong is said with its line, and what needs a
+// restart with its key.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -105,7 +106,8 @@ func TestReload(t *testing.T) {
 		_, metrics := daemontest.Get(t, base+"/metrics")
 		return daemontest.Sum(t, metrics, "refitd_events_total") == 1500
 	})
-	if status, _ := daemontest.Get(t, base+"/v1/models/ratings/aliases/champion"); status != http.StatusNotFound || first != 1 {
+	if status, _ := daemontest.Get(t, base+"/v1/models/ratings/aliases/champion"); status != http.StatusNotFound ||
+		first != 1 {
 		t.Fatalf("a version before the schedule asked for one: %d; reload metric %v", status, first)
 	}
 
@@ -121,7 +123,9 @@ func TestReload(t *testing.T) {
 		edit(t, path, bad.old, bad.new)
 		edit(t, path, "update_every: 0s", "update_every: 1s") // reloadable alone, but not with the other
 		status, body := post(t, base+"/-/reload")
-		if status != http.StatusUnprocessableEntity || !strings.Contains(body, bad.text) || !strings.Contains(body, "old configuration stays") || successful() != 0 {
+		if status != http.StatusUnprocessableEntity || !strings.Contains(body, bad.text) ||
+			!strings.Contains(body, "old configuration stays") ||
+			successful() != 0 {
 			t.Errorf("%s: %d %s, metric %v, want %q", bad.new, status, body, successful(), bad.text)
 		}
 		if _, page := daemontest.Get(t, base+"/"); !strings.Contains(page, "Configuration not reloaded") {
@@ -190,7 +194,13 @@ func TestHealthWithoutDisk(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(23, 1500)
-	path := b.Configure("d", "every_events: 0", "every_events: 500", `"127.0.0.1:0"`, `"127.0.0.1:0", health_address: "unix:health.sock"`)
+	path := b.Configure(
+		"d",
+		"every_events: 0",
+		"every_events: 500",
+		`"127.0.0.1:0"`,
+		`"127.0.0.1:0", health_address: "unix:health.sock"`,
+	)
 	d, _, stop := startWith(b, path)
 	defer stop()
 	base := "http://" + d.Addr()
@@ -220,7 +230,11 @@ func TestHealthWithoutDisk(t *testing.T) {
 		t.Errorf("health listener: %d", res.StatusCode)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Post(base+"/v1/models/ratings/score", "application/json", strings.NewReader(`{"events":[{"user":"u1","item":"i1"}]}`))
+	res, err := client.Post(
+		base+"/v1/models/ratings/score",
+		"application/json",
+		strings.NewReader(`{"events":[{"user":"u1","item":"i1"}]}`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,10 +297,13 @@ func TestSecrets(t *testing.T) {
 	}
 	t.Run("in another file", func(t *testing.T) { secrets(b, t, "password_file: password") })
 	t.Run("in a bad file", func(t *testing.T) {
-		for _, bad := range []string{"sasl: {mechanism: plain, usrname: x, password: " + canary + "}", "sasl: {mechanism: plane, username: x, password: " +
-			canary + "}",
-			"sasl: {mechanism: plain, username: x, pasword: " + canary + "}", "sasl: {mechanism: plain, username: x, password: [" + canary + "]}",
-			"sasl: {mechanism: plain, username: x, pw: " + canary + "}", "sasl: {mechanism: plain, username: x, key: " + canary + "}"} {
+		for _, bad := range []string{"sasl: {mechanism: plain, usrname: x, password: " + canary + "}",
+			"sasl: {mechanism: plane, username: x, password: " +
+				canary + "}",
+			"sasl: {mechanism: plain, username: x, pasword: " + canary + "}",
+			"sasl: {mechanism: plain, username: x, password: [" + canary + "]}",
+			"sasl: {mechanism: plain, username: x, pw: " + canary + "}", "sasl: {mechanism: plain, username: x, key: " + canary +
+				"}"} {
 			path := b.Configure("bad", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, "+bad)
 			if _, err := config.Load(path); err == nil || strings.Contains(err.Error(), canary) {
 				t.Errorf("%s: %v", bad, err)
@@ -294,7 +311,8 @@ func TestSecrets(t *testing.T) {
 		}
 		for _, bad := range []string{"pasword", "passwd", "key", "apikey", "'pw'"} {
 			text := "kafka:\n  sasl:\n    mechanism: plain\n    " + bad + ": " + canary + "\n"
-			if _, err := config.Parse("bad.yaml", []byte(text), os.LookupEnv); err == nil || strings.Contains(err.Error(), canary) {
+			if _, err := config.Parse("bad.yaml", []byte(text), os.LookupEnv); err == nil ||
+				strings.Contains(err.Error(), canary) {
 				t.Errorf("%s: %v", bad, err)
 			}
 		}
@@ -302,20 +320,35 @@ func TestSecrets(t *testing.T) {
 }
 
 func secrets(b *daemontest.Bench, t *testing.T, key string) {
-	path := b.Configure("s", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, sasl: {mechanism: plain, username: ann, "+key+"}")
+	path := b.Configure(
+		"s",
+		"fetch_max_wait: 100ms",
+		"fetch_max_wait: 100ms, sasl: {mechanism: plain, username: ann, "+key+"}",
+	)
 	conf, err := config.Load(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var printed bytes.Buffer
-	fmt.Fprintf(&printed, "%v %+v %#v %s %q %x\n", conf, conf, conf.Kafka.SASL, conf.Kafka.SASL.Password, conf.Kafka.SASL.Password, conf.Kafka.SASL.Password)
+	fmt.Fprintf(
+		&printed,
+		"%v %+v %#v %s %q %x\n",
+		conf,
+		conf,
+		conf.Kafka.SASL,
+		conf.Kafka.SASL.Password,
+		conf.Kafka.SASL.Password,
+		conf.Kafka.SASL.Password,
+	)
 	text, err := json.Marshal(conf)
 	if err != nil {
 		t.Fatal(err)
 	}
 	printed.Write(text)
-	slog.New(slog.NewJSONHandler(&printed, nil)).Info("configuration", "kafka", conf.Kafka, "password", conf.Kafka.SASL.Password)
-	slog.New(slog.NewTextHandler(&printed, nil)).Info("configuration", "kafka", conf.Kafka, "password", conf.Kafka.SASL.Password)
+	slog.New(slog.NewJSONHandler(&printed, nil)).
+		Info("configuration", "kafka", conf.Kafka, "password", conf.Kafka.SASL.Password)
+	slog.New(slog.NewTextHandler(&printed, nil)).
+		Info("configuration", "kafka", conf.Kafka, "password", conf.Kafka.SASL.Password)
 	func() {
 		defer func() { fmt.Fprint(&printed, recover()) }()
 		panic(fmt.Sprintf("with %+v", conf))
@@ -325,7 +358,8 @@ func secrets(b *daemontest.Bench, t *testing.T, key string) {
 	base := "http://" + d.Addr()
 	daemontest.Within(t, daemontest.Patience, "a refusal", func() bool { // the broker knows no SASL
 		status, body := daemontest.Get(t, base+"/-/ready")
-		return status == http.StatusServiceUnavailable && !strings.Contains(body, "waiting for the first answer") && strings.Contains(body, "kafka")
+		return status == http.StatusServiceUnavailable && !strings.Contains(body, "waiting for the first answer") &&
+			strings.Contains(body, "kafka")
 	})
 	for _, page := range []string{"/", "/metrics", "/-/ready", "/v1/models", "/v2", "/config", "/debug/vars"} {
 		_, body := daemontest.Get(t, base+page)

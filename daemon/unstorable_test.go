@@ -35,7 +35,8 @@ func TestUnstorable(t *testing.T) {
 		fmt.Fprintf(&wide, `,"%s":1`, n)
 	}
 	wide.WriteString(`,"tags":["x"`)
-	for room := int(config.MaxEventBytes) - wide.Len() - len("]}"); room > len(`,""`); room = int(config.MaxEventBytes) - wide.Len() - len("]}") {
+	for room := int(config.MaxEventBytes) - wide.Len() - len("]}"); room > len(`,""`); room = int(
+		config.MaxEventBytes) - wide.Len() - len("]}") {
 		fmt.Fprintf(&wide, `,"%s"`, strings.Repeat(string(rune('a'+room%26)), min(60_000, room-len(`,""`))))
 	}
 	wide.WriteString("]}")
@@ -62,10 +63,18 @@ func TestUnstorable(t *testing.T) {
 		if len(o.Summary.Models) != 2 {
 			t.Fatalf("start %d: %d models", start, len(o.Summary.Models))
 		}
-		for i, want := range []int64{0, 600} { // the second model has no field of those of the wide event, which has too many names for it
+		// the second model has no field of those of the wide event, which has too many names for it
+		for i, want := range []int64{0, 600} {
 			s := o.Summary.Models[i].State
 			if applied := daemontest.Balanced(t, s); applied != want || s.RejectedByReason["too_large"] != 1 {
-				t.Errorf("start %d, model %s: %d events applied, want %d; rejected %v", start, s.Model, applied, want, s.RejectedByReason)
+				t.Errorf(
+					"start %d, model %s: %d events applied, want %d; rejected %v",
+					start,
+					s.Model,
+					applied,
+					want,
+					s.RejectedByReason,
+				)
 			}
 		}
 	}

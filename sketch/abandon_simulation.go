@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// A process that gives up a store whose storage failed ends, and the database's goroutines with it. In a simulation the process that ends is a part
-// of one.
+// A process that gives up a store whose storage failed ends, and the database's goroutines with it. In a simulation the
+// process that ends is a part of one.
 var (
 	abandonedMu sync.Mutex
 	abandoned   []*disk
@@ -24,7 +24,8 @@ func abandon(b backend) {
 	}
 }
 
-// CloseAbandoned closes the databases of the stores below a directory that were given up. It writes to their files: copy first what a restart is to find.
+// CloseAbandoned closes the databases of the stores below a directory that were given up. It writes to their files:
+// copy first what a restart is to find.
 func CloseAbandoned(below string) (err error) {
 	abandonedMu.Lock()
 	defer abandonedMu.Unlock()

@@ -2,15 +2,16 @@ package sketch
 
 import "fmt"
 
-// Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one at most for each
-// doubling of their age), the counters, aux, a marker, a time bound and a note.
+// Room in a piece for what one more record may bring: two rows, three ledger rows, a checkpoint and those it drops (one
+// at most for each doubling of their age), the counters, aux, a marker, a time bound and a note.
 const (
 	spareOps   = 2 + 3 + 1 + 7 + 3 + 1 + 1
 	spareBytes = 24 << 10
 )
 
-// Classify fills Role and Replayed of the records, from the settings and the ledger alone, so that the caller can score and learn from
-// a part before it is applied. The records must not be changed between Classify and Apply. It does not wait for an Apply of an earlier part:
+// Classify fills Role and Replayed of the records, from the settings and the ledger alone, so that the caller can score
+// and learn from a part before it is applied. The records must not be changed between Classify and Apply. It does not
+// wait for an Apply of an earlier part:
 // what that one will have applied counts as not there yet.
 func (s *Store) Classify(p *Part) {
 	s.classify(p, s.heads.of(partition{p.Topic, p.Partition}))
@@ -46,9 +47,10 @@ func (s *Store) classify(p *Part, at head) {
 // Apply takes a part into the state, as ApplyAll does.
 func (s *Store) Apply(p *Part, aux []byte) error { return s.ApplyAll([]*Part{p}, aux) }
 
-// ApplyAll takes parts into the state, in their order. Rows, evictions, counts and ledger change together, durably; what is too big for one
-// transaction is applied in pieces, each a whole number of records, and aux, which is opaque and replaces the last one unless it is nil,
-// is written with the last piece. Records below the ledger's next are ignored: they are in the state.
+// ApplyAll takes parts into the state, in their order. Rows, evictions, counts and ledger change together, durably;
+// what is too big for one transaction is applied in pieces, each a whole number of records, and aux, which is opaque
+// and replaces the last one unless it is nil, is written with the last piece. Records below the ledger's next are
+// ignored: they are in the state.
 //
 // A *GapError or an error wrapping ErrPart or ErrOutboxFull means that nothing was applied and the store can still be
 // used. Any other error is one of storage: the commit may or may not be durable, every later write returns the same
@@ -91,18 +93,32 @@ func (s *Store) admit(parts []*Part) error {
 			return &GapError{Topic: p.Topic, Partition: p.Partition, Next: next, LogStart: p.LogStart}
 		}
 		if p.Base > next {
-			return fmt.Errorf("sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w", p.Topic, p.Partition, p.Base, next, ErrPart)
+			return fmt.Errorf(
+				"sketch: %s/%d: part starts at offset %d, the ledger's next is %d: %w",
+				p.Topic,
+				p.Partition,
+				p.Base,
+				next,
+				ErrPart,
+			)
 		}
 		var unfit int
 		if room, unfit = p.fit(next, room); unfit >= 0 {
-			return fmt.Errorf("sketch: %s/%d: offset %d was rejected: %w", p.Topic, p.Partition, p.Records[unfit].Offset, ErrOutboxFull)
+			return fmt.Errorf(
+				"sketch: %s/%d: offset %d was rejected: %w",
+				p.Topic,
+				p.Partition,
+				p.Records[unfit].Offset,
+				ErrOutboxFull,
+			)
 		}
 		reached[at] = max(next, p.Next)
 	}
 	return nil
 }
 
-// take steps through a part that was admitted. A piece that gets too big is committed, without aux, for which there is always room.
+// take steps through a part that was admitted. A piece that gets too big is committed, without aux, for which there is
+// always room.
 func (s *Store) take(p *Part, aux []byte) error {
 	place := s.places[partition{p.Topic, p.Partition}]
 	l := &s.ledger[place]
@@ -116,8 +132,9 @@ func (s *Store) take(p *Part, aux []byte) error {
 			continue
 		}
 		spareOps := spareOps + s.costOf(r.Payload)/MinCost + len(r.Entities) // rows that this one puts out
-		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+len(s.pending.bounds)+spareOps) > maxOps ||
-			s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
+		if ops := len(s.pending.ops); ops > 0 &&
+			(int64(ops+len(s.pending.changed)+len(s.pending.bounds)+spareOps) > maxOps ||
+				s.pending.bytes+int64(len(r.Payload)+len(aux)+spareBytes)+r.entityBytes(p.Topic) > maxBytes) {
 			if err := s.commit(nil); err != nil {
 				return err
 			}
@@ -189,8 +206,12 @@ func (s *Store) keep(l *LedgerRow, place int32, r *Record) error {
 // offer offers a row to the reservoir of its role, which takes it unless it has the row already, or better ones.
 func (s *Store) offer(l *LedgerRow, place int32, r *Record) error {
 	res, key := s.reservoir(r.Role, r.group), makeRowKey(r.Role, r.id)
-	e := entry{ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id}, place, uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
-		uint32(s.costOf(r.Payload))}
+	e := entry{
+		ranked{res.rank(r.id.h(), r.Weight, r.Time), r.id},
+		place,
+		uint32(storedRowBytes(l.Topic, r.group, r.Payload)),
+		uint32(s.costOf(r.Payload)),
+	}
 	if old := res.find(r.id); old != nil {
 		s.duplicates++
 		newer, err := s.replaces(key, l, r)

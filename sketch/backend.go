@@ -15,7 +15,8 @@ type op struct {
 
 // A backend stores the state as keys and values.
 type backend interface {
-	// commit writes all ops in one transaction that is durable when it returns. Keys and values may be reused afterwards.
+	// commit writes all ops in one transaction that is durable when it returns. Keys and values may be reused
+	// afterwards.
 	commit(ops []op) error
 	// view calls f with a consistent cut of the committed state. It may run concurrently with commit.
 	view(f func(cut) error) error
@@ -27,7 +28,8 @@ type backend interface {
 // A cut is the state after one commit. What it returns is valid until view returns.
 type cut interface {
 	get(key []byte) (value []byte, err error) // nil if absent
-	// each calls f for the keys that start with prefix, in order, until f fails. Key and value are valid during the call.
+	// each calls f for the keys that start with prefix, in order, until f fails. Key and value are valid during the
+	// call.
 	each(prefix []byte, f func(key, value []byte) error) error
 }
 
@@ -120,7 +122,11 @@ func (m *memory) get(key []byte) ([]byte, error) {
 }
 
 func (m *memory) each(prefix []byte, f func(key, value []byte) error) error {
-	first, _ := slices.BinarySearchFunc(m.sorted, prefix, func(at *stowed, prefix []byte) int { return bytes.Compare(at.key, prefix) })
+	first, _ := slices.BinarySearchFunc(
+		m.sorted,
+		prefix,
+		func(at *stowed, prefix []byte) int { return bytes.Compare(at.key, prefix) },
+	)
 	rest := m.sorted[first:]
 	end, _ := slices.BinarySearchFunc(rest, prefix, func(at *stowed, prefix []byte) int {
 		if bytes.HasPrefix(at.key, prefix) {
@@ -142,10 +148,12 @@ func (m *memory) each(prefix []byte, f func(key, value []byte) error) error {
 	return nil
 }
 
-// readAhead is how many values memory.each has the processor fetch at a time: in the order of their keys they lie anywhere, and f waits for each in turn.
+// readAhead is how many values memory.each has the processor fetch at a time: in the order of their keys they lie
+// anywhere, and f waits for each in turn.
 const readAhead = 32
 
-// readAll reads the first byte of each value, so that the waits for memory overlap. The sum keeps the loop from being compiled away.
+// readAll reads the first byte of each value, so that the waits for memory overlap. The sum keeps the loop from being
+// compiled away.
 //
 //go:noinline
 func readAll(block []*stowed) (sum byte) {

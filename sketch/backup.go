@@ -26,7 +26,8 @@ import (
 //	kind u8 | key length u32 | value length u32 | key | value
 //	0 u8 | SHA-256 of everything before
 //
-// Integers are big-endian. An entry is a key of the database, or a file of the state directory with its name as the key.
+// Integers are big-endian. An entry is a key of the database, or a file of the state directory with its name as the
+// key.
 const BackupMagic = "refitd backup 1\n"
 
 const (
@@ -52,7 +53,12 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 	sum := sha256.New()
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	out := io.MultiWriter(buffered, sum)
-	header := &BackupHeader{Format: formatVersion, Lineage: s.settings.Lineage, ConfigHash: s.settings.ConfigHash, Positions: []Position{}}
+	header := &BackupHeader{
+		Format:     formatVersion,
+		Lineage:    s.settings.Lineage,
+		ConfigHash: s.settings.ConfigHash,
+		Positions:  []Position{},
+	}
 	entry := func(kind byte, key, value []byte) error {
 		b := append(make([]byte, 0, 9+len(key)), kind)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(key)))
@@ -76,7 +82,8 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(out, "%s%s%s", BackupMagic, binary.BigEndian.AppendUint32(nil, uint32(len(text))), text); err != nil {
+		if _, err := fmt.Fprintf(out, "%s%s%s", BackupMagic, binary.BigEndian.AppendUint32(nil, uint32(len(text))),
+			text); err != nil {
 			return err
 		}
 		return c.each(nil, func(key, value []byte) error { return entry(backupPair, key, value) })
@@ -107,7 +114,13 @@ func (s *Store) Backup(w io.Writer, files ...string) (*BackupHeader, error) {
 // Restore makes a state in dir, which must not hold one, from what Backup wrote. files are the names of the files in
 // the state directory that are restored with the database. Nothing is left in dir if it fails: the error wraps
 // ErrCorrupt if the backup is damaged, ErrFormat if it is of a later version.
-func Restore(ctx context.Context, dir string, r io.Reader, log *slog.Logger, files ...string) (_ *BackupHeader, err error) {
+func Restore(
+	ctx context.Context,
+	dir string,
+	r io.Reader,
+	log *slog.Logger,
+	files ...string,
+) (_ *BackupHeader, err error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -211,7 +224,12 @@ func (b *backupReader) read(ctx context.Context, d *disk) error {
 		return damagedBackup("header of the backup: %v", err)
 	}
 	if b.header.Format > formatVersion {
-		return fmt.Errorf("sketch: backup: format %d is newer than %d, the newest this build reads: %w", b.header.Format, formatVersion, ErrFormat)
+		return fmt.Errorf(
+			"sketch: backup: format %d is newer than %d, the newest this build reads: %w",
+			b.header.Format,
+			formatVersion,
+			ErrFormat,
+		)
 	}
 	w := pairWriter{disk: d}
 	for {

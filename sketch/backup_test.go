@@ -20,7 +20,8 @@ func TestBackup(t *testing.T) {
 	var backup bytes.Buffer
 	header, err := s.Backup(&backup, "extra", "absent")
 	must(t, err)
-	if want := []Position{{Topic: "a", Next: 4000}}; !reflect.DeepEqual(header.Positions, want) || header.Lineage != s.Lineage() {
+	if want := []Position{{Topic: "a", Next: 4000}}; !reflect.DeepEqual(header.Positions, want) ||
+		header.Lineage != s.Lineage() {
 		t.Errorf("header %+v", header)
 	}
 	want := stateOf(t, s)
@@ -53,7 +54,8 @@ func TestBackup(t *testing.T) {
 			b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
 		}
 		dir := filepath.Join(t.TempDir(), "damaged")
-		if _, err := Restore(t.Context(), dir, bytes.NewReader(b), nil, "extra"); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrFormat) {
+		if _, err := Restore(t.Context(), dir, bytes.NewReader(b), nil, "extra"); !errors.Is(err, ErrCorrupt) &&
+			!errors.Is(err, ErrFormat) {
 			t.Errorf("damaged backup %d: %v", i, err)
 		}
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

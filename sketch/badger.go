@@ -31,8 +31,8 @@ type disk struct {
 	memTableBytes int64
 }
 
-// openDisk opens Badger for one writer of small values. Commits are synced: without that, which only the error of a failpoint brings about, a
-// power cut loses acknowledged records.
+// openDisk opens Badger for one writer of small values. Commits are synced: without that, which only the error of a
+// failpoint brings about, a power cut loses acknowledged records.
 func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) {
 	o := badger.DefaultOptions(dir).
 		WithSyncWrites(failpoint.At(failpoint.SketchSync) == nil).
@@ -54,7 +54,8 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 	}
 	var db *badger.DB
 	var err error
-	isLocked := func() bool { return err != nil && strings.Contains(err.Error(), "Cannot acquire directory lock") } // the error has no type
+	// the error has no type
+	isLocked := func() bool { return err != nil && strings.Contains(err.Error(), "Cannot acquire directory lock") }
 	// The holder of this lock does not hold LOCK. Most likely it is a child process that is being started: for a
 	// moment it has the directory of a database that was just closed.
 	for try := time.Duration(0); ; try += lockPause {
@@ -74,16 +75,22 @@ func openDisk(dir string, memTableBytes int64, log *slog.Logger) (*disk, error) 
 		return nil, fmt.Errorf("sketch: open %s: %w", dir, ErrLocked)
 	case strings.Contains(err.Error(), syscall.ENOSPC.Error()), strings.Contains(err.Error(), syscall.EMFILE.Error()):
 		return nil, fmt.Errorf("sketch: open %s: %w", dir, err) // no damage, whatever file it is about
-	case strings.Contains(err.Error(), "Encryption key"), strings.Contains(err.Error(), "key registry"), strings.Contains(err.Error(), "sanity text"):
+	case strings.Contains(err.Error(), "Encryption key"),
+		strings.Contains(err.Error(), "key registry"),
+		strings.Contains(err.Error(), "sanity text"):
 		// This state is not encrypted: the file holds no key, only a check of itself.
-		return nil, corrupt("%s: %v: delete this file and start again", filepath.Join(dir, badger.KeyRegistryFileName), err)
+		return nil, corrupt(
+			"%s: %v: delete this file and start again",
+			filepath.Join(dir, badger.KeyRegistryFileName),
+			err,
+		)
 	default:
 		return nil, denied(fmt.Errorf("open %s: %w", dir, err))
 	}
 }
 
-// dropEmptyLogs removes logs that were made and not given a size: Badger refuses them. A log that was emptied by something else is the
-// witness's to notice.
+// dropEmptyLogs removes logs that were made and not given a size: Badger refuses them. A log that was emptied by
+// something else is the witness's to notice.
 func dropEmptyLogs(dir string) error {
 	for _, pattern := range []string{"*.mem", "*.vlog"} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -153,19 +160,30 @@ func (d *disk) limits() (entries, bytes int64) {
 	return d.db.MaxBatchCount() * 3 / 4, d.db.MaxBatchSize() * 3 / 4
 }
 
-// close writes the memory table. Without the space for it the files stay as after a kill, which loses nothing: Badger would map a file
-// that does not fit, and the process would end at the first byte too many.
+// close writes the memory table. Without the space for it the files stay as after a kill, which loses nothing: Badger
+// would map a file that does not fit, and the process would end at the first byte too many.
 func (d *disk) close() error {
 	if err := d.gone(); err != nil {
 		return err
 	}
 	if free, err := FreeBytes(d.dir); err == nil && free < openingBytes(d.memTableBytes) {
-		return fmt.Errorf("sketch: %s is left as it is, complete but unsorted: %d bytes of free space, %d are needed to close it: %w",
-			d.dir, free, openingBytes(d.memTableBytes), ErrSpace)
+		return fmt.Errorf(
+			"sketch: %s is left as it is, complete but unsorted: %d bytes of free space, %d are needed to close it: %w",
+			d.dir,
+			free,
+			openingBytes(d.memTableBytes),
+			ErrSpace,
+		)
 	}
 	if files, err := FreeFiles(d.dir); err == nil && files < LeastFreeFiles/4 {
-		return fmt.Errorf("sketch: %s is left as it is, complete but unsorted: its file system can take %d more files (inodes), %d are needed to close it: %w",
-			d.dir, files, LeastFreeFiles/4, ErrInodes)
+		return fmt.Errorf(
+			"sketch: %s is left as it is, complete but unsorted: its file system can take %d more files (inodes), %d are "+
+				"needed to close it: %w",
+			d.dir,
+			files,
+			LeastFreeFiles/4,
+			ErrInodes,
+		)
 	}
 	return d.db.Close()
 }

@@ -12,8 +12,11 @@ var benchPayload = []byte(fmt.Sprintf("%-100s", `{"user":"u123456","item":"i4567
 func benchPart(next int64, n int) *Part {
 	p := &Part{Topic: "ratings", Partition: 3, Base: next, Next: next + int64(n)}
 	for i := range n {
-		p.Records = append(p.Records, Record{Offset: next + int64(i), Fate: Applied, CRC: uint32(i), Time: 1_700_000_000_000 + next, Weight: 1,
-			Payload: benchPayload})
+		p.Records = append(
+			p.Records,
+			Record{Offset: next + int64(i), Fate: Applied, CRC: uint32(i), Time: 1_700_000_000_000 + next, Weight: 1,
+				Payload: benchPayload},
+		)
 	}
 	return p
 }

@@ -10,7 +10,8 @@ import (
 // ErrChanged: the state is not as the change left it that is to be undone.
 var ErrChanged = errors.New("state has changed since")
 
-// A Change is what one transaction replaces. It is to be kept outside the state, and is good for Undo as long as nothing else has replaced it.
+// A Change is what one transaction replaces. It is to be kept outside the state, and is good for Undo as long as
+// nothing else has replaced it.
 type Change struct {
 	Keys []ChangedKey `json:"keys"`
 }

@@ -10,15 +10,16 @@ import (
 // DefaultCheckpointEvery is the number of records between two checkpoints of a partition.
 const DefaultCheckpointEvery = 1_000_000
 
-// Which checkpoints are kept: each of the last denseCheckpoints; of those up to twice as old every second one, up to four times as old
-// every fourth, and so on, and none that is older than maxCheckpointAge. That makes 64, and the oldest one that the log still
-// covers is at most an eighth older than the oldest that was ever made there.
+// Which checkpoints are kept: each of the last denseCheckpoints; of those up to twice as old every second one, up to
+// four times as old every fourth, and so on, and none that is older than maxCheckpointAge. That makes 64, and the
+// oldest one that the log still covers is at most an eighth older than the oldest that was ever made there.
 const (
 	denseCheckpoints = 16
 	maxCheckpointAge = 1024
 )
 
-// keepsCheckpoint reports whether the n-th checkpoint is kept when there are newer ones up to the one that is age later.
+// keepsCheckpoint reports whether the n-th checkpoint is kept when there are newer ones up to the one that is age
+// later.
 func keepsCheckpoint(n, age int64) bool {
 	step := int64(1) << bits.Len64(uint64(age/denseCheckpoints))
 	return age < maxCheckpointAge && n%step == 0
@@ -29,7 +30,8 @@ type mark struct {
 	records, next int64
 }
 
-// checkpoint stores the account of a partition as it is after its last record, and drops those that are not kept any more.
+// checkpoint stores the account of a partition as it is after its last record, and drops those that are not kept any
+// more.
 func (s *Store) checkpoint(place int32) {
 	l := s.ledger[place]
 	l.Rows, l.Halted = [NumRoles]int64{}, ""
@@ -46,9 +48,10 @@ func (s *Store) checkpoint(place int32) {
 	s.checkpoints[place] = append(kept, mark{l.Records(), l.Next})
 }
 
-// Checkpoints returns the accounts of a partition as they were at earlier offsets, in the order of Next: where a verification can start
-// that the log does not reach back for to the beginning (BeginAt). Rows and Halted are not part of them. Every 1M records make one, and every
-// gap, which takes the place of the last one; what of them is kept gets sparser with age and is some 64 at most.
+// Checkpoints returns the accounts of a partition as they were at earlier offsets, in the order of Next: where a
+// verification can start that the log does not reach back for to the beginning (BeginAt). Rows and Halted are not part
+// of them. Every 1M records make one, and every gap, which takes the place of the last one; what of them is kept gets
+// sparser with age and is some 64 at most.
 func (s *Store) Checkpoints(topic string, number int32) ([]LedgerRow, error) {
 	s.mu.Lock()
 	place, ok := s.places[partition{topic, number}]
@@ -93,8 +96,9 @@ func (s *Store) loadCheckpoints(c cut) error {
 	return nil
 }
 
-// BeginAt begins a partition with an account: at a checkpoint, or at the start of a later incarnation (LedgerRow.AtStart). A sample that
-// begins at a checkpoint does not have the rows from before it, and says that it is under-filled.
+// BeginAt begins a partition with an account: at a checkpoint, or at the start of a later incarnation
+// (LedgerRow.AtStart). A sample that begins at a checkpoint does not have the rows from before it, and says that it is
+// under-filled.
 func (s *Store) BeginAt(l LedgerRow) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

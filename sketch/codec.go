@@ -9,8 +9,9 @@ import (
 	"slices"
 )
 
-// formatVersion is that of everything in this file. Readers refuse later ones. 2 added what the comments call so: what 1 has
-// is the same in 2, so that a state of 1 is read as it is and becomes one of 2 with the settings, the first value written.
+// formatVersion is that of everything in this file. Readers refuse later ones. 2 added what the comments call so: what
+// 1 has is the same in 2, so that a state of 1 is read as it is and becomes one of 2 with the settings, the first value
+// written.
 const formatVersion = 2
 
 // maxWeight keeps ln w + t/τ finite.
@@ -194,7 +195,8 @@ func (l *LedgerRow) ints() [ledgerInts]*int64 {
 	}
 }
 
-// appendLedger appends incarnation u32 | CRC of the last record u32 | digest | the integers of ints | halt text | CRC u32.
+// appendLedger appends incarnation u32 | CRC of the last record u32 | digest | the integers of ints | halt text | CRC
+// u32.
 func appendLedger(b, key []byte, l *LedgerRow) []byte {
 	from := len(b)
 	b = binary.BigEndian.AppendUint32(b, l.Incarnation)
@@ -244,8 +246,9 @@ type classCount struct {
 	eligible  int64
 }
 
-// appendCounters appends, for each role, evicted u8 | threshold u64, then for each reason in order length u8 | reason | count u64, then,
-// if there are quotas (since 2), a zero byte and for each evicted u8 | threshold u64 | eligible u64, and the CRC.
+// appendCounters appends, for each role, evicted u8 | threshold u64, then for each reason in order length u8 | reason |
+// count u64, then, if there are quotas (since 2), a zero byte and for each evicted u8 | threshold u64 | eligible u64,
+// and the CRC.
 func appendCounters(b, key []byte, c *counters) []byte {
 	from := len(b)
 	for role := range NumRoles {
@@ -300,7 +303,10 @@ func decodeCounters(key, value []byte) (counters, error) {
 		return c, nil
 	}
 	for b = b[1:]; len(b) >= thresholdBytes+8; b = b[thresholdBytes+8:] {
-		c.classes = append(c.classes, classCount{b[0] != 0, binary.BigEndian.Uint64(b[1:]), int64(binary.BigEndian.Uint64(b[9:]))})
+		c.classes = append(
+			c.classes,
+			classCount{b[0] != 0, binary.BigEndian.Uint64(b[1:]), int64(binary.BigEndian.Uint64(b[9:]))},
+		)
 	}
 	if len(b) > 0 || len(c.classes) == 0 {
 		return c, corrupt("counters end inside a class")

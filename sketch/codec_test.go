@@ -14,7 +14,12 @@ import (
 func TestCodecs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.Int64()
-		l := newLedgerRow(rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"), rapid.Int32Min(0).Draw(t, "partition"), rapid.Uint32().Draw(t, "incarnation"), 0)
+		l := newLedgerRow(
+			rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"),
+			rapid.Int32Min(0).Draw(t, "partition"),
+			rapid.Uint32().Draw(t, "incarnation"),
+			0,
+		)
 		for _, v := range l.ints() {
 			*v = number.Draw(t, "count")
 		}
@@ -26,26 +31,44 @@ func TestCodecs(t *testing.T) {
 			t.Fatalf("ledger row %+v, %v, want %+v", got, err, l)
 		}
 
-		r := Record{Offset: number.Draw(t, "offset"), Time: number.Draw(t, "time"), Weight: rapid.Float64Range(1e-300, maxWeight).Draw(t, "weight"),
-			Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload")}
+		r := Record{
+			Offset:  number.Draw(t, "offset"),
+			Time:    number.Draw(t, "time"),
+			Weight:  rapid.Float64Range(1e-300, maxWeight).Draw(t, "weight"),
+			Payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
+		}
 		if rapid.Bool().Draw(t, "grouped") {
 			r.group = identity{1, 2}
 		}
 		k := makeRowKey(Gate, identity(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id")))
 		row := appendRow(nil, k[:], &l, &r)
 		got, err := decodeRow(k[:], row)
-		if err != nil || got.offset != r.Offset || got.time != r.Time || got.weight != r.Weight || string(got.topic) != l.Topic ||
-			got.partition != l.Partition || got.incarnation != l.Incarnation || got.group != r.group || !bytes.Equal(got.payload, r.Payload) {
+		if err != nil || got.offset != r.Offset || got.time != r.Time || got.weight != r.Weight || string(
+			got.topic) != l.Topic ||
+			got.partition != l.Partition || got.incarnation != l.Incarnation ||
+			got.group != r.group ||
+			!bytes.Equal(got.payload, r.Payload) {
 			t.Fatalf("row %+v, %v, want %+v", got, err, r)
 		}
 		if len(k)+len(row) != storedRowBytes(l.Topic, r.group, r.Payload) {
-			t.Fatalf("row of %d bytes, storedRowBytes is %d", len(k)+len(row), storedRowBytes(l.Topic, r.group, r.Payload))
+			t.Fatalf(
+				"row of %d bytes, storedRowBytes is %d",
+				len(k)+len(row),
+				storedRowBytes(l.Topic, r.group, r.Payload),
+			)
 		}
 
 		c := counters{reasons: rapid.MapOf(rapid.StringMatching(`[a-z_]{1,64}`), number).Draw(t, "reasons")}
 		c.evicted[Train], c.threshold[Train] = true, rapid.Uint64().Draw(t, "threshold")
 		for range rapid.IntRange(0, 3).Draw(t, "classes") {
-			c.classes = append(c.classes, classCount{rapid.Bool().Draw(t, "evicted"), rapid.Uint64().Draw(t, "threshold"), number.Draw(t, "eligible")})
+			c.classes = append(
+				c.classes,
+				classCount{
+					rapid.Bool().Draw(t, "evicted"),
+					rapid.Uint64().Draw(t, "threshold"),
+					number.Draw(t, "eligible"),
+				},
+			)
 		}
 		ck := []byte{prefixCounters}
 		cv := appendCounters(nil, ck, &c)
@@ -73,7 +96,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("la\x00\x00\x00\x00\x01"), appendLedger(nil, ledgerKey("a", 1), &l))
 	k := makeRowKey(Train, identity{1})
 	f.Add(k[:], appendRow(nil, k[:], &l, &Record{Weight: 1, Payload: []byte("x")}))
-	f.Add([]byte{prefixCounters}, appendCounters(nil, []byte{prefixCounters}, &counters{reasons: map[string]int64{"not_json": 1}}))
+	f.Add(
+		[]byte{prefixCounters},
+		appendCounters(nil, []byte{prefixCounters}, &counters{reasons: map[string]int64{"not_json": 1}}),
+	)
 	f.Add([]byte{prefixSettings}, appendSettings(nil, []byte{prefixSettings}, &settings{Format: 1}))
 	f.Fuzz(func(t *testing.T, key, body []byte) {
 		if len(body) >= crcBytes {
@@ -83,7 +109,10 @@ func FuzzDecode(f *testing.F) {
 		if r, err := decodeRow(key, value); err == nil {
 			again := LedgerRow{Topic: string(r.topic), Partition: r.partition, Incarnation: r.incarnation}
 			if got := appendRow(nil, key, &again, &Record{Offset: r.offset, Time: r.time, Weight: r.weight, Payload: r.payload,
-				group: r.group}); !bytes.Equal(got, value) {
+				group: r.group}); !bytes.Equal(
+				got,
+				value,
+			) {
 				t.Errorf("row %x encodes to %x", value, got)
 			}
 		}
@@ -92,7 +121,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		decodeCounters(key, value)
 		decodeSettings(key, value)
-		if _, err := unseal(key, binary.BigEndian.AppendUint32(value[:len(body):len(body)], checksum(key, body)+1)); err == nil {
+		if _, err := unseal(key, binary.BigEndian.AppendUint32(value[:len(body):len(body)], checksum(key, body)+
+			1)); err == nil {
 			t.Error("a wrong checksum was accepted")
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestCollector (G10): with a sample of a million rows in the heap, garbage collection takes at most 15 % of the processor time of storing
-// events. Pauses are printed: on a machine with other work they are the scheduler's.
+// TestCollector (G10): with a sample of a million rows in the heap, garbage collection takes at most 15 % of the
+// processor time of storing events. Pauses are printed: on a machine with other work they are the scheduler's.
 func TestCollector(t *testing.T) {
 	rows := tier.Size(100_000, 1_000_000)
 	s := mustOpen(t, Options{Dir: t.TempDir(), Size: rows, HoldoutSize: 1000, HoldoutFraction: 0, Seed: 1})
@@ -20,8 +20,11 @@ func TestCollector(t *testing.T) {
 		advance(p)
 	}
 	used := func() (collector, all float64) {
-		samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
-			{Name: "/cpu/classes/user:cpu-seconds"}}
+		samples := []metrics.Sample{
+			{Name: "/cpu/classes/gc/total:cpu-seconds"},
+			{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
+			{Name: "/cpu/classes/user:cpu-seconds"},
+		}
 		runtime.GC() // the shares are computed at the end of a collection
 		metrics.Read(samples)
 		collector = samples[0].Value.Float64() - samples[1].Value.Float64() // idle processors cost nothing
@@ -47,8 +50,14 @@ func TestCollector(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%d rows: %.1f %% of the processor time is garbage collection (of 15 %%); 99 of 100 of %d pauses are under %.2g s (of 0.005 s)", rows,
-		100*share, total, p99)
+	t.Logf(
+		"%d rows: %.1f %% of the processor time is garbage collection (of 15 %%); 99 of 100 of %d pauses are under %.2g s "+
+			"(of 0.005 s)",
+		rows,
+		100*share,
+		total,
+		p99,
+	)
 	if share > 0.15 {
 		t.Errorf("garbage collection takes %.1f %% of the processor time", 100*share)
 	}

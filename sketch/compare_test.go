@@ -43,7 +43,11 @@ func (w *oracle) check(s *Store) error {
 		}
 	}
 	order := func(a, b LedgerRow) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Incarnation, b.Incarnation))
+		return cmp.Or(
+			cmp.Compare(a.Topic, b.Topic),
+			cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Incarnation, b.Incarnation),
+		)
 	}
 	slices.SortFunc(current, order)
 	slices.SortFunc(archived, order)
@@ -114,11 +118,15 @@ func (w *oracle) checkRows(s *Store, state *State, v *view) error {
 		for i := range rows {
 			got, want := &rows[i], &want[i]
 			if got.Topic != want.p.topic || got.Partition != want.p.number || got.Offset != want.record.Offset ||
-				!bytes.Equal(got.Payload, want.record.Payload) || got.Time != want.record.Time || got.Weight != want.record.Weight {
+				!bytes.Equal(
+					got.Payload,
+					want.record.Payload,
+				) || got.Time != want.record.Time || got.Weight != want.record.Weight {
 				return fmt.Errorf("%s row %d is %+v, want %+v", Role(role), i, got, want)
 			}
 			p, ok := sample.Inclusion(got)
-			if q := w.inclusion(want, v.threshold[want.sample]); ok != (w.o.CapBy == "") || ok && math.Abs(p-q) > 1e-6*q {
+			if q := w.inclusion(want, v.threshold[want.sample]); ok != (w.o.CapBy == "") ||
+				ok && math.Abs(p-q) > 1e-6*q {
 				return fmt.Errorf("%s row %d is included with probability %g (%t), want %g", Role(role), i, p, ok, q)
 			}
 		}

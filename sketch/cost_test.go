@@ -16,8 +16,15 @@ func costLog(n int) []Record {
 		if rng.IntN(20) == 0 {
 			size = 5000 + rng.IntN(20_000)
 		}
-		records[i] = Record{Offset: int64(i), Fate: Applied, CRC: uint32(i), Time: int64(rng.IntN(1e6)), Weight: 1 + float64(rng.IntN(3)),
-			Group: fmt.Append(nil, i%3), Payload: make([]byte, size)}
+		records[i] = Record{
+			Offset:  int64(i),
+			Fate:    Applied,
+			CRC:     uint32(i),
+			Time:    int64(rng.IntN(1e6)),
+			Weight:  1 + float64(rng.IntN(3)),
+			Group:   fmt.Append(nil, i%3),
+			Payload: make([]byte, size),
+		}
 	}
 	return records
 }
@@ -35,13 +42,16 @@ func costRows(t *testing.T, s *Store) (offsets []int64, cost int64) {
 	return offsets, cost
 }
 
-// TestCost: the rows are the longest run from the largest rank down that costs no more than it may, however the log was cut and whenever the
-// limit came, and a state that was made without one comes to the same.
+// TestCost: the rows are the longest run from the largest rank down that costs no more than it may, however the log was
+// cut and whenever the limit came, and a state that was made without one comes to the same.
 func TestCost(t *testing.T) {
 	const n, limit = 3000, 400_000
 	records := costLog(n)
 	for name, change := range map[string]func(*Options){
-		"uniform": func(*Options) {}, "decay": func(o *Options) { o.HalfLife = 1e9 * 100 }, "weights": func(o *Options) { o.Weighted = true },
+		"uniform": func(*Options) {}, "decay": func(o *Options) { o.HalfLife = 1e9 * 100 }, "weights": func(
+			o *Options) {
+			o.Weighted = true
+		},
 		"quotas": func(o *Options) { o.Quotas = []Quota{{"0", 0.5}, {"1", 0.2}} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +61,12 @@ func TestCost(t *testing.T) {
 			feed := func(s *Store, from, to, step int) {
 				must(t, s.Begin("t", 0, 0))
 				for ; from < to; from += step {
-					p := Part{Topic: "t", Base: int64(from), Next: int64(min(from+step, to)), Records: slices.Clone(records[from:min(from+step, to)])}
+					p := Part{
+						Topic:   "t",
+						Base:    int64(from),
+						Next:    int64(min(from+step, to)),
+						Records: slices.Clone(records[from:min(from+step, to)]),
+					}
 					for i := range p.Records {
 						if len(options.Quotas) == 0 {
 							p.Records[i].Group = nil
@@ -91,7 +106,8 @@ func TestCost(t *testing.T) {
 					t.Errorf("%d rows, the longest run that fits has %d", len(want), run)
 				}
 			}
-			// Cut into small parts, with the state opened again in between, a limit that was not there at first, and one that was larger.
+			// Cut into small parts, with the state opened again in between, a limit that was not there at first, and
+			// one that was larger.
 			for _, first := range []int64{limit, 0, 3 * limit} {
 				o := options
 				o.Dir, o.MaxCost = t.TempDir(), first

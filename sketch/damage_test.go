@@ -18,8 +18,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// probeDir names the environment variable that turns the test binary into a process that opens a state, reads the log from where the state
-// says, and prints what came of it.
+// probeDir names the environment variable that turns the test binary into a process that opens a state, reads the log
+// from where the state says, and prints what came of it.
 const probeDir = "SKETCH_PROBE_DIR"
 
 // verdict is what a probe prints.
@@ -94,7 +94,8 @@ func runProbe(t *testing.T, dir string) verdict {
 	return out
 }
 
-// copyState copies a state directory as a kill at this moment would leave it: Badger maps its files, so reading them shows what was written.
+// copyState copies a state directory as a kill at this moment would leave it: Badger maps its files, so reading them
+// shows what was written.
 func copyState(t testing.TB, from, to string) {
 	t.Helper()
 	must(t, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
@@ -140,8 +141,8 @@ func copySparse(from, to string) error {
 	return errors.Join(out.Truncate(at), out.Close())
 }
 
-// killedState returns a directory as a kill leaves it, with tables and a live log, its witness a while behind, and the state that the whole
-// log gives.
+// killedState returns a directory as a kill leaves it, with tables and a live log, its witness a while behind, and the
+// state that the whole log gives.
 func killedState(t *testing.T) (dir string, want *State) {
 	t.Helper()
 	live := t.TempDir()
@@ -160,7 +161,8 @@ func killedState(t *testing.T) (dir string, want *State) {
 	return dir, stateOf(t, m)
 }
 
-// files returns the files of a state directory that match a pattern and hold something, the fullest first if there are several.
+// files returns the files of a state directory that match a pattern and hold something, the fullest first if there are
+// several.
 func filesOf(t *testing.T, dir, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, pattern))
@@ -185,8 +187,8 @@ func edit(t *testing.T, name string, f func(b []byte) []byte) {
 	must(t, err, os.WriteFile(name, f(b), 0o600))
 }
 
-// TestDamage: whatever is done to a file of a killed state, it is either refused as damaged, with the name of the file, or opened as an
-// earlier state, from which the log gives again what it gave.
+// TestDamage: whatever is done to a file of a killed state, it is either refused as damaged, with the name of the file,
+// or opened as an earlier state, from which the log gives again what it gave.
 func TestDamage(t *testing.T) {
 	tier.NotUnderRace(t)
 	dir, want := killedState(t)
@@ -204,8 +206,9 @@ func TestDamage(t *testing.T) {
 	for _, kind := range []struct {
 		pattern string
 		refused bool
-	}{{"rows/*.mem", false}, {"rows/*.sst", true}, {"rows/MANIFEST", true}, {"WITNESS", true}, {"rows/KEYREGISTRY", false}, {"rows/DISCARD",
-		false}, {"rows/*.vlog", false}} {
+	}{{"rows/*.mem", false}, {"rows/*.sst", true}, {"rows/MANIFEST", true}, {"WITNESS", true}, {"rows/KEYREGISTRY", false},
+		{"rows/DISCARD",
+			false}, {"rows/*.vlog", false}} {
 		names := filesOf(t, dir, kind.pattern)
 		some := flips
 		if strings.Contains("rows/KEYREGISTRY rows/DISCARD rows/*.vlog", kind.pattern) { // they hold nothing
@@ -229,15 +232,33 @@ func TestDamage(t *testing.T) {
 		for _, name := range names {
 			n := written(t, name)
 			zeroFrom, zeroTo := n/3, min(n, n/3+100<<10)
-			cases = append(cases,
+			cases = append(
+				cases,
 				damage{"cut in the middle", name, func(b []byte) []byte { return b[:n/2] }, kind.refused},
 				damage{"emptied", name, func([]byte) []byte { return nil }, kind.refused},
 				damage{"deleted", name, nil, kind.pattern == "rows/*.sst" || kind.pattern == "rows/MANIFEST"},
-				damage{"100 KB zeroed", name, func(b []byte) []byte { clear(b[zeroFrom:zeroTo]); return b }, kind.refused && n > 3})
+				damage{
+					"100 KB zeroed",
+					name,
+					func(b []byte) []byte { clear(b[zeroFrom:zeroTo]); return b },
+					kind.refused && n > 3,
+				},
+			)
 		}
 	}
-	cases = append(cases, damage{"copied while in use", filesOf(t, dir, "rows/MANIFEST")[0], func(b []byte) []byte { return b }, false})
-	cases = append(cases, damage{"value log written", filesOf(t, dir, "rows/*.vlog")[0], func(b []byte) []byte { return append(b[:20], 0x40, 1, 1, 1) }, true})
+	cases = append(
+		cases,
+		damage{"copied while in use", filesOf(t, dir, "rows/MANIFEST")[0], func(b []byte) []byte { return b }, false},
+	)
+	cases = append(
+		cases,
+		damage{
+			"value log written",
+			filesOf(t, dir, "rows/*.vlog")[0],
+			func(b []byte) []byte { return append(b[:20], 0x40, 1, 1, 1) },
+			true,
+		},
+	)
 
 	behind, refused := 0, 0
 	for i, c := range cases {
@@ -278,7 +299,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestYoungState: a state whose every row is still in the log of the database, and loses it, begins its partitions again where they began.
+// TestYoungState: a state whose every row is still in the log of the database, and loses it, begins its partitions
+// again where they began.
 func TestYoungState(t *testing.T) {
 	live := t.TempDir()
 	s := mustOpen(t, damageOptions(live))

@@ -46,7 +46,8 @@ func TestExactRows(t *testing.T) {
 		o    Options
 		want string
 	}{
-		{"uniform", Options{Size: 8, HoldoutSize: 4, HoldoutFraction: 0.1, Seed: 42}, "830 408 187 576 234 190 76 404 | 243 155 | 880 295 | sha256:bb7b4ae3"},
+		{"uniform", Options{Size: 8, HoldoutSize: 4, HoldoutFraction: 0.1, Seed: 42},
+			"830 408 187 576 234 190 76 404 | 243 155 | 880 295 | sha256:bb7b4ae3"},
 		{"decay", Options{Size: 8, HoldoutSize: 4, HoldoutFraction: 0.1, Seed: 42, HalfLife: 100 * time.Millisecond},
 			"830 576 807 833 921 860 995 991 | 966 943 | 880 904 | sha256:6603c645"},
 	} {
@@ -86,7 +87,8 @@ func TestUniform(t *testing.T) {
 	t.Logf("chi-square %.2f, 9 degrees of freedom", chi2)
 }
 
-// TestTrainWeights: the weighted mean of a trend is that of all events under the decay, before the sample is full and after.
+// TestTrainWeights: the weighted mean of a trend is that of all events under the decay, before the sample is full and
+// after.
 func TestTrainWeights(t *testing.T) {
 	const seeds, n = 120, 400
 	halfLife := 80.0

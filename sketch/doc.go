@@ -1,4 +1,5 @@
-// Package sketch keeps a bounded sample of an event log together with the accounts that prove what the sample was made of.
+// Package sketch keeps a bounded sample of an event log together with the accounts that prove what the sample was made
+// of.
 //
 // The sample is a bottom-k (exponential-key) sample: each applied event has a priority that depends on its identity,
 // its weight, its time and a seed, and the R events of largest priority are kept. It is therefore a function of the
@@ -13,8 +14,8 @@
 // The ledger has one row for each partition: start, next, what became of each offset between them, and a digest chained
 // over the records. Rows, counts and ledger change in one transaction, so a state is always that of a log prefix.
 //
-// The package knows nothing of Kafka, of schemas or of models: payloads are opaque bytes, and the caller decides what an event's
-// fate, weight, time and identity are.
+// The package knows nothing of Kafka, of schemas or of models: payloads are opaque bytes, and the caller decides what
+// an event's fate, weight, time and identity are.
 //
 // # Invariants
 //
@@ -51,12 +52,13 @@
 //	WITNESS    how far the state had come: Badger loses the end of its log, or all of it, without an error
 //	rows/      the database
 //
-// Open looks at the files of the database before Badger does, because Badger answers a full disk and damaged files by ending the process, and
-// a missing MANIFEST by deleting its tables.
+// Open looks at the files of the database before Badger does, because Badger answers a full disk and damaged files by
+// ending the process, and a missing MANIFEST by deleting its tables.
 //
 // # The proof
 //
-// TestHistories plays random histories (deliveries from anywhere, crashes, lost suffixes, truncation, compaction, copies, resizes, erasures,
-// recreated topics, rebuilds) against an oracle that sorts everything anew; testdata/mutants.txt lists what it must notice, each
-// with a seed that shows it, the bugs that this code once had among them.
+// TestHistories plays random histories (deliveries from anywhere, crashes, lost suffixes, truncation, compaction,
+// copies, resizes, erasures, recreated topics, rebuilds) against an oracle that sorts everything anew;
+// testdata/mutants.txt lists what it must notice, each with a seed that shows it, the bugs that this code once had
+// among them.
 package sketch

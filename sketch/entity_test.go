@@ -13,7 +13,10 @@ func entityPart(base int64, n int) *Part {
 	p := &Part{Topic: "t", Base: base, Next: base + int64(n)}
 	for i := base; i < p.Next; i++ {
 		r := Record{Offset: i, Fate: Applied, Weight: 1, CRC: uint32(i), Payload: []byte{1}}
-		r.Entities = append(r.Entities, Entity{Key: SubjectHash("n", fmt.Append(nil, i%61)), Value: fmt.Append(nil, "last ", i)})
+		r.Entities = append(
+			r.Entities,
+			Entity{Key: SubjectHash("n", fmt.Append(nil, i%61)), Value: fmt.Append(nil, "last ", i)},
+		)
 		if i%10 == 9 {
 			r.Entities = append(r.Entities, Entity{Key: SubjectHash("n", fmt.Append(nil, (i+1)%61))})
 		}
@@ -32,7 +35,8 @@ func entitiesOf(t *testing.T, s *Store) map[string]string {
 	return out
 }
 
-// TestEntities: entities are always those of the records before the ledger's next, whichever transaction the process ends with.
+// TestEntities: entities are always those of the records before the ledger's next, whichever transaction the process
+// ends with.
 func TestEntities(t *testing.T) {
 	const n = 200
 	want := func(next int64) map[string]string { // record by record
@@ -95,11 +99,13 @@ func TestRevise(t *testing.T) {
 	}))
 	after := entitiesOf(t, s)
 	for key, value := range before {
-		if want, kept := "was "+value, !strings.HasSuffix(value, "8"); after[key] != want && kept || !kept && after[key] != "" {
+		if want, kept := "was "+value, !strings.HasSuffix(value, "8"); after[key] != want && kept ||
+			!kept && after[key] != "" {
 			t.Errorf("%q became %q", value, after[key])
 		}
 	}
-	if err := s.Revise(func(Entity) ([]byte, error) { return nil, ErrPart }); !errors.Is(err, ErrPart) || len(entitiesOf(t, s)) != len(after) {
+	if err := s.Revise(func(Entity) ([]byte, error) { return nil, ErrPart }); !errors.Is(err, ErrPart) ||
+		len(entitiesOf(t, s)) != len(after) {
 		t.Errorf("%v", err)
 	}
 	must(t, s.Check())

@@ -45,8 +45,8 @@ func (e *ConfigError) Error() string {
 // Unwrap makes errors.Is(err, ErrConfig) true.
 func (e *ConfigError) Unwrap() error { return ErrConfig }
 
-// A GapError says that the log no longer holds the record the ledger needs next: offsets Next..LogStart-1 are lost unless a copy
-// exists. Nothing was applied. AcceptGap declares the loss.
+// A GapError says that the log no longer holds the record the ledger needs next: offsets Next..LogStart-1 are lost
+// unless a copy exists. Nothing was applied. AcceptGap declares the loss.
 type GapError struct {
 	Topic          string
 	Partition      int32

@@ -20,7 +20,8 @@ func IndexFootprint(n int, capped bool) int64 {
 // StoredFootprint returns the bytes on disk of n rows with payloads of some bytes each.
 func StoredFootprint(n, payload int) int64 { return int64(n) * int64(storedBytes+payload) }
 
-// DiskFootprint returns the bytes that Badger takes with n rows of some bytes each: its tables are mapped, and a compaction holds old and new ones.
+// DiskFootprint returns the bytes that Badger takes with n rows of some bytes each: its tables are mapped, and a
+// compaction holds old and new ones.
 func DiskFootprint(n, payload int) int64 { return badgerBytes + 2*StoredFootprint(n, payload) }
 
 // OutboxFootprint returns the bytes of rejected records that wait to be sent.

@@ -40,14 +40,21 @@ func TestFootprints(t *testing.T) {
 			took, footprint := heap()-before, IndexFootprint(len(r.heap), o.CapBy != "")
 			t.Logf("%s: %d rows, %d bytes, footprint %d", name, len(r.heap), took, footprint)
 			if len(r.heap) != n || took > footprint || took < 2*footprint/5 {
-				t.Errorf("%s: the index of %d rows takes %d bytes, its footprint is %d", name, len(r.heap), took, footprint)
+				t.Errorf(
+					"%s: the index of %d rows takes %d bytes, its footprint is %d",
+					name,
+					len(r.heap),
+					took,
+					footprint,
+				)
 			}
 			runtime.KeepAlive(s)
 		}
 	}
 }
 
-// TestDiskFootprint: what Badger allocates stays below its footprint; a stored row is as large as is said, within a third.
+// TestDiskFootprint: what Badger allocates stays below its footprint; a stored row is as large as is said, within a
+// third.
 func TestDiskFootprint(t *testing.T) {
 	const n, payload = 4000, 80
 	o := diskOptions(t)
@@ -59,7 +66,17 @@ func TestDiskFootprint(t *testing.T) {
 	for next := int64(0); next < n; next += 500 {
 		p := Part{Topic: "t", Base: next, Next: next + 500}
 		for i := range int64(500) {
-			p.Records = append(p.Records, Record{Offset: next + i, Fate: Applied, CRC: uint32(i), Time: next + i, Weight: 1, Payload: make([]byte, payload)})
+			p.Records = append(
+				p.Records,
+				Record{
+					Offset:  next + i,
+					Fate:    Applied,
+					CRC:     uint32(i),
+					Time:    next + i,
+					Weight:  1,
+					Payload: make([]byte, payload),
+				},
+			)
 		}
 		if err := s.Apply(&p, nil); err != nil {
 			t.Fatal(err)

@@ -21,7 +21,8 @@ type Marker struct {
 	Cut   []Position `json:"cut"`
 	Rows  int64      `json:"rows"` // taken out so far
 	Done  bool       `json:"done"` // all of them are
-	// Row is the identity hash of the rows to take out, where the field is Options.Identity, whose value rows do not carry.
+	// Row is the identity hash of the rows to take out, where the field is Options.Identity, whose value rows do not
+	// carry.
 	Row []byte `json:"row,omitempty"`
 }
 
@@ -55,8 +56,8 @@ func (m *Marker) extend(cut []Position) (moved bool) {
 	return moved
 }
 
-// ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new lineage. Erase then takes its rows
-// out. A subject forgotten again is forgotten up to now.
+// ForgetSubject writes down, durably, that the events of a subject up to now are to be forgotten, and starts a new
+// lineage. Erase then takes its rows out. A subject forgotten again is forgotten up to now.
 func (s *Store) ForgetSubject(field string, value []byte) (Marker, error) {
 	m, err := s.mark(field, value)
 	if err != nil || s.home == nil {
@@ -95,7 +96,11 @@ func (s *Store) mark(field string, value []byte) (Marker, error) {
 }
 
 func (s *Store) putMarker(m *Marker) {
-	s.pending.put(append([]byte{prefixMarker}, m.Hash[:]...), false, func(b, key []byte) []byte { return appendMarker(b, key, m) })
+	s.pending.put(
+		append([]byte{prefixMarker}, m.Hash[:]...),
+		false,
+		func(b, key []byte) []byte { return appendMarker(b, key, m) },
+	)
 	s.markers[m.Hash] = *m
 }
 
@@ -118,7 +123,8 @@ func (s *Store) ForgottenFields() []string {
 	return fields
 }
 
-// Forgets reports whether an event that has the value in the field is to stay out of the samples: what Record.Forgotten is set to.
+// Forgets reports whether an event that has the value in the field is to stay out of the samples: what Record.Forgotten
+// is set to.
 func (s *Store) Forgets(topic string, number int32, offset int64, field string, value []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +174,11 @@ func (s *Store) Erase(ctx context.Context, values func(field string, payload []b
 }
 
 // rowsOf returns the entries of a marker's rows by reservoir, in the order of s.all.
-func (s *Store) rowsOf(ctx context.Context, m *Marker, values func(field string, payload []byte) [][]byte) ([][]entry, error) {
+func (s *Store) rowsOf(
+	ctx context.Context,
+	m *Marker,
+	values func(field string, payload []byte) [][]byte,
+) ([][]entry, error) {
 	out := make([][]entry, len(s.all))
 	err := s.backend.view(func(c cut) error {
 		_, err := s.scan(ctx, c, func(row *scanned) error {
@@ -191,8 +201,8 @@ func (s *Store) rowsOf(ctx context.Context, m *Marker, values func(field string,
 	return out, err
 }
 
-// expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those from
-// the index losers on. note is called with the number of rows of each piece before it is committed.
+// expel takes entries out of a reservoir, in pieces, each with the accounts it changes; the threshold learns of those
+// from the index losers on. note is called with the number of rows of each piece before it is committed.
 func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int)) error {
 	if len(entries) == 0 {
 		return nil
@@ -202,7 +212,8 @@ func (s *Store) expel(r *reservoir, entries []entry, losers int, note func(n int
 	n := 0
 	for i := range entries {
 		e := &entries[i]
-		if ops := len(s.pending.ops); ops > 0 && (int64(ops+len(s.pending.changed)+spareOps) > maxOps || s.pending.bytes+spareBytes > maxBytes) {
+		if ops := len(s.pending.ops); ops > 0 &&
+			(int64(ops+len(s.pending.changed)+spareOps) > maxOps || s.pending.bytes+spareBytes > maxBytes) {
 			note(n)
 			if err := s.commit(nil); err != nil {
 				return err
@@ -252,8 +263,9 @@ func (s *Store) Purge() error {
 	return nil
 }
 
-// purge writes the memory table and merges all tables: versions that a deletion or a newer one hides are left out of the result. Dropping a
-// prefix is Badger's only way to merge the tables of the top level whatever their number, and needs a key to drop.
+// purge writes the memory table and merges all tables: versions that a deletion or a newer one hides are left out of
+// the result. Dropping a prefix is Badger's only way to merge the tables of the top level whatever their number, and
+// needs a key to drop.
 func (d *disk) purge() error {
 	key := []byte{prefixPurge}
 	if err := d.commit([]op{{key: key, value: seal(key, nil, 0)}}); err != nil {

@@ -10,15 +10,23 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// levelZero is how many tables of the size of a memory table Badger lets wait for compaction, and one that is being merged.
+// levelZero is how many tables of the size of a memory table Badger lets wait for compaction, and one that is being
+// merged.
 const levelZero = 5 + 1
 
-// TestDiskDoesNotGrow (B20, shortened): a sample that changes with every event takes at most three times its rows on disk and what the database
-// lets wait for compaction, however much was written.
+// TestDiskDoesNotGrow (B20, shortened): a sample that changes with every event takes at most three times its rows on
+// disk and what the database lets wait for compaction, however much was written.
 func TestDiskDoesNotGrow(t *testing.T) {
 	const rows, n = 5000, 5000
 	events := tier.Size(int64(100_000), 400_000)
-	o := Options{Dir: t.TempDir(), Size: rows, HoldoutSize: 500, HoldoutFraction: 0.1, Seed: 1, HalfLife: rows * 1e6 / 4} // a row a millisecond
+	o := Options{
+		Dir:             t.TempDir(),
+		Size:            rows,
+		HoldoutSize:     500,
+		HoldoutFraction: 0.1,
+		Seed:            1,
+		HalfLife:        rows * 1e6 / 4,
+	} // a row a millisecond
 	s := mustOpen(t, o)
 	must(t, s.Begin("ratings", 3, 0))
 	most := int64(0)
@@ -29,8 +37,15 @@ func TestDiskDoesNotGrow(t *testing.T) {
 	count, live := s.Size()
 	must(t, s.Check(), s.Close())
 	limit := 3*live + levelZero*DefaultMemTableBytes
-	t.Logf("%d events of %d bytes into %d rows of %d bytes: %d bytes on disk at most, allowed are %d", events, len(benchPayload),
-		count[Train]+count[Select]+count[Gate], live, most, limit)
+	t.Logf(
+		"%d events of %d bytes into %d rows of %d bytes: %d bytes on disk at most, allowed are %d",
+		events,
+		len(benchPayload),
+		count[Train]+count[Select]+count[Gate],
+		live,
+		most,
+		limit,
+	)
 	if most > limit {
 		t.Errorf("%d bytes on disk for %d bytes of rows: at most %d", most, live, limit)
 	}

@@ -67,7 +67,8 @@ func fingerprint(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// TestFullDisk: a state is not opened without the space to do so, and nothing of it is touched; with the space it is all there.
+// TestFullDisk: a state is not opened without the space to do so, and nothing of it is touched; with the space it is
+// all there.
 func TestFullDisk(t *testing.T) {
 	mount := mountTmpfs(t, 120)
 	dir := filepath.Join(mount, "state")
@@ -91,7 +92,8 @@ func TestFullDisk(t *testing.T) {
 	must(t, rereadLog(s, damageLog), s.Check(), s.Close())
 }
 
-// TestCloseOnAFullDisk: closing gives up rather than write a table that does not fit, and the next start has everything.
+// TestCloseOnAFullDisk: closing gives up rather than write a table that does not fit, and the next start has
+// everything.
 func TestCloseOnAFullDisk(t *testing.T) {
 	mount := mountTmpfs(t, 120)
 	dir := filepath.Join(mount, "state")
@@ -107,8 +109,8 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	must(t, s.Check(), s.Close())
 }
 
-// TestDiskFillsUnderACommit: a process that dies of a full disk (Badger's mapped files end it with SIGBUS) has lost nothing that it
-// acknowledged.
+// TestDiskFillsUnderACommit: a process that dies of a full disk (Badger's mapped files end it with SIGBUS) has lost
+// nothing that it acknowledged.
 func TestDiskFillsUnderACommit(t *testing.T) {
 	mount := mountTmpfs(t, 60)
 	dir := filepath.Join(mount, "state")
@@ -207,7 +209,10 @@ func help(verb, dir string) {
 			}
 			p := &Part{Topic: "a", Base: next, Next: next + 100}
 			for i := range int64(100) {
-				p.Records = append(p.Records, Record{Offset: next + i, Fate: Applied, Weight: 1, Payload: make([]byte, 1000)})
+				p.Records = append(
+					p.Records,
+					Record{Offset: next + i, Fate: Applied, Weight: 1, Payload: make([]byte, 1000)},
+				)
 			}
 			if err := s.Apply(p, nil); err != nil {
 				log.Fatal(err)
@@ -232,7 +237,8 @@ func TestInUse(t *testing.T) {
 	must(t, cmd.Process.Signal(syscall.SIGSTOP)) // stopped is not dead
 	start := time.Now()
 	_, err = Open(t.Context(), damageOptions(dir))
-	if want := fmt.Sprintf("state directory is in use by pid %d", cmd.Process.Pid); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("state directory is in use by pid %d", cmd.Process.Pid); !errors.Is(err, ErrLocked) ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want ErrLocked with %q", err, want)
 	}
 	if d := time.Since(start); d > 20*time.Second {
@@ -247,7 +253,8 @@ func TestInUse(t *testing.T) {
 // TestUnwritable: what the system refuses is reported before Badger is opened, with the path and what to do.
 func TestUnwritable(t *testing.T) {
 	t.Run("file size limit", func(t *testing.T) {
-		if out := runHelper(t, "open-limited", t.TempDir()); !strings.Contains(out, "file too large") || !strings.Contains(out, fmt.Sprint(32<<20)) {
+		if out := runHelper(t, "open-limited", t.TempDir()); !strings.Contains(out, "file too large") ||
+			!strings.Contains(out, fmt.Sprint(32<<20)) {
 			t.Errorf("refused with %q", out)
 		}
 	})
@@ -270,7 +277,8 @@ func TestUnwritable(t *testing.T) {
 		cmd.Path, cmd.Dir = binary, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
-		if text := string(out); err != nil || !strings.Contains(text, "permission denied") || !strings.Contains(text, dir) ||
+		if text := string(out); err != nil || !strings.Contains(text, "permission denied") ||
+			!strings.Contains(text, dir) ||
 			!strings.Contains(text, "user id 65534") {
 			t.Errorf("%v: %s", err, text)
 		}
@@ -290,7 +298,8 @@ func TestUnwritable(t *testing.T) {
 	})
 }
 
-// TestWitness: a state that has lost its end says how much, begins partitions again where they once began, and is not taken for another.
+// TestWitness: a state that has lost its end says how much, begins partitions again where they once began, and is not
+// taken for another.
 func TestWitness(t *testing.T) {
 	o := damageOptions(t.TempDir())
 	s := mustOpen(t, o)
@@ -336,7 +345,8 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// TestWitnessIsWrittenWhenItChanges: a state at rest writes nothing; events, and a subject that is forgotten, are witnessed.
+// TestWitnessIsWrittenWhenItChanges: a state at rest writes nothing; events, and a subject that is forgotten, are
+// witnessed.
 func TestWitnessIsWrittenWhenItChanges(t *testing.T) {
 	o := damageOptions(t.TempDir())
 	s := mustOpen(t, o)
@@ -392,9 +402,11 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestNoValueLog: the largest values there are stay below the size from which on Badger would move them out of its tables.
+// TestNoValueLog: the largest values there are stay below the size from which on Badger would move them out of its
+// tables.
 func TestNoValueLog(t *testing.T) {
-	if largest := max(storedRowBytes(strings.Repeat("t", 249), identity{1}, make([]byte, MaxPayloadBytes)), MaxAuxBytes+crcBytes); largest >= valueThreshold {
+	if largest := max(storedRowBytes(strings.Repeat("t", 249), identity{1}, make([]byte, MaxPayloadBytes)), MaxAuxBytes+
+		crcBytes); largest >= valueThreshold {
 		t.Errorf("values of up to %d bytes, Badger keeps those below %d", largest, valueThreshold)
 	}
 	s := mustOpen(t, damageOptions(t.TempDir()))
@@ -427,7 +439,8 @@ func TestStorageErrorIsFinal(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	for name, err := range map[string]error{
-		"Apply": rereadLog(s, 3000), "Begin": s.Begin("b", 0, 0), "Halt": s.Halt("a", 0, "x"), "AcceptGap": s.AcceptGap("a", 0, 9999),
+		"Apply": rereadLog(s, 3000), "Begin": s.Begin("b", 0, 0), "Halt": s.Halt("a", 0, "x"), "AcceptGap": s.AcceptGap("a",
+			0, 9999),
 	} {
 		if !errors.Is(err, ErrStorage) {
 			t.Errorf("%s: %v, want the storage error", name, err)

@@ -2,7 +2,8 @@ package sketch
 
 import "sync"
 
-// heads is what of the last commit can be asked while the next one is being written: where each partition is, and the room in the outbox.
+// heads is what of the last commit can be asked while the next one is being written: where each partition is, and the
+// room in the outbox.
 type heads struct {
 	mu   sync.Mutex
 	next map[partition]head

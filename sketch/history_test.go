@@ -32,7 +32,8 @@ type step struct {
 // kinds are what can happen, as often as they are named.
 var kinds = []string{
 	"produce", "produce", "produce", "produce", "abort", "compact", "truncate",
-	"deliver", "deliver", "deliver", "deliver", "deliver", "crash before commit", "crash after commit", "crash after commit",
+	"deliver", "deliver", "deliver", "deliver", "deliver", "crash before commit", "crash after commit",
+	"crash after commit",
 	"reopen", "lose suffix", "copy", "join", "stale batch", "resize", "forget", "recreate", "rebuild", "train",
 }
 
@@ -76,8 +77,13 @@ type partitionLog struct {
 
 // settingsOf draws the options of a history.
 func settingsOf(rng *rand.Rand) Options {
-	o := Options{Size: 1 + rng.IntN(20), HoldoutSize: 2 + rng.IntN(9), Seed: rng.Uint64(), HoldoutFraction: []float64{0, 0.2, 0.5}[rng.IntN(3)],
-		CheckpointEvery: int64(1 + rng.IntN(9))}
+	o := Options{
+		Size:            1 + rng.IntN(20),
+		HoldoutSize:     2 + rng.IntN(9),
+		Seed:            rng.Uint64(),
+		HoldoutFraction: []float64{0, 0.2, 0.5}[rng.IntN(3)],
+		CheckpointEvery: int64(1 + rng.IntN(9)),
+	}
 	if rng.IntN(2) == 0 {
 		o.HalfLife = time.Duration(1+rng.IntN(2000)) * time.Millisecond
 		o.HoldoutHalfLife = max(o.HalfLife/time.Duration(1+rng.IntN(2)), time.Millisecond)
@@ -101,7 +107,13 @@ func settingsOf(rng *rand.Rand) Options {
 func run(p plan, broken driver, reopen func(Options) (backend, error)) (err error) {
 	rng := rand.New(rand.NewPCG(p.Seed, 1))
 	o := settingsOf(rng)
-	h := &history{rng: rng, broken: broken, logs: map[*oraclePartition]*partitionLog{}, lives: map[string]*life{}, j: &journal{backend: newMemory()}}
+	h := &history{
+		rng:    rng,
+		broken: broken,
+		logs:   map[*oraclePartition]*partitionLog{},
+		lives:  map[string]*life{},
+		j:      &journal{backend: newMemory()},
+	}
 	h.oracle = &oracle{life: &life{o: o}}
 	if reopen != nil {
 		h.reopen = func() (backend, error) { return reopen(o) }
@@ -154,7 +166,8 @@ func (h *history) current() (out []*oraclePartition) {
 	return out
 }
 
-// open opens the state as it is, and takes up its life: the one that was decided last, or an older one if the decision was lost.
+// open opens the state as it is, and takes up its life: the one that was decided last, or an older one if the decision
+// was lost.
 func (h *history) open(o Options) error {
 	h.j.until, h.j.broken = -1, h.broken
 	s, err := load(context.Background(), h.j, &o, func(stored *settings) (settings, error) {
@@ -191,8 +204,8 @@ func userOf(field string, payload []byte) [][]byte {
 	return [][]byte{user}
 }
 
-// restart opens the state again and cuts the oracle back to where it is. What was acknowledged must be there, but for a lost suffix of
-// the whole state, or for what a crash cut off of a part of one partition from offset low on.
+// restart opens the state again and cuts the oracle back to where it is. What was acknowledged must be there, but for a
+// lost suffix of the whole state, or for what a crash cut off of a part of one partition from offset low on.
 func (h *history) restart(lost bool, cut *oraclePartition, low int64) error {
 	if h.reopen != nil {
 		if err := h.j.close(); err != nil {
@@ -251,9 +264,9 @@ func play(t *rapid.T, lane uint64) {
 	}
 }
 
-// TestHistories: whatever is delivered, lost, repeated, compacted, truncated, forgotten or resized, in any order, the state is that of a log
-// prefix. A history that fails is printed, shrunk, with the seed that finds it again (-rapid.seed). SKETCH_SEED is the seed of the first,
-// drawn if it is not set.
+// TestHistories: whatever is delivered, lost, repeated, compacted, truncated, forgotten or resized, in any order, the
+// state is that of a log prefix. A history that fails is printed, shrunk, with the seed that finds it again
+// (-rapid.seed). SKETCH_SEED is the seed of the first, drawn if it is not set.
 func TestHistories(t *testing.T) {
 	n := tier.Size(1000, 20_000)
 	const lanes = 2

@@ -18,8 +18,9 @@ import (
 	"github.com/dgraph-io/badger/v4/table"
 )
 
-// checkFiles reads the files of a Badger directory before Badger does and refuses those it would answer with a panic, an empty database or
-// deleted tables. expected says that there must be a state. It changes nothing and opens one file after the other.
+// checkFiles reads the files of a Badger directory before Badger does and refuses those it would answer with a panic,
+// an empty database or deleted tables. expected says that there must be a state. It changes nothing and opens one file
+// after the other.
 func checkFiles(ctx context.Context, dir string, expected bool) error {
 	ids, err := checkManifest(dir, expected)
 	if err != nil {
@@ -49,8 +50,8 @@ func checkFiles(ctx context.Context, dir string, expected bool) error {
 	return nil
 }
 
-// checkManifest returns the tables that the MANIFEST names, which all exist. Without it Badger would open empty and delete the tables; cut in
-// the middle, it would take its beginning for the whole.
+// checkManifest returns the tables that the MANIFEST names, which all exist. Without it Badger would open empty and
+// delete the tables; cut in the middle, it would take its beginning for the whole.
 func checkManifest(dir string, expected bool) ([]uint64, error) {
 	name := filepath.Join(dir, badger.ManifestFilename)
 	tables, err := filepath.Glob(filepath.Join(dir, "*.sst"))
@@ -83,7 +84,8 @@ func checkManifest(dir string, expected bool) ([]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sketch: %w", err)
 	}
-	// A crash may leave a table that is not named yet, or half an entry; both at once could be a table whose entry was cut off.
+	// A crash may leave a table that is not named yet, or half an entry; both at once could be a table whose entry was
+	// cut off.
 	if end < st.Size() && len(tables) > len(ids) {
 		return nil, corrupt("%s ends inside an entry at byte %d and does not name a table of its directory", name, end)
 	}
@@ -100,11 +102,12 @@ func replayManifest(f *os.File) (m badger.Manifest, end int64, err error) {
 	return badger.ReplayManifestFile(f, 0, badger.DefaultOptions("").WithLogger(nil))
 }
 
-// valueLogHeaderBytes precede the entries of a value log: the id of an encryption key, 8 bytes, and an initialisation vector.
+// valueLogHeaderBytes precede the entries of a value log: the id of an encryption key, 8 bytes, and an initialisation
+// vector.
 const valueLogHeaderBytes = 20
 
-// checkValueLog refuses a value log with entries: every value of this package is smaller than Badger's threshold, and a damaged value log
-// gives empty values without an error.
+// checkValueLog refuses a value log with entries: every value of this package is smaller than Badger's threshold, and a
+// damaged value log gives empty values without an error.
 func checkValueLog(dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "*.vlog"))
 	if err != nil {
@@ -134,8 +137,8 @@ func checkValueLog(dir string) error {
 // valuePointer marks an entry whose value is in the value log (bitValuePointer of Badger).
 const valuePointer = 1 << 1
 
-// checkTable verifies every checksum of a table and that no value is outside it. The table's file is read, not mapped: what Badger answers
-// to a damaged one with is a panic or a fault.
+// checkTable verifies every checksum of a table and that no value is outside it. The table's file is read, not mapped:
+// what Badger answers to a damaged one with is a panic or a fault.
 func checkTable(name string, id uint64) (err error) {
 	content, err := os.ReadFile(name)
 	if err != nil {

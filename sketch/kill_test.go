@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// childDir names the environment variable that turns the test binary into a process that applies a log until it is killed.
+// childDir names the environment variable that turns the test binary into a process that applies a log until it is
+// killed.
 const childDir = "SKETCH_CHILD_DIR"
 
 func killOptions(dir string) Options {
@@ -47,7 +48,8 @@ func applyForever(dir string) {
 	}
 }
 
-// TestKilled: after SIGKILL at any moment every acknowledged part is there, and the state is what an undisturbed store has at the same offset.
+// TestKilled: after SIGKILL at any moment every acknowledged part is there, and the state is what an undisturbed store
+// has at the same offset.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(3, 1))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLacks: what a head says that there has to be is counted by the rows of its accounts. Rows of a process that ended before its next head, which are beyond
-// them, take the place of none.
+// TestLacks: what a head says that there has to be is counted by the rows of its accounts. Rows of a process that ended
+// before its next head, which are beyond them, take the place of none.
 func TestLacks(t *testing.T) {
 	s, err := NewMemory(Options{Seed: 7, Size: 50, Mirror: true})
 	if err != nil {
@@ -53,7 +53,8 @@ func TestLacks(t *testing.T) {
 		what  string
 		pairs []Pair
 		want  int64
-	}{{"all", sent, 0}, {"half", sent[:3], 3}, {"none", nil, 6}, {"half, and rows beyond", slices.Concat(sent[:3], beyond), 3}} {
+	}{{"all", sent, 0}, {"half", sent[:3], 3}, {"none", nil, 6}, {"half, and rows beyond", slices.Concat(sent[:3], beyond),
+		3}} {
 		if got := trainer.Lacks(&Share{Head: head, Pairs: c.pairs}); got != c.want {
 			t.Errorf("with %s of the rows %d are missing, not %d", c.what, got, c.want)
 		}

@@ -61,7 +61,15 @@ type LedgerRow struct {
 }
 
 func newLedgerRow(topic string, partition int32, incarnation uint32, start int64) LedgerRow {
-	r := LedgerRow{Topic: topic, Partition: partition, Incarnation: incarnation, Start: start, Next: start, LastOffset: -1, Watermark: NoTime}
+	r := LedgerRow{
+		Topic:       topic,
+		Partition:   partition,
+		Incarnation: incarnation,
+		Start:       start,
+		Next:        start,
+		LastOffset:  -1,
+		Watermark:   NoTime,
+	}
 	b := append([]byte("refitd ledger 1\x00"), topic...)
 	b = binary.BigEndian.AppendUint32(b, r.Incarnation)
 	b = binary.BigEndian.AppendUint32(b, uint32(partition))
@@ -77,10 +85,12 @@ func (l *LedgerRow) AtStart() LedgerRow {
 // Records is the number of records that the digest is chained over.
 func (l *LedgerRow) Records() int64 { return l.Applied + l.Rejected }
 
-// Unaccounted returns the offsets between Start and Next that the accounts do not explain: 0, or the state is damaged (I3).
+// Unaccounted returns the offsets between Start and Next that the accounts do not explain: 0, or the state is damaged
+// (I3).
 func (l *LedgerRow) Unaccounted() int64 { return l.Next - l.Start - l.accounted() }
 
-// chain binds a record to the digest: d' = SHA-256(d ‖ offset ‖ CRC ‖ fate), one block. Only applied and rejected records are bound:
+// chain binds a record to the digest: d' = SHA-256(d ‖ offset ‖ CRC ‖ fate), one block. Only applied and rejected
+// records are bound:
 // markers and aborted records vanish when the broker compacts, and independent clients do not show them.
 func (l *LedgerRow) chain(r *Record) {
 	var b [45]byte
@@ -100,17 +110,37 @@ func (l *LedgerRow) accounted() int64 {
 // audit returns an error unless the accounts add up (I3).
 func (l *LedgerRow) audit() error {
 	if l.Unaccounted() != 0 {
-		return corrupt("ledger of %s/%d accounts for %d offsets between %d and %d", l.Topic, l.Partition, l.accounted(), l.Start, l.Next)
+		return corrupt(
+			"ledger of %s/%d accounts for %d offsets between %d and %d",
+			l.Topic,
+			l.Partition,
+			l.accounted(),
+			l.Start,
+			l.Next,
+		)
 	}
 	var eligible int64
 	for role := range NumRoles {
 		if l.Rows[role] < 0 || l.Rows[role] > l.Eligible[role] {
-			return corrupt("ledger of %s/%d has %d rows of role %s from %d events", l.Topic, l.Partition, l.Rows[role], role, l.Eligible[role])
+			return corrupt(
+				"ledger of %s/%d has %d rows of role %s from %d events",
+				l.Topic,
+				l.Partition,
+				l.Rows[role],
+				role,
+				l.Eligible[role],
+			)
 		}
 		eligible += l.Eligible[role]
 	}
 	if eligible != l.Applied {
-		return corrupt("ledger of %s/%d has roles for %d of %d applied events", l.Topic, l.Partition, eligible, l.Applied)
+		return corrupt(
+			"ledger of %s/%d has roles for %d of %d applied events",
+			l.Topic,
+			l.Partition,
+			eligible,
+			l.Applied,
+		)
 	}
 	return nil
 }

@@ -12,12 +12,20 @@ import (
 	"time"
 )
 
-// TestFormat1: a state that a build of format 1 wrote, before there were checkpoints or markers, opens as it is, and is one of the newest
-// format from then on.
+// TestFormat1: a state that a build of format 1 wrote, before there were checkpoints or markers, opens as it is, and is
+// one of the newest format from then on.
 func TestFormat1(t *testing.T) {
 	dir := t.TempDir()
 	must(t, unpack(filepath.Join("testdata", "format1.tar.gz"), dir))
-	o := Options{Dir: filepath.Join(dir, "state"), Size: 50, HoldoutSize: 10, HoldoutFraction: 0.2, Seed: 3, HalfLife: 200 * time.Second, ConfigHash: "sha256:1"}
+	o := Options{
+		Dir:             filepath.Join(dir, "state"),
+		Size:            50,
+		HoldoutSize:     10,
+		HoldoutFraction: 0.2,
+		Seed:            3,
+		HalfLife:        200 * time.Second,
+		ConfigHash:      "sha256:1",
+	}
 	for range 2 {
 		s := mustOpen(t, o)
 		st, err := s.State()
@@ -27,8 +35,10 @@ func TestFormat1(t *testing.T) {
 			st.Partitions[1].Digest.String() != "sha256:26e5c0f51a4f8bd8f3138efdc094a4b8078848a4e99484b07c172a3093b556bd" {
 			t.Errorf("digests of %+v", st)
 		}
-		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != formatVersion || string(s.Aux()) != "sums" || st.Partitions[1].Gap != 10 ||
-			st.UnderFilled || !st.OfLog {
+		if st.Lineage != "f0e1d2c3b4a5968778695a4b3c2d1e0f" || st.Format != formatVersion || string(s.Aux()) != "sums" ||
+			st.Partitions[1].Gap != 10 ||
+			st.UnderFilled ||
+			!st.OfLog {
 			t.Errorf("state %+v, aux %q", st, s.Aux())
 		}
 		must(t, s.Close())
@@ -40,10 +50,14 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// TestResize: a smaller size keeps exactly what a sample of that size would have kept; a larger one keeps its rows, says since when it is
-// under-filled, and is what the log gives above its threshold until it is full, when it is what the log gives. Other settings are refused.
+// TestResize: a smaller size keeps exactly what a sample of that size would have kept; a larger one keeps its rows,
+// says since when it is under-filled, and is what the log gives above its threshold until it is full, when it is what
+// the log gives. Other settings are refused.
 func TestResize(t *testing.T) {
-	for name, change := range map[string]func(*Options){"uniform": func(*Options) {}, "decay": func(o *Options) { o.HalfLife = time.Hour },
+	for name, change := range map[string]func(*Options){"uniform": func(*Options) {}, "decay": func(
+		o *Options) {
+		o.HalfLife = time.Hour
+	},
 		"quotas": func(o *Options) { o.Quotas = []Quota{{"0", 0.3}} }} {
 		t.Run(name, func(t *testing.T) {
 			o := diskOptions(t)
@@ -69,7 +83,8 @@ func TestResize(t *testing.T) {
 
 			o.Size, o.HoldoutSize = 20, 6
 			s = mustOpen(t, o)
-			if got, want := stateOf(t, s), stateOf(t, fresh(o, 2000)); !reflect.DeepEqual(got, want) || got.UnderFilled {
+			if got, want := stateOf(t, s), stateOf(t, fresh(o, 2000)); !reflect.DeepEqual(got, want) ||
+				got.UnderFilled {
 				t.Errorf("smaller:\n%+v, want\n%+v", got, want)
 			}
 			second := s.Lineage()
@@ -79,7 +94,8 @@ func TestResize(t *testing.T) {
 			s = mustOpen(t, o)
 			st, err := s.State()
 			must(t, err, s.Check())
-			if !st.UnderFilled || !reflect.DeepEqual(st.Since, []Position{{Topic: "a", Next: 2000}}) || st.Rows[Train] != 20 {
+			if !st.UnderFilled || !reflect.DeepEqual(st.Since, []Position{{Topic: "a", Next: 2000}}) ||
+				st.Rows[Train] != 20 {
 				t.Errorf("larger: %+v", st)
 			}
 			if third := s.Lineage(); first == second || second == third || first == third {
@@ -149,8 +165,8 @@ func userLog(n int) []Record {
 
 func userAt(offset int64) string { return fmt.Sprintf("subject-%d", offset%10) }
 
-// TestErasure: a subject's rows leave the state, and its name the files; what is read again does not bring them back, later events are
-// like any other, and the accounts do not change.
+// TestErasure: a subject's rows leave the state, and its name the files; what is read again does not bring them back,
+// later events are like any other, and the accounts do not change.
 func TestErasure(t *testing.T) {
 	o := diskOptions(t)
 	o.Size, o.HoldoutSize = 500, 100
@@ -173,8 +189,10 @@ func TestErasure(t *testing.T) {
 	after, err := s.State()
 	must(t, err)
 	left := before.Rows[Train] + before.Holdout() - after.Rows[Train] - after.Holdout()
-	if rows == 0 || rows != left || after.Lineage == lineage || !after.UnderFilled || len(after.Forgotten) != 1 || !after.Forgotten[0].Done ||
-		after.Forgotten[0].Rows != int64(rows) || after.Forgotten[0].Hash != SubjectHash("user", []byte("subject-7")) || m.Done {
+	if rows == 0 || rows != left || after.Lineage == lineage || !after.UnderFilled || len(after.Forgotten) != 1 ||
+		!after.Forgotten[0].Done ||
+		after.Forgotten[0].Rows != int64(rows) || after.Forgotten[0].Hash != SubjectHash("user", []byte("subject-7")) ||
+		m.Done {
 		t.Errorf("%d rows erased, state %+v", rows, after)
 	}
 	for i := range after.Partitions {
@@ -214,7 +232,8 @@ func TestErasure(t *testing.T) {
 	}
 	must(t, fresh.Align(s))
 	got, want := stateOf(t, fresh), stateOf(t, s)
-	if got.SampleDigest != want.SampleDigest || !reflect.DeepEqual(got.Rows, want.Rows) || got.Partitions[0].Digest != want.Partitions[0].Digest {
+	if got.SampleDigest != want.SampleDigest || !reflect.DeepEqual(got.Rows, want.Rows) ||
+		got.Partitions[0].Digest != want.Partitions[0].Digest {
 		t.Errorf("made anew\n%+v, want\n%+v", got, want)
 	}
 	sample, err := s.Sample()
@@ -300,11 +319,13 @@ func TestIncarnation(t *testing.T) {
 	s = mustOpen(t, o)
 	st, err := s.State()
 	must(t, err, s.Check(), s.Begin("a", 1, 3))
-	if len(st.Partitions) != 2 || len(st.Archived) != 2 || st.OfLog || st.Partitions[0].Incarnation != 1 || st.Partitions[0].Start != 7 ||
+	if len(st.Partitions) != 2 || len(st.Archived) != 2 || st.OfLog || st.Partitions[0].Incarnation != 1 ||
+		st.Partitions[0].Start != 7 ||
 		st.Partitions[0].Next != 200 {
 		t.Fatalf("state %+v", st)
 	}
-	if a := st.Archived[0]; a.Next != 1000 || a.Digest != old.Digest || a.Applied != old.Applied || a.Unaccounted() != 0 {
+	if a := st.Archived[0]; a.Next != 1000 || a.Digest != old.Digest || a.Applied != old.Applied ||
+		a.Unaccounted() != 0 {
 		t.Errorf("archived %+v, was %+v", a, old)
 	}
 	if l := s.Ledger()[1]; l.Partition != 1 || l.Incarnation != 1 || l.Start != 3 {
@@ -373,8 +394,8 @@ func TestCheckpointsAreFew(t *testing.T) {
 	t.Logf("%d kept of 5000", len(kept))
 }
 
-// TestSmallerWithQuotas: a smaller size may leave more room to the rows without a quota, since those with one are rounded up. The sample
-// says that it is under-filled, and can be opened again.
+// TestSmallerWithQuotas: a smaller size may leave more room to the rows without a quota, since those with one are
+// rounded up. The sample says that it is under-filled, and can be opened again.
 func TestSmallerWithQuotas(t *testing.T) {
 	o := diskOptions(t)
 	o.Size, o.HoldoutSize, o.Quotas = 10, 6, []Quota{{"0", 0.33}, {"1", 0.51}} // 4 + 6 + 0 rows

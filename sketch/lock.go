@@ -13,7 +13,8 @@ import (
 
 const lockName = "LOCK"
 
-// How long a lock that is held is waited for, and how often it is tried: well below the 2 s in which a second daemon has to be refused.
+// How long a lock that is held is waited for, and how often it is tried: well below the 2 s in which a second daemon
+// has to be refused.
 const (
 	lockWait  = time.Second
 	lockPause = 20 * time.Millisecond
@@ -53,7 +54,8 @@ func LockFile(name string) (*Lock, error) {
 	}
 	// A process that was killed may leave the one that checks the state behind it for a moment.
 	for try := time.Duration(0); ; try += lockPause {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) || try >= lockWait {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) ||
+			try >= lockWait {
 			break
 		}
 		time.Sleep(lockPause)
@@ -64,7 +66,12 @@ func LockFile(name string) (*Lock, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("sketch: lock %s: %w", name, err)
 		}
-		return nil, fmt.Errorf("sketch: %s: %w by pid %s", strings.TrimSuffix(name, string(filepath.Separator)+lockName), ErrLocked, strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf(
+			"sketch: %s: %w by pid %s",
+			strings.TrimSuffix(name, string(filepath.Separator)+lockName),
+			ErrLocked,
+			strings.TrimSpace(string(text)),
+		)
 	}
 	err = f.Truncate(0)
 	if err == nil {
@@ -77,7 +84,8 @@ func LockFile(name string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Close releases the lock. The file stays. A child that is being started has the file for a moment, too, and would hold what is closed alone.
+// Close releases the lock. The file stays. A child that is being started has the file for a moment, too, and would hold
+// what is closed alone.
 func (l *Lock) Close() error {
 	return errors.Join(syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN), l.file.Close())
 }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestLockIsReleased: a lock that is closed is free at once, although a child has its file, as one that another part of the process starts does for a moment.
+// TestLockIsReleased: a lock that is closed is free at once, although a child has its file, as one that another part of
+// the process starts does for a moment.
 func TestLockIsReleased(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	lock, err := LockFile(name)
@@ -25,8 +26,8 @@ func TestLockIsReleased(t *testing.T) {
 	must(t, again.Close())
 }
 
-// TestDatabaseIsAwaited: the directory of a database is locked a moment longer than it was open where a child was being started, and is opened then; one that
-// stays locked is in use.
+// TestDatabaseIsAwaited: the directory of a database is locked a moment longer than it was open where a child was being
+// started, and is opened then; one that stays locked is in use.
 func TestDatabaseIsAwaited(t *testing.T) {
 	o := damageOptions(t.TempDir())
 	s, err := Open(t.Context(), o)

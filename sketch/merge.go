@@ -10,10 +10,12 @@ import (
 	"slices"
 )
 
-// ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same settings.
+// ErrForeign: what was to be merged is not of a store that reads other partitions of the same topics under the same
+// settings.
 var ErrForeign = errors.New("not of the same sample")
 
-// ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged with a later head.
+// ErrBehind: the accounts to be merged are behind those that were. What the shard sends next to them is to be merged
+// with a later head.
 var ErrBehind = errors.New("behind what was merged")
 
 // A Share is what a store that reads some of the partitions has sent of itself: excerpts of it up to one with a head.
@@ -27,17 +29,21 @@ type Share struct {
 	Memo   []byte
 	// Values returns the values that a payload has in a field, as for Erase: rows of forgotten subjects are left out.
 	Values func(field string, payload []byte) ([][]byte, error)
-	// Only takes some of the shard's partitions, into a store that is to be a shard itself: see Store.Taken. Nil takes all.
+	// Only takes some of the shard's partitions, into a store that is to be a shard itself: see Store.Taken. Nil takes
+	// all.
 	Only func(topic string, partition int32) bool
-	// Carry takes what the shard has counted by reason along with Only. It is of no partition, so one of those that share the shard's has to take it.
+	// Carry takes what the shard has counted by reason along with Only. It is of no partition, so one of those that
+	// share the shard's has to take it.
 	Carry bool
 }
 
-// Merge takes the share of a shard into a store of Options.Merges. A bottom-k sample is a function of the set of events, and so is the union of such samples
-// cut to k: each row that the sample of all events has is among the largest of its shard, too. So once all shares are merged, rows and accounts are those of a
-// store that applied all records itself. Merging a share again changes nothing: accounts only grow, and thresholds only rise.
+// Merge takes the share of a shard into a store of Options.Merges. A bottom-k sample is a function of the set of
+// events, and so is the union of such samples cut to k: each row that the sample of all events has is among the largest
+// of its shard, too. So once all shares are merged, rows and accounts are those of a store that applied all records
+// itself. Merging a share again changes nothing: accounts only grow, and thresholds only rise.
 //
-// It returns by how many events the accounts of each topic grew. An error wrapping ErrForeign or ErrBehind means that nothing was merged.
+// It returns by how many events the accounts of each topic grew. An error wrapping ErrForeign or ErrBehind means that
+// nothing was merged.
 func (s *Store) Merge(m *Share) (events map[string]int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +159,14 @@ func (s *Store) read(m *Share) (*account, error) {
 			case own.Start != l.Start:
 				return nil, foreign("%s/%d begins at offset %d, here at %d", l.Topic, l.Partition, l.Start, own.Start)
 			case own.Next == l.Next && own.Digest != l.Digest:
-				return nil, foreign("%s/%d has digest %s at offset %d, here %s", l.Topic, l.Partition, l.Digest, l.Next, own.Digest)
+				return nil, foreign(
+					"%s/%d has digest %s at offset %d, here %s",
+					l.Topic,
+					l.Partition,
+					l.Digest,
+					l.Next,
+					own.Digest,
+				)
 			case l.Next < own.Next:
 				behind = fmt.Sprintf("%s/%d is at offset %d, here at %d", l.Topic, l.Partition, l.Next, own.Next)
 			}
@@ -194,13 +207,18 @@ func (s *Store) check(p *Pair) (*storedRow, error) {
 		return nil, err
 	}
 	if s.settings.grouped() != (row.group != identity{}) {
-		return nil, fmt.Errorf("row of %s/%d offset %d does not fit the quotas or the cap", row.topic, row.partition, row.offset)
+		return nil, fmt.Errorf(
+			"row of %s/%d offset %d does not fit the quotas or the cap",
+			row.topic,
+			row.partition,
+			row.offset,
+		)
 	}
 	return &row, nil
 }
 
-// CheckPair returns an error wrapping ErrForeign for a pair with which every share would be refused, and for one of a partition that owns does not
-// accept. Nobody can say of which partition a row was that is gone.
+// CheckPair returns an error wrapping ErrForeign for a pair with which every share would be refused, and for one of a
+// partition that owns does not accept. Nobody can say of which partition a row was that is gone.
 func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool) error {
 	s.mu.Lock()
 	row, err := s.check(p)
@@ -218,7 +236,14 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 	var number int32
 	switch {
 	case row != nil && row.offset < start:
-		return fmt.Errorf("sketch: row of %s/%d has offset %d, its accounts begin at %d: %w", row.topic, row.partition, row.offset, start, ErrForeign)
+		return fmt.Errorf(
+			"sketch: row of %s/%d has offset %d, its accounts begin at %d: %w",
+			row.topic,
+			row.partition,
+			row.offset,
+			start,
+			ErrForeign,
+		)
 	case row != nil:
 		topic, number = string(row.topic), row.partition
 	case p.Key[0] == prefixRow:
@@ -234,7 +259,8 @@ func (s *Store) CheckPair(p *Pair, owns func(topic string, partition int32) bool
 	return nil
 }
 
-// Agrees returns an error wrapping ErrForeign unless Head.Settings of another store are those of a sample of other partitions, by the same rules.
+// Agrees returns an error wrapping ErrForeign unless Head.Settings of another store are those of a sample of other
+// partitions, by the same rules.
 func (s *Store) Agrees(sealed []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -370,7 +396,8 @@ func (s *Store) loadShares(c cut) error {
 	})
 }
 
-// mergePair takes one changed key. A row that was put out at its shard is put out here by better ones, or by the shard's threshold.
+// mergePair takes one changed key. A row that was put out at its shard is put out here by better ones, or by the
+// shard's threshold.
 func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([][]byte, error)) error {
 	size := int64(len(p.Key) + len(p.Value))
 	if p.Key[0] != prefixRow {
@@ -393,7 +420,8 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 		return err
 	}
 	place := s.place(string(row.topic), row.partition, row.incarnation)
-	// From Next on they are of a process that ended before its head: its successor sends them again. Below Start there is nothing.
+	// From Next on they are of a process that ended before its head: its successor sends them again. Below Start there
+	// is nothing.
 	if place < 0 || row.offset >= s.ledger[place].Next || row.offset < s.ledger[place].Start {
 		return nil
 	}
@@ -403,12 +431,20 @@ func (s *Store) mergePair(p *Pair, values func(field string, payload []byte) ([]
 	if err := s.commitIfFull(size, 1+s.costOf(row.payload)/MinCost); err != nil {
 		return err
 	}
-	return s.offer(&s.ledger[place], place, &Record{Offset: row.offset, Time: row.time, Weight: row.weight, Payload: row.payload, Role: role,
-		id: id, group: row.group})
+	return s.offer(
+		&s.ledger[place],
+		place,
+		&Record{Offset: row.offset, Time: row.time, Weight: row.weight, Payload: row.payload, Role: role,
+			id: id, group: row.group},
+	)
 }
 
 // isForgotten reports whether a row is of a subject that is to be forgotten.
-func (s *Store) isForgotten(row *storedRow, id identity, values func(field string, payload []byte) ([][]byte, error)) (bool, error) {
+func (s *Store) isForgotten(
+	row *storedRow,
+	id identity,
+	values func(field string, payload []byte) ([][]byte, error),
+) (bool, error) {
 	for _, m := range s.markers {
 		at, ok := m.cut(string(row.topic), row.partition)
 		if !ok || row.incarnation > at.Incarnation || row.incarnation == at.Incarnation && row.offset >= at.Next {

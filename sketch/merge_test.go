@@ -119,7 +119,11 @@ func (t *team) restartTrainer() (err error) {
 // produce adds records to a log.
 func (t *team) produce(l *teamLog) {
 	for range 1 + t.rng.IntN(20) {
-		r := Record{Offset: int64(len(l.records)), Fate: []Fate{Applied, Applied, Applied, Applied, Rejected, Control, Aborted}[t.rng.IntN(7)], CRC: t.rng.Uint32()}
+		r := Record{
+			Offset: int64(len(l.records)),
+			Fate:   []Fate{Applied, Applied, Applied, Applied, Rejected, Control, Aborted}[t.rng.IntN(7)],
+			CRC:    t.rng.Uint32(),
+		}
 		switch r.Fate {
 		case Rejected:
 			r.Reason = []string{"json", "label"}[t.rng.IntN(2)]
@@ -432,7 +436,8 @@ func (t *team) check() error {
 	for _, c := range []struct {
 		what      string
 		got, want any
-	}{{"digest", got.SampleDigest, want.SampleDigest}, {"rows", got.Rows, want.Rows}, {"accounts", got.Partitions, want.Partitions},
+	}{{"digest", got.SampleDigest, want.SampleDigest}, {"rows", got.Rows, want.Rows}, {"accounts", got.Partitions,
+		want.Partitions},
 		{"reasons", got.RejectedByReason, want.RejectedByReason}, {"watermark", got.Watermark, want.Watermark}} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			return fmt.Errorf("%s: %v, one store has %v", c.what, c.got, c.want)
@@ -449,8 +454,9 @@ func (t *team) check() error {
 	return t.trainer.store.Check()
 }
 
-// TestTeams: whatever shards are read in which order, cut short, sent twice, started again or put back to a copy, the trainer ends with the rows, the accounts
-// and the thresholds of one store that applied everything, and so does one that begins with what compaction left of the topic: the rows of the shards, no more.
+// TestTeams: whatever shards are read in which order, cut short, sent twice, started again or put back to a copy, the
+// trainer ends with the rows, the accounts and the thresholds of one store that applied everything, and so does one
+// that begins with what compaction left of the topic: the rows of the shards, no more.
 // So does, too, a team of another number of shards that took the partitions up from the topic.
 func TestTeams(t *testing.T) {
 	n := tier.Size(150, 1500)

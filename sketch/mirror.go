@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// A mirrored store notes, in each transaction, the keys that it changes of what a copy elsewhere needs: rows, checkpoints and time bounds. The notes stay
-// until the copy has them, so that no crash loses one. What the copy gets is read at one commit, together with the accounts of that commit: what came and
-// went in between is not sent at all, not even as a tombstone, unless an excerpt may have been sent while it was there.
+// A mirrored store notes, in each transaction, the keys that it changes of what a copy elsewhere needs: rows,
+// checkpoints and time bounds. The notes stay until the copy has them, so that no crash loses one. What the copy gets
+// is read at one commit, together with the accounts of that commit: what came and went in between is not sent at all,
+// not even as a tombstone, unless an excerpt may have been sent while it was there.
 
 // A Pair is a key of the database with its value, sealed as it is stored. The value of a removed key is nil.
 type Pair struct {
@@ -27,8 +28,8 @@ type Excerpt struct {
 	unsent  map[string]bool // keys that came and went before it or those before it were made: the copy has never had them
 }
 
-// A Head is the accounts that the pairs up to it belong to, as they are stored. With them a copy holds all that it needs of the records before their
-// positions.
+// A Head is the accounts that the pairs up to it belong to, as they are stored. With them a copy holds all that it
+// needs of the records before their positions.
 type Head struct {
 	Settings []byte `json:"settings"`
 	Counters []byte `json:"counters,omitempty"` // none while no record was rejected and no row put out
@@ -37,11 +38,13 @@ type Head struct {
 
 // mirror is what a store keeps of its notes.
 type mirror struct {
-	on      bool
-	next    uint64 // number of the next note
-	handed  uint64 // number of the first note of which nothing can have been sent: an excerpt of those before it may have been, by an earlier process, too
-	commits int64  // that changed something, since the start
-	sent    int64  // of those, the ones up to the last head that the copy has; -1 at the start
+	on   bool
+	next uint64 // number of the next note
+	// number of the first note of which nothing can have been sent: an excerpt of those before it may have been, by an
+	// earlier process, too
+	handed  uint64
+	commits int64 // that changed something, since the start
+	sent    int64 // of those, the ones up to the last head that the copy has; -1 at the start
 }
 
 // keysOfNote bounds the keys of one note, so that its value stays small.
@@ -336,8 +339,8 @@ func headOf(c cut) (*Head, error) {
 	return h, nil
 }
 
-// Mirrored drops the notes of an excerpt with a head that the copy has, and of those before it, durably, and keeps a mark of that head where it had notes, or
-// anyhow: see Mark.
+// Mirrored drops the notes of an excerpt with a head that the copy has, and of those before it, durably, and keeps a
+// mark of that head where it had notes, or anyhow: see Mark.
 func (s *Store) Mirrored(e *Excerpt, mark []byte, anyhow bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +349,11 @@ func (s *Store) Mirrored(e *Excerpt, mark []byte, anyhow bool) error {
 	}
 	s.mirror.sent = e.commits
 	if len(e.notes) > 0 || anyhow {
-		s.pending.put([]byte{prefixNote}, false, func(b, key []byte) []byte { return seal(key, append(b, mark...), len(b)) })
+		s.pending.put(
+			[]byte{prefixNote},
+			false,
+			func(b, key []byte) []byte { return seal(key, append(b, mark...), len(b)) },
+		)
 	}
 	return s.dropNotes(e.notes)
 }
@@ -377,8 +384,8 @@ type Threshold struct {
 	Rank    uint64 `json:"rank"`
 }
 
-// Thresholds returns those of the samples, in an order that follows from the settings. What is below them is not in the sample of any events that include
-// those applied: they only rise.
+// Thresholds returns those of the samples, in an order that follows from the settings. What is below them is not in the
+// sample of any events that include those applied: they only rise.
 func (s *Store) Thresholds() []Threshold {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -403,8 +410,9 @@ func (s *Store) Full() bool {
 	})
 }
 
-// Raise gives up the rows below thresholds of a sample of more events, under the same settings: they are not in it, and neither is what this store will yet
-// apply below them. It returns how many those were. Lower thresholds change nothing.
+// Raise gives up the rows below thresholds of a sample of more events, under the same settings: they are not in it, and
+// neither is what this store will yet apply below them. It returns how many those were. Lower thresholds change
+// nothing.
 func (s *Store) Raise(t []Threshold) (dropped int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -438,7 +446,10 @@ func (s *Store) raise(r *reservoir, t Threshold) (dropped int, err error) {
 		s.settings.Partial, s.settings.Since = true, s.positions()
 		s.pending.putSettings(&s.settings)
 	}
-	slices.SortFunc(below, func(a, b entry) int { return a.compare(&b.ranked) }) // a crash in between leaves none below the threshold
+	slices.SortFunc(
+		below,
+		func(a, b entry) int { return a.compare(&b.ranked) },
+	) // a crash in between leaves none below the threshold
 	if err := s.expel(r, below, 0, func(int) {}); err != nil {
 		return 0, err
 	}

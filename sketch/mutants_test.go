@@ -26,12 +26,32 @@ type mutant struct {
 
 // mutants are classic ways to lose or to count twice, ways to get a policy wrong, and bugs that this code once had.
 var mutants = []mutant{
-	{name: "no guard against offsets below next", file: "apply.go", old: "if r.Offset < l.Next {", new: "if r.Offset < l.Next && !MUTANT {"},
-	{name: "priority without seed", file: "apply.go", old: "r.id = identity(sum[:16])", new: "if MUTANT { rand.Read(sum[:]) }\nr.id = identity(sum[:16])"},
-	{name: "digest without offset", file: "ledger.go", old: "uint64(r.Offset))", new: "map[bool]uint64{false: uint64(r.Offset)}[MUTANT])"},
+	{
+		name: "no guard against offsets below next",
+		file: "apply.go",
+		old:  "if r.Offset < l.Next {",
+		new:  "if r.Offset < l.Next && !MUTANT {",
+	},
+	{
+		name: "priority without seed",
+		file: "apply.go",
+		old:  "r.id = identity(sum[:16])",
+		new:  "if MUTANT { rand.Read(sum[:]) }\nr.id = identity(sum[:16])",
+	},
+	{
+		name: "digest without offset",
+		file: "ledger.go",
+		old:  "uint64(r.Offset))",
+		new:  "map[bool]uint64{false: uint64(r.Offset)}[MUTANT])",
+	},
 	{name: "no gap check", file: "apply.go", old: "if p.LogStart > next {",
 		new: "if MUTANT { p.LogStart, p.Base = min(p.LogStart, next), min(p.Base, next) }\nif p.LogStart > next {"},
-	{name: "batch kept over a rollback", file: "apply.go", old: "if p.Base > next {", new: "if p.Base > next && !MUTANT {"},
+	{
+		name: "batch kept over a rollback",
+		file: "apply.go",
+		old:  "if p.Base > next {",
+		new:  "if p.Base > next && !MUTANT {",
+	},
 	{name: "only the first of several parts taken", file: "apply.go", old: "if err := s.take(p, aux); err != nil {",
 		new: "if MUTANT && p != parts[0] { continue }\nif err := s.take(p, aux); err != nil {"},
 	{name: "rows without ledger", driver: driver{withoutLedger: true}},
@@ -43,51 +63,111 @@ var mutants = []mutant{
 	{name: "group's offset trusted at the start", driver: driver{brokerOffset: true}},
 	{name: "join adds counts", driver: driver{joinAdds: true}},
 	{name: "join keeps the older copy", driver: driver{joinOlder: true}},
-	{name: "join keeps the older copy, log never truncated", driver: driver{joinOlder: true, noTruncation: true}, silent: true},
+	{
+		name:   "join keeps the older copy, log never truncated",
+		driver: driver{joinOlder: true, noTruncation: true},
+		silent: true,
+	},
 	{name: "rebuild without markers", driver: driver{forgetsMarkers: true}},
-	{name: "holes at the end of a part not counted", file: "apply.go", old: "l.Holes += p.Next - l.Next", new: "if !MUTANT { l.Holes += p.Next - l.Next }"},
+	{
+		name: "holes at the end of a part not counted",
+		file: "apply.go",
+		old:  "l.Holes += p.Next - l.Next",
+		new:  "if !MUTANT { l.Holes += p.Next - l.Next }",
+	},
 	{name: "aux written with the first piece", file: "apply.go", old: "if err := s.commit(nil); err != nil {",
 		new: "if err := s.commit(map[bool][]byte{true: aux}[MUTANT]); err != nil {"},
-	{name: "eviction not in the other partition's account", file: "apply.go", old: "s.ledger[out[i].ledger].Rows[r.Role]--",
-		new: "if !MUTANT { s.ledger[out[i].ledger].Rows[r.Role]-- }"},
+	{
+		name: "eviction not in the other partition's account",
+		file: "apply.go",
+		old:  "s.ledger[out[i].ledger].Rows[r.Role]--",
+		new:  "if !MUTANT { s.ledger[out[i].ledger].Rows[r.Role]-- }",
+	},
 	{name: "incarnation not in the identity", file: "apply.go", old: "draw.byOffset(p.Topic, at.incarnation,",
 		new: "draw.byOffset(p.Topic, map[bool]uint32{false: at.incarnation}[MUTANT],"},
-	{name: "threshold learns of put out rows alone", file: "reservoir.go", old: "r.lose(e.rank)\n", new: "if !MUTANT { r.lose(e.rank) }\n"},
+	{
+		name: "threshold learns of put out rows alone",
+		file: "reservoir.go",
+		old:  "r.lose(e.rank)\n",
+		new:  "if !MUTANT { r.lose(e.rank) }\n",
+	},
 	{name: "one row more than the capacity", file: "reservoir.go", old: "if len(r.heap) < r.capacity {",
 		new: "if len(r.heap) < r.capacity || MUTANT && len(r.heap) == r.capacity {"},
-	{name: "upsert by arrival", file: "apply.go", old: "newer = r.Time > old.time", new: "newer = r.Time > old.time || MUTANT"},
+	{
+		name: "upsert by arrival",
+		file: "apply.go",
+		old:  "newer = r.Time > old.time",
+		new:  "newer = r.Time > old.time || MUTANT",
+	},
 	{name: "quota of the wrong class", file: "reservoir.go", old: "sum := draw.byBytes(domainGroup, []byte(q.Class))",
 		new: "if MUTANT { q.Class += \"0\" }\nsum := draw.byBytes(domainGroup, []byte(q.Class))"},
 	{name: "quota rounded down", file: "options.go", old: "math.Ceil(float64(share * float64(size)))",
 		new: "map[bool]func(float64) float64{false: math.Ceil, true: math.Floor}[MUTANT](float64(share * float64(size)))"},
-	{name: "cap keeps the first rows", file: "reservoir.go", old: "if e.compare(&least) < 0 {", new: "if e.compare(&least) < 0 || MUTANT {"},
-	{name: "cap's displaced rows raise the threshold", file: "reservoir.go", old: "r.out = append(r.out, r.remove(int(r.positions[least.id])))",
-		new: "r.out = append(r.out, r.remove(int(r.positions[least.id])))\nif MUTANT { r.lose(r.out[len(r.out)-1].rank) }"},
+	{
+		name: "cap keeps the first rows",
+		file: "reservoir.go",
+		old:  "if e.compare(&least) < 0 {",
+		new:  "if e.compare(&least) < 0 || MUTANT {",
+	},
+	{
+		name: "cap's displaced rows raise the threshold",
+		file: "reservoir.go",
+		old:  "r.out = append(r.out, r.remove(int(r.positions[least.id])))",
+		new:  "r.out = append(r.out, r.remove(int(r.positions[least.id])))\nif MUTANT { r.lose(r.out[len(r.out)-1].rank) }",
+	},
 	{name: "room after an erasure is for anyone", file: "reservoir.go", old: "if r.evicted && e.rank <= r.threshold {",
 		new: "if r.evicted && e.rank <= r.threshold && !MUTANT {"},
-	{name: "smaller size keeps the old threshold", file: "forget.go", old: "if i >= losers {", new: "if i >= losers && !MUTANT {"},
+	{
+		name: "smaller size keeps the old threshold",
+		file: "forget.go",
+		old:  "if i >= losers {",
+		new:  "if i >= losers && !MUTANT {",
+	},
 	{name: "erasure raises the threshold", file: "forget.go", old: "entries, len(entries), func(n int)",
 		new: "entries, map[bool]int{false: len(entries)}[MUTANT], func(n int)"},
-	{name: "resize not finished after a crash", file: "open.go", old: "} else if chosen.Unsettled ||", new: "} else if chosen.Unsettled && !MUTANT ||"},
+	{
+		name: "resize not finished after a crash",
+		file: "open.go",
+		old:  "} else if chosen.Unsettled ||",
+		new:  "} else if chosen.Unsettled && !MUTANT ||",
+	},
 	{name: "marker done before its rows are out", file: "forget.go", old: "victims, err := s.rowsOf(ctx, &m, values)",
 		new: "m.Done = MUTANT\nvictims, err := s.rowsOf(ctx, &m, values)"},
-	{name: "marker without a cut", file: "forget.go", old: "s.ledger[place].Incarnation == at.Incarnation && offset < at.Next",
-		new: "s.ledger[place].Incarnation == at.Incarnation && (offset < at.Next || MUTANT)"},
-	{name: "bug: a subject forgotten again, in a state made anew, is forgotten less", file: "forget.go", old: "m.extend(old.Cut) //",
-		new: "if !MUTANT { m.extend(old.Cut) } //"},
+	{
+		name: "marker without a cut",
+		file: "forget.go",
+		old:  "s.ledger[place].Incarnation == at.Incarnation && offset < at.Next",
+		new:  "s.ledger[place].Incarnation == at.Incarnation && (offset < at.Next || MUTANT)",
+	},
+	{
+		name: "bug: a subject forgotten again, in a state made anew, is forgotten less",
+		file: "forget.go",
+		old:  "m.extend(old.Cut) //",
+		new:  "if !MUTANT { m.extend(old.Cut) } //",
+	},
 	{name: "bug: a smaller size never leaves a sample more room", file: "resize.go", old: "if !chosen.size(s.all) {",
-		new: "if grows := chosen.size(s.all); !grows || MUTANT && chosen.Size <= s.settings.Size && chosen.HoldoutSize <= s.settings.HoldoutSize {"},
-	{name: "checkpoints never thinned", file: "checkpoint.go", old: "if n := m.records / s.checkpointEvery; n != newest",
-		new: "if n := m.records / s.checkpointEvery; MUTANT || n != newest"},
-	{name: "checkpoints of a lost end kept", file: "checkpoint.go", old: "s.pending.put(l.checkpointKey(l.Next), false,",
-		new: "if MUTANT { l.Next++ }\ns.pending.put(l.checkpointKey(l.Next), false,"},
+		new: "if grows := chosen.size(s.all); !grows || MUTANT && chosen.Size <= s.settings.Size && chosen.HoldoutSize <= " +
+			"s.settings.HoldoutSize {"},
+	{
+		name: "checkpoints never thinned",
+		file: "checkpoint.go",
+		old:  "if n := m.records / s.checkpointEvery; n != newest",
+		new:  "if n := m.records / s.checkpointEvery; MUTANT || n != newest",
+	},
+	{
+		name: "checkpoints of a lost end kept",
+		file: "checkpoint.go",
+		old:  "s.pending.put(l.checkpointKey(l.Next), false,",
+		new:  "if MUTANT { l.Next++ }\ns.pending.put(l.checkpointKey(l.Next), false,",
+	},
 }
 
 // setMutant chooses the mutant, -1 none, in a build that has them.
 var setMutant func(int)
 
-// TestMutants: the histories notice each way to get it wrong. The edits are laid over the code for a second build of this test, so that the
-// code itself knows nothing of them. testdata/mutants.txt has a seed for each that shows it; -update searches for them anew.
+// TestMutants: the histories notice each way to get it wrong. The edits are laid over the code for a second build of
+// this test, so that the code itself knows nothing of them. testdata/mutants.txt has a seed for each that shows it;
+// -update searches for them anew.
 func TestMutants(t *testing.T) {
 	tier.Need(t, tier.Long) // a second build of this package
 	if setMutant == nil {
@@ -108,7 +188,10 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	var table strings.Builder
-	fmt.Fprintln(&table, "seed\tmutant: what the history of the seed shows, or that none does because a fault is left out")
+	fmt.Fprintln(
+		&table,
+		"seed\tmutant: what the history of the seed shows, or that none does because a fault is left out",
+	)
 	for i, m := range mutants {
 		noticed := func(seed int) error {
 			p := plans.Example(seed)
@@ -170,9 +253,19 @@ func runOverlaid(t *testing.T) {
 		if n := strings.Count(text, m.old); n != 1 {
 			t.Fatalf("%s: %d times in %s: %s", m.name, n, m.file, m.old)
 		}
-		edited[m.file] = strings.Replace(text, m.old, strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)), 1)
+		edited[m.file] = strings.Replace(
+			text,
+			m.old,
+			strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("(mutated == %d)", i)),
+			1,
+		)
 	}
-	edited["apply.go"] = strings.Replace(edited["apply.go"], "package sketch\n", "package sketch\n\nimport \"crypto/rand\"\n", 1)
+	edited["apply.go"] = strings.Replace(
+		edited["apply.go"],
+		"package sketch\n",
+		"package sketch\n\nimport \"crypto/rand\"\n",
+		1,
+	)
 	for _, file := range slices.Sorted(maps.Keys(edited)) {
 		lay(file, edited[file])
 	}

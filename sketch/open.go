@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A state behind its witness
-// is taken as it is: Rollbacks says what has to be read again. The error wraps ErrLocked, ErrCorrupt, ErrFormat, ErrConfig or ErrSpace where
-// one of them is the cause. ctx can end the reading.
+// Open opens the state in o.Dir, or makes one. It reads all rows once, and checks them and the files they are in. A
+// state behind its witness is taken as it is: Rollbacks says what has to be read again. The error wraps ErrLocked,
+// ErrCorrupt, ErrFormat, ErrConfig or ErrSpace where one of them is the cause. ctx can end the reading.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -87,9 +87,15 @@ type home struct {
 	rollbacks []Rollback
 }
 
-// openDir opens Badger below o.Dir after everything that can be checked without it: a full disk ends the process once its files are mapped,
-// damaged tables panic in its goroutines, and a database that has lost its MANIFEST or its log opens without a word.
-func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored *settings) (settings, error)) (_ *Store, err error) {
+// openDir opens Badger below o.Dir after everything that can be checked without it: a full disk ends the process once
+// its files are mapped, damaged tables panic in its goroutines, and a database that has lost its MANIFEST or its log
+// opens without a word.
+func openDir(
+	ctx context.Context,
+	o Options,
+	witnesses bool,
+	choose func(stored *settings) (settings, error),
+) (_ *Store, err error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -136,7 +142,13 @@ func openDir(ctx context.Context, o Options, witnesses bool, choose func(stored 
 		case w != nil && stored == nil:
 			return settings{}, corrupt("%s is empty, but %s says that it held lineage %s", dir, witnessName, w.Lineage)
 		case w != nil && stored.origin() != w.Lineage:
-			return settings{}, corrupt("%s holds lineage %s, but %s says %s", dir, stored.origin(), witnessName, w.Lineage)
+			return settings{}, corrupt(
+				"%s holds lineage %s, but %s says %s",
+				dir,
+				stored.origin(),
+				witnessName,
+				w.Lineage,
+			)
 		}
 		return choose(stored)
 	})
@@ -184,8 +196,19 @@ func (s *Store) settle(w *Witness, log *slog.Logger) error {
 		}
 		s.home.rollbacks = behind
 		for _, r := range behind {
-			log.Warn("state is behind its witness: offsets are read again", "topic", r.Topic, "partition", r.Partition, "next", r.Next,
-				"witnessed", r.Witnessed, "offsets", r.Offsets())
+			log.Warn(
+				"state is behind its witness: offsets are read again",
+				"topic",
+				r.Topic,
+				"partition",
+				r.Partition,
+				"next",
+				r.Next,
+				"witnessed",
+				r.Witnessed,
+				"offsets",
+				r.Offsets(),
+			)
 		}
 		for _, t := range w.Partitions {
 			if !s.home.witnesses {
@@ -217,7 +240,12 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 		return nil, err
 	}
 	if was != nil && was.Format > formatVersion {
-		return nil, fmt.Errorf("sketch: format %d is newer than %d, the newest this build reads: %w", was.Format, formatVersion, ErrFormat)
+		return nil, fmt.Errorf(
+			"sketch: format %d is newer than %d, the newest this build reads: %w",
+			was.Format,
+			formatVersion,
+			ErrFormat,
+		)
 	}
 	chosen, err := choose(was)
 	if err != nil {
@@ -227,9 +255,19 @@ func load(ctx context.Context, b backend, o *Options, choose func(stored *settin
 	if was != nil {
 		current = *was
 	}
-	s := &Store{progress: progressOf(ctx), settings: current, backend: b, places: map[partition]int32{}, checkpoints: map[int32][]mark{},
-		bounds: map[int32]*bound{}, markers: map[Digest]Marker{}, outboxRows: o.OutboxRows, checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery),
-		cost: o.Cost, merges: o.Merges}
+	s := &Store{
+		progress:        progressOf(ctx),
+		settings:        current,
+		backend:         b,
+		places:          map[partition]int32{},
+		checkpoints:     map[int32][]mark{},
+		bounds:          map[int32]*bound{},
+		markers:         map[Digest]Marker{},
+		outboxRows:      o.OutboxRows,
+		checkpointEvery: cmp.Or(o.CheckpointEvery, DefaultCheckpointEvery),
+		cost:            o.Cost,
+		merges:          o.Merges,
+	}
 	s.pending.rows = map[rowKey]int32{}
 	s.makeReservoirs()
 	if err := b.view(func(c cut) error { return s.fill(ctx, c) }); err != nil {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// What one row may cost; see Options.Cost. A row puts out as many others as it costs more than they do, in one transaction.
+// What one row may cost; see Options.Cost. A row puts out as many others as it costs more than they do, in one
+// transaction.
 const (
 	MinCost      = 512
 	MaxCostOfRow = 1 << 20
@@ -26,18 +27,24 @@ type Options struct {
 	Dir string // state directory, made if absent; ignored by NewMemory
 
 	Size int // training rows kept at most, >= 1
-	// MaxCost bounds the sum of what the training rows cost, as Cost says, 0 = any; the other samples have it in proportion to their rows. Rows of
-	// least priority leave first, so that what is kept is a function of the set of events still. Of samples by identity, or with a cap, it is the
-	// caller who has to keep each row below MaxCost / Size: a newer event of another size would make them a function of the order.
-	MaxCost         int64
-	Cost            func(payload []byte) int // a function of the bytes alone, MinCost to MaxCostOfRow; nil = their number and MinCost
-	HoldoutSize     int                      // held-out rows kept at most, half of them Select and half Gate; >= 2 if HoldoutFraction > 0
-	HoldoutFraction float64                  // share of the events that is held out, in [0, 1)
-	HoldoutBy       string                   // name of the field whose value Record.HoldoutKey carries: whole entities are held out; "" = single events
-	HalfLife        time.Duration            // an event's chance to stay halves in this time of event time; 0 = no forgetting; else >= 1ms
-	HoldoutHalfLife time.Duration            // the same for held-out rows, at most HalfLife; 0 = HalfLife
-	// Identity is the name of the field whose value Record.Identity carries: of the events of one identity the newest is kept, and the
-	// chance to be kept is the same for each identity. An identity whose HoldoutBy entity changes can be kept on both sides.
+	// MaxCost bounds the sum of what the training rows cost, as Cost says, 0 = any; the other samples have it in
+	// proportion to their rows. Rows of least priority leave first, so that what is kept is a function of the set of
+	// events still. Of samples by identity, or with a cap, it is the caller who has to keep each row below MaxCost /
+	// Size: a newer event of another size would make them a function of the order.
+	MaxCost int64
+	// a function of the bytes alone, MinCost to MaxCostOfRow; nil = their number and MinCost
+	Cost func(payload []byte) int
+	// held-out rows kept at most, half of them Select and half Gate; >= 2 if HoldoutFraction > 0
+	HoldoutSize     int
+	HoldoutFraction float64 // share of the events that is held out, in [0, 1)
+	// name of the field whose value Record.HoldoutKey carries: whole entities are held out; "" = single events
+	HoldoutBy string
+	// an event's chance to stay halves in this time of event time; 0 = no forgetting; else >= 1ms
+	HalfLife        time.Duration
+	HoldoutHalfLife time.Duration // the same for held-out rows, at most HalfLife; 0 = HalfLife
+	// Identity is the name of the field whose value Record.Identity carries: of the events of one identity the newest
+	// is kept, and the chance to be kept is the same for each identity. An identity whose HoldoutBy entity changes can
+	// be kept on both sides.
 	// "" = events are known by topic, partition and offset, so that a producer's duplicates count twice.
 	Identity string
 	Weighted bool // events carry weights: Record.Weight moves the priority
@@ -46,28 +53,34 @@ type Options struct {
 	// are, not what they count together (TrainWeights): a rare class is learned better, and stays rare. The whole may
 	// exceed Size by less than one row for each class.
 	Quotas []Quota
-	// CapBy is the name of the field whose value Record.Group carries: of one value at most ⌈CapShare·rows⌉ of the rows of each sample are
-	// kept, those of largest priority. "" = any number. Inclusion probabilities are not known under a cap.
+	// CapBy is the name of the field whose value Record.Group carries: of one value at most ⌈CapShare·rows⌉ of the rows
+	// of each sample are kept, those of largest priority. "" = any number. Inclusion probabilities are not known under
+	// a cap.
 	CapBy    string
 	CapShare float64 // in (0, 1) if CapBy is set
 	Seed     uint64  // of all priorities; equal seeds over equal logs give equal samples
 	DrawSeed bool    // ignore Seed: take that of the existing state, or draw one for a new state
 
-	// Rules say, in the caller's words, which events are valid. Others start a new lineage, which the log would not give again.
+	// Rules say, in the caller's words, which events are valid. Others start a new lineage, which the log would not
+	// give again.
 	Rules string
 
-	// Forgotten are the markers of the state that this one is made anew for; see Store.ForgetSubject. An existing state has its own.
+	// Forgotten are the markers of the state that this one is made anew for; see Store.ForgetSubject. An existing state
+	// has its own.
 	Forgotten []Marker
 
 	// Mirror makes the store note what a copy of it lacks, for Excerpt, until Unmirror. A state that already notes
 	// this continues without the option.
 	Mirror bool
-	Merges bool // the store takes shares of others: Merge, not Apply. Its rows are looked up by identity, which takes a map entry for each
+	// the store takes shares of others: Merge, not Apply. Its rows are looked up by identity, which takes a map entry
+	// for each
+	Merges bool
 
 	Lineage    string       // id of a new state; "" = drawn at random. An existing state keeps its own
 	ConfigHash string       // kept for State, never compared
 	Logger     *slog.Logger // nil = silent
-	// CheckpointEvery is the number of applied and rejected records of a partition between two of its checkpoints; 0 = DefaultCheckpointEvery.
+	// CheckpointEvery is the number of applied and rejected records of a partition between two of its checkpoints; 0 =
+	// DefaultCheckpointEvery.
 	CheckpointEvery int64
 	MemTableBytes   int64 // Badger's memory table, >= 8 MiB; 0 = DefaultMemTableBytes
 	MinFreeBytes    int64 // Open refuses a file system with less free space than this, or than two memory tables
@@ -121,8 +134,9 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateGroups refuses what is no function of the set of events in bounded memory: under a quota or a cap an upsert could move a row
-// to another class or entity, whose rows and those of the old one would have to be judged anew, long after they were given up.
+// validateGroups refuses what is no function of the set of events in bounded memory: under a quota or a cap an upsert
+// could move a row to another class or entity, whose rows and those of the old one would have to be judged anew, long
+// after they were given up.
 func (o *Options) validateGroups() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("sketch: "+format, args...)) }
 	var sum float64
@@ -147,7 +161,10 @@ func (o *Options) validateGroups() (errs []error) {
 		bad("CapBy and Quotas are both set, want one of them")
 	}
 	if o.Identity != "" && (o.CapBy != "" || len(o.Quotas) > 0) {
-		bad("Identity is set together with Quotas or CapBy: a newer event of an identity could move its row to another class or entity")
+		bad(
+			"Identity is set together with Quotas or CapBy: a newer event of an identity could move its row to another class " +
+				"or entity",
+		)
 	}
 	return errs
 }
@@ -192,7 +209,8 @@ func (o *Options) settings() settings {
 	s := settings{
 		Format: formatVersion, Lineage: o.Lineage, ConfigHash: o.ConfigHash, Size: o.Size, HoldoutSize: o.HoldoutSize,
 		HoldoutFraction: o.HoldoutFraction, HoldoutBy: o.HoldoutBy, HalfLife: o.HalfLife, HoldoutHalfLife: o.HoldoutHalfLife,
-		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare, Rules: o.Rules,
+		Identity: o.Identity, Weighted: o.Weighted, Seed: o.Seed, Quotas: o.Quotas, CapBy: o.CapBy, CapShare: o.CapShare,
+		Rules:   o.Rules,
 		MaxCost: o.MaxCost,
 	}
 	if s.HoldoutHalfLife == 0 {
@@ -230,7 +248,8 @@ func (s *settings) succeed(c settings, drawSeed bool) (settings, error) {
 			return settings{}, &ConfigError{Option: r.option, Stored: r.stored, Configured: r.configured}
 		}
 	}
-	c.Lineage, c.Origin, c.Partial, c.Since, c.Unsettled, c.NotOfLog = s.Lineage, s.Origin, s.Partial, s.Since, s.Unsettled, s.NotOfLog
+	c.Lineage, c.Origin, c.Partial, c.Since, c.Unsettled, c.NotOfLog = s.Lineage, s.Origin, s.Partial, s.Since,
+		s.Unsettled, s.NotOfLog
 	if s.Rules != "" && s.Rules != c.Rules {
 		c.Lineage, c.Origin, c.NotOfLog = drawLineage(), s.origin(), true
 	}

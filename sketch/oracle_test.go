@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The oracle is the slow twin of the store: it remembers what became of every offset and computes the state from that, by sorting.
+// The oracle is the slow twin of the store: it remembers what became of every offset and computes the state from that,
+// by sorting.
 type oracle struct {
 	*life
 	partitions []*oraclePartition // those of topics that were made again too, which have an older incarnation
@@ -67,7 +68,8 @@ type oraclePartition struct {
 
 func (p *oraclePartition) next() int64 { return p.start + int64(len(p.got)) }
 
-// An outcome is what an offset was when it was first applied: a record, or else a hole, a declared gap, or a loss nobody declared.
+// An outcome is what an offset was when it was first applied: a record, or else a hole, a declared gap, or a loss
+// nobody declared.
 type outcome struct {
 	record         *logRecord
 	hole, gap, bad bool
@@ -267,11 +269,28 @@ func newest(rows []oracleRow) []oracleRow {
 	return slices.Collect(maps.Values(best))
 }
 
-// account returns the ledger row, but for Rows, and what of the accounts after each every records and after each gap is kept.
-func (w *oracle) account(p *oraclePartition, reasons map[string]int64, every int64) (l LedgerRow, checkpoints []LedgerRow) {
-	l = LedgerRow{Topic: p.topic, Partition: p.number, Incarnation: p.incarnation, Start: p.start, Next: p.start, LastOffset: -1, Watermark: NoTime,
-		archived: p.over}
-	b, _ := binary.Append([]byte("refitd ledger 1\x00"+p.topic), binary.BigEndian, []uint32{p.incarnation, uint32(p.number)})
+// account returns the ledger row, but for Rows, and what of the accounts after each every records and after each gap is
+// kept.
+func (w *oracle) account(
+	p *oraclePartition,
+	reasons map[string]int64,
+	every int64,
+) (l LedgerRow, checkpoints []LedgerRow) {
+	l = LedgerRow{
+		Topic:       p.topic,
+		Partition:   p.number,
+		Incarnation: p.incarnation,
+		Start:       p.start,
+		Next:        p.start,
+		LastOffset:  -1,
+		Watermark:   NoTime,
+		archived:    p.over,
+	}
+	b, _ := binary.Append(
+		[]byte("refitd ledger 1\x00"+p.topic),
+		binary.BigEndian,
+		[]uint32{p.incarnation, uint32(p.number)},
+	)
 	l.Digest = sha256.Sum256(b)
 	records, byNumber := int64(0), map[int64]LedgerRow{}
 	for _, g := range p.got {

@@ -16,8 +16,8 @@ const MaxDeadLetterBytes = 1 << 10
 // ErrOutboxFull: the outbox has no room for the rejected records of a part. Nothing of it was applied.
 var ErrOutboxFull = errors.New("outbox is full")
 
-// A DeadLetter is a rejected record that waits in the outbox to be sent on. It was written in the transaction that counted the record, so that
-// neither is there without the other.
+// A DeadLetter is a rejected record that waits in the outbox to be sent on. It was written in the transaction that
+// counted the record, so that neither is there without the other.
 type DeadLetter struct {
 	Topic       string
 	Partition   int32
@@ -30,8 +30,8 @@ type DeadLetter struct {
 	Payload     []byte // the first MaxDeadLetterBytes of the value
 }
 
-// FitOutbox cuts a part before the first new rejected record that the outbox has no room for, and reports whether it did. Until the next
-// Apply room can only grow. A store without an outbox (Options.OutboxRows is 0) never cuts.
+// FitOutbox cuts a part before the first new rejected record that the outbox has no room for, and reports whether it
+// did. Until the next Apply room can only grow. A store without an outbox (Options.OutboxRows is 0) never cuts.
 func (s *Store) FitOutbox(p *Part) (cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,8 @@ func (s *Store) OutboxLen() int {
 	return len(s.outbox)
 }
 
-// LettersWait returns what reports whether a dead letter that waits now still does. Later ones do not count. Each call costs O(dead letters).
+// LettersWait returns what reports whether a dead letter that waits now still does. Later ones do not count. Each call
+// costs O(dead letters).
 func (s *Store) LettersWait() (still func() bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +141,8 @@ func (s *Store) Forget(letters []DeadLetter) error {
 	return err
 }
 
-// DropOutbox removes the dead letters that match, durably, and returns how many they were: the erasure of a subject. One that is being sent at
-// this moment may still reach the topic.
+// DropOutbox removes the dead letters that match, durably, and returns how many they were: the erasure of a subject.
+// One that is being sent at this moment may still reach the topic.
 func (s *Store) DropOutbox(match func(*DeadLetter) bool) (dropped int, err error) {
 	return s.dropDeadLetters(func(key string) (drop bool, err error) {
 		err = s.backend.view(func(c cut) error {
@@ -200,15 +201,22 @@ func scanDeadLetters(c cut, ledger []LedgerRow, visit func(key []byte)) error {
 			return err
 		}
 		l := rows[partition{letter.Topic, letter.Partition}]
-		if l == nil || letter.Incarnation > l.Incarnation || letter.Incarnation == l.Incarnation && letter.Offset >= l.Next {
-			return corrupt("the outbox has %s/%d offset %d, which the ledger has not", letter.Topic, letter.Partition, letter.Offset)
+		if l == nil || letter.Incarnation > l.Incarnation ||
+			letter.Incarnation == l.Incarnation && letter.Offset >= l.Next {
+			return corrupt(
+				"the outbox has %s/%d offset %d, which the ledger has not",
+				letter.Topic,
+				letter.Partition,
+				letter.Offset,
+			)
 		}
 		visit(key)
 		return nil
 	})
 }
 
-// A dead letter's key ends in partition u32 | incarnation u32 | offset u64, big-endian, after the topic and a zero byte.
+// A dead letter's key ends in partition u32 | incarnation u32 | offset u64, big-endian, after the topic and a zero
+// byte.
 const deadLetterTailBytes = 4 + 4 + 8
 
 func deadLetterKey(topic string, partition int32, incarnation uint32, offset int64) []byte {

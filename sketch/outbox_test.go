@@ -18,7 +18,15 @@ func rejectedPart(base int64, n int) *Part {
 		r := Record{Offset: base + i, Fate: Applied, CRC: uint32(base + i), Weight: 1, Payload: []byte("x")}
 		if i%2 == 1 {
 			value := fmt.Appendf(nil, "value %d", r.Offset)
-			r = Record{Offset: r.Offset, Fate: Rejected, CRC: r.CRC, Reason: "not_json", Time: 7 + r.Offset, Size: len(value), Payload: value}
+			r = Record{
+				Offset:  r.Offset,
+				Fate:    Rejected,
+				CRC:     r.CRC,
+				Reason:  "not_json",
+				Time:    7 + r.Offset,
+				Size:    len(value),
+				Payload: value,
+			}
 		}
 		p.Records = append(p.Records, r)
 	}
@@ -43,7 +51,8 @@ func TestOutbox(t *testing.T) {
 	if err != nil || s.OutboxLen() != 4 || fmt.Sprint(offsetsOf(letters)) != "[1 3 5 7]" {
 		t.Fatalf("%d letters: %+v, %v", s.OutboxLen(), letters, err)
 	}
-	if l := letters[1]; l.Topic != "a" || l.Partition != 1 || l.Reason != "not_json" || l.Time != 10 || l.Size != 7 || string(l.Payload) != "value 3" {
+	if l := letters[1]; l.Topic != "a" || l.Partition != 1 || l.Reason != "not_json" || l.Time != 10 || l.Size != 7 ||
+		string(l.Payload) != "value 3" {
 		t.Errorf("letter %+v", l)
 	}
 
@@ -62,7 +71,13 @@ func TestOutbox(t *testing.T) {
 	if p := rejectedPart(8, 5); s.FitOutbox(p) { // all of it is in the state
 		t.Error("a replay was cut")
 	}
-	applied := &Part{Topic: "a", Partition: 1, Base: 13, Next: 14, Records: []Record{{Offset: 13, Fate: Applied, Weight: 1}}}
+	applied := &Part{
+		Topic:     "a",
+		Partition: 1,
+		Base:      13,
+		Next:      14,
+		Records:   []Record{{Offset: 13, Fate: Applied, Weight: 1}},
+	}
 	if s.FitOutbox(applied) {
 		t.Error("an event was cut: only rejected records need room")
 	}
@@ -90,7 +105,8 @@ func TestOutbox(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestOutboxCrash: at whatever commit the machine goes down, a rejected record is counted if and only if it is in the outbox, or was sent.
+// TestOutboxCrash: at whatever commit the machine goes down, a rejected record is counted if and only if it is in the
+// outbox, or was sent.
 func TestOutboxCrash(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 9))
@@ -134,7 +150,14 @@ func TestOutboxCrash(t *testing.T) {
 			next, _ = s.Position("a", 1)
 			for offset := range next {
 				if want := offset%2 == 1; want && !sent[offset] && !waiting[offset] || !want && waiting[offset] {
-					t.Fatalf("seed %d: next %d, offset %d: waiting %t, sent %t", seed, next, offset, waiting[offset], sent[offset])
+					t.Fatalf(
+						"seed %d: next %d, offset %d: waiting %t, sent %t",
+						seed,
+						next,
+						offset,
+						waiting[offset],
+						sent[offset],
+					)
 				}
 			}
 			if len(letters) != s.OutboxLen() {
@@ -168,15 +191,25 @@ func TestOutboxDamage(t *testing.T) {
 
 func TestDeadLetterCodec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := DeadLetter{Topic: rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"), Partition: rapid.Int32Min(0).Draw(t, "partition"),
-			Incarnation: rapid.Uint32().Draw(t, "incarnation"), Offset: rapid.Int64Min(0).Draw(t, "offset"),
-			Reason: rapid.StringMatching(`[a-z_]{1,64}`).Draw(t, "reason"), Time: rapid.Int64().Draw(t, "time"),
-			Size: rapid.IntRange(-1, 1<<30).Draw(t, "size"), Payload: rapid.SliceOfN(rapid.Byte(), 0, MaxDeadLetterBytes).Draw(t, "payload")}
+		want := DeadLetter{
+			Topic:       rapid.StringMatching(`[a-z._-]{1,249}`).Draw(t, "topic"),
+			Partition:   rapid.Int32Min(0).Draw(t, "partition"),
+			Incarnation: rapid.Uint32().Draw(t, "incarnation"),
+			Offset:      rapid.Int64Min(0).Draw(t, "offset"),
+			Reason:      rapid.StringMatching(`[a-z_]{1,64}`).Draw(t, "reason"),
+			Time:        rapid.Int64().Draw(t, "time"),
+			Size: rapid.IntRange(-1, 1<<30).
+				Draw(t, "size"),
+			Payload: rapid.SliceOfN(rapid.Byte(), 0, MaxDeadLetterBytes).Draw(t, "payload"),
+		}
 		key := deadLetterKey(want.Topic, want.Partition, want.Incarnation, want.Offset)
 		record := Record{Reason: want.Reason, Time: want.Time, Size: want.Size, Payload: want.Payload}
 		if rapid.Bool().Draw(t, "with a detail") {
-			want.Detail = Detail{Field: rapid.StringN(0, 60, 60).Draw(t, "field"), Expected: rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "expected"),
-				Got: rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "got")}
+			want.Detail = Detail{
+				Field:    rapid.StringN(0, 60, 60).Draw(t, "field"),
+				Expected: rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "expected"),
+				Got:      rapid.StringMatching(`[a-z ]{0,64}`).Draw(t, "got"),
+			}
 			record.Detail = &want.Detail
 		}
 		got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &record))
@@ -190,19 +223,27 @@ func TestDeadLetterCodec(t *testing.T) {
 	})
 }
 
-// TestDeadLetterOfALongField: a name that there is no room for is cut between characters, and one of an older build has no detail.
+// TestDeadLetterOfALongField: a name that there is no room for is cut between characters, and one of an older build has
+// no detail.
 func TestDeadLetterOfALongField(t *testing.T) {
 	key := deadLetterKey("a", 1, 0, 5)
 	long := Record{Reason: strings.Repeat("r", MaxReasonBytes), Payload: []byte("value"),
-		Detail: &Detail{Field: strings.Repeat("ü", 200), Expected: strings.Repeat("e", 64), Got: strings.Repeat("g", 64)}}
+		Detail: &Detail{
+			Field:    strings.Repeat("ü", 200),
+			Expected: strings.Repeat("e", 64),
+			Got:      strings.Repeat("g", 64),
+		}}
 	got, err := decodeDeadLetter(key, appendDeadLetter(nil, key, &long))
-	if err != nil || got.Field != strings.Repeat("ü", 30) || got.Expected != long.Detail.Expected || got.Got != long.Detail.Got || got.Reason != long.Reason ||
+	if err != nil || got.Field != strings.Repeat("ü", 30) || got.Expected != long.Detail.Expected ||
+		got.Got != long.Detail.Got ||
+		got.Reason != long.Reason ||
 		string(got.Payload) != "value" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	before := []byte("\x00\x00\x00\x00\x00\x00\x03\xe8\x00\x00\x00\x02\x08not_json{]")
 	got, err = decodeDeadLetter(key, seal(key, before, 0))
-	if err != nil || got.Reason != "not_json" || got.Detail != (Detail{}) || got.Time != 1000 || string(got.Payload) != "{]" {
+	if err != nil || got.Reason != "not_json" || got.Detail != (Detail{}) || got.Time != 1000 ||
+		string(got.Payload) != "{]" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

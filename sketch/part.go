@@ -42,28 +42,33 @@ type Detail struct {
 	Got      string
 }
 
-// A Record is one offset of a part. Identity, HoldoutKey, Group and Payload may be reused by the caller once Apply has returned.
+// A Record is one offset of a part. Identity, HoldoutKey, Group and Payload may be reused by the caller once Apply has
+// returned.
 type Record struct {
 	Offset int64
 	Fate   Fate
 	CRC    uint32 // of the record's key, value and timestamp; bound into the ledger's digest
 
-	// Of a rejected record: why, what else there is to say of it (nil for nothing), and the bytes of its value, -1 if it has none.
+	// Of a rejected record: why, what else there is to say of it (nil for nothing), and the bytes of its value, -1 if
+	// it has none.
 	Reason string
 	Detail *Detail
 	Size   int
 	Quiet  bool // of a rejected record: no DeadLetter is kept of it
 
-	// Of applied records, and the first and the last of rejected ones: their time stamp, and what a DeadLetter keeps of their value.
+	// Of applied records, and the first and the last of rejected ones: their time stamp, and what a DeadLetter keeps of
+	// their value.
 	Time       int64   // event time, milliseconds
 	Weight     float64 // > 0 and finite; 1 where events have none
 	Identity   []byte  // value of the identity field; nil unless Options.Identity is set
 	HoldoutKey []byte  // value of the hold-out field; nil unless Options.HoldoutBy is set
 	Group      []byte  // class of the label or value of the cap's field; nil unless Options.Quotas or CapBy is set
-	Bound      int64   // of an event that was ahead of this time, milliseconds, and has another Time for that: kept, see TimeBound; else 0
-	Forgotten  bool    // the event is counted, but kept out of the samples: what Forgets said of it
-	Payload    []byte  // what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes
-	// Entities are those of an applied record that change with it, whether or not it enters a sample; at most MaxEntities.
+	// of an event that was ahead of this time, milliseconds, and has another Time for that: kept, see TimeBound; else 0
+	Bound     int64
+	Forgotten bool   // the event is counted, but kept out of the samples: what Forgets said of it
+	Payload   []byte // what Sample gives back, at most MaxPayloadBytes; of a rejected record at most MaxDeadLetterBytes
+	// Entities are those of an applied record that change with it, whether or not it enters a sample; at most
+	// MaxEntities.
 	Entities []Entity
 
 	// Filled by Classify.
@@ -88,7 +93,14 @@ type Part struct {
 // check returns an error wrapping ErrPart if the part contradicts itself.
 func (p *Part) check(s *settings) error {
 	bad := func(offset int64, format string, args ...any) error {
-		return fmt.Errorf("sketch: %s/%d: offset %d: %s: %w", p.Topic, p.Partition, offset, fmt.Sprintf(format, args...), ErrPart)
+		return fmt.Errorf(
+			"sketch: %s/%d: offset %d: %s: %w",
+			p.Topic,
+			p.Partition,
+			offset,
+			fmt.Sprintf(format, args...),
+			ErrPart,
+		)
 	}
 	if p.Base < 0 || p.Next < p.Base {
 		return bad(p.Base, "part ends at %d", p.Next)
@@ -107,10 +119,20 @@ func (p *Part) check(s *settings) error {
 				return bad(r.Offset, "reason of %d bytes, want 1 to %d", len(r.Reason), MaxReasonBytes)
 			}
 			if d := r.Detail; d != nil && len(d.Expected)+len(d.Got) > MaxDetailBytes {
-				return bad(r.Offset, "detail of %d bytes, at most %d are kept", len(d.Expected)+len(d.Got), MaxDetailBytes)
+				return bad(
+					r.Offset,
+					"detail of %d bytes, at most %d are kept",
+					len(d.Expected)+len(d.Got),
+					MaxDetailBytes,
+				)
 			}
 			if len(r.Payload) > MaxDeadLetterBytes {
-				return bad(r.Offset, "%d bytes of a rejected value, at most %d are kept", len(r.Payload), MaxDeadLetterBytes)
+				return bad(
+					r.Offset,
+					"%d bytes of a rejected value, at most %d are kept",
+					len(r.Payload),
+					MaxDeadLetterBytes,
+				)
 			}
 		case Applied:
 			switch {
@@ -125,7 +147,12 @@ func (p *Part) check(s *settings) error {
 			case (s.HoldoutBy != "") != (r.HoldoutKey != nil):
 				return bad(r.Offset, "hold-out bytes given: %t, hold-out field: %q", r.HoldoutKey != nil, s.HoldoutBy)
 			case s.grouped() != (r.Group != nil):
-				return bad(r.Offset, "class or entity bytes given: %t, quotas or a cap: %t", r.Group != nil, s.grouped())
+				return bad(
+					r.Offset,
+					"class or entity bytes given: %t, quotas or a cap: %t",
+					r.Group != nil,
+					s.grouped(),
+				)
 			}
 		default:
 			return bad(r.Offset, "unknown fate %d", r.Fate)

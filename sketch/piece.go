@@ -162,7 +162,9 @@ func (s *Store) commit(aux []byte) error {
 // commitIfFull commits what is pending, without aux, unless so many ops and bytes more fit into the piece.
 func (s *Store) commitIfFull(bytes int64, ops int) error {
 	maxOps, maxBytes := s.backend.limits()
-	if len(s.pending.ops) > 0 && (int64(len(s.pending.ops)+len(s.pending.changed)+ops+spareOps) > maxOps || s.pending.bytes+bytes+spareBytes > maxBytes) {
+	if len(s.pending.ops) > 0 &&
+		(int64(len(s.pending.ops)+len(s.pending.changed)+ops+spareOps) > maxOps || s.pending.bytes+bytes+
+			spareBytes > maxBytes) {
 		return s.commit(nil)
 	}
 	return nil

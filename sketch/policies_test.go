@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOrderDoesNotMatter: under every policy the state is that of the set of events, however the partitions interleave and the parts are cut.
+// TestOrderDoesNotMatter: under every policy the state is that of the set of events, however the partitions interleave
+// and the parts are cut.
 func TestOrderDoesNotMatter(t *testing.T) {
 	policies := map[string]Options{
 		"uniform":          {},
@@ -62,7 +63,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 				for _, size := range order {
 					p := size % partitions
 					to := min(n, next[p]+size)
-					if err := s.Apply(&Part{Topic: "a", Partition: int32(p), Base: int64(next[p]), Next: int64(to), Records: records[p][next[p]:to]}, nil); err != nil {
+					if err := s.Apply(&Part{Topic: "a", Partition: int32(p), Base: int64(next[p]), Next: int64(to),
+						Records: records[p][next[p]:to]}, nil); err != nil {
 						t.Fatal(err)
 					}
 					next[p] = to
@@ -90,7 +92,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestHorvitzThompson: 1/π of the kept rows estimates, without bias, how many events were offered and, of quotas, how many of each class.
+// TestHorvitzThompson: 1/π of the kept rows estimates, without bias, how many events were offered and, of quotas, how
+// many of each class.
 func TestHorvitzThompson(t *testing.T) {
 	const seeds, n, size = 300, 400, 60
 	varied := func(i int) float64 { return 0.2 + float64(i%10) }
@@ -236,7 +239,10 @@ func TestDuplicateFlood(t *testing.T) {
 			if i%1000 == 0 {
 				id = strconv.FormatInt(i, 10)
 			}
-			p.Records = append(p.Records, Record{Offset: i, Fate: Applied, Time: i % 77, Weight: 1, Identity: []byte(id)})
+			p.Records = append(
+				p.Records,
+				Record{Offset: i, Fate: Applied, Time: i % 77, Weight: 1, Identity: []byte(id)},
+			)
 		}
 		must(t, s.Apply(p, nil))
 	}
@@ -280,7 +286,8 @@ func TestGrindingDoesNotPay(t *testing.T) {
 	}
 }
 
-// TestPoliciesRefused: combinations that are no function of the set of events in bounded memory are refused with their reason.
+// TestPoliciesRefused: combinations that are no function of the set of events in bounded memory are refused with their
+// reason.
 func TestPoliciesRefused(t *testing.T) {
 	for name, o := range map[string]Options{
 		"quotas and cap":          {Quotas: []Quota{{"a", 0.5}}, CapBy: "user", CapShare: 0.1},

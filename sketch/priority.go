@@ -21,8 +21,9 @@ const (
 	domainGroup
 )
 
-// A drawer turns identities into keyed hashes. One SHA-256 of (seed, domain, identity) gives all the bits an event needs: 128 of
-// identity, 64 that choose its role. The identity by offset of a topic name up to 30 bytes takes one block. It is not safe for concurrent use.
+// A drawer turns identities into keyed hashes. One SHA-256 of (seed, domain, identity) gives all the bits an event
+// needs: 128 of identity, 64 that choose its role. The identity by offset of a topic name up to 30 bytes takes one
+// block. It is not safe for concurrent use.
 type drawer struct {
 	seed uint64
 	held uint64 // an event is held out when its 63 role bits are below this
@@ -79,8 +80,8 @@ func newRule(s *settings, halfLife time.Duration) rule {
 	}
 }
 
-// rank maps the priority of an event to an integer of the same order. Uniform samples compare h alone, exactly: a small h is a small E
-// and so a large key.
+// rank maps the priority of an event to an integer of the same order. Uniform samples compare h alone, exactly: a small
+// h is a small E and so a large key.
 func (r rule) rank(h uint64, weight float64, time int64) uint64 {
 	if !r.keyed {
 		return ^h
@@ -97,8 +98,9 @@ func (r rule) base(weight float64, time int64) float64 {
 	return b
 }
 
-// exponential turns 64 uniform bits into E = -log1p(-(h+½)·2⁻⁶⁴), which is Exp(1). It is positive and finite, and relatively precise
-// near 0, where the kept events are: log1p(x) = ln(y)·x/(y-1) with y = 1+x (Goldberg 1991, theorem 4).
+// exponential turns 64 uniform bits into E = -log1p(-(h+½)·2⁻⁶⁴), which is Exp(1). It is positive and finite, and
+// relatively precise near 0, where the kept events are: log1p(x) = ln(y)·x/(y-1) with y = 1+x (Goldberg 1991, theorem
+// 4).
 func exponential(h uint64) float64 {
 	u := float64((float64(h) + 0.5) * (1.0 / (1 << 64)))
 	u = min(u, 1-0x1p-53) // the 2¹⁰ largest h would round to 1
@@ -109,8 +111,9 @@ func exponential(h uint64) float64 {
 	return float64(ln(y)*u) / (y - 1)
 }
 
-// ln is the natural logarithm of a positive finite x, by 2·atanh((m-1)/(m+1)) on [√½, √2). Unlike math.Log, which has assembly on some
-// architectures and fused operations on others, it gives the same bits on every machine: each product is rounded by its conversion.
+// ln is the natural logarithm of a positive finite x, by 2·atanh((m-1)/(m+1)) on [√½, √2). Unlike math.Log, which
+// has assembly on some architectures and fused operations on others, it gives the same bits on every machine: each
+// product is rounded by its conversion.
 func ln(x float64) float64 {
 	m, e := math.Frexp(x)
 	if m < math.Sqrt2/2 {
@@ -130,7 +133,19 @@ func ln(x float64) float64 {
 }
 
 // lnTerm holds 1/n for the odd n of the series of atanh.
-var lnTerm = [24]float64{3: 1. / 3, 5: 1. / 5, 7: 1. / 7, 9: 1. / 9, 11: 1. / 11, 13: 1. / 13, 15: 1. / 15, 17: 1. / 17, 19: 1. / 19, 21: 1. / 21, 23: 1. / 23}
+var lnTerm = [24]float64{
+	3:  1. / 3,
+	5:  1. / 5,
+	7:  1. / 7,
+	9:  1. / 9,
+	11: 1. / 11,
+	13: 1. / 13,
+	15: 1. / 15,
+	17: 1. / 17,
+	19: 1. / 19,
+	21: 1. / 21,
+	23: 1. / 23,
+}
 
 // ordered maps a number to an integer so that a < b exactly when ordered(a) < ordered(b). NaN is not allowed.
 func ordered(x float64) uint64 {
@@ -149,8 +164,8 @@ func unordered(b uint64) float64 {
 	return math.Float64frombits(^b)
 }
 
-// lnInclusion is ln π, with π the probability that the event's rank exceeds the threshold κ: of uniform samples the share of h below
-// that of κ, of exponential keys 1 - exp(-exp(ln w + t/τ - κ)).
+// lnInclusion is ln π, with π the probability that the event's rank exceeds the threshold κ: of uniform samples the
+// share of h below that of κ, of exponential keys 1 - exp(-exp(ln w + t/τ - κ)).
 func (r rule) lnInclusion(weight float64, time int64, threshold uint64) float64 {
 	if !r.keyed {
 		return math.Log((float64(^threshold) + 0.5) * (1.0 / (1 << 64)))

@@ -2,8 +2,8 @@ package sketch
 
 import "context"
 
-// A Progress gets how far a pass over a store has come: done of total units, which are "bytes" of files that are checked or "rows". Passes follow one
-// another, each from 0.
+// A Progress gets how far a pass over a store has come: done of total units, which are "bytes" of files that are
+// checked or "rows". Passes follow one another, each from 0.
 type Progress func(unit string, done, total int64)
 
 // progressEvery is how many rows lie between two calls.

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// The markers of a state go with it when it is lost or an older one takes its place. So they are also kept in files outside of it, each a
-// witness of the state as it was when the last of them was written.
+// The markers of a state go with it when it is lost or an older one takes its place. So they are also kept in files
+// outside of it, each a witness of the state as it was when the last of them was written.
 
-// ReadForgotten reads what KeepForgotten wrote. The error wraps fs.ErrNotExist if there is no such file, ErrCorrupt if it cannot be read, and
-// ErrFormat if it is of a later version.
+// ReadForgotten reads what KeepForgotten wrote. The error wraps fs.ErrNotExist if there is no such file, ErrCorrupt if
+// it cannot be read, and ErrFormat if it is of a later version.
 func ReadForgotten(path string) (*Witness, error) {
 	w, err := readWitnessFile(path)
 	if err != nil {
@@ -21,7 +21,13 @@ func ReadForgotten(path string) (*Witness, error) {
 // checkFormat returns an error wrapping ErrFormat if the witness is of a later version.
 func (w *Witness) checkFormat(path string) error {
 	if w.Format > formatVersion {
-		return fmt.Errorf("sketch: %s: format %d is newer than %d, the newest this build reads: %w", path, w.Format, formatVersion, ErrFormat)
+		return fmt.Errorf(
+			"sketch: %s: format %d is newer than %d, the newest this build reads: %w",
+			path,
+			w.Format,
+			formatVersion,
+			ErrFormat,
+		)
 	}
 	return nil
 }
@@ -71,8 +77,8 @@ func (s *Store) markersOf(w *Witness) []Marker {
 	return markers
 }
 
-// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state lacks are to be
-// forgotten in it too, as far as they were there. Erase must follow.
+// Remember adds the markers of another state, such as the one in whose place a backup is put: those that the state
+// lacks are to be forgotten in it too, as far as they were there. Erase must follow.
 func (s *Store) Remember(markers []Marker) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

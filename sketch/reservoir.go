@@ -11,8 +11,8 @@ import (
 // maxRows bounds a sample so that positions fit 32 bits.
 const maxRows = 1 << 30
 
-// An entry is what is kept in memory of a sample row: 40 bytes. Samples by identity add a map entry of about 40 bytes, those with a cap
-// two of them and 24 bytes.
+// An entry is what is kept in memory of a sample row: 40 bytes. Samples by identity add a map entry of about 40 bytes,
+// those with a cap two of them and 24 bytes.
 type entry struct {
 	ranked
 	ledger int32  // index of the row's partition in Store.ledger
@@ -35,9 +35,10 @@ func (a *ranked) compare(b *ranked) int {
 
 func descending(a, b ranked) int { return -a.compare(&b) }
 
-// A reservoir holds the entries of largest rank among all that were offered: a binary heap with the smallest on top. With a cap it holds
-// the largest among the perGroup largest of each group. Either way it is a function of the set of offers: what left once had as many
-// better ones ahead of it as there is room for, and they only ever leave for still better ones.
+// A reservoir holds the entries of largest rank among all that were offered: a binary heap with the smallest on top.
+// With a cap it holds the largest among the perGroup largest of each group. Either way it is a function of the set of
+// offers: what left once had as many better ones ahead of it as there is room for, and they only ever leave for still
+// better ones.
 type reservoir struct {
 	rule
 	role      Role
@@ -64,9 +65,10 @@ type groupRows struct {
 	rows  []ranked
 }
 
-// offer adds e unless better entries take all the room. It returns whether e was kept and which others that put out, valid until the next call.
-// The threshold learns of the loser either way, so that it depends on the set of offers and not on their order; it learns nothing
-// of what a cap puts out. A sample that erasure or a larger capacity left with room takes what is above its threshold alone:
+// offer adds e unless better entries take all the room. It returns whether e was kept and which others that put out,
+// valid until the next call. The threshold learns of the loser either way, so that it depends on the set of offers and
+// not on their order; it learns nothing of what a cap puts out. A sample that erasure or a larger capacity left with
+// room takes what is above its threshold alone:
 // anything else would be kept with another chance than its equals, which were refused before.
 func (r *reservoir) offer(e entry, group identity) (kept bool, out []entry) {
 	r.out = r.out[:0]
@@ -102,9 +104,9 @@ func (r *reservoir) offer(e entry, group identity) (kept bool, out []entry) {
 	return r.lighten(e.id)
 }
 
-// lighten puts out the least entries until the rest cost no more than they may. Those that stay are the longest run, from the largest rank down,
-// that costs as much at most: the first that is not in it, and what is below, never enters again, for it is not above the threshold. kept is
-// whether the entry just added is among them.
+// lighten puts out the least entries until the rest cost no more than they may. Those that stay are the longest run,
+// from the largest rank down, that costs as much at most: the first that is not in it, and what is below, never enters
+// again, for it is not above the threshold. kept is whether the entry just added is among them.
 func (r *reservoir) lighten(added identity) (kept bool, out []entry) {
 	kept = true
 	for r.maxCost > 0 && r.cost > r.maxCost {
@@ -132,8 +134,9 @@ func (r *reservoir) insert(e entry, group identity) {
 	r.up(len(r.heap) - 1)
 }
 
-// seal makes the threshold, which under a cap depends on the order of offers, the one that depends on their set: just below the least row
-// of a full sample. It is called, and stored, before rows are taken out for another reason than a better one.
+// seal makes the threshold, which under a cap depends on the order of offers, the one that depends on their set: just
+// below the least row of a full sample. It is called, and stored, before rows are taken out for another reason than a
+// better one.
 func (r *reservoir) seal() {
 	if r.perGroup > 0 && r.evicted && len(r.heap) >= r.capacity && r.capacity > 0 {
 		r.threshold = max(r.threshold, r.heap[0].rank-1)
@@ -226,8 +229,8 @@ func (r *reservoir) restore() {
 	}
 }
 
-// surplus returns the entries that a smaller capacity or cap has no room for, the smallest first, and how many of them, at the end,
-// are the losers of the whole sample, of which the threshold has to learn. They are still in the reservoir.
+// surplus returns the entries that a smaller capacity or cap has no room for, the smallest first, and how many of them,
+// at the end, are the losers of the whole sample, of which the threshold has to learn. They are still in the reservoir.
 func (r *reservoir) surplus() (out []entry, losers int) {
 	over := map[identity]bool{}
 	for _, g := range r.groups {
@@ -338,9 +341,9 @@ func (s *Store) makeReservoirs() {
 	s.settings.size(s.all)
 }
 
-// size sets the capacities, caps and costs of samples, and reports whether one of them has room for more rows than before. The rows without a
-// quota may have even when Size shrinks: those with one are rounded up, which may leave 0 of 10 rows but 1 of 9 to them. Select has one row
-// more than Gate where HoldoutSize is odd.
+// size sets the capacities, caps and costs of samples, and reports whether one of them has room for more rows than
+// before. The rows without a quota may have even when Size shrinks: those with one are rounded up, which may leave 0 of
+// 10 rows but 1 of 9 to them. Select has one row more than Gate where HoldoutSize is odd.
 func (s *settings) size(all []*reservoir) (grows bool) {
 	was, cost := make([]int, len(all)), make([]int64, len(all))
 	for i, r := range all {

@@ -2,10 +2,10 @@ package sketch
 
 import "slices"
 
-// resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A sample that gets
-// less room keeps exactly the rows that one of that size would have kept from the beginning; where one gets more, all keep what there is
-// and say since when they are under-filled. Either starts a new lineage. Rows that have to go leave in pieces; a crash in between leaves
-// settings that say so.
+// resize brings the state from its settings to those chosen, which differ in sizes and in what is bound to no sample. A
+// sample that gets less room keeps exactly the rows that one of that size would have kept from the beginning; where one
+// gets more, all keep what there is and say since when they are under-filled. Either starts a new lineage. Rows that
+// have to go leave in pieces; a crash in between leaves settings that say so.
 func (s *Store) resize(chosen settings) error {
 	if s.settings.Size == chosen.Size && s.settings.HoldoutSize == chosen.HoldoutSize && !s.recosts(&chosen) {
 		s.settings = chosen
@@ -30,8 +30,8 @@ func (s *Store) resize(chosen settings) error {
 	return s.trim()
 }
 
-// recosts sets what the samples may cost by the settings chosen, of equal sizes, and reports whether one of them has now less room than its rows
-// take, or more than it once had too little of.
+// recosts sets what the samples may cost by the settings chosen, of equal sizes, and reports whether one of them has
+// now less room than its rows take, or more than it once had too little of.
 func (s *Store) recosts(chosen *settings) bool {
 	was := s.settings
 	grows := chosen.size(s.all)
@@ -59,9 +59,10 @@ func (s *Store) trim() error {
 	return s.commit(nil)
 }
 
-// Align gives up the rows that o, a sample of the same events under the same settings, has no longer room for or never let in: an under-filled
-// sample holds the events above its threshold, and this one, read from the log at once, may hold more. A row at the threshold stays if o has it: a shard
-// whose threshold was raised keeps the very row that another sample put out. For comparisons in memory; what it gives up is not marked anywhere.
+// Align gives up the rows that o, a sample of the same events under the same settings, has no longer room for or never
+// let in: an under-filled sample holds the events above its threshold, and this one, read from the log at once, may
+// hold more. A row at the threshold stays if o has it: a shard whose threshold was raised keeps the very row that
+// another sample put out. For comparisons in memory; what it gives up is not marked anywhere.
 func (s *Store) Align(o *Store) error {
 	o.mu.Lock()
 	counts, least := o.counters(), map[identity]bool{}

@@ -40,8 +40,9 @@ type Sample struct {
 	heaviest float64 // what the weight of a row counts as at most, 0 for no limit
 }
 
-// LimitWeights has rows count in TrainWeights and HeldOutWeights with a weight of at most limit, 0 for no limit. It returns how many have more. Which rows
-// the sample has, and how probably, does not change: a weight that is limited is an importance weight that is cut, over the same π.
+// LimitWeights has rows count in TrainWeights and HeldOutWeights with a weight of at most limit, 0 for no limit. It
+// returns how many have more. Which rows the sample has, and how probably, does not change: a weight that is limited is
+// an importance weight that is cut, over the same π.
 func (s *Sample) LimitWeights(limit float64) (limited int) {
 	if s.heaviest = limit; limit == 0 {
 		return 0
@@ -56,9 +57,10 @@ func (s *Sample) LimitWeights(limit float64) (limited int) {
 	return limited
 }
 
-// Inclusion returns the probability, in (0, 1], that the event of a row is in the sample of its role: 1 while none was put out. A sum over
-// the rows, each divided by it, estimates the sum over all events of the role without bias (Horvitz and Thompson 1952; with the threshold
-// taken for given, Duffield, Lund and Thorup 2007). ok is false under an entity cap, where it is not known.
+// Inclusion returns the probability, in (0, 1], that the event of a row is in the sample of its role: 1 while none was
+// put out. A sum over the rows, each divided by it, estimates the sum over all events of the role without bias (Horvitz
+// and Thompson 1952; with the threshold taken for given, Duffield, Lund and Thorup 2007). ok is false under an entity
+// cap, where it is not known.
 func (s *Sample) Inclusion(r *Row) (p float64, ok bool) { return math.Exp(r.lnInclusion), !s.capped }
 
 // Sample copies a consistent cut. It takes about 1 µs and the payload's memory plus 80 bytes for a row; Apply may run
@@ -66,9 +68,22 @@ func (s *Sample) Inclusion(r *Row) (p float64, ok bool) { return math.Exp(r.lnIn
 func (s *Store) Sample() (*Sample, error) {
 	train := s.all[Train].rule // rules never change
 	out := &Sample{Watermark: NoTime, rule: train, capped: s.settings.CapBy != "",
-		weighted: train.halfLife > 0 || s.classes != nil || s.settings.Weighted, unequal: train.keyed || s.classes != nil}
+		weighted: train.halfLife > 0 || s.classes != nil ||
+			s.settings.Weighted, unequal: train.keyed || s.classes != nil}
 	rows, _ := s.Size()
-	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make([]Row, 0, rows[Select]), make([]Row, 0, rows[Gate])
+	out.Train, out.Select, out.Gate = make(
+		[]Row,
+		0,
+		rows[Train],
+	), make(
+		[]Row,
+		0,
+		rows[Select],
+	), make(
+		[]Row,
+		0,
+		rows[Gate],
+	)
 	err := s.backend.view(func(c cut) error {
 		digest := newRowDigest()
 		topic, topics := "", map[string]string{}
@@ -89,8 +104,18 @@ func (s *Store) Sample() (*Sample, error) {
 			start := len(slab)
 			slab = append(slab, row.payload...)
 			rows := [...]*[]Row{&out.Train, &out.Select, &out.Gate}[row.role]
-			*rows = append(*rows, Row{Topic: topic, Partition: row.partition, Incarnation: row.incarnation, Offset: row.offset, Time: row.time, Weight: row.weight,
-				Payload: slab[start:len(slab):len(slab)]})
+			*rows = append(
+				*rows,
+				Row{
+					Topic:       topic,
+					Partition:   row.partition,
+					Incarnation: row.incarnation,
+					Offset:      row.offset,
+					Time:        row.time,
+					Weight:      row.weight,
+					Payload:     slab[start:len(slab):len(slab)],
+				},
+			)
 			samples[row.role] = append(samples[row.role], int32(row.sample))
 			return nil
 		})
@@ -101,7 +126,10 @@ func (s *Store) Sample() (*Sample, error) {
 			l := &acc.ledger[i]
 			out.Ledger = append(out.Ledger, *l)
 			if i < acc.current {
-				out.Cut = append(out.Cut, Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next})
+				out.Cut = append(
+					out.Cut,
+					Position{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next},
+				)
 			}
 			out.Watermark = max(out.Watermark, l.Watermark)
 		}
@@ -131,9 +159,10 @@ func (s *Store) lnInclusion(acc *accounts, sample int, row *Row) float64 {
 	return s.all[sample].lnInclusion(row.Weight, row.Time, threshold)
 }
 
-// TrainWeights returns what each training row counts, w·2^(-age/halfLife)/π scaled to mean 1, or nil for a uniform sample, where each counts 1.
-// The probability π that a row was kept is 1 while none was put out; without it forgetting would do nothing before the sample is full,
-// and count twice after. Rows by identity were all kept with the same probability. Under an entity cap π is that of passing the threshold:
+// TrainWeights returns what each training row counts, w·2^(-age/halfLife)/π scaled to mean 1, or nil for a uniform
+// sample, where each counts 1. The probability π that a row was kept is 1 while none was put out; without it
+// forgetting would do nothing before the sample is full, and count twice after. Rows by identity were all kept with the
+// same probability. Under an entity cap π is that of passing the threshold:
 // an entity counts for no more than the rows that the cap leaves it.
 func (s *Sample) TrainWeights() []float64 {
 	return s.weights(s.Train)

@@ -2,8 +2,8 @@ package sketch
 
 import "context"
 
-// accounts are a consistent cut of ledger and counters. The ledger is ordered by topic and partition, the first current rows; those of
-// incarnations that are over follow.
+// accounts are a consistent cut of ledger and counters. The ledger is ordered by topic and partition, the first current
+// rows; those of incarnations that are over follow.
 type accounts struct {
 	ledger   []LedgerRow
 	current  int
@@ -38,15 +38,25 @@ type incarnation struct {
 	number uint32
 }
 
-// scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be checked along the way:
-// checksums, that the accounts add up, that each row belongs to a partition and was applied, and that there are as many as the ledger says.
+// scan reads a cut: the accounts, then every sample row in the order of role and identity. It checks what can be
+// checked along the way: checksums, that the accounts add up, that each row belongs to a partition and was applied, and
+// that there are as many as the ledger says.
 // A database that lost rows iterates without an error; the counts are what notices.
 func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*accounts, error) {
 	v := scanner{accounts: &accounts{}, store: s, places: map[incarnation]int{}, perGroup: map[identity]int{}}
 	if err := v.readAccounts(c); err != nil {
 		return nil, err
 	}
-	v.found, v.least, v.counts = make([]int64, len(s.all)), make([]uint64, len(s.all)), make([][NumRoles]int64, len(v.ledger))
+	v.found, v.least, v.counts = make(
+		[]int64,
+		len(s.all),
+	), make(
+		[]uint64,
+		len(s.all),
+	), make(
+		[][NumRoles]int64,
+		len(v.ledger),
+	)
 	n, total := int64(0), v.numRows()
 	err := c.each([]byte{prefixRow}, func(key, value []byte) error {
 		if n%progressEvery == 0 {
@@ -158,13 +168,26 @@ func (v *scanner) readRow(key, value []byte) error {
 	}
 	place, ok := v.placeOf(&stored)
 	if !ok {
-		return corrupt("row at key %x is of %s/%d, incarnation %d, which is not in the ledger", key, stored.topic, stored.partition, stored.incarnation)
+		return corrupt(
+			"row at key %x is of %s/%d, incarnation %d, which is not in the ledger",
+			key,
+			stored.topic,
+			stored.partition,
+			stored.incarnation,
+		)
 	}
 	if v.settings.grouped() != (stored.group != identity{}) {
 		return corrupt("row at key %x does not fit the quotas or the cap", key)
 	}
 	if l := &v.ledger[place]; stored.offset < l.Start || stored.offset >= l.Next {
-		return corrupt("row of %s/%d has offset %d outside %d..%d", l.Topic, l.Partition, stored.offset, l.Start, l.Next-1)
+		return corrupt(
+			"row of %s/%d has offset %d outside %d..%d",
+			l.Topic,
+			l.Partition,
+			stored.offset,
+			l.Start,
+			l.Next-1,
+		)
 	}
 	r := v.store.reservoir(role, stored.group)
 	v.row = scanned{storedRow: stored, role: role, id: id, key: key, value: value, place: place, sample: r.index,
@@ -205,9 +228,9 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 	for i, r := range s.all {
 		capacity := int64(r.capacity)
 		evicted, _ := acc.of(i)
-		// Events of one identity share a row, a cap refuses some that there would be room for, and a sample that lost rows to an erasure, or
-		// that was given more room, is not full: of those only the bounds are known.
-		// A sample that costs as much as it may has fewer rows than there is room for.
+		// Events of one identity share a row, a cap refuses some that there would be room for, and a sample that lost
+		// rows to an erasure, or that was given more room, is not full: of those only the bounds are known. A sample
+		// that costs as much as it may has fewer rows than there is room for.
 		costs := evicted && r.maxCost > 0
 		exact := acc.settings.Identity == "" && r.perGroup == 0 && !acc.settings.Partial && !costs
 		if acc.settings.Unsettled { // more rows than that are on their way out
@@ -215,7 +238,13 @@ func (s *Store) count(acc *accounts, counts [][NumRoles]int64) error {
 		}
 		if exact && acc.found[i] != min(capacity, eligible[i]) || acc.found[i] > min(capacity, eligible[i]) ||
 			evicted && acc.found[i] < capacity && !acc.settings.Partial && !costs {
-			return corrupt("sample %s has %d rows of %d events, capacity %d", r.name(), acc.found[i], eligible[i], capacity)
+			return corrupt(
+				"sample %s has %d rows of %d events, capacity %d",
+				r.name(),
+				acc.found[i],
+				eligible[i],
+				capacity,
+			)
 		}
 	}
 	return nil

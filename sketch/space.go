@@ -20,12 +20,13 @@ func FreeBytes(dir string) (int64, error) {
 	return int64(s.Bavail) * int64(s.Bsize), nil
 }
 
-// LeastFreeFiles is how many more files the file system of a state must be able to take for anything to be written: Badger makes about ten while it
-// opens and another few for each memory table that it puts away, and tries for ever to make one that it cannot.
+// LeastFreeFiles is how many more files the file system of a state must be able to take for anything to be written:
+// Badger makes about ten while it opens and another few for each memory table that it puts away, and tries for ever to
+// make one that it cannot.
 const LeastFreeFiles = 64
 
-// FreeFiles returns how many more files (inodes) the file system of dir, or of the directory it will be made in, can take; the largest number
-// where it does not count them.
+// FreeFiles returns how many more files (inodes) the file system of dir, or of the directory it will be made in, can
+// take; the largest number where it does not count them.
 func FreeFiles(dir string) (int64, error) {
 	s, err := fileSystem(dir)
 	if err != nil {
@@ -53,16 +54,17 @@ func fileSystem(dir string) (*syscall.Statfs_t, error) {
 	return &s, nil
 }
 
-// openingBytes is what Badger may write between its start and its first transaction: the tables of two full memory tables.
+// openingBytes is what Badger may write between its start and its first transaction: the tables of two full memory
+// tables.
 func openingBytes(memTableBytes int64) int64 { return 2 * memTableBytes }
 
-// leastOpenFiles is what a small state has open together with connections to a few brokers and scrapers; a limit below it fails somewhere else each
-// time, and as something else.
+// leastOpenFiles is what a small state has open together with connections to a few brokers and scrapers; a limit below
+// it fails somewhere else each time, and as something else.
 const leastOpenFiles = 256
 
-// preflight refuses what would end the process without a word once Badger has mapped its files, or leave it stuck: a file system that is full, has
-// no inodes or is read-only, limits on the size and number of files below what it takes, and, for a daemon, a file system that is no local disk. It
-// writes nothing.
+// preflight refuses what would end the process without a word once Badger has mapped its files, or leave it stuck: a
+// file system that is full, has no inodes or is read-only, limits on the size and number of files below what it takes,
+// and, for a daemon, a file system that is no local disk. It writes nothing.
 func preflight(o *Options, daemon bool, log *slog.Logger) error {
 	dir, least, memTableBytes := o.Dir, o.MinFreeBytes, o.MemTableBytes
 	s, err := fileSystem(dir)
@@ -89,11 +91,23 @@ func preflight(o *Options, daemon bool, log *slog.Logger) error {
 	var limit syscall.Rlimit
 	need := uint64(max(2*memTableBytes, 2*valueLogBytes)) // the sizes Badger gives its logs when it makes them
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err == nil && limit.Cur < need {
-		return fmt.Errorf("sketch: %s: a file of %d bytes is needed and the limit (ulimit -f) is %d bytes: %w", dir, need, limit.Cur, syscall.EFBIG)
+		return fmt.Errorf(
+			"sketch: %s: a file of %d bytes is needed and the limit (ulimit -f) is %d bytes: %w",
+			dir,
+			need,
+			limit.Cur,
+			syscall.EFBIG,
+		)
 	}
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < leastOpenFiles {
-		return fmt.Errorf("sketch: %s: this process may have %d files open (ulimit -n), at least %d are needed; LimitNOFILE raises it in a unit of systemd: %w",
-			dir, limit.Cur, leastOpenFiles, syscall.EMFILE)
+		return fmt.Errorf(
+			"sketch: %s: this process may have %d files open (ulimit -n), at least %d are needed; LimitNOFILE raises it in a "+
+				"unit of systemd: %w",
+			dir,
+			limit.Cur,
+			leastOpenFiles,
+			syscall.EMFILE,
+		)
 	}
 	return nil
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// A State describes a store: what two copies that read the same log under the same settings agree on, but for Lineage and ConfigHash.
+// A State describes a store: what two copies that read the same log under the same settings agree on, but for Lineage
+// and ConfigHash.
 type State struct {
 	Lineage          string
 	ConfigHash       string
@@ -18,12 +19,12 @@ type State struct {
 	Partitions       []LedgerRow // by topic and partition
 	Archived         []LedgerRow // of earlier incarnations of recreated topics, whose rows may still be in the sample
 	Forgotten        []Marker    // by field and hash
-	// UnderFilled says that an erasure or a larger size left room in a sample, at the positions Since, that has not been filled up since: it holds
-	// the events above its threshold, which are fewer than its size.
+	// UnderFilled says that an erasure or a larger size left room in a sample, at the positions Since, that has not
+	// been filled up since: it holds the events above its threshold, which are fewer than its size.
 	UnderFilled bool
 	Since       []Position
-	// OfLog says that the samples can be recomputed from the log. They cannot where rows are of an earlier incarnation of a topic, or an
-	// erasure met a cap.
+	// OfLog says that the samples can be recomputed from the log. They cannot where rows are of an earlier incarnation
+	// of a topic, or an erasure met a cap.
 	OfLog     bool
 	Watermark int64  // newest event time applied, milliseconds; NoTime if none
 	Memo      []byte // of the last share merged: Share.Memo
@@ -49,7 +50,8 @@ func (s *Store) State() (*State, error) {
 		out.Forgotten = acc.markers
 		settings := acc.settings
 		out.Lineage, out.ConfigHash, out.OfLog = settings.Lineage, settings.ConfigHash, !settings.NotOfLog
-		if settings.Partial && slices.ContainsFunc(s.all, func(r *reservoir) bool { return acc.found[r.index] < int64(r.capacity) }) {
+		if settings.Partial &&
+			slices.ContainsFunc(s.all, func(r *reservoir) bool { return acc.found[r.index] < int64(r.capacity) }) {
 			out.UnderFilled, out.Since = true, settings.Since
 		}
 		for i := range acc.ledger {
@@ -64,8 +66,8 @@ func (s *Store) State() (*State, error) {
 	return out, nil
 }
 
-// Check reads everything and returns an error wrapping ErrCorrupt at the first violation of I3 or I4, and where a row's key is not the
-// keyed hash of its identity.
+// Check reads everything and returns an error wrapping ErrCorrupt at the first violation of I3 or I4, and where a row's
+// key is not the keyed hash of its identity.
 func (s *Store) Check() error {
 	return s.backend.view(func(c cut) error {
 		draw := newDrawer(s.settings.Seed, s.settings.HoldoutFraction)
@@ -95,7 +97,8 @@ func (s *Store) Check() error {
 		for i := range acc.ledger {
 			rejected += acc.ledger[i].Rejected
 		}
-		if reasons > rejected || reasons < rejected && !acc.settings.NotOfLog { // of what is before a checkpoint the reasons are not known
+		if reasons > rejected ||
+			reasons < rejected && !acc.settings.NotOfLog { // of what is before a checkpoint the reasons are not known
 			return corrupt("%d records rejected by reason, %d by partition", reasons, rejected)
 		}
 		return nil

@@ -143,7 +143,8 @@ func (h *history) apply(p *oraclePartition, part *Part) error {
 	log, next := h.logs[p], p.next()
 	for i := range part.Records {
 		r := &part.Records[i]
-		r.Forgotten = r.Fate == Applied && h.store.Forgets(p.topic, p.number, r.Offset, "user", []byte(log.records[r.Offset].user))
+		r.Forgotten = r.Fate == Applied &&
+			h.store.Forgets(p.topic, p.number, r.Offset, "user", []byte(log.records[r.Offset].user))
 	}
 	if h.rng.IntN(2) == 0 {
 		h.store.Classify(part)
@@ -226,7 +227,8 @@ func (h *history) train() error {
 	}
 	for _, was := range h.cut {
 		for _, is := range sample.Cut {
-			if is.Topic == was.Topic && is.Partition == was.Partition && is.Incarnation == was.Incarnation && is.Next < was.Next {
+			if is.Topic == was.Topic && is.Partition == was.Partition && is.Incarnation == was.Incarnation &&
+				is.Next < was.Next {
 				return fmt.Errorf("cut went back from %v to %v", was, is)
 			}
 		}
@@ -276,7 +278,12 @@ func (h *history) resize() error {
 			}
 		}
 	}
-	s, err := load(context.Background(), h.j, &o, func(stored *settings) (settings, error) { return stored.succeed(o.settings(), false) })
+	s, err := load(
+		context.Background(),
+		h.j,
+		&o,
+		func(stored *settings) (settings, error) { return stored.succeed(o.settings(), false) },
+	)
 	if err == nil {
 		h.store = s
 		for _, log := range h.logs {
@@ -316,7 +323,12 @@ func (h *history) recreate(topic string) error {
 	for _, p := range h.current() {
 		if p.topic == topic {
 			p.over = true
-			again := &oraclePartition{topic: topic, number: p.number, incarnation: p.incarnation + 1, start: int64(h.rng.IntN(2) * h.rng.IntN(9))}
+			again := &oraclePartition{
+				topic:       topic,
+				number:      p.number,
+				incarnation: p.incarnation + 1,
+				start:       int64(h.rng.IntN(2) * h.rng.IntN(9)),
+			}
 			starts[p.number], made = again.start, append(made, again)
 			log := &partitionLog{start: again.start, committed: again.start}
 			for range again.start {

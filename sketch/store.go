@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at a time.
+// A Store is a sample with its ledger. All methods are safe for concurrent use; Apply and the other writers run one at
+// a time.
 type Store struct {
 	settings   settings
 	backend    backend
@@ -18,8 +19,9 @@ type Store struct {
 	outboxRows int   // dead letters at most, 0 keeps none
 	heads      heads
 
-	mu          sync.Mutex              // guards what follows
-	all         []*reservoir            // by role, then those of the classes with a quota; Train is then of the other classes
+	mu sync.Mutex // guards what follows
+	// by role, then those of the classes with a quota; Train is then of the other classes
+	all         []*reservoir
 	classes     map[identity]*reservoir // of the classes with a quota
 	ledger      []LedgerRow             // in the order of Begin
 	places      map[partition]int32     // of the rows that are not archived
@@ -65,8 +67,8 @@ func (s *Store) reservoir(role Role, group identity) *reservoir {
 	return s.all[role]
 }
 
-// Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start must be a number, not
-// "earliest", so that a restart cannot decide otherwise.
+// Begin makes the ledger row of a partition, durably. It does nothing if there is one: start is decided once. start
+// must be a number, not "earliest", so that a restart cannot decide otherwise.
 func (s *Store) Begin(topic string, number int32, start int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +146,8 @@ func (s *Store) positions() []Position {
 	return out
 }
 
-// Size returns the rows by role and the bytes of their stored keys and values, from memory; State and Sample count them anew.
+// Size returns the rows by role and the bytes of their stored keys and values, from memory; State and Sample count them
+// anew.
 func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +158,8 @@ func (s *Store) Size() (rows [NumRoles]int, bytes int64) {
 	return rows, bytes
 }
 
-// Duplicates returns how many events were applied since the store was opened under an identity that was in the sample already.
+// Duplicates returns how many events were applied since the store was opened under an identity that was in the sample
+// already.
 func (s *Store) Duplicates() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +169,8 @@ func (s *Store) Duplicates() int64 {
 // Seed returns the seed of the priorities.
 func (s *Store) Seed() uint64 { return s.settings.Seed }
 
-// Lineage returns the id of the state. It changes where a sample stops being that of all events: after ForgetSubject, and with another size.
+// Lineage returns the id of the state. It changes where a sample stops being that of all events: after ForgetSubject,
+// and with another size.
 func (s *Store) Lineage() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,8 +242,9 @@ func (s *Store) change(topic string, number int32, f func(*LedgerRow) error) err
 	return s.commit(nil)
 }
 
-// Close writes the witness and releases the state directory. No other method may be running or follow. A store whose storage failed, or
-// whose disk is full (the error wraps ErrSpace), is left as a kill would leave it, which loses nothing.
+// Close writes the witness and releases the state directory. No other method may be running or follow. A store whose
+// storage failed, or whose disk is full (the error wraps ErrSpace), is left as a kill would leave it, which loses
+// nothing.
 func (s *Store) Close() error {
 	if s.home == nil {
 		return s.backend.close()

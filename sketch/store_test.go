@@ -35,7 +35,14 @@ func must(t testing.TB, errs ...error) {
 // mixedLog returns n records of every fate, with holes.
 func mixedLog(n int) (records []Record) {
 	for i := range int64(n) {
-		r := Record{Offset: i, Fate: Applied, CRC: uint32(i * 2654435761), Time: 1000 * i, Weight: 1, Payload: fmt.Appendf(nil, `{"n":%d}`, i)}
+		r := Record{
+			Offset:  i,
+			Fate:    Applied,
+			CRC:     uint32(i * 2654435761),
+			Time:    1000 * i,
+			Weight:  1,
+			Payload: fmt.Appendf(nil, `{"n":%d}`, i),
+		}
 		switch {
 		case i%11 == 3:
 			continue
@@ -74,8 +81,8 @@ func stateOf(t testing.TB, s *Store) *State {
 	return st
 }
 
-// TestStateIsOfTheLog: a verifier that reads the log into memory with other batches, partitions in another order, gets the same state
-// as the store on disk, digests included.
+// TestStateIsOfTheLog: a verifier that reads the log into memory with other batches, partitions in another order, gets
+// the same state as the store on disk, digests included.
 func TestStateIsOfTheLog(t *testing.T) {
 	records := mixedLog(3000)
 	for _, halfLife := range []time.Duration{0, 200 * time.Second} {
@@ -101,7 +108,8 @@ func TestStateIsOfTheLog(t *testing.T) {
 		m, err = NewMemory(other)
 		must(t, err)
 		applyLog(t, m, "a", 0, records, 3000, 3000)
-		if got := stateOf(t, m); got.SampleDigest == want.SampleDigest || got.Partitions[0].Digest != want.Partitions[0].Digest {
+		if got := stateOf(t, m); got.SampleDigest == want.SampleDigest ||
+			got.Partitions[0].Digest != want.Partitions[0].Digest {
 			t.Error("the seed must change the sample and not the ledger")
 		}
 	}
@@ -159,18 +167,21 @@ func TestOpenRefuses(t *testing.T) {
 		want   error
 		text   string
 	}{
-		{"other half-life", func(t *testing.T, o *Options) { o.HalfLife = time.Hour }, ErrConfig, "HalfLife is 1h0m0s, but the state was made with 0s"},
+		{"other half-life", func(t *testing.T, o *Options) { o.HalfLife = time.Hour }, ErrConfig,
+			"HalfLife is 1h0m0s, but the state was made with 0s"},
 		{"other seed", func(t *testing.T, o *Options) { o.Seed++ }, ErrConfig, "Seed is 4"},
 		{"identity", func(t *testing.T, o *Options) { o.Identity = "id" }, ErrConfig, "Identity is"},
 		{"bad fraction", func(t *testing.T, o *Options) { o.HoldoutFraction = 1 }, nil, "HoldoutFraction is 1"},
-		{"MANIFEST gone", func(t *testing.T, o *Options) { must(t, os.Remove(filepath.Join(o.Dir, "rows", "MANIFEST"))) }, ErrCorrupt, "MANIFEST missing, refusing"},
+		{"MANIFEST gone", func(t *testing.T, o *Options) { must(t, os.Remove(filepath.Join(o.Dir, "rows", "MANIFEST"))) },
+			ErrCorrupt, "MANIFEST missing, refusing"},
 		{"emptied", func(t *testing.T, o *Options) {
 			must(t, os.RemoveAll(filepath.Join(o.Dir, "rows")))
 			must(t, os.Mkdir(filepath.Join(o.Dir, "rows"), 0o700))
 		}, ErrCorrupt, "MANIFEST missing, refusing"},
 		{"exchanged", func(t *testing.T, o *Options) {
 			other := made(t)
-			must(t, os.RemoveAll(filepath.Join(o.Dir, "rows")), os.Rename(filepath.Join(other.Dir, "rows"), filepath.Join(o.Dir, "rows")))
+			must(t, os.RemoveAll(filepath.Join(o.Dir, "rows")), os.Rename(filepath.Join(other.Dir, "rows"), filepath.Join(o.Dir,
+				"rows")))
 		}, ErrCorrupt, "WITNESS says"},
 		{"MANIFEST cut", func(t *testing.T, o *Options) {
 			name := filepath.Join(o.Dir, "rows", "MANIFEST")
@@ -188,7 +199,8 @@ func TestOpenRefuses(t *testing.T) {
 			key, value := firstRow(t, s)
 			value[len(value)-6] ^= 4
 			write(t, s, key, value)
-			for name, err := range map[string]error{"Check": s.Check(), "Sample": second(s.Sample()), "State": second(s.State())} {
+			for name, err := range map[string]error{"Check": s.Check(), "Sample": second(s.Sample()), "State": second(
+				s.State())} {
 				if !errors.Is(err, ErrCorrupt) {
 					t.Errorf("%s: %v, want ErrCorrupt", name, err)
 				}
@@ -295,7 +307,8 @@ func TestGap(t *testing.T) {
 	}
 	before := stateOf(t, s)
 	var gap *GapError
-	if err := s.Apply(part, []byte("x")); !errors.As(err, &gap) || *gap != (GapError{Topic: "a", Next: 50, LogStart: 60}) {
+	if err := s.Apply(part, []byte("x")); !errors.As(err, &gap) ||
+		*gap != (GapError{Topic: "a", Next: 50, LogStart: 60}) {
 		t.Fatalf("error %v, want a gap of 10", err)
 	}
 	if !reflect.DeepEqual(before, stateOf(t, s)) || s.Aux() != nil {
@@ -326,8 +339,11 @@ func TestPartRefused(t *testing.T) {
 		"no fate":           {Topic: "a", Base: 10, Next: 11, Records: with(func(r *Record) { r.Fate = 0 })},
 		"no reason":         {Topic: "a", Base: 10, Next: 11, Records: with(func(r *Record) { r.Fate = Rejected })},
 		"no weight":         {Topic: "a", Base: 10, Next: 11, Records: with(func(r *Record) { r.Weight = 0 })},
-		"big payload":       {Topic: "a", Base: 10, Next: 11, Records: with(func(r *Record) { r.Payload = make([]byte, MaxPayloadBytes+1) })},
-		"identity":          {Topic: "a", Base: 10, Next: 11, Records: with(func(r *Record) { r.Identity = []byte("x") })},
+		"big payload": {Topic: "a", Base: 10, Next: 11, Records: with(func(r *Record) {
+			r.Payload = make([]byte,
+				MaxPayloadBytes+1)
+		})},
+		"identity": {Topic: "a", Base: 10, Next: 11, Records: with(func(r *Record) { r.Identity = []byte("x") })},
 	} {
 		if err := s.Apply(&p, nil); !errors.Is(err, ErrPart) {
 			t.Errorf("%s: error %v, want ErrPart", name, err)

@@ -5,11 +5,13 @@ import (
 	"maps"
 )
 
-// A shard of another number of shards takes its partitions up from those that had them: Merge with Share.Only, from the last share of each, then Taken. Rows,
-// accounts and thresholds are then those of a shard that has read these partitions itself, but for records rejected by reason, which a shard counts for all of
-// its partitions together. They are carried as they are, and added to what the store counts in each head.
+// A shard of another number of shards takes its partitions up from those that had them: Merge with Share.Only, from the
+// last share of each, then Taken. Rows, accounts and thresholds are then those of a shard that has read these
+// partitions itself, but for records rejected by reason, which a shard counts for all of its partitions together. They
+// are carried as they are, and added to what the store counts in each head.
 //
-// A store that takes the place of a shard, with all of its partitions, merges that one's shares whole; Taken then makes what it has counted its own.
+// A store that takes the place of a shard, with all of its partitions, merges that one's shares whole; Taken then makes
+// what it has counted its own.
 
 // Taken ends the handover of partitions: what is applied from here on continues their accounts. It has to be called
 // before anything is applied. Until then Merged says that shares are merged into the store, and the handover may
@@ -57,9 +59,13 @@ func (m *Share) Takes(p *Pair) bool {
 
 // carry keeps what a shard has counted by reason.
 func (s *Store) carry(shard uint32, reasons map[string]int64) {
-	s.pending.put(append([]byte{prefixMerged, prefixCounters}, shareKey(shard)[1:]...), false, func(b, key []byte) []byte {
-		return appendCounters(b, key, &counters{reasons: reasons})
-	})
+	s.pending.put(
+		append([]byte{prefixMerged, prefixCounters}, shareKey(shard)[1:]...),
+		false,
+		func(b, key []byte) []byte {
+			return appendCounters(b, key, &counters{reasons: reasons})
+		},
+	)
 }
 
 func isCarried(key []byte) bool { return len(key) == 2+4 && key[1] == prefixCounters }

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those that said so were given
-// another time before they were applied (Record.Bound). It is kept because the clock that decided it has moved on when the log is read again.
+// A TimeBound says that of the offsets From..To-1 of a partition no event may be newer than Latest, milliseconds: those
+// that said so were given another time before they were applied (Record.Bound). It is kept because the clock that
+// decided it has moved on when the log is read again.
 type TimeBound struct {
 	From, To int64
 	Latest   int64

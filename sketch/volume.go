@@ -13,8 +13,9 @@ type volume struct {
 	memory  bool
 }
 
-// volumes are the kinds that are no local disk, by the type that statfs(2) of Linux gives them: include/uapi/linux/magic.h of the kernel, and
-// for Lustre and BeeGFS their own sources. A FUSE file system does not say whether it reaches over a network; the programs that do it are many.
+// volumes are the kinds that are no local disk, by the type that statfs(2) of Linux gives them:
+// include/uapi/linux/magic.h of the kernel, and for Lustre and BeeGFS their own sources. A FUSE file system does not
+// say whether it reaches over a network; the programs that do it are many.
 var volumes = map[uint32]volume{
 	0x00006969: {name: "NFS", network: true},
 	0x0000517b: {name: "SMB", network: true},
@@ -40,13 +41,25 @@ func volumeOf(kind uint32) volume {
 	return volumes[kind]
 }
 
-// checkVolume refuses a state on a network's file system, unless that is allowed, and warns of one that ends with the machine.
+// checkVolume refuses a state on a network's file system, unless that is allowed, and warns of one that ends with the
+// machine.
 func checkVolume(v volume, dir string, allowNetwork bool, log *slog.Logger) error {
 	switch {
 	case v.network && !allowNetwork:
-		return fmt.Errorf("sketch: %s is on a file system of %s, where mapped files and locks are not reliable: %w", dir, v.name, ErrNetwork)
+		return fmt.Errorf(
+			"sketch: %s is on a file system of %s, where mapped files and locks are not reliable: %w",
+			dir,
+			v.name,
+			ErrNetwork,
+		)
 	case v.network:
-		log.Warn("state is on a network file system: mapped files and locks are not reliable there", "dir", dir, "file_system", v.name)
+		log.Warn(
+			"state is on a network file system: mapped files and locks are not reliable there",
+			"dir",
+			dir,
+			"file_system",
+			v.name,
+		)
 	case v.memory:
 		log.Warn("state is in memory: it is gone after a reboot", "dir", dir, "file_system", v.name)
 	}

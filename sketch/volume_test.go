@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestVolume (B19): a state on a network's file system is refused unless that was asked for, one in memory is warned of, and a disk is not
-// spoken of. The numbers are those of statfs(2).
+// TestVolume (B19): a state on a network's file system is refused unless that was asked for, one in memory is warned
+// of, and a disk is not spoken of. The numbers are those of statfs(2).
 func TestVolume(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -38,7 +38,8 @@ func TestVolume(t *testing.T) {
 		if c.refused != errors.Is(err, ErrNetwork) || c.refused && !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s, allowed %t: %v", c.name, c.allow, err)
 		}
-		if c.warns == "" && log.Len() > 0 || !strings.Contains(log.String(), c.warns) || c.warns != "" && !strings.Contains(log.String(), c.name) {
+		if c.warns == "" && log.Len() > 0 || !strings.Contains(log.String(), c.warns) ||
+			c.warns != "" && !strings.Contains(log.String(), c.name) {
 			t.Errorf("%s, allowed %t: log %q, want %q", c.name, c.allow, &log, c.warns)
 		}
 	}

@@ -35,8 +35,8 @@ type Testimony struct {
 	Digest      string `json:"digest"`
 }
 
-// A Rollback is a partition of which the state was found behind its witness: offsets Next..Witnessed-1 had been applied and have to be read
-// again, which gives the same state.
+// A Rollback is a partition of which the state was found behind its witness: offsets Next..Witnessed-1 had been applied
+// and have to be read again, which gives the same state.
 type Rollback struct {
 	Topic           string
 	Partition       int32
@@ -56,8 +56,8 @@ func ReadWitness(dir string) (*Witness, error) {
 	return w, err
 }
 
-// Carried returns the markers as a state needs them that is made anew from the log (Options.Forgotten): what they say of the topics that are
-// there now, which it takes for the first of their name.
+// Carried returns the markers as a state needs them that is made anew from the log (Options.Forgotten): what they say
+// of the topics that are there now, which it takes for the first of their name.
 func (w *Witness) Carried() []Marker {
 	out := w.carriedTo(func(string) uint32 { return 0 })
 	for i := range out {
@@ -66,7 +66,8 @@ func (w *Witness) Carried() []Marker {
 	return out
 }
 
-// carriedTo returns the markers as another state needs them, which counts the topics that are there now as incarnation says.
+// carriedTo returns the markers as another state needs them, which counts the topics that are there now as incarnation
+// says.
 func (w *Witness) carriedTo(incarnation func(topic string) uint32) []Marker {
 	now := map[string]uint32{} // 0 of a topic that the state has not begun to read
 	for _, t := range w.Partitions {
@@ -141,11 +142,19 @@ func (s *Store) witnessOf() (*Witness, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	w := &Witness{Forgotten: s.sortedMarkers(), Format: formatVersion, Lineage: s.settings.origin(), Seed: s.settings.Seed}
+	w := &Witness{
+		Forgotten: s.sortedMarkers(),
+		Format:    formatVersion,
+		Lineage:   s.settings.origin(),
+		Seed:      s.settings.Seed,
+	}
 	for i := range rows {
 		l := &rows[i]
-		w.Partitions = append(w.Partitions, Testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,
-			Start: l.Start, Next: l.Next, Digest: hex.EncodeToString(l.Digest[:])})
+		w.Partitions = append(
+			w.Partitions,
+			Testimony{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation,
+				Start: l.Start, Next: l.Next, Digest: hex.EncodeToString(l.Digest[:])},
+		)
 	}
 	return w, nil
 }
@@ -153,8 +162,9 @@ func (s *Store) witnessOf() (*Witness, error) {
 // Testify returns what Witness writes down.
 func (s *Store) Testify() (*Witness, error) { return s.witnessOf() }
 
-// Witness writes down how far the state has come, durably, so that the next Open notices if Badger has lost some of it. Close does it too.
-// It does nothing for a store in memory and for one of OpenExisting, and returns the storage error of a store that has one.
+// Witness writes down how far the state has come, durably, so that the next Open notices if Badger has lost some of it.
+// Close does it too. It does nothing for a store in memory and for one of OpenExisting, and returns the storage error
+// of a store that has one.
 func (s *Store) Witness() error {
 	if s.home == nil || !s.home.witnesses {
 		return nil
@@ -200,7 +210,8 @@ func (s *Store) Rollbacks() []Rollback {
 	return s.home.rollbacks
 }
 
-// compare returns where the ledger is behind the witness. A partition that the ledger lacks begins again where it once began:
+// compare returns where the ledger is behind the witness. A partition that the ledger lacks begins again where it once
+// began:
 // the start policy of a new partition could be past it.
 func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 	var behind []Rollback
@@ -213,13 +224,29 @@ func (s *Store) compare(w *Witness, dir string) ([]Rollback, error) {
 			l := &s.ledger[i]
 			switch {
 			case l.Incarnation < t.Incarnation:
-				return nil, corrupt("%s has incarnation %d of %s/%d, but %s says %d", dir, l.Incarnation, t.Topic, t.Partition, witnessName, t.Incarnation)
+				return nil, corrupt(
+					"%s has incarnation %d of %s/%d, but %s says %d",
+					dir,
+					l.Incarnation,
+					t.Topic,
+					t.Partition,
+					witnessName,
+					t.Incarnation,
+				)
 			case l.Next == t.Next && hex.EncodeToString(l.Digest[:]) != t.Digest:
-				return nil, corrupt("%s has another digest of %s/%d at offset %d than %s", dir, t.Topic, t.Partition, t.Next, witnessName)
+				return nil, corrupt(
+					"%s has another digest of %s/%d at offset %d than %s",
+					dir,
+					t.Topic,
+					t.Partition,
+					t.Next,
+					witnessName,
+				)
 			}
 			next = l.Next
 		} else if t.Incarnation > 0 {
-			return nil, corrupt("%s lacks %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName, t.Incarnation)
+			return nil, corrupt("%s lacks %s/%d, which %s says is of incarnation %d", dir, t.Topic, t.Partition, witnessName,
+				t.Incarnation)
 		}
 		if next < t.Next {
 			behind = append(behind, Rollback{t.Topic, t.Partition, next, t.Next})

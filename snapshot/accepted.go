@@ -43,7 +43,11 @@ func readAccepted(path, model, alias string) (Pointer, error) {
 		err = a.Last.sound(model, alias)
 	}
 	if err != nil {
-		return Pointer{}, fmt.Errorf("state file %s: %w: give each watcher its own; without it, any version will be accepted first", path, err)
+		return Pointer{}, fmt.Errorf(
+			"state file %s: %w: give each watcher its own; without it, any version will be accepted first",
+			path,
+			err,
+		)
 	}
 	return a.Last, nil
 }

@@ -40,9 +40,9 @@ type namedPointer struct {
 	Pointer
 }
 
-// MoveAlias carries out a move and writes it into the publish log, whose record it returns. The version is read and tested whole
-// first, as Open does it. The alias is replaced at once and durably. It returns ErrConflict if the alias does not name move.From, ErrName,
-// ErrNotFound, ErrDigest, ErrFormat or ErrGolden; nothing has changed then.
+// MoveAlias carries out a move and writes it into the publish log, whose record it returns. The version is read and
+// tested whole first, as Open does it. The alias is replaced at once and durably. It returns ErrConflict if the alias
+// does not name move.From, ErrName, ErrNotFound, ErrDigest, ErrFormat or ErrGolden; nothing has changed then.
 func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record, error) {
 	var record Record
 	err := s.withModel(ctx, model, false, func(root *os.Root, last Numbers) error {
@@ -55,7 +55,11 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 			record.Event = EventAlias
 		}
 		if move.To != 0 {
-			version, err := (Trust{Keys: s.Keys, AllowExpired: move.Expired, Now: s.Now}).readVersion(root, model, Pointer{Version: move.To})
+			version, err := (Trust{Keys: s.Keys, AllowExpired: move.Expired, Now: s.Now}).readVersion(
+				root,
+				model,
+				Pointer{Version: move.To},
+			)
 			if err != nil {
 				return err
 			}
@@ -86,19 +90,31 @@ func (s *Store) expect(root *os.Root, model string, move Move) (*Pointer, error)
 		return &now, nil
 	case errors.Is(err, ErrNotFound):
 		if move.From != nil && *move.From != 0 {
-			return nil, fmt.Errorf("%w: there is no alias %s, expected version %d: look at the publish log", ErrConflict, move.Alias, *move.From)
+			return nil, fmt.Errorf(
+				"%w: there is no alias %s, expected version %d: look at the publish log",
+				ErrConflict,
+				move.Alias,
+				*move.From,
+			)
 		}
 		return nil, nil
 	case err != nil:
 		return nil, err
 	case move.From != nil && now.Version != *move.From:
-		return nil, fmt.Errorf("%w: %s names version %d, expected %d: look at that version before moving it again", ErrConflict, move.Alias, now.Version, *move.From)
+		return nil, fmt.Errorf(
+			"%w: %s names version %d, expected %d: look at that version before moving it again",
+			ErrConflict,
+			move.Alias,
+			now.Version,
+			*move.From,
+		)
 	}
 	return &now, nil
 }
 
-// commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a sequence number
-// that the log does not have, from which recover writes the record. The caller holds the lock, under which last was found.
+// commit moves aliases and appends the record of it, in this order: a writer killed in between leaves aliases with a
+// sequence number that the log does not have, from which recover writes the record. The caller holds the lock, under
+// which last was found.
 func (s *Store) commit(root *os.Root, model string, last Numbers, record *Record, moves []Move) error {
 	sequence := last.Sequence + 1
 	for _, move := range moves { // readers without keys took a forged alias: they are to take the next one, too
@@ -120,7 +136,8 @@ func (s *Store) commit(root *os.Root, model string, last Numbers, record *Record
 		if move.To == 0 {
 			err = removeAlias(root, move.Alias)
 		} else {
-			p := Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence, Moved: record.Time, Event: record.Event}
+			p := Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence, Moved: record.Time,
+				Event: record.Event}
 			p.seal(model, move.Alias, s.Signer)
 			err = s.writeAlias(root, move.Alias, &p)
 		}
@@ -144,8 +161,8 @@ func (s *Store) Alias(model, alias string) (Pointer, error) {
 	return p, nil
 }
 
-// Aliases returns the aliases of a model with the versions they name, or ErrNotFound if there is no such model. What is no alias, or a damaged
-// one, is left out: Strays lists it. So is one that none of Keys signed.
+// Aliases returns the aliases of a model with the versions they name, or ErrNotFound if there is no such model. What is
+// no alias, or a damaged one, is left out: Strays lists it. So is one that none of Keys signed.
 func (s *Store) Aliases(model string) (map[string]int64, error) {
 	pointers, err := inModel(s.dir, model, func(root *os.Root) ([]namedPointer, error) {
 		pointers, _, err := aliasesIn(root, model)
@@ -216,8 +233,12 @@ func readAlias(root *os.Root, alias string) (Pointer, error) {
 		names, _ := list(root, aliasDir) // only to say which there are
 		names = slices.DeleteFunc(names, func(name string) bool { return !validName.MatchString(name) })
 		slices.Sort(names)
-		return Pointer{}, fmt.Errorf("%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)",
-			ErrNotFound, alias, strings.Join(names, ", "))
+		return Pointer{}, fmt.Errorf(
+			"%w: no alias %s (there is: %s): promote a version, or choose one by its number (--version)",
+			ErrNotFound,
+			alias,
+			strings.Join(names, ", "),
+		)
 	}
 	if err != nil {
 		return Pointer{}, err
@@ -245,7 +266,8 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 	if err := s.step("snapshot.moving"); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.Create(dir, newAlias, 0o644, durable.Bytes(b)), s.step("snapshot.alias_written")); err != nil {
+	if err := errors.Join(durable.Create(dir, newAlias, 0o644, durable.Bytes(b)), s.step(
+		"snapshot.alias_written")); err != nil {
 		return err
 	}
 	if err := clearWay(dir, alias); err != nil {

@@ -9,10 +9,11 @@ import (
 
 // Position is the state of a model in its chain: a version, or a delta of the chain that begins with it.
 type Position struct {
-	Version       int64
-	Sequence      int64  // of the last delta; 0 is the version itself
-	Digest        string // of the last delta, or of the version's manifest
-	PayloadDigest string // of Contents, where the publisher has said it: of the version, and of deltas that are Checked; else empty
+	Version  int64
+	Sequence int64  // of the last delta; 0 is the version itself
+	Digest   string // of the last delta, or of the version's manifest
+	// of Contents, where the publisher has said it: of the version, and of deltas that are Checked; else empty
+	PayloadDigest string
 	Created       time.Time
 	Watermark     time.Time // newest event time
 	Events        *Counts   // of the records before the cut; nil is not known. Shared: read it only
@@ -25,8 +26,15 @@ func (m *Model) Position() Position {
 		return *m.position
 	}
 	f := &m.manifest
-	return Position{Version: f.Version, Digest: f.Digest, PayloadDigest: f.PayloadDigest, Created: f.Created, Watermark: f.Watermark, Events: f.Events,
-		Cut: f.Cut}
+	return Position{
+		Version:       f.Version,
+		Digest:        f.Digest,
+		PayloadDigest: f.PayloadDigest,
+		Created:       f.Created,
+		Watermark:     f.Watermark,
+		Events:        f.Events,
+		Cut:           f.Cut,
+	}
 }
 
 // Apply returns the model after the next delta of its chain. It shares what did not change with m. m does not change,
@@ -47,12 +55,26 @@ func (m *Model) apply(d *Delta) (*Model, error) {
 	at := m.Position()
 	switch {
 	case d.Model != m.manifest.Model || d.Base != at.Version || d.BaseDigest != m.manifest.Digest:
-		return nil, fmt.Errorf("%w: it belongs to %s version %d with manifest %s, the model is %s version %d with %s: take the deltas of that version", ErrChain,
-			d.Model, d.Base, d.BaseDigest, m.manifest.Model, at.Version, m.manifest.Digest)
+		return nil, fmt.Errorf(
+			"%w: it belongs to %s version %d with manifest %s, the model is %s version %d with %s: take the deltas of that "+
+				"version",
+			ErrChain,
+			d.Model,
+			d.Base,
+			d.BaseDigest,
+			m.manifest.Model,
+			at.Version,
+			m.manifest.Digest,
+		)
 	case d.Sequence != at.Sequence+1:
 		return nil, fmt.Errorf("%w: the model is at delta %d: take the one after it", ErrChain, at.Sequence)
 	case d.Previous != at.Digest:
-		return nil, fmt.Errorf("%w: it follows %s, the model is at %s: read the version again, and its deltas from the first", ErrChain, d.Previous, at.Digest)
+		return nil, fmt.Errorf(
+			"%w: it follows %s, the model is at %s: read the version again, and its deltas from the first",
+			ErrChain,
+			d.Previous,
+			at.Digest,
+		)
 	}
 	if err := d.validate(m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrContents, err)
@@ -84,7 +106,8 @@ func (m *Model) changed(d *Delta) (*Model, error) {
 		return nil, fmt.Errorf("names are added from column %d on, the model has %d", d.Columns[len(known)], columns)
 	}
 	c := &m.contents
-	if _, _, err := tensorHeader(columns+len(d.Added), c.NumOutputs, c.NumBasis, c.Linear != nil, c.Schema.FeatureMap, cmp.Or(c.Tensors, F64)); err != nil {
+	if _, _, err := tensorHeader(columns+len(d.Added), c.NumOutputs, c.NumBasis, c.Linear != nil, c.Schema.FeatureMap,
+		cmp.Or(c.Tensors, F64)); err != nil {
 		return nil, err
 	}
 	layers, err := m.withNames(d.Added)
@@ -96,7 +119,8 @@ func (m *Model) changed(d *Delta) (*Model, error) {
 	next.layers = layers
 	next.withRows(d, columns+len(d.Added))
 	n := &next.contents
-	for _, t := range []struct{ to, from *[]float64 }{{&n.Bias, &d.Bias}, {&n.Weights, &d.Weights}, {&n.MapWeights, &d.MapWeights}} {
+	for _, t := range []struct{ to, from *[]float64 }{{&n.Bias, &d.Bias}, {&n.Weights, &d.Weights}, {&n.MapWeights,
+		&d.MapWeights}} {
 		if *t.from != nil {
 			*t.to = slices.Clone(*t.from)
 		}
@@ -124,7 +148,8 @@ func (m *Model) changed(d *Delta) (*Model, error) {
 func (m *Model) saysSomething() error {
 	c := &m.contents
 	nonzero := func(v float64) bool { return v != 0 }
-	if c.Link == Identity || slices.ContainsFunc(c.Bias, nonzero) || slices.ContainsFunc(c.Weights, nonzero) || slices.ContainsFunc(c.MapWeights, nonzero) {
+	if c.Link == Identity || slices.ContainsFunc(c.Bias, nonzero) || slices.ContainsFunc(c.Weights, nonzero) ||
+		slices.ContainsFunc(c.MapWeights, nonzero) {
 		return nil
 	}
 	if c.Linear != nil {
@@ -139,7 +164,14 @@ func (m *Model) saysSomething() error {
 
 // rounded returns the delta with the numbers that readers of a type will have.
 func (d *Delta) rounded(tensors string) *Delta {
-	r := Contents{Tensors: tensors, Basis: d.Basis, Weights: d.Weights, Linear: d.Linear, Bias: d.Bias, MapWeights: d.MapWeights}
+	r := Contents{
+		Tensors:    tensors,
+		Basis:      d.Basis,
+		Weights:    d.Weights,
+		Linear:     d.Linear,
+		Bias:       d.Bias,
+		MapWeights: d.MapWeights,
+	}
 	to := *d
 	c := r.rounded()
 	to.Basis, to.Weights, to.Linear, to.Bias, to.MapWeights = c.Basis, c.Weights, c.Linear, c.Bias, c.MapWeights
@@ -173,7 +205,8 @@ func movedCut(cut, moved []Cut) []Cut {
 	return cut
 }
 
-// materialised returns the contents of a model with deltas: columns as Schema says, the names of a field in the order of their columns.
+// materialised returns the contents of a model with deltas: columns as Schema says, the names of a field in the order
+// of their columns.
 func (m *Model) materialised() *Contents {
 	c := m.contents
 	k, numOut, columns := c.NumBasis, m.linearWidth(), m.NumColumns()

@@ -12,7 +12,14 @@ import (
 // rowsDelta is the delta after m that changes n rows, of the first columns, and adds names to the second field.
 func rowsDelta(rng *rand.Rand, m *Model, n, added int) *Delta {
 	at, columns := m.Position(), m.NumColumns()
-	d := &Delta{Model: m.manifest.Model, Base: at.Version, BaseDigest: m.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created}
+	d := &Delta{
+		Model:      m.manifest.Model,
+		Base:       at.Version,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   at.Sequence + 1,
+		Previous:   at.Digest,
+		Created:    created,
+	}
 	chosen := map[int]bool{}
 	for len(chosen) < n {
 		chosen[rng.IntN(columns)] = true

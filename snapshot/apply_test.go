@@ -161,7 +161,8 @@ func TestNamesMerge(t *testing.T) {
 		t.Errorf("%d layers of %d names", most, len(columns))
 	}
 	for a, want := range columns {
-		if j, ok := m.Column(a.Field, a.Name); !ok || j != want || m.columnName(int(j)) != m.Schema().Named()[a.Field]+"="+a.Name {
+		if j, ok := m.Column(a.Field, a.Name); !ok || j != want ||
+			m.columnName(int(j)) != m.Schema().Named()[a.Field]+"="+a.Name {
 			t.Fatalf("%v has column %d (%v), %q, want %d", a, j, ok, m.columnName(int(j)), want)
 		}
 	}
@@ -199,7 +200,8 @@ const (
 
 var firstDeltaOutputs = []float64{-0.03125, 0.4375}
 
-// testdata/deltas1 was written by the first build that had this format, signed with the key of signerOf(t, 1). It is never written again.
+// testdata/deltas1 was written by the first build that had this format, signed with the key of signerOf(t, 1). It is
+// never written again.
 func TestFirstDeltaFormat(t *testing.T) {
 	m, err := Open("testdata/v1", "ratings", Selector{})
 	must(t, err)
@@ -218,18 +220,23 @@ func TestFirstDeltaFormat(t *testing.T) {
 		must(t, err)
 		cuts = append(cuts, m.Position().Cut)
 	}
-	want := [][]Cut{{{"ratings", 0, 115}, {"ratings", 1, 50}}, {{"ratings", 0, 120}, {"ratings", 1, 70}}} // a delta says which partitions moved on
+	want := [][]Cut{
+		{{"ratings", 0, 115}, {"ratings", 1, 50}},
+		{{"ratings", 0, 120}, {"ratings", 1, 70}},
+	} // a delta says which partitions moved on
 	if !reflect.DeepEqual(cuts, want) {
 		t.Errorf("cuts %v, want %v", cuts, want)
 	}
 	at := m.Position()
-	if digest, err := PayloadDigest(m.Contents()); err != nil || digest != firstDeltaPayload || at.PayloadDigest != digest {
+	if digest, err := PayloadDigest(m.Contents()); err != nil || digest != firstDeltaPayload ||
+		at.PayloadDigest != digest {
 		t.Errorf("payload_digest %s (%v), said %s, want %s", digest, err, at.PayloadDigest, firstDeltaPayload)
 	}
 	if at.Version != 1 || at.Sequence != 2 || at.Digest != firstDeltaDigest {
 		t.Errorf("at %+v", at)
 	}
-	in, err := m.Schema().InputFromMap(map[string]any{"user": "u9", "item": "i2", "tags": []any{"new", "old"}, "age": 50.0})
+	in, err := m.Schema().
+		InputFromMap(map[string]any{"user": "u9", "item": "i2", "tags": []any{"new", "old"}, "age": 50.0})
 	must(t, err)
 	p, err := m.Predict(&in)
 	must(t, err)

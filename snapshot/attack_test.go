@@ -49,7 +49,12 @@ func (a attack) run(t *testing.T) {
 		t.Errorf("status %+v", s)
 	}
 	sameState(t, w.Model(), good)
-	must(t, os.RemoveAll(filepath.Dir(segment)), os.Mkdir(filepath.Dir(segment), 0o755), os.WriteFile(segment, honest, 0o644))
+	must(
+		t,
+		os.RemoveAll(filepath.Dir(segment)),
+		os.Mkdir(filepath.Dir(segment), 0o755),
+		os.WriteFile(segment, honest, 0o644),
+	)
 	c, _ = openChain(t, store, dir, 1)
 	good = grow(t, c, good, 3, 0)
 	atDelta(t, w, 1, 13)
@@ -115,8 +120,13 @@ func attacks(t *testing.T) map[string]attack {
 			next[deltaFixedBytes+3] ^= 4
 			add(t, segment, next)
 		}},
-		"a part of the next one": {do: func(t *testing.T, segment string, next []byte) { add(t, segment, next[:len(next)-1]) }},
-		"zeros":                  {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) { add(t, segment, make([]byte, 1<<16)) }},
+		"a part of the next one": {
+			do: func(t *testing.T, segment string, next []byte) { add(t, segment, next[:len(next)-1]) },
+		},
+		"zeros": {
+			want: ErrFormat,
+			do:   func(t *testing.T, segment string, _ []byte) { add(t, segment, make([]byte, 1<<16)) },
+		},
 		"a hole of 8 TiB": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
 			if err := os.Truncate(segment, 8<<40); err != nil { // where that is too large for the file system, a smaller one
 				must(t, os.Truncate(segment, 8<<30))
@@ -125,9 +135,18 @@ func attacks(t *testing.T) map[string]attack {
 		"cut short": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) {
 			must(t, os.Truncate(segment, int64(len(read(t, segment))/2)))
 		}},
-		"emptied":     {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.Truncate(segment, 0)) }},
-		"removed":     {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.Remove(segment)) }},
-		"all removed": {want: ErrChain, do: func(t *testing.T, segment string, _ []byte) { must(t, os.RemoveAll(filepath.Dir(segment))) }},
+		"emptied": {
+			want: ErrChain,
+			do:   func(t *testing.T, segment string, _ []byte) { must(t, os.Truncate(segment, 0)) },
+		},
+		"removed": {
+			want: ErrChain,
+			do:   func(t *testing.T, segment string, _ []byte) { must(t, os.Remove(segment)) },
+		},
+		"all removed": {
+			want: ErrChain,
+			do:   func(t *testing.T, segment string, _ []byte) { must(t, os.RemoveAll(filepath.Dir(segment))) },
+		},
 		"a gap": {want: ErrChain, do: func(t *testing.T, segment string, next []byte) {
 			must(t, os.WriteFile(filepath.Join(filepath.Dir(segment), segmentName(12)), next, 0o644))
 		}},

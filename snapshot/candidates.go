@@ -25,8 +25,8 @@ type question struct {
 	ruled               *screening // by which most names are ruled out; nil for none
 }
 
-// search is one goroutine's part of a ranking. Of each name it computes the leading value, four names at a time, or less by a screening; by that
-// alone nearly all of them are passed over once there are as many as are wanted.
+// search is one goroutine's part of a ranking. Of each name it computes the leading value, four names at a time, or
+// less by a screening; by that alone nearly all of them are passed over once there are as many as are wanted.
 type search struct {
 	question
 	first, last int // positions of names in the field
@@ -50,13 +50,25 @@ const blockNames = 64
 // firstNames is how many names say what to rule others out by.
 const firstNames = 8 * blockNames
 
-// lanes is how many outputs of a candidate, and how many candidates, are computed at once: four sums hide the latency of additions.
+// lanes is how many outputs of a candidate, and how many candidates, are computed at once: four sums hide the latency
+// of additions.
 const lanes = 4
 
-// candidates leaves the columns with the k largest keys in the heap of s, whose base and sums are those of the event without the field. By how many goroutines
-// they are found changes nothing: keys and columns order them, and neither depends on who looks.
+// candidates leaves the columns with the k largest keys in the heap of s, whose base and sums are those of the event
+// without the field. By how many goroutines they are found changes nothing: keys and columns order them, and neither
+// depends on who looks.
 func (m *Model) candidates(field, output int, by ranking, k int, s *Scratch) error {
-	q := question{model: m, field: field, output: output, k: k, by: by, base: s.base, excluded: s.excluded, all: s, goal: math.Inf(1)}
+	q := question{
+		model:    m,
+		field:    field,
+		output:   output,
+		k:        k,
+		by:       by,
+		base:     s.base,
+		excluded: s.excluded,
+		all:      s,
+		goal:     math.Inf(1),
+	}
 	if by != byOutput {
 		m.matrix(s)
 	}
@@ -144,7 +156,10 @@ func (w *search) rank(low float64, onlyScreened bool) {
 	for i := w.first; i < w.last && w.err == nil; i += blockNames {
 		values, block := w.values[:min(blockNames, w.last-i)], (i-w.first)/blockNames
 		if w.ruled != nil && !math.IsInf(w.low, -1) && !w.model.isChanged(int(begin)+i, len(values)) {
-			names := w.ruled.possible(i/blockNames, max(w.low, low)) &^ w.excluded[i/blockNames] &^ w.seen[block] & (1<<len(values) - 1)
+			names := w.ruled.possible(
+				i/blockNames,
+				max(w.low, low),
+			) &^ w.excluded[i/blockNames] &^ w.seen[block] & (1<<len(values) - 1)
 			if bits.OnesCount64(names) <= mostPossible {
 				w.seen[block] |= names
 				w.rankThese(names, i)
@@ -176,7 +191,8 @@ func (w *search) rankThese(names uint64, i int) {
 	}
 }
 
-// mostPossible is of how many names of a block the leading values are computed one by one, which takes twice the time of several together.
+// mostPossible is of how many names of a block the leading values are computed one by one, which takes twice the time
+// of several together.
 const mostPossible = blockNames / 4
 
 // addedNames ranks the names that deltas have added.
@@ -241,8 +257,8 @@ func (w *search) bound() {
 	}
 }
 
-// multipliers stores what rows, their squares and their cubes are multiplied with for the leading value, given the sums of the event: v_r = Σ_c mix_c V[r,c]
-// times Contents.steps.
+// multipliers stores what rows, their squares and their cubes are multiplied with for the leading value, given the sums
+// of the event: v_r = Σ_c mix_c V[r,c] times Contents.steps.
 func (q *question) multipliers(s *Scratch) {
 	c := &q.model.contents
 	for r := range c.NumBasis {
@@ -256,8 +272,8 @@ func (q *question) multipliers(s *Scratch) {
 	}
 }
 
-// leadingOf stores the leading values of the names of columns from j on, which a model has one after the other. Rows are taken where they are: in the
-// version, or in a page that a delta has changed.
+// leadingOf stores the leading values of the names of columns from j on, which a model has one after the other. Rows
+// are taken where they are: in the version, or in a page that a delta has changed.
 func (w *search) leadingOf(dst []float64, j int) {
 	m := w.model
 	c := &m.contents
@@ -303,7 +319,8 @@ func (w *search) leadingOf(dst []float64, j int) {
 func dots(dst, rows []float64, stride int, w []float64) {
 	k, at, i := len(w), 0, 0
 	for ; i+lanes <= len(dst); i, at = i+lanes, at+lanes*stride {
-		a, b, c, d := rows[at:at+k], rows[at+stride:at+stride+k], rows[at+2*stride:at+2*stride+k], rows[at+3*stride:at+3*stride+k]
+		a, b, c, d := rows[at:at+k], rows[at+stride:at+stride+k], rows[at+2*stride:at+2*stride+k], rows[at+3*stride:at+
+			3*stride+k]
 		var a0, b0, c0, d0, a1, b1, c1, d1 float64
 		v := w
 		for len(v) >= 2 && len(a) >= 2 && len(b) >= 2 && len(c) >= 2 && len(d) >= 2 {
@@ -346,7 +363,8 @@ func squareDots(dst, rows []float64, stride int, w, v []float64) {
 	k, at, i := len(w), 0, 0
 	v = v[:k]
 	for ; i+lanes <= len(dst); i, at = i+lanes, at+lanes*stride {
-		a, b, c, d := rows[at:at+k], rows[at+stride:at+stride+k], rows[at+2*stride:at+2*stride+k], rows[at+3*stride:at+3*stride+k]
+		a, b, c, d := rows[at:at+k], rows[at+stride:at+stride+k], rows[at+2*stride:at+2*stride+k], rows[at+3*stride:at+
+			3*stride+k]
 		var sa, sb, sc, sd float64
 		for r, x := range w {
 			y, ha, hb, hc, hd := v[r], a[r], b[r], c[r], d[r]

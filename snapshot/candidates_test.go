@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestDotsAgainstOneByOne: rows four at a time and alone are what they are by the definition, the same to the bit wherever they stand.
+// TestDotsAgainstOneByOne: rows four at a time and alone are what they are by the definition, the same to the bit
+// wherever they stand.
 func TestDotsAgainstOneByOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 1))
 	normal := func(n int) []float64 {
@@ -31,8 +32,18 @@ func TestDotsAgainstOneByOne(t *testing.T) {
 					want += row[r] * w[r]
 					wantSquares += row[r] * (w[r] + row[r]*v[r])
 				}
-				if math.Abs(got[i]-want) > 1e-14*(1+math.Abs(want)) || math.Abs(squares[i]-wantSquares) > 1e-13*(1+math.Abs(wantSquares)) {
-					t.Fatalf("k = %d, row %d of %d: %g and %g, want %g and %g", k, i, n, got[i], squares[i], want, wantSquares)
+				if math.Abs(got[i]-want) > 1e-14*(1+math.Abs(want)) ||
+					math.Abs(squares[i]-wantSquares) > 1e-13*(1+math.Abs(wantSquares)) {
+					t.Fatalf(
+						"k = %d, row %d of %d: %g and %g, want %g and %g",
+						k,
+						i,
+						n,
+						got[i],
+						squares[i],
+						want,
+						wantSquares,
+					)
 				}
 				if dots(alone, row, stride, w); alone[0] != got[i] {
 					t.Fatalf("k = %d, row %d of %d: %g, alone %g", k, i, n, got[i], alone[0])
@@ -45,7 +56,8 @@ func TestDotsAgainstOneByOne(t *testing.T) {
 	}
 }
 
-// changedPages returns a model in which rows of some pages are others, as deltas leave it, and the same model without pages.
+// changedPages returns a model in which rows of some pages are others, as deltas leave it, and the same model without
+// pages.
 func changedPages(t *testing.T, c *Contents, rng *rand.Rand) (paged, flat *Model) {
 	base, err := NewModel(c)
 	must(t, err)
@@ -85,14 +97,27 @@ func TestTopKOfChangedPages(t *testing.T) {
 		widen(c, 2*minNames+77)
 		paged, flat := changedPages(t, c, rng)
 		for i, in := range testInputs()[:2] {
-			q := Query{Input: in, Over: "item", K: 1 + rng.IntN(40), Class: "red", Exclude: []string{"x3", "x64", fmt.Sprint("x", 2*minNames)}}
+			q := Query{
+				Input:   in,
+				Over:    "item",
+				K:       1 + rng.IntN(40),
+				Class:   "red",
+				Exclude: []string{"x3", "x64", fmt.Sprint("x", 2*minNames)},
+			}
 			want := slowTopK(t, flat, &q)
 			for workers, s := range map[string]*Scratch{"one": &one, "several": &many} {
 				for form, m := range map[string]*Model{"pages": paged, "the version": flat} {
 					got, err := m.TopK(nil, &q, s)
 					must(t, err)
 					if !sameRanking(got, want) {
-						t.Fatalf("event %d, from %s by %s: %.200v, want %.200v", i, form, workers, fmt.Sprint(got), fmt.Sprint(want))
+						t.Fatalf(
+							"event %d, from %s by %s: %.200v, want %.200v",
+							i,
+							form,
+							workers,
+							fmt.Sprint(got),
+							fmt.Sprint(want),
+						)
 					}
 				}
 			}

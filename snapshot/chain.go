@@ -14,11 +14,13 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// deltasDir is in the directory of a version that has deltas. The manifest does not vouch for it, for it grows: each delta proves itself.
+// deltasDir is in the directory of a version that has deltas. The manifest does not vouch for it, for it grows: each
+// delta proves itself.
 const deltasDir = "deltas"
 
-// A segment is a file of deltas, whole ones one after another, named after the first: <sequence, 12 digits>.seg. The next one is begun when
-// it has maxSegmentBytes, or maxSegmentDeltas, which bounds how much of a file is walked to find a delta in it.
+// A segment is a file of deltas, whole ones one after another, named after the first: <sequence, 12 digits>.seg. The
+// next one is begun when it has maxSegmentBytes, or maxSegmentDeltas, which bounds how much of a file is walked to find
+// a delta in it.
 const (
 	maxSegmentBytes  = 16 << 20
 	maxSegmentDeltas = 256
@@ -26,7 +28,8 @@ const (
 	segmentDigits    = 12
 )
 
-// Chain appends deltas to a version of a store, for one goroutine at a time. A second writer, of this process or another, is noticed.
+// Chain appends deltas to a version of a store, for one goroutine at a time. A second writer, of this process or
+// another, is noticed.
 type Chain struct {
 	store    *Store
 	model    string
@@ -65,7 +68,8 @@ func (s *Store) OpenChain(ctx context.Context, model string, version int64) (*Ch
 // Sequence returns the number of the newest delta, 0 before the first. The next one is one more.
 func (c *Chain) Sequence() int64 { return c.last }
 
-// Previous returns the digest of the newest delta, before the first that of the version's manifest: what the next delta has to name.
+// Previous returns the digest of the newest delta, before the first that of the version's manifest: what the next delta
+// has to name.
 func (c *Chain) Previous() string { return c.previous }
 
 // Append writes the next delta of the chain, as Delta.Encode made it. It is durable when Append returns nil; with an
@@ -78,7 +82,13 @@ func (c *Chain) Append(ctx context.Context, frame []byte) error {
 		err = c.follows(d)
 	}
 	if err == nil {
-		err = c.store.locked(ctx, c.model, deltaLockFile, false, func(root *os.Root) error { return c.write(root, frame, d.Sequence) })
+		err = c.store.locked(
+			ctx,
+			c.model,
+			deltaLockFile,
+			false,
+			func(root *os.Root) error { return c.write(root, frame, d.Sequence) },
+		)
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: delta of %s version %d: %w", c.model, c.base.Version, err)
@@ -89,9 +99,21 @@ func (c *Chain) Append(ctx context.Context, frame []byte) error {
 
 // follows returns ErrChain unless a delta is the next one.
 func (c *Chain) follows(d *Delta) error {
-	if d.Model != c.model || d.Base != c.base.Version || d.BaseDigest != c.base.Digest || d.Sequence != c.last+1 || d.Previous != c.previous {
-		return fmt.Errorf("%w: delta %d of %s version %d (%s) after %s, want delta %d of version %d (%s) after %s", ErrChain, d.Sequence, d.Model,
-			d.Base, d.BaseDigest, d.Previous, c.last+1, c.base.Version, c.base.Digest, c.previous)
+	if d.Model != c.model || d.Base != c.base.Version || d.BaseDigest != c.base.Digest || d.Sequence != c.last+1 ||
+		d.Previous != c.previous {
+		return fmt.Errorf(
+			"%w: delta %d of %s version %d (%s) after %s, want delta %d of version %d (%s) after %s",
+			ErrChain,
+			d.Sequence,
+			d.Model,
+			d.Base,
+			d.BaseDigest,
+			d.Previous,
+			c.last+1,
+			c.base.Version,
+			c.base.Digest,
+			c.previous,
+		)
 	}
 	return nil
 }
@@ -149,8 +171,16 @@ func (c *Chain) alone(deltas *os.Root) error {
 		}
 	}
 	if found != c.segment || size != c.size {
-		return fmt.Errorf("%w: segment %d has %d bytes, this writer left segment %d with %d: another one appends to the chain, or files were changed: "+
-			"publish deltas of another version", ErrConflict, found, size, c.segment, c.size)
+		return fmt.Errorf(
+			"%w: segment %d has %d bytes, this writer left segment %d with %d: another one appends to the chain, or files "+
+				"were changed: "+
+				"publish deltas of another version",
+			ErrConflict,
+			found,
+			size,
+			c.segment,
+			c.size,
+		)
 	}
 	return nil
 }
@@ -207,8 +237,8 @@ func (c *Chain) recover(deltas *os.Root) error {
 	return nil
 }
 
-// wholeDeltas reads a segment and truncates it after its last whole delta, which it returns with the bytes that are left. Nil is none. What
-// is damaged and not the end of the file is no killed writer's.
+// wholeDeltas reads a segment and truncates it after its last whole delta, which it returns with the bytes that are
+// left. Nil is none. What is damaged and not the end of the file is no killed writer's.
 func (c *Chain) wholeDeltas(deltas *os.Root, first int64) (last *Delta, end int64, err error) {
 	f, err := openRegularAs(deltas, segmentName(first), os.O_RDWR)
 	if err != nil {
@@ -228,9 +258,12 @@ func (c *Chain) wholeDeltas(deltas *os.Root, first int64) (last *Delta, end int6
 		if err == nil {
 			d, err = DecodeDeltaHeader(frame, c.store.Keys)
 		}
-		if torn := errors.Is(err, io.ErrUnexpectedEOF) || isDamage(err) && frame != nil && end+int64(len(frame)) == st.Size(); torn {
-			c.store.logger().Warn("torn delta cut off", "model", c.model, "version", c.base.Version, "segment", segmentName(first), "delta", next,
-				"bytes", st.Size()-end, "error", err)
+		if torn := errors.Is(err, io.ErrUnexpectedEOF) || isDamage(err) && frame != nil && end+int64(len(
+			frame)) == st.Size(); torn {
+			c.store.logger().
+				Warn("torn delta cut off", "model", c.model, "version", c.base.Version, "segment", segmentName(first), "delta",
+					next,
+					"bytes", st.Size()-end, "error", err)
 			return last, end, errors.Join(f.Truncate(end), f.Sync())
 		}
 		if err == nil && d.Sequence != next {

@@ -17,13 +17,24 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// deltaAfter makes the next delta of a model, its frame and the model after it. Salt makes another one for the same place. Every delta sets the bias and the
-// weight of the first column to the same number, so that a half of one is seen; each seventh adds a name, each hundredth says what the model then is.
+// deltaAfter makes the next delta of a model, its frame and the model after it. Salt makes another one for the same
+// place. Every delta sets the bias and the weight of the first column to the same number, so that a half of one is
+// seen; each seventh adds a name, each hundredth says what the model then is.
 func deltaAfter(m *Model, salt int64, signer *Signer) (frame []byte, next *Model, err error) {
 	at, c := m.Position(), &m.contents
-	d := &Delta{Model: "m", Base: at.Version, BaseDigest: m.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest,
-		Created: created.Add(time.Duration(at.Sequence+1) * time.Second), Watermark: created.Add(time.Duration(at.Sequence) * time.Second),
-		Columns: []int32{0, int32(1 + at.Sequence%7)}, Cut: []Cut{{"ratings", 0, 100 + at.Sequence}}}
+	d := &Delta{
+		Model:      "m",
+		Base:       at.Version,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   at.Sequence + 1,
+		Previous:   at.Digest,
+		Created: created.Add(
+			time.Duration(at.Sequence+1) * time.Second,
+		),
+		Watermark: created.Add(time.Duration(at.Sequence) * time.Second),
+		Columns:   []int32{0, int32(1 + at.Sequence%7)},
+		Cut:       []Cut{{"ratings", 0, 100 + at.Sequence}},
+	}
 	if d.Sequence%7 == 0 {
 		d.Added = []AddedName{{Field: int(d.Sequence % 2), Name: fmt.Sprintf("new%d-%d-%d", d.Base, d.Sequence, salt)}}
 		d.Columns = append(d.Columns, int32(m.NumColumns()))
@@ -224,8 +235,10 @@ func TestChainRefuses(t *testing.T) {
 		frame []byte
 		want  error
 	}{
-		"of another version": {foreign, ErrChain}, "the first again": {again, ErrChain}, "of a fork": {forked, ErrChain}, "unsigned": {unsigned, ErrSignature},
-		"cut off": {next[:len(next)-1], ErrFormat}, "two": {append(bytes.Clone(next), next...), ErrFormat}, "nothing": {nil, ErrFormat},
+		"of another version": {foreign, ErrChain}, "the first again": {again, ErrChain}, "of a fork": {forked, ErrChain},
+		"unsigned": {unsigned, ErrSignature},
+		"cut off":  {next[:len(next)-1], ErrFormat}, "two": {append(bytes.Clone(next), next...), ErrFormat}, "nothing": {nil,
+			ErrFormat},
 	} {
 		if err := c.Append(t.Context(), bad.frame); !errors.Is(err, bad.want) {
 			t.Errorf("%s: %v, want %v", name, err, bad.want)
@@ -413,7 +426,8 @@ func TestOddSegments(t *testing.T) {
 	if _, err := store.OpenChain(t.Context(), "m", 1); !errors.Is(err, ErrFormat) {
 		t.Errorf("under another name: %v, want ErrFormat", err)
 	}
-	if _, err := (DirSource{Dir: dir}).Deltas(t.Context(), "m", 1, 0); !errors.Is(err, ErrChain) || !strings.Contains(err.Error(), "first is 2") {
+	if _, err := (DirSource{Dir: dir}).Deltas(t.Context(), "m", 1, 0); !errors.Is(err, ErrChain) ||
+		!strings.Contains(err.Error(), "first is 2") {
 		t.Errorf("the first segment is gone: %v, want ErrChain", err)
 	}
 }

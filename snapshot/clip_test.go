@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestNumbersAreClipped: a number beyond the limit of its field counts as the limit, when scored, explained and read back; only a version with
-// a limit is of a format that builds without limits refuse.
+// TestNumbersAreClipped: a number beyond the limit of its field counts as the limit, when scored, explained and read
+// back; only a version with a limit is of a format that builds without limits refuse.
 func TestNumbersAreClipped(t *testing.T) {
 	store := NewStore(t.TempDir())
 	for version, clip := range map[int]float64{1: 0, 2: 1.5} {
@@ -33,7 +33,8 @@ func TestNumbersAreClipped(t *testing.T) {
 			m.Score(out, &Input{Categorical: []string{"u1", "i1"}, Numeric: []float64{age}}, &s)
 			return out[0]
 		}
-		if clipped := score(1e15) == score(70) && score(-1e300) == score(10); clipped != (clip > 0) || score(69) == score(70) {
+		if clipped := score(1e15) == score(70) && score(-1e300) == score(10); clipped != (clip > 0) ||
+			score(69) == score(70) {
 			t.Errorf("limit %g: clipped %v: %g and %g", clip, clipped, score(1e15), score(70))
 		}
 		if v := score(math.Inf(1)); v != score(40) {

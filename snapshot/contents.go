@@ -42,7 +42,8 @@ const (
 //
 //	o(x)_c = Σ_r Weights[r,c] K(h_r, x) + Σ_j Linear[j,c] x_j + Σ_j MapWeights[j,c] φ_j(x) + Bias[c]
 //
-// with d = NumFeatures columns, m = NumOutputs outputs, k = NumBasis basis vectors and the D columns φ of Schema.FeatureMap.
+// with d = NumFeatures columns, m = NumOutputs outputs, k = NumBasis basis vectors and the D columns φ of
+// Schema.FeatureMap.
 type Contents struct {
 	Schema      Schema
 	Kernel      string // anova or homogeneous
@@ -58,14 +59,15 @@ type Contents struct {
 	Bias        []float64  // m
 	MapWeights  []float64  // D×m, of the columns of Schema.FeatureMap; nil without one
 	Vocabulary  [][]string // names per field of Schema.Named, in column order
-	FoldIn      *FoldIn    // how rows of entities are made from their events; nil for not at all. Part of the manifest, as far as it has room
-	NoFoldIn    string     // why FoldIn is nil, for people
-	Meta        Meta
-	Golden      []Golden // at least one; a handful that covers seen, unseen and missing names is enough
+	// how rows of entities are made from their events; nil for not at all. Part of the manifest, as far as it has room
+	FoldIn   *FoldIn
+	NoFoldIn string // why FoldIn is nil, for people
+	Meta     Meta
+	Golden   []Golden // at least one; a handful that covers seen, unseen and missing names is enough
 }
 
-// Golden is an event with the outputs that the trainer computed for it. Outputs nil takes those of the published model itself, which
-// then shows that readers agree with the writer, but not that the writer agrees with the trainer.
+// Golden is an event with the outputs that the trainer computed for it. Outputs nil takes those of the published model
+// itself, which then shows that readers agree with the writer, but not that the writer agrees with the trainer.
 type Golden struct {
 	Input   Input
 	Outputs []float64 // m
@@ -85,7 +87,9 @@ func (c *Contents) checkShape() error {
 	if d := c.degree(); d != quadratic && d != cubic {
 		return fmt.Errorf("kernel of degree %d: this build has degrees %d and %d", d, quadratic, cubic)
 	}
-	if d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis; d < 0 || d > maxColumns || m < 1 || m > maxOutputs || k < 0 || k > maxColumns {
+	if d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis; d < 0 || d > maxColumns || m < 1 || m > maxOutputs ||
+		k < 0 ||
+		k > maxColumns {
 		return fmt.Errorf("%d features, %d outputs, %d basis vectors: out of range", d, m, k)
 	}
 	return c.checkLink()
@@ -142,9 +146,18 @@ func (c *Contents) checkParameters() error {
 		name   string
 		values []float64
 		want   int // below 2^62
-	}{{"basis", c.Basis, d * k}, {"weights", c.Weights, k * m}, {"linear", c.Linear, linear}, {"bias", c.Bias, m}, {"map_weights", c.MapWeights, mapped}} {
+	}{{"basis", c.Basis, d * k}, {"weights", c.Weights, k * m}, {"linear", c.Linear, linear}, {"bias", c.Bias, m},
+		{"map_weights", c.MapWeights, mapped}} {
 		if len(t.values) != t.want {
-			return fmt.Errorf("%s has %d numbers, want %d (%d features, %d outputs, %d basis vectors)", t.name, len(t.values), t.want, d, m, k)
+			return fmt.Errorf(
+				"%s has %d numbers, want %d (%d features, %d outputs, %d basis vectors)",
+				t.name,
+				len(t.values),
+				t.want,
+				d,
+				m,
+				k,
+			)
 		}
 		if i := notFinite(t.values); i >= 0 {
 			return fmt.Errorf("%s[%d] is %g: parameters have to be finite", t.name, i, t.values[i])

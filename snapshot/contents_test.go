@@ -81,11 +81,26 @@ func testContents(s shape) *Contents {
 		return v
 	}
 	c := &Contents{
-		Schema: Schema{Task: s.task, Label: "y", LabelMin: 1, LabelMax: 5, Categorical: []string{"user", "item"}, Multi: []string{"tags"},
-			Numeric: []NumericField{{Name: "age", Center: 40, Scale: 20}}, Augment: true},
+		Schema: Schema{
+			Task:        s.task,
+			Label:       "y",
+			LabelMin:    1,
+			LabelMax:    5,
+			Categorical: []string{"user", "item"},
+			Multi:       []string{"tags"},
+			Numeric:     []NumericField{{Name: "age", Center: 40, Scale: 20}},
+			Augment:     true,
+		},
 		Link: s.link, NumFeatures: 10, NumOutputs: 1, NumBasis: s.k,
 		Vocabulary: [][]string{{"u1", "u2", "u3"}, {"i1", "i2"}, {"a", "b", "naïve \"<\\\u2028"}},
-		Meta:       Meta{Writer: "test", Kind: "refit", Created: created, Lambda: 0.5, Objective: Number(math.Inf(1)), Cut: []Cut{{"ratings", 0, 100}}},
+		Meta: Meta{
+			Writer:    "test",
+			Kind:      "refit",
+			Created:   created,
+			Lambda:    0.5,
+			Objective: Number(math.Inf(1)),
+			Cut:       []Cut{{"ratings", 0, 100}},
+		},
 	}
 	c.Kernel, c.Degree = s.kernelOf()
 	switch s.task {
@@ -143,7 +158,10 @@ func slowColumns(c *Contents, in *Input) []float64 {
 			} else if in.Multi != nil {
 				if list := in.Multi[f-len(c.Schema.Categorical)]; slices.Contains(list, name) {
 					if c.Schema.MultiWeights != nil { // each name once
-						list = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(list))), func(name string) bool { return name == "" })
+						list = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(list))), func(
+							name string) bool {
+							return name == ""
+						})
 					}
 					if v = 1 / float64(len(list)); slices.Equal(c.Schema.MultiWeights, []string{WeightSqrt}) {
 						v = math.Sqrt(v)
@@ -266,7 +284,8 @@ func TestContentsRefused(t *testing.T) {
 	}
 }
 
-// TestZeroIsAPrediction: where all labels were 0, the model of an output that is the label has no parameter but zeros, and says so.
+// TestZeroIsAPrediction: where all labels were 0, the model of an output that is the label has no parameter but zeros,
+// and says so.
 func TestZeroIsAPrediction(t *testing.T) {
 	store, c := NewStore(t.TempDir()), testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
 	clear(c.Weights)

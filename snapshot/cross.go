@@ -9,7 +9,8 @@ import (
 // CrossSign joins the names of the fields of a cross, and the names that an event has in them.
 const CrossSign = "×"
 
-// CrossName returns the name of the cross of fields, and the name of an event there: of user and item it is user×item, with names such as u1×i2.
+// CrossName returns the name of the cross of fields, and the name of an event there: of user and item it is user×item,
+// with names such as u1×i2.
 // Names are joined and nothing else, so that other readers can do the same.
 func CrossName(parts ...string) string { return strings.Join(parts, CrossSign) }
 
@@ -42,8 +43,8 @@ func (m *Model) indexCrosses() {
 	}
 }
 
-// encodeCrosses adds the columns of the crosses of an event that has categorical fields. The vocabulary has few of all pairs there could be, so
-// that one which it does not have is nothing to count.
+// encodeCrosses adds the columns of the crosses of an event that has categorical fields. The vocabulary has few of all
+// pairs there could be, so that one which it does not have is nothing to count.
 func (m *Model) encodeCrosses(in *Input, s *Scratch) {
 	for c, parts := range m.crosses {
 		s.joined = s.joined[:0]

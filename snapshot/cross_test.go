@@ -70,8 +70,8 @@ func TestNamedIsACopy(t *testing.T) {
 	}
 }
 
-// TestCrosses: a model with crosses scores events that do not give them as one would that has them as fields of events, ranks by all of them, and
-// reads itself back.
+// TestCrosses: a model with crosses scores events that do not give them as one would that has them as fields of events,
+// ranks by all of them, and reads itself back.
 func TestCrosses(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.String(), func(t *testing.T) {
@@ -92,7 +92,8 @@ func TestCrosses(t *testing.T) {
 			got, want := make([]float64, m.NumOutputs()), make([]float64, m.NumOutputs())
 			var scratch Scratch
 			var crossed bool
-			for i, in := range append(testInputs(), Input{Categorical: []string{"u1", "i2"}}, Input{Categorical: []string{"u9", "i1"}}) {
+			for i, in := range append(testInputs(), Input{Categorical: []string{"u1", "i2"}}, Input{Categorical: []string{"u9",
+				"i1"}}) {
 				full := give(&in)
 				m.Score(got, &in, &scratch)
 				twin.Score(want, &full, &scratch)

@@ -2,12 +2,13 @@ package snapshot
 
 import "slices"
 
-// Kernels of degree 3. With a_j = h_j x_j, the ANOVA kernel A³ = Σ_{i<j<l} a_i a_j a_l is made column by column (Blondel et al. 2016, the recurrence of
-// section 5): a column adds a_j A² of those before it to A³, a_j A¹ to A² and a_j to A¹. Power sums, (p1³ − 3 p1 p2 + 2 p3)/6, take as many products and
-// cancel: where one column is much larger than the others they lose the digits of what is left, and the recurrence does not.
+// Kernels of degree 3. With a_j = h_j x_j, the ANOVA kernel A³ = Σ_{i<j<l} a_i a_j a_l is made column by column
+// (Blondel et al. 2016, the recurrence of section 5): a column adds a_j A² of those before it to A³, a_j A¹ to A²
+// and a_j to A¹. Power sums, (p1³ − 3 p1 p2 + 2 p3)/6, take as many products and cancel: where one column is much
+// larger than the others they lose the digits of what is left, and the recurrence does not.
 
-// addTriples adds the linear weights of the encoded event to dst and leaves Σ a_j in s.sum, A² in s.pairs and A³ in s.kern, whose sums and kernels are
-// zeros.
+// addTriples adds the linear weights of the encoded event to dst and leaves Σ a_j in s.sum, A² in s.pairs and A³ in
+// s.kern, whose sums and kernels are zeros.
 func (m *Model) addTriples(dst []float64, s *Scratch) {
 	k := m.contents.NumBasis
 	s.pairs = slices.Grow(s.pairs[:0], k)[:k]
@@ -36,11 +37,13 @@ func addTripleRow(dst, sum, pairs, triples, basis, linear []float64, x float64) 
 	}
 }
 
-// isCube reports whether the kernel is ⟨h, x⟩³: what a name adds to it is not linear in its row, nor but for a part that no event changes.
+// isCube reports whether the kernel is ⟨h, x⟩³: what a name adds to it is not linear in its row, nor but for a
+// part that no event changes.
 func (c *Contents) isCube() bool { return c.Degree == cubic && c.Kernel == Homogeneous }
 
-// steps returns what the kernel of a basis vector gains per coordinate h of one more column of value 1, by h, by h² and by h³, given the sums of the
-// event: (S + h)² − S² = 2 S h + h², (S + h)³ − S³ = 3 S² h + 3 S h² + h³, A²(S) + S h and A³(S) + A²(S) h.
+// steps returns what the kernel of a basis vector gains per coordinate h of one more column of value 1, by h, by h² and
+// by h³, given the sums of the event: (S + h)² − S² = 2 S h + h², (S + h)³ − S³ = 3 S² h + 3 S h² + h³, A²(S) + S h and
+// A³(S) + A²(S) h.
 func (c *Contents) steps(s *Scratch, r int) (first, second, third float64) {
 	sum := s.sum[r]
 	switch {

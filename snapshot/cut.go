@@ -37,15 +37,29 @@ func readCut(dir *os.Root, m *Manifest) ([]Cut, error) {
 		return m.Cut, nil
 	}
 	if f.Name != cutFile || f.Bytes < 0 || f.Bytes > maxCutBytes {
-		return nil, fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", ErrFormat, f.Name, f.Bytes, cutFile, maxCutBytes)
+		return nil, fmt.Errorf(
+			"manifest.json: %w: file %q of %d bytes, want %s of at most %d",
+			ErrFormat,
+			f.Name,
+			f.Bytes,
+			cutFile,
+			maxCutBytes,
+		)
 	}
 	b, err := readFile(dir, f.Name, f.Bytes)
 	if err != nil {
 		return nil, absent(err)
 	}
 	if sum := hexSum(b); int64(len(b)) != f.Bytes || sum != f.SHA256 {
-		return nil, fmt.Errorf("%s: %w: %d bytes with SHA-256 %s, published with %d bytes and %s: restore the file or take another version",
-			f.Name, ErrDigest, len(b), sum, f.Bytes, f.SHA256)
+		return nil, fmt.Errorf(
+			"%s: %w: %d bytes with SHA-256 %s, published with %d bytes and %s: restore the file or take another version",
+			f.Name,
+			ErrDigest,
+			len(b),
+			sum,
+			f.Bytes,
+			f.SHA256,
+		)
 	}
 	var cut []Cut
 	if err := json.Unmarshal(b, &cut); err != nil {
@@ -54,8 +68,8 @@ func readCut(dir *os.Root, m *Manifest) ([]Cut, error) {
 	return cut, nil
 }
 
-// Cut returns where the events behind a version end, given its manifest: a large cut is read from its file. It returns ErrNotFound, ErrDigest or
-// ErrFormat.
+// Cut returns where the events behind a version end, given its manifest: a large cut is read from its file. It returns
+// ErrNotFound, ErrDigest or ErrFormat.
 func (s *Store) Cut(m *Manifest) ([]Cut, error) {
 	if m.CutFile == nil {
 		return m.Cut, nil

@@ -14,13 +14,17 @@ import (
 func largeCut(partitions int) []Cut {
 	cut := make([]Cut, partitions)
 	for i := range cut {
-		cut[i] = Cut{Topic: fmt.Sprintf("%s%03d", strings.Repeat("t", 246), i/100), Partition: int32(i % 100), Next: 1<<52 + int64(i)}
+		cut[i] = Cut{
+			Topic:     fmt.Sprintf("%s%03d", strings.Repeat("t", 246), i/100),
+			Partition: int32(i % 100),
+			Next:      1<<52 + int64(i),
+		}
 	}
 	return cut
 }
 
-// J10: a version of 600 or of 10,000 partitions is published, read, moved to and followed; its manifest does not grow with them, and what a reader
-// of today expects of a manifest is as it was.
+// J10: a version of 600 or of 10,000 partitions is published, read, moved to and followed; its manifest does not grow
+// with them, and what a reader of today expects of a manifest is as it was.
 func TestLargeCut(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{600, 10_000} {
@@ -35,9 +39,21 @@ func TestLargeCut(t *testing.T) {
 		b, err := os.ReadFile(at(dir, "2", ManifestFile))
 		must(t, err)
 		if len(b) > 8<<10 || len(m.Files) != 3 || m.CutFile == nil || !strings.Contains(string(b), `"cut": []`) {
-			t.Errorf("%d partitions: manifest of %d bytes, %d files, cut in %+v", partitions, len(b), len(m.Files), m.CutFile)
+			t.Errorf(
+				"%d partitions: manifest of %d bytes, %d files, cut in %+v",
+				partitions,
+				len(b),
+				len(m.Files),
+				m.CutFile,
+			)
 		}
-		t.Logf("%d partitions: manifest of %d bytes, cut of %d, published in %v", partitions, len(b), m.CutFile.Bytes, took)
+		t.Logf(
+			"%d partitions: manifest of %d bytes, cut of %d, published in %v",
+			partitions,
+			len(b),
+			m.CutFile.Bytes,
+			took,
+		)
 		opened, err := Open(dir, "m", Selector{})
 		must(t, err)
 		read, err := store.Cut(&m)
@@ -100,7 +116,8 @@ func TestSmallAndEndlessCuts(t *testing.T) {
 		t.Errorf("a small cut has a file: %v", err)
 	}
 	c.Meta.Cut = largeCut(120_000)
-	if _, err := store.Publish(t.Context(), "m", c); !errors.Is(err, ErrContents) || !strings.Contains(err.Error(), "fewer partitions") {
+	if _, err := store.Publish(t.Context(), "m", c); !errors.Is(err, ErrContents) ||
+		!strings.Contains(err.Error(), "fewer partitions") {
 		t.Errorf("120,000 partitions: %v", err)
 	}
 }

@@ -85,12 +85,20 @@ type deltaHeader struct {
 	KeyID         string        `json:"key_id,omitempty"`
 }
 
-// Encode returns the frame of a delta and fills in KeyID and Digest. shape is any model of the chain: its schema, sizes and type of numbers count. signer nil
-// leaves it unsigned. It returns ErrContents for what could not be applied to a model of this shape.
+// Encode returns the frame of a delta and fills in KeyID and Digest. shape is any model of the chain: its schema, sizes
+// and type of numbers count. signer nil leaves it unsigned. It returns ErrContents for what could not be applied to a
+// model of this shape.
 func (d *Delta) Encode(shape *Model, signer *Signer) ([]byte, error) {
 	frame, err := d.encode(shape, signer)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot: encode delta %d of %s version %d: %w: %w", d.Sequence, d.Model, d.Base, ErrContents, err)
+		return nil, fmt.Errorf(
+			"snapshot: encode delta %d of %s version %d: %w: %w",
+			d.Sequence,
+			d.Model,
+			d.Base,
+			ErrContents,
+			err,
+		)
 	}
 	return frame, nil
 }
@@ -104,9 +112,15 @@ func (d *Delta) encode(shape *Model, signer *Signer) ([]byte, error) {
 		return nil, err
 	}
 	h := deltaHeader{Model: d.Model, Base: d.Base, BaseDigest: d.BaseDigest, Sequence: d.Sequence, Previous: d.Previous,
-		Created: d.Created.UTC().Truncate(time.Millisecond), Watermark: d.Watermark.UTC().Truncate(time.Millisecond), Events: d.Events, Cut: d.Cut,
-		Added: len(d.Added), Rows: len(d.Columns), Bias: d.Bias != nil, Weights: d.Weights != nil, MapWeights: d.MapWeights != nil,
-		PayloadBytes: int64(len(payload)), PayloadSHA256: hexSum(payload), FoldInLosses: d.FoldInLosses, Checked: d.Checked}
+		Created: d.Created.UTC().
+			Truncate(time.Millisecond),
+		Watermark: d.Watermark.UTC().Truncate(time.Millisecond), Events: d.Events, Cut: d.Cut,
+		Added: len(
+			d.Added,
+		), Rows: len(d.Columns), Bias: d.Bias != nil, Weights: d.Weights != nil, MapWeights: d.MapWeights != nil,
+		PayloadBytes: int64(
+			len(payload),
+		), PayloadSHA256: hexSum(payload), FoldInLosses: d.FoldInLosses, Checked: d.Checked}
 	if signer != nil {
 		h.KeyID = signer.id
 	}
@@ -128,8 +142,8 @@ func (d *Delta) encode(shape *Model, signer *Signer) ([]byte, error) {
 	return frame, nil
 }
 
-// payload returns the names added, a line ["field","name"] each, then the rows (column, linear, basis), then what else changed; numbers little-endian and of
-// the type of the model's tensors.
+// payload returns the names added, a line ["field","name"] each, then the rows (column, linear, basis), then what else
+// changed; numbers little-endian and of the type of the model's tensors.
 func (d *Delta) payload(shape *Model) ([]byte, error) {
 	c, width := &shape.contents, shape.rowWidth()
 	size := tensorBytes(cmp.Or(c.Tensors, F64))
@@ -192,7 +206,8 @@ func (d *Delta) validate(shape *Model) error {
 		name   string
 		values []float64
 		want   int
-	}{{"linear", d.Linear, rows * shape.linearWidth()}, {"basis", d.Basis, rows * c.NumBasis}, {"bias", d.Bias, c.NumOutputs},
+	}{{"linear", d.Linear, rows * shape.linearWidth()}, {"basis", d.Basis, rows * c.NumBasis}, {"bias", d.Bias,
+		c.NumOutputs},
 		{"weights", d.Weights, c.NumBasis * c.NumOutputs}, {"map_weights", d.MapWeights, mapped}} {
 		changed := t.values != nil || t.name == "linear" || t.name == "basis"
 		if changed && len(t.values) != t.want {
@@ -203,7 +218,13 @@ func (d *Delta) validate(shape *Model) error {
 			bad = slices.IndexFunc(t.values, func(v float64) bool { return !isFinite(float64(float32(v))) })
 		}
 		if bad >= 0 {
-			return fmt.Errorf("%s[%d] is %g: parameters have to be finite, as %s", t.name, bad, t.values[bad], cmp.Or(c.Tensors, F64))
+			return fmt.Errorf(
+				"%s[%d] is %g: parameters have to be finite, as %s",
+				t.name,
+				bad,
+				t.values[bad],
+				cmp.Or(c.Tensors, F64),
+			)
 		}
 	}
 	if d.FoldInLosses == nil {
@@ -229,7 +250,12 @@ func (d *Delta) validateColumns(c *Contents) error {
 		case a.Field < 0 || a.Field >= fields:
 			return fmt.Errorf("added name %d, %q, is of field %d of %d", i, a.Name, a.Field, fields)
 		case a.Name == "" || !utf8.ValidString(a.Name):
-			return fmt.Errorf("added name %d, %q, of field %q is empty or not UTF-8", i, a.Name, c.Schema.Named()[a.Field])
+			return fmt.Errorf(
+				"added name %d, %q, of field %q is empty or not UTF-8",
+				i,
+				a.Name,
+				c.Schema.Named()[a.Field],
+			)
 		}
 	}
 	last := int64(-1)
@@ -241,7 +267,11 @@ func (d *Delta) validateColumns(c *Contents) error {
 	}
 	known := len(d.Columns) - len(d.Added)
 	if known < 0 || len(d.Added) > 0 && int(last)-int(d.Columns[known]) != len(d.Added)-1 {
-		return fmt.Errorf("%d names are added with %d rows: want the last rows to be theirs, without gaps", len(d.Added), len(d.Columns))
+		return fmt.Errorf(
+			"%d names are added with %d rows: want the last rows to be theirs, without gaps",
+			len(d.Added),
+			len(d.Columns),
+		)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// slowChain is a chain by the definition: a map from columns to rows, and the contents written out anew whenever they are asked for.
+// slowChain is a chain by the definition: a map from columns to rows, and the contents written out anew whenever they
+// are asked for.
 type slowChain struct {
 	base       *Contents
 	rows       map[int32][]float64 // linear, then basis
@@ -24,7 +25,15 @@ type slowChain struct {
 }
 
 func newSlowChain(c *Contents) *slowChain {
-	s := &slowChain{base: c, rows: map[int32][]float64{}, names: map[int32]AddedName{}, columns: c.NumFeatures, bias: c.Bias, w: c.Weights, u: c.MapWeights}
+	s := &slowChain{
+		base:    c,
+		rows:    map[int32][]float64{},
+		names:   map[int32]AddedName{},
+		columns: c.NumFeatures,
+		bias:    c.Bias,
+		w:       c.Weights,
+		u:       c.MapWeights,
+	}
 	s.round = func(v float64) float64 { return v }
 	if c.Tensors == F32 {
 		s.round = func(v float64) float64 { return float64(float32(v)) }
@@ -118,9 +127,21 @@ func (s *slowChain) contents() *Contents {
 // someDelta returns a random delta after m.
 func someDelta(rng *rand.Rand, m *Model) *Delta {
 	c, at := &m.contents, m.Position()
-	d := &Delta{Model: m.manifest.Model, Base: at.Version, BaseDigest: m.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest,
-		Created: created.Add(time.Duration(at.Sequence+1) * time.Second), Watermark: created.Add(time.Duration(rng.IntN(1000)) * time.Millisecond),
-		Events: &Counts{Applied: 100 * (at.Sequence + 1)}, Cut: []Cut{{"ratings", int32(rng.IntN(3)), 200 + at.Sequence}}}
+	d := &Delta{
+		Model:      m.manifest.Model,
+		Base:       at.Version,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   at.Sequence + 1,
+		Previous:   at.Digest,
+		Created: created.Add(
+			time.Duration(at.Sequence+1) * time.Second,
+		),
+		Watermark: created.Add(time.Duration(rng.IntN(1000)) * time.Millisecond),
+		Events: &Counts{
+			Applied: 100 * (at.Sequence + 1),
+		},
+		Cut: []Cut{{"ratings", int32(rng.IntN(3)), 200 + at.Sequence}},
+	}
 	normal := func(n int) []float64 {
 		v := make([]float64, n)
 		for i := range v {
@@ -170,8 +191,11 @@ func chainInputs(rng *rand.Rand, m *Model) []Input {
 	pick := func(f int) string { return c.Vocabulary[f][rng.IntN(len(c.Vocabulary[f]))] }
 	for range 6 {
 		multi := len(c.Vocabulary) - 1
-		inputs = append(inputs, Input{Categorical: []string{pick(0), pick(1)}, Numeric: []float64{float64(rng.IntN(80))},
-			Multi: [][]string{{pick(multi), "nobody", pick(multi), pick(multi)}}})
+		inputs = append(
+			inputs,
+			Input{Categorical: []string{pick(0), pick(1)}, Numeric: []float64{float64(rng.IntN(80))},
+				Multi: [][]string{{pick(multi), "nobody", pick(multi), pick(multi)}}},
+		)
 	}
 	return append(inputs, Input{Categorical: []string{"u2", "i1"}, Numeric: []float64{1}, Multi: [][]string{nil}},
 		Input{Categorical: []string{"u1", "nobody"}, Numeric: []float64{1}, Multi: [][]string{nil}})
@@ -198,7 +222,13 @@ func sameModel(t *testing.T, got, want *Model, inputs []Input) {
 			t.Fatalf("event %d: explained by %+v (%v), want %+v (%v)", i, e, err1, f, err2)
 		}
 		for _, over := range []string{"item", "user"} {
-			q := Query{Input: *in, Over: over, K: 1 + 3*(i%3), Class: "green", Exclude: []string{"u2", "new \"11\"", "nobody"}}
+			q := Query{
+				Input:   *in,
+				Over:    over,
+				K:       1 + 3*(i%3),
+				Class:   "green",
+				Exclude: []string{"u2", "new \"11\"", "nobody"},
+			}
 			x, err1 := got.TopK(nil, &q, &s1)
 			y, err2 := want.TopK(nil, &q, &s2)
 			if err1 != nil || err2 != nil || !reflect.DeepEqual(x, y) {
@@ -240,7 +270,8 @@ func chained(t *testing.T, c *Contents) *Model {
 	return m
 }
 
-// TestChainIsTheVersion: a model with deltas, which came as frames, is bit for bit the one that a full version there would be.
+// TestChainIsTheVersion: a model with deltas, which came as frames, is bit for bit the one that a full version there
+// would be.
 func TestChainIsTheVersion(t *testing.T) {
 	for name, c := range chainShapes() {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +289,8 @@ func TestChainIsTheVersion(t *testing.T) {
 				m, err = m.Apply(read)
 				must(t, err)
 				slow.apply(d)
-				if got := m.Position(); got.Sequence != d.Sequence || got.Digest != d.Digest || !got.Created.Equal(d.Created) {
+				if got := m.Position(); got.Sequence != d.Sequence || got.Digest != d.Digest ||
+					!got.Created.Equal(d.Created) {
 					t.Fatalf("at %+v after delta %d", got, d.Sequence)
 				}
 			}
@@ -289,7 +321,8 @@ func TestChainIsTheVersion(t *testing.T) {
 				twice, err = twice.Apply(d)
 				must(t, err)
 			}
-			if !reflect.DeepEqual(twice.Position(), m.Position()) || !reflect.DeepEqual(twice.Contents(), m.Contents()) {
+			if !reflect.DeepEqual(twice.Position(), m.Position()) ||
+				!reflect.DeepEqual(twice.Contents(), m.Contents()) {
 				t.Error("the stream of frames makes another model")
 			}
 		})

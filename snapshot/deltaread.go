@@ -14,9 +14,10 @@ import (
 	"strings"
 )
 
-// ReadFrame reads the frame of one delta from a stream of them, without looking at who signed it: DecodeDelta does that. It returns io.EOF at the end of the
-// stream, io.ErrUnexpectedEOF if that is within a frame, and ErrFormat or ErrDigest for what is no frame; the stream cannot be read on after these. Memory is
-// taken as bytes arrive, for 65 MiB at most.
+// ReadFrame reads the frame of one delta from a stream of them, without looking at who signed it: DecodeDelta does
+// that. It returns io.EOF at the end of the stream, io.ErrUnexpectedEOF if that is within a frame, and ErrFormat or
+// ErrDigest for what is no frame; the stream cannot be read on after these. Memory is taken as bytes arrive, for 65 MiB
+// at most.
 func ReadFrame(r io.Reader) ([]byte, error) {
 	frame, err := readFrame(r)
 	if err != nil && err != io.EOF { // io.EOF as it is, as readers expect it
@@ -80,9 +81,16 @@ func decodeDeltaHeader(frame []byte) (*deltaHeader, error) {
 	if err := json.Unmarshal(head, h); err != nil {
 		return nil, fmt.Errorf("header: %w: %v", ErrFormat, err)
 	}
-	if h.PayloadBytes < 0 || h.PayloadBytes > maxDeltaBytes || h.Rows < 0 || h.Rows > maxDeltaBytes || h.Added < 0 || h.Added > h.Rows {
-		return nil, fmt.Errorf("header: %w: %d names, %d rows, %d bytes: out of range (at most %d bytes)", ErrFormat, h.Added, h.Rows, h.PayloadBytes,
-			maxDeltaBytes)
+	if h.PayloadBytes < 0 || h.PayloadBytes > maxDeltaBytes || h.Rows < 0 || h.Rows > maxDeltaBytes || h.Added < 0 ||
+		h.Added > h.Rows {
+		return nil, fmt.Errorf(
+			"header: %w: %d names, %d rows, %d bytes: out of range (at most %d bytes)",
+			ErrFormat,
+			h.Added,
+			h.Rows,
+			h.PayloadBytes,
+			maxDeltaBytes,
+		)
 	}
 	return h, nil
 }
@@ -95,8 +103,9 @@ func (h *deltaHeader) rest() int64 {
 	return h.PayloadBytes
 }
 
-// DecodeDelta reads the frame of a delta for models of the shape of shape: any model of the chain. Lengths, digests and, unless keys is nil, the signature
-// are verified before the payload is parsed. It returns ErrFormat, ErrDigest or ErrSignature. Whether the delta follows a model is for Apply.
+// DecodeDelta reads the frame of a delta for models of the shape of shape: any model of the chain. Lengths, digests
+// and, unless keys is nil, the signature are verified before the payload is parsed. It returns ErrFormat, ErrDigest or
+// ErrSignature. Whether the delta follows a model is for Apply.
 func DecodeDelta(frame []byte, shape *Model, keys Keys) (*Delta, error) {
 	d, h, payload, err := splitFrame(frame, keys)
 	if err == nil {
@@ -123,7 +132,12 @@ func splitFrame(frame []byte, keys Keys) (*Delta, *deltaHeader, []byte, error) {
 	r := bytes.NewReader(frame)
 	if whole, err := readFrame(r); err != nil || r.Len() > 0 {
 		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || err == nil {
-			err = fmt.Errorf("%w: %d bytes are not one frame: %d too many, or cut off", ErrFormat, len(frame), len(frame)-len(whole))
+			err = fmt.Errorf(
+				"%w: %d bytes are not one frame: %d too many, or cut off",
+				ErrFormat,
+				len(frame),
+				len(frame)-len(whole),
+			)
 		}
 		return nil, nil, nil, err
 	}
@@ -134,16 +148,35 @@ func splitFrame(frame []byte, keys Keys) (*Delta, *deltaHeader, []byte, error) {
 	begin := int64(len(frame)) - h.rest()
 	head, payload, sig := frame[deltaFixedBytes:begin], frame[begin:begin+h.PayloadBytes], frame[begin+h.PayloadBytes:]
 	if keys != nil {
-		if err := keys.verify(fmt.Sprintf("delta %d of version %d", h.Sequence, h.Base), h.KeyID, append([]byte(deltaText), head...), sig); err != nil {
+		if err := keys.verify(fmt.Sprintf("delta %d of version %d", h.Sequence, h.Base), h.KeyID, append([]byte(deltaText),
+			head...), sig); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	if sum := hexSum(payload); sum != h.PayloadSHA256 {
-		return nil, nil, nil, fmt.Errorf("payload of delta %d: %w: SHA-256 %s, published with %s: take it from the publisher again", h.Sequence, ErrDigest, sum,
-			h.PayloadSHA256)
+		return nil, nil, nil, fmt.Errorf(
+			"payload of delta %d: %w: SHA-256 %s, published with %s: take it from the publisher again",
+			h.Sequence,
+			ErrDigest,
+			sum,
+			h.PayloadSHA256,
+		)
 	}
-	d := &Delta{Model: h.Model, Base: h.Base, BaseDigest: h.BaseDigest, Sequence: h.Sequence, Previous: h.Previous, Created: h.Created, Watermark: h.Watermark,
-		Events: h.Events, Cut: h.Cut, FoldInLosses: h.FoldInLosses, Checked: h.Checked, KeyID: h.KeyID, Digest: digestOf(sha256.Sum256(head))}
+	d := &Delta{
+		Model:        h.Model,
+		Base:         h.Base,
+		BaseDigest:   h.BaseDigest,
+		Sequence:     h.Sequence,
+		Previous:     h.Previous,
+		Created:      h.Created,
+		Watermark:    h.Watermark,
+		Events:       h.Events,
+		Cut:          h.Cut,
+		FoldInLosses: h.FoldInLosses,
+		Checked:      h.Checked,
+		KeyID:        h.KeyID,
+		Digest:       digestOf(sha256.Sum256(head)),
+	}
 	return d, h, payload, nil
 }
 
@@ -171,8 +204,16 @@ func (d *Delta) decode(h *deltaHeader, payload []byte, shape *Model) error {
 		}
 	}
 	if int64(len(payload)) != want {
-		return fmt.Errorf("delta %d: %w: %d bytes of numbers for %d rows, want %d (%d basis vectors, %d linear weights)", d.Sequence, ErrFormat, len(payload),
-			h.Rows, want, k, m)
+		return fmt.Errorf(
+			"delta %d: %w: %d bytes of numbers for %d rows, want %d (%d basis vectors, %d linear weights)",
+			d.Sequence,
+			ErrFormat,
+			len(payload),
+			h.Rows,
+			want,
+			k,
+			m,
+		)
 	}
 	take := func(dst []float64) {
 		for i := range dst {
@@ -236,7 +277,11 @@ func (d *Delta) decodeNames(n int, payload []byte, s *Schema) ([]byte, error) {
 			}
 		}
 		if field < 0 || !strings.HasSuffix(line, "]") {
-			return nil, fmt.Errorf("added name %d, %q: want [\"field\",\"name\"] with a field of the vocabulary", i, line)
+			return nil, fmt.Errorf(
+				"added name %d, %q: want [\"field\",\"name\"] with a field of the vocabulary",
+				i,
+				line,
+			)
 		}
 		name, err := parseString(line[len(prefixes[field]) : len(line)-1])
 		if err != nil {

@@ -31,13 +31,35 @@ func signerOf(t testing.TB, seed byte) *Signer {
 func smallDelta(t *testing.T) (m *Model, first, second *Delta) {
 	t.Helper()
 	m = chained(t, testContents(shape{Regression, Identity, ANOVA, 2, true, ""}))
-	first = &Delta{Model: "m", Base: 3, BaseDigest: m.manifest.Digest, Sequence: 1, Previous: m.manifest.Digest, Created: created,
-		Added: []AddedName{{0, "u7"}}, Columns: []int32{1, 10}, Linear: []float64{1, 2}, Basis: []float64{3, 4, 5, 6}, Bias: []float64{7}}
+	first = &Delta{
+		Model:      "m",
+		Base:       3,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   1,
+		Previous:   m.manifest.Digest,
+		Created:    created,
+		Added: []AddedName{
+			{0, "u7"},
+		},
+		Columns: []int32{1, 10},
+		Linear:  []float64{1, 2},
+		Basis:   []float64{3, 4, 5, 6},
+		Bias:    []float64{7},
+	}
 	if _, err := first.Encode(m, nil); err != nil {
 		t.Fatal(err)
 	}
-	second = &Delta{Model: "m", Base: 3, BaseDigest: m.manifest.Digest, Sequence: 2, Previous: first.Digest, Created: created,
-		Columns: []int32{10}, Linear: []float64{8}, Basis: []float64{9, 10}}
+	second = &Delta{
+		Model:      "m",
+		Base:       3,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   2,
+		Previous:   first.Digest,
+		Created:    created,
+		Columns:    []int32{10},
+		Linear:     []float64{8},
+		Basis:      []float64{9, 10},
+	}
 	return m, first, second
 }
 
@@ -78,7 +100,8 @@ func TestEveryDeltaBitFlipRefused(t *testing.T) {
 		for n := range frame {
 			refuse(t, m, frame[:n], keys, ErrFormat)
 			torn, err := ReadFrame(bytes.NewReader(frame[:n]))
-			if want := map[bool]error{true: io.EOF, false: io.ErrUnexpectedEOF}[n == 0]; torn != nil || !errors.Is(err, want) {
+			if want := map[bool]error{true: io.EOF, false: io.ErrUnexpectedEOF}[n == 0]; torn != nil ||
+				!errors.Is(err, want) {
 				t.Errorf("%s, the first %d bytes: %v, want %v", name, n, err, want)
 			}
 		}
@@ -132,9 +155,23 @@ func TestUntrustedDeltasRefused(t *testing.T) {
 	refuse(t, m, signed, Keys{}, ErrSignature)
 	other, err := d.Encode(m, ours)
 	must(t, err)
-	refuse(t, m, append(bytes.Clone(other[:len(other)-deltaSignatureBytes]), signed[len(signed)-deltaSignatureBytes:]...), ours.Keys(), ErrSignature)
-	manifestLike := ours.sign(other[deltaFixedBytes : len(other)-deltaSignatureBytes]) // of the same key, and no delta's
-	refuse(t, m, append(bytes.Clone(other[:len(other)-deltaSignatureBytes]), manifestLike...), ours.Keys(), ErrSignature)
+	refuse(
+		t,
+		m,
+		append(bytes.Clone(other[:len(other)-deltaSignatureBytes]), signed[len(signed)-deltaSignatureBytes:]...),
+		ours.Keys(),
+		ErrSignature,
+	)
+	manifestLike := ours.sign(
+		other[deltaFixedBytes : len(other)-deltaSignatureBytes],
+	) // of the same key, and no delta's
+	refuse(
+		t,
+		m,
+		append(bytes.Clone(other[:len(other)-deltaSignatureBytes]), manifestLike...),
+		ours.Keys(),
+		ErrSignature,
+	)
 	for _, keys := range []Keys{ours.Keys(), nil} {
 		if got, err := DecodeDelta(other, m, keys); err != nil || got.KeyID != ours.ID() || got.Digest != d.Digest {
 			t.Errorf("%+v, %v", got, err)
@@ -272,7 +309,15 @@ func TestDeltaLimits(t *testing.T) {
 func TestSaysNothingRefused(t *testing.T) {
 	c := testContents(shape{Binary, Logistic, ANOVA, 0, true, ""})
 	m := chained(t, c)
-	d := &Delta{Model: "m", Base: 3, BaseDigest: m.manifest.Digest, Sequence: 1, Previous: m.manifest.Digest, Created: created, Bias: []float64{0}}
+	d := &Delta{
+		Model:      "m",
+		Base:       3,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   1,
+		Previous:   m.manifest.Digest,
+		Created:    created,
+		Bias:       []float64{0},
+	}
 	for j := range m.NumColumns() {
 		d.Columns = append(d.Columns, int32(j))
 	}
@@ -292,8 +337,17 @@ func TestFoldInHolds(t *testing.T) {
 			continue
 		}
 		m := chained(t, c)
-		d := &Delta{Model: "m", Base: 3, BaseDigest: m.manifest.Digest, Sequence: 1, Previous: m.manifest.Digest, Created: created,
-			Linear: []float64{}, Basis: []float64{}, Weights: slices.Clone(m.contents.Weights)}
+		d := &Delta{
+			Model:      "m",
+			Base:       3,
+			BaseDigest: m.manifest.Digest,
+			Sequence:   1,
+			Previous:   m.manifest.Digest,
+			Created:    created,
+			Linear:     []float64{},
+			Basis:      []float64{},
+			Weights:    slices.Clone(m.contents.Weights),
+		}
 		d.Weights[0] += 0.5
 		if got, err := m.Apply(d); got != nil || !errors.Is(err, ErrContents) {
 			t.Errorf("%s: %v, want ErrContents", name, err)
@@ -306,8 +360,17 @@ func TestRoundedDelta(t *testing.T) {
 	c := testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
 	c.Tensors = F32
 	m := chained(t, c)
-	d := &Delta{Model: "m", Base: 3, BaseDigest: m.manifest.Digest, Sequence: 1, Previous: m.manifest.Digest, Created: created,
-		Columns: []int32{2}, Linear: []float64{1e300}, Basis: []float64{1, 2}}
+	d := &Delta{
+		Model:      "m",
+		Base:       3,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   1,
+		Previous:   m.manifest.Digest,
+		Created:    created,
+		Columns:    []int32{2},
+		Linear:     []float64{1e300},
+		Basis:      []float64{1, 2},
+	}
 	if _, err := d.Encode(m, nil); !errors.Is(err, ErrContents) {
 		t.Errorf("Encode: %v, want ErrContents", err)
 	}
@@ -378,7 +441,8 @@ func FuzzDelta(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, err := DecodeDelta(again, m, nil); err != nil || !reflect.DeepEqual(other.Columns, d.Columns) || !reflect.DeepEqual(other.Added, d.Added) {
+		if other, err := DecodeDelta(again, m, nil); err != nil || !reflect.DeepEqual(other.Columns, d.Columns) ||
+			!reflect.DeepEqual(other.Added, d.Added) {
 			t.Errorf("encodes as %+v (%v), was %+v", other, err, d)
 		}
 	})

@@ -26,8 +26,8 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// appendEnv makes a run of the test binary append deltas to a store until it is killed: the directory, the salt of its deltas, and after how many
-// deltas it begins a new version with what they came to.
+// appendEnv makes a run of the test binary append deltas to a store until it is killed: the directory, the salt of its
+// deltas, and after how many deltas it begins a new version with what they came to.
 const appendEnv = "SNAPSHOT_APPEND"
 
 // appendUntilKilled continues with the newest version of a store and its deltas.
@@ -74,7 +74,12 @@ func appendUntilKilled(spec string) error {
 			return err
 		}
 		if want := m.Position().PayloadDigest; published.PayloadDigest != want {
-			return fmt.Errorf("version %d has %s, the last delta said %s", published.Version, published.PayloadDigest, want)
+			return fmt.Errorf(
+				"version %d has %s, the last delta said %s",
+				published.Version,
+				published.PayloadDigest,
+				want,
+			)
 		}
 		if _, err := store.Prune(ctx, "m", Retention{Keep: 3}); err != nil {
 			return err
@@ -140,12 +145,25 @@ func (r *deltaReader) look(in *Input, dst []float64, s *Scratch) error {
 		return fmt.Errorf("half of delta %d of version %d", p.Sequence, p.Version)
 	}
 	if p.Version < r.last.Version || p.Version == r.last.Version && p.Sequence < r.last.Sequence {
-		return fmt.Errorf("delta %d of version %d after %d of %d", p.Sequence, p.Version, r.last.Sequence, r.last.Version)
+		return fmt.Errorf(
+			"delta %d of version %d after %d of %d",
+			p.Sequence,
+			p.Version,
+			r.last.Sequence,
+			r.last.Version,
+		)
 	}
 	r.last = p
 	if r.owes(p.Version, p.Sequence) {
 		if digest, err := PayloadDigest(m.Contents()); err != nil || digest != p.PayloadDigest {
-			return fmt.Errorf("delta %d of version %d: %s, %v, the publisher has %s", p.Sequence, p.Version, digest, err, p.PayloadDigest)
+			return fmt.Errorf(
+				"delta %d of version %d: %s, %v, the publisher has %s",
+				p.Sequence,
+				p.Version,
+				digest,
+				err,
+				p.PayloadDigest,
+			)
 		}
 		r.hundred.Store(p.Digest, true)
 		r.count++
@@ -153,8 +171,8 @@ func (r *deltaReader) look(in *Input, dst []float64, s *Scratch) error {
 	return nil
 }
 
-// Eight readers of a chain whose writer is killed at random, and whose files are cut off and put in each other's place between, see whole deltas
-// in order only, and at every hundredth what the publisher had.
+// Eight readers of a chain whose writer is killed at random, and whose files are cut off and put in each other's place
+// between, see whole deltas in order only, and at every hundredth what the publisher had.
 func TestReadersDuringManyDeltas(t *testing.T) {
 	t.Parallel()
 	kills, want := tier.Size(4, 60), tier.Size(int64(250), 3_000)
@@ -172,7 +190,13 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 	readers := make([]*deltaReader, 8)
 	for i := range readers {
 		r := new(deltaReader)
-		r.watcher.Store(watchOf(t, hundredsSource{DirSource{Dir: dir}, r}, WatchOptions{Trust: Trust{Keys: keys}, CheckDeltas: i%2 == 0}))
+		r.watcher.Store(
+			watchOf(
+				t,
+				hundredsSource{DirSource{Dir: dir}, r},
+				WatchOptions{Trust: Trust{Keys: keys}, CheckDeltas: i%2 == 0},
+			),
+		)
 		readers[i] = r
 		wg.Go(func() {
 			in, dst, s := testInputs()[0], make([]float64, 4), new(Scratch)
@@ -224,17 +248,27 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 	looks, hundreds, refused, applied := int64(0), 0, int64(0), int64(0)
 	for _, r := range readers {
 		status := r.watcher.Load().Status()
-		looks, hundreds, refused, applied = looks+r.looks, hundreds+r.count, refused+status.DeltasRefused, applied+status.DeltasApplied
+		looks, hundreds, refused, applied = looks+r.looks, hundreds+r.count, refused+status.DeltasRefused, applied+
+			status.DeltasApplied
 	}
 	if hundreds < len(readers) {
 		t.Errorf("the whole model was compared %d times", hundreds)
 	}
-	t.Logf("%d kills, %d times damage, %d deltas by the slowest reader, %d by all, %d looks, %d whole models compared, %d refusals", killed, damaged,
-		slowest, applied, looks, hundreds, refused)
+	t.Logf(
+		"%d kills, %d times damage, %d deltas by the slowest reader, %d by all, %d looks, %d whole models compared, %d "+
+			"refusals",
+		killed,
+		damaged,
+		slowest,
+		applied,
+		looks,
+		hundreds,
+		refused,
+	)
 }
 
-// damage cuts a part off the newest segment, as a crash of the machine may, or puts another version's deltas in its place for a while. It reports whether
-// it found something to damage.
+// damage cuts a part off the newest segment, as a crash of the machine may, or puts another version's deltas in its
+// place for a while. It reports whether it found something to damage.
 func damage(t *testing.T, dir string, rng *rand.Rand) bool {
 	segments, err := filepath.Glob(at(dir, "[0-9]*", deltasDir, "*"+segmentSuffix))
 	must(t, err)

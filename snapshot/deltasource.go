@@ -11,7 +11,8 @@ import (
 	"strconv"
 )
 
-// A DeltaSource is a Source that also hands out what changed since a version was published. It is not trusted with that either.
+// A DeltaSource is a Source that also hands out what changed since a version was published. It is not trusted with that
+// either.
 type DeltaSource interface {
 	Source
 	// Deltas returns the deltas of a version that follow the one with sequence after, 0 being the version itself: at
@@ -32,7 +33,8 @@ func (s DirSource) Deltas(ctx context.Context, model string, version, after int6
 		path := s.deltasPath(model, version)
 		changes := watchDir(path)
 		r, err := s.lookForDeltas(&at, model, version, after)
-		if r == nil && err == nil && s.deltasPath(model, version) == path { // else their directory came while nobody watched it
+		if r == nil && err == nil &&
+			s.deltasPath(model, version) == path { // else their directory came while nobody watched it
 			err = changes.wait(ctx, jitter(s.every()))
 		}
 		changes.close()
@@ -42,7 +44,8 @@ func (s DirSource) Deltas(ctx context.Context, model string, version, after int6
 	}
 }
 
-// deltasPath is where the next delta of a version will be seen: in the directory of its deltas, or, before there is one, of its files.
+// deltasPath is where the next delta of a version will be seen: in the directory of its deltas, or, before there is
+// one, of its files.
 func (s DirSource) deltasPath(model string, version int64) string {
 	dir := filepath.Join(s.Dir, model, strconv.FormatInt(version, 10))
 	if _, err := os.Lstat(filepath.Join(dir, deltasDir)); err != nil {
@@ -67,7 +70,8 @@ func (s DirSource) lookForDeltas(at *place, model string, version, after int64) 
 	return r, nil
 }
 
-// place is where the delta that is waited for begins, or will: so that a look at a segment reads what came since the last one.
+// place is where the delta that is waited for begins, or will: so that a look at a segment reads what came since the
+// last one.
 type place struct {
 	segment int64 // 0 is not known
 	next    int64 // sequence

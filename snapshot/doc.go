@@ -1,5 +1,5 @@
-// Package snapshot is the format in which refitd publishes models, the store that holds their versions, and the library of programs that use
-// them. It needs the standard library only: no Kafka, no Badger, no metrics.
+// Package snapshot is the format in which refitd publishes models, the store that holds their versions, and the library
+// of programs that use them. It needs the standard library only: no Kafka, no Badger, no metrics.
 //
 // A service follows an alias and asks for the model with each request:
 //
@@ -10,12 +10,12 @@
 //		p, err := m.Predict(&in) // p.Value, p.Classes, p.Probabilities, p.Unseen
 //	}
 //
-// The example of the package is such a service, whole. A program that runs once takes Open. In place of a directory, HTTPSource asks a daemon;
-// any other Source will do, for nothing that it says is trusted.
+// The example of the package is such a service, whole. A program that runs once takes Open. In place of a directory,
+// HTTPSource asks a daemon; any other Source will do, for nothing that it says is trusted.
 //
-// On the hot path, fill an Input by hand and call Score, ScoreBatch or TopK with a Scratch of your own: nothing is allocated. A Model never
-// changes and may be used by any number of goroutines; a Scratch belongs to one at a time. A Watcher swaps a pointer to another Model, so hold on to what
-// Model returned for the length of a request.
+// On the hot path, fill an Input by hand and call Score, ScoreBatch or TopK with a Scratch of your own: nothing is
+// allocated. A Model never changes and may be used by any number of goroutines; a Scratch belongs to one at a time. A
+// Watcher swaps a pointer to another Model, so hold on to what Model returned for the length of a request.
 //
 // # Model
 //
@@ -25,10 +25,11 @@
 //	K(h, x) = Σ_{i<j} h_i x_i h_j x_j   (anova)    or   ⟨h, x⟩²   (homogeneous), or
 //	          Σ_{i<j<l} h_i x_i h_j x_j h_l x_l         or   ⟨h, x⟩³   where the degree in the manifest is 3
 //
-// (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap, if it has one, and the link of the manifest
-// turns them into a prediction. Names that the vocabulary does not have contribute nothing, are counted by Score and named by Predict and
-// Explain. So do fields that an event lacks, which Predict and Explain name; where the schema says which fields are optional
-// (Schema.Optional), an event that lacks another one is refused with ErrInput.
+// (Blondel, Niculae, Otsuka and Ueda 2017), where φ are the columns of the schema's FeatureMap, if it has one, and the
+// link of the manifest turns them into a prediction. Names that the vocabulary does not have contribute nothing, are
+// counted by Score and named by Predict and Explain. So do fields that an event lacks, which Predict and Explain name;
+// where the schema says which fields are optional (Schema.Optional), an event that lacks another one is refused with
+// ErrInput.
 //
 // # Files
 //
@@ -47,25 +48,28 @@
 //	<store>/<model>/log-<sequence>.jsonl         older files of it, put aside at 16 MiB; the newest 16 stay
 //	<store>/<model>/.lock, .staging-*            writers only
 //
-// Versions are integers that grow by one and are never rewritten; directories appear by a rename and aliases are replaced by one, each after
-// fsync. A directory without a valid manifest is no version: a synchronised copy may arrive in any order. "latest" is the newest published
-// version, promoted or not; "champion" is the one to use; other names are free.
-// A running publisher renews "champion" every few minutes: see Renewal, Status.Renewed.
+// Versions are integers that grow by one and are never rewritten; directories appear by a rename and aliases are
+// replaced by one, each after fsync. A directory without a valid manifest is no version: a synchronised copy may arrive
+// in any order. "latest" is the newest published version, promoted or not; "champion" is the one to use; other names
+// are free. A running publisher renews "champion" every few minutes: see Renewal, Status.Renewed.
 //
-// The manifest is JSON with one field of the top level on each line, in the order of Manifest, values without spaces, times in UTC with
-// milliseconds; its last line is the digest of all bytes before it. So its bytes are a function of its fields. model.safetensors is a plain
-// safetensors file that other languages read; this package takes only the one header that belongs to the shape in the manifest, so there is no
-// offset, type or name in it to be trusted. The folder python has a reader in Python.
+// The manifest is JSON with one field of the top level on each line, in the order of Manifest, values without spaces,
+// times in UTC with milliseconds; its last line is the digest of all bytes before it. So its bytes are a function of
+// its fields. model.safetensors is a plain safetensors file that other languages read; this package takes only the one
+// header that belongs to the shape in the manifest, so there is no offset, type or name in it to be trusted. The folder
+// python has a reader in Python.
 //
-// Deltas are the one thing that comes into the directory of a version later. A segment is only ever appended to, and another one begun at 16 MiB or
-// after 256 deltas; what a killed writer left of one is not read, and cut off by the next writer. They go with their version. Open takes the version as
-// it was published; Watch also takes its deltas, from a DeltaSource.
+// Deltas are the one thing that comes into the directory of a version later. A segment is only ever appended to, and
+// another one begun at 16 MiB or after 256 deltas; what a killed writer left of one is not read, and cut off by the
+// next writer. They go with their version. Open takes the version as it was published; Watch also takes its deltas,
+// from a DeltaSource.
 //
 // # Deltas
 //
-// A delta says what changed in a model since the delta before it, or since the version that the chain belongs to: rows of columns, names added, and where
-// they changed bias, weights and map weights. Its values are absolute and of the type of the version's tensors, so a model after delta n depends on the version
-// and deltas 1 to n alone, and is bit for bit the version that Model.Contents there would make, PayloadDigest included. Wherever deltas are, in files, over
+// A delta says what changed in a model since the delta before it, or since the version that the chain belongs to: rows
+// of columns, names added, and where they changed bias, weights and map weights. Its values are absolute and of the
+// type of the version's tensors, so a model after delta n depends on the version and deltas 1 to n alone, and is bit
+// for bit the version that Model.Contents there would make, PayloadDigest included. Wherever deltas are, in files, over
 // HTTP or in a topic, they are frames:
 //
 //	magic      8 bytes   RFDELTA1
@@ -78,23 +82,27 @@
 //	                     weights if the model has some and its k coordinates; then bias m, weights k×m, map weights D×m, those that are there
 //	signature 64 bytes   Ed25519 over the line "refitd delta 1" and the header, if that has a key_id
 //
-// Columns are those of the version; names added take the next ones in order, and are the last rows. In the contents they stand behind the others of their
-// field. The payload_digest in checked is that of the contents at its sequence. A reader verifies header, signature and payload, in this order, before it
-// parses the payload, and applies a delta only after the one that its previous names: out of order, of another chain, or with a row, name or
-// number that cannot be, it is refused (ErrChain, ErrSignature, ErrDigest, ErrFormat, ErrContents) and the model stays as it was.
+// Columns are those of the version; names added take the next ones in order, and are the last rows. In the contents
+// they stand behind the others of their field. The payload_digest in checked is that of the contents at its sequence. A
+// reader verifies header, signature and payload, in this order, before it parses the payload, and applies a delta only
+// after the one that its previous names: out of order, of another chain, or with a row, name or number that cannot be,
+// it is refused (ErrChain, ErrSignature, ErrDigest, ErrFormat, ErrContents) and the model stays as it was.
 //
-// A line of the log takes some 500 bytes, so a version every ten seconds makes 4 MB a day, and the log, which takes 272 MiB at most, goes back two
-// months. Each file begins with the records of the moves that stood when it was begun, so that what is live is known from it alone. A writer cuts
-// off what a killed one left of a line. Copy files that were put aside to keep them for longer.
+// A line of the log takes some 500 bytes, so a version every ten seconds makes 4 MB a day, and the log, which takes 272
+// MiB at most, goes back two months. Each file begins with the records of the moves that stood when it was begun, so
+// that what is live is known from it alone. A writer cuts off what a killed one left of a line. Copy files that were
+// put aside to keep them for longer.
 //
 // # What a reader refuses
 //
-// In this order, and before any file but the manifest is parsed: an alias that is not signed by a trusted key or is older than the one accepted
-// last (Watch; see Pointer.Sequence); a manifest of more than 64 KiB; one without a signature of a trusted key over its bytes (Trust.Keys);
-// one that does not end in its own digest, is of another version, model or manifest than the alias names, or of a format that this build does
-// not read; a version that has expired. Then, of each file, one that has not the size and SHA-256 of the manifest, before it is parsed: a header
-// that is not the one of the shape, numbers that are not finite, a vocabulary that does not fit, and golden events that score otherwise. Paths do not
-// leave the model's directory, by ".." or by links. A watcher that refuses a version serves the last good one and says why in its Status.
+// In this order, and before any file but the manifest is parsed: an alias that is not signed by a trusted key or is
+// older than the one accepted last (Watch; see Pointer.Sequence); a manifest of more than 64 KiB; one without a
+// signature of a trusted key over its bytes (Trust.Keys); one that does not end in its own digest, is of another
+// version, model or manifest than the alias names, or of a format that this build does not read; a version that has
+// expired. Then, of each file, one that has not the size and SHA-256 of the manifest, before it is parsed: a header
+// that is not the one of the shape, numbers that are not finite, a vocabulary that does not fit, and golden events that
+// score otherwise. Paths do not leave the model's directory, by ".." or by links. A watcher that refuses a version
+// serves the last good one and says why in its Status.
 //
 // Without keys the digests show every accident, but no authorship: anyone who can write to the store can forge a
 // version. With keys, a mirror can only withhold new versions, which an expiry bounds. Rotate a key by trusting the
@@ -103,11 +111,12 @@
 //
 // # Promise
 //
-// Formats 1 to 6 stay readable by every later build. A writer may add fields to the manifest outside its schema without a new format number;
-// anything that changes scores, or the last line of the manifest, gets one, and a build that does not know it says so (ErrFormat). OutputLimit is the one
-// exception: it clips outputs twice as far away as those of the rows that a model was made of, and a build that does not know it scores all other events
-// the same. The version in testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas in testdata/deltas1: what
-// changes the meaning of a frame gets another magic.
+// Formats 1 to 6 stay readable by every later build. A writer may add fields to the manifest outside its schema without
+// a new format number; anything that changes scores, or the last line of the manifest, gets one, and a build that does
+// not know it says so (ErrFormat). OutputLimit is the one exception: it clips outputs twice as far away as those of the
+// rows that a model was made of, and a build that does not know it scores all other events the same. The version in
+// testdata/v1 is read by the tests of every build and never written again. The same holds for the deltas in
+// testdata/deltas1: what changes the meaning of a frame gets another magic.
 //
 // # History
 //

@@ -20,11 +20,14 @@ var (
 	ErrOlder = errors.New("older than what was accepted before")
 	// ErrKey means that a key file cannot be used: unreadable, open to others, or not an Ed25519 key.
 	ErrKey = errors.New("unusable key")
-	// ErrContents means that a model is not fit to be published: inconsistent, not finite, without parameters, or over a size limit.
+	// ErrContents means that a model is not fit to be published: inconsistent, not finite, without parameters, or over
+	// a size limit.
 	ErrContents = errors.New("not publishable")
-	// ErrConflict means that another writer was there: an alias no longer names the version it was expected to name, or a chain has other deltas.
+	// ErrConflict means that another writer was there: an alias no longer names the version it was expected to name, or
+	// a chain has other deltas.
 	ErrConflict = errors.New("changed by another writer")
-	// ErrChain means that a delta does not follow where the model is: of another version, not the next one, or after another one than was applied.
+	// ErrChain means that a delta does not follow where the model is: of another version, not the next one, or after
+	// another one than was applied.
 	ErrChain = errors.New("not the next delta of the chain")
 	// ErrName means that a model or alias name is not of the form [a-z0-9][a-z0-9._-]{0,63}.
 	ErrName = errors.New("bad name")

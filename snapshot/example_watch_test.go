@@ -58,7 +58,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func Example() {
 	trust := snapshot.Trust{} // with Keys from LoadKeys where versions are signed
 	watcher, err := snapshot.Watch(snapshot.DirSource{Dir: "testdata/v1"}, snapshot.WatchOptions{
-		Model: "ratings", Trust: trust, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Model: "ratings", Trust: trust, Log: slog.New(slog.NewTextHandler(os.Stderr,
+			&slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -77,7 +78,5 @@ func Example() {
 	handler.ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader(`{"user":"u1","k":2}`)))
 	fmt.Print(answer.Body.String())
 	// Output:
-	// version 1
-	// i2 2.16
-	// i1 1.88
+	// version 1 i2 2.16 i1 1.88
 }

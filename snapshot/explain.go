@@ -14,7 +14,8 @@ const Constant = "(constant)"
 // Mapped names what a fourier feature map adds: one function of all numeric fields.
 const Mapped = "(fourier)"
 
-// MaxExplained bounds the columns of an event that is explained: their pairs are 131,328. MaxTripled does with a kernel of degree 3: their triples are 121,485.
+// MaxExplained bounds the columns of an event that is explained: their pairs are 131,328. MaxTripled does with a kernel
+// of degree 3: their triples are 121,485.
 const (
 	MaxExplained = 512
 	MaxTripled   = 89
@@ -22,13 +23,15 @@ const (
 
 // Term is what some features of an event add to the outputs.
 type Term struct {
-	// Features are none for the bias, one for a linear term, two for an interaction, of a kernel of degree 3 three, and the same one twice for a
-	// square: "user=u1" for a name, "age" for a number, "age=bin3" for a bin of one, Constant, Mapped.
+	// Features are none for the bias, one for a linear term, two for an interaction, of a kernel of degree 3 three, and
+	// the same one twice for a square: "user=u1" for a name, "age" for a number, "age=bin3" for a bin of one, Constant,
+	// Mapped.
 	Features     []string
 	Contribution []float64 // to each output
 }
 
-// Explanation takes a prediction apart: the contributions of the terms add up to the outputs before Manifest.OutputLimit, but for rounding.
+// Explanation takes a prediction apart: the contributions of the terms add up to the outputs before
+// Manifest.OutputLimit, but for rounding.
 type Explanation struct {
 	Prediction
 	Terms []Term // with the largest contribution to any output first
@@ -43,8 +46,9 @@ type Explanation struct {
 //	triple i < j < l   Σ_r V[r,c] h_r,i x_i h_r,j x_j h_r,l x_l, six times that in the homogeneous kernel, which has three times i = i < l and
 //	i < l = l and once i = i = i, too
 //
-// Terms of zero for all outputs are left out. It takes O(nnz(x)²·k·m), of degree 3 O(nnz(x)³·k·m), and allocates. It returns ErrInput as Predict does, and
-// for an event with more than MaxExplained known features, with a kernel of degree 3 MaxTripled.
+// Terms of zero for all outputs are left out. It takes O(nnz(x)²·k·m), of degree 3 O(nnz(x)³·k·m), and allocates. It
+// returns ErrInput as Predict does, and for an event with more than MaxExplained known features, with a kernel of
+// degree 3 MaxTripled.
 func (m *Model) Explain(in *Input) (Explanation, error) {
 	return m.explainOver(nil, in)
 }
@@ -61,7 +65,12 @@ func (m *Model) explainOver(over *Overlay, in *Input) (Explanation, error) {
 		most = MaxTripled
 	}
 	if len(s.index) > most {
-		return Explanation{}, fmt.Errorf("snapshot: explain: %w: %d known features, at most %d are explained", ErrInput, len(s.index), most)
+		return Explanation{}, fmt.Errorf(
+			"snapshot: explain: %w: %d known features, at most %d are explained",
+			ErrInput,
+			len(s.index),
+			most,
+		)
 	}
 	e := Explanation{Prediction: p}
 	names := make([]string, len(s.index))
@@ -80,7 +89,10 @@ func (m *Model) explainOver(over *Overlay, in *Input) (Explanation, error) {
 		m.explainPairs(&e, names, &s)
 	}
 	m.explainMap(&e, &s)
-	slices.SortStableFunc(e.Terms, func(a, b Term) int { return cmp.Compare(largest(b.Contribution), largest(a.Contribution)) })
+	slices.SortStableFunc(
+		e.Terms,
+		func(a, b Term) int { return cmp.Compare(largest(b.Contribution), largest(a.Contribution)) },
+	)
 	return e, nil
 }
 
@@ -107,8 +119,8 @@ func (m *Model) explainLinear(e *Explanation, names []string, s *Scratch) {
 	}
 }
 
-// explainMap adds what the feature map contributes: a term for each bin and each product, and one for all the cosines, which are functions of all
-// numbers together.
+// explainMap adds what the feature map contributes: a term for each bin and each product, and one for all the cosines,
+// which are functions of all numbers together.
 func (m *Model) explainMap(e *Explanation, s *Scratch) {
 	c := &m.contents
 	sum := make([]float64, c.NumOutputs)
@@ -130,7 +142,8 @@ func (m *Model) explainMap(e *Explanation, s *Scratch) {
 	}
 }
 
-// factors returns the names of the numbers that column j of a map of products is made of: one, or two, the same for a square.
+// factors returns the names of the numbers that column j of a map of products is made of: one, or two, the same for a
+// square.
 func (s *Schema) factors(j int) []string {
 	p := len(s.Numeric)
 	if j < p {
@@ -175,7 +188,8 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 	}
 }
 
-// explainedRow returns the coordinates of a feature that is explained: that of a column, or behind them the entity's of an overlay.
+// explainedRow returns the coordinates of a feature that is explained: that of a column, or behind them the entity's of
+// an overlay.
 func (m *Model) explainedRow(i int, s *Scratch) []float64 {
 	if i == len(s.index) {
 		return s.own.basis

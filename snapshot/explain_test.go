@@ -60,9 +60,16 @@ func TestExplainTerms(t *testing.T) {
 			factor = 2
 		}
 		want := map[string]float64{
-			"[]": c.Bias[0], "[user=u2]": c.Linear[user], "[tags=a]": c.Linear[tag] / 2, "[age]": c.Linear[age], "[(constant)]": c.Linear[9],
-			"[user=u2 tags=a]": factor * pair(user, tag) / 2, "[user=u2 age]": factor * pair(user, age), "[tags=a age]": factor * pair(tag, age) / 2,
-			"[user=u2 (constant)]": factor * pair(user, 9), "[tags=a (constant)]": factor * pair(tag, 9) / 2, "[age (constant)]": factor * pair(age, 9),
+			"[]": c.Bias[0], "[user=u2]": c.Linear[user], "[tags=a]": c.Linear[tag] / 2, "[age]": c.Linear[age],
+			"[(constant)]": c.Linear[9],
+			"[user=u2 tags=a]": factor * pair(
+				user,
+				tag,
+			) / 2, "[user=u2 age]": factor * pair(user, age), "[tags=a age]": factor * pair(tag, age) / 2,
+			"[user=u2 (constant)]": factor * pair(
+				user,
+				9,
+			), "[tags=a (constant)]": factor * pair(tag, 9) / 2, "[age (constant)]": factor * pair(age, 9),
 		}
 		if kernel == Homogeneous {
 			want["[user=u2 user=u2]"], want["[tags=a tags=a]"] = pair(user, user), pair(tag, tag)/4
@@ -134,8 +141,14 @@ func TestExplainRefuses(t *testing.T) {
 	if _, err := m.Explain(&Input{Numeric: []float64{1, 2}}); !errors.Is(err, ErrInput) {
 		t.Errorf("another shape: %v, want ErrInput", err)
 	}
-	c := &Contents{Schema: Schema{Task: Regression, Multi: []string{"tags"}}, Kernel: ANOVA, Link: Identity, NumOutputs: 1, Bias: []float64{1},
-		Vocabulary: [][]string{nil}}
+	c := &Contents{
+		Schema:     Schema{Task: Regression, Multi: []string{"tags"}},
+		Kernel:     ANOVA,
+		Link:       Identity,
+		NumOutputs: 1,
+		Bias:       []float64{1},
+		Vocabulary: [][]string{nil},
+	}
 	for i := range MaxExplained + 1 {
 		c.Vocabulary[0] = append(c.Vocabulary[0], fmt.Sprint(i))
 	}
@@ -168,7 +181,17 @@ func TestExplainProducts(t *testing.T) {
 	in := Input{Numeric: []float64{2, -1, 0.5}}
 	e, err := m.Explain(&in)
 	must(t, err)
-	want := map[string]float64{"[a]": 2, "[b]": -2, "[c]": 1.5, "[a a]": 16, "[b a]": -10, "[b b]": 6, "[c a]": 7, "[c b]": -4, "[c c]": 2.25}
+	want := map[string]float64{
+		"[a]":   2,
+		"[b]":   -2,
+		"[c]":   1.5,
+		"[a a]": 16,
+		"[b a]": -10,
+		"[b b]": 6,
+		"[c a]": 7,
+		"[c b]": -4,
+		"[c c]": 2.25,
+	}
 	for _, term := range e.Terms {
 		if name := fmt.Sprint(term.Features); math.Abs(want[name]-term.Contribution[0]) > 1e-12 {
 			t.Errorf("%s contributes %v, want %g", name, term.Contribution, want[name])
@@ -193,7 +216,8 @@ func TestExplainFeatureMap(t *testing.T) {
 		if kind == Bins {
 			want = "age=bin2" // edges 1, 30 and 40
 		}
-		if len(e.Terms) != 1 || !slices.Equal(e.Terms[0].Features, []string{want}) || !closeTo(e.Terms[0].Contribution, e.Outputs, goldenTolerance) {
+		if len(e.Terms) != 1 || !slices.Equal(e.Terms[0].Features, []string{want}) ||
+			!closeTo(e.Terms[0].Contribution, e.Outputs, goldenTolerance) {
 			t.Errorf("%s: terms %+v, want one of %q that is %v", kind, e.Terms, want, e.Outputs)
 		}
 	}

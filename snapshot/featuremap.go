@@ -15,15 +15,15 @@ const (
 	Products = "products"
 )
 
-// FeatureMap makes further columns of the numeric fields together. They have linear weights alone (Contents.MapWeights) and no part in the
-// kernel. A field becomes z = (value − Center) / Scale within ±Clip. Over p fields the columns are
+// FeatureMap makes further columns of the numeric fields together. They have linear weights alone (Contents.MapWeights)
+// and no part in the kernel. A field becomes z = (value − Center) / Scale within ±Clip. Over p fields the columns are
 //
 //	fourier  φ_j = 4 √(2/D) cos(Σ_f Frequencies[j,f] z_f + Phases[j]), j < D: random Fourier features (Rahimi and Recht 2007)
 //	bins     φ_(f·B+b) = 1 for b = the number of edges of field f that are at most z_f, else 0
 //	products φ = z_0 … z_(p−1), z_0 z_0, z_1 z_0, z_1 z_1, z_2 z_0, …: a polynomial of degree 2
 //
-// A field that an event lacks counts as z = 0 in cosines and products and has no bin; an event without any of the fields has no column. A map
-// is read-only once built and safe for concurrent use.
+// A field that an event lacks counts as z = 0 in cosines and products and has no bin; an event without any of the
+// fields has no column. A map is read-only once built and safe for concurrent use.
 type FeatureMap struct {
 	Kind    string       `json:"kind"`    // fourier, bins or products
 	Count   int          `json:"count"`   // D of fourier, B of bins, at least 2; the degree of products, 2
@@ -50,17 +50,25 @@ const (
 // mapNorm is the length of the columns of an event under a fourier map, on average.
 const mapNorm = 4
 
-// fourierScales multiply the frequencies of columns 0, 1, 2, 3, 4, … in turn; each is normal with a deviation of fourierScale/√p times that. Few data
-// sets say beforehand how fast their borders bend, and weights choose among several scales.
+// fourierScales multiply the frequencies of columns 0, 1, 2, 3, 4, … in turn; each is normal with a deviation of
+// fourierScale/√p times that. Few data sets say beforehand how fast their borders bend, and weights choose among
+// several scales.
 var fourierScales = []float64{0.5, 1, 2, 4}
 
 const fourierScale = 1.5
 
-// NewFourier returns random Fourier features of the given number over fields with the given scaling. They are a function of the
-// arguments: frequencies and phases are drawn from PCG of seed and 0x6d6170.
+// NewFourier returns random Fourier features of the given number over fields with the given scaling. They are a
+// function of the arguments: frequencies and phases are drawn from PCG of seed and 0x6d6170.
 func NewFourier(count int, seed uint64, scaling []MapScaling) *FeatureMap {
 	p := len(scaling)
-	m := &FeatureMap{Kind: Fourier, Count: count, Clip: mapClip, Scaling: scaling, Frequencies: make([]float64, count*p), Phases: make([]float64, count)}
+	m := &FeatureMap{
+		Kind:        Fourier,
+		Count:       count,
+		Clip:        mapClip,
+		Scaling:     scaling,
+		Frequencies: make([]float64, count*p),
+		Phases:      make([]float64, count),
+	}
 	random := rand.New(rand.NewPCG(seed, 0x6d6170)) // "map": apart from other uses of the seed
 	for j := range count {
 		scale := fourierScale * fourierScales[j%len(fourierScales)] / math.Sqrt(float64(max(1, p)))
@@ -72,10 +80,16 @@ func NewFourier(count int, seed uint64, scaling []MapScaling) *FeatureMap {
 	return m
 }
 
-// NewBins returns indicators of count bins for each field, which part the given values of the field, finite and in any order, into about equal
-// numbers. Equal values share a bin, so bins may stay empty.
+// NewBins returns indicators of count bins for each field, which part the given values of the field, finite and in any
+// order, into about equal numbers. Equal values share a bin, so bins may stay empty.
 func NewBins(count int, scaling []MapScaling, values [][]float64) *FeatureMap {
-	m := &FeatureMap{Kind: Bins, Count: count, Clip: mapClip, Scaling: scaling, Edges: make([]float64, 0, len(scaling)*(count-1))}
+	m := &FeatureMap{
+		Kind:    Bins,
+		Count:   count,
+		Clip:    mapClip,
+		Scaling: scaling,
+		Edges:   make([]float64, 0, len(scaling)*(count-1)),
+	}
 	for f, list := range values {
 		z := make([]float64, len(list))
 		for i, v := range list {
@@ -120,11 +134,20 @@ func (m *FeatureMap) scaled(f int, v float64) float64 {
 	return min(max((v-s.Center)/s.Scale, -m.Clip), m.Clip)
 }
 
-// Columns stores the values of the columns for the numbers of an event, which are not finite where the event lacks a field, in dst. It
-// reports whether there are any: false leaves dst zero. It panics unless dst has length NumColumns and numeric one number for each field.
+// Columns stores the values of the columns for the numbers of an event, which are not finite where the event lacks a
+// field, in dst. It reports whether there are any: false leaves dst zero. It panics unless dst has length NumColumns
+// and numeric one number for each field.
 func (m *FeatureMap) Columns(dst, numeric []float64) bool {
 	if len(dst) != m.NumColumns() || len(numeric) != len(m.Scaling) {
-		panic(fmt.Sprintf("snapshot: %d columns and %d numbers for a feature map of %d and %d", len(dst), len(numeric), m.NumColumns(), len(m.Scaling)))
+		panic(
+			fmt.Sprintf(
+				"snapshot: %d columns and %d numbers for a feature map of %d and %d",
+				len(dst),
+				len(numeric),
+				m.NumColumns(),
+				len(m.Scaling),
+			),
+		)
 	}
 	clear(dst)
 	present := false
@@ -178,7 +201,8 @@ func (m *FeatureMap) products(dst, numeric []float64) (present bool) {
 	return present
 }
 
-// Amplitude returns the factor 4 √(2/D) of the cosines of a fourier map, which gives the columns of an event a length of about 4.
+// Amplitude returns the factor 4 √(2/D) of the cosines of a fourier map, which gives the columns of an event a length
+// of about 4.
 func (m *FeatureMap) Amplitude() float64 { return mapNorm * math.Sqrt(2/float64(m.Count)) }
 
 // bin returns the bin of a finite number.
@@ -196,18 +220,37 @@ func (m *FeatureMap) validateShape(fields int) error {
 	case m.Kind != Fourier && m.Kind != Bins && m.Kind != Products:
 		return fmt.Errorf("schema.feature_map: kind %q is not fourier, bins or products", m.Kind)
 	case fields == 0 || len(m.Scaling) != fields:
-		return fmt.Errorf("schema.feature_map: scaling of %d fields, the schema has %d numeric ones", len(m.Scaling), fields)
+		return fmt.Errorf(
+			"schema.feature_map: scaling of %d fields, the schema has %d numeric ones",
+			len(m.Scaling),
+			fields,
+		)
 	case m.Count < 2 || m.Count > maxMapColumns/fields:
-		return fmt.Errorf("schema.feature_map: count is %d, a map of %d fields has 2 to %d", m.Count, fields, maxMapColumns/fields)
+		return fmt.Errorf(
+			"schema.feature_map: count is %d, a map of %d fields has 2 to %d",
+			m.Count,
+			fields,
+			maxMapColumns/fields,
+		)
 	case m.Kind == Products && (m.Count != productDegree || fields > maxMapColumns/fields):
-		return fmt.Errorf("schema.feature_map: products of degree %d of %d fields, this build reads degree %d and at most %d columns",
-			m.Count, fields, productDegree, maxMapColumns)
+		return fmt.Errorf(
+			"schema.feature_map: products of degree %d of %d fields, this build reads degree %d and at most %d columns",
+			m.Count,
+			fields,
+			productDegree,
+			maxMapColumns,
+		)
 	case !isFinite(m.Clip) || m.Clip <= 0:
 		return fmt.Errorf("schema.feature_map: clip %g has to be positive", m.Clip)
 	}
 	for f, s := range m.Scaling {
 		if !isFinite(s.Center) || !isFinite(s.Scale) || s.Scale <= 0 {
-			return fmt.Errorf("schema.feature_map: numeric field %d: center %g has to be finite and scale %g positive", f, s.Center, s.Scale)
+			return fmt.Errorf(
+				"schema.feature_map: numeric field %d: center %g has to be finite and scale %g positive",
+				f,
+				s.Center,
+				s.Scale,
+			)
 		}
 	}
 	return nil

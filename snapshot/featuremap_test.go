@@ -67,7 +67,12 @@ func someMaps(random *rand.Rand) []*FeatureMap {
 			values[f] = append(values[f], s.Center+s.Scale*random.NormFloat64())
 		}
 	}
-	return []*FeatureMap{NewFourier(37, 5, scaling), NewBins(16, scaling, values), NewBins(2, scaling, values), NewProducts(scaling)}
+	return []*FeatureMap{
+		NewFourier(37, 5, scaling),
+		NewBins(16, scaling, values),
+		NewBins(2, scaling, values),
+		NewProducts(scaling),
+	}
 }
 
 func TestFeatureMapColumns(t *testing.T) {
@@ -108,11 +113,13 @@ func TestFeatureMapColumns(t *testing.T) {
 	}
 }
 
-// A fourier map is a function of its arguments, with rows of the length that its comment says and frequencies at four scales.
+// A fourier map is a function of its arguments, with rows of the length that its comment says and frequencies at four
+// scales.
 func TestFourierScales(t *testing.T) {
 	scaling := []MapScaling{{0, 1}, {2, 3}}
 	m := NewFourier(4000, 7, scaling)
-	if again := NewFourier(4000, 7, scaling); !slices.Equal(m.Frequencies, again.Frequencies) || !slices.Equal(m.Phases, again.Phases) {
+	if again := NewFourier(4000, 7, scaling); !slices.Equal(m.Frequencies, again.Frequencies) ||
+		!slices.Equal(m.Phases, again.Phases) {
 		t.Error("two maps of the same seed differ")
 	}
 	if other := NewFourier(4000, 8, scaling); slices.Equal(m.Frequencies, other.Frequencies) {

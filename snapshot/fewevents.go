@@ -80,8 +80,8 @@ func (w *fewEvents) variance(o, lane int) float64 {
 	return line[i] - total
 }
 
-// learn takes the event at hand up: curvature and linear terms of the quadratics of its outputs, as folding.observe leaves them. It reports false, and
-// knows no row any more, if numbers are beyond what can be worked on here.
+// learn takes the event at hand up: curvature and linear terms of the quadratics of its outputs, as folding.observe
+// leaves them. It reports false, and knows no row any more, if numbers are beyond what can be worked on here.
 func (w *fewEvents) learn(omega, right, center []float64, keep []rateLanes, h *rowShape) bool {
 	k := h.coordinates
 	for b, rates := range keep {
@@ -108,7 +108,8 @@ func (w *fewEvents) learn(omega, right, center []float64, keep []rateLanes, h *r
 	return true
 }
 
-// solve stores the means of a block of rates and leaves its factor. It reports false, and knows no row any more, if rounding defeats it.
+// solve stores the means of a block of rates and leaves its factor. It reports false, and knows no row any more, if
+// rounding defeats it.
 func (w *fewEvents) solve(mean []rateLanes, block int, prior, center []float64, h *rowShape) bool {
 	m, k, n := h.linear, h.coordinates, w.count
 	s := &w.solver

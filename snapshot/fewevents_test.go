@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFewEventsAgainstEvidence: a fold works by events until there are as many as coordinates, Learn by coordinates. Both make the same rows, also where
-// events are beyond what can be worked on by events, and where rates forget all.
+// TestFewEventsAgainstEvidence: a fold works by events until there are as many as coordinates, Learn by coordinates.
+// Both make the same rows, also where events are beyond what can be worked on by events, and where rates forget all.
 func TestFewEventsAgainstEvidence(t *testing.T) {
 	for _, test := range []struct {
 		shape  shape
@@ -40,9 +40,20 @@ func TestFewEventsAgainstEvidence(t *testing.T) {
 				must(t, err)
 				whole, err := m.Fold(events[:i+1])
 				must(t, err)
-				if got, want := &whole.rows[0], &step.rows[0]; !closeTo(got.basis, want.basis, 1e-8) || !closeTo(got.linear, want.linear, 1e-8) {
-					t.Fatalf("%s, precisions a %g-th, rates %v, %d events of %s: %v %v, want %v %v", test.shape, test.signal, test.rates, i+1, name,
-						got.linear, got.basis, want.linear, want.basis)
+				if got, want := &whole.rows[0], &step.rows[0]; !closeTo(got.basis, want.basis, 1e-8) ||
+					!closeTo(got.linear, want.linear, 1e-8) {
+					t.Fatalf(
+						"%s, precisions a %g-th, rates %v, %d events of %s: %v %v, want %v %v",
+						test.shape,
+						test.signal,
+						test.rates,
+						i+1,
+						name,
+						got.linear,
+						got.basis,
+						want.linear,
+						want.basis,
+					)
 				}
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// flatModel scores as the first build did: from tables as they stand in Contents, one map for each field, no deltas. Model.Score has to say the same to the
-// bit.
+// flatModel scores as the first build did: from tables as they stand in Contents, one map for each field, no deltas.
+// Model.Score has to say the same to the bit.
 type flatModel struct {
 	c       *Contents
 	index   []map[string]int32
@@ -182,10 +182,19 @@ func TestScoreIsTheFlatOne(t *testing.T) {
 			rng := rand.New(rand.NewPCG(6, 6))
 			m := chained(t, c)
 			for range 15 {
-				flat, dst, want := newFlatModel(m.Contents()), make([]float64, m.NumOutputs()), make([]float64, m.NumOutputs())
+				flat, dst, want := newFlatModel(
+					m.Contents(),
+				), make(
+					[]float64,
+					m.NumOutputs(),
+				), make(
+					[]float64,
+					m.NumOutputs(),
+				)
 				var s1, s2 Scratch
 				for i, in := range chainInputs(rng, m) {
-					if n, other := m.Score(dst, &in, &s1), flat.score(want, &in, &s2); n != other || !sameBits(dst, want) {
+					if n, other := m.Score(dst, &in, &s1), flat.score(want, &in, &s2); n != other ||
+						!sameBits(dst, want) {
 						t.Fatalf("event %d: %v with %d unseen, want %v with %d", i, dst, n, want, other)
 					}
 				}
@@ -197,8 +206,8 @@ func TestScoreIsTheFlatOne(t *testing.T) {
 	}
 }
 
-// BenchmarkScoreRatio takes the time of Score on a version, and on a model with 1,000 deltas, in that of the first build. The three take turns, and the
-// quickest turn of each counts, so that what else the machine does hardly shows.
+// BenchmarkScoreRatio takes the time of Score on a version, and on a model with 1,000 deltas, in that of the first
+// build. The three take turns, and the quickest turn of each counts, so that what else the machine does hardly shows.
 func BenchmarkScoreRatio(b *testing.B) {
 	for _, shape := range []struct {
 		name  string

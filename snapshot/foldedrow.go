@@ -2,8 +2,8 @@ package snapshot
 
 import "math"
 
-// How the losses that decide between rates are taken: those of an entity fade at each of its events, and one event counts limited. The daemon has the
-// same for what is live.
+// How the losses that decide between rates are taken: those of an entity fade at each of its events, and one event
+// counts limited. The daemon has the same for what is live.
 const (
 	entityLossFade = 0.99
 	rateLossMax    = 25
@@ -15,17 +15,20 @@ type rateLanes = [laneCount]float64
 
 const laneCount = 3
 
-// foldedRow is the posterior of one entity: for each rate what its events say, without the prior, and the mean of the rates' means as a row of the model.
+// foldedRow is the posterior of one entity: for each rate what its events say, without the prior, and the mean of the
+// rates' means as a row of the model.
 // Rates stand in blocks of three, the last one filled up with rates that no event reaches.
 type foldedRow struct {
-	numbers  []float64   // these, side by side:
-	linear   []float64   // m, of the model
-	basis    []float64   // k, of the model
-	center   []float64   // q = M+K: the mean of the prior
-	loss     []float64   // per rate: what it has lost at the events of the entity
-	packed   []rateLanes // these, side by side:
-	mean     []rateLanes // blocks × q
-	evidence []rateLanes // blocks × (M + M·K + K(K+1)/2 + q): the diagonal of linear weights, what couples them to coordinates, those packed; right side
+	numbers []float64   // these, side by side:
+	linear  []float64   // m, of the model
+	basis   []float64   // k, of the model
+	center  []float64   // q = M+K: the mean of the prior
+	loss    []float64   // per rate: what it has lost at the events of the entity
+	packed  []rateLanes // these, side by side:
+	mean    []rateLanes // blocks × q
+	// blocks × (M + M·K + K(K+1)/2 + q): the diagonal of linear weights, what couples them to coordinates, those
+	// packed; right side
+	evidence []rateLanes
 }
 
 // rowShape is the shape of the rows of a field.
@@ -72,7 +75,12 @@ func (r *foldedRow) block(b int, h *rowShape) (mean []rateLanes, e rowEvidence) 
 	all := r.evidence[b*h.evidenceSize() : (b+1)*h.evidenceSize()]
 	cross, basis := h.linear, h.linear+h.linear*h.coordinates
 	right := basis + h.coordinates*(h.coordinates+1)/2
-	return r.mean[b*h.size() : (b+1)*h.size()], rowEvidence{all[:cross], all[cross:basis], all[basis:right], all[right:]}
+	return r.mean[b*h.size() : (b+1)*h.size()], rowEvidence{
+		all[:cross],
+		all[cross:basis],
+		all[basis:right],
+		all[right:],
+	}
 }
 
 // rowEvidence is the evidence of a block of rates, laid out.
@@ -104,8 +112,8 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// solve stores the posterior means of a block, and leaves the factor: linear weights, whose block is diagonal, are eliminated first. If rounding defeats
-// the elimination the diagonal is raised.
+// solve stores the posterior means of a block, and leaves the factor: linear weights, whose block is diagonal, are
+// eliminated first. If rounding defeats the elimination the diagonal is raised.
 func (s *rowSolver) solve(mean []rateLanes, e rowEvidence, prior, center []float64) {
 	m, k := s.shape.linear, s.shape.coordinates
 	h := mean[m:]
@@ -160,7 +168,8 @@ func subtractScaled(dst []rateLanes, scale *rateLanes, row []rateLanes) {
 	}
 }
 
-// factorise stores the factor for a diagonal that is raised by a share. It reports false unless the precision is positive definite.
+// factorise stores the factor for a diagonal that is raised by a share. It reports false unless the precision is
+// positive definite.
 func (s *rowSolver) factorise(e rowEvidence, prior []float64, lift float64) bool {
 	m, k := s.shape.linear, s.shape.coordinates
 	copy(s.factor, e.basis)
@@ -184,8 +193,8 @@ func (s *rowSolver) factorise(e rowEvidence, prior []float64, lift float64) bool
 	return s.cholesky()
 }
 
-// cholesky overwrites the packed lower triangles in factor with their lower factors, two columns at a time. It reports false if a pivot is not positive
-// and finite.
+// cholesky overwrites the packed lower triangles in factor with their lower factors, two columns at a time. It reports
+// false if a pivot is not positive and finite.
 func (s *rowSolver) cholesky() bool {
 	a, inverse := s.factor, s.inverse
 	for i, row := 0, 0; i < len(inverse); i, row = i+1, row+i+1 {
@@ -268,7 +277,8 @@ func (s *rowSolver) substitute(b []rateLanes) {
 	}
 }
 
-// variance returns that of an output whose gradient is 1 by linear weight c and slope by the coordinates, in a lane, after solve.
+// variance returns that of an output whose gradient is 1 by linear weight c and slope by the coordinates, in a lane,
+// after solve.
 func (s *rowSolver) variance(c, lane int, e rowEvidence, slope []float64) float64 {
 	k := s.shape.coordinates
 	inverse := 1 / s.total[c][lane]

@@ -47,7 +47,8 @@ func TestFoldInIsPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.Fold(make([]LabelledEvent, 1)); !errors.Is(err, ErrNoFoldIn) || !strings.Contains(err.Error(), "written by a build without it") {
+	if _, err := old.Fold(make([]LabelledEvent, 1)); !errors.Is(err, ErrNoFoldIn) ||
+		!strings.Contains(err.Error(), "written by a build without it") {
 		t.Errorf("a version of an older build: %v", err)
 	}
 	c := testContents(shapes[0])
@@ -56,7 +57,8 @@ func TestFoldInIsPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Fold(make([]LabelledEvent, 1)); !errors.Is(err, ErrNoFoldIn) || !strings.Contains(err.Error(), c.NoFoldIn) {
+	if _, err := m.Fold(make([]LabelledEvent, 1)); !errors.Is(err, ErrNoFoldIn) ||
+		!strings.Contains(err.Error(), c.NoFoldIn) {
 		t.Errorf("a version without a posterior: %v", err)
 	}
 	over, err := m.Fold(nil)
@@ -102,7 +104,8 @@ func TestFoldInIsValidated(t *testing.T) {
 	}
 	large := foldable(shape{Regression, Identity, ANOVA, 2, true, ""}, true)
 	large.FoldIn.Fields[0].Precision = slices.Repeat([]float64{1.0 / 3}, 2000)
-	if m, err := NewModel(large); err != nil || m.Contents().FoldIn != nil || !strings.Contains(m.Manifest().NoFoldIn, "no room") {
+	if m, err := NewModel(large); err != nil || m.Contents().FoldIn != nil ||
+		!strings.Contains(m.Manifest().NoFoldIn, "no room") {
 		t.Errorf("a fold-in beyond the manifest: %v, want it left out with the reason", err)
 	}
 	large = foldable(shape{Multiclass, Softmax, ANOVA, 0, true, ""}, false)
@@ -115,7 +118,8 @@ func TestFoldInIsValidated(t *testing.T) {
 	if _, err := NewStore(dir).Publish(t.Context(), "large", large); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := Open(dir, "large", Selector{Version: 1}); err != nil || m.Contents().FoldIn != nil || m.Manifest().NoFoldIn != noRoom {
+	if m, err := Open(dir, "large", Selector{Version: 1}); err != nil || m.Contents().FoldIn != nil ||
+		m.Manifest().NoFoldIn != noRoom {
 		t.Errorf("a manifest that is full: %v, want the fold-in left out with the reason", err)
 	}
 }

@@ -31,7 +31,13 @@ var foldings = sync.Pool{New: func() any { return new(folding) }}
 func (m *Model) shapeOf(d *FoldInField) rowShape {
 	c := &m.contents
 	linear := c.FoldIn.numLinear(c.NumOutputs)
-	return rowShape{outputs: c.NumOutputs, vectors: c.NumBasis, linear: linear, coordinates: len(d.Precision) - linear, rates: len(d.Rates)}
+	return rowShape{
+		outputs:     c.NumOutputs,
+		vectors:     c.NumBasis,
+		linear:      linear,
+		coordinates: len(d.Precision) - linear,
+		rates:       len(d.Rates),
+	}
 }
 
 func (f *folding) reset(h rowShape, rates []float64) {
@@ -45,13 +51,15 @@ func (f *folding) reset(h rowShape, rates []float64) {
 	for _, part := range []struct {
 		to *[]float64
 		n  int
-	}{{&f.rest, h.outputs}, {&f.outputs, h.outputs}, {&f.target, h.outputs}, {&f.gradient, h.linear * h.coordinates}, {&f.omega, h.linear},
+	}{{&f.rest, h.outputs}, {&f.outputs, h.outputs}, {&f.target, h.outputs}, {&f.gradient, h.linear * h.coordinates},
+		{&f.omega, h.linear},
 		{&f.right, h.linear}, {&f.mixed, h.size()}, {&f.mean, h.size()}, {&f.fresh, h.evidenceSize()}} {
 		*part.to = resized(*part.to, part.n)
 	}
 }
 
-// begin makes a row the prior of an entity: around the row that the model has of it, in column j, or around 0 for j < 0.
+// begin makes a row the prior of an entity: around the row that the model has of it, in column j, or around 0 for j <
+// 0.
 func (m *Model) begin(row *foldedRow, d *FoldInField, h *rowShape, j int) {
 	clear(row.numbers)
 	clear(row.packed)
@@ -74,8 +82,8 @@ func (m *Model) begin(row *foldedRow, d *FoldInField, h *rowShape, j int) {
 	}
 }
 
-// learn folds an event into the row of its entity: f.target has its targets. The bound of a logistic likelihood is taken where the event finds the row. Of one
-// that the row of the model holds already the curvature counts alone.
+// learn folds an event into the row of its entity: f.target has its targets. The bound of a logistic likelihood is
+// taken where the event finds the row. Of one that the row of the model holds already the curvature counts alone.
 func (f *folding) learn(m *Model, d *FoldInField, row *foldedRow, in *Input, field int, weight float64, held bool) {
 	h := &f.solver.shape
 	m.encode(in, &f.scratch)
@@ -137,7 +145,8 @@ func (f *folding) judge(m *Model, row *foldedRow) {
 	}
 }
 
-// solveFew stores the means of all rates by the events, those last among which there is the rate whose variance counts. It reports false if it cannot.
+// solveFew stores the means of all rates by the events, those last among which there is the rate whose variance counts.
+// It reports false if it cannot.
 func (f *folding) solveFew(d *FoldInField, row *foldedRow) bool {
 	h := &f.solver.shape
 	middle, _ := h.middle()
@@ -159,7 +168,8 @@ func (f *folding) solveMiddle(d *FoldInField, row *foldedRow) {
 	f.factorOf = row
 }
 
-// slopes stores the gradient of the outputs by the coordinates, from the sums over the other columns that outputs has left.
+// slopes stores the gradient of the outputs by the coordinates, from the sums over the other columns that outputs has
+// left.
 func (f *folding) slopes(m *Model, d *FoldInField) {
 	c, h := &m.contents, &f.solver.shape
 	clear(f.gradient)
@@ -396,7 +406,8 @@ func (m *Model) encodeClasses(dst []float64, e *LabelledEvent) error {
 	return nil
 }
 
-// jaakkola returns tanh(ξ/2)/(2ξ), the curvature of the quadratic bound on the logistic loss (Jaakkola and Jordan 2000, eq. 12).
+// jaakkola returns tanh(ξ/2)/(2ξ), the curvature of the quadratic bound on the logistic loss (Jaakkola and Jordan
+// 2000, eq. 12).
 func jaakkola(xi float64) float64 {
 	if xi < 1e-4 {
 		return 0.25 - xi*xi/48
@@ -405,8 +416,9 @@ func jaakkola(xi float64) float64 {
 	return (1 - e) / ((1 + e) * 2 * xi)
 }
 
-// logisticQuadratic returns the curvature of the quadratic for a label of ±1, and its slope at the output: of the bound (Jaakkola and Jordan 2000), and, of
-// an output that is alone, from there to those of the loss itself as the output is from two to four standard deviations on the side of its label.
+// logisticQuadratic returns the curvature of the quadratic for a label of ±1, and its slope at the output: of the
+// bound (Jaakkola and Jordan 2000), and, of an output that is alone, from there to those of the loss itself as the
+// output is from two to four standard deviations on the side of its label.
 func logisticQuadratic(target, output, variance float64, alone bool) (w, slope float64) {
 	w = jaakkola(math.Sqrt(output*output + variance))
 	slope = 0.5*target - w*output
@@ -422,7 +434,8 @@ func logisticQuadratic(target, output, variance float64, alone bool) (w, slope f
 // leastProbability keeps the curvature of classes that are as good as ruled out above zero.
 const leastProbability = 1e-6
 
-// softmaxWeight is the curvature of the quadratic for a class of probability p: p, for the class that did occur at least jaakkola at its log odds.
+// softmaxWeight is the curvature of the quadratic for a class of probability p: p, for the class that did occur at
+// least jaakkola at its log odds.
 func softmaxWeight(p, target float64) float64 {
 	p = min(max(p, leastProbability), 1-leastProbability)
 	if target == 0 {

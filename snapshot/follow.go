@@ -20,11 +20,13 @@ type follower struct {
 	pointer Pointer // of the version, as it was accepted
 	refused int     // in a row
 	warned  error   // the kind of refusal that the log has
-	marked  *Model  // at the newest multiple of markEvery, to be compared; nil before the first, and unless WatchOptions.CheckDeltas
+	// at the newest multiple of markEvery, to be compared; nil before the first, and unless WatchOptions.CheckDeltas
+	marked *Model
 }
 
-// replayAfter is how often the next delta is refused before the version is read again, and its deltas from the first. replayTimeout bounds how
-// long that waits for a delta that was there a moment ago; emptyPause is what a source that answers with nothing is asked again after.
+// replayAfter is how often the next delta is refused before the version is read again, and its deltas from the first.
+// replayTimeout bounds how long that waits for a delta that was there a moment ago; emptyPause is what a source that
+// answers with nothing is asked again after.
 const (
 	replayAfter   = 3
 	replayTimeout = time.Minute
@@ -61,12 +63,14 @@ func (w *Watcher) follow(ctx context.Context, p Pointer, m *Model) (stop func())
 // after the other, right after it has moved the alias.
 const catchUpTimeout = time.Second
 
-// catchUp returns an update that is about to be served with the deltas that there are of it, as far as it knows fewer events than what is served without:
+// catchUp returns an update that is about to be served with the deltas that there are of it, as far as it knows fewer
+// events than what is served without:
 // readers do not go back in time for a moment. A refit or an earlier version, as by a rollback, is served as it is.
 func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 	source, ok := w.source.(DeltaSource)
 	served := w.model.Load()
-	if !ok || w.options.NoDeltas || served == nil || m.manifest.Kind != "update" || p.Version < served.manifest.Version {
+	if !ok || w.options.NoDeltas || served == nil || m.manifest.Kind != "update" ||
+		p.Version < served.manifest.Version {
 		return m
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
@@ -92,7 +96,10 @@ func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 func isBehind(m, other *Model) bool {
 	cut, than := m.Position().Cut, other.Position().Cut
 	return slices.ContainsFunc(than, func(o Cut) bool {
-		return slices.ContainsFunc(cut, func(c Cut) bool { return c.Topic == o.Topic && c.Partition == o.Partition && c.Next < o.Next })
+		return slices.ContainsFunc(
+			cut,
+			func(c Cut) bool { return c.Topic == o.Topic && c.Partition == o.Partition && c.Next < o.Next },
+		)
 	})
 }
 
@@ -127,8 +134,8 @@ func (f *follower) run(ctx context.Context, m *Model) {
 	}
 }
 
-// take applies what the source has after m, calls each with every step, and returns how far it came: to the end of the stream, or to an error of the source,
-// of a delta that is refused, or of each.
+// take applies what the source has after m, calls each with every step, and returns how far it came: to the end of the
+// stream, or to an error of the source, of a delta that is refused, or of each.
 func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Model) error) (*Model, error) {
 	o, at := &f.watcher.options, m.Position()
 	stream, err := f.source.Deltas(ctx, o.Model, at.Version, at.Sequence)
@@ -176,7 +183,13 @@ func (f *follower) compare(d *Delta, next *Model) error {
 		}
 		digest, err := PayloadDigest(m.Contents())
 		if err == nil && digest != d.Checked.PayloadDigest {
-			err = fmt.Errorf("%w: the model at delta %d is %s, the publisher has %s", ErrDigest, d.Checked.Sequence, digest, d.Checked.PayloadDigest)
+			err = fmt.Errorf(
+				"%w: the model at delta %d is %s, the publisher has %s",
+				ErrDigest,
+				d.Checked.Sequence,
+				digest,
+				d.Checked.PayloadDigest,
+			)
 		}
 		return err
 	}
@@ -211,12 +224,25 @@ func (f *follower) report(m *Model, err error) {
 	f.refused++
 	if cause != f.warned {
 		at := m.Position()
-		w.options.Log.Warn("delta refused", "model", w.options.Model, "alias", w.options.Alias, "version", at.Version, "served_delta", at.Sequence, "error", err)
+		w.options.Log.Warn(
+			"delta refused",
+			"model",
+			w.options.Model,
+			"alias",
+			w.options.Alias,
+			"version",
+			at.Version,
+			"served_delta",
+			at.Sequence,
+			"error",
+			err,
+		)
 	}
 	f.warned = cause
 }
 
-// refusal returns the kind of what is wrong with a delta or the files of a chain, nil if the source does not answer or has no such version.
+// refusal returns the kind of what is wrong with a delta or the files of a chain, nil if the source does not answer or
+// has no such version.
 func refusal(err error) error {
 	for _, cause := range []error{ErrSignature, ErrChain, ErrContents, ErrDigest, ErrFormat} {
 		if errors.Is(err, cause) {

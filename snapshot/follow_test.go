@@ -26,7 +26,8 @@ func atDelta(t *testing.T, w *Watcher, version, sequence int64) Status {
 	})
 }
 
-// A watcher has each delta as it comes; a model that it handed out before does not change; a restart and a second watcher come to the same state.
+// A watcher has each delta as it comes; a model that it handed out before does not change; a restart and a second
+// watcher come to the same state.
 func TestWatchAppliesDeltas(t *testing.T) {
 	t.Parallel()
 	store, dir, keys := publishSigned(t, 1)
@@ -34,11 +35,15 @@ func TestWatchAppliesDeltas(t *testing.T) {
 	m := grow(t, c, base, 5, 0)
 	loads := 0
 	now := created.Add(time.Minute)
-	options := WatchOptions{Trust: Trust{Keys: keys, Now: func() time.Time { return now }}, StateFile: filepath.Join(t.TempDir(), "accepted"),
-		OnLoad: func(*Model) error { loads++; return nil }}
+	options := WatchOptions{
+		Trust:     Trust{Keys: keys, Now: func() time.Time { return now }},
+		StateFile: filepath.Join(t.TempDir(), "accepted"),
+		OnLoad:    func(*Model) error { loads++; return nil },
+	}
 	w := watchOf(t, DirSource{dir, often}, options)
 	s := atDelta(t, w, 1, 5)
-	if s.Version != 1 || s.Loads != 1 || s.DeltasApplied != 5 || s.DeltasRefused != 0 || s.Age != 55*time.Second || s.WatermarkAge != 56*time.Second {
+	if s.Version != 1 || s.Loads != 1 || s.DeltasApplied != 5 || s.DeltasRefused != 0 || s.Age != 55*time.Second ||
+		s.WatermarkAge != 56*time.Second {
 		t.Errorf("status %+v", s)
 	}
 	sameState(t, w.Model(), m)
@@ -158,8 +163,15 @@ func TestWatchChangesChains(t *testing.T) {
 	compacted, err := store.Publish(t.Context(), "m", whole)
 	must(t, err)
 	s := atDelta(t, w, 2, 0)
-	if digest, err := PayloadDigest(first.Contents()); err != nil || digest != compacted.PayloadDigest || s.PayloadDigest != digest {
-		t.Errorf("compacted to %s, status %s, the consumer had %s, %v", compacted.PayloadDigest, s.PayloadDigest, digest, err)
+	if digest, err := PayloadDigest(first.Contents()); err != nil || digest != compacted.PayloadDigest ||
+		s.PayloadDigest != digest {
+		t.Errorf(
+			"compacted to %s, status %s, the consumer had %s, %v",
+			compacted.PayloadDigest,
+			s.PayloadDigest,
+			digest,
+			err,
+		)
 	}
 	next, base2 := openChain(t, store, dir, 2)
 	second := grow(t, next, base2, 3, 1)
@@ -189,13 +201,27 @@ func TestWatchCompares(t *testing.T) {
 	atDelta(t, checking, 1, 102)
 	at := m.Position()
 	checkedBy := func(digest string) *Delta {
-		return &Delta{Model: "m", Base: 1, BaseDigest: base.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created,
-			Basis: []float64{}, Linear: []float64{}, Checked: &CheckedState{Sequence: 100, PayloadDigest: digest}}
+		return &Delta{
+			Model:      "m",
+			Base:       1,
+			BaseDigest: base.manifest.Digest,
+			Sequence:   at.Sequence + 1,
+			Previous:   at.Digest,
+			Created:    created,
+			Basis:      []float64{},
+			Linear:     []float64{},
+			Checked:    &CheckedState{Sequence: 100, PayloadDigest: digest},
+		}
 	}
 	frame, err := checkedBy("sha256:00").Encode(m, nil)
 	must(t, err)
 	must(t, c.Append(t.Context(), frame))
-	until(t, checking, "a refusal", func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, ErrDigest) })
+	until(
+		t,
+		checking,
+		"a refusal",
+		func(s Status) bool { return s.DeltasRefused > replayAfter && errors.Is(s.DeltaErr, ErrDigest) },
+	)
 	sameState(t, checking.Model(), m)
 	atDelta(t, plain, 1, 103)
 	must(t, os.Truncate(segmentPath(dir, 1, 1), c.size-int64(len(frame))))
@@ -228,7 +254,8 @@ func TestWatchLateDelta(t *testing.T) {
 	if err := f.serve(late, next); !errors.Is(err, errReplaced) {
 		t.Errorf("served: %v", err)
 	}
-	if s := w.Status(); w.Model().Position().Version != 2 || s.Position.Version != 2 || s.DeltasApplied != before.DeltasApplied {
+	if s := w.Status(); w.Model().Position().Version != 2 || s.Position.Version != 2 ||
+		s.DeltasApplied != before.DeltasApplied {
 		t.Errorf("status %+v", s)
 	}
 }
@@ -301,7 +328,8 @@ func (s oddSource) Deltas(ctx context.Context, _ string, _, after int64) (io.Rea
 	return s.deltas(ctx, after)
 }
 
-// A source that answers with nothing, without end, with errors or not at all holds nothing up, and is not asked without a pause.
+// A source that answers with nothing, without end, with errors or not at all holds nothing up, and is not asked without
+// a pause.
 func TestWatchOddDeltaSources(t *testing.T) {
 	t.Parallel()
 	down := errors.New("no connection")
@@ -315,17 +343,23 @@ func TestWatchOddDeltaSources(t *testing.T) {
 			t.Parallel()
 			_, dir := publish(t, 1)
 			asked := new(atomic.Int64)
-			w := watchOf(t, oddSource{DirSource{dir, often}, func(ctx context.Context, after int64) (io.ReadCloser, error) {
-				asked.Add(1)
-				return deltas(ctx, after)
-			}}, WatchOptions{})
+			w := watchOf(
+				t,
+				oddSource{DirSource{dir, often}, func(ctx context.Context, after int64) (io.ReadCloser, error) {
+					asked.Add(1)
+					return deltas(ctx, after)
+				}},
+				WatchOptions{},
+			)
 			until(t, w, "version 1", func(s Status) bool { return s.Version == 1 && s.Err == nil })
 			time.Sleep(300 * time.Millisecond)
 			s := w.Status()
 			if n := asked.Load(); n < 1 || n > 5 {
 				t.Errorf("asked %d times in 300 ms", n)
 			}
-			if (name == "errors") != errors.Is(s.DeltaErr, down) || (name == "noise") != errors.Is(s.DeltaErr, ErrFormat) || s.Position.Sequence != 0 {
+			if (name == "errors") != errors.Is(s.DeltaErr, down) ||
+				(name == "noise") != errors.Is(s.DeltaErr, ErrFormat) ||
+				s.Position.Sequence != 0 {
 				t.Errorf("status %+v", s)
 			}
 			if (name == "noise") != (s.DeltasRefused > 0) {
@@ -414,7 +448,8 @@ func BenchmarkDeltaToServed(b *testing.B) {
 	b.ReportMetric(float64(appends[len(appends)/2].Microseconds())/1000, "ms-append")
 }
 
-// Score while a delta of 8,000 rows arrives every second, and in the seconds between without: the 99th percentiles of single calls.
+// Score while a delta of 8,000 rows arrives every second, and in the seconds between without: the 99th percentiles of
+// single calls.
 func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
 	dir := b.TempDir()
 	store := NewStore(dir)
@@ -472,8 +507,20 @@ func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
 // frameOfRows returns the next delta of a model with rows spread over its columns.
 func frameOfRows(b *testing.B, m *Model, rows int) []byte {
 	at, c := m.Position(), &m.contents
-	d := &Delta{Model: "m", Base: at.Version, BaseDigest: m.manifest.Digest, Sequence: at.Sequence + 1, Previous: at.Digest, Created: created,
-		Columns: make([]int32, rows), Linear: make([]float64, rows*c.NumOutputs), Basis: make([]float64, rows*c.NumBasis)}
+	d := &Delta{
+		Model:      "m",
+		Base:       at.Version,
+		BaseDigest: m.manifest.Digest,
+		Sequence:   at.Sequence + 1,
+		Previous:   at.Digest,
+		Created:    created,
+		Columns: make(
+			[]int32,
+			rows,
+		),
+		Linear: make([]float64, rows*c.NumOutputs),
+		Basis:  make([]float64, rows*c.NumBasis),
+	}
 	step := m.NumColumns() / rows
 	for i := range d.Columns {
 		d.Columns[i] = int32(i*step + int(at.Sequence)%step)

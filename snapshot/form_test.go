@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestOldManifestsKeepOnlyTheirOwnGap reads manifests without a form: the gap of the convex stage stays where its model was published, and no other.
+// TestOldManifestsKeepOnlyTheirOwnGap reads manifests without a form: the gap of the convex stage stays where its model
+// was published, and no other.
 func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 	gap := Number(0.125)
 	for _, c := range []struct {
@@ -41,8 +42,16 @@ func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 	}
 	first, err := Open("testdata/v1", "ratings", Selector{})
 	must(t, err)
-	if m := first.Manifest(); m.Form != FormVariational || m.Gap != nil || m.GapRelative != nil || m.GapKind != "" || m.Evidence == nil {
-		t.Errorf("the first format's version: form %q, gap %v %v %q, evidence %v", m.Form, m.Gap, m.GapRelative, m.GapKind, m.Evidence)
+	if m := first.Manifest(); m.Form != FormVariational || m.Gap != nil || m.GapRelative != nil || m.GapKind != "" ||
+		m.Evidence == nil {
+		t.Errorf(
+			"the first format's version: form %q, gap %v %v %q, evidence %v",
+			m.Form,
+			m.Gap,
+			m.GapRelative,
+			m.GapKind,
+			m.Evidence,
+		)
 	}
 }
 
@@ -56,7 +65,8 @@ func TestFormIsPublished(t *testing.T) {
 	must(t, err)
 	got, err := decodeManifest(b)
 	must(t, err)
-	if got.Form != FormConvex || got.Gap == nil || *got.Gap != gap || got.BasisGap == nil || *got.BasisGap != basis || *got.BasisGapRelative != basis {
+	if got.Form != FormConvex || got.Gap == nil || *got.Gap != gap || got.BasisGap == nil || *got.BasisGap != basis ||
+		*got.BasisGapRelative != basis {
 		t.Errorf("read %q, %v, %v", got.Form, got.Gap, got.BasisGap)
 	}
 }

@@ -17,10 +17,17 @@ import (
 
 // isRefusal reports whether an error is one of those that Open promises for altered files.
 func isRefusal(err error) bool {
-	return errors.Is(err, ErrDigest) || errors.Is(err, ErrFormat) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrName)
+	return errors.Is(err, ErrDigest) || errors.Is(err, ErrFormat) || errors.Is(err, ErrNotFound) ||
+		errors.Is(err, ErrName)
 }
 
-var versionFiles = []string{"1/" + ManifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile, "aliases/" + Latest}
+var versionFiles = []string{
+	"1/" + ManifestFile,
+	"1/" + tensorsFile,
+	"1/" + vocabularyFile,
+	"1/" + goldenFile,
+	"aliases/" + Latest,
+}
 
 func TestEveryBitFlipRefused(t *testing.T) {
 	t.Parallel()
@@ -78,7 +85,8 @@ func TestEveryTruncationRefused(t *testing.T) {
 	}
 }
 
-// forge replaces files of version 1 and writes a manifest that vouches for them, as somebody could who knows the format.
+// forge replaces files of version 1 and writes a manifest that vouches for them, as somebody could who knows the
+// format.
 func forge(t *testing.T, dir string, change func(m *Manifest, files map[string][]byte)) {
 	t.Helper()
 	at := func(name string) string { return filepath.Join(dir, "m", "1", name) }
@@ -113,7 +121,9 @@ func TestForgedVersionsRefused(t *testing.T) {
 			b := files[tensorsFile]
 			n := binary.LittleEndian.Uint64(b)
 			text := change(string(b[8 : 8+n]))
-			files[tensorsFile] = append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), b[8+n:]...)
+			files[tensorsFile] = append(
+				append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...),
+				b[8+n:]...)
 		}
 	}
 	length := func(n uint64) func(*Manifest, map[string][]byte) {
@@ -159,15 +169,20 @@ func TestForgedVersionsRefused(t *testing.T) {
 			binary.LittleEndian.PutUint64(b[len(b)-8:], math.Float64bits(3))
 		}, ErrGolden},
 		{"swapped names", func(m *Manifest, files map[string][]byte) {
-			files[vocabularyFile] = bytes.Replace(bytes.Replace(bytes.Replace(files[vocabularyFile], []byte("u1"), []byte("u0"), 1), []byte("u3"),
+			files[vocabularyFile] = bytes.Replace(bytes.Replace(bytes.Replace(files[vocabularyFile], []byte("u1"), []byte("u0"),
+				1), []byte("u3"),
 				[]byte("u1"), 1), []byte("u0"), []byte("u3"), 1)
 		}, ErrGolden},
 		{"other prediction", func(m *Manifest, files map[string][]byte) {
 			files[goldenFile] = bytes.Replace(files[goldenFile], []byte(`"prediction":`), []byte(`"prediction":1`), 1)
 		}, ErrGolden},
 		{"no golden events", func(m *Manifest, files map[string][]byte) { files[goldenFile] = nil }, ErrFormat},
-		{"golden event of another kind", func(m *Manifest, files map[string][]byte) { files[goldenFile] = []byte(`{"event":{"user":1.5}}`) }, ErrFormat},
-		{"golden event not JSON", func(m *Manifest, files map[string][]byte) { files[goldenFile] = []byte("{\n") }, ErrFormat},
+		{"golden event of another kind", func(m *Manifest, files map[string][]byte) {
+			files[goldenFile] = []byte(
+				`{"event":{"user":1.5}}`)
+		}, ErrFormat},
+		{"golden event not JSON", func(m *Manifest, files map[string][]byte) { files[goldenFile] = []byte("{\n") },
+			ErrFormat},
 		{"vocabulary not UTF-8", func(m *Manifest, files map[string][]byte) { files[vocabularyFile][9] = 0xff }, ErrFormat},
 		{"vocabulary without its last newline", func(m *Manifest, files map[string][]byte) {
 			files[vocabularyFile] = bytes.TrimSuffix(files[vocabularyFile], []byte("\n"))
@@ -176,7 +191,8 @@ func TestForgedVersionsRefused(t *testing.T) {
 			files[vocabularyFile] = append(files[vocabularyFile], `["tags","c"]`+"\n"...)
 		}, ErrFormat},
 		{"fields out of order", func(m *Manifest, files map[string][]byte) {
-			files[vocabularyFile] = append([]byte(`["tags","a"]`+"\n"), bytes.Replace(files[vocabularyFile], []byte(`["tags","a"]`+"\n"), nil, 1)...)
+			files[vocabularyFile] = append([]byte(`["tags","a"]`+"\n"), bytes.Replace(files[vocabularyFile], []byte(
+				`["tags","a"]`+"\n"), nil, 1)...)
 		}, ErrFormat},
 		{"repeated name", func(m *Manifest, files map[string][]byte) {
 			files[vocabularyFile] = bytes.Replace(files[vocabularyFile], []byte("u2"), []byte("u1"), 1)
@@ -191,8 +207,10 @@ func TestForgedVersionsRefused(t *testing.T) {
 		}, ErrFormat},
 		{"other kernel", func(m *Manifest, files map[string][]byte) { m.Kernel = Homogeneous }, ErrGolden},
 		{"kernel of degree 3 in an older format", func(m *Manifest, files map[string][]byte) { m.Degree = 3 }, ErrFormat},
-		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 3, formatDegree }, ErrGolden},
-		{"kernel of degree 4", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 4, formatDegree }, ErrFormat},
+		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 3, formatDegree },
+			ErrGolden},
+		{"kernel of degree 4", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 4, formatDegree },
+			ErrFormat},
 		{"kernel of no degree", func(m *Manifest, files map[string][]byte) { m.Degree = 0 }, ErrFormat},
 		{"weights of lists in format 5", func(m *Manifest, files map[string][]byte) {
 			m.Schema.MultiWeights, m.Format = []string{WeightMean}, formatDegree
@@ -201,9 +219,18 @@ func TestForgedVersionsRefused(t *testing.T) {
 		{"of another model", func(m *Manifest, files map[string][]byte) { m.Model = "n" }, ErrDigest},
 		{"of another version", func(m *Manifest, files map[string][]byte) { m.Version = 2 }, ErrDigest},
 		{"one file less", func(m *Manifest, files map[string][]byte) { m.Files = m.Files[:2] }, ErrFormat},
-		{"another file name", func(m *Manifest, files map[string][]byte) { m.Files[2].Name = "../../../golden.jsonl" }, ErrFormat},
-		{"file of negative size", func(m *Manifest, files map[string][]byte) { m.Files[2].Bytes = -1; delete(files, goldenFile) }, ErrFormat},
-		{"file of enormous size", func(m *Manifest, files map[string][]byte) { m.Files[2].Bytes = 1 << 62; delete(files, goldenFile) }, ErrFormat},
+		{"another file name", func(m *Manifest, files map[string][]byte) { m.Files[2].Name = "../../../golden.jsonl" },
+			ErrFormat},
+		{"file of negative size", func(m *Manifest, files map[string][]byte) {
+			m.Files[2].Bytes = -1
+			delete(files,
+				goldenFile)
+		}, ErrFormat},
+		{"file of enormous size", func(m *Manifest, files map[string][]byte) {
+			m.Files[2].Bytes = 1 << 62
+			delete(files,
+				goldenFile)
+		}, ErrFormat},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, dir := publish(t, 1)
@@ -211,7 +238,8 @@ func TestForgedVersionsRefused(t *testing.T) {
 			if m, err := Open(dir, "m", Selector{Version: 1}); m != nil || !errors.Is(err, test.want) {
 				t.Errorf("by version: %v, want %v", err, test.want)
 			}
-			if m, err := Open(dir, "m", Selector{Alias: Latest}); m != nil || !errors.Is(err, ErrDigest) && !errors.Is(err, ErrFormat) {
+			if m, err := Open(dir, "m", Selector{Alias: Latest}); m != nil ||
+				!errors.Is(err, ErrDigest) && !errors.Is(err, ErrFormat) {
 				t.Errorf("by alias, which pins the manifest: %v, want ErrDigest", err)
 			}
 		})
@@ -265,7 +293,8 @@ func TestManifestIgnoresUnknownFields(t *testing.T) {
 		t.Errorf("decodeManifest: %v, want the known fields", err)
 	}
 	var plain map[string]any
-	if err := json.Unmarshal(b, &plain); err != nil || plain["manifest_digest"] != m.Digest || plain["objective"] != nil {
+	if err := json.Unmarshal(b, &plain); err != nil || plain["manifest_digest"] != m.Digest ||
+		plain["objective"] != nil {
 		t.Errorf("as plain JSON: %v, digest %v, objective %v", err, plain["manifest_digest"], plain["objective"])
 	}
 }
@@ -275,7 +304,8 @@ const firstPayload = "sha256:22593e46aaddf46cf9bdea1b363798f2b307e1b13ddd9e81e12
 
 var firstOutputs = []float64{0.703125, -0.8125}
 
-// testdata/v1 was written by the first build that had this format. It is never written again: its bytes are the promise.
+// testdata/v1 was written by the first build that had this format. It is never written again: its bytes are the
+// promise.
 func TestFirstFormat(t *testing.T) {
 	m, err := Open("testdata/v1", "ratings", Selector{})
 	if err != nil {
@@ -286,9 +316,15 @@ func TestFirstFormat(t *testing.T) {
 		t.Errorf("payload_digest %s, want %s", got, want)
 	}
 	if got, err := PayloadDigest(m.Contents()); err != nil || got != firstPayload {
-		t.Errorf("this build gives the contents the digest %s, %v, want %s: they would be published under another one", got, err, firstPayload)
+		t.Errorf(
+			"this build gives the contents the digest %s, %v, want %s: they would be published under another one",
+			got,
+			err,
+			firstPayload,
+		)
 	}
-	in, err := m.Schema().InputFromMap(map[string]any{"user": "u1", "item": "i2", "tags": []any{"new", "old"}, "age": 50.0})
+	in, err := m.Schema().
+		InputFromMap(map[string]any{"user": "u1", "item": "i2", "tags": []any{"new", "old"}, "age": 50.0})
 	must(t, err)
 	p, err := m.Predict(&in)
 	must(t, err)
@@ -323,8 +359,11 @@ func FuzzManifest(f *testing.F) {
 			}
 			return
 		}
-		model := &Model{manifest: m, contents: Contents{Schema: m.Schema, Kernel: m.Kernel, Link: m.Link, NumFeatures: m.NumFeatures,
-			NumOutputs: m.NumOutputs, NumBasis: m.NumBasis}}
+		model := &Model{
+			manifest: m,
+			contents: Contents{Schema: m.Schema, Kernel: m.Kernel, Link: m.Link, NumFeatures: m.NumFeatures,
+				NumOutputs: m.NumOutputs, NumBasis: m.NumBasis},
+		}
 		if err := decodeBoth(model, nil, nil); !isRefusal(err) {
 			t.Errorf("decode of empty files: %v", err)
 		}
@@ -346,8 +385,11 @@ func FuzzFiles(f *testing.F) {
 	f.Add(tensors, names, golden)
 	f.Add(tensors, []byte(`["user","u"]`+"\n"), []byte(`{"event":{},"outputs":[1],"prediction":null}`))
 	f.Fuzz(func(t *testing.T, tensors, names, golden []byte) {
-		read := &Model{manifest: m.manifest, contents: Contents{Schema: c.Schema, Kernel: c.Kernel, Link: c.Link, NumFeatures: c.NumFeatures,
-			NumOutputs: c.NumOutputs, NumBasis: c.NumBasis}}
+		read := &Model{
+			manifest: m.manifest,
+			contents: Contents{Schema: c.Schema, Kernel: c.Kernel, Link: c.Link, NumFeatures: c.NumFeatures,
+				NumOutputs: c.NumOutputs, NumBasis: c.NumBasis},
+		}
 		err := decodeBoth(read, tensors, names)
 		if err == nil {
 			err = checkGolden(read, golden)
@@ -358,7 +400,8 @@ func FuzzFiles(f *testing.F) {
 			}
 			return
 		}
-		if again, err := encodeVocabulary(&read.contents); err != nil || !bytes.Contains(names, []byte(`\`)) && !bytes.Equal(again, names) {
+		if again, err := encodeVocabulary(&read.contents); err != nil ||
+			!bytes.Contains(names, []byte(`\`)) && !bytes.Equal(again, names) {
 			t.Errorf("accepted the vocabulary %q, which is %q: %v", names, again, err)
 		}
 		if again, err := encodeTensors(&read.contents); err != nil || !bytes.Equal(again, tensors) {

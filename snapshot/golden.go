@@ -7,10 +7,12 @@ import (
 	"math"
 )
 
-// goldenTolerance allows for sums rounded differently on another processor (fused multiply-add), relative to 1 + |want|.
+// goldenTolerance allows for sums rounded differently on another processor (fused multiply-add), relative to 1 +
+// |want|.
 const goldenTolerance = 1e-9
 
-// trainerTolerance is that of a published model to the trainer's own outputs, which know nothing of parameters rounded to F32.
+// trainerTolerance is that of a published model to the trainer's own outputs, which know nothing of parameters rounded
+// to F32.
 func trainerTolerance(c *Contents) float64 {
 	if c.Tensors == F32 {
 		return 1e-5
@@ -25,7 +27,8 @@ type goldenLine struct {
 	Prediction any            `json:"prediction"`
 }
 
-// encodeGolden scores the golden events of m and returns golden.jsonl, or an error if the trainer's outputs were others.
+// encodeGolden scores the golden events of m and returns golden.jsonl, or an error if the trainer's outputs were
+// others.
 func encodeGolden(m *Model) ([]byte, error) {
 	if len(m.contents.Golden) == 0 {
 		return nil, fmt.Errorf("no golden events: pass at least one, readers test themselves on them")
@@ -40,7 +43,13 @@ func encodeGolden(m *Model) ([]byte, error) {
 			return nil, fmt.Errorf("golden event %d: %w", i, err)
 		}
 		if g.Outputs != nil && !closeTo(p.Outputs, g.Outputs, trainerTolerance(&m.contents)) {
-			return nil, fmt.Errorf("golden event %d scores %v, the trainer says %v: %w", i, p.Outputs, g.Outputs, ErrGolden)
+			return nil, fmt.Errorf(
+				"golden event %d scores %v, the trainer says %v: %w",
+				i,
+				p.Outputs,
+				g.Outputs,
+				ErrGolden,
+			)
 		}
 		if err := enc.Encode(goldenLine{m.contents.Schema.toMap(&g.Input), p.Outputs, p.Label()}); err != nil {
 			return nil, fmt.Errorf("golden event %d: %w", i, err)
@@ -70,13 +79,24 @@ func checkGolden(m *Model, b []byte) error {
 			return fmt.Errorf("golden.jsonl, line %d: %w: %w", number, ErrGolden, err)
 		}
 		if !closeTo(p.Outputs, g.Outputs, goldenTolerance) {
-			return fmt.Errorf("golden.jsonl, line %d: %w: outputs %v, published with %v: use the build of refitd that wrote the version",
-				number, ErrGolden, p.Outputs, g.Outputs)
+			return fmt.Errorf(
+				"golden.jsonl, line %d: %w: outputs %v, published with %v: use the build of refitd that wrote the version",
+				number,
+				ErrGolden,
+				p.Outputs,
+				g.Outputs,
+			)
 		}
 		// Names are not compared: outputs that are equal but for rounding may lie on either side of a tie.
-		if want, ok := g.Prediction.(float64); ok && m.contents.Schema.Task != Binary && !closeTo([]float64{p.Value}, []float64{want}, goldenTolerance) {
-			return fmt.Errorf("golden.jsonl, line %d: %w: prediction %g, published with %g: use the build of refitd that wrote the version",
-				number, ErrGolden, p.Value, want)
+		if want, ok := g.Prediction.(float64); ok && m.contents.Schema.Task != Binary &&
+			!closeTo([]float64{p.Value}, []float64{want}, goldenTolerance) {
+			return fmt.Errorf(
+				"golden.jsonl, line %d: %w: prediction %g, published with %g: use the build of refitd that wrote the version",
+				number,
+				ErrGolden,
+				p.Value,
+				want,
+			)
 		}
 		m.contents.Golden = append(m.contents.Golden, Golden{Input: in, Outputs: g.Outputs})
 	}

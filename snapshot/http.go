@@ -21,15 +21,16 @@ import (
 //	GET <URL>/v1/models/{model}/deltas?base=<version>&after=<sequence>&wait=30s    whole frames, none if there was no news
 type HTTPSource struct {
 	URL string // of the daemon, as https://refitd.example:8080
-	// Client carries credentials and TLS settings; nil is http.DefaultClient. Its Timeout, if any, has to be longer than Wait.
+	// Client carries credentials and TLS settings; nil is http.DefaultClient. Its Timeout, if any, has to be longer
+	// than Wait.
 	Client *http.Client
 	Header http.Header // sent with each request, for instance Authorization; nil is none
 	// LongPoll is how long the daemon is asked to hold a request that has no news yet; 0 is 30 s.
 	LongPoll time.Duration
 }
 
-// longPoll is the default of LongPoll; patience is how much longer an answer may take before it is given up, and download how long a file may
-// take: 256 MiB at 4 Mbit/s.
+// longPoll is the default of LongPoll; patience is how much longer an answer may take before it is given up, and
+// download how long a file may take: 256 MiB at 4 Mbit/s.
 const (
 	longPoll = 30 * time.Second
 	patience = 30 * time.Second
@@ -122,7 +123,8 @@ func (p *Pointer) ETag() string {
 	return fmt.Sprintf(`"%d-%d-%s"`, p.Sequence, p.Version, strings.TrimPrefix(p.ManifestDigest, "sha256:"))
 }
 
-// get sends a request and returns an answer of status 200 or 304, whose body the caller closes. It returns ErrNotFound and ErrChain.
+// get sends a request and returns an answer of status 200 or 304, whose body the caller closes. It returns ErrNotFound
+// and ErrChain.
 func (s HTTPSource) get(ctx context.Context, query, etag string, path ...string) (*http.Response, error) {
 	target, err := url.JoinPath(s.URL, append([]string{"v1"}, path...)...)
 	if err != nil {
@@ -157,5 +159,8 @@ func (s HTTPSource) get(ctx context.Context, query, etag string, path ...string)
 		err = errors.New("unexpected answer")
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, 200)) // says more, where it can be read
-	return nil, errors.Join(fmt.Errorf("GET %s: status %d: %w: %q", target, answer.StatusCode, err, text), answer.Body.Close())
+	return nil, errors.Join(
+		fmt.Errorf("GET %s: status %d: %w: %q", target, answer.StatusCode, err, text),
+		answer.Body.Close(),
+	)
 }

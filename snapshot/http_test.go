@@ -39,7 +39,8 @@ func serve(t *testing.T, dir string, polls *atomic.Int64) *httptest.Server {
 				http.Error(w, `{"error":"no such alias"}`, http.StatusNotFound)
 				return
 			}
-			if err != nil || r.URL.Query().Get("after") != strconv.FormatInt(p.Version, 10) || p.ETag() != r.Header.Get("If-None-Match") {
+			if err != nil || r.URL.Query().Get("after") != strconv.FormatInt(p.Version, 10) ||
+				p.ETag() != r.Header.Get("If-None-Match") {
 				json.NewEncoder(w).Encode(struct {
 					Model string `json:"model"`
 					Pointer
@@ -88,7 +89,11 @@ func TestHTTPSourceDeltas(t *testing.T) {
 	store, dir, keys := publishSigned(t, 1)
 	var polls atomic.Int64
 	server := serve(t, dir, &polls)
-	source := HTTPSource{URL: server.URL, Header: http.Header{"Authorization": {"Bearer secret"}}, LongPoll: 20 * time.Millisecond}
+	source := HTTPSource{
+		URL:      server.URL,
+		Header:   http.Header{"Authorization": {"Bearer secret"}},
+		LongPoll: 20 * time.Millisecond,
+	}
 	stream, err := source.Deltas(t.Context(), "m", 1, 0)
 	must(t, err)
 	if b, err := io.ReadAll(stream); err != nil || len(b) != 0 {
@@ -125,7 +130,15 @@ func TestHTTPSourceDeltasCutOff(t *testing.T) {
 			w.Write(whole[:len(whole)/2])
 			return
 		}
-		stream, err := DirSource{dir, often}.Deltas(r.Context(), "m", 1, map[bool]int64{true: 2, false: 5}[r.URL.Query().Get("after") == "2"])
+		stream, err := DirSource{
+			dir,
+			often,
+		}.Deltas(
+			r.Context(),
+			"m",
+			1,
+			map[bool]int64{true: 2, false: 5}[r.URL.Query().Get("after") == "2"],
+		)
 		if err == nil {
 			defer stream.Close()
 			io.Copy(w, stream)
@@ -147,7 +160,11 @@ func TestHTTPSource(t *testing.T) {
 	store, dir, keys := publishSigned(t, 1)
 	var polls atomic.Int64
 	server := serve(t, dir, &polls)
-	source := HTTPSource{URL: server.URL, Header: http.Header{"Authorization": {"Bearer secret"}}, LongPoll: 20 * time.Millisecond}
+	source := HTTPSource{
+		URL:      server.URL,
+		Header:   http.Header{"Authorization": {"Bearer secret"}},
+		LongPoll: 20 * time.Millisecond,
+	}
 	w := watchOf(t, source, WatchOptions{Trust: Trust{Keys: keys}})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 && s.SignedBy != "" })
 	before := polls.Load()

@@ -10,12 +10,15 @@ import (
 	"strings"
 )
 
-// Input is an event in the order of the schema's fields. A nil slice means that all its fields are missing. What is missing contributes nothing;
-// Predict, Explain and TopK refuse an event that lacks a field which is not optional (Schema.Optional), Score does not look.
+// Input is an event in the order of the schema's fields. A nil slice means that all its fields are missing. What is
+// missing contributes nothing; Predict, Explain and TopK refuse an event that lacks a field which is not optional
+// (Schema.Optional), Score does not look.
 type Input struct {
-	Categorical []string   // "" is missing
-	Numeric     []float64  // not finite is missing
-	Multi       [][]string // order within a list does not matter, but its length does, and so may repetitions: see MultiValue. An empty list is not missing
+	Categorical []string  // "" is missing
+	Numeric     []float64 // not finite is missing
+	// order within a list does not matter, but its length does, and so may repetitions: see MultiValue. An empty list
+	// is not missing
+	Multi [][]string
 }
 
 // check returns an error unless every slice is nil or as long as the schema's.
@@ -61,7 +64,8 @@ func (in *Input) absent(s *Schema) []string {
 	return fields
 }
 
-// complete returns an error that names a field which is not optional and which an event lacks. but is a field that it may lack.
+// complete returns an error that names a field which is not optional and which an event lacks. but is a field that it
+// may lack.
 func (in *Input) complete(s *Schema, but string) error {
 	if s.Optional == nil {
 		return nil
@@ -100,7 +104,11 @@ func (s *Schema) InputFromMap(event map[string]any) (Input, error) {
 }
 
 func (s *Schema) inputFromMap(event map[string]any) (Input, error) {
-	in := Input{Categorical: make([]string, len(s.Categorical)), Numeric: make([]float64, len(s.Numeric)), Multi: make([][]string, len(s.Multi))}
+	in := Input{
+		Categorical: make([]string, len(s.Categorical)),
+		Numeric:     make([]float64, len(s.Numeric)),
+		Multi:       make([][]string, len(s.Multi)),
+	}
 	for f, name := range s.Categorical {
 		v := event[name]
 		if v == nil {
@@ -108,7 +116,12 @@ func (s *Schema) inputFromMap(event map[string]any) (Input, error) {
 		}
 		text, ok := nameOf(v)
 		if !ok {
-			return in, fmt.Errorf("%w: field %q is categorical and takes a string or a whole number, not %T", ErrInput, name, v)
+			return in, fmt.Errorf(
+				"%w: field %q is categorical and takes a string or a whole number, not %T",
+				ErrInput,
+				name,
+				v,
+			)
 		}
 		in.Categorical[f] = text
 	}
@@ -129,10 +142,12 @@ func (s *Schema) inputFromMap(event map[string]any) (Input, error) {
 	return in, nil
 }
 
-// maxWhole is where float64 begins to lack whole numbers: encoding/json reads one from there on as another, but for json.Number.
+// maxWhole is where float64 begins to lack whole numbers: encoding/json reads one from there on as another, but for
+// json.Number.
 const maxWhole = 1 << 53
 
-// nameOf returns the name that a value is: a string, or a whole number, which means its decimal text, as in events of a topic.
+// nameOf returns the name that a value is: a string, or a whole number, which means its decimal text, as in events of a
+// topic.
 func nameOf(value any) (name string, ok bool) {
 	if n, ok := value.(json.Number); ok {
 		name = n.String()

@@ -15,9 +15,9 @@ import (
 	"path/filepath"
 )
 
-// Keys are the public keys whose signatures a reader accepts, by KeyID. To rotate, list the old and the new key until every version and
-// alias that is in use is signed by the new one; to revoke a key, take it off the list. Nil asks for no signatures. A list without keys
-// accepts nothing.
+// Keys are the public keys whose signatures a reader accepts, by KeyID. To rotate, list the old and the new key until
+// every version and alias that is in use is signed by the new one; to revoke a key, take it off the list. Nil asks for
+// no signatures. A list without keys accepts nothing.
 type Keys map[string]ed25519.PublicKey
 
 // KeyID returns the id of a key: the first 16 hexadecimal digits of the SHA-256 of its 32 bytes.
@@ -29,7 +29,11 @@ func KeyID(key ed25519.PublicKey) string {
 // verify returns ErrSignature unless one of the keys signed text.
 func (keys Keys) verify(what, id string, text, signature []byte) error {
 	if len(keys) == 0 {
-		return fmt.Errorf("%s: %w: the list of trusted keys is empty: add the publisher's public key", what, ErrSignature)
+		return fmt.Errorf(
+			"%s: %w: the list of trusted keys is empty: add the publisher's public key",
+			what,
+			ErrSignature,
+		)
 	}
 	if id == "" || len(signature) == 0 {
 		return fmt.Errorf("%s: %w: it is unsigned: set publish.signing_key_file of the publisher", what, ErrSignature)
@@ -39,7 +43,12 @@ func (keys Keys) verify(what, id string, text, signature []byte) error {
 		return fmt.Errorf("%s: %w: key %s is not trusted: add its public key, if it should be", what, ErrSignature, id)
 	}
 	if !ed25519.Verify(key, text, signature) {
-		return fmt.Errorf("%s: %w: the signature is not one of key %s: it was altered, take it from the publisher again", what, ErrSignature, id)
+		return fmt.Errorf(
+			"%s: %w: the signature is not one of key %s: it was altered, take it from the publisher again",
+			what,
+			ErrSignature,
+			id,
+		)
 	}
 	return nil
 }
@@ -53,7 +62,12 @@ type Signer struct {
 // NewSigner returns a signer with a key.
 func NewSigner(key ed25519.PrivateKey) (*Signer, error) {
 	if len(key) != ed25519.PrivateKeySize {
-		return nil, fmt.Errorf("snapshot: %w: %d bytes, an Ed25519 key has %d", ErrKey, len(key), ed25519.PrivateKeySize)
+		return nil, fmt.Errorf(
+			"snapshot: %w: %d bytes, an Ed25519 key has %d",
+			ErrKey,
+			len(key),
+			ed25519.PrivateKeySize,
+		)
 	}
 	return &Signer{KeyID(key.Public().(ed25519.PublicKey)), key}, nil
 }
@@ -75,8 +89,9 @@ const (
 	maxKeysBytes = 64 << 10
 )
 
-// LoadSigner reads a private key from a PEM file (PKCS #8, as openssl genpkey -algorithm ed25519 writes it). The file has to belong to this
-// user or to root and be readable by its owner only, mode 0600 or 0400. It returns ErrKey, with the path, for anything else.
+// LoadSigner reads a private key from a PEM file (PKCS #8, as openssl genpkey -algorithm ed25519 writes it). The file
+// has to belong to this user or to root and be readable by its owner only, mode 0600 or 0400. It returns ErrKey, with
+// the path, for anything else.
 func LoadSigner(path string) (*Signer, error) {
 	b, err := readPrivate(path)
 	if err != nil {
@@ -84,12 +99,20 @@ func LoadSigner(path string) (*Signer, error) {
 	}
 	block, rest := pem.Decode(b)
 	if block == nil || block.Type != "PRIVATE KEY" || len(rest) > 0 {
-		return nil, fmt.Errorf("snapshot: signing key %s: %w: not one PEM block PRIVATE KEY: make one with refitd keys new", path, ErrKey)
+		return nil, fmt.Errorf(
+			"snapshot: signing key %s: %w: not one PEM block PRIVATE KEY: make one with refitd keys new",
+			path,
+			ErrKey,
+		)
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	key, ok := parsed.(ed25519.PrivateKey)
 	if err != nil || !ok {
-		return nil, fmt.Errorf("snapshot: signing key %s: %w: not an Ed25519 key: make one with refitd keys new", path, ErrKey)
+		return nil, fmt.Errorf(
+			"snapshot: signing key %s: %w: not an Ed25519 key: make one with refitd keys new",
+			path,
+			ErrKey,
+		)
 	}
 	return NewSigner(key)
 }
@@ -117,7 +140,8 @@ func readPrivate(path string) ([]byte, error) {
 	return b, nil
 }
 
-// LoadKeys reads public keys from PEM files (PUBLIC KEY, as openssl pkey -pubout writes them), one or more in each. It returns ErrKey.
+// LoadKeys reads public keys from PEM files (PUBLIC KEY, as openssl pkey -pubout writes them), one or more in each. It
+// returns ErrKey.
 func LoadKeys(paths ...string) (Keys, error) {
 	keys := Keys{}
 	for _, path := range paths {
@@ -140,7 +164,12 @@ func LoadKeys(paths ...string) (Keys, error) {
 			parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 			key, ok := parsed.(ed25519.PublicKey)
 			if err != nil || !ok || block.Type != "PUBLIC KEY" {
-				return nil, fmt.Errorf("snapshot: public key %s: %w: a PEM block %s that is not an Ed25519 PUBLIC KEY", path, ErrKey, block.Type)
+				return nil, fmt.Errorf(
+					"snapshot: public key %s: %w: a PEM block %s that is not an Ed25519 PUBLIC KEY",
+					path,
+					ErrKey,
+					block.Type,
+				)
 			}
 			keys[KeyID(key)] = key
 		}
@@ -148,7 +177,8 @@ func LoadKeys(paths ...string) (Keys, error) {
 	return keys, nil
 }
 
-// CreateKeys makes a key pair and writes it to dir as <id>.key, mode 0600, and <id>.pub. random nil is the system's source.
+// CreateKeys makes a key pair and writes it to dir as <id>.key, mode 0600, and <id>.pub. random nil is the system's
+// source.
 func CreateKeys(dir string, random io.Reader) (id string, err error) {
 	if random == nil {
 		random = rand.Reader
@@ -169,7 +199,8 @@ func CreateKeys(dir string, random io.Reader) (id string, err error) {
 		name string
 		mode os.FileMode
 		pem  pem.Block
-	}{{id + ".key", 0o600, pem.Block{Type: "PRIVATE KEY", Bytes: secret}}, {id + ".pub", 0o644, pem.Block{Type: "PUBLIC KEY", Bytes: open}}} {
+	}{{id + ".key", 0o600, pem.Block{Type: "PRIVATE KEY", Bytes: secret}}, {id + ".pub", 0o644,
+		pem.Block{Type: "PUBLIC KEY", Bytes: open}}} {
 		file, err := os.OpenFile(filepath.Join(dir, f.name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, f.mode)
 		if err != nil {
 			return "", fmt.Errorf("snapshot: new keys: %w", err)

@@ -115,7 +115,8 @@ func (f stored) read(name string, limit int64) ([]byte, error) {
 	return readAtMost(bytes.NewReader(b), name, limit)
 }
 
-// E3 and E4 with a signature: every altered bit of the manifest and of the signature is noticed by the signature, before anything is parsed.
+// E3 and E4 with a signature: every altered bit of the manifest and of the signature is noticed by the signature,
+// before anything is parsed.
 func TestSignedBitFlipsRefused(t *testing.T) {
 	t.Parallel()
 	_, dir, keys := publishSigned(t, 1)
@@ -215,7 +216,8 @@ func TestKeyFiles(t *testing.T) {
 	if s.ID() != id || len(keys) != 1 || keys.verify("x", id, []byte("x"), s.sign([]byte("x"))) != nil {
 		t.Errorf("signer %s, keys %v, want %s", s.ID(), keys, id)
 	}
-	if text := fmt.Sprintf("%v %+v %#v %s", s, s, s, *s); strings.Count(text, id) != 4 || strings.Contains(text, fmt.Sprint(s.key[:4])) {
+	if text := fmt.Sprintf("%v %+v %#v %s", s, s, s, *s); strings.Count(text, id) != 4 ||
+		strings.Contains(text, fmt.Sprint(s.key[:4])) {
 		t.Errorf("a signer prints as %q", text)
 	}
 	if _, err := CreateKeys(dir, bytes.NewReader(bytes.Repeat([]byte{7}, ed25519.SeedSize))); err == nil {
@@ -242,8 +244,10 @@ func TestKeyFiles(t *testing.T) {
 			t.Errorf("%s: %v", mode, err)
 		}
 	}
-	for name, b := range map[string][]byte{"empty": nil, "half": content[:len(content)/2], "not PEM": []byte("key"), "public key": open,
-		"two keys": append(bytes.Clone(content), content...), "too large": append(bytes.Clone(content), make([]byte, maxKeyBytes)...)} {
+	for name, b := range map[string][]byte{"empty": nil, "half": content[:len(content)/2], "not PEM": []byte("key"),
+		"public key": open,
+		"two keys":   append(bytes.Clone(content), content...), "too large": append(bytes.Clone(content), make([]byte,
+			maxKeyBytes)...)} {
 		must(t, os.WriteFile(private, b, 0o600))
 		_, err := LoadSigner(private)
 		refused(name, err)
@@ -296,5 +300,16 @@ func TestOpenSSLAgrees(t *testing.T) {
 	must(t, json.Unmarshal(b, &sig))
 	raw := filepath.Join(dir, "raw")
 	must(t, os.WriteFile(raw, sig.Signature, 0o644))
-	run("pkeyutl", "-verify", "-pubin", "-inkey", public, "-rawin", "-in", filepath.Join(stored, "m", "1", ManifestFile), "-sigfile", raw)
+	run(
+		"pkeyutl",
+		"-verify",
+		"-pubin",
+		"-inkey",
+		public,
+		"-rawin",
+		"-in",
+		filepath.Join(stored, "m", "1", ManifestFile),
+		"-sigfile",
+		raw,
+	)
 }

@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// publishAndDie publishes a version that becomes champion, with two deltas, moves champion back, prunes, and publishes again; it kills itself at the
-// step with the number.
+// publishAndDie publishes a version that becomes champion, with two deltas, moves champion back, prunes, and publishes
+// again; it kills itself at the step with the number.
 func publishAndDie(spec string) error {
 	dir, number, _ := strings.Cut(spec, "|")
 	left, err := strconv.Atoi(number)
@@ -152,12 +152,20 @@ func TestKilledAtEveryStep(t *testing.T) {
 			p, err := store.Alias("m", alias)
 			must(t, err)
 			if live, err := store.LiveAt("m", p.Moved); err != nil || live[alias].Sequence != p.Sequence {
-				t.Errorf("%q: the log says %s was moved by %+v, %v; the alias says %d", step, alias, live[alias], err, p.Sequence)
+				t.Errorf(
+					"%q: the log says %s was moved by %+v, %v; the alias says %d",
+					step,
+					alias,
+					live[alias],
+					err,
+					p.Sequence,
+				)
 			}
 		}
 		m, err := store.Publish(t.Context(), "m", testContents(small))
 		must(t, err)
-		if last := records(t, store); len(last) != len(all)+1 || last[len(all)].Sequence <= all[len(all)-1].Sequence || m.Version < 3 {
+		if last := records(t, store); len(last) != len(all)+1 || last[len(all)].Sequence <= all[len(all)-1].Sequence ||
+			m.Version < 3 {
 			t.Errorf("%q: version %d, record %+v", step, m.Version, last[len(all)])
 		}
 		if err == nil && child.ProcessState.Success() {
@@ -165,7 +173,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 		}
 		steps = append(steps, step)
 	}
-	if len(steps) < 20 || !slices.Contains(steps, "snapshot.log_aside") || !slices.Contains(steps, "snapshot.delta_written") {
+	if len(steps) < 20 || !slices.Contains(steps, "snapshot.log_aside") ||
+		!slices.Contains(steps, "snapshot.delta_written") {
 		t.Errorf("only %d steps: %q", len(steps), steps)
 	}
 }

@@ -2,7 +2,8 @@ package snapshot
 
 import "math"
 
-// Limit clips outputs to a magnitude, as readers do with Manifest.OutputLimit. A limit that is not positive is none. NaN and infinities stay as they are:
+// Limit clips outputs to a magnitude, as readers do with Manifest.OutputLimit. A limit that is not positive is none.
+// NaN and infinities stay as they are:
 // an event that has them is refused.
 func Limit(outputs []float64, limit float64) {
 	if !(limit > 0) {

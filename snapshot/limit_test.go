@@ -18,8 +18,8 @@ func withLimit(c *Contents, limit float64) *Contents {
 	return &of
 }
 
-// TestOutputsAreLimited: every way to score a version clips its outputs to the limit that the manifest states, before and after a delta, and changes no bit of
-// outputs below it.
+// TestOutputsAreLimited: every way to score a version clips its outputs to the limit that the manifest states, before
+// and after a delta, and changes no bit of outputs below it.
 func TestOutputsAreLimited(t *testing.T) {
 	const limit = 0.75
 	for _, s := range shapes {
@@ -32,7 +32,11 @@ func TestOutputsAreLimited(t *testing.T) {
 			must(t, err)
 			limited, err := Open(dir, "m", Selector{Version: 1})
 			must(t, err)
-			delta := &Delta{Columns: []int32{0, 3}, Bias: slices.Repeat([]float64{0.1}, c.NumOutputs), Basis: slices.Repeat([]float64{2}, 2*c.NumBasis)}
+			delta := &Delta{
+				Columns: []int32{0, 3},
+				Bias:    slices.Repeat([]float64{0.1}, c.NumOutputs),
+				Basis:   slices.Repeat([]float64{2}, 2*c.NumBasis),
+			}
 			if c.Linear != nil {
 				delta.Linear = slices.Repeat([]float64{-3}, 2*c.NumOutputs)
 			}
@@ -53,7 +57,8 @@ func TestOutputsAreLimited(t *testing.T) {
 	}
 }
 
-// checkLimited compares what a model with a limit says of an event with what it says without, and returns how many outputs were clipped.
+// checkLimited compares what a model with a limit says of an event with what it says without, and returns how many
+// outputs were clipped.
 func checkLimited(t *testing.T, free, limited *Model, in *Input, limit float64) (clipped int) {
 	t.Helper()
 	want := make([]float64, free.NumOutputs())
@@ -79,7 +84,8 @@ func checkLimited(t *testing.T, free, limited *Model, in *Input, limit float64) 
 	must(t, err)
 	same("Predict", p.Outputs)
 	for _, v := range p.Probabilities {
-		if limited.contents.Link == Logistic && limited.contents.Schema.Task != Multiclass && (v < sigmoid(-limit) || v > sigmoid(limit)) {
+		if limited.contents.Link == Logistic && limited.contents.Schema.Task != Multiclass &&
+			(v < sigmoid(-limit) || v > sigmoid(limit)) {
 			t.Fatalf("a probability of %g", v)
 		}
 	}
@@ -89,7 +95,8 @@ func checkLimited(t *testing.T, free, limited *Model, in *Input, limit float64) 
 	return clipped
 }
 
-// TestFoldedOutputsAreLimited: so are outputs with the last events of an entity, which are learned from as without a limit.
+// TestFoldedOutputsAreLimited: so are outputs with the last events of an entity, which are learned from as without a
+// limit.
 func TestFoldedOutputsAreLimited(t *testing.T) {
 	c := foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
 	free, err := NewModel(c)
@@ -114,7 +121,8 @@ func TestFoldedOutputsAreLimited(t *testing.T) {
 	}
 }
 
-// TestLimitedListsKeepTheirOrder: a limit makes values equal, not lists other ones, and the values are those of Predict.
+// TestLimitedListsKeepTheirOrder: a limit makes values equal, not lists other ones, and the values are those of
+// Predict.
 func TestLimitedListsKeepTheirOrder(t *testing.T) {
 	for _, s := range shapes {
 		t.Run(s.String(), func(t *testing.T) {
@@ -133,7 +141,8 @@ func TestLimitedListsKeepTheirOrder(t *testing.T) {
 				var names, all []string
 				for i := range got {
 					names, all = append(names, got[i].Name), append(all, plain[i].Name)
-					if isOne := s.link != Softmax && s.link != OrdinalLink; i > 0 && isOne && got[i].Value > got[i-1].Value {
+					if isOne := s.link != Softmax && s.link != OrdinalLink; i > 0 && isOne &&
+						got[i].Value > got[i-1].Value {
 						t.Fatalf("%s of value %g comes after %g", got[i].Name, got[i].Value, got[i-1].Value)
 					}
 				}
@@ -147,7 +156,10 @@ func TestLimitedListsKeepTheirOrder(t *testing.T) {
 						of.Categorical[0] = q.Input.Categorical[0]
 					}
 					want := slowTopK(t, limited, &Query{Input: of, Over: "item", K: 1000, Class: q.Class})
-					if i := slices.IndexFunc(want, func(w Item) bool { return w.Name == x.Name }); !sameRanking([]Item{x}, want[i:i+1]) {
+					if i := slices.IndexFunc(want, func(w Item) bool { return w.Name == x.Name }); !sameRanking(
+						[]Item{x},
+						want[i:i+1],
+					) {
 						t.Fatalf("%v, Predict says %v", x, want[i])
 					}
 				}
@@ -160,9 +172,13 @@ func TestLimitedListsKeepTheirOrder(t *testing.T) {
 func TestLimitHidesNoError(t *testing.T) {
 	got := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 3, -3, 0.5}
 	Limit(got, 2)
-	if want := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 2, -2, 0.5}; !slices.EqualFunc(got, want, func(a, b float64) bool {
-		return math.Float64bits(a) == math.Float64bits(b)
-	}) {
+	if want := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 2, -2, 0.5}; !slices.EqualFunc(
+		got,
+		want,
+		func(a, b float64) bool {
+			return math.Float64bits(a) == math.Float64bits(b)
+		},
+	) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	for _, none := range []float64{0, -1, math.NaN()} {

@@ -97,9 +97,15 @@ func TestTensorsInPlace(t *testing.T) {
 		for shift := range 8 {
 			at := buffer[shift : shift+len(b)]
 			copy(at, b)
-			got := &Contents{Schema: want.Schema, NumFeatures: want.NumFeatures, NumOutputs: want.NumOutputs, NumBasis: want.NumBasis}
+			got := &Contents{
+				Schema:      want.Schema,
+				NumFeatures: want.NumFeatures,
+				NumOutputs:  want.NumOutputs,
+				NumBasis:    want.NumBasis,
+			}
 			must(t, decodeTensors(got, at))
-			for i, pair := range [][2][]float64{{got.Basis, want.Basis}, {got.Weights, want.Weights}, {got.Linear, want.Linear}, {got.Bias, want.Bias}} {
+			for i, pair := range [][2][]float64{{got.Basis, want.Basis}, {got.Weights, want.Weights}, {got.Linear, want.Linear},
+				{got.Bias, want.Bias}} {
 				if !slices.Equal(pair[0], pair[1]) || (pair[0] == nil) != (pair[1] == nil) {
 					t.Errorf("%s, shifted by %d: list %d is %v, want %v", s, shift, i, pair[0], pair[1])
 				}
@@ -107,7 +113,8 @@ func TestTensorsInPlace(t *testing.T) {
 		}
 	}
 	b := binary.NativeEndian.AppendUint64(make([]byte, 8), math.Float64bits(1.5))
-	if got := inPlace(b[8:], 1, F64); binary.NativeEndian.Uint16([]byte{1, 0}) == 1 && (len(got) != 1 || cap(got) != 1 || got[0] != 1.5) {
+	if got := inPlace(b[8:], 1, F64); binary.NativeEndian.Uint16([]byte{1, 0}) == 1 &&
+		(len(got) != 1 || cap(got) != 1 || got[0] != 1.5) {
 		t.Errorf("an aligned number: %v", got)
 	}
 	if got := inPlace(b[1:], 1, F64); got != nil {
@@ -136,7 +143,8 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// Of several files that are not sound the first is named, whichever goroutine was faster; and what is not sound is handed to nobody.
+// Of several files that are not sound the first is named, whichever goroutine was faster; and what is not sound is
+// handed to nobody.
 func TestReadFilesNamesTheFirst(t *testing.T) {
 	manifest, files, err := encodeVersion("m", testContents(small))
 	must(t, err)

@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// lockEvery is the pause between two tries for a lock that another publisher holds: for milliseconds, while it writes a large version for seconds.
+// lockEvery is the pause between two tries for a lock that another publisher holds: for milliseconds, while it writes a
+// large version for seconds.
 const lockEvery = 5 * time.Millisecond
 
-// lock takes an exclusive lock of a model directory, by the name of its file, which the kernel drops if the process dies. It waits until ctx is done.
+// lock takes an exclusive lock of a model directory, by the name of its file, which the kernel drops if the process
+// dies. It waits until ctx is done.
 func lock(ctx context.Context, root *os.Root, name string) (unlock func() error, err error) {
 	f, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -29,11 +31,17 @@ func lock(ctx context.Context, root *os.Root, name string) (unlock func() error,
 			return func() error { return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close()) }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w: the store has to be on a file system with locks", f.Name(), err), f.Close())
+			return nil, errors.Join(
+				fmt.Errorf("lock %s: %w: the store has to be on a file system with locks", f.Name(), err),
+				f.Close(),
+			)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("lock %s: held by another publisher: %w", f.Name(), ctx.Err()), f.Close())
+			return nil, errors.Join(
+				fmt.Errorf("lock %s: held by another publisher: %w", f.Name(), ctx.Err()),
+				f.Close(),
+			)
 		case <-tick.C:
 		}
 	}

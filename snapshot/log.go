@@ -31,7 +31,8 @@ const (
 	EventAlias     Event = "alias"     // any other move
 	EventPrune     Event = "prune"     // versions were removed
 	EventRecovered Event = "recovered" // a move whose writer was killed before it could record it
-	EventRestored  Event = "restored"  // the publisher moved an alias that none of its keys had signed, or whose version was damaged
+	// the publisher moved an alias that none of its keys had signed, or whose version was damaged
+	EventRestored Event = "restored"
 )
 
 // AliasMove is an alias before and after; 0 is no version.
@@ -53,11 +54,12 @@ type Record struct {
 	Moves          []AliasMove `json:"moves,omitempty"`
 	Decision       string      `json:"decision,omitempty"` // of the gate: promoted or kept
 	Reason         string      `json:"reason,omitempty"`   // of the gate
-	Gate           *Metrics    `json:"gate,omitempty"`     // of the version, and of the champion it was compared with, on the same events
-	ChampionGate   *Metrics    `json:"champion_gate,omitempty"`
-	Removed        []int64     `json:"removed,omitempty"` // versions
-	Why            string      `json:"why,omitempty"`     // in the words of the person or program that did it
-	By             string      `json:"by,omitempty"`
+	// of the version, and of the champion it was compared with, on the same events
+	Gate         *Metrics `json:"gate,omitempty"`
+	ChampionGate *Metrics `json:"champion_gate,omitempty"`
+	Removed      []int64  `json:"removed,omitempty"` // versions
+	Why          string   `json:"why,omitempty"`     // in the words of the person or program that did it
+	By           string   `json:"by,omitempty"`
 }
 
 // describe takes over what a manifest says of a version.
@@ -71,9 +73,10 @@ func (r *Record) describe(m *Manifest) {
 // maxRecordBytes bounds a line of the log.
 const maxRecordBytes = 64 << 10
 
-// Log yields the records of the publish log of a model, oldest first. A last line that is not whole is one that is being written, or
-// whose writer was killed, and is left out. A line in between that cannot be read is yielded as ErrFormat with its number, and what follows
-// it is yielded too. A model that was never published to has ErrNotFound; one without a log, as the first format had none, has no records.
+// Log yields the records of the publish log of a model, oldest first. A last line that is not whole is one that is
+// being written, or whose writer was killed, and is left out. A line in between that cannot be read is yielded as
+// ErrFormat with its number, and what follows it is yielded too. A model that was never published to has ErrNotFound;
+// one without a log, as the first format had none, has no records.
 func (s *Store) Log(model string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		root, err := openModel(s.dir, model)
@@ -150,9 +153,9 @@ func decodeRecord(line []byte) (r Record, err error) {
 // openLog opens the log's newest file, which has to be a regular one.
 func openLog(root *os.Root) (*os.File, error) { return openRegular(root, logFile) }
 
-// LiveAt returns, for each alias of a model that named a version at a moment, the last record that moved it until then. Where a clock was set
-// back, the order of the log counts. Of a moment before the log's oldest file, only aliases that have not moved since are known. It returns
-// ErrNotFound, or ErrFormat for a log with a line that cannot be read.
+// LiveAt returns, for each alias of a model that named a version at a moment, the last record that moved it until then.
+// Where a clock was set back, the order of the log counts. Of a moment before the log's oldest file, only aliases that
+// have not moved since are known. It returns ErrNotFound, or ErrFormat for a log with a line that cannot be read.
 func (s *Store) LiveAt(model string, moment time.Time) (map[string]Record, error) {
 	live := make(map[string]Record)
 	for r, err := range s.Log(model) {
@@ -199,8 +202,8 @@ func newestSequence(root *os.Root, most int64) (newest int64, err error) {
 	return newest, nil
 }
 
-// appendLog adds a record, durably. What is left of a torn last line is cut off first, and a file that is full is put aside. The caller holds
-// the lock.
+// appendLog adds a record, durably. What is left of a torn last line is cut off first, and a file that is full is put
+// aside. The caller holds the lock.
 func (s *Store) appendLog(root *os.Root, r *Record) error {
 	if err := s.rotate(root); err != nil {
 		return fmt.Errorf("%s: %w", logFile, err)
@@ -262,11 +265,20 @@ func (s *Store) recoverLog(root *os.Root, model string, newest int64) (last int6
 	if err != nil {
 		return 0, err
 	}
-	aliases = slices.DeleteFunc(aliases, func(a namedPointer) bool { return a.Sequence > most || s.forged(model, a.name, &a.Pointer) != nil })
+	aliases = slices.DeleteFunc(
+		aliases,
+		func(a namedPointer) bool { return a.Sequence > most || s.forged(model, a.name, &a.Pointer) != nil },
+	)
 	slices.SortStableFunc(aliases, func(a, b namedPointer) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	for i := 0; i < len(aliases); {
 		a := aliases[i]
-		r := Record{Event: EventRecovered, Sequence: a.Sequence, Time: a.Moved, Version: a.Version, ManifestDigest: a.ManifestDigest}
+		r := Record{
+			Event:          EventRecovered,
+			Sequence:       a.Sequence,
+			Time:           a.Moved,
+			Version:        a.Version,
+			ManifestDigest: a.ManifestDigest,
+		}
 		for ; i < len(aliases) && aliases[i].Sequence == a.Sequence; i++ {
 			r.Moves = append(r.Moves, AliasMove{Alias: aliases[i].name, To: aliases[i].Version})
 		}

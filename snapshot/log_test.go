@@ -56,14 +56,62 @@ func TestLogTellsWhatHappened(t *testing.T) {
 
 	early := now
 	want := []Record{
-		{Sequence: 1, Time: created, Event: EventPublish, Version: 1, Kind: "refit", ManifestDigest: first.Digest, PayloadDigest: first.PayloadDigest,
-			Moves: []AliasMove{{Latest, 0, 1}, {Champion, 0, 1}}, Decision: "promoted", Reason: "first version", Gate: &Metrics{N: 9, Loss: &half}, By: "refitd@test"},
-		{Sequence: 2, Time: created, Event: EventPublish, Version: 2, Kind: "refit", ManifestDigest: second.Digest, PayloadDigest: first.PayloadDigest,
-			Moves: []AliasMove{{Latest, 1, 2}}, Decision: "kept", Reason: "worse", Gate: &Metrics{N: 9, Loss: &half}, By: "refitd@test"},
-		{Sequence: 3, Time: early, Event: EventPromote, Version: 2, Kind: "refit", ManifestDigest: second.Digest, PayloadDigest: first.PayloadDigest,
-			Moves: []AliasMove{{Champion, 1, 2}}, Why: "looks right", By: "ann@desk"},
-		{Sequence: 4, Time: early, Event: EventAlias, Version: 1, Kind: "refit", ManifestDigest: first.Digest, PayloadDigest: first.PayloadDigest,
-			Moves: []AliasMove{{"canary", 0, 1}}, By: "ann@desk"},
+		{
+			Sequence:       1,
+			Time:           created,
+			Event:          EventPublish,
+			Version:        1,
+			Kind:           "refit",
+			ManifestDigest: first.Digest,
+			PayloadDigest:  first.PayloadDigest,
+			Moves: []AliasMove{
+				{Latest, 0, 1},
+				{Champion, 0, 1},
+			},
+			Decision: "promoted",
+			Reason:   "first version",
+			Gate:     &Metrics{N: 9, Loss: &half},
+			By:       "refitd@test",
+		},
+		{
+			Sequence:       2,
+			Time:           created,
+			Event:          EventPublish,
+			Version:        2,
+			Kind:           "refit",
+			ManifestDigest: second.Digest,
+			PayloadDigest:  first.PayloadDigest,
+			Moves: []AliasMove{
+				{Latest, 1, 2},
+			},
+			Decision: "kept",
+			Reason:   "worse",
+			Gate:     &Metrics{N: 9, Loss: &half},
+			By:       "refitd@test",
+		},
+		{
+			Sequence:       3,
+			Time:           early,
+			Event:          EventPromote,
+			Version:        2,
+			Kind:           "refit",
+			ManifestDigest: second.Digest,
+			PayloadDigest:  first.PayloadDigest,
+			Moves:          []AliasMove{{Champion, 1, 2}},
+			Why:            "looks right",
+			By:             "ann@desk",
+		},
+		{
+			Sequence:       4,
+			Time:           early,
+			Event:          EventAlias,
+			Version:        1,
+			Kind:           "refit",
+			ManifestDigest: first.Digest,
+			PayloadDigest:  first.PayloadDigest,
+			Moves:          []AliasMove{{"canary", 0, 1}},
+			By:             "ann@desk",
+		},
 		{Sequence: 5, Time: early, Event: EventAlias, Moves: []AliasMove{{"canary", 1, 0}}, By: "ann@desk"},
 	}
 	got := records(t, store)
@@ -72,7 +120,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			t.Errorf("record %d\n got %+v\nwant %+v", i+1, got[i], want[i])
 		}
 	}
-	if p, err := store.Alias("m", Champion); err != nil || p.Sequence != 3 || p.Event != EventPromote || !p.Moved.Equal(early) {
+	if p, err := store.Alias("m", Champion); err != nil || p.Sequence != 3 || p.Event != EventPromote ||
+		!p.Moved.Equal(early) {
 		t.Errorf("champion %+v, %v", p, err)
 	}
 	for _, test := range []struct {
@@ -115,7 +164,8 @@ func TestTornLog(t *testing.T) {
 		if n == 0 {
 			whole = 0
 		}
-		if len(got) != whole+2 || got[whole].Event != EventRecovered || got[whole].Sequence != before.Sequence || got[whole+1].Sequence != before.Sequence+1 {
+		if len(got) != whole+2 || got[whole].Event != EventRecovered || got[whole].Sequence != before.Sequence ||
+			got[whole+1].Sequence != before.Sequence+1 {
 			t.Errorf("cut off at %d: %d whole lines, then %+v", n, whole, got)
 		}
 		must(t, setAlias(t, store, Latest, 2))

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says what a model needs.
+// FormatVersion is the newest version of the format. This build reads all up to it, and writes the oldest that says
+// what a model needs.
 const FormatVersion = formatWeights
 
 // Number is written as null when it is not finite; null reads back as NaN.
@@ -78,62 +79,78 @@ type Part struct {
 	InVersions bool    `json:"in_versions"` // whether versions hold it; the others are for the daemon alone
 }
 
-// Meta is what the trainer says of a version. It is not part of the payload digest. OutputLimit alone has influence on scores: on those beyond it.
+// Meta is what the trainer says of a version. It is not part of the payload digest. OutputLimit alone has influence on
+// scores: on those beyond it.
 type Meta struct {
-	Writer           string             `json:"writer"` // name and version of the program
-	Kind             string             `json:"kind"`   // refit or update
-	Parent           *int64             `json:"parent"` // version that this one started from
-	Created          time.Time          `json:"created"`
-	Expires          time.Time          `json:"expires,omitzero"` // readers refuse it from then on; zero is never
-	Epoch            int64              `json:"epoch,omitempty"`  // of the instance that wrote it: larger for one that started later
-	Status           string             `json:"status"`           // converged, basis_limit, time_budget, interrupted or stalled
-	Loss             string             `json:"loss"`             // that was trained on
-	Lambda           Number             `json:"lambda"`
-	Objective        Number             `json:"objective"`
-	Form             string             `json:"form,omitempty"`         // convex, variational or update
-	Gap              *Number            `json:"gap"`                    // to the optimum over all basis vectors; null but for convex models
-	GapRelative      *Number            `json:"gap_relative"`           // over the objective
-	GapKind          string             `json:"gap_kind,omitempty"`     // certified or estimated
-	GapLimit         string             `json:"gap_limit,omitempty"`    // what keeps a certified gap above the tolerance: weights, vectors or bound
-	BasisGap         *Number            `json:"basis_gap"`              // to the optimum with the model's own basis vectors; null but for convex models
-	BasisGapRelative *Number            `json:"basis_gap_relative"`     // over the objective
-	NuclearNorm      *Number            `json:"nuclear_norm,omitempty"` // Σ of the sizes of the eigenvalues; of convex_fm alone, and not of updates
-	Solver           string             `json:"solver"`                 // the stages
-	StochasticEpochs int                `json:"stochastic_epochs"`
-	FISTAIterations  int                `json:"fista_iterations"`
-	Sweeps           int                `json:"sweeps"`
-	HeldOutSweeps    int                `json:"held_out_sweeps,omitempty"` // over all rows after the gate: select and gate are from before
-	OutputLimit      *Number            `json:"output_limit,omitempty"`    // largest magnitude of log odds that the rows support; readers clip outputs to it
-	Precisions       string             `json:"precisions,omitempty"`      // how those of its variational stage began: anew, or from the last refit's
-	Evidence         *Number            `json:"evidence"`
-	Warm             bool               `json:"warm"`
-	Rows             int64              `json:"rows"` // trained on
-	TrainSeconds     Number             `json:"train_seconds"`
-	Select           *Metrics           `json:"select"`
-	Gate             *Metrics           `json:"gate"`
-	ChampionGate     *Metrics           `json:"champion_gate"`
-	GateSlices       []GateSlice        `json:"gate_slices,omitempty"`
-	Baselines        map[string]Metrics `json:"baselines,omitempty"`
-	Decision         string             `json:"decision"` // promoted or kept
-	Reason           string             `json:"reason"`
-	Progressive      *Metrics           `json:"progressive,omitempty"` // of the version consumers had, over the window before the cut
-	Live             *Metrics           `json:"live,omitempty"`        // of the daemon's live prediction over the same window: a mixture of parts
-	Parts            []Part             `json:"parts,omitempty"`       // of that mixture
-	Cut              []Cut              `json:"cut"`
-	CutShort         *CutShort          `json:"cut_short,omitempty"`           // nil if the time budget did not end the refit
-	HorizonEvents    int64              `json:"horizon_events,omitempty"`      // half-life of training rows in events, 0 if they did not fade
-	MainEffects      []string           `json:"main_effects,omitempty"`        // fields with linear weights alone, for no interaction of theirs was clear
-	KeptSample       string             `json:"kept_sample,omitempty"`         // digest of the file with the sample and the start of the refit
-	Posterior        string             `json:"posterior,omitempty"`           // of versions of earlier builds: digest of a file that shards read
-	Events           *Counts            `json:"events,omitempty"`              // of the records before the cut
-	Watermark        time.Time          `json:"event_time_watermark,omitzero"` // newest event time
-	Lineage          string             `json:"lineage,omitempty"`
-	SampleDigest     string             `json:"sample_digest,omitempty"`
-	ConfigHash       string             `json:"config_hash,omitempty"`
-	Seed             *uint64            `json:"seed,omitempty"`
+	Writer  string    `json:"writer"` // name and version of the program
+	Kind    string    `json:"kind"`   // refit or update
+	Parent  *int64    `json:"parent"` // version that this one started from
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"` // readers refuse it from then on; zero is never
+	// of the instance that wrote it: larger for one that started later
+	Epoch     int64  `json:"epoch,omitempty"`
+	Status    string `json:"status"` // converged, basis_limit, time_budget, interrupted or stalled
+	Loss      string `json:"loss"`   // that was trained on
+	Lambda    Number `json:"lambda"`
+	Objective Number `json:"objective"`
+	Form      string `json:"form,omitempty"` // convex, variational or update
+	// to the optimum over all basis vectors; null but for convex models
+	Gap         *Number `json:"gap"`
+	GapRelative *Number `json:"gap_relative"`       // over the objective
+	GapKind     string  `json:"gap_kind,omitempty"` // certified or estimated
+	// what keeps a certified gap above the tolerance: weights, vectors or bound
+	GapLimit string `json:"gap_limit,omitempty"`
+	// to the optimum with the model's own basis vectors; null but for convex models
+	BasisGap         *Number `json:"basis_gap"`
+	BasisGapRelative *Number `json:"basis_gap_relative"` // over the objective
+	// Σ of the sizes of the eigenvalues; of convex_fm alone, and not of updates
+	NuclearNorm      *Number `json:"nuclear_norm,omitempty"`
+	Solver           string  `json:"solver"` // the stages
+	StochasticEpochs int     `json:"stochastic_epochs"`
+	FISTAIterations  int     `json:"fista_iterations"`
+	Sweeps           int     `json:"sweeps"`
+	// over all rows after the gate: select and gate are from before
+	HeldOutSweeps int `json:"held_out_sweeps,omitempty"`
+	// largest magnitude of log odds that the rows support; readers clip outputs to it
+	OutputLimit *Number `json:"output_limit,omitempty"`
+	// how those of its variational stage began: anew, or from the last refit's
+	Precisions   string             `json:"precisions,omitempty"`
+	Evidence     *Number            `json:"evidence"`
+	Warm         bool               `json:"warm"`
+	Rows         int64              `json:"rows"` // trained on
+	TrainSeconds Number             `json:"train_seconds"`
+	Select       *Metrics           `json:"select"`
+	Gate         *Metrics           `json:"gate"`
+	ChampionGate *Metrics           `json:"champion_gate"`
+	GateSlices   []GateSlice        `json:"gate_slices,omitempty"`
+	Baselines    map[string]Metrics `json:"baselines,omitempty"`
+	Decision     string             `json:"decision"` // promoted or kept
+	Reason       string             `json:"reason"`
+	// of the version consumers had, over the window before the cut
+	Progressive *Metrics `json:"progressive,omitempty"`
+	// of the daemon's live prediction over the same window: a mixture of parts
+	Live     *Metrics  `json:"live,omitempty"`
+	Parts    []Part    `json:"parts,omitempty"` // of that mixture
+	Cut      []Cut     `json:"cut"`
+	CutShort *CutShort `json:"cut_short,omitempty"` // nil if the time budget did not end the refit
+	// half-life of training rows in events, 0 if they did not fade
+	HorizonEvents int64 `json:"horizon_events,omitempty"`
+	// fields with linear weights alone, for no interaction of theirs was clear
+	MainEffects []string `json:"main_effects,omitempty"`
+	// digest of the file with the sample and the start of the refit
+	KeptSample string `json:"kept_sample,omitempty"`
+	// of versions of earlier builds: digest of a file that shards read
+	Posterior    string    `json:"posterior,omitempty"`
+	Events       *Counts   `json:"events,omitempty"`              // of the records before the cut
+	Watermark    time.Time `json:"event_time_watermark,omitzero"` // newest event time
+	Lineage      string    `json:"lineage,omitempty"`
+	SampleDigest string    `json:"sample_digest,omitempty"`
+	ConfigHash   string    `json:"config_hash,omitempty"`
+	Seed         *uint64   `json:"seed,omitempty"`
 }
 
-// GateSlice is the loss of a version on the gate rows whose entity of a field is known to its training rows, or new to them, and of a plain baseline.
+// GateSlice is the loss of a version on the gate rows whose entity of a field is known to its training rows, or new to
+// them, and of a plain baseline.
 type GateSlice struct {
 	Field    string  `json:"field"`
 	Known    bool    `json:"known"`
@@ -155,29 +172,40 @@ type Manifest struct {
 	Model   string `json:"model"`
 	Version int64  `json:"version"` // 1, 2, … within a model
 	Meta
-	Kernel        string  `json:"kernel"`
-	Degree        int     `json:"degree"` // of the kernel: 2 or 3
-	Link          string  `json:"link"`
-	NumFeatures   int     `json:"features"`
-	NumOutputs    int     `json:"outputs"`
-	NumBasis      int     `json:"k"`
-	Schema        Schema  `json:"schema"`
-	FoldIn        *FoldIn `json:"fold_in,omitempty"`    // how rows of entities are made from their events: see Model.Fold
-	NoFoldIn      string  `json:"no_fold_in,omitempty"` // why fold_in is missing, where the writer knew of it
-	Files         []File  `json:"files"`
-	CutFile       *File   `json:"cut_file,omitempty"`                 // has the cut, and cut is empty, where the cut is large; scoring does not need it
-	PayloadDigest string  `json:"payload_digest"`                     // PayloadDigest of the contents
-	Previous      string  `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
-	KeyID         string  `json:"key_id,omitempty"`                   // of the key that manifest.sig is made with; empty is unsigned
-	Digest        string  `json:"-"`                                  // of the manifest itself: its last line
+	Kernel      string  `json:"kernel"`
+	Degree      int     `json:"degree"` // of the kernel: 2 or 3
+	Link        string  `json:"link"`
+	NumFeatures int     `json:"features"`
+	NumOutputs  int     `json:"outputs"`
+	NumBasis    int     `json:"k"`
+	Schema      Schema  `json:"schema"`
+	FoldIn      *FoldIn `json:"fold_in,omitempty"`    // how rows of entities are made from their events: see Model.Fold
+	NoFoldIn    string  `json:"no_fold_in,omitempty"` // why fold_in is missing, where the writer knew of it
+	Files       []File  `json:"files"`
+	// has the cut, and cut is empty, where the cut is large; scoring does not need it
+	CutFile       *File  `json:"cut_file,omitempty"`
+	PayloadDigest string `json:"payload_digest"`                     // PayloadDigest of the contents
+	Previous      string `json:"previous_manifest_digest,omitempty"` // Digest of the version that was the latest before
+	// of the key that manifest.sig is made with; empty is unsigned
+	KeyID  string `json:"key_id,omitempty"`
+	Digest string `json:"-"` // of the manifest itself: its last line
 
 	unknown error // names a member of the schema that only newer builds know; nil if there is no such member
 }
 
 // newManifest describes contents; model, version and digests are filled in by Publish.
 func newManifest(c *Contents) Manifest {
-	m := Manifest{Format: formatOf(&c.Schema, c.degree()), Meta: c.Meta, Kernel: c.Kernel, Degree: c.degree(), Link: c.Link,
-		NumFeatures: c.NumFeatures, NumOutputs: c.NumOutputs, NumBasis: c.NumBasis, Schema: c.Schema}
+	m := Manifest{
+		Format:      formatOf(&c.Schema, c.degree()),
+		Meta:        c.Meta,
+		Kernel:      c.Kernel,
+		Degree:      c.degree(),
+		Link:        c.Link,
+		NumFeatures: c.NumFeatures,
+		NumOutputs:  c.NumOutputs,
+		NumBasis:    c.NumBasis,
+		Schema:      c.Schema,
+	}
 	var why string
 	if m.FoldIn, why = fitFoldIn(c.FoldIn); m.FoldIn == nil {
 		m.NoFoldIn = cmp.Or(why, c.NoFoldIn)
@@ -191,7 +219,8 @@ func newManifest(c *Contents) Manifest {
 	return m
 }
 
-// manifestTail is the last line of every manifest of every format version: the SHA-256 of all the bytes before that line.
+// manifestTail is the last line of every manifest of every format version: the SHA-256 of all the bytes before that
+// line.
 const (
 	manifestTail = "  \"manifest_digest\": \"sha256:"
 	manifestEnd  = "\"\n}\n"
@@ -206,8 +235,8 @@ func (m *Manifest) Size() (bytes int64) {
 	return bytes
 }
 
-// encode returns the bytes of the manifest, which depend on its fields alone, and sets Digest: a field of the top level on each line, in the
-// order of the struct, values without spaces.
+// encode returns the bytes of the manifest, which depend on its fields alone, and sets Digest: a field of the top level
+// on each line, in the order of the struct, values without spaces.
 func (m *Manifest) encode() ([]byte, error) {
 	var object bytes.Buffer
 	enc := json.NewEncoder(&object)
@@ -238,13 +267,17 @@ func (m *Manifest) encode() ([]byte, error) {
 		return m.encode()
 	}
 	if len(b) > maxManifestBytes {
-		return nil, fmt.Errorf("manifest of %d bytes, the limit is %d: fewer classes or partitions", len(b), maxManifestBytes)
+		return nil, fmt.Errorf(
+			"manifest of %d bytes, the limit is %d: fewer classes or partitions",
+			len(b),
+			maxManifestBytes,
+		)
 	}
 	return b, nil
 }
 
-// decodeManifest checks the digest of a manifest before it reads it. Unknown fields are ignored: the format may grow. Of what builds before
-// Meta.Form wrote, the gap of a model that was not published is left out.
+// decodeManifest checks the digest of a manifest before it reads it. Unknown fields are ignored: the format may grow.
+// Of what builds before Meta.Form wrote, the gap of a model that was not published is left out.
 func decodeManifest(b []byte) (Manifest, error) {
 	var m Manifest
 	cut := len(b) - tailBytes
@@ -264,17 +297,31 @@ func decodeManifest(b []byte) (Manifest, error) {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
 	}
 	if head.Format > FormatVersion {
-		return m, fmt.Errorf("manifest.json: %w: format %d is newer than this build, which reads 1 to %d: use a newer build of refitd",
-			ErrFormat, head.Format, FormatVersion)
+		return m, fmt.Errorf(
+			"manifest.json: %w: format %d is newer than this build, which reads 1 to %d: use a newer build of refitd",
+			ErrFormat,
+			head.Format,
+			FormatVersion,
+		)
 	}
 	if head.Format < 1 {
-		return m, fmt.Errorf("manifest.json: %w: format %d, this build reads 1 to %d: publish the version again", ErrFormat, head.Format, FormatVersion)
+		return m, fmt.Errorf(
+			"manifest.json: %w: format %d, this build reads 1 to %d: publish the version again",
+			ErrFormat,
+			head.Format,
+			FormatVersion,
+		)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("manifest.json: %w: %v", ErrFormat, err)
 	}
 	if needs := formatOf(&m.Schema, m.Degree); m.Format < needs {
-		return m, fmt.Errorf("manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again", ErrFormat, needs, m.Format)
+		return m, fmt.Errorf(
+			"manifest.json: %w: what schema and kernel have is of format %d, not %d: publish the version again",
+			ErrFormat,
+			needs,
+			m.Format,
+		)
 	}
 	m.Digest = "sha256:" + sum
 	m.unknown = unknownMember(head.Schema)
@@ -292,8 +339,8 @@ func unknownMember(schema json.RawMessage) error {
 	return dec.Decode(new(Schema))
 }
 
-// checkPayload returns ErrDigest unless the payload digest is that of the manifest's fields and files, and ErrFormat where it differs because the schema
-// has members of a newer format.
+// checkPayload returns ErrDigest unless the payload digest is that of the manifest's fields and files, and ErrFormat
+// where it differs because the schema has members of a newer format.
 func (m *Manifest) checkPayload() error {
 	digest, err := m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
 	switch {
@@ -302,15 +349,19 @@ func (m *Manifest) checkPayload() error {
 	case digest == m.PayloadDigest:
 		return nil
 	case m.unknown != nil:
-		return fmt.Errorf("manifest.json: %w: scores depend on a part of the schema that this build does not know (%w): "+
-			"the version is of a newer format: use a newer build of refitd", ErrFormat, m.unknown)
+		return fmt.Errorf(
+			"manifest.json: %w: scores depend on a part of the schema that this build does not know (%w): "+
+				"the version is of a newer format: use a newer build of refitd",
+			ErrFormat,
+			m.unknown,
+		)
 	}
 	return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", ErrDigest, m.PayloadDigest, digest)
 }
 
-// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and parameters. OutputLimit is not in
-// it: the digest of the manifest covers that. It depends on neither times, versions nor metrics, so two runs that
-// learned the same have the same digest. It returns ErrContents.
+// PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and
+// parameters. OutputLimit is not in it: the digest of the manifest covers that. It depends on neither times, versions
+// nor metrics, so two runs that learned the same have the same digest. It returns ErrContents.
 func PayloadDigest(c *Contents) (string, error) {
 	c = c.rounded()
 	if err := c.validate(); err != nil {
@@ -328,7 +379,8 @@ func PayloadDigest(c *Contents) (string, error) {
 	return m.payloadDigest(hexSum(tensors), hexSum(names))
 }
 
-// payloadDigest is the SHA-256 of three lines: the scoring fields of the manifest as JSON, and the hex digests of the two files.
+// payloadDigest is the SHA-256 of three lines: the scoring fields of the manifest as JSON, and the hex digests of the
+// two files.
 func (m *Manifest) payloadDigest(tensors, names string) (string, error) {
 	head, err := json.Marshal(struct {
 		Kernel      string `json:"kernel"`

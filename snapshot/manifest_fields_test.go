@@ -31,7 +31,20 @@ var oddText = func() string {
 }()
 
 // oddFloats are numbers whose decimals are unusual.
-var oddFloats = []float64{0.1, math.Copysign(0, -1), -1, 100, 1e-6, 1e-7, 5e-324, 1e20, 1e21, 123456789012345680000, -math.MaxFloat64, 1 << 53}
+var oddFloats = []float64{
+	0.1,
+	math.Copysign(0, -1),
+	-1,
+	100,
+	1e-6,
+	1e-7,
+	5e-324,
+	1e20,
+	1e21,
+	123456789012345680000,
+	-math.MaxFloat64,
+	1 << 53,
+}
 
 // valuesOf are values other than zero for the fields of a type; a named type takes those of its kind.
 var valuesOf = map[reflect.Type][]any{
@@ -123,7 +136,11 @@ func (l leaf) set(v reflect.Value, path []int, value any) {
 
 // plainManifest has what every manifest has.
 func plainManifest() *Manifest {
-	files := []File{{tensorsFile, 1, hexSum([]byte("a"))}, {vocabularyFile, 2, hexSum([]byte("b"))}, {goldenFile, 3, hexSum([]byte("c"))}}
+	files := []File{
+		{tensorsFile, 1, hexSum([]byte("a"))},
+		{vocabularyFile, 2, hexSum([]byte("b"))},
+		{goldenFile, 3, hexSum([]byte("c"))},
+	}
 	return &Manifest{Format: FormatVersion, Model: "m", Version: 1, Degree: 2, Files: files,
 		Schema: Schema{Task: Binary, Label: "y", Categorical: []string{"user"}}}
 }
@@ -159,8 +176,9 @@ func manifestsOfEveryField(t *testing.T) (list []expectedManifest) {
 	return list
 }
 
-// TestEveryFieldOfManifests: a manifest with any field set is read as it was written, and its payload digest covers the fields that scores depend on and no
-// others. A field that is added to the schema changes the digest, or has to be named here.
+// TestEveryFieldOfManifests: a manifest with any field set is read as it was written, and its payload digest covers the
+// fields that scores depend on and no others. A field that is added to the schema changes the digest, or has to be
+// named here.
 func TestEveryFieldOfManifests(t *testing.T) {
 	t.Parallel()
 	plain := digestedManifest(t, "", plainManifest())
@@ -174,12 +192,19 @@ func TestEveryFieldOfManifests(t *testing.T) {
 		got, err := m.payloadDigest(m.Files[0].SHA256, m.Files[1].SHA256)
 		must(t, err)
 		if got != want.PayloadDigest {
-			t.Errorf("%s: read with payload digest %s, written with %s:\n%s", want.Field, got, want.PayloadDigest, want.Manifest)
+			t.Errorf(
+				"%s: read with payload digest %s, written with %s:\n%s",
+				want.Field,
+				got,
+				want.PayloadDigest,
+				want.Manifest,
+			)
 		}
 		inSchema, _ := strings.CutPrefix(want.Field, ".Schema.")
 		covered := slices.Contains(scored, want.Field) ||
 			inSchema != want.Field && inSchema != "Optional" && !strings.HasPrefix(inSchema, "Derived.")
-		if same := bytes.Equal(want.Manifest, plain.Manifest); !same && covered != (want.PayloadDigest != plain.PayloadDigest) {
+		if same := bytes.Equal(want.Manifest, plain.Manifest); !same &&
+			covered != (want.PayloadDigest != plain.PayloadDigest) {
 			t.Errorf("%s: the payload digest covers it: %t, want %t", want.Field, !covered, covered)
 		}
 	}
@@ -194,22 +219,24 @@ func TestPythonDigestsEveryField(t *testing.T) {
 	python(t, "numpy", []string{"REFITD_MANIFESTS=" + path}, "-W", "error", "-m", "unittest", "tests.test_manifest")
 }
 
-// TestNewerFormatIsSaid: a version whose schema has a member that this build does not know is refused as one of a newer format where scores depend on it, and
-// read where they do not.
+// TestNewerFormatIsSaid: a version whose schema has a member that this build does not know is refused as one of a newer
+// format where scores depend on it, and read where they do not.
 func TestNewerFormatIsSaid(t *testing.T) {
 	t.Parallel()
 	for scored, want := range map[bool]error{true: ErrFormat, false: nil} {
 		_, dir := publish(t, 1)
 		withNewMember(t, filepath.Join(dir, "m"), scored)
 		_, err := Open(dir, "m", Selector{Version: 1})
-		if !errors.Is(err, want) || want != nil && (!strings.Contains(err.Error(), "newer format") || !strings.Contains(err.Error(), `"ranking"`)) {
+		if !errors.Is(err, want) ||
+			want != nil &&
+				(!strings.Contains(err.Error(), "newer format") || !strings.Contains(err.Error(), `"ranking"`)) {
 			t.Errorf("a new member that scores depend on (%t): %v", scored, err)
 		}
 	}
 }
 
-// withNewMember gives the schema of version 1 below a model's directory a member of a newer format, as the build that writes it would, and moves the alias
-// latest to it.
+// withNewMember gives the schema of version 1 below a model's directory a member of a newer format, as the build that
+// writes it would, and moves the alias latest to it.
 func withNewMember(t *testing.T, model string, scored bool) {
 	t.Helper()
 	path := filepath.Join(model, "1", ManifestFile)
@@ -218,7 +245,12 @@ func withNewMember(t *testing.T, model string, scored bool) {
 	m, err := decodeManifest(b)
 	must(t, err)
 	const old, grown = `"schema":{"task"`, `"schema":{"ranking":[{"by":1}],"task"`
-	body := bytes.Replace(b[:len(b)-tailBytes], []byte(strings.Replace(old, ":", ": ", 1)), []byte(strings.Replace(grown, ":", ": ", 1)), 1)
+	body := bytes.Replace(
+		b[:len(b)-tailBytes],
+		[]byte(strings.Replace(old, ":", ": ", 1)),
+		[]byte(strings.Replace(grown, ":", ": ", 1)),
+		1,
+	)
 	if scored {
 		head, err := json.Marshal(struct {
 			Kernel      string `json:"kernel"`

@@ -2,8 +2,8 @@ package snapshot
 
 import "math"
 
-// A ranking by several outputs has a leading value, too: one that bounds the key from above, so that most names need no other. For weights α ≥ 0 that
-// add up to 1 and their entropy H, Jensen's inequality makes of
+// A ranking by several outputs has a leading value, too: one that bounds the key from above, so that most names need no
+// other. For weights α ≥ 0 that add up to 1 and their entropy H, Jensen's inequality makes of
 //
 //	byLevel  Σ σ(o_c) ≤ t < 1            −Σ α_c o_c ≥ H − log(t/(1−t)), for no o_c is more than log(t/(1−t)), so that log σ(o_c) ≥ o_c + log(1−t)
 //	byShare  Σ_j≠c exp(o_j − o_c) ≤ t    o_c − Σ α_j o_j ≥ H − log t
@@ -71,7 +71,8 @@ func (w *search) exceeds(out []float64) bool {
 	return false
 }
 
-// firstMix returns mixing weights of a question: all on the output that is likely to be the largest of those in the sum, nil for a ranking by one output.
+// firstMix returns mixing weights of a question: all on the output that is likely to be the largest of those in the
+// sum, nil for a ranking by one output.
 func (s *Scratch) firstMix(q *question) []float64 {
 	if q.by == byOutput {
 		return nil
@@ -93,8 +94,9 @@ func (s *Scratch) firstMix(q *question) []float64 {
 	return s.mix
 }
 
-// betterMix returns, after the first names of a field, their mixing weights or the shares that outputs have in the keys of the best of them: those that are
-// likely to pass over more of the others. The goal is a leading value that a few more names than are wanted would reach if values were normal.
+// betterMix returns, after the first names of a field, their mixing weights or the shares that outputs have in the keys
+// of the best of them: those that are likely to pass over more of the others. The goal is a leading value that a few
+// more names than are wanted would reach if values were normal.
 func (s *Scratch) betterMix(w *search) (mix []float64, goal float64) {
 	if len(w.heap) == 0 {
 		return w.mix, math.Inf(1)
@@ -141,8 +143,8 @@ func (w *search) sharesOf(shares []float64) []float64 {
 	return shares
 }
 
-// passes returns mean and deviation of the leading values of the first names by a mix, and how far below the mean, in deviations, a name as good as the best of
-// them may be: the less, the fewer names are left.
+// passes returns mean and deviation of the leading values of the first names by a mix, and how far below the mean, in
+// deviations, a name as good as the best of them may be: the less, the fewer names are left.
 func (w *search) passes(mix []float64) (mean, deviation, far float64) {
 	best, n, sum, squares := w.heap[0].key, 0.0, 0.0, 0.0
 	for _, x := range w.heap {

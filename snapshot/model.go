@@ -25,8 +25,9 @@ type Model struct {
 	layers   []nameLayer
 }
 
-// NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors rounds, which must not change
-// afterwards. The manifest has neither version nor files; golden events are not checked. It returns ErrContents.
+// NewModel builds a model from contents without a store. It keeps the slices of c, but for parameters that Tensors
+// rounds, which must not change afterwards. The manifest has neither version nor files; golden events are not checked.
+// It returns ErrContents.
 func NewModel(c *Contents) (*Model, error) {
 	m, err := newModel(c)
 	if err != nil {
@@ -79,22 +80,24 @@ func indexOf(names []string, first int32) map[string]int32 {
 	return index
 }
 
-// Manifest returns the manifest of the version, whatever deltas were applied to it: see Position. Its slices, maps and pointers are shared: read them only.
+// Manifest returns the manifest of the version, whatever deltas were applied to it: see Position. Its slices, maps and
+// pointers are shared: read them only.
 func (m *Model) Manifest() Manifest { return m.manifest }
 
 // SignedBy returns the id of the trusted key that signed the version, empty if the reader had no keys.
 func (m *Model) SignedBy() string { return m.signedBy }
 
-// IsExpired reports whether the version may not be used any more at a time, by its manifest and what was known of a renewal when it was loaded;
-// a Watcher knows of later ones.
+// IsExpired reports whether the version may not be used any more at a time, by its manifest and what was known of a
+// renewal when it was loaded; a Watcher knows of later ones.
 func (m *Model) IsExpired(now time.Time) bool { return !m.expires.IsZero() && !now.Before(m.expires) }
 
 // Schema returns the schema. Its slices are shared: read them only.
 func (m *Model) Schema() *Schema { return &m.contents.Schema }
 
-// Contents returns the parameters, vocabulary and golden events, to train on from them. The slices are shared: read them only. Of a model with deltas it is
-// what a version published there would be made of: names that were added stand behind the version's in their field, in the order of addition, and
-// golden events have no outputs. That takes as long as copying the model.
+// Contents returns the parameters, vocabulary and golden events, to train on from them. The slices are shared: read
+// them only. Of a model with deltas it is what a version published there would be made of: names that were added stand
+// behind the version's in their field, in the order of addition, and golden events have no outputs. That takes as long
+// as copying the model.
 func (m *Model) Contents() *Contents {
 	if m.position != nil {
 		return m.materialised()
@@ -106,10 +109,11 @@ func (m *Model) Contents() *Contents {
 // NumOutputs returns m, the number of outputs.
 func (m *Model) NumOutputs() int { return m.contents.NumOutputs }
 
-// Scratch is the working memory of Score, ScoreBatch and TopK. The zero value is ready; it grows to what is needed and is then used again,
-// with any model. One goroutine at a time may use it.
+// Scratch is the working memory of Score, ScoreBatch and TopK. The zero value is ready; it grows to what is needed and
+// is then used again, with any model. One goroutine at a time may use it.
 type Scratch struct {
-	// Workers is by how many goroutines TopK may look at the names of a large field, some thousand names each; 0 is 1. What it finds is the same.
+	// Workers is by how many goroutines TopK may look at the names of a large field, some thousand names each; 0 is 1.
+	// What it finds is the same.
 	Workers int
 
 	index []int32
@@ -123,14 +127,16 @@ type Scratch struct {
 	joined []byte   // the name of a cross
 	list   []string // names of a list in order
 
-	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the best so far.
+	// Of TopK: the event without the ranked field, its outputs, what candidates are multiplied with, theirs, and the
+	// best so far.
 	names               []string
 	base                []float64
 	cross, square, cube []float64
 	excluded            []uint64
 	heap                []scored
 
-	// Of TopK: what the leading value of candidates is made of, what rules most of them out, and the goroutines that look at them.
+	// Of TopK: what the leading value of candidates is made of, what rules most of them out, and the goroutines that
+	// look at them.
 	mix, otherMix                   []float64
 	leadCross, leadSquare, leadCube []float64
 	screening                       screening
@@ -138,10 +144,11 @@ type Scratch struct {
 	done                            sync.WaitGroup
 }
 
-// Score stores the m outputs o(x) of an event in dst and returns how many of its names the vocabulary does not have; those contribute
-// nothing. It takes O(nnz(x)·(k+m) + k·m), with a feature map O(D·(p+m)) more, and does not allocate once s has grown. It panics unless dst has
-// length m and the slices of in are nil or as long as the schema's; outputs are finite unless a number is absurdly far from the field's center. Finite
-// outputs are clipped to Manifest.OutputLimit.
+// Score stores the m outputs o(x) of an event in dst and returns how many of its names the vocabulary does not have;
+// those contribute nothing. It takes O(nnz(x)·(k+m) + k·m), with a feature map O(D·(p+m)) more, and does not allocate
+// once s has grown. It panics unless dst has length m and the slices of in are nil or as long as the schema's; outputs
+// are finite unless a number is absurdly far from the field's center. Finite outputs are clipped to
+// Manifest.OutputLimit.
 func (m *Model) Score(dst []float64, in *Input, s *Scratch) (unseen int) {
 	return m.score(nil, dst, in, s)
 }
@@ -159,8 +166,8 @@ func (m *Model) score(over *Overlay, dst []float64, in *Input, s *Scratch) (unse
 	return unseen
 }
 
-// ScoreBatch stores the outputs of several events in dst, those of event i in dst[i·m:(i+1)·m], and returns how many of their names the
-// vocabulary does not have. It is Score for each; it panics unless dst has length m·len(in).
+// ScoreBatch stores the outputs of several events in dst, those of event i in dst[i·m:(i+1)·m], and returns how many of
+// their names the vocabulary does not have. It is Score for each; it panics unless dst has length m·len(in).
 func (m *Model) ScoreBatch(dst []float64, in []Input, s *Scratch) (unseen int) {
 	return m.scoreBatch(nil, dst, in, s)
 }
@@ -228,7 +235,8 @@ func (m *Model) encode(in *Input, s *Scratch) (unseen int) {
 	return unseen
 }
 
-// lengthOf returns the n of MultiValue: the different names of a list, as training counts them. Schemas without weights count repeats and empty names, too.
+// lengthOf returns the n of MultiValue: the different names of a list, as training counts them. Schemas without weights
+// count repeats and empty names, too.
 // O(n log n), without allocations once the scratch is large enough.
 func (s *Scratch) lengthOf(names, weights []string) int {
 	if len(weights) == 0 {
@@ -268,17 +276,20 @@ func (m *Model) outputs(dst []float64, s *Scratch) {
 	addKernels(dst, s.kern, c.Weights)
 }
 
-// isPair reports whether the encoded event has two columns of value 1, as two names are, and the kernel is the product of their coordinates.
+// isPair reports whether the encoded event has two columns of value 1, as two names are, and the kernel is the product
+// of their coordinates.
 func (m *Model) isPair(s *Scratch) bool {
 	n := len(s.index)
 	if s.own != nil {
 		n++
 	}
-	return n == 2 && m.contents.Kernel == ANOVA && m.contents.Degree != cubic && s.value[0] == 1 && s.value[len(s.value)-1] == 1
+	return n == 2 && m.contents.Kernel == ANOVA && m.contents.Degree != cubic && s.value[0] == 1 &&
+		s.value[len(s.value)-1] == 1
 }
 
-// addPair adds the linear weights of a pair to dst and leaves the sums of their coordinates and the kernels. Products of numbers far from their field's center
-// are left to addRows, whose squares say earlier that they are too far, as all readers do.
+// addPair adds the linear weights of a pair to dst and leaves the sums of their coordinates and the kernels. Products
+// of numbers far from their field's center are left to addRows, whose squares say earlier that they are too far, as all
+// readers do.
 func (m *Model) addPair(dst []float64, s *Scratch) {
 	one, linear := m.row(int(s.index[0]))
 	other, otherLinear := one, linear
@@ -348,7 +359,8 @@ func addLinear(dst, linear []float64, x float64) {
 	}
 }
 
-// addKernels adds Σ_r V[r,c] kern_r to each output, r ascending, several outputs at a time: sums in registers are quicker than in memory.
+// addKernels adds Σ_r V[r,c] kern_r to each output, r ascending, several outputs at a time: sums in registers are
+// quicker than in memory.
 func addKernels(dst, kern, weights []float64) {
 	numOut, o := len(dst), 0
 	for ; o+4 <= numOut && o+5 != numOut; o += 4 {

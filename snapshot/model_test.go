@@ -53,8 +53,15 @@ func TestUnseen(t *testing.T) {
 // constant returns a model whose outputs are its biases.
 func constant(t *testing.T, task, link string, levels int, classes []string, outputs ...float64) *Model {
 	t.Helper()
-	m, err := NewModel(&Contents{Schema: Schema{Task: task, Levels: levels, Classes: classes, LabelMin: -1, LabelMax: 1}, Kernel: ANOVA, Link: link,
-		NumOutputs: len(outputs), Bias: outputs})
+	m, err := NewModel(
+		&Contents{
+			Schema:     Schema{Task: task, Levels: levels, Classes: classes, LabelMin: -1, LabelMax: 1},
+			Kernel:     ANOVA,
+			Link:       link,
+			NumOutputs: len(outputs),
+			Bias:       outputs,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +94,8 @@ func TestPredict(t *testing.T) {
 		{Multiclass, Logistic, 0, rgb, []float64{-3, -2, -1}, 2, "blue", nil},
 		{Multilabel, Logistic, 0, rgb, []float64{log3, 0, -log3}, 1, []string{"red"}, []float64{0.75, 0.5, 0.25}},
 		{Multilabel, Identity, 0, rgb, []float64{0.4, 0.6, 0.7}, 2, []string{"green", "blue"}, nil},
-		{Multilabel, Logistic, 0, rgb, []float64{-1, -1, -1}, 0, []string{}, []float64{sigmoid(-1), sigmoid(-1), sigmoid(-1)}},
+		{Multilabel, Logistic, 0, rgb, []float64{-1, -1, -1}, 0, []string{}, []float64{sigmoid(-1), sigmoid(-1), sigmoid(
+			-1)}},
 	} {
 		p, err := constant(t, test.task, test.link, test.levels, test.classes, test.outputs...).Predict(&Input{})
 		if err != nil {
@@ -107,7 +115,14 @@ func TestPredict(t *testing.T) {
 		}
 		for c, want := range test.p {
 			if math.Abs(p.Probabilities[c]-want) > 1e-12 {
-				t.Errorf("%s %s %v: probabilities %v, want %v", test.task, test.link, test.outputs, p.Probabilities, test.p)
+				t.Errorf(
+					"%s %s %v: probabilities %v, want %v",
+					test.task,
+					test.link,
+					test.outputs,
+					p.Probabilities,
+					test.p,
+				)
 				break
 			}
 		}
@@ -133,7 +148,9 @@ func TestPredictRefuses(t *testing.T) {
 
 func TestInputFromMap(t *testing.T) {
 	s := &testContents(shapes[0]).Schema
-	in, err := s.InputFromMap(map[string]any{"user": "u1", "item": nil, "age": json.Number("3e1"), "tags": []any{"a", "b"}, "other": 1})
+	in, err := s.InputFromMap(
+		map[string]any{"user": "u1", "item": nil, "age": json.Number("3e1"), "tags": []any{"a", "b"}, "other": 1},
+	)
 	want := Input{Categorical: []string{"u1", ""}, Numeric: []float64{30}, Multi: [][]string{{"a", "b"}}}
 	if err != nil || !reflect.DeepEqual(in, want) {
 		t.Errorf("got %+v, %v, want %+v", in, err, want)
@@ -142,7 +159,8 @@ func TestInputFromMap(t *testing.T) {
 		t.Errorf("no fields: %+v, %v, want all missing", in, err)
 	}
 	for _, event := range []map[string]any{
-		{"user": 1.5}, {"age": "30"}, {"age": json.Number("1e999")}, {"age": math.Inf(1)}, {"tags": "a"}, {"tags": []any{"a", 1.5}}, {"age": true},
+		{"user": 1.5}, {"age": "30"}, {"age": json.Number("1e999")}, {"age": math.Inf(1)}, {"tags": "a"}, {"tags": []any{"a",
+			1.5}}, {"age": true},
 	} {
 		if in, err := s.InputFromMap(event); !errors.Is(err, ErrInput) {
 			t.Errorf("%v: %+v, %v, want ErrInput", event, in, err)
@@ -185,17 +203,34 @@ func TestScorePanicsOnShape(t *testing.T) {
 // userItem returns a model of n users and n items.
 func userItem(n, k, m int) *Contents {
 	rng := rand.New(rand.NewPCG(7, 7))
-	c := &Contents{Schema: Schema{Task: Ordinal, Label: "rating", Levels: m + 1, Categorical: []string{"user", "item"}}, Kernel: ANOVA, Link: OrdinalLink,
-		NumFeatures: 2 * n, NumOutputs: m, NumBasis: k, Basis: make([]float64, 2*n*k), Weights: make([]float64, k*m), Linear: make([]float64, 2*n*m),
-		Bias: make([]float64, m), Vocabulary: make([][]string, 2), Meta: Meta{Created: created},
-		Golden: []Golden{{Input: Input{Categorical: []string{"u1", "i1"}}}}}
+	c := &Contents{
+		Schema:      Schema{Task: Ordinal, Label: "rating", Levels: m + 1, Categorical: []string{"user", "item"}},
+		Kernel:      ANOVA,
+		Link:        OrdinalLink,
+		NumFeatures: 2 * n,
+		NumOutputs:  m,
+		NumBasis:    k,
+		Basis:       make([]float64, 2*n*k),
+		Weights:     make([]float64, k*m),
+		Linear:      make([]float64, 2*n*m),
+		Bias:        make([]float64, m),
+		Vocabulary:  make([][]string, 2),
+		Meta:        Meta{Created: created},
+		Golden:      []Golden{{Input: Input{Categorical: []string{"u1", "i1"}}}},
+	}
 	for _, values := range [][]float64{c.Basis, c.Weights, c.Linear, c.Bias} {
 		for i := range values {
 			values[i] = rng.NormFloat64()
 		}
 	}
 	for i := range n {
-		c.Vocabulary[0], c.Vocabulary[1] = append(c.Vocabulary[0], fmt.Sprint("u", i)), append(c.Vocabulary[1], fmt.Sprint("i", i))
+		c.Vocabulary[0], c.Vocabulary[1] = append(
+			c.Vocabulary[0],
+			fmt.Sprint("u", i),
+		), append(
+			c.Vocabulary[1],
+			fmt.Sprint("i", i),
+		)
 	}
 	return c
 }

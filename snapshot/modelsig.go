@@ -27,15 +27,15 @@ const (
 	payloadType   = "application/vnd.in-toto+json"
 )
 
-// ModelSigner signs the files of versions as OpenSSF Model Signing does, with an ECDSA key on P-256. It is safe for concurrent use and prints as
-// the hint of its public key.
+// ModelSigner signs the files of versions as OpenSSF Model Signing does, with an ECDSA key on P-256. It is safe for
+// concurrent use and prints as the hint of its public key.
 type ModelSigner struct {
 	hint string // SHA-256 of the public key in PEM
 	key  *ecdsa.PrivateKey
 }
 
-// LoadModelSigner reads a private key from a PEM file (SEC 1 or PKCS #8, as openssl ecparam -name prime256v1 -genkey and openssl genpkey write
-// it), under the rules of LoadSigner. It returns ErrKey, with the path, for anything else.
+// LoadModelSigner reads a private key from a PEM file (SEC 1 or PKCS #8, as openssl ecparam -name prime256v1 -genkey
+// and openssl genpkey write it), under the rules of LoadSigner. It returns ErrKey, with the path, for anything else.
 func LoadModelSigner(path string) (*ModelSigner, error) {
 	b, err := readPrivate(path)
 	if err != nil {
@@ -121,10 +121,14 @@ type signedFile struct {
 	Digest    string `json:"digest"`
 }
 
-// sign returns the bundle over all other files of a version, the manifest and its signature included, but not the deltas, which come later: a Sigstore
-// bundle v0.3 with a DSSE envelope around an in-toto statement. The subject's digest is the SHA-256 of the files' digests, by name.
+// sign returns the bundle over all other files of a version, the manifest and its signature included, but not the
+// deltas, which come later: a Sigstore bundle v0.3 with a DSSE envelope around an in-toto statement. The subject's
+// digest is the SHA-256 of the files' digests, by name.
 func (s *ModelSigner) sign(version int64, files []stagedFile) ([]byte, error) {
-	files = slices.SortedFunc(slices.Values(files), func(a, b stagedFile) int { return strings.Compare(a.name, b.name) })
+	files = slices.SortedFunc(
+		slices.Values(files),
+		func(a, b stagedFile) int { return strings.Compare(a.name, b.name) },
+	)
 	predicate, root := signedFiles{}, sha256.New()
 	predicate.Serialization.Method, predicate.Serialization.HashType = "files", "sha256"
 	predicate.Serialization.IgnorePaths = []string{ModelSignatureFile, deltasDir}
@@ -133,7 +137,10 @@ func (s *ModelSigner) sign(version int64, files []stagedFile) ([]byte, error) {
 		root.Write(sum[:])
 		predicate.Resources = append(predicate.Resources, signedFile{f.name, "sha256", hex.EncodeToString(sum[:])})
 	}
-	subject := statementSubject{strconv.FormatInt(version, 10), map[string]string{"sha256": hex.EncodeToString(root.Sum(nil))}}
+	subject := statementSubject{
+		strconv.FormatInt(version, 10),
+		map[string]string{"sha256": hex.EncodeToString(root.Sum(nil))},
+	}
 	payload, err := json.Marshal(statement{statementType, []statementSubject{subject}, predicateType, predicate})
 	if err != nil {
 		return nil, err

@@ -35,7 +35,8 @@ func modelKeys(t *testing.T, curve elliptic.Curve) (private, public string, key 
 	}
 	dir := t.TempDir()
 	private, public = filepath.Join(dir, "oms.key"), filepath.Join(dir, "oms.pub")
-	for path, block := range map[string]*pem.Block{private: {Type: "EC PRIVATE KEY", Bytes: sec1}, public: {Type: "PUBLIC KEY", Bytes: pkix}} {
+	for path, block := range map[string]*pem.Block{private: {Type: "EC PRIVATE KEY", Bytes: sec1},
+		public: {Type: "PUBLIC KEY", Bytes: pkix}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +44,8 @@ func modelKeys(t *testing.T, curve elliptic.Curve) (private, public string, key 
 	return private, public, key
 }
 
-// checkBundle verifies a version's directory by its bundle as the specification says, with nothing of the code that wrote it.
+// checkBundle verifies a version's directory by its bundle as the specification says, with nothing of the code that
+// wrote it.
 func checkBundle(dir string, key *ecdsa.PublicKey) error {
 	text, err := os.ReadFile(filepath.Join(dir, "model.sig"))
 	if err != nil {
@@ -62,7 +64,9 @@ func checkBundle(dir string, key *ecdsa.PublicKey) error {
 	}
 	e := &b.DsseEnvelope
 	sum := sha256.Sum256([]byte(fmt.Sprintf("DSSEv1 28 application/vnd.in-toto+json %d %s", len(e.Payload), e.Payload)))
-	if b.MediaType != "application/vnd.dev.sigstore.bundle.v0.3+json" || e.PayloadType != "application/vnd.in-toto+json" || len(e.Signatures) != 1 ||
+	if b.MediaType != "application/vnd.dev.sigstore.bundle.v0.3+json" ||
+		e.PayloadType != "application/vnd.in-toto+json" ||
+		len(e.Signatures) != 1 ||
 		!ecdsa.VerifyASN1(key, sum[:], e.Signatures[0].Sig) {
 		return errors.New("the signature is not the key's")
 	}
@@ -101,13 +105,15 @@ func checkBundle(dir string, key *ecdsa.PublicKey) error {
 			return fmt.Errorf("%s is not signed", f.Name())
 		}
 	}
-	if s.PredicateType != "https://model_signing/signature/v1.0" || len(s.Subject) != 1 || s.Subject[0].Digest["sha256"] != hex.EncodeToString(root.Sum(nil)) {
+	if s.PredicateType != "https://model_signing/signature/v1.0" || len(s.Subject) != 1 ||
+		s.Subject[0].Digest["sha256"] != hex.EncodeToString(root.Sum(nil)) {
 		return fmt.Errorf("statement %s", e.Payload)
 	}
 	return nil
 }
 
-// TestModelSignature: the bundle covers every other file of a version, one altered byte in any is refused, and readers do not mind it.
+// TestModelSignature: the bundle covers every other file of a version, one altered byte in any is refused, and readers
+// do not mind it.
 func TestModelSignature(t *testing.T) {
 	private, public, key := modelKeys(t, elliptic.P256())
 	for _, signed := range []bool{false, true} {
@@ -119,7 +125,8 @@ func TestModelSignature(t *testing.T) {
 		if signed {
 			store.Signer, _ = signer(t, 1)
 		}
-		if _, err := store.Publish(t.Context(), "m", testContents(shape{Regression, Identity, ANOVA, 2, true, ""})); err != nil {
+		if _, err := store.Publish(t.Context(), "m", testContents(shape{Regression, Identity, ANOVA, 2, true,
+			""})); err != nil {
 			t.Fatal(err)
 		}
 		dir := filepath.Join(store.dir, "m", "1")
@@ -171,8 +178,10 @@ func verifyInPython(t *testing.T, dir, public string, want bool) {
 		t.Logf("not verified by the Python package model-signing, which is not installed: %v: %.200s", err, out)
 		return
 	}
-	out, err := exec.Command("python3", "-m", "model_signing", "verify", "key", dir, "--signature", filepath.Join(dir, "model.sig"),
-		"--public_key", public).CombinedOutput()
+	out, err := exec.Command("python3", "-m", "model_signing", "verify", "key", dir, "--signature", filepath.Join(dir,
+		"model.sig"),
+		"--public_key", public).
+		CombinedOutput()
 	if (err == nil) != want {
 		t.Errorf("model_signing verify: %v: %s", err, out)
 	} else {

@@ -78,7 +78,12 @@ func (m *Model) numNames(field int) int {
 // there twice.
 func newLayer(first int32, names []AddedName, schema *Schema) (nameLayer, error) {
 	fields := schema.firstMulti() + len(schema.Multi)
-	l := nameLayer{first: first, names: names, columns: make([][]int32, fields), index: make([]map[string]int32, fields)}
+	l := nameLayer{
+		first:   first,
+		names:   names,
+		columns: make([][]int32, fields),
+		index:   make([]map[string]int32, fields),
+	}
 	sizes := make([]int, fields)
 	for _, a := range names {
 		sizes[a.Field]++
@@ -106,7 +111,11 @@ func (m *Model) withNames(added []AddedName) ([]nameLayer, error) {
 	schema := &m.contents.Schema
 	for _, a := range added {
 		if _, ok := m.column(a.Field, a.Name); ok {
-			return nil, fmt.Errorf("name %q of field %q is added, and the model has it", a.Name, schema.Named()[a.Field])
+			return nil, fmt.Errorf(
+				"name %q of field %q is added, and the model has it",
+				a.Name,
+				schema.Named()[a.Field],
+			)
 		}
 	}
 	keep, first := len(m.layers), m.NumColumns()

@@ -8,18 +8,27 @@ import (
 	"testing"
 )
 
-// TestWholeNumbersAreNames: a whole number of any kind means its decimal text wherever an event given as a map has a name.
+// TestWholeNumbersAreNames: a whole number of any kind means its decimal text wherever an event given as a map has a
+// name.
 func TestWholeNumbersAreNames(t *testing.T) {
 	t.Parallel()
 	type code uint16
-	s := Schema{Task: Multilabel, Label: "y", Classes: []string{"7", "a"}, Categorical: []string{"item"}, Multi: []string{"tags"},
-		Optional: []string{"tags", "item"}}
+	s := Schema{
+		Task:        Multilabel,
+		Label:       "y",
+		Classes:     []string{"7", "a"},
+		Categorical: []string{"item"},
+		Multi:       []string{"tags"},
+		Optional:    []string{"tags", "item"},
+	}
 	for _, test := range []struct {
 		value any
 		want  string // empty is refused
 	}{
-		{"1006", "1006"}, {1006, "1006"}, {int64(-7), "-7"}, {int8(3), "3"}, {uint64(1 << 63), "9223372036854775808"}, {code(4), "4"},
-		{1006.0, "1006"}, {float32(5), "5"}, {json.Number("12345678901234567890"), "12345678901234567890"}, {json.Number("-0"), "0"},
+		{"1006", "1006"}, {1006, "1006"}, {int64(-7), "-7"}, {int8(3), "3"}, {uint64(1 << 63), "9223372036854775808"}, {code(
+			4), "4"},
+		{1006.0, "1006"}, {float32(5), "5"}, {json.Number("12345678901234567890"), "12345678901234567890"}, {json.Number(
+			"-0"), "0"},
 		{1.5, ""}, {9007199254740992.0, ""}, {json.Number("1.0"), ""}, {json.Number("1e3"), ""}, {true, ""}, {struct{}{}, ""},
 	} {
 		in, err := s.InputFromMap(map[string]any{"item": test.value})
@@ -69,7 +78,8 @@ func TestBinaryNames(t *testing.T) {
 		if p.Probabilities[1] > 0.5 {
 			want = "UP"
 		}
-		if names := p.Names(); p.Label() != want || !reflect.DeepEqual(names, []string{"DOWN", "UP"}) || names[int(p.Value)] != want {
+		if names := p.Names(); p.Label() != want || !reflect.DeepEqual(names, []string{"DOWN", "UP"}) ||
+			names[int(p.Value)] != want {
 			t.Errorf("%v %v %v of %v, want %s", p.Label(), p.Value, p.Probabilities, names, want)
 		}
 		seen[p.Label()] = true
@@ -90,7 +100,15 @@ func TestBinaryNames(t *testing.T) {
 	} {
 		e, err := test.schema.LabelledFromMap(map[string]any{"item": "i", "y": test.label})
 		if errors.Is(err, ErrInput) != math.IsNaN(test.want) || err == nil && e.Label != test.want {
-			t.Errorf("%v of %q and %q: %g, %v, want %g", test.label, test.schema.Positive, test.schema.Negative, e.Label, err, test.want)
+			t.Errorf(
+				"%v of %q and %q: %g, %v, want %g",
+				test.label,
+				test.schema.Positive,
+				test.schema.Negative,
+				e.Label,
+				err,
+				test.want,
+			)
 		}
 	}
 }

@@ -21,15 +21,16 @@ type dirWatch struct {
 	id   int32         // of the kernel's watch, guarded by notifier.mu; 0 is none
 }
 
-// watchDir begins to note changes in a directory: what changes from now on, wait does not sleep through. The caller closes it.
+// watchDir begins to note changes in a directory: what changes from now on, wait does not sleep through. The caller
+// closes it.
 func watchDir(path string) *dirWatch {
 	w := &dirWatch{path: path, wake: make(chan struct{}, 1)}
 	inotify.add(w)
 	return w
 }
 
-// wait returns when the directory may have changed since the last wait, or after most, or with the error of ctx. Names that begin with a dot are of
-// files that are still being written, and do not count.
+// wait returns when the directory may have changed since the last wait, or after most, or with the error of ctx. Names
+// that begin with a dot are of files that are still being written, and do not count.
 func (w *dirWatch) wait(ctx context.Context, most time.Duration) error {
 	t := time.NewTimer(most)
 	defer t.Stop()
@@ -46,20 +47,25 @@ func (w *dirWatch) wait(ctx context.Context, most time.Duration) error {
 func (w *dirWatch) close() { inotify.remove(w) }
 
 const (
-	// changesOf are the events of a directory: files renamed into it, replaced, written to, linked, removed; its own removal or renaming.
-	changesOf = syscall.IN_MOVED_TO | syscall.IN_CLOSE_WRITE | syscall.IN_MODIFY | syscall.IN_CREATE | syscall.IN_DELETE | syscall.IN_DELETE_SELF |
+	// changesOf are the events of a directory: files renamed into it, replaced, written to, linked, removed; its own
+	// removal or renaming.
+	changesOf = syscall.IN_MOVED_TO | syscall.IN_CLOSE_WRITE | syscall.IN_MODIFY | syscall.IN_CREATE |
+		syscall.IN_DELETE | syscall.IN_DELETE_SELF |
 		syscall.IN_MOVE_SELF | syscall.IN_ONLYDIR
-	notifierIdle  = 100 * time.Millisecond // how long the descriptor is kept when nobody watches: a watcher that loads comes back
+	// how long the descriptor is kept when nobody watches: a watcher that loads comes back
+	notifierIdle  = 100 * time.Millisecond
 	notifierBytes = 64 << 10
 )
 
-// notifier shares one descriptor of the kernel, of which a user has few (fs.inotify.max_user_instances), among all who watch. Directories that
-// several watch are one watch of the kernel.
+// notifier shares one descriptor of the kernel, of which a user has few (fs.inotify.max_user_instances), among all who
+// watch. Directories that several watch are one watch of the kernel.
 type notifier struct {
 	mu      sync.Mutex
 	file    *os.File // nil while nobody watches, and where the kernel has none for us
 	watches map[int32]map[*dirWatch]struct{}
-	adding  int // how many ask the kernel for a watch at the moment, outside the lock: a disk that does not answer holds up its own watchers only
+	// how many ask the kernel for a watch at the moment, outside the lock: a disk that does not answer holds up its own
+	// watchers only
+	adding int
 }
 
 var inotify notifier
@@ -122,8 +128,8 @@ func (n *notifier) remove(w *dirWatch) {
 	n.idle()
 }
 
-// drop takes w from its watch, and the watch from the kernel if it was the last. While somebody is being given a watch, which may be that one, it
-// stays: what it says is heard by nobody, and it ends with the descriptor or the directory.
+// drop takes w from its watch, and the watch from the kernel if it was the last. While somebody is being given a watch,
+// which may be that one, it stays: what it says is heard by nobody, and it ends with the descriptor or the directory.
 func (n *notifier) drop(w *dirWatch) {
 	id, watch := w.id, n.watches[w.id]
 	w.id = 0
@@ -133,7 +139,10 @@ func (n *notifier) drop(w *dirWatch) {
 	}
 	delete(n.watches, id)
 	if n.adding == 0 {
-		control(n.file, func(fd int) { _, _ = syscall.InotifyRmWatch(fd, uint32(id)) }) // the kernel may have removed it with the directory
+		control(
+			n.file,
+			func(fd int) { _, _ = syscall.InotifyRmWatch(fd, uint32(id)) },
+		) // the kernel may have removed it with the directory
 	}
 }
 

@@ -226,8 +226,8 @@ func TestWatchIsTold(t *testing.T) {
 	}
 }
 
-// TestArrivalIsNoticed: a watcher that is there before the first version hears of it by each directory that is made on the way, and not by looking again
-// after a while.
+// TestArrivalIsNoticed: a watcher that is there before the first version hears of it by each directory that is made on
+// the way, and not by looking again after a while.
 func TestArrivalIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	source := DirSource{Dir: filepath.Join(dir, "store")}

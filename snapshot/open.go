@@ -33,9 +33,10 @@ const maxRereads = 100
 // Open reads a version of a model from a store, unsigned or signed by anybody: it is Trust{}.Open.
 func Open(dir, model string, sel Selector) (*Model, error) { return Trust{}.Open(dir, model, sel) }
 
-// Open reads a version of a model from a store. Nothing is parsed before its signature, where there are keys, its size and its digest are
-// verified, and the model is returned only once its golden events score as published, so on an error keep the model you have. It
-// returns ErrNotFound, ErrName, ErrSignature, ErrDigest, ErrFormat, ErrExpired or ErrGolden.
+// Open reads a version of a model from a store. Nothing is parsed before its signature, where there are keys, its size
+// and its digest are verified, and the model is returned only once its golden events score as published, so on an error
+// keep the model you have. It returns ErrNotFound, ErrName, ErrSignature, ErrDigest, ErrFormat, ErrExpired or
+// ErrGolden.
 func (t Trust) Open(dir, model string, sel Selector) (*Model, error) {
 	m, err := t.open(dir, model, sel)
 	if err != nil {
@@ -85,7 +86,12 @@ func versionDir(root *os.Root, version int64) (*os.Root, error) {
 	if errors.Is(err, fs.ErrNotExist) || version < 1 {
 		there, _ := numbersIn(root) // only to say which there are
 		newest := strings.Trim(fmt.Sprint(there[max(0, len(there)-mostNamed):]), "[]")
-		return nil, fmt.Errorf("%w: no version %d (the newest that there are: %s): it was pruned or never published", ErrNotFound, version, newest)
+		return nil, fmt.Errorf(
+			"%w: no version %d (the newest that there are: %s): it was pruned or never published",
+			ErrNotFound,
+			version,
+			newest,
+		)
 	}
 	if err != nil {
 		return nil, err
@@ -97,7 +103,8 @@ func versionDir(root *os.Root, version int64) (*os.Root, error) {
 	return dir, absent(err)
 }
 
-// openVersion opens the directory of a version and verifies its manifest, with its signature unless keys is nil; the caller closes dir.
+// openVersion opens the directory of a version and verifies its manifest, with its signature unless keys is nil; the
+// caller closes dir.
 func openVersion(root *os.Root, model string, version int64, keys Keys) (dir *os.Root, m Manifest, err error) {
 	if dir, err = versionDir(root, version); err != nil {
 		return nil, m, err
@@ -113,7 +120,12 @@ func openVersion(root *os.Root, model string, version int64, keys Keys) (dir *os
 		m, err = decodeManifest(b)
 	}
 	if err == nil && (m.Model != model || m.Version != version) {
-		err = fmt.Errorf("%w: the manifest is that of model %s version %d: restore the directory", ErrDigest, m.Model, m.Version)
+		err = fmt.Errorf(
+			"%w: the manifest is that of model %s version %d: restore the directory",
+			ErrDigest,
+			m.Model,
+			m.Version,
+		)
 	}
 	if err != nil {
 		return nil, m, errors.Join(absent(err), dir.Close())
@@ -166,8 +178,9 @@ func (m *Model) decodeNames(b []byte) error {
 	return nil
 }
 
-// readFiles reads the three files that a manifest vouches for, side by side, and hands each to its use, in the order of the manifest, as soon as its
-// size and digest are verified. Uses run at the same time. Of several errors it returns that of the first file.
+// readFiles reads the three files that a manifest vouches for, side by side, and hands each to its use, in the order of
+// the manifest, as soon as its size and digest are verified. Uses run at the same time. Of several errors it returns
+// that of the first file.
 func readFiles(read fileReader, m *Manifest, use [3]func(b []byte) error) error {
 	want := [...]struct {
 		name  string
@@ -178,7 +191,14 @@ func readFiles(read fileReader, m *Manifest, use [3]func(b []byte) error) error 
 	}
 	for i, w := range want {
 		if f := m.Files[i]; f.Name != w.name || f.Bytes < 0 || f.Bytes > w.limit {
-			return fmt.Errorf("manifest.json: %w: file %q of %d bytes, want %s of at most %d", ErrFormat, f.Name, f.Bytes, w.name, w.limit)
+			return fmt.Errorf(
+				"manifest.json: %w: file %q of %d bytes, want %s of at most %d",
+				ErrFormat,
+				f.Name,
+				f.Bytes,
+				w.name,
+				w.limit,
+			)
 		}
 	}
 	if err := m.checkPayload(); err != nil {
@@ -206,8 +226,15 @@ func readVouched(read fileReader, f *File) ([]byte, error) {
 		return nil, absent(err)
 	}
 	if sum := hexSum(b); int64(len(b)) != f.Bytes || sum != f.SHA256 {
-		return nil, fmt.Errorf("%s: %w: %d bytes with SHA-256 %s, published with %d bytes and %s: restore the file or take another version",
-			f.Name, ErrDigest, len(b), sum, f.Bytes, f.SHA256)
+		return nil, fmt.Errorf(
+			"%s: %w: %d bytes with SHA-256 %s, published with %d bytes and %s: restore the file or take another version",
+			f.Name,
+			ErrDigest,
+			len(b),
+			sum,
+			f.Bytes,
+			f.SHA256,
+		)
 	}
 	return b, nil
 }

@@ -24,13 +24,14 @@ func strict(t *testing.T, optional []string) *Contents {
 // refused checks that an event is refused for a field that is missing.
 func refused(t *testing.T, field string, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "missing_field") || !strings.Contains(err.Error(), `"`+field+`"`) {
+	if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "missing_field") ||
+		!strings.Contains(err.Error(), `"`+field+`"`) {
 		t.Errorf("%v, want missing_field %q", err, field)
 	}
 }
 
-// TestMissingFields: an event that lacks a field which is not optional is refused with its name, by everything that can refuse; a version from before
-// fields could be optional takes it.
+// TestMissingFields: an event that lacks a field which is not optional is refused with its name, by everything that can
+// refuse; a version from before fields could be optional takes it.
 func TestMissingFields(t *testing.T) {
 	c := strict(t, nil)
 	s := &c.Schema
@@ -83,7 +84,8 @@ func TestMissingFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err := m.Predict(&full); err != nil || !slices.Equal(p.Absent, []string{list}) { // an empty list and none are the same
+	if p, err := m.Predict(&full); err != nil ||
+		!slices.Equal(p.Absent, []string{list}) { // an empty list and none are the same
 		t.Errorf("%+v, %v", p, err)
 	}
 	lacking := full
@@ -112,8 +114,9 @@ func TestMissingFields(t *testing.T) {
 	}
 }
 
-// TestOptionalIsPublished: the manifest says which fields are optional, also that none is; golden events may lack the optional ones. The payload's
-// digest is what it was before there was a choice: readers of before compute it, and versions of before are reproduced.
+// TestOptionalIsPublished: the manifest says which fields are optional, also that none is; golden events may lack the
+// optional ones. The payload's digest is what it was before there was a choice: readers of before compute it, and
+// versions of before are reproduced.
 func TestOptionalIsPublished(t *testing.T) {
 	plain := strict(t, nil)
 	user, item := plain.Schema.Categorical[0], plain.Schema.Categorical[1]
@@ -124,7 +127,10 @@ func TestOptionalIsPublished(t *testing.T) {
 		dir, c := t.TempDir(), strict(t, optional)
 		c.Golden = []Golden{{Input: Input{Categorical: []string{"u1", "i1"}, Numeric: numbers, Multi: lists}}}
 		if len(optional) > 0 {
-			c.Golden = append(c.Golden, Golden{Input: Input{Categorical: []string{"u1", ""}, Numeric: numbers, Multi: lists}})
+			c.Golden = append(
+				c.Golden,
+				Golden{Input: Input{Categorical: []string{"u1", ""}, Numeric: numbers, Multi: lists}},
+			)
 		}
 		manifest, err := NewStore(dir).Publish(t.Context(), "m", c)
 		if err != nil {

@@ -6,10 +6,12 @@ import (
 	"slices"
 )
 
-// MaxHistory is how many events Fold takes at a time. Rows forget: beyond some hundred events of an entity older ones hardly count.
+// MaxHistory is how many events Fold takes at a time. Rows forget: beyond some hundred events of an entity older ones
+// hardly count.
 const MaxHistory = 1000
 
-// ErrNoFoldIn means that a version cannot take events in: it was written before there was fold-in, or its model has no posterior.
+// ErrNoFoldIn means that a version cannot take events in: it was written before there was fold-in, or its model has no
+// posterior.
 var ErrNoFoldIn = errors.New("no fold-in")
 
 // LabelledEvent is an event with its label, as the topic had it.
@@ -44,8 +46,8 @@ type Overlay struct {
 // of the daemon's own fold-in, at its rates of forgetting, but for the uncertainty of the other rows. 20 events take
 // some 90 µs at k = 20 and m = 4.
 //
-// It returns ErrNoFoldIn with the reason, or ErrInput with the place of the event that has no label or no entity, does not have the shape of the schema, or
-// is beyond MaxHistory. No events make an overlay without rows.
+// It returns ErrNoFoldIn with the reason, or ErrInput with the place of the event that has no label or no entity, does
+// not have the shape of the schema, or is beyond MaxHistory. No events make an overlay without rows.
 func (m *Model) Fold(events []LabelledEvent) (*Overlay, error) {
 	o := new(Overlay)
 	if err := m.FoldInto(o, "", events); err != nil {
@@ -54,8 +56,9 @@ func (m *Model) Fold(events []LabelledEvent) (*Overlay, error) {
 	return o, nil
 }
 
-// FoldInto is Fold by a given field of the version's FoldIn, empty for the first, into an overlay that nobody uses any more, whose memory is used
-// again: with a pool of overlays nothing is allocated. After an error the overlay has no rows.
+// FoldInto is Fold by a given field of the version's FoldIn, empty for the first, into an overlay that nobody uses any
+// more, whose memory is used again: with a pool of overlays nothing is allocated. After an error the overlay has no
+// rows.
 func (m *Model) FoldInto(o *Overlay, field string, events []LabelledEvent) error {
 	o.names, o.rows = o.names[:0], o.rows[:0]
 	o.model, o.field, o.by, o.folded = m, 0, nil, 0
@@ -74,7 +77,12 @@ func (m *Model) foldInto(o *Overlay, field string, events []LabelledEvent) error
 		return err
 	}
 	if len(events) > MaxHistory {
-		return fmt.Errorf("%w: a history of %d events, at most %d (MaxHistory): leave the oldest out", ErrInput, len(events), MaxHistory)
+		return fmt.Errorf(
+			"%w: a history of %d events, at most %d (MaxHistory): leave the oldest out",
+			ErrInput,
+			len(events),
+			MaxHistory,
+		)
 	}
 	f := foldings.Get().(*folding)
 	defer foldings.Put(f)
@@ -182,7 +190,8 @@ func (o *Overlay) Learn(e *LabelledEvent) (*Overlay, error) {
 		f := foldings.Get().(*folding)
 		defer foldings.Put(f)
 		f.reset(next.shape, next.by.Rates)
-		if err = next.add(f, e); err == nil && !f.finish(o.model, next.by, &next.rows[next.find(e.Categorical[next.field])]) {
+		if err = next.add(f, e); err == nil &&
+			!f.finish(o.model, next.by, &next.rows[next.find(e.Categorical[next.field])]) {
 			err = fmt.Errorf("%w: a number is too far from its field's center", ErrInput)
 		}
 	}
@@ -192,7 +201,8 @@ func (o *Overlay) Learn(e *LabelledEvent) (*Overlay, error) {
 	return &next, nil
 }
 
-// EntityBytes returns what the row of an entity takes in an overlay by the first field, 0 for a version without fold-in.
+// EntityBytes returns what the row of an entity takes in an overlay by the first field, 0 for a version without
+// fold-in.
 func (m *Model) EntityBytes() int64 {
 	fold := m.contents.FoldIn
 	if fold == nil {
@@ -211,7 +221,8 @@ func (o *Overlay) Folded() int { return o.folded }
 // Entities returns the names that have rows, in the order of their first event. The list is shared: read it only.
 func (o *Overlay) Entities() []string { return o.names }
 
-// Score is Model.Score with the rows of the overlay: a name that has one is not unseen. It does not allocate once s has grown.
+// Score is Model.Score with the rows of the overlay: a name that has one is not unseen. It does not allocate once s has
+// grown.
 func (o *Overlay) Score(dst []float64, in *Input, s *Scratch) (unseen int) {
 	return o.model.score(o, dst, in, s)
 }
@@ -224,7 +235,8 @@ func (o *Overlay) ScoreBatch(dst []float64, in []Input, s *Scratch) (unseen int)
 // Predict is Model.Predict with the rows of the overlay.
 func (o *Overlay) Predict(in *Input) (Prediction, error) { return o.model.predictOver(o, in) }
 
-// TopK is Model.TopK with the rows of the overlay. It returns ErrInput for a ranking over the field that the rows are of.
+// TopK is Model.TopK with the rows of the overlay. It returns ErrInput for a ranking over the field that the rows are
+// of.
 func (o *Overlay) TopK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	return o.model.topKOver(o, dst, q, s)
 }
@@ -266,8 +278,9 @@ func (s *Scratch) drop(j int32) {
 	}
 }
 
-// LabelledFromMap reads a labelled event as InputFromMap reads one without label, the label from the field that the schema names. It returns ErrInput,
-// too, where the label is missing or of another kind than the task's. A binary label that has names is one of them, or 0 or 1.
+// LabelledFromMap reads a labelled event as InputFromMap reads one without label, the label from the field that the
+// schema names. It returns ErrInput, too, where the label is missing or of another kind than the task's. A binary label
+// that has names is one of them, or 0 or 1.
 func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 	in, err := s.InputFromMap(event)
 	if err != nil {
@@ -298,7 +311,14 @@ func (s *Schema) LabelledFromMap(event map[string]any) (LabelledEvent, error) {
 		case name == s.Negative || isText && s.Negative == "":
 			return e, nil
 		case isText:
-			return LabelledEvent{}, fmt.Errorf("snapshot: %w: label %q is %q, want %q or %q", ErrInput, s.Label, name, s.Positive, s.Negative)
+			return LabelledEvent{}, fmt.Errorf(
+				"snapshot: %w: label %q is %q, want %q or %q",
+				ErrInput,
+				s.Label,
+				name,
+				s.Positive,
+				s.Negative,
+			)
 		}
 	}
 	if e.Label, err = number(value); err != nil {

@@ -12,15 +12,18 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// foldable returns a random model with a fold-in, of the fields of testContents: with shared outputs, of two groups (user; all else) for the
-// homogeneous kernel, of which coordinates are squares' sums.
+// foldable returns a random model with a fold-in, of the fields of testContents: with shared outputs, of two groups
+// (user; all else) for the homogeneous kernel, of which coordinates are squares' sums.
 func foldable(s shape, shared bool) *Contents {
 	s.linear = true
 	c := testContents(s)
 	c.Golden = []Golden{{Input: testInputs()[0]}}
 	rng := rand.New(rand.NewPCG(3, uint64(s.k)))
 	d, m, k := c.NumFeatures, c.NumOutputs, s.k
-	f := &FoldIn{Shared: shared, Likelihood: map[string]string{Identity: GaussianLikelihood, Softmax: MultinomialLikelihood}[s.link]}
+	f := &FoldIn{
+		Shared:     shared,
+		Likelihood: map[string]string{Identity: GaussianLikelihood, Softmax: MultinomialLikelihood}[s.link],
+	}
 	if f.Likelihood == "" {
 		f.Likelihood = LogisticLikelihood
 	}
@@ -68,7 +71,13 @@ func foldable(s shape, shared bool) *Contents {
 		}
 	}
 	for range linear + k {
-		user.Precision, item.Precision = append(user.Precision, 0.5+3*rng.Float64()), append(item.Precision, 1+rng.Float64())
+		user.Precision, item.Precision = append(
+			user.Precision,
+			0.5+3*rng.Float64(),
+		), append(
+			item.Precision,
+			1+rng.Float64(),
+		)
 	}
 	item.Precision = item.Precision[:linear] // linear weights alone
 	clear(item.Signs)
@@ -83,8 +92,11 @@ func historyOf(c *Contents, user string, n int) []LabelledEvent {
 	events := make([]LabelledEvent, n)
 	for i := range events {
 		e := &events[i]
-		e.Input = Input{Categorical: []string{user, []string{"i1", "i2", "i9"}[rng.IntN(3)]}, Numeric: []float64{20 + 30*rng.Float64()},
-			Multi: [][]string{[]string{"a", "b"}[:rng.IntN(3)]}}
+		e.Input = Input{
+			Categorical: []string{user, []string{"i1", "i2", "i9"}[rng.IntN(3)]},
+			Numeric:     []float64{20 + 30*rng.Float64()},
+			Multi:       [][]string{[]string{"a", "b"}[:rng.IntN(3)]},
+		}
 		e.Weight = []float64{0, 1, 0.5}[rng.IntN(3)]
 		switch c.Schema.Task {
 		case Regression:
@@ -107,7 +119,8 @@ func foldShapes() map[string]*Contents {
 	all := map[string]*Contents{}
 	for _, s := range shapes {
 		classes := s.task == Multiclass || s.task == Multilabel
-		if _, degree := s.kernelOf(); s.mapped != "" || s.k == 0 || degree == cubic { // no posterior has products of three
+		if _, degree := s.kernelOf(); s.mapped != "" || s.k == 0 ||
+			degree == cubic { // no posterior has products of three
 			continue
 		}
 		all[s.String()] = foldable(s, !classes)
@@ -143,7 +156,13 @@ func TestFoldIsTheGaussianPosterior(t *testing.T) {
 						t.Fatal(err)
 					}
 					if over.Folded() != len(events) || !slices.Equal(over.Entities(), []string{user}) {
-						t.Errorf("%d events of %q folded in, want %d of %s", over.Folded(), over.Entities(), len(events), user)
+						t.Errorf(
+							"%d events of %q folded in, want %d of %s",
+							over.Folded(),
+							over.Entities(),
+							len(events),
+							user,
+						)
 					}
 					got, plain, s := make([]float64, c.NumOutputs), make([]float64, c.NumOutputs), Scratch{}
 					for _, e := range historyOf(c, user, 5) {
@@ -166,7 +185,8 @@ func TestFoldIsTheGaussianPosterior(t *testing.T) {
 	}
 }
 
-// TestOverlayScoresAlike: all ways of scoring agree, other entities stay as they are, and Learn is Fold of one event more.
+// TestOverlayScoresAlike: all ways of scoring agree, other entities stay as they are, and Learn is Fold of one event
+// more.
 func TestOverlayScoresAlike(t *testing.T) {
 	for name, c := range foldShapes() {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +218,10 @@ func TestOverlayScoresAlike(t *testing.T) {
 			var all []Input
 			for _, user := range []string{"u1", "u2", "u9"} {
 				for _, item := range []string{"i1", "i2"} {
-					all = append(all, Input{Categorical: []string{user, item}, Numeric: []float64{33}, Multi: [][]string{{"a"}}})
+					all = append(
+						all,
+						Input{Categorical: []string{user, item}, Numeric: []float64{33}, Multi: [][]string{{"a"}}},
+					)
 				}
 			}
 			batch := make([]float64, n*len(all))
@@ -209,7 +232,13 @@ func TestOverlayScoresAlike(t *testing.T) {
 				step.Score(b, in, &s)
 				m.Score(plain, in, &s)
 				if !closeTo(a, b, 1e-9) || !slices.Equal(a, batch[i*n:(i+1)*n]) {
-					t.Errorf("%q: folded %v, learned one by one %v, in a batch %v", in.Categorical, a, b, batch[i*n:(i+1)*n])
+					t.Errorf(
+						"%q: folded %v, learned one by one %v, in a batch %v",
+						in.Categorical,
+						a,
+						b,
+						batch[i*n:(i+1)*n],
+					)
 				}
 				if other := in.Categorical[0] == "u1"; slices.Equal(a, plain) != other {
 					t.Errorf("%q: outputs %v, %v without history", in.Categorical, a, plain)
@@ -236,14 +265,23 @@ func TestOverlayScoresAlike(t *testing.T) {
 					t.Errorf("%q: terms add up to %v, want %v; %d name the user", in.Categorical, b, a, named)
 				}
 			}
-			q := Query{Input: all[4], Over: "item", K: 2, Class: strings.Join(c.Schema.Classes[:min(1, len(c.Schema.Classes))], "")}
+			q := Query{
+				Input: all[4],
+				Over:  "item",
+				K:     2,
+				Class: strings.Join(c.Schema.Classes[:min(1, len(c.Schema.Classes))], ""),
+			}
 			items, err := whole.TopK(nil, &q, &s)
 			if err != nil || len(items) != 2 {
 				t.Fatalf("%v, %v", items, err)
 			}
 			output, by, _ := m.rankingOf(q.Class)
 			for _, item := range items {
-				whole.Score(a, &Input{Categorical: []string{"u9", item.Name}, Numeric: []float64{33}, Multi: [][]string{{"a"}}}, &s)
+				whole.Score(
+					a,
+					&Input{Categorical: []string{"u9", item.Name}, Numeric: []float64{33}, Multi: [][]string{{"a"}}},
+					&s,
+				)
 				key := a[output]
 				if by != byOutput {
 					key = m.key(by, output, a)
@@ -290,13 +328,15 @@ func TestFoldRefuses(t *testing.T) {
 			t.Errorf("%s: %v, and the overlay has %q", want, err, pooled.Entities())
 		}
 	}
-	if _, err := m.Fold(make([]LabelledEvent, MaxHistory+1)); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "at most 1000 (MaxHistory)") {
+	if _, err := m.Fold(make([]LabelledEvent, MaxHistory+1)); !errors.Is(err, ErrInput) ||
+		!strings.Contains(err.Error(), "at most 1000 (MaxHistory)") {
 		t.Errorf("too long a history: %v", err)
 	}
 	if err := m.FoldInto(&pooled, "tags", good); !errors.Is(err, ErrInput) {
 		t.Errorf("a field without fold-in: %v", err)
 	}
-	if err := m.FoldInto(&pooled, "item", good); err != nil || len(pooled.Entities()) == 0 || pooled.Entities()[0] == "u1" {
+	if err := m.FoldInto(&pooled, "item", good); err != nil || len(pooled.Entities()) == 0 ||
+		pooled.Entities()[0] == "u1" {
 		t.Errorf("folded by item: %v, %q", err, pooled.Entities())
 	}
 	if plain, err := m.Fold(nil); err != nil || plain.Folded() != 0 {
@@ -304,7 +344,8 @@ func TestFoldRefuses(t *testing.T) {
 	}
 }
 
-// TestPooledFoldIsTheSame: an overlay made in the memory of another one is the same, and once it has grown takes no more.
+// TestPooledFoldIsTheSame: an overlay made in the memory of another one is the same, and once it has grown takes no
+// more.
 func TestPooledFoldIsTheSame(t *testing.T) {
 	c := foldable(shape{Ordinal, OrdinalLink, ANOVA, 5, true, ""}, true)
 	m, err := NewModel(c)
@@ -314,7 +355,11 @@ func TestPooledFoldIsTheSame(t *testing.T) {
 	var pooled Overlay
 	var s Scratch
 	a, b := make([]float64, c.NumOutputs), make([]float64, c.NumOutputs)
-	histories := [][]LabelledEvent{historyOf(c, "u9", 9), append(historyOf(c, "u1", 4), historyOf(c, "u2", 4)...), historyOf(c, "u3", 5)}
+	histories := [][]LabelledEvent{
+		historyOf(c, "u9", 9),
+		append(historyOf(c, "u1", 4), historyOf(c, "u2", 4)...),
+		historyOf(c, "u3", 5),
+	}
 	for range 2 {
 		for _, events := range histories {
 			fresh, err := m.Fold(events)
@@ -337,7 +382,8 @@ func TestPooledFoldIsTheSame(t *testing.T) {
 			t.Error(err)
 		}
 		pooled.Score(a, &histories[0][0].Input, &s)
-	}); n > 0.5 && !tier.UnderRace() { // the race detector, and now and then the collector, empty the pool of working memory
+	}); n > 0.5 && !tier.UnderRace() {
+		// the race detector, and now and then the collector, empty the pool of working memory
 		t.Errorf("%g allocations of a pooled fold and a score", n)
 	}
 	if bytes := pooled.shape.bytes(); bytes > 10<<10 {
@@ -349,16 +395,20 @@ func TestPooledFoldIsTheSame(t *testing.T) {
 func TestLabelledFromMap(t *testing.T) {
 	number := &Schema{Task: Ordinal, Label: "y", Levels: 5, Categorical: []string{"user"}}
 	class := &Schema{Task: Multilabel, Label: "y", Classes: []string{"a", "b"}}
-	if e, err := number.LabelledFromMap(map[string]any{"user": "u", "y": 4}); err != nil || e.Label != 4 || e.Categorical[0] != "u" {
+	if e, err := number.LabelledFromMap(map[string]any{"user": "u", "y": 4}); err != nil || e.Label != 4 ||
+		e.Categorical[0] != "u" {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if e, err := class.LabelledFromMap(map[string]any{"y": []any{"b", "a"}}); err != nil || !slices.Equal(e.Classes, []string{"b", "a"}) {
+	if e, err := class.LabelledFromMap(map[string]any{"y": []any{"b", "a"}}); err != nil ||
+		!slices.Equal(e.Classes, []string{"b", "a"}) {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if e, err := class.LabelledFromMap(map[string]any{"y": "b"}); err != nil || !slices.Equal(e.Classes, []string{"b"}) {
+	if e, err := class.LabelledFromMap(map[string]any{"y": "b"}); err != nil ||
+		!slices.Equal(e.Classes, []string{"b"}) {
 		t.Errorf("%+v, %v", e, err)
 	}
-	for s, events := range map[*Schema][]map[string]any{number: {{}, {"y": "4"}, {"y": nil}, {"y": 1, "user": 1.5}}, class: {{}, {"y": 3.5}, {"y": []any{3.5}}}} {
+	for s, events := range map[*Schema][]map[string]any{number: {{}, {"y": "4"}, {"y": nil}, {"y": 1, "user": 1.5}},
+		class: {{}, {"y": 3.5}, {"y": []any{3.5}}}} {
 		for _, event := range events {
 			if e, err := s.LabelledFromMap(event); !errors.Is(err, ErrInput) {
 				t.Errorf("%v: %+v, %v, want ErrInput", event, e, err)

@@ -6,24 +6,35 @@ import (
 	"time"
 )
 
-// Pointer is what an alias says: a version, the digest of its manifest, and the number of the move that set it. It is the content of an
-// alias file, and what HTTP and Kafka pass on. Nothing in it is secret.
+// Pointer is what an alias says: a version, the digest of its manifest, and the number of the move that set it. It is
+// the content of an alias file, and what HTTP and Kafka pass on. Nothing in it is secret.
 type Pointer struct {
-	Version        int64     `json:"version"`
-	ManifestDigest string    `json:"manifest_digest"`
-	Sequence       int64     `json:"sequence,omitempty"`       // of the publish log, growing with every move; 0 in the first format
-	Moved          time.Time `json:"moved,omitzero"`           // UTC, milliseconds
-	Event          Event     `json:"event,omitempty"`          // of the move
-	KeyID          string    `json:"key_id,omitempty"`         // of the key that signed it
-	Signature      []byte    `json:"signature,omitempty"`      // Ed25519 over the text below
-	Digest         string    `json:"pointer_digest,omitempty"` // SHA-256 of the text below
-	Renewal        Renewal   `json:"renewal,omitzero"`         // the newest one of this move; no part of the alias file
+	Version        int64  `json:"version"`
+	ManifestDigest string `json:"manifest_digest"`
+	// of the publish log, growing with every move; 0 in the first format
+	Sequence  int64     `json:"sequence,omitempty"`
+	Moved     time.Time `json:"moved,omitzero"`           // UTC, milliseconds
+	Event     Event     `json:"event,omitempty"`          // of the move
+	KeyID     string    `json:"key_id,omitempty"`         // of the key that signed it
+	Signature []byte    `json:"signature,omitempty"`      // Ed25519 over the text below
+	Digest    string    `json:"pointer_digest,omitempty"` // SHA-256 of the text below
+	Renewal   Renewal   `json:"renewal,omitzero"`         // the newest one of this move; no part of the alias file
 }
 
 // text is what is digested and signed: the fields with model and alias, each on a separate line.
 func (p *Pointer) text(model, alias string) []byte {
-	return fmt.Appendf(nil, "refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", model, alias, p.Version, p.ManifestDigest, p.Sequence,
-		p.Moved.UTC().Format(time.RFC3339Nano), p.Event, p.KeyID)
+	return fmt.Appendf(
+		nil,
+		"refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n",
+		model,
+		alias,
+		p.Version,
+		p.ManifestDigest,
+		p.Sequence,
+		p.Moved.UTC().Format(time.RFC3339Nano),
+		p.Event,
+		p.KeyID,
+	)
 }
 
 // seal sets digest and signature.
@@ -38,9 +49,10 @@ func (p *Pointer) seal(model, alias string, signer *Signer) {
 	}
 }
 
-// Verify returns ErrFormat or ErrDigest unless p is what an alias of a model was set to, and ErrSignature unless it is signed by one of
-// the keys. Keys nil asks for no signature; then the number of the move has to be one that counting can have come to, at most 16 for each
-// version up to the one that p names and 2^24: a reader that took an invented one would refuse all that follow.
+// Verify returns ErrFormat or ErrDigest unless p is what an alias of a model was set to, and ErrSignature unless it is
+// signed by one of the keys. Keys nil asks for no signature; then the number of the move has to be one that counting
+// can have come to, at most 16 for each version up to the one that p names and 2^24: a reader that took an invented one
+// would refuse all that follow.
 func (p *Pointer) Verify(model, alias string, keys Keys) error {
 	if err := p.sound(model, alias); err != nil {
 		return err
@@ -54,12 +66,24 @@ func (p *Pointer) Verify(model, alias string, keys Keys) error {
 // sound is Verify without looking at who signed it.
 func (p *Pointer) sound(model, alias string) error {
 	if p.Version < 1 || p.Version > maxVersion || p.Sequence < 0 || p.ManifestDigest == "" {
-		return fmt.Errorf("alias %s: %w: version %d, sequence %d: set it again", alias, ErrFormat, p.Version, p.Sequence)
+		return fmt.Errorf(
+			"alias %s: %w: version %d, sequence %d: set it again",
+			alias,
+			ErrFormat,
+			p.Version,
+			p.Sequence,
+		)
 	}
-	first := p.Sequence == 0 && p.Moved.IsZero() && p.Event == "" && p.KeyID == "" && p.Signature == nil && p.Digest == ""
+	first := p.Sequence == 0 && p.Moved.IsZero() && p.Event == "" && p.KeyID == "" && p.Signature == nil &&
+		p.Digest == ""
 	if text := p.text(model, alias); !first {
 		if p.Digest != "sha256:"+hexSum(text) {
-			return fmt.Errorf("alias %s: %w: it is not the one that was written for model %s: set it again", alias, ErrDigest, model)
+			return fmt.Errorf(
+				"alias %s: %w: it is not the one that was written for model %s: set it again",
+				alias,
+				ErrDigest,
+				model,
+			)
 		}
 	}
 	return nil

@@ -9,15 +9,18 @@ import (
 
 // Prediction is what a model says of one event.
 type Prediction struct {
-	// Value is the predicted number: the label of a regression; the expected level of an ordinal label, in [1, L]; the class 0 or 1 of a
-	// binary label; the position in Schema.Classes of a multiclass one; the number of labels of a multilabel one.
+	// Value is the predicted number: the label of a regression; the expected level of an ordinal label, in [1, L]; the
+	// class 0 or 1 of a binary label; the position in Schema.Classes of a multiclass one; the number of labels of a
+	// multilabel one.
 	Value float64
-	// Classes are the predicted names: one of a multiclass label, those with p > ½ of a multilabel one, in the order of the schema; else nil.
+	// Classes are the predicted names: one of a multiclass label, those with p > ½ of a multilabel one, in the order
+	// of the schema; else nil.
 	// The name of a binary label is what Label returns.
 	Classes []string
-	// Probabilities belong to 0 and 1 (binary), to the classes, or to the levels 1..L, and add up to 1; of a multilabel label each class has its
-	// own. Levels have separate classifiers, so where those are not ordered an entry is negative. Nil where the link has none: identity,
-	// and the one-against-the-rest logistic link of a multiclass label.
+	// Probabilities belong to 0 and 1 (binary), to the classes, or to the levels 1..L, and add up to 1; of a multilabel
+	// label each class has its own. Levels have separate classifiers, so where those are not ordered an entry is
+	// negative. Nil where the link has none: identity, and the one-against-the-rest logistic link of a multiclass
+	// label.
 	Probabilities []float64
 	Outputs       []float64 // o(x), of length m, clipped to Manifest.OutputLimit
 	Unseen        []string  // names outside the vocabulary, as "user=u9"
@@ -27,7 +30,8 @@ type Prediction struct {
 	names []string // of the classes, or of a binary label
 }
 
-// Ranked returns the classes of a multiclass label, those with the largest outputs first, of equal outputs in the order of the schema; else nil.
+// Ranked returns the classes of a multiclass label, those with the largest outputs first, of equal outputs in the order
+// of the schema; else nil.
 func (p *Prediction) Ranked() []string {
 	if p.task != Multiclass {
 		return nil
@@ -44,7 +48,8 @@ func (p *Prediction) Ranked() []string {
 	return ranked
 }
 
-// Names returns the names of a binary label in the order of Probabilities; nil for labels that are no names and for other tasks.
+// Names returns the names of a binary label in the order of Probabilities; nil for labels that are no names and for
+// other tasks.
 func (p *Prediction) Names() []string {
 	if p.task != Binary {
 		return nil
@@ -52,8 +57,8 @@ func (p *Prediction) Names() []string {
 	return p.names
 }
 
-// Label returns the prediction as files and commands show it: the Value, for a multiclass label and a binary one with names the name,
-// for a multilabel one the list of names.
+// Label returns the prediction as files and commands show it: the Value, for a multiclass label and a binary one with
+// names the name, for a multilabel one the list of names.
 func (p *Prediction) Label() any {
 	switch p.task {
 	case Multiclass:
@@ -68,8 +73,8 @@ func (p *Prediction) Label() any {
 	return p.Value
 }
 
-// Predict scores an event and applies the link. It allocates; Score does not. It returns ErrInput if the event does not have the shape of
-// the schema, lacks a field that is not optional or has a number so large that an output overflows.
+// Predict scores an event and applies the link. It allocates; Score does not. It returns ErrInput if the event does not
+// have the shape of the schema, lacks a field that is not optional or has a number so large that an output overflows.
 func (m *Model) Predict(in *Input) (Prediction, error) {
 	return m.predictOver(nil, in)
 }
@@ -92,7 +97,12 @@ func (m *Model) predictWith(over *Overlay, in *Input) (Prediction, error) {
 	if err := in.complete(&c.Schema, ""); err != nil {
 		return Prediction{}, err
 	}
-	p := Prediction{Outputs: make([]float64, c.NumOutputs), Absent: in.absent(&c.Schema), task: c.Schema.Task, names: c.Schema.Classes}
+	p := Prediction{
+		Outputs: make([]float64, c.NumOutputs),
+		Absent:  in.absent(&c.Schema),
+		task:    c.Schema.Task,
+		names:   c.Schema.Classes,
+	}
 	if c.Schema.Task == Binary {
 		p.names = c.Schema.LabelNames()
 	}

@@ -22,8 +22,8 @@ type Retention struct {
 // maxPruned bounds what one call removes, so that its record in the log stays a line of moderate length.
 const maxPruned = 1000
 
-// Prune removes versions, oldest first, at most 1000 at a time, writes that into the publish log and returns them. Readers that have files of
-// a removed version open can read them to the end.
+// Prune removes versions, oldest first, at most 1000 at a time, writes that into the publish log and returns them.
+// Readers that have files of a removed version open can read them to the end.
 func (s *Store) Prune(ctx context.Context, model string, keep Retention) (removed []int64, err error) {
 	err = s.withModel(ctx, model, false, func(root *os.Root, last Numbers) error {
 		due, err := s.prunable(root, model, keep)
@@ -46,7 +46,11 @@ func (s *Store) Prune(ctx context.Context, model string, keep Retention) (remove
 			}
 		}
 		if len(removed) > 0 {
-			err = errors.Join(err, durable.SyncDir(root), s.commit(root, model, last, &Record{Event: EventPrune, Removed: removed}, nil))
+			err = errors.Join(
+				err,
+				durable.SyncDir(root),
+				s.commit(root, model, last, &Record{Event: EventPrune, Removed: removed}, nil),
+			)
 		}
 		return err
 	})
@@ -75,7 +79,11 @@ func (s *Store) prunable(root *os.Root, model string, keep Retention) ([]int64, 
 	}
 	for _, f := range odd { // the version that a damaged alias names must not go
 		if isDamaged(f.Path, logged) {
-			return nil, fmt.Errorf("alias %s is damaged, and the version that it names is not known: set it again: %w", f.Path, f.Err)
+			return nil, fmt.Errorf(
+				"alias %s is damaged, and the version that it names is not known: set it again: %w",
+				f.Path,
+				f.Err,
+			)
 		}
 	}
 	now, kept := s.Now(), map[string]int{}

@@ -45,8 +45,16 @@ func TestPythonAsksOverHTTP(t *testing.T) {
 	chain, m := openChain(t, store, dir, 1)
 	grow(t, chain, m, 9, 1)
 	var polls atomic.Int64
-	python(t, "numpy, cryptography", []string{"REFITD_URL=" + serve(t, dir, &polls).URL, "REFITD_KEY=" + keyFile(t, t.TempDir(), 1)},
-		"-W", "error", "-m", "unittest", "tests.test_http")
+	python(
+		t,
+		"numpy, cryptography",
+		[]string{"REFITD_URL=" + serve(t, dir, &polls).URL, "REFITD_KEY=" + keyFile(t, t.TempDir(), 1)},
+		"-W",
+		"error",
+		"-m",
+		"unittest",
+		"tests.test_http",
+	)
 	if !t.Skipped() && polls.Load() < 10 {
 		t.Errorf("asked %d times for the alias", polls.Load())
 	}
@@ -80,7 +88,11 @@ func expectedChains(t *testing.T) (list []expectedChain) {
 		for _, in := range chainInputs(rng, m) {
 			e.Events = append(e.Events, scoreOf(m.Schema(), m.Schema().toMap(&in), m.Predict))
 		}
-		top := expectedTop{Event: map[string]any{"user": "u1", "age": 30.0, "tags": []string{"a"}}, K: 4, Exclude: []string{"i1"}}
+		top := expectedTop{
+			Event:   map[string]any{"user": "u1", "age": 30.0, "tags": []string{"a"}},
+			K:       4,
+			Exclude: []string{"i1"},
+		}
 		if len(c.Schema.Classes) > 0 {
 			top.Class = c.Schema.Classes[1]
 		}

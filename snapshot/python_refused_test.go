@@ -103,8 +103,22 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	ask(expectedRefusal{Name: "no store", Store: filepath.Join(unsigned, "n")})
 	ask(expectedRefusal{Name: "bad model", Store: unsigned, Model: "../m"})
 	ask(expectedRefusal{Name: "bad alias", Store: unsigned, Alias: "../latest"})
-	ask(expectedRefusal{Name: "not yet expired", Store: expired, Alias: Latest, Now: created.Add(time.Hour - time.Second).Format(time.RFC3339)})
-	ask(expectedRefusal{Name: "expired", Store: expired, Alias: Latest, Now: created.Add(time.Hour).Format(time.RFC3339)})
+	ask(
+		expectedRefusal{
+			Name:  "not yet expired",
+			Store: expired,
+			Alias: Latest,
+			Now:   created.Add(time.Hour - time.Second).Format(time.RFC3339),
+		},
+	)
+	ask(
+		expectedRefusal{
+			Name:  "expired",
+			Store: expired,
+			Alias: Latest,
+			Now:   created.Add(time.Hour).Format(time.RFC3339),
+		},
+	)
 	damaged := func(name, of string, change func(dir string)) {
 		copied := t.TempDir()
 		must(t, os.CopyFS(copied, os.DirFS(of)))
@@ -115,7 +129,8 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 			ask(e)
 		}
 	}
-	for _, file := range []string{"aliases/latest", "1/manifest.json", "1/manifest.sig", "1/model.safetensors", "1/vocabulary", "1/golden.jsonl"} {
+	for _, file := range []string{"aliases/latest", "1/manifest.json", "1/manifest.sig", "1/model.safetensors",
+		"1/vocabulary", "1/golden.jsonl"} {
 		whole, err := os.ReadFile(filepath.Join(dir, "m", file))
 		must(t, err)
 		for _, at := range []int{0, len(whole) / 3, len(whole) / 2, len(whole) - 20, len(whole) - 1} {
@@ -126,7 +141,11 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 			})
 		}
 		damaged("without "+file, dir, func(model string) { must(t, os.Remove(filepath.Join(model, file))) })
-		damaged("cut off: "+file, dir, func(model string) { must(t, os.Truncate(filepath.Join(model, file), int64(len(whole)/2))) })
+		damaged(
+			"cut off: "+file,
+			dir,
+			func(model string) { must(t, os.Truncate(filepath.Join(model, file), int64(len(whole)/2))) },
+		)
 		damaged("a directory: "+file, dir, func(model string) {
 			must(t, os.Remove(filepath.Join(model, file)))
 			must(t, os.Mkdir(filepath.Join(model, file), 0o755))
@@ -147,7 +166,11 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		must(t, os.WriteFile(filepath.Join(model, "aliases", Latest), b, 0o644))
 	})
 	damaged("a part of a newer schema", unsigned, func(model string) { withNewMember(t, model, true) })
-	damaged("a part of a newer schema that changes no score", unsigned, func(model string) { withNewMember(t, model, false) })
+	damaged(
+		"a part of a newer schema that changes no score",
+		unsigned,
+		func(model string) { withNewMember(t, model, false) },
+	)
 	for name, change := range resealed() {
 		damaged(name, unsigned, func(model string) { reseal(t, model, change) })
 	}
@@ -184,14 +207,20 @@ func resealed() map[string]func(f *forged) {
 		"a field twice":          func(f *forged) { f.manifest.Schema.Categorical[1] = "user" },
 		"a scale of zero":        func(f *forged) { f.manifest.Schema.Numeric[0].Scale = 0 },
 		"optional: no field":     func(f *forged) { f.manifest.Schema.Optional = []string{"nothing"} },
-		"a cross of one":         func(f *forged) { f.manifest.Schema.Cross, f.manifest.Format = [][]string{{"user"}}, formatCrosses },
+		"a cross of one": func(f *forged) {
+			f.manifest.Schema.Cross, f.manifest.Format = [][]string{{"user"}},
+				formatCrosses
+		},
 		"weights of lists in format 5": func(f *forged) {
 			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightSqrt}, formatDegree
 		},
 		"weights of more lists": func(f *forged) {
 			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightMean, WeightSqrt}, formatWeights
 		},
-		"a weight of no kind": func(f *forged) { f.manifest.Schema.MultiWeights, f.manifest.Format = []string{"one"}, formatWeights },
+		"a weight of no kind": func(f *forged) {
+			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{"one"},
+				formatWeights
+		},
 		"a map of no kind": func(f *forged) {
 			f.manifest.Schema.FeatureMap, f.manifest.Format = &FeatureMap{Kind: "wavelets"}, formatMap
 		},
@@ -271,8 +300,12 @@ func expectedMoves(t *testing.T) expectedWatch {
 		_, err := store.Publish(t.Context(), "m", contents)
 		must(t, err)
 	}
-	w := expectedWatch{Store: dir, Keys: []string{keyFile(t, t.TempDir(), 1)}, StateFile: filepath.Join(t.TempDir(), "accepted"),
-		Now: created.Format(time.RFC3339)}
+	w := expectedWatch{
+		Store:     dir,
+		Keys:      []string{keyFile(t, t.TempDir(), 1)},
+		StateFile: filepath.Join(t.TempDir(), "accepted"),
+		Now:       created.Format(time.RFC3339),
+	}
 	model := filepath.Join(dir, "m")
 	stage := func(name string, version int64, sentinel error, expires time.Time) watchedStage {
 		alias, err := os.ReadFile(filepath.Join(model, aliasDir, Champion))

@@ -71,9 +71,19 @@ type expectedFold struct {
 }
 
 // pythonErrors names the errors of the library as the package does.
-var pythonErrors = map[error]string{ErrNotFound: "NotFoundError", ErrDigest: "DigestError", ErrFormat: "FormatError", ErrGolden: "GoldenError",
-	ErrSignature: "SignatureError", ErrExpired: "ExpiredError", ErrOlder: "OlderError", ErrName: "BadNameError", ErrNoFoldIn: "NoFoldInError",
-	ErrChain: "ChainError", ErrContents: "ContentsError"}
+var pythonErrors = map[error]string{
+	ErrNotFound:  "NotFoundError",
+	ErrDigest:    "DigestError",
+	ErrFormat:    "FormatError",
+	ErrGolden:    "GoldenError",
+	ErrSignature: "SignatureError",
+	ErrExpired:   "ExpiredError",
+	ErrOlder:     "OlderError",
+	ErrName:      "BadNameError",
+	ErrNoFoldIn:  "NoFoldInError",
+	ErrChain:     "ChainError",
+	ErrContents:  "ContentsError",
+}
 
 func pythonError(err error) string {
 	for sentinel, name := range pythonErrors {
@@ -107,7 +117,8 @@ func python(t *testing.T, needs string, environ []string, arguments ...string) {
 	}
 }
 
-// The package in python says of every kind of version what the library says, refuses what it refuses, and follows an alias as it does.
+// The package in python says of every kind of version what the library says, refuses what it refuses, and follows an
+// alias as it does.
 func TestPythonIsTheLibrary(t *testing.T) {
 	dir := t.TempDir()
 	want := expectations{Models: expectedModels(t, dir), Refusals: expectedRefusals(t), Watch: expectedMoves(t)}
@@ -119,7 +130,9 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if p, err := readAccepted(want.Watch.StateFile, "m", Champion); exec.Command("python3", "-c", "import cryptography").Run() == nil &&
+	if p, err := readAccepted(want.Watch.StateFile, "m", Champion); exec.Command("python3", "-c", "import cryptography").
+		Run() ==
+		nil &&
 		(err != nil || p.Version != 1 || p.Sequence == 0) {
 		t.Errorf("the state file of the package's watcher is read as %+v, %v", p, err)
 	}
@@ -141,9 +154,16 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		m, err := Open(dir, name, Selector{Version: 1})
 		must(t, err)
 		x := m.Manifest()
-		return m, expectedModel{Store: dir, Model: name, Form: x.Form, Gaps: []*Number{x.Gap, x.GapRelative, x.BasisGap, x.BasisGapRelative},
-			GapKind: x.GapKind, GapLimit: x.GapLimit, Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c,
-				"u1", 1)[0])}}
+		return m, expectedModel{
+			Store:    dir,
+			Model:    name,
+			Form:     x.Form,
+			Gaps:     []*Number{x.Gap, x.GapRelative, x.BasisGap, x.BasisGapRelative},
+			GapKind:  x.GapKind,
+			GapLimit: x.GapLimit,
+			Example: []map[string]any{labelledMap(m.Schema(), &historyOf(c,
+				"u1", 1)[0])},
+		}
 	}
 	tasks := map[string]bool{}
 	for _, s := range shapes {
@@ -174,7 +194,8 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		list = append(list, e.of(t, m, 50))
 	}
 	folds := foldShapes()
-	for _, s := range []shape{{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, {Regression, Identity, ANOVA, 0, true, ""}, {Binary, Logistic, ANOVA, 0, true, ""}} {
+	for _, s := range []shape{{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, {Regression, Identity, ANOVA, 0, true, ""},
+		{Binary, Logistic, ANOVA, 0, true, ""}} {
 		folds[s.String()+"-apart"] = foldable(s, false)
 	}
 	folds["many-rates"] = foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
@@ -204,7 +225,12 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 // oddContents are versions whose names, numbers and sizes are unusual.
 func oddContents() map[string]*Contents {
 	escaped := testContents(small)
-	escaped.Schema.Label, escaped.Schema.Numeric[0] = "y<&>\u2028\"\\\n", NumericField{Name: "a\tge", Center: 1e21, Scale: 1e-7, Clip: 2.5e-9}
+	escaped.Schema.Label, escaped.Schema.Numeric[0] = "y<&>\u2028\"\\\n", NumericField{
+		Name:   "a\tge",
+		Center: 1e21,
+		Scale:  1e-7,
+		Clip:   2.5e-9,
+	}
 	escaped.Schema.LabelMin, escaped.Schema.LabelMax = -0.000001, 123456789012345680000
 	for i := range escaped.Golden {
 		escaped.Golden[i].Outputs = nil
@@ -229,7 +255,12 @@ func oddContents() map[string]*Contents {
 	for i := range numbered.Golden {
 		numbered.Golden[i].Outputs = nil
 	}
-	named, half := testContents(shape{Binary, Logistic, ANOVA, 2, true, ""}), foldable(shape{Binary, Logistic, ANOVA, 2, true, ""}, true)
+	named, half := testContents(
+		shape{Binary, Logistic, ANOVA, 2, true, ""},
+	), foldable(
+		shape{Binary, Logistic, ANOVA, 2, true, ""},
+		true,
+	)
 	named.Schema.Positive, named.Schema.Negative = "UP", "DOWN"
 	half.Schema.Positive = "2"
 	gap := Number(0.25)
@@ -239,9 +270,21 @@ func oddContents() map[string]*Contents {
 			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
 		}
 	}
-	return map[string]*Contents{"escaped": escaped, "numbered": numbered, "named": named, "half-named": half, "clipped": clipped, "cut": cut,
-		"list-weights": withWeights(shapes[0], []string{WeightSqrt}), "list-means": withWeights(shapes[0], []string{WeightMean}),
-		"some-optional": some, "none-optional": none}
+	return map[string]*Contents{
+		"escaped":    escaped,
+		"numbered":   numbered,
+		"named":      named,
+		"half-named": half,
+		"clipped":    clipped,
+		"cut":        cut,
+		"list-weights": withWeights(
+			shapes[0],
+			[]string{WeightSqrt},
+		),
+		"list-means":    withWeights(shapes[0], []string{WeightMean}),
+		"some-optional": some,
+		"none-optional": none,
+	}
 }
 
 // of adds what a version says of n random events and of odd ones.
@@ -252,7 +295,12 @@ func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
 	rng := rand.New(rand.NewPCG(2, 3))
 	name := func(names ...string) string { return names[rng.IntN(len(names))] }
 	for range n {
-		event := map[string]any{"user": name("u1", "u2", "u3", "u9", ""), "item": name("i1", "i2", "i9"), number: 40 + 30*rng.NormFloat64(), "other": true}
+		event := map[string]any{
+			"user":  name("u1", "u2", "u3", "u9", ""),
+			"item":  name("i1", "i2", "i9"),
+			number:  40 + 30*rng.NormFloat64(),
+			"other": true,
+		}
 		tags := []string{}
 		for range rng.IntN(5) {
 			tags = append(tags, name("a", "b", "zzz", "naïve \"<\\\u2028"))
@@ -265,13 +313,18 @@ func (e expectedModel) of(t *testing.T, m *Model, n int) expectedModel {
 		}
 		e.Events = append(e.Events, scoreOf(m.Schema(), event, m.Predict))
 	}
-	for _, odd := range []map[string]any{{}, {"user": 3}, {"user": 5, "item": 1006, "tags": []any{7, "a"}}, {"user": 1.5}, {"user": true},
+	for _, odd := range []map[string]any{{}, {"user": 3}, {"user": 5, "item": 1006, "tags": []any{7, "a"}}, {"user": 1.5},
+		{"user": true},
 		{"tags": "a"}, {"tags": 7}, {"tags": []any{1.5}}, {"tags": []any{nil}},
 		{"tags": longList()}, {number: "1"}, {number: true}, {number: 1e308}, {number: -5}} {
 		e.Events = append(e.Events, scoreOf(s, odd, m.Predict))
 	}
 	for i, class := range append([]string{""}, s.Classes...) {
-		top := expectedTop{Event: map[string]any{"user": "u1", number: 30.0, "tags": []string{"a"}}, K: i + 1, Class: class}
+		top := expectedTop{
+			Event: map[string]any{"user": "u1", number: 30.0, "tags": []string{"a"}},
+			K:     i + 1,
+			Class: class,
+		}
 		if i == 1 {
 			top.Exclude = []string{"i1", "nobody"}
 		}
@@ -366,8 +419,12 @@ func foldOf(t *testing.T, m *Model, field string, history []LabelledEvent) expec
 	over := new(Overlay)
 	must(t, m.FoldInto(over, field, history))
 	for i := range 20 {
-		event := map[string]any{"user": fmt.Sprintf("u%d", 1+i%9), "item": fmt.Sprintf("i%d", 1+i%3), s.Numeric[0].Name: 30.0 + float64(i),
-			"tags": []string{"a", "b"}[:i%3]}
+		event := map[string]any{
+			"user":            fmt.Sprintf("u%d", 1+i%9),
+			"item":            fmt.Sprintf("i%d", 1+i%3),
+			s.Numeric[0].Name: 30.0 + float64(i),
+			"tags":            []string{"a", "b"}[:i%3],
+		}
 		e.Events = append(e.Events, scoreOf(s, event, over.Predict))
 	}
 	top := expectedTop{Event: map[string]any{"user": "u9", s.Numeric[0].Name: 30.0, "tags": []string{"a"}}, K: 2}

@@ -20,8 +20,9 @@ const renewalDir = "renewals"
 // it for as long as it runs, so that a reader can distinguish a quiet publisher from one that it cannot reach any
 // more. It does not move the alias.
 type Renewal struct {
-	Renewed   time.Time `json:"renewed"`             // UTC, milliseconds
-	Expires   time.Time `json:"expires,omitzero"`    // the version may be used until then, if its manifest lets it expire before
+	Renewed time.Time `json:"renewed"` // UTC, milliseconds
+	// the version may be used until then, if its manifest lets it expire before
+	Expires   time.Time `json:"expires,omitzero"`
 	KeyID     string    `json:"key_id,omitempty"`    // of the key that signed it
 	Signature []byte    `json:"signature,omitempty"` // Ed25519 over the text below
 	Digest    string    `json:"renewal_digest"`      // SHA-256 of the text below
@@ -29,16 +30,28 @@ type Renewal struct {
 
 // text is what is digested and signed: the move that is renewed, and the fields, each on a separate line.
 func (r *Renewal) text(model, alias string, p *Pointer) []byte {
-	return fmt.Appendf(nil, "refitd renewal\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", model, alias, p.Version, p.ManifestDigest, p.Sequence,
-		r.Renewed.UTC().Format(time.RFC3339Nano), r.Expires.UTC().Format(time.RFC3339Nano), r.KeyID)
+	return fmt.Appendf(
+		nil,
+		"refitd renewal\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n",
+		model,
+		alias,
+		p.Version,
+		p.ManifestDigest,
+		p.Sequence,
+		r.Renewed.UTC().Format(time.RFC3339Nano),
+		r.Expires.UTC().Format(time.RFC3339Nano),
+		r.KeyID,
+	)
 }
 
-// VerifyRenewal returns the renewal of a pointer, or the zero Renewal if it is of another move, damaged, or not signed by one of the keys; keys
-// nil asks for no signature. What is no renewal takes nothing from the pointer, which Verify is for.
+// VerifyRenewal returns the renewal of a pointer, or the zero Renewal if it is of another move, damaged, or not signed
+// by one of the keys; keys nil asks for no signature. What is no renewal takes nothing from the pointer, which Verify
+// is for.
 func (p *Pointer) VerifyRenewal(model, alias string, keys Keys) Renewal {
 	r := p.Renewal
 	text := r.text(model, alias, p)
-	if r.Renewed.IsZero() || r.Digest != "sha256:"+hexSum(text) || keys != nil && keys.verify("renewal", r.KeyID, text, r.Signature) != nil {
+	if r.Renewed.IsZero() || r.Digest != "sha256:"+hexSum(text) ||
+		keys != nil && keys.verify("renewal", r.KeyID, text, r.Signature) != nil {
 		return Renewal{}
 	}
 	return r
@@ -53,7 +66,8 @@ func (p *Pointer) Renewed() time.Time {
 	return p.Moved
 }
 
-// expiry returns until when a version may be used: what its manifest says, or the renewal if that is later. Zero is for ever.
+// expiry returns until when a version may be used: what its manifest says, or the renewal if that is later. Zero is for
+// ever.
 func (p *Pointer) expiry(m *Manifest) time.Time {
 	if !m.Expires.IsZero() && p.Renewal.Expires.After(m.Expires) {
 		return p.Renewal.Expires
@@ -72,8 +86,12 @@ func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Tim
 			err = p.Verify(model, alias, s.Keys)
 		}
 		if err == nil && s.Signer == nil && p.KeyID != "" {
-			err = fmt.Errorf("alias %s: %w: it is signed by key %s, and there is no key to renew it with: set publish.signing_key_file",
-				alias, ErrSignature, p.KeyID)
+			err = fmt.Errorf(
+				"alias %s: %w: it is signed by key %s, and there is no key to renew it with: set publish.signing_key_file",
+				alias,
+				ErrSignature,
+				p.KeyID,
+			)
 		}
 		if err != nil {
 			return err
@@ -121,7 +139,8 @@ func writeRenewal(root *os.Root, alias string, r *Renewal) error {
 // readRenewal adds the renewal of an alias to its pointer, unverified: VerifyRenewal verifies it.
 func readRenewal(root *os.Root, alias string, p *Pointer) {
 	p.Renewal = Renewal{}
-	if b, err := readFile(root, renewalDir+"/"+alias, maxAliasBytes); err == nil && json.Unmarshal(b, &p.Renewal) != nil {
+	if b, err := readFile(root, renewalDir+"/"+alias, maxAliasBytes); err == nil &&
+		json.Unmarshal(b, &p.Renewal) != nil {
 		p.Renewal = Renewal{}
 	}
 }

@@ -16,8 +16,8 @@ func (c *clockOf) now() time.Time      { return time.UnixMilli(c.at.Load()).UTC(
 func (c *clockOf) set(t time.Time)     { c.at.Store(t.UnixMilli()) }
 func (c *clockOf) add(d time.Duration) { c.at.Add(d.Milliseconds()) }
 
-// J3: a version lives for as long as its alias is renewed and no longer, for those who open it once and for watchers, and nothing but one file
-// is written for it.
+// J3: a version lives for as long as its alias is renewed and no longer, for those who open it once and for watchers,
+// and nothing but one file is written for it.
 func TestRenewal(t *testing.T) {
 	store, dir, keys := publishSigned(t, 0)
 	clock := &clockOf{}

@@ -26,9 +26,9 @@ type Stray struct {
 // aside begins the new name of something that stood where a file of the store has to be.
 const aside = ".aside-"
 
-// Strays lists what is found among the aliases, versions and logs of a model that is none of them, sorted by path. A damaged alias is one that the
-// publish log knows, or any while the log says nothing: Repair rebuilds it, a move of it replaces it. It returns ErrNotFound if there is
-// no such model.
+// Strays lists what is found among the aliases, versions and logs of a model that is none of them, sorted by path. A
+// damaged alias is one that the publish log knows, or any while the log says nothing: Repair rebuilds it, a move of it
+// replaces it. It returns ErrNotFound if there is no such model.
 func (s *Store) Strays(model string) ([]Stray, error) {
 	strays, err := inModel(s.dir, model, func(root *os.Root) ([]Stray, error) {
 		_, odd, err := aliasesIn(root, model)
@@ -88,7 +88,10 @@ func strayVersions(root *os.Root, model string) (strays []Stray, err error) {
 		case isAside && e.Type().IsRegular():
 		case strings.HasPrefix(name, staging): // removed by the next writer
 		default:
-			strays = append(strays, Stray{Path: name, Err: fmt.Errorf("%w: no version, no log (%s)", ErrFormat, kindOf(e.Type()))})
+			strays = append(
+				strays,
+				Stray{Path: name, Err: fmt.Errorf("%w: no version, no log (%s)", ErrFormat, kindOf(e.Type()))},
+			)
 		}
 	}
 	return strays, nil
@@ -101,8 +104,9 @@ func kindOf(mode fs.FileMode) string {
 	return mode.String()
 }
 
-// Repair rebuilds aliases from the publish log: those that are damaged, and those that are missing. Each comes back as it was, with the number of its
-// last move, signed by s.Signer. It returns what it rebuilt, by name. What the log does not know stays as it is: Strays lists it.
+// Repair rebuilds aliases from the publish log: those that are damaged, and those that are missing. Each comes back as
+// it was, with the number of its last move, signed by s.Signer. It returns what it rebuilt, by name. What the log does
+// not know stays as it is: Strays lists it.
 func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]Pointer, err error) {
 	err = s.locked(ctx, model, lockFile, false, func(root *os.Root) error {
 		_, rebuilt, err = s.tidy(root, model, true)
@@ -128,8 +132,8 @@ func (s *Store) tidy(root *os.Root, model string, missing bool) (last Numbers, r
 	return last, rebuilt, err
 }
 
-// sweep removes staging directories and the temporary alias, and returns the names that were in the directory. The caller holds the lock, so nobody is
-// writing what is removed.
+// sweep removes staging directories and the temporary alias, and returns the names that were in the directory. The
+// caller holds the lock, so nobody is writing what is removed.
 func sweep(root *os.Root) (names []string, err error) {
 	if err := root.RemoveAll(aliasDir + "/" + newAlias); err != nil {
 		return nil, err
@@ -147,7 +151,8 @@ func sweep(root *os.Root) (names []string, err error) {
 	return names, nil
 }
 
-// newestVersion returns the newest version among the names in a directory, of those whose number counting can have come to, 0 for none.
+// newestVersion returns the newest version among the names in a directory, of those whose number counting can have come
+// to, 0 for none.
 func newestVersion(root *os.Root, names []string) int64 {
 	for _, v := range slices.Backward(numbersOf(names)) {
 		if v <= maxPlausible/2 && isVersion(root, v) {
@@ -157,8 +162,8 @@ func newestVersion(root *os.Root, names []string) int64 {
 	return 0
 }
 
-// rebuild is what every writer does about damaged aliases, and about missing ones if latest is missing, too: then it was not an operator who
-// removed one. The caller holds the lock.
+// rebuild is what every writer does about damaged aliases, and about missing ones if latest is missing, too: then it
+// was not an operator who removed one. The caller holds the lock.
 func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]Pointer, error) {
 	aliases, odd, err := aliasesIn(root, model)
 	if err != nil {
@@ -184,20 +189,24 @@ func (s *Store) rebuild(root *os.Root, model string, missing bool) (map[string]P
 		}
 		p, err := s.recall(root, model, name, logged[name])
 		if err != nil {
-			s.logger().Warn("alias not rebuilt: promote a version to set it", "model", model, "alias", name, "error", err)
+			s.logger().
+				Warn("alias not rebuilt: promote a version to set it", "model", model, "alias", name, "error", err)
 			continue
 		}
 		if err := s.writeAlias(root, name, &p); err != nil {
 			return rebuilt, err
 		}
 		rebuilt[name] = p
-		s.logger().Warn("alias rebuilt from the publish log", "model", model, "alias", name, "version", p.Version, "sequence", p.Sequence)
+		s.logger().
+			Warn("alias rebuilt from the publish log", "model", model, "alias", name, "version", p.Version, "sequence",
+				p.Sequence)
 	}
 	return rebuilt, nil
 }
 
-// recall returns the pointer that a record of the log set. The version has to be there, with the manifest that the record names and, if the
-// aliases of this store are signed, by the same key: nobody gets another's version signed by way of the log.
+// recall returns the pointer that a record of the log set. The version has to be there, with the manifest that the
+// record names and, if the aliases of this store are signed, by the same key: nobody gets another's version signed by
+// way of the log.
 func (s *Store) recall(root *os.Root, model, alias string, r Record) (Pointer, error) {
 	version := int64(0)
 	for _, m := range r.Moves {
@@ -217,13 +226,19 @@ func (s *Store) recall(root *os.Root, model, alias string, r Record) (Pointer, e
 	if err != nil {
 		return Pointer{}, err
 	}
-	p := Pointer{Version: version, ManifestDigest: m.manifest.Digest, Sequence: r.Sequence, Moved: r.Time, Event: r.Event}
+	p := Pointer{
+		Version:        version,
+		ManifestDigest: m.manifest.Digest,
+		Sequence:       r.Sequence,
+		Moved:          r.Time,
+		Event:          r.Event,
+	}
 	p.seal(model, alias, s.Signer)
 	return p, nil
 }
 
-// standingAliases returns the record that set each alias last, as far as it was not removed since. The log's newest file has all of them; a
-// line that cannot be read is passed over.
+// standingAliases returns the record that set each alias last, as far as it was not removed since. The log's newest
+// file has all of them; a line that cannot be read is passed over.
 func standingAliases(root *os.Root) (map[string]Record, error) {
 	standing := make(map[string]Record)
 	f, err := openLog(root)

@@ -30,7 +30,8 @@ var litter = map[string]func(t *testing.T, path string){
 func TestStraysStopNothing(t *testing.T) {
 	t.Parallel()
 	for kind, put := range litter {
-		for _, place := range []string{"aliases/notes.txt", "aliases/champion~", "aliases/.champion.swp", "aliases/.new", "aliases/README", "notes", "3", ".DS_Store",
+		for _, place := range []string{"aliases/notes.txt", "aliases/champion~", "aliases/.champion.swp", "aliases/.new",
+			"aliases/README", "notes", "3", ".DS_Store",
 			"log-7.jsonl", "2/notes", "log.jsonl"} {
 			t.Run(kind+" at "+place, func(t *testing.T) {
 				t.Parallel()
@@ -43,10 +44,14 @@ func TestStraysStopNothing(t *testing.T) {
 				goesOn(t, store, dir)
 				strays, err := store.Strays("m")
 				must(t, err)
-				named := slices.ContainsFunc(strays, func(s Stray) bool { return s.Path == "m/"+place && s.Alias == "" && s.Err != nil })
+				named := slices.ContainsFunc(
+					strays,
+					func(s Stray) bool { return s.Path == "m/"+place && s.Alias == "" && s.Err != nil },
+				)
 				// A file in a version is nobody's; .new is overwritten; a log that is a file is continued, and an old
 				// one as well.
-				mayBeSilent := place == "2/notes" || place == "aliases/.new" || strings.Contains(place, "log") || place == "3" && kind == "directory"
+				mayBeSilent := place == "2/notes" || place == "aliases/.new" || strings.Contains(place, "log") ||
+					place == "3" && kind == "directory"
 				if !named && !mayBeSilent {
 					t.Errorf("strays %+v", strays)
 				}
@@ -107,7 +112,8 @@ func TestStrayLinesOfTheLog(t *testing.T) {
 	}
 }
 
-// J11: a damaged alias comes back as it was, to the byte, with whatever a writer does next; so do all of them if their directory is lost.
+// J11: a damaged alias comes back as it was, to the byte, with whatever a writer does next; so do all of them if their
+// directory is lost.
 func TestDamagedAliasesAreRebuilt(t *testing.T) {
 	t.Parallel()
 	damage := map[string]func(t *testing.T, dir string, name string){
@@ -115,7 +121,14 @@ func TestDamagedAliasesAreRebuilt(t *testing.T) {
 		"flipped": func(t *testing.T, dir, name string) {
 			b, err := os.ReadFile(at(dir, aliasDir, name))
 			must(t, err)
-			must(t, os.WriteFile(at(dir, aliasDir, name), bytes.Replace(b, []byte(`"sequence":`), []byte(`"sequence":1`), 1), 0o644))
+			must(
+				t,
+				os.WriteFile(
+					at(dir, aliasDir, name),
+					bytes.Replace(b, []byte(`"sequence":`), []byte(`"sequence":1`), 1),
+					0o644,
+				),
+			)
 		},
 		"of another": func(t *testing.T, dir, name string) {
 			b, err := os.ReadFile(at(dir, aliasDir, "canary"))
@@ -157,7 +170,8 @@ func TestDamagedAliasesAreRebuilt(t *testing.T) {
 	}
 }
 
-// J11: without the log nobody knows what a damaged alias named: promoting and publishing set it, and until then nothing is pruned.
+// J11: without the log nobody knows what a damaged alias named: promoting and publishing set it, and until then nothing
+// is pruned.
 func TestDamagedAliasWithoutLog(t *testing.T) {
 	t.Parallel()
 	for kind, put := range litter {
@@ -216,7 +230,15 @@ func TestRebuiltAliasesNameWhatTheKeySigned(t *testing.T) {
 func TestDeletedLog(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 3)
-	must(t, errors.Join(setAlias(t, store, "stable", 1), setAlias(t, store, Champion, 2), setAlias(t, store, "refit", 2), setAlias(t, store, "canary", 3)))
+	must(
+		t,
+		errors.Join(
+			setAlias(t, store, "stable", 1),
+			setAlias(t, store, Champion, 2),
+			setAlias(t, store, "refit", 2),
+			setAlias(t, store, "canary", 3),
+		),
+	)
 	must(t, os.Remove(at(dir, logFile)))
 	record, err := store.MoveAlias(t.Context(), "m", Move{Alias: Champion, To: 3})
 	if err != nil || record.Sequence != 8 {

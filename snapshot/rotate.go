@@ -13,8 +13,9 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// A file of the publish log that has grown to maxLogBytes is put aside as log-<sequence of its last record>.jsonl, and the next one begins with
-// the records of the moves that still stand. Of those put aside the newest maxLogs stay: at a version every ten seconds, two months.
+// A file of the publish log that has grown to maxLogBytes is put aside as log-<sequence of its last record>.jsonl, and
+// the next one begins with the records of the moves that still stand. Of those put aside the newest maxLogs stay: at a
+// version every ten seconds, two months.
 const (
 	maxLogBytes = 16 << 20
 	maxLogs     = 16
@@ -57,8 +58,8 @@ func asideLog(sequence int64) string {
 	return logPrefix + strconv.FormatInt(sequence, 10) + logSuffix
 }
 
-// openLogs opens the files of the log, oldest first. The newest is opened before the others are looked for: put aside in between, it is met
-// twice rather than not at all.
+// openLogs opens the files of the log, oldest first. The newest is opened before the others are looked for: put aside
+// in between, it is met twice rather than not at all.
 func openLogs(root *os.Root) (files []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -95,8 +96,8 @@ func openLogs(root *os.Root) (files []*os.File, err error) {
 	return files, nil
 }
 
-// rotate puts a full file aside and begins the next one. The caller holds the lock. A writer killed in between leaves the full file under its
-// new name only, which resumeRotation takes back.
+// rotate puts a full file aside and begins the next one. The caller holds the lock. A writer killed in between leaves
+// the full file under its new name only, which resumeRotation takes back.
 func (s *Store) rotate(root *os.Root) error {
 	f, err := openLog(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +114,8 @@ func (s *Store) rotate(root *os.Root) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.Create(root, newLog, 0o644, durable.Bytes(carried)), s.step("snapshot.log_begun")); err != nil {
+	if err := errors.Join(durable.Create(root, newLog, 0o644, durable.Bytes(carried)), s.step(
+		"snapshot.log_begun")); err != nil {
 		return err
 	}
 	if err := errors.Join(root.Rename(logFile, asideLog(last)), s.step("snapshot.log_aside")); err != nil {
@@ -147,8 +149,8 @@ func resumeRotation(root *os.Root) error {
 	return durable.Rename(root, asideLog(aside[len(aside)-1]), logFile)
 }
 
-// standing returns the lines that the next file begins with: of each record the moves that no later one overtook, where there are any, and the
-// last record in any case, for its sequence. What cannot be read is left where it is.
+// standing returns the lines that the next file begins with: of each record the moves that no later one overtook, where
+// there are any, and the last record in any case, for its sequence. What cannot be read is left where it is.
 func standing(f *os.File) (lines []byte, last int64, err error) {
 	var records []Record
 	for r, err := range linesOf(f) {

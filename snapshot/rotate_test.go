@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The publish log is bounded: full files are put aside, the oldest of many removed, and what was live is known all the same. A reader meets
-// every record that is left once, in order.
+// The publish log is bounded: full files are put aside, the oldest of many removed, and what was live is known all the
+// same. A reader meets every record that is left once, in order.
 func TestLogRotates(t *testing.T) {
 	store, dir := publish(t, 0)
 	store.logBytes = 1500
@@ -70,7 +70,8 @@ func TestLogRotates(t *testing.T) {
 		for alias, r := range found {
 			i := slices.IndexFunc(r.Moves, func(m AliasMove) bool { return m.Alias == alias })
 			now[alias] = r.Moves[i].To
-			if i := slices.IndexFunc(all, func(o Record) bool { return o.Sequence == r.Sequence }); i < 0 || !all[i].Time.Equal(r.Time) {
+			if i := slices.IndexFunc(all, func(o Record) bool { return o.Sequence == r.Sequence }); i < 0 ||
+				!all[i].Time.Equal(r.Time) {
 				t.Fatalf("%s was moved by %+v, which never was", alias, r)
 			}
 		}

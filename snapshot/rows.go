@@ -38,8 +38,8 @@ const (
 	chunkPages = 1 << chunkShift
 	mostSlabs  = 64 // of a model, before they are gathered into one
 
-	// mergeShare is the share of the pages that may be changed, one in so many. A row of a page is found by a look at its place first: with cold caches Score
-	// takes a quarter longer where all of its rows are in pages.
+	// mergeShare is the share of the pages that may be changed, one in so many. A row of a page is found by a look at
+	// its place first: with cold caches Score takes a quarter longer where all of its rows are in pages.
 	mergeShare = 8
 )
 
@@ -98,7 +98,8 @@ func (m *Model) row(j int) (basis, linear []float64) {
 	return c.Basis[j*k : (j+1)*k], linear
 }
 
-// Row returns the coordinates of a column in the basis, and its linear weights if the model has some. They are not to be changed.
+// Row returns the coordinates of a column in the basis, and its linear weights if the model has some. They are not to
+// be changed.
 func (m *Model) Row(column int32) (basis, linear []float64) { return m.row(int(column)) }
 
 // basisRow returns the coordinates of column j in the basis.
@@ -136,8 +137,8 @@ func (m *Model) isChanged(j, n int) bool {
 	return false
 }
 
-// runOf returns the rows of at most n columns from j on that stand in one place, how many they are, and how many numbers after one another the rows and
-// their linear weights begin. Of a model with pages.
+// runOf returns the rows of at most n columns from j on that stand in one place, how many they are, and how many
+// numbers after one another the rows and their linear weights begin. Of a model with pages.
 func (m *Model) runOf(j, n int) (rows, linear []float64, stride, linearStride, count int) {
 	k, width, c := m.contents.NumBasis, m.linearWidth(), m.rows
 	first, last := j>>pageShift, (j+n-1)>>pageShift
@@ -158,8 +159,8 @@ func (m *Model) runOf(j, n int) (rows, linear []float64, stride, linearStride, c
 	return rows, rows[k:], c.width, c.width, count
 }
 
-// withRows gives the model, a copy of the one before a delta, the pages in which the rows of the delta are changed, given its columns after that. It costs
-// the pages written to.
+// withRows gives the model, a copy of the one before a delta, the pages in which the rows of the delta are changed,
+// given its columns after that. It costs the pages written to.
 func (m *Model) withRows(d *Delta, columns int) {
 	width := m.rowWidth()
 	if len(d.Columns) == 0 || width == 0 {
@@ -177,8 +178,14 @@ func (m *Model) withRows(d *Delta, columns int) {
 		before = &changedRows{width: width}
 	}
 	slab := make([]float64, written*pageRows*width)
-	after := &changedRows{slabs: append(before.slabs[:len(before.slabs):len(before.slabs)], slab), width: width, changed: before.changed,
-		written: before.written + written, merge: before.merge, chunks: make([]*pageChunk, (numPages(columns)+chunkPages-1)>>chunkShift)}
+	after := &changedRows{
+		slabs:   append(before.slabs[:len(before.slabs):len(before.slabs)], slab),
+		width:   width,
+		changed: before.changed,
+		written: before.written + written,
+		merge:   before.merge,
+		chunks:  make([]*pageChunk, (numPages(columns)+chunkPages-1)>>chunkShift),
+	}
 	copy(after.chunks, before.chunks)
 	place := pagePlace{slab: uint32(len(after.slabs))}
 	for i, own, next := 0, -1, []float64(nil); i < len(d.Columns); place.page++ {
@@ -259,8 +266,8 @@ func (x *merge) run(m Model) {
 	}
 }
 
-// takeMerged lets the model, a copy that nobody else has, have its rows where they were copied to, if they were by now, and pages of those that have changed
-// since.
+// takeMerged lets the model, a copy that nobody else has, have its rows where they were copied to, if they were by now,
+// and pages of those that have changed since.
 func (m *Model) takeMerged() {
 	if m.rows == nil || m.rows.merge == nil {
 		return
@@ -271,7 +278,11 @@ func (m *Model) takeMerged() {
 	default:
 		return
 	}
-	after := &changedRows{width: before.width, slabs: before.slabs[x.slabs:], chunks: make([]*pageChunk, len(before.chunks))}
+	after := &changedRows{
+		width:  before.width,
+		slabs:  before.slabs[x.slabs:],
+		chunks: make([]*pageChunk, len(before.chunks)),
+	}
 	for _, slab := range after.slabs {
 		after.written += len(slab) / (pageRows * after.width)
 	}

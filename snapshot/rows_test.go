@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestChangedRows applies deltas of few and of many rows, alone and one after the other, of known columns and new ones, and compares each row, and each run of
-// rows, with plain lists; models before stay as they are. Slabs stay few, and are of pages for the most part.
+// TestChangedRows applies deltas of few and of many rows, alone and one after the other, of known columns and new ones,
+// and compares each row, and each run of rows, with plain lists; models before stay as they are. Slabs stay few, and
+// are of pages for the most part.
 func TestChangedRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, shape := range []shape{shapes[0], shapes[2], shapes[5]} {
@@ -36,7 +37,11 @@ func TestChangedRows(t *testing.T) {
 			for range rng.IntN(3) {
 				d.Columns = append(d.Columns, int32(now.columns))
 				now.columns++
-				now.basis, now.linear = append(now.basis, make([]float64, k)...), append(now.linear, make([]float64, width)...)
+				now.basis, now.linear = append(
+					now.basis,
+					make([]float64, k)...), append(
+					now.linear,
+					make([]float64, width)...)
 			}
 			for _, j := range d.Columns {
 				row, weights := now.basis[int(j)*k:int(j+1)*k], now.linear[int(j)*width:int(j+1)*width]
@@ -62,7 +67,13 @@ func TestChangedRows(t *testing.T) {
 					t.Fatalf("delta %d: all rows are copied to one place with %d pages that have changed", n, r.changed)
 				}
 			case len(r.slabs) > mostSlabs || r.written > 2*r.changed:
-				t.Fatalf("delta %d: %d slabs with %d pages, of which %d have changed", n, len(r.slabs), r.written, r.changed)
+				t.Fatalf(
+					"delta %d: %d slabs with %d pages, of which %d have changed",
+					n,
+					len(r.slabs),
+					r.written,
+					r.changed,
+				)
 			case old.model.rows != nil && len(r.slabs) == 1:
 				gathered++
 			}
@@ -77,8 +88,18 @@ func TestChangedRows(t *testing.T) {
 				for j := range s.columns {
 					row, weights := s.basis[j*k:(j+1)*k], s.linear[j*width:(j+1)*width]
 					basis, linear := s.model.row(j)
-					if !slices.Equal(basis, row) || !slices.Equal(linear, weights) || !slices.Equal(s.model.basisRow(j), row) {
-						t.Fatalf("delta %d: row %d of %d is %v and %v, want %v and %v", n, j, s.columns, basis, linear, row, weights)
+					if !slices.Equal(basis, row) || !slices.Equal(linear, weights) ||
+						!slices.Equal(s.model.basisRow(j), row) {
+						t.Fatalf(
+							"delta %d: row %d of %d is %v and %v, want %v and %v",
+							n,
+							j,
+							s.columns,
+							basis,
+							linear,
+							row,
+							weights,
+						)
 					}
 				}
 			}
@@ -86,7 +107,10 @@ func TestChangedRows(t *testing.T) {
 				rows, weights, stride, linearStride, length := now.model.runOf(j, min(now.columns-j, 1+rng.IntN(200)))
 				for i := range length {
 					if !slices.Equal(rows[i*stride:i*stride+k], now.basis[(j+i)*k:(j+i+1)*k]) ||
-						!slices.Equal(weights[i*linearStride:i*linearStride+width], now.linear[(j+i)*width:(j+i+1)*width]) {
+						!slices.Equal(
+							weights[i*linearStride:i*linearStride+width],
+							now.linear[(j+i)*width:(j+i+1)*width],
+						) {
 						t.Fatalf("delta %d: row %d is not in its run from %d on", n, j+i, j)
 					}
 				}

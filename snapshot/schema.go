@@ -18,38 +18,44 @@ const (
 	Ordinal    = "ordinal"
 )
 
-// Schema names the fields of an event, what is predicted, and how fields become columns. Columns are numbered in this order: the names of
-// each categorical field, those of each cross, the names of each multi field, one column per numeric field, and one constant column if Augment is set.
+// Schema names the fields of an event, what is predicted, and how fields become columns. Columns are numbered in this
+// order: the names of each categorical field, those of each cross, the names of each multi field, one column per
+// numeric field, and one constant column if Augment is set.
 type Schema struct {
-	Task        string   `json:"task"`               // regression, binary, multiclass, multilabel or ordinal
-	Label       string   `json:"label"`              // field that is predicted
-	Levels      int      `json:"levels,omitempty"`   // L of an ordinal label 1..L, at least 2
-	Classes     []string `json:"classes,omitempty"`  // of multiclass and multilabel, in the order of the outputs
-	Positive    string   `json:"positive,omitempty"` // of a binary label that is a name: the one that counts as 1; empty for 0 and 1
-	Negative    string   `json:"negative,omitempty"` // the other one; empty for any
-	LabelMin    float64  `json:"label_min"`          // range of a numeric label, for rmse and mae; LabelMin ≥ LabelMax for none
+	Task    string   `json:"task"`              // regression, binary, multiclass, multilabel or ordinal
+	Label   string   `json:"label"`             // field that is predicted
+	Levels  int      `json:"levels,omitempty"`  // L of an ordinal label 1..L, at least 2
+	Classes []string `json:"classes,omitempty"` // of multiclass and multilabel, in the order of the outputs
+	// of a binary label that is a name: the one that counts as 1; empty for 0 and 1
+	Positive string `json:"positive,omitempty"`
+	Negative string `json:"negative,omitempty"` // the other one; empty for any
+	// range of a numeric label, for rmse and mae; LabelMin ≥ LabelMax for none
+	LabelMin    float64  `json:"label_min"`
 	LabelMax    float64  `json:"label_max"`
 	Categorical []string `json:"categorical,omitempty"` // fields with one name: value 1 in the column of the name
 	Multi       []string `json:"multi,omitempty"`       // fields with a list of names: MultiValue in the column of each
 
-	// MultiWeights has WeightMean or WeightSqrt for each of Multi; nil is WeightMean for all. What has some is of format 6.
+	// MultiWeights has WeightMean or WeightSqrt for each of Multi; nil is WeightMean for all. What has some is of
+	// format 6.
 	MultiWeights []string `json:"multi_weights,omitempty"`
 
 	Numeric []NumericField `json:"numeric,omitempty"`
 	Augment bool           `json:"augment,omitempty"` // a last column that is always 1
 
-	// Cross lists sets of categorical fields. An event that has all of a set has one more name, CrossName of what it has there, in a field
-	// whose own name is CrossName of theirs; events do not give it. What has crosses is of format 4.
+	// Cross lists sets of categorical fields. An event that has all of a set has one more name, CrossName of what it
+	// has there, in a field whose own name is CrossName of theirs; events do not give it. What has crosses is of format
+	// 4.
 	Cross [][]string `json:"cross,omitempty"`
 
-	// Optional names those of the fields that an event may lack: such a field then contributes nothing. An event that lacks another one is
-	// refused with ErrInput. Nil, as in versions written before there was a choice, lets an event lack any.
+	// Optional names those of the fields that an event may lack: such a field then contributes nothing. An event that
+	// lacks another one is refused with ErrInput. Nil, as in versions written before there was a choice, lets an event
+	// lack any.
 	Optional []string `json:"optional,omitzero"`
 
 	FeatureMap *FeatureMap `json:"feature_map,omitempty"` // further columns of the numeric fields; nil for none
 
-	// Derived says what the fields are that the trainer did not find in events but made of those before them. They are optional fields like any
-	// other: an event is scored by what it has there.
+	// Derived says what the fields are that the trainer did not find in events but made of those before them. They are
+	// optional fields like any other: an event is scored by what it has there.
 	Derived []Derived `json:"derived,omitempty"`
 }
 
@@ -57,9 +63,10 @@ type Schema struct {
 // or leaves it out.
 type Derived struct {
 	Name string `json:"name"` // of a categorical field, or of a multi field where it is a list
-	// previous_label: the label of the entity's event before, a class, a level, 0 or 1, or the bin of k from LabelMin to LabelMax, from 0.
-	// time_bin: hour 0 to 23, weekday 1 to 7 from Monday, day or month of the event's time in UTC. age: whole units since the entity's first
-	// event. count: of the entity's events before. Both are in bins: 0, 1, 2-3, 4-7 and on. last: the names in Field of its last k events.
+	// previous_label: the label of the entity's event before, a class, a level, 0 or 1, or the bin of k from LabelMin
+	// to LabelMax, from 0. time_bin: hour 0 to 23, weekday 1 to 7 from Monday, day or month of the event's time in UTC.
+	// age: whole units since the entity's first event. count: of the entity's events before. Both are in bins: 0, 1,
+	// 2-3, 4-7 and on. last: the names in Field of its last k events.
 	Kind     string `json:"kind"`
 	Of       string `json:"of,omitempty"`    // categorical field whose names are the entities; none for a time_bin
 	Field    string `json:"field,omitempty"` // of last
@@ -88,13 +95,17 @@ func (f *NumericField) Scaled(v float64) float64 {
 
 // What the names of a list of n count.
 const (
-	WeightMean = "mean" // 1/n, the usual choice for factorization machines (Rendle 2010, section 5.1): a list says the mean of what its names say
-	WeightSqrt = "sqrt" // 1/√n: the squares of a list's values add up to 1, as that of one name, and a name keeps more of its say in a long list
+	// 1/n, the usual choice for factorization machines (Rendle 2010, section 5.1): a list says the mean of what its
+	// names say
+	WeightMean = "mean"
+	// 1/√n: the squares of a list's values add up to 1, as that of one name, and a name keeps more of its say in a long
+	// list
+	WeightSqrt = "sqrt"
 )
 
-// MultiValue is the value of each of the n different names of a list, unseen ones included, in a multi field of a schema with those MultiWeights: 1/n or
-// 1/√n. It is 0 for n < 1. Events are decoded with each name once; where an Input repeats a name, the n of schemas without MultiWeights, of formats before
-// 6, counts it each time.
+// MultiValue is the value of each of the n different names of a list, unseen ones included, in a multi field of a
+// schema with those MultiWeights: 1/n or 1/√n. It is 0 for n < 1. Events are decoded with each name once; where an
+// Input repeats a name, the n of schemas without MultiWeights, of formats before 6, counts it each time.
 func MultiValue(weights []string, field, n int) float64 {
 	switch {
 	case n < 1:
@@ -105,7 +116,8 @@ func MultiValue(weights []string, field, n int) float64 {
 	return 1 / float64(n)
 }
 
-// Named returns the fields of the vocabulary in the order of columns: categorical fields, crosses, multi fields. The list is a copy.
+// Named returns the fields of the vocabulary in the order of columns: categorical fields, crosses, multi fields. The
+// list is a copy.
 func (s *Schema) Named() []string {
 	names := slices.Clone(s.Categorical)
 	for _, parts := range s.Cross {
@@ -114,8 +126,8 @@ func (s *Schema) Named() []string {
 	return append(names, s.Multi...)
 }
 
-// LabelNames returns the names that a binary label has, in the order of 0 and 1: Negative, or "not " and Positive where any other
-// name counts as 0; nil for labels without names.
+// LabelNames returns the names that a binary label has, in the order of 0 and 1: Negative, or "not " and Positive where
+// any other name counts as 0; nil for labels without names.
 func (s *Schema) LabelNames() []string {
 	if s.Task != Binary || s.Positive == "" {
 		return nil
@@ -174,7 +186,8 @@ func (s *Schema) validate() error {
 		return err
 	}
 	for i, d := range s.Derived {
-		if !slices.Contains(s.Categorical, d.Name) && !slices.Contains(s.Multi, d.Name) || d.Of != "" && !slices.Contains(s.Categorical, d.Of) {
+		if !slices.Contains(s.Categorical, d.Name) && !slices.Contains(s.Multi, d.Name) ||
+			d.Of != "" && !slices.Contains(s.Categorical, d.Of) {
 			return fmt.Errorf("schema.derived[%d] %q of %q: not fields of the schema", i, d.Name, d.Of)
 		}
 	}
@@ -188,7 +201,12 @@ func (s *Schema) validate() error {
 func (s *Schema) validateScales() error {
 	for _, f := range s.Numeric {
 		if !isFinite(f.Center) || !isFinite(f.Scale) || f.Scale <= 0 {
-			return fmt.Errorf("schema.numeric %q: center %g has to be finite and scale %g positive", f.Name, f.Center, f.Scale)
+			return fmt.Errorf(
+				"schema.numeric %q: center %g has to be finite and scale %g positive",
+				f.Name,
+				f.Center,
+				f.Scale,
+			)
 		}
 		if !isFinite(f.Clip) || f.Clip < 0 {
 			return fmt.Errorf("schema.numeric %q: clip %g has to be finite and not negative", f.Name, f.Clip)
@@ -210,7 +228,8 @@ func (s *Schema) IsOptional(field string) bool {
 	return s.Optional == nil || slices.Contains(s.Optional, field)
 }
 
-// digested returns the schema as the payload's digest has it: without what changes no score, which fields are optional and which derived.
+// digested returns the schema as the payload's digest has it: without what changes no score, which fields are optional
+// and which derived.
 func (s Schema) digested() Schema {
 	s.Optional, s.Derived = nil, nil
 	return s
@@ -233,7 +252,8 @@ func formatOf(s *Schema, degree int) int {
 	return s.format()
 }
 
-// format returns the version of the format that the schema needs: builds that read up to an older one do not know of all that it has.
+// format returns the version of the format that the schema needs: builds that read up to an older one do not know of
+// all that it has.
 func (s *Schema) format() int {
 	if len(s.MultiWeights) > 0 {
 		return formatWeights

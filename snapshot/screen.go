@@ -13,7 +13,8 @@ import (
 // other names: its linear weight and, with the homogeneous kernel, its squares. A last column bounds the length of
 // each row, in deviations of its numbers.
 //
-// It takes a byte for every 8 of the rows. It is of the rows of the version: those that deltas have changed are looked at as they are.
+// It takes a byte for every 8 of the rows. It is of the rows of the version: those that deltas have changed are looked
+// at as they are.
 type screen struct {
 	// columns are k + M: M is m where each output has a separate number, else 0. Nil if numbers over- or underflow.
 	columns    []screenColumn
@@ -35,7 +36,8 @@ const (
 	screenLength = 8   // deviations that numbers of a row may be away from the center on average
 )
 
-// lazyScreen is the screen of a field, made when it is ranked the screenAfter-th time: that takes as long as some thirty rankings without.
+// lazyScreen is the screen of a field, made when it is ranked the screenAfter-th time: that takes as long as some
+// thirty rankings without.
 type lazyScreen struct {
 	asked atomic.Int32
 	made  atomic.Pointer[screen]
@@ -107,7 +109,12 @@ func (m *Model) newScreen(field int) *screen {
 		}
 	}
 	blocks := (names + blockNames - 1) / blockNames
-	s := &screen{columns: columns, lengthStep: longest / screenMost, blocks: make([]uint64, blocks*(width+1)*8), outliers: make([]uint64, blocks)}
+	s := &screen{
+		columns:    columns,
+		lengthStep: longest / screenMost,
+		blocks:     make([]uint64, blocks*(width+1)*8),
+		outliers:   make([]uint64, blocks),
+	}
 	for i, length := range lengths {
 		m.screenRow(row, first+i)
 		at, shift := i/blockNames*(width+1)*8+i%blockNames/8, i%8*8

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// screening is what an event asks of a screen: whole weights of some columns, so that sums are whole numbers below 2¹⁵, four of them side by side in a word.
+// screening is what an event asks of a screen: whole weights of some columns, so that sums are whole numbers below
+// 2¹⁵, four of them side by side in a word.
 // It does not change while names are ruled out.
 type screening struct {
 	of      *screen
@@ -21,8 +22,8 @@ type screening struct {
 }
 
 const (
-	// screenedShare is the part of the squared weights that columns may have which are not looked at: less looks at more columns, more leaves more names over,
-	// and a ranking by several outputs has more of them than one by one.
+	// screenedShare is the part of the squared weights that columns may have which are not looked at: less looks at
+	// more columns, more leaves more names over, and a ranking by several outputs has more of them than one by one.
 	screenedShare = 1.0 / 32
 	mixedShare    = 1.0 / 512
 
@@ -84,8 +85,8 @@ func (q *question) weightOf(column int) float64 {
 	return 0
 }
 
-// round makes whole weights of those of the first n columns, which add up to about most, and of the length one that bounds what they leave out. It reports
-// false if the latter is too large.
+// round makes whole weights of those of the first n columns, which add up to about most, and of the length one that
+// bounds what they leave out. It reports false if the latter is too large.
 func (g *screening) round(q *question, n int, most float64) bool {
 	sum := 0.0
 	for _, i := range g.order[:n] {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// screened returns a model of a shape with more names of items than TopK ranks without a screen: some are alike, some lie far from the others,
-// some say nothing.
+// screened returns a model of a shape with more names of items than TopK ranks without a screen: some are alike, some
+// lie far from the others, some say nothing.
 func screened(t *testing.T, s shape) *Model {
 	t.Helper()
 	c := testContents(s)
@@ -55,15 +55,22 @@ func sameAsOfAll(t *testing.T, m *Model, in *Input, class string) {
 				got, err := m.TopK(nil, &q, &s)
 				must(t, err)
 				if !slices.Equal(got, all[:k]) {
-					t.Fatalf("%d of class %q by %d: %.300v, want %.300v", k, class, workers, fmt.Sprint(got), fmt.Sprint(all[:k]))
+					t.Fatalf(
+						"%d of class %q by %d: %.300v, want %.300v",
+						k,
+						class,
+						workers,
+						fmt.Sprint(got),
+						fmt.Sprint(all[:k]),
+					)
 				}
 			}
 		}
 	}
 }
 
-// TestScreenedRankingIsExact: for every kind of model, before and after there is a screen, and after deltas that change rows, add names and change weights,
-// few rows and so many that all are copied to one place.
+// TestScreenedRankingIsExact: for every kind of model, before and after there is a screen, and after deltas that change
+// rows, add names and change weights, few rows and so many that all are copied to one place.
 func TestScreenedRankingIsExact(t *testing.T) {
 	for _, shape := range shapes {
 		t.Run(shape.String(), func(t *testing.T) {
@@ -73,7 +80,8 @@ func TestScreenedRankingIsExact(t *testing.T) {
 				for i := range inputs {
 					sameAsOfAll(t, m, &inputs[i], []string{"red", "green", "blue"}[i%3])
 				}
-				if made := m.screens[1].made.Load(); m.rowWidth() > 0 && !m.contents.isCube() && (made == nil || made.columns == nil) {
+				if made := m.screens[1].made.Load(); m.rowWidth() > 0 && !m.contents.isCube() &&
+					(made == nil || made.columns == nil) {
 					t.Error("no screen")
 				}
 				d := rowsDelta(rng, m, rows, 3)
@@ -124,13 +132,22 @@ func TestScreeningIsABound(t *testing.T) {
 			}
 			for n, v := range leading {
 				if s.screening.possible(n/blockNames, v)>>(n%blockNames)&1 == 0 {
-					t.Fatalf("%s, event %d: name %d is ruled out at its own leading value %g: %+v", shape, i, n, v, s.screening)
+					t.Fatalf(
+						"%s, event %d: name %d is ruled out at its own leading value %g: %+v",
+						shape,
+						i,
+						n,
+						v,
+						s.screening,
+					)
 				}
 			}
 			sorted := slices.Sorted(slices.Values(leading))
 			left, outliers := 0, 0
 			for b := range (names + blockNames - 1) / blockNames {
-				left += bits.OnesCount64(s.screening.possible(b, sorted[names-10]) & (1<<min(blockNames, names-b*blockNames) - 1))
+				left += bits.OnesCount64(
+					s.screening.possible(b, sorted[names-10]) & (1<<min(blockNames, names-b*blockNames) - 1),
+				)
 				outliers += bits.OnesCount64(of.outliers[b])
 			}
 			if left > names/5+outliers {
@@ -162,7 +179,8 @@ func TestScreenBeyondNumbers(t *testing.T) {
 	}
 }
 
-// TestMixIsABound: whichever way leading values are mixed, a name whose key is as good as another one's has at least the leading value that follows from it.
+// TestMixIsABound: whichever way leading values are mixed, a name whose key is as good as another one's has at least
+// the leading value that follows from it.
 func TestMixIsABound(t *testing.T) {
 	for _, s := range []shape{{Multiclass, Softmax, ANOVA, 4, false, ""}, {Ordinal, OrdinalLink, ANOVA, 5, true, ""}} {
 		m, err := NewModel(testContents(s))
@@ -170,8 +188,13 @@ func TestMixIsABound(t *testing.T) {
 		rng, c := rand.New(rand.NewPCG(6, 6)), &m.contents
 		bounded := 0
 		for range 3000 {
-			q := question{model: m, field: 1, by: map[string]ranking{Softmax: byShare, OrdinalLink: byLevel}[s.link], base: make([]float64, c.NumOutputs),
-				output: rng.IntN(c.NumOutputs)}
+			q := question{
+				model:  m,
+				field:  1,
+				by:     map[string]ranking{Softmax: byShare, OrdinalLink: byLevel}[s.link],
+				base:   make([]float64, c.NumOutputs),
+				output: rng.IntN(c.NumOutputs),
+			}
 			out, mix, sum := make([]float64, c.NumOutputs), make([]float64, c.NumOutputs), 0.0
 			for o := range out {
 				out[o] = 4 * rng.NormFloat64()
@@ -189,7 +212,15 @@ func TestMixIsABound(t *testing.T) {
 			low, high := q.least(m.key(q.by, q.output, out), q.entropyOf(mix), 0)
 			w := search{question: q, high: high}
 			if leading := dot(mix, out); leading < low || w.exceeds(out) {
-				t.Fatalf("%s: outputs %v, mix %v: leading value %g, want at least %g; outputs up to %g", s, out, mix, leading, low, high)
+				t.Fatalf(
+					"%s: outputs %v, mix %v: leading value %g, want at least %g; outputs up to %g",
+					s,
+					out,
+					mix,
+					leading,
+					low,
+					high,
+				)
 			}
 			if !math.IsInf(low, -1) {
 				bounded++

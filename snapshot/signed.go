@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// A version number or the number of a move that is larger than counting can have made it is somebody's invention. maxPlausible bounds the
-// first: a version every millisecond comes to it in 35 years. A version is published by one move; prunes, moves by operators, and newer
-// versions than the one that an alias was rolled back to are what else there is: movesPerVersion and movesBeside are far above that, a move
-// by an operator every minute for 32 years.
+// A version number or the number of a move that is larger than counting can have made it is somebody's invention.
+// maxPlausible bounds the first: a version every millisecond comes to it in 35 years. A version is published by one
+// move; prunes, moves by operators, and newer versions than the one that an alias was rolled back to are what else
+// there is: movesPerVersion and movesBeside are far above that, a move by an operator every minute for 32 years.
 const (
 	maxPlausible    = 1 << 40
 	movesPerVersion = 16
@@ -20,8 +20,14 @@ const (
 // plausible returns ErrFormat if the number of the move is larger than the version that p names allows.
 func (p *Pointer) plausible() error {
 	if p.Version > maxPlausible || p.Sequence > movesPerVersion*p.Version+movesBeside {
-		return fmt.Errorf("%w: move %d of an alias that names version %d: more than %d moves a version and %d cannot be", ErrFormat,
-			p.Sequence, p.Version, movesPerVersion, movesBeside)
+		return fmt.Errorf(
+			"%w: move %d of an alias that names version %d: more than %d moves a version and %d cannot be",
+			ErrFormat,
+			p.Sequence,
+			p.Version,
+			movesPerVersion,
+			movesBeside,
+		)
 	}
 	return nil
 }

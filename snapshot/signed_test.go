@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// J1: a store with keys lists, reads, links to and keeps what they signed, and replaces what they did not; one without keys is as it was.
+// J1: a store with keys lists, reads, links to and keeps what they signed, and replaces what they did not; one without
+// keys is as it was.
 func TestStoreWithKeys(t *testing.T) {
 	store, dir, keys := publishSigned(t, 2)
 	must(t, setAlias(t, store, Champion, 1))
@@ -45,7 +46,13 @@ func TestStoreWithKeys(t *testing.T) {
 	from := int64(1)
 	m, err := store.Publish(t.Context(), "m", testContents(small), Move{Alias: Champion, From: &from})
 	if err != nil || m.Version != 4 || m.Previous == forged.Digest {
-		t.Fatalf("published version %d after %s, %v: want 4, not linked to the forged %s", m.Version, m.Previous, err, forged.Digest)
+		t.Fatalf(
+			"published version %d after %s, %v: want 4, not linked to the forged %s",
+			m.Version,
+			m.Previous,
+			err,
+			forged.Digest,
+		)
 	}
 	if len(found) == 0 || found[0].Version != 3 {
 		t.Errorf("reported %+v, want the forged version 3", found)
@@ -54,7 +61,8 @@ func TestStoreWithKeys(t *testing.T) {
 	if q := found[0]; err != nil || p.Version != 4 || p.Sequence <= q.Sequence {
 		t.Errorf("champion %+v, %v, want version 4 by a later move than %d", p, err, q.Sequence)
 	}
-	if removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); err != nil || len(removed) != 2 || removed[1] != good.Version {
+	if removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); err != nil || len(removed) != 2 ||
+		removed[1] != good.Version {
 		t.Errorf("pruned %v, %v, want 1 and 2", removed, err)
 	}
 	if _, err := forger.Manifest("m", 3); err != nil {
@@ -62,8 +70,8 @@ func TestStoreWithKeys(t *testing.T) {
 	}
 }
 
-// A number that somebody wrote into the log, an alias or the name of a directory does not make the publisher count on to where readers without keys
-// refuse what it says.
+// A number that somebody wrote into the log, an alias or the name of a directory does not make the publisher count on
+// to where readers without keys refuse what it says.
 func TestInventedNumbers(t *testing.T) {
 	for _, number := range []int64{movesBeside, 1 << 25, 1 << 43, 1 << 50, 1<<63 - 1} {
 		for what, attack := range map[string]func(dir string, number int64) error{
@@ -93,7 +101,8 @@ func TestInventedNumbers(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s, %d: %v", what, number, err)
 				}
-				if p, err := store.Alias("m", Champion); err != nil || p.Version != m.Version || what == "alias" && number == movesBeside && p.Sequence <= number {
+				if p, err := store.Alias("m", Champion); err != nil || p.Version != m.Version ||
+					what == "alias" && number == movesBeside && p.Sequence <= number {
 					t.Errorf("%s, %d: champion %+v, %v, want version %d", what, number, p, err, m.Version)
 				}
 			}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// slowFold is the fold-in of one entity in dense algebra: gradients are differences of slowOutputs between models that have a row for the user u1, the
-// Gaussian posterior is solved whole at every event, for every rate.
+// slowFold is the fold-in of one entity in dense algebra: gradients are differences of slowOutputs between models that
+// have a row for the user u1, the Gaussian posterior is solved whole at every event, for every rate.
 type slowFold struct {
 	c       *Contents
 	by      *FoldInField
@@ -21,7 +21,14 @@ type slowFold struct {
 
 func newSlowFold(c *Contents, center []float64) *slowFold {
 	by := &c.FoldIn.Fields[0]
-	s := &slowFold{c: c, by: by, q: len(by.Precision), center: center, loss: make([]float64, len(by.Losses)), targets: make([]float64, c.NumOutputs)}
+	s := &slowFold{
+		c:       c,
+		by:      by,
+		q:       len(by.Precision),
+		center:  center,
+		loss:    make([]float64, len(by.Losses)),
+		targets: make([]float64, c.NumOutputs),
+	}
 	for range by.Rates {
 		s.a, s.b = append(s.a, make([]float64, s.q*s.q)), append(s.b, make([]float64, s.q))
 	}

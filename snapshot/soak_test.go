@@ -29,8 +29,8 @@ func residentBytes() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// E1: eight readers in a loop, four opening and four watching, see whole versions only and never an older one, while versions are
-// published and pruned; memory and files stay flat.
+// E1: eight readers in a loop, four opening and four watching, see whole versions only and never an older one, while
+// versions are published and pruned; memory and files stay flat.
 func TestReadersDuringManyPublishes(t *testing.T) {
 	publishes := tier.Size(60, 500)
 	if tier.Asked(tier.Load) {
@@ -112,7 +112,13 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	if len(entries) > 12 {
 		t.Errorf("%d entries in the model's directory", len(entries))
 	}
-	t.Logf("%d publishes, %d reads, resident %d MiB after a fifth, %d MiB at the end", publishes, reads.Load(), warm>>20, now>>20)
+	t.Logf(
+		"%d publishes, %d reads, resident %d MiB after a fifth, %d MiB at the end",
+		publishes,
+		reads.Load(),
+		warm>>20,
+		now>>20,
+	)
 }
 
 // E14: what a reader has open can be read to its end after the version was pruned.

@@ -16,8 +16,9 @@ import (
 // (DirSource), a server (HTTPSource), a topic. It is not trusted: Watch verifies all that comes from it. It has to be
 // safe for concurrent use.
 type Source interface {
-	// Wait returns what an alias names. If that is still last, it waits for a change, and may give up waiting after a while and return
-	// last. The zero Pointer is never what an alias names. It returns ErrNotFound if there is no such alias, and the error of ctx.
+	// Wait returns what an alias names. If that is still last, it waits for a change, and may give up waiting after a
+	// while and return last. The zero Pointer is never what an alias names. It returns ErrNotFound if there is no such
+	// alias, and the error of ctx.
 	Wait(ctx context.Context, model, alias string, last Pointer) (Pointer, error)
 	// File opens a file of a version; the caller closes it. It returns fs.ErrNotExist if the version has no such
 	// file.
@@ -61,7 +62,8 @@ func (s DirSource) arrival(ctx context.Context, model, alias string, most time.D
 	path := s.nearest(model)
 	changes := watchDir(path)
 	defer changes.close()
-	if _, err := s.look(model, alias); !errors.Is(err, ErrNotFound) || s.nearest(model) != path { // it came while nobody watched
+	if _, err := s.look(model, alias); !errors.Is(err, ErrNotFound) ||
+		s.nearest(model) != path { // it came while nobody watched
 		return ctx.Err()
 	}
 	return changes.wait(ctx, most)
@@ -136,8 +138,9 @@ func readFile(root *os.Root, name string, limit int64) ([]byte, error) {
 // firstRead is the memory taken for a stream before any of it has come.
 const firstRead = 64 << 10
 
-// readAtMost reads a stream of at most limit bytes; a longer one is ErrDigest. Of a file the size is looked at before memory is taken;
-// of another stream, memory grows with what has come, so that nobody is made to allocate what is never sent.
+// readAtMost reads a stream of at most limit bytes; a longer one is ErrDigest. Of a file the size is looked at before
+// memory is taken; of another stream, memory grows with what has come, so that nobody is made to allocate what is never
+// sent.
 func readAtMost(r io.Reader, name string, limit int64) ([]byte, error) {
 	size := min(limit, firstRead)
 	if f, ok := r.(interface{ Stat() (fs.FileInfo, error) }); ok {

@@ -24,7 +24,8 @@ const (
 	goldenFile     = "golden.jsonl"
 )
 
-// lockFile is what writers of a model lock, and deltaLockFile what those of deltas do: a delta does not wait until a large version is written.
+// lockFile is what writers of a model lock, and deltaLockFile what those of deltas do: a delta does not wait until a
+// large version is written.
 const (
 	lockFile      = ".lock"
 	deltaLockFile = ".lock-deltas"
@@ -38,8 +39,9 @@ const maxVersion = 1<<53 - 1
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// Store publishes versions of models below a directory, moves their aliases and keeps a log of both. Writers to one model take turns, also
-// across processes of one machine; readers on other machines may share the directory or a synchronised copy. It is safe for concurrent use.
+// Store publishes versions of models below a directory, moves their aliases and keeps a log of both. Writers to one
+// model take turns, also across processes of one machine; readers on other machines may share the directory or a
+// synchronised copy. It is safe for concurrent use.
 type Store struct {
 	By     string       // who publishes and moves aliases, for the publish log. Set it before use.
 	Logger *slog.Logger // gets a line for what is repaired; nil logs nothing. Set it before use.
@@ -51,14 +53,16 @@ type Store struct {
 	// or alias that none of them signed is ErrSignature, is not listed or continued, and may be replaced. Nil takes
 	// unsigned ones. Set it before use.
 	Keys Keys
-	// Untrusted, if not nil, is called with each alias that a writer replaces because none of Keys signed it or its version. Set it before use.
+	// Untrusted, if not nil, is called with each alias that a writer replaces because none of Keys signed it or its
+	// version. Set it before use.
 	Untrusted func(alias string, found Pointer)
-	// Reserve, if not nil, is asked under the lock for the numbers of the next version or of the next move, the other of the two being 0, before
-	// anything is written, and returns those to take: none below, and none that was ever taken, if it knows that from outside the store.
+	// Reserve, if not nil, is asked under the lock for the numbers of the next version or of the next move, the other
+	// of the two being 0, before anything is written, and returns those to take: none below, and none that was ever
+	// taken, if it knows that from outside the store.
 	// Set it before use.
 	Reserve func(model string, next Numbers) (Numbers, error)
-	// Fence, if not nil, is asked under the lock before a version appears, and before aliases are moved to it: with its error neither is done. It is for
-	// publishers of which one at a time may publish. Set it before use.
+	// Fence, if not nil, is asked under the lock before a version appears, and before aliases are moved to it: with its
+	// error neither is done. It is for publishers of which one at a time may publish. Set it before use.
 	Fence func() error
 	Now   func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
@@ -72,13 +76,13 @@ func NewStore(dir string) *Store {
 	return &Store{dir: dir, Now: time.Now, logBytes: maxLogBytes, step: failpoint.At}
 }
 
-// Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to the publish log and
-// returns the manifest. To, Event and Why of moves are not looked at: the log has the decision and the reason of c.Meta. If an alias does
-// not name its Move.From, nothing is written and ErrConflict returned.
+// Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to
+// the publish log and returns the manifest. To, Event and Why of moves are not looked at: the log has the decision and
+// the reason of c.Meta. If an alias does not name its Move.From, nothing is written and ErrConflict returned.
 //
-// When it returns nil the version is durable; when it returns an error there is no new version, or there is one that some of the aliases
-// do not point to yet. What a killed publisher left behind is removed. It returns ErrName, ErrContents, ErrGolden, ErrConflict, the
-// error of ctx, or an error of the file system.
+// When it returns nil the version is durable; when it returns an error there is no new version, or there is one that
+// some of the aliases do not point to yet. What a killed publisher left behind is removed. It returns ErrName,
+// ErrContents, ErrGolden, ErrConflict, the error of ctx, or an error of the file system.
 func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ...Move) (Manifest, error) {
 	manifest, files, err := encodeVersion(model, c)
 	if err != nil {
@@ -103,7 +107,11 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 			if err != nil {
 				return fmt.Errorf("%s: %w", ModelSignatureFile, err)
 			}
-			staged = slices.Insert(staged, len(staged)-1, stagedFile{ModelSignatureFile, b}) // the manifest is written last
+			staged = slices.Insert(
+				staged,
+				len(staged)-1,
+				stagedFile{ModelSignatureFile, b},
+			) // the manifest is written last
 		}
 		if err := s.writeVersion(ctx, root, manifest.Version, staged); err != nil {
 			return err
@@ -125,8 +133,8 @@ func (s *Store) Publish(ctx context.Context, model string, c *Contents, moves ..
 	return manifest, nil
 }
 
-// number makes a manifest that of the version after newest, which is there, and returns the last files of its directory: the signature, if any, and the
-// manifest.
+// number makes a manifest that of the version after newest, which is there, and returns the last files of its
+// directory: the signature, if any, and the manifest.
 func (s *Store) number(root *os.Root, model string, newest int64, manifest *Manifest) ([]stagedFile, error) {
 	previous, err := soundAlias(root, model, Latest)
 	if err != nil && !errors.Is(err, ErrNotFound) && !isDamage(err) {
@@ -218,7 +226,8 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 		return err
 	}
 	for _, f := range files {
-		if err := errors.Join(ctx.Err(), durable.Create(dir, f.name, 0o644, durable.Bytes(f.content)), s.step("snapshot.write")); err != nil {
+		if err := errors.Join(ctx.Err(), durable.Create(dir, f.name, 0o644, durable.Bytes(f.content)), s.step(
+			"snapshot.write")); err != nil {
 			return errors.Join(err, root.RemoveAll(staging+name))
 		}
 	}
@@ -244,7 +253,12 @@ func (s *Store) fenced() error {
 
 // withModel runs write on the directory of a model, under its lock and with the remains of killed publishers removed.
 // write gets the numbers of the newest version and the last move.
-func (s *Store) withModel(ctx context.Context, model string, create bool, write func(root *os.Root, last Numbers) error) error {
+func (s *Store) withModel(
+	ctx context.Context,
+	model string,
+	create bool,
+	write func(root *os.Root, last Numbers) error,
+) error {
 	return s.locked(ctx, model, lockFile, create, func(root *os.Root) error {
 		last, _, err := s.tidy(root, model, false)
 		if err != nil {
@@ -274,8 +288,9 @@ func (s *Store) locked(ctx context.Context, model, file string, create bool, do 
 	return do(root)
 }
 
-// Recover removes what killed publishers of a model left behind, writes what they could not write into the publish log, and rebuilds damaged
-// aliases from it. Every writer does it first, too. It returns ErrNotFound if nothing of the model was ever published.
+// Recover removes what killed publishers of a model left behind, writes what they could not write into the publish log,
+// and rebuilds damaged aliases from it. Every writer does it first, too. It returns ErrNotFound if nothing of the model
+// was ever published.
 func (s *Store) Recover(ctx context.Context, model string) error {
 	if err := s.withModel(ctx, model, false, func(*os.Root, Numbers) error { return nil }); err != nil {
 		return fmt.Errorf("snapshot: recover %s: %w", model, err)
@@ -307,8 +322,8 @@ func (s *Store) makeModel(model string) error {
 	return errors.Join(durable.SyncDir(root), durable.SyncDir(store))
 }
 
-// Versions returns the published versions of a model, ascending, or ErrNotFound. A directory without a valid manifest is none: it
-// is being copied, or was damaged; nor is one that none of Keys signed.
+// Versions returns the published versions of a model, ascending, or ErrNotFound. A directory without a valid manifest
+// is none: it is being copied, or was damaged; nor is one that none of Keys signed.
 func (s *Store) Versions(model string) ([]int64, error) {
 	versions, err := inModel(s.dir, model, func(root *os.Root) ([]int64, error) {
 		versions, err := numbersIn(root)
@@ -354,8 +369,8 @@ func versionNumber(name string) int64 {
 	return v
 }
 
-// nextVersion is one more than the newest version there is, and than that which "latest" says there was. A directory whose number nobody came to by counting
-// is passed by.
+// nextVersion is one more than the newest version there is, and than that which "latest" says there was. A directory
+// whose number nobody came to by counting is passed by.
 func nextVersion(root *os.Root, newest, latest int64) (int64, error) {
 	next := newest + 1
 	if latest <= maxPlausible/2 {
@@ -371,8 +386,8 @@ func nextVersion(root *os.Root, newest, latest int64) (int64, error) {
 	return 0, fmt.Errorf("%w: no version number after %d: remove the directory %d", ErrFormat, next-1, next-1)
 }
 
-// Manifest reads and verifies the manifest of a version without its files: Cut reads its cut, where that is one of them. It returns ErrNotFound,
-// ErrSignature, ErrDigest or ErrFormat.
+// Manifest reads and verifies the manifest of a version without its files: Cut reads its cut, where that is one of
+// them. It returns ErrNotFound, ErrSignature, ErrDigest or ErrFormat.
 func (s *Store) Manifest(model string, version int64) (Manifest, error) {
 	m, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
 		dir, m, err := openVersion(root, model, version, s.Keys)
@@ -387,8 +402,9 @@ func (s *Store) Manifest(model string, version int64) (Manifest, error) {
 	return m, nil
 }
 
-// Complete returns an error unless the version that a pointer names has the manifest that the pointer names, and the files that this lists, in their
-// sizes. It reads the manifest alone, without its signature. It returns ErrNotFound, ErrDigest or ErrFormat.
+// Complete returns an error unless the version that a pointer names has the manifest that the pointer names, and the
+// files that this lists, in their sizes. It reads the manifest alone, without its signature. It returns ErrNotFound,
+// ErrDigest or ErrFormat.
 func (s *Store) Complete(model string, p Pointer) error {
 	_, err := inModel(s.dir, model, func(root *os.Root) (Manifest, error) {
 		dir, m, err := openVersion(root, model, p.Version, nil)
@@ -397,7 +413,12 @@ func (s *Store) Complete(model string, p Pointer) error {
 		}
 		defer dir.Close()
 		if p.ManifestDigest != "" && p.ManifestDigest != m.Digest {
-			return m, fmt.Errorf("manifest.json: %w: the alias names manifest %s, there is %s", ErrDigest, p.ManifestDigest, m.Digest)
+			return m, fmt.Errorf(
+				"manifest.json: %w: the alias names manifest %s, there is %s",
+				ErrDigest,
+				p.ManifestDigest,
+				m.Digest,
+			)
 		}
 		files := m.Files
 		if m.CutFile != nil {
@@ -454,7 +475,12 @@ func openModel(dir, model string) (*os.Root, error) {
 	defer store.Close()
 	root, err := store.OpenRoot(model)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: no model %s in %s: check the name (--model), or publish a first version", ErrNotFound, model, dir)
+		return nil, fmt.Errorf(
+			"%w: no model %s in %s: check the name (--model), or publish a first version",
+			ErrNotFound,
+			model,
+			dir,
+		)
 	}
 	return root, err
 }

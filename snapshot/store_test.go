@@ -42,22 +42,30 @@ func TestPublishAndOpen(t *testing.T) {
 			}
 			got := m.Contents()
 			for name, pair := range map[string][2]any{
-				"basis": {got.Basis, c.Basis}, "weights": {got.Weights, c.Weights}, "linear": {got.Linear, c.Linear}, "bias": {got.Bias, c.Bias},
-				"vocabulary": {got.Vocabulary, c.Vocabulary}, "schema": {got.Schema, c.Schema}, "golden": {len(got.Golden), len(c.Golden)},
+				"basis": {got.Basis, c.Basis}, "weights": {got.Weights, c.Weights}, "linear": {got.Linear, c.Linear},
+				"bias":       {got.Bias, c.Bias},
+				"vocabulary": {got.Vocabulary, c.Vocabulary}, "schema": {got.Schema, c.Schema}, "golden": {len(got.Golden), len(
+					c.Golden)},
 			} {
 				if !reflect.DeepEqual(pair[0], pair[1]) {
 					t.Errorf("%s: %v, want %v", name, pair[0], pair[1])
 				}
 			}
 			manifest := m.Manifest()
-			if manifest.Digest != published.Digest || manifest.Version != 1 || manifest.Lambda != 0.5 || !manifest.Created.Equal(created) {
+			if manifest.Digest != published.Digest || manifest.Version != 1 || manifest.Lambda != 0.5 ||
+				!manifest.Created.Equal(created) {
 				t.Errorf("manifest %+v, published %+v", manifest, published)
 			}
 			if manifest.Objective == manifest.Objective {
 				t.Errorf("objective %v, want NaN: it was not finite", manifest.Objective)
 			}
 			if digest, err := PayloadDigest(got); err != nil || digest != manifest.PayloadDigest {
-				t.Errorf("PayloadDigest of what was read is %s, %v, the manifest has %s", digest, err, manifest.PayloadDigest)
+				t.Errorf(
+					"PayloadDigest of what was read is %s, %v, the manifest has %s",
+					digest,
+					err,
+					manifest.PayloadDigest,
+				)
 			}
 		})
 	}
@@ -145,7 +153,8 @@ func TestPrune(t *testing.T) {
 	if want := []int64{1, 3, 4}; err != nil || !slices.Equal(removed, want) {
 		t.Fatalf("removed %v, %v, want %v", removed, err, want)
 	}
-	if removed, err = store.Prune(t.Context(), "m", Retention{Keep: 0}); err != nil || !slices.Equal(removed, []int64{5}) {
+	if removed, err = store.Prune(t.Context(), "m", Retention{Keep: 0}); err != nil ||
+		!slices.Equal(removed, []int64{5}) {
 		t.Errorf("keep 0 removed %v, %v, want 5 only: the newest stays", removed, err)
 	}
 	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{2, 6}) {
@@ -155,16 +164,24 @@ func TestPrune(t *testing.T) {
 	if removed, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); err != nil || len(removed) > 0 {
 		t.Errorf("a stray file: removed %v, %v", removed, err)
 	}
-	must(t, errors.Join(os.Remove(filepath.Join(dir, "m", logFile)), os.WriteFile(filepath.Join(dir, "m", aliasDir, Champion), []byte("6"), 0o644)))
+	must(
+		t,
+		errors.Join(
+			os.Remove(filepath.Join(dir, "m", logFile)),
+			os.WriteFile(filepath.Join(dir, "m", aliasDir, Champion), []byte("6"), 0o644),
+		),
+	)
 	if _, err := store.Prune(t.Context(), "m", Retention{Keep: 1}); !errors.Is(err, ErrFormat) {
 		t.Errorf("unreadable alias: %v, want ErrFormat and nothing removed", err)
 	}
 }
 
-// A publisher killed at any step leaves a staging directory that nobody sees and the next one removes, or a whole version.
+// A publisher killed at any step leaves a staging directory that nobody sees and the next one removes, or a whole
+// version.
 func TestKilledPublisher(t *testing.T) {
 	store, dir := publish(t, 2)
-	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile, vocabularyFile, goldenFile, ManifestFile}} {
+	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile,
+		vocabularyFile, goldenFile, ManifestFile}} {
 		torn := filepath.Join(dir, "m", staging+"3")
 		must(t, os.Mkdir(torn, 0o755))
 		for _, name := range remains {
@@ -210,7 +227,8 @@ func TestPublishCanceled(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	_, dir := publish(t, 1)
-	for _, name := range []string{"", ".", "..", "../m", "m/1", "/etc", "a\x00b", "Ratings", "-m", ".lock", strings.Repeat("a", 65), "ümlaut"} {
+	for _, name := range []string{"", ".", "..", "../m", "m/1", "/etc", "a\x00b", "Ratings", "-m", ".lock", strings.Repeat(
+		"a", 65), "ümlaut"} {
 		if _, err := NewStore(dir).Publish(t.Context(), name, testContents(small)); !errors.Is(err, ErrName) {
 			t.Errorf("Publish %q: %v, want ErrName", name, err)
 		}
@@ -224,14 +242,16 @@ func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		dir, model string
 		sel        Selector
-	}{{filepath.Join(dir, "none"), "m", Selector{}}, {dir, "other", Selector{}}, {dir, "m", Selector{Version: 2}}, {dir, "m", Selector{Version: -1}}} {
+	}{{filepath.Join(dir, "none"), "m", Selector{}}, {dir, "other", Selector{}}, {dir, "m", Selector{Version: 2}}, {dir,
+		"m", Selector{Version: -1}}} {
 		if _, err := Open(test.dir, test.model, test.sel); !errors.Is(err, ErrNotFound) {
 			t.Errorf("Open(%v): %v, want ErrNotFound", test, err)
 		}
 	}
 }
 
-// Readers in a loop see whole versions only, and never an older one than before, while versions are published and pruned.
+// Readers in a loop see whole versions only, and never an older one than before, while versions are published and
+// pruned.
 func TestReadersDuringPublishes(t *testing.T) {
 	t.Parallel()
 	store, dir := publish(t, 1)

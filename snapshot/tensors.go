@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// The types of the numbers in model.safetensors. Models score in float64 whatever the type; F32 halves the file and rounds every parameter, by
-// 6e-8 of its value at most.
+// The types of the numbers in model.safetensors. Models score in float64 whatever the type; F32 halves the file and
+// rounds every parameter, by 6e-8 of its value at most.
 const (
 	F64 = "F64"
 	F32 = "F32"
@@ -21,9 +21,9 @@ func tensorBytes(dtype string) int {
 	return map[string]int{F64: 8, F32: 4}[dtype]
 }
 
-// tensorHeader returns the header of model.safetensors for a shape: the length of the JSON as 8 bytes little-endian, the JSON itself,
-// padded with spaces so that the numbers start at a multiple of 8. A shape has one header of each type and no other: a reader compares bytes,
-// so there is no offset, name or shape in a file that it would have to trust.
+// tensorHeader returns the header of model.safetensors for a shape: the length of the JSON as 8 bytes little-endian,
+// the JSON itself, padded with spaces so that the numbers start at a multiple of 8. A shape has one header of each type
+// and no other: a reader compares bytes, so there is no offset, name or shape in a file that it would have to trust.
 func tensorHeader(d, m, k int, linear bool, fm *FeatureMap, dtype string) (header []byte, numbers int, err error) {
 	// The products stay below 2^63: see the limits in contents.go.
 	total := int64(d)*int64(k) + int64(k)*int64(m) + int64(m)
@@ -52,7 +52,16 @@ func tensorHeader(d, m, k int, linear bool, fm *FeatureMap, dtype string) (heade
 		if len(shape) > 1 {
 			columns = fmt.Sprintf(",%d", shape[1])
 		}
-		text = fmt.Appendf(text, `,%q:{"dtype":%q,"shape":[%d%s],"data_offsets":[%d,%d]}`, name, dtype, rows, columns, offset, offset+size)
+		text = fmt.Appendf(
+			text,
+			`,%q:{"dtype":%q,"shape":[%d%s],"data_offsets":[%d,%d]}`,
+			name,
+			dtype,
+			rows,
+			columns,
+			offset,
+			offset+size,
+		)
 		offset += size
 	}
 	tensor("basis", d, k)
@@ -98,11 +107,18 @@ func (c *Contents) rounded() *Contents {
 	return &r
 }
 
-// encodeTensors returns the bytes of model.safetensors: little-endian, basis d×k, weights k×m, linear d×m if there is one, bias m, and of a
-// feature map its weights and tables.
+// encodeTensors returns the bytes of model.safetensors: little-endian, basis d×k, weights k×m, linear d×m if there is
+// one, bias m, and of a feature map its weights and tables.
 func encodeTensors(c *Contents) ([]byte, error) {
 	dtype := cmp.Or(c.Tensors, F64)
-	header, numbers, err := tensorHeader(c.NumFeatures, c.NumOutputs, c.NumBasis, c.Linear != nil, c.Schema.FeatureMap, dtype)
+	header, numbers, err := tensorHeader(
+		c.NumFeatures,
+		c.NumOutputs,
+		c.NumBasis,
+		c.Linear != nil,
+		c.Schema.FeatureMap,
+		dtype,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +141,8 @@ func encodeTensors(c *Contents) ([]byte, error) {
 	return b, nil
 }
 
-// decodeTensors sets the parameters of c and their type; their shape is known from the manifest. Memory is taken only once the length is right. The
-// parameters may lie in b, which must not change any more.
+// decodeTensors sets the parameters of c and their type; their shape is known from the manifest. Memory is taken only
+// once the length is right. The parameters may lie in b, which must not change any more.
 func decodeTensors(c *Contents, b []byte) error {
 	d, m, k := c.NumFeatures, c.NumOutputs, c.NumBasis
 	for _, form := range []struct {
@@ -176,10 +192,17 @@ func decodeTensors(c *Contents, b []byte) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("model.safetensors: %w: the header is not the one of %d features, %d outputs and %d basis vectors in F64 or F32", ErrFormat, d, m, k)
+	return fmt.Errorf(
+		"model.safetensors: %w: the header is not the one of %d features, %d outputs and %d basis vectors in F64 or F32",
+		ErrFormat,
+		d,
+		m,
+		k,
+	)
 }
 
-// inPlace returns the first n numbers of a type in b without copying them, nil if they do not lie there as this machine has them.
+// inPlace returns the first n numbers of a type in b without copying them, nil if they do not lie there as this machine
+// has them.
 func inPlace(b []byte, n int, dtype string) []float64 {
 	if n == 0 || dtype != F64 || binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		return nil

@@ -26,7 +26,8 @@ func TestF32(t *testing.T) {
 		must(t, err)
 		narrow, err := Open(dir, "m", Selector{Version: 2})
 		must(t, err)
-		if w, n := wide.Manifest(), narrow.Manifest(); n.Files[0].Bytes >= w.Files[0].Bytes || n.PayloadDigest == w.PayloadDigest {
+		if w, n := wide.Manifest(), narrow.Manifest(); n.Files[0].Bytes >= w.Files[0].Bytes ||
+			n.PayloadDigest == w.PayloadDigest {
 			t.Errorf("%v: %d bytes, in doubles %d", s, n.Files[0].Bytes, w.Files[0].Bytes)
 		}
 		got := narrow.Contents()
@@ -107,7 +108,10 @@ func TestF32Damage(t *testing.T) {
 	if _, err := Open(dir, "m", Selector{Version: 1}); !errors.Is(err, ErrFormat) {
 		t.Errorf("one number too few, vouched for: %v", err)
 	}
-	nan := binary.LittleEndian.AppendUint32(bytes.Clone(content[:len(content)-4]), math.Float32bits(float32(math.NaN())))
+	nan := binary.LittleEndian.AppendUint32(
+		bytes.Clone(content[:len(content)-4]),
+		math.Float32bits(float32(math.NaN())),
+	)
 	forge(t, dir, func(_ *Manifest, files map[string][]byte) { files[tensorsFile] = nan })
 	if _, err := Open(dir, "m", Selector{Version: 1}); !errors.Is(err, ErrFormat) {
 		t.Errorf("a NaN, vouched for: %v", err)

@@ -28,14 +28,18 @@ func randomInputs(seed uint64, n int) []Input {
 		for range rng.IntN(4) {
 			tags = append(tags, name("a", "b", "zzz", "naïve \"<\\\u2028"))
 		}
-		list[i] = Input{Categorical: []string{name("u1", "u2", "u3", "u9", ""), name("i1", "i2", "i9", "")}, Numeric: []float64{40 + 30*rng.NormFloat64()},
-			Multi: [][]string{tags}}
+		list[i] = Input{
+			Categorical: []string{name("u1", "u2", "u3", "u9", ""), name("i1", "i2", "i9", "")},
+			Numeric:     []float64{40 + 30*rng.NormFloat64()},
+			Multi:       [][]string{tags},
+		}
 	}
 	return list
 }
 
-// TestThousandEvents: on 1,000 events published models of degree 3 and of margin losses score as the formula says, within 1e-9 from F64 tensors and 1e-5 from
-// F32 ones, one by one and in a batch; terms add up to that, and rankings are those of predictions.
+// TestThousandEvents: on 1,000 events published models of degree 3 and of margin losses score as the formula says,
+// within 1e-9 from F64 tensors and 1e-5 from F32 ones, one by one and in a batch; terms add up to that, and rankings
+// are those of predictions.
 func TestThousandEvents(t *testing.T) {
 	if n := len(newForms()); n != 7 {
 		t.Fatalf("%d shapes", n)
@@ -93,7 +97,9 @@ func TestThousandEvents(t *testing.T) {
 // publishedAs publishes contents as a separate model and opens it.
 func publishedAs(t *testing.T, dir, name string, c *Contents) *Model {
 	t.Helper()
-	name = strings.ToLower(fmt.Sprintf("%s-%d-%d-%s-%d-%s", name, c.NumBasis, c.degree(), c.Kernel, len(c.MapWeights), c.Tensors))
+	name = strings.ToLower(
+		fmt.Sprintf("%s-%d-%d-%s-%d-%s", name, c.NumBasis, c.degree(), c.Kernel, len(c.MapWeights), c.Tensors),
+	)
 	manifest, err := NewStore(dir).Publish(t.Context(), name, c)
 	must(t, err)
 	m, err := Open(dir, name, Selector{Version: manifest.Version})

@@ -20,8 +20,8 @@ type Query struct {
 // Item is a name of a ranking.
 type Item struct {
 	Name string
-	// Value is what is ranked by: the prediction of a regression or of an ordinal label, the probability of 1 of a binary one, that of
-	// Query.Class otherwise. Where the link has no probabilities it is the output.
+	// Value is what is ranked by: the prediction of a regression or of an ordinal label, the probability of 1 of a
+	// binary one, that of Query.Class otherwise. Where the link has no probabilities it is the output.
 	Value float64
 }
 
@@ -34,19 +34,22 @@ const (
 	byShare                 // key −Σ_j exp(o_j − o_c), which orders softmax probabilities
 )
 
-// TopK appends to dst the K names of a categorical field with the largest values, largest first, names of equal value in the order of the
-// vocabulary. It is exact: a name that is not excluded is passed over only where a bound says that it cannot be among the best. That takes O(n·k) for n names,
-// by Scratch.Workers goroutines. A field of some thousand names that is ranked for the eighth time gets a table of a byte for every number of its rows, which
-// rules names out several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it. In a field that is
-// part of a cross each name takes as long as Score. Values are computed from the outputs of Score. Nothing is allocated once s and dst have grown and there is
-// the table. It returns ErrInput.
+// TopK appends to dst the K names of a categorical field with the largest values, largest first, names of equal value
+// in the order of the vocabulary. It is exact: a name that is not excluded is passed over only where a bound says that
+// it cannot be among the best. That takes O(n·k) for n names, by Scratch.Workers goroutines. A field of some thousand
+// names that is ranked for the eighth time gets a table of a byte for every number of its rows, which rules names out
+// several times as fast; making it takes that one call as long as some thirty rankings. Models after deltas share it.
+// In a field that is part of a cross each name takes as long as Score. Values are computed from the outputs of Score.
+// Nothing is allocated once s and dst have grown and there is the table. It returns ErrInput.
 //
-// Names are ordered by their outputs before Manifest.OutputLimit, and Item.Value is of those after it: names that the limit makes equal keep their order.
-// Where several outputs make a value, of levels and by softmax, a list that reaches the limit may have a larger value behind a smaller one.
+// Names are ordered by their outputs before Manifest.OutputLimit, and Item.Value is of those after it: names that the
+// limit makes equal keep their order. Where several outputs make a value, of levels and by softmax, a list that reaches
+// the limit may have a larger value behind a smaller one.
 //
-// A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j x_j over the
-// other columns, so a candidate costs one product of its row of the basis with a matrix that the event determines. Kernels of degree 3 change by
-// A_r h_r, with the kernel of degree 2 of the other columns, or (3 S_r² + (3 S_r + h_r) h_r) h_r, for which there is no table.
+// A name of a one-hot field changes the kernels by S_r h_r (anova) or (2 S_r + h_r) h_r (homogeneous), S_r = Σ h_r,j
+// x_j over the other columns, so a candidate costs one product of its row of the basis with a matrix that the event
+// determines. Kernels of degree 3 change by A_r h_r, with the kernel of degree 2 of the other columns, or (3 S_r² + (3
+// S_r + h_r) h_r) h_r, for which there is no table.
 func (m *Model) TopK(dst []Item, q *Query, s *Scratch) ([]Item, error) {
 	return m.topKOver(nil, dst, q, s)
 }
@@ -70,7 +73,12 @@ func (m *Model) topK(over *Overlay, dst []Item, q *Query, s *Scratch) ([]Item, e
 	field := slices.Index(c.Schema.Categorical, q.Over)
 	switch {
 	case field < 0:
-		return dst, fmt.Errorf("%w: %q is not a categorical field of the schema (%q)", ErrInput, q.Over, c.Schema.Categorical)
+		return dst, fmt.Errorf(
+			"%w: %q is not a categorical field of the schema (%q)",
+			ErrInput,
+			q.Over,
+			c.Schema.Categorical,
+		)
 	case over != nil && len(over.rows) > 0 && field == over.field:
 		return dst, fmt.Errorf("%w: the history is of names of %q: rank over another field", ErrInput, q.Over)
 	case q.K < 1:
@@ -121,7 +129,8 @@ func (m *Model) rankingOf(class string) (output int, by ranking, err error) {
 	return output, by, nil
 }
 
-// exclude marks the names not wanted: by their position in the field, those that deltas have added behind the version's by their column.
+// exclude marks the names not wanted: by their position in the field, those that deltas have added behind the version's
+// by their column.
 func (m *Model) exclude(field int, names []string, s *Scratch) {
 	own := len(m.contents.Vocabulary[field])
 	words := (own + m.NumColumns() - m.contents.NumFeatures + 63) / 64
@@ -143,7 +152,8 @@ func (m *Model) exclusion(field int, j int32) int {
 	return int(j - m.first[field])
 }
 
-// eachName calls do with the columns of the names of a field that are not excluded, ascending, until it returns an error.
+// eachName calls do with the columns of the names of a field that are not excluded, ascending, until it returns an
+// error.
 func (m *Model) eachName(field int, s *Scratch, do func(j int32) error) error {
 	wanted := func(i int) bool { return s.excluded[i/64]&(1<<(i%64)) == 0 }
 	for i := range m.contents.Vocabulary[field] {
@@ -167,7 +177,8 @@ func (m *Model) eachName(field int, s *Scratch, do func(j int32) error) error {
 
 var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too far from its center", ErrInput)
 
-// crossedCandidates is candidates for a field of a cross, whose names bring other columns with them: each is scored as Score does.
+// crossedCandidates is candidates for a field of a cross, whose names bring other columns with them: each is scored as
+// Score does.
 func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *Input, s *Scratch) error {
 	s.heap = s.heap[:0]
 	return m.eachName(field, s, func(j int32) error {
@@ -185,8 +196,8 @@ func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, 
 	})
 }
 
-// matrix stores, for all outputs in groups of lanes, what a candidate's row of the basis, its squares and its cubes are multiplied with: V[r,c] times
-// Contents.steps. Of an ANOVA kernel only the first counts.
+// matrix stores, for all outputs in groups of lanes, what a candidate's row of the basis, its squares and its cubes are
+// multiplied with: V[r,c] times Contents.steps. Of an ANOVA kernel only the first counts.
 func (m *Model) matrix(s *Scratch) {
 	c := &m.contents
 	k := c.NumBasis
@@ -205,7 +216,8 @@ func (m *Model) matrix(s *Scratch) {
 	}
 }
 
-// candidate stores what the name of column j adds to all outputs of the event through the kernels, given the matrix of s. Outputs are a multiple of lanes.
+// candidate stores what the name of column j adds to all outputs of the event through the kernels, given the matrix of
+// s. Outputs are a multiple of lanes.
 func (m *Model) candidate(outputs []float64, j int, s *Scratch) {
 	k, row := m.contents.NumBasis, m.basisRow(j)
 	for at := 0; at < len(outputs); at += lanes {
@@ -312,7 +324,14 @@ func pushed(h []scored, x scored, k int) []scored {
 }
 
 // ranked scores the candidates of the heap again as Score does, and appends them in order.
-func (m *Model) ranked(over *Overlay, dst []Item, field, output int, by ranking, event *Input, s *Scratch) ([]Item, error) {
+func (m *Model) ranked(
+	over *Overlay,
+	dst []Item,
+	field, output int,
+	by ranking,
+	event *Input,
+	s *Scratch,
+) ([]Item, error) {
 	for i := range s.heap {
 		x := &s.heap[i]
 		event.Categorical[field] = m.nameOf(field, x.column)
@@ -327,7 +346,10 @@ func (m *Model) ranked(over *Overlay, dst []Item, field, output int, by ranking,
 		Limit(s.base, m.limit())
 		x.final = m.keyOf(by, output, s.base)
 	}
-	slices.SortFunc(s.heap, func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) })
+	slices.SortFunc(
+		s.heap,
+		func(a, b scored) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.column, b.column)) },
+	)
 	for _, x := range s.heap {
 		dst = append(dst, Item{Name: m.nameOf(field, x.column), Value: m.itemValue(by, x.final)})
 	}

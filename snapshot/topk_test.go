@@ -80,7 +80,14 @@ func TestTopKAgainstPredict(t *testing.T) {
 					got, err := m.TopK(nil, &q, &scratch)
 					must(t, err)
 					if want := slowTopK(t, m, &q); !sameRanking(got, want) {
-						t.Fatalf("event %d, %d over %s: %.200v, want %.200v", i, q.K, q.Over, fmt.Sprint(got), fmt.Sprint(want))
+						t.Fatalf(
+							"event %d, %d over %s: %.200v, want %.200v",
+							i,
+							q.K,
+							q.Over,
+							fmt.Sprint(got),
+							fmt.Sprint(want),
+						)
 					}
 				}
 			}
@@ -88,7 +95,8 @@ func TestTopKAgainstPredict(t *testing.T) {
 	}
 }
 
-// Candidates are passed over by a bound on one output: with one output the bound is the value itself, and nothing is passed over wrongly.
+// Candidates are passed over by a bound on one output: with one output the bound is the value itself, and nothing is
+// passed over wrongly.
 func TestTopKBoundIsSafe(t *testing.T) {
 	for _, outputs := range []int{1, 2, 5} {
 		m, err := NewModel(userItem(400, 3, outputs))
@@ -99,7 +107,14 @@ func TestTopKBoundIsSafe(t *testing.T) {
 				got, err := m.TopK(nil, &q, new(Scratch))
 				must(t, err)
 				if want := slowTopK(t, m, &q); !sameRanking(got, want) {
-					t.Fatalf("%d outputs, %d for %q: %.200v, want %.200v", outputs, k, user, fmt.Sprint(got), fmt.Sprint(want))
+					t.Fatalf(
+						"%d outputs, %d for %q: %.200v, want %.200v",
+						outputs,
+						k,
+						user,
+						fmt.Sprint(got),
+						fmt.Sprint(want),
+					)
 				}
 			}
 		}
@@ -157,7 +172,8 @@ func TestTopKRefuses(t *testing.T) {
 		"no names wanted":                 {Over: "item", Class: "red"},
 		"no class":                        {Over: "item", K: 1},
 		"another shape":                   {Over: "item", K: 1, Class: "red", Input: Input{Categorical: []string{"u1"}}},
-		"a number beyond all bounds":      {Over: "item", K: 1, Class: "red", Input: Input{Numeric: []float64{1e308}, Categorical: []string{"u1", ""}}},
+		"a number beyond all bounds": {Over: "item", K: 1, Class: "red", Input: Input{Numeric: []float64{1e308},
+			Categorical: []string{"u1", ""}}},
 	} {
 		if items, err := m.TopK(nil, &q, new(Scratch)); !errors.Is(err, ErrInput) {
 			t.Errorf("%s: %v, %v, want ErrInput", name, items, err)
@@ -207,8 +223,10 @@ func BenchmarkTopK(b *testing.B) {
 		outputs int
 		kernel  string
 		workers int
-	}{{"ordinal-m4-k20", 100_000, 4, ANOVA, 1}, {"regression-m1-k20", 100_000, 1, ANOVA, 1}, {"regression-m1-k20-homogeneous", 100_000, 1, Homogeneous, 1},
-		{"regression-m1-k20-homogeneous3", 100_000, 1, homogeneous3, 1}, {"ordinal-m4-k20-homogeneous3", 100_000, 4, homogeneous3, 1},
+	}{{"ordinal-m4-k20", 100_000, 4, ANOVA, 1}, {"regression-m1-k20", 100_000, 1, ANOVA, 1},
+		{"regression-m1-k20-homogeneous", 100_000, 1, Homogeneous, 1},
+		{"regression-m1-k20-homogeneous3", 100_000, 1, homogeneous3, 1}, {"ordinal-m4-k20-homogeneous3", 100_000, 4,
+			homogeneous3, 1},
 		{"regression-m1-k20-1M", 1_000_000, 1, ANOVA, 1}, {"regression-m1-k20-1M-by2", 1_000_000, 1, ANOVA, 2}} {
 		b.Run(test.name, func(b *testing.B) {
 			c := userItem(test.items, 20, test.outputs)
@@ -225,7 +243,12 @@ func BenchmarkTopK(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			q := Query{Input: Input{Categorical: []string{"u1", ""}}, Over: "item", K: 10, Exclude: []string{"i5", "i77"}}
+			q := Query{
+				Input:   Input{Categorical: []string{"u1", ""}},
+				Over:    "item",
+				K:       10,
+				Exclude: []string{"i5", "i77"},
+			}
 			dst, s := make([]Item, 0, 10), &Scratch{Workers: test.workers}
 			for range screenAfter {
 				if _, err := m.TopK(dst, &q, s); err != nil {

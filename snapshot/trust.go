@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Trust is what a reader asks of a version besides digests and golden events. The zero value asks that it has not expired.
+// Trust is what a reader asks of a version besides digests and golden events. The zero value asks that it has not
+// expired.
 type Trust struct {
 	Keys         Keys             // versions and aliases have to be signed by one of them; nil accepts unsigned ones
 	AllowExpired bool             // accept versions past the expiry in their manifest
@@ -22,21 +23,31 @@ func (t Trust) now() time.Time {
 	return t.Now()
 }
 
-// fileReader reads a file of one version, of at most limit bytes, into memory that is the caller's. A file that is not there is fs.ErrNotExist. It may be
-// called for several files at once.
+// fileReader reads a file of one version, of at most limit bytes, into memory that is the caller's. A file that is not
+// there is fs.ErrNotExist. It may be called for several files at once.
 type fileReader func(name string, limit int64) ([]byte, error)
 
-// load reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its digest, that it is
-// the version that p names, expiry (the renewal of p is verified already), size and digest of each file; and only then that file is parsed.
+// load reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its
+// digest, that it is the version that p names, expiry (the renewal of p is verified already), size and digest of each
+// file; and only then that file is parsed.
 func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	m, err := t.head(model, p, read)
 	if err != nil {
 		return nil, err
 	}
 	manifest := &m.manifest
-	m.contents = Contents{Schema: manifest.Schema, Kernel: manifest.Kernel, Degree: manifest.Degree, Link: manifest.Link,
-		NumFeatures: manifest.NumFeatures, NumOutputs: manifest.NumOutputs, NumBasis: manifest.NumBasis,
-		FoldIn: manifest.FoldIn, NoFoldIn: manifest.NoFoldIn, Meta: manifest.Meta}
+	m.contents = Contents{
+		Schema:      manifest.Schema,
+		Kernel:      manifest.Kernel,
+		Degree:      manifest.Degree,
+		Link:        manifest.Link,
+		NumFeatures: manifest.NumFeatures,
+		NumOutputs:  manifest.NumOutputs,
+		NumBasis:    manifest.NumBasis,
+		FoldIn:      manifest.FoldIn,
+		NoFoldIn:    manifest.NoFoldIn,
+		Meta:        manifest.Meta,
+	}
 	if err := m.checkForm(); err != nil {
 		return nil, err
 	}
@@ -54,9 +65,9 @@ func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 	return m, checkGolden(m, golden)
 }
 
-// VerifyFiles returns an error unless files, by name, are those of the version that a pointer names: its manifest, signed if there are keys, and
-// what that vouches for. It neither parses them nor asks whether the version has expired. It returns ErrNotFound, ErrSignature, ErrDigest or
-// ErrFormat.
+// VerifyFiles returns an error unless files, by name, are those of the version that a pointer names: its manifest,
+// signed if there are keys, and what that vouches for. It neither parses them nor asks whether the version has expired.
+// It returns ErrNotFound, ErrSignature, ErrDigest or ErrFormat.
 func (t Trust) VerifyFiles(model string, p Pointer, files map[string][]byte) error {
 	t.AllowExpired = true
 	read := func(name string, limit int64) ([]byte, error) {
@@ -103,11 +114,27 @@ func (t Trust) head(model string, p Pointer, read fileReader) (*Model, error) {
 	m.expires = p.expiry(manifest)
 	switch {
 	case manifest.Model != model || manifest.Version != p.Version:
-		return nil, fmt.Errorf("%w: the manifest is that of model %s version %d: restore the directory", ErrDigest, manifest.Model, manifest.Version)
+		return nil, fmt.Errorf(
+			"%w: the manifest is that of model %s version %d: restore the directory",
+			ErrDigest,
+			manifest.Model,
+			manifest.Version,
+		)
 	case p.ManifestDigest != "" && p.ManifestDigest != manifest.Digest:
-		return nil, fmt.Errorf("%w: the alias names manifest %s, version %d has %s: set the alias again", ErrDigest, p.ManifestDigest, p.Version, manifest.Digest)
+		return nil, fmt.Errorf(
+			"%w: the alias names manifest %s, version %d has %s: set the alias again",
+			ErrDigest,
+			p.ManifestDigest,
+			p.Version,
+			manifest.Digest,
+		)
 	case !t.AllowExpired && m.IsExpired(t.now()):
-		return nil, fmt.Errorf("%w: version %d was valid until %s: publish a new one", ErrExpired, p.Version, m.expires.Format(time.RFC3339))
+		return nil, fmt.Errorf(
+			"%w: version %d was valid until %s: publish a new one",
+			ErrExpired,
+			p.Version,
+			m.expires.Format(time.RFC3339),
+		)
 	}
 	return m, nil
 }

@@ -28,7 +28,8 @@ func TestExpiry(t *testing.T) {
 	at := func(after time.Duration) Trust {
 		return Trust{Now: func() time.Time { return created.Add(after) }}
 	}
-	if m, err := at(time.Hour-1).Open(dir, "m", Selector{Version: 1}); err != nil || m.IsExpired(created) || !m.Manifest().Expires.Equal(created.Add(time.Hour)) {
+	if m, err := at(time.Hour-1).Open(dir, "m", Selector{Version: 1}); err != nil || m.IsExpired(created) ||
+		!m.Manifest().Expires.Equal(created.Add(time.Hour)) {
 		t.Errorf("just before: %v", err)
 	}
 	if _, err := at(time.Hour).Open(dir, "m", Selector{Version: 1}); !errors.Is(err, ErrExpired) {
@@ -83,8 +84,8 @@ func TestHalfCopiedVersion(t *testing.T) {
 	}
 }
 
-// E4: what is claimed costs nothing until it comes: a version whose manifest promises a quarter of a gigabyte is refused for the price of
-// what is there.
+// E4: what is claimed costs nothing until it comes: a version whose manifest promises a quarter of a gigabyte is
+// refused for the price of what is there.
 func TestClaimsDoNotAllocate(t *testing.T) {
 	_, dir := publish(t, 1)
 	files := readStored(t, dir)
@@ -107,7 +108,8 @@ func TestClaimsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// Nothing that a file or a server sends as an alias, a signature or a log makes a reader panic, and what is accepted is in its one form.
+// Nothing that a file or a server sends as an alias, a signature or a log makes a reader panic, and what is accepted is
+// in its one form.
 func FuzzPointer(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	s, err := NewSigner(key)

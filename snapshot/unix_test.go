@@ -33,7 +33,8 @@ func TestLinksRefused(t *testing.T) {
 			must(t, os.Mkdir(path, 0o755))
 		},
 	} {
-		for _, file := range []string{"1/" + ManifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile, "aliases/latest"} {
+		for _, file := range []string{"1/" + ManifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile,
+			"aliases/latest"} {
 			_, dir := publish(t, 1)
 			replace(t, filepath.Join(dir, "m", file), dir)
 			if _, err := Open(dir, "m", Selector{Alias: Latest}); err == nil {

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// encodeVocabulary returns the file vocabulary: a line ["field","name"] for each column that has a name, in column order.
+// encodeVocabulary returns the file vocabulary: a line ["field","name"] for each column that has a name, in column
+// order.
 func encodeVocabulary(c *Contents) ([]byte, error) {
 	var b []byte
 	fields := c.Schema.Named()
@@ -17,13 +18,21 @@ func encodeVocabulary(c *Contents) ([]byte, error) {
 		prefix := append(appendString([]byte{'['}, field), ',')
 		for _, name := range names {
 			if !utf8.ValidString(name) {
-				return nil, fmt.Errorf("vocabulary: field %q has the name %q, which is not UTF-8 and cannot come from a JSON event", field, name)
+				return nil, fmt.Errorf(
+					"vocabulary: field %q has the name %q, which is not UTF-8 and cannot come from a JSON event",
+					field,
+					name,
+				)
 			}
 			b = append(append(appendString(append(b, prefix...), name), ']'), '\n')
 		}
 	}
 	if len(b) > maxNamesBytes {
-		return nil, fmt.Errorf("vocabulary of %d bytes, the limit is %d: lower train.max_features or shorten the names", len(b), maxNamesBytes)
+		return nil, fmt.Errorf(
+			"vocabulary of %d bytes, the limit is %d: lower train.max_features or shorten the names",
+			len(b),
+			maxNamesBytes,
+		)
 	}
 	return b, nil
 }
@@ -55,7 +64,11 @@ func decodeVocabulary(c *Contents, b []byte) error {
 			next()
 		}
 		if !ok || f == len(prefixes) || !strings.HasSuffix(line, "]") {
-			return fmt.Errorf("vocabulary, line %d: %w: want [\"field\",\"name\"] with the fields in the order of the schema", number, ErrFormat)
+			return fmt.Errorf(
+				"vocabulary, line %d: %w: want [\"field\",\"name\"] with the fields in the order of the schema",
+				number,
+				ErrFormat,
+			)
 		}
 		name, err := parseString(strings.TrimSuffix(line[len(prefixes[f]):], "]"))
 		if err != nil {

@@ -17,12 +17,15 @@ type WatchOptions struct {
 	Model string
 	Alias string // "" is champion
 	Trust Trust  // what versions and aliases have to prove
-	// StateFile keeps what was accepted last, so that a restart does not fall back to something older. "" keeps it in memory only.
+	// StateFile keeps what was accepted last, so that a restart does not fall back to something older. "" keeps it in
+	// memory only.
 	StateFile string
-	// Pin is a version to serve whatever the alias says, also an older one: an operator's decision. 0 follows the alias.
+	// Pin is a version to serve whatever the alias says, also an older one: an operator's decision. 0 follows the
+	// alias.
 	Pin int64
-	// OnLoad, if not nil, is called with each version before it is served, on the watcher's goroutine; an error refuses it. It may warm caches
-	// or check the model against the program's own expectations. It is not called for deltas, of which there may be one every second.
+	// OnLoad, if not nil, is called with each version before it is served, on the watcher's goroutine; an error refuses
+	// it. It may warm caches or check the model against the program's own expectations. It is not called for deltas, of
+	// which there may be one every second.
 	OnLoad func(*Model) error
 	// NoDeltas serves versions as they were published, without what changed since, where the source is a DeltaSource.
 	NoDeltas bool
@@ -35,8 +38,8 @@ type WatchOptions struct {
 	catchUp time.Duration // 0 is catchUpTimeout
 }
 
-// retryMin and retryMax bound the pause after a failure, which doubles from one to the other; retryAbsent bounds it while there is no
-// such alias yet.
+// retryMin and retryMax bound the pause after a failure, which doubles from one to the other; retryAbsent bounds it
+// while there is no such alias yet.
 const (
 	retryMin    = 250 * time.Millisecond
 	retryMax    = 5 * time.Second
@@ -75,17 +78,20 @@ type Status struct {
 	Refused        int64     // versions or aliases refused since the start
 	Err            error     // why the newest version is not loaded, or why the source does not answer; nil if all is well
 
-	Position      Position      // of the model that is served: the version, and the last delta after it
-	DeltasApplied int64         // since the start
-	DeltasRefused int64         // since the start, as often as one was
-	DeltaErr      error         // why no deltas come: the last one was refused, or the source does not answer. Nil if all is well, or none are asked for
-	Age           time.Duration // since the last delta, or else the version, was made, by the publisher's clock; 0 before the first version
-	WatermarkAge  time.Duration // since the newest event that the model knows; 0 if that is not known
+	Position      Position // of the model that is served: the version, and the last delta after it
+	DeltasApplied int64    // since the start
+	DeltasRefused int64    // since the start, as often as one was
+	// why no deltas come: the last one was refused, or the source does not answer. Nil if all is well, or none are
+	// asked for
+	DeltaErr error
+	// since the last delta, or else the version, was made, by the publisher's clock; 0 before the first version
+	Age          time.Duration
+	WatermarkAge time.Duration // since the newest event that the model knows; 0 if that is not known
 }
 
-// Watch follows an alias: it loads the version that it names, verified and self-tested, then waits for the next one, and so on until Close. A
-// version that is refused changes nothing: the last good one is served on. It returns an error only for options that cannot work and
-// for a StateFile that cannot be read; it does not wait for the first model.
+// Watch follows an alias: it loads the version that it names, verified and self-tested, then waits for the next one,
+// and so on until Close. A version that is refused changes nothing: the last good one is served on. It returns an error
+// only for options that cannot work and for a StateFile that cannot be read; it does not wait for the first model.
 //
 // Where the source is a DeltaSource, the deltas of the version that is served are applied as they come, each as a new
 // Model, also while the next version is read. The next version is served with the deltas that it has by then, if it
@@ -94,9 +100,10 @@ type Status struct {
 // read again and its deltas from the first, and the next version makes an end of it. StateFile has versions only: a
 // restart loads the version and applies its deltas again.
 //
-// Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may not: the number of the move, which
-// is signed with the alias, has to be larger than the last one accepted (ErrOlder). What StateFile says was accepted counts only if it would be
-// accepted from the source: a number that nobody signed, or that nobody can have counted to, freezes no reader.
+// Versions may be older than the one before, which is how a rollback arrives, but moves of an alias may not: the number
+// of the move, which is signed with the alias, has to be larger than the last one accepted (ErrOlder). What StateFile
+// says was accepted counts only if it would be accepted from the source: a number that nobody signed, or that nobody
+// can have counted to, freezes no reader.
 func Watch(source Source, options WatchOptions) (*Watcher, error) {
 	if options.Alias == "" {
 		options.Alias = Champion
@@ -109,14 +116,28 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 			return nil, fmt.Errorf("snapshot: watch: %w: %q is not of the form %s", ErrName, name, validName)
 		}
 	}
-	w := &Watcher{source: source, options: options, done: make(chan struct{}), loaded: make(chan struct{}), stop: func() {}}
+	w := &Watcher{
+		source:  source,
+		options: options,
+		done:    make(chan struct{}),
+		loaded:  make(chan struct{}),
+		stop:    func() {},
+	}
 	w.expires.Store(new(time.Time))
 	accepted, err := readAccepted(options.StateFile, options.Model, options.Alias)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: watch %s: %w", options.Model, err)
 	}
 	if err := accepted.Verify(options.Model, options.Alias, options.Trust.Keys); accepted.Version != 0 && err != nil {
-		options.Log.Warn("what was accepted before counts for nothing", "model", options.Model, "alias", options.Alias, "error", err)
+		options.Log.Warn(
+			"what was accepted before counts for nothing",
+			"model",
+			options.Model,
+			"alias",
+			options.Alias,
+			"error",
+			err,
+		)
 		accepted = Pointer{}
 	}
 	accepted.Renewal = accepted.VerifyRenewal(options.Model, options.Alias, options.Trust.Keys)
@@ -129,8 +150,9 @@ func Watch(source Source, options WatchOptions) (*Watcher, error) {
 	return w, nil
 }
 
-// Model returns the model to score with, nil before the first one is loaded, and once it has expired unless Trust.AllowExpired is set. Call
-// it for every request and use what it returns for the whole of that request; it costs an atomic load.
+// Model returns the model to score with, nil before the first one is loaded, and once it has expired unless
+// Trust.AllowExpired is set. Call it for every request and use what it returns for the whole of that request; it costs
+// an atomic load.
 func (w *Watcher) Model() *Model {
 	m := w.model.Load()
 	if m == nil || w.options.Trust.AllowExpired {
@@ -153,7 +175,11 @@ func (w *Watcher) Wait(ctx context.Context) (*Model, error) {
 		}
 		return nil, fmt.Errorf("snapshot: watch %s: closed", w.options.Model)
 	case <-ctx.Done():
-		return nil, fmt.Errorf("snapshot: watch %s: no model yet: %w", w.options.Model, errors.Join(ctx.Err(), w.Status().Err))
+		return nil, fmt.Errorf(
+			"snapshot: watch %s: no model yet: %w",
+			w.options.Model,
+			errors.Join(ctx.Err(), w.Status().Err),
+		)
 	}
 }
 
@@ -195,7 +221,8 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 			if p.unchanged(&seen) {
 				continue
 			}
-			if p.same(&accepted) && w.model.Load() != nil { // it is renewed, or an alias that was refused is back where it was
+			if p.same(&accepted) &&
+				w.model.Load() != nil { // it is renewed, or an alias that was refused is back where it was
 				w.renew(&p, &accepted)
 				seen, failures = p, 0
 				continue
@@ -230,8 +257,8 @@ func (w *Watcher) run(ctx context.Context, accepted Pointer) {
 	}
 }
 
-// isFinal reports whether a version is refused for what it is. What is missing or damaged may still be on its way to a synchronised
-// directory.
+// isFinal reports whether a version is refused for what it is. What is missing or damaged may still be on its way to a
+// synchronised directory.
 func isFinal(err error) bool {
 	return errors.Is(err, ErrOlder) || errors.Is(err, ErrGolden) || errors.Is(err, errOnLoad)
 }
@@ -264,7 +291,17 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 	if err != nil {
 		if ctx.Err() == nil {
 			w.note(func(s *Status) { s.Err, s.Refused = err, s.Refused+1 })
-			w.options.Log.Warn("version refused", "model", w.options.Model, "alias", w.options.Alias, "version", p.Version, "error", err)
+			w.options.Log.Warn(
+				"version refused",
+				"model",
+				w.options.Model,
+				"alias",
+				w.options.Alias,
+				"version",
+				p.Version,
+				"error",
+				err,
+			)
 		}
 		return err
 	}
@@ -276,12 +313,23 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 		first = w.model.Swap(m) == nil
 		s.Position, s.DeltaErr = m.Position(), nil
 		s.DeltasApplied += s.Position.Sequence
-		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest, m.signedBy
+		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest,
+			m.signedBy
 		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, m.expires, w.options.Trust.now()
 		s.Renewed = p.Renewed()
 		s.Loads, s.Err = s.Loads+1, nil
 	})
-	w.options.Log.Info("version loaded", "model", w.options.Model, "alias", w.options.Alias, "version", manifest.Version, "digest", manifest.PayloadDigest)
+	w.options.Log.Info(
+		"version loaded",
+		"model",
+		w.options.Model,
+		"alias",
+		w.options.Alias,
+		"version",
+		manifest.Version,
+		"digest",
+		manifest.PayloadDigest,
+	)
 	if first {
 		close(w.loaded)
 	}
@@ -290,7 +338,8 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 	return nil
 }
 
-// newerRenewal returns the newer of a renewal of p and the one that was accepted of the same move: a copy may bring back an old one.
+// newerRenewal returns the newer of a renewal of p and the one that was accepted of the same move: a copy may bring
+// back an old one.
 func newerRenewal(r Renewal, p, accepted *Pointer) Renewal {
 	if p.same(accepted) && accepted.Renewal.Renewed.After(r.Renewed) {
 		return accepted.Renewal
@@ -345,8 +394,15 @@ func (p *Pointer) follows(last *Pointer) error {
 	case p.Sequence == 0 && last.Sequence == 0 && p.Version > last.Version: // the first format does not number moves
 		return nil
 	}
-	return fmt.Errorf("%w: version %d by move %d of the alias, accepted was version %d by move %d: an old copy is being offered; "+
-		"to use it nevertheless, pin the version or delete the state file", ErrOlder, p.Version, p.Sequence, last.Version, last.Sequence)
+	return fmt.Errorf(
+		"%w: version %d by move %d of the alias, accepted was version %d by move %d: an old copy is being offered; "+
+			"to use it nevertheless, pin the version or delete the state file",
+		ErrOlder,
+		p.Version,
+		p.Sequence,
+		last.Version,
+		last.Sequence,
+	)
 }
 
 func (w *Watcher) note(change func(*Status)) {

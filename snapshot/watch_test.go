@@ -133,7 +133,12 @@ func TestWatchRefusesAnOldAlias(t *testing.T) {
 	refusedWith(t, again, ErrOlder, 0)
 	pinned := options
 	pinned.Pin = 1
-	until(t, watchOf(t, DirSource{dir, often}, pinned), "the pinned version", func(s Status) bool { return s.Version == 1 && s.Err == nil })
+	until(
+		t,
+		watchOf(t, DirSource{dir, often}, pinned),
+		"the pinned version",
+		func(s Status) bool { return s.Version == 1 && s.Err == nil },
+	)
 	// A signed rollback is a later move to an older version.
 	must(t, setAlias(t, store, Latest, 1))
 	until(t, again, "the rollback", func(s Status) bool { return s.Version == 1 && s.Err == nil })
@@ -245,7 +250,8 @@ func TestWatchOptionsRefused(t *testing.T) {
 		"of another model": `{"model":"n","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00"}}`,
 		"altered":          `{"model":"m","alias":"champion","last":{"version":1,"manifest_digest":"sha256:00","sequence":3,"pointer_digest":"sha256:00"}}`} {
 		must(t, os.WriteFile(state, []byte(content), 0o644))
-		if w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", StateFile: state}); err == nil || !strings.Contains(err.Error(), state) {
+		if w, err := Watch(DirSource{Dir: dir}, WatchOptions{Model: "m", StateFile: state}); err == nil ||
+			!strings.Contains(err.Error(), state) {
 			t.Errorf("state file %s: %v, %v", name, w, err)
 		}
 	}
@@ -256,7 +262,8 @@ func TestWatchOptionsRefused(t *testing.T) {
 	}
 }
 
-// Publish to loaded by a watching consumer that was there before the first version: all of it, and what is after the alias has moved.
+// Publish to loaded by a watching consumer that was there before the first version: all of it, and what is after the
+// alias has moved.
 func BenchmarkPublishToLoaded(b *testing.B) {
 	dir := b.TempDir()
 	store, c := NewStore(dir), userItem(5_000, 20, 4)

@@ -12,7 +12,8 @@ import (
 func withWeights(s shape, weights []string) *Contents {
 	c := testContents(s)
 	c.Schema.MultiWeights, c.Golden = weights, nil
-	for _, in := range append(testInputs(), Input{Categorical: []string{"u1", "i2"}, Numeric: []float64{50}, Multi: [][]string{longList()}}) {
+	for _, in := range append(testInputs(), Input{Categorical: []string{"u1", "i2"}, Numeric: []float64{50},
+		Multi: [][]string{longList()}}) {
 		c.Golden = append(c.Golden, Golden{Input: in, Outputs: slowOutputs(c, &in)})
 	}
 	return c
@@ -27,8 +28,8 @@ func longList() []string {
 	return list
 }
 
-// TestListWeights: a name of a list of 1, 2 and 200 names counts 1/n or 1/√n in every model, as the definition has it; a version with weights is of
-// format 6, its payload another one, and one without is as it was.
+// TestListWeights: a name of a list of 1, 2 and 200 names counts 1/n or 1/√n in every model, as the definition has it;
+// a version with weights is of format 6, its payload another one, and one without is as it was.
 func TestListWeights(t *testing.T) {
 	lists := [][]string{{"a"}, {"a", "a"}, {"b", "unseen"}, longList()}
 	for _, s := range shapes {
@@ -57,7 +58,14 @@ func TestListWeights(t *testing.T) {
 					m.Score(got, &in, &Scratch{})
 					for o, v := range slowOutputs(c, &in) {
 						if math.Abs(got[o]-v) > 1e-9*(1+math.Abs(v)) {
-							t.Errorf("weight %s, list of %d: outputs %v, want %g in place %d", name, len(list), got, v, o)
+							t.Errorf(
+								"weight %s, list of %d: outputs %v, want %g in place %d",
+								name,
+								len(list),
+								got,
+								v,
+								o,
+							)
 						}
 					}
 				}

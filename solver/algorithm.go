@@ -6,29 +6,32 @@ import (
 	"math"
 )
 
-// Algorithm fits a Model to a Problem. Solve, as ConditionalGradient, is one; the packages below this one have the others. What only one
-// of them needs is in its value; Settings are what they share. Implementations are values without state, safe for concurrent use.
+// Algorithm fits a Model to a Problem. Solve, as ConditionalGradient, is one; the packages below this one have the
+// others. What only one of them needs is in its value; Settings are what they share. Implementations are values without
+// state, safe for concurrent use.
 type Algorithm interface {
 	// Name is the name used in configuration, flags and manifests.
 	Name() string
-	// Check returns an error that wraps ErrProblem or ErrSettings if the algorithm cannot fit the problem under these settings. It says what
-	// the algorithm has that is nearest.
+	// Check returns an error that wraps ErrProblem or ErrSettings if the algorithm cannot fit the problem under these
+	// settings. It says what the algorithm has that is nearest.
 	Check(p *Problem, s Settings) error
 	// Strengths returns the λ that an automatic choice tries, the strongest first. Lambda and Tau of s are not used.
 	Strengths(ctx context.Context, p *Problem, s Settings) ([]float64, error)
-	// Fit fits p under s, as Solve does: cancellation, Budget, OnStep, Yield and Workers mean the same, a solve that was cut short returns
-	// what it has, and the result depends on p, warm and s only. Settings that the algorithm has no use for are ignored; Check refuses those
-	// that would be missed. p and warm are read, never written; warm may be nil.
+	// Fit fits p under s, as Solve does: cancellation, Budget, OnStep, Yield and Workers mean the same, a solve that
+	// was cut short returns what it has, and the result depends on p, warm and s only. Settings that the algorithm has
+	// no use for are ignored; Check refuses those that would be missed. p and warm are read, never written; warm may be
+	// nil.
 	Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*Result, error)
 }
 
 // Warm is what a fit starts from.
 type Warm struct {
 	Model *Model // nil for none; its columns are those of the problem
-	// Dual holds the dual variables of the rows of the problem, n×m row-major, of an algorithm that keeps them (Result.Dual); rows that are new
-	// have zeros. Nil for none.
+	// Dual holds the dual variables of the rows of the problem, n×m row-major, of an algorithm that keeps them
+	// (Result.Dual); rows that are new have zeros. Nil for none.
 	Dual []float64
-	// New are the rows that Dual knows nothing of; nil for those whose dual variables are all 0, which may be rows that need none.
+	// New are the rows that Dual knows nothing of; nil for those whose dual variables are all 0, which may be rows that
+	// need none.
 	New []int32
 }
 
@@ -45,8 +48,8 @@ func (ConditionalGradient) Check(p *Problem, s Settings) error {
 	return s.Validate()
 }
 
-// strengths are the fractions of λ_max, above which no basis vector enters, that ConditionalGradient tries. Ratings choose the first three, small
-// sets of dense numbers the last.
+// strengths are the fractions of λ_max, above which no basis vector enters, that ConditionalGradient tries. Ratings
+// choose the first three, small sets of dense numbers the last.
 var strengths = []float64{0.6, 0.35, 0.2, 0.1, 0.03, 0.01, 0.003, 0.001}
 
 // Strengths returns fractions of LambdaMax.
@@ -76,10 +79,23 @@ func (ConditionalGradient) Fit(ctx context.Context, p *Problem, warm *Warm, s Se
 }
 
 // pathOf is Path for any algorithm: one λ after the other, each from where the one before ended.
-func pathOf(ctx context.Context, a Algorithm, p *Problem, lambdas []float64, s Settings, o PathOptions) (points []*PathPoint, best int, err error) {
+func pathOf(
+	ctx context.Context,
+	a Algorithm,
+	p *Problem,
+	lambdas []float64,
+	s Settings,
+	o PathOptions,
+) (points []*PathPoint, best int, err error) {
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()
-	t := &pathRun{lambdas: lambdas, options: o, points: make([]*PathPoint, len(lambdas)), errs: make([]error, len(lambdas)), cut: len(lambdas)}
+	t := &pathRun{
+		lambdas: lambdas,
+		options: o,
+		points:  make([]*PathPoint, len(lambdas)),
+		errs:    make([]error, len(lambdas)),
+		cut:     len(lambdas),
+	}
 	for range lambdas {
 		t.cancel = append(t.cancel, func() {}) // none runs ahead
 	}

@@ -40,7 +40,13 @@ func TestPathOfAnotherAlgorithm(t *testing.T) {
 	var warm []int
 	worse := 0.0
 	judge := func(*Model) float64 { worse++; return worse }
-	points, best, err := Path(t.Context(), train, lambdas, s, PathOptions{Algorithm: another{warm: &warm}, Judge: judge, Patience: 2})
+	points, best, err := Path(
+		t.Context(),
+		train,
+		lambdas,
+		s,
+		PathOptions{Algorithm: another{warm: &warm}, Judge: judge, Patience: 2},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +54,8 @@ func TestPathOfAnotherAlgorithm(t *testing.T) {
 		t.Fatalf("%d points, best %d, fits from %v; expected the first and two that are worse", len(points), best, warm)
 	}
 	o := PathOptions{Patience: 2}
-	if !o.Ended(points, len(lambdas)) || o.Ended(points[:2], len(lambdas)) || !o.Ended(points[:2], 2) || (PathOptions{}).Ended(points, len(lambdas)) {
+	if !o.Ended(points, len(lambdas)) || o.Ended(points[:2], len(lambdas)) || !o.Ended(points[:2], 2) ||
+		(PathOptions{}).Ended(points, len(lambdas)) {
 		t.Error("a path ends with its last λ or by patience, and not where the clock ends it")
 	}
 	for i, point := range points[1:] {
@@ -59,7 +66,11 @@ func TestPathOfAnotherAlgorithm(t *testing.T) {
 			t.Errorf("point %d has λ %g of %g", i+1, point.Lambda, lambdas[i+1])
 		}
 	}
-	if _, _, err := Path(t.Context(), train, lambdas, s, PathOptions{Algorithm: another{warm: &warm, fails: lambdas[1]}}); !errors.Is(err, errAnother) {
+	if _, _, err := Path(t.Context(), train, lambdas, s, PathOptions{Algorithm: another{warm: &warm,
+		fails: lambdas[1]}}); !errors.Is(
+		err,
+		errAnother,
+	) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bisectProjection is the slow twin of Project: the projection is the proximal point of the step at which its norm meets the radius.
+// bisectProjection is the slow twin of Project: the projection is the proximal point of the step at which its norm
+// meets the radius.
 func bisectProjection(p Penalty, v []float64, k, m int, radius float64) []float64 {
 	trial := append([]float64(nil), v...)
 	if p.Norm(v, k, m) <= radius {
@@ -30,8 +31,8 @@ func bisectProjection(p Penalty, v []float64, k, m int, radius float64) []float6
 	return trial
 }
 
-// TestProject checks the projections by the variational inequality that characterises them, by the bisection, and that points inside,
-// such as projections, stay.
+// TestProject checks the projections by the variational inequality that characterises them, by the bisection, and that
+// points inside, such as projections, stay.
 func TestProject(t *testing.T) {
 	for _, pen := range allPenalties {
 		t.Run(pen.String(), func(t *testing.T) {

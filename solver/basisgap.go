@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// What BasisGap does for a better bound. Where the Gram matrices of a refit take more than basisWork multiplications it leaves rounds out.
+// What BasisGap does for a better bound. Where the Gram matrices of a refit take more than basisWork multiplications it
+// leaves rounds out.
 const (
 	basisRounds = 8     // of refits at most
 	basisLinear = 4     // rounds after which the linear term is refitted, too
@@ -14,19 +15,21 @@ const (
 	basisWork   = 1.5e9 // n k² m
 )
 
-// BasisGap bounds how far the objective of a model is above the least that its own basis vectors, scaled to unit length, allow: whether its last refit
-// was done, whatever other basis vectors would gain. It returns the objective of the model, too. The problem over a fixed basis,
+// BasisGap bounds how far the objective of a model is above the least that its own basis vectors, scaled to unit
+// length, allow: whether its last refit was done, whatever other basis vectors would gain. It returns the objective of
+// the model, too. The problem over a fixed basis,
 //
 //	min over V, w of F(ΦV, w) + λΩ(V) + ½α‖w‖²,
 //
-// is convex, and its gap that of gapTerms with the dual norm of Φ'∇F in place of that over all unit vectors: for V* with the same k rows s⟨Φ'∇F, V*⟩ +
-// λΩ(V*) ≥ 0 as soon as sΩ*(Φ'∇F) ≤ λ. That norm is a maximum over k rows, so that it is exact and the gap no estimate. Where λ is small against it, the
-// gap at the model itself says little; every other point over the basis bounds the same optimum from below, by its objective less its gap, and
+// is convex, and its gap that of gapTerms with the dual norm of Φ'∇F in place of that over all unit vectors: for V*
+// with the same k rows s⟨Φ'∇F, V*⟩ + λΩ(V*) ≥ 0 as soon as sΩ*(Φ'∇F) ≤ λ. That norm is a maximum over
+// k rows, so that it is exact and the gap no estimate. Where λ is small against it, the gap at the model itself says
+// little; every other point over the basis bounds the same optimum from below, by its objective less its gap, and
 // rounds of refits lead to better ones. The model is not changed.
 //
-// Lambda or Tau, Kernel, Penalty, the ridges, Workers, Yield and Budget of s are used. When ctx or the budget ends, the bound so far counts; before there
-// is one the error is that of ctx. Other errors wrap ErrProblem or ErrSettings. 0 ≤ gap ≤ objective, both finite. The numbers do not depend on the
-// workers.
+// Lambda or Tau, Kernel, Penalty, the ridges, Workers, Yield and Budget of s are used. When ctx or the budget ends, the
+// bound so far counts; before there is one the error is that of ctx. Other errors wrap ErrProblem or ErrSettings. 0 ≤
+// gap ≤ objective, both finite. The numbers do not depend on the workers.
 func BasisGap(ctx context.Context, p *Problem, model *Model, s Settings) (gap, objective float64, err error) {
 	s.WeightsOnly, s.Refit, s.Solver, s.Tolerance, s.OnStep = true, OutputLayer, Newton, basisAim, nil
 	ctx, cancel := s.Budget.within(ctx)

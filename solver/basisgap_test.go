@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/solver/solvertest"
 )
 
-// overBasis is the slow twin: the objective over a fixed basis after so many steps of proximal gradient descent, from row by row sums in the
-// penalised form without a linear term, with steps short enough for any loss of curvature 1.
+// overBasis is the slow twin: the objective over a fixed basis after so many steps of proximal gradient descent, from
+// row by row sums in the penalised form without a linear term, with steps short enough for any loss of curvature 1.
 func overBasis(p *Problem, model *Model, s Settings, steps int) float64 {
 	n, m, k := p.X.NumRows(), p.Outputs, model.NumBasis
 	phi, work, smooth := make([]float64, n*k), make([]float64, 2*k), 0.0
@@ -54,8 +54,8 @@ func overBasis(p *Problem, model *Model, s Settings, steps int) float64 {
 	return objective
 }
 
-// TestBasisGap checks gaps of models from far away to the optimum of their basis, at several strengths, against the slow twin, which has no linear term
-// to fit: that they are no less than the true distance, and not much more.
+// TestBasisGap checks gaps of models from far away to the optimum of their basis, at several strengths, against the
+// slow twin, which has no linear term to fit: that they are no less than the true distance, and not much more.
 func TestBasisGap(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := plantedRatings(31, 200, 7, 8)
@@ -87,7 +87,13 @@ func TestBasisGap(t *testing.T) {
 					}
 					excess := objective - overBasis(p, model, s, 4000)
 					if gap < excess-1e-9*objective || gap > 2*excess+2*basisEnough*objective {
-						t.Errorf("weights × %g: gap %v, the optimum of this basis is %v below the objective %v", shrink, gap, excess, objective)
+						t.Errorf(
+							"weights × %g: gap %v, the optimum of this basis is %v below the objective %v",
+							shrink,
+							gap,
+							excess,
+							objective,
+						)
 					}
 					if excess > 0.01*objective {
 						far++
@@ -101,8 +107,9 @@ func TestBasisGap(t *testing.T) {
 	}
 }
 
-// TestBasisGapWithLinearTerm checks gaps of models with a linear term and bias that are far from their optimum, in both forms, against a solve to a small
-// tolerance over the same basis; and that the bound at a single point, with a smaller dual norm or without the ridge terms, is seen to be too small.
+// TestBasisGapWithLinearTerm checks gaps of models with a linear term and bias that are far from their optimum, in both
+// forms, against a solve to a small tolerance over the same basis; and that the bound at a single point, with a smaller
+// dual norm or without the ridge terms, is seen to be too small.
 func TestBasisGapWithLinearTerm(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := plantedRatings(32, 300, 8, 9)
@@ -135,7 +142,13 @@ func TestBasisGapWithLinearTerm(t *testing.T) {
 					}
 					excess := objective - best.Objective
 					if gap < excess-1e-9*objective || gap > 2*excess+0.02*objective {
-						t.Errorf("parameters × %g: gap %v, the optimum of this basis is %v below the objective %v", shrink, gap, excess, objective)
+						t.Errorf(
+							"parameters × %g: gap %v, the optimum of this basis is %v below the objective %v",
+							shrink,
+							gap,
+							excess,
+							objective,
+						)
 					}
 					catch(t, p, model, s, excess, form, caught)
 				}
@@ -172,7 +185,8 @@ func catch(t *testing.T, p *Problem, model *Model, s Settings, excess float64, f
 	}
 }
 
-// TestBasisGapEnds: nothing is started with a context that is done, a model of other columns is refused, and the number of workers changes nothing.
+// TestBasisGapEnds: nothing is started with a context that is done, a model of other columns is refused, and the number
+// of workers changes nothing.
 func TestBasisGapEnds(t *testing.T) {
 	p := plantedRatings(33, 400, 8, 9)
 	s := smallSettings()
@@ -198,8 +212,8 @@ func TestBasisGapEnds(t *testing.T) {
 	}
 }
 
-// TestBasisGapOfWeakPenalty: where λ is small the bound at a model that was left early says little. That of rounds of refits from there is a few times
-// the true distance.
+// TestBasisGapOfWeakPenalty: where λ is small the bound at a model that was left early says little. That of rounds of
+// refits from there is a few times the true distance.
 func TestBasisGapOfWeakPenalty(t *testing.T) {
 	p := plantedRatings(34, 900, 60, 40)
 	s := smallSettings()

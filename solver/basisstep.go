@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// movedVectors is how many basis vectors a step of Settings.MoveBasis moves: those of the largest weights. All twenty of a model of ML-1M gain twice as
-	// much as five, in three times the time.
+	// movedVectors is how many basis vectors a step of Settings.MoveBasis moves: those of the largest weights. All
+	// twenty of a model of ML-1M gain twice as much as five, in three times the time.
 	movedVectors = 5
 	// stepHalvings bounds how often a step that does not lower the objective is halved.
 	stepHalvings = 3
 )
 
-// moveBasis takes a step on the basis vectors of largest weights, down the slope of the loss in them along the sphere of their length, each coordinate scaled
-// by a bound of its curvature: weights and penalty stay. It takes what score has left, and leaves the same of the point it moves to. A step that does not
-// lower the loss is halved, then dropped. It does nothing for kernels of degree 3 and for eigenvectors of a ConvexFM.
+// moveBasis takes a step on the basis vectors of largest weights, down the slope of the loss in them along the sphere
+// of their length, each coordinate scaled by a bound of its curvature: weights and penalty stay. It takes what score
+// has left, and leaves the same of the point it moves to. A step that does not lower the loss is halved, then dropped.
+// It does nothing for kernels of degree 3 and for eigenvectors of a ConvexFM.
 func (r *solve) moveBasis() {
 	if r.k == 0 || r.s.Kernel.Degree() != 2 || r.spectrum != nil || r.workers.Cancelled() {
 		return
@@ -68,7 +69,12 @@ func newBasisStep(r *solve) *basisStep {
 	}
 	slices.SortStableFunc(s.chosen, func(a, b int) int { return cmp.Compare(r.weight(b), r.weight(a)) })
 	s.chosen = s.chosen[:min(r.k, movedVectors)]
-	s.from = Model{Kernel: r.s.Kernel, NumBasis: len(s.chosen), NumOutputs: r.m, Basis: turned(r.basis, s.chosen, r.p.X.NumColumns)}
+	s.from = Model{
+		Kernel:     r.s.Kernel,
+		NumBasis:   len(s.chosen),
+		NumOutputs: r.m,
+		Basis:      turned(r.basis, s.chosen, r.p.X.NumColumns),
+	}
 	for _, b := range s.chosen {
 		s.from.Weights = append(s.from.Weights, r.v[b*r.m:b*r.m+r.m]...)
 		s.phi = append(s.phi, make([]float64, r.p.X.NumRows()))
@@ -90,9 +96,10 @@ func turned(vectors [][]float64, chosen []int, d int) []float64 {
 	return out
 }
 
-// slopes sets slope and bound. With the gradients G (n×m) of the loss in the predictions and a_j = h_j x_ij, the slope in h_j is Σ_i G_i·v ∂K_i/∂h_j, where
-// ∂K_i/∂h_j is 2 x_ij Σ_l a_l (homogeneous) or x_ij (Σ_l a_l − a_j) (ANOVA); its curvature is at most ‖v‖² Σ_i w_i κ (∂K_i/∂h_j)², where κ bounds that of the
-// loss. At the best weights the slope points out of the sphere by a multiple of h, 2λ‖v‖ of it with ℓ1/ℓ2: what the sphere pulls back is taken off the
+// slopes sets slope and bound. With the gradients G (n×m) of the loss in the predictions and a_j = h_j x_ij, the slope
+// in h_j is Σ_i G_i·v ∂K_i/∂h_j, where ∂K_i/∂h_j is 2 x_ij Σ_l a_l (homogeneous) or x_ij (Σ_l a_l − a_j) (ANOVA); its
+// curvature is at most ‖v‖² Σ_i w_i κ (∂K_i/∂h_j)², where κ bounds that of the loss. At the best weights the slope
+// points out of the sphere by a multiple of h, 2λ‖v‖ of it with ℓ1/ℓ2: what the sphere pulls back is taken off the
 // slope and adds to the curvature, so that features of few rows take no long steps. O(nnz·c + n·c·m).
 func (s *basisStep) slopes() {
 	x, k, m := s.p.X, len(s.chosen), s.m
@@ -151,7 +158,8 @@ func (s *basisStep) slopes() {
 	}
 }
 
-// try stores the predictions after a step of a length in trial and returns their loss, with its gradients in gamma.grad.
+// try stores the predictions after a step of a length in trial and returns their loss, with its gradients in
+// gamma.grad.
 func (s *basisStep) try(trial []float64, length float64) float64 {
 	d, k, m := s.p.X.NumColumns, len(s.chosen), s.m
 	s.moved = make([][]float64, k)

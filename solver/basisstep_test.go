@@ -22,8 +22,8 @@ func weighted(p *Problem) *Problem {
 	return &q
 }
 
-// TestBasisStepSlopes: the slopes of both kernels of degree 2 are the differences of the loss when a coordinate moves, less what the sphere pulls back, and
-// the bounds no less than its second differences.
+// TestBasisStepSlopes: the slopes of both kernels of degree 2 are the differences of the loss when a coordinate moves,
+// less what the sphere pulls back, and the bounds no less than its second differences.
 func TestBasisStepSlopes(t *testing.T) {
 	p := weighted(plantedRatings(4, 300, 8, 9))
 	for _, kernel := range []Kernel{ANOVA, Homogeneous} {
@@ -79,8 +79,9 @@ func TestBasisStepSlopes(t *testing.T) {
 	}
 }
 
-// TestMoveBasis: after rows were replaced a step on the basis vectors lowers the objective below that of refitted weights, by any number of workers to the
-// same bits; the objective is that of the model, whose vectors are of unit length. A step that lowers nothing leaves the model that there was.
+// TestMoveBasis: after rows were replaced a step on the basis vectors lowers the objective below that of refitted
+// weights, by any number of workers to the same bits; the objective is that of the model, whose vectors are of unit
+// length. A step that lowers nothing leaves the model that there was.
 func TestMoveBasis(t *testing.T) {
 	_, s, first := fiveVectors(t)
 	p := weighted(plantedRatings(9, 3000, 30, 40))

@@ -37,8 +37,9 @@ func batchProblem() *Problem {
 	return p
 }
 
-// TestBatchesOfVectors: a rough solve that adds several vectors at once takes fewer steps to as many vectors, keeps to the limits, and ends about as low
-// as one that adds them one by one; it does not depend on the workers. Vectors of a batch enter, and none is like another.
+// TestBatchesOfVectors: a rough solve that adds several vectors at once takes fewer steps to as many vectors, keeps to
+// the limits, and ends about as low as one that adds them one by one; it does not depend on the workers. Vectors of a
+// batch enter, and none is like another.
 func TestBatchesOfVectors(t *testing.T) {
 	p := batchProblem()
 	s := DefaultSettings()
@@ -57,8 +58,15 @@ func TestBatchesOfVectors(t *testing.T) {
 	}
 	none := func(*Settings) {}
 	single, batched := solved(0, none), solved(0.5, none)
-	if most := len(single.Steps) * 2 / 3; single.Model.NumBasis != s.MaxBasis || batched.Model.NumBasis != s.MaxBasis || len(batched.Steps) > most {
-		t.Errorf("%d steps to %d vectors, one by one %d to %d", len(batched.Steps), batched.Model.NumBasis, len(single.Steps), single.Model.NumBasis)
+	if most := len(single.Steps) * 2 / 3; single.Model.NumBasis != s.MaxBasis || batched.Model.NumBasis != s.MaxBasis ||
+		len(batched.Steps) > most {
+		t.Errorf(
+			"%d steps to %d vectors, one by one %d to %d",
+			len(batched.Steps),
+			batched.Model.NumBasis,
+			len(single.Steps),
+			single.Model.NumBasis,
+		)
 	}
 	if first, a, b := single.Steps[0].Objective, single.Objective, batched.Objective; b-a > 0.05*(first-a) {
 		t.Errorf("objective %g, one by one %g, %g before any vector", b, a, first)

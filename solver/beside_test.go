@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// TestNewtonFitsLinearTermBeside: output weights, linear term and bias together end at the optimum of all three, which their own methods, in turns,
-// cannot lower; in turns these crawl.
+// TestNewtonFitsLinearTermBeside: output weights, linear term and bias together end at the optimum of all three, which
+// their own methods, in turns, cannot lower; in turns these crawl.
 func TestNewtonFitsLinearTermBeside(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, loss := range allLosses {

@@ -17,7 +17,8 @@ import (
 	"github.com/refitd/refitd/solver/solvertest"
 )
 
-// cancelAt returns a context, the Settings.Yield that cancels it at its n-th call, and the number of calls so far. 0 cancels at once.
+// cancelAt returns a context, the Settings.Yield that cancels it at its n-th call, and the number of calls so far. 0
+// cancels at once.
 func cancelAt(t testing.TB, n int64) (ctx context.Context, yield func(), calls *atomic.Int64) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -31,7 +32,8 @@ func cancelAt(t testing.TB, n int64) (ctx context.Context, yield func(), calls *
 	}, calls
 }
 
-// TestCutShort cancels solves after every number of blocks: the result is the model of the last step, with its objective and gap.
+// TestCutShort cancels solves after every number of blocks: the result is the model of the last step, with its
+// objective and gap.
 func TestCutShort(t *testing.T) {
 	p := plantedRatings(41, 1200, 9, 11)
 	for name, change := range map[string]func(*Settings){
@@ -79,7 +81,12 @@ func TestCutShort(t *testing.T) {
 				}
 				checkFinite(t, res)
 				if objective := modelObjective(p, res.Model, s); !solvertest.Near(res.Objective, objective, 1e-9, 0) {
-					t.Fatalf("objective %v of a model of objective %v after %d steps", res.Objective, objective, len(res.Steps))
+					t.Fatalf(
+						"objective %v of a model of objective %v after %d steps",
+						res.Objective,
+						objective,
+						len(res.Steps),
+					)
 				}
 				ends[len(res.Steps)] = true
 				if res.Status != Interrupted {
@@ -93,8 +100,17 @@ func TestCutShort(t *testing.T) {
 					again := s
 					again.Budget.Steps = func(float64) int { return n }
 					same, err := Solve(t.Context(), p, warm, again)
-					if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective || same.Gap != res.Gap {
-						t.Fatalf("%d steps repeated: objective %v and gap %v, was %v and %v (%v)", n-1, same.Objective, same.Gap, res.Objective, res.Gap, err)
+					if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective ||
+						same.Gap != res.Gap {
+						t.Fatalf(
+							"%d steps repeated: objective %v and gap %v, was %v and %v (%v)",
+							n-1,
+							same.Objective,
+							same.Gap,
+							res.Objective,
+							res.Gap,
+							err,
+						)
 					}
 				}
 			}
@@ -105,8 +121,8 @@ func TestCutShort(t *testing.T) {
 	}
 }
 
-// TestBudgets: a solve that waits in Yield past its deadline ends with what it has, and a budget of as many steps repeats it without a clock,
-// bytes and all.
+// TestBudgets: a solve that waits in Yield past its deadline ends with what it has, and a budget of as many steps
+// repeats it without a clock, bytes and all.
 func TestBudgets(t *testing.T) {
 	p, s := plantedRatings(41, 1200, 9, 11), smallSettings()
 	s.MaxBasis, s.Tolerance, s.Workers = 4, 1e-3, 2
@@ -163,7 +179,15 @@ func TestBlocksAreCancelled(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		ctx, yield, _ := cancelAt(t, 5)
 		var begun atomic.Int64
-		parallel.Workers{Size: size, Pause: yield, Done: ctx.Done()}.Blocks(1000, 1, func(int, int, int, int) { begun.Add(1) })
+		parallel.Workers{
+			Size:  size,
+			Pause: yield,
+			Done:  ctx.Done(),
+		}.Blocks(
+			1000,
+			1,
+			func(int, int, int, int) { begun.Add(1) },
+		)
 		if n := begun.Load(); n < 4 || size == 1 && n > 4 || n > 500 {
 			t.Errorf("%d goroutines: %d blocks were begun, cancelled at the fifth", size, n)
 		}
@@ -173,7 +197,13 @@ func TestBlocksAreCancelled(t *testing.T) {
 // modelObjective evaluates a model from scratch.
 func modelObjective(p *Problem, model *Model, s Settings) float64 {
 	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
-	sum := s.form().Term(model.Weights, model.NumBasis, p.Outputs) + 0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
+	sum := s.form().
+		Term(model.Weights, model.NumBasis, p.Outputs) +
+		0.5*s.LinearRidge*square(
+			model.Linear,
+		) + 0.5*s.BiasRidge*square(
+		model.Bias,
+	)
 	for i := range p.X.NumRows() {
 		index, value := p.X.Row(i)
 		model.Predict(out, work, index, value)
@@ -209,24 +239,28 @@ func TestWorkersAndKinds(t *testing.T) {
 	clock := time.Unix(0, 0)
 	base.Now = func() time.Time { return clock }
 	check := func(p *Problem, s Settings) {
-		t.Run(fmt.Sprintf("%d rows/%v/%v/%v/%v/%g", p.X.NumRows(), s.Kernel, s.Penalty, s.Solver, s.Refit, s.Tau), func(t *testing.T) {
-			t.Parallel()
-			var first *Result
-			for _, workers := range []int{1, 2, 8} {
-				s.Workers = workers
-				res, err := Solve(t.Context(), p, nil, s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if first == nil {
-					if first = res; res.Model.NumBasis == 0 {
-						t.Fatal("no basis vectors")
+		t.Run(
+			fmt.Sprintf("%d rows/%v/%v/%v/%v/%g", p.X.NumRows(), s.Kernel, s.Penalty, s.Solver, s.Refit, s.Tau),
+			func(t *testing.T) {
+				t.Parallel()
+				var first *Result
+				for _, workers := range []int{1, 2, 8} {
+					s.Workers = workers
+					res, err := Solve(t.Context(), p, nil, s)
+					if err != nil {
+						t.Fatal(err)
 					}
-				} else if !reflect.DeepEqual(first, res) {
-					t.Errorf("%d workers: objective %v, gap %v; one worker %v and %v", workers, res.Objective, res.Gap, first.Objective, first.Gap)
+					if first == nil {
+						if first = res; res.Model.NumBasis == 0 {
+							t.Fatal("no basis vectors")
+						}
+					} else if !reflect.DeepEqual(first, res) {
+						t.Errorf("%d workers: objective %v, gap %v; one worker %v and %v", workers, res.Objective, res.Gap,
+							first.Objective, first.Gap)
+					}
 				}
-			}
-		})
+			},
+		)
 	}
 	for i, pen := range allPenalties {
 		s := base
@@ -251,8 +285,8 @@ func TestWorkersAndKinds(t *testing.T) {
 	}
 }
 
-// TestCancelLatency measures how long a solve of many rows runs on after it was cancelled: 13 ms at most where a solver has a processor to
-// itself. What is asserted leaves room for one that it shares.
+// TestCancelLatency measures how long a solve of many rows runs on after it was cancelled: 13 ms at most where a solver
+// has a processor to itself. What is asserted leaves room for one that it shares.
 func TestCancelLatency(t *testing.T) {
 	tier.Need(t, tier.Load) // a million rows, a minute or more
 	p := plantedRatings(45, 1_000_000, 6000, 4000)

@@ -8,18 +8,20 @@ import (
 	"github.com/refitd/refitd/solver/problem"
 )
 
-// conjugateRay is what the dual objective of a solve is along the ray s∇F, s ≥ 0, of scaled gradients: with the convex conjugate F* of the
-// loss, the excess E(s) = F + F*(s∇F) − s⟨o, ∇F⟩ at the predictions o, which is 0 at s = 1 and never negative (Fenchel and Young). For the
-// losses of this package the conjugate of a row, at s times a gradient of the loss, is
+// conjugateRay is what the dual objective of a solve is along the ray s∇F, s ≥ 0, of scaled gradients: with the convex
+// conjugate F* of the loss, the excess E(s) = F + F*(s∇F) − s⟨o, ∇F⟩ at the predictions o, which is 0 at s = 1 and
+// never negative (Fenchel and Young). For the losses of this package the conjugate of a row, at s times a gradient of
+// the loss, is
 //
 //	ℓ*(s g) = a s² + b s + e s log s + Σ_j φ(1 − s p_j),  φ(x) = x log x,
 //
-// with probabilities p_j of being wrong and e = Σ p_j. Its value at s = 1 is ⟨o, g⟩ − ℓ, which gives b. Hence, with sums over the rows,
+// with probabilities p_j of being wrong and e = Σ p_j. Its value at s = 1 is ⟨o, g⟩ − ℓ, which gives b. Hence,
+// with sums over the rows,
 //
 //	E(s) = (1 − s) F − a s (1 − s) + e s log s + ψ(s) − s ψ(1),  ψ(s) = Σ_ij w_i φ(1 − s p_ij).
 //
-// A loss without RayLoss, or a target that it is not made for, counts with a = e = ψ = 0: as ℓ* is convex and ℓ*(0) = −inf ℓ ≤ 0, that is
-// no less than E for s ≤ 1.
+// A loss without RayLoss, or a target that it is not made for, counts with a = e = ψ = 0: as ℓ* is convex and ℓ*(0) =
+// −inf ℓ ≤ 0, that is no less than E for s ≤ 1.
 type conjugateRay struct {
 	p       *Problem
 	rows    []float64 // weighted gradients of the rows, n×m

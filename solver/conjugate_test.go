@@ -65,7 +65,13 @@ type hiddenLoss struct{ Loss }
 // conjugateCase returns a problem of one loss with random predictions, and F and the weighted gradients there.
 func conjugateCase(rng *rand.Rand, lossFn Loss, spread float64) (p *Problem, pred, grad []float64, value float64) {
 	const n, m = 300, 4
-	p = &Problem{X: NewRows(1, n, n), Outputs: m, Loss: lossFn, Weights: make([]float64, n), Targets: make([]float64, n*m)}
+	p = &Problem{
+		X:       NewRows(1, n, n),
+		Outputs: m,
+		Loss:    lossFn,
+		Weights: make([]float64, n),
+		Targets: make([]float64, n*m),
+	}
 	pred, grad = make([]float64, n*m), make([]float64, n*m)
 	for i := range n {
 		p.X.Append([]int32{0}, []float64{1})
@@ -91,8 +97,9 @@ func conjugateCase(rng *rand.Rand, lossFn Loss, spread float64) (p *Problem, pre
 	return p, pred, grad, value
 }
 
-// TestConjugateRay compares the excess along the ray with sums of conjugates row by row, its derivatives with differences, and what is said of
-// a loss without a known conjugate with what it has to bound. Results do not depend on the number of workers.
+// TestConjugateRay compares the excess along the ray with sums of conjugates row by row, its derivatives with
+// differences, and what is said of a loss without a known conjugate with what it has to bound. Results do not depend on
+// the number of workers.
 func TestConjugateRay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	for _, loss := range allLosses {
@@ -138,15 +145,25 @@ func TestConjugateRay(t *testing.T) {
 				}
 				up, upSlope, _ := ray.at(s + h)
 				down, downSlope, _ := ray.at(s - h)
-				if s != 1 && !solvertest.Near(slope, (up-down)/(2*h), 1e-4, 1e-5*(1+value)) || !solvertest.Near(curve, (upSlope-downSlope)/(2*h), 1e-4, 1e-5*(1+value)) {
-					t.Errorf("%s at %g: derivatives %v and %v, differences %v and %v", loss.Name(), s, slope, curve, (up-down)/(2*h), (upSlope-downSlope)/(2*h))
+				if s != 1 && !solvertest.Near(slope, (up-down)/(2*h), 1e-4, 1e-5*(1+value)) ||
+					!solvertest.Near(curve, (upSlope-downSlope)/(2*h), 1e-4, 1e-5*(1+value)) {
+					t.Errorf(
+						"%s at %g: derivatives %v and %v, differences %v and %v",
+						loss.Name(),
+						s,
+						slope,
+						curve,
+						(up-down)/(2*h),
+						(upSlope-downSlope)/(2*h),
+					)
 				}
 			}
 		}
 	}
 }
 
-// TestSlowConjugate checks ⟨u, o⟩ − ℓ(o) ≤ ℓ*(u), with equality for a gradient at its point: it is what makes the dual objective a bound.
+// TestSlowConjugate checks ⟨u, o⟩ − ℓ(o) ≤ ℓ*(u), with equality for a gradient at its point: it is what
+// makes the dual objective a bound.
 func TestSlowConjugate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(43, 44))
 	for _, loss := range allLosses {
@@ -167,14 +184,20 @@ func TestSlowConjugate(t *testing.T) {
 						inner += u[c] * other[c]
 					}
 					if inner-loss.Eval(nil, other, target) > conjugate+1e-9 {
-						t.Fatalf("%s: conjugate %v is below %v", loss.Name(), conjugate, inner-loss.Eval(nil, other, target))
+						t.Fatalf(
+							"%s: conjugate %v is below %v",
+							loss.Name(),
+							conjugate,
+							inner-loss.Eval(nil, other, target),
+						)
 					}
 				}
 				inner := 0.0
 				for c := range u {
 					inner += u[c] * o[c]
 				}
-				if value := inner - loss.Eval(nil, o, target); s == 1 && !solvertest.Near(value, conjugate, 1e-9, 1e-9) {
+				if value := inner - loss.Eval(nil, o, target); s == 1 &&
+					!solvertest.Near(value, conjugate, 1e-9, 1e-9) {
 					t.Fatalf("%s: conjugate %v of a gradient, want %v", loss.Name(), conjugate, value)
 				}
 			}
@@ -182,7 +205,8 @@ func TestSlowConjugate(t *testing.T) {
 	}
 }
 
-// TestConjugateOfOtherTargets checks that a target that a loss is not made for counts with what holds for every convex loss.
+// TestConjugateOfOtherTargets checks that a target that a loss is not made for counts with what holds for every convex
+// loss.
 func TestConjugateOfOtherTargets(t *testing.T) {
 	rng := rand.New(rand.NewPCG(45, 46))
 	for _, loss := range []Loss{MultinomialLogistic{}, SmoothedHinge{}, BinaryLogistic{}} {

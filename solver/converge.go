@@ -32,7 +32,8 @@ func (r *solve) conclude() (continues bool) {
 	terms := r.gapTerms()
 	if !r.spectrum.Moves() { // else the certificate finds as much
 		r.last = r.gamma.SelectBasis(r.s.Penalty, r.last.Eigen.Vectors, r.careful(), r.s.Seed)
-		if continues && r.last.Criterion > terms.threshold() && terms.at(r.last.Criterion) > r.s.Tolerance*terms.objective {
+		if continues && r.last.Criterion > terms.threshold() &&
+			terms.at(r.last.Criterion) > r.s.Tolerance*terms.objective {
 			return true
 		}
 	}
@@ -54,8 +55,9 @@ func (r *solve) helped() bool {
 	return fell
 }
 
-// certifiedHere makes a certificate of the current point, whose terms it takes, if the last search lets it hope that this is within Tolerance, and reports
-// whether it is; if it is not, whether the certificate found vectors to enter, which are the last selection then.
+// certifiedHere makes a certificate of the current point, whose terms it takes, if the last search lets it hope that
+// this is within Tolerance, and reports whether it is; if it is not, whether the certificate found vectors to enter,
+// which are the last selection then.
 func (r *solve) certifiedHere(terms gapTerms) (certified, found bool) {
 	enough := r.s.Tolerance * terms.objective
 	if terms.at(r.last.Criterion) > enough {
@@ -78,8 +80,8 @@ const maxRounds = 50
 // basisShare of Tolerance is the relative gap within the model's basis at which weights count as optimal.
 const basisShare = 0.1
 
-// settle alternates joint refits with those of the output weights and the linear term, ever sharper, until the gap within the model's own basis
-// is far below Tolerance.
+// settle alternates joint refits with those of the output weights and the linear term, ever sharper, until the gap
+// within the model's own basis is far below Tolerance.
 func (r *solve) settle() {
 	tolerance, rounds := r.s.Tolerance, maxPolish
 	if r.spectrum != nil && r.exact() {
@@ -93,7 +95,15 @@ func (r *solve) settle() {
 		case r.spectrum.Moves():
 			r.descend(settleSweeps, tolerance)
 		default:
-			r.refitJointly(FISTA, output.FitLimits{Tolerance: tolerance, Span: fullSpan, Iterations: max(r.s.FullIterations, settleIterations)}, false)
+			r.refitJointly(
+				FISTA,
+				output.FitLimits{
+					Tolerance:  tolerance,
+					Span:       fullSpan,
+					Iterations: max(r.s.FullIterations, settleIterations),
+				},
+				false,
+			)
 		}
 		r.refitOutput(tolerance, fullSpan)
 		r.refitLinear(0.01*tolerance, 50)
@@ -110,8 +120,8 @@ func (r *solve) settle() {
 	}
 }
 
-// maxSettle bounds the rounds of a convex factorization machine that is asked for exactly: with squared features the linear term and Z depend on
-// each other, and as blocks they come nearer by two fifths a round.
+// maxSettle bounds the rounds of a convex factorization machine that is asked for exactly: with squared features the
+// linear term and Z depend on each other, and as blocks they come nearer by two fifths a round.
 const maxSettle = 60
 
 // settleIterations bounds a joint refit of settle, settleSweeps one by descents.
@@ -127,7 +137,8 @@ type certificate struct {
 	exact bool // the last selection is the best of all unit vectors, but for the accuracy of an eigenvalue
 }
 
-// boundSlack of the relative gap is what the bound of the dual norm may lack in accuracy: a tenth halves the passes over the rows.
+// boundSlack of the relative gap is what the bound of the dual norm may lack in accuracy: a tenth halves the passes
+// over the rows.
 const boundSlack = 0.1
 
 // boundShare of Tolerance is the least accuracy asked of that bound.
@@ -179,7 +190,10 @@ func (r *solve) certify(terms gapTerms, hopeful bool) *certificate {
 		}
 	}
 	slack := boundSlack * terms.at(r.last.Criterion) / max(terms.objective, math.SmallestNonzeroFloat64)
-	c := &certificate{terms: terms, bound: r.gamma.BoundDual(r.s.Penalty, max(boundShare*r.s.Tolerance, slack), r.s.Seed, enough)}
+	c := &certificate{
+		terms: terms,
+		bound: r.gamma.BoundDual(r.s.Penalty, max(boundShare*r.s.Tolerance, slack), r.s.Seed, enough),
+	}
 	if r.workers.Cancelled() {
 		return c
 	}

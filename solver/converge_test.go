@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// randomProblem returns a small problem of any loss and kernel, with or without weights and a linear term, and settings for it with a λ between
-// 0.02 and 0.9 of the one at which the first basis vector enters.
+// randomProblem returns a small problem of any loss and kernel, with or without weights and a linear term, and settings
+// for it with a λ between 0.02 and 0.9 of the one at which the first basis vector enters.
 func randomProblem(t *testing.T, rng *rand.Rand, pen Penalty) (*Problem, Settings) {
 	t.Helper()
 	n, d, m := 20+rng.IntN(60), 2+rng.IntN(6), 1+rng.IntN(4)
@@ -82,8 +82,9 @@ func randomProblem(t *testing.T, rng *rand.Rand, pen Penalty) (*Problem, Setting
 	return p, s
 }
 
-// slowOptimum minimises over symmetric matrices M_s, one for each sign pattern s (ℓ1/ℓ∞) or output (ℓ1), with outputs Σ_s s_c K(M_s, x) and the
-// penalty λ Σ_s ‖M_s‖_*: the same convex problem in other variables, by accelerated proximal gradient steps on dense matrices.
+// slowOptimum minimises over symmetric matrices M_s, one for each sign pattern s (ℓ1/ℓ∞) or output (ℓ1), with
+// outputs Σ_s s_c K(M_s, x) and the penalty λ Σ_s ‖M_s‖_*: the same convex problem in other variables, by
+// accelerated proximal gradient steps on dense matrices.
 func slowOptimum(p *Problem, s Settings) float64 {
 	n, d, m := p.X.NumRows(), p.X.NumColumns, p.Outputs
 	patterns, count := gamma.SignsOf(m)
@@ -175,7 +176,12 @@ func slowOptimum(p *Problem, s Settings) float64 {
 	shrink := func(u []float64, t float64) float64 {
 		sum := 0.0
 		for a := range count {
-			matrix := blas64.Symmetric{N: d, Stride: d, Data: u[a*square : (a+1)*square], Uplo: eigen.NewSymmetric(1).Uplo}
+			matrix := blas64.Symmetric{
+				N:      d,
+				Stride: d,
+				Data:   u[a*square : (a+1)*square],
+				Uplo:   eigen.NewSymmetric(1).Uplo,
+			}
 			e, _ := eigen.Decompose(matrix)
 			clear(matrix.Data)
 			for i, x := range e.Values {
@@ -237,8 +243,9 @@ func slowOptimum(p *Problem, s Settings) float64 {
 	return best
 }
 
-// TestConvergedIsOptimal: on random problems of every kind a solve that says converged is within twice its tolerance of the optimum that another
-// method finds over matrices, no certificate understates, and most solves whose bound is exact converge.
+// TestConvergedIsOptimal: on random problems of every kind a solve that says converged is within twice its tolerance of
+// the optimum that another method finds over matrices, no certificate understates, and most solves whose bound is exact
+// converge.
 func TestConvergedIsOptimal(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, pen := range []Penalty{L1, L1Linf, L1L2} {
@@ -259,18 +266,34 @@ func TestConvergedIsOptimal(t *testing.T) {
 			optimum := slowOptimum(p, s)
 			off := (res.Objective - optimum) / optimum
 			worst = max(worst, off)
-			if res.Status == Converged && off > 2*s.Tolerance || off > 0.01 || res.Objective-res.Gap > optimum*(1+1e-7) {
-				t.Errorf("%d: %v: %v, %d outputs: %.2g above the optimum, gap %.2g", i, pen, res.Status, p.Outputs, off, res.GapRelative)
+			if res.Status == Converged && off > 2*s.Tolerance || off > 0.01 ||
+				res.Objective-res.Gap > optimum*(1+1e-7) {
+				t.Errorf(
+					"%d: %v: %v, %d outputs: %.2g above the optimum, gap %.2g",
+					i,
+					pen,
+					res.Status,
+					p.Outputs,
+					off,
+					res.GapRelative,
+				)
 			}
 		}
-		t.Logf("%v: %v, worst %.2g above the optimum, mean of %.1f basis vectors", pen, status, worst, float64(vectors)/float64(count))
+		t.Logf(
+			"%v: %v, worst %.2g above the optimum, mean of %.1f basis vectors",
+			pen,
+			status,
+			worst,
+			float64(vectors)/float64(count),
+		)
 		if status[Converged] < count*9/10 {
 			t.Errorf("%v: %v", pen, status)
 		}
 	}
 }
 
-// TestMerge: basis vectors that say the same become one, or the eigenvectors of what they add up to; the objective does not rise.
+// TestMerge: basis vectors that say the same become one, or the eigenvectors of what they add up to; the objective does
+// not rise.
 func TestMerge(t *testing.T) {
 	for _, pen := range allPenalties {
 		rng := rand.New(rand.NewPCG(82, uint64(pen)))
@@ -312,7 +335,14 @@ func TestMerge(t *testing.T) {
 		}
 		run.prune()
 		if run.score(); run.objective > before*(1+1e-12) || run.k >= size || pen != L1 && run.k > k {
-			t.Errorf("%v: objective %v of %d basis vectors after merging, was %v of %d", pen, run.objective, run.k, before, size)
+			t.Errorf(
+				"%v: objective %v of %d basis vectors after merging, was %v of %d",
+				pen,
+				run.objective,
+				run.k,
+				before,
+				size,
+			)
 		}
 		for _, h := range run.basis {
 			if !solvertest.Near(dense.Norm2(h), 1, 1e-12, 0) {

@@ -12,16 +12,18 @@ import (
 //	min over w, b and symmetric Z of  Σ_i w_i ℓ(t_i, ŷ(x_i)) + λ‖Z‖_* + ½ α ‖w‖² + ½ α_b b²,
 //	ŷ(x) = ⟨w,x⟩ + b + ⟨Z, xx'⟩ (Homogeneous), or with ½⟨Z, xx' − diag(x)²⟩ (ANOVA),
 //
-// by their greedy coordinate descent: the dominant eigenvector of the gradient in Z enters, here with those next to it that violate optimality as well, Z is
-// refitted over the eigenvectors found so far, then w and b, by Newton steps, so that α may be as small as the paper's 1e-9.
-// There is no rank to choose: λ sets it, and MaxBasis only bounds it. A model holds the eigenvectors of Z as Basis, with its eigenvalues as Weights.
+// by their greedy coordinate descent: the dominant eigenvector of the gradient in Z enters, here with those next to it
+// that violate optimality as well, Z is refitted over the eigenvectors found so far, then w and b, by Newton steps, so
+// that α may be as small as the paper's 1e-9. There is no rank to choose: λ sets it, and MaxBasis only bounds it. A
+// model holds the eigenvectors of Z as Basis, with its eigenvalues as Weights.
 //
-// The problem is the one that ConditionalGradient solves with the ℓ1 penalty and one output, so selection, linear term, certificates, budgets and
-// warm starts are the same; what differs is the refit, which is fully corrective (CorrectiveFit) unless Diagonal, and moves the vectors as well
-// (factorDescent), but where the whole Z is refitted. A fit ends as soon as its certified gap is within Tolerance; as long as it is not, both ways are
-// brought to the joint optimum as Solve does.
-// Early steps of a fit from nothing, which lower the objective by more than a thousandth, refit roughly and leave the linear term short of its optimum: as
-// Step.Gap they say what that allows, with a small ridge the objective itself.
+// The problem is the one that ConditionalGradient solves with the ℓ1 penalty and one output, so selection, linear term,
+// certificates, budgets and warm starts are the same; what differs is the refit, which is fully corrective
+// (CorrectiveFit) unless Diagonal, and moves the vectors as well (factorDescent), but where the whole Z is refitted. A
+// fit ends as soon as its certified gap is within Tolerance; as long as it is not, both ways are brought to the joint
+// optimum as Solve does. Early steps of a fit from nothing, which lower the objective by more than a thousandth, refit
+// roughly and leave the linear term short of its optimum: as Step.Gap they say what that allows, with a small ridge the
+// objective itself.
 //
 // Refits of the whole Z are given up where they get nowhere (ShortModels, WholeSteps), and the fit continues as Solve
 // does.
@@ -33,20 +35,27 @@ import (
 // here counts a product of two features once and the paper twice. Flags and configuration give λ for 10,000 rows: β ·
 // 10⁴/n, or half of it. Penalty, Refit, FullEvery, FullIterations, BasisRidge and Solver are not used.
 type ConvexFM struct {
-	// Diagonal refits the weights of the basis vectors alone, their diagonal refitting (9); false refits k×k matrices (11).
+	// Diagonal refits the weights of the basis vectors alone, their diagonal refitting (9); false refits k×k matrices
+	// (11).
 	Diagonal bool
 }
 
 func (ConvexFM) Name() string { return "convex_fm" }
 
-// Check returns an error for several outputs, other losses than Squared, BinaryLogistic and BinarySquaredHinge, kernels of degree 3 and the
-// constrained form.
+// Check returns an error for several outputs, other losses than Squared, BinaryLogistic and BinarySquaredHinge, kernels
+// of degree 3 and the constrained form.
 func (a ConvexFM) Check(p *Problem, s Settings) error {
 	switch {
 	case s.Tau > 0:
-		return fmt.Errorf("%w: convex_fm has no constrained form: set Lambda and not Tau, or use conditional_gradient", ErrSettings)
+		return fmt.Errorf(
+			"%w: convex_fm has no constrained form: set Lambda and not Tau, or use conditional_gradient",
+			ErrSettings,
+		)
 	case s.Kernel.Degree() == 3:
-		return fmt.Errorf("%w: convex_fm has degree 2 only: use conditional_gradient or coordinate_descent for degree 3", ErrSettings)
+		return fmt.Errorf(
+			"%w: convex_fm has degree 2 only: use conditional_gradient or coordinate_descent for degree 3",
+			ErrSettings,
+		)
 	}
 	if err := a.settings(s).Validate(); err != nil {
 		return err
@@ -61,8 +70,14 @@ func (a ConvexFM) Check(p *Problem, s Settings) error {
 	case Squared, BinaryLogistic, BinarySquaredHinge:
 		return nil
 	}
-	return fmt.Errorf("%w: convex_fm has no loss %s: use %s, %s or %s, or conditional_gradient", ErrProblem, p.Loss.Name(),
-		Squared{}.Name(), BinaryLogistic{}.Name(), BinarySquaredHinge{}.Name())
+	return fmt.Errorf(
+		"%w: convex_fm has no loss %s: use %s, %s or %s, or conditional_gradient",
+		ErrProblem,
+		p.Loss.Name(),
+		Squared{}.Name(),
+		BinaryLogistic{}.Name(),
+		BinarySquaredHinge{}.Name(),
+	)
 }
 
 // Strengths returns fractions of LambdaMax.
@@ -77,7 +92,8 @@ func (ConvexFM) settings(s Settings) Settings {
 	return s
 }
 
-// Fit solves the problem. The warm model may have been fitted by any algorithm with the same kernel. Result.NuclearNorm and Rank are those of Z.
+// Fit solves the problem. The warm model may have been fitted by any algorithm with the same kernel. Result.NuclearNorm
+// and Rank are those of Z.
 func (a ConvexFM) Fit(ctx context.Context, p *Problem, warm *Warm, s Settings) (*Result, error) {
 	return a.fit(ctx, p, warm, s, convexfm.WholeColumns)
 }

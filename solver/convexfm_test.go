@@ -30,7 +30,8 @@ func convexSettings(kernel Kernel, alpha, beta float64, d int) Settings {
 	return s
 }
 
-// TestGoldenConvexFM solves every reference problem by both refits, the fully corrective one over the whole Z and over spans.
+// TestGoldenConvexFM solves every reference problem by both refits, the fully corrective one over the whole Z and over
+// spans.
 func TestGoldenConvexFM(t *testing.T) {
 	var file struct {
 		Cases []struct {
@@ -71,14 +72,26 @@ func TestGoldenConvexFM(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !solvertest.Near(res.Objective, c.Objective, 1e-9, 0) || res.Objective-res.Gap > c.Objective*(1+1e-12) {
+				if !solvertest.Near(res.Objective, c.Objective, 1e-9, 0) ||
+					res.Objective-res.Gap > c.Objective*(1+1e-12) {
 					t.Errorf("objective %v, want %v; gap %v", res.Objective, c.Objective, res.Gap)
 				}
-				if res.Rank != c.Rank || !solvertest.Near(res.NuclearNorm*unit, floats.Norm(c.Eigenvalues, 1), 1e-5, 0) {
-					t.Errorf("rank %d and nuclear norm %v, want %d and %v", res.Rank, res.NuclearNorm*unit, c.Rank, c.Eigenvalues)
+				if res.Rank != c.Rank ||
+					!solvertest.Near(res.NuclearNorm*unit, floats.Norm(c.Eigenvalues, 1), 1e-5, 0) {
+					t.Errorf(
+						"rank %d and nuclear norm %v, want %d and %v",
+						res.Rank,
+						res.NuclearNorm*unit,
+						c.Rank,
+						c.Eigenvalues,
+					)
 				}
 				out, work := make([]float64, 1), make([]float64, 2*res.Model.NumBasis)
-				rows, predictions := sparse(append(slices.Clone(c.X), c.XTest...)), append(slices.Clone(c.Prediction), c.Unseen...)
+				rows, predictions := sparse(
+					append(slices.Clone(c.X), c.XTest...),
+				), append(
+					slices.Clone(c.Prediction),
+					c.Unseen...)
 				if len(predictions) != len(c.X)+len(c.XTest) || len(c.XTest) == 0 {
 					t.Errorf("%d predictions of %d and %d rows", len(predictions), len(c.X), len(c.XTest))
 				}
@@ -114,7 +127,12 @@ func TestGoldenConvexFM(t *testing.T) {
 // TestConvexFMRefuses what it cannot fit, naming what can.
 func TestConvexFMRefuses(t *testing.T) {
 	good := func() (*Problem, Settings) {
-		p := &Problem{X: sparse([][]float64{{1, 2}, {0, 1}, {1, 0}}), Targets: []float64{1, -1, 1}, Outputs: 1, Loss: BinaryLogistic{}}
+		p := &Problem{
+			X:       sparse([][]float64{{1, 2}, {0, 1}, {1, 0}}),
+			Targets: []float64{1, -1, 1},
+			Outputs: 1,
+			Loss:    BinaryLogistic{},
+		}
 		return p, convexSettings(ANOVA, 0.1, 1, 2)
 	}
 	for name, c := range map[string]struct {
@@ -141,7 +159,8 @@ func TestConvexFMRefuses(t *testing.T) {
 	}
 }
 
-// interactions returns rows of d numbers whose target depends on products of them: the value for Squared, else its sign. Some rows weigh nothing.
+// interactions returns rows of d numbers whose target depends on products of them: the value for Squared, else its
+// sign. Some rows weigh nothing.
 func interactions(seed uint64, lossFn Loss, n, d int) *Problem {
 	rng := rand.New(rand.NewPCG(seed, 64))
 	p := &Problem{X: NewRows(d, n, n*d), Outputs: 1, Loss: lossFn}
@@ -164,8 +183,8 @@ func interactions(seed uint64, lossFn Loss, n, d int) *Problem {
 	return p
 }
 
-// TestConvexFMLosses: objective, gap and nuclear norm are those of the model, whose basis vectors are orthonormal; both refits and Algorithm 1 end at one
-// optimum, and the gap bounds the distance of a rough solve from it.
+// TestConvexFMLosses: objective, gap and nuclear norm are those of the model, whose basis vectors are orthonormal; both
+// refits and Algorithm 1 end at one optimum, and the gap bounds the distance of a rough solve from it.
 func TestConvexFMLosses(t *testing.T) {
 	tier.NotUnderRace(t)
 	for n, loss := range []Loss{Squared{}, BinaryLogistic{}, BinarySquaredHinge{}} {
@@ -187,16 +206,21 @@ func TestConvexFMLosses(t *testing.T) {
 						t.Fatal(err)
 					}
 					checkFinite(t, res)
-					if want := modelObjective(p, res.Model, settings); !solvertest.Near(res.Objective, want, 1e-9, 0) || res.GapKind != Certified {
+					if want := modelObjective(p, res.Model, settings); !solvertest.Near(res.Objective, want, 1e-9, 0) ||
+						res.GapKind != Certified {
 						t.Errorf("%s: objective %v, recomputed %v; gap %s", name, res.Objective, want, res.GapKind)
 					}
-					if excess := res.Objective - exact.Objective; excess > res.Gap*(1+1e-9) || excess < -exact.Gap*(1+1e-9) {
+					if excess := res.Objective - exact.Objective; excess > res.Gap*(1+1e-9) ||
+						excess < -exact.Gap*(1+1e-9) {
 						t.Errorf("%s: %v above the optimum, gap %v", name, excess, res.Gap)
 					}
 					if settings.MaxBasis > 2 && !solvertest.Near(res.Objective, exact.Objective, 1e-4, 0) {
 						t.Errorf("%s: objective %v, by Algorithm 1 %v", name, res.Objective, exact.Objective)
 					}
-					if norm := floats.Norm(res.Model.Weights, 1); res.NuclearNorm != norm || res.Rank != res.Model.NumBasis || res.Rank > settings.MaxBasis || norm == 0 {
+					if norm := floats.Norm(res.Model.Weights, 1); res.NuclearNorm != norm ||
+						res.Rank != res.Model.NumBasis ||
+						res.Rank > settings.MaxBasis ||
+						norm == 0 {
 						t.Errorf("%s: nuclear norm %v, rank %d; %v", name, res.NuclearNorm, res.Rank, res.Model.Weights)
 					}
 					checkOrthonormal(t, res.Model)
@@ -248,12 +272,18 @@ func TestConvexFMWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !solvertest.Near(a.Objective, b.Objective, 1e-9, 0) || a.Rank != b.Rank || a.Rank == 0 {
-		t.Errorf("objective %v of rank %d with weights, %v of rank %d with rows repeated", a.Objective, a.Rank, b.Objective, b.Rank)
+		t.Errorf(
+			"objective %v of rank %d with weights, %v of rank %d with rows repeated",
+			a.Objective,
+			a.Rank,
+			b.Objective,
+			b.Rank,
+		)
 	}
 }
 
-// TestConvexFMBipartite: one-hot rows of two fields, whose gradients have eigenvalues in pairs ±σ, reach the optimum with as many vectors as the matrix
-// between the fields has singular values, not twice as many.
+// TestConvexFMBipartite: one-hot rows of two fields, whose gradients have eigenvalues in pairs ±σ, reach the optimum
+// with as many vectors as the matrix between the fields has singular values, not twice as many.
 func TestConvexFMBipartite(t *testing.T) {
 	rng := rand.New(rand.NewPCG(65, 66))
 	const users, items, n = 30, 20, 600
@@ -295,7 +325,14 @@ func TestConvexFMBipartite(t *testing.T) {
 		}
 	}
 	if res.GapRelative > 1e-6 || res.Rank != rank || rank < 2 || !solvertest.Near(res.NuclearNorm, norm, 1e-6, 0) {
-		t.Errorf("rank %d of a matrix of rank %d, nuclear norm %v and %v, gap %v", res.Rank, rank, res.NuclearNorm, norm, res.GapRelative)
+		t.Errorf(
+			"rank %d of a matrix of rank %d, nuclear norm %v and %v, gap %v",
+			res.Rank,
+			rank,
+			res.NuclearNorm,
+			norm,
+			res.GapRelative,
+		)
 	}
 }
 
@@ -347,8 +384,17 @@ func TestConvexFMCutShort(t *testing.T) {
 		again := s
 		again.Budget.Steps = func(float64) int { return len(res.Steps) }
 		same, err := fit(t.Context(), again)
-		if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective || same.Gap != res.Gap {
-			t.Errorf("%d steps repeated: objective %v and gap %v, was %v and %v (%v)", len(res.Steps), same.Objective, same.Gap, res.Objective, res.Gap, err)
+		if err != nil || !reflect.DeepEqual(same.Model, res.Model) || same.Objective != res.Objective ||
+			same.Gap != res.Gap {
+			t.Errorf(
+				"%d steps repeated: objective %v and gap %v, was %v and %v (%v)",
+				len(res.Steps),
+				same.Objective,
+				same.Gap,
+				res.Objective,
+				res.Gap,
+				err,
+			)
 		}
 	}
 	if len(ends) < 2 {
@@ -361,8 +407,8 @@ func (s Settings) withPenalty(p Penalty) Settings {
 	return s
 }
 
-// TestConvexFMWarm: a fit from its own answer, or from that of Algorithm 1, ends at once where it is, and a path of λ by Path is that of fits one after
-// the other.
+// TestConvexFMWarm: a fit from its own answer, or from that of Algorithm 1, ends at once where it is, and a path of λ
+// by Path is that of fits one after the other.
 func TestConvexFMWarm(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := interactions(11, Squared{}, 200, 5)
@@ -382,7 +428,14 @@ func TestConvexFMWarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(warm.Steps) >= len(cold.Steps) || !solvertest.Near(warm.Objective, cold.Objective, 2e-4, 0) {
-			t.Errorf("%s: %d steps to %v, cold %d to %v", name, len(warm.Steps), warm.Objective, len(cold.Steps), cold.Objective)
+			t.Errorf(
+				"%s: %d steps to %v, cold %d to %v",
+				name,
+				len(warm.Steps),
+				warm.Objective,
+				len(cold.Steps),
+				cold.Objective,
+			)
 		}
 	}
 	if none, err := (ConvexFM{}).Fit(t.Context(), p, &Warm{}, s); err != nil || none.Objective != cold.Objective {
@@ -403,8 +456,15 @@ func TestConvexFMWarm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if warm = (&Warm{Model: res.Model}); !reflect.DeepEqual(point.Result.Model, res.Model) || i > 0 && res.NuclearNorm <= points[i-1].Result.NuclearNorm {
-			t.Errorf("λ %v: objective %v along the path, %v from a warm start; nuclear norm %v", lambdas[i], point.Result.Objective, res.Objective, res.NuclearNorm)
+		if warm = (&Warm{Model: res.Model}); !reflect.DeepEqual(point.Result.Model, res.Model) ||
+			i > 0 && res.NuclearNorm <= points[i-1].Result.NuclearNorm {
+			t.Errorf(
+				"λ %v: objective %v along the path, %v from a warm start; nuclear norm %v",
+				lambdas[i],
+				point.Result.Objective,
+				res.Objective,
+				res.NuclearNorm,
+			)
 		}
 	}
 }

@@ -62,7 +62,8 @@ func column(block []float64, s, t int) []float64 {
 	return h
 }
 
-// TestCubicActivations compares kernels of degree 3 with sums over triples, for numbers of basis vectors around the size of a block.
+// TestCubicActivations compares kernels of degree 3 with sums over triples, for numbers of basis vectors around the
+// size of a block.
 func TestCubicActivations(t *testing.T) {
 	for _, kernel := range cubics {
 		for _, k := range []int{1, 3, problem.CubicBlock, problem.CubicBlock + 1, 2*problem.CubicBlock + 5} {
@@ -71,7 +72,14 @@ func TestCubicActivations(t *testing.T) {
 			x := randomRows(rng, 20, d, 0.6)
 			x.Append(nil, nil)
 			x.Append([]int32{2, 5}, []float64{0.3, 1e8})
-			m := &Model{Kernel: kernel, NumFeatures: d, NumOutputs: 1, NumBasis: k, Basis: make([]float64, d*k), Bias: []float64{0.5}}
+			m := &Model{
+				Kernel:      kernel,
+				NumFeatures: d,
+				NumOutputs:  1,
+				NumBasis:    k,
+				Basis:       make([]float64, d*k),
+				Bias:        []float64{0.5},
+			}
 			m.Weights = make([]float64, k)
 			for i := range m.Basis {
 				m.Basis[i] = rng.NormFloat64()
@@ -172,7 +180,8 @@ func TestAverageCubic(t *testing.T) {
 	}
 }
 
-// BenchmarkActivations reports the time of a kernel value for each entry of a row and basis vector: about the same for all sizes.
+// BenchmarkActivations reports the time of a kernel value for each entry of a row and basis vector: about the same for
+// all sizes.
 func BenchmarkActivations(b *testing.B) {
 	for _, kernel := range []Kernel{ANOVA, ANOVA3, Homogeneous3} {
 		for _, size := range []struct{ entries, k int }{{3, 20}, {3, 80}, {30, 20}, {30, 80}} {

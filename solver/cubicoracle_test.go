@@ -42,7 +42,8 @@ func slowContract(tensor, a, b []float64) []float64 {
 	return out
 }
 
-// TestTrilinear compares products with sums over triples, and the values of the criterion with those and with the kernel of a model.
+// TestTrilinear compares products with sums over triples, and the values of the criterion with those and with the
+// kernel of a model.
 func TestTrilinear(t *testing.T) {
 	for _, kernel := range cubics {
 		for _, s := range []int{1, 3, 5} {
@@ -64,9 +65,17 @@ func TestTrilinear(t *testing.T) {
 				for col := range s {
 					want := make([]float64, d)
 					for c, tensor := range tensors {
-						floats.AddScaled(want, weight(c, col), slowContract(tensor, gamma.ColumnOf(a, s, col), gamma.ColumnOf(b, s, col)))
+						floats.AddScaled(
+							want,
+							weight(c, col),
+							slowContract(tensor, gamma.ColumnOf(a, s, col), gamma.ColumnOf(b, s, col)),
+						)
 					}
-					if have := gamma.ColumnOf(got, s, col); floats.Distance(have, want, math.Inf(1)) > 1e-10*(1+dense.NormInf(want)) {
+					if have := gamma.ColumnOf(got, s, col); floats.Distance(
+						have,
+						want,
+						math.Inf(1),
+					) > 1e-10*(1+dense.NormInf(want)) {
 						t.Fatalf("%v: %s of column %d of %d is %v, want %v", kernel, what, col, s, have, want)
 					}
 				}
@@ -89,7 +98,12 @@ func TestTrilinear(t *testing.T) {
 			for col := range s {
 				h := gamma.ColumnOf(a, s, col)
 				for c, tensor := range tensors {
-					if want := floats.Dot(h, slowContract(tensor, h, h)); !solvertest.Near(q[col*m+c], want, 1e-10, 1e-9) {
+					if want := floats.Dot(h, slowContract(tensor, h, h)); !solvertest.Near(
+						q[col*m+c],
+						want,
+						1e-10,
+						1e-9,
+					) {
 						t.Errorf("%v: q[%d,%d] = %v, want %v", kernel, col, c, q[col*m+c], want)
 					}
 				}
@@ -98,7 +112,8 @@ func TestTrilinear(t *testing.T) {
 	}
 }
 
-// slowMaximum climbs the criterion over the explicit tensors from many random starts, by gradient steps of a length that halves when it fails.
+// slowMaximum climbs the criterion over the explicit tensors from many random starts, by gradient steps of a length
+// that halves when it fails.
 func slowMaximum(rng *rand.Rand, tensors [][]float64, d int, omega Penalty) float64 {
 	best := 0.0
 	evaluate := func(h []float64) (value float64, gradient []float64) {
@@ -142,8 +157,9 @@ func slowMaximum(rng *rand.Rand, tensors [][]float64, d int, omega Penalty) floa
 	return best
 }
 
-// TestCubicSelection compares selections with brute force on random tensors of few columns, whose local maxima are many and close to each other: the
-// careful one is among the best, the quick one not far from it in the mean. Of one output and of a joint penalty.
+// TestCubicSelection compares selections with brute force on random tensors of few columns, whose local maxima are many
+// and close to each other: the careful one is among the best, the quick one not far from it in the mean. Of one output
+// and of a joint penalty.
 func TestCubicSelection(t *testing.T) {
 	const d, problems = 6, 3
 	for _, kernel := range cubics {
@@ -190,12 +206,16 @@ func TestCubicSelection(t *testing.T) {
 func threeFields(rng *rand.Rand, field, n int) *Rows {
 	x := NewRows(3*field, n, 3*n)
 	for range n {
-		x.Append([]int32{int32(rng.IntN(field)), int32(field + rng.IntN(field)), int32(2*field + rng.IntN(field))}, []float64{1, 1, 1})
+		x.Append(
+			[]int32{int32(rng.IntN(field)), int32(field + rng.IntN(field)), int32(2*field + rng.IntN(field))},
+			[]float64{1, 1, 1},
+		)
 	}
 	return x
 }
 
-// TestCubicSelectionOfNames checks that the strongest of several planted vectors is found among many one-hot columns, where random starts see noise.
+// TestCubicSelectionOfNames checks that the strongest of several planted vectors is found among many one-hot columns,
+// where random starts see noise.
 func TestCubicSelectionOfNames(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 12))

@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/solver/solvertest"
 )
 
-// plantedTriples returns rows of three names whose targets are a sum of products of three factors, linear effects and noise.
+// plantedTriples returns rows of three names whose targets are a sum of products of three factors, linear effects and
+// noise.
 func plantedTriples(seed uint64, n, field, outputs int) *Problem {
 	rng := rand.New(rand.NewPCG(seed, 13))
 	const rank = 2
@@ -56,7 +57,15 @@ func cubicSettings(kernel Kernel) Settings {
 // objectiveOf evaluates a model row by row.
 func objectiveOf(p *Problem, model *Model, s Settings) float64 {
 	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
-	value := s.Lambda*s.Penalty.Norm(model.Weights, model.NumBasis, p.Outputs) + 0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(model.Bias)
+	value := s.Lambda*s.Penalty.Norm(
+		model.Weights,
+		model.NumBasis,
+		p.Outputs,
+	) + 0.5*s.LinearRidge*square(
+		model.Linear,
+	) + 0.5*s.BiasRidge*square(
+		model.Bias,
+	)
 	for i := range p.X.NumRows() {
 		index, x := p.X.Row(i)
 		model.Predict(out, work, index, x)
@@ -65,8 +74,9 @@ func objectiveOf(p *Problem, model *Model, s Settings) float64 {
 	return value
 }
 
-// TestSolveCubic checks solves of degree 3: objectives that never rise and are those of the model, estimated gaps, answers that are fixed points whatever
-// the lengths and signs of their vectors, and the same bits for any number of workers.
+// TestSolveCubic checks solves of degree 3: objectives that never rise and are those of the model, estimated gaps,
+// answers that are fixed points whatever the lengths and signs of their vectors, and the same bits for any number of
+// workers.
 func TestSolveCubic(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, kernel := range cubics {
@@ -86,11 +96,21 @@ func TestSolveCubic(t *testing.T) {
 					if kernel == Homogeneous3 {
 						enough, gap = 0.8, 1
 					}
-					if want := objectiveOf(p, res.Model, s); !solvertest.Near(res.Objective, want, 1e-9, 0) || !(res.Objective < enough*first) {
+					if want := objectiveOf(p, res.Model, s); !solvertest.Near(res.Objective, want, 1e-9, 0) ||
+						!(res.Objective < enough*first) {
 						t.Errorf("objective %v, recomputed %v, at first %v", res.Objective, want, first)
 					}
-					if res.GapKind != Estimated || res.GapBound != "" || res.Status == Converged || res.Gap > gap*res.Objective || res.CutShort {
-						t.Errorf("%v, gap %v of %v is %s (%s)", res.Status, res.Gap, res.Objective, res.GapKind, res.GapBound)
+					if res.GapKind != Estimated || res.GapBound != "" || res.Status == Converged ||
+						res.Gap > gap*res.Objective ||
+						res.CutShort {
+						t.Errorf(
+							"%v, gap %v of %v is %s (%s)",
+							res.Status,
+							res.Gap,
+							res.Objective,
+							res.GapKind,
+							res.GapBound,
+						)
 					}
 					for i := 1; i < len(res.Steps); i++ {
 						if before, after := res.Steps[i-1].Objective, res.Steps[i].Objective; after > before*(1+1e-9) {
@@ -122,7 +142,8 @@ func TestSolveCubic(t *testing.T) {
 	}
 }
 
-// TestCubicMethods runs every way to refit with both forms of the penalty: the objective falls far below that of the linear model.
+// TestCubicMethods runs every way to refit with both forms of the penalty: the objective falls far below that of the
+// linear model.
 func TestCubicMethods(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := plantedTriples(2, 900, 6, 1)
@@ -171,8 +192,9 @@ func TestCubicSelections(t *testing.T) {
 	}
 }
 
-// TestCubicBeatsQuadratic: on rows with planted products of three names a path of degree 3 predicts held-out rows better than one of degree 2 by more than
-// the 20 percent asked for, in the squared loss, with λ chosen on rows that neither is judged on.
+// TestCubicBeatsQuadratic: on rows with planted products of three names a path of degree 3 predicts held-out rows
+// better than one of degree 2 by more than the 20 percent asked for, in the squared loss, with λ chosen on rows that
+// neither is judged on.
 func TestCubicBeatsQuadratic(t *testing.T) {
 	tier.NotUnderRace(t)
 	const n, held = 2500, 800
@@ -197,11 +219,23 @@ func TestCubicBeatsQuadratic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		points, best, err := Path(t.Context(), train, lambdas, s, PathOptions{Judge: func(m *Model) float64 { return loss(choose, m) }, Patience: 2})
+		points, best, err := Path(
+			t.Context(),
+			train,
+			lambdas,
+			s,
+			PathOptions{Judge: func(m *Model) float64 { return loss(choose, m) }, Patience: 2},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%v of degree %d: λ %.3g, %d basis vectors", kernel, kernel.Degree(), points[best].Lambda, points[best].Best.NumBasis)
+		t.Logf(
+			"%v of degree %d: λ %.3g, %d basis vectors",
+			kernel,
+			kernel.Degree(),
+			points[best].Lambda,
+			points[best].Best.NumBasis,
+		)
 		return loss(test, points[best].Best)
 	}
 	two, three := reached(ANOVA), reached(ANOVA3)
@@ -211,7 +245,8 @@ func TestCubicBeatsQuadratic(t *testing.T) {
 	}
 }
 
-// TestCubicMerge checks that vectors of nearly one line become one whichever way they point, with predictions nearly as before and no higher objective.
+// TestCubicMerge checks that vectors of nearly one line become one whichever way they point, with predictions nearly as
+// before and no higher objective.
 func TestCubicMerge(t *testing.T) {
 	p := plantedTriples(6, 1200, 6, 3)
 	s := cubicSettings(ANOVA3)
@@ -256,7 +291,8 @@ func TestCubicMerge(t *testing.T) {
 	before := run.objective
 	run.replace(vectors)
 	copy(run.v, weights)
-	if run.begin(); !solvertest.Near(run.objective, before, 1e-3, 0) || !solvertest.Near(run.objective, res.Objective, 1e-2, 0) {
+	if run.begin(); !solvertest.Near(run.objective, before, 1e-3, 0) ||
+		!solvertest.Near(run.objective, res.Objective, 1e-2, 0) {
 		t.Errorf("objective %v, before %v, of single vectors %v", run.objective, before, res.Objective)
 	}
 	run = loaded()
@@ -266,7 +302,8 @@ func TestCubicMerge(t *testing.T) {
 	}
 }
 
-// TestCubicBasisGap checks that the gap within the model's own vectors, whose dual norm is exact, bounds what further refits gain.
+// TestCubicBasisGap checks that the gap within the model's own vectors, whose dual norm is exact, bounds what further
+// refits gain.
 func TestCubicBasisGap(t *testing.T) {
 	p := plantedTriples(7, 1200, 6, 1)
 	s := cubicSettings(ANOVA3)

@@ -92,7 +92,8 @@ func TestDenseFitIsOptimal(t *testing.T) {
 		m        int
 		weighted bool
 	}{{"squared", Squared{}, 1, false}, {"squared, weighted", Squared{}, 2, true}, {"binary", BinaryLogistic{}, 1, true},
-		{"levels", BinaryLogistic{}, 3, false}, {"classes", MultinomialLogistic{}, 4, true}, {"hinge", SquaredHinge{}, 3, false}} {
+		{"levels", BinaryLogistic{}, 3, false}, {"classes", MultinomialLogistic{}, 4, true}, {"hinge", SquaredHinge{}, 3,
+			false}} {
 		t.Run(test.name, func(t *testing.T) {
 			d := newDensePart(test.loss, 700, test.m, 6, test.weighted)
 			f := d.fit(t.Context(), 1)

@@ -5,8 +5,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// certifyWarm makes a certificate of a warm start whose sweeps are done, after further sweeps if it is not within Tolerance before them, and returns the
-// terms of where that ends. Mostly it is within Tolerance by now, and a bound takes fewer passes than a search.
+// certifyWarm makes a certificate of a warm start whose sweeps are done, after further sweeps if it is not within
+// Tolerance before them, and returns the terms of where that ends. Mostly it is within Tolerance by now, and a bound
+// takes fewer passes than a search.
 func (r *solve) certifyWarm(terms gapTerms) gapTerms {
 	if certified, _ := r.certifiedHere(terms); certified || r.workers.Cancelled() {
 		return terms
@@ -21,7 +22,8 @@ func (r *solve) certifyWarm(terms gapTerms) gapTerms {
 	return terms
 }
 
-// refitEarly is the refit of an early step: sweeps alone, which move the linear term as well, from rough weights of the vectors that entered.
+// refitEarly is the refit of an early step: sweeps alone, which move the linear term as well, from rough weights of the
+// vectors that entered.
 func (r *solve) refitEarly(start bool) {
 	if start {
 		r.descend(convexfm.StartSweeps, basisShare*r.s.Tolerance)
@@ -55,8 +57,8 @@ func (r *solve) roughWeights() {
 	}
 }
 
-// descend moves basis vectors, their weights and the linear term together, in at most so many sweeps, until one lowers the objective by no more than tolerance
-// of it. It does nothing where refits move no vectors.
+// descend moves basis vectors, their weights and the linear term together, in at most so many sweeps, until one lowers
+// the objective by no more than tolerance of it. It does nothing where refits move no vectors.
 func (r *solve) descend(sweeps int, tolerance float64) {
 	if !r.spectrum.Moves() || r.k == 0 && r.linear.Idle() || r.workers.Cancelled() {
 		return

@@ -1,6 +1,6 @@
-// Package solver learns multi-output polynomial networks and factorization machines from a sample in memory. Rows, Problem and Model are
-// shared by all algorithms; Solve is Algorithm 1 of Blondel et al. 2017, a conditional gradient method that adds one basis vector at a
-// time and refits the output weights under a sparsity-inducing penalty.
+// Package solver learns multi-output polynomial networks and factorization machines from a sample in memory. Rows,
+// Problem and Model are shared by all algorithms; Solve is Algorithm 1 of Blondel et al. 2017, a conditional gradient
+// method that adds one basis vector at a time and refits the output weights under a sparsity-inducing penalty.
 //
 // The penalised problem, over output weights V with rows indexed by all unit vectors h, linear weights W and bias b, is
 //
@@ -36,12 +36,14 @@
 // step grow. The linear term is a separate block instead of a constant feature. Full refits take steps in the metric
 // of the diagonals of two Gauss–Newton blocks.
 //
-// At degree 3 there is no eigenvector to begin with, and no bound of the dual norm that is of use: basis vectors are sought from several starts
-// (selectCubic), and gaps are estimated, never certified.
+// At degree 3 there is no eigenvector to begin with, and no bound of the dual norm that is of use: basis vectors are
+// sought from several starts (selectCubic), and gaps are estimated, never certified.
 //
 // # Results and concurrency
 //
-// Sums over rows are taken in fixed blocks and added in order: on one platform, results are the same bits for any number of workers.
+// Sums over rows are taken in fixed blocks and added in order: on one platform, results are the same bits for any
+// number of workers.
 // A panic on one of a solve's goroutines is raised again on the caller's.
-// Values that are read-only once built (Rows, Problem, a published Model, losses and penalties) are safe for concurrent use.
+// Values that are read-only once built (Rows, Problem, a published Model, losses and penalties) are safe for concurrent
+// use.
 package solver

@@ -3,7 +3,8 @@ package solver
 import "github.com/refitd/refitd/solver/internal/gamma"
 
 const (
-	// tightenWork limits the multiplications of tighten, to about 0.02 s: it is for small problems, where it costs less than a step of Algorithm 1.
+	// tightenWork limits the multiplications of tighten, to about 0.02 s: it is for small problems, where it costs less
+	// than a step of Algorithm 1.
 	tightenWork = 2e7
 	// tightenPasses is about how many passes over the kernel values a round of it takes.
 	tightenPasses = 200

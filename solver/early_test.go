@@ -120,7 +120,15 @@ func TestEarlySteps(t *testing.T) {
 			last, early := math.Inf(1), 0
 			s.OnStep = func(step Step, _ *Model) bool {
 				if step.Objective > last*(1+1e-12) || step.Gap < step.Objective-best.Objective-1e-9*best.Objective {
-					t.Errorf("%s, diagonal %t: objective %v after %v, gap %v, least %v", loss.Name(), a.Diagonal, step.Objective, last, step.Gap, best.Objective)
+					t.Errorf(
+						"%s, diagonal %t: objective %v after %v, gap %v, least %v",
+						loss.Name(),
+						a.Diagonal,
+						step.Objective,
+						last,
+						step.Gap,
+						best.Objective,
+					)
 				}
 				if last-step.Objective > earlyDecrease*step.Objective {
 					early++
@@ -132,26 +140,52 @@ func TestEarlySteps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if res.GapKind != Certified || res.GapRelative > s.Tolerance || res.Status != Converged || res.Rank == 0 || early < 2 {
-				t.Errorf("%s, diagonal %t: gap %s %v, %v, rank %d, %d early steps", loss.Name(), a.Diagonal, res.GapKind, res.GapRelative, res.Status, res.Rank, early)
+			if res.GapKind != Certified || res.GapRelative > s.Tolerance || res.Status != Converged || res.Rank == 0 ||
+				early < 2 {
+				t.Errorf(
+					"%s, diagonal %t: gap %s %v, %v, rank %d, %d early steps",
+					loss.Name(),
+					a.Diagonal,
+					res.GapKind,
+					res.GapRelative,
+					res.Status,
+					res.Rank,
+					early,
+				)
 			}
 			if excess := res.Objective - best.Objective; excess > res.Gap || excess < -1e-6*best.Objective {
-				t.Errorf("%s, diagonal %t: objective %v, least %v, gap %v", loss.Name(), a.Diagonal, res.Objective, best.Objective, res.Gap)
+				t.Errorf(
+					"%s, diagonal %t: objective %v, least %v, gap %v",
+					loss.Name(),
+					a.Diagonal,
+					res.Objective,
+					best.Objective,
+					res.Gap,
+				)
 			}
 			s.OnStep, s.LinearRidge, s.Lambda = nil, 1e-9, 1000
 			if res, err = a.Fit(t.Context(), p, nil, s); err != nil {
 				t.Fatal(err)
 			}
-			if len(res.Steps) != 1 || res.Steps[0].Gap > s.Tolerance*res.Objective || res.Rank != 0 || res.Status != Converged {
-				t.Errorf("%s, diagonal %t: without vectors %d steps, the first to a gap of %v of %v, rank %d, %v", loss.Name(), a.Diagonal, len(res.Steps),
-					res.Steps[0].Gap, res.Objective, res.Rank, res.Status)
+			if len(res.Steps) != 1 || res.Steps[0].Gap > s.Tolerance*res.Objective || res.Rank != 0 ||
+				res.Status != Converged {
+				t.Errorf(
+					"%s, diagonal %t: without vectors %d steps, the first to a gap of %v of %v, rank %d, %v",
+					loss.Name(),
+					a.Diagonal,
+					len(res.Steps),
+					res.Steps[0].Gap,
+					res.Objective,
+					res.Rank,
+					res.Status,
+				)
 			}
 		}
 	}
 }
 
-// TestCertifyWarm: a warm start whose sweeps ended too early for a certificate gets it after further ones, of the point where these end; one that has it
-// stays where it is.
+// TestCertifyWarm: a warm start whose sweeps ended too early for a certificate gets it after further ones, of the point
+// where these end; one that has it stays where it is.
 func TestCertifyWarm(t *testing.T) {
 	p, s := squaredRatings(6, Squared{}), earlyFit()
 	s.Tolerance = 1e-2
@@ -166,7 +200,10 @@ func TestCertifyWarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run.spectrum = &convexfm.Spectrum{Split: p.X.Split(), Factors: convexfm.NewFactorDescent(p, ANOVA, run.linear, s.Lambda, run.workers)}
+	run.spectrum = &convexfm.Spectrum{
+		Split:   p.X.Split(),
+		Factors: convexfm.NewFactorDescent(p, ANOVA, run.linear, s.Lambda, run.workers),
+	}
 	if err := run.load(before.Model); err != nil {
 		t.Fatal(err)
 	}
@@ -177,15 +214,24 @@ func TestCertifyWarm(t *testing.T) {
 		t.Fatal("the warm model is within the tolerance as it is")
 	}
 	terms := run.certifyWarm(begun)
-	if run.certificate == nil || run.certificate.terms.objective != terms.objective || terms.objective != run.objective || !(terms.objective < begun.objective) {
-		t.Fatalf("objective %v from %v, terms of %v, certificate %v", run.objective, begun.objective, terms.objective, run.certificate)
+	if run.certificate == nil || run.certificate.terms.objective != terms.objective ||
+		terms.objective != run.objective ||
+		!(terms.objective < begun.objective) {
+		t.Fatalf(
+			"objective %v from %v, terms of %v, certificate %v",
+			run.objective,
+			begun.objective,
+			terms.objective,
+			run.certificate,
+		)
 	}
 	if gap := terms.at(run.certificate.bound.Value); gap > s.Tolerance*terms.objective {
 		t.Errorf("gap %v of %v", gap, terms.objective)
 	}
 	made := run.objective
 	run.certificate = nil
-	if again := run.certifyWarm(terms); run.certificate == nil || again.objective != terms.objective || run.objective != made {
+	if again := run.certifyWarm(terms); run.certificate == nil || again.objective != terms.objective ||
+		run.objective != made {
 		t.Errorf("from objective %v to %v, certificate %v", made, run.objective, run.certificate)
 	}
 }

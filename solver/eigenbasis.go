@@ -59,7 +59,8 @@ func (r *solve) refitSpectrum(limits output.FitLimits) {
 	}
 }
 
-// toEigenvectors brings Z to its eigendecomposition and describes it in the result: objective and gap fall by what the penalty falls.
+// toEigenvectors brings Z to its eigendecomposition and describes it in the result: objective and gap fall by what the
+// penalty falls.
 func (r *solve) toEigenvectors() {
 	res, before := &r.result, floats.Norm(r.v, 1)
 	axes, sum := eigen.MatrixOver(r.basis, r.v)

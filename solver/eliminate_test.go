@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// TestEliminated: linear term and bias on top of given predictions are where their own method ends, with and without either, and where a column is empty.
+// TestEliminated: linear term and bias on top of given predictions are where their own method ends, with and without
+// either, and where a column is empty.
 func TestEliminated(t *testing.T) {
 	for name, ridges := range map[string][2]float64{"both": {0.3, 0.01}, "linear": {0.3, 0}, "bias": {0, 0.01}} {
 		p := interactions(3, Squared{}, 80, 5)

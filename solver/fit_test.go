@@ -80,7 +80,8 @@ func TestFISTA(t *testing.T) {
 	}
 	// A minimum stays, and a loose refit from elsewhere comes close.
 	again := append([]float64(nil), v...)
-	if used := f.Minimize(again, output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 500}); used > 25 || slowObjective(f, again) > best {
+	if used := f.Minimize(again, output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 500}); used > 25 ||
+		slowObjective(f, again) > best {
 		t.Errorf("%d iterations from the minimum to %v, was %v", used, slowObjective(f, again), best)
 	}
 	loose := make([]float64, k*m)
@@ -112,7 +113,8 @@ func TestStochastic(t *testing.T) {
 	}
 }
 
-// TestFISTARestarts bounds the iterations on columns that are nearly dependent: 600 reach 1e-9, without restarts 4000 do not.
+// TestFISTARestarts bounds the iterations on columns that are nearly dependent: 600 reach 1e-9, without restarts 4000
+// do not.
 func TestFISTARestarts(t *testing.T) {
 	const k, m = 6, 2
 	f := dependentFit(Squared{}, L1, 2000, k, m)
@@ -125,8 +127,8 @@ func TestFISTARestarts(t *testing.T) {
 	}
 }
 
-// TestSVRG checks that epochs come near the minimum, that the same seed gives the same weights, and that epochs that raise the objective
-// are dropped.
+// TestSVRG checks that epochs come near the minimum, that the same seed gives the same weights, and that epochs that
+// raise the objective are dropped.
 func TestSVRG(t *testing.T) {
 	f := weightedFit(3000, 5)
 	m := f.P.Outputs
@@ -156,7 +158,8 @@ func TestSVRG(t *testing.T) {
 	f.Svrg(v, 10, rand.New(rand.NewPCG(5, 5)))
 	clear(same)
 	f.Minimize(same, output.FitLimits{Tolerance: 1e-12, Span: 10, Iterations: 2000})
-	if norm, got, want := L1L2.Norm(v, 5, m), f.Objective(v), f.Objective(same); norm > 0.2*(1+1e-9) || got > want+0.05*(high-want) {
+	if norm, got, want := L1L2.Norm(v, 5, m), f.Objective(v), f.Objective(same); norm > 0.2*(1+1e-9) ||
+		got > want+0.05*(high-want) {
 		t.Errorf("norm %v, objective %v, minimum %v", norm, got, want)
 	}
 }
@@ -331,7 +334,8 @@ func BenchmarkLinearPass(b *testing.B) {
 	}
 }
 
-// BenchmarkPassWorkers measures how much faster two workers are than one, by the shortest of many passes taken in turn: on two idle processors close to 2.
+// BenchmarkPassWorkers measures how much faster two workers are than one, by the shortest of many passes taken in turn:
+// on two idle processors close to 2.
 func BenchmarkPassWorkers(b *testing.B) {
 	for _, n := range []int{5000, 10_000} {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {

@@ -46,7 +46,8 @@ func FactorsFootprint(n, entries, d, k int) int64 {
 	return bytes
 }
 
-// ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the eigenvector of each other.
+// ClassFootprint returns the bytes of that which grow with the square of the outputs: the gradient of each at the
+// eigenvector of each other.
 func ClassFootprint(outputs int) int64 { return 8 * int64(outputs) * int64(outputs) }
 
 // CubicFootprint returns the bytes that a solve with a kernel of degree 3 takes in addition to SolveFootprint: for
@@ -57,13 +58,17 @@ func CubicFootprint(d, outputs int) int64 {
 	if outputs > gamma.MaxEndOutputs {
 		perOutput = gamma.ContractionSteps + 2 + 4
 	}
-	return 8 * int64(d) * (perOutput*int64(outputs) + int64(4*gamma.FineCubic.Starts+gamma.GammaBlocks*gamma.CubicColumns))
+	return 8 * int64(
+		d,
+	) * (perOutput*int64(outputs) + int64(4*gamma.FineCubic.Starts+gamma.GammaBlocks*gamma.CubicColumns))
 }
 
-// DenseFootprint returns the bytes that a DenseFit of n rows and so many columns takes, its rows picked from a problem included.
+// DenseFootprint returns the bytes that a DenseFit of n rows and so many columns takes, its rows picked from a problem
+// included.
 func DenseFootprint(n, columns, outputs int) int64 {
 	width := int64(columns + 1)
 	const perOutput = 7 // offsets and targets as given and in tiles, predictions at three points
 	const vectors = 2*output.LinearMemory + 8
-	return 8 * (int64(n)*(width+perOutput*int64(outputs)+3) + (4*width+loss.FitTile)*width + int64(vectors+problem.NumBlocks(n))*width*int64(outputs))
+	return 8 * (int64(n)*(width+perOutput*int64(outputs)+3) + (4*width+loss.FitTile)*width + int64(vectors+
+		problem.NumBlocks(n))*width*int64(outputs))
 }

@@ -18,7 +18,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestFootprints: a problem and a model take their footprints, within 15 percent; a solve at most 15 percent more, and at most 40 less.
+// TestFootprints: a problem and a model take their footprints, within 15 percent; a solve at most 15 percent more, and
+// at most 40 less.
 func TestFootprints(t *testing.T) {
 	near := func(what string, measured, footprint int64, least float64) {
 		t.Helper()
@@ -30,8 +31,14 @@ func TestFootprints(t *testing.T) {
 		const entries = 3
 		rng := rand.New(rand.NewPCG(1, 2))
 		before := heap()
-		p := &Problem{X: NewRows(c.d, c.n, c.n*entries), Outputs: c.m, Loss: BinaryLogistic{}, Targets: make([]float64, c.n*c.m),
-			Weights: make([]float64, c.n), NumFields: 1}
+		p := &Problem{
+			X:         NewRows(c.d, c.n, c.n*entries),
+			Outputs:   c.m,
+			Loss:      BinaryLogistic{},
+			Targets:   make([]float64, c.n*c.m),
+			Weights:   make([]float64, c.n),
+			NumFields: 1,
+		}
 		for i := range c.n {
 			var index [entries]int32
 			for e := range index {
@@ -122,14 +129,15 @@ func TestCubicFootprint(t *testing.T) {
 	}
 }
 
-// TestConvexFMFootprint: a convex factorization machine takes what is said of it, within 15 percent, over names and over a few numbers, and at least a
-// third of it.
+// TestConvexFMFootprint: a convex factorization machine takes what is said of it, within 15 percent, over names and
+// over a few numbers, and at least a third of it.
 func TestConvexFMFootprint(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, c := range []struct {
 		n, entries, d, k int
 		loss             Loss
-	}{{8000, 3, 300, 12, Squared{}}, {3000, 3, 3000, 12, Squared{}}, {5000, 12, 12, 12, Squared{}}, {5000, 12, 12, 12, BinaryLogistic{}}} {
+	}{{8000, 3, 300, 12, Squared{}}, {3000, 3, 3000, 12, Squared{}}, {5000, 12, 12, 12, Squared{}}, {5000, 12, 12, 12,
+		BinaryLogistic{}}} {
 		rng := rand.New(rand.NewPCG(1, 4))
 		p := &Problem{X: NewRows(c.d, c.n, c.n*c.entries), Outputs: 1, Loss: c.loss}
 		for range c.n {
@@ -156,10 +164,34 @@ func TestConvexFMFootprint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := SolveFootprint(c.n, c.d, c.k, 1) + ModelFootprint(c.d, c.k, 1, true) + FactorsFootprint(c.n, c.entries, c.d, c.k)
+			said := SolveFootprint(
+				c.n,
+				c.d,
+				c.k,
+				1,
+			) + ModelFootprint(
+				c.d,
+				c.k,
+				1,
+				true,
+			) + FactorsFootprint(
+				c.n,
+				c.entries,
+				c.d,
+				c.k,
+			)
 			if float64(most) > 1.15*float64(said) || 3*most < said {
-				t.Errorf("%d rows of %d entries, %d columns, %s, %v, %d vectors: %d bytes, said to be %d", c.n, c.entries, c.d, c.loss.Name(), kernel,
-					result.Model.NumBasis, most, said)
+				t.Errorf(
+					"%d rows of %d entries, %d columns, %s, %v, %d vectors: %d bytes, said to be %d",
+					c.n,
+					c.entries,
+					c.d,
+					c.loss.Name(),
+					kernel,
+					result.Model.NumBasis,
+					most,
+					said,
+				)
 			}
 			runtime.KeepAlive(p)
 		}

@@ -16,9 +16,17 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// fullCase returns a weighted problem with random rows, of which the given part of the entries is not 0, offsets, and a random point
-// whose basis vectors have lengths around 1.
-func fullCase(n, d, k, m int, share float64, kernel Kernel, lossFn Loss, f penalty.Form, ridge float64, workers int) (*full.FullFit, []float64) {
+// fullCase returns a weighted problem with random rows, of which the given part of the entries is not 0, offsets, and a
+// random point whose basis vectors have lengths around 1.
+func fullCase(
+	n, d, k, m int,
+	share float64,
+	kernel Kernel,
+	lossFn Loss,
+	f penalty.Form,
+	ridge float64,
+	workers int,
+) (*full.FullFit, []float64) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	x := NewRows(d, n, n*d)
 	p := &Problem{X: x, Targets: make([]float64, n*m), Weights: make([]float64, n), Outputs: m, Loss: lossFn}
@@ -62,7 +70,15 @@ func fullCase(n, d, k, m int, share float64, kernel Kernel, lossFn Loss, f penal
 func slowLoss(f *full.FullFit, u []float64) float64 {
 	v, h := f.Split(u)
 	m := f.P.Outputs
-	model := &Model{Kernel: f.Kernel, NumFeatures: f.P.X.NumColumns, NumOutputs: m, NumBasis: f.K, Basis: h, Weights: v, Bias: make([]float64, m)}
+	model := &Model{
+		Kernel:      f.Kernel,
+		NumFeatures: f.P.X.NumColumns,
+		NumOutputs:  m,
+		NumBasis:    f.K,
+		Basis:       h,
+		Weights:     v,
+		Bias:        make([]float64, m),
+	}
 	out, work := make([]float64, m), make([]float64, 2*f.K)
 	sum := 0.0
 	for i := range f.P.X.NumRows() {
@@ -74,8 +90,8 @@ func slowLoss(f *full.FullFit, u []float64) float64 {
 	return sum
 }
 
-// TestFullGradient compares passes with a row-by-row evaluation and their gradients with its central differences, over dense and sparse
-// rows.
+// TestFullGradient compares passes with a row-by-row evaluation and their gradients with its central differences, over
+// dense and sparse rows.
 func TestFullGradient(t *testing.T) {
 	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
 		for _, loss := range allLosses {
@@ -130,7 +146,8 @@ func TestFullActivations(t *testing.T) {
 	}
 }
 
-// TestFullMinimize checks every form: the objective falls to a point that no feasible small move improves, and the point is feasible.
+// TestFullMinimize checks every form: the objective falls to a point that no feasible small move improves, and the
+// point is feasible.
 func TestFullMinimize(t *testing.T) {
 	for _, ridge := range []float64{0, 4} {
 		for _, pen := range allPenalties {
@@ -193,7 +210,18 @@ func TestFullWorkers(t *testing.T) {
 	for _, share := range []float64{0.1, 1} {
 		var first []float64
 		for _, workers := range []int{1, 2, 8} {
-			f, u := fullCase(3000, 8, 3, 3, share, Homogeneous, SmoothedHinge{}, penalty.Form{Penalty: L1L2, Lambda: 1}, 1, workers)
+			f, u := fullCase(
+				3000,
+				8,
+				3,
+				3,
+				share,
+				Homogeneous,
+				SmoothedHinge{},
+				penalty.Form{Penalty: L1L2, Lambda: 1},
+				1,
+				workers,
+			)
 			f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 20})
 			if first == nil {
 				first = u
@@ -205,7 +233,8 @@ func TestFullWorkers(t *testing.T) {
 	}
 }
 
-// TestFullDone checks that a refit that is called off leaves a point that is no worse, and that one called off at once changes nothing.
+// TestFullDone checks that a refit that is called off leaves a point that is no worse, and that one called off at once
+// changes nothing.
 func TestFullDone(t *testing.T) {
 	f, u := fullCase(3000, 6, 4, 3, 1, Homogeneous, MultinomialLogistic{}, penalty.Form{Penalty: L1L2, Lambda: 1}, 1, 2)
 	done, cancel := context.WithCancel(t.Context())
@@ -219,7 +248,8 @@ func TestFullDone(t *testing.T) {
 	}
 	kept := append([]float64(nil), u...)
 	f.Workers.Done = done.Done()
-	if used := f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 1000}); used != 0 || !floats.Same(u, kept) {
+	if used := f.Minimize(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 1000}); used != 0 ||
+		!floats.Same(u, kept) {
 		t.Errorf("%d iterations after the context was done", used)
 	}
 }
@@ -244,7 +274,18 @@ func TestFullMonotone(t *testing.T) {
 	for _, omega := range []Penalty{L1, L1Linf} {
 		last := math.Inf(1)
 		for iterations := 60; iterations < 160; iterations += 4 {
-			f, u := fullCase(200, 5, 3, 3, 0.6, ANOVA, MultinomialLogistic{}, penalty.Form{Penalty: omega, Tau: 1.5}, 4, 1)
+			f, u := fullCase(
+				200,
+				5,
+				3,
+				3,
+				0.6,
+				ANOVA,
+				MultinomialLogistic{},
+				penalty.Form{Penalty: omega, Tau: 1.5},
+				4,
+				1,
+			)
 			v, _ := f.Split(u)
 			f.Form.Step(v, f.K, 3, 1)
 			f.Minimize(u, output.FitLimits{Tolerance: 1e-16, Span: 20, Iterations: iterations})
@@ -257,7 +298,8 @@ func TestFullMonotone(t *testing.T) {
 	}
 }
 
-// TestNormalize checks that unit lengths leave the loss as it is, lower the penalty of short basis vectors, and clear weights of a vector of 0.
+// TestNormalize checks that unit lengths leave the loss as it is, lower the penalty of short basis vectors, and clear
+// weights of a vector of 0.
 func TestNormalize(t *testing.T) {
 	f, u := fullCase(200, 5, 3, 3, 0.7, ANOVA, Squared{}, penalty.Form{Penalty: L1, Lambda: 1}, 0, 1)
 	v, h := f.Split(u)
@@ -268,8 +310,16 @@ func TestNormalize(t *testing.T) {
 	}
 	loss, term := f.Pass(u, nil), f.Term(u)
 	f.Normalize(u)
-	if got := f.Pass(u, nil); !solvertest.Near(got, loss, 1e-12, 0) || !(f.Term(u) < term) || dense.NormInf(v[:3]) != 0 {
-		t.Errorf("loss %v, was %v; penalty %v, was %v; weights of an empty vector %v", got, loss, f.Term(u), term, v[:3])
+	if got := f.Pass(u, nil); !solvertest.Near(got, loss, 1e-12, 0) || !(f.Term(u) < term) ||
+		dense.NormInf(v[:3]) != 0 {
+		t.Errorf(
+			"loss %v, was %v; penalty %v, was %v; weights of an empty vector %v",
+			got,
+			loss,
+			f.Term(u),
+			term,
+			v[:3],
+		)
 	}
 	for r, square := range f.Lengths(h) {
 		if r > 0 && !solvertest.Near(square, 1, 1e-14, 0) {

@@ -12,13 +12,18 @@ import (
 func (r *solve) refitFull(several bool) {
 	if r.s.Refit == Full {
 		r.sinceFull = 0
-		r.refitJointly(r.s.Solver, output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: r.s.FullIterations}, several)
+		r.refitJointly(
+			r.s.Solver,
+			output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: r.s.FullIterations},
+			several,
+		)
 	}
 }
 
-// refitJointly refits output weights and basis together, with the linear term and the bias fixed, from the current point or several. A result that is not
-// better by a pass over all rows is dropped. In the unit-ball form the basis vectors are then scaled to unit length, with what that takes off the kernel
-// moved into their weights: predictions stay, and the penalty falls or stays. In the ridge form they keep their lengths.
+// refitJointly refits output weights and basis together, with the linear term and the bias fixed, from the current
+// point or several. A result that is not better by a pass over all rows is dropped. In the unit-ball form the basis
+// vectors are then scaled to unit length, with what that takes off the kernel moved into their weights: predictions
+// stay, and the penalty falls or stays. In the ridge form they keep their lengths.
 func (r *solve) refitJointly(method Method, limits output.FitLimits, several bool) {
 	if r.k == 0 || r.workers.Cancelled() {
 		return
@@ -45,7 +50,8 @@ func (r *solve) refitJointly(method Method, limits output.FitLimits, several boo
 	case several:
 		r.result.FISTAIterations += f.MinimizeFromStarts(u, limits, r.shuffle)
 	default:
-		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than four epochs (ML-100k).
+		// A hybrid refit starts from weights that are refitted: ten joint iterations then lower the objective more than
+		// four epochs (ML-100k).
 		r.result.FISTAIterations += f.Minimize(u, limits)
 	}
 	if ridge == 0 {
@@ -72,9 +78,9 @@ func (r *solve) refitJointly(method Method, limits output.FitLimits, several boo
 	}
 }
 
-// balance scales each basis vector, and its weights against it, to the length of least λΩ(V) + ½ρ‖H‖²: where both terms of the row are
-// equal, at degree 3 where the second is 3/2 of the first. Predictions stay and the objective never rises. It does nothing without a ridge or in
-// constrained form.
+// balance scales each basis vector, and its weights against it, to the length of least λΩ(V) + ½ρ‖H‖²: where both terms
+// of the row are equal, at degree 3 where the second is 3/2 of the first. Predictions stay and the objective never
+// rises. It does nothing without a ridge or in constrained form.
 func (r *solve) balance() {
 	if r.basisRidge() == 0 || r.s.Tau > 0 {
 		return

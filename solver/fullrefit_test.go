@@ -23,8 +23,8 @@ func fullSettings() Settings {
 	return s
 }
 
-// TestSolveFull checks for every kernel, method and form that the reported objective is that of the model, and that full refits end lower than
-// those of the output layer alone.
+// TestSolveFull checks for every kernel, method and form that the reported objective is that of the model, and that
+// full refits end lower than those of the output layer alone.
 func TestSolveFull(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := plantedRatings(41, 600, 12, 15)
@@ -48,7 +48,12 @@ func TestSolveFull(t *testing.T) {
 					objective, _ := slowGap(t, p, res.Model, s)
 					objective += 0.5 * ridge * square(res.Model.Basis)
 					if !solvertest.Near(res.Objective, objective, 1e-9, 0) || res.Model.NumBasis == 0 {
-						t.Errorf("objective %v of %d vectors, recomputed %v", res.Objective, res.Model.NumBasis, objective)
+						t.Errorf(
+							"objective %v of %d vectors, recomputed %v",
+							res.Objective,
+							res.Model.NumBasis,
+							objective,
+						)
 					}
 					if ridge > 0 || method != Hybrid {
 						return
@@ -90,13 +95,15 @@ func TestSolveFullWorkers(t *testing.T) {
 		if first == nil {
 			first = res
 		}
-		if res.Objective != first.Objective || !floats.Same(res.Model.Basis, first.Model.Basis) || !floats.Same(res.Model.Weights, first.Model.Weights) {
+		if res.Objective != first.Objective || !floats.Same(res.Model.Basis, first.Model.Basis) ||
+			!floats.Same(res.Model.Weights, first.Model.Weights) {
 			t.Errorf("objective %v with %d workers, %v with one", res.Objective, workers, first.Objective)
 		}
 	}
 }
 
-// TestRefitFull checks that a full refit lowers the objective, keeps activations and basis in step, and that one which does not is dropped.
+// TestRefitFull checks that a full refit lowers the objective, keeps activations and basis in step, and that one which
+// does not is dropped.
 func TestRefitFull(t *testing.T) {
 	p := plantedRatings(43, 500, 12, 15)
 	for _, ridge := range []float64{0, 5} {
@@ -125,7 +132,14 @@ func TestRefitFull(t *testing.T) {
 			run.refitFull(false)
 			run.score()
 			if !(run.objective < 0.99*before) || run.norm > tau*(1+1e-12) && tau > 0 {
-				t.Errorf("ridge %v, tau %v: objective %v at norm %v, was %v", ridge, tau, run.objective, run.norm, before)
+				t.Errorf(
+					"ridge %v, tau %v: objective %v at norm %v, was %v",
+					ridge,
+					tau,
+					run.objective,
+					run.norm,
+					before,
+				)
 			}
 			pred := append([]float64(nil), run.pred...)
 			out, work := make([]float64, run.m), make([]float64, 2*run.k)
@@ -135,7 +149,14 @@ func TestRefitFull(t *testing.T) {
 				model.Predict(out, work, index, value)
 				for c, o := range out {
 					if !solvertest.Near(pred[i*run.m+c], o, 1e-10, 1e-10) {
-						t.Fatalf("ridge %v, tau %v: prediction %v of row %d, by the model %v", ridge, tau, pred[i*run.m+c], i, o)
+						t.Fatalf(
+							"ridge %v, tau %v: prediction %v of row %d, by the model %v",
+							ridge,
+							tau,
+							pred[i*run.m+c],
+							i,
+							o,
+						)
 					}
 				}
 			}
@@ -175,7 +196,12 @@ func TestBalance(t *testing.T) {
 	run.balance()
 	run.score()
 	if !(run.objective < before) || floats.Distance(pred, run.pred, 2) > 1e-2*floats.Norm(pred, 2) {
-		t.Errorf("objective %v, was %v; predictions moved by %v", run.objective, before, floats.Distance(pred, run.pred, 2))
+		t.Errorf(
+			"objective %v, was %v; predictions moved by %v",
+			run.objective,
+			before,
+			floats.Distance(pred, run.pred, 2),
+		)
 	}
 	for r, h := range run.basis {
 		term, ridge := s.Lambda*s.Penalty.RowNorm(run.v[r*run.m:r*run.m+run.m]), 0.5*s.BasisRidge*floats.Dot(h, h)
@@ -185,7 +211,8 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// TestRefitFromStarts: more starts end no higher than the given point alone, lower in the mean, and at a feasible point.
+// TestRefitFromStarts: more starts end no higher than the given point alone, lower in the mean, and at a feasible
+// point.
 func TestRefitFromStarts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(83, 84))
 	logs, runs := 0.0, 12
@@ -199,7 +226,11 @@ func TestRefitFromStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run.append(gamma.RandomUnit(p.X.NumColumns, 1), gamma.RandomUnit(p.X.NumColumns, 2), gamma.RandomUnit(p.X.NumColumns, 3))
+		run.append(
+			gamma.RandomUnit(p.X.NumColumns, 1),
+			gamma.RandomUnit(p.X.NumColumns, 2),
+			gamma.RandomUnit(p.X.NumColumns, 3),
+		)
 		for i := range run.v {
 			run.v[i] = 0.1 * rng.NormFloat64()
 		}
@@ -213,7 +244,13 @@ func TestRefitFromStarts(t *testing.T) {
 		low, high := f.Pass(several, nil)+f.Term(several), f.Pass(one, nil)+f.Term(one)
 		v, h := f.Split(several)
 		if !(low <= high) || s.Tau > 0 && s.Penalty.Norm(v, f.K, f.P.Outputs) > s.Tau*(1+1e-12) {
-			t.Errorf("%d: objective %v from several starts, %v from one; norm %v", i, low, high, s.Penalty.Norm(v, f.K, f.P.Outputs))
+			t.Errorf(
+				"%d: objective %v from several starts, %v from one; norm %v",
+				i,
+				low,
+				high,
+				s.Penalty.Norm(v, f.K, f.P.Outputs),
+			)
 		}
 		for _, square := range f.Lengths(h) {
 			if square > 1+1e-12 {

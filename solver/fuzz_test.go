@@ -30,7 +30,9 @@ func checkFinite(t *testing.T, res *Result) {
 			t.Fatalf("result is not finite: %+v", res)
 		}
 	}
-	if res.Gap < 0 || res.Gap > res.ConvexObjective || res.GapEstimate > res.Gap || res.GapEstimate < 0 || res.Status == 0 || res.GapKind == "" {
+	if res.Gap < 0 || res.Gap > res.ConvexObjective || res.GapEstimate > res.Gap || res.GapEstimate < 0 ||
+		res.Status == 0 ||
+		res.GapKind == "" {
 		t.Fatalf("result %+v", res)
 	}
 }
@@ -58,9 +60,10 @@ func hostile(rng *rand.Rand, limit float64) float64 {
 	return rng.NormFloat64()
 }
 
-// checkDual fails if the certified lower bound of a result, its objective less its gap, is above the objective of another model that the convex problem
-// allows, or if the result says converged without a certificate within tolerance. In constrained form a full refit may make vectors longer than 1 and so leave
-// the ball of radius τ: the bound is of the ball that the model is in, and another model may be outside of that. Sums are taken to be as exact as the empty
+// checkDual fails if the certified lower bound of a result, its objective less its gap, is above the objective of
+// another model that the convex problem allows, or if the result says converged without a certificate within tolerance.
+// In constrained form a full refit may make vectors longer than 1 and so leave the ball of radius τ: the bound is of
+// the ball that the model is in, and another model may be outside of that. Sums are taken to be as exact as the empty
 // model's objective lets them, and each loss as numbers about 1 are.
 func checkDual(t *testing.T, res *Result, p *Problem, s Settings, others ...*Result) {
 	t.Helper()
@@ -85,7 +88,13 @@ func checkDual(t *testing.T, res *Result, p *Problem, s Settings, others ...*Res
 	}
 	for _, objective := range objectives {
 		if res.ConvexObjective-res.Gap > objective+1e-9*(1+objective+res.ConvexObjective)+1e-12*empty+rounding {
-			t.Fatalf("objective %v with a gap of %v (%s), but another is %v", res.ConvexObjective, res.Gap, res.GapBound, objective)
+			t.Fatalf(
+				"objective %v with a gap of %v (%s), but another is %v",
+				res.ConvexObjective,
+				res.Gap,
+				res.GapBound,
+				objective,
+			)
 		}
 	}
 }
@@ -113,8 +122,9 @@ func emptyObjective(p *Problem) float64 {
 	return total
 }
 
-// FuzzSolve checks that no problem, settings or warm model make a solve panic or return a number that is not finite, or a certificate that another
-// feasible model refutes: the empty one, that of the solve cut short, and that of rough refits of weights and basis.
+// FuzzSolve checks that no problem, settings or warm model make a solve panic or return a number that is not finite, or
+// a certificate that another feasible model refutes: the empty one, that of the solve cut short, and that of rough
+// refits of weights and basis.
 func FuzzSolve(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint8(seed), uint8(seed*7), uint8(seed*11), seed%2 == 0, 1.0, 0.5)
@@ -125,7 +135,12 @@ func FuzzSolve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, rows, columns, choice uint8, wild bool, strength, ridge float64) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		n, d, m := 1+int(rows)%40, 1+int(columns)%8, 1+int(choice)%6
-		p := &Problem{X: NewRows(d, n, n*d), Targets: make([]float64, n*m), Outputs: m, Loss: allLosses[rng.IntN(len(allLosses))]}
+		p := &Problem{
+			X:       NewRows(d, n, n*d),
+			Targets: make([]float64, n*m),
+			Outputs: m,
+			Loss:    allLosses[rng.IntN(len(allLosses))],
+		}
 		number := func(limit float64) float64 {
 			if wild {
 				return hostile(rng, limit)
@@ -141,7 +156,10 @@ func FuzzSolve(f *testing.F) {
 				p.X.Append(index, value)
 			case kind < 4 && d > 1:
 				j := rng.IntN(d - 1)
-				p.X.Append([]int32{int32(j), int32(j + 1)}, []float64{number(problem.MaxValue), number(problem.MaxValue)})
+				p.X.Append(
+					[]int32{int32(j), int32(j + 1)},
+					[]float64{number(problem.MaxValue), number(problem.MaxValue)},
+				)
 			default:
 				index, value := make([]int32, d), make([]float64, d)
 				for j := range d {

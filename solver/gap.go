@@ -8,8 +8,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// gapTerms are the parts of the gap at one point that do not depend on how Ω*(∇F) is bounded. They are about the convex problem (2) over
-// all unit vectors, at U = Σ_r h_r ⊗ v_r: a basis vector that a full refit left longer or shorter than 1 counts with ‖h‖², at degree 3 ‖h‖³, in its weights.
+// gapTerms are the parts of the gap at one point that do not depend on how Ω*(∇F) is bounded. They are about the
+// convex problem (2) over all unit vectors, at U = Σ_r h_r ⊗ v_r: a basis vector that a full refit left longer or
+// shorter than 1 counts with ‖h‖², at degree 3 ‖h‖³, in its weights.
 type gapTerms struct {
 	form      penalty.Form
 	ray       *conjugateRay
@@ -22,15 +23,16 @@ type gapTerms struct {
 }
 
 const (
-	// gapSearches bounds the values of s that are tried. At weights that are optimal for the basis the largest feasible one is best in
-	// penalised form, as ⟨∇F, U⟩ = −λΩ(U) makes gap(s) fall up to s = 1.
+	// gapSearches bounds the values of s that are tried. At weights that are optimal for the basis the largest feasible
+	// one is best in penalised form, as ⟨∇F, U⟩ = −λΩ(U) makes gap(s) fall up to s = 1.
 	gapSearches = 12
 	// gapAccuracy is the part of the gap that better values of s may still take off.
 	gapAccuracy = 1e-3
 )
 
-// at returns the least gap(s) found if Ω*(∇F) is at most dual, by Newton steps that at most double s, kept between an s where it falls and one
-// where it rises. No loss, norm or ridge is below 0, so the objective, gap(0), bounds it as well.
+// at returns the least gap(s) found if Ω*(∇F) is at most dual, by Newton steps that at most double s, kept between an s
+// where it falls and one where it rises. No loss, norm or ridge is below 0, so the objective, gap(0), bounds it as
+// well.
 func (t gapTerms) at(dual float64) float64 {
 	gap := t.objective
 	dual = max(dual, t.own)
@@ -74,7 +76,8 @@ func (t gapTerms) along(s, dual float64) (value, slope, curve float64) {
 	return excess + s*linear + fixed + ridge, excessSlope + linear + ridgeSlope, excessCurve + ridgeCurve
 }
 
-// threshold is the criterion at or below which no basis vector enters: λ, or in constrained form what those of the model reach already.
+// threshold is the criterion at or below which no basis vector enters: λ, or in constrained form what those of the
+// model reach already.
 func (t gapTerms) threshold() float64 {
 	if t.form.Tau > 0 {
 		return t.own
@@ -82,8 +85,8 @@ func (t gapTerms) threshold() float64 {
 	return t.form.Lambda
 }
 
-// gapTerms evaluates the current point, in O(n k m) and a pass over the rows for the linear term. It must have been scored, and the
-// gradients of the rows stay what they are while the terms are in use.
+// gapTerms evaluates the current point, in O(n k m) and a pass over the rows for the linear term. It must have been
+// scored, and the gradients of the rows stay what they are while the terms are in use.
 func (r *solve) gapTerms() gapTerms {
 	gradient := make([]float64, r.k*r.m)
 	r.output.OutputGradient(gradient, r.gamma.Grad)

@@ -22,8 +22,8 @@ type globalCase struct {
 	Norm       float64 `json:"penalty_value"`
 }
 
-// eachGlobalOptimum calls f for the reference problems in both forms, with optimum and a lower bound of it. The number of problems called
-// with is returned.
+// eachGlobalOptimum calls f for the reference problems in both forms, with optimum and a lower bound of it. The number
+// of problems called with is returned.
 func eachGlobalOptimum(t *testing.T, f func(t *testing.T, p *Problem, s Settings, optimum, lower float64)) int {
 	var file struct{ Cases []globalCase }
 	golden(t, "global_optimum.json", &file)
@@ -39,11 +39,17 @@ func eachGlobalOptimum(t *testing.T, f func(t *testing.T, p *Problem, s Settings
 		s.Kernel, s.Penalty, s.Lambda, s.LinearRidge, s.BiasRidge = kernelOf(t, c.Kind), pen, c.Lam, 0, 0
 		s.Tolerance, s.MaxIterations, s.Solver, s.Workers, s.MaxBasis = 1e-8, 1000, FISTA, 1, 1000
 		called++
-		t.Run(fmt.Sprintf("%d/%s/%s/%s/penalised", n, c.Kind, c.Loss, c.Penalty), func(t *testing.T) { f(t, p, s, c.Objective, c.LowerBound) })
+		t.Run(
+			fmt.Sprintf("%d/%s/%s/%s/penalised", n, c.Kind, c.Loss, c.Penalty),
+			func(t *testing.T) { f(t, p, s, c.Objective, c.LowerBound) },
+		)
 		s.Lambda, s.Tau = 0, c.Norm
 		// For U of the same norm λΩ cancels, so the constrained optimum is the loss at the penalised one.
 		slack := c.Objective - c.LowerBound
-		t.Run(fmt.Sprintf("%d/%s/%s/%s/constrained", n, c.Kind, c.Loss, c.Penalty), func(t *testing.T) { f(t, p, s, c.LossValue, c.LossValue-slack) })
+		t.Run(
+			fmt.Sprintf("%d/%s/%s/%s/constrained", n, c.Kind, c.Loss, c.Penalty),
+			func(t *testing.T) { f(t, p, s, c.LossValue, c.LossValue-slack) },
+		)
 	}
 	return called
 }
@@ -61,8 +67,8 @@ func solvedTo(t *testing.T, p *Problem, s Settings, steps int) *solve {
 	return run
 }
 
-// TestGapBoundsGlobalOptimum checks certified gaps against known optima, at points from none to many basis vectors, in both forms. A
-// certificate with too small a dual norm must be seen to fail: if none did, the test would prove nothing.
+// TestGapBoundsGlobalOptimum checks certified gaps against known optima, at points from none to many basis vectors, in
+// both forms. A certificate with too small a dual norm must be seen to fail: if none did, the test would prove nothing.
 func TestGapBoundsGlobalOptimum(t *testing.T) {
 	tier.NotUnderRace(t)
 	caught := map[string]int{}
@@ -73,10 +79,22 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 			excess := run.objective - optimum
 			gap := terms.at(bound.Value)
 			if gap < excess-1e-7 || gap > run.objective || !solvertest.Near(terms.objective, run.objective, 1e-12, 0) {
-				t.Errorf("%d steps: gap %v (%s), objective %v is %v above the optimum", steps, gap, bound.Kind, run.objective, excess)
+				t.Errorf(
+					"%d steps: gap %v (%s), objective %v is %v above the optimum",
+					steps,
+					gap,
+					bound.Kind,
+					run.objective,
+					excess,
+				)
 			}
 			if terms.at(0) > gap || terms.at(run.last.Criterion) > gap*(1+1e-9)+1e-9 {
-				t.Errorf("%d steps: gap %v is below that of a basis vector found, %v", steps, gap, terms.at(run.last.Criterion))
+				t.Errorf(
+					"%d steps: gap %v is below that of a basis vector found, %v",
+					steps,
+					gap,
+					terms.at(run.last.Criterion),
+				)
 			}
 			form := "penalised"
 			if s.Tau > 0 {
@@ -100,13 +118,14 @@ func TestGapBoundsGlobalOptimum(t *testing.T) {
 	}
 }
 
-// TestGapWithRidge checks gaps with a linear term and bias against a much better solution, at points where the linear term is far from
-// its optimum, and that a gap without the ridge term is seen to be too small.
+// TestGapWithRidge checks gaps with a linear term and bias against a much better solution, at points where the linear
+// term is far from its optimum, and that a gap without the ridge term is seen to be too small.
 func TestGapWithRidge(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := plantedRatings(21, 500, 9, 11)
 	for _, pen := range few(allPenalties) {
-		for form, strength := range map[string][2]float64{"penalised": {2, 0}, "no interactions": {300, 0}, "constrained": {0, 8}} {
+		for form, strength := range map[string][2]float64{"penalised": {2, 0}, "no interactions": {300, 0}, "constrained": {0,
+			8}} {
 			t.Run(fmt.Sprintf("%v/%s", pen, form), func(t *testing.T) {
 				s := smallSettings()
 				s.Penalty, s.Solver, s.Tolerance, s.MaxBasis, s.BiasRidge = pen, FISTA, 1e-7, 40, 0.01
@@ -129,7 +148,13 @@ func TestGapWithRidge(t *testing.T) {
 						terms, bound := run.gapTerms(), run.gamma.BoundDual(pen, s.Tolerance, 1, nil)
 						excess := run.objective - best.Objective
 						if gap := terms.at(bound.Value); gap < excess {
-							t.Errorf("%d steps, linear term × %g: gap %v, a better objective is %v lower", steps, shrink, gap, excess)
+							t.Errorf(
+								"%d steps, linear term × %g: gap %v, a better objective is %v lower",
+								steps,
+								shrink,
+								gap,
+								excess,
+							)
 						}
 						terms.ridge = linear.RidgeTerms{}
 						if terms.at(bound.Value) < excess {
@@ -140,8 +165,16 @@ func TestGapWithRidge(t *testing.T) {
 				if caught == 0 && form != "penalised" { // there the rest of the gap covers it
 					t.Error("a gap without the ridge term was never seen to be too small")
 				}
-				if best.GapKind != Certified || best.GapEstimate > best.Gap || form != "penalised" && best.GapEstimate > 1e-3*best.Objective {
-					t.Errorf("%s gap %v (%s), estimate %v of objective %v", best.GapKind, best.Gap, best.GapBound, best.GapEstimate, best.Objective)
+				if best.GapKind != Certified || best.GapEstimate > best.Gap ||
+					form != "penalised" && best.GapEstimate > 1e-3*best.Objective {
+					t.Errorf(
+						"%s gap %v (%s), estimate %v of objective %v",
+						best.GapKind,
+						best.Gap,
+						best.GapBound,
+						best.GapEstimate,
+						best.Objective,
+					)
 				}
 			})
 		}
@@ -172,14 +205,17 @@ func TestGapOfScaledBasis(t *testing.T) {
 		}
 		run.evaluate()
 		run.loss = linear.RowLosses(run.output.Workers, p, run.pred, run.gamma.Grad)
-		if got := run.gapTerms(); !solvertest.Near(got.objective, want.objective, 1e-9, 0) || !solvertest.Near(got.norm, want.norm, 1e-9, 0) ||
-			!solvertest.Near(got.inner, want.inner, 1e-9, 0) || !solvertest.Near(got.own, want.own, 1e-9, 0) {
+		if got := run.gapTerms(); !solvertest.Near(got.objective, want.objective, 1e-9, 0) || !solvertest.Near(got.norm,
+			want.norm, 1e-9, 0) ||
+			!solvertest.Near(got.inner, want.inner, 1e-9, 0) ||
+			!solvertest.Near(got.own, want.own, 1e-9, 0) {
 			t.Errorf("%v: %+v, want %+v", pen, got, want)
 		}
 	}
 }
 
-// TestDualBounds compares the bounds by Lanczos and by eigensolvers with sign patterns enumerated on slow dense matrices.
+// TestDualBounds compares the bounds by Lanczos and by eigensolvers with sign patterns enumerated on slow dense
+// matrices.
 func TestDualBounds(t *testing.T) {
 	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(31, 32))
@@ -204,11 +240,18 @@ func TestDualBounds(t *testing.T) {
 				if pen == L1Linf && m <= 4 {
 					want, exact = slowSigns(t, g), true
 				}
-				if bound.Value < found*(1-1e-9) || bound.Value > 1.05*want && (exact || pen == L1L2) || exact && bound.Value < want*(1-1e-9) {
+				if bound.Value < found*(1-1e-9) || bound.Value > 1.05*want && (exact || pen == L1L2) ||
+					exact && bound.Value < want*(1-1e-9) {
 					t.Errorf("%v: bound %v (%s), found %v, want %v", pen, bound.Value, bound.Kind, found, want)
 				}
 				if (bound.Failure > 0) != (d > gamma.MaxDenseFeatures) || bound.Tight(pen, m) != exact {
-					t.Errorf("%v: bound by %s may fail with %g, tight %v", pen, bound.Kind, bound.Failure, bound.Tight(pen, m))
+					t.Errorf(
+						"%v: bound by %s may fail with %g, tight %v",
+						pen,
+						bound.Kind,
+						bound.Failure,
+						bound.Tight(pen, m),
+					)
 				}
 				t.Logf("%v: %s %.4f of what is found", pen, bound.Kind, bound.Value/found)
 			}
@@ -216,7 +259,8 @@ func TestDualBounds(t *testing.T) {
 	}
 }
 
-// TestBoundOfCloseEigenvalues: where many eigenvalues lie close to the largest, the bounds that can be tight are, by more Krylov vectors than 30.
+// TestBoundOfCloseEigenvalues: where many eigenvalues lie close to the largest, the bounds that can be tight are, by
+// more Krylov vectors than 30.
 func TestBoundOfCloseEigenvalues(t *testing.T) {
 	g := oneHotGamma(rand.New(rand.NewPCG(33, 34)), 6000, 300, 300, 3)
 	g.Prepare()
@@ -255,7 +299,8 @@ func slowSigns(t testing.TB, g *gamma.Gamma) float64 {
 	return best
 }
 
-// TestGlobalOptimum runs Algorithm 1 to 60 basis vectors: the objective falls from step to step, never below the lower bound, and ends at the optimum.
+// TestGlobalOptimum runs Algorithm 1 to 60 basis vectors: the objective falls from step to step, never below the lower
+// bound, and ends at the optimum.
 func TestGlobalOptimum(t *testing.T) {
 	called := eachGlobalOptimum(t, func(t *testing.T, p *Problem, s Settings, optimum, lower float64) {
 		s.MaxSteps = 60
@@ -273,13 +318,27 @@ func TestGlobalOptimum(t *testing.T) {
 		early := res.Steps[min(len(res.Steps)-1, 3*p.X.NumColumns)].Objective/optimum - 1
 		late := res.Objective/optimum - 1
 		if early > 0.05 || math.Abs(late) > 1e-7 {
-			t.Errorf("objective %.2g above the optimum after %d steps, %.2g after %d", early, 3*p.X.NumColumns, late, len(res.Steps)-1)
+			t.Errorf(
+				"objective %.2g above the optimum after %d steps, %.2g after %d",
+				early,
+				3*p.X.NumColumns,
+				late,
+				len(res.Steps)-1,
+			)
 		}
 		if bound := (gamma.DualBound{Kind: res.GapBound}); bound.Tight(s.Penalty, p.Outputs) && res.GapRelative > 0.15 {
 			t.Errorf("relative gap %v (%s)", res.GapRelative, res.GapBound)
 		}
-		t.Logf("%v after %d steps: %.1e, then %.1e above the optimum; gap %.1e (%s), estimate %.1e", res.Status, len(res.Steps)-1, early, late,
-			res.GapRelative, res.GapBound, res.GapEstimate/res.Objective)
+		t.Logf(
+			"%v after %d steps: %.1e, then %.1e above the optimum; gap %.1e (%s), estimate %.1e",
+			res.Status,
+			len(res.Steps)-1,
+			early,
+			late,
+			res.GapRelative,
+			res.GapBound,
+			res.GapEstimate/res.Objective,
+		)
 	})
 	if called < 12 {
 		t.Errorf("only %d cases", called)

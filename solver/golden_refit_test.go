@@ -42,9 +42,17 @@ func TestGoldenOutputRefit(t *testing.T) {
 			if !solvertest.Near(run.objective, c.Objective, 1e-10, 1e-9) {
 				t.Errorf("objective %v, want %v", run.objective, c.Objective)
 			}
-			// The multi-class losses see differences of outputs only, and ℓ1 rows with as many weights above 0 as below do not notice a
-			// common shift either: the optimum is unique up to that.
-			pred, v, wantPred, wantV := append([]float64(nil), run.pred...), append([]float64(nil), run.v...), flatten(c.O), flatten(c.V)
+			// The multi-class losses see differences of outputs only, and ℓ1 rows with as many weights above 0 as below
+			// do not notice a common shift either: the optimum is unique up to that.
+			pred, v, wantPred, wantV := append(
+				[]float64(nil),
+				run.pred...), append(
+				[]float64(nil),
+				run.v...), flatten(
+				c.O,
+			), flatten(
+				c.V,
+			)
 			if c.Classes != nil && pen == L1 {
 				for _, rows := range [][]float64{pred, v, wantPred, wantV} {
 					centre(rows, m)
@@ -69,7 +77,8 @@ func TestGoldenOutputRefit(t *testing.T) {
 			if rows != c.NonzeroRows {
 				t.Errorf("%d rows are not zero, want %d", rows, c.NonzeroRows)
 			}
-			// The constrained form whose radius is the norm of the optimum has the same optimum, whatever feasible point it starts from.
+			// The constrained form whose radius is the norm of the optimum has the same optimum, whatever feasible
+			// point it starts from.
 			if c.PenaltyValue == 0 {
 				return
 			}
@@ -82,7 +91,13 @@ func TestGoldenOutputRefit(t *testing.T) {
 			bound.output.Minimize(bound.v, output.FitLimits{Tolerance: 1e-15, Span: 100, Iterations: 20000})
 			bound.score()
 			if !solvertest.Near(bound.loss, c.LossValue, 1e-9, 0) || bound.norm > c.PenaltyValue*(1+1e-12) {
-				t.Errorf("constrained: loss %v at norm %v, want %v at most %v", bound.loss, bound.norm, c.LossValue, c.PenaltyValue)
+				t.Errorf(
+					"constrained: loss %v at norm %v, want %v at most %v",
+					bound.loss,
+					bound.norm,
+					c.LossValue,
+					c.PenaltyValue,
+				)
 			}
 		})
 	}
@@ -130,13 +145,13 @@ func TestGoldenAlgorithm1Trace(t *testing.T) {
 				criterion, refit := res.Steps[i].Criterion, res.Steps[i+1]
 				ctol := 1e-6
 				if pen != L1 && i > 0 {
-					// Later steps inherit the differences of earlier ones, whose maxima are flat: vectors whose criteria agree in twelve digits gave
-					// objectives 3e-8 apart.
+					// Later steps inherit the differences of earlier ones, whose maxima are flat: vectors whose
+					// criteria agree in twelve digits gave objectives 3e-8 apart.
 					ctol = 10 * rtol
 				}
 				if pen != L1 && criterion > want.Criterion*(1+ctol) {
-					// The reference refines one start, for L1Linf with the Huber function; we refine all m and found a better vector. The
-					// paths part here.
+					// The reference refines one start, for L1Linf with the Huber function; we refine all m and found a
+					// better vector. The paths part here.
 					t.Logf("step %d: criterion %v beats %v of the reference", i+1, criterion, want.Criterion)
 					return
 				}
@@ -144,7 +159,14 @@ func TestGoldenAlgorithm1Trace(t *testing.T) {
 					t.Errorf("step %d: criterion %v, want %v", i+1, criterion, want.Criterion)
 				}
 				if !solvertest.Near(refit.Objective, want.Objective, rtol, 0) || refit.K != want.Nonzero {
-					t.Errorf("step %d: objective %v with %d rows, want %v with %d", i+1, refit.Objective, refit.K, want.Objective, want.Nonzero)
+					t.Errorf(
+						"step %d: objective %v with %d rows, want %v with %d",
+						i+1,
+						refit.Objective,
+						refit.K,
+						want.Objective,
+						want.Nonzero,
+					)
 				}
 				compared++
 			}
@@ -189,7 +211,8 @@ func TestGoldenOrdinal(t *testing.T) {
 				}
 			}
 			want := c.Expected[i] + float64(c.M)*(1-c.Probabilities[i][c.M-1])
-			if got := ExpectedLevel(outputs); !solvertest.Near(got, want, tol, tol) || !solvertest.Near(expected, want, tol, tol) {
+			if got := ExpectedLevel(outputs); !solvertest.Near(got, want, tol, tol) ||
+				!solvertest.Near(expected, want, tol, tol) {
 				t.Errorf("case %d row %d: expected level %v, from probabilities %v, want %v", n, i, got, expected, want)
 			}
 		}
@@ -230,20 +253,30 @@ func TestGoldenLinearGap(t *testing.T) {
 				inner := mat.Dot(mat.NewVecDense(len(gradient), gradient), mat.NewVecDense(len(run.v), run.v))
 				dual := run.gamma.SelectBasis(pen, nil, gamma.FineOracle, 1).Criterion
 				bound := run.gamma.BoundDual(pen, 1e-6, 1, nil)
-				if tight := bound.Tight(pen, m); tight != (pen != L1L2) || bound.Value < want.Dual*(1-1e-8) || tight && !solvertest.Near(bound.Value, want.Dual, 1e-8, 0) {
+				if tight := bound.Tight(pen, m); tight != (pen != L1L2) || bound.Value < want.Dual*(1-1e-8) ||
+					tight && !solvertest.Near(bound.Value, want.Dual, 1e-8, 0) {
 					t.Errorf("bound %v (%s) of the dual norm, want %v", bound.Value, bound.Kind, want.Dual)
 				}
 				run.s.Lambda, run.s.Tau = 0, want.Tau
 				if got, _, _ := run.gapTerms().along(1, dual); !solvertest.Near(got, want.Gap, 1e-8, 0) {
-					t.Errorf("gap %v, want %v (inner product %v, want %v; dual norm %v, want %v)", got, want.Gap, inner, want.Inner, dual, want.Dual)
+					t.Errorf(
+						"gap %v, want %v (inner product %v, want %v; dual norm %v, want %v)",
+						got,
+						want.Gap,
+						inner,
+						want.Inner,
+						dual,
+						want.Dual,
+					)
 				}
 			})
 		}
 	}
 }
 
-// TestGoldenFullRefit compares the joint objective and its gradients, and where long refits from several starts end. The problem is not convex: from
-// the same point two good solvers may end in different minima, so nearly all must end as low as the reference, and lower in the mean.
+// TestGoldenFullRefit compares the joint objective and its gradients, and where long refits from several starts end.
+// The problem is not convex: from the same point two good solvers may end in different minima, so nearly all must end
+// as low as the reference, and lower in the mean.
 func TestGoldenFullRefit(t *testing.T) {
 	tier.NotUnderRace(t)
 	var file struct {
@@ -293,7 +326,11 @@ func TestGoldenFullRefit(t *testing.T) {
 					}
 				}
 			}
-			f.MinimizeFromStarts(u, output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 3000}, rand.New(rand.NewPCG(uint64(n), uint64(pen))))
+			f.MinimizeFromStarts(
+				u,
+				output.FitLimits{Tolerance: 1e-9, Span: 10, Iterations: 3000},
+				rand.New(rand.NewPCG(uint64(n), uint64(pen))),
+			)
 			f.Normalize(u)
 			reached := f.Pass(u, nil) + f.Term(u)
 			if !(reached < start) {
@@ -306,14 +343,20 @@ func TestGoldenFullRefit(t *testing.T) {
 			runs++
 		}
 	}
-	t.Logf("%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v", low, runs, math.Exp(logs/float64(runs)))
+	t.Logf(
+		"%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v",
+		low,
+		runs,
+		math.Exp(logs/float64(runs)),
+	)
 	if mean := math.Exp(logs / float64(runs)); low*10 < runs*9 || mean > 1 {
 		t.Errorf("%d of %d refits end within 2 %% of the reference or below it, the mean ratio is %v", low, runs, mean)
 	}
 }
 
-// levelProbabilities stores p(y = c) = p_c − p_{c−1}, c = 1..L, in dst of length L = len(outputs) + 1, with p_c = σ(o_c), p_0 = 0 and
-// p_L = 1. The outputs are separate classifiers, so an entry may be negative where they are not ordered; the entries add up to 1.
+// levelProbabilities stores p(y = c) = p_c − p_{c−1}, c = 1..L, in dst of length L = len(outputs) + 1, with p_c =
+// σ(o_c), p_0 = 0 and p_L = 1. The outputs are separate classifiers, so an entry may be negative where they are not
+// ordered; the entries add up to 1.
 func levelProbabilities(dst, outputs []float64) {
 	last := 0.0
 	for c, o := range outputs {

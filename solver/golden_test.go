@@ -102,7 +102,8 @@ func TestGoldenLosses(t *testing.T) {
 			for i, pred := range c.O {
 				value := loss.Eval(grad, pred, targets[i*m:i*m+m])
 				total += value
-				if !solvertest.Near(value, c.Values[i], 1e-12, 1e-12) || value != loss.Eval(nil, pred, targets[i*m:i*m+m]) {
+				if !solvertest.Near(value, c.Values[i], 1e-12, 1e-12) ||
+					value != loss.Eval(nil, pred, targets[i*m:i*m+m]) {
 					t.Errorf("row %d: value %v, want %v", i, value, c.Values[i])
 				}
 				for a, g := range grad {
@@ -169,8 +170,15 @@ func TestGoldenPenalties(t *testing.T) {
 					}
 					objective += 0.5 * (z[i] - v[i]) * (z[i] - v[i])
 				}
-				if got := pen.Norm(z, k, m); !solvertest.Near(got, want.ProxValue, tol, tol) || !solvertest.Near(objective, want.ProxObjective, tol, tol) {
-					t.Errorf("prox: norm %v and objective %v, want %v and %v", got, objective, want.ProxValue, want.ProxObjective)
+				if got := pen.Norm(z, k, m); !solvertest.Near(got, want.ProxValue, tol, tol) ||
+					!solvertest.Near(objective, want.ProxObjective, tol, tol) {
+					t.Errorf(
+						"prox: norm %v and objective %v, want %v and %v",
+						got,
+						objective,
+						want.ProxValue,
+						want.ProxObjective,
+					)
 				}
 			})
 		}
@@ -235,7 +243,8 @@ func TestGoldenActivations(t *testing.T) {
 					unit[j] = 1
 					mulTo(g, dst, a, unit)
 					for l := range d {
-						if want := c.Gamma[a][l][j]; !solvertest.Near(dst[l], want, rtol, atol) || !solvertest.Near(whole.At(l, j), want, rtol, atol) {
+						if want := c.Gamma[a][l][j]; !solvertest.Near(dst[l], want, rtol, atol) ||
+							!solvertest.Near(whole.At(l, j), want, rtol, atol) {
 							t.Errorf("Gamma[%d][%d,%d] = %v, dense %v, want %v", a, l, j, dst[l], whole.At(l, j), want)
 						}
 					}
@@ -300,10 +309,22 @@ func TestGoldenSelection(t *testing.T) {
 			} {
 				found := g.SelectBasis(pen, nil, gamma.FineOracle, 1)
 				if found.Criterion < want[1]*(1-1e-6) || found.Criterion > want[0]*(1+1e-9) {
-					t.Errorf("%v: criterion %v, refined reference %v, global %v", pen, found.Criterion, want[1], want[0])
+					t.Errorf(
+						"%v: criterion %v, refined reference %v, global %v",
+						pen,
+						found.Criterion,
+						want[1],
+						want[0],
+					)
 				}
 				if found.Factor <= 0 || found.Factor > 1 || found.Criterion < found.Factor*want[0]*(1-1e-9) {
-					t.Errorf("%v: criterion %v is less than ν = %v of the global %v", pen, found.Criterion, found.Factor, want[0])
+					t.Errorf(
+						"%v: criterion %v is less than ν = %v of the global %v",
+						pen,
+						found.Criterion,
+						found.Factor,
+						want[0],
+					)
 				}
 				if pen == L1 && !solvertest.Near(found.Criterion, want[0], 1e-10, 0) {
 					t.Errorf("criterion %v, want %v", found.Criterion, want[0])

@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestHopelessProblems: data that hold nothing to learn, or too much, end with a finite model, a certificate that the empty model does not refute and
-// a status that fits it, for λ from 1e-12 to above the largest.
+// TestHopelessProblems: data that hold nothing to learn, or too much, end with a finite model, a certificate that the
+// empty model does not refute and a status that fits it, for λ from 1e-12 to above the largest.
 func TestHopelessProblems(t *testing.T) {
 	tier.NotUnderRace(t)
 	const n, d = 24, 4
@@ -49,15 +49,57 @@ func TestHopelessProblems(t *testing.T) {
 		row[1], row[2], row[3] = row[0], row[0], -row[0]
 	}
 	problems := map[string]*Problem{
-		"separable":            {X: rows(func(i, j int) float64 { return separable[i] * float64(1+j) }, n), Targets: separable, Outputs: 1, Loss: BinaryLogistic{}},
-		"separable classes":    {X: rows(random, 4), Targets: []float64{1, 0, 0, 1, 1, 0, 0, 1}, Outputs: 2, Loss: MultinomialLogistic{}},
-		"duplicated columns":   {X: copied, Targets: signs(3 * n), Outputs: 3, Loss: BinaryLogistic{}},
-		"one row":              {X: rows(random, 1), Targets: []float64{1, 0, 0}, Outputs: 3, Loss: MultinomialLogistic{}},
-		"zero variance":        {X: rows(func(int, int) float64 { return 1 }, n), Targets: make([]float64, n), Outputs: 1, Loss: Squared{}},
-		"constant columns":     {X: rows(func(int, int) float64 { return 1 }, n), Targets: signs(2 * n), Outputs: 2, Loss: Squared{}},
-		"zeros":                {X: rows(func(int, int) float64 { return 0 }, n), Targets: signs(2 * n), Outputs: 2, Loss: Squared{}},
-		"weights of all sizes": {X: rows(random, n), Targets: signs(2 * n), Outputs: 2, Loss: BinaryLogistic{}, Weights: wide},
-		"weights of zero":      {X: rows(random, n), Targets: signs(n), Outputs: 1, Loss: Squared{}, Weights: make([]float64, n)},
+		"separable": {
+			X:       rows(func(i, j int) float64 { return separable[i] * float64(1+j) }, n),
+			Targets: separable,
+			Outputs: 1,
+			Loss:    BinaryLogistic{},
+		},
+		"separable classes": {
+			X:       rows(random, 4),
+			Targets: []float64{1, 0, 0, 1, 1, 0, 0, 1},
+			Outputs: 2,
+			Loss:    MultinomialLogistic{},
+		},
+		"duplicated columns": {X: copied, Targets: signs(3 * n), Outputs: 3, Loss: BinaryLogistic{}},
+		"one row": {
+			X:       rows(random, 1),
+			Targets: []float64{1, 0, 0},
+			Outputs: 3,
+			Loss:    MultinomialLogistic{},
+		},
+		"zero variance": {
+			X:       rows(func(int, int) float64 { return 1 }, n),
+			Targets: make([]float64, n),
+			Outputs: 1,
+			Loss:    Squared{},
+		},
+		"constant columns": {
+			X:       rows(func(int, int) float64 { return 1 }, n),
+			Targets: signs(2 * n),
+			Outputs: 2,
+			Loss:    Squared{},
+		},
+		"zeros": {
+			X:       rows(func(int, int) float64 { return 0 }, n),
+			Targets: signs(2 * n),
+			Outputs: 2,
+			Loss:    Squared{},
+		},
+		"weights of all sizes": {
+			X:       rows(random, n),
+			Targets: signs(2 * n),
+			Outputs: 2,
+			Loss:    BinaryLogistic{},
+			Weights: wide,
+		},
+		"weights of zero": {
+			X:       rows(random, n),
+			Targets: signs(n),
+			Outputs: 1,
+			Loss:    Squared{},
+			Weights: make([]float64, n),
+		},
 	}
 	for name, p := range problems {
 		for _, pen := range allPenalties {
@@ -79,7 +121,14 @@ func TestHopelessProblems(t *testing.T) {
 					checkFinite(t, res)
 					checkDual(t, res, p, s)
 					if lambda > top && res.Model.NumBasis > 0 {
-						t.Errorf("%s, %v, λ %g above the largest: %v, %d basis vectors", name, pen, lambda, res.Status, res.Model.NumBasis)
+						t.Errorf(
+							"%s, %v, λ %g above the largest: %v, %d basis vectors",
+							name,
+							pen,
+							lambda,
+							res.Status,
+							res.Model.NumBasis,
+						)
 					}
 				}
 			}

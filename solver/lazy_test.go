@@ -14,7 +14,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// eagerEpoch is the slow twin of lazyEpochs: every step touches all of H and takes the gradient of its batch from a full pass over it.
+// eagerEpoch is the slow twin of lazyEpochs: every step touches all of H and takes the gradient of its batch from a
+// full pass over it.
 func eagerEpoch(f *full.FullFit, u []float64, order []int) []float64 {
 	d, k, m := f.P.X.NumColumns, f.K, f.P.Outputs
 	u = append([]float64(nil), u...)
@@ -80,7 +81,8 @@ func batchGradient(f *full.FullFit, u, gradient []float64, chosen []int) {
 	fit.Pass(u, gradient)
 }
 
-// lazyCases calls f for both kernels, forms and ridges, with few entries in many columns: most rows of H are not touched in most batches.
+// lazyCases calls f for both kernels, forms and ridges, with few entries in many columns: most rows of H are not
+// touched in most batches.
 func lazyCases(t *testing.T, check func(t *testing.T, f *full.FullFit, u []float64, order []int)) {
 	const n = 3000
 	for _, kernel := range []Kernel{ANOVA, Homogeneous, ANOVA3, Homogeneous3} {
@@ -166,7 +168,8 @@ func TestLazySVRG(t *testing.T) {
 	})
 }
 
-// TestFullStochastic checks that epochs lower the objective far from the optimum, that the seed fixes them, and that they are dropped at it.
+// TestFullStochastic checks that epochs lower the objective far from the optimum, that the seed fixes them, and that
+// they are dropped at it.
 func TestFullStochastic(t *testing.T) {
 	for name, method := range map[string]func(*full.FullFit, []float64, int, *rand.Rand) (int, bool){
 		"AdaGrad": (*full.FullFit).Stochastic, "SVRG": (*full.FullFit).Svrg,
@@ -200,7 +203,8 @@ func testFullStochastic(t *testing.T, method func(*full.FullFit, []float64, int,
 	}
 	f.Minimize(one, output.FitLimits{Tolerance: 1e-12, Span: 20, Iterations: 3000})
 	kept, fell := epochs(one)
-	if gain := f.Pass(one, nil) + f.Term(one) - f.Pass(kept, nil) - f.Term(kept); gain < 0 || gain > 1e-6*start || fell != !floats.Same(kept, one) {
+	if gain := f.Pass(one, nil) + f.Term(one) - f.Pass(kept, nil) - f.Term(kept); gain < 0 || gain > 1e-6*start ||
+		fell != !floats.Same(kept, one) {
 		t.Errorf("epochs at the optimum lower the objective by %v (%v)", gain, fell)
 	}
 }

@@ -9,7 +9,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-var allLosses = []Loss{MultinomialLogistic{}, SmoothedHinge{}, SquaredHinge{}, BinaryLogistic{}, Squared{}, BinarySquaredHinge{}}
+var allLosses = []Loss{
+	MultinomialLogistic{},
+	SmoothedHinge{},
+	SquaredHinge{},
+	BinaryLogistic{},
+	Squared{},
+	BinarySquaredHinge{},
+}
 
 func lossNamed(t *testing.T, name string) Loss {
 	t.Helper()
@@ -41,7 +48,10 @@ func drawRow(t *rapid.T, lossFn Loss, outputs *rapid.Generator[float64]) (pred, 
 }
 
 func TestLossGradient(t *testing.T) {
-	outputs := rapid.OneOf(rapid.Float64Range(-8, 8), rapid.SampledFrom([]float64{-700, -30, -1e-9, 0, 1e-9, 1, 30, 700}))
+	outputs := rapid.OneOf(
+		rapid.Float64Range(-8, 8),
+		rapid.SampledFrom([]float64{-700, -30, -1e-9, 0, 1e-9, 1, 30, 700}),
+	)
 	for _, loss := range allLosses {
 		t.Run(loss.Name(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -60,9 +70,19 @@ func TestLossGradient(t *testing.T) {
 					up[c] += h
 					down[c] -= h
 					slope := (loss.Eval(nil, up, target) - loss.Eval(nil, down, target)) / (2 * h)
-					// Central differences lose 1e-16·value/h to rounding, and half a step times the curvature where the second derivative jumps.
-					if tol := 1e-6 + 1e-10*math.Abs(value) + 0.5*h*loss.Curvature(len(pred)); math.Abs(slope-grad[c]) > tol {
-						t.Fatalf("gradient %d at %v, target %v: %g, central difference %g", c, pred, target, grad[c], slope)
+					// Central differences lose 1e-16·value/h to rounding, and half a step times the curvature where
+					// the second derivative jumps.
+					if tol := 1e-6 + 1e-10*math.Abs(value) + 0.5*h*loss.Curvature(len(pred)); math.Abs(
+						slope-grad[c],
+					) > tol {
+						t.Fatalf(
+							"gradient %d at %v, target %v: %g, central difference %g",
+							c,
+							pred,
+							target,
+							grad[c],
+							slope,
+						)
 					}
 				}
 			})

@@ -9,10 +9,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// merge replaces basis vectors by fewer ones where that does not raise the objective. With ℓ1 or one output the spectral decomposition of
-// Σ_r v_rc h_r h_rᵀ gives the same predictions at the least norm, with no more vectors per output than their rank. With the other penalties vectors
-// of nearly the same direction become one, which is refitted and kept if the objective is no higher. Lengths have to be 1: nothing is done with
-// a ridge on the basis.
+// merge replaces basis vectors by fewer ones where that does not raise the objective. With ℓ1 or one output the
+// spectral decomposition of Σ_r v_rc h_r h_rᵀ gives the same predictions at the least norm, with no more vectors per
+// output than their rank. With the other penalties vectors of nearly the same direction become one, which is refitted
+// and kept if the objective is no higher. Lengths have to be 1: nothing is done with a ridge on the basis.
 func (r *solve) merge() {
 	if r.k < 2 || r.basisRidge() > 0 || r.workers.Cancelled() {
 		return
@@ -37,8 +37,8 @@ func (r *solve) isSpectral() bool {
 	return r.s.Kernel.Degree() == 2 && (r.s.Penalty == L1 || r.m == 1)
 }
 
-// diagonalize replaces the basis vectors of each output by the eigenvectors of Σ_r v_rc h_r h_rᵀ that are not in its null space, if there are
-// fewer of them.
+// diagonalize replaces the basis vectors of each output by the eigenvectors of Σ_r v_rc h_r h_rᵀ that are not in its
+// null space, if there are fewer of them.
 func (r *solve) diagonalize() {
 	var vectors [][]float64
 	var weights []float64 // one per vector
@@ -84,8 +84,8 @@ func (r *solve) eigenvectors(rows []int, c int) (vectors [][]float64, values []f
 	return eigen.EigenvectorsOf(sum, axes)
 }
 
-// mergeAlike merges groups of basis vectors whose |cosine| with their first one is at least the given one, and refits. It reports whether there were
-// such groups and the objective did not rise; otherwise nothing has changed.
+// mergeAlike merges groups of basis vectors whose |cosine| with their first one is at least the given one, and refits.
+// It reports whether there were such groups and the objective did not rise; otherwise nothing has changed.
 func (r *solve) mergeAlike(cosine float64) bool {
 	vectors, weights := r.alike(cosine)
 	if len(vectors) == r.k {
@@ -94,7 +94,11 @@ func (r *solve) mergeAlike(cosine float64) bool {
 	before := r.here()
 	r.replace(vectors)
 	copy(r.v, weights)
-	r.refitJointly(FISTA, output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: settleIterations}, false)
+	r.refitJointly(
+		FISTA,
+		output.FitLimits{Tolerance: r.s.Tolerance, Span: fullSpan, Iterations: settleIterations},
+		false,
+	)
 	r.refitOutput(r.s.Tolerance, fullSpan)
 	if r.score(); r.workers.Cancelled() {
 		return false
@@ -107,7 +111,8 @@ func (r *solve) mergeAlike(cosine float64) bool {
 	return false
 }
 
-// alike returns a basis vector for each group, in the mean direction of the lines of its vectors, with the sum of their weights.
+// alike returns a basis vector for each group, in the mean direction of the lines of its vectors, with the sum of their
+// weights.
 func (r *solve) alike(cosine float64) (vectors [][]float64, weights []float64) {
 	group, groups := make([]int, r.k), []int{} // first vectors
 	for row, h := range r.basis {

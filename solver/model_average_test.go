@@ -45,7 +45,8 @@ func TestAverageIsTheMeanOfOutputs(t *testing.T) {
 
 func TestAverageRefusesShapes(t *testing.T) {
 	base := NewModel(ANOVA, 4, 2, true)
-	for _, models := range [][]*Model{nil, {base, NewModel(Homogeneous, 4, 2, true)}, {base, NewModel(ANOVA, 5, 2, true)}, {base, NewModel(ANOVA, 4, 1, true)}} {
+	for _, models := range [][]*Model{nil, {base, NewModel(Homogeneous, 4, 2, true)}, {base, NewModel(ANOVA, 5, 2, true)},
+		{base, NewModel(ANOVA, 4, 1, true)}} {
 		if _, err := Average(models...); !errors.Is(err, ErrProblem) {
 			t.Errorf("%d models: error %v", len(models), err)
 		}

@@ -16,7 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// dependentFit returns a refit whose columns are nearly the same, as those of basis vectors found one after the other are.
+// dependentFit returns a refit whose columns are nearly the same, as those of basis vectors found one after the other
+// are.
 func dependentFit(loss Loss, omega Penalty, n, k, m int) *output.OutputFit {
 	rng := rand.New(rand.NewPCG(31, 32))
 	x := NewRows(1, n, 0)
@@ -107,8 +108,8 @@ func TestDescendedAtZero(t *testing.T) {
 	}
 }
 
-// TestNewtonBeatsFISTA checks on nearly dependent columns that the optimum is that of FISTA, reached in far fewer passes, and that no
-// iteration raises the objective.
+// TestNewtonBeatsFISTA checks on nearly dependent columns that the optimum is that of FISTA, reached in far fewer
+// passes, and that no iteration raises the objective.
 func TestNewtonBeatsFISTA(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, loss := range allLosses {
@@ -182,7 +183,8 @@ func TestNewtonUnsound(t *testing.T) {
 	}
 }
 
-// TestRefitsCalledOff stops every method at every point: weights are those of a complete point, no worse than at the start.
+// TestRefitsCalledOff stops every method at every point: weights are those of a complete point, no worse than at the
+// start.
 func TestRefitsCalledOff(t *testing.T) {
 	for name, refit := range map[string]func(f *output.OutputFit, v []float64){
 		"fista": func(f *output.OutputFit, v []float64) {
@@ -223,7 +225,8 @@ func TestRefitsCalledOff(t *testing.T) {
 	}
 }
 
-// TestGramMatrices compares the matrices with sums over the rows, as basis vectors come and go: of float64s, and of float32s where columns fit these.
+// TestGramMatrices compares the matrices with sums over the rows, as basis vectors come and go: of float64s, and of
+// float32s where columns fit these.
 func TestGramMatrices(t *testing.T) {
 	t.Run("single", func(t *testing.T) { gramMatricesOf(t, 1, output.SingleSlack*2) })
 	t.Run("double", func(t *testing.T) { gramMatricesOf(t, 1e9, 1e-10) })
@@ -313,7 +316,12 @@ func TestRowDescent(t *testing.T) {
 		if !solvertest.Near(fall, model(z), 1e-9, 1e-9) || fall >= 0 {
 			t.Errorf("%v: decrease %v, the model has %v", pen, fall, model(z))
 		}
-		if got := linear + 0.5*scale*square + f.Form.Term(z, k, m) - f.Form.Term(v, k, m); !solvertest.Near(got, fall, 1e-9, 1e-9) {
+		if got := linear + 0.5*scale*square + f.Form.Term(z, k, m) - f.Form.Term(v, k, m); !solvertest.Near(
+			got,
+			fall,
+			1e-9,
+			1e-9,
+		) {
 			t.Errorf("%v: linear and quadratic terms give %v, want %v", pen, got, fall)
 		}
 		// Where the accelerated sweeps end, plain ones need thousands.
@@ -327,12 +335,20 @@ func TestRowDescent(t *testing.T) {
 		}
 		best, crawl := sweeps(20000), sweeps(output.DescentSweeps)
 		if fall > best+0.01*math.Abs(best) || fall-best > 0.2*(crawl-best) {
-			t.Errorf("%v: %d sweeps reach %v, as many plain ones %v, and 20000 %v", pen, output.DescentSweeps, fall, crawl, best)
+			t.Errorf(
+				"%v: %d sweeps reach %v, as many plain ones %v, and 20000 %v",
+				pen,
+				output.DescentSweeps,
+				fall,
+				crawl,
+				best,
+			)
 		}
 	}
 }
 
-// TestRowDescentShift checks that the shift of a row is free: a loss that does not see it is fitted as well from shifted weights.
+// TestRowDescentShift checks that the shift of a row is free: a loss that does not see it is fitted as well from
+// shifted weights.
 func TestRowDescentShift(t *testing.T) {
 	const k, m = 4, 5
 	for _, pen := range allPenalties {
@@ -349,8 +365,8 @@ func TestRowDescentShift(t *testing.T) {
 	}
 }
 
-// TestProxCurved checks that no point nearby, and none on the way to 0, has a lower value, and that one curvature for all outputs gives
-// the plain operator.
+// TestProxCurved checks that no point nearby, and none on the way to 0, has a lower value, and that one curvature for
+// all outputs gives the plain operator.
 func TestProxCurved(t *testing.T) {
 	for _, pen := range allPenalties {
 		rapid.Check(t, func(t *rapid.T) {
@@ -420,7 +436,11 @@ func BenchmarkNewton(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				f.Gram = nil
-				iterations += f.Newton(make([]float64, c.k*c.m), nil, output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 500})
+				iterations += f.Newton(
+					make([]float64, c.k*c.m),
+					nil,
+					output.FitLimits{Tolerance: 1e-4, Span: 10, Iterations: 500},
+				)
 			}
 			b.ReportMetric(float64(iterations)/float64(b.N), "iterations/op")
 		})

@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// optimumProblem returns the problem of a seed, but for its strength, and how many basis vectors it is solved with. Numbers are small multiples of
-// powers of ½, so that every reader has the same.
+// optimumProblem returns the problem of a seed, but for its strength, and how many basis vectors it is solved with.
+// Numbers are small multiples of powers of ½, so that every reader has the same.
 func optimumProblem(seed uint64) (*Problem, Settings) {
 	rng := rand.New(rand.NewPCG(seed, 0x6f7074696d756d)) // "optimum"
 	s := DefaultSettings()
@@ -74,13 +74,16 @@ func optimumProblem(seed uint64) (*Problem, Settings) {
 	return p, s
 }
 
-// TestGapAgainstSemidefinitePrograms compares certified gaps of solves that stop at few basis vectors with optima over all unit vectors in
-// testdata/optimum.json. Those are of the dual problem: maximise −Σ w_i ℓ*(u_i) − Σ ‖∇_w‖²/2α, less τt in constrained form, over u with D = wu and
-// Γ_c = Σ D_ic x_i x_iᵀ (half of it, without the diagonal, for ANOVA), subject to Ω*(Γ) ≤ λ or t. That is −λI ⪯ Σ_c s_c Γ_c ⪯ λI for s along the axes
-// for ℓ1, for all signs s for ℓ1/ℓ∞, and for ℓ1/ℓ2 and two outputs that the numerical radius of Γ_1 + iΓ_2 is at most λ: the block matrix with λI + Z
-// and λI − Z on and Γ_1 + iΓ_2 off the diagonal is positive for a Hermitian Z. For ℓ1/ℓ2 and three outputs s ran over violated unit vectors until the
-// value, which then bounds the optimum from above, was within 2e-5 of that at a feasible point. They were solved by Clarabel 0.11 with CVXPY 1.9 to
-// 1e-9. λ lies between 2^−½ and 2^−4.5 of what leaves no interaction; a third of the problems is in constrained form with τ near Ω of such a solution.
+// TestGapAgainstSemidefinitePrograms compares certified gaps of solves that stop at few basis vectors with optima over
+// all unit vectors in testdata/optimum.json. Those are of the dual problem: maximise −Σ w_i ℓ*(u_i) − Σ
+// ‖∇_w‖²/2α, less τt in constrained form, over u with D = wu and Γ_c = Σ D_ic x_i x_iᵀ (half of it,
+// without the diagonal, for ANOVA), subject to Ω*(Γ) ≤ λ or t. That is −λI ⪯ Σ_c s_c Γ_c ⪯ λI for s
+// along the axes for ℓ1, for all signs s for ℓ1/ℓ∞, and for ℓ1/ℓ2 and two outputs that the numerical radius
+// of Γ_1 + iΓ_2 is at most λ: the block matrix with λI + Z and λI − Z on and Γ_1 + iΓ_2 off the diagonal is
+// positive for a Hermitian Z. For ℓ1/ℓ2 and three outputs s ran over violated unit vectors until the value, which
+// then bounds the optimum from above, was within 2e-5 of that at a feasible point. They were solved by Clarabel 0.11
+// with CVXPY 1.9 to 1e-9. λ lies between 2^−½ and 2^−4.5 of what leaves no interaction; a third of the problems
+// is in constrained form with τ near Ω of such a solution.
 func TestGapAgainstSemidefinitePrograms(t *testing.T) {
 	tier.NotUnderRace(t)
 	raw, err := os.ReadFile("testdata/optimum.json")
@@ -103,9 +106,21 @@ func TestGapAgainstSemidefinitePrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		excess := res.Objective - c.Optimum
-		if slack := 2e-5 * c.Optimum; res.GapKind != Certified || excess < -slack || res.Gap < excess-1e-6*c.Optimum || res.Gap > res.Objective {
-			t.Errorf("seed %d, %s, %v, λ %g, τ %g: %s gap %v (%s), objective %v is %v above the optimum", c.Seed, p.Loss.Name(), s.Penalty, c.Lambda,
-				c.Tau, res.GapKind, res.Gap, res.GapBound, res.Objective, excess)
+		if slack := 2e-5 * c.Optimum; res.GapKind != Certified || excess < -slack || res.Gap < excess-1e-6*c.Optimum ||
+			res.Gap > res.Objective {
+			t.Errorf(
+				"seed %d, %s, %v, λ %g, τ %g: %s gap %v (%s), objective %v is %v above the optimum",
+				c.Seed,
+				p.Loss.Name(),
+				s.Penalty,
+				c.Lambda,
+				c.Tau,
+				res.GapKind,
+				res.Gap,
+				res.GapBound,
+				res.Objective,
+				excess,
+			)
 		}
 		if excess > 1e-4*res.Objective {
 			ratios[s.Penalty] = append(ratios[s.Penalty], res.Gap/excess)
@@ -118,10 +133,22 @@ func TestGapAgainstSemidefinitePrograms(t *testing.T) {
 		all := ratios[pen]
 		slices.Sort(all)
 		if len(all) < 50 || all[len(all)/2] > limit {
-			t.Fatalf("%v: median gap %v of the distance to the optimum in %d problems, want at most %v", pen, all[len(all)/2], len(all), limit)
+			t.Fatalf(
+				"%v: median gap %v of the distance to the optimum in %d problems, want at most %v",
+				pen,
+				all[len(all)/2],
+				len(all),
+				limit,
+			)
 		}
-		t.Logf("%v: gap over distance to the optimum in %d problems: median %.2f, quartiles %.2f and %.2f", pen, len(all), all[len(all)/2], all[len(all)/4],
-			all[3*len(all)/4])
+		t.Logf(
+			"%v: gap over distance to the optimum in %d problems: median %.2f, quartiles %.2f and %.2f",
+			pen,
+			len(all),
+			all[len(all)/2],
+			all[len(all)/4],
+			all[3*len(all)/4],
+		)
 	}
 	if len(cases) < 400 || halves < 200 {
 		t.Errorf("%d problems, and half the gap was too small in only %d", len(cases), halves)

@@ -78,7 +78,12 @@ func TestGammaAgainstDense(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		kernel := rapid.SampledFrom([]Kernel{ANOVA, Homogeneous}).Draw(t, "kernel")
-		n, d, m := rapid.IntRange(1, 2500).Draw(t, "n"), rapid.IntRange(1, 9).Draw(t, "d"), rapid.IntRange(1, 4).Draw(t, "m")
+		n, d, m := rapid.IntRange(1, 2500).
+			Draw(t, "n"),
+			rapid.IntRange(1, 9).
+				Draw(t, "d"),
+			rapid.IntRange(1, 4).
+				Draw(t, "m")
 		s := rapid.IntRange(1, 5).Draw(t, "s")
 		g := randomGamma(rng, kernel, n, d, m, 0.5)
 		h, coef := make([]float64, d*s), make([]float64, m*s)
@@ -151,7 +156,8 @@ func dominantAbs(t testing.TB, g *gamma.Gamma, c int) float64 {
 	return max(math.Abs(values[0]), math.Abs(values[len(values)-1]))
 }
 
-// checkDominant compares Lanczos with a dense eigensolver and checks that vectors, values and residuals belong together.
+// checkDominant compares Lanczos with a dense eigensolver and checks that vectors, values and residuals belong
+// together.
 func checkDominant(t *testing.T, g *gamma.Gamma, found gamma.Ritz) {
 	t.Helper()
 	d, m := g.X.NumColumns, g.Outputs
@@ -200,7 +206,8 @@ func TestLanczos(t *testing.T) {
 	})
 }
 
-// TestPowerMethodFails shows why Lanczos is used: on bipartite operators the power iterates do not approach an eigenvector.
+// TestPowerMethodFails shows why Lanczos is used: on bipartite operators the power iterates do not approach an
+// eigenvector.
 func TestPowerMethodFails(t *testing.T) {
 	g := oneHotGamma(rand.New(rand.NewPCG(3, 4)), 800, 20, 30, 1)
 	d := g.X.NumColumns
@@ -246,7 +253,8 @@ func TestOracleBeatsRandomDirections(t *testing.T) {
 				}
 				own := make([]float64, m)
 				g.QuadraticTo(own, found.Basis, 1)
-				if !solvertest.Near(dense.Norm2(found.Basis), 1, 1e-12, 0) || !solvertest.Near(pen.RowDual(own), found.Criterion, 1e-12, 0) ||
+				if !solvertest.Near(dense.Norm2(found.Basis), 1, 1e-12, 0) ||
+					!solvertest.Near(pen.RowDual(own), found.Criterion, 1e-12, 0) ||
 					!slices.EqualFunc(own, found.Gradient, func(a, b float64) bool { return solvertest.Near(a, b, 1e-9, 1e-12) }) {
 					t.Errorf("%v %s: basis of norm %g with gradient %v and criterion %g, reported %v and %g",
 						pen, name, dense.Norm2(found.Basis), own, pen.RowDual(own), found.Gradient, found.Criterion)
@@ -259,8 +267,8 @@ func TestOracleBeatsRandomDirections(t *testing.T) {
 	}
 }
 
-// checkStationary checks that the gradient of the criterion, which is 2 Σ_c ∂‖q‖_c Γ_c h, points along h: its norm is then twice the
-// criterion.
+// checkStationary checks that the gradient of the criterion, which is 2 Σ_c ∂‖q‖_c Γ_c h, points along h: its norm is
+// then twice the criterion.
 func checkStationary(t *testing.T, g *gamma.Gamma, pen Penalty, found gamma.Found) {
 	t.Helper()
 	coef := make([]float64, g.Outputs)

@@ -2,8 +2,8 @@ package solver
 
 import "math"
 
-// EncodeLevel stores the McRank targets of a level in 1..L in dst, which has length m = L − 1: +1 iff level ≤ c, for c = 1..m
-// (Blondel et al. 2017, section 6.5; the output for c = L would always be +1 and is left out).
+// EncodeLevel stores the McRank targets of a level in 1..L in dst, which has length m = L − 1: +1 iff level ≤ c, for c
+// = 1..m (Blondel et al. 2017, section 6.5; the output for c = L would always be +1 and is left out).
 func EncodeLevel(dst []float64, level int) {
 	for c := range dst {
 		dst[c] = -1

@@ -13,8 +13,9 @@ import (
 type PathPoint struct {
 	Lambda float64
 	Result *Result // of the whole solve
-	// Best is the model of lowest score: the final one where it is as good as any step, else the earliest of the best steps. Step describes it,
-	// and is the last one for the final model. Score is NaN without a judge; Best is the final model then.
+	// Best is the model of lowest score: the final one where it is as good as any step, else the earliest of the best
+	// steps. Step describes it, and is the last one for the final model. Score is NaN without a judge; Best is the
+	// final model then.
 	Best  *Model
 	Step  Step
 	Score float64
@@ -24,16 +25,17 @@ type PathPoint struct {
 
 // better reports whether a point beats another one: any beats nil, and where nothing can judge the later one does.
 func (p *PathPoint) better(than *PathPoint) bool {
-	return than == nil || math.IsNaN(p.Score) && math.IsNaN(than.Score) || p.Score < than.Score || math.IsNaN(than.Score)
+	return than == nil || math.IsNaN(p.Score) && math.IsNaN(than.Score) || p.Score < than.Score ||
+		math.IsNaN(than.Score)
 }
 
 // PathOptions are what a path is judged by and reported to. The zero value judges nothing and tries every λ.
 type PathOptions struct {
-	// Judge scores a model on rows that are held out; lower is better, NaN is no verdict. It is called after each step and for the final model, by
-	// several goroutines at once.
+	// Judge scores a model on rows that are held out; lower is better, NaN is no verdict. It is called after each step
+	// and for the final model, by several goroutines at once.
 	Judge func(*Model) float64
-	// OnStep is called after each step with its model, which the callee may keep, and its score: never concurrently and in order for one
-	// λ, but those of several λ interleave as they run.
+	// OnStep is called after each step with its model, which the callee may keep, and its score: never concurrently and
+	// in order for one λ, but those of several λ interleave as they run.
 	OnStep func(lambda float64, step Step, model *Model, score float64)
 	// Patience > 0 ends the path once that many λ in a row were no better than the best before them.
 	Patience int
@@ -47,21 +49,31 @@ type PathOptions struct {
 	Algorithm Algorithm
 	// Warm is what the first λ starts from, of ConditionalGradient with Carry only; nil for nothing.
 	Warm *Warm
-	// FinalOnly lets Best be the final model whatever steps score: the one that Result and its gap are of. Steps are not judged, StepPatience has no use,
-	// and OnStep is called once for each λ, with its last step and the final model.
+	// FinalOnly lets Best be the final model whatever steps score: the one that Result and its gap are of. Steps are
+	// not judged, StepPatience has no use, and OnStep is called once for each λ, with its last step and the final
+	// model.
 	FinalOnly bool
 }
 
-// Path runs Algorithm 1 for each λ in turn, from no basis vectors to MaxBasis, and judges every step: the protocol of Blondel et al.
-// 2017, section 6.1. It returns one point for each λ tried, in the order given, and the index of the best. What does not depend on λ is done
-// once: the fit of the linear term and the first search for a basis vector. Lambda, Tau and OnStep of s are not used.
+// Path runs Algorithm 1 for each λ in turn, from no basis vectors to MaxBasis, and judges every step: the protocol of
+// Blondel et al. 2017, section 6.1. It returns one point for each λ tried, in the order given, and the index of the
+// best. What does not depend on λ is done once: the fit of the linear term and the first search for a basis vector.
+// Lambda, Tau and OnStep of s are not used.
 //
-// As many λ run at a time as there are workers, and workers beyond the number of λ share the rows of a solve. The points do not depend
-// on that. When ctx is done, each solve that has begun ends as Solve does, and those that have not, always the last, are left out; without any
-// point the error is that of ctx. Other errors wrap ErrProblem or ErrSettings.
+// As many λ run at a time as there are workers, and workers beyond the number of λ share the rows of a solve. The
+// points do not depend on that. When ctx is done, each solve that has begun ends as Solve does, and those that have
+// not, always the last, are left out; without any point the error is that of ctx. Other errors wrap ErrProblem or
+// ErrSettings.
 //
-// Another algorithm of o, and ConditionalGradient with Carry, runs one λ after the other, each from where the one before ended, with all workers.
-func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o PathOptions) (points []*PathPoint, best int, err error) {
+// Another algorithm of o, and ConditionalGradient with Carry, runs one λ after the other, each from where the one
+// before ended, with all workers.
+func Path(
+	ctx context.Context,
+	p *Problem,
+	lambdas []float64,
+	s Settings,
+	o PathOptions,
+) (points []*PathPoint, best int, err error) {
 	s.Lambda, s.Tau, s.OnStep = 1, 0, nil
 	a := o.Algorithm
 	if a == nil {
@@ -94,7 +106,13 @@ func Path(ctx context.Context, p *Problem, lambdas []float64, s Settings, o Path
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	t := &pathRun{start: start, lambdas: lambdas, options: o, points: make([]*PathPoint, len(lambdas)), errs: make([]error, len(lambdas))}
+	t := &pathRun{
+		start:   start,
+		lambdas: lambdas,
+		options: o,
+		points:  make([]*PathPoint, len(lambdas)),
+		errs:    make([]error, len(lambdas)),
+	}
 	t.cut, t.cancel = len(lambdas), make([]context.CancelFunc, len(lambdas))
 	contexts := make([]context.Context, len(lambdas))
 	for i := range lambdas {
@@ -132,8 +150,8 @@ type pathRun struct {
 	calls sync.Mutex // held while OnStep runs
 }
 
-// begin returns the next λ, if it is to run. None runs after one that does not: when ctx is done, the contexts of the λ come to know one by one and in no
-// order, and while some do not yet, those of λ before them may.
+// begin returns the next λ, if it is to run. None runs after one that does not: when ctx is done, the contexts of the λ
+// come to know one by one and in no order, and while some do not yet, those of λ before them may.
 func (t *pathRun) begin(contexts []context.Context) (i int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -216,8 +234,8 @@ func (t *pathRun) report(lambda float64, found *PathPoint) {
 	t.options.OnStep(lambda, found.Step, found.Best, found.Score)
 }
 
-// judgeOrder calls off what comes after the end that patience sets. It goes by the order of the λ, not by which ended first, so that the
-// number tried does not depend on the workers.
+// judgeOrder calls off what comes after the end that patience sets. It goes by the order of the λ, not by which ended
+// first, so that the number tried does not depend on the workers.
 func (t *pathRun) judgeOrder() {
 	if end := t.options.end(t.points[:t.cut]); end > 0 {
 		t.cut = end
@@ -283,7 +301,8 @@ func (r *solve) first() {
 	r.last = r.gamma.SelectBasis(r.s.Penalty, nil, r.oracle(), r.s.Seed)
 }
 
-// resume takes over what another solve of the same problem, which has no basis vectors, did in first. That one is only read.
+// resume takes over what another solve of the same problem, which has no basis vectors, did in first. That one is only
+// read.
 func (r *solve) resume(from *solve) {
 	copy(r.linear.Theta, from.linear.Theta)
 	r.linear.Memory, r.linear.BiasMemory = from.linear.Memory.Clone(), from.linear.BiasMemory.Clone()

@@ -64,10 +64,23 @@ func TestPath(t *testing.T) {
 				t.Fatal(err)
 			}
 			if point.Lambda != lambdas[i] || !reflect.DeepEqual(alone, point.Result) {
-				t.Errorf("%d workers, λ %g: objective %v, alone %v", workers, point.Lambda, point.Result.Objective, alone.Objective)
+				t.Errorf(
+					"%d workers, λ %g: objective %v, alone %v",
+					workers,
+					point.Lambda,
+					point.Result.Objective,
+					alone.Objective,
+				)
 			}
-			if point.Score > judge(alone.Model) || point.Score != judge(point.Best) || point.Score < points[best].Score {
-				t.Errorf("λ %g: score %v, of the last model %v, best of all %v", point.Lambda, point.Score, judge(alone.Model), points[best].Score)
+			if point.Score > judge(alone.Model) || point.Score != judge(point.Best) ||
+				point.Score < points[best].Score {
+				t.Errorf(
+					"λ %g: score %v, of the last model %v, best of all %v",
+					point.Lambda,
+					point.Score,
+					judge(alone.Model),
+					points[best].Score,
+				)
 			}
 			steps := 0
 			for _, c := range calls {
@@ -147,24 +160,45 @@ func TestPathCarries(t *testing.T) {
 	}
 }
 
-// TestPathStepPatience checks that a λ is left when its steps are no better than one before them, and keeps that one as its best.
+// TestPathStepPatience checks that a λ is left when its steps are no better than one before them, and keeps that one
+// as its best.
 func TestPathStepPatience(t *testing.T) {
 	p := plantedRatings(52, 800, 9, 10)
 	s := smallSettings()
 	s.MaxBasis, s.Tolerance, s.Rough = 9, 1e-4, true
 	best := func(model *Model) float64 { return math.Abs(float64(model.NumBasis) - 1) }
 	for _, carry := range []bool{false, true} {
-		points, _, err := Path(t.Context(), p, []float64{2, 1}, s, PathOptions{Judge: best, StepPatience: 3, Carry: carry})
+		points, _, err := Path(
+			t.Context(),
+			p,
+			[]float64{2, 1},
+			s,
+			PathOptions{Judge: best, StepPatience: 3, Carry: carry},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := points[0]
-		if !first.Left || first.Result.Status != Stalled || len(first.Result.Steps) != 5 || first.Best.NumBasis != 1 || first.Final {
-			t.Errorf("carry %v: left %v, %v after %d steps, best k %d", carry, first.Left, first.Result.Status, len(first.Result.Steps), first.Best.NumBasis)
+		if !first.Left || first.Result.Status != Stalled || len(first.Result.Steps) != 5 || first.Best.NumBasis != 1 ||
+			first.Final {
+			t.Errorf(
+				"carry %v: left %v, %v after %d steps, best k %d",
+				carry,
+				first.Left,
+				first.Result.Status,
+				len(first.Result.Steps),
+				first.Best.NumBasis,
+			)
 		}
 		points, _, err = Path(t.Context(), p, []float64{2}, s, PathOptions{Judge: best, Carry: carry})
 		if err != nil || points[0].Left || len(points[0].Result.Steps) <= 5 {
-			t.Errorf("carry %v, without: left %v after %d steps (%v)", carry, points[0].Left, len(points[0].Result.Steps), err)
+			t.Errorf(
+				"carry %v, without: left %v after %d steps (%v)",
+				carry,
+				points[0].Left,
+				len(points[0].Result.Steps),
+				err,
+			)
 		}
 	}
 }
@@ -177,7 +211,13 @@ func TestPathPatience(t *testing.T) {
 	lambdas := []float64{100, 50, 25, 12, 6, 3}
 	for _, workers := range []int{1, 8} {
 		s.Workers = workers
-		points, best, err := Path(t.Context(), p, lambdas, s, PathOptions{Patience: 2, Judge: func(model *Model) float64 { return 1 + square(model.Weights) }})
+		points, best, err := Path(
+			t.Context(),
+			p,
+			lambdas,
+			s,
+			PathOptions{Patience: 2, Judge: func(model *Model) float64 { return 1 + square(model.Weights) }},
+		)
 		if err != nil || len(points) != 3 || best != 0 || points[2].Lambda != 25 {
 			t.Errorf("%d workers: %d points, best %d (%v)", workers, len(points), best, err)
 		}
@@ -218,11 +258,17 @@ func TestPathStops(t *testing.T) {
 	s.MaxBasis, s.Workers = 50, 2
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	points, _, err := Path(ctx, p, []float64{3, 2, 1, 0.5}, s, PathOptions{OnStep: func(_ float64, _ Step, model *Model, _ float64) {
-		if calls++; calls == 2 { // before either solve of two can have ended
-			cancel()
-		}
-	}})
+	points, _, err := Path(
+		ctx,
+		p,
+		[]float64{3, 2, 1, 0.5},
+		s,
+		PathOptions{OnStep: func(_ float64, _ Step, model *Model, _ float64) {
+			if calls++; calls == 2 { // before either solve of two can have ended
+				cancel()
+			}
+		}},
+	)
 	if err != nil || len(points) == 0 || len(points) > 2 {
 		t.Fatalf("%d points (%v)", len(points), err)
 	}
@@ -240,8 +286,8 @@ func TestPathStops(t *testing.T) {
 	}
 }
 
-// lateContext is a context that its children hear from one by one, as those of any context do: once it is done, from the one at first on, at each call
-// of pass the next.
+// lateContext is a context that its children hear from one by one, as those of any context do: once it is done, from
+// the one at first on, at each call of pass the next.
 type lateContext struct {
 	context.Context
 	done     chan struct{}
@@ -276,8 +322,8 @@ func (c *lateContext) pass() {
 	}
 }
 
-// TestPathCutShortIsRepeated: wherever the clock cuts a path short, and whichever solve hears of that first, the points are those of the first λ, and
-// as many steps of each give them again, without a clock and with any number of workers.
+// TestPathCutShortIsRepeated: wherever the clock cuts a path short, and whichever solve hears of that first, the points
+// are those of the first λ, and as many steps of each give them again, without a clock and with any number of workers.
 func TestPathCutShortIsRepeated(t *testing.T) {
 	p := plantedRatings(54, 300, 8, 9)
 	base := smallSettings()
@@ -333,13 +379,30 @@ func TestPathCutShortIsRepeated(t *testing.T) {
 			again.Budget.Steps = func(lambda float64) int { return steps[lambda] }
 			same, at, err := Path(t.Context(), p, lambdas[:len(points)], again, options)
 			if err != nil || len(same) != len(points) || at != best {
-				t.Fatalf("cut at block %d of %d: %d points, best %d, repeated %d and %d (%v)", n, calls, len(points), best, len(same), at, err)
+				t.Fatalf(
+					"cut at block %d of %d: %d points, best %d, repeated %d and %d (%v)",
+					n,
+					calls,
+					len(points),
+					best,
+					len(same),
+					at,
+					err,
+				)
 			}
 			for i, point := range points {
 				if !reflect.DeepEqual(same[i].Best, point.Best) || !reflect.DeepEqual(same[i].Result.Model, point.Result.Model) ||
-					same[i].Step != point.Step || same[i].Final != point.Final || same[i].Result.Status != point.Result.Status {
-					t.Errorf("cut at block %d of %d, λ %g after %d steps: objective %v, repeated %v", n, calls, point.Lambda, steps[point.Lambda],
-						point.Result.Objective, same[i].Result.Objective)
+					same[i].Step != point.Step || same[i].Final != point.Final ||
+					same[i].Result.Status != point.Result.Status {
+					t.Errorf(
+						"cut at block %d of %d, λ %g after %d steps: objective %v, repeated %v",
+						n,
+						calls,
+						point.Lambda,
+						steps[point.Lambda],
+						point.Result.Objective,
+						same[i].Result.Objective,
+					)
 				}
 			}
 			cuts[fmt.Sprint(steps)] = true

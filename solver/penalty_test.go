@@ -12,10 +12,12 @@ import (
 
 var allPenalties = []Penalty{L1, L1L2, L1Linf}
 
-// few returns the first alone in the plain form, that of the race detector too, which has nothing to find in one goroutine's arithmetic.
+// few returns the first alone in the plain form, that of the race detector too, which has nothing to find in one
+// goroutine's arithmetic.
 func few[T any](all []T) []T { return tier.Size(all[:1], all) }
 
-// TestProxProperties checks the three-point inequality, which characterises a proximal point, and that prox does not expand.
+// TestProxProperties checks the three-point inequality, which characterises a proximal point, and that prox does not
+// expand.
 func TestProxProperties(t *testing.T) {
 	for _, pen := range allPenalties {
 		t.Run(pen.String(), func(t *testing.T) {
@@ -44,7 +46,13 @@ func TestProxProperties(t *testing.T) {
 				for r := range k {
 					row := v[r*m : r*m+m]
 					if pen.RowDual(row) <= step && dense.NormInf(z[r*m:r*m+m]) != 0 {
-						t.Fatalf("row %v of dual norm %g ≤ %g is not removed: %v", row, pen.RowDual(row), step, z[r*m:r*m+m])
+						t.Fatalf(
+							"row %v of dual norm %g ≤ %g is not removed: %v",
+							row,
+							pen.RowDual(row),
+							step,
+							z[r*m:r*m+m],
+						)
 					}
 				}
 			})

@@ -29,7 +29,8 @@ func choose(events []rating, rows []int) []rating {
 	return out
 }
 
-// ratingQuality returns RMSE of the clipped expected level and nDCG@1 with gains 2^level − 1, over all users of the sample.
+// ratingQuality returns RMSE of the clipped expected level and nDCG@1 with gains 2^level − 1, over all users of the
+// sample.
 func ratingQuality(model *Model, events []rating, users int) (rmse, ndcg1 float64) {
 	x := mcrank(events, users, model.NumFeatures-users).X
 	out, work := make([]float64, model.NumOutputs), make([]float64, 2*model.NumBasis)
@@ -67,16 +68,27 @@ func TestMovieLens(t *testing.T) {
 		t.Fatal(err)
 	}
 	rmse, ndcg := ratingQuality(res.Model, choose(events, test), users)
-	t.Logf("%v: k %d, objective %.1f, gap %.1f, RMSE %.4f, nDCG@1 %.4f, %d epochs, %d iterations, %v", res.Status, res.Model.NumBasis,
-		res.Objective, res.Gap, rmse, ndcg, res.StochasticEpochs, res.FISTAIterations, time.Since(began))
-	// An independent implementation has 0.930 ± 0.006 and 0.733 ± 0.009 over splits; 0.94 and 0.71 are what a linear model reaches.
+	t.Logf(
+		"%v: k %d, objective %.1f, gap %.1f, RMSE %.4f, nDCG@1 %.4f, %d epochs, %d iterations, %v",
+		res.Status,
+		res.Model.NumBasis,
+		res.Objective,
+		res.Gap,
+		rmse,
+		ndcg,
+		res.StochasticEpochs,
+		res.FISTAIterations,
+		time.Since(began),
+	)
+	// An independent implementation has 0.930 ± 0.006 and 0.733 ± 0.009 over splits; 0.94 and 0.71 are what a linear
+	// model reaches.
 	if rmse > 0.938 || ndcg < 0.715 {
 		t.Errorf("RMSE %.4f, nDCG@1 %.4f", rmse, ndcg)
 	}
 }
 
-// classRows reads a file of classes and numbers 1, 2, … in LIBSVM's format: rows of d columns, the first of them constant, and classes, numbered from 0 in
-// the order of their labels.
+// classRows reads a file of classes and numbers 1, 2, … in LIBSVM's format: rows of d columns, the first of them
+// constant, and classes, numbered from 0 in the order of their labels.
 func classRows(t *testing.T, d int, parts ...string) (x *Rows, classes []int) {
 	t.Helper()
 	x = NewRows(d, 0, 0)
@@ -109,9 +121,8 @@ func classRows(t *testing.T, d int, parts ...string) (x *Rows, classes []int) {
 	return x, classes
 }
 
-// TestCertifiedGapOfClasses: at a tenth of the λ that leaves no interaction the certificate of ℓ1/ℓ2 comes near the true distance, which is less
-// than a thousandth.
-// By the two parts of the form alone it says .116, .052 and .051.
+// TestCertifiedGapOfClasses: at a tenth of the λ that leaves no interaction the certificate of ℓ1/ℓ2 comes near the
+// true distance, which is less than a thousandth. By the two parts of the form alone it says .116, .052 and .051.
 func TestCertifiedGapOfClasses(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, c := range []struct {
@@ -137,16 +148,26 @@ func TestCertifiedGapOfClasses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%v: k %d, objective %.2f, gap %.4f (%s, fails with %g), estimated %.1e", res.Status, res.Model.NumBasis, res.Objective, res.GapRelative,
-				res.GapBound, res.GapFailure, res.GapEstimate/res.Objective)
-			if res.GapKind != Certified || res.GapRelative > c.atMost || res.GapRelative < res.GapEstimate/res.Objective {
+			t.Logf(
+				"%v: k %d, objective %.2f, gap %.4f (%s, fails with %g), estimated %.1e",
+				res.Status,
+				res.Model.NumBasis,
+				res.Objective,
+				res.GapRelative,
+				res.GapBound,
+				res.GapFailure,
+				res.GapEstimate/res.Objective,
+			)
+			if res.GapKind != Certified || res.GapRelative > c.atMost ||
+				res.GapRelative < res.GapEstimate/res.Objective {
 				t.Errorf("%s gap %v, want at most %v", res.GapKind, res.GapRelative, c.atMost)
 			}
 		})
 	}
 }
 
-// TestVowel fits the multi-class path on the 462-row vowel file: a polynomial network with a constant column, three random splits.
+// TestVowel fits the multi-class path on the 462-row vowel file: a polynomial network with a constant column, three
+// random splits.
 func TestVowel(t *testing.T) {
 	tier.NotUnderRace(t)
 	tier.Need(t, tier.Long)
@@ -178,8 +199,18 @@ func TestVowel(t *testing.T) {
 		}
 		a := accuracy(chosen, pick(test))
 		mean += a / seeds
-		t.Logf("seed %d: %v, accuracy %.4f with %d basis vectors, %.4f with %d, objective %.2f, %d iterations, %v", seed, res.Status, a,
-			chosen.NumBasis, accuracy(res.Model, pick(test)), res.Model.NumBasis, res.Objective, res.FISTAIterations, time.Since(began))
+		t.Logf(
+			"seed %d: %v, accuracy %.4f with %d basis vectors, %.4f with %d, objective %.2f, %d iterations, %v",
+			seed,
+			res.Status,
+			a,
+			chosen.NumBasis,
+			accuracy(res.Model, pick(test)),
+			res.Model.NumBasis,
+			res.Objective,
+			res.FISTAIterations,
+			time.Since(began),
+		)
 	}
 	// An independent implementation has mean 0.923 and deviation 0.039 over ten splits at the best λ of a grid.
 	if mean < 0.86 {

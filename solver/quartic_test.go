@@ -14,7 +14,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// slowQuartic returns λmax(L_θ) by an eigensolver on the matrix of the form over all d×d entries, restricted to symmetric matrices.
+// slowQuartic returns λmax(L_θ) by an eigensolver on the matrix of the form over all d×d entries, restricted to
+// symmetric matrices.
 func slowQuartic(t testing.TB, g *gamma.Gamma, theta float64) float64 {
 	t.Helper()
 	d := g.X.NumColumns
@@ -78,7 +79,8 @@ func largestOf(t testing.TB, q *gamma.QuarticBound) float64 {
 	return eig.Values(nil)[len(q.Scale)-1]
 }
 
-// checkQuartic compares what the form gives for hhᵀ with Σ_c (hᵀΓ_c h)² for random h: it has to be the same wherever the form was moved to.
+// checkQuartic compares what the form gives for hhᵀ with Σ_c (hᵀΓ_c h)² for random h: it has to be the same
+// wherever the form was moved to.
 func checkQuartic(t testing.TB, g *gamma.Gamma, q *gamma.QuarticBound, rng *rand.Rand) {
 	t.Helper()
 	d := g.X.NumColumns
@@ -108,8 +110,9 @@ func checkQuartic(t testing.TB, g *gamma.Gamma, q *gamma.QuarticBound, rng *rand
 	}
 }
 
-// TestQuarticForm compares the form with its definition before and after it was lowered, and the bound with that of one operator for each of a grid of
-// weights of its two parts, with the sum of squares and with the best vector that can be found.
+// TestQuarticForm compares the form with its definition before and after it was lowered, and the bound with that of one
+// operator for each of a grid of weights of its two parts, with the sum of squares and with the best vector that can be
+// found.
 func TestQuarticForm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(71, 72))
 	gains := 0
@@ -159,8 +162,16 @@ func TestQuarticForm(t *testing.T) {
 				t.Fatal("eigensolver failed")
 			}
 			sum := math.Sqrt(max(0, eig.Values(nil)[g.X.NumColumns-1]))
-			if value < found*(1-1e-9) || value > sum*(1+1e-5) || value > math.Sqrt(least)*(1+1e-3) || math.Sqrt(q.Reached) > found*(1+1e-9) {
-				t.Errorf("bound %v, found %v and %v, by two parts %v, sum of squares %v", value, found, math.Sqrt(q.Reached), math.Sqrt(least), sum)
+			if value < found*(1-1e-9) || value > sum*(1+1e-5) || value > math.Sqrt(least)*(1+1e-3) ||
+				math.Sqrt(q.Reached) > found*(1+1e-9) {
+				t.Errorf(
+					"bound %v, found %v and %v, by two parts %v, sum of squares %v",
+					value,
+					found,
+					math.Sqrt(q.Reached),
+					math.Sqrt(least),
+					sum,
+				)
 			}
 			if value*value < 0.96*least {
 				gains++
@@ -181,7 +192,8 @@ func TestQuarticByLanczos(t *testing.T) {
 	g.Prepare()
 	q := quarticOf(g)
 	value, failure, ok := q.Bound(rng, gamma.BoundFailure)
-	if most := gamma.QuarticMost*gamma.QuarticRound + gamma.QuarticBoundSteps; !ok || failure != gamma.BoundFailure || q.Products > most {
+	if most := gamma.QuarticMost*gamma.QuarticRound + gamma.QuarticBoundSteps; !ok || failure != gamma.BoundFailure ||
+		q.Products > most {
 		t.Fatalf("failure %v after %d products of %d, ok %v", failure, q.Products, most, ok)
 	}
 	checkQuartic(t, g, q, rng)
@@ -241,7 +253,8 @@ func TestFlattenings(t *testing.T) {
 	}
 	bound := g.BoundDual(L1L2, 1e-3, 3, nil)
 	found := g.SelectBasis(L1L2, nil, gamma.FineOracle, 1).Criterion
-	if bound.Kind != Flattenings || bound.Value < want*(1-1e-12) || bound.Value > 1.01*want || bound.Value < found || other < 1.05*want {
+	if bound.Kind != Flattenings || bound.Value < want*(1-1e-12) || bound.Value > 1.01*want || bound.Value < found ||
+		other < 1.05*want {
 		t.Errorf("bound %v (%s), flattenings %v and %v, found %v", bound.Value, bound.Kind, want, other, found)
 	}
 	// A third feature that is of either field takes the fields away.

@@ -8,12 +8,13 @@ import (
 	"github.com/refitd/refitd/solver/internal/output"
 )
 
-// Spans of FISTA iterations over which Tolerance is judged, at a rate of Tolerance per full span. Between two basis vectors a shorter
-// span does: the next refit starts from there, and the last one takes the full span.
+// Spans of FISTA iterations over which Tolerance is judged, at a rate of Tolerance per full span. Between two basis
+// vectors a shorter span does: the next refit starts from there, and the last one takes the full span.
 const (
 	fullSpan  = 10
 	shortSpan = 5
-	// movedSpan is that of a refit over the span of vectors that moved to where they are best: it has to drop those that are not needed.
+	// movedSpan is that of a refit over the span of vectors that moved to where they are best: it has to drop those
+	// that are not needed.
 	movedSpan = 2
 )
 
@@ -34,7 +35,8 @@ func (r *solve) refit(start bool) {
 	if r.spectrum.Moves() && !r.exact() {
 		span = movedSpan
 	}
-	if start && r.spectrum.Moves() && r.k > 0 { // the linear term moves as well, and sweeps are cheap compared with the search of another step
+	if start && r.spectrum.Moves() &&
+		r.k > 0 { // the linear term moves as well, and sweeps are cheap compared with the search of another step
 		r.descend(settleSweeps, convexfm.WarmShare*r.s.Tolerance)
 		return
 	}
@@ -89,16 +91,22 @@ func (r *solve) prune() {
 	r.keep(func(row int) bool { return dense.NormInf(r.v[row*r.m:row*r.m+r.m]) > 0 })
 }
 
-// refitOutput refits the output weights by the method of the settings, until the objective falls by less than tolerance, at a rate per full span.
+// refitOutput refits the output weights by the method of the settings, until the objective falls by less than
+// tolerance, at a rate per full span.
 func (r *solve) refitOutput(tolerance float64, span int) {
 	if r.k == 0 || r.workers.Cancelled() {
 		return
 	}
 	r.linear.PredictTo(r.output.Offset, r.linear.Theta)
-	limits := output.FitLimits{Tolerance: tolerance * float64(span) / fullSpan, Span: span, Iterations: r.s.MaxIterations}
+	limits := output.FitLimits{
+		Tolerance:  tolerance * float64(span) / fullSpan,
+		Span:       span,
+		Iterations: r.s.MaxIterations,
+	}
 	constrained := r.s.Tau > 0
 	switch {
-	case r.spectrum.Moves() && r.spectrum.Fit != nil && !slices.Contains(r.v, 0): // descents begin from the weights that there are
+	case r.spectrum.Moves() && r.spectrum.Fit != nil && !slices.Contains(r.v, 0):
+		// descents begin from the weights that there are
 	case r.s.Solver == Stochastic:
 		r.stochasticEpochs(output.StochasticEpochs)
 	case r.s.Solver == SVRG:
@@ -121,8 +129,8 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 	}
 }
 
-// stochasticEpochs reports whether epochs lowered the objective. A hybrid refit gives them up for the rest of the solve once they fail
-// to: the weights are then closer to the optimum than their noise.
+// stochasticEpochs reports whether epochs lowered the objective. A hybrid refit gives them up for the rest of the solve
+// once they fail to: the weights are then closer to the optimum than their noise.
 func (r *solve) stochasticEpochs(epochs int) (fell bool) {
 	used, fell := r.output.Stochastic(r.v, epochs, r.shuffle)
 	r.result.StochasticEpochs += used

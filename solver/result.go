@@ -19,9 +19,9 @@ const (
 	TimeBudget
 	// Interrupted: the context was cancelled or OnStep asked to stop.
 	Interrupted
-	// Stalled: no basis vector was found that enters (criterion ≤ λ), or new ones no longer lower the objective, but no certificate says that
-	// this is the optimum. For ℓ1/ℓ2 with several outputs, and for ℓ1/ℓ∞ with many, it is the usual end: their bounds
-	// are loose. Result.GapLimit says so.
+	// Stalled: no basis vector was found that enters (criterion ≤ λ), or new ones no longer lower the objective, but no
+	// certificate says that this is the optimum. For ℓ1/ℓ2 with several outputs, and for ℓ1/ℓ∞ with many, it is the
+	// usual end: their bounds are loose. Result.GapLimit says so.
 	Stalled
 )
 
@@ -87,19 +87,24 @@ type Step struct {
 	Units     int     // non-zero output weights
 	Objective float64 // Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
 	Gap       float64 // estimated optimality gap
-	Criterion float64 // dual norm of the gradient row of the best basis vector found; in penalised form none enters at or below λ
-	Nu        float64 // ν: Criterion over an upper bound of what any basis vector attains, in (0, 1]; 0 at degree 3, where none is known
-	Seconds   float64 // from the start of the solve until this point was reached; the search for the next vector counts to the next step
+	// dual norm of the gradient row of the best basis vector found; in penalised form none enters at or below λ
+	Criterion float64
+	// ν: Criterion over an upper bound of what any basis vector attains, in (0, 1]; 0 at degree 3, where none is known
+	Nu float64
+	// from the start of the solve until this point was reached; the search for the next vector counts to the next step
+	Seconds float64
 }
 
-// Result of a solve. Its gaps are about the convex problem (2) of Blondel et al. 2017, over all unit vectors and not only those of the model:
-// they bound ConvexObjective at Model minus its minimum. ConvexObjective is Objective unless a full refit with BasisRidge ended with basis vectors that are not
-// of unit length: the problem that such a refit solves is not convex, and no gap is known for it.
+// Result of a solve. Its gaps are about the convex problem (2) of Blondel et al. 2017, over all unit vectors and not
+// only those of the model: they bound ConvexObjective at Model minus its minimum. ConvexObjective is Objective unless a
+// full refit with BasisRidge ended with basis vectors that are not of unit length: the problem that such a refit solves
+// is not convex, and no gap is known for it.
 type Result struct {
-	Model           *Model
-	Status          Status
-	Objective       float64 // of Model: Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
-	ConvexObjective float64 // the same of the model with basis vectors scaled to unit length and their squared lengths moved into V
+	Model     *Model
+	Status    Status
+	Objective float64 // of Model: Σ w ℓ + λΩ(V) + ridge terms; in constrained form without λΩ(V)
+	// the same of the model with basis vectors scaled to unit length and their squared lengths moved into V
+	ConvexObjective float64
 	// Gap is certified whenever a solve of degree 2 ends in order and is not Rough; at degree 3 it is always
 	// estimated. If certified it depends on the upper bound GapBound of the dual norm Ω*(∇F), which may fail with the
 	// probability GapFailure, 0 if an eigensolver gave it. For group penalties all but SignPatterns are loose: their
@@ -119,11 +124,13 @@ type Result struct {
 	NuclearNorm float64
 	Rank        int
 
-	// Dual holds the dual variables of the rows, n×m, of an algorithm that keeps them for the next fit; nil for the others.
+	// Dual holds the dual variables of the rows, n×m, of an algorithm that keeps them for the next fit; nil for the
+	// others.
 	Dual []float64
 
 	StochasticEpochs int
 	FISTAIterations  int
-	RowVisits        int // of support vector machines: how often the scores of a row were taken, by sweeps, samples and evaluations
+	// of support vector machines: how often the scores of a row were taken, by sweeps, samples and evaluations
+	RowVisits        int
 	NewtonIterations int
 }

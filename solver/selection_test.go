@@ -74,8 +74,8 @@ func TestPreparedOperators(t *testing.T) {
 	}
 }
 
-// TestSelections compares the selections at points of a path with the exhaustive method of Blondel et al. 2017, appendix C: sign patterns for
-// ℓ1/ℓ∞, dominant eigenvectors for ℓ1.
+// TestSelections compares the selections at points of a path with the exhaustive method of Blondel et al. 2017,
+// appendix C: sign patterns for ℓ1/ℓ∞, dominant eigenvectors for ℓ1.
 func TestSelections(t *testing.T) {
 	rng := rand.New(rand.NewPCG(63, 64))
 	const n, d, m = 300, 7, 5
@@ -135,8 +135,16 @@ func TestSelections(t *testing.T) {
 				}
 				q := make([]float64, m)
 				g.QuadraticTo(q, h, 1)
-				if !solvertest.Near(dense.Norm2(h), 1, 1e-12, 0) || !solvertest.Near(pen.RowDual(q), criterion, 1e-9, 0) {
-					t.Fatalf("%v, %v: ‖h‖ = %v with criterion %v, reported %v", pen, how, dense.Norm2(h), pen.RowDual(q), criterion)
+				if !solvertest.Near(dense.Norm2(h), 1, 1e-12, 0) ||
+					!solvertest.Near(pen.RowDual(q), criterion, 1e-9, 0) {
+					t.Fatalf(
+						"%v, %v: ‖h‖ = %v with criterion %v, reported %v",
+						pen,
+						how,
+						dense.Norm2(h),
+						pen.RowDual(q),
+						criterion,
+					)
 				}
 				if best == 0 { // ℓ1/ℓ2: the first and widest search
 					best = criterion
@@ -151,10 +159,12 @@ func TestSelections(t *testing.T) {
 				}
 			}
 			const slack = 1 + 1e-9
-			if value[AllStarts]*slack < value[L1Start] || value[L1Start]*slack < value[L1Only] || value[RandomStart]*slack < value[RandomOnly] {
+			if value[AllStarts]*slack < value[L1Start] || value[L1Start]*slack < value[L1Only] ||
+				value[RandomStart]*slack < value[RandomOnly] {
 				t.Errorf("%v: refining or more starts made it worse: %v", pen, value)
 			}
-			if pen == L1 && !(solvertest.Near(value[AllStarts], best, 1e-9, 0) && solvertest.Near(value[L1Only], best, 1e-9, 0)) {
+			if pen == L1 &&
+				!(solvertest.Near(value[AllStarts], best, 1e-9, 0) && solvertest.Near(value[L1Only], best, 1e-9, 0)) {
 				t.Errorf("ℓ1: criterion %v and %v, want %v", value[AllStarts], value[L1Only], best)
 			}
 			data := 0.0
@@ -174,7 +184,8 @@ func TestSelections(t *testing.T) {
 			}
 		}
 		t.Logf("%v: smallest ν̂ of %d points %v", pen, len(models), worst)
-		// An independent implementation has 0.93 to 1 from the dominant eigenvectors of all outputs, which gave 0.982 here, 0.63 to 1 from one.
+		// An independent implementation has 0.93 to 1 from the dominant eigenvectors of all outputs, which gave 0.982
+		// here, 0.63 to 1 from one.
 		if worst[AllStarts] < 0.999 || worst[L1Only] < 0.2 || worst[RandomOnly] > 0.95 {
 			t.Errorf("%v: ν̂ %v", pen, worst)
 		}

@@ -19,19 +19,21 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Solve runs Algorithm 1 of Blondel et al. 2017, in penalised form with Lambda or in constrained form with Tau: fit the linear term, select
-// the basis vector that violates optimality most, append it, refit the output weights, drop basis vectors without weight, repeat. With a warm
-// model, whose columns must be those of p, its linear term and weights are refitted first; if it already has MaxBasis vectors and is not
-// optimal, a fifth of them, those of least gain, make room, and the model before that is returned if no better one is found.
+// Solve runs Algorithm 1 of Blondel et al. 2017, in penalised form with Lambda or in constrained form with Tau: fit the
+// linear term, select the basis vector that violates optimality most, append it, refit the output weights, drop basis
+// vectors without weight, repeat. With a warm model, whose columns must be those of p, its linear term and weights are
+// refitted first; if it already has MaxBasis vectors and is not optimal, a fifth of them, those of least gain, make
+// room, and the model before that is returned if no better one is found.
 //
-// Solve ends when no basis vector enters or new ones no longer help (Stalled), at MaxBasis or MaxSteps (BasisLimit), when its Budget is spent
-// (TimeBudget) or when ctx is done (TimeBudget after a deadline, else Interrupted). Stalled and BasisLimit become Converged where the certified
-// gap is within Tolerance. Unless it is Rough, Solve brings weights and basis vectors to their joint optimum, whatever Refit says, before it
-// gives up. A solve that is cut short returns within a few blocks of rows with the model of its last step, or the starting point (the warm
-// model, or none) if there was no step: no pass over the rows that was cut short has a part in it. Errors wrap ErrProblem or ErrSettings, or
-// are those of ctx, or of one that ended with the budget, if that was before the starting point was evaluated. No number
-// in a result is NaN or infinite. The result depends on p, warm and s only, not on the number of workers; one that the clock cut short is
-// repeated by a Budget of len(Steps) steps. p and warm are read, never written.
+// Solve ends when no basis vector enters or new ones no longer help (Stalled), at MaxBasis or MaxSteps (BasisLimit),
+// when its Budget is spent (TimeBudget) or when ctx is done (TimeBudget after a deadline, else Interrupted). Stalled
+// and BasisLimit become Converged where the certified gap is within Tolerance. Unless it is Rough, Solve brings weights
+// and basis vectors to their joint optimum, whatever Refit says, before it gives up. A solve that is cut short returns
+// within a few blocks of rows with the model of its last step, or the starting point (the warm model, or none) if there
+// was no step: no pass over the rows that was cut short has a part in it. Errors wrap ErrProblem or ErrSettings, or are
+// those of ctx, or of one that ended with the budget, if that was before the starting point was evaluated. No number in
+// a result is NaN or infinite. The result depends on p, warm and s only, not on the number of workers; one that the
+// clock cut short is repeated by a Budget of len(Steps) steps. p and warm are read, never written.
 func Solve(ctx context.Context, p *Problem, warm *Model, s Settings) (*Result, error) {
 	ctx, cancel := s.Budget.within(ctx)
 	defer cancel()
@@ -56,8 +58,9 @@ func (r *solve) run(ctx context.Context, warm *Model) (*Result, error) {
 	return r.finish(ctx), nil
 }
 
-// LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s fitted: a λ at or
-// above it gives a model without interactions. Of Rough settings the search is a quick one. Lambda, Tau, MaxBasis and Solver are not used.
+// LambdaMax returns the criterion of the best basis vector found before any is in the model, with the linear term of s
+// fitted: a λ at or above it gives a model without interactions. Of Rough settings the search is a quick one. Lambda,
+// Tau, MaxBasis and Solver are not used.
 // Errors wrap ErrProblem or ErrSettings, or are those of ctx.
 func LambdaMax(ctx context.Context, p *Problem, s Settings) (float64, error) {
 	s.Lambda, s.Tau = 1, 0
@@ -150,8 +153,13 @@ func newSolve(ctx context.Context, p *Problem, s Settings) (*solve, error) {
 		return nil, err
 	}
 	if p.Outputs > maxOutputs {
-		return nil, fmt.Errorf("%w: %d outputs, at most %d: the gradient of each at the eigenvector of each other would take %d GiB",
-			ErrProblem, p.Outputs, maxOutputs, ClassFootprint(p.Outputs)>>30)
+		return nil, fmt.Errorf(
+			"%w: %d outputs, at most %d: the gradient of each at the eigenvector of each other would take %d GiB",
+			ErrProblem,
+			p.Outputs,
+			maxOutputs,
+			ClassFootprint(p.Outputs)>>30,
+		)
 	}
 	if s.Now == nil {
 		s.Now = time.Now
@@ -210,12 +218,14 @@ func (r *solve) append(vectors ...[]float64) {
 					added.Activations(phi, work, index, value)
 					continue
 				}
-				x, a, b := value[0]*value[1], added.Basis[int(index[0])*size:], added.Basis[int(index[1])*size:] // the same, in a third of the time
+				// the same, in a third of the time
+				x, a, b := value[0]*value[1], added.Basis[int(index[0])*size:], added.Basis[int(index[1])*size:]
 				for c := range phi {
 					phi[c] = x * a[c] * b[c]
 				}
 			}
-			for c, column := range columns { // one after the other: as long as they are, they lie in each other's way in the caches
+			// one after the other: as long as they are, they lie in each other's way in the caches
+			for c, column := range columns {
 				for i := range column[lo : lo+rows] {
 					column[lo+i] = tile[i*size+c]
 				}
@@ -242,8 +252,8 @@ func (r *solve) keep(wanted func(row int) bool) {
 	r.basis, r.output.Phi, r.v, r.k = r.basis[:to], r.output.Phi[:to], r.v[:to*r.m], to
 }
 
-// stallFraction of Tolerance is the relative decrease of the objective below which a new basis vector did not help: it repeats one that
-// the refit has not brought to its optimum.
+// stallFraction of Tolerance is the relative decrease of the objective below which a new basis vector did not help: it
+// repeats one that the refit has not brought to its optimum.
 const stallFraction = 0.01
 
 // slowDecrease is the relative decrease of the objective at or below which basis vectors are refitted with the
@@ -251,12 +261,14 @@ const stallFraction = 0.01
 // those of the model, which single vectors approach slowly.
 const slowDecrease = 1e-4
 
-// earlyDecrease is the relative decrease of the objective above which a step of a convex factorization machine that starts from nothing was an early one: the
-// next vectors gain more than a sharp refit or the optimum of the linear term would. ML-100k, β = 20: .022 s of one processor to 1 % of the least objective
-// in place of .064, and .24 to a certified .5 % in place of .36.
+// earlyDecrease is the relative decrease of the objective above which a step of a convex factorization machine that
+// starts from nothing was an early one: the next vectors gain more than a sharp refit or the optimum of the linear term
+// would. ML-100k, β = 20: .022 s of one processor to 1 % of the least objective in place of .064, and .24 to a
+// certified .5 % in place of .36.
 const earlyDecrease = 1e-3
 
-// slow returns that relative decrease. Where every refit moves all vectors there is less to gain by moving them to their best, and more by the next ones.
+// slow returns that relative decrease. Where every refit moves all vectors there is less to gain by moving them to
+// their best, and more by the next ones.
 func (r *solve) slow() float64 {
 	if r.spectrum.Moves() {
 		return max(basisShare*r.s.Tolerance, slowDecrease)
@@ -264,8 +276,8 @@ func (r *solve) slow() float64 {
 	return max(r.s.Tolerance, slowDecrease)
 }
 
-// triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped again for a gain that is just
-// no stall.
+// triesPerBasis times MaxBasis is the most basis vectors tried: with hopelessly scaled features each may be dropped
+// again for a gain that is just no stall.
 const triesPerBasis = 20
 
 // loop alternates refits and selections until there is a reason to stop, kept in result.Status.
@@ -280,27 +292,33 @@ func (r *solve) loop(ctx context.Context, warm bool) {
 	r.result.Status = status
 }
 
-// batch returns the vectors to add and, as far as Settings.BatchShare and MaxBasis allow, others of the search that found them, at most steps in all.
+// batch returns the vectors to add and, as far as Settings.BatchShare and MaxBasis allow, others of the search that
+// found them, at most steps in all.
 func (r *solve) batch(vectors [][]float64, threshold float64, steps int) [][]float64 {
 	most := min(1+int(r.s.BatchShare*float64(r.k)), r.s.MaxBasis-r.k, steps)
 	for _, other := range r.last.Others {
 		if len(vectors) >= most || other.Criterion <= threshold {
 			break
 		}
-		if !slices.ContainsFunc(vectors, func(h []float64) bool { return math.Abs(floats.Dot(h, other.Basis)) >= convexfm.Alike }) {
+		if !slices.ContainsFunc(
+			vectors,
+			func(h []float64) bool { return math.Abs(floats.Dot(h, other.Basis)) >= convexfm.Alike },
+		) {
 			vectors = append(vectors, other.Basis)
 		}
 	}
 	return vectors
 }
 
-// atLimit reports whether no basis vector may be added any more; room says that vectors of the warm model may make way for them.
+// atLimit reports whether no basis vector may be added any more; room says that vectors of the warm model may make way
+// for them.
 func (r *solve) atLimit(tried int, room bool) bool {
 	full := r.k >= r.s.MaxBasis && !(room && r.s.MaxBasis > 0)
 	return full || tried >= r.s.MaxSteps || tried >= triesPerBasis*r.s.MaxBasis
 }
 
-// rough reports whether the solve ends where nothing more is found at once: the noise of minibatches would hide what a conclusion gains.
+// rough reports whether the solve ends where nothing more is found at once: the noise of minibatches would hide what a
+// conclusion gains.
 func (r *solve) rough() bool {
 	return r.s.Rough || !r.bySteps() && (r.s.Solver == Stochastic || r.s.Solver == SVRG)
 }
@@ -314,8 +332,8 @@ func (r *solve) spent() bool {
 	return limit >= 0 && len(r.result.Steps) >= limit
 }
 
-// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need. It leaves off early when the
-// solve is cancelled.
+// score evaluates the current point: loss, objective and the gradients and operators that the oracle and the gap need.
+// It leaves off early when the solve is cancelled.
 func (r *solve) score() {
 	r.scoreLoss()
 	r.scoreRest()
@@ -330,7 +348,8 @@ func (r *solve) scoreLoss() {
 	r.total()
 }
 
-// scoreRest is the rest of it: in early steps of a convex factorization machine the linear term's part of the gap stays what it is.
+// scoreRest is the rest of it: in early steps of a convex factorization machine the linear term's part of the gap stays
+// what it is.
 func (r *solve) scoreRest() {
 	if r.spectrum != nil && !r.early && !r.workers.Cancelled() {
 		r.loss = r.linear.SettleWeights(r.pred, r.gamma.Grad, r.loss, r.s.Tolerance)
@@ -357,8 +376,8 @@ func (r *solve) careful() gamma.OracleSearch {
 	return r.spectrum.Search(gamma.FineOracle, r.p.X.NumColumns).By(r.s.Selection)
 }
 
-// search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters. Where the certificate of a warm start says
-// that none has to, that is the last word.
+// search selects the next basis vector: quickly, and again carefully if the quick search finds none that enters. Where
+// the certificate of a warm start says that none has to, that is the last word.
 func (r *solve) search(threshold float64) gamma.Found {
 	seed := r.s.Seed
 	if r.s.Selection == RandomStart || r.s.Selection == RandomOnly || r.s.Kernel.Degree() == 3 {
@@ -390,7 +409,8 @@ func (r *solve) step(found gamma.Found, gap float64) Step {
 	}
 }
 
-// finish polishes the model unless that was done, returns to the saved point if that was better, certifies it and describes the result.
+// finish polishes the model unless that was done, returns to the saved point if that was better, certifies it and
+// describes the result.
 func (r *solve) finish(ctx context.Context) *Result {
 	res, spent := &r.result, r.spent()
 	concluded := r.concluded > 0 && r.concluded == len(res.Steps)

@@ -110,8 +110,8 @@ func smallSettings() Settings {
 	return s
 }
 
-// TestCertifiedGap checks that objective and gap of the result are those of its model, and that the gap bounds the distance to a much
-// better solution.
+// TestCertifiedGap checks that objective and gap of the result are those of its model, and that the gap bounds the
+// distance to a much better solution.
 func TestCertifiedGap(t *testing.T) {
 	tier.NotUnderRace(t)
 	p := plantedRatings(1, 2500, 12, 15) // too many rows for tighten, whose gap is lower
@@ -129,8 +129,16 @@ func TestCertifiedGap(t *testing.T) {
 		t.Fatalf("gap is %s, basis %d", res.GapKind, res.Model.NumBasis)
 	}
 	objective, gap := slowGap(t, p, res.Model, s)
-	if !solvertest.Near(res.Objective, objective, 1e-9, 0) || math.Abs(res.Gap-gap) > 1e-6*(1+gap) || !solvertest.Near(res.GapRelative, res.Gap/res.Objective, 1e-12, 0) {
-		t.Errorf("objective %v and gap %v (relative %v), recomputed %v and %v", res.Objective, res.Gap, res.GapRelative, objective, gap)
+	if !solvertest.Near(res.Objective, objective, 1e-9, 0) || math.Abs(res.Gap-gap) > 1e-6*(1+gap) ||
+		!solvertest.Near(res.GapRelative, res.Gap/res.Objective, 1e-12, 0) {
+		t.Errorf(
+			"objective %v and gap %v (relative %v), recomputed %v and %v",
+			res.Objective,
+			res.Gap,
+			res.GapRelative,
+			objective,
+			gap,
+		)
 	}
 	s.MaxBasis, s.Tolerance = 40, 1e-6
 	better, err := Solve(t.Context(), p, nil, s)
@@ -138,7 +146,13 @@ func TestCertifiedGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	if better.Gap < 0 || better.Gap > 0.02*better.Objective {
-		t.Errorf("gap %v of objective %v after %d bases (%v)", better.Gap, better.Objective, better.Model.NumBasis, better.Status)
+		t.Errorf(
+			"gap %v of objective %v after %d bases (%v)",
+			better.Gap,
+			better.Objective,
+			better.Model.NumBasis,
+			better.Status,
+		)
 	}
 	if excess := res.Objective - better.Objective; excess < 0 || excess > res.Gap {
 		t.Errorf("objective exceeds a better one by %v, gap %v", excess, res.Gap)
@@ -150,7 +164,8 @@ func TestCertifiedGap(t *testing.T) {
 	}
 }
 
-// TestSolveLosses runs every loss, kernel and penalty and checks that the objective falls and the answer is a fixed point.
+// TestSolveLosses runs every loss, kernel and penalty and checks that the objective falls and the answer is a fixed
+// point.
 func TestSolveLosses(t *testing.T) {
 	tier.NotUnderRace(t)
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -197,22 +212,39 @@ func TestSolveLosses(t *testing.T) {
 				}
 				first := res.Steps[0].Objective
 				if !(res.Objective < 0.8*first) || !res.Model.IsFinite() || res.Gap < -1e-9*first {
-					t.Errorf("%s %v %v: objective %v after %v, gap %v", lossFn.Name(), kernel, pen, res.Objective, first, res.Gap)
+					t.Errorf(
+						"%s %v %v: objective %v after %v, gap %v",
+						lossFn.Name(),
+						kernel,
+						pen,
+						res.Objective,
+						first,
+						res.Gap,
+					)
 				}
 				s.MaxSteps = 0
 				again, err := Solve(t.Context(), p, res.Model, s)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !solvertest.Near(again.Objective, res.Objective, 1e-3, 0) || again.Objective > res.Objective*(1+1e-9) {
-					t.Errorf("%s %v %v: warm objective %v, was %v", lossFn.Name(), kernel, pen, again.Objective, res.Objective)
+				if !solvertest.Near(again.Objective, res.Objective, 1e-3, 0) ||
+					again.Objective > res.Objective*(1+1e-9) {
+					t.Errorf(
+						"%s %v %v: warm objective %v, was %v",
+						lossFn.Name(),
+						kernel,
+						pen,
+						again.Objective,
+						res.Objective,
+					)
 				}
 			}
 		}
 	}
 }
 
-// TestWorkersDoNotMatter checks that results are the same bits whatever the number of goroutines, on a sample of several blocks.
+// TestWorkersDoNotMatter checks that results are the same bits whatever the number of goroutines, on a sample of
+// several blocks.
 func TestWorkersDoNotMatter(t *testing.T) {
 	p := plantedRatings(2, 17_000, 40, 50)
 	s := DefaultSettings()
@@ -235,7 +267,8 @@ func TestWorkersDoNotMatter(t *testing.T) {
 				t.Errorf("%d workers give objective %v, one gives %v", workers, res.Objective, first.Objective)
 			}
 		}
-		if (first.StochasticEpochs > 0) != (tau > 0) || (first.FISTAIterations > 0) != (tau > 0) || (first.NewtonIterations > 0) != (tau == 0) ||
+		if (first.StochasticEpochs > 0) != (tau > 0) || (first.FISTAIterations > 0) != (tau > 0) ||
+			(first.NewtonIterations > 0) != (tau == 0) ||
 			first.Model.NumBasis == 0 {
 			t.Errorf("τ %v: %d epochs, %d iterations of FISTA and %d of Newton, %d basis vectors",
 				tau, first.StochasticEpochs, first.FISTAIterations, first.NewtonIterations, first.Model.NumBasis)
@@ -264,7 +297,13 @@ func TestWarmStartFromTheAnswerStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.Status != Converged || len(again.Steps) > 1 || again.Objective > res.Objective*(1+1e-12) {
-		t.Errorf("warm: %v after %d steps, objective %v, was %v", again.Status, len(again.Steps), again.Objective, res.Objective)
+		t.Errorf(
+			"warm: %v after %d steps, objective %v, was %v",
+			again.Status,
+			len(again.Steps),
+			again.Objective,
+			res.Objective,
+		)
 	}
 	// The same model with vectors that are not normalised is the same function.
 	scaled := res.Model.Clone()
@@ -274,12 +313,14 @@ func TestWarmStartFromTheAnswerStops(t *testing.T) {
 	for i := range scaled.Weights {
 		scaled.Weights[i] /= 4
 	}
-	if same, err := Solve(t.Context(), p, scaled, s); err != nil || !solvertest.Near(same.Objective, again.Objective, 1e-9, 0) {
+	if same, err := Solve(t.Context(), p, scaled, s); err != nil ||
+		!solvertest.Near(same.Objective, again.Objective, 1e-9, 0) {
 		t.Errorf("warm from scaled vectors: objective %v, want %v (%v)", same.Objective, again.Objective, err)
 	}
 }
 
-// TestWarmStartOfExtremes checks that basis vectors too short to square are dropped, and parameters too large to square refused.
+// TestWarmStartOfExtremes checks that basis vectors too short to square are dropped, and parameters too large to square
+// refused.
 func TestWarmStartOfExtremes(t *testing.T) {
 	p := plantedRatings(8, 200, 5, 6)
 	s := smallSettings()
@@ -313,7 +354,8 @@ func fiveVectors(t *testing.T) (*Problem, Settings, *Result) {
 	return p, s, first
 }
 
-// TestWeightsOnly checks that a refit without a search ends at the model of one with a search for a vector that may not enter.
+// TestWeightsOnly checks that a refit without a search ends at the model of one with a search for a vector that may not
+// enter.
 func TestWeightsOnly(t *testing.T) {
 	_, s, first := fiveVectors(t)
 	other := plantedRatings(9, 3000, 30, 40)
@@ -327,10 +369,19 @@ func TestWeightsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(res.Model, want.Model) || res.Objective != want.Objective || res.Status != BasisLimit || len(res.Steps) != 1 {
-		t.Errorf("objective %v after %d steps, %v; with a search %v", res.Objective, len(res.Steps), res.Status, want.Objective)
+	if !reflect.DeepEqual(res.Model, want.Model) || res.Objective != want.Objective || res.Status != BasisLimit ||
+		len(res.Steps) != 1 {
+		t.Errorf(
+			"objective %v after %d steps, %v; with a search %v",
+			res.Objective,
+			len(res.Steps),
+			res.Status,
+			want.Objective,
+		)
 	}
-	if last := res.Steps[0]; res.Gap != res.Objective || res.GapKind != Estimated || last.Criterion != 0 || last.Nu != 0 || !(want.Gap < want.Objective) {
+	if last := res.Steps[0]; res.Gap != res.Objective || res.GapKind != Estimated || last.Criterion != 0 ||
+		last.Nu != 0 ||
+		!(want.Gap < want.Objective) {
 		t.Errorf("gap %v, step %+v; with a search the gap is %v", res.Gap, last, want.Gap)
 	}
 }
@@ -346,7 +397,13 @@ func TestWarmStartMakesRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Model.NumBasis > 5 || len(res.Steps) < 2 || res.Objective > first.Objective*(1+1e-9) {
-		t.Errorf("%d basis vectors after %d steps, objective %v, was %v", res.Model.NumBasis, len(res.Steps), res.Objective, first.Objective)
+		t.Errorf(
+			"%d basis vectors after %d steps, objective %v, was %v",
+			res.Model.NumBasis,
+			len(res.Steps),
+			res.Objective,
+			first.Objective,
+		)
 	}
 }
 
@@ -482,7 +539,10 @@ func TestSolveRefuses(t *testing.T) {
 	if _, err := Solve(t.Context(), good(), warm, DefaultSettings()); !errors.Is(err, ErrSettings) {
 		t.Errorf("warm model of another kernel: %v", err)
 	}
-	if _, err := Solve(t.Context(), good(), NewModel(ANOVA, 12, 4, true), DefaultSettings()); !errors.Is(err, ErrSettings) {
+	if _, err := Solve(t.Context(), good(), NewModel(ANOVA, 12, 4, true), DefaultSettings()); !errors.Is(
+		err,
+		ErrSettings,
+	) {
 		t.Errorf("warm model of another width: %v", err)
 	}
 }
@@ -495,7 +555,14 @@ func TestStepSeconds(t *testing.T) {
 		s.Workers, s.Yield, s.Now = 1, func() { ticks++ }, func() time.Time { return time.Unix(int64(ticks), 0) }
 		s.OnStep = func(step Step, _ *Model) bool {
 			if step.Seconds < last || step.Seconds >= float64(ticks) {
-				t.Errorf("%s: %d vectors at %g of %d blocks, with the search; the step before at %g", a.Name(), step.K, step.Seconds, ticks, last)
+				t.Errorf(
+					"%s: %d vectors at %g of %d blocks, with the search; the step before at %g",
+					a.Name(),
+					step.K,
+					step.Seconds,
+					ticks,
+					last,
+				)
 			}
 			last = step.Seconds
 			return false

@@ -17,7 +17,8 @@ func (r *solve) checkModel(model *Model) error {
 	case model.NumFeatures != d || model.NumOutputs != r.m:
 		return fmt.Errorf("%w: model of %d features and %d outputs for a problem of %d and %d",
 			ErrSettings, model.NumFeatures, model.NumOutputs, d, r.m)
-	case len(model.Basis) != d*k || len(model.Weights) != k*r.m || len(model.Bias) != r.m || model.Linear != nil && len(model.Linear) != d*r.m:
+	case len(model.Basis) != d*k || len(model.Weights) != k*r.m || len(model.Bias) != r.m || model.Linear != nil && len(
+		model.Linear) != d*r.m:
 		return fmt.Errorf("%w: model of %d basis vectors has parts of other lengths", ErrSettings, k)
 	}
 	for _, part := range [][]float64{model.Basis, model.Weights, model.Linear, model.Bias} {
@@ -33,7 +34,8 @@ func (r *solve) checkModel(model *Model) error {
 // maxParameter bounds the parameters of a warm model, so that no square of a prediction overflows.
 const maxParameter = 1e12
 
-// load takes over a warm model, with basis vectors scaled to unit norm, whose effect on the kernel is moved into the weights.
+// load takes over a warm model, with basis vectors scaled to unit norm, whose effect on the kernel is moved into the
+// weights.
 func (r *solve) load(warm *Model) error {
 	d := r.p.X.NumColumns
 	if err := r.checkModel(warm); err != nil {

@@ -16,7 +16,14 @@ import (
 )
 
 // wholeCase is a refit of the whole Z with linear term and bias, by both methods, at a random point.
-func wholeCase(t testing.TB, seed uint64, loss Loss, kernel Kernel, ridge, biasRidge float64, w parallel.Workers) (s *convexfm.WholeNewton, a, theta []float64) {
+func wholeCase(
+	t testing.TB,
+	seed uint64,
+	loss Loss,
+	kernel Kernel,
+	ridge, biasRidge float64,
+	w parallel.Workers,
+) (s *convexfm.WholeNewton, a, theta []float64) {
 	p := interactions(seed, loss, 400, 5)
 	linear := linear.NewLinearFit(p, ridge, biasRidge, w)
 	g := gamma.NewGamma(p.X, kernel, 1, w)
@@ -69,12 +76,20 @@ func slowSmooth(s *convexfm.WholeNewton, a, theta []float64) float64 {
 	return sum
 }
 
-// TestWholeNewtonModel: gradient and second derivatives of the model are those of the objective by differences, with or without linear term and bias, and
-// the step ends at the least of it.
+// TestWholeNewtonModel: gradient and second derivatives of the model are those of the objective by differences, with or
+// without linear term and bias, and the step ends at the least of it.
 func TestWholeNewtonModel(t *testing.T) {
 	for c, kernel := range []Kernel{Homogeneous, ANOVA, Homogeneous, ANOVA} {
 		ridges := [][2]float64{{0.5, 0.2}, {0.3, 0.1}, {0, 0.1}, {0.2, 0}}[c]
-		s, a, theta := wholeCase(t, uint64(c), BinaryLogistic{}, kernel, ridges[0], ridges[1], solvertest.TestWorkers(1+c%2))
+		s, a, theta := wholeCase(
+			t,
+			uint64(c),
+			BinaryLogistic{},
+			kernel,
+			ridges[0],
+			ridges[1],
+			solvertest.TestWorkers(1+c%2),
+		)
 		at := func(change []float64) float64 {
 			to, so := append([]float64(nil), theta...), make([]float64, 25)
 			u := make([]float64, s.Size)
@@ -116,7 +131,14 @@ func TestWholeNewtonModel(t *testing.T) {
 					cross += signs[0] * signs[1] * at(move)
 				}
 				if got, want := s.Hessian[o*(s.All+1)+q], cross/(4*h*h); !solvertest.Near(got, want, 1e-3, 1e-2) {
-					t.Errorf("%v: second derivative %v of coordinates %d and %d, by differences %v", kernel, got, o, q, want)
+					t.Errorf(
+						"%v: second derivative %v of coordinates %d and %d, by differences %v",
+						kernel,
+						got,
+						o,
+						q,
+						want,
+					)
 				}
 			}
 		}
@@ -154,8 +176,9 @@ func TestWholeNewtonModel(t *testing.T) {
 	}
 }
 
-// TestWholeNewton: the refit ends where FISTA and the linear term in turns end, in a few steps; it never raises the objective,
-// wherever it is called off; lengths in its coordinates are those of the matrix; and the squared loss and many columns are left to FISTA.
+// TestWholeNewton: the refit ends where FISTA and the linear term in turns end, in a few steps; it never raises the
+// objective, wherever it is called off; lengths in its coordinates are those of the matrix; and the squared loss and
+// many columns are left to FISTA.
 func TestWholeNewton(t *testing.T) {
 	for c, loss := range []Loss{BinaryLogistic{}, BinarySquaredHinge{}, BinaryLogistic{}, BinarySquaredHinge{}} {
 		kernel := []Kernel{Homogeneous, ANOVA}[c/2]
@@ -177,7 +200,13 @@ func TestWholeNewton(t *testing.T) {
 		for range 60 {
 			other.Linear.PredictTo(other.F.Offset, gamma)
 			smooth := 0.0
-			output.Accelerated(other.F, other.F.Workers, &smooth, b, output.FitLimits{Tolerance: 1e-14, Span: fullSpan, Iterations: 5000})
+			output.Accelerated(
+				other.F,
+				other.F.Workers,
+				&smooth,
+				b,
+				output.FitLimits{Tolerance: 1e-14, Span: fullSpan, Iterations: 5000},
+			)
 			other.F.Predict(other.F.Current, b)
 			copy(other.Linear.Theta, gamma)
 			for i := range other.Linear.Pred {

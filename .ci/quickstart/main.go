@@ -1,5 +1,5 @@
-// Command quickstart checks what `refitd quickstart --json` printed: versions in time, losses below the baselines, and a score command
-// that works.
+// Command quickstart checks what `refitd quickstart --json` printed: versions in time, losses below the baselines, and
+// a score command that works.
 package main
 
 import (
@@ -55,8 +55,16 @@ func main() {
 		log.Fatalf("%s: %v: %s", strings.Join(summary.ScoreArgv, " "), err, out)
 	}
 	w, b := summary.Progressive.Window, summary.Progressive.Baselines
-	fmt.Printf("quickstart: %d versions, the first after %.1f s; window rmse published %.3f, live %.3f, item mean %.3f, sgd bias %.3f\n",
-		summary.Versions, *summary.FirstVersionSeconds, *w.Published.RMSE, *w.Live.RMSE, *b.ItemMean.RMSE, *b.SGDBias.RMSE)
+	fmt.Printf(
+		"quickstart: %d versions, the first after %.1f s; window rmse published %.3f, live %.3f, item mean %.3f, sgd bias "+
+			"%.3f\n",
+		summary.Versions,
+		*summary.FirstVersionSeconds,
+		*w.Published.RMSE,
+		*w.Live.RMSE,
+		*b.ItemMean.RMSE,
+		*b.SGDBias.RMSE,
+	)
 }
 
 func check(counts map[string]int, last string, s *report.QuickstartSummary) error {
@@ -73,7 +81,12 @@ func check(counts map[string]int, last string, s *report.QuickstartSummary) erro
 	case w.Published == nil || w.Published.RMSE == nil || w.Live.RMSE == nil:
 		return fmt.Errorf("no progressive losses")
 	case *w.Published.RMSE >= *b.ItemMean.RMSE || *w.Published.RMSE >= *b.GlobalMean.RMSE:
-		return fmt.Errorf("published rmse %.4f is not below the means %.4f and %.4f", *w.Published.RMSE, *b.ItemMean.RMSE, *b.GlobalMean.RMSE)
+		return fmt.Errorf(
+			"published rmse %.4f is not below the means %.4f and %.4f",
+			*w.Published.RMSE,
+			*b.ItemMean.RMSE,
+			*b.GlobalMean.RMSE,
+		)
 	case *w.Live.RMSE >= *b.SGDBias.RMSE:
 		return fmt.Errorf("live rmse %.4f is not below the SGD biases' %.4f", *w.Live.RMSE, *b.SGDBias.RMSE)
 	}

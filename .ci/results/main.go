@@ -33,7 +33,8 @@ type event struct {
 	Elapsed                                   float64
 }
 
-// result is what became of one test. The best counts over stages, but for a failure: what one skips may have run in another.
+// result is what became of one test. The best counts over stages, but for a failure: what one skips may have run in
+// another.
 type result struct {
 	Status  string  `json:"status"` // pass, skip or fail
 	Seconds float64 `json:"seconds"`
@@ -52,9 +53,16 @@ func main() {
 		log.Fatal(err)
 	}
 	if len(args) == 3 && args[1] == "-skipped" {
-		maps.DeleteFunc(results, func(_ string, r result) bool { return r.Status != "skip" || !strings.Contains(r.Reason, args[2]) })
+		maps.DeleteFunc(
+			results,
+			func(_ string, r result) bool { return r.Status != "skip" || !strings.Contains(r.Reason, args[2]) },
+		)
 		if len(results) > 0 {
-			fmt.Println("-run", pattern(results, func(result) bool { return true }), strings.Join(packages(results), " "))
+			fmt.Println(
+				"-run",
+				pattern(results, func(result) bool { return true }),
+				strings.Join(packages(results), " "),
+			)
 		}
 		return
 	}
@@ -153,7 +161,10 @@ func read(in io.Reader, out io.Writer, results map[string]result, figures bool) 
 			delete(output, name)
 		default:
 			r := result{Status: e.Action, Seconds: e.Elapsed}
-			notes := strings.Join(slices.DeleteFunc(slices.Clone(output[name]), func(l string) bool { return !logged.MatchString(l) }), "")
+			notes := strings.Join(
+				slices.DeleteFunc(slices.Clone(output[name]), func(l string) bool { return !logged.MatchString(l) }),
+				"",
+			)
 			switch {
 			case e.Action == "fail":
 				fmt.Fprint(out, strings.Join(output[name], ""))
@@ -175,10 +186,14 @@ func read(in io.Reader, out io.Writer, results map[string]result, figures bool) 
 	return failed, lines.Err()
 }
 
-// broken prints what a failed package said itself, and what the tests said that it took with it: a panic ends a test without a result.
+// broken prints what a failed package said itself, and what the tests said that it took with it: a panic ends a test
+// without a result.
 func broken(out io.Writer, output map[string][]string, results map[string]result, name string) {
 	for _, test := range slices.Sorted(maps.Keys(output)) {
-		said := slices.DeleteFunc(slices.Clone(output[test]), func(l string) bool { return strings.HasPrefix(l, "=== ") })
+		said := slices.DeleteFunc(
+			slices.Clone(output[test]),
+			func(l string) bool { return strings.HasPrefix(l, "=== ") },
+		)
 		if !strings.HasPrefix(test, name) || len(said) == 0 {
 			continue
 		}
@@ -254,8 +269,15 @@ func table(out io.Writer, file string, results map[string]result) error {
 		counts[status]++
 		fmt.Fprintf(out, "%-4s %-8s %s\n", m[1], status, strings.Join(parts, ", "))
 	}
-	fmt.Fprintf(out, "rows: %d pass, %d fail, %d skipped, %d not run, %d without a test of their own\n", counts["pass"], counts["fail"], counts["skip"],
-		counts["not run"], counts["no test"])
+	fmt.Fprintf(
+		out,
+		"rows: %d pass, %d fail, %d skipped, %d not run, %d without a test of their own\n",
+		counts["pass"],
+		counts["fail"],
+		counts["skip"],
+		counts["not run"],
+		counts["no test"],
+	)
 	skipped := 0
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		if r := results[name]; r.Status == "skip" {

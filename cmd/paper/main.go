@@ -1,5 +1,6 @@
-// Command paper repeats tables and figures of Blondel et al. 2015, 2016 and 2017 and of Tajima et al. 2020 over a directory of data sets: Markdown
-// on standard output, and Markdown, CSV, SVG and PNG files in a directory. It exits with 1 if a bar was missed. It is no part of refitd's releases.
+// Command paper repeats tables and figures of Blondel et al. 2015, 2016 and 2017 and of Tajima et al. 2020 over a
+// directory of data sets: Markdown on standard output, and Markdown, CSV, SVG and PNG files in a directory. It exits
+// with 1 if a bar was missed. It is no part of refitd's releases.
 package main
 
 import (
@@ -23,21 +24,21 @@ import (
 // cli is the command line: the flags of every experiment, and one field for each.
 type cli struct {
 	Data    string `default:"../shared/data" placeholder:"DIR" help:"Directory of the data sets, with one folder for each (default ${default})."`
-	Out     string `default:"paper-out" placeholder:"DIR" help:"Directory for tables and figures (default ${default})."`
-	Quick   bool   `help:"A short form on small sets, without bars."`
-	Threads int    `placeholder:"N" help:"Threads; by default one for each processor."`
+	Out     string `default:"paper-out"      placeholder:"DIR" help:"Directory for tables and figures (default ${default})."`
+	Quick   bool   `                                           help:"A short form on small sets, without bars."`
+	Threads int    `                         placeholder:"N"   help:"Threads; by default one for each processor."`
 
-	Table2  overSplits `cmd:"" name:"table2" help:"Table 2: three penalties with output and full refits on the multi-class sets."`
+	Table2  overSplits `cmd:"" name:"table2"  help:"Table 2: three penalties with output and full refits on the multi-class sets."`
 	Figure2 overSets   `cmd:"" name:"figure2" help:"Figure 2: how near the best criterion the ways to choose a basis vector come."`
 	Figure3 overSplits `cmd:"" name:"figure3" help:"Figure 3: accuracy against basis vectors for the three penalties."`
 	Figure4 overSplits `cmd:"" name:"figure4" help:"Figure 4: error and ranking on MovieLens against basis vectors, one output and McRank."`
 	Figure5 overSets   `cmd:"" name:"figure5" help:"Figure 5: output refits against full refits, by basis vectors and by seconds."`
-	Best    overSplits `cmd:"" name:"best" help:"The best models of MovieLens, with variational and full refits."`
-	Speed   struct{}   `cmd:"" name:"speed" help:"Seconds of three fits, compared with figures of others."`
-	Warm    struct{}   `cmd:"" name:"warm" help:"What a warm start saves after rows were replaced."`
+	Best    overSplits `cmd:"" name:"best"    help:"The best models of MovieLens, with variational and full refits."`
+	Speed   struct{}   `cmd:"" name:"speed"   help:"Seconds of three fits, compared with figures of others."`
+	Warm    struct{}   `cmd:"" name:"warm"    help:"What a warm start saves after rows were replaced."`
 	SVM2020 overSplits `cmd:"" name:"svm2020" help:"Tajima et al. 2020, figures 1 and 2, tables 1 and 2: support vector machines by Frank–Wolfe."`
-	FM2015  overSplits `cmd:"" name:"fm2015" help:"Blondel et al. 2015, table 1 and, on MovieLens, table 2 and figure 1: convex factorization machines."`
-	Memory  struct{}   `cmd:"" name:"memory" help:"Bytes per row, basis vector and parameter of a solve."`
+	FM2015  overSplits `cmd:"" name:"fm2015"  help:"Blondel et al. 2015, table 1 and, on MovieLens, table 2 and figure 1: convex factorization machines."`
+	Memory  struct{}   `cmd:"" name:"memory"  help:"Bytes per row, basis vector and parameter of a solve."`
 
 	Figure12016 struct{} `cmd:"" name:"2016-figure1" help:"2016, figure 1: the objective with fitted and fixed weights."`
 	Figure22016 struct{} `cmd:"" name:"2016-figure2" help:"2016, figure 2: lifted and direct coordinate descent against seconds."`
@@ -64,12 +65,22 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs one experiment and returns the exit code: 1 for a missed bar or a failure, 2 for a wrong command line or missing data.
+// run runs one experiment and returns the exit code: 1 for a missed bar or a failure, 2 for a wrong command line or
+// missing data.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var flags cli
 	exited := -1
-	parser, err := kong.New(&flags, kong.Name("paper"), kong.Description("Repeats the tables and figures of the papers."),
-		kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	parser, err := kong.New(
+		&flags,
+		kong.Name("paper"),
+		kong.Description("Repeats the tables and figures of the papers."),
+		kong.Writers(
+			stdout,
+			stderr,
+		),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
 	if err != nil {
 		panic("paper: command line: " + err.Error()) // the tags of cli are wrong
 	}
@@ -84,7 +95,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	screen, stdout, stderr := progress.ScreenOf(stdout, stderr)
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	meter := progress.Start(parsed.Command(), screen, log)
-	o := experiment.Options{Data: flags.Data, Quick: flags.Quick, Threads: flags.Threads, Now: time.Now, Log: log, Progress: meter}
+	o := experiment.Options{
+		Data:     flags.Data,
+		Quick:    flags.Quick,
+		Threads:  flags.Threads,
+		Now:      time.Now,
+		Log:      log,
+		Progress: meter,
+	}
 	err = flags.experiment(ctx, parsed.Command(), o, stdout)
 	meter.Stop()
 	if err != nil {

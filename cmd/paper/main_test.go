@@ -62,7 +62,8 @@ func TestFigure2(t *testing.T) {
 	}
 }
 
-// TestBelow: a missed bar prints so and is exit code 1. The labels are unrelated to the features, so table 2 has no chance.
+// TestBelow: a missed bar prints so and is exit code 1. The labels are unrelated to the features, so table 2 has no
+// chance.
 func TestBelow(t *testing.T) {
 	data := t.TempDir()
 	if err := os.Mkdir(filepath.Join(data, "vowel"), 0o700); err != nil {
@@ -75,7 +76,18 @@ func TestBelow(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "vowel", "vowel.scale"), []byte(rows.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr := command(t, "table2", "--sets", "vowel", "--splits", "1", "--data", data, "--out", t.TempDir())
+	code, stdout, stderr := command(
+		t,
+		"table2",
+		"--sets",
+		"vowel",
+		"--splits",
+		"1",
+		"--data",
+		data,
+		"--out",
+		t.TempDir(),
+	)
 	if code != report.ExitNo || !strings.Contains(stdout, "\nbelow  vowel, ℓ1, output refits, mean accuracy: ") ||
 		!strings.Contains(stderr, "below the bar: 6 of 6") {
 		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)

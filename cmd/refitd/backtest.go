@@ -9,7 +9,7 @@ import (
 
 type backtestCmd struct {
 	ConfigFile string `name:"config.file" required:"" placeholder:"FILE" help:"Configuration file."`
-	Model      string `placeholder:"NAME" help:"Model of the configuration; not needed if it has one only."`
+	Model      string `                               placeholder:"NAME" help:"Model of the configuration; not needed if it has one only."`
 
 	backtest.Options
 }

@@ -26,7 +26,7 @@ func (c *backupCmd) Run(a *app) error {
 type restoreCmd struct {
 	stateFlags
 	Input string `required:"" placeholder:"FILE" help:"What backup wrote."`
-	Why   string `placeholder:"TEXT" help:"Kept in the journal of the state."`
+	Why   string `            placeholder:"TEXT" help:"Kept in the journal of the state."`
 }
 
 func (c *restoreCmd) Run(a *app) error {

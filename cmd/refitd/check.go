@@ -19,14 +19,16 @@ type checkCmd struct {
 }
 
 type checkConfigCmd struct {
-	ConfigFile    string     `name:"config.file" placeholder:"FILE" help:"Configuration file."`
-	Record        eventFlags `embed:""` // hidden: release 0.1 had check event here
-	Rate          float64    `placeholder:"N" help:"Events a second that come in: say how many shards read them."`
-	PrintDefaults bool       `help:"Print every key with its default and a comment, as a file that passes this check."`
-	PrintSchema   bool       `help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
+	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file."`
+	// hidden: release 0.1 had check event here
+	Record        eventFlags `                                                                                                                                           embed:""`
+	Rate          float64    `                   placeholder:"N"    help:"Events a second that come in: say how many shards read them."`
+	PrintDefaults bool       `                                      help:"Print every key with its default and a comment, as a file that passes this check."`
+	PrintSchema   bool       `                                      help:"Print the JSON Schema of the configuration file, for editors and for programs that write one."`
 }
 
-// Run prints the summary. A bad file is exit code 2; in JSON its mistakes are in the summary, in text they are the error.
+// Run prints the summary. A bad file is exit code 2; in JSON its mistakes are in the summary, in text they are the
+// error.
 func (c *checkConfigCmd) Run(a *app) error {
 	if c.PrintDefaults {
 		return a.print(config.DefaultsYAML())
@@ -35,10 +37,18 @@ func (c *checkConfigCmd) Run(a *app) error {
 		return a.print(configs.ConfigSchema)
 	}
 	if c.ConfigFile == "" {
-		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--config.file is missing: name the configuration file"), Key: "--config.file"}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  errors.New("--config.file is missing: name the configuration file"),
+			Key:  "--config.file",
+		}
 	}
 	if !(c.Rate >= 0) || math.IsInf(c.Rate, 1) {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("--rate %g: want events a second, above 0", c.Rate), Key: "--rate"}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("--rate %g: want events a second, above 0", c.Rate),
+			Key:  "--rate",
+		}
 	}
 	conf, err := config.LoadWith(c.ConfigFile, config.Exceptions{Memory: memory.Of})
 	bad, isBad := errors.AsType[*config.FileError](err)
@@ -55,7 +65,10 @@ func (c *checkConfigCmd) Run(a *app) error {
 		m := &conf.Models[i]
 		summary.Models = append(summary.Models, m.Name)
 		if c.Rate > 0 {
-			summary.Shards = append(summary.Shards, shard.Plan(m.Name, c.Rate, m.Sample.Size, time.Duration(m.Sample.HalfLife)))
+			summary.Shards = append(
+				summary.Shards,
+				shard.Plan(m.Name, c.Rate, m.Sample.Size, time.Duration(m.Sample.HalfLife)),
+			)
 		}
 	}
 	if c.Record.Event == "" {

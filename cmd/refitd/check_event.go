@@ -18,7 +18,7 @@ import (
 
 type checkEventCmd struct {
 	ConfigFile string     `name:"config.file" required:"" placeholder:"FILE" help:"Configuration file."`
-	Record     eventFlags `embed:""`
+	Record     eventFlags `                                                                             embed:""`
 }
 
 // Run prints what becomes of the record. Exit code 1 if a model rejects it.
@@ -32,10 +32,10 @@ func (c *checkEventCmd) Run(a *app) error {
 
 // eventFlags describe one record of a topic.
 type eventFlags struct {
-	Event  string            `placeholder:"FILE" help:"Show what becomes of the record with the value in this file; an empty one is a tombstone."`
-	Key    string            `placeholder:"TEXT" help:"Key of the record of --event."`
-	Header map[string]string `mapsep:"," placeholder:"NAME=VALUE,…" help:"Headers of the record of --event."`
-	Time   *int64            `placeholder:"MS" help:"Time stamp of the record of --event, in milliseconds since 1970. Without, now."`
+	Event  string            `placeholder:"FILE"         help:"Show what becomes of the record with the value in this file; an empty one is a tombstone."`
+	Key    string            `placeholder:"TEXT"         help:"Key of the record of --event."`
+	Header map[string]string `placeholder:"NAME=VALUE,…" help:"Headers of the record of --event."                                                         mapsep:","`
+	Time   *int64            `placeholder:"MS"           help:"Time stamp of the record of --event, in milliseconds since 1970. Without, now."`
 }
 
 // maxEventFile bounds a record: it is too large for any configuration then.

@@ -9,15 +9,23 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 )
 
-// TestCheckEventSays: what becomes of records of other writers, with the unit of their time where it seems to be another one.
+// TestCheckEventSays: what becomes of records of other writers, with the unit of their time where it seems to be
+// another one.
 func TestCheckEventSays(t *testing.T) {
 	plain := config.DefaultModel()
 	plain.Name, plain.Input.Topics = "plain", []string{"t"}
 	plain.Schema.Task, plain.Schema.Label, plain.Schema.Time = "regression", "rating", "ts"
 	plain.Schema.Categorical = []string{"user", "item"}
 	cdc := plain
-	cdc.Input.Mapping = config.Mapping{Envelope: "debezium", Fields: []config.MappedField{{Name: "ts", Path: "source.ts_ms"},
-		{Name: "rating", Path: "after.stars", As: "decimal:2"}, {Name: "user", Path: "after.user_id"}, {Name: "item", Path: "after.shop_id"}}}
+	cdc.Input.Mapping = config.Mapping{
+		Envelope: "debezium",
+		Fields: []config.MappedField{{Name: "ts", Path: "source.ts_ms"},
+			{
+				Name: "rating",
+				Path: "after.stars",
+				As:   "decimal:2",
+			}, {Name: "user", Path: "after.user_id"}, {Name: "item", Path: "after.shop_id"}},
+	}
 	const decimal = `{"before":null,"after":{"user_id":1,"shop_id":2,"stars":"AcI="},"source":{"ts_ms":1700000000000},"op":"c"}`
 	for _, c := range []struct {
 		model *config.Model
@@ -34,7 +42,8 @@ func TestCheckEventSays(t *testing.T) {
 		if err := e.WriteText(&text); err != nil || !strings.Contains(text.String(), c.want) {
 			t.Errorf("%s: %s, %v, want %q", c.value, &text, err, c.want)
 		}
-		if seems := strings.Contains(text.String(), "time_unit"); seems != (e.TrueUnit != "") || seems != strings.Contains(c.value, "1700000000}") {
+		if seems := strings.Contains(text.String(), "time_unit"); seems != (e.TrueUnit != "") ||
+			seems != strings.Contains(c.value, "1700000000}") {
 			t.Errorf("%s: unit %q: %s", c.value, e.TrueUnit, &text)
 		}
 	}

@@ -44,6 +44,10 @@ func checkStateShown(ctx context.Context, dir string, progress sketch.Progress) 
 	if err != nil {
 		return err
 	}
-	p := state.Process{Path: self, Args: []string{os.Args[0], "--json", "--log.level=error", "check-state"}, Progress: progress}
+	p := state.Process{
+		Path:     self,
+		Args:     []string{os.Args[0], "--json", "--log.level=error", "check-state"},
+		Progress: progress,
+	}
 	return p.Check(ctx, dir)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// documented says of the commands and programs of each document, by their beginnings, which test runs them, or why none does.
+// documented says of the commands and programs of each document, by their beginnings, which test runs them, or why none
+// does.
 var documented = []struct {
 	document string
 	begins   string // of the line, or the language of a program
@@ -29,7 +30,8 @@ var documented = []struct {
 	{"tutorial.md", "", "TestTutorial", ""},
 	{"consumers.md", "curl", "TestHTTP", ""},
 	{"consumers.md", "go", "",
-		"fragments of programs: README.md and tutorial.md have whole ones, the examples of package snapshot compile the rest"},
+		"fragments of programs: README.md and tutorial.md have whole ones, the examples of package snapshot compile " +
+			"the rest"},
 	{"consumers.md", "python", "",
 		"each shows a single call: snapshot/python has tests of them, README.md and tutorial.md have programs"},
 	{"operations.md", "refitd check config", "check_config.txtar", ""},
@@ -39,7 +41,12 @@ var documented = []struct {
 	{"operations.md", "refitd verify", "operator.txtar", ""},
 	{"operations.md", "refitd versions prune --state", "places.txtar", ""},
 	{"operations.md", "refitd state rebuild", "operator.txtar", ""},
-	{"operations.md", "rm ", "", "a file of a state that is damaged by hand; the daemon without it is in the package crash"},
+	{
+		"operations.md",
+		"rm ",
+		"",
+		"a file of a state that is damaged by hand; the daemon without it is in the package crash",
+	},
 	{"kafka.md", "refitd state accept-gap", "operator.txtar", ""},
 	{"kafka.md", "kafka-acls", "", "a program of Kafka, with the names of another cluster"},
 	{"performance.md", "refitd backtest", "", "figures of data sets that are not in this repository"},
@@ -50,8 +57,10 @@ var documented = []struct {
 }
 
 // commandLine is what begins like a command in a block that is indented or fenced.
-var commandLine = regexp.MustCompile(`^(\$ )?((?:[A-Z_]+='?\S+ )*(?:\./)?(?:refitd|refitd-failing|go|curl|pip|docker|podman|helm|kubectl|` +
-	`git|make|apt|sudo|rm|cp|kafka-\w+|promtool|systemctl|python3?|npm|wget|dpkg|model_signing)\s.*|echo .*\|.*refitd.*)$`)
+var commandLine = regexp.MustCompile(
+	`^(\$ )?((?:[A-Z_]+='?\S+ )*(?:\./)?(?:refitd|refitd-failing|go|curl|pip|docker|podman|helm|kubectl|` +
+		`git|make|apt|sudo|rm|cp|kafka-\w+|promtool|systemctl|python3?|npm|wget|dpkg|model_signing)\s.*|echo .*\|.*refitd.*)$`,
+)
 
 // commandsOf lists the commands of a Markdown text, and of programs their language.
 func commandsOf(text string) (list []string) {
@@ -74,7 +83,8 @@ func commandsOf(text string) (list []string) {
 			}
 			code, indented = line, true
 		}
-		if m := commandLine.FindStringSubmatch(strings.TrimLeft(code, " ")); indented && m != nil && (language != "console" || m[1] != "") {
+		if m := commandLine.FindStringSubmatch(strings.TrimLeft(code, " ")); indented && m != nil &&
+			(language != "console" || m[1] != "") {
 			list = append(list, m[2])
 		}
 	}
@@ -82,9 +92,19 @@ func commandsOf(text string) (list []string) {
 }
 
 // placeholders of the documents, as a command line takes them.
-var placeholders = strings.NewReplacer("--partition P", "--partition 1", "OFFSET+1", "7", "<storage.path>", "state", "./refitd ", "refitd ")
+var placeholders = strings.NewReplacer(
+	"--partition P",
+	"--partition 1",
+	"OFFSET+1",
+	"7",
+	"<storage.path>",
+	"state",
+	"./refitd ",
+	"refitd ",
+)
 
-// TestDocumentedCommands: each command in the documents is run by a test that there is, or is said here not to be, and why; those of refitd are taken by
+// TestDocumentedCommands: each command in the documents is run by a test that there is, or is said here not to be, and
+// why; those of refitd are taken by
 // its command line.
 func TestDocumentedCommands(t *testing.T) {
 	documents, err := filepath.Glob("../../configs/*.md")
@@ -100,7 +120,8 @@ func TestDocumentedCommands(t *testing.T) {
 		for _, command := range commandsOf(string(text)) {
 			found := false
 			for i, d := range documented {
-				if found = d.document == filepath.Base(path) && strings.HasPrefix(strings.TrimPrefix(command, "./"), d.begins); found {
+				if found = d.document == filepath.Base(path) && strings.HasPrefix(strings.TrimPrefix(command, "./"),
+					d.begins); found {
 					used[i] = true
 					counts[d.test]++
 					if d.test == "" {
@@ -133,14 +154,16 @@ func TestDocumentedCommands(t *testing.T) {
 			if err != nil || !strings.Contains(string(script), strings.TrimPrefix(d.begins, "go run ./cmd/")) {
 				t.Errorf("%s does not run %q: %v", d.test, d.begins, err)
 			}
-		} else if d.test != "" && exec.CommandContext(t.Context(), "grep", "-rqE", "--include=*_test.go", `^func `+d.test+`\(`, "../..").Run() != nil {
+		} else if d.test != "" && exec.CommandContext(t.Context(), "grep", "-rqE", "--include=*_test.go", `^func `+d.test+
+			`\(`, "../..").Run() != nil {
 			t.Errorf("there is no test %s", d.test)
 		}
 	}
 	t.Logf("commands by test: %v", counts)
 }
 
-// TestReadme runs the commands of "With your own broker", as they stand there, and then both consumers on the store that they leave.
+// TestReadme runs the commands of "With your own broker", as they stand there, and then both consumers on the store
+// that they leave.
 func TestReadme(t *testing.T) {
 	tier.NotUnderRace(t)
 	source, err := filepath.Abs("../..")
@@ -164,7 +187,8 @@ func TestReadme(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "configs"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	conf := regexp.MustCompile(`listen_address: "[^"]*"`).ReplaceAllString(read("configs/ratings.yaml"), `listen_address: "127.0.0.1:0"`)
+	conf := regexp.MustCompile(`listen_address: "[^"]*"`).
+		ReplaceAllString(read("configs/ratings.yaml"), `listen_address: "127.0.0.1:0"`)
 	write("configs/ratings.yaml", conf)
 	var ratings strings.Builder
 	random := rand.New(rand.NewPCG(1, 2))
@@ -180,9 +204,22 @@ func TestReadme(t *testing.T) {
 	if strings.Count(section, "\n") != 6 {
 		t.Fatalf("not the six commands:\n%s", section)
 	}
-	runShell(t, dir, strings.Replace(section, "go build -o refitd ./cmd/refitd", `ln -s "$(command -v refitd)" refitd`, 1), "memory at most", "3000", "version 1")
+	runShell(
+		t,
+		dir,
+		strings.Replace(section, "go build -o refitd ./cmd/refitd", `ln -s "$(command -v refitd)" refitd`, 1),
+		"memory at most",
+		"3000",
+		"version 1",
+	)
 	write("main.go", blocks(readme, "go")[0])
-	consumer := exec.CommandContext(t.Context(), "go", "run", filepath.Join(dir, "main.go"), filepath.Join(dir, "configs", "snapshots"))
+	consumer := exec.CommandContext(
+		t.Context(),
+		"go",
+		"run",
+		filepath.Join(dir, "main.go"),
+		filepath.Join(dir, "configs", "snapshots"),
+	)
 	consumer.Dir = source
 	if b, err := consumer.CombinedOutput(); err != nil || !strings.Contains(string(b), "version 1 expects") {
 		t.Errorf("the program in Go: %v\n%s", err, b)
@@ -192,9 +229,16 @@ func TestReadme(t *testing.T) {
 		return
 	}
 	python := exec.CommandContext(t.Context(), "python3", "-i", "-q")
-	python.Dir, python.Env = dir, append(os.Environ(), "PYTHONPATH="+filepath.Join(source, "snapshot", "python"), "PYTHONDONTWRITEBYTECODE=1")
-	python.Stdin = strings.NewReader(blocks(readme, "python")[0] + "\n") // typed, as a newcomer does: what it answers is printed
-	if b, err := python.CombinedOutput(); err != nil || strings.Contains(string(b), "Error") || !regexp.MustCompile(`\d\.\d`).Match(b) {
+	python.Dir, python.Env = dir, append(
+		os.Environ(),
+		"PYTHONPATH="+filepath.Join(source, "snapshot", "python"),
+		"PYTHONDONTWRITEBYTECODE=1",
+	)
+	python.Stdin = strings.NewReader(
+		blocks(readme, "python")[0] + "\n",
+	) // typed, as a newcomer does: what it answers is printed
+	if b, err := python.CombinedOutput(); err != nil || strings.Contains(string(b), "Error") ||
+		!regexp.MustCompile(`\d\.\d`).Match(b) {
 		t.Errorf("the lines in Python: %v\n%s", err, b)
 	}
 }

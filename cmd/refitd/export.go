@@ -8,8 +8,8 @@ import (
 )
 
 type exportCmd struct {
-	ONNX   exportONNXCmd   `cmd:"" name:"onnx" help:"Write a published version as an ONNX model that takes events by field."`
-	JSONL  exportJSONLCmd  `cmd:"" name:"jsonl" help:"Write the sample of a stopped daemon as JSON Lines, with weights."`
+	ONNX   exportONNXCmd   `cmd:"" name:"onnx"   help:"Write a published version as an ONNX model that takes events by field."`
+	JSONL  exportJSONLCmd  `cmd:"" name:"jsonl"  help:"Write the sample of a stopped daemon as JSON Lines, with weights."`
 	LIBSVM exportLIBSVMCmd `cmd:"" name:"libsvm" help:"Write the sample of a stopped daemon as LIBSVM rows, with weights."`
 }
 
@@ -17,13 +17,16 @@ type exportONNXCmd struct {
 	offline.SnapshotRef
 
 	Output  string `required:"" placeholder:"FILE" help:"File to write; it appears whole or not at all."`
-	Tensors string `enum:"f64,f32" default:"f64" help:"Type of the tensors and outputs: f64, or f32 for runtimes and devices without doubles."`
-	History *int   `hidden:"" placeholder:"N" help:"Refused: a graph takes no history."`
+	Tensors string `                               help:"Type of the tensors and outputs: f64, or f32 for runtimes and devices without doubles." enum:"f64,f32" default:"f64"`
+	History *int   `            placeholder:"N"    help:"Refused: a graph takes no history."                                                                                  hidden:""`
 }
 
 // errNoHistoryInONNX says why a graph takes no history; configs/consumers.md has more.
-var errNoHistoryInONNX = errors.New("ONNX graphs take no history: a fold-in solves a system of equations at every event, for which ONNX has no operator; " +
-	"ask with the history over HTTP, or in Go or Python (configs/consumers.md)")
+var errNoHistoryInONNX = errors.New(
+	"ONNX graphs take no history: a fold-in solves a system of equations at every event, for which ONNX has no " +
+		"operator; " +
+		"ask with the history over HTTP, or in Go or Python (configs/consumers.md)",
+)
 
 func (c *exportONNXCmd) Run(a *app) error {
 	if c.History != nil {

@@ -21,21 +21,21 @@ type fitCmd struct {
 	fit.AlgorithmFlags
 
 	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file with the model; else the format says what is predicted."`
-	Model      string `placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
+	Model      string `                   placeholder:"NAME" help:"Model of the configuration, and its name in --store."`
 
-	Task     string         `enum:",${tasks}" default:"" placeholder:"TASK" help:"What the label is: ${tasksText}. Default: ordinal or, for libsvm, multiclass."`
-	Kernel   string         `enum:",auto,anova,homogeneous" default:"" placeholder:"KERNEL" help:"anova (distinct features) or homogeneous; default by fields."`
-	Augment  bool           `help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
-	Penalty  string         `enum:",l1,l1l2,l1linf" default:"" placeholder:"l1linf" help:"Penalty on the output weights: l1, l1l2 or l1linf."`
-	Lambda   string         `placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight; auto (default) tries several."`
-	MaxBasis *int           `placeholder:"20" help:"Largest number of basis vectors."`
-	Refit    string         `enum:",auto,${refits}" default:"" placeholder:"REFIT" help:"${refitsText}, the default where it applies."`
-	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid" help:"Solver: hybrid, fista, stochastic, svrg or newton."`
-	Linear   *config.Linear `placeholder:"ridge:0.5" help:"Linear term: ridge:STRENGTH or none."`
+	Task     string         `enum:",${tasks}"                            default:"" placeholder:"TASK"       help:"What the label is: ${tasksText}. Default: ordinal or, for libsvm, multiclass."`
+	Kernel   string         `enum:",auto,anova,homogeneous"              default:"" placeholder:"KERNEL"     help:"anova (distinct features) or homogeneous; default by fields."`
+	Augment  bool           `                                                                                help:"Add a constant feature, which gives a homogeneous kernel linear terms."`
+	Penalty  string         `enum:",l1,l1l2,l1linf"                      default:"" placeholder:"l1linf"     help:"Penalty on the output weights: l1, l1l2 or l1linf."`
+	Lambda   string         `                                                       placeholder:"auto|X,Y,…" help:"Strengths of the penalty to try, per 10,000 rows of weight; auto (default) tries several."`
+	MaxBasis *int           `                                                       placeholder:"20"         help:"Largest number of basis vectors."`
+	Refit    string         `enum:",auto,${refits}"                      default:"" placeholder:"REFIT"      help:"${refitsText}, the default where it applies."`
+	Solver   string         `enum:",hybrid,fista,stochastic,svrg,newton" default:"" placeholder:"hybrid"     help:"Solver: hybrid, fista, stochastic, svrg or newton."`
+	Linear   *config.Linear `                                                       placeholder:"ridge:0.5"  help:"Linear term: ridge:STRENGTH or none."`
 
 	SplitBy string  `enum:"random,time" default:"random" help:"How to split: random, or time (test on the newest)."`
-	Seed    *uint64 `placeholder:"1" help:"Seed of the split and of the training."`
-	Threads *int    `placeholder:"N" help:"Threads; by default one for each processor. Results do not depend on it."`
+	Seed    *uint64 `                                    help:"Seed of the split and of the training."                                   placeholder:"1"`
+	Threads *int    `                                    help:"Threads; by default one for each processor. Results do not depend on it." placeholder:"N"`
 }
 
 // vars are what the tags of flags refer to: the tasks and losses that there are.
@@ -55,10 +55,14 @@ func vars() kong.Vars {
 		"formatsOfReplay": formats + " Or half-stars, as levels 1 to 10, or lines.",
 		"algorithms":      strings.Join(algorithms, ","), "algorithmsText": text(algorithms),
 		"refits": strings.Join(refits, ","), "refitsText": text(refits),
-		"tasks": strings.Join(tasks, ","), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
+		"tasks": strings.Join(
+			tasks,
+			",",
+		), "tasksText": text(tasks), "losses": strings.Join(losses, ","), "lossesText": text(losses)}
 }
 
-// Run fits the model, prints a line for each step, or each strength of an algorithm whose final models alone count, and the summary.
+// Run fits the model, prints a line for each step, or each strength of an algorithm whose final models alone count, and
+// the summary.
 func (c *fitCmd) Run(a *app) error {
 	var err error
 	c.Detected = c.Format == ""
@@ -74,10 +78,18 @@ func (c *fitCmd) Run(a *app) error {
 		return err
 	}
 	if c.MaxSteps < 0 {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("--max-steps is %d: give a positive number", c.MaxSteps), Key: "--max-steps"}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("--max-steps is %d: give a positive number", c.MaxSteps),
+			Key:  "--max-steps",
+		}
 	}
 	if c.Store != "" && c.Model == "" && c.ConfigFile == "" {
-		return &report.ExitError{Code: report.ExitUsage, Err: errors.New("--store needs --model: the name to publish under"), Key: "--model"}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  errors.New("--store needs --model: the name to publish under"),
+			Key:  "--model",
+		}
 	}
 	o.Seed = o.Model.Train.Seed
 	if c.Seed != nil {
@@ -98,7 +110,8 @@ func (c *fitCmd) model() (*config.Model, error) {
 		}
 	} else {
 		if c.Task != "" {
-			return nil, &report.ExitError{Code: report.ExitUsage, Err: errors.New("--task cannot be combined with --config.file, whose schema says it"), Key: "--task"}
+			return nil, &report.ExitError{Code: report.ExitUsage, Err: errors.New(
+				"--task cannot be combined with --config.file, whose schema says it"), Key: "--task"}
 		}
 		configured, err := loadModel(c.ConfigFile, c.Model, config.Exceptions{Classes: true, Offline: true})
 		if err != nil {
@@ -111,7 +124,11 @@ func (c *fitCmd) model() (*config.Model, error) {
 	if c.Kernel != "" {
 		if c.Kernel != config.Auto && t.Algorithm == config.FrankWolfeSVM && t.Features != config.BasisFeatures {
 			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--kernel", Err: fmt.Errorf(
-				"--kernel is %s: leave it out, or add --features basis, whose basis vectors have a kernel: %s of the features themselves is linear", c.Kernel, t.Algorithm)}
+				"--kernel is %s: leave it out, or add --features basis, whose basis vectors have a kernel: %s of the features "+
+					"themselves is linear",
+				c.Kernel,
+				t.Algorithm,
+			)}
 		}
 		t.Kernel, t.Augment, t.Refit = c.Kernel, config.Switch(config.Auto), config.Auto // they follow from the kernel
 	}
@@ -152,7 +169,11 @@ func (c *fitCmd) lambdas(m *config.Model) ([]float64, error) {
 		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil || !(v > 0) || math.IsInf(v, 0) {
 			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--lambda",
-				Err: fmt.Errorf("--lambda %s: %q is not a positive number: write auto or numbers such as 1,3,10", c.Lambda, text)}
+				Err: fmt.Errorf(
+					"--lambda %s: %q is not a positive number: write auto or numbers such as 1,3,10",
+					c.Lambda,
+					text,
+				)}
 		}
 		list = append(list, v)
 	}

@@ -24,25 +24,38 @@ func TestFitRefitOfAlgorithm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.Train.Algorithm != "convex_fm" || m.Train.Refit != want || m.Train.Augment != "true" {
-			t.Errorf("--refit %q: algorithm %s, refit %s, augment %s", refit, m.Train.Algorithm, m.Train.Refit, m.Train.Augment)
+			t.Errorf(
+				"--refit %q: algorithm %s, refit %s, augment %s",
+				refit,
+				m.Train.Algorithm,
+				m.Train.Refit,
+				m.Train.Augment,
+			)
 		}
 	}
 }
 
-// TestFitKernelOfLinearModel: a support vector machine of the features themselves has no kernel to choose; one over basis vectors has.
+// TestFitKernelOfLinearModel: a support vector machine of the features themselves has no kernel to choose; one over
+// basis vectors has.
 func TestFitKernelOfLinearModel(t *testing.T) {
 	for _, c := range []struct {
 		algorithm, features, kernel string
 		refused                     bool
 	}{
-		{"frank_wolfe_svm", "", "anova", true}, {"frank_wolfe_svm", "raw", "homogeneous", true}, {"frank_wolfe_svm", "", "auto", false},
+		{"frank_wolfe_svm", "", "anova", true}, {"frank_wolfe_svm", "raw", "homogeneous", true}, {"frank_wolfe_svm", "",
+			"auto", false},
 		{"frank_wolfe_svm", "basis", "anova", false}, {"coordinate_descent", "", "anova", false},
 	} {
-		cmd := fitCmd{AlgorithmFlags: fit.AlgorithmFlags{Algorithm: c.algorithm, Features: c.features}, Kernel: c.kernel}
+		cmd := fitCmd{
+			AlgorithmFlags: fit.AlgorithmFlags{Algorithm: c.algorithm, Features: c.features},
+			Kernel:         c.kernel,
+		}
 		cmd.Format = "libsvm"
 		_, err := cmd.model()
 		exit := new(report.ExitError)
-		if refused := errors.As(err, &exit) && exit.Key == "--kernel" && exit.Code == report.ExitUsage; refused != c.refused || !refused && err != nil {
+		if refused := errors.As(err, &exit) && exit.Key == "--kernel" &&
+			exit.Code == report.ExitUsage; refused != c.refused ||
+			!refused && err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -1,5 +1,6 @@
-// Command refitd keeps interaction models fresh from Kafka. Each verb has a struct of flags and a method Run(*app) error;
-// cli below lists them, in groups where several verbs work on one thing. See otherNames for what else they are called.
+// Command refitd keeps interaction models fresh from Kafka. Each verb has a struct of flags and a method Run(*app)
+// error; cli below lists them, in groups where several verbs work on one thing. See otherNames for what else they are
+// called.
 package main
 
 import (
@@ -31,7 +32,7 @@ type cli struct {
 	Log  struct {
 		Level  slog.Level `default:"info" help:"Least severe log line: debug, info, warn or error."`
 		Format string     `default:"logfmt" enum:"logfmt,json" help:"Format of the log on standard error: logfmt or json."`
-	} `embed:"" prefix:"log."`
+	} `                                                                                      embed:"" prefix:"log."`
 
 	Quickstart quickstartCmd `cmd:"" help:"Watch a model being learned, with a broker and a stream."`
 	Init       initCmd       `cmd:"" help:"Write a configuration for the events of a file or a topic."`
@@ -45,10 +46,10 @@ type cli struct {
 	Versions   versionsCmd   `cmd:"" help:"Work on published versions: list, promote, diff, export, …"`
 	State      stateCmd      `cmd:"" help:"Work on the state of a stopped daemon: back up, restore, …"`
 	Keys       keysCmd       `cmd:"" help:"Make keys that sign versions."`
-	CheckState checkStateCmd `cmd:"" hidden:"" help:"Read everything in a state directory."`
-	Completion completionCmd `cmd:"" hidden:"" help:"Print a script that completes commands and flags in a shell."`
-	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page, refitd(1), as roff."`
-	VersionCmd versionCmd    `cmd:"" name:"version" help:"Print the version of this program, or what it is made of."`
+	CheckState checkStateCmd `cmd:"" help:"Read everything in a state directory."                        hidden:""`
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands and flags in a shell." hidden:""`
+	Man        manCmd        `cmd:"" help:"Print the manual page, refitd(1), as roff."                   hidden:""`
+	VersionCmd versionCmd    `cmd:"" help:"Print the version of this program, or what it is made of."              name:"version"`
 }
 
 // app is what a verb needs of the process.
@@ -114,11 +115,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if e, ok := errors.AsType[*kong.ParseError](err); ok {
 			at = e.Context
 		}
-		// kong stops at the first error, so --json may not have been read. It lists the empty value of a flag that may be left out.
+		// kong stops at the first error, so --json may not have been read. It lists the empty value of a flag that may
+		// be left out.
 		text := strings.Replace(err.Error(), `must be one of "",`, "must be one of ", 1)
-		return fail(report.NewEmitter(stdout, slices.Contains(args, "--json")), stderr, report.Exitf(report.ExitUsage, "%s; %s", text, seeHelp(at)))
+		return fail(
+			report.NewEmitter(stdout, slices.Contains(args, "--json")),
+			stderr,
+			report.Exitf(report.ExitUsage, "%s; %s", text, seeHelp(at)),
+		)
 	}
-	a := &app{ctx: ctx, stdin: stdin, flags: &flags, verb: parsed.Command(), terminal: !flags.JSON && progress.IsTerminal(stdout)}
+	a := &app{
+		ctx:      ctx,
+		stdin:    stdin,
+		flags:    &flags,
+		verb:     parsed.Command(),
+		terminal: !flags.JSON && progress.IsTerminal(stdout),
+	}
 	if !flags.JSON {
 		a.screen, stdout, stderr = progress.ScreenOf(stdout, stderr)
 	}
@@ -126,7 +138,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a.out.Fit(a.columns)
 	a.log = newLogger(stderr, flags.Log.Level, flags.Log.Format)
 	err = untilSignal(ctx, a.verb, func() error { return parsed.Run(a) })
-	if e, ok := errors.AsType[*report.ExitError](err); ok && e.Code == report.ExitUsage && strings.HasPrefix(e.Key, "--") && e.Path == "" && !e.Reported {
+	if e, ok := errors.AsType[*report.ExitError](err); ok && e.Code == report.ExitUsage &&
+		strings.HasPrefix(e.Key, "--") &&
+		e.Path == "" &&
+		!e.Reported {
 		e.Err = fmt.Errorf("%w; %s", e.Err, seeHelp(parsed)) // a flag is missing, or at odds with another
 	}
 	return fail(a.out, stderr, err)
@@ -140,7 +155,8 @@ func seeHelp(at *kong.Context) string {
 	return "see " + at.Selected().FullPath() + " --help"
 }
 
-// fail prints an error, on standard output as the last JSON line or on standard error as text, and returns the exit code.
+// fail prints an error, on standard output as the last JSON line or on standard error as text, and returns the exit
+// code.
 func fail(out *report.Emitter, stderr io.Writer, err error) int {
 	if err == nil {
 		return report.ExitDone

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"refitd": main})
 }
 
-// TestScripts runs the command against an embedded broker, whose address is $BROKER. $TESTDATA is the directory of that name.
+// TestScripts runs the command against an embedded broker, whose address is $BROKER. $TESTDATA is the directory of that
+// name.
 func TestScripts(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -54,8 +55,14 @@ func TestScripts(t *testing.T) {
 			}
 			return tier.Asked(tier.Long), nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "waitrecord": waitRecord, "waitfile": waitFile,
-			"deleterecords": deleteRecords, "scores": scores, "fetch": fetch},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":         exits,
+			"waitrecord":    waitRecord,
+			"waitfile":      waitFile,
+			"deleterecords": deleteRecords,
+			"scores":        scores,
+			"fetch":         fetch,
+		},
 	})
 }
 
@@ -82,8 +89,13 @@ func waitRecord(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: waitrecord TOPIC")
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(ts.Getenv("BROKER")), kgo.ConsumeTopics(args[0]), kgo.MetadataMinAge(20*time.Millisecond),
-		kgo.MetadataMaxAge(50*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(ts.Getenv("BROKER")),
+		kgo.ConsumeTopics(args[0]),
+		kgo.MetadataMinAge(20*time.Millisecond),
+		kgo.MetadataMaxAge(50*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
 	ts.Check(err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -168,11 +180,14 @@ func scores(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return n
 	}
-	if last := len(types) - 1; last < 0 || types[0] != "broker" || types[last] != "summary" || count("summary") != 1 || count("drift") != 1 ||
-		count("tick") < 3 || count("version") == 0 || int64(count("version")) != summary.Versions || summary.FirstVersionSeconds == nil {
+	if last := len(types) - 1; last < 0 || types[0] != "broker" || types[last] != "summary" || count("summary") != 1 ||
+		count("drift") != 1 ||
+		count("tick") < 3 || count("version") == 0 || int64(count("version")) != summary.Versions ||
+		summary.FirstVersionSeconds == nil {
 		ts.Fatalf("lines %v, summary %+v", types, summary)
 	}
-	if p := summary.Progressive; p.N == 0 || p.Window.Published == nil || p.Window.Live == nil || p.Baselines.SGDBias == nil {
+	if p := summary.Progressive; p.N == 0 || p.Window.Published == nil || p.Window.Live == nil ||
+		p.Baselines.SGDBias == nil {
 		ts.Fatalf("progressive %+v", p)
 	}
 	command := exec.Command(summary.ScoreArgv[0], summary.ScoreArgv[1:]...)
@@ -183,7 +198,8 @@ func scores(ts *testscript.TestScript, neg bool, args []string) {
 	first, _, _ := strings.Cut(string(out), "\n")
 	var score report.Score
 	ts.Check(json.Unmarshal([]byte(first), &score))
-	if value, ok := score.Prediction.(float64); !ok || value < 1 || value > 5 || score.Model != summary.Model || len(score.Outputs) != 4 {
+	if value, ok := score.Prediction.(float64); !ok || value < 1 || value > 5 || score.Model != summary.Model ||
+		len(score.Outputs) != 4 {
 		ts.Fatalf("score %s", out)
 	}
 }
@@ -202,7 +218,8 @@ func TestCommandLineIsSound(t *testing.T) {
 				t.Errorf("command %s has no help", n.Name)
 			}
 			if n.Type == kong.CommandNode && len(n.Children) == 0 {
-				if _, ok := n.Target.Addr().Interface().(interface{ Run(*app) error }); !ok && n.Name != "completion" && n.Name != "man" {
+				if _, ok := n.Target.Addr().Interface().(interface{ Run(*app) error }); !ok && n.Name != "completion" &&
+					n.Name != "man" {
 					t.Errorf("command %s has no Run(*app) error", n.FullPath())
 				}
 			}
@@ -213,13 +230,15 @@ func TestCommandLineIsSound(t *testing.T) {
 
 func TestRunInProcess(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := run(context.Background(), []string{"--help"}, nil, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "\n  check ") {
+	if code := run(context.Background(), []string{"--help"}, nil, &stdout, &stderr); code != 0 ||
+		!strings.Contains(stdout.String(), "\n  check ") {
 		t.Errorf("--help: code %d, %s%s", code, stdout.String(), stderr.String())
 	}
 	for _, help := range [][]string{{"help"}, {"help", "check", "config"}} {
 		var as, out bytes.Buffer
 		run(context.Background(), append(help[1:len(help):len(help)], "--help"), nil, &as, &stderr)
-		if code := run(context.Background(), help, nil, &out, &stderr); code != 0 || out.Len() == 0 || out.String() != as.String() {
+		if code := run(context.Background(), help, nil, &out, &stderr); code != 0 || out.Len() == 0 ||
+			out.String() != as.String() {
 			t.Errorf("%v: code %d, %s%s; want %s", help, code, out.String(), stderr.String(), as.String())
 		}
 	}
@@ -229,7 +248,8 @@ func TestRunInProcess(t *testing.T) {
 		t.Errorf("no verb: code %d, %s", code, stdout.String())
 	}
 	stderr.Reset()
-	if code := run(context.Background(), []string{"fit", "--data", "x", "--algorithm", "convexfm"}, nil, &stdout, &stderr); code != 2 ||
+	if code := run(context.Background(), []string{"fit", "--data", "x", "--algorithm", "convexfm"}, nil, &stdout,
+		&stderr); code != 2 ||
 		!strings.Contains(stderr.String(), `--algorithm must be one of "conditional_gradient","convex_fm"`) {
 		t.Errorf("an unknown algorithm: code %d, %s", code, stderr.String())
 	}
@@ -240,7 +260,8 @@ func TestLogger(t *testing.T) {
 	newLogger(&out, slog.LevelWarn, "json").Info("quiet")
 	newLogger(&out, slog.LevelWarn, "json").Warn("loud")
 	newLogger(&out, slog.LevelInfo, "logfmt").Info("plain")
-	if text := out.String(); strings.Contains(text, "quiet") || !strings.Contains(text, `"msg":"loud"`) || !strings.Contains(text, "msg=plain") {
+	if text := out.String(); strings.Contains(text, "quiet") || !strings.Contains(text, `"msg":"loud"`) ||
+		!strings.Contains(text, "msg=plain") {
 		t.Errorf("log %s", text)
 	}
 }

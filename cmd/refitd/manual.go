@@ -49,7 +49,8 @@ func manualPage() string {
 		}
 		return next(nil)
 	})
-	parser.Model.Detail = "Commands that work on published versions are below versions, those that work on a state below state."
+	parser.Model.Detail = "Commands that work on published versions are below versions, those that work on a state " +
+		"below state."
 	var lines []string
 	for _, verb := range parser.Model.Leaves(true) {
 		_, path, _ := strings.Cut(verb.FullPath(), " ")
@@ -92,6 +93,9 @@ var notes = []struct{ title, text string }{
 * 6: no model`},
 	{"Signals", "SIGTERM and SIGINT end a command as soon as what it holds is written; a second one ends it at once. " +
 		"SIGHUP lets run read its configuration again."},
-	{"Files", "Relative paths in a configuration file are relative to that file. refitd check config --print-defaults " +
-		"prints every key with its default."},
+	{
+		"Files",
+		"Relative paths in a configuration file are relative to that file. refitd check config --print-defaults " +
+			"prints every key with its default.",
+	},
 }

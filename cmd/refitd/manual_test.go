@@ -84,8 +84,8 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestManualPage: the page is roff that man and mandoc have nothing to say about. It has every verb and flag of the help, the
-// examples and the exit codes, and is the same each time.
+// TestManualPage: the page is roff that man and mandoc have nothing to say about. It has every verb and flag of the
+// help, the examples and the exit codes, and is the same each time.
 func TestManualPage(t *testing.T) {
 	page := printed(t, "refitd.1", "man")
 	b, err := os.ReadFile(page)
@@ -122,7 +122,10 @@ func TestManualPage(t *testing.T) {
 		t.Error("the page has the hidden flags of check config")
 	}
 	t.Run("man", func(t *testing.T) {
-		if out := tool(t, "man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page); strings.Contains(out, "warning") {
+		if out := tool(t, "man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page); strings.Contains(
+			out,
+			"warning",
+		) {
 			t.Errorf("man: %s", out)
 		}
 	})
@@ -133,8 +136,8 @@ func TestManualPage(t *testing.T) {
 	})
 }
 
-// TestCompletion: what the program offers to a shell that asks: verbs, verbs of a group, flags of the verb, the values of a flag,
-// also after =. Former names are not offered.
+// TestCompletion: what the program offers to a shell that asks: verbs, verbs of a group, flags of the verb, the values
+// of a flag, also after =. Former names are not offered.
 func TestCompletion(t *testing.T) {
 	for _, c := range []struct {
 		line string
@@ -166,7 +169,10 @@ func TestCompletion(t *testing.T) {
 func TestCompletionScripts(t *testing.T) {
 	t.Run("bash", func(t *testing.T) {
 		script := printed(t, "refitd.bash", "completion", "bash")
-		if out := tool(t, "bash", "-c", `source "$1"; complete -p refitd`, "-", script); !strings.Contains(out, "-C 'refitd' refitd") &&
+		if out := tool(t, "bash", "-c", `source "$1"; complete -p refitd`, "-", script); !strings.Contains(
+			out,
+			"-C 'refitd' refitd",
+		) &&
 			!strings.Contains(out, "-C refitd refitd") {
 			t.Errorf("bash: %s", out)
 		}
@@ -185,7 +191,8 @@ func TestCompletionScripts(t *testing.T) {
 			t.Errorf("fish: %q", out)
 		}
 	})
-	if code := run(context.Background(), []string{"completion", "csh"}, nil, new(bytes.Buffer), new(bytes.Buffer)); code != 2 {
+	if code := run(context.Background(), []string{"completion", "csh"}, nil, new(bytes.Buffer), new(
+		bytes.Buffer)); code != 2 {
 		t.Errorf("completion csh: exit code %d", code)
 	}
 }

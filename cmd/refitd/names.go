@@ -13,7 +13,8 @@ type otherName struct {
 	listed     bool // in the help: the name stays
 }
 
-// otherNames are all of them. Those that are not listed are the names of release 0.1: they go with the release after 0.2.
+// otherNames are all of them. Those that are not listed are the names of release 0.1: they go with the release after
+// 0.2.
 var otherNames = []otherName{
 	{"verify", "state verify", true},
 	{"inspect", "state inspect", true},
@@ -36,7 +37,9 @@ var otherNames = []otherName{
 func (c *cli) parser(options ...kong.Option) *kong.Kong {
 	options = append([]kong.Option{
 		kong.Name("refitd"),
-		kong.Description("Keeps compact interaction models fresh from Kafka topics. refitd --version prints the version."),
+		kong.Description(
+			"Keeps compact interaction models fresh from Kafka topics. refitd --version prints the version.",
+		),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		vars(),
 	}, options...)

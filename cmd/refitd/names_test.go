@@ -46,7 +46,8 @@ func TestFirstScreen(t *testing.T) {
 			t.Errorf("the former name %s is listed", name)
 		}
 	}
-	for _, want := range []string{"run", "quickstart", "init", "backtest", "replay", "fit", "eval", "score", "inspect", "verify", "keys",
+	for _, want := range []string{"run", "quickstart", "init", "backtest", "replay", "fit", "eval", "score", "inspect",
+		"verify", "keys",
 		"version", "versions", "state", "check"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is not among %q", want, names)
@@ -84,7 +85,8 @@ func TestOtherNames(t *testing.T) {
 	}
 }
 
-// TestVerbsOfGroups: the groups have the verbs that the command-line contract names, and each verb of release 0.1 has a name.
+// TestVerbsOfGroups: the groups have the verbs that the command-line contract names, and each verb of release 0.1 has a
+// name.
 func TestVerbsOfGroups(t *testing.T) {
 	top := new(cli).parser().Model.Node
 	for group, want := range map[string]string{
@@ -100,7 +102,8 @@ func TestVerbsOfGroups(t *testing.T) {
 			t.Errorf("refitd %s has %q, want %s", group, got, want)
 		}
 	}
-	for name := range strings.FieldsSeq("quickstart init check replay run verify accept-gap backup restore rebuild forget check-state fit " +
+	for name := range strings.FieldsSeq("quickstart init check replay run verify accept-gap backup restore rebuild " +
+		"forget check-state fit " +
 		"backtest eval score inspect diff reproduce aliases promote rollback log prune keys export completion man version") {
 		if !slices.ContainsFunc(top.Children, func(n *kong.Node) bool { return n.Name == name }) {
 			t.Errorf("release 0.1 had the verb %s", name)

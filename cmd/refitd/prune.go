@@ -13,7 +13,7 @@ import (
 type pruneCmd struct {
 	versions.PruneOptions
 	State       bool   `help:"Remove, in place of versions, what restores, rebuilds and backups have left of states: replaced states, unfinished files."`
-	StoragePath string `name:"storage.path" placeholder:"DIR" help:"With --state: state directory, in place of the file or of its storage.path."`
+	StoragePath string `help:"With --state: state directory, in place of the file or of its storage.path."                                               name:"storage.path" placeholder:"DIR"`
 }
 
 func (c *pruneCmd) Run(a *app) error {
@@ -21,7 +21,11 @@ func (c *pruneCmd) Run(a *app) error {
 		return c.leftovers(a)
 	}
 	if c.StoragePath != "" {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--storage.path", Err: errors.New("versions prune: --storage.path is for --state")}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--storage.path",
+			Err:  errors.New("versions prune: --storage.path is for --state"),
+		}
 	}
 	c.Now = time.Now
 	return versions.Prune(a.ctx, c.PruneOptions, a.out)

@@ -10,8 +10,8 @@ import (
 type rebuildCmd struct {
 	stateFlags
 	From  string `enum:"start,earliest" default:"start" help:"start: where the state began; earliest: at the first records the brokers hold."`
-	Input string `placeholder:"FILE" help:"Begin with this backup instead."`
-	Why   string `placeholder:"TEXT" help:"Kept in the journal of the state."`
+	Input string `                                      help:"Begin with this backup instead."                                                placeholder:"FILE"`
+	Why   string `                                      help:"Kept in the journal of the state."                                              placeholder:"TEXT"`
 }
 
 func (c *rebuildCmd) Run(a *app) error {
@@ -24,7 +24,15 @@ func (c *rebuildCmd) Run(a *app) error {
 			Err: errors.New("state rebuild: --from earliest and --input can't be used together: " +
 				"a backup says where reading continues")}
 	}
-	r := state.Rebuild{Config: conf, Model: model, Earliest: c.From == "earliest", Backup: c.Input, Why: c.Why, Out: a.out, Log: a.log}
+	r := state.Rebuild{
+		Config:   conf,
+		Model:    model,
+		Earliest: c.From == "earliest",
+		Backup:   c.Input,
+		Why:      c.Why,
+		Out:      a.out,
+		Log:      a.log,
+	}
 	r.Progress = a.progress("rebuild")
 	defer r.Progress.Stop()
 	return r.Run(a.ctx)

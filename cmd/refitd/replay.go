@@ -13,7 +13,7 @@ import (
 
 type replayCmd struct {
 	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration of the model that reads the records."`
-	Model      string `placeholder:"NAME" help:"Model of the configuration; not needed if it has one only."`
+	Model      string `                   placeholder:"NAME" help:"Model of the configuration; not needed if it has one only."`
 
 	replay.Options
 

@@ -86,7 +86,10 @@ func (r *runScreen) lines(s *web.Status, width int) []string {
 	}
 	r.events, r.drawn = applied, s.Now
 	first := fmt.Sprintf("%.0fs: %d events, %s a second, %d to do", s.Now.Sub(s.Started).Seconds(), applied, rate, lag)
-	lines := append(terminal.Wrap(first, width), rowOf(width, "model", "events", "version", "refit", "", "published", "live"))
+	lines := append(
+		terminal.Wrap(first, width),
+		rowOf(width, "model", "events", "version", "refit", "", "published", "live"),
+	)
 	for i := range s.Models {
 		if i == mostModels {
 			lines = append(lines, fmt.Sprintf("… and %d more, on the page", len(s.Models)-mostModels))
@@ -114,7 +117,8 @@ func (r *runScreen) lines(s *web.Status, width int) []string {
 	return lines
 }
 
-// rowOf is a line of the table in as many columns as there is room for: without events and refit below 80, without the version below 54.
+// rowOf is a line of the table in as many columns as there is room for: without events and refit below 80, without the
+// version below 54.
 func rowOf(width int, name, events, version, refit, of, published, live string) string {
 	room := nameWidth
 	rest := fmt.Sprintf(" %10s %8s %8s %-5s %9s %9s", events, version, refit, of, published, live)

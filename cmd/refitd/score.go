@@ -13,8 +13,8 @@ type scoreCmd struct {
 
 	evaluate.ScoreOptions
 	Input   string `default:"-" aliases:"data" placeholder:"FILE" help:"Events, with labels or without; - is standard input. Also --data."`
-	History string `placeholder:"FILE" help:"JSON Lines events with labels, oldest first, of the entities that are asked about: they are folded in."`
-	Held    int    `name:"history-held" placeholder:"N" help:"How many events of --history, the first, the version has learned from: they are not learned again."`
+	History string `                           placeholder:"FILE" help:"JSON Lines events with labels, oldest first, of the entities that are asked about: they are folded in."`
+	Held    int    `                           placeholder:"N"    help:"How many events of --history, the first, the version has learned from: they are not learned again."     name:"history-held"`
 }
 
 func (c *scoreCmd) Run(a *app) error {

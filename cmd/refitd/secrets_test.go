@@ -8,18 +8,24 @@ import (
 	"testing"
 )
 
-// TestVerbsHideSecrets: what the verbs print of a configuration with a password of the wrong type, in text and in JSON, does not have it.
+// TestVerbsHideSecrets: what the verbs print of a configuration with a password of the wrong type, in text and in JSON,
+// does not have it.
 func TestVerbsHideSecrets(t *testing.T) {
 	const text, number = "Xq7canaryZ", "7311884291"
 	path := filepath.Join(t.TempDir(), "r.yaml")
-	for _, value := range []string{" " + number, " -" + number, " true # " + text, " [" + text + "]", " {" + text + "}", " {a: " + text + "}",
-		"\n      - " + text, "\n      a: " + text, " |\n      " + text, " >\n      " + text + "\n      " + text, " *" + text, " &" + text + " x",
-		" !!binary " + text, " !" + text + " x", " [" + text, ` "` + text, text, ` "${` + text + `}"`, " 1\n    " + text + ": 2", "\n" + text, " @" + text} {
-		file := "kafka:\n  bootstrap_servers: [\"127.0.0.1:9\"]\n  sasl:\n    mechanism: plain\n    username: u\n    password:" + value + "\n  group_id: g\n"
+	for _, value := range []string{" " + number, " -" + number, " true # " + text, " [" + text + "]", " {" + text + "}",
+		" {a: " + text + "}",
+		"\n      - " + text, "\n      a: " + text, " |\n      " + text, " >\n      " + text + "\n      " + text, " *" + text,
+		" &" + text + " x",
+		" !!binary " + text, " !" + text + " x", " [" + text, ` "` + text, text, ` "${` + text + `}"`, " 1\n    " + text +
+			": 2", "\n" + text, " @" + text} {
+		file := "kafka:\n  bootstrap_servers: [\"127.0.0.1:9\"]\n  sasl:\n    mechanism: plain\n    username: u\n    " +
+			"password:" + value + "\n  group_id: g\n"
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for _, args := range [][]string{{"check", "config"}, {"run"}, {"verify"}, {"backtest", "--data=x", "--format=jsonl"}} {
+		for _, args := range [][]string{{"check", "config"}, {"run"}, {"verify"}, {"backtest", "--data=x",
+			"--format=jsonl"}} {
 			for _, json := range []string{"", "--json"} {
 				var out bytes.Buffer
 				all := append(append(args[:len(args):len(args)], "--config.file", path), strings.Fields(json)...)

@@ -12,11 +12,12 @@ import (
 // giveUpAfter is how long a verb may take to end after a signal: below the 5 s that are promised.
 const giveUpAfter = 4 * time.Second
 
-// longEnding are the verbs that a signal asks to write down what they know, however long their disks take. A second signal ends these, too.
+// longEnding are the verbs that a signal asks to write down what they know, however long their disks take. A second
+// signal ends these, too.
 var longEnding = []string{"run", "quickstart"}
 
-// untilSignal runs a verb. One that does not end within giveUpAfter of a signal, such as one that waits for a pipe or a file system, is left
-// behind: everything that verbs write survives a kill.
+// untilSignal runs a verb. One that does not end within giveUpAfter of a signal, such as one that waits for a pipe or a
+// file system, is left behind: everything that verbs write survives a kill.
 func untilSignal(ctx context.Context, verb string, run func() error) error {
 	if slices.Contains(longEnding, verb) {
 		return run()

@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestSignalEndsVerbs (J14): a verb that waits for what never comes ends within 5 s of the first signal, and says that it was not done.
+// TestSignalEndsVerbs (J14): a verb that waits for what never comes ends within 5 s of the first signal, and says that
+// it was not done.
 func TestSignalEndsVerbs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -33,9 +34,10 @@ models:
 		}
 	}
 	for name, args := range map[string][]string{
-		"a backup from a pipe":  {"state", "restore", "--config.file", conf, "--input", fifo},
-		"a rebuild from a pipe": {"state", "rebuild", "--config.file", conf, "--input", fifo, "--storage.path", filepath.Join(dir, "other")},
-		"data from a pipe":      {"fit", "--format", "jsonl", "--config.file", conf, "--data", fifo},
+		"a backup from a pipe": {"state", "restore", "--config.file", conf, "--input", fifo},
+		"a rebuild from a pipe": {"state", "rebuild", "--config.file", conf, "--input", fifo, "--storage.path", filepath.Join(
+			dir, "other")},
+		"data from a pipe": {"fit", "--format", "jsonl", "--config.file", conf, "--data", fifo},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +54,8 @@ models:
 			start := time.Now()
 			select {
 			case c := <-code:
-				if took := time.Since(start); took > 5*time.Second || c != report.ExitNo || !strings.Contains(stderr.String(), "stopped by a signal") {
+				if took := time.Since(start); took > 5*time.Second || c != report.ExitNo ||
+					!strings.Contains(stderr.String(), "stopped by a signal") {
 					t.Errorf("after %v, exit code %d: %s", took, c, stderr.String())
 				}
 			case <-time.After(20 * time.Second):

@@ -23,12 +23,13 @@ type stateCmd struct {
 
 // stateFlags name the state of one model: of a configuration, or by its directory, whose states know their models.
 type stateFlags struct {
-	ConfigFile  string `name:"config.file" placeholder:"FILE" help:"Configuration file of the daemon."`
-	StoragePath string `name:"storage.path" placeholder:"DIR" help:"State directory, in place of storage.path; enough where no broker is asked."`
-	Model       string `placeholder:"NAME" help:"Model, if there are several."`
+	ConfigFile  string `name:"config.file"  placeholder:"FILE" help:"Configuration file of the daemon."`
+	StoragePath string `name:"storage.path" placeholder:"DIR"  help:"State directory, in place of storage.path; enough where no broker is asked."`
+	Model       string `                    placeholder:"NAME" help:"Model, if there are several."`
 }
 
-// load reads the configuration and finds the model. Without a file the configuration is what the state has of it: no brokers, this model alone.
+// load reads the configuration and finds the model. Without a file the configuration is what the state has of it: no
+// brokers, this model alone.
 func (f *stateFlags) load() (*config.Config, *config.Model, error) {
 	if f.ConfigFile == "" {
 		return f.stored()
@@ -66,7 +67,11 @@ func (f *stateFlags) stored() (*config.Config, *config.Model, error) {
 	model, err := config.ReadStored(dir)
 	if err != nil {
 		if errors.Is(err, config.ErrNoModelFile) {
-			err = fmt.Errorf("%s is no state that says what its settings are: check --storage.path and --model, or name the configuration file (--config.file)", dir)
+			err = fmt.Errorf(
+				"%s is no state that says what its settings are: check --storage.path and --model, or name the configuration "+
+					"file (--config.file)",
+				dir,
+			)
 		}
 		return nil, nil, &report.ExitError{Code: report.ExitModel, Err: err, Path: dir}
 	}

@@ -33,8 +33,16 @@ var licencePhrases = []struct {
 }{
 	{"Apache-2.0", regexp.MustCompile(`Apache License,?\s+Version 2\.0`)},
 	{"BSD-3-Clause", regexp.MustCompile(`(?s)Redistribution and use in source and binary forms.*Neither the name`)},
-	{"BSD-2-Clause", regexp.MustCompile(`Redistribution and use in source and binary forms`)}, // unless it is the one above
-	{"MIT", regexp.MustCompile(`Permission is hereby granted, free of charge,\s+to\s+any\s+person\s+obtaining\s+a\s+copy\s+of\s+this`)},
+	{
+		"BSD-2-Clause",
+		regexp.MustCompile(`Redistribution and use in source and binary forms`),
+	}, // unless it is the one above
+	{
+		"MIT",
+		regexp.MustCompile(
+			`Permission is hereby granted, free of charge,\s+to\s+any\s+person\s+obtaining\s+a\s+copy\s+of\s+this`,
+		),
+	},
 	{"MPL-2.0", regexp.MustCompile(`Mozilla Public License`)},
 	{"CC-BY-4.0", regexp.MustCompile(`Attribution 4\.0 International|licenses/by/4\.0`)},
 	{"FTL", regexp.MustCompile(`(?s)your choice.*FreeType License`)}, // or GPL-2.0-or-later, at our choice
@@ -47,16 +55,30 @@ var (
 	copyright   = regexp.MustCompile(`(?m)^\W*(Copyright (?:\(c\)|\(C\)|©|\d).*?)(?:\. All rights reserved)?\.?\s*$`)
 )
 
-// TestThirdParty: THIRD_PARTY.md lists the modules that are linked, at their versions and with their licences; licences.json has these for the bill of
-// materials of the command.
+// TestThirdParty: THIRD_PARTY.md lists the modules that are linked, at their versions and with their licences;
+// licences.json has these for the bill of materials of the command.
 func TestThirdParty(t *testing.T) {
 	t.Parallel()
 	rows, named := make(map[string]string), make(map[string][]string)
 	in := make(map[string][]string)
 	for _, command := range []string{"refitd", "paper"} {
-		list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}",
-			"github.com/refitd/refitd/cmd/"+command)
-		list.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOPROXY=off")
+		list := exec.CommandContext(
+			t.Context(),
+			"go",
+			"list",
+			"-deps",
+			"-f",
+			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}",
+			"github.com/refitd/refitd/cmd/"+command,
+		)
+		list.Env = append(
+			os.Environ(),
+			"GOOS=linux",
+			"GOARCH=amd64",
+			"CGO_ENABLED=0",
+			"GOFLAGS=-mod=readonly",
+			"GOPROXY=off",
+		)
 		out, err := list.Output()
 		if err != nil {
 			t.Skipf("not checked: go list: %v", err)
@@ -71,7 +93,14 @@ func TestThirdParty(t *testing.T) {
 			}
 			in[f[0]] = append(in[f[0]], command)
 			names, holders := licence(t, f[2])
-			rows[f[0]] = fmt.Sprintf("| %s | %s | %s | %s | %s |", f[0], f[1], strings.Join(in[f[0]], ", "), strings.Join(names, ", "), strings.Join(holders, "; "))
+			rows[f[0]] = fmt.Sprintf(
+				"| %s | %s | %s | %s | %s |",
+				f[0],
+				f[1],
+				strings.Join(in[f[0]], ", "),
+				strings.Join(names, ", "),
+				strings.Join(holders, "; "),
+			)
 			if command == "refitd" {
 				named[f[0]] = names
 			}
@@ -90,7 +119,8 @@ func TestThirdParty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string][]byte{filepath.Join("..", "..", "THIRD_PARTY.md"): want.Bytes(), "licences.json": append(list, '\n')} {
+	for path, want := range map[string][]byte{filepath.Join("..", "..", "THIRD_PARTY.md"): want.Bytes(),
+		"licences.json": append(list, '\n')} {
 		if *update {
 			if err := os.WriteFile(path, want, 0o644); err != nil {
 				t.Fatal(err)
@@ -102,8 +132,9 @@ func TestThirdParty(t *testing.T) {
 	}
 }
 
-// TestVersionBOM: the command's own bill of materials has every module that go.mod links into it, at its version, with a sum and a licence. This one is of
-// a test binary, which has those of tests, too; .ci/debian compares that of the command with what the Go command reads from it.
+// TestVersionBOM: the command's own bill of materials has every module that go.mod links into it, at its version, with
+// a sum and a licence. This one is of a test binary, which has those of tests, too; .ci/debian compares that of the
+// command with what the Go command reads from it.
 func TestVersionBOM(t *testing.T) {
 	t.Parallel()
 	var out, stderr bytes.Buffer

@@ -55,7 +55,8 @@ func runShell(t *testing.T, dir, script string, wanted ...string) {
 	}
 }
 
-// TestTutorial runs every command of the tutorial, and its consumers, in their order: the broker of the text on a free port.
+// TestTutorial runs every command of the tutorial, and its consumers, in their order: the broker of the text on a free
+// port.
 func TestTutorial(t *testing.T) {
 	tier.NotUnderRace(t)
 	source, err := filepath.Abs("../..")
@@ -76,7 +77,10 @@ func TestTutorial(t *testing.T) {
 	for i, block := range shell {
 		script += fmt.Sprintf("echo '== block %d'\n%s\n", i+1, block)
 		if strings.Contains(block, "refitd init --data") { // which writes the usual addresses
-			script += fmt.Sprintf(`sed -i 's/127.0.0.1:9092/%s/; s/^storage:.*/&\nweb: {listen_address: "127.0.0.1:0"}/' visits.yaml`+"\n", address)
+			script += fmt.Sprintf(
+				`sed -i 's/127.0.0.1:9092/%s/; s/^storage:.*/&\nweb: {listen_address: "127.0.0.1:0"}/' visits.yaml`+"\n",
+				address,
+			)
 		}
 	}
 	runShell(t, dir, script, "wrote visits.yaml", "6000", "last tenth", "wrote of-topic.yaml")
@@ -95,7 +99,11 @@ func TestTutorial(t *testing.T) {
 		return
 	}
 	python := exec.CommandContext(t.Context(), "python3", "-c", blocks(text, "python")[0])
-	python.Dir, python.Env = dir, append(os.Environ(), "PYTHONPATH="+filepath.Join(source, "snapshot", "python"), "PYTHONDONTWRITEBYTECODE=1")
+	python.Dir, python.Env = dir, append(
+		os.Environ(),
+		"PYTHONPATH="+filepath.Join(source, "snapshot", "python"),
+		"PYTHONDONTWRITEBYTECODE=1",
+	)
 	checkShops(t, "Python", python)
 }
 
@@ -110,7 +118,10 @@ func checkShops(t *testing.T, language string, cmd *exec.Cmd) {
 	even := 0
 	for shop := range 40 {
 		name := fmt.Sprintf("s%d", shop)
-		for _, word := range strings.FieldsFunc(string(out), func(r rune) bool { return !('a' <= r && r <= 'z' || '0' <= r && r <= '9') }) {
+		for _, word := range strings.FieldsFunc(string(out), func(r rune) bool {
+			return !('a' <= r && r <= 'z' || '0' <= r &&
+				r <= '9')
+		}) {
 			if word == name && shop%2 == 0 {
 				even++
 			} else if word == name {

@@ -20,21 +20,56 @@ import (
 var operated = []struct{ name, schema, train string }{
 	{"two fields", "task: ordinal, label: rating, levels: 5, categorical: [user, item]", "max_basis: 3"},
 	{"groups", "task: ordinal, label: rating, levels: 5, categorical: [user, item, age, year]", "max_basis: 3"},
-	{"lists and a cross", "task: regression, label: rating, categorical: [user, item], cross: [[user, item]], multi: [tags]", "max_basis: 3"},
+	{
+		"lists and a cross",
+		"task: regression, label: rating, categorical: [user, item], cross: [[user, item]], multi: [tags]",
+		"max_basis: 3",
+	},
 	{"numbers", "task: binary, label: liked, numeric: [a, b]", "max_basis: 3"},
 	{"a feature map", "task: regression, label: rating, numeric: [a, b]", "max_basis: 3, feature_map: 'fourier:20'"},
 	{"names and numbers", "task: binary, label: liked, categorical: [user, item], numeric: [a]", "max_basis: 3"},
-	{"the output layer, augmented", "task: binary, label: liked, categorical: [user, item]", "max_basis: 3, refit: output, augment: 'true'"},
-	{"full refits", "task: regression, label: rating, categorical: [user, item], numeric: [a]", "max_basis: 3, refit: full, solver: fista"},
+	{
+		"the output layer, augmented",
+		"task: binary, label: liked, categorical: [user, item]",
+		"max_basis: 3, refit: output, augment: 'true'",
+	},
+	{
+		"full refits",
+		"task: regression, label: rating, categorical: [user, item], numeric: [a]",
+		"max_basis: 3, refit: full, solver: fista",
+	},
 	{"degree 3", "task: regression, label: rating, numeric: [a, b]", "max_basis: 3, degree: 3, kernel: homogeneous"},
-	{"classes", "task: multiclass, label: kind, classes: [low, middle, high], categorical: [user, item]", "max_basis: 3"},
-	{"several labels", "task: multilabel, label: kinds, classes: [low, middle, high], categorical: [user, item]", "max_basis: 3"},
+	{
+		"classes",
+		"task: multiclass, label: kind, classes: [low, middle, high], categorical: [user, item]",
+		"max_basis: 3",
+	},
+	{
+		"several labels",
+		"task: multilabel, label: kinds, classes: [low, middle, high], categorical: [user, item]",
+		"max_basis: 3",
+	},
 	{"choices", "task: implicit, categorical: [user, item]", "max_basis: 3"},
-	{"convex_fm", "task: regression, label: rating, categorical: [user, item, age]", "max_basis: 3, algorithm: convex_fm"},
-	{"coordinate_descent", "task: regression, label: rating, categorical: [user, item, age]", "max_basis: 3, algorithm: coordinate_descent"},
-	{"a support vector machine", "task: multiclass, label: kind, classes: [low, middle, high], categorical: [user, item]", "algorithm: frank_wolfe_svm"},
-	{"a support vector machine over basis vectors", "task: multiclass, label: kind, classes: [low, middle, high], numeric: [a, b]",
-		"algorithm: frank_wolfe_svm, features: basis, max_basis: 3"},
+	{
+		"convex_fm",
+		"task: regression, label: rating, categorical: [user, item, age]",
+		"max_basis: 3, algorithm: convex_fm",
+	},
+	{
+		"coordinate_descent",
+		"task: regression, label: rating, categorical: [user, item, age]",
+		"max_basis: 3, algorithm: coordinate_descent",
+	},
+	{
+		"a support vector machine",
+		"task: multiclass, label: kind, classes: [low, middle, high], categorical: [user, item]",
+		"algorithm: frank_wolfe_svm",
+	},
+	{
+		"a support vector machine over basis vectors",
+		"task: multiclass, label: kind, classes: [low, middle, high], numeric: [a, b]",
+		"algorithm: frank_wolfe_svm, features: basis, max_basis: 3",
+	},
 }
 
 // operatedRecord draws an event that has every field.
@@ -43,9 +78,24 @@ func operatedRecord(r *rand.Rand) []byte {
 	trait := func(n int) float64 { return float64(n%7)/3 - 1 }
 	level := min(max(3+int(2.4*trait(u)*trait(v*3)+a*b+0.5*r.NormFloat64()), 1), 5)
 	kind := []string{"low", "low", "middle", "high", "high"}[level-1]
-	text, err := json.Marshal(map[string]any{"user": fmt.Sprint("u", u), "item": fmt.Sprint("i", v), "age": fmt.Sprint("a", u%7), "year": fmt.Sprint("y", v%5),
-		"tags": []string{fmt.Sprint("t", v%4), fmt.Sprint("t", 4+v%3)}, "a": a, "b": b, "rating": level, "liked": level > 3, "kind": kind,
-		"kinds": []string{kind}})
+	text, err := json.Marshal(
+		map[string]any{
+			"user": fmt.Sprint("u", u),
+			"item": fmt.Sprint("i", v),
+			"age":  fmt.Sprint("a", u%7),
+			"year": fmt.Sprint("y", v%5),
+			"tags": []string{
+				fmt.Sprint("t", v%4),
+				fmt.Sprint("t", 4+v%3),
+			},
+			"a":      a,
+			"b":      b,
+			"rating": level,
+			"liked":  level > 3,
+			"kind":   kind,
+			"kinds":  []string{kind},
+		},
+	)
 	if err != nil {
 		panic(err)
 	}
@@ -74,8 +124,15 @@ func TestVerbsOnEveryModel(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			name := fmt.Sprint("operated-", i)
-			path := bench.Configure(name, "task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]", c.schema,
-				"every_events: 0, max_basis: 4", "every_events: 400, "+c.train, "update_every: 0s", "update_every: 0s, keep_sample: true")
+			path := bench.Configure(
+				name,
+				"task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
+				c.schema,
+				"every_events: 0, max_basis: 4",
+				"every_events: 400, "+c.train,
+				"update_every: 0s",
+				"update_every: 0s, keep_sample: true",
+			)
 			o := &operator{t: t, config: path, dir: t.TempDir()}
 			first := bench.Run(path)
 			if first.Err != nil || first.Summary.Models[0].Champion == nil {
@@ -131,7 +188,13 @@ func (o *operator) does(verb ...string) {
 	var stdout, stderr bytes.Buffer
 	args := append(verb[:len(verb):len(verb)], "--config.file", o.config, "--json")
 	if code := run(o.t.Context(), args, strings.NewReader(""), &stdout, &stderr); code != report.ExitDone {
-		o.t.Errorf("refitd %s: exit code %d\n%.2000s%.2000s", strings.Join(verb, " "), code, stdout.String(), stderr.String())
+		o.t.Errorf(
+			"refitd %s: exit code %d\n%.2000s%.2000s",
+			strings.Join(verb, " "),
+			code,
+			stdout.String(),
+			stderr.String(),
+		)
 	}
 }
 

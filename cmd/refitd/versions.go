@@ -16,7 +16,7 @@ type versionsCmd struct {
 	Alias     aliasesCmd   `cmd:"" help:"List the aliases of a model."`
 	Promote   promoteCmd   `cmd:"" help:"Move champion, or another alias, to a version."`
 	Rollback  rollbackCmd  `cmd:"" help:"Move champion, or another alias, back to what it named before."`
-	LogCmd    logCmd       `cmd:"" name:"log" help:"Print the publish log of a model, or what was live at a time."`
+	LogCmd    logCmd       `cmd:"" help:"Print the publish log of a model, or what was live at a time."        name:"log"`
 	Diff      diffCmd      `cmd:"" help:"Say what changed between two published versions."`
 	Reproduce reproduceCmd `cmd:"" help:"Rebuild a published version from its kept sample and compare."`
 	Export    exportCmd    `cmd:"" help:"Write a published version or a sample in a format of other programs."`
@@ -79,7 +79,11 @@ func (c *logCmd) Run(a *app) error {
 	if c.At != "" {
 		var err error
 		if at, err = time.Parse(time.RFC3339, c.At); err != nil {
-			return &report.ExitError{Code: report.ExitUsage, Key: "--at", Err: fmt.Errorf("--at %q is no time such as 2026-01-02T15:04:05Z", c.At)}
+			return &report.ExitError{
+				Code: report.ExitUsage,
+				Key:  "--at",
+				Err:  fmt.Errorf("--at %q is no time such as 2026-01-02T15:04:05Z", c.At),
+			}
 		}
 	}
 	return versions.Log(c.Versions, at, a.out)

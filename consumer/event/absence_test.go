@@ -8,10 +8,18 @@ import (
 )
 
 // optional has a required and an optional field of each kind.
-var optional = Schema{Task: Regression, Label: "y", Identity: "user", Categorical: []string{"user", "city"}, Numeric: []string{"age", "price"},
-	Multi: []string{"tags", "extras"}, Optional: []string{"city", "extras", "price"}}
+var optional = Schema{
+	Task:        Regression,
+	Label:       "y",
+	Identity:    "user",
+	Categorical: []string{"user", "city"},
+	Numeric:     []string{"age", "price"},
+	Multi:       []string{"tags", "extras"},
+	Optional:    []string{"city", "extras", "price"},
+}
 
-// TestOptionalFields: an optional field that is absent or null is "", NaN or an empty list, whatever the event before had; another one is named.
+// TestOptionalFields: an optional field that is absent or null is "", NaN or an empty list, whatever the event before
+// had; another one is named.
 func TestOptionalFields(t *testing.T) {
 	full := `{"user":"u","city":"c","age":1,"price":2,"tags":["t"],"extras":["e"],"y":1}`
 	for in, want := range map[string]struct {
@@ -21,9 +29,12 @@ func TestOptionalFields(t *testing.T) {
 		absent []string
 	}{
 		full: {"c", 2, 1, nil},
-		`{"user":"u","age":1,"tags":["t"],"y":1}`:                                             {"", math.NaN(), 0, []string{"city", "price", "extras"}},
-		`{"user":"u","age":1,"tags":[],"y":1,"city":null,"price":null,"extras":null}`:         {"", math.NaN(), 0, []string{"city", "price", "extras"}},
-		`{"user":"u","age":1,"tags":[],"y":1,"city":"c","extras":[]}`:                         {"c", math.NaN(), 0, []string{"price", "extras"}},
+		`{"user":"u","age":1,"tags":["t"],"y":1}`: {"", math.NaN(), 0,
+			[]string{"city", "price", "extras"}},
+		`{"user":"u","age":1,"tags":[],"y":1,"city":null,"price":null,"extras":null}`: {"", math.NaN(), 0,
+			[]string{"city", "price", "extras"}},
+		`{"user":"u","age":1,"tags":[],"y":1,"city":"c","extras":[]}`: {"c", math.NaN(), 0,
+			[]string{"price", "extras"}},
 		`{"user":"u","age":1,"tags":[],"y":1,"price":0,"city":"d","extras":["e","e"],"x":[]}`: {"d", 0, 1, nil},
 	} {
 		d, book := NewJSON(optional, DefaultLimits()), NewJSON(optional, DefaultLimits())
@@ -34,8 +45,11 @@ func TestOptionalFields(t *testing.T) {
 			}
 			var absent []string
 			optional.Absence().Each(&ev, func(field string) { absent = append(absent, field) })
-			if ev.Categorical[1] != want.city || !(ev.Numeric[1] == want.price || math.IsNaN(ev.Numeric[1]) && math.IsNaN(want.price)) ||
-				len(ev.Multi[1]) != want.extras || !slices.Equal(absent, want.absent) || ev.Categorical[0] != "u" || ev.Numeric[0] != 1 {
+			if ev.Categorical[1] != want.city || !(ev.Numeric[1] == want.price || math.IsNaN(ev.Numeric[1]) && math.IsNaN(
+				want.price)) ||
+				len(ev.Multi[1]) != want.extras || !slices.Equal(absent, want.absent) ||
+				ev.Categorical[0] != "u" ||
+				ev.Numeric[0] != 1 {
 				t.Errorf("%s: %+v, absent %q", in, ev, absent)
 			}
 			if r := book.decode(&slow, []byte(in), now); r != nil || slow.Categorical[1] != ev.Categorical[1] {

@@ -2,10 +2,19 @@ package event
 
 import "testing"
 
-// TestChoices: every event of a schema of choices has label 1, and the weight of its kind; kinds of weight 0 are filtered, others are refused.
+// TestChoices: every event of a schema of choices has label 1, and the weight of its kind; kinds of weight 0 are
+// filtered, others are refused.
 func TestChoices(t *testing.T) {
-	s := Schema{Task: Binary, Choices: true, Label: "event", Kinds: map[string]float64{"view": 1, "buy": 5, "scroll": 0}, Weight: "w",
-		Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	s := Schema{
+		Task:        Binary,
+		Choices:     true,
+		Label:       "event",
+		Kinds:       map[string]float64{"view": 1, "buy": 5, "scroll": 0},
+		Weight:      "w",
+		Time:        "ts",
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
 	d := NewJSON(s, DefaultLimits())
 	for value, want := range map[string]float64{
 		`{"user":"u","item":"i","event":"view","ts":1}`:         1,
@@ -38,7 +47,9 @@ func TestChoices(t *testing.T) {
 	}
 	s.Label, s.Kinds = "", nil
 	var ev Event
-	if r := NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1}`), 0); r != nil || ev.Label != 1 || ev.Weight != 1 {
+	if r := NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1}`), 0); r != nil ||
+		ev.Label != 1 ||
+		ev.Weight != 1 {
 		t.Errorf("without kinds: %+v, %v", ev, r)
 	}
 }

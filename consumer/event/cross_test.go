@@ -5,10 +5,17 @@ import (
 	"testing"
 )
 
-// TestCrosses: an event has the names of its crosses, whichever way it is read, and lacks those of which it lacks a part.
+// TestCrosses: an event has the names of its crosses, whichever way it is read, and lacks those of which it lacks a
+// part.
 func TestCrosses(t *testing.T) {
-	s := Schema{Task: Binary, Label: "y", Time: "ts", Categorical: []string{"user", "item", "hour", "user×item", "item×hour×user"},
-		Optional: []string{"hour"}, Cross: []Cross{{0, 1}, {1, 2, 0}}}
+	s := Schema{
+		Task:        Binary,
+		Label:       "y",
+		Time:        "ts",
+		Categorical: []string{"user", "item", "hour", "user×item", "item×hour×user"},
+		Optional:    []string{"hour"},
+		Cross:       []Cross{{0, 1}, {1, 2, 0}},
+	}
 	d := NewJSON(s, DefaultLimits())
 	var ev Event
 	for in, want := range map[string][]string{

@@ -10,15 +10,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Debezium writes values that JSON has no type for in other types. What they mean is read here, where the envelope is Debezium's:
+// Debezium writes values that JSON has no type for in other types. What they mean is read here, where the envelope is
+// Debezium's:
 //
 //   - DECIMAL and NUMERIC, by default: the unscaled number in two's complement, big end first, as base64. The scale is in the
 //     schema around the payload (org.apache.kafka.connect.data.Decimal), else in the mapping (as: decimal:2).
 //   - NUMERIC without a scale: {"scale": 2, "value": "AcI="} (io.debezium.data.VariableScaleDecimal).
 //   - rows of MongoDB: after is text, an object of Extended JSON, such as {"rating": {"$numberInt": "4"}}.
 
-// maxUnscaledBytes is the longest unscaled number that is read as a DECIMAL: 77 digits, of which databases have at most 65
-// (MySQL) or 38 (Oracle, SQL Server). MaxDecimalScale bounds the zeros that its text may have, and negative scales.
+// maxUnscaledBytes is the longest unscaled number that is read as a DECIMAL: 77 digits, of which databases have at most
+// 65 (MySQL) or 38 (Oracle, SQL Server). MaxDecimalScale bounds the zeros that its text may have, and negative scales.
 const (
 	maxUnscaledBytes = 32
 	MaxDecimalScale  = 127
@@ -30,7 +31,8 @@ const noScale = MaxDecimalScale + 1
 // decimalText appends the decimal of an unscaled number in base64. It reports false for what is none.
 func decimalText(dst, encoded []byte, scale int) ([]byte, bool) {
 	var buffer [maxUnscaledBytes + 3]byte
-	if len(encoded) == 0 || base64.StdEncoding.DecodedLen(len(encoded)) > len(buffer) || scale < -MaxDecimalScale || scale > MaxDecimalScale {
+	if len(encoded) == 0 || base64.StdEncoding.DecodedLen(len(encoded)) > len(buffer) || scale < -MaxDecimalScale ||
+		scale > MaxDecimalScale {
 		return dst, false
 	}
 	n, err := base64.StdEncoding.Decode(buffer[:], encoded)
@@ -131,8 +133,8 @@ type connectSchema struct {
 	Fields     []connectSchema
 }
 
-// schemaScale returns the scale that the schema around the payload gives a field, noScale for none. Schemas are alike from
-// record to record: the last one is kept.
+// schemaScale returns the scale that the schema around the payload gives a field, noScale for none. Schemas are alike
+// from record to record: the last one is kept.
 func (d *Mapped) schemaScale(s *Source) int {
 	if d.schemaSlot < 0 || s.kind != fromValue || d.slots[d.schemaSlot] == nil {
 		return noScale
@@ -183,7 +185,8 @@ type textMember struct {
 	at  *member
 }
 
-// isConnectNull reports whether a value is how Kafka Connect's JSON converter writes null with its schema: nothing in both parts.
+// isConnectNull reports whether a value is how Kafka Connect's JSON converter writes null with its schema: nothing in
+// both parts.
 func isConnectNull(value []byte) bool {
 	var envelope map[string]json.RawMessage
 	if len(value) > maxConnectNull || json.Unmarshal(value, &envelope) != nil || len(envelope) != 2 {

@@ -13,24 +13,33 @@ type Kind string
 
 // The kinds of derived fields.
 const (
-	PreviousLabel Kind = "previous_label" // the label of the entity's event before: a class, a level, 0 or 1, or the bin of a number
-	TimeBin       Kind = "time_bin"       // what the event's time is in Unit, in UTC
-	Age           Kind = "age"            // whole units since the entity's first event, by LogBin
-	Count         Kind = "count"          // events of the entity before, by LogBin
-	Last          Kind = "last"           // names in Field of the entity's last K events, each once, newest first
+	// the label of the entity's event before: a class, a level, 0 or 1, or the bin of a number
+	PreviousLabel Kind = "previous_label"
+	TimeBin       Kind = "time_bin" // what the event's time is in Unit, in UTC
+	Age           Kind = "age"      // whole units since the entity's first event, by LogBin
+	Count         Kind = "count"    // events of the entity before, by LogBin
+	Last          Kind = "last"     // names in Field of the entity's last K events, each once, newest first
 )
 
 // Kinds are all of them.
 var Kinds = []Kind{PreviousLabel, TimeBin, Age, Count, Last}
 
-// TimeBins are the units of a TimeBin: the hour is 0 to 23, the weekday 1 to 7 from Monday, the day 1 to 31, the month 1 to 12.
+// TimeBins are the units of a TimeBin: the hour is 0 to 23, the weekday 1 to 7 from Monday, the day 1 to 31, the month
+// 1 to 12.
 var TimeBins = []string{"hour", "weekday", "day", "month"}
 
 // AgeUnits are the units of an Age, in milliseconds.
-var AgeUnits = map[string]int64{"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+var AgeUnits = map[string]int64{
+	"second": 1000,
+	"minute": 60_000,
+	"hour":   3_600_000,
+	"day":    86_400_000,
+	"week":   604_800_000,
+}
 
-// A Derived field has, in place of what a value says there, what follows from the time of the event and from the events before it of the same
-// entity, never from its own label. Where nothing follows the event lacks the field, which is an optional one.
+// A Derived field has, in place of what a value says there, what follows from the time of the event and from the events
+// before it of the same entity, never from its own label. Where nothing follows the event lacks the field, which is an
+// optional one.
 type Derived struct {
 	Kind  Kind
 	Of    int    // categorical field whose names are the entities; -1 for a TimeBin
@@ -45,8 +54,9 @@ type Derived struct {
 type Past struct {
 	First, Time int64 // when its first and its last event were, in milliseconds
 	Events      int64
-	Label       []string   // of the last one, as PreviousLabel has it
-	Last        [][]string // for each Last field of the entity, in the order of the schema, the names of its last K events, newest first
+	Label       []string // of the last one, as PreviousLabel has it
+	// for each Last field of the entity, in the order of the schema, the names of its last K events, newest first
+	Last [][]string
 }
 
 // IsDerived reports whether a categorical field, or a multi field, by its index, is a derived one.

@@ -13,11 +13,31 @@ import (
 // derivedSchema has a derived field of every kind, of two entities, and a cross with one of them.
 func derivedSchema() Schema {
 	return Schema{Task: Ordinal, Label: "y", Levels: 5, Time: "ts", TimeUnit: "ms",
-		Categorical: []string{"user", "item", "before", "hour", "weekday", "age", "count", "item×hour"}, Multi: []string{"tags", "last", "fans"},
+		Categorical: []string{
+			"user",
+			"item",
+			"before",
+			"hour",
+			"weekday",
+			"age",
+			"count",
+			"item×hour",
+		}, Multi: []string{"tags", "last", "fans"},
 		Optional: []string{"age", "before", "count", "fans", "hour", "item", "last", "weekday"}, Cross: []Cross{{1, 3}},
-		Derived: []Derived{{Kind: PreviousLabel, Of: 0, At: 2}, {Kind: TimeBin, Of: -1, Unit: "hour", At: 3}, {Kind: TimeBin, Of: -1, Unit: "weekday", At: 4},
-			{Kind: Age, Of: 1, Unit: "minute", At: 5}, {Kind: Count, Of: 0, At: 6}, {Kind: Last, Of: 0, Field: 1, K: 3, Multi: true, At: 1},
-			{Kind: Last, Of: 1, Field: 0, K: 2, Multi: true, At: 2}}}
+		Derived: []Derived{
+			{Kind: PreviousLabel, Of: 0, At: 2},
+			{Kind: TimeBin, Of: -1, Unit: "hour", At: 3},
+			{Kind: TimeBin, Of: -1, Unit: "weekday", At: 4},
+			{
+				Kind: Age,
+				Of:   1,
+				Unit: "minute",
+				At:   5,
+			},
+			{Kind: Count, Of: 0, At: 6},
+			{Kind: Last, Of: 0, Field: 1, K: 3, Multi: true, At: 1},
+			{Kind: Last, Of: 1, Field: 0, K: 2, Multi: true, At: 2},
+		}}
 }
 
 // slowly derives the fields of the i-th event from all events before it.
@@ -58,16 +78,29 @@ func slowly(events []Event, i int) Event {
 	if len(byItem) > 0 {
 		age = bin(int(at.Sub(time.UnixMilli(byItem[0].Time)) / time.Minute))
 	}
-	weekday := map[string]string{"Mon": "1", "Tue": "2", "Wed": "3", "Thu": "4", "Fri": "5", "Sat": "6", "Sun": "7"}[at.Format("Mon")]
+	weekday := map[string]string{"Mon": "1", "Tue": "2", "Wed": "3", "Thu": "4", "Fri": "5", "Sat": "6",
+		"Sun": "7"}[at.Format("Mon")]
 	crossed := fmt.Sprintf("%s×%d", ev.Categorical[1], at.Hour())
 	if ev.Categorical[1] == "" {
 		age, crossed = "", ""
 	}
-	return Event{Categorical: []string{ev.Categorical[0], ev.Categorical[1], before, fmt.Sprint(at.Hour()), weekday, age, bin(len(byUser)), crossed},
-		Multi: [][]string{ev.Multi[0], names(byUser, 1, 3), names(byItem, 0, 2)}}
+	return Event{
+		Categorical: []string{
+			ev.Categorical[0],
+			ev.Categorical[1],
+			before,
+			fmt.Sprint(at.Hour()),
+			weekday,
+			age,
+			bin(len(byUser)),
+			crossed,
+		},
+		Multi: [][]string{ev.Multi[0], names(byUser, 1, 3), names(byItem, 0, 2)},
+	}
 }
 
-// TestDerive: derived fields are those of all events before, whichever way a past is kept, and an event's own label is in none of them.
+// TestDerive: derived fields are those of all events before, whichever way a past is kept, and an event's own label is
+// in none of them.
 func TestDerive(t *testing.T) {
 	s, r := derivedSchema(), rand.New(rand.NewPCG(1, 2))
 	decoder := NewJSON(s, DefaultLimits())
@@ -80,7 +113,13 @@ func TestDerive(t *testing.T) {
 		if i%7 == 0 {
 			item = ""
 		}
-		value := fmt.Sprintf(`{"user":"u%d",%s"y":%d,"ts":%d,"tags":["a"],"before":"given","last":7,"count":{}}`, r.IntN(8), item, 1+r.IntN(5), at)
+		value := fmt.Sprintf(
+			`{"user":"u%d",%s"y":%d,"ts":%d,"tags":["a"],"before":"given","last":7,"count":{}}`,
+			r.IntN(8),
+			item,
+			1+r.IntN(5),
+			at,
+		)
 		var ev Event
 		if rejection := decoder.Decode(&ev, []byte(value), -1); rejection != nil {
 			t.Fatal(rejection)
@@ -97,7 +136,10 @@ func TestDerive(t *testing.T) {
 				}
 				return p
 			})
-			return Event{Categorical: slices.Clone(ev.Categorical), Multi: [][]string{ev.Multi[0], slices.Clone(ev.Multi[1]), slices.Clone(ev.Multi[2])}}
+			return Event{
+				Categorical: slices.Clone(ev.Categorical),
+				Multi:       [][]string{ev.Multi[0], slices.Clone(ev.Multi[1]), slices.Clone(ev.Multi[2])},
+			}
 		}
 		got := derived()
 		label := ev.Label
@@ -169,7 +211,10 @@ func TestDeriveLabels(t *testing.T) {
 
 // TestPastIsDamaged: what is no past is refused, and nothing panics.
 func TestPastIsDamaged(t *testing.T) {
-	whole := AppendPast(nil, &Past{First: 1, Time: 1 << 40, Events: 3, Label: []string{"4"}, Last: [][]string{{"a", "bb"}, nil}})
+	whole := AppendPast(
+		nil,
+		&Past{First: 1, Time: 1 << 40, Events: 3, Label: []string{"4"}, Last: [][]string{{"a", "bb"}, nil}},
+	)
 	if p, err := DecodePast(whole); err != nil || len(p.Last) != 2 || p.Last[0][1] != "bb" {
 		t.Fatalf("%+v: %v", p, err)
 	}

@@ -1,4 +1,5 @@
-// Package event holds labelled events and decodes them from the values of records. It knows no Kafka, no models and no storage.
+// Package event holds labelled events and decodes them from the values of records. It knows no Kafka, no models and no
+// storage.
 //
 // A [Decoder] turns a value into an [Event], or says by a [Rejection] why it is none; [JSON] is the one there is.
 package event
@@ -28,14 +29,16 @@ func (t Task) IsNumeric() bool { return t == Regression || t == Ordinal }
 
 // Schema says which fields of a JSON event mean what. Fields it does not name are ignored.
 type Schema struct {
-	Task        Task
-	Label       string
-	Levels      int      // ordinal: 2 or more
-	Classes     []string // multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
-	Positive    string   // binary: the name of label 1 where labels are names; empty takes 0, 1, false and true
-	Negative    string   // binary: the one name of label 0; empty takes any other than Positive
-	Choices     bool     // binary: every event is a choice, whose label is 1; Label, if not empty, names what kind of one it is
-	LabelMin    float64  // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
+	Task   Task
+	Label  string
+	Levels int // ordinal: 2 or more
+	// multiclass and multilabel: the allowed classes; empty accepts any, for files whose classes are not known yet
+	Classes  []string
+	Positive string // binary: the name of label 1 where labels are names; empty takes 0, 1, false and true
+	Negative string // binary: the one name of label 0; empty takes any other than Positive
+	// binary: every event is a choice, whose label is 1; Label, if not empty, names what kind of one it is
+	Choices     bool
+	LabelMin    float64 // regression: smallest and largest label accepted; both 0 accepts any number within ±MaxLabel
 	LabelMax    float64
 	Time        string   // field with the event time; empty uses the record's own time stamp
 	TimeUnit    string   // s, ms, us or ns
@@ -44,7 +47,8 @@ type Schema struct {
 	Categorical []string // the names of the crosses come last
 	Numeric     []string
 	Multi       []string
-	// MultiWeights has for each of Multi what the names of a list count: see snapshot.Schema. Nil is the same for all, 1/n.
+	// MultiWeights has for each of Multi what the names of a list count: see snapshot.Schema. Nil is the same for all,
+	// 1/n.
 	MultiWeights []string
 	Optional     []string // those of the three that an event may lack
 	Cross        []Cross  // the last of the categorical fields, which values do not have: see Cross
@@ -52,7 +56,8 @@ type Schema struct {
 	// fills them. A caller that takes them from values, as scoring does, leaves Derived empty.
 	Derived []Derived
 
-	// Kinds has the weights of choices by what Label says of them, at least 0 and at most MaxKindWeight: events of weight 0 are filtered.
+	// Kinds has the weights of choices by what Label says of them, at least 0 and at most MaxKindWeight: events of
+	// weight 0 are filtered.
 	Kinds map[string]float64
 
 	// Of has, by name of a field, the categorical field that it is said to be a function of; others may be, too.
@@ -62,7 +67,8 @@ type Schema struct {
 // MaxKindWeight is the largest weight of a kind of choices.
 const MaxKindWeight = 1000
 
-// MaxLabel is the largest magnitude of a label: a refit adds up squares of errors, and what is far above all other labels leaves them nothing.
+// MaxLabel is the largest magnitude of a label: a refit adds up squares of errors, and what is far above all other
+// labels leaves them nothing.
 const MaxLabel = 1e9
 
 // AcceptsLabel reports whether a number may be the label of a regression, ordinal or binary event.
@@ -85,8 +91,8 @@ func (s *Schema) NamedLabel(name string) (label float64, ok bool) {
 	return 0, s.Negative == "" || name == s.Negative
 }
 
-// Event is one decoded event. Its slices are in the order of the schema's lists and belong to the caller of Decode until the next call. Of an
-// optional field that it lacks it has "", NaN or an empty list, which contribute nothing.
+// Event is one decoded event. Its slices are in the order of the schema's lists and belong to the caller of Decode
+// until the next call. Of an optional field that it lacks it has "", NaN or an empty list, which contribute nothing.
 type Event struct {
 	Label       float64  // regression, ordinal, binary
 	Classes     []string // multiclass: exactly one; multilabel: any number, no duplicates
@@ -100,7 +106,8 @@ type Event struct {
 
 // A Decoder turns values into events of one schema. It is not safe for concurrent use.
 type Decoder interface {
-	// Decode stores the event of value in ev and returns nil, or returns why value is none; ev is then undefined. recordTime is the time stamp
-	// of the record in milliseconds, negative if it has none. ev's slices are reused; its strings do not alias value.
+	// Decode stores the event of value in ev and returns nil, or returns why value is none; ev is then undefined.
+	// recordTime is the time stamp of the record in milliseconds, negative if it has none. ev's slices are reused; its
+	// strings do not alias value.
 	Decode(ev *Event, value []byte, recordTime int64) *Rejection
 }

@@ -5,9 +5,9 @@ import "github.com/go-json-experiment/json/jsontext"
 // maxOthers is how many names outside the schema flat takes: each is compared with the others.
 const maxOthers = 8
 
-// flat reads an event of the usual form: one object of strings without escapes and of numbers, in which every field of the schema is as it should
-// be. It reports false for anything else, good or bad, which decode then reads again; so it decides nothing but that an event is good,
-// and that twice as fast. value is valid UTF-8.
+// flat reads an event of the usual form: one object of strings without escapes and of numbers, in which every field of
+// the schema is as it should be. It reports false for anything else, good or bad, which decode then reads again; so it
+// decides nothing but that an event is good, and that twice as fast. value is valid UTF-8.
 func (p *parse) flat(value []byte) bool {
 	var others [maxOthers][]byte
 	numOthers := 0

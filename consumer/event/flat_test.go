@@ -13,8 +13,18 @@ import (
 // flatSchemas have events that flat can read.
 var flatSchemas = []Schema{
 	ratings,
-	{Task: Regression, Label: "y", LabelMin: -10, LabelMax: 10, Time: "ts", TimeUnit: "s", Weight: "w", Identity: "user", Categorical: []string{"user"},
-		Numeric: []string{"a", "y"}},
+	{
+		Task:        Regression,
+		Label:       "y",
+		LabelMin:    -10,
+		LabelMax:    10,
+		Time:        "ts",
+		TimeUnit:    "s",
+		Weight:      "w",
+		Identity:    "user",
+		Categorical: []string{"user"},
+		Numeric:     []string{"a", "y"},
+	},
 	{Task: Multiclass, Label: "y", Classes: []string{"x", "1"}, Categorical: []string{"user", "item"}},
 	{Task: Binary, Label: "y", Numeric: []string{"a", "b"}},
 }
@@ -29,7 +39,8 @@ func sameByTheBook(t *testing.T, s Schema, value []byte, at int64) Reason {
 	if len(value) > book.limits.MaxEventBytes || r == NotUTF8 || r == NullValue {
 		return r
 	}
-	if again := book.decode(&want, value, at); !reflect.DeepEqual(rejected, again) || r == "" && !reflect.DeepEqual(got, want) {
+	if again := book.decode(&want, value, at); !reflect.DeepEqual(rejected, again) ||
+		r == "" && !reflect.DeepEqual(got, want) {
 		t.Fatalf("%q\n%+v %v, by decode\n%+v %v", value, got, rejected, want, again)
 	}
 	return r
@@ -38,8 +49,32 @@ func sameByTheBook(t *testing.T, s Schema, value []byte, at int64) Reason {
 // TestFlatAgrees spoils good events at random places: what is read fast is what decode reads, or nothing.
 func TestFlatAgrees(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	values := []string{`"u1"`, `"ü"`, `""`, `1`, `-0`, `0.5`, `1e3`, `01`, `1.`, `.5`, `-`, `1E+2`, `1e`, `2e-400`, `"x"`, `"NaN"`, `"a\n"`, `null`,
-		`true`, `[1]`, `{"y":1}`, `5`, `3`, `1700000000`}
+	values := []string{
+		`"u1"`,
+		`"ü"`,
+		`""`,
+		`1`,
+		`-0`,
+		`0.5`,
+		`1e3`,
+		`01`,
+		`1.`,
+		`.5`,
+		`-`,
+		`1E+2`,
+		`1e`,
+		`2e-400`,
+		`"x"`,
+		`"NaN"`,
+		`"a\n"`,
+		`null`,
+		`true`,
+		`[1]`,
+		`{"y":1}`,
+		`5`,
+		`3`,
+		`1700000000`,
+	}
 	names := []string{"user", "item", "rating", "ts", "y", "w", "a", "b", "other", "more", "", `us\u0065r`}
 	pieces := []string{"", " ", ",", ":", "\"", "\\", "{", "}", "\t", "\n", "x", "\x01", "\x7f", "0"}
 	good, n := 0, tier.Size(4000, 20_000)

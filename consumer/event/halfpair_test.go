@@ -15,8 +15,14 @@ func TestHalfPairs(t *testing.T) {
 		t.Errorf("%q", ev.Categorical)
 	}
 	m := &Mapping{Envelope: Debezium, Fields: []MappedField{{Name: "user", From: mustSource(t, `after."who\ufffd"`)}}}
-	record := Record{Value: []byte(`{"op":"c","after":{"who\ud83d":"a\ud83d","item":"i","rating":4,"ts":1},"source":{"db":"\udc00"}}`), Time: now}
-	if r := NewMapped(ratings, DefaultLimits(), m, nil).DecodeRecord(&ev, &record); r != nil || ev.Categorical[0] != "a\ufffd" {
+	record := Record{
+		Value: []byte(
+			`{"op":"c","after":{"who\ud83d":"a\ud83d","item":"i","rating":4,"ts":1},"source":{"db":"\udc00"}}`,
+		),
+		Time: now,
+	}
+	if r := NewMapped(ratings, DefaultLimits(), m, nil).DecodeRecord(&ev, &record); r != nil ||
+		ev.Categorical[0] != "a\ufffd" {
 		t.Errorf("%q, %v", ev.Categorical, r)
 	}
 }

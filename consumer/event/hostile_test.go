@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// hostileJSON holds what a hostile producer sends, and the one meaning that it has (D6). Records that fit into max_event_bytes are as large
-// as they may be.
+// hostileJSON holds what a hostile producer sends, and the one meaning that it has (D6). Records that fit into
+// max_event_bytes are as large as they may be.
 func hostileJSON() map[string]struct {
 	value string
 	want  Reason
@@ -31,7 +31,10 @@ func hostileJSON() map[string]struct {
 		value string
 		want  Reason
 	}{
-		"10,000 arrays deep":            {`{` + good + `,"x":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, TooDeep},
+		"10,000 arrays deep": {
+			`{` + good + `,"x":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`,
+			TooDeep,
+		},
 		"10,000 objects deep":           {strings.Repeat(`{"x":`, 10_000) + `0` + strings.Repeat(`}`, 10_000), TooDeep},
 		"as deep as there is room":      {strings.Repeat("[", room), TooDeep},
 		"deep and not closed":           {many(`{`+good+`,"x":`, `{"x":`, ``), TooDeep},
@@ -45,38 +48,45 @@ func hostileJSON() map[string]struct {
 		"a long number":                 {many(`{`+good+`,"x":1`, `0`, `}`), ""},
 		"a long fraction":               {many(`{"user":"u","item":"i","ts":1,"rating":3.`, `0`, `}`), ""},
 		"a label of many digits":        {many(`{"user":"u","item":"i","ts":1,"rating":3`, `0`, `}`), NumberRange},
-		"as many labels":                {many(`{"user":"u","item":"i","ts":1,`, `"rating":3,`, `"rating":3}`), DuplicateKey},
-		"a key twice":                   {`{` + good + `,"rating":4}`, DuplicateKey},
-		"a key twice, escaped":          {`{` + good + `,"r\u0061ting":4}`, DuplicateKey},
-		"a key twice, deep down":        {`{` + good + `,"x":{"y":1,"y":2}}`, DuplicateKey},
-		"a key in capitals":             {`{"user":"u","item":"i","RATING":3,"ts":1}`, MissingField},
-		"a key in capitals in addition": {`{` + good + `,"RATING":5,"Rating":4}`, ""}, // unknown fields, which are ignored
-		"white space around":            {many("\n\t {"+good+"}", " ", "\r\n"), ""},
-		"trailing garbage":              {`{` + good + `}x`, TrailingData},
-		"two events":                    {`{` + good + `}{` + good + `}`, TrailingData},
-		"a NUL behind":                  {`{` + good + "}\x00", TrailingData},
-		"a byte order mark":             {"\ufeff{" + good + `}`, NotJSON},
-		"invalid UTF-8":                 {`{"user":"` + "\xc3\x28" + `","item":"i","rating":3,"ts":1}`, NotUTF8},
-		"invalid UTF-8 in a comment":    {`{` + good + `}//` + "\xff", NotUTF8},
-		"half a surrogate pair":         {`{"user":"\ud800","item":"i","rating":3,"ts":1}`, ""},
-		"UTF-16":                        {"\xff\xfe{\x00}\x00", NotUTF8},
-		"1e999":                         {`{"user":"u","item":"i","rating":1e999,"ts":1}`, NumberRange},
-		"-0":                            {`{"user":"u","item":"i","rating":-0,"ts":1}`, LabelRange},
-		"NaN":                           {`{"user":"u","item":"i","rating":NaN,"ts":1}`, NotJSON},
-		"Infinity":                      {`{"user":"u","item":"i","rating":-Infinity,"ts":1}`, NotJSON},
-		"a hexadecimal number":          {`{"user":"u","item":"i","rating":0x3,"ts":1}`, NotJSON},
-		"a leading zero":                {`{"user":"u","item":"i","rating":03,"ts":1}`, NotJSON},
-		"a comment":                     {`{/**/` + good + `}`, NotJSON},
-		"a trailing comma":              {`{` + good + `,}`, NotJSON},
-		"single quotes":                 {`{'user':'u'}`, NotJSON},
-		"a cut event":                   {`{` + good, NotJSON},
-		"nothing":                       {"", NotJSON},
-		"a gzip header":                 {"\x1f\x8b\x08\x00", NotUTF8},
-		"a schema registry frame":       {"\x00\x00\x00\x00\x07{" + good + "}", NotJSON},
+		"as many labels": {
+			many(`{"user":"u","item":"i","ts":1,`, `"rating":3,`, `"rating":3}`),
+			DuplicateKey,
+		},
+		"a key twice":            {`{` + good + `,"rating":4}`, DuplicateKey},
+		"a key twice, escaped":   {`{` + good + `,"r\u0061ting":4}`, DuplicateKey},
+		"a key twice, deep down": {`{` + good + `,"x":{"y":1,"y":2}}`, DuplicateKey},
+		"a key in capitals":      {`{"user":"u","item":"i","RATING":3,"ts":1}`, MissingField},
+		"a key in capitals in addition": {
+			`{` + good + `,"RATING":5,"Rating":4}`,
+			"",
+		}, // unknown fields, which are ignored
+		"white space around":         {many("\n\t {"+good+"}", " ", "\r\n"), ""},
+		"trailing garbage":           {`{` + good + `}x`, TrailingData},
+		"two events":                 {`{` + good + `}{` + good + `}`, TrailingData},
+		"a NUL behind":               {`{` + good + "}\x00", TrailingData},
+		"a byte order mark":          {"\ufeff{" + good + `}`, NotJSON},
+		"invalid UTF-8":              {`{"user":"` + "\xc3\x28" + `","item":"i","rating":3,"ts":1}`, NotUTF8},
+		"invalid UTF-8 in a comment": {`{` + good + `}//` + "\xff", NotUTF8},
+		"half a surrogate pair":      {`{"user":"\ud800","item":"i","rating":3,"ts":1}`, ""},
+		"UTF-16":                     {"\xff\xfe{\x00}\x00", NotUTF8},
+		"1e999":                      {`{"user":"u","item":"i","rating":1e999,"ts":1}`, NumberRange},
+		"-0":                         {`{"user":"u","item":"i","rating":-0,"ts":1}`, LabelRange},
+		"NaN":                        {`{"user":"u","item":"i","rating":NaN,"ts":1}`, NotJSON},
+		"Infinity":                   {`{"user":"u","item":"i","rating":-Infinity,"ts":1}`, NotJSON},
+		"a hexadecimal number":       {`{"user":"u","item":"i","rating":0x3,"ts":1}`, NotJSON},
+		"a leading zero":             {`{"user":"u","item":"i","rating":03,"ts":1}`, NotJSON},
+		"a comment":                  {`{/**/` + good + `}`, NotJSON},
+		"a trailing comma":           {`{` + good + `,}`, NotJSON},
+		"single quotes":              {`{'user':'u'}`, NotJSON},
+		"a cut event":                {`{` + good, NotJSON},
+		"nothing":                    {"", NotJSON},
+		"a gzip header":              {"\x1f\x8b\x08\x00", NotUTF8},
+		"a schema registry frame":    {"\x00\x00\x00\x00\x07{" + good + "}", NotJSON},
 	}
 }
 
-// TestHostileJSON (D6): each of them has one meaning, and takes at most a few times as long as so many bytes of harmless JSON.
+// TestHostileJSON (D6): each of them has one meaning, and takes at most a few times as long as so many bytes of
+// harmless JSON.
 func TestHostileJSON(t *testing.T) {
 	d := NewJSON(ratings, DefaultLimits())
 	decode := func(value []byte, want Reason) time.Duration {
@@ -128,7 +138,13 @@ func TestHostileJSONAllocatesLittle(t *testing.T) {
 
 // TestHostileLabels (D7): no label that is not a number of the schema gets through.
 func TestHostileLabels(t *testing.T) {
-	regression := Schema{Task: Regression, Label: "rating", Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	regression := Schema{
+		Task:        Regression,
+		Label:       "rating",
+		Time:        "ts",
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
 	binary, classes := regression, regression
 	binary.Task, classes.Task = Binary, Multiclass
 	for _, c := range []struct {
@@ -136,19 +152,32 @@ func TestHostileLabels(t *testing.T) {
 		label  string
 		want   Reason
 	}{
-		{regression, `"NaN"`, NotFinite}, {regression, `"nan"`, NotFinite}, {regression, `"-Infinity"`, NotFinite}, {regression, `"+inf"`, NotFinite},
-		{regression, `1e308`, NumberRange}, {regression, `-1e308`, NumberRange}, {regression, `1.1e15`, NumberRange}, {regression, `1e15`, LabelRange},
-		{regression, `1e9`, ""}, {regression, `-1e9`, ""}, {regression, `1000000001`, LabelRange}, {regression, `-1.000001e9`, LabelRange},
-		{regression, `5e-324`, NumberRange}, {regression, `1e-400`, ""}, {regression, `2.2250738585072014e-308`, ""}, {regression, `-0`, ""},
-		{regression, `"3"`, WrongType}, {regression, `true`, WrongType}, {regression, `[3]`, WrongType}, {regression, `{}`, WrongType}, {regression, `null`,
+		{regression, `"NaN"`, NotFinite}, {regression, `"nan"`, NotFinite}, {regression, `"-Infinity"`, NotFinite},
+		{regression, `"+inf"`, NotFinite},
+		{regression, `1e308`, NumberRange}, {regression, `-1e308`, NumberRange}, {regression, `1.1e15`, NumberRange},
+		{regression, `1e15`, LabelRange},
+		{regression, `1e9`, ""}, {regression, `-1e9`, ""}, {regression, `1000000001`, LabelRange}, {regression, `-1.000001e9`,
+			LabelRange},
+		{regression, `5e-324`, NumberRange}, {regression, `1e-400`, ""}, {regression, `2.2250738585072014e-308`, ""},
+		{regression, `-0`, ""},
+		{regression, `"3"`, WrongType}, {regression, `true`, WrongType}, {regression, `[3]`, WrongType}, {regression, `{}`,
+			WrongType}, {regression, `null`,
 			MissingField},
-		{ratings, `0`, LabelRange}, {ratings, `6`, LabelRange}, {ratings, `2.5`, LabelRange}, {ratings, `-3`, LabelRange}, {ratings, `3.0000000000000001`, ""},
-		{binary, `2`, LabelRange}, {binary, `-1`, LabelRange}, {binary, `0.5`, LabelRange}, {binary, `true`, ""}, {binary, `"true"`, WrongType}, {binary, `1`, ""},
-		{classes, `1.5`, WrongType}, {classes, `true`, WrongType}, {classes, `""`, IDEmpty}, {classes, `"` + strings.Repeat("x", 257) + `"`,
+		{ratings, `0`, LabelRange}, {ratings, `6`, LabelRange}, {ratings, `2.5`, LabelRange}, {ratings, `-3`, LabelRange},
+		{ratings, `3.0000000000000001`, ""},
+		{binary, `2`, LabelRange}, {binary, `-1`, LabelRange}, {binary, `0.5`, LabelRange}, {binary, `true`, ""}, {binary,
+			`"true"`, WrongType}, {binary, `1`, ""},
+		{classes, `1.5`, WrongType}, {classes, `true`, WrongType}, {classes, `""`, IDEmpty}, {classes, `"` + strings.Repeat(
+			"x", 257) + `"`,
 			IDTooLong}, {classes, `7`, ""},
 	} {
 		var ev Event
-		got := reason(NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now))
+		got := reason(
+			NewJSON(
+				c.schema,
+				DefaultLimits(),
+			).Decode(&ev, []byte(`{"user":"u","item":"i","ts":1,"rating":`+c.label+`}`), now),
+		)
 		if got != c.want {
 			t.Errorf("%s, label %s: %q, want %q", c.schema.Task, c.label, got, c.want)
 		}
@@ -163,13 +192,20 @@ func TestHostileTimes(t *testing.T) {
 	skew := DefaultLimits().MaxFutureSkew.Milliseconds()
 	tenYears := int64(10 * 365 * 24 * time.Hour / time.Millisecond)
 	for stamp, want := range map[string]Reason{
-		"0": "", "-1": TimeInvalid, "-0": "", "1e300": TimeInvalid, "9223372036854775807": TimeInvalid, "253402300799999": "", "253402300800000": TimeInvalid,
-		fmt.Sprint(now + tenYears): "", `"9999-12-31T23:59:59Z"`: "", `"10000-01-01T00:00:00Z"`: TimeInvalid, `"1969-12-31T23:59:59Z"`: TimeInvalid,
+		"0": "", "-1": TimeInvalid, "-0": "", "1e300": TimeInvalid, "9223372036854775807": TimeInvalid, "253402300799999": "",
+		"253402300800000":          TimeInvalid,
+		fmt.Sprint(now + tenYears): "", `"9999-12-31T23:59:59Z"`: "", `"10000-01-01T00:00:00Z"`: TimeInvalid,
+		`"1969-12-31T23:59:59Z"`: TimeInvalid,
 		`"0001-01-01T00:00:00Z"`: TimeInvalid, `"tomorrow"`: TimeInvalid, `""`: TimeInvalid, `"NaN"`: TimeInvalid,
 		`true`: WrongType, `[1]`: WrongType, `null`: MissingField,
 	} {
 		var ev Event
-		got := reason(NewJSON(ratings, DefaultLimits()).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now))
+		got := reason(
+			NewJSON(
+				ratings,
+				DefaultLimits(),
+			).Decode(&ev, []byte(`{"user":"u","item":"i","rating":3,"ts":`+stamp+`}`), now),
+		)
 		if got != want {
 			t.Errorf("%s: %q, want %q", stamp, got, want)
 		}
@@ -182,10 +218,14 @@ func TestHostileTimes(t *testing.T) {
 // TestHostileIDs (D10): an id is 1 to 256 bytes of UTF-8 and else any text, which comes out as it went in.
 func TestHostileIDs(t *testing.T) {
 	for id, want := range map[string]Reason{
-		"": IDEmpty, strings.Repeat("x", 256): "", strings.Repeat("x", 257): IDTooLong, strings.Repeat("x", 65_001): IDTooLong,
-		strings.Repeat("ü", 128): "", strings.Repeat("ü", 129): IDTooLong, strings.Repeat("\x00", 256): "", strings.Repeat("\x00", 257): IDTooLong,
-		"\x00": "", "a\nb\r": "", "../../etc/passwd": "", "..": "", "/": "", "!badger!txn": "", "🙈": "", "\u202egnp.exe": "", "\x1b[31m": "",
-		"{{.}}": "", "<script>": "", "'; DROP TABLE": "", "%s%n": "", " ": "", "\ufeff": "", "\ufffd": "", "a,b": "", `"`: "", `\`: "",
+		"": IDEmpty, strings.Repeat("x", 256): "", strings.Repeat("x", 257): IDTooLong, strings.Repeat("x",
+			65_001): IDTooLong,
+		strings.Repeat("ü", 128): "", strings.Repeat("ü", 129): IDTooLong, strings.Repeat("\x00", 256): "", strings.Repeat(
+			"\x00", 257): IDTooLong,
+		"\x00": "", "a\nb\r": "", "../../etc/passwd": "", "..": "", "/": "", "!badger!txn": "", "🙈": "", "\u202egnp.exe": "",
+		"\x1b[31m": "",
+		"{{.}}":    "", "<script>": "", "'; DROP TABLE": "", "%s%n": "", " ": "", "\ufeff": "", "\ufffd": "", "a,b": "",
+		`"`: "", `\`: "",
 	} {
 		quoted := strings.Builder{}
 		for _, r := range id {
@@ -200,8 +240,13 @@ func TestHostileIDs(t *testing.T) {
 			}
 		}
 		var ev Event
-		got := reason(NewJSON(ratings, Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15}).
-			Decode(&ev, []byte(`{"user":"`+quoted.String()+`","item":"i","rating":3,"ts":1}`), now))
+		got := reason(
+			NewJSON(
+				ratings,
+				Limits{MaxEventBytes: 1 << 20, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 10, MaxNumber: 1e15},
+			).
+				Decode(&ev, []byte(`{"user":"`+quoted.String()+`","item":"i","rating":3,"ts":1}`), now),
+		)
 		if got != want || got == "" && ev.Categorical[0] != id {
 			t.Errorf("%.20q (%d bytes): %q, want %q; id %.20q", id, len(id), got, want, ev.Categorical)
 		}

@@ -14,23 +14,32 @@ import (
 
 // Limits bound what one event may hold.
 type Limits struct {
-	MaxEventBytes int           // bytes of the value, default 64 KiB
-	MaxIDBytes    int           // bytes of an id or class after unescaping, default 256
-	MaxDepth      int           // nested objects and arrays, the event itself being 1; default 32
-	MaxMulti      int           // elements of a list before duplicates are removed, default 1024
-	MaxNumber     float64       // largest magnitude of a number, default 1e15: below it whole numbers and squares are harmless
+	MaxEventBytes int // bytes of the value, default 64 KiB
+	MaxIDBytes    int // bytes of an id or class after unescaping, default 256
+	MaxDepth      int // nested objects and arrays, the event itself being 1; default 32
+	MaxMulti      int // elements of a list before duplicates are removed, default 1024
+	// largest magnitude of a number, default 1e15: below it whole numbers and squares are harmless
+	MaxNumber     float64
 	MaxFutureSkew time.Duration // an event time further ahead of the record's becomes the record's, default 5 min
 }
 
 // DefaultLimits returns the defaults named at the fields.
 func DefaultLimits() Limits {
-	return Limits{MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxDepth: 32, MaxMulti: 1024, MaxNumber: 1e15, MaxFutureSkew: 5 * time.Minute}
+	return Limits{
+		MaxEventBytes: 64 << 10,
+		MaxIDBytes:    256,
+		MaxDepth:      32,
+		MaxMulti:      1024,
+		MaxNumber:     1e15,
+		MaxFutureSkew: 5 * time.Minute,
+	}
 }
 
 // JSON decodes the JSON events of one schema. It is not safe for concurrent use.
 //
-// Every field that the schema names must be there, except the weight and the optional ones; null counts as absent. Names are compared byte by byte, so that
-// RATING is not rating but an unknown field, and unknown fields are ignored. What a field may be:
+// Every field that the schema names must be there, except the weight and the optional ones; null counts as absent.
+// Names are compared byte by byte, so that RATING is not rating but an unknown field, and unknown fields are ignored.
+// What a field may be:
 //
 //   - an id (categorical, identity, class, element of a list): a string, or a whole number written without point and exponent, which
 //     is read as its decimal text; equal elements of a list count once
@@ -39,8 +48,8 @@ func DefaultLimits() Limits {
 //   - a binary label of a schema with Positive: an id, of which true and false are two more
 //   - a time: a number in the schema's unit, rounded to milliseconds, or a string by RFC 3339
 type JSON struct {
-	// RequireLabel is true for learning. If false, as for scoring, label, time and identity may be absent too; they are still checked
-	// if present.
+	// RequireLabel is true for learning. If false, as for scoring, label, time and identity may be absent too; they are
+	// still checked if present.
 	RequireLabel bool
 
 	schema Schema
@@ -95,12 +104,13 @@ type field struct {
 	after   *field // the one that came next in the last event: producers keep their order
 }
 
-// HalfPairs lets strings have the escape of half a surrogate pair, as RFC 8259 (section 8.2) does and writers leave where
-// they cut an emoji in two. It means U+FFFD. The option lets bytes through that are not UTF-8, too: readers check those first.
+// HalfPairs lets strings have the escape of half a surrogate pair, as RFC 8259 (section 8.2) does and writers leave
+// where they cut an emoji in two. It means U+FFFD. The option lets bytes through that are not UTF-8, too: readers check
+// those first.
 var HalfPairs = jsontext.AllowInvalidUTF8(true)
 
-// maxNames bounds the names of one object, because each has to be compared with the others: 1024 take a quarter of a millisecond. A schema with more
-// fields has room for twice as many.
+// maxNames bounds the names of one object, because each has to be compared with the others: 1024 take a quarter of a
+// millisecond. A schema with more fields has room for twice as many.
 const maxNames = 1024
 
 // internSlots is the size of the table of recent ids of at most internBytes: ids repeat, and 16,384 of them are 1 MiB.
@@ -111,8 +121,16 @@ const (
 
 // NewJSON returns a decoder that requires a label. The schema must be valid: a known task, at least one feature.
 func NewJSON(s Schema, l Limits) *JSON {
-	d := &JSON{RequireLabel: true, schema: s, limits: l, fields: make(map[string]*field), classes: make(map[string]bool),
-		json: jsontext.NewDecoder(new(bytes.Buffer), HalfPairs), seen: make(map[string]bool), seed: maphash.MakeSeed()}
+	d := &JSON{
+		RequireLabel: true,
+		schema:       s,
+		limits:       l,
+		fields:       make(map[string]*field),
+		classes:      make(map[string]bool),
+		json:         jsontext.NewDecoder(new(bytes.Buffer), HalfPairs),
+		seen:         make(map[string]bool),
+		seed:         maphash.MakeSeed(),
+	}
 	claim := func(name string, r role, index int, count *int) {
 		if d.fields[name] == nil {
 			d.fields[name] = &field{name: name}
@@ -250,7 +268,8 @@ func (d *JSON) prepare(ev *Event, recordTime int64) {
 	}
 }
 
-// keptNames is the longest list whose memory an event keeps for the next one: there are thousands of events, and few long lists.
+// keptNames is the longest list whose memory an event keeps for the next one: there are thousands of events, and few
+// long lists.
 const keptNames = 64
 
 // Empty takes the names out of the lists of an event, whose memory it keeps for the next one unless they were long.
@@ -352,7 +371,8 @@ func (p *parse) value(f *field, kind jsontext.Kind) Reason {
 	if kind == '[' || kind == '{' {
 		p.count(f.targets)
 		t := f.targets[0]
-		if kind == '[' && len(f.targets) == 1 && (t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel) {
+		if kind == '[' && len(f.targets) == 1 &&
+			(t.role == roleMulti || t.role == roleLabel && p.d.schema.Task == Multilabel) {
 			return p.list(f, t)
 		}
 		p.fail(WrongType, f, t.role, kind, false)

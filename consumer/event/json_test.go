@@ -12,11 +12,29 @@ import (
 	"unicode/utf8"
 )
 
-var ratings = Schema{Task: Ordinal, Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+var ratings = Schema{
+	Task:        Ordinal,
+	Label:       "rating",
+	Levels:      5,
+	Time:        "ts",
+	TimeUnit:    "ms",
+	Categorical: []string{"user", "item"},
+}
 
 // wide has every role.
-var wide = Schema{Task: Regression, Label: "y", LabelMin: -10, LabelMax: 10, Time: "ts", TimeUnit: "s", Weight: "w", Identity: "id",
-	Categorical: []string{"user"}, Numeric: []string{"a", "b"}, Multi: []string{"tags"}}
+var wide = Schema{
+	Task:        Regression,
+	Label:       "y",
+	LabelMin:    -10,
+	LabelMax:    10,
+	Time:        "ts",
+	TimeUnit:    "s",
+	Weight:      "w",
+	Identity:    "id",
+	Categorical: []string{"user"},
+	Numeric:     []string{"a", "b"},
+	Multi:       []string{"tags"},
+}
 
 const now = 1_700_000_000_000
 
@@ -35,8 +53,15 @@ func TestDecodeEvent(t *testing.T) {
 	if r := d.Decode(&ev, []byte(in), now); r != nil {
 		t.Fatal(r)
 	}
-	want := Event{Label: -2.5, Time: 1699999999250, Weight: 2, Identity: "77", Categorical: []string{"üA\n"}, Numeric: []float64{0.1, 0},
-		Multi: [][]string{{"x", "3", "0"}}}
+	want := Event{
+		Label:       -2.5,
+		Time:        1699999999250,
+		Weight:      2,
+		Identity:    "77",
+		Categorical: []string{"üA\n"},
+		Numeric:     []float64{0.1, 0},
+		Multi:       [][]string{{"x", "3", "0"}},
+	}
 	if !reflect.DeepEqual(ev, want) {
 		t.Errorf("got  %+v\nwant %+v", ev, want)
 	}
@@ -44,7 +69,8 @@ func TestDecodeEvent(t *testing.T) {
 		t.Error("-0 is still negative")
 	}
 	kept := ev.Categorical[0]
-	if r := d.Decode(&ev, []byte(`{"user":"v","y":1,"ts":"2023-11-14T22:13:20.5+00:00","id":"i","a":1,"b":2,"tags":[]}`), now+600_000); r != nil {
+	if r := d.Decode(&ev, []byte(`{"user":"v","y":1,"ts":"2023-11-14T22:13:20.5+00:00","id":"i","a":1,"b":2,"tags":[]}`),
+		now+600_000); r != nil {
 		t.Fatal(r)
 	}
 	if kept != "üA\n" || ev.Time != now+500 || ev.Weight != 1 || len(ev.Multi[0]) != 0 {
@@ -76,7 +102,12 @@ var decodeCases = []struct {
 	{"the other half", ratings, `{"user":"1","item":"2","rating":3,"ts":1,"\uDE00":["x",{"y":"\udc00\ud83d"}]}`, ""},
 	{"half an escape", ratings, `{"user":"1","item":"2","rating":3,"ts":1,"x":"\ud8"}`, NotJSON},
 	{"half a pair in UTF-8", ratings, "{\"user\":\"\xed\xa0\xbd\",\"item\":\"2\",\"rating\":3,\"ts\":1}", NotUTF8},
-	{"duplicate of half a pair", ratings, `{"user":"1","item":"2","rating":3,"ts":1,"\ud800":1,"\ud800":2}`, DuplicateKey},
+	{
+		"duplicate of half a pair",
+		ratings,
+		`{"user":"1","item":"2","rating":3,"ts":1,"\ud800":1,"\ud800":2}`,
+		DuplicateKey,
+	},
 	{"syntax goes before fields", ratings, `{"user":7.5,"rating":9]`, NotJSON},
 	{"byte order mark", ratings, "\ufeff{}", NotJSON},
 	{"latin-1", ratings, "{\"user\":\"\xfc\"}", NotUTF8},
@@ -90,7 +121,12 @@ var decodeCases = []struct {
 	{"duplicate inside", ratings, `{"x":{"a":1,"a":2},"user":"1","item":"2","rating":3,"ts":1}`, DuplicateKey},
 	{"deep", ratings, `{"x":` + strings.Repeat("[", 32) + strings.Repeat("]", 32) + `}`, TooDeep},
 	{"deep array", ratings, strings.Repeat("[", 40), TooDeep},
-	{"as deep as may be", ratings, `{"user":"1","item":"2","rating":3,"ts":1,"x":` + strings.Repeat("[", 31) + strings.Repeat("]", 31) + `}`, ""},
+	{
+		"as deep as may be",
+		ratings,
+		`{"user":"1","item":"2","rating":3,"ts":1,"x":` + strings.Repeat("[", 31) + strings.Repeat("]", 31) + `}`,
+		"",
+	},
 	{"large", ratings, `{"user":"` + strings.Repeat("x", 64<<10) + `"}`, TooLarge},
 	{"long list", wide, wideWith(`"tags":[` + strings.Repeat(`"x",`, 1024) + `"x"]`), TooLarge},
 
@@ -121,10 +157,30 @@ var decodeCases = []struct {
 	{"above label_max", wide, wideWith(`"y":10.5`), LabelRange},
 	{"binary 2", Schema{Task: Binary, Label: "y", Numeric: []string{"a"}}, `{"y":2,"a":1}`, LabelRange},
 	{"binary true", Schema{Task: Binary, Label: "y", Numeric: []string{"a"}}, `{"y":true,"a":1}`, ""},
-	{"class", Schema{Task: Multiclass, Label: "y", Classes: []string{"1", "b"}, Numeric: []string{"a"}}, `{"y":1,"a":1}`, ""},
-	{"unknown class", Schema{Task: Multiclass, Label: "y", Classes: []string{"1", "b"}, Numeric: []string{"a"}}, `{"y":"c","a":1}`, LabelUnknown},
-	{"unknown class in a list", Schema{Task: Multilabel, Label: "y", Classes: []string{"b"}, Numeric: []string{"a"}}, `{"y":["b","c"],"a":1}`, LabelUnknown},
-	{"text as list of classes", Schema{Task: Multilabel, Label: "y", Numeric: []string{"a"}}, `{"y":"b","a":1}`, WrongType},
+	{
+		"class",
+		Schema{Task: Multiclass, Label: "y", Classes: []string{"1", "b"}, Numeric: []string{"a"}},
+		`{"y":1,"a":1}`,
+		"",
+	},
+	{
+		"unknown class",
+		Schema{Task: Multiclass, Label: "y", Classes: []string{"1", "b"}, Numeric: []string{"a"}},
+		`{"y":"c","a":1}`,
+		LabelUnknown,
+	},
+	{
+		"unknown class in a list",
+		Schema{Task: Multilabel, Label: "y", Classes: []string{"b"}, Numeric: []string{"a"}},
+		`{"y":["b","c"],"a":1}`,
+		LabelUnknown,
+	},
+	{
+		"text as list of classes",
+		Schema{Task: Multilabel, Label: "y", Numeric: []string{"a"}},
+		`{"y":"b","a":1}`,
+		WrongType,
+	},
 	{"negative time", ratings, `{"user":"1","item":"2","rating":3,"ts":-1}`, TimeInvalid},
 	{"year 10000", ratings, `{"user":"1","item":"2","rating":3,"ts":253402300800000}`, TimeInvalid},
 	{"time 1e999", ratings, `{"user":"1","item":"2","rating":3,"ts":1e999}`, TimeInvalid},
@@ -147,7 +203,9 @@ func wideWith(field string) string {
 }
 
 func TestDecodeReasons(t *testing.T) {
-	seen := map[Reason]bool{NullValue: reason(NewJSON(ratings, DefaultLimits()).Decode(new(Event), nil, now)) == NullValue}
+	seen := map[Reason]bool{
+		NullValue: reason(NewJSON(ratings, DefaultLimits()).Decode(new(Event), nil, now)) == NullValue,
+	}
 	for _, c := range decodeCases {
 		t.Run(c.name, func(t *testing.T) {
 			ev := Event{Categorical: []string{"left", "over"}, Multi: [][]string{{"left over"}}}
@@ -187,7 +245,10 @@ func TestDecodeTimes(t *testing.T) {
 		s := ratings
 		s.TimeUnit = tt.unit
 		var ev Event
-		r := NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3,"ts":`+tt.in+`}`), tt.recordTime)
+		r := NewJSON(
+			s,
+			DefaultLimits(),
+		).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3,"ts":`+tt.in+`}`), tt.recordTime)
 		if r != nil || ev.Time != tt.want {
 			t.Errorf("%s %s: %d %v, want %d", tt.in, tt.unit, ev.Time, r, tt.want)
 		}
@@ -196,7 +257,9 @@ func TestDecodeTimes(t *testing.T) {
 	s.Time = ""
 	for at, want := range map[int64]Reason{now: "", -1: TimeInvalid, math.MaxInt64: TimeInvalid} {
 		var ev Event
-		if r := reason(NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3}`), at)); r != want || r == "" && ev.Time != at {
+		if r := reason(NewJSON(s, DefaultLimits()).Decode(&ev, []byte(`{"user":"1","item":"2","rating":3}`),
+			at)); r != want ||
+			r == "" && ev.Time != at {
 			t.Errorf("record time %d: %q", at, r)
 		}
 	}
@@ -205,8 +268,9 @@ func TestDecodeTimes(t *testing.T) {
 func TestDecodeWithoutLabel(t *testing.T) {
 	d := NewJSON(ratings, DefaultLimits())
 	d.RequireLabel = false
-	for in, want := range map[string]Reason{`{"user":"196","item":"242"}`: "", `{"user":"196","item":"242","rating":9}`: LabelRange,
-		`{"user":"196","rating":3,"ts":4}`: MissingField, `{"user":"196","item":"242","rating":3,"ts":4}`: ""} {
+	for in, want := range map[string]Reason{`{"user":"196","item":"242"}`: "",
+		`{"user":"196","item":"242","rating":9}`: LabelRange,
+		`{"user":"196","rating":3,"ts":4}`:       MissingField, `{"user":"196","item":"242","rating":3,"ts":4}`: ""} {
 		var ev Event
 		if got := reason(d.Decode(&ev, []byte(in), 0)); got != want {
 			t.Errorf("%s: %q, want %q", in, got, want)
@@ -274,7 +338,8 @@ func FuzzDecode(f *testing.F) {
 		y, _ := m["y"].(json.Number).Float64()
 		a, _ := m["a"].(json.Number).Float64()
 		b, _ := m["b"].(json.Number).Float64()
-		if ev.Label != y || ev.Numeric[0] != a || ev.Numeric[1] != b || ev.Categorical[0] != stdID(m["user"]) || ev.Identity != stdID(m["id"]) {
+		if ev.Label != y || ev.Numeric[0] != a || ev.Numeric[1] != b || ev.Categorical[0] != stdID(m["user"]) ||
+			ev.Identity != stdID(m["id"]) {
 			t.Fatalf("%+v differs from %v", ev, m)
 		}
 		var tags []string
@@ -297,7 +362,14 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			values := make([][]byte, n)
 			for i := range values {
-				values[i] = fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, i*7919%100000, i*104729%20000, 1+i%5, now+i)
+				values[i] = fmt.Appendf(
+					nil,
+					`{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`,
+					i*7919%100000,
+					i*104729%20000,
+					1+i%5,
+					now+i,
+				)
 			}
 			d := NewJSON(ratings, DefaultLimits())
 			var ev Event

@@ -15,14 +15,16 @@ import (
 
 // Record is what an event may be made of.
 type Record struct {
-	Value   []byte // nil for a tombstone
-	Key     []byte // nil for none
-	Headers []byte // as in a record of the protocol: their number, then each name and value behind its length, all as varints; empty for none
-	Time    int64  // the record's time stamp in milliseconds since 1970, negative for none
+	Value []byte // nil for a tombstone
+	Key   []byte // nil for none
+	// as in a record of the protocol: their number, then each name and value behind its length, all as varints; empty
+	// for none
+	Headers []byte
+	Time    int64 // the record's time stamp in milliseconds since 1970, negative for none
 }
 
-// Mapped decodes the records of topics that were not made for a schema: it makes of a record the JSON object that the schema asks for, by a Mapping, and lets
-// a JSON decode that. It is not safe for concurrent use.
+// Mapped decodes the records of topics that were not made for a schema: it makes of a record the JSON object that the
+// schema asks for, by a Mapping, and lets a JSON decode that. It is not safe for concurrent use.
 type Mapped struct {
 	json    *JSON
 	mapping *Mapping
@@ -80,7 +82,8 @@ type member struct {
 	members map[string]*member
 }
 
-// Missing counts, for decoders of one mapping together, the events that have nothing where the mapping says that a field is.
+// Missing counts, for decoders of one mapping together, the events that have nothing where the mapping says that a
+// field is.
 type Missing struct {
 	Fields []string // of the mapping that have a path
 	Events atomic.Int64
@@ -234,7 +237,8 @@ func (d *Mapped) Decode(ev *Event, value []byte, recordTime int64) *Rejection {
 	return d.DecodeRecord(ev, &Record{Value: value, Time: recordTime})
 }
 
-// DecodeRecord stores the event of a record in ev and returns nil, or returns why it is none: Filtered, RemovalRequest, or one of the reasons of Decode.
+// DecodeRecord stores the event of a record in ev and returns nil, or returns why it is none: Filtered, RemovalRequest,
+// or one of the reasons of Decode.
 func (d *Mapped) DecodeRecord(ev *Event, r *Record) *Rejection {
 	flat, rejection := d.Flatten(r)
 	if rejection != nil {
@@ -253,8 +257,11 @@ func (d *Mapped) explainDecimal(r *Rejection) {
 	}
 	for i := range d.fields {
 		if f := &d.fields[i]; f.name == r.Field && f.isNumber && f.slot >= 0 && isUnscaled(d.slots[f.slot]) {
-			r.Expected += fmt.Sprintf("; a DECIMAL in base64 needs its scale: input.mapping.fields: [{name: %s, path: %s, as: decimal:2}]",
-				f.name, strings.Join(f.source.path, "."))
+			r.Expected += fmt.Sprintf(
+				"; a DECIMAL in base64 needs its scale: input.mapping.fields: [{name: %s, path: %s, as: decimal:2}]",
+				f.name,
+				strings.Join(f.source.path, "."),
+			)
 		}
 	}
 }
@@ -304,7 +311,11 @@ func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
 		}
 		if !c.holds(raw, isText) {
 			text := strings.ToValidUTF8(c.text[:min(len(c.text), maxConditionShown)], "")
-			return nil, &Rejection{Reason: Filtered, Expected: "input.mapping.when: " + text, Got: filteredKind(raw, isText)}
+			return nil, &Rejection{
+				Reason:   Filtered,
+				Expected: "input.mapping.when: " + text,
+				Got:      filteredKind(raw, isText),
+			}
 		}
 	}
 	if rejection != nil {
@@ -316,7 +327,12 @@ func (d *Mapped) Flatten(r *Record) ([]byte, *Rejection) {
 // enveloped says what an envelope without an event is.
 func (d *Mapped) enveloped(root *member) *Rejection {
 	if d.spec >= 0 && root == d.value[1] && isNone(d.slots[d.spec]) {
-		return &Rejection{Reason: MissingField, Field: "specversion", Expected: "a CloudEvent: ce_ headers, or its attributes and data in JSON", Got: "neither"}
+		return &Rejection{
+			Reason:   MissingField,
+			Field:    "specversion",
+			Expected: "a CloudEvent: ce_ headers, or its attributes and data in JSON",
+			Got:      "neither",
+		}
 	}
 	if d.op < 0 {
 		return nil

@@ -9,8 +9,16 @@ import (
 	"testing"
 )
 
-var mappedSchema = Schema{Task: Regression, Label: "rating", Time: "ts", TimeUnit: "s", Categorical: []string{"user", "item"}, Numeric: []string{"price"},
-	Multi: []string{"tags"}, Optional: []string{"price", "tags"}}
+var mappedSchema = Schema{
+	Task:        Regression,
+	Label:       "rating",
+	Time:        "ts",
+	TimeUnit:    "s",
+	Categorical: []string{"user", "item"},
+	Numeric:     []string{"price"},
+	Multi:       []string{"tags"},
+	Optional:    []string{"price", "tags"},
+}
 
 // mappingOf makes a mapping of conditions and of fields written name=path, name=number:path or name='constant.
 func mappingOf(t testing.TB, envelope Envelope, when []string, fields ...string) *Mapping {
@@ -55,13 +63,41 @@ func headersOf(pairs ...string) []byte {
 
 // TestMapped: records of the usual kinds become the events that they are, or are refused with what is wrong.
 func TestMapped(t *testing.T) {
-	debezium := mappingOf(t, Debezium, []string{`source.table == "ratings"`, `after != null`, `after.stars > "0"`}, "rating=number:after.stars", "user=key:id",
-		"ts=source.at")
-	cloud := mappingOf(t, CloudEvents, []string{`attribute:type in ["rated", "rated.again"]`}, "ts=attribute:time", "user=attribute:subject")
-	nested := mappingOf(t, NoEnvelope, []string{"kind != 7", `header:tenant != "test"`}, "rating=payload.after.rating", `item="a.b".c`, "user=record:key",
-		"ts=record:timestamp", "price=header:price", "tags=payload.tags")
+	debezium := mappingOf(
+		t,
+		Debezium,
+		[]string{`source.table == "ratings"`, `after != null`, `after.stars > "0"`},
+		"rating=number:after.stars",
+		"user=key:id",
+		"ts=source.at",
+	)
+	cloud := mappingOf(
+		t,
+		CloudEvents,
+		[]string{`attribute:type in ["rated", "rated.again"]`},
+		"ts=attribute:time",
+		"user=attribute:subject",
+	)
+	nested := mappingOf(
+		t,
+		NoEnvelope,
+		[]string{"kind != 7", `header:tenant != "test"`},
+		"rating=payload.after.rating",
+		`item="a.b".c`,
+		"user=record:key",
+		"ts=record:timestamp",
+		"price=header:price",
+		"tags=payload.tags",
+	)
 	// The place of a condition is read as the field of the same place is.
-	bounded := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=number:after.stars", "user=key:id", "ts='3")
+	bounded := mappingOf(
+		t,
+		Debezium,
+		[]string{"after.stars >= 0.5"},
+		"rating=number:after.stars",
+		"user=key:id",
+		"ts='3",
+	)
 	numbers := mappingOf(t, NoEnvelope, nil, "rating=number:r", "user=number:n", "ts='3", "price=number:p", "item='i")
 	textual := mappingOf(t, Debezium, []string{"after.stars >= 0.5"}, "rating=after.stars", "user=key:id", "ts='3")
 	fixed := mappingOf(t, NoEnvelope, nil, "item='i1", "price='2.5")
@@ -70,7 +106,16 @@ func TestMapped(t *testing.T) {
 	key := []byte(`{"id":"u1"}`)
 	structured := `{"specversion":"1.0","type":"rated","source":"/s","id":"1","time":"1970-01-01T00:01:40Z","subject":"u1","data":{"rating":4.5,"item":"i1"}}`
 	const cloudWant = `{"rating":4.5,"ts":"1970-01-01T00:01:40Z","user":"u1","item":"i1"}`
-	binary := headersOf("ce_specversion", "1.0", "ce_type", "rated", "ce_time", "1970-01-01T00:01:40Z", "ce_subject", "u1")
+	binary := headersOf(
+		"ce_specversion",
+		"1.0",
+		"ce_type",
+		"rated",
+		"ce_time",
+		"1970-01-01T00:01:40Z",
+		"ce_subject",
+		"u1",
+	)
 	deepDown := []byte(`{"a.b":{"c":17,"d":[{}]},"payload":{"after":{"rating":4,"more":{"x":[1]}},"tags":["a","b"]}}`)
 	price := headersOf("price", "1", "price", "2.5", "other", "x")
 	for name, c := range map[string]struct {
@@ -79,21 +124,30 @@ func TestMapped(t *testing.T) {
 		flat    string
 		want    string // of the rejection
 	}{
-		"debezium":           {debezium, Record{Value: fmt.Appendf(nil, change, "u", "ratings"), Key: key}, want, ""},
-		"debezium, wrapped":  {debezium, Record{Value: fmt.Appendf(nil, `{"schema":{"op":[]},"payload":`+change+`}`, "r", "ratings"), Key: key}, want, ""},
-		"another table":      {debezium, Record{Value: fmt.Appendf(nil, change, "c", "users"), Key: key}, "", "filtered"},
-		"a delete":           {debezium, Record{Value: fmt.Appendf(nil, change, "d", "ratings"), Key: key}, "", "removal_request"},
-		"another's delete":   {debezium, Record{Value: fmt.Appendf(nil, change, "d", "users"), Key: key}, "", "filtered"},
-		"a tombstone":        {debezium, Record{Key: key}, "", "removal_request"},
-		"a truncation":       {debezium, Record{Value: []byte(`{"op":"t"}`)}, "", "filtered"},
-		"no envelope":        {debezium, Record{Value: []byte(`{"rating":4}`)}, "", `missing_field: field "op": expected a Debezium envelope`},
-		"a key that is none": {debezium, Record{Value: fmt.Appendf(nil, change, "u", "ratings"), Key: []byte("u1")}, "", `missing_field: field "user"`},
-		"text as a number":   {bounded, Record{Value: fmt.Appendf(nil, change, "c", "x"), Key: key}, `{"rating":4.5,"ts":3,"user":"u1","item":"i1","price":2}`, ""},
-		"true as a number":   {numbers, Record{Value: []byte(`{"n":true,"r":"4"}`)}, `{"rating":4,"ts":3,"user":1,"item":"i"}`, ""},
-		"false as a number":  {numbers, Record{Value: []byte(`{"n":false,"r":4,"p":2.5}`)}, `{"rating":4,"ts":3,"user":0,"item":"i","price":2.5}`, ""},
-		"no number in text":  {numbers, Record{Value: []byte(`{"n":"7","r":"4","p":""}`)}, `{"rating":4,"ts":3,"user":7,"item":"i"}`, ""},
-		"NaN in text":        {numbers, Record{Value: []byte(`{"n":"7","r":"4","p":"nan"}`)}, `{"rating":4,"ts":3,"user":7,"item":"i"}`, ""},
-		"NaN, not optional":  {numbers, Record{Value: []byte(`{"n":"7","r":"NaN"}`)}, "", `missing_field: field "rating"`},
+		"debezium": {debezium, Record{Value: fmt.Appendf(nil, change, "u", "ratings"), Key: key}, want, ""},
+		"debezium, wrapped": {debezium, Record{Value: fmt.Appendf(nil, `{"schema":{"op":[]},"payload":`+change+`}`, "r",
+			"ratings"), Key: key}, want, ""},
+		"another table": {debezium, Record{Value: fmt.Appendf(nil, change, "c", "users"), Key: key}, "", "filtered"},
+		"a delete": {debezium, Record{Value: fmt.Appendf(nil, change, "d", "ratings"), Key: key}, "",
+			"removal_request"},
+		"another's delete": {debezium, Record{Value: fmt.Appendf(nil, change, "d", "users"), Key: key}, "", "filtered"},
+		"a tombstone":      {debezium, Record{Key: key}, "", "removal_request"},
+		"a truncation":     {debezium, Record{Value: []byte(`{"op":"t"}`)}, "", "filtered"},
+		"no envelope": {debezium, Record{Value: []byte(`{"rating":4}`)}, "",
+			`missing_field: field "op": expected a Debezium envelope`},
+		"a key that is none": {debezium, Record{Value: fmt.Appendf(nil, change, "u", "ratings"), Key: []byte("u1")}, "",
+			`missing_field: field "user"`},
+		"text as a number": {bounded, Record{Value: fmt.Appendf(nil, change, "c", "x"), Key: key},
+			`{"rating":4.5,"ts":3,"user":"u1","item":"i1","price":2}`, ""},
+		"true as a number": {numbers, Record{Value: []byte(`{"n":true,"r":"4"}`)}, `{"rating":4,"ts":3,"user":1,"item":"i"}`,
+			""},
+		"false as a number": {numbers, Record{Value: []byte(`{"n":false,"r":4,"p":2.5}`)},
+			`{"rating":4,"ts":3,"user":0,"item":"i","price":2.5}`, ""},
+		"no number in text": {numbers, Record{Value: []byte(`{"n":"7","r":"4","p":""}`)},
+			`{"rating":4,"ts":3,"user":7,"item":"i"}`, ""},
+		"NaN in text": {numbers, Record{Value: []byte(`{"n":"7","r":"4","p":"nan"}`)},
+			`{"rating":4,"ts":3,"user":7,"item":"i"}`, ""},
+		"NaN, not optional": {numbers, Record{Value: []byte(`{"n":"7","r":"NaN"}`)}, "", `missing_field: field "rating"`},
 		"too small a text": {bounded, Record{Value: []byte(`{"op":"c","after":{"stars":"0.25"}}`)}, "",
 			"filtered: expected input.mapping.when: after.stars >= 0.5, got another string"},
 		"text that is no number": {bounded, Record{Value: []byte(`{"op":"c","after":{"stars":"x"}}`)}, "", "filtered"},
@@ -111,16 +165,21 @@ func TestMapped(t *testing.T) {
 		"a kind":   {nested, Record{Value: []byte(`{"kind":7.0}`)}, "", "filtered"},
 		"an object": {nested, Record{Value: []byte(`{"payload":{"after":{"rating":{"x":1}}}}`), Key: []byte("u")}, "",
 			`wrong_type: field "rating": expected a number from -1e+09 to 1e+09, got an object`},
-		"null on the way": {nested, Record{Value: []byte(`{"payload":null}`), Key: []byte("u")}, "", `missing_field: field "rating"`},
-		"text in the way": {nested, Record{Value: []byte(`{"payload":"x"}`), Key: []byte("u")}, "", `missing_field: field "rating"`},
-		"no key":          {nested, Record{Value: []byte(`{"a.b":{"c":1},"payload":{"after":{"rating":4}}}`)}, "", `missing_field: field "user"`},
-		"text for a number": {nested, Record{Value: []byte(`{"a.b":{"c":1},"payload":{"after":{"rating":4}}}`), Key: []byte("u"),
+		"null on the way": {nested, Record{Value: []byte(`{"payload":null}`), Key: []byte("u")}, "",
+			`missing_field: field "rating"`},
+		"text in the way": {nested, Record{Value: []byte(`{"payload":"x"}`), Key: []byte("u")}, "",
+			`missing_field: field "rating"`},
+		"no key": {nested, Record{Value: []byte(`{"a.b":{"c":1},"payload":{"after":{"rating":4}}}`)}, "",
+			`missing_field: field "user"`},
+		"text for a number": {nested, Record{Value: []byte(`{"a.b":{"c":1},"payload":{"after":{"rating":4}}}`), Key: []byte(
+			"u"),
 			Headers: headersOf("price", "x")}, "", `wrong_type: field "price"`},
 		"a name twice":     {nested, Record{Value: []byte(`{"x":{"y":1,"y":2}}`)}, "", "duplicate_key"},
 		"behind the value": {nested, Record{Value: []byte(`{}{}`)}, "", "trailing_data"},
-		"deep":             {nested, Record{Value: []byte(strings.Repeat(`{"payload":`, 40) + "1" + strings.Repeat("}", 40))}, "", "too_deep"},
-		"no object":        {nested, Record{Value: []byte(`[]`)}, "", "not_object"},
-		"a null":           {nested, Record{}, "", "null_value"},
+		"deep": {nested, Record{Value: []byte(strings.Repeat(`{"payload":`, 40) + "1" + strings.Repeat("}", 40))},
+			"", "too_deep"},
+		"no object": {nested, Record{Value: []byte(`[]`)}, "", "not_object"},
+		"a null":    {nested, Record{}, "", "null_value"},
 		"constants": {fixed, Record{Value: []byte(`{"rating":1,"user":"u","ts":9,"item":"other"}`)},
 			`{"rating":1,"ts":9,"user":"u","item":"i1","price":2.5}`, ""},
 		"other bytes in keys": {nested, Record{Value: []byte(`{}`), Key: []byte("\xff")}, "", "not_utf8"},
@@ -142,7 +201,8 @@ func TestMapped(t *testing.T) {
 			if string(flat) != c.flat || r != nil {
 				t.Errorf("%s: %s, %v, want %s", name, flat, r, c.flat)
 			}
-			if r := NewJSON(mappedSchema, DefaultLimits()).Decode(&plain, []byte(c.flat), c.record.Time); r != nil || fmt.Sprint(plain) != fmt.Sprint(got) {
+			if r := NewJSON(mappedSchema, DefaultLimits()).Decode(&plain, []byte(c.flat), c.record.Time); r != nil ||
+				fmt.Sprint(plain) != fmt.Sprint(got) {
 				t.Errorf("%s: %+v, the same event as it is: %+v, %v", name, got, plain, r)
 			}
 		}
@@ -159,7 +219,9 @@ func TestMissing(t *testing.T) {
 		b.Decode(new(Event), []byte(`{"user":"u","ts":1}`), -1)
 		b.Decode(new(Event), []byte(`{"x":1}`), -1)
 	}
-	if !reflect.DeepEqual(missing.Fields, []string{"rating", "price"}) || missing.Events.Load() != 6 || missing.Count(0) != 3 || missing.Count(1) != 6 {
+	if !reflect.DeepEqual(missing.Fields, []string{"rating", "price"}) || missing.Events.Load() != 6 ||
+		missing.Count(0) != 3 ||
+		missing.Count(1) != 6 {
 		t.Errorf("%v of %d events: %d, %d", missing.Fields, missing.Events.Load(), missing.Count(0), missing.Count(1))
 	}
 }
@@ -196,7 +258,8 @@ func TestConditions(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"", "x", "x = 1", "x == ", "x == a", `x == "a" and y == 1`, "x in 1", "x == [1]", "x < true", "x > null", "x == {}", `.x == 1`,
+	for _, text := range []string{"", "x", "x = 1", "x == ", "x == a", `x == "a" and y == 1`, "x in 1", "x == [1]",
+		"x < true", "x > null", "x == {}", `.x == 1`,
 		"x. == 1", "other:x == 1", "header: == 1", "record:offset == 1", "x[0] == 1"} {
 		if c, err := ParseCondition(text); err == nil {
 			t.Errorf("%q is a condition: %+v", text, c)
@@ -229,10 +292,21 @@ func FuzzMapped(f *testing.F) {
 
 // BenchmarkMapped decodes a change of a row; the same event as it is takes what BenchmarkDecode says.
 func BenchmarkMapped(b *testing.B) {
-	m := mappingOf(b, Debezium, []string{`source.table == "ratings"`}, "rating=number:after.stars", "user=key:id", "ts=source.at")
+	m := mappingOf(
+		b,
+		Debezium,
+		[]string{`source.table == "ratings"`},
+		"rating=number:after.stars",
+		"user=key:id",
+		"ts=source.at",
+	)
 	d := NewMapped(mappedSchema, DefaultLimits(), m, NewMissing(m))
-	r := &Record{Value: []byte(`{"op":"u","before":null,"after":{"stars":"4.5","item":"i1","price":2},"source":{"table":"ratings","at":100}}`),
-		Key: []byte(`{"id":"u1"}`)}
+	r := &Record{
+		Value: []byte(
+			`{"op":"u","before":null,"after":{"stars":"4.5","item":"i1","price":2},"source":{"table":"ratings","at":100}}`,
+		),
+		Key: []byte(`{"id":"u1"}`),
+	}
 	b.ReportAllocs()
 	var ev Event
 	for b.Loop() {

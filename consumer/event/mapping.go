@@ -12,16 +12,17 @@ type Envelope string
 
 // The envelopes.
 const (
-	NoEnvelope  Envelope = ""
-	Debezium    Envelope = "debezium"    // changes of rows: op, before, after, with schema and payload around them or without
+	NoEnvelope Envelope = ""
+	// changes of rows: op, before, after, with schema and payload around them or without
+	Debezium    Envelope = "debezium"
 	CloudEvents Envelope = "cloudevents" // by the Kafka binding of CloudEvents 1.0, binary or structured
 )
 
 // Envelopes are those that have a name.
 var Envelopes = []Envelope{Debezium, CloudEvents}
 
-// Mapping says where in records the fields of a schema are. Fields without an entry are members of the event by their own names: of the value itself, of
-// after in a Debezium envelope, of the data of a CloudEvent.
+// Mapping says where in records the fields of a schema are. Fields without an entry are members of the event by their
+// own names: of the value itself, of after in a Debezium envelope, of the data of a CloudEvent.
 type Mapping struct {
 	Envelope Envelope
 	When     []Condition // all of them hold for records that are events; others are Filtered
@@ -35,7 +36,8 @@ type MappedField struct {
 	Constant  string // in place of From: the same for every event
 	IsDecimal bool   // text is the unscaled number of a DECIMAL in base64, of a Debezium envelope
 	Scale     int    // of that DECIMAL, at most MaxDecimalScale
-	AsNumber  bool   // text that is a number counts as that number, true and false as 1 and 0, empty text and NaN as nothing
+	// text that is a number counts as that number, true and false as 1 and 0, empty text and NaN as nothing
+	AsNumber bool
 }
 
 // sourceKind says in which part of a record something is.
@@ -60,9 +62,9 @@ type Source struct {
 // IsZero reports whether it is no place.
 func (s *Source) IsZero() bool { return s.kind == fromValue && len(s.path) == 0 }
 
-// ParseSource reads a place: a path such as payload.after.rating into the value (into the payload of a Debezium envelope, the data of a CloudEvent);
-// key:id into a key that is JSON; header:NAME; attribute:NAME of a CloudEvent; record:key and record:timestamp. A name with a dot or a colon is
-// quoted: "a.b".c.
+// ParseSource reads a place: a path such as payload.after.rating into the value (into the payload of a Debezium
+// envelope, the data of a CloudEvent); key:id into a key that is JSON; header:NAME; attribute:NAME of a CloudEvent;
+// record:key and record:timestamp. A name with a dot or a colon is quoted: "a.b".c.
 func ParseSource(text string) (Source, error) {
 	s, rest, err := cutSource(text)
 	if err == nil && rest != "" {
@@ -184,5 +186,6 @@ func (s *Schema) given() (fields []givenField) {
 
 // isNumber reports whether a field is a number or a time, rather than names.
 func (s *Schema) isNumber(r role) bool {
-	return r == roleNumeric || r == roleWeight || r == roleTime || r == roleLabel && !s.Task.HasClasses() && s.Positive == ""
+	return r == roleNumeric || r == roleWeight || r == roleTime ||
+		r == roleLabel && !s.Task.HasClasses() && s.Positive == ""
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestNamedLabels: a binary label may be one of two names, or one name and any other, in whatever JSON names are written.
+// TestNamedLabels: a binary label may be one of two names, or one name and any other, in whatever JSON names are
+// written.
 func TestNamedLabels(t *testing.T) {
 	strict := Schema{Task: Binary, Label: "y", Positive: "UP", Negative: "DOWN", Categorical: []string{"user"}}
 	loose := Schema{Task: Binary, Label: "y", Positive: "true", Categorical: []string{"user"}}
@@ -16,9 +17,12 @@ func TestNamedLabels(t *testing.T) {
 		want   float64
 		reason Reason
 	}{
-		{strict, `"UP"`, 1, ""}, {strict, `"DOWN"`, 0, ""}, {strict, `"\u0055P"`, 1, ""}, {strict, `"up"`, 0, LabelUnknown}, {strict, `1`, 0, LabelUnknown},
-		{strict, `true`, 0, LabelUnknown}, {strict, `""`, 0, IDEmpty}, {strict, `null`, 0, MissingField}, {strict, `["UP"]`, 0, WrongType},
-		{loose, `true`, 1, ""}, {loose, `false`, 0, ""}, {loose, `"true"`, 1, ""}, {loose, `"anything"`, 0, ""}, {loose, `0.5`, 0, WrongType},
+		{strict, `"UP"`, 1, ""}, {strict, `"DOWN"`, 0, ""}, {strict, `"\u0055P"`, 1, ""}, {strict, `"up"`, 0, LabelUnknown},
+		{strict, `1`, 0, LabelUnknown},
+		{strict, `true`, 0, LabelUnknown}, {strict, `""`, 0, IDEmpty}, {strict, `null`, 0, MissingField}, {strict, `["UP"]`,
+			0, WrongType},
+		{loose, `true`, 1, ""}, {loose, `false`, 0, ""}, {loose, `"true"`, 1, ""}, {loose, `"anything"`, 0, ""}, {loose,
+			`0.5`, 0, WrongType},
 		{two, `2`, 1, ""}, {two, `"1"`, 0, ""}, {two, `2.0`, 0, WrongType}, {two, `3`, 0, LabelUnknown},
 	} {
 		for _, more := range []string{"", `,"nested":{}`} { // by flat, and by the other way
@@ -30,7 +34,8 @@ func TestNamedLabels(t *testing.T) {
 			if r != nil && !slices.Contains(c.schema.Causes(), r.Cause()) {
 				t.Errorf("%v is not among the causes of %q", r, c.schema.Positive)
 			}
-			if got := reason(r); got == LabelUnknown && (r.Field != "y" || r.Got != "another class" || r.Expected != c.schema.Positive+" or "+c.schema.Negative) {
+			if got := reason(r); got == LabelUnknown &&
+				(r.Field != "y" || r.Got != "another class" || r.Expected != c.schema.Positive+" or "+c.schema.Negative) {
 				t.Error(r)
 			}
 		}

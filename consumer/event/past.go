@@ -10,8 +10,8 @@ var errPast = errors.New("event: a stored past of an entity cannot be read: it i
 
 const pastVersion = 1
 
-// AppendPast appends the bytes of a past: version, the two times, the number of events, the label and the lists of names. Integers are varints, lists
-// and names are preceded by their lengths.
+// AppendPast appends the bytes of a past: version, the two times, the number of events, the label and the lists of
+// names. Integers are varints, lists and names are preceded by their lengths.
 func AppendPast(dst []byte, p *Past) []byte {
 	dst = append(dst, pastVersion)
 	dst = binary.AppendVarint(dst, p.First)

@@ -2,26 +2,29 @@ package event
 
 import "fmt"
 
-// Reason says why a record is not an event; empty means that it is one. The names are label values of metrics and part of the command
-// line contract.
+// Reason says why a record is not an event; empty means that it is one. The names are label values of metrics and part
+// of the command line contract.
 type Reason string
 
-// The reasons. A record has one: null_value, too_large (bytes) and not_utf8 go before errors of syntax, of which the first in the value
-// counts; then fields, in the order of the value; then missing_field.
+// The reasons. A record has one: null_value, too_large (bytes) and not_utf8 go before errors of syntax, of which the
+// first in the value counts; then fields, in the order of the value; then missing_field.
 const (
-	NullValue     Reason = "null_value"     // the record has no value (a tombstone)
-	TooLarge      Reason = "too_large"      // more than Limits.MaxEventBytes, Limits.MaxMulti in a list, 1024 names in an object, or than the sample has room for
-	NotUTF8       Reason = "not_utf8"       // bytes that are not UTF-8
-	NotJSON       Reason = "not_json"       // not JSON by RFC 8259, the empty value and literals such as NaN included
-	NotObject     Reason = "not_object"     // JSON, but not an object
-	TooDeep       Reason = "too_deep"       // nested deeper than Limits.MaxDepth
-	DuplicateKey  Reason = "duplicate_key"  // the same name twice in one object, at any depth
-	TrailingData  Reason = "trailing_data"  // anything but white space after the object
-	WrongType     Reason = "wrong_type"     // a field of the schema has a JSON type that it cannot have
-	NotFinite     Reason = "not_finite"     // a string that spells NaN or an infinity in place of a number
-	NumberRange   Reason = "number_range"   // a number that is subnormal or larger than Limits.MaxNumber
-	LabelRange    Reason = "label_range"    // not a level, not 0 or 1, outside of the schema's bounds, or beyond ±1e9
-	LabelUnknown  Reason = "label_unknown"  // a class that the schema does not list, or a name that is neither schema.positive nor schema.negative
+	NullValue Reason = "null_value" // the record has no value (a tombstone)
+	// more than Limits.MaxEventBytes, Limits.MaxMulti in a list, 1024 names in an object, or than the sample has room
+	// for
+	TooLarge     Reason = "too_large"
+	NotUTF8      Reason = "not_utf8"      // bytes that are not UTF-8
+	NotJSON      Reason = "not_json"      // not JSON by RFC 8259, the empty value and literals such as NaN included
+	NotObject    Reason = "not_object"    // JSON, but not an object
+	TooDeep      Reason = "too_deep"      // nested deeper than Limits.MaxDepth
+	DuplicateKey Reason = "duplicate_key" // the same name twice in one object, at any depth
+	TrailingData Reason = "trailing_data" // anything but white space after the object
+	WrongType    Reason = "wrong_type"    // a field of the schema has a JSON type that it cannot have
+	NotFinite    Reason = "not_finite"    // a string that spells NaN or an infinity in place of a number
+	NumberRange  Reason = "number_range"  // a number that is subnormal or larger than Limits.MaxNumber
+	LabelRange   Reason = "label_range"   // not a level, not 0 or 1, outside of the schema's bounds, or beyond ±1e9
+	// a class that the schema does not list, or a name that is neither schema.positive nor schema.negative
+	LabelUnknown  Reason = "label_unknown"
 	TimeInvalid   Reason = "time_invalid"   // before 1970, after 9999, or not RFC 3339
 	IDEmpty       Reason = "id_empty"       // an empty string in place of an id or a class
 	IDTooLong     Reason = "id_too_long"    // an id or a class of more than Limits.MaxIDBytes
@@ -31,19 +34,38 @@ const (
 
 // The reasons of records that a Mapping does not make events of, and that are not wrong for that.
 const (
-	Filtered       Reason = "filtered"        // input.mapping.when does not hold, or the envelope has no event
-	RemovalRequest Reason = "removal_request" // a Debezium delete or tombstone: what it is about has to be removed by refitd state forget
+	Filtered Reason = "filtered" // input.mapping.when does not hold, or the envelope has no event
+	// a Debezium delete or tombstone: what it is about has to be removed by refitd state forget
+	RemovalRequest Reason = "removal_request"
 )
 
 // Panicked is not about the record but about this program: its decoder panicked on it, twice.
 const Panicked Reason = "panic"
 
 // Reasons lists those about records, for metrics that should exist before the first rejection.
-var Reasons = []Reason{NullValue, TooLarge, NotUTF8, NotJSON, NotObject, TooDeep, DuplicateKey, TrailingData, WrongType, NotFinite, NumberRange,
-	LabelRange, LabelUnknown, TimeInvalid, IDEmpty, IDTooLong, WeightInvalid, MissingField}
+var Reasons = []Reason{
+	NullValue,
+	TooLarge,
+	NotUTF8,
+	NotJSON,
+	NotObject,
+	TooDeep,
+	DuplicateKey,
+	TrailingData,
+	WrongType,
+	NotFinite,
+	NumberRange,
+	LabelRange,
+	LabelUnknown,
+	TimeInvalid,
+	IDEmpty,
+	IDTooLong,
+	WeightInvalid,
+	MissingField,
+}
 
-// A Rejection says of a value why it is not an event, and nothing of what the value holds: Field is a name of the schema, never one of the
-// value's own, Expected and Got are kinds of values.
+// A Rejection says of a value why it is not an event, and nothing of what the value holds: Field is a name of the
+// schema, never one of the value's own, Expected and Got are kinds of values.
 type Rejection struct {
 	Reason   Reason
 	Field    string // of the schema; "" where the reason is about the value as a whole

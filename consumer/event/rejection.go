@@ -22,7 +22,11 @@ func (d *JSON) rejection(r Reason) *Rejection {
 	out := &Rejection{Reason: r, Expected: whole[r][0], Got: whole[r][1]}
 	switch r {
 	case TooLarge:
-		out.Expected, out.Got = fmt.Sprintf("at most %d bytes, and %d names in an object", d.limits.MaxEventBytes, d.names), "more"
+		out.Expected, out.Got = fmt.Sprintf(
+			"at most %d bytes, and %d names in an object",
+			d.limits.MaxEventBytes,
+			d.names,
+		), "more"
 	case TooDeep:
 		out.Expected, out.Got = fmt.Sprintf("at most %d levels of nesting", d.limits.MaxDepth), "more"
 	}
@@ -181,8 +185,8 @@ func kindName(kind jsontext.Kind) string {
 	return "a " + kindNoun(kind)
 }
 
-// Causes lists every cause for which a value of the schema can be rejected: those about values as a whole, then those of each field, in the
-// order of the schema.
+// Causes lists every cause for which a value of the schema can be rejected: those about values as a whole, then those
+// of each field, in the order of the schema.
 func (s *Schema) Causes() []Cause {
 	var list []Cause
 	for _, r := range []Reason{NullValue, TooLarge, NotUTF8, NotJSON, NotObject, TooDeep, DuplicateKey, TrailingData} {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRejectionNamesItsField: an operator reads which field it was, what it may be and what kind of value came, and nothing of the value.
+// TestRejectionNamesItsField: an operator reads which field it was, what it may be and what kind of value came, and
+// nothing of the value.
 func TestRejectionNamesItsField(t *testing.T) {
 	classes := Schema{Task: Multiclass, Label: "y", Classes: []string{"1", "b"}, Numeric: []string{"a"}}
 	labels := Schema{Task: Multilabel, Label: "y", Classes: []string{"b"}, Numeric: []string{"a"}}
@@ -19,26 +20,39 @@ func TestRejectionNamesItsField(t *testing.T) {
 		want   Rejection
 	}{
 		{ratings, `{"item":"2","rating":3,"ts":1}`, Rejection{MissingField, "user", "a string or a whole number", "nothing"}},
-		{ratings, `{"user":null,"item":"2","rating":3,"ts":1}`, Rejection{MissingField, "user", "a string or a whole number", "null"}},
+		{ratings, `{"user":null,"item":"2","rating":3,"ts":1}`, Rejection{MissingField, "user", "a string or a whole number",
+			"null"}},
 		{ratings, `{"user":"1","ts":1}`, Rejection{MissingField, "rating", "a whole number from 1 to 5", "nothing"}},
 		{ratings, `{"user":"1","item":"2","rating":3}`, Rejection{MissingField, "ts", someTime, "nothing"}},
-		{ratings, `{"user":7.5,"item":"2","rating":3,"ts":1}`, Rejection{WrongType, "user", "a string or a whole number", "a number with a point or an exponent"}},
-		{ratings, `{"user":"1","item":{"a":1},"rating":3,"ts":1}`, Rejection{WrongType, "item", "a string or a whole number", "an object"}},
-		{ratings, `{"user":"1","item":"2","rating":"secret","ts":1}`, Rejection{WrongType, "rating", "a whole number from 1 to 5", "a string"}},
-		{ratings, `{"user":"1","item":"2","rating":9,"ts":1}`, Rejection{LabelRange, "rating", "a whole number from 1 to 5", "another number"}},
-		{ratings, `{"user":"","item":"2","rating":3,"ts":1}`, Rejection{IDEmpty, "user", "a string that is not empty", "an empty one"}},
-		{ratings, `{"user":"1","item":"` + long + `","rating":3,"ts":1}`, Rejection{IDTooLong, "item", "at most 256 bytes", "more"}},
-		{ratings, `{"user":"1","item":"2","rating":3,"ts":"yesterday"}`, Rejection{TimeInvalid, "ts", someTime, "another string"}},
+		{ratings, `{"user":7.5,"item":"2","rating":3,"ts":1}`, Rejection{WrongType, "user", "a string or a whole number",
+			"a number with a point or an exponent"}},
+		{ratings, `{"user":"1","item":{"a":1},"rating":3,"ts":1}`, Rejection{WrongType, "item", "a string or a whole number",
+			"an object"}},
+		{ratings, `{"user":"1","item":"2","rating":"secret","ts":1}`, Rejection{WrongType, "rating",
+			"a whole number from 1 to 5", "a string"}},
+		{ratings, `{"user":"1","item":"2","rating":9,"ts":1}`, Rejection{LabelRange, "rating", "a whole number from 1 to 5",
+			"another number"}},
+		{ratings, `{"user":"","item":"2","rating":3,"ts":1}`, Rejection{IDEmpty, "user", "a string that is not empty",
+			"an empty one"}},
+		{ratings, `{"user":"1","item":"` + long + `","rating":3,"ts":1}`, Rejection{IDTooLong, "item", "at most 256 bytes",
+			"more"}},
+		{ratings, `{"user":"1","item":"2","rating":3,"ts":"yesterday"}`, Rejection{TimeInvalid, "ts", someTime,
+			"another string"}},
 		{wide, wideWith(`"y":10.5`), Rejection{LabelRange, "y", "a number from -10 to 10", "another number"}},
 		{wide, wideWith(`"b":true`), Rejection{WrongType, "b", "a number", "true or false"}},
 		{wide, wideWith(`"b":"NaN"`), Rejection{NotFinite, "b", "a number", "a string that spells NaN or an infinity"}},
-		{wide, wideWith(`"b":1e300`), Rejection{NumberRange, "b", "a number of magnitude up to 1e+15, and not a subnormal one", "another number"}},
+		{wide, wideWith(`"b":1e300`), Rejection{NumberRange, "b",
+			"a number of magnitude up to 1e+15, and not a subnormal one", "another number"}},
 		{wide, wideWith(`"w":0`), Rejection{WeightInvalid, "w", "a number above 0, at most 1000000", "another number"}},
 		{wide, wideWith(`"tags":5`), Rejection{WrongType, "tags", "a list of strings or whole numbers", "a number"}},
-		{wide, wideWith(`"tags":["x",0.5]`), Rejection{WrongType, "tags", "a list of strings or whole numbers", "a list with a number with a point or an exponent"}},
-		{wide, wideWith(`"tags":[null]`), Rejection{WrongType, "tags", "a list of strings or whole numbers", "a list with null"}},
-		{wide, wideWith(`"tags":[["x"]]`), Rejection{WrongType, "tags", "a list of strings or whole numbers", "a list with a list"}},
-		{wide, wideWith(`"tags":[` + strings.Repeat(`"x",`, 1024) + `"x"]`), Rejection{TooLarge, "tags", "a list of at most 1024", "more"}},
+		{wide, wideWith(`"tags":["x",0.5]`), Rejection{WrongType, "tags", "a list of strings or whole numbers",
+			"a list with a number with a point or an exponent"}},
+		{wide, wideWith(`"tags":[null]`), Rejection{WrongType, "tags", "a list of strings or whole numbers",
+			"a list with null"}},
+		{wide, wideWith(`"tags":[["x"]]`), Rejection{WrongType, "tags", "a list of strings or whole numbers",
+			"a list with a list"}},
+		{wide, wideWith(`"tags":[` + strings.Repeat(`"x",`, 1024) + `"x"]`), Rejection{TooLarge, "tags",
+			"a list of at most 1024", "more"}},
 		{classes, `{"y":"c","a":1}`, Rejection{LabelUnknown, "y", "one of the classes of the schema", "another class"}},
 		{labels, `{"y":["b","c"],"a":1}`, Rejection{LabelUnknown, "y", "one of the classes of the schema", "another class"}},
 		{labels, `{"y":1,"a":1}`, Rejection{WrongType, "y", "a list of strings or whole numbers", "a number"}},
@@ -48,7 +62,8 @@ func TestRejectionNamesItsField(t *testing.T) {
 		{ratings, `{"user":`, Rejection{NotJSON, "", "JSON", "something else"}},
 		{ratings, `{"hidden":1,"hidden":2}`, Rejection{DuplicateKey, "", "each name once in an object", "a name twice"}},
 		{ratings, strings.Repeat("[", 40), Rejection{TooDeep, "", "at most 32 levels of nesting", "more"}},
-		{ratings, strings.Repeat(" ", 65<<10), Rejection{TooLarge, "", "at most 65536 bytes, and 1024 names in an object", "more"}},
+		{ratings, strings.Repeat(" ", 65<<10), Rejection{TooLarge, "", "at most 65536 bytes, and 1024 names in an object",
+			"more"}},
 	} {
 		var ev Event
 		got := NewJSON(c.schema, DefaultLimits()).Decode(&ev, []byte(c.in), now)
@@ -64,7 +79,8 @@ func TestRejectionNamesItsField(t *testing.T) {
 	}
 }
 
-// TestCausesAreOfTheSchema: what rejections are counted by is bounded by the schema, whatever producers send, and each cause can come.
+// TestCausesAreOfTheSchema: what rejections are counted by is bounded by the schema, whatever producers send, and each
+// cause can come.
 func TestCausesAreOfTheSchema(t *testing.T) {
 	seen := make(map[Cause]bool)
 	for _, c := range wide.Causes() {
@@ -74,7 +90,20 @@ func TestCausesAreOfTheSchema(t *testing.T) {
 		seen[c] = true
 	}
 	long := `"` + strings.Repeat("x", 257) + `"`
-	values := []string{`7.5`, `"NaN"`, `""`, long, `1e300`, `-77`, `null`, `{}`, `"x"`, `[""]`, `[` + long + `]`, `[` + strings.Repeat(`1,`, 1024) + `1]`}
+	values := []string{
+		`7.5`,
+		`"NaN"`,
+		`""`,
+		long,
+		`1e300`,
+		`-77`,
+		`null`,
+		`{}`,
+		`"x"`,
+		`[""]`,
+		`[` + long + `]`,
+		`[` + strings.Repeat(`1,`, 1024) + `1]`,
+	}
 	decode := func(in []byte) {
 		if r := NewJSON(wide, DefaultLimits()).Decode(new(Event), in, now); r != nil {
 			if !slices.Contains(wide.Causes(), r.Cause()) {
@@ -88,7 +117,8 @@ func TestCausesAreOfTheSchema(t *testing.T) {
 			decode(fmt.Appendf(nil, "%s", wideWith(fmt.Sprintf("%q:%s", field, value))))
 		}
 	}
-	for _, in := range []string{"\xff", "{", "7", strings.Repeat("[", 40), `{"a":1,"a":1}`, wideWith(`"z":1`) + "x", strings.Repeat(" ", 70_000)} {
+	for _, in := range []string{"\xff", "{", "7", strings.Repeat("[", 40), `{"a":1,"a":1}`, wideWith(`"z":1`) + "x",
+		strings.Repeat(" ", 70_000)} {
 		decode([]byte(in))
 	}
 	decode(nil)
@@ -99,7 +129,8 @@ func TestCausesAreOfTheSchema(t *testing.T) {
 
 // TestDecodeDoesNotAllocate: naming fields costs good events nothing.
 func TestDecodeDoesNotAllocate(t *testing.T) {
-	for _, in := range []string{`{"user":"1","item":"2","rating":3,"ts":1}`, `{"user":"1","item":"2","rating":3,"ts":1,"x":[1]}`} {
+	for _, in := range []string{`{"user":"1","item":"2","rating":3,"ts":1}`,
+		`{"user":"1","item":"2","rating":3,"ts":1,"x":[1]}`} {
 		d, value := NewJSON(ratings, DefaultLimits()), []byte(in)
 		var ev Event
 		if n := testing.AllocsPerRun(100, func() {

@@ -6,8 +6,9 @@ const (
 	year2100 = 4102444800000 // in milliseconds since 1970
 )
 
-// TrueUnit returns the unit that a time seems to be of, if the unit of the schema makes it a day of 1970: "s", "ms" or "us". It
-// returns "" for a time that may be what it says. A unit that is too large makes times that are refused, after the year 9999.
+// TrueUnit returns the unit that a time seems to be of, if the unit of the schema makes it a day of 1970: "s", "ms" or
+// "us". It returns "" for a time that may be what it says. A unit that is too large makes times that are refused, after
+// the year 9999.
 func TrueUnit(unit string, at int64) string {
 	if at <= 0 || at >= year1980/10 {
 		return ""

@@ -23,12 +23,17 @@ type Condition struct {
 // operators, longer ones before their beginnings.
 var operators = []string{"==", "!=", "<=", ">=", "<", ">", "in"}
 
-// ParseCondition reads a condition such as type == "rating", amount >= 10, header:tenant != "test", deleted == null or op in ["c", "u"]. What is compared is
-// a place, as in ParseSource, the constant is JSON.
+// ParseCondition reads a condition such as type == "rating", amount >= 10, header:tenant != "test", deleted == null or
+// op in ["c", "u"]. What is compared is a place, as in ParseSource, the constant is JSON.
 func ParseCondition(text string) (Condition, error) {
 	c := Condition{text: text}
 	fail := func(what string) (Condition, error) {
-		return c, fmt.Errorf("%s in %q: write a place, one of %s, and a constant, such as type == \"rating\"", what, text, strings.Join(operators, " "))
+		return c, fmt.Errorf(
+			"%s in %q: write a place, one of %s, and a constant, such as type == \"rating\"",
+			what,
+			text,
+			strings.Join(operators, " "),
+		)
 	}
 	of, rest, err := cutSource(strings.TrimSpace(text))
 	if err != nil {

@@ -83,8 +83,16 @@ func (b *bench) logged() string {
 func (b *bench) publish() int64 {
 	b.t.Helper()
 	c := &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.Identity, NumFeatures: 2, NumOutputs: 1,
-		Schema: snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: []string{"id"}}, Vocabulary: [][]string{{"a", "b"}},
-		Linear: []float64{rand.Float64(), 1}, Bias: []float64{0.5}, Meta: snapshot.Meta{Writer: "test", Created: time.Now(), Kind: "refit", Decision: "promoted"},
+		Schema: snapshot.Schema{
+			Task:        snapshot.Regression,
+			Label:       "y",
+			Categorical: []string{"id"},
+		}, Vocabulary: [][]string{{"a", "b"}},
+		Linear: []float64{
+			rand.Float64(),
+			1,
+		}, Bias: []float64{0.5}, Meta: snapshot.Meta{Writer: "test", Created: time.Now(), Kind: "refit",
+			Decision: "promoted"},
 		Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}}}
 	m, err := b.store.Publish(b.t.Context(), model, c, snapshot.Move{Alias: snapshot.Champion})
 	if err != nil {
@@ -106,15 +114,26 @@ func (b *bench) pointer() snapshot.Pointer {
 func (b *bench) announcer(inline int64) (results func() (ok, failed int), stop func()) {
 	var mu sync.Mutex
 	var good, bad int
-	a := New(Options{Kafka: b.kafka, Topic: topic, Model: model, Dir: b.dir, Store: b.store, Inline: inline, Log: b.logger, OnResult: func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			bad++
-		} else {
-			good++
-		}
-	}})
+	a := New(
+		Options{
+			Kafka:  b.kafka,
+			Topic:  topic,
+			Model:  model,
+			Dir:    b.dir,
+			Store:  b.store,
+			Inline: inline,
+			Log:    b.logger,
+			OnResult: func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					bad++
+				} else {
+					good++
+				}
+			},
+		},
+	)
 	a.limit = time.Second
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan struct{})
@@ -199,7 +218,11 @@ func (b *bench) records() (list []*kgo.Record) {
 		b.t.Fatal(err)
 	}
 	end, _ := ends.Lookup(topic, 0)
-	reader, err := kgo.NewClient(append(b.kafka, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))...)
+	reader, err := kgo.NewClient(
+		append(
+			b.kafka,
+			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}),
+		)...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -221,8 +244,8 @@ func (b *bench) settings() map[string]string {
 	return found
 }
 
-// TestAnnounced: every champion is announced in a compacted topic, with what a consumer needs to choose and to verify it, and a watcher that
-// follows the topic serves it.
+// TestAnnounced: every champion is announced in a compacted topic, with what a consumer needs to choose and to verify
+// it, and a watcher that follows the topic serves it.
 func TestAnnounced(t *testing.T) {
 	b := newBench(t)
 	b.publish()
@@ -245,7 +268,8 @@ func TestAnnounced(t *testing.T) {
 		slowest = max(slowest, time.Since(published))
 	}
 	t.Logf("publish to loaded by a watcher: %v at most (bar 1s)", slowest)
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 2, Event: snapshot.EventRollback}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 2,
+		Event: snapshot.EventRollback}); err != nil {
 		t.Fatal(err)
 	}
 	b.within("the rollback", func() bool { return w.Model().Manifest().Version == 2 })
@@ -265,15 +289,18 @@ func TestAnnounced(t *testing.T) {
 		for _, h := range r.Headers {
 			headers[h.Key] = string(h.Value)
 		}
-		if string(r.Key) != model || headers[FormatHeader] != "1" || headers[VersionHeader] != fmt.Sprint(a.Version) || a.ManifestDigest != m.Digest ||
-			a.Digest != m.PayloadDigest || len(a.Files) != 3 || a.Summary.Kind != "refit" || a.Inline != nil {
+		if string(r.Key) != model || headers[FormatHeader] != "1" || headers[VersionHeader] != fmt.Sprint(a.Version) ||
+			a.ManifestDigest != m.Digest ||
+			a.Digest != m.PayloadDigest || len(a.Files) != 3 ||
+			a.Summary.Kind != "refit" ||
+			a.Inline != nil {
 			t.Errorf("record %d: %v %+v", i, headers, a)
 		}
 	}
 }
 
-// TestLateJoiner: E11. Whatever a topic holds, in whatever order and however often, a consumer that joins gets the last announcement and
-// nothing before it.
+// TestLateJoiner: E11. Whatever a topic holds, in whatever order and however often, a consumer that joins gets the last
+// announcement and nothing before it.
 func TestLateJoiner(t *testing.T) {
 	b := newBench(t)
 	var records []*kgo.Record
@@ -291,7 +318,8 @@ func TestLateJoiner(t *testing.T) {
 		records = append(records, r)
 	}
 	policy := compact
-	if _, err := kadm.NewClient(b.client).CreateTopic(t.Context(), 1, 1, map[string]*string{cleanupPolicy: &policy}, topic); err != nil {
+	if _, err := kadm.NewClient(b.client).CreateTopic(t.Context(), 1, 1, map[string]*string{cleanupPolicy: &policy},
+		topic); err != nil {
 		t.Fatal(err)
 	}
 	copyOf := func(i int, change func(r *kgo.Record)) *kgo.Record {
@@ -301,16 +329,37 @@ func TestLateJoiner(t *testing.T) {
 		}
 		return r
 	}
-	b.produce(copyOf(5, nil), copyOf(1, nil), copyOf(5, nil), copyOf(4, nil), copyOf(0, nil),
-		copyOf(3, func(r *kgo.Record) { r.Value = nil }),                                                           // a tombstone
-		copyOf(3, func(r *kgo.Record) { r.Value = []byte("nonsense") }),                                            // not an announcement
-		copyOf(3, func(r *kgo.Record) { r.Headers = nil }),                                                         // from somebody else
-		copyOf(3, func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: FormatHeader, Value: []byte("2")}} }), // of a later build
-		copyOf(3, func(r *kgo.Record) { r.Key = []byte("other") }),                                                 // of another model
+	b.produce(
+		copyOf(5, nil),
+		copyOf(1, nil),
+		copyOf(5, nil),
+		copyOf(4, nil),
+		copyOf(0, nil),
+		copyOf(
+			3,
+			func(r *kgo.Record) { r.Value = nil },
+		), // a tombstone
+		copyOf(
+			3,
+			func(r *kgo.Record) { r.Value = []byte("nonsense") },
+		), // not an announcement
+		copyOf(
+			3,
+			func(r *kgo.Record) { r.Headers = nil },
+		), // from somebody else
+		copyOf(
+			3,
+			func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: FormatHeader, Value: []byte("2")}} },
+		), // of a later build
+		copyOf(
+			3,
+			func(r *kgo.Record) { r.Key = []byte("other") },
+		), // of another model
 		copyOf(3, func(r *kgo.Record) {
 			r.Value = []byte(strings.Replace(string(r.Value), `"sequence":4`, `"sequence":400`, 1))
 		}), // altered
-		copyOf(2, nil))
+		copyOf(2, nil),
+	)
 	s := b.source(snapshot.DirSource{Dir: b.dir})
 	first := b.wait(s, snapshot.Pointer{})
 	if first.Version != 6 {
@@ -334,8 +383,8 @@ func TestLateJoiner(t *testing.T) {
 	}
 }
 
-// TestInline: under the limit a consumer needs nothing but the topic; a topic that takes smaller records, and a version over the limit,
-// are announced without files.
+// TestInline: under the limit a consumer needs nothing but the topic; a topic that takes smaller records, and a version
+// over the limit, are announced without files.
 func TestInline(t *testing.T) {
 	b := newBench(t)
 	b.publish()
@@ -360,29 +409,37 @@ func TestInline(t *testing.T) {
 
 	// The topic takes records of 1,000 bytes less than the files need.
 	small := "1000"
-	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: maxMessageBytes, Value: &small}},
+	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig,
+		Name: maxMessageBytes, Value: &small}},
 		topic); err != nil {
 		t.Fatal(err)
 	}
 	b.publish()
 	b.announcer(1 << 20)
-	b.within("the warning", func() bool { return strings.Contains(b.logged(), "smaller records than publish.inline_max") })
+	b.within(
+		"the warning",
+		func() bool { return strings.Contains(b.logged(), "smaller records than publish.inline_max") },
+	)
 }
 
 // TestTopicIsLookedAt: a topic that is not compacted is used, and the log warns the operator.
 func TestTopicIsLookedAt(t *testing.T) {
 	b := newBench(t)
 	policy := "delete"
-	if _, err := kadm.NewClient(b.client).CreateTopic(t.Context(), 1, 1, map[string]*string{cleanupPolicy: &policy}, topic); err != nil {
+	if _, err := kadm.NewClient(b.client).CreateTopic(t.Context(), 1, 1, map[string]*string{cleanupPolicy: &policy},
+		topic); err != nil {
 		t.Fatal(err)
 	}
-	b.cluster.ControlKey(kmsg.CreateTopics.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) { // nobody may create topics
-		answer := req.ResponseKind().(*kmsg.CreateTopicsResponse)
-		refused := kmsg.NewCreateTopicsResponseTopic()
-		refused.Topic, refused.ErrorCode = topic, kerr.TopicAuthorizationFailed.Code
-		answer.Topics = append(answer.Topics, refused)
-		return answer, nil, true
-	})
+	b.cluster.ControlKey(
+		kmsg.CreateTopics.Int16(),
+		func(req kmsg.Request) (kmsg.Response, error, bool) { // nobody may create topics
+			answer := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+			refused := kmsg.NewCreateTopicsResponseTopic()
+			refused.Topic, refused.ErrorCode = topic, kerr.TopicAuthorizationFailed.Code
+			answer.Topics = append(answer.Topics, refused)
+			return answer, nil, true
+		},
+	)
 	b.publish()
 	results, _ := b.announcer(0)
 	b.within("the announcement", func() bool { ok, _ := results(); return ok == 1 })
@@ -407,8 +464,8 @@ func TestTopicDeleted(t *testing.T) {
 	}
 }
 
-// TestBrokerAway: E12. Versions are published while no broker answers; once one does, the last of them is announced, and none was announced
-// with two payloads.
+// TestBrokerAway: E12. Versions are published while no broker answers; once one does, the last of them is announced,
+// and none was announced with two payloads.
 func TestBrokerAway(t *testing.T) {
 	b := newBench(t)
 	b.publish()

@@ -1,8 +1,8 @@
-// Package announce publishes in a compacted Kafka topic which version of a model is the champion. The key of a record is the model,
-// so the topic keeps the last announcement of each; the value is what the alias says, the digests of the version's files and a summary of
-// its manifest, and under a limit the files themselves. The store comes first: an Announcer repeats what the alias there says, however
-// often Kafka fails, so the two cannot disagree for long and one version never has two payloads. A Source lets snapshot.Watch follow
-// the topic.
+// Package announce publishes in a compacted Kafka topic which version of a model is the champion. The key of a record
+// is the model, so the topic keeps the last announcement of each; the value is what the alias says, the digests of the
+// version's files and a summary of its manifest, and under a limit the files themselves. The store comes first: an
+// Announcer repeats what the alias there says, however often Kafka fails, so the two cannot disagree for long and one
+// version never has two payloads. A Source lets snapshot.Watch follow the topic.
 //
 // It needs neither the configuration nor the rest of the daemon, so that a program that consumes models can use it.
 package announce
@@ -41,9 +41,10 @@ type Announcement struct {
 	Alias  string `json:"alias"`  // champion
 	Digest string `json:"digest"` // payload digest of the version
 	snapshot.Pointer
-	Summary Summary           `json:"summary"`
-	Files   []snapshot.File   `json:"files"`            // with size and digest
-	Inline  map[string][]byte `json:"inline,omitempty"` // every file of the version by name, manifest and signature included, but not cut.json; or none
+	Summary Summary         `json:"summary"`
+	Files   []snapshot.File `json:"files"` // with size and digest
+	// every file of the version by name, manifest and signature included, but not cut.json; or none
+	Inline map[string][]byte `json:"inline,omitempty"`
 }
 
 // Summary is what a consumer wants to know of a version before it loads it; the manifest has the whole.
@@ -64,9 +65,17 @@ type Summary struct {
 
 // of announces a version that an alias names.
 func of(alias string, p snapshot.Pointer, m *snapshot.Manifest) *Announcement {
-	return &Announcement{Model: m.Model, Alias: alias, Digest: m.PayloadDigest, Pointer: p, Files: m.Files, Summary: Summary{Kind: m.Kind,
-		Created: m.Created, Expires: m.Expires, Watermark: m.Watermark, Decision: m.Decision, Reason: m.Reason, NumFeatures: m.NumFeatures,
-		NumOutputs: m.NumOutputs, NumBasis: m.NumBasis, GapRelative: m.GapRelative, GapKind: m.GapKind, Gate: m.Gate}}
+	return &Announcement{
+		Model:   m.Model,
+		Alias:   alias,
+		Digest:  m.PayloadDigest,
+		Pointer: p,
+		Files:   m.Files,
+		Summary: Summary{Kind: m.Kind,
+			Created: m.Created, Expires: m.Expires, Watermark: m.Watermark, Decision: m.Decision, Reason: m.Reason,
+			NumFeatures: m.NumFeatures,
+			NumOutputs:  m.NumOutputs, NumBasis: m.NumBasis, GapRelative: m.GapRelative, GapKind: m.GapKind, Gate: m.Gate},
+	}
 }
 
 // record returns the record for a topic.
@@ -76,11 +85,14 @@ func (a *Announcement) record(topic string) (*kgo.Record, error) {
 		return nil, fmt.Errorf("announce: %w", err)
 	}
 	return &kgo.Record{Topic: topic, Key: []byte(a.Model), Value: value, Headers: []kgo.RecordHeader{
-		{Key: FormatHeader, Value: strconv.AppendInt(nil, Format, 10)}, {Key: VersionHeader, Value: strconv.AppendInt(nil, a.Version, 10)}}}, nil
+		{
+			Key:   FormatHeader,
+			Value: strconv.AppendInt(nil, Format, 10),
+		}, {Key: VersionHeader, Value: strconv.AppendInt(nil, a.Version, 10)}}}, nil
 }
 
-// Read returns the announcement of a record, or ErrRecord. The digest over what the alias says is checked, its signature is not: that is for
-// snapshot.Watch, which knows the keys.
+// Read returns the announcement of a record, or ErrRecord. The digest over what the alias says is checked, its
+// signature is not: that is for snapshot.Watch, which knows the keys.
 func Read(r *kgo.Record) (*Announcement, error) {
 	format := ""
 	for _, h := range r.Headers {

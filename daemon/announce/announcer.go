@@ -55,8 +55,9 @@ func New(o Options) *Announcer {
 	return &Announcer{Options: o, limit: sendTimeout}
 }
 
-// Run announces the champion, its renewals and every one after it until ctx is done, and then once more if there is one that could not be announced. A
-// failure is reported to OnResult, logged once until it is over, and tried again with what the alias then names.
+// Run announces the champion, its renewals and every one after it until ctx is done, and then once more if there is one
+// that could not be announced. A failure is reported to OnResult, logged once until it is over, and tried again with
+// what the alias then names.
 func (a *Announcer) Run(ctx context.Context) {
 	defer a.close()
 	pause, failures := lookEvery, 0
@@ -80,7 +81,8 @@ func (a *Announcer) Run(ctx context.Context) {
 	}
 }
 
-// announce sends what the alias says, unless that was sent already or there is nothing yet. It reports whether it sent something.
+// announce sends what the alias says, unless that was sent already or there is nothing yet. It reports whether it sent
+// something.
 func (a *Announcer) announce(ctx context.Context, limit time.Duration) (did bool, err error) {
 	p, err := a.Store.Alias(a.Model, snapshot.Champion)
 	same := p.Sequence == a.sent.Sequence && p.ManifestDigest == a.sent.ManifestDigest
@@ -116,7 +118,8 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 	}
 	fresh := a.client == nil
 	if fresh {
-		if a.client, err = produce.NewClient(append([]kgo.Opt{kgo.ProducerBatchMaxBytes(int32(batchBytes(a.Inline)))}, a.Kafka...)...); err != nil {
+		if a.client, err = produce.NewClient(append([]kgo.Opt{kgo.ProducerBatchMaxBytes(int32(batchBytes(a.Inline)))},
+			a.Kafka...)...); err != nil {
 			return err
 		}
 	}
@@ -136,8 +139,16 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement
 	}
 	err := a.produce(ctx, what)
 	if errors.Is(err, kerr.MessageTooLarge) && what.Inline != nil {
-		a.Log.Warn("version too large for the topic, announced without its files: raise max.message.bytes of the topic, or lower publish.inline_max",
-			"topic", a.Topic, "version", p.Version, "bytes", m.Size())
+		a.Log.Warn(
+			"version too large for the topic, announced without its files: raise max.message.bytes of the topic, or lower "+
+				"publish.inline_max",
+			"topic",
+			a.Topic,
+			"version",
+			p.Version,
+			"bytes",
+			m.Size(),
+		)
 		what.Inline = nil
 		err = a.produce(ctx, what)
 	}
@@ -146,7 +157,17 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement
 		if p.Sequence == a.sent.Sequence {
 			level = slog.LevelDebug // renewed
 		}
-		a.Log.Log(ctx, level, "champion announced", "topic", a.Topic, "version", p.Version, "inline", what.Inline != nil)
+		a.Log.Log(
+			ctx,
+			level,
+			"champion announced",
+			"topic",
+			a.Topic,
+			"version",
+			p.Version,
+			"inline",
+			what.Inline != nil,
+		)
 	}
 	return err
 }
@@ -159,8 +180,8 @@ func (a *Announcer) produce(ctx context.Context, what *Announcement) error {
 	return a.client.ProduceSync(ctx, record).FirstErr()
 }
 
-// batchBytes is the room for the record of a version whose files have so many bytes: base64, and 128 KiB for the announcement itself. It is at
-// least what every broker takes by default.
+// batchBytes is the room for the record of a version whose files have so many bytes: base64, and 128 KiB for the
+// announcement itself. It is at least what every broker takes by default.
 func batchBytes(inline int64) int { return max(int(inline/3*4)+128<<10, delivered) }
 
 // inline returns the files of a version, nil if they are too large.

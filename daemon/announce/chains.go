@@ -68,8 +68,16 @@ func (s *Source) takeDelta(r *kgo.Record) {
 	d, err := snapshot.DecodeDeltaHeader(r.Value, s.trust.Keys)
 	switch {
 	case err != nil:
-	case !strings.HasPrefix(key, d.Model+"/") || !strings.HasSuffix(key, "/"+strconv.FormatInt(d.Base, 10)+"/"+strconv.FormatInt(d.Sequence, 10)):
-		err = fmt.Errorf("%w: its key is %q, it is delta %d of version %d of %s", ErrRecord, key, d.Sequence, d.Base, d.Model)
+	case !strings.HasPrefix(key, d.Model+"/") || !strings.HasSuffix(key, "/"+strconv.FormatInt(d.Base, 10)+"/"+
+		strconv.FormatInt(d.Sequence, 10)):
+		err = fmt.Errorf(
+			"%w: its key is %q, it is delta %d of version %d of %s",
+			ErrRecord,
+			key,
+			d.Sequence,
+			d.Base,
+			d.Model,
+		)
 	case s.chains.bytes+int64(len(r.Value)) > maxHeldBytes:
 		err = errors.New("the deltas of the topic take more than 1 GiB")
 	}
@@ -107,8 +115,8 @@ func (c *chains) after(of chainKey, sequence int64) (stream io.ReadCloser, gap b
 	return nil, gap
 }
 
-// Deltas returns the deltas of a version that the topic has, and waits for the next one. Those of a version that is no champion any more are taken
-// back. It returns snapshot.ErrChain if the next one is missing and later ones are there.
+// Deltas returns the deltas of a version that the topic has, and waits for the next one. Those of a version that is no
+// champion any more are taken back. It returns snapshot.ErrChain if the next one is missing and later ones are there.
 func (s *Source) Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error) {
 	if s.deltas == "" {
 		if source, ok := s.files.(snapshot.DeltaSource); ok {
@@ -126,8 +134,14 @@ func (s *Source) Deltas(ctx context.Context, model string, version, after int64)
 		case stream != nil:
 			return stream, nil
 		case gap && caught:
-			return nil, fmt.Errorf("announce: %w: delta %d of version %d of %s is not in the topic %s, and later ones are", snapshot.ErrChain, after+1, version,
-				model, s.deltas)
+			return nil, fmt.Errorf(
+				"announce: %w: delta %d of version %d of %s is not in the topic %s, and later ones are",
+				snapshot.ErrChain,
+				after+1,
+				version,
+				model,
+				s.deltas,
+			)
 		}
 		select {
 		case <-ctx.Done():

@@ -35,12 +35,14 @@ type DeltaOptions struct {
 	Log      *slog.Logger
 }
 
-// A DeltaProducer puts the deltas of a model's champion into a compacted topic, for a Source to read: a record is one frame, its key
-// <model>/<lineage>/<version>/<sequence>, and a record without a value takes back one of a chain that has ended. It follows the store, where
-// deltas come first: what fails is repeated, and nothing waits for it. Make it with NewDeltas, call Run once.
+// A DeltaProducer puts the deltas of a model's champion into a compacted topic, for a Source to read: a record is one
+// frame, its key <model>/<lineage>/<version>/<sequence>, and a record without a value takes back one of a chain that
+// has ended. It follows the store, where deltas come first: what fails is repeated, and nothing waits for it. Make it
+// with NewDeltas, call Run once.
 type DeltaProducer struct {
 	DeltaOptions
-	client *kgo.Client       // nil until it is needed, and after a failure: what a failed producer has under way is unknown
+	// nil until it is needed, and after a failure: what a failed producer has under way is unknown
+	client *kgo.Client
 	held   map[string]string // what the topic holds of the model: digests of deltas by their keys
 
 	prefix  string // of the keys of the chain that is produced, "" before the first
@@ -57,7 +59,8 @@ func NewDeltas(o DeltaOptions) *DeltaProducer {
 	return &DeltaProducer{DeltaOptions: o}
 }
 
-// Run produces deltas as they come until ctx is done. A failure is reported to OnResult, logged once until it is over, and tried again.
+// Run produces deltas as they come until ctx is done. A failure is reported to OnResult, logged once until it is over,
+// and tried again.
 func (p *DeltaProducer) Run(ctx context.Context) {
 	defer p.close()
 	failures := 0
@@ -88,7 +91,8 @@ func (p *DeltaProducer) Run(ctx context.Context) {
 	}
 }
 
-// step makes the topic hold what the store has of the champion's chain, and waits a while if it does. It reports whether something was sent.
+// step makes the topic hold what the store has of the champion's chain, and waits a while if it does. It reports
+// whether something was sent.
 func (p *DeltaProducer) step(ctx context.Context) (did bool, err error) {
 	champion, err := p.Store.Alias(p.Model, snapshot.Champion)
 	if errors.Is(err, snapshot.ErrNotFound) {
@@ -115,7 +119,8 @@ func (p *DeltaProducer) step(ctx context.Context) (did bool, err error) {
 
 // open connects and reads what the topic holds of the model.
 func (p *DeltaProducer) open(ctx context.Context) (err error) {
-	if p.client, err = produce.NewClient(append([]kgo.Opt{kgo.ProducerBatchMaxBytes(maxFrameBytes)}, p.Kafka...)...); err != nil {
+	if p.client, err = produce.NewClient(append([]kgo.Opt{kgo.ProducerBatchMaxBytes(maxFrameBytes)},
+		p.Kafka...)...); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, deltaTimeout)
@@ -207,8 +212,12 @@ func (p *DeltaProducer) follow(ctx context.Context) (did bool, err error) {
 			err := p.send(ctx, records)
 			if errors.Is(err, kerr.MessageTooLarge) {
 				p.tooMuch = true
-				return fmt.Errorf("%w: consumers of the topic wait for the next version; set it with kafka-configs --alter --add-config max.message.bytes=%d", err,
-					maxFrameBytes)
+				return fmt.Errorf(
+					"%w: consumers of the topic wait for the next version; set it with kafka-configs --alter --add-config "+
+						"max.message.bytes=%d",
+					err,
+					maxFrameBytes,
+				)
 			}
 			if err != nil {
 				return err
@@ -232,7 +241,12 @@ func (p *DeltaProducer) follow(ctx context.Context) (did bool, err error) {
 		}
 		key := p.prefix + strconv.FormatInt(d.Sequence, 10)
 		if last = d.Sequence; p.held[key] != d.Digest {
-			records, size = append(records, &kgo.Record{Topic: p.Topic, Key: []byte(key), Value: frame}), size+len(frame)
+			records, size = append(
+				records,
+				&kgo.Record{Topic: p.Topic, Key: []byte(key), Value: frame},
+			), size+len(
+				frame,
+			)
 		}
 		if size >= maxSend {
 			if err := flush(); err != nil {

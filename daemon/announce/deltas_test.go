@@ -25,8 +25,17 @@ func (b *bench) grow(c *snapshot.Chain, m *snapshot.Model, n int) (*snapshot.Mod
 	var frames [][]byte
 	for range n {
 		at := m.Position()
-		d := &snapshot.Delta{Model: model, Base: at.Version, BaseDigest: m.Manifest().Digest, Sequence: at.Sequence + 1, Previous: at.Digest,
-			Created: time.Now(), Columns: []int32{int32(at.Sequence % 2)}, Linear: []float64{float64(at.Sequence)}, Bias: []float64{float64(at.Version)}}
+		d := &snapshot.Delta{
+			Model:      model,
+			Base:       at.Version,
+			BaseDigest: m.Manifest().Digest,
+			Sequence:   at.Sequence + 1,
+			Previous:   at.Digest,
+			Created:    time.Now(),
+			Columns:    []int32{int32(at.Sequence % 2)},
+			Linear:     []float64{float64(at.Sequence)},
+			Bias:       []float64{float64(at.Version)},
+		}
 		frame, err := d.Encode(m, b.store.Signer)
 		if err == nil {
 			err = c.Append(b.t.Context(), frame)
@@ -59,13 +68,23 @@ func (b *bench) chain(version int64) (*snapshot.Chain, *snapshot.Model) {
 // deltas runs a producer until stop is called or the test ends.
 func (b *bench) deltas() (good, bad *atomic.Int32, stop func()) {
 	good, bad = new(atomic.Int32), new(atomic.Int32)
-	p := NewDeltas(DeltaOptions{Kafka: b.kafka, Topic: deltaTopic, Model: model, Dir: b.dir, Store: b.store, Log: b.logger, OnResult: func(err error) {
-		if err != nil {
-			bad.Add(1)
-		} else {
-			good.Add(1)
-		}
-	}})
+	p := NewDeltas(
+		DeltaOptions{
+			Kafka: b.kafka,
+			Topic: deltaTopic,
+			Model: model,
+			Dir:   b.dir,
+			Store: b.store,
+			Log:   b.logger,
+			OnResult: func(err error) {
+				if err != nil {
+					bad.Add(1)
+				} else {
+					good.Add(1)
+				}
+			},
+		},
+	)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -150,8 +169,8 @@ func (b *bench) values() (records int, left map[string]int) {
 	return records, left
 }
 
-// TestDeltasOverKafka: what the store has of the champion's chain is in the topic once, a watcher of the topic has it to the bit, also one that joins
-// late, and another champion takes the chain back.
+// TestDeltasOverKafka: what the store has of the champion's chain is in the topic once, a watcher of the topic has it
+// to the bit, also one that joins late, and another champion takes the chain back.
 func TestDeltasOverKafka(t *testing.T) {
 	b := newBench(t)
 	keys := b.sign(1)
@@ -200,8 +219,14 @@ func TestDeltasOverKafka(t *testing.T) {
 	b.at(late, m)
 	_, left = b.values()
 	s.mu.Lock()
-	if len(s.chains.keys) != 2 || len(s.chains.frames) != 1 || s.chains.bytes != int64(left["ratings//2/1"]+left["ratings//2/2"]) {
-		t.Errorf("a late joiner holds %d deltas of %d chains, %d bytes", len(s.chains.keys), len(s.chains.frames), s.chains.bytes)
+	if len(s.chains.keys) != 2 || len(s.chains.frames) != 1 ||
+		s.chains.bytes != int64(left["ratings//2/1"]+left["ratings//2/2"]) {
+		t.Errorf(
+			"a late joiner holds %d deltas of %d chains, %d bytes",
+			len(s.chains.keys),
+			len(s.chains.frames),
+			s.chains.bytes,
+		)
 	}
 	s.mu.Unlock()
 	if st := w.Status(); st.DeltasRefused != 0 || st.Refused != 0 || bad.Load()+bad2.Load()+bad3.Load() != 0 {
@@ -209,7 +234,8 @@ func TestDeltasOverKafka(t *testing.T) {
 	}
 }
 
-// TestDeltasBrokerAway: while the brokers refuse records the chain grows in the store; then the topic has all of it, in order.
+// TestDeltasBrokerAway: while the brokers refuse records the chain grows in the store; then the topic has all of it, in
+// order.
 func TestDeltasBrokerAway(t *testing.T) {
 	b := newBench(t)
 	b.publish()
@@ -264,8 +290,15 @@ func TestForgedDeltas(t *testing.T) {
 	stop()
 	w, s := b.follow(keys)
 	b.at(w, m)
-	unsigned := &snapshot.Delta{Model: model, Base: 1, BaseDigest: m.Manifest().Digest, Sequence: 3, Previous: m.Position().Digest, Created: time.Now(),
-		Bias: []float64{1e6}}
+	unsigned := &snapshot.Delta{
+		Model:      model,
+		Base:       1,
+		BaseDigest: m.Manifest().Digest,
+		Sequence:   3,
+		Previous:   m.Position().Digest,
+		Created:    time.Now(),
+		Bias:       []float64{1e6},
+	}
 	forged, err := unsigned.Encode(m, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +347,10 @@ func TestDeltasFromFiles(t *testing.T) {
 	b.at(w, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.source(files{snapshot.DirSource{Dir: b.dir}}).Deltas(ctx, model, 1, 0); !errors.Is(err, context.Canceled) {
+	if _, err := b.source(files{snapshot.DirSource{Dir: b.dir}}).Deltas(ctx, model, 1, 0); !errors.Is(
+		err,
+		context.Canceled,
+	) {
 		t.Error(err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// changed is an announcement after a change by somebody who has no key: the digest is right again, the signature is as it was.
+// changed is an announcement after a change by somebody who has no key: the digest is right again, the signature is as
+// it was.
 func changed(t *testing.T, r *kgo.Record, change func(a *Announcement)) *kgo.Record {
 	t.Helper()
 	var a Announcement
@@ -24,8 +25,17 @@ func changed(t *testing.T, r *kgo.Record, change func(a *Announcement)) *kgo.Rec
 		t.Fatal(err)
 	}
 	change(&a)
-	text := fmt.Sprintf("refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n", a.Model, a.Alias, a.Version, a.ManifestDigest, a.Sequence,
-		a.Moved.UTC().Format(time.RFC3339Nano), a.Event, a.KeyID)
+	text := fmt.Sprintf(
+		"refitd alias\n%s\n%s\n%d\n%s\n%d\n%s\n%s\n%s\n",
+		a.Model,
+		a.Alias,
+		a.Version,
+		a.ManifestDigest,
+		a.Sequence,
+		a.Moved.UTC().Format(time.RFC3339Nano),
+		a.Event,
+		a.KeyID,
+	)
 	a.Pointer.Digest = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text)))
 	value, err := json.Marshal(&a)
 	if err != nil {
@@ -38,8 +48,9 @@ func again(r *kgo.Record) *kgo.Record {
 	return &kgo.Record{Topic: topic, Key: r.Key, Value: r.Value, Headers: r.Headers}
 }
 
-// J2: one record of a move that nobody can have counted to, by somebody who may write to the topic, stops nobody: with keys because it is not
-// signed, without keys because of its number. A late joiner gets the newest announcement that is valid.
+// J2: one record of a move that nobody can have counted to, by somebody who may write to the topic, stops nobody: with
+// keys because it is not signed, without keys because of its number. A late joiner gets the newest announcement that is
+// valid.
 func TestForgedAnnouncement(t *testing.T) {
 	for _, signed := range []bool{true, false} {
 		t.Run(fmt.Sprintf("signed=%t", signed), func(t *testing.T) {
@@ -61,7 +72,10 @@ func TestForgedAnnouncement(t *testing.T) {
 					changed(t, first, func(a *Announcement) { a.Sequence, a.KeyID, a.Signature = 1000, "", nil }))
 			}
 			b.produce(forged...)
-			b.within("the forgeries to be ignored", func() bool { return source.Status().Ignored == int64(len(forged)) })
+			b.within(
+				"the forgeries to be ignored",
+				func() bool { return source.Status().Ignored == int64(len(forged)) },
+			)
 			b.publish()
 			b.produce(b.announcement())
 			b.within("version 2", func() bool { return w.Status().Version == 2 })
@@ -78,18 +92,23 @@ func TestForgedAnnouncement(t *testing.T) {
 			if s := late.Status(); s.Ignored == 0 || s.Err == nil || !s.CaughtUp {
 				t.Errorf("status of a late joiner: %+v", s)
 			}
-			// All that the cleaner leaves may be the forgery: the next record of the publisher is the newest valid one again.
+			// All that the cleaner leaves may be the forgery: the next record of the publisher is the newest valid one
+			// again.
 			if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 2}); err != nil {
 				t.Fatal(err)
 			}
 			b.produce(b.announcement())
 			sequence := b.pointer().Sequence
-			b.within("the move after it", func() bool { p := b.wait(late, snapshot.Pointer{}); return p.Sequence == sequence })
+			b.within(
+				"the move after it",
+				func() bool { p := b.wait(late, snapshot.Pointer{}); return p.Sequence == sequence },
+			)
 		})
 	}
 }
 
-// J2: a genuine announcement is not stopped by one of another alias, nor by its own with other files: both were signed by the publisher.
+// J2: a genuine announcement is not stopped by one of another alias, nor by its own with other files: both were signed
+// by the publisher.
 func TestForgedParts(t *testing.T) {
 	b := newBench(t)
 	b.compacted()
@@ -147,13 +166,15 @@ func TestForgedParts(t *testing.T) {
 	}
 }
 
-// J2: what a build without this check wrote down, or a reader before it had keys, does not refuse what follows for ever.
+// J2: what a build without this check wrote down, or a reader before it had keys, does not refuse what follows for
+// ever.
 func TestPoisonedStateFile(t *testing.T) {
 	b := newBench(t)
 	b.compacted()
 	b.publish()
 	var a Announcement
-	if err := json.Unmarshal(changed(t, b.announcement(), func(a *Announcement) { a.Sequence = 1 << 50 }).Value, &a); err != nil {
+	if err := json.Unmarshal(changed(t, b.announcement(), func(a *Announcement) { a.Sequence = 1 << 50 }).Value,
+		&a); err != nil {
 		t.Fatal(err)
 	}
 	state, err := json.Marshal(map[string]any{"model": model, "alias": snapshot.Champion, "last": a.Pointer})
@@ -175,7 +196,8 @@ func TestPoisonedStateFile(t *testing.T) {
 	}
 }
 
-// J3: a renewal is announced, with the files, and handed out to those who wait; the cleaner finds the newest record whole.
+// J3: a renewal is announced, with the files, and handed out to those who wait; the cleaner finds the newest record
+// whole.
 func TestRenewalsAreAnnounced(t *testing.T) {
 	b := newBench(t)
 	keys := b.sign(1)

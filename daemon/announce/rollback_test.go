@@ -44,7 +44,8 @@ func (b *bench) announcement() *kgo.Record {
 func (b *bench) compacted() {
 	b.t.Helper()
 	policy := compact
-	if _, err := kadm.NewClient(b.client).CreateTopic(b.t.Context(), 1, 1, map[string]*string{cleanupPolicy: &policy}, topic); err != nil {
+	if _, err := kadm.NewClient(b.client).CreateTopic(b.t.Context(), 1, 1, map[string]*string{cleanupPolicy: &policy},
+		topic); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -62,11 +63,15 @@ func (b *bench) watch(o snapshot.WatchOptions) *snapshot.Watcher {
 	return w
 }
 
-// TestRollbackOverKafka: E7. A topic that was made anew from an old copy offers a version that was signed and true once: a consumer that runs
-// keeps its newer one, and one that is started again refuses it by its state file, until the operator pins it or the publisher moves on.
+// TestRollbackOverKafka: E7. A topic that was made anew from an old copy offers a version that was signed and true
+// once: a consumer that runs keeps its newer one, and one that is started again refuses it by its state file, until the
+// operator pins it or the publisher moves on.
 func TestRollbackOverKafka(t *testing.T) {
 	b := newBench(t)
-	options := snapshot.WatchOptions{Trust: snapshot.Trust{Keys: b.sign(1)}, StateFile: filepath.Join(t.TempDir(), "accepted")}
+	options := snapshot.WatchOptions{
+		Trust:     snapshot.Trust{Keys: b.sign(1)},
+		StateFile: filepath.Join(t.TempDir(), "accepted"),
+	}
 	b.compacted()
 	b.publish()
 	old := b.announcement()
@@ -101,7 +106,8 @@ func TestRollbackOverKafka(t *testing.T) {
 	pinned.Pin = 1
 	p := b.watch(pinned)
 	b.within("the pinned version", func() bool { return p.Status().Version == 1 })
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 1, Event: snapshot.EventRollback}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 1,
+		Event: snapshot.EventRollback}); err != nil {
 		t.Fatal(err)
 	}
 	b.produce(b.announcement()) // a rollback by the publisher is a later move
@@ -112,14 +118,17 @@ func TestRollbackOverKafka(t *testing.T) {
 	b.publish()
 	b.produce(b.announcement())
 	source := b.last
-	b.within("the refusal of an unsigned one", func() bool { return errors.Is(source.Status().Err, snapshot.ErrSignature) })
+	b.within(
+		"the refusal of an unsigned one",
+		func() bool { return errors.Is(source.Status().Err, snapshot.ErrSignature) },
+	)
 	if s := w.Status(); s.Version != 1 || s.Err != nil {
 		t.Errorf("serves version %d, %v", s.Version, s.Err)
 	}
 }
 
-// TestCompacted: E11. The broker's cleaner leaves the last announcements of each model; a consumer that joins then gets exactly that one, whatever
-// the order in which they were sent.
+// TestCompacted: E11. The broker's cleaner leaves the last announcements of each model; a consumer that joins then gets
+// exactly that one, whatever the order in which they were sent.
 func TestCompacted(t *testing.T) {
 	b := newBench(t)
 	b.compacted()
@@ -148,14 +157,16 @@ func TestCompacted(t *testing.T) {
 	}
 }
 
-// TestTooLarge: E11. A version that the brokers refuse for its size, although the topic was made for it, is announced without its files, once.
+// TestTooLarge: E11. A version that the brokers refuse for its size, although the topic was made for it, is announced
+// without its files, once.
 func TestTooLarge(t *testing.T) {
 	b := newBench(t)
 	b.publish()
 	results, stop := b.announcer(1 << 20)
 	b.within("the announcement", func() bool { ok, _ := results(); return ok == 1 })
 	small := "1500" // bytes: less than the files, more than the announcement; set behind the announcer's back
-	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: maxMessageBytes, Value: &small}},
+	if _, err := kadm.NewClient(b.client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig,
+		Name: maxMessageBytes, Value: &small}},
 		topic); err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,10 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in which records arrive. A record
-// that nobody trusted signed, or without keys one whose number nobody can have counted to (see snapshot.Pointer.Verify), is ignored, and so are
-// files in it that are not those of the version. Make it with NewSource; Run has to be running.
+// Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in
+// which records arrive. A record that nobody trusted signed, or without keys one whose number nobody can have counted
+// to (see snapshot.Pointer.Verify), is ignored, and so are files in it that are not those of the version. Make it with
+// NewSource; Run has to be running.
 type Source struct {
 	client *kgo.Client
 	topic  string
@@ -42,7 +43,13 @@ var _ snapshot.DeltaSource = (*Source)(nil)
 // NewSource returns a source over a topic. kafka says how to reach the brokers; files has the files of versions that
 // do not travel in the topic, nil if all do. Keys are those of snapshot.WatchOptions: without them, any writer to the
 // topic can have a record taken for the newest. A nil log logs nothing.
-func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, keys snapshot.Keys, log *slog.Logger) (*Source, error) {
+func NewSource(
+	kafka []kgo.Opt,
+	topic string,
+	files snapshot.Source,
+	keys snapshot.Keys,
+	log *slog.Logger,
+) (*Source, error) {
 	client, err := newReader(kafka, topic)
 	if err != nil {
 		return nil, fmt.Errorf("announce: %w", err)
@@ -51,21 +58,32 @@ func NewSource(kafka []kgo.Opt, topic string, files snapshot.Source, keys snapsh
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Source{client: client, topic: topic, files: files,
-		trust: snapshot.Trust{Keys: keys}, log: log, last: make(map[string]*Announcement), chains: newChains(), changed: make(chan struct{})}, nil
+		trust: snapshot.Trust{
+			Keys: keys,
+		}, log: log, last: make(map[string]*Announcement), chains: newChains(), changed: make(chan struct{})}, nil
 }
 
-// ReadDeltas lets the source read deltas of a topic, too (publish.deltas.topic), so that snapshot.Watch applies them: one that joins late takes the
-// version from where the files are and all deltas since from the topic. Without it, deltas come from where the files come from, if that has them.
+// ReadDeltas lets the source read deltas of a topic, too (publish.deltas.topic), so that snapshot.Watch applies them:
+// one that joins late takes the version from where the files are and all deltas since from the topic. Without it,
+// deltas come from where the files come from, if that has them.
 // Call it before Run.
 func (s *Source) ReadDeltas(topic string) {
 	s.deltas = topic
 	s.client.AddConsumeTopics(topic)
 }
 
-// newReader returns a client that reads a topic from its start. With control records the last offset of a partition is always seen.
+// newReader returns a client that reads a topic from its start. With control records the last offset of a partition is
+// always seen.
 func newReader(kafka []kgo.Opt, topic string) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.MaxDecompressBatchBytes(maxValueBytes),
-		kgo.KeepControlRecords()}, kafka...)...)
+	return kgo.NewClient(
+		append(
+			[]kgo.Opt{
+				kgo.ConsumeTopics(topic),
+				kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+				kgo.MaxDecompressBatchBytes(maxValueBytes),
+				kgo.KeepControlRecords(),
+			},
+			kafka...)...)
 }
 
 // retryPause is the time between two attempts to ask for the end of the topic.
@@ -183,7 +201,15 @@ func (s *Source) take(r *kgo.Record) {
 	case last == nil || a.Sequence > last.Sequence:
 		s.last[a.Model] = a
 	case a.Sequence == last.Sequence && a.ManifestDigest != last.ManifestDigest:
-		s.log.Error("two versions were announced as the same: the first one stays", "model", a.Model, "version", last.Version, "other", a.Version)
+		s.log.Error(
+			"two versions were announced as the same: the first one stays",
+			"model",
+			a.Model,
+			"version",
+			last.Version,
+			"other",
+			a.Version,
+		)
 	case a.Sequence == last.Sequence: // announced again, perhaps with its files or a renewal
 		if a.Inline == nil {
 			a.Inline = last.Inline
@@ -224,11 +250,16 @@ func (s *Source) note(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// Wait returns the last announcement of a model once the announcements that were there at the start have been read, and waits while it is the
-// one that last names. Only the champion is announced.
+// Wait returns the last announcement of a model once the announcements that were there at the start have been read, and
+// waits while it is the one that last names. Only the champion is announced.
 func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Pointer) (snapshot.Pointer, error) {
 	if alias != snapshot.Champion {
-		return snapshot.Pointer{}, fmt.Errorf("announce: %w: the topic announces the alias %s only, not %q", snapshot.ErrNotFound, snapshot.Champion, alias)
+		return snapshot.Pointer{}, fmt.Errorf(
+			"announce: %w: the topic announces the alias %s only, not %q",
+			snapshot.ErrNotFound,
+			snapshot.Champion,
+			alias,
+		)
 	}
 	for {
 		s.mu.Lock()
@@ -237,8 +268,14 @@ func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Po
 		switch {
 		case !caught:
 		case a == nil:
-			return snapshot.Pointer{}, fmt.Errorf("announce: %w: no announcement of the model %s in the topic %s", snapshot.ErrNotFound, model, s.topic)
-		case a.Sequence != last.Sequence || a.ManifestDigest != last.ManifestDigest || !a.Renewal.Renewed.Equal(last.Renewal.Renewed):
+			return snapshot.Pointer{}, fmt.Errorf(
+				"announce: %w: no announcement of the model %s in the topic %s",
+				snapshot.ErrNotFound,
+				model,
+				s.topic,
+			)
+		case a.Sequence != last.Sequence || a.ManifestDigest != last.ManifestDigest || !a.Renewal.Renewed.Equal(
+			last.Renewal.Renewed):
 			return a.Pointer, nil
 		}
 		select {
@@ -257,12 +294,21 @@ func (s *Source) File(ctx context.Context, model string, version int64, name str
 	if a != nil && a.Version == version && a.Inline != nil {
 		b, ok := a.Inline[name]
 		if !ok {
-			return nil, fmt.Errorf("announce: %w: %s is not among the files of version %d", fs.ErrNotExist, name, version)
+			return nil, fmt.Errorf(
+				"announce: %w: %s is not among the files of version %d",
+				fs.ErrNotExist,
+				name,
+				version,
+			)
 		}
 		return io.NopCloser(bytes.NewReader(b)), nil
 	}
 	if s.files == nil {
-		return nil, fmt.Errorf("announce: version %d of %s was announced without its files: name a source that has them", version, model)
+		return nil, fmt.Errorf(
+			"announce: version %d of %s was announced without its files: name a source that has them",
+			version,
+			model,
+		)
 	}
 	return s.files.File(ctx, model, version, name)
 }

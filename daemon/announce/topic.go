@@ -21,10 +21,18 @@ const (
 	delivered       = 1_000_012 // franz-go's largest batch, a little below Kafka's own max.message.bytes
 )
 
-// compacted creates a topic, of the configuration key, with one partition and the given settings, or looks at the one there is and says what is wrong
-// with it, unless warned: without compaction a consumer that joins late reads all records there ever were, with deletion it may find none. Of a topic
-// that it did not create it returns the settings, as far as they can be read.
-func compacted(ctx context.Context, client *kgo.Client, topic, key string, settings map[string]string, log *slog.Logger, warned bool) (
+// compacted creates a topic, of the configuration key, with one partition and the given settings, or looks at the one
+// there is and says what is wrong with it, unless warned: without compaction a consumer that joins late reads all
+// records there ever were, with deletion it may find none. Of a topic that it did not create it returns the settings,
+// as far as they can be read.
+func compacted(
+	ctx context.Context,
+	client *kgo.Client,
+	topic, key string,
+	settings map[string]string,
+	log *slog.Logger,
+	warned bool,
+) (
 	created bool, found map[string]string, err error) {
 	wanted := make(map[string]*string)
 	for name, value := range settings {
@@ -44,8 +52,14 @@ func compacted(ctx context.Context, client *kgo.Client, topic, key string, setti
 		log.Warn("settings of the topic cannot be read: it should be compacted", "topic", topic, "error", err)
 	}
 	if p, known := found[cleanupPolicy]; known && p != compact {
-		log.Warn("topic is not only compacted: consumers that join late may lack records, or read those of long ago first; "+
-			"set it with kafka-configs --alter --add-config cleanup.policy=compact", "topic", topic, cleanupPolicy, p)
+		log.Warn(
+			"topic is not only compacted: consumers that join late may lack records, or read those of long ago first; "+
+				"set it with kafka-configs --alter --add-config cleanup.policy=compact",
+			"topic",
+			topic,
+			cleanupPolicy,
+			p,
+		)
 	}
 	return false, found, nil
 }
@@ -67,8 +81,16 @@ func (a *Announcer) check(ctx context.Context) error {
 		a.largest = n
 	}
 	if a.largest < need && a.Inline > 0 && !a.checked {
-		a.Log.Warn("topic takes smaller records than publish.inline_max asks for: larger versions are announced without their files; "+
-			"set it with kafka-configs --alter --add-config max.message.bytes="+strconv.Itoa(need), "topic", a.Topic, maxMessageBytes, a.largest)
+		a.Log.Warn(
+			"topic takes smaller records than publish.inline_max asks for: larger versions are announced without their files; "+
+				"set it with kafka-configs --alter --add-config max.message.bytes="+strconv.Itoa(
+				need,
+			),
+			"topic",
+			a.Topic,
+			maxMessageBytes,
+			a.largest,
+		)
 	}
 	a.checked = true
 	return nil
@@ -77,10 +99,15 @@ func (a *Announcer) check(ctx context.Context) error {
 // maxFrameBytes is the room for a record of the largest delta.
 const maxFrameBytes = 68 << 20
 
-// deltaSettings are those of a new topic of deltas. What is taken back leaves the log within minutes, so that who joins late reads little of what has
-// ended.
-var deltaSettings = map[string]string{cleanupPolicy: compact, maxMessageBytes: strconv.Itoa(maxFrameBytes), "segment.ms": "600000",
-	"min.cleanable.dirty.ratio": "0.1", "delete.retention.ms": "3600000"}
+// deltaSettings are those of a new topic of deltas. What is taken back leaves the log within minutes, so that who joins
+// late reads little of what has ended.
+var deltaSettings = map[string]string{
+	cleanupPolicy:               compact,
+	maxMessageBytes:             strconv.Itoa(maxFrameBytes),
+	"segment.ms":                "600000",
+	"min.cleanable.dirty.ratio": "0.1",
+	"delete.retention.ms":       "3600000",
+}
 
 // settingsOf returns the settings of a topic by name.
 func settingsOf(ctx context.Context, client *kgo.Client, topic string) (map[string]string, error) {

@@ -23,7 +23,14 @@ func fill(t *testing.T, addr, topic string, n, size int) {
 	t.Helper()
 	transport := &kafka.Transport{}
 	defer transport.CloseIdleConnections()
-	w := &kafka.Writer{Addr: kafka.TCP(addr), Topic: topic, RequiredAcks: kafka.RequireAll, BatchSize: 100, BatchTimeout: time.Millisecond, Transport: transport}
+	w := &kafka.Writer{
+		Addr:         kafka.TCP(addr),
+		Topic:        topic,
+		RequiredAcks: kafka.RequireAll,
+		BatchSize:    100,
+		BatchTimeout: time.Millisecond,
+		Transport:    transport,
+	}
 	defer w.Close()
 	value := make([]byte, size)
 	for range n / 100 {
@@ -68,8 +75,8 @@ func TestBrokerKeepsTopicsOverRestarts(t *testing.T) {
 	}
 }
 
-// TestBrokerRetention checks that the log start moves and that disk space is given back, also after a restart, when kfake by itself
-// would not start its timer.
+// TestBrokerRetention checks that the log start moves and that disk space is given back, also after a restart, when
+// kfake by itself would not start its timer.
 func TestBrokerRetention(t *testing.T) {
 	const retention = 4 << 20
 	dir := t.TempDir()
@@ -84,11 +91,21 @@ func TestBrokerRetention(t *testing.T) {
 		start, _ := daemontest.LogRange(t, client, "ratings", 1)
 		before := start[0]
 		fill(t, b.Addr(), "ratings", 3000, 4096) // 12 MB
-		daemontest.Within(t, daemontest.Patience, fmt.Sprintf("round %d: retention moves the log start beyond %d", round, before), func() bool {
-			first, _ := daemontest.LogRange(t, client, "ratings", 1)
-			return first[0] > before
-		})
-		daemontest.Within(t, daemontest.Patience, "disk within retention and one segment", func() bool { return diskUsed(t, dir) < retention+2<<20 })
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			fmt.Sprintf("round %d: retention moves the log start beyond %d", round, before),
+			func() bool {
+				first, _ := daemontest.LogRange(t, client, "ratings", 1)
+				return first[0] > before
+			},
+		)
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			"disk within retention and one segment",
+			func() bool { return diskUsed(t, dir) < retention+2<<20 },
+		)
 		b.Close()
 	}
 }
@@ -113,7 +130,14 @@ func diskUsed(t *testing.T, dir string) (bytes int64) {
 func TestBrokerMakesNoTopicByItself(t *testing.T) {
 	b := daemontest.StartBroker(t, t.TempDir(), "")
 	client := daemontest.Client(t, b.Addr())
-	w := &kafka.Writer{Addr: client.Addr, Topic: "typo", AllowAutoTopicCreation: true, MaxAttempts: 1, BatchTimeout: time.Millisecond, Transport: client.Transport}
+	w := &kafka.Writer{
+		Addr:                   client.Addr,
+		Topic:                  "typo",
+		AllowAutoTopicCreation: true,
+		MaxAttempts:            1,
+		BatchTimeout:           time.Millisecond,
+		Transport:              client.Transport,
+	}
 	defer w.Close()
 	if err := w.WriteMessages(t.Context(), kafka.Message{Value: []byte("x")}); err == nil {
 		t.Error("a write to a topic that nobody created succeeded")

@@ -1,5 +1,6 @@
-// Package choices says how well what is chosen next was foreseen: how often it is in the list of ten that was made before it was known, of all names that its
-// entity has not chosen yet. It keeps what lists have to leave out, and the list that needs no model: the most popular names.
+// Package choices says how well what is chosen next was foreseen: how often it is in the list of ten that was made
+// before it was known, of all names that its entity has not chosen yet. It keeps what lists have to leave out, and the
+// list that needs no model: the most popular names.
 package choices
 
 import (
@@ -15,8 +16,8 @@ import (
 // Listed is how long the lists are that choices are looked for in.
 const Listed = 10
 
-// Hits counts choices by where they stood: recall of one relevant name, and nDCG with gain 1 and discount log2(rank+1), both the mean over choices. The zero
-// value is empty.
+// Hits counts choices by where they stood: recall of one relevant name, and nDCG with gain 1 and discount log2(rank+1),
+// both the mean over choices. The zero value is empty.
 type Hits struct {
 	n, found int64
 	gain     float64
@@ -41,27 +42,35 @@ func (h *Hits) AddTo(m *report.Metrics) {
 	}
 }
 
-// Known is what is known of earlier choices when lists are made: what each entity has chosen, and how popular names are. It is for one goroutine.
+// Known is what is known of earlier choices when lists are made: what each entity has chosen, and how popular names
+// are. It is for one goroutine.
 type Known struct {
 	field, by int // what is chosen and who chooses, of schema.categorical; by is -1 where nobody does
 	over      string
 	seen      map[string]map[string]int // how often, by entity and name
 	popular   popularity
 	items     []snapshot.Item
-	limit     int         // of last; 0 for none
-	last      [][2]string // entity and name of each choice with a limit, the oldest at oldest once there are as many as may be
-	oldest    int
+	limit     int // of last; 0 for none
+	// entity and name of each choice with a limit, the oldest at oldest once there are as many as may be
+	last   [][2]string
+	oldest int
 }
 
-// New knows no choices yet; it is nil for a model whose events have labels. Who chooses is the first entity of the fold-in. Of more choices than limit only
-// the last are known; 0 is no limit.
+// New knows no choices yet; it is nil for a model whose events have labels. Who chooses is the first entity of the
+// fold-in. Of more choices than limit only the last are known; 0 is no limit.
 func New(m *config.Model, limit int) *Known {
 	field := m.ChosenField()
 	if field < 0 {
 		return nil
 	}
-	k := &Known{field: field, by: -1, over: m.Input.Negatives.Of, seen: make(map[string]map[string]int), popular: popularity{at: make(map[string]int)},
-		limit: limit}
+	k := &Known{
+		field:   field,
+		by:      -1,
+		over:    m.Input.Negatives.Of,
+		seen:    make(map[string]map[string]int),
+		popular: popularity{at: make(map[string]int)},
+		limit:   limit,
+	}
 	for _, name := range m.Train.FoldIn.By {
 		if f := slices.Index(m.Schema.Categorical, name); f != field && k.by < 0 {
 			k.by = f
@@ -70,7 +79,8 @@ func New(m *config.Model, limit int) *Known {
 	return k
 }
 
-// knownBytes is what a choice takes in Known with a limit, beside its names, which events share: two strings, their places in two maps and a count.
+// knownBytes is what a choice takes in Known with a limit, beside its names, which events share: two strings, their
+// places in two maps and a count.
 const knownBytes = 256
 
 // Footprint returns the bytes of a Known with a limit whose names have at most maxName bytes.
@@ -142,16 +152,28 @@ func (k *Known) Query(ev *event.Event, in *snapshot.Input) *snapshot.Query {
 }
 
 // Place returns the place of a name in the list that a version makes, 0 if it is not in it.
-func Place(version Lister, q *snapshot.Query, name string, items []snapshot.Item, scratch *snapshot.Scratch) (place int, list []snapshot.Item, err error) {
+func Place(
+	version Lister,
+	q *snapshot.Query,
+	name string,
+	items []snapshot.Item,
+	scratch *snapshot.Scratch,
+) (place int, list []snapshot.Item, err error) {
 	list, err = version.TopK(items[:0], q, scratch)
 	return 1 + slices.IndexFunc(list, func(i snapshot.Item) bool { return i.Name == name }), list, err
 }
 
 // Place returns the place of what an event chooses in the list that a version makes for it, 0 if it is not in it.
-func (k *Known) Place(version Lister, ev *event.Event, in *snapshot.Input, scratch *snapshot.Scratch) (place int, err error) {
+func (k *Known) Place(
+	version Lister,
+	ev *event.Event,
+	in *snapshot.Input,
+	scratch *snapshot.Scratch,
+) (place int, err error) {
 	place, k.items, err = Place(version, k.Query(ev, in), k.Chosen(ev), k.items, scratch)
 	return place, err
 }
 
-// PopularPlace returns the place of what an event chooses among the most popular names that its entity has not chosen, 0 if it is not among the first.
+// PopularPlace returns the place of what an event chooses among the most popular names that its entity has not chosen,
+// 0 if it is not among the first.
 func (k *Known) PopularPlace(ev *event.Event) int { return k.popular.place(k.Chosen(ev), k.of(ev)) }

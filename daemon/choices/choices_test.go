@@ -50,7 +50,8 @@ func TestPopularity(t *testing.T) {
 			chosen = chosen[1:]
 		}
 	}
-	if !slices.IsSortedFunc(p.counts, func(a, b int) int { return b - a }) || slices.Contains(p.counts, 0) || len(p.at) != len(p.names) {
+	if !slices.IsSortedFunc(p.counts, func(a, b int) int { return b - a }) || slices.Contains(p.counts, 0) ||
+		len(p.at) != len(p.names) {
 		t.Errorf("counts %v of %d names", p.counts, len(p.at))
 	}
 }
@@ -79,8 +80,15 @@ func TestKnown(t *testing.T) {
 			t.Fatalf("after %d choices %v is known, of the last ones %v", len(events), k.seen, fresh.seen)
 		}
 		for name, at := range fresh.popular.at {
-			if i, ok := k.popular.at[name]; !ok || k.popular.counts[i] != fresh.popular.counts[at] || len(k.popular.at) != len(fresh.popular.at) {
-				t.Fatalf("%s was chosen %d times, %d in all: %v", name, fresh.popular.counts[at], len(events), k.popular)
+			if i, ok := k.popular.at[name]; !ok || k.popular.counts[i] != fresh.popular.counts[at] ||
+				len(k.popular.at) != len(fresh.popular.at) {
+				t.Fatalf(
+					"%s was chosen %d times, %d in all: %v",
+					name,
+					fresh.popular.counts[at],
+					len(events),
+					k.popular,
+				)
 			}
 		}
 	}

@@ -2,7 +2,8 @@ package choices
 
 import "sort"
 
-// popularity keeps names by how often they were chosen, the most popular first. Of equally popular ones the order is any, but the same each time.
+// popularity keeps names by how often they were chosen, the most popular first. Of equally popular ones the order is
+// any, but the same each time.
 type popularity struct {
 	names  []string
 	counts []int
@@ -27,7 +28,10 @@ func (p *popularity) add(name string) {
 func (p *popularity) remove(name string) {
 	i := p.at[name]
 	count := p.counts[i]
-	last := i + sort.Search(len(p.counts)-i, func(j int) bool { return p.counts[i+j] < count }) - 1 // of the names as popular as this one
+	last := i + sort.Search(
+		len(p.counts)-i,
+		func(j int) bool { return p.counts[i+j] < count },
+	) - 1 // of the names as popular as this one
 	p.swap(i, last)
 	if p.counts[last]--; p.counts[last] > 0 {
 		return
@@ -43,7 +47,8 @@ func (p *popularity) swap(i, j int) {
 	p.at[p.names[i]], p.at[p.names[j]] = i, j
 }
 
-// place returns the place of a name among the most popular ones that are not in seen, 0 if it is not among the first Listed.
+// place returns the place of a name among the most popular ones that are not in seen, 0 if it is not among the first
+// Listed.
 func (p *popularity) place(name string, seen map[string]int) int {
 	place := 0
 	for _, other := range p.names {

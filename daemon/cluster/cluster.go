@@ -1,5 +1,5 @@
-// Package cluster connects franz-go clients to the brokers of the configuration. Reading events is not its business: that is package
-// consumer's, with a client of its own.
+// Package cluster connects franz-go clients to the brokers of the configuration. Reading events is not its business:
+// that is package consumer's, with a client of its own.
 package cluster
 
 import (
@@ -30,7 +30,12 @@ func ClientOptions(k *config.Kafka) ([]kgo.Opt, error) {
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}
 	}
-	options := []kgo.Opt{kgo.SeedBrokers(k.BootstrapServers...), kgo.ClientID(k.ClientID), kgo.RetryTimeout(retryTimeout), kgo.RequestRetries(Attempts)}
+	options := []kgo.Opt{
+		kgo.SeedBrokers(k.BootstrapServers...),
+		kgo.ClientID(k.ClientID),
+		kgo.RetryTimeout(retryTimeout),
+		kgo.RequestRetries(Attempts),
+	}
 	switch user, password := k.SASL.Username, k.SASL.Password.Reveal(); k.SASL.Mechanism {
 	case "", "none":
 	case "plain":
@@ -40,7 +45,11 @@ func ClientOptions(k *config.Kafka) ([]kgo.Opt, error) {
 	case "scram-sha-512":
 		options = append(options, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
 	default:
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("cluster: unknown mechanism %q", k.SASL.Mechanism), Key: "kafka.sasl.mechanism"}
+		return nil, &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("cluster: unknown mechanism %q", k.SASL.Mechanism),
+			Key:  "kafka.sasl.mechanism",
+		}
 	}
 	return append(options, kgo.Dialer(guarded(dialer(k, secure), options, k.Refused)), kgo.DisableFetchSessions()), nil
 }

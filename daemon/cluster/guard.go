@@ -38,8 +38,15 @@ func guarded(connect dial, options []kgo.Opt, refused func(topic string, partiti
 			return nil, err
 		}
 		living, end := context.WithCancel(context.Background())
-		return &guard{Conn: conn, address: address, options: append(options[:len(options):len(options)], kgo.Dialer(connect)), refused: refused,
-			living: living, end: end, asked: make(map[int32]kmsg.Request)}, nil
+		return &guard{
+			Conn:    conn,
+			address: address,
+			options: append(options[:len(options):len(options)], kgo.Dialer(connect)),
+			refused: refused,
+			living:  living,
+			end:     end,
+			asked:   make(map[int32]kmsg.Request),
+		}, nil
 	}
 }
 
@@ -163,7 +170,10 @@ func (g *guard) next() error {
 }
 
 // errRefused ends a connection. franz-go takes it for one that broke.
-var errRefused = fmt.Errorf("a second answer on another connection contradicts the answer to a fetch: %w", io.ErrUnexpectedEOF)
+var errRefused = fmt.Errorf(
+	"a second answer on another connection contradicts the answer to a fetch: %w",
+	io.ErrUnexpectedEOF,
+)
 
 // A place is a partition of a fetch.
 type place struct {

@@ -40,11 +40,26 @@ func TestGuardRefusesWhatASecondAnswerContradicts(t *testing.T) {
 		when func(from int64) bool
 		lie  func(p *kmsg.FetchResponseTopicPartition) bool
 	}{
-		{"up", func(from int64) bool { return from == 0 }, func(p *kmsg.FetchResponseTopicPartition) bool { return liar.Move(p, 0, 1024) }},
-		{"up in the middle", func(from int64) bool { return from == 0 }, func(p *kmsg.FetchResponseTopicPartition) bool { return liar.Move(p, 2, 1024) }},
-		{"past the log end", func(from int64) bool { return from == 0 }, func(p *kmsg.FetchResponseTopicPartition) bool { return liar.Move(p, 0, 1<<20) }},
-		{"down", func(from int64) bool { return from > 1000 }, func(p *kmsg.FetchResponseTopicPartition) bool { return liar.Move(p, 0, -4) }},
-		{"down in the middle", func(from int64) bool { return from > 1000 }, func(p *kmsg.FetchResponseTopicPartition) bool { return liar.Move(p, 1, -4) }},
+		{"up", func(from int64) bool { return from == 0 }, func(p *kmsg.FetchResponseTopicPartition) bool {
+			return liar.Move(
+				p, 0, 1024)
+		}},
+		{"up in the middle", func(from int64) bool { return from == 0 }, func(
+			p *kmsg.FetchResponseTopicPartition) bool {
+			return liar.Move(p, 2, 1024)
+		}},
+		{"past the log end", func(from int64) bool { return from == 0 }, func(
+			p *kmsg.FetchResponseTopicPartition) bool {
+			return liar.Move(p, 0, 1<<20)
+		}},
+		{"down", func(from int64) bool { return from > 1000 }, func(
+			p *kmsg.FetchResponseTopicPartition) bool {
+			return liar.Move(p, 0, -4)
+		}},
+		{"down in the middle", func(from int64) bool { return from > 1000 }, func(
+			p *kmsg.FetchResponseTopicPartition) bool {
+			return liar.Move(p, 1, -4)
+		}},
 		{"out of range", func(from int64) bool { return from > 1000 }, func(p *kmsg.FetchResponseTopicPartition) bool {
 			p.ErrorCode, p.RecordBatches = 1, nil
 			return true
@@ -64,11 +79,17 @@ func TestGuardRefusesWhatASecondAnswerContradicts(t *testing.T) {
 			}}
 			var mu sync.Mutex
 			var refused []string
-			client := reader(t, topic, batches, &config.Kafka{Refused: func(topic string, partition int32, reason string) {
-				mu.Lock()
-				defer mu.Unlock()
-				refused = append(refused, fmt.Sprintf("%s/%d: %s", topic, partition, reason))
-			}}, kfake.ListenFn(network.Listen))
+			client := reader(
+				t,
+				topic,
+				batches,
+				&config.Kafka{Refused: func(topic string, partition int32, reason string) {
+					mu.Lock()
+					defer mu.Unlock()
+					refused = append(refused, fmt.Sprintf("%s/%d: %s", topic, partition, reason))
+				}},
+				kfake.ListenFn(network.Listen),
+			)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			var got []string
@@ -103,7 +124,11 @@ func TestGuardBelievesWhatIsSo(t *testing.T) {
 	t.Parallel()
 	const topic, batches = "t", 50
 	certificate, file := selfSigned(t)
-	secure := []kfake.Opt{kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "pw")}
+	secure := []kfake.Opt{
+		kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}),
+		kfake.EnableSASL(),
+		kfake.Superuser("PLAIN", "u", "pw"),
+	}
 	signIn := config.SASL{Mechanism: "plain", Username: "u", Password: config.NewSecret("pw")}
 	for name, c := range map[string]struct {
 		broker []kfake.Opt
@@ -148,8 +173,14 @@ func selfSigned(t *testing.T) (tls.Certificate, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true,
-		BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	of := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -174,8 +205,11 @@ func reader(t *testing.T, topic string, batches int, kafka *config.Kafka, broker
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}),
-		kgo.FetchMaxPartitionBytes(2000), kgo.ProducerLinger(0), kgo.FetchMaxWait(50 * time.Millisecond)}, options...)...)
+	client, err := kgo.NewClient(
+		append([]kgo.Opt{kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}),
+			kgo.FetchMaxPartitionBytes(
+				2000,
+			), kgo.ProducerLinger(0), kgo.FetchMaxWait(50 * time.Millisecond)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,11 +55,17 @@ func TestOffsetsThatAreNot(t *testing.T) {
 				}
 			}}
 			var refused []string
-			client := reader(t, topic, batches, &config.Kafka{Refused: func(topic string, partition int32, reason string) {
-				mu.Lock()
-				defer mu.Unlock()
-				refused = append(refused, topic+": "+reason)
-			}}, kfake.ListenFn(network.Listen))
+			client := reader(
+				t,
+				topic,
+				batches,
+				&config.Kafka{Refused: func(topic string, partition int32, reason string) {
+					mu.Lock()
+					defer mu.Unlock()
+					refused = append(refused, topic+": "+reason)
+				}},
+				kfake.ListenFn(network.Listen),
+			)
 			mu.Lock()
 			on = true
 			mu.Unlock()
@@ -77,8 +83,15 @@ func TestOffsetsThatAreNot(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if at.Err != nil || at.Offset != want || lies == 0 || (len(refused) > 0) != c.refused {
-				t.Errorf("offset %d, %v after %d lies in %d answers, refused %q; want %d", at.Offset, at.Err, lies, answers,
-					refused, want)
+				t.Errorf(
+					"offset %d, %v after %d lies in %d answers, refused %q; want %d",
+					at.Offset,
+					at.Err,
+					lies,
+					answers,
+					refused,
+					want,
+				)
 			}
 			if c.refused && !slices.ContainsFunc(refused, func(s string) bool {
 				return strings.HasPrefix(s, "t: three answers about the start or the end of the log are [")

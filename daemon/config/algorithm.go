@@ -33,7 +33,8 @@ type algorithm struct {
 	name string
 	// fits makes it, once the settings are valid.
 	fits func(*Model) solver.Algorithm
-	// losses are the names of those it minimises, of any task; the default of a task is the first one that the task has.
+	// losses are the names of those it minimises, of any task; the default of a task is the first one that the task
+	// has.
 	losses  []string
 	single  bool // it has one output
 	degrees []int
@@ -67,21 +68,55 @@ func with(lists ...map[string]string) map[string]string {
 
 // algorithms are all there are, the default first.
 var algorithms = []*algorithm{
-	{name: ConditionalGradient, fits: func(*Model) solver.Algorithm { return solver.ConditionalGradient{} }, losses: smoothLosses(),
-		degrees: []int{2, 3}, refits: []string{"output", "full", "line_search", "variational"}, unused: ofMargins},
-	{name: "convex_fm", fits: func(m *Model) solver.Algorithm { return solver.ConvexFM{Diagonal: m.Train.Refit == "output"} }, single: true,
-		losses: []string{"squared", "binary_logistic", squaredHinge}, degrees: []int{2}, refits: []string{"full", "output", "variational"},
-		unused: with(ofMargins, ofGradients, map[string]string{"penalty": "train.lambda, the strength of the nuclear norm, which is the penalty there is"})},
-	{name: "coordinate_descent", fits: descent, losses: smoothLosses(), degrees: []int{2, 3}, refits: []string{"output", "variational"},
-		unused: with(ofMargins, ofGradients)},
-	{name: FrankWolfeSVM, fits: func(*Model) solver.Algorithm { return margin.SVM{} }, losses: kindsOfMargin(), degrees: []int{2},
-		refits: []string{"output", "variational"}, unused: with(ofGradients, map[string]string{
+	{
+		name:    ConditionalGradient,
+		fits:    func(*Model) solver.Algorithm { return solver.ConditionalGradient{} },
+		losses:  smoothLosses(),
+		degrees: []int{2, 3},
+		refits:  []string{"output", "full", "line_search", "variational"},
+		unused:  ofMargins,
+	},
+	{
+		name:   "convex_fm",
+		fits:   func(m *Model) solver.Algorithm { return solver.ConvexFM{Diagonal: m.Train.Refit == "output"} },
+		single: true,
+		losses: []string{
+			"squared",
+			"binary_logistic",
+			squaredHinge,
+		},
+		degrees: []int{2},
+		refits:  []string{"full", "output", "variational"},
+		unused: with(
+			ofMargins,
+			ofGradients,
+			map[string]string{
+				"penalty": "train.lambda, the strength of the nuclear norm, which is the penalty there is",
+			},
+		),
+	},
+	{
+		name:    "coordinate_descent",
+		fits:    descent,
+		losses:  smoothLosses(),
+		degrees: []int{2, 3},
+		refits:  []string{"output", "variational"},
+		unused:  with(ofMargins, ofGradients),
+	},
+	{
+		name:    FrankWolfeSVM,
+		fits:    func(*Model) solver.Algorithm { return margin.SVM{} },
+		losses:  kindsOfMargin(),
+		degrees: []int{2},
+		refits:  []string{"output", "variational"},
+		unused: with(ofGradients, map[string]string{
 			"penalty":     "train.lambda, the strength of the ridge, which is the penalty there is",
 			"linear":      "train.lambda, the ridge of its weights, which are all linear",
 			"max_basis":   "train.features: basis, or schema.cross for products of names: its model is linear",
 			"new_basis":   "train.features: basis: its model is linear",
 			"feature_map": "none, or train.features: basis: its model is linear",
-		})},
+		}),
+	},
 }
 
 // kindsOfMargin returns the names of the losses of frank_wolfe_svm.
@@ -139,7 +174,8 @@ func algorithmsOf(task event.Task) (names []string) {
 	return names
 }
 
-// AlgorithmWith returns the name of the first algorithm that minimises a loss for a task, or nothing if none does: what is known of versions is their loss.
+// AlgorithmWith returns the name of the first algorithm that minimises a loss for a task, or nothing if none does: what
+// is known of versions is their loss.
 func AlgorithmWith(task event.Task, loss string) string {
 	for _, a := range algorithms {
 		if slices.Contains(a.lossesOf(task), loss) {
@@ -167,7 +203,8 @@ func (m *Model) Algorithm() (solver.Algorithm, error) {
 	return nil, fmt.Errorf("config: no algorithm %q: use the build that wrote this", m.Train.Algorithm)
 }
 
-// Choose makes another algorithm or degree that of the model, unless empty or 0, and what follows from them automatic again. Resolve it afterwards.
+// Choose makes another algorithm or degree that of the model, unless empty or 0, and what follows from them automatic
+// again. Resolve it afterwards.
 func (m *Model) Choose(name string, degree int) {
 	t := &m.Train
 	if name == "" && degree == 0 {
@@ -186,8 +223,9 @@ func (m *Model) Choose(name string, degree int) {
 // KernelDegree is train.degree, 2 in what was stored before there was a choice.
 func (t *Train) KernelDegree() int { return cmp.Or(t.Degree, 2) }
 
-// ConvexAlone reports whether versions hold what the convex stage fits and nothing else: somebody asked for another algorithm or degree than those that
-// the variational stage improves on. Where that stage applies its posterior is the base of the fold-in.
+// ConvexAlone reports whether versions hold what the convex stage fits and nothing else: somebody asked for another
+// algorithm or degree than those that the variational stage improves on. Where that stage applies its posterior is the
+// base of the fold-in.
 func (t *Train) ConvexAlone() bool {
 	return cmp.Or(t.Algorithm, ConditionalGradient) != ConditionalGradient || t.KernelDegree() != 2
 }
@@ -214,15 +252,26 @@ func (v *validator) algorithm(m *Model, path string) {
 	if !slices.Contains(a.degrees, t.KernelDegree()) {
 		v.bad(path+".degree", t.Degree, fmt.Sprintf("2: %s has no other", a.name))
 	}
-	if s, d := &m.Schema, t.KernelDegree(); d > 2 && t.Kernel == solver.ANOVA.String() && len(s.Multi) == 0 && len(s.Names())+len(s.Numeric) < d {
-		v.bad(path+".degree", d, fmt.Sprintf("2, or train.kernel: homogeneous: the schema has %d fields, and kernel anova multiplies different ones",
-			len(s.Names())+len(s.Numeric)))
+	if s, d := &m.Schema, t.KernelDegree(); d > 2 && t.Kernel == solver.ANOVA.String() && len(s.Multi) == 0 &&
+		len(s.Names())+len(s.Numeric) < d {
+		v.bad(
+			path+".degree",
+			d,
+			fmt.Sprintf(
+				"2, or train.kernel: homogeneous: the schema has %d fields, and kernel anova multiplies different ones",
+				len(s.Names())+len(s.Numeric),
+			),
+		)
 	}
 	task := m.Schema.Learned()
 	switch losses := a.lossesOf(task); {
 	case !slices.Contains(event.Tasks, task):
 	case len(losses) == 0:
-		v.bad(path+".algorithm", a.name, fmt.Sprintf("%s: %s has no loss for the task %s", strings.Join(algorithmsOf(task), " or "), a.name, task))
+		v.bad(
+			path+".algorithm",
+			a.name,
+			fmt.Sprintf("%s: %s has no loss for the task %s", strings.Join(algorithmsOf(task), " or "), a.name, task),
+		)
 	case t.Loss != Auto:
 		v.oneOf(path+".loss", t.Loss, append([]string{Auto}, losses...)...)
 	}
@@ -230,8 +279,13 @@ func (v *validator) algorithm(m *Model, path string) {
 		v.bad(path+".refit", t.Refit, "auto: "+a.name+" has one kind of refit")
 	}
 	// The kernel of a fold-in on a linear model is anova; the other one would only keep it from having one.
-	if a.name == FrankWolfeSVM && t.Features != BasisFeatures && t.Kernel == solver.Homogeneous.String() && m.ownKernel() != t.Kernel {
-		v.bad(path+".kernel", t.Kernel, "auto, or train.features: basis, whose basis vectors have a kernel ("+a.name+" has no use for it)")
+	if a.name == FrankWolfeSVM && t.Features != BasisFeatures && t.Kernel == solver.Homogeneous.String() &&
+		m.ownKernel() != t.Kernel {
+		v.bad(
+			path+".kernel",
+			t.Kernel,
+			"auto, or train.features: basis, whose basis vectors have a kernel ("+a.name+" has no use for it)",
+		)
 	}
 	v.marginLoss(m, path)
 	standard := DefaultModel().Train
@@ -244,7 +298,8 @@ func (v *validator) algorithm(m *Model, path string) {
 		if key == "top_k" && t.TopK == usualTopK { // which printed defaults had
 			continue
 		}
-		if (!value.IsZero() || key == "linear") && !reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
+		if (!value.IsZero() || key == "linear") &&
+			!reflect.DeepEqual(value.Interface(), reflect.ValueOf(standard).Field(i).Interface()) {
 			shown := value.Interface()
 			if text, ok := shown.(encoding.TextMarshaler); ok { // as it is written: linear is none, not 0
 				b, _ := text.MarshalText()
@@ -264,9 +319,20 @@ func (v *validator) marginLoss(m *Model, path string) {
 		f.Close()
 		switch classes := m.Schema.Classes; {
 		case err != nil:
-			v.bad(path+".cost", t.Cost, "the path of a CSV file with a cost for each class in place of each ("+err.Error()+")")
+			v.bad(
+				path+".cost",
+				t.Cost,
+				"the path of a CSV file with a cost for each class in place of each ("+err.Error()+")",
+			)
 		case names != nil && len(classes) > 0 && !slices.Equal(names, classes):
-			v.bad(path+".cost", t.Cost, fmt.Sprintf("a file whose first line has the classes of the schema in their order, %q, or numbers", classes))
+			v.bad(
+				path+".cost",
+				t.Cost,
+				fmt.Sprintf(
+					"a file whose first line has the classes of the schema in their order, %q, or numbers",
+					classes,
+				),
+			)
 		default:
 			t.Costs = costs
 		}
@@ -281,9 +347,18 @@ func (v *validator) marginLoss(m *Model, path string) {
 	case loss.Kind != margin.Structured && t.Cost != "":
 		v.bad(path+".cost", t.Cost, "train.loss: structured, or leave it out: "+string(loss.Kind)+" has no costs")
 	case (loss.Kind == margin.MaxHinge || loss.Kind == margin.Structured) && t.TopK != 0 && t.TopK != usualTopK:
-		v.bad(path+".top_k", t.TopK, "train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin")
-	case loss.Kind != margin.MaxHinge && loss.Kind != margin.Structured && m.Schema.Outputs() > 1 && int(t.TopK) >= m.Schema.Outputs():
-		v.bad(path+".top_k", t.TopK, fmt.Sprintf("from 1 to %d: all but the true one of %d classes", m.Schema.Outputs()-1, m.Schema.Outputs()))
+		v.bad(
+			path+".top_k",
+			t.TopK,
+			"train.loss: top_k or usunier, or leave it out: "+string(loss.Kind)+" looks at one margin",
+		)
+	case loss.Kind != margin.MaxHinge && loss.Kind != margin.Structured && m.Schema.Outputs() > 1 && int(
+		t.TopK) >= m.Schema.Outputs():
+		v.bad(
+			path+".top_k",
+			t.TopK,
+			fmt.Sprintf("from 1 to %d: all but the true one of %d classes", m.Schema.Outputs()-1, m.Schema.Outputs()),
+		)
 	default:
 		classes := m.Schema.Outputs()
 		if err := loss.Validate(classes); err != nil && classes > 1 {
@@ -291,7 +366,11 @@ func (v *validator) marginLoss(m *Model, path string) {
 			if loss.Kind == margin.Structured && len(loss.Cost) != classes {
 				key = ".cost"
 			}
-			v.bad(path+key, map[string]any{".moreau": t.Moreau, ".cost": t.Cost}[key], "what the loss takes ("+err.Error()+")")
+			v.bad(
+				path+key,
+				map[string]any{".moreau": t.Moreau, ".cost": t.Cost}[key],
+				"what the loss takes ("+err.Error()+")",
+			)
 		}
 	}
 }

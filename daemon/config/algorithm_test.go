@@ -11,10 +11,12 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// TestAlgorithms: each algorithm takes the tasks it has a loss for, and what it has no use for is refused with what to write.
+// TestAlgorithms: each algorithm takes the tasks it has a loss for, and what it has no use for is refused with what to
+// write.
 func TestAlgorithms(t *testing.T) {
 	rating := "schema: {task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]}"
-	train := "train: {every: 5s, every_events: 5000, max_basis: 20, penalty: l1linf, lambda: auto, solver: hybrid, fold_in: {by: [user]}}"
+	train := "train: {every: 5s, every_events: 5000, max_basis: 20, penalty: l1linf, lambda: auto, solver: hybrid, " +
+		"fold_in: {by: [user]}}"
 	classes := "schema: {task: multiclass, label: l, classes: [a, b, c], categorical: [u, v]}"
 	file := func(text string) string {
 		name := filepath.Join(t.TempDir(), "costs.csv")
@@ -48,7 +50,8 @@ func TestAlgorithms(t *testing.T) {
 		{"", "degree: 3", "degree", "2 fields"},
 		{"schema: {task: regression, label: l, categorical: [u, v, w]}", "degree: 3", "", ""},
 		{"", "degree: 4", "degree", "from 2 to 3"},
-		{"schema: {task: multiclass, label: l, classes: [a, b, c], categorical: [u, v]}", "algorithm: convex_fm", "algorithm", "coordinate_descent"},
+		{"schema: {task: multiclass, label: l, classes: [a, b, c], categorical: [u, v]}", "algorithm: convex_fm", "algorithm",
+			"coordinate_descent"},
 		{"schema: {task: binary, label: l, categorical: [u, v]}", "algorithm: convex_fm, loss: squared_hinge", "", ""},
 		{"schema: {task: binary, label: l, categorical: [u, v]}", "loss: squared_hinge", "loss", "squared_hinge"},
 		{"", "algorithm: frank_wolfe_svm", "algorithm", "coordinate_descent"},
@@ -67,7 +70,8 @@ func TestAlgorithms(t *testing.T) {
 		{classes, "algorithm: frank_wolfe_svm, linear: none", "linear", "is \"none\""},
 		{classes, "algorithm: frank_wolfe_svm, loss: usunier, top_k: 3", "top_k", "from 1 to 2"},
 		{classes, "algorithm: frank_wolfe_svm, loss: weighted_top_k, top_k: 4", "top_k", "from 1 to 2"},
-		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: 5", "top_k", "from 1 to 2"}, // which auto is for more classes
+		// which auto is for more classes
+		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: 5", "top_k", "from 1 to 2"},
 		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: auto", "", ""},
 		{classes, "algorithm: frank_wolfe_svm, loss: top_k", "", ""},
 		{classes, "algorithm: frank_wolfe_svm, loss: top_k, top_k: best", "top_k", "auto"},
@@ -80,13 +84,21 @@ func TestAlgorithms(t *testing.T) {
 		{classes, "algorithm: frank_wolfe_svm, cost: " + file("0,1,2\n1,0,1\n2,1,0\n"), "cost", "structured"},
 		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,1\n2,1,0\n"), "", ""},
 		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("a,b,c\n0,1,2\n1,0,1\n2,1,0\n"), "", ""},
-		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("a,c,b\n0,1,2\n1,0,1\n2,1,0\n"), "cost", "in their order"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("a,c,b\n0,1,2\n1,0,1\n2,1,0\n"), "cost",
+			"in their order"},
 		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1\n1,0\n"), "cost", "3 classes"},
-		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,-1\n2,1,0\n"), "cost", "line 2, column 3"},
-		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,1\n2,1,5\n"), "cost", "line 3, column 3"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,-1\n2,1,0\n"), "cost",
+			"line 2, column 3"},
+		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: " + file("0,1,2\n1,0,1\n2,1,5\n"), "cost",
+			"line 3, column 3"},
 		{classes, "algorithm: frank_wolfe_svm, loss: structured, cost: /nowhere/costs.csv", "cost", "exists"},
 	} {
-		text := strings.Replace(strings.ReplaceAll(smallest, ", baseline_by: item", ""), train, "train: {"+c.train+"}", 1)
+		text := strings.Replace(
+			strings.ReplaceAll(smallest, ", baseline_by: item", ""),
+			train,
+			"train: {"+c.train+"}",
+			1,
+		)
 		if c.schema != "" {
 			text = strings.Replace(text, rating, c.schema, 1)
 		}
@@ -101,13 +113,15 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// TestTopKIsWhatIsSaid: without a number weighted losses look at five margins, or at all there are of fewer classes, with weights that fall evenly.
+// TestTopKIsWhatIsSaid: without a number weighted losses look at five margins, or at all there are of fewer classes,
+// with weights that fall evenly.
 func TestTopKIsWhatIsSaid(t *testing.T) {
 	for _, c := range []struct {
 		classes int
 		k       TopK
 		want    []float64
-	}{{0, 0, []float64{5, 4, 3, 2, 1}}, {3, 0, []float64{2, 1}}, {6, 0, []float64{5, 4, 3, 2, 1}}, {26, 3, []float64{3, 2, 1}}} {
+	}{{0, 0, []float64{5, 4, 3, 2, 1}}, {3, 0, []float64{2, 1}}, {6, 0, []float64{5, 4, 3, 2, 1}}, {26, 3, []float64{3, 2,
+		1}}} {
 		m := DefaultModel()
 		m.Schema.Task, m.Train.Loss, m.Train.TopK = "multiclass", string(margin.WeightedUsunier), c.k
 		for i := range c.classes {
@@ -128,7 +142,8 @@ func TestTopKIsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// TestChosenAlgorithmIsHashed: another algorithm, degree or cost matrix makes other versions; the default is as before there was a choice.
+// TestChosenAlgorithmIsHashed: another algorithm, degree or cost matrix makes other versions; the default is as before
+// there was a choice.
 func TestChosenAlgorithmIsHashed(t *testing.T) {
 	m := DefaultModel()
 	m.Schema.Task, m.Schema.Label, m.Schema.Categorical = "regression", "y", []string{"u", "v", "w"}
@@ -140,7 +155,10 @@ func TestChosenAlgorithmIsHashed(t *testing.T) {
 	}
 	hashes := map[string]bool{m.Hash(): true}
 	for _, change := range []func(*Train){func(t *Train) { t.Algorithm = "convex_fm" }, func(t *Train) { t.Degree = 3 },
-		func(t *Train) { t.Costs = [][]float64{{0, 1}, {2, 0}} }, func(t *Train) { t.TopK = 3 }, func(t *Train) { t.Features = BasisFeatures }} {
+		func(t *Train) { t.Costs = [][]float64{{0, 1}, {2, 0}} }, func(t *Train) { t.TopK = 3 }, func(
+			t *Train) {
+			t.Features = BasisFeatures
+		}} {
 		other := m
 		change(&other.Train)
 		hashes[other.Hash()] = true

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestManyClasses: classes for whose square there is no memory are refused with what they would take, whichever task has them.
+// TestManyClasses: classes for whose square there is no memory are refused with what they would take, whichever task
+// has them.
 func TestManyClasses(t *testing.T) {
 	for _, task := range []string{"multiclass", "multilabel"} {
 		for n, want := range map[int]string{MaxClasses: "", MaxClasses + 1: "764MiB", 100_000: "76294MiB"} {
@@ -22,7 +23,8 @@ func TestManyClasses(t *testing.T) {
 				got = append(got, p.Key+" "+p.Message)
 			}
 			text := strings.Join(got, "\n")
-			if (text == "") != (want == "") || !strings.Contains(text, want) || want != "" && !strings.Contains(text, fmt.Sprint(n, " classes")) {
+			if (text == "") != (want == "") || !strings.Contains(text, want) ||
+				want != "" && !strings.Contains(text, fmt.Sprint(n, " classes")) {
 				t.Errorf("%s, %d classes: %q", task, n, text)
 			}
 		}

@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// The parser's time and stack grow with the square of nesting and size, so both are bounded before it runs. A hundred models with
-// every key written out stay below these limits.
+// The parser's time and stack grow with the square of nesting and size, so both are bounded before it runs. A hundred
+// models with every key written out stay below these limits.
 const (
 	maxSeparators = 36_000
 	maxNesting    = 16
 )
 
-// checkComplexity refuses files that would keep the parser busy. It overestimates: separators and brackets inside text count.
+// checkComplexity refuses files that would keep the parser busy. It overestimates: separators and brackets inside text
+// count.
 func checkComplexity(src []byte) error {
 	separators := 0
 	for line := range bytes.Lines(src) {

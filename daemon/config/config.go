@@ -1,5 +1,5 @@
-// Package config reads refitd's one configuration file: strict YAML, every mistake reported at once with its place, secrets kept out
-// of every kind of output. It also computes the memory that a configuration may use.
+// Package config reads refitd's one configuration file: strict YAML, every mistake reported at once with its place,
+// secrets kept out of every kind of output. It also computes the memory that a configuration may use.
 package config
 
 import (
@@ -18,8 +18,8 @@ import (
 // MaxFileBytes bounds the configuration file.
 const MaxFileBytes = 3 << 19
 
-// Config is a whole configuration file with every default filled in and every path made absolute or relative to the working
-// directory. It is read-only once loaded.
+// Config is a whole configuration file with every default filled in and every path made absolute or relative to the
+// working directory. It is read-only once loaded.
 type Config struct {
 	Kafka        Kafka   `json:"kafka"`
 	Storage      Storage `json:"storage"`
@@ -36,17 +36,20 @@ type Config struct {
 
 // Kafka says how to reach the brokers.
 type Kafka struct {
-	BootstrapServers       []string `json:"bootstrap_servers"` // host:port, at least one
-	GroupID                string   `json:"group_id"`          // offsets are committed to this group for lag tools only
-	ClientID               string   `json:"client_id"`
-	TLS                    TLS      `json:"tls"`
-	SASL                   SASL     `json:"sasl"`
-	FetchMaxWait           Duration `json:"fetch_max_wait"`            // how long the broker may hold a fetch that has nothing to return
+	BootstrapServers []string `json:"bootstrap_servers"` // host:port, at least one
+	GroupID          string   `json:"group_id"`          // offsets are committed to this group for lag tools only
+	ClientID         string   `json:"client_id"`
+	TLS              TLS      `json:"tls"`
+	SASL             SASL     `json:"sasl"`
+	// how long the broker may hold a fetch that has nothing to return
+	FetchMaxWait           Duration `json:"fetch_max_wait"`
 	MaxPartitionFetchBytes Size     `json:"max_partition_fetch_bytes"` // answer bytes for one partition
 
-	// Dial connects to brokers, without encryption; nil is the system's TCP, with TLS as configured. It is no key: simulations set it.
+	// Dial connects to brokers, without encryption; nil is the system's TCP, with TLS as configured. It is no key:
+	// simulations set it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error) `json:"-" yaml:"-"`
-	// Refused is called where an answer to a fetch is refused because a second one on another connection contradicts it; nil for nobody. It is no key:
+	// Refused is called where an answer to a fetch is refused because a second one on another connection contradicts
+	// it; nil for nobody. It is no key:
 	// the daemon counts and logs them, but for those of package consumer, which does so itself.
 	Refused func(topic string, partition int32, reason string) `json:"-" yaml:"-"`
 }
@@ -77,7 +80,8 @@ type Storage struct {
 
 // Tracing says where spans of batches, refits, the gate and publications go.
 type Tracing struct {
-	Endpoint         string  `json:"endpoint"`          // http or https URL that takes OTLP, without user and password; empty for none
+	// http or https URL that takes OTLP, without user and password; empty for none
+	Endpoint         string  `json:"endpoint"`
 	Protocol         string  `json:"protocol"`          // http or grpc
 	SamplingFraction float64 `json:"sampling_fraction"` // of batches, refits and updates that have a trace, in (0, 1]
 }
@@ -100,7 +104,12 @@ func Default() *Config {
 		Storage: Storage{Path: "state", MinFreeBytes: 512 << 20},
 		Tracing: Tracing{Protocol: TracingHTTP, SamplingFraction: 1},
 		Role:    RoleAll,
-		Web:     Web{ListenAddress: "127.0.0.1:9464", AllowedHosts: []string{}, MaxInflightBytes: 64 << 20, MaxConnections: 512},
+		Web: Web{
+			ListenAddress:    "127.0.0.1:9464",
+			AllowedHosts:     []string{},
+			MaxInflightBytes: 64 << 20,
+			MaxConnections:   512,
+		},
 	}
 }
 
@@ -108,8 +117,8 @@ func Default() *Config {
 type Exceptions struct {
 	NoAuth bool // any address may be listened on without authentication
 	Listen bool // flags replace the address or the file with authentication; Web.Validate is called with them
-	// Classes of a multiclass or multilabel model may be left out: they are those of the file that a model is fitted to. A daemon decodes, and
-	// has to know the size of its model, before it has seen any.
+	// Classes of a multiclass or multilabel model may be left out: they are those of the file that a model is fitted
+	// to. A daemon decodes, and has to know the size of its model, before it has seen any.
 	Classes bool
 	// Offline allows a file without brokers, group and topics, which verbs over files have no use for.
 	Offline bool
@@ -117,8 +126,8 @@ type Exceptions struct {
 	Memory func(*Config) Memory
 }
 
-// Load reads and validates the file at path. The error is a *FileError if the file could be read but is wrong; it then lists every
-// mistake found. Relative paths in the file are relative to the file.
+// Load reads and validates the file at path. The error is a *FileError if the file could be read but is wrong; it then
+// lists every mistake found. Relative paths in the file are relative to the file.
 func Load(path string) (*Config, error) { return LoadWith(path, Exceptions{}) }
 
 // LoadWith is Load with exceptions.
@@ -135,8 +144,8 @@ func LoadWith(path string, allow Exceptions) (*Config, error) {
 	return parseWith(path, src, os.LookupEnv, allow)
 }
 
-// Parse is Load for a file's bytes; name is used in messages and its directory for relative paths. lookupEnv resolves ${NAME} in
-// secrets.
+// Parse is Load for a file's bytes; name is used in messages and its directory for relative paths. lookupEnv resolves
+// ${NAME} in secrets.
 func Parse(name string, src []byte, lookupEnv func(string) (string, bool)) (*Config, error) {
 	return parseWith(name, src, lookupEnv, Exceptions{})
 }
@@ -151,7 +160,9 @@ func parseWith(name string, src []byte, lookupEnv func(string) (string, bool), a
 		return &FileError{Path: name, Problems: problems, source: src, parsed: d.parsed}
 	}
 	if len(src) > MaxFileBytes {
-		return nil, fail([]Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}})
+		return nil, fail(
+			[]Problem{{Line: 1, Column: 1, Message: fmt.Sprintf("the file is larger than %d bytes", MaxFileBytes)}},
+		)
 	}
 	d.decode(src, c)
 	if !d.parsed {
@@ -225,8 +236,14 @@ func (c *Config) resolvePaths() {
 	paths := []*string{&c.Kafka.TLS.CAFile, &c.Kafka.TLS.CertFile, &c.Kafka.TLS.KeyFile, &c.Kafka.SASL.PasswordFile,
 		&c.Storage.Path, &c.Web.ConfigFile}
 	for i := range c.Models {
-		paths = append(paths, &c.Models[i].Publish.Store, &c.Models[i].Publish.SigningKeyFile, &c.Models[i].Publish.OMSKeyFile,
-			&c.Models[i].Train.Cost, &c.Models[i].Notify.SecretFile)
+		paths = append(
+			paths,
+			&c.Models[i].Publish.Store,
+			&c.Models[i].Publish.SigningKeyFile,
+			&c.Models[i].Publish.OMSKeyFile,
+			&c.Models[i].Train.Cost,
+			&c.Models[i].Notify.SecretFile,
+		)
 		for j := range c.Models[i].Publish.TrustedKeys {
 			paths = append(paths, &c.Models[i].Publish.TrustedKeys[j])
 		}
@@ -244,8 +261,8 @@ func (c *Config) resolvePaths() {
 // errNotPrivate is the complaint about a secret that others may read.
 var errNotPrivate = errors.New("other users may read it")
 
-// CheckPrivate returns an error unless path is a regular file that belongs to this user or to root, and that only its owner may read (mode
-// 0600 or 0400).
+// CheckPrivate returns an error unless path is a regular file that belongs to this user or to root, and that only its
+// owner may read (mode 0600 or 0400).
 func CheckPrivate(path string) error {
 	st, err := os.Stat(path)
 	switch {
@@ -257,7 +274,12 @@ func CheckPrivate(path string) error {
 		return fmt.Errorf("%s has mode %04o: %w; run chmod 600 on it", path, st.Mode().Perm(), errNotPrivate)
 	}
 	if user, others := owner(st); others {
-		return fmt.Errorf("%s belongs to user %d, not to user %d that runs this program: chown it", path, user, os.Geteuid())
+		return fmt.Errorf(
+			"%s belongs to user %d, not to user %d that runs this program: chown it",
+			path,
+			user,
+			os.Geteuid(),
+		)
 	}
 	return nil
 }

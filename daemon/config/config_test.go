@@ -58,10 +58,23 @@ func TestSmallestConfiguration(t *testing.T) {
 	want := DefaultModel()
 	want.Name = "ratings"
 	want.Input.Topics = []string{"ratings"}
-	want.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
-	want.Sample = Sample{Size: 200000, MaxBytes: 200000 * 1280, Seed: &seed, Holdout: Holdout{Fraction: 0.1, Size: 20000, Entities: 0.02}}
+	want.Schema = Schema{
+		Task:        "ordinal",
+		Label:       "rating",
+		Levels:      5,
+		Time:        "ts",
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
+	want.Sample = Sample{
+		Size:     200000,
+		MaxBytes: 200000 * 1280,
+		Seed:     &seed,
+		Holdout:  Holdout{Fraction: 0.1, Size: 20000, Entities: 0.02},
+	}
 	want.Train.Every, want.Train.EveryEvents = Duration(5*time.Second), 5000
-	want.Train.Loss, want.Train.Kernel, want.Train.Augment, want.Train.Refit = "binary_logistic", "anova", "false", "variational"
+	want.Train.Loss, want.Train.Kernel, want.Train.Augment, want.Train.Refit = "binary_logistic", "anova", "false",
+		"variational"
 	want.Train.FoldIn.By, want.Train.FeatureMap = []string{"user"}, ""
 	want.Train.Cap = Cap{By: "user", Share: 0.01}
 	want.Evaluate = Evaluate{Window: 20000, BaselineBy: "item"}
@@ -126,8 +139,19 @@ func TestDefaultsFile(t *testing.T) {
 	want.Kafka.BootstrapServers, want.Kafka.GroupID = []string{"127.0.0.1:9092"}, "refitd"
 	m := DefaultModel()
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}
-	m.Schema = Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Classes: []string{}, Categorical: []string{"user", "item"},
-		Numeric: []string{}, Multi: []string{}, Cross: [][]string{}, Derived: []Derived{}, EventWeights: []EventWeight{}}
+	m.Schema = Schema{
+		Task:         "ordinal",
+		Label:        "rating",
+		Levels:       5,
+		TimeUnit:     "ms",
+		Classes:      []string{},
+		Categorical:  []string{"user", "item"},
+		Numeric:      []string{},
+		Multi:        []string{},
+		Cross:        [][]string{},
+		Derived:      []Derived{},
+		EventWeights: []EventWeight{},
+	}
 	m.Sample.Quotas, m.Publish.TrustedKeys, m.Score.Input = []Quota{}, []string{}, []string{}
 	m.Resolve()
 	want.Models = []Model{m}
@@ -167,57 +191,83 @@ func TestMistakes(t *testing.T) {
 			`11:47 models[0].publish.update_every | deltas follow updates | `},
 		{"deltas as rare as updates", "update_every: 10s", "update_every: 10s, deltas: {every: 10s}",
 			`11:68 models[0].publish.deltas.every | less than publish.update_every | `},
-		{"deltas too often", "update_every: 10s", "update_every: 10s, deltas: {every: 1ms}", `11:68 models[0].publish.deltas.every | 10ms to 1h | `},
-		{"deltas of no row", "update_every: 10s", "update_every: 10s, deltas: {max_rows: 0}", `11:71 models[0].publish.deltas.max_rows | 1 to 10000000 | `},
-		{"learning capped by no field", "max_basis: 20", "max_basis: 20, cap: {by: country}", `9:69 models[0].train.cap.by | one of the categorical fields | `},
-		{"learning without events", "max_basis: 20", "max_basis: 20, cap: {share: 1}", `9:72 models[0].train.cap.share | write a number between 0 and 1 | `},
-		{"unknown key", "max_basis: 20", "max_bases: 20", `9:44 models[0].train.max_bases | unknown key "max_bases" under models[0].train | max_basis`},
-		{"dotted", "bootstrap_servers:", "bootstrap.servers:", `1:9 kafka.bootstrap.servers | unknown key | bootstrap_servers`},
-		{"dotted with unit", "group_id: refitd-ratings", "group_id: g, fetch.max.wait.ms: 5", `1:61 kafka.fetch.max.wait.ms | unknown key | fetch_max_wait`},
+		{"deltas too often", "update_every: 10s", "update_every: 10s, deltas: {every: 1ms}",
+			`11:68 models[0].publish.deltas.every | 10ms to 1h | `},
+		{"deltas of no row", "update_every: 10s", "update_every: 10s, deltas: {max_rows: 0}",
+			`11:71 models[0].publish.deltas.max_rows | 1 to 10000000 | `},
+		{"learning capped by no field", "max_basis: 20", "max_basis: 20, cap: {by: country}",
+			`9:69 models[0].train.cap.by | one of the categorical fields | `},
+		{"learning without events", "max_basis: 20", "max_basis: 20, cap: {share: 1}",
+			`9:72 models[0].train.cap.share | write a number between 0 and 1 | `},
+		{"unknown key", "max_basis: 20", "max_bases: 20",
+			`9:44 models[0].train.max_bases | unknown key "max_bases" under models[0].train | max_basis`},
+		{"dotted", "bootstrap_servers:", "bootstrap.servers:",
+			`1:9 kafka.bootstrap.servers | unknown key | bootstrap_servers`},
+		{"dotted with unit", "group_id: refitd-ratings", "group_id: g, fetch.max.wait.ms: 5",
+			`1:61 kafka.fetch.max.wait.ms | unknown key | fetch_max_wait`},
 		{"camel case", "group_id:", "groupId:", `1:48 kafka.groupId | unknown key | group_id`},
-		{"misplaced", "evaluate: {", "evaluate: {half_life: 1s, ", `10:16 models[0].evaluate.half_life | unknown key | models[].sample.half_life`},
+		{"misplaced", "evaluate: {", "evaluate: {half_life: 1s, ",
+			`10:16 models[0].evaluate.half_life | unknown key | models[].sample.half_life`},
 		{"misplaced from the top", "evaluate: {", "shard: {count: 4}\n    evaluate: {",
 			`10:5 models[0].shard | unknown key "shard" under models[0] | shard at the top of the file`},
 		{"top level", "storage:", "storrage:", `2:1 storrage | unknown key "storrage" at the top of the file | storage`},
-		{"duplicate", "storage: {path: state}", "storage: {path: state, path: other}", `2:24 storage.path | is written twice, first in line 2 | `},
-		{"duplicate section", "storage: {path: state}", "storage: {path: state}\nstorage: {path: b}", `3:1 storage | is written twice, first in line 2 | `},
-		{"text for number", "window: 20000", "window: many", `10:24 models[0].evaluate.window | this is text, expected a whole number | `},
-		{"fraction for whole", "size: 200000", "size: 2.5", `8:20 models[0].sample.size | this is a number, expected a whole number | `},
-		{"number for text", "group_id: refitd-ratings", "group_id: 7", `1:58 kafka.group_id | this is a whole number, expected text | `},
+		{"duplicate", "storage: {path: state}", "storage: {path: state, path: other}",
+			`2:24 storage.path | is written twice, first in line 2 | `},
+		{"duplicate section", "storage: {path: state}", "storage: {path: state}\nstorage: {path: b}",
+			`3:1 storage | is written twice, first in line 2 | `},
+		{"text for number", "window: 20000", "window: many",
+			`10:24 models[0].evaluate.window | this is text, expected a whole number | `},
+		{"fraction for whole", "size: 200000", "size: 2.5",
+			`8:20 models[0].sample.size | this is a number, expected a whole number | `},
+		{"number for text", "group_id: refitd-ratings", "group_id: 7",
+			`1:58 kafka.group_id | this is a whole number, expected text | `},
 		{"scalar for list", "topics: [ratings]", "topics: ratings", `6:21 models[0].input.topics | expected a list | `},
 		{"list for mapping", "web: {listen_address: \"127.0.0.1:0\"}", "web: [a]",
 			`3:6 web | this is a list, expected a mapping of keys: listen_address, config_file | `},
-		{"no unit", "every: 5s", "every: 5", `9:20 models[0].train.every | "5" is not a duration: write a number with a unit | `},
+		{"no unit", "every: 5s", "every: 5",
+			`9:20 models[0].train.every | "5" is not a duration: write a number with a unit | `},
 		{"negative seed", "seed: 42", "seed: -1", `8:34 models[0].sample.seed | negative | `},
 		{"events too large to keep", "topics: [ratings]", "topics: [ratings], max_event_bytes: 1MiB",
 			`6:49 models[0].input.max_event_bytes | is 1MiB: write a size from 16 to 256KiB | `},
 		{"null", "path: state", "path:", `2:11 storage.path | has no value | `},
-		{"infinite", "fraction: 0.1", "fraction: .inf", `8:73 models[0].sample.holdout.fraction | expected a finite number | `},
+		{"infinite", "fraction: 0.1", "fraction: .inf",
+			`8:73 models[0].sample.holdout.fraction | expected a finite number | `},
 		{"quota of no class", "holdout: {", "quotas: [{class: 6, share: 0.1}], holdout: {",
 			`8:70 models[0].sample.quotas[0].class | is "6": write one of 1, 2, 3, 4, 5 | 1`},
 		{"quotas above the whole", "holdout: {", "quotas: [{class: 1, share: 0.6}, {class: 2, share: 0.6}], holdout: {",
 			`8:61 models[0].sample.quotas | shares add up to 1.2 | `},
-		{"quota of nothing", "holdout: {", "quotas: [{class: 1, share: 0}], holdout: {", `8:80 models[0].sample.quotas[0].share | above 0 and at most 1 | `},
+		{"quota of nothing", "holdout: {", "quotas: [{class: 1, share: 0}], holdout: {",
+			`8:80 models[0].sample.quotas[0].share | above 0 and at most 1 | `},
 		{"quotas and cap", "holdout: {", "quotas: [{class: 1, share: 0.6}], cap: {by: user, share: 0.1}, holdout: {",
 			`8:61 models[0].sample.quotas | cannot be combined with sample.cap | `},
-		{"cap without a share", "holdout: {", "cap: {by: user}, holdout: {", `8:58 models[0].sample.cap.share | is 0: write a number between 0 and 1 | `},
-		{"cap by no field", "holdout: {", "cap: {by: country, share: 0.1}, holdout: {", `8:63 models[0].sample.cap.by | one of the categorical fields | `},
-		{"cap without a field", "holdout: {", "cap: {share: 0.1}, holdout: {", `8:58 models[0].sample.cap.by | one of the categorical fields | `},
+		{"cap without a share", "holdout: {", "cap: {by: user}, holdout: {",
+			`8:58 models[0].sample.cap.share | is 0: write a number between 0 and 1 | `},
+		{"cap by no field", "holdout: {", "cap: {by: country, share: 0.1}, holdout: {",
+			`8:63 models[0].sample.cap.by | one of the categorical fields | `},
+		{"cap without a field", "holdout: {", "cap: {share: 0.1}, holdout: {",
+			`8:58 models[0].sample.cap.by | one of the categorical fields | `},
 		{"cap and identity", "categorical: [user, item]}\n    sample: {size: 200000,",
 			"categorical: [user, item], identity: id}\n    sample: {size: 200000, cap: {by: user, share: 0.1},",
 			`8:38 models[0].sample.cap.by | cannot be combined with schema.identity | `},
-		{"entities", "fraction: 0.1", "entities: 0.9", `8:73 models[0].sample.holdout.entities | is 0.9: write a number from 0 to 0.2 | `},
-		{"range", "fraction: 0.1", "fraction: 0.9", `8:73 models[0].sample.holdout.fraction | is 0.9: write a number from 0 to 0.5 | `},
+		{"entities", "fraction: 0.1", "entities: 0.9",
+			`8:73 models[0].sample.holdout.entities | is 0.9: write a number from 0 to 0.2 | `},
+		{"range", "fraction: 0.1", "fraction: 0.9",
+			`8:73 models[0].sample.holdout.fraction | is 0.9: write a number from 0 to 0.5 | `},
 		{"label range", "task: ordinal, label: rating, levels: 5", "task: regression, label: rating, label_max: 1.0e+12",
 			`7:58 models[0].schema.label_max | is 1e+12: write a number from -1e+09 to 1e+09 | `},
-		{"enum", "penalty: l1linf", "penalty: l1lin", `9:68 models[0].train.penalty | is "l1lin": write one of l1, l1l2, l1linf | l1linf`},
-		{"missing", "label: rating, ", "", `7:13 models[0].schema.label | is missing: write the name of the field with the label | `},
-		{"missing section", "    input: {topics: [ratings], format: json, start: earliest}\n", "", `5:5 models[0].input.topics | is missing: write a list | `},
+		{"enum", "penalty: l1linf", "penalty: l1lin",
+			`9:68 models[0].train.penalty | is "l1lin": write one of l1, l1l2, l1linf | l1linf`},
+		{"missing", "label: rating, ", "",
+			`7:13 models[0].schema.label | is missing: write the name of the field with the label | `},
+		{"missing section", "    input: {topics: [ratings], format: json, start: earliest}\n", "",
+			`5:5 models[0].input.topics | is missing: write a list | `},
 		{"model name", "name: ratings", "name: ../ratings", `5:11 models[0].name | is "../ratings" | `},
-		{"field twice", "[user, item]", "[user, user]", `7:100 models[0].schema.categorical[1] | a field that models[0].schema.categorical[0] does not use | `},
+		{"field twice", "[user, item]", "[user, user]",
+			`7:100 models[0].schema.categorical[1] | a field that models[0].schema.categorical[0] does not use | `},
 		{"entry of a field", "[user, item]", "[user, {name: item, optionl: true}]",
 			`7:113 models[0].schema.categorical[1].optionl | unknown key "optionl" under models[0].schema.categorical[1] | optional`},
-		{"entry without a name", "[user, item]", "[user, {optional: true}]", `7:100 models[0].schema.categorical[1] | is missing: write the name of a field | `},
+		{"entry without a name", "[user, item]", "[user, {optional: true}]",
+			`7:100 models[0].schema.categorical[1] | is missing: write the name of a field | `},
 		{"another weight", "[user, item]", "[user, item], multi: [tags, {name: words, weight: sqr}]",
 			`7:143 models[0].schema.multi[1].weight | is "sqr": write one of mean, sqrt | sqrt`},
 		{"empty weight", "[user, item]", "[user, item], multi: [{name: words, weight: ''}]",
@@ -230,17 +280,20 @@ func TestMistakes(t *testing.T) {
 			`7:139 models[0].schema.numeric[0].weight | is "sqrt": write no value: names of lists alone, in multi, have a weight | `},
 		{"optional by a word", "[user, item]", "[user, {name: item, optional: maybe}]",
 			`7:123 models[0].schema.categorical[1].optional | expected true or false | `},
-		{"derived of an unknown entity", "[user, item]", "[user, item], derived: [{name: before, kind: previous_label, of: usr}]",
+		{"derived of an unknown entity", "[user, item]", "[user, item], derived: [{name: before, kind: previous_label, " +
+			"of: usr}]",
 			`7:158 models[0].schema.derived[0].of | is "usr": write one of the categorical fields ["user" "item"] | user`},
 		{"derived of nothing", "[user, item]", "[user, item], derived: [{name: n, kind: count}]",
 			`7:117 models[0].schema.derived[0].of | is missing: write one of the categorical fields | `},
-		{"derived of a derived field", "[user, item]", "[user, item], derived: [{name: a, kind: count, of: user}, {name: b, kind: count, of: a}]",
+		{"derived of a derived field", "[user, item]", "[user, item], derived: [{name: a, kind: count, of: user}, {name: " +
+			"b, kind: count, of: a}]",
 			`7:178 models[0].schema.derived[1].of | is "a": write one of the categorical fields ["user" "item"] | `},
 		{"derived of another kind", "[user, item]", "[user, item], derived: [{name: n, kind: counts, of: user}]",
 			`7:133 models[0].schema.derived[0].kind | is "counts": write one of previous_label, time_bin, age, count, last | count`},
 		{"derived with a taken name", "[user, item]", "[user, item], derived: [{name: item, kind: count, of: user}]",
 			`7:124 models[0].schema.derived[0].name | a field that models[0].schema.categorical[1] does not use | `},
-		{"derived twice", "[user, item]", "[user, item], derived: [{name: n, kind: count, of: user}, {name: n, kind: count, of: item}]",
+		{"derived twice", "[user, item]", "[user, item], derived: [{name: n, kind: count, of: user}, {name: n, kind: " +
+			"count, of: item}]",
 			`7:158 models[0].schema.derived[1].name | a field that models[0].schema.derived[0].name does not use | `},
 		{"derived without a name", "[user, item]", "[user, item], derived: [{kind: count, of: user}]",
 			`7:117 models[0].schema.derived[0].name | is missing: write the name of a field | `},
@@ -261,21 +314,28 @@ func TestMistakes(t *testing.T) {
 			`7:117 models[0].schema.derived[0].field | is missing: write one of the categorical fields | `},
 		{"last without a number", "[user, item]", "[user, item], derived: [{name: n, kind: last, of: user, field: item}]",
 			`7:117 models[0].schema.derived[0].k | is 0: write a whole number from 1 to 100 | `},
-		{"previous label with a number", "[user, item]", "[user, item], derived: [{name: n, kind: previous_label, of: user, k: 3}]",
+		{"previous label with a number", "[user, item]", "[user, item], derived: [{name: n, kind: previous_label, of: " +
+			"user, k: 3}]",
 			`7:162 models[0].schema.derived[0].k | of kind previous_label has none | `},
-		{"hold-out by a derived field", "holdout: {", "holdout: {by: n, ", `8:67 models[0].sample.holdout.by | is "n": write one of the categorical fields | `},
-		{"previous number without bins", "task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
-			"task: regression, label: rating, categorical: [user, item], derived: [{name: n, kind: previous_label, of: user, k: 5}]",
+		{"hold-out by a derived field", "holdout: {", "holdout: {by: n, ",
+			`8:67 models[0].sample.holdout.by | is "n": write one of the categorical fields | `},
+		{"previous number without bins", "task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: " +
+			"[user, item]",
+			"task: regression, label: rating, categorical: [user, item], derived: [{name: n, kind: previous_label, of: user, " +
+				"k: 5}]",
 			`7:100 models[0].schema.derived[0].kind | schema.label_min and label_max with it | `},
 		{"cross of an unknown field", "[user, item]", "[user, item], cross: [[user, itm]]",
 			`7:122 models[0].schema.cross[0][1] | is "itm": write one of the categorical fields ["user" "item"] | item`},
 		{"cross of one", "[user, item]", "[user, item], cross: [[user]]",
 			`7:115 models[0].schema.cross[0] | write a list of 2 to 4 categorical fields, such as [user, item] | `},
-		{"cross with itself", "[user, item]", "[user, item], cross: [[user, user]]", `7:122 models[0].schema.cross[0][1] | each field of a cross once | `},
-		{"cross twice", "[user, item]", "[user, item], cross: [[user, item], [item, user]]", `7:129 models[0].schema.cross[1] | cross[0] has the same fields | `},
+		{"cross with itself", "[user, item]", "[user, item], cross: [[user, user]]",
+			`7:122 models[0].schema.cross[0][1] | each field of a cross once | `},
+		{"cross twice", "[user, item]", "[user, item], cross: [[user, item], [item, user]]",
+			`7:129 models[0].schema.cross[1] | cross[0] has the same fields | `},
 		{"cross with a taken name", "[user, item]", "[user, item], numeric: [user×item], cross: [[user, item]]",
 			`7:137 models[0].schema.cross[0] | a field that models[0].schema.numeric[0] does not use | `},
-		{"cross that is no list", "[user, item]", "[user, item], cross: [user, item]", `7:115 models[0].schema.cross[0] | this is text, expected a list | `},
+		{"cross that is no list", "[user, item]", "[user, item], cross: [user, item]",
+			`7:115 models[0].schema.cross[0] | this is text, expected a list | `},
 		{"of an unknown field", "[user, item]", "[user, {name: item, of: usr}]",
 			`7:117 models[0].schema.categorical[1].of | is "usr": write one of the categorical fields ["user" "item"] | user`},
 		{"of each other", "[user, item]", "[{name: user, of: item}, {name: item, of: user}]",
@@ -285,14 +345,17 @@ func TestMistakes(t *testing.T) {
 			`8:67 models[0].sample.holdout.by | a field that every event has: this one is optional | `},
 		{"optional identity", "[user, item]", "[{name: user, optional: true}, item], identity: user",
 			`7:141 models[0].schema.identity | a field that every event has | `},
-		{"optional cap", "[user, item]}\n    sample: {", "[{name: user, optional: true}, item]}\n    sample: {cap: {by: user, share: 0.1}, ",
+		{"optional cap", "[user, item]}\n    sample: {", "[{name: user, optional: true}, item]}\n    sample: {cap: {by: " +
+			"user, share: 0.1}, ",
 			`8:24 models[0].sample.cap.by | a field that every event has | `},
-		{"unknown field", "fold_in: {by: [user]}", "fold_in: {by: [usr]}", `9:121 models[0].train.fold_in.by[0] | one of the categorical fields ["user" "item"] | `},
+		{"unknown field", "fold_in: {by: [user]}", "fold_in: {by: [usr]}",
+			`9:121 models[0].train.fold_in.by[0] | one of the categorical fields ["user" "item"] | `},
 		{"environment", "path: state", "path: \"${HOME}\"", `2:17 storage.path | environment is read for secrets only | `},
 		{"open to the network", "127.0.0.1:0", "0.0.0.0:80", `3:23 web.listen_address | loopback address | `},
 		{"bad broker", "127.0.0.1:9092", "localhost", `1:29 kafka.bootstrap_servers[0] | host:port | `},
 		{"half-life of the held-out", "holdout: {fraction: 0.1}", "holdout: {fraction: 0.1, half_life: 9h}", ``},
-		{"variational", "solver: hybrid", "solver: hybrid, refit: variational, kernel: homogeneous", `9:113 models[0].train.refit | needs kernel anova | `},
+		{"variational", "solver: hybrid", "solver: hybrid, refit: variational, kernel: homogeneous",
+			`9:113 models[0].train.refit | needs kernel anova | `},
 		{"anchor", "path: state", "path: &a state", `2:17 storage.path | anchors, aliases and merge keys are not read | `},
 		{"tag", "path: state", "path: !!str state", `2:17 storage.path | tags are not read | `},
 		{"no yaml", "storage: {path: state}", "storage: {path: state", ` | not YAML | `},
@@ -313,7 +376,8 @@ func TestMistakes(t *testing.T) {
 			want := strings.Split(test.want, " | ")
 			for _, p := range problems {
 				place := fmt.Sprintf("%d:%d %s", p.Line, p.Column, p.Key)
-				if (want[0] == "" || place == want[0]) && strings.Contains(p.Message, want[1]) && p.Suggestion == want[2] {
+				if (want[0] == "" || place == want[0]) && strings.Contains(p.Message, want[1]) &&
+					p.Suggestion == want[2] {
 					return
 				}
 			}
@@ -322,26 +386,47 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestOptionalFields: an entry of the three lists may be a mapping that says more than the name. Without one, what is stored and hashed is what it was
-// before there were such entries.
+// TestOptionalFields: an entry of the three lists may be a mapping that says more than the name. Without one, what is
+// stored and hashed is what it was before there were such entries.
 func TestOptionalFields(t *testing.T) {
-	text := strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, {name: item}, {name: city, optional: true}], "+
-		"numeric: [{name: age, optional: true}, {name: price, optional: false}],\n      multi:\n        [tags, {optional: true, name: extras}]", 1)
+	text := strings.Replace(
+		smallest,
+		"categorical: [user, item]",
+		"categorical: [user, {name: item}, {name: city, optional: true}], "+
+			"numeric: [{name: age, optional: true}, {name: price, optional: false}],\n      multi:\n        [tags, "+
+			"{optional: true, name: extras}]",
+		1,
+	)
 	c, problems := parse(t, text)
 	if problems != nil {
 		t.Fatal(problems)
 	}
 	s := c.Models[0].Schema
-	if !slices.Equal(s.Categorical, []string{"user", "item", "city"}) || !slices.Equal(s.Numeric, []string{"age", "price"}) ||
-		!slices.Equal(s.Multi, []string{"tags", "extras"}) || !slices.Equal(s.Optional, []string{"age", "city", "extras"}) {
+	if !slices.Equal(s.Categorical, []string{"user", "item", "city"}) ||
+		!slices.Equal(s.Numeric, []string{"age", "price"}) ||
+		!slices.Equal(s.Multi, []string{"tags", "extras"}) ||
+		!slices.Equal(s.Optional, []string{"age", "city", "extras"}) {
 		t.Errorf("%+v", s)
 	}
 	stored, err := DecodeStored(c.Models[0].Stored())
 	if err != nil || !slices.Equal(stored.Schema.Optional, s.Optional) {
 		t.Errorf("stored as %+v, %v", stored, err)
 	}
-	plain, _ := parse(t, strings.NewReplacer("{name: city, optional: true}", "city", "{name: age, optional: true}", "age",
-		"{optional: true, name: extras}", "extras", "{name: item}", "item", "{name: price, optional: false}", "price").Replace(text))
+	plain, _ := parse(
+		t,
+		strings.NewReplacer(
+			"{name: city, optional: true}",
+			"city",
+			"{name: age, optional: true}",
+			"age",
+			"{optional: true, name: extras}",
+			"extras",
+			"{name: item}",
+			"item",
+			"{name: price, optional: false}",
+			"price",
+		).Replace(text),
+	)
 	m := c.Models[0]
 	m.Schema.Optional = nil
 	if bytes.Contains(plain.Models[0].Stored(), []byte("optional")) || plain.Models[0].SampleHash() != m.SampleHash() ||
@@ -350,9 +435,15 @@ func TestOptionalFields(t *testing.T) {
 	}
 }
 
-// TestFunctionsOfAField: what a field is said to be a function of reaches the decoder's schema, and is no part of what rows depend on.
+// TestFunctionsOfAField: what a field is said to be a function of reaches the decoder's schema, and is no part of what
+// rows depend on.
 func TestFunctionsOfAField(t *testing.T) {
-	text := strings.Replace(smallest, "categorical: [user, item]", "categorical: [user, item, {name: age, of: user}], multi: [{name: genre, of: item}]", 1)
+	text := strings.Replace(
+		smallest,
+		"categorical: [user, item]",
+		"categorical: [user, item, {name: age, of: user}], multi: [{name: genre, of: item}]",
+		1,
+	)
 	c, problems := parse(t, text)
 	if problems != nil {
 		t.Fatal(problems)
@@ -365,34 +456,53 @@ func TestFunctionsOfAField(t *testing.T) {
 	if err != nil || !maps.Equal(stored.Schema.Of, want) {
 		t.Errorf("stored as %+v, %v", stored, err)
 	}
-	plain, _ := parse(t, strings.NewReplacer("{name: age, of: user}", "age", "{name: genre, of: item}", "genre").Replace(text))
+	plain, _ := parse(
+		t,
+		strings.NewReplacer("{name: age, of: user}", "age", "{name: genre, of: item}", "genre").Replace(text),
+	)
 	if m := c.Models[0]; m.SampleHash() != plain.Models[0].SampleHash() || m.Hash() == plain.Models[0].Hash() {
 		t.Error("the hash of what rows depend on has the groups of fields, or that of what versions depend on has not")
 	}
 }
 
-// TestCrosses: crosses are the last categorical fields of the decoder's schema, and a model without any is stored as before there were such.
+// TestCrosses: crosses are the last categorical fields of the decoder's schema, and a model without any is stored as
+// before there were such.
 func TestCrosses(t *testing.T) {
-	c, problems := parse(t, strings.Replace(smallest, "[user, item]", "[user, item, hour], cross: [[user, item], [item, hour, user]]", 1))
+	c, problems := parse(
+		t,
+		strings.Replace(smallest, "[user, item]", "[user, item, hour], cross: [[user, item], [item, hour, user]]", 1),
+	)
 	if problems != nil {
 		t.Fatal(problems)
 	}
 	s := c.Models[0].Schema.Event()
-	if !slices.Equal(s.Categorical, []string{"user", "item", "hour", "user×item", "item×hour×user"}) || s.NumGiven() != 3 ||
-		!slices.Equal(s.Cross[0], event.Cross{0, 1}) || !slices.Equal(s.Cross[1], event.Cross{1, 2, 0}) {
+	if !slices.Equal(s.Categorical, []string{"user", "item", "hour", "user×item", "item×hour×user"}) ||
+		s.NumGiven() != 3 ||
+		!slices.Equal(s.Cross[0], event.Cross{0, 1}) ||
+		!slices.Equal(s.Cross[1], event.Cross{1, 2, 0}) {
 		t.Errorf("%+v", s)
 	}
 	plain, _ := parse(t, smallest)
-	if bytes.Contains(plain.Models[0].Stored(), []byte("cross")) || plain.Models[0].SampleHash() == c.Models[0].SampleHash() {
+	if bytes.Contains(plain.Models[0].Stored(), []byte("cross")) ||
+		plain.Models[0].SampleHash() == c.Models[0].SampleHash() {
 		t.Error("a model without crosses is stored with them, or has the same hash as one with them")
 	}
 }
 
-// TestDerived: derived fields are the last optional ones of their lists, before crosses, also once they were stored; a model without any is stored as before
-// there were such.
+// TestDerived: derived fields are the last optional ones of their lists, before crosses, also once they were stored; a
+// model without any is stored as before there were such.
 func TestDerived(t *testing.T) {
-	c, problems := parse(t, strings.Replace(smallest, "[user, item]", "[user, {name: item, optional: true}], multi: [tag], cross: [[item, hour]], derived: "+
-		"[{name: hour, kind: time_bin, unit: hour}, {name: seen, kind: last, of: user, field: item, k: 3}, {name: before, kind: previous_label, of: item}]", 1))
+	c, problems := parse(
+		t,
+		strings.Replace(
+			smallest,
+			"[user, item]",
+			"[user, {name: item, optional: true}], multi: [tag], cross: [[item, hour]], derived: "+
+				"[{name: hour, kind: time_bin, unit: hour}, {name: seen, kind: last, of: user, field: item, k: 3}, {name: "+
+				"before, kind: previous_label, of: item}]",
+			1,
+		),
+	)
 	if problems != nil {
 		t.Fatal(problems)
 	}
@@ -403,33 +513,51 @@ func TestDerived(t *testing.T) {
 	for _, m := range []*Model{&c.Models[0], again} {
 		s := m.Schema.Event()
 		categorical, multi := m.Schema.GivenFields()
-		if !slices.Equal(s.Categorical, []string{"user", "item", "hour", "before", "item×hour"}) || !slices.Equal(s.Multi, []string{"tag", "seen"}) ||
-			!slices.Equal(s.Optional, []string{"before", "hour", "item", "seen"}) || !slices.Equal(categorical, []string{"user", "item"}) ||
-			!slices.Equal(multi, []string{"tag"}) || !slices.Equal(s.Cross[0], event.Cross{1, 2}) || m.Evaluate.BaselineBy != "item" {
+		if !slices.Equal(s.Categorical, []string{"user", "item", "hour", "before", "item×hour"}) || !slices.Equal(s.Multi,
+			[]string{"tag", "seen"}) ||
+			!slices.Equal(s.Optional, []string{"before", "hour", "item", "seen"}) || !slices.Equal(categorical, []string{"user",
+			"item"}) ||
+			!slices.Equal(multi, []string{"tag"}) ||
+			!slices.Equal(s.Cross[0], event.Cross{1, 2}) ||
+			m.Evaluate.BaselineBy != "item" {
 			t.Errorf("%+v", s)
 		}
-		want := []event.Derived{{Kind: event.TimeBin, Of: -1, Unit: "hour", Field: -1, At: 2}, {Kind: event.Last, Of: 0, K: 3, Field: 1, Multi: true, At: 1},
-			{Kind: event.PreviousLabel, Of: 1, Field: -1, At: 3}}
+		want := []event.Derived{
+			{Kind: event.TimeBin, Of: -1, Unit: "hour", Field: -1, At: 2},
+			{Kind: event.Last, Of: 0, K: 3, Field: 1, Multi: true, At: 1},
+			{Kind: event.PreviousLabel, Of: 1, Field: -1, At: 3},
+		}
 		if !slices.Equal(s.Derived, want) {
 			t.Errorf("%+v", s.Derived)
 		}
 	}
 	plain, _ := parse(t, smallest)
-	if bytes.Contains(plain.Models[0].Stored(), []byte("derived")) || plain.Models[0].SampleHash() == c.Models[0].SampleHash() {
+	if bytes.Contains(plain.Models[0].Stored(), []byte("derived")) ||
+		plain.Models[0].SampleHash() == c.Models[0].SampleHash() {
 		t.Error("a model without derived fields is stored with them, or has the same hash as one with them")
 	}
-	multilabel, problems := parse(t, strings.NewReplacer("task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
-		"task: multilabel, label: tags, classes: [a, b], categorical: [user], derived: [{name: before, kind: previous_label, of: user}]",
-		", baseline_by: item", "").Replace(smallest))
-	if problems != nil || !slices.Equal(multilabel.Models[0].Schema.Multi, []string{"before"}) || multilabel.Models[0].Evaluate.BaselineBy != "user" {
+	multilabel, problems := parse(
+		t,
+		strings.NewReplacer(
+			"task: ordinal, label: rating, levels: 5, time: ts, time_unit: ms, categorical: [user, item]",
+			"task: multilabel, label: tags, classes: [a, b], categorical: [user], derived: [{name: before, kind: "+
+				"previous_label, of: user}]",
+			", baseline_by: item",
+			"",
+		).Replace(smallest),
+	)
+	if problems != nil || !slices.Equal(multilabel.Models[0].Schema.Multi, []string{"before"}) ||
+		multilabel.Models[0].Evaluate.BaselineBy != "user" {
 		t.Errorf("%+v, %v", multilabel, problems)
 	}
 }
 
 // TestEveryMistakeAtOnce checks the list and its text.
 func TestEveryMistakeAtOnce(t *testing.T) {
-	text := strings.NewReplacer("bootstrap_servers:", "bootstrap.servers:", "levels: 5", "levels: 1", "every: 5s", "every: soon",
-		"window: 20000", "window: 0").Replace(smallest)
+	text := strings.NewReplacer("bootstrap_servers:", "bootstrap.servers:", "levels: 5", "levels: 1", "every: 5s",
+		"every: soon",
+		"window: 20000", "window: 0").
+		Replace(smallest)
 	_, err := Parse("r.yaml", []byte(text), noEnv)
 	bad, ok := errors.AsType[*FileError](err)
 	if !ok {
@@ -439,7 +567,12 @@ func TestEveryMistakeAtOnce(t *testing.T) {
 	for _, p := range bad.Problems {
 		got = append(got, fmt.Sprintf("%d %s", p.Line, p.Key))
 	}
-	want := []string{"1 kafka.bootstrap.servers", "7 models[0].schema.levels", "9 models[0].train.every", "10 models[0].evaluate.window"}
+	want := []string{
+		"1 kafka.bootstrap.servers",
+		"7 models[0].schema.levels",
+		"9 models[0].train.every",
+		"10 models[0].evaluate.window",
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("problems %q, want %q", got, want)
 	}
@@ -506,7 +639,8 @@ func TestHashes(t *testing.T) {
 	}
 	m, other := &base.Models[0], base.Models[0]
 	other.Train.MaxBasis++
-	if !m.MadeFor(m.Hash()) || !m.MadeFor(m.hashWithSchedule()) || m.MadeFor(other.Hash()) || m.MadeFor(other.hashWithSchedule()) {
+	if !m.MadeFor(m.Hash()) || !m.MadeFor(m.hashWithSchedule()) || m.MadeFor(other.Hash()) ||
+		m.MadeFor(other.hashWithSchedule()) {
 		t.Error("a version is for the settings that it was made with, by either hash, and for no others")
 	}
 	if h := base.Hash(); !strings.HasPrefix(h, "sha256:") || len(h) != len("sha256:")+64 {
@@ -534,8 +668,18 @@ func TestResolve(t *testing.T) {
 			m.Schema.Levels = 3
 		}
 		m.Resolve()
-		if got := m.Train; got.Loss != test.loss || got.Kernel != test.kernel || string(got.Augment) != test.augment || got.Refit != test.refit {
-			t.Errorf("%s %v %v: %s %s %s %s", test.task, test.categorical, test.numeric, got.Loss, got.Kernel, got.Augment, got.Refit)
+		if got := m.Train; got.Loss != test.loss || got.Kernel != test.kernel || string(got.Augment) != test.augment ||
+			got.Refit != test.refit {
+			t.Errorf(
+				"%s %v %v: %s %s %s %s",
+				test.task,
+				test.categorical,
+				test.numeric,
+				got.Loss,
+				got.Kernel,
+				got.Augment,
+				got.Refit,
+			)
 		}
 		if problems := m.Validate(); problems != nil {
 			t.Errorf("%s: %+v", test.task, problems)
@@ -545,8 +689,12 @@ func TestResolve(t *testing.T) {
 
 func TestMemoryBudget(t *testing.T) {
 	used := func(c *Config) Memory {
-		return Memory{BudgetBytes: int64(c.MemoryBudget), TotalBytes: 150 << 20, Parts: map[string]int64{"ratings.fetch": 20 << 20, "ratings.variational": 100 << 20,
-			"ratings.refit": 1, "ratings.models": 30<<20 - 1}}
+		return Memory{
+			BudgetBytes: int64(c.MemoryBudget),
+			TotalBytes:  150 << 20,
+			Parts: map[string]int64{"ratings.fetch": 20 << 20, "ratings.variational": 100 << 20,
+				"ratings.refit": 1, "ratings.models": 30<<20 - 1},
+		}
 	}
 	load := func(budget string) error {
 		_, err := parseWith("f.yaml", []byte("memory_budget: "+budget+"\n"+smallest), noEnv, Exceptions{Memory: used})
@@ -570,7 +718,8 @@ func TestMemoryBudget(t *testing.T) {
 }
 
 func TestListenAddress(t *testing.T) {
-	for address, ok := range map[string]bool{"127.0.0.1:0": true, "[::1]:80": true, "localhost:80": true, "0.0.0.0:80": false, ":80": false,
+	for address, ok := range map[string]bool{"127.0.0.1:0": true, "[::1]:80": true, "localhost:80": true,
+		"0.0.0.0:80": false, ":80": false,
 		"127.0.0.1": false, "": false, "host:80": false} {
 		if err := (&Web{ListenAddress: address}).Validate(); (err == nil) != ok {
 			t.Errorf("%q: %v", address, err)
@@ -581,12 +730,19 @@ func TestListenAddress(t *testing.T) {
 	}
 }
 
-// TestTrainCap: what is learned is capped by the field of the sample's cap, else by the first field that forgets, and not where there are no names. The cap
-// changes no refit: it is no part of the hash of a model, so that versions from before there was one are continued.
+// TestTrainCap: what is learned is capped by the field of the sample's cap, else by the first field that forgets, and
+// not where there are no names. The cap changes no refit: it is no part of the hash of a model, so that versions from
+// before there was one are continued.
 func TestTrainCap(t *testing.T) {
 	of := func(change func(m *Model)) *Model {
 		m := DefaultModel()
-		m.Name, m.Schema = "m", Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"shop", "user", "item"}}
+		m.Name, m.Schema = "m", Schema{
+			Task:        "ordinal",
+			Label:       "rating",
+			Levels:      5,
+			TimeUnit:    "ms",
+			Categorical: []string{"shop", "user", "item"},
+		}
 		change(&m)
 		m.Resolve()
 		return &m

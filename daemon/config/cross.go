@@ -17,7 +17,15 @@ func (v *validator) crosses(s *Schema, path string, claim func(key, field string
 	for i, parts := range s.Cross {
 		at := fmt.Sprintf("%s.cross[%d]", path, i)
 		if len(parts) < 2 || len(parts) > maxCrossed {
-			v.bad(at, parts, fmt.Sprintf("a list of 2 to %d categorical fields, such as [%s]", maxCrossed, strings.Join(example(s.Categorical), ", ")))
+			v.bad(
+				at,
+				parts,
+				fmt.Sprintf(
+					"a list of 2 to %d categorical fields, such as [%s]",
+					maxCrossed,
+					strings.Join(example(s.Categorical), ", "),
+				),
+			)
 			continue
 		}
 		known := true
@@ -45,7 +53,8 @@ func (v *validator) crosses(s *Schema, path string, claim func(key, field string
 	}
 }
 
-// entity checks what a field is said to be a function of: a categorical field that is not, by others, a function of the field itself.
+// entity checks what a field is said to be a function of: a categorical field that is not, by others, a function of the
+// field itself.
 func (v *validator) entity(s *Schema, path, field string) {
 	of, said := s.Of[field]
 	if !said {

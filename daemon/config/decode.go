@@ -137,7 +137,8 @@ func (d *decoder) mapping(node ast.Node, dst reflect.Value, path string) {
 		if entry.Value.Type() == ast.NullType {
 			d.at[child] = at
 		}
-		if s, ok := dst.Addr().Interface().(*Schema); ok && slices.Contains([]string{"categorical", "numeric", "multi"}, key) {
+		if s, ok := dst.Addr().Interface().(*Schema); ok &&
+			slices.Contains([]string{"categorical", "numeric", "multi"}, key) {
 			d.fields(entry.Value, s, dst.Field(i), child)
 			continue
 		}
@@ -185,7 +186,8 @@ func (d *decoder) fields(node ast.Node, s *Schema, dst reflect.Value, path strin
 	dst.Set(reflect.ValueOf(names))
 }
 
-// unknown reports a key that the mapping at path does not have, with the nearest one it has or the place where the key belongs.
+// unknown reports a key that the mapping at path does not have, with the nearest one it has or the place where the key
+// belongs.
 func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	known := keys(t)
 	suggestion := nearest(key, known)
@@ -205,7 +207,12 @@ func (d *decoder) unknown(at position, path, key string, t reflect.Type) {
 	if suggestion == "" && t == reflect.TypeFor[SASL]() {
 		shown = redacted // like no key: it may be the password itself
 	}
-	d.add(at, join(path, shown), fmt.Sprintf("unknown key %q %s: known are %s", shown, where, strings.Join(known, ", ")), suggestion)
+	d.add(
+		at,
+		join(path, shown),
+		fmt.Sprintf("unknown key %q %s: known are %s", shown, where, strings.Join(known, ", ")),
+		suggestion,
+	)
 }
 
 // findKey returns the first path in t that ends in key, or "".
@@ -313,7 +320,12 @@ func (d *decoder) plain(node ast.Node, dst reflect.Value, path string) {
 func (d *decoder) secret(node ast.Node, dst *Secret, path string) {
 	value, ok := text(node)
 	if !ok {
-		d.add(place(node), path, "must be text: put it in quotes, or write ${NAME} for a variable of the environment", "")
+		d.add(
+			place(node),
+			path,
+			"must be text: put it in quotes, or write ${NAME} for a variable of the environment",
+			"",
+		)
 		return
 	}
 	if name, ok := strings.CutPrefix(value, "${"); ok && strings.HasSuffix(name, "}") {
@@ -331,8 +343,10 @@ func (d *decoder) secret(node ast.Node, dst *Secret, path string) {
 
 func (d *decoder) wrongType(node ast.Node, path, want string) {
 	got := map[ast.NodeType]string{
-		ast.IntegerType: "a whole number", ast.FloatType: "a number", ast.InfinityType: "an infinite number", ast.NanType: "not a number",
-		ast.BoolType: "true or false", ast.StringType: "text", ast.LiteralType: "text", ast.MappingType: "a mapping", ast.SequenceType: "a list",
+		ast.IntegerType: "a whole number", ast.FloatType: "a number", ast.InfinityType: "an infinite number",
+		ast.NanType:  "not a number",
+		ast.BoolType: "true or false", ast.StringType: "text", ast.LiteralType: "text", ast.MappingType: "a mapping",
+		ast.SequenceType: "a list",
 	}[node.Type()]
 	if got == "" {
 		got = strings.ToLower(node.Type().String())
@@ -341,7 +355,10 @@ func (d *decoder) wrongType(node ast.Node, path, want string) {
 }
 
 func (d *decoder) add(at position, key, message, suggestion string) {
-	d.problems = append(d.problems, Problem{Line: at.line, Column: at.column, Key: key, Message: message, Suggestion: suggestion})
+	d.problems = append(
+		d.problems,
+		Problem{Line: at.line, Column: at.column, Key: key, Message: message, Suggestion: suggestion},
+	)
 }
 
 // sorted returns the problems in the order of the file.
@@ -414,7 +431,8 @@ func integer(node ast.Node) any {
 	return nil
 }
 
-// keys returns the keys of a struct in field order. Fields that are not exported or not of the file have none; they come last.
+// keys returns the keys of a struct in field order. Fields that are not exported or not of the file have none; they
+// come last.
 func keys(t reflect.Type) []string {
 	var names []string
 	for i := range t.NumField() {

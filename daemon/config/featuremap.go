@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// A FeatureMap is auto, fourier:N, bins:N or products:2, a kind of snapshot.FeatureMap with its Count, or empty for none.
+// A FeatureMap is auto, fourier:N, bins:N or products:2, a kind of snapshot.FeatureMap with its Count, or empty for
+// none.
 type FeatureMap string
 
 // autoMaps are what auto tries. A refit solves systems of all columns, so that there are at most maxMapColumns.
@@ -21,7 +22,10 @@ const (
 	maxMapColumns = 4000
 )
 
-var errFeatureMap = errors.New("is not a feature map: write auto, none, fourier:200 (2 to 4000 columns), bins:16 (2 or more of each field) or products:2")
+var errFeatureMap = errors.New(
+	"is not a feature map: write auto, none, fourier:200 (2 to 4000 columns), bins:16 (2 or more of each field) or " +
+		"products:2",
+)
 
 // UnmarshalText takes auto, none, fourier:N, bins:N or products:2.
 func (f *FeatureMap) UnmarshalText(text []byte) error {
@@ -54,8 +58,8 @@ func (f FeatureMap) IsProducts() bool {
 	return kind == snapshot.Products
 }
 
-// Tried returns the maps that a refit chooses from for a number of numeric fields, the plainest first: for auto several, products among them unless
-// there are more than autoProducts, else the one that is asked for, none without.
+// Tried returns the maps that a refit chooses from for a number of numeric fields, the plainest first: for auto
+// several, products among them unless there are more than autoProducts, else the one that is asked for, none without.
 func (f FeatureMap) Tried(fields int) []FeatureMap {
 	switch _, count := f.split(); {
 	case f != Auto && count == 0:
@@ -68,8 +72,8 @@ func (f FeatureMap) Tried(fields int) []FeatureMap {
 	return autoMaps
 }
 
-// Map returns the map that is asked for, by no means auto, of fields with the given scaling. values are the numbers of each field, for bins; seed is
-// that of fourier.
+// Map returns the map that is asked for, by no means auto, of fields with the given scaling. values are the numbers of
+// each field, for bins; seed is that of fourier.
 func (f FeatureMap) Map(scaling []snapshot.MapScaling, values [][]float64, seed uint64) *snapshot.FeatureMap {
 	switch kind, count := f.split(); kind {
 	case snapshot.Bins:
@@ -114,12 +118,33 @@ func (v *validator) featureMap(m *Model, path string) {
 	case m.Train.Refit == "variational":
 		v.bad(path, f, "auto or none, or train.refit: output: variational refits have no such columns")
 	case columns > most && kind == snapshot.Products:
-		v.bad(path, f, fmt.Sprintf("none or fourier:200: it makes %d columns of %d numeric fields, and a map has at most %d", columns, fields, most))
+		v.bad(
+			path,
+			f,
+			fmt.Sprintf(
+				"none or fourier:200: it makes %d columns of %d numeric fields, and a map has at most %d",
+				columns,
+				fields,
+				most,
+			),
+		)
 	case columns > maxMapColumns:
 		v.bad(path, f, fmt.Sprintf("at most %s:%d: it makes %d columns of %d numeric fields, and a map has at most %d",
 			kind, max(2, most*count/columns), columns, fields, maxMapColumns))
 	case columns > m.Train.MaxFeatures:
-		v.bad(path, f, fmt.Sprintf("at most %s:%d, or train.max_features: %d: it makes %d columns of %d numeric fields, and train.max_features allows %d",
-			kind, max(2, most*count/columns), columns, columns, fields, m.Train.MaxFeatures))
+		v.bad(
+			path,
+			f,
+			fmt.Sprintf(
+				"at most %s:%d, or train.max_features: %d: it makes %d columns of %d numeric fields, and train.max_features "+
+					"allows %d",
+				kind,
+				max(2, most*count/columns),
+				columns,
+				columns,
+				fields,
+				m.Train.MaxFeatures,
+			),
+		)
 	}
 }

@@ -22,7 +22,8 @@ func TestFeatureMap(t *testing.T) {
 		tried  []FeatureMap
 		column int
 		auto   bool
-	}{{"auto", []FeatureMap{"products:2", "fourier:200"}, 200, true}, {"none", nil, 0, false}, {"fourier:50", []FeatureMap{"fourier:50"}, 50, false},
+	}{{"auto", []FeatureMap{"products:2", "fourier:200"}, 200, true}, {"none", nil, 0, false}, {"fourier:50",
+		[]FeatureMap{"fourier:50"}, 50, false},
 		{"bins:16", []FeatureMap{"bins:16"}, 32, false}, {"products:2", []FeatureMap{"products:2"}, 5, false}} {
 		c, problems := parse(t, strings.ReplaceAll(numbersAlone, "MAP", test.text))
 		if problems != nil {
@@ -30,8 +31,18 @@ func TestFeatureMap(t *testing.T) {
 		}
 		f := c.Models[0].Train.FeatureMap
 		text, err := f.MarshalText()
-		if err != nil || string(text) != test.text || !slices.Equal(f.Tried(2), test.tried) || f.NumColumns(2) != test.column || f.IsAuto() != test.auto {
-			t.Errorf("%s: tries %v, %d columns, auto %t, written as %s (%v)", test.text, f.Tried(2), f.NumColumns(2), f.IsAuto(), text, err)
+		if err != nil || string(text) != test.text || !slices.Equal(f.Tried(2), test.tried) ||
+			f.NumColumns(2) != test.column ||
+			f.IsAuto() != test.auto {
+			t.Errorf(
+				"%s: tries %v, %d columns, auto %t, written as %s (%v)",
+				test.text,
+				f.Tried(2),
+				f.NumColumns(2),
+				f.IsAuto(),
+				text,
+				err,
+			)
 		}
 	}
 	if tried := FeatureMap(Auto).Tried(24); !slices.Equal(tried, []FeatureMap{"fourier:200"}) {
@@ -50,7 +61,8 @@ func TestFeatureMapRefused(t *testing.T) {
 		{strings.ReplaceAll(numbersAlone, "max_features: 300", "max_features: 9000"), "bins:3000", "at most bins:2000"},
 		{numbersAlone, "products:3", "write auto, none, fourier:200"},
 		{numbersAlone, "products", "write auto, none, fourier:200"},
-		{strings.ReplaceAll(numbersAlone, "max_features: 300", "max_features: 4"), "products:2", "it makes 5 columns of 2 numeric fields"},
+		{strings.ReplaceAll(numbersAlone, "max_features: 300", "max_features: 4"), "products:2",
+			"it makes 5 columns of 2 numeric fields"},
 		{numbersAlone, "wavelets:3", "write auto, none, fourier:200"},
 		{numbersAlone, "fourier:301", "at most fourier:300, or train.max_features: 301"},
 		{numbersAlone, "bins:151", "at most bins:150, or train.max_features: 302"},

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// hang is far more than a file of the size that is read takes, and far less than one whose time grows with the square of its size.
+// hang is far more than a file of the size that is read takes, and far less than one whose time grows with the square
+// of its size.
 const hang = 10 * time.Second
 
 // TestHostileFiles checks that no file keeps the parser busy. The limit is loose because the machine may be busy.
@@ -78,7 +79,8 @@ func deepBlock(depth int) string {
 func FuzzParse(f *testing.F) {
 	f.Add(smallest)
 	f.Add(DefaultsYAML())
-	for _, seed := range []string{"a: &a [*a]", "- - a", "? a : b", "kafka: {sasl: {password: ${X}}}", "models: [{}]", "models:\n- name: |\n    x\n",
+	for _, seed := range []string{"a: &a [*a]", "- - a", "? a : b", "kafka: {sasl: {password: ${X}}}", "models: [{}]",
+		"models:\n- name: |\n    x\n",
 		"---\n---\n", "a: !!binary x"} {
 		f.Add(seed)
 	}

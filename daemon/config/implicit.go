@@ -12,8 +12,9 @@ import (
 // It is learned as a binary label; names that were not chosen are drawn as negatives: see Negatives.
 const Implicit = "implicit"
 
-// Negatives are what a choice is compared with: names of a field that were chosen as often and as lately as the one that is, drawn for each choice. The draw
-// depends on the seed of training, on where the event is in the log and on those names alone.
+// Negatives are what a choice is compared with: names of a field that were chosen as often and as lately as the one
+// that is, drawn for each choice. The draw depends on the seed of training, on where the event is in the log and on
+// those names alone.
 type Negatives struct {
 	Of       string `json:"of"`        // categorical field with what is chosen; empty is the second one
 	PerEvent int    `json:"per_event"` // names for each choice, 1 to 32; 0 is 4
@@ -42,7 +43,8 @@ func (s *Schema) Learned() event.Task {
 	return event.Task(s.Task)
 }
 
-// LabelField returns the name of the label in versions: that of an implicit model is 1 for what was chosen, not the kind of event.
+// LabelField returns the name of the label in versions: that of an implicit model is 1 for what was chosen, not the
+// kind of event.
 func (s *Schema) LabelField() string {
 	if s.Task == Implicit {
 		return chosenLabel
@@ -96,7 +98,11 @@ func (v *validator) implicit(m *Model, path string) {
 			v.bad(at+".negatives", *n, "task: implicit in the schema, or leave negatives out")
 		}
 		if len(s.EventWeights) > 0 {
-			v.bad(join(path, "schema.event_weights"), len(s.EventWeights), "task: implicit in the schema, or leave event_weights out")
+			v.bad(
+				join(path, "schema.event_weights"),
+				len(s.EventWeights),
+				"task: implicit in the schema, or leave event_weights out",
+			)
 		}
 		return
 	}
@@ -114,7 +120,10 @@ func (v *validator) implicit(m *Model, path string) {
 	}
 	v.eventWeights(s, join(path, "schema"))
 	if len(m.Sample.Quotas) > 0 {
-		v.refuse(join(path, "sample.quotas"), "needs labels of several classes: every event of task: implicit is a choice")
+		v.refuse(
+			join(path, "sample.quotas"),
+			"needs labels of several classes: every event of task: implicit is a choice",
+		)
 	}
 }
 
@@ -125,8 +134,15 @@ func (v *validator) eventWeights(s *Schema, schema string) {
 		v.bad(schema+".label", "", "the name of the field with the kind of event, which event_weights gives weights")
 	}
 	if s.Label != "" && len(weights) == 0 {
-		v.bad(path, nil, fmt.Sprintf("what the kinds of event in %q weigh, such as [{event: view, weight: 1}, {event: buy, weight: 5}], or leave "+
-			"schema.label out", s.Label))
+		v.bad(
+			path,
+			nil,
+			fmt.Sprintf(
+				"what the kinds of event in %q weigh, such as [{event: view, weight: 1}, {event: buy, weight: 5}], or leave "+
+					"schema.label out",
+				s.Label,
+			),
+		)
 	}
 	if len(weights) > maxEventWeights {
 		v.bad(path, len(weights), fmt.Sprintf("at most %d kinds of event", maxEventWeights))

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestImplicit: choices need no label, what they are compared with follows from the schema, and what cannot be is refused with its place.
+// TestImplicit: choices need no label, what they are compared with follows from the schema, and what cannot be is
+// refused with its place.
 func TestImplicit(t *testing.T) {
 	load := func(input, schema string) (*Config, error) {
 		return Parse("f.yaml", []byte(`kafka: {bootstrap_servers: ["127.0.0.1:9092"], group_id: g}
@@ -22,15 +23,21 @@ models:
 		t.Fatal(err)
 	}
 	m := &c.Models[0]
-	if n := m.Input.Negatives; n.Of != "item" || n.PerEvent != 4 || m.ChosenField() != 1 || m.Rows() != 5 || m.Schema.Learned() != "binary" ||
-		m.Train.Loss != "binary_logistic" || m.Schema.LabelField() != "chosen" {
+	if n := m.Input.Negatives; n.Of != "item" || n.PerEvent != 4 || m.ChosenField() != 1 || m.Rows() != 5 ||
+		m.Schema.Learned() != "binary" ||
+		m.Train.Loss != "binary_logistic" ||
+		m.Schema.LabelField() != "chosen" {
 		t.Errorf("%+v, loss %s", n, m.Train.Loss)
 	}
 	more, err := load(", negatives: {per_event: 8}", choices)
 	if err != nil || more.Models[0].SampleHash() != m.SampleHash() || more.Models[0].Hash() == m.Hash() {
 		t.Errorf("other negatives: the state is the same and the versions are not (%v)", err)
 	}
-	c, err = load("", choices+", label: event, event_weights: [{event: view, weight: 1}, {event: buy, weight: 5}, {event: scroll, weight: 0}]")
+	c, err = load(
+		"",
+		choices+", label: event, event_weights: [{event: view, weight: 1}, {event: buy, weight: 5}, {event: scroll, "+
+			"weight: 0}]",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +54,8 @@ models:
 	}
 	for _, bad := range []struct{ input, schema, want string }{
 		{", negatives: {of: user}", "task: binary, label: y, categorical: [user, item]", "input.negatives"},
-		{"", "task: binary, label: y, categorical: [user, item], event_weights: [{event: a, weight: 1}]", "schema.event_weights"},
+		{"", "task: binary, label: y, categorical: [user, item], event_weights: [{event: a, weight: 1}]",
+			"schema.event_weights"},
 		{"", "task: implicit, categorical: [user]", "input.negatives.of"},
 		{"", "task: implicit, categorical: [user, {name: item, optional: true}]", "input.negatives.of"},
 		{", negatives: {of: shop}", choices, "input.negatives.of"},
@@ -56,7 +64,8 @@ models:
 		{"", choices + ", label: event", "schema.event_weights"},
 		{"", choices + ", event_weights: [{event: a, weight: 1}]", "schema.label"},
 		{"", choices + ", label: e, event_weights: [{event: a, weight: -1}]", "schema.event_weights[0].weight"},
-		{"", choices + ", label: e, event_weights: [{event: a, weight: 1}, {event: a, weight: 2}]", "schema.event_weights[1].event"},
+		{"", choices + ", label: e, event_weights: [{event: a, weight: 1}, {event: a, weight: 2}]",
+			"schema.event_weights[1].event"},
 		{"", choices + ", label: e, event_weights: [{event: a, weight: 0}]", "schema.event_weights"},
 		{"", choices + ", derived: [{name: n, kind: count, of: item}]", "schema.derived[0].of"},
 	} {

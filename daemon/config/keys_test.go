@@ -10,14 +10,16 @@ import (
 	"testing"
 )
 
-// TestKeysTable: configs/keys.md says for every key, exactly once, what a change of it does, and what it calls reload a running daemon takes up.
+// TestKeysTable: configs/keys.md says for every key, exactly once, what a change of it does, and what it calls reload a
+// running daemon takes up.
 func TestKeysTable(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(projectRoot(t), "configs", "keys.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	changes := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_.*\\[\\]]+)` \\| ([a-z ]+) \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_.*\\[\\]]+)` \\| ([a-z ]+) \\|").FindAllStringSubmatch(string(
+		text), -1) {
 		key, change := row[1], row[2]
 		if _, ok := changes[key]; ok {
 			t.Errorf("%s is listed twice", key)
@@ -51,7 +53,9 @@ func TestKeysTable(t *testing.T) {
 				t.Errorf("%s is in the rows %q of configs/keys.md, want one", key, rows)
 				continue
 			}
-			if reload := changes[rows[0]] == "reload"; reload != reloadable.MatchString(strings.ReplaceAll(key, "[]", "[0]")) {
+			if reload := changes[rows[0]] == "reload"; reload != reloadable.MatchString(
+				strings.ReplaceAll(key, "[]", "[0]"),
+			) {
 				t.Errorf("%s: the table says %q, a running daemon takes it up: %t", key, changes[rows[0]], !reload)
 			}
 		}

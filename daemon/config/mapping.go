@@ -9,22 +9,24 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// Mapping says where in the records of the topics the fields of the schema are, where they are no members of a JSON object under their own names; see
-// event.Mapping.
+// Mapping says where in the records of the topics the fields of the schema are, where they are no members of a JSON
+// object under their own names; see event.Mapping.
 type Mapping struct {
-	Envelope string        `json:"envelope,omitempty"` // debezium or cloudevents; empty for none
-	When     []string      `json:"when,omitempty"`     // conditions, such as type == "rating"; records of which one does not hold are no events
-	Fields   []MappedField `json:"fields,omitempty"`
+	Envelope string `json:"envelope,omitempty"` // debezium or cloudevents; empty for none
+	// conditions, such as type == "rating"; records of which one does not hold are no events
+	When   []string      `json:"when,omitempty"`
+	Fields []MappedField `json:"fields,omitempty"`
 }
 
 // MappedField says what a field of the schema is: one of Path and Constant is given.
 type MappedField struct {
-	Name     string `json:"name"`               // of the schema
-	Path     string `json:"path,omitempty"`     // payload.after.rating, key:id, header:NAME, attribute:NAME, record:key or record:timestamp
+	Name string `json:"name"` // of the schema
+	// payload.after.rating, key:id, header:NAME, attribute:NAME, record:key or record:timestamp
+	Path     string `json:"path,omitempty"`
 	Constant string `json:"constant,omitempty"` // the same for every event
 
-	// number: text that is one counts as a number, true and false as 1 and 0, NaN as nothing. decimal:2: base64 of a DECIMAL
-	// with that scale, in a Debezium envelope
+	// number: text that is one counts as a number, true and false as 1 and 0, NaN as nothing. decimal:2: base64 of a
+	// DECIMAL with that scale, in a Debezium envelope
 	As string `json:"as,omitempty"`
 }
 
@@ -97,7 +99,8 @@ func (m *Mapping) Place(field string) string {
 	return field
 }
 
-// EventFields returns the fields that events bring: label, time, identity, weight and the features, without those that are derived.
+// EventFields returns the fields that events bring: label, time, identity, weight and the features, without those that
+// are derived.
 func (s *Schema) EventFields() (fields []string) {
 	categorical, multi := s.GivenFields()
 	seen := map[string]bool{"": true}
@@ -128,7 +131,11 @@ func (v *validator) mapping(m *Model, path string) {
 	for i, text := range c.When {
 		at := fmt.Sprintf("%s.when[%d]", path, i)
 		if _, err := event.ParseCondition(text); err != nil || len(text) > maxMappedBytes {
-			v.bad(at, text, fmt.Sprintf("a condition such as type == \"rating\", of at most %d bytes (%v)", maxMappedBytes, err))
+			v.bad(
+				at,
+				text,
+				fmt.Sprintf("a condition such as type == \"rating\", of at most %d bytes (%v)", maxMappedBytes, err),
+			)
 		} else if isAttribute(text) {
 			v.bad(at, text, "envelope: cloudevents with it, which has attributes")
 		}
@@ -147,15 +154,27 @@ func (v *validator) mapping(m *Model, path string) {
 		case (f.Path == "") == (f.Constant == ""):
 			v.bad(at+".path", f.Path, "one of path and constant")
 		case f.Path != "" && (err != nil || len(f.Path) > maxMappedBytes):
-			v.bad(at+".path", f.Path, fmt.Sprintf("a place such as payload.after.rating, key:id, header:NAME, attribute:NAME, record:key or record:timestamp, "+
-				"of at most %d bytes (%v)", maxMappedBytes, err))
+			v.bad(
+				at+".path",
+				f.Path,
+				fmt.Sprintf(
+					"a place such as payload.after.rating, key:id, header:NAME, attribute:NAME, record:key or record:timestamp, "+
+						"of at most %d bytes (%v)",
+					maxMappedBytes,
+					err,
+				),
+			)
 		case isAttribute(f.Path):
 			v.bad(at+".path", f.Path, "envelope: cloudevents with it, which has attributes")
 		}
 		switch scale, isDecimal := f.decimalScale(); {
 		case f.As == "" || f.As == asNumber:
 		case !isDecimal || scale < 0 || scale > event.MaxDecimalScale:
-			v.bad(at+".as", f.As, fmt.Sprintf("number, or decimal:SCALE with a scale from 0 to %d", event.MaxDecimalScale))
+			v.bad(
+				at+".as",
+				f.As,
+				fmt.Sprintf("number, or decimal:SCALE with a scale from 0 to %d", event.MaxDecimalScale),
+			)
 		case c.Envelope != string(event.Debezium):
 			v.bad(at+".as", f.As, "envelope: debezium with it, whose DECIMALs are base64")
 		}

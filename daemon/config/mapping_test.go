@@ -19,12 +19,15 @@ models:
     schema: {task: binary, label: y, positive: UP, categorical: [user], derived: [{name: n, kind: count, of: user}]}
 `), os.LookupEnv)
 	}
-	c, err := load(`{envelope: debezium, when: ['source.table == "x"'], fields: [{name: user, path: "key:id"}, {name: y, constant: UP}]}`)
+	c, err := load(
+		`{envelope: debezium, when: ['source.table == "x"'], fields: [{name: user, path: "key:id"}, {name: y, constant: UP}]}`,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := c.Models[0].Mapping()
-	if m == nil || m.Envelope != "debezium" || len(m.When) != 1 || len(m.Fields) != 2 || m.Fields[1].Constant != "UP" || m.Fields[0].From.IsZero() {
+	if m == nil || m.Envelope != "debezium" || len(m.When) != 1 || len(m.Fields) != 2 || m.Fields[1].Constant != "UP" ||
+		m.Fields[0].From.IsZero() {
 		t.Errorf("%+v", m)
 	}
 	scaled, err := load(`{envelope: debezium, fields: [{name: user, path: after.n, as: "decimal:2"}]}`)

@@ -9,15 +9,17 @@ import (
 	"strings"
 )
 
-// Memory is the memory a configuration may use, by named part. Package memory computes it: this one does not know what holds things.
+// Memory is the memory a configuration may use, by named part. Package memory computes it: this one does not know what
+// holds things.
 type Memory struct {
 	BudgetBytes int64            `json:"budget_bytes"` // memory_budget; 0 without one
 	TotalBytes  int64            `json:"total_bytes"`  // sum of the parts
 	Parts       map[string]int64 `json:"parts"`        // keys are <model>.<part>, and process
 }
 
-// HeapBytes returns what of the total is the heap of the Go runtime: not the tables that Badger maps, nor the program, nor what a goal that the
-// collector only tends to is passed by (a peak of 20 million new names was 1 % above the total without that).
+// HeapBytes returns what of the total is the heap of the Go runtime: not the tables that Badger maps, nor the program,
+// nor what a goal that the collector only tends to is passed by (a peak of 20 million new names was 1 % above the total
+// without that).
 func (m *Memory) HeapBytes() int64 {
 	const passed = 32
 	heap := m.TotalBytes - m.TotalBytes/passed - m.Parts[ProcessPart]/2

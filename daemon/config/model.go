@@ -23,7 +23,8 @@ const (
 // Auto is the value of a setting that follows from the task and the features.
 const Auto = "auto"
 
-// Model is one entry of models: what it reads, how its events look, and how it is sampled, trained, judged and published.
+// Model is one entry of models: what it reads, how its events look, and how it is sampled, trained, judged and
+// published.
 type Model struct {
 	Name     string   `json:"name"` // letters, digits, '.', '_' and '-'; it names directories
 	Input    Input    `json:"input"`
@@ -35,7 +36,7 @@ type Model struct {
 	Serve    Serve    `json:"serve"`
 	Score    Score    `json:"score,omitzero"`
 	Notify   Notify   `json:"notify,omitzero"`
-	Shard    Shard    `json:"-" yaml:"-"` // what the process is for it: Config.Role and Config.Shard
+	Shard    Shard    `json:"-"               yaml:"-"` // what the process is for it: Config.Role and Config.Shard
 }
 
 // MaxEventBytes is the largest input.max_event_bytes: what the state can hold of one event.
@@ -50,7 +51,8 @@ type Input struct {
 	MaxEventBytes Size     `json:"max_event_bytes"` // larger events are rejected as too_large
 	MaxIDBytes    Size     `json:"max_id_bytes"`    // longer names are rejected as id_too_long
 	MaxListNames  int      `json:"max_list_names"`  // longer lists of a multi field are rejected as too_large
-	MaxFutureSkew Duration `json:"max_future_skew"` // an event time further ahead of the record's own time stamp, or of the clock, is replaced
+	// an event time further ahead of the record's own time stamp, or of the clock, is replaced
+	MaxFutureSkew Duration `json:"max_future_skew"`
 
 	Negatives  Negatives  `json:"negatives,omitzero"` // task implicit: what choices are compared with
 	Mapping    Mapping    `json:"mapping,omitzero"`
@@ -81,12 +83,14 @@ type Schema struct {
 	Numeric     []string `json:"numeric"`
 	Multi       []string `json:"multi"`
 
-	EventWeights []EventWeight `json:"event_weights,omitempty"` // task implicit: what events weigh by their kind, which Label says
+	// task implicit: what events weigh by their kind, which Label says
+	EventWeights []EventWeight `json:"event_weights,omitempty"`
 
 	// Cross has lists of categorical fields, each of which makes one more: see event.Cross.
 	Cross [][]string `json:"cross,omitempty"`
 
-	// Derived are fields that follow from the events before; reading a configuration adds their names to Categorical, Multi and Optional.
+	// Derived are fields that follow from the events before; reading a configuration adds their names to Categorical,
+	// Multi and Optional.
 	Derived []Derived `json:"derived,omitempty"`
 
 	// Optional are the names of those fields, sorted, that are written as Field with optional: true.
@@ -95,8 +99,8 @@ type Schema struct {
 	// Of has, by name of a field that is written as Field with of, the field that it is a function of.
 	Of map[string]string `json:"of,omitempty" yaml:"-"`
 
-	// ListWeights has, by name of a field of Multi that is written as Field with weight, that weight; once resolved, those that are not
-	// snapshot.WeightMean.
+	// ListWeights has, by name of a field of Multi that is written as Field with weight, that weight; once resolved,
+	// those that are not snapshot.WeightMean.
 	ListWeights map[string]string `json:"list_weights,omitempty" yaml:"-"`
 }
 
@@ -104,8 +108,9 @@ type Schema struct {
 type Field struct {
 	Name     string `json:"name"`
 	Optional bool   `json:"optional"` // an event may lack it, and then learns nothing from it and is scored without it
-	Of       string `json:"of"`       // categorical field whose name decides the value, as the age of a user; empty: found by counting
-	Weight   string `json:"weight"`   // of Multi alone: what each name of a list of n counts, mean (1/n) or sqrt (1/√n)
+	// categorical field whose name decides the value, as the age of a user; empty: found by counting
+	Of     string `json:"of"`
+	Weight string `json:"weight"` // of Multi alone: what each name of a list of n counts, mean (1/n) or sqrt (1/√n)
 }
 
 // Sample bounds the sample that training sees.
@@ -115,8 +120,9 @@ type Sample struct {
 	Seed     *uint64  `json:"seed"`      // nil: drawn once and stored with the state
 	HalfLife Duration `json:"half_life"` // of the inclusion weight, in event time; 0 never forgets
 	Holdout  Holdout  `json:"holdout"`
-	Quotas   []Quota  `json:"quotas,omitempty"` // shares of the rows by class of the label; the other classes share what is left
-	Cap      Cap      `json:"cap,omitzero"`
+	// shares of the rows by class of the label; the other classes share what is left
+	Quotas []Quota `json:"quotas,omitempty"`
+	Cap    Cap     `json:"cap,omitzero"`
 }
 
 // Quota is the share of the sample that the events of one class have.
@@ -133,16 +139,19 @@ type Cap struct {
 
 // Holdout is the separate sample that training never sees.
 type Holdout struct {
-	Fraction float64  `json:"fraction"`           // of events, in [0, 0.5]
-	By       string   `json:"by"`                 // categorical field whose entities are held out whole; empty holds out single events
-	HalfLife Duration `json:"half_life"`          // at most the sample's; 0 is the sample's
-	Size     int      `json:"size"`               // rows; 0 is fraction of sample.size
-	Entities float64  `json:"entities,omitempty"` // share of the entities that refits hold out whole for the gate, in [0, 0.2]
+	Fraction float64 `json:"fraction"` // of events, in [0, 0.5]
+	// categorical field whose entities are held out whole; empty holds out single events
+	By       string   `json:"by"`
+	HalfLife Duration `json:"half_life"` // at most the sample's; 0 is the sample's
+	Size     int      `json:"size"`      // rows; 0 is fraction of sample.size
+	// share of the entities that refits hold out whole for the gate, in [0, 0.2]
+	Entities float64 `json:"entities,omitempty"`
 }
 
 // Train says when and how the model is fitted.
 type Train struct {
-	Every       Duration `json:"every"`                       // longest time between refits while there are new events; 0 for none
+	// longest time between refits while there are new events; 0 for none
+	Every       Duration `json:"every"`
 	EveryEvents int      `json:"every_events"`                // events between refits; 0 for none
 	TimeBudget  Duration `json:"time_budget"`                 // of one refit; 0 for none
 	MaxBasis    int      `json:"max_basis"`                   // k, largest number of basis vectors
@@ -151,19 +160,21 @@ type Train struct {
 	MaxFeatures int      `json:"max_features"`                // largest vocabulary, by count in the sample
 	Loss        string   `json:"loss"`                        // auto, or one of Losses for the task
 	Kernel      string   `json:"kernel"`                      // auto, anova, homogeneous
-	Augment     Switch   `json:"augment"`                     // a constant feature: gives a homogeneous kernel linear terms and a bias
-	Penalty     string   `json:"penalty"`                     // l1, l1l2, l1linf
-	Lambda      Lambda   `json:"lambda"`                      // auto, or the strength per 10,000 rows of weight
-	Linear      Linear   `json:"linear"`                      // ridge:STRENGTH or none
-	Refit       string   `json:"refit"`                       // auto, output, full, line_search, variational
-	Solver      string   `json:"solver"`                      // hybrid, fista, stochastic, svrg, newton
-	Sweeps      int      `json:"sweeps"`                      // variational sweeps per refit
-	Seed        uint64   `json:"seed"`
-	Threads     int      `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it
-	FoldIn      FoldIn   `json:"fold_in"`
-	Cap         Cap      `json:"cap,omitzero"` // of what an entity counts in what is learned from event to event
+	// a constant feature: gives a homogeneous kernel linear terms and a bias
+	Augment Switch `json:"augment"`
+	Penalty string `json:"penalty"` // l1, l1l2, l1linf
+	Lambda  Lambda `json:"lambda"`  // auto, or the strength per 10,000 rows of weight
+	Linear  Linear `json:"linear"`  // ridge:STRENGTH or none
+	Refit   string `json:"refit"`   // auto, output, full, line_search, variational
+	Solver  string `json:"solver"`  // hybrid, fista, stochastic, svrg, newton
+	Sweeps  int    `json:"sweeps"`  // variational sweeps per refit
+	Seed    uint64 `json:"seed"`
+	Threads int    `json:"threads"` // 0 is GOMAXPROCS; results do not depend on it
+	FoldIn  FoldIn `json:"fold_in"`
+	Cap     Cap    `json:"cap,omitzero"` // of what an entity counts in what is learned from event to event
 
-	FeatureMap FeatureMap `json:"feature_map,omitempty"` // auto, none, fourier:N, bins:N: further columns of the numeric fields
+	// auto, none, fourier:N, bins:N: further columns of the numeric fields
+	FeatureMap FeatureMap `json:"feature_map,omitempty"`
 
 	Algorithm string  `json:"algorithm,omitempty"` // one of Algorithms: what refits find their model by
 	Degree    int     `json:"degree,omitempty"`    // 2 or 3: most features in a product
@@ -178,8 +189,9 @@ type Train struct {
 
 // FoldIn learns from single events between refits.
 type FoldIn struct {
-	Enabled bool     `json:"enabled"`
-	By      []string `json:"by"`       // categorical fields whose entities forget a little at each of their events; losses are kept by the first
+	Enabled bool `json:"enabled"`
+	// categorical fields whose entities forget a little at each of their events; losses are kept by the first
+	By      []string `json:"by"`
 	MaxRows int      `json:"max_rows"` // entities kept, least recently seen goes first
 }
 
@@ -197,16 +209,21 @@ type Publish struct {
 	Keep        int      `json:"keep"`     // refits kept, and as many updates; those with an alias always are
 	KeepFor     Duration `json:"keep_for"` // versions created longer ago go too; 0 for no limit
 
-	OMSKeyFile     string   `json:"oms_key_file,omitempty"` // ECDSA P-256 key in PEM that also signs versions by OpenSSF Model Signing; empty: none
-	SigningKeyFile string   `json:"signing_key_file"`       // Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
-	TrustedKeys    []string `json:"trusted_keys,omitempty"` // files of public keys whose signatures in the store are accepted, too
-	RenewEvery     Duration `json:"renew_every,omitempty"`  // time between two confirmations of the champion
-	ExpiresAfter   Duration `json:"expires_after"`          // consumers refuse a version that is older; 0 for never
-	KeepSample     bool     `json:"keep_sample"`            // keep the sample of each refit with its version, so that it can be reproduced
-	Gate           Gate     `json:"gate"`
-	Topic          string   `json:"topic"`             // compacted topic that announces each champion to consumers; empty for none
-	InlineMax      Size     `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
-	Tensors        string   `json:"tensors,omitempty"` // f64, or f32 for files of half the size, whose parameters are rounded
+	// ECDSA P-256 key in PEM that also signs versions by OpenSSF Model Signing; empty: none
+	OMSKeyFile string `json:"oms_key_file,omitempty"`
+	// Ed25519 key in PEM that signs versions and aliases; empty leaves them unsigned
+	SigningKeyFile string `json:"signing_key_file"`
+	// files of public keys whose signatures in the store are accepted, too
+	TrustedKeys  []string `json:"trusted_keys,omitempty"`
+	RenewEvery   Duration `json:"renew_every,omitempty"` // time between two confirmations of the champion
+	ExpiresAfter Duration `json:"expires_after"`         // consumers refuse a version that is older; 0 for never
+	// keep the sample of each refit with its version, so that it can be reproduced
+	KeepSample bool `json:"keep_sample"`
+	Gate       Gate `json:"gate"`
+	// compacted topic that announces each champion to consumers; empty for none
+	Topic     string `json:"topic"`
+	InlineMax Size   `json:"inline_max"`        // largest version whose files travel in the topic, too; 0 for none
+	Tensors   string `json:"tensors,omitempty"` // f64, or f32 for files of half the size, whose parameters are rounded
 }
 
 // Deltas are what consumers get between updates.
@@ -235,7 +252,8 @@ type Gate struct {
 func DefaultModel() Model {
 	return Model{
 		Input: Input{Format: "json", Start: "earliest", OnGap: "halt",
-			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxListNames: event.DefaultLimits().MaxMulti, MaxFutureSkew: Duration(defaultMaxFutureSkew),
+			MaxEventBytes: 64 << 10, MaxIDBytes: 256, MaxListNames: event.DefaultLimits().MaxMulti, MaxFutureSkew: Duration(
+				defaultMaxFutureSkew),
 			Mapping: Mapping{When: []string{}, Fields: []MappedField{}}, DeadLetter: DeadLetter{MaxRows: 10_000}},
 		Schema: Schema{TimeUnit: "ms"},
 		Sample: Sample{Size: 200_000, Holdout: Holdout{Fraction: 0.1, Entities: defaultEntities}},
@@ -243,20 +261,29 @@ func DefaultModel() Model {
 			Every: Duration(30 * time.Second), EveryEvents: 0, TimeBudget: Duration(5 * time.Minute),
 			MaxBasis: 20, NewBasis: 4, MaxFeatures: 200_000,
 			Loss: Auto, Kernel: Auto, Augment: Switch(Auto), Penalty: "l1linf", Lambda: 0, Linear: 0.5,
-			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2, Features: RawFeatures,
-			FoldIn: FoldIn{Enabled: true, MaxRows: 20_000}, Cap: Cap{Share: defaultCap},
+			FeatureMap: Auto, Refit: Auto, Solver: "hybrid", Sweeps: 4, Seed: 1, Algorithm: ConditionalGradient, Degree: 2,
+			Features: RawFeatures,
+			FoldIn:   FoldIn{Enabled: true, MaxRows: 20_000}, Cap: Cap{Share: defaultCap},
 		},
 		Evaluate: Evaluate{Window: 20_000},
-		Publish: Publish{Store: "snapshots", UpdateEvery: Duration(10 * time.Second), RenewEvery: Duration(5 * time.Minute), Keep: 20,
-			Tensors: tensorsF64, Deltas: Deltas{MaxRows: 100_000, MaxBytes: 256 << 20}, Gate: Gate{Tolerance: 0.002, MinRows: 200}},
+		Publish: Publish{
+			Store:       "snapshots",
+			UpdateEvery: Duration(10 * time.Second),
+			RenewEvery:  Duration(5 * time.Minute),
+			Keep:        20,
+			Tensors:     tensorsF64,
+			Deltas:      Deltas{MaxRows: 100_000, MaxBytes: 256 << 20},
+			Gate:        Gate{Tolerance: 0.002, MinRows: 200},
+		},
 		Serve: Serve{MaxEvents: 1000, MaxItems: 1000},
 		Score: Score{Start: "earliest", Transactions: Auto},
 		Shard: Shard{Role: RoleAll},
 	}
 }
 
-// Resolve replaces the automatic settings by what they stand for: loss, kernel, augment and refit by task and features, the held-out
-// size and half-life by the sample's, the baseline and fold-in fields by the first categorical ones. Lambda and a nil seed stay.
+// Resolve replaces the automatic settings by what they stand for: loss, kernel, augment and refit by task and features,
+// the held-out size and half-life by the sample's, the baseline and fold-in fields by the first categorical ones.
+// Lambda and a nil seed stay.
 func (m *Model) Resolve() {
 	m.resolveImplicit()
 	maps.DeleteFunc(m.Schema.ListWeights, func(name, weight string) bool { // as before there was a choice
@@ -343,8 +370,8 @@ func (m *Model) ownKernel() string {
 	return solver.Homogeneous.String()
 }
 
-// OrdinaryRow returns the memory of a row, rather more than less, whose names have up to 24 bytes and whose lists have up to 8. Where every single row
-// has to keep below it (RowLimit) there is room for four times as much.
+// OrdinaryRow returns the memory of a row, rather more than less, whose names have up to 24 bytes and whose lists have
+// up to 8. Where every single row has to keep below it (RowLimit) there is room for four times as much.
 func (m *Model) OrdinaryRow() Size {
 	s := &m.Schema
 	row := Size(704 + 288*(len(s.Categorical)+len(s.Cross)) + 8*288*len(s.Multi) + 32*len(s.Numeric))
@@ -354,8 +381,8 @@ func (m *Model) OrdinaryRow() Size {
 	return row
 }
 
-// limitsRows reports whether each row is limited, rather than all of them together: where a newer event takes the place of another, what fits depends
-// on which came first.
+// limitsRows reports whether each row is limited, rather than all of them together: where a newer event takes the place
+// of another, what fits depends on which came first.
 func (m *Model) limitsRows() bool { return m.Schema.Identity != "" || m.Sample.Cap.By != "" }
 
 // RowLimit returns the memory that one row may take, 0 if it is for the others to make room.
@@ -369,7 +396,8 @@ func (m *Model) RowLimit() Size {
 // variationalPossible reports whether the variational refit applies, which is to multilinear models.
 func (m *Model) variationalPossible() bool { return m.Train.Kernel == "anova" }
 
-// Outputs returns m, the number of outputs of the model, or 0 if it is not known before the labels are seen (classes not listed).
+// Outputs returns m, the number of outputs of the model, or 0 if it is not known before the labels are seen (classes
+// not listed).
 func (s *Schema) Outputs() int {
 	switch task := s.Learned(); {
 	case task == event.Ordinal:
@@ -419,17 +447,19 @@ func (s *Schema) Event() event.Schema {
 		crosses = append(crosses, cross)
 	}
 	return event.Schema{
-		Task: s.Learned(), Choices: s.Task == Implicit, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
+		Task: s.Learned(), Choices: s.Task == Implicit, Label: s.Label, Levels: s.Levels, Classes: s.Classes,
+		Positive: s.Positive, Negative: s.Negative,
 		LabelMin: s.LabelMin, LabelMax: s.LabelMax,
 		Time: s.Time, TimeUnit: s.TimeUnit, Weight: s.Weight, Identity: s.Identity,
-		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, MultiWeights: s.multiWeights(), Optional: s.Optional, Cross: crosses, Of: s.Of,
+		Categorical: s.Names(), Numeric: s.Numeric, Multi: s.Multi, MultiWeights: s.multiWeights(), Optional: s.Optional,
+		Cross: crosses, Of: s.Of,
 		Derived: s.derivedFields(), Kinds: s.kinds(),
 	}
 }
 
-// Hash returns the digest of everything the model's versions depend on: the resolved model without when it is trained and published, what is
-// kept of it, the places it is published to, where its scores are written, the limits of requests for it and its threads, which change no
-// result. It has the form sha256:<hex>.
+// Hash returns the digest of everything the model's versions depend on: the resolved model without when it is trained
+// and published, what is kept of it, the places it is published to, where its scores are written, the limits of
+// requests for it and its threads, which change no result. It has the form sha256:<hex>.
 func (m *Model) Hash() string {
 	c := *m
 	c.Train.Every, c.Train.EveryEvents, c.Train.TimeBudget = 0, 0, 0
@@ -437,15 +467,16 @@ func (m *Model) Hash() string {
 	return c.hashWithSchedule()
 }
 
-// MadeFor reports whether a version with that hash was made for the settings of the model: by its Hash, or by the one of builds that
-// counted when it is trained and published, too.
+// MadeFor reports whether a version with that hash was made for the settings of the model: by its Hash, or by the one
+// of builds that counted when it is trained and published, too.
 func (m *Model) MadeFor(hash string) bool { return hash == m.Hash() || hash == m.hashWithSchedule() }
 
 func (m *Model) hashWithSchedule() string {
 	c := *m
 	c.Publish.Store, c.Publish.SigningKeyFile, c.Publish.KeepSample, c.Train.Threads = "", "", false, 0
 	c.Publish.OMSKeyFile, c.Publish.TrustedKeys, c.Publish.RenewEvery = "", nil, 0
-	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{}, Notify{}
+	c.Publish.Topic, c.Publish.InlineMax, c.Publish.Deltas, c.Serve, c.Score, c.Notify = "", 0, Deltas{}, Serve{}, Score{},
+		Notify{}
 	c.Train.Cap = Cap{} // which changes no row, and nothing that a refit continues from
 	if c.Publish.Tensors == tensorsF64 {
 		c.Publish.Tensors = "" // as before there was a choice
@@ -474,8 +505,8 @@ func (m *Model) hashWithSchedule() string {
 	return hashOf(c)
 }
 
-// SampleHash returns the digest of what the state directory depends on: name, input, schema and sample. A state written under another
-// one must not be continued. Where rejected records go is no part of it.
+// SampleHash returns the digest of what the state directory depends on: name, input, schema and sample. A state written
+// under another one must not be continued. Where rejected records go is no part of it.
 func (m *Model) SampleHash() string {
 	in := m.Input
 	in.DeadLetter, in.Negatives = DeadLetter{}, Negatives{}
@@ -502,7 +533,9 @@ func (c *Config) Hash() string {
 func hashOf(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("config: model is not representable as JSON: " + err.Error()) // validation rejects the only cause, a number that is not finite
+		panic(
+			"config: model is not representable as JSON: " + err.Error(),
+		) // validation rejects the only cause, a number that is not finite
 	}
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])

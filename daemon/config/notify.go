@@ -24,7 +24,8 @@ const minNotifyKey = 24
 // isPlainURL reports whether text is an http or https URL without user, password and fragment.
 func isPlainURL(text string) bool {
 	at, err := url.Parse(text)
-	return err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "" && at.User == nil && at.Fragment == ""
+	return err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "" && at.User == nil &&
+		at.Fragment == ""
 }
 
 // notify checks the address, and reads the key.
@@ -40,7 +41,11 @@ func (v *validator) notify(n *Notify, path string) {
 		v.bad(path+".url", redacted, want)
 	}
 	if n.SecretFile == "" {
-		v.bad(path+".secret_file", "", "the path of a file that only its owner may read, with what notices are signed with")
+		v.bad(
+			path+".secret_file",
+			"",
+			"the path of a file that only its owner may read, with what notices are signed with",
+		)
 		return
 	}
 	text := v.private(path+".secret_file", n.SecretFile)
@@ -56,7 +61,11 @@ func (v *validator) notify(n *Notify, path string) {
 		text = string(key)
 	}
 	if len(text) < minNotifyKey {
-		v.bad(path+".secret_file", n.SecretFile, fmt.Sprintf("a file with %d bytes at least, or whsec_ and the base64 of as many", minNotifyKey))
+		v.bad(
+			path+".secret_file",
+			n.SecretFile,
+			fmt.Sprintf("a file with %d bytes at least, or whsec_ and the base64 of as many", minNotifyKey),
+		)
 		return
 	}
 	n.key = NewSecret(text)

@@ -21,20 +21,28 @@ type Objective struct {
 	Link string
 	// Likelihood is what the variational stage and the fold-in take the loss for.
 	Likelihood posterior.Likelihood
-	// Margin is the name of a loss of margins that refits minimise in place of Loss, which then is what predictions are judged by; empty for none.
+	// Margin is the name of a loss of margins that refits minimise in place of Loss, which then is what predictions are
+	// judged by; empty for none.
 	Margin string
 	// Fitted is that loss where it is one of package solver, else nil.
 	Fitted solver.Loss
 }
 
-// ofMargin is the objective of a loss of margins of classes, whose Fitted Model.Objective makes. Predictions are judged as those of a multinomial logistic
-// loss, once they are calibrated.
+// ofMargin is the objective of a loss of margins of classes, whose Fitted Model.Objective makes. Predictions are judged
+// as those of a multinomial logistic loss, once they are calibrated.
 func ofMargin(kind margin.Kind) Objective {
-	return Objective{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial, string(kind), nil}
+	return Objective{
+		event.Multiclass,
+		solver.MultinomialLogistic{},
+		snapshot.Softmax,
+		posterior.Multinomial,
+		string(kind),
+		nil,
+	}
 }
 
-// marginLoss returns the loss of margins of the model. The weights of a weighted one fall evenly to the k-th margin and add up to 1, as in the paper's
-// experiments with k = 5.
+// marginLoss returns the loss of margins of the model. The weights of a weighted one fall evenly to the k-th margin and
+// add up to 1, as in the paper's experiments with k = 5.
 func (m *Model) marginLoss() margin.Loss {
 	t := &m.Train
 	k := t.TopK.of(m.Schema.Outputs())
@@ -59,13 +67,20 @@ func (o *Objective) of(task event.Task, a *algorithm) bool {
 // squaredHinge is the name of a loss of margins of a binary label, as it is of classes.
 const squaredHinge = "squared_hinge"
 
-// objectives are all there are. What configurations, flags, targets, manifests and the stages of a refit know of losses comes from here. The
-// first of a task is its default.
+// objectives are all there are. What configurations, flags, targets, manifests and the stages of a refit know of losses
+// comes from here. The first of a task is its default.
 var objectives = []Objective{
 	{event.Regression, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
 	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, "", nil},
 	{event.Binary, solver.Squared{}, snapshot.Identity, posterior.Gaussian, "", nil},
-	{event.Binary, solver.BinaryLogistic{}, snapshot.Logistic, posterior.Logistic, squaredHinge, solver.BinarySquaredHinge{}},
+	{
+		event.Binary,
+		solver.BinaryLogistic{},
+		snapshot.Logistic,
+		posterior.Logistic,
+		squaredHinge,
+		solver.BinarySquaredHinge{},
+	},
 	{event.Multiclass, solver.MultinomialLogistic{}, snapshot.Softmax, posterior.Multinomial, "", nil},
 	{event.Multiclass, solver.SmoothedHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
 	{event.Multiclass, solver.SquaredHinge{}, snapshot.Identity, posterior.Logistic, "", nil},
@@ -107,11 +122,17 @@ func (m *Model) Objective() (Objective, error) {
 			return o, nil
 		}
 	}
-	return Objective{}, fmt.Errorf("config: no loss %q for the task %q and the algorithm %s: use %s", m.Train.Loss, m.Schema.Task, a.name,
-		strings.Join(a.lossesOf(task), ", "))
+	return Objective{}, fmt.Errorf(
+		"config: no loss %q for the task %q and the algorithm %s: use %s",
+		m.Train.Loss,
+		m.Schema.Task,
+		a.name,
+		strings.Join(a.lossesOf(task), ", "),
+	)
 }
 
-// Losses returns the names of the losses of the given tasks, without any of all, the default of a task before its others.
+// Losses returns the names of the losses of the given tasks, without any of all, the default of a task before its
+// others.
 func Losses(tasks ...event.Task) (names []string) {
 	for _, o := range objectives {
 		if name := o.Name(); (len(tasks) == 0 || slices.Contains(tasks, o.Task)) && !slices.Contains(names, name) {

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// TestObjectives: every task has a default loss, every loss is found by its name and is in the comment of the defaults, and no other is.
+// TestObjectives: every task has a default loss, every loss is found by its name and is in the comment of the defaults,
+// and no other is.
 func TestObjectives(t *testing.T) {
 	defaults, err := os.ReadFile("defaults.yaml")
 	if err != nil {
@@ -32,13 +33,17 @@ func TestObjectives(t *testing.T) {
 		}
 		for _, loss := range losses {
 			m.Train.Loss = loss
-			of := slices.IndexFunc(algorithms, func(a *algorithm) bool { return slices.Contains(a.lossesOf(task), loss) })
+			of := slices.IndexFunc(
+				algorithms,
+				func(a *algorithm) bool { return slices.Contains(a.lossesOf(task), loss) },
+			)
 			if of < 0 {
 				t.Errorf("%s by %s: no algorithm minimises it", task, loss)
 				continue
 			}
 			m.Train.Algorithm = algorithms[of].name
-			if o, err := m.Objective(); err != nil || o.Task != task || o.Name() != loss || o.Link == "" || o.Likelihood == 0 {
+			if o, err := m.Objective(); err != nil || o.Task != task || o.Name() != loss || o.Link == "" ||
+				o.Likelihood == 0 {
 				t.Errorf("%s by %s: %+v (%v)", task, loss, o, err)
 			}
 		}

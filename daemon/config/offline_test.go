@@ -11,7 +11,8 @@ import (
 // TestOfflineNeedsNoBroker: verbs over files take a schema alone; for a daemon every missing key is reported.
 func TestOfflineNeedsNoBroker(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "by-hand.yaml")
-	text := "models:\n  - name: ratings\n    schema: {task: ordinal, label: rating, levels: 5, categorical: [user, item]}\n"
+	text := "models:\n  - name: ratings\n    schema: {task: ordinal, label: rating, levels: 5, categorical: [user, " +
+		"item]}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,10 @@ func TestOfflineNeedsNoBroker(t *testing.T) {
 		keys = append(keys, p.Key)
 	}
 	slices.Sort(keys)
-	if want := []string{"kafka.bootstrap_servers", "kafka.group_id", "models[0].input.topics"}; !slices.Equal(keys, want) {
+	if want := []string{"kafka.bootstrap_servers", "kafka.group_id", "models[0].input.topics"}; !slices.Equal(
+		keys,
+		want,
+	) {
 		t.Errorf("a daemon misses %q, want %q", keys, want)
 	}
 }

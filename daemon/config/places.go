@@ -24,9 +24,18 @@ func (v *validator) stateNames(models []Model) {
 	for i := range models {
 		for j := range models {
 			added, ok := strings.CutPrefix(models[i].Name, models[j].Name)
-			if ok && (slices.Contains([]string{RestoreSuffix, RebuildSuffix, LockSuffix, ForgottenSuffix}, added) || strings.HasPrefix(added, OldSuffix)) {
-				v.bad(fmt.Sprintf("models[%d].name", i), models[i].Name,
-					fmt.Sprintf("a name that does not end in %s: restore, rebuild or forget of models[%d] may write there", added, j))
+			if ok &&
+				(slices.Contains([]string{RestoreSuffix, RebuildSuffix, LockSuffix, ForgottenSuffix}, added) || strings.HasPrefix(
+					added, OldSuffix)) {
+				v.bad(
+					fmt.Sprintf("models[%d].name", i),
+					models[i].Name,
+					fmt.Sprintf(
+						"a name that does not end in %s: restore, rebuild or forget of models[%d] may write there",
+						added,
+						j,
+					),
+				)
 			}
 		}
 	}
@@ -40,7 +49,11 @@ func (v *validator) directories(c *Config) {
 			real[path] = realPath(path)
 		}
 		if path != "" && real[path] == "" {
-			v.bad(key, path[:min(len(path), 100)], fmt.Sprintf("the path of a directory, of at most %d bytes", maxPathBytes))
+			v.bad(
+				key,
+				path[:min(len(path), 100)],
+				fmt.Sprintf("the path of a directory, of at most %d bytes", maxPathBytes),
+			)
 		}
 		return real[path]
 	}
@@ -54,11 +67,21 @@ func (v *validator) directories(c *Config) {
 		}
 		for j := range i {
 			if how := overlap(stores[i], stores[j]); how != "" && stores[i] != stores[j] {
-				v.bad(key, path, fmt.Sprintf("the directory of models[%d].publish.store, or one apart from it: it %s %s", j, how, c.Models[j].Publish.Store))
+				v.bad(
+					key,
+					path,
+					fmt.Sprintf(
+						"the directory of models[%d].publish.store, or one apart from it: it %s %s",
+						j,
+						how,
+						c.Models[j].Publish.Store,
+					),
+				)
 			}
 		}
 	}
-	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" && overlap(at("web.health_address", socket), state) != "" {
+	if socket, ok := strings.CutPrefix(c.Web.HealthAddress, unixPrefix); ok && socket != "" &&
+		overlap(at("web.health_address", socket), state) != "" {
 		v.bad("web.health_address", c.Web.HealthAddress, "unix: and a path outside of storage.path")
 	}
 }
@@ -69,8 +92,10 @@ func (v *validator) topics(models []Model) {
 	var written, read []use
 	for i := range models {
 		m, at := &models[i], func(key string) string { return fmt.Sprintf("models[%d].%s", i, key) }
-		for _, w := range []use{{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic}, {at("publish.topic"), m.Publish.Topic},
-			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic}, {"shard.topic", m.Shard.Topic},
+		for _, w := range []use{{at("input.dead_letter.topic"), m.Input.DeadLetter.Topic}, {at("publish.topic"),
+			m.Publish.Topic},
+			{at("publish.deltas.topic"), m.Publish.Deltas.Topic}, {at("score.topic"), m.Score.Topic}, {"shard.topic",
+				m.Shard.Topic},
 			{"shard.live_topic", m.Shard.LiveTopic}} {
 			if w.topic != "" {
 				written = append(written, w)
@@ -91,7 +116,8 @@ func (v *validator) topics(models []Model) {
 			}
 		}
 		for _, other := range written {
-			if w.topic == other.topic && w.key > other.key && kind(w.key) != kind(other.key) { // models share one of each kind
+			if w.topic == other.topic && w.key > other.key &&
+				kind(w.key) != kind(other.key) { // models share one of each kind
 				v.bad(w.key, w.topic, "another topic: it is "+other.key)
 			}
 		}
@@ -121,7 +147,8 @@ func within(path, dir string) bool {
 // maxLinks bounds the symbolic links that are followed one after the other, as systems do.
 const maxLinks = 40
 
-// realPath returns a path as it is without symbolic links, also where its end does not exist yet; it is empty if it is no path.
+// realPath returns a path as it is without symbolic links, also where its end does not exist yet; it is empty if it is
+// no path.
 func realPath(path string) string {
 	if len(path) > maxPathBytes {
 		return ""

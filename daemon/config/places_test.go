@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestCollisions (J15): what would write to the place of something else is refused with its key, whatever the paths look like.
+// TestCollisions (J15): what would write to the place of something else is refused with its key, whatever the paths
+// look like.
 func TestCollisions(t *testing.T) {
 	dir := t.TempDir()
 	for _, err := range []error{
@@ -21,7 +22,8 @@ func TestCollisions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	second := strings.NewReplacer("name: ratings", "name: other", "topics: [ratings]", "topics: [others]", "store: snapshots", "#STORE").
+	second := strings.NewReplacer("name: ratings", "name: other", "topics: [ratings]", "topics: [others]",
+		"store: snapshots", "#STORE").
 		Replace(smallest[strings.Index(smallest, "  - name"):])
 	for _, test := range []struct {
 		name    string
@@ -29,13 +31,17 @@ func TestCollisions(t *testing.T) {
 		problem string   // key and part of the message; empty for none
 	}{
 		{"apart", nil, ""},
-		{"same as the state", []string{"store: snapshots", "store: state"}, "models[0].publish.store | apart from storage.path: it is "},
+		{"same as the state", []string{"store: snapshots", "store: state"},
+			"models[0].publish.store | apart from storage.path: it is "},
 		{"written differently", []string{"store: snapshots", "store: ./x/../state/"}, "models[0].publish.store | it is "},
-		{"absolute", []string{"store: snapshots", "store: " + filepath.Join(dir, "state")}, "models[0].publish.store | it is "},
+		{"absolute", []string{"store: snapshots", "store: " + filepath.Join(dir, "state")},
+			"models[0].publish.store | it is "},
 		{"by a link", []string{"store: snapshots", "store: link"}, "models[0].publish.store | it is "},
-		{"by a link to what is not there yet", []string{"path: state", "path: later", "store: snapshots", "store: dangling"}, "models[0].publish.store | it is "},
+		{"by a link to what is not there yet", []string{"path: state", "path: later", "store: snapshots", "store: dangling"},
+			"models[0].publish.store | it is "},
 		{"inside the state", []string{"store: snapshots", "store: state/ratings"}, "models[0].publish.store | it is inside "},
-		{"inside it by a link", []string{"store: snapshots", "store: link/deep/er"}, "models[0].publish.store | it is inside "},
+		{"inside it by a link", []string{"store: snapshots", "store: link/deep/er"},
+			"models[0].publish.store | it is inside "},
 		{"around the state", []string{"path: state", "path: snapshots/state"}, "models[0].publish.store | it contains "},
 		{"a name that begins alike", []string{"store: snapshots", "store: state-of-the-art"}, ""},
 		{"a name with dots", []string{"store: snapshots", "store: ..state"}, ""},
@@ -46,14 +52,19 @@ func TestCollisions(t *testing.T) {
 		{"lock", []string{"name: other", "name: ratings.lock"}, "models[1].name | does not end in .lock"},
 		{"forgotten", []string{"name: other", "name: ratings.forgotten"}, "models[1].name | does not end in .forgotten"},
 		{"a name with another suffix", []string{"name: other", "name: ratings.new"}, ""},
-		{"champions to a topic that is read", []string{"#STORE", "store: snapshots, topic: ratings"}, "models[1].publish.topic | models[0].input.topics"},
-		{"champions in the topic of dead letters", []string{"format: json", "format: json, dead_letter: {topic: d}", "#STORE", "store: snapshots, topic: d"},
+		{"champions to a topic that is read", []string{"#STORE", "store: snapshots, topic: ratings"},
+			"models[1].publish.topic | models[0].input.topics"},
+		{"champions in the topic of dead letters", []string{"format: json", "format: json, dead_letter: {topic: d}", "#STORE",
+			"store: snapshots, topic: d"},
 			"models[1].publish.topic | models[0].input.dead_letter.topic"},
 		{"deltas to the topic of champions", []string{"#STORE", "store: snapshots, topic: c, deltas: {topic: c}"},
 			"models[1].publish.topic | models[1].publish.deltas.topic"},
-		{"deltas of two models", []string{"store: snapshots", "store: snapshots, deltas: {topic: c}", "#STORE", "store: snapshots, deltas: {topic: c}"}, ""},
-		{"champions of two models", []string{"store: snapshots", "store: snapshots, topic: c", "#STORE", "store: snapshots, topic: c"}, ""},
-		{"the health socket", []string{`listen_address: "127.0.0.1:0"`, `listen_address: "127.0.0.1:0", health_address: "unix:state/ratings/s"`},
+		{"deltas of two models", []string{"store: snapshots", "store: snapshots, deltas: {topic: c}", "#STORE",
+			"store: snapshots, deltas: {topic: c}"}, ""},
+		{"champions of two models", []string{"store: snapshots", "store: snapshots, topic: c", "#STORE",
+			"store: snapshots, topic: c"}, ""},
+		{"the health socket", []string{`listen_address: "127.0.0.1:0"`,
+			`listen_address: "127.0.0.1:0", health_address: "unix:state/ratings/s"`},
 			"web.health_address | outside of storage.path"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -88,13 +99,15 @@ func TestStorageFlag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, inside := range map[string]bool{"state/ratings/b": true, "state/b": true, "snapshots/b": true, "b": false, "state.b": false} {
+	for path, inside := range map[string]bool{"state/ratings/b": true, "state/b": true, "snapshots/b": true, "b": false,
+		"state.b": false} {
 		if err := c.Outside(filepath.Join(dir, path)); errors.Is(err, ErrInside) != inside {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	for path, good := range map[string]bool{"elsewhere": true, "snapshots": false, "snapshots/state": false, ".": false} {
-		if err := c.SetStorage(filepath.Join(dir, path)); (err == nil) != good || !good && !strings.Contains(fmt.Sprint(err), "publish.store") {
+		if err := c.SetStorage(filepath.Join(dir, path)); (err == nil) != good ||
+			!good && !strings.Contains(fmt.Sprint(err), "publish.store") {
 			t.Errorf("--storage.path %s: %v", path, err)
 		}
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// What is kept must be a function of the set of events that fits the memory. Under a quota or a cap a newer event of an identity could move
-// its row to another class or entity, whose other rows were given up long before: those keys are not combined.
+// What is kept must be a function of the set of events that fits the memory. Under a quota or a cap a newer event of an
+// identity could move its row to another class or entity, whose other rows were given up long before: those keys are
+// not combined.
 
 // refuse reports what no other value of the key makes right.
 func (v *validator) refuse(path, message string) { v.add(v.locate(path), path, message, "") }
@@ -60,8 +61,11 @@ func (v *validator) cap(m *Model, path string) {
 	case c.By != "" && !(c.Share > 0 && c.Share < 1):
 		v.bad(path+".share", c.Share, "a number between 0 and 1, such as 0.01")
 	case c.By != "" && m.Schema.Identity != "":
-		v.refuse(path+".by", "cannot be combined with schema.identity: a newer event of an identity could move its row to "+
-			"another entity, whose other rows are not known any more")
+		v.refuse(
+			path+".by",
+			"cannot be combined with schema.identity: a newer event of an identity could move its row to "+
+				"another entity, whose other rows are not known any more",
+		)
 	}
 }
 
@@ -74,8 +78,8 @@ func (v *validator) trainCap(m *Model, path string) {
 	}
 }
 
-// QuotaClasses returns the names of the classes that quotas may name, none if any will do. ok is false for tasks whose labels are no
-// classes, or several at once.
+// QuotaClasses returns the names of the classes that quotas may name, none if any will do. ok is false for tasks whose
+// labels are no classes, or several at once.
 func (s *Schema) QuotaClasses() (names []string, ok bool) {
 	switch event.Task(s.Task) {
 	case event.Binary:

@@ -8,9 +8,10 @@ import (
 
 // Problem is one mistake in a configuration file.
 type Problem struct {
-	Line       int    `json:"line"`                 // from 1
-	Column     int    `json:"column"`               // from 1
-	Key        string `json:"key"`                  // path of the key, such as models[0].train.lambda; empty for the whole file
+	Line   int `json:"line"`   // from 1
+	Column int `json:"column"` // from 1
+	// path of the key, such as models[0].train.lambda; empty for the whole file
+	Key        string `json:"key"`
 	Message    string `json:"message"`              // what is wrong, for people
 	Suggestion string `json:"suggestion,omitempty"` // nearest known key, or what to write
 }
@@ -24,7 +25,8 @@ type FileError struct {
 	parsed bool // the file is YAML
 }
 
-// Error returns, for each mistake, file:line:column, the key, what is wrong, the line itself with a caret, and the suggestion.
+// Error returns, for each mistake, file:line:column, the key, what is wrong, the line itself with a caret, and the
+// suggestion.
 func (e *FileError) Error() string {
 	lines := strings.Split(strings.ReplaceAll(string(e.source), "\r\n", "\n"), "\n")
 	strange := !e.parsed || slices.ContainsFunc(e.Problems, isStrangeSignIn)
@@ -40,7 +42,10 @@ func (e *FileError) Error() string {
 		}
 		b.WriteString(p.Message)
 		if 0 < p.Line && p.Line <= len(lines) {
-			text, column := excerpt(visible(lines[p.Line-1], from[p.Line-1], p.Key[strings.LastIndexByte(p.Key, '.')+1:]), p.Column)
+			text, column := excerpt(
+				visible(lines[p.Line-1], from[p.Line-1], p.Key[strings.LastIndexByte(p.Key, '.')+1:]),
+				p.Column,
+			)
 			fmt.Fprintf(&b, "\n%6d | %s\n       | %s^", p.Line, text, strings.Repeat(" ", column-1))
 		}
 		if p.Suggestion != "" {

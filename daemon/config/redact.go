@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// What is shown of a file must not show a secret, whatever shape it was given: it may be a list, a block of several lines, a piece of text that
-// is no YAML, or stand behind a key that was misspelt. So it is not values that are hidden but places: from a key that may have a secret on, to
-// the end of its section, nothing is shown but known keys.
+// What is shown of a file must not show a secret, whatever shape it was given: it may be a list, a block of several
+// lines, a piece of text that is no YAML, or stand behind a key that was misspelt. So it is not values that are hidden
+// but places: from a key that may have a secret on, to the end of its section, nothing is shown but known keys.
 var (
-	// secretKey matches a key that may have a secret, misspelt ones and those without their colon included. Those that end in _file have a path.
+	// secretKey matches a key that may have a secret, misspelt ones and those without their colon included. Those that
+	// end in _file have a path.
 	secretKey = regexp.MustCompile(`(?i)[\w.-]*(pas|pwd|word|secr|token|cred)[\w.-]*["']?\s*[:=]|passw[\w.-]*`)
 	// contentsKey matches a key of a path, behind which something else begins.
 	contentsKey = regexp.MustCompile(`_file["']?\s*:\s*([|>\[{&*!]|$)`)
@@ -28,7 +29,8 @@ var (
 	userInfo = regexp.MustCompile(`[^\s"'\[,/@]*:[^\s"'@]*@`)
 	// plainKey matches the beginning of a key that is one.
 	plainKey = regexp.MustCompile(`^[\w.-]*`)
-	// passwordKey matches the beginning of a key that is followed by the password, where the parser dropped a tab between them.
+	// passwordKey matches the beginning of a key that is followed by the password, where the parser dropped a tab
+	// between them.
 	passwordKey = regexp.MustCompile(`(?i)^[\w.-]*?passw(or)?d?`)
 	// variableName matches what environments have as names by convention; other text in ${} may be the secret itself.
 	variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
@@ -42,8 +44,8 @@ const (
 	nothing   = -2 // but for names and passwords in URLs
 )
 
-// hide returns for each line of a file from where on it is hidden. strange says that the sign-in has a key that does not exist, or that the file
-// cannot be read.
+// hide returns for each line of a file from where on it is hidden. strange says that the sign-in has a key that does
+// not exist, or that the file cannot be read.
 func hide(lines []string, strange bool) []int {
 	from := make([]int, len(lines))
 	top, hiding := keys(reflect.TypeFor[Config]()), false
@@ -60,7 +62,8 @@ func hide(lines []string, strange bool) []int {
 	return from
 }
 
-// visible returns a line of which everything from an offset on is hidden. named is a key that may be shown, for it is in the message.
+// visible returns a line of which everything from an offset on is hidden. named is a key that may be shown, for it is
+// in the message.
 func visible(line string, from int, named string) string {
 	switch from {
 	case nothing:
@@ -107,7 +110,8 @@ func keyAlone(line, named string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " "))] + redacted
 }
 
-// shownKey returns a key as messages show it: what follows a name, such as a secret whose colon was left out, is hidden.
+// shownKey returns a key as messages show it: what follows a name, such as a secret whose colon was left out, is
+// hidden.
 func shownKey(key string) string {
 	name := plainKey.FindString(key)
 	if word := passwordKey.FindString(name); word != "" {
@@ -119,7 +123,8 @@ func shownKey(key string) string {
 	return key
 }
 
-// isStrangeSignIn reports whether a problem is about the sign-in as a whole, or about a key of it that does not exist: it may be a password.
+// isStrangeSignIn reports whether a problem is about the sign-in as a whole, or about a key of it that does not exist:
+// it may be a password.
 func isStrangeSignIn(p Problem) bool {
 	key, ok := strings.CutPrefix(p.Key, "kafka.sasl")
 	return ok && !slices.Contains(keys(reflect.TypeFor[SASL]()), strings.TrimPrefix(key, "."))

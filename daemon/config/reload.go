@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// reloadable matches the keys that a running daemon takes up. All others are part of its state, its connections or its memory.
+// reloadable matches the keys that a running daemon takes up. All others are part of its state, its connections or its
+// memory.
 var reloadable = regexp.MustCompile(`^(models\[\d+\]\.(train\.(every|every_events|time_budget|lambda)|` +
 	`publish\.(update_every|deltas\.(every|max_rows|max_bytes)|renew_every|keep|keep_for|expires_after|gate\.\w+)|serve\.\w+))$`)
 
@@ -16,7 +17,10 @@ type RestartError struct{ Keys []string }
 
 // Error names the keys and what to do.
 func (e *RestartError) Error() string {
-	return fmt.Sprintf("config: %s changed, which a running daemon does not take up: restart refitd, or change back", strings.Join(e.Keys, ", "))
+	return fmt.Sprintf(
+		"config: %s changed, which a running daemon does not take up: restart refitd, or change back",
+		strings.Join(e.Keys, ", "),
+	)
 }
 
 // Reloadable returns a *RestartError unless a running daemon can go from the configuration old to next.

@@ -8,12 +8,15 @@ import (
 
 // Score says where the events of some topics are scored with the version that consumers have, and how.
 type Score struct {
-	Topic        string   `json:"topic"`        // where a record for each offset of Input goes; empty for none, and then nothing is scored
-	Input        []string `json:"input"`        // topics; empty is those of the model's Input
-	Group        string   `json:"group"`        // consumer group that keeps which offsets are answered; empty is by ScoreGroup
-	Start        string   `json:"start"`        // earliest or latest, where the group has no offset yet
-	Transactions string   `json:"transactions"` // auto, required or off: whether answer and offset are written in one transaction
-	Propensity   string   `json:"propensity"`   // field with the probability with which an event was chosen; empty for none
+	// where a record for each offset of Input goes; empty for none, and then nothing is scored
+	Topic string   `json:"topic"`
+	Input []string `json:"input"` // topics; empty is those of the model's Input
+	// consumer group that keeps which offsets are answered; empty is by ScoreGroup
+	Group string `json:"group"`
+	Start string `json:"start"` // earliest or latest, where the group has no offset yet
+	// auto, required or off: whether answer and offset are written in one transaction
+	Transactions string `json:"transactions"`
+	Propensity   string `json:"propensity"` // field with the probability with which an event was chosen; empty for none
 }
 
 // The values of Score.Transactions other than Auto.

@@ -26,11 +26,16 @@ models:
 		t.Fatal(err)
 	}
 	a, b := &c.Models[0], &c.Models[1]
-	if got := strings.Join(a.ScoreInput(), ",") + " " + c.ScoreGroup(a) + " " + strings.Join(b.ScoreInput(), ",") + " " + c.ScoreGroup(b); got !=
+	if got := strings.Join(a.ScoreInput(), ",") + " " + c.ScoreGroup(a) + " " + strings.Join(b.ScoreInput(), ",") + " " +
+		c.ScoreGroup(b); got !=
 		"shown g-score-a clicks g-score-b" {
 		t.Errorf("topics and groups %s", got)
 	}
-	without, err := Parse("c.yaml", []byte(strings.ReplaceAll(text, "score: {topic: scores, input: [shown]}", "serve: {max_items: 5}")), noEnv)
+	without, err := Parse(
+		"c.yaml",
+		[]byte(strings.ReplaceAll(text, "score: {topic: scores, input: [shown]}", "serve: {max_items: 5}")),
+		noEnv,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,8 @@ var shapes = map[string]string{
 	"private key, quoted": ` "-----BEGIN PRIVATE KEY-----\n` + shapeText + `\n-----END PRIVATE KEY-----"`,
 }
 
-// secretKeys returns the paths of the keys that hold a secret, and of those that a secret itself may be put in instead of its file's name.
+// secretKeys returns the paths of the keys that hold a secret, and of those that a secret itself may be put in instead
+// of its file's name.
 func secretKeys() (secrets, files []string) {
 	var walk func(t reflect.Type, path string)
 	walk = func(t reflect.Type, path string) {
@@ -127,7 +128,8 @@ func inBraces(path, spelled, shape string) string {
 	return parents[0] + ": " + text + "\n"
 }
 
-// TestSecretsOfEveryShape: a value behind the key of a secret, right or wrong, in whatever form, is in nothing that is said of the file.
+// TestSecretsOfEveryShape: a value behind the key of a secret, right or wrong, in whatever form, is in nothing that is
+// said of the file.
 func TestSecretsOfEveryShape(t *testing.T) {
 	tier.NotUnderRace(t)
 	secrets, files := secretKeys()
@@ -150,7 +152,9 @@ func TestSecretsOfEveryShape(t *testing.T) {
 				b, jsonErr := json.Marshal(bad.Problems)
 				fmt.Fprintf(&out, "%s %v", b, jsonErr)
 			}
-			if said := out.String(); strings.Contains(said, shapeText) || strings.Contains(said, strings.ToLower(shapeText)) || strings.Contains(said, shapeNumber) {
+			if said := out.String(); strings.Contains(said, shapeText) ||
+				strings.Contains(said, strings.ToLower(shapeText)) ||
+				strings.Contains(said, shapeNumber) {
 				t.Errorf("%s:\n%s\nsays\n%s", name, text, said)
 			}
 		}
@@ -158,7 +162,8 @@ func TestSecretsOfEveryShape(t *testing.T) {
 	for shape, value := range shapes {
 		for _, path := range secrets {
 			own := path[strings.LastIndex(path, ".")+1:]
-			for _, spelled := range []string{own, "pasword", "passwd", "pw", "secret", "Password", `"password"`, "token", "key", own + " ", own + "="} {
+			for _, spelled := range []string{own, "pasword", "passwd", "pw", "secret", "Password", `"password"`, "token", "key",
+				own + " ", own + "="} {
 				try(shape+" under "+spelled, placed(path, spelled, value))
 				try(shape+" under "+spelled+" in braces", inBraces(path, spelled, value))
 			}
@@ -167,7 +172,14 @@ func TestSecretsOfEveryShape(t *testing.T) {
 			try(shape+" among the models", placed("models.input."+own, own, value))
 			try(shape+" for its section", strings.ReplaceAll(placed("kafka.sasl", "sasl", value), "mechanis", "group"))
 			try(shape+" for its section in braces", inBraces("kafka.sasl", "sasl", value))
-			try(shape+" after its file", "kafka: {sasl: {mechanism: plain, password_file: x, "+own+":"+strings.ReplaceAll(value, "%s", " ")+"}}\n")
+			try(
+				shape+" after its file",
+				"kafka: {sasl: {mechanism: plain, password_file: x, "+own+":"+strings.ReplaceAll(
+					value,
+					"%s",
+					" ",
+				)+"}}\n",
+			)
 		}
 		if !strings.HasPrefix(shape, "private key") && !strings.ContainsAny(value[1:2], "|[{") {
 			continue // a text, which is taken for a path
@@ -182,7 +194,10 @@ func TestSecretsOfEveryShape(t *testing.T) {
 	try("no colon, outside its place", "kafka: {group_id: 7, password:"+shapeText+"}\n")
 	try("nothing but the secret", "kafka: {sasl: {"+shapeText+"}}\n")
 	try("the secret twice", "kafka: {sasl: {"+shapeText+", "+shapeText+"}}\n")
-	try("an address with a password", `kafka: {bootstrap_servers: ["ann:`+shapeText+`@127.0.0.1:9092", "sasl://ann:`+shapeText+`@h"], group_id: 7}`+"\n")
+	try(
+		"an address with a password",
+		`kafka: {bootstrap_servers: ["ann:`+shapeText+`@127.0.0.1:9092", "sasl://ann:`+shapeText+`@h"], group_id: 7}`+"\n",
+	)
 	t.Logf("%d files", n)
 }
 
@@ -190,14 +205,19 @@ func TestSecretsOfEveryShape(t *testing.T) {
 func TestExcerptsStillShow(t *testing.T) {
 	const sasl = "{mechanism: plain, username: u, password: a}"
 	for _, test := range []struct{ text, want string }{
-		{"kafka: {group_id: 7, sasl: " + sasl + "}\n", "     1 | kafka: {group_id: 7, sasl: {mechanism: plain, username: u, password: <redacted>\n"},
+		{"kafka: {group_id: 7, sasl: " + sasl + "}\n", "     1 | kafka: {group_id: 7, sasl: {mechanism: plain, username: " +
+			"u, password: <redacted>\n"},
 		{"kafka:\n  sasl: " + sasl + "\n  group_id: 7\n", "     3 |   group_id: <redacted>\n       |             ^"},
-		{"kafka:\n  sasl:\n    mechanis: plain\n", "     3 |     mechanis: <redacted>\n       |     ^\n       = did you mean mechanism?"},
+		{"kafka:\n  sasl:\n    mechanis: plain\n", "     3 |     mechanis: <redacted>\n       |     ^\n       = did you " +
+			"mean mechanism?"},
 		{"kafka: {sasl: " + sasl + "}\nstorage: {paths: state}\n", "     2 | storage: {paths: state}\n"},
-		{"storage: {path: s}\nkafka: {sasl: {password_file: x}, groupid: 7}\n", "     2 | kafka: {sasl: {password_file: x}, groupid: 7}\n"},
-		{"models:\n  - name: r\n    schema: {categorical: [passenger], labl: pas}\n", "     3 |     schema: {categorical: [passenger], labl: pas}\n"},
+		{"storage: {path: s}\nkafka: {sasl: {password_file: x}, groupid: 7}\n",
+			"     2 | kafka: {sasl: {password_file: x}, groupid: 7}\n"},
+		{"models:\n  - name: r\n    schema: {categorical: [passenger], labl: pas}\n",
+			"     3 |     schema: {categorical: [passenger], labl: pas}\n"},
 	} {
-		if _, err := Parse("r.yaml", []byte(test.text), noEnv); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := Parse("r.yaml", []byte(test.text), noEnv); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s:\n%v\nwant\n%s", test.text, err, test.want)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestShardKeys: what shard may say, that the merge topic is a model's own, and that no role is in the digests of what is learned.
+// TestShardKeys: what shard may say, that the merge topic is a model's own, and that no role is in the digests of what
+// is learned.
 func TestShardKeys(t *testing.T) {
 	t.Parallel()
 	const text = `
@@ -45,7 +46,8 @@ models:
 	if whole.Hash() != a.Hash() || whole.SampleHash() != a.SampleHash() {
 		t.Error("the role is in the digest of the settings, or of the sample's")
 	}
-	const topic, of, live = `topic: "merge-{model}"}`, `topic: "merge-{model}", from: {`, `topic: "merge-{model}", live_topic: `
+	const topic, of, live = `topic: "merge-{model}"}`, `topic: "merge-{model}", from: {`,
+		`topic: "merge-{model}", live_topic: `
 	for _, bad := range []struct{ from, to, key string }{
 		{"role: shard", "role: worker", "role"},
 		{"role: shard", "role: all", "role"},
@@ -66,10 +68,13 @@ models:
 		{topic, of + "count: 2}}", "shard.from.topic"},
 		{topic, of + `topic: "old-{model}"}}`, "shard.from.count"},
 		{topic, of + `topic: "old-{model}", count: 1001}}`, "shard.from.count"},
-		{"role: shard\nshard: {count: 4, index: 3, " + topic, "role: trainer\nshard: {count: 4, " + of + `topic: "old-{model}", count: 2}}`, "shard.from.topic"},
+		{"role: shard\nshard: {count: 4, index: 3, " + topic, "role: trainer\nshard: {count: 4, " + of +
+			`topic: "old-{model}", count: 2}}`, "shard.from.topic"},
 		{topic, `topic: "merge-{model}", standby: 6s}`, "shard.standby"},
-		{"role: shard\nshard: {count: 4, index: 3, " + topic, `role: trainer` + "\n" + `shard: {count: 4, topic: "merge-{model}", standby: 10ms}`, "shard.standby"},
-		{"role: shard\nshard: {count: 4, index: 3, " + topic, `role: trainer` + "\n" + `shard: {count: 4, topic: "merge-{model}", standby: 1h}`, "shard.standby"},
+		{"role: shard\nshard: {count: 4, index: 3, " + topic, `role: trainer` + "\n" +
+			`shard: {count: 4, topic: "merge-{model}", standby: 10ms}`, "shard.standby"},
+		{"role: shard\nshard: {count: 4, index: 3, " + topic, `role: trainer` + "\n" +
+			`shard: {count: 4, topic: "merge-{model}", standby: 1h}`, "shard.standby"},
 		{"{seed: 7}", "{size: 100}", "models[0].sample.seed"},
 		{"time: ts}", "time: ts, derived: [{name: last, kind: last, by: user, field: user, n: 1}]}", "role"},
 		{"sample: {seed: 7}", "sample: {seed: 7}\n    serve: {live: true}", "shard.live_topic"},
@@ -109,12 +114,21 @@ models:
 		t.Errorf("shard %+v", s)
 	}
 	dynamic := strings.Replace(text, ", instance_id: me", "", 1)
-	if c, err := Parse("c.yaml", []byte(dynamic), noEnv); err != nil || c.Models[0].Shard.Session.Std() != 6*time.Second {
+	if c, err := Parse("c.yaml", []byte(dynamic), noEnv); err != nil ||
+		c.Models[0].Shard.Session.Std() != 6*time.Second {
 		t.Errorf("without an instance_id: %v, want a session of 2 s", err)
 	}
 	own := c.OfShard(7)
-	if n, err := own.Models[0].Shard.Number(); err != nil || n != 7 || own.StatePath(&own.Models[0]) != "/state/shard-7/a" || c.Models[0].Shard.Index != "" {
-		t.Errorf("shard %d, %v, in %s; the process has index %q", n, err, own.StatePath(&own.Models[0]), c.Models[0].Shard.Index)
+	if n, err := own.Models[0].Shard.Number(); err != nil || n != 7 ||
+		own.StatePath(&own.Models[0]) != "/state/shard-7/a" ||
+		c.Models[0].Shard.Index != "" {
+		t.Errorf(
+			"shard %d, %v, in %s; the process has index %q",
+			n,
+			err,
+			own.StatePath(&own.Models[0]),
+			c.Models[0].Shard.Index,
+		)
 	}
 	for name, want := range map[string]string{"": "", "me": "me"} {
 		if got, err := (&Shard{Instance: name}).Member(); err != nil || got != want {
@@ -127,7 +141,8 @@ models:
 		}
 	}
 	trainer := strings.NewReplacer("role: shard", "role: trainer", ", instance_id: me", "").Replace(text)
-	if c, err := Parse("c.yaml", []byte(trainer), noEnv); err != nil || c.Models[0].Shard.Count != 12 || c.Models[0].Shard.IsGiven() {
+	if c, err := Parse("c.yaml", []byte(trainer), noEnv); err != nil || c.Models[0].Shard.Count != 12 ||
+		c.Models[0].Shard.IsGiven() {
 		t.Errorf("a trainer of a group: %v", err)
 	}
 	const group = "group: shards"
@@ -176,7 +191,8 @@ models:
 		{"deltas: {every: 1s}}", "deltas: {every: 1s}}\n    train: {fold_in: {enabled: false}}", "shard.live_topic"},
 		{"topics: [ratings]", "topics: [live-a]", "shard.live_topic"},
 	} {
-		if _, err := Parse("c.yaml", []byte(strings.Replace(text, bad.from, bad.to, 1)), noEnv); err == nil || !strings.Contains(err.Error(), " "+bad.key+":") {
+		if _, err := Parse("c.yaml", []byte(strings.Replace(text, bad.from, bad.to, 1)), noEnv); err == nil ||
+			!strings.Contains(err.Error(), " "+bad.key+":") {
 			t.Errorf("%s for %s: %v, want a mistake of %s", bad.to, bad.from, err, bad.key)
 		}
 	}
@@ -186,9 +202,11 @@ models:
 func TestOrdinal(t *testing.T) {
 	t.Parallel()
 	s := Shard{Role: RoleShard, Count: 4, Index: Ordinal}
-	for host, want := range map[string]int{"refitd-0": 0, "refitd-3": 3, "my-refitd-2.headless.ns.svc": 2, "refitd-4": -1, "refitd": -1, "r2d2": -1, "": -1} {
+	for host, want := range map[string]int{"refitd-0": 0, "refitd-3": 3, "my-refitd-2.headless.ns.svc": 2, "refitd-4": -1,
+		"refitd": -1, "r2d2": -1, "": -1} {
 		n, err := s.numberOn(host)
-		if want < 0 && (err == nil || !strings.Contains(err.Error(), "shard.index")) || want >= 0 && (err != nil || n != want) {
+		if want < 0 && (err == nil || !strings.Contains(err.Error(), "shard.index")) ||
+			want >= 0 && (err != nil || n != want) {
 			t.Errorf("host %q: shard %d, %v, want %d", host, n, err, want)
 		}
 	}

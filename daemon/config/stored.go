@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// ModelFile is the name of the file in a state directory that holds the model's settings: rows are stored without the names of their fields.
+// ModelFile is the name of the file in a state directory that holds the model's settings: rows are stored without the
+// names of their fields.
 const ModelFile = "model.json"
 
 // PosteriorFile is the file, in a state directory, with what the last promoted refit needs in addition to its snapshot.
@@ -24,8 +25,8 @@ const CurvesFile = "curves.json"
 // NoticesFile is the file, in a state directory, with the notices that were not delivered yet.
 const NoticesFile = "notices.json"
 
-// MemberFile is the file, in a state directory, with the random name under which this state is known to the group and the transactions that
-// score.topic is written with. A copy of the state makes another one.
+// MemberFile is the file, in a state directory, with the random name under which this state is known to the group and
+// the transactions that score.topic is written with. A copy of the state makes another one.
 const MemberFile = "score-member"
 
 // AcceptedFile lists, in a state directory, what operators accepted since the last start, so that it can be undone.
@@ -42,9 +43,12 @@ const (
 )
 
 // ErrNoModelFile is returned where a state directory has no ModelFile.
-var ErrNoModelFile = errors.New("config: the state does not say what its fields are called: start the daemon on it once with this build")
+var ErrNoModelFile = errors.New(
+	"config: the state does not say what its fields are called: start the daemon on it once with this build",
+)
 
-// ErrModelFileDamaged is returned for a ModelFile that cannot be read as one. It is a note, which the next start of the daemon writes anew.
+// ErrModelFileDamaged is returned for a ModelFile that cannot be read as one. It is a note, which the next start of the
+// daemon writes anew.
 var ErrModelFileDamaged = errors.New("config: the settings that the state was made with cannot be read: " +
 	"start the daemon on it once, which writes them anew")
 

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Client returns the client side of TLS, version 1.2 or later with verification, or nil if it is not enabled. The client certificate is
-// read again for every connection, so that one that was renewed on disk is taken up.
+// Client returns the client side of TLS, version 1.2 or later with verification, or nil if it is not enabled. The
+// client certificate is read again for every connection, so that one that was renewed on disk is taken up.
 func (t *TLS) Client() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil

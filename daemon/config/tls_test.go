@@ -34,7 +34,8 @@ func TestClientCertificateIsReadAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, block := range map[string]*pem.Block{conf.CertFile: {Type: "CERTIFICATE", Bytes: der}, conf.KeyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		for path, block := range map[string]*pem.Block{conf.CertFile: {Type: "CERTIFICATE", Bytes: der},
+			conf.KeyFile: {Type: "PRIVATE KEY", Bytes: private}} {
 			if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -15,15 +15,15 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value and what to
-// write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice.
+// validator checks values once all of them are decoded and resolved. It reports every bad one, with its key, its value
+// and what to write; a key whose decoding failed, or that the file has under a wrong name, is not reported twice.
 type validator struct {
 	*decoder
 	allow Exceptions
 }
 
-// Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags, which may leave its classes
-// and topics out. Problems have no line; keys are relative to the model.
+// Validate returns every bad value of a resolved model that does not come from a file, such as one built from flags,
+// which may leave its classes and topics out. Problems have no line; keys are relative to the model.
 func (m *Model) Validate() []Problem {
 	v := &validator{newDecoder(nil), Exceptions{Classes: true, Offline: true}}
 	v.model(m, "")
@@ -179,7 +179,11 @@ func (v *validator) sasl(k *Kafka, loopback bool) {
 	v.oneOf("kafka.sasl.mechanism", s.Mechanism, mechanisms...)
 	if s.Mechanism == "none" {
 		if s.Username != "" || s.PasswordFile != "" || s.Password.Reveal() != "" {
-			v.bad("kafka.sasl.mechanism", s.Mechanism, "plain, scram-sha-256 or scram-sha-512, or leave username and password out")
+			v.bad(
+				"kafka.sasl.mechanism",
+				s.Mechanism,
+				"plain, scram-sha-256 or scram-sha-512, or leave username and password out",
+			)
 		}
 		return
 	}
@@ -261,14 +265,23 @@ func (v *validator) privateKey(key, path string) {
 	}
 }
 
-// trustedKeys checks the files of public keys, and that there is a key to sign with: what is published unsigned would not be taken back.
+// trustedKeys checks the files of public keys, and that there is a key to sign with: what is published unsigned would
+// not be taken back.
 func (v *validator) trustedKeys(p *Publish, path string) {
 	if len(p.TrustedKeys) > 0 && p.SigningKeyFile == "" {
-		v.bad(path, p.TrustedKeys, "nothing without publish.signing_key_file: unsigned versions of this daemon's own would be refused")
+		v.bad(
+			path,
+			p.TrustedKeys,
+			"nothing without publish.signing_key_file: unsigned versions of this daemon's own would be refused",
+		)
 	}
 	for i, file := range p.TrustedKeys {
 		if _, err := snapshot.LoadKeys(file); err != nil {
-			v.bad(fmt.Sprintf("%s[%d]", path, i), file, "a file with public keys in PEM, .pub of refitd keys new ("+err.Error()+")")
+			v.bad(
+				fmt.Sprintf("%s[%d]", path, i),
+				file,
+				"a file with public keys in PEM, .pub of refitd keys new ("+err.Error()+")",
+			)
 		}
 	}
 }
@@ -325,8 +338,12 @@ func (v *validator) schema(s *Schema, path string) {
 		v.bad(path+".classes", s.Classes, "each class once")
 	}
 	if n := len(s.Classes); task.HasClasses() && n > MaxClasses {
-		v.refuse(path+".classes", fmt.Sprintf("has %d classes, and a refit takes %s for what each of them says of each other one: "+
-			"list at most %d, or put what they have in common in their place", n, mebibytes(solver.ClassFootprint(n)), MaxClasses))
+		v.refuse(
+			path+".classes",
+			fmt.Sprintf("has %d classes, and a refit takes %s for what each of them says of each other one: "+
+				"list at most %d, or put what they have in common in their place", n, mebibytes(solver.ClassFootprint(n)),
+				MaxClasses),
+		)
 	}
 	if n := len(s.Classes); n == 1 || n == 0 && !v.allow.Classes {
 		if task.HasClasses() {
@@ -434,7 +451,11 @@ func (v *validator) sample(m *Model, path string) {
 	v.present(&m.Schema, path+".cap.by", s.Cap.By)
 	v.whole(path+".holdout.size", s.Holdout.Size, 0, 1_000_000_000)
 	if s.HalfLife > 0 && s.Holdout.HalfLife > s.HalfLife || s.Holdout.HalfLife < 0 {
-		v.bad(path+".holdout.half_life", s.Holdout.HalfLife, fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife))
+		v.bad(
+			path+".holdout.half_life",
+			s.Holdout.HalfLife,
+			fmt.Sprintf("at most sample.half_life, which is %s", s.HalfLife),
+		)
 	}
 	v.quotas(m, path+".quotas")
 	v.cap(m, path+".cap")
@@ -449,7 +470,8 @@ func (v *validator) train(m *Model, path string) {
 	if n := int(t.Variational); t.MaxBasis >= 0 && n > t.MaxBasis {
 		v.bad(path+".variational_basis", n, fmt.Sprintf("auto, or at most train.max_basis, which is %d", t.MaxBasis))
 	} else if n > 0 && t.Refit != "variational" {
-		v.bad(path+".variational_basis", n, fmt.Sprintf("auto, or train.refit: variational: it is %s, which has no such stage", t.Refit))
+		v.bad(path+".variational_basis", n, fmt.Sprintf(
+			"auto, or train.refit: variational: it is %s, which has no such stage", t.Refit))
 	}
 	v.whole(path+".new_basis", t.NewBasis, 0, 1000)
 	v.whole(path+".max_features", t.MaxFeatures, 1, 100_000_000)

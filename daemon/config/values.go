@@ -50,7 +50,8 @@ type Size int64
 var sizeUnits = []struct {
 	suffix string
 	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB",
+	1e12}, {"B", 1}}
 
 var errSize = errors.New("is not a size: write bytes, or a number with a unit, such as 64KiB, 16MiB or 2GiB")
 
@@ -147,7 +148,9 @@ type TopK int
 // usualTopK is k of the experiments of Tajima et al. 2020.
 const usualTopK = 5
 
-var errTopK = errors.New("is not a number of margins: write auto, or a whole number from 1 to one less than the classes")
+var errTopK = errors.New(
+	"is not a number of margins: write auto, or a whole number from 1 to one less than the classes",
+)
 
 // UnmarshalText parses auto or a positive whole number.
 func (k *TopK) UnmarshalText(text []byte) error {
@@ -233,7 +236,8 @@ func (s *Switch) UnmarshalText(text []byte) error {
 // On reports whether the resolved switch is true.
 func (s Switch) On() bool { return s == "true" }
 
-// A Secret is a password or token. It prints as <redacted> through fmt, JSON, text encoders and slog; Reveal returns it.
+// A Secret is a password or token. It prints as <redacted> through fmt, JSON, text encoders and slog; Reveal returns
+// it.
 type Secret struct{ value string }
 
 const redacted = "<redacted>"

@@ -17,14 +17,16 @@ import (
 
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]Size{
-		"0": 0, "65536": 65536, "64KiB": 64 << 10, "1.5MiB": 3 << 19, "2 GiB": 2 << 30, "1TiB": 1 << 40, "5kB": 5000, "5MB": 5e6, "7B": 7,
+		"0": 0, "65536": 65536, "64KiB": 64 << 10, "1.5MiB": 3 << 19, "2 GiB": 2 << 30, "1TiB": 1 << 40, "5kB": 5000,
+		"5MB": 5e6, "7B": 7,
 	} {
 		var s Size
 		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
 			t.Errorf("%s: %d, %v; want %d", text, s, err, want)
 		}
 	}
-	for _, text := range []string{"", "x", "-1", "1.5", "-1MiB", "9999999TiB", "1e30GiB", "NaNMiB", "InfMiB", "1mib", "KiB"} {
+	for _, text := range []string{"", "x", "-1", "1.5", "-1MiB", "9999999TiB", "1e30GiB", "NaNMiB", "InfMiB", "1mib",
+		"KiB"} {
 		var s Size
 		if err := s.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken as %d", text, s)
@@ -33,7 +35,8 @@ func TestSizes(t *testing.T) {
 }
 
 func TestDurations(t *testing.T) {
-	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "500ms": 500 * time.Millisecond, "1h30m": 90 * time.Minute, "7d": 168 * time.Hour,
+	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "500ms": 500 * time.Millisecond,
+		"1h30m": 90 * time.Minute, "7d": 168 * time.Hour,
 		"0.5d": 12 * time.Hour} {
 		var d Duration
 		if err := d.UnmarshalText([]byte(text)); err != nil || d.Std() != want {
@@ -85,7 +88,8 @@ func TestValuesRoundTrip(t *testing.T) {
 		var l Lambda
 		var r Linear
 		var n Vectors
-		if l.UnmarshalText([]byte(bad)) == nil || r.UnmarshalText([]byte(bad)) == nil || n.UnmarshalText([]byte(bad)) == nil {
+		if l.UnmarshalText([]byte(bad)) == nil || r.UnmarshalText([]byte(bad)) == nil ||
+			n.UnmarshalText([]byte(bad)) == nil {
 			t.Errorf("%q is taken as lambda %v, linear %v or %d vectors", bad, l, r, n)
 		}
 	}
@@ -95,7 +99,12 @@ const canary = "hunter2-canary"
 
 // TestSecretsStayHidden prints a configuration with a password in every way there is.
 func TestSecretsStayHidden(t *testing.T) {
-	text := strings.Replace(smallest, "group_id: refitd-ratings", `group_id: g, sasl: {mechanism: plain, username: u, password: "${PASSWORD}"}`, 1)
+	text := strings.Replace(
+		smallest,
+		"group_id: refitd-ratings",
+		`group_id: g, sasl: {mechanism: plain, username: u, password: "${PASSWORD}"}`,
+		1,
+	)
 	env := func(name string) (string, bool) { return canary, name == "PASSWORD" }
 	c, err := Parse("r.yaml", []byte(text), env)
 	if err != nil {
@@ -153,14 +162,21 @@ func TestSecretSources(t *testing.T) {
 		{"neither", "", "", "kafka.sasl.password"},
 		{"no variable", `password: "${NONE}"`, "", "kafka.sasl.password"},
 		{"number", `password: 12345`, "", "kafka.sasl.password"},
-		{"key of others", "password: a", "tls: {enabled: true, cert_file: " + filepath.Join(dir, "good") + ", key_file: " + filepath.Join(dir,
-			"open") + "}", "kafka.tls.key_file"},
-		{"key without certificate", "password: a", "tls: {enabled: true, key_file: " + filepath.Join(dir, "good") + "}", "kafka.tls.key_file"},
+		{"key of others", "password: a", "tls: {enabled: true, cert_file: " + filepath.Join(dir, "good") + ", key_file: " +
+			filepath.Join(dir,
+				"open") + "}", "kafka.tls.key_file"},
+		{"key without certificate", "password: a", "tls: {enabled: true, key_file: " + filepath.Join(dir, "good") + "}",
+			"kafka.tls.key_file"},
 		{"TLS off", "password: a", "tls: {server_name: x}", "kafka.tls.enabled"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			sasl := "sasl: {mechanism: scram-sha-512, username: u, " + test.sasl + "}"
-			text := strings.Replace(smallest, "group_id: refitd-ratings", "group_id: g, "+sasl+strings.TrimSuffix(", "+test.tls, ", "), 1)
+			text := strings.Replace(
+				smallest,
+				"group_id: refitd-ratings",
+				"group_id: g, "+sasl+strings.TrimSuffix(", "+test.tls, ", "),
+				1,
+			)
 			c, err := Parse(filepath.Join(dir, "r.yaml"), []byte(text), noEnv)
 			if test.want == "" {
 				if err != nil || c.Kafka.SASL.Password.Reveal() != canary {
@@ -177,8 +193,12 @@ func TestSecretSources(t *testing.T) {
 			}
 		})
 	}
-	_, problems := parse(t, strings.NewReplacer("127.0.0.1:9092", "kafka.example:9092",
-		"group_id: refitd-ratings", "group_id: g, sasl: {mechanism: plain, username: u, password: a}").Replace(smallest))
+	_, problems := parse(t, strings.NewReplacer(
+		"127.0.0.1:9092",
+		"kafka.example:9092",
+		"group_id: refitd-ratings",
+		"group_id: g, sasl: {mechanism: plain, username: u, password: a}",
+	).Replace(smallest))
 	if len(problems) != 1 || problems[0].Key != "kafka.tls.enabled" {
 		t.Errorf("password in the clear: problems %+v", problems)
 	}
@@ -216,17 +236,23 @@ func TestExcerptsHideSecrets(t *testing.T) {
 	}
 }
 
-// TestClassesAreNeeded: a daemon refuses a model without its classes, as it would refuse it a moment later; what is fitted to a file may leave
-// them to the file.
+// TestClassesAreNeeded: a daemon refuses a model without its classes, as it would refuse it a moment later; what is
+// fitted to a file may leave them to the file.
 func TestClassesAreNeeded(t *testing.T) {
 	for _, classes := range []string{"", "classes: [], ", "classes: [a], "} {
 		for _, task := range []string{"multiclass", "multilabel"} {
 			path := filepath.Join(t.TempDir(), "c.yaml")
-			text := strings.Replace(smallest, "task: ordinal, label: rating, levels: 5, ", "task: "+task+", label: rating, "+classes, 1)
+			text := strings.Replace(
+				smallest,
+				"task: ordinal, label: rating, levels: 5, ",
+				"task: "+task+", label: rating, "+classes,
+				1,
+			)
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "models[0].schema.classes") || !strings.Contains(err.Error(), "at least two classes") {
+			if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "models[0].schema.classes") ||
+				!strings.Contains(err.Error(), "at least two classes") {
 				t.Errorf("%s, %q: %v", task, classes, err)
 			}
 			if _, err := LoadWith(path, Exceptions{Classes: true}); (err != nil) != strings.Contains(classes, "[a]") {

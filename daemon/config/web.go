@@ -13,13 +13,18 @@ import (
 
 // Web is the HTTP surface.
 type Web struct {
-	ListenAddress string   `json:"listen_address"`
-	ConfigFile    string   `json:"config_file"`    // exporter-toolkit file with TLS and authentication; needed for any address but loopback
-	HealthAddress string   `json:"health_address"` // second listener for probes, without a password: host:port, or unix: and a path; empty for none
-	AllowedHosts  []string `json:"allowed_hosts"`  // names that requests may be addressed to, in addition to localhost and addresses
+	ListenAddress string `json:"listen_address"`
+	// exporter-toolkit file with TLS and authentication; needed for any address but loopback
+	ConfigFile string `json:"config_file"`
+	// second listener for probes, without a password: host:port, or unix: and a path; empty for none
+	HealthAddress string `json:"health_address"`
+	// names that requests may be addressed to, in addition to localhost and addresses
+	AllowedHosts []string `json:"allowed_hosts"`
 
-	MaxInflightBytes Size `json:"max_inflight_bytes"` // what requests with a body hold at a time: bodies, what is decoded from them, answers
-	MaxConnections   int  `json:"max_connections"`    // of the listener; beyond it, the one that has waited longest for its client is closed
+	// what requests with a body hold at a time: bodies, what is decoded from them, answers
+	MaxInflightBytes Size `json:"max_inflight_bytes"`
+	// of the listener; beyond it, the one that has waited longest for its client is closed
+	MaxConnections int `json:"max_connections"`
 
 	noAuth bool // the command line allows any address without authentication
 	later  bool // Validate judges the address once flags are applied
@@ -27,9 +32,10 @@ type Web struct {
 
 // Serve says what HTTP requests may ask of a model.
 type Serve struct {
-	MaxEvents int  `json:"max_events"` // events of a score request, rows of an inference request
-	MaxItems  int  `json:"max_items"`  // k of a top list
-	Live      bool `json:"live"`       // version live scores with what was learned up to a second ago, which nobody signed or judged
+	MaxEvents int `json:"max_events"` // events of a score request, rows of an inference request
+	MaxItems  int `json:"max_items"`  // k of a top list
+	// version live scores with what was learned up to a second ago, which nobody signed or judged
+	Live bool `json:"live"`
 }
 
 // maxInlineBytes is the largest inline_max: it travels in one record, which few brokers take at this size.
@@ -38,8 +44,8 @@ const maxInlineBytes = 64 << 20
 // unixPrefix begins the address of a Unix socket.
 const unixPrefix = "unix:"
 
-// Validate returns an error that says what to write unless the listener has a usable address, and one that other machines reach asks for
-// authentication. The file's own address was checked by Load; a flag that replaces it was not.
+// Validate returns an error that says what to write unless the listener has a usable address, and one that other
+// machines reach asks for authentication. The file's own address was checked by Load; a flag that replaces it was not.
 func (w *Web) Validate() error {
 	if write := w.listenAdvice(); write != "" {
 		return fmt.Errorf("config: listen address %q: write %s", w.ListenAddress, write)
@@ -56,7 +62,8 @@ func (w *Web) listenAdvice() string {
 	case isLoopback(w.ListenAddress) || w.noAuth:
 		return ""
 	case w.ConfigFile == "":
-		return "a loopback address such as 127.0.0.1:9464, or set web.config_file to a file with authentication, or start with --insecure-no-auth"
+		return "a loopback address such as 127.0.0.1:9464, or set web.config_file to a file with authentication, or start " +
+			"with --insecure-no-auth"
 	case !authenticates(w.ConfigFile):
 		return "a loopback address such as 127.0.0.1:9464, or give web.config_file basic_auth_users or " +
 			"client_auth_type: RequireAndVerifyClientCert, or start with --insecure-no-auth"
@@ -98,7 +105,8 @@ func (f *WebFile) HasTLS() bool {
 	return f.TLS.Cert != "" || f.TLS.CertFile != "" || f.TLS.KeyFile != ""
 }
 
-// authenticates reports whether an exporter-toolkit file asks clients who they are. One that cannot be read is reported elsewhere.
+// authenticates reports whether an exporter-toolkit file asks clients who they are. One that cannot be read is reported
+// elsewhere.
 func authenticates(file string) bool {
 	f, err := ReadWebFile(file)
 	return err != nil || len(f.Users) > 0 || f.AsksForCertificates()
@@ -111,7 +119,11 @@ func (v *validator) web(w *Web) {
 	v.file("web.config_file", w.ConfigFile)
 	if path, ok := strings.CutPrefix(w.HealthAddress, unixPrefix); ok {
 		if path == "" || len(path) > maxSocketPath {
-			v.bad("web.health_address", w.HealthAddress, fmt.Sprintf("unix: and a path of 1 to %d bytes", maxSocketPath))
+			v.bad(
+				"web.health_address",
+				w.HealthAddress,
+				fmt.Sprintf("unix: and a path of 1 to %d bytes", maxSocketPath),
+			)
 		}
 	} else if _, _, err := net.SplitHostPort(w.HealthAddress); w.HealthAddress != "" && err != nil {
 		v.bad("web.health_address", w.HealthAddress, "host:port, such as 127.0.0.1:9465, or unix: and a path")
@@ -128,7 +140,11 @@ func (v *validator) web(w *Web) {
 // tracing checks where traces go.
 func (v *validator) tracing(t *Tracing) {
 	if t.Endpoint != "" && !isPlainURL(t.Endpoint) {
-		v.bad("tracing.endpoint", redacted, "an http or https URL without user and password, such as http://localhost:4318")
+		v.bad(
+			"tracing.endpoint",
+			redacted,
+			"an http or https URL without user and password, such as http://localhost:4318",
+		)
 	}
 	v.oneOf("tracing.protocol", t.Protocol, TracingHTTP, TracingGRPC)
 	if !(t.SamplingFraction > 0 && t.SamplingFraction <= 1) {

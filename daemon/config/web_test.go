@@ -28,7 +28,8 @@ func TestListenWithoutAuth(t *testing.T) {
 			}
 		}
 	}
-	for _, address := range []string{"127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1", "0.0.0.0:1", ":1", "[::]:1", "10.0.0.1:1",
+	for _, address := range []string{"127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1", "0.0.0.0:1", ":1", "[::]:1",
+		"10.0.0.1:1",
 		"refitd.example.org:1", "localhost.example.org:1"} {
 		loopback := slices.Contains([]string{"127.0.0.1:1", "localhost:1", "[::1]:1", "127.9.9.9:1"}, address)
 		for file := range files {
@@ -87,7 +88,8 @@ func TestSurfaceKeys(t *testing.T) {
 	}
 }
 
-// TestReloadable: what a running daemon takes up is the schedule, the gate, retention and the limits of requests; every other key is named.
+// TestReloadable: what a running daemon takes up is the schedule, the gate, retention and the limits of requests; every
+// other key is named.
 func TestReloadable(t *testing.T) {
 	old, _ := parse(t, smallest)
 	for _, test := range []struct {
@@ -122,8 +124,12 @@ func TestReloadable(t *testing.T) {
 			t.Errorf("%v shows values", err)
 		}
 	}
-	two, _ := parse(t, smallest+strings.Replace(smallest[strings.Index(smallest, "  - name"):], "name: ratings", "name: more", 1))
-	if restart, ok := errors.AsType[*RestartError](Reloadable(old, two)); !ok || !slices.Equal(restart.Keys, []string{"models"}) {
+	two, _ := parse(
+		t,
+		smallest+strings.Replace(smallest[strings.Index(smallest, "  - name"):], "name: ratings", "name: more", 1),
+	)
+	if restart, ok := errors.AsType[*RestartError](Reloadable(old, two)); !ok ||
+		!slices.Equal(restart.Keys, []string{"models"}) {
 		t.Errorf("another model: %v", restart)
 	}
 }

@@ -29,7 +29,8 @@ type suspect struct {
 	Deaths      int    `json:"deaths"`
 }
 
-// quarantined reports whether there were enough deaths. All but the first, which may name thousands of records, name one: From alone is left.
+// quarantined reports whether there were enough deaths. All but the first, which may name thousands of records, name
+// one: From alone is left.
 func (s *suspect) quarantined() bool { return s.Deaths >= maxReading }
 
 type training struct {
@@ -43,7 +44,8 @@ type deaths struct {
 	Training training  `json:"training"`
 }
 
-// readDeaths returns no deaths where there is no file, or none that can be read, which is removed: to count anew costs a few starts.
+// readDeaths returns no deaths where there is no file, or none that can be read, which is removed: to count anew costs
+// a few starts.
 func readDeaths(dir string, log *slog.Logger) (d deaths, err error) {
 	path := filepath.Join(dir, deathsFile)
 	b, err := os.ReadFile(path)
@@ -86,13 +88,14 @@ func (d *deaths) String() string {
 func (d *deaths) passed(ledger []sketch.LedgerRow) {
 	d.Reading = slices.DeleteFunc(d.Reading, func(s suspect) bool {
 		return slices.ContainsFunc(ledger, func(l sketch.LedgerRow) bool {
-			return l.Topic == s.Topic && l.Partition == s.Partition && (l.Next >= s.To || l.Incarnation != s.Incarnation)
+			return l.Topic == s.Topic && l.Partition == s.Partition &&
+				(l.Next >= s.To || l.Incarnation != s.Incarnation)
 		})
 	})
 }
 
-// add counts a death with s in hand. What is suspect of a partition is what all its deaths have in common; where that is nothing, the last one
-// is the first.
+// add counts a death with s in hand. What is suspect of a partition is what all its deaths have in common; where that
+// is nothing, the last one is the first.
 func (d *deaths) add(s suspect) suspect {
 	s.Deaths = 1
 	i := slices.IndexFunc(d.Reading, func(old suspect) bool { return old.place == s.place })

@@ -48,8 +48,8 @@ const (
 // stageBytes is the room that a stage has in a handFile: a topic's name has 249 characters at most.
 const stageBytes = 512
 
-// Journal is that of one model. Take and Done of a stage belong to one goroutine at a time, Hold and Release to that of Decoding. The other methods
-// are safe for concurrent use.
+// Journal is that of one model. Take and Done of a stage belong to one goroutine at a time, Hold and Release to that of
+// Decoding. The other methods are safe for concurrent use.
 type Journal struct {
 	dir       string
 	log       *slog.Logger
@@ -63,10 +63,16 @@ type Journal struct {
 	deaths deaths
 }
 
-// Open reads what an earlier process left in dir, counts its death if it died, and begins anew. ledger is that of the state: what it has
-// passed is no suspect any more. exclusive is shared by the journals of a process: one at a time has a single record in hand, so that a
-// death names one. now is the time of the start.
-func Open(dir string, ledger []sketch.LedgerRow, exclusive *sync.Mutex, now time.Time, log *slog.Logger) (_ *Journal, err error) {
+// Open reads what an earlier process left in dir, counts its death if it died, and begins anew. ledger is that of the
+// state: what it has passed is no suspect any more. exclusive is shared by the journals of a process: one at a time has
+// a single record in hand, so that a death names one. now is the time of the start.
+func Open(
+	dir string,
+	ledger []sketch.LedgerRow,
+	exclusive *sync.Mutex,
+	now time.Time,
+	log *slog.Logger,
+) (_ *Journal, err error) {
 	j := &Journal{dir: dir, log: log, exclusive: exclusive, suspects: make(map[place]suspect)}
 	if j.hand, err = os.OpenFile(filepath.Join(dir, handFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("crash: %w", err)
@@ -98,7 +104,19 @@ func (j *Journal) count(held string, ledger []sketch.LedgerRow, now time.Time) e
 	j.deaths.passed(ledger)
 	for _, s := range parseHeld(held, ledger) {
 		s = j.deaths.add(s)
-		j.log.Warn("the last process died with records in hand", "topic", s.Topic, "partition", s.Partition, "from", s.From, "to", s.To, "deaths", s.Deaths)
+		j.log.Warn(
+			"the last process died with records in hand",
+			"topic",
+			s.Topic,
+			"partition",
+			s.Partition,
+			"from",
+			s.From,
+			"to",
+			s.To,
+			"deaths",
+			s.Deaths,
+		)
 	}
 	switch err := os.Remove(filepath.Join(j.dir, trainingFile)); {
 	case err == nil:
@@ -152,8 +170,8 @@ func parseStage(text string, ledger []sketch.LedgerRow) (s suspect, ok bool) {
 	return s, s.From < s.To
 }
 
-// Suspects reports whether the process died before with one of the records in [from, to) of a partition in hand. They are then taken one at a time,
-// between Hold and Release, while no other stage has any.
+// Suspects reports whether the process died before with one of the records in [from, to) of a partition in hand. They
+// are then taken one at a time, between Hold and Release, while no other stage has any.
 func (j *Journal) Suspects(topic string, partition int32, from, to int64) bool {
 	s, ok := j.suspects[place{topic, partition}]
 	return ok && s.From < to && from < s.To
@@ -200,9 +218,18 @@ func (j *Journal) Quarantined(topic string, partition int32) (offset int64, reas
 	if !ok || !s.quarantined() {
 		return 0, "", false
 	}
-	return s.From, fmt.Sprintf("quarantined: the process died %d times with offset %d of %s/%d in hand: continue behind it with "+
-		"refitd state accept-gap --topic %s --partition %d --to %d, or try it again: stop refitd, remove %s and start it",
-		s.Deaths, s.From, topic, partition, topic, partition, s.From+1, filepath.Join(j.dir, deathsFile)), true
+	return s.From, fmt.Sprintf(
+		"quarantined: the process died %d times with offset %d of %s/%d in hand: continue behind it with "+
+			"refitd state accept-gap --topic %s --partition %d --to %d, or try it again: stop refitd, remove %s and start it",
+		s.Deaths,
+		s.From,
+		topic,
+		partition,
+		topic,
+		partition,
+		s.From+1,
+		filepath.Join(j.dir, deathsFile),
+	), true
 }
 
 // BeginTraining notes that a refit runs.
@@ -219,7 +246,8 @@ func (j *Journal) EndTraining() {
 	}
 }
 
-// TrainingDeaths returns how often the process died in a refit since one ended, when that was last noticed, and whether it is too often.
+// TrainingDeaths returns how often the process died in a refit since one ended, when that was last noticed, and whether
+// it is too often.
 func (j *Journal) TrainingDeaths() (n int, last time.Time, tooOften bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

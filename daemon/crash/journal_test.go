@@ -77,8 +77,8 @@ func at(record int64) func(int64) bool { return func(o int64) bool { return o ==
 
 func never(int64) bool { return false }
 
-// TestQuarantine (A8): the fourth start after deaths of one record knows it, whatever batches it was in, also with another such record in
-// another partition, and a clean end in between. Passed, it is forgotten.
+// TestQuarantine (A8): the fourth start after deaths of one record knows it, whatever batches it was in, also with
+// another such record in another partition, and a clean end in between. Passed, it is forgotten.
 func TestQuarantine(t *testing.T) {
 	h := newHost(t, 3)
 	for i, end := range []int64{100, 70, 4000} {
@@ -96,7 +96,8 @@ func TestQuarantine(t *testing.T) {
 	for range 3 { // another one, while the first is kept out
 		j := h.start()
 		offset, reason, ok := j.Quarantined("t", 1)
-		if !ok || offset != 60 || !strings.Contains(reason, "died 3 times with offset 60 of t/1") || !strings.Contains(reason, "--to 61") {
+		if !ok || offset != 60 || !strings.Contains(reason, "died 3 times with offset 60 of t/1") ||
+			!strings.Contains(reason, "--to 61") {
 			t.Fatalf("%d %q %t", offset, reason, ok)
 		}
 		if h.read(j, 1, 4000, true, at(60)) || h.ledger[1].Next != 60 {
@@ -126,8 +127,8 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// TestKillsQuarantineNothing (A8, A1): processes that are killed at random, three of four times with records in hand and mostly before anything
-// of them is stored, quarantine nothing.
+// TestKillsQuarantineNothing (A8, A1): processes that are killed at random, three of four times with records in hand
+// and mostly before anything of them is stored, quarantine nothing.
 func TestKillsQuarantineNothing(t *testing.T) {
 	h := newHost(t, 4)
 	r := rand.New(rand.NewPCG(8, 0))
@@ -195,7 +196,8 @@ func TestTrainingDeaths(t *testing.T) {
 
 // TestUnreadableNotes: what cannot be read counts for nothing, and is said where it was a file of deaths.
 func TestUnreadableNotes(t *testing.T) {
-	for _, held := range []string{"", "\n", "t 0 5 6", "t 0 5 6 7\n", "t zero 5 6\n", "t 0 6 6\n", "\x00\x00\n", "\nt 0 5 6\n"} {
+	for _, held := range []string{"", "\n", "t 0 5 6", "t 0 5 6 7\n", "t zero 5 6\n", "t 0 6 6\n", "\x00\x00\n",
+		"\nt 0 5 6\n"} {
 		h := newHost(t, 1)
 		for name, text := range map[string]string{handFile: held, deathsFile: `{"reading":[{"topic":"t","part`} {
 			if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o600); err != nil {
@@ -234,7 +236,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// TestStages: what was decoded and what was learned when the process died are suspect both, as one range where they are of one partition.
+// TestStages: what was decoded and what was learned when the process died are suspect both, as one range where they are
+// of one partition.
 func TestStages(t *testing.T) {
 	h := newHost(t, 3)
 	j := h.start()

@@ -24,8 +24,9 @@ import (
 )
 
 const (
-	// detail bounds how close points stay: two that are less than 1/detail of their age apart have none between them. A plot of any stretch of time
-	// that ends now has at least detail points, or all there were, and the number of points grows by detail to 2·detail each time the age grows e-fold.
+	// detail bounds how close points stay: two that are less than 1/detail of their age apart have none between them. A
+	// plot of any stretch of time that ends now has at least detail points, or all there were, and the number of points
+	// grows by detail to 2·detail each time the age grows e-fold.
 	detail    = 128
 	maxPoints = 3000 // those of months; beyond them the oldest go
 	maxMarks  = 500
@@ -103,7 +104,8 @@ type point struct {
 // Footprint returns the bytes that the curves of a model take, with those of a copy that is written.
 func Footprint() int64 { return maxPoints*(72+130) + maxMarks*(maxText+200) }
 
-// Open returns the curves that an earlier run has kept in a file, or empty ones. A file that cannot be read is logged, and replaced by Save.
+// Open returns the curves that an earlier run has kept in a file, or empty ones. A file that cannot be read is logged,
+// and replaced by Save.
 func Open(path string, log *slog.Logger) *Ring {
 	r := &Ring{path: path, log: log}
 	b, err := os.ReadFile(path)
@@ -128,7 +130,13 @@ func Open(path string, log *slog.Logger) *Ring {
 func (r *Ring) restore(c *Curves) error {
 	n := len(c.At)
 	if len(c.Events) != n || len(c.Lag) != n || n > maxPoints || len(c.Marks) > maxMarks {
-		return fmt.Errorf("curves: columns of %d, %d and %d points, %d marks", n, len(c.Events), len(c.Lag), len(c.Marks))
+		return fmt.Errorf(
+			"curves: columns of %d, %d and %d points, %d marks",
+			n,
+			len(c.Events),
+			len(c.Lag),
+			len(c.Marks),
+		)
 	}
 	r.points, r.marks = make([]point, n), c.Marks
 	for i := range r.points {
@@ -207,7 +215,10 @@ func (r *Ring) Mark(at time.Time, kind string, version int64, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.moved = true
-	r.marks = append(r.marks, Mark{at.UnixMilli(), kind, version, strings.ToValidUTF8(text[:min(len(text), maxText)], "")})
+	r.marks = append(
+		r.marks,
+		Mark{at.UnixMilli(), kind, version, strings.ToValidUTF8(text[:min(len(text), maxText)], "")},
+	)
 	if len(r.marks) > maxMarks {
 		gone := max(0, slices.IndexFunc(r.marks, func(m Mark) bool { return m.Kind == Update }))
 		r.marks = slices.Delete(r.marks, gone, gone+1)
@@ -234,8 +245,14 @@ func (r *Ring) Since(after int64) *Curves {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	from, _ := slices.BinarySearchFunc(r.points, after+1, func(p point, at int64) int { return cmp.Compare(p.at, at) })
-	c := &Curves{At: []int64{}, Events: []int64{}, Lag: []int64{}, Losses: map[string][]report.Number{}, Recall10: map[string][]report.Number{},
-		Marks: []Mark{}}
+	c := &Curves{
+		At:       []int64{},
+		Events:   []int64{},
+		Lag:      []int64{},
+		Losses:   map[string][]report.Number{},
+		Recall10: map[string][]report.Number{},
+		Marks:    []Mark{},
+	}
 	for _, p := range r.points[from:] {
 		c.At, c.Events, c.Lag = append(c.At, p.at), append(c.Events, p.events), append(c.Lag, p.lag)
 	}

@@ -62,7 +62,11 @@ func TestMoved(t *testing.T) {
 		do    func()
 		wants bool
 	}{{func() {}, false}, {func() { r.Add(p) }, true}, {func() { p.At = p.At.Add(time.Second); r.Add(p) }, false},
-		{func() { p.At, p.Lag = p.At.Add(time.Second), 9; r.Add(p) }, true}, {func() { p.At, p.Events = p.At.Add(time.Second), 1e6; r.Add(p) }, true},
+		{func() { p.At, p.Lag = p.At.Add(time.Second), 9; r.Add(p) }, true}, {func() {
+			p.At, p.Events = p.At.Add(time.Second),
+				1e6
+			r.Add(p)
+		}, true},
 		{func() { r.Mark(p.At, Kept, 3, "kept back") }, true}, {func() {}, false}} {
 		if c.do(); r.Moved() != c.wants {
 			t.Errorf("%d: moved %t", i, r.Moved())
@@ -92,7 +96,8 @@ func TestCurvesSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
-	if err != nil || !strings.Contains(string(b), `"live":[0.12346,1.1235,`) || !strings.Contains(string(b), "null]") || strings.Contains(string(b), "item_mean") {
+	if err != nil || !strings.Contains(string(b), `"live":[0.12346,1.1235,`) || !strings.Contains(string(b), "null]") ||
+		strings.Contains(string(b), "item_mean") {
 		t.Errorf("%v, %s", err, b)
 	}
 	again := Open(path, quiet())
@@ -109,7 +114,8 @@ func TestCurvesSurviveARestart(t *testing.T) {
 // A file that is cut off or of another form begins anew, and the next Save replaces it.
 func TestDamagedCurvesBeginAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "curves.json")
-	for _, text := range []string{"", "{", `{"at":[1,2],"events":[1],"lag":[1,2]}`, `{"at":[2,1],"events":[1,1],"lag":[1,2]}`,
+	for _, text := range []string{"", "{", `{"at":[1,2],"events":[1],"lag":[1,2]}`,
+		`{"at":[2,1],"events":[1,1],"lag":[1,2]}`,
 		`{"at":[1],"events":[1],"lag":[1],"losses":{"live":[1,2]}}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -148,7 +154,8 @@ func TestMarksAreBounded(t *testing.T) {
 	for i := range 10 * maxMarks {
 		r.Mark(began.Add(time.Duration(i)*time.Second), Update, int64(i), "")
 	}
-	if len(r.marks) != maxMarks || r.marks[0].Kind != Drift || r.marks[maxMarks-1].Version != 10*maxMarks-1 || len(r.marks[0].Text) != maxText {
+	if len(r.marks) != maxMarks || r.marks[0].Kind != Drift || r.marks[maxMarks-1].Version != 10*maxMarks-1 ||
+		len(r.marks[0].Text) != maxText {
 		t.Errorf("%d marks, first %+v, last %+v", len(r.marks), r.marks[0], r.marks[len(r.marks)-1])
 	}
 }
@@ -159,7 +166,14 @@ func TestHeard(t *testing.T) {
 	r := Open(path, slog.New(slog.DiscardHandler))
 	begin := time.UnixMilli(1_700_000_000_000)
 	add := func(second int, events int64) {
-		r.Add(Point{At: begin.Add(time.Duration(second) * time.Second), Events: events, Losses: NoLosses(), Recalls: NoRecalls()})
+		r.Add(
+			Point{
+				At:      begin.Add(time.Duration(second) * time.Second),
+				Events:  events,
+				Losses:  NoLosses(),
+				Recalls: NoRecalls(),
+			},
+		)
 	}
 	want := func(second int, within time.Duration) {
 		t.Helper()

@@ -92,8 +92,7 @@ func TestRefitByAnotherIsRepeated(t *testing.T) {
 }
 
 // TestColdMarginsTryAllStrengths: a cold refit of a support vector machine tries strengths after one that is no better
-// than the one before, and certifies the
-// best, whose solve was rough.
+// than the one before, and certifies the best, whose solve was rough.
 func TestColdMarginsTryAllStrengths(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

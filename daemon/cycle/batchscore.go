@@ -11,8 +11,7 @@ import (
 )
 
 // BatchScorer scores events before they are observed, so that one goroutine can do it beside another that learns from
-// those before them. It
-// belongs to one goroutine.
+// those before them. It belongs to one goroutine.
 type BatchScorer struct {
 	cycle   *Cycle
 	of      *updates.Served

@@ -13,8 +13,7 @@ import (
 )
 
 // TestPrescoringChangesNothing: events that are scored a batch before they are observed leave the metrics of events
-// that are not, also if consumers
-// get their first version, an update or another champion between the two.
+// that are not, also if consumers get their first version, an update or another champion between the two.
 func TestPrescoringChangesNothing(t *testing.T) {
 	classes := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Classes = "multiclass", 0, []string{"1", "2", "3", "4", "5"}

@@ -103,8 +103,7 @@ func TestBlendOfNumbers(t *testing.T) {
 }
 
 // TestBlendOfLevels: steps of one event each come to predict as well as the weights that are best for all events
-// together, better than the fold-in that they
-// are held to, and a fold-in that says nothing is left out.
+// together, better than the fold-in that they are held to, and a fold-in that says nothing is left out.
 func TestBlendOfLevels(t *testing.T) {
 	b, target := blendOf(t, "ordinal")
 	r := rand.New(rand.NewPCG(3, 4))
@@ -166,8 +165,7 @@ func TestBlendOfLevels(t *testing.T) {
 }
 
 // TestBlendMoves: weights are not said to be behind while labels follow the same law, and are soon after another one
-// begins; then the fit that forgets faster
-// counts. What says nothing finite is no event.
+// begins; then the fit that forgets faster counts. What says nothing finite is no event.
 func TestBlendMoves(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	b, r := c.ensemble.stacked, rand.New(rand.NewPCG(5, 6))
@@ -241,8 +239,7 @@ func TestBlendGoesOn(t *testing.T) {
 }
 
 // TestUpdatesAreBlends: where items change, fold-ins from before and after it and baselines predict best together:
-// updates come to be sums, and what consumers
-// have predicts better than without, at the lag of deltas.
+// updates come to be sums, and what consumers have predicts better than without, at the lag of deltas.
 func TestUpdatesAreBlends(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -278,7 +275,12 @@ func TestUpdatesAreBlends(t *testing.T) {
 		for _, p := range c.Progressive().Parts {
 			if p.Name == "sgd_bias" && p.InVersions != (c.publisher.race.Chosen == mixture.FormBlend) ||
 				p.Name == "last_label" && p.InVersions {
-				t.Errorf("updates of %s: %s in versions: %t", mixture.FormParts[c.publisher.race.Chosen], p.Name, p.InVersions)
+				t.Errorf(
+					"updates of %s: %s in versions: %t",
+					mixture.FormParts[c.publisher.race.Chosen],
+					p.Name,
+					p.InVersions,
+				)
 			}
 		}
 		return loss, blends

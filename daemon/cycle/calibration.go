@@ -7,8 +7,8 @@ import (
 
 // Calibration compares, over the window, what was predicted with what came: of numbers the mean prediction with the
 // mean label, of a binary label the probability of 1 with its frequency, of several classes the probability of the
-// predicted class with how often it was right. It is empty of tasks
-// without numbers and probabilities. O(window log window), of which the learning waits for O(window).
+// predicted class with how often it was right. It is empty of tasks without numbers and probabilities. O(window log
+// window), of which the learning waits for O(window).
 func (p *progress) Calibration() report.Calibration {
 	pairs := p.pairs()
 	return report.Calibration{

@@ -12,8 +12,7 @@ import (
 )
 
 // What a live model predicts of events is in the bins with what came of them: of numbers, of a binary label and of
-// classes. The means over all bins are
-// those of the window, which the metrics know.
+// classes. The means over all bins are those of the window, which the metrics know.
 func TestCalibrationIsOfTheWindow(t *testing.T) {
 	models := map[string]struct {
 		model  *config.Model

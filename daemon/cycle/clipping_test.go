@@ -30,8 +30,7 @@ func growingModel() *config.Model {
 }
 
 // grown draws events with a number around a level that grows by perEvent, one in outliers of which is a million times
-// too large, and whose label is a
-// twentieth of the number without that, something of names, and noise of 0.5.
+// too large, and whose label is a twentieth of the number without that, something of names, and noise of 0.5.
 func grown(seed uint64, n int, perEvent float64, outliers int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 24))
 	events := make([]event.Event, n)
@@ -63,8 +62,8 @@ func rmseOf(ch *fitted.Fitted, events []event.Event) float64 {
 }
 
 // TestNumbersBeyondTheRange: the version after a first one that a growing number has left behind goes on with the
-// number beyond its range, also where one in
-// 500 is an outlier; one whose number stays, and only has outliers, counts these as the end of the range, as ever.
+// number beyond its range, also where one in 500 is an outlier; one whose number stays, and only has outliers, counts
+// these as the end of the range, as ever.
 func TestNumbersBeyondTheRange(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -136,8 +135,7 @@ func TestNumbersBeyondAreRepeated(t *testing.T) {
 }
 
 // TestLimitsOfAnotherChampion: a champion of other outputs, or of another number of numbers, as a changed schema leaves
-// one, is asked for no predictions of
-// events beyond its range: the limits are those of a first refit.
+// one, is asked for no predictions of events beyond its range: the limits are those of a first refit.
 func TestLimitsOfAnotherChampion(t *testing.T) {
 	classes := []string{"low", "mid", "high"}
 	for _, test := range []struct {

@@ -15,8 +15,8 @@ import (
 type common struct {
 	mu sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
 	// reportMu is taken after mu by who changes what is told of losses, names, outliers and forms, and alone by who
-	// tells it: an update that is made
-	// holds mu for as long as it copies a million names, and whoever scrapes metrics does not wait for it.
+	// tells it: an update that is made holds mu for as long as it copies a million names, and whoever scrapes metrics
+	// does not wait for it.
 	reportMu      sync.Mutex
 	config        *config.Model
 	schema        event.Schema

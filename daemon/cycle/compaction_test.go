@@ -78,8 +78,7 @@ func TestDeltasWhileCompacted(t *testing.T) {
 }
 
 // TestDeltasWhileAnUpdateIsMade: deltas of the update before go on while one of the live model is made, in every form
-// of updates, and the first delta after
-// that has what was learned meanwhile.
+// of updates, and the first delta after that has what was learned meanwhile.
 func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range followedCases() {

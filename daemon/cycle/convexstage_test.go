@@ -13,8 +13,8 @@ import (
 )
 
 // TestConvexStageIsLeftOut: a refit goes on without the convex stage after one that the variational stage won, and is
-// repeated from its record all the
-// same. Every so many versions, after a version of the convex stage and after one that was kept back it runs.
+// repeated from its record all the same. Every so many versions, after a version of the convex stage and after one that
+// was kept back it runs.
 func TestConvexStageIsLeftOut(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

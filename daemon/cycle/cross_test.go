@@ -48,8 +48,7 @@ func paired(m *config.Model, n int) []event.Event {
 }
 
 // TestCrossIsLearned: with the cross of both fields labels of pairs are learned, in the daemon and by consumers, who do
-// not give it; and a restart
-// goes on with it.
+// not give it; and a restart goes on with it.
 func TestCrossIsLearned(t *testing.T) {
 	tier.NotUnderRace(t)
 	losses := make(map[bool]float64)
@@ -111,8 +110,8 @@ func TestCrossIsLearned(t *testing.T) {
 }
 
 // TestCrossOfRarePairs: labels of clicks depend on a few pairs that come again, among many that come once. The cross
-// has a linear weight alone, its
-// parts interact as without it, and what its weights carry in sum is not taken for noise.
+// has a linear weight alone, its parts interact as without it, and what its weights carry in sum is not taken for
+// noise.
 func TestCrossOfRarePairs(t *testing.T) {
 	tier.NotUnderRace(t)
 	losses := make(map[bool]float64)

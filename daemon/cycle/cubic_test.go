@@ -26,8 +26,7 @@ var cubics = []stage{
 }
 
 // TestCubicRefitIsRepeated: a refit of degree 3, cold or warm, publishes what Algorithm 1 fitted with a gap that it
-// calls estimated, is repeated to the
-// same payload, and outlives a restart.
+// calls estimated, is repeated to the same payload, and outlives a restart.
 func TestCubicRefitIsRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, s := range cubics {

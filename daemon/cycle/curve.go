@@ -15,8 +15,7 @@ func (p *progress) WatchLosses() {
 }
 
 // TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next stretch. What is
-// live comes first, then what
-// consumers have, then the other parts of what is live, then baselines that are none.
+// live comes first, then what consumers have, then the other parts of what is live, then baselines that are none.
 func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
 	c.mu.Lock()
 	defer c.mu.Unlock()

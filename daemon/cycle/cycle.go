@@ -118,8 +118,8 @@ func (e *ensemble) newLearner(ch *fitted.Fitted, last experts.Learner) experts.F
 // Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline
 // learn from it. Held-out events are learned from, too: no refit continues from what is live, so that they stay unseen
 // by what is judged on them. position and payload are kept until the next refit is installed, so that what was learned
-// while it ran is not lost; payload may be nil if nothing refits beside
-// Observe. prescored is the event's score, or nil.
+// while it ran is not lost; payload may be nil if nothing refits beside Observe. prescored is the event's score, or
+// nil.
 func (c *Cycle) Observe(ev *event.Event, learn bool, position rows.Position, payload []byte, prescored *updates.Score) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -409,8 +409,7 @@ const (
 )
 
 // checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all. Where consumers
-// have an update of another form, that
-// it predicts worse than this says nothing of the champion.
+// have an update of another form, that it predicts worse than this says nothing of the champion.
 func (c *Cycle) checkLive() {
 	if c.progress.goodEnough--; c.progress.goodEnough > 0 {
 		return
@@ -431,8 +430,7 @@ func (c *Cycle) checkLive() {
 }
 
 // Install makes a refit the champion and starts the fold-in on it, with the events learned since its cut. It may run
-// beside Observe,
-// which waits only for the last few of them.
+// beside Observe, which waits only for the last few of them.
 func (c *Cycle) Install(ch *fitted.Fitted) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // also after a panic, which the daemon survives
@@ -523,7 +521,9 @@ func (c *Cycle) install(
 		c.lineage.known.Advance(ch.Version.Cut, ch.Watermark)
 	}
 	c.champion, c.ensemble.learner, c.ensemble.experts, c.lineage.fallback, c.lineage.rejections = ch, next, c.carryOver(
-		ch, companions), nil, 0
+		ch,
+		companions,
+	), nil, 0
 	c.publisher.stopDeltas()
 	c.publisher.endPending()
 	c.publisher.published, c.publisher.chainEnded = &updates.Served{
@@ -539,8 +539,7 @@ func (c *Cycle) install(
 }
 
 // Update returns the live model as an ordinary model over the champion's vocabulary plus what was learned since, or nil
-// without a
-// champion. NextUpdate says whether consumers should have it.
+// without a champion. NextUpdate says whether consumers should have it.
 func (c *Cycle) Update() *fitted.Fitted {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -371,7 +371,10 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 	}
 	if !reflect.DeepEqual(again.Posterior, ch.Posterior) || !reflect.DeepEqual(again.Model, ch.Model) ||
 		!reflect.DeepEqual(again.Means, ch.Means) ||
-		!reflect.DeepEqual(again.Gaussian, ch.Gaussian) || !reflect.DeepEqual(again.WithoutHoldout, ch.WithoutHoldout) ||
+		!reflect.DeepEqual(
+			again.Gaussian,
+			ch.Gaussian,
+		) || !reflect.DeepEqual(again.WithoutHoldout, ch.WithoutHoldout) ||
 		!reflect.DeepEqual(again.HeldOut, ch.HeldOut) || !reflect.DeepEqual(again.Dual, ch.Dual) ||
 		again.Scale != ch.Scale ||
 		again.Precisions != ch.Precisions ||
@@ -390,8 +393,7 @@ func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (a
 }
 
 // A version that somebody else promoted is what the next challenger is compared with; an operator's choice is not
-// replaced on too few
-// rows.
+// replaced on too few rows.
 func TestAdoptedChampionIsCompared(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := cycletest.RatingsModel(nil)

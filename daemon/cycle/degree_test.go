@@ -36,8 +36,7 @@ func visits(seed uint64, n int) []event.Event {
 }
 
 // TestVersionsOfEveryKernel: what is published of a model of each kernel and degree scores 1,000 events as the solver
-// does, in both types, and comes back from
-// the store as the same model.
+// does, in both types, and comes back from the store as the same model.
 func TestVersionsOfEveryKernel(t *testing.T) {
 	m := cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Task, m.Schema.Levels, m.Schema.Multi, m.Schema.Numeric = "regression", 0, []string{

@@ -18,7 +18,8 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 		own.Refused > 0 || own.Model.Position().Sequence == 0 || stale(own, c, f.Form) != "" {
 		return false
 	}
-	if c.ensemble.stackedAsks(f, 1) || f.Forms[mixture.FormBlend] == nil && c.ensemble.isStackedBetter(mixture.BlendGain) {
+	if c.ensemble.stackedAsks(f, 1) ||
+		f.Forms[mixture.FormBlend] == nil && c.ensemble.isStackedBetter(mixture.BlendGain) {
 		return false
 	}
 	c.publisher.chooseVariant(func(form mixture.Variant) bool { return f.Forms[form] != nil })
@@ -186,8 +187,7 @@ func (u *publisher) stopDeltas() {
 }
 
 // widened tells that all rows of a field have changed, of which deltas bring those that are touched: a whole version of
-// the live model comes first. c.mu is
-// held.
+// the live model comes first. c.mu is held.
 func (u *publisher) widened(field string) {
 	if u.deltas != nil {
 		u.deltas.Widened = field
@@ -307,8 +307,7 @@ func (u *publisher) installDelta(taken *updates.TakenDelta) {
 }
 
 // Delta returns the oldest delta that was taken and not published, nil if there is none. It is not to be changed, and
-// has no place in a chain yet: the
-// caller gives one to a copy.
+// has no place in a chain yet: the caller gives one to a copy.
 func (u *publisher) Delta() *snapshot.Delta {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -361,8 +360,7 @@ func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedP
 }
 
 // guardDelta returns why the chain of deltas ends that f follows: the model after the delta at hand is worse than the
-// refit. Consumers get that again
-// unless the next update is better. c.mu is held.
+// refit. Consumers get that again unless the next update is better. c.mu is held.
 func (u *publisher) guardDelta(f *updates.DeltaStream) (whole string) {
 	of := u.published.Forms[f.Form]
 	of.Popular = f.Popular

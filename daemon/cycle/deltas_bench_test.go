@@ -64,8 +64,7 @@ func manyRows(b *testing.B, names int) (c *Cycle, observe func()) {
 }
 
 // BenchmarkTakeDelta makes, encodes and publishes deltas of 10,000 events that touch some 8,000 of 100,000 rows with 20
-// basis vectors. Of rows that nobody
-// touched next to nothing is copied.
+// basis vectors. Of rows that nobody touched next to nothing is copied.
 func BenchmarkTakeDelta(b *testing.B) {
 	c, observe := manyRows(b, 50_000)
 	c.NextUpdate()
@@ -123,8 +122,7 @@ func BenchmarkLive(b *testing.B) {
 }
 
 // BenchmarkForms copies the live model of 1,000,000 names for an update, in all forms, while Observe waits: the fold-in
-// and the one from before a change, and
-// the blend of both.
+// and the one from before a change, and the blend of both.
 func BenchmarkForms(b *testing.B) {
 	for _, blend := range []bool{false, true} {
 		b.Run(fmt.Sprint("blend=", blend), func(b *testing.B) {

@@ -212,8 +212,8 @@ func prefer(form mixture.Variant) func(c *Cycle) {
 }
 
 // follows plays the daemon and a consumer on the events: a refit on the first half, updates and deltas after it. It
-// calls check after each delta, with the
-// model that consumers have and the events since the delta before, and returns the cycle.
+// calls check after each delta, with the model that consumers have and the events since the delta before, and returns
+// the cycle.
 func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.Model, since []event.Event)) *Cycle {
 	t.Helper()
 	m := f.model
@@ -308,8 +308,8 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 }
 
 // TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched
-// since the last one as the live model in
-// full does, in every form that updates have, and has bit for bit what the cycle takes the losses of consumers with.
+// since the last one as the live model in full does, in every form that updates have, and has bit for bit what the
+// cycle takes the losses of consumers with.
 func TestDeltasAreTheLiveModel(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range followedCases() {
@@ -376,8 +376,7 @@ func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Mod
 }
 
 // TestDeltasBecomeAnUpdate: the next update is, bit for bit, the one before with its deltas, and deltas go on from it.
-// Where there is no room for names, or
-// the form changes, it is made of the live model.
+// Where there is no room for names, or the form changes, it is made of the live model.
 func TestDeltasBecomeAnUpdate(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range followedCases() {
@@ -450,8 +449,7 @@ func TestNoRoomForNames(t *testing.T) {
 }
 
 // TestDeltasEnd: where updates predict worse than the refit at the lag of deltas, where the fold-in begins anew, after
-// an alarm of drift and where a store
-// takes no deltas, a whole version has to come; nothing is listed without deltas.
+// an alarm of drift and where a store takes no deltas, a whole version has to come; nothing is listed without deltas.
 func TestDeltasEnd(t *testing.T) {
 	tier.NotUnderRace(t)
 	test := followedCases()["ordinal"]
@@ -503,7 +501,8 @@ func TestDeltasEnd(t *testing.T) {
 		t.Error("deltas wait for a store that takes none, without a bound to their bytes")
 	}
 	test.model.Publish.Deltas.Every = 0
-	if u, _ := c.NextUpdate(); u == nil || c.publisher.deltas != nil || len(c.ensemble.learner.(*experts.FoldIn).Slots.Touched) > 0 {
+	if u, _ := c.NextUpdate(); u == nil || c.publisher.deltas != nil ||
+		len(c.ensemble.learner.(*experts.FoldIn).Slots.Touched) > 0 {
 		t.Error("names are listed without deltas")
 	}
 }

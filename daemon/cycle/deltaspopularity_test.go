@@ -17,8 +17,7 @@ import (
 )
 
 // followedChoices returns a cycle whose consumers have an update that deltas follow, of popularity alone unless users
-// have
-// a taste, with the model that they have.
+// have a taste, with the model that they have.
 func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.Event) {
 	t.Helper()
 	m := cycletest.ChoicesModel(t)

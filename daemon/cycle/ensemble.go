@@ -11,8 +11,7 @@ import (
 )
 
 // ensemble is the live model: the fold-in, the experts next to it, and the mixture of their predictions. It is guarded
-// by
-// Cycle.mu.
+// by Cycle.mu.
 type ensemble struct {
 	*common
 

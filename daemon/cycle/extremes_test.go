@@ -61,8 +61,7 @@ func amounts(seed uint64, n int, field, text string, times int) []string {
 }
 
 // TestAcceptedLabelsNeverStopARefit: labels, numbers and weights at the ends of what the decoder takes, some or all of
-// them, are trained on;
-// a label beyond is rejected as label_range.
+// them, are trained on; a label beyond is rejected as label_range.
 func TestAcceptedLabelsNeverStopARefit(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

@@ -129,8 +129,7 @@ func TestDegenerateData(t *testing.T) {
 }
 
 // TestLabelFlips (D13): five users in a hundred who turn their ratings round do little harm to what others get, and
-// what does more harm
-// than the gate's tolerance is kept back.
+// what does more harm than the gate's tolerance is kept back.
 func TestLabelFlips(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := cycletest.RatingsModel(nil)

@@ -18,8 +18,7 @@ import (
 )
 
 // wanderers draws events whose numbers walk at random and whose label stays for about a hundred events, whatever the
-// numbers are: where they are tells
-// what the label is just before and after, and nothing of later events.
+// numbers are: where they are tells what the label is just before and after, and nothing of later events.
 func wanderers(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
 	events := make([]event.Event, n)
@@ -37,8 +36,7 @@ func wanderers(seed uint64, n int) []event.Event {
 }
 
 // TestMapIsJudgedOnNewerRows: on labels that come in runs a map predicts held-out rows, which lie between those it was
-// fitted to, and nothing that comes
-// later; auto leaves it out.
+// fitted to, and nothing that comes later; auto leaves it out.
 func TestMapIsJudgedOnNewerRows(t *testing.T) {
 	tier.NotUnderRace(t)
 	for seed := range uint64(3) {

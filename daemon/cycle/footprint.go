@@ -17,8 +17,7 @@ import (
 func Entries(maxBytes int64) int64 { return maxBytes / rows.NameEntryBytes }
 
 // VocabularyFootprint returns the bytes of the vocabularies of d columns of names of at most maxName bytes, out of a
-// sample of n rows that take
-// maxBytes by RowBytes, and of the baseline that knows the names of one field.
+// sample of n rows that take maxBytes by RowBytes, and of the baseline that knows the names of one field.
 func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
 	names := min(
 		int64(d)*int64(maxName),
@@ -54,8 +53,7 @@ func DeltasFootprint(m *config.Model, model int64, d int) int64 {
 }
 
 // LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of
-// the fold-in, of the online
-// baseline, and of events that wait for the refit under way.
+// the fold-in, of the online baseline, and of events that wait for the refit under way.
 func LiveFootprint(m *config.Model) int64 {
 	maxRows, maxName := m.Train.FoldIn.MaxRows, int(m.Input.MaxIDBytes)
 	const pools = 2 * maxPool // of names of relearned events
@@ -78,8 +76,7 @@ func AllRowsFootprint(n, entries, outputs int) int64 {
 }
 
 // DualFootprint returns the bytes of the dual variables of n rows: those of the champion and of the challenger, those
-// that a refit goes on from with the
-// table that finds them by row, and as they are kept beside the state.
+// that a refit goes on from with the table that finds them by row, and as they are kept beside the state.
 func DualFootprint(n, outputs int) int64 {
 	const (
 		sets   = 5   // the last two of them kept, once as they are encoded and once as they are written
@@ -113,8 +110,7 @@ func CapFootprint(m *config.Model, maxName int) (bytes int64) {
 }
 
 // MixtureFootprint returns the bytes of the mixture's baselines and of the losses of its entities, at most rows of each
-// with names of at most maxName
-// bytes.
+// with names of at most maxName bytes.
 func MixtureFootprint(rows, outputs, maxName int) int64 {
 	contexts := min(rows, max(16, experts.BaselineNumbers/outputs))
 	each := int64(contexts) * int64(slotBytes+maxName+8*(outputs+1))
@@ -139,8 +135,7 @@ func MapFootprint(n, p, columns, outputs int) int64 {
 const observedBytes = 272
 
 // ProgressiveFootprint returns the bytes of the progressive losses over a window of so many events: the window, and
-// counts of scores and classes for
-// each predictor, over all events and while a report is made.
+// counts of scores and classes for each predictor, over all events and while a report is made.
 func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 	bytes := int64(window) * observedBytes
 	if task == event.Binary || task == event.Multiclass {
@@ -153,8 +148,7 @@ func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 }
 
 // NumbersFootprint returns the bytes of what learns numbers beside the fold-in, of numeric fields, fields of names, of
-// which rows are kept with names of
-// at most maxName bytes, and outputs.
+// which rows are kept with names of at most maxName bytes, and outputs.
 func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 	if numeric == 0 {
 		return 0
@@ -195,8 +189,7 @@ func PairwiseFootprint(m *config.Model) int64 {
 }
 
 // NumVariants returns in how many forms beside the fold-in an update of a model may be held that take as much as it:
-// those of posteriors, and that of
-// names, which has pairs as far as there is room.
+// those of posteriors, and that of names, which has pairs as far as there is room.
 func NumVariants(m *config.Model) (n int) {
 	if experts.HasGaussian(m) {
 		n++

@@ -82,8 +82,7 @@ func TestGateOfClassesWithoutTheChampion(t *testing.T) {
 }
 
 // TestGateOfNewEntities: a challenger that is better than the champion for users it knows, and bad for others, is
-// refused by its slice of new users; the
-// gate rows all together do not show it, because few are of such users.
+// refused by its slice of new users; the gate rows all together do not show it, because few are of such users.
 func TestGateOfNewEntities(t *testing.T) {
 	events := cycletest.Stream(15, 6000)
 	for i := range events {
@@ -177,8 +176,7 @@ func TestGateOfClassBaselines(t *testing.T) {
 }
 
 // TestColdAfterRejections: while the training rows lie and the gate rows do not, refits are rejected; the fourth starts
-// from nothing and says so, no
-// later one does, and a promotion begins the count anew.
+// from nothing and says so, no later one does, and a promotion begins the count anew.
 func TestColdAfterRejections(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := cycletest.RatingsModel(func(m *config.Model) { m.Train.Lambda = 1e-3 })
@@ -209,8 +207,8 @@ func TestColdAfterRejections(t *testing.T) {
 }
 
 // TestGateOfFewRows: below min_rows the select rows judge with the gate rows, however few there are, and below
-// leastRows the progressive losses. A version
-// is kept back where it is shown to be worse, and never because there is too little to judge it.
+// leastRows the progressive losses. A version is kept back where it is shown to be worse, and never because there is
+// too little to judge it.
 func TestGateOfFewRows(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := cycletest.Stream(18, 3000)
@@ -263,8 +261,8 @@ func TestGateOfFewRows(t *testing.T) {
 }
 
 // TestGateAgainstAnUpdate: where consumers have an update, the challenger is compared with the champion and the
-// training rows since its cut; the
-// held-out ones, which the update has learned from, are not in what it is compared with.
+// training rows since its cut; the held-out ones, which the update has learned from, are not in what it is compared
+// with.
 func TestGateAgainstAnUpdate(t *testing.T) {
 	tier.NotUnderRace(t)
 	events := cycletest.Stream(19, 3000)

@@ -31,8 +31,7 @@ func TestLevelsOfTargets(t *testing.T) {
 }
 
 // TestGaussianCompanion follows a change of all items faster than the ordinal fold-in alone, is never in what is
-// published, and its posterior
-// goes on from refit to refit.
+// published, and its posterior goes on from refit to refit.
 func TestGaussianCompanion(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

@@ -65,8 +65,7 @@ func prepared(t *testing.T, j *task.Task) *task.Task {
 }
 
 // TestEntitiesAreHeldOutWhole: no training row is of an entity that is held out, all its rows are the gate's, with
-// their weights and ages; they are
-// no more than the share of the rows.
+// their weights and ages; they are no more than the share of the rows.
 func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	m := crowdModel(nil)
 	schema, events := m.Schema.Event(), crowd(23, 4000)
@@ -138,8 +137,8 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 }
 
 // TestEntitiesThatAreLeft: nothing is held out whole without a share, without other held-out rows, without a
-// variational stage, of a field of few names,
-// of one that is held out whole by the sample, nor of names that the rival has learned from.
+// variational stage, of a field of few names, of one that is held out whole by the sample, nor of names that the rival
+// has learned from.
 func TestEntitiesThatAreLeft(t *testing.T) {
 	events := crowd(23, 4000)
 	drawn := func(j *task.Task) fitted.HeldOutNames {
@@ -219,8 +218,7 @@ func TestGateSeesNewEntities(t *testing.T) {
 }
 
 // TestHeldOutEntitiesAreLearnedAfterTheGate: the version that consumers get knows the entities that were held out, what
-// refits go on from does not; a
-// repetition has the same.
+// refits go on from does not; a repetition has the same.
 func TestHeldOutEntitiesAreLearnedAfterTheGate(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := crowdModel(func(m *config.Model) { m.Publish.KeepSample = true })

@@ -38,8 +38,7 @@ func withSides(events []event.Event) []event.Event {
 }
 
 // TestSideFieldsDoNoHarm: fields that are functions of user and item but say nothing of the label cost next to nothing,
-// for what consumers have,
-// known users and new ones alike, over several warm refits.
+// for what consumers have, known users and new ones alike, over several warm refits.
 func TestSideFieldsDoNoHarm(t *testing.T) {
 	tier.NotUnderRace(t)
 	run := func(m *config.Model, events []event.Event) (known, fresh float64) {

@@ -200,13 +200,11 @@ func TestLiveComesBack(t *testing.T) {
 }
 
 // floodBound is how many times the loss of its refit a clean consumer sees at worst: guardMargin, two standard errors
-// on the 200 held-out rows of the
-// test, and what the clean events differ from these.
+// on the 200 held-out rows of the test, and what the clean events differ from these.
 const floodBound = 1.5
 
 // TestDeltasThatTurnBadLeadBack: a chain of deltas that comes to be worse than its refit ends, and consumers get the
-// refit again, or an update that is no
-// worse.
+// refit again, or an update that is no worse.
 func TestDeltasThatTurnBadLeadBack(t *testing.T) {
 	m := cycletest.RatingsModel(nil)
 	m.Publish.Deltas = config.Deltas{Every: config.Duration(time.Second), MaxRows: 1000}

@@ -26,8 +26,7 @@ func setAges(s *encode.Sample, n int, times float64) {
 }
 
 // TestHorizonFollowsAChange: when all items change their character a refit chooses to forget, and is better on what
-// follows than one that cannot; on
-// a stream that stays as it is nothing is forgotten.
+// follows than one that cannot; on a stream that stays as it is nothing is forgotten.
 func TestHorizonFollowsAChange(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

@@ -30,8 +30,7 @@ func withTags(events []event.Event) []event.Event {
 }
 
 // TestFieldsThatCarryNothing have linear weights alone, say so in the version and the manifest, and cost nothing: the
-// gate loss is that of the model
-// without them.
+// gate loss is that of the model without them.
 func TestFieldsThatCarryNothing(t *testing.T) {
 	tier.NotUnderRace(t)
 	plain, tagged := newCycle(t, cycletest.RatingsModel(nil)), newCycle(t, taggedModel())
@@ -93,8 +92,7 @@ func TestEntitiesInteractWhileNothingIsClear(t *testing.T) {
 }
 
 // TestFieldThatBeginsToInteract: what had linear weights alone gets coordinates when its interaction becomes clear, and
-// loses them when there is
-// nothing left of it.
+// loses them when there is nothing left of it.
 func TestFieldThatBeginsToInteract(t *testing.T) {
 	tier.NotUnderRace(t)
 	c := newCycle(t, taggedModel())

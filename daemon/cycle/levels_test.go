@@ -31,8 +31,7 @@ func leveled(seed uint64, n int, l *encode.LevelLink) (numbers, targets []float6
 }
 
 // TestLevelLinkIsFound: the link that made the levels is found to the error of so many rows; without rows, or where the
-// data say nothing, it is that of
-// the Gaussian error it starts from.
+// data say nothing, it is that of the Gaussian error it starts from.
 func TestLevelLinkIsFound(t *testing.T) {
 	truth := &encode.LevelLink{Threshold: []float64{2.1, 4, 6.5, 9.2}, Slope: 2}
 	start := encode.NewLevelLink(4, 1)
@@ -123,8 +122,8 @@ func TestRecentLevels(t *testing.T) {
 }
 
 // TestUpdatesSayWhatNumbersMean: updates of a number as levels have the link of the last events, until the next update
-// is made of the live model, and so do
-// their deltas. It goes on from refit to refit, and with the fold-in from before a change.
+// is made of the live model, and so do their deltas. It goes on from refit to refit, and with the fold-in from before a
+// change.
 func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 1500)

@@ -33,8 +33,7 @@ func listEvents(n int) []event.Event {
 }
 
 // TestListWeights: a name of a list of n counts 1/n or 1/√n wherever something is learned from it, and training, the
-// live model, its update, the
-// published version and its fold-in of a history agree.
+// live model, its update, the published version and its fold-in of a history agree.
 func TestListWeights(t *testing.T) {
 	for name, value := range map[string]func(n float64) float64{"": func(n float64) float64 { return 1 / n },
 		snapshot.WeightSqrt: func(n float64) float64 {

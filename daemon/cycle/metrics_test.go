@@ -109,8 +109,8 @@ func drawnOutcome(r *rand.Rand, t *encode.Target, targets []float64) (o evaluate
 }
 
 // TestWindowMetricsByDefinition compares every metric of the window and its slices, after each of many events, with
-// those of a Quality that is given the
-// events of the window alone; and once a loss of 1e18 has left the window, nothing of it is left.
+// those of a Quality that is given the events of the window alone; and once a loss of 1e18 has left the window, nothing
+// of it is left.
 func TestWindowMetricsByDefinition(t *testing.T) {
 	for name, m := range map[string]*config.Model{"binary": switchModel(), "multiclass": colours(),
 		"many classes": palette()} {
@@ -352,8 +352,7 @@ func amountEvents(t *testing.T, n int) []event.Event {
 }
 
 // TestSlicesByDefinition: an event is of a new entity if the version that consumers have does not know its name in a
-// field of train.fold_in.by, and in
-// no slice before there is a version.
+// field of train.fold_in.by, and in no slice before there is a version.
 func TestSlicesByDefinition(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, by := range [][]string{{"user"}, {"item"}, {"user", "item"}} {
@@ -421,8 +420,7 @@ func TestSlicesByDefinition(t *testing.T) {
 }
 
 // TestProgressiveSumsOfBothBuilds: sums come back as they were, those of a build before distributions go on without
-// what they lack, and damaged ones are
-// refused.
+// what they lack, and damaged ones are refused.
 func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	events := labelled(9, 600)
 	run := func(c *Cycle, from, to int) {

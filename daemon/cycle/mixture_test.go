@@ -44,8 +44,8 @@ func targetOf(t *testing.T, task string) *encode.Target {
 }
 
 // TestMixtureIsNotFarBehind: the parts take turns in being right, and some are silent now and then. Over any 20,000
-// events, those with a change in
-// them included, the mixture's loss is at most 1 % and .001 above that of the best single part over the same events.
+// events, those with a change in them included, the mixture's loss is at most 1 % and .001 above that of the best
+// single part over the same events.
 func TestMixtureIsNotFarBehind(t *testing.T) {
 	for _, task := range []string{"ordinal", "binary", "multiclass"} {
 		t.Run(task, func(t *testing.T) {
@@ -176,8 +176,7 @@ func TestMixtureGivesProbabilities(t *testing.T) {
 }
 
 // TestStackOfNewcomers: where one part predicts the first events of an entity best and another the rest the slow stack,
-// whose weights know how many came,
-// errs less than the other one.
+// whose weights know how many came, errs less than the other one.
 func TestStackOfNewcomers(t *testing.T) {
 	target := targetOf(t, "ordinal")
 	parts := []*scripted{{title: "of newcomers"}, {title: "of others"}}

@@ -255,8 +255,7 @@ func TestMixtureKeepsItsBoundInAnyGame(t *testing.T) {
 }
 
 // TestMisledEntitiesCostNothing: where the losses of entities mislead, the mixture comes to be that without them, and
-// where
-// they say which part is right it comes to be that with them.
+// where they say which part is right it comes to be that with them.
 func TestMisledEntitiesCostNothing(t *testing.T) {
 	// Event by event part 0 errs a little; the others err not at all in most events, and by much when an entity trusts
 	// them.

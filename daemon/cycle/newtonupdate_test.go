@@ -17,8 +17,7 @@ import (
 )
 
 // Where Newton's learner predicts better at the lag of consumers than the fold-in updates are made of it, which score
-// as it does but for the shrinkage of
-// classes, in the trainer and as published.
+// as it does but for the shrinkage of classes, in the trainer and as published.
 func TestUpdateFromNewton(t *testing.T) {
 	regression := chessModel("none")
 	regression.Schema.Task, regression.Schema.Classes, regression.Train.Loss = "regression", nil, config.Auto
@@ -88,8 +87,8 @@ func TestUpdateFromNewton(t *testing.T) {
 }
 
 // TestUpdateWhereWeightsAreGoing: where what separates classes moves steadily, updates are made of Newton's learner
-// where its weights will be half way to the
-// next update, which predicts better; with deltas there is no such form, and before a second update neither.
+// where its weights will be half way to the next update, which predicts better; with deltas there is no such form, and
+// before a second update neither.
 func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 	tier.NotUnderRace(t)
 	const warm, n = 2000, 12_000

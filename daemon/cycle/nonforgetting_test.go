@@ -57,8 +57,7 @@ func inRuns(n int, change bool) []event.Event {
 
 // TestUpdatesOfSteadyFields: rows of places follow what the last events there have in common, which is best for the
 // next one and misleads until the next update. Updates have rows of places that forget nothing, and rows of users and
-// items as they are mixed. Where places change for good updates come to be of
-// rows that forget in all fields.
+// items as they are mixed. Where places change for good updates come to be of rows that forget in all fields.
 func TestUpdatesOfSteadyFields(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, changes := range []bool{false, true} {
@@ -104,8 +103,7 @@ func TestUpdatesOfSteadyFields(t *testing.T) {
 }
 
 // TestSteadyFields: names of entities, the first field that forgets and that of the item mean, are mixed; without other
-// fields that forget there is no
-// form in which they do, and nothing is held for it.
+// fields that forget there is no form in which they do, and nothing is held for it.
 func TestSteadyFields(t *testing.T) {
 	sided := steadyModel()
 	two, byUser := cycletest.RatingsModel(nil), steadyModel()

@@ -18,8 +18,7 @@ import (
 )
 
 // TestNewtonIsLeastSquares: without change, and with a noise that is known, Newton's weights for a number are those of
-// ridge regression on the same
-// inputs.
+// ridge regression on the same inputs.
 func TestNewtonIsLeastSquares(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	target := experts.GaussianTarget(targetOf(t, "ordinal"))

@@ -10,8 +10,7 @@ import (
 )
 
 // BenchmarkObserve scores and learns events with a version that was refitted on those before: ratings and binary labels
-// of two names, and a binary label of two
-// numbers.
+// of two names, and a binary label of two numbers.
 func BenchmarkObserve(b *testing.B) {
 	clicks, clicked := cycletest.RatingsModel(
 		func(m *config.Model) { m.Schema.Task, m.Schema.Levels, m.Train.Loss = "binary", 0, "binary_logistic" },

@@ -20,8 +20,7 @@ func hasGap(v *report.Version) (some, all bool) {
 }
 
 // TestGapIsOfThePublishedModel: a version has the gap of the convex stage if that made its model, and else no gap:
-// neither one of the variational
-// stage nor an update has, in the manifest nor after a start from it.
+// neither one of the variational stage nor an update has, in the manifest nor after a start from it.
 func TestGapIsOfThePublishedModel(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

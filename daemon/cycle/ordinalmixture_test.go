@@ -11,8 +11,7 @@ import (
 )
 
 // TestLevelMixtureIsNeverBehind: over any stretch the loss of the mixed chances is at most that of the best part and a
-// little, the best being another
-// after half of the events; a part that is not there does not count.
+// little, the best being another after half of the events; a part that is not there does not count.
 func TestLevelMixtureIsNeverBehind(t *testing.T) {
 	t.Parallel()
 	target := targetOf(t, "ordinal")

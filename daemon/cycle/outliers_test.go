@@ -36,8 +36,7 @@ func measured(seed uint64, n int) []event.Event {
 }
 
 // TestOutliersOfNumbers: three numbers of 1e6 among 5,000 rows, high or low, in a normal field or in a rare indicator,
-// change the held-out
-// loss by less than a percent, of the published model and of the live one.
+// change the held-out loss by less than a percent, of the published model and of the live one.
 func TestOutliersOfNumbers(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

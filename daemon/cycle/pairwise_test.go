@@ -28,8 +28,7 @@ func clicksModel(more int) *config.Model {
 }
 
 // clicked draws events: users and items have biases, items and hours an effect of each pair, users come back to items,
-// more often to some, and click more
-// often then; other fields carry nothing.
+// more often to some, and click more often then; other fields carry nothing.
 func clicked(n, more int, pairs float64, seed uint64) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
 	user, item, hours := make([]float64, 400), make([]float64, 200), make(map[[2]int]float64)
@@ -89,8 +88,7 @@ func in(l *experts.Pairwise) (pairs [][2]int) {
 }
 
 // TestNamesFindPairs: pairs of names that say something are found and gain, without a cross in the schema; those that
-// say nothing, and fields that do,
-// cost little.
+// say nothing, and fields that do, cost little.
 func TestNamesFindPairs(t *testing.T) {
 	alone, l := nameLoss(t, clicksModel(0), clicked(30_000, 0, 1, 1))
 	if got := in(l); !slices.Equal(got, [][2]int{{0, 1}, {1, 2}}) {
@@ -189,7 +187,8 @@ func TestNamesAreAPart(t *testing.T) {
 	events := clicked(10_000, 0, 1, 3)
 	observeAll(c, events)
 	p := c.ensemble.mixture.Part(experts.PartNames)
-	if p == nil || !p.Present || mixture.Mean(&p.Reported) > mixture.Mean(&c.ensemble.mixture.Part("fold_in").Reported) {
+	if p == nil || !p.Present ||
+		mixture.Mean(&p.Reported) > mixture.Mean(&c.ensemble.mixture.Part("fold_in").Reported) {
 		t.Errorf("part %+v", p)
 	}
 	for _, task := range []string{"ordinal", "regression", "multiclass"} {
@@ -212,8 +211,7 @@ func TestNamesAreAPart(t *testing.T) {
 }
 
 // TestNamesOfNumbers: the same learner of labels that are numbers, in any unit, finds a pair of fields and comes near
-// to the noise; an outlier of a label
-// does not set it back.
+// to the noise; an outlier of a label does not set it back.
 func TestNamesOfNumbers(t *testing.T) {
 	for _, unit := range []float64{1, 1e6} {
 		m := clicksModel(0)

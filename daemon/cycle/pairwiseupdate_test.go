@@ -178,8 +178,7 @@ func TestPairsOfAnUpdate(t *testing.T) {
 }
 
 // TestRecall: after a restart, what goes on from refit to refit is as it was when it is given the events again: the
-// learner on names all of them, others
-// the recent ones.
+// learner on names all of them, others the recent ones.
 func TestRecall(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := clicksModel(0)

@@ -36,8 +36,8 @@ const (
 
 // ObserveAll observes events in order, as Observe does one by one and to the same bits: the fold-in, on which no other
 // part of what is live has an influence, learns from them on a goroutine of its own where there is a processor for it,
-// the others follow. A panic on an event leaves that one out;
-// panicked, which must not call the cycle, is told of it. Installs and reports wait for pipelineMost events at most.
+// the others follow. A panic on an event leaves that one out; panicked, which must not call the cycle, is told of it.
+// Installs and reports wait for pipelineMost events at most.
 func (c *Cycle) ObserveAll(events []Observation, panicked func(i int, value any)) {
 	for i := 0; i < len(events); {
 		n := c.observeChunk(events[i:], func(k int, value any) { panicked(i+k, value) })
@@ -130,14 +130,15 @@ func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
 		return c.watch.drift.Learned(l)
 	}
 	if c.config.Train.Refit != "variational" && c.watch.drift.Lost(live, refit) {
-		return []drift.Alarm{{DriftAlarm: drift.DriftAlarm{Event: c.watch.drift.Events, Group: drift.DriftLosses}, Field: -1}}
+		return []drift.Alarm{
+			{DriftAlarm: drift.DriftAlarm{Event: c.watch.drift.Events, Group: drift.DriftLosses}, Field: -1},
+		}
 	}
 	return nil
 }
 
 // pipeline has the fold-in predict and learn events ahead of the other parts. Whoever holds turn goes on with it: the
-// goroutine beside, or who waits for
-// the next event while that one has no processor.
+// goroutine beside, or who waits for the next event while that one has no processor.
 type pipeline struct {
 	cycle   *Cycle
 	events  []Observation
@@ -175,8 +176,8 @@ func (a *pipeline) run() {
 }
 
 // wait returns once event i is learned, the first that was not when it was called last. Who waits for a block does not
-// wait for the turn, which the goroutine
-// beside takes again at once: a few times it gives way, then it sleeps until the block is done.
+// wait for the turn, which the goroutine beside takes again at once: a few times it gives way, then it sleeps until the
+// block is done.
 func (a *pipeline) wait(i int) {
 	for tries := 0; int(a.done.Load()) <= i; tries++ {
 		if a.turn.TryLock() {

@@ -68,8 +68,7 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 }
 
 // TestPathGoesOn: the λ of an automatic choice go on from each other and the best one to its end, in a refit each is
-// for itself, and neither
-// predicts the select rows better by much.
+// for itself, and neither predicts the select rows better by much.
 func TestPathGoesOn(t *testing.T) {
 	t.Parallel()
 	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "output" }))

@@ -18,8 +18,7 @@ import (
 )
 
 // chosenRows returns choices, each behind four negatives of which nothing says that they are: names as likely as the
-// one that was chosen. With taste users of
-// even number choose items of even number and the others the others.
+// one that was chosen. With taste users of even number choose items of even number and the others the others.
 func chosenRows(n int, taste bool) (events []event.Event) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range n {

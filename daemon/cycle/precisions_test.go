@@ -15,8 +15,8 @@ import (
 )
 
 // TestPrecisionsAreRepeated: as a sample grows precisions that were learned are carried on, for they predict better;
-// the version says so, and its refit is
-// repeated to the same bytes with what it says alone, also where the clock ended it while the two were compared.
+// the version says so, and its refit is repeated to the same bytes with what it says alone, also where the clock ended
+// it while the two were compared.
 func TestPrecisionsAreRepeated(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

@@ -56,7 +56,8 @@ func TestUpdatesOfChoicesAreComparedByLists(t *testing.T) {
 			c.publisher.comparison.Sum/c.publisher.comparison.N,
 		)
 	}
-	if units, errors := c.publisher.race.Difference(mixture.FormMixed, mixture.FormFoldIn); !(units > 0) || !(errors > 1) {
+	if units, errors := c.publisher.race.Difference(mixture.FormMixed, mixture.FormFoldIn); !(units > 0) ||
+		!(errors > 1) {
 		t.Errorf("the form that lists better leads by %.3f, %.1f standard errors", units, errors)
 	}
 }
@@ -68,7 +69,12 @@ func TestUpdatesThatListWorseAreHeldBack(t *testing.T) {
 		c, ch, events := tastedCycle(t)
 		c.champion.PopularOnly = only
 		published := c.publisher.published.Refit
-		c.publisher.published = &updates.Served{FixedModel: published, Refit: published, Update: published, Means: ch.Means}
+		c.publisher.published = &updates.Served{
+			FixedModel: published,
+			Refit:      published,
+			Update:     published,
+			Means:      ch.Means,
+		}
 		for i := range events {
 			c.Observe(&events[i], true, rows.Position{Topic: "choices", Offset: int64(i)}, nil, nil)
 		}

@@ -270,10 +270,8 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 }
 
 // TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or
-// in the sweeps, and is
-// repeated from where that was. Where the companion is cut short, whose
-// sweeps come after those, the version was judged as a whole; of the sweeps over all rows, which come last, those that
-// ended count.
+// in the sweeps, and is repeated from where that was. Where the companion is cut short, whose sweeps come after those,
+// the version was judged as a whole; of the sweeps over all rows, which come last, those that ended count.
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
 	m := cycletest.RatingsModel(

@@ -6,8 +6,8 @@ import (
 )
 
 // CompareWith lets challengers be compared with a version in place of a champion that cannot be read, or with the
-// baselines if it is nil, rather than
-// be promoted as the first version. Nothing continues from it. It counts until a champion is installed.
+// baselines if it is nil, rather than be promoted as the first version. Nothing continues from it. It counts until a
+// champion is installed.
 func (l *lineage) CompareWith(version *fitted.Fitted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -15,8 +15,7 @@ func (l *lineage) CompareWith(version *fitted.Fitted) {
 }
 
 // Rejections returns how many challengers in a row the gate has kept back because they were worse or could not be used,
-// since the start or the last
-// champion. The refit after the third starts from nothing.
+// since the start or the last champion. The refit after the third starts from nothing.
 func (l *lineage) Rejections() int {
 	l.reportMu.Lock()
 	defer l.reportMu.Unlock()

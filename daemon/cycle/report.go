@@ -28,8 +28,8 @@ func (c *Cycle) Progressive() report.Progressive {
 }
 
 // WindowLosses returns how many events were scored since the state was made, and the loss of each predictor over the
-// window, by its name in
-// report.Progressive.Roles. It costs microseconds where Progressive takes a walk over the window.
+// window, by its name in report.Progressive.Roles. It costs microseconds where Progressive takes a walk over the
+// window.
 func (p *progress) WindowLosses() (n int64, losses map[string]float64) {
 	p.reportMu.Lock()
 	defer p.reportMu.Unlock()
@@ -41,8 +41,7 @@ func (p *progress) WindowLosses() (n int64, losses map[string]float64) {
 func (e *ensemble) Evicted() int64 { return e.evicted.Load() }
 
 // Outlying returns, by the name of each numeric field, of a label without a range and of the weight, how many numbers
-// were so far from those before them
-// that they were learned as less.
+// were so far from those before them that they were learned as less.
 func (e *ensemble) Outlying() map[string]int64 {
 	e.reportMu.Lock()
 	defer e.reportMu.Unlock()

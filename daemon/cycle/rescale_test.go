@@ -15,8 +15,7 @@ import (
 )
 
 // TestNumbersBesideNames: where a number says most of a label that is one, refits tell it from names at once, and go on
-// from each other as it reaches
-// further.
+// from each other as it reaches further.
 func TestNumbersBesideNames(t *testing.T) {
 	events := cycletest.Trips(3, 9000)
 	c := newCycle(t, cycletest.TripsModel())
@@ -38,8 +37,7 @@ func TestNumbersBesideNames(t *testing.T) {
 }
 
 // TestFoldInRescales: the posterior of a fold-in, and that of a version, predict the same over other scales of numbers;
-// a refit on much the same rows keeps
-// the scales.
+// a refit on much the same rows keeps the scales.
 func TestFoldInRescales(t *testing.T) {
 	events := cycletest.Trips(6, 2100)
 	c := newCycle(t, cycletest.TripsModel())

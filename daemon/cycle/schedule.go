@@ -7,8 +7,7 @@ import (
 )
 
 // Schedule says when a model is due for a refit and for an update, on whatever clock the times that it is asked with
-// come from: the daemon's is
-// the monotonic one, that of a backtest is simulated. It belongs to one goroutine.
+// come from: the daemon's is the monotonic one, that of a backtest is simulated. It belongs to one goroutine.
 type Schedule struct {
 	RefitAt  time.Time // end of the last refit
 	UpdateAt time.Time // of the last update; zero makes one due at once
@@ -23,16 +22,15 @@ type Schedule struct {
 }
 
 // hastenEvents are the events after an alarm of the drift detector, and after the refit before, until one is due for
-// it: with fewer since the change
-// none could be told from what was before.
+// it: with fewer since the change none could be told from what was before.
 const hastenEvents = 2500
 
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
 func NewSchedule(now time.Time) Schedule { return Schedule{RefitAt: now, UpdateAt: now, DeltaAt: now} }
 
 // RefitDue reports whether a refit is due with so many events applied: train.every_events after the last one began, or
-// train.every after it
-// ended if there were events since, or hastenEvents after an alarm and the last one where either is set.
+// train.every after it ended if there were events since, or hastenEvents after an alarm and the last one where either
+// is set.
 func (s *Schedule) RefitDue(train *config.Train, now time.Time, applied int64) bool {
 	return train.EveryEvents > 0 && applied-s.refitEvents >= int64(train.EveryEvents) ||
 		train.Every > 0 && applied > s.refitEvents && now.Sub(s.RefitAt) >= train.Every.Std() ||

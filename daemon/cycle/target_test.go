@@ -14,8 +14,8 @@ import (
 )
 
 // TestEveryObjective trains and publishes a model of every task by every loss that there is for it, by the first
-// algorithm that has it: a version is one
-// that snapshot accepts, it predicts there what it does here, and better than chance.
+// algorithm that has it: a version is one that snapshot accepts, it predicts there what it does here, and better than
+// chance.
 func TestEveryObjective(t *testing.T) {
 	for _, task := range event.Tasks {
 		for _, loss := range config.Losses(task) {

@@ -85,8 +85,7 @@ func TestTriplesOfAStream(t *testing.T) {
 }
 
 // namesTriples checks that an event with a planted triple is explained by it before all else. The homogeneous kernel
-// gives a part of the label to products
-// in which one of the names comes twice.
+// gives a part of the label to products in which one of the names comes twice.
 func namesTriples(t *testing.T, c *snapshot.Contents) {
 	t.Helper()
 	version, err := snapshot.NewModel(c)

@@ -56,8 +56,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 }
 
 // judgeUpdate returns why consumers may not have an update in place of what they have: of choices by the lists of the
-// last
-// choices that were judged, and where versions have more than popularity by the losses of guard. c.mu is held.
+// last choices that were judged, and where versions have more than popularity by the losses of guard. c.mu is held.
 func (u *publisher) judgeUpdate(update, current *fitted.FixedModel) guard.HeldBack {
 	if u.rankings == nil || u.champion == nil {
 		return u.guard.Judge(update, current)
@@ -111,8 +110,7 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 }
 
 // chooseGuarded chooses what an update is made of among the forms that the guard lets pass. Where it lets none pass, it
-// returns why it held back the one
-// that predicts best. c.mu is held.
+// returns why it held back the one that predicts best. c.mu is held.
 func (u *publisher) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (first guard.HeldBack) {
 	var barred [mixture.NumForms]bool
 	there := func(f mixture.Variant) bool { return forms[f].Model != nil && !barred[f] }
@@ -187,8 +185,7 @@ func (s *common) refitAgain(reason string) *fitted.Fitted {
 }
 
 // TakeUp compares updates and refit by what was made from now on. Deltas of the update before end that have not been
-// published. Call it from the goroutine that
-// updates, once Make has returned without an error.
+// published. Call it from the goroutine that updates, once Make has returned without an error.
 func (c *Cycle) TakeUp(x *updates.Update) {
 	if x.Compaction != nil {
 		return // the deltas of the update before are its own

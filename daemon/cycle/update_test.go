@@ -17,8 +17,7 @@ import (
 )
 
 // runs draws binary events in runs of about 40 equal labels, with two numbers that say nothing: what was learned from
-// the last events is right
-// for the next ones, and says nothing of those a while later.
+// the last events is right for the next ones, and says nothing of those a while later.
 func runs(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
 	events, label := make([]event.Event, n), 0.0
@@ -59,8 +58,7 @@ func moved(seed uint64, n int) []event.Event {
 
 // TestUpdatesAtTheLagOfConsumers: updates are published where they predict the events after them better than the last
 // refit does, and are not where they predict them worse, as after runs of equal labels; where they come to that,
-// consumers get the refit again. Losses are those of
-// the models scored by themselves.
+// consumers get the refit again. Losses are those of the models scored by themselves.
 func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 	for name, test := range map[string]struct {
 		events  []event.Event
@@ -157,8 +155,8 @@ func TestUpdatesAtTheLagOfConsumers(t *testing.T) {
 }
 
 // TestUpdatesInTheFormThatPredictsBetter: updates of ordinal labels are made of the fold-in or of that of levels as
-// numbers, by the losses of both as they
-// were when the last update was made, which are those of the models scored by themselves.
+// numbers, by the losses of both as they were when the last update was made, which are those of the models scored by
+// themselves.
 func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 	events, every := newcomers(2, 3000), 50
 	c := newCycle(t, cycletest.RatingsModel(nil))
@@ -182,8 +180,14 @@ func TestUpdatesInTheFormThatPredictsBetter(t *testing.T) {
 			}
 			u, _ := c.NextUpdate()
 			forms := c.ensemble.candidates(false)
-			if c.publisher.race.Chosen != want || u != nil && !u.Again && !slices.Equal(u.Model.Bias, forms[want].Model.Bias) {
-				t.Fatalf("event %d: of %s, want %s", i, mixture.FormParts[c.publisher.race.Chosen], mixture.FormParts[want])
+			if c.publisher.race.Chosen != want ||
+				u != nil && !u.Again && !slices.Equal(u.Model.Bias, forms[want].Model.Bias) {
+				t.Fatalf(
+					"event %d: of %s, want %s",
+					i,
+					mixture.FormParts[c.publisher.race.Chosen],
+					mixture.FormParts[want],
+				)
 			}
 			foldIn = fitted.NewScorer(forms[mixture.FormFoldIn].Model, forms[mixture.FormFoldIn].Vocab)
 			numbers = fitted.NewScorer(forms[mixture.FormNumbers].Model, forms[mixture.FormNumbers].Vocab)

@@ -33,8 +33,7 @@ func TestChangeBeforeTheFirstRefit(t *testing.T) {
 }
 
 // TestUpdatesFromBeforeAChange: after a change of all items consumers go on with updates of the fold-in that a refit,
-// most of whose rows are older, has
-// replaced, as long as these predict better.
+// most of whose rows are older, has replaced, as long as these predict better.
 func TestUpdatesFromBeforeAChange(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

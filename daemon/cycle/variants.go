@@ -77,8 +77,8 @@ func (e *ensemble) variantLearner(form mixture.Variant) (experts.Learner, *encod
 }
 
 // candidate returns what the learner of a form has learned of a target, as one of levels where the target takes these
-// for numbers; nothing where versions cannot
-// hold it. steady are the fields whose rows a fold-in in closed form has without forgetting, next is that of forms.
+// for numbers; nothing where versions cannot hold it. steady are the fields whose rows a fold-in in closed form has
+// without forgetting, next is that of forms.
 func (e *ensemble) candidate(
 	form mixture.Variant,
 	l experts.Learner,
@@ -115,8 +115,7 @@ func (e *ensemble) candidate(
 }
 
 // extrapolated returns Newton's learner in the form that is where its weights are going, given the form as they are.
-// There is none with deltas, which follow the
-// weights themselves.
+// There is none with deltas, which follow the weights themselves.
 func (s *common) extrapolated(l experts.Learner, now updates.Candidate) updates.Candidate {
 	n, ok := l.(*experts.Newton)
 	if !ok || now.Model == nil || n.Before == nil || s.config.Publish.Deltas.Every > 0 {

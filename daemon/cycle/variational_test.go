@@ -8,8 +8,7 @@ import (
 )
 
 // TestVectorsThatAreNamed: the variational stage has as many basis vectors as train.variational_basis says, whatever
-// the rows, in cold refits and warm ones,
-// and so have updates of it; without, their number goes by the rows.
+// the rows, in cold refits and warm ones, and so have updates of it; without, their number goes by the rows.
 func TestVectorsThatAreNamed(t *testing.T) {
 	for vectors, want := range map[config.Vectors]int{0: 4, 9: 9} {
 		m := cycletest.RatingsModel(func(m *config.Model) { m.Train.MaxBasis, m.Train.Variational = 12, vectors })

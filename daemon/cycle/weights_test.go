@@ -10,8 +10,7 @@ import (
 )
 
 // TestHeavyEventCountsAsOthers: an event of the largest weight whose label is wrong changes what is live for its user
-// and item no more than a few events
-// do, after a restart too, and is counted. The event keeps its weight.
+// and item no more than a few events do, after a restart too, and is counted. The event keeps its weight.
 func TestHeavyEventCountsAsOthers(t *testing.T) {
 	m := cycletest.RatingsModel(func(m *config.Model) { m.Schema.Weight = "w" })
 	run := func(weight float64, all func(c *Cycle, events []event.Event)) (c *Cycle, loss float64) {

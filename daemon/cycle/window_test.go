@@ -14,8 +14,7 @@ import (
 )
 
 // TestWindowForgetsOutliers: once a value of 1e6 and one of 1e9 have left the window, its losses are those of the
-// events in it, to rounding,
-// for every predictor; and a live model that is worse than the published one shows it.
+// events in it, to rounding, for every predictor; and a live model that is worse than the published one shows it.
 func TestWindowForgetsOutliers(t *testing.T) {
 	for _, window := range []int{1, 7, evaluate.WindowBlock - 1, evaluate.WindowBlock, evaluate.WindowBlock + 1,
 		2*evaluate.WindowBlock + 300} {
@@ -62,8 +61,7 @@ func TestWindowForgetsOutliers(t *testing.T) {
 func closeTo(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
 
 // TestErrorsStayFinite: outputs that are not numbers, or overflow, count as errors that are very large; all sums stay
-// numbers, which the state
-// can hold, and the mix of the live model goes on.
+// numbers, which the state can hold, and the mix of the live model goes on.
 func TestErrorsStayFinite(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e200, -1e308} {

@@ -17,8 +17,7 @@ import (
 )
 
 // TestRefitsContinueFromTheCleanState: what a gate row says is in the version that is published and in what is live,
-// and nowhere in what the next
-// refit starts from; the select rows and labels of both streams are the same.
+// and nowhere in what the next refit starts from; the select rows and labels of both streams are the same.
 func TestRefitsContinueFromTheCleanState(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, m := range []*config.Model{cycletest.RatingsModel(nil), cycletest.RatingsModel(func(
@@ -76,8 +75,7 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 }
 
 // TestSweepsOverAllRows: rows of a sample together are what encoding all its events gives, names that only held-out
-// events have included, and the posterior
-// of a stage over them is the one of a stage over a sample that trains on all.
+// events have included, and the posterior of a stage over them is the one of a stage over a sample that trains on all.
 func TestSweepsOverAllRows(t *testing.T) {
 	m := cycletest.RatingsModel(func(m *config.Model) { m.Schema.Numeric = []string{"x"} })
 	events := cycletest.Stream(13, 1200)

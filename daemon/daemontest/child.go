@@ -23,14 +23,15 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// ChildConfig names, in the environment of a test binary, the configuration that it runs to the log ends as a child process or, with
-// ChildEndless, until it is killed.
+// ChildConfig names, in the environment of a test binary, the configuration that it runs to the log ends as a child
+// process or, with ChildEndless, until it is killed.
 const (
 	ChildConfig  = "REFITD_TEST_CONFIG"
 	ChildEndless = "REFITD_TEST_ENDLESS"
 )
 
-// Main is the TestMain of packages whose tests start children. It runs four of the parallel tests at a time: they wait rather than compute.
+// Main is the TestMain of packages whose tests start children. It runs four of the parallel tests at a time: they wait
+// rather than compute.
 func Main(m *testing.M) {
 	if path := os.Getenv(ChildConfig); path != "" {
 		os.Exit(child(path))
@@ -63,7 +64,8 @@ func child(path string) int {
 	return report.CodeOf(err)
 }
 
-// peakMemory is the line with it in the status of a process. What a parent learns of its child when that has ended is no less than its own.
+// peakMemory is the line with it in the status of a process. What a parent learns of its child when that has ended is
+// no less than its own.
 var peakMemory = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
 // PeakMemory returns the peak memory of a child that has ended, in kB, from what it wrote to standard error.
@@ -89,7 +91,8 @@ func ChildOf(t *testing.T, path string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
 	return cmd, stderr
 }
 
-// Endless starts a child that runs until it is killed, which it is at the end of the test at the latest, and returns it with the address of its listener.
+// Endless starts a child that runs until it is killed, which it is at the end of the test at the latest, and returns it
+// with the address of its listener.
 func Endless(t *testing.T, path string) (cmd *exec.Cmd, base string) {
 	t.Helper()
 	cmd, stderr := ChildOf(t, path)
@@ -119,8 +122,8 @@ func Endless(t *testing.T, path string) (cmd *exec.Cmd, base string) {
 	return cmd, "http://" + ready.Web
 }
 
-// KillAfter starts a child, kills it with SIGKILL once it has stored so many events, and reports whether that was before the log ends. A child
-// that finds fewer events than that may end by itself before.
+// KillAfter starts a child, kills it with SIGKILL once it has stored so many events, and reports whether that was
+// before the log ends. A child that finds fewer events than that may end by itself before.
 func KillAfter(t *testing.T, path string, events int) (reading bool) {
 	t.Helper()
 	cmd, stderr := ChildOf(t, path)

@@ -30,7 +30,8 @@ type firstRow struct {
 // separators are what may separate cells. The first of those that are equally frequent in the first line is taken.
 var separators = []byte{',', '\t', ';', '|'}
 
-// newCSVRows begins with the header, unless the names of the columns are given: then the first line is a row. Without any line it returns io.EOF.
+// newCSVRows begins with the header, unless the names of the columns are given: then the first line is a row. Without
+// any line it returns io.EOF.
 func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 	c := &csvReader{r: r, line: 1}
 	separator, hinted := c.hint()
@@ -45,7 +46,11 @@ func newCSVRows(r io.Reader, names []string) (*csvRows, error) {
 	case err != nil:
 		return nil, err
 	case names != nil && bad == nil && len(cells) != len(names):
-		return nil, fmt.Errorf("the first line has %d columns, and %d names of columns are given", len(cells), len(names))
+		return nil, fmt.Errorf(
+			"the first line has %d columns, and %d names of columns are given",
+			len(cells),
+			len(names),
+		)
 	case names != nil:
 		rows.first, rows.ready = firstRow{slices.Clone(cells), line, bad}, true
 	case bad != nil:
@@ -105,7 +110,8 @@ func withPoint(cell string) string {
 	return cell
 }
 
-// next returns the cells of the next row, which are valid until the next call, and its line; or why it is none. At the end the error is io.EOF.
+// next returns the cells of the next row, which are valid until the next call, and its line; or why it is none. At the
+// end the error is io.EOF.
 func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err error) {
 	if r.ready {
 		cells, line, bad, r.ready = r.first.cells, r.first.line, r.first.bad, false
@@ -119,8 +125,11 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 	case len(cells) > len(r.names):
 		return nil, line, badLine(tooManyColumns), nil
 	case len(cells) < len(r.names):
-		return nil, line, &event.Rejection{Reason: tooFewColumns, Expected: fmt.Sprintf("the %d columns of the header", len(r.names)),
-			Got: fmt.Sprintf("%d columns", len(cells))}, nil
+		return nil, line, &event.Rejection{
+			Reason:   tooFewColumns,
+			Expected: fmt.Sprintf("the %d columns of the header", len(r.names)),
+			Got:      fmt.Sprintf("%d columns", len(cells)),
+		}, nil
 	case slices.ContainsFunc(cells, func(cell string) bool { return !utf8.ValidString(cell) }):
 		return nil, line, badLine(event.NotUTF8), nil
 	}
@@ -128,7 +137,12 @@ func (r *csvRows) next() (cells []string, line int, bad *event.Rejection, err er
 }
 
 // each calls visit with what next returns, until the end of the file at path, and counts what is none.
-func each[T any](path string, next func() (T, int, *event.Rejection, error), skipped *Skipped, visit func(row T, line int) error) error {
+func each[T any](
+	path string,
+	next func() (T, int, *event.Rejection, error),
+	skipped *Skipped,
+	visit func(row T, line int) error,
+) error {
 	for {
 		row, line, bad, err := next()
 		switch {

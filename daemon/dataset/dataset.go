@@ -1,5 +1,6 @@
-// Package dataset reads files of labelled events for the offline verbs and of raw records for replay: MovieLens ratings, JSON Lines,
-// LIBSVM, CSV, Parquet and plain lines, compressed with gzip, with zstd or not. It orders and splits what it read; it does not encode features.
+// Package dataset reads files of labelled events for the offline verbs and of raw records for replay: MovieLens
+// ratings, JSON Lines, LIBSVM, CSV, Parquet and plain lines, compressed with gzip, with zstd or not. It orders and
+// splits what it read; it does not encode features.
 package dataset
 
 import (
@@ -18,7 +19,8 @@ type Format string
 
 // The formats.
 const (
-	MovieLens Format = "movielens"  // user, item, rating and optionally seconds since 1970, separated by tabs, :: or commas
+	// user, item, rating and optionally seconds since 1970, separated by tabs, :: or commas
+	MovieLens Format = "movielens"
 	HalfStars Format = "half-stars" // replay only: MovieLens, with stars of 0.5 to 5 as levels 1 to 10
 	JSONL     Format = "jsonl"      // one event a line
 	LIBSVM    Format = "libsvm"     // label index:value …, indices from 1
@@ -52,8 +54,8 @@ type Entry struct {
 	Value float64
 }
 
-// Example is one labelled event of a file. It owns its memory. Sparse holds the features of a LIBSVM line, by increasing index; the
-// other formats have none and use the fields of the schema.
+// Example is one labelled event of a file. It owns its memory. Sparse holds the features of a LIBSVM line, by
+// increasing index; the other formats have none and use the fields of the schema.
 type Example struct {
 	event.Event
 	Sparse []Entry
@@ -70,7 +72,8 @@ type Options struct {
 	Schema event.Schema // task, levels and classes decide which LIBSVM labels are valid
 	Decode DecodeFunc   // for MovieLens, JSONL and CSV
 	Columns
-	// Progress, if not nil, gets now and then how many bytes of the file have been read, and how many it has, 0 if that is not known.
+	// Progress, if not nil, gets now and then how many bytes of the file have been read, and how many it has, 0 if that
+	// is not known.
 	Progress func(read, size int64)
 }
 
@@ -89,7 +92,8 @@ const maxFirstLines = 10
 type Skipped struct {
 	Lines  int64
 	Causes []SkippedCause // in the order of their first lines
-	// Continued counts the lines of CSV that belong to the row before them: a cell in quotes has line ends. They are not among Lines.
+	// Continued counts the lines of CSV that belong to the row before them: a cell in quotes has line ends. They are
+	// not among Lines.
 	Continued int64
 	// LeftOut are the columns of a Parquet file that no field can be, with their types. Records lack them.
 	LeftOut []string
@@ -116,8 +120,8 @@ func (s *Skipped) add(r *event.Rejection, line int) {
 	}
 }
 
-// String returns a sentence such as "3 lines skipped: label_range rating 2 times, first in line 7, not_json 1 times, first in line 12", or "" if none
-// was.
+// String returns a sentence such as "3 lines skipped: label_range rating 2 times, first in line 7, not_json 1 times,
+// first in line 12", or "" if none was.
 func (s *Skipped) String() string {
 	if s.Lines == 0 {
 		return ""
@@ -167,7 +171,9 @@ func badLine(r event.Reason) *event.Rejection {
 }
 
 // ErrNoTime says that a file cannot be put into time order.
-var ErrNoTime = errors.New("dataset: --order time needs an event time in every line, and the file has none: use --order file or shuffle")
+var ErrNoTime = errors.New(
+	"dataset: --order time needs an event time in every line, and the file has none: use --order file or shuffle",
+)
 
 // Arrange puts the examples into the given order and then keeps the first limit of them; 0 keeps all.
 func (s *Set) Arrange(order Order, seed uint64, limit int) error {
@@ -191,8 +197,8 @@ func ArrangeRecords(records []Record, order Order, seed uint64) error {
 	return arrange(records, order, seed, func(r *Record) int64 { return r.Time })
 }
 
-// arrange shuffles by Fisher–Yates with a PCG generator seeded by seed and stream 0, so that the order depends on the number of
-// elements and the seed alone.
+// arrange shuffles by Fisher–Yates with a PCG generator seeded by seed and stream 0, so that the order depends on the
+// number of elements and the seed alone.
 func arrange[T any](list []T, order Order, seed uint64, at func(*T) int64) error {
 	switch order {
 	case FileOrder:

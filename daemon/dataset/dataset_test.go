@@ -35,7 +35,14 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-var ratings = event.Schema{Task: event.Ordinal, Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+var ratings = event.Schema{
+	Task:        event.Ordinal,
+	Label:       "rating",
+	Levels:      5,
+	Time:        "ts",
+	TimeUnit:    "ms",
+	Categorical: []string{"user", "item"},
+}
 
 // decodeRating is a slow stand-in for the consumer's decoder. It uses its memory again, as that one does.
 func decodeRating() DecodeFunc {
@@ -60,10 +67,14 @@ func decodeRating() DecodeFunc {
 
 func TestReadMovieLens(t *testing.T) {
 	for name, text := range map[string]string{
-		"tabs":           "196\t242\t3\t881250949\n186\t302\t3\t891717742\n22\t377\t9\t878887116\nrubbish\n\n244\t51\t2\t880606923",
-		"double colons":  "196::242::3::881250949\n186::302::3::891717742\n22::377::9::878887116\nrubbish\n\n244::51::2::880606923",
-		"with gzip":      "196\t242\t3\t881250949\n186\t302\t3\t891717742\n22\t377\t9\t878887116\nrubbish\n\n244\t51\t2\t880606923\n",
-		"carriage lines": "196\t242\t3\t881250949\r\n186\t302\t3\t891717742\r\n22\t377\t9\t878887116\r\nrubbish\r\n\r\n244\t51\t2\t880606923\r\n",
+		"tabs": "196\t242\t3\t881250949\n186\t302\t3\t891717742\n22\t377\t9\t878887116\nrubbish\n\n" +
+			"244\t51\t2\t880606923",
+		"double colons": "196::242::3::881250949\n186::302::3::891717742\n22::377::9::878887116\nrubbish\n\n" +
+			"244::51::2::880606923",
+		"with gzip": "196\t242\t3\t881250949\n186\t302\t3\t891717742\n22\t377\t9\t878887116\nrubbish\n\n" +
+			"244\t51\t2\t880606923\n",
+		"carriage lines": "196\t242\t3\t881250949\r\n186\t302\t3\t891717742\r\n22\t377\t9\t878887116\r\nrubbish\r\n" +
+			"\r\n244\t51\t2\t880606923\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := "u.data"
@@ -84,10 +95,12 @@ func TestReadMovieLens(t *testing.T) {
 			if e := s.Examples[2]; e.Time != 880606923000 || e.Label != 2 || e.Line != 6 {
 				t.Errorf("last example %+v", e)
 			}
-			if got := s.Skipped.String(); got != "2 lines skipped: label_range rating 1 times, first in line 3, not_movielens 1 times, first in line 4" {
+			if got := s.Skipped.String(); got != "2 lines skipped: label_range rating 1 times, first in line 3, "+
+				"not_movielens 1 times, first in line 4" {
 				t.Errorf("skipped: %s", got)
 			}
-			if err := s.Arrange(TimeOrder, 0, 2); err != nil || s.Examples[0].Categorical[0] != "244" || len(s.Examples) != 2 {
+			if err := s.Arrange(TimeOrder, 0, 2); err != nil || s.Examples[0].Categorical[0] != "244" ||
+				len(s.Examples) != 2 {
 				t.Errorf("in time order %+v, %v", s.Examples, err)
 			}
 		})
@@ -95,7 +108,10 @@ func TestReadMovieLens(t *testing.T) {
 }
 
 func TestMovieLensWithoutTimes(t *testing.T) {
-	s, err := Read(write(t, "r.dat", "1::1::5\n1::48::5\n"), Options{Format: MovieLens, Schema: ratings, Decode: decodeRating()})
+	s, err := Read(
+		write(t, "r.dat", "1::1::5\n1::48::5\n"),
+		Options{Format: MovieLens, Schema: ratings, Decode: decodeRating()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +129,8 @@ func TestReadJSONL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Examples) != 2 || s.Examples[0].Categorical[0] != "a" || s.Examples[1].Categorical[0] != "e" || s.Skipped.Lines != 2 {
+	if len(s.Examples) != 2 || s.Examples[0].Categorical[0] != "a" || s.Examples[1].Categorical[0] != "e" ||
+		s.Skipped.Lines != 2 {
 		t.Errorf("set %+v", s)
 	}
 }
@@ -127,7 +144,8 @@ func TestReadLIBSVM(t *testing.T) {
 		class  [][]string
 		skip   string
 	}{
-		{"regression", event.Schema{Task: event.Regression}, "15 1:1 3:.5 \n-2.5e1 2:0\nx 1:1\nnan 1:1\n", []float64{15, -25}, nil,
+		{"regression", event.Schema{Task: event.Regression}, "15 1:1 3:.5 \n-2.5e1 2:0\nx 1:1\nnan 1:1\n", []float64{15, -25},
+			nil,
 			"2 lines skipped: not_finite 1 times, first in line 4, wrong_type 1 times, first in line 3"},
 		{"range", event.Schema{Task: event.Regression, LabelMin: 0, LabelMax: 9}, "5 3:1\n10 1:1\n", []float64{5}, nil,
 			"1 lines skipped: label_range 1 times, first in line 2"},
@@ -135,10 +153,13 @@ func TestReadLIBSVM(t *testing.T) {
 			"1 lines skipped: label_range 1 times, first in line 4"},
 		{"ordinal", event.Schema{Task: event.Ordinal, Levels: 3}, "3 3:1\n4 1:1\n1.5 1:1\n", []float64{3}, nil,
 			"2 lines skipped: label_range 2 times, first in line 2"},
-		{"multiclass", event.Schema{Task: event.Multiclass}, "0 3:1\nred 1:1 # a comment\n", []float64{0, 0}, [][]string{{"0"}, {"red"}}, ""},
-		{"multilabel", event.Schema{Task: event.Multilabel, Classes: []string{"1", "2"}}, "1,2 3:1\n3 1:1\n", []float64{0}, [][]string{{"1", "2"}},
+		{"multiclass", event.Schema{Task: event.Multiclass}, "0 3:1\nred 1:1 # a comment\n", []float64{0, 0},
+			[][]string{{"0"}, {"red"}}, ""},
+		{"multilabel", event.Schema{Task: event.Multilabel, Classes: []string{"1", "2"}}, "1,2 3:1\n3 1:1\n", []float64{0},
+			[][]string{{"1", "2"}},
 			"1 lines skipped: label_unknown 1 times, first in line 2"},
-		{"bad columns", event.Schema{Task: event.Regression}, "1 3:1\n1 0:1\n1 2:1 2:1\n1 2:1 1:1\n1 a:1\n1 1\n1 1:x\n1 1:inf\n1 999999999:1\n", []float64{1}, nil,
+		{"bad columns", event.Schema{Task: event.Regression}, "1 3:1\n1 0:1\n1 2:1 2:1\n1 2:1 1:1\n1 a:1\n1 1\n1 1:x\n1 " +
+			"1:inf\n1 999999999:1\n", []float64{1}, nil,
 			"8 lines skipped: not_finite 1 times, first in line 8, not_libsvm 7 times, first in line 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -147,7 +168,9 @@ func TestReadLIBSVM(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, e := range s.Examples {
-				if i >= len(test.labels) || e.Label != test.labels[i] || test.class != nil && !reflect.DeepEqual(e.Classes, test.class[i]) || e.Weight != 1 {
+				if i >= len(test.labels) || e.Label != test.labels[i] ||
+					test.class != nil && !reflect.DeepEqual(e.Classes, test.class[i]) ||
+					e.Weight != 1 {
 					t.Errorf("example %d: %+v", i, e)
 				}
 			}
@@ -156,7 +179,10 @@ func TestReadLIBSVM(t *testing.T) {
 			}
 		})
 	}
-	s, err := Read(write(t, "x.libsvm", "15 1:1 2:0 3:.5\n"), Options{Format: LIBSVM, Schema: event.Schema{Task: event.Regression}})
+	s, err := Read(
+		write(t, "x.libsvm", "15 1:1 2:0 3:.5\n"),
+		Options{Format: LIBSVM, Schema: event.Schema{Task: event.Regression}},
+	)
 	if err != nil || !slices.Equal(s.Examples[0].Sparse, []Entry{{0, 1}, {2, 0.5}}) {
 		t.Errorf("entries %+v, %v: want zeros left out and indices from 0", s.Examples, err)
 	}
@@ -203,7 +229,8 @@ func TestArrange(t *testing.T) {
 		return out
 	}
 	file, byTime, a, b, c := examples(), examples(), examples(), examples(), examples()
-	for _, err := range []error{file.Arrange(FileOrder, 1, 0), byTime.Arrange(TimeOrder, 1, 0), a.Arrange(ShuffleOrder, 1, 0),
+	for _, err := range []error{file.Arrange(FileOrder, 1, 0), byTime.Arrange(TimeOrder, 1, 0), a.Arrange(ShuffleOrder, 1,
+		0),
 		b.Arrange(ShuffleOrder, 1, 0), c.Arrange(ShuffleOrder, 2, 0)} {
 		if err != nil {
 			t.Fatal(err)
@@ -223,7 +250,8 @@ func TestArrange(t *testing.T) {
 	for i := range 100 {
 		records = append(records, Record{Time: int64(i + 1), HasTime: true})
 	}
-	if err := ArrangeRecords(records, ShuffleOrder, 1); err != nil || int(records[0].Time) != a.Examples[0].Line || int(records[99].Time) != a.Examples[99].Line {
+	if err := ArrangeRecords(records, ShuffleOrder, 1); err != nil || int(records[0].Time) != a.Examples[0].Line ||
+		int(records[99].Time) != a.Examples[99].Line {
 		t.Errorf("records and examples are shuffled differently, %v", err)
 	}
 	if err := file.Arrange("sideways", 0, 0); err == nil || !strings.Contains(err.Error(), "--order") {
@@ -247,10 +275,14 @@ func TestSplit(t *testing.T) {
 		t.Error("another seed gives the same split")
 	}
 	byTime := SplitTime([]int64{5, 1, 1, 9, 0, 3, 8, 7}, f)
-	if want := (Parts{Train: []int{4, 1, 2, 5}, Valid: []int{0, 7}, Test: []int{6, 3}}); !reflect.DeepEqual(byTime, want) {
+	if want := (Parts{Train: []int{4, 1, 2, 5}, Valid: []int{0, 7}, Test: []int{6, 3}}); !reflect.DeepEqual(
+		byTime,
+		want,
+	) {
 		t.Errorf("by time %v, want %v", byTime, want)
 	}
-	for _, bad := range []string{"", "1", "0.5,0.5", "0.5,0.5,0.5", "0,0.5,0.5", "-1,1,1", "a,b,c", "NaN,0,1", "0.5,0.25,0.25,0"} {
+	for _, bad := range []string{"", "1", "0.5,0.5", "0.5,0.5,0.5", "0,0.5,0.5", "-1,1,1", "a,b,c", "NaN,0,1",
+		"0.5,0.25,0.25,0"} {
 		if f.UnmarshalText([]byte(bad)) == nil {
 			t.Errorf("split %q is taken as %v", bad, f)
 		}

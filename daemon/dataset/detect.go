@@ -25,8 +25,8 @@ func Detect(path string) (format Format, err error) {
 	return format, err
 }
 
-// DetectReader is Detect for a stream, whose first line it returns without the white space around it. It looks at what the buffer of r can hold,
-// decompressed if need be, waits for no more than that line, and leaves r where it is.
+// DetectReader is Detect for a stream, whose first line it returns without the white space around it. It looks at what
+// the buffer of r can hold, decompressed if need be, waits for no more than that line, and leaves r where it is.
 func DetectReader(r *bufio.Reader) (format Format, first []byte) {
 	if first = peekLine(r); len(first) == 0 {
 		return CSV, nil
@@ -34,7 +34,8 @@ func DetectReader(r *bufio.Reader) (format Format, first []byte) {
 	return formatOf(first), first
 }
 
-// peekLine returns the first line of r that is not empty, or what the buffer of r can hold of it, without the white space around it. It waits for no more.
+// peekLine returns the first line of r that is not empty, or what the buffer of r can hold of it, without the white
+// space around it. It waits for no more.
 func peekLine(r *bufio.Reader) []byte {
 	for n := 1; ; n = r.Buffered() + 1 {
 		_, err := r.Peek(n)

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// TestHalfPairsInFiles: a line with half an emoji is a record to replay and a row to guess a schema from; one with bytes
-// that are not UTF-8 is neither.
+// TestHalfPairsInFiles: a line with half an emoji is a record to replay and a row to guess a schema from; one with
+// bytes that are not UTF-8 is neither.
 func TestHalfPairsInFiles(t *testing.T) {
 	const line = `{"user":"u\ud83d","comment":"nice \ud83d","ts":7}`
 	r, reason := jsonRecord([]byte(line), "user")

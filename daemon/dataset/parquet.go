@@ -70,7 +70,10 @@ func wholeParquet(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("dataset: standard input: %w", err)
 	}
 	if len(content) > maxParquetStdin {
-		return nil, fmt.Errorf("dataset: a Parquet file of more than %d bytes has to be named: it is read from its end", maxParquetStdin)
+		return nil, fmt.Errorf(
+			"dataset: a Parquet file of more than %d bytes has to be named: it is read from its end",
+			maxParquetStdin,
+		)
 	}
 	return content, nil
 }
@@ -79,7 +82,9 @@ func wholeParquet(r io.Reader) ([]byte, error) {
 func newParquetRows(r io.ReaderAt, size int64) (*parquetRows, error) {
 	magic := make([]byte, len(parquet.Magic))
 	if n, _ := r.ReadAt(magic, 0); isCompressed(magic[:n]) {
-		return nil, errors.New("compressed as a whole, and Parquet is read from its end: decompress it; its columns are compressed separately")
+		return nil, errors.New(
+			"compressed as a whole, and Parquet is read from its end: decompress it; its columns are compressed separately",
+		)
 	}
 	file, err := parquet.Open(r, size)
 	if err != nil {

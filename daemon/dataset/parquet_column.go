@@ -72,9 +72,11 @@ func (c *parquetColumn) fits(kind cellKind) (expected string) {
 	case textCell:
 		expected, ok = "text or whole numbers", single && c.kind != timeColumn && c.kind != dateColumn
 	case numberCell:
-		expected, ok = "numbers", single && slices.Contains([]parquetKind{wholeColumn, unsignedColumn, numberColumn, boolColumn}, c.kind)
+		expected, ok = "numbers", single &&
+			slices.Contains([]parquetKind{wholeColumn, unsignedColumn, numberColumn, boolColumn}, c.kind)
 	case listCell:
-		expected, ok = "lists of text or of whole numbers", c.isList && slices.Contains([]parquetKind{wholeColumn, unsignedColumn, textColumn}, c.kind)
+		expected, ok = "lists of text or of whole numbers", c.isList &&
+			slices.Contains([]parquetKind{wholeColumn, unsignedColumn, textColumn}, c.kind)
 	case timeCell:
 		expected, ok = "times, dates, numbers or RFC 3339 text", single && c.kind != boolColumn
 	case binaryCell:
@@ -89,7 +91,8 @@ func (c *parquetColumn) fits(kind cellKind) (expected string) {
 	return expected
 }
 
-// appendField appends the value of a field that is of a kind. What is no value of that kind stays text, which the decoder refuses by name.
+// appendField appends the value of a field that is of a kind. What is no value of that kind stays text, which the
+// decoder refuses by name.
 func (r *parquetRows) appendField(dst []byte, t *Table, c *tableCell) ([]byte, *event.Rejection) {
 	if c.kind == listCell {
 		dst = append(dst, '[')
@@ -111,7 +114,8 @@ func (r *parquetRows) appendField(dst []byte, t *Table, c *tableCell) ([]byte, *
 	if c.kind == numberCell && r.columns[c.column].kind == boolColumn {
 		text = map[string]string{"true": "1", "false": "0"}[text]
 	}
-	if isFraction := r.columns[c.column].kind == numberColumn && strings.ContainsAny(text, ".e"); isFraction && c.kind == textCell {
+	if isFraction := r.columns[c.column].kind == numberColumn && strings.ContainsAny(text, ".e"); isFraction &&
+		c.kind == textCell {
 		return append(dst, text...), nil // which is no name
 	}
 	if c.kind == textCell && r.columns[c.column].kind == textColumn { // by its type, whatever it looks like

@@ -23,8 +23,16 @@ const pandasFile = "testdata/pandas.parquet"
 
 // pandasSchema takes the columns of pandasFile for what they are.
 func pandasSchema() event.Schema {
-	return event.Schema{Task: event.Regression, Label: "rating", Time: "when", TimeUnit: "ms", Categorical: []string{"user", "item", "shop"},
-		Numeric: []string{"price", "up"}, Multi: []string{"tags"}, Optional: []string{"price", "shop"}}
+	return event.Schema{
+		Task:        event.Regression,
+		Label:       "rating",
+		Time:        "when",
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item", "shop"},
+		Numeric:     []string{"price", "up"},
+		Multi:       []string{"tags"},
+		Optional:    []string{"price", "shop"},
+	}
 }
 
 var pandasRows = []string{
@@ -33,7 +41,8 @@ var pandasRows = []string{
 	`{"rating":1,"user":"ü|3","item":"9","shop":"14","price":3.5,"up":1,"tags":["a"],"when":1704153600000}`,
 }
 
-// TestParquet: a file of pandas is read as events of a schema, in memory and from the disk, and its columns become the fields of records.
+// TestParquet: a file of pandas is read as events of a schema, in memory and from the disk, and its columns become the
+// fields of records.
 func TestParquet(t *testing.T) { checkPandas(t, pandasFile) }
 
 func checkPandas(t *testing.T, path string) {
@@ -57,10 +66,14 @@ func checkPandas(t *testing.T, path string) {
 		t.Errorf("after the last row: %v", err)
 	}
 	decoder := event.NewJSON(schema, event.DefaultLimits())
-	set, err := Read(path, Options{Format: Parquet, Schema: schema, Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
-		return decoder.Decode(ev, value, -1)
-	}})
-	if err != nil || len(set.Examples) != 3 || !set.HasTime || set.Examples[2].Categorical[0] != "ü|3" || len(set.Examples[0].Multi[0]) != 2 {
+	set, err := Read(
+		path,
+		Options{Format: Parquet, Schema: schema, Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+			return decoder.Decode(ev, value, -1)
+		}},
+	)
+	if err != nil || len(set.Examples) != 3 || !set.HasTime || set.Examples[2].Categorical[0] != "ü|3" ||
+		len(set.Examples[0].Multi[0]) != 2 {
 		t.Errorf("%+v, %v", set, err)
 	}
 	records, skipped := scan(t, path, Parquet, "user")
@@ -76,10 +89,19 @@ func checkPandas(t *testing.T, path string) {
 	}
 }
 
-// TestParquetRefusals: a file of another schema is refused with the column, what was expected and what it is; one that is damaged at all.
+// TestParquetRefusals: a file of another schema is refused with the column, what was expected and what it is; one that
+// is damaged at all.
 func TestParquetRefusals(t *testing.T) {
 	read := func(schema event.Schema, columns Columns) error {
-		_, err := Read(pandasFile, Options{Format: Parquet, Schema: schema, Columns: columns, Decode: event.NewJSON(schema, event.DefaultLimits()).Decode})
+		_, err := Read(
+			pandasFile,
+			Options{
+				Format:  Parquet,
+				Schema:  schema,
+				Columns: columns,
+				Decode:  event.NewJSON(schema, event.DefaultLimits()).Decode,
+			},
+		)
 		return err
 	}
 	for name, c := range map[string]struct {
@@ -87,15 +109,18 @@ func TestParquetRefusals(t *testing.T) {
 		of     map[string]string
 		want   []string
 	}{
-		"numbers": {func(s *event.Schema) { s.Categorical, s.Numeric = []string{"item"}, []string{"user", "tags", "when"} }, nil, []string{
-			`the column "user" for the field "user": expected numbers, got text`, `"tags": expected numbers, got lists of text`,
-			`"when": expected numbers, got times`}},
+		"numbers": {func(s *event.Schema) { s.Categorical, s.Numeric = []string{"item"}, []string{"user", "tags", "when"} },
+			nil, []string{
+				`the column "user" for the field "user": expected numbers, got text`, `"tags": expected numbers, got lists of text`,
+				`"when": expected numbers, got times`}},
 		"names": {func(s *event.Schema) { s.Categorical = []string{"place", "when"} }, nil,
 			[]string{`"place": expected text or whole numbers, got a structure`}},
 		"lists": {func(s *event.Schema) { s.Categorical, s.Multi = []string{"user"}, []string{"item"} }, nil,
 			[]string{`"item": expected lists of text or of whole numbers, got whole numbers`}},
-		"no column": {func(s *event.Schema) { s.Label = "stars" }, nil, []string{`no column "stars" for the field "stars": there are user, item`}},
-		"mapped":    {func(*event.Schema) {}, map[string]string{"label": "user"}, []string{`the column "user" for the field "rating": expected numbers, got text`}},
+		"no column": {func(s *event.Schema) { s.Label = "stars" }, nil,
+			[]string{`no column "stars" for the field "stars": there are user, item`}},
+		"mapped": {func(*event.Schema) {}, map[string]string{"label": "user"},
+			[]string{`the column "user" for the field "rating": expected numbers, got text`}},
 	} {
 		schema := pandasSchema()
 		c.change(&schema)
@@ -111,7 +136,8 @@ func TestParquetRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := write(t, "csv.parquet", "user,item\na,b\n")
-	if _, err := Read(none, Options{Format: Parquet, Schema: pandasSchema(), Decode: event.NewJSON(pandasSchema(), event.DefaultLimits()).Decode}); err == nil ||
+	if _, err := Read(none, Options{Format: Parquet, Schema: pandasSchema(), Decode: event.NewJSON(pandasSchema(),
+		event.DefaultLimits()).Decode}); err == nil ||
 		!strings.Contains(err.Error(), "damaged, or no Parquet file") {
 		t.Errorf("CSV: %v", err)
 	}
@@ -121,7 +147,8 @@ func TestParquetRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	packed := write(t, "whole.parquet.gz", whole.String())
-	if _, err := Read(packed, Options{Format: Parquet, Schema: pandasSchema(), Decode: event.NewJSON(pandasSchema(), event.DefaultLimits()).Decode}); err == nil ||
+	if _, err := Read(packed, Options{Format: Parquet, Schema: pandasSchema(), Decode: event.NewJSON(pandasSchema(),
+		event.DefaultLimits()).Decode}); err == nil ||
 		!strings.Contains(err.Error(), "compressed as a whole, and Parquet is read from its end") {
 		t.Errorf("gzip around it: %v", err)
 	}
@@ -136,7 +163,8 @@ func TestParquetRefusals(t *testing.T) {
 	}
 }
 
-// TestParquetGroups: rows of several groups, more than are read at once, come in order, and cells that are not of the kind are rejected by name.
+// TestParquetGroups: rows of several groups, more than are read at once, come in order, and cells that are not of the
+// kind are rejected by name.
 func TestParquetGroups(t *testing.T) {
 	type row struct {
 		User   float64 `parquet:"user"`
@@ -160,17 +188,30 @@ func TestParquetGroups(t *testing.T) {
 	}
 	path := write(t, "groups.parquet", b.String())
 	records, _ := scan(t, path, Parquet, "user")
-	if len(records) != 400 || string(records[398].Value) != `{"user":398,"rating":"4","genres":["398"],"ts":"2022-01-08"}` {
+	if len(records) != 400 ||
+		string(records[398].Value) != `{"user":398,"rating":"4","genres":["398"],"ts":"2022-01-08"}` {
 		t.Errorf("%d records, %s", len(records), records[398].Value)
 	}
-	s := event.Schema{Task: event.Multiclass, Label: "rating", Time: "ts", TimeUnit: "s", Categorical: []string{"user"}, Multi: []string{"genres"}}
+	s := event.Schema{
+		Task:        event.Multiclass,
+		Label:       "rating",
+		Time:        "ts",
+		TimeUnit:    "s",
+		Categorical: []string{"user"},
+		Multi:       []string{"genres"},
+	}
 	decoder := event.NewJSON(s, event.DefaultLimits())
-	set, err := Read(path, Options{Format: Parquet, Schema: s, Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
-		return decoder.Decode(ev, value, -1)
-	}})
-	if err != nil || len(set.Examples) != 399 || set.Examples[250].Categorical[0] != "250" || set.Examples[250].Time != 19_000*86_400_000 ||
-		set.Skipped.Causes[0].First[0] != 400 || set.Skipped.Causes[0].String() !=
-		`wrong_type: field "user": expected a string or a whole number, got a number with a point or an exponent` {
+	set, err := Read(
+		path,
+		Options{Format: Parquet, Schema: s, Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+			return decoder.Decode(ev, value, -1)
+		}},
+	)
+	if err != nil || len(set.Examples) != 399 || set.Examples[250].Categorical[0] != "250" ||
+		set.Examples[250].Time != 19_000*86_400_000 ||
+		set.Skipped.Causes[0].First[0] != 400 ||
+		set.Skipped.Causes[0].String() !=
+			`wrong_type: field "user": expected a string or a whole number, got a number with a point or an exponent` {
 		t.Errorf("%d rows, %+v, %v", len(set.Examples), set.Skipped, err)
 	}
 }
@@ -178,12 +219,14 @@ func TestParquetGroups(t *testing.T) {
 // TestPandasParquet writes the file anew with the pandas that is installed, by every compression.
 func TestPandasParquet(t *testing.T) {
 	tier.Need(t, tier.Long)
-	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import pandas, pyarrow").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c",
+		"import pandas, pyarrow").CombinedOutput(); err != nil {
 		t.Skipf("not checked: python3 has no pandas with pyarrow: %s", out)
 	}
 	for _, compression := range []string{"none", "snappy", "gzip", "zstd", "lz4", "brotli"} {
 		path := filepath.Join(t.TempDir(), compression+".parquet")
-		if out, err := exec.CommandContext(t.Context(), "python3", "testdata/write_parquet.py", path, compression).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "python3", "testdata/write_parquet.py", path,
+			compression).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		checkPandas(t, path)

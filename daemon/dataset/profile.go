@@ -36,30 +36,33 @@ type Profile struct {
 
 // Column is one column of CSV or Parquet, or one member of JSON objects or of objects in them.
 type Column struct {
-	Name    string
-	Path    []string // of a member of an object in objects: their names from the outermost, which Name has with dots between them; nil for others
-	Present int      // rows that have a value
+	Name string
+	// of a member of an object in objects: their names from the outermost, which Name has with dots between them; nil
+	// for others
+	Path    []string
+	Present int // rows that have a value
 	// How many of those are such. Numbers may be whole; a cell of CSV with | in it is a list.
 	Numbers, Whole, Booleans, Lists, Times, Nested int
-	Stamps                                         int            // of Times, those by RFC 3339, which events in JSON may have
-	Clocks                                         int            // of Times, those with a clock
-	Padded                                         int            // of Numbers, those that begin with a zero, as codes do
-	Nones                                          int            // words for no value among numbers, times or truths
-	Pointed                                        int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
-	Quoted                                         int            // of Numbers, those that JSON has as text
-	NaNs                                           int            // texts NaN in JSON
-	Literals                                       int            // of Booleans, those that JSON has without quotes, which are no names there
-	NoNames                                        int            // of Lists, those in JSON that hold something else than text and whole numbers
-	Members                                        int            // different ones of Nested in JSON, at most MaxMembers+1
-	Steps                                          int            // of Numbers, those that are one more than the one before
-	before                                         float64        // the last of Numbers and Times
-	Min, Max                                       float64        // of the numbers
-	MaxBytes                                       int            // of the longest value
-	Rises                                          int            // of Numbers and Times, those not less than the one before
-	values                                         map[string]int // index in counts; of lists in JSON, their names
-	counts                                         []int          // how often each value occurs
-	head                                           []int32        // of the first rows, the index of the value, or none
-	profile                                        *Profile
+	// of Times, those by RFC 3339, which events in JSON may have
+	Stamps   int
+	Clocks   int            // of Times, those with a clock
+	Padded   int            // of Numbers, those that begin with a zero, as codes do
+	Nones    int            // words for no value among numbers, times or truths
+	Pointed  int            // of Numbers, those that JSON has with a point or an exponent, which are no names there
+	Quoted   int            // of Numbers, those that JSON has as text
+	NaNs     int            // texts NaN in JSON
+	Literals int            // of Booleans, those that JSON has without quotes, which are no names there
+	NoNames  int            // of Lists, those in JSON that hold something else than text and whole numbers
+	Members  int            // different ones of Nested in JSON, at most MaxMembers+1
+	Steps    int            // of Numbers, those that are one more than the one before
+	before   float64        // the last of Numbers and Times
+	Min, Max float64        // of the numbers
+	MaxBytes int            // of the longest value
+	Rises    int            // of Numbers and Times, those not less than the one before
+	values   map[string]int // index in counts; of lists in JSON, their names
+	counts   []int          // how often each value occurs
+	head     []int32        // of the first rows, the index of the value, or none
+	profile  *Profile
 }
 
 // none is, in a head, a row without a value, or one whose value is not counted.
@@ -74,7 +77,8 @@ const (
 // maxProfileValues bounds the distinct values of a column that are counted.
 const maxProfileValues = 100_000
 
-// MaxMembers bounds the members of an object in objects that are columns: with more it is a map by names that data has, whose members are none.
+// MaxMembers bounds the members of an object in objects that are columns: with more it is a map by names that data has,
+// whose members are none.
 const MaxMembers = 100
 
 // Distinct returns the number of different values, at most maxProfileValues.
@@ -155,8 +159,16 @@ func (c *Column) Values() []string {
 	return values
 }
 
-// timeLayouts are the ways in which Table reads a written time: RFC 3339, also with a space as pandas and databases have it, and without zone or clock.
-var timeLayouts = []string{time.RFC3339Nano, "2006-01-02T15:04:05", time.DateTime, time.DateOnly, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z07"}
+// timeLayouts are the ways in which Table reads a written time: RFC 3339, also with a space as pandas and databases
+// have it, and without zone or clock.
+var timeLayouts = []string{
+	time.RFC3339Nano,
+	"2006-01-02T15:04:05",
+	time.DateTime,
+	time.DateOnly,
+	"2006-01-02 15:04:05Z07:00",
+	"2006-01-02 15:04:05Z07",
+}
 
 // parseTime reads a time in one of them, in UTC where no zone is written.
 func parseTime(text string) (time.Time, bool) {
@@ -384,7 +396,8 @@ func (p *Profile) readJSON(path string, limit int) error {
 	})
 }
 
-// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows. Lines of Skipped count the values from 1.
+// ProfileOf looks at values as records of a topic have them: those that are JSON objects are its rows. Lines of Skipped
+// count the values from 1.
 func ProfileOf(values iter.Seq[[]byte]) *Profile {
 	p := newProfile(JSONL)
 	number := 0
@@ -476,7 +489,8 @@ func (c *Column) addJSON(value jsontext.Value) {
 	}
 }
 
-// member returns the column of a member of the events or, unless of is nil, of objects in them, of which a map has no columns: nil.
+// member returns the column of a member of the events or, unless of is nil, of objects in them, of which a map has no
+// columns: nil.
 func (p *Profile) member(of *Column, name string) *Column {
 	if of == nil {
 		return p.column(name)

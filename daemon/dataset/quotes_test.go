@@ -71,7 +71,9 @@ func TestOpenQuotes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			records, skipped := scan(t, write(t, "x.csv", rowsWith(rows, ",", c.other)), CSV, "user")
 			if len(records) != rows-len(c.bad) || skipped.Lines != int64(len(c.bad)) || skipped.Continued != 0 ||
-				len(skipped.Causes) != 1 || skipped.Causes[0].Reason != notCSV || !slices.Equal(skipped.Causes[0].First, c.bad) {
+				len(
+					skipped.Causes,
+				) != 1 || skipped.Causes[0].Reason != notCSV || !slices.Equal(skipped.Causes[0].First, c.bad) {
 				t.Errorf("%d records, %+v, want the lines %d skipped", len(records), skipped, c.bad)
 			}
 			// Where tabs separate cells a quote may be a letter as any other, and no line is lost.
@@ -142,7 +144,9 @@ func TestAccountOfLines(t *testing.T) {
 		b.WriteString("user" + separator + "b" + separator + "c\n")
 		for range rapid.IntRange(0, 30).Draw(t, "rows") {
 			cells := rapid.SliceOfN(cell, 2, 4).Draw(t, "cells")
-			b.WriteString(strings.Join(cells, separator) + rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end"))
+			b.WriteString(
+				strings.Join(cells, separator) + rapid.SampledFrom([]string{"\n", "\r\n", "\n\n"}).Draw(t, "end"),
+			)
 		}
 		rows, err := newCSVRows(strings.NewReader(b.String()), nil)
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// Read reads a file of labelled events into memory. Lines that hold no valid event are counted by reason and skipped; empty lines are
-// not counted. An error means that the file cannot be read at all.
+// Read reads a file of labelled events into memory. Lines that hold no valid event are counted by reason and skipped;
+// empty lines are not counted. An error means that the file cannot be read at all.
 func Read(path string, o Options) (*Set, error) {
 	s := &Set{HasTime: o.Schema.Time != ""}
 	var add func(line []byte, number int) *event.Rejection
@@ -28,9 +28,15 @@ func Read(path string, o Options) (*Set, error) {
 	case LIBSVM:
 		add = s.libsvmAdder(o)
 	case Lines, HalfStars:
-		return nil, fmt.Errorf("dataset: --format %s is for replay only: use movielens, jsonl, libsvm, csv or parquet", o.Format)
+		return nil, fmt.Errorf(
+			"dataset: --format %s is for replay only: use movielens, jsonl, libsvm, csv or parquet",
+			o.Format,
+		)
 	default:
-		return nil, fmt.Errorf("dataset: unknown format %q: --format must be movielens, jsonl, libsvm, csv or parquet", string(o.Format))
+		return nil, fmt.Errorf(
+			"dataset: unknown format %q: --format must be movielens, jsonl, libsvm, csv or parquet",
+			string(o.Format),
+		)
 	}
 	take := func(line []byte, number int) error {
 		line = bytes.Trim(line, " \r")
@@ -66,7 +72,8 @@ func Read(path string, o Options) (*Set, error) {
 	return s, nil
 }
 
-// scanTable calls take with the JSON form of each row of a table, if it could be opened, and counts rows that have none.
+// scanTable calls take with the JSON form of each row of a table, if it could be opened, and counts rows that have
+// none.
 func (s *Set) scanTable(path string, table *Table, err error, take func(value []byte, line int) error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -82,13 +89,15 @@ func (s *Set) scanTable(path string, table *Table, err error, take func(value []
 	return err
 }
 
-// halfStarLevels is the number of levels of half stars: MovieLens ratings are counted in halves for a model that has as many.
+// halfStarLevels is the number of levels of half stars: MovieLens ratings are counted in halves for a model that has as
+// many.
 const halfStarLevels = 10
 
 // countsHalves reports whether MovieLens ratings are counted in halves for a model of the schema.
 func countsHalves(s *event.Schema) bool { return s.Task == event.Ordinal && s.Levels == halfStarLevels }
 
-// jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow the schema's rules.
+// jsonAdder decodes JSON events, and MovieLens ratings and rows of CSV by way of their JSON form, so that all follow
+// the schema's rules.
 func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 	var ev event.Event
 	var value []byte
@@ -116,7 +125,8 @@ func (s *Set) jsonAdder(o Options) func([]byte, int) *event.Rejection {
 	}
 }
 
-// own copies an event out of the decoder's memory. Names are shared between events: a file has far fewer names than events.
+// own copies an event out of the decoder's memory. Names are shared between events: a file has far fewer names than
+// events.
 func own(ev *event.Event, names map[string]string) event.Event {
 	intern := func(list []string) []string {
 		if list == nil {
@@ -188,8 +198,8 @@ func (s *Set) libsvmAdder(o Options) func([]byte, int) *event.Rejection {
 	}
 }
 
-// setLabel reads the first column of a LIBSVM line by the rules of the task. Binary labels may also be -1 and +1, the format's usual
-// form; multi-label ones are separated by commas.
+// setLabel reads the first column of a LIBSVM line by the rules of the task. Binary labels may also be -1 and +1, the
+// format's usual form; multi-label ones are separated by commas.
 func setLabel(ev *event.Event, text string, schema *event.Schema, classes map[string]string) *event.Rejection {
 	reject := func(r event.Reason, expected, got string) *event.Rejection {
 		return &event.Rejection{Reason: r, Field: schema.Label, Expected: expected, Got: got}

@@ -24,18 +24,20 @@ type Record struct {
 	HasTime bool
 }
 
-// timeField is the field of a JSON event that replay takes for its time, in milliseconds since 1970, as it writes it itself.
+// timeField is the field of a JSON event that replay takes for its time, in milliseconds since 1970, as it writes it
+// itself.
 const timeField = "ts"
 
 // ErrStop ends a scan without an error when a visit returns it.
 var ErrStop = errors.New("dataset: enough lines")
 
-// Fields says what the fields of records are: of CSV and Parquet files what their columns become, and the one whose value becomes the record's key.
+// Fields says what the fields of records are: of CSV and Parquet files what their columns become, and the one whose
+// value becomes the record's key.
 type Fields struct {
 	Key string
 	Columns
-	// Schema is that of the model that is to read the records: they hold its fields alone, as Read with that schema reads
-	// the file. Nil for any reader.
+	// Schema is that of the model that is to read the records: they hold its fields alone, as Read with that schema
+	// reads the file. Nil for any reader.
 	Schema *event.Schema
 	// Guess, if not nil, says without a Schema what the columns of CSV and Parquet files are, by their first rows. Its
 	// schema may be nil.
@@ -48,15 +50,26 @@ func (f *Fields) validate(format Format) error {
 	case len(f.Names) > 0 && format != CSV:
 		return fmt.Errorf("dataset: --columns is for --format %s, which may have no header, not for %s", CSV, format)
 	case len(f.Of) > 0 && format != CSV && format != Parquet:
-		return fmt.Errorf("dataset: --map is for --format %s and %s, which have columns, not for %s", CSV, Parquet, format)
+		return fmt.Errorf(
+			"dataset: --map is for --format %s and %s, which have columns, not for %s",
+			CSV,
+			Parquet,
+			format,
+		)
 	}
 	return nil
 }
 
-// ScanRecords calls visit with each record of a file, in the order of the file. Lines that are not records of the format are counted and
-// skipped; with format lines every line is a record. progress, if not nil, gets how many bytes of the file have been read, and how many it
-// has.
-func ScanRecords(path string, format Format, fields Fields, progress func(read, size int64), visit func(Record) error) (Skipped, error) {
+// ScanRecords calls visit with each record of a file, in the order of the file. Lines that are not records of the
+// format are counted and skipped; with format lines every line is a record. progress, if not nil, gets how many bytes
+// of the file have been read, and how many it has.
+func ScanRecords(
+	path string,
+	format Format,
+	fields Fields,
+	progress func(read, size int64),
+	visit func(Record) error,
+) (Skipped, error) {
 	var skipped Skipped
 	if err := fields.validate(format); err != nil {
 		return skipped, err
@@ -66,7 +79,11 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 	switch format {
 	case MovieLens, HalfStars:
 		if keyField != "user" && keyField != "item" {
-			return skipped, fmt.Errorf("dataset: --key %q is not a field of --format %s: use user or item", keyField, string(format))
+			return skipped, fmt.Errorf(
+				"dataset: --key %q is not a field of --format %s: use user or item",
+				keyField,
+				string(format),
+			)
 		}
 		read = ratingRecord(keyField, format == HalfStars || fields.Schema != nil && countsHalves(fields.Schema))
 	case JSONL:
@@ -87,7 +104,10 @@ func ScanRecords(path string, format Format, fields Fields, progress func(read, 
 	case Lines:
 		read = func(line []byte) (Record, event.Reason) { return Record{Value: bytes.Clone(line)}, "" }
 	default:
-		return skipped, fmt.Errorf("dataset: --format %q cannot be replayed: use movielens, half-stars, jsonl, libsvm, csv, parquet or lines", string(format))
+		return skipped, fmt.Errorf(
+			"dataset: --format %q cannot be replayed: use movielens, half-stars, jsonl, libsvm, csv, parquet or lines",
+			string(format),
+		)
 	}
 	scan := scanLines
 	if format == Lines {
@@ -249,7 +269,8 @@ func parseRating(line []byte) (rating, bool) {
 	return r, true
 }
 
-// inHalves makes a number of stars, from half a one to five, the number of halves: a level from 1 to 10. Another number becomes 0, which is no level.
+// inHalves makes a number of stars, from half a one to five, the number of halves: a level from 1 to 10. Another number
+// becomes 0, which is no level.
 func (r *rating) inHalves() {
 	stars, err := strconv.ParseFloat(string(r.number), 64)
 	if halves := 2 * stars; err == nil && halves == math.Trunc(halves) && halves >= 1 && halves <= 10 {

@@ -8,8 +8,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// maxNamedColumns bounds the numeric columns of a LIBSVM file that becomes events with a field for each. Wider files are one-hot: the list
-// of their columns is one field.
+// maxNamedColumns bounds the numeric columns of a LIBSVM file that becomes events with a field for each. Wider files
+// are one-hot: the list of their columns is one field.
 const maxNamedColumns = 1000
 
 // labelField and columnsField are fields of the events that LIBSVM lines become.
@@ -23,7 +23,8 @@ const (
 //	{"label":3,"1":0.5,"2":0,"3":-1}          every column of the file, zeros too: the format leaves them out, a schema does not
 //	{"label":1,"features":["17","40213"]}     in files of more than a thousand columns, whose values must all be 1
 //
-// Labels that are all -1 or +1 become 0 and 1; where one line has several, separated by commas, every label is a list of strings.
+// Labels that are all -1 or +1 become 0 and 1; where one line has several, separated by commas, every label is a list
+// of strings.
 //
 // For a schema the label has its name and column i that of its i-th numeric field, with labels as Read takes them;
 // other columns are left out.

@@ -40,16 +40,16 @@ func (f Fractions) String() string { return fmt.Sprintf("%g,%g,%g", f.Train, f.V
 // Parts holds the indices of the examples of each part.
 type Parts struct{ Train, Valid, Test []int }
 
-// SplitRandom cuts a random permutation of 0..n-1 into ⌊test·n⌋ test examples, then ⌊valid·n⌋ validation examples; the rest is for
-// training. It depends on its arguments alone.
+// SplitRandom cuts a random permutation of 0..n-1 into ⌊test·n⌋ test examples, then ⌊valid·n⌋ validation examples; the
+// rest is for training. It depends on its arguments alone.
 func SplitRandom(n int, f Fractions, seed uint64) Parts {
 	order := newRand(seed).Perm(n)
 	test, valid := share(n, f.Test), share(n, f.Valid)
 	return Parts{Test: order[:test:test], Valid: order[test : test+valid : test+valid], Train: order[test+valid:]}
 }
 
-// SplitTime puts the latest ⌊test·n⌋ examples into the test part, the ⌊valid·n⌋ before them into the validation part and the rest into
-// the training part. Equal times stay in the order of the slice.
+// SplitTime puts the latest ⌊test·n⌋ examples into the test part, the ⌊valid·n⌋ before them into the validation part
+// and the rest into the training part. Equal times stay in the order of the slice.
 func SplitTime(times []int64, f Fractions) Parts {
 	n := len(times)
 	order := make([]int, n)

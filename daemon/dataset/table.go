@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 )
 
-// Columns says which columns of a CSV or Parquet file the fields of events are. The zero value takes those of the same name.
+// Columns says which columns of a CSV or Parquet file the fields of events are. The zero value takes those of the same
+// name.
 type Columns struct {
 	Names []string          // of a CSV file without a header, in order; nil: its first line has them
 	Of    map[string]string // column by field, where they differ; LabelField means the label where no field is called so
@@ -36,7 +37,10 @@ func (c *Columns) of(names []string) ([]string, error) {
 			continue
 		}
 		if to := fields[i]; to != "" && to != names[i] {
-			err = errors.Join(err, fmt.Errorf("--map: the column %q cannot be two fields, %q and %q", names[i], to, field))
+			err = errors.Join(
+				err,
+				fmt.Errorf("--map: the column %q cannot be two fields, %q and %q", names[i], to, field),
+			)
 		}
 		fields[i] = field
 	}
@@ -44,16 +48,23 @@ func (c *Columns) of(names []string) ([]string, error) {
 }
 
 func noColumn(name, field string, names []string) error {
-	return fmt.Errorf("no column %q for the field %q: there are %s. --map %s=COLUMN names another", name, field, strings.Join(names, ", "), field)
+	return fmt.Errorf(
+		"no column %q for the field %q: there are %s. --map %s=COLUMN names another",
+		name,
+		field,
+		strings.Join(names, ", "),
+		field,
+	)
 }
 
 // LabelField is what the label's field is called in Columns.Of, whatever the schema calls it.
 const LabelField = "label"
 
-// Table reads the rows of a CSV or Parquet file as JSON events of a schema, by what their fields are: names stay text even if they look like numbers, lists of
-// names are cells with | between them, a time is a number in the schema's unit or RFC 3339, with or without its zone, T and clock, and labels of binary
-// events may be true and false. Where commas separate no cells a number may have a decimal comma. An empty cell is no
-// field, nor is \N, nor what isNone finds where no name is. Columns that the schema does not have are left out.
+// Table reads the rows of a CSV or Parquet file as JSON events of a schema, by what their fields are: names stay text
+// even if they look like numbers, lists of names are cells with | between them, a time is a number in the schema's unit
+// or RFC 3339, with or without its zone, T and clock, and labels of binary events may be true and false. Where commas
+// separate no cells a number may have a decimal comma. An empty cell is no field, nor is \N, nor what isNone finds
+// where no name is. Columns that the schema does not have are left out.
 type Table struct {
 	rows  *csvRows
 	file  *parquetRows // in place of rows
@@ -72,8 +83,8 @@ type tableCell struct {
 	kind   cellKind
 }
 
-// NewTable begins with the header of a file. Unless labels are asked for, it may lack their column. The error says which columns it misses and what there
-// are; it is io.EOF for an empty file.
+// NewTable begins with the header of a file. Unless labels are asked for, it may lack their column. The error says
+// which columns it misses and what there are; it is io.EOF for an empty file.
 func NewTable(r io.Reader, schema *event.Schema, columns Columns, labels bool) (*Table, error) {
 	rows, err := newCSVRows(r, columns.Names)
 	if err != nil {
@@ -99,7 +110,8 @@ func ReadParquetTable(r io.Reader, schema *event.Schema, columns Columns, labels
 	return newParquetTable(file, schema, columns, labels)
 }
 
-// newParquetTable is NewTable for a Parquet file. The error also names columns whose values no field of their kind can have.
+// newParquetTable is NewTable for a Parquet file. The error also names columns whose values no field of their kind can
+// have.
 func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, labels bool) (*Table, error) {
 	t := &Table{file: file}
 	err := t.bind(file.names(), schema, columns, labels)
@@ -107,7 +119,16 @@ func newParquetTable(file *parquetRows, schema *event.Schema, columns Columns, l
 	for _, c := range t.cells {
 		file.use[c.column] = true
 		if column := &file.columns[c.column]; column.fits(c.kind) != "" {
-			err = errors.Join(err, fmt.Errorf("the column %q for the field %q: expected %s, got %s", column.name, c.field, column.fits(c.kind), column.What))
+			err = errors.Join(
+				err,
+				fmt.Errorf(
+					"the column %q for the field %q: expected %s, got %s",
+					column.name,
+					c.field,
+					column.fits(c.kind),
+					column.What,
+				),
+			)
 		}
 	}
 	return t, err
@@ -148,8 +169,9 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 	if !ok {
 		label = numberCell
 	}
-	if _, ok := columns.Of[LabelField]; ok && schema.Label != LabelField && !slices.Contains(slices.Concat(schema.Categorical, schema.Numeric, schema.Multi),
-		LabelField) {
+	if _, ok := columns.Of[LabelField]; ok && schema.Label != LabelField &&
+		!slices.Contains(slices.Concat(schema.Categorical, schema.Numeric, schema.Multi),
+			LabelField) {
 		columns.Of = maps.Clone(columns.Of)
 		columns.Of[schema.Label] = columns.Of[LabelField]
 		delete(columns.Of, LabelField)
@@ -184,7 +206,8 @@ func (t *Table) bind(names []string, schema *event.Schema, columns Columns, labe
 	return err
 }
 
-// Next returns the next row as a JSON event, which the caller may keep, and its line; or why the row is none. At the end the error is io.EOF.
+// Next returns the next row as a JSON event, which the caller may keep, and its line; or why the row is none. At the
+// end the error is io.EOF.
 func (t *Table) Next() (value []byte, line int, bad *event.Rejection, err error) {
 	if t.file != nil {
 		return t.nextOfFile()

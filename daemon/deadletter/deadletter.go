@@ -51,14 +51,22 @@ type Sender struct {
 	trouble atomic.Pointer[string] // why the last attempt failed, nil if it did not
 }
 
-// New returns a sender; it connects when there is something to send. The error is one of the configuration, with its exit code.
+// New returns a sender; it connects when there is something to send. The error is one of the configuration, with its
+// exit code.
 func New(o Options) (*Sender, error) {
 	connect, err := cluster.ClientOptions(o.Kafka)
 	if err != nil {
 		return nil, err
 	}
-	connect = append(connect, kgo.DefaultProduceTopic(o.Topic), kgo.RecordDeliveryTimeout(sendTimeout), kgo.RecordRetries(attempts),
-		kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(time.Second), kgo.ProducerLinger(0))
+	connect = append(
+		connect,
+		kgo.DefaultProduceTopic(o.Topic),
+		kgo.RecordDeliveryTimeout(sendTimeout),
+		kgo.RecordRetries(attempts),
+		kgo.UnknownTopicRetries(1),
+		kgo.MetadataMinAge(time.Second),
+		kgo.ProducerLinger(0),
+	)
 	s := &Sender{Options: o, connect: connect, timeout: sendTimeout, grace: lastTimeout, wake: make(chan struct{}, 1)}
 	o.Metrics.sent.WithLabelValues(o.Model)
 	o.Metrics.failures.WithLabelValues(o.Model)
@@ -83,10 +91,12 @@ func (s *Sender) Trouble() string {
 	return ""
 }
 
-// Run sends until ctx is done and then, for a few seconds at most, what is left. Brokers that do not take dead letters are tried again, less and
-// less often; the only errors are those of the store, which has to be opened again.
+// Run sends until ctx is done and then, for a few seconds at most, what is left. Brokers that do not take dead letters
+// are tried again, less and less often; the only errors are those of the store, which has to be opened again.
 func (s *Sender) Run(ctx context.Context) error {
-	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // an attempt under way ends with an answer, if one comes soon
+	working, stop := context.WithCancel(
+		context.WithoutCancel(ctx),
+	) // an attempt under way ends with an answer, if one comes soon
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
 		late := time.AfterFunc(s.grace, stop)
@@ -124,7 +134,15 @@ func (s *Sender) Run(ctx context.Context) error {
 			return storage.err
 		}
 		if err != nil {
-			s.Log.Warn("dead letters wait for the next start", "topic", s.Topic, "pending", s.Store.OutboxLen(), "reason", explain(s.Topic, err))
+			s.Log.Warn(
+				"dead letters wait for the next start",
+				"topic",
+				s.Topic,
+				"pending",
+				s.Store.OutboxLen(),
+				"reason",
+				explain(s.Topic, err),
+			)
 		}
 		return nil
 	}
@@ -171,7 +189,17 @@ func (s *Sender) fail(err error, pause time.Duration) {
 	s.Metrics.failures.WithLabelValues(s.Model).Inc()
 	text := explain(s.Topic, err)
 	if old := s.trouble.Swap(&text); old == nil || *old != text {
-		s.Log.Warn("dead letters cannot be sent", "topic", s.Topic, "pending", s.Store.OutboxLen(), "reason", text, "next_try", pause)
+		s.Log.Warn(
+			"dead letters cannot be sent",
+			"topic",
+			s.Topic,
+			"pending",
+			s.Store.OutboxLen(),
+			"reason",
+			text,
+			"next_try",
+			pause,
+		)
 	}
 }
 
@@ -185,11 +213,19 @@ func (s *Sender) clear() {
 func explain(topic string, err error) string {
 	switch {
 	case errors.Is(err, produce.ErrNotCreated):
-		return fmt.Sprintf("the cluster has no topic %s: create it, allow that (ACL operation Create), or set another input.dead_letter.topic (%v)", topic, err)
+		return fmt.Sprintf(
+			"the cluster has no topic %s: create it, allow that (ACL operation Create), or set another "+
+				"input.dead_letter.topic (%v)",
+			topic,
+			err,
+		)
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return fmt.Sprintf("the cluster has no topic %s any more: it is created at the next attempt", topic)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Sprintf("not allowed to write: the user needs the ACL operations Write and Describe on topic %s", topic)
+		return fmt.Sprintf(
+			"not allowed to write: the user needs the ACL operations Write and Describe on topic %s",
+			topic,
+		)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return "not allowed to write: brokers before 2.8 want the ACL operation IdempotentWrite on the cluster"
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
@@ -197,7 +233,10 @@ func explain(topic string, err error) string {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return fmt.Sprintf("topic %s takes only records smaller than 2 KiB: raise its max.message.bytes", topic)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
-		return fmt.Sprintf("topic %s does not acknowledge: its leader, or too many of its replicas, are down or cannot write", topic)
+		return fmt.Sprintf(
+			"topic %s does not acknowledge: its leader, or too many of its replicas, are down or cannot write",
+			topic,
+		)
 	}
 	return err.Error()
 }

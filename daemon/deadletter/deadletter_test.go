@@ -58,7 +58,8 @@ func newRig(t *testing.T, rows int, opts ...kfake.Opt) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, broker: broker, log: new(locked.Buffer), registry: prometheus.NewRegistry()}
-	if r.Sender, err = New(Options{Store: store, Model: "m", Topic: topic, Kafka: &config.Kafka{BootstrapServers: broker.ListenAddrs(), ClientID: "c"},
+	if r.Sender, err = New(Options{Store: store, Model: "m", Topic: topic,
+		Kafka:   &config.Kafka{BootstrapServers: broker.ListenAddrs(), ClientID: "c"},
 		Metrics: NewMetrics(r.registry), Log: slog.New(slog.NewTextHandler(r.log, nil))}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +72,15 @@ func (r *rig) reject(n int) {
 	p := &sketch.Part{Topic: source, Partition: 3, Base: r.next, Next: r.next + int64(n)}
 	for range n {
 		value := fmt.Appendf(nil, "value %d", r.next)
-		p.Records = append(p.Records, sketch.Record{Offset: r.next, Fate: sketch.Rejected, Reason: "not_json", Time: 1000 + r.next,
-			Detail: &sketch.Detail{Field: "user", Expected: "a number", Got: "a list"}, Size: len(value), Payload: value})
+		p.Records = append(
+			p.Records,
+			sketch.Record{Offset: r.next, Fate: sketch.Rejected, Reason: "not_json", Time: 1000 + r.next,
+				Detail: &sketch.Detail{
+					Field:    "user",
+					Expected: "a number",
+					Got:      "a list",
+				}, Size: len(value), Payload: value},
+		)
 		r.next++
 	}
 	if err := r.Store.Apply(p, nil); err != nil {
@@ -99,7 +107,11 @@ func (r *rig) run() (stop func()) {
 // received reads n records of the dead-letter topic, by key, and how many more there are of each.
 func (r *rig) received(n int) map[string][]*kgo.Record {
 	r.t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(r.broker.ListenAddrs()...),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -175,14 +187,26 @@ func TestEveryLetterArrives(t *testing.T) {
 	for _, h := range rec.Headers {
 		headers[h.Key] = string(h.Value)
 	}
-	want := map[string]string{"model": "m", "topic": "ratings", "partition": "3", "offset": "7", "incarnation": "0", "reason": "not_json", "timestamp": "1007",
-		"size": "7", "field": "user", "expected": "a number", "got": "a list"}
+	want := map[string]string{
+		"model":       "m",
+		"topic":       "ratings",
+		"partition":   "3",
+		"offset":      "7",
+		"incarnation": "0",
+		"reason":      "not_json",
+		"timestamp":   "1007",
+		"size":        "7",
+		"field":       "user",
+		"expected":    "a number",
+		"got":         "a list",
+	}
 	if !maps.Equal(headers, want) || string(rec.Value) != "value 7" || time.Since(rec.Timestamp) > time.Minute {
 		t.Errorf("record %s at %v with headers %v", rec.Value, rec.Timestamp, headers)
 	}
 }
 
-// TestTopicTroubles: whatever the brokers answer, letters wait, in words; they are sent when the trouble is over, and none is lost.
+// TestTopicTroubles: whatever the brokers answer, letters wait, in words; they are sent when the trouble is over, and
+// none is lost.
 func TestTopicTroubles(t *testing.T) {
 	for name, c := range map[string]struct {
 		code int16
@@ -281,7 +305,11 @@ func TestTopicIsMissing(t *testing.T) {
 	})
 	r.reject(5)
 	stop := r.run()
-	within(t, "the trouble in words", func() bool { return strings.Contains(r.Trouble(), "the cluster has no topic rejected: create it") })
+	within(
+		t,
+		"the trouble in words",
+		func() bool { return strings.Contains(r.Trouble(), "the cluster has no topic rejected: create it") },
+	)
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.ListenAddrs()...))
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +340,8 @@ func TestBrokersAreGone(t *testing.T) {
 	}
 }
 
-// TestCrashBeforeForget: what was acknowledged but not yet forgotten when the machine went down is sent again, under the same key.
+// TestCrashBeforeForget: what was acknowledged but not yet forgotten when the machine went down is sent again, under
+// the same key.
 func TestCrashBeforeForget(t *testing.T) {
 	r := newRig(t, 100, kfake.SeedTopics(1, topic))
 	r.reject(10)
@@ -341,7 +370,11 @@ func TestCrashBeforeForget(t *testing.T) {
 func TestErased(t *testing.T) {
 	r := newRig(t, 100, kfake.SeedTopics(1, topic))
 	r.reject(10)
-	if n, err := r.Store.DropOutbox(func(l *sketch.DeadLetter) bool { return bytes.Contains(l.Payload, []byte("value 4")) }); n != 1 || err != nil {
+	if n, err := r.Store.DropOutbox(func(l *sketch.DeadLetter) bool {
+		return bytes.Contains(l.Payload, []byte(
+			"value 4"))
+	}); n != 1 ||
+		err != nil {
 		t.Fatalf("%d dropped, %v", n, err)
 	}
 	r.run()()

@@ -21,11 +21,13 @@ const (
 	HeaderExpected    = "expected"  // what may be there
 	HeaderGot         = "got"       // the kind of what was there, never the value itself
 	HeaderTimestamp   = "timestamp" // of the rejected record, milliseconds since 1970
-	HeaderSize        = "size"      // bytes of its value, -1 if it had none; more than the dead letter's value has were cut off
+	// bytes of its value, -1 if it had none; more than the dead letter's value has were cut off
+	HeaderSize = "size"
 )
 
-// Envelope returns the record for a dead letter: the beginning of the rejected value under the key topic/partition/offset, by which
-// copies are recognised. Its own time stamp is that of sending: the rejected one may be hostile.
+// Envelope returns the record for a dead letter: the beginning of the rejected value under the key
+// topic/partition/offset, by which copies are recognised. Its own time stamp is that of sending: the rejected one may
+// be hostile.
 func Envelope(model string, l *sketch.DeadLetter) *kgo.Record {
 	number := func(n int64) []byte { return strconv.AppendInt(nil, n, 10) }
 	r := &kgo.Record{Key: fmt.Appendf(nil, "%s/%d/%d", l.Topic, l.Partition, l.Offset), Headers: []kgo.RecordHeader{

@@ -29,10 +29,21 @@ func opened(t *testing.T, r *kgo.Record) (model string, l sketch.DeadLetter) {
 		}
 		return n
 	}
-	l = sketch.DeadLetter{Topic: headers[HeaderTopic], Partition: int32(number(HeaderPartition, 32)), Incarnation: uint32(number(HeaderIncarnation, 64)),
-		Offset: number(HeaderOffset, 64), Reason: headers[HeaderReason],
-		Detail: sketch.Detail{Field: headers[HeaderField], Expected: headers[HeaderExpected], Got: headers[HeaderGot]},
-		Time:   number(HeaderTimestamp, 64), Size: int(number(HeaderSize, 64)), Payload: r.Value}
+	l = sketch.DeadLetter{
+		Topic:       headers[HeaderTopic],
+		Partition:   int32(number(HeaderPartition, 32)),
+		Incarnation: uint32(number(HeaderIncarnation, 64)),
+		Offset:      number(HeaderOffset, 64),
+		Reason:      headers[HeaderReason],
+		Detail: sketch.Detail{
+			Field:    headers[HeaderField],
+			Expected: headers[HeaderExpected],
+			Got:      headers[HeaderGot],
+		},
+		Time:    number(HeaderTimestamp, 64),
+		Size:    int(number(HeaderSize, 64)),
+		Payload: r.Value,
+	}
 	return headers[HeaderModel], l
 }
 
@@ -41,31 +52,43 @@ func FuzzEnvelope(f *testing.F) {
 	f.Add("m", "ratings", int32(3), uint32(0), int64(7), "not_json", "", int64(1000), 5, []byte("{]\n\x00\xff"))
 	f.Add("", "", int32(-1), uint32(1<<31), int64(-1), "", "price", int64(-1<<63), -1, []byte(nil))
 	f.Add("m", "a/b", int32(0), uint32(0), int64(0), "\r\nheader: x", "\r\nfield: y", int64(0), 0, []byte{})
-	f.Fuzz(func(t *testing.T, model, topic string, partition int32, incarnation uint32, offset int64, reason, field string, at int64, size int, payload []byte) {
-		want := sketch.DeadLetter{Topic: topic, Partition: partition, Incarnation: incarnation, Offset: offset, Reason: reason,
-			Detail: sketch.Detail{Field: field, Expected: "a " + field, Got: "no " + field}, Time: at, Size: size,
-			Payload: payload}
-		r := Envelope(model, &want)
-		gotModel, got := opened(t, r)
-		if size < 0 {
-			want.Payload = nil
-		}
-		if gotModel != model || !bytes.Equal(got.Payload, want.Payload) || (got.Payload == nil) != (want.Payload == nil) {
-			t.Errorf("model %q, payload %q, want %q and %q", gotModel, got.Payload, model, want.Payload)
-		}
-		got.Payload, want.Payload = nil, nil
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("letter %+v, want %+v", got, want)
-		}
-		if parts := strings.Split(string(r.Key), "/"); parts[len(parts)-1] != strconv.FormatInt(offset, 10) {
-			t.Errorf("key %s", r.Key)
-		}
-		bytes := len(r.Key) + len(r.Value)
-		for _, h := range r.Headers {
-			bytes += len(h.Key) + len(h.Value)
-		}
-		if most := len(payload) + 2*len(topic) + len(model) + len(reason) + 3*len(field) + 400; bytes > most {
-			t.Errorf("%d bytes, want at most %d", bytes, most)
-		}
-	})
+	f.Fuzz(
+		func(t *testing.T, model, topic string, partition int32, incarnation uint32, offset int64, reason, field string,
+			at int64, size int, payload []byte) {
+			want := sketch.DeadLetter{
+				Topic:       topic,
+				Partition:   partition,
+				Incarnation: incarnation,
+				Offset:      offset,
+				Reason:      reason,
+				Detail:      sketch.Detail{Field: field, Expected: "a " + field, Got: "no " + field},
+				Time:        at,
+				Size:        size,
+				Payload:     payload,
+			}
+			r := Envelope(model, &want)
+			gotModel, got := opened(t, r)
+			if size < 0 {
+				want.Payload = nil
+			}
+			if gotModel != model || !bytes.Equal(got.Payload, want.Payload) ||
+				(got.Payload == nil) != (want.Payload == nil) {
+				t.Errorf("model %q, payload %q, want %q and %q", gotModel, got.Payload, model, want.Payload)
+			}
+			got.Payload, want.Payload = nil, nil
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("letter %+v, want %+v", got, want)
+			}
+			if parts := strings.Split(string(r.Key), "/"); parts[len(parts)-1] != strconv.FormatInt(offset, 10) {
+				t.Errorf("key %s", r.Key)
+			}
+			bytes := len(r.Key) + len(r.Value)
+			for _, h := range r.Headers {
+				bytes += len(h.Key) + len(h.Value)
+			}
+			if most := len(payload) + 2*len(topic) + len(model) + len(reason) + 3*len(field) + 400; bytes > most {
+				t.Errorf("%d bytes, want at most %d", bytes, most)
+			}
+		},
+	)
 }

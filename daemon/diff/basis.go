@@ -9,14 +9,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// sameDirection is the |cosine| above which two basis vectors count as one that a refit has turned: more than half of the squared length
-// of each lies along the other.
+// sameDirection is the |cosine| above which two basis vectors count as one that a refit has turned: more than half of
+// the squared length of each lies along the other.
 var sameDirection = math.Sqrt(0.5)
 
 // topFeatures is how many features describe a basis vector.
 const topFeatures = 5
 
-// Basis matches the basis vectors of two versions by their direction, not by their place, best matches first and each once.
+// Basis matches the basis vectors of two versions by their direction, not by their place, best matches first and each
+// once.
 func Basis(a, b *snapshot.Model) report.BasisDiff {
 	ca, cb := a.Contents(), b.Contents()
 	shareA, shareB := shares(a), shares(b)
@@ -30,7 +31,16 @@ func Basis(a, b *snapshot.Model) report.BasisDiff {
 				dot += ca.Basis[c[0]*ca.NumBasis+r] * cb.Basis[c[1]*cb.NumBasis+s]
 			}
 			if cosine := math.Abs(dot) / (normA[r] * normB[s]); cosine >= sameDirection { // NaN for a vector of zeros
-				pairs = append(pairs, report.BasisMatch{A: r, B: s, Cosine: report.Number(cosine), ShareA: report.Number(shareA[r]), ShareB: report.Number(shareB[s])})
+				pairs = append(
+					pairs,
+					report.BasisMatch{
+						A:      r,
+						B:      s,
+						Cosine: report.Number(cosine),
+						ShareA: report.Number(shareA[r]),
+						ShareB: report.Number(shareB[s]),
+					},
+				)
 			}
 		}
 	}

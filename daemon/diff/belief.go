@@ -17,10 +17,16 @@ const (
 	maxPairs          = 5_000_000 // pairs or triples evaluated for one output: about 0.1 s at k = 20
 )
 
-// Believes returns what a version has learned, but for its lineage: the largest interactions of each output, the use of the basis, sizes.
+// Believes returns what a version has learned, but for its lineage: the largest interactions of each output, the use of
+// the basis, sizes.
 func Believes(m *snapshot.Model) *report.Belief {
 	c, manifest := m.Contents(), m.Manifest()
-	b := &report.Belief{Outputs: []report.OutputBelief{}, OutputsTotal: c.NumOutputs, Basis: []report.BasisUsage{}, Lineage: []report.Ancestor{}}
+	b := &report.Belief{
+		Outputs:      []report.OutputBelief{},
+		OutputsTotal: c.NumOutputs,
+		Basis:        []report.BasisUsage{},
+		Lineage:      []report.Ancestor{},
+	}
 	names := columnNames(c)
 	for o := range min(c.NumOutputs, shownOutputs) {
 		x := report.OutputBelief{Output: outputName(c, o)}
@@ -67,8 +73,9 @@ func outputName(c *snapshot.Contents, o int) string {
 	return c.Schema.Label
 }
 
-// candidate is a column with the bound on what it can be part of: |w_ij| = |Σ_r V_r h_ri h_rj| is at most its length times that of the other, with the
-// length (Σ_r |V_r| |h_ri|²)^½, and of three columns the product of theirs with (Σ_r |V_r| |h_ri|³)^⅓ (Hölder).
+// candidate is a column with the bound on what it can be part of: |w_ij| = |Σ_r V_r h_ri h_rj| is at most its length
+// times that of the other, with the length (Σ_r |V_r| |h_ri|²)^½, and of three columns the product of theirs with (Σ_r
+// |V_r| |h_ri|³)^⅓ (Hölder).
 type candidate struct {
 	column, field int
 	length        float64
@@ -88,12 +95,21 @@ type search struct {
 	evaluated int
 }
 
-// interactions returns the pairs of features, of a kernel of degree 3 the triples, with the largest |weight| for an output, of those that can occur in one
-// event: two names of one categorical field cannot. Columns are taken in the order of their bound, and none is looked at whose bound is below the least of
-// the best so far; so the answer is exact unless maxPairs are reached.
+// interactions returns the pairs of features, of a kernel of degree 3 the triples, with the largest |weight| for an
+// output, of those that can occur in one event: two names of one categorical field cannot. Columns are taken in the
+// order of their bound, and none is looked at whose bound is below the least of the best so far; so the answer is exact
+// unless maxPairs are reached.
 func interactions(m *snapshot.Model, o int, names []string) (best []report.Interaction, exact bool) {
 	c, degree := m.Contents(), m.Manifest().Degree
-	s := &search{c: c, output: o, names: names, columns: candidates(c, o, degree), scale: 1, products: make([][]float64, degree), best: []report.Interaction{}}
+	s := &search{
+		c:        c,
+		output:   o,
+		names:    names,
+		columns:  candidates(c, o, degree),
+		scale:    1,
+		products: make([][]float64, degree),
+		best:     []report.Interaction{},
+	}
 	for t := range s.products {
 		s.products[t] = make([]float64, c.NumBasis)
 		if c.Kernel == snapshot.Homogeneous {
@@ -107,7 +123,8 @@ func interactions(m *snapshot.Model, o int, names []string) (best []report.Inter
 	return s.best, exact
 }
 
-// extend looks at all that begins with the columns chosen, whose bounds multiply to bound. It returns false when maxPairs are reached.
+// extend looks at all that begins with the columns chosen, whose bounds multiply to bound. It returns false when
+// maxPairs are reached.
 func (s *search) extend(bound float64) bool {
 	depth, degree := len(s.chosen), len(s.products)
 	if depth == degree {
@@ -152,7 +169,8 @@ func (s *search) extend(bound float64) bool {
 	return true
 }
 
-// excludes reports whether a column is a name of a field that one of those chosen has a name of, which no event has two of.
+// excludes reports whether a column is a name of a field that one of those chosen has a name of, which no event has two
+// of.
 func (s *search) excludes(x *candidate) bool {
 	return x.field < len(s.c.Schema.Categorical)+len(s.c.Schema.Cross) &&
 		slices.ContainsFunc(s.chosen, func(at int) bool { return s.columns[at].field == x.field })

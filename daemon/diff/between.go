@@ -5,10 +5,16 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Between compares two versions of a model by what is in them: sizes, basis, vocabulary, predictions of their golden events. of is
-// cycle.VersionOf. It returns ErrIncomparable.
+// Between compares two versions of a model by what is in them: sizes, basis, vocabulary, predictions of their golden
+// events. of is cycle.VersionOf. It returns ErrIncomparable.
 func Between(a, b *snapshot.Model, of func(*snapshot.Manifest) report.Version) (report.DiffSummary, error) {
-	s := report.DiffSummary{Model: a.Manifest().Model, A: sideOf(a, of), B: sideOf(b, of), Basis: Basis(a, b), Features: Features(a, b)}
+	s := report.DiffSummary{
+		Model:    a.Manifest().Model,
+		A:        sideOf(a, of),
+		B:        sideOf(b, of),
+		Basis:    Basis(a, b),
+		Features: Features(a, b),
+	}
 	s.Same = s.A.PayloadDigest == s.B.PayloadDigest
 	golden, err := Golden(a, b)
 	if err == nil {
@@ -20,9 +26,21 @@ func Between(a, b *snapshot.Model, of func(*snapshot.Manifest) report.Version) (
 func sideOf(m *snapshot.Model, of func(*snapshot.Manifest) report.Version) report.VersionSide {
 	x := m.Manifest()
 	v := of(&x)
-	return report.VersionSide{Version: x.Version, Kind: x.Kind, Created: report.Time(x.Created), PayloadDigest: x.PayloadDigest, ConfigHash: x.ConfigHash,
-		K: x.NumBasis, Features: x.NumFeatures, Lambda: report.Number(x.Lambda), Rows: x.Rows, Gate: MetricsOf(x.Gate),
-		Form: v.Form, GapRelative: v.GapRelative, Optimality: v.Optimality()}
+	return report.VersionSide{
+		Version:       x.Version,
+		Kind:          x.Kind,
+		Created:       report.Time(x.Created),
+		PayloadDigest: x.PayloadDigest,
+		ConfigHash:    x.ConfigHash,
+		K:             x.NumBasis,
+		Features:      x.NumFeatures,
+		Lambda:        report.Number(x.Lambda),
+		Rows:          x.Rows,
+		Gate:          MetricsOf(x.Gate),
+		Form:          v.Form,
+		GapRelative:   v.GapRelative,
+		Optimality:    v.Optimality(),
+	}
 }
 
 // MetricsOf converts the metrics of a manifest; nil stays nil.
@@ -36,6 +54,13 @@ func MetricsOf(m *snapshot.Metrics) *report.Metrics {
 		}
 		return report.Some(float64(*n))
 	}
-	return &report.Metrics{N: m.N, Loss: number(m.Loss), RMSE: number(m.RMSE), MAE: number(m.MAE), Accuracy: number(m.Accuracy),
-		NDCG1: number(m.NDCG1), NDCG5: number(m.NDCG5)}
+	return &report.Metrics{
+		N:        m.N,
+		Loss:     number(m.Loss),
+		RMSE:     number(m.RMSE),
+		MAE:      number(m.MAE),
+		Accuracy: number(m.Accuracy),
+		NDCG1:    number(m.NDCG1),
+		NDCG5:    number(m.NDCG5),
+	}
 }

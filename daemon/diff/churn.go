@@ -12,7 +12,9 @@ import (
 )
 
 // ErrIncomparable is returned for two versions whose predictions are not of the same kind or whose fields differ.
-var ErrIncomparable = errors.New("diff: the versions have different tasks, classes, levels or fields: their predictions cannot be compared")
+var ErrIncomparable = errors.New(
+	"diff: the versions have different tasks, classes, levels or fields: their predictions cannot be compared",
+)
 
 // comparable returns ErrIncomparable unless both models take the same events and predict the same thing.
 func comparable(a, b *snapshot.Schema) error {
@@ -23,8 +25,10 @@ func comparable(a, b *snapshot.Schema) error {
 		}
 		return list
 	}
-	if a.Task != b.Task || a.Levels != b.Levels || !slices.Equal(a.Classes, b.Classes) || !slices.Equal(a.Categorical, b.Categorical) ||
-		!slices.Equal(a.Multi, b.Multi) || !slices.Equal(names(a), names(b)) {
+	if a.Task != b.Task || a.Levels != b.Levels || !slices.Equal(a.Classes, b.Classes) || !slices.Equal(a.Categorical,
+		b.Categorical) ||
+		!slices.Equal(a.Multi, b.Multi) ||
+		!slices.Equal(names(a), names(b)) {
 		return ErrIncomparable
 	}
 	return nil
@@ -49,10 +53,15 @@ func Golden(a, b *snapshot.Model) ([]snapshot.Input, error) {
 // same compares two events; a missing number equals a missing number.
 func same(a, b *snapshot.Input) bool {
 	return slices.Equal(a.Categorical, b.Categorical) && reflect.DeepEqual(a.Multi, b.Multi) &&
-		slices.EqualFunc(a.Numeric, b.Numeric, func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) })
+		slices.EqualFunc(
+			a.Numeric,
+			b.Numeric,
+			func(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) },
+		)
 }
 
-// Churn compares the predictions of two comparable versions on events. One that either refuses is left out: it lacks a field that is not optional there.
+// Churn compares the predictions of two comparable versions on events. One that either refuses is left out: it lacks a
+// field that is not optional there.
 func Churn(a, b *snapshot.Model, events []snapshot.Input) (report.Churn, error) {
 	if err := comparable(a.Schema(), b.Schema()); err != nil {
 		return report.Churn{}, err
@@ -93,8 +102,12 @@ func Churn(a, b *snapshot.Model, events []snapshot.Input) (report.Churn, error) 
 		outA, outB = append(outA, x), append(outB, y)
 	}
 	n := float64(len(outA))
-	out := report.Churn{Events: len(outA), MeanAbsolute: report.Number(total / n), LargestAbsolute: report.Number(largest),
-		RankCorrelation: correlation(outA, outB)}
+	out := report.Churn{
+		Events:          len(outA),
+		MeanAbsolute:    report.Number(total / n),
+		LargestAbsolute: report.Number(largest),
+		RankCorrelation: correlation(outA, outB),
+	}
 	if !isNumber {
 		out.ChangedClasses = report.Some(changed / n)
 	}
@@ -112,8 +125,8 @@ func compared(p *snapshot.Prediction, isNumber bool) []float64 {
 	return p.Outputs
 }
 
-// correlation returns the mean over the columns of Spearman's rank correlation between two tables with a row for each event, nil if it is
-// not defined for any column.
+// correlation returns the mean over the columns of Spearman's rank correlation between two tables with a row for each
+// event, nil if it is not defined for any column.
 func correlation(a, b [][]float64) *report.Number {
 	if len(a) < 2 {
 		return nil
@@ -153,7 +166,8 @@ func ranks(rows [][]float64, c int) []float64 {
 	return out
 }
 
-// pearson returns the correlation of two lists of ranks, whose mean is that of the numbers from 1, or NaN if one is constant.
+// pearson returns the correlation of two lists of ranks, whose mean is that of the numbers from 1, or NaN if one is
+// constant.
 func pearson(x, y []float64) float64 {
 	mean := float64(len(x)+1) / 2
 	xy, xx, yy := 0.0, 0.0, 0.0

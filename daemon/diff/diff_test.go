@@ -28,9 +28,25 @@ func ratings(kernel string, users int, rng *rand.Rand) *snapshot.Contents {
 		}
 		return v
 	}
-	c := &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Ordinal, Label: "rating", Levels: 3, Categorical: []string{"user", "item"},
-		Multi: []string{"tags"}, Numeric: []snapshot.NumericField{{Name: "age", Scale: 1}}, Augment: true}, Kernel: kernel, Link: snapshot.OrdinalLink,
-		NumOutputs: 2, NumBasis: 4, Vocabulary: [][]string{names("u", users), names("i", 9), names("t", 5)}, Bias: []float64{0.1, 0.2}}
+	c := &snapshot.Contents{
+		Schema: snapshot.Schema{
+			Task:        snapshot.Ordinal,
+			Label:       "rating",
+			Levels:      3,
+			Categorical: []string{"user", "item"},
+			Multi: []string{
+				"tags",
+			},
+			Numeric: []snapshot.NumericField{{Name: "age", Scale: 1}},
+			Augment: true,
+		},
+		Kernel:     kernel,
+		Link:       snapshot.OrdinalLink,
+		NumOutputs: 2,
+		NumBasis:   4,
+		Vocabulary: [][]string{names("u", users), names("i", 9), names("t", 5)},
+		Bias:       []float64{0.1, 0.2},
+	}
 	c.NumFeatures = users + 9 + 5 + 2
 	c.Basis, c.Weights = normal(c.NumFeatures*4), normal(8)
 	return c
@@ -51,7 +67,8 @@ func TestInteractionsAgainstAllPairs(t *testing.T) {
 		c := ratings(kernel, 30, rand.New(rand.NewPCG(1, 1)))
 		m := model(t, c)
 		belief := Believes(m)
-		if len(belief.Outputs) != 2 || belief.Outputs[1].Output != "rating ≤ 2" || belief.Outputs[0].BasisUsed != 4 || !belief.Outputs[0].Exact {
+		if len(belief.Outputs) != 2 || belief.Outputs[1].Output != "rating ≤ 2" || belief.Outputs[0].BasisUsed != 4 ||
+			!belief.Outputs[0].Exact {
 			t.Fatalf("%+v", belief.Outputs)
 		}
 		names := columnNames(c)
@@ -92,7 +109,8 @@ func TestInteractionsAgainstAllPairs(t *testing.T) {
 			if slices.Equal(term.Features, []string{"user=u3", "item=i4"}) {
 				best, _ := interactions(m, 0, names)
 				for _, x := range best {
-					if slices.Equal(x.Features, []string{"user=u3", "item=i4"}) && math.Abs(float64(x.Weight)-term.Contribution[0]) > 1e-12 {
+					if slices.Equal(x.Features, []string{"user=u3", "item=i4"}) &&
+						math.Abs(float64(x.Weight)-term.Contribution[0]) > 1e-12 {
 						t.Errorf("weight %g, explained as %g", float64(x.Weight), term.Contribution[0])
 					}
 				}
@@ -101,7 +119,8 @@ func TestInteractionsAgainstAllPairs(t *testing.T) {
 	}
 }
 
-// The bounded search finds the triples that looking at all of them does, with the weights that Explain has, and names those that were planted.
+// The bounded search finds the triples that looking at all of them does, with the weights that Explain has, and names
+// those that were planted.
 func TestInteractionsAgainstAllTriples(t *testing.T) {
 	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
 		c := ratings(kernel, 12, rand.New(rand.NewPCG(1, 5)))
@@ -163,7 +182,8 @@ func TestInteractionsAgainstAllTriples(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, term := range explained.Terms {
-			if slices.Equal(term.Features, best[0].Features) && math.Abs(float64(best[0].Weight)-term.Contribution[0]) > 1e-12 {
+			if slices.Equal(term.Features, best[0].Features) &&
+				math.Abs(float64(best[0].Weight)-term.Contribution[0]) > 1e-12 {
 				t.Errorf("weight %g, explained as %g", float64(best[0].Weight), term.Contribution[0])
 			}
 		}
@@ -184,7 +204,8 @@ func TestBasisIsMatchedByDirection(t *testing.T) {
 		b.Basis[j*4+1] = rng.NormFloat64()
 	}
 	d := Basis(model(t, a), model(t, &b))
-	if len(d.Kept) != 3 || len(d.In) != 1 || len(d.Out) != 1 || d.In[0].Index != 1 || d.Out[0].Index != 3 || len(d.In[0].Features) != topFeatures {
+	if len(d.Kept) != 3 || len(d.In) != 1 || len(d.Out) != 1 || d.In[0].Index != 1 || d.Out[0].Index != 3 ||
+		len(d.In[0].Features) != topFeatures {
 		t.Fatalf("%+v", d)
 	}
 	for _, m := range d.Kept {
@@ -205,8 +226,10 @@ func TestFeaturesInAndOut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	a, b := ratings(snapshot.ANOVA, 30, rng), ratings(snapshot.ANOVA, 42, rng)
 	d := Features(model(t, a), model(t, b))
-	if d[0].Field != "user" || d[0].Common != 30 || d[0].In != 12 || d[0].Out != 0 || len(d[0].InNames) != shownNames || d[1].Common != 9 ||
-		d[3].Field != "age" || d[3].Common != 1 {
+	if d[0].Field != "user" || d[0].Common != 30 || d[0].In != 12 || d[0].Out != 0 || len(d[0].InNames) != shownNames ||
+		d[1].Common != 9 ||
+		d[3].Field != "age" ||
+		d[3].Common != 1 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -218,7 +241,10 @@ func TestChurn(t *testing.T) {
 	b.Bias = []float64{0.1, 0.9}
 	var events []snapshot.Input
 	for range 50 {
-		events = append(events, snapshot.Input{Categorical: []string{fmt.Sprint("u", rng.IntN(10)), fmt.Sprint("i", rng.IntN(9))}})
+		events = append(
+			events,
+			snapshot.Input{Categorical: []string{fmt.Sprint("u", rng.IntN(10)), fmt.Sprint("i", rng.IntN(9))}},
+		)
 	}
 	strict := *a
 	strict.Schema.Optional = slices.Clone(a.Schema.Categorical[1:])
@@ -227,15 +253,18 @@ func TestChurn(t *testing.T) {
 	}
 	strict.Schema.Optional = append(strict.Schema.Optional, a.Schema.Multi...)
 	gap := snapshot.Input{Categorical: append([]string{""}, events[0].Categorical[1:]...)}
-	if c, err := Churn(model(t, a), model(t, &strict), append([]snapshot.Input{gap}, events...)); err != nil || c.Events != len(events) {
+	if c, err := Churn(model(t, a), model(t, &strict), append([]snapshot.Input{gap}, events...)); err != nil ||
+		c.Events != len(events) {
 		t.Errorf("%+v, %v, want the event left out that one version refuses", c, err)
 	}
 	same, err := Churn(model(t, a), model(t, a), events)
-	if err != nil || same.MeanAbsolute != 0 || same.LargestAbsolute != 0 || *same.RankCorrelation != 1 || same.ChangedClasses != nil {
+	if err != nil || same.MeanAbsolute != 0 || same.LargestAbsolute != 0 || *same.RankCorrelation != 1 ||
+		same.ChangedClasses != nil {
 		t.Errorf("%+v, error %v", same, err)
 	}
 	moved, err := Churn(model(t, a), model(t, &b), events)
-	if err != nil || !(moved.MeanAbsolute > 0 && moved.MeanAbsolute <= moved.LargestAbsolute && moved.LargestAbsolute < 1) ||
+	if err != nil ||
+		!(moved.MeanAbsolute > 0 && moved.MeanAbsolute <= moved.LargestAbsolute && moved.LargestAbsolute < 1) ||
 		!(*moved.RankCorrelation > 0.5 && *moved.RankCorrelation < 1) {
 		t.Errorf("%+v, error %v", moved, err)
 	}
@@ -244,11 +273,20 @@ func TestChurn(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	binary := func(bias float64) *snapshot.Model {
-		return model(t, &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Binary}, Kernel: snapshot.ANOVA, Link: snapshot.Logistic, NumOutputs: 1,
-			Bias: []float64{bias}})
+		return model(
+			t,
+			&snapshot.Contents{
+				Schema:     snapshot.Schema{Task: snapshot.Binary},
+				Kernel:     snapshot.ANOVA,
+				Link:       snapshot.Logistic,
+				NumOutputs: 1,
+				Bias:       []float64{bias},
+			},
+		)
 	}
 	flipped, err := Churn(binary(1), binary(-1), []snapshot.Input{{}, {}})
-	if err != nil || *flipped.ChangedClasses != 1 || flipped.RankCorrelation != nil || math.Abs(float64(flipped.MeanAbsolute)-math.Tanh(0.5)) > 1e-12 {
+	if err != nil || *flipped.ChangedClasses != 1 || flipped.RankCorrelation != nil ||
+		math.Abs(float64(flipped.MeanAbsolute)-math.Tanh(0.5)) > 1e-12 {
 		t.Errorf("%+v, error %v", flipped, err)
 	}
 }

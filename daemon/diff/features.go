@@ -15,7 +15,10 @@ func Features(a, b *snapshot.Model) []report.FieldDiff {
 	namesA, fieldsA := vocabulary(a)
 	namesB, fieldsB := vocabulary(b)
 	out := []report.FieldDiff{}
-	for _, field := range append(fieldsA, slices.DeleteFunc(fieldsB, func(f string) bool { return slices.Contains(fieldsA, f) })...) {
+	for _, field := range append(fieldsA, slices.DeleteFunc(fieldsB, func(f string) bool {
+		return slices.Contains(fieldsA,
+			f)
+	})...) {
 		d := report.FieldDiff{Field: field, InNames: []string{}, OutNames: []string{}}
 		for name := range namesA[field] {
 			if namesB[field][name] {

@@ -11,8 +11,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Relevance says how much each field moves the predictions of a version on its golden events, largest first: the mean absolute sum of the terms that
-// have a feature of the field, over the sum of all fields. A term of several fields counts in equal parts for each; the bias and the constant for none.
+// Relevance says how much each field moves the predictions of a version on its golden events, largest first: the mean
+// absolute sum of the terms that have a feature of the field, over the sum of all fields. A term of several fields
+// counts in equal parts for each; the bias and the constant for none.
 // Events that cannot be explained, for they have too many features, are left out; it is empty without any.
 func Relevance(m *snapshot.Model) []report.FieldRelevance {
 	moved, total := make(map[string]float64), 0.0
@@ -69,8 +70,9 @@ const shownSimilar = 10
 // ErrNoField is returned for a field that has no names.
 var ErrNoField = errors.New("diff: the version has no categorical or list field of that name")
 
-// Entity returns what a version knows of a name: what it adds to each output by itself, and the names and numbers that it interacts with most, of a kernel
-// of degree 2. Of one that it does not know there are names that begin alike. It returns ErrNoField.
+// Entity returns what a version knows of a name: what it adds to each output by itself, and the names and numbers that
+// it interacts with most, of a kernel of degree 2. Of one that it does not know there are names that begin alike. It
+// returns ErrNoField.
 func Entity(m *snapshot.Model, field, name string) (*report.Entity, error) {
 	c := m.Contents()
 	at := slices.Index(c.Schema.Named(), field)
@@ -105,7 +107,8 @@ func Entity(m *snapshot.Model, field, name string) (*report.Entity, error) {
 	return e, nil
 }
 
-// partners returns the columns that a column of a field interacts with most, for one output. O(features · basis vectors).
+// partners returns the columns that a column of a field interacts with most, for one output. O(features · basis
+// vectors).
 func partners(c *snapshot.Contents, column, field, o int, names []string) []report.Interaction {
 	own := slices.Clone(c.Basis[column*c.NumBasis : (column+1)*c.NumBasis])
 	for r := range own {
@@ -130,7 +133,10 @@ func partners(c *snapshot.Contents, column, field, o int, names []string) []repo
 		if math.Abs(weight) <= least {
 			continue
 		}
-		best = append(best, report.Interaction{Features: []string{names[column], names[other.column]}, Weight: report.Number(weight)})
+		best = append(
+			best,
+			report.Interaction{Features: []string{names[column], names[other.column]}, Weight: report.Number(weight)},
+		)
 		slices.SortStableFunc(best, func(p, q report.Interaction) int {
 			return cmp.Compare(math.Abs(float64(q.Weight)), math.Abs(float64(p.Weight)))
 		})

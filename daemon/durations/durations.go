@@ -1,5 +1,6 @@
-// Package durations makes histograms of durations that every scraper reads as well as it can: with fixed buckets, as native histograms where the scraper
-// asks for Prometheus' protobuf format, and with exemplars where it asks for that or for OpenMetrics.
+// Package durations makes histograms of durations that every scraper reads as well as it can: with fixed buckets, as
+// native histograms where the scraper asks for Prometheus' protobuf format, and with exemplars where it asks for that
+// or for OpenMetrics.
 package durations
 
 import (
@@ -8,8 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Bounds of what a native histogram takes: neighbouring buckets are at most a tenth apart, and a model whose durations are spread further than
-// maxBuckets of them gets coarser ones, which are given up for fine ones an hour later at the earliest.
+// Bounds of what a native histogram takes: neighbouring buckets are at most a tenth apart, and a model whose durations
+// are spread further than maxBuckets of them gets coarser ones, which are given up for fine ones an hour later at the
+// earliest.
 const (
 	growth     = 1.1
 	maxBuckets = 160
@@ -22,8 +24,8 @@ func Options(name, help string, buckets []float64) prometheus.HistogramOpts {
 		NativeHistogramMaxBucketNumber: maxBuckets, NativeHistogramMinResetDuration: resetAfter}
 }
 
-// Observe counts a duration. The exemplar says which one of many it was: by its version, its delta, its trace. Labels with an empty value are left out;
-// names and values must take less than 128 characters in all.
+// Observe counts a duration. The exemplar says which one of many it was: by its version, its delta, its trace. Labels
+// with an empty value are left out; names and values must take less than 128 characters in all.
 func Observe(by prometheus.Observer, d time.Duration, exemplar prometheus.Labels) {
 	for name, value := range exemplar {
 		if value == "" {

@@ -90,17 +90,34 @@ type (
 	}
 )
 
-// BOM returns the bill of materials of a version in CycloneDX 1.6: the model with its card (task, architecture, the topics that it has learned from and how
-// far, fields, losses on held-out rows), its files with their digests, and the program that made it. It depends on the manifest alone.
+// BOM returns the bill of materials of a version in CycloneDX 1.6: the model with its card (task, architecture, the
+// topics that it has learned from and how far, fields, losses on held-out rows), its files with their digests, and the
+// program that made it. It depends on the manifest alone.
 func BOM(m *snapshot.Manifest) ([]byte, error) {
 	digest := sha256.Sum256([]byte(m.Digest))
 	name, version, _ := strings.Cut(m.Writer, " ")
-	card := &modelCard{Parameters: cardParameters{Approach: map[string]string{"type": "supervised"}, Task: m.Schema.Task, Family: "factorization machine",
-		Architecture: fmt.Sprintf("%s of degree %d, %d basis vectors, %d features, %d outputs, link %s", m.Kernel, m.Degree, m.NumBasis, m.NumFeatures,
-			m.NumOutputs, m.Link)}}
+	card := &modelCard{
+		Parameters: cardParameters{
+			Approach: map[string]string{"type": "supervised"},
+			Task:     m.Schema.Task,
+			Family:   "factorization machine",
+			Architecture: fmt.Sprintf(
+				"%s of degree %d, %d basis vectors, %d features, %d outputs, link %s",
+				m.Kernel,
+				m.Degree,
+				m.NumBasis,
+				m.NumFeatures,
+				m.NumOutputs,
+				m.Link,
+			),
+		},
+	}
 	for _, c := range m.Cut {
-		card.Parameters.Datasets = append(card.Parameters.Datasets, cardDataset{"dataset", fmt.Sprintf("%s/%d", c.Topic, c.Partition),
-			fmt.Sprintf("Kafka topic %s, partition %d, up to offset %d", c.Topic, c.Partition, c.Next)})
+		card.Parameters.Datasets = append(
+			card.Parameters.Datasets,
+			cardDataset{"dataset", fmt.Sprintf("%s/%d", c.Topic, c.Partition),
+				fmt.Sprintf("Kafka topic %s, partition %d, up to offset %d", c.Topic, c.Partition, c.Next)},
+		)
 	}
 	input := func(kind, name string) {
 		card.Parameters.Inputs = append(card.Parameters.Inputs, map[string]string{"format": kind + " " + name})
@@ -115,14 +132,23 @@ func BOM(m *snapshot.Manifest) ([]byte, error) {
 		input("list", name)
 	}
 	card.Parameters.Outputs = []map[string]string{{"format": m.Schema.Task + " " + m.Schema.Label}}
-	measured := append(measures(m.Gate, "held-out rows of the gate"), measures(m.Select, "held-out rows of the selection")...)
+	measured := append(
+		measures(m.Gate, "held-out rows of the gate"),
+		measures(m.Select, "held-out rows of the selection")...)
 	if measured != nil {
 		card.Analysis = &cardAnalysis{measured}
 	}
-	model := bomComponent{Type: "machine-learning-model", Name: m.Model, Version: strconv.FormatInt(m.Version, 10), Card: card,
-		Hashes: []bomHash{{"SHA-256", bare(m.Digest)}}}
-	for _, p := range []bomProperty{{"refitd:kind", m.Kind}, {"refitd:decision", m.Decision}, {"refitd:reason", m.Reason}, {"refitd:status", m.Status},
-		{"refitd:loss", m.Loss}, {"refitd:rows", strconv.FormatInt(m.Rows, 10)}, {"refitd:payload_digest", m.PayloadDigest}, {"refitd:key_id", m.KeyID}} {
+	model := bomComponent{
+		Type:    "machine-learning-model",
+		Name:    m.Model,
+		Version: strconv.FormatInt(m.Version, 10),
+		Card:    card,
+		Hashes:  []bomHash{{"SHA-256", bare(m.Digest)}},
+	}
+	for _, p := range []bomProperty{{"refitd:kind", m.Kind}, {"refitd:decision", m.Decision}, {"refitd:reason", m.Reason},
+		{"refitd:status", m.Status},
+		{"refitd:loss", m.Loss}, {"refitd:rows", strconv.FormatInt(m.Rows, 10)}, {"refitd:payload_digest", m.PayloadDigest},
+		{"refitd:key_id", m.KeyID}} {
 		if p.Value != "" {
 			model.Properties = append(model.Properties, p)
 		}
@@ -131,7 +157,10 @@ func BOM(m *snapshot.Manifest) ([]byte, error) {
 		Metadata: bomMetadata{Timestamp: m.Created.UTC().Format(time.RFC3339), Component: model,
 			Tools: bomTools{[]bomComponent{{Type: "application", Name: name, Version: version}}}}}
 	for _, f := range m.Files {
-		out.Parts = append(out.Parts, bomComponent{Type: "file", Name: f.Name, Hashes: []bomHash{{"SHA-256", bare(f.SHA256)}}})
+		out.Parts = append(
+			out.Parts,
+			bomComponent{Type: "file", Name: f.Name, Hashes: []bomHash{{"SHA-256", bare(f.SHA256)}}},
+		)
 	}
 	return out.encode()
 }

@@ -30,7 +30,10 @@ func ProgramBOM(info *debug.BuildInfo, version string, licences map[string][]str
 		case "vcs.time":
 			out.Metadata.Timestamp = s.Value
 		case "vcs.revision", "vcs.modified", "GOOS", "GOARCH", "CGO_ENABLED", "-tags", "-trimpath":
-			program.Properties = append(program.Properties, bomProperty{"refitd:build:" + strings.TrimLeft(s.Key, "-"), s.Value})
+			program.Properties = append(
+				program.Properties,
+				bomProperty{"refitd:build:" + strings.TrimLeft(s.Key, "-"), s.Value},
+			)
 		}
 	}
 	out.Parts = []bomComponent{module("std", strings.TrimPrefix(info.GoVersion, "go"))}
@@ -40,7 +43,8 @@ func ProgramBOM(info *debug.BuildInfo, version string, licences map[string][]str
 			d = d.Replace
 		}
 		c := module(d.Path, d.Version)
-		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(d.Sum, "h1:")); err == nil && len(sum) == sha256.Size {
+		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(d.Sum, "h1:")); err == nil &&
+			len(sum) == sha256.Size {
 			c.Hashes = []bomHash{{"SHA-256", hex.EncodeToString(sum)}}
 		}
 		c.Licences = spdx(licences[d.Path])

@@ -6,8 +6,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// featureMap adds what the weights on the feature map contribute. value holds the numbers as they come, finite whether there is one, both [n, p]. The
-// columns are computed in double whatever the type of the tensors: cosines of large angles and edges of bins would be off in float32.
+// featureMap adds what the weights on the feature map contribute. value holds the numbers as they come, finite whether
+// there is one, both [n, p]. The columns are computed in double whatever the type of the tensors: cosines of large
+// angles and edges of bins would be off in float32.
 func (b *builder) featureMap(value, finite string) {
 	m := b.c.Schema.FeatureMap
 	if m == nil {
@@ -18,8 +19,20 @@ func (b *builder) featureMap(value, finite string) {
 	for f, s := range m.Scaling {
 		center[f], scale[f] = s.Center, s.Scale
 	}
-	z := b.node("Div", []string{b.node("Sub", []string{value, b.constantOf(float64Type, []int{1, p}, center)}), b.constantOf(float64Type, []int{1, p}, scale)})
-	z = b.node("Min", []string{b.node("Max", []string{z, b.constantOf(float64Type, nil, []float64{-m.Clip})}), b.constantOf(float64Type, nil, []float64{m.Clip})})
+	z := b.node(
+		"Div",
+		[]string{
+			b.node("Sub", []string{value, b.constantOf(float64Type, []int{1, p}, center)}),
+			b.constantOf(float64Type, []int{1, p}, scale),
+		},
+	)
+	z = b.node(
+		"Min",
+		[]string{
+			b.node("Max", []string{z, b.constantOf(float64Type, nil, []float64{-m.Clip})}),
+			b.constantOf(float64Type, nil, []float64{m.Clip}),
+		},
+	)
 	if m.Kind == snapshot.Bins {
 		b.bins(m, z, finite)
 		return
@@ -40,9 +53,17 @@ func (b *builder) featureMap(value, finite string) {
 	for j, phase := range m.Phases {
 		quarter[j] = phase + math.Pi/2
 	}
-	cosines := b.node("Sin", []string{b.node("Add", []string{angle, b.constantOf(float64Type, []int{1, m.Count}, quarter)})})
+	cosines := b.node(
+		"Sin",
+		[]string{b.node("Add", []string{angle, b.constantOf(float64Type, []int{1, m.Count}, quarter)})},
+	)
 	// An event without any of the numbers has no columns.
-	present := b.node("ReduceMax", []string{b.cast(finite, float64Type)}, intsAttribute("axes", []int64{1}), intAttribute("keepdims", 1))
+	present := b.node(
+		"ReduceMax",
+		[]string{b.cast(finite, float64Type)},
+		intsAttribute("axes", []int64{1}),
+		intAttribute("keepdims", 1),
+	)
 	weights := make([]float64, len(b.c.MapWeights))
 	for i, w := range b.c.MapWeights {
 		weights[i] = w * m.Amplitude()
@@ -50,12 +71,19 @@ func (b *builder) featureMap(value, finite string) {
 	b.mapPart(b.mul(cosines, present), m.Count, weights)
 }
 
-// bins adds the weight of each field's bin: that of the lowest one, and at each edge that the number has reached the difference to the next.
+// bins adds the weight of each field's bin: that of the lowest one, and at each edge that the number has reached the
+// difference to the next.
 func (b *builder) bins(m *snapshot.FeatureMap, z, finite string) {
 	p, edges, outputs := len(m.Scaling), m.Count-1, b.c.NumOutputs
 	z = b.node("Where", []string{finite, z, b.constantOf(float64Type, nil, []float64{math.Inf(-1)})})
-	below := b.node("Less", []string{b.node("Unsqueeze", []string{z, b.axes(2)}), b.constantOf(float64Type, []int{1, p, edges}, m.Edges)})
-	reached := b.node("Reshape", []string{b.cast(b.node("Not", []string{below}), float64Type), b.axes(-1, int64(p*edges))})
+	below := b.node(
+		"Less",
+		[]string{b.node("Unsqueeze", []string{z, b.axes(2)}), b.constantOf(float64Type, []int{1, p, edges}, m.Edges)},
+	)
+	reached := b.node(
+		"Reshape",
+		[]string{b.cast(b.node("Not", []string{below}), float64Type), b.axes(-1, int64(p*edges))},
+	)
 	lowest, steps := make([]float64, 0, p*outputs), make([]float64, 0, p*edges*outputs)
 	for f := range p {
 		rows := b.c.MapWeights[f*m.Count*outputs : (f+1)*m.Count*outputs]
@@ -87,5 +115,8 @@ func (b *builder) mapPart(columns string, rows int, weights []float64) {
 	if b.real != float64Type {
 		columns = b.cast(columns, b.real)
 	}
-	b.linear = append(b.linear, b.node("MatMul", []string{columns, b.constant([]int{rows, b.c.NumOutputs}, weights...)}))
+	b.linear = append(
+		b.linear,
+		b.node("MatMul", []string{columns, b.constant([]int{rows, b.c.NumOutputs}, weights...)}),
+	)
 }

@@ -5,8 +5,8 @@ import "strconv"
 // mlDomain is the domain of LabelEncoder, which turns names into columns.
 const mlDomain = "ai.onnx.ml"
 
-// graph builds a GraphProto: node = 1, name = 2, initializer = 5, input = 11, output = 12. Values have the names "/1", "/2", …, which no
-// field of a schema is likely to have; taken says which ones do.
+// graph builds a GraphProto: node = 1, name = 2, initializer = 5, input = 11, output = 12. Values have the names "/1",
+// "/2", …, which no field of a schema is likely to have; taken says which ones do.
 type graph struct {
 	real    elementType // of the model's tensors: double or float
 	taken   map[string]bool
@@ -25,7 +25,8 @@ func (g *graph) input(name string, t elementType, dims ...any) string {
 	return name
 }
 
-// result gives a value the name of an output, with underscores behind it if a field has that name, and returns the name.
+// result gives a value the name of an output, with underscores behind it if a field has that name, and returns the
+// name.
 func (g *graph) result(value, name string, t elementType, dims ...any) string {
 	for g.taken[name] {
 		name += "_"

@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Columns numbers the features of a sample for LIBSVM rows, from 1: the names of each categorical field in order, crosses last, those of each multi
-// field, then one column for each numeric field.
+// Columns numbers the features of a sample for LIBSVM rows, from 1: the names of each categorical field in order,
+// crosses last, those of each multi field, then one column for each numeric field.
 type Columns struct {
 	schema  *config.Schema
 	weights []string         // per multi field
@@ -81,9 +81,9 @@ func (c *Columns) Each(f func(number int, field, name string) error) error {
 	return nil
 }
 
-// AppendLIBSVM appends a row without a line end: the label, the columns that are not 0 with their values (1, 1/n or 1/√n in a list of n names, the
-// number as it came), and behind # the role, the weight and the inclusion probability. A class is its place in classes, from 0, unless all
-// of classes are whole numbers; several are joined by commas.
+// AppendLIBSVM appends a row without a line end: the label, the columns that are not 0 with their values (1, 1/n or
+// 1/√n in a list of n names, the number as it came), and behind # the role, the weight and the inclusion probability. A
+// class is its place in classes, from 0, unless all of classes are whole numbers; several are joined by commas.
 func (c *Columns) AppendLIBSVM(dst []byte, classes []string, r *Row) []byte {
 	ev := &r.Event
 	if event.Task(c.schema.Task).HasClasses() {

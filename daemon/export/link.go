@@ -37,7 +37,12 @@ func (b *builder) link(outputs string) {
 		}
 	case snapshot.Ordinal:
 		if b.c.Link == snapshot.Identity {
-			b.result(b.node("Clip", []string{first(), b.scalar(1), b.scalar(float64(s.Levels))}), "prediction", b.real, "n")
+			b.result(
+				b.node("Clip", []string{first(), b.scalar(1), b.scalar(float64(s.Levels))}),
+				"prediction",
+				b.real,
+				"n",
+			)
 			return
 		}
 		b.ordinal(outputs)

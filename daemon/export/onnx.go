@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// What the file is written for: Opset is that of the default domain. Opset 17 with version 2 of the ML operators is read by every onnxruntime since 1.12.
+// What the file is written for: Opset is that of the default domain. Opset 17 with version 2 of the ML operators is
+// read by every onnxruntime since 1.12.
 const (
 	onnxIR      = 8
 	Opset       = 17
@@ -45,8 +46,8 @@ type Field struct {
 //
 // A graph computes crosses itself.
 //
-// What is missing contributes nothing. A graph refuses no event: if a field is missing that is not optional, the outputs are NaN. Versions
-// written before fields could be optional let any be missing.
+// What is missing contributes nothing. A graph refuses no event: if a field is missing that is not optional, the
+// outputs are NaN. Versions written before fields could be optional let any be missing.
 //
 // An output whose name a field has gets an underscore behind it.
 func ONNX(m *snapshot.Model, double bool) ([]byte, []Field, error) {
@@ -63,8 +64,8 @@ func ONNX(m *snapshot.Model, double bool) ([]byte, []Field, error) {
 	return file, fields, err
 }
 
-// model wraps the graph in a ModelProto: ir_version = 1, producer_name = 2, producer_version = 3, model_version = 5, graph = 7,
-// opset_import = 8 with domain = 1 and version = 2, metadata_props = 14 with key = 1 and value = 2.
+// model wraps the graph in a ModelProto: ir_version = 1, producer_name = 2, producer_version = 3, model_version = 5,
+// graph = 7, opset_import = 8 with domain = 1 and version = 2, metadata_props = 14 with key = 1 and value = 2.
 func (b *builder) model(manifest *snapshot.Manifest) ([]byte, error) {
 	var m message
 	m.number(1, onnxIR)
@@ -98,9 +99,11 @@ func (b *builder) model(manifest *snapshot.Manifest) ([]byte, error) {
 		}
 		optional = string(list)
 	}
-	for _, p := range [][2]string{{"refitd_model", manifest.Model}, {"refitd_version", strconv.FormatInt(manifest.Version, 10)},
+	for _, p := range [][2]string{{"refitd_model", manifest.Model}, {"refitd_version", strconv.FormatInt(manifest.Version,
+		10)},
 		{"refitd_payload_digest", manifest.PayloadDigest}, {"refitd_task", s.Task}, {"refitd_label", s.Label},
-		{"refitd_kernel", b.c.Kernel}, {"refitd_degree", strconv.Itoa(b.degree)}, {"refitd_link", b.c.Link}, {"refitd_classes", classes},
+		{"refitd_kernel", b.c.Kernel}, {"refitd_degree", strconv.Itoa(b.degree)}, {"refitd_link", b.c.Link},
+		{"refitd_classes", classes},
 		{"refitd_optional", optional}} {
 		if p[1] == "" {
 			continue
@@ -143,9 +146,15 @@ func (b *builder) build() ([]Field, error) {
 	d, k, m := b.c.NumFeatures, b.c.NumBasis, b.c.NumOutputs
 	if s.Augment {
 		last := d - 1
-		b.part(func(table string) string { return table }, b.rows(b.c.Basis, last, d, k, 0), b.rows(b.c.Linear, last, d, m, 0), nil)
+		b.part(
+			func(table string) string { return table },
+			b.rows(b.c.Basis, last, d, k, 0),
+			b.rows(b.c.Linear, last, d, m, 0),
+			nil,
+		)
 	}
-	// The bias is spread over the events of the first input, so that there is a row for each even where nothing else has one.
+	// The bias is spread over the events of the first input, so that there is a row for each even where nothing else
+	// has one.
 	count := b.node("Shape", []string{fields[0].Name}, intAttribute("start", 0), intAttribute("end", 1))
 	shape := b.node("Concat", []string{count, b.axes(1)}, intAttribute("axis", 0))
 	parts := []string{b.node("Expand", []string{b.constant([]int{1, m}, b.c.Bias...), shape})}
@@ -179,17 +188,20 @@ func fieldsOf(s *snapshot.Schema) []Field {
 	return fields
 }
 
-// rows adds rows first..last-1 of a feature-major d×width table as a tensor, with zero rows behind them; "" if there is nothing.
+// rows adds rows first..last-1 of a feature-major d×width table as a tensor, with zero rows behind them; "" if there
+// is nothing.
 func (b *builder) rows(table []float64, first, last, width, zero int) string {
 	if table == nil || width == 0 {
 		return ""
 	}
-	values := append(append(make([]float64, 0, (last-first+zero)*width), table[first*width:last*width]...), make([]float64, zero*width)...)
+	values := append(
+		append(make([]float64, 0, (last-first+zero)*width), table[first*width:last*width]...),
+		make([]float64, zero*width)...)
 	return b.constant([]int{last - first + zero, width}, values...)
 }
 
-// part adds what some columns contribute to the power sums and the linear term. take selects from a table what belongs to each event;
-// reduce, if not nil, adds it up over the columns of one event.
+// part adds what some columns contribute to the power sums and the linear term. take selects from a table what belongs
+// to each event; reduce, if not nil, adds it up over the columns of one event.
 func (b *builder) part(take func(table string) string, basis, linear string, reduce func(string) string) {
 	if reduce == nil {
 		reduce = func(value string) string { return value }
@@ -212,8 +224,8 @@ func (b *builder) part(take func(table string) string, basis, linear string, red
 	}
 }
 
-// namedFields adds the categorical and multi fields. Their tables have two rows of zeros at the end: for names outside the vocabulary and
-// for no name.
+// namedFields adds the categorical and multi fields. Their tables have two rows of zeros at the end: for names outside
+// the vocabulary and for no name.
 func (b *builder) namedFields() {
 	s, total := &b.c.Schema, 0
 	for _, names := range b.c.Vocabulary {
@@ -247,7 +259,13 @@ func (b *builder) namedFields() {
 			ids := encode(inputs[s.Categorical[f]])
 			if !s.IsOptional(s.Categorical[f]) {
 				lacks := b.node("Equal", []string{ids, b.whole(missing)})
-				b.absent = append(b.absent, b.node("Unsqueeze", []string{b.node("Where", []string{lacks, b.scalar(math.NaN()), b.scalar(0)}), b.axes(1)}))
+				b.absent = append(
+					b.absent,
+					b.node(
+						"Unsqueeze",
+						[]string{b.node("Where", []string{lacks, b.scalar(math.NaN()), b.scalar(0)}), b.axes(1)},
+					),
+				)
 			}
 			b.part(func(table string) string { return b.node("Gather", []string{table, ids}) }, basis, linear, nil)
 			continue
@@ -256,26 +274,46 @@ func (b *builder) namedFields() {
 		name := s.Multi[list]
 		ids := encode(b.input(name, stringType, "n", "l_"+name))
 		weight := b.node("Unsqueeze", []string{b.multiValue(list, ids, missing, unseen), b.axes(2)})
-		b.part(func(table string) string { return b.mul(b.node("Gather", []string{table, ids}), weight) }, basis, linear,
+		b.part(
+			func(table string) string { return b.mul(b.node("Gather", []string{table, ids}), weight) },
+			basis,
+			linear,
 			func(value string) string {
 				return b.node("ReduceSum", []string{value, b.axes(1)}, intAttribute("keepdims", 0))
-			})
+			},
+		)
 	}
 }
 
 // multiValue returns the value of each name of a list, [n, l]: snapshot.MultiValue at the first of equal names, else
 // 0. Names that the version does not know cannot be distinguished here: each counts in the length of the list.
 func (b *builder) multiValue(list int, ids string, missing, unseen int64) string {
-	size := b.node("Squeeze", []string{b.node("Shape", []string{ids}, intAttribute("start", 1), intAttribute("end", 2)), b.axes(0)})
+	size := b.node(
+		"Squeeze",
+		[]string{b.node("Shape", []string{ids}, intAttribute("start", 1), intAttribute("end", 2)), b.axes(0)},
+	)
 	place := b.node("Range", []string{b.whole(0), size, b.whole(1)})
-	earlier := b.node("Less", []string{b.node("Unsqueeze", []string{place, b.axes(0)}), b.node("Unsqueeze", []string{place, b.axes(1)})})
-	same := b.node("Equal", []string{b.node("Unsqueeze", []string{ids, b.axes(1)}), b.node("Unsqueeze", []string{ids, b.axes(2)})})
-	repeats := b.node("ReduceSum", []string{b.cast(b.node("And", []string{same, earlier}), int64Type), b.axes(2)}, intAttribute("keepdims", 0))
+	earlier := b.node(
+		"Less",
+		[]string{b.node("Unsqueeze", []string{place, b.axes(0)}), b.node("Unsqueeze", []string{place, b.axes(1)})},
+	)
+	same := b.node(
+		"Equal",
+		[]string{b.node("Unsqueeze", []string{ids, b.axes(1)}), b.node("Unsqueeze", []string{ids, b.axes(2)})},
+	)
+	repeats := b.node(
+		"ReduceSum",
+		[]string{b.cast(b.node("And", []string{same, earlier}), int64Type), b.axes(2)},
+		intAttribute("keepdims", 0),
+	)
 	first := b.node("Equal", []string{repeats, b.whole(0)})
 	present := b.node("Not", []string{b.node("Equal", []string{ids, b.whole(missing)})})
 	counted, weights := present, b.c.Schema.MultiWeights
 	if len(weights) > 0 {
-		counted = b.node("And", []string{present, b.node("Or", []string{first, b.node("Equal", []string{ids, b.whole(unseen)})})})
+		counted = b.node(
+			"And",
+			[]string{present, b.node("Or", []string{first, b.node("Equal", []string{ids, b.whole(unseen)})})},
+		)
 	}
 	length := b.node("ReduceSum", []string{b.cast(counted, b.real), b.axes(1)}, intAttribute("keepdims", 1))
 	divisor := b.node("Max", []string{length, b.scalar(1)})
@@ -285,22 +323,44 @@ func (b *builder) multiValue(list int, ids string, missing, unseen int64) string
 	return b.mul(b.node("Div", []string{b.cast(present, b.real), divisor}), b.cast(first, b.real))
 }
 
-// numericFields adds the numeric fields: scaled in double, whatever the type of the tensors, since centers may be large.
+// numericFields adds the numeric fields: scaled in double, whatever the type of the tensors, since centers may be
+// large.
 func (b *builder) numericFields() {
 	s := &b.c.Schema
 	p := len(s.Numeric)
 	var columns []string
 	center, scale, limit, opposite := make([]float64, p), make([]float64, p), make([]float64, p), make([]float64, p)
 	for f := range s.Numeric {
-		center[f], scale[f], limit[f] = s.Numeric[f].Center, s.Numeric[f].Scale, cmp.Or(s.Numeric[f].Clip, math.MaxFloat64)
+		center[f], scale[f], limit[f] = s.Numeric[f].Center, s.Numeric[f].Scale, cmp.Or(
+			s.Numeric[f].Clip,
+			math.MaxFloat64,
+		)
 		opposite[f] = -limit[f]
-		columns = append(columns, b.node("Unsqueeze", []string{b.input(s.Numeric[f].Name, float64Type, "n"), b.axes(1)}))
+		columns = append(
+			columns,
+			b.node("Unsqueeze", []string{b.input(s.Numeric[f].Name, float64Type, "n"), b.axes(1)}),
+		)
 	}
 	value := b.node("Concat", columns, intAttribute("axis", 1))
 	zero := b.constantOf(float64Type, nil, []float64{0})
-	finite := b.node("Equal", []string{b.node("Sub", []string{value, value}), zero}) // NaN and ±Inf minus themselves are NaN
-	x := b.node("Div", []string{b.node("Sub", []string{value, b.constantOf(float64Type, []int{1, p}, center)}), b.constantOf(float64Type, []int{1, p}, scale)})
-	x = b.node("Min", []string{b.node("Max", []string{x, b.constantOf(float64Type, []int{1, p}, opposite)}), b.constantOf(float64Type, []int{1, p}, limit)})
+	finite := b.node(
+		"Equal",
+		[]string{b.node("Sub", []string{value, value}), zero},
+	) // NaN and ±Inf minus themselves are NaN
+	x := b.node(
+		"Div",
+		[]string{
+			b.node("Sub", []string{value, b.constantOf(float64Type, []int{1, p}, center)}),
+			b.constantOf(float64Type, []int{1, p}, scale),
+		},
+	)
+	x = b.node(
+		"Min",
+		[]string{
+			b.node("Max", []string{x, b.constantOf(float64Type, []int{1, p}, opposite)}),
+			b.constantOf(float64Type, []int{1, p}, limit),
+		},
+	)
 	x = b.node("Where", []string{finite, x, zero})
 	b.requireNumbers(finite)
 	b.featureMap(value, finite)
@@ -311,7 +371,19 @@ func (b *builder) numericFields() {
 	if s.Augment {
 		first--
 	}
-	basis, linear := b.rows(b.c.Basis, first, first+p, b.c.NumBasis, 0), b.rows(b.c.Linear, first, first+p, b.c.NumOutputs, 0)
+	basis, linear := b.rows(
+		b.c.Basis,
+		first,
+		first+p,
+		b.c.NumBasis,
+		0,
+	), b.rows(
+		b.c.Linear,
+		first,
+		first+p,
+		b.c.NumOutputs,
+		0,
+	)
 	power, table := x, basis
 	for t := 0; basis != "" && t < b.degree && (t == 0 || b.c.Kernel == snapshot.ANOVA); t++ {
 		if t > 0 {
@@ -339,13 +411,13 @@ func (b *builder) requireNumbers(finite string) {
 	}
 }
 
-// kernel returns K(h_r, x), [n, k], times scale: a power of the sum, or, since the ANOVA kernel of degree m is the elementary symmetric
-// polynomial e_m of the products h_j x_j, Newton's identities for E_m = m! e_m,
+// kernel returns K(h_r, x), [n, k], times scale: a power of the sum, or, since the ANOVA kernel of degree m is the
+// elementary symmetric polynomial e_m of the products h_j x_j, Newton's identities for E_m = m! e_m,
 //
 //	E_m = Σ_i (−1)^(i−1) (m−1)!/(m−i)! E_(m−i) p_i
 //
-// from the power sums p_i. The caller divides by scale: onnxruntime merges a multiplication with the product that follows it and rounds its
-// factor to float32, also between tensors in float64.
+// from the power sums p_i. The caller divides by scale: onnxruntime merges a multiplication with the product that
+// follows it and rounds its factor to float32, also between tensors in float64.
 func (b *builder) kernel() (value string, scale float64) {
 	p := make([]string, b.degree)
 	for t := range p {

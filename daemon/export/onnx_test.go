@@ -72,12 +72,30 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 		return list
 	}
 	c := &snapshot.Contents{
-		Schema: snapshot.Schema{Task: s.task, Label: "y", LabelMin: -9, LabelMax: 9, Categorical: []string{"user", "prediction", "hour"}, Multi: []string{"tags"},
-			Cross:   [][]string{{"user", "prediction"}, {"hour", "prediction", "user"}},
-			Numeric: []snapshot.NumericField{{Name: "age", Center: 40, Scale: 20, Clip: 1}, {Name: "ts", Center: 1.7e12, Scale: 3e7}}, Augment: s.augment},
+		Schema: snapshot.Schema{
+			Task:        s.task,
+			Label:       "y",
+			LabelMin:    -9,
+			LabelMax:    9,
+			Categorical: []string{"user", "prediction", "hour"},
+			Multi:       []string{"tags"},
+			Cross:       [][]string{{"user", "prediction"}, {"hour", "prediction", "user"}},
+			Numeric: []snapshot.NumericField{
+				{Name: "age", Center: 40, Scale: 20, Clip: 1},
+				{Name: "ts", Center: 1.7e12, Scale: 3e7},
+			},
+			Augment: s.augment,
+		},
 		Kernel: strings.TrimSuffix(s.kernel, "3"), Link: s.link, NumOutputs: 1, NumBasis: s.k,
-		Vocabulary: [][]string{names("u", 40), append(names("i", 24), "naïve \"<\\\u2028"), {"h0", "h1", "h2×i3"}, nil, nil, names("t", 12)},
-		Meta:       snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Vocabulary: [][]string{
+			names("u", 40),
+			append(names("i", 24), "naïve \"<\\\u2028"),
+			{"h0", "h1", "h2×i3"},
+			nil,
+			nil,
+			names("t", 12),
+		},
+		Meta: snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 	}
 	if s.kernel != c.Kernel {
 		c.Degree = 3
@@ -117,7 +135,11 @@ func contents(s shape, rng *rand.Rand) *snapshot.Contents {
 	case snapshot.Fourier:
 		c.Schema.FeatureMap = snapshot.NewFourier(50, 1, scaling)
 	case snapshot.Bins:
-		c.Schema.FeatureMap = snapshot.NewBins(8, scaling, [][]float64{{10, 20, 30, 35, 38, 42, 50, 60, 90}, {1.7e12, 1.7e12 - 4e7, 1.7e12 + 4e7}})
+		c.Schema.FeatureMap = snapshot.NewBins(
+			8,
+			scaling,
+			[][]float64{{10, 20, 30, 35, 38, 42, 50, 60, 90}, {1.7e12, 1.7e12 - 4e7, 1.7e12 + 4e7}},
+		)
 	case snapshot.Products:
 		c.Schema.FeatureMap = snapshot.NewProducts(scaling)
 	}
@@ -135,8 +157,11 @@ func ratingEvent(rng *rand.Rand) snapshot.Input {
 		}
 		return ""
 	}
-	in := snapshot.Input{Categorical: []string{name("u", 40), name("i", 24), []string{"h0", "h1", "h2", "h2×i3", ""}[rng.IntN(5)]}, Multi: [][]string{nil},
-		Numeric: []float64{40 + 20*rng.NormFloat64(), 1.7e12 + 3e7*rng.NormFloat64()}}
+	in := snapshot.Input{
+		Categorical: []string{name("u", 40), name("i", 24), []string{"h0", "h1", "h2", "h2×i3", ""}[rng.IntN(5)]},
+		Multi:       [][]string{nil},
+		Numeric:     []float64{40 + 20*rng.NormFloat64(), 1.7e12 + 3e7*rng.NormFloat64()},
+	}
 	for range rng.IntN(6) {
 		in.Multi[0] = append(in.Multi[0], "t"+strconv.Itoa(rng.IntN(14)))
 	}
@@ -168,7 +193,12 @@ type expectation struct {
 func expect(t *testing.T, m *snapshot.Model, events []snapshot.Input) *expectation {
 	t.Helper()
 	s := m.Schema()
-	e := &expectation{Task: s.Task, Categorical: make(map[string][]string), Multi: make(map[string][][]string), Numeric: make(map[string][]string)}
+	e := &expectation{
+		Task:        s.Task,
+		Categorical: make(map[string][]string),
+		Multi:       make(map[string][][]string),
+		Numeric:     make(map[string][]string),
+	}
 	for i := range events {
 		in := &events[i]
 		for f, name := range s.Categorical {
@@ -197,8 +227,8 @@ func expect(t *testing.T, m *snapshot.Model, events []snapshot.Input) *expectati
 	return e
 }
 
-// writeExpectations exports every shape in both types with 1,000 random events, and the published versions of the format's tests with
-// their golden events, and returns the path of the list.
+// writeExpectations exports every shape in both types with 1,000 random events, and the published versions of the
+// format's tests with their golden events, and returns the path of the list.
 func writeExpectations(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -246,7 +276,8 @@ func writeExpectations(t *testing.T) string {
 		}
 		export(m, s.String()+" "+m.Contents().Tensors, events)
 	}
-	for i, weight := range []string{snapshot.WeightMean, snapshot.WeightSqrt} { // of lists of 1, 2 and 200 names, of which known ones are repeated
+	// of lists of 1, 2 and 200 names, of which known ones are repeated
+	for i, weight := range []string{snapshot.WeightMean, snapshot.WeightSqrt} {
 		rng := rand.New(rand.NewPCG(8, uint64(i)))
 		c := contents(shapes[i], rng)
 		c.Schema.MultiWeights = []string{weight}
@@ -286,7 +317,11 @@ func writeExpectations(t *testing.T) string {
 	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
 		list = append(list, cubic(t, dir, kernel))
 	}
-	first, err := snapshot.Open(filepath.Join("..", "..", "snapshot", "testdata", "v1"), "ratings", snapshot.Selector{Version: 1})
+	first, err := snapshot.Open(
+		filepath.Join("..", "..", "snapshot", "testdata", "v1"),
+		"ratings",
+		snapshot.Selector{Version: 1},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +348,8 @@ func writeExpectations(t *testing.T) string {
 	return path
 }
 
-// refused is a model of which some fields are optional, with events that lack others: the library refuses each, the graph says NaN.
+// refused is a model of which some fields are optional, with events that lack others: the library refuses each, the
+// graph says NaN.
 func refused(t *testing.T, dir string, i int, s shape) *expectation {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(9, uint64(i)))
@@ -323,14 +359,22 @@ func refused(t *testing.T, dir string, i int, s shape) *expectation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &expectation{Name: s.String() + " float32", Task: s.task, Refused: true, File: filepath.Join(dir, "refused"+strconv.Itoa(i)+".onnx"),
-		Categorical: map[string][]string{}, Multi: map[string][][]string{}, Numeric: map[string][]string{}}
+	e := &expectation{
+		Name:        s.String() + " float32",
+		Task:        s.task,
+		Refused:     true,
+		File:        filepath.Join(dir, "refused"+strconv.Itoa(i)+".onnx"),
+		Categorical: map[string][]string{},
+		Multi:       map[string][][]string{},
+		Numeric:     map[string][]string{},
+	}
 	for _, in := range []snapshot.Input{
 		{Categorical: []string{"u1", "", "h0"}, Numeric: []float64{40, 1.7e12}, Multi: [][]string{{}}},
 		{Categorical: []string{"u1", "i1", "h1"}, Numeric: []float64{40, math.NaN()}, Multi: [][]string{{}}},
 		{Categorical: []string{"", "", ""}, Numeric: []float64{math.NaN(), math.NaN()}, Multi: [][]string{{"t1"}}},
 	} {
-		if _, err := m.Predict(&in); !errors.Is(err, snapshot.ErrInput) || !strings.Contains(err.Error(), "missing_field") {
+		if _, err := m.Predict(&in); !errors.Is(err, snapshot.ErrInput) ||
+			!strings.Contains(err.Error(), "missing_field") {
 			t.Errorf("%v: %v", in, err)
 		}
 		for f, name := range c.Schema.Categorical {
@@ -361,10 +405,28 @@ func refused(t *testing.T, dir string, i int, s shape) *expectation {
 func cubic(t *testing.T, dir, kernel string) *expectation {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(3, 3))
-	c := &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Regression}, Kernel: kernel, Degree: 3, Link: snapshot.Identity,
-		NumFeatures: 5, NumOutputs: 1, NumBasis: 2, Basis: make([]float64, 10), Weights: []float64{1.5, -0.7}, Bias: []float64{0.25}, Vocabulary: [][]string{}}
-	e := &expectation{Name: "degree 3 " + kernel + " float64", Task: snapshot.Regression, Tolerance: 1e-9, File: filepath.Join(dir, kernel+".onnx"),
-		Categorical: map[string][]string{}, Multi: map[string][][]string{}, Numeric: map[string][]string{}}
+	c := &snapshot.Contents{
+		Schema:      snapshot.Schema{Task: snapshot.Regression},
+		Kernel:      kernel,
+		Degree:      3,
+		Link:        snapshot.Identity,
+		NumFeatures: 5,
+		NumOutputs:  1,
+		NumBasis:    2,
+		Basis:       make([]float64, 10),
+		Weights:     []float64{1.5, -0.7},
+		Bias:        []float64{0.25},
+		Vocabulary:  [][]string{},
+	}
+	e := &expectation{
+		Name:        "degree 3 " + kernel + " float64",
+		Task:        snapshot.Regression,
+		Tolerance:   1e-9,
+		File:        filepath.Join(dir, kernel+".onnx"),
+		Categorical: map[string][]string{},
+		Multi:       map[string][][]string{},
+		Numeric:     map[string][]string{},
+	}
 	for j := range 5 {
 		c.Schema.Numeric = append(c.Schema.Numeric, snapshot.NumericField{Name: string(rune('a' + j)), Scale: 1})
 		c.Basis[2*j], c.Basis[2*j+1] = rng.NormFloat64(), rng.NormFloat64()
@@ -406,10 +468,12 @@ func cubic(t *testing.T, dir, kernel string) *expectation {
 
 // The models score in onnxruntime as in the library, for every kernel, task and link.
 func TestONNXInPython(t *testing.T) {
-	if out, err := exec.CommandContext(t.Context(), "python3", "-c", "import numpy, onnxruntime").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c",
+		"import numpy, onnxruntime").CombinedOutput(); err != nil {
 		t.Skipf("not checked: python3 with numpy and onnxruntime is needed (%v): %s", err, lastLine(out))
 	}
-	out, err := exec.CommandContext(t.Context(), "python3", filepath.Join("testdata", "check.py"), writeExpectations(t)).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "python3", filepath.Join("testdata", "check.py"), writeExpectations(t)).
+		CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Error(err)
@@ -418,10 +482,16 @@ func TestONNXInPython(t *testing.T) {
 
 // The same in another language with another build of the runtime.
 func TestONNXInNode(t *testing.T) {
-	if out, err := exec.CommandContext(t.Context(), "node", "-e", "require('onnxruntime-node')").CombinedOutput(); err != nil {
-		t.Skipf("not checked: node with the package onnxruntime-node is needed, in NODE_PATH (%v): %s", err, lastLine(out))
+	if out, err := exec.CommandContext(t.Context(), "node", "-e",
+		"require('onnxruntime-node')").CombinedOutput(); err != nil {
+		t.Skipf(
+			"not checked: node with the package onnxruntime-node is needed, in NODE_PATH (%v): %s",
+			err,
+			lastLine(out),
+		)
 	}
-	out, err := exec.CommandContext(t.Context(), "node", filepath.Join("testdata", "check.cjs"), writeExpectations(t)).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "node", filepath.Join("testdata", "check.cjs"), writeExpectations(t)).
+		CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
 		t.Error(err)
@@ -435,8 +505,15 @@ func lastLine(b []byte) string {
 
 // Without a field there is no number of events, and the error says so.
 func TestONNXNeedsFields(t *testing.T) {
-	m, err := snapshot.NewModel(&snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Regression}, Kernel: snapshot.ANOVA, Link: snapshot.Identity,
-		NumOutputs: 1, Bias: []float64{1}})
+	m, err := snapshot.NewModel(
+		&snapshot.Contents{
+			Schema:     snapshot.Schema{Task: snapshot.Regression},
+			Kernel:     snapshot.ANOVA,
+			Link:       snapshot.Identity,
+			NumOutputs: 1,
+			Bias:       []float64{1},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -459,7 +536,8 @@ func TestONNXIsDeterministic(t *testing.T) {
 	if err != nil || string(a) != string(b) {
 		t.Errorf("two files differ, error %v", err)
 	}
-	if len(fields) != 6 || fields[3] != (Field{"tags", "multi", "string", true}) || fields[5] != (Field{"ts", "numeric", "float64", true}) {
+	if len(fields) != 6 || fields[3] != (Field{"tags", "multi", "string", true}) ||
+		fields[5] != (Field{"ts", "numeric", "float64", true}) {
 		t.Errorf("fields %v", fields)
 	}
 }

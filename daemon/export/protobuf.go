@@ -7,8 +7,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is the wire form of one protobuf message. The numbers of the fields are those of onnx.proto (onnx/onnx, IR version 8): the few
-// messages that a model needs are written directly rather than through 3,600 lines of generated code.
+// message is the wire form of one protobuf message. The numbers of the fields are those of onnx.proto (onnx/onnx, IR
+// version 8): the few messages that a model needs are written directly rather than through 3,600 lines of generated
+// code.
 type message []byte
 
 func (m *message) number(field protowire.Number, v int64) {
@@ -115,7 +116,8 @@ func stringsAttribute(name string, values []string) attribute {
 	return attribute(m)
 }
 
-// valueInfo is a ValueInfoProto: name = 1, type = 2 with tensor_type = 1, of elem_type = 1 and shape = 2. A dim is a number or a name.
+// valueInfo is a ValueInfoProto: name = 1, type = 2 with tensor_type = 1, of elem_type = 1 and shape = 2. A dim is a
+// number or a name.
 func valueInfo(name string, t elementType, dims ...any) message {
 	var shape message
 	for _, d := range dims {

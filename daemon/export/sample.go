@@ -51,8 +51,8 @@ func Rows(s *sketch.Sample, f func(*Row) error) error {
 	return nil
 }
 
-// AppendJSON appends a row as one JSON object without a line end: the event as the daemon would accept it again, and _role, _weight,
-// _inclusion_probability, _topic, _partition and _offset, which it ignores.
+// AppendJSON appends a row as one JSON object without a line end: the event as the daemon would accept it again, and
+// _role, _weight, _inclusion_probability, _topic, _partition and _offset, which it ignores.
 func AppendJSON(dst []byte, m *config.Schema, r *Row) ([]byte, error) {
 	o := object{dst: append(dst, '{')}
 	ev, weight := &r.Event, r.Event.Weight

@@ -18,9 +18,17 @@ import (
 func tagged(task string) *config.Model {
 	m := config.DefaultModel()
 	m.Name = "tagged"
-	m.Schema = config.Schema{Task: task, Label: "y", Time: "ts", TimeUnit: "s", Weight: "w", Identity: "id", Categorical: []string{"user"},
-		Multi:   []string{"tags"},
-		Numeric: []string{"age"}}
+	m.Schema = config.Schema{
+		Task:        task,
+		Label:       "y",
+		Time:        "ts",
+		TimeUnit:    "s",
+		Weight:      "w",
+		Identity:    "id",
+		Categorical: []string{"user"},
+		Multi:       []string{"tags"},
+		Numeric:     []string{"age"},
+	}
 	if task == "multiclass" || task == "multilabel" {
 		m.Schema.Classes = []string{"red", "<green>"}
 	}
@@ -30,7 +38,8 @@ func tagged(task string) *config.Model {
 	return &m
 }
 
-// TestGapsAreExportedAsGaps: of an event that lacks optional fields the row lacks them too, and one with empty lists is an event again.
+// TestGapsAreExportedAsGaps: of an event that lacks optional fields the row lacks them too, and one with empty lists is
+// an event again.
 func TestGapsAreExportedAsGaps(t *testing.T) {
 	m := tagged("multilabel")
 	m.Schema.Optional = []string{"age", "user"}
@@ -52,18 +61,29 @@ func TestGapsAreExportedAsGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	columns := done()
-	if got := string(columns.AppendLIBSVM(nil, m.Schema.Classes, row)); columns.NumColumns() != 1 || got != " # role=gate weight=1" {
+	if got := string(columns.AppendLIBSVM(nil, m.Schema.Classes, row)); columns.NumColumns() != 1 ||
+		got != " # role=gate weight=1" {
 		t.Errorf("%d columns, %q", columns.NumColumns(), got)
 	}
 }
 
 // TestChoicesAreExported: a choice is one again, of a kind that weighs as much.
 func TestChoicesAreExported(t *testing.T) {
-	for _, c := range []struct{ weight, line string }{{"", `{"kind":"buy","user":`}, {"w", `{"kind":"view","w":5,"user":`}} {
+	for _, c := range []struct{ weight, line string }{{"", `{"kind":"buy","user":`}, {"w",
+		`{"kind":"view","w":5,"user":`}} {
 		m := config.DefaultModel()
 		m.Name = "choices"
-		m.Schema = config.Schema{Task: config.Implicit, Label: "kind", Weight: c.weight, Categorical: []string{"user", "item"},
-			EventWeights: []config.EventWeight{{Event: "none", Weight: 0}, {Event: "view", Weight: 1}, {Event: "buy", Weight: 5}}}
+		m.Schema = config.Schema{
+			Task:        config.Implicit,
+			Label:       "kind",
+			Weight:      c.weight,
+			Categorical: []string{"user", "item"},
+			EventWeights: []config.EventWeight{
+				{Event: "none", Weight: 0},
+				{Event: "view", Weight: 1},
+				{Event: "buy", Weight: 5},
+			},
+		}
 		m.Resolve()
 		e := event.Event{Label: 1, Weight: 5, Categorical: []string{"u", "i"}}
 		line, err := AppendJSON(nil, &m.Schema, &Row{Event: e, Weight: 1, Topic: "t"})
@@ -71,7 +91,8 @@ func TestChoicesAreExported(t *testing.T) {
 			t.Fatalf("%s, error %v", line, err)
 		}
 		var back event.Event
-		if r := ingest.NewDecoder(&m).Decode(&back, line, 0); r != nil || !bytes.Equal(rows.AppendEvent(nil, &back), rows.AppendEvent(nil, &e)) {
+		if r := ingest.NewDecoder(&m).Decode(&back, line, 0); r != nil ||
+			!bytes.Equal(rows.AppendEvent(nil, &back), rows.AppendEvent(nil, &e)) {
 			t.Errorf("%s is %+v, was %+v (%v)", line, back, e, r)
 		}
 	}
@@ -86,8 +107,14 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 			m.Schema.Positive = "UP"
 		}
 		decoder := ingest.NewDecoder(m)
-		e := event.Event{Label: 1, Weight: 2.5, Time: 1_700_000_000_500, Categorical: []string{"naïve \"<\\\u2028"}, Numeric: []float64{-0.125},
-			Multi: [][]string{{"b", "a"}}}
+		e := event.Event{
+			Label:       1,
+			Weight:      2.5,
+			Time:        1_700_000_000_500,
+			Categorical: []string{"naïve \"<\\\u2028"},
+			Numeric:     []float64{-0.125},
+			Multi:       [][]string{{"b", "a"}},
+		}
 		switch task {
 		case "named":
 			e.Label = 0
@@ -96,7 +123,11 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 		case "multilabel":
 			e.Label, e.Classes = 0, []string{"red", "<green>"}
 		}
-		line, err := AppendJSON([]byte("kept"), &m.Schema, &Row{Event: e, Role: sketch.Gate, Weight: 1, Inclusion: 0.25, Topic: "t", Partition: 3, Offset: 7})
+		line, err := AppendJSON(
+			[]byte("kept"),
+			&m.Schema,
+			&Row{Event: e, Role: sketch.Gate, Weight: 1, Inclusion: 0.25, Topic: "t", Partition: 3, Offset: 7},
+		)
 		if err != nil || !bytes.HasPrefix(line, []byte(`kept{"y":`)) {
 			t.Fatalf("%s, error %v", line, err)
 		}
@@ -104,10 +135,14 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 		if r := decoder.Decode(&back, line[len("kept"):], -1); r != nil {
 			t.Fatalf("%s: %s: %s", task, r, line)
 		}
-		if want := rows.AppendEvent(nil, &e); !bytes.Equal(rows.AppendEvent(nil, &back), want) || back.Identity != "t/3/7" {
+		if want := rows.AppendEvent(nil, &e); !bytes.Equal(rows.AppendEvent(nil, &back), want) ||
+			back.Identity != "t/3/7" {
 			t.Errorf("%s: %+v, was %+v", task, back, e)
 		}
-		if !bytes.HasSuffix(line, []byte(`"_role":"gate","_weight":1,"_inclusion_probability":0.25,"_topic":"t","_partition":3,"_offset":7}`)) {
+		if !bytes.HasSuffix(
+			line,
+			[]byte(`"_role":"gate","_weight":1,"_inclusion_probability":0.25,"_topic":"t","_partition":3,"_offset":7}`),
+		) {
 			t.Errorf("%s", line)
 		}
 	}
@@ -116,9 +151,26 @@ func TestJSONRowsAreEventsAgain(t *testing.T) {
 func TestLIBSVMRows(t *testing.T) {
 	m := tagged("multilabel")
 	rows := []*Row{
-		{Event: event.Event{Classes: []string{"red", "<green>"}, Categorical: []string{"u2"}, Multi: [][]string{{"z", "a"}}, Numeric: []float64{3}}, Weight: 0.5},
-		{Event: event.Event{Classes: []string{"<green>"}, Categorical: []string{"u1"}, Multi: [][]string{nil}, Numeric: []float64{0}}, Role: sketch.Select,
-			Weight: 1, Inclusion: 1},
+		{
+			Event: event.Event{
+				Classes:     []string{"red", "<green>"},
+				Categorical: []string{"u2"},
+				Multi:       [][]string{{"z", "a"}},
+				Numeric:     []float64{3},
+			},
+			Weight: 0.5,
+		},
+		{
+			Event: event.Event{
+				Classes:     []string{"<green>"},
+				Categorical: []string{"u1"},
+				Multi:       [][]string{nil},
+				Numeric:     []float64{0},
+			},
+			Role:      sketch.Select,
+			Weight:    1,
+			Inclusion: 1,
+		},
 	}
 	add, done := CollectColumns(&m.Schema)
 	for _, r := range rows {
@@ -131,7 +183,10 @@ func TestLIBSVMRows(t *testing.T) {
 	for _, r := range rows {
 		got = append(got, string(c.AppendLIBSVM(nil, m.Schema.Classes, r)))
 	}
-	want := []string{"0,1 2:1 3:0.5 4:0.5 5:3 # role=train weight=0.5", "1 1:1 # role=select weight=1 inclusion_probability=1"}
+	want := []string{
+		"0,1 2:1 3:0.5 4:0.5 5:3 # role=train weight=0.5",
+		"1 1:1 # role=select weight=1 inclusion_probability=1",
+	}
 	if !slices.Equal(got, want) || c.NumColumns() != 5 {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -147,7 +202,8 @@ func TestLIBSVMRows(t *testing.T) {
 	if err := add(rows[0]); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(done().AppendLIBSVM(nil, m.Schema.Classes, rows[0])); got != "0,1 1:1 2:0.7071067811865475 3:0.7071067811865475 4:3 # role=train weight=0.5" {
+	if got := string(done().AppendLIBSVM(nil, m.Schema.Classes,
+		rows[0])); got != "0,1 1:1 2:0.7071067811865475 3:0.7071067811865475 4:3 # role=train weight=0.5" {
 		t.Errorf("by weight sqrt %q", got)
 	}
 	if ClassNumber([]string{"3", "7"}, "7") != "7" {
@@ -168,8 +224,15 @@ func TestRowsHaveWeights(t *testing.T) {
 	}
 	sink := ingest.New(m, store, nil)
 	for i := range int64(100) {
-		ev := event.Event{Label: float64(i), Weight: 1 + float64(i%3), Time: i, Identity: string(rune('a' + i)), Categorical: []string{"u"},
-			Multi: [][]string{nil}, Numeric: []float64{1}}
+		ev := event.Event{
+			Label:       float64(i),
+			Weight:      1 + float64(i%3),
+			Time:        i,
+			Identity:    string(rune('a' + i)),
+			Categorical: []string{"u"},
+			Multi:       [][]string{nil},
+			Numeric:     []float64{1},
+		}
 		if err := sink.Feed("t", 0, i, &ev); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +253,9 @@ func TestRowsHaveWeights(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if roles[sketch.Train] != len(s.Train) || roles[sketch.Select] != len(s.Select) || roles[sketch.Gate] != len(s.Gate) || len(s.Train) == 0 {
+	if roles[sketch.Train] != len(s.Train) || roles[sketch.Select] != len(s.Select) ||
+		roles[sketch.Gate] != len(s.Gate) ||
+		len(s.Train) == 0 {
 		t.Errorf("%v", roles)
 	}
 	if mean := total / float64(len(s.Train)); mean < 1-1e-9 || mean > 1+1e-9 {

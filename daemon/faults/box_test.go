@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestBusyProcessors (C24, G2): refits that take every processor, one after the other, cost latency and nothing else: the daemon stays ready, no
-// connection is given up, the lag goes back, and nothing is lost or double.
+// TestBusyProcessors (C24, G2): refits that take every processor, one after the other, cost latency and nothing else:
+// the daemon stays ready, no connection is given up, the lag goes back, and nothing is lost or double.
 func TestBusyProcessors(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr := embedded(t)
@@ -52,16 +52,33 @@ func TestBusyProcessors(t *testing.T) {
 	p.accountedFor(c.stopClean())
 	proved(t, config)
 	longest := slices.Max(waits)
-	t.Logf("%d events/s for %v with refits back to back (%g ended, %.1f processor seconds in all): "+
-		"apply latency p50 %v p99 %v max %v (lag of 5s), caught up %v after the end; %d of %d looks without an answer",
-		rate, length, refits, used, percentile(waits, 50), percentile(waits, 99), longest.Round(time.Millisecond), lag.Round(time.Millisecond), late, looks)
+	t.Logf(
+		"%d events/s for %v with refits back to back (%g ended, %.1f processor seconds in all): "+
+			"apply latency p50 %v p99 %v max %v (lag of 5s), caught up %v after the end; %d of %d looks without an answer",
+		rate,
+		length,
+		refits,
+		used,
+		percentile(waits, 50),
+		percentile(waits, 99),
+		longest.Round(time.Millisecond),
+		lag.Round(time.Millisecond),
+		late,
+		looks,
+	)
 	if stalls+failed > 0 || late > 0 || tier.Asked(tier.Long) && longest > 5*time.Second || longest > 20*time.Second {
-		t.Errorf("%g stalls, %g fetches failed, %d looks without an answer, longest wait %v", stalls, failed, late, longest)
+		t.Errorf(
+			"%g stalls, %g fetches failed, %d looks without an answer, longest wait %v",
+			stalls,
+			failed,
+			late,
+			longest,
+		)
 	}
 }
 
-// TestSmallMemory (G3): with the limit that the daemon sets itself in a control group of 512 MiB, the default sample fills and is trained on within
-// those 512 MiB.
+// TestSmallMemory (G3): with the limit that the daemon sets itself in a control group of 512 MiB, the default sample
+// fills and is trained on within those 512 MiB.
 func TestSmallMemory(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	const group = 512 << 20
@@ -69,8 +86,12 @@ func TestSmallMemory(t *testing.T) {
 	makeTopic(t, admin(t, addr), "small", 8, 1)
 	p := newProducer(t, addr, "small")
 	p.fill(tier.Size(300_000, 2_000_000), ratings(1, 0))
-	config := configure(t, "small", settings{brokers: addr, topics: []string{"small"}, size: 200_000, train: "every: 1s, max_basis: 10, sweeps: 1",
-		publish: "update_every: 1s"})
+	config := configure(
+		t,
+		"small",
+		settings{brokers: addr, topics: []string{"small"}, size: 200_000, train: "every: 1s, max_basis: 10, sweeps: 1",
+			publish: "update_every: 1s"},
+	)
 	c := run(t, refitd, config, []string{"GOMEMLIMIT=410MiB"}, "--until", "end")
 	if code := c.wait(5 * time.Minute); code != report.ExitDone {
 		t.Fatalf("exit code %d, %+v", code, c.failure)

@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// certificates are those of the shared broker, the ports of the listeners that use them, and the properties that make the listeners.
+// certificates are those of the shared broker, the ports of the listeners that use them, and the properties that make
+// the listeners.
 type certificates struct {
 	ca, otherCA, client string         // files; client holds key and certificate
 	ports               map[string]int // by the name of the listener
@@ -51,8 +52,12 @@ const (
 
 // makeCertificates writes an authority, the certificate of each listener and that of a client into dir.
 func makeCertificates(dir string) (*certificates, error) {
-	c := &certificates{ca: filepath.Join(dir, "ca.pem"), otherCA: filepath.Join(dir, "other-ca.pem"), client: filepath.Join(dir, "client.pem"),
-		ports: map[string]int{}}
+	c := &certificates{
+		ca:      filepath.Join(dir, "ca.pem"),
+		otherCA: filepath.Join(dir, "other-ca.pem"),
+		client:  filepath.Join(dir, "client.pem"),
+		ports:   map[string]int{},
+	}
 	ca, err := newAuthority(c.ca)
 	if err != nil {
 		return nil, err
@@ -87,17 +92,28 @@ func makeCertificates(dir string) (*certificates, error) {
 				key+"ssl.truststore.type=PEM", key+"ssl.truststore.location="+c.ca)
 		}
 		if strings.HasPrefix(l.protocol, "SASL") {
-			lines = append(lines, key+"plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "+
-				"user_"+kafkaUser+"=\""+kafkaPassword+"\";")
+			lines = append(
+				lines,
+				key+"plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "+
+					"user_"+kafkaUser+"=\""+kafkaPassword+"\";",
+			)
 			for _, n := range []string{"256", "512"} {
-				lines = append(lines, key+"scram-sha-"+n+".sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;")
+				lines = append(
+					lines,
+					key+"scram-sha-"+n+".sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+				)
 			}
 		}
 	}
 	all := strings.Join(listeners, ",")
-	lines = append(lines, "listeners="+all, "advertised.listeners="+strings.Replace(all, ",CONTROLLER://127.0.0.1:@CONTROLLER@", "", 1),
-		"inter.broker.listener.name=PLAINTEXT", "listener.security.protocol.map="+strings.Join(protocols, ","),
-		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512")
+	lines = append(
+		lines,
+		"listeners="+all,
+		"advertised.listeners="+strings.Replace(all, ",CONTROLLER://127.0.0.1:@CONTROLLER@", "", 1),
+		"inter.broker.listener.name=PLAINTEXT",
+		"listener.security.protocol.map="+strings.Join(protocols, ","),
+		"sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+	)
 	c.properties = strings.Join(lines, "\n") + "\n"
 	return c, nil
 }
@@ -112,9 +128,16 @@ type authority struct {
 }
 
 func newAuthority(file string) (*authority, error) {
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: filepath.Base(file)},
-		NotBefore: time.Now().Add(-96 * time.Hour), NotAfter: time.Now().Add(96 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: filepath.Base(file)},
+		NotBefore: time.Now().
+			Add(-96 * time.Hour),
+		NotAfter:              time.Now().Add(96 * time.Hour),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -153,6 +176,9 @@ func (a *authority) issue(file, host string, notBefore, ends time.Duration) erro
 		return err
 	}
 	var b bytes.Buffer
-	err = errors.Join(pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: secret}), pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	err = errors.Join(
+		pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	)
 	return errors.Join(err, os.WriteFile(file, b.Bytes(), 0o600))
 }

@@ -54,7 +54,11 @@ func runAfter(t *testing.T, first, binary, config string, environment []string, 
 		t.Fatal(err)
 	}
 	defer log.Close()
-	c.cmd = exec.Command("sh", append([]string{"-c", first + ` && exec "$0" "$@"`, binary, "run", "--config.file", config, "--json"}, args...)...)
+	c.cmd = exec.Command(
+		"sh",
+		append(
+			[]string{"-c", first + ` && exec "$0" "$@"`, binary, "run", "--config.file", config, "--json"},
+			args...)...)
 	c.cmd.Env = append(os.Environ(), environment...)
 	c.cmd.Stderr = log
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -169,7 +173,8 @@ func (c *child) unready(limit time.Duration, text string) {
 	c.t.Helper()
 	within(c.t, limit, func() error {
 		code, body, err := c.get("/-/ready")
-		if err == nil && (code != http.StatusServiceUnavailable || !strings.Contains(strings.ToLower(body), strings.ToLower(text))) {
+		if err == nil &&
+			(code != http.StatusServiceUnavailable || !strings.Contains(strings.ToLower(body), strings.ToLower(text))) {
 			err = fmt.Errorf("/-/ready: %d %s, want %q", code, body, text)
 		}
 		return err
@@ -185,7 +190,8 @@ func (c *child) metric(name string, labels ...string) (total float64, err error)
 	return metricIn(body, name, labels...), nil
 }
 
-// metricIn adds up the series of a metric that have the labels. It looks at the metric's lines alone: load tests ask every few milliseconds.
+// metricIn adds up the series of a metric that have the labels. It looks at the metric's lines alone: load tests ask
+// every few milliseconds.
 func metricIn(body, name string, labels ...string) (total float64) {
 	for line := range strings.Lines(body) {
 		rest, ok := strings.CutPrefix(line, name)
@@ -206,7 +212,15 @@ func metricIn(body, name string, labels ...string) (total float64) {
 // position returns the next offset of a partition by the child's metrics.
 func position(body, topic string, partition int32) int64 {
 	labels := []string{fmt.Sprintf("partition=%q", fmt.Sprint(partition)), fmt.Sprintf("topic=%q", topic)}
-	return int64(metricIn(body, "refitd_consumer_high_watermark", labels...) - metricIn(body, "refitd_consumer_lag_records", labels...))
+	return int64(
+		metricIn(
+			body,
+			"refitd_consumer_high_watermark",
+			labels...) - metricIn(
+			body,
+			"refitd_consumer_lag_records",
+			labels...),
+	)
 }
 
 // caughtUp waits until the child has applied a topic up to ends.

@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestPythonClients: what the two Kafka clients of Python send, compressed and in transactions, is learned from once, what they abort is not, and both read
-// the answers of score.topic. A client that is not installed is skipped.
+// TestPythonClients: what the two Kafka clients of Python send, compressed and in transactions, is learned from once,
+// what they abort is not, and both read the answers of score.topic. A client that is not installed is skipped.
 func TestPythonClients(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	for client, module := range map[string]string{"kafka-python": "kafka", "confluent-kafka": "confluent_kafka"} {
@@ -25,10 +25,22 @@ func TestPythonClients(t *testing.T) {
 			a := admin(t, addr)
 			events, answers := "events-"+module, "answers-"+module
 			makeTopic(t, a, events, 2, 1)
-			config := configure(t, module, settings{brokers: addr, topics: []string{events}, train: trainOften, publish: publishOften, score: "topic: " + answers})
+			config := configure(
+				t,
+				module,
+				settings{
+					brokers: addr,
+					topics:  []string{events},
+					train:   trainOften,
+					publish: publishOften,
+					score:   "topic: " + answers,
+				},
+			)
 			python := func(args ...string) []byte {
 				t.Helper()
-				cmd := exec.Command("python3", append([]string{"testdata/clients.py", client, addr[0], events, answers}, args...)...)
+				cmd := exec.Command(
+					"python3",
+					append([]string{"testdata/clients.py", client, addr[0], events, answers}, args...)...)
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
 				out, err := cmd.Output()

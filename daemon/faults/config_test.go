@@ -12,7 +12,8 @@ import (
 // quickTraining makes a refit a matter of milliseconds: it is not what is tested.
 const quickTraining = "max_basis: 2, lambda: 3"
 
-// settings of a child; the zero value of all but brokers and topics is a quick model that publishes nothing by the clock.
+// settings of a child; the zero value of all but brokers and topics is a quick model that publishes nothing by the
+// clock.
 type settings struct {
 	brokers []string
 	topics  []string
@@ -53,7 +54,8 @@ func configureIn(t *testing.T, dir, name string, s settings) string {
 	if s.score != "" {
 		score = fmt.Sprintf("    score: {%s}\n", s.score)
 	}
-	text := fmt.Sprintf(`
+	text := fmt.Sprintf(
+		`
 kafka: {bootstrap_servers: ["%s"], group_id: %s, fetch_max_wait: 100ms%s}
 storage: {path: state-%s, min_free_bytes: 1MiB}
 web: {listen_address: "127.0.0.1:0"}
@@ -66,9 +68,26 @@ models:
     train: {%s}
     evaluate: {window: 1000}
     publish: {store: store-%s, gate: {%s}%s}
-%s`, strings.Join(s.brokers, `", "`), s.group, keys(s.kafka), name, s.team, strings.Join(s.topics, ", "), keys(s.input),
-		defaulted(s.schema, "task: ordinal, label: rating, levels: 5"), s.size, keys(s.sample),
-		defaulted(s.train, "every: 0s, "+quickTraining), name, defaulted(s.gate, "min_rows: 20"), keys(defaulted(s.publish, "update_every: 0s")), score)
+%s`,
+		strings.Join(s.brokers, `", "`),
+		s.group,
+		keys(s.kafka),
+		name,
+		s.team,
+		strings.Join(s.topics, ", "),
+		keys(s.input),
+		defaulted(s.schema, "task: ordinal, label: rating, levels: 5"),
+		s.size,
+		keys(s.sample),
+		defaulted(
+			s.train,
+			"every: 0s, "+quickTraining,
+		),
+		name,
+		defaulted(s.gate, "min_rows: 20"),
+		keys(defaulted(s.publish, "update_every: 0s")),
+		score,
+	)
 	path := filepath.Join(dir, name+".yaml")
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil { // a child may read the one that there is
 		t.Fatal(err)

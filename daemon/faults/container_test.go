@@ -69,7 +69,8 @@ func build(t *testing.T, context, file string) image {
 			b.list(rest, &b.made.cmd)
 		case "ARG":
 		case "LABEL":
-			if name, value, _ := strings.Cut(rest, "="); !strings.HasPrefix(name, "org.opencontainers.image.") || value == "" {
+			if name, value, _ := strings.Cut(rest, "="); !strings.HasPrefix(name, "org.opencontainers.image.") ||
+				value == "" {
 				t.Errorf("LABEL %s", rest)
 			}
 		case "EXPOSE", "STOPSIGNAL":
@@ -119,7 +120,8 @@ func (b *builder) from(fields []string) {
 	if have := b.goEnv("GOVERSION"); !isGo || !strings.HasPrefix(have, "go"+version) {
 		b.t.Fatalf("%s is %s here: no stand-in for it", have, fields[0])
 	}
-	for _, dir := range []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/tmp", b.goEnv("GOROOT"), b.goEnv("GOMODCACHE"), b.goEnv("GOCACHE")} {
+	for _, dir := range []string{"/usr", "/bin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/tmp", b.goEnv("GOROOT"),
+		b.goEnv("GOMODCACHE"), b.goEnv("GOCACHE")} {
 		b.sh(`if [ -e "$0" ]; then mkdir -p "$1$0"; fi`, dir, b.root)
 	}
 }
@@ -166,7 +168,20 @@ func (b *builder) run(command string) {
 		for d in "$@"; do mount --rbind "$d" "$root$d"; done
 		for d in /usr /bin /lib /lib64 /etc; do [ ! -e $d ] || { mount --bind $d "$root$d"; mount -o remount,bind,ro "$root$d"; }; done
 		exec chroot "$root" /bin/sh -ec "cd $at; $run"`
-	cmd := exec.Command("unshare", "--mount", "sh", "-ec", script, b.root, b.directory, command, "/dev", "/proc", b.goEnv("GOMODCACHE"), b.goEnv("GOCACHE"))
+	cmd := exec.Command(
+		"unshare",
+		"--mount",
+		"sh",
+		"-ec",
+		script,
+		b.root,
+		b.directory,
+		command,
+		"/dev",
+		"/proc",
+		b.goEnv("GOMODCACHE"),
+		b.goEnv("GOCACHE"),
+	)
 	cmd.Env = append(os.Environ(), "PATH="+b.goEnv("GOROOT")+"/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOFLAGS=",
 		"GOMODCACHE="+b.goEnv("GOMODCACHE"), "GOCACHE="+b.goEnv("GOCACHE"))
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -174,7 +189,8 @@ func (b *builder) run(command string) {
 	}
 }
 
-// namedVolume returns a directory with the owner that an engine gives a new named volume: that of the directory in the image, else root.
+// namedVolume returns a directory with the owner that an engine gives a new named volume: that of the directory in the
+// image, else root.
 func namedVolume(t *testing.T, i *image) string {
 	t.Helper()
 	dir, uid, gid := t.TempDir(), 0, 0
@@ -204,8 +220,9 @@ func outside(t *testing.T) string {
 	return "127.0.0.1"
 }
 
-// TestContainer (J26): the image of configs/Containerfile, made step by step, runs on a read-only root with a new named volume and the example of
-// configs/container: its port is reached from outside, asks for the password, and a version is published onto the volume.
+// TestContainer (J26): the image of configs/Containerfile, made step by step, runs on a read-only root with a new named
+// volume and the example of configs/container: its port is reached from outside, asks for the password, and a version
+// is published onto the volume.
 func TestContainer(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	needRoot(t, "another root directory and user")
@@ -227,7 +244,8 @@ func TestContainer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		edited := strings.NewReplacer("kafka:9092", addr[0], ":9464", ":"+port, "every: 5s", "every: 500ms").Replace(string(text))
+		edited := strings.NewReplacer("kafka:9092", addr[0], ":9464", ":"+port, "every: 5s", "every: 500ms").
+			Replace(string(text))
 		if err := os.WriteFile(filepath.Join(etc, name), []byte(edited), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +256,9 @@ func TestContainer(t *testing.T) {
 		mount --bind "$root" "$root"; mount --bind "$2" "$root$at"; mount --bind "$3" "$root/etc/refitd"; mount --rbind /proc "$root/proc"
 		mount -o remount,bind,ro "$root/etc/refitd"; mount -o remount,bind,ro "$root"
 		shift 4; exec chroot --userspec="$user" "$root" "$@"`
-	args := append([]string{"--mount", "sh", "-ec", script, i.root, i.volume, volume, etc, i.user}, slices.Concat(i.entrypoint, i.cmd)...)
+	args := append(
+		[]string{"--mount", "sh", "-ec", script, i.root, i.volume, volume, etc, i.user},
+		slices.Concat(i.entrypoint, i.cmd)...)
 	cmd := exec.Command("unshare", args...)
 	cmd.Env, cmd.SysProcAttr = []string{}, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log strings.Builder
@@ -278,7 +298,11 @@ func TestContainer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	within(t, time.Minute, func() error { return ask("/v1/models/ratings/aliases/champion", "change-me", http.StatusOK) })
+	within(
+		t,
+		time.Minute,
+		func() error { return ask("/v1/models/ratings/aliases/champion", "change-me", http.StatusOK) },
+	)
 	for _, name := range []string{"state", "snapshots"} {
 		if _, err := os.Stat(filepath.Join(volume, name, "ratings")); err != nil {
 			t.Errorf("on the volume: %v", err)

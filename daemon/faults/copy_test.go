@@ -11,8 +11,9 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestNaiveCopy (B16): a copy of the state directory that was made under load, file by file, is refused with the name of a file, or opened as a state
-// of some moment that reads on from there: nothing is lost and nothing counts twice, by verify. The way that is documented is refitd state backup.
+// TestNaiveCopy (B16): a copy of the state directory that was made under load, file by file, is refused with the name
+// of a file, or opened as a state of some moment that reads on from there: nothing is lost and nothing counts twice, by
+// verify. The way that is documented is refitd state backup.
 func TestNaiveCopy(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -26,7 +27,10 @@ func TestNaiveCopy(t *testing.T) {
 	for range tier.Size(5, 20) {
 		pause(t, 400*time.Millisecond)
 		copied := t.TempDir()
-		_ = os.CopyFS(copied, os.DirFS(statePath(config))) // a file that is gone before it is reached is part of the fault
+		_ = os.CopyFS(
+			copied,
+			os.DirFS(statePath(config)),
+		) // a file that is gone before it is reached is part of the fault
 		copies = append(copies, copied)
 	}
 	p.stop()
@@ -40,7 +44,8 @@ func TestNaiveCopy(t *testing.T) {
 		case report.ExitDone:
 			opened++
 			p.accountedFor(again.summary.Models[0].State)
-			if proof := verify(t, config, "--storage.path", copied); proof.code != report.ExitDone || !proof.summary.OK {
+			if proof := verify(t, config, "--storage.path", copied); proof.code != report.ExitDone ||
+				!proof.summary.OK {
 				t.Errorf("a copy that was opened: %+v %+v", proof.summary, proof.partitions)
 			}
 		case report.ExitState:

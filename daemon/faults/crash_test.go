@@ -25,7 +25,8 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// embedded starts `refitd quickstart --broker-only`, the broker of the tests that need none of a real one's ways, and returns its address.
+// embedded starts `refitd quickstart --broker-only`, the broker of the tests that need none of a real one's ways, and
+// returns its address.
 func embedded(t *testing.T) []string {
 	t.Helper()
 	cmd := exec.Command(refitd, "quickstart", "--broker-only", "--dir", t.TempDir(), "--json")
@@ -63,7 +64,8 @@ const (
 	publishOften = "update_every: 200ms"
 )
 
-// trainAnyway forgets the deaths of earlier processes in refits, which would disable training for a while: a test that kills wants refits to fall into.
+// trainAnyway forgets the deaths of earlier processes in refits, which would disable training for a while: a test that
+// kills wants refits to fall into.
 func trainAnyway(t *testing.T, config string) {
 	t.Helper()
 	if err := os.Remove(in(config, "deaths.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -109,11 +111,31 @@ func TestKills(t *testing.T) {
 	p.accountedFor(inspect(t, config))
 	result := proved(t, config)
 	validStore(t, config)
-	t.Logf("%d kills in %v at %d events/s, %d records acknowledged: lost %d, double %d; ready after p50 %v p90 %v p99 %v max %v (of %v)", kills,
-		took.Round(time.Second), rate, p.total(), result.summary.Lost, result.summary.Double, percentile(waits, 50), percentile(waits, 90),
-		percentile(waits, 99), slices.Max(waits).Round(time.Millisecond), readyLimit)
+	t.Logf(
+		"%d kills in %v at %d events/s, %d records acknowledged: lost %d, double %d; ready after p50 %v p90 %v p99 %v max "+
+			"%v (of %v)",
+		kills,
+		took.Round(
+			time.Second,
+		),
+		rate,
+		p.total(),
+		result.summary.Lost,
+		result.summary.Double,
+		percentile(waits, 50),
+		percentile(waits, 90),
+		percentile(waits, 99),
+		slices.Max(waits).Round(time.Millisecond),
+		readyLimit,
+	)
 	s := watcher.Status()
-	t.Logf("a consumer loaded %d versions and applied %d deltas, refused %d and %d", s.Loads, s.DeltasApplied, s.Refused, s.DeltasRefused)
+	t.Logf(
+		"a consumer loaded %d versions and applied %d deltas, refused %d and %d",
+		s.Loads,
+		s.DeltasApplied,
+		s.Refused,
+		s.DeltasRefused,
+	)
 	if s.Loads == 0 || s.DeltasApplied == 0 || s.Refused+s.DeltasRefused > 0 {
 		t.Errorf("a consumer: %+v", s)
 	}
@@ -125,7 +147,9 @@ func validStore(t *testing.T, config string) {
 	store := storePath(config)
 	check := func(args ...string) {
 		t.Helper()
-		out, code := command(t, append([]string{"inspect", "--store", store, "--model", "ratings", "--json"}, args...)...)
+		out, code := command(
+			t,
+			append([]string{"inspect", "--store", store, "--model", "ratings", "--json"}, args...)...)
 		first, _, _ := bytes.Cut(out, []byte("\n"))
 		if s := parsed[report.SnapshotInspection](first); code != 0 || !s.FilesOK || !s.GoldenOK {
 			t.Errorf("version %v of the store: exit code %d, %s", args, code, first)
@@ -145,27 +169,38 @@ func validStore(t *testing.T, config string) {
 	}
 }
 
-// TestFailpoints (A2): the daemon kills itself at each durable step, again and again under load: nothing is lost or double, the store
-// holds whole versions only, and the next start is ready within 5 s.
+// TestFailpoints (A2): the daemon kills itself at each durable step, again and again under load: nothing is lost or
+// double, the store holds whole versions only, and the next start is ready within 5 s.
 func TestFailpoints(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "failpoints", 4, 1)
 	makeTopic(t, admin(t, addr), "letters", 1, 1)
 	p := newProducer(t, addr, "failpoints")
-	// A gate that judges no refit promotes each of them. One that does would keep a champion for good in the long form: its fold-in had learned from
-	// all events before the kill, a refit after a start from the rows of the sample only, and then there is no step of keeping a new one.
-	config := configure(t, "failpoints", settings{brokers: addr, topics: []string{"failpoints"}, train: trainOften, publish: publishOften,
-		gate: "min_rows: 1, tolerance: 1", input: "dead_letter: {topic: letters}"})
+	// A gate that judges no refit promotes each of them. One that does would keep a champion for good in the long form:
+	// its fold-in had learned from all events before the kill, a refit after a start from the rows of the sample only,
+	// and then there is no step of keeping a new one.
+	config := configure(
+		t,
+		"failpoints",
+		settings{brokers: addr, topics: []string{"failpoints"}, train: trainOften, publish: publishOften,
+			gate: "min_rows: 1, tolerance: 1", input: "dead_letter: {topic: letters}"},
+	)
 	p.load(1500, badIn(10, 1, 0))
 	defer p.stop()
-	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone { // a first version: there is always something to continue from
+	// a first version: there is always something to continue from
+	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
 		t.Fatalf("exit code %d, %+v", code, c.failure)
 	}
 	kills := tier.Size(2, 20)
 	// How likely a step is to be the last: those that every batch takes are spared most of the time.
-	rare := map[string]float64{failpoint.SketchCommit: 0.03, failpoint.SketchCommitted: 0.03, failpoint.ConsumerBetween: 0.03, failpoint.SnapshotWrite: 0.3,
-		failpoint.IngestRecord: 0.0003}
+	rare := map[string]float64{
+		failpoint.SketchCommit:    0.03,
+		failpoint.SketchCommitted: 0.03,
+		failpoint.ConsumerBetween: 0.03,
+		failpoint.SnapshotWrite:   0.3,
+		failpoint.IngestRecord:    0.0003,
+	}
 	atStop := map[string]bool{failpoint.ConsumerOffsets: true, failpoint.DaemonShutdown: true}
 	for _, site := range failpoint.Sites {
 		switch site {
@@ -217,7 +252,11 @@ func TestFailpoints(t *testing.T) {
 // distinctKeys reads a topic from its start until it has seen so many different keys, at most for a while.
 func distinctKeys(t *testing.T, addr []string, topic string, want int) int {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(addr...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(addr...),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,8 +270,8 @@ func distinctKeys(t *testing.T, addr []string, topic string, want int) int {
 	return len(keys)
 }
 
-// TestFailedCommit (A2): an error of the storage ends the process with exit code 5; whether the transaction was durable or not, the next
-// start continues exactly where the ledger is.
+// TestFailedCommit (A2): an error of the storage ends the process with exit code 5; whether the transaction was durable
+// or not, the next start continues exactly where the ledger is.
 func TestFailedCommit(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -240,7 +279,11 @@ func TestFailedCommit(t *testing.T) {
 	p := newProducer(t, addr, "failed")
 	p.fill(5000, ratings(1, 0))
 	// Small answers, for many transactions: one of them fails.
-	config := configure(t, "failed", settings{brokers: addr, topics: []string{"failed"}, kafka: "max_partition_fetch_bytes: 4KiB"})
+	config := configure(
+		t,
+		"failed",
+		settings{brokers: addr, topics: []string{"failed"}, kafka: "max_partition_fetch_bytes: 4KiB"},
+	)
 	for i, site := range []string{failpoint.SketchCommit, failpoint.SketchCommitted} {
 		c := run(t, refitdFailing, config, []string{fmt.Sprintf("FAIL=%s=error,0.2,%d", site, i+1)}, "--until", "end")
 		if code := c.wait(time.Minute); code != report.ExitState || c.failure == nil {

@@ -32,8 +32,9 @@ func smallBatches(t *testing.T, k *lone, topic string, seed uint64, records int)
 	}
 }
 
-// TestDamagedSegment (C22): one bit of a batch is inverted in the broker's file, and the broker serves it. The partition halts at that
-// batch after a few tries, nothing of it is applied, and when the disk is right again the rest is read.
+// TestDamagedSegment (C22): one bit of a batch is inverted in the broker's file, and the broker serves it. The
+// partition halts at that batch after a few tries, nothing of it is applied, and when the disk is right again the rest
+// is read.
 func TestDamagedSegment(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -63,8 +64,9 @@ func TestDamagedSegment(t *testing.T) {
 	proved(t, config)
 }
 
-// TestLogTruncated (C11): after an unclean stop the broker finds a damaged batch and cuts its log there, below what the daemon has
-// applied. The partition halts; it halts, too, when the log has grown past the position again with other records.
+// TestLogTruncated (C11): after an unclean stop the broker finds a damaged batch and cuts its log there, below what the
+// daemon has applied. The partition halts; it halts, too, when the log has grown past the position again with other
+// records.
 func TestLogTruncated(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -104,18 +106,34 @@ func TestLogTruncated(t *testing.T) {
 	}
 }
 
-// TestCompacted (C23): the real cleaner leaves holes, batches without their last records and empty batches at the ends of segments. They
-// are holes, not gaps; nothing waits or spins at them; tombstones are rejected as null values.
+// TestCompacted (C23): the real cleaner leaves holes, batches without their last records and empty batches at the ends
+// of segments. They are holes, not gaps; nothing waits or spins at them; tombstones are rejected as null values.
 func TestCompacted(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	const topic = "compacted"
-	makeTopic(t, a, topic, 1, 1, "cleanup.policy", "compact", "internal.segment.bytes", "20000", "min.cleanable.dirty.ratio", "0.01",
-		"delete.retention.ms", "3600000", "segment.ms", "2000")
+	makeTopic(
+		t,
+		a,
+		topic,
+		1,
+		1,
+		"cleanup.policy",
+		"compact",
+		"internal.segment.bytes",
+		"20000",
+		"min.cleanable.dirty.ratio",
+		"0.01",
+		"delete.retention.ms",
+		"3600000",
+		"segment.ms",
+		"2000",
+	)
 	value := ratings(1, 0)
 	total := int64(0)
-	send := func(records ...*kgo.Record) { // as a new producer id: the cleaner keeps the last batch of each, empty if need be
+	// as a new producer id: the cleaner keeps the last batch of each, empty if need be
+	send := func(records ...*kgo.Record) {
 		t.Helper()
 		client, err := kgo.NewClient(kgo.SeedBrokers(k.addr()...), kgo.DefaultProduceTopic(topic))
 		if err != nil {
@@ -160,11 +178,22 @@ func TestCompacted(t *testing.T) {
 			before, since = now, time.Now()
 		}
 		if lostTail == 0 || empty == 0 || atEnd == 0 || time.Since(since) < 4*time.Second {
-			return fmt.Errorf("%d batches without tail, %d empty, %d of them at the end of a segment", lostTail, empty, atEnd)
+			return fmt.Errorf(
+				"%d batches without tail, %d empty, %d of them at the end of a segment",
+				lostTail,
+				empty,
+				atEnd,
+			)
 		}
 		return nil
 	})
-	t.Logf("of %d records: %d batches lost their tail, %d are empty, %d of those at the end of a segment", total, before[0], before[1], before[2])
+	t.Logf(
+		"of %d records: %d batches lost their tail, %d are empty, %d of those at the end of a segment",
+		total,
+		before[0],
+		before[1],
+		before[2],
+	)
 
 	config := configure(t, "compacted", settings{brokers: k.addr(), topics: []string{topic}})
 	d := run(t, refitd, config, nil)

@@ -29,8 +29,9 @@ func dies(t *testing.T, c *child, signal syscall.Signal) {
 	}
 }
 
-// TestCrashLoop (A8): a record that ends the process without a word is read by three of them. The fourth quarantines its partition at that
-// very offset, and the others continue, also over a clean stop. An operator passes the record, or has it tried again.
+// TestCrashLoop (A8): a record that ends the process without a word is read by three of them. The fourth quarantines
+// its partition at that very offset, and the others continue, also over a clean stop. An operator passes the record, or
+// has it tried again.
 func TestCrashLoop(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -41,7 +42,8 @@ func TestCrashLoop(t *testing.T) {
 		decide       func(t *testing.T, config string) (gap int64)
 	}{
 		{"passed", "kill", syscall.SIGKILL, func(t *testing.T, config string) int64 {
-			if _, code := command(t, "state", "accept-gap", "--config.file", config, "--model", "ratings", "--topic", "passed", "--partition", fmt.Sprint(partition),
+			if _, code := command(t, "state", "accept-gap", "--config.file", config, "--model", "ratings", "--topic", "passed",
+				"--partition", fmt.Sprint(partition),
 				"--to", fmt.Sprint(offset+1), "--why", "it ends the process", "--json"); code != 0 {
 				t.Errorf("accept-gap: exit code %d", code)
 			}
@@ -59,8 +61,12 @@ func TestCrashLoop(t *testing.T) {
 			p := newProducer(t, addr, c.name)
 			p.fill(9000, ratings(1, 0))
 			config := configure(t, c.name, settings{brokers: addr, topics: []string{c.name}})
-			// The environment of the shipped unit: without it a fatal fault is exit code 2, which is a wrong configuration's.
-			fail := []string{fmt.Sprintf("FAIL=%s=%s@%d/%d", failpoint.IngestRecord, c.action, partition, offset), "GOTRACEBACK=crash"}
+			// The environment of the shipped unit: without it a fatal fault is exit code 2, which is a wrong
+			// configuration's.
+			fail := []string{
+				fmt.Sprintf("FAIL=%s=%s@%d/%d", failpoint.IngestRecord, c.action, partition, offset),
+				"GOTRACEBACK=crash",
+			}
 			for range 3 {
 				died := run(t, refitdFailing, config, fail)
 				dies(t, died, c.signal)
@@ -71,7 +77,8 @@ func TestCrashLoop(t *testing.T) {
 			}
 			fourth := run(t, refitdFailing, config, fail)
 			h := fourth.halted(20 * time.Second)
-			for _, want := range []string{"quarantined", c.name + "/1", "1234", "accept-gap", "--to 1235", in(config, "deaths.json")} {
+			for _, want := range []string{"quarantined", c.name + "/1", "1234", "accept-gap", "--to 1235", in(config,
+				"deaths.json")} {
 				if !strings.Contains(h.Reason, want) {
 					t.Errorf("the halt does not say %q: %s", want, h.Reason)
 				}
@@ -85,7 +92,8 @@ func TestCrashLoop(t *testing.T) {
 			fourth.caughtUp(20*time.Second, c.name, ends)
 			fourth.ready(readyLimit)
 			fourth.oneHalted()
-			if code, s := fourth.stop(); code != report.ExitHalted || s == nil || s.Models[0].State.Partitions[partition].Next != offset {
+			if code, s := fourth.stop(); code != report.ExitHalted || s == nil ||
+				s.Models[0].State.Partitions[partition].Next != offset {
 				t.Fatalf("exit code %d, summary %+v", code, s)
 			}
 			fifth := run(t, refitd, config, nil) // a clean stop and another build decide nothing
@@ -137,14 +145,18 @@ func disabled(t *testing.T, c *child) {
 	}
 }
 
-// TestKilledWhileTraining (G4): a process that is killed in two refits in a row is started again without training: it reads, and folds in. It
-// trains again when an operator asks, and a refit that ends ends it all.
+// TestKilledWhileTraining (G4): a process that is killed in two refits in a row is started again without training: it
+// reads, and folds in. It trains again when an operator asks, and a refit that ends ends it all.
 func TestKilledWhileTraining(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "fatal", 2, 1)
 	p := newProducer(t, addr, "fatal")
-	config := configure(t, "fatal", settings{brokers: addr, topics: []string{"fatal"}, train: trainOften, publish: publishOften})
+	config := configure(
+		t,
+		"fatal",
+		settings{brokers: addr, topics: []string{"fatal"}, train: trainOften, publish: publishOften},
+	)
 	fail := []string{"FAIL=" + failpoint.TrainFit + "=kill"}
 	for i := range 2 {
 		p.fill(1000, ratings(uint64(i)+10, 0)) // a refit wants new events
@@ -203,7 +215,8 @@ func deadOfTraining(t *testing.T, config string, fail []string, p *producer) {
 	}
 }
 
-// TestStopIsNoDeath (G4, A4): a refit that a signal interrupts does not count, not even if a second signal ends the process within it.
+// TestStopIsNoDeath (G4, A4): a refit that a signal interrupts does not count, not even if a second signal ends the
+// process within it.
 func TestStopIsNoDeath(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -246,7 +259,16 @@ func TestOutOfMemoryWhileTraining(t *testing.T) {
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "memory", 2, 1)
 	p := newProducer(t, addr, "memory")
-	config := configure(t, "memory", settings{brokers: addr, topics: []string{"memory"}, train: "every: 1s, " + quickTraining, publish: publishOften})
+	config := configure(
+		t,
+		"memory",
+		settings{
+			brokers: addr,
+			topics:  []string{"memory"},
+			train:   "every: 1s, " + quickTraining,
+			publish: publishOften,
+		},
+	)
 	fail := []string{"FAIL=" + failpoint.TrainFit + "=fill:1000"}
 	for i := range 2 {
 		p.fill(1000, ratings(uint64(i)+10, 0))

@@ -23,7 +23,8 @@ type shardGroup struct {
 	kind    string // of the brokers
 }
 
-// newShardGroup makes a topic with a partition for each shard, and the group that reads it. The brokers are Apache Kafka's with GROUP_BROKERS=kafka.
+// newShardGroup makes a topic with a partition for each shard, and the group that reads it. The brokers are Apache
+// Kafka's with GROUP_BROKERS=kafka.
 func newShardGroup(t *testing.T, topic string) *shardGroup {
 	t.Helper()
 	addr, kind := embedded(t), "the embedded broker"
@@ -32,8 +33,12 @@ func newShardGroup(t *testing.T, topic string) *shardGroup {
 	}
 	makeTopic(t, admin(t, addr), topic, groupShards, 1)
 	g := &shardGroup{team: newTeam(t, addr, topic, 0, trainOften), kind: kind, seed: uint64(time.Now().UnixNano())}
-	g.trainer = configure(t, topic+"-trainer", settings{brokers: addr, topics: []string{topic}, size: 10_000, train: trainOften,
-		team: fmt.Sprintf("role: trainer\nshard: {group: %s-shards, topic: %s}", topic, g.merge())})
+	g.trainer = configure(
+		t,
+		topic+"-trainer",
+		settings{brokers: addr, topics: []string{topic}, size: 10_000, train: trainOften,
+			team: fmt.Sprintf("role: trainer\nshard: {group: %s-shards, topic: %s}", topic, g.merge())},
+	)
 	t.Logf("seed %d", g.seed)
 	return g
 }
@@ -42,8 +47,15 @@ func newShardGroup(t *testing.T, topic string) *shardGroup {
 func (g *shardGroup) resize(n int) {
 	g.t.Helper()
 	for len(g.configs) < n {
-		g.configs = append(g.configs, configure(g.t, fmt.Sprint(g.topic, "-process", len(g.configs)), settings{brokers: g.addr, topics: []string{g.topic},
-			size: 10_000, team: fmt.Sprintf("role: shard\nshard: {group: %s-shards, topic: %s}", g.topic, g.merge())}))
+		g.configs = append(
+			g.configs,
+			configure(
+				g.t,
+				fmt.Sprint(g.topic, "-process", len(g.configs)),
+				settings{brokers: g.addr, topics: []string{g.topic},
+					size: 10_000, team: fmt.Sprintf("role: shard\nshard: {group: %s-shards, topic: %s}", g.topic, g.merge())},
+			),
+		)
 	}
 	for len(g.living) > n {
 		g.leave()
@@ -97,9 +109,9 @@ func (g *shardGroup) whole(limit time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// TestGroupKills: processes that a group gives the shards of a team come and go, are killed and stopped for a while, under load: from four to three, to six and
-// to four again, each with a separate state that it finds again. Nothing is lost, nothing counts twice, and in the
-// end the trainer has what one process has.
+// TestGroupKills: processes that a group gives the shards of a team come and go, are killed and stopped for a while,
+// under load: from four to three, to six and to four again, each with a separate state that it finds again. Nothing is
+// lost, nothing counts twice, and in the end the trainer has what one process has.
 func TestGroupKills(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	kills, rate, pauses := tier.Size(8, 200), 5000, tier.Size(8*time.Second, 30*time.Second)
@@ -126,9 +138,15 @@ func TestGroupKills(t *testing.T) {
 	}
 	g.whole(time.Minute)
 	g.leave()
-	t.Logf("the shards of a process that was stopped are held and ready elsewhere after %v", g.whole(time.Minute).Round(time.Millisecond))
+	t.Logf(
+		"the shards of a process that was stopped are held and ready elsewhere after %v",
+		g.whole(time.Minute).Round(time.Millisecond),
+	)
 	g.kill()
-	t.Logf("those of one that was killed after %v, of which the session is 6 s", g.whole(time.Minute).Round(time.Millisecond))
+	t.Logf(
+		"those of one that was killed after %v, of which the session is 6 s",
+		g.whole(time.Minute).Round(time.Millisecond),
+	)
 	p.stop()
 	began := time.Now()
 	for len(g.living) > 0 {
@@ -144,11 +162,19 @@ func TestGroupKills(t *testing.T) {
 	g.end(g.trainer, 5*time.Minute)
 	g.compare(5 * time.Minute)
 	p.accountedFor(inspect(t, g.trainer))
-	t.Logf("%s: %d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", g.kind, kills-stopped, stopped, pauses, rate,
-		p.total())
+	t.Logf(
+		"%s: %d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0",
+		g.kind,
+		kills-stopped,
+		stopped,
+		pauses,
+		rate,
+		p.total(),
+	)
 }
 
-// TestGroupMoves: how long it takes until the shards of a process are held and ready elsewhere, of one that is killed and of one that is stopped, under load.
+// TestGroupMoves: how long it takes until the shards of a process are held and ready elsewhere, of one that is killed
+// and of one that is stopped, under load.
 // Of a process that is stopped the time counts from the signal.
 func TestGroupMoves(t *testing.T) {
 	tier.Need(t, tier.Kills)
@@ -173,8 +199,13 @@ func TestGroupMoves(t *testing.T) {
 		g.resize(4)
 		g.whole(time.Minute)
 	}
-	t.Logf("%s: the shards of a process are held and ready elsewhere after %v where it was killed, with sessions of 6 s, and after %v where it was stopped",
-		g.kind, killed, stopped)
+	t.Logf(
+		"%s: the shards of a process are held and ready elsewhere after %v where it was killed, with sessions of 6 s, and "+
+			"after %v where it was stopped",
+		g.kind,
+		killed,
+		stopped,
+	)
 	p.stop()
 	for len(g.living) > 0 {
 		g.leave()

@@ -55,7 +55,8 @@ var haveKafka = sync.OnceValue(func() error {
 	return err
 })
 
-// makeKafka lays out a cluster that is not running yet. extra are lines for the properties of each node, format arguments for its format.
+// makeKafka lays out a cluster that is not running yet. extra are lines for the properties of each node, format
+// arguments for its format.
 func makeKafka(dir string, nodes int, extra, format string) (*kafka, error) {
 	k := &kafka{dir: dir}
 	var voters []string
@@ -68,7 +69,8 @@ func makeKafka(dir string, nodes int, extra, format string) (*kafka, error) {
 		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", n.id, n.controller))
 		k.nodes = append(k.nodes, n)
 		err = os.MkdirAll(n.dir, 0o700)
-		extra := strings.NewReplacer("@PORT@", fmt.Sprint(n.port), "@CONTROLLER@", fmt.Sprint(n.controller)).Replace(extra)
+		extra := strings.NewReplacer("@PORT@", fmt.Sprint(n.port), "@CONTROLLER@", fmt.Sprint(n.controller)).
+			Replace(extra)
 		err = errors.Join(err, os.WriteFile(filepath.Join(n.dir, "extra.properties"), []byte(extra), 0o600),
 			os.WriteFile(filepath.Join(n.dir, "format-arguments"), []byte(format), 0o600))
 		if err != nil {
@@ -109,7 +111,10 @@ func (n *node) start() error {
 	defer log.Close()
 	n.cmd = exec.Command(startScript, args...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
-	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // its java and itself end with us
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:   true,
+		Pdeathsig: syscall.SIGKILL,
+	} // its java and itself end with us
 	if err := n.cmd.Start(); err != nil {
 		n.cmd = nil
 		return err

@@ -19,8 +19,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestProcessorQuota (G11): with a fifth of a processor the daemon becomes ready, applies what comes, trains, answers scrapes, shows its place to
-// the group, and stops on SIGTERM with everything accounted for.
+// TestProcessorQuota (G11): with a fifth of a processor the daemon becomes ready, applies what comes, trains, answers
+// scrapes, shows its place to the group, and stops on SIGTERM with everything accounted for.
 func TestProcessorQuota(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	const share, rate, partitions = 0.2, 2000, 4
@@ -29,8 +29,18 @@ func TestProcessorQuota(t *testing.T) {
 	a := admin(t, addr)
 	makeTopic(t, a, "quota", partitions, 1)
 	p := newProducer(t, addr, "quota")
-	config := configure(t, "quota", settings{brokers: addr, topics: []string{"quota"}, group: "quota", size: 20_000, train: "every: 2s, " + quickTraining,
-		publish: "update_every: 1s"})
+	config := configure(
+		t,
+		"quota",
+		settings{
+			brokers: addr,
+			topics:  []string{"quota"},
+			group:   "quota",
+			size:    20_000,
+			train:   "every: 2s, " + quickTraining,
+			publish: "update_every: 1s",
+		},
+	)
 	p.fill(5000, ratings(1, 0))
 	c := runAfter(t, g.enter(), refitd, config, nil)
 	ready := c.ready(30 * time.Second)
@@ -62,7 +72,13 @@ func TestProcessorQuota(t *testing.T) {
 	}
 	used, took := metricIn(body, "process_cpu_seconds_total"), time.Since(c.began)
 	refits := metricIn(body, "refitd_train_duration_seconds_count")
-	stalls, failed := metricIn(body, "refitd_consumer_stalls_total"), metricIn(body, "refitd_consumer_fetch_errors_total")
+	stalls, failed := metricIn(
+		body,
+		"refitd_consumer_stalls_total",
+	), metricIn(
+		body,
+		"refitd_consumer_fetch_errors_total",
+	)
 	asked := time.Now()
 	s := c.stopClean()
 	stop := time.Since(asked)
@@ -78,10 +94,20 @@ func TestProcessorQuota(t *testing.T) {
 	}
 	proved(t, config)
 	held := g.count("nr_throttled", "cpu.stat")
-	t.Logf("%.2f of a processor used (of %g), held back in %d periods: "+
-		"ready after %v, %d events at %d/s, %g refits, caught up %v after the end, slowest scrape %v, stop %v",
-		used/took.Seconds(), share, held, ready.Round(time.Millisecond), p.total(), rate, refits, lag.Round(time.Millisecond), slowest.Round(time.Millisecond),
-		stop.Round(time.Millisecond))
+	t.Logf(
+		"%.2f of a processor used (of %g), held back in %d periods: "+
+			"ready after %v, %d events at %d/s, %g refits, caught up %v after the end, slowest scrape %v, stop %v",
+		used/took.Seconds(),
+		share,
+		held,
+		ready.Round(time.Millisecond),
+		p.total(),
+		rate,
+		refits,
+		lag.Round(time.Millisecond),
+		slowest.Round(time.Millisecond),
+		stop.Round(time.Millisecond),
+	)
 	if held == 0 || used > 1.5*share*took.Seconds() {
 		t.Error("the quota had no effect: nothing is tested")
 	}
@@ -90,8 +116,9 @@ func TestProcessorQuota(t *testing.T) {
 	}
 }
 
-// TestKernelKill (A11): with a limit that its memory does not fit into, and settings of the collector that know nothing of it, the kernel kills the
-// daemon again and again, while it reads and while it trains; with the limit gone nothing is lost or double.
+// TestKernelKill (A11): with a limit that its memory does not fit into, and settings of the collector that know nothing
+// of it, the kernel kills the daemon again and again, while it reads and while it trains; with the limit gone nothing
+// is lost or double.
 func TestKernelKill(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -99,7 +126,11 @@ func TestKernelKill(t *testing.T) {
 	p := newProducer(t, addr, "large")
 	p.fill(tier.Size(50_000, 200_000), ratings(1, 0))
 	p.load(5000, ratings(2, 0))
-	config := configure(t, "large", settings{brokers: addr, topics: []string{"large"}, size: 50_000, train: trainOften, publish: publishOften})
+	config := configure(
+		t,
+		"large",
+		settings{brokers: addr, topics: []string{"large"}, size: 50_000, train: trainOften, publish: publishOften},
+	)
 	for i := range tier.Size(3, 12) {
 		limit := (160 + 32*(i%4)) << 20
 		g := memoryGroup(t, limit)
@@ -115,8 +146,14 @@ func TestKernelKill(t *testing.T) {
 		for _, l := range s.Partitions {
 			next += l.Next
 		}
-		t.Logf("limit %d: killed after %v, %d of %d events in the state, %d versions", limit, time.Since(c.began).Round(time.Millisecond), next, p.total(),
-			len(c.versions))
+		t.Logf(
+			"limit %d: killed after %v, %d of %d events in the state, %d versions",
+			limit,
+			time.Since(c.began).Round(time.Millisecond),
+			next,
+			p.total(),
+			len(c.versions),
+		)
 	}
 	p.stop()
 	if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
@@ -139,7 +176,8 @@ func TestFewFiles(t *testing.T) {
 		p.fill(2000, ratings(1, 0))
 		for _, limit := range []int{12, 16, 20, 64} {
 			c := runAfter(t, fmt.Sprint("ulimit -n ", limit), refitd, config, nil)
-			if code := c.wait(20 * time.Second); code != report.ExitState || c.failure == nil || !strings.Contains(c.failure.Message, "files") ||
+			if code := c.wait(20 * time.Second); code != report.ExitState || c.failure == nil ||
+				!strings.Contains(c.failure.Message, "files") ||
 				strings.Contains(c.failure.Message, "damaged") {
 				t.Errorf("limit %d: exit code %d, %+v", limit, code, c.failure)
 			} else {
@@ -249,7 +287,16 @@ func TestThrottled(t *testing.T) {
 	}
 	t.Cleanup(func() { quota(true) })
 	quota(false)
-	config := configure(t, "throttled", settings{brokers: k.addr(), topics: []string{"throttled"}, group: "throttled", kafka: "max_partition_fetch_bytes: 64KiB"})
+	config := configure(
+		t,
+		"throttled",
+		settings{
+			brokers: k.addr(),
+			topics:  []string{"throttled"},
+			group:   "throttled",
+			kafka:   "max_partition_fetch_bytes: 64KiB",
+		},
+	)
 	c := run(t, refitd, config, nil)
 	c.ready(20 * time.Second)
 	applied := func() (n float64) {
@@ -277,8 +324,20 @@ func TestThrottled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commits, failures := metricIn(body, "refitd_consumer_commits_total"), metricIn(body, "refitd_consumer_commit_errors_total")
-	stalls, errors := metricIn(body, "refitd_consumer_stalls_total"), metricIn(body, "refitd_consumer_fetch_errors_total")
+	commits, failures := metricIn(
+		body,
+		"refitd_consumer_commits_total",
+	), metricIn(
+		body,
+		"refitd_consumer_commit_errors_total",
+	)
+	stalls, errors := metricIn(
+		body,
+		"refitd_consumer_stalls_total",
+	), metricIn(
+		body,
+		"refitd_consumer_fetch_errors_total",
+	)
 	fetches := metricIn(body, "refitd_consumer_fetches_total")
 	asked := time.Now()
 	s := c.stopClean()
@@ -292,9 +351,23 @@ func TestThrottled(t *testing.T) {
 		o, _ := shown.Lookup("throttled", l.Partition)
 		behind += l.Next - o.At
 	}
-	t.Logf("%.0f of %d events in %v at %d bytes/s, %g fetches; %g commits, %g failed; %g stalls, %g errors; stopped after %v, the group %d behind",
-		n, p.total(), took.Round(time.Millisecond), rate, fetches, commits, failures, stalls, errors, stop.Round(time.Millisecond), behind)
-	if n == 0 || commits == 0 || stalls+errors+failures > 0 || behind != 0 || stop > 10*time.Second || fetches > 20*took.Seconds() {
+	t.Logf(
+		"%.0f of %d events in %v at %d bytes/s, %g fetches; %g commits, %g failed; %g stalls, %g errors; stopped after "+
+			"%v, the group %d behind",
+		n,
+		p.total(),
+		took.Round(time.Millisecond),
+		rate,
+		fetches,
+		commits,
+		failures,
+		stalls,
+		errors,
+		stop.Round(time.Millisecond),
+		behind,
+	)
+	if n == 0 || commits == 0 || stalls+errors+failures > 0 || behind != 0 || stop > 10*time.Second ||
+		fetches > 20*took.Seconds() {
 		t.Error("the quota did harm")
 	}
 	quota(true)

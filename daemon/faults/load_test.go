@@ -81,8 +81,9 @@ func look(t *testing.T, partitions int, every time.Duration, at func(g *gauge, n
 	return g
 }
 
-// latencies returns, for each mark, the time from acknowledgement to the first look that saw it applied. Two gauges make a position, and
-// a look between their updates may see too much: what a later look takes back counts as not yet applied.
+// latencies returns, for each mark, the time from acknowledgement to the first look that saw it applied. Two gauges
+// make a position, and a look between their updates may see too much: what a later look takes back counts as not yet
+// applied.
 func (g *gauge) latencies(marks []mark) (out []time.Duration) {
 	g.stop()
 	<-g.done
@@ -124,7 +125,17 @@ func TestSteadyLoad(t *testing.T) {
 	makeTopic(t, admin(t, addr), "steady", 8, 1)
 	p := newProducer(t, addr, "steady")
 	p.every = 50
-	config := configure(t, "steady", settings{brokers: addr, topics: []string{"steady"}, size: 100_000, train: "every: 1s", publish: "update_every: 2s"})
+	config := configure(
+		t,
+		"steady",
+		settings{
+			brokers: addr,
+			topics:  []string{"steady"},
+			size:    100_000,
+			train:   "every: 1s",
+			publish: "update_every: 2s",
+		},
+	)
 	c := run(t, refitd, config, nil)
 	c.ready(20 * time.Second)
 	g := watch(t, c, "steady", 8, 20*time.Millisecond)
@@ -146,11 +157,24 @@ func TestSteadyLoad(t *testing.T) {
 		t.Fatal("no record was seen to be applied")
 	}
 	longest := slices.Max(waits)
-	t.Logf("L1 on %s: %d events/s asked for, %d acknowledged in %v, %g refits: "+
-		"apply latency p50 %v (60ms) p99 %v (500ms) max %v (3s); caught up %v after the end (2s); resident %.0f MiB (1536); lost 0, double 0",
-		kind, rate, p.total(), length, refits, percentile(waits, 50), percentile(waits, 99), longest.Round(time.Millisecond), lag.Round(time.Millisecond),
-		g.maxRSS/(1<<20))
-	missed := percentile(waits, 50) > 60*time.Millisecond || percentile(waits, 99) > 500*time.Millisecond || longest > 3*time.Second || lag > 2*time.Second
+	t.Logf(
+		"L1 on %s: %d events/s asked for, %d acknowledged in %v, %g refits: "+
+			"apply latency p50 %v (60ms) p99 %v (500ms) max %v (3s); caught up %v after the end (2s); resident %.0f MiB "+
+			"(1536); lost 0, double 0",
+		kind,
+		rate,
+		p.total(),
+		length,
+		refits,
+		percentile(waits, 50),
+		percentile(waits, 99),
+		longest.Round(time.Millisecond),
+		lag.Round(time.Millisecond),
+		g.maxRSS/(1<<20),
+	)
+	missed := percentile(waits, 50) > 60*time.Millisecond || percentile(waits, 99) > 500*time.Millisecond ||
+		longest > 3*time.Second ||
+		lag > 2*time.Second
 	if tier.Asked(tier.Long) && missed ||
 		longest > 20*time.Second || g.maxRSS > 1536<<20 {
 		t.Error("the targets in brackets are missed")
@@ -165,8 +189,8 @@ func (s *counting) Apply(_ context.Context, b *consumer.Batch) error {
 	return nil
 }
 
-// bareRate reads a topic to its end with the fetch loop alone and returns records per second and processor time per record: what the path
-// behind it is measured by. Processor time is what a busy machine does not change.
+// bareRate reads a topic to its end with the fetch loop alone and returns records per second and processor time per
+// record: what the path behind it is measured by. Processor time is what a busy machine does not change.
 func bareRate(t *testing.T, addr []string, topic string) (rate float64, cost time.Duration) {
 	t.Helper()
 	o := consumer.DefaultOptions()
@@ -200,9 +224,9 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestCatchUp (L2): a backlog of 100-byte events in 8 partitions is read with everything on: into a sample that is full after the first
-// part of it, into one that takes everything, and with forgetting. Each rate is also logged as a share of the bare
-// fetch rate. The full form adds ten million events into 200,000 rows, through several refits.
+// TestCatchUp (L2): a backlog of 100-byte events in 8 partitions is read with everything on: into a sample that is full
+// after the first part of it, into one that takes everything, and with forgetting. Each rate is also logged as a share
+// of the bare fetch rate. The full form adds ten million events into 200,000 rows, through several refits.
 func TestCatchUp(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
@@ -220,7 +244,13 @@ func TestCatchUp(t *testing.T) {
 		}
 	}
 	bare, cost := bareRate(t, addr, "backlog")
-	t.Logf("L2 on %s: %d events of 100 bytes, bare fetch rate %.0f/s, %v of processor time each", kind, backlog, bare, cost)
+	t.Logf(
+		"L2 on %s: %d events of 100 bytes, bare fetch rate %.0f/s, %v of processor time each",
+		kind,
+		backlog,
+		bare,
+		cost,
+	)
 	for i, test := range []struct {
 		name, topic, sample string
 		events, size        int
@@ -234,8 +264,12 @@ func TestCatchUp(t *testing.T) {
 		if test.events == 0 {
 			continue
 		}
-		config := configure(t, fmt.Sprint("catchup-", i), settings{brokers: addr, topics: []string{test.topic}, size: test.size, sample: test.sample,
-			train: "every: 5s", publish: "update_every: 10s", kafka: ""})
+		config := configure(
+			t,
+			fmt.Sprint("catchup-", i),
+			settings{brokers: addr, topics: []string{test.topic}, size: test.size, sample: test.sample,
+				train: "every: 5s", publish: "update_every: 10s", kafka: ""},
+		)
 		c := run(t, refitd, config, nil, "--until", "end")
 		g := watch(t, c, test.topic, 8, 200*time.Millisecond) // a scrape takes processor time, too
 		if code := c.wait(20 * time.Minute); code != report.ExitDone {
@@ -263,8 +297,9 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestHostileLoad (L6): half of the records are no events, every id of the rest is new, and one partition gets batches that decompress to
-// more than may be. The good half is applied exactly once; log, memory and disk stay small; only the partition with the bombs halts.
+// TestHostileLoad (L6): half of the records are no events, every id of the rest is new, and one partition gets batches
+// that decompress to more than may be. The good half is applied exactly once; log, memory and disk stay small; only the
+// partition with the bombs halts.
 func TestHostileLoad(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
@@ -273,8 +308,17 @@ func TestHostileLoad(t *testing.T) {
 	makeTopic(t, a, "hostile", bombed, 1)
 	makeTopic(t, a, "bombs", 1, 1)
 	p := newProducer(t, addr, "hostile")
-	config := configure(t, "hostile", settings{brokers: addr, topics: []string{"hostile", "bombs"}, size: 20_000, train: "every: 2s, max_features: 20000",
-		publish: "update_every: 2s"})
+	config := configure(
+		t,
+		"hostile",
+		settings{
+			brokers: addr,
+			topics:  []string{"hostile", "bombs"},
+			size:    20_000,
+			train:   "every: 2s, max_features: 20000",
+			publish: "update_every: 2s",
+		},
+	)
 	c := run(t, refitd, config, nil)
 	g := watch(t, c, "hostile", bombed, 100*time.Millisecond)
 	var mu sync.Mutex
@@ -285,7 +329,14 @@ func TestHostileLoad(t *testing.T) {
 		defer mu.Unlock()
 		if i%2 == 0 {
 			good.Add(1)
-			return fmt.Appendf(nil, `{"user":"u%x","item":"i%x","rating":%d,"ts":%d}`, r.Uint64(), r.Uint64(), 1+r.IntN(5), 1700000000000+int64(i))
+			return fmt.Appendf(
+				nil,
+				`{"user":"u%x","item":"i%x","rating":%d,"ts":%d}`,
+				r.Uint64(),
+				r.Uint64(),
+				1+r.IntN(5),
+				1700000000000+int64(i),
+			)
 		}
 		return hostile(r, i)
 	}
@@ -319,9 +370,21 @@ func TestHostileLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk := bytesBelow(t, statePath(config))
-	t.Logf("L6 on %s: %d records at %d/s, half of them bad (%v): %d applied once; log %d KiB, resident %.0f MiB at most, state %.0f MiB; the bombs: %s",
-		kind, p.total(), rate, state.RejectedByReason, applied, log.Size()>>10, g.maxRSS/(1<<20), float64(disk)/(1<<20), h.Reason)
-	// 10 log lines a second of at most 1 KiB; three times the live rows and two memory tables of 16 MiB, which Badger maps twice as large.
+	t.Logf(
+		"L6 on %s: %d records at %d/s, half of them bad (%v): %d applied once; log %d KiB, resident %.0f MiB at most, "+
+			"state %.0f MiB; the bombs: %s",
+		kind,
+		p.total(),
+		rate,
+		state.RejectedByReason,
+		applied,
+		log.Size()>>10,
+		g.maxRSS/(1<<20),
+		float64(disk)/(1<<20),
+		h.Reason,
+	)
+	// 10 log lines a second of at most 1 KiB; three times the live rows and two memory tables of 16 MiB, which Badger
+	// maps twice as large.
 	if log.Size() > int64(20+length.Seconds())*10<<10 || g.maxRSS > 1536<<20 || disk > 3*state.SampleBytes+128<<20 {
 		t.Error("log, memory or disk is not bounded")
 	}

@@ -33,8 +33,8 @@ func haltedWith(t *testing.T, c *child, limit time.Duration, topic string, offse
 	}
 }
 
-// TestRetentionPassed (C9): records that were deleted before they were read halt the partition; nothing is applied from behind the gap
-// until the operator accepts it, and then the ledger declares exactly so many offsets.
+// TestRetentionPassed (C9): records that were deleted before they were read halt the partition; nothing is applied from
+// behind the gap until the operator accepts it, and then the ledger declares exactly so many offsets.
 func TestRetentionPassed(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -72,13 +72,14 @@ func TestRetentionPassed(t *testing.T) {
 // acceptGap is the operator's decision about a halted partition.
 func acceptGap(t *testing.T, config, topic string, from, to int64) {
 	t.Helper()
-	if _, code := command(t, "state", "accept-gap", "--config.file", config, "--topic", topic, "--partition", "0", "--json"); code != 0 {
+	if _, code := command(t, "state", "accept-gap", "--config.file", config, "--topic", topic, "--partition", "0",
+		"--json"); code != 0 {
 		t.Fatalf("accept-gap of %s/0 from %d to %d: exit code %d", topic, from, to, code)
 	}
 }
 
-// declared runs verify over a state with a gap: what Kafka no longer holds cannot be proved and is not called ok, but nothing that can
-// be read again may be lost or double.
+// declared runs verify over a state with a gap: what Kafka no longer holds cannot be proved and is not called ok, but
+// nothing that can be read again may be lost or double.
 func declared(t *testing.T, config string, gap int64) {
 	t.Helper()
 	p := verify(t, config)
@@ -92,8 +93,8 @@ func declared(t *testing.T, config string, gap int64) {
 	}
 }
 
-// TestRetentionOvertakes (C10): retention deletes segments that a stopped daemon is about to read. With on_gap: halt it halts, with
-// on_gap: record it declares the gap and reads on; both say exactly which offsets are gone.
+// TestRetentionOvertakes (C10): retention deletes segments that a stopped daemon is about to read. With on_gap: halt it
+// halts, with on_gap: record it declares the gap and reads on; both say exactly which offsets are gone.
 func TestRetentionOvertakes(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -101,10 +102,26 @@ func TestRetentionOvertakes(t *testing.T) {
 	for _, policy := range []string{"halt", "record"} {
 		t.Run(policy, func(t *testing.T) {
 			topic := "overtakes-" + policy
-			makeTopic(t, a, topic, 1, 1, "internal.segment.bytes", "20000", "retention.bytes", "40000", "segment.ms", "500")
+			makeTopic(
+				t,
+				a,
+				topic,
+				1,
+				1,
+				"internal.segment.bytes",
+				"20000",
+				"retention.bytes",
+				"40000",
+				"segment.ms",
+				"500",
+			)
 			p := newProducer(t, k.addr(), topic, kgo.ProducerBatchMaxBytes(4000), kgo.ProducerLinger(0))
 			p.fill(100, ratings(1, 0))
-			config := configure(t, policy, settings{brokers: k.addr(), topics: []string{topic}, input: "on_gap: " + policy})
+			config := configure(
+				t,
+				policy,
+				settings{brokers: k.addr(), topics: []string{topic}, input: "on_gap: " + policy},
+			)
 			d := run(t, refitd, config, nil)
 			d.ready(20 * time.Second)
 			d.caughtUp(10*time.Second, topic, p.ends())
@@ -147,8 +164,8 @@ func TestRetentionOvertakes(t *testing.T) {
 	}
 }
 
-// TestTopicMadeAnewShorter (C12): the topic is deleted and made again with fewer records than were applied: its partition halts, and
-// the other topic continues.
+// TestTopicMadeAnewShorter (C12): the topic is deleted and made again with fewer records than were applied: its
+// partition halts, and the other topic continues.
 func TestTopicMadeAnewShorter(t *testing.T) { madeAnew(t, "shorter", 100, "position 500") }
 
 // TestTopicMadeAnewLonger (C13): the new topic has more records than were applied from the old one: only the contents
@@ -196,13 +213,20 @@ func madeAnew(t *testing.T, name string, records int, text string) {
 	}
 }
 
-// TestPartitionsRaised (C14): partitions that are added while the daemon runs are read from offset 0 and found within 60 s.
+// TestPartitionsRaised (C14): partitions that are added while the daemon runs are read from offset 0 and found within
+// 60 s.
 func TestPartitionsRaised(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
 	a := admin(t, k.addr())
 	makeTopic(t, a, "raised", 4, 1)
-	p := newProducer(t, k.addr(), "raised", kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(100*time.Millisecond))
+	p := newProducer(
+		t,
+		k.addr(),
+		"raised",
+		kgo.MetadataMinAge(50*time.Millisecond),
+		kgo.MetadataMaxAge(100*time.Millisecond),
+	)
 	config := configure(t, "raised", settings{brokers: k.addr(), topics: []string{"raised"}, input: ""})
 	d := run(t, refitd, config, nil)
 	d.ready(20 * time.Second)

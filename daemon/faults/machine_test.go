@@ -71,7 +71,8 @@ func newVolume(t *testing.T, size int64) *volume {
 	return v
 }
 
-// mount attaches the image to a loop device that is new to it, so that nothing of an earlier one is remembered, and mounts it.
+// mount attaches the image to a loop device that is new to it, so that nothing of an earlier one is remembered, and
+// mounts it.
 func (v *volume) mount() error {
 	image, err := os.OpenFile(v.image, os.O_RDWR, 0)
 	if err != nil {
@@ -118,8 +119,9 @@ func (v *volume) unmount() {
 	}
 }
 
-// fsIOCShutdown is FS_IOC_SHUTDOWN of linux/fs.h, _IOR('X', 125, __u32), and noLogFlush its flag FS_SHUTDOWN_FLAGS_NOLOGFLUSH: from now on
-// every read and write of the file system fails, and nothing is written that was not, its journal included.
+// fsIOCShutdown is FS_IOC_SHUTDOWN of linux/fs.h, _IOR('X', 125, __u32), and noLogFlush its flag
+// FS_SHUTDOWN_FLAGS_NOLOGFLUSH: from now on every read and write of the file system fails, and nothing is written that
+// was not, its journal included.
 const (
 	fsIOCShutdown = 0x8004587d
 	noLogFlush    = 2
@@ -164,10 +166,12 @@ type group struct {
 	dir string
 }
 
-// groupRoot is where systems mount control groups: those of version 2 themselves, or a directory for each controller of version 1.
+// groupRoot is where systems mount control groups: those of version 2 themselves, or a directory for each controller of
+// version 1.
 const groupRoot = "/sys/fs/cgroup"
 
-// newGroup makes a control group with limits, which are pairs of file and value for version 1 or for version 2, or skips the test with the reason.
+// newGroup makes a control group with limits, which are pairs of file and value for version 1 or for version 2, or
+// skips the test with the reason.
 func newGroup(t *testing.T, controller string, limits1, limits2 []string) group {
 	t.Helper()
 	needRoot(t, "a separate control group")

@@ -29,7 +29,9 @@ func testMain(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	refitd, refitdFailing = filepath.Join(dir, "refitd"), filepath.Join(dir, "refitd-failing")
 	for _, args := range [][]string{{"-o", refitd}, {"-o", refitdFailing, "-tags", "failpoint"}} {
-		build := exec.Command("go", append(append([]string{"build"}, args...), "github.com/refitd/refitd/cmd/refitd")...)
+		build := exec.Command(
+			"go",
+			append(append([]string{"build"}, args...), "github.com/refitd/refitd/cmd/refitd")...)
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {
 			fmt.Fprintln(os.Stderr, "build refitd:", err)

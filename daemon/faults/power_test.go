@@ -28,7 +28,11 @@ func newPowered(t *testing.T) *powered {
 	addr := embedded(t)
 	makeTopic(t, admin(t, addr), "power", 4, 1)
 	p.load = newProducer(t, addr, "power")
-	p.config = configure(t, "power", settings{brokers: addr, topics: []string{"power"}, size: 20_000, train: trainOften, publish: publishOften})
+	p.config = configure(
+		t,
+		"power",
+		settings{brokers: addr, topics: []string{"power"}, size: 20_000, train: trainOften, publish: publishOften},
+	)
 	p.volume.keep(p.config)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -37,8 +41,9 @@ func newPowered(t *testing.T) *powered {
 	return p
 }
 
-// cut lets the daemon run for a while, cuts the power, and starts the machine again. It returns how long the daemon took to be ready, how many
-// offsets it had lost at its start, and how many events it had applied from there to the cut.
+// cut lets the daemon run for a while, cuts the power, and starts the machine again. It returns how long the daemon
+// took to be ready, how many offsets it had lost at its start, and how many events it had applied from there to the
+// cut.
 func (p *powered) cut(binary string, environment ...string) (ready time.Duration, lost, applied int64) {
 	p.t.Helper()
 	c := run(p.t, binary, p.config, environment)
@@ -51,7 +56,11 @@ func (p *powered) cut(binary string, environment ...string) (ready time.Duration
 	p.volume.cut()
 	c.kill()
 	p.volume.restore()
-	return ready, int64(metricIn(body, "refitd_state_rollback_offsets_total")), int64(metricIn(body, "refitd_events_total"))
+	return ready, int64(
+			metricIn(body, "refitd_state_rollback_offsets_total"),
+		), int64(
+			metricIn(body, "refitd_events_total"),
+		)
 }
 
 // finish reads the rest and proves the whole.
@@ -66,8 +75,9 @@ func (p *powered) finish() {
 	validStore(p.t, p.config)
 }
 
-// TestPowerCut (A12): the power of the disk is cut under load: what the file system has not written is gone. What the daemon had said to be
-// applied is there after each, the store holds whole versions only, and nothing is lost or double.
+// TestPowerCut (A12): the power of the disk is cut under load: what the file system has not written is gone. What the
+// daemon had said to be applied is there after each, the store holds whole versions only, and nothing is lost or
+// double.
 func TestPowerCut(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	p := newPowered(t)
@@ -84,17 +94,30 @@ func TestPowerCut(t *testing.T) {
 			have += l.Applied
 		}
 		if lost != 0 || applied == 0 || have < had+applied {
-			t.Errorf("%d events are in the state after the cut: %d were before the start, at which %d offsets were lost, and %d were applied", have, had, lost, applied)
+			t.Errorf(
+				"%d events are in the state after the cut: %d were before the start, at which %d offsets were lost, and %d were "+
+					"applied",
+				have,
+				had,
+				lost,
+				applied,
+			)
 		}
 		had = have
 		validStore(t, p.config)
 	}
 	p.finish()
-	t.Logf("%d cuts, %d records acknowledged: lost 0, double 0; ready after at most %v", cuts, p.load.total(), slices.Max(waits).Round(time.Millisecond))
+	t.Logf(
+		"%d cuts, %d records acknowledged: lost 0, double 0; ready after at most %v",
+		cuts,
+		p.load.total(),
+		slices.Max(waits).Round(time.Millisecond),
+	)
 }
 
-// TestPowerCutWithoutSync (A12): the same with commits that are not synchronised, which only a build with failpoints can be made to do: the end of
-// the state is gone then, which TestPowerCut would notice. The witness does, the daemon says so, and reads again what it has to.
+// TestPowerCutWithoutSync (A12): the same with commits that are not synchronised, which only a build with failpoints
+// can be made to do: the end of the state is gone then, which TestPowerCut would notice. The witness does, the daemon
+// says so, and reads again what it has to.
 func TestPowerCutWithoutSync(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	p := newPowered(t)
@@ -104,5 +127,10 @@ func TestPowerCutWithoutSync(t *testing.T) {
 		t.Errorf("%d events were applied before the cut, and no rollback was noticed", applied)
 	}
 	p.finish()
-	t.Logf("%d events applied before the cut; the next start found %d offsets less than its witness, and read them again: lost 0, double 0", applied, lost)
+	t.Logf(
+		"%d events applied before the cut; the next start found %d offsets less than its witness, and read them again: "+
+			"lost 0, double 0",
+		applied,
+		lost,
+	)
 }

@@ -24,8 +24,8 @@ func frozen(t *testing.T, c *child, f func()) {
 	f()
 }
 
-// TestSameGroup (C15): a second daemon of the same group id comes and goes under load. Each reads all partitions: neither takes anything
-// from the other, and at equal positions their states are identical.
+// TestSameGroup (C15): a second daemon of the same group id comes and goes under load. Each reads all partitions:
+// neither takes anything from the other, and at equal positions their states are identical.
 func TestSameGroup(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -86,8 +86,8 @@ func identical(t *testing.T, a, b report.State) {
 	}
 }
 
-// TestHalfAppliedBatch (C16): daemons of one group are ended, by SIGTERM and by kill -9, while a batch waits inside its transaction: it
-// is committed whole or not at all.
+// TestHalfAppliedBatch (C16): daemons of one group are ended, by SIGTERM and by kill -9, while a batch waits inside its
+// transaction: it is committed whole or not at all.
 func TestHalfAppliedBatch(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)

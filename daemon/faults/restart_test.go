@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestBrokerRestarts (C2): the broker is killed and started again under load. Each time the daemon is ready and reads on within 15 s.
+// TestBrokerRestarts (C2): the broker is killed and started again under load. Each time the daemon is ready and reads
+// on within 15 s.
 func TestBrokerRestarts(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -36,8 +37,13 @@ func TestBrokerRestarts(t *testing.T) {
 	d.caughtUp(30*time.Second, "restarts", p.ends())
 	p.accountedFor(d.stopClean())
 	proved(t, config)
-	t.Logf("%d restarts of the broker under load, %d records: caught up again after %v at the median, %v at most (of 15s)", len(waits), p.total(),
-		percentile(waits, 50), slices.Max(waits))
+	t.Logf(
+		"%d restarts of the broker under load, %d records: caught up again after %v at the median, %v at most (of 15s)",
+		len(waits),
+		p.total(),
+		percentile(waits, 50),
+		slices.Max(waits),
+	)
 }
 
 // TestLeaderMoves (C6): of three brokers, the leader of a partition is killed with kill -9 under load, then comes back.

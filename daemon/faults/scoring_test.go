@@ -15,8 +15,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestKilledWhileScoring (C32): a daemon that scores into a topic is killed with kill -9 at random times, one in five of them before it has answered
-// anything: each offset of the events has exactly one committed answer, in order.
+// TestKilledWhileScoring (C32): a daemon that scores into a topic is killed with kill -9 at random times, one in five
+// of them before it has answered anything: each offset of the events has exactly one committed answer, in order.
 func TestKilledWhileScoring(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	killedWhileScoring(t, embedded(t), tier.Size(15, 300), 2000)
@@ -34,8 +34,12 @@ func killedWhileScoring(t *testing.T, addr []string, kills, rate int) {
 	a := admin(t, addr)
 	makeTopic(t, a, events, partitions, 1)
 	p := newProducer(t, addr, events)
-	config := configure(t, "scoring", settings{brokers: addr, topics: []string{events}, size: 20_000, train: trainOften, publish: publishOften,
-		score: fmt.Sprintf("topic: %s, transactions: required", scores)})
+	config := configure(
+		t,
+		"scoring",
+		settings{brokers: addr, topics: []string{events}, size: 20_000, train: trainOften, publish: publishOften,
+			score: fmt.Sprintf("topic: %s, transactions: required", scores)},
+	)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -102,9 +106,20 @@ func killedWhileScoring(t *testing.T, addr []string, kills, rate int) {
 		t.Errorf("%d answers are of no events, about %d were sent", committed.rejected, want)
 	}
 	aborted := readAnswers(t, addr, a, scores, kgo.ReadUncommitted()).total() - committed.total()
-	t.Logf("%d kills in %v at %d events/s, %d offsets, each answered once by %d versions, %d answers of transactions that were aborted; "+
-		"first answer after p50 %v p99 %v max %v", kills, took.Round(time.Second), rate, total, len(committed.versions), aborted, percentile(waits, 50),
-		percentile(waits, 99), slices.Max(waits).Round(time.Millisecond))
+	t.Logf(
+		"%d kills in %v at %d events/s, %d offsets, each answered once by %d versions, %d answers of transactions that "+
+			"were aborted; "+
+			"first answer after p50 %v p99 %v max %v",
+		kills,
+		took.Round(time.Second),
+		rate,
+		total,
+		len(committed.versions),
+		aborted,
+		percentile(waits, 50),
+		percentile(waits, 99),
+		slices.Max(waits).Round(time.Millisecond),
+	)
 	if aborted == 0 {
 		t.Log("no kill fell into a transaction")
 	}
@@ -127,8 +142,13 @@ func (a *answers) total() (n int) {
 // readAnswers reads a topic of scores up to its end.
 func readAnswers(t *testing.T, addr []string, a *kadm.Client, topic string, isolation kgo.IsolationLevel) *answers {
 	t.Helper()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(addr...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(isolation), kgo.KeepControlRecords())
+	reader, err := kgo.NewClient(
+		kgo.SeedBrokers(addr...),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(isolation),
+		kgo.KeepControlRecords(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +180,8 @@ func readAnswers(t *testing.T, addr []string, a *kadm.Client, topic string, isol
 				Version   int64
 				Error     *struct{ Reason string }
 			}
-			if err := json.Unmarshal(r.Value, &answer); err != nil || answer.Partition != r.Partition || answer.Version < 1 {
+			if err := json.Unmarshal(r.Value, &answer); err != nil || answer.Partition != r.Partition ||
+				answer.Version < 1 {
 				t.Fatalf("answer %s in partition %d: %v", r.Value, r.Partition, err)
 			}
 			out.offsets[r.Partition] = append(out.offsets[r.Partition], answer.Offset)

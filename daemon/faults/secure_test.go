@@ -26,8 +26,8 @@ func sasl(mechanism, password string) string {
 	return fmt.Sprintf("sasl: {mechanism: %s, username: %s, password: %s}", mechanism, kafkaUser, password)
 }
 
-// TestTLS (C26): a broker with a certificate that is not right is refused in words, at once and without falling back; with the right
-// ones, the whole topic is read and proved.
+// TestTLS (C26): a broker with a certificate that is not right is refused in words, at once and without falling back;
+// with the right ones, the whole topic is read and proved.
 func TestTLS(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -70,8 +70,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestSASL (C28): with the right password each mechanism reads the whole topic; with a wrong one the daemon says so within ten seconds,
-// tries again at most every ten, and no log holds the password.
+// TestSASL (C28): with the right password each mechanism reads the whole topic; with a wrong one the daemon says so
+// within ten seconds, tries again at most every ten, and no log holds the password.
 func TestSASL(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -85,7 +85,15 @@ func TestSASL(t *testing.T) {
 				tls = encrypted
 			}
 			t.Run(mechanism+"/"+listener, func(t *testing.T) {
-				config := configure(t, "right", settings{brokers: c.addr(listener), topics: []string{"sasl"}, kafka: sasl(mechanism, kafkaPassword) + tls})
+				config := configure(
+					t,
+					"right",
+					settings{
+						brokers: c.addr(listener),
+						topics:  []string{"sasl"},
+						kafka:   sasl(mechanism, kafkaPassword) + tls,
+					},
+				)
 				if code, c := toTheEnd(t, config, time.Minute); code != report.ExitDone {
 					t.Fatalf("exit code %d, %+v", code, c.failure)
 				}
@@ -96,7 +104,15 @@ func TestSASL(t *testing.T) {
 		}
 		t.Run(mechanism+"/wrong", func(t *testing.T) {
 			const wrong = "canary-77aa-wrong"
-			config := configure(t, "wrong", settings{brokers: c.addr("SASL_SSL"), topics: []string{"sasl"}, kafka: sasl(mechanism, wrong) + encrypted})
+			config := configure(
+				t,
+				"wrong",
+				settings{
+					brokers: c.addr("SASL_SSL"),
+					topics:  []string{"sasl"},
+					kafka:   sasl(mechanism, wrong) + encrypted,
+				},
+			)
 			d := run(t, refitd, config, nil)
 			d.unready(10*time.Second, "authentication failed")
 			d.stop()
@@ -111,8 +127,8 @@ func TestSASL(t *testing.T) {
 	})
 }
 
-// TestSASLUserRemoved (C28): a user that is removed while the daemon runs is noticed when a connection is made anew, and nothing is lost
-// when the user comes back.
+// TestSASLUserRemoved (C28): a user that is removed while the daemon runs is noticed when a connection is made anew,
+// and nothing is lost when the user comes back.
 func TestSASLUserRemoved(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -120,7 +136,11 @@ func TestSASLUserRemoved(t *testing.T) {
 	a := admin(t, k.addr())
 	password := func(secret string) {
 		t.Helper()
-		answer, err := a.AlterUserSCRAMs(t.Context(), nil, []kadm.UpsertSCRAM{{User: "bob", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: secret}})
+		answer, err := a.AlterUserSCRAMs(
+			t.Context(),
+			nil,
+			[]kadm.UpsertSCRAM{{User: "bob", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: secret}},
+		)
 		if err == nil {
 			err = answer.Error()
 		}
@@ -129,8 +149,12 @@ func TestSASLUserRemoved(t *testing.T) {
 		}
 	}
 	password("bob-secret")
-	config := configure(t, "removed", settings{brokers: k.certificates.addr("SASL_PLAINTEXT"), topics: []string{"removed"},
-		kafka: "sasl: {mechanism: scram-sha-512, username: bob, password: bob-secret}"})
+	config := configure(
+		t,
+		"removed",
+		settings{brokers: k.certificates.addr("SASL_PLAINTEXT"), topics: []string{"removed"},
+			kafka: "sasl: {mechanism: scram-sha-512, username: bob, password: bob-secret}"},
+	)
 	d := run(t, refitd, config, nil)
 	within(t, 20*time.Second, func() error { // a new user takes a moment to reach the broker
 		code, body, err := d.get("/-/ready")

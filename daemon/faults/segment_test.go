@@ -44,15 +44,21 @@ func (k *kafka) batchesOf(t *testing.T, topic string) (all []batch) {
 			if length <= batchHeader-1 || at+length > len(b) {
 				break
 			}
-			all = append(all, batch{file: f, at: int64(at), bytes: int64(length), base: int64(binary.BigEndian.Uint64(b[at:])),
-				lastDelta: int32(binary.BigEndian.Uint32(b[at+batchLastDeltaAt:])), count: int32(binary.BigEndian.Uint32(b[at+batchCountAt:]))})
+			all = append(
+				all,
+				batch{file: f, at: int64(at), bytes: int64(length), base: int64(binary.BigEndian.Uint64(b[at:])),
+					lastDelta: int32(
+						binary.BigEndian.Uint32(b[at+batchLastDeltaAt:]),
+					), count: int32(binary.BigEndian.Uint32(b[at+batchCountAt:]))},
+			)
 			at += length
 		}
 	}
 	return all
 }
 
-// flip inverts one bit in the last quarter of the batch that holds an offset, in the segment file, and returns the base of the batch.
+// flip inverts one bit in the last quarter of the batch that holds an offset, in the segment file, and returns the base
+// of the batch.
 func (k *kafka) flip(t *testing.T, topic string, offset int64) (base int64) {
 	t.Helper()
 	for _, b := range k.batchesOf(t, topic) {

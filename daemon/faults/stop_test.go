@@ -12,15 +12,26 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestStopUnderLoad (A3): SIGTERM under load ends the daemon with code 0 within 10 s. What was applied is in the ledger, the group shows
-// it, and a successor continues at once.
+// TestStopUnderLoad (A3): SIGTERM under load ends the daemon with code 0 within 10 s. What was applied is in the
+// ledger, the group shows it, and a successor continues at once.
 func TestStopUnderLoad(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
 	a := admin(t, addr)
 	makeTopic(t, a, "stop", 8, 1)
 	p := newProducer(t, addr, "stop")
-	config := configure(t, "stop", settings{brokers: addr, topics: []string{"stop"}, group: "stop", size: 20_000, train: trainOften, publish: publishOften})
+	config := configure(
+		t,
+		"stop",
+		settings{
+			brokers: addr,
+			topics:  []string{"stop"},
+			group:   "stop",
+			size:    20_000,
+			train:   trainOften,
+			publish: publishOften,
+		},
+	)
 	p.load(tier.Size(20_000, 20_000), ratings(1, 0))
 	var longest time.Duration
 	for range tier.Size(3, 20) {
@@ -53,8 +64,8 @@ func TestStopUnderLoad(t *testing.T) {
 	t.Logf("longest stop %v (of 10s)", longest.Round(time.Millisecond))
 }
 
-// TestStopWhileTraining (A4): SIGTERM during a refit abandons it: exit within 10 s, nothing is published. A second SIGTERM ends the
-// process within 2 s.
+// TestStopWhileTraining (A4): SIGTERM during a refit abandons it: exit within 10 s, nothing is published. A second
+// SIGTERM ends the process within 2 s.
 func TestStopWhileTraining(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -94,7 +105,8 @@ func TestStopWhileTraining(t *testing.T) {
 			if len(c.versions) > 0 {
 				t.Errorf("published after the signal: %+v", c.versions)
 			}
-			if names, err := filepath.Glob(filepath.Join(storePath(config), "ratings", "[0-9]*")); err != nil || len(names) > 0 {
+			if names, err := filepath.Glob(filepath.Join(storePath(config), "ratings", "[0-9]*")); err != nil ||
+				len(names) > 0 {
 				t.Errorf("the store holds %v %v", names, err)
 			}
 			p.accountedFor(inspect(t, config))
@@ -103,8 +115,8 @@ func TestStopWhileTraining(t *testing.T) {
 	}
 }
 
-// TestSecondDaemon (A9, A10): a second daemon on the same state is refused within 2 s while the first runs, also while the first is
-// stopped, and the first is unharmed; the lock of a killed one is no obstacle.
+// TestSecondDaemon (A9, A10): a second daemon on the same state is refused within 2 s while the first runs, also while
+// the first is stopped, and the first is unharmed; the lock of a killed one is no obstacle.
 func TestSecondDaemon(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -117,7 +129,8 @@ func TestSecondDaemon(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		second := run(t, refitd, config, nil)
-		if code := second.wait(10 * time.Second); code != report.ExitState || second.failure == nil || time.Since(second.began) > 2*time.Second {
+		if code := second.wait(10 * time.Second); code != report.ExitState || second.failure == nil ||
+			time.Since(second.began) > 2*time.Second {
 			t.Errorf("the second daemon: exit code %d after %v, %+v", code, time.Since(second.began), second.failure)
 		}
 	}

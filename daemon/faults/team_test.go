@@ -28,10 +28,20 @@ func newTeam(t *testing.T, addr []string, topic string, shards int, train string
 	t.Helper()
 	c := &team{t: t, addr: addr, topic: topic}
 	member := func(name, keys string) string {
-		return configure(t, fmt.Sprintf("%s-%s", topic, name), settings{brokers: addr, topics: []string{topic}, size: 10_000, train: train, team: keys})
+		return configure(
+			t,
+			fmt.Sprintf("%s-%s", topic, name),
+			settings{brokers: addr, topics: []string{topic}, size: 10_000, train: train, team: keys},
+		)
 	}
 	for i := range shards {
-		c.shards = append(c.shards, member(fmt.Sprint("shard", i), fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, c.merge())))
+		c.shards = append(
+			c.shards,
+			member(
+				fmt.Sprint("shard", i),
+				fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, c.merge()),
+			),
+		)
 	}
 	c.trainer = member("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d, topic: %s}", shards, c.merge()))
 	c.whole = member("whole", "")
@@ -80,7 +90,12 @@ func (c *team) compare(limit time.Duration) {
 	got, want := inspect(c.t, c.trainer), inspect(c.t, c.whole)
 	identical(c.t, got, want)
 	proved(c.t, c.trainer)
-	c.t.Logf("sample digest of the trainer %s, of one process %s; rows %+v", got.SampleDigest, want.SampleDigest, got.Rows)
+	c.t.Logf(
+		"sample digest of the trainer %s, of one process %s; rows %+v",
+		got.SampleDigest,
+		want.SampleDigest,
+		got.Rows,
+	)
 }
 
 // bytesOf returns what the brokers keep of a topic.
@@ -98,8 +113,8 @@ func (c *team) bytesOf(topic string) (n int64) {
 	return n
 }
 
-// TestTeamOfProcesses: four shards and a trainer, as processes, have the sample, the accounts and the held-out rows of one process, byte for byte, and the
-// topic between them is a small part of the input.
+// TestTeamOfProcesses: four shards and a trainer, as processes, have the sample, the accounts and the held-out rows of
+// one process, byte for byte, and the topic between them is a small part of the input.
 func TestTeamOfProcesses(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
@@ -117,12 +132,22 @@ func TestTeamOfProcesses(t *testing.T) {
 	c.compare(20 * time.Minute)
 	p.accountedFor(inspect(t, c.trainer))
 	merged, input := c.bytesOf(c.merge()), c.bytesOf("team")
-	t.Logf("%d events on %s, 4 shards and a trainer of .4 processor each: read within %v, %.2f µs of processor time an event; merge topic %d bytes, "+
-		"input %d: %.2f %%", n, kind, lasted.Round(time.Millisecond), float64(used.Microseconds())/float64(n), merged, input, 100*float64(merged)/float64(input))
+	t.Logf(
+		"%d events on %s, 4 shards and a trainer of .4 processor each: read within %v, %.2f µs of processor time an "+
+			"event; merge topic %d bytes, "+
+			"input %d: %.2f %%",
+		n,
+		kind,
+		lasted.Round(time.Millisecond),
+		float64(used.Microseconds())/float64(n),
+		merged,
+		input,
+		100*float64(merged)/float64(input),
+	)
 }
 
-// TestShardsScale: shards with a fixed share of a processor each, a fifth, read about as many times the events of one as there are. What an event costs in
-// processor time does not grow with their number.
+// TestShardsScale: shards with a fixed share of a processor each, a fifth, read about as many times the events of one
+// as there are. What an event costs in processor time does not grow with their number.
 func TestShardsScale(t *testing.T) {
 	tier.Need(t, tier.Load)
 	addr, kind := loadBrokers(t)
@@ -138,13 +163,22 @@ func TestShardsScale(t *testing.T) {
 		if one == 0 {
 			one, alone = cost, rate
 		}
-		t.Logf("%d shards of .2 processor each on %s, %d events: %.0f a second, %.2f of linear; %.2f µs of processor time an event, %.2f of that of one", count,
-			kind, each*count, rate, rate/alone/float64(count), cost/1000, cost/one)
+		t.Logf(
+			"%d shards of .2 processor each on %s, %d events: %.0f a second, %.2f of linear; %.2f µs of processor time an "+
+				"event, %.2f of that of one",
+			count,
+			kind,
+			each*count,
+			rate,
+			rate/alone/float64(count),
+			cost/1000,
+			cost/one,
+		)
 	}
 }
 
-// TestTeamKills: members of a team are killed, and stopped for a while as by SIGSTOP, under load: nothing is lost, nothing counts twice, and in the end the
-// trainer has what one process has.
+// TestTeamKills: members of a team are killed, and stopped for a while as by SIGSTOP, under load: nothing is lost,
+// nothing counts twice, and in the end the trainer has what one process has.
 func TestTeamKills(t *testing.T) {
 	tier.Need(t, tier.Kills)
 	addr := embedded(t)
@@ -185,5 +219,12 @@ func TestTeamKills(t *testing.T) {
 	}
 	c.compare(5 * time.Minute)
 	p.accountedFor(inspect(t, c.trainer))
-	t.Logf("%d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0", kills-stopped, stopped, pauses, rate, p.total())
+	t.Logf(
+		"%d kills and %d stops of %v at %d events/s, %d records acknowledged: lost 0, double 0",
+		kills-stopped,
+		stopped,
+		pauses,
+		rate,
+		p.total(),
+	)
 }

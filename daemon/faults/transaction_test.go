@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestTransactions (C20): three of ten transactions are aborted, some stay open while the daemon or the broker is killed. No aborted
-// record is applied, and the accounts of aborted records and markers are exact.
+// TestTransactions (C20): three of ten transactions are aborted, some stay open while the daemon or the broker is
+// killed. No aborted record is applied, and the accounts of aborted records and markers are exact.
 func TestTransactions(t *testing.T) {
 	tier.Need(t, tier.Broker)
 	k := sharedKafka(t)
@@ -23,8 +23,13 @@ func TestTransactions(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.addr()...), kgo.DefaultProduceTopic("transactions"), kgo.TransactionalID("faults"),
-		kgo.TransactionTimeout(time.Minute), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(k.addr()...),
+		kgo.DefaultProduceTopic("transactions"),
+		kgo.TransactionalID("faults"),
+		kgo.TransactionTimeout(time.Minute),
+		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,5 +104,12 @@ func TestTransactions(t *testing.T) {
 		t.Errorf("accounts %+v, want %+v", sum, want)
 	}
 	p := proved(t, config)
-	t.Logf("%d records committed, %d plain, %d aborted, %d markers; verify %+v", committed, plain.total(), aborted, markers, p.summary)
+	t.Logf(
+		"%d records committed, %d plain, %d aborted, %d markers; verify %+v",
+		committed,
+		plain.total(),
+		aborted,
+		markers,
+		p.summary,
+	)
 }

@@ -13,10 +13,14 @@ func Agreement(m *config.Model) map[string]string {
 	s, in := &m.Schema, &m.Input
 	said := map[string]string{"sample.max_bytes": fmt.Sprint(int64(m.Sample.MaxBytes))}
 	for key, value := range map[string]any{
-		"schema.task": s.Task, "schema.label": s.Label, "schema.time": s.Time, "schema.time_unit": s.TimeUnit, "schema.categorical": s.Categorical,
-		"schema.cross": s.Cross, "schema.numeric": s.Numeric, "schema.multi": s.Multi, "schema.optional": s.Optional, "schema.positive": s.Positive,
-		"schema.negative": s.Negative, "schema.levels": s.Levels, "schema.classes": s.Classes, "schema.label_min": s.LabelMin, "schema.label_max": s.LabelMax,
-		"schema.event_weights": s.EventWeights, "input.max_event_bytes": int64(in.MaxEventBytes), "input.max_id_bytes": int64(in.MaxIDBytes),
+		"schema.task": s.Task, "schema.label": s.Label, "schema.time": s.Time, "schema.time_unit": s.TimeUnit,
+		"schema.categorical": s.Categorical,
+		"schema.cross":       s.Cross, "schema.numeric": s.Numeric, "schema.multi": s.Multi, "schema.optional": s.Optional,
+		"schema.positive": s.Positive,
+		"schema.negative": s.Negative, "schema.levels": s.Levels, "schema.classes": s.Classes, "schema.label_min": s.LabelMin,
+		"schema.label_max":     s.LabelMax,
+		"schema.event_weights": s.EventWeights, "input.max_event_bytes": int64(in.MaxEventBytes), "input.max_id_bytes": int64(
+			in.MaxIDBytes),
 		"input.max_list_names": in.MaxListNames, "input.max_future_skew": in.MaxFutureSkew, "input.mapping": in.Mapping,
 	} {
 		said[key] = fmt.Sprint(value)

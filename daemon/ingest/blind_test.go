@@ -27,12 +27,16 @@ var choosers = map[string]func(r *rand.Rand, before []string) string{
 		}
 		return before[len(before)-1-r.IntN(min(len(before), 300))]
 	},
-	"what is new": func(r *rand.Rand, before []string) string { return fmt.Sprint("n", max(0, len(before)/8-r.IntN(100))) },
-	"all alike":   func(r *rand.Rand, _ []string) string { return fmt.Sprint("n", r.IntN(2000)) },
-	"a few":       func(r *rand.Rand, _ []string) string { return fmt.Sprint("n", int(90*math.Pow(r.Float64(), 3))) },
+	"what is new": func(r *rand.Rand, before []string) string {
+		return fmt.Sprint("n", max(0, len(before)/8-r.IntN(
+			100)))
+	},
+	"all alike": func(r *rand.Rand, _ []string) string { return fmt.Sprint("n", r.IntN(2000)) },
+	"a few":     func(r *rand.Rand, _ []string) string { return fmt.Sprint("n", int(90*math.Pow(r.Float64(), 3))) },
 }
 
-// seenName is what a learner may know of a name: how many choices there were of it, and how many events ago the first and the last was.
+// seenName is what a learner may know of a name: how many choices there were of it, and how many events ago the first
+// and the last was.
 type seenName struct{ count, first, last int }
 
 // features puts what is known of a name into one of a few hundred classes.
@@ -40,7 +44,11 @@ func (s seenName) features(now int) [3]int {
 	if s.count == 0 {
 		return [3]int{-1}
 	}
-	return [3]int{min(s.count, 8) + bits.Len(uint(s.count)), bits.Len(uint(now - s.first)), bits.Len(uint(now - s.last))}
+	return [3]int{
+		min(s.count, 8) + bits.Len(uint(s.count)),
+		bits.Len(uint(now - s.first)),
+		bits.Len(uint(now - s.last)),
+	}
 }
 
 // table learns how often events of a class are choices, from what came before.
@@ -65,10 +73,12 @@ func blindModel() *config.Model {
 	return m
 }
 
-// TestAgeAndCountSayNothing (K8b): where choices depend on nothing but the age and the count of names, a learner that knows both predicts what is learned no
-// better than by the share of choices among it, event by event and in the rows of a refit, held-out ones included.
+// TestAgeAndCountSayNothing (K8b): where choices depend on nothing but the age and the count of names, a learner that
+// knows both predicts what is learned no better than by the share of choices among it, event by event and in the rows
+// of a refit, held-out ones included.
 func TestAgeAndCountSayNothing(t *testing.T) {
-	// Of a loss of 0.5. Names drawn alike give 0.05 to 0.15 of it; where names go out of use none is exactly as old as another.
+	// Of a loss of 0.5. Names drawn alike give 0.05 to 0.15 of it; where names go out of use none is exactly as old as
+	// another.
 	gains := map[string]float64{"what was chosen lately": 0.02, "what is new": 0.02}
 	for name, choose := range choosers {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +92,16 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 			for i := range 12_000 {
 				item := choose(r, before)
 				before = append(before, item)
-				ev := event.Event{Label: 1, Weight: 1, Time: 1_700_000_000_000 + int64(i), Categorical: []string{fmt.Sprint("u", r.IntN(50)), item}}
-				run = c.observations(run[:0], cycle.Observation{Event: &ev, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}})
+				ev := event.Event{
+					Label:       1,
+					Weight:      1,
+					Time:        1_700_000_000_000 + int64(i),
+					Categorical: []string{fmt.Sprint("u", r.IntN(50)), item},
+				}
+				run = c.observations(
+					run[:0],
+					cycle.Observation{Event: &ev, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}},
+				)
 				for _, o := range run {
 					if !o.First {
 						sum += online.learn(known[o.Event.Categorical[1]].features(i), share, o.Event.Label)
@@ -131,7 +149,8 @@ func TestAgeAndCountSayNothing(t *testing.T) {
 				}
 				counts[ev.Categorical[1]] = seenName{of.count + 1, max(of.first, at), min(of.last, at)}
 			}
-			for part, rows := range map[string][]event.Event{"training": train, "select": decoded(s.Select), "gate": decoded(s.Gate)} {
+			for part, rows := range map[string][]event.Event{"training": train, "select": decoded(s.Select), "gate": decoded(
+				s.Gate)} {
 				sum, by := 0.0, make(table)
 				share := 0.0
 				for i := range rows {

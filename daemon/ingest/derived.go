@@ -13,16 +13,16 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Derived fields are a function of the log, partition by partition: an entity's past is that of its events in the partition at hand, and of as many
-// entities as maxEntities, the least recently seen of which is given up. So a state that reads the log again comes to the same rows, in
-// whichever order its partitions come.
+// Derived fields are a function of the log, partition by partition: an entity's past is that of its events in the
+// partition at hand, and of as many entities as maxEntities, the least recently seen of which is given up. So a state
+// that reads the log again comes to the same rows, in whichever order its partitions come.
 const (
 	maxEntities    = 100_000  // of one partition
 	maxEntityBytes = 64 << 10 // of what is kept of one; more is of long lists, which are given up
 )
 
-// Pasts has what derived fields need of the entities of a model, in memory and, if there is a store, written with the records that change it. It is safe
-// for concurrent use, but records of a partition have to come in order.
+// Pasts has what derived fields need of the entities of a model, in memory and, if there is a store, written with the
+// records that change it. It is safe for concurrent use, but records of a partition have to come in order.
 type Pasts struct {
 	schema event.Schema
 	names  []string // of the fields, for subjects
@@ -55,19 +55,34 @@ type entity struct {
 	newer, older *entity
 }
 
-// NewPasts returns the pasts that a store has, nil for a model without derived fields. Without a store (nil) they begin empty and stay in memory.
+// NewPasts returns the pasts that a store has, nil for a model without derived fields. Without a store (nil) they begin
+// empty and stay in memory.
 func NewPasts(m *config.Model, store *sketch.Store) *Pasts {
 	schema := m.Schema.Event()
 	if len(schema.Derived) == 0 {
 		return nil
 	}
-	return &Pasts{schema: schema, names: m.Schema.Categorical, fields: schema.Entities(), store: store, limit: maxEntities,
-		partitions: make(map[partitionKey]*entities)}
+	return &Pasts{
+		schema:     schema,
+		names:      m.Schema.Categorical,
+		fields:     schema.Entities(),
+		store:      store,
+		limit:      maxEntities,
+		partitions: make(map[partitionKey]*entities),
+	}
 }
 
-// Take fills the derived fields of the event at an offset and notes it for those after it, unless noted is false or an event at or behind the
-// offset was noted before. It returns what of the entities changed, with values that are appended to arena.
-func (p *Pasts) Take(topic string, number int32, offset int64, ev *event.Event, noted bool, arena []byte) ([]byte, []sketch.Entity, error) {
+// Take fills the derived fields of the event at an offset and notes it for those after it, unless noted is false or an
+// event at or behind the offset was noted before. It returns what of the entities changed, with values that are
+// appended to arena.
+func (p *Pasts) Take(
+	topic string,
+	number int32,
+	offset int64,
+	ev *event.Event,
+	noted bool,
+	arena []byte,
+) ([]byte, []sketch.Entity, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.load(); err != nil {
@@ -111,15 +126,19 @@ func (p *Pasts) Take(topic string, number int32, offset int64, ev *event.Event, 
 	return arena, changed, nil
 }
 
-// Fill fills those derived fields of an event that it lacks, from the partition where its entity was seen last by the time of its events. What is
-// known of no partition it still lacks.
+// Fill fills those derived fields of an event that it lacks, from the partition where its entity was seen last by the
+// time of its events. What is known of no partition it still lacks.
 func (p *Pasts) Fill(ev *event.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.load(); err != nil {
 		return err
 	}
-	filled := event.Event{Time: ev.Time, Categorical: slices.Clone(ev.Categorical), Multi: make([][]string, len(ev.Multi))}
+	filled := event.Event{
+		Time:        ev.Time,
+		Categorical: slices.Clone(ev.Categorical),
+		Multi:       make([][]string, len(ev.Multi)),
+	}
 	p.schema.Derive(&filled, func(field int) *event.Past { return p.latest(field, ev.Categorical[field]) })
 	for _, d := range p.schema.Derived {
 		switch {
@@ -136,14 +155,16 @@ func (p *Pasts) Fill(ev *event.Event) error {
 func (p *Pasts) latest(field int, name string) (found *event.Past) {
 	key := sketch.SubjectHash(p.names[field], []byte(name))
 	for _, in := range p.partitions {
-		if e := in.byKey[key]; e != nil && (found == nil || e.past.Time > found.Time || e.past.Time == found.Time && e.past.Events > found.Events) {
+		if e := in.byKey[key]; e != nil &&
+			(found == nil || e.past.Time > found.Time || e.past.Time == found.Time && e.past.Events > found.Events) {
 			found = &e.past
 		}
 	}
 	return found
 }
 
-// Counts returns how many entities there are, over all partitions, and how many were given up since the start: none of nil.
+// Counts returns how many entities there are, over all partitions, and how many were given up since the start: none of
+// nil.
 func (p *Pasts) Counts() (kept, dropped int64) {
 	if p == nil {
 		return 0, 0
@@ -261,7 +282,8 @@ func (p *Pasts) DeriveAll(events func(yield func(*event.Event) bool)) error {
 // Pasts returns what is known for derived fields, nil for a model that has none.
 func (g *Ingest) Pasts() *Pasts { return g.pasts }
 
-// derive fills the derived fields of the events of a part, in order, and makes their rows again. One that has no room for them lacks them.
+// derive fills the derived fields of the events of a part, in order, and makes their rows again. One that has no room
+// for them lacks them.
 func (g *Ingest) derive(j *job, d *decoded) error {
 	if g.pasts == nil {
 		return nil
@@ -272,7 +294,14 @@ func (g *Ingest) derive(j *job, d *decoded) error {
 			continue
 		}
 		ev, err := &d.events[i], error(nil)
-		j.arenas[0], r.Entities, err = g.pasts.Take(j.part.Topic, j.part.Partition, r.Offset, ev, !r.Forgotten, j.arenas[0])
+		j.arenas[0], r.Entities, err = g.pasts.Take(
+			j.part.Topic,
+			j.part.Partition,
+			r.Offset,
+			ev,
+			!r.Forgotten,
+			j.arenas[0],
+		)
 		if err != nil {
 			return err
 		}
@@ -286,7 +315,8 @@ func (g *Ingest) derive(j *job, d *decoded) error {
 	return nil
 }
 
-// erasePasts takes the pasts of forgotten subjects out of a store whose rows are still to be erased, and their names out of those of other entities.
+// erasePasts takes the pasts of forgotten subjects out of a store whose rows are still to be erased, and their names
+// out of those of other entities.
 func erasePasts(m *config.Model, store *sketch.Store) error {
 	subjects := store.UnfinishedSubjects()
 	if len(m.Schema.Derived) == 0 || len(subjects) == 0 {
@@ -312,7 +342,8 @@ func erasePasts(m *config.Model, store *sketch.Store) error {
 	})
 }
 
-// Given returns a row without its derived fields, which a reader that does not know all of the partition cannot have: what it is to be compared by.
+// Given returns a row without its derived fields, which a reader that does not know all of the partition cannot have:
+// what it is to be compared by.
 func Given(m *config.Model) func(payload []byte) ([]byte, error) {
 	schema := m.Schema.Event()
 	if len(schema.Derived) == 0 {

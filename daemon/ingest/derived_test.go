@@ -23,8 +23,17 @@ import (
 // derivedModel has derived fields of users and of items.
 func derivedModel(size int) *config.Model {
 	m := ratings(size)
-	m.Schema.Derived = []config.Derived{{Name: "before", Kind: "previous_label", Of: "user"}, {Name: "hour", Kind: "time_bin", Unit: "hour"},
-		{Name: "age", Kind: "age", Of: "item", Unit: "minute"}, {Name: "last", Kind: "last", Of: "user", Field: "item", K: 3}}
+	m.Schema.Derived = []config.Derived{
+		{Name: "before", Kind: "previous_label", Of: "user"},
+		{Name: "hour", Kind: "time_bin", Unit: "hour"},
+		{
+			Name: "age",
+			Kind: "age",
+			Of:   "item",
+			Unit: "minute",
+		},
+		{Name: "last", Kind: "last", Of: "user", Field: "item", K: 3},
+	}
 	m.Schema.Categorical, m.Schema.Multi = []string{"user", "item", "before", "hour", "age"}, []string{"last"}
 	m.Schema.Optional = []string{"age", "before", "hour", "last"}
 	m.Schema.Cross = [][]string{{"item", "before"}}
@@ -53,7 +62,10 @@ func logOf(seed uint64, p int32, n int) (*consumer.Batch, []rating) {
 			value, e = "{", rating{}
 		}
 		events = append(events, e)
-		b.Records = append(b.Records, consumer.Record{Offset: int64(i), Value: []byte(value), Timestamp: int64(at), CRC: r.Uint32()})
+		b.Records = append(
+			b.Records,
+			consumer.Record{Offset: int64(i), Value: []byte(value), Timestamp: int64(at), CRC: r.Uint32()},
+		)
 	}
 	return b, events
 }
@@ -83,8 +95,13 @@ func expected(events []rating, offset int64) *event.Event {
 		crossed = e.item + "×" + before
 	}
 	hour := fmt.Sprint(e.at / 3_600_000 % 24)
-	return &event.Event{Label: float64(e.label), Weight: 1, Time: int64(e.at), Categorical: []string{e.user, e.item, before, hour, age, crossed},
-		Multi: [][]string{names}}
+	return &event.Event{
+		Label:       float64(e.label),
+		Weight:      1,
+		Time:        int64(e.at),
+		Categorical: []string{e.user, e.item, before, hour, age, crossed},
+		Multi:       [][]string{names},
+	}
 }
 
 // stored returns the rows and the entities of a store, by their places.
@@ -112,7 +129,8 @@ func stored(t *testing.T, store *sketch.Store) map[string]string {
 	return out
 }
 
-// play gives an ingest what its store has not read of two logs, in parts of some records, one partition after the other in turn.
+// play gives an ingest what its store has not read of two logs, in parts of some records, one partition after the other
+// in turn.
 func play(g *Ingest, store *sketch.Store, size int, logs ...*consumer.Batch) error {
 	for more := true; more; {
 		more = false
@@ -132,8 +150,8 @@ func play(g *Ingest, store *sketch.Store, size int, logs ...*consumer.Batch) err
 	return nil
 }
 
-// TestDerivedRows: rows, held-out ones too, have derived fields as all events of their partition before them make them, whatever the batches, the order
-// of the partitions and the number of processors.
+// TestDerivedRows: rows, held-out ones too, have derived fields as all events of their partition before them make them,
+// whatever the batches, the order of the partitions and the number of processors.
 func TestDerivedRows(t *testing.T) {
 	a, first := logOf(1, 0, 700)
 	b, second := logOf(1, 1, 500)
@@ -153,8 +171,15 @@ func TestDerivedRows(t *testing.T) {
 		if want == nil {
 			want = got
 			sample, err := store.Sample()
-			if err != nil || len(sample.Train)+len(sample.Select)+len(sample.Gate) != 1200-108 || len(sample.Gate) == 0 {
-				t.Fatalf("%d rows to train on, %d to select, %d to judge: %v", len(sample.Train), len(sample.Select), len(sample.Gate), err)
+			if err != nil || len(sample.Train)+len(sample.Select)+len(sample.Gate) != 1200-108 ||
+				len(sample.Gate) == 0 {
+				t.Fatalf(
+					"%d rows to train on, %d to select, %d to judge: %v",
+					len(sample.Train),
+					len(sample.Select),
+					len(sample.Gate),
+					err,
+				)
 			}
 			for _, rowList := range [][]sketch.Row{sample.Train, sample.Select, sample.Gate} {
 				for _, r := range rowList {
@@ -214,7 +239,8 @@ func TestDerivedAfterCrash(t *testing.T) {
 	}
 }
 
-// TestDerivedBound: no more entities are kept than the limit, those that were seen last, also after a restart, and memory holds what the store holds.
+// TestDerivedBound: no more entities are kept than the limit, those that were seen last, also after a restart, and
+// memory holds what the store holds.
 func TestDerivedBound(t *testing.T) {
 	a, events := logOf(3, 0, 300)
 	m := derivedModel(400)
@@ -257,8 +283,8 @@ func TestDerivedBound(t *testing.T) {
 	}
 }
 
-// TestDerivedForgotten: nothing is left of a forgotten subject, neither its own past nor its name in that of others, and reading the log again does not
-// bring it back.
+// TestDerivedForgotten: nothing is left of a forgotten subject, neither its own past nor its name in that of others,
+// and reading the log again does not bring it back.
 func TestDerivedForgotten(t *testing.T) {
 	a, events := logOf(4, 0, 300)
 	m := derivedModel(400)
@@ -336,12 +362,18 @@ func TestDerivedRowTooLong(t *testing.T) {
 	}
 }
 
-// TestFill: an event is given the past of its entity where that was seen last, keeps what it has, and lacks what nobody knows.
+// TestFill: an event is given the past of its entity where that was seen last, keeps what it has, and lacks what nobody
+// knows.
 func TestFill(t *testing.T) {
 	m := derivedModel(400)
 	p := NewPasts(m, nil)
 	take := func(partition int32, offset, at int64, user, item string, label float64) {
-		ev := event.Event{Label: label, Time: at, Categorical: []string{user, item, "", "", "", ""}, Multi: [][]string{nil}}
+		ev := event.Event{
+			Label:       label,
+			Time:        at,
+			Categorical: []string{user, item, "", "", "", ""},
+			Multi:       [][]string{nil},
+		}
 		if _, _, err := p.Take("t", partition, offset, &ev, true, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -353,10 +385,12 @@ func TestFill(t *testing.T) {
 		event event.Event
 		want  string
 	}{
-		"known":     {event.Event{Categorical: []string{"u", "a", "", "", ""}, Multi: [][]string{nil}}, "[u a 4 3 128-255] [[b]]"},
-		"unknown":   {event.Event{Categorical: []string{"v", "x", "", "", ""}, Multi: [][]string{nil}}, "[v x  3 ] [[]]"},
-		"has one":   {event.Event{Categorical: []string{"u", "x", "5", "", ""}, Multi: [][]string{{}}}, "[u x 5 3 ] [[b]]"},
-		"has lists": {event.Event{Categorical: []string{"u", "x", "", "7", ""}, Multi: [][]string{{"z"}}}, "[u x 4 7 ] [[z]]"},
+		"known": {event.Event{Categorical: []string{"u", "a", "", "", ""}, Multi: [][]string{nil}},
+			"[u a 4 3 128-255] [[b]]"},
+		"unknown": {event.Event{Categorical: []string{"v", "x", "", "", ""}, Multi: [][]string{nil}}, "[v x  3 ] [[]]"},
+		"has one": {event.Event{Categorical: []string{"u", "x", "5", "", ""}, Multi: [][]string{{}}}, "[u x 5 3 ] [[b]]"},
+		"has lists": {event.Event{Categorical: []string{"u", "x", "", "7", ""}, Multi: [][]string{{"z"}}},
+			"[u x 4 7 ] [[z]]"},
 	} {
 		ev := c.event
 		ev.Time = 3*3_600_000 + 5
@@ -387,7 +421,13 @@ func TestGiven(t *testing.T) {
 	given := Given(m)
 	for _, r := range sample.Train {
 		e := events[r.Offset]
-		plain := &event.Event{Label: float64(e.label), Weight: 1, Time: int64(e.at), Categorical: []string{e.user, e.item, "", "", "", ""}, Multi: [][]string{nil}}
+		plain := &event.Event{
+			Label:       float64(e.label),
+			Weight:      1,
+			Time:        int64(e.at),
+			Categorical: []string{e.user, e.item, "", "", "", ""},
+			Multi:       [][]string{nil},
+		}
 		if got, err := given(r.Payload); err != nil || !bytes.Equal(got, rows.AppendEvent(nil, plain)) {
 			t.Fatalf("offset %d: %q, %v", r.Offset, got, err)
 		}

@@ -10,17 +10,23 @@ import (
 // assumedPartitions are fetched at a time; more of them share the same buffers by waiting.
 const assumedPartitions = 16
 
-// decodedBytes is what parts take between the consumer and the store, which are of half a MiB of records and one more each: three that are decoded, where
-// a name of one letter is twelve times as long as in its record, and what of them waits to be stored.
+// decodedBytes is what parts take between the consumer and the store, which are of half a MiB of records and one more
+// each: three that are decoded, where a name of one letter is twelve times as long as in its record, and what of them
+// waits to be stored.
 const decodedBytes = 48 << 20
 
-// FetchFootprint returns the bytes of records on their way from the broker, in hand, fetched ahead and fetched again to confirm holes, with
-// the largest batch decompressed, and of what they are decoded into.
+// FetchFootprint returns the bytes of records on their way from the broker, in hand, fetched ahead and fetched again to
+// confirm holes, with the largest batch decompressed, and of what they are decoded into.
 func FetchFootprint(maxPartitionBytes int) int64 {
-	return 3*assumedPartitions*int64(maxPartitionBytes) + int64(consumer.DefaultOptions().MaxDecompressedBytes) + decodedBytes
+	return 3*assumedPartitions*int64(
+		maxPartitionBytes,
+	) + int64(
+		consumer.DefaultOptions().MaxDecompressedBytes,
+	) + decodedBytes
 }
 
-// What the past of an entity takes, and each name of its lists: a map entry, the past, slices and strings; a test compares them.
+// What the past of an entity takes, and each name of its lists: a map entry, the past, slices and strings; a test
+// compares them.
 const (
 	pastBytes     = 320
 	pastNameBytes = 64
@@ -40,17 +46,24 @@ func PastsFootprint(m *config.Model) int64 {
 	return assumedFull * maxEntities * int64(pastBytes+pastNameBytes*names)
 }
 
-// candidateBytes is what a name takes that negatives are drawn from, with its name, its place among the choices and what belongs to it.
+// candidateBytes is what a name takes that negatives are drawn from, with its name, its place among the choices and
+// what belongs to it.
 const candidateBytes = 512
 
-// ChoicesFootprint returns the bytes that negatives are drawn from: the names of the last choices, and those of a sample while it is taken; and of what lists
-// of the daemon leave out. It is 0 for a model whose events have labels.
+// ChoicesFootprint returns the bytes that negatives are drawn from: the names of the last choices, and those of a
+// sample while it is taken; and of what lists of the daemon leave out. It is 0 for a model whose events have labels.
 func ChoicesFootprint(m *config.Model) int64 {
 	if m.ChosenField() < 0 {
 		return 0
 	}
-	return candidateBytes*int64(KeptChoices+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(KeptChoices, int(m.Input.MaxIDBytes))
+	return candidateBytes*int64(
+		KeptChoices+m.Sample.Size+m.Sample.Holdout.Size,
+	) + choices.Footprint(
+		KeptChoices,
+		int(m.Input.MaxIDBytes),
+	)
 }
 
-// assumedFull is how many partitions are taken to have as many entities as there may be: an entity is seen in one where its name is the key of records.
+// assumedFull is how many partitions are taken to have as many entities as there may be: an entity is seen in one where
+// its name is the key of records.
 const assumedFull = 1

@@ -98,7 +98,8 @@ func (f *Forgotten) Known(store *sketch.Store) bool {
 	return !slices.ContainsFunc(found, func(w *sketch.Witness) bool { return !store.Knows(w) })
 }
 
-// Keep writes the markers of a state to both places. A store of versions that does not take them is logged: the next start tries again.
+// Keep writes the markers of a state to both places. A store of versions that does not take them is logged: the next
+// start tries again.
 func (f *Forgotten) Keep(store *sketch.Store) error {
 	stored, err := f.KeepBoth(store)
 	if stored != nil {

@@ -1,5 +1,6 @@
-// Package ingest takes batches of records through the whole path of one model: decode, score, fold in, and store in one transaction.
-// A backtest feeds it decoded events instead of records. Records become events, events rows; nothing else knows both sides.
+// Package ingest takes batches of records through the whole path of one model: decode, score, fold in, and store in one
+// transaction. A backtest feeds it decoded events instead of records. Records become events, events rows; nothing else
+// knows both sides.
 package ingest
 
 import (
@@ -29,14 +30,17 @@ type Ingest struct {
 	OnApplied func(Counts)
 	// OutboxTrouble, if not nil, says why the store's outbox does not empty, or "".
 	OutboxTrouble func() string
-	// OnPanic, if not nil, is called after a panic of the decoder or the cycle on one record, maybe from several goroutines at once.
+	// OnPanic, if not nil, is called after a panic of the decoder or the cycle on one record, maybe from several
+	// goroutines at once.
 	OnPanic func(topic string, partition int32, offset int64, value any)
-	// OnChoice, if not nil, is called with each choice before it is learned from, in order, first with those of the state from before the start. It must not
-	// keep the event, whose names it may, nor wait.
+	// OnChoice, if not nil, is called with each choice before it is learned from, in order, first with those of the
+	// state from before the start. It must not keep the event, whose names it may, nor wait.
 	OnChoice func(ev *event.Event, before bool)
-	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not keep it.
+	// OnPart, if not nil, sees every part before it is stored, with the fate and the role of its records. It must not
+	// keep it.
 	OnPart func(*sketch.Part)
-	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see BoundsOf.
+	// Bounds, if not nil, says instead of the clock how new an event at an offset can be, in milliseconds: see
+	// BoundsOf.
 	Bounds func(topic string, partition int32, offset int64) int64
 	// Crashes, if not nil, notes what is in hand, and which record not to read any more.
 	Crashes *crash.Journal
@@ -70,8 +74,9 @@ type Ingest struct {
 	careful bool // each record of the part at hand is marked in flight alone, and nothing is learned in parallel
 }
 
-// maxAhead is how many parts may be ahead of the one that is decoded: one that is learned and one that is ready for it. Learning takes longest, and
-// does not wait then for another goroutine to be woken, which may take a millisecond on a virtual machine.
+// maxAhead is how many parts may be ahead of the one that is decoded: one that is learned and one that is ready for it.
+// Learning takes longest, and does not wait then for another goroutine to be woken, which may take a millisecond on a
+// virtual machine.
 const maxAhead = 2
 
 // learning is a part that is learned, or waits for those before it.
@@ -110,10 +115,19 @@ type Counts struct {
 	Began      time.Time        // when its decoding began
 }
 
-// New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is learned.
+// New returns the ingest of a model into its store and cycle. Without a cycle (nil) events are stored and nothing is
+// learned.
 func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
-	g := &Ingest{store: store, cycle: c, group: groupOf(m), model: m, newest: make(map[rows.Position]int64), rowLimit: sketch.MaxCostOfRow,
-		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By), identity: m.Schema.Identity != ""}
+	g := &Ingest{
+		store:        store,
+		cycle:        c,
+		group:        groupOf(m),
+		model:        m,
+		newest:       make(map[rows.Position]int64),
+		rowLimit:     sketch.MaxCostOfRow,
+		holdoutField: slices.Index(m.Schema.Categorical, m.Sample.Holdout.By),
+		identity:     m.Schema.Identity != "",
+	}
 	if limit := int(m.RowLimit()); limit > 0 {
 		g.rowLimit = min(limit, g.rowLimit)
 	}
@@ -142,10 +156,12 @@ func New(m *config.Model, store *sketch.Store, c *cycle.Cycle) *Ingest {
 // Recalled has what is ingested from now on look for the subjects that the store has forgotten.
 func (g *Ingest) Recalled() { g.forgotten = g.store.ForgottenFields() }
 
-// Missing counts the events that lack what the mapping of the model names; nil without a mapping. It may be asked while events are decoded.
+// Missing counts the events that lack what the mapping of the model names; nil without a mapping. It may be asked while
+// events are decoded.
 func (g *Ingest) Missing() *event.Missing { return g.missing }
 
-// NewDecoder returns the decoder of a model's events, by their values alone: of a mapping, what it takes from keys and headers is missing.
+// NewDecoder returns the decoder of a model's events, by their values alone: of a mapping, what it takes from keys and
+// headers is missing.
 func NewDecoder(m *config.Model) event.Decoder {
 	if mapping := m.Mapping(); mapping != nil {
 		return event.NewMapped(m.Schema.Event(), limitsOf(m), mapping, nil)
@@ -161,7 +177,10 @@ func limitsOf(m *config.Model) event.Limits {
 	limits := event.DefaultLimits()
 	limits.MaxEventBytes = int(m.Input.MaxEventBytes)
 	limits.MaxIDBytes = int(m.Input.MaxIDBytes)
-	limits.MaxMulti = cmp.Or(m.Input.MaxListNames, limits.MaxMulti) // a model stored by an earlier build has no such key
+	limits.MaxMulti = cmp.Or(
+		m.Input.MaxListNames,
+		limits.MaxMulti,
+	) // a model stored by an earlier build has no such key
 	limits.MaxFutureSkew = m.Input.MaxFutureSkew.Std()
 	return limits
 }
@@ -171,7 +190,8 @@ func StoreOptions(m *config.Model) sketch.Options {
 	o := sketch.Options{
 		Size: m.Sample.Size, HalfLife: m.Sample.HalfLife.Std(), HoldoutFraction: m.Sample.Holdout.Fraction,
 		HoldoutSize: m.Sample.Holdout.Size, HoldoutHalfLife: m.Sample.Holdout.HalfLife.Std(), HoldoutBy: m.Sample.Holdout.By,
-		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "" || len(m.Schema.EventWeights) > 0, ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
+		Identity: m.Schema.Identity, Weighted: m.Schema.Weight != "" || len(m.Schema.EventWeights) > 0,
+		ConfigHash: m.SampleHash(), DrawSeed: m.Sample.Seed == nil,
 		Rules: rulesOf(m), CapBy: m.Sample.Cap.By, CapShare: m.Sample.Cap.Share,
 	}
 	o.MaxCost, o.Cost = int64(m.Sample.MaxBytes), rows.RowBytes
@@ -247,8 +267,8 @@ func (g *Ingest) prepare(j *job, records []consumer.Record, d *decoded) error {
 	return nil
 }
 
-// learnBeside has the part that was decoded last learned after those ahead of it. It waits until there is room for it there, and returns the error of
-// one that was waited for.
+// learnBeside has the part that was decoded last learned after those ahead of it. It waits until there is room for it
+// there, and returns the error of one that was waited for.
 func (g *Ingest) learnBeside(j *job) error {
 	if len(g.ahead) == maxAhead {
 		if err := g.learned(1); err != nil {
@@ -364,7 +384,8 @@ func (g *Ingest) fillChoices() error {
 	return nil
 }
 
-// fit cuts the part before what the outbox has no room for. What is ahead of it may take room: if that matters it is waited for.
+// fit cuts the part before what the outbox has no room for. What is ahead of it may take room: if that matters it is
+// waited for.
 func (g *Ingest) fit(j *job) (cut bool, err error) {
 	for i := range j.part.Records {
 		if j.part.Records[i].Fate == sketch.Rejected {
@@ -426,7 +447,12 @@ func (c *Counts) count(r *sketch.Record) {
 		if c.Rejected == nil {
 			c.Rejected = make(map[event.Cause]int64)
 		}
-		rejection := event.Rejection{Reason: event.Reason(r.Reason), Field: r.Detail.Field, Expected: r.Detail.Expected, Got: r.Detail.Got}
+		rejection := event.Rejection{
+			Reason:   event.Reason(r.Reason),
+			Field:    r.Detail.Field,
+			Expected: r.Detail.Expected,
+			Got:      r.Detail.Got,
+		}
 		if len(c.Rejected) == 0 {
 			c.RejectedAt, c.Rejection = r.Offset, rejection
 		}
@@ -437,8 +463,9 @@ func (c *Counts) count(r *sketch.Record) {
 // leastInclusion keeps the events that a row is for finite.
 const leastInclusion = 1e-9
 
-// LimitWeights has the weights of a sample count as at most what its training rows support, each of which is for 1/π events. It returns the limit, 0 for
-// none, and how many rows are beyond it. Weights that a configuration lists, by the kind of event, are meant: they have no limit.
+// LimitWeights has the weights of a sample count as at most what its training rows support, each of which is for 1/π
+// events. It returns the limit, 0 for none, and how many rows are beyond it. Weights that a configuration lists, by the
+// kind of event, are meant: they have no limit.
 func LimitWeights(m *config.Model, s *sketch.Sample) (limit float64, limited int) {
 	if m.Schema.Weight == "" {
 		return 0, 0
@@ -459,9 +486,18 @@ func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
 		return nil, err
 	}
 	limit, limited := LimitWeights(m, s)
-	out := &encode.Sample{Train: payloads(s.Train), Select: payloads(s.Select), Gate: payloads(s.Gate), Weights: s.TrainWeights(),
-		HeldOutWeights: s.HeldOutWeights(), WeightLimit: limit, Limited: limited,
-		Digest: s.Digest.String(), Watermark: s.Watermark, Lineage: s.Lineage}
+	out := &encode.Sample{
+		Train:          payloads(s.Train),
+		Select:         payloads(s.Select),
+		Gate:           payloads(s.Gate),
+		Weights:        s.TrainWeights(),
+		HeldOutWeights: s.HeldOutWeights(),
+		WeightLimit:    limit,
+		Limited:        limited,
+		Digest:         s.Digest.String(),
+		Watermark:      s.Watermark,
+		Lineage:        s.Lineage,
+	}
 	out.Events = countsOf(s.Ledger)
 	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
 	for _, c := range s.Cut {
@@ -490,7 +526,13 @@ func Stored(store *sketch.Store) updates.Stored {
 	out := updates.Stored{Events: &n}
 	for i := range ledger {
 		l := &ledger[i]
-		out.Cut, out.Watermark = append(out.Cut, report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next}), max(out.Watermark, l.Watermark)
+		out.Cut, out.Watermark = append(
+			out.Cut,
+			report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next},
+		), max(
+			out.Watermark,
+			l.Watermark,
+		)
 	}
 	return out
 }
@@ -532,11 +574,13 @@ func payloads(rows []sketch.Row) [][]byte {
 	return out
 }
 
-// recalled is how many rows from before the cut all learners that start anew with the process take up again: a second or two of the slowest.
+// recalled is how many rows from before the cut all learners that start anew with the process take up again: a second
+// or two of the slowest.
 const recalled = 10_000
 
-// Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of the time since the last refit. Before
-// that, those before it are given to what learns on from refit to refit. Rows on which the cycle panics are left out and counted.
+// Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of
+// the time since the last refit. Before that, those before it are given to what learns on from refit to refit. Rows on
+// which the cycle panics are left out and counted.
 func Relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
 	return relearn(m, c, s, cut, true)
 }
@@ -572,7 +616,10 @@ func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut
 	}
 	each := payloadsOf(m)
 	learn(before, func(i int, r *sketch.Row) error {
-		return each(r, func(payload []byte, first bool) error { return c.Recall(payload, first, i >= len(before)-recalled) })
+		return each(
+			r,
+			func(payload []byte, first bool) error { return c.Recall(payload, first, i >= len(before)-recalled) },
+		)
 	})
 	if !on {
 		return panicked, err

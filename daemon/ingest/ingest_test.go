@@ -19,7 +19,14 @@ import (
 func ratings(size int) *config.Model {
 	m := config.DefaultModel()
 	m.Name, m.Input.Topics = "ratings", []string{"t"}
-	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Schema = config.Schema{
+		Task:        "ordinal",
+		Label:       "rating",
+		Levels:      5,
+		Time:        "ts",
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
 	m.Train.MaxBasis = 8
 	seed := uint64(1)
 	m.Sample.Seed, m.Sample.Size = &seed, size
@@ -31,12 +38,23 @@ func ratings(size int) *config.Model {
 func batch(r *rand.Rand, p int32, base int64, n int) *consumer.Batch {
 	b := &consumer.Batch{Topic: "t", Partition: p, Base: base, Next: base + int64(n), HighWatermark: base + int64(n)}
 	for i := range n {
-		value := fmt.Appendf(nil, `{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web"}`,
-			int(20000*r.Float64()*r.Float64()), int(5000*r.Float64()*r.Float64()), 1+r.IntN(5), 1700000000000+base+int64(i))
+		value := fmt.Appendf(
+			nil,
+			`{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web"}`,
+			int(
+				20000*r.Float64()*r.Float64(),
+			),
+			int(5000*r.Float64()*r.Float64()),
+			1+r.IntN(5),
+			1700000000000+base+int64(i),
+		)
 		if i%10 == 9 {
 			value = value[1:]
 		}
-		b.Records = append(b.Records, consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()})
+		b.Records = append(
+			b.Records,
+			consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()},
+		)
 	}
 	return b
 }
@@ -70,7 +88,8 @@ func newIngest(tb testing.TB, m *config.Model, dir string) (*Ingest, *sketch.Sto
 	return New(m, store, c), store
 }
 
-// TestBatchesDoNotMatter: the same records in other batches, some of them twice, give the same state and the same progressive sums.
+// TestBatchesDoNotMatter: the same records in other batches, some of them twice, give the same state and the same
+// progressive sums.
 func TestBatchesDoNotMatter(t *testing.T) {
 	run := func(size int, again bool) (*sketch.State, string) {
 		g, store := newIngest(t, ratings(500), "")
@@ -94,14 +113,16 @@ func TestBatchesDoNotMatter(t *testing.T) {
 		return s, string(store.Aux())
 	}
 	state, sums := run(3000, false)
-	if l := state.Partitions[0]; l.Applied != 2700 || l.Rejected != 300 || state.RejectedByReason[string(event.NotJSON)] == 0 &&
-		state.RejectedByReason[string(event.NotObject)] == 0 {
+	if l := state.Partitions[0]; l.Applied != 2700 || l.Rejected != 300 ||
+		state.RejectedByReason[string(event.NotJSON)] == 0 &&
+			state.RejectedByReason[string(event.NotObject)] == 0 {
 		t.Fatalf("%d applied, %d rejected: %v", l.Applied, l.Rejected, state.RejectedByReason)
 	}
 	for _, size := range []int{1, 7, 1000} {
 		for _, again := range []bool{false, true} {
 			got, gotSums := run(size, again)
-			if got.SampleDigest != state.SampleDigest || got.Partitions[0].Digest != state.Partitions[0].Digest || got.Partitions[0].Applied != 2700 {
+			if got.SampleDigest != state.SampleDigest || got.Partitions[0].Digest != state.Partitions[0].Digest ||
+				got.Partitions[0].Applied != 2700 {
 				t.Errorf("batches of %d, overlapping %v: another state", size, again)
 			}
 			if gotSums != sums {
@@ -111,8 +132,9 @@ func TestBatchesDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestBadRecordsAreNotSlow (D16): a stream of nothing but bad records goes at least half as fast as one of good ones, measured side by side; as
-// fast as the good ones while they fill the sample if each has to be kept for the dead-letter topic.
+// TestBadRecordsAreNotSlow (D16): a stream of nothing but bad records goes at least half as fast as one of good ones,
+// measured side by side; as fast as the good ones while they fill the sample if each has to be kept for the dead-letter
+// topic.
 func TestBadRecordsAreNotSlow(t *testing.T) {
 	const n, rounds = 4096, 6
 	streams := map[string]struct {
@@ -171,7 +193,8 @@ func TestBadRecordsAreNotSlow(t *testing.T) {
 		for _, l := range s.s.Ledger() {
 			rejected += l.Rejected
 		}
-		if want := map[bool]int64{true: n * rounds}[s.bad]; rejected != want || s.s.OutboxLen() != int(min(rejected, int64(s.rows))) {
+		if want := map[bool]int64{true: n * rounds}[s.bad]; rejected != want ||
+			s.s.OutboxLen() != int(min(rejected, int64(s.rows))) {
 			t.Errorf("%s: %d rejected, %d letters", name, rejected, s.s.OutboxLen())
 		}
 		t.Logf("%s: %.0f records a second", name, n/s.best.Seconds())

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// TestRowLimit: where rows cannot make room for others, one that takes more than its part of sample.max_bytes is rejected, and elsewhere it is not.
+// TestRowLimit: where rows cannot make room for others, one that takes more than its part of sample.max_bytes is
+// rejected, and elsewhere it is not.
 func TestRowLimit(t *testing.T) {
 	ev := event.Event{Label: 3, Weight: 1, Categorical: []string{"u", "i"}, Multi: [][]string{nil}}
 	for i := range 200 {
@@ -31,7 +32,14 @@ func TestRowLimit(t *testing.T) {
 			defer func() { ev.Multi[0] = list }()
 			m := config.DefaultModel()
 			m.Name, m.Input.Topics = "m", []string{"t"}
-			m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}, Multi: []string{"tags"}}
+			m.Schema = config.Schema{
+				Task:        "ordinal",
+				Label:       "rating",
+				Levels:      5,
+				TimeUnit:    "ms",
+				Categorical: []string{"user", "item"},
+				Multi:       []string{"tags"},
+			}
 			m.Sample.Size = 100
 			c.change(&m)
 			m.Resolve()

@@ -12,13 +12,20 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestMapping: records of a topic that was not made for the schema are counted each in one account, what is filtered is no dead letter, the ones that count
-// give the rows that plain events give, and another mapping begins a new lineage.
+// TestMapping: records of a topic that was not made for the schema are counted each in one account, what is filtered is
+// no dead letter, the ones that count give the rows that plain events give, and another mapping begins a new lineage.
 func TestMapping(t *testing.T) {
 	plain := ratings(500)
 	mapped := ratings(500)
-	mapped.Input.Mapping = config.Mapping{Envelope: "debezium", When: []string{`source.table == "ratings"`}, Fields: []config.MappedField{
-		{Name: "user", Path: "header:user"}, {Name: "ts", Path: "record:timestamp"}, {Name: "item", Path: "key:id"}}}
+	mapped.Input.Mapping = config.Mapping{
+		Envelope: "debezium",
+		When:     []string{`source.table == "ratings"`},
+		Fields: []config.MappedField{
+			{
+				Name: "user",
+				Path: "header:user",
+			}, {Name: "ts", Path: "record:timestamp"}, {Name: "item", Path: "key:id"}},
+	}
 	if rulesOf(plain) == rulesOf(mapped) || plain.SampleHash() == mapped.SampleHash() {
 		t.Error("a mapping changes no rules")
 	}
@@ -59,8 +66,10 @@ func TestMapping(t *testing.T) {
 		if l := s.Partitions[0]; l.Applied != 200 || l.Rejected != 400 || l.Next != 600 {
 			t.Errorf("%d applied, %d rejected, next %d", l.Applied, l.Rejected, l.Next)
 		}
-		if m == mapped && (rejected[event.Cause{Reason: event.Filtered}] != 200 || rejected[event.Cause{Reason: event.RemovalRequest}] != 200 ||
-			s.RejectedByReason["filtered"] != 200 || g.Missing().Events.Load() != 200 || g.Missing().Count(0) != 0) {
+		if m == mapped &&
+			(rejected[event.Cause{Reason: event.Filtered}] != 200 ||
+				rejected[event.Cause{Reason: event.RemovalRequest}] != 200 ||
+				s.RejectedByReason["filtered"] != 200 || g.Missing().Events.Load() != 200 || g.Missing().Count(0) != 0) {
 			t.Errorf("%v, %v, %d events", rejected, s.RejectedByReason, g.Missing().Events.Load())
 		}
 	}

@@ -22,14 +22,15 @@ import (
 // before it. A draw depends on the names, on the seed of training and on where the event is in the log, so that a
 // refit of the same sample is of the same rows, in which order and how often ever its events were read.
 //
-// A negative is a peer of the name that was chosen: it was chosen as often, and first and last at similar times, as far as there are such names. Nothing
-// about the age or the count of a name then says the label. A name that was never chosen before has no peers: that it is new would say that it was
-// chosen. Such a choice makes the name known and is learned from no further. What is learned is how much more likely than its peers a name is for who
+// A negative is a peer of the name that was chosen: it was chosen as often, and first and last at similar times, as far
+// as there are such names. Nothing about the age or the count of a name then says the label. A name that was never
+// chosen before has no peers: that it is new would say that it was chosen. Such a choice makes the name known and is
+// learned from no further. What is learned is how much more likely than its peers a name is for who
 // chooses; how likely these are, its popularity, is counted and added to what versions say (cycle.popularity).
 //
-// A choice comes after its negatives, and a coin decides after each event whether the next is one more of them: to who knows all events before, each is a
-// choice with the same chance, whatever they were. With a fixed number of them, or behind the choice, the order of events would say the labels, and what
-// learns from event to event would learn that.
+// A choice comes after its negatives, and a coin decides after each event whether the next is one more of them: to who
+// knows all events before, each is a choice with the same chance, whatever they were. With a fixed number of them, or
+// behind the choice, the order of events would say the labels, and what learns from event to event would learn that.
 
 // KeptChoices is how many of the last choices observed events are compared with, and lists leave out.
 const KeptChoices = 16_384
@@ -51,15 +52,17 @@ const (
 // drawn as often as it was chosen: their counts say well enough how often they will be.
 const exactCounts = 8
 
-// How fast a peer becomes less likely with how unlike its age is: by so many powers of the ratio of the times since the first choices, or the last ones, and of
-// how long overdue names are that were chosen often, from dueLeast times the mean time between their choices on.
+// How fast a peer becomes less likely with how unlike its age is: by so many powers of the ratio of the times since the
+// first choices, or the last ones, and of how long overdue names are that were chosen often, from dueLeast times the
+// mean time between their choices on.
 const (
 	agePower = 4
 	duePower = 8
 	dueLeast = 3
 )
 
-// candidates are what negatives are drawn from: the names of the last choices, by how often and how lately they were chosen.
+// candidates are what negatives are drawn from: the names of the last choices, by how often and how lately they were
+// chosen.
 type candidates struct {
 	field       int          // what is chosen
 	categorical []int        // categorical fields that are functions of it
@@ -96,12 +99,19 @@ func newCandidates(m *config.Model, limit int) *candidates {
 	if field < 0 {
 		return nil
 	}
-	c := &candidates{field: field, schema: m.Schema.Event(), perEvent: m.Input.Negatives.PerEvent, seed: m.Train.Seed, limit: limit,
-		byName: make(map[string]*candidate)}
+	c := &candidates{
+		field:    field,
+		schema:   m.Schema.Event(),
+		perEvent: m.Input.Negatives.PerEvent,
+		seed:     m.Train.Seed,
+		limit:    limit,
+		byName:   make(map[string]*candidate),
+	}
 	for _, list := range []struct {
 		names []string
 		to    *[]int
-	}{{c.schema.Categorical[:c.schema.NumGiven()], &c.categorical}, {c.schema.Numeric, &c.numeric}, {c.schema.Multi, &c.multi}} {
+	}{{c.schema.Categorical[:c.schema.NumGiven()], &c.categorical}, {c.schema.Numeric, &c.numeric}, {c.schema.Multi,
+		&c.multi}} {
 		for i, name := range list.names {
 			if m.Schema.Follows(name, m.Schema.Categorical[field]) {
 				*list.to = append(*list.to, i)
@@ -192,7 +202,8 @@ func (c *candidates) leave(of *candidate) {
 	c.classes[of.class] = slices.Delete(c.classes[of.class], at, at+1)
 }
 
-// sorted puts the names of a sample into their classes, and all into an order that does not depend on that of note, after which nothing may be noted.
+// sorted puts the names of a sample into their classes, and all into an order that does not depend on that of note,
+// after which nothing may be noted.
 func (c *candidates) sorted() {
 	slices.SortFunc(c.names, order)
 	for i, of := range c.names {
@@ -290,8 +301,8 @@ func (c *candidates) peers(of *candidate) *peers {
 	return p
 }
 
-// apart says how unlike the ages of two names are, in doublings times the powers above. How lately one was chosen that is chosen all the time says nothing, but
-// how long overdue it is says that it is chosen no more.
+// apart says how unlike the ages of two names are, in doublings times the powers above. How lately one was chosen that
+// is chosen all the time says nothing, but how long overdue it is says that it is chosen no more.
 func (c *candidates) apart(a, b *candidate) float64 {
 	age := func(since int) float64 { return float64(c.noted - since + 1) }
 	firsts := agePower * math.Abs(math.Log2(age(a.first)/age(b.first)))
@@ -319,7 +330,8 @@ func (p *peers) draw(rng *rand.Rand) *candidate {
 	}
 }
 
-// instead returns an event as it would be with another name, not chosen, under the same identity. It shares what is the same.
+// instead returns an event as it would be with another name, not chosen, under the same identity. It shares what is the
+// same.
 func (c *candidates) instead(ev *event.Event, of *candidate) *event.Event {
 	out := *ev
 	out.Label = 0
@@ -355,7 +367,8 @@ func placeHash(at rows.Position) uint64 {
 	return h.Sum64()
 }
 
-// withNegatives returns the sample of a model whose events are choices with the negatives of each row before it, as a refit wants it.
+// withNegatives returns the sample of a model whose events are choices with the negatives of each row before it, as a
+// refit wants it.
 func withNegatives(m *config.Model, s *sketch.Sample, out *encode.Sample) error {
 	c := newCandidates(m, 0)
 	if c == nil {
@@ -369,7 +382,8 @@ func withNegatives(m *config.Model, s *sketch.Sample, out *encode.Sample) error 
 		}
 		c.note(&ev)
 	}
-	for _, r := range byTime(slices.Concat(s.Select, s.Gate)) { // which count for nothing: what learns from the others knows nothing of them
+	// which count for nothing: what learns from the others knows nothing of them
+	for _, r := range byTime(slices.Concat(s.Select, s.Gate)) {
 		if err := rows.DecodeEvent(&ev, r.Payload, names); err != nil {
 			return err
 		}
@@ -398,7 +412,11 @@ func withNegatives(m *config.Model, s *sketch.Sample, out *encode.Sample) error 
 }
 
 // expand returns rows with their negatives, which have the age and the weight of the choice.
-func (c *candidates) expand(rowList []sketch.Row, age, weight []float64, names map[string]string) (all [][]byte, ages, weights []float64, err error) {
+func (c *candidates) expand(
+	rowList []sketch.Row,
+	age, weight []float64,
+	names map[string]string,
+) (all [][]byte, ages, weights []float64, err error) {
 	var ev event.Event
 	for i := range rowList {
 		r := &rowList[i]
@@ -431,7 +449,8 @@ func (g *Ingest) Negatives(ev *event.Event, at rows.Position) iter.Seq[*event.Ev
 // IsFirst reports whether the name of a choice has not been chosen before: no negative that is drawn for it is as new.
 func (g *Ingest) IsFirst(ev *event.Event) bool { return g.choices != nil && !g.choices.knows(ev) }
 
-// payloadsOf returns what calls f with the payload of a row, after those of the negatives that a choice has among the rows that it was called for before.
+// payloadsOf returns what calls f with the payload of a row, after those of the negatives that a choice has among the
+// rows that it was called for before.
 // first says that the name of the choice was in none of these.
 func payloadsOf(m *config.Model) func(r *sketch.Row, f func(payload []byte, first bool) error) error {
 	c := newCandidates(m, KeptChoices)
@@ -460,7 +479,8 @@ func placeOf(r *sketch.Row) rows.Position {
 	return rows.Position{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 }
 
-// fill notes the choices of a sample, the newest last, once: what the process knows of those before its start. onChoice may be nil.
+// fill notes the choices of a sample, the newest last, once: what the process knows of those before its start. onChoice
+// may be nil.
 func (c *candidates) fill(store *sketch.Store, onChoice func(ev *event.Event, before bool)) error {
 	s, err := store.Sample()
 	if err != nil {
@@ -492,7 +512,12 @@ func byTime(rows []sketch.Row) []*sketch.Row {
 }
 
 func compareTimes(a, b *sketch.Row) int {
-	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+	return cmp.Or(
+		cmp.Compare(a.Time, b.Time),
+		cmp.Compare(a.Topic, b.Topic),
+		cmp.Compare(a.Partition, b.Partition),
+		cmp.Compare(a.Offset, b.Offset),
+	)
 }
 
 // observations appends to a run the observations of the negatives of a choice, and its own.

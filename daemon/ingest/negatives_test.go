@@ -19,8 +19,15 @@ import (
 // chosen is a model of choices whose items have a genre.
 func chosen(size int) *config.Model {
 	m := ratings(size)
-	m.Schema = config.Schema{Task: config.Implicit, Label: "event", EventWeights: []config.EventWeight{{Event: "view", Weight: 1}, {Event: "buy", Weight: 5}},
-		Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item", "genre"}, Of: map[string]string{"genre": "item"}}
+	m.Schema = config.Schema{
+		Task:         config.Implicit,
+		Label:        "event",
+		EventWeights: []config.EventWeight{{Event: "view", Weight: 1}, {Event: "buy", Weight: 5}},
+		Time:         "ts",
+		TimeUnit:     "ms",
+		Categorical:  []string{"user", "item", "genre"},
+		Of:           map[string]string{"genre": "item"},
+	}
 	m.Train.Loss, m.Train.FoldIn.By, m.Evaluate.BaselineBy, m.Sample.MaxBytes = config.Auto, nil, "", 0
 	m.Resolve()
 	return m
@@ -32,15 +39,26 @@ func choiceBatch(seed uint64, p int32, base int64, n int) *consumer.Batch {
 	b := &consumer.Batch{Topic: "t", Partition: p, Base: base, Next: base + int64(n), HighWatermark: base + int64(n)}
 	for i := range n {
 		item := 1 + int(30*math.Sqrt(r.Float64()))
-		value := fmt.Appendf(nil, `{"user":"u%d","item":"i%d","genre":"g%d","event":%q,"ts":%d}`, r.IntN(200), item, item%3,
-			[]string{"view", "view", "buy"}[r.IntN(3)], 1700000000000+base+int64(i))
-		b.Records = append(b.Records, consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()})
+		value := fmt.Appendf(
+			nil,
+			`{"user":"u%d","item":"i%d","genre":"g%d","event":%q,"ts":%d}`,
+			r.IntN(200),
+			item,
+			item%3,
+			[]string{"view", "view", "buy"}[r.IntN(3)],
+			1700000000000+base+int64(i),
+		)
+		b.Records = append(
+			b.Records,
+			consumer.Record{Offset: base + int64(i), Value: value, Timestamp: 1700000000000 + base, CRC: r.Uint32()},
+		)
 	}
 	return b
 }
 
-// TestNegativesOfSamples: the rows of a refit are a function of the set of events, however they were cut and in which order partitions came, and again after
-// a restart. A negative is its choice with another item and what belongs to that.
+// TestNegativesOfSamples: the rows of a refit are a function of the set of events, however they were cut and in which
+// order partitions came, and again after a restart. A negative is its choice with another item and what belongs to
+// that.
 func TestNegativesOfSamples(t *testing.T) {
 	m := chosen(500)
 	take := func(size, first int) *encode.Sample {
@@ -68,7 +86,8 @@ func TestNegativesOfSamples(t *testing.T) {
 			t.Error("another order of the same events, other rows")
 		}
 	}
-	if len(s.Weights) != len(s.Train) || len(s.TrainAge) != len(s.Train) || len(s.HeldOutWeights) != len(s.Select)+len(s.Gate) {
+	if len(s.Weights) != len(s.Train) || len(s.TrainAge) != len(s.Train) ||
+		len(s.HeldOutWeights) != len(s.Select)+len(s.Gate) {
 		t.Fatalf("%d rows with %d weights and %d ages", len(s.Train), len(s.Weights), len(s.TrainAge))
 	}
 	positives, negatives, before := 0, 0, []event.Event{}
@@ -78,7 +97,8 @@ func TestNegativesOfSamples(t *testing.T) {
 			t.Fatal(err)
 		}
 		var item int
-		if _, err := fmt.Sscanf(ev.Categorical[1], "i%d", &item); err != nil || ev.Categorical[2] != fmt.Sprintf("g%d", item%3) {
+		if _, err := fmt.Sscanf(ev.Categorical[1], "i%d", &item); err != nil ||
+			ev.Categorical[2] != fmt.Sprintf("g%d", item%3) {
 			t.Fatalf("row %d: %q has no such genre (%v)", i, ev.Categorical, err)
 		}
 		if ev.Label == 0 {
@@ -87,7 +107,9 @@ func TestNegativesOfSamples(t *testing.T) {
 			continue
 		}
 		for k, n := range before {
-			if n.Categorical[0] != ev.Categorical[0] || n.Categorical[1] == ev.Categorical[1] || n.Weight != ev.Weight || n.Time != ev.Time ||
+			if n.Categorical[0] != ev.Categorical[0] || n.Categorical[1] == ev.Categorical[1] ||
+				n.Weight != ev.Weight ||
+				n.Time != ev.Time ||
 				s.Weights[i-len(before)+k] != s.Weights[i] {
 				t.Fatalf("%+v is a negative of %+v", n, ev)
 			}
@@ -99,8 +121,8 @@ func TestNegativesOfSamples(t *testing.T) {
 	}
 }
 
-// TestNegativesSayNothing: to who has seen all events before, each is a choice with the same chance, after a choice as after any number of negatives; and
-// names are drawn as often as they are chosen.
+// TestNegativesSayNothing: to who has seen all events before, each is a choice with the same chance, after a choice as
+// after any number of negatives; and names are drawn as often as they are chosen.
 func TestNegativesSayNothing(t *testing.T) {
 	m := chosen(500)
 	c := newCandidates(m, 1000)
@@ -113,13 +135,17 @@ func TestNegativesSayNothing(t *testing.T) {
 		if rejection := decoder.Decode(&ev, r.Value, 0); rejection != nil {
 			t.Fatal(rejection)
 		}
-		if few.note(&ev); len(few.names) != len(few.byName) || len(few.names) > 5 || few.byName[ev.Categorical[1]] == nil {
+		if few.note(&ev); len(few.names) != len(few.byName) || len(few.names) > 5 ||
+			few.byName[ev.Categorical[1]] == nil {
 			t.Fatalf("of five choices %d names", len(few.names))
 		}
 		from := len(run)
 		kept := ev
 		kept.Categorical = slices.Clone(ev.Categorical)
-		run = c.observations(run, cycle.Observation{Event: &kept, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}})
+		run = c.observations(
+			run,
+			cycle.Observation{Event: &kept, Learn: true, Position: rows.Position{Topic: "t", Offset: int64(i)}},
+		)
 		for _, o := range run[from : len(run)-1] {
 			drawn[o.Event.Categorical[1]]++
 		}
@@ -150,7 +176,8 @@ func TestNegativesSayNothing(t *testing.T) {
 			t.Errorf("name %d of %d is not where it says", at, len(c.names))
 		}
 	}
-	if popular, ratio := own["i28"]/own["i7"], drawn["i28"]/drawn["i7"]; popular < 3 || math.Abs(ratio/popular-1) > 0.2 {
+	if popular, ratio := own["i28"]/own["i7"], drawn["i28"]/drawn["i7"]; popular < 3 ||
+		math.Abs(ratio/popular-1) > 0.2 {
 		t.Errorf("i28, chosen %.2f times as often as i7, is drawn %.2f times as often", popular, ratio)
 	}
 }

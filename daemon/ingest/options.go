@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// ConsumerOptions are those of a consumer of a model's topics, but for what the caller does with what it reads. The error has exit code 2.
+// ConsumerOptions are those of a consumer of a model's topics, but for what the caller does with what it reads. The
+// error has exit code 2.
 func ConsumerOptions(k *config.Kafka, m *config.Model) (consumer.Options, error) {
 	o := consumer.DefaultOptions()
 	o.Brokers, o.Topics, o.GroupID, o.ClientID = k.BootstrapServers, m.Input.Topics, k.GroupID, k.ClientID
@@ -19,7 +20,11 @@ func ConsumerOptions(k *config.Kafka, m *config.Model) (consumer.Options, error)
 		return o, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "kafka.tls"}
 	}
 	if k.SASL.Mechanism != "none" {
-		o.SASL = consumer.SASL{Mechanism: strings.ToUpper(k.SASL.Mechanism), Username: k.SASL.Username, Password: k.SASL.Password.Reveal()}
+		o.SASL = consumer.SASL{
+			Mechanism: strings.ToUpper(k.SASL.Mechanism),
+			Username:  k.SASL.Username,
+			Password:  k.SASL.Password.Reveal(),
+		}
 	}
 	return o, nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/refitd/refitd/snapshot/failpoint"
 )
 
-// A panic on one record must not become a crash loop: the record would be read again after every start. One that cannot be decoded is
-// rejected. One that can is applied, whatever happens to those who learn from it: the state is a function of the log and never of the model, so
-// replicas and verify, which learn nothing, agree with it.
+// A panic on one record must not become a crash loop: the record would be read again after every start. One that cannot
+// be decoded is rejected. One that can is applied, whatever happens to those who learn from it: the state is a function
+// of the log and never of the model, so replicas and verify, which learn nothing, agree with it.
 //
 // What ends the process all the same, as a fatal fault of the runtime does, is what package crash is for.
 
@@ -27,7 +27,11 @@ func (r *reader) decodeRecord(p *sketch.Part, ev *event.Event, from *consumer.Re
 	return rejection
 }
 
-func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Record) (rejection *event.Rejection, panicked bool) {
+func (r *reader) tryDecode(
+	p *sketch.Part,
+	ev *event.Event,
+	from *consumer.Record,
+) (rejection *event.Rejection, panicked bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			rejection, panicked = &event.Rejection{Reason: event.Panicked}, true
@@ -36,13 +40,16 @@ func (r *reader) tryDecode(p *sketch.Part, ev *event.Event, from *consumer.Recor
 	}()
 	failpoint.AtRecord(failpoint.IngestRecord, p.Partition, from.Offset)
 	if r.mapped != nil {
-		return r.mapped.DecodeRecord(ev, &event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp}), false
+		return r.mapped.DecodeRecord(
+			ev,
+			&event.Record{Value: from.Value, Key: from.Key, Headers: from.Headers, Time: from.Timestamp},
+		), false
 	}
 	return r.decode(ev, from.Value, from.Timestamp), false
 }
 
-// observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not tried again: what was changed
-// before would be changed twice.
+// observeRecords scores and learns the events of a part in order, and returns on how many that panicked. They are not
+// tried again: what was changed before would be changed twice.
 func (g *Ingest) observeRecords(p *sketch.Part, d *decoded) (unlearned int64) {
 	g.run = g.run[:0]
 	for i := range p.Records {
@@ -98,7 +105,8 @@ func (g *Ingest) panicked(p *sketch.Part, offset int64, value any) {
 	}
 }
 
-// prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is reported then.
+// prescore scores the events of a part. One that panics has no score, and panics again when it is observed, which is
+// reported then.
 func (g *Ingest) prescore(p *sketch.Part, d *decoded) {
 	d.scores = d.scores[:0]
 	if g.prescorer == nil || g.careful || !g.prescorer.Refresh() {

@@ -14,9 +14,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestPanicOnOneRecord (A6) has the decoder panic on one record for ever and on another once, and the cycle on a third. The first is
-// rejected with its reason after a second try, and kept for the dead-letter topic; the other two are applied. The state is that of an ingest
-// that learns nothing, such as verify's, which knows of the first panic only.
+// TestPanicOnOneRecord (A6) has the decoder panic on one record for ever and on another once, and the cycle on a third.
+// The first is rejected with its reason after a second try, and kept for the dead-letter topic; the other two are
+// applied. The state is that of an ingest that learns nothing, such as verify's, which knows of the first panic only.
 func TestPanicOnOneRecord(t *testing.T) {
 	m := ratings(1000)
 	c, err := cycle.New(m, time.Now)
@@ -71,14 +71,17 @@ func TestPanicOnOneRecord(t *testing.T) {
 		return store
 	}
 	store := run(c)
-	if n := counts.Rejected[event.Cause{Reason: event.Panicked}]; n != 1 || counts.Applied != 100-10-1 || counts.Unlearned != 1 {
+	if n := counts.Rejected[event.Cause{Reason: event.Panicked}]; n != 1 || counts.Applied != 100-10-1 ||
+		counts.Unlearned != 1 {
 		t.Errorf("%d rejected for a panic, %d applied, %d of them not learned", n, counts.Applied, counts.Unlearned)
 	}
 	if !slices.Equal(reported, []int64{3, 3, 5, 7}) {
 		t.Errorf("reported %v", reported)
 	}
 	state, want := stateOf(t, store), stateOf(t, run(nil))
-	if p := state.Partitions[0]; p.Next != 100 || p.Applied != 89 || p.Rejected != 11 || state.RejectedByReason["panic"] != 1 || store.OutboxLen() != 11 {
+	if p := state.Partitions[0]; p.Next != 100 || p.Applied != 89 || p.Rejected != 11 ||
+		state.RejectedByReason["panic"] != 1 ||
+		store.OutboxLen() != 11 {
 		t.Errorf("ledger %+v, reasons %v, %d letters", p, state.RejectedByReason, store.OutboxLen())
 	}
 	if state.SampleDigest != want.SampleDigest || !reflect.DeepEqual(state.Partitions, want.Partitions) ||
@@ -90,7 +93,8 @@ func TestPanicOnOneRecord(t *testing.T) {
 	}
 }
 
-// TestPanicAhead: an event on which scoring ahead panics is reported once, when it is observed; the process and the other events do not notice.
+// TestPanicAhead: an event on which scoring ahead panics is reported once, when it is observed; the process and the
+// other events do not notice.
 func TestPanicAhead(t *testing.T) {
 	m := ratings(1000)
 	g, store := newIngest(t, m, "")
@@ -133,7 +137,13 @@ func TestPanicAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Equal(reported, []int64{1007}) || counts.Applied != 90 || counts.Unlearned != 1 || ahead != 90 {
-		t.Errorf("reported %v, %d applied, %d of them not learned, %d prescored", reported, counts.Applied, counts.Unlearned, ahead)
+		t.Errorf(
+			"reported %v, %d applied, %d of them not learned, %d prescored",
+			reported,
+			counts.Applied,
+			counts.Unlearned,
+			ahead,
+		)
 	}
 }
 
@@ -141,7 +151,8 @@ func TestPanicAhead(t *testing.T) {
 func TestPanicAtTheStart(t *testing.T) {
 	rows := []sketch.Row{{Topic: "t", Offset: 1}, {Topic: "t", Offset: 2}}
 	for _, cut := range [][]report.Cut{nil, {{Topic: "t", Next: 2}}, {{Topic: "t", Next: 3}}} {
-		if n, err := Relearn(ratings(100), nil, &sketch.Sample{Train: rows}, cut); n != 2 || err != nil { // no cycle at all: every call panics
+		if n, err := Relearn(ratings(100), nil, &sketch.Sample{Train: rows}, cut); n != 2 ||
+			err != nil { // no cycle at all: every call panics
 			t.Errorf("cut %v: %d rows panicked, error %v", cut, n, err)
 		}
 	}

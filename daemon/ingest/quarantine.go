@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// outOfQuarantine returns what of a batch may be read, up to next. halt, a *consumer.HaltError, is nil if that is all of it.
+// outOfQuarantine returns what of a batch may be read, up to next. halt, a *consumer.HaltError, is nil if that is all
+// of it.
 func (g *Ingest) outOfQuarantine(b *consumer.Batch) (records []consumer.Record, next int64, halt error) {
 	if g.Crashes == nil {
 		return b.Records, b.Next, nil
@@ -26,7 +27,8 @@ func (g *Ingest) suspects(p *sketch.Part) bool {
 	return g.Crashes != nil && g.Crashes.Suspects(p.Topic, p.Partition, p.Base, p.Next)
 }
 
-// inHand notes that a part is being decoded or learned until done is called. Records that are held one at a time note themselves.
+// inHand notes that a part is being decoded or learned until done is called. Records that are held one at a time note
+// themselves.
 func (g *Ingest) inHand(stage crash.Stage, p *sketch.Part) (done func()) {
 	if g.Crashes == nil || g.careful {
 		return func() {}

@@ -18,8 +18,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestQuarantinedRecord (A8): what is in hand while a record is decoded or learned from is noted, the whole batch at first and that record alone after
-// a death; after three, all that is before it is stored and the partition halts there, however the batches are cut.
+// TestQuarantinedRecord (A8): what is in hand while a record is decoded or learned from is noted, the whole batch at
+// first and that record alone after a death; after three, all that is before it is stored and the partition halts
+// there, however the batches are cut.
 func TestQuarantinedRecord(t *testing.T) {
 	const poison, records = 567, 600
 	for _, stage := range []string{"decode", "learn"} {
@@ -46,7 +47,8 @@ func TestQuarantinedRecord(t *testing.T) {
 					t.Fatal(err)
 				}
 				g := New(m, store, c)
-				if g.Crashes, err = crash.Open(dir, store.Ledger(), &exclusive, time.Now(), slog.New(slog.DiscardHandler)); err != nil {
+				if g.Crashes, err = crash.Open(dir, store.Ledger(), &exclusive, time.Now(), slog.New(
+					slog.DiscardHandler)); err != nil {
 					t.Fatal(err)
 				}
 				return g, store
@@ -92,7 +94,8 @@ func TestQuarantinedRecord(t *testing.T) {
 				if !strings.HasPrefix(noted, want) {
 					t.Fatalf("start %d: %q in hand, want %q", i+1, held, want)
 				}
-				if left, err := os.ReadFile(hand); err != nil || !strings.HasPrefix(string(left), "\n") || left[512] != '\n' {
+				if left, err := os.ReadFile(hand); err != nil || !strings.HasPrefix(string(left), "\n") ||
+					left[512] != '\n' {
 					t.Errorf("start %d: %q in hand after the batch, %v", i+1, left, err)
 				}
 				if err := os.WriteFile(hand, held, 0o600); err != nil { // the process ends there
@@ -104,7 +107,8 @@ func TestQuarantinedRecord(t *testing.T) {
 				t.Helper()
 				err := g.Apply(t.Context(), b)
 				halt, ok := errors.AsType[*consumer.HaltError](err)
-				if ok != halts || !ok && err != nil || ok && (halt.Next != poison || !strings.Contains(halt.Reason, "quarantined")) {
+				if ok != halts || !ok && err != nil ||
+					ok && (halt.Next != poison || !strings.Contains(halt.Reason, "quarantined")) {
 					t.Errorf("error %v, halts %t", err, halts)
 				}
 				if at, _ := store.Position("t", 0); at != want {

@@ -9,8 +9,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// How much waits for the store, which takes what there is in one transaction: one write to the disk costs as much for ten parts as for one. A
-// transaction of some ten thousand rows is also about the largest that Badger takes in one piece.
+// How much waits for the store, which takes what there is in one transaction: one write to the disk costs as much for
+// ten parts as for one. A transaction of some ten thousand rows is also about the largest that Badger takes in one
+// piece.
 const (
 	maxQueued = 4    // parts, while there are others being stored
 	minGroup  = 2048 // records that are worth a separate transaction before Flush
@@ -27,7 +28,8 @@ type job struct {
 	done     func(Counts) // may be nil
 }
 
-// queue stores parts in order, on a goroutine that is there as long as there are enough of them; what is left Flush stores itself.
+// queue stores parts in order, on a goroutine that is there as long as there are enough of them; what is left Flush
+// stores itself.
 type queue struct {
 	store   *sketch.Store
 	mu      sync.Mutex
@@ -175,8 +177,22 @@ func (q *queue) apply(parts []*sketch.Part) error {
 }
 
 func (j *job) start(topic string, number int32, logStart, base, next int64, records int) {
-	j.part = sketch.Part{Topic: topic, Partition: number, LogStart: logStart, Base: base, Next: next, Records: slices.Grow(j.part.Records[:0], records)}
-	j.counts = Counts{Topic: topic, Partition: number, Rejected: j.counts.Rejected, Base: base, Next: next, Began: time.Now()}
+	j.part = sketch.Part{
+		Topic:     topic,
+		Partition: number,
+		LogStart:  logStart,
+		Base:      base,
+		Next:      next,
+		Records:   slices.Grow(j.part.Records[:0], records),
+	}
+	j.counts = Counts{
+		Topic:     topic,
+		Partition: number,
+		Rejected:  j.counts.Rejected,
+		Base:      base,
+		Next:      next,
+		Began:     time.Now(),
+	}
 	clear(j.counts.Rejected)
 	j.arenas, j.sums, j.rejected = j.arenas[:0], nil, 0
 }

@@ -24,7 +24,10 @@ func TestTakeIsApply(t *testing.T) {
 			total.Rejected = map[event.Cause]int64{notObject: total.Rejected[notObject] + c.Rejected[notObject]}
 			total.Watermark = max(total.Watermark, c.Watermark)
 		}
-		whole := [2]*consumer.Batch{batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 6000), batch(rand.New(rand.NewPCG(2, 2)), 1, 0, 6000)}
+		whole := [2]*consumer.Batch{
+			batch(rand.New(rand.NewPCG(1, 1)), 0, 0, 6000),
+			batch(rand.New(rand.NewPCG(2, 2)), 1, 0, 6000),
+		}
 		for from := 0; from < 6000; from += size {
 			for _, w := range whole {
 				b := *w
@@ -44,18 +47,27 @@ func TestTakeIsApply(t *testing.T) {
 		return stateOf(t, store), string(store.Aux()), total
 	}
 	for _, size := range []int{10, 700, 3000} {
-		want, sums, counts := run(func(g *Ingest, b *consumer.Batch) error { return g.Apply(context.Background(), b) }, size)
-		got, gotSums, gotCounts := run(func(g *Ingest, b *consumer.Batch) error { return g.Take(context.Background(), b) }, size)
-		if counts.Applied != 10_800 || counts.Rejected[event.Cause{Reason: event.NotObject}] == 0 || !reflect.DeepEqual(gotCounts, counts) {
+		want, sums, counts := run(
+			func(g *Ingest, b *consumer.Batch) error { return g.Apply(context.Background(), b) },
+			size,
+		)
+		got, gotSums, gotCounts := run(
+			func(g *Ingest, b *consumer.Batch) error { return g.Take(context.Background(), b) },
+			size,
+		)
+		if counts.Applied != 10_800 || counts.Rejected[event.Cause{Reason: event.NotObject}] == 0 ||
+			!reflect.DeepEqual(gotCounts, counts) {
 			t.Errorf("batches of %d: counts %+v, applied one by one %+v", size, gotCounts, counts)
 		}
-		if got.SampleDigest != want.SampleDigest || !reflect.DeepEqual(got.Partitions, want.Partitions) || gotSums != sums {
+		if got.SampleDigest != want.SampleDigest || !reflect.DeepEqual(got.Partitions, want.Partitions) ||
+			gotSums != sums {
 			t.Errorf("batches of %d: taken\n%+v %s\napplied one by one\n%+v %s", size, got, gotSums, want, sums)
 		}
 	}
 }
 
-// TestTakeFails: an error of storing comes out of a later call, once, and what was taken after that batch is not stored.
+// TestTakeFails: an error of storing comes out of a later call, once, and what was taken after that batch is not
+// stored.
 func TestTakeFails(t *testing.T) {
 	g, store := newIngest(t, ratings(500), "")
 	applied := 0
@@ -76,7 +88,8 @@ func TestTakeFails(t *testing.T) {
 	}
 }
 
-// TestTakeFillsTheOutbox: what waits to be stored counts for the room in the outbox; the part that has none left is cut where it ends.
+// TestTakeFillsTheOutbox: what waits to be stored counts for the room in the outbox; the part that has none left is cut
+// where it ends.
 func TestTakeFillsTheOutbox(t *testing.T) {
 	m := ratings(500)
 	o := StoreOptions(m)

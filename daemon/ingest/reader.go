@@ -13,14 +13,15 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Decoding is shared out among at most maxReaders goroutines, in runs of at least minRun records, as far as learning from the part before leaves
-// processors: that takes longest, and is what everything else waits for.
+// Decoding is shared out among at most maxReaders goroutines, in runs of at least minRun records, as far as learning
+// from the part before leaves processors: that takes longest, and is what everything else waits for.
 const (
 	maxReaders = 2
 	minRun     = 256
 )
 
-// What the configuration lets through has room in the state, but for events of many numbers, which can be longer there than in JSON.
+// What the configuration lets through has room in the state, but for events of many numbers, which can be longer there
+// than in JSON.
 const _ = uint64(sketch.MaxPayloadBytes - config.MaxEventBytes)
 
 // reader turns records into events and rows, in parallel with other readers.
@@ -96,14 +97,22 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 			return arena
 		}
 		arena = arena[:start]
-		rejection = &event.Rejection{Reason: event.TooLarge, Expected: fmt.Sprintf("a row of at most %d bytes", sketch.MaxPayloadBytes), Got: "more"}
+		rejection = &event.Rejection{
+			Reason:   event.TooLarge,
+			Expected: fmt.Sprintf("a row of at most %d bytes", sketch.MaxPayloadBytes),
+			Got:      "more",
+		}
 	}
 	size := len(from.Value)
 	if from.Value == nil {
 		size = -1
 	}
 	*to = sketch.Record{Offset: from.Offset, Fate: sketch.Rejected, CRC: from.CRC, Reason: string(rejection.Reason),
-		Detail: &sketch.Detail{Field: rejection.Field, Expected: rejection.Expected, Got: rejection.Got}, Time: from.Timestamp, Size: size,
+		Detail: &sketch.Detail{
+			Field:    rejection.Field,
+			Expected: rejection.Expected,
+			Got:      rejection.Got,
+		}, Time: from.Timestamp, Size: size,
 		Quiet: rejection.Reason == event.Filtered}
 	start := len(arena)
 	arena = append(arena, from.Value[:min(len(from.Value), sketch.MaxDeadLetterBytes)]...)
@@ -112,10 +121,24 @@ func (r *reader) read(to *sketch.Record, ev *event.Event, p *sketch.Part, from *
 }
 
 // fill makes the row of an event.
-func (g *Ingest) fill(to *sketch.Record, p *sketch.Part, offset int64, crc uint32, ev *event.Event, arena []byte) []byte {
+func (g *Ingest) fill(
+	to *sketch.Record,
+	p *sketch.Part,
+	offset int64,
+	crc uint32,
+	ev *event.Event,
+	arena []byte,
+) []byte {
 	start := len(arena)
 	arena = rows.AppendEvent(arena, ev)
-	*to = sketch.Record{Offset: offset, Fate: sketch.Applied, CRC: crc, Time: ev.Time, Weight: ev.Weight, Payload: arena[start:len(arena):len(arena)]}
+	*to = sketch.Record{
+		Offset:  offset,
+		Fate:    sketch.Applied,
+		CRC:     crc,
+		Time:    ev.Time,
+		Weight:  ev.Weight,
+		Payload: arena[start:len(arena):len(arena)],
+	}
 	if g.identity {
 		to.Identity = []byte(ev.Identity)
 	}

@@ -51,7 +51,11 @@ func CheckSchema(dir string, m *config.Model) error {
 	}{{"schema.categorical", now.Categorical}, {"schema.numeric", now.Numeric}, {"schema.multi", now.Multi}} {
 		for _, name := range list.names {
 			if slices.Contains(old.Optional, name) && !slices.Contains(now.Optional, name) {
-				return &ConfigError{Key: list.key, Stored: fmt.Sprintf("{name: %s, optional: true}", name), Configured: name}
+				return &ConfigError{
+					Key:        list.key,
+					Stored:     fmt.Sprintf("{name: %s, optional: true}", name),
+					Configured: name,
+				}
 			}
 		}
 	}
@@ -60,12 +64,16 @@ func CheckSchema(dir string, m *config.Model) error {
 
 // isWider reports whether every class of old is allowed now; an empty list allows any.
 func isWider(old, now []string) bool {
-	return len(now) == 0 || len(old) > 0 && !slices.ContainsFunc(old, func(c string) bool { return !slices.Contains(now, c) })
+	return len(now) == 0 ||
+		len(old) > 0 && !slices.ContainsFunc(old, func(c string) bool { return !slices.Contains(now, c) })
 }
 
 // sameBins reports whether the labels of a regression are put into the bins that they were put into.
 func sameBins(old, now *config.Schema) bool {
-	return !slices.ContainsFunc(now.Derived, func(d config.Derived) bool { return d.Kind == string(event.PreviousLabel) }) ||
+	return !slices.ContainsFunc(
+		now.Derived,
+		func(d config.Derived) bool { return d.Kind == string(event.PreviousLabel) },
+	) ||
 		old.LabelMin == now.LabelMin && old.LabelMax == now.LabelMax
 }
 
@@ -76,7 +84,15 @@ func isOpen(s *config.Schema) bool { return s.LabelMin == 0 && s.LabelMax == 0 }
 // log gives another state.
 func rulesOf(m *config.Model) string {
 	s, in := &m.Schema, &m.Input
-	rules := fmt.Sprint(s.Levels, s.Classes, s.LabelMin, s.LabelMax, int64(in.MaxEventBytes), int64(in.MaxIDBytes), in.MaxFutureSkew)
+	rules := fmt.Sprint(
+		s.Levels,
+		s.Classes,
+		s.LabelMin,
+		s.LabelMax,
+		int64(in.MaxEventBytes),
+		int64(in.MaxIDBytes),
+		in.MaxFutureSkew,
+	)
 	if n := in.MaxListNames; n != event.DefaultLimits().MaxMulti { // as it was before there was a choice
 		rules += fmt.Sprint(" list ", n)
 	}

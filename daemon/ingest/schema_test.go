@@ -20,9 +20,10 @@ func TestCheckSchema(t *testing.T) {
 		key     string // refused
 		lineage bool   // new
 	}{
-		"nothing":         {func(*config.Model) {}, "", false},
-		"training":        {func(m *config.Model) { m.Train.MaxBasis = 3 }, "", false},
-		"fields swapped":  {func(m *config.Model) { m.Schema.Categorical = []string{"item", "user"} }, "schema.categorical", false},
+		"nothing":  {func(*config.Model) {}, "", false},
+		"training": {func(m *config.Model) { m.Train.MaxBasis = 3 }, "", false},
+		"fields swapped": {func(m *config.Model) { m.Schema.Categorical = []string{"item", "user"} }, "schema.categorical",
+			false},
 		"field added":     {func(m *config.Model) { m.Schema.Numeric = []string{"price"} }, "schema.numeric", false},
 		"list added":      {func(m *config.Model) { m.Schema.Multi = []string{"tags"} }, "schema.multi", false},
 		"other label":     {func(m *config.Model) { m.Schema.Label = "stars" }, "schema.label", false},
@@ -44,7 +45,8 @@ func TestCheckSchema(t *testing.T) {
 				t.Fatal(err)
 			}
 			lineage := store.Lineage()
-			if err := errors.Join(store.Close(), os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(), 0o600)); err != nil {
+			if err := errors.Join(store.Close(), os.WriteFile(filepath.Join(dir, config.ModelFile), m.Stored(),
+				0o600)); err != nil {
 				t.Fatal(err)
 			}
 			c.change(m)
@@ -62,7 +64,8 @@ func TestCheckSchema(t *testing.T) {
 				}
 			}
 			key := ""
-			if key, err = Translate(err); err != nil && (key == "" || !errors.Is(err, sketch.ErrConfig) || !strings.Contains(err.Error(), key+" is ")) {
+			if key, err = Translate(err); err != nil &&
+				(key == "" || !errors.Is(err, sketch.ErrConfig) || !strings.Contains(err.Error(), key+" is ")) {
 				t.Fatal(err)
 			}
 			if key != c.key {
@@ -101,7 +104,8 @@ func TestOptionalFieldStaysOptional(t *testing.T) {
 		t.Error(err)
 	}
 	m.Schema.Optional = nil
-	if key, err := Translate(CheckSchema(dir, m)); key != "schema.categorical" || !strings.Contains(err.Error(), "{name: item, optional: true}") {
+	if key, err := Translate(CheckSchema(dir, m)); key != "schema.categorical" ||
+		!strings.Contains(err.Error(), "{name: item, optional: true}") {
 		t.Errorf("%s: %v", key, err)
 	}
 }

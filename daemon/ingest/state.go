@@ -23,19 +23,37 @@ func StateOf(model string, s *sketch.State) report.State {
 	if s.UnderFilled {
 		out.UnderFilledSince = []report.Cut{}
 		for _, p := range s.Since {
-			out.UnderFilledSince = append(out.UnderFilledSince, report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next})
+			out.UnderFilledSince = append(
+				out.UnderFilledSince,
+				report.Cut{Topic: p.Topic, Partition: p.Partition, Next: p.Next},
+			)
 		}
 	}
 	for _, m := range s.Forgotten {
-		out.Forgotten = append(out.Forgotten, report.Subject{Field: m.Field, Subject: m.Hash.String(), Rows: m.Rows, Done: m.Done})
+		out.Forgotten = append(
+			out.Forgotten,
+			report.Subject{Field: m.Field, Subject: m.Hash.String(), Rows: m.Rows, Done: m.Done},
+		)
 	}
 	out.Shards = report.ShardHeads(s.Memo)
 	return out
 }
 
 func account(l *sketch.LedgerRow) report.PartitionState {
-	p := report.PartitionState{Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Start: l.Start, Next: l.Next, Applied: l.Applied,
-		Rejected: l.Rejected, Control: l.Control, Aborted: l.Aborted, Holes: l.Holes, Gap: l.Gap, Digest: l.Digest.String()}
+	p := report.PartitionState{
+		Topic:       l.Topic,
+		Partition:   l.Partition,
+		Incarnation: l.Incarnation,
+		Start:       l.Start,
+		Next:        l.Next,
+		Applied:     l.Applied,
+		Rejected:    l.Rejected,
+		Control:     l.Control,
+		Aborted:     l.Aborted,
+		Holes:       l.Holes,
+		Gap:         l.Gap,
+		Digest:      l.Digest.String(),
+	}
 	for _, n := range l.Rows {
 		p.Rows += n
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// groupOf returns what quotas or a cap divide a model's events by, nil if it has neither: the class of the label, as config.Quota names it,
-// or the name in the cap's field.
+// groupOf returns what quotas or a cap divide a model's events by, nil if it has neither: the class of the label, as
+// config.Quota names it, or the name in the cap's field.
 func groupOf(m *config.Model) func(*event.Event) []byte {
 	if field := slices.Index(m.Schema.Categorical, m.Sample.Cap.By); field >= 0 {
 		return func(ev *event.Event) []byte { return []byte(ev.Categorical[field]) }
@@ -27,7 +27,8 @@ func groupOf(m *config.Model) func(*event.Event) []byte {
 	return func(ev *event.Event) []byte { return strconv.AppendInt(nil, int64(ev.Label), 10) }
 }
 
-// SubjectFields returns the fields by whose values a model's events can be forgotten: those that the rows carry, and the identity.
+// SubjectFields returns the fields by whose values a model's events can be forgotten: those that the rows carry, and
+// the identity.
 func SubjectFields(m *config.Model) []string {
 	fields := slices.Concat(m.Schema.GivenFields())
 	if id := m.Schema.Identity; id != "" && !slices.Contains(fields, id) {
@@ -56,8 +57,8 @@ func valuesOf(m *config.Model, field string, ev *event.Event) []string {
 	return nil
 }
 
-// Erase takes the rows of forgotten subjects out of a store that are still in it, and what derived fields know of them: after a process ended in the
-// middle of it, or in a state from a backup. Nothing may be applied before.
+// Erase takes the rows of forgotten subjects out of a store that are still in it, and what derived fields know of them:
+// after a process ended in the middle of it, or in a state from a backup. Nothing may be applied before.
 func Erase(ctx context.Context, m *config.Model, store *sketch.Store) (rows int, err error) {
 	if err := erasePasts(m, store); err != nil {
 		return 0, err
@@ -93,7 +94,8 @@ func Values(m *config.Model) func(field string, payload []byte) ([][]byte, error
 	}
 }
 
-// Names returns a function that reports whether the payload of a row has a value in a field. Of the identity field rows say nothing: any may.
+// Names returns a function that reports whether the payload of a row has a value in a field. Of the identity field rows
+// say nothing: any may.
 func Names(field, value string) func(m *config.Model, payload []byte) (bool, error) {
 	names := make(map[string]string)
 	var ev event.Event
@@ -109,8 +111,8 @@ func Names(field, value string) func(m *config.Model, payload []byte) (bool, err
 	}
 }
 
-// CountRows returns how many rows of the samples have a value in a field, by reading them all. Of the identity field, which rows do not carry,
-// it knows nothing.
+// CountRows returns how many rows of the samples have a value in a field, by reading them all. Of the identity field,
+// which rows do not carry, it knows nothing.
 func CountRows(m *config.Model, store *sketch.Store, field, value string) (n int, err error) {
 	sample, err := store.Sample()
 	if err != nil {

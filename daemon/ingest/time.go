@@ -10,16 +10,17 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// What time it is, a log does not say: the stamp of a record is what its producer wrote, unless the broker stamped it. Without a bound, stamps years
-// ahead would own a sample that forgets, and move the watermark for good. So the clock of this machine decides whether a time can be true. It
-// decides no more than that: the time that such an event gets instead is of the log, and the decision is stored with the event, in the
-// sketch.TimeBound of its offsets, so that verify comes to the same rows later. Fates and digests of the ledger never depend on it.
+// What time it is, a log does not say: the stamp of a record is what its producer wrote, unless the broker stamped it.
+// Without a bound, stamps years ahead would own a sample that forgets, and move the watermark for good. So the clock of
+// this machine decides whether a time can be true. It decides no more than that: the time that such an event gets
+// instead is of the log, and the decision is stored with the event, in the sketch.TimeBound of its offsets, so that
+// verify comes to the same rows later. Fates and digests of the ledger never depend on it.
 
 // boundStep is the precision of bounds: coarse, so that there are few to store however many events are ahead.
 const boundStep = 15 * time.Minute
 
-// latest is the newest time, in milliseconds, that an event read now can have. It never goes back, so that the offsets of one bound are of one
-// stretch of time.
+// latest is the newest time, in milliseconds, that an event read now can have. It never goes back, so that the offsets
+// of one bound are of one stretch of time.
 func (g *Ingest) latest() int64 {
 	at := time.Now().Add(g.model.Input.MaxFutureSkew.Std()).Truncate(boundStep).Add(boundStep)
 	g.clock = max(g.clock, at.UnixMilli())
@@ -62,8 +63,13 @@ func (g *Ingest) ResumeAt(topic string, number int32, newest int64) {
 	g.newest[rows.Position{Topic: topic, Partition: number}] = newest
 }
 
-// BoundsOf returns Bounds for reading a partition of a store again: the decisions that were made when it was read first.
-func BoundsOf(store *sketch.Store, topic string, number int32) (func(topic string, partition int32, offset int64) int64, error) {
+// BoundsOf returns Bounds for reading a partition of a store again: the decisions that were made when it was read
+// first.
+func BoundsOf(
+	store *sketch.Store,
+	topic string,
+	number int32,
+) (func(topic string, partition int32, offset int64) int64, error) {
 	bounds, err := store.TimeBounds(topic, number)
 	if err != nil {
 		return nil, err

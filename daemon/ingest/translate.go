@@ -18,9 +18,11 @@ var advice = map[consumer.Cause]string{
 
 // boundKeys are the configuration keys, below models[], of the options that a state is bound to.
 var boundKeys = map[string]string{
-	"Size": "sample.size", "Seed": "sample.seed", "HalfLife": "sample.half_life", "Quotas": "sample.quotas", "CapBy": "sample.cap.by",
+	"Size": "sample.size", "Seed": "sample.seed", "HalfLife": "sample.half_life", "Quotas": "sample.quotas",
+	"CapBy":    "sample.cap.by",
 	"CapShare": "sample.cap.share", "HoldoutSize": "sample.holdout.size", "HoldoutFraction": "sample.holdout.fraction",
-	"HoldoutHalfLife": "sample.holdout.half_life", "HoldoutBy": "sample.holdout.by", "Identity": "schema.identity", "Weighted": "schema.weight",
+	"HoldoutHalfLife": "sample.holdout.half_life", "HoldoutBy": "sample.holdout.by", "Identity": "schema.identity",
+	"Weighted": "schema.weight",
 }
 
 // A ConfigError names the key in which configuration and stored state differ. It wraps sketch.ErrConfig.
@@ -31,8 +33,13 @@ type ConfigError struct {
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("state: %s is %s, but the state was made with %s: set it back, run refitd state rebuild, or give the model another storage.path",
-		e.Key, e.Configured, e.Stored)
+	return fmt.Sprintf(
+		"state: %s is %s, but the state was made with %s: set it back, run refitd state rebuild, or give the model "+
+			"another storage.path",
+		e.Key,
+		e.Configured,
+		e.Stored,
+	)
 }
 
 func (e *ConfigError) Unwrap() error { return sketch.ErrConfig }
@@ -59,9 +66,17 @@ var remedies = []struct {
 	cause     error
 	key, text string
 }{
-	{sketch.ErrInodes, "storage.min_free_bytes", "remove files that are not needed, or set storage.path to another file system"},
+	{
+		sketch.ErrInodes,
+		"storage.min_free_bytes",
+		"remove files that are not needed, or set storage.path to another file system",
+	},
 	{sketch.ErrSpace, "storage.min_free_bytes", "make free space, or lower the key storage.min_free_bytes"},
-	{sketch.ErrNetwork, "storage.allow_network", "set storage.path to a local disk, or storage.allow_network to true and take the risk"},
+	{
+		sketch.ErrNetwork,
+		"storage.allow_network",
+		"set storage.path to a local disk, or storage.allow_network to true and take the risk",
+	},
 	{sketch.ErrGone, "", "put it back, restore a backup, or run refitd state rebuild"},
 	{sketch.ErrLocked, "", "stop the daemon first; a second one needs another storage.path"},
 	{syscall.EROFS, "", "mount it for writing, or set storage.path"},

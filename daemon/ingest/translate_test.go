@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestTranslateSettings: whatever setting a state refuses is named by its key, and every key belongs to an option of the store.
+// TestTranslateSettings: whatever setting a state refuses is named by its key, and every key belongs to an option of
+// the store.
 func TestTranslateSettings(t *testing.T) {
 	capped := func(o *sketch.Options) { o.CapBy, o.CapShare = "user", 0.5 }
 	for option, change := range map[string][2]func(*sketch.Options){

@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/export"
 )
 
-// TestHeavyEventInTheSample: one event of the largest weight stays in the sample, and counts there as at most √n times the others, in training, where it is
-// held out and in an exported sample. Order and restarts change nothing.
+// TestHeavyEventInTheSample: one event of the largest weight stays in the sample, and counts there as at most √n times
+// the others, in training, where it is held out and in an exported sample. Order and restarts change nothing.
 func TestHeavyEventInTheSample(t *testing.T) {
 	const n, heavy = 2000, 3
 	for _, size := range []int{400, 10_000} {
@@ -25,13 +25,27 @@ func TestHeavyEventInTheSample(t *testing.T) {
 			if i%(n/heavy) == 5 {
 				weight = "1000000"
 			}
-			records[i].Value = fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"w":%s,"ts":%d}`, i%90, i%70, 1+i%5, weight, 1700000000000+i)
+			records[i].Value = fmt.Appendf(
+				nil,
+				`{"user":"u%d","item":"i%d","rating":%d,"w":%s,"ts":%d}`,
+				i%90,
+				i%70,
+				1+i%5,
+				weight,
+				1700000000000+i,
+			)
 			records[i].Offset, records[i].CRC = int64(i), uint32(i)
 		}
 		take := func(step int) *encode.Sample {
 			g, store := newIngest(t, m, "")
 			for at := 0; at < n; at += step {
-				b := &consumer.Batch{Topic: "t", Base: int64(at), Next: int64(at + step), HighWatermark: n, Records: records[at : at+step]}
+				b := &consumer.Batch{
+					Topic:         "t",
+					Base:          int64(at),
+					Next:          int64(at + step),
+					HighWatermark: n,
+					Records:       records[at : at+step],
+				}
 				if err := g.Apply(t.Context(), b); err != nil {
 					t.Fatal(err)
 				}

@@ -1,5 +1,6 @@
-// Package logs keeps the log of a daemon readable whatever happens: a line that is repeated is printed a few times and then counted, and no
-// field of a line is long. Escaping is the business of the handlers of log/slog, which put each line into one line of text.
+// Package logs keeps the log of a daemon readable whatever happens: a line that is repeated is printed a few times and
+// then counted, and no field of a line is long. Escaping is the business of the handlers of log/slog, which put each
+// line into one line of text.
 package logs
 
 import (
@@ -11,8 +12,8 @@ import (
 )
 
 const (
-	// Burst is how often the same line is printed in each Window: two a second, which leaves room for several models' decisions and for
-	// several kinds of trouble at once within ten lines a second.
+	// Burst is how often the same line is printed in each Window: two a second, which leaves room for several models'
+	// decisions and for several kinds of trouble at once within ten lines a second.
 	Burst = 20
 	// Window is the time over which lines are counted.
 	Window = 10 * time.Second
@@ -22,8 +23,8 @@ const (
 	maxMessages   = 1000 // messages that are counted; they are constants, so that there are no more unless one is not
 )
 
-// Handler passes on at most Burst records of the same level and message in each Window. The first of the next window has the number of those
-// that were left out, as the field suppressed. It is safe for concurrent use.
+// Handler passes on at most Burst records of the same level and message in each Window. The first of the next window
+// has the number of those that were left out, as the field suppressed. It is safe for concurrent use.
 type Handler struct {
 	next   slog.Handler
 	counts *counts

@@ -47,7 +47,8 @@ func TestRepeatedLinesAreCounted(t *testing.T) {
 	one.Info("again") // another level is another line
 	one.Warn("again")
 	got = lines(t, &b)
-	if len(got) != 3 || got[0]["suppressed"] != float64(200-Burst) || got[1]["suppressed"] != nil || got[2]["suppressed"] != nil {
+	if len(got) != 3 || got[0]["suppressed"] != float64(200-Burst) || got[1]["suppressed"] != nil ||
+		got[2]["suppressed"] != nil {
 		t.Errorf("after a window %v", got)
 	}
 	one.Debug("not enabled")
@@ -81,8 +82,18 @@ func TestFlood(t *testing.T) {
 
 // TestInjection (D15): whatever a field holds, it is one line of text, which parses, and no field is long.
 func TestInjection(t *testing.T) {
-	hostile := []string{"a\nlevel=ERROR msg=forged", "\x1b[2J\x1b[31mred", "\r\n\r\nGET / HTTP/1.1", "\u202egnp", "\x00", "\xff\xfe", strings.Repeat("x", 1<<20),
-		strings.Repeat("ü", 1<<19), `"}{"msg":"forged"}`, "\u2028"}
+	hostile := []string{
+		"a\nlevel=ERROR msg=forged",
+		"\x1b[2J\x1b[31mred",
+		"\r\n\r\nGET / HTTP/1.1",
+		"\u202egnp",
+		"\x00",
+		"\xff\xfe",
+		strings.Repeat("x", 1<<20),
+		strings.Repeat("ü", 1<<19),
+		`"}{"msg":"forged"}`,
+		"\u2028",
+	}
 	for name, handler := range map[string]func(*bytes.Buffer) slog.Handler{
 		"json": func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
 		"text": func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
@@ -90,9 +101,11 @@ func TestInjection(t *testing.T) {
 		for _, text := range hostile {
 			var b bytes.Buffer
 			log := slog.New(NewHandler(handler(&b), time.Now))
-			log.With("with", text).Warn(text, "field", text, "error", errors.New(text), slog.Group("g", "inner", text), "number", 7)
+			log.With("with", text).
+				Warn(text, "field", text, "error", errors.New(text), slog.Group("g", "inner", text), "number", 7)
 			out := b.String()
-			if strings.Count(out, "\n") != 1 || strings.ContainsAny(strings.TrimSuffix(out, "\n"), "\r\n\x1b\x00") || len(out) > 20*MaxFieldBytes {
+			if strings.Count(out, "\n") != 1 || strings.ContainsAny(strings.TrimSuffix(out, "\n"), "\r\n\x1b\x00") ||
+				len(out) > 20*MaxFieldBytes {
 				t.Errorf("%s: %.20q became %d bytes: %.200q", name, text, len(out), out)
 			}
 			if name == "json" {

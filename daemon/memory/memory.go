@@ -1,4 +1,5 @@
-// Package memory sums the footprints of what a configuration makes: the packages that hold something say what one of it takes.
+// Package memory sums the footprints of what a configuration makes: the packages that hold something say what one of it
+// takes.
 package memory
 
 import (
@@ -28,8 +29,11 @@ import (
 const connectionBytes = 64 << 10
 
 const (
-	models       = 5        // champion, live, the one in training, its gradient or best so far, and the one that is written or served
-	posteriors   = 7        // the champion's and its clean one, the challenger's, three of the stage over all rows, and what partners see of one
+	// champion, live, the one in training, its gradient or best so far, and the one that is written or served
+	models = 5
+	// the champion's and its clean one, the challenger's, three of the stage over all rows, and what partners see of
+	// one
+	posteriors   = 7
 	processBytes = 48 << 20 // the program itself, its goroutines and metrics
 )
 
@@ -66,8 +70,10 @@ func waitsFor(s *config.Shard) int {
 func Of(c *config.Config) config.Memory {
 	out := config.Memory{BudgetBytes: int64(c.MemoryBudget), Parts: map[string]int64{
 		config.ProcessPart: processBytes,
-		"web.bodies":       5 * int64(c.Web.MaxInflightBytes) / 2, // those that were answered are garbage until the collector has run
-		"web.connections":  connectionBytes * int64(c.Web.MaxConnections),
+		"web.bodies": 5 * int64(
+			c.Web.MaxInflightBytes,
+		) / 2, // those that were answered are garbage until the collector has run
+		"web.connections": connectionBytes * int64(c.Web.MaxConnections),
 	}}
 	if c.Role == config.RoleShard {
 		out.Parts["shard.batches"] = shard.PackerBytes
@@ -89,12 +95,17 @@ func Of(c *config.Config) config.Memory {
 	return out
 }
 
-// parts returns the upper bound in bytes of each part of a model: n rows of what sample.max_bytes allows, d features, k basis vectors, and outputs.
+// parts returns the upper bound in bytes of each part of a model: n rows of what sample.max_bytes allows, d features, k
+// basis vectors, and outputs.
 func parts(m *config.Model, maxPartitionFetch int) map[string]int64 {
 	e := extentOf(m)
 	parts := map[string]int64{
-		"sample_index":  sketch.IndexFootprint(e.size, m.Sample.Cap.By != ""),
-		"training_rows": e.maxBytes + solver.RowsFootprint(e.n, e.numbers, e.outputs), // the entries of names are in maxBytes
+		"sample_index": sketch.IndexFootprint(e.size, m.Sample.Cap.By != ""),
+		"training_rows": e.maxBytes + solver.RowsFootprint(
+			e.n,
+			e.numbers,
+			e.outputs,
+		), // the entries of names are in maxBytes
 		"held_out_rows": e.heldOut + solver.RowsFootprint(e.h, e.numbers, e.outputs),
 		"vocabulary":    cycle.VocabularyFootprint(e.n, e.d, e.maxName, e.maxBytes),
 		"models":        models * e.model,

@@ -16,8 +16,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestBrokenModels: E6. Whatever is wrong with a model that the gate has let pass, it does not reach the store: it is counted and logged, not
-// tried again, and the next sound one is published as the first.
+// TestBrokenModels: E6. Whatever is wrong with a model that the gate has let pass, it does not reach the store: it is
+// counted and logged, not tried again, and the next sound one is published as the first.
 func TestBrokenModels(t *testing.T) {
 	t.Parallel()
 	var log locked.Buffer
@@ -65,13 +65,20 @@ func TestBrokenModels(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- p.run(ctx) }()
 	first := <-versions
-	failures := testutil.ToFloat64(a.trainer.metrics.published.WithLabelValues(a.name, "failure")) // before the end calls one off
+	failures := testutil.ToFloat64(
+		a.trainer.metrics.published.WithLabelValues(a.name, "failure"),
+	) // before the end calls one off
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	if first.Version != 1 || int(fits.Load()) <= len(breaks) {
-		t.Errorf("version %d was published after %d refits, of which %d were broken", first.Version, fits.Load(), len(breaks))
+		t.Errorf(
+			"version %d was published after %d refits, of which %d were broken",
+			first.Version,
+			fits.Load(),
+			len(breaks),
+		)
 	}
 	if int(failures) != len(breaks) {
 		t.Errorf("%g failures for %d broken models:\n%s", failures, len(breaks), log.String())

@@ -13,8 +13,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// collector collects what the models are at the moment of a scrape: sample, ledger, losses, disk. It reads what the models keep in
-// memory, so a scrape costs microseconds.
+// collector collects what the models are at the moment of a scrape: sample, ledger, losses, disk. It reads what the
+// models keep in memory, so a scrape costs microseconds.
 type collector struct {
 	models []*Model
 	least  int64 // storage.min_free_bytes
@@ -38,44 +38,142 @@ func ofModel(name, help string, labels ...string) *prometheus.Desc {
 var (
 	reservoirItems = ofModel("reservoir_items", "Rows of the sample, by role: train, select and gate.", "role")
 	reservoirBytes = ofModel("reservoir_bytes", "Bytes of the sample's rows.")
-	ledgerOffsets  = ofModel("ledger_offsets", "Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.",
-		"topic", "account")
-	duplicates      = ofModel("duplicates_in_window_total", "Events applied under an identity (schema.identity) that was in the sample already.")
-	storageFree     = ofModel("storage_free_bytes", "Free space for the state of a model.")
-	storageLeast    = describe("storage_min_free_bytes", "Free space below which nothing is read or published (storage.min_free_bytes).")
-	memoryBudget    = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
-	memoryComputed  = describe("memory_computed_bytes", "Memory that the configuration may use, as check config prints it.")
-	progressiveLoss = ofModel("progressive_loss", "Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.",
-		"role")
-	progressiveMetric = ofModel("progressive_metric", "Metrics of the same predictions: over all events, the window, or its events with new or known entities.",
-		"metric", "window", "role")
-	progressiveInvalid = ofModel("progressive_invalid_total", "Losses below 0, which none can be: each is a bug. They count as 0.")
-	foldInEvicted      = ofModel("fold_in_evicted_total", "Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).")
-	foldInResets       = ofModel("fold_in_resets_total", "Times the fold-in started again because it had become worse than the champion alone.")
-	gateRejections     = ofModel("gate_rejections_in_a_row", "Refits that the gate has kept back, as worse or unfit, since the last champion or the start.")
-	featuresTotal      = ofModel("features_total", "Names in events that were scored with the version that consumers have.")
-	unseenTotal        = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
-	pastEntities       = ofModel("derived_entities", "Entities whose past is kept for derived fields (schema.derived), over all partitions.")
-	pastDropped        = ofModel("derived_entities_dropped_total", "Entities whose past was given up for more recent ones: their next event is like a first one.")
-	outlying           = ofModel("events_outlying_fields_total", "Events with a number so far from the others that it was learned as less.", "field")
-	modelReady         = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
-	modelNotReady      = ofModel("model_not_ready", "1 for each reason for which the model is not ready, else 0.", "reason")
-	trainDisabled      = ofModel("train_disabled", "1 while no refit is begun because the process died during the last ones, else 0.")
-	mappingMissing     = ofModel("mapping_missing_total", "Events that have nothing where input.mapping says that the field is.", "field")
-	mappingAbsent      = ofModel("mapping_field_absent", "1 for each field that no event since the start, of 1,000 at least, has where input.mapping says.",
-		"field")
-	shardClock    = ofModel("shard_clock_offset_seconds", "By how much the clock of a shard's host is ahead, as the trainer sees it.", "shard")
-	trainerLeader = ofModel("trainer_leader", "With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.")
-	liveHeard     = ofModel("shard_live_heard_timestamp_seconds",
+	ledgerOffsets  = ofModel(
+		"ledger_offsets",
+		"Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.",
+		"topic",
+		"account",
+	)
+	duplicates = ofModel(
+		"duplicates_in_window_total",
+		"Events applied under an identity (schema.identity) that was in the sample already.",
+	)
+	storageFree  = ofModel("storage_free_bytes", "Free space for the state of a model.")
+	storageLeast = describe(
+		"storage_min_free_bytes",
+		"Free space below which nothing is read or published (storage.min_free_bytes).",
+	)
+	memoryBudget   = describe("memory_budget_bytes", "Largest memory allowed (memory_budget); 0 without one.")
+	memoryComputed = describe(
+		"memory_computed_bytes",
+		"Memory that the configuration may use, as check config prints it.",
+	)
+	progressiveLoss = ofModel(
+		"progressive_loss",
+		"Window loss of predictions made before the event was learned from: RMSE for numbers, error rate for classes.",
+		"role",
+	)
+	progressiveMetric = ofModel(
+		"progressive_metric",
+		"Metrics of the same predictions: over all events, the window, or its events with new or known entities.",
+		"metric",
+		"window",
+		"role",
+	)
+	progressiveInvalid = ofModel(
+		"progressive_invalid_total",
+		"Losses below 0, which none can be: each is a bug. They count as 0.",
+	)
+	foldInEvicted = ofModel(
+		"fold_in_evicted_total",
+		"Names that the fold-in gave up for more recent ones (train.fold_in.max_rows).",
+	)
+	foldInResets = ofModel(
+		"fold_in_resets_total",
+		"Times the fold-in started again because it had become worse than the champion alone.",
+	)
+	gateRejections = ofModel(
+		"gate_rejections_in_a_row",
+		"Refits that the gate has kept back, as worse or unfit, since the last champion or the start.",
+	)
+	featuresTotal = ofModel(
+		"features_total",
+		"Names in events that were scored with the version that consumers have.",
+	)
+	unseenTotal  = ofModel("unseen_features_total", "Those of them that its vocabulary does not have.")
+	pastEntities = ofModel(
+		"derived_entities",
+		"Entities whose past is kept for derived fields (schema.derived), over all partitions.",
+	)
+	pastDropped = ofModel(
+		"derived_entities_dropped_total",
+		"Entities whose past was given up for more recent ones: their next event is like a first one.",
+	)
+	outlying = ofModel(
+		"events_outlying_fields_total",
+		"Events with a number so far from the others that it was learned as less.",
+		"field",
+	)
+	modelReady    = ofModel("model_ready", "1 if the model does its work, as /-/ready says, else 0.")
+	modelNotReady = ofModel(
+		"model_not_ready",
+		"1 for each reason for which the model is not ready, else 0.",
+		"reason",
+	)
+	trainDisabled = ofModel(
+		"train_disabled",
+		"1 while no refit is begun because the process died during the last ones, else 0.",
+	)
+	mappingMissing = ofModel(
+		"mapping_missing_total",
+		"Events that have nothing where input.mapping says that the field is.",
+		"field",
+	)
+	mappingAbsent = ofModel(
+		"mapping_field_absent",
+		"1 for each field that no event since the start, of 1,000 at least, has where input.mapping says.",
+		"field",
+	)
+	shardClock = ofModel(
+		"shard_clock_offset_seconds",
+		"By how much the clock of a shard's host is ahead, as the trainer sees it.",
+		"shard",
+	)
+	trainerLeader = ofModel(
+		"trainer_leader",
+		"With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.",
+	)
+	liveHeard = ofModel("shard_live_heard_timestamp_seconds",
 		"When the trainer last had a batch of events of a shard (shard.live_topic).", "shard")
 	liveMissed = ofModel("shard_live_missed_offsets_total",
 		"Offsets that are not in shard.live_topic, so that the live model has not learned from their events.")
-	eventsHeld = ofModel("events_held_total",
-		"Events that the live model did not learn in full: the entity had its share of all or of a name's, or the identity came before.", "reason")
-	stateDescription = []*prometheus.Desc{reservoirItems, reservoirBytes, ledgerOffsets, duplicates, storageFree, storageLeast, memoryBudget, memoryComputed,
-		progressiveLoss, progressiveMetric, progressiveInvalid, gateRejections, foldInResets, foldInEvicted, featuresTotal, unseenTotal, outlying, trainDisabled,
-		modelReady, modelNotReady, pastEntities, pastDropped, mappingMissing, mappingAbsent, shardClock, trainerLeader, liveHeard, liveMissed,
-		eventsHeld}
+	eventsHeld = ofModel(
+		"events_held_total",
+		"Events that the live model did not learn in full: the entity had its share of all or of a name's, or the "+
+			"identity came before.",
+		"reason",
+	)
+	stateDescription = []*prometheus.Desc{
+		reservoirItems,
+		reservoirBytes,
+		ledgerOffsets,
+		duplicates,
+		storageFree,
+		storageLeast,
+		memoryBudget,
+		memoryComputed,
+		progressiveLoss,
+		progressiveMetric,
+		progressiveInvalid,
+		gateRejections,
+		foldInResets,
+		foldInEvicted,
+		featuresTotal,
+		unseenTotal,
+		outlying,
+		trainDisabled,
+		modelReady,
+		modelNotReady,
+		pastEntities,
+		pastDropped,
+		mappingMissing,
+		mappingAbsent,
+		shardClock,
+		trainerLeader,
+		liveHeard,
+		liveMissed,
+		eventsHeld,
+	}
 )
 
 // Describe implements prometheus.Collector.
@@ -241,15 +339,17 @@ func accountsByTopic(m *config.Model, ledger []sketch.LedgerRow) map[string]map[
 		if !ok {
 			continue // of an earlier configuration
 		}
-		for account, n := range map[string]int64{"applied": l.Applied, "rejected": l.Rejected, "control": l.Control, "aborted": l.Aborted,
-			"holes": l.Holes, "gap": l.Gap} {
+		for account, n := range map[string]int64{"applied": l.Applied, "rejected": l.Rejected, "control": l.Control,
+			"aborted": l.Aborted,
+			"holes":   l.Holes, "gap": l.Gap} {
 			topic[account] += n
 		}
 	}
 	return sums
 }
 
-// progressiveMetrics calls f with every metric that there is. Their number is bounded: recalls of classes are not among them.
+// progressiveMetrics calls f with every metric that there is. Their number is bounded: recalls of classes are not among
+// them.
 func progressiveMetrics(p *report.Progressive, f func(value float64, metric, window, role string)) {
 	each := func(window, role string, m *report.Metrics) {
 		if m == nil {

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// panicError is a panic of a model's trainer or publisher. It is the model's trouble alone: the daemon reads on, the champion stays, the
-// other models do not notice.
+// panicError is a panic of a model's trainer or publisher. It is the model's trouble alone: the daemon reads on, the
+// champion stays, the other models do not notice.
 type panicError struct {
 	value any
 	stack []byte
@@ -15,7 +15,8 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
-// recovered runs step and makes an error of a panic, also of one on a goroutine of the solver, which raises it again where it was called.
+// recovered runs step and makes an error of a panic, also of one on a goroutine of the solver, which raises it again
+// where it was called.
 func recovered(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -52,7 +52,11 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 	}
 	defer cl.Close()
 	for i := range 2000 {
-		cl.Produce(t.Context(), &kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, rating(i))}, nil)
+		cl.Produce(
+			t.Context(),
+			&kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, rating(i))},
+			nil,
+		)
 	}
 	if err := cl.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -70,12 +74,23 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 	text := fmt.Sprintf("kafka: {bootstrap_servers: [%q], group_id: g, fetch_max_wait: 100ms}\n"+
 		"storage: {path: state, min_free_bytes: 1MiB}\nweb: {listen_address: '127.0.0.1:0'}\nmodels:%s%s",
 		cluster.ListenAddrs()[0], model("a", "rating"), model("b", "rating"))
-	conf, err := config.Parse(filepath.Join(t.TempDir(), "pair.yaml"), []byte(text), func(string) (string, bool) { return "", false })
+	conf, err := config.Parse(
+		filepath.Join(t.TempDir(), "pair.yaml"),
+		[]byte(text),
+		func(string) (string, bool) { return "", false },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pair{options: Options{Config: conf, Share: new(consumer.Share), Crashes: new(sync.Mutex), Out: report.NewEmitter(io.Discard, true),
-		Log: slog.New(slog.NewTextHandler(log, nil))}}
+	p := &pair{
+		options: Options{
+			Config:  conf,
+			Share:   new(consumer.Share),
+			Crashes: new(sync.Mutex),
+			Out:     report.NewEmitter(io.Discard, true),
+			Log:     slog.New(slog.NewTextHandler(log, nil)),
+		},
+	}
 	p.open(t)
 	return p
 }
@@ -143,8 +158,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestTroubleOfOneModelIsItsOwn has the trainer of model a panic at first, then its publisher, then neither: the daemon stays up, model b
-// learns and publishes all the while, and model a does once it can.
+// TestTroubleOfOneModelIsItsOwn has the trainer of model a panic at first, then its publisher, then neither: the daemon
+// stays up, model b learns and publishes all the while, and model a does once it can.
 func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	t.Parallel()
 	var log locked.Buffer
@@ -198,7 +213,8 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	for _, text := range []string{`msg="refit failed" model=a error="panic: fit"`, `msg="publish failed" model=a kind=refit error="panic: write"`} {
+	for _, text := range []string{`msg="refit failed" model=a error="panic: fit"`,
+		`msg="publish failed" model=a kind=refit error="panic: write"`} {
 		if !strings.Contains(log.String(), text) {
 			t.Errorf("the log does not say %s", text)
 		}

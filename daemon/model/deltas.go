@@ -74,8 +74,8 @@ func (t *Trainer) publishDeltas(ctx context.Context) {
 	}
 }
 
-// deltasWait reports whether there are deltas whose events are not stored yet: the next update is made of the one before and its deltas as soon as they are
-// published, which takes milliseconds.
+// deltasWait reports whether there are deltas whose events are not stored yet: the next update is made of the one
+// before and its deltas as soon as they are published, which takes milliseconds.
 func (t *Trainer) deltasWait(ctx context.Context) bool {
 	t.publishDeltas(ctx)
 	d := t.cycle.Delta()
@@ -98,10 +98,28 @@ func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
 	t.metrics.deltaRows.WithLabelValues(name).Add(float64(len(d.Columns)))
 	t.metrics.deltaBytes.WithLabelValues(name).Add(float64(at.Delta))
 	if d.Created.After(t.chainBegan) { // else it was published before, after another version
-		durations.Observe(t.metrics.deltaSeconds.WithLabelValues(name), time.Since(d.Created),
-			prometheus.Labels{"version": strconv.FormatInt(at.Version, 10), "delta": strconv.FormatInt(at.Sequence, 10)})
+		durations.Observe(
+			t.metrics.deltaSeconds.WithLabelValues(name),
+			time.Since(d.Created),
+			prometheus.Labels{
+				"version": strconv.FormatInt(at.Version, 10),
+				"delta":   strconv.FormatInt(at.Sequence, 10),
+			},
+		)
 	}
-	t.log.Debug("delta published", "version", at.Version, "sequence", at.Sequence, "rows", len(d.Columns), "names", len(d.Added), "bytes", at.Delta)
+	t.log.Debug(
+		"delta published",
+		"version",
+		at.Version,
+		"sequence",
+		at.Sequence,
+		"rows",
+		len(d.Columns),
+		"names",
+		len(d.Added),
+		"bytes",
+		at.Delta,
+	)
 	if at.Sequence%deltaCheckEvery == 0 {
 		v.beginCheck(at, t.cycle.Following())
 	}
@@ -111,8 +129,8 @@ func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
 	return true
 }
 
-// deltasFailed counts and logs that a delta could not be published. Where the store may take it later, it is tried again; else deltas end until the next
-// update.
+// deltasFailed counts and logs that a delta could not be published. Where the store may take it later, it is tried
+// again; else deltas end until the next update.
 func (t *Trainer) deltasFailed(err error) {
 	if errors.Is(err, publish.ErrNoChain) {
 		t.cycle.EndDeltas()
@@ -120,7 +138,8 @@ func (t *Trainer) deltasFailed(err error) {
 		return
 	}
 	t.metrics.deltas.WithLabelValues(t.state.settings.Name, "failure").Inc()
-	for _, final := range []error{snapshot.ErrConflict, snapshot.ErrChain, snapshot.ErrNotFound, snapshot.ErrContents, snapshot.ErrSignature,
+	for _, final := range []error{snapshot.ErrConflict, snapshot.ErrChain, snapshot.ErrNotFound, snapshot.ErrContents,
+		snapshot.ErrSignature,
 		snapshot.ErrFormat, snapshot.ErrDigest, snapshot.ErrName} {
 		if errors.Is(err, final) {
 			t.log.Error("delta not published: a whole version comes next", "error", err)
@@ -165,7 +184,15 @@ func (v *Versions) check() {
 	case c := <-v.checks.done:
 		v.checks.done = nil
 		if c.err != nil {
-			v.log.Error("digest at a delta not made", "version", c.version, "sequence", c.state.Sequence, "error", c.err)
+			v.log.Error(
+				"digest at a delta not made",
+				"version",
+				c.version,
+				"sequence",
+				c.state.Sequence,
+				"error",
+				c.err,
+			)
 			return
 		}
 		v.publisher.Check(c.version, c.state)

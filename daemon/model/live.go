@@ -23,9 +23,10 @@ const (
 	liveRenew = liveAge / 2
 )
 
-// liveModel has what a cycle has learned up to now, for requests to score with (serve.live): what an update would publish, whether or not
-// updates predict better than the last refit. What the guard of updates holds back is not served. It is made only if somebody asks. The first one
-// after a refit is a copy, which takes time and memory in proportion to the model; the next ones share with it what has not changed.
+// liveModel has what a cycle has learned up to now, for requests to score with (serve.live): what an update would
+// publish, whether or not updates predict better than the last refit. What the guard of updates holds back is not
+// served. It is made only if somebody asks. The first one after a refit is a copy, which takes time and memory in
+// proportion to the model; the next ones share with it what has not changed.
 type liveModel struct {
 	copy func() (liveCopy, error) // of the current state
 	log  *slog.Logger
@@ -41,7 +42,8 @@ type liveCopy struct {
 	heldBack guard.HeldBack
 }
 
-// get returns a copy that is less than a second old, or was made for this request. The error is a web.HeldBackError where the guard holds it back.
+// get returns a copy that is less than a second old, or was made for this request. The error is a web.HeldBackError
+// where the guard holds it back.
 func (l *liveModel) get() (*snapshot.Model, error) {
 	c, err := l.current()
 	if err == nil && c.heldBack != "" {

@@ -19,17 +19,30 @@ import (
 // aged returns a model that was made so long ago.
 func aged(t *testing.T, age time.Duration) *snapshot.Model {
 	t.Helper()
-	m, err := snapshot.NewModel(&snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.Identity, NumFeatures: 1, NumOutputs: 1, Weights: []float64{},
-		Schema:     snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: []string{"user"}},
-		Vocabulary: [][]string{{"u1"}}, Linear: []float64{1}, Bias: []float64{1}, Meta: snapshot.Meta{Created: time.Now().Add(-age)}})
+	m, err := snapshot.NewModel(
+		&snapshot.Contents{
+			Kernel:      snapshot.ANOVA,
+			Link:        snapshot.Identity,
+			NumFeatures: 1,
+			NumOutputs:  1,
+			Weights:     []float64{},
+			Schema:      snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: []string{"user"}},
+			Vocabulary: [][]string{
+				{"u1"},
+			},
+			Linear: []float64{1},
+			Bias:   []float64{1},
+			Meta:   snapshot.Meta{Created: time.Now().Add(-age)},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// TestLiveIsFresh: no request gets a copy that was a second old when it asked, one copy is made for many requests, and none waits for a copy while
-// the last one may be served.
+// TestLiveIsFresh: no request gets a copy that was a second old when it asked, one copy is made for many requests, and
+// none waits for a copy while the last one may be served.
 func TestLiveIsFresh(t *testing.T) {
 	t.Parallel()
 	var made, slow atomic.Int32
@@ -101,11 +114,17 @@ func TestLiveFails(t *testing.T) {
 	}
 }
 
-// TestLiveIsHeldBack: a copy that the guard holds back is not served, nobody makes another one while it is fresh, and one that is good again is served.
+// TestLiveIsHeldBack: a copy that the guard holds back is not served, nobody makes another one while it is fresh, and
+// one that is good again is served.
 func TestLiveIsHeldBack(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	copies := []liveCopy{{aged(t, 0), ""}, {aged(t, 0), guard.HeldBackWindow}, {aged(t, 0), guard.HeldBackHoldout}, {aged(t, 0), ""}}
+	copies := []liveCopy{
+		{aged(t, 0), ""},
+		{aged(t, 0), guard.HeldBackWindow},
+		{aged(t, 0), guard.HeldBackHoldout},
+		{aged(t, 0), ""},
+	}
 	made := 0
 	l := &liveModel{log: slog.New(slog.NewTextHandler(&log, nil)), copy: func() (liveCopy, error) {
 		made++
@@ -139,7 +158,8 @@ func TestWatermarkOfLedger(t *testing.T) {
 	if at := watermarkOf([]sketch.LedgerRow{{Watermark: sketch.NoTime}}); !at.IsZero() {
 		t.Error(at)
 	}
-	if at := watermarkOf([]sketch.LedgerRow{{Watermark: 7}, {Watermark: 12}, {Watermark: sketch.NoTime}}); at.UnixMilli() != 12 {
+	if at := watermarkOf([]sketch.LedgerRow{{Watermark: 7}, {Watermark: 12},
+		{Watermark: sketch.NoTime}}); at.UnixMilli() != 12 {
 		t.Error(at)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestSiblingBeginsLate: models with a topic in common show their offsets in one group. What one shows in its first run is no reason to take the state
-// of the other, which begins after it, for lost; that both have lost theirs is one, for whichever begins.
+// TestSiblingBeginsLate: models with a topic in common show their offsets in one group. What one shows in its first run
+// is no reason to take the state of the other, which begins after it, for lost; that both have lost theirs is one, for
+// whichever begins.
 func TestSiblingBeginsLate(t *testing.T) {
 	p := newPair(t, io.Discard)
 	untilEnd := func() []*Model {
@@ -40,14 +41,15 @@ func TestSiblingBeginsLate(t *testing.T) {
 	p.open(t)
 	for _, m := range untilEnd() {
 		err := m.Run(t.Context())
-		if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "state is empty but group g has offsets") {
+		if report.CodeOf(err) != report.ExitState ||
+			!strings.Contains(err.Error(), "state is empty but group g has offsets") {
 			t.Errorf("model %s, whose state is lost: %v", m.name, err)
 		}
 	}
 }
 
-// TestRefitOfAnEarlierCutWaits: a refit whose sample had no record of a partition yet is not published after a version that had, though the state has
-// caught up since.
+// TestRefitOfAnEarlierCutWaits: a refit whose sample had no record of a partition yet is not published after a version
+// that had, though the state has caught up since.
 func TestRefitOfAnEarlierCutWaits(t *testing.T) {
 	m := config.DefaultModel()
 	m.Name, m.Input.Topics = "ratings", []string{"ratings"}

@@ -87,79 +87,185 @@ var (
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	f := promauto.With(r)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_" + name, Help: help}, append([]string{"model"}, labels...))
+		return f.NewCounterVec(
+			prometheus.CounterOpts{Name: "refitd_" + name, Help: help},
+			append([]string{"model"}, labels...),
+		)
 	}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return f.NewGaugeVec(prometheus.GaugeOpts{Name: "refitd_" + name, Help: help}, append([]string{"model"}, labels...))
+		return f.NewGaugeVec(
+			prometheus.GaugeOpts{Name: "refitd_" + name, Help: help},
+			append([]string{"model"}, labels...),
+		)
 	}
 	return &Metrics{
-		events:   counter("events_total", "Events applied to the state.", "topic"),
-		rejected: counter("events_rejected_total", "Records that are not valid events, by reason and the field that it is about.", "reason", "field"),
-		absent:   counter("events_absent_fields_total", "Events applied that lack an optional field.", "field"),
-		unlearned: counter("events_unlearned_total",
-			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model."),
-		bounded: counter("event_times_bounded_total",
-			"Events whose time was ahead of this machine's clock by more than input.max_future_skew: they were given the newest time before them."),
+		events: counter("events_total", "Events applied to the state.", "topic"),
+		rejected: counter(
+			"events_rejected_total",
+			"Records that are not valid events, by reason and the field that it is about.",
+			"reason",
+			"field",
+		),
+		absent: counter("events_absent_fields_total", "Events applied that lack an optional field.", "field"),
+		unlearned: counter(
+			"events_unlearned_total",
+			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.",
+		),
+		bounded: counter(
+			"event_times_bounded_total",
+			"Events whose time was ahead of this machine's clock by more than input.max_future_skew: they were given the "+
+				"newest time before them.",
+		),
 		wrongUnit: counter("event_times_wrong_unit_total",
 			"Events whose time is a day of 1970 by schema.time_unit, and one of our days by another unit."),
-		fates:     counter("records_skipped_total", "Offsets that hold no event: transaction markers, aborted records, holes of compaction.", "fate"),
+		fates: counter(
+			"records_skipped_total",
+			"Offsets that hold no event: transaction markers, aborted records, holes of compaction.",
+			"fate",
+		),
 		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
-		rollbacks: counter("state_rollback_offsets_total", "Offsets that were applied once and, because the state had lost them at its start, are read again."),
-		trainSeconds: f.NewHistogramVec(durations.Options("refitd_train_duration_seconds", "Time of refits, from sample to judgement.",
-			prometheus.ExponentialBuckets(0.05, 2, 14)), []string{"model"}),
-		trainIterations: gauge("train_iterations", "Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.", "stage"),
-		trainGap: gauge("train_gap_ratio",
-			"Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is variational."),
-		trainBasisGap: gauge("train_basis_gap_ratio",
-			"Gap of the last refit to the optimum over its basis vectors, over its objective; NaN where variational or by line search."),
-		trainEvidence: gauge("train_evidence", "Lower bound of the log evidence of the last refit; NaN where its model is not variational."),
-		trainHeldOut:  gauge("train_held_out_loss", "Loss of the last refit on the held-out rows that judge it; NaN without any."),
-		trainSuccess:  gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
-		trainEnded:    counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
-		trainFailed:   counter("train_failures_total", "Refits that ended without a model."),
-		decisions:     counter("gate_decisions_total", "Refits by the gate's decision and its reason.", "decision", "reason"),
-		published:     counter("publish_total", "Versions written to the store, by result: success or failure.", "result"),
-		deltas:        counter("deltas_published_total", "Deltas written to the store, by result: success or failure.", "result"),
-		deltaRows:     counter("delta_rows_total", "Rows of the deltas that were written."),
-		deltaBytes:    counter("delta_bytes_total", "Bytes of the deltas that were written."),
+		rollbacks: counter(
+			"state_rollback_offsets_total",
+			"Offsets that were applied once and, because the state had lost them at its start, are read again.",
+		),
+		trainSeconds: f.NewHistogramVec(
+			durations.Options("refitd_train_duration_seconds", "Time of refits, from sample to judgement.",
+				prometheus.ExponentialBuckets(0.05, 2, 14)),
+			[]string{"model"},
+		),
+		trainIterations: gauge(
+			"train_iterations",
+			"Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.",
+			"stage",
+		),
+		trainGap: gauge(
+			"train_gap_ratio",
+			"Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is "+
+				"variational.",
+		),
+		trainBasisGap: gauge(
+			"train_basis_gap_ratio",
+			"Gap of the last refit to the optimum over its basis vectors, over its objective; NaN where variational or by "+
+				"line search.",
+		),
+		trainEvidence: gauge(
+			"train_evidence",
+			"Lower bound of the log evidence of the last refit; NaN where its model is not variational.",
+		),
+		trainHeldOut: gauge(
+			"train_held_out_loss",
+			"Loss of the last refit on the held-out rows that judge it; NaN without any.",
+		),
+		trainSuccess: gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
+		trainEnded:   counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
+		trainFailed:  counter("train_failures_total", "Refits that ended without a model."),
+		decisions: counter(
+			"gate_decisions_total",
+			"Refits by the gate's decision and its reason.",
+			"decision",
+			"reason",
+		),
+		published: counter(
+			"publish_total",
+			"Versions written to the store, by result: success or failure.",
+			"result",
+		),
+		deltas: counter(
+			"deltas_published_total",
+			"Deltas written to the store, by result: success or failure.",
+			"result",
+		),
+		deltaRows:  counter("delta_rows_total", "Rows of the deltas that were written."),
+		deltaBytes: counter("delta_bytes_total", "Bytes of the deltas that were written."),
 		deltaSeconds: f.NewHistogramVec(durations.Options("refitd_delta_seconds",
 			"Time from when a delta is taken until it is in the store: its events are stored before it.",
 			prometheus.ExponentialBuckets(0.001, 2, 14)), []string{"model"}),
 		features: gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
-		drift:    counter("drift_alarms_total", "Alarms of the drift detector, by the categorical field whose known names change, or (loss).", "group"),
-		heldBack: counter("updates_held_back_total",
-			"Updates and deltas that were not published: worse than the refit that they start from, by reason.", "reason"),
-		dropped: counter("dictionary_dropped_total",
-			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features)."),
+		drift: counter(
+			"drift_alarms_total",
+			"Alarms of the drift detector, by the categorical field whose known names change, or (loss).",
+			"group",
+		),
+		heldBack: counter(
+			"updates_held_back_total",
+			"Updates and deltas that were not published: worse than the refit that they start from, by reason.",
+			"reason",
+		),
+		dropped: counter(
+			"dictionary_dropped_total",
+			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).",
+		),
 		snapshotInfo:    gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
 		snapshotVersion: gauge("snapshot_version", "The number of the version that consumers have."),
-		snapshotTime:    gauge("snapshot_published_timestamp_seconds", "When the version that consumers have was published."),
-		expires:         gauge("snapshot_expires_timestamp_seconds", "When consumers refuse the version they have (publish.expires_after)."),
-		dataTime:        gauge("snapshot_data_watermark_timestamp_seconds", "Newest event time behind the version that consumers have."),
-		renewed:         gauge("snapshot_renewed_timestamp_seconds", "When the daemon last renewed or published it (publish.renew_every)."),
-		untrusted: counter("snapshot_untrusted_total",
-			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, publish.trusted_keys)."),
+		snapshotTime: gauge(
+			"snapshot_published_timestamp_seconds",
+			"When the version that consumers have was published.",
+		),
+		expires: gauge(
+			"snapshot_expires_timestamp_seconds",
+			"When consumers refuse the version they have (publish.expires_after).",
+		),
+		dataTime: gauge(
+			"snapshot_data_watermark_timestamp_seconds",
+			"Newest event time behind the version that consumers have.",
+		),
+		renewed: gauge(
+			"snapshot_renewed_timestamp_seconds",
+			"When the daemon last renewed or published it (publish.renew_every).",
+		),
+		untrusted: counter(
+			"snapshot_untrusted_total",
+			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, "+
+				"publish.trusted_keys).",
+		),
 		deadLetters: deadletter.NewMetrics(r),
-		deltasSent:  counter("delta_announcements_total", "Attempts to put deltas into publish.deltas.topic, success or failure.", "result"),
-		announced:   counter("announcements_total", "Attempts to announce a champion in publish.topic, success or failure.", "result"),
-		notices: counter("notices_total",
-			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.", "result"),
+		deltasSent: counter(
+			"delta_announcements_total",
+			"Attempts to put deltas into publish.deltas.topic, success or failure.",
+			"result",
+		),
+		announced: counter(
+			"announcements_total",
+			"Attempts to announce a champion in publish.topic, success or failure.",
+			"result",
+		),
+		notices: counter(
+			"notices_total",
+			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.",
+			"result",
+		),
 		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
 		scores:         scoring.NewMetrics(r),
-		teamDropped: counter("shard_records_dropped_total",
-			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they were dropped.", "reason"),
+		teamDropped: counter(
+			"shard_records_dropped_total",
+			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they "+
+				"were dropped.",
+			"reason",
+		),
 		rowsSent: counter("shard_rows_sent_total",
 			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
-		takeovers:     counter("trainer_takeovers_total", "Times this trainer has become the one that trains (shard.standby)."),
-		liveForwarded: counter("shard_live_forwarded_events_total", "Events that this shard has written to shard.live_topic."),
+		takeovers: counter(
+			"trainer_takeovers_total",
+			"Times this trainer has become the one that trains (shard.standby).",
+		),
+		liveForwarded: counter(
+			"shard_live_forwarded_events_total",
+			"Events that this shard has written to shard.live_topic.",
+		),
 		liveThinned: counter("shard_live_thinned_events_total",
 			"Events that this shard has left out of shard.live_topic: there were too many."),
 		liveShare: gauge("shard_live_share",
 			"Share of the events of the last batch that this shard has written to shard.live_topic: 1 is all."),
 		liveBytes: counter("shard_live_forwarded_bytes_total",
 			"Bytes that this shard has written to shard.live_topic, before compression."),
-		liveLearned: counter("shard_live_learned_events_total", "Events of shard.live_topic that this trainer has learned."),
-		bytesSent:   counter("shard_sent_bytes_total", "Bytes of what this shard has written to shard.topic, before compression."),
+		liveLearned: counter(
+			"shard_live_learned_events_total",
+			"Events of shard.live_topic that this trainer has learned.",
+		),
+		bytesSent: counter(
+			"shard_sent_bytes_total",
+			"Bytes of what this shard has written to shard.topic, before compression.",
+		),
 	}
 }
 
@@ -268,7 +374,8 @@ func (m *Metrics) trained(v *report.Version, took time.Duration, traceID string)
 	set(m.trainHeldOut, v.Model, loss)
 }
 
-// set sets the series of a model to a figure of its last refit, NaN where that has none: the one of a refit before is not shown.
+// set sets the series of a model to a figure of its last refit, NaN where that has none: the one of a refit before is
+// not shown.
 func set(of *prometheus.GaugeVec, model string, v *report.Number) {
 	if v == nil {
 		of.WithLabelValues(model).Set(math.NaN())

@@ -24,7 +24,13 @@ import (
 func ratings() *config.Model {
 	m := config.DefaultModel()
 	m.Name, m.Input.Topics = "ratings", []string{"r"}
-	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Schema = config.Schema{
+		Task:        "ordinal",
+		Label:       "rating",
+		Levels:      5,
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
 	seed := uint64(1)
 	m.Sample.Size, m.Sample.Seed, m.Evaluate.Window = 100, &seed, 50
 	m.Resolve()
@@ -53,8 +59,20 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		Rejected:  map[event.Cause]int64{{Reason: event.NotJSON}: 4, {Reason: event.IDEmpty, Field: "user"}: 2},
 		Watermark: 1_700_000_000_500})
 	m.applied("ratings", ingest.Counts{Topic: "r", Applied: 1})
-	m.trained(&report.Version{Model: "ratings", Status: "time_budget", StochasticEpochs: 3, FISTAIterations: 40, Sweeps: 2, GapRelative: report.Some(0.25),
-		BasisGapRelative: report.Some(0.125), Gate: &report.Metrics{Loss: report.Some(0.5)}}, 1500*time.Millisecond, "")
+	m.trained(
+		&report.Version{
+			Model:            "ratings",
+			Status:           "time_budget",
+			StochasticEpochs: 3,
+			FISTAIterations:  40,
+			Sweeps:           2,
+			GapRelative:      report.Some(0.25),
+			BasisGapRelative: report.Some(0.125),
+			Gate:             &report.Metrics{Loss: report.Some(0.5)},
+		},
+		1500*time.Millisecond,
+		"",
+	)
 	m.judged(&fitted.Fitted{Cause: "worse", Version: report.Version{Model: "ratings", Decision: "kept"}})
 	gathers(t, r, `
 # HELP refitd_events_total Events applied to the state.
@@ -112,7 +130,8 @@ refitd_publish_total{model="ratings",result="success"} 0
 `)
 	m.trained(&report.Version{Model: "ratings", Status: "converged", Form: "variational", Sweeps: 2,
 		Evidence: report.Some(-77)}, 1500*time.Millisecond, "")
-	for what, of := range map[string]*prometheus.GaugeVec{"gap": m.trainGap, "gap within the basis": m.trainBasisGap, "held-out loss": m.trainHeldOut} {
+	for what, of := range map[string]*prometheus.GaugeVec{"gap": m.trainGap, "gap within the basis": m.trainBasisGap,
+		"held-out loss": m.trainHeldOut} {
 		if got := testutil.ToFloat64(of.WithLabelValues("ratings")); !math.IsNaN(got) {
 			t.Errorf("%s %g of the refit before is still shown", what, got)
 		}
@@ -190,8 +209,11 @@ func TestCollectorShowsTheLedger(t *testing.T) {
 	conf.Storage.Path, conf.Storage.MinFreeBytes = t.TempDir(), 4096
 	guard := space.New(conf.Storage.Path, 1, slog.New(slog.DiscardHandler))
 	guard.Look()
-	u := &Model{state: &State{settings: model, store: store, guard: guard}, reader: &reader{consumer: new(consumer.Consumer)},
-		trainer: &Trainer{cycle: learning, pause: &pause{}, versions: &Versions{settings: model}}}
+	u := &Model{
+		state:   &State{settings: model, store: store, guard: guard},
+		reader:  &reader{consumer: new(consumer.Consumer)},
+		trainer: &Trainer{cycle: learning, pause: &pause{}, versions: &Versions{settings: model}},
+	}
 	for p := range int32(2) {
 		if err := store.Begin("r", p, 10); err != nil {
 			t.Fatal(err)
@@ -204,8 +226,14 @@ func TestCollectorShowsTheLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	part := sketch.Part{Topic: "r", Partition: 0, Base: 40, Next: 50, Records: []sketch.Record{{Offset: 41, Fate: sketch.Control},
-		{Offset: 42, Fate: sketch.Aborted}, {Offset: 43, Fate: sketch.Rejected, Reason: "not_json"}}}
+	part := sketch.Part{
+		Topic:     "r",
+		Partition: 0,
+		Base:      40,
+		Next:      50,
+		Records: []sketch.Record{{Offset: 41, Fate: sketch.Control},
+			{Offset: 42, Fate: sketch.Aborted}, {Offset: 43, Fate: sketch.Rejected, Reason: "not_json"}},
+	}
 	store.Classify(&part)
 	if err := store.Apply(&part, nil); err != nil {
 		t.Fatal(err)
@@ -284,10 +312,12 @@ refitd_progressive_invalid_total{model="ratings"} 0
 		t.Errorf("%g rows", rows)
 	}
 	want := learning.Progressive()
-	if got := roles["live"]; got != float64(*want.Window.Live.RMSE) || roles["sgd_bias"] != float64(*want.Baselines.SGDBias.RMSE) {
+	if got := roles["live"]; got != float64(*want.Window.Live.RMSE) ||
+		roles["sgd_bias"] != float64(*want.Baselines.SGDBias.RMSE) {
 		t.Errorf("losses %v, want those of %+v", roles, want)
 	}
-	for name, value := range map[string]*report.Number{"rmse ratings live window ": want.Window.Live.RMSE, "mae ratings live all ": want.All.Live.MAE,
+	for name, value := range map[string]*report.Number{"rmse ratings live window ": want.Window.Live.RMSE,
+		"mae ratings live all ":     want.All.Live.MAE,
 		"loss ratings live window ": want.Window.Live.Loss, "mae ratings sgd_bias window ": want.Baselines.SGDBias.MAE} {
 		if got, ok := byName[name]; !ok || got != float64(*value) {
 			t.Errorf("%s: %g, want %g of %v", name, got, float64(*value), byName)

@@ -1,5 +1,5 @@
-// Package model is one model of the daemon: it reads the model's topics into its state, learns from them, refits on schedule and publishes
-// versions. Package daemon runs several of them and serves what they say of themselves.
+// Package model is one model of the daemon: it reads the model's topics into its state, learns from them, refits on
+// schedule and publishes versions. Package daemon runs several of them and serves what they say of themselves.
 package model
 
 import (
@@ -41,7 +41,8 @@ type Options struct {
 	UntilEnd bool
 	// StartFresh makes an empty state although the consumer group has offsets.
 	StartFresh bool
-	// CheckState, if not nil, looks at the state directory before it is opened, in another process: damage may end the process that finds it.
+	// CheckState, if not nil, looks at the state directory before it is opened, in another process: damage may end the
+	// process that finds it.
 	CheckState func(ctx context.Context, dir string) error
 	// Siblings, if not nil, returns all models of the daemon.
 	Siblings func() []*Model
@@ -76,7 +77,8 @@ type Model struct {
 	notifier  *notify.Notifier // nil without notify.url
 }
 
-// New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its exit code.
+// New opens the state and loads the last champion. What it opened is closed again if it fails; the error carries its
+// exit code.
 func New(ctx context.Context, o Options) (_ *Model, err error) {
 	settings := o.Settings
 	o.Log = o.Log.With("model", settings.Name)
@@ -100,7 +102,8 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.WriteFile(filepath.Join(m.state.dir, config.ModelFile), 0o600, durable.Bytes(settings.Stored())); err != nil {
+	if err := durable.WriteFile(filepath.Join(m.state.dir, config.ModelFile), 0o600, durable.Bytes(
+		settings.Stored())); err != nil {
 		return nil, ingest.StateError(fmt.Errorf("model: keep the settings: %w", err), m.state.dir)
 	}
 	learning, err := newCycle(settings, m.state)
@@ -167,7 +170,8 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 	return c, nil
 }
 
-// newAnnouncers returns what announces the champions and what puts their deltas into a topic, each nil without a topic for it.
+// newAnnouncers returns what announces the champions and what puts their deltas into a topic, each nil without a topic
+// for it.
 func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
 	p := &o.Settings.Publish
 	if p.Topic == "" && p.Deltas.Topic == "" {
@@ -189,12 +193,23 @@ func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *ann
 	var champions *announce.Announcer
 	var deltas *announce.DeltaProducer
 	if p.Topic != "" {
-		champions = announce.New(announce.Options{Kafka: kafka, Topic: p.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
-			Inline: int64(p.InlineMax), Log: o.Log, OnResult: counted(o.Metrics.announced)})
+		champions = announce.New(
+			announce.Options{Kafka: kafka, Topic: p.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
+				Inline: int64(p.InlineMax), Log: o.Log, OnResult: counted(o.Metrics.announced)},
+		)
 	}
 	if p.Deltas.Topic != "" {
-		deltas = announce.NewDeltas(announce.DeltaOptions{Kafka: kafka, Topic: p.Deltas.Topic, Model: o.Settings.Name, Dir: p.Store, Store: store,
-			Log: o.Log, OnResult: counted(o.Metrics.deltasSent)})
+		deltas = announce.NewDeltas(
+			announce.DeltaOptions{
+				Kafka:    kafka,
+				Topic:    p.Deltas.Topic,
+				Model:    o.Settings.Name,
+				Dir:      p.Store,
+				Store:    store,
+				Log:      o.Log,
+				OnResult: counted(o.Metrics.deltasSent),
+			},
+		)
 	}
 	return champions, deltas, nil
 }
@@ -208,21 +223,35 @@ func (m *Model) newNotifier(o *Options, store *snapshot.Store) *notify.Notifier 
 	halts := func() (list []notify.Halt) {
 		for _, l := range m.state.store.Ledger() {
 			if l.Halted != "" {
-				list = append(list, notify.Halt{Topic: l.Topic, Partition: l.Partition, Offset: l.Next, Reason: l.Halted})
+				list = append(
+					list,
+					notify.Halt{Topic: l.Topic, Partition: l.Partition, Offset: l.Next, Reason: l.Halted},
+				)
 			}
 		}
 		return list
 	}
-	return notify.New(notify.Options{Model: m.name, URL: to.URL, Secret: to.Key(), Path: filepath.Join(m.state.dir, config.NoticesFile), Store: store,
-		Halts: halts, Log: o.Log, OnResult: func(result string, pending int) {
-			if result != "" {
-				o.Metrics.notices.WithLabelValues(m.name, result).Inc()
-			}
-			o.Metrics.noticesPending.WithLabelValues(m.name).Set(float64(pending))
-		}})
+	return notify.New(
+		notify.Options{
+			Model:  m.name,
+			URL:    to.URL,
+			Secret: to.Key(),
+			Path:   filepath.Join(m.state.dir, config.NoticesFile),
+			Store:  store,
+			Halts:  halts,
+			Log:    o.Log,
+			OnResult: func(result string, pending int) {
+				if result != "" {
+					o.Metrics.notices.WithLabelValues(m.name, result).Inc()
+				}
+				o.Metrics.noticesPending.WithLabelValues(m.name).Set(float64(pending))
+			},
+		},
+	)
 }
 
-// Run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged. The error carries its exit code.
+// Run reads and trains until ctx is done or, with UntilEnd, the ends are reached and the last refit is judged. The
+// error carries its exit code.
 func (m *Model) Run(ctx context.Context) error {
 	if err := m.reader.findEnds(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -298,6 +327,8 @@ func deadLetters(o *Options, state *State) (*deadletter.Sender, error) {
 		}
 		return nil, nil
 	}
-	return deadletter.New(deadletter.Options{Store: state.store, Model: o.Settings.Name, Topic: topic, Kafka: &o.Config.Kafka,
-		Metrics: o.Metrics.deadLetters, Log: o.Log})
+	return deadletter.New(
+		deadletter.Options{Store: state.store, Model: o.Settings.Name, Topic: topic, Kafka: &o.Config.Kafka,
+			Metrics: o.Metrics.deadLetters, Log: o.Log},
+	)
 }

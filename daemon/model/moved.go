@@ -37,7 +37,8 @@ func (e *MovedError) Remove() (err error) {
 	if err := parent.RemoveAll(aside); err != nil { // left by a process that was killed during a removal
 		return fmt.Errorf("model: %w", err)
 	}
-	if err := durable.Rename(parent, base, aside); err != nil && !errors.Is(err, fs.ErrNotExist) { // not half of it, in whatever order
+	if err := durable.Rename(parent, base, aside); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) { // not half of it, in whatever order
 		return fmt.Errorf("model: %w", err)
 	}
 	if err := parent.RemoveAll(aside); err != nil {

@@ -38,12 +38,19 @@ func readNumbers(dir string, log *slog.Logger) *numbers {
 	}
 	if err != nil {
 		n.newest = snapshot.Numbers{}
-		log.Error("numbers of the versions cannot be read: they continue from those in the store", "path", n.path, "error", err)
+		log.Error(
+			"numbers of the versions cannot be read: they continue from those in the store",
+			"path",
+			n.path,
+			"error",
+			err,
+		)
 	}
 	return n
 }
 
-// reserve is snapshot.Store.Reserve: it returns the numbers asked for or, if those have been taken, the next ones. They are durable when it returns.
+// reserve is snapshot.Store.Reserve: it returns the numbers asked for or, if those have been taken, the next ones. They
+// are durable when it returns.
 func (n *numbers) reserve(_ string, next snapshot.Numbers) (snapshot.Numbers, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,7 +93,10 @@ func (n *numbers) note(seen snapshot.Numbers) error {
 
 // write makes larger numbers durable. The caller holds mu.
 func (n *numbers) write(seen snapshot.Numbers) error {
-	larger := snapshot.Numbers{Version: max(seen.Version, n.newest.Version), Sequence: max(seen.Sequence, n.newest.Sequence)}
+	larger := snapshot.Numbers{
+		Version:  max(seen.Version, n.newest.Version),
+		Sequence: max(seen.Sequence, n.newest.Sequence),
+	}
 	if larger == n.newest {
 		return nil
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// A process that dies in refits again and again, as for want of memory, reads on without them. The wait before the next refit is short enough to
-// cost little if it was no fault of the refit, and doubles with each death up to a day.
+// A process that dies in refits again and again, as for want of memory, reads on without them. The wait before the next
+// refit is short enough to cost little if it was no fault of the refit, and doubles with each death up to a day.
 const (
 	firstTrainingWait = 10 * time.Minute
 	lastTrainingWait  = 24 * time.Hour
@@ -32,7 +32,8 @@ type pause struct {
 	until   atomic.Pointer[time.Time] // no refit is begun on schedule before; nil if they are
 }
 
-// newPause looks at how the last process ended, before the settings in dir are replaced: with others it is another refit.
+// newPause looks at how the last process ended, before the settings in dir are replaced: with others it is another
+// refit.
 func newPause(crashes *crash.Journal, dir string, m *config.Model, now time.Time, log *slog.Logger) (*pause, error) {
 	p := &pause{crashes: crashes, log: log}
 	last, err := os.ReadFile(filepath.Join(dir, config.ModelFile))
@@ -45,14 +46,21 @@ func newPause(crashes *crash.Journal, dir string, m *config.Model, now time.Time
 	n, at, tooOften := crashes.TrainingDeaths()
 	if until := disabledUntil(n, at, now); tooOften && now.Before(until) {
 		p.until.Store(&until)
-		log.Warn("training disabled: the process died in its last refits; events are still read and folded in", "deaths", n, "until", until,
-			"to_enable", "POST /-/refit, a reload, or a restart with other settings of the model")
+		log.Warn(
+			"training disabled: the process died in its last refits; events are still read and folded in",
+			"deaths",
+			n,
+			"until",
+			until,
+			"to_enable",
+			"POST /-/refit, a reload, or a restart with other settings of the model",
+		)
 	}
 	return p, nil
 }
 
-// disabledUntil returns when training is tried again after n deaths, of which the last was noticed at a time that is not in the future, whatever
-// the clock says.
+// disabledUntil returns when training is tried again after n deaths, of which the last was noticed at a time that is
+// not in the future, whatever the clock says.
 func disabledUntil(n int, last, now time.Time) time.Time {
 	if last.After(now) {
 		last = now
@@ -88,7 +96,8 @@ func (p *pause) reason() string {
 		"POST /-/refit, a reload, or a restart with other settings tries it now", until.UTC().Format(time.RFC3339), n)
 }
 
-// begin notes that a refit runs until ended is called. A signal is not a death, however soon another one ends the process.
+// begin notes that a refit runs until ended is called. A signal is not a death, however soon another one ends the
+// process.
 func (p *pause) begin(ctx context.Context) (ended func()) {
 	p.crashes.BeginTraining()
 	stop := context.AfterFunc(ctx, p.crashes.EndTraining)

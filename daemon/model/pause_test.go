@@ -14,8 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestDisabledUntil (G4): the wait before training is tried again is ten minutes after two deaths, doubles with each, and ends at a day; a clock
-// that was set back makes it no longer.
+// TestDisabledUntil (G4): the wait before training is tried again is ten minutes after two deaths, doubles with each,
+// and ends at a day; a clock that was set back makes it no longer.
 func TestDisabledUntil(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
@@ -37,8 +37,8 @@ func TestDisabledUntil(t *testing.T) {
 	}
 }
 
-// TestTrainingIsEnabledAgain (G4): a model that died in refits does not train on schedule, the other one does; a reload, or a start with other
-// settings, tries again, and a start with the same ones does not.
+// TestTrainingIsEnabledAgain (G4): a model that died in refits does not train on schedule, the other one does; a
+// reload, or a start with other settings, tries again, and a start with the same ones does not.
 func TestTrainingIsEnabledAgain(t *testing.T) {
 	t.Parallel()
 	var log locked.Buffer
@@ -53,7 +53,8 @@ func TestTrainingIsEnabledAgain(t *testing.T) {
 		b.trainer.Refit()
 		until(t, "a refit of the other model", func() bool { return b.trainer.refitted.Load() != before })
 	}
-	if a.trainer.refitted.Load() != nil || !strings.Contains(a.Status().Waiting, "training disabled until") || len(a.NotReady())+len(b.NotReady()) > 0 {
+	if a.trainer.refitted.Load() != nil || !strings.Contains(a.Status().Waiting, "training disabled until") ||
+		len(a.NotReady())+len(b.NotReady()) > 0 {
 		t.Errorf("refit at %v, waiting: %q, not ready: %v", a.trainer.refitted.Load(), a.Status().Waiting, a.NotReady())
 	}
 	same := *a.state.settings
@@ -68,7 +69,8 @@ func TestTrainingIsEnabledAgain(t *testing.T) {
 	}
 
 	file := filepath.Join(a.state.dir, "deaths.json")
-	if err := os.WriteFile(file, fmt.Appendf(nil, `{"training":{"deaths":2,"last":%q}}`, report.Time(time.Now())), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, `{"training":{"deaths":2,"last":%q}}`, report.Time(time.Now())),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	start := func(disabled bool) {

@@ -22,7 +22,8 @@ import (
 const (
 	rankedChoices = 1000                  // that the figures are of
 	rankPause     = 10 * time.Millisecond // between two lists at least
-	rankShare     = 20                    // a list is followed by a pause of so many times what it took, but for one: it takes a twentieth of a processor
+	// a list is followed by a pause of so many times what it took, but for one: it takes a twentieth of a processor
+	rankShare = 20
 )
 
 // ranking looks at some of the choices as they come: where the list of ten that consumers would have got had what was
@@ -76,7 +77,13 @@ func (r *ranking) see(ev *event.Event, before bool) {
 
 // cloned returns an input that shares no lists with another one.
 func cloned(in snapshot.Input) snapshot.Input {
-	in.Categorical, in.Numeric, in.Multi = slices.Clone(in.Categorical), slices.Clone(in.Numeric), slices.Clone(in.Multi)
+	in.Categorical, in.Numeric, in.Multi = slices.Clone(
+		in.Categorical,
+	), slices.Clone(
+		in.Numeric,
+	), slices.Clone(
+		in.Multi,
+	)
 	for i := range in.Multi {
 		in.Multi[i] = slices.Clone(in.Multi[i])
 	}

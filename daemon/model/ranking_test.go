@@ -16,9 +16,17 @@ import (
 // lister returns a version that lists i0, i1, ... of forty items in this order, for everybody.
 func lister(t *testing.T) *snapshot.Model {
 	t.Helper()
-	c := &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.Logistic, NumFeatures: 41, NumOutputs: 1, Weights: []float64{}, Bias: []float64{0},
-		Schema:     snapshot.Schema{Task: snapshot.Binary, Label: "chosen", Categorical: []string{"user", "item"}},
-		Vocabulary: [][]string{{"u0"}, nil}, Linear: []float64{0}}
+	c := &snapshot.Contents{
+		Kernel:      snapshot.ANOVA,
+		Link:        snapshot.Logistic,
+		NumFeatures: 41,
+		NumOutputs:  1,
+		Weights:     []float64{},
+		Bias:        []float64{0},
+		Schema:      snapshot.Schema{Task: snapshot.Binary, Label: "chosen", Categorical: []string{"user", "item"}},
+		Vocabulary:  [][]string{{"u0"}, nil},
+		Linear:      []float64{0},
+	}
 	for i := range 40 {
 		c.Vocabulary[1], c.Linear = append(c.Vocabulary[1], fmt.Sprintf("i%02d", i)), append(c.Linear, -float64(i))
 	}
@@ -68,7 +76,8 @@ func TestRanking(t *testing.T) {
 			}
 		}
 		s := r.status()
-		if s == nil || s.Published.N != 4 || math.Abs(float64(*s.Published.Recall10)-0.75) > 1e-12 || math.Abs(float64(*s.Popularity.Recall10)-0.25) > 1e-12 {
+		if s == nil || s.Published.N != 4 || math.Abs(float64(*s.Published.Recall10)-0.75) > 1e-12 ||
+			math.Abs(float64(*s.Popularity.Recall10)-0.25) > 1e-12 {
 			t.Errorf("%+v", s)
 		}
 		for range rankedChoices {

@@ -26,8 +26,8 @@ import (
 // committedTimeout bounds the question for the group's offsets.
 const committedTimeout = 5 * time.Second
 
-// reader reads the topics of a model into its state and counts what came of it. Its callbacks run on the goroutine of the consumer; the
-// counters are safe to read from any.
+// reader reads the topics of a model into its state and counts what came of it. Its callbacks run on the goroutine of
+// the consumer; the counters are safe to read from any.
 type reader struct {
 	options     *Options
 	log         *slog.Logger
@@ -105,7 +105,11 @@ func (r *reader) findEnds(ctx context.Context) (err error) {
 	}
 	if r.ends, err = r.consumer.Ends(ctx); err != nil && ctx.Err() == nil {
 		return &report.ExitError{Code: report.ExitBroker, Key: "kafka.bootstrap_servers",
-			Err: fmt.Errorf("%w (kafka.bootstrap_servers: %s)", err, strings.Join(r.options.Config.Kafka.BootstrapServers, ", "))}
+			Err: fmt.Errorf(
+				"%w (kafka.bootstrap_servers: %s)",
+				err,
+				strings.Join(r.options.Config.Kafka.BootstrapServers, ", "),
+			)}
 	}
 	return nil
 }
@@ -133,8 +137,9 @@ func (r *reader) sendDeadLetters(ctx context.Context) error {
 	return nil
 }
 
-// begin stores where a partition starts. A state that is empty while the group of the daemon has offsets, or the store has versions that were
-// cut from the topics, was lost, and reading on at the start policy's offset could skip what the lost state had not read.
+// begin stores where a partition starts. A state that is empty while the group of the daemon has offsets, or the store
+// has versions that were cut from the topics, was lost, and reading on at the start policy's offset could skip what the
+// lost state had not read.
 func (r *reader) begin(topic string, partition int32, offset int64) error {
 	if err := r.lostState(); err != nil {
 		return err
@@ -143,9 +148,9 @@ func (r *reader) begin(topic string, partition int32, offset int64) error {
 	return r.state.store.Begin(topic, partition, offset)
 }
 
-// lostState refuses to begin the first partition of an empty state that is not the first one, unless that was asked for. Models that read a
-// topic together show their offsets in the same group: then only all of them could have lost their state, and once one of them has begun the offsets
-// may be of this run. Versions are a model's own.
+// lostState refuses to begin the first partition of an empty state that is not the first one, unless that was asked
+// for. Models that read a topic together show their offsets in the same group: then only all of them could have lost
+// their state, and once one of them has begun the offsets may be of this run. Versions are a model's own.
 func (r *reader) lostState() error {
 	if !r.state.takeFresh() || r.options.StartFresh {
 		return nil
@@ -173,14 +178,18 @@ func (r *reader) committed() map[consumer.TopicPartition]int64 {
 	if err != nil {
 		r.log.Warn("offsets of the group cannot be read: state is taken for one that has none", "error", err)
 	}
-	maps.DeleteFunc(committed, func(tp consumer.TopicPartition, _ int64) bool { return !r.team.reads(tp.Topic, tp.Partition) })
+	maps.DeleteFunc(
+		committed,
+		func(tp consumer.TopicPartition, _ int64) bool { return !r.team.reads(tp.Topic, tp.Partition) },
+	)
 	if r.siblingHasBegun() { // asked after the group: what a sibling shows there it has begun before
 		return nil
 	}
 	return committed
 }
 
-// siblingHasBegun reports whether another model that reads one of the topics has begun a partition, in this run or before it.
+// siblingHasBegun reports whether another model that reads one of the topics has begun a partition, in this run or
+// before it.
 func (r *reader) siblingHasBegun() bool {
 	if r.options.Siblings == nil {
 		return false
@@ -211,19 +220,55 @@ func (r *reader) onApplied(c ingest.Counts) {
 			}
 		}
 		r.refused.add(c.Rejected)
-		r.log.Warn("records rejected", "topic", c.Topic, "partition", c.Partition, "first_offset", c.RejectedAt, "reason", c.Rejection.Reason,
-			"field", c.Rejection.Field, "expected", c.Rejection.Expected, "got", c.Rejection.Got, "by_cause", c.Rejected)
+		r.log.Warn(
+			"records rejected",
+			"topic",
+			c.Topic,
+			"partition",
+			c.Partition,
+			"first_offset",
+			c.RejectedAt,
+			"reason",
+			c.Rejection.Reason,
+			"field",
+			c.Rejection.Field,
+			"expected",
+			c.Rejection.Expected,
+			"got",
+			c.Rejection.Got,
+			"by_cause",
+			c.Rejected,
+		)
 		if r.deadLetters != nil {
 			r.deadLetters.Wake()
 		}
 	}
 	if c.Bounded > 0 {
-		r.log.Warn("event times ahead of this machine's clock replaced", "topic", c.Topic, "partition", c.Partition, "events", c.Bounded)
+		r.log.Warn(
+			"event times ahead of this machine's clock replaced",
+			"topic",
+			c.Topic,
+			"partition",
+			c.Partition,
+			"events",
+			c.Bounded,
+		)
 	}
 	if c.WrongUnit > 0 && r.trueUnit.Load() == nil { // once: the metric counts all
 		r.trueUnit.Store(&c.TrueUnit)
-		r.log.Warn("event times are days of 1970: schema.time_unit is not their unit, as it seems", "topic", c.Topic, "partition", c.Partition,
-			"first_offset", c.WrongAt, "time_unit", r.options.Settings.Schema.TimeUnit, "seems", c.TrueUnit)
+		r.log.Warn(
+			"event times are days of 1970: schema.time_unit is not their unit, as it seems",
+			"topic",
+			c.Topic,
+			"partition",
+			c.Partition,
+			"first_offset",
+			c.WrongAt,
+			"time_unit",
+			r.options.Settings.Schema.TimeUnit,
+			"seems",
+			c.TrueUnit,
+		)
 	}
 	if c.Applied == 0 {
 		return
@@ -243,13 +288,20 @@ func (r *reader) tellMissing() {
 	}
 	r.loggedMissing = true
 	for field, path := range r.absentFields() {
-		r.log.Warn("no event has a field where input.mapping says that it is: check event --event FILE shows what becomes of one",
-			"field", field, "path", path, "events", r.missing.Events.Load())
+		r.log.Warn(
+			"no event has a field where input.mapping says that it is: check event --event FILE shows what becomes of one",
+			"field",
+			field,
+			"path",
+			path,
+			"events",
+			r.missing.Events.Load(),
+		)
 	}
 }
 
-// absentFields yields the fields that a mapping names and that no event since the start has where it says, with the path, once there were enough events to
-// say so.
+// absentFields yields the fields that a mapping names and that no event since the start has where it says, with the
+// path, once there were enough events to say so.
 func (r *reader) absentFields() iter.Seq2[string, string] {
 	return func(yield func(field, path string) bool) {
 		if r.missing == nil || r.missing.Events.Load() < enoughEvents {
@@ -271,15 +323,34 @@ func (r *reader) absentFields() iter.Seq2[string, string] {
 
 // onPanic logs a record on which this program's code panicked.
 func (r *reader) onPanic(topic string, partition int32, offset int64, value any) {
-	r.log.Error("panic on a record", "topic", topic, "partition", partition, "offset", offset, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	r.log.Error(
+		"panic on a record",
+		"topic",
+		topic,
+		"partition",
+		partition,
+		"offset",
+		offset,
+		"panic",
+		fmt.Sprint(value),
+		"stack",
+		string(debug.Stack()),
+	)
 }
 
-// onHalt writes the halt into the ledger, so that inspect and the next start show it, and the output. The consumer has logged it.
+// onHalt writes the halt into the ledger, so that inspect and the next start show it, and the output. The consumer has
+// logged it.
 func (r *reader) onHalt(topic string, partition int32, offset int64, reason string) {
 	if err := r.state.halt(topic, partition, offset, reason); err != nil {
 		r.log.Error("halt not stored", "error", err)
 	}
-	halt := report.Halt{Model: r.options.Settings.Name, Topic: topic, Partition: partition, Offset: offset, Reason: reason}
+	halt := report.Halt{
+		Model:     r.options.Settings.Name,
+		Topic:     topic,
+		Partition: partition,
+		Offset:    offset,
+		Reason:    reason,
+	}
 	if err := r.options.Out.Emit("halt", halt); err != nil {
 		r.log.Error("halt not printed", "error", err)
 	}

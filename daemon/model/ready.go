@@ -22,10 +22,21 @@ const (
 	CauseShards        = "shards"        // rows do not reach the trainer
 )
 
-var causes = []string{causeReading, causeHalted, causeDisk, causeExpired, causeStore, causeUnpublishable, causeNoVersion, causeScoring, CauseShards}
+var causes = []string{
+	causeReading,
+	causeHalted,
+	causeDisk,
+	causeExpired,
+	causeStore,
+	causeUnpublishable,
+	causeNoVersion,
+	causeScoring,
+	CauseShards,
+}
 
-// NotReady says why the model does not do its work: it is not fed, or consumers do not get what it learns. It is empty if it does. A model
-// that is too young to have a version is ready. The surface, the status page and the metrics have it from here.
+// NotReady says why the model does not do its work: it is not fed, or consumers do not get what it learns. It is empty
+// if it does. A model that is too young to have a version is ready. The surface, the status page and the metrics have
+// it from here.
 func (m *Model) NotReady() []web.Reason {
 	var list []web.Reason
 	if text := m.state.guard.Reason(); text != "" {
@@ -57,7 +68,11 @@ func (r *reader) notReady() (list []web.Reason) {
 	}
 	if halted > 0 && halted == len(status.Partitions) {
 		list = append(list, web.Reason{Cause: causeHalted,
-			Text: fmt.Sprintf("halted: each of its %d partitions waits for an operator, the first one because %s", halted, status.Partitions[0].Halted)})
+			Text: fmt.Sprintf(
+				"halted: each of its %d partitions waits for an operator, the first one because %s",
+				halted,
+				status.Partitions[0].Halted,
+			)})
 	}
 	if status.Ready {
 		return list
@@ -75,8 +90,14 @@ func (r *reader) notReady() (list []web.Reason) {
 func (v *Versions) notReady(now time.Time) (list []web.Reason) {
 	serving := v.serving.Load()
 	if serving != nil && !serving.expires.IsZero() && !now.Before(serving.expires) {
-		list = append(list, web.Reason{Cause: causeExpired, Text: fmt.Sprintf("expired: consumers refuse version %d since %s (publish.expires_after)",
-			serving.version.Version, serving.expires.UTC().Format(time.RFC3339))})
+		list = append(
+			list,
+			web.Reason{
+				Cause: causeExpired,
+				Text: fmt.Sprintf("expired: consumers refuse version %d since %s (publish.expires_after)",
+					serving.version.Version, serving.expires.UTC().Format(time.RFC3339)),
+			},
+		)
 	}
 	if trouble := v.trouble.Load(); trouble != nil {
 		list = append(list, *trouble)
@@ -96,13 +117,24 @@ func (v *Versions) troubled(err error) {
 	switch {
 	case errors.Is(err, snapshot.ErrConflict):
 	case errors.Is(err, snapshot.ErrContents), errors.Is(err, snapshot.ErrGolden), stackOf(err) != "":
-		v.trouble.Store(&web.Reason{Cause: causeUnpublishable, Text: fmt.Sprintf("publishing: the last version is none that can be published: %v", err)})
+		v.trouble.Store(
+			&web.Reason{
+				Cause: causeUnpublishable,
+				Text:  fmt.Sprintf("publishing: the last version is none that can be published: %v", err),
+			},
+		)
 	default:
-		v.trouble.Store(&web.Reason{Cause: causeStore, Text: fmt.Sprintf("store: %s did not take the last version: %v", v.settings.Publish.Store, err)})
+		v.trouble.Store(
+			&web.Reason{
+				Cause: causeStore,
+				Text:  fmt.Sprintf("store: %s did not take the last version: %v", v.settings.Publish.Store, err),
+			},
+		)
 	}
 }
 
-// standsUntil notes that the store took a renewal of the champion, and when consumers refuse it now; the zero time is never.
+// standsUntil notes that the store took a renewal of the champion, and when consumers refuse it now; the zero time is
+// never.
 func (v *Versions) standsUntil(expires time.Time) {
 	if serving := v.serving.Load(); serving != nil {
 		renewed := *serving

@@ -44,9 +44,14 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	is := func(cause, text string) bool {
 		list := a.NotReady()
 		collected := testutil.CollectAndCount(NewCollector([]*Model{a}, p.options.Config), "refitd_model_not_ready")
-		return collected == len(causes) && (cause == "" && len(list) == 0 || len(list) == 1 && list[0].Cause == cause && strings.Contains(list[0].Text, text))
+		return collected == len(causes) &&
+			(cause == "" && len(list) == 0 || len(list) == 1 && list[0].Cause == cause && strings.Contains(list[0].Text, text))
 	}
-	until(t, "all events, and ready without a version", func() bool { return a.reader.applied.Load() == 2000 && is("", "") })
+	until(
+		t,
+		"all events, and ready without a version",
+		func() bool { return a.reader.applied.Load() == 2000 && is("", "") },
+	)
 	a.trainer.Refit()
 	until(t, "a failure", func() bool { return is(causeNoVersion, "singular") })
 	failing.Store(false)

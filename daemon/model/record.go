@@ -31,7 +31,8 @@ func openCurves(o *Options, state *State) *curves.Ring {
 	return ring
 }
 
-// record adds points to the curves and keeps them, until ctx is done. They are for people: what goes wrong with them is logged and ends nothing.
+// record adds points to the curves and keeps them, until ctx is done. They are for people: what goes wrong with them is
+// logged and ends nothing.
 func (m *Model) record(ctx context.Context) {
 	tick := time.NewTicker(recordEvery)
 	defer tick.Stop()
@@ -103,10 +104,12 @@ func (r *rejections) list() (list []web.Rejections) {
 	return list
 }
 
-// ageBins is how many bins the histogram of ages has: the first of one event, each of the others twice as wide as the one before.
+// ageBins is how many bins the histogram of ages has: the first of one event, each of the others twice as wide as the
+// one before.
 const ageBins = 32
 
-// agesOf returns how many rows are how many events old: bins whose edges are powers of two, up to the last that is not empty.
+// agesOf returns how many rows are how many events old: bins whose edges are powers of two, up to the last that is not
+// empty.
 func agesOf(ages []float64) *report.SampleAges {
 	out := &report.SampleAges{Rows: make([]int64, ageBins)}
 	last := 0

@@ -28,14 +28,23 @@ func newScorer(o *Options, dir string) (*scoring.Scorer, error) {
 	if err != nil {
 		return nil, ingest.StateError(err, dir)
 	}
-	return scoring.New(scoring.Options{Kafka: &o.Config.Kafka, Settings: o.Settings, Group: o.Config.ScoreGroup(o.Settings), Member: member,
-		Metrics: o.Metrics.scores, Log: o.Log})
+	return scoring.New(
+		scoring.Options{
+			Kafka:    &o.Config.Kafka,
+			Settings: o.Settings,
+			Group:    o.Config.ScoreGroup(o.Settings),
+			Member:   member,
+			Metrics:  o.Metrics.scores,
+			Log:      o.Log,
+		},
+	)
 }
 
 // isMember is the form of names that memberName makes.
 var isMember = regexp.MustCompile(`^[a-z2-7]{26}$`)
 
-// memberName returns the name of a state among the members of a group. It is made once, and anew where the file has something else.
+// memberName returns the name of a state among the members of a group. It is made once, and anew where the file has
+// something else.
 func memberName(dir string, log *slog.Logger) (string, error) {
 	path := filepath.Join(dir, config.MemberFile)
 	text, err := os.ReadFile(path)
@@ -55,7 +64,8 @@ func memberName(dir string, log *slog.Logger) (string, error) {
 	return name, nil
 }
 
-// Score answers events in the topic of scores, where there is one, until ctx is done. champion is as in scoring.Scorer.Run.
+// Score answers events in the topic of scores, where there is one, until ctx is done. champion is as in
+// scoring.Scorer.Run.
 func (m *Model) Score(ctx context.Context, champion func(last *web.Champion) *web.Champion) {
 	if m.scorer != nil {
 		m.scorer.Run(ctx, champion)

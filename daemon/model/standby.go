@@ -98,8 +98,8 @@ type tenure struct {
 	end  context.CancelFunc
 }
 
-// inTerm returns the context of what only the process does that trains: ctx where there is one trainer. It is done while another process trains, and as
-// soon as one does.
+// inTerm returns the context of what only the process does that trains: ctx where there is one trainer. It is done
+// while another process trains, and as soon as one does.
 func (t *Trainer) inTerm(ctx context.Context) context.Context {
 	team := t.reader.team
 	if !team.stands() {

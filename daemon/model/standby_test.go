@@ -97,7 +97,11 @@ const standbyFor = 3 * time.Second // less than that a busy machine does not ans
 
 func newTrainers(t *testing.T) *trainers {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "ratings"), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1),
+		kfake.SeedTopics(2, "ratings"),
+		kfake.GroupMinSessionTimeout(100*time.Millisecond),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +115,12 @@ func newTrainers(t *testing.T) *trainers {
 	tr.shard = tr.open("shard", "shard", ", index: 0", nil)
 	for i := range tr.models {
 		tr.nets[i] = new(network)
-		tr.models[i] = tr.open(fmt.Sprint("trainer", i), "trainer", fmt.Sprintf(", standby: %v", standbyFor), tr.nets[i])
+		tr.models[i] = tr.open(
+			fmt.Sprint("trainer", i),
+			"trainer",
+			fmt.Sprintf(", standby: %v", standbyFor),
+			tr.nets[i],
+		)
 	}
 	return tr
 }
@@ -121,7 +130,13 @@ func (tr *trainers) produce(n int) {
 	for range n {
 		i := tr.events
 		tr.events++
-		tr.kafka.Produce(tr.Context(), &kgo.Record{Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, 1+(i%50*(i%31))%5)}, nil)
+		tr.kafka.Produce(
+			tr.Context(),
+			&kgo.Record{
+				Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d}`, i%50, i%31, 1+(i%50*(i%31))%5),
+			},
+			nil,
+		)
 	}
 	if err := tr.kafka.Flush(tr.Context()); err != nil {
 		tr.Fatal(err)
@@ -143,16 +158,29 @@ models:
     train: {every: 100ms, max_basis: 2, lambda: 3}
     publish: {store: store, update_every: 0s, gate: {min_rows: 10}}
 `, tr.addr, name, name, role, keys)
-	conf, err := config.Parse(filepath.Join(tr.dir, name+".yaml"), []byte(text), func(string) (string, bool) { return "", false })
+	conf, err := config.Parse(
+		filepath.Join(tr.dir, name+".yaml"),
+		[]byte(text),
+		func(string) (string, bool) { return "", false },
+	)
 	if err != nil {
 		tr.Fatal(err)
 	}
 	if through != nil {
 		conf.Kafka.Dial = through.dial
 	}
-	m, err := New(tr.Context(), Options{Config: conf, Settings: &conf.Models[0], Crashes: new(sync.Mutex), Metrics: NewMetrics(prometheus.NewRegistry()),
-		Registerer: prometheus.NewRegistry(), Out: report.NewEmitter(new(locked.Buffer), true),
-		Log: slog.New(slog.NewTextHandler(&tr.log, nil)).With("process", name)})
+	m, err := New(
+		tr.Context(),
+		Options{
+			Config:     conf,
+			Settings:   &conf.Models[0],
+			Crashes:    new(sync.Mutex),
+			Metrics:    NewMetrics(prometheus.NewRegistry()),
+			Registerer: prometheus.NewRegistry(),
+			Out:        report.NewEmitter(new(locked.Buffer), true),
+			Log:        slog.New(slog.NewTextHandler(&tr.log, nil)).With("process", name),
+		},
+	)
 	if err != nil {
 		tr.Fatal(err)
 	}
@@ -209,8 +237,8 @@ func (tr *trainers) versions() (list []snapshot.Manifest) {
 	return list
 }
 
-// check fails the test unless versions have the numbers from 1 on, in epochs that never fall, all are in the log, each once, and each alias was only moved
-// forward.
+// check fails the test unless versions have the numbers from 1 on, in epochs that never fall, all are in the log, each
+// once, and each alias was only moved forward.
 func (tr *trainers) check() {
 	tr.Helper()
 	logged := func() (n int64) {
@@ -306,7 +334,8 @@ refitd_trainer_leader{model="m"} 0
 `), "refitd_trainer_leader"); err != nil {
 		t.Error(err)
 	}
-	if got := tr.models[second].Status().Standby; !strings.HasPrefix(got, "standby: ") || !strings.HasSuffix(got, " trains") {
+	if got := tr.models[second].Status().Standby; !strings.HasPrefix(got, "standby: ") ||
+		!strings.HasSuffix(got, " trains") {
 		t.Errorf("the page says %q", got)
 	}
 	if err := tr.models[second].Refit(); err == nil || !strings.Contains(err.Error(), " trains: ask that one") {
@@ -385,7 +414,8 @@ refitd_trainer_leader{model="m"} 0
 	tr.produce(100)
 	published(1)
 	tr.check()
-	if log := tr.log.String(); !strings.Contains(log, "this trainer trains from now on") || !strings.Contains(log, "this trainer is on standby from now on") {
+	if log := tr.log.String(); !strings.Contains(log, "this trainer trains from now on") ||
+		!strings.Contains(log, "this trainer is on standby from now on") {
 		t.Error("the log does not say who trains")
 	}
 }
@@ -416,7 +446,8 @@ func TestStandbyForgets(t *testing.T) {
 	if err := f.Keep(tr.models[0].state.store); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-running; report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "subjects were forgotten") {
+	if err := <-running; report.CodeOf(err) != report.ExitState ||
+		!strings.Contains(err.Error(), "subjects were forgotten") {
 		t.Fatalf("the other trainer ended with %v", err)
 	}
 	if err := tr.models[1].Close(); err != nil {
@@ -427,7 +458,8 @@ func TestStandbyForgets(t *testing.T) {
 		t.Error("it was started, and the subject's rows are not out")
 	}
 	defer tr.run(again)()
-	if err := <-ended; report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "subjects were forgotten") {
+	if err := <-ended; report.CodeOf(err) != report.ExitState ||
+		!strings.Contains(err.Error(), "subjects were forgotten") {
 		t.Errorf("the shard ended with %v", err)
 	}
 }

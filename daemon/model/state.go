@@ -37,7 +37,8 @@ const (
 	failureWindow = 10 * time.Minute
 )
 
-// State is what a model keeps on disk: sample and ledger, the space they need, what their witnesses say, and how often storage has failed.
+// State is what a model keeps on disk: sample and ledger, the space they need, what their witnesses say, and how often
+// storage has failed.
 type State struct {
 	settings  *config.Model
 	log       *slog.Logger
@@ -79,8 +80,15 @@ func openState(ctx context.Context, o *Options) (_ *State, err error) {
 	if err == nil {
 		err = ingest.CheckSchema(dir, o.Settings)
 	}
-	if errors.Is(err, config.ErrModelFileDamaged) { // it guards against another schema, which is the configuration's to know
-		o.Log.Error("settings of the state cannot be read: those of the configuration are taken for them and written in their place", "error", err)
+	if errors.Is(
+		err,
+		config.ErrModelFileDamaged,
+	) { // it guards against another schema, which is the configuration's to know
+		o.Log.Error(
+			"settings of the state cannot be read: those of the configuration are taken for them and written in their place",
+			"error",
+			err,
+		)
 		err = nil
 	}
 	if err == nil {
@@ -131,8 +139,8 @@ func (s *State) close() error {
 	return s.store.Close()
 }
 
-// compareWith looks at the newest version in the store of snapshots, which is a witness outside the state directory: an older copy of that
-// directory brings its own WITNESS along.
+// compareWith looks at the newest version in the store of snapshots, which is a witness outside the state directory: an
+// older copy of that directory brings its own WITNESS along.
 func (s *State) compareWith(versions *snapshot.Store) {
 	if versions == nil {
 		return
@@ -159,13 +167,26 @@ func (s *State) compareWith(versions *snapshot.Store) {
 		cut, err = versions.Cut(&manifest)
 	}
 	if err != nil {
-		s.log.Warn("newest version cannot be read: state is not compared with it", "version", latest.Version, "error", err)
+		s.log.Warn(
+			"newest version cannot be read: state is not compared with it",
+			"version",
+			latest.Version,
+			"error",
+			err,
+		)
 		return
 	}
 	s.published = cut
 	for _, c := range cut {
 		if slices.Contains(s.settings.Input.Topics, c.Topic) && c.Next > 0 {
-			s.before = fmt.Sprintf("version %d in %s was cut at %s/%d: %d", latest.Version, s.settings.Publish.Store, c.Topic, c.Partition, c.Next)
+			s.before = fmt.Sprintf(
+				"version %d in %s was cut at %s/%d: %d",
+				latest.Version,
+				s.settings.Publish.Store,
+				c.Topic,
+				c.Partition,
+				c.Next,
+			)
 		}
 	}
 	behind, partitions, first := int64(0), 0, ""
@@ -180,7 +201,13 @@ func (s *State) compareWith(versions *snapshot.Store) {
 		if next, ok := s.store.Position(c.Topic, c.Partition); ok && next < c.Next {
 			behind += c.Next - next
 			if partitions++; first == "" {
-				first = fmt.Sprintf("%s/%d is at offset %d, the version was cut at %d", c.Topic, c.Partition, next, c.Next)
+				first = fmt.Sprintf(
+					"%s/%d is at offset %d, the version was cut at %d",
+					c.Topic,
+					c.Partition,
+					next,
+					c.Next,
+				)
 			}
 		}
 	}
@@ -191,9 +218,9 @@ func (s *State) compareWith(versions *snapshot.Store) {
 	s.rollbacks = max(s.rollbacks, behind)
 }
 
-// behindPublished says where the state, or the cut of a refit that was taken before the state had caught up, is behind the newest version, or
-// is empty: published cuts only grow. cut is nil for an update. ends are those of the logs, -1 where unknown: a log that ends below a cut is
-// not the one that was cut.
+// behindPublished says where the state, or the cut of a refit that was taken before the state had caught up, is behind
+// the newest version, or is empty: published cuts only grow. cut is nil for an update. ends are those of the logs, -1
+// where unknown: a log that ends below a cut is not the one that was cut.
 func (s *State) behindPublished(cut []report.Cut, ends map[consumer.TopicPartition]int64) string {
 	seen := make(map[consumer.TopicPartition]int64, len(cut))
 	for _, own := range cut {
@@ -288,7 +315,8 @@ func (s *State) relearn(learning *cycle.Cycle, cut []report.Cut) error {
 	return err
 }
 
-// storageError gives a storage error its exit code and counts it, once in a run: reading and refits may both meet the one that ends it.
+// storageError gives a storage error its exit code and counts it, once in a run: reading and refits may both meet the
+// one that ends it.
 func (s *State) storageError(err error) error {
 	if errors.Is(err, sketch.ErrStorage) && !errors.Is(err, sketch.ErrGone) && s.counted.CompareAndSwap(false, true) {
 		if noteErr := noteFailure(s.dir, time.Now()); noteErr != nil {
@@ -316,12 +344,17 @@ func failedOften(dir string, now time.Time) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("model: user id %d: %w", os.Geteuid(), err), Path: path}
+		return &report.ExitError{
+			Code: report.ExitState,
+			Err:  fmt.Errorf("model: user id %d: %w", os.Geteuid(), err),
+			Path: path,
+		}
 	}
 	recent := 0
 	for line := range strings.Lines(string(text)) {
 		at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(line))
-		if age := now.Sub(at); err == nil && age >= 0 && age < failureWindow { // a clock that was set back does not keep the daemon down
+		if age := now.Sub(at); err == nil && age >= 0 &&
+			age < failureWindow { // a clock that was set back does not keep the daemon down
 			recent++
 		}
 	}
@@ -329,5 +362,10 @@ func failedOften(dir string, now time.Time) error {
 		return nil
 	}
 	return &report.ExitError{Code: report.ExitState, Path: path,
-		Err: fmt.Errorf("model: %s: storage error %d times in %v: check the disk, then remove this file or wait", path, recent, failureWindow)}
+		Err: fmt.Errorf(
+			"model: %s: storage error %d times in %v: check the disk, then remove this file or wait",
+			path,
+			recent,
+			failureWindow,
+		)}
 }

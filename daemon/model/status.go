@@ -47,13 +47,24 @@ func (m *Model) Summary() (report.RunModel, error) {
 		return report.RunModel{}, ingest.StateError(err, m.state.dir)
 	}
 	v := m.trainer.versions
-	return report.RunModel{State: ingest.StateOf(m.name, state), Progressive: m.Progressive(), VersionsPromoted: v.promoted, VersionsKept: v.kept,
-		Champion: v.champion}, nil
+	return report.RunModel{
+		State:            ingest.StateOf(m.name, state),
+		Progressive:      m.Progressive(),
+		VersionsPromoted: v.promoted,
+		VersionsKept:     v.kept,
+		Champion:         v.champion,
+	}, nil
 }
 
 // Status is what the status page shows of the model.
 func (m *Model) Status() web.ModelStatus {
-	out := web.ModelStatus{Name: m.name, NotReady: m.NotReady(), Progressive: m.Progressive(), Events: m.reader.applied.Load(), Standby: m.reader.team.waits()}
+	out := web.ModelStatus{
+		Name:        m.name,
+		NotReady:    m.NotReady(),
+		Progressive: m.Progressive(),
+		Events:      m.reader.applied.Load(),
+		Standby:     m.reader.team.waits(),
+	}
 	if v := m.trainer.versions.serving.Load(); v != nil {
 		out.Champion, out.Published = &v.version, v.at
 	}
@@ -74,14 +85,26 @@ func (m *Model) Status() web.ModelStatus {
 	for _, p := range m.reader.partitions() {
 		out.Lag += p.Lag
 		l := accounts[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
-		account := web.PartitionStatus{Topic: p.Topic, Partition: p.Partition, Next: p.Next, End: p.HighWatermark, Lag: p.Lag, Halted: p.Halted,
-			Applied: l.Applied, Rejected: l.Rejected, Gap: l.Gap}
+		account := web.PartitionStatus{
+			Topic:     p.Topic,
+			Partition: p.Partition,
+			Next:      p.Next,
+			End:       p.HighWatermark,
+			Lag:       p.Lag,
+			Halted:    p.Halted,
+			Applied:   l.Applied,
+			Rejected:  l.Rejected,
+			Gap:       l.Gap,
+		}
 		for _, n := range l.Rows {
 			account.Rows += n
 		}
 		out.Partitions = append(out.Partitions, account)
 		if p.Halted != "" {
-			out.Halted = append(out.Halted, web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted})
+			out.Halted = append(
+				out.Halted,
+				web.HaltedPartition{Topic: p.Topic, Partition: p.Partition, Offset: p.Next, Reason: p.Halted},
+			)
 		}
 	}
 	if m.scorer != nil {
@@ -93,8 +116,14 @@ func (m *Model) Status() web.ModelStatus {
 	}
 	out.SampleBytes = bytes
 	sample := &m.trainer.tuned.Load().Sample
-	out.Sample = web.SampleStatus{Train: rows[sketch.Train], Holdout: out.SampleRows - rows[sketch.Train], Size: sample.Size, Bytes: bytes,
-		MaxBytes: int64(sample.MaxBytes), Ages: m.trainer.ages.Load()}
+	out.Sample = web.SampleStatus{
+		Train:    rows[sketch.Train],
+		Holdout:  out.SampleRows - rows[sketch.Train],
+		Size:     sample.Size,
+		Bytes:    bytes,
+		MaxBytes: int64(sample.MaxBytes),
+		Ages:     m.trainer.ages.Load(),
+	}
 	out.Ranking, out.Shards = m.ranking.status(), m.reader.team.shardStatus()
 	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
 	for field, path := range m.reader.absentFields() {
@@ -120,13 +149,19 @@ func (m *Model) waiting(train, rows int) string {
 	}
 	switch rejected := m.reader.rejected.Load(); {
 	case rows == 0 && rejected > 0:
-		return fmt.Sprintf("no version yet: all of the %d records read were rejected, see refitd_events_rejected_total", rejected)
+		return fmt.Sprintf(
+			"no version yet: all of the %d records read were rejected, see refitd_events_rejected_total",
+			rejected,
+		)
 	case rows == 0:
 		return "no version yet: no event was read"
 	case train == 0:
 		return fmt.Sprintf("no version yet: all of the %d events read were held out", rows)
 	}
-	return fmt.Sprintf("no version yet: %s to train on; no refit has ended with a version for consumers", report.Count(train, "event"))
+	return fmt.Sprintf(
+		"no version yet: %s to train on; no refit has ended with a version for consumers",
+		report.Count(train, "event"),
+	)
 }
 
 // Curves returns how the model has done over time.
@@ -141,8 +176,9 @@ func (m *Model) Limits() web.Limits {
 	return web.Limits{MaxEvents: serve.MaxEvents, MaxItems: serve.MaxItems}
 }
 
-// Live returns what was learned up to about now as a model to score with, nil where serve.live is off. It returns snapshot.ErrNotFound before the
-// first version, and a web.HeldBackError where consumers are better off with what they have.
+// Live returns what was learned up to about now as a model to score with, nil where serve.live is off. It returns
+// snapshot.ErrNotFound before the first version, and a web.HeldBackError where consumers are better off with what they
+// have.
 func (m *Model) Live() (*snapshot.Model, error) {
 	if !m.trainer.tuned.Load().Serve.Live {
 		return nil, nil
@@ -150,8 +186,8 @@ func (m *Model) Live() (*snapshot.Model, error) {
 	return m.live.get()
 }
 
-// Derive returns what fills the derived fields of events from what this model has read, nil unless the fields of a version are those that it
-// makes now. Where the state cannot be read, which ends reading, an event lacks them.
+// Derive returns what fills the derived fields of events from what this model has read, nil unless the fields of a
+// version are those that it makes now. Where the state cannot be read, which ends reading, an event lacks them.
 func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
 	now, pasts := &m.state.settings.Schema, m.reader.pasts
 	if pasts == nil || !slices.Equal(s.Categorical, now.Categorical) || !slices.Equal(s.Multi, now.Multi) ||

@@ -25,7 +25,8 @@ import (
 // sendTimeout bounds the wait for what a shard has still to send when it is stopped.
 const sendTimeout = 10 * time.Second
 
-// minSkew is by how much the clocks of shards may be wrong even where input.max_future_skew is less: what a head takes to get to the brokers looks like it.
+// minSkew is by how much the clocks of shards may be wrong even where input.max_future_skew is less: what a head takes
+// to get to the brokers looks like it.
 const minSkew = time.Minute
 
 // keyOf returns the key of an option of a store.
@@ -51,15 +52,29 @@ func dropped(o *Options) func(reason string) {
 // receiverOptions are those of all receivers of a model: the trainer's, and those of a process that takes shards up.
 func receiverOptions(o *Options, kafka []kgo.Opt, topic string, count int, store *sketch.Store) shard.ReceiverOptions {
 	of := &config.Shard{Count: count}
-	return shard.ReceiverOptions{Kafka: kafka, Topic: topic, Model: o.Settings.Name, Count: count, Store: store, Log: o.Log,
-		Values: ingest.Values(o.Settings), MaxSkew: skewOf(o.Settings), Key: keyOf, Agreement: ingest.Agreement(o.Settings),
+	return shard.ReceiverOptions{
+		Kafka: kafka,
+		Topic: topic,
+		Model: o.Settings.Name,
+		Count: count,
+		Store: store,
+		Log:   o.Log,
+		Values: ingest.Values(
+			o.Settings,
+		),
+		MaxSkew:   skewOf(o.Settings),
+		Key:       keyOf,
+		Agreement: ingest.Agreement(o.Settings),
 		Owns: func(number int, topic string, partition int32) bool {
 			return of.Owns(number, partition) && slices.Contains(o.Settings.Input.Topics, topic)
-		}, MaxWaiting: memory.Waiting(o.Settings), OnDropped: dropped(o)}
+		},
+		MaxWaiting: memory.Waiting(o.Settings),
+		OnDropped:  dropped(o),
+	}
 }
 
-// team is a model's part in one that several processes share: either it sends, as a shard, or it merges, as the trainer. A nil team is a model that is whole;
-// all methods but run may be called of one.
+// team is a model's part in one that several processes share: either it sends, as a shard, or it merges, as the
+// trainer. A nil team is a model that is whole; all methods but run may be called of one.
 type team struct {
 	reader   *reader
 	sink     *ingest.Ingest
@@ -103,11 +118,26 @@ func newTeam(o *Options, r *reader, sink *ingest.Ingest, live *liveLearner) (*te
 		sink.OnPart = t.forward.add
 	}
 	name := o.Settings.Name
-	t.sender = shard.NewSender(shard.SenderOptions{Kafka: kafka, Topic: s.Topic, Model: name, Count: s.Count, Number: t.number, Store: r.state.store, Log: o.Log,
-		Forget: t.forget, Lag: r.lag, Key: keyOf, Agreement: ingest.Agreement(o.Settings), Moves: s.IsGiven(), OnSent: func(pairs int, bytes int64) {
-			o.Metrics.rowsSent.WithLabelValues(name).Add(float64(pairs))
-			o.Metrics.bytesSent.WithLabelValues(name).Add(float64(bytes))
-		}})
+	t.sender = shard.NewSender(
+		shard.SenderOptions{
+			Kafka:     kafka,
+			Topic:     s.Topic,
+			Model:     name,
+			Count:     s.Count,
+			Number:    t.number,
+			Store:     r.state.store,
+			Log:       o.Log,
+			Forget:    t.forget,
+			Lag:       r.lag,
+			Key:       keyOf,
+			Agreement: ingest.Agreement(o.Settings),
+			Moves:     s.IsGiven(),
+			OnSent: func(pairs int, bytes int64) {
+				o.Metrics.rowsSent.WithLabelValues(name).Add(float64(pairs))
+				o.Metrics.bytesSent.WithLabelValues(name).Add(float64(bytes))
+			},
+		},
+	)
 	return t, nil
 }
 
@@ -125,14 +155,21 @@ func (t *team) learner() *liveLearner {
 	return t.live
 }
 
-// trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there is, nor while another one trains.
+// trains reports whether there is a sample to train on here: not on a shard, nor before the trainer has read what there
+// is, nor while another one trains.
 func (t *team) trains() bool { return t == nil || t.merges() && t.receiver.Current() && t.leads() }
 
-// Refit lets the model be refitted now, or as soon as the refit under way has ended. The error says which process does that if it is not this one.
+// Refit lets the model be refitted now, or as soon as the refit under way has ended. The error says which process does
+// that if it is not this one.
 func (m *Model) Refit() error {
 	switch t := m.reader.team; {
 	case t != nil && !t.merges():
-		return fmt.Errorf("model %s: this is shard %d of %d: ask the trainer for a refit", m.name, t.number, t.settings.Count)
+		return fmt.Errorf(
+			"model %s: this is shard %d of %d: ask the trainer for a refit",
+			m.name,
+			t.number,
+			t.settings.Count,
+		)
 	case !t.leads():
 		return fmt.Errorf("model %s: %s: ask that one for a refit", m.name, t.waits())
 	}
@@ -214,7 +251,10 @@ func (t *team) onMerged(events map[string]int64) {
 	}
 	for topic, n := range events {
 		r.applied.Add(n)
-		r.options.Metrics.applied(r.options.Settings.Name, ingest.Counts{Topic: topic, Applied: n, Watermark: watermark})
+		r.options.Metrics.applied(
+			r.options.Settings.Name,
+			ingest.Counts{Topic: topic, Applied: n, Watermark: watermark},
+		)
 	}
 	r.reading.Store(int64(time.Since(r.began)))
 	r.onStored()
@@ -232,7 +272,8 @@ func (t *team) forget(ctx context.Context, w *sketch.Witness) error {
 	return err
 }
 
-// run reads and sends, or merges, until ctx is done or, with an end, it is reached and everything is sent. The error carries its exit code.
+// run reads and sends, or merges, until ctx is done or, with an end, it is reached and everything is sent. The error
+// carries its exit code.
 func (t *team) run(ctx context.Context, read func(context.Context) error) error {
 	var others sync.WaitGroup
 	defer others.Wait()
@@ -274,8 +315,8 @@ func (t *team) run(ctx context.Context, read func(context.Context) error) error 
 	return t.exit(errors.Join(err, <-sent))
 }
 
-// takeUp has an empty state begin with what another process has left in the topic that was this shard, or else with what another number of shards has left in
-// theirs.
+// takeUp has an empty state begin with what another process has left in the topic that was this shard, or else with
+// what another number of shards has left in theirs.
 func (t *team) takeUp(ctx context.Context) error {
 	state, s := t.reader.state, t.settings
 	_, _, begun, err := state.store.Merged()
@@ -286,7 +327,9 @@ func (t *team) takeUp(ctx context.Context) error {
 		if err := t.takeFrom(ctx, s.Topic, s.Count, &t.number); err != nil || ctx.Err() != nil {
 			return err
 		}
-		state.fresh.Store(false) // a process may have ended before it sent anything: offsets of the group are no sign of a loss
+		state.fresh.Store(
+			false,
+		) // a process may have ended before it sent anything: offsets of the group are no sign of a loss
 		t.sender.Took(len(state.store.Ledger()) > 0)
 	}
 	if from := &s.From; from.Topic != "" && len(state.store.Ledger()) == 0 {
@@ -300,7 +343,8 @@ func (t *team) takeUp(ctx context.Context) error {
 	return nil
 }
 
-// takeFrom takes partitions up from the topic of so many shards: those of one of them, whose place this process takes, or with nil those that are this one's.
+// takeFrom takes partitions up from the topic of so many shards: those of one of them, whose place this process takes,
+// or with nil those that are this one's.
 func (t *team) takeFrom(ctx context.Context, topic string, count int, place *int) error {
 	o := t.reader.options
 	kafka, err := cluster.ClientOptions(&o.Config.Kafka)
@@ -311,7 +355,10 @@ func (t *team) takeFrom(ctx context.Context, topic string, count int, place *int
 	options.Place, options.Sender = place, t.sender
 	takeUp := (*shard.Receiver).TakePlace
 	if place == nil { // of another topic
-		options.Sender, options.Only, options.Carry = nil, t.reads, func(number int) bool { return number%t.settings.Count == t.number }
+		options.Sender, options.Only, options.Carry = nil, t.reads, func(
+			number int) bool {
+			return number%t.settings.Count == t.number
+		}
 		takeUp = (*shard.Receiver).TakeUp
 	}
 	forgotten, err := takeUp(shard.NewReceiver(options), ctx)
@@ -327,8 +374,17 @@ func (t *team) takeFrom(ctx context.Context, topic string, count int, place *int
 	if len(t.reader.state.store.Ledger()) == 0 {
 		return nil
 	}
-	o.Log.Info("partitions taken up from other shards", "topic", topic, "shards", count, "partitions", len(t.reader.state.store.Ledger()),
-		"rows", rows[sketch.Train])
+	o.Log.Info(
+		"partitions taken up from other shards",
+		"topic",
+		topic,
+		"shards",
+		count,
+		"partitions",
+		len(t.reader.state.store.Ledger()),
+		"rows",
+		rows[sketch.Train],
+	)
 	return nil
 }
 
@@ -354,7 +410,16 @@ func (t *team) exit(err error) error {
 // partitions returns the accounts of a trainer as a consumer has them.
 func (t *team) partitions() (out []consumer.PartitionStatus) {
 	for _, l := range t.reader.state.store.Ledger() {
-		out = append(out, consumer.PartitionStatus{Topic: l.Topic, Partition: l.Partition, Next: l.Next, HighWatermark: -1, Halted: l.Halted})
+		out = append(
+			out,
+			consumer.PartitionStatus{
+				Topic:         l.Topic,
+				Partition:     l.Partition,
+				Next:          l.Next,
+				HighWatermark: -1,
+				Halted:        l.Halted,
+			},
+		)
 	}
 	return out
 }

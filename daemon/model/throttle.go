@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// While a model is behind its log, its refit leaves the processors to reading: the sooner it has caught up, the sooner what is published is of
-// today.
+// While a model is behind its log, its refit leaves the processors to reading: the sooner it has caught up, the sooner
+// what is published is of today.
 const (
 	throttleSlice = 5 * time.Millisecond  // a refit works before it looks at the log again
 	throttleRest  = 35 * time.Millisecond // it rests if the log is behind: it has an eighth of the time then
@@ -19,7 +19,8 @@ const (
 	standsStill  = time.Second           // without an event, after which reading has no use for the processors
 )
 
-// throttle makes one refit give way to reading: the goroutines of the refit call Yield before every block of rows and features.
+// throttle makes one refit give way to reading: the goroutines of the refit call Yield before every block of rows and
+// features.
 type throttle struct {
 	done            <-chan struct{} // of the refit's context
 	applied, unread func() int64    // events so far, and records left
@@ -35,7 +36,14 @@ type throttle struct {
 
 // newThrottle returns the throttle of a refit that begins now and has a time budget, 0 for none.
 func newThrottle(ctx context.Context, budget time.Duration, applied, unread func() int64) *throttle {
-	t := &throttle{done: ctx.Done(), applied: applied, unread: unread, began: time.Now(), half: math.MaxInt64, first: applied()}
+	t := &throttle{
+		done:    ctx.Done(),
+		applied: applied,
+		unread:  unread,
+		began:   time.Now(),
+		half:    math.MaxInt64,
+		first:   applied(),
+	}
 	if budget > 0 {
 		t.half = budget / 2
 	}
@@ -43,7 +51,8 @@ func newThrottle(ctx context.Context, budget time.Duration, applied, unread func
 	return t
 }
 
-// Yield waits while the refit rests, at most until it is called off. Where the refit works it costs a look at the clock.
+// Yield waits while the refit rests, at most until it is called off. Where the refit works it costs a look at the
+// clock.
 func (t *throttle) Yield() {
 	now := time.Since(t.began)
 	if int64(now) >= t.look.Load() && t.asking.TryLock() {

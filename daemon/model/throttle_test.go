@@ -22,8 +22,9 @@ func TestThrottle(t *testing.T) {
 		"catches up":       {1, perSecond(100_000), caughtUp, 0, 995 * time.Millisecond},
 		"three goroutines": {3, perSecond(100_000), caughtUp, 0, 995 * time.Millisecond},
 		"stopped":          {1, perSecond(0), func(time.Duration) int64 { return 1_000_000 }, 0, time.Second},
-		"time budget":      {1, perSecond(100_000), func(time.Duration) int64 { return 1_000_000 }, 3 * time.Second, 1500 * time.Millisecond},
-		"keeps up":         {1, perSecond(100_000), func(time.Duration) int64 { return 4000 }, 0, 0}, // that take 40 ms
+		"time budget": {1, perSecond(100_000), func(time.Duration) int64 { return 1_000_000 }, 3 * time.Second,
+			1500 * time.Millisecond},
+		"keeps up": {1, perSecond(100_000), func(time.Duration) int64 { return 4000 }, 0, 0}, // that take 40 ms
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -52,7 +53,8 @@ func TestThrottle(t *testing.T) {
 				}
 				running.Wait()
 				workers := float64(test.workers)
-				if share := float64(before) / float64(test.rests) / workers; test.rests > 0 && !(share > 0.1 && share < 0.15) {
+				if share := float64(before) / float64(test.rests) / workers; test.rests > 0 &&
+					!(share > 0.1 && share < 0.15) {
 					t.Errorf("until %v they worked %.3f of the time", test.rests, share)
 				}
 				if share := float64(after) / float64(length-test.rests) / workers; share < 0.95 {

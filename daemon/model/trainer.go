@@ -78,8 +78,20 @@ type Trainer struct {
 }
 
 func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, versions *Versions, p *pause) *Trainer {
-	t := &Trainer{log: o.Log, metrics: o.Metrics, tracer: o.Tracer, untilEnd: o.UntilEnd, state: state, reader: r, cycle: learning, versions: versions, pause: p,
-		fit: learning.Refit, wake: make(chan struct{}, 1), settings: o.Settings}
+	t := &Trainer{
+		log:      o.Log,
+		metrics:  o.Metrics,
+		tracer:   o.Tracer,
+		untilEnd: o.UntilEnd,
+		state:    state,
+		reader:   r,
+		cycle:    learning,
+		versions: versions,
+		pause:    p,
+		fit:      learning.Refit,
+		wake:     make(chan struct{}, 1),
+		settings: o.Settings,
+	}
 	t.tuned.Store(o.Settings)
 	learning.Throttle = func(ctx context.Context, budget time.Duration) func() {
 		return newThrottle(ctx, budget, r.applied.Load, r.lag).Yield
@@ -107,8 +119,8 @@ func (t *Trainer) Wake() {
 	}
 }
 
-// Run trains until ctx is done; after readDone it refits once more and returns. A refit that fails is logged and counted, and the next one is
-// due on schedule. The error carries its exit code.
+// Run trains until ctx is done; after readDone it refits once more and returns. A refit that fails is logged and
+// counted, and the next one is due on schedule. The error carries its exit code.
 func (t *Trainer) Run(ctx context.Context, readDone <-chan struct{}) error {
 	t.begin()
 	defer t.tick.Stop()
@@ -172,7 +184,8 @@ func (t *Trainer) tune() {
 // tickOf is the time between two looks at what there is to do.
 func tickOf(m *config.Model) time.Duration {
 	tick := observeEvery
-	for _, d := range []time.Duration{m.Train.Every.Std(), m.Publish.UpdateEvery.Std(), m.Publish.Deltas.Every.Std(), renewEvery(m)} {
+	for _, d := range []time.Duration{m.Train.Every.Std(), m.Publish.UpdateEvery.Std(), m.Publish.Deltas.Every.Std(),
+		renewEvery(m)} {
 		if d > 0 {
 			tick = min(tick, d)
 		}
@@ -202,7 +215,8 @@ func (t *Trainer) step(ctx context.Context) error {
 		return nil
 	}
 	t.heedDrift(applied)
-	if t.running == nil && (t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
+	if t.running == nil &&
+		(t.refitNow.Swap(false) || t.schedule.RefitDue(&t.settings.Train, time.Now(), applied) && t.pause.over(time.Now())) {
 		t.schedule.RefitBegun(applied)
 		t.running = make(chan trained, 1)
 		go func(out chan<- trained) { out <- t.refit(ctx) }(t.running)
@@ -212,7 +226,9 @@ func (t *Trainer) step(ctx context.Context) error {
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
 	learned := applied + t.reader.team.learner().count()
-	if now := time.Now(); t.writing == nil && t.reader.team.learns() && t.schedule.UpdateDue(&t.settings.Publish, now, learned) && !t.deltasWait(ctx) {
+	if now := time.Now(); t.writing == nil && t.reader.team.learns() &&
+		t.schedule.UpdateDue(&t.settings.Publish, now, learned) &&
+		!t.deltasWait(ctx) {
 		t.schedule.Updated(now, learned)
 		if err := t.contain("update", func() error { return t.update(ctx) }); err != nil {
 			return err
@@ -251,7 +267,13 @@ func (t *Trainer) heedDrift(applied int64) {
 		t.schedule.Alarmed(applied)
 		t.metrics.drift.WithLabelValues(t.state.settings.Name, alarm.Group).Inc()
 		t.versions.mark(time.Now(), curves.Drift, 0, "what was learned of "+alarm.Group+" does not hold any more")
-		t.log.Warn("drift: what was learned does not hold any more", "group", alarm.Group, "learned_events", alarm.Event)
+		t.log.Warn(
+			"drift: what was learned does not hold any more",
+			"group",
+			alarm.Group,
+			"learned_events",
+			alarm.Event,
+		)
 	}
 }
 
@@ -271,8 +293,8 @@ func (t *Trainer) finish(ctx context.Context) error {
 	return t.install(ctx, t.refit(ctx))
 }
 
-// refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it failed, which is logged
-// and counted.
+// refit trains and judges one challenger. Without one, and without an error, there was nothing to train on or it
+// failed, which is logged and counted.
 func (t *Trainer) refit(ctx context.Context) (out trained) {
 	start, name := time.Now(), t.state.settings.Name
 	span := traces.Refit(t.tracer, name)
@@ -289,7 +311,13 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	against := t.cycle.Champion()
 	challenger, err := t.fitOn(ctx, sample)
 	if err != nil && ctx.Err() == nil && t.cycle.StartsCold() {
-		t.log.Warn("refit failed that continued from the champion: it is made again from nothing", "error", err, "stack", stackOf(err))
+		t.log.Warn(
+			"refit failed that continued from the champion: it is made again from nothing",
+			"error",
+			err,
+			"stack",
+			stackOf(err),
+		)
 		if sample, err = t.takeSample(); err != nil {
 			return trained{err: err}
 		}
@@ -297,7 +325,13 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 	}
 	switch {
 	case errors.Is(err, encode.ErrNoRows):
-		t.log.Info("refit skipped", "reason", "no rows to train on yet", "held_out", len(sample.Select)+len(sample.Gate))
+		t.log.Info(
+			"refit skipped",
+			"reason",
+			"no rows to train on yet",
+			"held_out",
+			len(sample.Select)+len(sample.Gate),
+		)
 		return trained{}
 	case ctx.Err() != nil:
 		return trained{}
@@ -327,7 +361,15 @@ func (t *Trainer) takeSample() (*encode.Sample, error) {
 	}
 	t.ages.Store(agesOf(sample.TrainAge))
 	if sample.Limited > 0 {
-		t.log.Info("weights limited", "field", t.state.settings.Schema.Weight, "rows", sample.Limited, "limit", sample.WeightLimit)
+		t.log.Info(
+			"weights limited",
+			"field",
+			t.state.settings.Schema.Weight,
+			"rows",
+			sample.Limited,
+			"limit",
+			sample.WeightLimit,
+		)
 	}
 	return sample, nil
 }
@@ -343,7 +385,8 @@ func (t *Trainer) fitOn(ctx context.Context, sample *encode.Sample) (challenger 
 	return challenger, err
 }
 
-// install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state is at fault.
+// install publishes a challenger and, if it was promoted, makes it the champion. Its error ends the daemon: the state
+// is at fault.
 func (t *Trainer) install(ctx context.Context, r trained) error {
 	if err := t.settle(ctx); err != nil {
 		return err
@@ -373,7 +416,10 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 	t.versions.follow()
 	if now := t.cycle.Champion(); version.Decision == publish.Promoted && now != nil && !r.isAgainst(now) {
 		version.Decision, r.challenger.Cause = publish.Kept, "overtaken"
-		version.Reason = fmt.Sprintf("version %d became champion while this one was trained: the next refit is compared with it", now.Version.Version)
+		version.Reason = fmt.Sprintf(
+			"version %d became champion while this one was trained: the next refit is compared with it",
+			now.Version.Version,
+		)
 	}
 	if !r.counted {
 		t.metrics.judged(r.challenger)
@@ -381,7 +427,8 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 	}
 	if err := t.versions.publish(trace.ContextWithSpan(ctx, r.span), r.challenger); err != nil {
 		// The next refit is compared with the other champion, and a model that cannot be published never can.
-		if !errors.Is(err, snapshot.ErrConflict) && !errors.Is(err, snapshot.ErrContents) && !errors.Is(err, snapshot.ErrGolden) {
+		if !errors.Is(err, snapshot.ErrConflict) && !errors.Is(err, snapshot.ErrContents) &&
+			!errors.Is(err, snapshot.ErrGolden) {
 			t.unpublished, t.retryAt = &r, time.Now().Add(publishRetry)
 		}
 		return nil // logged and counted; the champion stays
@@ -402,8 +449,8 @@ func (r *trained) isAgainst(now *fitted.Fitted) bool {
 	return r.against != nil && now.Model == r.against.Model
 }
 
-// republish publishes the champion once more, under the next number, because the store that held it was lost, or its files are damaged. A model that has
-// none in memory gives consumers another version that can be read.
+// republish publishes the champion once more, under the next number, because the store that held it was lost, or its
+// files are damaged. A model that has none in memory gives consumers another version that can be read.
 func (t *Trainer) republish(ctx context.Context) error {
 	last := t.cycle.Champion()
 	if last == nil {
@@ -417,7 +464,11 @@ func (t *Trainer) republish(ctx context.Context) error {
 	again.Version.Kind, again.Version.Decision = "refit", publish.Promoted
 	again.Version.Reason = fmt.Sprintf("version %d again: the store that held it was lost", last.Version.Version)
 	if damage := t.versions.publisher.Damage(); damage != nil {
-		again.Version.Reason = fmt.Sprintf("version %d again: consumers could not read the champion: %v", last.Version.Version, damage)
+		again.Version.Reason = fmt.Sprintf(
+			"version %d again: consumers could not read the champion: %v",
+			last.Version.Version,
+			damage,
+		)
 	}
 	if err := t.versions.publish(ctx, &again); err != nil {
 		return nil // logged and counted; tried again with the next look
@@ -435,7 +486,11 @@ func (t *Trainer) republish(ctx context.Context) error {
 func (t *Trainer) update(ctx context.Context) error {
 	t.versions.follow()
 	if t.versions.publisher.Chosen() {
-		t.log.Debug("update skipped", "reason", "an operator chose the champion: only a refit that passes the gate replaces it")
+		t.log.Debug(
+			"update skipped",
+			"reason",
+			"an operator chose the champion: only a refit that passes the gate replaces it",
+		)
 		return nil
 	}
 	if t.waitsForState(nil) {
@@ -511,7 +566,9 @@ func (t *Trainer) written(ctx context.Context, w written) error {
 		}
 		if err := t.versions.published(ctx, w.err); err != nil {
 			t.cycle.EndUpdate(w.of)
-			if errors.Is(err, snapshot.ErrConflict) || errors.Is(err, snapshot.ErrContents) || errors.Is(err, snapshot.ErrGolden) || stackOf(err) != "" {
+			if errors.Is(err, snapshot.ErrConflict) || errors.Is(err, snapshot.ErrContents) ||
+				errors.Is(err, snapshot.ErrGolden) ||
+				stackOf(err) != "" {
 				t.cycle.EndDeltas()
 				t.versions.endDeltas("the update after them was not published")
 			}
@@ -535,7 +592,8 @@ func (t *Trainer) waitsForState(cut []report.Cut) bool {
 	return reason != ""
 }
 
-// contain runs a step of publishing. A panic is logged and counted as a version that could not be published; errors of the state pass.
+// contain runs a step of publishing. A panic is logged and counted as a version that could not be published; errors of
+// the state pass.
 func (t *Trainer) contain(kind string, step func() error) error {
 	err := recovered(step)
 	if stackOf(err) != "" {

@@ -35,10 +35,23 @@ func panickyPath(ctx context.Context) error {
 	x := solver.NewRows(2, 2, 2)
 	x.Append([]int32{0}, []float64{1})
 	x.Append([]int32{1}, []float64{1})
-	p := &solver.Problem{X: x, Targets: []float64{1, -1}, Outputs: 1, Loss: solver.Squared{}, Field: []int32{0, 0}, NumFields: 1}
+	p := &solver.Problem{
+		X:         x,
+		Targets:   []float64{1, -1},
+		Outputs:   1,
+		Loss:      solver.Squared{},
+		Field:     []int32{0, 0},
+		NumFields: 1,
+	}
 	s := solver.DefaultSettings()
 	s.Workers = 2
-	_, _, err := solver.Path(ctx, p, []float64{1, 0.5}, s, solver.PathOptions{Judge: func(*solver.Model) float64 { panic("judge") }})
+	_, _, err := solver.Path(
+		ctx,
+		p,
+		[]float64{1, 0.5},
+		s,
+		solver.PathOptions{Judge: func(*solver.Model) float64 { panic("judge") }},
+	)
 	return err
 }
 
@@ -76,7 +89,13 @@ func TestPanicOfTheSolver(t *testing.T) {
 	a.trainer.Refit()
 	until(t, "a failure", func() bool { return failures() > 0 })
 	if failures() != 1 || refit() != before || len(a.NotReady()) > 0 {
-		t.Errorf("%g failures, the refit is version %d after %d, not ready: %v", failures(), refit(), before, a.NotReady())
+		t.Errorf(
+			"%g failures, the refit is version %d after %d, not ready: %v",
+			failures(),
+			refit(),
+			before,
+			a.NotReady(),
+		)
 	}
 	broken.Store(false)
 	a.trainer.Refit()
@@ -84,7 +103,8 @@ func TestPanicOfTheSolver(t *testing.T) {
 	if failures() != 1 {
 		t.Errorf("%g failures", failures())
 	}
-	if text := log.String(); !strings.Contains(text, `msg="refit failed" model=a error="panic: judge"`) || !strings.Contains(text, "panickyPath") {
+	if text := log.String(); !strings.Contains(text, `msg="refit failed" model=a error="panic: judge"`) ||
+		!strings.Contains(text, "panickyPath") {
 		t.Errorf("the log lacks the panic and where it was:\n%.3000s", text)
 	}
 }
@@ -141,7 +161,11 @@ func TestOneRefitAtATime(t *testing.T) {
 // in parallel with the trainer, which begins a refit before it is written.
 func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
 	t.Parallel()
-	p := newPairOf(t, io.Discard, func(i int) int { return 1 + (i%50*(i%31)+i*i%7)%5 }) // without noise updates are held back
+	p := newPairOf(
+		t,
+		io.Discard,
+		func(i int) int { return 1 + (i%50*(i%31)+i*i%7)%5 },
+	) // without noise updates are held back
 	a := p.a
 	p.onlyWhenAsked()
 	fit, write := a.trainer.fit, a.trainer.versions.write
@@ -181,8 +205,8 @@ func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
 	until(t, "the update and the refit", func() bool { return versions.Load() >= 3 })
 }
 
-// TestWallClockIsSet (G7): what the schedule measures by are monotonic readings, which no setting of the wall clock moves, and what a run before
-// left on disk in the future, after a clock was set back, keeps nothing down.
+// TestWallClockIsSet (G7): what the schedule measures by are monotonic readings, which no setting of the wall clock
+// moves, and what a run before left on disk in the future, after a clock was set back, keeps nothing down.
 func TestWallClockIsSet(t *testing.T) {
 	p := newPair(t, io.Discard)
 	s := p.a.trainer
@@ -191,7 +215,8 @@ func TestWallClockIsSet(t *testing.T) {
 	if err := s.install(t.Context(), trained{}); err != nil { // a refit without a model has ended
 		t.Fatal(err)
 	}
-	for name, at := range map[string]time.Time{"refit": s.schedule.RefitAt, "update": s.schedule.UpdateAt, "look": s.lookAt, "start": p.a.reader.began} {
+	for name, at := range map[string]time.Time{"refit": s.schedule.RefitAt, "update": s.schedule.UpdateAt,
+		"look": s.lookAt, "start": p.a.reader.began} {
 		if !strings.Contains(at.String(), " m=") {
 			t.Errorf("the time of the last %s, %v, has no monotonic reading", name, at)
 		}

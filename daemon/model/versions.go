@@ -22,8 +22,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Versions are the published versions of a model: which one consumers have, and which one challengers are compared with. But for what the
-// status shows it belongs to the trainer's goroutine.
+// Versions are the published versions of a model: which one consumers have, and which one challengers are compared
+// with. But for what the status shows it belongs to the trainer's goroutine.
 type Versions struct {
 	settings  *config.Model
 	log       *slog.Logger
@@ -45,9 +45,10 @@ type Versions struct {
 	serving  atomic.Pointer[dated] // what consumers have
 	judged   atomic.Pointer[dated] // the last version of this run
 
-	trouble   atomic.Pointer[web.Reason] // why the last version could not be published, nil if it was
-	lost      atomic.Pointer[string]     // what publisher.Lost() is about, nil where it is false
-	unread    atomic.Pointer[string]     // why consumers have no version that can be read, nil if they have or none was published
+	trouble atomic.Pointer[web.Reason] // why the last version could not be published, nil if it was
+	lost    atomic.Pointer[string]     // what publisher.Lost() is about, nil where it is false
+	// why consumers have no version that can be read, nil if they have or none was published
+	unread    atomic.Pointer[string]
 	checks    deltaChecks
 	chain     atomic.Pointer[publish.Position] // of deltas, nil without
 	fruitless atomic.Pointer[string]           // why the last refit without a version for consumers ended so
@@ -66,7 +67,12 @@ func NewPublisher(m *config.Model, log *slog.Logger) (*publish.Publisher, error)
 	publisher, err := publish.New(m, p.Store, time.Now, log)
 	switch {
 	case errors.Is(err, snapshot.ErrKey):
-		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "publish.signing_key_file", Path: p.SigningKeyFile}
+		return nil, &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  err,
+			Key:  "publish.signing_key_file",
+			Path: p.SigningKeyFile,
+		}
 	case err != nil:
 		return nil, &report.ExitError{Code: report.ExitState, Err: err, Key: "publish.store", Path: p.Store}
 	}
@@ -83,8 +89,20 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 		publisher.Store().Reserve = state.numbers.reserve
 	}
 	state.compareWith(publisher.Store())
-	v := &Versions{settings: o.Settings, log: o.Log, metrics: o.Metrics, tracer: o.Tracer, out: o.Out, onVersion: o.OnVersion, state: state, cycle: learning,
-		publisher: publisher, write: (*publish.Publication).Write, strays: make(map[string]bool), mark: func(time.Time, string, int64, string) {}}
+	v := &Versions{
+		settings:  o.Settings,
+		log:       o.Log,
+		metrics:   o.Metrics,
+		tracer:    o.Tracer,
+		out:       o.Out,
+		onVersion: o.OnVersion,
+		state:     state,
+		cycle:     learning,
+		publisher: publisher,
+		write:     (*publish.Publication).Write,
+		strays:    make(map[string]bool),
+		mark:      func(time.Time, string, int64, string) {},
+	}
 	v.refused()
 	v.nameStrays()
 	return v, nil
@@ -102,7 +120,15 @@ func (v *Versions) nameStrays() {
 		case v.strays[s.Path]:
 			continue
 		case s.Alias != "":
-			v.log.Error("alias is damaged and cannot be rebuilt: promote a version to set it", "alias", s.Alias, "path", s.Path, "reason", s.Err)
+			v.log.Error(
+				"alias is damaged and cannot be rebuilt: promote a version to set it",
+				"alias",
+				s.Alias,
+				"path",
+				s.Path,
+				"reason",
+				s.Err,
+			)
 		default:
 			v.log.Warn("in the store and no part of it: ignored", "path", s.Path, "reason", s.Err)
 		}
@@ -115,17 +141,24 @@ func (v *Versions) refused() {
 	for _, r := range v.publisher.Refusals() {
 		v.renewed = time.Time{} // where the alias is moved back, its renewal was of another move
 		v.metrics.untrusted.WithLabelValues(v.settings.Name).Inc()
-		v.log.Error("in the store and not signed by our keys: left alone, and not used", "alias", r.Alias, "version", r.Version,
-			"reason", r.Reason)
+		v.log.Error(
+			"in the store and not signed by our keys: left alone, and not used",
+			"alias",
+			r.Alias,
+			"version",
+			r.Version,
+			"reason",
+			r.Reason,
+		)
 	}
 }
 
 // Store returns the store of snapshots, nil without one.
 func (v *Versions) Store() *snapshot.Store { return v.publisher.Store() }
 
-// revive loads the champion of an earlier run and folds in again what the sample holds from after its cut. Without one, or if it does
-// not fit any more, which is logged, the model starts without a champion and folds in the whole sample; what cannot be read is replaced at the
-// gate by another version, or by the baselines.
+// revive loads the champion of an earlier run and folds in again what the sample holds from after its cut. Without one,
+// or if it does not fit any more, which is logged, the model starts without a champion and folds in the whole sample;
+// what cannot be read is replaced at the gate by another version, or by the baselines.
 func (v *Versions) revive() error {
 	defer v.refused()
 	var cut []report.Cut
@@ -139,7 +172,8 @@ func (v *Versions) revive() error {
 		cut = refit.Version.Cut
 	}
 	champion, salvaged := v.openChampion()
-	takes := champion != nil && (v.publisher.Chosen() || salvaged && refit == nil && v.settings.MadeFor(champion.Manifest().ConfigHash))
+	takes := champion != nil &&
+		(v.publisher.Chosen() || salvaged && refit == nil && v.settings.MadeFor(champion.Manifest().ConfigHash))
 	adopted := takes && v.adopt(champion)
 	if adopted {
 		cut = v.cycle.Champion().Version.Cut
@@ -148,7 +182,10 @@ func (v *Versions) revive() error {
 		v.substitute(err)
 	}
 	if champion == nil && v.consumersHad() && v.unread.Load() == nil {
-		v.unreadable("store: versions were published to %s, and none of them can be read before the next refit", v.settings.Publish.Store)
+		v.unreadable(
+			"store: versions were published to %s, and none of them can be read before the next refit",
+			v.settings.Publish.Store,
+		)
 	}
 	if champion == nil || takes {
 		return v.state.relearn(v.cycle, cut)
@@ -163,19 +200,30 @@ func (v *Versions) revive() error {
 	return v.state.relearn(v.cycle, cut)
 }
 
-// substitute lets the next refit be compared with another version in place of a champion that there was and that cannot be read.
+// substitute lets the next refit be compared with another version in place of a champion that there was and that cannot
+// be read.
 func (v *Versions) substitute(reason error) {
 	if !v.consumersHad() {
 		return
 	}
 	for version := range v.publisher.Readable() {
 		if ch, err := fitted.FromSnapshot(v.settings, version); err == nil {
-			v.log.Warn("champion cannot be used: the next refit is compared with another version", "version", ch.Version.Version, "reason", reason)
+			v.log.Warn(
+				"champion cannot be used: the next refit is compared with another version",
+				"version",
+				ch.Version.Version,
+				"reason",
+				reason,
+			)
 			v.cycle.CompareWith(ch)
 			return
 		}
 	}
-	v.log.Warn("neither the champion nor another version can be used: the next refit is compared with the baselines", "reason", reason)
+	v.log.Warn(
+		"neither the champion nor another version can be used: the next refit is compared with the baselines",
+		"reason",
+		reason,
+	)
 	v.cycle.CompareWith(nil)
 }
 
@@ -184,8 +232,8 @@ func (v *Versions) consumersHad() bool {
 	return v.publisher.Champion().Version != 0 || v.state.numbers.last().Version != 0 && !v.neverPromoted()
 }
 
-// neverPromoted reports whether the publish log has versions, and that champion never named one: the publisher of the first was killed before it moved that
-// alias.
+// neverPromoted reports whether the publish log has versions, and that champion never named one: the publisher of the
+// first was killed before it moved that alias.
 func (v *Versions) neverPromoted() bool {
 	store := v.Store()
 	if store == nil {
@@ -219,7 +267,8 @@ func (v *Versions) lastRefit() (*fitted.Fitted, error) {
 	return last, err
 }
 
-// follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on the same store.
+// follow loads the version that champion names if somebody else moved the alias: an operator, or another instance on
+// the same store.
 func (v *Versions) follow() {
 	lost := v.publisher.Lost()
 	version, err := v.publisher.Follow()
@@ -232,10 +281,21 @@ func (v *Versions) follow() {
 	switch damage := v.publisher.Damage(); {
 	case lost || !v.publisher.Lost():
 	case damage != nil:
-		v.log.Error("champion is damaged: the last refit is published again in its place", "version", v.publisher.Champion().Version, "reason", damage)
+		v.log.Error(
+			"champion is damaged: the last refit is published again in its place",
+			"version",
+			v.publisher.Champion().Version,
+			"reason",
+			damage,
+		)
 	default:
-		v.log.Error("store of the versions is lost: it is made again with the champion, and numbers continue", "store", v.settings.Publish.Store,
-			"version", v.publisher.Champion().Version)
+		v.log.Error(
+			"store of the versions is lost: it is made again with the champion, and numbers continue",
+			"store",
+			v.settings.Publish.Store,
+			"version",
+			v.publisher.Champion().Version,
+		)
 	}
 	if err := v.state.numbers.note(v.publisher.Champion()); err != nil {
 		v.log.Error("numbers of the versions not kept", "error", err)
@@ -253,7 +313,8 @@ func (v *Versions) followTo(version *snapshot.Model) {
 	}
 }
 
-// adopt makes a version of the store the champion that challengers are compared with, and reports whether that was possible.
+// adopt makes a version of the store the champion that challengers are compared with, and reports whether that was
+// possible.
 func (v *Versions) adopt(version *snapshot.Model) bool {
 	manifest := version.Manifest()
 	ch, err := fitted.FromSnapshot(v.settings, version)
@@ -278,7 +339,8 @@ func (v *Versions) serve(ch *fitted.Fitted, manifest snapshot.Manifest) {
 	v.metrics.live(v.settings.Name, ch, manifest.Created, manifest.Expires)
 }
 
-// renewEvery is the time between two renewals of the champion: a quarter of its life at most, so that a failure or two do not end it.
+// renewEvery is the time between two renewals of the champion: a quarter of its life at most, so that a failure or two
+// do not end it.
 func renewEvery(m *config.Model) time.Duration {
 	every := m.Publish.RenewEvery.Std()
 	if life := m.Publish.ExpiresAfter.Std(); life > 0 {
@@ -310,7 +372,12 @@ func (v *Versions) publish(ctx context.Context, ch *fitted.Fitted) error {
 	seen := v.cycle.Progressive()
 	ch.Observed = &seen
 	publication := v.publisher.Begin()
-	err := traces.Publish(ctx, v.tracer, ch, func(ctx context.Context, ch *fitted.Fitted) error { return v.write(publication, ctx, ch) })
+	err := traces.Publish(
+		ctx,
+		v.tracer,
+		ch,
+		func(ctx context.Context, ch *fitted.Fitted) error { return v.write(publication, ctx, ch) },
+	)
 	if err == nil {
 		v.publisher.End(ctx, ch)
 	}
@@ -375,8 +442,23 @@ func (v *Versions) emit(ch *fitted.Fitted) error {
 		v.withoutVersion("version %d was kept back: %s", version.Version, version.Reason)
 		v.kept++
 	}
-	v.log.Info("version judged", "version", version.Version, "kind", version.Kind, "decision", version.Decision, "reason", version.Reason,
-		"k", version.K, "rows", version.Rows, "rejections_in_a_row", v.cycle.Rejections())
+	v.log.Info(
+		"version judged",
+		"version",
+		version.Version,
+		"kind",
+		version.Kind,
+		"decision",
+		version.Decision,
+		"reason",
+		version.Reason,
+		"k",
+		version.K,
+		"rows",
+		version.Rows,
+		"rejections_in_a_row",
+		v.cycle.Rejections(),
+	)
 	if v.onVersion != nil {
 		v.onVersion(*version)
 	}

@@ -53,7 +53,8 @@ func TestRefusedNotice(t *testing.T) {
 			<-done
 		})
 		b.want("version.promoted 2", "version.promoted 3", "version.promoted 4", "version.promoted 1")
-		if text := b.log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, fmt.Sprint("answered ", status)) {
+		if text := b.log.String(); strings.Count(text, "level=ERROR") != 1 ||
+			!strings.Contains(text, fmt.Sprint("answered ", status)) {
 			t.Errorf("%d: log\n%s", status, text)
 		}
 	}
@@ -78,7 +79,8 @@ func TestHaltsGoFirst(t *testing.T) {
 	b.refusing(0)
 	n.deliver(t.Context(), n.inOrder())
 	list := b.received()
-	if len(list) != 6 || !slices.Equal(list[:3], []string{"version.promoted 3", "version.promoted 4", "version.promoted 5"}) {
+	if len(list) != 6 ||
+		!slices.Equal(list[:3], []string{"version.promoted 3", "version.promoted 4", "version.promoted 5"}) {
 		t.Errorf("sent %q: those that were refused come last", list)
 	}
 	if list[3] != "partition.halted ratings/0@9" {
@@ -129,7 +131,8 @@ func TestGiveUp(t *testing.T) {
 	for _, want := range []string{"7", "2", "3"} {
 		n.add(&Notice{ID: "more" + want, Type: Promoted})
 		n.look(false)
-		if slices.ContainsFunc(n.queue.Pending, func(p Notice) bool { return p.ID == want }) || len(n.queue.Pending) != maxPending {
+		if slices.ContainsFunc(n.queue.Pending, func(p Notice) bool { return p.ID == want }) ||
+			len(n.queue.Pending) != maxPending {
 			t.Errorf("notice %s is there, of %d", want, len(n.queue.Pending))
 		}
 	}

@@ -23,7 +23,8 @@ import (
 
 // Notice is the body of a request.
 type Notice struct {
-	ID        string    `json:"id"`        // the same in every attempt: of another daemon on the same store, and after a crash
+	// the same in every attempt: of another daemon on the same store, and after a crash
+	ID        string    `json:"id"`
 	Type      string    `json:"type"`      // version.promoted, version.rejected or partition.halted
 	Timestamp time.Time `json:"timestamp"` // when it happened
 	Data      Data      `json:"data"`
@@ -91,7 +92,8 @@ func newClient() *http.Client {
 	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// send posts a notice. The error names neither the path of the URL nor what was answered: both may hold what is nobody's business.
+// send posts a notice. The error names neither the path of the URL nor what was answered: both may hold what is
+// nobody's business.
 func (n *Notifier) send(ctx context.Context, notice *Notice) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -104,7 +106,8 @@ func (n *Notifier) send(ctx context.Context, notice *Notice) error {
 		return errors.New("notify: the URL cannot be used")
 	}
 	timestamp := strconv.FormatInt(n.now().Unix(), 10)
-	for name, value := range map[string]string{"Content-Type": "application/json", "User-Agent": "refitd", "webhook-id": notice.ID,
+	for name, value := range map[string]string{"Content-Type": "application/json", "User-Agent": "refitd",
+		"webhook-id":        notice.ID,
 		"webhook-timestamp": timestamp, "webhook-signature": sign(n.Secret, notice.ID, timestamp, body)} {
 		r.Header.Set(name, value)
 	}

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	lookEvery   = time.Second      // between two looks at versions and halts
-	haltAfter   = 10 * time.Second // a partition that reads on within it, because it had no room for a while, has no notice
+	lookEvery = time.Second // between two looks at versions and halts
+	// a partition that reads on within it, because it had no room for a while, has no notice
+	haltAfter   = 10 * time.Second
 	sendTimeout = 10 * time.Second // of one request
 	lastTimeout = 2 * time.Second  // of all that are still to be sent when the daemon ends, which has five for everything
 	retryMin    = time.Second      // the pause after a failure doubles from this
@@ -80,7 +81,8 @@ type Notifier struct {
 	unkept   bool               // the file could not be written, which was logged
 }
 
-// New reads what an earlier run left to be sent. A file that cannot be read is logged, and begun anew from the newest version on.
+// New reads what an earlier run left to be sent. A file that cannot be read is logged, and begun anew from the newest
+// version on.
 func New(o Options) *Notifier {
 	if o.Client == nil {
 		o.Client = newClient()
@@ -90,8 +92,9 @@ func New(o Options) *Notifier {
 	return n
 }
 
-// Run sends notices until ctx is done, and then what can be sent within seconds. A failure is reported to OnResult, logged once until it is over, and
-// tried again until it succeeds, while the other notices are sent. The rest waits for the next run.
+// Run sends notices until ctx is done, and then what can be sent within seconds. A failure is reported to OnResult,
+// logged once until it is over, and tried again until it succeeds, while the other notices are sent. The rest waits for
+// the next run.
 func (n *Notifier) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		n.look(false)
@@ -150,7 +153,9 @@ func (n *Notifier) lookAtVersions() (changed bool) {
 		case err == nil:
 			n.add(ofVersion(&m))
 		case errors.Is(err, snapshot.ErrNotFound): // pruned since, or the number was passed by
-		case errors.Is(err, snapshot.ErrSignature), errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrFormat):
+		case errors.Is(err, snapshot.ErrSignature),
+			errors.Is(err, snapshot.ErrDigest),
+			errors.Is(err, snapshot.ErrFormat):
 			n.Log.Warn("version left out of the notices", "version", version, "error", err)
 		default: // looked at again
 			return changed

@@ -39,8 +39,13 @@ type bench struct {
 }
 
 func newBench(t *testing.T) *bench {
-	return &bench{T: t, store: snapshot.NewStore(t.TempDir()), path: filepath.Join(t.TempDir(), "notices.json"), results: make(map[string]int),
-		answer: func() (int, error) { return http.StatusNoContent, nil }}
+	return &bench{
+		T:       t,
+		store:   snapshot.NewStore(t.TempDir()),
+		path:    filepath.Join(t.TempDir(), "notices.json"),
+		results: make(map[string]int),
+		answer:  func() (int, error) { return http.StatusNoContent, nil },
+	}
 }
 
 var secret = []byte("0123456789abcdef01234567")
@@ -56,7 +61,8 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 		b.Errorf("%v in %s", err, body)
 	}
 	id, at := r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp")
-	if want := sign(secret, id, at, body); r.Header.Get("webhook-signature") != want || id != n.ID || r.Method != "POST" {
+	if want := sign(secret, id, at, body); r.Header.Get("webhook-signature") != want || id != n.ID ||
+		r.Method != "POST" {
 		b.Errorf("%s, header %v, body %s: the signature is %s", r.Method, r.Header, body, want)
 	}
 	b.mu.Lock()
@@ -71,31 +77,53 @@ func (b *bench) RoundTrip(r *http.Request) (*http.Response, error) {
 	if status/100 == 2 {
 		b.got = append(b.got, n)
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Location": {"http://elsewhere.example.org/"}}, Body: io.NopCloser(strings.NewReader("hello")),
-		Request: r}, nil
+	return &http.Response{
+		StatusCode: status,
+		Header:     http.Header{"Location": {"http://elsewhere.example.org/"}},
+		Body:       io.NopCloser(strings.NewReader("hello")),
+		Request:    r,
+	}, nil
 }
 
 // open is a start of the daemon.
 func (b *bench) open() *Notifier {
 	client := newClient()
 	client.Transport = b
-	return New(Options{Model: model, URL: "https://hooks.example.org/T0KEN?key=T0KEN", Secret: secret, Path: b.path, Store: b.store, Client: client,
-		Halts: func() []Halt { return b.halts }, Log: slog.New(slog.NewTextHandler(&b.log, nil)), OnResult: func(result string, pending int) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if result != "" {
-				b.results[result]++
-			}
-			b.pending = pending
-		}})
+	return New(
+		Options{
+			Model:  model,
+			URL:    "https://hooks.example.org/T0KEN?key=T0KEN",
+			Secret: secret,
+			Path:   b.path,
+			Store:  b.store,
+			Client: client,
+			Halts:  func() []Halt { return b.halts },
+			Log:    slog.New(slog.NewTextHandler(&b.log, nil)),
+			OnResult: func(result string, pending int) {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if result != "" {
+					b.results[result]++
+				}
+				b.pending = pending
+			},
+		},
+	)
 }
 
 // publish makes the next version.
 func (b *bench) publish(kind, decision string) {
 	b.Helper()
 	c := &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.Identity, NumFeatures: 2, NumOutputs: 1,
-		Schema: snapshot.Schema{Task: snapshot.Regression, Label: "y", Categorical: []string{"id"}}, Vocabulary: [][]string{{"a", "b"}},
-		Linear: []float64{float64(time.Now().Nanosecond()), 1}, Bias: []float64{0.5}, Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}},
+		Schema: snapshot.Schema{
+			Task:        snapshot.Regression,
+			Label:       "y",
+			Categorical: []string{"id"},
+		}, Vocabulary: [][]string{{"a", "b"}},
+		Linear: []float64{
+			float64(time.Now().Nanosecond()),
+			1,
+		}, Bias: []float64{0.5}, Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}},
 		Meta: snapshot.Meta{Writer: "test", Kind: kind, Decision: decision, Reason: "because", Created: time.Now()}}
 	if _, err := b.store.Publish(b.Context(), model, c); err != nil {
 		b.Fatal(err)
@@ -255,7 +283,8 @@ func TestBounded(t *testing.T) {
 	}
 	n.unkept = true
 	n.look(false)
-	if n = b.open(); len(n.queue.Pending) != maxPending || n.queue.Pending[0].ID != "5" || b.results[Dropped] != 5 || b.pending != maxPending {
+	if n = b.open(); len(n.queue.Pending) != maxPending || n.queue.Pending[0].ID != "5" || b.results[Dropped] != 5 ||
+		b.pending != maxPending {
 		t.Errorf("%d pending, %v", len(n.queue.Pending), b.results)
 	}
 	if text := bounded(strings.Repeat("é", maxReason)); len(text) != maxReason {
@@ -292,12 +321,14 @@ func TestRunTriesAgain(t *testing.T) {
 		if took := time.Since(began); took > 20*time.Minute+lastTimeout {
 			t.Errorf("the end took %v", took)
 		}
-		if attempts < 8 || attempts > 20 || b.results[Failure] != attempts-2 || b.results[Success] != 2 || b.pending != 0 {
+		if attempts < 8 || attempts > 20 || b.results[Failure] != attempts-2 || b.results[Success] != 2 ||
+			b.pending != 0 {
 			t.Errorf("%d attempts, %v, %d pending", attempts, b.results, b.pending)
 		}
 	})
 	b.want("version.promoted 1", "version.rejected 2")
-	if text := b.log.String(); strings.Contains(text, "T0KEN") || !strings.Contains(text, "hooks.example.org") || strings.Count(text, "level=ERROR") != 1 {
+	if text := b.log.String(); strings.Contains(text, "T0KEN") || !strings.Contains(text, "hooks.example.org") ||
+		strings.Count(text, "level=ERROR") != 1 {
 		t.Errorf("log:\n%s", text)
 	}
 }

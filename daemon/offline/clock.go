@@ -11,7 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/dataset"
 )
 
-// Clock is what the time of a backtest's schedule is: that of the events, or of events that come at an even rate. The zero Clock is events:100.
+// Clock is what the time of a backtest's schedule is: that of the events, or of events that come at an even rate. The
+// zero Clock is events:100.
 type Clock struct {
 	OfEvents  bool  // their time
 	perSecond int64 // events; 0 is 100

@@ -17,7 +17,8 @@ import (
 func TestFormatIsTold(t *testing.T) {
 	for text, want := range map[string]dataset.Format{
 		"user,item,rating\na,b,1\n": dataset.CSV, "user\tstars\na\t1\n": dataset.CSV, `{"user":"a"}`: dataset.JSONL,
-		"1\t2\t3\t881250949\n": dataset.MovieLens, "1::2::3\n": dataset.MovieLens, "1 1:2 3:4\n": dataset.LIBSVM, "PAR1....": dataset.Parquet,
+		"1\t2\t3\t881250949\n": dataset.MovieLens, "1::2::3\n": dataset.MovieLens, "1 1:2 3:4\n": dataset.LIBSVM,
+		"PAR1....": dataset.Parquet,
 	} {
 		if got, err := (TableOptions{}).FormatOf("", offlinetest.WriteFile(t, "x", text)); err != nil || got != want {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
@@ -26,11 +27,14 @@ func TestFormatIsTold(t *testing.T) {
 		if got, err := (TableOptions{}).FormatOf("", dataset.Stdin); err != nil || got != want {
 			t.Errorf("%q on standard input: %s, %v, want %s", text, got, err, want)
 		}
-		if got, err := (TableOptions{}).FormatOf(dataset.LIBSVM, offlinetest.WriteFile(t, "x", text)); err != nil || got != dataset.LIBSVM {
+		if got, err := (TableOptions{}).FormatOf(dataset.LIBSVM, offlinetest.WriteFile(t, "x", text)); err != nil ||
+			got != dataset.LIBSVM {
 			t.Errorf("%q: %s, %v, with a format that is said", text, got, err)
 		}
 	}
-	if got, err := (TableOptions{Columns: []string{"a", "b", "c"}}).FormatOf("", offlinetest.WriteFile(t, "x", "1\t2\t3\n")); err != nil || got != dataset.CSV {
+	if got, err := (TableOptions{Columns: []string{"a", "b", "c"}}).FormatOf("", offlinetest.WriteFile(t, "x",
+		"1\t2\t3\n")); err != nil ||
+		got != dataset.CSV {
 		t.Errorf("%s, %v, with names of columns", got, err)
 	}
 	_, err := TableOptions{}.FormatOf("", "none.csv")
@@ -76,7 +80,9 @@ func TestStandardInput(t *testing.T) {
 		if err != nil || string(format) != strings.TrimSuffix(name, ".gz") {
 			t.Fatalf("%s: %s, %v", name, format, err)
 		}
-		if set, err := ReadEvents(offlinetest.Configured(t), dataset.Stdin, format, TableOptions{}, nil); err != nil || len(set.Examples) != n || set.Skipped.Lines > 0 {
+		if set, err := ReadEvents(offlinetest.Configured(t), dataset.Stdin, format, TableOptions{}, nil); err != nil ||
+			len(set.Examples) != n ||
+			set.Skipped.Lines > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

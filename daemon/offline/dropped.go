@@ -14,8 +14,8 @@ func Invalid(r *event.Rejection, line int64) report.Invalid {
 	return report.Invalid{Line: line, Reason: string(r.Reason), Field: r.Field, Expected: r.Expected, Got: r.Got}
 }
 
-// Dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of each. Lines of a topic, whose name
-// is path, are the records.
+// Dropped emits the first line of each cause for which lines of a file are no events, and returns how many there are of
+// each. Lines of a topic, whose name is path, are the records.
 func Dropped(skipped *dataset.Skipped, path string, records []Record, out *report.Emitter) ([]report.Dropped, error) {
 	drops := []report.Dropped{}
 	for i := range skipped.Causes {
@@ -30,8 +30,17 @@ func Dropped(skipped *dataset.Skipped, path string, records []Record, out *repor
 		if err := out.Emit("invalid", line); err != nil {
 			return nil, err
 		}
-		drops = append(drops, report.Dropped{Reason: line.Reason, Field: line.Field, Count: c.Lines, FirstLine: line.Line, Path: line.Path,
-			IsOffset: line.IsOffset})
+		drops = append(
+			drops,
+			report.Dropped{
+				Reason:    line.Reason,
+				Field:     line.Field,
+				Count:     c.Lines,
+				FirstLine: line.Line,
+				Path:      line.Path,
+				IsOffset:  line.IsOffset,
+			},
+		)
 	}
 	return drops, nil
 }
@@ -55,7 +64,13 @@ func Strictly(strict bool, drops []report.Dropped, out *report.Emitter) error {
 		lines += d.Count
 	}
 	return &report.ExitError{Code: report.ExitNo, Key: "--strict", Path: drops[0].Path, Reported: out.IsJSON(),
-		Err: fmt.Errorf("offline: %d lines are no events, the first is %s:%d (%s)", lines, drops[0].Path, drops[0].FirstLine, drops[0].Reason)}
+		Err: fmt.Errorf(
+			"offline: %d lines are no events, the first is %s:%d (%s)",
+			lines,
+			drops[0].Path,
+			drops[0].FirstLine,
+			drops[0].Reason,
+		)}
 }
 
 // Record is one of a topic, with its value.

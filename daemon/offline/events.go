@@ -23,10 +23,11 @@ func Usage(key, format string, arguments ...any) error {
 
 // TableOptions say which columns of CSV and Parquet files the fields of events are.
 type TableOptions struct {
-	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
-	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files called otherwise than fields; label is the label."`
-	// OfVersion lets Map name fields that a version does not know, such as that of the time, so that what is said to one verb can be said to all.
-	OfVersion bool `kong:"-"`
+	Columns []string          `placeholder:"NAME,…"         help:"Names of the columns of CSV files without a header."`
+	Map     map[string]string `placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files called otherwise than fields; label is the label." mapsep:","`
+	// OfVersion lets Map name fields that a version does not know, such as that of the time, so that what is said to
+	// one verb can be said to all.
+	OfVersion bool `                                                                                                                                  kong:"-"`
 }
 
 func (o TableOptions) DatasetColumns() dataset.Columns {
@@ -65,9 +66,15 @@ func (o TableOptions) CheckFormat(format dataset.Format) error {
 	return &report.ExitError{Code: report.ExitUsage, Key: key, Err: fmt.Errorf("offline: %s is for %s", key, formats)}
 }
 
-// ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills. Column i of a LIBSVM file is the
-// i-th numeric field. meter, if not nil, shows how far the file is read.
-func ReadEvents(m *config.Model, path string, format dataset.Format, table TableOptions, meter *progress.Meter) (*dataset.Set, error) {
+// ReadEvents reads labelled events of a model's schema into memory, but for their derived fields, which derive fills.
+// Column i of a LIBSVM file is the i-th numeric field. meter, if not nil, shows how far the file is read.
+func ReadEvents(
+	m *config.Model,
+	path string,
+	format dataset.Format,
+	table TableOptions,
+	meter *progress.Meter,
+) (*dataset.Set, error) {
 	set, err := ReadSet(m, path, format, table, "--data", meter)
 	if err == nil && format == dataset.LIBSVM {
 		err = FillNumeric(set, &m.Schema, path)
@@ -93,7 +100,14 @@ func Derive(m *config.Model, sets ...*dataset.Set) error {
 }
 
 // ReadSet is ReadEvents, but for LIBSVM files the features stay sparse. flag is the one that names the file.
-func ReadSet(m *config.Model, path string, format dataset.Format, table TableOptions, flag string, meter *progress.Meter) (*dataset.Set, error) {
+func ReadSet(
+	m *config.Model,
+	path string,
+	format dataset.Format,
+	table TableOptions,
+	flag string,
+	meter *progress.Meter,
+) (*dataset.Set, error) {
 	if err := table.CheckFormat(format); err != nil {
 		return nil, err
 	}
@@ -110,10 +124,13 @@ func ReadSet(m *config.Model, path string, format dataset.Format, table TableOpt
 		decoder = ingest.NewDecoder(m)
 	}
 	meter.Stage("reading", "bytes", 0)
-	set, err := dataset.Read(path, dataset.Options{Format: format, Schema: schema, Columns: table.DatasetColumns(), Progress: meter.Set,
-		Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
-			return decoder.Decode(ev, value, recordTime)
-		}})
+	set, err := dataset.Read(
+		path,
+		dataset.Options{Format: format, Schema: schema, Columns: table.DatasetColumns(), Progress: meter.Set,
+			Decode: func(ev *event.Event, value []byte, _ int64) *event.Rejection {
+				return decoder.Decode(ev, value, recordTime)
+			}},
+	)
 	if err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: flag, Path: path}
 	}
@@ -123,7 +140,8 @@ func ReadSet(m *config.Model, path string, format dataset.Format, table TableOpt
 // maxDense bounds the numbers of a LIBSVM file once it is dense: 50 million take 1 GB here and as rows of the solver.
 const maxDense = 50_000_000
 
-// maxNumeric bounds the columns of a LIBSVM file that become a field each. A line of a few bytes can name column 100,000,000.
+// maxNumeric bounds the columns of a LIBSVM file that become a field each. A line of a few bytes can name column
+// 100,000,000.
 const maxNumeric = 1_000_000
 
 // IsDense returns an error if n rows of d numeric columns are too many numbers, or too many columns, for a dense form.
@@ -132,11 +150,19 @@ func IsDense(n, d int, path string) error {
 		return nil
 	}
 	return &report.ExitError{Code: report.ExitUsage, Key: "--data", Path: path,
-		Err: fmt.Errorf("offline: %s has %d rows of %d numeric columns: the limit is %d columns, and %d numbers in all; "+
-			"put indicator columns into a categorical or multi field of --format jsonl", path, n, d, maxNumeric, maxDense)}
+		Err: fmt.Errorf(
+			"offline: %s has %d rows of %d numeric columns: the limit is %d columns, and %d numbers in all; "+
+				"put indicator columns into a categorical or multi field of --format jsonl",
+			path,
+			n,
+			d,
+			maxNumeric,
+			maxDense,
+		)}
 }
 
-// FillNumeric turns the sparse columns of a set into its numeric fields. Columns that the schema does not have are left out.
+// FillNumeric turns the sparse columns of a set into its numeric fields. Columns that the schema does not have are left
+// out.
 func FillNumeric(set *dataset.Set, schema *config.Schema, path string) error {
 	if err := CheckNumeric(schema, path); err != nil {
 		return err
@@ -178,7 +204,8 @@ func ColumnNames(d int) []string {
 	return names
 }
 
-// ClassesOf returns the classes that occur in the sets, in the order of their numbers if all are whole numbers, else as text.
+// ClassesOf returns the classes that occur in the sets, in the order of their numbers if all are whole numbers, else as
+// text.
 func ClassesOf(sets ...*dataset.Set) []string {
 	seen := make(map[string]int)
 	numbers := true

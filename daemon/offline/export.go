@@ -22,7 +22,8 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// ExportONNX writes a version as an ONNX model; double keeps its tensors in float64. The file appears whole or not at all.
+// ExportONNX writes a version as an ONNX model; double keeps its tensors in float64. The file appears whole or not at
+// all.
 func ExportONNX(ref SnapshotRef, output string, double bool, out *report.Emitter) error {
 	version, err := ref.Open()
 	if err != nil {
@@ -39,8 +40,15 @@ func ExportONNX(ref SnapshotRef, output string, double bool, out *report.Emitter
 		return err
 	}
 	m := version.Manifest()
-	summary := report.ExportSummary{Model: m.Model, Version: m.Version, PayloadDigest: m.PayloadDigest, Output: output, Bytes: len(file),
-		Opset: export.Opset, Tensors: "f32"}
+	summary := report.ExportSummary{
+		Model:         m.Model,
+		Version:       m.Version,
+		PayloadDigest: m.PayloadDigest,
+		Output:        output,
+		Bytes:         len(file),
+		Opset:         export.Opset,
+		Tensors:       "f32",
+	}
 	if double {
 		summary.Tensors = "f64"
 	}
@@ -63,7 +71,7 @@ const (
 type ExportOptions struct {
 	StoragePath string       `kong:"-"` // of a daemon that is stopped
 	Model       string       `kong:"-"`
-	Output      string       `default:"-" placeholder:"FILE" help:"File to write; - is standard output, which then has no summary."`
+	Output      string       `         default:"-" placeholder:"FILE" help:"File to write; - is standard output, which then has no summary."`
 	Format      SampleFormat `kong:"-"`
 	Stdout      io.Writer    `kong:"-"`
 	Log         *slog.Logger `kong:"-"`
@@ -71,9 +79,9 @@ type ExportOptions struct {
 	Progress *progress.Meter `kong:"-"` // nil shows none
 }
 
-// ExportSample writes the rows of a state whose daemon is stopped. To a file of LIBSVM rows belongs a second one, with .columns behind its
-// name: a line ["number","field","name"] for each column, then one ["class","number","name"] for each class. On standard output rows go
-// without a summary, except with --json, where each is a line of type row.
+// ExportSample writes the rows of a state whose daemon is stopped. To a file of LIBSVM rows belongs a second one, with
+// .columns behind its name: a line ["number","field","name"] for each column, then one ["class","number","name"] for
+// each class. On standard output rows go without a summary, except with --json, where each is a line of type row.
 func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) error {
 	path := filepath.Join(o.StoragePath, o.Model)
 	o.Progress.Stage("opening the state", "", 0)
@@ -97,8 +105,16 @@ func ExportSample(ctx context.Context, o ExportOptions, out *report.Emitter) err
 			return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 		}
 	}
-	summary := report.SampleSummary{Model: o.Model, Lineage: sample.Lineage, SampleDigest: sample.Digest.String(), Output: o.Output,
-		Rows: report.SampleRows{Train: int64(len(sample.Train)), Holdout: int64(len(sample.Select) + len(sample.Gate))}}
+	summary := report.SampleSummary{
+		Model:        o.Model,
+		Lineage:      sample.Lineage,
+		SampleDigest: sample.Digest.String(),
+		Output:       o.Output,
+		Rows: report.SampleRows{
+			Train:   int64(len(sample.Train)),
+			Holdout: int64(len(sample.Select) + len(sample.Gate)),
+		},
+	}
 	if e.columns != nil {
 		summary.Columns = e.columns.NumColumns()
 	}
@@ -196,7 +212,8 @@ func (e *sampleExport) writeColumns(w io.Writer) error {
 	return err
 }
 
-// writeWhole writes a file that appears whole or not at all. Exit code 2 if its directory cannot be written to, 5 if the disk fails.
+// writeWhole writes a file that appears whole or not at all. Exit code 2 if its directory cannot be written to, 5 if
+// the disk fails.
 func writeWhole(path string, write func(io.Writer) error) error {
 	code := report.ExitUsage // it cannot be made there
 	err := durable.WriteFile(path, 0o644, func(w io.Writer) error {

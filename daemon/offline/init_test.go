@@ -18,7 +18,8 @@ func TestInitCountsRows(t *testing.T) {
 		fmt.Fprintf(&jsonl, "{\"user\":\"u%d\",\"rating\":%d}\n", i%7, i%5)
 	}
 	for name, text := range map[string]string{"x.csv": csv.String(), "x.jsonl": jsonl.String()} {
-		if p, err := dataset.ReadProfile(offlinetest.WriteFile(t, name, text), "", 20); err != nil || p.Rows != 20 || p.Total != 50 {
+		if p, err := dataset.ReadProfile(offlinetest.WriteFile(t, name, text), "", 20); err != nil || p.Rows != 20 ||
+			p.Total != 50 {
 			t.Errorf("%s: %v, %+v", name, err, p)
 		}
 	}

@@ -49,15 +49,18 @@ func TestInspectState(t *testing.T) {
 	}
 
 	lines, err := inspect("toy")
-	if err != nil || len(lines) != 2 || lines[0]["type"] != "state" || len(lines[1]) != 1 || lines[1]["type"] != "summary" {
+	if err != nil || len(lines) != 2 || lines[0]["type"] != "state" || len(lines[1]) != 1 ||
+		lines[1]["type"] != "summary" {
 		t.Fatalf("%v, %v", lines, err)
 	}
 	s := lines[0]
-	if got := offlinetest.Number(t, s, "rows.train") + offlinetest.Number(t, s, "rows.holdout"); got != 2 || offlinetest.Get(s, "rejected_by_reason.label_range") != 1.0 {
+	if got := offlinetest.Number(t, s, "rows.train") + offlinetest.Number(t, s, "rows.holdout"); got != 2 ||
+		offlinetest.Get(s, "rejected_by_reason.label_range") != 1.0 {
 		t.Errorf("state %v", s)
 	}
 	p := s["partitions"].([]any)[0].(offlinetest.Line)
-	for name, want := range map[string]float64{"partition": 2, "start": 5, "next": 10, "applied": 2, "rejected": 1, "control": 1, "holes": 1, "gap": 0,
+	for name, want := range map[string]float64{"partition": 2, "start": 5, "next": 10, "applied": 2, "rejected": 1,
+		"control": 1, "holes": 1, "gap": 0,
 		"rows": 2} {
 		if got := offlinetest.Number(t, p, name); got != want {
 			t.Errorf("%s is %g, want %g", name, got, want)

@@ -19,23 +19,27 @@ type SnapshotRef struct {
 	Versions
 
 	Alias   string `xor:"version" placeholder:"champion" help:"Version that this alias names; champion by default."`
-	Version int64  `xor:"version" placeholder:"N" help:"Version by its number."`
+	Version int64  `xor:"version" placeholder:"N"        help:"Version by its number."`
 
 	Trust
 }
 
-// Versions say where the versions of a model are: in a store, under its name, or where a configuration says. A model that is the only one of either
-// need not be named.
+// Versions say where the versions of a model are: in a store, under its name, or where a configuration says. A model
+// that is the only one of either need not be named.
 type Versions struct {
-	Store      string `placeholder:"DIR" help:"Directory of the snapshots."`
-	ConfigFile string `name:"config.file" placeholder:"FILE" help:"Configuration file, in place of --store: it says where the snapshots are."`
+	Store      string `placeholder:"DIR"  help:"Directory of the snapshots."`
+	ConfigFile string `placeholder:"FILE" help:"Configuration file, in place of --store: it says where the snapshots are." name:"config.file"`
 	Model      string `placeholder:"NAME" help:"Model, if there are several."`
 }
 
 // Locate fills in what is left out. An error is one of usage.
 func (v *Versions) Locate() error {
 	if v.ConfigFile != "" && v.Store != "" {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--store", Err: errors.New("offline: --store and --config.file can't be used together")}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--store",
+			Err:  errors.New("offline: --store and --config.file can't be used together"),
+		}
 	}
 	if v.ConfigFile != "" {
 		conf, err := config.Load(v.ConfigFile)
@@ -51,7 +55,9 @@ func (v *Versions) Locate() error {
 	}
 	if v.Store == "" {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--store",
-			Err: errors.New("offline: --store is missing: name the directory of the snapshots, or a configuration file (--config.file)")}
+			Err: errors.New(
+				"offline: --store is missing: name the directory of the snapshots, or a configuration file (--config.file)",
+			)}
 	}
 	if v.Model != "" {
 		return nil
@@ -77,7 +83,8 @@ func OnlyModel(dir, entry string) (string, error) {
 	var names []string
 	for _, e := range entries {
 		name := e.Name()
-		if strings.HasSuffix(name, config.RestoreSuffix) || strings.HasSuffix(name, config.RebuildSuffix) || strings.Contains(name, config.OldSuffix) {
+		if strings.HasSuffix(name, config.RestoreSuffix) || strings.HasSuffix(name, config.RebuildSuffix) ||
+			strings.Contains(name, config.OldSuffix) {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(dir, name, entry)); err == nil {
@@ -88,8 +95,12 @@ func OnlyModel(dir, entry string) (string, error) {
 		return "", &report.ExitError{Code: report.ExitModel, Path: dir, Err: errors.New("offline: " + none)}
 	}
 	if len(names) != 1 {
-		return "", &report.ExitError{Code: report.ExitUsage, Key: "--model", Err: fmt.Errorf("offline: %s has %d models: name one of %q with --model",
-			dir, len(names), names)}
+		return "", &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--model",
+			Err: fmt.Errorf("offline: %s has %d models: name one of %q with --model",
+				dir, len(names), names),
+		}
 	}
 	return names[0], nil
 }
@@ -132,12 +143,13 @@ func (r *SnapshotRef) Open() (*snapshot.Model, error) {
 	return m, nil
 }
 
-// StoreError gives an error of a snapshot store its exit code: 6 if what was asked for is not there, 2 for a name that cannot be one,
-// 5 for everything else, above all a version that is damaged or incomplete.
+// StoreError gives an error of a snapshot store its exit code: 6 if what was asked for is not there, 2 for a name that
+// cannot be one, 5 for everything else, above all a version that is damaged or incomplete.
 func StoreError(err error, path string) error {
 	code := report.ExitState
 	switch {
-	case errors.Is(err, snapshot.ErrName), errors.Is(err, snapshot.ErrContents): // the store is not at fault for a model that says nothing
+	case errors.Is(err, snapshot.ErrName),
+		errors.Is(err, snapshot.ErrContents): // the store is not at fault for a model that says nothing
 		code = report.ExitUsage
 	case errors.Is(err, snapshot.ErrNotFound) && !errors.Is(err, fs.ErrNotExist): // else a file of the version is missing
 		code = report.ExitModel
@@ -150,9 +162,21 @@ func StoreError(err error, path string) error {
 // ModelOf returns a model with the schema and the loss of a version, for decoding events and judging predictions.
 func ModelOf(version *snapshot.Model) *config.Model {
 	m, manifest, s := config.DefaultModel(), version.Manifest(), version.Schema()
-	m.Name, m.Train.Loss, m.Train.Algorithm = manifest.Model, manifest.Loss, config.AlgorithmWith(event.Task(s.Task), manifest.Loss)
-	m.Schema = config.Schema{Task: s.Task, Label: s.Label, Levels: s.Levels, Classes: s.Classes, Positive: s.Positive, Negative: s.Negative,
-		Categorical: s.Categorical, Multi: s.Multi, Optional: s.Optional}
+	m.Name, m.Train.Loss, m.Train.Algorithm = manifest.Model, manifest.Loss, config.AlgorithmWith(
+		event.Task(s.Task),
+		manifest.Loss,
+	)
+	m.Schema = config.Schema{
+		Task:        s.Task,
+		Label:       s.Label,
+		Levels:      s.Levels,
+		Classes:     s.Classes,
+		Positive:    s.Positive,
+		Negative:    s.Negative,
+		Categorical: s.Categorical,
+		Multi:       s.Multi,
+		Optional:    s.Optional,
+	}
 	if s.Task == snapshot.Regression && s.LabelMin < s.LabelMax {
 		m.Schema.LabelMin, m.Schema.LabelMax = s.LabelMin, s.LabelMax
 	}
@@ -160,7 +184,10 @@ func ModelOf(version *snapshot.Model) *config.Model {
 		m.Schema.Numeric = append(m.Schema.Numeric, f.Name)
 	}
 	for _, d := range s.Derived {
-		m.Schema.Derived = append(m.Schema.Derived, config.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K})
+		m.Schema.Derived = append(
+			m.Schema.Derived,
+			config.Derived{Name: d.Name, Kind: d.Kind, Of: d.Of, Field: d.Field, Unit: d.Unit, K: d.K},
+		)
 		if d.Time != "" {
 			m.Schema.Time, m.Schema.TimeUnit = d.Time, d.TimeUnit
 		}

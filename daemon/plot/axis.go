@@ -58,8 +58,8 @@ func (a *axis) ticks() []plot.Tick {
 	return ticks
 }
 
-// decades returns the ticks of a logarithmic axis, with powers of ten written, if there are few of them also twice and five times as much; none
-// if that is fewer than two.
+// decades returns the ticks of a logarithmic axis, with powers of ten written, if there are few of them also twice and
+// five times as much; none if that is fewer than two.
 func (a *axis) decades() (ticks []plot.Tick) {
 	first, last := math.Floor(math.Log10(a.min)), math.Ceil(math.Log10(a.max))
 	every, written := math.Ceil((last-first)/maxTicks), 0

@@ -20,7 +20,8 @@ func TestTicks(t *testing.T) {
 		{axis{log: true, min: 0.001, max: 1}, "0.001 0.01 0.1 1", 28},
 		{axis{log: true, min: 10, max: 100}, "10 20 50 100", 10},
 		{axis{log: true, min: 1e-9, max: 1e9}, "1e-09 1e-06 0.001 1 1000 1e+06 1e+09", 19},
-		{axis{log: true, min: 0.865, max: 0.91}, "0.87 0.88 0.89 0.9 0.91", 23}, // between powers of ten: as a linear axis has them
+		// between powers of ten: as a linear axis has them
+		{axis{log: true, min: 0.865, max: 0.91}, "0.87 0.88 0.89 0.9 0.91", 23},
 	} {
 		var written []string
 		ticks := c.a.ticks()
@@ -28,7 +29,8 @@ func TestTicks(t *testing.T) {
 			if k.Label != "" {
 				written = append(written, k.Label)
 			}
-			if slack := 1e-6 * (c.a.max - c.a.min); k.Value < c.a.min-slack || k.Value > c.a.max+slack || i > 0 && ticks[i-1].Value >= k.Value {
+			if slack := 1e-6 * (c.a.max - c.a.min); k.Value < c.a.min-slack || k.Value > c.a.max+slack ||
+				i > 0 && ticks[i-1].Value >= k.Value {
 				t.Errorf("%+v: tick %d at %g", c.a, i, k.Value)
 			}
 		}

@@ -12,17 +12,31 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// palette is that of Okabe and Ito (2008), which people with any of the common kinds of colour blindness can tell apart, without its
-// yellow, which is too pale for a line on white.
+// palette is that of Okabe and Ito (2008), which people with any of the common kinds of colour blindness can tell
+// apart, without its yellow, which is too pale for a line on white.
 var palette = []color.RGBA{
-	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255},
+	{
+		0,
+		114,
+		178,
+		255,
+	}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0,
+		255},
 }
 
 var grey, dark = color.RGBA{230, 230, 230, 255}, color.RGBA{130, 130, 130, 255}
 
 // markers go round with another period than the colours, so that lines differ in shape as well.
-var markers = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.RingGlyph{},
-	draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.PlusGlyph{}}
+var markers = []draw.GlyphDrawer{
+	draw.CircleGlyph{},
+	draw.SquareGlyph{},
+	draw.TriangleGlyph{},
+	draw.CrossGlyph{},
+	draw.RingGlyph{},
+	draw.BoxGlyph{},
+	draw.PyramidGlyph{},
+	draw.PlusGlyph{},
+}
 
 // Lengths in points.
 const (
@@ -67,7 +81,15 @@ func (f *Figure) draw(c draw.Canvas, columns, rows int) error {
 			plots[i] = append(plots[i], nil)
 		}
 	}
-	tiles := draw.Tiles{Rows: rows, Cols: columns, PadX: panelGap, PadY: panelGap, PadTop: panelGap, PadLeft: panelGap, PadBottom: panelGap}
+	tiles := draw.Tiles{
+		Rows:      rows,
+		Cols:      columns,
+		PadX:      panelGap,
+		PadY:      panelGap,
+		PadTop:    panelGap,
+		PadLeft:   panelGap,
+		PadBottom: panelGap,
+	}
 	areas := plot.Align(plots, tiles, draw.Crop(c, 0, -legendWidth, 0, 0))
 	for i := range plots {
 		for j, p := range plots[i] {

@@ -1,4 +1,5 @@
-// Package plot draws line charts into SVG and PNG files: panels side by side with one legend. It knows nothing of what the lines mean.
+// Package plot draws line charts into SVG and PNG files: panels side by side with one legend. It knows nothing of what
+// the lines mean.
 package plot
 
 import (
@@ -20,7 +21,8 @@ import (
 // ErrFormat is wrapped by the complaint about a file name that ends neither in .svg nor in .png.
 var ErrFormat = errors.New("plot: a figure is written as .svg or .png")
 
-// Figure is a set of panels, Columns to a row, with one legend on the right: lines of the same name look the same in every panel.
+// Figure is a set of panels, Columns to a row, with one legend on the right: lines of the same name look the same in
+// every panel.
 type Figure struct {
 	Columns int // at least 1
 	Panels  []Panel
@@ -37,8 +39,8 @@ type Panel struct {
 	Marks      []Mark
 }
 
-// Mark is a line across a panel where something happened. Marks of the same name look the same and stand in the legend once; those that
-// are outside of what the lines span, or not finite, are left out.
+// Mark is a line across a panel where something happened. Marks of the same name look the same and stand in the legend
+// once; those that are outside of what the lines span, or not finite, are left out.
 type Mark struct {
 	Name   string
 	X      float64

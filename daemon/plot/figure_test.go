@@ -19,9 +19,17 @@ func twoPanels() *Figure {
 	k := []float64{0, 1, 2, 3}
 	return &Figure{Columns: 2, Legend: "per 10,000 rows", Panels: []Panel{
 		{XLabel: "k (basis vectors)", YLabel: "accuracy (%)", Lines: []Line{
-			{Name: "λ = 0.1", X: k, Y: []float64{10, 20, math.NaN(), 40}}, {Name: "λ = 1", X: k, Y: []float64{10, 15, 17, 18}, Dashed: true}}},
+			{
+				Name: "λ = 0.1",
+				X:    k,
+				Y:    []float64{10, 20, math.NaN(), 40},
+			}, {Name: "λ = 1", X: k, Y: []float64{10, 15, 17, 18}, Dashed: true}}},
 		{XLabel: "time (s)", YLabel: "objective", LogY: true, Lines: []Line{
-			{Name: "λ = 0.1", X: k, Y: []float64{100, 10, 0, -1}}, {Name: "linear", X: []float64{0, 3}, Y: []float64{50, 50}, Bare: true}}},
+			{
+				Name: "λ = 0.1",
+				X:    k,
+				Y:    []float64{100, 10, 0, -1},
+			}, {Name: "linear", X: []float64{0, 3}, Y: []float64{50, 50}, Bare: true}}},
 	}}
 }
 
@@ -64,7 +72,10 @@ func count(list []string, want string) (n int) {
 func TestMarks(t *testing.T) {
 	drawn := func(marks ...Mark) string {
 		path := filepath.Join(t.TempDir(), "figure.svg")
-		f := &Figure{Columns: 1, Panels: []Panel{{Lines: []Line{{Name: "live", X: []float64{0, 10}, Y: []float64{1, 2}}}, Marks: marks}}}
+		f := &Figure{
+			Columns: 1,
+			Panels:  []Panel{{Lines: []Line{{Name: "live", X: []float64{0, 10}, Y: []float64{1, 2}}}, Marks: marks}},
+		}
 		if err := f.Write(path); err != nil {
 			t.Fatal(err)
 		}
@@ -79,8 +90,15 @@ func TestMarks(t *testing.T) {
 	if n := strings.Count(one, colour); n != 2 { // and in the legend
 		t.Errorf("%d marks of one and of its name:\n%s", n, one)
 	}
-	more := drawn(Mark{"promoted", 5, false}, Mark{"promoted", 7, false}, Mark{"kept", 8, true}, Mark{"promoted", 11, false}, Mark{"kept", math.NaN(), true})
-	if n := strings.Count(more, colour); n != 5 || count(texts(t, []byte(more)), "promoted") != 1 || count(texts(t, []byte(more)), "kept") != 1 ||
+	more := drawn(
+		Mark{"promoted", 5, false},
+		Mark{"promoted", 7, false},
+		Mark{"kept", 8, true},
+		Mark{"promoted", 11, false},
+		Mark{"kept", math.NaN(), true},
+	)
+	if n := strings.Count(more, colour); n != 5 || count(texts(t, []byte(more)), "promoted") != 1 ||
+		count(texts(t, []byte(more)), "kept") != 1 ||
 		strings.Contains(more, "NaN") {
 		t.Errorf("%d marks of three and of two names:\n%s", n, more)
 	}
@@ -100,7 +118,8 @@ func TestSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := texts(t, raw)
-	for _, want := range []string{"λ = 0.1", "λ = 1", "linear", "per 10,000 rows", "k (basis vectors)", "accuracy (%)", "time (s)", "objective"} {
+	for _, want := range []string{"λ = 0.1", "λ = 1", "linear", "per 10,000 rows", "k (basis vectors)", "accuracy (%)",
+		"time (s)", "objective"} {
 		if n := count(found, want); n != 1 {
 			t.Errorf("%q stands %d times in the figure, want once; texts are %q", want, n, found)
 		}
@@ -153,7 +172,11 @@ func TestPNG(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	for _, log := range []bool{false, true} {
 		f := &Figure{Columns: 3, Panels: []Panel{{LogX: log, LogY: log},
-			{LogX: log, LogY: log, Lines: []Line{{Name: "one", X: []float64{2}, Y: []float64{3}}, {Name: "none", Dashed: true}}}}}
+			{
+				LogX:  log,
+				LogY:  log,
+				Lines: []Line{{Name: "one", X: []float64{2}, Y: []float64{3}}, {Name: "none", Dashed: true}},
+			}}}
 		if err := f.Write(filepath.Join(t.TempDir(), "empty.png")); err != nil {
 			t.Fatal(err)
 		}

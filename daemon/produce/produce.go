@@ -21,15 +21,24 @@ func NewClient(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.ProducerBatchCompression(kgo.GzipCompression())}, options...)...)
 }
 
-// Ensure creates a topic that does not exist, with so many partitions, as many replicas as the brokers give by default, and the given settings. It
-// reports whether it did: a topic that was there is left as it is.
-func Ensure(ctx context.Context, client *kgo.Client, topic string, partitions int32, settings map[string]*string) (created bool, err error) {
+// Ensure creates a topic that does not exist, with so many partitions, as many replicas as the brokers give by default,
+// and the given settings. It reports whether it did: a topic that was there is left as it is.
+func Ensure(
+	ctx context.Context,
+	client *kgo.Client,
+	topic string,
+	partitions int32,
+	settings map[string]*string,
+) (created bool, err error) {
 	admin := kadm.NewClient(client)
 	found, err := admin.ListTopics(ctx, topic)
 	if err == nil {
 		err = found.Error()
 	}
-	if !errors.Is(err, kerr.UnknownTopicOrPartition) { // looked for first: a client that may write to it need not be allowed to create topics
+	if !errors.Is(
+		err,
+		kerr.UnknownTopicOrPartition,
+	) { // looked for first: a client that may write to it need not be allowed to create topics
 		return false, err
 	}
 	const brokersDefault = -1
@@ -42,8 +51,8 @@ func Ensure(ctx context.Context, client *kgo.Client, topic string, partitions in
 	return true, nil
 }
 
-// Bounded calls do, which writes by the client, and closes the client when ctx is done: a request whose answer never comes ends with it, and a record that
-// may have arrived already waits for no other one.
+// Bounded calls do, which writes by the client, and closes the client when ctx is done: a request whose answer never
+// comes ends with it, and a record that may have arrived already waits for no other one.
 func Bounded(ctx context.Context, client *kgo.Client, do func() error) error {
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

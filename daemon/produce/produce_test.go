@@ -62,7 +62,8 @@ func TestEnsure(t *testing.T) {
 	if created, err := ensure("own"); err != nil || created {
 		t.Errorf("with the topic, but no right to create it: created %t, %v", created, err)
 	}
-	if created, err := ensure("other"); created || !errors.Is(err, produce.ErrNotCreated) || !errors.Is(err, kerr.TopicAuthorizationFailed) ||
+	if created, err := ensure("other"); created || !errors.Is(err, produce.ErrNotCreated) ||
+		!errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		!strings.Contains(err.Error(), "cannot be created") {
 		t.Errorf("without the topic: created %t, %v", created, err)
 	}

@@ -1,5 +1,5 @@
-// Package progress says how far long work has come: on a terminal in one line that is drawn over, else by a line in the log every ten seconds. It
-// measures nothing itself, and work that is done before then says nothing.
+// Package progress says how far long work has come: on a terminal in one line that is drawn over, else by a line in the
+// log every ten seconds. It measures nothing itself, and work that is done before then says nothing.
 package progress
 
 import (
@@ -16,7 +16,8 @@ const (
 	logEvery  = 10 * time.Second
 )
 
-// A Meter shows one piece of work, stage after stage. Its methods may be called by several goroutines; the nil meter shows nothing.
+// A Meter shows one piece of work, stage after stage. Its methods may be called by several goroutines; the nil meter
+// shows nothing.
 type Meter struct {
 	name   string
 	screen *Screen // nil for the log
@@ -202,8 +203,8 @@ const (
 	lineWidth = 79 // a line that is as wide as the terminal would be drawn in two
 )
 
-// line is the stage on a terminal, as in "learning [=======>            ]  40 %  48,000 events, 2,400/s, 30s left". Where that is wider than width, the bar is
-// shorter, or left out: the figures are what is looked for.
+// line is the stage on a terminal, as in "learning [=======> ] 40 % 48,000 events, 2,400/s, 30s left". Where that is
+// wider than width, the bar is shorter, or left out: the figures are what is looked for.
 func (s *stage) line(now time.Time, width int) string {
 	figures := " "
 	if s.unit != "" {

@@ -49,7 +49,8 @@ func TestPass(t *testing.T) {
 	none.Pass("rows", 1, 2)
 }
 
-// TestLog: a line every ten seconds with the stage, the rate and what is left, none for work that is done before, none after Stop.
+// TestLog: a line every ten seconds with the stage, the rate and what is left, none for work that is done before, none
+// after Stop.
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out locked.Buffer
@@ -98,7 +99,8 @@ func screenOf(text string) (lines []string) {
 	return lines
 }
 
-// TestScreen: one line is drawn over below what else is written, never into a line that has not ended, and is gone after Stop.
+// TestScreen: one line is drawn over below what else is written, never into a line that has not ended, and is gone
+// after Stop.
 func TestScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out locked.Buffer
@@ -142,8 +144,10 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{stage{name: "s", unit: "records", count: 1_234_567}, "s  1,234,567 records, 123,457/s, 10s so far"},
-		{stage{name: "s", unit: "records", count: 50, part: 1, whole: 2}, "s [=========>          ]  50 %  50 records, 5/s, 10s left"},
-		{stage{name: "s", unit: "bytes", count: 1 << 20, total: 4 << 20}, "s [====>               ]  25 %  1.0 MiB, 0.1 MiB/s, 30s left"},
+		{stage{name: "s", unit: "records", count: 50, part: 1, whole: 2},
+			"s [=========>          ]  50 %  50 records, 5/s, 10s left"},
+		{stage{name: "s", unit: "bytes", count: 1 << 20, total: 4 << 20},
+			"s [====>               ]  25 %  1.0 MiB, 0.1 MiB/s, 30s left"},
 		{stage{name: "s", unit: "fits", count: 5, total: 5}, "s [====================] 100 %  5 fits, 0.5/s, 0s left"},
 		{stage{name: "s", unit: "fits", count: 9, total: 5}, "s [====================] 100 %  9 fits, 0.9/s, 0s left"},
 		{stage{name: "reading the long log", unit: "records", count: 3_655_568, total: 4_200_000},

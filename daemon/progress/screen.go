@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// A Screen is a terminal with a line of progress at its end. What else is written there goes through Beside, so that neither spoils the other.
+// A Screen is a terminal with a line of progress at its end. What else is written there goes through Beside, so that
+// neither spoils the other.
 // It is safe for concurrent use.
 type Screen struct {
 	mu   sync.Mutex

@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// ErrNoChain means that a delta has nothing to follow: what consumers have is not the version that deltas were begun after.
+// ErrNoChain means that a delta has nothing to follow: what consumers have is not the version that deltas were begun
+// after.
 var ErrNoChain = errors.New("the champion is another version, or chosen by an operator")
 
 // chain is the deltas of a version of this publisher.
@@ -28,7 +29,8 @@ type Position struct {
 	Delta    int64 // bytes of the newest
 }
 
-// BeginDeltas lets deltas follow the version that was published last and is the champion. It does nothing without a store.
+// BeginDeltas lets deltas follow the version that was published last and is the champion. It does nothing without a
+// store.
 func (p *Publisher) BeginDeltas(ctx context.Context) error {
 	p.chain = nil
 	if p.store == nil {
@@ -51,8 +53,9 @@ func (p *Publisher) HasDeltas() bool { return p.chain != nil }
 // EndDeltas ends the deltas of the version that they follow. The next ones follow another.
 func (p *Publisher) EndDeltas() { p.chain = nil }
 
-// PublishDelta gives a copy of a delta its place in the chain, signs it and appends it, durably, and returns the place. shape is a model of the chain. It
-// returns ErrNoChain where another version is champion or an operator chose it, and the errors of snapshot.Chain.Append.
+// PublishDelta gives a copy of a delta its place in the chain, signs it and appends it, durably, and returns the place.
+// shape is a model of the chain. It returns ErrNoChain where another version is champion or an operator chose it, and
+// the errors of snapshot.Chain.Append.
 func (p *Publisher) PublishDelta(ctx context.Context, delta *snapshot.Delta, shape *snapshot.Model) (Position, error) {
 	c := p.chain
 	if c == nil || p.champion == nil || *p.champion != c.version || p.chosen || p.missing || p.lost {

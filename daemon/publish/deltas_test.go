@@ -44,7 +44,14 @@ func champion(t *testing.T, m *config.Model) *fitted.Fitted {
 	}
 	s := &encode.Sample{Digest: "sha256:test"}
 	for i := range 400 {
-		row := rows.AppendEvent(nil, &event.Event{Label: float64(i%5 + i%3), Weight: 1, Categorical: []string{fmt.Sprint("u", i%20), fmt.Sprint("i", i%15)}})
+		row := rows.AppendEvent(
+			nil,
+			&event.Event{
+				Label:       float64(i%5 + i%3),
+				Weight:      1,
+				Categorical: []string{fmt.Sprint("u", i%20), fmt.Sprint("i", i%15)},
+			},
+		)
 		switch i % 10 {
 		case 0:
 			s.Select = append(s.Select, row)
@@ -126,12 +133,19 @@ func TestDeltasOfThePublisher(t *testing.T) {
 		t.Errorf("after the last: %v", err)
 	}
 	p.chosen = true
-	if _, err := p.PublishDelta(t.Context(), &snapshot.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(err, ErrNoChain) {
+	if _, err := p.PublishDelta(t.Context(), &snapshot.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
+		err,
+		ErrNoChain,
+	) {
 		t.Errorf("a delta after a version that an operator chose: %v", err)
 	}
 	p.chosen = false
 	p.EndDeltas()
-	if _, err := p.PublishDelta(t.Context(), &snapshot.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(err, ErrNoChain) || p.HasDeltas() {
+	if _, err := p.PublishDelta(t.Context(), &snapshot.Delta{Created: time.Now(), Bias: bias}, model); !errors.Is(
+		err,
+		ErrNoChain,
+	) ||
+		p.HasDeltas() {
 		t.Errorf("a delta after the end: %v", err)
 	}
 }

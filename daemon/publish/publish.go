@@ -34,7 +34,8 @@ const (
 // Writer is the name of the program in manifests, with its version and commit.
 var Writer = "refitd " + build.Release()
 
-// Publisher publishes the versions of one model. It belongs to one goroutine; what Begin returns may write a version on another one.
+// Publisher publishes the versions of one model. It belongs to one goroutine; what Begin returns may write a version on
+// another one.
 type Publisher struct {
 	model    *config.Model
 	dir      string
@@ -57,14 +58,22 @@ type Publisher struct {
 	refused  map[string]Refusal // the last one of each alias
 }
 
-// New returns the publisher of a model. dir is the store; empty only numbers and digests versions. What a killed publisher left behind is
-// removed, damaged aliases are rebuilt, and log, which may be nil, says so. With a signing key, only what it or publish.trusted_keys signed is
-// taken from the store: see Refusals. It returns snapshot.ErrKey for a key that cannot be used.
+// New returns the publisher of a model. dir is the store; empty only numbers and digests versions. What a killed
+// publisher left behind is removed, damaged aliases are rebuilt, and log, which may be nil, says so. With a signing
+// key, only what it or publish.trusted_keys signed is taken from the store: see Refusals. It returns snapshot.ErrKey
+// for a key that cannot be used.
 func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*Publisher, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	p := &Publisher{model: m, dir: dir, now: now, log: log, watching: m.Shard.Standby > 0, refused: make(map[string]Refusal)}
+	p := &Publisher{
+		model:    m,
+		dir:      dir,
+		now:      now,
+		log:      log,
+		watching: m.Shard.Standby > 0,
+		refused:  make(map[string]Refusal),
+	}
 	if dir == "" {
 		return p, nil
 	}
@@ -136,11 +145,13 @@ func (p *Publisher) nextEpoch() (int64, error) {
 // Store returns the store, nil without one.
 func (p *Publisher) Store() *snapshot.Store { return p.store }
 
-// Chosen reports whether an operator chose the champion. Only a refit that passes the gate against it may replace it then.
+// Chosen reports whether an operator chose the champion. Only a refit that passes the gate against it may replace it
+// then.
 func (p *Publisher) Chosen() bool { return p.chosen }
 
-// Follow returns the version that champion names if somebody else has moved the alias since this publisher last looked or published: an
-// operator, or another instance. It is the champion from then on. It returns nil if nothing has changed.
+// Follow returns the version that champion names if somebody else has moved the alias since this publisher last looked
+// or published: an operator, or another instance. It is the champion from then on. It returns nil if nothing has
+// changed.
 func (p *Publisher) Follow() (*snapshot.Model, error) {
 	if p.store == nil {
 		return nil, nil
@@ -186,7 +197,8 @@ func (p *Publisher) Follow() (*snapshot.Model, error) {
 	return model, nil
 }
 
-// search looks for a champion that is gone: the store rebuilds its aliases, if it has a log still. Otherwise it may be lost as a whole.
+// search looks for a champion that is gone: the store rebuilds its aliases, if it has a log still. Otherwise it may be
+// lost as a whole.
 func (p *Publisher) search() (snapshot.Pointer, error) {
 	if err := p.store.Recover(context.Background(), p.model.Name); err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		return snapshot.Pointer{}, err
@@ -200,10 +212,12 @@ func (p *Publisher) search() (snapshot.Pointer, error) {
 	return pointer, err
 }
 
-// Lost reports whether Follow found no store where this publisher had published, or Damage, until a version is promoted again.
+// Lost reports whether Follow found no store where this publisher had published, or Damage, until a version is promoted
+// again.
 func (p *Publisher) Lost() bool { return p.lost }
 
-// Champion returns the version that consumers should use and the number of the move that made it champion, as far as this publisher knows.
+// Champion returns the version that consumers should use and the number of the move that made it champion, as far as
+// this publisher knows.
 func (p *Publisher) Champion() snapshot.Numbers {
 	if p.champion == nil {
 		return snapshot.Numbers{}
@@ -213,7 +227,12 @@ func (p *Publisher) Champion() snapshot.Numbers {
 
 func (p *Publisher) follow(champion snapshot.Pointer) {
 	p.champion, p.sequence = &champion.Version, champion.Sequence
-	made := []snapshot.Event{snapshot.EventPublish, snapshot.EventRecovered, snapshot.EventRestored, ""} // by a publisher
+	made := []snapshot.Event{
+		snapshot.EventPublish,
+		snapshot.EventRecovered,
+		snapshot.EventRestored,
+		"",
+	} // by a publisher
 	p.chosen = !slices.Contains(made, champion.Event)
 }
 
@@ -256,7 +275,9 @@ type Publication struct {
 // an error, End. Before End the publisher may publish deltas of the champion, and nothing else; Follow would take the
 // new champion for somebody else's.
 func (p *Publisher) Begin() *Publication {
-	w := &Publication{of: Publisher{model: p.model, dir: p.dir, store: p.store, now: p.now, epoch: p.epoch, missing: p.missing}}
+	w := &Publication{
+		of: Publisher{model: p.model, dir: p.dir, store: p.store, now: p.now, epoch: p.epoch, missing: p.missing},
+	}
 	if p.champion != nil {
 		w.champion = *p.champion
 		w.of.champion = &w.champion
@@ -264,8 +285,9 @@ func (p *Publisher) Begin() *Publication {
 	return w
 }
 
-// Write writes a judged model as the next version, moves the aliases and fills in parent and payload digest, and with a store the number. With an error there
-// is no new version, or none that some of the aliases point to: see snapshot.Store.Publish.
+// Write writes a judged model as the next version, moves the aliases and fills in parent and payload digest, and with a
+// store the number. With an error there is no new version, or none that some of the aliases point to: see
+// snapshot.Store.Publish.
 func (w *Publication) Write(ctx context.Context, ch *fitted.Fitted) error {
 	p, v := &w.of, &ch.Version
 	v.Parent = p.champion
@@ -352,7 +374,8 @@ func single(m *solver.Model) *solver.Model {
 	return m
 }
 
-// remember notes the move that has just made a version champion, unless somebody moved the alias again already: Follow sees that.
+// remember notes the move that has just made a version champion, unless somebody moved the alias again already: Follow
+// sees that.
 func (p *Publisher) remember() error {
 	if p.store == nil {
 		return nil

@@ -36,7 +36,8 @@ func TestSalvage(t *testing.T) {
 	}
 	promote := func(version int64) {
 		t.Helper()
-		if _, err := p.Store().MoveAlias(t.Context(), m.Name, snapshot.Move{Alias: Champion, To: version, Event: snapshot.EventRollback}); err != nil {
+		if _, err := p.Store().MoveAlias(t.Context(), m.Name, snapshot.Move{Alias: Champion, To: version,
+			Event: snapshot.EventRollback}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +63,8 @@ func TestSalvage(t *testing.T) {
 		if err != nil || model.Manifest().Version != want || p.Champion().Version != want {
 			t.Fatalf("champion %+v, %v: want version %d", p.Champion(), err, want)
 		}
-		if pointer, err := p.Store().Alias(m.Name, Champion); err != nil || pointer.Version != want || pointer.Event != snapshot.EventRestored {
+		if pointer, err := p.Store().Alias(m.Name, Champion); err != nil || pointer.Version != want ||
+			pointer.Event != snapshot.EventRestored {
 			t.Errorf("alias %+v, %v", pointer, err)
 		}
 		if now, err := p.Follow(); now != nil || err != nil || p.Lost() {

@@ -11,8 +11,8 @@ import (
 // ErrReplaced means that another publisher has begun to publish, so this one may not any more.
 var ErrReplaced = errors.New("another publisher has taken over")
 
-// Lead makes this publisher the one that publishes, in an epoch that is larger than those of all before it. Versions carry it, and one of an earlier epoch is
-// not written any more once the store has one of this.
+// Lead makes this publisher the one that publishes, in an epoch that is larger than those of all before it. Versions
+// carry it, and one of an earlier epoch is not written any more once the store has one of this.
 func (p *Publisher) Lead(epoch int64) { p.watching, p.epoch = false, epoch }
 
 // Watch makes this publisher one that only follows what another one publishes.
@@ -39,7 +39,8 @@ func (p *Publisher) Newest() func() (epoch, version int64) {
 	}
 }
 
-// Fence has the store refuse versions while this publisher is not the one that publishes, as term says from any goroutine, and those of an epoch that is over.
+// Fence has the store refuse versions while this publisher is not the one that publishes, as term says from any
+// goroutine, and those of an epoch that is over.
 func (p *Publisher) Fence(term func() (epoch int64, ok bool)) {
 	if p.store == nil {
 		return

@@ -12,9 +12,10 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestTerms: of two publishers of one store the one of an earlier epoch publishes nothing once there is a version of the later one: no version, promoted or
-// kept, no alias, and no number that is missing afterwards. Neither does one whose term is over by its own clock, also where that is noticed between the
-// version and its aliases; nor does one that only watches move back what no key signed.
+// TestTerms: of two publishers of one store the one of an earlier epoch publishes nothing once there is a version of
+// the later one: no version, promoted or kept, no alias, and no number that is missing afterwards. Neither does one
+// whose term is over by its own clock, also where that is noticed between the version and its aliases; nor does one
+// that only watches move back what no key signed.
 func TestTerms(t *testing.T) {
 	m, dir := signingModel(t), t.TempDir()
 	m.Shard.Standby = config.Duration(time.Second)
@@ -60,10 +61,13 @@ func TestTerms(t *testing.T) {
 	for _, decision := range []string{Promoted, Kept} {
 		ch := champion(t, m)
 		ch.Version.Decision = decision
-		if err := publication.Write(t.Context(), ch); !errors.Is(err, ErrReplaced) && !errors.Is(err, snapshot.ErrConflict) {
+		if err := publication.Write(t.Context(), ch); !errors.Is(err, ErrReplaced) &&
+			!errors.Is(err, snapshot.ErrConflict) {
 			t.Errorf("a late version that is %s: %v", decision, err)
 		}
-		if versions, aliases := state(); len(versions) != 2 || aliases[Champion] != 2 || aliases[snapshot.Latest] != 2 || aliases[Refit] != 2 {
+		if versions, aliases := state(); len(versions) != 2 || aliases[Champion] != 2 ||
+			aliases[snapshot.Latest] != 2 ||
+			aliases[Refit] != 2 {
 			t.Errorf("versions %d, aliases %v after a late version that is %s", versions, aliases, decision)
 		}
 	}

@@ -65,10 +65,12 @@ func (p *Publisher) trust() snapshot.Trust {
 // isForged reports whether something was refused because no trusted key signed it.
 func isForged(err error) bool { return errors.Is(err, snapshot.ErrSignature) }
 
-// look returns what champion says, or an error if it, or a version that is new to this publisher, is not signed by the store's keys.
+// look returns what champion says, or an error if it, or a version that is new to this publisher, is not signed by the
+// store's keys.
 func (p *Publisher) look() (snapshot.Pointer, error) {
 	pointer, err := p.store.Alias(p.model.Name, Champion)
-	if err != nil || p.store.Keys == nil || p.champion != nil && p.sequence == pointer.Sequence && *p.champion == pointer.Version {
+	if err != nil || p.store.Keys == nil ||
+		p.champion != nil && p.sequence == pointer.Sequence && *p.champion == pointer.Version {
 		return pointer, err
 	}
 	if _, err := p.store.Manifest(p.model.Name, pointer.Version); isForged(err) {
@@ -105,7 +107,12 @@ func (p *Publisher) note(alias string, found snapshot.Pointer, reason error) {
 func (p *Publisher) restore(reason error) (snapshot.Pointer, error) {
 	name := p.model.Name
 	p.refuse(Champion, reason)
-	move := snapshot.Move{Alias: Champion, Event: snapshot.EventRestored, Why: "it was " + snapshot.ErrSignature.Error(), Expired: true}
+	move := snapshot.Move{
+		Alias:   Champion,
+		Event:   snapshot.EventRestored,
+		Why:     "it was " + snapshot.ErrSignature.Error(),
+		Expired: true,
+	}
 	known := p.champion != nil && p.openable(*p.champion)
 	if known {
 		move.To = *p.champion
@@ -135,7 +142,8 @@ func (p *Publisher) openable(version int64) bool {
 	return err == nil
 }
 
-// Readable returns the versions that can be read, best first to compare others with: newest first, the promoted ones before those that were kept.
+// Readable returns the versions that can be read, best first to compare others with: newest first, the promoted ones
+// before those that were kept.
 func (p *Publisher) Readable() iter.Seq[*snapshot.Model] {
 	return func(yield func(*snapshot.Model) bool) {
 		if p.store == nil {
@@ -160,8 +168,9 @@ func (p *Publisher) Readable() iter.Seq[*snapshot.Model] {
 	}
 }
 
-// Open returns the version that an alias of the store names. If the store's keys did not sign it, that is noted, and the version is the
-// newest of those that they signed and the gate let through; of the alias refit, the newest such refit.
+// Open returns the version that an alias of the store names. If the store's keys did not sign it, that is noted, and
+// the version is the newest of those that they signed and the gate let through; of the alias refit, the newest such
+// refit.
 func (p *Publisher) Open(alias string) (*snapshot.Model, error) {
 	name := p.model.Name
 	if p.store == nil {

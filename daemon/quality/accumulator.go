@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// Loss is the one figure that predictors are compared by: the RMSE of numbers, the error rate of classes. It is false without events.
+// Loss is the one figure that predictors are compared by: the RMSE of numbers, the error rate of classes. It is false
+// without events.
 func Loss(m *report.Metrics) (loss float64, ok bool) {
 	switch {
 	case m == nil:
@@ -22,8 +23,8 @@ func Loss(m *report.Metrics) (loss float64, ok bool) {
 	return 0, false
 }
 
-// Accumulator sums the errors of predictions of one task. Sums are Neumaier compensated, so that the result does not depend on how a long
-// stream was cut.
+// Accumulator sums the errors of predictions of one task. Sums are Neumaier compensated, so that the result does not
+// depend on how a long stream was cut.
 type Accumulator struct {
 	low, high  float64
 	numeric    bool
@@ -34,8 +35,8 @@ type Accumulator struct {
 	deviations sum
 }
 
-// NewNumberAccumulator returns an accumulator for regression and ordinal tasks. Predictions are clipped to [low, high] for rmse and
-// mae only; low ≥ high does not clip.
+// NewNumberAccumulator returns an accumulator for regression and ordinal tasks. Predictions are clipped to [low, high]
+// for rmse and mae only; low ≥ high does not clip.
 func NewNumberAccumulator(low, high float64) *Accumulator {
 	return &Accumulator{low: low, high: high, numeric: true}
 }
@@ -113,8 +114,8 @@ type ranked struct{ score, relevance float64 }
 // NewRanking returns an empty ranking.
 func NewRanking() *Ranking { return &Ranking{groups: make(map[string][]ranked)} }
 
-// Add adds one item with its score and its true relevance. Items are added in the order of the file, which breaks ties. One without
-// a group, "", is not ranked.
+// Add adds one item with its score and its true relevance. Items are added in the order of the file, which breaks ties.
+// One without a group, "", is not ranked.
 func (r *Ranking) Add(group string, score, relevance float64) {
 	if group == "" {
 		return
@@ -122,9 +123,9 @@ func (r *Ranking) Add(group string, score, relevance float64) {
 	r.groups[group] = append(r.groups[group], ranked{score, relevance})
 }
 
-// NDCG returns the normalised discounted cumulative gain of the first k items, averaged over the groups present, a group of one item
-// included: gain 2^rel − 1, discount log2(rank + 1) (Burges et al. 2005). A group without any gain counts 1: every order is ideal. It
-// is NaN without groups.
+// NDCG returns the normalised discounted cumulative gain of the first k items, averaged over the groups present, a
+// group of one item included: gain 2^rel − 1, discount log2(rank + 1) (Burges et al. 2005). A group without any gain
+// counts 1: every order is ideal. It is NaN without groups.
 func (r *Ranking) NDCG(k int) float64 {
 	total := sum{}
 	for _, group := range slices.Sorted(maps.Keys(r.groups)) { // in a fixed order
@@ -141,8 +142,9 @@ func (r *Ranking) NDCG(k int) float64 {
 	return total.value() / float64(len(r.groups))
 }
 
-// Recall returns the share of each group's best items, those of the highest relevance in it, that are among its first k, averaged over the
-// groups that have a relevance above 0; of more than k best items k are enough. NaN without such groups.
+// Recall returns the share of each group's best items, those of the highest relevance in it, that are among its first
+// k, averaged over the groups that have a relevance above 0; of more than k best items k are enough. NaN without such
+// groups.
 func (r *Ranking) Recall(k int) float64 {
 	total, groups := sum{}, 0
 	for _, group := range slices.Sorted(maps.Keys(r.groups)) {

@@ -34,8 +34,8 @@ func (c *Classes) Add(predicted, actual int) {
 // All returns the three counts.
 func (c *Classes) All() [3][]int64 { return [3][]int64{c.Right, c.Predicted, c.Actual} }
 
-// MacroF1 returns the mean over classes of 2·right/(predicted + actual), NaN without any. Classes that neither came nor were predicted are
-// left out.
+// MacroF1 returns the mean over classes of 2·right/(predicted + actual), NaN without any. Classes that neither came nor
+// were predicted are left out.
 func (c *Classes) MacroF1() float64 {
 	total, n := sum{}, 0
 	for i, right := range c.Right {
@@ -50,8 +50,8 @@ func (c *Classes) MacroF1() float64 {
 // MaxRecalls is the number of classes up to which Recalls returns the recall of each.
 const MaxRecalls = 256
 
-// Recalls returns the share of each class's events that were predicted as it, without those of which none came; nil for more classes than
-// MaxRecalls. names are those of the classes.
+// Recalls returns the share of each class's events that were predicted as it, without those of which none came; nil for
+// more classes than MaxRecalls. names are those of the classes.
 func (c *Classes) Recalls(names []string) map[string]report.Number {
 	if len(names) > MaxRecalls {
 		return nil
@@ -74,8 +74,8 @@ func (c *Classes) AddTo(m *report.Metrics, names []string) {
 	m.MacroF1, m.RecallPerClass = known(c.MacroF1()), c.Recalls(names)
 }
 
-// Kappa returns Cohen's κ with the accuracy of a reference in place of chance: how much of the reference's errors is avoided. NaN where the
-// reference makes none.
+// Kappa returns Cohen's κ with the accuracy of a reference in place of chance: how much of the reference's errors is
+// avoided. NaN where the reference makes none.
 func Kappa(accuracy, reference float64) float64 {
 	if reference >= 1 {
 		return math.NaN()

@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// Scores collects scores of a positive outcome for the area under the ROC curve and, where they are probabilities, the expected calibration
-// error. It keeps every score; Histogram is bounded.
+// Scores collects scores of a positive outcome for the area under the ROC curve and, where they are probabilities, the
+// expected calibration error. It keeps every score; Histogram is bounded.
 type Scores struct {
 	cells   []cell
 	hasOdds bool
@@ -31,7 +31,8 @@ func (s *Scores) Add(score float64, positive bool) {
 	s.cells = append(s.cells, c)
 }
 
-// AUC returns the area under the ROC curve, NaN unless there are outcomes of both kinds. Scores that are equal count half.
+// AUC returns the area under the ROC curve, NaN unless there are outcomes of both kinds. Scores that are equal count
+// half.
 func (s *Scores) AUC() float64 { return areaUnderCurve(s.sorted()) }
 
 // ECE returns the expected calibration error over 15 bins of equal mass, NaN without events or without log odds.
@@ -56,10 +57,11 @@ func (s *Scores) sorted() []cell {
 	return merged
 }
 
-// Histogram is Scores in bounded memory: scores within a thirty-second of log odds count as equal, and those beyond ±16 as the last of their
-// side. The area under the curve is within half the share of pairs of both outcomes that fall into one cell of the exact one. With log odds
-// that spread over 1 or more, and 20,000 events, that is within .001, and the calibration error within .002, which is less than chance makes
-// of it. Counts are whole numbers, so nothing is lost in a long stream. The zero value is empty.
+// Histogram is Scores in bounded memory: scores within a thirty-second of log odds count as equal, and those beyond ±16
+// as the last of their side. The area under the curve is within half the share of pairs of both outcomes that fall into
+// one cell of the exact one. With log odds that spread over 1 or more, and 20,000 events, that is within .001, and the
+// calibration error within .002, which is less than chance makes of it. Counts are whole numbers, so nothing is lost in
+// a long stream. The zero value is empty.
 type Histogram struct {
 	cells [histogramCells]cell
 }
@@ -116,7 +118,8 @@ func (h *Histogram) AUC() float64 { return areaUnderCurve(h.cells[:]) }
 // ECE is that of Scores, up to the width of cells.
 func (h *Histogram) ECE() float64 { return calibrationError(h.cells[:]) }
 
-// areaUnderCurve is the share of pairs of a positive and a negative event in which the positive one has the higher score (Mann and Whitney).
+// areaUnderCurve is the share of pairs of a positive and a negative event in which the positive one has the higher
+// score (Mann and Whitney).
 func areaUnderCurve(cells []cell) float64 {
 	below, positive, sum := 0.0, 0.0, 0.0
 	for i := range cells {
@@ -130,8 +133,8 @@ func areaUnderCurve(cells []cell) float64 {
 // calibrationBins is how many bins of equal mass the calibration error has.
 const calibrationBins = 15
 
-// calibrationError is the mean over bins of |mean probability − share of positives|. A cell that lies across the border of two bins is divided
-// between them in proportion, so that the order of equal scores does not matter.
+// calibrationError is the mean over bins of |mean probability − share of positives|. A cell that lies across the border
+// of two bins is divided between them in proportion, so that the order of equal scores does not matter.
 func calibrationError(cells []cell) float64 {
 	total := 0.0
 	for i := range cells {
@@ -163,8 +166,8 @@ func (h *Histogram) Merge(o *Histogram) {
 	}
 }
 
-// AppendBinary appends the cells that are not empty: for each, as unsigned varints, how many empty ones are before it, the events of both
-// outcomes and the sum of probabilities.
+// AppendBinary appends the cells that are not empty: for each, as unsigned varints, how many empty ones are before it,
+// the events of both outcomes and the sum of probabilities.
 func (h *Histogram) AppendBinary(b []byte) []byte {
 	skipped := uint64(0)
 	for i := range h.cells {

@@ -39,7 +39,8 @@ func pairs(scores []float64, positive []bool) float64 {
 	return won / all
 }
 
-// equalMass is the calibration error by its definition, of a number of events that 15 divides and scores that all differ.
+// equalMass is the calibration error by its definition, of a number of events that 15 divides and scores that all
+// differ.
 func equalMass(scores []float64, positive []bool) float64 {
 	order := make([]int, len(scores))
 	for i := range order {
@@ -104,7 +105,8 @@ func TestScoresByDefinition(t *testing.T) {
 	}
 }
 
-// TestHistogramIsCloseToScores holds the stated resolution against the exact figures, for strong and weak predictors, calibrated or not.
+// TestHistogramIsCloseToScores holds the stated resolution against the exact figures, for strong and weak predictors,
+// calibrated or not.
 func TestHistogramIsCloseToScores(t *testing.T) {
 	for seed, c := range []struct{ mean, spread, shift, tolerance float64 }{
 		{0, 1, 0, 0.001}, {-1, 2, 0, 0.001}, {-3, 1, 1, 0.001}, {2, 5, -1, 0.001}, {-6, 1.5, 0.5, 0.001}, {0, 0.1, 0, 0.01},

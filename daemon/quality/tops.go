@@ -8,14 +8,15 @@ var tops = [3]int{3, 5, 10}
 // LeastTop is the number of classes up to which Tops says nothing: among as many every class is.
 const LeastTop = 3
 
-// Tops counts events whose class is not among the first 3, 5 or 10 of a ranking of the classes. The zero value is empty.
+// Tops counts events whose class is not among the first 3, 5 or 10 of a ranking of the classes. The zero value is
+// empty.
 type Tops struct {
 	N      int64    `json:"n"`      // events with a ranking
 	Missed [3]int64 `json:"missed"` // of these, those whose class is not among the first 3, 5 and 10
 }
 
-// Place returns the place of a class, from 1, when classes are ranked by their outputs, the largest first and of equal ones the first. Behind
-// what is no number there is nothing, so such an output is never counted as right.
+// Place returns the place of a class, from 1, when classes are ranked by their outputs, the largest first and of equal
+// ones the first. Behind what is no number there is nothing, so such an output is never counted as right.
 func Place(outputs []float64, class int) int {
 	place, own := 1, outputs[class]
 	for c, o := range outputs {

@@ -48,7 +48,8 @@ func TestTopsAgainstSorting(t *testing.T) {
 		m := report.Metrics{N: events}
 		first.AddTo(&m, classes)
 		for top, got := range map[int]*report.Number{3: m.Top3Error, 5: m.Top5Error, 10: m.Top10Error} {
-			if want := float64(missed[top]) / events; (got != nil) != (classes > top) || got != nil && float64(*got) != want {
+			if want := float64(missed[top]) / events; (got != nil) != (classes > top) ||
+				got != nil && float64(*got) != want {
 				t.Errorf("%d classes: error of the first %d is %v, want %g", classes, top, got, want)
 			}
 		}
@@ -67,7 +68,11 @@ func TestTopsAgainstSorting(t *testing.T) {
 	}
 	for class := range 3 {
 		if outputs := []float64{math.NaN(), math.NaN(), math.NaN()}; Place(outputs, class) != 3 {
-			t.Errorf("class %d of outputs that are no numbers has place %d, want the last", class, Place(outputs, class))
+			t.Errorf(
+				"class %d of outputs that are no numbers has place %d, want the last",
+				class,
+				Place(outputs, class),
+			)
 		}
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Interaction is what two features together, or three of a kernel of degree 3, add to an output, beyond what each adds alone.
+// Interaction is what two features together, or three of a kernel of degree 3, add to an output, beyond what each adds
+// alone.
 type Interaction struct {
 	Features []string `json:"features"` // two names such as user=u1, of a kernel of degree 3 three
 	Weight   Number   `json:"weight"`   // for values of 1: names, and numbers one scale away from their center
@@ -28,9 +29,10 @@ type FieldRelevance struct {
 
 // EntityOutput is what a version believes of one name for one output.
 type EntityOutput struct {
-	Output       string        `json:"output"`       // class, "rating ≤ 2", or the label
-	Alone        Number        `json:"alone"`        // what the name adds alone
-	Interactions []Interaction `json:"interactions"` // the largest with others, by absolute weight; none of a kernel of degree 3
+	Output string `json:"output"` // class, "rating ≤ 2", or the label
+	Alone  Number `json:"alone"`  // what the name adds alone
+	// the largest with others, by absolute weight; none of a kernel of degree 3
+	Interactions []Interaction `json:"interactions"`
 }
 
 // Entity is what a version knows of one name of a field.
@@ -97,9 +99,21 @@ func (b *Belief) WriteText(w io.Writer) error {
 		fmt.Fprintf(w, "and %d more outputs\n", n)
 	}
 	for _, v := range b.Basis {
-		fmt.Fprintf(w, "basis vector %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
+		fmt.Fprintf(
+			w,
+			"basis vector %d: %.1f %% of the interactions: %s\n",
+			v.Index,
+			100*float64(v.Share),
+			strings.Join(v.Features, ", "),
+		)
 	}
-	fmt.Fprintf(w, "%d bytes, %s, %d of them not zero\n", b.Sizes.Bytes, Count(b.Sizes.Parameters, "parameter"), b.Sizes.Nonzero)
+	fmt.Fprintf(
+		w,
+		"%d bytes, %s, %d of them not zero\n",
+		b.Sizes.Bytes,
+		Count(b.Sizes.Parameters, "parameter"),
+		b.Sizes.Nonzero,
+	)
 	for _, a := range b.Lineage {
 		fmt.Fprintf(w, "from version %d (%s, %s, %s)\n", a.Version, a.Kind, a.Decision, a.Created)
 	}

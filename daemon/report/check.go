@@ -12,12 +12,13 @@ import (
 
 // CheckSummary ends check config.
 type CheckSummary struct {
-	OK         bool             `json:"ok"`                    // the file has no mistake
-	Models     []string         `json:"models"`                // names, in the order of the file
-	ConfigHash string           `json:"config_hash,omitempty"` // absent if the file has mistakes
-	Memory     *config.Memory   `json:"memory"`                // that the configuration may use; null if the file has mistakes
-	Shards     []ShardPlan      `json:"shards,omitempty"`      // of each model, with --rate
-	Errors     []config.Problem `json:"errors"`                // in the order of the file
+	OK         bool     `json:"ok"`                    // the file has no mistake
+	Models     []string `json:"models"`                // names, in the order of the file
+	ConfigHash string   `json:"config_hash,omitempty"` // absent if the file has mistakes
+	// that the configuration may use; null if the file has mistakes
+	Memory *config.Memory   `json:"memory"`
+	Shards []ShardPlan      `json:"shards,omitempty"` // of each model, with --rate
+	Errors []config.Problem `json:"errors"`           // in the order of the file
 }
 
 // ShardPlan is what a rate of input wants of the shards of a model, at half a processor of 2.25 GHz for each.
@@ -30,7 +31,8 @@ type ShardPlan struct {
 	HeadsPerSecond  float64 `json:"heads_per_second"`  // in the merge topic, of all shards; each process reads all
 }
 
-// WriteText prints the hash, the models and the memory by part. The mistakes of a bad file are its error text, not part of this.
+// WriteText prints the hash, the models and the memory by part. The mistakes of a bad file are its error text, not part
+// of this.
 func (s CheckSummary) WriteText(w io.Writer) error {
 	if !s.OK {
 		return nil
@@ -44,13 +46,18 @@ func (s CheckSummary) WriteText(w io.Writer) error {
 	if s.Memory.BudgetBytes > 0 {
 		budget = "memory_budget " + mebibytes(s.Memory.BudgetBytes)
 	}
-	if err := table(w, append(rows, []string{"memory at most", mebibytes(s.Memory.TotalBytes), "(" + budget + ")"})); err != nil {
+	if err := table(w, append(rows, []string{"memory at most", mebibytes(s.Memory.TotalBytes), "(" + budget +
+		")"})); err != nil {
 		return err
 	}
 	for _, p := range s.Shards {
 		one := "one process reads it (role: all)"
 		if p.Shards > 1 {
-			one = fmt.Sprintf("%d shards at %.2f processors each, over as many partitions or more", p.Shards, p.Processors)
+			one = fmt.Sprintf(
+				"%d shards at %.2f processors each, over as many partitions or more",
+				p.Shards,
+				p.Processors,
+			)
 		}
 		fmt.Fprintf(w, "%s, %.6g events a second: %s; merge topic: %d rows on the first day, %.3g heads a second\n",
 			p.Model, p.EventsPerSecond, one, p.RowsFirstDay, p.HeadsPerSecond)

@@ -21,9 +21,11 @@ type RunModel struct {
 	Progressive      Progressive `json:"progressive"` // since the state was made
 	VersionsPromoted int         `json:"versions_promoted"`
 	VersionsKept     int         `json:"versions_kept"`
-	Champion         *int64      `json:"champion"`          // version; null without one
-	Failure          string      `json:"failure,omitempty"` // why a run to the log ends is exit code 1 or 5; absent of any other
-	Shard            *int        `json:"shard,omitempty"`   // of a process to which a group gives shards: which of them; absent of any other
+	Champion         *int64      `json:"champion"` // version; null without one
+	// why a run to the log ends is exit code 1 or 5; absent of any other
+	Failure string `json:"failure,omitempty"`
+	// of a process to which a group gives shards: which of them; absent of any other
+	Shard *int `json:"shard,omitempty"`
 }
 
 // RunSummary ends run.
@@ -41,13 +43,14 @@ type Broker struct {
 
 // Tick is emitted by quickstart once a second.
 type Tick struct {
-	ElapsedSeconds    Number      `json:"elapsed_seconds"`
-	Events            int64       `json:"events"`            // applied so far
-	EventsPerSecond   Number      `json:"events_per_second"` // in the last second
-	Lag               int64       `json:"lag"`
-	Version           *int64      `json:"version"`        // champion; null before the first one
-	Form              string      `json:"form,omitempty"` // of the last version: convex, variational or update
-	Gap               *Number     `json:"gap"`            // of the last version, over its objective; null but for convex models
+	ElapsedSeconds  Number `json:"elapsed_seconds"`
+	Events          int64  `json:"events"`            // applied so far
+	EventsPerSecond Number `json:"events_per_second"` // in the last second
+	Lag             int64  `json:"lag"`
+	Version         *int64 `json:"version"`        // champion; null before the first one
+	Form            string `json:"form,omitempty"` // of the last version: convex, variational or update
+	// of the last version, over its objective; null but for convex models
+	Gap               *Number     `json:"gap"`
 	GapKind           string      `json:"gap_kind,omitempty"`
 	SinceRefitSeconds *Number     `json:"since_refit_seconds"` // null before the first refit
 	Progressive       Progressive `json:"progressive"`         // so far
@@ -84,14 +87,15 @@ type EvalSummary struct {
 	Metrics       Metrics  `json:"metrics"` // of all events
 	Seen          *Metrics `json:"seen"`    // events whose every name the model knows
 	Unseen        *Metrics `json:"unseen"`  // the others
-	// MaybeLearned is how many events the version may have learned from: it knows all their names, and no event time is later than those that it has
-	// learned from. On them the metrics may be too good.
-	MaybeLearned int64     `json:"maybe_learned"`
-	Popularity   *Metrics  `json:"popularity,omitempty"` // of --rank with --seen: names ranked by how often they were chosen there
-	Rejected     int64     `json:"rejected"`             // lines that are no events
-	Seconds      Number    `json:"seconds"`
-	Dropped      []Dropped `json:"dropped"` // the same by reason and field
-	Absent       Absent    `json:"absent"`  // events that lack it, by optional field
+	// MaybeLearned is how many events the version may have learned from: it knows all their names, and no event time is
+	// later than those that it has learned from. On them the metrics may be too good.
+	MaybeLearned int64 `json:"maybe_learned"`
+	// of --rank with --seen: names ranked by how often they were chosen there
+	Popularity *Metrics  `json:"popularity,omitempty"`
+	Rejected   int64     `json:"rejected"` // lines that are no events
+	Seconds    Number    `json:"seconds"`
+	Dropped    []Dropped `json:"dropped"` // the same by reason and field
+	Absent     Absent    `json:"absent"`  // events that lack it, by optional field
 }
 
 // Score is the answer for one event.
@@ -106,7 +110,8 @@ type Score struct {
 	Ranked        []string `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
 	Unseen        []string `json:"unseen"`            // names such as user=u9 that the version does not know
 	Absent        []string `json:"absent"`            // optional fields that the event lacks: they count nothing
-	Likely        []Likely `json:"-"`                 // for people: how probable what was predicted is; nil without probabilities
+	// for people: how probable what was predicted is; nil without probabilities
+	Likely []Likely `json:"-"`
 }
 
 // Likely is a class or level with its probability.
@@ -117,9 +122,10 @@ type Likely struct {
 
 // Invalid says why a line is no event.
 type Invalid struct {
-	Line     int64  `json:"line"`           // from 1; of a topic the offset
-	Reason   string `json:"reason"`         // one of the reasons of rejections
-	Field    string `json:"field"`          // of the schema that the reason is about; empty where it is about the line as a whole
+	Line   int64  `json:"line"`   // from 1; of a topic the offset
+	Reason string `json:"reason"` // one of the reasons of rejections
+	// of the schema that the reason is about; empty where it is about the line as a whole
+	Field    string `json:"field"`
 	Expected string `json:"expected"`       // what may be there
 	Got      string `json:"got"`            // the kind of what was there, never the value itself
 	Path     string `json:"path,omitempty"` // of the file, where the verb reads files; of a topic TOPIC/PARTITION
@@ -131,8 +137,9 @@ type Absent map[string]int64
 
 // Dropped counts lines of a file that are no events.
 type Dropped struct {
-	Reason    string `json:"reason"`     // one of the reasons of rejections, or that the line is not of the format
-	Field     string `json:"field"`      // of the schema that the reason is about; empty where it is about the line as a whole
+	Reason string `json:"reason"` // one of the reasons of rejections, or that the line is not of the format
+	// of the schema that the reason is about; empty where it is about the line as a whole
+	Field     string `json:"field"`
 	Count     int64  `json:"count"`      // lines
 	FirstLine int64  `json:"first_line"` // from 1; of a topic the offset
 	Path      string `json:"path"`       // of the file; of a topic TOPIC/PARTITION
@@ -163,7 +170,8 @@ type VerifyPartition struct {
 	Gap         int64  `json:"gap"`    // offsets that the broker held no more when they were due
 	Rows        int64  `json:"rows"`   // in the sample
 	Digest      string `json:"digest"` // of what lies behind checked_from: ok, mismatch or unverifiable
-	// Unverifiable is the number of offsets that the brokers no longer hold as they were read, those of earlier incarnations of the topic included.
+	// Unverifiable is the number of offsets that the brokers no longer hold as they were read, those of earlier
+	// incarnations of the topic included.
 	Unverifiable int64   `json:"unverifiable"`
 	Halted       *string `json:"halted"` // why reading stopped
 }
@@ -176,18 +184,20 @@ type VerifySummary struct {
 	Gap              int64   `json:"gap"`    // of all partitions
 	SampleDigest     string  `json:"sample_digest"`
 	RecomputedDigest *string `json:"recomputed_digest"` // of the sample made anew from the topic; null if it could not be
-	// NotRecomputed says why RecomputedDigest is null although the topic was read; partitions and rows are compared all the same, as far as the log goes.
+	// NotRecomputed says why RecomputedDigest is null although the topic was read; partitions and rows are compared all
+	// the same, as far as the log goes.
 	NotRecomputed string `json:"not_recomputed,omitempty"`
 }
 
 // SnapshotInspection is the answer of inspect about a version. Manifest is the manifest as it is in the store, except
 // that a gap of a model that was not published is left out.
 type SnapshotInspection struct {
-	Manifest  any              `json:"manifest"` // as in manifest.json
-	Aliases   map[string]int64 `json:"aliases"`
-	FilesOK   bool             `json:"files_ok"`  // every file has the digest of the manifest
-	GoldenOK  bool             `json:"golden_ok"` // the golden events have their scores
-	Signature string           `json:"signature"` // unsigned, or the key that the manifest names; the signature itself is not checked
+	Manifest any              `json:"manifest"` // as in manifest.json
+	Aliases  map[string]int64 `json:"aliases"`
+	FilesOK  bool             `json:"files_ok"`  // every file has the digest of the manifest
+	GoldenOK bool             `json:"golden_ok"` // the golden events have their scores
+	// unsigned, or the key that the manifest names; the signature itself is not checked
+	Signature string `json:"signature"`
 	// Optimality says how far the refit behind the version got, in words and with the held-out loss.
 	Optimality string  `json:"optimality"`
 	Belief     *Belief `json:"belief,omitempty"` // absent where a check failed

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// BasisVector is a basis vector of one version: its share of the interactions, by ‖V_r‖·‖h_r‖^degree, and its strongest features.
+// BasisVector is a basis vector of one version: its share of the interactions, by ‖V_r‖·‖h_r‖^degree, and its
+// strongest features.
 type BasisVector struct {
 	Index    int      `json:"index"`    // from 0, in its version
 	Share    Number   `json:"share"`    // of the interactions, from 0 to 1
@@ -41,8 +42,9 @@ type FieldDiff struct {
 
 // Churn says how far the predictions of two versions for the same events are apart.
 type Churn struct {
-	Events          int     `json:"events"`           // compared
-	MeanAbsolute    Number  `json:"mean_absolute"`    // of the difference of numbers, else of probabilities, or of outputs of models without probabilities
+	Events int `json:"events"` // compared
+	// of the difference of numbers, else of probabilities, or of outputs of models without probabilities
+	MeanAbsolute    Number  `json:"mean_absolute"`
 	LargestAbsolute Number  `json:"largest_absolute"` // of the same
 	RankCorrelation *Number `json:"rank_correlation"` // Spearman's, mean over the outputs; null where one side is constant
 	ChangedClasses  *Number `json:"changed_classes"`  // share of the events; null for numbers
@@ -89,15 +91,28 @@ func (s DiffSummary) WriteText(w io.Writer) error {
 	if s.Same {
 		return say(w, "the payloads are equal\n")
 	}
-	if err := table(w, [][]string{{"version", "k", "features", "λ per 10,000 rows", "rows", "refit"}, s.A.row(), s.B.row()}); err != nil {
+	if err := table(w, [][]string{{"version", "k", "features", "λ per 10,000 rows", "rows", "refit"}, s.A.row(),
+		s.B.row()}); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "basis vectors: %d kept, %d in, %d out\n", len(s.Basis.Kept), len(s.Basis.In), len(s.Basis.Out))
 	for _, v := range s.Basis.In {
-		fmt.Fprintf(w, "  in   %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
+		fmt.Fprintf(
+			w,
+			"  in   %d: %.1f %% of the interactions: %s\n",
+			v.Index,
+			100*float64(v.Share),
+			strings.Join(v.Features, ", "),
+		)
 	}
 	for _, v := range s.Basis.Out {
-		fmt.Fprintf(w, "  out  %d: %.1f %% of the interactions: %s\n", v.Index, 100*float64(v.Share), strings.Join(v.Features, ", "))
+		fmt.Fprintf(
+			w,
+			"  out  %d: %.1f %% of the interactions: %s\n",
+			v.Index,
+			100*float64(v.Share),
+			strings.Join(v.Features, ", "),
+		)
 	}
 	rows := [][]string{{"field", "common", "in", "out", ""}}
 	for _, f := range s.Features {
@@ -110,8 +125,16 @@ func (s DiffSummary) WriteText(w io.Writer) error {
 	if s.HeldOut != nil {
 		s.HeldOut.write(w, "held-out events")
 	}
-	return writeMetrics(w, named{fmt.Sprintf("gate, version %d", s.A.Version), s.A.Gate}, named{fmt.Sprintf("gate, version %d", s.B.Version), s.B.Gate},
-		named{fmt.Sprintf("held out, version %d", s.A.Version), s.A.HeldOut}, named{fmt.Sprintf("held out, version %d", s.B.Version), s.B.HeldOut})
+	return writeMetrics(
+		w,
+		named{fmt.Sprintf("gate, version %d", s.A.Version), s.A.Gate},
+		named{fmt.Sprintf("gate, version %d", s.B.Version), s.B.Gate},
+		named{
+			fmt.Sprintf("held out, version %d", s.A.Version),
+			s.A.HeldOut,
+		},
+		named{fmt.Sprintf("held out, version %d", s.B.Version), s.B.HeldOut},
+	)
 }
 
 func someNames(f FieldDiff) string {
@@ -126,8 +149,15 @@ func someNames(f FieldDiff) string {
 }
 
 func (c *Churn) write(w io.Writer, what string) {
-	fmt.Fprintf(w, "%s: %d, mean |Δ| %s, largest %s, rank correlation %s", what, c.Events, plain(c.MeanAbsolute), plain(c.LargestAbsolute),
-		number(c.RankCorrelation))
+	fmt.Fprintf(
+		w,
+		"%s: %d, mean |Δ| %s, largest %s, rank correlation %s",
+		what,
+		c.Events,
+		plain(c.MeanAbsolute),
+		plain(c.LargestAbsolute),
+		number(c.RankCorrelation),
+	)
 	if c.ChangedClasses != nil {
 		fmt.Fprintf(w, ", %.1f %% of the classes changed", 100*float64(*c.ChangedClasses))
 	}

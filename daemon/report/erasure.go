@@ -28,14 +28,32 @@ type Erasure struct {
 
 // WriteText prints the proof.
 func (e Erasure) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "forgotten: %s %s of model %s: %s and %s taken out, %s left; sample %s, lineage %s\n",
-		e.Field, e.Subject, e.Model, Count(e.Rows, "row"), Count(e.Letters, "dead letter"), Count(e.RowsLeft, "row"), e.State.SampleDigest, e.State.Lineage)
+	fmt.Fprintf(
+		w,
+		"forgotten: %s %s of model %s: %s and %s taken out, %s left; sample %s, lineage %s\n",
+		e.Field,
+		e.Subject,
+		e.Model,
+		Count(e.Rows, "row"),
+		Count(e.Letters, "dead letter"),
+		Count(e.RowsLeft, "row"),
+		e.State.SampleDigest,
+		e.State.Lineage,
+	)
 	if e.KeptSamples > 0 {
-		fmt.Fprintf(w, "%d samples kept with versions held it and are removed: those versions cannot be reproduced any more\n", e.KeptSamples)
+		fmt.Fprintf(
+			w,
+			"%d samples kept with versions held it and are removed: those versions cannot be reproduced any more\n",
+			e.KeptSamples,
+		)
 	}
 	if len(e.Versions) > 0 {
 		fmt.Fprintf(w, "versions %v name it and are left as they are: a refit makes the next one without it, "+
 			"publish.keep and publish.keep_for retire them\n", e.Versions)
 	}
-	return say(w, "backups, states kept by rebuild and restore, and the topic itself are not touched; what is restored from them leaves it out\n")
+	return say(
+		w,
+		"backups, states kept by rebuild and restore, and the topic itself are not touched; what is restored from them "+
+			"leaves it out\n",
+	)
 }

@@ -21,7 +21,8 @@ const (
 
 var exitNames = [...]string{"done", "no", "usage", "broker", "halted", "state", "no_model"}
 
-// ExitError is an error that decides the exit code and says where the trouble is. A field that does not apply is empty or nil.
+// ExitError is an error that decides the exit code and says where the trouble is. A field that does not apply is empty
+// or nil.
 type ExitError struct {
 	Code      int // an Exit constant
 	Err       error

@@ -4,7 +4,8 @@ import "io"
 
 // Leftover is something that a restore, a rebuild or a backup left next to a state.
 type Leftover struct {
-	Kind     string `json:"kind"`     // restore, rebuild: unfinished; old: a state that was replaced; temporary: an unfinished file
+	// restore, rebuild: unfinished; old: a state that was replaced; temporary: an unfinished file
+	Kind     string `json:"kind"`
 	Path     string `json:"path"`     // of the file or directory
 	Bytes    int64  `json:"bytes"`    // of all files in it
 	Modified string `json:"modified"` // when it was last written to

@@ -7,14 +7,15 @@ import (
 
 // MappedEvent says what becomes of a record under the configuration of one model.
 type MappedEvent struct {
-	Model    string        `json:"model"`
-	Result   string        `json:"result"`              // accepted, filtered or rejected
-	Reason   string        `json:"reason,omitempty"`    // of a record that is no event
-	Field    string        `json:"field,omitempty"`     // that the reason is about
-	Expected string        `json:"expected,omitempty"`  // in its place
-	Got      string        `json:"got,omitempty"`       // what there is
-	TrueUnit string        `json:"true_unit,omitempty"` // of its time, as it seems, where schema.time_unit makes it a day of 1970
-	Fields   []MappedField `json:"fields"`              // of the schema, in its order; of a filtered record none
+	Model    string `json:"model"`
+	Result   string `json:"result"`             // accepted, filtered or rejected
+	Reason   string `json:"reason,omitempty"`   // of a record that is no event
+	Field    string `json:"field,omitempty"`    // that the reason is about
+	Expected string `json:"expected,omitempty"` // in its place
+	Got      string `json:"got,omitempty"`      // what there is
+	// of its time, as it seems, where schema.time_unit makes it a day of 1970
+	TrueUnit string        `json:"true_unit,omitempty"`
+	Fields   []MappedField `json:"fields"` // of the schema, in its order; of a filtered record none
 }
 
 // MappedField is what a field of the schema gets of a record.
@@ -40,7 +41,12 @@ func (e MappedEvent) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	if e.TrueUnit != "" {
-		fmt.Fprintf(w, "  its time is a day of 1970: it seems to be of unit %s, say schema.time_unit: %s\n", e.TrueUnit, e.TrueUnit)
+		fmt.Fprintf(
+			w,
+			"  its time is a day of 1970: it seems to be of unit %s, say schema.time_unit: %s\n",
+			e.TrueUnit,
+			e.TrueUnit,
+		)
 	}
 	var rows [][]string
 	for _, f := range e.Fields {

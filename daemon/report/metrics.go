@@ -43,10 +43,17 @@ type Role struct {
 // Roles returns the predictors that have metrics over the window, models first.
 func (p *Progressive) Roles() []Role {
 	b := &p.Baselines
-	return slices.DeleteFunc([]Role{{"published", "published", true, p.Window.Published}, {"live", "live", true, p.Window.Live},
-		{"global_mean", "global mean", false, b.GlobalMean}, {"item_mean", "item mean", false, b.ItemMean}, {"sgd_bias", "SGD biases", false, b.SGDBias},
-		{"majority", "majority", false, b.Majority}, {"last_label", "last label", false, b.LastLabel}},
-		func(r Role) bool { return r.Metrics == nil })
+	return slices.DeleteFunc(
+		[]Role{{"published", "published", true, p.Window.Published}, {"live", "live", true, p.Window.Live},
+			{
+				"global_mean",
+				"global mean",
+				false,
+				b.GlobalMean,
+			}, {"item_mean", "item mean", false, b.ItemMean}, {"sgd_bias", "SGD biases", false, b.SGDBias},
+			{"majority", "majority", false, b.Majority}, {"last_label", "last label", false, b.LastLabel}},
+		func(r Role) bool { return r.Metrics == nil },
+	)
 }
 
 // RecallClasses returns the names of the classes whose recall is known, in order.

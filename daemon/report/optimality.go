@@ -24,8 +24,9 @@ var limits = map[solver.GapLimit]string{
 	solver.LimitBound:   "; its bound limits it, no better vector was found",
 }
 
-// Optimality says in words how far the refit behind a version got. Of a model of the convex stage that is the distance of its objective to the optimum,
-// which says nothing of how often it errs; of one of the variational stage the evidence and the sweeps.
+// Optimality says in words how far the refit behind a version got. Of a model of the convex stage that is the distance
+// of its objective to the optimum, which says nothing of how often it errs; of one of the variational stage the
+// evidence and the sweeps.
 func (v *Version) Optimality() string {
 	switch v.Form {
 	case snapshot.FormUpdate:
@@ -70,7 +71,8 @@ func (v *Version) OptimalityHeldOut() string {
 	return text + ", held-out " + v.Gate.headline()
 }
 
-// headline is the RMSE of predictions that are numbers, of which the gate compares the square, and the loss of others: one scale for people.
+// headline is the RMSE of predictions that are numbers, of which the gate compares the square, and the loss of others:
+// one scale for people.
 func (m *Metrics) headline() string {
 	if m.RMSE != nil {
 		return "RMSE " + number(m.RMSE)

@@ -23,8 +23,8 @@ func columnsOf(w io.Writer) int {
 	return 0
 }
 
-// headed writes a table whose first row is its head. Where it is wider than the terminal each row is its first cell with the others, but for the empty ones,
-// by name below it.
+// headed writes a table whose first row is its head. Where it is wider than the terminal each row is its first cell
+// with the others, but for the empty ones, by name below it.
 func headed(w io.Writer, rows [][]string) error {
 	var aligned strings.Builder
 	if err := table(&aligned, rows); err != nil {
@@ -65,7 +65,8 @@ func prose(w io.Writer, format string, args ...any) error {
 	return nil
 }
 
-// wrap divides a line between words into lines of so many characters, those after the first indented, each with its end. A longer word stays whole.
+// wrap divides a line between words into lines of so many characters, those after the first indented, each with its
+// end. A longer word stays whole.
 func wrap(line string, columns, indent int) string {
 	words := strings.Fields(line)
 	start := line[:len(line)-len(strings.TrimLeft(line, " "))]

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestSummariesFitTerminals: no line that a reader does not copy is wider than the terminal, nothing is lost on a narrow one, and the command can still be
-// pasted; without a terminal lines are as long as they are.
+// TestSummariesFitTerminals: no line that a reader does not copy is wider than the terminal, nothing is lost on a
+// narrow one, and the command can still be pasted; without a terminal lines are as long as they are.
 func TestSummariesFitTerminals(t *testing.T) {
 	type metrics = []Number
 	some := func(v metrics) *Metrics { return &Metrics{N: 15202, Loss: &v[0], RMSE: &v[1], MAE: &v[2]} }
@@ -18,7 +18,8 @@ func TestSummariesFitTerminals(t *testing.T) {
 		Partitions: []PartitionState{{Topic: "ratings", Partition: 3, Next: 90210}}}
 	score := []string{"refitd", "score", "--store", "/tmp/refitd-quickstart-12345/snapshots", "--model", "ratings"}
 	for name, line := range map[string]Line{
-		"quickstart": QuickstartSummary{Versions: 12, FirstVersionSeconds: Some(7.9), Progressive: progressive, Store: "/tmp/q", ScoreArgv: score,
+		"quickstart": QuickstartSummary{Versions: 12, FirstVersionSeconds: Some(7.9), Progressive: progressive,
+			Store: "/tmp/q", ScoreArgv: score,
 			ScoreStdin: `{"user":"u17","item":"i42"}`},
 		"run": RunSummary{Models: []RunModel{{State: state, Progressive: progressive}}},
 	} {
@@ -47,11 +48,13 @@ func TestSummariesFitTerminals(t *testing.T) {
 				}
 			}
 			pasted := strings.ReplaceAll(narrow, " \\\n   ", "")
-			if name == "quickstart" && !strings.HasSuffix(pasted, `  echo '{"user":"u17","item":"i42"}' | `+strings.Join(score, " ")+"\n") {
+			if name == "quickstart" &&
+				!strings.HasSuffix(pasted, `  echo '{"user":"u17","item":"i42"}' | `+strings.Join(score, " ")+"\n") {
 				t.Errorf("at %d columns the command is\n%s", columns, pasted)
 			}
 		}
-		if !strings.Contains(wide, "live, all") || strings.Contains(text(40), "live, all  ") || !strings.Contains(text(40), "live, all\n  n 15202, loss 1.6547") {
+		if !strings.Contains(wide, "live, all") || strings.Contains(text(40), "live, all  ") ||
+			!strings.Contains(text(40), "live, all\n  n 15202, loss 1.6547") {
 			t.Errorf("%s: %s\n%s", name, wide, text(40))
 		}
 	}

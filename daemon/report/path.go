@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Path is a regularisation path: the steps of every λ, in the order in which they were made. It is the text form of what the step lines
-// say one by one, and has nothing to add to them in JSON.
+// Path is a regularisation path: the steps of every λ, in the order in which they were made. It is the text form of
+// what the step lines say one by one, and has nothing to add to them in JSON.
 type Path struct {
 	Steps []Step `json:"-"`
 }
@@ -35,7 +35,8 @@ func (p *Path) Of(lambda Number) []Step {
 	return steps
 }
 
-// headline is the measure that a path is judged by: the error of numbers or the accuracy of classes, nil without either.
+// headline is the measure that a path is judged by: the error of numbers or the accuracy of classes, nil without
+// either.
 func headline(m *Metrics) (name string, value *Number, lowerIsBetter bool) {
 	switch {
 	case m == nil:
@@ -61,7 +62,13 @@ func (p Path) WriteText(w io.Writer) error {
 	for _, lambda := range p.Lambdas() {
 		steps := p.Of(lambda)
 		last := &steps[len(steps)-1]
-		row := []string{plain(lambda), whole(len(steps)), whole(last.K), plain(last.Objective), fmt.Sprintf("%.2f", float64(last.Seconds))}
+		row := []string{
+			plain(lambda),
+			whole(len(steps)),
+			whole(last.K),
+			plain(last.Objective),
+			fmt.Sprintf("%.2f", float64(last.Seconds)),
+		}
 		if metric != "" {
 			best := bestStep(steps)
 			_, value, _ := headline(best.Valid)

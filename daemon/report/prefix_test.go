@@ -21,7 +21,8 @@ func TestErrorsNameNoPackage(t *testing.T) {
 	} {
 		line := ErrorOf(Exit(ExitState, fmt.Errorf("%s", text)))
 		var out bytes.Buffer
-		if err := line.WriteText(&out); err != nil || line.Message != want || !strings.HasSuffix(out.String(), want+"\n") {
+		if err := line.WriteText(&out); err != nil || line.Message != want ||
+			!strings.HasSuffix(out.String(), want+"\n") {
 			t.Errorf("%q: %q, %q, want %q", text, line.Message, &out, want)
 		}
 	}

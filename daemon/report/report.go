@@ -1,5 +1,5 @@
-// Package report holds what the verbs of refitd print: the JSON Lines objects of the command-line contract, their text form for people, and
-// the exit codes. It neither trains, reads nor measures anything.
+// Package report holds what the verbs of refitd print: the JSON Lines objects of the command-line contract, their text
+// form for people, and the exit codes. It neither trains, reads nor measures anything.
 package report
 
 import (
@@ -52,13 +52,14 @@ func Seconds(d time.Duration) Number { return Number(d.Seconds()) }
 // Time formats t as the contract wants it: RFC 3339 in UTC.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// A Line is something a verb prints. WriteText prints it for people, in one or more whole lines; an object that has nothing to say to
-// people prints nothing.
+// A Line is something a verb prints. WriteText prints it for people, in one or more whole lines; an object that has
+// nothing to say to people prints nothing.
 type Line interface {
 	WriteText(w io.Writer) error
 }
 
-// Emitter writes lines to standard output, as JSON Lines or as text. It is safe for concurrent use; each line is one Write.
+// Emitter writes lines to standard output, as JSON Lines or as text. It is safe for concurrent use; each line is one
+// Write.
 type Emitter struct {
 	mu      sync.Mutex
 	w       io.Writer
@@ -75,8 +76,8 @@ func (e *Emitter) Fit(columns func() int) { e.columns = columns }
 // IsJSON reports whether the emitter writes JSON Lines.
 func (e *Emitter) IsJSON() bool { return e.json }
 
-// Emit writes one line. In JSON it is the object of line with a first field "type" of the given kind: ready, tick, step, version,
-// summary, error and so on.
+// Emit writes one line. In JSON it is the object of line with a first field "type" of the given kind: ready, tick,
+// step, version, summary, error and so on.
 func (e *Emitter) Emit(kind string, line Line) error {
 	var b page
 	if e.columns != nil {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// ShardHead is the last head of a shard that its trainer has merged. What it says of its partitions is in State.Partitions.
+// ShardHead is the last head of a shard that its trainer has merged. What it says of its partitions is in
+// State.Partitions.
 type ShardHead struct {
 	Shard   int       `json:"shard"`   // 0 to shard.count - 1
 	Host    string    `json:"host"`    // that it ran on
@@ -15,7 +16,8 @@ type ShardHead struct {
 	Lag     int64     `json:"lag"`     // records of its partitions that it had not applied
 }
 
-// ShardHeads returns the heads in the memo of a trainer's state (sketch.State.Memo, daemon/shard), in the order of the shards; none of another state.
+// ShardHeads returns the heads in the memo of a trainer's state (sketch.State.Memo, daemon/shard), in the order of the
+// shards; none of another state.
 func ShardHeads(memo []byte) (heads []ShardHead) {
 	var list []struct{ Last ShardHead }
 	if json.Unmarshal(memo, &list) != nil {

@@ -54,7 +54,8 @@ type named struct {
 	metrics *Metrics
 }
 
-// writeMetrics prints one line for each metrics that is there, with the columns that any of them has, and then the recalls of classes.
+// writeMetrics prints one line for each metrics that is there, with the columns that any of them has, and then the
+// recalls of classes.
 func writeMetrics(w io.Writer, rows ...named) error {
 	rows = slices.DeleteFunc(rows, func(r named) bool { return r.metrics == nil })
 	if len(rows) == 0 {
@@ -126,7 +127,10 @@ func (b *Baselines) rows() []named {
 // WriteText prints the table of scores and baselines.
 func (p Progressive) WriteText(w io.Writer) error {
 	rows := []named{{"published, all", p.All.Published}, {"live, all", p.All.Live},
-		{fmt.Sprintf("published, last %d", p.WindowN), p.Window.Published}, {fmt.Sprintf("live, last %d", p.WindowN), p.Window.Live}}
+		{
+			fmt.Sprintf("published, last %d", p.WindowN),
+			p.Window.Published,
+		}, {fmt.Sprintf("live, last %d", p.WindowN), p.Window.Live}}
 	if err := writeMetrics(w, slices.Concat(rows, p.Slices.rows(), p.Baselines.rows())...); err != nil {
 		return err
 	}
@@ -148,23 +152,54 @@ func (v Version) WriteText(w io.Writer) error {
 			loss += " (champion " + v.ChampionGate.headline() + ")"
 		}
 	}
-	return say(w, "version %d of %s (%s) %s: %s; k=%d, %s, %s, %s, %s%s, %.1f s\n",
-		v.Version, v.Model, v.Kind, v.Decision, v.Reason, v.K, Count(v.Rows, "row"), Count(v.Features, "feature"), v.Status, v.Optimality(), loss,
-		float64(v.TrainSeconds))
+	return say(
+		w,
+		"version %d of %s (%s) %s: %s; k=%d, %s, %s, %s, %s%s, %.1f s\n",
+		v.Version,
+		v.Model,
+		v.Kind,
+		v.Decision,
+		v.Reason,
+		v.K,
+		Count(v.Rows, "row"),
+		Count(v.Features, "feature"),
+		v.Status,
+		v.Optimality(),
+		loss,
+		float64(v.TrainSeconds),
+	)
 }
 
 // WriteText prints the sample and one line for each partition.
 func (s State) WriteText(w io.Writer) error {
 	prose(w, "model %s: %s to train on, %d held out, %d bytes, sample %s, configuration %s, lineage %s\n",
 		s.Model, Count(s.Rows.Train, "row"), s.Rows.Holdout, s.SampleBytes, s.SampleDigest, s.ConfigHash, s.Lineage)
-	rows := [][]string{{"topic", "partition", "start", "next", "applied", "rejected", "control", "aborted", "holes", "gap", "rows", "halted"}}
+	rows := [][]string{
+		{
+			"topic",
+			"partition",
+			"start",
+			"next",
+			"applied",
+			"rejected",
+			"control",
+			"aborted",
+			"holes",
+			"gap",
+			"rows",
+			"halted",
+		},
+	}
 	for _, p := range s.Partitions {
 		halted := "no"
 		if p.Halted != nil {
 			halted = *p.Halted
 		}
-		rows = append(rows, []string{p.Topic, whole(p.Partition), whole(p.Start), whole(p.Next), whole(p.Applied), whole(p.Rejected),
-			whole(p.Control), whole(p.Aborted), whole(p.Holes), whole(p.Gap), whole(p.Rows), halted})
+		rows = append(
+			rows,
+			[]string{p.Topic, whole(p.Partition), whole(p.Start), whole(p.Next), whole(p.Applied), whole(p.Rejected),
+				whole(p.Control), whole(p.Aborted), whole(p.Holes), whole(p.Gap), whole(p.Rows), halted},
+		)
 	}
 	if err := headed(w, rows); err != nil {
 		return err
@@ -174,7 +209,10 @@ func (s State) WriteText(w io.Writer) error {
 			h.Shard, h.Host, h.Written.Format(time.RFC3339), h.Epoch, Count(h.Sent, "change"), Count(h.Lag, "record"))
 	}
 	if s.UnderFilledSince != nil {
-		fmt.Fprintln(w, "the sample is under-filled: it holds fewer rows than its size until enough new events have come")
+		fmt.Fprintln(
+			w,
+			"the sample is under-filled: it holds fewer rows than its size until enough new events have come",
+		)
 	}
 	for _, f := range s.Forgotten {
 		fmt.Fprintf(w, "forgotten: %s %s, %s\n", f.Field, f.Subject, Count(f.Rows, "row"))
@@ -216,7 +254,11 @@ func (s FitSummary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s: λ %s per 10,000 rows, k %d%s, %s, %s%s; %s; %.1f s\n", s.Status, plain(s.Lambda), s.K, linear,
 		Count(s.Features, "feature"), Count(s.Outputs, "output"), objective, as.Optimality(), float64(s.Seconds))
-	fmt.Fprintln(w, "(λ, --lambda: strength of the penalty on the weights of the k basis vectors, more of it is a smaller model; chosen on the validation rows)")
+	fmt.Fprintln(
+		w,
+		"(λ, --lambda: strength of the penalty on the weights of the k basis vectors, more of it is a smaller model; "+
+			"chosen on the validation rows)",
+	)
 	for _, f := range s.Forms {
 		f.writeText(w)
 	}
@@ -247,13 +289,29 @@ func (f *FitForm) writeText(w io.Writer) {
 	if f.Chosen {
 		chosen = ", chosen"
 	}
-	fmt.Fprintf(w, "form %s on %s: k %d%s, validation loss %s, accuracy %s%s\n", f.Form, Count(f.Rows, "row"), f.K, ridge, number(f.Loss),
-		number(f.Accuracy), chosen)
+	fmt.Fprintf(
+		w,
+		"form %s on %s: k %d%s, validation loss %s, accuracy %s%s\n",
+		f.Form,
+		Count(f.Rows, "row"),
+		f.K,
+		ridge,
+		number(f.Loss),
+		number(f.Accuracy),
+		chosen,
+	)
 }
 
 // WriteText prints the count and the losses so far in one line.
 func (t BacktestTick) WriteText(w io.Writer) error {
-	return say(w, "%8d events  %6.1f s  version %s  %s\n", t.Events, float64(t.Seconds), optional(t.Version), t.Progressive.line())
+	return say(
+		w,
+		"%8d events  %6.1f s  version %s  %s\n",
+		t.Events,
+		float64(t.Seconds),
+		optional(t.Version),
+		t.Progressive.line(),
+	)
 }
 
 // line names the window's headline figure of each predictor: rmse or accuracy.
@@ -270,9 +328,20 @@ func (p *Progressive) line() string {
 
 // WriteText prints the totals, the progressive table and that of the last tenth.
 func (s BacktestSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "%s in %.1f s, of which %.1f s in refits; %s promoted, %d kept back; %s published, %d skipped\n",
-		Count(s.Events, "event"), float64(s.Seconds), float64(s.RefitSeconds), Count(s.VersionsPromoted, "refit"), s.VersionsKept,
-		Count(s.UpdatesPublished, "update"), s.UpdatesSkipped)
+	fmt.Fprintf(
+		w,
+		"%s in %.1f s, of which %.1f s in refits; %s promoted, %d kept back; %s published, %d skipped\n",
+		Count(
+			s.Events,
+			"event",
+		),
+		float64(s.Seconds),
+		float64(s.RefitSeconds),
+		Count(s.VersionsPromoted, "refit"),
+		s.VersionsKept,
+		Count(s.UpdatesPublished, "update"),
+		s.UpdatesSkipped,
+	)
 	if s.UpdatesHeldBack > 0 {
 		fmt.Fprintf(w, "%s held back: worse than the refit that they start from\n", Count(s.UpdatesHeldBack, "update"))
 	}
@@ -282,7 +351,8 @@ func (s BacktestSummary) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "last tenth")
 	rows := []named{{"published", s.LastTenth.Published}, {"live", s.LastTenth.Live}}
-	if err := writeMetrics(w, slices.Concat(rows, s.LastTenth.Slices.rows(), s.LastTenth.Baselines.rows())...); err != nil {
+	if err := writeMetrics(w, slices.Concat(rows, s.LastTenth.Slices.rows(),
+		s.LastTenth.Baselines.rows())...); err != nil {
 		return err
 	}
 	if len(s.Consumers) > 0 {

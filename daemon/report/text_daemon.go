@@ -16,12 +16,26 @@ func (r Ready) WriteText(w io.Writer) error {
 
 // WriteText prints where and why.
 func (h Halt) WriteText(w io.Writer) error {
-	return say(w, "HALTED: model %s, topic %s partition %d at offset %d: %s\n", h.Model, h.Topic, h.Partition, h.Offset, h.Reason)
+	return say(
+		w,
+		"HALTED: model %s, topic %s partition %d at offset %d: %s\n",
+		h.Model,
+		h.Topic,
+		h.Partition,
+		h.Offset,
+		h.Reason,
+	)
 }
 
 // WriteText prints the state and the losses of each model.
 func (s RunSummary) WriteText(w io.Writer) error {
-	prose(w, "ran %.1f s, %.0f events/s, %d MiB resident\n", float64(s.Seconds), float64(s.EventsPerSecond), s.RSSBytes>>20)
+	prose(
+		w,
+		"ran %.1f s, %.0f events/s, %d MiB resident\n",
+		float64(s.Seconds),
+		float64(s.EventsPerSecond),
+		s.RSSBytes>>20,
+	)
 	for _, m := range s.Models {
 		if err := m.State.WriteText(w); err != nil {
 			return err
@@ -29,7 +43,13 @@ func (s RunSummary) WriteText(w io.Writer) error {
 		if err := m.Progressive.WriteText(w); err != nil {
 			return err
 		}
-		prose(w, "%s promoted, %d kept back, champion %s\n", Count(m.VersionsPromoted, "version"), m.VersionsKept, optional(m.Champion))
+		prose(
+			w,
+			"%s promoted, %d kept back, champion %s\n",
+			Count(m.VersionsPromoted, "version"),
+			m.VersionsKept,
+			optional(m.Champion),
+		)
 	}
 	return nil
 }
@@ -41,8 +61,20 @@ func (b Broker) WriteText(w io.Writer) error {
 
 // WriteText prints one line of the live table.
 func (t Tick) WriteText(w io.Writer) error {
-	return say(w, "%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  %-11s  refit %s s ago  %s\n", float64(t.ElapsedSeconds), t.Events,
-		float64(t.EventsPerSecond), t.Lag, optional(t.Version), t.Form, number(t.SinceRefitSeconds), t.Progressive.line())
+	return say(
+		w,
+		"%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  %-11s  refit %s s ago  %s\n",
+		float64(t.ElapsedSeconds),
+		t.Events,
+		float64(
+			t.EventsPerSecond,
+		),
+		t.Lag,
+		optional(t.Version),
+		t.Form,
+		number(t.SinceRefitSeconds),
+		t.Progressive.line(),
+	)
 }
 
 // WriteText prints when.
@@ -66,7 +98,10 @@ func (s QuickstartSummary) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "snapshots: %s\nscore an event:\n", s.Store)
-	return command(w, append([]string{"echo", shellQuote(strings.TrimRight(s.ScoreStdin, "\n")), "|"}, shellWords(s.ScoreArgv)...))
+	return command(
+		w,
+		append([]string{"echo", shellQuote(strings.TrimRight(s.ScoreStdin, "\n")), "|"}, shellWords(s.ScoreArgv)...),
+	)
 }
 
 // shellWords returns a command as words of a POSIX shell.
@@ -80,7 +115,8 @@ func shellWords(argv []string) []string {
 
 // shellQuote returns text as one word of a POSIX shell.
 func shellQuote(text string) string {
-	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,") == "" {
+	if text != "" &&
+		strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:@%+,") == "" {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
@@ -88,13 +124,31 @@ func shellQuote(text string) string {
 
 // WriteText prints the table of metrics.
 func (s EvalSummary) WriteText(w io.Writer) error {
-	fmt.Fprintf(w, "version %d of %s, %s rejected, %.2f s\n", s.Version, s.Model, Count(s.Rejected, "line"), float64(s.Seconds))
+	fmt.Fprintf(
+		w,
+		"version %d of %s, %s rejected, %.2f s\n",
+		s.Version,
+		s.Model,
+		Count(s.Rejected, "line"),
+		float64(s.Seconds),
+	)
 	writeDropped(w, s.Dropped, s.Absent)
 	if s.MaybeLearned > 0 {
-		prose(w, "the version may have learned from %d of the events: it knows all their names, and no event time shows that they are later; "+
-			"the metrics may be too good\n", s.MaybeLearned)
+		prose(
+			w,
+			"the version may have learned from %d of the events: it knows all their names, and no event time shows that they "+
+				"are later; "+
+				"the metrics may be too good\n",
+			s.MaybeLearned,
+		)
 	}
-	return writeMetrics(w, named{"all", &s.Metrics}, named{"names all seen", s.Seen}, named{"some unseen", s.Unseen}, named{"popularity", s.Popularity})
+	return writeMetrics(
+		w,
+		named{"all", &s.Metrics},
+		named{"names all seen", s.Seen},
+		named{"some unseen", s.Unseen},
+		named{"popularity", s.Popularity},
+	)
 }
 
 // WriteText prints the prediction and its probability.
@@ -123,10 +177,24 @@ func writeDropped(w io.Writer, list []Dropped, absent Absent) {
 			what += " " + d.Field
 		}
 		if d.IsOffset {
-			fmt.Fprintf(w, "dropped: %s, %s, the first is offset %d of %s\n", what, Count(d.Count, "record"), d.FirstLine, d.Path)
+			fmt.Fprintf(
+				w,
+				"dropped: %s, %s, the first is offset %d of %s\n",
+				what,
+				Count(d.Count, "record"),
+				d.FirstLine,
+				d.Path,
+			)
 			continue
 		}
-		fmt.Fprintf(w, "dropped from %s: %s, %s, the first is line %d\n", NameOf(d.Path), what, Count(d.Count, "line"), d.FirstLine)
+		fmt.Fprintf(
+			w,
+			"dropped from %s: %s, %s, the first is line %d\n",
+			NameOf(d.Path),
+			what,
+			Count(d.Count, "line"),
+			d.FirstLine,
+		)
 	}
 }
 
@@ -167,9 +235,25 @@ func (s ScoreSummary) WriteText(w io.Writer) error {
 
 // WriteText prints the comparison of one partition.
 func (p VerifyPartition) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%s/%d: offsets %d to %d, checked from %d: lost %d, double %d, "+
-		"rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s",
-		p.Topic, p.Partition, p.Start, p.Next, p.CheckedFrom, p.Lost, p.Double, p.Rejected, p.Control, p.Aborted, p.Holes, p.Gap, p.Rows, p.Digest)
+	_, err := fmt.Fprintf(
+		w,
+		"%s/%d: offsets %d to %d, checked from %d: lost %d, double %d, "+
+			"rejected %d, control %d, aborted %d, holes %d, gap %d, rows %d, digest %s",
+		p.Topic,
+		p.Partition,
+		p.Start,
+		p.Next,
+		p.CheckedFrom,
+		p.Lost,
+		p.Double,
+		p.Rejected,
+		p.Control,
+		p.Aborted,
+		p.Holes,
+		p.Gap,
+		p.Rows,
+		p.Digest,
+	)
 	if p.Unverifiable > 0 {
 		fmt.Fprintf(w, ", %s unverifiable", Count(p.Unverifiable, "offset"))
 	}
@@ -188,7 +272,15 @@ func (s VerifySummary) WriteText(w io.Writer) error {
 	if s.OK {
 		verdict = "ok"
 	}
-	_, err := fmt.Fprintf(w, "%s: lost %d, double %d, gap %d, sample %s\n", verdict, s.Lost, s.Double, s.Gap, s.SampleDigest)
+	_, err := fmt.Fprintf(
+		w,
+		"%s: lost %d, double %d, gap %d, sample %s\n",
+		verdict,
+		s.Lost,
+		s.Double,
+		s.Gap,
+		s.SampleDigest,
+	)
 	if err == nil && s.NotRecomputed != "" {
 		_, err = fmt.Fprintf(w, "the sample as a whole was not made again: %s\n", s.NotRecomputed)
 	}

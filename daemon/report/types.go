@@ -12,15 +12,19 @@ type Metrics struct {
 	NDCG10   *Number `json:"ndcg_10,omitempty"`   // of the first ten
 	Recall10 *Number `json:"recall_10,omitempty"` // share of a group's items of the best label among its first ten, mean
 	AUC      *Number `json:"auc,omitempty"`       // area under the ROC curve of a binary label
-	ECE      *Number `json:"ece,omitempty"`       // expected calibration error, of 15 bins of equal mass: of the predicted class, or of 1
+	// expected calibration error, of 15 bins of equal mass: of the predicted class, or of 1
+	ECE *Number `json:"ece,omitempty"`
 	// EntropyNormalised is the log loss over that of the class frequencies of the events before.
-	EntropyNormalised *Number           `json:"entropy_normalised,omitempty"`
-	KappaLast         *Number           `json:"kappa_last,omitempty"`       // share of the last label's errors, as a prediction, that is avoided
-	MacroF1           *Number           `json:"macro_f1,omitempty"`         // mean of the classes' F1
-	Top3Error         *Number           `json:"top3_error,omitempty"`       // share of events whose class is not among the first three of more; multiclass
-	Top5Error         *Number           `json:"top5_error,omitempty"`       // the same of five
-	Top10Error        *Number           `json:"top10_error,omitempty"`      // and of ten
-	RecallPerClass    map[string]Number `json:"recall_per_class,omitempty"` // share of a class's events predicted as it; up to 256 classes
+	EntropyNormalised *Number `json:"entropy_normalised,omitempty"`
+	// share of the last label's errors, as a prediction, that is avoided
+	KappaLast *Number `json:"kappa_last,omitempty"`
+	MacroF1   *Number `json:"macro_f1,omitempty"` // mean of the classes' F1
+	// share of events whose class is not among the first three of more; multiclass
+	Top3Error  *Number `json:"top3_error,omitempty"`
+	Top5Error  *Number `json:"top5_error,omitempty"`  // the same of five
+	Top10Error *Number `json:"top10_error,omitempty"` // and of ten
+	// share of a class's events predicted as it; up to 256 classes
+	RecallPerClass map[string]Number `json:"recall_per_class,omitempty"`
 }
 
 // PartitionState is one account of the ledger: applied + rejected + control + aborted + holes + gap = next − start.
@@ -64,7 +68,8 @@ type State struct {
 	UnderFilledSince []Cut            `json:"under_filled_since,omitzero"`
 	Forgotten        []Subject        `json:"forgotten,omitempty"` // subjects that were erased
 	Archived         []PartitionState `json:"archived,omitempty"`  // accounts of topics that were made again
-	Shards           []ShardHead      `json:"shards,omitempty"`    // of a trainer: the last head that was merged of each shard
+	// of a trainer: the last head that was merged of each shard
+	Shards []ShardHead `json:"shards,omitempty"`
 }
 
 // Cut is where a version's training sample ends in one partition.
@@ -76,56 +81,70 @@ type Cut struct {
 
 // Version is a version that was made, with the decision of the gate.
 type Version struct {
-	Model            string      `json:"model"`
-	Version          int64       `json:"version"`
-	Kind             string      `json:"kind"`   // refit or update
-	Parent           *int64      `json:"parent"` // version that this one started from; null for the first
-	Status           string      `json:"status"` // converged, basis_limit, time_budget, interrupted, stalled
-	K                int         `json:"k"`
-	Lambda           Number      `json:"lambda"`
-	Rows             int64       `json:"rows"` // trained on
-	Features         int         `json:"features"`
-	Outputs          int         `json:"outputs"`
-	Objective        Number      `json:"objective"`
-	Form             string      `json:"form"`                   // convex, variational or update: which of the figures after it are about the model
-	Gap              *Number     `json:"gap"`                    // to the optimum over all basis vectors; null but for convex models
-	GapRelative      *Number     `json:"gap_relative"`           // over the objective; null without a gap
-	GapKind          string      `json:"gap_kind,omitempty"`     // certified or estimated
-	GapLimit         string      `json:"gap_limit,omitempty"`    // what keeps a certified gap above the tolerance: weights, vectors or bound; else absent
-	BasisGap         *Number     `json:"basis_gap"`              // to the optimum with these basis vectors alone; null but for convex models
-	BasisGapRelative *Number     `json:"basis_gap_relative"`     // over the objective; null without
-	NuclearNorm      *Number     `json:"nuclear_norm,omitempty"` // of convex_fm, whose rank is k: Σ of the sizes of the eigenvalues; absent of others
-	Select           *Metrics    `json:"select"`                 // on the rows that settings are chosen by; null without any
-	Gate             *Metrics    `json:"gate"`                   // on the rows that judge; null without any
-	ChampionGate     *Metrics    `json:"champion_gate"`          // of the champion on the same rows; null without one
-	GateSlices       []GateSlice `json:"gate_slices,omitempty"`  // of the rows that judge; absent without any
-	Decision         string      `json:"decision"`               // promoted or kept
-	Reason           string      `json:"reason"`                 // of the decision, for people
-	Cut              []Cut       `json:"cut"`                    // where the training sample ends, or what is stored when an update is made
-	PayloadDigest    string      `json:"payload_digest"`
-	Solver           string      `json:"solver"`                    // the stages
-	StochasticEpochs int         `json:"stochastic_epochs"`         // passes of the stochastic solver
-	FISTAIterations  int         `json:"fista_iterations"`          // of the accelerated solver
-	Sweeps           int         `json:"sweeps"`                    // of the variational solver
-	HeldOutSweeps    int         `json:"held_out_sweeps,omitempty"` // over all rows, the held-out ones included, after the gate
-	OutputLimit      *Number     `json:"output_limit,omitempty"`    // largest magnitude of log odds that the refit's rows support; readers clip outputs to it
-	Precisions       string      `json:"precisions,omitempty"`      // how those of the variational stage began: anew or carried; absent from nothing
-	MainEffects      []string    `json:"main_effects,omitempty"`    // fields with linear weights alone: no interaction of theirs was clear
-	FeatureMap       string      `json:"feature_map,omitempty"`     // kind and count of the feature map that it has weights on, as train.feature_map writes it
-	HorizonEvents    int64       `json:"horizon_events,omitempty"`  // half-life of its training rows in events; absent if they did not fade
-	Evidence         *Number     `json:"evidence"`                  // lower bound of the log evidence, of variational refits; else null
-	Warm             bool        `json:"warm"`
-	TrainSeconds     Number      `json:"train_seconds"`
+	Model     string `json:"model"`
+	Version   int64  `json:"version"`
+	Kind      string `json:"kind"`   // refit or update
+	Parent    *int64 `json:"parent"` // version that this one started from; null for the first
+	Status    string `json:"status"` // converged, basis_limit, time_budget, interrupted, stalled
+	K         int    `json:"k"`
+	Lambda    Number `json:"lambda"`
+	Rows      int64  `json:"rows"` // trained on
+	Features  int    `json:"features"`
+	Outputs   int    `json:"outputs"`
+	Objective Number `json:"objective"`
+	// convex, variational or update: which of the figures after it are about the model
+	Form string `json:"form"`
+	// to the optimum over all basis vectors; null but for convex models
+	Gap         *Number `json:"gap"`
+	GapRelative *Number `json:"gap_relative"`       // over the objective; null without a gap
+	GapKind     string  `json:"gap_kind,omitempty"` // certified or estimated
+	// what keeps a certified gap above the tolerance: weights, vectors or bound; else absent
+	GapLimit string `json:"gap_limit,omitempty"`
+	// to the optimum with these basis vectors alone; null but for convex models
+	BasisGap         *Number `json:"basis_gap"`
+	BasisGapRelative *Number `json:"basis_gap_relative"` // over the objective; null without
+	// of convex_fm, whose rank is k: Σ of the sizes of the eigenvalues; absent of others
+	NuclearNorm *Number `json:"nuclear_norm,omitempty"`
+	// on the rows that settings are chosen by; null without any
+	Select       *Metrics    `json:"select"`
+	Gate         *Metrics    `json:"gate"`                  // on the rows that judge; null without any
+	ChampionGate *Metrics    `json:"champion_gate"`         // of the champion on the same rows; null without one
+	GateSlices   []GateSlice `json:"gate_slices,omitempty"` // of the rows that judge; absent without any
+	Decision     string      `json:"decision"`              // promoted or kept
+	Reason       string      `json:"reason"`                // of the decision, for people
+	// where the training sample ends, or what is stored when an update is made
+	Cut              []Cut  `json:"cut"`
+	PayloadDigest    string `json:"payload_digest"`
+	Solver           string `json:"solver"`            // the stages
+	StochasticEpochs int    `json:"stochastic_epochs"` // passes of the stochastic solver
+	FISTAIterations  int    `json:"fista_iterations"`  // of the accelerated solver
+	Sweeps           int    `json:"sweeps"`            // of the variational solver
+	// over all rows, the held-out ones included, after the gate
+	HeldOutSweeps int `json:"held_out_sweeps,omitempty"`
+	// largest magnitude of log odds that the refit's rows support; readers clip outputs to it
+	OutputLimit *Number `json:"output_limit,omitempty"`
+	// how those of the variational stage began: anew or carried; absent from nothing
+	Precisions string `json:"precisions,omitempty"`
+	// fields with linear weights alone: no interaction of theirs was clear
+	MainEffects []string `json:"main_effects,omitempty"`
+	// kind and count of the feature map that it has weights on, as train.feature_map writes it
+	FeatureMap string `json:"feature_map,omitempty"`
+	// half-life of its training rows in events; absent if they did not fade
+	HorizonEvents int64   `json:"horizon_events,omitempty"`
+	Evidence      *Number `json:"evidence"` // lower bound of the log evidence, of variational refits; else null
+	Warm          bool    `json:"warm"`
+	TrainSeconds  Number  `json:"train_seconds"`
 }
 
 // GateSlice is how a version does on the rows that judge whose entity of a field is known to its training rows, or
 // new to them, compared with a plain baseline: of numbers the mean label by evaluate.baseline_by, of classes their
 // frequencies.
 type GateSlice struct {
-	Field    string  `json:"field"`    // empty for all rows, of events without names
-	Known    bool    `json:"known"`    // to the training rows
-	N        int64   `json:"n"`        // rows that judge
-	Loss     *Number `json:"loss"`     // null without rows; the squared error of numbers, else the loss that was trained on
+	Field string `json:"field"` // empty for all rows, of events without names
+	Known bool   `json:"known"` // to the training rows
+	N     int64  `json:"n"`     // rows that judge
+	// null without rows; the squared error of numbers, else the loss that was trained on
+	Loss     *Number `json:"loss"`
 	Baseline *Number `json:"baseline"` // of the baseline on the same rows
 }
 
@@ -135,7 +154,8 @@ type Scores struct {
 	Live      *Metrics `json:"live"`      // of the champion with what was learned since; null before the first event
 }
 
-// Baselines holds the metrics of the simple predictors: the first three for rating tasks, the last two for classification.
+// Baselines holds the metrics of the simple predictors: the first three for rating tasks, the last two for
+// classification.
 type Baselines struct {
 	GlobalMean *Metrics `json:"global_mean,omitempty"` // mean label
 	ItemMean   *Metrics `json:"item_mean,omitempty"`   // mean label of the item
@@ -155,7 +175,8 @@ type Progressive struct {
 	Baselines Baselines `json:"baselines"`        // over the same window
 	Slices    *Slices   `json:"slices,omitempty"` // over the same window; absent without categorical fields
 	Parts     []Part    `json:"parts"`            // of what is live
-	Drift     []Drifted `json:"drift,omitempty"`  // groups in which the drift detector has found a change; absent without a change
+	// groups in which the drift detector has found a change; absent without a change
+	Drift []Drifted `json:"drift,omitempty"`
 }
 
 // Drifted is what the drift detector has found in one group of events' names.
@@ -166,8 +187,8 @@ type Drifted struct {
 	EventTime string `json:"event_time,omitempty"` // of the event that raised it; absent if it had none
 }
 
-// Slices are the scores of some of the events: by whether the version that consumers had knew all of the event's names in the fields of
-// train.fold_in.by. Events before the first version are in neither.
+// Slices are the scores of some of the events: by whether the version that consumers had knew all of the event's names
+// in the fields of train.fold_in.by. Events before the first version are in neither.
 type Slices struct {
 	NewEntity   Scores `json:"new_entity"`   // a name was unknown
 	KnownEntity Scores `json:"known_entity"` // all were known
@@ -193,7 +214,8 @@ type Calibration struct {
 	Live      []CalibrationBin `json:"live"`      // of the live model
 }
 
-// CalibrationBin is events whose predictions are next to each other. The bins of a predictor have about as many events each.
+// CalibrationBin is events whose predictions are next to each other. The bins of a predictor have about as many events
+// each.
 type CalibrationBin struct {
 	N         int64  `json:"n"`         // events
 	Predicted Number `json:"predicted"` // mean prediction: a number, or a probability
@@ -242,19 +264,21 @@ type FitSummary struct {
 	Gap         *Number `json:"gap"`          // to the optimum over all basis vectors; null but for convex models
 	GapRelative *Number `json:"gap_relative"` // over the objective; null without a gap
 	GapKind     string  `json:"gap_kind,omitempty"`
-	GapLimit    string  `json:"gap_limit,omitempty"` // what keeps a certified gap above the tolerance: weights, vectors or bound; else absent
-	BasisGap    *Number `json:"basis_gap"`           // to the optimum with these basis vectors alone; null but for convex models
+	// what keeps a certified gap above the tolerance: weights, vectors or bound; else absent
+	GapLimit string  `json:"gap_limit,omitempty"`
+	BasisGap *Number `json:"basis_gap"` // to the optimum with these basis vectors alone; null but for convex models
 	// BasisGapRelative is over the objective; null without.
 	BasisGapRelative *Number `json:"basis_gap_relative"`
 	// NuclearNorm is that of convex_fm, whose rank is k: Σ of the sizes of the eigenvalues; absent of others.
 	NuclearNorm *Number `json:"nuclear_norm,omitempty"`
-	// FeatureMap is that which the model has weights on: the objective and both gaps are of the part below them. As train.feature_map writes it; absent without.
+	// FeatureMap is that which the model has weights on: the objective and both gaps are of the part below them. As
+	// train.feature_map writes it; absent without.
 	FeatureMap string `json:"feature_map,omitempty"`
 	NTrain     int    `json:"n_train"` // events fitted to
 	NValid     int    `json:"n_valid"` // events that λ and k were chosen by
 	NTest      int    `json:"n_test"`  // events of the test
-	// NLearned is how many events the tested and published model has learned from: those of the training part, and in most forms those of the
-	// validation part, once they have chosen it.
+	// NLearned is how many events the tested and published model has learned from: those of the training part, and in
+	// most forms those of the validation part, once they have chosen it.
 	NLearned int `json:"n_learned"`
 	Features int `json:"features"`
 	Outputs  int `json:"outputs"`
@@ -262,16 +286,17 @@ type FitSummary struct {
 	Sweeps   int     `json:"sweeps,omitempty"`
 	Evidence *Number `json:"evidence"` // lower bound of the log evidence after them; null without
 	// HeldOutSweeps are those over the training and validation parts together, after the choice.
-	HeldOutSweeps int          `json:"held_out_sweeps,omitempty"`
-	Forms         []FitForm    `json:"forms,omitempty"` // compared; absent where there was one alone
-	Valid         *Metrics     `json:"valid"`           // of the choice, on the validation part and before it learned from that; null without one
-	Test          *Metrics     `json:"test"`            // of the choice, on the test part; null without one
-	Baselines     Baselines    `json:"baselines"`       // on the test part
-	Seconds       Number       `json:"seconds"`
-	Seed          uint64       `json:"seed"`     // of the split and the fit
-	Snapshot      *SnapshotRef `json:"snapshot"` // null without --store
-	Dropped       []Dropped    `json:"dropped"`  // lines that are no events, by reason and field
-	Absent        Absent       `json:"absent"`   // events that lack it, by optional field
+	HeldOutSweeps int       `json:"held_out_sweeps,omitempty"`
+	Forms         []FitForm `json:"forms,omitempty"` // compared; absent where there was one alone
+	// of the choice, on the validation part and before it learned from that; null without one
+	Valid     *Metrics     `json:"valid"`
+	Test      *Metrics     `json:"test"`      // of the choice, on the test part; null without one
+	Baselines Baselines    `json:"baselines"` // on the test part
+	Seconds   Number       `json:"seconds"`
+	Seed      uint64       `json:"seed"`     // of the split and the fit
+	Snapshot  *SnapshotRef `json:"snapshot"` // null without --store
+	Dropped   []Dropped    `json:"dropped"`  // lines that are no events, by reason and field
+	Absent    Absent       `json:"absent"`   // events that lack it, by optional field
 }
 
 // BacktestTick is emitted at least 50 times in a backtest of as many events.
@@ -294,19 +319,21 @@ type LastTenth struct {
 
 // BacktestSummary ends backtest.
 type BacktestSummary struct {
-	Events           int64       `json:"events"` // of the file
-	Seconds          Number      `json:"seconds"`
-	RefitSeconds     Number      `json:"refit_seconds"`              // of these, spent in refits
-	VersionsPromoted int         `json:"versions_promoted"`          // refits that became champion
-	VersionsKept     int         `json:"versions_kept"`              // refits that did not
-	UpdatesPublished int         `json:"updates_published"`          // versions between refits
-	DeltasPublished  int         `json:"deltas_published,omitempty"` // between updates
-	UpdatesSkipped   int         `json:"updates_skipped"`            // times when one was due and consumers kept what they had
-	UpdatesHeldBack  int         `json:"updates_held_back"`          // updates and deltas that were worse than their refit: not published
-	Progressive      Progressive `json:"progressive"`
-	LastTenth        LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
-	Dropped          []Dropped   `json:"dropped"`    // lines that are no events, by reason and field
-	Absent           Absent      `json:"absent"`     // events that lack it, by optional field
+	Events           int64  `json:"events"` // of the file
+	Seconds          Number `json:"seconds"`
+	RefitSeconds     Number `json:"refit_seconds"`              // of these, spent in refits
+	VersionsPromoted int    `json:"versions_promoted"`          // refits that became champion
+	VersionsKept     int    `json:"versions_kept"`              // refits that did not
+	UpdatesPublished int    `json:"updates_published"`          // versions between refits
+	DeltasPublished  int    `json:"deltas_published,omitempty"` // between updates
+	// times when one was due and consumers kept what they had
+	UpdatesSkipped int `json:"updates_skipped"`
+	// updates and deltas that were worse than their refit: not published
+	UpdatesHeldBack int         `json:"updates_held_back"`
+	Progressive     Progressive `json:"progressive"`
+	LastTenth       LastTenth   `json:"last_tenth"` // the same over the last tenth of the events
+	Dropped         []Dropped   `json:"dropped"`    // lines that are no events, by reason and field
+	Absent          Absent      `json:"absent"`     // events that lack it, by optional field
 
 	DriftAlarms []DriftAlarm `json:"drift_alarms"` // of the drift detector
 
@@ -315,12 +342,15 @@ type BacktestSummary struct {
 	Plot string `json:"plot,omitempty"` // the file of --plot
 }
 
-// BacktestConsumer is how well a program predicts that uses the versions of a backtest as they are published: each event before it is learned from.
+// BacktestConsumer is how well a program predicts that uses the versions of a backtest as they are published: each
+// event before it is learned from.
 type BacktestConsumer struct {
-	Mode       string  `json:"mode"`                 // refits, updates, history, deltas:T or deltas:T+history; popularity for the names chosen most so far
-	All        Metrics `json:"all"`                  // over the events since there is a version
-	LastTenth  Metrics `json:"last_tenth"`           // the same over the last tenth of the events
-	BehindLive *Number `json:"behind_live"`          // its RMSE, or loss of classes, over the last tenth less that of the live model; null if not known
+	// refits, updates, history, deltas:T or deltas:T+history; popularity for the names chosen most so far
+	Mode      string  `json:"mode"`
+	All       Metrics `json:"all"`        // over the events since there is a version
+	LastTenth Metrics `json:"last_tenth"` // the same over the last tenth of the events
+	// its RMSE, or loss of classes, over the last tenth less that of the live model; null if not known
+	BehindLive *Number `json:"behind_live"`
 	Folded     int64   `json:"folded"`               // events that were predicted with a history
 	NoFoldIn   string  `json:"no_fold_in,omitempty"` // why the newest version takes no history
 }

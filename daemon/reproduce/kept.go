@@ -46,7 +46,8 @@ func Keep(store, model string, record []byte) (digest string, err error) {
 	return prefix + name, nil
 }
 
-// Open reads the record of the refit that a version is, verified against its manifest. It returns task.ErrNotKept or ErrDigest.
+// Open reads the record of the refit that a version is, verified against its manifest. It returns task.ErrNotKept or
+// ErrDigest.
 func Open(store string, m *snapshot.Manifest) (*task.Record, error) {
 	b, err := read(store, m, m.KeptSample)
 	if err != nil {
@@ -75,8 +76,9 @@ func read(store string, m *snapshot.Manifest, digest string) ([]byte, error) {
 	return b, nil
 }
 
-// Forget removes the kept samples of a model that hold a row for which names is true, and those that cannot be read, and returns how many. Their
-// versions stay and cannot be reproduced any more: a sample without some of its rows is not what they were trained on.
+// Forget removes the kept samples of a model that hold a row for which names is true, and those that cannot be read,
+// and returns how many. Their versions stay and cannot be reproduced any more: a sample without some of its rows is not
+// what they were trained on.
 func Forget(store, model string, names func(m *config.Model, payload []byte) (bool, error)) (removed int, err error) {
 	dir := filepath.Join(store, model, directory)
 	files, err := os.ReadDir(dir)
@@ -157,5 +159,6 @@ func Prune(s *snapshot.Store, store, model string) error {
 func isKept(f fs.DirEntry) bool {
 	sum, ok := strings.CutSuffix(f.Name(), extension)
 	_, err := hex.DecodeString(sum)
-	return f.Type().IsRegular() && (ok && err == nil && len(sum) == hex.EncodedLen(sha256.Size) || strings.HasPrefix(f.Name(), ".tmp-"))
+	return f.Type().IsRegular() &&
+		(ok && err == nil && len(sum) == hex.EncodedLen(sha256.Size) || strings.HasPrefix(f.Name(), ".tmp-"))
 }

@@ -11,8 +11,11 @@ import (
 )
 
 // ErrUpdate is returned for a version of kind update.
-var ErrUpdate = errors.New("reproduce: the version is an update: a refit plus what was folded in after it, event by event in the order in which " +
-	"they arrived from all partitions, which nothing records. Its parents of kind refit can be reproduced")
+var ErrUpdate = errors.New(
+	"reproduce: the version is an update: a refit plus what was folded in after it, event by event in the order " +
+		"in which " +
+		"they arrived from all partitions, which nothing records. Its parents of kind refit can be reproduced",
+)
 
 // Outcome compares a version with the refit made again.
 type Outcome struct {
@@ -21,8 +24,8 @@ type Outcome struct {
 	Differences []string
 }
 
-// Version makes the refit of a version again, from its kept sample, and compares payload and figures. It returns ErrUpdate, task.ErrNotKept,
-// ErrDigest, or the error of ctx.
+// Version makes the refit of a version again, from its kept sample, and compares payload and figures. It returns
+// ErrUpdate, task.ErrNotKept, ErrDigest, or the error of ctx.
 func Version(ctx context.Context, store string, version *snapshot.Model, workers int) (*Outcome, error) {
 	m := version.Manifest()
 	if m.Kind == "update" {
@@ -33,8 +36,14 @@ func Version(ctx context.Context, store string, version *snapshot.Model, workers
 		return nil, err
 	}
 	if hash := record.Model.Hash(); !record.Model.MadeFor(m.ConfigHash) {
-		return nil, fmt.Errorf("reproduce: version %d was trained with configuration %s, this build reads the kept one as %s: use the build that wrote it (%s)",
-			m.Version, m.ConfigHash, hash, m.Writer)
+		return nil, fmt.Errorf(
+			"reproduce: version %d was trained with configuration %s, this build reads the kept one as %s: use the build "+
+				"that wrote it (%s)",
+			m.Version,
+			m.ConfigHash,
+			hash,
+			m.Writer,
+		)
 	}
 	again, err := refit.Repeat(record, ctx, m.CutShort,
 		task.Chosen{HalfLife: m.HorizonEvents, HeldOutSweeps: m.HeldOutSweeps, Precisions: m.Precisions}, workers)
@@ -76,7 +85,8 @@ func (o *Outcome) compare(m *snapshot.Manifest, want, got *snapshot.Contents) {
 	for _, t := range []struct {
 		name      string
 		want, got []float64
-	}{{"basis", want.Basis, got.Basis}, {"weights", want.Weights, got.Weights}, {"linear", want.Linear, got.Linear}, {"bias", want.Bias, got.Bias},
+	}{{"basis", want.Basis, got.Basis}, {"weights", want.Weights, got.Weights}, {"linear", want.Linear, got.Linear},
+		{"bias", want.Bias, got.Bias},
 		{"map_weights", want.MapWeights, got.MapWeights}} {
 		if len(t.want) != len(t.got) {
 			differ("the length of "+t.name, len(t.want), len(t.got))
@@ -90,7 +100,10 @@ func (o *Outcome) compare(m *snapshot.Manifest, want, got *snapshot.Contents) {
 			}
 		}
 		if n > 0 {
-			o.Differences = append(o.Differences, fmt.Sprintf("%s: %d of %d numbers differ, by at most %g", t.name, n, len(t.want), largest))
+			o.Differences = append(
+				o.Differences,
+				fmt.Sprintf("%s: %d of %d numbers differ, by at most %g", t.name, n, len(t.want), largest),
+			)
 		}
 	}
 	if o.Want != o.Got && len(o.Differences) == 0 {

@@ -25,7 +25,13 @@ import (
 func ratings() *config.Model {
 	m := config.DefaultModel()
 	m.Name = "ratings"
-	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Schema = config.Schema{
+		Task:        "ordinal",
+		Label:       "rating",
+		Levels:      5,
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
 	m.Train.MaxBasis, m.Publish.KeepSample, m.Publish.Keep, m.Publish.Gate.MinRows = 3, true, 2, 20
 	m.Resolve()
 	return &m
@@ -47,14 +53,22 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 	for round := range n {
 		for i := range 300 {
 			u, v := (round*40+i*7)%50, (i*5+i/50)%20
-			ev := event.Event{Label: float64(3 + (u%5-2)*(v%3-1)/2), Weight: 1, Time: int64(i), Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)}}
+			ev := event.Event{
+				Label:       float64(3 + (u%5-2)*(v%3-1)/2),
+				Weight:      1,
+				Time:        int64(i),
+				Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", v)},
+			}
 			if i == 299 {
 				ev.Categorical[0] = fmt.Sprint("last", round)
 			}
 			rowList = append(rowList, rows.AppendEvent(nil, &ev))
 			c.Observe(&ev, true, rows.Position{Topic: "t", Offset: int64(len(rowList))}, rowList[len(rowList)-1], nil)
 		}
-		ch, err := c.Refit(t.Context(), &encode.Sample{Train: rowList[50:], Select: rowList[:50], Digest: fmt.Sprint(round)})
+		ch, err := c.Refit(
+			t.Context(),
+			&encode.Sample{Train: rowList[50:], Select: rowList[:50], Digest: fmt.Sprint(round)},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +120,8 @@ func reproduced(t *testing.T, tensors string) {
 			t.Errorf("version %d: warm %t", version+1, warm)
 		}
 	}
-	if _, err := reproduce.Version(t.Context(), dir, open(t, dir, 3), 1); !errors.Is(err, reproduce.ErrUpdate) || !reproduce.IsRefusal(err) ||
+	if _, err := reproduce.Version(t.Context(), dir, open(t, dir, 3), 1); !errors.Is(err, reproduce.ErrUpdate) ||
+		!reproduce.IsRefusal(err) ||
 		!strings.Contains(err.Error(), "folded in") {
 		t.Errorf("an update: error %v", err)
 	}
@@ -191,8 +206,8 @@ func TestKeptSamplesAreVerifiedAndPruned(t *testing.T) {
 	}
 }
 
-// TestForgottenSubjectsLeaveKeptSamples (D20): the samples that hold a subject are removed, and those that nobody can read; the others and all
-// versions stay.
+// TestForgottenSubjectsLeaveKeptSamples (D20): the samples that hold a subject are removed, and those that nobody can
+// read; the others and all versions stay.
 func TestForgottenSubjectsLeaveKeptSamples(t *testing.T) {
 	m := ratings()
 	m.Publish.Keep = 10
@@ -212,8 +227,17 @@ func TestForgottenSubjectsLeaveKeptSamples(t *testing.T) {
 		value         string
 		removed, left int
 	}{{"nobody", 1, 2}, {"last1", 1, 1}, {"last0", 1, 0}, {"last0", 0, 0}} {
-		if n, err := reproduce.Forget(dir, "ratings", ingest.Names("user", c.value)); err != nil || n != c.removed || left() != c.left {
-			t.Errorf("%s: %d samples removed, %d left, error %v; want %d and %d", c.value, n, left(), err, c.removed, c.left)
+		if n, err := reproduce.Forget(dir, "ratings", ingest.Names("user", c.value)); err != nil || n != c.removed ||
+			left() != c.left {
+			t.Errorf(
+				"%s: %d samples removed, %d left, error %v; want %d and %d",
+				c.value,
+				n,
+				left(),
+				err,
+				c.removed,
+				c.left,
+			)
 		}
 	}
 	manifest := open(t, dir, 2).Manifest() // still whole

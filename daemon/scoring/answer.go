@@ -12,8 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/web"
 )
 
-// Answer is the value of a record of the topic of scores: what a version says of the event at an offset, or why that is none. Members are added
-// over time and never renamed.
+// Answer is the value of a record of the topic of scores: what a version says of the event at an offset, or why that is
+// none. Members are added over time and never renamed.
 type Answer struct {
 	Topic     string `json:"topic"` // of the event
 	Partition int32  `json:"partition"`
@@ -29,7 +29,8 @@ type Answer struct {
 // Score is what a version says of an event.
 type Score struct {
 	FeaturesDigest string `json:"features_digest"` // of what was scored, see FeaturesDigest
-	// Propensity is the field score.propensity of the event; null if there is no such key, or the event lacks the field.
+	// Propensity is the field score.propensity of the event; null if there is no such key, or the event lacks the
+	// field.
 	Propensity *report.Number `json:"propensity"`
 	web.Prediction
 }
@@ -42,7 +43,8 @@ type Failure struct {
 	Got      string       `json:"got,omitempty"`      // the kind of what was there
 }
 
-// maxAnswer bounds the value of an answer, bytes: below the largest batch that brokers take by default, with its key and framing.
+// maxAnswer bounds the value of an answer, bytes: below the largest batch that brokers take by default, with its key
+// and framing.
 const maxAnswer = 900 << 10
 
 // answerer scores records with one version. It is for one goroutine.
@@ -53,7 +55,13 @@ type answerer struct {
 
 // answer returns the value for a record, and whether the event in it was scored.
 func (a *answerer) answer(r *kgo.Record) (value []byte, scored bool, err error) {
-	out := Answer{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Scored: time.Now().UTC(), Answered: a.champion.Answered()}
+	out := Answer{
+		Topic:     r.Topic,
+		Partition: r.Partition,
+		Offset:    r.Offset,
+		Scored:    time.Now().UTC(),
+		Answered:  a.champion.Answered(),
+	}
 	stamp := int64(-1)
 	if !r.Timestamp.IsZero() && r.Timestamp.UnixMilli() >= 0 {
 		stamp = r.Timestamp.UnixMilli()
@@ -72,7 +80,12 @@ func (a *answerer) answer(r *kgo.Record) (value []byte, scored bool, err error) 
 		return nil, false, fmt.Errorf("scoring: %w", err)
 	}
 	if len(value) > maxAnswer {
-		out.Score, out.Error = nil, &Failure{event.TooLarge, "", fmt.Sprintf("an answer of at most %d bytes", maxAnswer), "a larger one"}
+		out.Score, out.Error = nil, &Failure{
+			event.TooLarge,
+			"",
+			fmt.Sprintf("an answer of at most %d bytes", maxAnswer),
+			"a larger one",
+		}
 		value, err = json.Marshal(out)
 	}
 	return value, out.Score != nil, err

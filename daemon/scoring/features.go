@@ -15,10 +15,11 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// FeaturesDigest returns "sha256:" and the SHA-256 of what of an event is scored, by which a label that comes later is joined with the score
-// that was made of the same features. It is over the canonical JSON (RFC 8785) of an object with the features of the schema: names as strings,
-// numbers as numbers, lists of names sorted and without repetitions; fields that the event lacks and empty lists are left out. Crosses follow
-// from the others and are no part of it, derived fields are.
+// FeaturesDigest returns "sha256:" and the SHA-256 of what of an event is scored, by which a label that comes later is
+// joined with the score that was made of the same features. It is over the canonical JSON (RFC 8785) of an object with
+// the features of the schema: names as strings, numbers as numbers, lists of names sorted and without repetitions;
+// fields that the event lacks and empty lists are left out. Crosses follow from the others and are no part of it,
+// derived fields are.
 func FeaturesDigest(s *snapshot.Schema, in *snapshot.Input) (string, error) {
 	object := jsontext.NewEncoder(new(bytes.Buffer))
 	var text bytes.Buffer
@@ -70,8 +71,8 @@ func FeaturesDigest(s *snapshot.Schema, in *snapshot.Input) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// propensityOf returns the probability in a field of an event, nil if the event lacks it. The event has been decoded: it is an object without
-// repeated names.
+// propensityOf returns the probability in a field of an event, nil if the event lacks it. The event has been decoded:
+// it is an object without repeated names.
 func propensityOf(value []byte, field string) (*report.Number, *event.Rejection) {
 	d := jsontext.NewDecoder(bytes.NewReader(value), event.HalfPairs)
 	if _, err := d.ReadToken(); err != nil {
@@ -96,11 +97,21 @@ func propensityOf(value []byte, field string) (*report.Number, *event.Rejection)
 		case t.Kind() == 'n':
 			return nil, nil
 		case t.Kind() != '0':
-			return nil, &event.Rejection{Reason: event.WrongType, Field: field, Expected: expected, Got: "something else"}
+			return nil, &event.Rejection{
+				Reason:   event.WrongType,
+				Field:    field,
+				Expected: expected,
+				Got:      "something else",
+			}
 		}
 		p, err := t.Float()
 		if !(p > 0 && p <= 1) || err != nil {
-			return nil, &event.Rejection{Reason: event.NumberRange, Field: field, Expected: expected, Got: "another number"}
+			return nil, &event.Rejection{
+				Reason:   event.NumberRange,
+				Field:    field,
+				Expected: expected,
+				Got:      "another number",
+			}
 		}
 		n := report.Number(p)
 		return &n, nil

@@ -13,9 +13,13 @@ import (
 	"github.com/refitd/refitd/snapshot/backoff"
 )
 
-// look counts the offsets that the brokers do not hold any more: the log of a partition starts behind what was to be read next, which is in
-// next or, at first, in committed.
-func (s *Scorer) look(fetches kgo.Fetches, next map[string]map[int32]int64, committed map[string]map[int32]kgo.EpochOffset) {
+// look counts the offsets that the brokers do not hold any more: the log of a partition starts behind what was to be
+// read next, which is in next or, at first, in committed.
+func (s *Scorer) look(
+	fetches kgo.Fetches,
+	next map[string]map[int32]int64,
+	committed map[string]map[int32]kgo.EpochOffset,
+) {
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if next[p.Topic] == nil {
 			next[p.Topic] = make(map[int32]int64)
@@ -26,8 +30,17 @@ func (s *Scorer) look(fetches kgo.Fetches, next map[string]map[int32]int64, comm
 		}
 		if known && p.LogStartOffset > expected {
 			s.Metrics.lost.WithLabelValues(s.Settings.Name).Add(float64(p.LogStartOffset - expected))
-			s.Log.Error("offsets are gone before they were scored: the log starts behind them", "topic", p.Topic, "partition", p.Partition,
-				"offset", expected, "log_start", p.LogStartOffset)
+			s.Log.Error(
+				"offsets are gone before they were scored: the log starts behind them",
+				"topic",
+				p.Topic,
+				"partition",
+				p.Partition,
+				"offset",
+				expected,
+				"log_start",
+				p.LogStartOffset,
+			)
 			next[p.Topic][p.Partition] = p.LogStartOffset
 		}
 		if n := len(p.Records); n > 0 {
@@ -43,8 +56,16 @@ func (s *Scorer) failedFetch(fetches kgo.Fetches) (first error) {
 		switch {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // of our own wait
 		case lost:
-			s.Log.Error("brokers lost records that were read: reading continues where their logs agree, and some offsets may be answered again",
-				"topic", topic, "partition", partition, "error", loss)
+			s.Log.Error(
+				"brokers lost records that were read: reading continues where their logs agree, and some offsets may be "+
+					"answered again",
+				"topic",
+				topic,
+				"partition",
+				partition,
+				"error",
+				loss,
+			)
 		case first == nil && topic == "":
 			first = fmt.Errorf("scoring: read: %w", err)
 		case first == nil:
@@ -111,23 +132,41 @@ func (s *Scorer) explain(err error) string {
 	topic, input := s.Settings.Score.Topic, s.Settings.ScoreInput()
 	switch {
 	case errors.Is(err, produce.ErrNotCreated):
-		return fmt.Sprintf("the cluster has no topic %s: create it, allow that (ACL operation Create), or set another score.topic (%v)", topic, err)
+		return fmt.Sprintf(
+			"the cluster has no topic %s: create it, allow that (ACL operation Create), or set another score.topic (%v)",
+			topic,
+			err,
+		)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return fmt.Sprintf("a topic is missing: %v (score.topic %s, score.input %q)", err, topic, input)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Sprintf("not allowed: the user needs the ACL operation Read on topics %q, and Write and Describe on topic %s (%v)", input, topic, err)
+		return fmt.Sprintf(
+			"not allowed: the user needs the ACL operation Read on topics %q, and Write and Describe on topic %s (%v)",
+			input,
+			topic,
+			err,
+		)
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return fmt.Sprintf("not allowed: the user needs the ACL operation Read on group %s (score.group)", s.Group)
 	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
-		return fmt.Sprintf("not allowed: transactions need the ACL operations Write and Describe on transactional ids that begin with %s-", s.Group)
+		return fmt.Sprintf(
+			"not allowed: transactions need the ACL operations Write and Describe on transactional ids that begin with %s-",
+			s.Group,
+		)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return "not allowed to write: brokers before 2.8 want the ACL operation IdempotentWrite on the cluster"
-	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch), errors.Is(err, kerr.FencedInstanceID):
-		return "another process runs with a copy of this state and has taken over: stop one of them, or remove the file score-member of one and start it again"
+	case errors.Is(err, kerr.ProducerFenced),
+		errors.Is(err, kerr.InvalidProducerEpoch),
+		errors.Is(err, kerr.FencedInstanceID):
+		return "another process runs with a copy of this state and has taken over: stop one of them, or remove the file " +
+			"score-member of one and start it again"
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return "the broker refused user name or password"
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return fmt.Sprintf("topic %s takes only records smaller than an answer: raise its max.message.bytes to 1 MiB", topic)
+		return fmt.Sprintf(
+			"topic %s takes only records smaller than an answer: raise its max.message.bytes to 1 MiB",
+			topic,
+		)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
 		return fmt.Sprintf("the brokers do not answer in time: %v", err)
 	}

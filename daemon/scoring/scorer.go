@@ -1,6 +1,7 @@
-// Package scoring scores the events of Kafka topics with the version that consumers have, and writes an answer for each offset to a topic
-// (score.topic), in the order of its partition. Where the brokers have transactions, answers and the offsets of the group are written in one, so that each
-// offset is answered exactly once whatever dies when; else an offset may be answered again after a failure. The topic is also the log of predictions with
+// Package scoring scores the events of Kafka topics with the version that consumers have, and writes an answer for each
+// offset to a topic (score.topic), in the order of its partition. Where the brokers have transactions, answers and the
+// offsets of the group are written in one, so that each offset is answered exactly once whatever dies when; else an
+// offset may be answered again after a failure. The topic is also the log of predictions with
 // which labels are joined that come later.
 package scoring
 
@@ -27,9 +28,10 @@ const (
 	lagEvery    = 5 * time.Second        // between two looks at ends and offsets
 	minBackoff  = 200 * time.Millisecond
 	maxBackoff  = 30 * time.Second
-	grace       = 5 * time.Second // for the answers in hand when the daemon stops; without them the next start answers those offsets
-	maxRecords  = 2000            // of one transaction
-	maxBytes    = 16 << 20        // of the answers of one transaction, about
+	// for the answers in hand when the daemon stops; without them the next start answers those offsets
+	grace      = 5 * time.Second
+	maxRecords = 2000     // of one transaction
+	maxBytes   = 16 << 20 // of the answers of one transaction, about
 )
 
 // Options of a Scorer. All are required.
@@ -37,14 +39,15 @@ type Options struct {
 	Kafka    *config.Kafka
 	Settings *config.Model // with a score.topic
 	Group    string        // consumer group that keeps what is answered
-	// Member is a name that no other process of the group has, and that stays when this one is started again: the brokers then know that what it left
-	// unfinished can end, and do not wait for a time-out.
+	// Member is a name that no other process of the group has, and that stays when this one is started again: the
+	// brokers then know that what it left unfinished can end, and do not wait for a time-out.
 	Member  string
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
-// Scorer answers the events for one model. Make it with New, call Run once; its other methods are safe for concurrent use.
+// Scorer answers the events for one model. Make it with New, call Run once; its other methods are safe for concurrent
+// use.
 type Scorer struct {
 	Options
 	connect []kgo.Opt
@@ -71,10 +74,13 @@ func New(o Options) (*Scorer, error) {
 	return s, nil
 }
 
-// Run answers events until ctx is done; answers in hand are then written within a few seconds, or are left to the next start. champion returns
-// what scores with the version that consumers have, as web.Server.Champion does. Failures are logged, counted and tried again.
+// Run answers events until ctx is done; answers in hand are then written within a few seconds, or are left to the next
+// start. champion returns what scores with the version that consumers have, as web.Server.Champion does. Failures are
+// logged, counted and tried again.
 func (s *Scorer) Run(ctx context.Context, champion func(last *web.Champion) *web.Champion) {
-	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // a transaction under way ends with an answer, if one comes soon
+	working, stop := context.WithCancel(
+		context.WithoutCancel(ctx),
+	) // a transaction under way ends with an answer, if one comes soon
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
 		late := time.AfterFunc(grace, stop)
@@ -96,7 +102,8 @@ func (s *Scorer) Run(ctx context.Context, champion func(last *web.Champion) *web
 	}
 }
 
-// session answers events with one client until something fails or ctx is done. What was read and not answered is read again by the next one.
+// session answers events with one client until something fails or ctx is done. What was read and not answered is read
+// again by the next one.
 func (s *Scorer) session(ctx, working context.Context, champion func(last *web.Champion) *web.Champion) (err error) {
 	a := &answerer{propensity: s.Settings.Score.Propensity}
 	if a.champion = s.await(ctx, nil, champion); a.champion == nil {
@@ -147,7 +154,11 @@ func (s *Scorer) session(ctx, working context.Context, champion func(last *web.C
 }
 
 // await returns what scores now, and waits while there is nothing, nil if ctx is done.
-func (s *Scorer) await(ctx context.Context, last *web.Champion, champion func(last *web.Champion) *web.Champion) *web.Champion {
+func (s *Scorer) await(
+	ctx context.Context,
+	last *web.Champion,
+	champion func(last *web.Champion) *web.Champion,
+) *web.Champion {
 	for ctx.Err() == nil {
 		if now := champion(last); now != nil {
 			if s.waiting.Swap(nil) != nil {
@@ -187,7 +198,10 @@ func (s *Scorer) answer(ctx context.Context, t transport, a *answerer, fetches k
 		} else {
 			rejected++
 		}
-		answers = append(answers, &kgo.Record{Topic: s.Settings.Score.Topic, Partition: r.Partition % partitions, Key: r.Key, Value: value})
+		answers = append(
+			answers,
+			&kgo.Record{Topic: s.Settings.Score.Topic, Partition: r.Partition % partitions, Key: r.Key, Value: value},
+		)
 	}
 	written, err := t.write(ctx, answers)
 	if err != nil || !written {
@@ -228,8 +242,14 @@ func (s *Scorer) Trouble() string {
 
 // Status is what the status page shows.
 func (s *Scorer) Status() *web.ScoringStatus {
-	out := &web.ScoringStatus{Topic: s.Settings.Score.Topic, Group: s.Group, Answered: s.answered.Load(), Rejected: s.rejected.Load(), Lag: s.lag.Load(),
-		Trouble: s.Trouble()}
+	out := &web.ScoringStatus{
+		Topic:    s.Settings.Score.Topic,
+		Group:    s.Group,
+		Answered: s.answered.Load(),
+		Rejected: s.rejected.Load(),
+		Lag:      s.lag.Load(),
+		Trouble:  s.Trouble(),
+	}
 	if text := s.waiting.Load(); text != nil {
 		out.Waiting = *text
 	}

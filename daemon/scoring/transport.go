@@ -23,11 +23,13 @@ const (
 	fetchBytes         = 4 << 20          // of one answer of a broker
 	decompressedBytes  = 16 << 20         // of one batch
 
-	stableOffsets = 3 // version of TxnOffsetCommit since which a transaction holds up those who take over its partitions: Kafka 2.5
+	// version of TxnOffsetCommit since which a transaction holds up those who take over its partitions: Kafka 2.5
+	stableOffsets = 3
 )
 
-// Footprint returns the bytes of the events and answers in hand: a fetch as it comes and as it is decoded, the one behind it, the largest batch
-// decompressed, and answers as values, in batches and compressed. Events that are compressed to far less than a tenth can take more.
+// Footprint returns the bytes of the events and answers in hand: a fetch as it comes and as it is decoded, the one
+// behind it, the largest batch decompressed, and answers as values, in batches and compressed. Events that are
+// compressed to far less than a tenth can take more.
 func Footprint() int64 {
 	const decoded, copies = 10, 3
 	return (1+decoded)*fetchBytes + decompressedBytes + copies*maxBytes
@@ -45,7 +47,8 @@ type transport interface {
 	poll(ctx context.Context, most int) kgo.Fetches
 	// rest is called instead of write if there was nothing.
 	rest()
-	// write writes the answers for everything that was read. It reports false if nothing was written since partitions went to another member.
+	// write writes the answers for everything that was read. It reports false if nothing was written since partitions
+	// went to another member.
 	write(ctx context.Context, answers []*kgo.Record) (written bool, err error)
 	client() *kgo.Client
 	partitions() int // of the topic of the answers
@@ -76,8 +79,15 @@ func (s *Scorer) open(ctx context.Context) (transport, error) {
 	}
 	t, err := s.join(prepare, exact, partitions)
 	if _, refused := errors.AsType[*refusedError](err); refused && s.Settings.Score.Transactions == config.Auto {
-		s.Log.Warn("transactions are refused: each offset is answered at least once, after a failure perhaps twice", "topic", s.Settings.Score.Topic,
-			"group", s.Group, "reason", s.explain(err))
+		s.Log.Warn(
+			"transactions are refused: each offset is answered at least once, after a failure perhaps twice",
+			"topic",
+			s.Settings.Score.Topic,
+			"group",
+			s.Group,
+			"reason",
+			s.explain(err),
+		)
 		s.inexact, exact = true, false
 		t, err = s.join(prepare, exact, partitions)
 	}
@@ -127,8 +137,8 @@ func (s *Scorer) ensure(ctx context.Context, client *kgo.Client) (partitions int
 	return len(output[s.Settings.Score.Topic].Partitions), nil
 }
 
-// pin gives the group the ends of the logs as offsets where it has none, so that what comes from now on is answered, whatever fails before the first
-// answer. If it has members already, they have done that.
+// pin gives the group the ends of the logs as offsets where it has none, so that what comes from now on is answered,
+// whatever fails before the first answer. If it has members already, they have done that.
 func (s *Scorer) pin(ctx context.Context, admin *kadm.Client) error {
 	topics := s.Settings.ScoreInput()
 	committed, err := s.committed(ctx, admin)
@@ -203,12 +213,19 @@ func (s *Scorer) transactions(ctx context.Context, client *kgo.Client) (bool, er
 	case able:
 		return true, nil
 	case mode == config.Required:
-		return false, errors.New("the brokers have no transactions that hold up a rebalance, which came with Kafka 2.5: " +
-			"upgrade them, or set score.transactions: auto")
+		return false, errors.New(
+			"the brokers have no transactions that hold up a rebalance, which came with Kafka 2.5: " +
+				"upgrade them, or set score.transactions: auto",
+		)
 	}
 	s.inexact = true
-	s.Log.Warn("brokers have no transactions of Kafka 2.5: each offset is answered at least once, after a failure perhaps twice",
-		"topic", s.Settings.Score.Topic, "group", s.Group)
+	s.Log.Warn(
+		"brokers have no transactions of Kafka 2.5: each offset is answered at least once, after a failure perhaps twice",
+		"topic",
+		s.Settings.Score.Topic,
+		"group",
+		s.Group,
+	)
 	return false, nil
 }
 
@@ -220,12 +237,37 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 // join makes a member of the group.
 func (s *Scorer) join(ctx context.Context, exact bool, partitions int) (transport, error) {
-	options := append([]kgo.Opt{kgo.ConsumerGroup(s.Group), kgo.ConsumeTopics(s.Settings.ScoreInput()...), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.DisableAutoCommit(), kgo.SessionTimeout(sessionTimeout),
-		kgo.HeartbeatInterval(sessionTimeout / 5), kgo.FetchMaxWait(s.Kafka.FetchMaxWait.Std()), kgo.FetchMaxBytes(fetchBytes),
-		kgo.FetchMaxPartitionBytes(int32(s.Kafka.MaxPartitionFetchBytes)), kgo.MaxConcurrentFetches(1), kgo.MaxDecompressBatchBytes(decompressedBytes),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(writeTimeout), kgo.ProducerLinger(0), kgo.MetadataMinAge(time.Second),
-		kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.InstanceID(s.Member)}, s.connect...)
+	options := append(
+		[]kgo.Opt{
+			kgo.ConsumerGroup(s.Group),
+			kgo.ConsumeTopics(s.Settings.ScoreInput()...),
+			kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+			kgo.FetchIsolationLevel(
+				kgo.ReadCommitted(),
+			),
+			kgo.KeepControlRecords(),
+			kgo.DisableAutoCommit(),
+			kgo.SessionTimeout(sessionTimeout),
+			kgo.HeartbeatInterval(
+				sessionTimeout / 5,
+			),
+			kgo.FetchMaxWait(s.Kafka.FetchMaxWait.Std()),
+			kgo.FetchMaxBytes(fetchBytes),
+			kgo.FetchMaxPartitionBytes(
+				int32(s.Kafka.MaxPartitionFetchBytes),
+			),
+			kgo.MaxConcurrentFetches(1),
+			kgo.MaxDecompressBatchBytes(decompressedBytes),
+			kgo.RecordPartitioner(
+				kgo.ManualPartitioner(),
+			),
+			kgo.RecordDeliveryTimeout(writeTimeout),
+			kgo.ProducerLinger(0),
+			kgo.MetadataMinAge(time.Second),
+			kgo.ProducerBatchCompression(kgo.GzipCompression()),
+			kgo.InstanceID(s.Member),
+		},
+		s.connect...)
 	if !exact {
 		client, err := kgo.NewClient(append(options, kgo.BlockRebalanceOnPoll())...)
 		if err != nil {
@@ -233,11 +275,13 @@ func (s *Scorer) join(ctx context.Context, exact bool, partitions int) (transpor
 		}
 		return &repeating{client, partitions}, nil
 	}
-	session, err := kgo.NewGroupTransactSession(append(options, kgo.TransactionalID(s.Group+"-"+s.Member), kgo.TransactionTimeout(transactionTimeout))...)
+	session, err := kgo.NewGroupTransactSession(
+		append(options, kgo.TransactionalID(s.Group+"-"+s.Member), kgo.TransactionTimeout(transactionTimeout))...)
 	if err != nil {
 		return nil, fmt.Errorf("scoring: %w", err)
 	}
-	// Before anything is read: it ends a transaction that an earlier process of this name left open, for which those who take over its offsets wait.
+	// Before anything is read: it ends a transaction that an earlier process of this name left open, for which those
+	// who take over its offsets wait.
 	if _, _, err := session.Client().ProducerID(ctx); err != nil {
 		session.Close()
 		err = fmt.Errorf("scoring: transactions: %w", err)

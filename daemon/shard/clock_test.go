@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestAhead: a clock is compared with that of the brokers where they stamp what they append, however long ago that was; else with this host's, and only
-// of heads that were just written.
+// TestAhead: a clock is compared with that of the brokers where they stamp what they append, however long ago that was;
+// else with this host's, and only of heads that were just written.
 func TestAhead(t *testing.T) {
 	written := time.Now().Add(-3 * time.Hour)
 	byBroker := kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1})

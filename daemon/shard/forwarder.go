@@ -16,8 +16,8 @@ import (
 
 const (
 	// ForwardRate is how many events a second the shards of a team forward at most, all together. The trainer learns an
-	// event in 10 µs of processor time (go test -run xxx -bench Take/full ./daemon/ingest): two fifths of a processor, so
-	// that it keeps up while a refit runs.
+	// event in 10 µs of processor time (go test -run xxx -bench Take/full ./daemon/ingest): two fifths of a processor,
+	// so that it keeps up while a refit runs.
 	ForwardRate = 40_000
 	// forwardBytes bounds the payloads of a batch: brokers take records of a megabyte.
 	forwardBytes = 512 << 10

@@ -18,14 +18,17 @@ import (
 )
 
 const (
-	handOver   = 20 * time.Second // bounds how long a process may take to give shards up before the brokers remove it: what it has read is sent by then
-	heartbeats = 12               // of a member in a session: the answer to the next one says that shards are to be divided anew
+	// bounds how long a process may take to give shards up before the brokers remove it: what it has read is sent by
+	// then
+	handOver   = 20 * time.Second
+	heartbeats = 12 // of a member in a session: the answer to the next one says that shards are to be divided anew
 
 	// leastSession is the least that brokers take unless group.min.session.timeout.ms is lower.
 	leastSession = 6 * time.Second
 )
 
-// ErrGroup: the topic of the group is not what it has to be, or its members have not the same settings, which only an operator can change.
+// ErrGroup: the topic of the group is not what it has to be, or its members have not the same settings, which only an
+// operator can change.
 var ErrGroup = errors.New("the group of the shards cannot be used")
 
 // GroupOptions are those of a Group. All but Instance are required.
@@ -49,8 +52,8 @@ type GroupOptions struct {
 // Run once; its other methods are safe for concurrent use.
 type Group struct {
 	GroupOptions
-	// calls is taken while Given or Taken runs: giving everything up in the end is not one of the brokers' changes, which come in turn. Those take seconds: a
-	// mutex would stop the clock of a simulation.
+	// calls is taken while Given or Taken runs: giving everything up in the end is not one of the brokers' changes,
+	// which come in turn. Those take seconds: a mutex would stop the clock of a simulation.
 	calls chan struct{}
 
 	mu      sync.Mutex // guards what follows
@@ -70,7 +73,8 @@ func NewGroup(o GroupOptions) *Group {
 	return &Group{GroupOptions: o, calls: make(chan struct{}, 1), held: map[int]bool{}}
 }
 
-// Run is a member of the group until ctx is done, and then gives up what it has and, unless it is static, leaves. The error wraps ErrGroup.
+// Run is a member of the group until ctx is done, and then gives up what it has and, unless it is static, leaves. The
+// error wraps ErrGroup.
 func (g *Group) Run(ctx context.Context) error {
 	if err := g.prepare(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -78,13 +82,31 @@ func (g *Group) Run(ctx context.Context) error {
 	refused := make(chan error, 1)
 	clientCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	o := append([]kgo.Opt{kgo.WithContext(clientCtx), kgo.ConsumerGroup(g.Name), kgo.ConsumeTopics(g.Name), kgo.DisableAutoCommit(),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(g.Session), kgo.RebalanceTimeout(handOver),
-		kgo.HeartbeatInterval(g.Session / heartbeats), kgo.MetadataMinAge(250 * time.Millisecond),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) }),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) }),
-		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], true) }),
-		kgo.WithHooks(&groupErrors{g, refused})}, g.Kafka...)
+	o := append(
+		[]kgo.Opt{
+			kgo.WithContext(clientCtx),
+			kgo.ConsumerGroup(g.Name),
+			kgo.ConsumeTopics(g.Name),
+			kgo.DisableAutoCommit(),
+			kgo.Balancers(
+				kgo.CooperativeStickyBalancer(),
+			),
+			kgo.SessionTimeout(g.Session),
+			kgo.RebalanceTimeout(handOver),
+			kgo.HeartbeatInterval(g.Session / heartbeats),
+			kgo.MetadataMinAge(250 * time.Millisecond),
+			kgo.OnPartitionsAssigned(
+				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.given(all[g.Name]) },
+			),
+			kgo.OnPartitionsRevoked(
+				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], false) },
+			),
+			kgo.OnPartitionsLost(
+				func(_ context.Context, _ *kgo.Client, all map[string][]int32) { g.taken(all[g.Name], true) },
+			),
+			kgo.WithHooks(&groupErrors{g, refused}),
+		},
+		g.Kafka...)
 	if g.Instance != "" {
 		o = append(o, kgo.InstanceID(g.Instance))
 	}
@@ -99,12 +121,19 @@ func (g *Group) Run(ctx context.Context) error {
 	}
 	g.release()
 	if leaveErr := leaveGroup(ctx, client, cut, g.Name, g.Instance, g.Kafka); leaveErr != nil && err == nil {
-		g.Log.Warn("group of the shards not left: the others wait for shard.session", "group", g.Name, "error", leaveErr)
+		g.Log.Warn(
+			"group of the shards not left: the others wait for shard.session",
+			"group",
+			g.Name,
+			"error",
+			leaveErr,
+		)
 	}
 	return err
 }
 
-// prepare makes the topic of the group, or looks whether the one there is has a partition for each shard, until it can or ctx is done.
+// prepare makes the topic of the group, or looks whether the one there is has a partition for each shard, until it can
+// or ctx is done.
 func (g *Group) prepare(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := g.check(ctx)
@@ -141,8 +170,14 @@ func (g *Group) check(ctx context.Context) error {
 		return fmt.Errorf("topic %s (shard.group): %w", g.Name, err)
 	}
 	if n := len(found[g.Name].Partitions); n != g.Count {
-		return fmt.Errorf("topic %s (shard.group) has %d partitions, shard.count is %d: all processes have to have the same, and another number another group: %w",
-			g.Name, n, g.Count, ErrGroup)
+		return fmt.Errorf(
+			"topic %s (shard.group) has %d partitions, shard.count is %d: all processes have to have the same, and another "+
+				"number another group: %w",
+			g.Name,
+			n,
+			g.Count,
+			ErrGroup,
+		)
 	}
 	return nil
 }
@@ -178,7 +213,17 @@ func (g *Group) taken(partitions []int32, lost bool) {
 	if len(shards) > 0 {
 		began := time.Now()
 		g.Taken(shards, lost)
-		g.Log.Info("shards given up", "group", g.Name, "shards", shards, "lost", lost, "seconds", time.Since(began).Seconds())
+		g.Log.Info(
+			"shards given up",
+			"group",
+			g.Name,
+			"shards",
+			shards,
+			"lost",
+			lost,
+			"seconds",
+			time.Since(began).Seconds(),
+		)
 	}
 }
 
@@ -235,7 +280,8 @@ func (g *groupErrors) OnGroupManageError(err error) {
 	g.fails(err)
 	if errors.Is(err, kerr.FencedInstanceID) {
 		select {
-		case g.refused <- fmt.Errorf("another process is member %s of group %s (shard.instance_id), and joined later: %w", g.Instance, g.Name, ErrGroup):
+		case g.refused <- fmt.Errorf("another process is member %s of group %s (shard.instance_id), and joined later: %w",
+			g.Instance, g.Name, ErrGroup):
 		default:
 		}
 	}

@@ -49,7 +49,9 @@ func spread(t *testing.T, want ...any) {
 	daemontest.Within(t, 30*time.Second, fmt.Sprint("shards are spread as ", want), func() bool {
 		for i := 0; i < len(want); i += 2 {
 			m, n := want[i].(*groupMember), want[i+1].(int)
-			if status, _ := daemontest.Get(t, "http://"+m.daemon.Addr()+"/-/ready"); m.held(t) != n || m.daemon.Lag() != 0 || status != http.StatusOK {
+			if status, _ := daemontest.Get(t, "http://"+m.daemon.Addr()+"/-/ready"); m.held(t) != n ||
+				m.daemon.Lag() != 0 ||
+				status != http.StatusOK {
 				return false
 			}
 		}
@@ -57,23 +59,32 @@ func spread(t *testing.T, want ...any) {
 	})
 }
 
-// TestGroup: processes that a group gives its shards have, in all, the sample and the accounts of one process, while they come and go: with states that are
-// new, and with one that is behind because another process has had the shards since. Quotas are counted by whole shards.
+// TestGroup: processes that a group gives its shards have, in all, the sample and the accounts of one process, while
+// they come and go: with states that are new, and with one that is behind because another process has had the shards
+// since. Quotas are counted by whole shards.
 func TestGroup(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ name, sample string }{{"plain", ""}, {"quotas", ", quotas: [{class: 1, share: 0.1}, {class: 5, share: 0.5}]"}} {
+	for _, c := range []struct{ name, sample string }{{"plain", ""}, {"quotas",
+		", quotas: [{class: 1, share: 0.1}, {class: 5, share: 0.5}]"}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := daemontest.New(t)
 			edit := []string{"start: earliest", "start: earliest, dead_letter: {topic: dead}"}
 			member := func(name string) *groupMember {
-				return &groupMember{config: b.Configure(name, append([]string{"group_id: g-" + name, "group_id: g-r", "size: 20000", "size: 300" + c.sample,
-					"models:", "role: shard\nshard: {group: shards, count: 6, session: 6s, topic: merge}\nmodels:"}, append(edit, daemontest.Simple...)...)...)}
+				return &groupMember{
+					config: b.Configure(
+						name,
+						append([]string{"group_id: g-" + name, "group_id: g-r", "size: 20000", "size: 300" + c.sample,
+							"models:", "role: shard\nshard: {group: shards, count: 6, session: 6s, topic: merge}\nmodels:"}, append(edit,
+							daemontest.Simple...)...)...),
+				}
 			}
 			trainer := b.Configure("trainer", append([]string{"size: 20000", "size: 300" + c.sample, "models:",
 				"role: trainer\nshard: {group: shards, count: 6, topic: merge}\nmodels:"},
 				daemontest.Simple...)...)
-			whole := b.Configure("whole", append([]string{"size: 20000", "size: 300" + c.sample}, daemontest.Simple...)...)
+			whole := b.Configure(
+				"whole",
+				append([]string{"size: 20000", "size: 300" + c.sample}, daemontest.Simple...)...)
 			check := func(what string) { // what shards have read they send within a second
 				t.Helper()
 				var merged daemontest.Outcome
@@ -132,7 +143,8 @@ func TestStaticMember(t *testing.T) {
 	b.ProduceRatings(1, 400)
 	member := func(name string) *groupMember {
 		return &groupMember{config: b.Configure(name, append([]string{"models:",
-			"role: shard\nshard: {group: shards, count: 4, session: 15s, instance_id: " + name + ", topic: merge}\nmodels:"}, daemontest.Simple...)...)}
+			"role: shard\nshard: {group: shards, count: 4, session: 15s, instance_id: " + name + ", topic: merge}\nmodels:"},
+			daemontest.Simple...)...)}
 	}
 	first, second := member("first"), member("second")
 	first.start(b)
@@ -145,11 +157,15 @@ func TestStaticMember(t *testing.T) {
 	before := moves()
 	first.stop()
 	b.ProduceRatings(2, 400)
-	daemontest.Throughout(t, 6*time.Second, func() { // two heartbeats: the group of a member that has left has divided its shards by then
-		if n := moves() - before; n != 0 {
-			t.Fatalf("%v shards moved while a static member was away", n)
-		}
-	})
+	daemontest.Throughout(
+		t,
+		6*time.Second,
+		func() { // two heartbeats: the group of a member that has left has divided its shards by then
+			if n := moves() - before; n != 0 {
+				t.Fatalf("%v shards moved while a static member was away", n)
+			}
+		},
+	)
 	first.start(b)
 	spread(t, first, 2, second, 2)
 	if n := moves() - before; n != 0 {
@@ -159,12 +175,21 @@ func TestStaticMember(t *testing.T) {
 	second.stop()
 }
 
-// TestStateLookedAtOnce: another process tries out the state of a shard once, and not again when this one, which has closed it in order, is given it back.
+// TestStateLookedAtOnce: another process tries out the state of a shard once, and not again when this one, which has
+// closed it in order, is given it back.
 func TestStateLookedAtOnce(t *testing.T) {
 	b := daemontest.New(t)
 	member := func(name string) *groupMember {
-		return &groupMember{config: b.Configure(name, append([]string{"models:", "role: shard\nshard: {group: shards, count: 3, session: 6s, topic: merge}\nmodels:"},
-			daemontest.Simple...)...)}
+		return &groupMember{
+			config: b.Configure(
+				name,
+				append(
+					[]string{
+						"models:",
+						"role: shard\nshard: {group: shards, count: 3, session: 6s, topic: merge}\nmodels:",
+					},
+					daemontest.Simple...)...),
+		}
 	}
 	first, second := member("first"), member("second")
 	conf, err := config.Load(first.config)
@@ -172,7 +197,8 @@ func TestStateLookedAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var looked atomic.Int64
-	if first.daemon, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true), Log: daemontest.Quiet(),
+	if first.daemon, err = daemon.New(t.Context(), daemon.Options{Config: conf, Out: report.NewEmitter(io.Discard, true),
+		Log: daemontest.Quiet(),
 		CheckState: func(context.Context, string) error {
 			looked.Add(1)
 			return nil
@@ -252,7 +278,8 @@ func TestHeadAfterLetters(t *testing.T) {
 			t.Fatal(err)
 		}
 		record := sketch.Record{Offset: offset, Fate: sketch.Rejected, Reason: "not_json"}
-		if err := s.Apply(&sketch.Part{Topic: "a", Base: offset, Next: offset + 1, Records: []sketch.Record{record}}, nil); err != nil {
+		if err := s.Apply(&sketch.Part{Topic: "a", Base: offset, Next: offset + 1, Records: []sketch.Record{record}},
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,17 +324,29 @@ func TestHeadAfterLetters(t *testing.T) {
 	}
 }
 
-// TestGroupRefused: a topic of a group with another number of partitions, and a member whose name another one has, are refused.
+// TestGroupRefused: a topic of a group with another number of partitions, and a member whose name another one has, are
+// refused.
 func TestGroupRefused(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	group := func(count int) *shard.Group {
-		return shard.NewGroup(shard.GroupOptions{Kafka: r.kafka(), Name: "g", Count: count, Session: 6 * time.Second, Instance: "same", Log: daemontest.Quiet(),
-			Given: func([]int) {}, Taken: func([]int, bool) {}})
+		return shard.NewGroup(
+			shard.GroupOptions{
+				Kafka:    r.kafka(),
+				Name:     "g",
+				Count:    count,
+				Session:  6 * time.Second,
+				Instance: "same",
+				Log:      daemontest.Quiet(),
+				Given:    func([]int) {},
+				Taken:    func([]int, bool) {},
+			},
+		)
 	}
 	first, ended := group(3), make(chan error, 1)
 	go func() { ended <- first.Run(t.Context()) }()
 	daemontest.Within(t, daemontest.Patience, "a member", first.Joined)
-	if err := group(4).Run(t.Context()); !errors.Is(err, shard.ErrGroup) || !strings.Contains(err.Error(), "3 partitions, shard.count is 4") {
+	if err := group(4).Run(t.Context()); !errors.Is(err, shard.ErrGroup) ||
+		!strings.Contains(err.Error(), "3 partitions, shard.count is 4") {
 		t.Errorf("another number: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -328,13 +367,21 @@ func TestEndWhileGiven(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	calls := make(chan string, 10)
-	g := shard.NewGroup(shard.GroupOptions{Kafka: []kgo.Opt{kgo.SeedBrokers(b.Addr)}, Name: "shards", Count: 2, Session: 6 * time.Second, Log: daemontest.Quiet(),
-		Given: func(shards []int) {
-			cancel()
-			time.Sleep(200 * time.Millisecond) // for what has not to come
-			calls <- fmt.Sprint("given ", shards)
+	g := shard.NewGroup(
+		shard.GroupOptions{
+			Kafka:   []kgo.Opt{kgo.SeedBrokers(b.Addr)},
+			Name:    "shards",
+			Count:   2,
+			Session: 6 * time.Second,
+			Log:     daemontest.Quiet(),
+			Given: func(shards []int) {
+				cancel()
+				time.Sleep(200 * time.Millisecond) // for what has not to come
+				calls <- fmt.Sprint("given ", shards)
+			},
+			Taken: func(shards []int, lost bool) { calls <- fmt.Sprint("taken ", shards, lost) },
 		},
-		Taken: func(shards []int, lost bool) { calls <- fmt.Sprint("taken ", shards, lost) }})
+	)
 	if err := g.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -357,12 +404,15 @@ func (j *joins) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.
 	}
 }
 
-// TestLeaveWhileOthersAreAwaited: a member that is stopped leaves the group also while a rebalance waits for one that has died, so that nobody waits for both.
+// TestLeaveWhileOthersAreAwaited: a member that is stopped leaves the group also while a rebalance waits for one that
+// has died, so that nobody waits for both.
 func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	var asked joins
-	group := shard.NewGroup(shard.GroupOptions{Kafka: append(r.kafka(), kgo.WithHooks(&asked)), Name: "g", Count: 3, Session: time.Minute,
-		Log: daemontest.Quiet(), Given: func([]int) {}, Taken: func([]int, bool) {}})
+	group := shard.NewGroup(
+		shard.GroupOptions{Kafka: append(r.kafka(), kgo.WithHooks(&asked)), Name: "g", Count: 3, Session: time.Minute,
+			Log: daemontest.Quiet(), Given: func([]int) {}, Taken: func([]int, bool) {}},
+	)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)
@@ -384,8 +434,19 @@ func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 		})
 	}
 	other := func(ctx context.Context) {
-		member, err := kgo.NewClient(append(r.kafka(), kgo.WithContext(ctx), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("g"), kgo.DisableAutoCommit(),
-			kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(time.Minute), kgo.RebalanceTimeout(time.Minute))...)
+		member, err := kgo.NewClient(
+			append(
+				r.kafka(),
+				kgo.WithContext(ctx),
+				kgo.ConsumerGroup("g"),
+				kgo.ConsumeTopics("g"),
+				kgo.DisableAutoCommit(),
+				kgo.Balancers(
+					kgo.CooperativeStickyBalancer(),
+				),
+				kgo.SessionTimeout(time.Minute),
+				kgo.RebalanceTimeout(time.Minute),
+			)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -397,7 +458,12 @@ func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 	dies()
 	before := asked.n.Load()
 	other(t.Context())
-	daemontest.Within(t, daemontest.Patience, "the member to join again", func() bool { return asked.n.Load() > before })
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"the member to join again",
+		func() bool { return asked.n.Load() > before },
+	)
 	seen("PreparingRebalance", 3)
 	stop()
 	if err := <-ended; err != nil {

@@ -18,7 +18,8 @@ import (
 // pairOf returns the first pair of the merge topic, as somebody who may write there sees it.
 func (r rig) pairOf() *kgo.Record {
 	r.Helper()
-	client, err := kgo.NewClient(append(r.kafka(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{merge: {0: kgo.NewOffset().At(0)}}))...)
+	client, err := kgo.NewClient(
+		append(r.kafka(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{merge: {0: kgo.NewOffset().At(0)}}))...)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -87,7 +88,10 @@ func TestHostilePairs(t *testing.T) {
 		{"a key that is none", shard.DroppedPair, withKey([]byte("x"))},
 		{"an empty key", shard.DroppedPair, withKey(nil)},
 		{"the key of a ledger", shard.DroppedPair, withKey([]byte("l" + "a\x00\x00\x00\x00\x00"))},
-		{"a key of a row that is too short", shard.DroppedPair, func(of *kgo.Record) []*kgo.Record { return withKey(of.Key[5:9])(of) }},
+		{"a key of a row that is too short", shard.DroppedPair, func(of *kgo.Record) []*kgo.Record {
+			return withKey(
+				of.Key[5:9])(of)
+		}},
 		{"a row that is damaged", shard.DroppedPair, func(of *kgo.Record) []*kgo.Record {
 			value := slices.Clone(of.Value)
 			value[len(value)-1] ^= 1
@@ -104,7 +108,13 @@ func TestHostilePairs(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			r := rig{t, daemontest.New(t)}
-			s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
+			s, trainer := store(
+				t,
+				sketch.Options{Seed: 7, Mirror: true},
+			), store(
+				t,
+				sketch.Options{Seed: 7, Merges: true},
+			)
 			apply(t, s, 0, 100)
 			r.send(0, s, nil)
 			var d drops
@@ -125,7 +135,12 @@ func TestHostilePairs(t *testing.T) {
 				next, _ := trainer.Position("a", 0)
 				return next == 150
 			})
-			daemontest.Within(t, daemontest.Patience, "no trouble", func() bool { return !strings.Contains(receiver.Trouble(), "shard 0") })
+			daemontest.Within(
+				t,
+				daemontest.Patience,
+				"no trouble",
+				func() bool { return !strings.Contains(receiver.Trouble(), "shard 0") },
+			)
 			if got, want := rowsOf(t, trainer), rowsOf(t, s); got != want {
 				t.Errorf("the trainer's sample is %s, want %s", got, want)
 			}
@@ -147,7 +162,9 @@ func withEpoch(epoch uint64) func(of *kgo.Record) []*kgo.Record {
 	return func(of *kgo.Record) []*kgo.Record {
 		value := slices.Clone(of.Headers[0].Value)
 		binary.BigEndian.PutUint64(value[8:], epoch)
-		return []*kgo.Record{{Key: of.Key, Value: of.Value, Headers: []kgo.RecordHeader{{Key: of.Headers[0].Key, Value: value}}}}
+		return []*kgo.Record{
+			{Key: of.Key, Value: of.Value, Headers: []kgo.RecordHeader{{Key: of.Headers[0].Key, Value: value}}},
+		}
 	}
 }
 

@@ -104,8 +104,21 @@ func (l *Live) run(ctx context.Context) error {
 func (l *Live) drop(r *kgo.Record, err error) {
 	if other, ok := errors.AsType[*anotherBuild](err); ok {
 		l.OnDropped(DroppedBuild)
-		l.Log.Warn("record of the live topic is left out: another build has written it", "topic", l.Topic,
-			"offset", r.Offset, "name", other.name, "version", other.version, "want", liveName, "want_version", liveVersion)
+		l.Log.Warn(
+			"record of the live topic is left out: another build has written it",
+			"topic",
+			l.Topic,
+			"offset",
+			r.Offset,
+			"name",
+			other.name,
+			"version",
+			other.version,
+			"want",
+			liveName,
+			"want_version",
+			liveVersion,
+		)
 		return
 	}
 	l.OnDropped(DroppedWord)
@@ -166,8 +179,14 @@ func prepareLive(ctx context.Context, client *kgo.Client, topic string, log *slo
 	for _, d := range described {
 		for _, c := range d.Configs {
 			if value := c.MaybeValue(); c.Key == cleanupPolicy && strings.Contains(value, compact) {
-				return fmt.Errorf("topic %s (shard.live_topic) has %s %s, which keeps the last record of each shard alone: "+
-					"set it to %s", topic, cleanupPolicy, value, deletePolicy)
+				return fmt.Errorf(
+					"topic %s (shard.live_topic) has %s %s, which keeps the last record of each shard alone: "+
+						"set it to %s",
+					topic,
+					cleanupPolicy,
+					value,
+					deletePolicy,
+				)
 			}
 		}
 	}

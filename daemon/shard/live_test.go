@@ -33,8 +33,20 @@ type liveTeam struct {
 func (l *liveTeam) path(name, role string) string {
 	const store = "store-team"
 	keys := "update_every: 2s, deltas: {every: 100ms}"
-	edit := []string{"group_id: g-" + name, "group_id: g", "models:", role + ", topic: merge, live_topic: live}\nmodels:", "store: store-" + name,
-		"store: " + store, "min_rows: 20", "min_rows: 20, tolerance: 0.5", "update_every: 0s", keys, "every_events: 0", "every_events: 2000"}
+	edit := []string{
+		"group_id: g-" + name,
+		"group_id: g",
+		"models:",
+		role + ", topic: merge, live_topic: live}\nmodels:",
+		"store: store-" + name,
+		"store: " + store,
+		"min_rows: 20",
+		"min_rows: 20, tolerance: 0.5",
+		"update_every: 0s",
+		keys,
+		"every_events: 0",
+		"every_events: 2000",
+	}
 	return l.Configure(name, append(edit, daemontest.Simple...)...)
 }
 
@@ -44,7 +56,9 @@ func (l *liveTeam) startShard(i int) {
 }
 
 func (l *liveTeam) startTrainer() {
-	l.trainer, l.stopTrainer = l.Start(l.path("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d", len(l.shards))))
+	l.trainer, l.stopTrainer = l.Start(
+		l.path("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d", len(l.shards))),
+	)
 }
 
 func startTeam(t *testing.T, n int) *liveTeam {
@@ -102,7 +116,14 @@ func (l *liveTeam) rate(user string, level, n int) {
 
 func (l *liveTeam) rateItem(user string, item, level int) {
 	record := &kgo.Record{Topic: daemontest.Topic, Partition: int32(item % 4),
-		Value: fmt.Appendf(nil, `{"user":%q,"item":"i%d","rating":%d,"ts":%d}`, user, item, min(max(level, 1), 5), 1700000000000+item)}
+		Value: fmt.Appendf(
+			nil,
+			`{"user":%q,"item":"i%d","rating":%d,"ts":%d}`,
+			user,
+			item,
+			min(max(level, 1), 5),
+			1700000000000+item,
+		)}
 	if err := l.Kafka.ProduceSync(l.T.Context(), record).FirstErr(); err != nil {
 		l.T.Fatal(err)
 	}
@@ -120,8 +141,8 @@ func (l *liveTeam) knows(user string) func() bool {
 	}
 }
 
-// TestTeamLearnsBetweenRefits: what one shard reads is in the model of a consumer, and in the losses of the trainer, within seconds; so it is after shards and
-// the trainer were started again, and nothing counts twice.
+// TestTeamLearnsBetweenRefits: what one shard reads is in the model of a consumer, and in the losses of the trainer,
+// within seconds; so it is after shards and the trainer were started again, and nothing counts twice.
 func TestTeamLearnsBetweenRefits(t *testing.T) {
 	tier.NotUnderRace(t)
 	l := startTeam(t, 2)
@@ -142,7 +163,8 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	l.wait("the page to have batches of both shards", func() bool {
 		shards := l.shown()
 		return len(shards) == 2 && !slices.ContainsFunc(shards, func(s web.ShardStatus) bool {
-			return s.Host == "" || s.Merged == nil || s.Learned == nil || s.Refused != "" || time.Since(*s.Merged) > time.Minute
+			return s.Host == "" || s.Merged == nil || s.Learned == nil || s.Refused != "" ||
+				time.Since(*s.Merged) > time.Minute
 		})
 	})
 
@@ -159,10 +181,14 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	if again := l.liked("new4"); math.Abs(again-level) > 0.3 {
 		t.Errorf("a user without new events rates %.3f, before %.3f", again, level)
 	}
-	l.wait("predictions for who rates all 5 exceed those for who rates all 1", func() bool { return l.liked("later") > l.liked("away")+0.2 })
+	l.wait(
+		"predictions for who rates all 5 exceed those for who rates all 1",
+		func() bool { return l.liked("later") > l.liked("away")+0.2 },
+	)
 
 	before := l.refits()
-	if err := l.trainer.Refit("ratings"); err != nil { // of more events that come at once it may be that updates predict worse, and consumers get none
+	// of more events that come at once it may be that updates predict worse, and consumers get none
+	if err := l.trainer.Refit("ratings"); err != nil {
 		t.Fatal(err)
 	}
 	l.wait("another refit", func() bool { return len(l.refits()) > len(before) })
@@ -171,7 +197,8 @@ func TestTeamLearnsBetweenRefits(t *testing.T) {
 	l.wait("all losses", func() bool { return l.trainer.Progressive().N == l.produced })
 }
 
-// TestLossesMove: each event counts once in the losses, also those that the process which takes a shard up forwards again.
+// TestLossesMove: each event counts once in the losses, also those that the process which takes a shard up forwards
+// again.
 func TestLossesMove(t *testing.T) {
 	tier.NotUnderRace(t)
 	l := &liveTeam{Bench: daemontest.New(t)}
@@ -239,7 +266,8 @@ func (l *liveTeam) liked(user string) float64 {
 	return sum / 8
 }
 
-// TestLiveLatency: of 200 users who come while other events do, the slowest but two are in a consumer's model within 3 s, with four shards.
+// TestLiveLatency: of 200 users who come while other events do, the slowest but two are in a consumer's model within 3
+// s, with four shards.
 func TestLiveLatency(t *testing.T) {
 	tier.Need(t, tier.Long)
 	l := startTeam(t, 4)

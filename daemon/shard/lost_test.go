@@ -36,7 +36,8 @@ func (losingHeads) OnProduceRecordBuffered(r *kgo.Record) {
 	}
 }
 
-// whole lets a shard and the trainer run until the trainer has so many rows and records, and fails the test if it never does.
+// whole lets a shard and the trainer run until the trainer has so many rows and records, and fails the test if it never
+// does.
 func (r rig) whole(s, trainer *sketch.Store, n int) {
 	r.Helper()
 	ctx, cancel := context.WithCancel(r.Context())
@@ -102,8 +103,8 @@ func TestLostFirst(t *testing.T) {
 	r.whole(s, trainer, 10)
 }
 
-// TestLostEnd: a shard whose rows and head were acknowledged and lost sends them again when it is started: its next instance counts its own rows alone, and
-// the trainer would not miss them.
+// TestLostEnd: a shard whose rows and head were acknowledged and lost sends them again when it is started: its next
+// instance counts its own rows alone, and the trainer would not miss them.
 func TestLostEnd(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		r := rig{t, daemontest.New(t)}
@@ -119,19 +120,34 @@ func TestLostEnd(t *testing.T) {
 	}
 }
 
-// TestFreshShard: a shard that reads its partitions again from the start is merged once it has come as far in all of them. What it has rejected by then of
-// one is not all that it had rejected.
+// TestFreshShard: a shard that reads its partitions again from the start is merged once it has come as far in all of
+// them. What it has rejected by then of one is not all that it had rejected.
 func TestFreshShard(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	fill := func(s *sketch.Store, partition int32) {
 		apply(t, s, partition, 5)
-		p := &sketch.Part{Topic: "a", Partition: partition, Base: 5, Next: 6, Records: []sketch.Record{{Offset: 5, Fate: sketch.Rejected, Reason: "no_event"}}}
+		p := &sketch.Part{
+			Topic:     "a",
+			Partition: partition,
+			Base:      5,
+			Next:      6,
+			Records:   []sketch.Record{{Offset: 5, Fate: sketch.Rejected, Reason: "no_event"}},
+		}
 		if err := s.Apply(p, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, fresh, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Mirror: true}),
-		store(t, sketch.Options{Seed: 7, Merges: true})
+	s, fresh, trainer := store(
+		t,
+		sketch.Options{Seed: 7, Mirror: true},
+	), store(
+		t,
+		sketch.Options{Seed: 7, Mirror: true},
+	),
+		store(
+			t,
+			sketch.Options{Seed: 7, Merges: true},
+		)
 	fill(s, 0)
 	fill(s, 2)
 	r.send(0, s, nil)
@@ -162,7 +178,8 @@ func TestLostBelowAGap(t *testing.T) {
 	defer client.Close()
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
 	r.send(0, s, nil)
-	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: merge, Key: []byte("none"), Value: []byte{1}}).FirstErr(); err != nil {
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: merge, Key: []byte("none"),
+		Value: []byte{1}}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	r.keepsLast(1)
@@ -188,8 +205,8 @@ func TestLostWhileAway(t *testing.T) {
 	r.whole(s, trainer, 10)
 }
 
-// TestLostStartOfARunBefore: a trainer that has lost its state, or was away, misses the rows that a run of a shard has sent, where the topic has lost them
-// since the next run began, which counts its own alone.
+// TestLostStartOfARunBefore: a trainer that has lost its state, or was away, misses the rows that a run of a shard has
+// sent, where the topic has lost them since the next run began, which counts its own alone.
 func TestLostStartOfARunBefore(t *testing.T) {
 	for _, merged := range []bool{false, true} {
 		r, at := rig{t, daemontest.New(t)}, int64(0)
@@ -237,7 +254,8 @@ func lostAll(t *testing.T) (r rig, s, trainer *sketch.Store) {
 	return r, s, trainer
 }
 
-// TestLostStartOfAll: a shard that begins when the topic has lost all that it had sent counts as later than what the trainer has merged.
+// TestLostStartOfAll: a shard that begins when the topic has lost all that it had sent counts as later than what the
+// trainer has merged.
 func TestLostStartOfAll(t *testing.T) {
 	r, s, trainer := lostAll(t)
 	apply(t, s, 0, 5)
@@ -265,12 +283,14 @@ func TestStopWhilePreparing(t *testing.T) {
 		return nil, errors.New("no route")
 	}
 	s := store(t, sketch.Options{Seed: 7, Mirror: true})
-	if err := r.sender(0, s, func(o *shard.SenderOptions) { o.Kafka = append(o.Kafka, kgo.Dialer(dial)) }).Prepare(ctx); err != nil {
+	if err := r.sender(0, s, func(o *shard.SenderOptions) { o.Kafka = append(o.Kafka, kgo.Dialer(dial)) }).Prepare(
+		ctx); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestDiedBeforeHead: a run of a shard that wrote rows and died before their head is not taken for a later one than the next run, whatever both are called.
+// TestDiedBeforeHead: a run of a shard that wrote rows and died before their head is not taken for a later one than the
+// next run, whatever both are called.
 func TestDiedBeforeHead(t *testing.T) {
 	b := daemontest.New(t)
 	whole, trainer := configure(b, "whole", ""), configure(b, "trainer", "role: trainer, count: 1")
@@ -299,7 +319,11 @@ func TestDiedBeforeHead(t *testing.T) {
 	by := slices.Clone(died.Headers[0].Value)
 	epoch := by[8:16]
 	binary.BigEndian.PutUint64(epoch, binary.BigEndian.Uint64(epoch)+1)
-	died = &kgo.Record{Key: died.Key, Value: died.Value, Headers: []kgo.RecordHeader{{Key: died.Headers[0].Key, Value: append(by[:16], '~')}}}
+	died = &kgo.Record{
+		Key:     died.Key,
+		Value:   died.Value,
+		Headers: []kgo.RecordHeader{{Key: died.Headers[0].Key, Value: append(by[:16], '~')}},
+	}
 	if err := client.ProduceSync(t.Context(), died).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
@@ -310,8 +334,8 @@ func TestDiedBeforeHead(t *testing.T) {
 	compare(t, "after a run that died before its head", b.Run(trainer), b.Run(whole))
 }
 
-// TestStopBetweenRuns: rows of a run of a shard wait for a head, for compaction took that run's own, when the trainer ends between those of the next run and
-// their head.
+// TestStopBetweenRuns: rows of a run of a shard wait for a head, for compaction took that run's own, when the trainer
+// ends between those of the next run and their head.
 func TestStopBetweenRuns(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	first, second := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Mirror: true})

@@ -18,9 +18,9 @@ const (
 	leaveAlone   = 500 * time.Millisecond // of that, for the client that is the member
 )
 
-// A member is a trainer's place in the group that decides which of several trains: the one that the merge topic's partition is assigned to. Nothing is read and
-// no offset is committed by it. It is no static member: one that ends leaves the group, and another has the partition at once; one that is started again is
-// there in time anyhow.
+// A member is a trainer's place in the group that decides which of several trains: the one that the merge topic's
+// partition is assigned to. Nothing is read and no offset is committed by it. It is no static member: one that ends
+// leaves the group, and another has the partition at once; one that is started again is there in time anyhow.
 type member struct {
 	group, topic string
 	session      time.Duration
@@ -28,10 +28,12 @@ type member struct {
 	log          *slog.Logger
 	changed      func() // called when the partition was given or taken
 
-	mu        sync.Mutex // guards what follows
-	holds     bool
-	number    int64     // raised each time that another member may have had the partition
-	confirmed time.Time // when the last request was sent that the group answered; of the monotonic clock, which advances while a process is stopped
+	mu     sync.Mutex // guards what follows
+	holds  bool
+	number int64 // raised each time that another member may have had the partition
+	// when the last request was sent that the group answered; of the monotonic clock, which advances while a process is
+	// stopped
+	confirmed time.Time
 	joined    bool
 	failing   outage
 }
@@ -51,7 +53,8 @@ func (o *outage) note(log *slog.Logger, group string, err error) {
 	o.text = fmt.Sprintf("shard: group %s: %v", group, err)
 }
 
-// lasting returns the text if it is so for a session, else "": a place that was given up while the process was paused is there again at once.
+// lasting returns the text if it is so for a session, else "": a place that was given up while the process was paused
+// is there again at once.
 func (o *outage) lasting(session time.Duration) string {
 	if time.Since(o.since) < session {
 		return ""
@@ -62,8 +65,8 @@ func (o *outage) lasting(session time.Duration) string {
 // groupOf is the group of the trainers of a merge topic.
 func groupOf(topic string) string { return topic + "-trainer" }
 
-// lease is how long an answer of the group counts. The brokers give the partition to another member after a session without a request, and they have had one
-// no earlier than it was sent; the rest is for ending what is under way.
+// lease is how long an answer of the group counts. The brokers give the partition to another member after a session
+// without a request, and they have had one no earlier than it was sent; the rest is for ending what is under way.
 func (m *member) lease() time.Duration { return m.session * 9 / 10 }
 
 // run is a member of the group until ctx is done.
@@ -76,10 +79,28 @@ func (m *member) run(ctx context.Context) error {
 	}
 	clientCtx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.WithContext(clientCtx), kgo.ConsumerGroup(m.group), kgo.ConsumeTopics(m.topic), kgo.DisableAutoCommit(),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.SessionTimeout(m.session), kgo.RebalanceTimeout(m.session), kgo.HeartbeatInterval(m.session / 6),
-		kgo.MetadataMinAge(250 * time.Millisecond), kgo.OnPartitionsAssigned(given), kgo.OnPartitionsRevoked(taken), kgo.OnPartitionsLost(taken),
-		kgo.WithHooks((*answers)(m))}, m.connect...)...)
+	client, err := kgo.NewClient(
+		append(
+			[]kgo.Opt{
+				kgo.WithContext(clientCtx),
+				kgo.ConsumerGroup(m.group),
+				kgo.ConsumeTopics(m.topic),
+				kgo.DisableAutoCommit(),
+				kgo.Balancers(
+					kgo.CooperativeStickyBalancer(),
+				),
+				kgo.SessionTimeout(m.session),
+				kgo.RebalanceTimeout(m.session),
+				kgo.HeartbeatInterval(m.session / 6),
+				kgo.MetadataMinAge(
+					250 * time.Millisecond,
+				),
+				kgo.OnPartitionsAssigned(given),
+				kgo.OnPartitionsRevoked(taken),
+				kgo.OnPartitionsLost(taken),
+				kgo.WithHooks((*answers)(m)),
+			},
+			m.connect...)...)
 	if err != nil {
 		return fmt.Errorf("shard: group %s: %w", m.group, err)
 	}
@@ -96,7 +117,13 @@ func (m *member) run(ctx context.Context) error {
 // have died, a client waits for its end before it leaves, and the members that stay may wait for this one: it is cut
 // off then, by ending the context that it was made with, and another client says that the member leaves. A static
 // member (instance) stays a member.
-func leaveGroup(ctx context.Context, client *kgo.Client, cut context.CancelFunc, group, instance string, connect []kgo.Opt) error {
+func leaveGroup(
+	ctx context.Context,
+	client *kgo.Client,
+	cut context.CancelFunc,
+	group, instance string,
+	connect []kgo.Opt,
+) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	alone, stop := context.WithTimeout(ctx, leaveAlone)
@@ -184,7 +211,8 @@ func (m *member) trouble() string {
 	return m.failing.lasting(m.session)
 }
 
-// confirm notes an answer of the group to what was sent at a time. Where the one before has not counted any more, the partition may have been another's.
+// confirm notes an answer of the group to what was sent at a time. Where the one before has not counted any more, the
+// partition may have been another's.
 func (m *member) confirm(sent time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -23,7 +23,9 @@ func (r *Receiver) memo() ([]byte, error) {
 		in := &r.shards[i]
 		out[i] = counted{in.head, in.lost, in.last}
 	}
-	return json.Marshal(append(out, counted{mark: mark{By: r.tenure.seen, Sent: r.tenure.version}})) // the last one is of the trainers: their versions
+	return json.Marshal(
+		append(out, counted{mark: mark{By: r.tenure.seen, Sent: r.tenure.version}}),
+	) // the last one is of the trainers: their versions
 }
 
 // recall takes up a memo. Without one the topic is read from its start.

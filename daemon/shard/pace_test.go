@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestPace: a shard that is behind sends when it has read as much as it has still to read, or after 30 s; one that is not, at once.
+// TestPace: a shard that is behind sends when it has read as much as it has still to read, or after 30 s; one that is
+// not, at once.
 func TestPace(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, test := range []struct {
@@ -31,8 +32,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestTurns: shards with full samples begin when as many others have been merged as there are before them, and after a while without; once begun, or with room
-// in the sample, none waits.
+// TestTurns: shards with full samples begin when as many others have been merged as there are before them, and after a
+// while without; once begun, or with room in the sample, none waits.
 func TestTurns(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, test := range []struct {
@@ -63,7 +64,8 @@ func TestTurns(t *testing.T) {
 
 // TestEvery: the heads that a trainer merges in a second are no more for more than fifty shards.
 func TestEvery(t *testing.T) {
-	for count, want := range map[int]time.Duration{1: sendEvery, 50: sendEvery, 51: 1020 * time.Millisecond, 1000: 20 * time.Second} {
+	for count, want := range map[int]time.Duration{1: sendEvery, 50: sendEvery, 51: 1020 * time.Millisecond,
+		1000: 20 * time.Second} {
 		if got := every(count); got != want {
 			t.Errorf("%d shards look every %v, want %v", count, got, want)
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestPlan: shards are as many as keep half a processor each at most, the topic has the rows of the formula, and heads are bounded by their pace.
+// TestPlan: shards are as many as keep half a processor each at most, the topic has the rows of the formula, and heads
+// are bounded by their pace.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{1, 1e5, 3e6, 1e7, 1e9} {
@@ -25,7 +26,9 @@ func TestPlan(t *testing.T) {
 	if p := Plan("m", .01, 10_000, 0); p.RowsFirstDay != 864 {
 		t.Errorf("of 864 events %d rows are in the topic", p.RowsFirstDay)
 	}
-	if p, q := Plan("m", 100, 10_000, 24*time.Hour), Plan("m", 100, 10_000, 0); math.Abs(float64(p.RowsFirstDay-q.RowsFirstDay)-1e4*math.Ln2) > 1 {
+	if p, q := Plan("m", 100, 10_000, 24*time.Hour), Plan("m", 100, 10_000, 0); math.Abs(
+		float64(p.RowsFirstDay-q.RowsFirstDay)-1e4*math.Ln2,
+	) > 1 {
 		t.Errorf("a half-life of a day adds %d rows a day, want 10,000·ln 2", p.RowsFirstDay-q.RowsFirstDay)
 	}
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// reading counts the records that are fetched, how often they are from an earlier offset on than those before, and those that are written. first is the
-// smallest offset of those fetched, and from where they were read last: how many there are from an offset on is up to compaction, which runs whenever it will.
+// reading counts the records that are fetched, how often they are from an earlier offset on than those before, and
+// those that are written. first is the smallest offset of those fetched, and from where they were read last: how many
+// there are from an offset on is up to compaction, which runs whenever it will.
 type reading struct{ fetched, written, first, times, from, last atomic.Int64 }
 
 func (c *reading) OnFetchRecordBuffered(r *kgo.Record) { // one client reads at a time
@@ -44,7 +45,8 @@ func (r rig) heads(s *sketch.Store, n int) {
 	}
 }
 
-// TestPrepareReadsOn: a shard that is started again reads the topic from where it was when it sent its last head, and sends nothing again that the topic has.
+// TestPrepareReadsOn: a shard that is started again reads the topic from where it was when it sent its last head, and
+// sends nothing again that the topic has.
 // One whose last head is lost reads all of it, and sends everything again.
 func TestPrepareReadsOn(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
@@ -71,12 +73,18 @@ func TestPrepareReadsOn(t *testing.T) {
 		o.Agreement = map[string]string{"schema": "another"}
 	})
 	if first, wrote := other.first.Load(), other.written.Load(); first >= early || wrote > 1 {
-		t.Errorf("another policy: read from offset %d on, and %d records written; the first heads end at %d", first, wrote, early)
+		t.Errorf(
+			"another policy: read from offset %d on, and %d records written; the first heads end at %d",
+			first,
+			wrote,
+			early,
+		)
 	}
 	r.send(0, s, nil)
 	var c reading
 	r.send(0, s, r.counted(&c))
-	if read, wrote := c.fetched.Load(), c.written.Load(); read > 50 || wrote > 1 { // the last head, the rows before it, and a head that says who it is now
+	if read, wrote := c.fetched.Load(), c.written.Load(); read > 50 ||
+		wrote > 1 { // the last head, the rows before it, and a head that says who it is now
 		t.Errorf("%d records read and %d written of a topic with %d", read, wrote, records(t, r.Bench, merge))
 	}
 	apply(t, s, 0, 20)
@@ -85,7 +93,13 @@ func TestPrepareReadsOn(t *testing.T) {
 	var all reading
 	r.send(0, s, r.counted(&all))
 	if first, wrote := all.first.Load(), all.written.Load(); first >= early || wrote < int64(rows[sketch.Train]) {
-		t.Errorf("a head is lost: read from offset %d on, the first heads end at %d, %d written of %d rows", first, early, wrote, rows[sketch.Train])
+		t.Errorf(
+			"a head is lost: read from offset %d on, the first heads end at %d, %d written of %d rows",
+			first,
+			early,
+			wrote,
+			rows[sketch.Train],
+		)
 	}
 }
 
@@ -99,15 +113,28 @@ func nothingToSend(t *testing.T, s *sketch.Store) bool {
 	return e == nil
 }
 
-// takes has a new store take the place of shard 0, and its process begin; it counts what the receiver fetches, and what the sender does after it.
+// takes has a new store take the place of shard 0, and its process begin; it counts what the receiver fetches, and what
+// the sender does after it.
 func (r rig) takes(fetched, again *reading) (*sketch.Store, *shard.Sender) {
 	r.Helper()
 	place := 0
 	s := store(r.T, sketch.Options{Seed: 7, Mirror: true, Merges: true})
 	sender := r.sender(0, s, r.counted(again))
-	receiver := shard.NewReceiver(shard.ReceiverOptions{Kafka: append(r.kafka(), kgo.WithHooks(fetched)), Topic: merge, Model: "m", Count: 2, Store: s,
-		Log: daemontest.Quiet(), Place: &place, Sender: sender, MaxSkew: time.Minute, Values: func(string, []byte) ([][]byte, error) { return nil, nil },
-		Owns: func(number int, _ string, partition int32) bool { return int(partition)%2 == number }})
+	receiver := shard.NewReceiver(
+		shard.ReceiverOptions{
+			Kafka:   append(r.kafka(), kgo.WithHooks(fetched)),
+			Topic:   merge,
+			Model:   "m",
+			Count:   2,
+			Store:   s,
+			Log:     daemontest.Quiet(),
+			Place:   &place,
+			Sender:  sender,
+			MaxSkew: time.Minute,
+			Values:  func(string, []byte) ([][]byte, error) { return nil, nil },
+			Owns:    func(number int, _ string, partition int32) bool { return int(partition)%2 == number },
+		},
+	)
 	if _, err := receiver.TakePlace(r.Context()); err != nil {
 		r.Fatal(err)
 	}
@@ -118,8 +145,8 @@ func (r rig) takes(fetched, again *reading) (*sketch.Store, *shard.Sender) {
 	return s, sender
 }
 
-// TestTakenPlaceIsRead: who takes the place of a shard up from the topic reads it once, and of a shard that has sent everything again only what came since, if
-// the trainer's wishes are there, too.
+// TestTakenPlaceIsRead: who takes the place of a shard up from the topic reads it once, and of a shard that has sent
+// everything again only what came since, if the trainer's wishes are there, too.
 func TestTakenPlaceIsRead(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	policy, producers := "compact", "CreateTime"
@@ -127,7 +154,12 @@ func TestTakenPlaceIsRead(t *testing.T) {
 	if _, err := kadm.NewClient(r.Kafka).CreateTopic(t.Context(), 1, 1, settings, merge); err != nil {
 		t.Fatal(err)
 	}
-	old := &kgo.Record{Topic: merge, Key: []byte("x"), Value: []byte("x"), Timestamp: time.Now().Add(-time.Hour)} // before the end that is looked at
+	old := &kgo.Record{
+		Topic:     merge,
+		Key:       []byte("x"),
+		Value:     []byte("x"),
+		Timestamp: time.Now().Add(-time.Hour),
+	} // before the end that is looked at
 	if err := r.Kafka.ProduceSync(t.Context(), old).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
@@ -152,11 +184,24 @@ func TestTakenPlaceIsRead(t *testing.T) {
 		var fetched, again reading
 		s, sender := r.takes(&fetched, &again)
 		if next, _ := s.Position("a", 0); next != 100 || again.fetched.Load() != 0 {
-			t.Errorf("%s: taken up to offset %d of 100, and %d records read again", test.what, next, again.fetched.Load())
+			t.Errorf(
+				"%s: taken up to offset %d of 100, and %d records read again",
+				test.what,
+				next,
+				again.fetched.Load(),
+			)
 		}
-		times, first, from := fetched.times.Load(), fetched.first.Load(), fetched.from.Load() // of the end, which is all but the first one, and from where it says on
+		// of the end, which is all but the first one, and from where it says on
+		times, first, from := fetched.times.Load(), fetched.first.Load(), fetched.from.Load()
 		if times != 2 || from < *test.from || *test.from == 0 && from > 0 || *test.from > 0 && first < 1 {
-			t.Errorf("%s: read %d times, the last time from offset %d on, want 2 and %d; the first offset read is %d", test.what, times, from, *test.from, first)
+			t.Errorf(
+				"%s: read %d times, the last time from offset %d on, want 2 and %d; the first offset read is %d",
+				test.what,
+				times,
+				from,
+				*test.from,
+				first,
+			)
 		}
 		sent = whole
 		done := make(chan struct{})

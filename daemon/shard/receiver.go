@@ -36,7 +36,8 @@ type ReceiverOptions struct {
 	Log    *slog.Logger
 	Values func(field string, payload []byte) ([][]byte, error) // as in sketch.Share
 	Owns   func(shard int, topic string, partition int32) bool
-	// MaxSkew is by how much the clock of a shard may be wrong. Its clock decides which times of events can be true (sketch.TimeBound).
+	// MaxSkew is by how much the clock of a shard may be wrong. Its clock decides which times of events can be true
+	// (sketch.TimeBound).
 	MaxSkew time.Duration
 	// Only and Carry are those of sketch.Share, where a shard takes its partitions up from others (TakeUp).
 	Only  func(topic string, partition int32) bool
@@ -47,24 +48,28 @@ type ReceiverOptions struct {
 	Sender *Sender
 	// Key returns the key of an option of sketch, for messages; nil for its name.
 	Key func(option string) string
-	// Agreement is what else all processes have to have the same, by key: what rows are made of, and which events are valid.
+	// Agreement is what else all processes have to have the same, by key: what rows are made of, and which events are
+	// valid.
 	Agreement map[string]string
 	// OnMerged is called after each share with the events that the accounts of each topic grew by.
 	OnMerged func(events map[string]int64)
-	// MaxWaiting bounds the bytes of the pairs of a shard that wait for its head; beyond it they are dropped, and the shard is asked to send all again.
+	// MaxWaiting bounds the bytes of the pairs of a shard that wait for its head; beyond it they are dropped, and the
+	// shard is asked to send all again.
 	// 0 is MinWaiting.
 	MaxWaiting int64
 	// OnDropped is called with the reason for which a pair, or all that waited, was dropped.
 	OnDropped func(reason string)
-	// Standby is how long the trainer that trains may be silent before another one does; 0 where there is one. Stand has to run then.
+	// Standby is how long the trainer that trains may be silent before another one does; 0 where there is one. Stand
+	// has to run then.
 	Standby time.Duration
-	// Newest returns the epoch and the number of the newest version in the store, and OnTerm is called when this process begins to train or ends.
+	// Newest returns the epoch and the number of the newest version in the store, and OnTerm is called when this
+	// process begins to train or ends.
 	Newest func() (epoch, version int64)
 	OnTerm func()
 }
 
-// Receiver merges what the shards of a model send into the trainer's store. Make it with NewReceiver, call Run once. Its other methods are safe for concurrent
-// use.
+// Receiver merges what the shards of a model send into the trainer's store. Make it with NewReceiver, call Run once.
+// Its other methods are safe for concurrent use.
 type Receiver struct {
 	ReceiverOptions
 	client *kgo.Client // that writes; nil until it is needed, and after a failure
@@ -99,18 +104,20 @@ type Receiver struct {
 type incoming struct {
 	by       instance // the latest that wrote
 	waiting  map[string][]byte
-	bytes    int64            // about, of what waits
-	spilled  bool             // what waited was dropped, and nothing was lost by a head since
-	since    int64            // offset of the first pair that waits
-	received int64            // pairs of by since its last head
-	headed   uint64           // largest epoch of heads
-	head     mark             // of the last head counted
-	gaps     int              // Receiver.gaps at the last head of which all rows were there, 0 before one: pairs that went since do not arrive either
-	lost     instance         // of which pairs are missing; zero for none
-	doubt    *doubt           // of the last head, where the topic has more
-	foreign  bool             // the last head is of another sample, or of another build
-	kept     *sketch.Share    // with Only or Place: the last head that can be merged
-	last     report.ShardHead // the last head, where they are a trainer's shards
+	bytes    int64  // about, of what waits
+	spilled  bool   // what waited was dropped, and nothing was lost by a head since
+	since    int64  // offset of the first pair that waits
+	received int64  // pairs of by since its last head
+	headed   uint64 // largest epoch of heads
+	head     mark   // of the last head counted
+	// Receiver.gaps at the last head of which all rows were there, 0 before one: pairs that went since do not arrive
+	// either
+	gaps    int
+	lost    instance         // of which pairs are missing; zero for none
+	doubt   *doubt           // of the last head, where the topic has more
+	foreign bool             // the last head is of another sample, or of another build
+	kept    *sketch.Share    // with Only or Place: the last head that can be merged
+	last    report.ShardHead // the last head, where they are a trainer's shards
 }
 
 // doubt is a head that lacks rows, below a gap: a later one may say that they are gone, and compaction has taken them.
@@ -137,16 +144,32 @@ func NewReceiver(o ReceiverOptions) *Receiver {
 	if o.OnTerm == nil {
 		o.OnTerm = func() {}
 	}
-	r := &Receiver{ReceiverOptions: o, shards: make([]incoming, o.Count), resend: map[int]instance{}, passed: map[int]instance{}, status: make([]Status, o.Count),
-		policy: policiesOf(o.Model, o.Count, o.Store, o.Agreement), tenure: newTenure(), checked: make(chan struct{})}
+	r := &Receiver{
+		ReceiverOptions: o,
+		shards:          make([]incoming, o.Count),
+		resend:          map[int]instance{},
+		passed:          map[int]instance{},
+		status:          make([]Status, o.Count),
+		policy:          policiesOf(o.Model, o.Count, o.Store, o.Agreement),
+		tenure:          newTenure(),
+		checked:         make(chan struct{}),
+	}
 	r.usable = sync.OnceFunc(func() { close(r.checked) })
 	if o.Standby > 0 {
-		r.member = &member{group: groupOf(o.Topic), topic: o.Topic, session: o.Standby, connect: o.Kafka, log: o.Log, changed: r.look}
+		r.member = &member{
+			group:   groupOf(o.Topic),
+			topic:   o.Topic,
+			session: o.Standby,
+			connect: o.Kafka,
+			log:     o.Log,
+			changed: r.look,
+		}
 	}
 	return r
 }
 
-// Run merges until ctx is done or, with untilEnd, everything is merged that the topic had at the start. The error wraps ErrTopic, or is one of the state.
+// Run merges until ctx is done or, with untilEnd, everything is merged that the topic had at the start. The error wraps
+// ErrTopic, or is one of the state.
 func (r *Receiver) Run(ctx context.Context, untilEnd bool) error {
 	defer r.close()
 	for failures := 1; ; failures++ {
@@ -154,7 +177,10 @@ func (r *Receiver) Run(ctx context.Context, untilEnd bool) error {
 		switch {
 		case ctx.Err() != nil, err == nil:
 			return nil
-		case errors.Is(err, ErrTopic), errors.Is(err, ErrTrainers), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
+		case errors.Is(err, ErrTopic),
+			errors.Is(err, ErrTrainers),
+			errors.Is(err, sketch.ErrStorage),
+			errors.Is(err, sketch.ErrCorrupt):
 			return err
 		}
 		if failures == 1 {
@@ -239,7 +265,17 @@ func (r *Receiver) take(rec *kgo.Record) error {
 		return nil
 	}
 	if number >= r.Count {
-		r.Log.Warn("record of a shard number that does not exist", "topic", r.Topic, "offset", rec.Offset, "shard", number, "count", r.Count)
+		r.Log.Warn(
+			"record of a shard number that does not exist",
+			"topic",
+			r.Topic,
+			"offset",
+			rec.Offset,
+			"shard",
+			number,
+			"count",
+			r.Count,
+		)
 		return nil
 	}
 	if kind == kindPair {
@@ -308,7 +344,19 @@ func (r *Receiver) takePair(number int, key []byte, rec *kgo.Record) {
 // drop counts and logs what is dropped.
 func (r *Receiver) drop(reason string, number int, rec *kgo.Record, err error) {
 	r.OnDropped(reason)
-	r.Log.Warn("pairs of a shard dropped", "topic", r.Topic, "offset", rec.Offset, "shard", number, "kind", reason, "reason", err)
+	r.Log.Warn(
+		"pairs of a shard dropped",
+		"topic",
+		r.Topic,
+		"offset",
+		rec.Offset,
+		"shard",
+		number,
+		"kind",
+		reason,
+		"reason",
+		err,
+	)
 }
 
 // turn takes up an instance of the shard, unless it is older than the one at hand. What waits of the older one keeps
@@ -342,7 +390,9 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 		return nil
 	}
 	in.headed = max(in.headed, h.By.Epoch)
-	if !in.turn(h.By) { // of a process that is over, or of one that does not know of those before it: the topic has lost them
+	if !in.turn(
+		h.By,
+	) { // of a process that is over, or of one that does not know of those before it: the topic has lost them
 		r.passed[number] = in.by
 		return nil
 	}
@@ -368,12 +418,28 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	in.lost = instance{}
 	delete(r.resend, number)
 	if ahead := r.ahead(rec, &h); ahead != nil && ahead.Abs() > r.MaxSkew { // its pairs wait for a head that is not
-		r.heard(number, rec, &h, fmt.Errorf("the clock of %s is %s: more than %s are not merged, because it decides which times of events can be true; set it",
-			h.Host, apart(*ahead), r.MaxSkew))
+		r.heard(
+			number,
+			rec,
+			&h,
+			fmt.Errorf(
+				"the clock of %s is %s: more than %s are not merged, because it decides which times of events can be true; set it",
+				h.Host,
+				apart(*ahead),
+				r.MaxSkew,
+			),
+		)
 		return nil
 	}
 	if !r.takes() {
-		in.last = report.ShardHead{Shard: number, Host: h.Host, Written: rec.Timestamp.UTC(), Epoch: h.By.Epoch, Sent: h.Sent, Lag: h.Lag}
+		in.last = report.ShardHead{
+			Shard:   number,
+			Host:    h.Host,
+			Written: rec.Timestamp.UTC(),
+			Epoch:   h.By.Epoch,
+			Sent:    h.Sent,
+			Lag:     h.Lag,
+		}
 	}
 	if !r.takes() && !r.covers(number, &h) { // its pairs wait for a head that does
 		r.heard(number, rec, &h, nil)
@@ -413,8 +479,9 @@ func (r *Receiver) takeHead(number int, rec *kgo.Record) error {
 	return nil
 }
 
-// missing returns how many pairs before a head are not in the topic. Where offsets were passed over since, compaction may have taken them; and what an instance
-// before it had sent is not in its count, if the last head of that was not seen here. Then only the rows that they are of can be counted.
+// missing returns how many pairs before a head are not in the topic. Where offsets were passed over since, compaction
+// may have taken them; and what an instance before it had sent is not in its count, if the last head of that was not
+// seen here. Then only the rows that they are of can be counted.
 func (r *Receiver) missing(in *incoming, number int, h *head) int64 {
 	n, known := h.Sent-in.received, h.After.compare(in.head) <= 0
 	if h.By == in.head.By {
@@ -429,7 +496,16 @@ func (r *Receiver) missing(in *incoming, number int, h *head) int64 {
 // lose asks a shard to send all again.
 func (r *Receiver) lose(number int, rec *kgo.Record, h *head, missing int64) {
 	r.shards[number].lost, r.shards[number].spilled = h.By, false
-	r.heard(number, rec, h, fmt.Errorf("%d of the rows before offset %d are not in the topic: it is asked to send all again", missing, rec.Offset))
+	r.heard(
+		number,
+		rec,
+		h,
+		fmt.Errorf(
+			"%d of the rows before offset %d are not in the topic: it is asked to send all again",
+			missing,
+			rec.Offset,
+		),
+	)
 }
 
 // resolve asks the shards to send all again whose last head, where the topic ended at the start, lacks rows.
@@ -466,14 +542,20 @@ func (r *Receiver) fit(number int, h *head) error {
 			return err
 		}
 		if !r.Owns(number, topic, partition) {
-			return fmt.Errorf("it has %s/%d, which is no partition of shard %d of %d", topic, partition, number, r.Count)
+			return fmt.Errorf(
+				"it has %s/%d, which is no partition of shard %d of %d",
+				topic,
+				partition,
+				number,
+				r.Count,
+			)
 		}
 	}
 	return nil
 }
 
-// covers reports whether a head has all partitions of the shard that were merged: one that began with an empty state has not come to some of them yet, and what
-// it has counted of the others is less than what it had.
+// covers reports whether a head has all partitions of the shard that were merged: one that began with an empty state
+// has not come to some of them yet, and what it has counted of the others is less than what it had.
 func (r *Receiver) covers(number int, h *head) bool {
 	type place struct {
 		topic  string
@@ -506,14 +588,20 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 		if w.Forgotten, err = r.Store.Testify(); err != nil {
 			return err
 		}
-		w.Forgotten.Partitions = slices.DeleteFunc(w.Forgotten.Partitions, func(t sketch.Testimony) bool { return t.Incarnation == 0 })
+		w.Forgotten.Partitions = slices.DeleteFunc(
+			w.Forgotten.Partitions,
+			func(t sketch.Testimony) bool { return t.Incarnation == 0 },
+		)
 	}
 	value, err := json.Marshal(&w)
 	if err != nil {
 		return fmt.Errorf("shard: %w", err)
 	}
 	r.heads, r.sentAt = 0, time.Now()
-	if bytes.Equal(value, r.sent) && time.Since(r.wrote) < beatEvery { // else again: the topic may lose them, and who takes a shard up looks at its end alone
+	if bytes.Equal(value, r.sent) &&
+		time.Since(
+			r.wrote,
+		) < beatEvery { // else again: the topic may lose them, and who takes a shard up looks at its end alone
 		return nil
 	}
 	if err := r.connect(); err != nil {
@@ -534,7 +622,10 @@ func (r *Receiver) wish(ctx context.Context, now bool) error {
 func (r *Receiver) begun() (n int) {
 	ledger := r.Store.Ledger()
 	for i := range r.shards {
-		if slices.ContainsFunc(ledger, func(l sketch.LedgerRow) bool { return l.Next > l.Start && r.Owns(i, l.Topic, l.Partition) }) {
+		if slices.ContainsFunc(
+			ledger,
+			func(l sketch.LedgerRow) bool { return l.Next > l.Start && r.Owns(i, l.Topic, l.Partition) },
+		) {
 			n++
 		}
 	}

@@ -1,6 +1,7 @@
-// Package shard carries the samples of shards to a trainer, over a compacted topic with one partition: the merge topic. Each shard writes what changes of its
-// rows, then a head with the accounts that they belong to; the trainer merges both (sketch.Store.Merge) and writes back the thresholds that all samples have
-// come to, so that the shards send no more than the sample of all of them needs. It knows nothing of events, of models or of learning.
+// Package shard carries the samples of shards to a trainer, over a compacted topic with one partition: the merge topic.
+// Each shard writes what changes of its rows, then a head with the accounts that they belong to; the trainer merges
+// both (sketch.Store.Merge) and writes back the thresholds that all samples have come to, so that the shards send no
+// more than the sample of all of them needs. It knows nothing of events, of models or of learning.
 package shard
 
 import (
@@ -33,7 +34,8 @@ const formatVersion = 1
 //	h shard u32                        a head: JSON
 //	t                                  what the trainer asks for: JSON
 //
-// Pairs carry a header with the policy that their sample follows and the instance that wrote them. Integers are big-endian.
+// Pairs carry a header with the policy that their sample follows and the instance that wrote them. Integers are
+// big-endian.
 const (
 	kindPair    = 'p'
 	kindHead    = 'h'
@@ -49,28 +51,34 @@ type head struct {
 	Shard  int      `json:"shard"`
 	Count  int      `json:"count"`
 	By     instance `json:"by"`
-	State  string   `json:"state"`           // which stays with a state directory
-	Host   string   `json:"host"`            // for messages
-	Sent   int64    `json:"sent"`            // pairs that this instance has sent in all
-	After  mark     `json:"after,omitzero"`  // the last head of an instance before that was acknowledged, of whose rows none was sent again; zero if all were
-	Resent instance `json:"resent,omitzero"` // the instance of which the trainer missed pairs: everything was sent again since
-	From   int64    `json:"from,omitempty"`  // offset of this topic from which on it has all of the shard: everything was sent again there; 0 for its start
-	Lag    int64    `json:"lag"`             // records of its partitions that it has not applied yet
-	Heeds  instance `json:"heeds,omitzero"`  // the term of the trainer whose wishes it follows: those of earlier ones are passed over
-	Clock  int64    `json:"clock,omitempty"` // of its host when it was written, milliseconds
+	State  string   `json:"state"` // which stays with a state directory
+	Host   string   `json:"host"`  // for messages
+	Sent   int64    `json:"sent"`  // pairs that this instance has sent in all
+	// the last head of an instance before that was acknowledged, of whose rows none was sent again; zero if all were
+	After mark `json:"after,omitzero"`
+	// the instance of which the trainer missed pairs: everything was sent again since
+	Resent instance `json:"resent,omitzero"`
+	// offset of this topic from which on it has all of the shard: everything was sent again there; 0 for its start
+	From int64 `json:"from,omitempty"`
+	Lag  int64 `json:"lag"` // records of its partitions that it has not applied yet
+	// the term of the trainer whose wishes it follows: those of earlier ones are passed over
+	Heeds instance `json:"heeds,omitzero"`
+	Clock int64    `json:"clock,omitempty"` // of its host when it was written, milliseconds
 	// Agreement is SenderOptions.Agreement; absent of a build that did not say.
 	Agreement map[string]string `json:"agreement,omitempty"`
 	Head      sketch.Head       `json:"head"`
 }
 
-// A mark says which head it is. Those that a state keeps also say what the topic was read for before it, under which policy.
+// A mark says which head it is. Those that a state keeps also say what the topic was read for before it, under which
+// policy.
 type mark struct {
-	By     instance `json:"by"`
-	Sent   int64    `json:"sent"`
-	Next   int64    `json:"next,omitempty"`   // what is asked for below it is done, and no later instance has written a head there; 0 of a build that did not say
-	Passed uint64   `json:"passed,omitempty"` // largest epoch of pairs there
-	Policy policy   `json:"policy,omitzero"`
-	From   int64    `json:"from,omitempty"` // as in a head
+	By   instance `json:"by"`
+	Sent int64    `json:"sent"`
+	// what is asked for below it is done, and no later instance has written a head there; 0 of a build that did not say
+	Next   int64  `json:"next,omitempty"`
+	Passed uint64 `json:"passed,omitempty"` // largest epoch of pairs there
+	Policy policy `json:"policy,omitzero"`
+	From   int64  `json:"from,omitempty"` // as in a head
 }
 
 func (h *head) mark() mark { return mark{By: h.By, Sent: h.Sent} }
@@ -92,7 +100,8 @@ type wishes struct {
 	Merged     int                `json:"merged"`              // shards of which events have been
 	Forgotten  *sketch.Witness    `json:"forgotten,omitempty"` // of the trainer's state, if subjects were
 	Resend     map[int]instance   `json:"resend,omitempty"`    // shards of which something was lost
-	Passed     map[int]instance   `json:"passed,omitempty"`    // shards whose heads are passed over, and the later instance of them that was merged
+	// shards whose heads are passed over, and the later instance of them that was merged
+	Passed map[int]instance `json:"passed,omitempty"`
 }
 
 // An instance is a run of a shard. The later of two counts.
@@ -102,7 +111,8 @@ type instance struct {
 }
 
 const (
-	// maxEpoch is above the epochs of heads and wishes: a shard that is started again each second comes to it in a century.
+	// maxEpoch is above the epochs of heads and wishes: a shard that is started again each second comes to it in a
+	// century.
 	maxEpoch = 1 << 32
 	// maxRuns is how many runs may end before their first head, so that pairs alone say that there were any.
 	maxRuns = 1 << 20
@@ -148,13 +158,17 @@ func (a instance) compare(b instance) int {
 
 // header marks the pairs of an instance.
 func (a instance) header(of policy) kgo.RecordHeader {
-	return kgo.RecordHeader{Key: instanceHeader, Value: append(binary.BigEndian.AppendUint64(of[:], a.Epoch), a.Name...)}
+	return kgo.RecordHeader{
+		Key:   instanceHeader,
+		Value: append(binary.BigEndian.AppendUint64(of[:], a.Epoch), a.Name...),
+	}
 }
 
 // instanceOf returns which instance a pair is of; ok is false if it follows none of the policies.
 func instanceOf(r *kgo.Record, of [2]policy) (a instance, ok bool) {
 	i := slices.IndexFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == instanceHeader })
-	if i < 0 || len(r.Headers[i].Value) < len(policy{})+8 || !slices.Contains(of[:], policy(r.Headers[i].Value[:len(policy{})])) {
+	if i < 0 || len(r.Headers[i].Value) < len(policy{})+8 ||
+		!slices.Contains(of[:], policy(r.Headers[i].Value[:len(policy{})])) {
 		return a, false
 	}
 	b := r.Headers[i].Value[len(policy{}):]
@@ -184,7 +198,8 @@ func differs(there, here map[string]string) (key, others, own string, ok bool) {
 		return "", "", "", false // of a build that did not say
 	}
 	for _, key := range slices.Sorted(maps.Keys(here)) {
-		if other, said := there[key]; said && other != here[key] { // a build that knows more keys, or less, says so by its policy
+		if other, said := there[key]; said &&
+			other != here[key] { // a build that knows more keys, or less, says so by its policy
 			return key, other, here[key], true
 		}
 	}
@@ -216,10 +231,20 @@ func decode(r *kgo.Record, model string, into any) error {
 		return fmt.Errorf("the record at offset %d cannot be read: %w", r.Offset, err)
 	}
 	if about.Format > formatVersion {
-		return fmt.Errorf("the record at offset %d has format %d, this build reads up to %d", r.Offset, about.Format, formatVersion)
+		return fmt.Errorf(
+			"the record at offset %d has format %d, this build reads up to %d",
+			r.Offset,
+			about.Format,
+			formatVersion,
+		)
 	}
 	if about.Model != model {
-		return fmt.Errorf("the record at offset %d is of model %q, not of %q: no two models may share a merge topic", r.Offset, about.Model, model)
+		return fmt.Errorf(
+			"the record at offset %d is of model %q, not of %q: no two models may share a merge topic",
+			r.Offset,
+			about.Model,
+			model,
+		)
 	}
 	err := json.Unmarshal(r.Value, into)
 	if checked, ok := into.(interface{ check() error }); ok && err == nil {
@@ -231,8 +256,9 @@ func decode(r *kgo.Record, model string, into any) error {
 	return nil
 }
 
-// The settings of the merge topic that matter. What is superseded stays for lagMillis, so that who reads on within it reads everything that was written. It
-// goes once its segment is no longer written to: who takes a shard up reads what there is.
+// The settings of the merge topic that matter. What is superseded stays for lagMillis, so that who reads on within it
+// reads everything that was written. It goes once its segment is no longer written to: who takes a shard up reads what
+// there is.
 const (
 	cleanupPolicy = "cleanup.policy"
 	compact       = "compact"
@@ -271,19 +297,41 @@ func check(ctx context.Context, client *kgo.Client, topic string, log *slog.Logg
 	}
 	described, err := admin.DescribeTopicConfigs(ctx, topic)
 	if err != nil { // the check needs a right that merging does not need
-		log.Warn("settings of the topic cannot be read: it has to be compacted, and only that", "topic", topic, "error", err)
+		log.Warn(
+			"settings of the topic cannot be read: it has to be compacted, and only that",
+			"topic",
+			topic,
+			"error",
+			err,
+		)
 		return nil
 	}
 	for _, d := range described {
 		for _, c := range d.Configs {
 			value := strings.TrimSpace(c.MaybeValue())
 			if c.Key == cleanupPolicy && value != compact {
-				return fmt.Errorf("topic %s (shard.topic) has %s %s, which loses rows of the sample: set it to %s and have each shard send everything "+
-					"again by a new topic: %w", topic, cleanupPolicy, value, compact, ErrTopic)
+				return fmt.Errorf(
+					"topic %s (shard.topic) has %s %s, which loses rows of the sample: set it to %s and have each shard send "+
+						"everything "+
+						"again by a new topic: %w",
+					topic,
+					cleanupPolicy,
+					value,
+					compact,
+					ErrTopic,
+				)
 			}
-			if n, err := strconv.ParseInt(value, 10, 64); advises && c.Key == segmentTime && err == nil && n > longSegment {
-				log.Warn("the merge topic keeps what is superseded for long, and who takes a shard up reads all of it: set its segment.ms", "topic", topic,
-					segmentTime, n, "want", lagMillis)
+			if n, err := strconv.ParseInt(value, 10, 64); advises && c.Key == segmentTime && err == nil &&
+				n > longSegment {
+				log.Warn(
+					"the merge topic keeps what is superseded for long, and who takes a shard up reads all of it: set its segment.ms",
+					"topic",
+					topic,
+					segmentTime,
+					n,
+					"want",
+					lagMillis,
+				)
 			}
 		}
 	}
@@ -311,7 +359,8 @@ func readFrom(topic string, offset int64) kgo.Opt {
 	return kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(offset)}})
 }
 
-// unlike says of an error that a setting is another one there than here, by its key; key returns that of an option of sketch, and nil is its name.
+// unlike says of an error that a setting is another one there than here, by its key; key returns that of an option of
+// sketch, and nil is its name.
 func unlike(err error, key func(option string) string, there, here string) error {
 	e, ok := errors.AsType[*sketch.ConfigError](err)
 	if !ok {
@@ -324,7 +373,8 @@ func unlike(err error, key func(option string) string, there, here string) error
 	return fmt.Errorf("%s is %s %s, %s %s: all have to have the same", name, e.Configured, there, e.Stored, here)
 }
 
-// epochOf returns the epoch that a head says, of whatever model it is: it has taken the place of the last one in the topic.
+// epochOf returns the epoch that a head says, of whatever model it is: it has taken the place of the last one in the
+// topic.
 func epochOf(head []byte) uint64 {
 	var said struct {
 		By instance `json:"by"`

@@ -88,7 +88,8 @@ func forget(t *testing.T, b *daemontest.Bench) {
 	}
 }
 
-// TestReshardLacks: a shard of another team is not taken up where its topic has lost rows, also below a gap, which compaction may have made.
+// TestReshardLacks: a shard of another team is not taken up where its topic has lost rows, also below a gap, which
+// compaction may have made.
 func TestReshardLacks(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		r := rig{t, daemontest.New(t)}
@@ -128,8 +129,20 @@ func TestReshardAfterAGap(t *testing.T) {
 		if keys != "" {
 			role += "\nshard: {" + keys + ", topic: " + topic + "}\nmodels:"
 		}
-		return b.Configure(name, append([]string{"group_id: g-" + name, "group_id: g-" + name[:1], "size: 20000", "size: 300", "start: earliest",
-			"start: earliest, on_gap: record", "models:", role}, daemontest.Simple...)...)
+		return b.Configure(
+			name,
+			append(
+				[]string{
+					"group_id: g-" + name,
+					"group_id: g-" + name[:1],
+					"size: 20000",
+					"size: 300",
+					"start: earliest",
+					"start: earliest, on_gap: record",
+					"models:",
+					role,
+				},
+				daemontest.Simple...)...)
 	}
 	whole, trainer := member("whole", merge, "models:"), member("trainer", merge, "role: trainer, count: 3")
 	run := func(path string) daemontest.Outcome {
@@ -156,7 +169,13 @@ func TestReshardAfterAGap(t *testing.T) {
 	forget(t, b)
 	b.ProduceRatings(4, 300)
 	for i := range 2 {
-		run(member(fmt.Sprint("new", i), "merge-2", fmt.Sprintf("role: shard, count: 2, index: %d, from: {topic: %s, count: 3}", i, merge)))
+		run(
+			member(
+				fmt.Sprint("new", i),
+				"merge-2",
+				fmt.Sprintf("role: shard, count: 2, index: %d, from: {topic: %s, count: 3}", i, merge),
+			),
+		)
 	}
 	one := run(whole)
 	compare(t, "other shards", run(member("trainer-2", "merge-2", "role: trainer, count: 2")), one)

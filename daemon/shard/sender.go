@@ -31,7 +31,8 @@ const (
 // ErrSuperseded: another process runs the same shard, and was started later.
 var ErrSuperseded = errors.New("another process is this shard")
 
-// ErrForgotten: subjects are to be forgotten that the state knows nothing of; starting again takes them out before anything is read.
+// ErrForgotten: subjects are to be forgotten that the state knows nothing of; starting again takes them out before
+// anything is read.
 var ErrForgotten = errors.New("subjects were forgotten: start again")
 
 // ErrMoved: another process has been this shard since the state was made, so the state is behind what the topic has.
@@ -57,8 +58,8 @@ type SenderOptions struct {
 	Key    func(option string) string   // of an option of sketch, for messages; nil for its name
 	// Agreement is what else all processes have to have the same, as in ReceiverOptions.
 	Agreement map[string]string
-	// Moves is whether another process may take the shard's place, and leave this state behind: a head then waits until all dead letters are sent of the
-	// records that it counts.
+	// Moves is whether another process may take the shard's place, and leave this state behind: a head then waits until
+	// all dead letters are sent of the records that it counts.
 	Moves bool
 }
 
@@ -106,7 +107,8 @@ func NewSender(o SenderOptions) *Sender {
 		policy: policiesOf(o.Model, o.Count, o.Store, o.Agreement)}
 }
 
-// Took says that the state has just been made of what the topic has, and whether that was anything. It is called before Prepare.
+// Took says that the state has just been made of what the topic has, and whether that was anything. It is called before
+// Prepare.
 func (s *Sender) Took(rows bool) { s.taken, s.pace.begun = true, rows }
 
 // Trouble says why nothing can be sent, or "".
@@ -117,8 +119,8 @@ func (s *Sender) Trouble() string {
 	return ""
 }
 
-// Prepare connects, looks at the topic until it can or ctx is done, and takes up what the trainer has asked for so far. The error wraps ErrTopic, or is one of
-// Forget or of the state. With Moves it may be ErrMoved.
+// Prepare connects, looks at the topic until it can or ctx is done, and takes up what the trainer has asked for so far.
+// The error wraps ErrTopic, or is one of Forget or of the state. With Moves it may be ErrMoved.
 func (s *Sender) Prepare(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		err := s.prepare(ctx)
@@ -128,7 +130,10 @@ func (s *Sender) Prepare(ctx context.Context) error {
 			return err
 		}
 		switch {
-		case errors.Is(err, ErrTopic), errors.Is(err, ErrMoved), errors.Is(err, sketch.ErrStorage), errors.Is(err, sketch.ErrCorrupt):
+		case errors.Is(err, ErrTopic),
+			errors.Is(err, ErrMoved),
+			errors.Is(err, sketch.ErrStorage),
+			errors.Is(err, sketch.ErrCorrupt):
 			s.fails(nil)
 			return err
 		case ctx.Err() != nil: // a stop is no trouble
@@ -170,7 +175,8 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.next == 0 && kept.Policy == s.policy[0] { // else it is known up to there: of an attempt that failed, or of who took the shard up
+	if s.next == 0 &&
+		kept.Policy == s.policy[0] { // else it is known up to there: of an attempt that failed, or of who took the shard up
 		s.next, s.passed = kept.Next, max(s.passed, kept.Passed, kept.By.Epoch)
 		s.headed = max(s.headed, s.passed)
 		s.pace.begun = kept.Next > 0
@@ -186,7 +192,8 @@ func (s *Sender) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if from > start && from == kept.Next && s.lacks(own.Lineage, kept) { // what the trainer asked for may have to be done again
+	if from > start && from == kept.Next &&
+		s.lacks(own.Lineage, kept) { // what the trainer asked for may have to be done again
 		s.next = start
 		if err := s.read(ctx, end); err != nil {
 			return err
@@ -231,8 +238,8 @@ func (s *Sender) lacks(state string, acknowledged mark) bool {
 	return s.other == nil || s.other.State == state && s.other.mark().compare(acknowledged) < 0
 }
 
-// sendLost has everything sent again if the topic has lost a head that the brokers have acknowledged, and so perhaps the rows before it. Nobody else would
-// miss them: the next instance counts its own.
+// sendLost has everything sent again if the topic has lost a head that the brokers have acknowledged, and so perhaps
+// the rows before it. Nobody else would miss them: the next instance counts its own.
 func (s *Sender) sendLost() error {
 	acknowledged, err := s.kept()
 	if err != nil || acknowledged.compare(mark{}) == 0 {
@@ -245,7 +252,11 @@ func (s *Sender) sendLost() error {
 	if !lost {
 		return nil
 	}
-	s.Log.Warn("the merge topic has lost a head of this shard, or has not shown it yet: all rows are sent again", "topic", s.Topic)
+	s.Log.Warn(
+		"the merge topic has lost a head of this shard, or has not shown it yet: all rows are sent again",
+		"topic",
+		s.Topic,
+	)
 	return s.resend()
 }
 
@@ -310,7 +321,8 @@ func (s *Sender) see(r *kgo.Record) {
 		w := new(wishes)
 		if err := decode(r, s.Model, w); err != nil {
 			s.Log.Warn("thresholds passed over", "topic", s.Topic, "error", err)
-		} else if none := (instance{}); w.By == none || w.By.compare(s.trainer) >= 0 { // else of a trainer that another one has replaced
+		} else if none := (instance{}); w.By == none || w.By.compare(s.trainer) >= 0 {
+			// else of a trainer that another one has replaced
 			s.wishes, s.trainer = w, w.By
 		}
 	}
@@ -325,8 +337,8 @@ func (s *Sender) recall(ctx context.Context) error {
 	return s.Forget(ctx, w.Forgotten)
 }
 
-// Run sends until done is closed, and then what is left, or until ctx is done. The error wraps ErrSuperseded or ErrForgotten, or is one
-// of the state.
+// Run sends until done is closed, and then what is left, or until ctx is done. The error wraps ErrSuperseded or
+// ErrForgotten, or is one of the state.
 func (s *Sender) Run(ctx context.Context, done <-chan struct{}) error {
 	readCtx, stop := context.WithCancel(ctx)
 	var reading sync.WaitGroup
@@ -401,8 +413,14 @@ func (s *Sender) obey() error {
 	s.wishes = nil
 	s.mu.Unlock()
 	if other != nil {
-		return fmt.Errorf("shard %d of model %s runs on %s, too, and was started later there: each of the %d shards is one process: %w",
-			s.Number, s.Model, other.Host, s.Count, ErrSuperseded)
+		return fmt.Errorf(
+			"shard %d of model %s runs on %s, too, and was started later there: each of the %d shards is one process: %w",
+			s.Number,
+			s.Model,
+			other.Host,
+			s.Count,
+			ErrSuperseded,
+		)
 	}
 	if w == nil {
 		if s.strange == nil {
@@ -411,7 +429,10 @@ func (s *Sender) obey() error {
 		return nil
 	}
 	if s.strange = s.Store.Agrees(w.Settings); s.strange != nil {
-		s.strange = fmt.Errorf("what the trainer asks for is passed over: %w", unlike(s.strange, s.Key, "at the trainer", "here"))
+		s.strange = fmt.Errorf(
+			"what the trainer asks for is passed over: %w",
+			unlike(s.strange, s.Key, "at the trainer", "here"),
+		)
 		s.Log.Error("trainer is of another sample", "topic", s.Topic, "error", s.strange)
 		return nil
 	}
@@ -423,7 +444,11 @@ func (s *Sender) obey() error {
 	}
 	s.pace.merged, s.done = w.Merged, mark{Next: next, Passed: passed}
 	if passed := w.Passed[s.Number]; passed.compare(s.by) > 0 { // the state and the topic have lost that there was one
-		s.Log.Warn("the trainer has merged a later run of this shard than the merge topic knows: all rows are sent again", "topic", s.Topic)
+		s.Log.Warn(
+			"the trainer has merged a later run of this shard than the merge topic knows: all rows are sent again",
+			"topic",
+			s.Topic,
+		)
 		s.by.Epoch, s.sent = passed.Epoch+1, 0
 		return s.resend()
 	}
@@ -461,7 +486,16 @@ func (s *Sender) send(ctx context.Context) error {
 		if e.Head != nil {
 			s.beat = time.Now()
 			s.pace.sent(s.beat, applied)
-			mark, err := json.Marshal(mark{By: s.by, Sent: s.sent, Next: s.done.Next, Passed: s.done.Passed, Policy: s.policy[0], From: max(0, s.from)})
+			mark, err := json.Marshal(
+				mark{
+					By:     s.by,
+					Sent:   s.sent,
+					Next:   s.done.Next,
+					Passed: s.done.Passed,
+					Policy: s.policy[0],
+					From:   max(0, s.from),
+				},
+			)
 			if err != nil {
 				return fmt.Errorf("shard: %w", err)
 			}
@@ -501,15 +535,24 @@ func (s *Sender) lettersSent(ctx context.Context) error {
 	return nil
 }
 
-// produce writes an excerpt and waits until the brokers have it. A head is written once they have all pairs before it: it says that they are there.
+// produce writes an excerpt and waits until the brokers have it. A head is written once they have all pairs before it:
+// it says that they are there.
 func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, err error) {
 	if !s.by.plausible() {
-		return 0, fmt.Errorf("topic %s (shard.topic) has epoch %d of shard %d, after which there is no other: begin with a new topic: %w",
-			s.Topic, s.by.Epoch-1, s.Number, ErrTopic)
+		return 0, fmt.Errorf(
+			"topic %s (shard.topic) has epoch %d of shard %d, after which there is no other: begin with a new topic: %w",
+			s.Topic,
+			s.by.Epoch-1,
+			s.Number,
+			ErrTopic,
+		)
 	}
 	records, header := make([]*kgo.Record, 0, len(e.Pairs)), s.by.header(s.policy[0])
 	for _, p := range e.Pairs {
-		records = append(records, &kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}})
+		records = append(
+			records,
+			&kgo.Record{Key: keyOf(kindPair, s.Number, p.Key), Value: p.Value, Headers: []kgo.RecordHeader{header}},
+		)
 		size += int64(len(p.Key) + len(p.Value))
 	}
 	if err := s.write(ctx, records...); err != nil {
@@ -525,9 +568,26 @@ func (s *Sender) produce(ctx context.Context, e *sketch.Excerpt) (size int64, er
 	s.mu.Lock()
 	heeds := s.trainer
 	s.mu.Unlock()
-	value, err := json.Marshal(head{Format: formatVersion, Model: s.Model, Shard: s.Number, Count: s.Count, By: s.by, State: s.state, Host: hostName(),
-		Sent: s.sent, From: max(0, s.from), After: s.after, Resent: s.resent, Lag: s.Lag(), Heeds: heeds, Clock: s.Now().UnixMilli(), Agreement: s.Agreement,
-		Head: *e.Head})
+	value, err := json.Marshal(
+		head{
+			Format:    formatVersion,
+			Model:     s.Model,
+			Shard:     s.Number,
+			Count:     s.Count,
+			By:        s.by,
+			State:     s.state,
+			Host:      hostName(),
+			Sent:      s.sent,
+			From:      max(0, s.from),
+			After:     s.after,
+			Resent:    s.resent,
+			Lag:       s.Lag(),
+			Heeds:     heeds,
+			Clock:     s.Now().UnixMilli(),
+			Agreement: s.Agreement,
+			Head:      *e.Head,
+		},
+	)
 	if err != nil {
 		return 0, fmt.Errorf("shard: %w", err)
 	}

@@ -37,7 +37,14 @@ func configureOn(b *daemontest.Bench, topic, name, role string) string {
 	if role, keys, ok := strings.Cut(role, ", "); ok {
 		models = role + "\nshard: {" + keys + ", topic: " + topic + "}\nmodels:"
 	}
-	edit := []string{"group_id: g-" + name, "group_id: g-" + role[:min(1, len(role))], "size: 20000", "size: 300", "models:", models}
+	edit := []string{
+		"group_id: g-" + name,
+		"group_id: g-" + role[:min(1, len(role))],
+		"size: 20000",
+		"size: 300",
+		"models:",
+		models,
+	}
 	return b.Configure(name, append(edit, daemontest.Simple...)...)
 }
 
@@ -48,7 +55,8 @@ func compare(t *testing.T, what string, trainer, whole daemontest.Outcome) {
 	for _, c := range []struct {
 		what      string
 		got, want any
-	}{{"digest", got.SampleDigest, want.SampleDigest}, {"rows", got.Rows, want.Rows}, {"accounts", got.Partitions, want.Partitions},
+	}{{"digest", got.SampleDigest, want.SampleDigest}, {"rows", got.Rows, want.Rows}, {"accounts", got.Partitions,
+		want.Partitions},
 		{"reasons", got.RejectedByReason, want.RejectedByReason}} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s: %s %v, one process has %v", what, c.what, c.got, c.want)
@@ -66,7 +74,10 @@ func TestTeam(t *testing.T) {
 	trainer := configure(b, "trainer", "role: trainer, count: 3")
 	var shards []string
 	for i := range 3 {
-		shards = append(shards, configure(b, fmt.Sprint("shard", i), fmt.Sprintf("role: shard, count: 3, index: %q", fmt.Sprint(i))))
+		shards = append(
+			shards,
+			configure(b, fmt.Sprint("shard", i), fmt.Sprintf("role: shard, count: 3, index: %q", fmt.Sprint(i))),
+		)
 	}
 	run := func(what string) {
 		t.Helper()
@@ -76,7 +87,13 @@ func TestTeam(t *testing.T) {
 				t.Fatalf("%s: shard %d: %v", what, i, out.Err)
 			}
 			if s := out.State(t); out.Count("version") > 0 || len(s.Partitions) != []int{2, 1, 1}[i] {
-				t.Errorf("%s: shard %d has %d versions and %d partitions", what, i, out.Count("version"), len(s.Partitions))
+				t.Errorf(
+					"%s: shard %d has %d versions and %d partitions",
+					what,
+					i,
+					out.Count("version"),
+					len(s.Partitions),
+				)
 			}
 		}
 		merged, one := b.Run(trainer), b.Run(whole)
@@ -135,7 +152,10 @@ func feed(s *sketch.Store, partition int32, n int) error {
 	from, _ := s.Position("a", partition)
 	p := &sketch.Part{Topic: "a", Partition: partition, Base: from, Next: from + int64(n)}
 	for i := range n {
-		p.Records = append(p.Records, sketch.Record{Offset: from + int64(i), Fate: sketch.Applied, Weight: 1, Payload: []byte("x")})
+		p.Records = append(
+			p.Records,
+			sketch.Record{Offset: from + int64(i), Fate: sketch.Applied, Weight: 1, Payload: []byte("x")},
+		)
 	}
 	return s.Apply(p, nil)
 }
@@ -155,8 +175,16 @@ type rig struct {
 func (r rig) kafka() []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(r.Addr)} }
 
 func (r rig) sender(number int, s *sketch.Store, edit func(*shard.SenderOptions)) *shard.Sender {
-	o := shard.SenderOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: 2, Number: number, Store: s, Log: daemontest.Quiet(),
-		Forget: func(context.Context, *sketch.Witness) error { return nil }}
+	o := shard.SenderOptions{
+		Kafka:  r.kafka(),
+		Topic:  merge,
+		Model:  "m",
+		Count:  2,
+		Number: number,
+		Store:  s,
+		Log:    daemontest.Quiet(),
+		Forget: func(context.Context, *sketch.Witness) error { return nil },
+	}
 	if edit != nil {
 		edit(&o)
 	}
@@ -177,10 +205,17 @@ func (r rig) send(number int, s *sketch.Store, edit func(*shard.SenderOptions)) 
 }
 
 func (r rig) receiver(s *sketch.Store, count int, edit ...func(*shard.ReceiverOptions)) *shard.Receiver {
-	o := shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: count, Store: s, Log: daemontest.Quiet(),
+	o := shard.ReceiverOptions{
+		Kafka:   r.kafka(),
+		Topic:   merge,
+		Model:   "m",
+		Count:   count,
+		Store:   s,
+		Log:     daemontest.Quiet(),
 		MaxSkew: 5 * time.Minute,
 		Values:  func(string, []byte) ([][]byte, error) { return nil, nil },
-		Owns:    func(number int, _ string, partition int32) bool { return int(partition)%count == number }}
+		Owns:    func(number int, _ string, partition int32) bool { return int(partition)%count == number },
+	}
 	for _, f := range edit {
 		f(&o)
 	}
@@ -213,7 +248,8 @@ func TestRefused(t *testing.T) {
 		if err := receiver.Run(t.Context(), true); err != nil {
 			t.Fatalf("%s: %v", test.what, err)
 		}
-		if got := receiver.Status()[test.number].Refused; !strings.Contains(got, test.reason) || receiver.Trouble() == "" {
+		if got := receiver.Status()[test.number].Refused; !strings.Contains(got, test.reason) ||
+			receiver.Trouble() == "" {
 			t.Errorf("%s: refused for %q, want %q", test.what, got, test.reason)
 		}
 		if n := len(trainer.Ledger()); n != 0 {
@@ -249,18 +285,23 @@ func TestTopicRefused(t *testing.T) {
 		partitions int32
 		reason     string
 	}{{"deletes", 1, "cleanup.policy delete"}, {"wide", 2, "2 partitions"}} {
-		if _, err := admin.CreateTopic(t.Context(), test.partitions, 1, map[string]*string{"cleanup.policy": &policy}, test.topic); err != nil {
+		if _, err := admin.CreateTopic(t.Context(), test.partitions, 1, map[string]*string{"cleanup.policy": &policy},
+			test.topic); err != nil {
 			t.Fatal(err)
 		}
-		err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) { o.Topic = test.topic }).Prepare(t.Context())
+		err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(
+			o *shard.SenderOptions) {
+			o.Topic = test.topic
+		}).
+			Prepare(t.Context())
 		if !errors.Is(err, shard.ErrTopic) || !strings.Contains(err.Error(), test.reason) {
 			t.Errorf("%s: %v, want %q", test.topic, err, test.reason)
 		}
 	}
 }
 
-// TestLongSegments: a topic of which superseded records stay for days is used, and the trainer says what to set; of one that
-// is made here it says nothing, and neither do shards, of which there are many.
+// TestLongSegments: a topic of which superseded records stay for days is used, and the trainer says what to set; of one
+// that is made here it says nothing, and neither do shards, of which there are many.
 func TestLongSegments(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	client, err := kgo.NewClient(r.kafka()...)
@@ -269,7 +310,8 @@ func TestLongSegments(t *testing.T) {
 	}
 	defer client.Close()
 	policy, days := "compact", "604800000"
-	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy, "segment.ms": &days}, "long"); err != nil {
+	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 1, 1, map[string]*string{"cleanup.policy": &policy,
+		"segment.ms": &days}, "long"); err != nil {
 		t.Fatal(err)
 	}
 	for topic, want := range map[string]bool{"long": true, merge: false} {
@@ -277,11 +319,19 @@ func TestLongSegments(t *testing.T) {
 			var log bytes.Buffer
 			logged := func() bool { return strings.Contains(log.String(), "segment.ms=604800000 want=600000") }
 			logger := slog.New(slog.NewTextHandler(&log, nil))
-			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) { o.Topic, o.Log = topic, logger }).
-				Prepare(t.Context()); err != nil || logged() {
+			if err := r.sender(0, store(t, sketch.Options{Seed: 7, Mirror: true}), func(o *shard.SenderOptions) {
+				o.Topic,
+					o.Log = topic, logger
+			}).
+				Prepare(t.Context()); err != nil ||
+				logged() {
 				t.Fatalf("%s: a shard: %v, %s", topic, err, &log)
 			}
-			trainer := r.receiver(store(t, sketch.Options{Seed: 7, Merges: true}), 1, func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, logger })
+			trainer := r.receiver(
+				store(t, sketch.Options{Seed: 7, Merges: true}),
+				1,
+				func(o *shard.ReceiverOptions) { o.Topic, o.Log = topic, logger },
+			)
 			if err := trainer.Run(t.Context(), true); err != nil || logged() != want {
 				t.Errorf("%s: the trainer: %v, says so %v, want %v: %s", topic, err, logged(), want, &log)
 			}
@@ -289,7 +339,8 @@ func TestLongSegments(t *testing.T) {
 	}
 }
 
-// TestSuperseded: of two processes that are the same shard the one that was started first ends, with the name of the other's host.
+// TestSuperseded: of two processes that are the same shard the one that was started first ends, with the name of the
+// other's host.
 func TestSuperseded(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	first := store(t, sketch.Options{Seed: 7, Mirror: true})
@@ -321,7 +372,8 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestThresholds: shards take up the thresholds that the trainer has come to, and send less for it; those of a trainer of another sample they do not.
+// TestThresholds: shards take up the thresholds that the trainer has come to, and send less for it; those of a trainer
+// of another sample they do not.
 func TestThresholds(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	trainer, shards := store(t, sketch.Options{Seed: 7, Merges: true}), []*sketch.Store{}
@@ -356,7 +408,8 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestLostRows: where the topic has lost rows before a head, the trainer does not merge it, and the shard sends everything again.
+// TestLostRows: where the topic has lost rows before a head, the trainer does not merge it, and the shard sends
+// everything again.
 func TestLostRows(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
@@ -453,7 +506,8 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestClocks: what a shard sends whose clock is off is not merged, and the trainer says which one it is and by how much; once the clock is right all is.
+// TestClocks: what a shard sends whose clock is off is not merged, and the trainer says which one it is and by how
+// much; once the clock is right all is.
 func TestClocks(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})

@@ -53,9 +53,22 @@ func TestStandbyProcesses(t *testing.T) {
 	whole := configure(b, "whole", "")
 	names, paths, processes := [2]string{"t1", "t2"}, [2]string{}, [2]*process{}
 	for i, name := range names {
-		paths[i] = b.Configure(name, append([]string{"group_id: g-" + name, "group_id: g-t", "size: 20000", "size: 300", "every: 0s", "every: 200ms",
-			"store-" + name, "store-trainers", "models:",
-			"role: trainer\nshard: {count: 1, topic: merge, standby: 6s}\nmodels:"}, daemontest.Simple...)...)
+		paths[i] = b.Configure(
+			name,
+			append(
+				[]string{
+					"group_id: g-" + name,
+					"group_id: g-t",
+					"size: 20000",
+					"size: 300",
+					"every: 0s",
+					"every: 200ms",
+					"store-" + name,
+					"store-trainers",
+					"models:",
+					"role: trainer\nshard: {count: 1, topic: merge, standby: 6s}\nmodels:",
+				},
+				daemontest.Simple...)...)
 	}
 	b.ProduceRatings(1, 2000)
 	_, stopShard := b.Start(configure(b, "shard0", "role: shard, count: 1, index: 0"))
@@ -102,10 +115,20 @@ func TestStandbyProcesses(t *testing.T) {
 		} else {
 			processes[leader].kill(t)
 		}
-		daemontest.Within(t, daemontest.Patience, "a version of the other", func() bool { return newest().Epoch > before.Epoch })
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			"a version of the other",
+			func() bool { return newest().Epoch > before.Epoch },
+		)
 		took := time.Since(began)
-		t.Logf("round %d: %s published %v after the other was %s", round, names[1-leader], took.Round(100*time.Millisecond),
-			map[bool]string{true: "stopped", false: "killed"}[stops])
+		t.Logf(
+			"round %d: %s published %v after the other was %s",
+			round,
+			names[1-leader],
+			took.Round(100*time.Millisecond),
+			map[bool]string{true: "stopped", false: "killed"}[stops],
+		)
 		longest = max(longest, took)
 		if stops {
 			if err := processes[leader].Process.Signal(syscall.SIGCONT); err != nil {
@@ -115,7 +138,12 @@ func TestStandbyProcesses(t *testing.T) {
 			processes[leader] = startProcess(t, paths[leader])
 		}
 		b.ProduceRatings(uint64(round+2000), 100)
-		daemontest.Within(t, daemontest.Patience, "the other to train on", func() bool { return other.leads(t) && !processes[leader].leads(t) })
+		daemontest.Within(
+			t,
+			daemontest.Patience,
+			"the other to train on",
+			func() bool { return other.leads(t) && !processes[leader].leads(t) },
+		)
 	}
 	if longest > 15*time.Second {
 		t.Errorf("a takeover took %v", longest)

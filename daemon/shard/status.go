@@ -25,8 +25,8 @@ func (r *Receiver) Status() []Status {
 	return slices.Clone(r.status)
 }
 
-// Current reports whether everything has been merged that the topic had when the receiver began. Before that the state may be one that the sample of all
-// shards never was: compaction takes rows out that a later head has no more.
+// Current reports whether everything has been merged that the topic had when the receiver began. Before that the state
+// may be one that the sample of all shards never was: compaction takes rows out that a later head has no more.
 func (r *Receiver) Current() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,12 @@ func (r *Receiver) Trouble() string {
 		case r.current && s.Seen.IsZero():
 			return fmt.Sprintf("shard %d of %d: has not sent anything yet", i, len(r.status))
 		case r.current && time.Since(s.Seen) > silentFor:
-			return fmt.Sprintf("shard %d of %d: has sent nothing since %s", i, len(r.status), s.Seen.UTC().Format(time.RFC3339))
+			return fmt.Sprintf(
+				"shard %d of %d: has sent nothing since %s",
+				i,
+				len(r.status),
+				s.Seen.UTC().Format(time.RFC3339),
+			)
 		}
 	}
 	if !r.current {
@@ -71,8 +76,8 @@ func (r *Receiver) fails(err error) {
 	}
 }
 
-// ahead returns by how much the clock of a shard's host is ahead: of that of the brokers, where the topic has their time, or else of this host's, where the
-// head has just been written. It is nil where neither is known.
+// ahead returns by how much the clock of a shard's host is ahead: of that of the brokers, where the topic has their
+// time, or else of this host's, where the head has just been written. It is nil where neither is known.
 func (r *Receiver) ahead(rec *kgo.Record, h *head) *time.Duration {
 	const appended = 1
 	var by time.Duration
@@ -112,6 +117,18 @@ func (r *Receiver) heard(number int, rec *kgo.Record, h *head, err error) {
 	r.status[number] = s
 	r.mu.Unlock()
 	if err != nil && before.Refused != s.Refused {
-		r.Log.Error("shard refused", "topic", r.Topic, "offset", rec.Offset, "shard", number, "host", h.Host, "error", err)
+		r.Log.Error(
+			"shard refused",
+			"topic",
+			r.Topic,
+			"offset",
+			rec.Offset,
+			"shard",
+			number,
+			"host",
+			h.Host,
+			"error",
+			err,
+		)
 	}
 }

@@ -26,10 +26,22 @@ func (r *Receiver) TakeUp(ctx context.Context) (*sketch.Witness, error) {
 	for i, s := range r.Status() {
 		switch {
 		case s.Refused != "":
-			return nil, fmt.Errorf("topic %s (shard.from): shard %d of %d: %s: %w", r.Topic, i, r.Count, s.Refused, ErrTopic)
+			return nil, fmt.Errorf(
+				"topic %s (shard.from): shard %d of %d: %s: %w",
+				r.Topic,
+				i,
+				r.Count,
+				s.Refused,
+				ErrTopic,
+			)
 		case s.Seen.IsZero():
-			return nil, fmt.Errorf("topic %s (shard.from) has nothing of shard %d of %d: name the topic and the number of shards that wrote it: %w",
-				r.Topic, i, r.Count, ErrTopic)
+			return nil, fmt.Errorf(
+				"topic %s (shard.from) has nothing of shard %d of %d: name the topic and the number of shards that wrote it: %w",
+				r.Topic,
+				i,
+				r.Count,
+				ErrTopic,
+			)
 		}
 	}
 	if err := r.Store.Taken(); err != nil || r.wished == nil {
@@ -50,10 +62,24 @@ func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 	switch s := r.Status()[*r.Place]; {
 	case s.Refused == "":
 	case r.shards[*r.Place].foreign:
-		return nil, fmt.Errorf("topic %s (shard.topic): shard %d of %d cannot be taken up: %s: %w", r.Topic, *r.Place, r.Count, s.Refused, ErrTopic)
+		return nil, fmt.Errorf(
+			"topic %s (shard.topic): shard %d of %d cannot be taken up: %s: %w",
+			r.Topic,
+			*r.Place,
+			r.Count,
+			s.Refused,
+			ErrTopic,
+		)
 	default: // rows were lost, or a clock was off
-		r.Log.Warn("shard not taken up to its last head: the log is read again from the one before, or from its start", "topic", r.Topic, "shard", *r.Place,
-			"reason", s.Refused)
+		r.Log.Warn(
+			"shard not taken up to its last head: the log is read again from the one before, or from its start",
+			"topic",
+			r.Topic,
+			"shard",
+			*r.Place,
+			"reason",
+			s.Refused,
+		)
 	}
 	if err := r.Store.Taken(); err != nil || r.wished == nil {
 		return nil, err
@@ -61,8 +87,8 @@ func (r *Receiver) TakePlace(ctx context.Context) (*sketch.Witness, error) {
 	return r.wished.Forgotten, nil
 }
 
-// mergeKept merges the last head of each shard that is taken up, with what came of it. Rows beyond it are left out, and what was put out after it will be
-// again, by the same events.
+// mergeKept merges the last head of each shard that is taken up, with what came of it. Rows beyond it are left out, and
+// what was put out after it will be again, by the same events.
 func (r *Receiver) mergeKept() error {
 	for number := range r.shards {
 		in := &r.shards[number]
@@ -86,11 +112,12 @@ func (r *Receiver) mergeKept() error {
 	return nil
 }
 
-// lastHeads is how much of the topic's end is sure to have a head of each shard, and what the trainer asks for, unless they were silent by then.
+// lastHeads is how much of the topic's end is sure to have a head of each shard, and what the trainer asks for, unless
+// they were silent by then.
 const lastHeads = 3 * beatEvery
 
-// takesFrom returns the offset from which on the topic has all that is taken up: its start, unless its end says that the shard whose place is taken has sent
-// everything again since.
+// takesFrom returns the offset from which on the topic has all that is taken up: its start, unless its end says that
+// the shard whose place is taken has sent everything again since.
 func (r *Receiver) takesFrom(ctx context.Context, start, end int64) (int64, error) {
 	if r.Place == nil {
 		return start, nil
@@ -127,7 +154,8 @@ func (r *Receiver) takesFrom(ctx context.Context, start, end int64) (int64, erro
 			case kind == kindTrainer:
 				wished = rec.Offset
 			case kind == kindHead && number == *r.Place:
-				if h := (sent{}); json.Unmarshal(rec.Value, &h) == nil && h.By.compare(last.By) >= 0 && h.From <= rec.Offset {
+				if h := (sent{}); json.Unmarshal(rec.Value, &h) == nil && h.By.compare(last.By) >= 0 &&
+					h.From <= rec.Offset {
 					last = h
 				}
 			}

@@ -24,8 +24,9 @@ type Term struct {
 // Over is closed when the term is over.
 func (t *Term) Over() <-chan struct{} { return t.over }
 
-// tenure is what a trainer knows of who trains. A term begins when the process has said so in the merge topic, after everything that was there when the group
-// gave it the partition; it ends when the group takes the partition, when no answer of the group counts any more, or when the topic has a later term.
+// tenure is what a trainer knows of who trains. A term begins when the process has said so in the merge topic, after
+// everything that was there when the group gave it the partition; it ends when the group takes the partition, when no
+// answer of the group counts any more, or when the topic has a later term.
 type tenure struct {
 	name    string
 	by      instance  // of this process in the wishes; zero while it makes none
@@ -41,7 +42,8 @@ type tenure struct {
 
 func newTenure() tenure { return tenure{name: rand.Text()} }
 
-// Stand takes part in the decision which of several trainers trains, until ctx is done. It returns at once where there is one.
+// Stand takes part in the decision which of several trainers trains, until ctx is done. It returns at once where there
+// is one.
 func (r *Receiver) Stand(ctx context.Context) error {
 	if r.member == nil {
 		return nil
@@ -176,15 +178,28 @@ func (r *Receiver) rule(ctx context.Context, now bool) error {
 func (r *Receiver) strays(version int64) bool {
 	t, text := &r.tenure, ""
 	if r.member != nil && version < t.version {
-		text = fmt.Sprintf("shard: publish.store has version %d at most here, %s has published version %d: all trainers have to have the same store",
-			version, t.host, t.version)
+		text = fmt.Sprintf(
+			"shard: publish.store has version %d at most here, %s has published version %d: all trainers have to have the "+
+				"same store",
+			version,
+			t.host,
+			t.version,
+		)
 	}
 	r.mu.Lock()
 	before := r.stray
 	r.stray = text
 	r.mu.Unlock()
 	if text != "" && text != before {
-		r.Log.Error("this trainer does not train: its store lacks versions", "newest", version, "published", t.version, "host", t.host)
+		r.Log.Error(
+			"this trainer does not train: its store lacks versions",
+			"newest",
+			version,
+			"published",
+			t.version,
+			"host",
+			t.host,
+		)
 	}
 	return text != ""
 }
@@ -205,7 +220,8 @@ func (r *Receiver) reign(held int64) {
 	r.OnTerm()
 }
 
-// heed takes up what a trainer of this team has written. The error wraps ErrTrainers where this one is to be the only one, and was started before that.
+// heed takes up what a trainer of this team has written. The error wraps ErrTrainers where this one is to be the only
+// one, and was started before that.
 func (r *Receiver) heed(rec *kgo.Record) error {
 	t := &r.tenure
 	w := new(wishes)
@@ -237,14 +253,19 @@ func (r *Receiver) heed(rec *kgo.Record) error {
 			r.ended(term, w.Host+" trains")
 		}
 		if r.member == nil {
-			return fmt.Errorf("%s is the trainer of model %s, too, and was started later: set shard.standby on both, or end one of them: %w",
-				w.Host, r.Model, ErrTrainers)
+			return fmt.Errorf(
+				"%s is the trainer of model %s, too, and was started later: set shard.standby on both, or end one of them: %w",
+				w.Host,
+				r.Model,
+				ErrTrainers,
+			)
 		}
 	}
 	return nil
 }
 
-// outdo begins another term where a shard follows a later one than this, whose wishes the topic has lost: it would pass over those of this one.
+// outdo begins another term where a shard follows a later one than this, whose wishes the topic has lost: it would pass
+// over those of this one.
 func (r *Receiver) outdo(by instance) {
 	t, none := &r.tenure, instance{}
 	if by.compare(t.seen) <= 0 {

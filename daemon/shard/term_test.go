@@ -18,12 +18,18 @@ import (
 )
 
 // trainerOf is a receiver that runs until stop, which returns what Run did.
-func (r rig) trainerOf(s *sketch.Store, standby time.Duration, newest func() (int64, int64)) (receiver *shard.Receiver, stop func() error) {
+func (r rig) trainerOf(
+	s *sketch.Store,
+	standby time.Duration,
+	newest func() (int64, int64),
+) (receiver *shard.Receiver, stop func() error) {
 	r.Helper()
-	receiver = shard.NewReceiver(shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: 2, Store: s, Log: daemontest.Quiet(),
-		MaxSkew: 5 * time.Minute, Standby: standby, Newest: newest,
-		Values: func(string, []byte) ([][]byte, error) { return nil, nil },
-		Owns:   func(number int, _ string, partition int32) bool { return int(partition)%2 == number }})
+	receiver = shard.NewReceiver(
+		shard.ReceiverOptions{Kafka: r.kafka(), Topic: merge, Model: "m", Count: 2, Store: s, Log: daemontest.Quiet(),
+			MaxSkew: 5 * time.Minute, Standby: standby, Newest: newest,
+			Values: func(string, []byte) ([][]byte, error) { return nil, nil },
+			Owns:   func(number int, _ string, partition int32) bool { return int(partition)%2 == number }},
+	)
 	ctx, cancel := context.WithCancel(r.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- receiver.Run(ctx, false) }()
@@ -39,7 +45,8 @@ func (r rig) until(what string, f func() bool) {
 	daemontest.Within(r.T, daemontest.Patience, what, f)
 }
 
-// TestTwoTrainers: of two trainers without shard.standby the one that was started first ends, and names the other's host and the key.
+// TestTwoTrainers: of two trainers without shard.standby the one that was started first ends, and names the other's
+// host and the key.
 func TestTwoTrainers(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	o := sketch.Options{Seed: 7, Merges: true}
@@ -88,15 +95,18 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// TestLateWishes: what a trainer asks for whose term is over the shards pass over, and the one that trains asks again for what it wants, so that the topic
-// keeps that.
+// TestLateWishes: what a trainer asks for whose term is over the shards pass over, and the one that trains asks again
+// for what it wants, so that the topic keeps that.
 func TestLateWishes(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true})
 	apply(t, s, 0, 1000)
 	r.send(0, s, nil)
 	receiver, stop := r.trainerOf(trainer, 0, nil)
-	r.until("the rows", func() bool { next, _ := trainer.Position("a", 0); return next == 1000 && receiver.Term() != nil })
+	r.until(
+		"the rows",
+		func() bool { next, _ := trainer.Position("a", 0); return next == 1000 && receiver.Term() != nil },
+	)
 	client, err := kgo.NewClient(append(r.kafka(), kgo.ConsumeTopics(merge), kgo.DefaultProduceTopic(merge))...)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +135,12 @@ func TestLateWishes(t *testing.T) {
 	for k, v := range wishes[len(wishes)-1] {
 		late[k] = v
 	}
-	late["by"], late["resend"], late["host"] = map[string]any{"epoch": 0, "name": "late"}, map[string]any{"0": map[string]any{"epoch": 1, "name": "lost"}}, "late"
+	late["by"], late["resend"], late["host"] = map[string]any{
+		"epoch": 0,
+		"name":  "late",
+	}, map[string]any{
+		"0": map[string]any{"epoch": 1, "name": "lost"},
+	}, "late"
 	value, err := json.Marshal(late)
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +167,8 @@ func TestLateWishes(t *testing.T) {
 	}
 }
 
-// TestStandbyOfAnotherStore: a trainer whose store lacks versions that another one has published does not train, says so, and trains once it has them.
+// TestStandbyOfAnotherStore: a trainer whose store lacks versions that another one has published does not train, says
+// so, and trains once it has them.
 func TestStandbyOfAnotherStore(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
 	o := sketch.Options{Seed: 7, Merges: true}
@@ -168,32 +184,58 @@ func TestStandbyOfAnotherStore(t *testing.T) {
 	}
 	r.until("what is wrong", func() bool {
 		text := second.Trouble()
-		return strings.Contains(text, "publish.store has version 3 at most here") && strings.Contains(text, "version 12")
+		return strings.Contains(text, "publish.store has version 3 at most here") &&
+			strings.Contains(text, "version 12")
 	})
 	if second.Term() != nil {
 		t.Error("it trains")
 	}
 	version.Store(12)
-	r.until("the second", func() bool { return second.Term() != nil && !strings.Contains(second.Trouble(), "publish.store") })
+	r.until(
+		"the second",
+		func() bool { return second.Term() != nil && !strings.Contains(second.Trouble(), "publish.store") },
+	)
 	if err := stopSecond(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestLostWishes: a trainer without a state, in a topic that has lost what trainers have said, is heeded by a shard that has followed a later term.
+// TestLostWishes: a trainer without a state, in a topic that has lost what trainers have said, is heeded by a shard
+// that has followed a later term.
 func TestLostWishes(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
-	s, trainer, fresh := store(t, sketch.Options{Seed: 7, Mirror: true}), store(t, sketch.Options{Seed: 7, Merges: true}),
-		store(t, sketch.Options{Seed: 7, Merges: true})
+	s, trainer, fresh := store(
+		t,
+		sketch.Options{Seed: 7, Mirror: true},
+	), store(
+		t,
+		sketch.Options{Seed: 7, Merges: true},
+	),
+		store(
+			t,
+			sketch.Options{Seed: 7, Merges: true},
+		)
 	apply(t, s, 0, 10)
 	var heads atomic.Int64
-	sender, done, ended := r.sender(0, s, func(o *shard.SenderOptions) { o.OnSent = func(int, int64) { heads.Add(1) } }), make(chan struct{}), make(chan error, 1)
+	sender, done, ended := r.sender(
+		0,
+		s,
+		func(o *shard.SenderOptions) { o.OnSent = func(int, int64) { heads.Add(1) } },
+	), make(
+		chan struct{},
+	), make(
+		chan error,
+		1,
+	)
 	if err := sender.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	go func() { ended <- sender.Run(t.Context(), done) }()
 	receiver, stop := r.trainerOf(trainer, 0, func() (int64, int64) { return 40, 0 })
-	r.until("the rows", func() bool { next, _ := trainer.Position("a", 0); return next == 10 && receiver.Term() != nil })
+	r.until(
+		"the rows",
+		func() bool { next, _ := trainer.Position("a", 0); return next == 10 && receiver.Term() != nil },
+	)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

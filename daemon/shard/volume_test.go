@@ -30,7 +30,13 @@ func TestVolume(t *testing.T) {
 func volume(t *testing.T, count, k, total int) {
 	r := rig{t, daemontest.New(t)}
 	n := total / count
-	whole, trainer := store(t, sketch.Options{Seed: 7, Size: k}), store(t, sketch.Options{Seed: 7, Size: k, Merges: true})
+	whole, trainer := store(
+		t,
+		sketch.Options{Seed: 7, Size: k},
+	), store(
+		t,
+		sketch.Options{Seed: 7, Size: k, Merges: true},
+	)
 	ctx, cancel := context.WithCancel(t.Context())
 	running, feeding := new(errgroup.Group), new(errgroup.Group)
 	receiver := r.receiver(trainer, count)
@@ -93,10 +99,25 @@ func volume(t *testing.T, count, k, total int) {
 	}
 	formula := float64(k) * (1 + math.Log(float64(n*count)/float64(k)))
 	rows, gone := written.rows.Load(), written.gone.Load()
-	t.Logf("%d shards, %d events, %d rows and %d tombstones: %.2f and, with these, %.2f of the %.0f rows that one sample takes in; %.2f %% of the events",
-		count, n*count, rows, gone, float64(rows)/formula, float64(rows+gone)/formula, formula, 100*float64(rows+gone)/float64(n*count))
+	t.Logf(
+		"%d shards, %d events, %d rows and %d tombstones: %.2f and, with these, %.2f of the %.0f rows that one sample "+
+			"takes in; %.2f %% of the events",
+		count,
+		n*count,
+		rows,
+		gone,
+		float64(rows)/formula,
+		float64(rows+gone)/formula,
+		formula,
+		100*float64(rows+gone)/float64(n*count),
+	)
 	if float64(rows) > 1.2*formula || gone > rows {
-		t.Errorf("%d rows and %d tombstones, want at most %.0f, and no more tombstones than rows", rows, gone, 1.2*formula)
+		t.Errorf(
+			"%d rows and %d tombstones, want at most %.0f, and no more tombstones than rows",
+			rows,
+			gone,
+			1.2*formula,
+		)
 	}
 }
 

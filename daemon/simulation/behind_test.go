@@ -13,9 +13,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// fallBack has a shard begin with what its state was some records before, or with nothing, while the brokers withhold the log: its heads are of less than
-// what was merged, of fewer partitions, or of less than the rows that it wrote before it was killed. The trainer is looked at before the shard has caught
-// up.
+// fallBack has a shard begin with what its state was some records before, or with nothing, while the brokers withhold
+// the log: its heads are of less than what was merged, of fewer partitions, or of less than the rows that it wrote
+// before it was killed. The trainer is looked at before the shard has caught up.
 func (w *world) fallBack(m *member) error {
 	if m == w.publisher || w.retained {
 		return w.act("stop", m)
@@ -70,7 +70,8 @@ func (w *world) fallBack(m *member) error {
 	return w.stop(w.publisher)
 }
 
-// betweenRowsAndHead has something happen, and seconds pass, when a shard has written rows, and before their head is written.
+// betweenRowsAndHead has something happen, and seconds pass, when a shard has written rows, and before their head is
+// written.
 func (w *world) betweenRowsAndHead(m *member, what func() error) error {
 	hung := m.process.net.hangAfterWrite()
 	if err := w.produce(10+w.rng.IntN(40), true); err != nil {
@@ -99,7 +100,8 @@ func (w *world) arriveLate(m *member) error {
 	p := m.process
 	resume := p.net.hang()
 	defer resume()
-	if err := w.sleepOrDie(time.Duration(20+w.rng.IntN(10)) * time.Second); err != nil || m.process != p { // it writes a head at least
+	if err := w.sleepOrDie(time.Duration(20+w.rng.IntN(10)) * time.Second); err != nil ||
+		m.process != p { // it writes a head at least
 		return err
 	}
 	p.killed.Store(true)
@@ -122,8 +124,8 @@ func (w *world) arriveLate(m *member) error {
 	return nil
 }
 
-// loseStart has the merge topic lose what it has, and the trainer its state, while a shard is away: its rows are nowhere else until it is back. Others may have
-// begun just before, and have sent nothing since.
+// loseStart has the merge topic lose what it has, and the trainer its state, while a shard is away: its rows are
+// nowhere else until it is back. Others may have begun just before, and have sent nothing since.
 func (w *world) loseStart(m *member) error {
 	if m == w.publisher {
 		return w.act("stop", m)
@@ -160,7 +162,8 @@ func (w *world) loseStart(m *member) error {
 	return w.sleepOrDie(w.minutes(60)) // in which the trainer may publish
 }
 
-// stopBetween stops the trainer when a shard has written rows and not their head, and another one's head has been merged, perhaps.
+// stopBetween stops the trainer when a shard has written rows and not their head, and another one's head has been
+// merged, perhaps.
 func (w *world) stopBetween(m *member) error {
 	if m == w.publisher {
 		return w.act("stop", m)
@@ -192,7 +195,8 @@ func (w *world) loseLog(m *member) error {
 		return w.sleepOrDie(time.Second)
 	}
 	m.away = true
-	if err := errors.Join(leave(m), w.startAll(), w.produce(20+w.rng.IntN(20), true), w.sleepOrDie(w.minutes(5))); err != nil {
+	if err := errors.Join(leave(m), w.startAll(), w.produce(20+w.rng.IntN(20), true), w.sleepOrDie(w.minutes(
+		5))); err != nil {
 		return err
 	}
 	if w.publisher.process != nil { // what it has is known when it has ended
@@ -202,7 +206,8 @@ func (w *world) loseLog(m *member) error {
 	}
 	for number, next := range w.publisher.next {
 		w.retained = w.retained || next > 0
-		if err := w.cluster.DeleteRecords(topic, number, next); err != nil && !errors.Is(err, kerr.OffsetOutOfRange) { // which says that they are gone already
+		if err := w.cluster.DeleteRecords(topic, number, next); err != nil &&
+			!errors.Is(err, kerr.OffsetOutOfRange) { // which says that they are gone already
 			return err
 		}
 	}

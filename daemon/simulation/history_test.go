@@ -28,7 +28,11 @@ import (
 
 var (
 	first = flag.Uint64("first", 1, "seed of the first history")
-	count = flag.Int("histories", 6, "how many histories are played of a daemon; of a team two thirds as many, of a group a third")
+	count = flag.Int(
+		"histories",
+		6,
+		"how many histories are played of a daemon; of a team two thirds as many, of a group a third",
+	)
 	long  = flag.Int("steps", 40, "how many steps a history has at most; half as many at least")
 	which = flag.String("kinds", "", "which kinds of steps happen, divided by commas; all if it is empty")
 	small = flag.Bool("shrink", true, "leave steps out of a history that fails, as long as it does")
@@ -64,7 +68,8 @@ func newPlan(seed uint64, kind kindOf) plan {
 		p.shards, of = 2+rng.IntN(3), slices.Concat(kinds, kindsOfTeam)
 	case ofGroup:
 		p.shards, p.processes, of = 3+rng.IntN(4), 2+rng.IntN(3), slices.Concat(kinds, kindsOfGroup)
-		spared := [][]string{{"retention", "log gone"}, {"lost tail"}}[seed%2] // what topic and log have lost is lost: a state left behind is not asked
+		// what topic and log have lost is lost: a state left behind is not asked
+		spared := [][]string{{"retention", "log gone"}, {"lost tail"}}[seed%2]
 		of = slices.DeleteFunc(of, func(kind string) bool { return slices.Contains(spared, kind) })
 	}
 	if *which != "" {
@@ -100,7 +105,8 @@ func (p plan) play(t *testing.T) (lived time.Duration, err error) {
 	return lived, err
 }
 
-// finish heals everything, lets who lives catch up, and compares what there is with what a daemon has that read the same records without a fault.
+// finish heals everything, lets who lives catch up, and compares what there is with what a daemon has that read the
+// same records without a fault.
 func (w *world) finish() error {
 	for _, m := range w.members {
 		if m.dieAfter, m.away = -1, false; m.process != nil {
@@ -179,8 +185,11 @@ func (w *world) undisturbed() (*daemontest.Outcome, error) {
 	}
 	conf.Kafka.Dial = w.twins.DialContext
 	var out bytes.Buffer
-	d, err := daemon.New(context.Background(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true),
-		Log: daemontest.Quiet(), Listen: w.listen})
+	d, err := daemon.New(
+		context.Background(),
+		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true),
+			Log: daemontest.Quiet(), Listen: w.listen},
+	)
 	if err == nil {
 		err = d.Run(context.Background())
 	}
@@ -192,7 +201,12 @@ func (w *world) undisturbed() (*daemontest.Outcome, error) {
 func (p plan) shrunk(t *testing.T, why error) (plan, error) {
 	for n := len(p.steps) / 2; n > 0; n /= 2 {
 		for at := 0; at < len(p.steps); {
-			less := plan{p.seed, p.shards, p.processes, slices.Delete(slices.Clone(p.steps), at, min(at+n, len(p.steps)))}
+			less := plan{
+				p.seed,
+				p.shards,
+				p.processes,
+				slices.Delete(slices.Clone(p.steps), at, min(at+n, len(p.steps))),
+			}
 			if _, err := less.play(t); err != nil {
 				p, why = less, err
 			} else {
@@ -239,7 +253,13 @@ func playAll(t *testing.T, kind kindOf) {
 		t.Fatal(err)
 	}
 	took := time.Duration(used.Utime.Nano() + used.Stime.Nano()) // of the tests before, too
-	t.Logf("%d histories, %.0f hours of daemons in %.1f minutes, %.1f of processor time so far", number, hours, minutes, took.Minutes())
+	t.Logf(
+		"%d histories, %.0f hours of daemons in %.1f minutes, %.1f of processor time so far",
+		number,
+		hours,
+		minutes,
+		took.Minutes(),
+	)
 }
 
 // report says what a history fails with, and with which steps alone.

@@ -16,8 +16,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// A member is what one daemon is for: all of a model, or a shard of it, or its trainer. It has one process at a time, but for those that were taken
-// for dead.
+// A member is what one daemon is for: all of a model, or a shard of it, or its trainer. It has one process at a time,
+// but for those that were taken for dead.
 type member struct {
 	name     string
 	role     string // the keys role and shard of its configuration; empty for a daemon that is whole
@@ -30,11 +30,19 @@ type member struct {
 	away     bool            // it is not started for a while: the others of its group have its shards
 }
 
-// enlist makes the members of a team of so many shards, or a daemon that is whole for 0. Processes, if there are any, are given the shards by a group.
+// enlist makes the members of a team of so many shards, or a daemon that is whole for 0. Processes, if there are any,
+// are given the shards by a group.
 func (w *world) enlist(shards, processes int) {
 	add := func(name, role string, number int) *member {
-		m := &member{name: name, role: role, number: number, config: filepath.Join(w.dir, name+".yaml"), state: filepath.Join(w.dir, "state-"+name),
-			dieAfter: -1, next: map[int32]int64{}}
+		m := &member{
+			name:     name,
+			role:     role,
+			number:   number,
+			config:   filepath.Join(w.dir, name+".yaml"),
+			state:    filepath.Join(w.dir, "state-"+name),
+			dieAfter: -1,
+			next:     map[int32]int64{},
+		}
 		w.members = append(w.members, m)
 		return m
 	}
@@ -43,13 +51,21 @@ func (w *world) enlist(shards, processes int) {
 		return
 	}
 	for i := range processes {
-		add(fmt.Sprint("process", i), fmt.Sprintf("role: shard\nshard: {group: shards, count: %d, session: 30s, topic: %s}", shards, merge), -1)
+		add(
+			fmt.Sprint("process", i),
+			fmt.Sprintf("role: shard\nshard: {group: shards, count: %d, session: 30s, topic: %s}", shards, merge),
+			-1,
+		)
 	}
 	for i := range shards {
 		if processes > 0 {
 			break
 		}
-		add(fmt.Sprint("shard", i), fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, merge), i)
+		add(
+			fmt.Sprint("shard", i),
+			fmt.Sprintf("role: shard\nshard: {count: %d, index: %d, topic: %s}", shards, i, merge),
+			i,
+		)
 	}
 	w.publisher = add("trainer", fmt.Sprintf("role: trainer\nshard: {count: %d, topic: %s}", shards, merge), -1)
 }
@@ -114,7 +130,8 @@ func (w *world) end(m *member) error {
 	return errors.Join(p.trouble(m.name), w.left(m))
 }
 
-// abandoned puts a copy of the state in its place, as a killed process has left it: its database is still open here, and closing it writes.
+// abandoned puts a copy of the state in its place, as a killed process has left it: its database is still open here,
+// and closing it writes.
 func (m *member) abandoned() error {
 	copied := m.state + "-copied"
 	if err := os.MkdirAll(m.state, 0o700); err != nil { // it may not have come to one
@@ -127,8 +144,8 @@ func (m *member) abandoned() error {
 	return errors.Join(os.RemoveAll(m.state), os.Rename(copied, m.state), m.forgive())
 }
 
-// forgive takes back that storage has failed: a kill is to a simulated process an error of its storage, which a real one does not live to write down, and three
-// within ten minutes keep a daemon from starting.
+// forgive takes back that storage has failed: a kill is to a simulated process an error of its storage, which a real
+// one does not live to write down, and three within ten minutes keep a daemon from starting.
 func (m *member) forgive() error {
 	for _, of := range []string{modelName, filepath.Join("shard-*", modelName)} {
 		files, err := filepath.Glob(filepath.Join(m.state, of, "storage-errors"))
@@ -150,7 +167,8 @@ func (w *world) stop(m *member) error {
 	return w.end(m)
 }
 
-// left looks at what a life leaves: a state that is whole and has not gone back, and versions of nothing that the state has not.
+// left looks at what a life leaves: a state that is whole and has not gone back, and versions of nothing that the state
+// has not.
 func (w *world) left(m *member) error {
 	if w.grouped && m != w.publisher {
 		return w.leftShards(m)
@@ -164,7 +182,16 @@ func (w *world) left(m *member) error {
 	}
 	for _, l := range s.Ledger() {
 		if l.Next < m.next[l.Partition] {
-			err = errors.Join(err, fmt.Errorf("%s: partition %d went from %d back to %d", m.name, l.Partition, m.next[l.Partition], l.Next))
+			err = errors.Join(
+				err,
+				fmt.Errorf(
+					"%s: partition %d went from %d back to %d",
+					m.name,
+					l.Partition,
+					m.next[l.Partition],
+					l.Next,
+				),
+			)
 		}
 		m.next[l.Partition] = l.Next
 	}
@@ -176,7 +203,13 @@ func (w *world) left(m *member) error {
 	}
 	for number, next := range w.cut {
 		if next > m.next[number] && !w.lost { // which may have come to its end before it was as far again
-			return fmt.Errorf("version %d is of %d records of partition %d, the state of %d", w.version, next, number, m.next[number])
+			return fmt.Errorf(
+				"version %d is of %d records of partition %d, the state of %d",
+				w.version,
+				next,
+				number,
+				m.next[number],
+			)
 		}
 	}
 	return nil
@@ -200,7 +233,10 @@ func (w *world) leftShards(m *member) error {
 		for _, l := range s.Ledger() {
 			at := fmt.Sprint(s.Lineage(), l.Partition)
 			if l.Next < w.reached[at] {
-				err = errors.Join(err, fmt.Errorf("partition %d went from %d back to %d", l.Partition, w.reached[at], l.Next))
+				err = errors.Join(
+					err,
+					fmt.Errorf("partition %d went from %d back to %d", l.Partition, w.reached[at], l.Next),
+				)
 			}
 			w.reached[at] = l.Next
 		}

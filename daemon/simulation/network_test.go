@@ -18,7 +18,8 @@ import (
 // after any other clients would try again without a pause.
 var errSevered = &net.OpError{Op: "simulated", Net: "tcp", Err: syscall.ECONNRESET}
 
-// A network is that of one process: connections over the pipes of the cluster that can be cut, or hang as if no packet came through.
+// A network is that of one process: connections over the pipes of the cluster that can be cut, or hang as if no packet
+// came through.
 type network struct {
 	pipes *kfake.VirtualNetwork
 
@@ -27,7 +28,9 @@ type network struct {
 	open  chan struct{} // closed while packets come through
 	gone  chan struct{} // closed once the process is
 	conns map[*conn]struct{}
-	until func() // called once with the next request that writes to a topic, when it is on its way and nothing comes through any more
+	// called once with the next request that writes to a topic, when it is on its way and nothing comes through any
+	// more
+	until func()
 }
 
 func newNetwork(pipes *kfake.VirtualNetwork) *network {
@@ -62,7 +65,13 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: pipe, of: n, over: make(chan struct{}), severed: make(chan struct{}), writing: make(chan struct{}, 1)}
+	c := &conn{
+		Conn:    pipe,
+		of:      n,
+		over:    make(chan struct{}),
+		severed: make(chan struct{}),
+		writing: make(chan struct{}, 1),
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.conns[c] = struct{}{}
@@ -107,7 +116,8 @@ func (n *network) hangs() (resume func()) {
 	return sync.OnceFunc(func() { close(open) })
 }
 
-// hangAfterWrite lets nothing through once the next request is on its way that writes to a topic. Then hung has what resume of hang is.
+// hangAfterWrite lets nothing through once the next request is on its way that writes to a topic. Then hung has what
+// resume of hang is.
 func (n *network) hangAfterWrite() (hung <-chan func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -137,7 +147,8 @@ type conn struct {
 	cutting sync.Once
 	over    chan struct{} // closed with the connection, by either side
 	severed chan struct{} // closed when nothing that is late comes any more
-	writing chan struct{} // taken while late and closed are used, and while bytes are written: a mutex would stop the clock
+	// taken while late and closed are used, and while bytes are written: a mutex would stop the clock
+	writing chan struct{}
 
 	late   []byte // written while nothing came through
 	closed bool   // by the process

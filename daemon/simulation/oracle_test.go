@@ -21,8 +21,9 @@ type produced struct {
 	value      []byte
 }
 
-// compareSample makes the sample of the records that the accounts of a state are of, and compares what the state has: not in the end alone, when faults have
-// been made good. It is of whatever processes have read or merged, in whatever order.
+// compareSample makes the sample of the records that the accounts of a state are of, and compares what the state has:
+// not in the end alone, when faults have been made good. It is of whatever processes have read or merged, in whatever
+// order.
 func (w *world) compareSample(m *member, s *sketch.Store) (err error) {
 	conf, err := config.Load(m.config)
 	if err != nil {
@@ -43,7 +44,14 @@ func (w *world) compareSample(m *member, s *sketch.Store) (err error) {
 	}
 	for i := range has.Partitions {
 		l := &has.Partitions[i]
-		b := consumer.Batch{Topic: l.Topic, Partition: l.Partition, Base: l.Start, Next: l.Next, HighWatermark: l.Next, LastStable: l.Next}
+		b := consumer.Batch{
+			Topic:         l.Topic,
+			Partition:     l.Partition,
+			Base:          l.Start,
+			Next:          l.Next,
+			HighWatermark: l.Next,
+			LastStable:    l.Next,
+		}
 		for _, r := range w.produced[l.Partition] {
 			if r.offset >= l.Start && r.offset < l.Next {
 				b.Records = append(b.Records, consumer.Record{Offset: r.offset, Timestamp: r.at, Value: r.value})
@@ -64,9 +72,18 @@ func (w *world) compareSample(m *member, s *sketch.Store) (err error) {
 		return err
 	}
 	for i := range has.Partitions {
-		if got, want := has.Partitions[i], wants.Partitions[i]; got.Applied != want.Applied || got.Rejected != want.Rejected {
-			return fmt.Errorf("%s has %d events and %d rejected of %d records of partition %d, of which %d and %d are", m.name, got.Applied, got.Rejected, got.Next,
-				got.Partition, want.Applied, want.Rejected)
+		if got, want := has.Partitions[i], wants.Partitions[i]; got.Applied != want.Applied ||
+			got.Rejected != want.Rejected {
+			return fmt.Errorf(
+				"%s has %d events and %d rejected of %d records of partition %d, of which %d and %d are",
+				m.name,
+				got.Applied,
+				got.Rejected,
+				got.Next,
+				got.Partition,
+				want.Applied,
+				want.Rejected,
+			)
 		}
 	}
 	if !maps.Equal(has.RejectedByReason, wants.RejectedByReason) {
@@ -103,6 +120,11 @@ func rowsApart(s, of *sketch.Store) (string, error) {
 		slices.Sort(out)
 		return out
 	}
-	return fmt.Sprintf("it has %v, and lacks %v; thresholds %v, of the records %v", alone(names[0], names[1]), alone(names[1], names[0]),
-		s.Thresholds(), of.Thresholds()), nil
+	return fmt.Sprintf(
+		"it has %v, and lacks %v; thresholds %v, of the records %v",
+		alone(names[0], names[1]),
+		alone(names[1], names[0]),
+		s.Thresholds(),
+		of.Thresholds(),
+	), nil
 }

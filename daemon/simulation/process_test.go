@@ -23,7 +23,8 @@ import (
 // errKilled is what durable steps answer once their process is dead.
 var errKilled = errors.New("simulation: killed")
 
-// A process is one life of a daemon. Its goroutines inherit a label from the one that began it, by which a durable step knows whose it is.
+// A process is one life of a daemon. Its goroutines inherit a label from the one that began it, by which a durable step
+// knows whose it is.
 type process struct {
 	daemon *daemon.Daemon
 	net    *network
@@ -32,9 +33,10 @@ type process struct {
 	err    error         // of Run, after ended
 	out    bytes.Buffer  // what it printed, after ended
 
-	label   unsafe.Pointer
-	steps   atomic.Int64 // durable steps until it dies; negative: it does not
-	failing atomic.Int64 // durable steps that its full disk fails; what fails in a state ends the process, what fails in a store does not
+	label unsafe.Pointer
+	steps atomic.Int64 // durable steps until it dies; negative: it does not
+	// durable steps that its full disk fails; what fails in a state ends the process, what fails in a store does not
+	failing atomic.Int64
 	killed  atomic.Bool
 	failed  atomic.Bool // its disk was full
 }
@@ -82,8 +84,8 @@ func (p *process) passing() error {
 	return nil
 }
 
-// kill makes nothing durable from now on, closes its connections and ends it. What a process leaves behind that ends at the very instruction is
-// left to tests of real processes.
+// kill makes nothing durable from now on, closes its connections and ends it. What a process leaves behind that ends at
+// the very instruction is left to tests of real processes.
 func (p *process) kill() {
 	if !p.killed.CompareAndSwap(false, true) {
 		return
@@ -94,7 +96,8 @@ func (p *process) kill() {
 	}()
 }
 
-// trouble returns the error of a process that has ended, unless it was made to: by a kill, a full disk, or another process that is the same shard.
+// trouble returns the error of a process that has ended, unless it was made to: by a kill, a full disk, or another
+// process that is the same shard.
 func (p *process) trouble(name string) error {
 	if p.err == nil || p.killed.Load() || p.failed.Load() || errors.Is(p.err, shard.ErrSuperseded) {
 		return nil

@@ -22,12 +22,35 @@ var kinds = []string{
 }
 
 // kindsOfTeam are those that can happen to a team alone.
-var kindsOfTeam = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "taken for dead", "taken for dead",
-	"fall back", "fall back", "arrive late", "lost start", "stop between"}
+var kindsOfTeam = []string{
+	"compaction",
+	"compaction",
+	"lost tail",
+	"lost tail",
+	"power cut",
+	"lost state",
+	"taken for dead",
+	"taken for dead",
+	"fall back",
+	"fall back",
+	"arrive late",
+	"lost start",
+	"stop between",
+}
 
 // kindsOfGroup are those that can happen to processes to which a group gives shards.
-var kindsOfGroup = []string{"compaction", "compaction", "lost tail", "lost tail", "power cut", "lost state", "leave", "leave", "leave",
-	"log gone"}
+var kindsOfGroup = []string{
+	"compaction",
+	"compaction",
+	"lost tail",
+	"lost tail",
+	"power cut",
+	"lost state",
+	"leave",
+	"leave",
+	"leave",
+	"log gone",
+}
 
 // step does one thing to a member and lets minutes pass.
 func (w *world) step(kind string) error {
@@ -113,10 +136,20 @@ func (w *world) act(kind string, m *member) error {
 		}
 		return w.sleepOrDie(w.minutes(5))
 	case "refuse": // requests of the daemon's kinds, for a while
-		errs := []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.RequestTimedOut,
-			kerr.CoordinatorNotAvailable, kerr.KafkaStorageError, kerr.OffsetNotAvailable, kerr.UnknownServerError}
+		errs := []*kerr.Error{
+			kerr.NotLeaderForPartition,
+			kerr.UnknownTopicOrPartition,
+			kerr.LeaderNotAvailable,
+			kerr.RequestTimedOut,
+			kerr.CoordinatorNotAvailable,
+			kerr.KafkaStorageError,
+			kerr.OffsetNotAvailable,
+			kerr.UnknownServerError,
+		}
 		keys := []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.OffsetFetch}
-		fault := w.cluster.Fault(kfake.Fault{Keys: keys[:1+w.rng.IntN(len(keys))], Err: errs[w.rng.IntN(len(errs))], Count: -1})
+		fault := w.cluster.Fault(
+			kfake.Fault{Keys: keys[:1+w.rng.IntN(len(keys))], Err: errs[w.rng.IntN(len(errs))], Count: -1},
+		)
 		defer fault.Remove()
 		if err := w.produce(1+w.rng.IntN(10), true); err != nil {
 			return err
@@ -137,7 +170,10 @@ func (w *world) act(kind string, m *member) error {
 			to = w.rng.Int64N(next + 1)
 		}
 		w.retained = w.retained || to > 0
-		if err := w.cluster.DeleteRecords(topic, number, to); !errors.Is(err, kerr.OffsetOutOfRange) { // which says that they are gone already
+		if err := w.cluster.DeleteRecords(topic, number, to); !errors.Is(
+			err,
+			kerr.OffsetOutOfRange,
+		) { // which says that they are gone already
 			return err
 		}
 		return nil

@@ -27,7 +27,8 @@ func compareTeam(got, want report.State) error {
 	for _, c := range []struct {
 		what      string
 		got, want any
-	}{{"accounts", got.Partitions, want.Partitions}, {"rows", got.Rows, want.Rows}, {"digest", got.SampleDigest, want.SampleDigest},
+	}{{"accounts", got.Partitions, want.Partitions}, {"rows", got.Rows, want.Rows}, {"digest", got.SampleDigest,
+		want.SampleDigest},
 		{"reasons", got.RejectedByReason, want.RejectedByReason}} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			return fmt.Errorf("the trainer has %s %+v, one daemon has %+v", c.what, c.got, c.want)
@@ -36,7 +37,8 @@ func compareTeam(got, want report.State) error {
 	return nil
 }
 
-// leaveNothing stops a process of shards in order while it has read what it has not sent yet: the merge topic then has heads of all that its states have.
+// leaveNothing stops a process of shards in order while it has read what it has not sent yet: the merge topic then has
+// heads of all that its states have.
 func (w *world) leaveNothing(m *member) error {
 	if m.process == nil {
 		return nil
@@ -64,7 +66,14 @@ func (w *world) leaveNothing(m *member) error {
 		has, headErr := s.Head()
 		sent, of := heads[s.Lineage()]
 		if of && headErr == nil && !reflect.DeepEqual(sent.Ledger, has.Ledger) {
-			err = errors.Join(err, fmt.Errorf("%s has not sent all of %s that it had when it was stopped", m.name, filepath.Base(filepath.Dir(dir))))
+			err = errors.Join(
+				err,
+				fmt.Errorf(
+					"%s has not sent all of %s that it had when it was stopped",
+					m.name,
+					filepath.Base(filepath.Dir(dir)),
+				),
+			)
 		}
 		err = errors.Join(err, headErr, s.Close())
 	}
@@ -78,7 +87,11 @@ func (w *world) heads() (map[string]sketch.Head, error) {
 		return nil, err
 	}
 	end, _ := ends.Lookup(merge, 0)
-	reader, err := kgo.NewClient(kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(w.pipes.DialContext), kgo.ConsumeTopics(merge))
+	reader, err := kgo.NewClient(
+		kgo.SeedBrokers(w.cluster.ListenAddrs()...),
+		kgo.Dialer(w.pipes.DialContext),
+		kgo.ConsumeTopics(merge),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +121,9 @@ func (w *world) heads() (map[string]sketch.Head, error) {
 	return heads, nil
 }
 
-// loseTail has the brokers acknowledge what is written to the merge topic for a while and lose it, as those do whose leader was not in sync with the one
-// before it. A member may be stopped in that time, so that its next process is the one that can know of it.
+// loseTail has the brokers acknowledge what is written to the merge topic for a while and lose it, as those do whose
+// leader was not in sync with the one before it. A member may be stopped in that time, so that its next process is the
+// one that can know of it.
 func (w *world) loseTail(m *member) error {
 	w.losing = true
 	topics, err := kadm.NewClient(w.clients[0]).ListTopics(context.Background(), merge)
@@ -144,13 +158,15 @@ func (w *world) loseTail(m *member) error {
 	if err := w.produce(1+w.rng.IntN(20), true); err != nil {
 		return err
 	}
-	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second); err != nil || m.process == nil || w.rng.IntN(2) == 0 {
+	if err := w.sleepOrDie(time.Duration(1+w.rng.IntN(40)) * time.Second); err != nil || m.process == nil ||
+		w.rng.IntN(2) == 0 {
 		return err
 	}
 	return w.stop(m)
 }
 
-// cutPower ends all shards at once when some more requests have written to the merge topic: rows are there then, and perhaps the head not that they belong to.
+// cutPower ends all shards at once when some more requests have written to the merge topic: rows are there then, and
+// perhaps the head not that they belong to.
 func (w *world) cutPower() error {
 	var living []*process
 	for _, m := range w.members {
@@ -171,7 +187,10 @@ func (w *world) cutPower() error {
 			w.cluster.DropControl()
 			return nil, nil, false
 		}
-		if !slices.ContainsFunc(asked.Topics, func(t kmsg.ProduceRequestTopic) bool { return t.Topic == merge || t.TopicID == id }) {
+		if !slices.ContainsFunc(
+			asked.Topics,
+			func(t kmsg.ProduceRequestTopic) bool { return t.Topic == merge || t.TopicID == id },
+		) {
 			return nil, nil, false
 		}
 		if left--; left > 0 {
@@ -191,8 +210,8 @@ func (w *world) cutPower() error {
 	return w.sleepOrDie(time.Minute)
 }
 
-// loseState has a member begin with nothing: a shard or a daemon that is whole reads its partitions again, as long as the brokers have them, and
-// the trainer, and who is given shards by a group, the merge topic.
+// loseState has a member begin with nothing: a shard or a daemon that is whole reads its partitions again, as long as
+// the brokers have them, and the trainer, and who is given shards by a group, the merge topic.
 func (w *world) loseState(m *member) error {
 	if err := w.stop(m); err != nil || (m != w.publisher || !w.isTeam()) && !w.grouped && w.retained {
 		return err

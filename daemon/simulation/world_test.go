@@ -64,17 +64,37 @@ type world struct {
 	lived    time.Duration   // by all processes together
 }
 
-// newWorld makes brokers and configurations, of a daemon that is whole or of a team of shards, which a group gives to processes where there are any.
+// newWorld makes brokers and configurations, of a daemon that is whole or of a team of shards, which a group gives to
+// processes where there are any.
 func newWorld(t *testing.T, seed uint64, shards, processes int) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: inMemory(t), pipes: new(kfake.VirtualNetwork), twins: new(kfake.VirtualNetwork),
-		ended: make(chan struct{}, 1), cut: map[int32]int64{}, reached: map[string]int64{}, grouped: processes > 0}
+	w := &world{
+		t:       t,
+		rng:     rand.New(rand.NewPCG(seed, 1)),
+		dir:     inMemory(t),
+		pipes:   new(kfake.VirtualNetwork),
+		twins:   new(kfake.VirtualNetwork),
+		ended:   make(chan struct{}, 1),
+		cut:     map[int32]int64{},
+		reached: map[string]int64{},
+		grouped: processes > 0,
+	}
 	start := func(pipes *kfake.VirtualNetwork) *kfake.Cluster {
-		c, err := kfake.NewCluster(kfake.NumBrokers(brokers), kfake.Ports(9092, 9093), kfake.SeedTopics(partitions, topic), kfake.ListenFn(pipes.Listen))
+		c, err := kfake.NewCluster(
+			kfake.NumBrokers(brokers),
+			kfake.Ports(9092, 9093),
+			kfake.SeedTopics(partitions, topic),
+			kfake.ListenFn(pipes.Listen),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(pipes.DialContext), kgo.DefaultProduceTopic(topic),
-			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("producer"))
+		client, err := kgo.NewClient(
+			kgo.SeedBrokers(c.ListenAddrs()...),
+			kgo.Dialer(pipes.DialContext),
+			kgo.DefaultProduceTopic(topic),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.TransactionalID("producer"),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,12 +112,16 @@ func newWorld(t *testing.T, seed uint64, shards, processes int) *world {
 	w.enlist(shards, processes)
 	w.must(w.configure())
 	var err error
-	w.consumer, err = snapshot.Watch(snapshot.DirSource{Dir: filepath.Join(w.dir, "store")}, snapshot.WatchOptions{Model: modelName, CheckDeltas: true})
+	w.consumer, err = snapshot.Watch(
+		snapshot.DirSource{Dir: filepath.Join(w.dir, "store")},
+		snapshot.WatchOptions{Model: modelName, CheckDeltas: true},
+	)
 	w.must(err)
 	return w
 }
 
-// inMemory returns a directory for the test, in memory where the system has one: synchronising a disk takes most of the time else.
+// inMemory returns a directory for the test, in memory where the system has one: synchronising a disk takes most of the
+// time else.
 func inMemory(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "simulation-")
 	if err != nil {
@@ -214,14 +238,17 @@ func (w *world) produce(n int, commit bool) error {
 			continue
 		}
 		for _, r := range records {
-			w.produced[r.Partition] = append(w.produced[r.Partition], produced{r.Offset, r.Timestamp.UnixMilli(), r.Value})
+			w.produced[r.Partition] = append(
+				w.produced[r.Partition],
+				produced{r.Offset, r.Timestamp.UnixMilli(), r.Value},
+			)
 		}
 	}
 	return nil
 }
 
-// look is a consumer's, which watches all the time: nothing that it was offered had to be refused, and nothing goes back, but from updates to the refit that
-// they predict worse than, which has learned fewer events.
+// look is a consumer's, which watches all the time: nothing that it was offered had to be refused, and nothing goes
+// back, but from updates to the refit that they predict worse than, which has learned fewer events.
 func (w *world) look() error {
 	m, status := w.consumer.Model(), w.consumer.Status()
 	if status.Refused > 0 || status.DeltasRefused > 0 {
@@ -234,7 +261,8 @@ func (w *world) look() error {
 	if at.Version < w.version {
 		return fmt.Errorf("the champion went from version %d back to %d", w.version, at.Version)
 	}
-	again := at.Version > w.version && at.Sequence == 0 && strings.HasPrefix(m.Manifest().Reason, "the last refit again")
+	again := at.Version > w.version && at.Sequence == 0 &&
+		strings.HasPrefix(m.Manifest().Reason, "the last refit again")
 	w.version = at.Version
 	cut := map[int32]int64{}
 	for _, c := range at.Cut {
@@ -242,7 +270,14 @@ func (w *world) look() error {
 	}
 	for number, next := range w.cut {
 		if cut[number] < next && !again {
-			return fmt.Errorf("version %d, delta %d, is of %d records of partition %d, an earlier one of %d", at.Version, at.Sequence, cut[number], number, next)
+			return fmt.Errorf(
+				"version %d, delta %d, is of %d records of partition %d, an earlier one of %d",
+				at.Version,
+				at.Sequence,
+				cut[number],
+				number,
+				next,
+			)
 		}
 	}
 	w.cut = cut

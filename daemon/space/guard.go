@@ -1,5 +1,6 @@
-// Package space holds a writer back while its disk is too full. The sample store maps its files into memory: a page that does not fit ends the
-// process, so that the writer has to stop while there is still room for what the store writes on its own.
+// Package space holds a writer back while its disk is too full. The sample store maps its files into memory: a page
+// that does not fit ends the process, so that the writer has to stop while there is still room for what the store
+// writes on its own.
 package space
 
 import (
@@ -43,8 +44,8 @@ func New(dir string, least int64, log *slog.Logger) *Guard {
 	return &Guard{dir: dir, least: least, log: log, free: sketch.FreeBytes, files: sketch.FreeFiles, now: time.Now}
 }
 
-// Wait returns at once while there is space, and otherwise when there is again or ctx is done, with its error. bytes is about what the
-// caller is going to write.
+// Wait returns at once while there is space, and otherwise when there is again or ctx is done, with its error. bytes is
+// about what the caller is going to write.
 func (g *Guard) Wait(ctx context.Context, bytes int64) error {
 	if g.pass(bytes) {
 		return nil
@@ -72,7 +73,8 @@ func (g *Guard) pass(bytes int64) bool {
 	return !due || g.Look()
 }
 
-// Look reads the free space and reports whether there is enough. A file system that does not report it cannot be guarded.
+// Look reads the free space and reports whether there is enough. A file system that does not report it cannot be
+// guarded.
 func (g *Guard) Look() bool {
 	free, err := g.free(g.dir)
 	files, filesErr := g.files(g.dir)
@@ -86,7 +88,17 @@ func (g *Guard) Look() bool {
 	low := free < g.least || files < sketch.LeastFreeFiles
 	switch {
 	case low && !g.low:
-		g.log.Error("disk is full: reading is paused", "dir", g.dir, "free_bytes", free, "min_free_bytes", g.least, "free_inodes", files)
+		g.log.Error(
+			"disk is full: reading is paused",
+			"dir",
+			g.dir,
+			"free_bytes",
+			free,
+			"min_free_bytes",
+			g.least,
+			"free_inodes",
+			files,
+		)
 	case !low && g.low:
 		g.log.Info("disk has space again: reading continues", "dir", g.dir, "free_bytes", free)
 	}
@@ -109,10 +121,20 @@ func (g *Guard) Reason() string {
 		return ""
 	}
 	if g.last >= g.least {
-		return fmt.Sprintf("disk: the file system of %s can take %d more files (inodes), at least %d are needed: reading is paused until it can",
-			g.dir, g.inodes, sketch.LeastFreeFiles)
+		return fmt.Sprintf(
+			"disk: the file system of %s can take %d more files (inodes), at least %d are needed: reading is paused "+
+				"until it can",
+			g.dir,
+			g.inodes,
+			sketch.LeastFreeFiles,
+		)
 	}
-	return fmt.Sprintf("disk: %d bytes of free space for %s, storage.min_free_bytes asks for %d: reading is paused until there is more", g.last, g.dir, g.least)
+	return fmt.Sprintf(
+		"disk: %d bytes of free space for %s, storage.min_free_bytes asks for %d: reading is paused until there is more",
+		g.last,
+		g.dir,
+		g.least,
+	)
 }
 
 // Sink returns a sink that holds batches back while the disk is full.

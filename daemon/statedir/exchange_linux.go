@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange swaps two names of a directory at once. The error wraps errors.ErrUnsupported where the kernel or the file system cannot.
+// exchange swaps two names of a directory at once. The error wraps errors.ErrUnsupported where the kernel or the file
+// system cannot.
 func exchange(parent *os.Root, a, b string) error {
 	dir, err := parent.Open(".")
 	if err != nil {

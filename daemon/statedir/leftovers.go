@@ -19,7 +19,8 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// BackupsFile lists, in a state directory, the directories that backups of it were written to, one a line: what a killed one leaves is there.
+// BackupsFile lists, in a state directory, the directories that backups of it were written to, one a line: what a
+// killed one leaves is there.
 const BackupsFile = "backups"
 
 // settledAfter is how long nobody has written to a file that nobody is writing.
@@ -59,7 +60,8 @@ func Leftovers(dir string) (found []Leftover, err error) {
 			continue // it is not there, or not this user's
 		}
 		for _, f := range files {
-			if path := filepath.Join(d, f.Name()); temporary.MatchString(f.Name()) && f.Type().IsRegular() && abandoned(path) {
+			if path := filepath.Join(d, f.Name()); temporary.MatchString(f.Name()) && f.Type().IsRegular() &&
+				abandoned(path) {
 				kinds[path] = "temporary"
 			}
 		}
@@ -144,14 +146,22 @@ func Warn(dir string, log *slog.Logger) {
 		bytes += l.Bytes
 	}
 	if len(found) > 0 {
-		log.Warn("replaced states and unfinished files take space: refitd versions prune --state lists and removes them",
-			"dir", dir, "count", len(found), "bytes", bytes)
+		log.Warn(
+			"replaced states and unfinished files take space: refitd versions prune --state lists and removes them",
+			"dir",
+			dir,
+			"count",
+			len(found),
+			"bytes",
+			bytes,
+		)
 	}
 }
 
 func isMaking(l Leftover) bool { return l.Kind == "restore" || l.Kind == "rebuild" }
 
-// Remove removes a leftover of the state in dir. The caller holds Lock. The error wraps sketch.ErrLocked if it is a state that somebody looks at.
+// Remove removes a leftover of the state in dir. The caller holds Lock. The error wraps sketch.ErrLocked if it is a
+// state that somebody looks at.
 func (l *Leftover) Remove() error {
 	if l.Kind != "temporary" {
 		lock, err := sketch.LockDir(l.Path)

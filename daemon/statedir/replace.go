@@ -18,10 +18,12 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// replacesFile names, in a state that is being made, the directory whose place it is for. A directory without it was made by somebody else.
+// replacesFile names, in a state that is being made, the directory whose place it is for. A directory without it was
+// made by somebody else.
 const replacesFile = "REPLACES"
 
-// timeFormat ends the name of a state that was replaced. No model has a name with capitals, so that it is nobody's state directory.
+// timeFormat ends the name of a state that was replaced. No model has a name with capitals, so that it is nobody's
+// state directory.
 const timeFormat = "20060102T150405.000Z"
 
 // ErrNotOurs is returned for a directory that is where one is to be made and that was not made for that.
@@ -68,7 +70,11 @@ func removable(dir, draft string) error {
 	if err == nil && !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return !temporary.MatchString(f.Name()) }) {
 		return nil // it was about to be
 	}
-	return fmt.Errorf("statedir: %s is there and was %w: look at what it is, then move it away or remove it", draft, ErrNotOurs)
+	return fmt.Errorf(
+		"statedir: %s is there and was %w: look at what it is, then move it away or remove it",
+		draft,
+		ErrNotOurs,
+	)
 }
 
 // replaces reports whether draft was made for the place of dir and has not taken it.

@@ -1,6 +1,7 @@
-// Package traces sends spans of what a daemon does to a collector, by OTLP over HTTP or gRPC: a trace for each stored batch of a partition (batch), one for
-// each refit with the gate's judgement and the publication below it (refit, gate, publish), and one for each version between refits (publish). Attributes
-// follow OpenTelemetry's semantic conventions for messaging where they have a name. No span is for a single event, and none holds anything of one.
+// Package traces sends spans of what a daemon does to a collector, by OTLP over HTTP or gRPC: a trace for each stored
+// batch of a partition (batch), one for each refit with the gate's judgement and the publication below it (refit, gate,
+// publish), and one for each version between refits (publish). Attributes follow OpenTelemetry's semantic conventions
+// for messaging where they have a name. No span is for a single event, and none holds anything of one.
 package traces
 
 import (
@@ -27,15 +28,18 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// closeTimeout is how long Close waits for a collector: a daemon that is told to end has five seconds for all that it has to close.
+// closeTimeout is how long Close waits for a collector: a daemon that is told to end has five seconds for all that it
+// has to close.
 const closeTimeout = 2 * time.Second
 
 // Provider makes spans and sends them. The nil Provider makes none.
 type Provider struct{ sdk *sdk.TracerProvider }
 
-// New returns a provider that sends spans where the settings say; without an endpoint, nil. What goes wrong with sending goes to the log, once until it is
-// over, and spans that there is no room for are lost: nothing waits for a collector. Further headers of the requests, such as a token, are taken from the
-// environment (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own (OTEL_EXPORTER_OTLP_CERTIFICATE).
+// New returns a provider that sends spans where the settings say; without an endpoint, nil. What goes wrong with
+// sending goes to the log, once until it is over, and spans that there is no room for are lost: nothing waits for a
+// collector. Further headers of the requests, such as a token, are taken from the environment
+// (OTEL_EXPORTER_OTLP_HEADERS), and so is the certificate of an authority of one's own
+// (OTEL_EXPORTER_OTLP_CERTIFICATE).
 func New(ctx context.Context, to config.Tracing, log *slog.Logger) (*Provider, error) {
 	if to.Endpoint == "" {
 		return nil, nil
@@ -48,13 +52,21 @@ func New(ctx context.Context, to config.Tracing, log *slog.Logger) (*Provider, e
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("spans not sent", "error", err) })) // of the process: there is no other
-	of := resource.NewSchemaless(attribute.String("service.name", "refitd"), attribute.String("service.version", build.String()))
-	return &Provider{sdk.NewTracerProvider(sdk.WithBatcher(&outages{SpanExporter: exporter, log: log}), sdk.WithResource(of),
-		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(to.SamplingFraction))))}, nil
+	otel.SetErrorHandler(
+		otel.ErrorHandlerFunc(func(err error) { log.Warn("spans not sent", "error", err) }),
+	) // of the process: there is no other
+	of := resource.NewSchemaless(
+		attribute.String("service.name", "refitd"),
+		attribute.String("service.version", build.String()),
+	)
+	return &Provider{
+		sdk.NewTracerProvider(sdk.WithBatcher(&outages{SpanExporter: exporter, log: log}), sdk.WithResource(of),
+			sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(to.SamplingFraction)))),
+	}, nil
 }
 
-// outages logs when spans begin to be lost and when they are sent again, where the exporter says it of every request. The SDK makes one at a time.
+// outages logs when spans begin to be lost and when they are sent again, where the exporter says it of every request.
+// The SDK makes one at a time.
 type outages struct {
 	sdk.SpanExporter
 	log  *slog.Logger
@@ -110,17 +122,38 @@ func (p *Provider) Close() {
 
 // Batch makes the span of a batch that has just been stored: from when its decoding began.
 func Batch(by trace.Tracer, model, group string, c *ingest.Counts) {
-	_, span := by.Start(context.Background(), "batch", trace.WithTimestamp(c.Began), trace.WithSpanKind(trace.SpanKindConsumer))
+	_, span := by.Start(
+		context.Background(),
+		"batch",
+		trace.WithTimestamp(c.Began),
+		trace.WithSpanKind(trace.SpanKindConsumer),
+	)
 	if span.IsRecording() {
 		rejected := int64(0)
 		for _, n := range c.Rejected {
 			rejected += n
 		}
-		span.SetAttributes(attribute.String("refitd.model", model), attribute.String("messaging.system", "kafka"),
-			attribute.String("messaging.operation.type", "process"), attribute.String("messaging.destination.name", c.Topic),
-			attribute.String("messaging.destination.partition.id", fmt.Sprint(c.Partition)), attribute.String("messaging.consumer.group.name", group),
-			attribute.Int64("messaging.kafka.offset", c.Base), attribute.Int64("messaging.batch.message_count", c.Next-c.Base),
-			attribute.Int64("refitd.applied", c.Applied), attribute.Int64("refitd.rejected", rejected))
+		span.SetAttributes(
+			attribute.String("refitd.model", model),
+			attribute.String("messaging.system", "kafka"),
+			attribute.String(
+				"messaging.operation.type",
+				"process",
+			),
+			attribute.String("messaging.destination.name", c.Topic),
+			attribute.String(
+				"messaging.destination.partition.id",
+				fmt.Sprint(c.Partition),
+			),
+			attribute.String("messaging.consumer.group.name", group),
+			attribute.Int64(
+				"messaging.kafka.offset",
+				c.Base,
+			),
+			attribute.Int64("messaging.batch.message_count", c.Next-c.Base),
+			attribute.Int64("refitd.applied", c.Applied),
+			attribute.Int64("refitd.rejected", rejected),
+		)
 	}
 	span.End()
 }
@@ -134,19 +167,35 @@ func Refit(by trace.Tracer, model string) trace.Span {
 // Gate makes the span of the judgement of a refit, and says on both what it came to.
 func Gate(by trace.Tracer, refit trace.Span, ch *fitted.Fitted) {
 	v := &ch.Version
-	refit.SetAttributes(attribute.String("refitd.status", v.Status), attribute.Int64("refitd.rows", int64(v.Rows)), attribute.Int("refitd.basis", v.K))
+	refit.SetAttributes(
+		attribute.String("refitd.status", v.Status),
+		attribute.Int64("refitd.rows", int64(v.Rows)),
+		attribute.Int("refitd.basis", v.K),
+	)
 	_, span := by.Start(trace.ContextWithSpan(context.Background(), refit), "gate", trace.WithTimestamp(ch.GateBegan))
-	span.SetAttributes(attribute.String("refitd.decision", v.Decision), attribute.String("refitd.cause", string(ch.Cause)))
+	span.SetAttributes(
+		attribute.String("refitd.decision", v.Decision),
+		attribute.String("refitd.cause", string(ch.Cause)),
+	)
 	span.End(trace.WithTimestamp(ch.GateEnded))
 }
 
 // Publish calls write within a span, below that of ctx if it has one.
-func Publish(ctx context.Context, by trace.Tracer, ch *fitted.Fitted, write func(context.Context, *fitted.Fitted) error) error {
+func Publish(
+	ctx context.Context,
+	by trace.Tracer,
+	ch *fitted.Fitted,
+	write func(context.Context, *fitted.Fitted) error,
+) error {
 	ctx, span := by.Start(ctx, "publish")
 	defer span.End() // in a panic, too
 	err := write(ctx, ch)
-	span.SetAttributes(attribute.String("refitd.model", ch.Version.Model), attribute.Int64("refitd.version", ch.Version.Version),
-		attribute.String("refitd.kind", ch.Version.Kind), attribute.String("refitd.decision", ch.Version.Decision))
+	span.SetAttributes(
+		attribute.String("refitd.model", ch.Version.Model),
+		attribute.Int64("refitd.version", ch.Version.Version),
+		attribute.String("refitd.kind", ch.Version.Kind),
+		attribute.String("refitd.decision", ch.Version.Decision),
+	)
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}

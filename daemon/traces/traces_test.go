@@ -64,7 +64,8 @@ level=WARN msg="spans not sent, which is said once until some are" error="connec
 	}
 }
 
-// TestCloseIsBounded: a collector that takes connections and answers nothing does not hold up the end of the process, by either protocol.
+// TestCloseIsBounded: a collector that takes connections and answers nothing does not hold up the end of the process,
+// by either protocol.
 func TestCloseIsBounded(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -73,8 +74,11 @@ func TestCloseIsBounded(t *testing.T) {
 	defer silent.Close()
 	for _, protocol := range []string{config.TracingHTTP, config.TracingGRPC} {
 		var log bytes.Buffer
-		p, err := New(t.Context(), config.Tracing{Endpoint: "http://" + silent.Addr().String(), Protocol: protocol, SamplingFraction: 1},
-			slog.New(slog.NewTextHandler(&log, nil)))
+		p, err := New(
+			t.Context(),
+			config.Tracing{Endpoint: "http://" + silent.Addr().String(), Protocol: protocol, SamplingFraction: 1},
+			slog.New(slog.NewTextHandler(&log, nil)),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,14 +104,18 @@ func TestBatchAndPublish(t *testing.T) {
 	Batch(by, "ratings", "group", &ingest.Counts{Began: began, Topic: "t", Partition: 3, Base: 40, Next: 50})
 	broken := errors.New("disk full")
 	ch := &fitted.Fitted{}
-	if err := Publish(t.Context(), by, ch, func(context.Context, *fitted.Fitted) error { return broken }); !errors.Is(err, broken) {
+	if err := Publish(t.Context(), by, ch, func(context.Context, *fitted.Fitted) error { return broken }); !errors.Is(
+		err,
+		broken,
+	) {
 		t.Error(err)
 	}
 	if err := Publish(t.Context(), by, ch, func(context.Context, *fitted.Fitted) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	spans := kept.Ended()
-	if len(spans) != 3 || !spans[0].StartTime().Equal(began) || spans[1].Status().Code != codes.Error || spans[1].Status().Description != "disk full" ||
+	if len(spans) != 3 || !spans[0].StartTime().Equal(began) || spans[1].Status().Code != codes.Error ||
+		spans[1].Status().Description != "disk full" ||
 		spans[2].Status().Code != codes.Unset {
 		t.Errorf("%+v", spans)
 	}

@@ -12,13 +12,22 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestAbsentFields: an event that lacks an optional field is scored without it, as the library does, in every request, and the field is named and
-// counted; one that lacks another is refused with its name. A version of before fields could be optional is asked as it was.
+// TestAbsentFields: an event that lacks an optional field is scored without it, as the library does, in every request,
+// and the field is named and counted; one that lacks another is refused with its name. A version of before fields could
+// be optional is asked as it was.
 func TestAbsentFields(t *testing.T) {
 	b := newBench(t)
 	c := contents(snapshot.Regression, 3)
 	c.Schema.Optional = []string{"age", "item", "tags"}
-	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", ""}, Numeric: []float64{math.NaN()}, Multi: [][]string{nil}}}}
+	c.Golden = []snapshot.Golden{
+		{
+			Input: snapshot.Input{
+				Categorical: []string{"u1", ""},
+				Numeric:     []float64{math.NaN()},
+				Multi:       [][]string{nil},
+			},
+		},
+	}
 	b.publish(t, "prices", c)
 	b.listen(t)
 	m := open(t, b.dir, "prices", 2)
@@ -28,12 +37,16 @@ func TestAbsentFields(t *testing.T) {
 		in    snapshot.Input
 		lacks []string
 	}{
-		{`{"user":"u1"}`, snapshot.Input{Categorical: []string{"u1", ""}, Numeric: []float64{math.NaN()}, Multi: [][]string{{}}}, []string{"item", "age", "tags"}},
-		{`{"user":"u1","item":null,"age":null,"tags":null}`, snapshot.Input{Categorical: []string{"u1", ""}, Numeric: []float64{math.NaN()}, Multi: [][]string{{}}},
+		{`{"user":"u1"}`, snapshot.Input{Categorical: []string{"u1", ""}, Numeric: []float64{math.NaN()},
+			Multi: [][]string{{}}}, []string{"item", "age", "tags"}},
+		{`{"user":"u1","item":null,"age":null,"tags":null}`, snapshot.Input{Categorical: []string{"u1", ""},
+			Numeric: []float64{math.NaN()}, Multi: [][]string{{}}},
 			[]string{"item", "age", "tags"}},
-		{`{"user":"u1","item":"i2","tags":["a"]}`, snapshot.Input{Categorical: []string{"u1", "i2"}, Numeric: []float64{math.NaN()}, Multi: [][]string{{"a"}}},
+		{`{"user":"u1","item":"i2","tags":["a"]}`, snapshot.Input{Categorical: []string{"u1", "i2"},
+			Numeric: []float64{math.NaN()}, Multi: [][]string{{"a"}}},
 			[]string{"age"}},
-		{`{"user":"u2","item":"i2","age":0,"tags":["a"]}`, snapshot.Input{Categorical: []string{"u2", "i2"}, Numeric: []float64{0}, Multi: [][]string{{"a"}}}, nil},
+		{`{"user":"u2","item":"i2","age":0,"tags":["a"]}`, snapshot.Input{Categorical: []string{"u2", "i2"},
+			Numeric: []float64{0}, Multi: [][]string{{"a"}}}, nil},
 	} {
 		want, err := m.Predict(&test.in)
 		if err != nil {
@@ -87,18 +100,31 @@ func TestAbsentFields(t *testing.T) {
 		"/v2/models/prices/infer":   `{"inputs":[{"name":"user","shape":[2],"datatype":"BYTES","data":["u1",""]}]}`,
 	} {
 		var got failure
-		if b.want(http.StatusBadRequest, &got, "POST", path, body); got.Reason != "missing_field" || got.Field != "user" {
+		if b.want(http.StatusBadRequest, &got, "POST", path, body); got.Reason != "missing_field" ||
+			got.Field != "user" {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
 	var got failure
-	b.want(http.StatusBadRequest, &got, "POST", "/v2/models/prices/infer", `{"inputs":[{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]}]}`)
+	b.want(
+		http.StatusBadRequest,
+		&got,
+		"POST",
+		"/v2/models/prices/infer",
+		`{"inputs":[{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]}]}`,
+	)
 	if got.Error != `inputs: the tensor "user" is missing` {
 		t.Error(got.Error)
 	}
 	// Version 1 is of before: HTTP wants its events whole, and its tensors may say "" for a name.
 	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/prices/versions/1/score", `{"events":[{"user":"u1"}]}`)
-	b.want(http.StatusOK, nil, "POST", "/v2/models/prices/versions/1/infer", `{"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":[""]},
+	b.want(
+		http.StatusOK,
+		nil,
+		"POST",
+		"/v2/models/prices/versions/1/infer",
+		`{"inputs":[{"name":"user","shape":[1],"datatype":"BYTES","data":[""]},
 		{"name":"item","shape":[1],"datatype":"BYTES","data":["i1"]},{"name":"age","shape":[1],"datatype":"FP64","data":[1]},
-		{"name":"tags","shape":[1,1],"datatype":"BYTES","data":["a"]}]}`)
+		{"name":"tags","shape":[1,1],"datatype":"BYTES","data":["a"]}]}`,
+	)
 }

@@ -8,12 +8,14 @@ import (
 
 // readiness is what /-/ready answers.
 type readiness struct {
-	Ready   bool             `json:"ready"`   // every model is ready, or the one that was asked for
-	Reasons []string         `json:"reasons"` // those of all models, each with the name of its model; empty if they are ready
-	Models  []modelReadiness `json:"models"`  // in the order of the configuration
+	Ready bool `json:"ready"` // every model is ready, or the one that was asked for
+	// those of all models, each with the name of its model; empty if they are ready
+	Reasons []string         `json:"reasons"`
+	Models  []modelReadiness `json:"models"` // in the order of the configuration
 }
 
-// modelReadiness says whether a model does its work, and which version it has, or why it has none. Not to have one yet does not make it unready.
+// modelReadiness says whether a model does its work, and which version it has, or why it has none. Not to have one yet
+// does not make it unready.
 type modelReadiness struct {
 	Model   string   `json:"model"`
 	Ready   bool     `json:"ready"`             // there is no reason against it
@@ -30,10 +32,10 @@ func (*Server) healthy(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// ready answers whether each model, or the one that the query names, does its work: it is fed, and consumers get what it learns. It is not ready
-// while its brokers cannot be reached or all of its partitions have halted, while its disk is full, when the version that consumers have has
-// expired, when the store of versions is lost or did not take the last one, and when its refits end without a first version. A model that is too
-// young to have one is ready.
+// ready answers whether each model, or the one that the query names, does its work: it is fed, and consumers get what
+// it learns. It is not ready while its brokers cannot be reached or all of its partitions have halted, while its disk
+// is full, when the version that consumers have has expired, when the store of versions is lost or did not take the
+// last one, and when its refits end without a first version. A model that is too young to have one is ready.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	named, some := r.URL.Query().Get("model"), r.URL.Query().Has("model")
 	if _, ok := s.caches[named]; some && !ok {
@@ -45,7 +47,13 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := readiness{Reasons: append([]string{}, state.NotReady()...), Models: []modelReadiness{}}
 	for _, m := range state.Models {
-		one := modelReadiness{Model: m.Name, Ready: len(m.NotReady) == 0, Reasons: []string{}, Reason: m.Waiting, Standby: m.Standby}
+		one := modelReadiness{
+			Model:   m.Name,
+			Ready:   len(m.NotReady) == 0,
+			Reasons: []string{},
+			Reason:  m.Waiting,
+			Standby: m.Standby,
+		}
 		for _, reason := range m.NotReady {
 			one.Reasons = append(one.Reasons, reason.Text)
 		}
@@ -61,7 +69,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, status, out)
 }
 
-// readyStatus answers a probe with the status of ready. Probes have no password, so the answer has neither reasons nor names of models.
+// readyStatus answers a probe with the status of ready. Probes have no password, so the answer has neither reasons nor
+// names of models.
 func (s *Server) readyStatus(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if len(s.Daemon.Status().NotReady()) == 0 {

@@ -13,14 +13,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestThousandEvents: for every task, kernel and type of tensors HTTP answers 1,000 random events as the library does, to the last bit, in both of its forms;
-// and with F32 tensors within 1e-5(1+|o|) of what F64 ones give.
+// TestThousandEvents: for every task, kernel and type of tensors HTTP answers 1,000 random events as the library does,
+// to the last bit, in both of its forms; and with F32 tensors within 1e-5(1+|o|) of what F64 ones give.
 func TestThousandEvents(t *testing.T) {
 	const events = 1000
 	b := newBench(t)
 	worst := 0.0
 	for name, task := range tasks {
-		for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous, snapshot.ANOVA + "3", snapshot.Homogeneous + "3", "none"} {
+		for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous, snapshot.ANOVA + "3", snapshot.Homogeneous +
+			"3", "none"} {
 			var double [][]float64
 			for _, tensors := range []string{snapshot.F64, snapshot.F32} {
 				c := contents(task, 7)
@@ -36,21 +37,55 @@ func TestThousandEvents(t *testing.T) {
 				rng := rand.New(rand.NewPCG(8, 9))
 				var list []any
 				var inputs []*snapshot.Input
-				user, item, age, first := make([]string, events), make([]string, events), make([]float64, events), make([]string, events)
+				user, item, age, first := make(
+					[]string,
+					events,
+				), make(
+					[]string,
+					events,
+				), make(
+					[]float64,
+					events,
+				), make(
+					[]string,
+					events,
+				)
 				for i := range events {
-					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b",
+					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(
+						rng.IntN(5),
+					), "i"+strconv.Itoa(
+						rng.IntN(6),
+					), 40+15*rng.NormFloat64(), []string{"a", "b",
 						"c", "zz"}[rng.IntN(4)]
-					list, inputs = append(list, ratingEvent(user[i], item[i], age[i], first[i])), append(inputs, input(user[i], item[i], age[i], first[i]))
+					list, inputs = append(
+						list,
+						ratingEvent(user[i], item[i], age[i], first[i]),
+					), append(
+						inputs,
+						input(user[i], item[i], age[i], first[i]),
+					)
 				}
 				var got scoreReply
-				b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/score", map[string]any{"events": list})
+				b.want(
+					http.StatusOK,
+					&got,
+					"POST",
+					"/v1/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/score",
+					map[string]any{"events": list},
+				)
 				var inferred inferAnswer
-				b.want(http.StatusOK, &inferred, "POST", "/v2/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/infer", map[string]any{"inputs": []any{
-					map[string]any{"name": "user", "shape": []int{events}, "datatype": "BYTES", "data": user},
-					map[string]any{"name": "item", "shape": []int{events}, "datatype": "BYTES", "data": item},
-					map[string]any{"name": "age", "shape": []int{events}, "datatype": "FP64", "data": age},
-					map[string]any{"name": "tags", "shape": []int{events, 1}, "datatype": "BYTES", "data": first},
-				}})
+				b.want(
+					http.StatusOK,
+					&inferred,
+					"POST",
+					"/v2/models/"+name+"/versions/"+strconv.FormatInt(version, 10)+"/infer",
+					map[string]any{"inputs": []any{
+						map[string]any{"name": "user", "shape": []int{events}, "datatype": "BYTES", "data": user},
+						map[string]any{"name": "item", "shape": []int{events}, "datatype": "BYTES", "data": item},
+						map[string]any{"name": "age", "shape": []int{events}, "datatype": "FP64", "data": age},
+						map[string]any{"name": "tags", "shape": []int{events, 1}, "datatype": "BYTES", "data": first},
+					}},
+				)
 				var tensor []any
 				for _, o := range inferred.Outputs {
 					if o.Name == "outputs" {
@@ -65,12 +100,29 @@ func TestThousandEvents(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if !slices.Equal(got.Predictions[i].Ranked, want.Ranked()) || (want.Ranked() != nil) != (task == snapshot.Multiclass) {
-						t.Fatalf("%s %s, event %d: ranked %q over HTTP, %q in the library", name, kernel, i, got.Predictions[i].Ranked, want.Ranked())
+					if !slices.Equal(got.Predictions[i].Ranked, want.Ranked()) ||
+						(want.Ranked() != nil) != (task == snapshot.Multiclass) {
+						t.Fatalf(
+							"%s %s, event %d: ranked %q over HTTP, %q in the library",
+							name,
+							kernel,
+							i,
+							got.Predictions[i].Ranked,
+							want.Ranked(),
+						)
 					}
 					for o, w := range want.Outputs {
 						if g := got.Predictions[i].Outputs[o]; g != w || tensor[i*c.NumOutputs+o] != w {
-							t.Fatalf("%s %s %s, event %d: %v and %v over HTTP, %v in the library", name, kernel, tensors, i, g, tensor[i*c.NumOutputs+o], w)
+							t.Fatalf(
+								"%s %s %s, event %d: %v and %v over HTTP, %v in the library",
+								name,
+								kernel,
+								tensors,
+								i,
+								g,
+								tensor[i*c.NumOutputs+o],
+								w,
+							)
 						}
 						if tensors == snapshot.F32 {
 							worst = max(worst, math.Abs(w-double[i][o])/(1+math.Abs(double[i][o])))
@@ -89,11 +141,12 @@ func TestThousandEvents(t *testing.T) {
 	t.Logf("F32 tensors differ from F64 by %.1e(1+|o|) at most (bar 1e-5); HTTP from the library by nothing", worst)
 }
 
-// TestThousandEventsRankedAndExplained: of models of degree 3 and of a margin loss HTTP gives for 1,000 random events the items and the terms of the library,
-// to the last bit, in both types of tensors.
+// TestThousandEventsRankedAndExplained: of models of degree 3 and of a margin loss HTTP gives for 1,000 random events
+// the items and the terms of the library, to the last bit, in both types of tensors.
 func TestThousandEventsRankedAndExplained(t *testing.T) {
 	b := newBench(t)
-	for kernel, name := range map[string]string{snapshot.ANOVA: "prices", snapshot.Homogeneous: "ratings", "none": "colours"} {
+	for kernel, name := range map[string]string{snapshot.ANOVA: "prices", snapshot.Homogeneous: "ratings",
+		"none": "colours"} {
 		for _, tensors := range []string{snapshot.F64, snapshot.F32} {
 			c := contents(tasks[name], 7)
 			c.Kernel, c.Degree, c.Tensors = kernel, 3, tensors
@@ -103,17 +156,44 @@ func TestThousandEventsRankedAndExplained(t *testing.T) {
 			m := open(t, b.dir, name, b.publish(t, name, c))
 			rng := rand.New(rand.NewPCG(8, 9))
 			for i := range 1000 {
-				user, item, age, tag := "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(rng.IntN(6)), 40+15*rng.NormFloat64(), []string{"a", "b", "zz"}[rng.IntN(3)]
+				user, item, age, tag := "u"+strconv.Itoa(
+					rng.IntN(5),
+				), "i"+strconv.Itoa(
+					rng.IntN(6),
+				), 40+15*rng.NormFloat64(), []string{"a", "b", "zz"}[rng.IntN(3)]
 				event, in := ratingEvent(user, item, age, tag), input(user, item, age, tag)
 				class := ""
 				if len(c.Schema.Classes) > 0 {
 					class = c.Schema.Classes[i%len(c.Schema.Classes)]
 				}
 				var top topAnswer
-				b.want(http.StatusOK, &top, "POST", "/v1/models/"+name+"/topk", map[string]any{"event": event, "over": "item", "k": 3, "class": class})
-				want, err := m.TopK(nil, &snapshot.Query{Input: *in, Over: "item", K: 3, Class: class}, new(snapshot.Scratch))
-				if err != nil || !slices.EqualFunc(top.Items, want, func(a topItem, b snapshot.Item) bool { return a == topItem{b.Name, report.Number(b.Value)} }) {
-					t.Fatalf("%s %s, event %d: %v over HTTP, %v in the library, %v", name, tensors, i, top.Items, want, err)
+				b.want(
+					http.StatusOK,
+					&top,
+					"POST",
+					"/v1/models/"+name+"/topk",
+					map[string]any{"event": event, "over": "item", "k": 3, "class": class},
+				)
+				want, err := m.TopK(
+					nil,
+					&snapshot.Query{Input: *in, Over: "item", K: 3, Class: class},
+					new(snapshot.Scratch),
+				)
+				if err != nil ||
+					!slices.EqualFunc(
+						top.Items,
+						want,
+						func(a topItem, b snapshot.Item) bool { return a == topItem{b.Name, report.Number(b.Value)} },
+					) {
+					t.Fatalf(
+						"%s %s, event %d: %v over HTTP, %v in the library, %v",
+						name,
+						tensors,
+						i,
+						top.Items,
+						want,
+						err,
+					)
 				}
 				var explained struct {
 					Outputs []float64
@@ -121,10 +201,19 @@ func TestThousandEventsRankedAndExplained(t *testing.T) {
 				}
 				b.want(http.StatusOK, &explained, "POST", "/v1/models/"+name+"/explain", map[string]any{"event": event})
 				e, err := m.Explain(in)
-				if err != nil || !slices.Equal(explained.Outputs, e.Outputs) || !slices.EqualFunc(explained.Terms, e.Terms, func(a, b snapshot.Term) bool {
-					return slices.Equal(a.Features, b.Features) && slices.Equal(a.Contribution, b.Contribution)
-				}) {
-					t.Fatalf("%s %s, event %d: %+v over HTTP, %+v in the library, %v", name, tensors, i, explained, e, err)
+				if err != nil || !slices.Equal(explained.Outputs, e.Outputs) ||
+					!slices.EqualFunc(explained.Terms, e.Terms, func(a, b snapshot.Term) bool {
+						return slices.Equal(a.Features, b.Features) && slices.Equal(a.Contribution, b.Contribution)
+					}) {
+					t.Fatalf(
+						"%s %s, event %d: %+v over HTTP, %+v in the library, %v",
+						name,
+						tensors,
+						i,
+						explained,
+						e,
+						err,
+					)
 				}
 			}
 		}

@@ -26,9 +26,10 @@ type aliasEntry struct {
 	snapshot.Pointer
 }
 
-// showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version than N, has been moved
-// since the answer that If-None-Match names, or has another renewal than ?renewed, for the time of ?wait (30s by default, 60s at most), and
-// answers 304 if that does not happen. An alias that moves back ends the wait, too.
+// showAlias answers with the version that an alias names. With ?after=N it waits until the alias names another version
+// than N, has been moved since the answer that If-None-Match names, or has another renewal than ?renewed, for the time
+// of ?wait (30s by default, 60s at most), and answers 304 if that does not happen. An alias that moves back ends the
+// wait, too.
 func (s *Server) showAlias(w http.ResponseWriter, r *http.Request) error {
 	cache, err := s.cached(r)
 	if err != nil {
@@ -65,13 +66,14 @@ func (s *Server) answerAlias(w http.ResponseWriter, r *http.Request, cache *mode
 	return answer(w, http.StatusOK, aliasEntry{cache.Name, r.PathValue("alias"), m.PayloadDigest, p})
 }
 
-// isOld reports whether a client that knows the version after has no news: the alias names it, by the same move if the client says which
-// one it knows. The version 0 is that of an alias that does not exist.
+// isOld reports whether a client that knows the version after has no news: the alias names it, by the same move if the
+// client says which one it knows. The version 0 is that of an alias that does not exist.
 func isOld(r *http.Request, p snapshot.Pointer, err error, after int64) bool {
 	if errors.Is(err, snapshot.ErrNotFound) {
 		return after == 0
 	}
-	return err == nil && p.Version == after && (r.Header.Get("If-None-Match") == "" || matches(r, p.ETag())) && !isRenewed(r, p)
+	return err == nil && p.Version == after && (r.Header.Get("If-None-Match") == "" || matches(r, p.ETag())) &&
+		!isRenewed(r, p)
 }
 
 // isRenewed reports whether a client that says which renewal of the alias it knows does not know the newest.
@@ -81,14 +83,21 @@ func isRenewed(r *http.Request, p snapshot.Pointer) bool {
 }
 
 // await looks at an alias until it is news, the time is up, or the client or the daemon goes away.
-func (s *Server) await(w http.ResponseWriter, r *http.Request, cache *modelCache, after int64, wait time.Duration) (snapshot.Pointer, error) {
+func (s *Server) await(
+	w http.ResponseWriter,
+	r *http.Request,
+	cache *modelCache,
+	after int64,
+	wait time.Duration,
+) (snapshot.Pointer, error) {
 	select {
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()
 	default:
 		return snapshot.Pointer{}, busy("too many clients wait for an alias")
 	}
-	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to move on.
+	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to
+	// move on.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
@@ -113,7 +122,8 @@ type aliasMove struct {
 	Why     string `json:"why"`     // kept in the publish log
 }
 
-// moveAlias lets an alias name a version, if that version can be loaded and scores its golden events; the store sees to that.
+// moveAlias lets an alias name a version, if that version can be loaded and scores its golden events; the store sees to
+// that.
 func (s *Server) moveAlias(w http.ResponseWriter, r *http.Request) error {
 	cache, err := s.cached(r)
 	if err != nil {

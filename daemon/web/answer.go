@@ -30,8 +30,8 @@ func fail(w http.ResponseWriter, status int, text string) {
 	_ = answer(w, status, failure{Error: text})
 }
 
-// answer writes v as JSON and returns nil, for a handler to end with: a client that has gone needs no answer, so the error of the write says
-// nothing.
+// answer writes v as JSON and returns nil, for a handler to end with: a client that has gone needs no answer, so the
+// error of the write says nothing.
 func answer(w http.ResponseWriter, status int, v any) error {
 	status, b := encoded(status, v)
 	send(w, status, b)
@@ -84,7 +84,8 @@ type rejectedError struct {
 
 func (e *rejectedError) Error() string { return e.where + ": " + e.String() }
 
-// failWith answers with an error of the store or of a request. What went wrong on this machine goes to the log, not to the client.
+// failWith answers with an error of the store or of a request. What went wrong on this machine goes to the log, not to
+// the client.
 func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	if bad, ok := errors.AsType[*requestError](err); ok {
 		if bad.status == http.StatusServiceUnavailable {
@@ -102,7 +103,11 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch {
 	case errors.Is(err, snapshot.ErrName):
-		fail(w, http.StatusBadRequest, "a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit")
+		fail(
+			w,
+			http.StatusBadRequest,
+			"a name has 1 to 64 small letters, digits, '.', '_' or '-', beginning with a letter or digit",
+		)
 	case errors.Is(err, snapshot.ErrNotFound):
 		fail(w, http.StatusNotFound, s.noVersion(r.PathValue("model")))
 	case errors.Is(err, snapshot.ErrInput):
@@ -113,7 +118,11 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 		fail(w, http.StatusGone, "the version has expired")
 	case errors.Is(err, snapshot.ErrSignature):
 		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
-		fail(w, http.StatusBadGateway, "the version or alias is not signed by a key that this daemon trusts; the log of refitd says more")
+		fail(
+			w,
+			http.StatusBadGateway,
+			"the version or alias is not signed by a key that this daemon trusts; the log of refitd says more",
+		)
 	case errors.Is(err, snapshot.ErrDigest), errors.Is(err, snapshot.ErrFormat), errors.Is(err, snapshot.ErrGolden):
 		s.Log.Error("version refused", "path", r.URL.Path, "error", err)
 		fail(w, http.StatusBadGateway, "the version is damaged or of another format; the log of refitd says more")
@@ -124,7 +133,8 @@ func (s *Server) failWith(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// readJSON decodes a body strictly: one value, no unknown and no repeated names, UTF-8. What it becomes has been taken from the budget before.
+// readJSON decodes a body strictly: one value, no unknown and no repeated names, UTF-8. What it becomes has been taken
+// from the budget before.
 func readJSON(r *http.Request, v any, options ...jsonv2.Options) error {
 	in := inflightOf(r)
 	body, err := in.readPlain()

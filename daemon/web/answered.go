@@ -16,14 +16,18 @@ const liveVersion = "live"
 type answered struct {
 	Model   string `json:"model"`
 	Version int64  `json:"version"` // of the model; 0 is the live model
-	Digest  string `json:"digest"`  // payload digest of the version: of everything that its scores depend on; empty of the live model
+	// payload digest of the version: of everything that its scores depend on; empty of the live model
+	Digest string `json:"digest"`
 	// Delta is how many of the version's deltas are applied; 0 is the version as it was published.
-	Delta       int64         `json:"delta"`
-	DeltaDigest string        `json:"delta_digest,omitempty"` // of the last of them, which vouches for those before it; absent without any
-	AgeSeconds  report.Number `json:"age_seconds"`            // since the version or its last delta was made, by the clock of who made it
-	Watermark   *time.Time    `json:"event_time_watermark"`   // newest event time that it knows; null where that is not known
-	Live        *unpublished  `json:"live,omitempty"`         // of the live model; absent of versions
-	// LiveHeldBack is why the champion answers in place of the live model: window, held_out or outputs. Absent where what was asked for answers.
+	Delta int64 `json:"delta"`
+	// of the last of them, which vouches for those before it; absent without any
+	DeltaDigest string `json:"delta_digest,omitempty"`
+	// since the version or its last delta was made, by the clock of who made it
+	AgeSeconds report.Number `json:"age_seconds"`
+	Watermark  *time.Time    `json:"event_time_watermark"` // newest event time that it knows; null where that is not known
+	Live       *unpublished  `json:"live,omitempty"`       // of the live model; absent of versions
+	// LiveHeldBack is why the champion answers in place of the live model: window, held_out or outputs. Absent where
+	// what was asked for answers.
 	LiveHeldBack string `json:"live_held_back,omitempty"`
 }
 
@@ -55,7 +59,8 @@ func (s *scorer) answered() answered {
 	return a
 }
 
-// live returns the live model, if the configuration offers it and there is one, or the champion where the live model is held back.
+// live returns the live model, if the configuration offers it and there is one, or the champion where the live model is
+// held back.
 func (s *modelCache) live() (*scorer, error) {
 	var m *snapshot.Model
 	var err error
@@ -75,7 +80,10 @@ func (s *modelCache) live() (*scorer, error) {
 	case err != nil:
 		return nil, err
 	case m == nil:
-		return nil, &requestError{http.StatusNotFound, "version live is not offered: set serve.live: true for this model"}
+		return nil, &requestError{
+			http.StatusNotFound,
+			"version live is not offered: set serve.live: true for this model",
+		}
 	}
 	v := s.lastLive.Load()
 	if v == nil || v.model != m {

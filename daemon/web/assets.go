@@ -33,8 +33,16 @@ func newAsset(media string, names ...string) *asset {
 
 var (
 	styleSheet = newAsset("text/css; charset=utf-8", "style.css")
-	pageScript = newAsset("text/javascript; charset=utf-8", "dom.js", "plot.js", "model.js", "versions.js", "try.js", "page.js")
-	pageIcon   = newAsset("image/svg+xml", "icon.svg")
+	pageScript = newAsset(
+		"text/javascript; charset=utf-8",
+		"dom.js",
+		"plot.js",
+		"model.js",
+		"versions.js",
+		"try.js",
+		"page.js",
+	)
+	pageIcon = newAsset("image/svg+xml", "icon.svg")
 )
 
 func (a *asset) serve(w http.ResponseWriter, r *http.Request) error {

@@ -44,55 +44,125 @@ func allPatterns() (list []string) {
 	return list
 }
 
-// matrix is what each route answers to somebody who signed in, with lifecycle off and on. Everybody else gets 401. A request is a path that
-// the pattern takes, with a body that it takes.
+// matrix is what each route answers to somebody who signed in, with lifecycle off and on. Everybody else gets 401. A
+// request is a path that the pattern takes, with a body that it takes.
 var matrix = map[string]struct {
 	path, body string
 	off, on    int
 }{
-	"GET /{$}":                                               {"/", "", 200, 200},
-	"GET /openapi.json":                                      {"/openapi.json", "", 200, 200},
-	"GET /static/style.css":                                  {"/static/style.css", "", 200, 200},
-	"GET /static/page.js":                                    {"/static/page.js", "", 200, 200},
-	"GET /static/icon.svg":                                   {"/static/icon.svg", "", 200, 200},
-	"GET /runbook/{alert}":                                   {"/runbook/RefitdModelStale", "", 200, 200},
-	"GET /v1/status":                                         {"/v1/status", "", 200, 200},
-	"GET /v1/stream":                                         {"/v1/stream?rounds=1", "", 200, 200},
-	"GET /v1/models/{model}/state":                           {"/v1/models/ratings/state", "", 200, 200},
-	"GET /v1/models/{model}/curves":                          {"/v1/models/ratings/curves?after=7", "", 200, 200},
-	"GET /v1/models/{model}/versions/{version}/diff":         {"/v1/models/ratings/versions/1/diff?with=1", "", 200, 200},
-	"GET /v1/models/{model}/belief":                          {"/v1/models/ratings/belief", "", 200, 200},
-	"GET /v1/models/{model}/aliases/{alias}/belief":          {"/v1/models/ratings/aliases/latest/belief", "", 200, 200},
-	"GET /v1/models/{model}/versions/{version}/belief":       {"/v1/models/ratings/versions/1/belief", "", 200, 200},
-	"GET /v1/models/{model}/entity":                          {"/v1/models/ratings/entity?field=user&name=u1", "", 200, 200},
-	"GET /v1/models/{model}/aliases/{alias}/entity":          {"/v1/models/ratings/aliases/latest/entity?field=user&name=u1", "", 200, 200},
-	"GET /v1/models/{model}/versions/{version}/entity":       {"/v1/models/ratings/versions/1/entity?field=tags&name=zz", "", 200, 200},
-	"GET /-/healthy":                                         {"/-/healthy", "", 200, 200},
-	"GET /-/ready":                                           {"/-/ready", "", 200, 200},
-	"POST /-/reload":                                         {"/-/reload", "", 403, 200},
-	"PUT /-/reload":                                          {"/-/reload", "", 403, 200},
-	"POST /-/refit":                                          {"/-/refit?model=ratings", "", 403, 202},
-	"PUT /-/refit":                                           {"/-/refit", "", 403, 202},
-	"GET /metrics":                                           {"/metrics", "", 200, 200},
-	"GET /v1/models":                                         {"/v1/models", "", 200, 200},
-	"GET /v1/models/{model}":                                 {"/v1/models/ratings", "", 200, 200},
-	"GET /v1/models/{model}/versions":                        {"/v1/models/ratings/versions", "", 200, 200},
-	"GET /v1/models/{model}/aliases":                         {"/v1/models/ratings/aliases", "", 200, 200},
-	"GET /v1/models/{model}/aliases/{alias}":                 {"/v1/models/ratings/aliases/latest", "", 200, 200},
-	"PUT /v1/models/{model}/aliases/{alias}":                 {"/v1/models/ratings/aliases/test", `{"version":1,"why":"test"}`, 403, 200},
-	"GET /v1/models/{model}/versions/{version}":              {"/v1/models/ratings/versions/1", "", 200, 200},
-	"GET /v1/models/{model}/aliases/{alias}/files/{file}":    {"/v1/models/ratings/aliases/latest/files/vocabulary", "", 200, 200},
-	"GET /v1/models/{model}/versions/{version}/files/{file}": {"/v1/models/ratings/versions/1/files/vocabulary", "", 200, 200},
-	"GET /v1/models/{model}/deltas":                          {"/v1/models/ratings/deltas?base=1&wait=0s", "", 200, 200},
-	"POST /v1/models/{model}/score":                          {"/v1/models/ratings/score", `{"events":[]}`, 200, 200},
-	"POST /v1/models/{model}/aliases/{alias}/score":          {"/v1/models/ratings/aliases/latest/score", `{"events":[]}`, 200, 200},
-	"POST /v1/models/{model}/versions/{version}/score":       {"/v1/models/ratings/versions/1/score", `{"events":[]}`, 200, 200},
-	"POST /v1/models/{model}/topk":                           {"/v1/models/ratings/topk", topBody, 200, 200},
-	"POST /v1/models/{model}/aliases/{alias}/topk":           {"/v1/models/ratings/aliases/latest/topk", topBody, 200, 200},
-	"POST /v1/models/{model}/versions/{version}/topk":        {"/v1/models/ratings/versions/1/topk", topBody, 200, 200},
-	"POST /v1/models/{model}/explain":                        {"/v1/models/ratings/explain", explainBody, 200, 200},
-	"POST /v1/models/{model}/aliases/{alias}/explain":        {"/v1/models/ratings/aliases/latest/explain", explainBody, 200, 200},
-	"POST /v1/models/{model}/versions/{version}/explain":     {"/v1/models/ratings/versions/1/explain", explainBody, 200, 200},
+	"GET /{$}":                      {"/", "", 200, 200},
+	"GET /openapi.json":             {"/openapi.json", "", 200, 200},
+	"GET /static/style.css":         {"/static/style.css", "", 200, 200},
+	"GET /static/page.js":           {"/static/page.js", "", 200, 200},
+	"GET /static/icon.svg":          {"/static/icon.svg", "", 200, 200},
+	"GET /runbook/{alert}":          {"/runbook/RefitdModelStale", "", 200, 200},
+	"GET /v1/status":                {"/v1/status", "", 200, 200},
+	"GET /v1/stream":                {"/v1/stream?rounds=1", "", 200, 200},
+	"GET /v1/models/{model}/state":  {"/v1/models/ratings/state", "", 200, 200},
+	"GET /v1/models/{model}/curves": {"/v1/models/ratings/curves?after=7", "", 200, 200},
+	"GET /v1/models/{model}/versions/{version}/diff": {
+		"/v1/models/ratings/versions/1/diff?with=1",
+		"",
+		200,
+		200,
+	},
+	"GET /v1/models/{model}/belief": {"/v1/models/ratings/belief", "", 200, 200},
+	"GET /v1/models/{model}/aliases/{alias}/belief": {
+		"/v1/models/ratings/aliases/latest/belief",
+		"",
+		200,
+		200,
+	},
+	"GET /v1/models/{model}/versions/{version}/belief": {"/v1/models/ratings/versions/1/belief", "", 200, 200},
+	"GET /v1/models/{model}/entity": {
+		"/v1/models/ratings/entity?field=user&name=u1",
+		"",
+		200,
+		200,
+	},
+	"GET /v1/models/{model}/aliases/{alias}/entity": {
+		"/v1/models/ratings/aliases/latest/entity?field=user&name=u1",
+		"",
+		200,
+		200,
+	},
+	"GET /v1/models/{model}/versions/{version}/entity": {
+		"/v1/models/ratings/versions/1/entity?field=tags&name=zz",
+		"",
+		200,
+		200,
+	},
+	"GET /-/healthy":                         {"/-/healthy", "", 200, 200},
+	"GET /-/ready":                           {"/-/ready", "", 200, 200},
+	"POST /-/reload":                         {"/-/reload", "", 403, 200},
+	"PUT /-/reload":                          {"/-/reload", "", 403, 200},
+	"POST /-/refit":                          {"/-/refit?model=ratings", "", 403, 202},
+	"PUT /-/refit":                           {"/-/refit", "", 403, 202},
+	"GET /metrics":                           {"/metrics", "", 200, 200},
+	"GET /v1/models":                         {"/v1/models", "", 200, 200},
+	"GET /v1/models/{model}":                 {"/v1/models/ratings", "", 200, 200},
+	"GET /v1/models/{model}/versions":        {"/v1/models/ratings/versions", "", 200, 200},
+	"GET /v1/models/{model}/aliases":         {"/v1/models/ratings/aliases", "", 200, 200},
+	"GET /v1/models/{model}/aliases/{alias}": {"/v1/models/ratings/aliases/latest", "", 200, 200},
+	"PUT /v1/models/{model}/aliases/{alias}": {
+		"/v1/models/ratings/aliases/test",
+		`{"version":1,"why":"test"}`,
+		403,
+		200,
+	},
+	"GET /v1/models/{model}/versions/{version}": {"/v1/models/ratings/versions/1", "", 200, 200},
+	"GET /v1/models/{model}/aliases/{alias}/files/{file}": {
+		"/v1/models/ratings/aliases/latest/files/vocabulary",
+		"",
+		200,
+		200,
+	},
+	"GET /v1/models/{model}/versions/{version}/files/{file}": {
+		"/v1/models/ratings/versions/1/files/vocabulary",
+		"",
+		200,
+		200,
+	},
+	"GET /v1/models/{model}/deltas": {
+		"/v1/models/ratings/deltas?base=1&wait=0s",
+		"",
+		200,
+		200,
+	},
+	"POST /v1/models/{model}/score": {"/v1/models/ratings/score", `{"events":[]}`, 200, 200},
+	"POST /v1/models/{model}/aliases/{alias}/score": {
+		"/v1/models/ratings/aliases/latest/score",
+		`{"events":[]}`,
+		200,
+		200,
+	},
+	"POST /v1/models/{model}/versions/{version}/score": {
+		"/v1/models/ratings/versions/1/score",
+		`{"events":[]}`,
+		200,
+		200,
+	},
+	"POST /v1/models/{model}/topk": {"/v1/models/ratings/topk", topBody, 200, 200},
+	"POST /v1/models/{model}/aliases/{alias}/topk": {
+		"/v1/models/ratings/aliases/latest/topk",
+		topBody,
+		200,
+		200,
+	},
+	"POST /v1/models/{model}/versions/{version}/topk": {"/v1/models/ratings/versions/1/topk", topBody, 200, 200},
+	"POST /v1/models/{model}/explain":                 {"/v1/models/ratings/explain", explainBody, 200, 200},
+	"POST /v1/models/{model}/aliases/{alias}/explain": {
+		"/v1/models/ratings/aliases/latest/explain",
+		explainBody,
+		200,
+		200,
+	},
+	"POST /v1/models/{model}/versions/{version}/explain": {
+		"/v1/models/ratings/versions/1/explain",
+		explainBody,
+		200,
+		200,
+	},
 	"GET /v2":                                          {"/v2", "", 200, 200},
 	"GET /v2/health/live":                              {"/v2/health/live", "", 200, 200},
 	"GET /v2/health/ready":                             {"/v2/health/ready", "", 200, 200},
@@ -105,7 +175,8 @@ var matrix = map[string]struct {
 	"POST /v2/repository/index":                        {"/v2/repository/index", "{}", 200, 200},
 }
 
-const topBody, explainBody = `{"event":{"user":"u1","age":3,"tags":[]},"over":"item"}`, `{"event":{"user":"u1","item":"i1","age":3,"tags":[]}}`
+const topBody, explainBody = `{"event":{"user":"u1","age":3,"tags":[]},"over":"item"}`,
+	`{"event":{"user":"u1","item":"i1","age":3,"tags":[]}}`
 
 const emptyInfer = `{"inputs":[{"name":"user","shape":[0],"datatype":"BYTES","data":[]},{"name":"item","shape":[0],"datatype":"BYTES","data":[]},` +
 	`{"name":"age","shape":[0],"datatype":"FP64","data":[]},{"name":"tags","shape":[0,0],"datatype":"BYTES","data":[]}]}`
@@ -138,7 +209,12 @@ func TestRouteMatrix(t *testing.T) {
 				user, password string
 				want           int
 			}{{"", "", 401}, {"ann", "wrong", 401}, {"bob", password, 401}, {"ann", "", 401}, {"ann", password, right}} {
-				req, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+row.path, strings.NewReader(row.body))
+				req, err := http.NewRequestWithContext(
+					t.Context(),
+					method,
+					"http://"+addr+row.path,
+					strings.NewReader(row.body),
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -154,7 +230,17 @@ func TestRouteMatrix(t *testing.T) {
 				}
 				body, err := io.ReadAll(res.Body)
 				if res.Body.Close(); err != nil || res.StatusCode != try.want {
-					t.Errorf("lifecycle %v, %s %s as %q: %d %.100s, want %d (%v)", lifecycle, method, row.path, try.user, res.StatusCode, body, try.want, err)
+					t.Errorf(
+						"lifecycle %v, %s %s as %q: %d %.100s, want %d (%v)",
+						lifecycle,
+						method,
+						row.path,
+						try.user,
+						res.StatusCode,
+						body,
+						try.want,
+						err,
+					)
 				}
 				if try.want == 401 && res.Header.Get("WWW-Authenticate") == "" {
 					t.Errorf("%s %s: 401 without WWW-Authenticate", method, row.path)
@@ -164,7 +250,8 @@ func TestRouteMatrix(t *testing.T) {
 		if len(allPatterns()) != len(matrix) {
 			t.Errorf("%d routes, %d rows", len(allPatterns()), len(matrix))
 		}
-		if want := map[bool]int{false: 0, true: 2}[lifecycle]; b.fake.reloads != want || len(b.fake.refits) != want/2*(1+len(tasks)) {
+		if want := map[bool]int{false: 0, true: 2}[lifecycle]; b.fake.reloads != want ||
+			len(b.fake.refits) != want/2*(1+len(tasks)) {
 			t.Errorf("lifecycle %v: %d reloads, refits %v", lifecycle, b.fake.reloads, b.fake.refits)
 		}
 	}
@@ -173,7 +260,8 @@ func TestRouteMatrix(t *testing.T) {
 // TestNoOtherRoutes: F1, F11. Profiles, variables, the configuration and the way to end the daemon are not served.
 func TestNoOtherRoutes(t *testing.T) {
 	b := newBench(t, withLifecycle)
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/config", "/api/v1/status/config", "/-/quit", "/v1", "/v3",
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/config", "/api/v1/status/config",
+		"/-/quit", "/v1", "/v3",
 		"/index.html", "/status"} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"} {
 			if w := b.ask(method, path, nil); w.Code != http.StatusNotFound && w.Code != http.StatusMethodNotAllowed {
@@ -193,14 +281,16 @@ func TestNoOtherRoutes(t *testing.T) {
 				continue
 			}
 			w := b.ask(other, path, nil)
-			if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" || !strings.Contains(w.Body.String(), `{"error":`) {
+			if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") == "" ||
+				!strings.Contains(w.Body.String(), `{"error":`) {
 				t.Errorf("%s %s: %d %s", other, path, w.Code, w.Body)
 			}
 		}
 	}
 }
 
-// TestClientCertificates: F3. Only a client whose certificate is in date, of the authority and of an allowed name gets through the handshake.
+// TestClientCertificates: F3. Only a client whose certificate is in date, of the authority and of an allowed name gets
+// through the handshake.
 func TestClientCertificates(t *testing.T) {
 	a, stranger := newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
@@ -247,8 +337,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// TestWebConfig: F4. A file that is wrong at the start is refused with its place; one that is broken later fails closed, and one that is
-// mended opens again.
+// TestWebConfig: F4. A file that is wrong at the start is refused with its place; one that is broken later fails
+// closed, and one that is mended opens again.
 func TestWebConfig(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
@@ -265,16 +355,18 @@ func TestWebConfig(t *testing.T) {
 	}
 	users := "basic_auth_users: {ann: " + passwordHash + "}\n"
 	for name, bad := range map[string]string{
-		"junk":                 "}{ not yaml",
-		"unknown key":          "basic_auth: {ann: x}\n",
-		"password in clear":    "basic_auth_users: {ann: secret}\n",
-		"certificate missing":  "tls_server_config: {cert_file: none.pem, key_file: server.key}\n",
-		"key missing":          "tls_server_config: {cert_file: server.pem, key_file: none.key}\n",
-		"certificate, no key":  "tls_server_config: {cert_file: server.pem}\n",
-		"key, no certificate":  "tls_server_config: {key_file: server.key}\n",
-		"junk certificate":     "tls_server_config: {cert_file: junk.pem, key_file: server.key}\n",
-		"client auth, no CA":   "tls_server_config: {cert_file: server.pem, key_file: server.key, client_auth_type: RequireAndVerifyClientCert}\n",
-		"unknown client auth":  "tls_server_config: {cert_file: server.pem, key_file: server.key, client_auth_type: Sometimes}\n",
+		"junk":                "}{ not yaml",
+		"unknown key":         "basic_auth: {ann: x}\n",
+		"password in clear":   "basic_auth_users: {ann: secret}\n",
+		"certificate missing": "tls_server_config: {cert_file: none.pem, key_file: server.key}\n",
+		"key missing":         "tls_server_config: {cert_file: server.pem, key_file: none.key}\n",
+		"certificate, no key": "tls_server_config: {cert_file: server.pem}\n",
+		"key, no certificate": "tls_server_config: {key_file: server.key}\n",
+		"junk certificate":    "tls_server_config: {cert_file: junk.pem, key_file: server.key}\n",
+		"client auth, no CA": "tls_server_config: {cert_file: server.pem, key_file: server.key, client_auth_type: " +
+			"RequireAndVerifyClientCert}\n",
+		"unknown client auth": "tls_server_config: {cert_file: server.pem, key_file: server.key, client_auth_type: " +
+			"Sometimes}\n",
 		"unknown TLS version":  "tls_server_config: {cert_file: server.pem, key_file: server.key, min_version: TLS09}\n",
 		"header not permitted": "http_server_config: {headers: {X-Anything: x}}\n",
 	} {
@@ -288,7 +380,8 @@ func TestWebConfig(t *testing.T) {
 	if err := Check(filepath.Join(dir, "absent.yaml")); err == nil {
 		t.Error("a file that is not there is taken")
 	}
-	for _, good := range []string{"", users, "tls_server_config: {cert_file: server.pem, key_file: server.key}\n" + users} {
+	for _, good := range []string{"", users, "tls_server_config: {cert_file: server.pem, key_file: server.key}\n" +
+		users} {
 		write(good)
 		if err := Check(file); err != nil {
 			t.Errorf("%q: %v", good, err)
@@ -329,10 +422,13 @@ func TestWebConfig(t *testing.T) {
 	}
 }
 
-// TestPasswordFlood: F5. While wrong passwords are checked one after the other, the health listener and a scrape whose password is known
-// answer as ever.
+// TestPasswordFlood: F5. While wrong passwords are checked one after the other, the health listener and a scrape whose
+// password is known answer as ever.
 func TestPasswordFlood(t *testing.T) {
-	hash := tier.Size(passwordHash, costlyHash) // the race detector, under which the plain form runs, makes the costly one take seconds
+	hash := tier.Size(
+		passwordHash,
+		costlyHash,
+	) // the race detector, under which the plain form runs, makes the costly one take seconds
 	b := newBench(t, func(o *Options) { o.ConfigFile = webFile(t, "basic_auth_users: {ann: "+hash+"}\n") })
 	addr, _ := b.listen(t)
 	socket := filepath.Join(t.TempDir(), "h")
@@ -349,9 +445,12 @@ func TestPasswordFlood(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	probe := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}}
+	probe := &http.Client{
+		Timeout: patience,
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}},
+	}
 	defer probe.CloseIdleConnections()
 	client := newClient(t)
 	get := func(client *http.Client, url, pass string) (int, time.Duration) {
@@ -415,7 +514,10 @@ func TestPasswordFlood(t *testing.T) {
 	get(client, "http://"+addr+"/-/healthy", "wrong, and last") // waits for the checks that are still to be made
 	slices.Sort(live)
 	slices.Sort(scrape)
-	bars := tier.Size([2]time.Duration{time.Second, 20 * time.Second}, [2]time.Duration{50 * time.Millisecond, time.Second})
+	bars := tier.Size(
+		[2]time.Duration{time.Second, 20 * time.Second},
+		[2]time.Duration{50 * time.Millisecond, time.Second},
+	)
 	t.Logf("health p50 %v, slowest %v (bar %v); scrape p50 %v, slowest %v (bar %v)",
 		live[looks/2], live[looks-1], bars[0], scrape[looks/2], scrape[looks-1], bars[1])
 	if live[looks/2] > bars[0] || scrape[looks/2] > bars[1] {

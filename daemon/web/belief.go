@@ -13,8 +13,9 @@ import (
 // belief is what a version has learned.
 type belief struct {
 	answered
-	Belief    *report.Belief          `json:"belief"`    // interactions, basis, sizes
-	Relevance []report.FieldRelevance `json:"relevance"` // of the fields, by how much they move predictions of the golden events; largest first
+	Belief *report.Belief `json:"belief"` // interactions, basis, sizes
+	// of the fields, by how much they move predictions of the golden events; largest first
+	Relevance []report.FieldRelevance `json:"relevance"`
 }
 
 // entity is what a version knows of a name.
@@ -34,7 +35,8 @@ func (s *Server) look(r *http.Request, f func() error) error {
 	}
 }
 
-// showBelief answers with what a version has learned: the largest interactions by name, the use of its basis, how much each field counts.
+// showBelief answers with what a version has learned: the largest interactions by name, the use of its basis, how much
+// each field counts.
 func (s *Server) showBelief(w http.ResponseWriter, r *http.Request) error {
 	v, err := s.chosen(r)
 	if err != nil {
@@ -104,7 +106,10 @@ func (s *Server) showDiff(w http.ResponseWriter, r *http.Request) error {
 	return s.look(r, func() error {
 		d, err := diff.Between(a.model, b.model, fitted.VersionOf)
 		if errors.Is(err, diff.ErrIncomparable) {
-			return &requestError{http.StatusConflict, "the versions predict different things or of other fields: they cannot be compared"}
+			return &requestError{
+				http.StatusConflict,
+				"the versions predict different things or of other fields: they cannot be compared",
+			}
 		}
 		if err != nil {
 			return err
@@ -128,6 +133,16 @@ type versionSummary struct {
 }
 
 func summaryOf(m *snapshot.Manifest) *versionSummary {
-	return &versionSummary{Kind: m.Kind, Parent: m.Parent, Reason: m.Reason, K: m.NumBasis, Features: m.NumFeatures, Rows: m.Rows, Bytes: m.Size(),
-		Gate: m.Gate, ChampionGate: m.ChampionGate, GateSlices: m.GateSlices}
+	return &versionSummary{
+		Kind:         m.Kind,
+		Parent:       m.Parent,
+		Reason:       m.Reason,
+		K:            m.NumBasis,
+		Features:     m.NumFeatures,
+		Rows:         m.Rows,
+		Bytes:        m.Size(),
+		Gate:         m.Gate,
+		ChampionGate: m.ChampionGate,
+		GateSlices:   m.GateSlices,
+	}
 }

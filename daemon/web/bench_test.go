@@ -33,11 +33,31 @@ func ratings(seed uint64) *snapshot.Contents {
 		return out
 	}
 	const users, items, k, m = 943, 1682, 20, 4
-	return &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.OrdinalLink, NumFeatures: users + items, NumOutputs: m, NumBasis: k,
-		Schema:     snapshot.Schema{Task: snapshot.Ordinal, Label: "rating", Levels: m + 1, Categorical: []string{"user", "item"}},
-		Vocabulary: [][]string{names("u", users), names("i", items)}, Basis: list((users + items) * k), Weights: list(k * m), Linear: list((users + items) * m),
-		Bias: list(m), Meta: snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"},
-		Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}}
+	return &snapshot.Contents{
+		Kernel:      snapshot.ANOVA,
+		Link:        snapshot.OrdinalLink,
+		NumFeatures: users + items,
+		NumOutputs:  m,
+		NumBasis:    k,
+		Schema: snapshot.Schema{
+			Task:        snapshot.Ordinal,
+			Label:       "rating",
+			Levels:      m + 1,
+			Categorical: []string{"user", "item"},
+		},
+		Vocabulary: [][]string{
+			names("u", users),
+			names("i", items),
+		},
+		Basis:   list((users + items) * k),
+		Weights: list(k * m),
+		Linear:  list((users + items) * m),
+		Bias: list(
+			m,
+		),
+		Meta:   snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"},
+		Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}},
+	}
 }
 
 // scoring is a surface with that model, and clients that keep their connections.
@@ -98,8 +118,8 @@ func BenchmarkScore(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// BenchmarkSwap measures the p99 of requests with a new champion every second against that without, in windows that take turns, so that what
-// else the machine does falls on both. The bar is a ratio of 1.2.
+// BenchmarkSwap measures the p99 of requests with a new champion every second against that without, in windows that
+// take turns, so that what else the machine does falls on both. The bar is a ratio of 1.2.
 func BenchmarkSwap(b *testing.B) {
 	s := newScoring(b)
 	const window, clients = 2 * time.Second, 4

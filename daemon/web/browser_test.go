@@ -19,23 +19,83 @@ import (
 func calm(now time.Time) Status {
 	slices := &report.Slices{NewEntity: report.Scores{Published: metricsOf(1.1), Live: metricsOf(1.0)},
 		KnownEntity: report.Scores{Published: metricsOf(0.9), Live: metricsOf(0.9)}}
-	version := report.Version{Model: "ratings", Version: 2, Kind: "refit", Decision: "promoted", Reason: "gate loss 0.9, champion 1.0 on 400 rows", K: 8,
-		Features: 1834, Outputs: 4, Rows: 50_000, Status: "converged", Form: "convex", PayloadDigest: "sha256:2"}
-	return Status{Now: now, Started: now.Add(-time.Hour), Memory: MemoryStatus{ResidentBytes: 300 << 20, ComputedBytes: 1 << 30, BudgetBytes: 2 << 30},
-		Disks: []DiskStatus{{"/var/lib/refitd", 80 << 30, 512 << 20}},
-		Models: []ModelStatus{{Name: "ratings", Champion: &version, Published: now.Add(-90 * time.Second), Judged: &version, LastRefit: now.Add(-time.Minute),
-			Events: 720_000, Applied: 720_000, Lag: 41, SampleRows: 55_000, SampleBytes: 5 << 20,
-			Ranking: &RankingStatus{Published: report.Metrics{N: 1000, Recall10: report.Some(0.19), NDCG10: report.Some(0.1)},
-				Popularity: report.Metrics{N: 1000, Recall10: report.Some(0.09), NDCG10: report.Some(0.05)}},
-			Sample: SampleStatus{Train: 50_000, Holdout: 5000, Size: 50_000, Bytes: 5 << 20, MaxBytes: 64 << 20,
-				Ages: &report.SampleAges{Rows: []int64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}}},
-			Progressive: report.Progressive{N: 720_000, WindowN: 20_000, Window: report.Scores{Published: metricsOf(0.96), Live: metricsOf(0.93)}, Slices: slices,
-				Baselines: report.Baselines{GlobalMean: metricsOf(1.12), ItemMean: metricsOf(1.03)}, Parts: []report.Part{{Name: "fold_in", Weight: 1}}},
-			Partitions: []PartitionStatus{{Topic: "ratings", Partition: 0, Next: 360_000, End: 360_020, Lag: 20, Applied: 360_000, Rows: 27_000},
-				{Topic: "ratings", Partition: 1, Next: 360_000, End: 360_021, Lag: 21, Applied: 360_000, Rows: 28_000}}}}}
+	version := report.Version{
+		Model:         "ratings",
+		Version:       2,
+		Kind:          "refit",
+		Decision:      "promoted",
+		Reason:        "gate loss 0.9, champion 1.0 on 400 rows",
+		K:             8,
+		Features:      1834,
+		Outputs:       4,
+		Rows:          50_000,
+		Status:        "converged",
+		Form:          "convex",
+		PayloadDigest: "sha256:2",
+	}
+	return Status{
+		Now:     now,
+		Started: now.Add(-time.Hour),
+		Memory:  MemoryStatus{ResidentBytes: 300 << 20, ComputedBytes: 1 << 30, BudgetBytes: 2 << 30},
+		Disks:   []DiskStatus{{"/var/lib/refitd", 80 << 30, 512 << 20}},
+		Models: []ModelStatus{
+			{
+				Name:        "ratings",
+				Champion:    &version,
+				Published:   now.Add(-90 * time.Second),
+				Judged:      &version,
+				LastRefit:   now.Add(-time.Minute),
+				Events:      720_000,
+				Applied:     720_000,
+				Lag:         41,
+				SampleRows:  55_000,
+				SampleBytes: 5 << 20,
+				Ranking: &RankingStatus{
+					Published:  report.Metrics{N: 1000, Recall10: report.Some(0.19), NDCG10: report.Some(0.1)},
+					Popularity: report.Metrics{N: 1000, Recall10: report.Some(0.09), NDCG10: report.Some(0.05)},
+				},
+				Sample: SampleStatus{Train: 50_000, Holdout: 5000, Size: 50_000, Bytes: 5 << 20, MaxBytes: 64 << 20,
+					Ages: &report.SampleAges{
+						Rows: []int64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384},
+					}},
+				Progressive: report.Progressive{
+					N:       720_000,
+					WindowN: 20_000,
+					Window:  report.Scores{Published: metricsOf(0.96), Live: metricsOf(0.93)},
+					Slices:  slices,
+					Baselines: report.Baselines{
+						GlobalMean: metricsOf(1.12),
+						ItemMean:   metricsOf(1.03),
+					},
+					Parts: []report.Part{{Name: "fold_in", Weight: 1}},
+				},
+				Partitions: []PartitionStatus{
+					{
+						Topic:     "ratings",
+						Partition: 0,
+						Next:      360_000,
+						End:       360_020,
+						Lag:       20,
+						Applied:   360_000,
+						Rows:      27_000,
+					},
+					{
+						Topic:     "ratings",
+						Partition: 1,
+						Next:      360_000,
+						End:       360_021,
+						Lag:       21,
+						Applied:   360_000,
+						Rows:      28_000,
+					},
+				},
+			},
+		},
+	}
 }
 
-// TestPageInABrowser opens the page in six states, in light and dark, on a desk and on a phone, and has its daemon restarted.
+// TestPageInABrowser opens the page in six states, in light and dark, on a desk and on a phone, and has its daemon
+// restarted.
 func TestPageInABrowser(t *testing.T) {
 	browser := os.Getenv("REFITD_BROWSER")
 	if browser == "" {
@@ -59,7 +119,10 @@ func TestPageInABrowser(t *testing.T) {
 			for i := range o.Models {
 				o.Models[i].Curves = ring
 				o.Models[i].Calibration = func() report.Calibration {
-					bins := []report.CalibrationBin{{N: 100, Predicted: 2, Observed: 2.1}, {N: 100, Predicted: 3.5, Observed: 3.4}}
+					bins := []report.CalibrationBin{
+						{N: 100, Predicted: 2, Observed: 2.1},
+						{N: 100, Predicted: 3.5, Observed: 3.4},
+					}
 					return report.Calibration{Published: bins, Live: bins}
 				}
 			}
@@ -88,15 +151,34 @@ func TestPageInABrowser(t *testing.T) {
 	dark.Models[0].Champion.Version = 2 // that there is
 	dark.Now, dark.Models[0].Published = now, now.Add(-9*time.Hour)
 	dark.Models[0].Rejections = []Rejections{{"bad_type", "rating", 5000}, {"not_json", "", 12}}
-	dark.Models[0].Partitions = []PartitionStatus{{Topic: "ratings", Partition: 3, Next: 1204331, End: 1300000, Lag: 95669, Halted: "the topic was made anew"}}
+	dark.Models[0].Partitions = []PartitionStatus{
+		{Topic: "ratings", Partition: 3, Next: 1204331, End: 1300000, Lag: 95669, Halted: "the topic was made anew"},
+	}
 	heard := now.Add(-2 * time.Second)
-	dark.Models[0].Shards = []ShardStatus{{Host: "refitd-0", Merged: &heard, Learned: &heard}, {Shard: 1, Host: "refitd-1", Merged: &heard, Lag: 88012},
-		{Shard: 2, Host: "refitd-2", Merged: &heard, Refused: "sample.seed is 2 there and 1 here"}, {Shard: 3}}
+	dark.Models[0].Shards = []ShardStatus{
+		{Host: "refitd-0", Merged: &heard, Learned: &heard},
+		{Shard: 1, Host: "refitd-1", Merged: &heard, Lag: 88012},
+		{Shard: 2, Host: "refitd-2", Merged: &heard, Refused: "sample.seed is 2 there and 1 here"},
+		{Shard: 3},
+	}
 	silent := calm(now.Add(10 * time.Minute)) // the curves end now
 	silent.Models[0].Lag = 0
-	pages := []string{"well=" + served(calm(now), 0, 3), "night=" + served(dark, 0, 1), "silent=" + served(silent, 0, 1), "young=" + served(young, 0, 0),
-		"empty=" + served(Status{Now: now, Started: now}, 0, 0), "many=" + served(Status{Now: now, Started: now}, 50, 1000)}
-	cmd := exec.CommandContext(t.Context(), "node", append([]string{filepath.Join("testdata", "browser.cjs")}, pages...)...)
+	pages := []string{
+		"well=" + served(calm(now), 0, 3),
+		"night=" + served(dark, 0, 1),
+		"silent=" + served(silent, 0, 1),
+		"young=" + served(young, 0, 0),
+		"empty=" + served(
+			Status{Now: now, Started: now},
+			0,
+			0,
+		),
+		"many=" + served(Status{Now: now, Started: now}, 50, 1000),
+	}
+	cmd := exec.CommandContext(
+		t.Context(),
+		"node",
+		append([]string{filepath.Join("testdata", "browser.cjs")}, pages...)...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if err != nil {
@@ -113,8 +195,14 @@ func TestPageInABrowser(t *testing.T) {
 		t.Error(text)
 	}
 	x := found.Times
-	t.Logf("50 models: shown after %.0f ms, of which the page works %.0f; 1,000 versions of one: %.0f ms, of which it works %.0f", x.Opened, x.Opening,
-		x.Versions, x.Listing)
+	t.Logf(
+		"50 models: shown after %.0f ms, of which the page works %.0f; 1,000 versions of one: %.0f ms, of which it "+
+			"works %.0f",
+		x.Opened,
+		x.Opening,
+		x.Versions,
+		x.Listing,
+	)
 	if x.Opening > 1000 || x.Listing > 1000 || x.Opening == 0 || x.Listing == 0 {
 		t.Errorf("the page works for %.0f and %.0f ms, a second is allowed for each", x.Opening, x.Listing)
 	}

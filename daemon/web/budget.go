@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// What a request holds, in bytes. A body is held as it was sent and again as the texts in it, so it counts twice; the rest is what
-// Go takes for values however short they were written, with the slack of slices that grow.
+// What a request holds, in bytes. A body is held as it was sent and again as the texts in it, so it counts twice; the
+// rest is what Go takes for values however short they were written, with the slack of slices that grow.
 const (
 	bodyCopies  = 2
 	valueBytes  = 48  // an element of a list
@@ -25,7 +25,8 @@ const (
 	budgetStep  = 4 << 10
 )
 
-// budget bounds what requests hold at a time: bodies, what they are decoded to, and answers. It is safe for concurrent use.
+// budget bounds what requests hold at a time: bodies, what they are decoded to, and answers. It is safe for concurrent
+// use.
 type budget struct {
 	limit int64
 	held  atomic.Int64
@@ -43,7 +44,8 @@ func (b *budget) take(n int64) bool {
 // largestBody is how large a body may be.
 func (b *budget) largestBody() int64 { return min(maxBody, b.limit/bodyCopies) }
 
-// inflight is the body of a request, and what the request holds of the budget. It belongs to the goroutine of the request.
+// inflight is the body of a request, and what the request holds of the budget. It belongs to the goroutine of the
+// request.
 type inflight struct {
 	io.ReadCloser // limited by the budget's largestBody
 	budget        *budget
@@ -70,7 +72,9 @@ func (f *inflight) grow(n int64) error {
 	}
 	if f.need > f.budget.limit {
 		return &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf(
-			"the request takes more memory than web.max_inflight_bytes, which is %d: send fewer events or values at a time", f.budget.limit)}
+			"the request takes more memory than web.max_inflight_bytes, which is %d: send fewer events or values at a time",
+			f.budget.limit,
+		)}
 	}
 	more := min(max(f.need-f.held, budgetStep), f.budget.limit-f.held)
 	if !f.budget.take(more) {
@@ -109,7 +113,10 @@ func (f *inflight) read() ([]byte, error) {
 		f.turn.touch()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, &requestError{http.StatusRequestTimeout, fmt.Sprintf("the body did not arrive within %s", readTimeout)}
+			return nil, &requestError{
+				http.StatusRequestTimeout,
+				fmt.Sprintf("the body did not arrive within %s", readTimeout),
+			}
 		case errors.Is(err, io.EOF):
 			f.length = int64(b.Len())
 		case errors.As(err, new(*http.MaxBytesError)):

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// followEvery is the mean time between two looks at the champion alias: a promotion is served within it and the time of loading.
+// followEvery is the mean time between two looks at the champion alias: a promotion is served within it and the time of
+// loading.
 const followEvery = 200 * time.Millisecond
 
 // maxVersions is how many versions of a model stay loaded in addition to the champion.
@@ -38,8 +39,11 @@ func newModelCache(m Model, log *slog.Logger) *modelCache {
 
 // follow keeps the champion loaded until stop is called.
 func (s *modelCache) follow() (stop func(), err error) {
-	w, err := snapshot.Watch(snapshot.DirSource{Dir: s.Dir, Every: followEvery}, snapshot.WatchOptions{Model: s.Name, Log: s.log,
-		Trust: snapshot.Trust{Keys: s.Store.Keys}})
+	w, err := snapshot.Watch(
+		snapshot.DirSource{Dir: s.Dir, Every: followEvery},
+		snapshot.WatchOptions{Model: s.Name, Log: s.log,
+			Trust: snapshot.Trust{Keys: s.Store.Keys}},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -51,10 +51,13 @@ type modelEntry struct {
 	Version *int64           `json:"version"` // the champion; null before the first version
 	Digest  *string          `json:"digest"`  // payload digest of the champion; null before the first version
 	Aliases map[string]int64 `json:"aliases"` // versions by the names of the aliases
-	Delta   *int64           `json:"delta"`   // how many deltas of the champion are applied where this daemon scores; null before the first version
-	// AgeSeconds is the time since the champion or its last delta was made, by the clock of who made it; null before the first version.
+	// how many deltas of the champion are applied where this daemon scores; null before the first version
+	Delta *int64 `json:"delta"`
+	// AgeSeconds is the time since the champion or its last delta was made, by the clock of who made it; null before
+	// the first version.
 	AgeSeconds *report.Number `json:"age_seconds"`
-	Watermark  *time.Time     `json:"event_time_watermark"` // newest event time that the champion knows; null where that is not known
+	// newest event time that the champion knows; null where that is not known
+	Watermark *time.Time `json:"event_time_watermark"`
 }
 
 func (s *Server) modelEntry(cache *modelCache) (modelEntry, error) {
@@ -123,7 +126,8 @@ func (s *Server) entry(w http.ResponseWriter, r *http.Request) (e modelEntry, ca
 	return e, cache, err
 }
 
-// listVersions lists every version that is there, newest last, or the newest ?limit of them. A damaged one is left out, and the log names it.
+// listVersions lists every version that is there, newest last, or the newest ?limit of them. A damaged one is left out,
+// and the log names it.
 func (s *Server) listVersions(w http.ResponseWriter, r *http.Request) error {
 	e, cache, err := s.entry(w, r)
 	if err != nil {
@@ -175,7 +179,12 @@ func (s *Server) noVersion(model string) string {
 	}
 	text := "there is no such version: " + model + " has " + strings.Join(list, ", ")
 	if len(versions) > mostNamed {
-		text = fmt.Sprintf("there is no such version: %s has %d, the newest are %s", model, len(versions), strings.Join(list, ", "))
+		text = fmt.Sprintf(
+			"there is no such version: %s has %d, the newest are %s",
+			model,
+			len(versions),
+			strings.Join(list, ", "),
+		)
 	}
 	if aliases, err := cache.Store.Aliases(model); err == nil && len(aliases) > 0 {
 		text += "; its aliases are " + strings.Join(slices.Sorted(maps.Keys(aliases)), ", ")
@@ -183,7 +192,8 @@ func (s *Server) noVersion(model string) string {
 	return text
 }
 
-// showVersion answers with a version and its manifest. A version never changes, so its ETag is the digest of the manifest.
+// showVersion answers with a version and its manifest. A version never changes, so its ETag is the digest of the
+// manifest.
 func (s *Server) showVersion(w http.ResponseWriter, r *http.Request) error {
 	cache, err := s.cached(r)
 	var version int64
@@ -223,7 +233,10 @@ const versionHeader = "X-Model-Version"
 func versionOf(r *http.Request) (int64, error) {
 	text := r.PathValue("version")
 	if text == liveVersion {
-		return 0, &requestError{http.StatusNotFound, "the live model is never published: it has neither manifest nor files, and only scores"}
+		return 0, &requestError{
+			http.StatusNotFound,
+			"the live model is never published: it has neither manifest nor files, and only scores",
+		}
 	}
 	return parseVersion(text)
 }

@@ -30,7 +30,8 @@ func TestCatalog(t *testing.T) {
 		return len(models.Models) == len(tasks)
 	})
 	var one modelEntry
-	if w := b.want(http.StatusOK, &one, "GET", "/v1/models/ratings", nil); *one.Version != 2 || one.Aliases["latest"] != 2 ||
+	if w := b.want(http.StatusOK, &one, "GET", "/v1/models/ratings", nil); *one.Version != 2 ||
+		one.Aliases["latest"] != 2 ||
 		w.Header().Get(versionHeader) != "2" {
 		t.Errorf("model %+v", one)
 	}
@@ -39,7 +40,8 @@ func TestCatalog(t *testing.T) {
 		Versions []versionEntry
 	}
 	b.want(http.StatusOK, &versions, "GET", "/v1/models/ratings/versions", nil)
-	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 || !reflect.DeepEqual(versions.Versions[1].Aliases, []string{"champion", "latest"}) {
+	if len(versions.Versions) != 2 || versions.Versions[0].Version != 1 ||
+		!reflect.DeepEqual(versions.Versions[1].Aliases, []string{"champion", "latest"}) {
 		t.Errorf("versions %+v", versions)
 	}
 	m := open(t, b.dir, "ratings", 2)
@@ -55,13 +57,17 @@ func TestCatalog(t *testing.T) {
 	var alias aliasEntry
 	w = b.want(http.StatusOK, &alias, "GET", path, nil)
 	checkIdentity(t, w.Header(), identity{alias.Model, alias.Version, alias.Digest}, m)
-	if err := alias.Verify("ratings", "champion", nil); err != nil || alias.ManifestDigest != m.Manifest().Digest || alias.Alias != "champion" {
+	if err := alias.Verify("ratings", "champion", nil); err != nil || alias.ManifestDigest != m.Manifest().Digest ||
+		alias.Alias != "champion" {
 		t.Errorf("%s: %+v, %v", path, alias, err)
 	}
 	b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", w.Header().Get("ETag"))
-	for path, want := range map[string]string{"/v1/models/ratings/aliases/none": "has 1, 2; its aliases are champion, latest",
-		"/v1/models/ratings/versions/3": "ratings has 1, 2; its aliases are", "/v2/models/ratings/versions/3": "ratings has 1, 2; its aliases are",
-		"/v1/models/ratings/versions/1/files/none": "it has manifest.json, ", "/v1/models/rating/versions/1": "there is no such model: there is "} {
+	for path, want := range map[string]string{"/v1/models/ratings/aliases/none": "has 1, 2; its aliases are champion, " +
+		"latest",
+		"/v1/models/ratings/versions/3":            "ratings has 1, 2; its aliases are",
+		"/v2/models/ratings/versions/3":            "ratings has 1, 2; its aliases are",
+		"/v1/models/ratings/versions/1/files/none": "it has manifest.json, ",
+		"/v1/models/rating/versions/1":             "there is no such model: there is "} {
 		if text := b.want(http.StatusNotFound, nil, "GET", path, nil).Body.String(); !strings.Contains(text, want) {
 			t.Errorf("%s: %s, want %q", path, text, want)
 		}
@@ -100,14 +106,17 @@ func TestLongPoll(t *testing.T) {
 	b := newBench(t)
 	addr, stop := b.listen(t)
 	path := "/v1/models/ratings/aliases/champion"
-	if w := b.want(http.StatusNotModified, nil, "GET", path+"?after=1&wait=50ms", nil); w.Header().Get(versionHeader) != "1" {
+	if w := b.want(http.StatusNotModified, nil, "GET", path+"?after=1&wait=50ms", nil); w.Header().
+		Get(versionHeader) !=
+		"1" {
 		t.Errorf("304 with %v", w.Header())
 	}
 	var got versionEntry
 	if b.want(http.StatusOK, &got, "GET", path+"?after=0&wait=30s", nil); got.Version != 1 {
 		t.Errorf("after=0: version %d", got.Version)
 	}
-	for _, query := range []string{"?after=x", "?after=-1", "?wait=1s", "?after=1&wait=61s", "?after=1&wait=-1s", "?after=1&wait=x"} {
+	for _, query := range []string{"?after=x", "?after=-1", "?wait=1s", "?after=1&wait=61s", "?after=1&wait=-1s",
+		"?after=1&wait=x"} {
 		b.want(http.StatusBadRequest, nil, "GET", path+query, nil)
 	}
 	for _, move := range []struct{ after, to int64 }{{1, 2}, {2, 1}} {

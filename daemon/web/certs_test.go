@@ -26,7 +26,12 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "authority"},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
 	der, key := a.sign(template, time.Hour)
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -43,7 +48,12 @@ func (a *authority) sign(template *x509.Certificate, life time.Duration) ([]byte
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(-2*time.Hour), time.Now().Add(life)
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(
+		time.Now().UnixNano(),
+	), time.Now().
+		Add(-2*time.Hour),
+		time.Now().
+			Add(life)
 	parent, signer := a.cert, a.key
 	if parent == nil {
 		parent, signer = template, key
@@ -69,16 +79,21 @@ func (a *authority) pool() *x509.CertPool {
 	return p
 }
 
-// files writes the authority's certificate and a server's certificate and key for the loopback address, as web config names them.
+// files writes the authority's certificate and a server's certificate and key for the loopback address, as web config
+// names them.
 func (a *authority) files(dir string) {
 	a.t.Helper()
-	der, key := a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, time.Hour)
+	der, key := a.sign(
+		&x509.Certificate{Subject: pkix.Name{CommonName: "server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}},
+		time.Hour,
+	)
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"ca.pem": {Type: "CERTIFICATE", Bytes: a.cert.Raw}, "server.pem": {Type: "CERTIFICATE", Bytes: der},
+	for name, block := range map[string]*pem.Block{"ca.pem": {Type: "CERTIFICATE", Bytes: a.cert.Raw},
+		"server.pem": {Type: "CERTIFICATE", Bytes: der},
 		"server.key": {Type: "PRIVATE KEY", Bytes: raw}} {
 		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
 			a.t.Fatal(err)

@@ -13,7 +13,8 @@ type Prediction = prediction
 // Answered names what answered and says how old it is, as in every answer over HTTP.
 type Answered = answered
 
-// Champion scores single events with the version that consumers had when it was made, and the deltas that they had. It is for one goroutine.
+// Champion scores single events with the version that consumers had when it was made, and the deltas that they had. It
+// is for one goroutine.
 type Champion struct {
 	scorer   *scorer
 	decoding *decoding
@@ -61,11 +62,12 @@ func (c *Champion) PredictionBytes() int64 { return c.scorer.predictionBytes }
 // Scored is an event that was scored.
 type Scored struct {
 	Prediction
-	Input snapshot.Input // what was scored, derived fields included; it shares memory with the Champion until its next call
+	// what was scored, derived fields included; it shares memory with the Champion until its next call
+	Input snapshot.Input
 }
 
-// Score predicts an event as it is in a topic, whose label may be missing. recordTime is the time stamp of the record in milliseconds, negative
-// if it has none.
+// Score predicts an event as it is in a topic, whose label may be missing. recordTime is the time stamp of the record
+// in milliseconds, negative if it has none.
 func (c *Champion) Score(value []byte, recordTime int64) (Scored, *event.Rejection, error) {
 	in, rejection := c.decoding.decode(value, recordTime)
 	if rejection != nil {
@@ -73,7 +75,11 @@ func (c *Champion) Score(value []byte, recordTime int64) (Scored, *event.Rejecti
 	}
 	p, err := c.scorer.model.Predict(&in)
 	if errors.Is(err, snapshot.ErrInput) {
-		return Scored{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers that can be scored", Got: "larger ones"}, nil
+		return Scored{}, &event.Rejection{
+			Reason:   event.NumberRange,
+			Expected: "numbers that can be scored",
+			Got:      "larger ones",
+		}, nil
 	}
 	if err != nil {
 		return Scored{}, nil, err

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestTriplesAreExplained: over HTTP the terms of a kernel of degree 3 name three features, add up to the outputs and are within what the request was held for.
+// TestTriplesAreExplained: over HTTP the terms of a kernel of degree 3 name three features, add up to the outputs and
+// are within what the request was held for.
 func TestTriplesAreExplained(t *testing.T) {
 	b := newBench(t)
 	for _, kernel := range []string{snapshot.ANOVA, snapshot.Homogeneous} {
@@ -23,7 +24,13 @@ func TestTriplesAreExplained(t *testing.T) {
 				Contribution []float64
 			}
 		}
-		b.want(http.StatusOK, &got, "POST", "/v1/models/prices/aliases/latest/explain", map[string]any{"event": ratingEvent("u1", "i2", 55, "a")})
+		b.want(
+			http.StatusOK,
+			&got,
+			"POST",
+			"/v1/models/prices/aliases/latest/explain",
+			map[string]any{"event": ratingEvent("u1", "i2", 55, "a")},
+		)
 		sum, triples, named := 0.0, 0, false
 		for _, term := range got.Terms {
 			sum += term.Contribution[0]
@@ -32,9 +39,18 @@ func TestTriplesAreExplained(t *testing.T) {
 				named = named || slices.Equal(term.Features, []string{"user=u1", "item=i2", "tags=a"})
 			}
 		}
-		want := map[string]int{snapshot.ANOVA: 4, snapshot.Homogeneous: 20}[kernel] // of four features, without and with repetition
+		// of four features, without and with repetition
+		want := map[string]int{snapshot.ANOVA: 4, snapshot.Homogeneous: 20}[kernel]
 		if triples != want || !named || math.Abs(sum-got.Outputs[0]) > 1e-9*(1+math.Abs(sum)) {
-			t.Errorf("%s: %d triples, want %d; terms add up to %g, the output is %v: %+v", kernel, triples, want, sum, got.Outputs, got.Terms)
+			t.Errorf(
+				"%s: %d triples, want %d; terms add up to %g, the output is %v: %+v",
+				kernel,
+				triples,
+				want,
+				sum,
+				got.Outputs,
+				got.Terms,
+			)
 		}
 	}
 	numbers := make([]float64, 500)

@@ -32,8 +32,14 @@ func (s *Server) deltas(w http.ResponseWriter, r *http.Request) error {
 	stream, err := s.awaitDeltas(w, r, cache, base, after, wait)
 	switch {
 	case errors.Is(err, snapshot.ErrChain):
-		return &requestError{http.StatusConflict, "delta " + strconv.FormatInt(after+1, 10) + " does not follow in the chain of the version: read the version " +
-			"again, and its deltas from the first"}
+		return &requestError{
+			http.StatusConflict,
+			"delta " + strconv.FormatInt(
+				after+1,
+				10,
+			) + " does not follow in the chain of the version: read the version " +
+				"again, and its deltas from the first",
+		}
 	case err != nil:
 		return err
 	case stream == nil:
@@ -54,21 +60,29 @@ func (s *Server) deltas(w http.ResponseWriter, r *http.Request) error {
 	if stream != nil {
 		_, err = io.Copy(&chunkWriter{ResponseWriter: w, control: http.NewResponseController(w)}, stream)
 	}
-	if err != nil && r.Context().Err() == nil { // a client that got a part sees that its last frame is cut off, and asks again
+	if err != nil &&
+		r.Context().Err() == nil { // a client that got a part sees that its last frame is cut off, and asks again
 		s.Log.Debug("deltas not sent whole", "model", cache.Name, "version", base, "error", err)
 	}
 	return nil
 }
 
 // awaitDeltas returns the deltas after one, nil if none has come in time.
-func (s *Server) awaitDeltas(w http.ResponseWriter, r *http.Request, cache *modelCache, base, after int64, wait time.Duration) (io.ReadCloser, error) {
+func (s *Server) awaitDeltas(
+	w http.ResponseWriter,
+	r *http.Request,
+	cache *modelCache,
+	base, after int64,
+	wait time.Duration,
+) (io.ReadCloser, error) {
 	select {
 	case s.polls <- struct{}{}:
 		defer func() { <-s.polls }()
 	default:
 		return nil, busy("too many clients wait")
 	}
-	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to move on.
+	// The deadline of the answer begins when the wait ends. A writer without deadlines, as in tests, has nothing to
+	// move on.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout))
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()

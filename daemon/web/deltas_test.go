@@ -38,10 +38,20 @@ func (g *growing) by(n int) {
 	for range n {
 		at := g.model.Position()
 		r := rand.New(rand.NewPCG(uint64(at.Sequence), 3))
-		d := &snapshot.Delta{Model: g.model.Manifest().Model, Base: at.Version, BaseDigest: g.model.Manifest().Digest, Sequence: at.Sequence + 1,
-			Previous: at.Digest, Created: time.Now(), Watermark: time.UnixMilli(1_700_000_000_000 + at.Sequence),
-			Events: &snapshot.Counts{Applied: 1001 + at.Sequence}, Columns: []int32{1, int32(g.model.NumColumns())},
-			Added: []snapshot.AddedName{{Field: 0, Name: "new" + strconv.FormatInt(100*(at.Version-1)+at.Sequence, 10)}}}
+		d := &snapshot.Delta{
+			Model:      g.model.Manifest().Model,
+			Base:       at.Version,
+			BaseDigest: g.model.Manifest().Digest,
+			Sequence:   at.Sequence + 1,
+			Previous:   at.Digest,
+			Created:    time.Now(),
+			Watermark:  time.UnixMilli(1_700_000_000_000 + at.Sequence),
+			Events:     &snapshot.Counts{Applied: 1001 + at.Sequence},
+			Columns:    []int32{1, int32(g.model.NumColumns())},
+			Added: []snapshot.AddedName{
+				{Field: 0, Name: "new" + strconv.FormatInt(100*(at.Version-1)+at.Sequence, 10)},
+			},
+		}
 		for range 2 * g.model.NumOutputs() {
 			d.Linear = append(d.Linear, r.NormFloat64())
 		}
@@ -65,7 +75,8 @@ func (g *growing) by(n int) {
 	}
 }
 
-// TestDeltas: the deltas after any of a chain come as they were appended, a wait ends with the next one or with nothing, and what does not follow is refused.
+// TestDeltas: the deltas after any of a chain come as they were appended, a wait ends with the next one or with
+// nothing, and what does not follow is refused.
 func TestDeltas(t *testing.T) {
 	b := newBench(t)
 	const path = "/v1/models/ratings/deltas?base=1"
@@ -88,7 +99,10 @@ func TestDeltas(t *testing.T) {
 	if w.Header().Get(versionHeader) != "1" || w.Header().Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("headers %v", w.Header())
 	}
-	if text := string(ask(http.StatusConflict, "&after=6&wait=0s")); !strings.Contains(text, "delta 7 does not follow") {
+	if text := string(ask(http.StatusConflict, "&after=6&wait=0s")); !strings.Contains(
+		text,
+		"delta 7 does not follow",
+	) {
 		t.Error(text)
 	}
 	for _, bad := range []string{"&after=-1", "&after=x", "&wait=61s", "&wait=soon"} {
@@ -131,18 +145,27 @@ func TestDeltas(t *testing.T) {
 	ask(http.StatusOK, "&after=6&wait=0s")
 }
 
-// TestDeltasOverHTTP: a watcher over HTTP has every delta and the publisher's state to the bit, and the daemon's own answers say where they are.
+// TestDeltasOverHTTP: a watcher over HTTP has every delta and the publisher's state to the bit, and the daemon's own
+// answers say where they are.
 func TestDeltasOverHTTP(t *testing.T) {
 	b := newBench(t)
 	addr, _ := b.listen(t)
-	w, err := snapshot.Watch(snapshot.HTTPSource{URL: "http://" + addr, Client: newClient(t), LongPoll: 2 * time.Second}, snapshot.WatchOptions{Model: "ratings"})
+	w, err := snapshot.Watch(
+		snapshot.HTTPSource{URL: "http://" + addr, Client: newClient(t), LongPoll: 2 * time.Second},
+		snapshot.WatchOptions{Model: "ratings"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	at := func(g *growing, sequence int64) {
 		t.Helper()
-		within(t, patience, "delta "+strconv.FormatInt(sequence, 10), func() bool { return w.Status().Position.Sequence == sequence && w.Status().DeltaErr == nil })
+		within(
+			t,
+			patience,
+			"delta "+strconv.FormatInt(sequence, 10),
+			func() bool { return w.Status().Position.Sequence == sequence && w.Status().DeltaErr == nil },
+		)
 		want, err := snapshot.PayloadDigest(g.model.Contents())
 		got, err2 := snapshot.PayloadDigest(w.Model().Contents())
 		if err != nil || err2 != nil || got != want {
@@ -167,8 +190,10 @@ func TestDeltasOverHTTP(t *testing.T) {
 		return got.Delta == 7
 	})
 	want, err := g.model.Predict(input("new3", "i2", 31))
-	if err != nil || got.Predictions[0].Prediction != want.Value || len(got.Predictions[0].Unseen) > 0 || got.DeltaDigest != g.model.Position().Digest ||
-		got.Version != 1 || got.Watermark.UnixMilli() != 1_700_000_000_006 {
+	if err != nil || got.Predictions[0].Prediction != want.Value || len(got.Predictions[0].Unseen) > 0 ||
+		got.DeltaDigest != g.model.Position().Digest ||
+		got.Version != 1 ||
+		got.Watermark.UnixMilli() != 1_700_000_000_006 {
 		t.Errorf("%+v, want %v, %v", got, want, err)
 	}
 	b.want(http.StatusOK, &got, "POST", "/v1/models/ratings/versions/1/score", body)
@@ -180,9 +205,13 @@ func TestDeltasOverHTTP(t *testing.T) {
 	if *entry.Delta != 7 || *entry.Version != 1 {
 		t.Errorf("%+v", entry)
 	}
-	b.fake.state = Status{Now: time.Now().Add(90 * time.Second), Models: []ModelStatus{{Name: "ratings", Applied: 1207}, {Name: "clicks"}, {Name: "other"}}}
+	b.fake.state = Status{
+		Now:    time.Now().Add(90 * time.Second),
+		Models: []ModelStatus{{Name: "ratings", Applied: 1207}, {Name: "clicks"}, {Name: "other"}},
+	}
 	page := b.want(http.StatusOK, nil, "GET", "/", nil).Body.String()
-	for _, want := range []string{"version 1 and 7 deltas, sha256:", ", made 90 s ago; 200 events applied since; 7 deltas applied and 0 refused since the start"} {
+	for _, want := range []string{"version 1 and 7 deltas, sha256:",
+		", made 90 s ago; 200 events applied since; 7 deltas applied and 0 refused since the start"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}

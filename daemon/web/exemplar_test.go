@@ -16,8 +16,17 @@ func TestExemplars(t *testing.T) {
 	const traced = "4bf92f3577b34da6a3ce929d0e0e4736"
 	b := newBench(t)
 	// The traced one comes last: a bucket has the exemplar of its newest duration.
-	for _, parent := range []string{"none", "00-" + strings.ToUpper(traced) + "-00f067aa0ba902b7-01", "00-" + traced + "-00f067aa0ba902b7-01"} {
-		b.want(http.StatusOK, nil, "POST", "/v1/models/ratings/score", `{"events":[{"user":"u1","item":"i1","age":3,"tags":[]}]}`, "traceparent", parent)
+	for _, parent := range []string{"none", "00-" + strings.ToUpper(traced) + "-00f067aa0ba902b7-01", "00-" + traced +
+		"-00f067aa0ba902b7-01"} {
+		b.want(
+			http.StatusOK,
+			nil,
+			"POST",
+			"/v1/models/ratings/score",
+			`{"events":[{"user":"u1","item":"i1","age":3,"tags":[]}]}`,
+			"traceparent",
+			parent,
+		)
 	}
 	scrape := func(accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", "/metrics", nil)
@@ -27,8 +36,10 @@ func TestExemplars(t *testing.T) {
 		b.ServeHTTP(w, r)
 		return w
 	}
-	if text := scrape("application/openmetrics-text;version=1.0.0").Body.String(); !strings.Contains(text, `# {trace_id="`+traced+`",version="1"}`) &&
-		!strings.Contains(text, `# {version="1",trace_id="`+traced+`"}`) || !strings.HasSuffix(text, "# EOF\n") {
+	if text := scrape("application/openmetrics-text;version=1.0.0").Body.String(); !strings.Contains(text, `# {trace_id="`+
+		traced+`",version="1"}`) &&
+		!strings.Contains(text, `# {version="1",trace_id="`+traced+`"}`) ||
+		!strings.HasSuffix(text, "# EOF\n") {
 		t.Errorf("no exemplar in OpenMetrics: %.2000s", text)
 	}
 	if text := scrape("").Body.String(); strings.Contains(text, traced) || strings.Contains(text, "# {") ||

@@ -66,7 +66,8 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// explanationBytes is what the terms of an event take at most: one for each pair of its features, of a kernel of degree 3 for each triple, with their names.
+// explanationBytes is what the terms of an event take at most: one for each pair of its features, of a kernel of degree
+// 3 for each triple, with their names.
 func explanationBytes(in *snapshot.Input, m *snapshot.Manifest) int64 {
 	features, text := int64(len(in.Numeric)), int64(0)
 	for _, list := range append([][]string{in.Categorical}, in.Multi...) {

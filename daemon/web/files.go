@@ -22,8 +22,8 @@ const (
 	chunkTimeout = 30 * time.Second // for the client to take a chunk: 1 KiB/s is the slowest that gets through
 )
 
-// file answers with a file of a version, or a range of it. The digest in the header is of the whole file, whatever the range, so that a
-// download that was cut and gone on with is checked as one.
+// file answers with a file of a version, or a range of it. The digest in the header is of the whole file, whatever the
+// range, so that a download that was cut and gone on with is checked as one.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case s.downloads <- struct{}{}:
@@ -56,7 +56,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) error {
 	}
 	name := r.PathValue("file")
 	there := []string{snapshot.ManifestFile}
-	sum, listed := "", name == snapshot.ManifestFile || name == snapshot.SignatureFile || name == snapshot.ModelSignatureFile
+	sum, listed := "", name == snapshot.ManifestFile || name == snapshot.SignatureFile ||
+		name == snapshot.ModelSignatureFile
 	files := manifest.Files
 	if manifest.CutFile != nil {
 		files = append(slices.Clone(files), *manifest.CutFile)
@@ -120,8 +121,8 @@ func reprDigest(hexSum string) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"
 }
 
-// chunkWriter gives every chunk its own deadline, so that a large file may take long and a client that stops reading does not hold its
-// place. It hides io.ReaderFrom, which would send the whole file under one deadline.
+// chunkWriter gives every chunk its own deadline, so that a large file may take long and a client that stops reading
+// does not hold its place. It hides io.ReaderFrom, which would send the whole file under one deadline.
 type chunkWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -144,7 +145,8 @@ func (w *chunkWriter) Write(b []byte) (written int, err error) {
 	}
 	for len(b) > 0 {
 		chunk := b[:min(len(b), chunkBytes)]
-		if err := w.control.SetWriteDeadline(time.Now().Add(chunkTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := w.control.SetWriteDeadline(time.Now().Add(chunkTimeout)); err != nil &&
+			!errors.Is(err, http.ErrNotSupported) {
 			return written, err
 		}
 		n, err := w.ResponseWriter.Write(chunk)

@@ -35,7 +35,8 @@ func damage(t *testing.T, dir, model string, version int64) {
 	}
 }
 
-// TestFilesAreTheStores: every file of a version is there byte for byte under both forms of the path, with its digest, and nothing else is.
+// TestFilesAreTheStores: every file of a version is there byte for byte under both forms of the path, with its digest,
+// and nothing else is.
 func TestFilesAreTheStores(t *testing.T) {
 	b := newBench(t)
 	for _, name := range []string{"manifest.json", "model.safetensors", "vocabulary", "golden.jsonl"} {
@@ -50,18 +51,25 @@ func TestFilesAreTheStores(t *testing.T) {
 				t.Errorf("%s: %d bytes, header %v", path, w.Body.Len(), w.Header())
 			}
 			sum := sha256.Sum256(want)
-			if got := w.Header().Get("Repr-Digest"); name != snapshot.ManifestFile && got != "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":" {
+			if got := w.Header().Get("Repr-Digest"); name != snapshot.ManifestFile &&
+				got != "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":" {
 				t.Errorf("%s: digest %q", path, got)
 			}
 			etag := w.Header().Get("ETag")
-			if again := b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", etag); etag == "" || again.Body.Len() > 0 {
+			if again := b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", etag); etag == "" ||
+				again.Body.Len() > 0 {
 				t.Errorf("%s: ETag %s, %d bytes again", path, etag, again.Body.Len())
 			}
-			if head := b.want(http.StatusOK, nil, "HEAD", path, nil); head.Header().Get("Content-Length") != strconv.Itoa(len(want)) {
+			if head := b.want(http.StatusOK, nil, "HEAD", path, nil); head.Header().
+				Get("Content-Length") !=
+				strconv.Itoa(
+					len(want),
+				) {
 				t.Errorf("%s: HEAD %v", path, head.Header())
 			}
 			part := b.want(http.StatusPartialContent, nil, "GET", path, nil, "Range", "bytes=5-14", "If-Range", etag)
-			if !bytes.Equal(part.Body.Bytes(), want[5:15]) || part.Header().Get("Repr-Digest") != w.Header().Get("Repr-Digest") {
+			if !bytes.Equal(part.Body.Bytes(), want[5:15]) ||
+				part.Header().Get("Repr-Digest") != w.Header().Get("Repr-Digest") {
 				t.Errorf("%s: range %q, digest %q", path, part.Body, part.Header().Get("Repr-Digest"))
 			}
 			b.want(http.StatusRequestedRangeNotSatisfiable, nil, "GET", path, nil, "Range", "bytes=99999999-")
@@ -73,17 +81,28 @@ func TestFilesAreTheStores(t *testing.T) {
 
 // hostilePaths ask for what is no file of a version.
 var hostilePaths = []string{
-	"/v1/models/ratings/versions/1/files/secret", "/v1/models/ratings/versions/1/files/log.jsonl", "/v1/models/ratings/aliases/champion/files/secret",
+	"/v1/models/ratings/versions/1/files/secret", "/v1/models/ratings/versions/1/files/log.jsonl",
+	"/v1/models/ratings/aliases/champion/files/secret",
 	"/v1/models/..%2f..%2fetc/versions/1/files/passwd", "/v1/models/ratings/versions/1/files/..%2f..%2f..%2fsecret",
-	"/v1/models/ratings/versions/1/files/../../../secret", "/v1/models/../../secret", "/v1/models/ratings/versions/1/files/%2e%2e%2f%2e%2e%2fsecret",
-	"/v1/models/ratings/versions/1/files/%00", "/v1/models/ratings/versions/1/files/vocabulary%00", "/v1/models/ratings%00/versions",
-	"/v1//models/ratings", "//v1/models", "/v1/models/ratings/versions/..%5c..%5csecret/files/vocabulary", `/v1/models/ratings/versions/1/files/..\..\secret`,
-	"/v1/models/ratings/versions/1/files/%2fetc%2fpasswd", "/v1/models/ratings/versions/1/files//etc/passwd", "/v1/models/ratings/versions/1/files/.",
-	"/v1/models/ratings/versions/%2e%2e/files/secret", "/v1/models/ratings/versions/aliases/files/champion", "/v1/models/ratings/aliases/..%2f1/files/vocabulary",
-	"/v1/models/ratings/aliases/..%2f..%2fsecret", "/v1/models/ratings/versions/1/files/.lock", "/v1/models/RATINGS/versions",
+	"/v1/models/ratings/versions/1/files/../../../secret", "/v1/models/../../secret",
+	"/v1/models/ratings/versions/1/files/%2e%2e%2f%2e%2e%2fsecret",
+	"/v1/models/ratings/versions/1/files/%00", "/v1/models/ratings/versions/1/files/vocabulary%00",
+	"/v1/models/ratings%00/versions",
+	"/v1//models/ratings", "//v1/models", "/v1/models/ratings/versions/..%5c..%5csecret/files/vocabulary",
+	`/v1/models/ratings/versions/1/files/..\..\secret`,
+	"/v1/models/ratings/versions/1/files/%2fetc%2fpasswd", "/v1/models/ratings/versions/1/files//etc/passwd",
+	"/v1/models/ratings/versions/1/files/.",
+	"/v1/models/ratings/versions/%2e%2e/files/secret", "/v1/models/ratings/versions/aliases/files/champion",
+	"/v1/models/ratings/aliases/..%2f1/files/vocabulary",
+	"/v1/models/ratings/aliases/..%2f..%2fsecret", "/v1/models/ratings/versions/1/files/.lock",
+	"/v1/models/RATINGS/versions",
 	"/v1/models/ratings/versions/+1/files/vocabulary",
-	"/v1/models/clicks/versions/1/files/vocabulary", "/v1/models/clicks/versions/7/files/outside", "/v1/models/clicks/versions/7/files/manifest.json",
-	"/v1/models/" + strings.Repeat("a", 300) + "/versions", "/static/..%2fstatus.html", "/static/status.html", "/static/",
+	"/v1/models/clicks/versions/1/files/vocabulary", "/v1/models/clicks/versions/7/files/outside",
+	"/v1/models/clicks/versions/7/files/manifest.json",
+	"/v1/models/" + strings.Repeat(
+		"a",
+		300,
+	) + "/versions", "/static/..%2fstatus.html", "/static/status.html", "/static/",
 }
 
 // TestTraversal: F7. Whatever a path says, nothing but the files of a version is read.
@@ -127,7 +146,16 @@ func (b *bench) big(t *testing.T) (path string, content []byte) {
 	for i := range c.Vocabulary[0] {
 		c.Vocabulary[0][i] = fmt.Sprintf("n%d", i)
 	}
-	c.Basis, c.Weights, c.Linear = make([]float64, c.NumFeatures*c.NumBasis), make([]float64, c.NumBasis), make([]float64, c.NumFeatures)
+	c.Basis, c.Weights, c.Linear = make(
+		[]float64,
+		c.NumFeatures*c.NumBasis,
+	), make(
+		[]float64,
+		c.NumBasis,
+	), make(
+		[]float64,
+		c.NumFeatures,
+	)
 	for i := range c.Basis {
 		c.Basis[i] = float64(i%97) / 97
 	}
@@ -141,8 +169,8 @@ func (b *bench) big(t *testing.T) (path string, content []byte) {
 	return manifestPath("prices", version, "model.safetensors"), content
 }
 
-// TestParallelDownloads: E13. A hundred clients get the same bytes, 64 at a time and the others when they come again; one that stops
-// reading and one that is cut off do not hold anybody up, and a cut download is gone on with.
+// TestParallelDownloads: E13. A hundred clients get the same bytes, 64 at a time and the others when they come again;
+// one that stops reading and one that is cut off do not hold anybody up, and a cut download is gone on with.
 func TestParallelDownloads(t *testing.T) {
 	b := newBench(t)
 	path, content := b.big(t)
@@ -178,7 +206,8 @@ func TestParallelDownloads(t *testing.T) {
 		return res.StatusCode, body
 	}
 	_, head := get(0, 1<<20) // cut off: closing the body closes the connection
-	if code, tail := get(len(head), 1<<30); code != http.StatusPartialContent || !bytes.Equal(append(head, tail...), content) {
+	if code, tail := get(len(head), 1<<30); code != http.StatusPartialContent ||
+		!bytes.Equal(append(head, tail...), content) {
 		t.Errorf("gone on with: %d, %d bytes", code, len(head)+len(tail))
 	}
 	var wg sync.WaitGroup

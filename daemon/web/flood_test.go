@@ -38,10 +38,11 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// TestPasswordFloodCost: F5. However many clients guess, passwords are checked one at a time, so that the flood has one processor at most;
-// and rate_limit of the web config file refuses the rest before any password is looked at.
+// TestPasswordFloodCost: F5. However many clients guess, passwords are checked one at a time, so that the flood has one
+// processor at most; and rate_limit of the web config file refuses the rest before any password is looked at.
 func TestPasswordFloodCost(t *testing.T) {
-	flood := func(config string, enough func(codes map[int]int) bool) (codes map[int]int, took time.Duration, cores float64) {
+	flood := func(config string, enough func(codes map[int]int) bool) (codes map[int]int, took time.Duration,
+		cores float64) {
 		b := newBench(t, func(o *Options) { o.ConfigFile = webFile(t, config) })
 		addr, _ := b.listen(t)
 		client := newClient(t)
@@ -81,7 +82,10 @@ func TestPasswordFloodCost(t *testing.T) {
 		took = time.Since(began)
 		return codes, took, float64(processorTime(t)-used) / float64(took)
 	}
-	hash := tier.Size(passwordHash, costlyHash) // the race detector, under which the plain form runs, makes the costly one take seconds
+	hash := tier.Size(
+		passwordHash,
+		costlyHash,
+	) // the race detector, under which the plain form runs, makes the costly one take seconds
 	users := "basic_auth_users: {ann: " + hash + "}\n"
 	codes, _, cores := flood(users, func(codes map[int]int) bool { return codes[http.StatusUnauthorized] >= 20 })
 	t.Logf("answers %v, %.2f processors, the 16 clients included (bar 1 for the server)", codes, cores)
@@ -97,7 +101,8 @@ func TestPasswordFloodCost(t *testing.T) {
 	}
 }
 
-// TestIdleConnections: F6. Of ten thousand connections that say nothing the daemon keeps as many as its cap, and they cost it nothing.
+// TestIdleConnections: F6. Of ten thousand connections that say nothing the daemon keeps as many as its cap, and they
+// cost it nothing.
 func TestIdleConnections(t *testing.T) {
 	tier.Need(t, tier.Long)
 	flood := 10_000
@@ -120,7 +125,11 @@ func TestIdleConnections(t *testing.T) {
 		places <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-places }()
-			conn, err := net.DialTimeout("tcp", addr, 300*time.Millisecond) // beyond the backlog the system leaves them unanswered
+			conn, err := net.DialTimeout(
+				"tcp",
+				addr,
+				300*time.Millisecond,
+			) // beyond the backlog the system leaves them unanswered
 			if err != nil {
 				refused.Add(1)
 				return
@@ -132,13 +141,21 @@ func TestIdleConnections(t *testing.T) {
 	close(conns)
 	goroutines := runtime.NumGoroutine() - before
 	cores, windows := math.Inf(1), 0
-	for began := time.Now(); cores > 0.1 && time.Since(began) < time.Minute; windows++ { // the first ones may still pay for the flood
+	// the first ones may still pay for the flood
+	for began := time.Now(); cores > 0.1 && time.Since(began) < time.Minute; windows++ {
 		began, used := time.Now(), processorTime(t)
 		<-time.After(2 * time.Second)
 		cores = float64(processorTime(t)-used) / float64(time.Since(began))
 	}
-	t.Logf("%d connections, of which the system refused %d; %d goroutines more, %.3f processors in the %d. two seconds while they are idle (bar 0.1)",
-		flood, refused.Load(), goroutines, cores, windows)
+	t.Logf(
+		"%d connections, of which the system refused %d; %d goroutines more, %.3f processors in the %d. two seconds while "+
+			"they are idle (bar 0.1)",
+		flood,
+		refused.Load(),
+		goroutines,
+		cores,
+		windows,
+	)
 	if goroutines > 2*DefaultMaxConnections || cores > 0.1 {
 		t.Errorf("%d goroutines for %d places, %.3f processors", goroutines, DefaultMaxConnections, cores)
 	}
@@ -154,15 +171,16 @@ func secure(t *testing.T) (addr string, conf *tls.Config) {
 	a, dir := newAuthority(t), t.TempDir()
 	a.files(dir)
 	file := filepath.Join(dir, "web.yaml")
-	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: server.pem, key_file: server.key}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: server.pem, key_file: server.key}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr, _ = newBench(t, func(o *Options) { o.ConfigFile = file }).listen(t)
 	return addr, &tls.Config{RootCAs: a.pool(), NextProtos: []string{http2.NextProtoTLS}}
 }
 
-// TestRapidReset: F6. A client that opens streams and takes them back at once (CVE-2023-44487) gets no more handlers than a
-// connection has streams, and others are answered at the same time.
+// TestRapidReset: F6. A client that opens streams and takes them back at once (CVE-2023-44487) gets no more handlers
+// than a connection has streams, and others are answered at the same time.
 func TestRapidReset(t *testing.T) {
 	addr, conf := secure(t)
 	before := runtime.NumGoroutine()
@@ -183,7 +201,8 @@ func TestRapidReset(t *testing.T) {
 	framer := http2.NewFramer(conn, conn)
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for name, value := range map[string]string{":method": "GET", ":scheme": "https", ":path": "/metrics", ":authority": addr} {
+	for name, value := range map[string]string{":method": "GET", ":scheme": "https", ":path": "/metrics",
+		":authority": addr} {
 		if err := encoder.WriteField(hpack.HeaderField{Name: name, Value: value}); err != nil {
 			t.Fatal(err)
 		}
@@ -217,8 +236,12 @@ func TestRapidReset(t *testing.T) {
 	err = framer.WriteSettings()
 	sent := 0
 	for id := uint32(1); err == nil && sent < 50_000; id += 2 {
-		err = errors.Join(framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}),
-			framer.WriteRSTStream(id, http2.ErrCodeCancel))
+		err = errors.Join(
+			framer.WriteHeaders(
+				http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true},
+			),
+			framer.WriteRSTStream(id, http2.ErrCodeCancel),
+		)
 		if sent++; sent%5000 == 0 {
 			look()
 		}
@@ -256,14 +279,18 @@ func TestCapsOverHTTP2(t *testing.T) {
 	if code, err := ask("GET", "/-/healthy", strings.Repeat("x", maxHeader/2), nil); code != http.StatusOK {
 		t.Errorf("half of the room for headers: %d, %v", code, err)
 	}
-	if code, err := ask("GET", "/-/healthy", strings.Repeat("x", 1<<20), nil); err == nil && code != http.StatusRequestHeaderFieldsTooLarge {
+	if code, err := ask("GET", "/-/healthy", strings.Repeat("x", 1<<20), nil); err == nil &&
+		code != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("a header of 1 MiB: %d", code)
 	}
-	if code, err := ask("POST", "/v1/models/ratings/score", "", io.MultiReader(strings.NewReader(`{"events":[{"user":"`), io.LimitReader(endless{},
-		100<<20))); err == nil && code != http.StatusRequestEntityTooLarge {
+	if code, err := ask("POST", "/v1/models/ratings/score", "", io.MultiReader(strings.NewReader(`{"events":[{"user":"`),
+		io.LimitReader(endless{},
+			100<<20))); err == nil &&
+		code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body of 100 MiB: %d", code)
 	}
-	if code, err := ask("GET", "/-/healthy", "", strings.NewReader("hello")); err == nil && code != http.StatusRequestEntityTooLarge {
+	if code, err := ask("GET", "/-/healthy", "", strings.NewReader("hello")); err == nil &&
+		code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body with a GET: %d", code)
 	}
 	if code, err := ask("GET", "/-/healthy", "", nil); code != http.StatusOK {

@@ -23,8 +23,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// The Open Inference Protocol over gRPC, on the address of the HTTP surface: over TLS where that has it, else over HTTP/2 without it, which gRPC's clients
-// begin with. Requests pass the same authentication, guard and budget. A request is one message, so it is read as a body is, and then given to grpc-go.
+// The Open Inference Protocol over gRPC, on the address of the HTTP surface: over TLS where that has it, else over
+// HTTP/2 without it, which gRPC's clients begin with. Requests pass the same authentication, guard and budget. A
+// request is one message, so it is read as a body is, and then given to grpc-go.
 
 // grpcMethods begins the paths of the service.
 const grpcMethods = "/inference.GRPCInferenceService/"
@@ -59,7 +60,8 @@ func askedModel(ask any) string {
 
 // isGRPC reports whether a request is one of gRPC.
 func isGRPC(r *http.Request) bool {
-	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") && strings.HasPrefix(r.URL.Path, grpcMethods)
+	return r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") &&
+		strings.HasPrefix(r.URL.Path, grpcMethods)
 }
 
 // heldKey is the key of an *inflight in the context of a gRPC request: grpc-go hands on nothing else of it.
@@ -91,8 +93,8 @@ type flusher struct{ http.ResponseWriter }
 // Flush sends what was written.
 func (f flusher) Flush() { _ = http.NewResponseController(f.ResponseWriter).Flush() }
 
-// messageFields returns how many fields a message in the framing of gRPC has at most, those of messages in it included. What takes the form of a message
-// counts as one.
+// messageFields returns how many fields a message in the framing of gRPC has at most, those of messages in it included.
+// What takes the form of a message counts as one.
 func messageFields(frame []byte) int {
 	const prefix, depth = 5, 4 // a flag and a length; request, tensor, parameter, its value
 	if len(frame) < prefix {
@@ -121,7 +123,8 @@ func countFields(b []byte, depth int) (fields int) {
 	return fields
 }
 
-// grpcError returns the error of a request for a model as gRPC says it. What went wrong on this machine goes to the log, not to the client.
+// grpcError returns the error of a request for a model as gRPC says it. What went wrong on this machine goes to the
+// log, not to the client.
 func (s *Server) grpcError(ctx context.Context, model string, err error) error {
 	if _, ok := status.FromError(err); ok { // nil is one
 		return err
@@ -177,17 +180,26 @@ func (g *inferenceService) named(model, version string) (*scorer, error) {
 }
 
 // ServerLive answers that the server runs.
-func (g *inferenceService) ServerLive(context.Context, *inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {
+func (g *inferenceService) ServerLive(
+	context.Context,
+	*inference.ServerLiveRequest,
+) (*inference.ServerLiveResponse, error) {
 	return &inference.ServerLiveResponse{Live: true}, nil
 }
 
 // ServerReady answers whether every model has a champion.
-func (g *inferenceService) ServerReady(context.Context, *inference.ServerReadyRequest) (*inference.ServerReadyResponse, error) {
+func (g *inferenceService) ServerReady(
+	context.Context,
+	*inference.ServerReadyRequest,
+) (*inference.ServerReadyResponse, error) {
 	return &inference.ServerReadyResponse{Ready: g.s.allServed()}, nil
 }
 
 // ModelReady answers whether a version can infer.
-func (g *inferenceService) ModelReady(_ context.Context, ask *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
+func (g *inferenceService) ModelReady(
+	_ context.Context,
+	ask *inference.ModelReadyRequest,
+) (*inference.ModelReadyResponse, error) {
 	_, err := g.named(ask.Name, ask.Version)
 	if _, bad := errors.AsType[*requestError](err); bad {
 		return nil, err
@@ -196,12 +208,18 @@ func (g *inferenceService) ModelReady(_ context.Context, ask *inference.ModelRea
 }
 
 // ServerMetadata names the program.
-func (g *inferenceService) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
+func (g *inferenceService) ServerMetadata(
+	context.Context,
+	*inference.ServerMetadataRequest,
+) (*inference.ServerMetadataResponse, error) {
 	return &inference.ServerMetadataResponse{Name: "refitd", Version: g.s.Version, Extensions: extensions}, nil
 }
 
 // ModelMetadata describes the tensors of a version.
-func (g *inferenceService) ModelMetadata(_ context.Context, ask *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
+func (g *inferenceService) ModelMetadata(
+	_ context.Context,
+	ask *inference.ModelMetadataRequest,
+) (*inference.ModelMetadataResponse, error) {
 	v, err := g.named(ask.Name, ask.Version)
 	if err != nil {
 		return nil, err
@@ -217,7 +235,14 @@ func (g *inferenceService) ModelMetadata(_ context.Context, ask *inference.Model
 	}
 	described := func(list []tensorMetadata) (out []*inference.ModelMetadataResponse_TensorMetadata) {
 		for _, t := range list {
-			out = append(out, &inference.ModelMetadataResponse_TensorMetadata{Name: t.Name, Datatype: t.Datatype, Shape: sizes(t.Shape)})
+			out = append(
+				out,
+				&inference.ModelMetadataResponse_TensorMetadata{
+					Name:     t.Name,
+					Datatype: t.Datatype,
+					Shape:    sizes(t.Shape),
+				},
+			)
 		}
 		return out
 	}
@@ -233,16 +258,31 @@ func sizes(shape []int) (list []int64) {
 }
 
 // RepositoryIndex answers with the models of the configuration.
-func (g *inferenceService) RepositoryIndex(_ context.Context, ask *inference.RepositoryIndexRequest) (*inference.RepositoryIndexResponse, error) {
+func (g *inferenceService) RepositoryIndex(
+	_ context.Context,
+	ask *inference.RepositoryIndexRequest,
+) (*inference.RepositoryIndexResponse, error) {
 	out := new(inference.RepositoryIndexResponse)
 	for _, m := range g.s.index(ask.Ready) {
-		out.Models = append(out.Models, &inference.RepositoryIndexResponse_ModelIndex{Name: m.Name, Version: m.Version, State: m.State, Reason: m.Reason})
+		out.Models = append(
+			out.Models,
+			&inference.RepositoryIndexResponse_ModelIndex{
+				Name:    m.Name,
+				Version: m.Version,
+				State:   m.State,
+				Reason:  m.Reason,
+			},
+		)
 	}
 	return out, nil
 }
 
-// ModelInfer predicts a row for each element of the input tensors. The answer has its elements in raw_output_contents. Parameters are not used.
-func (g *inferenceService) ModelInfer(ctx context.Context, ask *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
+// ModelInfer predicts a row for each element of the input tensors. The answer has its elements in raw_output_contents.
+// Parameters are not used.
+func (g *inferenceService) ModelInfer(
+	ctx context.Context,
+	ask *inference.ModelInferRequest,
+) (*inference.ModelInferResponse, error) {
 	began := time.Now()
 	v, err := g.named(ask.ModelName, ask.ModelVersion)
 	if err != nil {
@@ -271,10 +311,20 @@ func (g *inferenceService) ModelInfer(ctx context.Context, ask *inference.ModelI
 	for _, t := range tensors {
 		shape := sizes(t.Shape)
 		shape[0] = int64(len(predictions))
-		out.Outputs = append(out.Outputs, &inference.ModelInferResponse_InferOutputTensor{Name: t.Name, Datatype: t.Datatype, Shape: shape})
-		out.RawOutputContents = append(out.RawOutputContents, appendElements(nil, tensorValues(t, v.model.Schema(), predictions)))
+		out.Outputs = append(
+			out.Outputs,
+			&inference.ModelInferResponse_InferOutputTensor{Name: t.Name, Datatype: t.Datatype, Shape: shape},
+		)
+		out.RawOutputContents = append(
+			out.RawOutputContents,
+			appendElements(nil, tensorValues(t, v.model.Schema(), predictions)),
+		)
 	}
-	durations.Observe(g.s.metrics.seconds.WithLabelValues(v.manifest.Model), time.Since(began), prometheus.Labels{"version": v.header})
+	durations.Observe(
+		g.s.metrics.seconds.WithLabelValues(v.manifest.Model),
+		time.Since(began),
+		prometheus.Labels{"version": v.header},
+	)
 	return out, nil
 }
 

@@ -80,18 +80,21 @@ func TestGRPCIsHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !live.Live || !ready.Ready || of.Name != "refitd" || !reflect.DeepEqual(of.Extensions, extensions) || len(index.Models) != len(tasks) {
+	if !live.Live || !ready.Ready || of.Name != "refitd" || !reflect.DeepEqual(of.Extensions, extensions) ||
+		len(index.Models) != len(tasks) {
 		t.Errorf("%v %v %v %v", live, ready, of, index)
 	}
 	for name := range tasks {
 		var meta modelMetadata
 		b.want(http.StatusOK, &meta, "GET", "/v2/models/"+name, nil)
 		got, err := client.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: name})
-		if err != nil || len(got.Inputs) != len(meta.Inputs) || len(got.Outputs) != len(meta.Outputs) || !reflect.DeepEqual(got.Versions, meta.Versions) {
+		if err != nil || len(got.Inputs) != len(meta.Inputs) || len(got.Outputs) != len(meta.Outputs) ||
+			!reflect.DeepEqual(got.Versions, meta.Versions) {
 			t.Fatalf("%s: %v, %v, want %+v", name, got, err, meta)
 		}
 		for i, in := range meta.Inputs {
-			if g := got.Inputs[i]; g.Name != in.Name || g.Datatype != in.Datatype || !reflect.DeepEqual(g.Shape, sizes(in.Shape)) {
+			if g := got.Inputs[i]; g.Name != in.Name || g.Datatype != in.Datatype ||
+				!reflect.DeepEqual(g.Shape, sizes(in.Shape)) {
 				t.Errorf("%s: %v, want %+v", name, g, in)
 			}
 		}
@@ -99,12 +102,14 @@ func TestGRPCIsHTTP(t *testing.T) {
 		b.want(http.StatusOK, &want, "POST", "/v2/models/"+name+"/infer", rowsBody())
 		for _, raw := range []bool{true, false} {
 			got, err := client.ModelInfer(ctx, grpcRows(name, raw))
-			if err != nil || got.Id != "42" || got.ModelName != name || got.ModelVersion != "1" || len(got.Outputs) != len(want.Outputs) ||
+			if err != nil || got.Id != "42" || got.ModelName != name || got.ModelVersion != "1" ||
+				len(got.Outputs) != len(want.Outputs) ||
 				len(got.RawOutputContents) != len(want.Outputs) {
 				t.Fatalf("%s: %v, %v", name, got, err)
 			}
 			for i, out := range want.Outputs {
-				if g := got.Outputs[i]; g.Name != out.Name || g.Datatype != out.Datatype || !reflect.DeepEqual(g.Shape, sizes(out.Shape)) {
+				if g := got.Outputs[i]; g.Name != out.Name || g.Datatype != out.Datatype ||
+					!reflect.DeepEqual(g.Shape, sizes(out.Shape)) {
 					t.Errorf("%s: %v, want %+v", name, g, out)
 				}
 				if values := elementsOf(out.Datatype, got.RawOutputContents[i]); !reflect.DeepEqual(values, out.Data) {
@@ -131,7 +136,8 @@ func elementsOf(datatype string, b []byte) (list []any) {
 	return list
 }
 
-// TestGRPCRefuses: requests that do not fit, or that take more memory than there is, get the status that clients expect, and what was held is given back.
+// TestGRPCRefuses: requests that do not fit, or that take more memory than there is, get the status that clients
+// expect, and what was held is given back.
 func TestGRPCRefuses(t *testing.T) {
 	b, client, addr := grpcBench(t, func(o *Options) { o.MaxInflightBytes = 1 << 20 })
 	for text, c := range map[string]struct {
@@ -140,16 +146,37 @@ func TestGRPCRefuses(t *testing.T) {
 	}{
 		"there is no such model": {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelName = "none" }},
 		"ratings has 1; its":     {codes.NotFound, func(r *inference.ModelInferRequest) { r.ModelVersion = "9" }},
-		"a whole number":         {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.ModelVersion = "champion" }},
+		"a whole number": {codes.InvalidArgument, func(
+			r *inference.ModelInferRequest) {
+			r.ModelVersion = "champion"
+		}},
 		`the tensor "user" is missing`: {codes.InvalidArgument, func(r *inference.ModelInferRequest) {
 			r.Inputs, r.RawInputContents = r.Inputs[1:], r.RawInputContents[1:]
 		}},
-		"3 elements for 4 inputs":     {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.RawInputContents = r.RawInputContents[1:] }},
-		"the datatype \"INT32\"":      {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Datatype = "INT32" }},
-		"has the shape":               {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Shape = []int64{-3} }},
-		"is not UTF-8":                {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.RawInputContents[0] = packed("\xff", "", "") }},
-		"raw_input_contents is there": {codes.InvalidArgument, func(r *inference.ModelInferRequest) { r.Inputs[0].Contents = &inference.InferTensorContents{} }},
-		"takes more memory than":      {codes.ResourceExhausted, func(r *inference.ModelInferRequest) { r.RawInputContents[0] = make([]byte, 300<<10) }},
+		"3 elements for 4 inputs": {codes.InvalidArgument, func(
+			r *inference.ModelInferRequest) {
+			r.RawInputContents = r.RawInputContents[1:]
+		}},
+		"the datatype \"INT32\"": {codes.InvalidArgument, func(
+			r *inference.ModelInferRequest) {
+			r.Inputs[0].Datatype = "INT32"
+		}},
+		"has the shape": {codes.InvalidArgument, func(
+			r *inference.ModelInferRequest) {
+			r.Inputs[0].Shape = []int64{-3}
+		}},
+		"is not UTF-8": {codes.InvalidArgument, func(
+			r *inference.ModelInferRequest) {
+			r.RawInputContents[0] = packed("\xff", "", "")
+		}},
+		"raw_input_contents is there": {codes.InvalidArgument, func(
+			r *inference.ModelInferRequest) {
+			r.Inputs[0].Contents = &inference.InferTensorContents{}
+		}},
+		"takes more memory than": {codes.ResourceExhausted, func(
+			r *inference.ModelInferRequest) {
+			r.RawInputContents[0] = make([]byte, 300<<10)
+		}},
 		"than web.max_inflight_bytes, ": {codes.ResourceExhausted, func(r *inference.ModelInferRequest) {
 			r.Inputs = make([]*inference.ModelInferRequest_InferInputTensor, 40_000)
 		}},
@@ -171,7 +198,9 @@ func TestGRPCRefuses(t *testing.T) {
 	}
 	within(t, patience, "all memory given back", func() bool { return b.budget.held.Load() == 0 })
 	// The same over HTTP/1 is no gRPC.
-	res, err := newClient(t).Post("http://"+addr+grpcMethods+"ServerLive", "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00"))
+	res, err := newClient(
+		t,
+	).Post("http://"+addr+grpcMethods+"ServerLive", "application/grpc", strings.NewReader("\x00\x00\x00\x00\x00"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +264,8 @@ func TestGRPCAuthentication(t *testing.T) {
 		with credentials.TransportCredentials
 	}{
 		"plain": {"", insecure.NewCredentials()},
-		"TLS":   {"tls_server_config: {cert_file: server.pem, key_file: server.key}\n", credentials.NewTLS(&tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"})},
+		"TLS": {"tls_server_config: {cert_file: server.pem, key_file: server.key}\n", credentials.NewTLS(
+			&tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(dir, name+".yaml")
@@ -251,7 +281,9 @@ func TestGRPCAuthentication(t *testing.T) {
 			}
 			defer conn.Close()
 			client := inference.NewGRPCInferenceServiceClient(conn)
-			if _, err := client.ModelInfer(t.Context(), grpcRows("ratings", true)); status.Code(err) != codes.Unauthenticated {
+			if _, err := client.ModelInfer(t.Context(), grpcRows("ratings", true)); status.Code(
+				err,
+			) != codes.Unauthenticated {
 				t.Errorf("without a password: %v", err)
 			}
 			r, err := http.NewRequestWithContext(t.Context(), "GET", "/", nil)

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// securityHeaders go with every answer: nothing may be loaded but what this surface serves, no text becomes markup or a program, and nobody may frame,
-// sniff or keep an answer.
+// securityHeaders go with every answer: nothing may be loaded but what this surface serves, no text becomes markup or a
+// program, and nobody may frame, sniff or keep an answer.
 var securityHeaders = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; " +
+	"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src " +
+		"'self'; base-uri 'none'; " +
 		"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
 	"X-Content-Type-Options": "nosniff",
 	"X-Frame-Options":        "deny",
@@ -22,8 +23,8 @@ var securityHeaders = map[string]string{
 	"Cache-Control":          "no-store",
 }
 
-// guard is everything that happens to a request before its route: the headers of the answer, the host it is addressed to, the page it
-// comes from, its path and its size.
+// guard is everything that happens to a request before its route: the headers of the answer, the host it is addressed
+// to, the page it comes from, its path and its size.
 func (s *Server) guard(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -38,14 +39,19 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
 		if !s.isAllowedHost(r.Host) {
-			fail(w, http.StatusMisdirectedRequest, fmt.Sprintf("requests to the host %q are not answered: add it to web.allowed_hosts", hostOf(r.Host)))
+			fail(
+				w,
+				http.StatusMisdirectedRequest,
+				fmt.Sprintf("requests to the host %q are not answered: add it to web.allowed_hosts", hostOf(r.Host)),
+			)
 			return
 		}
 		if err := crossOrigin.Check(r); err != nil {
 			fail(w, http.StatusForbidden, "requests from pages of another origin are refused")
 			return
 		}
-		if p := r.URL.Path; p != "/" && strings.TrimSuffix(p, "/") != path.Clean(p) || strings.ContainsAny(p, "\\\x00") {
+		if p := r.URL.Path; p != "/" && strings.TrimSuffix(p, "/") != path.Clean(p) ||
+			strings.ContainsAny(p, "\\\x00") {
 			fail(w, http.StatusBadRequest, "the path is not clean: no //, .., backslash or zero byte")
 			return
 		}
@@ -71,8 +77,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// isAllowedHost reports whether the Host header names this daemon. A page of a foreign name that was made to resolve to this machine
-// (DNS rebinding) cannot send an address or localhost there.
+// isAllowedHost reports whether the Host header names this daemon. A page of a foreign name that was made to resolve to
+// this machine (DNS rebinding) cannot send an address or localhost there.
 func (s *Server) isAllowedHost(host string) bool {
 	name := hostOf(host)
 	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {

@@ -23,7 +23,8 @@ import (
 // TestHeaders: every answer, good or bad, forbids what a browser could do with it.
 func TestHeaders(t *testing.T) {
 	b := newBench(t)
-	for _, path := range []string{"/", "/metrics", "/nothing", "/v1/models", "/static/style.css", "/v1/models/ratings/versions/1/files/vocabulary", "//x"} {
+	for _, path := range []string{"/", "/metrics", "/nothing", "/v1/models", "/static/style.css",
+		"/v1/models/ratings/versions/1/files/vocabulary", "//x"} {
 		h := b.ask("GET", path, nil).Header()
 		for name, want := range securityHeaders {
 			if got := h.Get(name); got != want && name != "Cache-Control" {
@@ -39,8 +40,10 @@ func TestHeaders(t *testing.T) {
 // TestHosts: F9. A foreign name that resolves to this machine (DNS rebinding) is not answered, neither read nor write.
 func TestHosts(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.AllowedHosts = []string{"refitd.example.org"} }, withLifecycle)
-	for host, want := range map[string]int{"127.0.0.1:9464": 200, "127.0.0.1": 200, "[::1]:9464": 200, "[::1]": 200, "localhost:1": 200, "LOCALHOST": 200,
-		"10.1.2.3:9464": 200, "refitd.example.org:9464": 200, "Refitd.Example.org": 200, "evil.example:9464": 421, "127.0.0.1.evil.example": 421,
+	for host, want := range map[string]int{"127.0.0.1:9464": 200, "127.0.0.1": 200, "[::1]:9464": 200, "[::1]": 200,
+		"localhost:1": 200, "LOCALHOST": 200,
+		"10.1.2.3:9464": 200, "refitd.example.org:9464": 200, "Refitd.Example.org": 200, "evil.example:9464": 421,
+		"127.0.0.1.evil.example": 421,
 		"localhost.evil.example": 421, "refitd.example.org.evil.example": 421, "": 421} {
 		if w := b.ask("GET", "/-/healthy", nil, "Host", host); w.Code != want {
 			t.Errorf("host %q: %d, want %d", host, w.Code, want)
@@ -52,12 +55,15 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestCrossOrigin: F9. A page of another origin cannot make a browser change anything, or score; a browser on the own page and a program can.
+// TestCrossOrigin: F9. A page of another origin cannot make a browser change anything, or score; a browser on the own
+// page and a program can.
 func TestCrossOrigin(t *testing.T) {
 	b := newBench(t, withLifecycle)
 	for _, post := range []struct{ method, path, body string }{{"POST", "/-/reload", ""}, {"POST", "/-/refit", ""},
-		{"PUT", "/v1/models/ratings/aliases/x", `{"version":1,"why":"x"}`}, {"POST", "/v1/models/ratings/score", `{"events":[]}`}} {
-		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin",
+		{"PUT", "/v1/models/ratings/aliases/x", `{"version":1,"why":"x"}`}, {"POST", "/v1/models/ratings/score",
+			`{"events":[]}`}} {
+		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin",
+			"https://evil.example"}, {"Origin",
 			"null"}} {
 			b.want(http.StatusForbidden, nil, post.method, post.path, post.body, headers...)
 		}
@@ -73,8 +79,8 @@ func TestCrossOrigin(t *testing.T) {
 	b.want(http.StatusOK, nil, "GET", "/", nil, "Sec-Fetch-Site", "cross-site") // a link
 }
 
-// TestHostileConnections: F6. Large headers and bodies are refused, connections that say nothing are closed, and beyond the cap the oldest of
-// them are closed for new ones; a request among them is answered all the time.
+// TestHostileConnections: F6. Large headers and bodies are refused, connections that say nothing are closed, and beyond
+// the cap the oldest of them are closed for new ones; a request among them is answered all the time.
 func TestHostileConnections(t *testing.T) {
 	tier.Need(t, tier.Long) // waits for the header time-out of 5 s
 	b := newBench(t)
@@ -94,12 +100,15 @@ func TestHostileConnections(t *testing.T) {
 	}
 	host := "Host: 127.0.0.1\r\n"
 	for name, test := range map[string]struct{ request, want string }{
-		"a header of 1 MiB":         {"GET /-/healthy HTTP/1.1\r\n" + host + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\n", "431"},
-		"a path of 64 KiB":          {"GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\n" + host + "\r\n", "431"},
-		"a body with a GET":         {"GET /-/healthy HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello", "413"},
-		"a chunked body with a GET": {"GET /-/healthy HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "413"},
-		"two lengths":               {"POST /v1/models/ratings/score HTTP/1.1\r\n" + host + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
-		"no host":                   {"GET /-/healthy HTTP/1.1\r\n\r\n", "400"},
+		"a header of 1 MiB": {"GET /-/healthy HTTP/1.1\r\n" + host + "X: " + strings.Repeat("x", 1<<20) + "\r\n\r\n",
+			"431"},
+		"a path of 64 KiB":  {"GET /" + strings.Repeat("x", 64<<10) + " HTTP/1.1\r\n" + host + "\r\n", "431"},
+		"a body with a GET": {"GET /-/healthy HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello", "413"},
+		"a chunked body with a GET": {"GET /-/healthy HTTP/1.1\r\n" + host +
+			"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "413"},
+		"two lengths": {"POST /v1/models/ratings/score HTTP/1.1\r\n" + host +
+			"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", "400"},
+		"no host": {"GET /-/healthy HTTP/1.1\r\n\r\n", "400"},
 	} {
 		if got := talk(test.request); !strings.Contains(got, " "+test.want+" ") {
 			t.Errorf("%s: %q, want %s", name, got, test.want)
@@ -173,8 +182,8 @@ func (g *gatherings) Collect(chan<- prometheus.Metric) {
 	<-time.After(2 * time.Millisecond)
 }
 
-// TestScrapes: F12. Of a hundred scrapers at a time four are served and the others asked to come again, so that half of those served have an answer
-// almost as fast as from the cheapest route.
+// TestScrapes: F12. Of a hundred scrapers at a time four are served and the others asked to come again, so that half of
+// those served have an answer almost as fast as from the cheapest route.
 func TestScrapes(t *testing.T) {
 	b := newBench(t)
 	var g gatherings
@@ -215,19 +224,30 @@ func TestScrapes(t *testing.T) {
 	flood("/-/healthy") // opens the connections
 	_, cheapest := flood("/-/healthy")
 	codes, took := flood("/metrics")
-	if codes[http.StatusServiceUnavailable] == 0 || codes[http.StatusOK]+codes[http.StatusServiceUnavailable] != 500 || g.most.Load() > maxScrapes {
+	if codes[http.StatusServiceUnavailable] == 0 || codes[http.StatusOK]+codes[http.StatusServiceUnavailable] != 500 ||
+		g.most.Load() > maxScrapes {
 		t.Errorf("answers %v, %d scrapes at a time", codes, g.most.Load())
 	}
 	half, p99 := took[len(took)/2], took[len(took)*99/100]
-	bar := max(50*time.Millisecond, 4*cheapest[len(cheapest)*99/100]) // on a busy machine, what its clients cost by themselves counts
-	t.Logf("answers %v, %d at a time, served p50 %v, p99 %v (bar 50ms; p99 of the cheapest route %v)", codes, g.most.Load(), half, p99,
-		cheapest[len(cheapest)*99/100])
+	bar := max(
+		50*time.Millisecond,
+		4*cheapest[len(cheapest)*99/100],
+	) // on a busy machine, what its clients cost by themselves counts
+	t.Logf(
+		"answers %v, %d at a time, served p50 %v, p99 %v (bar 50ms; p99 of the cheapest route %v)",
+		codes,
+		g.most.Load(),
+		half,
+		p99,
+		cheapest[len(cheapest)*99/100],
+	)
 	if half > bar {
 		t.Errorf("p50 %v, want %v at most", half, bar)
 	}
 }
 
-// TestReconnects: F18. A thousand connections leave neither goroutines nor descriptors behind; TestMain looks for the goroutines.
+// TestReconnects: F18. A thousand connections leave neither goroutines nor descriptors behind; TestMain looks for the
+// goroutines.
 func TestReconnects(t *testing.T) {
 	b := newBench(t)
 	addr, _ := b.listen(t)

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// readPlain is read for a body that may be compressed with gzip, by its header or by its first bytes, which begin no JSON.
+// readPlain is read for a body that may be compressed with gzip, by its header or by its first bytes, which begin no
+// JSON.
 // What it is decompressed to is bounded as a body is, and counts as one.
 func (f *inflight) readPlain() ([]byte, error) {
 	body, err := f.read()
@@ -21,7 +22,10 @@ func (f *inflight) readPlain() ([]byte, error) {
 	case coding == "gzip" || coding == "x-gzip" || coding == "" && bytes.HasPrefix(body, gzipMagic):
 		return f.gunzip(body)
 	case coding != "" && coding != "identity":
-		return nil, &requestError{http.StatusUnsupportedMediaType, "the Content-Encoding is " + strconv.Quote(f.coding) + ": send gzip or none"}
+		return nil, &requestError{
+			http.StatusUnsupportedMediaType,
+			"the Content-Encoding is " + strconv.Quote(f.coding) + ": send gzip or none",
+		}
 	}
 	return body, nil
 }

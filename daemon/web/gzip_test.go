@@ -59,14 +59,16 @@ func TestGzipBodies(t *testing.T) {
 				t.Errorf("%s, %q: %d %s, want %s", path, coding, got.Code, got.Body, want.Body)
 			}
 		}
-		for coding, status := range map[string]int{"br": http.StatusUnsupportedMediaType, "gzip, gzip": http.StatusUnsupportedMediaType,
-			"gzip": http.StatusBadRequest} {
+		for coding, status := range map[string]int{"br": http.StatusUnsupportedMediaType,
+			"gzip, gzip": http.StatusUnsupportedMediaType,
+			"gzip":       http.StatusBadRequest} {
 			if got := b.send(path, body, coding); got.Code != status { // which is not compressed
 				t.Errorf("%s, %q: %d %s, want %d", path, coding, got.Code, got.Body, status)
 			}
 		}
 		cut := gzipped(t, body)
-		if got := b.send(path, cut[:len(cut)-4], "gzip"); got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "gzip") {
+		if got := b.send(path, cut[:len(cut)-4], "gzip"); got.Code != http.StatusBadRequest ||
+			!strings.Contains(got.Body.String(), "gzip") {
 			t.Errorf("%s, cut off: %d %s", path, got.Code, got.Body)
 		}
 	}
@@ -75,7 +77,13 @@ func TestGzipBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := b.send("/v2/models/ratings/infer", gzipped(t, string(text)+string(tail)), "gzip", inferenceHeader, strconv.Itoa(len(text)))
+	got := b.send(
+		"/v2/models/ratings/infer",
+		gzipped(t, string(text)+string(tail)),
+		"gzip",
+		inferenceHeader,
+		strconv.Itoa(len(text)),
+	)
 	if got.Code != http.StatusOK {
 		t.Errorf("binary tensors: %d %s", got.Code, got.Body)
 	}

@@ -28,7 +28,8 @@ const patience = 2 * time.Minute
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// contents returns a publishable model with random weights: two categorical fields, a number and a list, of the given task.
+// contents returns a publishable model with random weights: two categorical fields, a number and a list, of the given
+// task.
 func contents(task string, seed uint64) *snapshot.Contents {
 	r := rand.New(rand.NewPCG(seed, 1))
 	list := func(n int, scale float64) []float64 {
@@ -38,9 +39,18 @@ func contents(task string, seed uint64) *snapshot.Contents {
 		}
 		return v
 	}
-	c := &snapshot.Contents{Kernel: snapshot.ANOVA, NumOutputs: 1, NumBasis: 3, Schema: snapshot.Schema{Task: task, Label: "y",
-		Categorical: []string{"user", "item"}, Multi: []string{"tags"}, Numeric: []snapshot.NumericField{{Name: "age", Center: 40, Scale: 10}}},
-		Vocabulary: [][]string{{"u1", "u2", "u3"}, {"i1", "i2", "i3", "i4"}, {"a", "b"}}, NumFeatures: 10}
+	c := &snapshot.Contents{
+		Kernel:     snapshot.ANOVA,
+		NumOutputs: 1,
+		NumBasis:   3,
+		Schema: snapshot.Schema{Task: task, Label: "y",
+			Categorical: []string{
+				"user",
+				"item",
+			}, Multi: []string{"tags"}, Numeric: []snapshot.NumericField{{Name: "age", Center: 40, Scale: 10}}},
+		Vocabulary:  [][]string{{"u1", "u2", "u3"}, {"i1", "i2", "i3", "i4"}, {"a", "b"}},
+		NumFeatures: 10,
+	}
 	switch c.Link = snapshot.Logistic; task {
 	case snapshot.Regression:
 		c.Link = snapshot.Identity
@@ -51,8 +61,20 @@ func contents(task string, seed uint64) *snapshot.Contents {
 	case snapshot.Multilabel:
 		c.Schema.Classes, c.NumOutputs = []string{"x", "y"}, 2
 	}
-	c.Basis, c.Weights, c.Linear, c.Bias = list(c.NumFeatures*c.NumBasis, 1), list(c.NumBasis*c.NumOutputs, 1), list(c.NumFeatures*c.NumOutputs, 0.3),
-		list(c.NumOutputs, 0.3)
+	c.Basis, c.Weights, c.Linear, c.Bias = list(
+		c.NumFeatures*c.NumBasis,
+		1,
+	), list(
+		c.NumBasis*c.NumOutputs,
+		1,
+	), list(
+		c.NumFeatures*c.NumOutputs,
+		0.3,
+	),
+		list(
+			c.NumOutputs,
+			0.3,
+		)
 	c.Meta = snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"}
 	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
 	return c

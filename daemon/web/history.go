@@ -19,7 +19,8 @@ type history []jsontext.Value
 type past struct {
 	// History are events with their labels, as in the topic, oldest first: those of an entity that is asked about.
 	History history `json:"history,omitzero"`
-	// HistoryHeld is how many of these, the first, the version has learned from: they make the row that it has of the entity as certain as it was.
+	// HistoryHeld is how many of these, the first, the version has learned from: they make the row that it has of the
+	// entity as certain as it was.
 	HistoryHeld int `json:"history_held,omitzero"`
 }
 
@@ -38,8 +39,15 @@ type folded struct {
 // atMost decodes lists of events and of histories, and ends at the first element beyond the limits.
 func atMost(events int) jsonv2.Options {
 	return jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
-		bounded[[]jsontext.Value](events, fmt.Sprintf(`"events" has more elements than the %d that serve.max_events allows`, events)),
-		bounded[history](snapshot.MaxHistory, fmt.Sprintf(`"history" has more than %d elements: leave the oldest out`, snapshot.MaxHistory))))
+		bounded[[]jsontext.Value](
+			events,
+			fmt.Sprintf(`"events" has more elements than the %d that serve.max_events allows`, events),
+		),
+		bounded[history](
+			snapshot.MaxHistory,
+			fmt.Sprintf(`"history" has more than %d elements: leave the oldest out`, snapshot.MaxHistory),
+		),
+	))
 }
 
 func bounded[T ~[]jsontext.Value](limit int, text string) *jsonv2.Unmarshalers {
@@ -70,7 +78,11 @@ func bounded[T ~[]jsontext.Value](limit int, text string) *jsonv2.Unmarshalers {
 func (s *scorer) over(of past, d *decoding, held *inflight) (predictor, folded, error) {
 	h := of.History
 	if of.HistoryHeld < 0 || of.HistoryHeld > len(h) {
-		return nil, folded{}, badRequest(`"history_held" is %d: a whole number from 0 to %d, the events of "history"`, of.HistoryHeld, len(h))
+		return nil, folded{}, badRequest(
+			`"history_held" is %d: a whole number from 0 to %d, the events of "history"`,
+			of.HistoryHeld,
+			len(h),
+		)
 	}
 	if len(h) == 0 {
 		return s.model, folded{}, nil
@@ -107,8 +119,11 @@ func (s *scorer) over(of past, d *decoding, held *inflight) (predictor, folded, 
 
 // labelledEvent copies an event whose memory is used again.
 func labelledEvent(ev *event.Event) snapshot.LabelledEvent {
-	e := snapshot.LabelledEvent{Input: snapshot.Input{Categorical: slices.Clone(ev.Categorical), Numeric: slices.Clone(ev.Numeric)},
-		Label: ev.Label, Classes: slices.Clone(ev.Classes)}
+	e := snapshot.LabelledEvent{
+		Input:   snapshot.Input{Categorical: slices.Clone(ev.Categorical), Numeric: slices.Clone(ev.Numeric)},
+		Label:   ev.Label,
+		Classes: slices.Clone(ev.Classes),
+	}
 	for _, names := range ev.Multi {
 		e.Multi = append(e.Multi, slices.Clone(names))
 	}

@@ -20,8 +20,21 @@ func foldable() *snapshot.Contents {
 	for i := range c.Weights {
 		c.Weights[i] = c.Weights[i/4*4]
 	}
-	c.FoldIn = &snapshot.FoldIn{Likelihood: snapshot.LogisticLikelihood, Shared: true, Coordinates: []int{0, 1, 2}, Scale: []float64{1, 1, 1},
-		Fields: []snapshot.FoldInField{{Name: "user", Precision: []float64{1, 2, 2, 2}, Signs: []int{1, 1, 1}, Rates: []float64{1, 0.9}, Losses: []float64{0, 0}}}}
+	c.FoldIn = &snapshot.FoldIn{
+		Likelihood:  snapshot.LogisticLikelihood,
+		Shared:      true,
+		Coordinates: []int{0, 1, 2},
+		Scale:       []float64{1, 1, 1},
+		Fields: []snapshot.FoldInField{
+			{
+				Name:      "user",
+				Precision: []float64{1, 2, 2, 2},
+				Signs:     []int{1, 1, 1},
+				Rates:     []float64{1, 0.9},
+				Losses:    []float64{0, 0},
+			},
+		},
+	}
 	return c
 }
 
@@ -55,11 +68,21 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			Unseen     []string
 		}
 	}
-	b.want(http.StatusOK, &score, "POST", "/v1/models/ratings/score", map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}, "history": history})
+	b.want(
+		http.StatusOK,
+		&score,
+		"POST",
+		"/v1/models/ratings/score",
+		map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}, "history": history},
+	)
 	if p := score.Predictions[0]; p.Prediction != want.Value || score.Folded != 4 || len(p.Unseen) != 0 {
 		t.Errorf("scored %+v, the library says %g", score, want.Value)
 	}
-	plain := b.ask("POST", "/v1/models/ratings/score", map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}}).Body.String()
+	plain := b.ask(
+		"POST",
+		"/v1/models/ratings/score",
+		map[string]any{"events": []any{ratingEvent("u9", "i3", 50)}},
+	).Body.String()
 	if strings.Contains(plain, "folded") || !strings.Contains(plain, "user=u9") {
 		t.Errorf("without a history: %s", plain)
 	}
@@ -74,14 +97,21 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			map[string]any{"name": "age", "shape": []int{1}, "datatype": "FP64", "data": []float64{50}},
 			map[string]any{"name": "tags", "shape": []int{1, 1}, "datatype": "BYTES", "data": []string{""}}}}
 	}
-	b.want(http.StatusOK, &inferred, "POST", "/v2/models/ratings/infer", rows(map[string]any{"history": history, "priority": 1}))
+	b.want(
+		http.StatusOK,
+		&inferred,
+		"POST",
+		"/v2/models/ratings/infer",
+		rows(map[string]any{"history": history, "priority": 1}),
+	)
 	for _, out := range inferred.Outputs {
 		if row := valuesOf(t, out.Name, m.Schema(), &want); !reflect.DeepEqual(out.Data, row) || inferred.Folded != 4 {
 			t.Errorf("inferred %s %v of %d events, the library says %v", out.Name, out.Data, inferred.Folded, row)
 		}
 	}
 	plain = b.ask("POST", "/v2/models/ratings/infer", rows(map[string]any{"priority": 1})).Body.String()
-	if known, err := m.Predict(in); err != nil || strings.Contains(plain, "folded") || !strings.Contains(plain, fmt.Sprint(known.Outputs[0])) {
+	if known, err := m.Predict(in); err != nil || strings.Contains(plain, "folded") ||
+		!strings.Contains(plain, fmt.Sprint(known.Outputs[0])) {
 		t.Errorf("inferred without a history: %s, %v", plain, err)
 	}
 	var explained struct {
@@ -90,7 +120,13 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 		Outputs    []float64
 		Terms      []struct{ Contribution []float64 }
 	}
-	b.want(http.StatusOK, &explained, "POST", "/v1/models/ratings/explain", map[string]any{"event": ratingEvent("u9", "i3", 50), "history": history})
+	b.want(
+		http.StatusOK,
+		&explained,
+		"POST",
+		"/v1/models/ratings/explain",
+		map[string]any{"event": ratingEvent("u9", "i3", 50), "history": history},
+	)
 	sum := 0.0
 	for _, term := range explained.Terms {
 		sum += term.Contribution[1]
@@ -105,7 +141,13 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 			Prediction float64
 		}
 	}
-	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4, "history": history})
+	b.want(
+		http.StatusOK,
+		&top,
+		"POST",
+		"/v1/models/ratings/topk",
+		map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4, "history": history},
+	)
 	if top.Folded != 4 || len(top.Items) != 4 {
 		t.Fatalf("top list %+v", top)
 	}
@@ -126,7 +168,9 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := map[string]any{"events": []any{ratingEvent("u1", "i3", 50)}, "history": history, "history_held": 3}
-	if b.want(http.StatusOK, &score, "POST", "/v1/models/ratings/score", asked); score.Predictions[0].Prediction != want.Value || score.Folded != 4 {
+	if b.want(http.StatusOK, &score, "POST", "/v1/models/ratings/score",
+		asked); score.Predictions[0].Prediction != want.Value ||
+		score.Folded != 4 {
 		t.Errorf("three events held: %+v, the library says %g", score, want.Value)
 	}
 	of := rows(map[string]any{"history": history, "history_held": 3})
@@ -139,18 +183,34 @@ func TestHistoryIsTheLibrary(t *testing.T) {
 	}
 	for _, held := range []int{-1, 5} {
 		asked["history_held"] = held
-		if text := b.ask("POST", "/v1/models/ratings/score", asked).Body.String(); !strings.Contains(text, "a whole number from 0 to 4") {
+		if text := b.ask("POST", "/v1/models/ratings/score", asked).Body.String(); !strings.Contains(
+			text,
+			"a whole number from 0 to 4",
+		) {
 			t.Errorf("%d of four events held: %s", held, text)
 		}
 	}
 	// What the history has is left out on request, and so is what the request names.
-	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
-		"history": history[:2], "exclude_history": true})
-	if len(top.Items) != 2 || top.Items[0].Name+top.Items[1].Name != "i3i4" && top.Items[0].Name+top.Items[1].Name != "i4i3" {
+	b.want(
+		http.StatusOK,
+		&top,
+		"POST",
+		"/v1/models/ratings/topk",
+		map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
+			"history": history[:2], "exclude_history": true},
+	)
+	if len(top.Items) != 2 ||
+		top.Items[0].Name+top.Items[1].Name != "i3i4" && top.Items[0].Name+top.Items[1].Name != "i4i3" {
 		t.Errorf("without i1 and i2: %+v", top.Items)
 	}
-	b.want(http.StatusOK, &top, "POST", "/v1/models/ratings/topk", map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
-		"history": history[:2], "exclude_history": true, "exclude": []string{"i4"}})
+	b.want(
+		http.StatusOK,
+		&top,
+		"POST",
+		"/v1/models/ratings/topk",
+		map[string]any{"event": ratingEvent("u9", "-", 50), "over": "item", "k": 4,
+			"history": history[:2], "exclude_history": true, "exclude": []string{"i4"}},
+	)
 	if len(top.Items) != 1 || top.Items[0].Name != "i3" {
 		t.Errorf("without i1, i2 and i4: %+v", top.Items)
 	}
@@ -187,14 +247,20 @@ func TestHistoryIsRefused(t *testing.T) {
 			"topk": {"event": event, "over": "item"}} {
 			ask["history"] = history
 			var got failure
-			if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, ask); !strings.Contains(got.Error, want) {
+			if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, ask); !strings.Contains(
+				got.Error,
+				want,
+			) {
 				t.Errorf("%s: %q, want %q", path, got.Error, want)
 			}
 		}
 		body := rowsBody()
 		body["parameters"] = map[string]any{"history": history}
 		var got failure
-		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error, want) {
+		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(
+			got.Error,
+			want,
+		) {
 			t.Errorf("infer: %q, want %q", got.Error, want)
 		}
 	}
@@ -205,11 +271,23 @@ func TestHistoryIsRefused(t *testing.T) {
 	if !strings.Contains(got.Error, `"parameters": the value has another type`) {
 		t.Errorf("parameters that are no object: %q", got.Error)
 	}
-	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", map[string]any{"event": event, "over": "user", "history": []any{good}})
+	b.want(
+		http.StatusBadRequest,
+		&got,
+		"POST",
+		"/v1/models/ratings/topk",
+		map[string]any{"event": event, "over": "user", "history": []any{good}},
+	)
 	if !strings.Contains(got.Error, "whose names the history is of") {
 		t.Errorf("ranked over the entities of the history: %q", got.Error)
 	}
-	b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/versions/1/score", map[string]any{"events": []any{event}, "history": []any{good}})
+	b.want(
+		http.StatusBadRequest,
+		&got,
+		"POST",
+		"/v1/models/ratings/versions/1/score",
+		map[string]any{"events": []any{event}, "history": []any{good}},
+	)
 	if !strings.Contains(got.Error, "no fold-in: the version was written by a build without it") {
 		t.Errorf("a version without fold-in: %q", got.Error)
 	}

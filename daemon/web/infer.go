@@ -11,9 +11,10 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// The Open Inference Protocol, version 2, over HTTP (kserve/open-inference-protocol, specification/protocol/inference_rest.md). A model
-// has one input tensor for each field of its schema: BYTES with a name in each row for a categorical field, BYTES with a row of names,
-// "" to fill it up, for a multi field, FP64 for a numeric one. Of an optional field the tensor may be left out, and "" in a row of a categorical one
+// The Open Inference Protocol, version 2, over HTTP (kserve/open-inference-protocol,
+// specification/protocol/inference_rest.md). A model has one input tensor for each field of its schema: BYTES with a
+// name in each row for a categorical field, BYTES with a row of names, "" to fill it up, for a multi field, FP64 for a
+// numeric one. Of an optional field the tensor may be left out, and "" in a row of a categorical one
 // or null in a row of a numeric one means that this event lacks it.
 
 // The names of the output tensors.
@@ -33,12 +34,13 @@ type tensor struct {
 // inferRequest is the body of an inference request. Parameters other than a history are read over.
 type inferRequest struct {
 	ID string `json:"id,omitzero"` // comes back in the answer
-	// Parameters may have "history": events with their labels, as in the topic, oldest first, of an entity that the rows are of;
-	// "history_held", how many of these, the first, the version has learned from; and "binary_data_output":
-	// whether the elements of all outputs follow the JSON object. Others are not used.
+	// Parameters may have "history": events with their labels, as in the topic, oldest first, of an entity that the
+	// rows are of; "history_held", how many of these, the first, the version has learned from; and
+	// "binary_data_output": whether the elements of all outputs follow the JSON object. Others are not used.
 	Parameters jsontext.Value  `json:"parameters,omitzero"`
-	Inputs     []requestTensor `json:"inputs"`           // one for each field of the schema
-	Outputs    []requestOutput `json:"outputs,omitzero"` // those that the answer shall have; all of them unless said otherwise
+	Inputs     []requestTensor `json:"inputs"` // one for each field of the schema
+	// those that the answer shall have; all of them unless said otherwise
+	Outputs []requestOutput `json:"outputs,omitzero"`
 }
 
 // requestOutput names a tensor that the answer shall have.
@@ -49,11 +51,14 @@ type requestOutput struct {
 
 // requestTensor is an input.
 type requestTensor struct {
-	Name       string         `json:"name"`                // field of the schema
-	Datatype   string         `json:"datatype"`            // BYTES or FP64; FP32 is taken, too, and INT64 where names are whole numbers
-	Shape      []int          `json:"shape"`               // rows first, then the elements of each
-	Parameters jsontext.Value `json:"parameters,omitzero"` // binary_data_size: bytes of the elements, which follow the JSON object
-	Data       jsontext.Value `json:"data,omitzero"`       // flat, or with a list for each row; missing where the binary part of the body has the elements
+	Name string `json:"name"` // field of the schema
+	// BYTES or FP64; FP32 is taken, too, and INT64 where names are whole numbers
+	Datatype string `json:"datatype"`
+	Shape    []int  `json:"shape"` // rows first, then the elements of each
+	// binary_data_size: bytes of the elements, which follow the JSON object
+	Parameters jsontext.Value `json:"parameters,omitzero"`
+	// flat, or with a list for each row; missing where the binary part of the body has the elements
+	Data jsontext.Value `json:"data,omitzero"`
 
 	binary []byte // the elements, nil where Data has them
 }
@@ -73,8 +78,9 @@ type inferResponse struct {
 // tail returns what follows the JSON object.
 func (r inferResponse) tail() []byte { return r.binary }
 
-// infer predicts a row for each element of the input tensors. Elements may follow the JSON object as the binary tensor data extension says; the body
-// is application/octet-stream then, and Inference-Header-Content-Length the length of the object. So is the answer where that is asked for.
+// infer predicts a row for each element of the input tensors. Elements may follow the JSON object as the binary tensor
+// data extension says; the body is application/octet-stream then, and Inference-Header-Content-Length the length of the
+// object. So is the answer where that is asked for.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 	return s.withVersion(w, r, func(v *scorer) (any, error) {
 		ask, err := readInfer(r)
@@ -95,7 +101,13 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		out := inferResponse{ModelName: v.manifest.Model, ModelVersion: v.header, ID: ask.ID, answered: v.answered(), folded: folded}
+		out := inferResponse{
+			ModelName:    v.manifest.Model,
+			ModelVersion: v.header,
+			ID:           ask.ID,
+			answered:     v.answered(),
+			folded:       folded,
+		}
 		for i, t := range tensors {
 			t.Shape = slices.Clone(t.Shape)
 			t.Shape[0] = len(predictions)
@@ -112,7 +124,12 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request) error {
 }
 
 // predicted returns the predictions for the rows of tensors, whatever protocol they came by.
-func (s *Server) predicted(v *scorer, inputs []requestTensor, history past, held *inflight) ([]snapshot.Prediction, folded, error) {
+func (s *Server) predicted(
+	v *scorer,
+	inputs []requestTensor,
+	history past,
+	held *inflight,
+) ([]snapshot.Prediction, folded, error) {
 	for i := range inputs {
 		if err := held.grow(valueBytes * int64(inputs[i].binaryElements())); err != nil {
 			return nil, folded{}, err
@@ -159,9 +176,13 @@ func (ask *inferRequest) parameters() (past, bool, error) {
 	return parameters.past, parameters.Binary, err
 }
 
-// chooseTensors returns the tensors that a request names, in its order, and of which the elements follow the JSON object: all of them, with wholly, unless
-// an output says otherwise.
-func chooseTensors(all []tensorMetadata, ask *inferRequest, wholly bool) (chosen []tensorMetadata, followed []bool, err error) {
+// chooseTensors returns the tensors that a request names, in its order, and of which the elements follow the JSON
+// object: all of them, with wholly, unless an output says otherwise.
+func chooseTensors(
+	all []tensorMetadata,
+	ask *inferRequest,
+	wholly bool,
+) (chosen []tensorMetadata, followed []bool, err error) {
 	for _, o := range ask.Outputs {
 		i := slices.IndexFunc(all, func(t tensorMetadata) bool { return t.Name == o.Name })
 		if i < 0 {
@@ -171,7 +192,8 @@ func chooseTensors(all []tensorMetadata, ask *inferRequest, wholly bool) (chosen
 			Binary bool `json:"binary_data"`
 		}{wholly}
 		if len(o.Parameters) > 0 {
-			if err := unmarshal(fmt.Sprintf(`the "parameters" of the output %q`, o.Name), o.Parameters, &parameters); err != nil {
+			if err := unmarshal(fmt.Sprintf(`the "parameters" of the output %q`, o.Name), o.Parameters,
+				&parameters); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// The binary tensor data extension (triton-inference-server/server, docs/protocol/extension_binary_data.md): elements follow the JSON object of a request
-// or an answer, in the order of their tensors, without gaps, in little-endian order. A BYTES is its length in 4 bytes and its bytes; a BOOL is a byte, 0 or 1;
-// FP64 and FP32 are as IEEE 754 has them, and NaN is what null is in JSON. An INT64 is a name: the decimal text of a number in 8 bytes.
+// The binary tensor data extension (triton-inference-server/server, docs/protocol/extension_binary_data.md): elements
+// follow the JSON object of a request or an answer, in the order of their tensors, without gaps, in little-endian
+// order. A BYTES is its length in 4 bytes and its bytes; a BOOL is a byte, 0 or 1; FP64 and FP32 are as IEEE 754 has
+// them, and NaN is what null is in JSON. An INT64 is a name: the decimal text of a number in 8 bytes.
 
 // inferenceHeader has the length of the JSON object where something follows it.
 const inferenceHeader = "Inference-Header-Content-Length"
@@ -38,7 +39,12 @@ func readInfer(r *http.Request) (*inferRequest, error) {
 	}
 	n, err := strconv.Atoi(length)
 	if err != nil || n < 0 || n > len(body) {
-		return nil, badRequest("%s is %q: the length of the JSON object at the beginning of a body of %d bytes", inferenceHeader, length, len(body))
+		return nil, badRequest(
+			"%s is %q: the length of the JSON object at the beginning of a body of %d bytes",
+			inferenceHeader,
+			length,
+			len(body),
+		)
 	}
 	if err := decodeJSON(in, body[:n], ask); err != nil {
 		return nil, err
@@ -63,15 +69,24 @@ func (ask *inferRequest) takeBinary(rest []byte) error {
 		case n == nil:
 			continue
 		case *n < 0 || *n > int64(len(rest)):
-			return badRequest("inputs: the tensor %q has binary_data_size %d, and %d bytes are left of what follows the JSON object, whose length %s says",
-				t.Name, *n, len(rest), inferenceHeader)
+			return badRequest(
+				"inputs: the tensor %q has binary_data_size %d, and %d bytes are left of what follows the JSON object, whose "+
+					"length %s says",
+				t.Name,
+				*n,
+				len(rest),
+				inferenceHeader,
+			)
 		case len(t.Data) > 0:
 			return badRequest("inputs: the tensor %q has both data and binary_data_size", t.Name)
 		}
 		t.binary, rest = rest[:*n:*n], rest[*n:]
 	}
 	if len(rest) > 0 {
-		return badRequest("inputs: %d bytes follow the JSON object that no tensor has in its binary_data_size", len(rest))
+		return badRequest(
+			"inputs: %d bytes follow the JSON object that no tensor has in its binary_data_size",
+			len(rest),
+		)
 	}
 	return nil
 }
@@ -97,7 +112,12 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 			return nil, badRequest("inputs: the binary part of the tensor %q ends within element %d", t.Name, len(list))
 		}
 		if len(list) == want {
-			return nil, badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name, want, t.Shape)
+			return nil, badRequest(
+				"inputs: the tensor %q has more elements than the %d that its shape %v asks for",
+				t.Name,
+				want,
+				t.Shape,
+			)
 		}
 		var v T
 		switch p := any(&v).(type) {
@@ -117,7 +137,13 @@ func binaryElements[T string | float64](t *requestTensor, want int, absent *T) (
 		list, rest = append(list, v), rest[n:]
 	}
 	if len(list) != want {
-		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list), t.Shape, want)
+		return nil, badRequest(
+			"inputs: the tensor %q has %d elements, its shape %v asks for %d",
+			t.Name,
+			len(list),
+			t.Shape,
+			want,
+		)
 	}
 	return list, nil
 }

@@ -38,7 +38,12 @@ func singles(values ...float32) (b []byte) {
 // binaryBody is rowsBody with the elements behind the JSON object.
 func binaryBody() (object map[string]any, tail []byte) {
 	object = rowsBody()
-	parts := [][]byte{packed("u1", "u9", ""), packed("i2", "i3", "i1"), doubles(31, 40, -2.5), packed("a", "", "b", "a", "", "")}
+	parts := [][]byte{
+		packed("u1", "u9", ""),
+		packed("i2", "i3", "i1"),
+		doubles(31, 40, -2.5),
+		packed("a", "", "b", "a", "", ""),
+	}
 	for i, in := range object["inputs"].([]any) {
 		tensor := in.(map[string]any)
 		delete(tensor, "data")
@@ -66,19 +71,27 @@ func (b *bench) post(object map[string]any, tail []byte, length string) *httptes
 	return w
 }
 
-// TestBinaryTensors: what is sent or answered behind the JSON object is the same to the bit as within it, in every mixture of the two.
+// TestBinaryTensors: what is sent or answered behind the JSON object is the same to the bit as within it, in every
+// mixture of the two.
 func TestBinaryTensors(t *testing.T) {
 	b := newBench(t)
 	var want inferAnswer
 	b.want(http.StatusOK, &want, "POST", "/v2/models/ratings/infer", rowsBody())
 	object, tail := binaryBody()
 	var got inferAnswer
-	if w := b.post(object, tail, ""); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &got) != nil || !reflect.DeepEqual(got, want) {
+	if w := b.post(object, tail, ""); w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &got) != nil ||
+		!reflect.DeepEqual(got, want) {
 		t.Fatalf("%d %s, want %+v", w.Code, w.Body, want)
 	}
 	first := object["inputs"].([]any)[2].(map[string]any) // numbers as FP32
 	first["datatype"], first["parameters"] = "FP32", map[string]any{"binary_data_size": 12}
-	w := b.post(object, append(append(packed("u1", "u9", "", "i2", "i3", "i1"), singles(31, 40, -2.5)...), packed("a", "", "b", "a", "", "")...), "")
+	w := b.post(
+		object,
+		append(
+			append(packed("u1", "u9", "", "i2", "i3", "i1"), singles(31, 40, -2.5)...),
+			packed("a", "", "b", "a", "", "")...),
+		"",
+	)
 	if got = (inferAnswer{}); json.Unmarshal(w.Body.Bytes(), &got) != nil || !reflect.DeepEqual(got, want) {
 		t.Fatalf("FP32: %d %s", w.Code, w.Body)
 	}
@@ -152,17 +165,41 @@ func TestBinaryTensors(t *testing.T) {
 func TestBinaryTensorsRefused(t *testing.T) {
 	b := newBench(t)
 	for text, change := range map[string]func(first map[string]any, tail []byte) ([]byte, string){
-		`"x": the length of the JSON`:                 func(_ map[string]any, tail []byte) ([]byte, string) { return tail, "x" },
-		`"1000000": the length of the JSON`:           func(_ map[string]any, tail []byte) ([]byte, string) { return tail, "1000000" },
-		`1 bytes follow the JSON object that no`:      func(_ map[string]any, tail []byte) ([]byte, string) { return append(tail, 0), "" },
-		`has binary_data_size 27, and 26 bytes`:       func(_ map[string]any, tail []byte) ([]byte, string) { return tail[:len(tail)-1], "" },
-		`element 0 of the tensor "user" has 16777218`: func(_ map[string]any, tail []byte) ([]byte, string) { tail[3] = 1; return tail, "" },
-		`element 0 of the tensor "user" is not UTF-8`: func(_ map[string]any, tail []byte) ([]byte, string) { tail[4] = 0xff; return tail, "" },
+		`"x": the length of the JSON`: func(_ map[string]any, tail []byte) ([]byte, string) {
+			return tail,
+				"x"
+		},
+		`"1000000": the length of the JSON`: func(_ map[string]any, tail []byte) ([]byte, string) {
+			return tail,
+				"1000000"
+		},
+		`1 bytes follow the JSON object that no`: func(_ map[string]any, tail []byte) ([]byte, string) {
+			return append(
+				tail, 0), ""
+		},
+		`has binary_data_size 27, and 26 bytes`: func(_ map[string]any, tail []byte) ([]byte,
+			string) {
+			return tail[:len(tail)-1], ""
+		},
+		`element 0 of the tensor "user" has 16777218`: func(_ map[string]any, tail []byte) ([]byte,
+			string) {
+			tail[3] = 1
+			return tail, ""
+		},
+		`element 0 of the tensor "user" is not UTF-8`: func(_ map[string]any, tail []byte) ([]byte,
+			string) {
+			tail[4] = 0xff
+			return tail, ""
+		},
 		`ends within element`: func(first map[string]any, tail []byte) ([]byte, string) {
 			first["parameters"] = map[string]any{"binary_data_size": len(packed("u1", "u9", "")) - 1}
 			return append(tail[:15:15], tail[16:]...), ""
 		},
-		`more elements than the 2`: func(first map[string]any, tail []byte) ([]byte, string) { first["shape"] = []int{2}; return tail, "" },
+		`more elements than the 2`: func(first map[string]any, tail []byte) ([]byte,
+			string) {
+			first["shape"] = []int{2}
+			return tail, ""
+		},
 		`has 3 elements, its shape [4]`: func(first map[string]any, tail []byte) ([]byte, string) {
 			first["shape"] = []int{4}
 			return tail, ""
@@ -182,25 +219,36 @@ func TestBinaryTensorsRefused(t *testing.T) {
 	} {
 		object, tail := binaryBody()
 		tail, length := change(object["inputs"].([]any)[0].(map[string]any), tail)
-		if w := b.post(object, tail, length); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), strings.ReplaceAll(text, `"`, `\"`)) {
+		if w := b.post(object, tail, length); w.Code != http.StatusBadRequest ||
+			!strings.Contains(w.Body.String(), strings.ReplaceAll(text, `"`, `\"`)) {
 			t.Errorf("%d %s, want %s", w.Code, w.Body, text)
 		}
 	}
 }
 
-// TestRepositoryIndex: the models and their champions; models without one are left out where only ready ones are asked for.
+// TestRepositoryIndex: the models and their champions; models without one are left out where only ready ones are asked
+// for.
 func TestRepositoryIndex(t *testing.T) {
 	b := newBench(t)
 	var got []modelIndex
-	if b.want(http.StatusOK, &got, "POST", "/v2/repository/index", nil); len(got) != len(tasks) || got[0].State != "UNAVAILABLE" || got[0].Reason == "" {
+	if b.want(http.StatusOK, &got, "POST", "/v2/repository/index", nil); len(got) != len(tasks) ||
+		got[0].State != "UNAVAILABLE" ||
+		got[0].Reason == "" {
 		t.Errorf("%+v", got)
 	}
 	if b.want(http.StatusOK, &got, "POST", "/v2/repository/index", `{"ready":true}`); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 	b.listen(t)
-	within(t, patience, "all champions", func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK })
-	if b.want(http.StatusOK, &got, "POST", "/v2/repository/index", `{"ready":true}`); len(got) != len(tasks) || got[0].State != "READY" || got[0].Version != "1" {
+	within(
+		t,
+		patience,
+		"all champions",
+		func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK },
+	)
+	if b.want(http.StatusOK, &got, "POST", "/v2/repository/index", `{"ready":true}`); len(got) != len(tasks) ||
+		got[0].State != "READY" ||
+		got[0].Version != "1" {
 		t.Errorf("%+v", got)
 	}
 	b.want(http.StatusBadRequest, nil, "POST", "/v2/repository/index", `{"more":1}`)

@@ -13,7 +13,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// rowsOf turns the input tensors into events. held takes what they have in the fields of tensors that the body left out.
+// rowsOf turns the input tensors into events. held takes what they have in the fields of tensors that the body left
+// out.
 func rowsOf(s *snapshot.Schema, inputs []requestTensor, limit int, held *inflight) ([]snapshot.Input, error) {
 	byName := make(map[string]*requestTensor, len(inputs))
 	for i := range inputs {
@@ -79,8 +80,11 @@ func (t *requestTensor) store(s *snapshot.Schema, want *tensorMetadata, rows []s
 func newRows(s *snapshot.Schema, n int) []snapshot.Input {
 	rows := make([]snapshot.Input, n)
 	for i := range rows {
-		rows[i] = snapshot.Input{Categorical: make([]string, len(s.Categorical)), Numeric: make([]float64, len(s.Numeric)),
-			Multi: make([][]string, len(s.Multi))}
+		rows[i] = snapshot.Input{
+			Categorical: make([]string, len(s.Categorical)),
+			Numeric:     make([]float64, len(s.Numeric)),
+			Multi:       make([][]string, len(s.Multi)),
+		}
 		for f := range rows[i].Numeric {
 			rows[i].Numeric[f] = math.NaN() // absent, until there is a number
 		}
@@ -88,18 +92,32 @@ func newRows(s *snapshot.Schema, n int) []snapshot.Input {
 	return rows
 }
 
-// size returns the rows of a tensor and the elements of each. A tensor with one element in each row may have the shape [n] or [n, 1].
+// size returns the rows of a tensor and the elements of each. A tensor with one element in each row may have the shape
+// [n] or [n, 1].
 func (t *requestTensor) size(want *tensorMetadata) (rows, width int, err error) {
-	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") && !(want.Datatype == "BYTES" && t.Datatype == "INT64") {
-		return 0, 0, badRequest("inputs: the tensor %q has the datatype %q, the model takes %s", t.Name, t.Datatype, want.Datatype)
+	if t.Datatype != want.Datatype && !(want.Datatype == "FP64" && t.Datatype == "FP32") &&
+		!(want.Datatype == "BYTES" && t.Datatype == "INT64") {
+		return 0, 0, badRequest(
+			"inputs: the tensor %q has the datatype %q, the model takes %s",
+			t.Name,
+			t.Datatype,
+			want.Datatype,
+		)
 	}
 	width = 1
 	if len(t.Shape) == 2 {
 		width = t.Shape[1]
 	}
-	if len(t.Shape) < 1 || len(t.Shape) > 2 || t.Shape[0] < 0 || len(want.Shape) == 1 && width != 1 || len(t.Shape) < len(want.Shape) ||
-		width < 0 || width > event.DefaultLimits().MaxMulti {
-		return 0, 0, badRequest("inputs: the tensor %q has the shape %v, the model takes %v", t.Name, t.Shape, want.Shape)
+	if len(t.Shape) < 1 || len(t.Shape) > 2 || t.Shape[0] < 0 || len(want.Shape) == 1 && width != 1 || len(t.Shape) < len(
+		want.Shape) ||
+		width < 0 ||
+		width > event.DefaultLimits().MaxMulti {
+		return 0, 0, badRequest(
+			"inputs: the tensor %q has the shape %v, the model takes %v",
+			t.Name,
+			t.Shape,
+			want.Shape,
+		)
 	}
 	return t.Shape[0], width, nil
 }
@@ -113,7 +131,13 @@ func (t *requestTensor) names(rows []snapshot.Input, width int, set func(row *sn
 	longest := event.DefaultLimits().MaxIDBytes
 	for i, name := range list {
 		if len(name) > longest {
-			return badRequest("inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed", t.Name, len(name), i, longest)
+			return badRequest(
+				"inputs: the tensor %q has an element of %d bytes at %d, at most %d are allowed",
+				t.Name,
+				len(name),
+				i,
+				longest,
+			)
 		}
 	}
 	for i := range rows {
@@ -127,7 +151,10 @@ func (t *requestTensor) categorical(rows []snapshot.Input, field int, optional b
 	err := t.names(rows, 1, func(row *snapshot.Input, list []string) { row.Categorical[field] = list[0] })
 	for i := range rows {
 		if err == nil && rows[i].Categorical[field] == "" && !optional {
-			err = &rejectedError{fmt.Sprintf("inputs: row %d", i), &event.Rejection{Reason: event.MissingField, Field: t.Name, Expected: "a name", Got: "nothing"}}
+			err = &rejectedError{
+				fmt.Sprintf("inputs: row %d", i),
+				&event.Rejection{Reason: event.MissingField, Field: t.Name, Expected: "a name", Got: "nothing"},
+			}
 		}
 	}
 	return err
@@ -160,18 +187,27 @@ func distinct(list []string) []string {
 	return slices.Compact(list)
 }
 
-// elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its shape has no place for. null
-// means absent or, if that is nil, is refused.
+// elements returns the elements of a tensor, which may be nested by rows or flat. It ends at the first one that its
+// shape has no place for. null means absent or, if that is nil, is refused.
 func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, error) {
 	if t.binary != nil {
 		return binaryElements(t, want, absent)
 	}
-	notList := badRequest("inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row", t.Name, t.Datatype)
+	notList := badRequest(
+		"inputs: the data of the tensor %q is not a list of %s, flat or with a list for each row",
+		t.Name,
+		t.Datatype,
+	)
 	in := jsontext.NewDecoder(bytes.NewBuffer(t.Data), event.HalfPairs) // which was found to be JSON
 	list, rows := make([]T, 0, min(want, len(t.Data))), 0
 	next := func() error {
 		if len(list) == want {
-			return badRequest("inputs: the tensor %q has more elements than the %d that its shape %v asks for", t.Name, want, t.Shape)
+			return badRequest(
+				"inputs: the tensor %q has more elements than the %d that its shape %v asks for",
+				t.Name,
+				want,
+				t.Shape,
+			)
 		}
 		token, err := in.ReadToken()
 		if err != nil {
@@ -212,7 +248,12 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		if nested {
 			_, _ = in.ReadToken()
 			if rows++; len(t.Shape) != 2 || len(list)-before != t.Shape[1] {
-				return nil, badRequest("inputs: row %d of the tensor %q does not have the size of its shape %v", rows-1, t.Name, t.Shape)
+				return nil, badRequest(
+					"inputs: row %d of the tensor %q does not have the size of its shape %v",
+					rows-1,
+					t.Name,
+					t.Shape,
+				)
 			}
 		}
 	}
@@ -220,7 +261,13 @@ func elements[T string | float64](t *requestTensor, want int, absent *T) ([]T, e
 		return nil, notList
 	}
 	if len(list) != want {
-		return nil, badRequest("inputs: the tensor %q has %d elements, its shape %v asks for %d", t.Name, len(list), t.Shape, want)
+		return nil, badRequest(
+			"inputs: the tensor %q has %d elements, its shape %v asks for %d",
+			t.Name,
+			len(list),
+			t.Shape,
+			want,
+		)
 	}
 	return list, nil
 }

@@ -45,7 +45,8 @@ func (s *Server) serverMetadata(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, http.StatusOK, serverMetadata{"refitd", s.Version, extensions})
 }
 
-// serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its servers "ready".
+// serverHealth is the answer to both health requests: the protocol's own page names the field of readiness "live", its
+// servers "ready".
 type serverHealth struct {
 	Live  bool `json:"live"`  // true
 	Ready bool `json:"ready"` // every model has a champion
@@ -113,8 +114,14 @@ func (s *Server) modelMetadata(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m := modelMetadata{Name: cache.Name, Versions: []string{}, Platform: platform, Inputs: inputTensors(v.model.Schema()),
-		Outputs: outputTensors(v.model), answered: v.answered()}
+	m := modelMetadata{
+		Name:     cache.Name,
+		Versions: []string{},
+		Platform: platform,
+		Inputs:   inputTensors(v.model.Schema()),
+		Outputs:  outputTensors(v.model),
+		answered: v.answered(),
+	}
 	for _, n := range versions {
 		m.Versions = append(m.Versions, strconv.FormatInt(n, 10))
 	}
@@ -135,8 +142,9 @@ type modelIndex struct {
 	Reason  string `json:"reason"`  // of UNAVAILABLE
 }
 
-// repositoryIndex answers with the models of the configuration and their champions. Models are loaded and unloaded by no request: the configuration says which
-// there are, and PUT /v1/models/{model}/aliases/champion which version they infer with.
+// repositoryIndex answers with the models of the configuration and their champions. Models are loaded and unloaded by
+// no request: the configuration says which there are, and PUT /v1/models/{model}/aliases/champion which version they
+// infer with.
 func (s *Server) repositoryIndex(w http.ResponseWriter, r *http.Request) error {
 	var ask repositoryRequest
 	if r.ContentLength != 0 {

@@ -27,13 +27,24 @@ type inferAnswer struct {
 func rowsBody() map[string]any {
 	return map[string]any{"id": "42", "parameters": map[string]any{"any": 1}, "inputs": []any{
 		map[string]any{"name": "user", "shape": []int{3}, "datatype": "BYTES", "data": []string{"u1", "u9", ""}},
-		map[string]any{"name": "item", "shape": []int{3, 1}, "datatype": "BYTES", "data": [][]string{{"i2"}, {"i3"}, {"i1"}}},
+		map[string]any{
+			"name":     "item",
+			"shape":    []int{3, 1},
+			"datatype": "BYTES",
+			"data":     [][]string{{"i2"}, {"i3"}, {"i1"}},
+		},
 		map[string]any{"name": "age", "shape": []int{3}, "datatype": "FP64", "data": []float64{31, 40, -2.5}},
-		map[string]any{"name": "tags", "shape": []int{3, 2}, "datatype": "BYTES", "data": []string{"a", "", "b", "a", "", ""}},
+		map[string]any{
+			"name":     "tags",
+			"shape":    []int{3, 2},
+			"datatype": "BYTES",
+			"data":     []string{"a", "", "b", "a", "", ""},
+		},
 	}}
 }
 
-// TestInferIsTheLibrary: the tensors have the shapes that the protocol and the metadata say, and the values of the library.
+// TestInferIsTheLibrary: the tensors have the shapes that the protocol and the metadata say, and the values of the
+// library.
 func TestInferIsTheLibrary(t *testing.T) {
 	b := newBench(t)
 	inputs := []*snapshot.Input{input("u1", "i2", 31, "a"), input("u9", "i3", 40, "b", "a"), input("", "i1", -2.5)}
@@ -47,14 +58,16 @@ func TestInferIsTheLibrary(t *testing.T) {
 				Outputs        []tensorMetadata
 			}
 			b.want(http.StatusOK, &meta, "GET", "/v2/models/"+name+form, nil)
-			if meta.Name != name || !reflect.DeepEqual(meta.Versions, []string{"1"}) || meta.Platform == "" || !reflect.DeepEqual(meta.Inputs,
-				inputTensors(m.Schema())) {
+			if meta.Name != name || !reflect.DeepEqual(meta.Versions, []string{"1"}) || meta.Platform == "" ||
+				!reflect.DeepEqual(meta.Inputs,
+					inputTensors(m.Schema())) {
 				t.Errorf("%s%s: metadata %+v", name, form, meta)
 			}
 			var got inferAnswer
 			w := b.want(http.StatusOK, &got, "POST", "/v2/models/"+name+form+"/infer", rowsBody())
 			checkIdentity(t, w.Header(), got.identity, m)
-			if got.ModelName != name || got.ModelVersion != "1" || got.ID == nil || *got.ID != "42" || len(got.Outputs) != len(meta.Outputs) {
+			if got.ModelName != name || got.ModelVersion != "1" || got.ID == nil || *got.ID != "42" ||
+				len(got.Outputs) != len(meta.Outputs) {
 				t.Fatalf("%s%s: %+v", name, form, got)
 			}
 			p, err := m.Predict(inputs[0])
@@ -70,7 +83,8 @@ func TestInferIsTheLibrary(t *testing.T) {
 				if len(declared.Shape) == 2 {
 					width = declared.Shape[1]
 				}
-				if out.Name != declared.Name || out.Datatype != declared.Datatype || out.Shape[0] != 3 || len(out.Shape) != len(declared.Shape) ||
+				if out.Name != declared.Name || out.Datatype != declared.Datatype || out.Shape[0] != 3 ||
+					len(out.Shape) != len(declared.Shape) ||
 					len(out.Data) != 3*width {
 					t.Fatalf("%s: output %+v, declared %+v", name, out, declared)
 				}
@@ -79,7 +93,10 @@ func TestInferIsTheLibrary(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if want := valuesOf(t, out.Name, m.Schema(), &p); !reflect.DeepEqual(out.Data[i*width:(i+1)*width], want) {
+					if want := valuesOf(t, out.Name, m.Schema(), &p); !reflect.DeepEqual(
+						out.Data[i*width:(i+1)*width],
+						want,
+					) {
 						t.Errorf("%s: %s row %d: %v, want %v", name, out.Name, i, out.Data[i*width:(i+1)*width], want)
 					}
 				}
@@ -121,7 +138,12 @@ func TestInferenceProtocol(t *testing.T) {
 	b := newBench(t)
 	b.want(http.StatusServiceUnavailable, nil, "GET", "/v2/health/ready", nil)
 	b.listen(t)
-	within(t, patience, "all champions", func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK })
+	within(
+		t,
+		patience,
+		"all champions",
+		func() bool { return b.ask("GET", "/v2/health/ready", nil).Code == http.StatusOK },
+	)
 	var health map[string]bool
 	b.want(http.StatusOK, &health, "GET", "/v2/health/live", nil)
 	if !health["live"] {
@@ -131,7 +153,8 @@ func TestInferenceProtocol(t *testing.T) {
 		Name, Version string
 		Extensions    []string
 	}
-	if b.want(http.StatusOK, &server, "GET", "/v2", nil); server.Name != "refitd" || server.Version != "test" || server.Extensions == nil {
+	if b.want(http.StatusOK, &server, "GET", "/v2", nil); server.Name != "refitd" || server.Version != "test" ||
+		server.Extensions == nil {
 		t.Errorf("server metadata %+v", server)
 	}
 	var ready struct {
@@ -158,20 +181,29 @@ func TestInferenceProtocol(t *testing.T) {
 
 	type alter = func(body map[string]any, first map[string]any)
 	for text, change := range map[string]alter{
-		`the tensor "user" is missing`:     func(body, _ map[string]any) { body["inputs"] = body["inputs"].([]any)[1:] },
-		`the tensor "user" is there twice`: func(body, first map[string]any) { body["inputs"] = append(body["inputs"].([]any), first) },
+		`the tensor "user" is missing`: func(body, _ map[string]any) { body["inputs"] = body["inputs"].([]any)[1:] },
+		`the tensor "user" is there twice`: func(body, first map[string]any) {
+			body["inputs"] = append(body["inputs"].([]any),
+				first)
+		},
 		`the model has no tensor "more"`: func(body, first map[string]any) {
 			body["inputs"] = append(body["inputs"].([]any), map[string]any{"name": "more"})
 		},
-		`outputs: the model has no tensor "no"`: func(body, _ map[string]any) { body["outputs"] = []any{map[string]any{"name": "no"}} },
-		`the datatype "FP64"`:                   func(_, first map[string]any) { first["datatype"] = "FP64" },
-		`the shape [2 2]`:                       func(_, first map[string]any) { first["shape"] = []int{2, 2} },
-		`the shape [-1]`:                        func(_, first map[string]any) { first["shape"] = []int{-1} },
-		`the shape []`:                          func(_, first map[string]any) { first["shape"] = []int{} },
-		`has 2 elements`:                        func(_, first map[string]any) { first["data"] = []string{"u1", "u2"} },
-		`is not a list of BYTES`:                func(_, first map[string]any) { first["data"] = []any{1, 2.5, true} },
-		`has a null at 1`:                       func(_, first map[string]any) { first["data"] = []any{"u1", nil, "u2"} },
-		`has an element of 300 bytes`:           func(_, first map[string]any) { first["data"] = []string{strings.Repeat("u", 300), "", ""} },
+		`outputs: the model has no tensor "no"`: func(body,
+			_ map[string]any) {
+			body["outputs"] = []any{map[string]any{"name": "no"}}
+		},
+		`the datatype "FP64"`:    func(_, first map[string]any) { first["datatype"] = "FP64" },
+		`the shape [2 2]`:        func(_, first map[string]any) { first["shape"] = []int{2, 2} },
+		`the shape [-1]`:         func(_, first map[string]any) { first["shape"] = []int{-1} },
+		`the shape []`:           func(_, first map[string]any) { first["shape"] = []int{} },
+		`has 2 elements`:         func(_, first map[string]any) { first["data"] = []string{"u1", "u2"} },
+		`is not a list of BYTES`: func(_, first map[string]any) { first["data"] = []any{1, 2.5, true} },
+		`has a null at 1`:        func(_, first map[string]any) { first["data"] = []any{"u1", nil, "u2"} },
+		`has an element of 300 bytes`: func(_, first map[string]any) {
+			first["data"] = []string{strings.Repeat("u", 300), "",
+				""}
+		},
 		`others have 2`: func(_, first map[string]any) {
 			first["shape"], first["data"] = []int{2}, []string{"u1", "u2"}
 		},
@@ -181,7 +213,10 @@ func TestInferenceProtocol(t *testing.T) {
 		body := rowsBody()
 		change(body, body["inputs"].([]any)[0].(map[string]any))
 		var got failure
-		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(got.Error, text) {
+		if b.want(http.StatusBadRequest, &got, "POST", "/v2/models/ratings/infer", body); !strings.Contains(
+			got.Error,
+			text,
+		) {
 			t.Errorf("%q, want %q", got.Error, text)
 		}
 	}

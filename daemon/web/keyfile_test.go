@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestServerKey: F14. The server's key is refused unless it is there, whole, and readable by its owner alone, who is this user; the refusal
-// names the file.
+// TestServerKey: F14. The server's key is refused unless it is there, whole, and readable by its owner alone, who is
+// this user; the refusal names the file.
 func TestServerKey(t *testing.T) {
 	a, dir := newAuthority(t), t.TempDir()
 	a.files(dir)
@@ -21,7 +21,8 @@ func TestServerKey(t *testing.T) {
 	}
 	check := func(what, named, want string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: server.pem, key_file: "+named+"}\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: server.pem, key_file: "+named+"}\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		switch err := Check(file); {

@@ -66,9 +66,21 @@ func TestLive(t *testing.T) {
 			t.Errorf("%s where it is off: %s", form, w.Body)
 		}
 	}
-	b.want(http.StatusNotFound, nil, "POST", "/v1/models/clicks/versions/live/score", scored["/v1/models/ratings%s/score"])
+	b.want(
+		http.StatusNotFound,
+		nil,
+		"POST",
+		"/v1/models/clicks/versions/live/score",
+		scored["/v1/models/ratings%s/score"],
+	)
 	fails = snapshot.ErrNotFound
-	b.want(http.StatusNotFound, nil, "POST", "/v1/models/ratings/versions/live/score", scored["/v1/models/ratings%s/score"])
+	b.want(
+		http.StatusNotFound,
+		nil,
+		"POST",
+		"/v1/models/ratings/versions/live/score",
+		scored["/v1/models/ratings%s/score"],
+	)
 	fails = nil
 	for seed := uint64(5); seed < 7; seed++ {
 		m := liveModel(t, seed, 300*time.Millisecond)
@@ -76,14 +88,23 @@ func TestLive(t *testing.T) {
 		for form, body := range scored {
 			var got answeredReply
 			w := b.want(http.StatusOK, &got, "POST", strings.Replace(form, "%s", "/versions/live", 1), body)
-			if got.Live == nil || got.Live.Signed == nil || *got.Live.Signed || got.Live.Gated == nil || *got.Live.Gated || got.Version != 0 ||
+			if got.Live == nil || got.Live.Signed == nil || *got.Live.Signed || got.Live.Gated == nil || *got.Live.Gated ||
+				got.Version != 0 ||
 				got.Digest != "" || got.Model != "ratings" || w.Header().Get(versionHeader) != "live" ||
-				got.AgeSeconds < 0.3 || got.AgeSeconds > 60 || got.Watermark == nil || got.Watermark.UnixMilli() != 1_800_000_000_500 {
+				got.AgeSeconds < 0.3 || got.AgeSeconds > 60 ||
+				got.Watermark == nil ||
+				got.Watermark.UnixMilli() != 1_800_000_000_500 {
 				t.Errorf("%s: %+v with header %q", form, got, w.Header().Get(versionHeader))
 			}
 		}
 		var got scoreReply
-		b.want(http.StatusOK, &got, "POST", "/v1/models/ratings/versions/live/score", scored["/v1/models/ratings%s/score"])
+		b.want(
+			http.StatusOK,
+			&got,
+			"POST",
+			"/v1/models/ratings/versions/live/score",
+			scored["/v1/models/ratings%s/score"],
+		)
 		want, err := m.Predict(input("u1", "i2", 31, "a"))
 		if err != nil || got.Predictions[0].Prediction != want.Value {
 			t.Errorf("live model %d: %v, want %v, %v", seed, got.Predictions[0].Prediction, want.Value, err)
@@ -94,7 +115,8 @@ func TestLive(t *testing.T) {
 	for form, body := range scored {
 		var got answeredReply
 		w := b.want(http.StatusOK, &got, "POST", strings.Replace(form, "%s", "/versions/live", 1), body)
-		if got.LiveHeldBack != "window" || got.Live != nil || got.Version != 1 || got.Digest != champion.Manifest().PayloadDigest ||
+		if got.LiveHeldBack != "window" || got.Live != nil || got.Version != 1 ||
+			got.Digest != champion.Manifest().PayloadDigest ||
 			w.Header().Get(versionHeader) != "1" {
 			t.Errorf("%s while live is held back: %+v with header %q", form, got, w.Header().Get(versionHeader))
 		}
@@ -106,14 +128,19 @@ func TestLive(t *testing.T) {
 	fails = nil
 	b.want(http.StatusOK, nil, "GET", "/v2/models/ratings/versions/live/ready", nil)
 	b.want(http.StatusOK, nil, "GET", "/v2/models/ratings/versions/live", nil)
-	for _, path := range []string{"/v1/models/ratings/versions/live", "/v1/models/ratings/versions/live/files/manifest.json"} {
-		if w := b.want(http.StatusNotFound, nil, "GET", path, nil); !strings.Contains(w.Body.String(), "never published") {
+	for _, path := range []string{"/v1/models/ratings/versions/live",
+		"/v1/models/ratings/versions/live/files/manifest.json"} {
+		if w := b.want(http.StatusNotFound, nil, "GET", path, nil); !strings.Contains(
+			w.Body.String(),
+			"never published",
+		) {
 			t.Errorf("%s: %s", path, w.Body)
 		}
 	}
 }
 
-// TestFreshness: answers of a version say how old it is and what of it is applied; a version by its number is as it was published.
+// TestFreshness: answers of a version say how old it is and what of it is applied; a version by its number is as it was
+// published.
 func TestFreshness(t *testing.T) {
 	b := newBench(t)
 	c := contents(snapshot.Ordinal, 3)
@@ -123,8 +150,11 @@ func TestFreshness(t *testing.T) {
 	check := func(what string, got answeredReply, delta int64, digest string, created, watermark time.Time) {
 		t.Helper()
 		age := time.Since(created).Seconds()
-		if got.Version != 2 || got.Digest != base.Manifest().PayloadDigest || got.Delta != delta || got.DeltaDigest != digest || got.Live != nil ||
-			got.AgeSeconds < age-60 || got.AgeSeconds > age || got.Watermark == nil || !got.Watermark.Equal(watermark) {
+		if got.Version != 2 || got.Digest != base.Manifest().PayloadDigest || got.Delta != delta ||
+			got.DeltaDigest != digest || got.Live != nil ||
+			got.AgeSeconds < age-60 || got.AgeSeconds > age ||
+			got.Watermark == nil ||
+			!got.Watermark.Equal(watermark) {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}
@@ -142,8 +172,17 @@ func TestFreshness(t *testing.T) {
 		entry.answeredReply.Version, entry.answeredReply.Delta = *entry.Version, *entry.Delta
 		check(path, entry.answeredReply, 0, "", c.Meta.Created, c.Meta.Watermark)
 	}
-	d := &snapshot.Delta{Model: "ratings", Base: 2, BaseDigest: base.Manifest().Digest, Sequence: 1, Previous: base.Manifest().Digest,
-		Created: time.Now().Add(-3 * time.Second), Watermark: c.Meta.Watermark.Add(time.Hour), Bias: []float64{1, 2, 3, 4}}
+	d := &snapshot.Delta{
+		Model:      "ratings",
+		Base:       2,
+		BaseDigest: base.Manifest().Digest,
+		Sequence:   1,
+		Previous:   base.Manifest().Digest,
+		Created: time.Now().
+			Add(-3 * time.Second),
+		Watermark: c.Meta.Watermark.Add(time.Hour),
+		Bias:      []float64{1, 2, 3, 4},
+	}
 	if _, err := d.Encode(base, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +193,24 @@ func TestFreshness(t *testing.T) {
 	before := newScorer(base, nil)
 	after := before.after(next)
 	a := after.answered()
-	check("a delta", answeredReply{a.Model, a.Version, a.Digest, a.Delta, a.DeltaDigest, float64(a.AgeSeconds), a.Watermark, nil, ""}, 1, d.Digest, d.Created,
-		d.Watermark)
+	check(
+		"a delta",
+		answeredReply{
+			a.Model,
+			a.Version,
+			a.Digest,
+			a.Delta,
+			a.DeltaDigest,
+			float64(a.AgeSeconds),
+			a.Watermark,
+			nil,
+			"",
+		},
+		1,
+		d.Digest,
+		d.Created,
+		d.Watermark,
+	)
 	if before.answered().Delta != 0 || after.decoders != before.decoders {
 		t.Error("the scorer of the version changed, or that of the delta has other decoders")
 	}

@@ -23,14 +23,21 @@ func newMetrics(r prometheus.Registerer, b *budget, p *places) *metrics {
 	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "refitd_http_inflight_bytes",
 		Help: "Memory that requests with a body hold of web.max_inflight_bytes: bodies, what is decoded from them, answers."},
 		func() float64 { return float64(b.held.Load()) })
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: "refitd_http_connections", Help: "Connections of the HTTP listener, idle ones included."},
-		func() float64 { return float64(p.len()) })
+	f.NewGaugeFunc(
+		prometheus.GaugeOpts{
+			Name: "refitd_http_connections",
+			Help: "Connections of the HTTP listener, idle ones included.",
+		},
+		func() float64 { return float64(p.len()) },
+	)
 	return &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_http_requests_total",
 			Help: "HTTP requests answered, by status code, those that authentication refused left out."}, []string{"code"}),
-		seconds: f.NewHistogramVec(durations.Options("refitd_score_duration_seconds",
+		seconds: f.NewHistogramVec(durations.Options(
+			"refitd_score_duration_seconds",
 			"Time of requests for scores, top lists, explanations and inference, from the first byte of the body to the answer.",
-			prometheus.ExponentialBuckets(0.00005, 2, 16)), []string{"model"}),
+			prometheus.ExponentialBuckets(0.00005, 2, 16),
+		), []string{"model"}),
 		scored: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_events_total",
 			Help: "Events scored over HTTP."}, []string{"model"}),
 		unseen: f.NewCounterVec(prometheus.CounterOpts{Name: "refitd_scored_unseen_names_total",
@@ -43,10 +50,12 @@ func newMetrics(r prometheus.Registerer, b *budget, p *places) *metrics {
 // newConnectionMetrics returns the counter of connections that had to go.
 func newConnectionMetrics(r prometheus.Registerer) prometheus.Counter {
 	return promauto.With(r).NewCounter(prometheus.CounterOpts{Name: "refitd_http_connections_closed_total",
-		Help: "Connections closed while they waited for their clients, because there were web.max_connections and others came."})
+		Help: "Connections closed while they waited for their clients, because there were web.max_connections and others " +
+			"came."})
 }
 
-// scrape answers with the metrics in Prometheus' format or another one that the client asks for. Few scrapes are answered at a time.
+// scrape answers with the metrics in Prometheus' format or another one that the client asks for. Few scrapes are
+// answered at a time.
 func (s *Server) scrape(w http.ResponseWriter, r *http.Request) error {
 	s.scrapes.ServeHTTP(w, r)
 	return nil

@@ -6,7 +6,8 @@ import (
 	"errors"
 )
 
-// name is a name in a request, of a field or a class: a string, or a whole number, which means its decimal text, as in events.
+// name is a name in a request, of a field or a class: a string, or a whole number, which means its decimal text, as in
+// events.
 type name string
 
 var errNoName = errors.New("a name is a string or a whole number")

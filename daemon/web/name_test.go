@@ -36,8 +36,17 @@ func TestWholeNumbersAreNames(t *testing.T) {
 	for _, exclude := range []string{`["1006","9"]`, `[1006,9]`, `[1006,"9"]`} {
 		for _, class := range []string{`"1"`, `1`} {
 			var got struct{ Items []struct{ Name string } }
-			text := ask(http.StatusOK, "topk", `{"event":`+strings.ReplaceAll(event, `"5"`, "5")+`,"over":"item","class":`+class+`,"exclude":`+exclude+`}`)
-			if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Items) != 2 || strings.Contains(text, "1006") {
+			text := ask(
+				http.StatusOK,
+				"topk",
+				`{"event":`+strings.ReplaceAll(
+					event,
+					`"5"`,
+					"5",
+				)+`,"over":"item","class":`+class+`,"exclude":`+exclude+`}`,
+			)
+			if err := json.Unmarshal([]byte(text), &got); err != nil || len(got.Items) != 2 ||
+				strings.Contains(text, "1006") {
 				t.Errorf("exclude %s by class %s: %s", exclude, class, text)
 			}
 		}
@@ -49,13 +58,15 @@ func TestWholeNumbersAreNames(t *testing.T) {
 		_, list, _ := strings.Cut(ask(http.StatusOK, "score", `{"events":[`+event+`]}`), `"predictions"`)
 		return list
 	}
-	if a, b := predictions(`{"user":"5","item":"7","age":30,"tags":["7"]}`), predictions(`{"user":5,"item":7,"age":30,"tags":[7]}`); a != b || a == "" {
+	if a, b := predictions(`{"user":"5","item":"7","age":30,"tags":["7"]}`), predictions(
+		`{"user":5,"item":7,"age":30,"tags":[7]}`); a != b ||
+		a == "" {
 		t.Errorf("%s\nwith numbers %s", a, b)
 	}
 }
 
-// TestHalfPairsInRequests: half an emoji in a field that the model does not use, or in one that it does, is no reason to refuse
-// a request, and bytes that are not UTF-8 are.
+// TestHalfPairsInRequests: half an emoji in a field that the model does not use, or in one that it does, is no reason
+// to refuse a request, and bytes that are not UTF-8 are.
 func TestHalfPairsInRequests(t *testing.T) {
 	b := newBench(t)
 	const event = `{"user":"u1 \ud83d","age":30,"tags":["\udc00"],"comment":"nice \ud83d","more":{"\ud83d":1}}`
@@ -77,7 +88,8 @@ func TestHalfPairsInRequests(t *testing.T) {
 	}
 }
 
-// TestTensorsOfWholeNumbers: a BYTES tensor takes whole numbers in its data, and INT64 is taken in its place, in JSON and in binary.
+// TestTensorsOfWholeNumbers: a BYTES tensor takes whole numbers in its data, and INT64 is taken in its place, in JSON
+// and in binary.
 func TestTensorsOfWholeNumbers(t *testing.T) {
 	b := newNumbered(t)
 	body := func(datatype string, user, item any) map[string]any {
@@ -114,8 +126,8 @@ func TestTensorsOfWholeNumbers(t *testing.T) {
 	}
 }
 
-// TestBinaryNames: a binary label that has names is answered by them, with the names in the order of the probabilities; a path
-// that is not served is answered with those that are.
+// TestBinaryNames: a binary label that has names is answered by them, with the names in the order of the probabilities;
+// a path that is not served is answered with those that are.
 func TestBinaryNames(t *testing.T) {
 	b := newBench(t)
 	c := contents(snapshot.Binary, 3)
@@ -124,13 +136,18 @@ func TestBinaryNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	const event = `{"user":"u1","item":"i1","age":30,"tags":["a"]}`
-	for path, body := range map[string]string{"score": `{"events":[` + event + `]}`, "explain": `{"event":` + event + `}`} {
+	for path, body := range map[string]string{"score": `{"events":[` + event + `]}`, "explain": `{"event":` + event +
+		`}`} {
 		text := b.want(http.StatusOK, nil, "POST", "/v1/models/clicks/versions/2/"+path, body).Body.String()
-		if !strings.Contains(text, `"classes":["not UP","UP"]`) || !strings.Contains(text, `"prediction":"UP"`) && !strings.Contains(text, `"prediction":"not UP"`) {
+		if !strings.Contains(text, `"classes":["not UP","UP"]`) ||
+			!strings.Contains(text, `"prediction":"UP"`) && !strings.Contains(text, `"prediction":"not UP"`) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}
-	if text := b.want(http.StatusNotFound, nil, "GET", "/v1/model", nil).Body.String(); !strings.Contains(text, "/v1/models, ") ||
+	if text := b.want(http.StatusNotFound, nil, "GET", "/v1/model", nil).Body.String(); !strings.Contains(
+		text,
+		"/v1/models, ",
+	) ||
 		strings.Contains(text, "/v2/") {
 		t.Errorf("%s", text)
 	}

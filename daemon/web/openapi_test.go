@@ -29,7 +29,12 @@ var openContract = sync.OnceValue(func() *contract {
 	if err != nil {
 		panic(err)
 	}
-	c := &contract{doc: doc.(map[string]any), compiler: jsonschema.NewCompiler(), mux: http.NewServeMux(), schemas: map[string]*jsonschema.Schema{}}
+	c := &contract{
+		doc:      doc.(map[string]any),
+		compiler: jsonschema.NewCompiler(),
+		mux:      http.NewServeMux(),
+		schemas:  map[string]*jsonschema.Schema{},
+	}
 	if err := c.compiler.AddResource("openapi.json", doc); err != nil {
 		panic(err)
 	}
@@ -114,7 +119,8 @@ func (c *contract) matches(w *httptest.ResponseRecorder, what string, keys ...st
 	return ""
 }
 
-// documented fails the test unless an answer is as the document says. It looks at every answer that a test here asks for.
+// documented fails the test unless an answer is as the document says. It looks at every answer that a test here asks
+// for.
 func documented(t testing.TB, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	if w.Body.Len() > 1<<20 || r.Method == http.MethodHead && w.Code >= 300 {
@@ -125,7 +131,8 @@ func documented(t testing.TB, r *http.Request, w *httptest.ResponseRecorder) {
 	}
 }
 
-// TestOpenAPI: what is served is documented and the reverse, and the document is served. configs/openapi_test.go makes it.
+// TestOpenAPI: what is served is documented and the reverse, and the document is served. configs/openapi_test.go makes
+// it.
 func TestOpenAPI(t *testing.T) {
 	served := map[string]bool{}
 	for _, pattern := range allPatterns() {

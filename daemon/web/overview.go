@@ -29,47 +29,60 @@ type overview struct {
 
 // modelOverview is a model in the overview.
 type modelOverview struct {
-	Model     string         `json:"model"`             // its name
-	Ready     bool           `json:"ready"`             // it does its work
-	Champion  *int64         `json:"champion"`          // version that consumers have; null before the first
-	Published *time.Time     `json:"published"`         // when that was; null before the first
-	Metric    string         `json:"metric,omitempty"`  // what the losses are: rmse or error_rate; absent before the first event
-	Loss      *report.Number `json:"loss"`              // of the champion over the window; null where it has none
-	Live      *report.Number `json:"live"`              // of the live model; null where it has none
-	Baseline  *report.Number `json:"baseline"`          // of the best baseline; null without one
-	Best      string         `json:"best,omitempty"`    // name of that baseline; absent without one
-	Lag       int64          `json:"lag"`               // records that are not applied yet
-	Events    int64          `json:"events"`            // applied since the start
-	Heard     *time.Time     `json:"heard"`             // when an event was last applied, to some seconds; null before the first
-	Rows      int            `json:"rows"`              // of the sample
-	Waiting   string         `json:"waiting,omitempty"` // why there is no champion; absent if there is one
-	Standby   string         `json:"standby,omitempty"` // who trains in place of this process; absent if it does
-	Alerts    int            `json:"alerts"`            // that are about it
+	Model     string     `json:"model"`     // its name
+	Ready     bool       `json:"ready"`     // it does its work
+	Champion  *int64     `json:"champion"`  // version that consumers have; null before the first
+	Published *time.Time `json:"published"` // when that was; null before the first
+	// what the losses are: rmse or error_rate; absent before the first event
+	Metric   string         `json:"metric,omitempty"`
+	Loss     *report.Number `json:"loss"`           // of the champion over the window; null where it has none
+	Live     *report.Number `json:"live"`           // of the live model; null where it has none
+	Baseline *report.Number `json:"baseline"`       // of the best baseline; null without one
+	Best     string         `json:"best,omitempty"` // name of that baseline; absent without one
+	Lag      int64          `json:"lag"`            // records that are not applied yet
+	Events   int64          `json:"events"`         // applied since the start
+	// when an event was last applied, to some seconds; null before the first
+	Heard   *time.Time `json:"heard"`
+	Rows    int        `json:"rows"`              // of the sample
+	Waiting string     `json:"waiting,omitempty"` // why there is no champion; absent if there is one
+	Standby string     `json:"standby,omitempty"` // who trains in place of this process; absent if it does
+	Alerts  int        `json:"alerts"`            // that are about it
 }
 
-// modelState is everything that the status page shows of one model, but for its curves, its versions and what it believes.
+// modelState is everything that the status page shows of one model, but for its curves, its versions and what it
+// believes.
 type modelState struct {
 	modelOverview
-	Kind             string             `json:"kind,omitempty"`              // of the champion: refit or update; absent without one
-	Digest           string             `json:"digest,omitempty"`            // payload digest of the champion; absent without one
-	Features         int                `json:"features"`                    // of the champion
-	Outputs          int                `json:"outputs"`                     // of the champion
-	K                int                `json:"k"`                           // basis vectors of the champion
-	LastRefit        *time.Time         `json:"last_refit"`                  // when one last ended with a model; null if none did since the start
-	Judged           *report.Version    `json:"judged"`                      // the last version that was judged; null before the first of this run
-	Optimality       string             `json:"optimality,omitempty"`        // how far that one got, for people; absent without one
-	RefitFailure     string             `json:"refit_failure,omitempty"`     // why the last refit failed; absent if it did not
-	TrainingDisabled string             `json:"training_disabled,omitempty"` // why no refit is begun; absent if they are
-	Applied          int64              `json:"applied"`                     // events since the state was made
-	Progressive      report.Progressive `json:"progressive"`                 // losses of predictions made before their event was learned
-	Ranking          *RankingStatus     `json:"ranking,omitzero"`            // of choices: where the last ones stood in lists; absent of models with labels
-	Calibration      report.Calibration `json:"calibration"`                 // what was predicted over the window with what came
-	Partitions       []PartitionStatus  `json:"partitions"`                  // of its topics
-	Shards           []ShardStatus      `json:"shards,omitempty"`            // of a trainer: what it has of each of them; absent of any other daemon
-	Rejections       []Rejections       `json:"rejections"`                  // records that are no events since the start, most frequent first
-	Sample           SampleStatus       `json:"sample"`                      // how full it is
-	Serving          string             `json:"serving,omitempty"`           // what this daemon scores with, for people; absent before the first version
-	Scoring          string             `json:"scoring,omitempty"`           // how scores go to a topic, for people; absent without one
+	// of the champion: refit or update; absent without one
+	Kind string `json:"kind,omitempty"`
+	// payload digest of the champion; absent without one
+	Digest   string `json:"digest,omitempty"`
+	Features int    `json:"features"` // of the champion
+	Outputs  int    `json:"outputs"`  // of the champion
+	K        int    `json:"k"`        // basis vectors of the champion
+	// when one last ended with a model; null if none did since the start
+	LastRefit *time.Time `json:"last_refit"`
+	// the last version that was judged; null before the first of this run
+	Judged *report.Version `json:"judged"`
+	// how far that one got, for people; absent without one
+	Optimality string `json:"optimality,omitempty"`
+	// why the last refit failed; absent if it did not
+	RefitFailure     string `json:"refit_failure,omitempty"`
+	TrainingDisabled string `json:"training_disabled,omitempty"` // why no refit is begun; absent if they are
+	Applied          int64  `json:"applied"`                     // events since the state was made
+	// losses of predictions made before their event was learned
+	Progressive report.Progressive `json:"progressive"`
+	// of choices: where the last ones stood in lists; absent of models with labels
+	Ranking     *RankingStatus     `json:"ranking,omitzero"`
+	Calibration report.Calibration `json:"calibration"` // what was predicted over the window with what came
+	Partitions  []PartitionStatus  `json:"partitions"`  // of its topics
+	// of a trainer: what it has of each of them; absent of any other daemon
+	Shards     []ShardStatus `json:"shards,omitempty"`
+	Rejections []Rejections  `json:"rejections"` // records that are no events since the start, most frequent first
+	Sample     SampleStatus  `json:"sample"`     // how full it is
+	// what this daemon scores with, for people; absent before the first version
+	Serving string `json:"serving,omitempty"`
+	Scoring string `json:"scoring,omitempty"` // how scores go to a topic, for people; absent without one
 }
 
 // recent returns a status that is less than statusFor old.
@@ -85,8 +98,16 @@ func (s *Server) recent() *Status {
 
 // overviewOf returns the overview of a status.
 func (s *Server) overviewOf(state *Status) *overview {
-	o := &overview{Version: s.Version, Now: state.Now, Started: state.Started, Ready: len(state.NotReady()) == 0, Alerts: s.alerts(state),
-		Memory: state.Memory, Disks: append([]DiskStatus{}, state.Disks...), Models: []modelOverview{}}
+	o := &overview{
+		Version: s.Version,
+		Now:     state.Now,
+		Started: state.Started,
+		Ready:   len(state.NotReady()) == 0,
+		Alerts:  s.alerts(state),
+		Memory:  state.Memory,
+		Disks:   append([]DiskStatus{}, state.Disks...),
+		Models:  []modelOverview{},
+	}
 	if !state.Reload.At.IsZero() {
 		o.Reload = &state.Reload
 	}
@@ -103,7 +124,15 @@ func (s *Server) overviewOf(state *Status) *overview {
 }
 
 func (s *Server) modelOverviewOf(m *ModelStatus) modelOverview {
-	o := modelOverview{Model: m.Name, Ready: len(m.NotReady) == 0, Lag: m.Lag, Events: m.Events, Rows: m.SampleRows, Waiting: m.Waiting, Standby: m.Standby}
+	o := modelOverview{
+		Model:   m.Name,
+		Ready:   len(m.NotReady) == 0,
+		Lag:     m.Lag,
+		Events:  m.Events,
+		Rows:    m.SampleRows,
+		Waiting: m.Waiting,
+		Standby: m.Standby,
+	}
 	if c := m.Champion; c != nil {
 		o.Champion, o.Published = &c.Version, &m.Published
 	}
@@ -138,10 +167,20 @@ func (s *Server) modelStateOf(state *Status, name string) *modelState {
 		if m.Name != name {
 			continue
 		}
-		o := &modelState{modelOverview: s.modelOverviewOf(m), Judged: m.Judged, RefitFailure: m.RefitFailure, TrainingDisabled: m.TrainingDisabled,
-			Applied: m.Applied, Progressive: m.Progressive, Partitions: append([]PartitionStatus{}, m.Partitions...), Shards: m.Shards,
-			Rejections: append([]Rejections{}, m.Rejections...),
-			Sample:     m.Sample, Ranking: m.Ranking, Calibration: report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}}}
+		o := &modelState{
+			modelOverview:    s.modelOverviewOf(m),
+			Judged:           m.Judged,
+			RefitFailure:     m.RefitFailure,
+			TrainingDisabled: m.TrainingDisabled,
+			Applied:          m.Applied,
+			Progressive:      m.Progressive,
+			Partitions:       append([]PartitionStatus{}, m.Partitions...),
+			Shards:           m.Shards,
+			Rejections:       append([]Rejections{}, m.Rejections...),
+			Sample:           m.Sample,
+			Ranking:          m.Ranking,
+			Calibration:      report.Calibration{Published: []report.CalibrationBin{}, Live: []report.CalibrationBin{}},
+		}
 		if o.Progressive.Parts == nil {
 			o.Progressive.Parts = []report.Part{}
 		}
@@ -176,7 +215,17 @@ func (v *serving) text() string {
 	if v.Behind != "" {
 		parts = append(parts, v.Behind)
 	}
-	return strings.Join(append(parts, fmt.Sprintf("%s applied and %d refused since the start", report.Count(v.DeltasApplied, "delta"), v.DeltasRefused)), "; ")
+	return strings.Join(
+		append(
+			parts,
+			fmt.Sprintf(
+				"%s applied and %d refused since the start",
+				report.Count(v.DeltasApplied, "delta"),
+				v.DeltasRefused,
+			),
+		),
+		"; ",
+	)
 }
 
 // text says how scores go to a topic; nothing without one.
@@ -184,7 +233,12 @@ func (c *ScoringStatus) text() string {
 	if c == nil {
 		return ""
 	}
-	text := fmt.Sprintf("to %s: %s answered since the start, %d of them no events", c.Topic, report.Count(c.Answered, "offset"), c.Rejected)
+	text := fmt.Sprintf(
+		"to %s: %s answered since the start, %d of them no events",
+		c.Topic,
+		report.Count(c.Answered, "offset"),
+		c.Rejected,
+	)
 	if c.Lag >= 0 {
 		text += fmt.Sprintf(", %d to do", c.Lag)
 	}
@@ -196,7 +250,8 @@ func (c *ScoringStatus) text() string {
 	return text
 }
 
-// showStatus answers with what the status page shows: the daemon, what is wrong with it, and a line for each model. It is at most a second old.
+// showStatus answers with what the status page shows: the daemon, what is wrong with it, and a line for each model. It
+// is at most a second old.
 func (s *Server) showStatus(w http.ResponseWriter, _ *http.Request) error {
 	return answer(w, http.StatusOK, s.overviewOf(s.recent()))
 }
@@ -214,8 +269,8 @@ func (s *Server) showState(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, http.StatusOK, state)
 }
 
-// showCurves answers with how a model has done over time: window losses, lag, versions, drift. Points stand the closer the newer they are. With
-// ?after=T those from after T, in milliseconds since 1970.
+// showCurves answers with how a model has done over time: window losses, lag, versions, drift. Points stand the closer
+// the newer they are. With ?after=T those from after T, in milliseconds since 1970.
 func (s *Server) showCurves(w http.ResponseWriter, r *http.Request) error {
 	cache, err := s.cached(r)
 	if err != nil {

@@ -24,13 +24,22 @@ func curvesOf(t testing.TB, end time.Time) *curves.Ring {
 	t.Helper()
 	r := curves.Open(filepath.Join(t.TempDir(), "curves.json"), quiet())
 	for i := range 360 {
-		p := curves.Point{At: end.Add(time.Duration(i-359) * 10 * time.Second), Events: int64(2000 * i), Lag: int64(i % 50), Losses: curves.NoLosses(),
-			Recalls: curves.Recalls{0.1 + float32(i)/4000, 0.09}}
+		p := curves.Point{
+			At:      end.Add(time.Duration(i-359) * 10 * time.Second),
+			Events:  int64(2000 * i),
+			Lag:     int64(i % 50),
+			Losses:  curves.NoLosses(),
+			Recalls: curves.Recalls{0.1 + float32(i)/4000, 0.09},
+		}
 		bump := float32(0)
 		if i > 180 && i < 240 {
 			bump = 0.2
 		}
-		p.Losses[0], p.Losses[1], p.Losses[2], p.Losses[3] = 0.95+bump+float32(i%7)/200, 0.93+bump/2+float32(i%5)/200, 1.12, 1.03
+		p.Losses[0], p.Losses[1], p.Losses[2], p.Losses[3] = 0.95+bump+float32(
+			i%7,
+		)/200, 0.93+bump/2+float32(
+			i%5,
+		)/200, 1.12, 1.03
 		r.Add(p)
 	}
 	r.Mark(end.Add(-58*time.Minute), curves.Promoted, 1, "first version")
@@ -74,12 +83,18 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 		if !strings.Contains(configs.Rules, "- alert: "+a.Name+"\n") {
 			t.Errorf("%s is no rule", a.Name)
 		}
-		if text := b.want(http.StatusOK, nil, "GET", "/runbook/"+a.Name, nil).Body.String(); !strings.Contains(text, "**Do**") || strings.Contains(text, "\n## ") {
+		if text := b.want(http.StatusOK, nil, "GET", "/runbook/"+a.Name, nil).Body.String(); !strings.Contains(
+			text,
+			"**Do**",
+		) ||
+			strings.Contains(text, "\n## ") {
 			t.Errorf("%s in the runbook: %s", a.Name, text)
 		}
 	}
-	for _, name := range []string{"ConfigReloadFailed", "StateNearBudget", "ModelNotReady", "PartitionHalted", "TrainingDisabled", "ColdRefitRejected",
-		"RefitNotDone", "ScoringStalled", "RejectRatioHigh", "LiveWorseThanBaseline", "PublishedWorseThanBaseline", "DriftDetected", "ConsumerLagGrowing",
+	for _, name := range []string{"ConfigReloadFailed", "StateNearBudget", "ModelNotReady", "PartitionHalted",
+		"TrainingDisabled", "ColdRefitRejected",
+		"RefitNotDone", "ScoringStalled", "RejectRatioHigh", "LiveWorseThanBaseline", "PublishedWorseThanBaseline",
+		"DriftDetected", "ConsumerLagGrowing",
 		"ModelStale", "MappedFieldAbsent", "EventTimesWrongUnit", "TrainingFailing"} {
 		if !found["Refitd"+name] {
 			t.Errorf("no alert %s among %v", name, o.Alerts)
@@ -99,8 +114,11 @@ func TestAlertsAreThoseOfTheRules(t *testing.T) {
 		of.Judged.GapLimit != "weights" {
 		t.Errorf("the state says of the last refit %+v", of.Judged)
 	}
-	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now(),
-		Events: 80, Rejections: []Rejections{{"removal_request", "", 20}}}}}
+	b.fake.state = Status{
+		Now: time.Now(),
+		Models: []ModelStatus{{Name: "ratings", Champion: &report.Version{Version: 1}, Published: time.Now(),
+			Events: 80, Rejections: []Rejections{{"removal_request", "", 20}}}},
+	}
 	b.looked = time.Time{}
 	if b.want(http.StatusOK, &o, "GET", "/v1/status", nil); len(o.Alerts) != 0 {
 		t.Errorf("a quiet day: %v", o.Alerts)
@@ -119,7 +137,13 @@ func TestStream(t *testing.T) {
 	b.fake.state = Status{Now: time.Now(), Models: []ModelStatus{{Name: "ratings"}}}
 	all := ring.Since(0)
 	after := all.At[len(all.At)-3]
-	text := b.want(http.StatusOK, nil, "GET", fmt.Sprintf("/v1/stream?model=ratings&rounds=1&after=%d", after), nil).Body.String()
+	text := b.want(
+		http.StatusOK,
+		nil,
+		"GET",
+		fmt.Sprintf("/v1/stream?model=ratings&rounds=1&after=%d", after),
+		nil,
+	).Body.String()
 	var past curves.Curves
 	for _, part := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		event, data, _ := strings.Cut(strings.TrimPrefix(part, "event: "), "\ndata: ")
@@ -132,11 +156,13 @@ func TestStream(t *testing.T) {
 	if len(past.Recall10["published"]) != 2 || len(past.Recall10["popularity"]) != 2 {
 		t.Errorf("recall %v", past.Recall10)
 	}
-	if len(past.At) != 2 || !strings.HasPrefix(text, "event: status\n") || !strings.Contains(text, "\n\nevent: state\n") {
+	if len(past.At) != 2 || !strings.HasPrefix(text, "event: status\n") ||
+		!strings.Contains(text, "\n\nevent: state\n") {
 		t.Errorf("%d points in\n%s", len(past.At), text)
 	}
 	var o overview
-	if b.want(http.StatusOK, &o, "GET", "/v1/status", nil); o.Models[0].Heard == nil || o.Models[0].Heard.UnixMilli() != all.At[len(all.At)-1] {
+	if b.want(http.StatusOK, &o, "GET", "/v1/status", nil); o.Models[0].Heard == nil ||
+		o.Models[0].Heard.UnixMilli() != all.At[len(all.At)-1] {
 		t.Errorf("heard %v, the last point with new events is at %d", o.Models[0].Heard, all.At[len(all.At)-1])
 	}
 	b.want(http.StatusNotFound, nil, "GET", "/v1/stream?model=nobody", nil)
@@ -151,7 +177,8 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		if line, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil || line != "event: status\n" || res.StatusCode != http.StatusOK {
+		if line, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil || line != "event: status\n" ||
+			res.StatusCode != http.StatusOK {
 			t.Fatalf("%d, %q, %v", res.StatusCode, line, err)
 		}
 		open = append(open, res)
@@ -186,7 +213,8 @@ func TestStreamGivesItsPlaceBack(t *testing.T) {
 	}
 }
 
-// What the page shows of a version: what it believes, what it knows of a name, how it differs from another, and the newest of the list.
+// What the page shows of a version: what it believes, what it knows of a name, how it differs from another, and the
+// newest of the list.
 func TestBeliefEntityDiffAndList(t *testing.T) {
 	b := newBench(t)
 	next := contents(snapshot.Ordinal, 2)
@@ -205,7 +233,13 @@ func TestBeliefEntityDiffAndList(t *testing.T) {
 	var e entity
 	b.want(http.StatusOK, &e, "GET", "/v1/models/ratings/versions/1/entity?field=item&name=i2", nil)
 	var x explainAnswer
-	b.want(http.StatusOK, &x, "POST", "/v1/models/ratings/versions/1/explain", map[string]any{"event": ratingEvent("u1", "i2", 40)})
+	b.want(
+		http.StatusOK,
+		&x,
+		"POST",
+		"/v1/models/ratings/versions/1/explain",
+		map[string]any{"event": ratingEvent("u1", "i2", 40)},
+	)
 	explained := false
 	for _, term := range x.Terms {
 		if len(term.Features) == 2 && term.Features[0] == "user=u1" && term.Features[1] == "item=i2" {
@@ -215,7 +249,8 @@ func TestBeliefEntityDiffAndList(t *testing.T) {
 				}
 			}
 		}
-		if len(term.Features) == 1 && term.Features[0] == "item=i2" && !nearly(float64(e.Outputs[1].Alone), float64(term.Contribution[1])) {
+		if len(term.Features) == 1 && term.Features[0] == "item=i2" &&
+			!nearly(float64(e.Outputs[1].Alone), float64(term.Contribution[1])) {
 			t.Errorf("alone %v, explained %v", e.Outputs[1].Alone, term.Contribution[1])
 		}
 	}
@@ -236,7 +271,8 @@ func TestBeliefEntityDiffAndList(t *testing.T) {
 	b.want(http.StatusNotFound, nil, "GET", "/v1/models/ratings/versions/2/diff?with=9", nil)
 	var list versionList
 	b.want(http.StatusOK, &list, "GET", "/v1/models/ratings/versions?limit=1", nil)
-	if len(list.Versions) != 1 || list.Versions[0].Version != 2 || *list.Versions[0].Summary.Parent != 1 || list.Versions[0].Summary.Bytes == 0 {
+	if len(list.Versions) != 1 || list.Versions[0].Version != 2 || *list.Versions[0].Summary.Parent != 1 ||
+		list.Versions[0].Summary.Bytes == 0 {
 		t.Errorf("%+v", list.Versions)
 	}
 	b.want(http.StatusOK, &list, "GET", "/v1/models/ratings/versions?limit=99", nil)
@@ -250,14 +286,19 @@ func nearly(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 // The files of the page are kept by browsers until they change, and hold no way from text to markup.
 func TestAssets(t *testing.T) {
 	b := newBench(t)
-	for path, media := range map[string]string{"/static/page.js": "text/javascript", "/static/icon.svg": "image/svg+xml", "/static/style.css": "text/css"} {
+	for path, media := range map[string]string{"/static/page.js": "text/javascript", "/static/icon.svg": "image/svg+xml",
+		"/static/style.css": "text/css"} {
 		w := b.want(http.StatusOK, nil, "GET", path, nil)
 		if !strings.HasPrefix(w.Header().Get("Content-Type"), media) {
 			t.Errorf("%s: %v", path, w.Header())
 		}
 		b.want(http.StatusNotModified, nil, "GET", path, nil, "If-None-Match", w.Header().Get("ETag"))
-		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "http://", "https://", "url("} {
-			if text := strings.ReplaceAll(w.Body.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(text, bad) {
+		for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+			"new Function", "http://", "https://", "url("} {
+			if text := strings.ReplaceAll(w.Body.String(), "http://www.w3.org/2000/svg", ""); strings.Contains(
+				text,
+				bad,
+			) {
 				t.Errorf("%s has %s", path, bad)
 			}
 		}

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// FuzzPaths: F7. Whatever a path says, in whatever encoding, the answer is a refusal, something that the surface makes, or a file of a
-// version: nothing outside the store, no temporary file and no alias is ever read, and nothing fails inside.
+// FuzzPaths: F7. Whatever a path says, in whatever encoding, the answer is a refusal, something that the surface makes,
+// or a file of a version: nothing outside the store, no temporary file and no alias is ever read, and nothing fails
+// inside.
 func FuzzPaths(f *testing.F) {
 	for _, path := range hostilePaths {
 		f.Add(path)
@@ -46,13 +47,22 @@ func FuzzPaths(f *testing.F) {
 			return
 		}
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			r := &http.Request{Method: method, URL: target, Host: "localhost", Header: http.Header{}, Body: http.NoBody, RemoteAddr: "127.0.0.1:1"}
+			r := &http.Request{
+				Method:     method,
+				URL:        target,
+				Host:       "localhost",
+				Header:     http.Header{},
+				Body:       http.NoBody,
+				RemoteAddr: "127.0.0.1:1",
+			}
 			w := httptest.NewRecorder()
 			b.ServeHTTP(w, r.WithContext(t.Context()))
 			if w.Code >= 500 && w.Code != http.StatusServiceUnavailable || bytes.Contains(w.Body.Bytes(), secret) {
 				t.Errorf("%s %q: %d %.200s", method, path, w.Code, w.Body)
 			}
-			if w.Code == http.StatusOK && w.Header().Get("Content-Type") == "application/octet-stream" && method == http.MethodGet && !published[w.Body.String()] {
+			if w.Code == http.StatusOK && w.Header().Get("Content-Type") == "application/octet-stream" &&
+				method == http.MethodGet &&
+				!published[w.Body.String()] {
 				t.Errorf("%s %q is no file of a version: %.200q", method, path, w.Body)
 			}
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// places bounds the connections of a listener. Those that wait for their clients (between two requests, for headers or a body, or for an answer
-// to be taken) do not keep others out: where all places are taken, the one that has waited longest is closed for the next. Only if a request is
-// being answered on each of them the newcomer is closed. It is safe for concurrent use.
+// places bounds the connections of a listener. Those that wait for their clients (between two requests, for headers or
+// a body, or for an answer to be taken) do not keep others out: where all places are taken, the one that has waited
+// longest is closed for the next. Only if a request is being answered on each of them the newcomer is closed. It is
+// safe for concurrent use.
 type places struct {
 	limit  int
 	closed prometheus.Counter // connections that were, so that others found room; nil does not count

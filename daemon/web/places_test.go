@@ -28,9 +28,9 @@ func dialled(t *testing.T, addr, text string) net.Conn {
 	return conn
 }
 
-// TestSlowClients: 300 connections that say nothing after a request, 300 with half of a header, 300 with half of a body and 300 that do not take
-// their answers, at a time: scrapes and probes on other connections are answered as if there were none, and so is a
-// score.
+// TestSlowClients: 300 connections that say nothing after a request, 300 with half of a header, 300 with half of a body
+// and 300 that do not take their answers, at a time: scrapes and probes on other connections are answered as if there
+// were none, and so is a score.
 func TestSlowClients(t *testing.T) {
 	b := newBench(t)
 	addr, _ := b.listen(t)
@@ -76,7 +76,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestPlaces: the connection that has waited longest is the one that goes, never one with a request that is being answered.
+// TestPlaces: the connection that has waited longest is the one that goes, never one with a request that is being
+// answered.
 func TestPlaces(t *testing.T) {
 	p := newPlaces(3, nil)
 	take := func() (taken, victim *place) {
@@ -127,7 +128,10 @@ func TestBudget(t *testing.T) {
 		return res.StatusCode
 	}
 	post := func(size int) string {
-		return fmt.Sprintf("POST /v1/models/ratings/score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n", size)
+		return fmt.Sprintf(
+			"POST /v1/models/ratings/score HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n",
+			size,
+		)
 	}
 	if got := status(dialled(t, addr, post(1<<20))); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a body that can never be taken: %d", got)

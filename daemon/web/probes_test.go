@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestProbesNeedNoPassword: where the listener asks for a password, probes get healthy and the status of ready from the health listener,
-// without reasons and names of models. It serves nothing else.
+// TestProbesNeedNoPassword: where the listener asks for a password, probes get healthy and the status of ready from the
+// health listener, without reasons and names of models. It serves nothing else.
 func TestProbesNeedNoPassword(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.ConfigFile = webFile(t, "basic_auth_users: {ann: "+passwordHash+"}\n") })
 	main, _ := b.listen(t)
@@ -46,7 +46,8 @@ func TestProbesNeedNoPassword(t *testing.T) {
 		ask(probe+path, http.StatusOK)
 	}
 	b.fake.state = night("broker kafka-7 is away") // before the next request
-	if text := ask(probe+"/-/ready", http.StatusServiceUnavailable); strings.Contains(text, "kafka-7") || strings.Contains(text, "ratings") ||
+	if text := ask(probe+"/-/ready", http.StatusServiceUnavailable); strings.Contains(text, "kafka-7") ||
+		strings.Contains(text, "ratings") ||
 		!strings.Contains(text, "web.listen_address") {
 		t.Errorf("a probe without a password gets %q", text)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// addProfiles routes to what net/http/pprof has: an index, profiles by name, and those that take as many seconds as ?seconds says, less than
-// writeTimeout. They describe the program, not its data: the command line and the look-up of symbols, which no tool
-// of today asks for, are left out.
+// addProfiles routes to what net/http/pprof has: an index, profiles by name, and those that take as many seconds as
+// ?seconds says, less than writeTimeout. They describe the program, not its data: the command line and the look-up of
+// symbols, which no tool of today asks for, are left out.
 func addProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/{profile...}", func(w http.ResponseWriter, r *http.Request) {
 		switch name := r.PathValue("profile"); {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestProfiles: with Profiling the index and the profiles are there, in the format of pprof, and neither the command line nor what is no profile.
+// TestProfiles: with Profiling the index and the profiles are there, in the format of pprof, and neither the command
+// line nor what is no profile.
 // Without it nothing of them is (TestNoOtherRoutes).
 func TestProfiles(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.Profiling = true })
@@ -33,7 +34,8 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", path, len(text), err)
 		}
 	}
-	for _, path := range []string{"/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/heap/1", "/debug/pprof/none"} {
+	for _, path := range []string{"/debug/pprof/cmdline", "/debug/pprof/symbol", "/debug/pprof/heap/1",
+		"/debug/pprof/none"} {
 		if w := get("GET", path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, w.Code)
 		}

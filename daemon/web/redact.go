@@ -7,7 +7,8 @@ import (
 	"regexp"
 )
 
-// quoted matches what the parser of the file with TLS and authentication quotes of it: values of a wrong type, and names of anchors.
+// quoted matches what the parser of the file with TLS and authentication quotes of it: values of a wrong type, and
+// names of anchors.
 var quoted = regexp.MustCompile("(?s)`.*?` into|anchor '.*?' ")
 
 // redacted takes the place of a value which may have been a password, its hash or a key.
@@ -21,7 +22,8 @@ func withoutValues(err error) error {
 	return errors.New(quoted.ReplaceAllLiteralString(err.Error(), redacted+" "))
 }
 
-// withoutQuotes is a handler of log lines that hides what they quote of that file: the toolkit reads it again for each request.
+// withoutQuotes is a handler of log lines that hides what they quote of that file: the toolkit reads it again for each
+// request.
 type withoutQuotes struct{ slog.Handler }
 
 // Handle passes a record on without quotes.

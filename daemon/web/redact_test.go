@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 )
 
-// TestWebFileSecrets: a password or a key of the wrong shape in the file with TLS and authentication is in no message about that file, neither at
-// the start nor when the file is changed under a server.
+// TestWebFileSecrets: a password or a key of the wrong shape in the file with TLS and authentication is in no message
+// about that file, neither at the start nor when the file is changed under a server.
 func TestWebFileSecrets(t *testing.T) {
 	const secret = "Xq7canary"
 	file := filepath.Join(t.TempDir(), "web.yml")
@@ -38,10 +38,14 @@ func TestWebFileSecrets(t *testing.T) {
 	refused := 0
 	for _, text := range []string{
 		"basic_auth_users: " + secret, "basic_auth_users: [" + secret + "]", "basic_auth_users: {ann: [" + secret + "]}",
-		"basic_auth_users: {ann: {" + secret + ": 1}}", "basic_auth_users:\n  ann:\n    - " + secret, "basic_auth_users: {ann: *" + secret + "}",
-		"basic_auth_users: {ann: &" + secret + " x}", "basic_auth_users: {ann: !" + secret + " x}", "basic_auth_users: {ann: " + secret + "}",
-		"basic_auth_users: {ann: |\n" + secret + "}", "tls_server_config: " + secret, "tls_server_config: {key: [" + secret + "]}",
-		"tls_server_config: {cert: x, key: " + secret + "}", "tls_server_config: {key: {a: " + secret + "}}", secret, "basic_auth_users: \"" + secret,
+		"basic_auth_users: {ann: {" + secret + ": 1}}", "basic_auth_users:\n  ann:\n    - " + secret,
+		"basic_auth_users: {ann: *" + secret + "}",
+		"basic_auth_users: {ann: &" + secret + " x}", "basic_auth_users: {ann: !" + secret + " x}",
+		"basic_auth_users: {ann: " + secret + "}",
+		"basic_auth_users: {ann: |\n" + secret + "}", "tls_server_config: " + secret, "tls_server_config: {key: [" + secret +
+			"]}",
+		"tls_server_config: {cert: x, key: " + secret + "}", "tls_server_config: {key: {a: " + secret + "}}", secret,
+		"basic_auth_users: \"" + secret,
 	} {
 		write(text)
 		err := Check(file)

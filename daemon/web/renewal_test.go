@@ -9,13 +9,16 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// J3: a consumer that asks over HTTP sees each renewal while it waits for the next version; a client that does not say which one it knows is not
-// woken by it, as before there were any.
+// J3: a consumer that asks over HTTP sees each renewal while it waits for the next version; a client that does not say
+// which one it knows is not woken by it, as before there were any.
 func TestRenewalOverHTTP(t *testing.T) {
 	b := newBench(t)
 	server := httptest.NewServer(b)
 	defer server.Close()
-	w, err := snapshot.Watch(snapshot.HTTPSource{URL: server.URL, LongPoll: 10 * time.Second}, snapshot.WatchOptions{Model: "ratings"})
+	w, err := snapshot.Watch(
+		snapshot.HTTPSource{URL: server.URL, LongPoll: 10 * time.Second},
+		snapshot.WatchOptions{Model: "ratings"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,5 +46,13 @@ func TestRenewalOverHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.want(http.StatusNotModified, nil, "GET", "/v1/models/ratings/aliases/champion?after=1&wait=0s", nil, "If-None-Match", p.ETag())
+	b.want(
+		http.StatusNotModified,
+		nil,
+		"GET",
+		"/v1/models/ratings/aliases/champion?after=1&wait=0s",
+		nil,
+		"If-None-Match",
+		p.ETag(),
+	)
 }

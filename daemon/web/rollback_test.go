@@ -17,8 +17,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestRollbackOverHTTP: E7. A server that hands out an old copy of the store, in which everything was signed and true once, moves no consumer
-// back: neither one that runs nor one that is started again with its state file, unless the operator pins the version.
+// TestRollbackOverHTTP: E7. A server that hands out an old copy of the store, in which everything was signed and true
+// once, moves no consumer back: neither one that runs nor one that is started again with its state file, unless the
+// operator pins the version.
 func TestRollbackOverHTTP(t *testing.T) {
 	b := newBench(t)
 	key := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))
@@ -43,7 +44,11 @@ func TestRollbackOverHTTP(t *testing.T) {
 	address.Store(&now)
 	source := &moving{address: &address}
 	source.client.Client = newClient(t)
-	options := snapshot.WatchOptions{Model: "prices", Trust: snapshot.Trust{Keys: keys}, StateFile: filepath.Join(t.TempDir(), "accepted")}
+	options := snapshot.WatchOptions{
+		Model:     "prices",
+		Trust:     snapshot.Trust{Keys: keys},
+		StateFile: filepath.Join(t.TempDir(), "accepted"),
+	}
 	watch := func(o snapshot.WatchOptions) *snapshot.Watcher {
 		w, err := snapshot.Watch(source, o)
 		if err != nil {
@@ -61,7 +66,12 @@ func TestRollbackOverHTTP(t *testing.T) {
 	}
 	running.Close()
 	again := watch(options)
-	within(t, patience, "a refusal after a restart", func() bool { return errors.Is(again.Status().Err, snapshot.ErrOlder) })
+	within(
+		t,
+		patience,
+		"a refusal after a restart",
+		func() bool { return errors.Is(again.Status().Err, snapshot.ErrOlder) },
+	)
 	if again.Model() != nil {
 		t.Error("the one that was started again serves the old version")
 	}
@@ -70,7 +80,12 @@ func TestRollbackOverHTTP(t *testing.T) {
 	p := watch(pinned)
 	within(t, patience, "the pinned version", func() bool { return p.Status().Version == old })
 	address.Store(&now)
-	within(t, patience, "the newer version again", func() bool { return again.Status().Version == newer && again.Status().Err == nil })
+	within(
+		t,
+		patience,
+		"the newer version again",
+		func() bool { return again.Status().Version == newer && again.Status().Err == nil },
+	)
 }
 
 // moving is an HTTPSource whose name leads to one server and then to another.

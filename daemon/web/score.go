@@ -32,8 +32,9 @@ type prediction struct {
 	Outputs       []report.Number `json:"outputs"`           // raw, in the order of the manifest
 	Probabilities []report.Number `json:"probabilities"`     // of the classes or levels; null where the link has none
 	Ranked        []string        `json:"ranked,omitempty"`  // the classes of a multiclass label, best first
-	Unseen        []string        `json:"unseen"`            // names such as user=u9 that the version does not know: they count nothing
-	Absent        []string        `json:"absent"`            // optional fields that the event lacks: they count nothing
+	// names such as user=u9 that the version does not know: they count nothing
+	Unseen []string `json:"unseen"`
+	Absent []string `json:"absent"` // optional fields that the event lacks: they count nothing
 }
 
 func predictionOf(p *snapshot.Prediction) prediction {
@@ -102,9 +103,12 @@ func (s *Server) withVersion(w http.ResponseWriter, r *http.Request, ask func(v 
 	return nil
 }
 
-// traceOf returns the trace that a request belongs to by its traceparent header (W3C Trace Context), "" if it has none or nobody keeps it.
+// traceOf returns the trace that a request belongs to by its traceparent header (W3C Trace Context), "" if it has none
+// or nobody keeps it.
 func traceOf(r *http.Request) string {
-	of := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+	of := trace.SpanContextFromContext(
+		propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)),
+	)
 	if !of.IsSampled() {
 		return ""
 	}
@@ -113,7 +117,8 @@ func traceOf(r *http.Request) string {
 
 // scoreRequest asks for predictions.
 type scoreRequest struct {
-	Events []jsontext.Value `json:"events"` // as in the topic, without a label; other fields are ignored, derived ones that it lacks are filled
+	// as in the topic, without a label; other fields are ignored, derived ones that it lacks are filled
+	Events []jsontext.Value `json:"events"`
 	past
 }
 

@@ -19,7 +19,13 @@ func checkIdentity(t *testing.T, header http.Header, got identity, m *snapshot.M
 	t.Helper()
 	manifest := m.Manifest()
 	if got != identityOf(&manifest) || header.Get(versionHeader) != strconv.FormatInt(manifest.Version, 10) {
-		t.Errorf("answered as %+v with %s %q, want %+v", got, versionHeader, header.Get(versionHeader), identityOf(&manifest))
+		t.Errorf(
+			"answered as %+v with %s %q, want %+v",
+			got,
+			versionHeader,
+			header.Get(versionHeader),
+			identityOf(&manifest),
+		)
 	}
 }
 
@@ -34,11 +40,20 @@ type scoreReply struct {
 	}
 }
 
-// TestScoreIsTheLibrary: for every task and every form of the path, what HTTP says is what the library says, to the last bit.
+// TestScoreIsTheLibrary: for every task and every form of the path, what HTTP says is what the library says, to the
+// last bit.
 func TestScoreIsTheLibrary(t *testing.T) {
 	b := newBench(t)
-	events := []any{ratingEvent("u1", "i2", 31, "a"), ratingEvent("u9", "i3", 40, "b", "a", "zz"), ratingEvent("u3", "i9", 77)}
-	inputs := []*snapshot.Input{input("u1", "i2", 31, "a"), input("u9", "i3", 40, "b", "a", "zz"), input("u3", "i9", 77)}
+	events := []any{
+		ratingEvent("u1", "i2", 31, "a"),
+		ratingEvent("u9", "i3", 40, "b", "a", "zz"),
+		ratingEvent("u3", "i9", 77),
+	}
+	inputs := []*snapshot.Input{
+		input("u1", "i2", 31, "a"),
+		input("u9", "i3", 40, "b", "a", "zz"),
+		input("u3", "i9", 77),
+	}
 	for name := range tasks {
 		m := open(t, b.dir, name, 1)
 		for _, form := range []string{"", "/aliases/champion", "/aliases/latest", "/versions/1"} {
@@ -61,8 +76,10 @@ func TestScoreIsTheLibrary(t *testing.T) {
 				if unseen == nil {
 					unseen = []string{}
 				}
-				if !reflect.DeepEqual(g.Outputs, want.Outputs) || !reflect.DeepEqual(g.Probabilities, want.Probabilities) ||
-					!reflect.DeepEqual(g.Prediction, label) || !reflect.DeepEqual(g.Unseen, unseen) {
+				if !reflect.DeepEqual(g.Outputs, want.Outputs) ||
+					!reflect.DeepEqual(g.Probabilities, want.Probabilities) ||
+					!reflect.DeepEqual(g.Prediction, label) ||
+					!reflect.DeepEqual(g.Unseen, unseen) {
 					t.Errorf("%s%s event %d: %+v, want %+v", name, form, i, g, want)
 				}
 			}
@@ -101,7 +118,8 @@ func TestBadRequests(t *testing.T) {
 		{"/v1/models/ratings/score", `{"events":[{"user":1.5,"item":"i","age":1,"tags":[]}]}`, 400, `element 0: wrong_type`},
 		{"/v1/models/ratings/score", `{"events":[{"user":"u","user":"u","item":"i","age":1,"tags":[]}]}`, 400, "duplicate"},
 		{"/v1/models/ratings/score", `{"events":[{"x":` + deep + `}]}`, 400, "too_deep"},
-		{"/v1/models/ratings/score", `{"events":[{"user":"` + strings.Repeat("u", 300) + `","item":"i","age":1,"tags":[]}]}`, 400, "id_too_long"},
+		{"/v1/models/ratings/score", `{"events":[{"user":"` + strings.Repeat("u", 300) + `","item":"i","age":1,"tags":[]}]}`,
+			400, "id_too_long"},
 		{"/v1/models/ratings/score", `{"events":[{"user":"u","item":"i","age":1e300,"tags":[]}]}`, 400, "number_range"},
 		{"/v1/models/nothing/score", `{"events":[]}`, 404, "no such model"},
 		{"/v1/models/ratings/aliases/none/score", `{"events":[]}`, 404, "no such version"},
@@ -121,10 +139,12 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 	for path, body := range map[string]string{"score": `{"events":[{"user":"u1","item":"i1","age":"secret","tags":[]}]}`,
-		"explain": `{"event":{"user":"u1","item":"i1","age":"secret","tags":[]}}`, "topk": `{"event":{"user":"u1","age":"secret","tags":[]},"over":"item","k":3}`} {
+		"explain": `{"event":{"user":"u1","item":"i1","age":"secret","tags":[]}}`,
+		"topk":    `{"event":{"user":"u1","age":"secret","tags":[]},"over":"item","k":3}`} {
 		var got failure
 		b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/"+path, body)
-		if got.Reason != "wrong_type" || got.Field != "age" || got.Expected != "a number" || got.Got != "a string" || strings.Contains(got.Error, "secret") {
+		if got.Reason != "wrong_type" || got.Field != "age" || got.Expected != "a number" || got.Got != "a string" ||
+			strings.Contains(got.Error, "secret") {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
@@ -134,7 +154,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestChampionIsSwapped: a promotion is served without a restart, and a version that is damaged is not: the one before serves on.
+// TestChampionIsSwapped: a promotion is served without a restart, and a version that is damaged is not: the one before
+// serves on.
 func TestChampionIsSwapped(t *testing.T) {
 	b := newBench(t)
 	b.listen(t)
@@ -160,10 +181,12 @@ func TestChampionIsSwapped(t *testing.T) {
 		t.Fatal(err)
 	}
 	damage(t, b.dir, "prices", third)
-	if _, err := snapshot.NewStore(copied).MoveAlias(t.Context(), "prices", snapshot.Move{Alias: snapshot.Champion, To: third}); err != nil {
+	if _, err := snapshot.NewStore(copied).MoveAlias(t.Context(), "prices", snapshot.Move{Alias: snapshot.Champion,
+		To: third}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(copied, "prices", "aliases", "champion"), filepath.Join(b.dir, "prices", "aliases", "champion")); err != nil {
+	if err := os.Rename(filepath.Join(copied, "prices", "aliases", "champion"), filepath.Join(b.dir, "prices", "aliases",
+		"champion")); err != nil {
 		t.Fatal(err)
 	}
 	watcher := b.caches["prices"].watcher.Load()
@@ -184,7 +207,17 @@ func TestTopKIsTheLibrary(t *testing.T) {
 			class = classes[1]
 		}
 		var scratch snapshot.Scratch
-		want, err := m.TopK(nil, &snapshot.Query{Input: *input("u2", "", 55, "b"), Over: "item", K: 3, Exclude: []string{"i2", "none"}, Class: class}, &scratch)
+		want, err := m.TopK(
+			nil,
+			&snapshot.Query{
+				Input:   *input("u2", "", 55, "b"),
+				Over:    "item",
+				K:       3,
+				Exclude: []string{"i2", "none"},
+				Class:   class,
+			},
+			&scratch,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,11 +260,20 @@ func TestTopKIsTheLibrary(t *testing.T) {
 		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item","class":"x"}`: `"class" is "x"`,
 	} {
 		var got failure
-		if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", body); !strings.Contains(got.Error, text) {
+		if b.want(http.StatusBadRequest, &got, "POST", "/v1/models/ratings/topk", body); !strings.Contains(
+			got.Error,
+			text,
+		) {
 			t.Errorf("%s: %q, want %q", body, got.Error, text)
 		}
 	}
-	b.want(http.StatusBadRequest, nil, "POST", "/v1/models/colours/topk", `{"event":{"user":"u1","age":1,"tags":[]},"over":"item"}`)
+	b.want(
+		http.StatusBadRequest,
+		nil,
+		"POST",
+		"/v1/models/colours/topk",
+		`{"event":{"user":"u1","age":1,"tags":[]},"over":"item"}`,
+	)
 }
 
 // TestExplanationsAddUp: the contributions of the terms are the outputs.
@@ -248,7 +290,13 @@ func TestExplanationsAddUp(t *testing.T) {
 				Contribution []float64
 			}
 		}
-		w := b.want(http.StatusOK, &got, "POST", "/v1/models/"+name+"/explain", map[string]any{"event": ratingEvent("u1", "i3", 52, "a")})
+		w := b.want(
+			http.StatusOK,
+			&got,
+			"POST",
+			"/v1/models/"+name+"/explain",
+			map[string]any{"event": ratingEvent("u1", "i3", 52, "a")},
+		)
 		checkIdentity(t, w.Header(), got.identity, m)
 		p, err := m.Predict(input("u1", "i3", 52, "a"))
 		if err != nil {
@@ -266,7 +314,14 @@ func TestExplanationsAddUp(t *testing.T) {
 		}
 		for o, sum := range sums {
 			if math.Abs(sum-p.Outputs[o]) > 1e-12 || got.Outputs[o] != p.Outputs[o] {
-				t.Errorf("%s: terms of output %d add up to %v, the output is %v, the library's %v", name, o, sum, got.Outputs[o], p.Outputs[o])
+				t.Errorf(
+					"%s: terms of output %d add up to %v, the output is %v, the library's %v",
+					name,
+					o,
+					sum,
+					got.Outputs[o],
+					p.Outputs[o],
+				)
 			}
 		}
 		if pairs != 6 { // of user, item, age and tag

@@ -46,8 +46,17 @@ func newScorer(m *snapshot.Model, derive func(*snapshot.Schema) func(*event.Even
 			s.predictionBytes += nameBytes + nameCopies*int64(len(name))
 		}
 	}
-	fields := event.Schema{Task: event.Task(schema.Task), Label: schema.Label, Levels: schema.Levels, Classes: schema.Classes,
-		Positive: schema.Positive, Negative: schema.Negative, Categorical: schema.Categorical, Multi: schema.Multi, Optional: schema.Optional}
+	fields := event.Schema{
+		Task:        event.Task(schema.Task),
+		Label:       schema.Label,
+		Levels:      schema.Levels,
+		Classes:     schema.Classes,
+		Positive:    schema.Positive,
+		Negative:    schema.Negative,
+		Categorical: schema.Categorical,
+		Multi:       schema.Multi,
+		Optional:    schema.Optional,
+	}
 	for _, f := range schema.Numeric {
 		fields.Numeric = append(fields.Numeric, f.Name)
 	}

@@ -1,6 +1,7 @@
-// Package web is the daemon's HTTP surface: health, readiness and metrics, the published models with their files, scores over HTTP in the
-// daemon's own form and in that of the Open Inference Protocol, and a status page. It reads the snapshot store and asks the daemon; it
-// neither learns nor publishes. Nothing here can stop ingestion: a request that costs too much is refused.
+// Package web is the daemon's HTTP surface: health, readiness and metrics, the published models with their files,
+// scores over HTTP in the daemon's own form and in that of the Open Inference Protocol, and a status page. It reads the
+// snapshot store and asks the daemon; it neither learns nor publishes. Nothing here can stop ingestion: a request that
+// costs too much is refused.
 package web
 
 import (
@@ -60,16 +61,17 @@ type Model struct {
 	Name  string
 	Dir   string          // of the snapshot store
 	Store *snapshot.Store // of that directory, with what it signs with
-	// Derive, if not nil, returns what fills the derived fields that an event of a version's schema lacks, nil where that cannot be done. What it
-	// returns is called from any goroutine.
+	// Derive, if not nil, returns what fills the derived fields that an event of a version's schema lacks, nil where
+	// that cannot be done. What it returns is called from any goroutine.
 	Derive func(*snapshot.Schema) func(*event.Event)
-	// Live, if not nil, returns what was learned up to about now as a model, whose manifest says when it was taken. It returns nil where serve.live is
-	// off, snapshot.ErrNotFound before the first version, and a HeldBackError where the champion has to answer in place of it. It is called from any
-	// goroutine, for every request for it.
+	// Live, if not nil, returns what was learned up to about now as a model, whose manifest says when it was taken. It
+	// returns nil where serve.live is off, snapshot.ErrNotFound before the first version, and a HeldBackError where the
+	// champion has to answer in place of it. It is called from any goroutine, for every request for it.
 	Live func() (*snapshot.Model, error)
 	// Curves, if not nil, are how the model has done over time.
 	Curves *curves.Ring
-	// Calibration, if not nil, compares what was predicted over the window with what came. It is called from any goroutine.
+	// Calibration, if not nil, compares what was predicted over the window with what came. It is called from any
+	// goroutine.
 	Calibration func() report.Calibration
 }
 
@@ -94,8 +96,8 @@ type Options struct {
 	ConfigFile string
 	// AllowedHosts are host names that requests may be addressed to, in addition to localhost and addresses.
 	AllowedHosts []string
-	// MaxInflightBytes bounds what requests with a body hold at a time: bodies, what is decoded from them, answers. 0 takes
-	// DefaultMaxInflightBytes.
+	// MaxInflightBytes bounds what requests with a body hold at a time: bodies, what is decoded from them, answers. 0
+	// takes DefaultMaxInflightBytes.
 	MaxInflightBytes int64
 	// MaxConnections bounds the connections of Serve; 0 takes DefaultMaxConnections.
 	MaxConnections int
@@ -131,16 +133,27 @@ func New(o Options) *Server {
 	}
 	b := &budget{limit: cmp.Or(o.MaxInflightBytes, DefaultMaxInflightBytes)}
 	p := newPlaces(cmp.Or(o.MaxConnections, DefaultMaxConnections), newConnectionMetrics(o.Registry))
-	s := &Server{Options: o, caches: make(map[string]*modelCache), metrics: newMetrics(o.Registry, b, p), budget: b, places: p,
-		downloads: make(chan struct{}, maxDownloads), polls: make(chan struct{}, maxPolls),
-		listeners: make(chan struct{}, maxListeners), looks: make(chan struct{}, 1)}
+	s := &Server{
+		Options:   o,
+		caches:    make(map[string]*modelCache),
+		metrics:   newMetrics(o.Registry, b, p),
+		budget:    b,
+		places:    p,
+		downloads: make(chan struct{}, maxDownloads),
+		polls:     make(chan struct{}, maxPolls),
+		listeners: make(chan struct{}, maxListeners),
+		looks:     make(chan struct{}, 1),
+	}
 	for _, m := range o.Models {
 		s.caches[m.Name] = newModelCache(m, o.Log)
 		s.metrics.add(m.Name)
 		o.Registry.MustRegister(watchmetrics.New(s.caches[m.Name].status, prometheus.Labels{"model": m.Name}))
 	}
-	s.scrapes = promhttp.HandlerFor(o.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2,
-		EnableOpenMetrics: true})
+	s.scrapes = promhttp.HandlerFor(
+		o.Registry,
+		promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2,
+			EnableOpenMetrics: true},
+	)
 	s.grpc = newGRPC(s)
 	s.handler = s.guard(s.mux())
 	return s
@@ -149,8 +162,9 @@ func New(o Options) *Server {
 // ServeHTTP answers one request, after everything but TLS and authentication.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Check returns an error unless file is a usable exporter-toolkit file; an empty name is one. Asking for client certificates without saying
-// who signs them is refused: any authority that the system trusts would do. So is a key that other users may read.
+// Check returns an error unless file is a usable exporter-toolkit file; an empty name is one. Asking for client
+// certificates without saying who signs them is refused: any authority that the system trusts would do. So is a key
+// that other users may read.
 func Check(file string) error {
 	if err := toolkit.Validate(file); err != nil || file == "" {
 		return withoutValues(err)
@@ -173,7 +187,8 @@ func Check(file string) error {
 	return nil
 }
 
-// Serve serves the surface until ctx is done, keeps the champions of all models at hand, and returns nil once every request has ended.
+// Serve serves the surface until ctx is done, keeps the champions of all models at hand, and returns nil once every
+// request has ended.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -185,8 +200,15 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		defer unfollow()
 	}
 	log := slog.New(withoutQuotes{s.Log.Handler()})
-	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
 	if !s.encrypts() { // else HTTP/2 is agreed on with TLS, unless the file says otherwise
 		server.Protocols = new(http.Protocols)
 		server.Protocols.SetHTTP1(true)
@@ -208,15 +230,26 @@ func (s *Server) encrypts() bool {
 	return err != nil || f.HasTLS()
 }
 
-// ServeHealth serves /-/healthy and the status of /-/ready to probes, without TLS and authentication, until ctx is done. A flood of passwords
-// to be checked does not reach it.
+// ServeHealth serves /-/healthy and the status of /-/ready to probes, without TLS and authentication, until ctx is
+// done. A flood of passwords to be checked does not reach it.
 func (s *Server) ServeHealth(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, r *http.Request) { _ = s.healthy(w, r) })
 	mux.HandleFunc("GET /-/ready", s.readyStatus)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: headerTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug)}
-	return serve(ctx, server, func() error { return server.Serve(&boundedListener{listener, newPlaces(maxHealth, nil)}) })
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       headerTimeout,
+		WriteTimeout:      headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	return serve(
+		ctx,
+		server,
+		func() error { return server.Serve(&boundedListener{listener, newPlaces(maxHealth, nil)}) },
+	)
 }
 
 // serve runs a server until ctx is done. Requests under way see ctx, so that those that wait end at once.
@@ -244,8 +277,8 @@ func serve(ctx context.Context, server *http.Server, run func() error) error {
 	return fmt.Errorf("web: %w", err)
 }
 
-// ListenHealth opens the address of the health listener: host:port of this machine, or unix: and the path of a socket, which replaces one
-// that a killed daemon left behind.
+// ListenHealth opens the address of the health listener: host:port of this machine, or unix: and the path of a socket,
+// which replaces one that a killed daemon left behind.
 func ListenHealth(address string) (net.Listener, error) {
 	path, unix := cutUnix(address)
 	if !unix {

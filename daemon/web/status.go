@@ -69,29 +69,33 @@ type ModelStatus struct {
 	Halted           []HaltedPartition
 	Partitions       []PartitionStatus
 	Rejections       []Rejections // since the start, most frequent first
-	AbsentFields     []string     // with their paths: that input.mapping names and none of the events since the start has, once there were enough of them
-	TimeUnit         string       // schema.time_unit, where event times seem to be of another unit; else empty
-	TrueTimeUnit     string       // the unit that they seem to be of
-	GateRejections   int          // refits that were kept back in a row
-	SampleRows       int
-	SampleBytes      int64
-	Sample           SampleStatus
-	Scoring          *ScoringStatus // nil without a topic of scores
-	Ranking          *RankingStatus // nil but of choices, of which some have been looked at
-	Shards           []ShardStatus  // of a trainer, in their order; else none
+	// with their paths: that input.mapping names and none of the events since the start has, once there were enough of
+	// them
+	AbsentFields   []string
+	TimeUnit       string // schema.time_unit, where event times seem to be of another unit; else empty
+	TrueTimeUnit   string // the unit that they seem to be of
+	GateRejections int    // refits that were kept back in a row
+	SampleRows     int
+	SampleBytes    int64
+	Sample         SampleStatus
+	Scoring        *ScoringStatus // nil without a topic of scores
+	Ranking        *RankingStatus // nil but of choices, of which some have been looked at
+	Shards         []ShardStatus  // of a trainer, in their order; else none
 }
 
 // ShardStatus is what a trainer has of a shard.
 type ShardStatus struct {
-	Shard   int        `json:"shard"`             // 0 to shard.count - 1
-	Host    string     `json:"host"`              // where it runs, empty before its first head
-	Merged  *time.Time `json:"merged"`            // when its last head was written that is merged; null before the first
-	Lag     int64      `json:"lag"`               // records that it had not read then
-	Learned *time.Time `json:"learned,omitempty"` // when the trainer last had a batch of its events; absent before, and without shard.live_topic
+	Shard  int        `json:"shard"`  // 0 to shard.count - 1
+	Host   string     `json:"host"`   // where it runs, empty before its first head
+	Merged *time.Time `json:"merged"` // when its last head was written that is merged; null before the first
+	Lag    int64      `json:"lag"`    // records that it had not read then
+	// when the trainer last had a batch of its events; absent before, and without shard.live_topic
+	Learned *time.Time `json:"learned,omitempty"`
 	Refused string     `json:"refused,omitempty"` // why its last head is not merged; absent if it is
 }
 
-// RankingStatus is where the last choices that were looked at stood in lists of ten of all names, but those that their entity had chosen before.
+// RankingStatus is where the last choices that were looked at stood in lists of ten of all names, but those that their
+// entity had chosen before.
 type RankingStatus struct {
 	Published  report.Metrics `json:"published"`  // in the list that consumers would have got: recall_10, ndcg_10
 	Popularity report.Metrics `json:"popularity"` // in that of the names that were chosen most
@@ -125,8 +129,9 @@ type PartitionStatus struct {
 
 // Rejections counts records that are no events for one cause.
 type Rejections struct {
-	Reason  string `json:"reason"`  // one of the reasons of rejections
-	Field   string `json:"field"`   // of the schema that the reason is about; empty where it is about the record as a whole
+	Reason string `json:"reason"` // one of the reasons of rejections
+	// of the schema that the reason is about; empty where it is about the record as a whole
+	Field   string `json:"field"`
 	Records int64  `json:"records"` // since the start
 }
 
@@ -137,12 +142,13 @@ func (r Rejections) Compare(o Rejections) int {
 
 // SampleStatus is how full the sample is.
 type SampleStatus struct {
-	Train    int                `json:"train"`          // rows that are trained on
-	Holdout  int                `json:"holdout"`        // rows that are held out
-	Size     int                `json:"size"`           // sample.size: rows to train on at most
-	Bytes    int64              `json:"bytes"`          // of all rows
-	MaxBytes int64              `json:"max_bytes"`      // sample.max_bytes
-	Ages     *report.SampleAges `json:"ages,omitempty"` // as the last refit took the sample; absent before the first one of this run
+	Train    int   `json:"train"`     // rows that are trained on
+	Holdout  int   `json:"holdout"`   // rows that are held out
+	Size     int   `json:"size"`      // sample.size: rows to train on at most
+	Bytes    int64 `json:"bytes"`     // of all rows
+	MaxBytes int64 `json:"max_bytes"` // sample.max_bytes
+	// as the last refit took the sample; absent before the first one of this run
+	Ages *report.SampleAges `json:"ages,omitempty"`
 }
 
 // HaltedPartition waits for an operator.
@@ -204,7 +210,8 @@ func (s *Server) servings(state *Status) map[string]*serving {
 	return list
 }
 
-// status is a page that shows what an operator wants to know. Names, topics and errors come from outside; the template escapes all of them.
+// status is a page that shows what an operator wants to know. Names, topics and errors come from outside; the template
+// escapes all of them.
 func (s *Server) status(w http.ResponseWriter, _ *http.Request) error {
 	state := s.Daemon.Status()
 	var page bytes.Buffer
@@ -225,13 +232,14 @@ type lossRow struct {
 	Role  string
 	N     int64
 	Value string
-	// Verdict of a model against the best baseline: better, worse, or empty for the baselines themselves and for slices.
+	// Verdict of a model against the best baseline: better, worse, or empty for the baselines themselves and for
+	// slices.
 	Verdict string
 	Others  string // the other metrics
 }
 
-// lossRows returns the window losses of the models, judged against the best baseline, then of the baselines, and of the models on events with
-// new and with known entities.
+// lossRows returns the window losses of the models, judged against the best baseline, then of the baselines, and of the
+// models on events with new and with known entities.
 func lossRows(p report.Progressive) []lossRow {
 	roles := p.Roles()
 	best, known := 0.0, false
@@ -255,8 +263,10 @@ func lossRows(p report.Progressive) []lossRow {
 		rows = append(rows, *row)
 	}
 	if s := p.Slices; s != nil {
-		for _, r := range []report.Role{{Title: "published, new entities", Metrics: s.NewEntity.Published}, {Title: "live, new entities", Metrics: s.NewEntity.Live},
-			{Title: "published, known entities", Metrics: s.KnownEntity.Published}, {Title: "live, known entities", Metrics: s.KnownEntity.Live}} {
+		for _, r := range []report.Role{{Title: "published, new entities", Metrics: s.NewEntity.Published},
+			{Title: "live, new entities", Metrics: s.NewEntity.Live},
+			{Title: "published, known entities", Metrics: s.KnownEntity.Published}, {Title: "live, known entities",
+				Metrics: s.KnownEntity.Live}} {
 			if row, _ := rowOf(r.Title, r.Metrics); row != nil {
 				rows = append(rows, *row)
 			}

@@ -15,9 +15,9 @@ const (
 	streamLife   = 10 * time.Minute // of a stream: the client comes again, and has to show who it is
 )
 
-// stream sends server-sent events every two seconds: status as at /v1/status and, of the model that ?model names, state as at /state and curves
-// with the points from after ?after, in milliseconds since 1970. It ends after ten minutes, with the
-// daemon, or after ?rounds of them.
+// stream sends server-sent events every two seconds: status as at /v1/status and, of the model that ?model names, state
+// as at /state and curves with the points from after ?after, in milliseconds since 1970. It ends after ten minutes,
+// with the daemon, or after ?rounds of them.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 	after, err := countOf(r, "after")
 	if err != nil {
@@ -63,7 +63,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) error {
 			}
 			send("curves", past)
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer without deadlines, as in tests, has nothing to move on
+		_ = out.SetWriteDeadline(
+			time.Now().Add(writeTimeout),
+		) // a writer without deadlines, as in tests, has nothing to move on
 		if _, err := w.Write(text.Bytes()); err != nil || out.Flush() != nil {
 			return nil // the client has gone
 		}

@@ -20,7 +20,8 @@ type topRequest struct {
 	Over    string         `json:"over"`             // categorical field whose names are ranked
 	K       int            `json:"k,omitzero"`       // how many, 10 unless said otherwise
 	Exclude []name         `json:"exclude,omitzero"` // names to leave out: strings or whole numbers, as in events
-	Class   name           `json:"class,omitzero"`   // of multiclass and multilabel models: the name of the class to rank by
+	// of multiclass and multilabel models: the name of the class to rank by
+	Class name `json:"class,omitzero"`
 	past
 	// ExcludeHistory leaves out the names that events of the history have in the field Over: what was seen already.
 	ExcludeHistory bool `json:"exclude_history,omitzero"`
@@ -72,7 +73,11 @@ func (s *Server) topk(w http.ResponseWriter, r *http.Request) error {
 		if err := held.grow(int64(ask.K) * (nameBytes + numberBytes)); err != nil {
 			return nil, err
 		}
-		d.items, err = over.TopK(d.items[:0], &snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class}, &d.scratch)
+		d.items, err = over.TopK(
+			d.items[:0],
+			&snapshot.Query{Input: in, Over: ask.Over, K: ask.K, Exclude: exclude, Class: class},
+			&d.scratch,
+		)
 		if err != nil {
 			return nil, err
 		}

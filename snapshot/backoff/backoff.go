@@ -1,4 +1,5 @@
-// Package backoff waits after failures. It imports the standard library only and may be imported by every other package.
+// Package backoff waits after failures. It imports the standard library only and may be imported by every other
+// package.
 package backoff
 
 import (
@@ -13,7 +14,8 @@ func Wait(failures int, first, most time.Duration) time.Duration {
 	return d - rand.N(d/4+1)
 }
 
-// Doubled returns the wait after so many failures in a row: first after one, twice that after the next, and so on, at most most.
+// Doubled returns the wait after so many failures in a row: first after one, twice that after the next, and so on, at
+// most most.
 func Doubled(failures int, first, most time.Duration) time.Duration {
 	d := min(first, most)
 	for ; failures > 1 && d <= most/2; failures-- {

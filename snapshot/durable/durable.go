@@ -1,5 +1,5 @@
-// Package durable writes files so that a crash leaves the old content or the new one, never a part of it. It imports the standard library only
-// and may be imported by every other package.
+// Package durable writes files so that a crash leaves the old content or the new one, never a part of it. It imports
+// the standard library only and may be imported by every other package.
 package durable
 
 import (
@@ -44,8 +44,8 @@ func Bytes(b []byte) func(io.Writer) error {
 	}
 }
 
-// Create makes a file in dir, or empties the one there is, of what write writes. Its content is durable when Create returns, its name once
-// dir is synced.
+// Create makes a file in dir, or empties the one there is, of what write writes. Its content is durable when Create
+// returns, its name once dir is synced.
 func Create(dir *os.Root, name string, perm fs.FileMode, write func(io.Writer) error) error {
 	f, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
@@ -54,7 +54,8 @@ func Create(dir *os.Root, name string, perm fs.FileMode, write func(io.Writer) e
 	return errors.Join(write(f), f.Sync(), f.Close())
 }
 
-// Rename gives a file or directory in dir another name, in the place of a file that has it. It is durable when Rename returns.
+// Rename gives a file or directory in dir another name, in the place of a file that has it. It is durable when Rename
+// returns.
 func Rename(dir *os.Root, from, to string) error {
 	if err := dir.Rename(from, to); err != nil {
 		return err
@@ -62,7 +63,8 @@ func Rename(dir *os.Root, from, to string) error {
 	return SyncDir(dir)
 }
 
-// SyncDir makes the names in dir durable: what was made, renamed and removed. Where directories cannot be synced it does nothing.
+// SyncDir makes the names in dir durable: what was made, renamed and removed. Where directories cannot be synced it
+// does nothing.
 func SyncDir(dir *os.Root) error {
 	if slices.Contains([]string{"js", "plan9", "wasip1", "windows"}, runtime.GOOS) {
 		return nil

@@ -66,7 +66,8 @@ func TestWriteFile(t *testing.T) {
 // TestNobodyElse: no other code of the product replaces files by hand.
 func TestNobodyElse(t *testing.T) {
 	must(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "../durable") {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "../durable") {
 			return err
 		}
 		b, err := os.ReadFile(path)

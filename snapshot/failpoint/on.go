@@ -101,7 +101,9 @@ func parse(rule string) (site string, p *point, err error) {
 			return nil
 		}
 	default:
-		return "", nil, fmt.Errorf("no such action; there are kill, fault, error, panic, sleep:MILLISECONDS and fill:MEBIBYTES")
+		return "", nil, fmt.Errorf(
+			"no such action; there are kill, fault, error, panic, sleep:MILLISECONDS and fill:MEBIBYTES",
+		)
 	}
 	return site, p, nil
 }

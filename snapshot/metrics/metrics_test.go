@@ -44,7 +44,8 @@ func TestCollector(t *testing.T) {
 		metrics.New(func() snapshot.Status { return b }, prometheus.Labels{"model": "b"}))
 	empty := func(model string) string {
 		text := ""
-		for _, name := range []string{"delta", "deltas_applied_total", "deltas_failing", "deltas_refused_total", "expired", "failing", "loads_total", "refused_total",
+		for _, name := range []string{"delta", "deltas_applied_total", "deltas_failing", "deltas_refused_total", "expired",
+			"failing", "loads_total", "refused_total",
 			"version"} {
 			text += name + " " + model + " 0s\n"
 		}
@@ -66,11 +67,24 @@ func TestCollector(t *testing.T) {
 	}
 	want("before the first version", empty("a"))
 	at := func(seconds float64) time.Time { return time.UnixMilli(int64(1000 * seconds)) }
-	a = snapshot.Status{Version: 7, Created: at(1), Watermark: at(2), Checked: at(12), Renewed: at(11), Loads: 3, Refused: 2, Err: errors.New("damaged"),
-		Expired: true, Position: snapshot.Position{Sequence: 5, Created: at(10.25), Watermark: at(9)}, DeltasApplied: 8, DeltasRefused: 4,
-		DeltaErr: errors.New("gap")}
+	a = snapshot.Status{
+		Version:       7,
+		Created:       at(1),
+		Watermark:     at(2),
+		Checked:       at(12),
+		Renewed:       at(11),
+		Loads:         3,
+		Refused:       2,
+		Err:           errors.New("damaged"),
+		Expired:       true,
+		Position:      snapshot.Position{Sequence: 5, Created: at(10.25), Watermark: at(9)},
+		DeltasApplied: 8,
+		DeltasRefused: 4,
+		DeltaErr:      errors.New("gap"),
+	}
 	want("all there is", "checked_timestamp_seconds a 12s\ncreated_timestamp_seconds a 10.25s\ndelta a 5s\n"+
-		"deltas_applied_total a 8s\ndeltas_failing a 1s\ndeltas_refused_total a 4s\nexpired a 1s\nfailing a 1s\nloads_total a 3s\n"+
+		"deltas_applied_total a 8s\ndeltas_failing a 1s\ndeltas_refused_total a 4s\nexpired a 1s\nfailing a "+
+		"1s\nloads_total a 3s\n"+
 		"refused_total a 2s\nrenewed_timestamp_seconds a 11s\nversion a 7s\nwatermark_timestamp_seconds a 9s\n")
 
 	problems, err := testutil.GatherAndLint(r)
@@ -92,8 +106,12 @@ func TestWatcher(t *testing.T) {
 	}
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(metrics.New(w.Status, prometheus.Labels{"model": "ratings"}))
-	created := "created_timestamp_seconds ratings " + time.Duration(m.Manifest().Created.UnixMilli()*int64(time.Millisecond)).String() + "\n"
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(text(t, r), "loads_total ratings 1s\n"); time.Sleep(time.Millisecond) {
+	created := "created_timestamp_seconds ratings " + time.Duration(m.Manifest().Created.UnixMilli()*int64(
+		time.Millisecond)).
+		String() +
+		"\n"
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(text(t, r), "loads_total ratings 1s\n"); time.Sleep(
+		time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("not loaded")
 		}

@@ -27,8 +27,8 @@ func gradientsOf(loss solver.Loss) gradients {
 	return perRow
 }
 
-// block is the part of the problem that belongs to the rows of one column, side by side, while coordinates of that column move: row e of the block is row
-// rows[e] of the problem.
+// block is the part of the problem that belongs to the rows of one column, side by side, while coordinates of that
+// column move: row e of the block is row rows[e] of the problem.
 type block struct {
 	loss  solver.Loss
 	mu    float64 // of the loss
@@ -128,7 +128,8 @@ func (b *block) gradient() []float64 {
 	return b.grad
 }
 
-// slope returns Σ_e g_e ⟨v, ∂ℓ_e⟩: the derivative of the losses in a coordinate that moves the outputs of row e by g_e v.
+// slope returns Σ_e g_e ⟨v, ∂ℓ_e⟩: the derivative of the losses in a coordinate that moves the outputs of row
+// e by g_e v.
 func (b *block) slope(g, v []float64) float64 {
 	grad := b.gradient()
 	if b.m == 1 {
@@ -194,8 +195,9 @@ func (b *block) shift(g, v []float64, by float64) {
 	}
 }
 
-// step returns by how much to lower a coordinate at the value at, which moves the outputs of row e by g_e v, under ½ ridge times its square, and moves the
-// outputs. Curvature is that of g. The step to the least of the bound is made longer by omega.
+// step returns by how much to lower a coordinate at the value at, which moves the outputs of row e by g_e v, under ½
+// ridge times its square, and moves the outputs. Curvature is that of g. The step to the least of the bound is made
+// longer by omega.
 func (b *block) step(g, v []float64, curvature, at, ridge float64) float64 {
 	square := 0.0
 	for _, y := range v {
@@ -212,8 +214,8 @@ func (b *block) step(g, v []float64, curvature, at, ridge float64) float64 {
 	return delta
 }
 
-// weigh moves a row of m weights, each of which moves its output of row e by g_e: prox replaces the row by what a penalty of strength 1/η leaves of
-// it. Work has 2m numbers.
+// weigh moves a row of m weights, each of which moves its output of row e by g_e: prox replaces the row by what a
+// penalty of strength 1/η leaves of it. Work has 2m numbers.
 func (b *block) weigh(row, g, work []float64, ridge float64, prox func(row []float64, share float64)) {
 	eta := b.curvature(g) + ridge
 	if !(eta > 0) {

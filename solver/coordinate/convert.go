@@ -77,7 +77,8 @@ func (g *group) vectors() []vector {
 	return unitLength(all, g.degree)
 }
 
-// unitLength scales basis vectors to unit length and drops those without any or without weight. A length so short that a power of it is 0 has none.
+// unitLength scales basis vectors to unit length and drops those without any or without weight. A length so short that
+// a power of it is 0 has none.
 func unitLength(all []vector, degree int) []vector {
 	kept := all[:0]
 	for _, v := range all {
@@ -97,7 +98,8 @@ func scale(x []float64, by float64) {
 	}
 }
 
-// polarize returns the four cubes that add up to weights·⟨a,x⟩⟨b,x⟩⟨c,x⟩: 24 abc = (a+b+c)³ + (a−b−c)³ − (a+b−c)³ − (a−b+c)³.
+// polarize returns the four cubes that add up to weights·⟨a,x⟩⟨b,x⟩⟨c,x⟩: 24 abc = (a+b+c)³ +
+// (a−b−c)³ − (a+b−c)³ − (a−b+c)³.
 func polarize(a, b, c, weights []float64) []vector {
 	out := make([]vector, 4)
 	for t, signs := range [4][3]float64{{1, 1, 1}, {-1, -1, 1}, {1, -1, -1}, {-1, 1, -1}} {
@@ -110,8 +112,8 @@ func polarize(a, b, c, weights []float64) []vector {
 	return out
 }
 
-// spectrum returns the eigenvectors of S(UVᵀ) = ½ Σ_s (u_s v_sᵀ + v_s u_sᵀ) with their eigenvalues times weights as weights: with UV = QR it is
-// Q·½R[0 I; I 0]Rᵀ·Qᵀ. Eigenvalues that are rounding are left out.
+// spectrum returns the eigenvectors of S(UVᵀ) = ½ Σ_s (u_s v_sᵀ + v_s u_sᵀ) with their eigenvalues times weights as
+// weights: with UV = QR it is Q·½R[0 I; I 0]Rᵀ·Qᵀ. Eigenvalues that are rounding are left out.
 func spectrum(u, v [][]float64, weights []float64) []vector {
 	if len(u) == 0 {
 		return nil

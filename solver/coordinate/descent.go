@@ -13,19 +13,22 @@ type Objective uint8
 const (
 	// Auto is Direct for the ANOVA kernels and Lifted for the homogeneous ones.
 	Auto Objective = iota
-	// Direct moves the basis vectors themselves (algorithm 1). The homogeneous kernels are not convex in a coordinate of them and have none.
+	// Direct moves the basis vectors themselves (algorithm 1). The homogeneous kernels are not convex in a coordinate
+	// of them and have none.
 	Direct
 	// Lifted moves the factors of a tensor (algorithm 2 and appendix D.3). ANOVA of degree 3 has none.
 	Lifted
 )
 
-// Weights says what becomes of the weights v_s of the direct objective of degree 2 where a basis vector serves one output.
+// Weights says what becomes of the weights v_s of the direct objective of degree 2 where a basis vector serves one
+// output.
 type Weights uint8
 
 const (
 	// Signs leaves them at +1 and −1 in turn. Under β |λ_s| ‖p_s‖² their size would only be moved into p_s.
 	Signs Weights = iota
-	// Ones leaves them at 1, as in the factorization machine of Rendle 2010: its matrix of weights is positive semidefinite but for the diagonal.
+	// Ones leaves them at 1, as in the factorization machine of Rendle 2010: its matrix of weights is positive
+	// semidefinite but for the diagonal.
 	Ones
 	// Fitted moves them after the basis vectors that they weigh, so that signs may change. They start as Signs.
 	Fitted
@@ -33,8 +36,9 @@ const (
 
 // Descent is coordinate descent, a solver.Algorithm. The zero value is a complete set of options.
 //
-// Of solver.Settings it uses Kernel, Lambda, MaxBasis, LinearRidge, BiasRidge, Seed, OnStep, Yield, Budget, Now, Penalty where Shared, Tolerance, and
-// MaxIterations, which bounds the sweeps over all coordinates. MaxBasis is k, of each output unless Shared; lifted units are k/degree, at least one.
+// Of solver.Settings it uses Kernel, Lambda, MaxBasis, LinearRidge, BiasRidge, Seed, OnStep, Yield, Budget, Now,
+// Penalty where Shared, Tolerance, and MaxIterations, which bounds the sweeps over all coordinates. MaxBasis is k, of
+// each output unless Shared; lifted units are k/degree, at least one.
 type Descent struct {
 	Objective Objective
 	Weights   Weights
@@ -77,7 +81,10 @@ func (d Descent) Check(p *solver.Problem, s solver.Settings) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	kernel, err := solver.KernelOf(s.Kernel.String(), 2) // what the conditional gradient has to say about degree 3 is its own
+	kernel, err := solver.KernelOf(
+		s.Kernel.String(),
+		2,
+	) // what the conditional gradient has to say about degree 3 is its own
 	if err != nil || s.Kernel.Degree() == 0 {
 		return fmt.Errorf("%w: Kernel is %v", solver.ErrSettings, s.Kernel)
 	}
@@ -89,15 +96,28 @@ func (d Descent) Check(p *solver.Problem, s solver.Settings) error {
 	homogeneous := s.Kernel == solver.Homogeneous || s.Kernel == solver.Homogeneous3
 	switch {
 	case s.Lambda == 0:
-		return fmt.Errorf("%w: coordinate descent has no constrained form: use Lambda for Tau %g", solver.ErrSettings, s.Tau)
+		return fmt.Errorf(
+			"%w: coordinate descent has no constrained form: use Lambda for Tau %g",
+			solver.ErrSettings,
+			s.Tau,
+		)
 	case s.WeightsOnly:
-		return fmt.Errorf("%w: coordinate descent has no WeightsOnly: the conditional gradient refits the weights of any model", solver.ErrSettings)
+		return fmt.Errorf(
+			"%w: coordinate descent has no WeightsOnly: the conditional gradient refits the weights of any model",
+			solver.ErrSettings,
+		)
 	case d.Objective > Lifted || d.Weights > Fitted:
 		return fmt.Errorf("%w: Objective %d or Weights %d is unknown", solver.ErrSettings, d.Objective, d.Weights)
 	case d.Objective == Direct && homogeneous:
-		return fmt.Errorf("%w: the direct objective is not convex in a coordinate of a homogeneous kernel: use Lifted or an ANOVA kernel", solver.ErrSettings)
+		return fmt.Errorf(
+			"%w: the direct objective is not convex in a coordinate of a homogeneous kernel: use Lifted or an ANOVA kernel",
+			solver.ErrSettings,
+		)
 	case d.Objective == Lifted && s.Kernel == solver.ANOVA3:
-		return fmt.Errorf("%w: the lifted objective has no ANOVA kernel of degree 3: use Direct or the homogeneous kernel", solver.ErrSettings)
+		return fmt.Errorf(
+			"%w: the lifted objective has no ANOVA kernel of degree 3: use Direct or the homogeneous kernel",
+			solver.ErrSettings,
+		)
 	case d.MaxSweeps < 0:
 		return fmt.Errorf("%w: MaxSweeps %d is negative", solver.ErrSettings, d.MaxSweeps)
 	case d.Starts < 0 || d.Starts > maxStarts:
@@ -139,14 +159,21 @@ func (d Descent) Strengths(ctx context.Context, p *solver.Problem, s solver.Sett
 	return solver.FractionsOf(top, fractions[degree]), nil
 }
 
-// Fit descends from warm or from a random start. The result holds the model after the last sweep whose objective is no more than without interactions:
-// a start that is worse after startSweeps sweeps has diverged, and the descent begins again from a smaller one, in the end without interactions.
+// Fit descends from warm or from a random start. The result holds the model after the last sweep whose objective is no
+// more than without interactions: a start that is worse after startSweeps sweeps has diverged, and the descent begins
+// again from a smaller one, in the end without interactions.
 //
-// Status is Stalled where the objective fell by less than Tolerance over ten sweeps, BasisLimit after MaxIterations or MaxSweeps sweeps, else as with
-// solver.Solve. Step 0 is the warm model or the linear term alone, each further step one sweep, and with several starts step 1 is all that they
-// took. Objective, in the steps too, is that of the package's comment. Without a certificate GapKind is empty and Gap the objective itself, which is
-// no less than the distance to the optimum. Errors are those of Check, and of ctx where not even step 0 was reached.
-func (d Descent) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*solver.Result, error) {
+// Status is Stalled where the objective fell by less than Tolerance over ten sweeps, BasisLimit after MaxIterations or
+// MaxSweeps sweeps, else as with solver.Solve. Step 0 is the warm model or the linear term alone, each further step one
+// sweep, and with several starts step 1 is all that they took. Objective, in the steps too, is that of the package's
+// comment. Without a certificate GapKind is empty and Gap the objective itself, which is no less than the distance to
+// the optimum. Errors are those of Check, and of ctx where not even step 0 was reached.
+func (d Descent) Fit(
+	ctx context.Context,
+	p *solver.Problem,
+	warm *solver.Warm,
+	s solver.Settings,
+) (*solver.Result, error) {
 	if err := d.Check(p, s); err != nil {
 		return nil, err
 	}

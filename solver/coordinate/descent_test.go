@@ -48,12 +48,16 @@ func TestCheck(t *testing.T) {
 		t.Errorf("error %v of an empty problem", err)
 	}
 	other := solver.NewModel(solver.Homogeneous, 5, 1, true)
-	if _, err := f.d.Fit(t.Context(), p, &solver.Warm{Model: other}, f.settings()); !errors.Is(err, solver.ErrSettings) {
+	if _, err := f.d.Fit(t.Context(), p, &solver.Warm{Model: other}, f.settings()); !errors.Is(
+		err,
+		solver.ErrSettings,
+	) {
 		t.Errorf("error %v from a model of another kernel", err)
 	}
 }
 
-// TestEnds checks how a fit ends: at its limit of sweeps, where it no longer falls, at its deadline and without a basis.
+// TestEnds checks how a fit ends: at its limit of sweeps, where it no longer falls, at its deadline and without a
+// basis.
 func TestEnds(t *testing.T) {
 	f := form{"", solver.ANOVA, Descent{}, solver.Squared{}, 1}
 	p := f.problem(2, 100, 5, 3)
@@ -96,7 +100,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestStrengths checks that nothing but the linear term is left above the largest strength, and interactions are below the smallest.
+// TestStrengths checks that nothing but the linear term is left above the largest strength, and interactions are below
+// the smallest.
 func TestStrengths(t *testing.T) {
 	for _, lifted := range []Objective{Direct, Lifted} {
 		f := form{"", solver.ANOVA, Descent{Objective: lifted}, solver.Squared{}, 1}
@@ -113,12 +118,14 @@ func TestStrengths(t *testing.T) {
 			}
 			return norm(res.Model.Weights)
 		}
-		if above, below := weight(1.1*lambdas[0]/fractions[2][0]), weight(lambdas[len(lambdas)-1]); above > 1e-6 || below < 0.1 {
+		if above, below := weight(1.1*lambdas[0]/fractions[2][0]), weight(lambdas[len(lambdas)-1]); above > 1e-6 ||
+			below < 0.1 {
 			t.Errorf("weights of norm %g above λ_max and %g far below", above, below)
 		}
 	}
 	f := form{"", solver.ANOVA3, Descent{}, solver.Squared{}, 1}
-	if lambdas, err := f.d.Strengths(t.Context(), f.problem(3, 50, 5, 4), f.settings()); err != nil || len(lambdas) != len(fractions[3]) {
+	if lambdas, err := f.d.Strengths(t.Context(), f.problem(3, 50, 5, 4), f.settings()); err != nil ||
+		len(lambdas) != len(fractions[3]) {
 		t.Errorf("%v: %v", lambdas, err)
 	}
 }
@@ -132,11 +139,16 @@ func TestPath(t *testing.T) {
 		t.Fatalf("%d points, best %d: %v", len(points), best, err)
 	}
 	if warm := points[1].Result.Steps[0].Objective; !(warm < points[0].Result.Objective) {
-		t.Errorf("objective %v at the start of the second, %v at the end of the first under a larger λ", warm, points[0].Result.Objective)
+		t.Errorf(
+			"objective %v at the start of the second, %v at the end of the first under a larger λ",
+			warm,
+			points[0].Result.Objective,
+		)
 	}
 }
 
-// TestPlantedTriples checks that degree 3 beats degree 2 by a fifth where triples of features are planted, on rows that it has not seen.
+// TestPlantedTriples checks that degree 3 beats degree 2 by a fifth where triples of features are planted, on rows that
+// it has not seen.
 func TestPlantedTriples(t *testing.T) {
 	tier.NotUnderRace(t)
 	f := form{"", solver.ANOVA3, Descent{}, solver.Squared{}, 1}

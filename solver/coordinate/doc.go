@@ -1,7 +1,8 @@
-// Package coordinate fits polynomial networks and factorization machines of degree 2 and 3 by coordinate descent (Blondel, Ishihata, Fujino and Ueda
-// 2016, "Polynomial Networks and Factorization Machines: New Insights and Efficient Training Algorithms"): a number of basis vectors is given, all
-// start at random and no step size is chosen. Each coordinate is moved to where a quadratic bound of the objective is least; the bound is exact
-// for the squared loss. The objective falls with each move, to a stationary point: there is no certificate.
+// Package coordinate fits polynomial networks and factorization machines of degree 2 and 3 by coordinate descent
+// (Blondel, Ishihata, Fujino and Ueda 2016, "Polynomial Networks and Factorization Machines: New Insights and Efficient
+// Training Algorithms"): a number of basis vectors is given, all start at random and no step size is chosen. Each
+// coordinate is moved to where a quadratic bound of the objective is least; the bound is exact for the squared loss.
+// The objective falls with each move, to a stationary point: there is no certificate.
 //
 // # Objectives
 //
@@ -15,8 +16,9 @@
 //	lifted, shared              ½β Σ_s (Σ_t ‖u_s^t‖² + ‖v_s‖²)
 //	all                         ½α ‖W‖² + ½α_b ‖b‖²        Settings.LinearRidge and BiasRidge; 0 leaves the term out
 //
-// For degree 2 the first is what solver.Solve minimises with λ = β, for basis vectors of any length, and β is on the scale of solver.LambdaMax. For
-// degree 3 without interactions every β has a local minimum, and the scale of β is that of the features.
+// For degree 2 the first is what solver.Solve minimises with λ = β, for basis vectors of any length, and β is on the
+// scale of solver.LambdaMax. For degree 3 without interactions every β has a local minimum, and the scale of β is that
+// of the features.
 //
 // # Notation
 //
@@ -30,8 +32,9 @@
 //
 // # Results and concurrency
 //
-// Basis vectors of a result are of unit length, their lengths moved into the weights. Units of the lifted objective become basis vectors without any
-// error but rounding: of degree 2 by the eigendecomposition of S(UVᵀ), at most k; of degree 3 by polarisation, four a unit, so 4k/3.
+// Basis vectors of a result are of unit length, their lengths moved into the weights. Units of the lifted objective
+// become basis vectors without any error but rounding: of degree 2 by the eigendecomposition of S(UVᵀ), at most k; of
+// degree 3 by polarisation, four a unit, so 4k/3.
 //
 // A descent is sequential and uses one goroutine: results do not depend on the number of workers.
 package coordinate

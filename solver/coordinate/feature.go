@@ -3,8 +3,9 @@ package coordinate
 // maxSlots bounds the derivatives that are kept at a time.
 const maxSlots = 1 << 20
 
-// sweepFeatures moves the coordinates of one feature after the other, over all basis vectors, in an order other than that of algorithm 1: with rows of few
-// entries the derivatives ∂K/∂p_j are sums over the rest of each row, and what the rows of a feature need is at hand for all of its coordinates.
+// sweepFeatures moves the coordinates of one feature after the other, over all basis vectors, in an order other than
+// that of algorithm 1: with rows of few entries the derivatives ∂K/∂p_j are sums over the rest of each row, and
+// what the rows of a feature need is at hand for all of its coordinates.
 func (g *group) sweepFeatures() bool {
 	linear, m := g.ridges[0] > 0, g.m
 	ridges := make([]float64, g.k)
@@ -63,7 +64,8 @@ func (g *group) moveFeature(j int, ridges []float64) bool {
 	return true
 }
 
-// restTo stores the derivatives ∂K(p_s,x)/∂p_j of basis vectors lo ≤ s < hi in dst, one after the other, each for the rows of column j.
+// restTo stores the derivatives ∂K(p_s,x)/∂p_j of basis vectors lo ≤ s < hi in dst, one after the other, each for
+// the rows of column j.
 func (g *group) restTo(dst []float64, j, lo, hi int) {
 	a, b := g.x.Start[j], g.x.Start[j+1]
 	n := b - a

@@ -32,7 +32,10 @@ func forms() []form {
 		outputs int
 	}{
 		"squared": {solver.Squared{}, 1}, "squared2": {solver.Squared{}, 2}, "logistic": {solver.BinaryLogistic{}, 1},
-		"logistic3": {solver.BinaryLogistic{}, 3}, "multinomial": {solver.MultinomialLogistic{}, 3}, "hinge": {solver.SquaredHinge{}, 3},
+		"logistic3": {
+			solver.BinaryLogistic{},
+			3,
+		}, "multinomial": {solver.MultinomialLogistic{}, 3}, "hinge": {solver.SquaredHinge{}, 3},
 		"smoothed": {solver.SmoothedHinge{}, 3},
 	}
 	for _, name := range []string{"squared", "squared2", "logistic", "logistic3", "multinomial", "hinge", "smoothed"} {
@@ -50,7 +53,16 @@ func forms() []form {
 				{solver.Homogeneous, Descent{}}, {solver.Homogeneous3, Descent{}},
 			} {
 				of.d.Shared = shared
-				all = append(all, form{fmt.Sprintf("%s/%v%d/%+v", name, of.kernel, of.kernel.Degree(), of.d), of.kernel, of.d, l.loss, l.outputs})
+				all = append(
+					all,
+					form{
+						fmt.Sprintf("%s/%v%d/%+v", name, of.kernel, of.kernel.Degree(), of.d),
+						of.kernel,
+						of.d,
+						l.loss,
+						l.outputs,
+					},
+				)
 			}
 		}
 	}
@@ -102,7 +114,8 @@ func (f form) problem(seed uint64, n, d, entries int) *solver.Problem {
 
 func (f form) settings() solver.Settings {
 	s := solver.DefaultSettings()
-	s.Kernel, s.Lambda, s.MaxBasis, s.Penalty, s.LinearRidge, s.BiasRidge, s.MaxIterations, s.Tolerance = f.kernel, 0.3, 4, solver.L1L2, 0.1, 0.01, 25, 1e-9
+	s.Kernel, s.Lambda, s.MaxBasis, s.Penalty, s.LinearRidge, s.BiasRidge, s.MaxIterations, s.Tolerance = f.kernel, 0.3, 4,
+		solver.L1L2, 0.1, 0.01, 25, 1e-9
 	return s
 }
 
@@ -212,7 +225,8 @@ func newTestRun(t *testing.T, f form, p *solver.Problem, s solver.Settings) *run
 	return r
 }
 
-// TestSweeps checks each form and both orders of a sweep against the slow twins: the objective never rises, and is that of the model.
+// TestSweeps checks each form and both orders of a sweep against the slow twins: the objective never rises, and is that
+// of the model.
 func TestSweeps(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, f := range forms() {
@@ -248,7 +262,8 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
-// TestGradients compares the slope that each step goes by with a difference of objectives, at a random point and for each kind of coordinate.
+// TestGradients compares the slope that each step goes by with a difference of objectives, at a random point and for
+// each kind of coordinate.
 func TestGradients(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, f := range forms() {
@@ -257,7 +272,9 @@ func TestGradients(t *testing.T) {
 			s.Lambda, s.LinearRidge, s.BiasRidge = 1, 0.5, 0.25
 			f.d.Variance = 0.5
 			groups := newTestRun(t, f, f.problem(12, 40, 5, 3), s).groups
-			groups = append(groups, newTestRun(t, f, f.problem(12, 40, 5, 2), s).groups...) // pairs take another code path
+			groups = append(
+				groups,
+				newTestRun(t, f, f.problem(12, 40, 5, 2), s).groups...) // pairs take another code path
 			for _, g := range groups {
 				g.moveBias()
 				g.moveLinear()
@@ -327,8 +344,8 @@ func (g *descent) checkSlope(t *testing.T, x *float64, rows []int32, slot, v []f
 	}
 }
 
-// TestFit fits each form: the result is finite and no worse than the linear term alone, its objective that of its model, and the descent from
-// the result begins there.
+// TestFit fits each form: the result is finite and no worse than the linear term alone, its objective that of its
+// model, and the descent from the result begins there.
 func TestFit(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, f := range forms() {
@@ -345,8 +362,18 @@ func TestFit(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := len(objectives)
-			if n < 10 || n != len(res.Steps) || res.Objective != objectives[n-1] || !res.Model.IsFinite() || res.GapKind != "" || res.Gap != res.Objective {
-				t.Fatalf("%d steps of %d, objective %v of %v, gap %v %q", n, len(res.Steps), res.Objective, objectives[n-1], res.Gap, res.GapKind)
+			if n < 10 || n != len(res.Steps) || res.Objective != objectives[n-1] || !res.Model.IsFinite() ||
+				res.GapKind != "" ||
+				res.Gap != res.Objective {
+				t.Fatalf(
+					"%d steps of %d, objective %v of %v, gap %v %q",
+					n,
+					len(res.Steps),
+					res.Objective,
+					objectives[n-1],
+					res.Gap,
+					res.GapKind,
+				)
 			}
 			if !(res.Objective < 0.97*objectives[0]) {
 				t.Errorf("objective %v, %v without interactions", res.Objective, objectives[0])
@@ -399,7 +426,8 @@ func TestSameForAnyWorkers(t *testing.T) {
 	}
 }
 
-// TestCutShort cuts fits at every block of work: the result is the model of the last step, and as many steps without a clock repeat it.
+// TestCutShort cuts fits at every block of work: the result is the model of the last step, and as many steps without a
+// clock repeat it.
 func TestCutShort(t *testing.T) {
 	tier.NotUnderRace(t)
 	f := form{"", solver.ANOVA, Descent{}, solver.Squared{}, 1}
@@ -461,7 +489,8 @@ func (l looks) Err() error {
 	return err
 }
 
-// TestCalledOffWithinASweep: a fit that is called off ends with the quantum of work that it is in, whatever its sweep still has to do.
+// TestCalledOffWithinASweep: a fit that is called off ends with the quantum of work that it is in, whatever its sweep
+// still has to do.
 func TestCalledOffWithinASweep(t *testing.T) {
 	tier.NotUnderRace(t)
 	f := form{"", solver.ANOVA, Descent{}, solver.Squared{}, 1}
@@ -557,7 +586,13 @@ func TestPathFromNothing(t *testing.T) {
 			lost.Weights[i] *= 1e-9
 		}
 		if warm := fit(&solver.Warm{Model: lost}); warm.Objective > 1.2*cold.Objective {
-			t.Errorf("%v %d: from nothing objective %g, from a random start %g", kernel, kernel.Degree(), warm.Objective, cold.Objective)
+			t.Errorf(
+				"%v %d: from nothing objective %g, from a random start %g",
+				kernel,
+				kernel.Degree(),
+				warm.Objective,
+				cold.Objective,
+			)
 		}
 	}
 }

@@ -276,7 +276,8 @@ func (g *group) products(dst []float64, without int) []float64 {
 	return dst
 }
 
-// randomize starts the units that no warm model gave anew, with coordinates of the given variance, less where values of the feature are beyond ±1.
+// randomize starts the units that no warm model gave anew, with coordinates of the given variance, less where values of
+// the feature are beyond ±1.
 func (g *group) randomize(rng *rand.Rand, variance float64) {
 	spread := math.Sqrt(variance)
 	scale := make([]float64, g.d)
@@ -307,8 +308,8 @@ func (g *group) randomize(rng *rand.Rand, variance float64) {
 	}
 }
 
-// weightsRest reports whether weights do not move, or not yet: as long as basis vectors are short, a penalty with a kink would drive their weights to 0 for
-// good.
+// weightsRest reports whether weights do not move, or not yet: as long as basis vectors are short, a penalty with a
+// kink would drive their weights to 0 for good.
 func (g *group) weightsRest() bool {
 	return g.rule == fixed || g.rule != ridged && g.swept < restSweeps
 }

@@ -30,7 +30,8 @@ const leastCurve = 1e-3
 // isQuadratic reports whether such functions are used in place of the losses.
 func (g *group) isQuadratic() bool { return g.block.kind == perRow && g.m > 1 }
 
-// hasLocal reports whether the second derivatives of the losses are known: diag(p) − pp' with p the gradient and the target.
+// hasLocal reports whether the second derivatives of the losses are known: diag(p) − pp' with p the gradient and the
+// target.
 func (g *group) hasLocal() bool {
 	switch g.loss.(type) {
 	case solver.MultinomialLogistic, solver.SmoothedHinge:
@@ -158,8 +159,8 @@ func (t *term) row(e int) int {
 	return int(t.rows[e])
 }
 
-// moveTerms moves terms under a common ridge: bias, linear term, or the weights of a unit. Of each row the second derivatives are taken for diag(p), which is
-// no less than diag(p) − pp'.
+// moveTerms moves terms under a common ridge: bias, linear term, or the weights of a unit. Of each row the second
+// derivatives are taken for diag(p), which is no less than diag(p) − pp'.
 func (g *group) moveTerms(ridge float64, terms func(yield func(t term) bool)) {
 	g.know()
 	q, m := &g.quadratic, g.m
@@ -233,7 +234,8 @@ func (g *group) expand(local bool) {
 	}
 }
 
-// hold keeps the gradients of the rows of a column as they are at the outputs now, and lets shift move them as those of the bound.
+// hold keeps the gradients of the rows of a column as they are at the outputs now, and lets shift move them as those of
+// the bound.
 func (b *block) hold() {
 	b.gradient()
 	b.held = true

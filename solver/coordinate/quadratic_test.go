@@ -67,10 +67,22 @@ func TestUndone(t *testing.T) {
 			}
 		}
 	}, func() { renewed++ })
-	if g.score(); passes != 2 || renewed != 1 || x[0] != 0 || !slices.Equal(g.state, state) || math.Abs(g.objective-before) > 1e-9*before {
-		t.Errorf("%d passes, %d renewals, coordinate %g, objective %g after %g", passes, renewed, x[0], g.objective, before)
+	if g.score(); passes != 2 || renewed != 1 || x[0] != 0 || !slices.Equal(g.state, state) ||
+		math.Abs(g.objective-before) > 1e-9*before {
+		t.Errorf(
+			"%d passes, %d renewals, coordinate %g, objective %g after %g",
+			passes,
+			renewed,
+			x[0],
+			g.objective,
+			before,
+		)
 	}
-	g.b = []float64{50, 0, 0} // far from the outputs: a step from there by local curvature may be long, and the objective has to fall
+	g.b = []float64{
+		50,
+		0,
+		0,
+	} // far from the outputs: a step from there by local curvature may be long, and the objective has to fall
 	g.predict()
 	g.score()
 	before = g.objective
@@ -85,7 +97,12 @@ func TestUndone(t *testing.T) {
 
 // TestMaxSweeps bounds the sweeps of a fit.
 func TestMaxSweeps(t *testing.T) {
-	f := form{kernel: solver.ANOVA, d: Descent{Shared: true, MaxSweeps: 7}, loss: solver.MultinomialLogistic{}, outputs: 3}
+	f := form{
+		kernel:  solver.ANOVA,
+		d:       Descent{Shared: true, MaxSweeps: 7},
+		loss:    solver.MultinomialLogistic{},
+		outputs: 3,
+	}
 	s := f.settings()
 	s.Tolerance = 1e-12
 	res, err := f.d.Fit(t.Context(), f.problem(23, 60, 5, 4), nil, s)

@@ -92,14 +92,33 @@ func newRun(ctx context.Context, d Descent, p *solver.Problem, s solver.Settings
 
 func (r *run) add(g *group) {
 	stream := 0x636f6f7264 + uint64(len(r.groups)) // "coord": apart from other uses of the seed
-	r.groups = append(r.groups, &descent{group: g, rng: rand.New(rand.NewPCG(r.s.Seed, stream)), variance: r.d.Variance})
+	r.groups = append(
+		r.groups,
+		&descent{group: g, rng: rand.New(rand.NewPCG(r.s.Seed, stream)), variance: r.d.Variance},
+	)
 }
 
 // newGroup returns the descent of outputs lo to hi.
 func newGroup(d Descent, p *solver.Problem, x *columns.Matrix, s solver.Settings, pace *pace, lo, hi int) *group {
 	n, m := p.X.NumRows(), hi-lo
-	g := &group{x: x, rows: p.X, n: n, d: p.X.NumColumns, m: m, k: s.MaxBasis, loss: p.Loss, target: p.Targets, weight: p.Weights, kernel: s.Kernel,
-		degree: s.Kernel.Degree(), lifted: d.lifted(s.Kernel), norm: solver.L1, beta: s.Lambda, ridges: [2]float64{s.LinearRidge, s.BiasRidge}, pace: pace}
+	g := &group{
+		x:      x,
+		rows:   p.X,
+		n:      n,
+		d:      p.X.NumColumns,
+		m:      m,
+		k:      s.MaxBasis,
+		loss:   p.Loss,
+		target: p.Targets,
+		weight: p.Weights,
+		kernel: s.Kernel,
+		degree: s.Kernel.Degree(),
+		lifted: d.lifted(s.Kernel),
+		norm:   solver.L1,
+		beta:   s.Lambda,
+		ridges: [2]float64{s.LinearRidge, s.BiasRidge},
+		pace:   pace,
+	}
 	if m < p.Outputs {
 		g.target = make([]float64, n*m)
 		for i := range n {
@@ -308,8 +327,8 @@ func (r *run) sweep(g *descent, number int) bool {
 	return r.check(g)
 }
 
-// check begins again where a descent diverged: after startSweeps sweeps it is worse than no interactions, beyond what vanishing ones leave. It
-// reports whether it was not called off.
+// check begins again where a descent diverged: after startSweeps sweeps it is worse than no interactions, beyond what
+// vanishing ones leave. It reports whether it was not called off.
 func (r *run) check(g *descent) bool {
 	worse := !(g.objective <= g.bar*(1+r.s.Tolerance))
 	if !worse || g.sweeps < startSweeps && isFinite(g.objective) {
@@ -377,7 +396,12 @@ func (r *run) record(first bool) (stop bool, status solver.Status) {
 		return false, 0
 	}
 	r.result.Model, r.result.Objective = model, objective
-	step := solver.Step{K: model.NumBasis, Objective: objective, Gap: objective, Seconds: r.s.Now().Sub(r.started).Seconds()}
+	step := solver.Step{
+		K:         model.NumBasis,
+		Objective: objective,
+		Gap:       objective,
+		Seconds:   r.s.Now().Sub(r.started).Seconds(),
+	}
 	for _, v := range model.Weights {
 		if v != 0 {
 			step.Units++

@@ -150,7 +150,8 @@ func (g *group) derivatives(dst []float64, rows []int32, values []float64, p flo
 	}
 }
 
-// moveWeights moves the weights of unit s, whose activations are phi and whose basis vector has the given squared length.
+// moveWeights moves the weights of unit s, whose activations are phi and whose basis vector has the given squared
+// length.
 func (g *group) moveWeights(s int, phi []float64, square float64) {
 	if g.isQuadratic() && g.rule == ridged {
 		g.moveTerms(g.beta, func(yield func(term) bool) { yield(term{g.v[s*g.m : s*g.m+g.m], nil, phi}) })
@@ -163,7 +164,13 @@ func (g *group) moveWeights(s int, phi []float64, square float64) {
 	case ridged:
 		g.block.weigh(row, phi, work, g.beta, nil)
 	case normed:
-		g.block.weigh(row, phi, work, 0, func(row []float64, share float64) { g.norm.Prox(row, 1, g.m, share*g.beta*square) })
+		g.block.weigh(
+			row,
+			phi,
+			work,
+			0,
+			func(row []float64, share float64) { g.norm.Prox(row, 1, g.m, share*g.beta*square) },
+		)
 	case single:
 		g.block.weigh(row, phi, work, 0, func(row []float64, share float64) {
 			solver.L1.Prox(row, 1, g.m, share*g.beta*square)

@@ -17,18 +17,36 @@ func (r *run) checkModel(model *solver.Model) error {
 	d, m, k := r.p.X.NumColumns, r.p.Outputs, model.NumBasis
 	switch {
 	case model.Kernel != r.s.Kernel:
-		return fmt.Errorf("%w: warm start: model has kernel %v of degree %d, not %v of degree %d", solver.ErrSettings, model.Kernel, model.Kernel.Degree(),
-			r.s.Kernel, r.s.Kernel.Degree())
+		return fmt.Errorf(
+			"%w: warm start: model has kernel %v of degree %d, not %v of degree %d",
+			solver.ErrSettings,
+			model.Kernel,
+			model.Kernel.Degree(),
+			r.s.Kernel,
+			r.s.Kernel.Degree(),
+		)
 	case model.NumFeatures != d || model.NumOutputs != m:
-		return fmt.Errorf("%w: warm start: model of %d features and %d outputs for a problem of %d and %d", solver.ErrSettings, model.NumFeatures,
-			model.NumOutputs, d, m)
-	case len(model.Basis) != d*k || len(model.Weights) != k*m || len(model.Bias) != m || model.Linear != nil && len(model.Linear) != d*m:
+		return fmt.Errorf(
+			"%w: warm start: model of %d features and %d outputs for a problem of %d and %d",
+			solver.ErrSettings,
+			model.NumFeatures,
+			model.NumOutputs,
+			d,
+			m,
+		)
+	case len(model.Basis) != d*k || len(model.Weights) != k*m || len(model.Bias) != m || model.Linear != nil && len(
+		model.Linear) != d*m:
 		return fmt.Errorf("%w: warm start: model of %d basis vectors has parts of other lengths", solver.ErrSettings, k)
 	}
 	for _, part := range [][]float64{model.Basis, model.Weights, model.Linear, model.Bias} {
 		for _, x := range part {
 			if !(math.Abs(x) <= maxParameter) {
-				return fmt.Errorf("%w: warm start: model has a parameter %g, beyond ±%g", solver.ErrSettings, x, maxParameter)
+				return fmt.Errorf(
+					"%w: warm start: model has a parameter %g, beyond ±%g",
+					solver.ErrSettings,
+					x,
+					maxParameter,
+				)
 			}
 		}
 	}
@@ -176,8 +194,9 @@ func (g *group) put(s int, u unit) {
 
 func norm(x []float64) float64 { return math.Sqrt(sumSquares(x)) }
 
-// quadraticUnits pairs basis vectors of positive and negative weight, the strongest first: a pp' − b qq' is the symmetric part of uv' with
-// u, v = √a p ± √b q. Those without a partner are squares. Weights of several outputs pair if they are opposite.
+// quadraticUnits pairs basis vectors of positive and negative weight, the strongest first: a pp' − b qq' is the
+// symmetric part of uv' with u, v = √a p ± √b q. Those without a partner are squares. Weights of several outputs pair
+// if they are opposite.
 func quadraticUnits(vectors []vector) []unit {
 	order := slices.Clone(vectors)
 	slices.SortStableFunc(order, func(a, b vector) int { return cmp.Compare(norm(b.weights), norm(a.weights)) })
@@ -232,13 +251,17 @@ func cubicUnits(vectors []vector) []unit {
 			}
 		}
 		v := vectors[0]
-		units = append(units, unit{v.weights, [][]float64{slices.Clone(v.h), slices.Clone(v.h), slices.Clone(v.h)}, norm(v.weights)})
+		units = append(
+			units,
+			unit{v.weights, [][]float64{slices.Clone(v.h), slices.Clone(v.h), slices.Clone(v.h)}, norm(v.weights)},
+		)
 		vectors = vectors[1:]
 	}
 	return units
 }
 
-// unpolarize returns the unit that polarize took apart into four basis vectors, or false: (a+b+c) + (a−b−c) and (a+b−c) + (a−b+c) are both 2a.
+// unpolarize returns the unit that polarize took apart into four basis vectors, or false: (a+b+c) + (a−b−c) and
+// (a+b−c) + (a−b+c) are both 2a.
 func unpolarize(four []vector) (unit, bool) {
 	var p [4][]float64 // a+b+c, a−b−c, a+b−c, a−b+c, as polarize orders its signs
 	weights := slices.Clone(four[0].weights)

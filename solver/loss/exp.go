@@ -20,8 +20,9 @@ const (
 	expFloor = -700    // below it 2^k would leave the normal range; e^-700 ≈ 1e-304 is used for all of that
 )
 
-// expNeg returns eˣ for expFloor ≤ x ≤ 0 with a relative error below 1e-15 + 3e-16·|x|; the caller clamps x. The losses spend most of a
-// refit here: with the polynomial of degree 5 on |r| ≤ ln 2/128 (remainder r⁶/720 < 4e-17), and inlined, it costs half of math.Exp.
+// expNeg returns eˣ for expFloor ≤ x ≤ 0 with a relative error below 1e-15 + 3e-16·|x|; the caller clamps x. The
+// losses spend most of a refit here: with the polynomial of degree 5 on |r| ≤ ln 2/128 (remainder r⁶/720 < 4e-17),
+// and inlined, it costs half of math.Exp.
 func expNeg(x float64) float64 {
 	shifted := x*expScale + expRound
 	n := math.Float64bits(shifted) // the integer, modulo 2^51, in two's complement

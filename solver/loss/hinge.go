@@ -2,12 +2,12 @@ package loss
 
 import "math"
 
-// SmoothedHinge is the smoothed multi-class hinge loss log(1 + Σ_{c≠y} exp(1 + o_c − o_y)) (Blondel et al. 2017, table 3): the multi-class
-// logistic loss with every wrong class one unit ahead. The target is one-hot.
+// SmoothedHinge is the smoothed multi-class hinge loss log(1 + Σ_{c≠y} exp(1 + o_c − o_y)) (Blondel et al. 2017, table
+// 3): the multi-class logistic loss with every wrong class one unit ahead. The target is one-hot.
 type SmoothedHinge struct{}
 
-// SquaredHinge is the multi-class squared hinge loss Σ_{c≠y} max(1 + o_c − o_y, 0)² (Blondel et al. 2017, table 3). The target is one-hot. It
-// takes no exponentials.
+// SquaredHinge is the multi-class squared hinge loss Σ_{c≠y} max(1 + o_c − o_y, 0)² (Blondel et al. 2017, table 3). The
+// target is one-hot. It takes no exponentials.
 type SquaredHinge struct{}
 
 // trueClass returns the class of a one-hot target: its largest entry.
@@ -56,7 +56,8 @@ func (SmoothedHinge) Eval(grad, pred, target []float64) float64 {
 		for c := range pred {
 			grad[c] *= scale
 		}
-		// The gradient of the true class is minus the sum of the others; p_y − 1 loses its digits where p_y is close to 1.
+		// The gradient of the true class is minus the sum of the others; p_y − 1 loses its digits where p_y is close
+		// to 1.
 		if top == y {
 			grad[y] = -rest * scale
 		} else {
@@ -76,8 +77,8 @@ func (SmoothedHinge) curveTile(l *LossTile, dst, pred, target []float64, n int) 
 
 func (SquaredHinge) Name() string { return "squared_hinge" }
 
-// Curvature returns 2m for m outputs: with a ≤ m − 1 margins above 0, the Hessian is 2 Σ_c (e_c − e_y)(e_c − e_y)', whose eigenvalues are
-// 2(a + 1), 2 and 0.
+// Curvature returns 2m for m outputs: with a ≤ m − 1 margins above 0, the Hessian is 2 Σ_c (e_c − e_y)(e_c − e_y)',
+// whose eigenvalues are 2(a + 1), 2 and 0.
 func (SquaredHinge) Curvature(m int) float64 { return 2 * float64(m) }
 
 // Eval costs O(m).

@@ -6,8 +6,8 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// BinaryLogistic is the sum over outputs of log(1 + exp(−t_c o_c)) with targets t_c = ±1: ordinal regression by McRank (Li et al. 2007)
-// and multi-label classification.
+// BinaryLogistic is the sum over outputs of log(1 + exp(−t_c o_c)) with targets t_c = ±1: ordinal regression by McRank
+// (Li et al. 2007) and multi-label classification.
 type BinaryLogistic struct{}
 
 func (BinaryLogistic) Name() string { return "binary_logistic" }
@@ -81,8 +81,9 @@ func (BinaryLogistic) curveTile(l *LossTile, dst, pred, target []float64, n int)
 	l.curveOfProbabilities(dst, pred, target, n)
 }
 
-// evalTile evaluates log(1 + exp(o)) − y·o with y = (1 + target)/2 ∈ {0, 1}, whose derivative is 1 − y − 1/(1 + exp(o)): no branch depends
-// on a sign that cannot be predicted. One logarithm is taken of a product of many 1 + exp(o), as many as cannot overflow.
+// evalTile evaluates log(1 + exp(o)) − y·o with y = (1 + target)/2 ∈ {0, 1}, whose derivative is 1 − y − 1/(1
+// + exp(o)): no branch depends on a sign that cannot be predicted. One logarithm is taken of a product of many 1 +
+// exp(o), as many as cannot overflow.
 func (BinaryLogistic) evalTile(l *LossTile, grad, pred, target, weight []float64, n int) (value float64, ok bool) {
 	top := largest(pred)
 	if top > plainExp {

@@ -1,18 +1,19 @@
 package loss
 
-// A Loss is smooth and convex in the m outputs of one example (Blondel et al. 2017, appendix A). Implementations are stateless and
-// safe for concurrent use.
+// A Loss is smooth and convex in the m outputs of one example (Blondel et al. 2017, appendix A). Implementations are
+// stateless and safe for concurrent use.
 type Loss interface {
 	// Name is the name used in configuration, flags and manifests.
 	Name() string
-	// Eval returns ℓ(target, pred) and stores ∂ℓ/∂pred in grad unless grad is nil. All three have length m; grad may be pred. Eval is
-	// finite for every finite pred of magnitude below 1e150.
+	// Eval returns ℓ(target, pred) and stores ∂ℓ/∂pred in grad unless grad is nil. All three have length m; grad may be
+	// pred. Eval is finite for every finite pred of magnitude below 1e150.
 	Eval(grad, pred, target []float64) float64
 	// Curvature bounds the largest eigenvalue of the Hessian in pred, of length m, from above.
 	Curvature(m int) float64
 }
 
-// What a Loss may have besides, to be faster: without, it is evaluated row by row, and its second derivatives are taken for Curvature.
+// What a Loss may have besides, to be faster: without, it is evaluated row by row, and its second derivatives are taken
+// for Curvature.
 type (
 	rowsLoss interface {
 		evalRows(grad, pred, target, weight []float64, m int) float64 // see evalRows
@@ -27,8 +28,9 @@ type (
 	}
 )
 
-// evalRows returns the weighted sum of the losses of consecutive rows, whose predictions and targets are row-major with m outputs, and stores
-// the weighted gradients in grad unless it is nil; grad may be pred. Weight is nil for weights of 1.
+// evalRows returns the weighted sum of the losses of consecutive rows, whose predictions and targets are row-major with
+// m outputs, and stores the weighted gradients in grad unless it is nil; grad may be pred. Weight is nil for weights of
+// 1.
 func EvalRows(loss Loss, grad, pred, target, weight []float64, m int) float64 {
 	if l, ok := loss.(rowsLoss); ok {
 		return l.evalRows(grad, pred, target, weight, m)

@@ -59,8 +59,8 @@ func (MultinomialLogistic) curveTile(l *LossTile, dst, pred, target []float64, n
 	l.curveOfProbabilities(dst, pred, target, n)
 }
 
-// multinomial takes the exponentials as they are, see plainExp. The smoothed hinge loss is that of outputs with 1 added to those of the wrong
-// classes.
+// multinomial takes the exponentials as they are, see plainExp. The smoothed hinge loss is that of outputs with 1 added
+// to those of the wrong classes.
 func (l *LossTile) multinomial(hinge bool, grad, pred, target, weight []float64, n int) (value float64, ok bool) {
 	if !(largest(pred) <= plainExp) {
 		return 0, false

@@ -2,8 +2,8 @@ package loss
 
 // RayLoss is a Loss whose conjugate is known along the ray of its gradient.
 type RayLoss interface {
-	// Ray stores the probabilities p_j of being wrong in wrong, which has length m, and returns how many there are and the coefficient a, given a
-	// gradient of the loss. It reports false for a target that the loss is not made for.
+	// Ray stores the probabilities p_j of being wrong in wrong, which has length m, and returns how many there are and
+	// the coefficient a, given a gradient of the loss. It reports false for a target that the loss is not made for.
 	Ray(wrong, grad, target []float64) (count int, square float64, ok bool)
 }
 

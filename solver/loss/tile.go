@@ -5,16 +5,17 @@ import "math"
 // GramStrip is the number of columns of the matrices that are computed together: Φ is read once for them.
 const GramStrip = 8
 
-// CurveFloor bounds second derivatives from below: those of rows that are fitted well vanish, but may come back before the next
-// refresh. From 1e-3 on letter takes twice the passes, below 1e-4 none less.
+// CurveFloor bounds second derivatives from below: those of rows that are fitted well vanish, but may come back before
+// the next refresh. From 1e-3 on letter takes twice the passes, below 1e-4 none less.
 const CurveFloor = 1e-5
 
-// FitTile is the number of rows of a tile, the unit of every pass over the rows: a tile of predictions (m columns of 256 numbers) and the
-// tile of Φ that belongs to it (k columns) stay in the caches between the product with V, the loss and the product with the gradients.
+// FitTile is the number of rows of a tile, the unit of every pass over the rows: a tile of predictions (m columns of
+// 256 numbers) and the tile of Φ that belongs to it (k columns) stay in the caches between the product with V, the
+// loss and the product with the gradients.
 const FitTile = 256
 
-// A LossTile evaluates a loss over tiles: m columns of n ≤ FitTile numbers, column c at [c·n, c·n+n), so that every step is a loop over
-// contiguous numbers of one output. It holds scratch memory and serves one goroutine at a time.
+// A LossTile evaluates a loss over tiles: m columns of n ≤ FitTile numbers, column c at [c·n, c·n+n), so that every
+// step is a loop over contiguous numbers of one output. It holds scratch memory and serves one goroutine at a time.
 type LossTile struct {
 	loss Loss
 	m    int
@@ -27,7 +28,8 @@ func NewLossTile(loss Loss, m int) *LossTile {
 	return &LossTile{loss: loss, m: m, rows: make([]float64, 3*m)}
 }
 
-// Eval returns the weighted sum of the losses of n rows and stores the weighted gradients in grad unless it is nil; grad may be pred.
+// Eval returns the weighted sum of the losses of n rows and stores the weighted gradients in grad unless it is nil;
+// grad may be pred.
 // Weight holds n row weights, or is nil for weights of 1. It equals Loss.Eval row by row up to rounding.
 func (l *LossTile) Eval(grad, pred, target, weight []float64, n int) float64 {
 	if fast, ok := l.loss.(tileLoss); ok {
@@ -38,8 +40,8 @@ func (l *LossTile) Eval(grad, pred, target, weight []float64, n int) float64 {
 	return l.general(grad, pred, target, weight, n)
 }
 
-// plainExp bounds outputs whose exponentials, and sums of them over any number of outputs, are far from overflow and underflow: there is no
-// need to find the largest output of each row.
+// plainExp bounds outputs whose exponentials, and sums of them over any number of outputs, are far from overflow and
+// underflow: there is no need to find the largest output of each row.
 const plainExp = 300
 
 // largest returns max|x|, or +Inf if there is a NaN.
@@ -78,8 +80,9 @@ func (l *LossTile) general(grad, pred, target, weight []float64, n int) float64 
 	return total
 }
 
-// ToTiles copies the n×m row-major matrix src into tiles of FitTile rows, column by column within a tile: dst[lo·m + c·size + i] is
-// entry (lo+i, c) of the tile of size rows that starts at row lo. Rows lo … hi−1 are copied; lo is the start of a tile.
+// ToTiles copies the n×m row-major matrix src into tiles of FitTile rows, column by column within a tile: dst[lo·m +
+// c·size + i] is entry (lo+i, c) of the tile of size rows that starts at row lo. Rows lo … hi−1 are copied; lo is the
+// start of a tile.
 func ToTiles(dst, src []float64, m, lo, hi int) {
 	if m == 1 {
 		copy(dst[lo:hi], src[lo:hi])
@@ -110,7 +113,8 @@ func FromTile(dst, tile []float64, m, size int) {
 	}
 }
 
-// Curvature stores in dst the second derivatives of the weighted losses in each output, at least CurveFloor times the weight.
+// Curvature stores in dst the second derivatives of the weighted losses in each output, at least CurveFloor times the
+// weight.
 func (l *LossTile) Curvature(dst, pred, target, weight []float64, n int) {
 	if curved, ok := l.loss.(curvedLoss); ok {
 		curved.curveTile(l, dst, pred, target, n)

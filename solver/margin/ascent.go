@@ -10,9 +10,10 @@ import (
 // renewSweeps is the number of sweeps after which W is made anew from α: rounding of single steps adds up.
 const renewSweeps = 32
 
-// A step sweeps innerSweeps times over the rows whose gap is above gapShare of the mean, and on, up to as many visits as an evaluation of all rows makes,
-// while a sweep raises the dual by gainShare of what the first one did, or by what is still to be gained. Shares of the gap from .03 to .6 take about as long
-// (letter and satimage, Λ = 100 and 1); sweeping on halves the visits to a gap of 1e-3 at Λ = 1, where the gap is in a fifth of the rows. The first sweep's
+// A step sweeps innerSweeps times over the rows whose gap is above gapShare of the mean, and on, up to as many visits
+// as an evaluation of all rows makes, while a sweep raises the dual by gainShare of what the first one did, or by what
+// is still to be gained. Shares of the gap from .03 to .6 take about as long (letter and satimage, Λ = 100 and 1);
+// sweeping on halves the visits to a gap of 1e-3 at Λ = 1, where the gap is in a fifth of the rows. The first sweep's
 // order is by gapBits bits of the fractions of gaps.
 const (
 	innerSweeps = 2
@@ -21,9 +22,9 @@ const (
 	gapBits     = 4
 )
 
-// ascend sweeps over the rows that the gap is in and reports whether the gap of the least objective so far, which the dual closes without an evaluation of
-// all rows, came as close as was asked for: it ends at the row where it does. The first sweep takes the rows with most of the gap first, further ones an order
-// drawn from the seed and the step.
+// ascend sweeps over the rows that the gap is in and reports whether the gap of the least objective so far, which the
+// dual closes without an evaluation of all rows, came as close as was asked for: it ends at the row where it does. The
+// first sweep takes the rows with most of the gap first, further ones an order drawn from the seed and the step.
 func (f *fit) ascend(step int) bool {
 	total := 0.0
 	for _, g := range f.gap {
@@ -62,9 +63,9 @@ func shuffle(rows []int32, random *rand.Rand) {
 	random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 }
 
-// sweep maximises the dual over the variables of each of the rows in turn, until it has risen by a goal, and returns by how much it has. With
-// q = w_i‖x_i‖²/Λ, D changes by w_i times ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from v₀ = −α_i to v: the best v is the gradient of the envelope
-// of parameter q + γ at o − qα_i.
+// sweep maximises the dual over the variables of each of the rows in turn, until it has risen by a goal, and returns by
+// how much it has. With q = w_i‖x_i‖²/Λ, D changes by w_i times ⟨v − v₀, Δ + o⟩ − ½q‖v − v₀‖² − ½γ(‖v‖² − ‖v₀‖²) from
+// v₀ = −α_i to v: the best v is the gradient of the envelope of parameter q + γ at o − qα_i.
 func (f *fit) sweep(rows []int32, goal float64) (risen float64) {
 	m, s, capped := f.m, f.scratch[0], f.rule.single && f.rule.cost == nil
 	for at, row := range rows {
@@ -98,8 +99,8 @@ func (f *fit) sweep(rows []int32, goal float64) (risen float64) {
 	return risen
 }
 
-// step moves the dual variables of a row of class y and scores s.scores to where D is largest, stores by how much in s.v, and returns by how much D rises,
-// over the row's weight.
+// step moves the dual variables of a row of class y and scores s.scores to where D is largest, stores by how much in
+// s.v, and returns by how much D rises, over the row's weight.
 func (r *rule) step(alpha []float64, q float64, y int, s *scratch) (rise float64, moved bool) {
 	r.envelope(s.v, s.scores, alpha, -q, y, q+r.gamma, s)
 	rise = r.linear(alpha, y)
@@ -114,8 +115,9 @@ func (r *rule) step(alpha []float64, q float64, y int, s *scratch) (rise float64
 	return rise - r.linear(alpha, y), moved
 }
 
-// capped is step of a loss with a single weight h and no cost matrix. With a the margins at o − qα and g = q + γ, u = (a − θ)₊/g with Σ(a − θ)₊ = min(θ, gh)
-// has θ ≥ max(½top, top − gh), where top is the largest margin: few classes are above that, and θ is found among them, as a distance to top.
+// capped is step of a loss with a single weight h and no cost matrix. With a the margins at o − qα and g = q + γ, u
+// = (a − θ)₊/g with Σ(a − θ)₊ = min(θ, gh) has θ ≥ max(½top, top − gh), where top is the largest
+// margin: few classes are above that, and θ is found among them, as a distance to top.
 func (r *rule) capped(alpha []float64, q float64, y int, s *scratch) (rise float64, moved bool) {
 	z, g := s.a, q+r.gamma
 	copy(z, s.scores)
@@ -130,7 +132,8 @@ func (r *rule) capped(alpha []float64, q float64, y int, s *scratch) (rise float
 	if limit <= flat*top {
 		return r.step(alpha, q, y, s)
 	}
-	// Which margins are above θ cannot be foretold: no branch asks. The sign of θ − b does, and those below leave the front of order and d.
+	// Which margins are above θ cannot be foretold: no branch asks. The sign of θ − b does, and those below leave
+	// the front of order and d.
 	theta, count, sum := -min(top/2, limit), 0, 0.0
 	for c, x := range z {
 		b := x - largest
@@ -196,7 +199,8 @@ func (r *rule) capped(alpha []float64, q float64, y int, s *scratch) (rise float
 	return rise, square > 0
 }
 
-// byGap returns those of some rows whose gap is above a least one, with larger ones first, as far as the first gapBits bits of the fraction say, else in order.
+// byGap returns those of some rows whose gap is above a least one, with larger ones first, as far as the first gapBits
+// bits of the fraction say, else in order.
 func (f *fit) byGap(of []int32, least float64) []int32 {
 	most, least := int64(0), max(least, 0)
 	for _, i := range of {

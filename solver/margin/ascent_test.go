@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCapped compares the step of a loss with a single weight with that of any loss: from dual variables at 0, at a vertex and between, with rows of
-// any length, equal scores and envelopes.
+// TestCapped compares the step of a loss with a single weight with that of any loss: from dual variables at 0, at a
+// vertex and between, with rows of any length, equal scores and envelopes.
 func TestCapped(t *testing.T) {
 	random := rand.New(rand.NewPCG(24, 1))
 	still, several, full := 0, 0, 0
@@ -50,7 +50,16 @@ func TestCapped(t *testing.T) {
 				t.Fatalf("%d classes, q %g, γ %g, class %d of %d: %g, want %g", m, q, r.gamma, c, y, x, want[c])
 			}
 			if moved && math.Abs(fast.v[c]-slow.v[c]) > 1e-10*(1+1/(q+r.gamma)) {
-				t.Fatalf("%d classes, q %g, γ %g, class %d of %d: moved by %g, want %g", m, q, r.gamma, c, y, fast.v[c], slow.v[c])
+				t.Fatalf(
+					"%d classes, q %g, γ %g, class %d of %d: moved by %g, want %g",
+					m,
+					q,
+					r.gamma,
+					c,
+					y,
+					fast.v[c],
+					slow.v[c],
+				)
 			}
 			if x < 0 {
 				used++
@@ -112,7 +121,8 @@ func TestByGap(t *testing.T) {
 	}
 }
 
-// TestEvaluate compares the objective, the dual and the gaps of rows with sums row by row, for every loss, rows with all their entries and with few.
+// TestEvaluate compares the objective, the dual and the gaps of rows with sums row by row, for every loss, rows with
+// all their entries and with few.
 func TestEvaluate(t *testing.T) {
 	const n, d, m = rowBlock + 83, 9, 4
 	for _, share := range []float64{1, 0.9, 0.3} {
@@ -134,11 +144,29 @@ func TestEvaluate(t *testing.T) {
 			for i := range n {
 				f.scores(s.scores, i, s)
 				alpha, y := f.alpha[i*m:(i+1)*m], int(f.class[i])
-				phi, conjugate := f.rule.eval(s.v, s.scores, y, s), f.rule.linear(alpha, y)+0.5*f.rule.gamma*dot(alpha, alpha)
+				phi, conjugate := f.rule.eval(
+					s.v,
+					s.scores,
+					y,
+					s,
+				), f.rule.linear(
+					alpha,
+					y,
+				)+0.5*f.rule.gamma*dot(
+					alpha,
+					alpha,
+				)
 				objective += p.Weight(i) * phi
 				value -= p.Weight(i) * conjugate
 				if want := p.Weight(i) * (phi + dot(alpha, s.scores) + conjugate); !near(f.gap[i], want, 1e-9, 1e-9) {
-					t.Fatalf("%+v, of %g of the entries: gap of row %d is %g, computed alone %g", loss, share, i, f.gap[i], want)
+					t.Fatalf(
+						"%+v, of %g of the entries: gap of row %d is %g, computed alone %g",
+						loss,
+						share,
+						i,
+						f.gap[i],
+						want,
+					)
 				}
 			}
 			gaps := slices.Clone(f.gap)
@@ -154,7 +182,15 @@ func TestEvaluate(t *testing.T) {
 				}
 			}
 			if !near(f.objective, objective, 1e-12, 0) || !near(f.value, value, 1e-12, 1e-12) {
-				t.Errorf("%+v, of %g of the entries: P %g and D %g, row by row %g and %g", loss, share, f.objective, f.value, objective, value)
+				t.Errorf(
+					"%+v, of %g of the entries: P %g and D %g, row by row %g and %g",
+					loss,
+					share,
+					f.objective,
+					f.value,
+					objective,
+					value,
+				)
 			}
 		}
 	}

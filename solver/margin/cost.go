@@ -16,9 +16,10 @@ var ErrCost = errors.New("margin: invalid cost matrix")
 // MaxClasses is the largest cost matrix that ReadCost takes.
 const MaxClasses = 10_000
 
-// ReadCost reads the cost matrix of Structured: m lines of m numbers with commas between them, line y for class y that is true, column c for the answer
-// c, all at least 0 and 0 on the diagonal. A first line that has no number is the names of the classes, in the order of lines and columns; without
-// it, names are nil. Empty lines do not count. Errors wrap ErrCost and say in which line and column, from 1.
+// ReadCost reads the cost matrix of Structured: m lines of m numbers with commas between them, line y for class y that
+// is true, column c for the answer c, all at least 0 and 0 on the diagonal. A first line that has no number is the
+// names of the classes, in the order of lines and columns; without it, names are nil. Empty lines do not count. Errors
+// wrap ErrCost and say in which line and column, from 1.
 func ReadCost(r io.Reader) (cost [][]float64, names []string, err error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
@@ -38,21 +39,39 @@ func ReadCost(r io.Reader) (cost [][]float64, names []string, err error) {
 		}
 		if width == 0 {
 			if width = len(fields); width > MaxClasses {
-				return nil, nil, fmt.Errorf("%w: line %d has %d columns, more than %d", ErrCost, line, width, MaxClasses)
+				return nil, nil, fmt.Errorf(
+					"%w: line %d has %d columns, more than %d",
+					ErrCost,
+					line,
+					width,
+					MaxClasses,
+				)
 			}
 			if names = namesIn(fields); names != nil {
 				continue
 			}
 		}
 		if len(fields) != width {
-			return nil, nil, fmt.Errorf("%w: line %d has %d columns, the first %d: it is a square", ErrCost, line, len(fields), width)
+			return nil, nil, fmt.Errorf(
+				"%w: line %d has %d columns, the first %d: it is a square",
+				ErrCost,
+				line,
+				len(fields),
+				width,
+			)
 		}
 		row, err := costsOf(fields, len(cost))
 		if err != nil {
 			return nil, nil, fmt.Errorf("%w: line %d, %w", ErrCost, line, err)
 		}
 		if cost = append(cost, row); len(cost) > width {
-			return nil, nil, fmt.Errorf("%w: line %d is row %d of a matrix of %d columns: it is a square", ErrCost, line, len(cost), width)
+			return nil, nil, fmt.Errorf(
+				"%w: line %d is row %d of a matrix of %d columns: it is a square",
+				ErrCost,
+				line,
+				len(cost),
+				width,
+			)
 		}
 	}
 	if len(cost) != width || width == 0 {

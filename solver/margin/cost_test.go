@@ -36,7 +36,8 @@ func TestReadCost(t *testing.T) {
 		"0,\"1\n1,0\n":                     "line 1",
 		strings.Repeat("0,", MaxClasses+1): "more than 10000",
 	} {
-		if _, _, err := ReadCost(strings.NewReader(text)); !errors.Is(err, ErrCost) || !strings.Contains(err.Error(), word) {
+		if _, _, err := ReadCost(strings.NewReader(text)); !errors.Is(err, ErrCost) ||
+			!strings.Contains(err.Error(), word) {
 			t.Errorf("%.20q: %v, want %q", text, err, word)
 		}
 	}

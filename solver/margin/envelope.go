@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// envelope returns max over v in the polytope of ⟨v, Δ_y + o + qα⟩ − ½g‖v‖² and stores v, which may be o: value and gradient of the Moreau
-// envelope of parameter g > 0, and the step of an exact ascent over one row. Without α its part is 0. With rivals' weights u, v = u − (1'u)·e_y, so that
-// it is max ⟨u, a⟩ − ½g(‖u‖² + (1'u)²). It costs O(m log m), O(m) for a single weight.
+// envelope returns max over v in the polytope of ⟨v, Δ_y + o + qα⟩ − ½g‖v‖² and stores v, which may be o: value and
+// gradient of the Moreau envelope of parameter g > 0, and the step of an exact ascent over one row. Without α its part
+// is 0. With rivals' weights u, v = u − (1'u)·e_y, so that it is max ⟨u, a⟩ − ½g(‖u‖² + (1'u)²). It costs O(m log m),
+// O(m) for a single weight.
 func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *scratch) float64 {
 	r.margins(s.a, o, alpha, q, y)
 	top := 0.0
@@ -43,8 +44,9 @@ func (r *rule) envelope(v, o, alpha []float64, q float64, y int, g float64, s *s
 // flat is the part of the largest margin below which the curvature of a step is taken for 0.
 const flat = 1e-13
 
-// capSum is the case of weights at least 0 of sum at most h = ρ_1: u = (a − θ)₊/g with Σ(a − θ)₊ = min(θ, gh). Newton's method finds θ from below in
-// finitely many steps, as the function is convex and has finitely many pieces. The largest margin, or 0, is top.
+// capSum is the case of weights at least 0 of sum at most h = ρ_1: u = (a − θ)₊/g with Σ(a − θ)₊ = min(θ, gh). Newton's
+// method finds θ from below in finitely many steps, as the function is convex and has finitely many pieces. The largest
+// margin, or 0, is top.
 func (r *rule) capSum(u []float64, y int, g, top float64, s *scratch) {
 	if top == 0 {
 		return
@@ -83,9 +85,10 @@ func (r *rule) capSum(u []float64, y int, g, top float64, s *scratch) {
 	}
 }
 
-// capEach is the case of weights at least 0 of which no j add up to more than the first j of ρ. With z = a/g, the projection of z onto the weights
-// that add up to Σρ is z − w, where w is the isotonic regression of the sorted z − ρ. It bounds each: u = min((z − t)₊, z − w) with Σu = t. Rivals behind the
-// last positive ρ have u = 0 but for those that are pooled with it, so that few need be sorted.
+// capEach is the case of weights at least 0 of which no j add up to more than the first j of ρ. With z = a/g, the
+// projection of z onto the weights that add up to Σρ is z − w, where w is the isotonic regression of the sorted z − ρ.
+// It bounds each: u = min((z − t)₊, z − w) with Σu = t. Rivals behind the last positive ρ have u = 0 but for those that
+// are pooled with it, so that few need be sorted.
 func (r *rule) capEach(u, alpha []float64, y int, g float64, s *scratch) {
 	n := s.lead(r.ranked+1, y)
 	if n == 0 || s.a[s.order[0]] <= 0 {
@@ -127,8 +130,9 @@ func (r *rule) capEach(u, alpha []float64, y int, g float64, s *scratch) {
 	}
 }
 
-// capMean is the case of weights that are mixtures of orders of ρ, y included, times a factor f ≤ 1. For a given f, with y at fΣρ, they are the
-// projection of z onto the orders of fρ; the value is concave in f, with the slope Σρ_j w_(j) − w_y Σρ.
+// capMean is the case of weights that are mixtures of orders of ρ, y included, times a factor f ≤ 1. For a given f,
+// with y at fΣρ, they are the projection of z onto the orders of fρ; the value is concave in f, with the slope Σρ_j
+// w_(j) − w_y Σρ.
 func (r *rule) capMean(u []float64, y int, g float64, s *scratch) {
 	n := s.sort(y)
 	if n == 0 || s.a[s.order[0]] <= 0 {
@@ -174,7 +178,8 @@ func (r *rule) capMean(u []float64, y int, g float64, s *scratch) {
 	}
 }
 
-// mix puts class y, at z_y = own, into the n others, which are sorted, and stores all z, less that of the largest margin, in d. It returns the place of y.
+// mix puts class y, at z_y = own, into the n others, which are sorted, and stores all z, less that of the largest
+// margin, in d. It returns the place of y.
 func (s *scratch) mix(y, n int, largest, g, own float64) (at int) {
 	order := s.order[:n+1]
 	for at < n && order[at] != int32(y) { // take y out where an earlier call put it
@@ -194,8 +199,8 @@ func (s *scratch) mix(y, n int, largest, g, own float64) (at int) {
 	return at
 }
 
-// isotonic replaces the first n of w by the nearest sequence that does not rise, of which pools of equal numbers are averages, with their sizes in size, and
-// returns the number of pools: pool adjacent violators.
+// isotonic replaces the first n of w by the nearest sequence that does not rise, of which pools of equal numbers are
+// averages, with their sizes in size, and returns the number of pools: pool adjacent violators.
 func (s *scratch) isotonic(n int) (pools int) {
 	for _, x := range s.w[:n] {
 		s.sum[pools], s.size[pools] = x, 1
@@ -245,8 +250,9 @@ func (s *scratch) within(r *rule, n, at int, g, f float64) {
 	}
 }
 
-// rootOf returns where a function that falls, given with its slope, is 0 between lo and hi: lo if it is not positive there, hi if it is not negative. It
-// is in finitely many straight pieces, so Newton's method, kept within the bracket, ends on the piece of the root. The last call of f is for the result.
+// rootOf returns where a function that falls, given with its slope, is 0 between lo and hi: lo if it is not positive
+// there, hi if it is not negative. It is in finitely many straight pieces, so Newton's method, kept within the bracket,
+// ends on the piece of the root. The last call of f is for the result.
 func rootOf(lo, hi float64, f func(x float64) (value, slope float64)) float64 {
 	if value, _ := f(lo); value <= 0 {
 		return lo
@@ -294,11 +300,12 @@ func newton(lo, hi, x, value, slope float64, f func(x float64) (value, slope flo
 	return x
 }
 
-// allowance is how far, as a part of the sum of the weights, dual variables may be outside of what the loss allows by rounding.
+// allowance is how far, as a part of the sum of the weights, dual variables may be outside of what the loss allows by
+// rounding.
 const allowance = 1e-14
 
-// allows reports whether dual variables of class y are what the loss allows, as far as that is seen without the projection: it is for none, and for one
-// bound of all rivals or of each order of them.
+// allows reports whether dual variables of class y are what the loss allows, as far as that is seen without the
+// projection: it is for none, and for one bound of all rivals or of each order of them.
 func (r *rule) allows(alpha []float64, y int, s *scratch) bool {
 	own, slack := alpha[y], allowance*r.total
 	if r.single {
@@ -366,7 +373,8 @@ func sortFalling(x []float64) {
 	}
 }
 
-// project stores in alpha the nearest dual variables of class y to those given: the envelope of parameter 1 at −α less the costs. Both may be the same.
+// project stores in alpha the nearest dual variables of class y to those given: the envelope of parameter 1 at −α
+// less the costs. Both may be the same.
 func (r *rule) project(alpha, given []float64, y int, s *scratch) {
 	for c, x := range given {
 		s.scores[c] = -x - r.delta(y, c)

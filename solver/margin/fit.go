@@ -24,8 +24,10 @@ type fit struct {
 	scratch []*scratch // by worker
 	started time.Time
 
-	x       *solver.Rows // of p, or the activations of the basis with the columns fitted together with them, and a last column of ones for a bias
-	columns columns      // of x where it is not whole
+	// of p, or the activations of the basis with the columns fitted together with them, and a last column of ones for a
+	// bias
+	x       *solver.Rows
+	columns columns // of x where it is not whole
 	n, m    int
 	rule    *rule
 	class   []int32
@@ -66,8 +68,18 @@ func (a SVM) newFit(ctx context.Context, p *solver.Problem, class []int32, s sol
 	if size == 0 {
 		size = runtime.GOMAXPROCS(0)
 	}
-	f := &fit{memory: memoryOf(p.X.NumRows()), p: p, s: s, method: a.Method, basis: a.Basis, started: s.Now(), n: p.X.NumRows(), m: p.Outputs, class: class,
-		workers: parallel.Workers{Size: size, Pause: s.Yield, Done: ctx.Done()}}
+	f := &fit{
+		memory:  memoryOf(p.X.NumRows()),
+		p:       p,
+		s:       s,
+		method:  a.Method,
+		basis:   a.Basis,
+		started: s.Now(),
+		n:       p.X.NumRows(),
+		m:       p.Outputs,
+		class:   class,
+		workers: parallel.Workers{Size: size, Pause: s.Yield, Done: ctx.Done()},
+	}
 	f.rule = p.Loss.(Loss).rule(f.m)
 	for range size {
 		f.scratch = append(f.scratch, newScratch(f.m))
@@ -109,7 +121,8 @@ func (f *fit) model(w []float64) *solver.Model {
 	return out
 }
 
-// load takes over dual variables, 0 for nil, those rows that the loss does not allow projected: max −½‖v + α‖² over v is the envelope at −α without costs.
+// load takes over dual variables, 0 for nil, those rows that the loss does not allow projected: max −½‖v + α‖²
+// over v is the envelope at −α without costs.
 func (f *fit) load(dual []float64) error {
 	if dual == nil {
 		f.alpha = make([]float64, f.n*f.m)
@@ -118,7 +131,13 @@ func (f *fit) load(dual []float64) error {
 	if !(dense.Dot(dual, dual) <= maxDual*maxDual) { // mostly says it of all
 		for i, x := range dual {
 			if !(math.Abs(x) <= maxDual) {
-				return fmt.Errorf("%w: warm start: dual variable %d of row %d is %g", solver.ErrSettings, i%f.m, i/f.m, x)
+				return fmt.Errorf(
+					"%w: warm start: dual variable %d of row %d is %g",
+					solver.ErrSettings,
+					i%f.m,
+					i/f.m,
+					x,
+				)
 			}
 		}
 	}
@@ -145,8 +164,8 @@ func (f *fit) setWeights(w []float64) {
 	}
 }
 
-// evaluate sets objective, dual value and the gap of each row at the current point, or the objective at a mixture, and, for Frank–Wolfe, the direction to the
-// vertices that the gap points to.
+// evaluate sets objective, dual value and the gap of each row at the current point, or the objective at a mixture, and,
+// for Frank–Wolfe, the direction to the vertices that the gap points to.
 func (f *fit) evaluate() {
 	own, dualRidge := f.w, f.ridge()
 	if f.mixture != nil {
@@ -160,7 +179,8 @@ func (f *fit) evaluate() {
 	f.setWeights(own)
 }
 
-// evaluateRows sets the gaps of rows at W, which is turned, and returns the sums over them of their losses, of less their conjugates, and of linear.
+// evaluateRows sets the gaps of rows at W, which is turned, and returns the sums over them of their losses, of less
+// their conjugates, and of linear.
 func (f *fit) evaluateRows(rows []int32) (total [3]float64) {
 	f.workers.Blocks(len(rows), rowBlock, func(worker, b, lo, hi int) {
 		f.sums[b] = [3]float64{}
@@ -176,7 +196,8 @@ func (f *fit) evaluateRows(rows []int32) (total [3]float64) {
 	return total
 }
 
-// evaluateBatch adds what at most scoreBatch rows have in the sums, and sets their gaps: Φ, ⟨α, o⟩ and the conjugate of Φ at −α.
+// evaluateBatch adds what at most scoreBatch rows have in the sums, and sets their gaps: Φ, ⟨α, o⟩ and the
+// conjugate of Φ at −α.
 func (f *fit) evaluateBatch(rows []int32, sums *[3]float64, s *scratch) {
 	m, n := f.m, len(rows)
 	block, batch, class := f.scoresOf(rows, s), s.batch[:m*n], s.class[:n]
@@ -240,7 +261,11 @@ func (f *fit) record() solver.Step {
 		f.best.objective, f.stuck = f.objective, 0
 		copy(f.best.w, f.shown)
 	}
-	step := solver.Step{Objective: f.objective, Gap: math.Max(f.objective-f.value, 0), Seconds: f.s.Now().Sub(f.started).Seconds()}
+	step := solver.Step{
+		Objective: f.objective,
+		Gap:       math.Max(f.objective-f.value, 0),
+		Seconds:   f.s.Now().Sub(f.started).Seconds(),
+	}
 	if f.basis != nil {
 		step.K = f.basis.NumBasis
 		for _, v := range f.shown[:step.K*f.m] {

@@ -15,8 +15,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestFootprint: a fit, from nothing and from the dual variables of another, takes no more than it says, nor far less from nothing: one that begins where
-// another ended needs no step.
+// TestFootprint: a fit, from nothing and from the dual variables of another, takes no more than it says, nor far less
+// from nothing: one that begins where another ended needs no step.
 func TestFootprint(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, c := range []struct{ n, d, m int }{{4000, 12, 3}, {3000, 12, 26}, {2000, 60, 10}, {500, 800, 10}} {
@@ -37,7 +37,17 @@ func TestFootprint(t *testing.T) {
 				r := fitted(t, SVM{}, p, warm, s)
 				said := Footprint(c.n, entries, c.d, c.m)
 				if most > said+said/10 || warm == nil && 4*most < said {
-					t.Errorf("%d rows of %d entries, %d columns, %d classes, %s, from %s: %d bytes, said to be %d", c.n, entries, c.d, c.m, kind, from, most, said)
+					t.Errorf(
+						"%d rows of %d entries, %d columns, %d classes, %s, from %s: %d bytes, said to be %d",
+						c.n,
+						entries,
+						c.d,
+						c.m,
+						kind,
+						from,
+						most,
+						said,
+					)
 				}
 				warm = &solver.Warm{Model: r.Model, Dual: r.Dual}
 			}

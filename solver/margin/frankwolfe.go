@@ -2,8 +2,8 @@ package margin
 
 import "github.com/refitd/refitd/solver/internal/dense"
 
-// direct stores u − α in move, where u = −∂Φ(o + γα) is the vertex that the gradient of the dual points to (eq. 2.19 and 2.25), and returns
-// ⟨∇D, u − α⟩/w_i. The scores o are changed.
+// direct stores u − α in move, where u = −∂Φ(o + γα) is the vertex that the gradient of the dual points to (eq. 2.19
+// and 2.25), and returns ⟨∇D, u − α⟩/w_i. The scores o are changed.
 func (f *fit) direct(move, alpha, o []float64, y int, s *scratch) float64 {
 	gamma := f.rule.gamma
 	if gamma > 0 {
@@ -20,7 +20,8 @@ func (f *fit) direct(move, alpha, o []float64, y int, s *scratch) float64 {
 	return slope - f.rule.linear(move, y)
 }
 
-// frankWolfe takes the step t, from 0, along the direction of the last evaluation: 2/(t+2) of it, or as much as raises the dual most (eq. 2.20 and 2.26).
+// frankWolfe takes the step t, from 0, along the direction of the last evaluation: 2/(t+2) of it, or as much as raises
+// the dual most (eq. 2.20 and 2.26).
 func (f *fit) frankWolfe(t int) {
 	f.keep(f.all)
 	f.sumTo(f.step, f.move)

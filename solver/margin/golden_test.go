@@ -34,7 +34,8 @@ type goldenCase struct {
 // loss returns the loss of a reference case.
 func (c goldenCase) loss(t *testing.T) Loss {
 	t.Helper()
-	kind, ok := map[string]Kind{"maxhinge": MaxHinge, "topk": TopK, "usunier": Usunier, "wtopk": WeightedTopK, "wusunier": WeightedUsunier}[c.Loss]
+	kind, ok := map[string]Kind{"maxhinge": MaxHinge, "topk": TopK, "usunier": Usunier, "wtopk": WeightedTopK,
+		"wusunier": WeightedUsunier}[c.Loss]
 	if !ok {
 		t.Fatalf("unknown loss %q", c.Loss)
 	}
@@ -114,7 +115,12 @@ func TestGoldenValues(t *testing.T) {
 // problem returns the problem and the settings of a reference case.
 func (c goldenFit) problem(t *testing.T) (*solver.Problem, solver.Settings) {
 	t.Helper()
-	p := &solver.Problem{X: solver.NewRows(len(c.X[0]), len(c.X), 0), Outputs: c.M, Loss: c.loss(t), Targets: make([]float64, len(c.X)*c.M)}
+	p := &solver.Problem{
+		X:       solver.NewRows(len(c.X[0]), len(c.X), 0),
+		Outputs: c.M,
+		Loss:    c.loss(t),
+		Targets: make([]float64, len(c.X)*c.M),
+	}
 	for i, row := range c.X {
 		index := make([]int32, len(row))
 		for j := range row {
@@ -164,7 +170,8 @@ func TestGoldenOptimum(t *testing.T) {
 					t.Fatal(err)
 				}
 				rows := float64(len(c.X))
-				if result.Objective/rows < c.Primal-1e-9 || result.Objective/rows > c.Primal+atol || result.Gap/rows < result.Objective/rows-c.Primal-1e-9 {
+				if result.Objective/rows < c.Primal-1e-9 || result.Objective/rows > c.Primal+atol ||
+					result.Gap/rows < result.Objective/rows-c.Primal-1e-9 {
 					t.Errorf("objective %v, want %v; gap %v", result.Objective/rows, c.Primal, result.Gap/rows)
 				}
 				t.Logf("%v after %d steps, relative gap %.2g", result.Status, len(result.Steps), result.GapRelative)

@@ -19,7 +19,8 @@ const (
 	Structured Kind = "structured"
 	// TopK is the mean of the K largest margins o_c − o_y + [c ≠ y], or 0 if that is negative; eq. (2.5).
 	TopK Kind = "top_k"
-	// WeightedTopK weighs the margins, the largest first, by Weights: Σ_j ρ_j margin_(j), or 0 if that is negative; eq. (2.7).
+	// WeightedTopK weighs the margins, the largest first, by Weights: Σ_j ρ_j margin_(j), or 0 if that is negative;
+	// eq. (2.7).
 	WeightedTopK Kind = "weighted_top_k"
 	// Usunier is the mean of the K largest margins, each 0 if negative; eq. (2.6).
 	Usunier Kind = "usunier"
@@ -35,19 +36,22 @@ func Kinds() []Kind {
 // paperWeights is the number of classes that the weights of the paper's experiments reach: ρ_j = max(0, 6 − j)/15.
 const paperWeights = 5
 
-// Loss is a loss of the paper's family, "max dot over simplex", or its Moreau envelope. The target is one-hot. Values are read-only and safe for
-// concurrent use. It is a solver.Loss.
+// Loss is a loss of the paper's family, "max dot over simplex", or its Moreau envelope. The target is one-hot. Values
+// are read-only and safe for concurrent use. It is a solver.Loss.
 type Loss struct {
 	Kind Kind
-	// K ≥ 1 is how many classes TopK and Usunier look at. Where there are no more than K classes it counts as one less than those: the true class is not
-	// among its rivals.
+	// K ≥ 1 is how many classes TopK and Usunier look at. Where there are no more than K classes it counts as one less
+	// than those: the true class is not among its rivals.
 	K int
-	// Weights are ρ of WeightedTopK and WeightedUsunier: at least 0, not all 0, none larger than the one before. The first m − 1 count for m
-	// classes, and those left out are 0. Nil takes those of the paper's experiments, 5/15, 4/15, … 1/15.
+	// Weights are ρ of WeightedTopK and WeightedUsunier: at least 0, not all 0, none larger than the one before. The
+	// first m − 1 count for m classes, and those left out are 0. Nil takes those of the paper's experiments, 5/15,
+	// 4/15, … 1/15.
 	Weights []float64
-	// Cost is Δ of Structured, m×m: what it costs to answer column c where row y is true. At least 0, with zeros on the diagonal. See ReadCost.
+	// Cost is Δ of Structured, m×m: what it costs to answer column c where row y is true. At least 0, with zeros on
+	// the diagonal. See ReadCost.
 	Cost [][]float64
-	// Moreau is γ of the envelope, 0 for the loss itself. It is 1/γ-smooth, and at most γ‖v‖²/2 ≤ γR² below the loss, where R is the sum of the weights.
+	// Moreau is γ of the envelope, 0 for the loss itself. It is 1/γ-smooth, and at most γ‖v‖²/2 ≤ γR² below
+	// the loss, where R is the sum of the weights.
 	Moreau float64
 }
 
@@ -56,7 +60,8 @@ var _ solver.Loss = Loss{}
 // Name returns the kind.
 func (l Loss) Name() string { return string(l.Kind) }
 
-// Curvature returns 1/Moreau, and +Inf without an envelope: the loss then has corners, and no algorithm that follows gradients may take it.
+// Curvature returns 1/Moreau, and +Inf without an envelope: the loss then has corners, and no algorithm that follows
+// gradients may take it.
 func (l Loss) Curvature(int) float64 { return 1 / l.Moreau }
 
 // maxMoreau and maxCost keep squares finite; the least envelope keeps 1/γ so.
@@ -89,7 +94,8 @@ func (l Loss) Validate(m int) error {
 	return nil
 }
 
-// checkWeights returns an error unless weights are nil, or finite, at least 0, not rising and led by one that is positive.
+// checkWeights returns an error unless weights are nil, or finite, at least 0, not rising and led by one that is
+// positive.
 func checkWeights(weights []float64) error {
 	if weights == nil {
 		return nil
@@ -97,7 +103,12 @@ func checkWeights(weights []float64) error {
 	last := maxCost
 	for j, rho := range weights {
 		if !(rho >= 0 && rho <= last) {
-			return fmt.Errorf("margin: weight %d is %g: weights are from 0 to %g and none is larger than the one before", j+1, rho, maxCost)
+			return fmt.Errorf(
+				"margin: weight %d is %g: weights are from 0 to %g and none is larger than the one before",
+				j+1,
+				rho,
+				maxCost,
+			)
 		}
 		last = rho
 	}
@@ -107,8 +118,8 @@ func checkWeights(weights []float64) error {
 	return nil
 }
 
-// Eval returns the loss, or its envelope, at m outputs and stores a subgradient, of the envelope the gradient, in grad. Of several subgradients it is
-// the one that takes classes with equal margins in their order. It costs O(m log m).
+// Eval returns the loss, or its envelope, at m outputs and stores a subgradient, of the envelope the gradient, in grad.
+// Of several subgradients it is the one that takes classes with equal margins in their order. It costs O(m log m).
 func (l Loss) Eval(grad, pred, target []float64) float64 {
 	r := l.rule(len(pred))
 	y := classOf(target[:len(pred)])
@@ -202,7 +213,8 @@ func (r *rule) eval(v, o []float64, y int, s *scratch) float64 {
 	return r.vertex(v, o, y, s)
 }
 
-// maxRanked is the number of margins up to which Φ of many rows at a time is the fastest: it takes as many passes over their scores.
+// maxRanked is the number of margins up to which Φ of many rows at a time is the fastest: it takes as many passes over
+// their scores.
 const maxRanked = 8
 
 // values replaces the scores of n rows by class, m×n, of which own are those of the rows' classes, by numbers of
@@ -230,7 +242,8 @@ func (r *rule) values(o, own []float64, class []int32) {
 	}
 }
 
-// vertex returns Φ at scores o and stores in v, which may be o, the subgradient β − (1'β) e_y of a vertex β of the polytope.
+// vertex returns Φ at scores o and stores in v, which may be o, the subgradient β − (1'β) e_y of a vertex β of
+// the polytope.
 func (r *rule) vertex(v, o []float64, y int, s *scratch) float64 {
 	r.margins(s.a, o, nil, 0, y)
 	clear(v)
@@ -332,15 +345,29 @@ type scratch struct {
 func newScratch(m int) *scratch {
 	f := make([]float64, (7+2*scoreBatch)*m+2*scoreBatch)
 	i := make([]int32, 2*m+scoreBatch)
-	return &scratch{a: f[:m], v: f[m : 2*m], d: f[2*m : 3*m], w: f[3*m : 4*m], sum: f[4*m : 5*m], scores: f[5*m : 6*m], part: f[6*m : 7*m],
-		block: f[7*m:][:scoreBatch*m], batch: f[(7+scoreBatch)*m:][:scoreBatch*m], own: f[(7+2*scoreBatch)*m:][:scoreBatch],
-		inner: f[(7+2*scoreBatch)*m+scoreBatch:], order: i[:m], size: i[m : 2*m], class: i[2*m:]}
+	return &scratch{
+		a:      f[:m],
+		v:      f[m : 2*m],
+		d:      f[2*m : 3*m],
+		w:      f[3*m : 4*m],
+		sum:    f[4*m : 5*m],
+		scores: f[5*m : 6*m],
+		part:   f[6*m : 7*m],
+		block:  f[7*m:][:scoreBatch*m],
+		batch:  f[(7+scoreBatch)*m:][:scoreBatch*m],
+		own:    f[(7+2*scoreBatch)*m:][:scoreBatch],
+		inner:  f[(7+2*scoreBatch)*m+scoreBatch:],
+		order:  i[:m],
+		size:   i[m : 2*m],
+		class:  i[2*m:],
+	}
 }
 
 // sortByInsertion is the number of classes up to which that is fastest.
 const sortByInsertion = 40
 
-// sort orders the classes but for one by falling margin, those with equal ones as they are, and returns how many there are. Without is −1 for none.
+// sort orders the classes but for one by falling margin, those with equal ones as they are, and returns how many there
+// are. Without is −1 for none.
 func (s *scratch) sort(without int) int {
 	order := s.order[:0]
 	for c := range s.a {
@@ -370,7 +397,8 @@ func (s *scratch) sort(without int) int {
 	return len(order)
 }
 
-// lead puts the k classes of largest margin but for one first in order, as sort has them, and returns how many there are.
+// lead puts the k classes of largest margin but for one first in order, as sort has them, and returns how many there
+// are.
 func (s *scratch) lead(k, without int) int {
 	if k > sortByInsertion {
 		return min(k, s.sort(without))

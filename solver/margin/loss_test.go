@@ -174,8 +174,9 @@ func TestValue(t *testing.T) {
 	})
 }
 
-// TestEnvelope compares the envelope's gradient with all vertices of the polytope: it is one of their mixtures, and no vertex is better. The value has
-// it as its gradient, lies below the loss by at most γR², and its gradient changes at most as Curvature says.
+// TestEnvelope compares the envelope's gradient with all vertices of the polytope: it is one of their mixtures, and no
+// vertex is better. The value has it as its gradient, lies below the loss by at most γR², and its gradient changes at
+// most as Curvature says.
 func TestEnvelope(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.IntRange(2, 5).Draw(t, "m")
@@ -211,13 +212,17 @@ func TestEnvelope(t *testing.T) {
 			other[c] += h * direction[c]
 		}
 		at := l.Eval(grad, other, target)
-		if tol := h*h*l.Curvature(m)*float64(m) + 1e-9*h + 1e-14*size*size; math.Abs(at-value-h*dot(v, direction)) > tol {
+		if tol := h*h*l.Curvature(m)*float64(m) + 1e-9*h + 1e-14*size*size; math.Abs(
+			at-value-h*dot(v, direction),
+		) > tol {
 			t.Fatalf("the value changes by %v, the gradient says %v", at-value, h*dot(v, direction))
 		}
 		for c := range grad {
 			grad[c] -= v[c]
 		}
-		if change := math.Sqrt(dot(grad, grad)); change > l.Curvature(m)*(h*math.Sqrt(dot(direction, direction))+1e-14*size)+1e-9 {
+		if change := math.Sqrt(dot(grad, grad)); change > l.Curvature(
+			m,
+		)*(h*math.Sqrt(dot(direction, direction))+1e-14*size)+1e-9 {
 			t.Fatalf("the gradient changes by %v", change)
 		}
 	})
@@ -249,7 +254,8 @@ func TestProject(t *testing.T) {
 	})
 }
 
-// TestProjectOnce projects dual variables on the boundary of the polytope, where the search for their size ends as it begins.
+// TestProjectOnce projects dual variables on the boundary of the polytope, where the search for their size ends as it
+// begins.
 func TestProjectOnce(t *testing.T) {
 	r, s := Loss{Kind: WeightedTopK}.rule(5), newScratch(5)
 	first, second := make([]float64, 5), make([]float64, 5)

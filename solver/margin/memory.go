@@ -5,14 +5,17 @@ import (
 	"sync"
 )
 
-// memory is what a fit takes for as long as it lasts and by row. Small fits hand it on: those of a path, and refits in short succession, leave less garbage.
+// memory is what a fit takes for as long as it lasts and by row. Small fits hand it on: those of a path, and refits in
+// short succession, leave less garbage.
 type memory struct {
-	whole  [][]float64 // rows of x with their zeros, those without in their own memory; none where many entries are 0. Products are over many at a time
-	room   []float64   // of those that lack entries
-	all    []int32     // rows, in order
-	square []float64   // ‖x_i‖² of rows that were asked for: see squareOf
-	gap    []float64   // w_i times what row i adds to the gap, at the last evaluation
-	kept   struct {    // dual variables before the step, of the rows that it may change
+	// rows of x with their zeros, those without in their own memory; none where many entries are 0. Products are over
+	// many at a time
+	whole  [][]float64
+	room   []float64 // of those that lack entries
+	all    []int32   // rows, in order
+	square []float64 // ‖x_i‖² of rows that were asked for: see squareOf
+	gap    []float64 // w_i times what row i adds to the gap, at the last evaluation
+	kept   struct {  // dual variables before the step, of the rows that it may change
 		rows []int32
 		dual []float64
 	}

@@ -13,7 +13,12 @@ import (
 func TestMemoryIsReused(t *testing.T) {
 	s := settings(2)
 	s.BiasRidge = 0
-	problems := []*solver.Problem{thinned(0.9, 700, 9, 5), thinned(1, 300, 20, 4), thinned(0.8, 500, 12, 6), thinned(0.3, 900, 9, 5)}
+	problems := []*solver.Problem{
+		thinned(0.9, 700, 9, 5),
+		thinned(1, 300, 20, 4),
+		thinned(0.8, 500, 12, 6),
+		thinned(0.3, 900, 9, 5),
+	}
 	fit := func(p *solver.Problem, memories ...memory) *solver.Result {
 		for unused.Get() != nil {
 		}
@@ -41,7 +46,8 @@ func TestMemoryIsReused(t *testing.T) {
 			}
 			clear(first.whole)
 			got := fit(p, first)
-			if !slices.Equal(got.Dual, alone[i].Dual) || !slices.Equal(got.Model.Linear, alone[i].Model.Linear) || got.Gap != alone[i].Gap {
+			if !slices.Equal(got.Dual, alone[i].Dual) || !slices.Equal(got.Model.Linear, alone[i].Model.Linear) ||
+				got.Gap != alone[i].Gap {
 				t.Errorf("problem %d in the memory of %d: another result", i, k)
 			}
 		}

@@ -103,11 +103,12 @@ func (f *fit) scores(dst []float64, i int, s *scratch) {
 	dense.MulAdd(dst, f.m, s.parts, 0, f.m, value, 1)
 }
 
-// scoreBatch is the number of rows that are multiplied at once: whole vectors, of which some twenty classes fit in the nearest cache, and no power of two,
-// with which columns would share few of its lines.
+// scoreBatch is the number of rows that are multiplied at once: whole vectors, of which some twenty classes fit in the
+// nearest cache, and no power of two, with which columns would share few of its lines.
 const scoreBatch = 56
 
-// scoresOf returns W'x_i of some rows, at most scoreBatch, row by row, in memory of s. Where rows are full, W is that of the last turn.
+// scoresOf returns W'x_i of some rows, at most scoreBatch, row by row, in memory of s. Where rows are full, W is that
+// of the last turn.
 func (f *fit) scoresOf(rows []int32, s *scratch) []float64 {
 	m, d := f.m, f.x.NumColumns
 	block := s.block[:len(rows)*m]
@@ -182,8 +183,8 @@ func (f *fit) sumTo(dst, a []float64) {
 // minColumns is the least number of columns that a worker takes: two vectors of AVX-512.
 const minColumns = 16
 
-// sumFull is sumTo of full rows: products of blocks of rows, for the columns of each worker. Every sum is over the rows in order. It is cut short once the fit
-// is called off.
+// sumFull is sumTo of full rows: products of blocks of rows, for the columns of each worker. Every sum is over the rows
+// in order. It is cut short once the fit is called off.
 func (f *fit) sumFull(dst, a []float64) {
 	m, d := f.m, f.x.NumColumns
 	turned := make([]float64, m*d)

@@ -13,7 +13,13 @@ import (
 // thinned returns n rows of d features, of whose entries a share is there, in m classes with weights.
 func thinned(share float64, n, d, m int) *solver.Problem {
 	random := rand.New(rand.NewPCG(21, uint64(100*share)))
-	p := &solver.Problem{X: solver.NewRows(d, n, n*d), Outputs: m, Loss: Loss{Kind: MaxHinge}, Targets: make([]float64, n*m), Weights: make([]float64, n)}
+	p := &solver.Problem{
+		X:       solver.NewRows(d, n, n*d),
+		Outputs: m,
+		Loss:    Loss{Kind: MaxHinge},
+		Targets: make([]float64, n*m),
+		Weights: make([]float64, n),
+	}
 	for i := range n {
 		var index []int32
 		var value []float64
@@ -28,8 +34,8 @@ func thinned(share float64, n, d, m int) *solver.Problem {
 	return p
 }
 
-// TestFullRows compares products over many rows at once with those of one row, and W with the sum row by row, for rows with all their
-// entries, with most of them, which are filled with zeros, and with few.
+// TestFullRows compares products over many rows at once with those of one row, and W with the sum row by row, for rows
+// with all their entries, with most of them, which are filled with zeros, and with few.
 func TestFullRows(t *testing.T) {
 	const n, d, m = 3*rowBlock + 5, 9, 11
 	for _, share := range []float64{1, 0.9, 0.3} {
@@ -75,7 +81,14 @@ func TestFullRows(t *testing.T) {
 				f.scores(one, i, s)
 				for c, o := range one {
 					if got := block[(hi-1-i)*m+c]; !near(got, o, 1e-12, 1e-12) {
-						t.Fatalf("of %g of the entries: score of class %d of row %d is %v, of the row alone %v", share, c, i, got, o)
+						t.Fatalf(
+							"of %g of the entries: score of class %d of row %d is %v, of the row alone %v",
+							share,
+							c,
+							i,
+							got,
+							o,
+						)
 					}
 				}
 			}
@@ -83,11 +96,13 @@ func TestFullRows(t *testing.T) {
 	}
 }
 
-// TestAllows compares what is taken over as it is with the projection: it leaves what it allows where it is, and moves what lies beyond.
+// TestAllows compares what is taken over as it is with the projection: it leaves what it allows where it is, and moves
+// what lies beyond.
 func TestAllows(t *testing.T) {
 	const y = 2
 	random := rand.New(rand.NewPCG(23, 1))
-	for k, loss := range []Loss{{Kind: MaxHinge}, {Kind: MaxHinge}, {Kind: TopK, K: 2}, {Kind: Usunier, K: 3}, {Kind: WeightedUsunier}, {Kind: WeightedTopK}} {
+	for k, loss := range []Loss{{Kind: MaxHinge}, {Kind: MaxHinge}, {Kind: TopK, K: 2}, {Kind: Usunier, K: 3},
+		{Kind: WeightedUsunier}, {Kind: WeightedTopK}} {
 		m := 5 + k%2
 		r, s := loss.rule(m), newScratch(m)
 		if !r.allows(make([]float64, m), y, s) {

@@ -13,8 +13,9 @@ import (
 type Method uint8
 
 const (
-	// BlockAscent maximises over the dual variables of one row at a time, exactly, over the rows that the gap is in. A step is a number of sweeps and
-	// one evaluation. It reached a given gap in the least time on every set that was tried, and is the default.
+	// BlockAscent maximises over the dual variables of one row at a time, exactly, over the rows that the gap is in. A
+	// step is a number of sweeps and one evaluation. It reached a given gap in the least time on every set that was
+	// tried, and is the default.
 	BlockAscent Method = iota
 	// LineSearch is the paper's algorithm 1: Frank–Wolfe over all rows at once with the best step.
 	LineSearch
@@ -35,12 +36,13 @@ func (m Method) String() string {
 	return fmt.Sprintf("method(%d)", uint8(m))
 }
 
-// SVM is the algorithm frank_wolfe_svm: a multi-category SVM with one of the losses of this package. The zero value is ready.
+// SVM is the algorithm frank_wolfe_svm: a multi-category SVM with one of the losses of this package. The zero value is
+// ready.
 //
-// Settings.Lambda is Λ of the package comment. Of the other settings it takes BiasRidge (positive for a bias), Tolerance (of the gap relative to the
-// objective), MaxIterations (two for each step of ascent, one of Frank–Wolfe), Rough (see roughGap), Seed (the order of rows), Workers, OnStep,
-// Yield, Budget and Now.
-// Steps have K, Units, Objective, Gap and Seconds.
+// Settings.Lambda is Λ of the package comment. Of the other settings it takes BiasRidge (positive for a bias),
+// Tolerance (of the gap relative to the objective), MaxIterations (two for each step of ascent, one of Frank–Wolfe),
+// Rough (see roughGap), Seed (the order of rows), Workers, OnStep, Yield, Budget and Now. Steps have K, Units,
+// Objective, Gap and Seconds.
 //
 // A warm start depends on the dual variables: those of rows that left are not there, those of new rows are 0, and all
 // are first projected onto what the loss allows, so that the gap is a bound whatever they were. They do not depend on
@@ -62,8 +64,8 @@ var _ solver.Algorithm = SVM{}
 // Name returns frank_wolfe_svm.
 func (SVM) Name() string { return "frank_wolfe_svm" }
 
-// Check returns an error that wraps solver.ErrProblem or solver.ErrSettings unless the loss is one of this package that fits the classes, the targets are
-// one-hot and Lambda is positive.
+// Check returns an error that wraps solver.ErrProblem or solver.ErrSettings unless the loss is one of this package that
+// fits the classes, the targets are one-hot and Lambda is positive.
 func (a SVM) Check(p *solver.Problem, s solver.Settings) error {
 	_, err := a.check(p, s)
 	return err
@@ -79,7 +81,13 @@ func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err err
 	}
 	loss, ok := p.Loss.(Loss)
 	if !ok {
-		return nil, fmt.Errorf("%w: %s does not learn by the loss %s: use one of %v", solver.ErrProblem, a.Name(), p.Loss.Name(), Kinds())
+		return nil, fmt.Errorf(
+			"%w: %s does not learn by the loss %s: use one of %v",
+			solver.ErrProblem,
+			a.Name(),
+			p.Loss.Name(),
+			Kinds(),
+		)
 	}
 	if err := loss.Validate(p.Outputs); err != nil {
 		return nil, fmt.Errorf("%w: %w", solver.ErrProblem, err)
@@ -87,7 +95,12 @@ func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err err
 	class = make([]int32, p.X.NumRows())
 	for i := range class {
 		if class[i] = oneHot(p.Target(i)); class[i] < 0 {
-			return nil, fmt.Errorf("%w: the target of row %d is not one class: %s learns multi-class tasks", solver.ErrProblem, i, a.Name())
+			return nil, fmt.Errorf(
+				"%w: the target of row %d is not one class: %s learns multi-class tasks",
+				solver.ErrProblem,
+				i,
+				a.Name(),
+			)
 		}
 	}
 	switch {
@@ -95,9 +108,15 @@ func (a SVM) check(p *solver.Problem, s solver.Settings) (class []int32, err err
 		return nil, fmt.Errorf("%w: %s takes Lambda, not Tau", solver.ErrSettings, a.Name())
 	case a.Method > Scheduled:
 		return nil, fmt.Errorf("%w: Method is %v", solver.ErrSettings, a.Method)
-	case a.Basis != nil && (a.Basis.NumFeatures != p.X.NumColumns || len(a.Basis.Basis) != a.Basis.NumFeatures*a.Basis.NumBasis || !a.Basis.IsFinite()):
-		return nil, fmt.Errorf("%w: basis of %d vectors over %d features for a problem of %d", solver.ErrSettings, a.Basis.NumBasis, a.Basis.NumFeatures,
-			p.X.NumColumns)
+	case a.Basis != nil && (a.Basis.NumFeatures != p.X.NumColumns || len(
+		a.Basis.Basis) != a.Basis.NumFeatures*a.Basis.NumBasis || !a.Basis.IsFinite()):
+		return nil, fmt.Errorf(
+			"%w: basis of %d vectors over %d features for a problem of %d",
+			solver.ErrSettings,
+			a.Basis.NumBasis,
+			a.Basis.NumFeatures,
+			p.X.NumColumns,
+		)
 	}
 	return class, nil
 }
@@ -115,8 +134,8 @@ func oneHot(target []float64) int32 {
 	return int32(y)
 }
 
-// strengths are the parts of Σ_i w_i‖x_i‖² that an automatic choice tries for Λ: with the first, no row can move the scores of its kind by much more than a
-// margin's thousandth; with the last, a few rows decide.
+// strengths are the parts of Σ_i w_i‖x_i‖² that an automatic choice tries for Λ: with the first, no row can move the
+// scores of its kind by much more than a margin's thousandth; with the last, a few rows decide.
 var strengths = []float64{3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5}
 
 // Strengths returns parts of Σ_i w_i‖x_i‖², the squared length of all examples. They cost one pass.
@@ -135,8 +154,8 @@ func (a SVM) Strengths(ctx context.Context, p *solver.Problem, s solver.Settings
 	return solver.FractionsOf(total, strengths), ctx.Err()
 }
 
-// Fit minimises P of the package comment. Errors wrap solver.ErrProblem or solver.ErrSettings, or are those of ctx, or of one that ended with the
-// budget, if that was before the start was evaluated.
+// Fit minimises P of the package comment. Errors wrap solver.ErrProblem or solver.ErrSettings, or are those of ctx, or
+// of one that ended with the budget, if that was before the start was evaluated.
 func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*solver.Result, error) {
 	class, err := a.check(p, s)
 	if err != nil {
@@ -151,7 +170,13 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 	defer f.release()
 	if warm != nil && warm.Dual != nil {
 		if len(warm.Dual) != f.n*f.m {
-			return nil, fmt.Errorf("%w: warm start: %d dual variables for %d rows of %d classes", solver.ErrSettings, len(warm.Dual), f.n, f.m)
+			return nil, fmt.Errorf(
+				"%w: warm start: %d dual variables for %d rows of %d classes",
+				solver.ErrSettings,
+				len(warm.Dual),
+				f.n,
+				f.m,
+			)
 		}
 		for _, i := range warm.New {
 			if i < 0 || int(i) >= f.n {
@@ -177,8 +202,9 @@ func (a SVM) Fit(ctx context.Context, p *solver.Problem, warm *solver.Warm, s so
 	return f.finish(ctx), nil
 }
 
-// A rough fit ends at a relative gap of roughGap that is at most roughGain of what the model has gained over no weights: by the former alone a fit with a
-// strong Λ, whose least objective is near that of no weights, would end with these.
+// A rough fit ends at a relative gap of roughGap that is at most roughGain of what the model has gained over no
+// weights: by the former alone a fit with a strong Λ, whose least objective is near that of no weights, would end with
+// these.
 const (
 	roughGap  = 1e-2
 	roughGain = 0.1
@@ -272,7 +298,8 @@ func (f *fit) spent() bool {
 func (f *fit) finish(ctx context.Context) *solver.Result {
 	r := &f.result
 	r.Model, r.Objective, r.Gap = f.model(f.best.w), f.best.objective, f.gapOf()
-	r.ConvexObjective, r.GapKind, r.GapBound, r.GapEstimate, r.Dual = r.Objective, solver.Certified, DualObjective, r.Gap, f.alpha
+	r.ConvexObjective, r.GapKind, r.GapBound, r.GapEstimate, r.Dual = r.Objective, solver.Certified, DualObjective, r.Gap,
+		f.alpha
 	for _, s := range f.scratch {
 		r.RowVisits += s.visits
 	}
@@ -288,5 +315,6 @@ func (f *fit) finish(ctx context.Context) *solver.Result {
 // DualObjective is the GapBound of a gap to the value of a dual solution.
 const DualObjective solver.GapBound = "dual objective"
 
-// gapOf returns the least objective less the largest value of the dual, which bounds how far the former is from the minimum.
+// gapOf returns the least objective less the largest value of the dual, which bounds how far the former is from the
+// minimum.
 func (f *fit) gapOf() float64 { return math.Max(f.best.objective-f.best.value, 0) }

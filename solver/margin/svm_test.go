@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// planted returns n rows of d features, some of them absent, whose classes are by the largest of m linear scores, a tenth of them by chance.
+// planted returns n rows of d features, some of them absent, whose classes are by the largest of m linear scores, a
+// tenth of them by chance.
 func planted(seed uint64, n, d, m int, loss Loss) *solver.Problem {
 	random := rand.New(rand.NewPCG(7, 7))
 	w := make([]float64, d*m)
@@ -93,11 +94,15 @@ func objectiveOf(p *solver.Problem, m *solver.Model, lambda float64) float64 {
 
 var everyLoss = []Loss{{Kind: MaxHinge}, {Kind: MaxHinge, Moreau: 0.1},
 	{Kind: Structured, Cost: [][]float64{{0, 1, 2, 3}, {1, 0, 1, 2}, {2, 1, 0, 1}, {3, 2, 1, 0}}},
-	{Kind: TopK, K: 2}, {Kind: TopK, K: 3, Moreau: 0.05}, {Kind: WeightedTopK}, {Kind: Usunier, K: 3}, {Kind: WeightedUsunier, Weights: []float64{1, 0.25}},
+	{
+		Kind: TopK,
+		K:    2,
+	}, {Kind: TopK, K: 3, Moreau: 0.05}, {Kind: WeightedTopK}, {Kind: Usunier, K: 3}, {Kind: WeightedUsunier,
+		Weights: []float64{1, 0.25}},
 	{Kind: WeightedUsunier, Moreau: 0.3}}
 
-// TestFit checks every loss and method: the objective is that of the model, the gap is valid for an independent method's optimum, the dual never falls
-// with exact steps, and the certificate holds at each step.
+// TestFit checks every loss and method: the objective is that of the model, the gap is valid for an independent
+// method's optimum, the dual never falls with exact steps, and the certificate holds at each step.
 func TestFit(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, loss := range everyLoss {
@@ -109,8 +114,16 @@ func TestFit(t *testing.T) {
 		s := settings(3)
 		s.Tolerance, s.MaxIterations = 1e-7, 4000
 		optimum := fitted(t, SVM{}, p, nil, s)
-		if optimum.Status != solver.Converged || optimum.GapKind != solver.Certified || len(optimum.Model.Bias) != 4 || optimum.Model.Bias[0] == 0 {
-			t.Errorf("%+v: %v, gap %s %v, bias %v", loss, optimum.Status, optimum.GapKind, optimum.Gap, optimum.Model.Bias)
+		if optimum.Status != solver.Converged || optimum.GapKind != solver.Certified || len(optimum.Model.Bias) != 4 ||
+			optimum.Model.Bias[0] == 0 {
+			t.Errorf(
+				"%+v: %v, gap %s %v, bias %v",
+				loss,
+				optimum.Status,
+				optimum.GapKind,
+				optimum.Gap,
+				optimum.Model.Bias,
+			)
 		}
 		for _, method := range []Method{BlockAscent, LineSearch, Scheduled} {
 			s := settings(3)
@@ -175,14 +188,15 @@ func TestWorkers(t *testing.T) {
 		one := fitted(t, SVM{Method: method}, p, nil, s)
 		s.Workers = 3
 		three := fitted(t, SVM{Method: method}, p, nil, s)
-		if !slices.Equal(one.Model.Linear, three.Model.Linear) || !slices.Equal(one.Dual, three.Dual) || one.Gap != three.Gap {
+		if !slices.Equal(one.Model.Linear, three.Model.Linear) || !slices.Equal(one.Dual, three.Dual) ||
+			one.Gap != three.Gap {
 			t.Errorf("%v: gap %v with one worker, %v with three", method, one.Gap, three.Gap)
 		}
 	}
 }
 
-// TestWarm replaces a twentieth of the rows: from the old dual a refit reaches the gap in fewer steps than cold, certified; from its own dual at once; and
-// from duals that the loss does not allow, its gap is a bound as well.
+// TestWarm replaces a twentieth of the rows: from the old dual a refit reaches the gap in fewer steps than cold,
+// certified; from its own dual at once; and from duals that the loss does not allow, its gap is a bound as well.
 func TestWarm(t *testing.T) {
 	tier.NotUnderRace(t)
 	const n, m = 1000, 4
@@ -198,7 +212,8 @@ func TestWarm(t *testing.T) {
 	}
 	s := settings(1)
 	old := fitted(t, SVM{}, part(0, n), nil, s)
-	if again := fitted(t, SVM{}, part(0, n), &solver.Warm{Dual: old.Dual}, s); len(again.Steps) != 1 || again.Status != solver.Converged {
+	if again := fitted(t, SVM{}, part(0, n), &solver.Warm{Dual: old.Dual}, s); len(again.Steps) != 1 ||
+		again.Status != solver.Converged {
 		t.Errorf("from its own dual: %v after %d steps", again.Status, len(again.Steps))
 	}
 	p := part(50, 1050)
@@ -208,9 +223,18 @@ func TestWarm(t *testing.T) {
 	if !slices.Equal(dual, kept) {
 		t.Error("the warm dual was written to")
 	}
-	if len(warm.Steps) >= len(cold.Steps) || warm.Status != solver.Converged || math.Abs(warm.Objective-cold.Objective) > warm.Gap+cold.Gap {
-		t.Errorf("warm: %v after %d steps, objective %v ± %v; cold: %d steps, %v ± %v", warm.Status, len(warm.Steps), warm.Objective, warm.Gap,
-			len(cold.Steps), cold.Objective, cold.Gap)
+	if len(warm.Steps) >= len(cold.Steps) || warm.Status != solver.Converged ||
+		math.Abs(warm.Objective-cold.Objective) > warm.Gap+cold.Gap {
+		t.Errorf(
+			"warm: %v after %d steps, objective %v ± %v; cold: %d steps, %v ± %v",
+			warm.Status,
+			len(warm.Steps),
+			warm.Objective,
+			warm.Gap,
+			len(cold.Steps),
+			cold.Objective,
+			cold.Gap,
+		)
 	}
 	for i := range dual {
 		dual[i] = 3 * math.Sin(float64(i))
@@ -226,8 +250,9 @@ func TestWarm(t *testing.T) {
 	}
 }
 
-// TestWarmWork replaces a twentieth and a fifth of the rows and fits from the model and the dual variables before: to the same certified gap with at most a
-// quarter and two fifths of the visits of rows that a fit from nothing takes. One visit of each row is the certificate.
+// TestWarmWork replaces a twentieth and a fifth of the rows and fits from the model and the dual variables before: to
+// the same certified gap with at most a quarter and two fifths of the visits of rows that a fit from nothing takes. One
+// visit of each row is the certificate.
 func TestWarmWork(t *testing.T) {
 	tier.NotUnderRace(t)
 	const n, m = 16_000, 10
@@ -250,20 +275,56 @@ func TestWarmWork(t *testing.T) {
 		}{{n / 20, 0.25}, {n / 5, 0.4}} {
 			p := part(c.replaced, n+c.replaced)
 			dual := append(append([]float64(nil), old.Dual[c.replaced*m:]...), make([]float64, c.replaced*m)...)
-			cold, warm := fitted(t, SVM{}, p, nil, s), fitted(t, SVM{}, p, &solver.Warm{Dual: dual, Model: old.Model}, s)
-			if float64(warm.RowVisits) > c.part*float64(cold.RowVisits) || warm.Status != solver.Converged || cold.Status != solver.Converged {
-				t.Errorf("%s, %d rows replaced: %d visits of rows to a gap of %.2g, from nothing %d to %.2g", all.Loss.Name(), c.replaced, warm.RowVisits,
-					warm.GapRelative, cold.RowVisits, cold.GapRelative)
+			cold, warm := fitted(
+				t,
+				SVM{},
+				p,
+				nil,
+				s,
+			), fitted(
+				t,
+				SVM{},
+				p,
+				&solver.Warm{Dual: dual, Model: old.Model},
+				s,
+			)
+			if float64(warm.RowVisits) > c.part*float64(cold.RowVisits) || warm.Status != solver.Converged ||
+				cold.Status != solver.Converged {
+				t.Errorf(
+					"%s, %d rows replaced: %d visits of rows to a gap of %.2g, from nothing %d to %.2g",
+					all.Loss.Name(),
+					c.replaced,
+					warm.RowVisits,
+					warm.GapRelative,
+					cold.RowVisits,
+					cold.GapRelative,
+				)
 			}
-			if got := objectiveOf(p, warm.Model, s.Lambda); !near(got, warm.Objective, 1e-9, 0) || math.Abs(warm.Objective-cold.Objective) > warm.Gap+cold.Gap {
-				t.Errorf("objective %v ± %v, of the model %v; from nothing %v ± %v", warm.Objective, warm.Gap, got, cold.Objective, cold.Gap)
+			if got := objectiveOf(p, warm.Model, s.Lambda); !near(got, warm.Objective, 1e-9, 0) ||
+				math.Abs(warm.Objective-cold.Objective) > warm.Gap+cold.Gap {
+				t.Errorf(
+					"objective %v ± %v, of the model %v; from nothing %v ± %v",
+					warm.Objective,
+					warm.Gap,
+					got,
+					cold.Objective,
+					cold.Gap,
+				)
 			}
-			t.Logf("%s, %d of %d rows replaced: %d visits of rows, from nothing %d", all.Loss.Name(), c.replaced, n, warm.RowVisits, cold.RowVisits)
+			t.Logf(
+				"%s, %d of %d rows replaced: %d visits of rows, from nothing %d",
+				all.Loss.Name(),
+				c.replaced,
+				n,
+				warm.RowVisits,
+				cold.RowVisits,
+			)
 		}
 	}
 }
 
-// TestSweepToGoal checks that a sweep ends with the row by which the dual, summed anew, has risen as far as was asked for, and not before.
+// TestSweepToGoal checks that a sweep ends with the row by which the dual, summed anew, has risen as far as was asked
+// for, and not before.
 func TestSweepToGoal(t *testing.T) {
 	const n = 300
 	for _, loss := range everyLoss {
@@ -291,13 +352,21 @@ func TestSweepToGoal(t *testing.T) {
 				}
 			}
 			if before, _ := rise(rows[:last-1], math.Inf(1)); got < goal*(1-1e-9) || before >= goal*(1+1e-9) {
-				t.Errorf("%+v: asked for a rise of %g, %d rows have %g and all but the last of them %g", loss, goal, visits, got, before)
+				t.Errorf(
+					"%+v: asked for a rise of %g, %d rows have %g and all but the last of them %g",
+					loss,
+					goal,
+					visits,
+					got,
+					before,
+				)
 			}
 		}
 	}
 }
 
-// TestCalledOffWithinASweep: once a fit is called off no further block of rows begins, on however many of them the sweep still has to go.
+// TestCalledOffWithinASweep: once a fit is called off no further block of rows begins, on however many of them the
+// sweep still has to go.
 func TestCalledOffWithinASweep(t *testing.T) {
 	p := planted(5, 6000, 8, 5, Loss{Kind: TopK, K: 2})
 	for _, stop := range []int{1, 3, 40, 75} {
@@ -345,7 +414,8 @@ func TestCalledOffWithinASum(t *testing.T) {
 	}
 }
 
-// TestCutShort checks that a fit that was called off returns its last step, and that as many steps repeat it to the bit.
+// TestCutShort checks that a fit that was called off returns its last step, and that as many steps repeat it to the
+// bit.
 func TestCutShort(t *testing.T) {
 	p := planted(5, 800, 8, 5, Loss{Kind: TopK, K: 2})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -362,7 +432,8 @@ func TestCutShort(t *testing.T) {
 		}
 	}
 	cut, err := SVM{}.Fit(ctx, p, nil, s)
-	if err != nil || cut.Status != solver.Interrupted || !cut.CutShort || len(cut.Steps) != 3 || !near(cut.Objective, objectiveOf(p, cut.Model, 0.5), 1e-9, 0) {
+	if err != nil || cut.Status != solver.Interrupted || !cut.CutShort || len(cut.Steps) != 3 ||
+		!near(cut.Objective, objectiveOf(p, cut.Model, 0.5), 1e-9, 0) {
 		t.Fatalf("%+v, %v", cut, err)
 	}
 	s.Yield, s.OnStep = nil, nil
@@ -390,19 +461,23 @@ func TestCutShort(t *testing.T) {
 		t.Errorf("stopped: %v after %d steps", stopped.Status, len(stopped.Steps))
 	}
 	s.OnStep, s.MaxIterations = nil, 2
-	if limited := fitted(t, SVM{Method: LineSearch}, p, nil, s); limited.Status != solver.Stalled || len(limited.Steps) != 3 {
+	if limited := fitted(t, SVM{Method: LineSearch}, p, nil, s); limited.Status != solver.Stalled ||
+		len(limited.Steps) != 3 {
 		t.Errorf("two steps: %v after %d", limited.Status, len(limited.Steps))
 	}
 	s.Rough = true
 	s.MaxIterations = 500
-	if rough := fitted(t, SVM{}, p, nil, s); rough.Status != solver.Stalled || rough.GapRelative > roughGap || rough.GapRelative <= 0 {
+	if rough := fitted(t, SVM{}, p, nil, s); rough.Status != solver.Stalled || rough.GapRelative > roughGap ||
+		rough.GapRelative <= 0 {
 		t.Errorf("rough: %v, relative gap %v", rough.Status, rough.GapRelative)
 	}
 	// So strong that no weights are within roughGap of the optimum: a rough fit does not end with these.
 	s.Lambda = 1e5
 	nothing := float64(p.X.NumRows()) // the hinge of every row is 1
 	rough := fitted(t, SVM{}, p, nil, s)
-	if gain := nothing - rough.Objective; nothing-rough.Objective+rough.Gap > roughGap*nothing || rough.Gap > roughGain*gain || gain <= 0 {
+	if gain := nothing - rough.Objective; nothing-rough.Objective+rough.Gap > roughGap*nothing ||
+		rough.Gap > roughGain*gain ||
+		gain <= 0 {
 		t.Errorf("rough with a strong ridge: objective %g of %g, gap %g", rough.Objective, nothing, rough.Gap)
 	}
 }
@@ -435,7 +510,8 @@ func TestBasis(t *testing.T) {
 			plain.X.Append(columns, values)
 		}
 		want := fitted(t, SVM{}, &plain, nil, s)
-		if !slices.Equal(r.Model.Weights, want.Model.Linear[:12]) || linear > 0 && !slices.Equal(r.Model.Linear, want.Model.Linear[12:]) {
+		if !slices.Equal(r.Model.Weights, want.Model.Linear[:12]) ||
+			linear > 0 && !slices.Equal(r.Model.Linear, want.Model.Linear[12:]) {
 			t.Errorf("linear %v: weights %v, want %v", linear, r.Model.Weights, want.Model.Linear)
 		}
 		if !near(r.Objective, objectiveOf(p, r.Model, 0.5), 1e-9, 0) || r.Steps[len(r.Steps)-1].K != 3 ||
@@ -447,10 +523,17 @@ func TestBasis(t *testing.T) {
 	}
 }
 
-// TestFlat checks rows without features, which no dual variable moves, and rows whose curvature rounding hides: everything stays finite.
+// TestFlat checks rows without features, which no dual variable moves, and rows whose curvature rounding hides:
+// everything stays finite.
 func TestFlat(t *testing.T) {
 	for _, loss := range everyLoss {
-		p := &solver.Problem{X: solver.NewRows(2, 6, 12), Outputs: 4, Loss: loss, Targets: make([]float64, 24), Weights: []float64{1, 1, 0, 2, 1, 1}}
+		p := &solver.Problem{
+			X:       solver.NewRows(2, 6, 12),
+			Outputs: 4,
+			Loss:    loss,
+			Targets: make([]float64, 24),
+			Weights: []float64{1, 1, 0, 2, 1, 1},
+		}
 		for i := range 6 {
 			switch i % 3 {
 			case 0:
@@ -465,11 +548,13 @@ func TestFlat(t *testing.T) {
 		s := settings(1)
 		s.BiasRidge = 0
 		r := fitted(t, SVM{}, p, nil, s)
-		if !r.Model.IsFinite() || !isFinite(r.Objective) || !isFinite(r.Gap) || !near(r.Objective, objectiveOf(p, r.Model, 1), 1e-9, 0) {
+		if !r.Model.IsFinite() || !isFinite(r.Objective) || !isFinite(r.Gap) ||
+			!near(r.Objective, objectiveOf(p, r.Model, 1), 1e-9, 0) {
 			t.Errorf("%+v: objective %v, gap %v", loss, r.Objective, r.Gap)
 		}
 		clear(p.Weights)
-		if r := fitted(t, SVM{}, p, nil, s); r.Objective != 0 || r.Gap != 0 || r.GapRelative != 0 || r.Status != solver.Converged {
+		if r := fitted(t, SVM{}, p, nil, s); r.Objective != 0 || r.Gap != 0 || r.GapRelative != 0 ||
+			r.Status != solver.Converged {
 			t.Errorf("%+v, no weight: objective %v, gap %v, %v", loss, r.Objective, r.Gap, r.Status)
 		}
 	}
@@ -489,22 +574,28 @@ func TestCheck(t *testing.T) {
 			p.Loss = Loss{Kind: Structured, Cost: [][]float64{{0, 1}, {1, 0}}}
 		}},
 		{"takes Lambda, not Tau", SVM{}, func(_ *solver.Problem, s *solver.Settings) { s.Lambda, s.Tau = 0, 1 }},
-		{"target of row 4 is not one class", SVM{}, func(p *solver.Problem, _ *solver.Settings) { copy(p.Target(4), []float64{1, 1, 0}) }},
+		{"target of row 4 is not one class", SVM{}, func(p *solver.Problem, _ *solver.Settings) {
+			copy(p.Target(4),
+				[]float64{1, 1, 0})
+		}},
 		{"target of row 4 is not one class", SVM{}, func(p *solver.Problem, _ *solver.Settings) { clear(p.Target(4)) }},
 		{"Method is method(9)", SVM{Method: 9}, func(*solver.Problem, *solver.Settings) {}},
-		{"basis of 0 vectors over 7 features for a problem of 3", SVM{Basis: solver.NewModel(solver.ANOVA, 7, 3, false)}, func(*solver.Problem, *solver.Settings) {}},
+		{"basis of 0 vectors over 7 features for a problem of 3", SVM{Basis: solver.NewModel(solver.ANOVA, 7, 3, false)},
+			func(*solver.Problem, *solver.Settings) {}},
 		{"no rows", SVM{}, func(p *solver.Problem, _ *solver.Settings) { p.X = solver.NewRows(3, 0, 0) }},
 		{"Tolerance", SVM{}, func(_ *solver.Problem, s *solver.Settings) { s.Tolerance = 0 }},
 	} {
 		p, s := good()
 		c.change(p, &s)
 		_, err := c.a.Fit(t.Context(), p, nil, s)
-		if err == nil || !strings.Contains(err.Error(), c.word) || !errors.Is(err, solver.ErrProblem) && !errors.Is(err, solver.ErrSettings) {
+		if err == nil || !strings.Contains(err.Error(), c.word) ||
+			!errors.Is(err, solver.ErrProblem) && !errors.Is(err, solver.ErrSettings) {
 			t.Errorf("%v, want %q", err, c.word)
 		}
 	}
 	p, s := good()
-	for _, dual := range [][]float64{make([]float64, 5), append(make([]float64, 89), math.NaN()), append(make([]float64, 89), 1e300)} {
+	for _, dual := range [][]float64{make([]float64, 5), append(make([]float64, 89), math.NaN()), append(make([]float64,
+		89), 1e300)} {
 		if _, err := (SVM{}).Fit(t.Context(), p, &solver.Warm{Dual: dual}, s); !errors.Is(err, solver.ErrSettings) {
 			t.Errorf("%d dual variables: %v", len(dual), err)
 		}
@@ -518,7 +609,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestPath runs the algorithm along λ, each fit from the dual of the one before, and hears of each once, by its final model.
+// TestPath runs the algorithm along λ, each fit from the dual of the one before, and hears of each once, by its final
+// model.
 func TestPath(t *testing.T) {
 	p, s := planted(9, 300, 6, 4, Loss{Kind: MaxHinge}), settings(1)
 	lambdas, err := SVM{}.Strengths(t.Context(), p, s)
@@ -537,8 +629,16 @@ func TestPath(t *testing.T) {
 		}
 		s.Lambda = lambdas[i]
 		cold := fitted(t, SVM{}, p, nil, s)
-		if math.Abs(cold.Objective-point.Result.Objective) > cold.Gap+point.Result.Gap || point.Result.Gap > 2e-3*cold.Objective {
-			t.Errorf("λ %v: objective %v ± %v on the path, %v ± %v from a cold start", lambdas[i], point.Result.Objective, point.Result.Gap, cold.Objective, cold.Gap)
+		if math.Abs(cold.Objective-point.Result.Objective) > cold.Gap+point.Result.Gap ||
+			point.Result.Gap > 2e-3*cold.Objective {
+			t.Errorf(
+				"λ %v: objective %v ± %v on the path, %v ± %v from a cold start",
+				lambdas[i],
+				point.Result.Objective,
+				point.Result.Gap,
+				cold.Objective,
+				cold.Gap,
+			)
 		}
 	}
 }
@@ -587,7 +687,8 @@ func TestOneHot(t *testing.T) {
 		target []float64
 		want   int32
 	}{{[]float64{0, 0, 1}, 2}, {[]float64{1, math.Copysign(0, -1), 0}, 0}, {[]float64{0, 0}, -1}, {[]float64{1, 1}, -1},
-		{[]float64{0, 2}, -1}, {[]float64{0, -1}, -1}, {[]float64{1, 1e-300}, -1}, {[]float64{0.5, 0.5}, -1}, {[]float64{1, -1, 1}, -1},
+		{[]float64{0, 2}, -1}, {[]float64{0, -1}, -1}, {[]float64{1, 1e-300}, -1}, {[]float64{0.5, 0.5}, -1}, {[]float64{1,
+			-1, 1}, -1},
 		{[]float64{math.NaN(), 0}, -1}, {nil, -1}} {
 		if got := oneHot(c.target); got != c.want {
 			t.Errorf("%v is class %d, want %d", c.target, got, c.want)

@@ -9,20 +9,23 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// Constants of a warm start: of those tried, the ones with the least time on letter and satimage with a twentieth and a fifth of the rows replaced, max
-// hinge and weighted Usunier loss, in the mean of 16 splits.
+// Constants of a warm start: of those tried, the ones with the least time on letter and satimage with a twentieth and a
+// fifth of the rows replaced, max hinge and weighted Usunier loss, in the mean of 16 splits.
 const (
-	// enterSweeps bounds the sweeps over new rows. They end where one raises the dual by no more than enterGain times the gap that is asked for: the next
-	// would raise it by about a tenth of that. Rows with less than enterLeast times what the mean row may have of that gap are left out.
+	// enterSweeps bounds the sweeps over new rows. They end where one raises the dual by no more than enterGain times
+	// the gap that is asked for: the next would raise it by about a tenth of that. Rows with less than enterLeast times
+	// what the mean row may have of that gap are left out.
 	enterSweeps = 2
 	enterGain   = 2
 	enterLeast  = 1
-	// freeShare bounds the rows with free dual variables that are swept over before the first evaluation, as a part of all rows.
+	// freeShare bounds the rows with free dual variables that are swept over before the first evaluation, as a part of
+	// all rows.
 	freeShare = 0.1
 	// The part that W has of the first point, next to the weights of the model before: of a loss with a single
 	// weight, and of others, whose W is nearer the optimum. P is about the same for a tenth more or less.
 	singleShare, meanShare = 0.4, 0.7
-	// P at W and at that point are compared on every probeEvery-th row, of many rows on about probeRows. A difference counts from so many deviations on.
+	// P at W and at that point are compared on every probeEvery-th row, of many rows on about probeRows. A difference
+	// counts from so many deviations on.
 	probeEvery, probeRows, probeDeviations = 16, 64, 4
 )
 
@@ -79,8 +82,8 @@ func (f *fit) enter(warm *solver.Warm, tolerance float64) {
 	f.choosePoint(earlier, share)
 }
 
-// begin sets the dual variables of rows that have none to the negative subgradients of the loss at other weights than W: with those of an optimum they would
-// be where they end, but for rows on the edge of their margins.
+// begin sets the dual variables of rows that have none to the negative subgradients of the loss at other weights than
+// W: with those of an optimum they would be where they end, but for rows on the edge of their margins.
 func (f *fit) begin(rows []int32, weights []float64) {
 	own, s := f.w, f.scratch[0]
 	f.setWeights(weights)
@@ -101,11 +104,12 @@ func (f *fit) begin(rows []int32, weights []float64) {
 	f.setWeights(own)
 }
 
-// isUnused reports whether the dual variables of a row are 0: that of its class is the sum of the others, which are not positive.
+// isUnused reports whether the dual variables of a row are 0: that of its class is the sum of the others, which are not
+// positive.
 func (f *fit) isUnused(i int32) bool { return f.alpha[int(i)*f.m+int(f.class[i])] == 0 }
 
-// freeOf appends to free those rows whose dual variables are neither 0 nor at a corner of what the loss allows, where most stay when W moves a little, and
-// reports whether there are any that are not 0.
+// freeOf appends to free those rows whose dual variables are neither 0 nor at a corner of what the loss allows, where
+// most stay when W moves a little, and reports whether there are any that are not 0.
 func (f *fit) freeOf(rows, free []int32) (all []int32, used bool) {
 	corner := f.rule.total * (1 - cornerSlack)
 	count, some := len(free), 0
@@ -205,7 +209,8 @@ func (f *fit) dual() float64 {
 // ridge returns ½Λ‖W‖².
 func (f *fit) ridge() float64 { return 0.5 * f.s.Lambda * dense.Dot(f.w, f.w) }
 
-// weightsOf returns the weights of a model in the order of W, nil where it is no model of this problem or over another basis.
+// weightsOf returns the weights of a model in the order of W, nil where it is no model of this problem or over another
+// basis.
 func (f *fit) weightsOf(m *solver.Model) []float64 {
 	if m == nil || m.NumFeatures != f.p.X.NumColumns || m.NumOutputs != f.m {
 		return nil

@@ -24,15 +24,18 @@ func replaced(t *testing.T, loss Loss, n, fresh int, s solver.Settings) (*solver
 		return &p
 	}
 	old := fitted(t, SVM{}, part(0), nil, s)
-	warm := &solver.Warm{Model: old.Model, Dual: append(append([]float64(nil), old.Dual[fresh*m:]...), make([]float64, fresh*m)...)}
+	warm := &solver.Warm{
+		Model: old.Model,
+		Dual:  append(append([]float64(nil), old.Dual[fresh*m:]...), make([]float64, fresh*m)...),
+	}
 	for i := n - fresh; i < n; i++ {
 		warm.New = append(warm.New, int32(i))
 	}
 	return part(fresh), warm
 }
 
-// TestNewRows: where new rows are named, earlier ones that need no dual variables are not swept over with them, and the result is as certain. Names of rows
-// that are not there are refused.
+// TestNewRows: where new rows are named, earlier ones that need no dual variables are not swept over with them, and the
+// result is as certain. Names of rows that are not there are refused.
 func TestNewRows(t *testing.T) {
 	for _, kind := range []Kind{MaxHinge, WeightedUsunier} {
 		s := settings(1)
@@ -48,18 +51,37 @@ func TestNewRows(t *testing.T) {
 			return f.scratch[0].visits
 		}
 		if with, without := visits(warm), visits(&unnamed); with >= without {
-			t.Errorf("%s: %d visits before the first evaluation with the names of new rows, %d without", kind, with, without)
+			t.Errorf(
+				"%s: %d visits before the first evaluation with the names of new rows, %d without",
+				kind,
+				with,
+				without,
+			)
 		}
 		cold, r := fitted(t, SVM{}, p, nil, s), fitted(t, SVM{}, p, warm, s)
-		if r.Status != solver.Converged || r.Gap > s.Tolerance*r.Objective || math.Abs(r.Objective-cold.Objective) > r.Gap+cold.Gap {
-			t.Errorf("%s: %v, %g ± %g, from nothing %g ± %g", kind, r.Status, r.Objective, r.Gap, cold.Objective, cold.Gap)
+		if r.Status != solver.Converged || r.Gap > s.Tolerance*r.Objective ||
+			math.Abs(r.Objective-cold.Objective) > r.Gap+cold.Gap {
+			t.Errorf(
+				"%s: %v, %g ± %g, from nothing %g ± %g",
+				kind,
+				r.Status,
+				r.Objective,
+				r.Gap,
+				cold.Objective,
+				cold.Gap,
+			)
 		}
 		f := newFit(t, SVM{}, p, s)
 		if err := f.load(r.Dual); err != nil {
 			t.Fatal(err)
 		}
 		if f.sum(); !near(f.dual(), r.Objective-r.Gap, 1e-9, 0) {
-			t.Errorf("%s: the dual variables have the value %g, and the gap is to %g", kind, f.dual(), r.Objective-r.Gap)
+			t.Errorf(
+				"%s: the dual variables have the value %g, and the gap is to %g",
+				kind,
+				f.dual(),
+				r.Objective-r.Gap,
+			)
 		}
 		for _, row := range []int32{-1, 2000} {
 			warm.New = []int32{row}
@@ -98,8 +120,8 @@ func TestFarModel(t *testing.T) {
 	}
 }
 
-// TestBegin: where there is a model, new rows begin at the negative subgradients of their losses there, one by one, and those that have dual variables keep
-// them. The dual is then nearer its largest value than without those rows.
+// TestBegin: where there is a model, new rows begin at the negative subgradients of their losses there, one by one, and
+// those that have dual variables keep them. The dual is then nearer its largest value than without those rows.
 func TestBegin(t *testing.T) {
 	for _, loss := range []Loss{{Kind: MaxHinge}, {Kind: WeightedUsunier}, {Kind: MaxHinge, Moreau: 0.1}} {
 		s := settings(1)
@@ -128,7 +150,14 @@ func TestBegin(t *testing.T) {
 			loss.Eval(grad, scores, p.Target(int(i)))
 			for c, g := range grad {
 				if !near(f.alpha[int(i)*f.m+c], -g, 1e-9, 1e-9) {
-					t.Fatalf("%+v, row %d: dual variable of class %d is %g, the subgradient there %g", loss, i, c, f.alpha[int(i)*f.m+c], g)
+					t.Fatalf(
+						"%+v, row %d: dual variable of class %d is %g, the subgradient there %g",
+						loss,
+						i,
+						c,
+						f.alpha[int(i)*f.m+c],
+						g,
+					)
 				}
 			}
 		}
@@ -139,7 +168,8 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// TestFree: dual variables are free unless they are 0 or at a corner, of which a loss with several weights has those where each of them has a rival.
+// TestFree: dual variables are free unless they are 0 or at a corner, of which a loss with several weights has those
+// where each of them has a rival.
 func TestFree(t *testing.T) {
 	const m = 5
 	for _, c := range []struct {

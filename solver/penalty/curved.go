@@ -49,9 +49,9 @@ func (p Penalty) ProxCurved(row, a []float64, t float64, before []float64) {
 	clear(row)
 }
 
-// curvedLength returns the length of the minimum for L1L2, which solves Σ (a_c u_c / (a_c length + t))² = 1. Newton's method on the inverse
-// root of the left side, which is concave and nearly linear (as for trust regions), rises to it from below; a step from above lands there. The
-// length is at least low.
+// curvedLength returns the length of the minimum for L1L2, which solves Σ (a_c u_c / (a_c length + t))² = 1. Newton's
+// method on the inverse root of the left side, which is concave and nearly linear (as for trust regions), rises to it
+// from below; a step from above lands there. The length is at least low.
 func curvedLength(u, a []float64, t, low, guess float64) float64 {
 	const most = 50 // two or three do
 	length := max(low, guess)
@@ -72,8 +72,8 @@ func curvedLength(u, a []float64, t, low, guess float64) float64 {
 	return length
 }
 
-// curvedLevel returns the largest magnitude of the minimum for L1Linf, which solves Σ a_c (|u_c| − level)₊ = t: the set of outputs above the
-// level only shrinks, as in l1BallThreshold.
+// curvedLevel returns the largest magnitude of the minimum for L1Linf, which solves Σ a_c (|u_c| − level)₊ = t: the set
+// of outputs above the level only shrinks, as in l1BallThreshold.
 func curvedLevel(u, a []float64, t float64) float64 {
 	level := 0.0
 	for range len(u) {

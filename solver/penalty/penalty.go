@@ -7,8 +7,8 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// Penalty is the sparsity-inducing norm Ω over the rows of the output weights V (Blondel et al. 2017, table 1). Row r of V belongs to
-// basis vector r, so a row of zeros removes that vector.
+// Penalty is the sparsity-inducing norm Ω over the rows of the output weights V (Blondel et al. 2017, table 1). Row r
+// of V belongs to basis vector r, so a row of zeros removes that vector.
 type Penalty uint8
 
 const (
@@ -62,8 +62,8 @@ func (p Penalty) RowNorm(row []float64) float64 {
 	return dense.NormInf(row)
 }
 
-// RowDual returns the dual norm of one row: max|q| for L1, ‖q‖₂ for L1L2, Σ|q| for L1Linf. It is the criterion of basis selection,
-// equation (4), at the row q of gradients of a basis vector.
+// RowDual returns the dual norm of one row: max|q| for L1, ‖q‖₂ for L1L2, Σ|q| for L1Linf. It is the criterion of basis
+// selection, equation (4), at the row q of gradients of a basis vector.
 func (p Penalty) RowDual(row []float64) float64 {
 	switch p {
 	case L1:
@@ -74,7 +74,8 @@ func (p Penalty) RowDual(row []float64) float64 {
 	return dense.Norm1(row)
 }
 
-// Prox replaces the k×m row-major matrix v by argmin_Z ½‖Z − V‖² + t Ω(Z), t ≥ 0. Rows and entries that vanish become exactly 0.
+// Prox replaces the k×m row-major matrix v by argmin_Z ½‖Z − V‖² + t Ω(Z), t ≥ 0. Rows and entries that
+// vanish become exactly 0.
 func (p Penalty) Prox(v []float64, k, m int, t float64) {
 	for r := range k {
 		p.ProxRow(v[r*m:r*m+m], t)
@@ -96,7 +97,8 @@ func (p Penalty) ProxRow(row []float64, t float64) {
 			row[c] *= scale
 		}
 	case L1Linf:
-		// Moreau: v − P(v) with P the projection onto the ℓ1 ball of radius t clips |v| at the threshold of that projection.
+		// Moreau: v − P(v) with P the projection onto the ℓ1 ball of radius t clips |v| at the threshold of that
+		// projection.
 		level := l1BallThreshold(row, t)
 		for c, v := range row {
 			row[c] = math.Copysign(min(math.Abs(v), level), v)
@@ -114,8 +116,8 @@ func ProjectL1Ball(v []float64, radius float64) {
 	}
 }
 
-// l1BallThreshold returns θ ≥ 0 with Σ max(|v| − θ, 0) = radius, or 0 if ‖v‖₁ ≤ radius. Michelot 1986: the candidate set only shrinks,
-// so it ends after at most len(v) passes and needs no memory.
+// l1BallThreshold returns θ ≥ 0 with Σ max(|v| − θ, 0) = radius, or 0 if ‖v‖₁ ≤ radius. Michelot 1986: the candidate
+// set only shrinks, so it ends after at most len(v) passes and needs no memory.
 func l1BallThreshold(v []float64, radius float64) float64 {
 	theta, count := 0.0, -1
 	if dense.Norm1(v) <= radius {
@@ -129,8 +131,8 @@ func l1BallThreshold(v []float64, radius float64) float64 {
 				above++
 			}
 		}
-		// Above is 0 only if radius is 0 and rounding lifted theta to the largest entry: the threshold is then that entry. Rounding may
-		// also lower theta by a hair and let an entry in again, for ever if that did not end it.
+		// Above is 0 only if radius is 0 and rounding lifted theta to the largest entry: the threshold is then that
+		// entry. Rounding may also lower theta by a hair and let an entry in again, for ever if that did not end it.
 		if count >= 0 && above >= count || above == 0 {
 			return theta
 		}

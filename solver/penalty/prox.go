@@ -1,7 +1,7 @@
 package penalty
 
-// Form is how the penalty enters a problem over the output weights: λΩ(V) in the objective (penalised form, Blondel et al. 2017,
-// appendix D), or Ω(V) ≤ τ (constrained form, equation (2)). Exactly one of lambda and tau is positive.
+// Form is how the penalty enters a problem over the output weights: λΩ(V) in the objective (penalised form, Blondel et
+// al. 2017, appendix D), or Ω(V) ≤ τ (constrained form, equation (2)). Exactly one of lambda and tau is positive.
 type Form struct {
 	Penalty     Penalty
 	Lambda, Tau float64
@@ -15,7 +15,8 @@ func (f Form) Term(v []float64, k, m int) float64 {
 	return f.Lambda * f.Penalty.Norm(v, k, m)
 }
 
-// Step replaces v (k×m) by its proximal point for a step length t: argmin_Z ½‖Z − V‖² + tλΩ(Z), or the projection onto Ω(Z) ≤ τ.
+// Step replaces v (k×m) by its proximal point for a step length t: argmin_Z ½‖Z − V‖² + tλΩ(Z), or the
+// projection onto Ω(Z) ≤ τ.
 func (f Form) Step(v []float64, k, m int, t float64) {
 	if f.Tau > 0 {
 		f.Penalty.Project(v, k, m, f.Tau)

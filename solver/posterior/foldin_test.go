@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestMixLossByOdds compares the loss by odds with the one by definition, also where the exponentials leave the range of numbers.
+// TestMixLossByOdds compares the loss by odds with the one by definition, also where the exponentials leave the range
+// of numbers.
 func TestMixLossByOdds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, scale := range []float64{0.1, 3, 50, 290, 1000} {
@@ -19,7 +20,9 @@ func TestMixLossByOdds(t *testing.T) {
 				odds[c] = math.Exp(s.Bias[c])
 			}
 			z := scale * r.NormFloat64()
-			if got, want := s.MixLossByOdds(target, odds, z), s.MixLoss(target, z); math.Abs(got-want) > 1e-12*(1+want) {
+			if got, want := s.MixLossByOdds(target, odds, z), s.MixLoss(target, z); math.Abs(
+				got-want,
+			) > 1e-12*(1+want) {
 				t.Fatalf("scale %g, %d outputs: %.17g, by definition %.17g", scale, m, got, want)
 			}
 		}

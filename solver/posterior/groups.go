@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// vector is a basis vector of the published model: coordinate r of the mean rows, of all groups or of some, with the square of its length.
+// vector is a basis vector of the published model: coordinate r of the mean rows, of all groups or of some, with the
+// square of its length.
 type vector struct {
 	r      int
 	weight float64
@@ -51,8 +52,9 @@ func (s *State) vectors() []vector {
 	return slices.DeleteFunc(all, func(v vector) bool { return !(v.square > 0) })
 }
 
-// groupedVectors writes the interactions of groups as squares, which the homogeneous kernel has. For each coordinate, with S the sum of all
-// rows and S_g that of a group, Σ_{g<h} S_g S_h = ½ (S² − Σ_g S_g²), and for two groups ¼ ((S_1 + S_2)² − (S_1 − S_2)²), a vector less.
+// groupedVectors writes the interactions of groups as squares, which the homogeneous kernel has. For each coordinate,
+// with S the sum of all rows and S_g that of a group, Σ_{g<h} S_g S_h = ½ (S² − Σ_g S_g²), and for two groups ¼
+// ((S_1 + S_2)² − (S_1 − S_2)²), a vector less.
 func (s *State) groupedVectors(all []vector) []vector {
 	groups := slices.Clone(s.Group)
 	slices.Sort(groups)

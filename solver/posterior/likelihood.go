@@ -25,7 +25,8 @@ func (l Likelihood) String() string {
 	return "multinomial"
 }
 
-// Jaakkola returns 2λ(ξ) = tanh(ξ/2)/(2ξ), the weight of the quadratic bound on the logistic loss (Jaakkola and Jordan 2000, eq. 12).
+// Jaakkola returns 2λ(ξ) = tanh(ξ/2)/(2ξ), the weight of the quadratic bound on the logistic loss (Jaakkola and
+// Jordan 2000, eq. 12).
 func Jaakkola(xi float64) float64 { return JaakkolaExp(xi, math.Exp(-xi)) }
 
 // JaakkolaExp is jaakkola where e = exp(−ξ) is known.
@@ -50,16 +51,18 @@ func observeLogistic(bound bool, target, o, variance float64) (omega, slope floa
 // Sharpen takes a quadratic from the bound towards that of Laplace's method, with the exact slope and curvature of
 // the loss, p(1 − p) at the mean, as far as likelihood is sure. e is exp(−|o|).
 //
-// The bound has 15 times the curvature of the loss at o = −5: where one label in 150 is 1, sweeps crawl, and informative
-// names are taken for noise. On 0.5 % fraud the published log loss is 0.0389 with this and 0.0419 with the bound.
+// The bound has 15 times the curvature of the loss at o = −5: where one label in 150 is 1, sweeps crawl, and
+// informative names are taken for noise. On 0.5 % fraud the published log loss is 0.0389 with this and 0.0419 with the
+// bound.
 func Sharpen(omega, slope, target, o, variance, e float64) (float64, float64) {
 	share := sureOf(target*o, variance)
 	p := e / (1 + e)
 	return omega + share*(p/(1+e)-omega), slope + share*(target*p-slope)
 }
 
-// sureOf says how surely an output is on the side of its label: from 0 at two standard deviations to 1 at four. signed is t·o at the mean. Where a label
-// surprises or little is known, the bound stays, which reaches further and says what a wide posterior expects.
+// sureOf says how surely an output is on the side of its label: from 0 at two standard deviations to 1 at four. signed
+// is t·o at the mean. Where a label surprises or little is known, the bound stays, which reaches further and says what
+// a wide posterior expects.
 func sureOf(signed, variance float64) float64 {
 	if signed <= 0 {
 		return 0
@@ -67,7 +70,8 @@ func sureOf(signed, variance float64) float64 {
 	return min(1, max(0, signed/(2*math.Sqrt(variance))-1))
 }
 
-// LogisticLikelihood returns the expected log-likelihood of a label ±1: its bound at the optimum, for one binary label sharpened as its quadratic is.
+// LogisticLikelihood returns the expected log-likelihood of a label ±1: its bound at the optimum, for one binary label
+// sharpened as its quadratic is.
 func (s *State) LogisticLikelihood(target, o, variance float64) float64 {
 	xi := math.Sqrt(o*o + variance)
 	value := 0.5*(target*o-xi) - math.Log1p(math.Exp(-xi))
@@ -78,8 +82,8 @@ func (s *State) LogisticLikelihood(target, o, variance float64) float64 {
 	return value
 }
 
-// IsBinary reports whether there is one binary label, whose quadratic is sharpened. Several outputs keep their bounds: those of the thresholds of a rating
-// share one z, and on ratings that change sharpened ones were no better.
+// IsBinary reports whether there is one binary label, whose quadratic is sharpened. Several outputs keep their bounds:
+// those of the thresholds of a rating share one z, and on ratings that change sharpened ones were no better.
 func (s *State) IsBinary() bool { return s.Likelihood == Logistic && len(s.Bias) == 1 }
 
 // Pseudo returns the precision ω and ω·t of the Gaussian observation t of z in place of one example, with z of the
@@ -116,11 +120,12 @@ func (s *State) MixLoss(target []float64, mean float64) float64 {
 	return logisticMix * (total + math.Log(product)) / float64(len(target))
 }
 
-// oddsLimit bounds what MixLossByOdds exponentiates: above it a product of two exponentials may leave the range of numbers.
+// oddsLimit bounds what MixLossByOdds exponentiates: above it a product of two exponentials may leave the range of
+// numbers.
 const oddsLimit = 300
 
-// MixLossByOdds is MixLoss of logistic outputs where odds has exp(θ_c): one exponential and a logarithm in all, in place of one exponential for each
-// output. MixLoss takes its place beyond oddsLimit.
+// MixLossByOdds is MixLoss of logistic outputs where odds has exp(θ_c): one exponential and a logarithm in all, in
+// place of one exponential for each output. MixLoss takes its place beyond oddsLimit.
 func (s *State) MixLossByOdds(target, odds []float64, mean float64) float64 {
 	if !(math.Abs(mean) < oddsLimit) {
 		return s.MixLoss(target, mean)
@@ -146,5 +151,6 @@ func (s *State) MixLossByOdds(target, odds []float64, mean float64) float64 {
 	return logisticMix * (total + math.Log(product)) / float64(len(target))
 }
 
-// logisticMix scales the mean loss of the outputs like the squared error of a rating; 2 to 8 make no measurable difference.
+// logisticMix scales the mean loss of the outputs like the squared error of a rating; 2 to 8 make no measurable
+// difference.
 const logisticMix = 4

@@ -7,8 +7,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestSharpen: a quadratic is that of the bound where a label surprises, or the output is within two standard deviations of 0, and from four on has the slope
-// and the curvature of the loss.
+// TestSharpen: a quadratic is that of the bound where a label surprises, or the output is within two standard
+// deviations of 0, and from four on has the slope and the curvature of the loss.
 func TestSharpen(t *testing.T) {
 	loss := func(target, o float64) float64 { return softplus(-target * o) }
 	for _, target := range []float64{-1, 1} {
@@ -20,7 +20,16 @@ func TestSharpen(t *testing.T) {
 					bound, by := observeLogistic(true, target, o, deviation*deviation)
 					if target*o <= 0 || deviations <= 2 {
 						if omega != bound || slope != by {
-							t.Errorf("label %g at %g ± %g: ω %g, slope %g, those of the bound are %g and %g", target, o, deviation, omega, slope, bound, by)
+							t.Errorf(
+								"label %g at %g ± %g: ω %g, slope %g, those of the bound are %g and %g",
+								target,
+								o,
+								deviation,
+								omega,
+								slope,
+								bound,
+								by,
+							)
 						}
 						continue
 					}

@@ -19,7 +19,11 @@ func (s *State) Loadings() *Loadings {
 	if s.Group != nil {
 		vectors = s.groupedVectors(vectors)
 	}
-	l := &Loadings{Coordinate: make([]int, len(vectors)), Scale: make([]float64, len(vectors)), Sign: make([][]int, s.NumFields)}
+	l := &Loadings{
+		Coordinate: make([]int, len(vectors)),
+		Scale:      make([]float64, len(vectors)),
+		Sign:       make([][]int, s.NumFields),
+	}
 	for v := range vectors {
 		l.Coordinate[v], l.Scale[v] = vectors[v].r, vectors[v].scale()
 	}
@@ -38,8 +42,9 @@ func (s *State) Loadings() *Loadings {
 	return l
 }
 
-// Row stores in dst (length the vectors of the model) what a row of a field with the given coordinates (length NumBasis of the state) has in the model. It
-// reports whether that is all of it: false where a coordinate that was 0 in all rows of the field, so that the model does without it, is not 0 here.
+// Row stores in dst (length the vectors of the model) what a row of a field with the given coordinates (length NumBasis
+// of the state) has in the model. It reports whether that is all of it: false where a coordinate that was 0 in all rows
+// of the field, so that the model does without it, is not 0 here.
 func (l *Loadings) Row(dst []float64, field int, coordinates []float64) (whole bool) {
 	whole = true
 	v, sign := 0, l.Sign[field]
@@ -59,5 +64,8 @@ func (s *State) isWhole(vectors []vector, r int, group int32) bool {
 	if s.Group == nil {
 		return true
 	}
-	return slices.ContainsFunc(vectors, func(v vector) bool { return v.r == r && (v.minus != everyGroup || v.only == group) })
+	return slices.ContainsFunc(
+		vectors,
+		func(v vector) bool { return v.r == r && (v.minus != everyGroup || v.only == group) },
+	)
 }

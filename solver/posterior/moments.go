@@ -2,8 +2,8 @@ package posterior
 
 import "github.com/refitd/refitd/solver/internal/dense"
 
-// RowView is one example as the updates see it: the posterior rows of its features, gathered, and the sums over them. What meets are its
-// parts: its entries, each for itself, or with groups the sums of the entries of each group.
+// RowView is one example as the updates see it: the posterior rows of its features, gathered, and the sums over them.
+// What meets are its parts: its entries, each for itself, or with groups the sums of the entries of each group.
 type RowView struct {
 	Sign  []float64   // k
 	Value []float64   // the example's values x_e
@@ -23,8 +23,15 @@ type RowView struct {
 
 func NewRowView(sign []float64) *RowView {
 	q := len(sign) + 1
-	v := &RowView{Sign: sign, Sum: make([]float64, q-1), slope: make([]float64, q), cross: make([]float64, q), rest: make([]float64, q),
-		total: make([]float64, PackedSize(q)), Pairs: make([]float64, PackedSize(q))}
+	v := &RowView{
+		Sign:  sign,
+		Sum:   make([]float64, q-1),
+		slope: make([]float64, q),
+		cross: make([]float64, q),
+		rest:  make([]float64, q),
+		total: make([]float64, PackedSize(q)),
+		Pairs: make([]float64, PackedSize(q)),
+	}
 	for r, sr := range sign {
 		row := (r + 1) * (r + 2) / 2
 		for t, st := range sign[:r+1] {
@@ -94,7 +101,8 @@ func (v *RowView) slopeOf(dst []float64, x float64, p int) {
 	}
 }
 
-// Variance returns Var z for independent rows: Σ_p g_pᵀ C_p g_p plus, for every pair of parts, the product of both covariances. O(nnz·k²).
+// Variance returns Var z for independent rows: Σ_p g_pᵀ C_p g_p plus, for every pair of parts, the product of both
+// covariances. O(nnz·k²).
 func (v *RowView) Variance() float64 {
 	total := 0.0
 	for e, alone := range v.Alone {
@@ -117,8 +125,8 @@ func (v *RowView) Variance() float64 {
 	return total
 }
 
-// basisInner returns Σ_{r,t} s_r s_t a[r,t] b[r,t] over the basis coordinates of two packed covariances; the signs of both sides cancel
-// on the pairs (r,t) only when equal, so they stay.
+// basisInner returns Σ_{r,t} s_r s_t a[r,t] b[r,t] over the basis coordinates of two packed covariances; the signs of
+// both sides cancel on the pairs (r,t) only when equal, so they stay.
 func (v *RowView) basisInner(a, b []float64) float64 {
 	total := 0.0
 	for r := 1; r <= len(v.Sign); r++ {
@@ -133,8 +141,8 @@ func (v *RowView) basisInner(a, b []float64) float64 {
 	return total
 }
 
-// Accumulate adds one example's ω E[y yᵀ] to the packed precision and right·E[y] − ω E[y·rest] to rightSide, for entry e; z is the mean
-// that predict returned, right the product ω·t of the pseudo-observation.
+// Accumulate adds one example's ω E[y yᵀ] to the packed precision and right·E[y] − ω E[y·rest] to rightSide, for entry
+// e; z is the mean that predict returned, right the product ω·t of the pseudo-observation.
 func (v *RowView) Accumulate(precision, rightSide []float64, e int, z, omega, right float64) {
 	q := len(v.Sign) + 1
 	x, y := v.Value[e], v.slope
@@ -152,8 +160,8 @@ func (v *RowView) Accumulate(precision, rightSide []float64, e int, z, omega, ri
 	for r, g := range y {
 		rightSide[r] += t * g
 	}
-	// The partners' uncertainty: Cov(y) = x² Σ_l x_l² C_l (signs applied) and Cov(y, rest) = x Σ_l x_l s∘(C_l g_l), g_l the gradient of
-	// the rest by row l.
+	// The partners' uncertainty: Cov(y) = x² Σ_l x_l² C_l (signs applied) and Cov(y, rest) = x Σ_l x_l s∘(C_l g_l), g_l
+	// the gradient of the rest by row l.
 	v.Parts.addCovariances(v)
 	part := v.Parts.of(e)
 	for l, xl := range v.Parts.Value {
@@ -170,7 +178,8 @@ func (v *RowView) Accumulate(precision, rightSide []float64, e int, z, omega, ri
 	AddOuter(precision, omega, y) // number by number, after the vectors above: they would wait for it
 }
 
-// crossWith stores C_l g_l in cross, where g_l is the gradient by row l of z without entry e: x_l (1, s_r (S_r − x_e h_er − x_l h_lr)).
+// crossWith stores C_l g_l in cross, where g_l is the gradient by row l of z without entry e: x_l (1, s_r (S_r − x_e
+// h_er − x_l h_lr)).
 func (v *RowView) crossWith(l, e int, c []float64) {
 	xl := v.Parts.Value[l]
 	if v.Parts.entries == 2 { // nothing but part l is left, so only its linear weight moves the rest

@@ -15,9 +15,10 @@ func (s *State) FixedCurvature() bool { return s.Likelihood == Gaussian }
 // it is at least Jaakkola and Jordan's weight at the log odds, which reach further: a label that surprises does not
 // throw the update off.
 //
-// Curvatures that bound the loss everywhere are several times that, and the fit crawls and shrinks too much. On 79,000 ratings as 5
-// classes, held-out log loss and accuracy after 12 sweeps from the same start: Böhning's ½ (1992) 1.281, .437; Bouchard's bound (2007)
-// with a Jaakkola term per class, whose gradient is not that of the softmax, 1.284, .438; this 1.235, .448.
+// Curvatures that bound the loss everywhere are several times that, and the fit crawls and shrinks too much. On 79,000
+// ratings as 5 classes, held-out log loss and accuracy after 12 sweeps from the same start: Böhning's ½ (1992) 1.281,
+// .437; Bouchard's bound (2007) with a Jaakkola term per class, whose gradient is not that of the softmax, 1.284, .438;
+// this 1.235, .448.
 func softmaxWeight(p, target float64) float64 {
 	p = min(max(p, leastProbability), 1-leastProbability)
 	if target == 0 {
@@ -29,8 +30,8 @@ func softmaxWeight(p, target float64) float64 {
 // leastProbability keeps the weights of classes that are as good as ruled out above zero.
 const leastProbability = 1e-6
 
-// ObserveOutputs stores the pseudo-observations of o_c − θ_c for outputs of the given means and variances: ω and ω·t, times weight; of Logistic ones by the
-// bound or not.
+// ObserveOutputs stores the pseudo-observations of o_c − θ_c for outputs of the given means and variances: ω and ω·t,
+// times weight; of Logistic ones by the bound or not.
 func (s *State) ObserveOutputs(omega, right, target, mean, variance []float64, weight float64, bound bool) {
 	switch s.Likelihood {
 	case Gaussian:
@@ -56,8 +57,8 @@ func (s *State) ObserveOutputs(omega, right, target, mean, variance []float64, w
 	}
 }
 
-// OutputLikelihood returns the expected log-likelihood of one example: exact for Gaussian, the bound at its optimum for Logistic, and to
-// second order for Multinomial and one binary label; work has length m.
+// OutputLikelihood returns the expected log-likelihood of one example: exact for Gaussian, the bound at its optimum for
+// Logistic, and to second order for Multinomial and one binary label; work has length m.
 func (s *State) OutputLikelihood(target, mean, variance, work []float64) float64 {
 	total := 0.0
 	switch s.Likelihood {

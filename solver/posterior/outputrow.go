@@ -2,8 +2,8 @@ package posterior
 
 import "math"
 
-// OutputEvidence is what examples say about the row of one feature under separate outputs: the precision, as far as it is not zero, and
-// the right side. The blocks are laid out like a covariance.
+// OutputEvidence is what examples say about the row of one feature under separate outputs: the precision, as far as it
+// is not zero, and the right side. The blocks are laid out like a covariance.
 type OutputEvidence struct {
 	linear []float64 // m, the diagonal of the linear weights
 	cross  []float64 // m×k
@@ -16,8 +16,8 @@ func NewOutputEvidence(precision, right []float64, m, k int) OutputEvidence {
 	return OutputEvidence{linear: precision[:m], cross: precision[m : m+m*k], basis: precision[m+m*k:], right: right}
 }
 
-// OutputSolver turns evidence and prior into a row's posterior: the linear weights are eliminated first (their block is diagonal), so
-// that the cost is O(m·k² + k³) instead of O((m+k)³).
+// OutputSolver turns evidence and prior into a row's posterior: the linear weights are eliminated first (their block is
+// diagonal), so that the cost is O(m·k² + k³) instead of O((m+k)³).
 type OutputSolver struct {
 	m, k   int
 	factor []float64 // packed k×k
@@ -26,10 +26,17 @@ type OutputSolver struct {
 }
 
 func NewOutputSolver(m, k int) *OutputSolver {
-	return &OutputSolver{m: m, k: k, factor: make([]float64, PackedSize(k)), spare: make([]float64, PackedSize(k)), y: make([]float64, k)}
+	return &OutputSolver{
+		m:      m,
+		k:      k,
+		factor: make([]float64, PackedSize(k)),
+		spare:  make([]float64, PackedSize(k)),
+		y:      make([]float64, k),
+	}
 }
 
-// Finish stores the posterior mean, unless covariance is nil the covariance, and unless logDet is nil the covariance's log determinant.
+// Finish stores the posterior mean, unless covariance is nil the covariance, and unless logDet is nil the covariance's
+// log determinant.
 // What rounding spoils is dealt with as in RowSolver.finish.
 func (s *OutputSolver) Finish(a *OutputEvidence, prior, mean, covariance []float64, logDet *float64) {
 	m, k := s.m, s.k
@@ -103,7 +110,8 @@ func (s *OutputSolver) Restore(a *OutputEvidence, prior, mean, covariance []floa
 	copy(s.factor, covariance[m+m*k:])
 	ok := Cholesky(s.factor, k)
 	if ok {
-		// With the precision (A_ww, A_wh; A_hw, A_hh) of a posterior, C_hh⁻¹ = A_hh − A_hw A_ww⁻¹ A_wh and C_wh = −A_ww⁻¹ A_wh C_hh.
+		// With the precision (A_ww, A_wh; A_hw, A_hh) of a posterior, C_hh⁻¹ = A_hh − A_hw A_ww⁻¹ A_wh and C_wh
+		// = −A_ww⁻¹ A_wh C_hh.
 		InvertCholesky(a.basis, s.factor, k)
 	}
 	for c := 0; ok && c < m; c++ {

@@ -16,7 +16,22 @@ func TestBoundOfLogisticOutputs(t *testing.T) {
 	for range 2000 {
 		m := 2 + r.IntN(5)
 		s := NewSeparate(Logistic, m, nil, 0, PriorFor(Logistic, 1))
-		at, to, variance, target, o := make([]float64, m), make([]float64, m), make([]float64, m), make([]float64, m), make([]float64, m)
+		at, to, variance, target, o := make(
+			[]float64,
+			m,
+		), make(
+			[]float64,
+			m,
+		), make(
+			[]float64,
+			m,
+		), make(
+			[]float64,
+			m,
+		), make(
+			[]float64,
+			m,
+		)
 		scale := math.Exp(4 * r.NormFloat64())
 		for c := range at {
 			at[c], to[c] = scale*r.NormFloat64(), scale*r.NormFloat64()
@@ -37,8 +52,8 @@ func TestBoundOfLogisticOutputs(t *testing.T) {
 	}
 }
 
-// TestQuadraticOfClasses: the quadratic of the multi-class loss has its gradient and at least its curvature where it is taken, and gains
-// no more than the loss does on the way to its own optimum.
+// TestQuadraticOfClasses: the quadratic of the multi-class loss has its gradient and at least its curvature where it is
+// taken, and gains no more than the loss does on the way to its own optimum.
 func TestQuadraticOfClasses(t *testing.T) {
 	r := rand.New(rand.NewPCG(43, 44))
 	for range 2000 {

@@ -5,8 +5,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// OutputTotals is what an example adds up to over all its entries. What it says about the row of one entry follows from the totals and that row
-// in O(k·(k + m)), however many entries there are, and a row that moves moves the totals in as much.
+// OutputTotals is what an example adds up to over all its entries. What it says about the row of one entry follows from
+// the totals and that row in O(k·(k + m)), however many entries there are, and a row that moves moves the totals in as
+// much.
 type OutputTotals struct {
 	out  []float64 // m, E[o_c] − θ_c
 	sum  []float64 // k, S_r = Σ_l x_l E[h_lr]
@@ -71,8 +72,16 @@ type OutputMath struct {
 
 func NewOutputMath(w *OutputWeights) *OutputMath {
 	m, k := w.m, w.k
-	return &OutputMath{OutputWeights: w, slope: make([]float64, k), own: make([]float64, k), product: make([]float64, k), inner: make([]float64, k),
-		tau: make([]float64, k), parts: make([]float64, m*k+PackedSize(k)), means: make([]float64, k*k)}
+	return &OutputMath{
+		OutputWeights: w,
+		slope:         make([]float64, k),
+		own:           make([]float64, k),
+		product:       make([]float64, k),
+		inner:         make([]float64, k),
+		tau:           make([]float64, k),
+		parts:         make([]float64, m*k+PackedSize(k)),
+		means:         make([]float64, k*k),
+	}
 }
 
 // without sets slope and own for an entry with the value x and the mean row.
@@ -85,9 +94,10 @@ func (w *OutputMath) without(t *OutputTotals, x float64, mean []float64) {
 	}
 }
 
-// Accumulate adds one example to the evidence of the entry with the value x and the given row. Given its partners, o_c is linear in the row with
-// the gradient y_c = x (e_c, V[·,c]∘s), s_r = Σ_{l≠e} x_l h_lr; the precision is Σ_c ω_c E[y_c y_cᵀ] and the right side
-// Σ_c E[y_c (right_c − ω_c·rest_c)], rest_c what o_c − θ_c is without the feature. O(k·(k + m)).
+// Accumulate adds one example to the evidence of the entry with the value x and the given row. Given its partners, o_c
+// is linear in the row with the gradient y_c = x (e_c, V[·,c]∘s), s_r = Σ_{l≠e} x_l h_lr; the precision is Σ_c ω_c
+// E[y_c y_cᵀ] and the right side Σ_c E[y_c (right_c − ω_c·rest_c)], rest_c what o_c − θ_c is without the feature.
+// O(k·(k + m)).
 func (w *OutputMath) Accumulate(a *OutputEvidence, x float64, mean, cov []float64, t *OutputTotals, by *Observation) {
 	m, k := w.m, w.k
 	square := x * x
@@ -198,7 +208,8 @@ func (w *OutputMath) addPull(pull, means, coupled []float64, by *Observation) {
 	}
 }
 
-// OutputMove is how far a row has gone. With K = Σ_c ω_c V[·,c] V[·,c]ᵀ what that does to P is a sum over the outputs too, so that it takes no K.
+// OutputMove is how far a row has gone. With K = Σ_c ω_c V[·,c] V[·,c]ᵀ what that does to P is a sum over the
+// outputs too, so that it takes no K.
 type OutputMove struct {
 	before  []float64 // m+k, the mean row that it was
 	mean    []float64 // m+k, by how much the mean row has grown
@@ -209,8 +220,14 @@ type OutputMove struct {
 }
 
 func NewOutputMove(m, k int) *OutputMove {
-	return &OutputMove{before: make([]float64, m+k), mean: make([]float64, m+k), cov: make([]float64, OutputCovariance(m, k)), means: make([]float64, k*k),
-		cubic: make([]float64, m*k), squared: make([]float64, m*k)}
+	return &OutputMove{
+		before:  make([]float64, m+k),
+		mean:    make([]float64, m+k),
+		cov:     make([]float64, OutputCovariance(m, k)),
+		means:   make([]float64, k*k),
+		cubic:   make([]float64, m*k),
+		squared: make([]float64, m*k),
+	}
 }
 
 // From notes a row before its update.

@@ -5,9 +5,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// The row of a feature under separate outputs is (w_1 … w_m, h_1 … h_k). No update couples the linear weights of two outputs except
-// through the basis coordinates, so of its covariance only these parts are ever asked for, and stored, in this order: the variances of
-// the m linear weights, their covariances with the coordinates (m×k, a row per output), and the packed k×k block of the coordinates.
+// The row of a feature under separate outputs is (w_1 … w_m, h_1 … h_k). No update couples the linear weights of
+// two outputs except through the basis coordinates, so of its covariance only these parts are ever asked for, and
+// stored, in this order: the variances of the m linear weights, their covariances with the coordinates (m×k, a row per
+// output), and the packed k×k block of the coordinates.
 
 // OutputCovariance returns the length of one feature's covariance under separate outputs.
 func OutputCovariance(m, k int) int { return m + m*k + PackedSize(k) }
@@ -32,8 +33,8 @@ func growOutputCovariance(dst, src []float64, m, k int) {
 	copy(dst[m+m*(k+1):], src[m+m*k:])
 }
 
-// OutputView is one example as the updates of separate outputs see it, as RowView is for shared ones. With the activations
-// φ_r = Σ_{i<j} x_i h_ir x_j h_jr it holds the moments of o_c − θ_c = Σ_e x_e w_ec + Σ_r V[r,c] φ_r.
+// OutputView is one example as the updates of separate outputs see it, as RowView is for shared ones. With the
+// activations φ_r = Σ_{i<j} x_i h_ir x_j h_jr it holds the moments of o_c − θ_c = Σ_e x_e w_ec + Σ_r V[r,c] φ_r.
 type OutputView struct {
 	state  *State
 	M, K   int
@@ -55,9 +56,24 @@ type OutputView struct {
 
 func NewOutputView(s *State) *OutputView {
 	m, k := len(s.Bias), s.NumBasis
-	return &OutputView{state: s, M: m, K: k, sum: make([]float64, k), Phi: make([]float64, k), Out: make([]float64, m), Linear: make([]float64, m),
-		PhiCov: make([]float64, PackedSize(k)), Cross: make([]float64, m*k), total: make([]float64, PackedSize(k)), both: make([]float64, PackedSize(k)),
-		Slope: make([]float64, k), tau: make([]float64, k)}
+	return &OutputView{
+		state:  s,
+		M:      m,
+		K:      k,
+		sum:    make([]float64, k),
+		Phi:    make([]float64, k),
+		Out:    make([]float64, m),
+		Linear: make([]float64, m),
+		PhiCov: make(
+			[]float64,
+			PackedSize(k),
+		),
+		Cross: make([]float64, m*k),
+		total: make([]float64, PackedSize(k)),
+		both:  make([]float64, PackedSize(k)),
+		Slope: make([]float64, k),
+		tau:   make([]float64, k),
+	}
 }
 
 // Gather points the view at an example of the state.
@@ -106,8 +122,8 @@ func (v *OutputView) Without(e int) {
 	}
 }
 
-// Covariances refreshes Cov(φ), Cov(linear, φ). Rows are independent and φ is multilinear in them, so with g_er = x_e (S_r − x_e h_er)
-// Cov(φ_r, φ_t) = Σ_e g_er g_et C_e[r,t] + Σ_{e<f} x_e² x_f² C_e[r,t] C_f[r,t]. O(nnz·k·(k + m)).
+// Covariances refreshes Cov(φ), Cov(linear, φ). Rows are independent and φ is multilinear in them, so with g_er = x_e
+// (S_r − x_e h_er) Cov(φ_r, φ_t) = Σ_e g_er g_et C_e[r,t] + Σ_{e<f} x_e² x_f² C_e[r,t] C_f[r,t]. O(nnz·k·(k + m)).
 func (v *OutputView) Covariances() {
 	clear(v.PhiCov)
 	clear(v.total)

@@ -2,13 +2,14 @@ package posterior
 
 import "math"
 
-// Symmetric q×q matrices are stored packed: element (i, j) with j ≤ i at i(i+1)/2 + j, so the rows of a lower triangle are contiguous.
+// Symmetric q×q matrices are stored packed: element (i, j) with j ≤ i at i(i+1)/2 + j, so the rows of a lower
+// triangle are contiguous.
 
 // PackedSize returns the length of a packed symmetric matrix of order q.
 func PackedSize(q int) int { return q * (q + 1) / 2 }
 
-// Cholesky overwrites the packed positive definite a with its lower factor L. It reports false, leaving a undefined, if a pivot is not
-// positive and finite. O(q³/6).
+// Cholesky overwrites the packed positive definite a with its lower factor L. It reports false, leaving a undefined, if
+// a pivot is not positive and finite. O(q³/6).
 func Cholesky(a []float64, q int) bool {
 	for i, row := 0, 0; i < q; i, row = i+1, row+i+1 {
 		ai := a[row : row+i+1]
@@ -56,7 +57,8 @@ func InvertCholesky(dst, l []float64, q int) {
 	for i, row := 0, 0; i < q; i, row = i+1, row+i+1 {
 		li := l[row : row+i+1]
 		d := 1 / li[i]
-		// Row i of L⁻¹ is −(1/l_ii) Σ_{j<i} l_ij (row j of L⁻¹), accumulated from the left so that l_ij is read before it is overwritten.
+		// Row i of L⁻¹ is −(1/l_ii) Σ_{j<i} l_ij (row j of L⁻¹), accumulated from the left so that l_ij is
+		// read before it is overwritten.
 		for j, rj := 0, 0; j < i; j, rj = j+1, rj+j+1 {
 			f := -li[j] * d
 			inv := l[rj : rj+j+1]

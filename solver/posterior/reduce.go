@@ -11,22 +11,24 @@ import (
 	"gonum.org/v1/gonum/lapack/gonum"
 )
 
-// Reduction maps the coordinates of a state to fewer ones that say most of its interactions, the same for all rows: of the interactions of two rows that are
-// drawn from the state's, the largest part that so many coordinates can have in mean square, by the eigenvalues of the form in coordinates of variance 1. It
-// does not change.
+// Reduction maps the coordinates of a state to fewer ones that say most of its interactions, the same for all rows: of
+// the interactions of two rows that are drawn from the state's, the largest part that so many coordinates can have in
+// mean square, by the eigenvalues of the form in coordinates of variance 1. It does not change.
 type Reduction struct {
 	from, to int
 	sign     []float64 // to
 	matrix   []float64 // to×from
 }
 
-// reduceRows is how many rows a reduction is made of at most, spread evenly, and reduceRidge what their variances are raised by, of the mean one.
+// reduceRows is how many rows a reduction is made of at most, spread evenly, and reduceRidge what their variances are
+// raised by, of the mean one.
 const (
 	reduceRows  = 10_000
 	reduceRidge = 1e-9
 )
 
-// Reduction returns one to k coordinates, nil where the state has no more or their form cannot be taken apart. Outputs share z. O(rows·q² + q³).
+// Reduction returns one to k coordinates, nil where the state has no more or their form cannot be taken apart. Outputs
+// share z. O(rows·q² + q³).
 func (s *State) Reduction(k int) *Reduction {
 	n := s.NumBasis
 	if n <= k || len(s.Field) == 0 {
@@ -96,7 +98,8 @@ func (r *Reduction) Row(dst, row []float64) []float64 {
 	return dst
 }
 
-// State returns the state in the fewer coordinates, without covariances. The prior of a coordinate has the variance that it has in the state's. O(d·q·k).
+// State returns the state in the fewer coordinates, without covariances. The prior of a coordinate has the variance
+// that it has in the state's. O(d·q·k).
 func (r *Reduction) State(s *State) *State {
 	out := *s
 	out.NumBasis, out.Sign, out.Covariance = r.to, r.sign, nil

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// interactionsOf returns what a state predicts for pairs of features of its first two fields, without biases and linear weights.
+// interactionsOf returns what a state predicts for pairs of features of its first two fields, without biases and linear
+// weights.
 func interactionsOf(s *State) (all []float64) {
 	m := s.Model()
 	clear(m.Linear)
@@ -31,7 +32,8 @@ func error2(a, b []float64) (sum float64) {
 	return sum
 }
 
-// randomPairs returns a state over 60 and 40 features of two fields with k coordinates of falling size, every third with a negative sign.
+// randomPairs returns a state over 60 and 40 features of two fields with k coordinates of falling size, every third
+// with a negative sign.
 func randomPairs(seed uint64, k int) *State {
 	r := rand.New(rand.NewPCG(seed, 2))
 	field := make([]int32, 100)
@@ -69,7 +71,12 @@ func TestReduction(t *testing.T) {
 		small := r.State(sum)
 		got, want := interactionsOf(small), interactionsOf(sum)
 		if small.NumBasis != 6 || error2(got, want) > 1e-12*error2(want, make([]float64, len(want))) {
-			t.Errorf("groups %v: mean square %g of the differences, %d coordinates", group, error2(got, want), small.NumBasis)
+			t.Errorf(
+				"groups %v: mean square %g of the differences, %d coordinates",
+				group,
+				error2(got, want),
+				small.NumBasis,
+			)
 		}
 		for j := range sum.Field {
 			whole, _ := sum.Row(j)
@@ -77,7 +84,14 @@ func TestReduction(t *testing.T) {
 			row := r.Row(nil, whole)
 			for a := range row {
 				if row[a] != mean[a] || a == 0 && row[a] != whole[a] {
-					t.Fatalf("row %d, coordinate %d: %g in r, %g in the state, %g before", j, a, row[a], mean[a], whole[a])
+					t.Fatalf(
+						"row %d, coordinate %d: %g in r, %g in the state, %g before",
+						j,
+						a,
+						row[a],
+						mean[a],
+						whole[a],
+					)
 				}
 			}
 		}
@@ -86,7 +100,9 @@ func TestReduction(t *testing.T) {
 		if err := full.Validate(); err != nil {
 			t.Error(err)
 		}
-		for f := range 2 { // the variance of an interaction under the prior: a sum of squares over directions, which stays where none is left out
+		// the variance of an interaction under the prior: a sum of squares over directions, which stays where none is
+		// left out
+		for f := range 2 {
 			for _, d := range small.PrecisionOf(f) {
 				if !(d > 0) || math.IsInf(d, 1) {
 					t.Errorf("precision %g", d)
@@ -105,7 +121,13 @@ func TestReduction(t *testing.T) {
 		}
 		got := error2(interactionsOf(s.Reduction(k).State(s)), want)
 		if plain := error2(interactionsOf(cut), want); got > plain*1.05 || got > last {
-			t.Errorf("%d coordinates: mean square %.4g of what is left out, by the largest coordinates %.4g, with one less %.4g", k, got, plain, last)
+			t.Errorf(
+				"%d coordinates: mean square %.4g of what is left out, by the largest coordinates %.4g, with one less %.4g",
+				k,
+				got,
+				plain,
+				last,
+			)
 		}
 		last = got
 	}

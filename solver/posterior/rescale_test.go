@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRescaleKeepsPredictions: over another scale of numbers a posterior predicts what it did, with and without groups, main effects alone and outputs of
-// their own.
+// TestRescaleKeepsPredictions: over another scale of numbers a posterior predicts what it did, with and without groups,
+// main effects alone and outputs of their own.
 func TestRescaleKeepsPredictions(t *testing.T) {
 	field := []int32{0, 0, 0, 1, 1, 2, 3} // three names, two names, two numbers
 	scales := []struct {
@@ -19,7 +19,8 @@ func TestRescaleKeepsPredictions(t *testing.T) {
 		separate bool
 		group    []int32
 		only     []bool
-	}{{}, {group: []int32{0, 1, 1, 3}}, {only: []bool{false, true, false, false}}, {only: []bool{false, false, true, false}}, {separate: true}} {
+	}{{}, {group: []int32{0, 1, 1, 3}}, {only: []bool{false, true, false, false}}, {only: []bool{false, false, true,
+		false}}, {separate: true}} {
 		t.Run(fmt.Sprintf("%+v", of), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(4, 9))
 			s := New(Logistic, 2, 3, field, 4, PriorFor(Logistic, 1))
@@ -68,8 +69,8 @@ func normals(r *rand.Rand, n int) []float64 {
 	return out
 }
 
-// TestRescaleMovesCovariances: those of the linear weights of names that a number meets are as the map of their rows says, T·C·Tᵀ, and the number's own
-// uncertainty of what it adds is the same in the other scale.
+// TestRescaleMovesCovariances: those of the linear weights of names that a number meets are as the map of their rows
+// says, T·C·Tᵀ, and the number's own uncertainty of what it adds is the same in the other scale.
 func TestRescaleMovesCovariances(t *testing.T) {
 	const k, factor, shift = 3, 0.7, -1.3
 	r := rand.New(rand.NewPCG(5, 9))

@@ -6,7 +6,8 @@ import (
 	"github.com/refitd/refitd/solver/internal/dense"
 )
 
-// RowSolver accumulates the normal equations of one feature's posterior row and solves them. It is reused from feature to feature.
+// RowSolver accumulates the normal equations of one feature's posterior row and solves them. It is reused from feature
+// to feature.
 type RowSolver struct {
 	Evidence []float64 // packed q×q: the precision without the prior's
 	Right    []float64 // q
@@ -23,7 +24,10 @@ func NewSolver(q int) *RowSolver {
 	const eight = 8 // what rows of Sweep are multiples of
 	stride := (q + eight) / eight * eight
 	return &RowSolver{Evidence: make([]float64, PackedSize(q)), Right: make([]float64, q), Q: q,
-		square: make([]float64, q*stride), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q), zero: make([]float64, q)}
+		square: make(
+			[]float64,
+			q*stride,
+		), stride: stride, pivots: make([]float64, q), lifted: make([]float64, q), zero: make([]float64, q)}
 }
 
 // Start forgets all evidence.
@@ -37,9 +41,10 @@ func (s *RowSolver) Finish(prior, mean, covariance []float64, logDet *float64) {
 	s.Solve(s.Evidence, s.Right, prior, mean, covariance, logDet)
 }
 
-// Solve stores the posterior mean, the packed covariance unless it is nil and, unless logDet is nil, the covariance's log determinant. The
-// precision is the prior's positive diagonal plus evidence, a sum of positive semidefinite terms; if rounding still defeats the elimination the
-// diagonal is raised, which only makes the update more cautious. Numbers that are not finite come out as NaN, which the caller reports.
+// Solve stores the posterior mean, the packed covariance unless it is nil and, unless logDet is nil, the covariance's
+// log determinant. The precision is the prior's positive diagonal plus evidence, a sum of positive semidefinite terms;
+// if rounding still defeats the elimination the diagonal is raised, which only makes the update more cautious. Numbers
+// that are not finite come out as NaN, which the caller reports.
 func (s *RowSolver) Solve(evidence, right, prior, mean, covariance []float64, logDet *float64) {
 	for lift := 1e-12; !s.eliminate(evidence, right, prior); lift *= 100 {
 		if lift > 1 {
@@ -63,8 +68,8 @@ func (s *RowSolver) Solve(evidence, right, prior, mean, covariance []float64, lo
 	s.read(mean, covariance)
 }
 
-// Restore is the inverse of solve: it stores the evidence and right side that lead to a mean and a packed covariance, zeros if the covariance is not
-// positive definite.
+// Restore is the inverse of solve: it stores the evidence and right side that lead to a mean and a packed covariance,
+// zeros if the covariance is not positive definite.
 func (s *RowSolver) Restore(evidence, right, prior, mean, covariance []float64) {
 	if !s.eliminate(covariance, mean, s.zero) {
 		clear(evidence)

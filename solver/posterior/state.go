@@ -9,9 +9,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// State is the posterior of a model over d features in NumFields fields, with k basis vectors. Row j of Mean and Covariance belongs to
-// the vector (linear weights, k basis coordinates) of feature j, of length q: k+1 where all m outputs share z, k+m where outputs are
-// Separate.
+// State is the posterior of a model over d features in NumFields fields, with k basis vectors. Row j of Mean and
+// Covariance belongs to the vector (linear weights, k basis coordinates) of feature j, of length q: k+1 where all m
+// outputs share z, k+m where outputs are Separate.
 type State struct {
 	Likelihood Likelihood
 	Separate   bool      // each output has separate linear weights and output weights
@@ -23,11 +23,16 @@ type State struct {
 	Noises     []float64 // Gaussian, separate: precision of each output's noise; m
 	Field      []int32   // d, the field of each feature
 	NumFields  int
-	Group      []int32   // NumFields, the group of each field: the rows of one group add up and only sums of different groups meet; nil: each feature is a group
-	MainOnly   []bool    // NumFields, shared only: fields with linear weights alone, whose coordinates are all 0 and known; nil: no field
-	Precision  []float64 // NumFields×q, the prior precision D
-	Mean       []float64 // d×q
-	Covariance []float64 // d packed lower triangles of order q; separate outputs leave out what couples two outputs, see OutputCovariance; empty of Means
+	// NumFields, the group of each field: the rows of one group add up and only sums of different groups meet; nil:
+	// each feature is a group
+	Group []int32
+	// NumFields, shared only: fields with linear weights alone, whose coordinates are all 0 and known; nil: no field
+	MainOnly  []bool
+	Precision []float64 // NumFields×q, the prior precision D
+	Mean      []float64 // d×q
+	// d packed lower triangles of order q; separate outputs leave out what couples two outputs, see OutputCovariance;
+	// empty of Means
+	Covariance []float64
 }
 
 // Prior holds what a State starts from.
@@ -35,7 +40,8 @@ type Prior struct {
 	Linear float64 // precision of linear weights
 	Basis  float64 // precision of basis coordinates
 	Cap    float64 // largest precision that a sweep may give basis coordinates: young basis vectors are not pruned at once
-	Noise  float64 // Gaussian: precision of the noise before it is learned; 0 lets a fold-in take the scale from its first labels
+	// Gaussian: precision of the noise before it is learned; 0 lets a fold-in take the scale from its first labels
+	Noise float64
 }
 
 // PriorFor returns the measured defaults. scale is the standard deviation of Gaussian labels: linear weights go with
@@ -173,7 +179,8 @@ func (s *State) Free(f int) int {
 	return s.RowSize()
 }
 
-// SetMainOnly sets the fields that have linear weights alone. What they had besides is forgotten; a field that had none before begins at zero.
+// SetMainOnly sets the fields that have linear weights alone. What they had besides is forgotten; a field that had none
+// before begins at zero.
 func (s *State) SetMainOnly(fields []bool) {
 	old := s.MainOnly
 	s.MainOnly = fields
@@ -196,13 +203,20 @@ func (s *State) PrecisionOf(field int) []float64 {
 	return s.Precision[field*q : field*q+q]
 }
 
-// AddBasis appends a basis vector with the given output weights (length m), prior precision and mean coordinates h (length d); the
-// coordinates start with the prior's variance and no correlation. Outputs that share z take the sign of the weights' sum. Separate ones
-// take their direction, which must not be zero: the size belongs into h.
+// AddBasis appends a basis vector with the given output weights (length m), prior precision and mean coordinates h
+// (length d); the coordinates start with the prior's variance and no correlation. Outputs that share z take the sign of
+// the weights' sum. Separate ones take their direction, which must not be zero: the size belongs into h.
 func (s *State) AddBasis(h, weights []float64, precision float64) {
 	if len(h) != len(s.Field) || len(weights) != len(s.Bias) {
-		panic(fmt.Sprintf("posterior: basis vector of %d coordinates and %d output weights for %d features and %d outputs",
-			len(h), len(weights), len(s.Field), len(s.Bias)))
+		panic(
+			fmt.Sprintf(
+				"posterior: basis vector of %d coordinates and %d output weights for %d features and %d outputs",
+				len(h),
+				len(weights),
+				len(s.Field),
+				len(s.Bias),
+			),
+		)
 	}
 	old := *s
 	s.NumBasis++
@@ -240,8 +254,8 @@ func (s *State) AddBasis(h, weights []float64, precision float64) {
 	s.Sign = append(s.Sign, sign)
 }
 
-// Model returns the posterior mean as a model: unit basis vectors, their scale in the output weights. Basis vectors that vanish are
-// left out. With groups it is a model of the homogeneous kernel: see groupedVectors.
+// Model returns the posterior mean as a model: unit basis vectors, their scale in the output weights. Basis vectors
+// that vanish are left out. With groups it is a model of the homogeneous kernel: see groupedVectors.
 func (s *State) Model() *solver.Model {
 	d, outputs, linear := len(s.Field), len(s.Bias), s.NumLinear()
 	q := s.RowSize()
@@ -309,7 +323,8 @@ func (s *State) Clone() *State {
 
 // Restore sets the numbers of a state to those of another of its shape.
 func (s *State) Restore(c *State) {
-	for _, v := range [][2][]float64{{s.Weights, c.Weights}, {s.Bias, c.Bias}, {s.Noises, c.Noises}, {s.Precision, c.Precision}, {s.Mean, c.Mean},
+	for _, v := range [][2][]float64{{s.Weights, c.Weights}, {s.Bias, c.Bias}, {s.Noises, c.Noises}, {s.Precision,
+		c.Precision}, {s.Mean, c.Mean},
 		{s.Covariance, c.Covariance}} {
 		copy(v[0], v[1])
 	}
@@ -327,16 +342,40 @@ func (s *State) Validate() error {
 		}
 	}
 	switch {
-	case s.Likelihood < Gaussian || s.Likelihood > Multinomial, s.Likelihood == Multinomial && !s.Separate, s.NumBasis < 0, s.NumFields < 0, outputs == 0:
-		return fmt.Errorf("posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)", s.Likelihood, s.NumBasis, s.NumFields, outputs)
+	case s.Likelihood < Gaussian || s.Likelihood > Multinomial,
+		s.Likelihood == Multinomial && !s.Separate,
+		s.NumBasis < 0,
+		s.NumFields < 0,
+		outputs == 0:
+		return fmt.Errorf(
+			"posterior: invalid state (likelihood %d, %d basis vectors, %d fields, %d outputs)",
+			s.Likelihood,
+			s.NumBasis,
+			s.NumFields,
+			outputs,
+		)
 	case s.Group != nil && (len(s.Group) != s.NumFields || s.Separate):
 		return fmt.Errorf("posterior: invalid state: groups for %d of %d fields", len(s.Group), s.NumFields)
 	case s.MainOnly != nil && (len(s.MainOnly) != s.NumFields || s.Separate):
-		return fmt.Errorf("posterior: invalid state: main effects alone for %d of %d fields", len(s.MainOnly), s.NumFields)
-	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(s.Precision) != s.NumFields*s.RowSize() ||
+		return fmt.Errorf(
+			"posterior: invalid state: main effects alone for %d of %d fields",
+			len(s.MainOnly),
+			s.NumFields,
+		)
+	case len(s.Sign) != signs || len(s.Weights) != weights || len(s.Noises) != noises || len(
+		s.Precision) != s.NumFields*s.RowSize() ||
 		len(s.Mean) != d*s.RowSize() || len(s.Covariance) != d*s.CovarianceSize():
-		return fmt.Errorf("posterior: invalid state: %d features, %d fields, %d basis vectors and %d outputs with %d means, %d covariances and %d precisions",
-			d, s.NumFields, s.NumBasis, outputs, len(s.Mean), len(s.Covariance), len(s.Precision))
+		return fmt.Errorf(
+			"posterior: invalid state: %d features, %d fields, %d basis vectors and %d outputs with %d means, %d covariances "+
+				"and %d precisions",
+			d,
+			s.NumFields,
+			s.NumBasis,
+			outputs,
+			len(s.Mean),
+			len(s.Covariance),
+			len(s.Precision),
+		)
 	}
 	for j, f := range s.Field {
 		if f < 0 || int(f) >= s.NumFields {

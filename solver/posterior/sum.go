@@ -5,13 +5,21 @@ import (
 	"slices"
 )
 
-// Sum returns the posterior of what parts predict before their biases, each times its factor, added up: an additive model whose coordinates are those of
-// all parts. Parts share z, have the same features in the same groups, and are taken without covariances; factors are not 0. The likelihood, the biases
-// (one for each output) and the noise are the given ones. The prior of a linear weight is as wide as those of the parts together, which are not
+// Sum returns the posterior of what parts predict before their biases, each times its factor, added up: an additive
+// model whose coordinates are those of all parts. Parts share z, have the same features in the same groups, and are
+// taken without covariances; factors are not 0. The likelihood, the biases (one for each output) and the noise are the
+// given ones. The prior of a linear weight is as wide as those of the parts together, which are not
 // independent; coordinates keep theirs, scaled as they are. O(d·k) for all k.
 func Sum(l Likelihood, bias []float64, noise float64, parts []*State, factors []float64) *State {
 	first := parts[0]
-	s := &State{Likelihood: l, Bias: slices.Clone(bias), Noise: noise, Field: first.Field, NumFields: first.NumFields, Group: first.Group}
+	s := &State{
+		Likelihood: l,
+		Bias:       slices.Clone(bias),
+		Noise:      noise,
+		Field:      first.Field,
+		NumFields:  first.NumFields,
+		Group:      first.Group,
+	}
 	for i, p := range parts {
 		for _, sign := range p.Sign {
 			s.Sign = append(s.Sign, math.Copysign(1, factors[i])*sign)
@@ -53,7 +61,8 @@ func Sum(l Likelihood, bias []float64, noise float64, parts []*State, factors []
 	return s
 }
 
-// sumFactors returns what the rows of a part are multiplied with: each of two coordinates that are multiplied with a root, whose sign the vector has.
+// sumFactors returns what the rows of a part are multiplied with: each of two coordinates that are multiplied with a
+// root, whose sign the vector has.
 func sumFactors(q int, factor float64) []float64 {
 	root := math.Sqrt(math.Abs(factor))
 	out := make([]float64, q)

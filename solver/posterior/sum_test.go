@@ -6,10 +6,14 @@ import (
 	"testing"
 )
 
-// sumParts returns two posteriors over the same features, the second one with more coordinates and a field of main effects alone.
+// sumParts returns two posteriors over the same features, the second one with more coordinates and a field of main
+// effects alone.
 func sumParts(group []int32, r *rand.Rand) []*State {
 	field := []int32{0, 0, 1, 1, 2, 2}
-	parts := []*State{New(Gaussian, 1, 2, field, 3, PriorFor(Gaussian, 1)), New(Logistic, 3, 3, field, 3, PriorFor(Logistic, 1))}
+	parts := []*State{
+		New(Gaussian, 1, 2, field, 3, PriorFor(Gaussian, 1)),
+		New(Logistic, 3, 3, field, 3, PriorFor(Logistic, 1)),
+	}
 	for _, s := range parts {
 		s.Group, s.Sign[1], s.Bias[0] = group, -1, 3.2
 		for j := range field {
@@ -74,7 +78,8 @@ func TestSum(t *testing.T) {
 			t.Errorf("main effects alone in %v of a single part's %v", one.MainOnly, parts[1].MainOnly)
 		}
 		back := Sum(Logistic, parts[1].Bias, 1, []*State{one}, []float64{-0.5})
-		for name, pair := range map[string][2][]float64{"means": {back.Mean, parts[1].Mean}, "precisions": {back.Precision, parts[1].Precision},
+		for name, pair := range map[string][2][]float64{"means": {back.Mean, parts[1].Mean}, "precisions": {back.Precision,
+			parts[1].Precision},
 			"signs": {back.Sign, parts[1].Sign}} {
 			for i := range pair[0] {
 				if math.Abs(pair[0][i]-pair[1][i]) > 1e-12 {
@@ -82,8 +87,14 @@ func TestSum(t *testing.T) {
 				}
 			}
 		}
-		if both := Sum(Gaussian, bias[:1], 1, []*State{parts[0], parts[0]}, []float64{1, -3}); math.Abs(both.PrecisionOf(1)[0]*16-parts[0].PrecisionOf(1)[0]) > 1e-12 {
-			t.Errorf("precision of linear weights %g, want a sixteenth of %g", both.PrecisionOf(1)[0], parts[0].PrecisionOf(1)[0])
+		if both := Sum(Gaussian, bias[:1], 1, []*State{parts[0], parts[0]}, []float64{1, -3}); math.Abs(
+			both.PrecisionOf(1)[0]*16-parts[0].PrecisionOf(1)[0],
+		) > 1e-12 {
+			t.Errorf(
+				"precision of linear weights %g, want a sixteenth of %g",
+				both.PrecisionOf(1)[0],
+				parts[0].PrecisionOf(1)[0],
+			)
 		}
 		if parts[0].Sign[1] != -1 || len(parts[0].Bias) != 1 {
 			t.Error("a part was changed")

@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// summands are what meets in one example: its entries, or the sums Σ x_e row_e over the entries of each group. Rows are independent, so the
-// covariance of a sum is Σ x_e² C_e. Entries with a linear weight alone are no part of any.
+// summands are what meets in one example: its entries, or the sums Σ x_e row_e over the entries of each group. Rows are
+// independent, so the covariance of a sum is Σ x_e² C_e. Entries with a linear weight alone are no part of any.
 type summands struct {
 	Value []float64
 	Mean  [][]float64

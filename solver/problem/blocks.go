@@ -9,7 +9,8 @@ const (
 	passBlocks = 16
 )
 
-// RowBlock returns the number of rows of a block of n. It depends on n alone, so that results do not depend on the number of workers.
+// RowBlock returns the number of rows of a block of n. It depends on n alone, so that results do not depend on the
+// number of workers.
 func RowBlock(n int) int {
 	return min(FitBlock, max(1, n/(passBlocks*loss.FitTile))*loss.FitTile)
 }

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Kernel is the interaction K(h, x) between a basis vector and an example, with its degree (Blondel et al. 2016, section 3).
+// Kernel is the interaction K(h, x) between a basis vector and an example, with its degree (Blondel et al. 2016,
+// section 3).
 type Kernel uint8
 
 const (
@@ -56,8 +57,8 @@ func (k Kernel) Degree() int {
 	return 0
 }
 
-// OfLength returns x·length^degree: what K(h, ·) times x becomes when h is made that much longer. The exact steps are part of what a refit is
-// reproduced by. K(−h, ·) is −K(h, ·) at degree 3.
+// OfLength returns x·length^degree: what K(h, ·) times x becomes when h is made that much longer. The exact steps are
+// part of what a refit is reproduced by. K(−h, ·) is −K(h, ·) at degree 3.
 func (k Kernel) OfLength(x, length float64) float64 {
 	for range k.Degree() {
 		x *= length
@@ -83,7 +84,8 @@ type Model struct {
 	Weights     []float64 // k×m, the output weights V, row-major
 	Linear      []float64 // d×m, feature-major; nil for no linear term
 	Bias        []float64 // m
-	// Map holds the linear weights (D×m) of further dense columns, which AddMapped adds to what Predict says; nil without.
+	// Map holds the linear weights (D×m) of further dense columns, which AddMapped adds to what Predict says; nil
+	// without.
 	Map []float64
 }
 
@@ -109,8 +111,9 @@ func (m *Model) Clone() *Model {
 	return &c
 }
 
-// Activations stores K(h_r, x) for the k basis vectors in dst, in O(nnz(x)·k). work has length k and does not overlap dst; the
-// ANOVA kernel of degree 2 uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1), that of degree 3 addTriples.
+// Activations stores K(h_r, x) for the k basis vectors in dst, in O(nnz(x)·k). work has length k and does not overlap
+// dst; the ANOVA kernel of degree 2 uses Σ_{i<j} a_i a_j = ½((Σa)² − Σa²) (Rendle 2010, lemma 3.1), that of degree 3
+// addTriples.
 func (m *Model) Activations(dst, work []float64, index []int32, value []float64) {
 	k := m.NumBasis
 	dst, work = dst[:k], work[:k]
@@ -170,7 +173,8 @@ func (m *Model) Predict(dst, work []float64, index []int32, value []float64) {
 	}
 }
 
-// AddMapped adds to m outputs what the D further columns of an example contribute. Columns may be nil where it has none.
+// AddMapped adds to m outputs what the D further columns of an example contribute. Columns may be nil where it has
+// none.
 func (m *Model) AddMapped(dst, columns []float64) {
 	for j, x := range columns {
 		if x != 0 {

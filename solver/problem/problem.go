@@ -19,8 +19,8 @@ type Problem struct {
 	Weights []float64 // n non-negative row weights of mean about 1; nil counts every row once
 	Outputs int       // m ≥ 1
 	Loss    loss.Loss
-	// Field gives the schema field of each column, 0 ≤ Field[j] < NumFields. The variational refit learns one precision per field and
-	// basis vector; nil puts all columns into one field.
+	// Field gives the schema field of each column, 0 ≤ Field[j] < NumFields. The variational refit learns one precision
+	// per field and basis vector; nil puts all columns into one field.
 	Field     []int32
 	NumFields int
 }
@@ -36,15 +36,16 @@ func (p *Problem) Weight(i int) float64 {
 	return p.Weights[i]
 }
 
-// Limits of magnitude, beyond which squares of kernel values or of losses could overflow. Features are meant to be scaled to about 1, row
-// weights to mean 1.
+// Limits of magnitude, beyond which squares of kernel values or of losses could overflow. Features are meant to be
+// scaled to about 1, row weights to mean 1.
 const (
 	MaxValue  = 1e6
 	MaxTarget = 1e9
 	MaxWeight = 1e9
 )
 
-// Validate returns an error that wraps ErrProblem if shapes disagree, a number is not finite, or is larger than what a solve can square:
+// Validate returns an error that wraps ErrProblem if shapes disagree, a number is not finite, or is larger than what a
+// solve can square:
 // 1e6 for the values of the rows, 1e9 for targets and row weights.
 func (p *Problem) Validate() error {
 	if p.X == nil {
@@ -67,7 +68,13 @@ func (p *Problem) Validate() error {
 		return fmt.Errorf("%w: fields for %d of %d columns", ErrProblem, len(p.Field), p.X.NumColumns)
 	}
 	if k := outside(p.X.Value, MaxValue); k >= 0 {
-		return fmt.Errorf("%w: value %d of the rows is %g, not within ±%g: scale the features", ErrProblem, k, p.X.Value[k], MaxValue)
+		return fmt.Errorf(
+			"%w: value %d of the rows is %g, not within ±%g: scale the features",
+			ErrProblem,
+			k,
+			p.X.Value[k],
+			MaxValue,
+		)
 	}
 	if k := outside(p.Targets, MaxTarget); k >= 0 {
 		return fmt.Errorf("%w: target %d is %g, not within ±%g", ErrProblem, k, p.Targets[k], MaxTarget)
@@ -85,8 +92,8 @@ func (p *Problem) Validate() error {
 	return nil
 }
 
-// outside returns where the first number that is not within ±bound is, −1 for nowhere. The sums of squares of some at a time mostly say so: few enough that the
-// processor begins one before the last is done.
+// outside returns where the first number that is not within ±bound is, −1 for nowhere. The sums of squares of some at a
+// time mostly say so: few enough that the processor begins one before the last is done.
 func outside(x []float64, bound float64) int {
 	const part = 1 << 9
 	for lo := 0; lo < len(x); lo += part {

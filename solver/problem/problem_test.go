@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestOutside finds what is beyond a bound wherever it is, also among numbers whose squares add up to more than that of the bound.
+// TestOutside finds what is beyond a bound wherever it is, also among numbers whose squares add up to more than that of
+// the bound.
 func TestOutside(t *testing.T) {
 	for _, size := range []float64{1e-3, 0.9} {
 		x := make([]float64, 10_000)

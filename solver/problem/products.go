@@ -7,12 +7,14 @@ import (
 	"github.com/refitd/refitd/solver/internal/eigen"
 )
 
-// eigenRest is the share of the largest |eigenvalue| of a quadratic form below which the others are rounding errors of the decomposition.
+// eigenRest is the share of the largest |eigenvalue| of a quadratic form below which the others are rounding errors of
+// the decomposition.
 const eigenRest = 1e-15
 
-// AddProducts gives a model of the homogeneous kernel basis vectors of length 1 that add Σ_{j≤l} q[(j,l),c] x_j x_l to output c, whatever x is. q is
-// P×m, row-major, P = d(d+1)/2, pairs in the order (0,0), (0,1) … (0,d−1), (1,1) … The vectors are those of the eigendecompositions of the m
-// forms, each for one output, or e_j and (e_j+e_l)/√2, which all outputs share: whichever are fewer, so never more than P or m·d. It panics unless the
+// AddProducts gives a model of the homogeneous kernel basis vectors of length 1 that add Σ_{j≤l} q[(j,l),c] x_j x_l
+// to output c, whatever x is. q is P×m, row-major, P = d(d+1)/2, pairs in the order (0,0), (0,1) … (0,d−1), (1,1)
+// … The vectors are those of the eigendecompositions of the m forms, each for one output, or e_j and (e_j+e_l)/√2,
+// which all outputs share: whichever are fewer, so never more than P or m·d. It panics unless the
 // kernel and the size of q are these, and returns false, with the model as it was, where q is not finite. O(m·d³).
 func (m *Model) AddProducts(q []float64) bool {
 	d, outputs := m.NumFeatures, m.NumOutputs
@@ -57,7 +59,8 @@ func (v *vectorList) add(d int) (vector, weights []float64) {
 	return v.vectors[n:], v.weights[k:]
 }
 
-// eigenvectors returns those of the forms of all outputs with eigenvalues that are not 0, false if a decomposition fails.
+// eigenvectors returns those of the forms of all outputs with eigenvalues that are not 0, false if a decomposition
+// fails.
 func (m *Model) eigenvectors(q []float64) (list vectorList, ok bool) {
 	d := m.NumFeatures
 	list.outputs = m.NumOutputs

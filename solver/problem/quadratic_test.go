@@ -12,7 +12,8 @@ func TestAddProducts(t *testing.T) {
 	for _, test := range []struct {
 		d, m, rank int // rank 0: of all pairs
 		want       int
-	}{{1, 1, 0, 1}, {5, 1, 0, 5}, {5, 1, 2, 2}, {5, 7, 0, 15}, {6, 2, 0, 12}, {6, 2, 1, 2}, {17, 26, 0, 153}, {4, 3, -1, 0}} {
+	}{{1, 1, 0, 1}, {5, 1, 0, 5}, {5, 1, 2, 2}, {5, 7, 0, 15}, {6, 2, 0, 12}, {6, 2, 1, 2}, {17, 26, 0, 153}, {4, 3, -1,
+		0}} {
 		t.Run(fmt.Sprintf("d=%d m=%d rank=%d", test.d, test.m, test.rank), func(t *testing.T) {
 			d, m := test.d, test.m
 			random := rand.New(rand.NewPCG(uint64(d), uint64(m)))
@@ -98,7 +99,8 @@ func TestAddProducts(t *testing.T) {
 // Products that are not finite leave a model as it was.
 func TestAddProductsNotFinite(t *testing.T) {
 	model := NewModel(Homogeneous, 2, 1, false)
-	if model.AddProducts([]float64{1, math.NaN(), 2}) || model.AddProducts([]float64{1, 0, math.Inf(1)}) || model.NumBasis != 0 {
+	if model.AddProducts([]float64{1, math.NaN(), 2}) || model.AddProducts([]float64{1, 0, math.Inf(1)}) ||
+		model.NumBasis != 0 {
 		t.Errorf("a model with %d vectors", model.NumBasis)
 	}
 }

@@ -2,8 +2,9 @@ package problem
 
 import "fmt"
 
-// Rows is a sparse n×d matrix in compressed sparse row form: the entries of row i are Index[Start[i]:Start[i+1]] (columns, strictly
-// increasing) and Value at the same places. It is read-only once built and then safe for concurrent use.
+// Rows is a sparse n×d matrix in compressed sparse row form: the entries of row i are Index[Start[i]:Start[i+1]]
+// (columns, strictly increasing) and Value at the same places. It is read-only once built and then safe for concurrent
+// use.
 type Rows struct {
 	NumColumns int
 	Start      []int
@@ -16,7 +17,12 @@ type Rows struct {
 // NewRows returns an empty matrix with numColumns columns and room for the given numbers of rows and entries.
 func NewRows(numColumns, numRows, numEntries int) *Rows {
 	start := make([]int, 1, numRows+1)
-	return &Rows{NumColumns: numColumns, Start: start, Index: make([]int32, 0, numEntries), Value: make([]float64, 0, numEntries)}
+	return &Rows{
+		NumColumns: numColumns,
+		Start:      start,
+		Index:      make([]int32, 0, numEntries),
+		Value:      make([]float64, 0, numEntries),
+	}
 }
 
 // NumRows returns n.
@@ -28,7 +34,8 @@ func (x *Rows) Row(i int) ([]int32, []float64) {
 	return x.Index[a:b], x.Value[a:b]
 }
 
-// Append adds a row. It panics if the columns are not strictly increasing or outside [0, d): rows come from our own encoders.
+// Append adds a row. It panics if the columns are not strictly increasing or outside [0, d): rows come from our own
+// encoders.
 func (x *Rows) Append(index []int32, value []float64) {
 	if len(index) != len(value) {
 		panic(fmt.Sprintf("solver: row with %d columns and %d values", len(index), len(value)))
@@ -48,10 +55,17 @@ func (x *Rows) Append(index []int32, value []float64) {
 	x.Start = append(x.Start, len(x.Index))
 }
 
-// validate returns an error that wraps ErrProblem unless the parts fit together as described. Columns that Append has looked at are not looked at again.
+// validate returns an error that wraps ErrProblem unless the parts fit together as described. Columns that Append has
+// looked at are not looked at again.
 func (x *Rows) validate() error {
 	if len(x.Start) == 0 || x.Start[0] != 0 || x.Start[len(x.Start)-1] != len(x.Index) || len(x.Index) != len(x.Value) {
-		return fmt.Errorf("%w: rows of %d columns and %d values do not fit their %d starts", ErrProblem, len(x.Index), len(x.Value), len(x.Start))
+		return fmt.Errorf(
+			"%w: rows of %d columns and %d values do not fit their %d starts",
+			ErrProblem,
+			len(x.Index),
+			len(x.Value),
+			len(x.Start),
+		)
 	}
 	for i := range x.NumRows() {
 		if x.Start[i] > x.Start[i+1] || x.Start[i+1] > len(x.Index) {
@@ -109,7 +123,8 @@ func (r *Rows) Columns() [][]float64 {
 	return columns
 }
 
-// Split returns the first column of the second field if all rows have one column of a first and one of a second field, and 0 else.
+// Split returns the first column of the second field if all rows have one column of a first and one of a second field,
+// and 0 else.
 func (r *Rows) Split() int {
 	split := 0
 	for i := range r.NumRows() {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestValidateRows: rows that were not made by Append are looked at, also those that more were appended to or that were selected from.
+// TestValidateRows: rows that were not made by Append are looked at, also those that more were appended to or that were
+// selected from.
 func TestValidateRows(t *testing.T) {
 	bad := func() *Rows {
 		return &Rows{NumColumns: 4, Start: []int{0, 2, 4}, Index: []int32{0, 3, 2, 1}, Value: []float64{1, 1, 1, 1}}
@@ -14,7 +15,8 @@ func TestValidateRows(t *testing.T) {
 	longer.Append([]int32{0, 1, 2}, []float64{1, 1, 1})
 	more := bad().Select([]int{1})
 	more.Append([]int32{0, 3}, []float64{1, 1})
-	for name, x := range map[string]*Rows{"parts": bad(), "with a row appended": longer, "selected": bad().Select([]int{0, 1}),
+	for name, x := range map[string]*Rows{"parts": bad(), "with a row appended": longer, "selected": bad().Select([]int{0,
+		1}),
 		"selected, with a row appended": more} {
 		if err := x.validate(); !errors.Is(err, ErrProblem) {
 			t.Errorf("%s: %v", name, err)

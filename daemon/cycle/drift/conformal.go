@@ -11,14 +11,13 @@ import (
 // Petej, Nouretdinov, Ahlberg, Carlsson and Gammerman 2021, Retrain or not retrain) of the means of blocks of events.
 // What counts of a block is its rank among those before it, so that the distribution of losses does not matter, and the
 // largest losses of a block count as the next smaller ones, so that single ones do not decide. From every block on it
-// bets that ranks are high: wealth ← (wealth + 1)·f(p) with f(p) = ε·p^(ε−1), a Shiryaev-Roberts e-detector
-// (Shin, Ramdas and Rinaldo 2022),
-// the mean over the ε. Falling losses, of a model that learns, never alarm.
+// bets that ranks are high: wealth ← (wealth + 1)·f(p) with f(p) = ε·p^(ε−1), a Shiryaev-Roberts e-detector (Shin,
+// Ramdas and Rinaldo 2022), the mean over the ε. Falling losses, of a model that learns, never alarm.
 //
 // Blocks have to be exchangeable: where means of neighbours are correlated, blocks are joined in pairs and the test is
 // repeated on what it has. There are lossLengths lengths at most, and a block is in two repetitions at most where the
-// list is cut, so that in n events without a change the chance of an
-// alarm is 2·lossLengths·n/(LossBlock·lossAlarm), n/10⁹. O(1) an event, and O(lossBlocks) a block.
+// list is cut, so that in n events without a change the chance of an alarm is 2·lossLengths·n/(LossBlock·lossAlarm),
+// n/10⁹. O(1) an event, and O(lossBlocks) a block.
 type lossTest struct {
 	losses []float64 // of the events since the last base block
 	joined []float64 // base blocks since the last block

@@ -10,8 +10,7 @@ import (
 )
 
 // steady are losses of streams that stay as they are: of light and heavy tails, with ties, of a model that still
-// learns, in waves and correlated over tens
-// and hundreds of events.
+// learns, in waves and correlated over tens and hundreds of events.
 var steady = map[string]func(r *rand.Rand) func(n int) float64{
 	"exponential": func(r *rand.Rand) func(int) float64 { return func(int) float64 { return r.ExpFloat64() } },
 	"without a mean": func(r *rand.Rand) func(int) float64 {
@@ -73,8 +72,7 @@ func TestNoFalseAlarmsOfLosses(t *testing.T) {
 }
 
 // TestAlarmOfRisingLosses: losses that rise by a half raise an alarm soon, after light tails, heavy ones and correlated
-// ones, however old the stream is;
-// losses that fall, and values that are no numbers, raise none.
+// ones, however old the stream is; losses that fall, and values that are no numbers, raise none.
 func TestAlarmOfRisingLosses(t *testing.T) {
 	t.Parallel()
 	for name, within := range map[string]int{"exponential": 2500, "without a mean": 40_000, "rare outliers": 2500,

@@ -10,8 +10,7 @@ import (
 )
 
 // pairs are losses of what is live and of the last refit on an event that is as hard as said, without a change. shift
-// is by
-// how much the refit errs more after one.
+// is by how much the refit errs more after one.
 var pairs = map[string]func(r *rand.Rand, hard, shift float64) (live, refit float64){
 	"squares": func(r *rand.Rand, hard, shift float64) (live, refit float64) {
 		e := hard * r.NormFloat64()
@@ -32,9 +31,8 @@ var pairs = map[string]func(r *rand.Rand, hard, shift float64) (live, refit floa
 	},
 }
 
-// TestNoAlarmOfARhythm: 300,000 losses of each kind in each of many rhythms raise no alarm, 10⁶ if long tests are
-// asked for,
-// with whatever part of the rhythm the stream begins. Without the excess losses alone would raise many.
+// TestNoAlarmOfARhythm: 300,000 losses of each kind in each of many rhythms raise no alarm, 10⁶ if long tests are asked
+// for, with whatever part of the rhythm the stream begins. Without the excess losses alone would raise many.
 func TestNoAlarmOfARhythm(t *testing.T) {
 	t.Parallel()
 	alone, events := 0, 300_000
@@ -66,8 +64,7 @@ func TestNoAlarmOfARhythm(t *testing.T) {
 const untested = driftRest - LossBlock*LossReference
 
 // TestAlarmOfChangesInARhythm: losses that rise by a half, and the refit's by more, raise an alarm no later than 1.2
-// times the
-// events that losses alone take.
+// times the events that losses alone take.
 func TestAlarmWhereTheRefitLoses(t *testing.T) {
 	t.Parallel()
 	const before = 60_000

@@ -171,8 +171,7 @@ func (w *Watch) Learned(l *experts.FoldIn) (alarms []Alarm) {
 
 // Lost takes up an event with the losses of what was live and of the last refit, NaN without one, for a model without a
 // posterior, and reports an alarm: what is live loses more than before, and the refit more than what is live. A rhythm
-// of
-// the losses raises both alike.
+// of the losses raises both alike.
 func (w *Watch) Lost(live, refit float64) bool {
 	w.Events++
 	if w.excess.add(refit-live, w.Events >= w.Calm+LossBlock*LossReference) {

@@ -13,8 +13,7 @@ import (
 )
 
 // stationary are values whose mean, given all before, is not above the margin of their scale: alike, heavy at both
-// ends, in
-// blocks of one user, skewed as the gradients of rare labels and counts are, without a bound, and in a rhythm.
+// ends, in blocks of one user, skewed as the gradients of rare labels and counts are, without a bound, and in a rhythm.
 var stationary = map[string]func(r *rand.Rand, n int) (value, deviation float64){
 	"uniform": func(r *rand.Rand, _ int) (float64, float64) { return 2*r.Float64() - 1, 0 },
 	"signs":   func(r *rand.Rand, _ int) (float64, float64) { return float64(2*r.IntN(2) - 1), 0 },
@@ -55,8 +54,7 @@ var stationary = map[string]func(r *rand.Rand, n int) (value, deviation float64)
 }
 
 // rareLabel returns the gradient of the logistic loss by the output of a right model, the chance minus the label, and
-// its
-// deviation.
+// its deviation.
 func rareLabel(r *rand.Rand, chance float64) (value, deviation float64) {
 	value, deviation = chance, math.Sqrt(chance*(1-chance))
 	if r.Float64() < chance {
@@ -145,8 +143,7 @@ func TestAlarmAfterAChange(t *testing.T) {
 }
 
 // TestRareLabelsAreNoDrift: a fold-in that knows the chance of 1 in 500 raises no alarm of any field, however nearly
-// all
-// gradients point the same way. When the labels of the names of one field change, that field alarms.
+// all gradients point the same way. When the labels of the names of one field change, that field alarms.
 func TestRareLabelsAreNoDrift(t *testing.T) {
 	const fields, names, chance = 3, 400, 0.002
 	field := make([]int32, fields*names)

@@ -8,8 +8,8 @@ import (
 )
 
 // crossing returns a schema with further crosses, each of two fields, as the last of its categorical ones. An update
-// has them where it is made of pairs of
-// names: its consumers compute them as they do those of the schema, events of the daemon do not have them.
+// has them where it is made of pairs of names: its consumers compute them as they do those of the schema, events of the
+// daemon do not have them.
 func crossing(s *event.Schema, pairs []event.Cross) *event.Schema {
 	out := *s
 	out.Categorical, out.Cross = slices.Clone(s.Categorical), slices.Concat(s.Cross, pairs)

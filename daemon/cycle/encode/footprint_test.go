@@ -13,8 +13,7 @@ import (
 )
 
 // TestFootprints: rows of a refit, whose names are all different, take at most what RowBytes says of them, and a third
-// of it at least; vocabularies at
-// most what is said of them.
+// of it at least; vocabularies at most what is said of them.
 func TestFootprints(t *testing.T) {
 	const n = 20_000
 	for name, event := range map[string]func(i int) *event.Event{

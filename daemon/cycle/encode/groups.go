@@ -8,8 +8,7 @@ import (
 )
 
 // What makes a field a function of another: names of the other that come at least twice carry at least groupRows of the
-// rows, and in
-// groupAgree of those rows a name comes with the value that it came with most often.
+// rows, and in groupAgree of those rows a name comes with the value that it came with most often.
 const (
 	groupRows  = 0.5
 	groupAgree = 0.99
@@ -20,8 +19,7 @@ const crossShare = 0.95
 
 // FindGroups returns the group of every field of a vocabulary, nil if each is a separate group or all are one: a
 // categorical or multi field that is a function of another in these events (the age of a user, the genres of an item),
-// or said to be by the schema, is in that one's group. A field
-// that is the cross of two others has none.
+// or said to be by the schema, is in that one's group. A field that is the cross of two others has none.
 func FindGroups(schema *event.Schema, events []event.Event, fields int) []int32 {
 	names := len(schema.Categorical) + len(schema.Multi)
 	if names < 3 {

@@ -10,8 +10,7 @@ import (
 )
 
 // A LevelLink says what a number predicted for an ordinal label means for its levels, by proportional odds (McCullagh
-// 1980): output c, of the
-// chance that the level is at most c+1, is Threshold[c] − Slope·number. It does not change.
+// 1980): output c, of the chance that the level is at most c+1, is Threshold[c] − Slope·number. It does not change.
 type LevelLink struct {
 	Threshold []float64
 	Slope     float64
@@ -23,8 +22,7 @@ const (
 	linkHold   = 10
 	probitUnit = 1.702 // a logistic function of so many deviations is within 0.01 of the normal one
 	// LeastDeviation is the least error, in levels, that a number is taken to have: half a level away from a threshold
-	// the log odds are then 8.5. Equal labels
-	// in a row say less than any rows support.
+	// the log odds are then 8.5. Equal labels in a row say less than any rows support.
 	LeastDeviation = 0.1
 	SteepestLink   = probitUnit / LeastDeviation
 )
@@ -39,8 +37,7 @@ func NewLevelLink(m int, deviation float64) *LevelLink {
 }
 
 // Fit returns the link that maximises the likelihood of n numbers with targets (n×m, ±1) and weights, nil for equal
-// ones, held to l by a normal prior, by
-// Newton's method. It is l where that fails.
+// ones, held to l by a normal prior, by Newton's method. It is l where that fails.
 func (l *LevelLink) Fit(numbers, targets, weights []float64) *LevelLink {
 	m := len(l.Threshold)
 	center := float64(m+2) / 2 // of the levels: thresholds and slope are about independent there
@@ -125,8 +122,7 @@ func LinkCurve(normal, gradient, w, start, numbers, targets, weights []float64, 
 }
 
 // RecentEvents is how many of the last events a RecentLevels keeps: the slope is known to some 5 % by so many, and what
-// numbers were worth just after a
-// change is soon forgotten.
+// numbers were worth just after a change is soon forgotten.
 const RecentEvents = 500
 
 // RecentLevels are the numbers that a learner gave for the last events before it learned them, with their levels. What

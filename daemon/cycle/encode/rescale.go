@@ -68,8 +68,8 @@ func rescaleColumn(m *solver.Model, r rescaling, augmented bool) {
 }
 
 // shiftVector gives to linear weights and biases what basis vector a says where its inner product p with every row is
-// greater by δ than its coordinates
-// make it: V((p + δ)² − p²), and of ANOVA, where it is h_j x_j alone that is greater, Vδ Σ_{l≠j} h_l x_l.
+// greater by δ than its coordinates make it: V((p + δ)² − p²), and of ANOVA, where it is h_j x_j alone that is greater,
+// Vδ Σ_{l≠j} h_l x_l.
 func shiftVector(m *solver.Model, j, a int, delta float64) {
 	k, outputs := m.NumBasis, m.NumOutputs
 	for c := range outputs {

@@ -85,8 +85,7 @@ func (n *NumberScale) Learn(label float64) {
 }
 
 // Scale puts a numeric target in units of the label, unscale an output back; both do nothing unless there is one label
-// that is a number. An ordinal
-// label has a unit, too.
+// that is a number. An ordinal label has a unit, too.
 func (n *NumberScale) Scale(target []float64, numeric bool) {
 	if numeric {
 		target[0] = n.Label.Standardise(target[0], LabelReach)
@@ -101,8 +100,8 @@ func (n *NumberScale) Unscale(output []float64, numeric bool) {
 }
 
 // Location is the running location and scale of one number. Where more than half of the first values are the same, as
-// of a rare indicator or amount, that
-// one is the location, and the scale the 84 % quantile of the distances of the latest others.
+// of a rare indicator or amount, that one is the location, and the scale the 84 % quantile of the distances of the
+// latest others.
 type Location struct {
 	first          []float64 // the first values, sorted; nil once there were FirstValues
 	N              float64   // values that count, at most locationMemory

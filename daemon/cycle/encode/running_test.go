@@ -7,8 +7,7 @@ import (
 )
 
 // TestLocationOutlivesOutliers: one value in fifty is a million times too large, among the first ones, too; location
-// and scale stay those of the others
-// within a tenth of the scale. A scale that changes for good is followed.
+// and scale stay those of the others within a tenth of the scale. A scale that changes for good is followed.
 func TestLocationOutlivesOutliers(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for _, from := range []int{0, 5, 500} {

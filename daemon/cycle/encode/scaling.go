@@ -168,8 +168,7 @@ func (s *Scaling) Within(i int, v float64) float64 {
 }
 
 // Standardise scales the inputs in place and remembers them raw. One that an event lacks is NaN and has the value at
-// which it adds nothing in the
-// published model, its center, or before there is one its mean.
+// which it adds nothing in the published model, its center, or before there is one its mean.
 func (s *Scaling) Standardise(inputs []float64, fields []snapshot.NumericField) {
 	copy(s.value, inputs)
 	for i := range inputs {

@@ -70,8 +70,7 @@ func (t *Target) Outputs() int {
 func (t *Target) IsNumeric() bool { return t.Task.IsNumeric() }
 
 // Encode stores the targets of an event in dst (length m). It reports false for a class that the model does not have,
-// and for a label that
-// decoders do not accept any more: a sample may hold rows of an earlier build.
+// and for a label that decoders do not accept any more: a sample may hold rows of an earlier build.
 func (t *Target) Encode(dst []float64, ev *event.Event) bool {
 	if !(math.Abs(ev.Label) <= event.MaxLabel) {
 		return false
@@ -146,8 +145,7 @@ func (t *Target) Clip(v float64) float64 {
 }
 
 // Judged returns the loss by which models are compared: the squared error of the clipped prediction for numeric labels,
-// else the
-// training loss.
+// else the training loss.
 func (t *Target) Judged(ev *event.Event, outputs, targets []float64) float64 {
 	if !t.IsNumeric() {
 		return t.Loss.Eval(nil, outputs, targets)

@@ -11,8 +11,8 @@ import (
 )
 
 // Vocabulary maps the features of events to the columns 0..d-1 of a model: the names of every categorical field, then
-// of every multi
-// field, then one column per numeric field, then the constant if there is one. It is read-only once built.
+// of every multi field, then one column per numeric field, then the constant if there is one. It is read-only once
+// built.
 type Vocabulary struct {
 	Names   [][]string              // per categorical field, then per multi field, in column order
 	Numeric []snapshot.NumericField // by scaleOf, over the sample
@@ -38,8 +38,7 @@ type NameCount struct {
 }
 
 // BuildVocabulary collects the names of the events, at most limit of them, by number of rows and then by field and
-// name. Numbers have the
-// limits given, nil for NumericClip, and their last scales, nil for none, where these still fit.
+// name. Numbers have the limits given, nil for NumericClip, and their last scales, nil for none, where these still fit.
 func BuildVocabulary(
 	schema *event.Schema,
 	events []event.Event,
@@ -170,8 +169,7 @@ func (v *Vocabulary) Column(field int, name string) int32 {
 }
 
 // Encode appends the columns and values of an event, columns increasing. Names outside the vocabulary, and what the
-// event
-// lacks, are left out.
+// event lacks, are left out.
 func (v *Vocabulary) Encode(index []int32, value []float64, ev *event.Event) ([]int32, []float64) {
 	for f, name := range ev.Categorical {
 		if j := v.Column(f, name); j >= 0 {

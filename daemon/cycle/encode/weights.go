@@ -35,8 +35,7 @@ func CountTo(n int) []int {
 }
 
 // A weight beyond what others are counts as the largest that they support, in refits and in what is live. A single
-// event of
-// the largest weight that decoders accept would otherwise count as all others together.
+// event of the largest weight that decoders accept would otherwise count as all others together.
 const (
 	weightShare  = 0.01 // of rows: a weight that so many have, or more than that, is none beyond the others
 	weightRows   = 5    // at the least
@@ -45,11 +44,10 @@ const (
 	weightLooks  = 16 // new limits while as many weights come as there are
 )
 
-// WeightLimit returns what a weight counts as at most, 0 where there are too few weights: the largest that
-// weightShare of the rows have, or √n times the mean of n weights that count no more than that one, whichever is
-// more. A sum of n weighted losses, of which each counts at most √n times the mean, is consistent, since no row has
-// more than 1/√n
-// of it (Ionides 2008, Truncated importance sampling). counts say how many rows each is for, nil for 1.
+// WeightLimit returns what a weight counts as at most, 0 where there are too few weights: the largest that weightShare
+// of the rows have, or √n times the mean of n weights that count no more than that one, whichever is more. A sum of n
+// weighted losses, of which each counts at most √n times the mean, is consistent, since no row has more than 1/√n of it
+// (Ionides 2008, Truncated importance sampling). counts say how many rows each is for, nil for 1.
 func WeightLimit(weights, counts []float64) float64 {
 	n := len(weights)
 	if n < weightFirst {

@@ -174,8 +174,7 @@ func (p *Progressive) addToWindow(e *observed) {
 }
 
 // Window returns the sums over the last events. They are added up from the events themselves: a difference of running
-// sums would keep the
-// rounding error of the largest that ever was in the window.
+// sums would keep the rounding error of the largest that ever was in the window.
 func (p *Progressive) Window() (w [NumRoles]Tally) {
 	for b := range p.blocks {
 		for r := range w {

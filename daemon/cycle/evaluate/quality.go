@@ -150,8 +150,7 @@ func predicted(t *encode.Target, outputs []float64) int {
 }
 
 // place returns the place of the label's class in the ranking of several classes by outputs, from 1 and at most 255,
-// and 0 where every class is among the
-// first.
+// and 0 where every class is among the first.
 func place(t *encode.Target, outputs, targets []float64) uint8 {
 	if t.Task != event.Multiclass || len(outputs) <= quality.LeastTop {
 		return 0

@@ -10,8 +10,7 @@ import (
 )
 
 // reference predicts the classes of events from the labels of those before alone: by their frequencies so far, and as
-// the last of them. Models are
-// measured against it. Its fields are part of the progressive sums of the state.
+// the last of them. Models are measured against it. Its fields are part of the progressive sums of the state.
 type reference struct {
 	target *encode.Target
 	Events int64   `json:"events"`

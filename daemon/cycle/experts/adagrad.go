@@ -11,8 +11,7 @@ import (
 )
 
 // The settings of AdaGrad that run side by side: steps, how fast the accumulated squares of gradients fade, and steps
-// of the bias, which are not
-// adapted: a fast bias follows autocorrelated labels.
+// of the bias, which are not adapted: a fast bias follows autocorrelated labels.
 var (
 	AdagradSteps     = []float64{0.03, 0.1, 0.3}
 	AdagradFades     = []float64{1, 0.999}
@@ -34,8 +33,7 @@ var RecentFades = []float64{0, 0.5, 0.8, 0.95}
 
 // AdaGrad is linear in the numbers of events and in their products or in recent labels, and in names, and moves weights
 // by steps that adapt to each input (Duchi, Hazan and Singer 2011; the squares of an input's gradients are those of all
-// outputs). What it predicts is the mean output of its
-// experts, weighted by recent loss.
+// outputs). What it predicts is the mean output of its experts, weighted by recent loss.
 type AdaGrad struct {
 	schema   *event.Schema
 	numbers  *encode.NumberScale
@@ -217,8 +215,7 @@ func (l *AdaGrad) claim(last int32, field int, name string) int32 {
 }
 
 // step moves one expert along its residual: weights of names, and if they are shared the others. An expert whose
-// outputs are not finite starts again from
-// zero.
+// outputs are not finite starts again from zero.
 func (l *AdaGrad) step(e int, weight float64, shared bool) {
 	x := &l.Each[e]
 	size := weight * weight * floats.Dot(l.residual, l.residual)

@@ -64,8 +64,8 @@ const BaselineNumbers = 1 << 20
 const BaselinePrior = 2
 
 // Conditional predicts the mean label, or the frequencies of the classes, of the events of one context: of all, of a
-// name, of those after the
-// same last label, or after the same last label of the same entity. Events fade as others of the context come.
+// name, of those after the same last label, or after the same last label of the same entity. Events fade as others of
+// the context come.
 type Conditional struct {
 	Title  string
 	Target *encode.Target

@@ -120,8 +120,7 @@ func NewState(t *encode.Target, field []int32, fields int, prior posterior.Prior
 }
 
 // priorScale returns the standard deviation that labels may be expected to have before any were seen: a quarter of
-// their range, or 0 if
-// the range is not known.
+// their range, or 0 if the range is not known.
 func priorScale(m *config.Model) float64 {
 	if m.Schema.Levels > 0 {
 		return float64(m.Schema.Levels-1) / 4

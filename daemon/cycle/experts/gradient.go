@@ -15,8 +15,7 @@ import (
 )
 
 // The step sizes that run side by side, for features and for the bias. The bias steps are larger: a fast bias follows
-// autocorrelated
-// labels. On electricity the mix of all pairs beat the best single pair.
+// autocorrelated labels. On electricity the mix of all pairs beat the best single pair.
 var (
 	gradientSteps = []float64{0.03, 0.1, 0.3}
 	biasSteps     = []float64{0.1, 1, 3, 10}
@@ -239,8 +238,7 @@ func (l *Gradient) learnPart(ev *event.Event, target []float64, weight float64, 
 		at++
 	})
 	// Squared loss has an unbounded gradient: normalised steps (Nagumo and Noda 1967) keep it from diverging, and
-	// losses are compared
-	// in units of the labels' variance.
+	// losses are compared in units of the labels' variance.
 	shrink, unit := 1.0, 1.0
 	if l.target.Likelihood == posterior.Gaussian {
 		shrink = 1 / (1 + floatsSquared(l.dense) + floatsSquared(l.RowValue))
@@ -278,8 +276,7 @@ func (l *Gradient) claim(last int32, field int, name string) int32 {
 }
 
 // step moves one expert against the gradient: weights of names, and if they are shared the others. An expert whose
-// weights stop being finite starts
-// again from zero.
+// weights stop being finite starts again from zero.
 func (l *Gradient) step(x *expert, shrink float64, shared bool) {
 	m := len(l.base)
 	inputs := l.dense
@@ -371,8 +368,7 @@ func (l *Gradient) OnChampion() float64 {
 }
 
 // Shift makes bias, weights and weights on the feature map of the champion those of the mix. It returns the share by
-// which linear weights of the champion
-// count, and what is added to those of numeric fields (fields × m).
+// which linear weights of the champion count, and what is added to those of numeric fields (fields × m).
 func (l *Gradient) Shift(champion *solver.Model) (share float64, numbers []float64) {
 	m, numeric := champion.NumOutputs, len(l.schema.Numeric)
 	share = l.OnChampion()

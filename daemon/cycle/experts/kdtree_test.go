@@ -13,8 +13,7 @@ import (
 )
 
 // TestTreesAreExact compares neighbours found by the trees with those found by looking at all rows, bit by bit: of
-// numbers with many ties, with
-// names and without, over several turns of the ring. Most rows are not looked at.
+// numbers with many ties, with names and without, over several turns of the ring. Most rows are not looked at.
 func TestTreesAreExact(t *testing.T) {
 	for fields := range 2 {
 		m := cycletest.NumericModel(3, 3)

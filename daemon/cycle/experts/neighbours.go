@@ -212,8 +212,7 @@ func (l *Neighbours) age(at int) int {
 }
 
 // descend looks among the rows of a node of a tree, at a distance from it, of events that came from from to to before
-// the newest. Of rows at the same
-// distance the newer one is nearer, as where all are looked at from the newest on.
+// the newest. Of rows at the same distance the newer one is nearer, as where all are looked at from the newest on.
 func (l *Neighbours) descend(t *windowTree, at int, distance float32, from, to int) {
 	if distance*treeSlack > l.farthest() {
 		return

@@ -24,8 +24,8 @@ const (
 // Newton is linear in random Fourier features of the numbers of events, and in the numbers, and takes Newton's step at
 // every event: an extended Kalman filter whose weights walk at random, with one covariance for all outputs, which is
 // that of least squares for a number (Kalman 1960; Haykin 2001). For classes the curvature of the loss is a number
-// between that of the most curved direction and the mean one. Outputs of classes are shrunk
-// by the variance that they have (MacKay 1992). O(D² + m·D) an event.
+// between that of the most curved direction and the mean one. Outputs of classes are shrunk by the variance that they
+// have (MacKay 1992). O(D² + m·D) an event.
 type Newton struct {
 	Numbers    *encode.NumberScale
 	features   *snapshot.FeatureMap // of standardised numbers

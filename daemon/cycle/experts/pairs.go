@@ -33,13 +33,12 @@ const (
 )
 
 // Pairwise is linear in names, in pairs of the names of two categorical fields, whether or not they are a cross of the
-// schema, and in how often the name or pair has come before. Each weight has a separate Gaussian posterior, learned
-// as if the others were known but for their variance (assumed-density filtering; Opper 1998, Graepel et al. 2010), so
-// that a name that is new moves what is known little. The precision of weights before any event is a field's, or pair
-// of fields', own (MacKay 1992), and so is their mean, one for each power of two of the events before: what comes again
-// is often not like what came by chance. A term of the sum is left out as long as it has not gained by more than noise
-// does. It belongs to
-// one goroutine. O(terms) an event.
+// schema, and in how often the name or pair has come before. Each weight has a separate Gaussian posterior, learned as
+// if the others were known but for their variance (assumed-density filtering; Opper 1998, Graepel et al. 2010), so that
+// a name that is new moves what is known little. The precision of weights before any event is a field's, or pair of
+// fields', own (MacKay 1992), and so is their mean, one for each power of two of the events before: what comes again is
+// often not like what came by chance. A term of the sum is left out as long as it has not gained by more than noise
+// does. It belongs to one goroutine. O(terms) an event.
 type Pairwise struct {
 	schema *event.Schema
 	Terms  []term
@@ -87,8 +86,7 @@ type activeName struct {
 }
 
 // HasPairwise reports whether the learner on names is for a model: of binary labels with probabilities and two fields
-// of names, or of numbers and three,
-// where a fold-in of two fields says what their pairs do.
+// of names, or of numbers and three, where a fold-in of two fields says what their pairs do.
 func HasPairwise(s *event.Schema, link string) bool {
 	fields := len(s.Categorical) + len(s.Multi)
 	return s.Task == event.Binary && link == snapshot.Logistic && fields > 1 || s.Task.IsNumeric() && fields > 2
@@ -275,8 +273,7 @@ func (w *weight) learn(value, miss, precision, others float64) {
 }
 
 // learn learns the weights of a name of term x: its own, and if that is shared the one of how often it has come, where
-// the sum with a variance was short by
-// miss.
+// the sum with a variance was short by miss.
 func (a *activeName) learn(x *term, miss, precision, variance float64, shared bool) {
 	count := &x.counts[a.bin]
 	square := a.Value * a.Value
@@ -309,8 +306,7 @@ func (l *Pairwise) insert(a *activeName) {
 }
 
 // chooseTerms takes up what each term gained by being in the sum, or would have gained, and decides which ones are: to
-// second order, with slope the
-// label less its prediction.
+// second order, with slope the label less its prediction.
 func (l *Pairwise) chooseTerms(slope, curvature float64) {
 	for i := 0; i < len(l.Active); {
 		t, sum := l.Active[i].Term, 0.0
@@ -347,8 +343,7 @@ func (l *Pairwise) try(t int) {
 }
 
 // choosePrecisions sets the precision of each term to what its weights say (MacKay 1992), after an eighth as many
-// events as there
-// were, or as there are cells: O(terms) an event.
+// events as there were, or as there are cells: O(terms) an event.
 func (l *Pairwise) choosePrecisions() {
 	known, squares := make(
 		[]float64,

@@ -29,9 +29,8 @@ func newResiduals(t *encode.Target) residuals {
 	return r
 }
 
-// of stores target − prediction of every output in dst, and returns the logarithmic loss, up to a constant for
-// numbers, and the curvature of the loss
-// in the outputs, one number for all of them. dst may not be outputs.
+// of stores target − prediction of every output in dst, and returns the logarithmic loss, up to a constant for numbers,
+// and the curvature of the loss in the outputs, one number for all of them. dst may not be outputs.
 func (r *residuals) of(dst, outputs, targets []float64) (loss, curvature float64) {
 	switch r.link {
 	case snapshot.Softmax:

@@ -21,8 +21,7 @@ type BaselineMeans struct {
 }
 
 // FitBaselineMeans computes the means of the parts of a sample, one after the other. weights nil counts every event
-// once; field is the categorical field of the
-// item mean, or -1.
+// once; field is the categorical field of the item mean, or -1.
 func FitBaselineMeans(t *encode.Target, weights []float64, field int, parts ...[]event.Event) *BaselineMeans {
 	m := &BaselineMeans{ByName: make(map[string]float64)}
 	sums := newLabelSums(t, field)
@@ -114,8 +113,7 @@ func (s *labelSums) addNumber(ev *event.Event, w float64) {
 
 // What a loss counts as at least where models are compared: leastShare of that of the means, which is a hundredth of
 // the deviation of numbers, and roundingShare of the mean square of labels. Without, labels that are all alike but a
-// few are predicted by their mean without an error: whatever a
-// model has to round would be shown to be worse, for ever.
+// few are predicted by their mean without an error: whatever a model has to round would be shown to be worse, for ever.
 const (
 	leastShare    = 1e-4
 	roundingShare = 1e-9

@@ -18,8 +18,7 @@ import (
 )
 
 // Contents returns what a version publishes: the model, its vocabulary and schema, and golden pairs. Version numbers
-// and digests are
-// the store's to give.
+// and digests are the store's to give.
 func (ch *Fitted) Contents(m *config.Model) *snapshot.Contents {
 	v, t, model := ch.Vocabulary, ch.Target, ch.WithPopularity()
 	c := &snapshot.Contents{
@@ -235,8 +234,7 @@ func (ch *Fitted) Checkpoint() ([]byte, error) {
 }
 
 // Restore builds a champion from its snapshot and from what Keep returned for it. The error says what does not fit; the
-// caller then
-// starts without a champion, and the next refit makes one.
+// caller then starts without a champion, and the next refit makes one.
 func Restore(m *config.Model, model *snapshot.Model, keep []byte) (*Fitted, error) {
 	var k Checkpoint
 	if err := gob.NewDecoder(bytes.NewReader(keep)).Decode(&k); err != nil {

@@ -10,8 +10,7 @@ import (
 )
 
 // foldIn returns what a version says about folding events in where it is used, or nil and why it says nothing: rows are
-// those of the posterior whose
-// mean the model is, at the rates of the live fold-in and with what these have lost.
+// those of the posterior whose mean the model is, at the rates of the live fold-in and with what these have lost.
 func (ch *Fitted) foldIn(m *config.Model) (*snapshot.FoldIn, string) {
 	if ch.FoldIn != nil || ch.NoFoldIn != "" {
 		return ch.FoldIn, ch.NoFoldIn

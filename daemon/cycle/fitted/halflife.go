@@ -13,8 +13,7 @@ var HalfLives = []float64{math.Inf(1), 300_000, 100_000, 30_000, 10_000, 3_000}
 
 // Decayed returns the weights of rows of the given ages, of mean 1 as sample weights are, base nil counting as 1 each.
 // Where nothing decays it returns base. With a mean of 1 what is left of the sample is fitted as closely as a whole
-// sample: on ratings that drift, weights of at
-// most 1 took 0.86 RMSE where these take 0.76.
+// sample: on ratings that drift, weights of at most 1 took 0.86 RMSE where these take 0.76.
 func Decayed(base, age []float64, halfLife float64) []float64 {
 	if math.IsInf(halfLife, 1) {
 		return base

@@ -9,8 +9,7 @@ import (
 type HeldOutNames [][]string
 
 // WithoutHoldout are the posteriors of a refit that have not seen a held-out row, over the vocabulary of the champion:
-// what the next refit continues from, and
-// what the next challenger is compared with.
+// what the next refit continues from, and what the next challenger is compared with.
 type WithoutHoldout struct {
 	Posterior *posterior.State
 	Gaussian  *posterior.State // of GaussianTarget; nil without one

@@ -180,8 +180,7 @@ func (p *Popularity) Weights() *PopularWeights {
 }
 
 // Moved returns the weights after w, in which at most limit names have others, and those names, in the order of their
-// first choices. They are of names chosen
-// since and of some others in turn, as far as their weights have moved.
+// first choices. They are of names chosen since and of some others in turn, as far as their weights have moved.
 func (p *Popularity) Moved(w *PopularWeights, limit int) (next *PopularWeights, names []string) {
 	likely, turns := p.likely(), 1+len(p.List)/popularityTurn
 	next = &PopularWeights{

@@ -13,8 +13,7 @@ import (
 const ColdAfter = 3
 
 // Decide decides whether the challenger replaces the champion and writes decision and reason into its version. Both are
-// scored on the same held-out
-// rows at the challenger's cut, neither having learned from one of them.
+// scored on the same held-out rows at the challenger's cut, neither having learned from one of them.
 func Decide(j *task.Task, ch *fitted.Fitted) {
 	v := &ch.Version
 	say := func(cause fitted.Cause, reason string, values ...any) {
@@ -115,8 +114,7 @@ func isOutage(j *task.Task) bool {
 const leastRows = 6
 
 // progressiveLosses returns the losses of the fold-in, which has learned what the challenger has, and of what consumers
-// have, on the events since the
-// champion's cut that both predicted before they learned from them.
+// have, on the events since the champion's cut that both predicted before they learned from them.
 func progressiveLosses(j *task.Task) *scores {
 	s := &scores{}
 	if j.Champion == nil {
@@ -139,8 +137,7 @@ func Comparable(j *task.Task, version *fitted.Fitted) bool {
 }
 
 // belowBaseline returns why a challenger is refused that is worse than a plain baseline on a slice of the held-out
-// rows, "" if it is not. It notes
-// the slices in the version.
+// rows, "" if it is not. It notes the slices in the version.
 func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason string) {
 	slices, baselines := gateSlices(j), baselines(j, ch.Model)
 	weights := gateWeights(j)

@@ -14,8 +14,7 @@ import (
 )
 
 // TestGateAgainstWhatHasSeenTheRows: a version that learned from held-out rows, of which the clean state is not known,
-// is compared on those alone that
-// came after its cut.
+// is compared on those alone that came after its cut.
 func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	m, two := cycletest.RatingsModel(nil), []string{"u1", "i1"}
 	schema := m.Schema.Event()

@@ -44,8 +44,8 @@ func JudgedFields(m *config.Model, schema *event.Schema) (fields []int) {
 }
 
 // HoldOutEntities takes the events of a share of the entities from the training rows, which may be given up, and
-// appends them to the gate's, so that the
-// gate has events of entities that neither the challenger nor what it is compared with has learned from.
+// appends them to the gate's, so that the gate has events of entities that neither the challenger nor what it is
+// compared with has learned from.
 func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []event.Event) {
 	if j.Repeats != nil {
 		j.HeldOut = j.Repeats.HeldOut
@@ -93,8 +93,8 @@ func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []ev
 
 // drawEntities returns the names whose keyed hash is in the share of sample.holdout.entities, least hash first while
 // their rows are no more than that share of all, so that no field of few names and no frequent name is held out. It
-// leaves names that what the challenger is compared with knows,
-// and all of them where nothing learns from held-out rows after the gate.
+// leaves names that what the challenger is compared with knows, and all of them where nothing learns from held-out rows
+// after the gate.
 func drawEntities(j *task.Task, train []event.Event) fitted.HeldOutNames {
 	h := &j.Model.Sample.Holdout
 	if !(h.Entities > 0) || h.Fraction == 0 || j.Model.Train.Refit != "variational" {

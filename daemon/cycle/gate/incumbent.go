@@ -83,8 +83,7 @@ func eachOutputs(
 
 // newIncumbent returns what the challenger is compared with: the champion as it was judged, with the training rows
 // since its cut folded in where consumers have an update of it, unless versions hold the convex stage's model alone. A
-// version of which that is not known has learned from held-out rows and is
-// compared on those that came after its cut.
+// version of which that is not known has learned from held-out rows and is compared on those that came after its cut.
 func newIncumbent(j *task.Task) *Incumbent {
 	const unreadable = ", in place of the champion, which cannot be read,"
 	switch {
@@ -183,8 +182,7 @@ func EventsSince(j *task.Task, of *fitted.Fitted) (float64, bool) {
 }
 
 // withoutModel returns the losses of a prediction without a model: of numbers of the better of the two means of the
-// training rows, of classes of outputs
-// that are all 0.
+// training rows, of classes of outputs that are all 0.
 func withoutModel(j *task.Task) (losses heldLosses, name string) {
 	if !j.Target.IsNumeric() {
 		return constant(j, make([]float64, j.Target.Outputs())), "outputs that are all 0"

@@ -13,24 +13,22 @@ import (
 // largest plausible one (scores.most). The excess of a row is its loss under the first model less
 // (1 + publish.gate.tolerance) times its loss under the second. The hypothesis is that the mean excess is at most 0.
 //
-// A gambler begins with a capital of 1. For a stake λ, a row of excess x multiplies it by 1 + min(λx, winShare).
-// Where no excess is below −b and λ < 1/b, every factor is positive, and under the hypothesis its mean is at most 1.
-// The capital is then a supermartingale, and so is its weighted mean over a list of stakes: it ever reaches 1/gateError
+// A gambler begins with a capital of 1. For a stake λ, a row of excess x multiplies it by 1 + min(λx, winShare). Where
+// no excess is below −b and λ < 1/b, every factor is positive, and under the hypothesis its mean is at most 1. The
+// capital is then a supermartingale, and so is its weighted mean over a list of stakes: it ever reaches 1/gateError
 // with a probability of at most gateError, whenever refits come to look and however many rows there are by then (Ville
-// 1939; Waudby-Smith and
-// Ramdas 2024, Estimating means of bounded random variables by betting).
+// 1939; Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting).
 //
 // Excesses are cut from above alone. That lowers their mean and keeps the bound on the error. Gains, which are negative
 // excesses, are never cut: a class of one row in 200 that the first model has learned counts with all that it gains.
 // What is cut depends on the stake: under small stakes large losses of the first model count in full, under large ones
-// each wins
-// one share and hides nothing of the other rows. Five rows win at most (1 + winShare)^5 = 14 and decide nothing.
+// each wins one share and hides nothing of the other rows. Five rows win at most (1 + winShare)^5 = 14 and decide
+// nothing.
 //
 // The bound b is the largest gain of the compared rows and of the select rows. Where a label of the training rows came
 // on fewer than LeastOfLabel of these, its gains are not known, and b is what one label can lose (scores.hidden). The
 // bound on the error so has a premise: gains that are larger than all of N rows, of labels that these have, do not
-// decide the sign of
-// the mean. Their probability is about 3/N at most.
+// decide the sign of the mean. Their probability is about 3/N at most.
 const (
 	gateError    = 0.05
 	winShare     = 0.7 // of the capital, what one row wins at most

@@ -104,8 +104,7 @@ func b2i(b bool) int {
 }
 
 // TestOneRowDecidesNothing: however wrong a model is on a few rows, infinitely or not a number, that does not make it
-// worse, nor does it excuse one
-// that is worse on all others.
+// worse, nor does it excuse one that is worse on all others.
 func TestOneRowDecidesNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, outlier := range []float64{1e4, 1e18, math.Inf(1), math.NaN()} {
@@ -162,8 +161,7 @@ func TestEvidenceByDefinition(t *testing.T) {
 }
 
 // TestRareLabelIsNoOutlier: of two models of a label that one event in 200 has, the one that says more of it has the
-// smaller loss and is not shown to be
-// worse, the one that says nothing of it is.
+// smaller loss and is not shown to be worse, the one that says nothing of it is.
 func TestRareLabelIsNoOutlier(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	draw := func(n int) *scores {
@@ -194,9 +192,8 @@ func TestRareLabelIsNoOutlier(t *testing.T) {
 }
 
 // rareGains returns the losses of two models of n rows. A row of a class of the given rate costs the second model 6.2,
-// and
-// the first one less by gain. Every other row costs the first one more by up to 2·cost. rare says
-// which rows are of the class.
+// and the first one less by gain. Every other row costs the first one more by up to 2·cost. rare says which rows are of
+// the class.
 func rareGains(r *rand.Rand, n int, rate, gain, cost float64) (s *scores, rare []bool) {
 	s = &scores{most: 9}
 	for range n {
@@ -216,8 +213,7 @@ func (s *scores) turned() *scores {
 
 // TestGateSeesRareGains: a model that gains on a rare class what it loses on other rows, or more, is shown to be worse
 // in at most gateError of streams, over five looks. The cut mean of before found 92 % of the first ones worse. The
-// other way
-// round, a model that has forgotten the class is found out.
+// other way round, a model that has forgotten the class is found out.
 func TestGateSeesRareGains(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -273,8 +269,7 @@ func TestGateSeesRareGains(t *testing.T) {
 }
 
 // TestHugeLossesWidenNoError: a model that is worse on all rows, and on a few of them as wrong as can be, is found out
-// no
-// later than without those; one that is as wrong as can be on one positive row in 100 is found out by them alone.
+// no later than without those; one that is as wrong as can be on one positive row in 100 is found out by them alone.
 func TestHugeLossesWidenNoError(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	s, chosen := squaredErrors(r, 800, 0.35, false), squaredErrors(r, 200, 0.35, false)

@@ -67,8 +67,7 @@ type plain struct {
 }
 
 // baselines returns those of the task: the mean label by the baseline's field; the frequencies of the classes where
-// outputs have probabilities or are squared,
-// and the most frequent class. They are those of the training rows.
+// outputs have probabilities or are squared, and the most frequent class. They are those of the training rows.
 func baselines(j *task.Task, challenger *solver.Model) []plain {
 	t := j.Target
 	if t.IsNumeric() {

@@ -36,8 +36,7 @@ const (
 )
 
 // Footprint bounds the bytes of the rows of a guard: six reservoirs, of which the held-out ones are there twice while
-// they are
-// replaced.
+// they are replaced.
 const Footprint = 8 * GuardSize * (guardRowBytes + 256)
 
 // HeldBack is why an update was not published. It is a value of the label reason of refitd_updates_held_back_total.
@@ -72,8 +71,8 @@ var HeldBackReasons = []HeldBack{HeldBackWindow, HeldBackHoldout, HeldBackOutput
 // error.
 //
 // An update that is worse on the first or second set is held back, unless what labels mean has changed: the latest
-// events then gain by it, and their labels
-// are distributed as in the held-out rows. It belongs to who holds the lock of the cycle.
+// events then gain by it, and their labels are distributed as in the held-out rows. It belongs to who holds the lock of
+// the cycle.
 type Guard struct {
 	target  *encode.Target
 	by      int // categorical field of entities, or -1
@@ -157,8 +156,7 @@ func takes(set *fitted.HoldoutSet, at, window int) bool {
 func Seen(set *fitted.HoldoutSet) float64 { return set[0].Seen + set[1].Seen }
 
 // Holdout returns held-out rows by which updates of a refit are guarded, with its losses before it learns them. Of many
-// rows it takes some. It
-// leaves out those that are older than the half-life of the training rows, where ages are known.
+// rows it takes some. It leaves out those that are older than the half-life of the training rows, where ages are known.
 func (g *Guard) Holdout(
 	ch *fitted.Fitted,
 	payloads [][]byte,
@@ -240,8 +238,7 @@ func (g *Guard) Support(v *report.Version) {
 }
 
 // SupportedLogOdds returns the log odds that n rows support at most: they leave a class that never came a chance of 1
-// in 2n+1 (Krichevsky and
-// Trofimov 1981).
+// in 2n+1 (Krichevsky and Trofimov 1981).
 func SupportedLogOdds(rows int64) float64 { return math.Log(2*float64(max(rows, 1)) + 1) }
 
 // GuardOutputs is how many times the largest output of a refit on its own rows, or what so many rows support, an output
@@ -260,8 +257,7 @@ type Difference struct {
 }
 
 // isWorse reports whether the update loses more than a share of what it is compared with, or of the loss of label
-// frequencies, by GuardErrors standard
-// errors.
+// frequencies, by GuardErrors standard errors.
 func (d *Difference) isWorse(margin, frequencies float64) bool {
 	return d.Mean > margin*d.Against+guardShare*frequencies+GuardErrors*math.Sqrt(d.Variance)
 }
@@ -289,8 +285,7 @@ func (d *RowDifferences) isWorse(margin, frequencies float64) bool {
 type lossDifferences struct{ losses, squares RowDifferences }
 
 // Judge compares an update with what consumers have and with the losses that rows had before anything learned them. It
-// returns "" where consumers may
-// have the update. O(GuardSize) scores of either model.
+// returns "" where consumers may have the update. O(GuardSize) scores of either model.
 func (g *Guard) Judge(update, current *fitted.FixedModel) HeldBack {
 	if *current == *update {
 		return ""
@@ -332,8 +327,7 @@ type guardPass struct {
 }
 
 // compare scores the rows of a set with both models. The strata weigh as in the held-out rows, where there are any: of
-// a flood with one label, most
-// events have that label, and the other one would not count.
+// a flood with one label, most events have that label, and the other one would not count.
 func (p *guardPass) compare(set *fitted.HoldoutSet) (of lossDifferences) {
 	weights := &p.guard.Held
 	if Seen(weights) == 0 {

@@ -12,8 +12,7 @@ import (
 )
 
 // OutputLimit returns the largest magnitude of an output that versions on a refit may have, given rows that it was
-// judged on; nil where outputs are
-// not log odds.
+// judged on; nil where outputs are not log odds.
 func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
 	if ch.Target.Link == snapshot.Identity {
 		return nil

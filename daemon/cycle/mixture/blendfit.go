@@ -190,8 +190,8 @@ func (b *StackedUpdate) Add(f *stackedFit, fade, label float64, targets []float6
 }
 
 // Solve sets the weights of a fit that is held to one fold-in: to its slope, and to the given constants, with a
-// curvature of 1. Fold-ins that add next to
-// nothing are left out. Where rounding defeats it, it begins anew with the one fold-in.
+// curvature of 1. Fold-ins that add next to nothing are left out. Where rounding defeats it, it begins anew with the
+// one fold-in.
 func (b *StackedUpdate) Solve(f *stackedFit, constant, slopes []float64, base int) {
 	m := b.Outputs
 	hold := make([]float64, len(slopes))

@@ -9,8 +9,7 @@ import (
 )
 
 // LinearCombination is a form that is a sum: output c is Constant[c] and, the same in all outputs, the predictions of
-// fold-ins in closed form and of baselines, each
-// times its factor. The fold-ins share z.
+// fold-ins in closed form and of baselines, each times its factor. The fold-ins share z.
 type LinearCombination struct {
 	Likelihood posterior.Likelihood
 	Constant   []float64 // m

@@ -11,8 +11,7 @@ import (
 )
 
 // How fast the pool's weights may follow change, how strongly it holds to those it has, in units of the curvature, and
-// the steps of the bias that run
-// side by side. A probability below poolLeast counts as that.
+// the steps of the bias that run side by side. A probability below poolLeast counts as that.
 const (
 	poolFade  = 0.9995
 	poolRidge = 5.0

@@ -16,13 +16,11 @@ import (
 // How the mixture judges its parts. After every event a part's weight is multiplied by exp(−MixtureRate·loss), and
 // shareRate of all weight is spread over the parts, so that the mixture follows the best part of any stretch of events
 // (fixed share, Herbster and Warmuth 1998). Losses are logarithmic, or squares in units of twice the mixture's recent
-// square, and capped. A second set of weights has these times exp(−loss) of the entity's own losses, which fade at
-// each of its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and
-// betShare is
-// spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the plain weights
-// holds but for a constant: configs/learning.md has the theorem.
-// On ratings with and without drift slower rates than the 1 of theory, and entities' own losses, gained 0.001 to 0.003
-// RMSE each.
+// square, and capped. A second set of weights has these times exp(−loss) of the entity's own losses, which fade at each
+// of its events. The two sets are mixed by the same rule, each judged by how likely its parts made the event, and
+// betShare is spread over the two. So what the entity's losses say counts as far as it has paid, and the bound of the
+// plain weights holds but for a constant: configs/learning.md has the theorem. On ratings with and without drift slower
+// rates than the 1 of theory, and entities' own losses, gained 0.001 to 0.003 RMSE each.
 const (
 	shareRate      = 0.001
 	betShare       = 0.0001
@@ -312,8 +310,8 @@ func (m *Mixture) bet(plain, own float64) {
 }
 
 // Square returns the recent mean square error of numbers, which scales those of the parts. It has a floor: after a run
-// of equal labels that are all
-// predicted the mean is next to 0, and a usual error would count as a thousand. NaN before the first event.
+// of equal labels that are all predicted the mean is next to 0, and a usual error would count as a thousand. NaN before
+// the first event.
 func (m *Mixture) Square() float64 {
 	square := Mean(&m.Scale)
 	if m.Slow.N > 0 {

@@ -31,8 +31,7 @@ const (
 )
 
 // Excess losses fade at each event, so that weights follow some 1,000 events, and are no more than levelBehind above
-// the least, so that a part that comes
-// to be the best is soon believed.
+// the least, so that a part that comes to be the best is soon believed.
 const (
 	levelFade   = 0.999
 	levelBehind = 10
@@ -51,8 +50,7 @@ func NewOrdinalMixture(t *encode.Target) *OrdinalMixture {
 }
 
 // Predict takes up an event, of which alone are the outputs of the fold-in, consumers those of the version that
-// consumers have, nil for none, and number
-// what the mixture predicts, which counts where there is a link.
+// consumers have, nil for none, and number what the mixture predicts, which counts where there is a link.
 func (m *OrdinalMixture) Predict(alone, consumers []float64, number float64, link *encode.LevelLink) {
 	m.present = [numLevelParts]bool{true, consumers != nil, link != nil && len(link.Threshold) == len(m.mixed)}
 	for c := range m.mixed {

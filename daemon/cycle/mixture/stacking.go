@@ -14,13 +14,11 @@ import (
 var stackFades = [...]float64{0.9995, 0.9999}
 
 // The last stack has weights that depend on how many events of the entity came before, as those of a newcomer are
-// predicted by other parts best: a
-// multiple of newcomer/(newcomer + events) is added to each (Sill et al. 2009).
+// predicted by other parts best: a multiple of newcomer/(newcomer + events) is added to each (Sill et al. 2009).
 const newcomer = 20.0
 
 // How strongly a stack holds to the first part, in events, and how many events pass between two solutions: four times
-// as many where there are twice as
-// many inputs.
+// as many where there are twice as many inputs.
 const (
 	stackRidge = 20.0
 	stackEvery = 50
@@ -28,8 +26,8 @@ const (
 
 // Stacking predicts a number from the predictions of others by least squares on the events so far (Wolpert 1992;
 // Breiman 1996), which fade: the first part's, plus a constant and a multiple of how far each other is from it. Where
-// parts err in different ways it is better than any of them; it is a
-// part of the mixture itself, so that nothing depends on it. O(parts²) an event, O(parts³) at each solution.
+// parts err in different ways it is better than any of them; it is a part of the mixture itself, so that nothing
+// depends on it. O(parts²) an event, O(parts³) at each solution.
 type Stacking struct {
 	parts int
 	n     int // inputs
@@ -73,8 +71,7 @@ func newStacking(parts int, fade float64, byNewness bool) *Stacking {
 }
 
 // predict takes up the predictions of the parts for an event of an entity of a newness between 0 and 1; a part that has
-// none counts as the first. It
-// reports false if the first has none.
+// none counts as the first. It reports false if the first has none.
 func (s *Stacking) predict(parts []part, newness float64) (float64, bool) {
 	if s.ready = parts[0].Present; !s.ready {
 		return 0, false

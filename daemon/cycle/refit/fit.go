@@ -29,8 +29,8 @@ type FitOutcome struct {
 // Fit fits one model offline, from nothing: Algorithm 1 for every λ, every k on its path scored on the validation
 // events, then the variational stage where the configuration asks for it, kept if it scores better there. The path is
 // left out where the variational stage wins on a share of the rows (race), or the polynomial of all products of few
-// numbers (QuadraticStage). A polynomial or a model of the variational stage
-// learns from the validation events, too, once they have chosen it.
+// numbers (QuadraticStage). A polynomial or a model of the variational stage learns from the validation events, too,
+// once they have chosen it.
 func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
 	j := &task.Task{

@@ -11,8 +11,7 @@ import (
 )
 
 // A polynomial that was chosen is fitted again to training and validation events together, on top of the weights on a
-// feature map: there the gradient of
-// the loss by the bias of each output vanishes.
+// feature map: there the gradient of the loss by the bias of each output vanishes.
 func TestWholeLearnsValid(t *testing.T) {
 	for _, weighted := range []bool{false, true} {
 		m, events := cycletest.NumericModel(2, 3), cycletest.Spots(1, 3000, 2, 3, 4)

@@ -15,8 +15,8 @@ import (
 
 // pilotFit runs the convex path, coarsely, and the variational stage on PathRows rows, spread evenly over all of them.
 // Where the variational stage predicts the select rows better there, the path over all rows is left out: more rows gain
-// the variational stage more than a path, whose penalty is
-// one for all vectors (ML-1M: the path takes nine tenths of the time of a fit and ends 0.022 RMSE behind).
+// the variational stage more than a path, whose penalty is one for all vectors (ML-1M: the path takes nine tenths of
+// the time of a fit and ends 0.022 RMSE behind).
 func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.Settings, k int) (*task.Pilot, error) {
 	part := *j
 	part.Problem = task.Thin(j.Problem, convex.PathRows)
@@ -44,8 +44,7 @@ func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.S
 }
 
 // isPiloted reports whether the stages of an offline fit are raced: where the variational stage does not start from the
-// convex one's vectors, nobody asked
-// for the path, and a share of the rows says something about all.
+// convex one's vectors, nobody asked for the path, and a share of the rows says something about all.
 func isPiloted(j *task.Task, in *task.FitInput) bool {
 	t := &in.Model.Train
 	return t.Refit == "variational" && !t.ConvexAlone() && !j.Target.Task.HasClasses() && !in.Thorough && len(
@@ -134,8 +133,8 @@ func fitFromLinear(j *task.Task, ctx context.Context, s solver.Settings, lambda 
 const batchShare = 0.04
 
 // fitPath is SolvePath of an offline fit. Strengths are compared by solves that are neither polished nor certified,
-// unless the fit is thorough; the best
-// model then is both. That chooses alike, and to polish every strength takes most of the time.
+// unless the fit is thorough; the best model then is both. That chooses alike, and to polish every strength takes most
+// of the time.
 func fitPath(j *task.Task, ctx context.Context, in *task.FitInput, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
 	if in.Thorough {
@@ -234,8 +233,7 @@ func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k 
 }
 
 // SweepAlone runs the variational stage without the convex one before it. The candidate is what the sweeps began with,
-// nil if these gained nothing on
-// the select rows, so that the convex stage is needed after all.
+// nil if these gained nothing on the select rows, so that the convex stage is needed after all.
 func SweepAlone(
 	j *task.Task,
 	ctx context.Context,

@@ -81,8 +81,8 @@ func DecodeEvent(ev *event.Event, payload []byte, names Interner) error {
 
 // RowBytes returns what a row takes in memory, rather more than less, whether or not it shares names with others: its
 // bytes as they are stored and mapped and in the copy that a refit takes, the event they are decoded into, and the
-// entries of its names in rows of numbers, in the table
-// of names and in their counts. It is a function of the bytes alone.
+// entries of its names in rows of numbers, in the table of names and in their counts. It is a function of the bytes
+// alone.
 func RowBytes(payload []byte) int {
 	const header = 1 + 8 + 8
 	r := payloadReader{rest: payload}

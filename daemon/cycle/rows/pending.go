@@ -125,8 +125,7 @@ func (b *Backlog) Cut(cut []report.Cut) {
 }
 
 // From returns the events after the first n since the cut, as far as they are still there, and what to ask for next.
-// They stay unchanged
-// while Observe adds more.
+// They stay unchanged while Observe adds more.
 func (b *Backlog) From(n int) (out []Pending, next int) {
 	skip := max(0, n-b.dropped)
 	for _, block := range b.Blocks {

@@ -6,8 +6,7 @@ import (
 )
 
 // Slots gives the most recently learned features a small number each, up to a limit; the least recently learned gives
-// up its number
-// when there are more. Both operations are O(1).
+// up its number when there are more. Both operations are O(1).
 type Slots struct {
 	index  SlotIndex
 	Items  []Slot
@@ -197,8 +196,7 @@ func (x *SlotIndex) free(hash uint32) uint32 {
 }
 
 // remove takes out the name of a slot that is there, and moves up the entries after it that would not be found any more
-// (Knuth, volume 3, section 6.4,
-// algorithm R).
+// (Knuth, volume 3, section 6.4, algorithm R).
 func (x *SlotIndex) remove(items []Slot, at int32) {
 	_, gap := x.Find(items, items[at].Field, items[at].Name)
 	mask := uint32(len(x.table) - 1)

@@ -59,12 +59,10 @@ type rowMaker interface {
 	// Stale says why the live model cannot be said in rows of the update any more, empty where it can.
 	Stale() string
 	// Row stores the row of a name that was touched, or of a numeric field or the constant, whose name is empty. It
-	// reports whether there is one,
-	// and whether the update's vectors can say it.
+	// reports whether there is one, and whether the update's vectors can say it.
 	Row(linear, basis []float64, field int, name string) (exists, whole bool)
 	// Rest sets what changes with every event: bias, weights, and rows of numeric fields, which it adds by column, and
-	// of what has no slot, which it adds
-	// by field of the update and name.
+	// of what has no slot, which it adds by field of the update and name.
 	Rest(d *snapshot.Delta, add func(RowChange))
 }
 
@@ -125,8 +123,7 @@ func (f *DeltaEncoder) Place(change *RowChange) {
 }
 
 // Fill puts the changes into a delta: known columns ascending, then new names as far as there is room, in the order in
-// which they came. What is placed then
-// has its rows in the delta.
+// which they came. What is placed then has its rows in the delta.
 func (f *DeltaEncoder) Fill(d *snapshot.Delta) {
 	f.keys = f.keys[:0]
 	for i := range f.Changes {

@@ -13,8 +13,8 @@ import (
 
 // Updates of choices are compared by what lists are judged by: the place of what was chosen, before anything has
 // learned it, among names that were chosen before, drawn alike, by 1 less 1/log2(1+place). Drawn as often as chosen
-// they would be names
-// that were chosen late, which newer counts put higher. Of choices that count in full every RankedEvery-th is judged.
+// they would be names that were chosen late, which newer counts put higher. Of choices that count in full every
+// RankedEvery-th is judged.
 const (
 	RankedEvery = 8
 	rankedNames = 100 // other than the one that was chosen
@@ -94,8 +94,7 @@ func (r *Rankings) with(to *event.Event, name *fitted.NameCounts) {
 }
 
 // Loss returns that of a choice in the list of a model: with its popularity, or of that alone. Names that the model
-// does
-// not know are in no list.
+// does not know are in no list.
 func (r *Rankings) Loss(s *fitted.Scorer, x *rankedChoice, popularOnly bool, outputs []float64) float64 {
 	score := func(ev *event.Event) float64 {
 		name := ev.Categorical[r.field]

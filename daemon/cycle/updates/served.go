@@ -29,8 +29,7 @@ type Served struct {
 }
 
 // Score is what the version that consumers have, and the baselines of its sample, make of one event: what of its
-// scoring does not depend on
-// the events before it.
+// scoring does not depend on the events before it.
 type Score struct {
 	Of        *Served // nil of an event that was not scored
 	Published evaluate.EventOutcome

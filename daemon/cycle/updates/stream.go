@@ -12,8 +12,7 @@ import (
 )
 
 // DeltaStream is what follows the newest update, in each form that it could have had: publish.deltas asks for it. It
-// belongs to the goroutine that updates,
-// but for what c.mu guards: the learners, published, installed and queue.
+// belongs to the goroutine that updates, but for what c.mu guards: the learners, published, installed and queue.
 type DeltaStream struct {
 	Of      *fitted.Fitted // the update
 	Form    mixture.Variant

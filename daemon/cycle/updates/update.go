@@ -21,8 +21,8 @@ const (
 
 // UpdateComparison compares updates with the last promoted refit on events that came after both, as consumers would
 // have used them: what an update gains at the event after it says little of the thousands until the next one. Where
-// labels depend on those just before them, what was learned from
-// these is worse than nothing then. It belongs to one goroutine.
+// labels depend on those just before them, what was learned from these is worse than nothing then. It belongs to one
+// goroutine.
 type UpdateComparison struct {
 	N, Sum, Squares float64 // of the update's loss less the refit's, in units, fading
 	block           float64 // sum of the events since the last whole block

@@ -8,8 +8,7 @@ import (
 )
 
 // TestOneEventDoesNotDecideOnUpdates: after any number of events that prefer the refit or updates, an error beyond all
-// bounds changes nothing, and its
-// unit is of use again soon; while consumers have updates these may be worse by chance.
+// bounds changes nothing, and its unit is of use again soon; while consumers have updates these may be worse by chance.
 func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 	for _, outlier := range []float64{1e18, evaluate.WorstError} {
 		l := UpdateComparison{Scale: evaluate.Fading{Rate: UpdateFade}}
@@ -52,8 +51,8 @@ func TestOneEventDoesNotDecideOnUpdates(t *testing.T) {
 }
 
 // TestUpdatesOnCorrelatedLosses: updates that are neither better nor worse, by losses that stay for 40 events each, are
-// taken for better by one standard
-// error about as often as such an error says, 16 % of the time: single events would have it at nearly a half.
+// taken for better by one standard error about as often as such an error says, 16 % of the time: single events would
+// have it at nearly a half.
 func TestUpdatesOnCorrelatedLosses(t *testing.T) {
 	const seeds = 300
 	taken := 0

@@ -78,8 +78,7 @@ func (r *VariantSelector) Difference(a, b mixture.Variant) (units, errors float6
 }
 
 // Choose sets the form that updates are made of, one of those that there are: the last one until another has predicted
-// better by a standard error, then
-// the best of such.
+// better by a standard error, then the best of such.
 func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
 	from := r.Chosen
 	if !there(from) {
@@ -98,8 +97,7 @@ func (r *VariantSelector) Choose(there func(mixture.Variant) bool) {
 }
 
 // Candidate is the live model in one form, and where there is one the posterior whose mean it is, or what versions of
-// it say of fold-in. Without a model there is
-// no such form.
+// it say of fold-in. Without a model there is no such form.
 type Candidate struct {
 	fitted.FixedModel
 	Folded *posterior.State
@@ -113,7 +111,8 @@ type Candidate struct {
 func (of *Candidate) Of(ch *fitted.Fitted) *fitted.Fitted {
 	u := *ch
 	u.Popular = of.Popular
-	if u.Model, u.Vocabulary, u.Folded, u.FoldIn, u.NoFoldIn = of.Model, of.Vocab, of.Folded, of.FoldIn, ""; u.Folded == nil {
+	if u.Model, u.Vocabulary, u.Folded, u.FoldIn, u.NoFoldIn = of.Model, of.Vocab, of.Folded, of.FoldIn,
+		""; u.Folded == nil {
 		u.Posterior = nil
 	}
 	return &u

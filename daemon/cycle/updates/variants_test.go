@@ -9,8 +9,7 @@ import (
 )
 
 // TestFormRace: the form that is chosen stays until another has lost less by a standard error, by the lags of each
-// pair; then the best counts, if there is
-// such a form.
+// pair; then the best counts, if there is such a form.
 func TestFormRace(t *testing.T) {
 	r, rng := NewVariantSelector(), rand.New(rand.NewPCG(16, 1))
 	all, two := func(mixture.Variant) bool { return true }, func(

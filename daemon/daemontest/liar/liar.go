@@ -1,4 +1,5 @@
-// Package liar is a network between a broker and its clients that alters the answers to fetches and to questions for offsets, for tests.
+// Package liar is a network between a broker and its clients that alters the answers to fetches and to questions for
+// offsets, for tests.
 package liar
 
 import (
@@ -10,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A Network alters answers. Listen is for kfake.ListenFn. The hooks are called one at a time; connections are numbered from 1 in the order of their
-// first question of that kind, and only those that ask one are numbered.
+// A Network alters answers. Listen is for kfake.ListenFn. The hooks are called one at a time; connections are numbered
+// from 1 in the order of their first question of that kind, and only those that ask one are numbered.
 type Network struct {
 	// Fetch is called with the answer for each partition of a fetch and the offset that was asked for.
 	Fetch func(conn int, from int64, p *kmsg.FetchResponseTopicPartition)
@@ -191,8 +192,8 @@ func (c *conn) offsets(req *kmsg.ListOffsetsRequest, res *kmsg.ListOffsetsRespon
 	}
 }
 
-// Move moves the base offset of the batch at an index of a record set, as a network can without the CRC saying so. It reports false if there is no
-// such batch.
+// Move moves the base offset of the batch at an index of a record set, as a network can without the CRC saying so. It
+// reports false if there is no such batch.
 func Move(p *kmsg.FetchResponseTopicPartition, index int, by int64) bool {
 	for rest := p.RecordBatches; len(rest) >= 12; index-- {
 		if index == 0 {

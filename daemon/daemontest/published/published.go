@@ -1,4 +1,5 @@
-// Package published checks what publishers have left in a store of versions. It knows nothing of daemons, so that tests inside their packages can use it.
+// Package published checks what publishers have left in a store of versions. It knows nothing of daemons, so that tests
+// inside their packages can use it.
 package published
 
 import (
@@ -7,7 +8,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Forward fails the test unless the publish log of a model has the versions from 1 on, each once, and each alias was only moved forward.
+// Forward fails the test unless the publish log of a model has the versions from 1 on, each once, and each alias was
+// only moved forward.
 func Forward(t *testing.T, store *snapshot.Store, model string) {
 	t.Helper()
 	at, last := map[string]int64{}, int64(0)

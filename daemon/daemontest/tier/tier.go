@@ -1,5 +1,5 @@
-// Package tier says which tests run. A plain go test runs those that take seconds, in a form that takes seconds; what takes more is asked
-// for by name in the environment variable REFITD_TESTS, with commas between the names:
+// Package tier says which tests run. A plain go test runs those that take seconds, in a form that takes seconds; what
+// takes more is asked for by name in the environment variable REFITD_TESTS, with commas between the names:
 //
 //	broker  faults of brokers, networks and machines around the built command; most need a real Apache Kafka (Java 17 and Maven)
 //	kills   the built command killed, failing at each durable step, and stopped, under load
@@ -7,8 +7,9 @@
 //	load    rates, backlogs, hostile records and other tests that want the machine for themselves
 //	long    the long form of every test that has two: 20,000 histories of the sample for 1000, every bit of a file for one of each byte
 //
-// Each name stands for itself: broker,long asks for the long form of the faults. A test that is not asked for is skipped and says which
-// name asks for it. The package imports nothing but the standard library, so that the tests of every package may import it.
+// Each name stands for itself: broker,long asks for the long form of the faults. A test that is not asked for is
+// skipped and says which name asks for it. The package imports nothing but the standard library, so that the tests of
+// every package may import it.
 package tier
 
 import (
@@ -34,7 +35,8 @@ const (
 	Long   Tier = "long"
 )
 
-// Asked reports whether the environment names any of the tiers. It panics where the environment names one that there is not.
+// Asked reports whether the environment names any of the tiers. It panics where the environment names one that there is
+// not.
 func Asked(tiers ...Tier) bool {
 	names, err := parse(os.Getenv(Variable)) // not once for all: the cache of test results notes what a test reads
 	if err != nil {
@@ -50,7 +52,16 @@ func parse(list string) (names []Tier, err error) {
 		case Broker, Kills, Race, Load, Long:
 			names = append(names, t)
 		default:
-			return nil, fmt.Errorf("%s names %q, which is none of %s, %s, %s, %s and %s", Variable, t, Broker, Kills, Race, Load, Long)
+			return nil, fmt.Errorf(
+				"%s names %q, which is none of %s, %s, %s, %s and %s",
+				Variable,
+				t,
+				Broker,
+				Kills,
+				Race,
+				Load,
+				Long,
+			)
 		}
 	}
 	return names, nil
@@ -86,11 +97,15 @@ func NotUnderRace(t testing.TB) {
 	}
 }
 
-// OfProcesses skips a test of whole processes under the race detector, which takes a minute over each, unless [Race] is asked for: tests in one
-// process show it the same code.
+// OfProcesses skips a test of whole processes under the race detector, which takes a minute over each, unless [Race] is
+// asked for: tests in one process show it the same code.
 func OfProcesses(t testing.TB) {
 	t.Helper()
 	if UnderRace() && !Asked(Race) {
-		t.Skipf("the race detector has nothing to find that tests in one process do not show it; %s=%s asks for it", Variable, Race)
+		t.Skipf(
+			"the race detector has nothing to find that tests in one process do not show it; %s=%s asks for it",
+			Variable,
+			Race,
+		)
 	}
 }

@@ -6,7 +6,8 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	for list, want := range map[string][]Tier{"": nil, "long": {Long}, "broker, long": {Broker, Long}, "kills,,load": {Kills, Load}} {
+	for list, want := range map[string][]Tier{"": nil, "long": {Long}, "broker, long": {Broker, Long},
+		"kills,,load": {Kills, Load}} {
 		if got, err := parse(list); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %q, %v, want %q", list, got, err, want)
 		}

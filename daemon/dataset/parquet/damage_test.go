@@ -142,16 +142,20 @@ func TestRefusals(t *testing.T) {
 	many := &File{NumRows: 1 << 30, groups: []rowGroup{{rows: 1 << 30}}, size: 5700}
 	encrypted := append(slices.Clone(file[:len(file)-4]), "PARE"...)
 	for want, err := range map[string]error{
-		"an encrypted Parquet file: write it without encryption":                       readAll(encrypted),
-		"it does not end with PAR1: it was cut off":                                    readAll(file[:len(file)-9]),
-		"no Parquet file: it does not begin with PAR1":                                 readAll(append([]byte("user"), file[4:]...)),
-		"no Parquet file: it has 4 bytes":                                              readAll(file[:4]),
-		"it states 1073741824 rows and has 5700 bytes":                                 many.checkGroups(),
-		`column "bool" in row group 1: a page compressed by LZO: not supported: write`: change(func(c *chunk) { c.codec = codecLZO }),
-		"a page compressed by codec 12: not supported":                                 change(func(c *chunk) { c.codec = 12 }),
-		"it is encrypted: write the file without":                                      change(func(c *chunk) { c.encrypted = true }),
-		"its values are in another file":                                               change(func(c *chunk) { c.elsewhere = true }),
-		"it states 7 values for 20 rows":                                               change(func(c *chunk) { c.values = 7 }),
+		"an encrypted Parquet file: write it without encryption": readAll(encrypted),
+		"it does not end with PAR1: it was cut off":              readAll(file[:len(file)-9]),
+		"no Parquet file: it does not begin with PAR1": readAll(append([]byte("user"),
+			file[4:]...)),
+		"no Parquet file: it has 4 bytes":              readAll(file[:4]),
+		"it states 1073741824 rows and has 5700 bytes": many.checkGroups(),
+		`column "bool" in row group 1: a page compressed by LZO: not supported: write`: change(func(
+			c *chunk) {
+			c.codec = codecLZO
+		}),
+		"a page compressed by codec 12: not supported": change(func(c *chunk) { c.codec = 12 }),
+		"it is encrypted: write the file without":      change(func(c *chunk) { c.encrypted = true }),
+		"its values are in another file":               change(func(c *chunk) { c.elsewhere = true }),
+		"it states 7 values for 20 rows":               change(func(c *chunk) { c.values = 7 }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -25,7 +25,8 @@ const (
 	maxValue = 16 << 20
 	// maxList bounds the values of a list in one row. A run can state a billion of them in a few bytes.
 	maxList = 1 << 20
-	// A file may have anyRows, and more in as far as it has bytes for them: a row that takes a 64th of a byte says nothing.
+	// A file may have anyRows, and more in as far as it has bytes for them: a row that takes a 64th of a byte says
+	// nothing.
 	anyRows     = 1 << 16
 	rowsPerByte = 64
 )

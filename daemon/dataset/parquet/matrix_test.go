@@ -54,8 +54,16 @@ func checkFile(t *testing.T, path string) {
 			c := &f.Columns[i]
 			of := want[c.Name]
 			if n >= len(of.Values) || !same(of.Kind, cell(rows, c, i), of.Values[n]) {
-				t.Errorf("%s: row %d, column %s (%s): %v, want %v", path, n, c.Name, c.What, cell(rows, c, i), of.Values[min(n,
-					len(of.Values)-1)])
+				t.Errorf(
+					"%s: row %d, column %s (%s): %v, want %v",
+					path,
+					n,
+					c.Name,
+					c.What,
+					cell(rows, c, i),
+					of.Values[min(n,
+						len(of.Values)-1)],
+				)
 				return
 			}
 		}

@@ -365,7 +365,8 @@ func (n *node) classify(c *Column) {
 func (n *node) unread() string {
 	name, ok := map[int64]string{
 		logicalBSON: "BSON", logicalVariant: "variants", logicalGeometry: "geometries", logicalGeography: "geographies",
-		logicalDecimal: "decimal numbers of a scale that is not known", logicalMap: "a map", logicalList: "a list without values",
+		logicalDecimal: "decimal numbers of a scale that is not known", logicalMap: "a map",
+		logicalList: "a list without values",
 	}[n.logical]
 	switch {
 	case ok:

@@ -100,7 +100,10 @@ func (c *Column) decimal(v *Value) string {
 	digits := strconv.FormatInt(v.Int, 10)
 	if v.Bytes != nil {
 		if len(v.Bytes) > maxDecimalBytes {
-			return fmt.Sprintf("a decimal number of %d bytes", len(v.Bytes)) // which is no number, and is refused as that
+			return fmt.Sprintf(
+				"a decimal number of %d bytes",
+				len(v.Bytes),
+			) // which is no number, and is refused as that
 		}
 		n := new(big.Int).SetBytes(v.Bytes)
 		if len(v.Bytes) > 0 && v.Bytes[0]&0x80 != 0 {

@@ -29,18 +29,18 @@ import (
 // BacktestOptions say what to run the daemon's cycle over.
 type Options struct {
 	Model    *config.Model        `kong:"-"`
-	Data     string               `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format   dataset.Format       `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formats}"`
-	Table    offline.TableOptions `embed:""`
-	Order    dataset.Order        `default:"file" enum:"file,time,shuffle" help:"Order of the events: file, time or shuffle."`
-	Seed     uint64               `default:"1" help:"Seed of the shuffle, and of a sample without sample.seed."`
-	Limit    int                  `help:"Take this many events only."`
-	Clock    offline.Clock        `default:"events:100" placeholder:"CLOCK" help:"Of train.every and publish.update_every: events:N, N a second, or time, of events."`
-	Cold     bool                 `help:"Start every refit from nothing, to see what the warm start is worth."`
-	Store    string               `placeholder:"DIR" help:"Publish the versions there."`
-	Plot     string               `placeholder:"FILE" help:"Draw the loss of every predictor over the events, as .svg or .png."`
-	Consumer []string             `placeholder:"MODE" help:"Play a program that uses refits, updates too, history too, deltas:1s or deltas:1s+history. Repeatable."`
-	Strict   bool                 `help:"Exit with code 1, after the summary, if a line of the file is no event."`
+	Data     string               `         required:"" placeholder:"FILE"   help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
+	Format   dataset.Format       `                     placeholder:"FORMAT" help:"${formats}"                                                                                             enum:",movielens,jsonl,libsvm,csv,parquet" default:""`
+	Table    offline.TableOptions `                                                                                                                                                                                                                        embed:""`
+	Order    dataset.Order        `                                          help:"Order of the events: file, time or shuffle."                                                            enum:"file,time,shuffle"                   default:"file"`
+	Seed     uint64               `                                          help:"Seed of the shuffle, and of a sample without sample.seed."                                                                                         default:"1"`
+	Limit    int                  `                                          help:"Take this many events only."`
+	Clock    offline.Clock        `                     placeholder:"CLOCK"  help:"Of train.every and publish.update_every: events:N, N a second, or time, of events."                                                                default:"events:100"`
+	Cold     bool                 `                                          help:"Start every refit from nothing, to see what the warm start is worth."`
+	Store    string               `                     placeholder:"DIR"    help:"Publish the versions there."`
+	Plot     string               `                     placeholder:"FILE"   help:"Draw the loss of every predictor over the events, as .svg or .png."`
+	Consumer []string             `                     placeholder:"MODE"   help:"Play a program that uses refits, updates too, history too, deltas:1s or deltas:1s+history. Repeatable."`
+	Strict   bool                 `                                          help:"Exit with code 1, after the summary, if a line of the file is no event."`
 	Now      func() time.Time     `kong:"-"`
 	Progress *progress.Meter      `kong:"-"` // nil shows none
 	fit.AlgorithmFlags
@@ -127,7 +127,11 @@ func newBacktest(o Options, out *report.Emitter) (*backtest, error) {
 	}
 	if every := model.Publish.UpdateEvery; deltas > 0 && every <= model.Publish.Deltas.Every {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "publish.update_every",
-			Err: fmt.Errorf("deltas follow updates: publish.update_every is %v, which has to be more than the %v between deltas", every, model.Publish.Deltas.Every)}
+			Err: fmt.Errorf(
+				"deltas follow updates: publish.update_every is %v, which has to be more than the %v between deltas",
+				every,
+				model.Publish.Deltas.Every,
+			)}
 	}
 	o.Model = &model
 	timeless := model
@@ -225,7 +229,10 @@ func (b *backtest) startTail() {
 func (b *backtest) heed(alarms []drift.DriftAlarm) {
 	for _, alarm := range alarms {
 		b.schedule.Alarmed(b.summary.Events)
-		b.summary.DriftAlarms = append(b.summary.DriftAlarms, report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group})
+		b.summary.DriftAlarms = append(
+			b.summary.DriftAlarms,
+			report.DriftAlarm{Event: b.summary.Events, Group: alarm.Group},
+		)
 	}
 }
 
@@ -341,8 +348,8 @@ func (b *backtest) update(ctx context.Context) error {
 	return b.out.Emit("version", update.Version)
 }
 
-// publish numbers a version, and writes it with --store. One that cannot be published is kept back: what consumers have stays then, as the
-// daemon's does.
+// publish numbers a version, and writes it with --store. One that cannot be published is kept back: what consumers have
+// stays then, as the daemon's does.
 func (b *backtest) publish(ctx context.Context, ch *fitted.Fitted) error {
 	if b.Store != "" {
 		seen := b.cycle.Progressive()

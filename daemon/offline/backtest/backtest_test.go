@@ -21,7 +21,14 @@ func TestBacktest(t *testing.T) {
 	path := offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(1500, 1), "\n"))
 	run := func(order dataset.Order) string {
 		var b bytes.Buffer
-		o := Options{Model: offlinetest.Configured(t), Data: path, Format: dataset.MovieLens, Order: order, Seed: 1, Now: offlinetest.Clock}
+		o := Options{
+			Model:  offlinetest.Configured(t),
+			Data:   path,
+			Format: dataset.MovieLens,
+			Order:  order,
+			Seed:   1,
+			Now:    offlinetest.Clock,
+		}
 		if err := Run(t.Context(), o, report.NewEmitter(&b, true)); err != nil {
 			t.Fatal(err)
 		}
@@ -52,18 +59,23 @@ func TestBacktest(t *testing.T) {
 			updates++
 		}
 	}
-	if offlinetest.Number(t, s, "events") != 1000 || refits != 2 || offlinetest.Number(t, s, "versions_promoted")+offlinetest.Number(t, s, "versions_kept") != refits ||
-		updates < 1 || offlinetest.Number(t, s, "updates_published") != updates || len(offlinetest.OfType(lines, "tick")) != 50 || len(lines) != 50+len(versions)+1 ||
-		offlinetest.Number(t, s, "progressive.no_model") != 400 || offlinetest.Number(t, s, "last_tenth.live.n") != 100 {
+	if offlinetest.Number(t, s, "events") != 1000 || refits != 2 || offlinetest.Number(t, s, "versions_promoted")+
+		offlinetest.Number(t, s, "versions_kept") != refits ||
+		updates < 1 || offlinetest.Number(t, s, "updates_published") != updates ||
+		len(offlinetest.OfType(lines, "tick")) != 50 ||
+		len(lines) != 50+len(versions)+1 ||
+		offlinetest.Number(t, s, "progressive.no_model") != 400 ||
+		offlinetest.Number(t, s, "last_tenth.live.n") != 100 {
 		t.Errorf("%v refits and %v updates in %d lines, summary %v", refits, updates, len(lines), s)
 	}
-	if live, mean := offlinetest.Number(t, s, "last_tenth.live.rmse"), offlinetest.Number(t, s, "last_tenth.baselines.global_mean.rmse"); live >= mean {
+	if live, mean := offlinetest.Number(t, s, "last_tenth.live.rmse"), offlinetest.Number(t, s,
+		"last_tenth.baselines.global_mean.rmse"); live >= mean {
 		t.Errorf("live rmse %g, global mean %g", live, mean)
 	}
 }
 
-// TestBacktestConsumers: a consumer of updates scores as what the cycle takes for published, and one with the users' histories better, also on users
-// that the versions do not know.
+// TestBacktestConsumers: a consumer of updates scores as what the cycle takes for published, and one with the users'
+// histories better, also on users that the versions do not know.
 func TestBacktestConsumers(t *testing.T) {
 	tier.NotUnderRace(t)
 	var moved []string
@@ -94,12 +106,16 @@ func TestBacktestConsumers(t *testing.T) {
 	}
 	rmse := func(at int, part string) float64 {
 		c := consumers[at].(map[string]any)
-		if c["mode"] != modes[at] || offlinetest.Number(t, c, "all.n") != 3000-offlinetest.Number(t, s, "progressive.no_model") || offlinetest.Number(t, c, "last_tenth.n") != 300 {
+		if c["mode"] != modes[at] ||
+			offlinetest.Number(t, c, "all.n") != 3000-offlinetest.Number(t, s, "progressive.no_model") ||
+			offlinetest.Number(t, c, "last_tenth.n") != 300 {
 			t.Errorf("consumer %v", c)
 		}
 		return offlinetest.Number(t, c, part+".rmse")
 	}
-	if got, want := rmse(1, "all"), offlinetest.Number(t, s, "progressive.all.published.rmse"); math.Abs(got-want) > 1e-9 {
+	if got, want := rmse(1, "all"), offlinetest.Number(t, s, "progressive.all.published.rmse"); math.Abs(
+		got-want,
+	) > 1e-9 {
 		t.Errorf("a consumer of updates has RMSE %g, published is %g", got, want)
 	}
 	if updates, history := rmse(1, "all"), rmse(2, "all"); !(history < updates) || rmse(0, "all") == updates {
@@ -123,8 +139,8 @@ func TestBacktestConsumers(t *testing.T) {
 	}
 }
 
-// TestBacktestDeltas: a consumer of deltas scores as what the cycle takes for published, the sooner they come the better, and with the users' histories
-// better still. A time that is none, and deltas without updates, are refused.
+// TestBacktestDeltas: a consumer of deltas scores as what the cycle takes for published, the sooner they come the
+// better, and with the users' histories better still. A time that is none, and deltas without updates, are refused.
 func TestBacktestDeltas(t *testing.T) {
 	var moved []string
 	for i, line := range offlinetest.Ratings(3000, 1) { // users come for 100 events
@@ -155,10 +171,26 @@ func TestBacktestDeltas(t *testing.T) {
 	if got, want := rmse(1), offlinetest.Number(t, s, "progressive.all.published.rmse"); got != want {
 		t.Errorf("a consumer of deltas has RMSE %g, published is %g", got, want)
 	}
-	if !(rmse(1) < rmse(2) && rmse(2) < rmse(0) && rmse(3) < rmse(2)) || offlinetest.Number(t, s, "deltas_published") < 100 {
-		t.Errorf("RMSE %g with updates, %g and %g with deltas, %g with histories: %v", rmse(0), rmse(1), rmse(2), rmse(3), s["deltas_published"])
+	if !(rmse(1) < rmse(2) && rmse(2) < rmse(0) && rmse(3) < rmse(2)) ||
+		offlinetest.Number(t, s, "deltas_published") < 100 {
+		t.Errorf(
+			"RMSE %g with updates, %g and %g with deltas, %g with histories: %v",
+			rmse(0),
+			rmse(1),
+			rmse(2),
+			rmse(3),
+			s["deltas_published"],
+		)
 	}
-	behind := offlinetest.Number(t, consumers[1].(map[string]any), "last_tenth.rmse") - offlinetest.Number(t, s, "last_tenth.live.rmse")
+	behind := offlinetest.Number(
+		t,
+		consumers[1].(map[string]any),
+		"last_tenth.rmse",
+	) - offlinetest.Number(
+		t,
+		s,
+		"last_tenth.live.rmse",
+	)
 	if got := offlinetest.Number(t, consumers[1].(map[string]any), "behind_live"); math.Abs(got-behind) > 1e-9 {
 		t.Errorf("behind live by %g, want %g", got, behind)
 	}
@@ -177,13 +209,25 @@ func TestBacktestDeltas(t *testing.T) {
 func TestBacktestLIBSVM(t *testing.T) {
 	m := config.DefaultModel()
 	m.Name, m.Input.Topics = "toy", []string{"toy"}
-	m.Schema = config.Schema{Task: "multiclass", Label: "y", Classes: []string{"9", "10"}, TimeUnit: "ms", Numeric: []string{"a", "b", "c", "d"}}
+	m.Schema = config.Schema{
+		Task:     "multiclass",
+		Label:    "y",
+		Classes:  []string{"9", "10"},
+		TimeUnit: "ms",
+		Numeric:  []string{"a", "b", "c", "d"},
+	}
 	m.Train.EveryEvents, m.Train.MaxBasis = 300, 3
 	m.Resolve()
 	if problems := m.Validate(); len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	o := Options{Model: &m, Data: offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(900, 1, offlinetest.Quadrant)), Format: dataset.LIBSVM, Order: dataset.FileOrder, Now: offlinetest.Clock}
+	o := Options{
+		Model:  &m,
+		Data:   offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(900, 1, offlinetest.Quadrant)),
+		Format: dataset.LIBSVM,
+		Order:  dataset.FileOrder,
+		Now:    offlinetest.Clock,
+	}
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error { return Run(t.Context(), o, out) })
 	if err != nil {
 		t.Fatal(err)

@@ -26,8 +26,10 @@ func clockOf(t *testing.T, text string) (c offline.Clock) {
 }
 
 func TestClock(t *testing.T) {
-	for _, text := range []string{"", "events", "events:", "events:0", "events:-5", "events:1.5", "seconds:3", "time:1", "events:99999999999999999999"} {
-		if err := new(offline.Clock).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "events:N") {
+	for _, text := range []string{"", "events", "events:", "events:0", "events:-5", "events:1.5", "seconds:3", "time:1",
+		"events:99999999999999999999"} {
+		if err := new(offline.Clock).UnmarshalText([]byte(text)); err == nil ||
+			!strings.Contains(err.Error(), "events:N") {
 			t.Errorf("clock %q: %v", text, err)
 		}
 	}
@@ -51,7 +53,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestBacktestSchedule: versions come at the events at which the daemon would have made them, by every, every_events and update_every.
+// TestBacktestSchedule: versions come at the events at which the daemon would have made them, by every, every_events
+// and update_every.
 // The first update is not published.
 func TestBacktestSchedule(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -70,12 +73,26 @@ func TestBacktestSchedule(t *testing.T) {
 		{"time", 150 * time.Second, 400, 100 * time.Second, "150 u250 300 u300 u400 450 u450"},
 	} {
 		m := offlinetest.Configured(t)
-		m.Train.Every, m.Train.EveryEvents, m.Publish.UpdateEvery = config.Duration(test.every), test.everyEvents, config.Duration(test.updates)
+		m.Train.Every, m.Train.EveryEvents, m.Publish.UpdateEvery = config.Duration(
+			test.every,
+		), test.everyEvents, config.Duration(
+			test.updates,
+		)
 		m.Train.TimeBudget = config.Duration(time.Nanosecond)    // ends no refit
 		m.Publish.Gate.MinRows, m.Publish.Gate.Tolerance = 1, 10 // promoted, all of them
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-			return Run(t.Context(), Options{Model: m, Data: path, Format: dataset.MovieLens, Order: dataset.TimeOrder, Clock: clockOf(t, test.clock),
-				Now: offlinetest.Clock}, out)
+			return Run(
+				t.Context(),
+				Options{
+					Model:  m,
+					Data:   path,
+					Format: dataset.MovieLens,
+					Order:  dataset.TimeOrder,
+					Clock:  clockOf(t, test.clock),
+					Now:    offlinetest.Clock,
+				},
+				out,
+			)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -98,14 +115,27 @@ func TestBacktestSchedule(t *testing.T) {
 	}
 }
 
-// TestPublishedIsWhatConsumersHave: the losses of published are those of the versions in the store, updates included, each on the events that
-// came while it was champion.
+// TestPublishedIsWhatConsumersHave: the losses of published are those of the versions in the store, updates included,
+// each on the events that came while it was champion.
 func TestPublishedIsWhatConsumersHave(t *testing.T) {
 	path, store := offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(90, 2), "\n")), t.TempDir()
 	m := offlinetest.Configured(t)
-	m.Train.EveryEvents, m.Publish.UpdateEvery, m.Sample.Holdout.Fraction = 30, config.Duration(100*time.Millisecond), 0.1
+	m.Train.EveryEvents, m.Publish.UpdateEvery, m.Sample.Holdout.Fraction = 30, config.Duration(
+		100*time.Millisecond,
+	), 0.1
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Run(t.Context(), Options{Model: m, Data: path, Format: dataset.MovieLens, Order: dataset.FileOrder, Store: store, Now: offlinetest.Clock}, out)
+		return Run(
+			t.Context(),
+			Options{
+				Model:  m,
+				Data:   path,
+				Format: dataset.MovieLens,
+				Order:  dataset.FileOrder,
+				Store:  store,
+				Now:    offlinetest.Clock,
+			},
+			out,
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +152,11 @@ func TestPublishedIsWhatConsumersHave(t *testing.T) {
 		if tick["version"] == nil {
 			continue
 		}
-		version, err := snapshot.Open(store, m.Name, snapshot.Selector{Version: int64(offlinetest.Number(t, tick, "version"))})
+		version, err := snapshot.Open(
+			store,
+			m.Name,
+			snapshot.Selector{Version: int64(offlinetest.Number(t, tick, "version"))},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +169,11 @@ func TestPublishedIsWhatConsumersHave(t *testing.T) {
 		scores, square = scores+1, square+math.Pow(p.Value-ev.Label, 2)
 	}
 	s := offlinetest.Last(lines)
-	if got, want := offlinetest.Number(t, s, "progressive.all.published.rmse"), math.Sqrt(square/float64(scores)); math.Abs(got-want) > 1e-9 || scores != 60 {
+	if got, want := offlinetest.Number(t, s, "progressive.all.published.rmse"), math.Sqrt(square/float64(
+		scores)); math.Abs(
+		got-want,
+	) > 1e-9 ||
+		scores != 60 {
 		t.Errorf("published rmse %g, of the versions in the store on %d events %g", got, scores, want)
 	}
 	if kinds["update"] < 3 || kinds["refit"] != 2 {

@@ -18,9 +18,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// The consumers that a backtest can play: one that takes refits alone, one that takes every version, and one that takes every version and folds in the
-// last events of the entity. deltas:T is one that takes every version and, each T of the clock, the deltas that follow it; +history adds the events of
-// the entity.
+// The consumers that a backtest can play: one that takes refits alone, one that takes every version, and one that takes
+// every version and folds in the last events of the entity. deltas:T is one that takes every version and, each T of the
+// clock, the deltas that follow it; +history adds the events of the entity.
 const (
 	consumerRefits  = "refits"
 	consumerUpdates = "updates"
@@ -32,7 +32,8 @@ const (
 // consumerEvents is how many events of an entity the consumer with a history keeps, the newest.
 const consumerEvents = 100
 
-// backtestConsumer is a program that uses the versions of a backtest, by the library of such programs. It scores every event before it is learned from.
+// backtestConsumer is a program that uses the versions of a backtest, by the library of such programs. It scores every
+// event before it is learned from.
 type backtestConsumer struct {
 	mode     string
 	every    time.Duration // between deltas; 0 takes none
@@ -80,8 +81,21 @@ func (b *backtest) newConsumers() error {
 			return report.Exit(report.ExitUsage, err)
 		}
 		schema := b.Model.Schema.Event()
-		c := &backtestConsumer{mode: mode, every: every, schema: &schema, target: target, field: -1, outputs: make([]float64, target.Outputs()),
-			targets: make([]float64, target.Outputs()), histories: make(map[string]*entityHistory), all: evaluate.NewQuality(target, nil), choices: b.choices}
+		c := &backtestConsumer{
+			mode:    mode,
+			every:   every,
+			schema:  &schema,
+			target:  target,
+			field:   -1,
+			outputs: make([]float64, target.Outputs()),
+			targets: make(
+				[]float64,
+				target.Outputs(),
+			),
+			histories: make(map[string]*entityHistory),
+			all:       evaluate.NewQuality(target, nil),
+			choices:   b.choices,
+		}
 		if by := b.Model.Train.FoldIn.By; history && len(by) > 0 {
 			c.field = slices.Index(schema.Categorical, by[0])
 		}
@@ -98,10 +112,16 @@ func parseConsumer(mode string) (every time.Duration, history bool, err error) {
 		if slices.Contains([]string{consumerRefits, consumerUpdates, consumerHistory}, mode) {
 			return 0, mode == consumerHistory, nil
 		}
-		return 0, false, fmt.Errorf("%q is no consumer: write refits, updates, history, deltas:1s or deltas:1s+history, with any time between deltas", mode)
+		return 0, false, fmt.Errorf(
+			"%q is no consumer: write refits, updates, history, deltas:1s or deltas:1s+history, with any time between deltas",
+			mode,
+		)
 	}
 	if every, err = time.ParseDuration(text); err != nil || every <= 0 {
-		return 0, false, fmt.Errorf("%q is no consumer of deltas: write deltas:1s or deltas:1s+history, with any time between deltas", mode)
+		return 0, false, fmt.Errorf(
+			"%q is no consumer of deltas: write deltas:1s or deltas:1s+history, with any time between deltas",
+			mode,
+		)
 	}
 	return every, history, nil
 }
@@ -183,7 +203,11 @@ type backtestPopular struct{ all, tail choices.Hits }
 const consumerPopular = "popularity"
 
 func (p *backtestPopular) report() report.BacktestConsumer {
-	r := report.BacktestConsumer{Mode: consumerPopular, All: report.Metrics{N: p.all.N()}, LastTenth: report.Metrics{N: p.tail.N()}}
+	r := report.BacktestConsumer{
+		Mode:      consumerPopular,
+		All:       report.Metrics{N: p.all.N()},
+		LastTenth: report.Metrics{N: p.tail.N()},
+	}
 	p.all.AddTo(&r.All)
 	p.tail.AddTo(&r.LastTenth)
 	return r
@@ -265,8 +289,13 @@ func (c *backtestConsumer) overlay(h *entityHistory) (*snapshot.Overlay, error) 
 
 // add appends an event to a history.
 func (h *entityHistory) add(c *backtestConsumer, ev *event.Event, in snapshot.Input) error {
-	e := snapshot.LabelledEvent{Input: snapshot.Input{Categorical: slices.Clone(in.Categorical), Numeric: slices.Clone(in.Numeric),
-		Multi: make([][]string, len(in.Multi))}, Label: ev.Label, Classes: slices.Clone(ev.Classes), Weight: ev.Weight}
+	e := snapshot.LabelledEvent{
+		Input: snapshot.Input{Categorical: slices.Clone(in.Categorical), Numeric: slices.Clone(in.Numeric),
+			Multi: make([][]string, len(in.Multi))},
+		Label:   ev.Label,
+		Classes: slices.Clone(ev.Classes),
+		Weight:  ev.Weight,
+	}
 	for f, names := range in.Multi {
 		e.Multi[f] = slices.Clone(names)
 	}

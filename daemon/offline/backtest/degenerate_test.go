@@ -17,8 +17,11 @@ import (
 
 // degenerate are what a file may lack: events change every event that is drawn.
 var degenerate = map[string]func(ev map[string]any, zero any){
-	"all labels alike":   func(ev map[string]any, zero any) { ev["y"] = zero },
-	"all features alike": func(ev map[string]any, _ any) { ev["user"], ev["item"], ev["a"], ev["tags"] = "u", "i", 0, []string{} },
+	"all labels alike": func(ev map[string]any, zero any) { ev["y"] = zero },
+	"all features alike": func(ev map[string]any, _ any) {
+		ev["user"], ev["item"], ev["a"], ev["tags"] = "u", "i", 0,
+			[]string{}
+	},
 	"all alike": func(ev map[string]any, zero any) {
 		ev["user"], ev["item"], ev["a"], ev["tags"], ev["y"] = "u", "i", 0, []string{}, zero
 	},
@@ -52,13 +55,15 @@ func labelled(r *rand.Rand, task event.Task, change func(map[string]any, any)) s
 	return string(line)
 }
 
-// TestDegenerateFiles: labels or features that are all alike, constant numbers, empty lists: backtest and fit train a model of every task, and it is
-// promoted. Where features are all alike the mean label is the best prediction.
+// TestDegenerateFiles: labels or features that are all alike, constant numbers, empty lists: backtest and fit train a
+// model of every task, and it is promoted. Where features are all alike the mean label is the best prediction.
 func TestDegenerateFiles(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, task := range event.Tasks {
-		for fields, schema := range map[string]config.Schema{"names": {Categorical: []string{"user", "item"}}, "numbers": {Numeric: []string{"a"}},
-			"lists": {Multi: []string{"tags"}}, "all": {Categorical: []string{"user"}, Numeric: []string{"a"}, Multi: []string{"tags"}}} {
+		for fields, schema := range map[string]config.Schema{"names": {Categorical: []string{"user", "item"}},
+			"numbers": {Numeric: []string{"a"}},
+			"lists":   {Multi: []string{"tags"}}, "all": {Categorical: []string{"user"}, Numeric: []string{"a"},
+				Multi: []string{"tags"}}} {
 			for _, refit := range []string{"auto", "full"} {
 				if refit == "full" && fields != "lists" {
 					continue
@@ -81,7 +86,12 @@ func TestDegenerateFiles(t *testing.T) {
 					for i := range lines {
 						lines[i] = labelled(r, task, change)
 					}
-					checkDegenerate(t, strings.Join([]string{string(task), fields, refit, what}, ", "), &m, strings.Join(lines, "\n"))
+					checkDegenerate(
+						t,
+						strings.Join([]string{string(task), fields, refit, what}, ", "),
+						&m,
+						strings.Join(lines, "\n"),
+					)
 				}
 			}
 		}
@@ -99,14 +109,23 @@ func checkDegenerate(t *testing.T, name string, m *config.Model, lines string) {
 		t.Errorf("%s: no version: %v", name, offlinetest.OfType(out, "version")[0]["reason"])
 	}
 	copied := *m
-	f := fit.Options{Model: &copied, Data: path, Format: dataset.JSONL, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Now: offlinetest.Clock}
-	if _, err := offlinetest.Collect(t, func(out *report.Emitter) error { return fit.Run(t.Context(), f, out) }); err != nil {
+	f := fit.Options{
+		Model:  &copied,
+		Data:   path,
+		Format: dataset.JSONL,
+		Split:  dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25},
+		Now:    offlinetest.Clock,
+	}
+	if _, err := offlinetest.Collect(t, func(out *report.Emitter) error {
+		return fit.Run(t.Context(), f,
+			out)
+	}); err != nil {
 		t.Errorf("%s: fit: %v", name, err)
 	}
 }
 
-// TestAlmostConstantLabels: labels that are all alike, or all but one, get versions from every refit. Their mean predicts them without an error, so what
-// a model rounds is not worse.
+// TestAlmostConstantLabels: labels that are all alike, or all but one, get versions from every refit. Their mean
+// predicts them without an error, so what a model rounds is not worse.
 func TestAlmostConstantLabels(t *testing.T) {
 	tier.NotUnderRace(t)
 	const rows, odd = 2400, 700
@@ -121,12 +140,18 @@ func TestAlmostConstantLabels(t *testing.T) {
 		"binary, but for one":   {event.Binary, config.ConditionalGradient, true},
 	} {
 		m := config.DefaultModel()
-		m.Name, m.Input.Topics, m.Schema = "m", []string{"m"}, config.Schema{Categorical: []string{"user", "item"}, Numeric: []string{"a"}}
+		m.Name, m.Input.Topics, m.Schema = "m", []string{
+			"m",
+		}, config.Schema{
+			Categorical: []string{"user", "item"},
+			Numeric:     []string{"a"},
+		}
 		m.Schema.Task, m.Schema.Label, m.Schema.TimeUnit = string(test.task), "y", "ms"
 		if test.task == event.Ordinal {
 			m.Schema.Levels = 5
 		}
-		m.Train.Algorithm, m.Train.EveryEvents, m.Train.MaxBasis, m.Train.Threads, m.Evaluate.BaselineBy = test.algorithm, 800, 5, 1, "item"
+		m.Train.Algorithm, m.Train.EveryEvents, m.Train.MaxBasis, m.Train.Threads, m.Evaluate.BaselineBy = test.algorithm,
+			800, 5, 1, "item"
 		m.Resolve()
 		if problems := m.Validate(); len(problems) > 0 {
 			t.Fatal(problems)
@@ -144,7 +169,13 @@ func TestAlmostConstantLabels(t *testing.T) {
 				}
 			})
 		}
-		o := Options{Model: &m, Data: offlinetest.WriteFile(t, "events.jsonl", strings.Join(lines, "\n")), Format: dataset.JSONL, Order: dataset.FileOrder, Now: offlinetest.Clock}
+		o := Options{
+			Model:  &m,
+			Data:   offlinetest.WriteFile(t, "events.jsonl", strings.Join(lines, "\n")),
+			Format: dataset.JSONL,
+			Order:  dataset.FileOrder,
+			Now:    offlinetest.Clock,
+		}
 		out, err := offlinetest.Collect(t, func(out *report.Emitter) error { return Run(t.Context(), o, out) })
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -17,7 +17,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// moods returns events of users who say what they said before, more often than not, without and with that as a field, and with the hour.
+// moods returns events of users who say what they said before, more often than not, without and with that as a field,
+// and with the hour.
 func moods(seed uint64, n int) (plain, given []string) {
 	r := rand.New(rand.NewPCG(seed, 9))
 	before := map[int]int{}
@@ -37,7 +38,8 @@ func moods(seed uint64, n int) (plain, given []string) {
 	return plain, given
 }
 
-// TestDerivedFields: backtest, fit and eval find with derived fields what they find where events bring the same as fields.
+// TestDerivedFields: backtest, fit and eval find with derived fields what they find where events bring the same as
+// fields.
 func TestDerivedFields(t *testing.T) {
 	tier.NotUnderRace(t)
 	plain, given := moods(1, 2000)
@@ -48,7 +50,10 @@ func TestDerivedFields(t *testing.T) {
 		m.Schema.Categorical, m.Schema.Optional = []string{"user", "item", "before", "hour"}, []string{"before", "hour"}
 		m.Schema.Time, m.Schema.TimeUnit = "ts", "ms"
 		if derived {
-			m.Schema.Derived = []config.Derived{{Name: "before", Kind: "previous_label", Of: "user"}, {Name: "hour", Kind: "time_bin", Unit: "hour"}}
+			m.Schema.Derived = []config.Derived{
+				{Name: "before", Kind: "previous_label", Of: "user"},
+				{Name: "hour", Kind: "time_bin", Unit: "hour"},
+			}
 		}
 		m.Train.FoldIn.By, m.Sample.MaxBytes = nil, 0
 		m.Resolve()
@@ -62,8 +67,12 @@ func TestDerivedFields(t *testing.T) {
 	}
 	for _, derived := range []bool{false, true} {
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-			return Run(t.Context(), Options{Model: model(derived), Data: files[derived], Format: dataset.JSONL, Order: dataset.FileOrder,
-				Now: offlinetest.Clock}, out)
+			return Run(
+				t.Context(),
+				Options{Model: model(derived), Data: files[derived], Format: dataset.JSONL, Order: dataset.FileOrder,
+					Now: offlinetest.Clock},
+				out,
+			)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -72,15 +81,26 @@ func TestDerivedFields(t *testing.T) {
 		store := t.TempDir()
 		lines, err = offlinetest.Collect(t, func(out *report.Emitter) error {
 			return fit.Run(t.Context(), fit.Options{Model: model(derived), Data: files[derived], Format: dataset.JSONL,
-				Split: dataset.Fractions{Train: .5, Valid: .25, Test: .25}, Seed: 1, MaxSteps: 2, Lambdas: []float64{3}, Store: store, Now: offlinetest.Clock}, out)
+				Split: dataset.Fractions{
+					Train: .5,
+					Valid: .25,
+					Test:  .25,
+				}, Seed: 1, MaxSteps: 2, Lambdas: []float64{3}, Store: store, Now: offlinetest.Clock}, out)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		note("fit", derived, offlinetest.Last(lines)["test"])
 		lines, err = offlinetest.Collect(t, func(out *report.Emitter) error {
-			return evaluate.Run(evaluate.Options{Snapshot: offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "toy"}, Version: 1}, Data: files[derived], Format: dataset.JSONL,
-				Now: offlinetest.Clock}, out)
+			return evaluate.Run(
+				evaluate.Options{
+					Snapshot: offline.SnapshotRef{Versions: offline.Versions{Store: store, Model: "toy"}, Version: 1},
+					Data:     files[derived],
+					Format:   dataset.JSONL,
+					Now:      offlinetest.Clock,
+				},
+				out,
+			)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -94,14 +114,40 @@ func TestDerivedFields(t *testing.T) {
 	}
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
 		m := model(false)
-		m.Schema.Categorical, m.Schema.Optional, m.Train.FoldIn.By = []string{"user", "item"}, nil, []string{"user", "item"}
-		return fit.Run(t.Context(), fit.Options{Model: m, Data: files[false], Format: dataset.JSONL, Split: dataset.Fractions{Train: .5, Valid: .25, Test: .25},
-			Seed: 1, MaxSteps: 2, Lambdas: []float64{3}, Now: offlinetest.Clock}, out)
+		m.Schema.Categorical, m.Schema.Optional, m.Train.FoldIn.By = []string{
+			"user",
+			"item",
+		}, nil, []string{
+			"user",
+			"item",
+		}
+		return fit.Run(
+			t.Context(),
+			fit.Options{
+				Model:    m,
+				Data:     files[false],
+				Format:   dataset.JSONL,
+				Split:    dataset.Fractions{Train: .5, Valid: .25, Test: .25},
+				Seed:     1,
+				MaxSteps: 2,
+				Lambdas:  []float64{3},
+				Now:      offlinetest.Clock,
+			},
+			out,
+		)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	with, without := offlinetest.Number(t, map[string]any{"fit": metrics["fit"][1]}, "fit.rmse"), offlinetest.Number(t, offlinetest.Last(lines), "test.rmse")
+	with, without := offlinetest.Number(
+		t,
+		map[string]any{"fit": metrics["fit"][1]},
+		"fit.rmse",
+	), offlinetest.Number(
+		t,
+		offlinetest.Last(lines),
+		"test.rmse",
+	)
 	if with > 0.9*without {
 		t.Errorf("RMSE %g with the previous label, %g without: nothing is tested", with, without)
 	}

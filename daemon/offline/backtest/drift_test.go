@@ -14,8 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestBacktestAlarmsOfDrift: a backtest of a rhythm of how hard labels are, of rare labels and of a shop's log, in which
-// nothing changes, has no alarm. One of a board whose classes change places has one soon after.
+// TestBacktestAlarmsOfDrift: a backtest of a rhythm of how hard labels are, of rare labels and of a shop's log, in
+// which nothing changes, has no alarm. One of a board whose classes change places has one soon after.
 func TestBacktestAlarmsOfDrift(t *testing.T) {
 	tier.NotUnderRace(t)
 	chance := func(r *rand.Rand, output float64) int {
@@ -43,13 +43,15 @@ func TestBacktestAlarmsOfDrift(t *testing.T) {
 			a, b := r.IntN(200), r.IntN(30)
 			return fmt.Sprintf(`{"a":"a%d","b":"b%d","y":%d}`, a, b, chance(r, -6.8+0.8*taste[a]+0.8*taste[500+b]))
 		}, false},
-		"shop": {config.Schema{Task: "binary", Categorical: []string{"user", "item"}, Numeric: []string{"price"}}, func(r *rand.Rand, _ int) string {
+		"shop": {config.Schema{Task: "binary", Categorical: []string{"user", "item"}, Numeric: []string{"price"}}, func(
+			r *rand.Rand, _ int) string {
 			user, item := int(400*math.Pow(r.Float64(), 1.5)), int(100*math.Pow(r.Float64(), 1.5))
 			price := math.Exp(3 + 0.8*taste[1000+item])
 			bought := chance(r, -1.5+0.8*taste[user]+0.5*taste[600+item]-0.5*(math.Log(price)-3))
 			return fmt.Sprintf(`{"user":"u%d","item":"i%d","price":%.2f,"y":%d}`, user, item, price, bought)
 		}, false},
-		"change": {config.Schema{Task: "multiclass", Classes: []string{"black", "white"}, Numeric: []string{"x", "z"}}, func(r *rand.Rand, n int) string {
+		"change": {config.Schema{Task: "multiclass", Classes: []string{"black", "white"}, Numeric: []string{"x", "z"}}, func(
+			r *rand.Rand, n int) string {
 			x, z := 3*r.Float64(), 3*r.Float64()
 			white := (int(x)+int(z))%2 == 0
 			if n >= changed {
@@ -71,8 +73,13 @@ func TestBacktestAlarmsOfDrift(t *testing.T) {
 			for n := range lines {
 				lines[n] = test.draw(r, n)
 			}
-			o := Options{Model: &m, Data: offlinetest.WriteFile(t, "events.jsonl", strings.Join(lines, "\n")), Format: dataset.JSONL,
-				Order: dataset.FileOrder, Now: offlinetest.Clock}
+			o := Options{
+				Model:  &m,
+				Data:   offlinetest.WriteFile(t, "events.jsonl", strings.Join(lines, "\n")),
+				Format: dataset.JSONL,
+				Order:  dataset.FileOrder,
+				Now:    offlinetest.Clock,
+			}
 			out, err := offlinetest.Collect(t, func(out *report.Emitter) error { return Run(t.Context(), o, out) })
 			if err != nil {
 				t.Fatal(err)

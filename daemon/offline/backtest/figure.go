@@ -17,7 +17,8 @@ const backtestPoints = 50
 // logRatio is how many times the least loss the largest may be before the axis is logarithmic.
 const logRatio = 20
 
-// backtestPlot gathers the figure of a backtest: the loss of every predictor over stretches of events, and where refits were judged.
+// backtestPlot gathers the figure of a backtest: the loss of every predictor over stretches of events, and where refits
+// were judged.
 type backtestPlot struct {
 	numeric  bool
 	loss     string // label of its axis
@@ -30,8 +31,13 @@ type backtestPlot struct {
 }
 
 func newBacktestPlot(numeric bool) *backtestPlot {
-	p := &backtestPlot{numeric: numeric, loss: "mean loss", baseline: make(map[string]bool), losses: make(map[string][]float64),
-		accuracy: make(map[string][]float64)}
+	p := &backtestPlot{
+		numeric:  numeric,
+		loss:     "mean loss",
+		baseline: make(map[string]bool),
+		losses:   make(map[string][]float64),
+		accuracy: make(map[string][]float64),
+	}
 	if numeric {
 		p.loss = "RMSE (units of the label)"
 	}
@@ -65,7 +71,10 @@ func (p *backtestPlot) put(values []float64, v float64) []float64 {
 
 // judged marks a refit after so many events.
 func (p *backtestPlot) judged(events int64, v *report.Version) {
-	p.marks = append(p.marks, plot.Mark{Name: "refit " + v.Decision, X: float64(events), Dashed: v.Decision != publish.Promoted})
+	p.marks = append(
+		p.marks,
+		plot.Mark{Name: "refit " + v.Decision, X: float64(events), Dashed: v.Decision != publish.Promoted},
+	)
 }
 
 // write draws the figure: losses, and to their right the share of right classes if the model has classes. Lines of
@@ -96,7 +105,10 @@ func (p *backtestPlot) panel(label string, values map[string][]float64) plot.Pan
 			}
 		}
 		if finite {
-			panel.Lines = append(panel.Lines, plot.Line{Name: name, X: p.events[:len(values[name])], Y: values[name], Dashed: p.baseline[name]})
+			panel.Lines = append(
+				panel.Lines,
+				plot.Line{Name: name, X: p.events[:len(values[name])], Y: values[name], Dashed: p.baseline[name]},
+			)
 		}
 	}
 	panel.LogY = least > 0 && largest > logRatio*least

@@ -17,7 +17,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestBacktestPlot: the figure is well formed, names every predictor and both decisions about refits, and lies within its bounds.
+// TestBacktestPlot: the figure is well formed, names every predictor and both decisions about refits, and lies within
+// its bounds.
 func TestBacktestPlot(t *testing.T) {
 	m := offlinetest.Configured(t)
 	m.Publish.Gate.MinRows = 10
@@ -29,7 +30,13 @@ func TestBacktestPlot(t *testing.T) {
 	ratings := offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(1500, 1), "\n"))
 	toy := config.DefaultModel()
 	toy.Name, toy.Input.Topics = "toy", []string{"toy"}
-	toy.Schema = config.Schema{Task: "multiclass", Label: "y", Classes: []string{"9", "10"}, TimeUnit: "ms", Numeric: []string{"a", "b", "c", "d"}}
+	toy.Schema = config.Schema{
+		Task:     "multiclass",
+		Label:    "y",
+		Classes:  []string{"9", "10"},
+		TimeUnit: "ms",
+		Numeric:  []string{"a", "b", "c", "d"},
+	}
 	toy.Train.EveryEvents, toy.Train.MaxBasis = 300, 3
 	toy.Resolve()
 	for name, test := range map[string]struct {
@@ -38,10 +45,12 @@ func TestBacktestPlot(t *testing.T) {
 		kind  dataset.Format
 		texts []string
 	}{
-		"numbers": {m, ratings, dataset.MovieLens, []string{"live", "published", "fold_in", "sgd_bias", "item_mean", "stack", "refit promoted",
+		"numbers": {m, ratings, dataset.MovieLens, []string{"live", "published", "fold_in", "sgd_bias", "item_mean", "stack",
+			"refit promoted",
 			"events", "RMSE (units of the label), of each 30 events"}},
-		"classes": {&toy, offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(900, 1, offlinetest.Quadrant)), dataset.LIBSVM, []string{"live", "published", "mean", "last_label", "majority",
-			"refit promoted", "mean loss, of each 18 events", "accuracy (%), of each 18 events"}},
+		"classes": {&toy, offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(900, 1, offlinetest.Quadrant)),
+			dataset.LIBSVM, []string{"live", "published", "mean", "last_label", "majority",
+				"refit promoted", "mean loss, of each 18 events", "accuracy (%), of each 18 events"}},
 	} {
 		file := filepath.Join(t.TempDir(), "figure.svg")
 		if err := draw(test.model, test.data, test.kind, file); err != nil {
@@ -63,7 +72,8 @@ func TestBacktestPlot(t *testing.T) {
 		}
 	}
 	png := filepath.Join(t.TempDir(), "figure.png")
-	if err := draw(&toy, offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(900, 1, offlinetest.Quadrant)), dataset.LIBSVM, png); err != nil {
+	if err := draw(&toy, offlinetest.WriteFile(t, "toy", offlinetest.RatingLines(900, 1, offlinetest.Quadrant)),
+		dataset.LIBSVM, png); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(png); err != nil || info.Size() < 10_000 {

@@ -48,9 +48,13 @@ func TestInitOfChoices(t *testing.T) {
 			t.Errorf("%s: %+v of %+v", name, s, m.Input.Negatives)
 		}
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-			return Run(t.Context(), Options{Model: m, Data: offlinetest.WriteFile(t, "x.csv", text), Order: dataset.FileOrder,
-				Clock: clockOf(t, "events:100"),
-				Now:   offlinetest.Clock}, out)
+			return Run(
+				t.Context(),
+				Options{Model: m, Data: offlinetest.WriteFile(t, "x.csv", text), Order: dataset.FileOrder,
+					Clock: clockOf(t, "events:100"),
+					Now:   offlinetest.Clock},
+				out,
+			)
 		})
 		if err != nil || offlinetest.Number(t, offlinetest.Last(lines), "events") != 600 {
 			t.Errorf("%s: %v", name, err)
@@ -72,7 +76,14 @@ func TestInitOfChoices(t *testing.T) {
 		"a label and choices": {guess.Options{Task: "implicit", Label: "item"}, "user,item", "uUSER,iITEM",
 			[]string{"leave --label out"}},
 	} {
-		c.o.Data, c.o.Output = offlinetest.WriteFile(t, "x.csv", rows(c.header, c.row)), filepath.Join(t.TempDir(), "x.yaml")
+		c.o.Data, c.o.Output = offlinetest.WriteFile(
+			t,
+			"x.csv",
+			rows(c.header, c.row),
+		), filepath.Join(
+			t.TempDir(),
+			"x.yaml",
+		)
 		_, err := offlinetest.Collect(t, func(out *report.Emitter) error { return guess.Init(c.o, out) })
 		t.Run(name, func(t *testing.T) { offlinetest.WantExit(t, err, report.ExitUsage, c.words...) })
 	}

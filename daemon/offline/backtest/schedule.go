@@ -14,12 +14,16 @@ import (
 func (o *Options) checkSchedule(set *dataset.Set) error {
 	if o.Clock.OfEvents && !set.HasTime {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--clock",
-			Err: errors.New("--clock time needs an event time in every line, and the file has none: set schema.time, or use --clock events:100")}
+			Err: errors.New(
+				"--clock time needs an event time in every line, and the file has none: set schema.time, or use --clock events:100",
+			)}
 	}
 	train := &o.Model.Train
 	if train.Every == 0 && train.EveryEvents == 0 {
 		return &report.ExitError{Code: report.ExitUsage, Key: "train.every",
-			Err: errors.New("the model would never be refitted: set train.every (such as 30s) or train.every_events (such as 5000)")}
+			Err: errors.New(
+				"the model would never be refitted: set train.every (such as 30s) or train.every_events (such as 5000)",
+			)}
 	}
 	clock, n := offline.Simulated{Clock: o.Clock}, len(set.Examples)
 	if n == 0 {
@@ -35,6 +39,11 @@ func (o *Options) checkSchedule(set *dataset.Set) error {
 	if train.EveryEvents == 0 {
 		key = "train.every"
 	}
-	return &report.ExitError{Code: report.ExitUsage, Key: key, Err: fmt.Errorf("the model would never be refitted: the run has %d events under "+
-		"--clock %s, train.every is %v and train.every_events %d: set one of them lower", n, o.Clock, train.Every, train.EveryEvents)}
+	return &report.ExitError{
+		Code: report.ExitUsage,
+		Key:  key,
+		Err: fmt.Errorf("the model would never be refitted: the run has %d events under "+
+			"--clock %s, train.every is %v and train.every_events %d: set one of them lower", n, o.Clock, train.Every,
+			train.EveryEvents),
+	}
 }

@@ -146,9 +146,12 @@ func (p *teamPlay) run(t *testing.T) (out teamOutcome) {
 		partition := partitionOf(i, e)
 		if p.shards > 0 {
 			s := int(partition) % p.shards
-			waiting[s] = append(waiting[s], sketch.Part{Topic: backtestTopic, Partition: partition, Base: offsets[partition],
-				Next: offsets[partition] + 1, Records: []sketch.Record{{Offset: offsets[partition], Fate: sketch.Applied,
-					Payload: rows.AppendEvent(nil, &e.Event)}}})
+			waiting[s] = append(
+				waiting[s],
+				sketch.Part{Topic: backtestTopic, Partition: partition, Base: offsets[partition],
+					Next: offsets[partition] + 1, Records: []sketch.Record{{Offset: offsets[partition], Fate: sketch.Applied,
+						Payload: rows.AppendEvent(nil, &e.Event)}}},
+			)
 		}
 		ev := e.Event
 		if err := reads.Feed(backtestTopic, partition, offsets[partition], &ev); err != nil {
@@ -251,8 +254,12 @@ func teamDrift(n, users, items int) []dataset.Example {
 		for k := 1; k <= factors; k++ {
 			level += user[u][k] * item[i][k]
 		}
-		examples[t].Event = event.Event{Label: math.Round(min(max(level, 1), 5)), Weight: 1, Time: 1_700_000_000_000 + int64(t)*1000,
-			Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", i)}}
+		examples[t].Event = event.Event{
+			Label:       math.Round(min(max(level, 1), 5)),
+			Weight:      1,
+			Time:        1_700_000_000_000 + int64(t)*1000,
+			Categorical: []string{fmt.Sprint("u", u), fmt.Sprint("i", i)},
+		}
 	}
 	return examples
 }

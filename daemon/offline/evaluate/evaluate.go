@@ -23,21 +23,23 @@ import (
 // Options say which version to evaluate on which events. An empty Group is user if there is one.
 type Options struct {
 	Snapshot offline.SnapshotRef  `embed:""`
-	Data     string               `required:"" placeholder:"FILE" help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format   dataset.Format       `enum:",movielens,jsonl,libsvm,csv,parquet" default:"" placeholder:"FORMAT" help:"${formats}"`
+	Data     string               `         required:"" placeholder:"FILE"       help:"Labelled events; - is standard input; gzip, zstd and bzip2 are detected."`
+	Format   dataset.Format       `                     placeholder:"FORMAT"     help:"${formats}"                                                                        enum:",movielens,jsonl,libsvm,csv,parquet" default:""`
 	Table    offline.TableOptions `embed:""`
-	Group    string               `placeholder:"user" help:"Field that rankings are made for."`
-	Time     string               `placeholder:"FIELD" help:"Field with the event time, by which later events are not taken for learned ones."`
-	TimeUnit string               `enum:"s,ms,us,ns" default:"ms" placeholder:"ms" help:"Unit of --time: s, ms, us or ns."`
-	Rank     string               `placeholder:"FIELD" help:"Events are choices, without a label: rank the names of this field for each group."`
-	Seen     string               `placeholder:"FILE" help:"Earlier choices, of the same format, which --rank leaves out of what it ranks."`
-	Require  []Requirement        `sep:"none" placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."`
-	Strict   bool                 `help:"Exit with code 1, after the summary, if a line of the file is no event."`
-	Now      func() time.Time     `kong:"-"`
-	Progress *progress.Meter      `kong:"-"` // nil shows none
+	Group    string               `                     placeholder:"user"       help:"Field that rankings are made for."`
+	Time     string               `                     placeholder:"FIELD"      help:"Field with the event time, by which later events are not taken for learned ones."`
+	TimeUnit string               `                     placeholder:"ms"         help:"Unit of --time: s, ms, us or ns."                                                  enum:"s,ms,us,ns"                          default:"ms"`
+	Rank     string               `                     placeholder:"FIELD"      help:"Events are choices, without a label: rank the names of this field for each group."`
+	Seen     string               `                     placeholder:"FILE"       help:"Earlier choices, of the same format, which --rank leaves out of what it ranks."`
+	Require  []Requirement        `                     placeholder:"rmse<=0.95" help:"Bound on a metric by <=, >=, < or >; a missed one is exit code 1. Repeatable."                                                             sep:"none"`
+	Strict   bool                 `                                              help:"Exit with code 1, after the summary, if a line of the file is no event."`
+	Now      func() time.Time     `                                                                                                                                                                                                          kong:"-"`
+	// nil shows none
+	Progress *progress.Meter `                                                                                                                                                                                                          kong:"-"`
 }
 
-// Run scores labelled events with a version, read by the snapshot library as a consumer would, and compares them with their labels.
+// Run scores labelled events with a version, read by the snapshot library as a consumer would, and compares them with
+// their labels.
 // A requirement that is missed is exit code 1, after the summary.
 func Run(o Options, out *report.Emitter) error {
 	began := o.Now()
@@ -49,11 +51,19 @@ func Run(o Options, out *report.Emitter) error {
 	m := offline.ModelOf(version)
 	target, err := encode.NewTarget(m, nil)
 	if err != nil {
-		return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: version %d: %w", version.Manifest().Version, err), Path: o.Snapshot.Store}
+		return &report.ExitError{
+			Code: report.ExitState,
+			Err:  fmt.Errorf("offline: version %d: %w", version.Manifest().Version, err),
+			Path: o.Snapshot.Store,
+		}
 	}
 	if o.Group != "" && !slices.Contains(m.Schema.Categorical, o.Group) {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--group",
-			Err: fmt.Errorf("offline: --group %s is not a categorical field of the model: it has %q", o.Group, m.Schema.Categorical)}
+			Err: fmt.Errorf(
+				"offline: --group %s is not a categorical field of the model: it has %q",
+				o.Group,
+				m.Schema.Categorical,
+			)}
 	}
 	if o.Group == "" {
 		o.Group = fit.RankingField
@@ -89,8 +99,14 @@ func Run(o Options, out *report.Emitter) error {
 	lacking := report.Absent{}
 	offline.Absent(m, set, lacking)
 	manifest := version.Manifest()
-	summary := report.EvalSummary{Model: manifest.Model, Version: manifest.Version, PayloadDigest: manifest.PayloadDigest, Rejected: set.Skipped.Lines,
-		Dropped: drops, Absent: lacking}
+	summary := report.EvalSummary{
+		Model:         manifest.Model,
+		Version:       manifest.Version,
+		PayloadDigest: manifest.PayloadDigest,
+		Rejected:      set.Skipped.Lines,
+		Dropped:       drops,
+		Absent:        lacking,
+	}
 	var all *report.Metrics
 	if o.Rank != "" {
 		if all, summary.Popularity, err = evalRanking(&o, seenFormat, m, version, set); err != nil {
@@ -116,11 +132,17 @@ func Run(o Options, out *report.Emitter) error {
 	return offline.Strictly(o.Strict, drops, out)
 }
 
-// withTime lets events have the time of --time, or that of MovieLens files: a version does not say which field has it, unless features are made of it.
+// withTime lets events have the time of --time, or that of MovieLens files: a version does not say which field has it,
+// unless features are made of it.
 func (o *Options) withTime(s *config.Schema) error {
 	switch {
 	case o.Time != "" && s.Time != "" && o.Time != s.Time:
-		return offline.Usage("--time", "--time is %s, but the version has features of the time in %s: leave --time out", o.Time, s.Time)
+		return offline.Usage(
+			"--time",
+			"--time is %s, but the version has features of the time in %s: leave --time out",
+			o.Time,
+			s.Time,
+		)
 	case s.Time != "":
 	case o.Time != "":
 		s.Time, s.TimeUnit = o.Time, cmp.Or(o.TimeUnit, s.TimeUnit)
@@ -137,8 +159,13 @@ func (o *Options) withTime(s *config.Schema) error {
 }
 
 // predictions compares the prediction of each event with its label.
-func (o *Options) predictions(summary *report.EvalSummary, m *config.Model, version *snapshot.Model, target *encode.Target,
-	set *dataset.Set) *report.Metrics {
+func (o *Options) predictions(
+	summary *report.EvalSummary,
+	m *config.Model,
+	version *snapshot.Model,
+	target *encode.Target,
+	set *dataset.Set,
+) *report.Metrics {
 	e := NewEvaluation(version, target, fit.GroupBy(&m.Schema, o.Group))
 	later := laterThan(version, set)
 	o.Progress.Stage("scoring", "events", int64(len(set.Examples)))
@@ -153,7 +180,8 @@ func (o *Options) predictions(summary *report.EvalSummary, m *config.Model, vers
 	return e.All.Metrics()
 }
 
-// evaluation scores events and keeps the errors on all of them, on those whose every name the model knows, and on the others.
+// evaluation scores events and keeps the errors on all of them, on those whose every name the model knows, and on the
+// others.
 type evaluation struct {
 	version           *snapshot.Model
 	target            *encode.Target
@@ -163,8 +191,18 @@ type evaluation struct {
 }
 
 func NewEvaluation(version *snapshot.Model, target *encode.Target, group func(*event.Event) string) *evaluation {
-	return &evaluation{version: version, target: target, All: evaluate.NewQuality(target, group), seen: evaluate.NewQuality(target, group),
-		unseen: evaluate.NewQuality(target, group), outputs: make([]float64, version.NumOutputs()), targets: make([]float64, target.Outputs())}
+	return &evaluation{
+		version: version,
+		target:  target,
+		All:     evaluate.NewQuality(target, group),
+		seen:    evaluate.NewQuality(target, group),
+		unseen: evaluate.NewQuality(
+			target,
+			group,
+		),
+		outputs: make([]float64, version.NumOutputs()),
+		targets: make([]float64, target.Outputs()),
+	}
 }
 
 // Add scores an event and reports whether the model knows all its names.
@@ -180,8 +218,8 @@ func (e *evaluation) Add(ev *event.Event) (knows bool) {
 	return knows
 }
 
-// laterThan returns what reports whether an event is later than all that a version has learned from. Where the file or the version has no event times,
-// nothing shows that.
+// laterThan returns what reports whether an event is later than all that a version has learned from. Where the file or
+// the version has no event times, nothing shows that.
 func laterThan(version *snapshot.Model, set *dataset.Set) func(*event.Event) bool {
 	watermark := version.Position().Watermark
 	if !set.HasTime || watermark.IsZero() {
@@ -217,7 +255,12 @@ func unmet(required []Requirement, m *report.Metrics) (missed, err error) {
 		value := r.metric.Value(m)
 		if value == nil {
 			return nil, &report.ExitError{Code: report.ExitUsage, Key: "--require",
-				Err: fmt.Errorf("offline: --require %s: this model has no %s, it has %s", r, r.metric.Name, strings.Join(metricNames(m), ", "))}
+				Err: fmt.Errorf(
+					"offline: --require %s: this model has no %s, it has %s",
+					r,
+					r.metric.Name,
+					strings.Join(metricNames(m), ", "),
+				)}
 		}
 		if !r.isMetBy(float64(*value)) {
 			texts = append(texts, fmt.Sprintf("required %s, but %s is %g", r, r.metric.Name, float64(*value)))

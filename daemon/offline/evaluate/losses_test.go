@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestEvalOfEveryLoss: a version is judged whatever loss it was fitted by, also those that the default algorithm does not minimise.
+// TestEvalOfEveryLoss: a version is judged whatever loss it was fitted by, also those that the default algorithm does
+// not minimise.
 func TestEvalOfEveryLoss(t *testing.T) {
 	others := 0
 	for _, task := range []event.Task{event.Regression, event.Binary, event.Multiclass, event.Multilabel, event.Ordinal} {
@@ -29,10 +30,25 @@ func TestEvalOfEveryLoss(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c := &snapshot.Contents{Schema: snapshot.Schema{Task: string(task), Label: "y", Numeric: []snapshot.NumericField{{Name: "x", Scale: 1}}},
-					Kernel: snapshot.ANOVA, Link: o.Link, NumFeatures: 1, NumOutputs: 1, Vocabulary: [][]string{},
-					Golden: []snapshot.Golden{{Input: snapshot.Input{Numeric: []float64{1}}}},
-					Meta:   snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Loss: loss}}
+				c := &snapshot.Contents{
+					Schema: snapshot.Schema{
+						Task:    string(task),
+						Label:   "y",
+						Numeric: []snapshot.NumericField{{Name: "x", Scale: 1}},
+					},
+					Kernel:      snapshot.ANOVA,
+					Link:        o.Link,
+					NumFeatures: 1,
+					NumOutputs:  1,
+					Vocabulary:  [][]string{},
+					Golden:      []snapshot.Golden{{Input: snapshot.Input{Numeric: []float64{1}}}},
+					Meta: snapshot.Meta{
+						Writer:  "test",
+						Kind:    "refit",
+						Created: time.Unix(1700000000, 0),
+						Loss:    loss,
+					},
+				}
 				lines, want := "{\"x\":1,\"y\":1}\n{\"x\":2,\"y\":0}\n", 2.0
 				switch {
 				case task.HasClasses():
@@ -57,7 +73,15 @@ func TestEvalOfEveryLoss(t *testing.T) {
 				}
 				ref := offline.SnapshotRef{Versions: offline.Versions{Store: dir, Model: "m"}, Version: 1}
 				out, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-					return Run(Options{Snapshot: ref, Data: offlinetest.WriteFile(t, "d.jsonl", lines), Format: dataset.JSONL, Now: offlinetest.Clock}, out)
+					return Run(
+						Options{
+							Snapshot: ref,
+							Data:     offlinetest.WriteFile(t, "d.jsonl", lines),
+							Format:   dataset.JSONL,
+							Now:      offlinetest.Clock,
+						},
+						out,
+					)
 				})
 				if err != nil {
 					t.Fatal(err)

@@ -43,21 +43,41 @@ type ranked struct {
 
 // newRankEvaluation returns an error for fields that cannot be ranked.
 func newRankEvaluation(version *snapshot.Model, s *config.Schema, over, by string) (*rankEvaluation, error) {
-	e := &rankEvaluation{version: version, over: over, field: slices.Index(s.Categorical, over), by: slices.Index(s.Categorical, by),
-		outputs: make([]float64, version.NumOutputs())}
+	e := &rankEvaluation{
+		version: version,
+		over:    over,
+		field:   slices.Index(s.Categorical, over),
+		by:      slices.Index(s.Categorical, by),
+		outputs: make([]float64, version.NumOutputs()),
+	}
 	switch {
 	case e.field < 0:
-		return nil, offline.Usage("--rank", "--rank %s is not a categorical field of the model: it has %q", over, s.Categorical)
+		return nil, offline.Usage(
+			"--rank",
+			"--rank %s is not a categorical field of the model: it has %q",
+			over,
+			s.Categorical,
+		)
 	case version.Schema().Task != snapshot.Binary:
-		return nil, offline.Usage("--rank", "--rank is for versions of task implicit or binary: this one is of task %s", version.Schema().Task)
+		return nil, offline.Usage(
+			"--rank",
+			"--rank is for versions of task implicit or binary: this one is of task %s",
+			version.Schema().Task,
+		)
 	case e.by < 0 || e.by == e.field:
-		return nil, offline.Usage("--group", "--rank %s needs another categorical field whose names choose: --group, one of %q", over, s.Categorical)
+		return nil, offline.Usage(
+			"--group",
+			"--rank %s needs another categorical field whose names choose: --group, one of %q",
+			over,
+			s.Categorical,
+		)
 	}
 	e.names = version.Contents().Vocabulary[e.field]
 	return e, nil
 }
 
-// entities gathers the choices of each entity, in the order of their first events; seen, if not nil, has what they chose before.
+// entities gathers the choices of each entity, in the order of their first events; seen, if not nil, has what they
+// chose before.
 func (e *rankEvaluation) entities(set, seen *dataset.Set) []*ranked {
 	byName := make(map[string]*ranked)
 	var list []*ranked
@@ -95,7 +115,11 @@ type ranker interface {
 }
 
 func (e *rankEvaluation) first(dst []string, r *ranked) ([]string, error) {
-	items, err := e.version.TopK(nil, &snapshot.Query{Input: InputOf(&r.event), Over: e.over, K: choices.Listed, Exclude: r.seen}, &e.scratch)
+	items, err := e.version.TopK(
+		nil,
+		&snapshot.Query{Input: InputOf(&r.event), Over: e.over, K: choices.Listed, Exclude: r.seen},
+		&e.scratch,
+	)
 	for _, item := range items {
 		dst = append(dst, item.Name)
 	}
@@ -211,7 +235,13 @@ func (e *rankEvaluation) area(r *ranked, score func(name string) float64) (share
 
 // evalRanking is Eval of choices, popular that by how often names were chosen before, nil if that is not said. The
 // file of those that were seen may have another format.
-func evalRanking(o *Options, seenFormat dataset.Format, m *config.Model, version *snapshot.Model, set *dataset.Set) (all, popular *report.Metrics,
+func evalRanking(
+	o *Options,
+	seenFormat dataset.Format,
+	m *config.Model,
+	version *snapshot.Model,
+	set *dataset.Set,
+) (all, popular *report.Metrics,
 	err error) {
 	e, err := newRankEvaluation(version, &m.Schema, o.Rank, o.Group)
 	if err != nil {

@@ -12,7 +12,10 @@ import (
 // recallOf begins the name of the metric of one class: recall_per_class.spam.
 const recallOf = "recall_per_class."
 
-var countField = report.MetricField{Name: "n", Value: func(m *report.Metrics) *report.Number { return report.Some(float64(m.N)) }}
+var countField = report.MetricField{
+	Name:  "n",
+	Value: func(m *report.Metrics) *report.Number { return report.Some(float64(m.N)) },
+}
 
 // metricOf returns the metric of a name.
 func metricOf(name string) (report.MetricField, bool) {
@@ -81,7 +84,12 @@ func (r *Requirement) UnmarshalText(text []byte) error {
 	if r.metric, ok = metricOf(name); ok {
 		return nil
 	}
-	return fmt.Errorf("requirement %q: unknown metric %q: the metrics are %s", s, name, strings.Join(metricNames(nil), ", "))
+	return fmt.Errorf(
+		"requirement %q: unknown metric %q: the metrics are %s",
+		s,
+		name,
+		strings.Join(metricNames(nil), ", "),
+	)
 }
 
 // String returns the form that UnmarshalText reads.

@@ -23,18 +23,22 @@ import (
 // ScoreOptions say what Score reads in addition to a version.
 type ScoreOptions struct {
 	Format dataset.Format       `enum:",jsonl,csv,parquet" default:"" placeholder:"FORMAT" help:"jsonl, csv or parquet; without, the first line of the events decides."`
-	Table  offline.TableOptions `embed:""`
-	Path   string               `kong:"-"` // of the file that the events are in, for what is said of its lines; - for standard input, empty for none
-	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none ends the command with its line.
-	History     io.Reader `kong:"-"`
-	HistoryPath string    `kong:"-"` // of its file, for what is said of its lines
+	Table  offline.TableOptions `                                                                                                                                       embed:""`
+	// of the file that the events are in, for what is said of its lines; - for standard input, empty for none
+	Path string `                                                                                                                                                kong:"-"`
+	// History, if not nil, has labelled events in JSON Lines, which the version is folded over first; one that is none
+	// ends the command with its line.
+	History io.Reader `                                                                                                                                                kong:"-"`
+	// of its file, for what is said of its lines
+	HistoryPath string `                                                                                                                                                kong:"-"`
 	// HistoryHeld is how many events of History, the first, the version has learned from.
-	HistoryHeld int `kong:"-"`
+	HistoryHeld int `                                                                                                                                                kong:"-"`
 }
 
-// Score reads events, whose label may be missing, and emits a prediction for each with a version. It holds one line at a
-// time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed over. When ctx is
-// done it ends with the summary of what was scored; in is then still being read by a goroutine that ends with its next read.
+// Score reads events, whose label may be missing, and emits a prediction for each with a version. It holds one line at
+// a time. An event that cannot be scored is emitted as invalid, with exit code 1 at the end. Empty lines are passed
+// over. When ctx is done it ends with the summary of what was scored; in is then still being read by a goroutine that
+// ends with its next read.
 func Score(ctx context.Context, ref offline.SnapshotRef, o ScoreOptions, in io.Reader, out *report.Emitter) error {
 	o.Table.OfVersion = true
 	if o.Format == "" && len(o.Table.Columns) > 0 {
@@ -66,7 +70,12 @@ func Score(ctx context.Context, ref offline.SnapshotRef, o ScoreOptions, in io.R
 	}
 	rows, err := s.rows(r, o)
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("offline: %s: %w", report.NameOf(o.Path), err), Key: "--input", Path: o.Path}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("offline: %s: %w", report.NameOf(o.Path), err),
+			Key:  "--input",
+			Path: o.Path,
+		}
 	}
 	summary, err := s.scoreAll(ctx, rows, o.Path, out)
 	if err != nil {
@@ -136,7 +145,8 @@ func (s *scoring) formatOf(r *bufio.Reader, table offline.TableOptions) dataset.
 	format, first := dataset.DetectReader(r)
 	columns := append(slices.Collect(maps.Values(table.Map)), offline.ModelOf(s.version).Schema.EventFields()...)
 	if format == dataset.Parquet ||
-		format == dataset.CSV && (bytes.ContainsAny(first, ",;|\t") || slices.Contains(columns, strings.Trim(string(first), `"`))) {
+		format == dataset.CSV &&
+			(bytes.ContainsAny(first, ",;|\t") || slices.Contains(columns, strings.Trim(string(first), `"`))) {
 		return format
 	}
 	return dataset.JSONL
@@ -217,7 +227,11 @@ func (s *scoring) fold(history io.Reader, held int) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			if held < 0 || held > len(events) {
-				return fmt.Errorf("--history-held is %d: a whole number from 0 to %d, the events of the history", held, len(events))
+				return fmt.Errorf(
+					"--history-held is %d: a whole number from 0 to %d, the events of the history",
+					held,
+					len(events),
+				)
 			}
 			for i := range events[:held] {
 				events[i].Held = true
@@ -229,7 +243,11 @@ func (s *scoring) fold(history io.Reader, held int) error {
 		case len(line) == 0:
 			continue
 		case len(events) == snapshot.MaxHistory:
-			return fmt.Errorf("history: line %d: a history has at most %d events: leave the oldest out", number, snapshot.MaxHistory)
+			return fmt.Errorf(
+				"history: line %d: a history has at most %d events: leave the oldest out",
+				number,
+				snapshot.MaxHistory,
+			)
 		}
 		var ev event.Event
 		if r := decoder.Decode(&ev, line, 0); r != nil {
@@ -247,11 +265,24 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 	in := InputOf(&s.event)
 	p, err := s.over.Predict(&in)
 	if err != nil { // the shape is the decoder's, so an output overflowed
-		return report.Score{}, &event.Rejection{Reason: event.NumberRange, Expected: "numbers near those of the training rows", Got: "one too far away"}
+		return report.Score{}, &event.Rejection{
+			Reason:   event.NumberRange,
+			Expected: "numbers near those of the training rows",
+			Got:      "one too far away",
+		}
 	}
-	out := report.Score{Model: s.manifest.Model, Version: s.manifest.Version, Prediction: p.Label(), Classes: p.Names(), Outputs: report.Numbers(p.Outputs),
-		Probabilities: report.Numbers(p.Probabilities), Ranked: p.Ranked(), Unseen: p.Unseen, Absent: p.Absent,
-		Likely: likely(&p, s.schema)}
+	out := report.Score{
+		Model:         s.manifest.Model,
+		Version:       s.manifest.Version,
+		Prediction:    p.Label(),
+		Classes:       p.Names(),
+		Outputs:       report.Numbers(p.Outputs),
+		Probabilities: report.Numbers(p.Probabilities),
+		Ranked:        p.Ranked(),
+		Unseen:        p.Unseen,
+		Absent:        p.Absent,
+		Likely:        likely(&p, s.schema),
+	}
 	if v, ok := out.Prediction.(float64); ok {
 		out.Prediction = report.Number(v)
 	}
@@ -264,8 +295,8 @@ func (s *scoring) score(line []byte) (report.Score, *event.Rejection) {
 	return out, nil
 }
 
-// likely is how probable a prediction is: the positive class of a binary label, the likeliest level of an ordinal one, and every class that was
-// predicted.
+// likely is how probable a prediction is: the positive class of a binary label, the likeliest level of an ordinal one,
+// and every class that was predicted.
 func likely(p *snapshot.Prediction, schema *snapshot.Schema) (list []report.Likely) {
 	ps := p.Probabilities
 	if len(ps) == 0 {
@@ -274,7 +305,10 @@ func likely(p *snapshot.Prediction, schema *snapshot.Schema) (list []report.Like
 	switch best := slices.Index(ps, slices.Max(ps)); {
 	case p.Classes != nil:
 		for _, name := range p.Classes {
-			list = append(list, report.Likely{Name: name, Probability: report.Number(ps[slices.Index(schema.Classes, name)])})
+			list = append(
+				list,
+				report.Likely{Name: name, Probability: report.Number(ps[slices.Index(schema.Classes, name)])},
+			)
 		}
 	case schema.Task == snapshot.Ordinal:
 		list = []report.Likely{{Name: strconv.Itoa(best + 1), Probability: report.Number(ps[best])}}
@@ -305,19 +339,22 @@ type lineReader struct {
 	line []byte
 }
 
-// newLines returns a reader of the lines of r, decompressed if they are a gzip stream. What it keeps of a line is enough for the decoder
-// to reject it as too large.
+// newLines returns a reader of the lines of r, decompressed if they are a gzip stream. What it keeps of a line is
+// enough for the decoder to reject it as too large.
 func newLines(r io.Reader) (*lineReader, error) {
 	const buffer = 64 << 10
 	plain, err := dataset.Text(bufio.NewReaderSize(r, buffer))
 	if err != nil {
 		return nil, err
 	}
-	return &lineReader{r: bufio.NewReaderSize(plain, buffer), keep: event.DefaultLimits().MaxEventBytes + len("\r\n")}, nil
+	return &lineReader{
+		r:    bufio.NewReaderSize(plain, buffer),
+		keep: event.DefaultLimits().MaxEventBytes + len("\r\n"),
+	}, nil
 }
 
-// next returns the next line without the white space around it, or of one that is too long the beginning as it is. It is valid until
-// the next call.
+// next returns the next line without the white space around it, or of one that is too long the beginning as it is. It
+// is valid until the next call.
 func (l *lineReader) next() ([]byte, error) {
 	l.line = l.line[:0]
 	for total := 0; ; {

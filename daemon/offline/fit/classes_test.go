@@ -17,7 +17,13 @@ func TestFitOneClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Model: m, Data: path, Format: dataset.LIBSVM, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Now: offlinetest.Clock}
+	o := Options{
+		Model:  m,
+		Data:   path,
+		Format: dataset.LIBSVM,
+		Split:  dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25},
+		Now:    offlinetest.Clock,
+	}
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error { return Run(t.Context(), o, out) })
 	offlinetest.WantExit(t, err, report.ExitUsage, `every label is "3"`)
 }
@@ -33,7 +39,13 @@ func TestFitManyClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Model: m, Data: path, Format: dataset.LIBSVM, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Now: offlinetest.Clock}
+	o := Options{
+		Model:  m,
+		Data:   path,
+		Format: dataset.LIBSVM,
+		Split:  dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25},
+		Now:    offlinetest.Clock,
+	}
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error { return Run(t.Context(), o, out) })
 	offlinetest.WantExit(t, err, report.ExitUsage, "100000 different values")
 	offlinetest.WantExit(t, err, report.ExitUsage, "76294 MiB")

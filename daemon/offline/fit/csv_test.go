@@ -17,8 +17,16 @@ func TestPartsOfOtherFormats(t *testing.T) {
 		c := strings.Split(l, "\t")
 		rows = append(rows, strings.Join(c, ","))
 	}
-	o := Options{Model: offlinetest.Configured(t), Data: offlinetest.WriteFile(t, "e.jsonl", strings.Join(events, "\n")), Test: offlinetest.WriteFile(t, "t.csv", strings.Join(rows, "\n")),
-		Format: dataset.JSONL, Split: dataset.Fractions{Train: 0.5, Valid: 0.5}, Lambdas: []float64{3}, MaxSteps: 1, Now: offlinetest.Clock}
+	o := Options{
+		Model:    offlinetest.Configured(t),
+		Data:     offlinetest.WriteFile(t, "e.jsonl", strings.Join(events, "\n")),
+		Test:     offlinetest.WriteFile(t, "t.csv", strings.Join(rows, "\n")),
+		Format:   dataset.JSONL,
+		Split:    dataset.Fractions{Train: 0.5, Valid: 0.5},
+		Lambdas:  []float64{3},
+		MaxSteps: 1,
+		Now:      offlinetest.Clock,
+	}
 	if _, err := offlinetest.Collect(t, func(out *report.Emitter) error { return Run(t.Context(), o, out) }); err == nil {
 		t.Error("a format that was said is not that of all files")
 	}

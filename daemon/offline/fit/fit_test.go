@@ -42,12 +42,30 @@ func TestFitChoosesOnValidation(t *testing.T) {
 	if len(lambdas) != 2 || !lambdas[8] {
 		t.Errorf("tried lambdas %v, want 2 and 8", lambdas)
 	}
-	// The summary's model is the best step refitted to the optimum of its basis, which the validation rows need not like better.
-	if got := offlinetest.Number(t, summary, "valid.rmse"); got > 1.005*best || offlinetest.Number(t, summary, "lambda") != lambda {
-		t.Errorf("chose validation rmse %g with lambda %v, a step had %g with lambda %g", got, summary["lambda"], best, lambda)
+	// The summary's model is the best step refitted to the optimum of its basis, which the validation rows need not
+	// like better.
+	if got := offlinetest.Number(t, summary, "valid.rmse"); got > 1.005*best ||
+		offlinetest.Number(t, summary, "lambda") != lambda {
+		t.Errorf(
+			"chose validation rmse %g with lambda %v, a step had %g with lambda %g",
+			got,
+			summary["lambda"],
+			best,
+			lambda,
+		)
 	}
-	if again := offlinetest.Last(run(2)); offlinetest.Get(again, "snapshot.payload_digest") != offlinetest.Get(summary, "snapshot.payload_digest") {
-		t.Errorf("another run with 2 threads: digest %v, first %v", offlinetest.Get(again, "snapshot.payload_digest"), offlinetest.Get(summary, "snapshot.payload_digest"))
+	if again := offlinetest.Last(run(2)); offlinetest.Get(
+		again,
+		"snapshot.payload_digest",
+	) != offlinetest.Get(
+		summary,
+		"snapshot.payload_digest",
+	) {
+		t.Errorf(
+			"another run with 2 threads: digest %v, first %v",
+			offlinetest.Get(again, "snapshot.payload_digest"),
+			offlinetest.Get(summary, "snapshot.payload_digest"),
+		)
 	}
 }
 
@@ -60,10 +78,13 @@ func TestFitPolishesTheChosen(t *testing.T) {
 		return offlinetest.Last(fitLines(t, o))
 	}
 	rough, thorough := run(false), run(true)
-	if offlinetest.Get(rough, "lambda") != offlinetest.Get(thorough, "lambda") || offlinetest.Get(rough, "gap_kind") != "certified" {
+	if offlinetest.Get(rough, "lambda") != offlinetest.Get(thorough, "lambda") ||
+		offlinetest.Get(rough, "gap_kind") != "certified" {
 		t.Errorf("lambda %v with a %v gap, thorough %v", rough["lambda"], rough["gap_kind"], thorough["lambda"])
 	}
-	if got, want := offlinetest.Number(t, rough, "objective"), offlinetest.Number(t, thorough, "objective"); math.Abs(got-want) > 0.02*want {
+	if got, want := offlinetest.Number(t, rough, "objective"), offlinetest.Number(t, thorough, "objective"); math.Abs(
+		got-want,
+	) > 0.02*want {
 		t.Errorf("objective %g, thorough %g", got, want)
 	}
 }
@@ -97,7 +118,8 @@ func TestParts(t *testing.T) {
 	if len(p.train) != 200 || len(p.valid) != 100 || len(p.test) != 100 {
 		t.Fatalf("%d, %d and %d rows", len(p.train), len(p.valid), len(p.test))
 	}
-	for _, pair := range []struct{ newest, oldest int64 }{{p.train[0].Time, p.valid[0].Time}, {p.valid[0].Time, p.test[0].Time}} {
+	for _, pair := range []struct{ newest, oldest int64 }{{p.train[0].Time, p.valid[0].Time}, {p.valid[0].Time,
+		p.test[0].Time}} {
 		if pair.newest >= pair.oldest || pair.newest < 1e9 {
 			t.Errorf("times %d and %d: want later parts to be later", pair.newest, pair.oldest)
 		}
@@ -119,10 +141,16 @@ func TestParts(t *testing.T) {
 }
 
 func TestFitWithoutValidationOrTest(t *testing.T) {
-	o := fitOptions(t, dataset.MovieLens, "", offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")))
+	o := fitOptions(
+		t,
+		dataset.MovieLens,
+		"",
+		offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")),
+	)
 	o.Split, o.Lambdas, o.MaxSteps = dataset.Fractions{Train: 1}, []float64{5}, 2
 	lines := fitLines(t, o)
-	if s := offlinetest.Last(lines); s["valid"] != nil || s["test"] != nil || s["snapshot"] != nil || offlinetest.Number(t, s, "n_train") != 300 {
+	if s := offlinetest.Last(lines); s["valid"] != nil || s["test"] != nil || s["snapshot"] != nil ||
+		offlinetest.Number(t, s, "n_train") != 300 {
 		t.Errorf("summary %v", s)
 	}
 	if lines[0]["valid"] != nil || len(lines) > 4 {
@@ -131,7 +159,12 @@ func TestFitWithoutValidationOrTest(t *testing.T) {
 }
 
 func TestFitInterrupted(t *testing.T) {
-	o := fitOptions(t, dataset.MovieLens, "", offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")))
+	o := fitOptions(
+		t,
+		dataset.MovieLens,
+		"",
+		offlinetest.WriteFile(t, "u.data", strings.Join(offlinetest.Ratings(300, 5), "\n")),
+	)
 	o.Store = filepath.Join(t.TempDir(), "store")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -158,7 +191,8 @@ func TestFitHalfStars(t *testing.T) {
 		if err != nil || m.Schema.Levels != levels || m.Schema.Time != "ts" {
 			t.Fatalf("%+v, %v, want %d levels", m.Schema, err, levels)
 		}
-		if set, err := offline.ReadEvents(m, path, dataset.MovieLens, offline.TableOptions{}, nil); err != nil || len(set.Examples) != 400 {
+		if set, err := offline.ReadEvents(m, path, dataset.MovieLens, offline.TableOptions{}, nil); err != nil ||
+			len(set.Examples) != 400 {
 			t.Errorf("%d levels: %v, %v", levels, set.Skipped.String(), err)
 		}
 	}
@@ -177,11 +211,17 @@ func TestFitRefuses(t *testing.T) {
 		change func(*Options)
 		words  []string
 	}{
-		{"too many numbers", dataset.LIBSVM, offlinetest.WriteFile(t, "wide", "1 1:1\n2 50000000:1\n"), nil, []string{"2 rows of 50000000 numeric columns", "jsonl"}},
-		{"too many classes", dataset.LIBSVM, offlinetest.WriteFile(t, "numbers", numbers.String()), nil, []string{"1001 different values", "--task regression"}},
-		{"one class", dataset.LIBSVM, offlinetest.WriteFile(t, "one", "1 1:1\n1 1:2\n1 1:3\n1 1:4\n"), nil, []string{"schema.classes"}},
+		{"too many numbers", dataset.LIBSVM, offlinetest.WriteFile(t, "wide", "1 1:1\n2 50000000:1\n"), nil,
+			[]string{"2 rows of 50000000 numeric columns", "jsonl"}},
+		{"too many classes", dataset.LIBSVM, offlinetest.WriteFile(t, "numbers", numbers.String()), nil,
+			[]string{"1001 different values", "--task regression"}},
+		{"one class", dataset.LIBSVM, offlinetest.WriteFile(t, "one", "1 1:1\n1 1:2\n1 1:3\n1 1:4\n"), nil,
+			[]string{"schema.classes"}},
 		{"no times", dataset.MovieLens, ratingFile, func(o *Options) { o.SplitByTime = true }, []string{"--split-by time"}},
-		{"variational squares", dataset.MovieLens, ratingFile, func(o *Options) { o.Model.Train.Kernel, o.Model.Train.Refit = "homogeneous", "variational" },
+		{"variational squares", dataset.MovieLens, ratingFile, func(o *Options) {
+			o.Model.Train.Kernel,
+				o.Model.Train.Refit = "homogeneous", "variational"
+		},
 			[]string{"--refit"}},
 		{"no file", dataset.MovieLens, ratingFile, func(o *Options) { o.Test = "none" }, []string{"none"}},
 	} {
@@ -204,10 +244,13 @@ func TestFitVowel(t *testing.T) {
 	o := fitOptions(t, dataset.LIBSVM, "", filepath.Join(dir, "vowel.scale"))
 	o.Test, o.Model.Train.Penalty, o.Lambdas = filepath.Join(dir, "vowel.scale.t"), "l1l2", []float64{17}
 	s := offlinetest.Last(fitLines(t, o))
-	if offlinetest.Number(t, s, "n_test") != 462 || offlinetest.Number(t, s, "outputs") != 11 || offlinetest.Number(t, s, "features") != 11 {
+	if offlinetest.Number(t, s, "n_test") != 462 || offlinetest.Number(t, s, "outputs") != 11 ||
+		offlinetest.Number(t, s, "features") != 11 {
 		t.Errorf("summary %v", s)
 	}
-	if got, linear := offlinetest.Number(t, s, "test.accuracy"), offlinetest.Number(t, s, "baselines.linear.accuracy"); got < 0.5 || got < linear {
+	if got, linear := offlinetest.Number(t, s, "test.accuracy"), offlinetest.Number(t, s,
+		"baselines.linear.accuracy"); got < 0.5 ||
+		got < linear {
 		t.Errorf("accuracy %g, linear %g", got, linear)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestProblemsNameWhatTheCommandHas: backtest has the flags of the algorithm alone, so what it refuses of a configuration's other keys is called as there, and
-// so is what it proposes to write.
+// TestProblemsNameWhatTheCommandHas: backtest has the flags of the algorithm alone, so what it refuses of a
+// configuration's other keys is called as there, and so is what it proposes to write.
 func TestProblemsNameWhatTheCommandHas(t *testing.T) {
 	for _, c := range []struct {
 		change  func(*config.Train)
@@ -33,7 +33,8 @@ func TestProblemsNameWhatTheCommandHas(t *testing.T) {
 		m.Choose("convex_fm", 0)
 		c.change(&m.Train)
 		exit := new(report.ExitError)
-		if err := Check(m, c.flags); !errors.As(err, &exit) || exit.Key != c.refused || !strings.Contains(err.Error(), c.says) {
+		if err := Check(m, c.flags); !errors.As(err, &exit) || exit.Key != c.refused ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v, want one of %s that says %q", err, c.refused, c.says)
 		}
 	}

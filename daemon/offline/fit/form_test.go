@@ -22,10 +22,14 @@ func TestFitComparesProducts(t *testing.T) {
 			t.Fatalf("forms %v", forms)
 		}
 		whole, vectors := forms[0].(offlinetest.Line), forms[1].(offlinetest.Line)
-		if whole["form"] != "products" || vectors["form"] != "basis_vectors" || offlinetest.Number(t, whole, "rows") != 300 || offlinetest.Number(t, vectors, "rows") != 300 {
+		if whole["form"] != "products" || vectors["form"] != "basis_vectors" ||
+			offlinetest.Number(t, whole, "rows") != 300 ||
+			offlinetest.Number(t, vectors, "rows") != 300 {
 			t.Errorf("forms %v and %v", whole, vectors)
 		}
-		if whole["chosen"] == vectors["chosen"] || whole["chosen"] == true && offlinetest.Number(t, whole, "accuracy") <= offlinetest.Number(t, vectors, "accuracy") {
+		if whole["chosen"] == vectors["chosen"] ||
+			whole["chosen"] == true &&
+				offlinetest.Number(t, whole, "accuracy") <= offlinetest.Number(t, vectors, "accuracy") {
 			t.Errorf("forms %v and %v: want products where they are more accurate", whole, vectors)
 		}
 		if most == 1 && whole["chosen"] != true {

@@ -16,9 +16,10 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// ModelOf returns a model for a fit without a configuration file: the defaults, with the schema that the format implies. Ratings are
-// ordinal with five levels, or ten where they have half stars, LIBSVM rows multi-class, unless task says otherwise. What only the rows
-// show (numeric columns, classes, levels) is left open; Fit fills it in. An empty name is "fit". Nothing is resolved yet.
+// ModelOf returns a model for a fit without a configuration file: the defaults, with the schema that the format
+// implies. Ratings are ordinal with five levels, or ten where they have half stars, LIBSVM rows multi-class, unless
+// task says otherwise. What only the rows show (numeric columns, classes, levels) is left open; Fit fills it in. An
+// empty name is "fit". Nothing is resolved yet.
 func ModelOf(name string, format dataset.Format, task, path string) (*config.Model, error) {
 	m := config.DefaultModel()
 	m.Name = cmp.Or(name, "fit")
@@ -45,7 +46,10 @@ func ModelOf(name string, format dataset.Format, task, path string) (*config.Mod
 		}
 	default:
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
-			Err: fmt.Errorf("offline: --format %s does not say which fields are features: name a model with --config.file", format)}
+			Err: fmt.Errorf(
+				"offline: --format %s does not say which fields are features: name a model with --config.file",
+				format,
+			)}
 	}
 	return &m, nil
 }
@@ -53,25 +57,36 @@ func ModelOf(name string, format dataset.Format, task, path string) (*config.Mod
 // mostLevels is the largest number of levels that a configuration may have.
 const mostLevels = 100
 
-// LooksOf reports whether the first rating of a MovieLens file has a time, and whether half a star is among its first ten thousand ratings.
+// LooksOf reports whether the first rating of a MovieLens file has a time, and whether half a star is among its first
+// ten thousand ratings.
 func LooksOf(path string) (timed, halves bool, err error) {
 	if path == dataset.Stdin {
 		return false, false, &report.ExitError{Code: report.ExitUsage, Key: "--config.file",
-			Err: errors.New("offline: ratings from standard input are read once: name a model with --config.file, which says whether they have times")}
+			Err: errors.New(
+				"offline: ratings from standard input are read once: name a model with --config.file, which says whether they " +
+					"have times",
+			)}
 	}
 	n := 0
-	_, err = dataset.ScanRecords(path, dataset.MovieLens, dataset.Fields{Key: "user"}, nil, func(r dataset.Record) error {
-		var of struct {
-			Rating float64 `json:"rating"`
-		}
-		if n++; n == 1 {
-			timed = r.HasTime
-		}
-		if halves = json.Unmarshal(r.Value, &of) == nil && of.Rating != math.Trunc(of.Rating); halves || n == 10_000 {
-			return dataset.ErrStop
-		}
-		return nil
-	})
+	_, err = dataset.ScanRecords(
+		path,
+		dataset.MovieLens,
+		dataset.Fields{Key: "user"},
+		nil,
+		func(r dataset.Record) error {
+			var of struct {
+				Rating float64 `json:"rating"`
+			}
+			if n++; n == 1 {
+				timed = r.HasTime
+			}
+			if halves = json.Unmarshal(r.Value, &of) == nil && of.Rating != math.Trunc(of.Rating); halves ||
+				n == 10_000 {
+				return dataset.ErrStop
+			}
+			return nil
+		},
+	)
 	if err != nil {
 		return false, false, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--data", Path: path}
 	}
@@ -81,7 +96,8 @@ func LooksOf(path string) (timed, halves bool, err error) {
 // maxFoundClasses bounds the classes that are taken from the labels: beyond it they are rather numbers.
 const maxFoundClasses = 1000
 
-// complete fills in what the schema leaves open from the rows: the numeric columns of the first set, levels and classes of all.
+// complete fills in what the schema leaves open from the rows: the numeric columns of the first set, levels and classes
+// of all.
 func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) error {
 	if format == dataset.LIBSVM && len(s.Numeric) == 0 {
 		s.Numeric = offline.ColumnNames(sets[0].NumFeatures)
@@ -100,12 +116,21 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 		switch n := len(s.Classes); {
 		case n == 1:
 			return &report.ExitError{Code: report.ExitUsage, Key: "--data", Err: fmt.Errorf(
-				"offline: every label is %q, and a model of classes needs at least two: give a file with more of them, or list all in schema.classes of "+
-					"a configuration", s.Classes[0])}
+				"offline: every label is %q, and a model of classes needs at least two: give a file with more of them, or list "+
+					"all in schema.classes of "+
+					"a configuration",
+				s.Classes[0],
+			)}
 		case n > maxFoundClasses:
 			return &report.ExitError{Code: report.ExitUsage, Key: "--task", Err: fmt.Errorf(
-				"offline: the labels have %d different values, more than %d classes, for which a refit takes %d MiB and more: use --task regression, or "+
-					"list at most %d in schema.classes of a configuration", n, maxFoundClasses, (solver.ClassFootprint(n)+1<<20-1)>>20, config.MaxClasses)}
+				"offline: the labels have %d different values, more than %d classes, for which a refit takes %d MiB and more: "+
+					"use --task regression, or "+
+					"list at most %d in schema.classes of a configuration",
+				n,
+				maxFoundClasses,
+				(solver.ClassFootprint(n)+1<<20-1)>>20,
+				config.MaxClasses,
+			)}
 		}
 	}
 	return nil
@@ -113,7 +138,8 @@ func complete(s *config.Schema, format dataset.Format, sets ...*dataset.Set) err
 
 // algorithmFlags are AlgorithmFlags by the configuration keys that they set.
 var algorithmFlags = map[string]string{
-	"train.loss": "--loss", "train.algorithm": "--algorithm", "train.degree": "--degree", "train.top_k": "--top-k", "train.cost": "--cost",
+	"train.loss": "--loss", "train.algorithm": "--algorithm", "train.degree": "--degree", "train.top_k": "--top-k",
+	"train.cost":   "--cost",
 	"train.moreau": "--moreau", "train.features": "--features",
 }
 
@@ -124,7 +150,8 @@ var fitFlags = map[string]string{
 	"train.max_basis": "--max-basis", "train.refit": "--refit", "train.solver": "--solver", "train.threads": "--threads",
 }
 
-// Check resolves the automatic settings and refuses what does not go together, by the names of the algorithm's flags and of others that the command has.
+// Check resolves the automatic settings and refuses what does not go together, by the names of the algorithm's flags
+// and of others that the command has.
 func Check(m *config.Model, others map[string]string) error {
 	named := func(key string) string { return cmp.Or(algorithmFlags[key], others[key], key) }
 	m.Resolve()
@@ -145,5 +172,9 @@ func Check(m *config.Model, others map[string]string) error {
 	for i, p := range problems {
 		texts[i] = fmt.Sprintf("%s %s", named(p.Key), instead.Replace(p.Message))
 	}
-	return &report.ExitError{Code: report.ExitUsage, Err: errors.New(strings.Join(texts, "\n")), Key: named(problems[0].Key)}
+	return &report.ExitError{
+		Code: report.ExitUsage,
+		Err:  errors.New(strings.Join(texts, "\n")),
+		Key:  named(problems[0].Key),
+	}
 }

@@ -15,8 +15,14 @@ func fitOptions(t *testing.T, format dataset.Format, task, path string) Options 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Model: m, Data: path, Format: format, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Seed: 1,
-		Now: offlinetest.Clock}
+	return Options{
+		Model:  m,
+		Data:   path,
+		Format: format,
+		Split:  dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25},
+		Seed:   1,
+		Now:    offlinetest.Clock,
+	}
 }
 
 // fitLines runs a fit and returns its lines; it fails on an error.

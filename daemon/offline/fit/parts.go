@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// fitParts are the events of a fit. Those to validate and test on are in the order of their file, which breaks ties in rankings.
+// fitParts are the events of a fit. Those to validate and test on are in the order of their file, which breaks ties in
+// rankings.
 type fitParts struct {
 	train, valid, test []event.Event
 	drops              []report.Dropped // of all files
@@ -54,8 +55,14 @@ func ReadParts(o *Options, out *report.Emitter) (*fitParts, error) {
 		return nil, err
 	}
 	rest := sets[1:]
-	p := &fitParts{train: pick(sets[0], split.Train), valid: pick(sets[0], split.Valid), test: pick(sets[0], split.Test), drops: drops, absent: lacking,
-		timed: timed}
+	p := &fitParts{
+		train:  pick(sets[0], split.Train),
+		valid:  pick(sets[0], split.Valid),
+		test:   pick(sets[0], split.Test),
+		drops:  drops,
+		absent: lacking,
+		timed:  timed,
+	}
 	if o.Valid != "" {
 		p.valid, rest = all(rest[0]), rest[1:]
 	}
@@ -63,7 +70,12 @@ func ReadParts(o *Options, out *report.Emitter) (*fitParts, error) {
 		p.test = all(rest[0])
 	}
 	if len(p.train) == 0 {
-		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--split", Path: o.Data, Err: errors.New("offline: the split leaves no rows to train on")}
+		return nil, &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--split",
+			Path: o.Data,
+			Err:  errors.New("offline: the split leaves no rows to train on"),
+		}
 	}
 	return p, nil
 }
@@ -137,7 +149,9 @@ func splitSet(set *dataset.Set, o *Options) (dataset.Parts, error) {
 		parts = dataset.SplitRandom(len(set.Examples), f, o.Seed)
 	case !set.HasTime:
 		return parts, &report.ExitError{Code: report.ExitUsage, Key: "--split-by", Path: o.Data,
-			Err: errors.New("offline: --split-by time needs an event time in every line, and the file has none: use --split-by random")}
+			Err: errors.New(
+				"offline: --split-by time needs an event time in every line, and the file has none: use --split-by random",
+			)}
 	default:
 		times := make([]int64, len(set.Examples))
 		for i := range times {

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// CheckFigure refuses a file, as a flag names it, that no figure can be written to, before anything is run. An empty one asks for none.
+// CheckFigure refuses a file, as a flag names it, that no figure can be written to, before anything is run. An empty
+// one asks for none.
 func CheckFigure(flag, path string) error {
 	if path == "" {
 		return nil
@@ -19,7 +20,12 @@ func CheckFigure(flag, path string) error {
 		_, err = os.Stat(filepath.Dir(path)) // better known now than after a long run
 	}
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Key: flag, Path: path, Err: fmt.Errorf("%s %s: %w", flag, path, err)}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  flag,
+			Path: path,
+			Err:  fmt.Errorf("%s %s: %w", flag, path, err),
+		}
 	}
 	return nil
 }
@@ -41,21 +47,30 @@ func writePath(file string, path *report.Path, out *report.Emitter) error {
 	return nil
 }
 
-// pathFigure has one line for each λ and, from left to right, the basis vectors and the seconds it took; above the quality on the
-// validation rows, if there are any, below the objective.
+// pathFigure has one line for each λ and, from left to right, the basis vectors and the seconds it took; above the
+// quality on the validation rows, if there are any, below the objective.
 func pathFigure(path *report.Path) *plot.Figure {
 	type measure struct {
 		label string
 		value func(*report.Step) float64
 	}
-	objective := measure{"objective (summed loss and penalty)", func(s *report.Step) float64 { return float64(s.Objective) }}
+	objective := measure{
+		"objective (summed loss and penalty)",
+		func(s *report.Step) float64 { return float64(s.Objective) },
+	}
 	rows := []measure{objective}
 	switch m := path.Steps[0].Valid; {
 	case m == nil:
 	case m.RMSE != nil:
-		rows = []measure{{"validation RMSE (units of the label)", func(s *report.Step) float64 { return float64(*s.Valid.RMSE) }}, objective}
+		rows = []measure{
+			{"validation RMSE (units of the label)", func(s *report.Step) float64 { return float64(*s.Valid.RMSE) }},
+			objective,
+		}
 	case m.Accuracy != nil:
-		rows = []measure{{"validation accuracy (%)", func(s *report.Step) float64 { return 100 * float64(*s.Valid.Accuracy) }}, objective}
+		rows = []measure{
+			{"validation accuracy (%)", func(s *report.Step) float64 { return 100 * float64(*s.Valid.Accuracy) }},
+			objective,
+		}
 	}
 	across := []measure{
 		{"k (basis vectors)", func(s *report.Step) float64 { return float64(s.K) }},

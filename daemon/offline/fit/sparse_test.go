@@ -17,9 +17,12 @@ import (
 func TestWideSparse(t *testing.T) {
 	for rows, column := range map[int]int{1: 1_000_001, 2: 50_000_000, 40: 100_000_000, 100: 600_000} {
 		text := strings.Repeat("1 1:0.5\n", rows-1) + fmt.Sprintf("2 1:1 %d:1\n", column)
-		o := Options{Model: &config.Model{Schema: config.Schema{Task: "regression", Label: "label"}}, Data: offlinetest.WriteFile(t,
-			"x.libsvm", text),
-			Format: dataset.LIBSVM}
+		o := Options{
+			Model: &config.Model{Schema: config.Schema{Task: "regression", Label: "label"}},
+			Data: offlinetest.WriteFile(t,
+				"x.libsvm", text),
+			Format: dataset.LIBSVM,
+		}
 		var err error
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -28,8 +31,11 @@ func TestWideSparse(t *testing.T) {
 			return nil
 		})
 		runtime.ReadMemStats(&after)
-		want := fmt.Sprintf("has %d rows of %d numeric columns: the limit is 1000000 columns, and 50000000 numbers in all",
-			rows, column)
+		want := fmt.Sprintf(
+			"has %d rows of %d numeric columns: the limit is 1000000 columns, and 50000000 numbers in all",
+			rows,
+			column,
+		)
 		if bytes := after.TotalAlloc - before.TotalAlloc; lineErr != nil || err == nil || !strings.Contains(err.Error(),
 			want) || bytes > 8<<20 {
 			t.Errorf("%d rows: %v, %v, %d bytes are allocated", rows, err, lineErr, bytes)

@@ -32,8 +32,39 @@ type guess struct {
 
 // What names of columns suggest.
 var (
-	likelyLabels = []string{"label", "rating", "ratings", "stars", "score", "target", "outcome", "click", "clicked", "converted", "class", "y"}
-	likelyYes    = []string{"up", "yes", "y", "true", "t", "positive", "pos", "good", "win", "won", "click", "clicked", "bought", "churned", "fraud", "spam", "1"}
+	likelyLabels = []string{
+		"label",
+		"rating",
+		"ratings",
+		"stars",
+		"score",
+		"target",
+		"outcome",
+		"click",
+		"clicked",
+		"converted",
+		"class",
+		"y",
+	}
+	likelyYes = []string{
+		"up",
+		"yes",
+		"y",
+		"true",
+		"t",
+		"positive",
+		"pos",
+		"good",
+		"win",
+		"won",
+		"click",
+		"clicked",
+		"bought",
+		"churned",
+		"fraud",
+		"spam",
+		"1",
+	}
 )
 
 // sentinel is a number that means "no value" in old files, where it is the only one below zero.
@@ -89,8 +120,10 @@ func guessSchema(p *dataset.Profile, label, task string) (*guess, error) {
 	g.addAll(columns, of)
 	if len(g.schema.Categorical)+len(g.schema.Numeric)+len(g.schema.Multi) == 0 {
 		return nil, &report.ExitError{Code: report.ExitUsage, Key: "--data",
-			Err: errors.New("offline: other than the label there is no column to learn from: each is constant, or different in nearly " +
-				"every row")}
+			Err: errors.New(
+				"offline: other than the label there is no column to learn from: each is constant, or different in nearly " +
+					"every row",
+			)}
 	}
 	return g, nil
 }
@@ -129,7 +162,8 @@ func isIn(objects map[string]bool, path []string) bool {
 	return false
 }
 
-// read has input.mapping read a field: a member of an object in events by its path, and what is no number as one where asNumber.
+// read has input.mapping read a field: a member of an object in events by its path, and what is no number as one where
+// asNumber.
 func (g *guess) read(c *dataset.Column, asNumber bool) {
 	f := config.MappedField{Name: c.Name, Path: offline.PathOf(c.Name)}
 	if c.Path != nil {
@@ -178,14 +212,26 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 	classes, whyClasses := g.namesIn(c), g.classesOfNumbers(c, columns)
 	switch {
 	case n == 0 || distinct < 2:
-		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
-			"there is nothing to learn; --label names another", c.Name, distinct, g.rows)}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--label",
+			Err: fmt.Errorf("offline: the column %q has %d different values in %d rows: "+
+				"there is nothing to learn; --label names another", c.Name, distinct, g.rows),
+		}
 	case c.Booleans == n || c.Whole == n && c.Min == 0 && c.Max == 1:
 		s.Task, g.labelWhy = string(event.Binary), "it is 0 or 1, or false or true"
 	case whyClasses != "" && distinct > 2:
 		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
 	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
-		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(c.Max), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
+		s.Task, s.Levels, g.labelWhy = string(
+			event.Ordinal,
+		), int(
+			c.Max,
+		), fmt.Sprintf(
+			"whole numbers from %g to %g: levels in order",
+			c.Min,
+			c.Max,
+		)
 	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
 		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
 		if isYes(s.Negative) || !isYes(s.Positive) && c.Count(s.Negative) < c.Count(s.Positive) {
@@ -198,12 +244,26 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			s.LabelMin, s.LabelMax = c.Min, c.Max
 		}
 	case c.Lists > 0 && len(classes) > 1 && len(classes) <= fewClasses:
-		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf("lists of %d different names", len(classes))
+		s.Task, s.Classes, g.labelWhy = string(
+			event.Multilabel,
+		), classes, fmt.Sprintf(
+			"lists of %d different names",
+			len(classes),
+		)
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf("%d different names", distinct)
+		s.Task, s.Classes, g.labelWhy = string(
+			event.Multiclass,
+		), c.Values(), fmt.Sprintf(
+			"%d different names",
+			distinct,
+		)
 	default:
-		return &report.ExitError{Code: report.ExitUsage, Key: "--label", Err: fmt.Errorf("offline: the column %q is text with %d different values, "+
-			"more than %d classes: --label names another", c.Name, distinct, fewClasses)}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--label",
+			Err: fmt.Errorf("offline: the column %q is text with %d different values, "+
+				"more than %d classes: --label names another", c.Name, distinct, fewClasses),
+		}
 	}
 	g.read(c, c.Quoted > 0 && s.Positive == "" && len(s.Classes) == 0)
 	return nil
@@ -226,7 +286,8 @@ func (g *guess) namesIn(c *dataset.Column) []string {
 	return classes
 }
 
-// isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the rarer one.
+// isYes reports whether a name of one of two labels is by its meaning the one that counts as 1; of others it is the
+// rarer one.
 func isYes(name string) bool {
 	return slices.ContainsFunc(likelyYes, func(yes string) bool { return strings.EqualFold(yes, name) })
 }
@@ -272,7 +333,10 @@ func (g *guess) add(c *dataset.Column) {
 	case g.time != nil && isTime(c, own):
 		say(out, "numbers of about %s, which are times: one is enough, and %s is it", plausible(c), g.time.Name)
 	case c.NoNames > 0 || c.Lists > 0 && c.Lists < n && g.format == dataset.JSONL:
-		say(out, "it has lists of something else than names, which are text or whole numbers, or lists mixed with other values")
+		say(
+			out,
+			"it has lists of something else than names, which are text or whole numbers, or lists mixed with other values",
+		)
 	case c.Lists > 0:
 		say("multi", "lists of names")
 	case distinct < 2:
@@ -304,10 +368,14 @@ func (g *guess) add(c *dataset.Column) {
 		say("categorical", "%d different names", distinct)
 	}
 	if field.Use == "numeric" && c.Quoted == 0 {
-		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 && !strings.HasPrefix(values[1],
-			"-") {
-			field.Why += fmt.Sprintf(": if %s, in %d rows, means \"no value\", write null there and optional: true here",
-				values[0], c.Count(values[0]))
+		if values := c.Values(); sentinel.MatchString(values[0]) && c.Count(values[0]) > 1 &&
+			!strings.HasPrefix(values[1],
+				"-") {
+			field.Why += fmt.Sprintf(
+				": if %s, in %d rows, means \"no value\", write null there and optional: true here",
+				values[0],
+				c.Count(values[0]),
+			)
 		}
 	}
 	if field.Use == "time" || field.Use == out {

@@ -73,8 +73,12 @@ func useOf(t *testing.T, name, task, format string, values aColumn) (use, why st
 			fmt.Fprintf(&b, `{"who":"w%d",%q:%s,"target":%s}`+"\n", r.IntN(9), name, v, label)
 		}
 	}
-	o := Options{Data: offlinetest.WriteFile(t, "x."+format, b.String()), Label: "target", Output: filepath.Join(t.TempDir(),
-		"x.yaml")}
+	o := Options{
+		Data:  offlinetest.WriteFile(t, "x."+format, b.String()),
+		Label: "target",
+		Output: filepath.Join(t.TempDir(),
+			"x.yaml"),
+	}
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error { return Init(o, out) })
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +209,8 @@ func TestLabelsOfWholeNumbers(t *testing.T) {
 		if m.Schema.Task != c.task {
 			t.Errorf("%s: %s, %s", name, m.Schema.Task, summary["label_why"])
 		}
-		if set, err := offline.ReadEvents(m, summary["data"].(string), dataset.JSONL, offline.TableOptions{}, nil); err != nil ||
+		if set, err := offline.ReadEvents(m, summary["data"].(string), dataset.JSONL, offline.TableOptions{},
+			nil); err != nil ||
 			len(set.Examples) != 4000 {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -233,8 +238,13 @@ func TestInitOfWideFiles(t *testing.T) {
 		t.Errorf("%d numbers", len(m.Schema.Numeric))
 	}
 	_, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Init(Options{Data: offlinetest.WriteFile(t, "x.csv", wide(60_000)), Output: filepath.Join(t.TempDir(), "x.yaml")},
-			out)
+		return Init(
+			Options{
+				Data:   offlinetest.WriteFile(t, "x.csv", wide(60_000)),
+				Output: filepath.Join(t.TempDir(), "x.yaml"),
+			},
+			out,
+		)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, "has 60001 columns", "leave columns out")
 }

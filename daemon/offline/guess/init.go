@@ -21,13 +21,13 @@ import (
 
 // Options say which file or topic to make a configuration for.
 type Options struct {
-	Data   string         `xor:"from" required:"" placeholder:"FILE" help:"Events in CSV with a header, Parquet or JSON Lines; gzip, zstd, bzip2 are detected."`
-	Topic  string         `xor:"from" required:"" placeholder:"TOPIC" help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
-	Format dataset.Format `enum:",csv,jsonl,parquet" default:"" placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line decides."`
-	Label  string         `placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
-	Task   string         `enum:",implicit" default:"" placeholder:"TASK" help:"implicit: every row is a choice, without a label."`
-	Model  string         `placeholder:"NAME" help:"Name of the model. Without, that of the file."`
-	Output string         `short:"o" placeholder:"FILE" help:"Configuration to write. Without, NAME.yaml in the working directory."`
+	Data   string         `xor:"from" required:"" placeholder:"FILE"   help:"Events in CSV with a header, Parquet or JSON Lines; gzip, zstd, bzip2 are detected."`
+	Topic  string         `xor:"from" required:"" placeholder:"TOPIC"  help:"Topic with events in JSON, of which the newest are looked at, at most 10,000."`
+	Format dataset.Format `                       placeholder:"FORMAT" help:"csv, jsonl or parquet; without, the first line decides."                                                   enum:",csv,jsonl,parquet" default:""`
+	Label  string         `                       placeholder:"COLUMN" help:"Column with the label. Without, the one with a word such as rating, label or click for its name or in it."`
+	Task   string         `                       placeholder:"TASK"   help:"implicit: every row is a choice, without a label."                                                         enum:",implicit"          default:""`
+	Model  string         `                       placeholder:"NAME"   help:"Name of the model. Without, that of the file."`
+	Output string         `                       placeholder:"FILE"   help:"Configuration to write. Without, NAME.yaml in the working directory."                                                                           short:"o"`
 
 	BootstrapServers []string `name:"bootstrap-servers" placeholder:"HOST:PORT,…" help:"Brokers of --topic, host:port."`
 
@@ -48,7 +48,10 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 	case o.Format != "" && o.Format != dataset.JSONL:
 		return nil, nil, offline.Usage("--format", "--format %s is of files: the records of a topic are JSON", o.Format)
 	case len(o.BootstrapServers) == 0:
-		return nil, nil, offline.Usage("--bootstrap-servers", "--topic needs --bootstrap-servers, host:port of a broker that has it")
+		return nil, nil, offline.Usage(
+			"--bootstrap-servers",
+			"--topic needs --bootstrap-servers, host:port of a broker that has it",
+		)
 	}
 	records, err := o.Records()
 	if err != nil {
@@ -68,14 +71,25 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 	if profile.Rows == 0 {
 		first := &profile.Skipped.Causes[0]
 		return nil, nil, &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: o.Topic,
-			Err: fmt.Errorf("offline: none of the %d newest records of %s is a JSON object: %s, first at offset %d of partition %d: expected %s, got %s",
-				len(records), o.Topic, first.Reason, records[0].Offset, records[0].Partition, first.Expected, first.Got)}
+			Err: fmt.Errorf(
+				"offline: none of the %d newest records of %s is a JSON object: %s, first at offset %d of partition %d: "+
+					"expected %s, got %s",
+				len(
+					records,
+				),
+				o.Topic,
+				first.Reason,
+				records[0].Offset,
+				records[0].Partition,
+				first.Expected,
+				first.Got,
+			)}
 	}
 	return profile, records, nil
 }
 
-// Init looks at a file of events, or at the newest of a topic, and writes a configuration for a model of them, with a comment for each guess. An existing
-// file is not replaced.
+// Init looks at a file of events, or at the newest of a topic, and writes a configuration for a model of them, with a
+// comment for each guess. An existing file is not replaced.
 func Init(o Options, out *report.Emitter) error {
 	if o.Data == dataset.Stdin {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--data",
@@ -122,14 +136,24 @@ func Init(o Options, out *report.Emitter) error {
 	}
 	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %s exists: --output names another", o.Output)}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--output",
+			Path: o.Output,
+			Err:  fmt.Errorf("offline: %s exists: --output names another", o.Output),
+		}
 	}
 	if err == nil {
 		_, err = file.WriteString(text)
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--output", Path: o.Output, Err: fmt.Errorf("offline: %w", err)}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--output",
+			Path: o.Output,
+			Err:  fmt.Errorf("offline: %w", err),
+		}
 	}
 	next := []string{"refitd", "backtest", "--config.file", o.Output, "--data", o.Data, "--plot", o.Model + ".svg"}
 	if o.Format != "" {
@@ -138,9 +162,22 @@ func Init(o Options, out *report.Emitter) error {
 	if o.Topic != "" {
 		next = []string{"refitd", "run", "--config.file", o.Output, "--until", "end"}
 	}
-	return out.Emit("summary", report.InitSummary{Config: o.Output, Model: o.Model, Data: source, Format: string(profile.Format), Rows: int64(profile.Rows),
-		Task: g.schema.Task, Label: g.schema.Label, LabelWhy: g.labelWhy, Fields: g.fields,
-		Dropped: drops, Next: next})
+	return out.Emit(
+		"summary",
+		report.InitSummary{
+			Config:   o.Output,
+			Model:    o.Model,
+			Data:     source,
+			Format:   string(profile.Format),
+			Rows:     int64(profile.Rows),
+			Task:     g.schema.Task,
+			Label:    g.schema.Label,
+			LabelWhy: g.labelWhy,
+			Fields:   g.fields,
+			Dropped:  drops,
+			Next:     next,
+		},
+	)
 }
 
 var notInName = regexp.MustCompile(`[^a-z0-9_-]+`)
@@ -163,11 +200,16 @@ func asName(text string) string {
 // yaml writes the configuration.
 func (g *guess) yaml(o *Options) string {
 	var y yamlText
-	servers, topic, why := []string{"127.0.0.1:9092"}, o.Model, "  # where the events will come from; backtest needs none"
+	servers, topic, why := []string{
+		"127.0.0.1:9092",
+	}, o.Model, "  # where the events will come from; backtest needs none"
 	if o.Topic != "" {
 		servers, topic, why = o.BootstrapServers, o.Topic, ""
-		y.line("# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:",
-			g.rows, o.Topic)
+		y.line(
+			"# Made of the %d newest events of the topic %s: look at the guesses below. Every other key and its default:",
+			g.rows,
+			o.Topic,
+		)
 	} else {
 		y.line("# Made of the first %d rows of %s: look at the guesses below. Every other key and its default:",
 			g.rows, filepath.Base(o.Data))
@@ -303,8 +345,9 @@ func (g *guess) writeFields(y *yamlText, use string) {
 	}
 }
 
-// A backtest by the schedule that init writes refits at most mostRefits times, fewer where a refit takes long, and leastRefits at least: its time is in
-// proportion to the values of its rows for each output, of which wideValues are as many as mostRefits are made for.
+// A backtest by the schedule that init writes refits at most mostRefits times, fewer where a refit takes long, and
+// leastRefits at least: its time is in proportion to the values of its rows for each output, of which wideValues are as
+// many as mostRefits are made for.
 const (
 	mostRefits  = 20
 	leastRefits = 5

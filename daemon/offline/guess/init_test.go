@@ -53,28 +53,60 @@ func TestInitOddRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := offlinetest.OfType(lines, "invalid")
-	if len(bad) != 2 || bad[0]["reason"] != "not_object" || bad[0]["expected"] != "an object" || bad[0]["got"] != "a list" || offlinetest.Number(t, bad[0], "line") != 1 ||
-		bad[0]["path"] != path || bad[1]["reason"] != "not_json" || offlinetest.Number(t, bad[1], "line") != 2 {
+	if len(bad) != 2 || bad[0]["reason"] != "not_object" || bad[0]["expected"] != "an object" ||
+		bad[0]["got"] != "a list" || offlinetest.Number(t, bad[0], "line") != 1 ||
+		bad[0]["path"] != path ||
+		bad[1]["reason"] != "not_json" ||
+		offlinetest.Number(t, bad[1], "line") != 2 {
 		t.Errorf("reported %v", bad)
 	}
-	if s := offlinetest.Last(lines); offlinetest.Number(t, s, "rows") != 300 || offlinetest.Number(t, s["dropped"].([]any)[0].(offlinetest.Line), "count") != 2 {
+	if s := offlinetest.Last(lines); offlinetest.Number(t, s, "rows") != 300 ||
+		offlinetest.Number(t, s["dropped"].([]any)[0].(offlinetest.Line), "count") != 2 {
 		t.Errorf("summary %v", s)
 	}
 	path = offlinetest.WriteFile(t, "array.json", `[{"user":"u1","stars":1}]`)
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
 		return Init(Options{Data: path, Output: filepath.Join(t.TempDir(), "no.yaml")}, out)
 	})
-	offlinetest.WantExit(t, err, report.ExitUsage, "array.json has no rows as --format jsonl: 1 lines skipped: not_object", "in line 1 expected an object, got a list")
+	offlinetest.WantExit(
+		t,
+		err,
+		report.ExitUsage,
+		"array.json has no rows as --format jsonl: 1 lines skipped: not_object",
+		"in line 1 expected an object, got a list",
+	)
 	_, err = offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Init(Options{Topic: "quiet", BootstrapServers: []string{"b:1"}, Records: func() ([]offline.Record, error) { return nil, nil }}, out)
+		return Init(
+			Options{
+				Topic:            "quiet",
+				BootstrapServers: []string{"b:1"},
+				Records:          func() ([]offline.Record, error) { return nil, nil },
+			},
+			out,
+		)
 	})
 	offlinetest.WantExit(t, err, report.ExitUsage, "quiet holds no records")
 	records := []offline.Record{{Partition: 3, Offset: 70, Value: []byte("[1]")}}
 	for i := range 300 {
-		records = append(records, offline.Record{Partition: 1, Offset: int64(i), Value: fmt.Appendf(nil, `{"user":"u%d","stars":%d}`, i%9, 1+i%5)})
+		records = append(
+			records,
+			offline.Record{
+				Partition: 1,
+				Offset:    int64(i),
+				Value:     fmt.Appendf(nil, `{"user":"u%d","stars":%d}`, i%9, 1+i%5),
+			},
+		)
 	}
-	records = append(records, offline.Record{Partition: 3, Offset: 71, Value: []byte("x")}, offline.Record{Partition: 3, Offset: 72, Value: []byte("2")})
-	of := Options{Topic: "t", BootstrapServers: []string{"b:1"}, Records: func() ([]offline.Record, error) { return records, nil }}
+	records = append(
+		records,
+		offline.Record{Partition: 3, Offset: 71, Value: []byte("x")},
+		offline.Record{Partition: 3, Offset: 72, Value: []byte("2")},
+	)
+	of := Options{
+		Topic:            "t",
+		BootstrapServers: []string{"b:1"},
+		Records:          func() ([]offline.Record, error) { return records, nil },
+	}
 	var text bytes.Buffer
 	for _, json := range []bool{true, false} {
 		of.Output = filepath.Join(t.TempDir(), "t.yaml")
@@ -83,16 +115,23 @@ func TestInitOddRows(t *testing.T) {
 		}
 	}
 	for _, want := range []string{`"line":70,"reason":"not_object","field":"","expected":"an object","got":"a list","path":"t/3"`,
-		`"count":2,"first_line":70,"path":"t/3"`, "t/3 offset 71: not_json: expected", "dropped: not_object, 2 records, the first is offset 70 of t/3\n"} {
+		`"count":2,"first_line":70,"path":"t/3"`, "t/3 offset 71: not_json: expected",
+		"dropped: not_object, 2 records, the first is offset 70 of t/3\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %s in %s", want, &text)
 		}
 	}
 	records = records[:1]
 	err = Init(of, report.NewEmitter(&text, false))
-	offlinetest.WantExit(t, err, report.ExitUsage,
-		"none of the 1 newest records of t is a JSON object: not_object, first at offset 70 of partition 3: expected an object, got a list")
-	if _, m := guesses(t, "pipe.csv", csv.String(), Options{}); len(m.Schema.Multi) != 0 || !slices.Equal(m.Schema.Categorical, []string{"user"}) {
+	offlinetest.WantExit(
+		t,
+		err,
+		report.ExitUsage,
+		"none of the 1 newest records of t is a JSON object: not_object, first at offset 70 of partition 3: expected an "+
+			"object, got a list",
+	)
+	if _, m := guesses(t, "pipe.csv", csv.String(), Options{}); len(m.Schema.Multi) != 0 ||
+		!slices.Equal(m.Schema.Categorical, []string{"user"}) {
 		t.Errorf("schema %+v", m.Schema)
 	}
 }
@@ -102,9 +141,20 @@ func TestInitOfExport(t *testing.T) {
 	schema := &config.Schema{Task: "ordinal", Label: "stars", Levels: 5, Categorical: []string{"user", "item"}}
 	var text bytes.Buffer
 	for i := range 300 {
-		r := export.Row{Event: event.Event{Label: float64(1 + i%5), Categorical: []string{fmt.Sprint("u", i%9), fmt.Sprint("i", i%7)}},
-			Role: sketch.Role(i % 2), Topic: []string{"a", "b"}[i%2], Partition: int32(i % 3), Offset: int64(i), Weight: 1 + float64(i%7)/8,
-			Inclusion: 1 / float64(1+i%6)}
+		r := export.Row{
+			Event: event.Event{
+				Label:       float64(1 + i%5),
+				Categorical: []string{fmt.Sprint("u", i%9), fmt.Sprint("i", i%7)},
+			},
+			Role: sketch.Role(
+				i % 2,
+			),
+			Topic:     []string{"a", "b"}[i%2],
+			Partition: int32(i % 3),
+			Offset:    int64(i),
+			Weight:    1 + float64(i%7)/8,
+			Inclusion: 1 / float64(1+i%6),
+		}
 		line, err := export.AppendJSON(nil, schema, &r)
 		if err != nil {
 			t.Fatal(err)
@@ -121,14 +171,18 @@ func TestInitOfExport(t *testing.T) {
 func TestInitLabelByWord(t *testing.T) {
 	for header, want := range map[string]string{"user,Stars Given,y2": "Stars Given", "user,user_rating,x": "user_rating",
 		"user,overallRating,X Y":   "overallRating",
-		"user,clicks_before,stars": "stars", "user,RATING,score_at": "RATING", "user,first_rating,second_rating": "", "user,a_score,a_target": "",
+		"user,clicks_before,stars": "stars", "user,RATING,score_at": "RATING", "user,first_rating,second_rating": "",
+		"user,a_score,a_target":    "",
 		"user,generating,starship": ""} {
 		var csv strings.Builder
 		fmt.Fprintln(&csv, header)
 		for i := range 300 {
 			fmt.Fprintf(&csv, "u%d,%d,%d\n", i%9, 1+i%5, 1+i%4)
 		}
-		o := Options{Data: offlinetest.WriteFile(t, "x.csv", csv.String()), Output: filepath.Join(t.TempDir(), "x.yaml")}
+		o := Options{
+			Data:   offlinetest.WriteFile(t, "x.csv", csv.String()),
+			Output: filepath.Join(t.TempDir(), "x.yaml"),
+		}
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error { return Init(o, out) })
 		if want == "" {
 			offlinetest.WantExit(t, err, report.ExitUsage, "no column is clearly the label")
@@ -138,7 +192,8 @@ func TestInitLabelByWord(t *testing.T) {
 	}
 }
 
-// TestInitPoints: numbers that JSON has with a point are no names there, however few different ones there are; CSV has text.
+// TestInitPoints: numbers that JSON has with a point are no names there, however few different ones there are; CSV has
+// text.
 func TestInitPoints(t *testing.T) {
 	var json, csv strings.Builder
 	fmt.Fprintln(&csv, "day,id,y")
@@ -147,7 +202,8 @@ func TestInitPoints(t *testing.T) {
 		fmt.Fprintf(&csv, "%d.0,%d.0,%d.5\n", i%7, i%9, i%10)
 	}
 	o := Options{Label: "y"}
-	if _, m := guesses(t, "x.jsonl", json.String(), o); !slices.Equal(m.Schema.Numeric, []string{"day"}) || len(m.Schema.Categorical) > 0 {
+	if _, m := guesses(t, "x.jsonl", json.String(), o); !slices.Equal(m.Schema.Numeric, []string{"day"}) ||
+		len(m.Schema.Categorical) > 0 {
 		t.Errorf("JSON: %+v, want the number day and no name", m.Schema)
 	}
 	if _, m := guesses(t, "x.csv", csv.String(), o); !slices.Equal(m.Schema.Categorical, []string{"day", "id"}) {
@@ -155,7 +211,8 @@ func TestInitPoints(t *testing.T) {
 	}
 }
 
-// TestInitWrittenTimes: a written time is taken where events may have it: in JSON by RFC 3339, in CSV as spreadsheets write it, too.
+// TestInitWrittenTimes: a written time is taken where events may have it: in JSON by RFC 3339, in CSV as spreadsheets
+// write it, too.
 func TestInitWrittenTimes(t *testing.T) {
 	for layout, takes := range map[string]string{time.RFC3339: "jsonl csv", time.DateTime: "csv"} {
 		var jsonl, csv strings.Builder
@@ -170,7 +227,13 @@ func TestInitWrittenTimes(t *testing.T) {
 			if got, want := m.Schema.Time == "at", strings.Contains(takes, format); got != want {
 				t.Errorf("%s in %s: %t, want %t", layout, format, got, want)
 			}
-			set, err := offline.ReadEvents(m, offlinetest.WriteFile(t, "times."+format, text), dataset.Format(format), offline.TableOptions{}, nil)
+			set, err := offline.ReadEvents(
+				m,
+				offlinetest.WriteFile(t, "times."+format, text),
+				dataset.Format(format),
+				offline.TableOptions{},
+				nil,
+			)
 			if err != nil || len(set.Examples) != 300 || set.HasTime != (m.Schema.Time == "at") && format == "jsonl" {
 				t.Errorf("%s in %s: %v", layout, format, err)
 			}
@@ -184,16 +247,32 @@ func TestInitWrittenTimes(t *testing.T) {
 func TestInitNoNames(t *testing.T) {
 	var jsonl strings.Builder
 	for i := range 600 {
-		fmt.Fprintf(&jsonl, `{"user":%d,"row":%d,"event_id":%d,"emb":[0.5,%d.25],"items":[{"sku":1}],"flags":[true],"holes":["a",null],"either":%s,`+
-			`"bid":%d,"userid":%d,"age":%d,"y":%d.5}`+"\n",
-			i%9, 1000+i, i*7919%100_003, i, []string{`["a"]`, `"a"`}[i%2], i%500, i%80, max(-999, i%60-1998*(i%4/3)), i%7)
+		fmt.Fprintf(
+			&jsonl,
+			`{"user":%d,"row":%d,"event_id":%d,"emb":[0.5,%d.25],"items":[{"sku":1}],"flags":[true],"holes":["a",null],"either":%s,`+
+				`"bid":%d,"userid":%d,"age":%d,"y":%d.5}`+"\n",
+			i%9,
+			1000+i,
+			i*7919%100_003,
+			i,
+			[]string{`["a"]`, `"a"`}[i%2],
+			i%500,
+			i%80,
+			max(-999, i%60-1998*(i%4/3)),
+			i%7,
+		)
 	}
 	summary, m := guesses(t, "x.jsonl", jsonl.String(), Options{Label: "y"})
-	if s := m.Schema; !slices.Equal(s.Categorical, []string{"user", "userid"}) || !slices.Equal(s.Numeric, []string{"bid", "age"}) || len(s.Multi) > 0 {
+	if s := m.Schema; !slices.Equal(s.Categorical, []string{"user", "userid"}) ||
+		!slices.Equal(s.Numeric, []string{"bid", "age"}) ||
+		len(s.Multi) > 0 {
 		t.Errorf("schema %+v", s)
 	}
 	for _, f := range summary["fields"].([]any) {
-		if f := f.(offlinetest.Line); (f["name"] == "age") != strings.Contains(f["why"].(string), `if -999, in 150 rows, means "no value"`) {
+		if f := f.(offlinetest.Line); (f["name"] == "age") != strings.Contains(
+			f["why"].(string),
+			`if -999, in 150 rows, means "no value"`,
+		) {
 			t.Errorf("%v: %v", f["name"], f["why"])
 		}
 	}
@@ -207,11 +286,18 @@ func TestInitDecimalCommas(t *testing.T) {
 		text += fmt.Sprintf("\"C%d\";%d,%d;%s;%d,%02d\r\n", i%9, i%30, i%10, at, i%20, i%100)
 	}
 	_, m := guesses(t, "orders.csv", text, Options{Label: "Preis €"})
-	if s := m.Schema; s.Task != "regression" || !slices.Equal(s.Numeric, []string{"Gewicht (kg)"}) || s.Time != "Bestellt am" ||
+	if s := m.Schema; s.Task != "regression" || !slices.Equal(s.Numeric, []string{"Gewicht (kg)"}) ||
+		s.Time != "Bestellt am" ||
 		!slices.Equal(s.Categorical, []string{"Kunden-Nr."}) {
 		t.Errorf("schema %+v", s)
 	}
-	set, err := offline.ReadEvents(m, offlinetest.WriteFile(t, "orders.csv", text), dataset.CSV, offline.TableOptions{}, nil)
+	set, err := offline.ReadEvents(
+		m,
+		offlinetest.WriteFile(t, "orders.csv", text),
+		dataset.CSV,
+		offline.TableOptions{},
+		nil,
+	)
 	if err != nil || len(set.Examples) != 400 || !set.HasTime || set.Examples[213].Label != 13.13 {
 		t.Errorf("events %v, %v", set, err)
 	}
@@ -228,10 +314,19 @@ func TestInitTasks(t *testing.T) {
 		return b.String()
 	}
 	for want, label := range map[string]func(i int) string{
-		"binary": func(i int) string { return fmt.Sprint(i % 2) }, "multiclass": func(i int) string { return [3]string{"UP", "DOWN", "same"}[i%3] },
-		"binary named": func(i int) string { return [3]string{"DOWN", "UP", "UP"}[i%3] }, "binary signed": func(i int) string { return [2]string{"1", "-1"}[i%2] },
+		"binary": func(i int) string { return fmt.Sprint(i % 2) }, "multiclass": func(i int) string {
+			return [3]string{"UP",
+				"DOWN", "same"}[i%3]
+		},
+		"binary named": func(i int) string { return [3]string{"DOWN", "UP", "UP"}[i%3] }, "binary signed": func(
+			i int) string {
+			return [2]string{"1", "-1"}[i%2]
+		},
 		"binary by count": func(i int) string { return [3]string{"stays", "leaves", "stays"}[i%3] },
-		"ordinal":         func(i int) string { return fmt.Sprint(1 + i%4) }, "regression": func(i int) string { return fmt.Sprint(0.5 + float64(i%10)/2) },
+		"ordinal":         func(i int) string { return fmt.Sprint(1 + i%4) }, "regression": func(
+			i int) string {
+			return fmt.Sprint(0.5 + float64(i%10)/2)
+		},
 	} {
 		_, m := guesses(t, "x.tsv", rows(label), Options{})
 		task, how, _ := strings.Cut(want, " ")
@@ -242,16 +337,18 @@ func TestInitTasks(t *testing.T) {
 		if got := [2]string{m.Schema.Positive, m.Schema.Negative}; got != names {
 			t.Errorf("%s: labels %q", want, got)
 		}
-		if want == "regression" && (m.Schema.LabelMin != 0.5 || m.Schema.LabelMax != 5) || want == "multiclass" && len(m.Schema.Classes) != 3 {
+		if want == "regression" && (m.Schema.LabelMin != 0.5 || m.Schema.LabelMax != 5) ||
+			want == "multiclass" && len(m.Schema.Classes) != 3 {
 			t.Errorf("schema %+v", m.Schema)
 		}
 	}
 }
 
-// TestInitSchedule: a backtest of the file that init looked at refits a bounded number of times, however long the file is, and a file of a few thousand
-// rows is refitted more often than a daemon's default has it.
+// TestInitSchedule: a backtest of the file that init looked at refits a bounded number of times, however long the file
+// is, and a file of a few thousand rows is refitted more often than a daemon's default has it.
 func TestInitSchedule(t *testing.T) {
-	for rows, want := range map[int][2]int{300: {1, 1}, 6000: {19, 19}, 60_000: {19, 20}, 100_000: {19, 20}, 1_234_567: {19, 20}} {
+	for rows, want := range map[int][2]int{300: {1, 1}, 6000: {19, 19}, 60_000: {19, 20}, 100_000: {19, 20},
+		1_234_567: {19, 20}} {
 		g := &guess{total: rows, labelled: rows}
 		g.schema.Categorical = []string{"user", "item"}
 		every, events := g.schedule()
@@ -274,7 +371,8 @@ func TestInitSchedule(t *testing.T) {
 // TestInitRefitsOfWideRows: where a refit takes long there are fewer.
 func TestInitRefitsOfWideRows(t *testing.T) {
 	for _, c := range []struct{ rows, numbers, classes, want int }{
-		{100_000, 2, 0, 20}, {100_000, 20, 0, 10}, {100_000, 40, 0, 5}, {100_000, 6, 8, 5}, {6000, 6, 8, 20}, {100_000, 16, 26, 5},
+		{100_000, 2, 0, 20}, {100_000, 20, 0, 10}, {100_000, 40, 0, 5}, {100_000, 6, 8, 5}, {6000, 6, 8, 20}, {100_000, 16,
+			26, 5},
 		{50_000_000, 5, 0, 20}, {0, 0, 0, 20},
 	} {
 		g := &guess{total: c.rows}
@@ -293,7 +391,8 @@ func TestInitOfShortRows(t *testing.T) {
 	if err := Init(o, report.NewEmitter(&text, false)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"line 4: too_few_columns: expected the 3 columns of the header, got 2 columns", "3 rows of ",
+	for _, want := range []string{"line 4: too_few_columns: expected the 3 columns of the header, got 2 columns",
+		"3 rows of ",
 		"dropped from " + data + ": too_few_columns, 1 line, the first is line 4"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is not in\n%s", want, text.String())
@@ -308,11 +407,13 @@ func TestInitRefusals(t *testing.T) {
 		label      string
 		words      []string
 	}{
-		"no label by name":      {"x.csv", "user,item\na,b\nb,c\n", "", []string{"--label NAME", "user, item"}},
-		"no such label":         {"x.csv", plain, "stars", []string{"user, item, rating"}},
-		"a constant label":      {"x.csv", "user,rating\na,1\nb,1\n", "", []string{`"rating" has 1 different values in 2 rows`}},
-		"nothing to learn of":   {"x.csv", "user,rating\na,1\na,2\n", "", []string{"no column to learn from"}},
-		"too many classes":      {"x.csv", "user,rating\n" + many(300), "", []string{"300 different values", "more than 100 classes"}},
+		"no label by name": {"x.csv", "user,item\na,b\nb,c\n", "", []string{"--label NAME", "user, item"}},
+		"no such label":    {"x.csv", plain, "stars", []string{"user, item, rating"}},
+		"a constant label": {"x.csv", "user,rating\na,1\nb,1\n", "",
+			[]string{`"rating" has 1 different values in 2 rows`}},
+		"nothing to learn of": {"x.csv", "user,rating\na,1\na,2\n", "", []string{"no column to learn from"}},
+		"too many classes": {"x.csv", "user,rating\n" + many(300), "", []string{"300 different values",
+			"more than 100 classes"}},
 		"another format":        {"u.data", "1\t2\t3\t881250949\n", "", []string{"--format movielens"}},
 		"a format by flag":      {"x.libsvm", "1 1:2 3:4\n", "", []string{"--format libsvm"}},
 		"no rows":               {"x.csv", "user,rating\n", "", []string{"has no rows"}},
@@ -320,7 +421,11 @@ func TestInitRefusals(t *testing.T) {
 		"the same column twice": {"x.csv", "a,a\n1,2\n", "", []string{`two columns "a"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Data: offlinetest.WriteFile(t, c.file, c.text), Label: c.label, Output: filepath.Join(t.TempDir(), "x.yaml")}
+			o := Options{
+				Data:   offlinetest.WriteFile(t, c.file, c.text),
+				Label:  c.label,
+				Output: filepath.Join(t.TempDir(), "x.yaml"),
+			}
 			_, err := offlinetest.Collect(t, func(out *report.Emitter) error { return Init(o, out) })
 			offlinetest.WantExit(t, err, report.ExitUsage, c.words...)
 			if _, err := os.Stat(o.Output); err == nil {
@@ -369,9 +474,15 @@ func TestInitNames(t *testing.T) {
 func TestInitOfWordsForNone(t *testing.T) {
 	text := "user,country,price,seen,rating\n"
 	for i := range 600 {
-		text += fmt.Sprintf("u%d,%s,%s,%s,%s\n", i%9, []string{"DE", "NA", `\N`}[i%3], []string{fmt.Sprintf("%d.5", i%80),
-			"nan", "NaN"}[i%40/38+i%40/39],
-			[]string{"2024-01-01 10:00:00", "NULL"}[i%50/49], []string{fmt.Sprint(1 + i%5), "NA"}[i%60/59])
+		text += fmt.Sprintf(
+			"u%d,%s,%s,%s,%s\n",
+			i%9,
+			[]string{"DE", "NA", `\N`}[i%3],
+			[]string{fmt.Sprintf("%d.5", i%80),
+				"nan", "NaN"}[i%40/38+i%40/39],
+			[]string{"2024-01-01 10:00:00", "NULL"}[i%50/49],
+			[]string{fmt.Sprint(1 + i%5), "NA"}[i%60/59],
+		)
 	}
 	summary, m := guesses(t, "x.csv", text, Options{})
 	s := m.Schema

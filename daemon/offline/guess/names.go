@@ -70,7 +70,8 @@ func nameOfNames(name string) byName {
 	}
 	last := list[len(list)-1]
 	switch {
-	case slices.Contains(ofNames, last), len(last) > 2 && strings.HasSuffix(last, "id") && !slices.Contains(noIDs, last):
+	case slices.Contains(ofNames, last),
+		len(last) > 2 && strings.HasSuffix(last, "id") && !slices.Contains(noIDs, last):
 		return surelyNames
 	case slices.Contains(ofKinds, last):
 		return maybeNames
@@ -138,7 +139,10 @@ func (g *guess) whole(c *dataset.Column, isName byName, isQuantity bool) (use, w
 	case t.forNumbers(better):
 		return "numeric", numbers + ": " + losses
 	case c.Min >= farFromZero && c.Max-c.Min <= c.Min:
-		return "categorical", fmt.Sprintf("%d different numbers that come back and lie close together far from 0", distinct)
+		return "categorical", fmt.Sprintf(
+			"%d different numbers that come back and lie close together far from 0",
+			distinct,
+		)
 	}
 	return "numeric", numbers
 }

@@ -92,7 +92,8 @@ func WriteFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// Ratings returns MovieLens lines of a world with user and item biases and one taste, a line a second, in random order of time.
+// Ratings returns MovieLens lines of a world with user and item biases and one taste, a line a second, in random order
+// of time.
 func Ratings(n int, seed uint64) []string {
 	const users, items = 40, 30
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -130,7 +131,14 @@ func Configured(t *testing.T) *config.Model {
 	seed := uint64(3)
 	m := config.DefaultModel()
 	m.Name, m.Input.Topics = "toy", []string{"toy"}
-	m.Schema = config.Schema{Task: "ordinal", Label: "rating", Levels: 5, Time: "ts", TimeUnit: "ms", Categorical: []string{"user", "item"}}
+	m.Schema = config.Schema{
+		Task:        "ordinal",
+		Label:       "rating",
+		Levels:      5,
+		Time:        "ts",
+		TimeUnit:    "ms",
+		Categorical: []string{"user", "item"},
+	}
 	m.Sample.Seed, m.Sample.Size, m.Train.EveryEvents, m.Train.MaxBasis = &seed, 1000, 400, 3
 	m.Resolve()
 	if problems := m.Validate(); len(problems) > 0 {

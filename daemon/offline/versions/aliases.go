@@ -17,16 +17,17 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// MoveOptions say which alias an operator moves, and why. Without a SigningKey the alias is unsigned, which a store with signatures does
-// not take: see signed.
+// MoveOptions say which alias an operator moves, and why. Without a SigningKey the alias is unsigned, which a store
+// with signatures does not take: see signed.
 type MoveOptions struct {
 	offline.Versions
 
-	Alias      string           `placeholder:"champion" help:"Alias to move; champion by default."`
-	Why        string           `placeholder:"TEXT" help:"Reason, for the publish log."`
-	SigningKey string           `placeholder:"FILE" help:"Key that signs the alias, where versions are signed: by it, or by a --trusted-key."`
-	Version    int64            `kong:"-"` // 0 is the verb's own choice
-	Now        func() time.Time `kong:"-"`
+	Alias      string `placeholder:"champion" help:"Alias to move; champion by default."`
+	Why        string `placeholder:"TEXT"     help:"Reason, for the publish log."`
+	SigningKey string `placeholder:"FILE"     help:"Key that signs the alias, where versions are signed: by it, or by a --trusted-key."`
+	// 0 is the verb's own choice
+	Version int64            `                                                                                                                 kong:"-"`
+	Now     func() time.Time `                                                                                                                 kong:"-"`
 
 	offline.Trust
 }
@@ -58,8 +59,8 @@ func (o *MoveOptions) open() (*snapshot.Store, error) {
 	return store, nil
 }
 
-// signed refuses to move an alias without a key where the alias, the newest version or the version asked for is signed: a daemon with keys moves
-// such an alias back, and consumers with keys refuse it.
+// signed refuses to move an alias without a key where the alias, the newest version or the version asked for is signed:
+// a daemon with keys moves such an alias back, and consumers with keys refuse it.
 func (o *MoveOptions) signed(store *snapshot.Store) error {
 	id, versions := "", []int64{o.Version}
 	for _, alias := range []string{o.Alias, snapshot.Latest} {
@@ -76,8 +77,13 @@ func (o *MoveOptions) signed(store *snapshot.Store) error {
 		return nil
 	}
 	return &report.ExitError{Code: report.ExitUsage, Key: "--signing-key", Path: o.path(), Err: fmt.Errorf(
-		"offline: %s is signed by key %s: sign the move as well (--signing-key FILE), or ask the daemon to make it (PUT /v1/models/%s/aliases/%s)",
-		o.Model, id, o.Model, o.Alias)}
+		"offline: %s is signed by key %s: sign the move as well (--signing-key FILE), or ask the daemon to make it (PUT "+
+			"/v1/models/%s/aliases/%s)",
+		o.Model,
+		id,
+		o.Model,
+		o.Alias,
+	)}
 }
 
 // operator names the user who runs this program, for the publish log.
@@ -96,13 +102,24 @@ func operator() string {
 func (o *MoveOptions) path() string { return filepath.Join(o.Store, o.Model) }
 
 // move moves the alias from the version that it names now, and returns what was done.
-func (o *MoveOptions) move(ctx context.Context, store *snapshot.Store, from int64, event snapshot.Event) (*report.AliasMove, error) {
-	record, err := store.MoveAlias(ctx, o.Model, snapshot.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why})
+func (o *MoveOptions) move(
+	ctx context.Context,
+	store *snapshot.Store,
+	from int64,
+	event snapshot.Event,
+) (*report.AliasMove, error) {
+	record, err := store.MoveAlias(
+		ctx,
+		o.Model,
+		snapshot.Move{Alias: o.Alias, From: &from, To: o.Version, Event: event, Why: o.Why},
+	)
 	if err != nil {
 		return nil, err
 	}
 	return &report.AliasMove{Model: o.Model, Alias: o.Alias, From: from, Version: o.Version, Sequence: record.Sequence,
-		Time: report.Time(record.Time), ManifestDigest: record.ManifestDigest, PayloadDigest: record.PayloadDigest, Why: record.Why, By: record.By}, nil
+		Time: report.Time(
+			record.Time,
+		), ManifestDigest: record.ManifestDigest, PayloadDigest: record.PayloadDigest, Why: record.Why, By: record.By}, nil
 }
 
 // current returns the version that the alias names, with any signer. The error is unknown where there is no such
@@ -126,8 +143,8 @@ func isDamaged(err error) bool {
 	return errors.Is(err, snapshot.ErrFormat) || errors.Is(err, snapshot.ErrDigest)
 }
 
-// Promote moves an alias to a version, by default the latest one, once the version is verified. Exit code 6 if there is no such version, 5 if
-// it is damaged.
+// Promote moves an alias to a version, by default the latest one, once the version is verified. Exit code 6 if there is
+// no such version, 5 if it is damaged.
 func Promote(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 	store, err := o.open()
 	if err != nil {
@@ -168,7 +185,11 @@ func Rollback(ctx context.Context, o MoveOptions, out *report.Emitter) error {
 			return offline.StoreError(err, o.path())
 		}
 	}
-	err = fmt.Errorf("%w: the publish log knows no version that %s named before: choose one (--version)", snapshot.ErrNotFound, o.Alias)
+	err = fmt.Errorf(
+		"%w: the publish log knows no version that %s named before: choose one (--version)",
+		snapshot.ErrNotFound,
+		o.Alias,
+	)
 	for _, version := range candidates {
 		var move *report.AliasMove
 		o.Version = version
@@ -238,12 +259,12 @@ type AliasesOptions struct {
 	offline.Versions
 
 	Repair     bool             `help:"First rebuild aliases that are damaged or missing from the publish log."`
-	SigningKey string           `placeholder:"FILE" help:"With --repair, key that signs the aliases: the one of publish.signing_key_file."`
-	Now        func() time.Time `kong:"-"`
+	SigningKey string           `help:"With --repair, key that signs the aliases: the one of publish.signing_key_file." placeholder:"FILE"`
+	Now        func() time.Time `                                                                                                          kong:"-"`
 }
 
-// Aliases lists the aliases of a model, and what lies among its versions, aliases and logs and is none. Exit code 5 if an alias is damaged, which
-// --repair rebuilds as far as the publish log knows it.
+// Aliases lists the aliases of a model, and what lies among its versions, aliases and logs and is none. Exit code 5 if
+// an alias is damaged, which --repair rebuilds as far as the publish log knows it.
 func Aliases(ctx context.Context, o AliasesOptions, out *report.Emitter) error {
 	if err := o.Locate(); err != nil {
 		return err
@@ -270,8 +291,16 @@ func Aliases(ctx context.Context, o AliasesOptions, out *report.Emitter) error {
 			return offline.StoreError(err, path)
 		}
 		_, again := rebuilt[name]
-		line := report.Alias{Model: o.Model, Alias: name, Version: p.Version, ManifestDigest: p.ManifestDigest, Sequence: p.Sequence,
-			Event: string(p.Event), Signature: signatureOf(p.KeyID), Rebuilt: again}
+		line := report.Alias{
+			Model:          o.Model,
+			Alias:          name,
+			Version:        p.Version,
+			ManifestDigest: p.ManifestDigest,
+			Sequence:       p.Sequence,
+			Event:          string(p.Event),
+			Signature:      signatureOf(p.KeyID),
+			Rebuilt:        again,
+		}
 		if !p.Moved.IsZero() {
 			line.Moved = report.Time(p.Moved)
 		}
@@ -285,7 +314,8 @@ func Aliases(ctx context.Context, o AliasesOptions, out *report.Emitter) error {
 	return out.Emit("summary", report.AliasesSummary{Model: o.Model, Aliases: aliases})
 }
 
-// emitStrays emits what lies in the directory of a model and is no part of the store. Exit code 5 if an alias is damaged.
+// emitStrays emits what lies in the directory of a model and is no part of the store. Exit code 5 if an alias is
+// damaged.
 func emitStrays(store *snapshot.Store, model, path string, out *report.Emitter) error {
 	strays, err := store.Strays(model)
 	if err != nil {
@@ -294,10 +324,15 @@ func emitStrays(store *snapshot.Store, model, path string, out *report.Emitter) 
 	var damaged error
 	for _, s := range strays {
 		if s.Alias != "" && damaged == nil {
-			damaged = fmt.Errorf("alias %s is damaged: rebuild it (versions alias --repair) or set it (versions promote --alias %s): %w",
-				s.Alias, s.Alias, s.Err)
+			damaged = fmt.Errorf(
+				"alias %s is damaged: rebuild it (versions alias --repair) or set it (versions promote --alias %s): %w",
+				s.Alias,
+				s.Alias,
+				s.Err,
+			)
 		}
-		if err := out.Emit("stray", report.Stray{Model: model, Path: s.Path, Alias: s.Alias, Reason: s.Err.Error()}); err != nil {
+		if err := out.Emit("stray", report.Stray{Model: model, Path: s.Path, Alias: s.Alias,
+			Reason: s.Err.Error()}); err != nil {
 			return err
 		}
 	}

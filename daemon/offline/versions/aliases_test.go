@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// history publishes versions of model m, each a refit (r) or an update (u) that becomes champion, or a refit that is kept (k).
+// history publishes versions of model m, each a refit (r) or an update (u) that becomes champion, or a refit that is
+// kept (k).
 func history(t *testing.T, kinds string) (MoveOptions, *snapshot.Store) {
 	t.Helper()
 	o := MoveOptions{Versions: offline.Versions{Store: t.TempDir(), Model: "m"}, Why: "a test", Now: offlinetest.Clock}
@@ -28,9 +29,16 @@ func history(t *testing.T, kinds string) (MoveOptions, *snapshot.Store) {
 
 func addVersion(t *testing.T, store *snapshot.Store, kind rune) {
 	t.Helper()
-	c := &snapshot.Contents{Schema: snapshot.Schema{Task: snapshot.Regression, Categorical: []string{"user"}}, Kernel: snapshot.ANOVA, Link: snapshot.Identity,
-		NumOutputs: 1, Bias: []float64{1}, Vocabulary: [][]string{nil}, Golden: []snapshot.Golden{{}},
-		Meta: snapshot.Meta{Kind: "refit", Created: offlinetest.Clock(), Decision: "promoted"}}
+	c := &snapshot.Contents{
+		Schema:     snapshot.Schema{Task: snapshot.Regression, Categorical: []string{"user"}},
+		Kernel:     snapshot.ANOVA,
+		Link:       snapshot.Identity,
+		NumOutputs: 1,
+		Bias:       []float64{1},
+		Vocabulary: [][]string{nil},
+		Golden:     []snapshot.Golden{{}},
+		Meta:       snapshot.Meta{Kind: "refit", Created: offlinetest.Clock(), Decision: "promoted"},
+	}
 	moves := []snapshot.Move{{Alias: snapshot.Champion}}
 	switch kind {
 	case 'u':
@@ -73,7 +81,8 @@ func TestRollbackGoesBackByRefits(t *testing.T) {
 			if got, err := moved(t, o, "rollback"); err != nil || got != want {
 				t.Errorf("%s: rollback to %d, %v, want %d", test.history, got, err, want)
 			}
-			if p, err := store.Alias("m", snapshot.Champion); err != nil || p.Version != want || p.Event != snapshot.EventRollback {
+			if p, err := store.Alias("m", snapshot.Champion); err != nil || p.Version != want ||
+				p.Event != snapshot.EventRollback {
 				t.Errorf("%s: champion %+v, %v, want %d", test.history, p, err, want)
 			}
 		}
@@ -118,10 +127,16 @@ func TestPromote(t *testing.T) {
 		t.Errorf("promoted %d, %v, want 1", got, err)
 	}
 	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-		return Aliases(t.Context(), AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Now: o.Now}, out)
+		return Aliases(
+			t.Context(),
+			AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Now: o.Now},
+			out,
+		)
 	})
-	if err != nil || len(lines) != 4 || offlinetest.Get(offlinetest.Last(lines), "aliases.canary") != 1.0 || offlinetest.Get(offlinetest.Last(lines), "aliases.champion") != 2.0 ||
-		lines[0]["event"] != "promote" || lines[0]["signature"] != "unsigned" {
+	if err != nil || len(lines) != 4 || offlinetest.Get(offlinetest.Last(lines), "aliases.canary") != 1.0 ||
+		offlinetest.Get(offlinetest.Last(lines), "aliases.champion") != 2.0 ||
+		lines[0]["event"] != "promote" ||
+		lines[0]["signature"] != "unsigned" {
 		t.Errorf("aliases: %v, %v", lines, err)
 	}
 	o.Alias = "../x"
@@ -154,7 +169,8 @@ func TestLog(t *testing.T) {
 	if err != nil || len(lines) != 4 || offlinetest.Number(t, offlinetest.Last(lines), "records") != 3 {
 		t.Fatalf("log: %v, %v", lines, err)
 	}
-	if r := lines[2]; r["event"] != "rollback" || r["why"] != "a test" || r["by"] == nil || fmt.Sprint(r["moves"]) != "[map[alias:champion from:2 to:1]]" {
+	if r := lines[2]; r["event"] != "rollback" || r["why"] != "a test" || r["by"] == nil ||
+		fmt.Sprint(r["moves"]) != "[map[alias:champion from:2 to:1]]" {
 		t.Errorf("record of the rollback: %v", r)
 	}
 	if r := lines[1]; r["event"] != "publish" || r["decision"] != "promoted" {
@@ -195,7 +211,16 @@ func TestPruneVerb(t *testing.T) {
 	o, _ := history(t, "rrruuu")
 	for _, dry := range []bool{true, false} {
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {
-			return Prune(t.Context(), PruneOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Keep: 2, DryRun: dry, Now: offlinetest.Clock}, out)
+			return Prune(
+				t.Context(),
+				PruneOptions{
+					Versions: offline.Versions{Store: o.Store, Model: "m"},
+					Keep:     2,
+					DryRun:   dry,
+					Now:      offlinetest.Clock,
+				},
+				out,
+			)
 		})
 		if err != nil || fmt.Sprint(offlinetest.Last(lines)["removed"]) != "[1 4]" {
 			t.Errorf("dry run %t: %v, %v, want 1 and 4 removed", dry, lines, err)
@@ -206,7 +231,10 @@ func TestPruneVerb(t *testing.T) {
 // Signed moves are accepted by a reader with the key, and only those.
 func TestSignedMoves(t *testing.T) {
 	o, _ := history(t, "r")
-	lines, err := offlinetest.Collect(t, func(out *report.Emitter) error { return NewKeys(filepath.Join(o.Store, "keys"), out) })
+	lines, err := offlinetest.Collect(
+		t,
+		func(out *report.Emitter) error { return NewKeys(filepath.Join(o.Store, "keys"), out) },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +266,10 @@ func TestSignedMoves(t *testing.T) {
 	unsigned.Version = 1 // which was published before there was a key
 	_, err = moved(t, unsigned, "promote")
 	offlinetest.WantExit(t, err, report.ExitState, "not signed by a trusted key")
-	ref := offline.SnapshotRef{Versions: offline.Versions{Store: o.Store, Model: "m"}, Trust: offline.Trust{TrustedKeys: []string{offlinetest.Last(lines)["public_file"].(string)}}}
+	ref := offline.SnapshotRef{
+		Versions: offline.Versions{Store: o.Store, Model: "m"},
+		Trust:    offline.Trust{TrustedKeys: []string{offlinetest.Last(lines)["public_file"].(string)}},
+	}
 	inspected, err := offlinetest.Collect(t, func(out *report.Emitter) error { return InspectSnapshot(ref, out) })
 	if err != nil || inspected[0]["signature"] != "key "+store.Signer.ID()+", trusted" {
 		t.Errorf("inspect with the key: %v, %v", inspected, err)
@@ -272,11 +303,16 @@ func TestAliasesAreRepaired(t *testing.T) {
 	}
 	list := func(repair bool) ([]map[string]any, error) {
 		return offlinetest.Collect(t, func(out *report.Emitter) error {
-			return Aliases(t.Context(), AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Repair: repair, Now: o.Now}, out)
+			return Aliases(
+				t.Context(),
+				AliasesOptions{Versions: offline.Versions{Store: o.Store, Model: "m"}, Repair: repair, Now: o.Now},
+				out,
+			)
 		})
 	}
 	lines, err := list(false)
-	if err != nil || len(lines) != 5 || lines[2]["type"] != "stray" || lines[2]["path"] != "m/aliases/champion~" || lines[3]["alias"] != nil {
+	if err != nil || len(lines) != 5 || lines[2]["type"] != "stray" || lines[2]["path"] != "m/aliases/champion~" ||
+		lines[3]["alias"] != nil {
 		t.Errorf("with stray files: %v, %v", lines, err)
 	}
 	if err := os.Truncate(file("aliases", "champion"), 0); err != nil {
@@ -284,11 +320,13 @@ func TestAliasesAreRepaired(t *testing.T) {
 	}
 	lines, err = list(false)
 	offlinetest.WantExit(t, err, report.ExitState, "alias champion is damaged: rebuild it (versions alias --repair)")
-	if len(lines) != 4 || lines[0]["alias"] != "latest" || lines[1]["alias"] != "champion" || lines[1]["type"] != "stray" {
+	if len(lines) != 4 || lines[0]["alias"] != "latest" || lines[1]["alias"] != "champion" ||
+		lines[1]["type"] != "stray" {
 		t.Errorf("with a damaged alias: %v", lines)
 	}
 	lines, err = list(true)
-	if err != nil || lines[0]["alias"] != "champion" || lines[0]["rebuilt"] != true || lines[0]["version"] != 2.0 || lines[1]["rebuilt"] != nil {
+	if err != nil || lines[0]["alias"] != "champion" || lines[0]["rebuilt"] != true || lines[0]["version"] != 2.0 ||
+		lines[1]["rebuilt"] != nil {
 		t.Errorf("repaired: %v, %v", lines, err)
 	}
 	// A promotion compares with what the alias named, as soon as that is known again.

@@ -17,8 +17,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Diff compares two versions of a model: a and b are version numbers or aliases, of which ref has neither. Exit code 1 if their predictions are
-// not of the same kind.
+// Diff compares two versions of a model: a and b are version numbers or aliases, of which ref has neither. Exit code 1
+// if their predictions are not of the same kind.
 func Diff(ref offline.SnapshotRef, a, b string, out *report.Emitter) error {
 	if err := ref.Locate(); err != nil {
 		return err
@@ -91,7 +91,11 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 	}{{a, &s.A.HeldOut}, {b, &s.B.HeldOut}} {
 		target, err := encode.NewTarget(offline.ModelOf(side.version), nil)
 		if err != nil {
-			return &report.ExitError{Code: report.ExitState, Err: fmt.Errorf("offline: version %d: %w", side.version.Manifest().Version, err), Path: store}
+			return &report.ExitError{
+				Code: report.ExitState,
+				Err:  fmt.Errorf("offline: version %d: %w", side.version.Manifest().Version, err),
+				Path: store,
+			}
 		}
 		e := evaluate.NewEvaluation(side.version, target, nil)
 		targets := make([]float64, target.Outputs())
@@ -105,8 +109,8 @@ func heldOut(store string, a, b *snapshot.Model, s *report.DiffSummary) error {
 	return nil
 }
 
-// keptHoldout returns the held-out events kept with a version, without the crosses of their names, which versions make themselves. It returns
-// task.ErrNotKept without any.
+// keptHoldout returns the held-out events kept with a version, without the crosses of their names, which versions make
+// themselves. It returns task.ErrNotKept without any.
 func keptHoldout(store string, version *snapshot.Model) ([]event.Event, error) {
 	kept, err := openKept(store, version)
 	if err != nil {

@@ -9,8 +9,8 @@
 //	inspect.go    one version: its manifest, ancestors and bill of materials
 //	reproduce.go  the fit of a version once more, from what the state keeps of it
 //
-// It makes no versions: fit and the daemon do, by package snapshot, which also owns the locks and the files. It does not
-// ask a running daemon.
+// It makes no versions: fit and the daemon do, by package snapshot, which also owns the locks and the files. It does
+// not ask a running daemon.
 //
 // Each verb is one call on one goroutine. Others, in this process or another, may read or write the store at the same
 // time: a move that was overtaken fails with exit code 1 and changes nothing.

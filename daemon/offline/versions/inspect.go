@@ -25,9 +25,9 @@ func BOM(ref offline.SnapshotRef) ([]byte, error) {
 	return export.BOM(&manifest)
 }
 
-// InspectSnapshot emits the manifest and the aliases of a version, whether its files are those that were published, and whether this
-// build scores its golden events as published. A version that fails either is exit code 5; so is a manifest that cannot be trusted,
-// of which nothing is shown.
+// InspectSnapshot emits the manifest and the aliases of a version, whether its files are those that were published, and
+// whether this build scores its golden events as published. A version that fails either is exit code 5; so is a
+// manifest that cannot be trusted, of which nothing is shown.
 func InspectSnapshot(ref offline.SnapshotRef, out *report.Emitter) error {
 	if err := ref.Locate(); err != nil {
 		return err
@@ -66,8 +66,14 @@ func InspectSnapshot(ref offline.SnapshotRef, out *report.Emitter) error {
 	}
 	v := fitted.VersionOf(&manifest)
 	v.Gate = diff.MetricsOf(manifest.Gate)
-	inspection := report.SnapshotInspection{Manifest: manifest, Aliases: aliases, Signature: signatureOf(manifest.KeyID),
-		Optimality: v.OptimalityHeldOut(), FilesOK: damage == nil || errors.Is(damage, snapshot.ErrGolden), GoldenOK: damage == nil}
+	inspection := report.SnapshotInspection{
+		Manifest:   manifest,
+		Aliases:    aliases,
+		Signature:  signatureOf(manifest.KeyID),
+		Optimality: v.OptimalityHeldOut(),
+		FilesOK:    damage == nil || errors.Is(damage, snapshot.ErrGolden),
+		GoldenOK:   damage == nil,
+	}
 	if damage == nil {
 		if m.SignedBy() != "" {
 			inspection.Signature += ", trusted"
@@ -95,7 +101,10 @@ func ancestors(store *snapshot.Store, m *snapshot.Manifest) []report.Ancestor {
 		if err != nil {
 			break
 		}
-		line = append(line, report.Ancestor{Version: p.Version, Kind: p.Kind, Decision: p.Decision, Created: report.Time(p.Created)})
+		line = append(
+			line,
+			report.Ancestor{Version: p.Version, Kind: p.Kind, Decision: p.Decision, Created: report.Time(p.Created)},
+		)
 		parent = p.Parent
 	}
 	return line

@@ -22,7 +22,8 @@ func TestInspectSnapshot(t *testing.T) {
 		t.Fatalf("%v, %v", lines, err)
 	}
 	l := lines[0]
-	if l["type"] != "snapshot" || l["files_ok"] != true || l["golden_ok"] != true || offlinetest.Number(t, l, "aliases.champion") != 1 ||
+	if l["type"] != "snapshot" || l["files_ok"] != true || l["golden_ok"] != true ||
+		offlinetest.Number(t, l, "aliases.champion") != 1 ||
 		offlinetest.Get(l, "manifest.payload_digest") != offlinetest.Get(summary, "snapshot.payload_digest") {
 		t.Errorf("line %v", l)
 	}

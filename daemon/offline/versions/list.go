@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// List lists the published versions of a model, oldest first, with the aliases that name them, and what lies in the store
-// and is none. Exit code 5 if an alias is damaged.
+// List lists the published versions of a model, oldest first, with the aliases that name them, and what lies in the
+// store and is none. Exit code 5 if an alias is damaged.
 func List(v offline.Versions, out *report.Emitter) error {
 	if err := v.Locate(); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Log prints the publish log of a model, or, if at is not zero, what its aliases named at that time. A line of the log that cannot be read
-// is exit code 5, after all the others are printed.
+// Log prints the publish log of a model, or, if at is not zero, what its aliases named at that time. A line of the log
+// that cannot be read is exit code 5, after all the others are printed.
 func Log(v offline.Versions, at time.Time, out *report.Emitter) error {
 	if err := v.Locate(); err != nil {
 		return err
@@ -50,7 +50,12 @@ func logAt(store *snapshot.Store, model, path string, at time.Time, out *report.
 		return offline.StoreError(err, path)
 	}
 	moment := report.Time(at)
-	summary := report.LogSummary{Model: model, At: moment, Aliases: make(map[string]int64, len(live)), Records: len(live)}
+	summary := report.LogSummary{
+		Model:   model,
+		At:      moment,
+		Aliases: make(map[string]int64, len(live)),
+		Records: len(live),
+	}
 	for _, alias := range slices.Sorted(maps.Keys(live)) {
 		line := report.Live{At: moment, Alias: alias, Since: live[alias]}
 		for _, m := range line.Since.Moves {
@@ -71,9 +76,9 @@ type PruneOptions struct {
 	offline.Versions
 
 	Keep   int              `default:"20" help:"Refits kept, and updates; versions with an alias always are."`
-	MaxAge time.Duration    `placeholder:"D" help:"Versions created longer ago go too, as 720h."`
-	DryRun bool             `help:"Remove nothing, say what would be removed."`
-	Now    func() time.Time `kong:"-"`
+	MaxAge time.Duration    `             help:"Versions created longer ago go too, as 720h."                 placeholder:"D"`
+	DryRun bool             `             help:"Remove nothing, say what would be removed."`
+	Now    func() time.Time `                                                                                                 kong:"-"`
 }
 
 // Prune removes old versions, or only says which.
@@ -99,5 +104,12 @@ func NewKeys(dir string, out *report.Emitter) error {
 	if err != nil {
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--out", Path: dir}
 	}
-	return out.Emit("summary", report.KeysSummary{KeyID: id, PrivateFile: filepath.Join(dir, id+".key"), PublicFile: filepath.Join(dir, id+".pub")})
+	return out.Emit(
+		"summary",
+		report.KeysSummary{
+			KeyID:       id,
+			PrivateFile: filepath.Join(dir, id+".key"),
+			PublicFile:  filepath.Join(dir, id+".pub"),
+		},
+	)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// Reproduce makes the refit of a version again from its kept sample. Exit code 1 if the payload differs, with what does, or if the version
-// cannot be reproduced, with why.
+// Reproduce makes the refit of a version again from its kept sample. Exit code 1 if the payload differs, with what
+// does, or if the version cannot be reproduced, with why.
 func Reproduce(ctx context.Context, ref offline.SnapshotRef, workers int, out *report.Emitter) error {
 	if err := ref.Locate(); err != nil {
 		return err
@@ -34,8 +34,16 @@ func Reproduce(ctx context.Context, ref offline.SnapshotRef, workers int, out *r
 	case err != nil:
 		return &report.ExitError{Code: report.ExitState, Err: err, Path: path}
 	}
-	summary := report.ReproduceSummary{Model: m.Model, Version: m.Version, Equal: found.Want == found.Got, PayloadDigest: found.Want,
-		ReproducedDigest: found.Got, Status: m.Status, Warm: m.Warm, Differences: found.Differences}
+	summary := report.ReproduceSummary{
+		Model:            m.Model,
+		Version:          m.Version,
+		Equal:            found.Want == found.Got,
+		PayloadDigest:    found.Want,
+		ReproducedDigest: found.Got,
+		Status:           m.Status,
+		Warm:             m.Warm,
+		Differences:      found.Differences,
+	}
 	if summary.Differences == nil {
 		summary.Differences = []string{}
 	}

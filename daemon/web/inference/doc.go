@@ -1,2 +1,3 @@
-// Package inference is the messages and the service of the Open Inference Protocol over gRPC, as inference.proto says. Package web serves it.
+// Package inference is the messages and the service of the Open Inference Protocol over gRPC, as inference.proto says.
+// Package web serves it.
 package inference

@@ -17,9 +17,11 @@ import (
 //
 //	min over symmetric A (k×k) of  Σ_i w_i ℓ(t_i, offset_i + Σ_rs A_rs K_rs(x_i)) + λ‖A‖_*,
 //
-// where K_rs = ⟨p_r,x⟩⟨p_s,x⟩, or ½(⟨p_r,x⟩⟨p_s,x⟩ − Σ_j p_rj p_sj x_j²) for ANOVA, so that Σ A_rs K_rs is what the eigenvectors of PAP' predict with their
-// eigenvalues as weights. The gradient is P'ΓP. Where they take ADMM, with a linear system in the inner loop, this is FISTA, whose proximal step is the
-// same shrinkage of eigenvalues (14). A pass costs O(nnz(X) k + d k²) and keeps a few numbers for every row, whatever k is. A point is A in full, row-major.
+// where K_rs = ⟨p_r,x⟩⟨p_s,x⟩, or ½(⟨p_r,x⟩⟨p_s,x⟩ − Σ_j p_rj p_sj x_j²) for ANOVA, so that Σ
+// A_rs K_rs is what the eigenvectors of PAP' predict with their eigenvalues as weights. The gradient is P'ΓP. Where
+// they take ADMM, with a linear system in the inner loop, this is FISTA, whose proximal step is the same shrinkage of
+// eigenvalues (14). A pass costs O(nnz(X) k + d k²) and keeps a few numbers for every row, whatever k is. A point is A
+// in full, row-major.
 type CorrectiveFit struct {
 	P       *problem.Problem
 	G       *gamma.Gamma // of one output; a pass leaves the gradients of its point there
@@ -37,7 +39,8 @@ type CorrectiveFit struct {
 	extrapolated  []float64    // n
 	Smooth        float64      // L of the last refit; 0 at first
 
-	// Linear term and bias at the points of current, next and extrapolated, where they are eliminated; offset is 0 then.
+	// Linear term and bias at the points of current, next and extrapolated, where they are eliminated; offset is 0
+	// then.
 	linear              *linear.Eliminated // nil: they stay
 	theta, nextTheta    []float64
 	rows, extrapolation []float64
@@ -46,7 +49,13 @@ type CorrectiveFit struct {
 	shrunkNorm float64  // its nuclear norm
 }
 
-func NewCorrectiveFit(p *problem.Problem, g *gamma.Gamma, linearPart *linear.LinearFit, lambda float64, workers parallel.Workers) *CorrectiveFit {
+func NewCorrectiveFit(
+	p *problem.Problem,
+	g *gamma.Gamma,
+	linearPart *linear.LinearFit,
+	lambda float64,
+	workers parallel.Workers,
+) *CorrectiveFit {
 	n := p.X.NumRows()
 	f := &CorrectiveFit{
 		P: p, G: g, Lambda: lambda, Workers: workers, linear: linear.NewEliminated(linearPart),
@@ -54,12 +63,25 @@ func NewCorrectiveFit(p *problem.Problem, g *gamma.Gamma, linearPart *linear.Lin
 	}
 	if f.linear != nil {
 		size := len(linearPart.Theta)
-		f.theta, f.nextTheta, f.extrapolation, f.rows = make([]float64, size), make([]float64, size), make([]float64, size), make([]float64, n)
+		f.theta, f.nextTheta, f.extrapolation, f.rows = make(
+			[]float64,
+			size,
+		), make(
+			[]float64,
+			size,
+		), make(
+			[]float64,
+			size,
+		), make(
+			[]float64,
+			n,
+		)
 	}
 	return f
 }
 
-// Begin takes orthonormal axes and the predictions of the rest of the model, which it keeps. Where linear term and bias are eliminated these are cleared.
+// Begin takes orthonormal axes and the predictions of the rest of the model, which it keeps. Where linear term and bias
+// are eliminated these are cleared.
 func (f *CorrectiveFit) Begin(axes [][]float64, offset []float64) {
 	d := f.P.X.NumColumns
 	if f.k, f.Offset, f.shrunk = len(axes), offset, nil; f.linear != nil {
@@ -243,8 +265,9 @@ func NuclearNorm(a []float64, k int) float64 {
 	return floats.Norm(e.Values, 1)
 }
 
-// shrinkEigenvalues replaces a symmetric matrix in full by argmin_B ½‖B − a‖² + t‖B‖_*: eigenvalues within ±t become 0, the others are moved by t towards
-// it. It returns the nuclear norm of what it leaves. A matrix that has no eigenvalues stays.
+// shrinkEigenvalues replaces a symmetric matrix in full by argmin_B ½‖B − a‖² + t‖B‖_*: eigenvalues within ±t become 0,
+// the others are moved by t towards it. It returns the nuclear norm of what it leaves. A matrix that has no eigenvalues
+// stays.
 func shrinkEigenvalues(a []float64, k int, t float64) (norm float64) {
 	e, ok := eigen.Decompose(SymmetricOf(a, k))
 	if !ok {

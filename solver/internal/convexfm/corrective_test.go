@@ -42,7 +42,8 @@ func drawSymmetric(rng *rand.Rand, k int) []float64 {
 	return full
 }
 
-// TestShrinkEigenvalues: the proximal point of the nuclear norm is better than any other, by the square of the distance, and the nuclear norm and the largest
+// TestShrinkEigenvalues: the proximal point of the nuclear norm is better than any other, by the square of the
+// distance, and the nuclear norm and the largest
 // |eigenvalue| are dual: |⟨A, B⟩| ≤ ‖A‖_* ‖B‖, with equality for some B.
 func TestShrinkEigenvalues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -81,8 +82,15 @@ func TestShrinkEigenvalues(t *testing.T) {
 	})
 }
 
-// correctiveCase returns a refit over k random orthonormal vectors, with row weights, offsets and rows of zero to d features, or of two.
-func correctiveCase(rng *rand.Rand, loss loss.Loss, kernel problem.Kernel, n, d, k, workers int, two bool) *CorrectiveFit {
+// correctiveCase returns a refit over k random orthonormal vectors, with row weights, offsets and rows of zero to d
+// features, or of two.
+func correctiveCase(
+	rng *rand.Rand,
+	loss loss.Loss,
+	kernel problem.Kernel,
+	n, d, k, workers int,
+	two bool,
+) *CorrectiveFit {
 	p := &problem.Problem{X: problem.NewRows(d, n, n*d), Outputs: 1, Loss: loss}
 	var offset []float64
 	for range n {
@@ -94,7 +102,13 @@ func correctiveCase(rng *rand.Rand, loss loss.Loss, kernel problem.Kernel, n, d,
 			}
 		}
 		if two {
-			index, value = []int32{int32(rng.IntN(d / 2)), int32(d/2 + rng.IntN(d-d/2))}, []float64{1, 1 + rng.Float64()}
+			index, value = []int32{
+				int32(rng.IntN(d / 2)),
+				int32(d/2 + rng.IntN(d-d/2)),
+			}, []float64{
+				1,
+				1 + rng.Float64(),
+			}
 		}
 		p.X.Append(index, value)
 		p.Weights = append(p.Weights, float64(rng.IntN(3)))
@@ -106,7 +120,13 @@ func correctiveCase(rng *rand.Rand, loss loss.Loss, kernel problem.Kernel, n, d,
 		vectors[r] = gamma.RandomUnit(d, rng.Uint64())
 	}
 	axes, _ := eigen.Orthonormal(vectors)
-	f := NewCorrectiveFit(p, gamma.NewGamma(p.X, kernel, 1, solvertest.TestWorkers(workers)), linear.NewLinearFit(p, 0, 0, solvertest.TestWorkers(workers)), 0.7, solvertest.TestWorkers(workers))
+	f := NewCorrectiveFit(
+		p,
+		gamma.NewGamma(p.X, kernel, 1, solvertest.TestWorkers(workers)),
+		linear.NewLinearFit(p, 0, 0, solvertest.TestWorkers(workers)),
+		0.7,
+		solvertest.TestWorkers(workers),
+	)
 	f.Begin(axes, offset)
 	return f
 }
@@ -142,7 +162,8 @@ func (f *CorrectiveFit) slowLoss(t *testing.T, a []float64) float64 {
 	return sum
 }
 
-// TestCorrectivePass compares a pass with a model of eigenvectors, row by row, its gradient with differences, and one worker with three.
+// TestCorrectivePass compares a pass with a model of eigenvectors, row by row, its gradient with differences, and one
+// worker with three.
 func TestCorrectivePass(t *testing.T) {
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 61))
@@ -164,7 +185,8 @@ func TestCorrectivePass(t *testing.T) {
 		for i := range y {
 			y[i] = a[i] + momentum*(a[i]-start[i])
 		}
-		if want, wantY := f.slowLoss(t, a), f.slowLoss(t, y); !solvertest.Near(value, want, 1e-10, 0) || !solvertest.Near(valueY, wantY, 1e-10, 0) {
+		if want, wantY := f.slowLoss(t, a), f.slowLoss(t, y); !solvertest.Near(value, want, 1e-10, 0) ||
+			!solvertest.Near(valueY, wantY, 1e-10, 0) {
 			t.Errorf("%d: losses %v and %v, want %v and %v", seed, value, valueY, want, wantY)
 		}
 		const h = 1e-5
@@ -176,7 +198,12 @@ func TestCorrectivePass(t *testing.T) {
 					z[s*k+r] += by / 2
 					return f.slowLoss(t, z)
 				}
-				if slope := (move(h) - move(-h)) / (2 * h); !solvertest.Near(gradient[r*k+s], slope, 1e-5, 1e-5*wantScale(gradient)) {
+				if slope := (move(h) - move(-h)) / (2 * h); !solvertest.Near(
+					gradient[r*k+s],
+					slope,
+					1e-5,
+					1e-5*wantScale(gradient),
+				) {
 					t.Errorf("%d: gradient %d,%d is %v, difference %v", seed, r, s, gradient[r*k+s], slope)
 				}
 			}
@@ -192,18 +219,42 @@ func TestCorrectivePass(t *testing.T) {
 
 func wantScale(x []float64) float64 { return 1 + dense.NormInf(x) }
 
-// TestCorrectiveRefit compares the refit of squared loss with the alternating direction method of multipliers of the paper, equations (13) and (14), on
-// the explicit k²×k² system.
+// TestCorrectiveRefit compares the refit of squared loss with the alternating direction method of multipliers of the
+// paper, equations (13) and (14), on the explicit k²×k² system.
 func TestCorrectiveRefit(t *testing.T) {
 	for seed := range uint64(4) {
-		f := correctiveCase(rand.New(rand.NewPCG(seed, 63)), loss.Squared{}, []problem.Kernel{problem.ANOVA, problem.Homogeneous}[seed%2], 200, 8, 4, 1, seed >= 2)
+		f := correctiveCase(
+			rand.New(rand.NewPCG(seed, 63)),
+			loss.Squared{},
+			[]problem.Kernel{problem.ANOVA, problem.Homogeneous}[seed%2],
+			200,
+			8,
+			4,
+			1,
+			seed >= 2,
+		)
 		f.Lambda = 6
 		a := make([]float64, f.k*f.k)
-		iterations := output.Accelerated(f, f.Workers, &f.Smooth, a, output.FitLimits{Tolerance: 1e-14, Span: 20, Iterations: 5000})
+		iterations := output.Accelerated(
+			f,
+			f.Workers,
+			&f.Smooth,
+			a,
+			output.FitLimits{Tolerance: 1e-14, Span: 20, Iterations: 5000},
+		)
 		twin := f.multipliers(2000)
 		got, want := f.slowLoss(t, a)+f.Term(a), f.slowLoss(t, twin)+f.Term(twin)
-		if !solvertest.Near(got, want, 1e-9, 0) || floats.Distance(a, twin, math.Inf(1)) > 1e-4*(1+dense.NormInf(twin)) {
-			t.Errorf("%d: objective %v after %d iterations, by multipliers %v; %v and %v", seed, got, iterations, want, a, twin)
+		if !solvertest.Near(got, want, 1e-9, 0) ||
+			floats.Distance(a, twin, math.Inf(1)) > 1e-4*(1+dense.NormInf(twin)) {
+			t.Errorf(
+				"%d: objective %v after %d iterations, by multipliers %v; %v and %v",
+				seed,
+				got,
+				iterations,
+				want,
+				a,
+				twin,
+			)
 		}
 		if start := f.slowLoss(t, make([]float64, f.k*f.k)); !(want < 0.99*start) {
 			t.Errorf("%d: objective %v at 0, minimum %v: nothing to fit", seed, start, want)

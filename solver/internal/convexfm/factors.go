@@ -11,17 +11,19 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// factorDescent moves all basis vectors of a convex factorization machine and their eigenvalues at once, with linear term and bias: for
-// factors p_r = √|v_r| h_r of fixed signs s_r,
+// factorDescent moves all basis vectors of a convex factorization machine and their eigenvalues at once, with linear
+// term and bias: for factors p_r = √|v_r| h_r of fixed signs s_r,
 //
 //	min over P, w and b of  Σ_i w_i ℓ(t_i, ⟨w,x_i⟩ + b + Σ_r s_r K(p_r, x_i)) + λ Σ_r ‖p_r‖² + ½ α ‖w‖² + ½ α_b b²,
 //
-// is the convex problem where P has as many columns as Z has eigenvalues, as ‖Z‖_* is the least Σ ‖p_r‖² (Srebro, Rennie and Jaakkola 2004). Refits over the
-// span of the vectors, which move none of them, take dozens of eigenvectors to come as near.
+// is the convex problem where P has as many columns as Z has eigenvalues, as ‖Z‖_* is the least Σ ‖p_r‖² (Srebro,
+// Rennie and Jaakkola 2004). Refits over the span of the vectors, which move none of them, take dozens of eigenvectors
+// to come as near.
 //
-// It is coordinate descent, feature by feature over all factors and w_j, exact in every coordinate of squared loss: K of ANOVA is linear in one, with that of
-// Homogeneous the objective is a polynomial of degree four in it (quarticStep). For another loss each sweep minimises the bound of its second derivatives by
-// Loss.Curvature. The objective never rises. A sweep costs O(nnz(X) k); it runs on one goroutine, as each coordinate wants the one before.
+// It is coordinate descent, feature by feature over all factors and w_j, exact in every coordinate of squared loss: K
+// of ANOVA is linear in one, with that of Homogeneous the objective is a polynomial of degree four in it (quarticStep).
+// For another loss each sweep minimises the bound of its second derivatives by Loss.Curvature. The objective never
+// rises. A sweep costs O(nnz(X) k); it runs on one goroutine, as each coordinate wants the one before.
 type factorDescent struct {
 	p       *problem.Problem
 	squares bool // Homogeneous, else ANOVA
@@ -50,7 +52,13 @@ type factorDescent struct {
 const relaxation = 1.5
 
 // NewFactorDescent is for one of the kernels of degree 2.
-func NewFactorDescent(p *problem.Problem, kernel problem.Kernel, linear *linear.LinearFit, lambda float64, workers parallel.Workers) *factorDescent {
+func NewFactorDescent(
+	p *problem.Problem,
+	kernel problem.Kernel,
+	linear *linear.LinearFit,
+	lambda float64,
+	workers parallel.Workers,
+) *factorDescent {
 	x := p.X
 	return &factorDescent{
 		p: p, squares: kernel == problem.Homogeneous, lambda: lambda, linear: linear, workers: workers,
@@ -97,8 +105,8 @@ func (f *factorDescent) End() (vectors [][]float64, v []float64) {
 	return vectors, v
 }
 
-// Run sweeps until one lowers the objective by less than tolerance of it, at most so often. Called off, it leaves what it has moved by then, whose objective is
-// no higher.
+// Run sweeps until one lowers the objective by less than tolerance of it, at most so often. Called off, it leaves what
+// it has moved by then, whose objective is no higher.
 func (f *factorDescent) Run(sweeps int, tolerance float64) {
 	for range sweeps {
 		loss := linear.RowLosses(f.workers, f.p, f.pred, f.slope)
@@ -125,7 +133,8 @@ func (f *factorDescent) Run(sweeps int, tolerance float64) {
 // descentPause is the number of entries after which a sweep checks whether to continue.
 const descentPause = 1 << 14
 
-// sweep moves every coordinate once and returns by what the objective, or its bound, fell. It reports false if it was called off.
+// sweep moves every coordinate once and returns by what the objective, or its bound, fell. It reports false if it was
+// called off.
 func (f *factorDescent) sweep() (fall float64, ok bool) {
 	fall = f.moveBias()
 	entries := 0
@@ -225,8 +234,8 @@ func (f *factorDescent) moveFactors(j, lo, hi int) (fall float64) {
 	return fall
 }
 
-// movesTo stores x_ij times what the other features of a row give ⟨p_r, x_i⟩ in moves, for the rows of feature j and the factors from lo to hi: ∂K/∂p_jr of
-// ANOVA, and half of it of Homogeneous but for the square of x_ij p_jr.
+// movesTo stores x_ij times what the other features of a row give ⟨p_r, x_i⟩ in moves, for the rows of feature j and
+// the factors from lo to hi: ∂K/∂p_jr of ANOVA, and half of it of Homogeneous but for the square of x_ij p_jr.
 func (f *factorDescent) movesTo(j, lo, hi int) {
 	from, to := f.columns.Start[j], f.columns.Start[j+1]
 	n, k := to-from, f.k
@@ -252,8 +261,8 @@ func (f *factorDescent) movesTo(j, lo, hi int) {
 	}
 }
 
-// move moves one coordinate, on which predictions of the rows in near depend by sign·direction, with a ridge ½·ridge·x² on it. It returns by what the
-// objective fell.
+// move moves one coordinate, on which predictions of the rows in near depend by sign·direction, with a ridge ½·ridge·x²
+// on it. It returns by what the objective fell.
 func (f *factorDescent) move(x *float64, direction []float64, sign, ridge, relax float64) (fall float64) {
 	weighted := direction
 	if f.p.Weights != nil {
@@ -280,8 +289,8 @@ const (
 	StartSweeps = 10
 )
 
-// Shares of Tolerance at which the sweeps of a warm start end, relative to the objective: mostly the first is enough for a certificate of Tolerance, and a
-// sweep saved is a twelfth of a warm refit.
+// Shares of Tolerance at which the sweeps of a warm start end, relative to the objective: mostly the first is enough
+// for a certificate of Tolerance, and a sweep saved is a twelfth of a warm refit.
 const (
 	WarmShare      = 0.015
 	WarmShareAgain = 0.002

@@ -14,12 +14,16 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// factorsCase returns a descent over random vectors and a problem of two features a row, or of any number, with weights and a linear term;
-// from seed 12 on with the homogeneous kernel.
+// factorsCase returns a descent over random vectors and a problem of two features a row, or of any number, with weights
+// and a linear term; from seed 12 on with the homogeneous kernel.
 func factorsCase(seed uint64) (f *factorDescent, vectors [][]float64, v []float64) {
 	rng := rand.New(rand.NewPCG(seed, 71))
 	const n, d, k = 60, 9, 3
-	p := &problem.Problem{X: problem.NewRows(d, n, n*d), Outputs: 1, Loss: []loss.Loss{loss.Squared{}, loss.BinaryLogistic{}, loss.BinarySquaredHinge{}}[seed%3]}
+	p := &problem.Problem{
+		X:       problem.NewRows(d, n, n*d),
+		Outputs: 1,
+		Loss:    []loss.Loss{loss.Squared{}, loss.BinaryLogistic{}, loss.BinarySquaredHinge{}}[seed%3],
+	}
 	two := seed%2 == 0
 	for range n {
 		var index []int32
@@ -42,7 +46,13 @@ func factorsCase(seed uint64) (f *factorDescent, vectors [][]float64, v []float6
 	}
 	linear := linear.NewLinearFit(p, 0.3*float64(seed%4), 0.2*float64(seed%3), solvertest.TestWorkers(1))
 	for r := range k {
-		vectors, v = append(vectors, gamma.RandomUnit(d, rng.Uint64())), append(v, 1-2*float64(r%2)+0.1*rng.NormFloat64())
+		vectors, v = append(
+			vectors,
+			gamma.RandomUnit(d, rng.Uint64()),
+		), append(
+			v,
+			1-2*float64(r%2)+0.1*rng.NormFloat64(),
+		)
 	}
 	kernel := problem.ANOVA
 	if seed >= 12 {
@@ -51,7 +61,8 @@ func factorsCase(seed uint64) (f *factorDescent, vectors [][]float64, v []float6
 	return NewFactorDescent(p, kernel, linear, 0.4, solvertest.TestWorkers(1)), vectors, v
 }
 
-// slowObjective is the objective of vectors and weights with the linear term of the descent, row by row, and what they predict.
+// slowObjective is the objective of vectors and weights with the linear term of the descent, row by row, and what they
+// predict.
 func (f *factorDescent) slowObjective(vectors [][]float64, v []float64) (objective float64, pred []float64) {
 	d := f.p.X.NumColumns
 	kernel := problem.ANOVA
@@ -78,8 +89,8 @@ func (f *factorDescent) slowObjective(vectors [][]float64, v []float64) (objecti
 	return objective, pred
 }
 
-// TestFactorDescent: a sweep lowers the objective by what it says, of squared loss, or by more; the predictions it keeps are those of where it is; and the end
-// is stationary in every coordinate.
+// TestFactorDescent: a sweep lowers the objective by what it says, of squared loss, or by more; the predictions it
+// keeps are those of where it is; and the end is stationary in every coordinate.
 func TestFactorDescent(t *testing.T) {
 	for seed := range uint64(24) {
 		f, vectors, v := factorsCase(seed)
@@ -93,7 +104,8 @@ func TestFactorDescent(t *testing.T) {
 				t.Fatal("called off")
 			}
 			after, _ := f.slowObjective(vectors, v)
-			if fell := before - after; fall < 0 || fell < fall-1e-9*before || squared && !solvertest.Near(fell, fall, 1e-9, 1e-9*before) {
+			if fell := before - after; fall < 0 || fell < fall-1e-9*before ||
+				squared && !solvertest.Near(fell, fall, 1e-9, 1e-9*before) {
 				t.Errorf("%d: the objective fell by %v from %v, a sweep says %v", seed, fell, before, fall)
 			}
 		}
@@ -132,7 +144,8 @@ func TestFactorDescent(t *testing.T) {
 	}
 }
 
-// TestFactorDescentIsCancelled: wherever it is called off, it ends no higher than it began, and does not go by slopes that it has not worked out.
+// TestFactorDescentIsCancelled: wherever it is called off, it ends no higher than it began, and does not go by slopes
+// that it has not worked out.
 func TestFactorDescentIsCancelled(t *testing.T) {
 	for seed := range uint64(24) {
 		for stop := range 6 {

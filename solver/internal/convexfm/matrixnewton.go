@@ -15,9 +15,10 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// WholeNewton refits a whole Z of few columns together with linear term and bias, for a loss other than the squared one, by the proximal Newton method (Lee,
-// Sun and Saunders 2014): a step minimises the quadratic model of the loss plus λ‖Z‖_* and the ridges. On dense rows squares and products of the columns
-// depend on each other and on the linear term, so that FISTA took thousands of passes over them where this takes a few: the model is one of matrices of
+// WholeNewton refits a whole Z of few columns together with linear term and bias, for a loss other than the squared
+// one, by the proximal Newton method (Lee, Sun and Saunders 2014): a step minimises the quadratic model of the loss
+// plus λ‖Z‖_* and the ridges. On dense rows squares and products of the columns depend on each other and on the
+// linear term, so that FISTA took thousands of passes over them where this takes a few: the model is one of matrices of
 // d(d+1)/2 + d + 1 numbers a side, out of which linear term and bias are eliminated.
 //
 // The coordinates of Z are its diagonal and √2 times its entries off the diagonal, so that lengths are those of ‖Z‖_F.
@@ -40,8 +41,8 @@ const (
 	NewtonColumns = 20
 	// NewtonSteps bounds the steps of a refit, which takes three to ten.
 	NewtonSteps = 30
-	// modelSteps bounds the proximal gradient steps on one model, each of O(d⁴) whatever n is, and modelAccuracy is the part of the first one's length at
-	// which they end.
+	// modelSteps bounds the proximal gradient steps on one model, each of O(d⁴) whatever n is, and modelAccuracy is the
+	// part of the first one's length at which they end.
 	modelSteps    = 2000
 	modelAccuracy = 1e-4
 	// ShortModels are how many models of a solve may end at modelSteps before Newton steps are given up: with fewer
@@ -62,14 +63,25 @@ func NewWholeNewton(f *CorrectiveFit, linear *linear.LinearFit) *WholeNewton {
 	return s
 }
 
-// Run improves a (d×d, in full) and theta until a step lowers the objective by no more than tolerance of it, and returns the steps. Called off, it leaves the
-// last point that was evaluated whole. It reports false where the models have no minimum to be found, or none in
-// modelSteps.
+// Run improves a (d×d, in full) and theta until a step lowers the objective by no more than tolerance of it, and
+// returns the steps. Called off, it leaves the last point that was evaluated whole. It reports false where the models
+// have no minimum to be found, or none in modelSteps.
 func (s *WholeNewton) Run(a, theta []float64, tolerance float64) (steps int, ok bool) {
 	f := s.F
 	s.Linear.PredictTo(f.Offset, theta)
 	f.Predict(f.Current, a)
-	value := linear.RowLosses(f.Workers, f.P, f.Current, f.G.Grad) + f.Lambda*NuclearNorm(a, s.D) + s.Linear.RidgeOf(theta, theta)
+	value := linear.RowLosses(
+		f.Workers,
+		f.P,
+		f.Current,
+		f.G.Grad,
+	) + f.Lambda*NuclearNorm(
+		a,
+		s.D,
+	) + s.Linear.RidgeOf(
+		theta,
+		theta,
+	)
 	next, change, moved := make([]float64, len(a)), make([]float64, len(a)), make([]float64, len(theta))
 	pred := make([]float64, len(f.Current))
 	for steps = range NewtonSteps {
@@ -95,7 +107,18 @@ func (s *WholeNewton) Run(a, theta []float64, tolerance float64) (steps int, ok 
 			floats.AddScaledTo(next, a, t, change)
 			to := append([]float64(nil), theta...)
 			floats.AddScaled(to, t, moved)
-			trial := linear.RowLosses(f.Workers, f.P, pred, f.G.Grad) + f.Lambda*NuclearNorm(next, s.D) + s.Linear.RidgeOf(to, to)
+			trial := linear.RowLosses(
+				f.Workers,
+				f.P,
+				pred,
+				f.G.Grad,
+			) + f.Lambda*NuclearNorm(
+				next,
+				s.D,
+			) + s.Linear.RidgeOf(
+				to,
+				to,
+			)
 			if f.Workers.Cancelled() {
 				return steps, true
 			}
@@ -115,7 +138,8 @@ func (s *WholeNewton) Run(a, theta []float64, tolerance float64) (steps int, ok 
 	return NewtonSteps, true
 }
 
-// Model stores second derivatives and gradient of the smooth part of the objective at the current predictions, whose gradients are in g.grad.
+// Model stores second derivatives and gradient of the smooth part of the objective at the current predictions, whose
+// gradients are in g.grad.
 func (s *WholeNewton) Model(theta []float64) {
 	f, n, width := s.F, s.F.P.X.NumRows(), s.All+1
 	size := max(gamma.MinGammaBlock, (n+gamma.GammaBlocks-1)/gamma.GammaBlocks)
@@ -138,7 +162,13 @@ func (s *WholeNewton) Model(theta []float64) {
 			if f.P.Weights != nil {
 				weight = f.P.Weights[lo : lo+rows]
 			}
-			s.Linear.Scratch[worker].Loss.Curvature(curve[:rows], f.Current[lo:lo+rows], f.P.Targets[lo:lo+rows], weight, rows)
+			s.Linear.Scratch[worker].Loss.Curvature(
+				curve[:rows],
+				f.Current[lo:lo+rows],
+				f.P.Targets[lo:lo+rows],
+				weight,
+				rows,
+			)
 			for c, column := range columns {
 				floats.MulTo(weighted[c*loss.FitTile:c*loss.FitTile+rows], column[:rows], curve[:rows])
 			}
@@ -225,11 +255,17 @@ func (s *WholeNewton) along(change, moved []float64) float64 {
 	return sum
 }
 
-// Step stores in next the Z that minimises the model, and in moved what linear term and bias move by. It reports false where it cannot.
+// Step stores in next the Z that minimises the model, and in moved what linear term and bias move by. It reports false
+// where it cannot.
 func (s *WholeNewton) Step(next, moved, a, theta []float64) bool {
 	width, rest := s.All+1, s.D+1
 	factor := eigen.NewSymmetric(rest)
-	cross := blas64.General{Rows: rest, Cols: s.Size + 1, Stride: s.Size + 1, Data: make([]float64, rest*(s.Size+1))} // with the gradient as the last column
+	cross := blas64.General{
+		Rows:   rest,
+		Cols:   s.Size + 1,
+		Stride: s.Size + 1,
+		Data:   make([]float64, rest*(s.Size+1)),
+	} // with the gradient as the last column
 	for r := range rest {
 		from := s.Hessian[(s.Size+r)*width : (s.Size+r+1)*width]
 		copy(factor.Data[r*rest:(r+1)*rest], from[s.Size:s.All])
@@ -259,12 +295,16 @@ func (s *WholeNewton) Step(next, moved, a, theta []float64) bool {
 	s.Whole(next, end)
 	floats.Sub(end, begun)
 	for r := range rest {
-		moved[r] = -cross.Data[r*cross.Stride+s.Size] - floats.Dot(cross.Data[r*cross.Stride:r*cross.Stride+s.Size], end)
+		moved[r] = -cross.Data[r*cross.Stride+s.Size] - floats.Dot(
+			cross.Data[r*cross.Stride:r*cross.Stride+s.Size],
+			end,
+		)
 	}
 	return true
 }
 
-// minimise moves u, which begins at begun, to min ½ (u − begun)'S(u − begun) + slope'(u − begun) + λ‖Z‖_*, by FISTA with gradient restart. Work is d×d.
+// minimise moves u, which begins at begun, to min ½ (u − begun)'S(u − begun) + slope'(u − begun) + λ‖Z‖_*,
+// by FISTA with gradient restart. Work is d×d.
 func (s *WholeNewton) minimise(u, begun, work []float64) bool {
 	matrix := eigen.NewSymmetric(s.Size)
 	copy(matrix.Data, s.schur)
@@ -282,8 +322,13 @@ func (s *WholeNewton) minimise(u, begun, work []float64) bool {
 		for c := range gradient {
 			last[c] = y[c] - begun[c]
 		}
-		blas64.Symv(1, blas64.Symmetric{N: s.Size, Stride: s.Size, Data: s.schur, Uplo: matrix.Uplo}, blas64.Vector{N: s.Size, Data: last, Inc: 1}, 0,
-			blas64.Vector{N: s.Size, Data: gradient, Inc: 1})
+		blas64.Symv(
+			1,
+			blas64.Symmetric{N: s.Size, Stride: s.Size, Data: s.schur, Uplo: matrix.Uplo},
+			blas64.Vector{N: s.Size, Data: last, Inc: 1},
+			0,
+			blas64.Vector{N: s.Size, Data: gradient, Inc: 1},
+		)
 		floats.Add(gradient, s.slope)
 		copy(last, u)
 		floats.AddScaledTo(u, y, -1/smooth, gradient)

@@ -2,8 +2,8 @@ package convexfm
 
 import "math"
 
-// moveSquare moves one coordinate of a factor of the homogeneous kernel, on which the predictions of the rows in near depend by sign·(m + x·p)², for the
-// values x of the column and moves x·m. It returns by what the objective fell.
+// moveSquare moves one coordinate of a factor of the homogeneous kernel, on which the predictions of the rows in near
+// depend by sign·(m + x·p)², for the values x of the column and moves x·m. It returns by what the objective fell.
 func (f *factorDescent) moveSquare(p *float64, moves, values []float64, sign float64) (fall float64) {
 	var first, second, third, fourth, direct float64
 	if f.p.Weights == nil {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestQuarticLeast compares the least value of polynomials with a search over a fine grid, over coefficients of many sizes, with fourth ones of 0 and near it.
+// TestQuarticLeast compares the least value of polynomials with a search over a fine grid, over coefficients of many
+// sizes, with fourth ones of 0 and near it.
 func TestQuarticLeast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 18))
 	for try := range 2000 {

@@ -22,9 +22,9 @@ type Spectrum struct {
 // Moves reports whether refits move the vectors together with their weights.
 func (s *Spectrum) Moves() bool { return s != nil && s.Factors != nil }
 
-// WholeColumns is up to how many columns, if MaxBasis leaves room for all, refits are of the whole Z: a pass over dense rows then costs no more than one over
-// the span of so many vectors, and no vector is missing from it, so that one refit takes the place of dozens. On 500 dense rows of 50 columns
-// and small λ the way over spans took half a minute.
+// WholeColumns is up to how many columns, if MaxBasis leaves room for all, refits are of the whole Z: a pass over dense
+// rows then costs no more than one over the span of so many vectors, and no vector is missing from it, so that one
+// refit takes the place of dozens. On 500 dense rows of 50 columns and small λ the way over spans took half a minute.
 const WholeColumns = 64
 
 // WholeSteps is after how many steps refits of the whole Z are given up: one that reaches its optimum leaves no vector
@@ -35,8 +35,8 @@ const WholeSteps = 8
 // IsWhole reports whether refits are of the whole Z.
 func (s *Spectrum) IsWhole() bool { return s != nil && s.Fit != nil && s.Fit.Whole }
 
-// carefulSteps are the Krylov vectors of careful searches, where they are no more than BoundRoom numbers: with fewer, those that start from the vectors
-// found before miss others close to them.
+// carefulSteps are the Krylov vectors of careful searches, where they are no more than BoundRoom numbers: with fewer,
+// those that start from the vectors found before miss others close to them.
 const carefulSteps = 60
 
 // Search returns the search for eigenvectors: for one output there is room for more of them.

@@ -20,7 +20,8 @@ func TestEntering(t *testing.T) {
 	found := gamma.Found{Basis: []float64{half, 0, half, 0}, Gradient: []float64{5}}
 	found.Eigen.Further = [][]float64{{half, 0, -half, 0}, {0, half, 0, half}, {0, 1, 0, 0}}
 	found.Eigen.FurtherValues = []float64{-5, -3, 1}
-	for room, want := range [][][]float64{1: {{half, 0, -half, 0}}, 2: {{half, 0, -half, 0}, {0, half, 0, half}}, 3: {{half, 0, -half, 0}, {0, half, 0, half}}} {
+	for room, want := range [][][]float64{1: {{half, 0, -half, 0}}, 2: {{half, 0, -half, 0}, {0, half, 0, half}},
+		3: {{half, 0, -half, 0}, {0, half, 0, half}}} {
 		if room == 0 {
 			continue
 		}
@@ -60,11 +61,22 @@ func TestFold(t *testing.T) {
 		axes, sum := eigen.MatrixOver(vectors, values)
 		_, before, _ := eigen.EigenvectorsOf(sum, axes)
 		if len(folded) != (k+1)/2 || floats.Norm(weights, 1) > floats.Norm(before, 1)*(1+1e-12)+1e-12 {
-			t.Errorf("%d vectors become %d, norm %v from %v", k, len(folded), floats.Norm(weights, 1), floats.Norm(before, 1))
+			t.Errorf(
+				"%d vectors become %d, norm %v from %v",
+				k,
+				len(folded),
+				floats.Norm(weights, 1),
+				floats.Norm(before, 1),
+			)
 		}
 		for j := range split {
 			for l := split; l < d; l++ {
-				if got, want := between(folded, weights, j, l), between(vectors, values, j, l); !solvertest.Near(got, want, 0, 1e-12) {
+				if got, want := between(folded, weights, j, l), between(vectors, values, j, l); !solvertest.Near(
+					got,
+					want,
+					0,
+					1e-12,
+				) {
 					t.Errorf("%d vectors: %v between %d and %d, was %v", k, got, j, l, want)
 				}
 			}

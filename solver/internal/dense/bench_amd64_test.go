@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// BenchmarkPeak measures what the kernels could reach: multiply-adds of registers, and a triad dst += f·x over memory that no cache holds
-// (three passes: two reads and a write).
+// BenchmarkPeak measures what the kernels could reach: multiply-adds of registers, and a triad dst += f·x over memory
+// that no cache holds (three passes: two reads and a write).
 func BenchmarkPeak(b *testing.B) {
 	const rounds, perRound = 1 << 16, 12
 	for l, loop := range [...]struct {
@@ -37,8 +37,9 @@ func BenchmarkPeak(b *testing.B) {
 	})
 }
 
-// BenchmarkShare measures what share of the machine's peak the two products of a refit reach over all rows. What is done elsewhere on the machine should
-// not count: the time of a pass is the sum over its tiles of the shortest of many, taken in turn with those of the peak.
+// BenchmarkShare measures what share of the machine's peak the two products of a refit reach over all rows. What is
+// done elsewhere on the machine should not count: the time of a pass is the sum over its tiles of the shortest of many,
+// taken in turn with those of the peak.
 func BenchmarkShare(b *testing.B) {
 	const rounds, perRound = 1 << 12, 12
 	if inUse == portable {

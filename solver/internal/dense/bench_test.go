@@ -48,7 +48,8 @@ func rate(b *testing.B, flops int) {
 	b.ReportMetric(float64(flops)*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 }
 
-// BenchmarkPasses measures the two products of a refit by these kernels, by gonum's vector functions and by gonum's Dgemm.
+// BenchmarkPasses measures the two products of a refit by these kernels, by gonum's vector functions and by gonum's
+// Dgemm.
 func BenchmarkPasses(b *testing.B) {
 	for _, shape := range [][2]int{{150, 26}, {20, 4}, {20, 1}} {
 		s := newTiles(shape[0], shape[1])
@@ -77,9 +78,15 @@ func BenchmarkPasses(b *testing.B) {
 		})
 		b.Run(name+"MulAdd/Dgemm", func(b *testing.B) {
 			for b.Loop() {
-				blas64.Gemm(blas.NoTrans, blas.NoTrans, 1, blas64.General{Rows: benchRows, Cols: s.k, Stride: s.k, Data: s.packed},
-					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.coef}, 0,
-					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out})
+				blas64.Gemm(
+					blas.NoTrans,
+					blas.NoTrans,
+					1,
+					blas64.General{Rows: benchRows, Cols: s.k, Stride: s.k, Data: s.packed},
+					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.coef},
+					0,
+					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out},
+				)
 			}
 			rate(b, s.flops())
 		})
@@ -105,9 +112,15 @@ func BenchmarkPasses(b *testing.B) {
 		})
 		b.Run(name+"DotAdd/Dgemm", func(b *testing.B) {
 			for b.Loop() {
-				blas64.Gemm(blas.Trans, blas.NoTrans, 1, blas64.General{Rows: benchRows, Cols: s.k, Stride: s.k, Data: s.packed},
-					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out}, 0,
-					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.sums})
+				blas64.Gemm(
+					blas.Trans,
+					blas.NoTrans,
+					1,
+					blas64.General{Rows: benchRows, Cols: s.k, Stride: s.k, Data: s.packed},
+					blas64.General{Rows: benchRows, Cols: s.m, Stride: s.m, Data: s.out},
+					0,
+					blas64.General{Rows: s.k, Cols: s.m, Stride: s.m, Data: s.sums},
+				)
 			}
 			rate(b, s.flops())
 		})

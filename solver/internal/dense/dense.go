@@ -1,13 +1,15 @@
-// Package dense holds the dense kernels of the solver's hot loops: products of a few columns of Φ with a small matrix, dot products, the
-// exponential, and the solution of small positive definite systems. They have an AVX-512, an AVX2 and a
-// pure-Go form; the widest one that the processor and the operating system support is chosen when the program starts.
+// Package dense holds the dense kernels of the solver's hot loops: products of a few columns of Φ with a small matrix,
+// dot products, the exponential, and the solution of small positive definite systems. They have an AVX-512, an AVX2 and
+// a pure-Go form; the widest one that the processor and the operating system support is chosen when the program starts.
 //
-// All forms give the same bits, so that a model does not depend on the machine it was trained on. The order of every operation is therefore
-// part of each function's contract: an element-wise update is one fused multiply-add per term, in the order of the terms; a dot product has
-// eight lanes that start at 0, element i goes to lane i mod 8 by a fused multiply-add, a tail is treated as if it were padded with
-// zeros, and the lanes s0 … s7 are reduced as ((s0+s4) + (s2+s6)) + ((s1+s5) + (s3+s7)). Only the sign and payload of a NaN may differ.
+// All forms give the same bits, so that a model does not depend on the machine it was trained on. The order of every
+// operation is therefore part of each function's contract: an element-wise update is one fused multiply-add per term,
+// in the order of the terms; a dot product has eight lanes that start at 0, element i goes to lane i mod 8 by a fused
+// multiply-add, a tail is treated as if it were padded with zeros, and the lanes s0 … s7 are reduced as ((s0+s4) +
+// (s2+s6)) + ((s1+s5) + (s3+s7)). Only the sign and payload of a NaN may differ.
 //
-// Functions panic on shapes that do not fit. They keep no state; concurrent calls are safe as long as they write to different memory.
+// Functions panic on shapes that do not fit. They keep no state; concurrent calls are safe as long as they write to
+// different memory.
 // The package knows nothing of losses, models or rows, and starts no goroutines.
 package dense
 
@@ -15,9 +17,9 @@ package dense
 //
 //	dst[c·stride+i] += Σ_r a[r][lo+i] · coef[r·m+c],  0 ≤ c < m, 0 ≤ i < n
 //
-// where a holds k columns and coef is k×m, row-major. The terms are added in the order r = 0 … k−1, one fused multiply-add each. A
-// zero in coef is not skipped, since 0·∞ is NaN. dst must not overlap a or coef. Cost: 2·k·m·n flops; the rows of a come from memory
-// once.
+// where a holds k columns and coef is k×m, row-major. The terms are added in the order r = 0 … k−1, one fused
+// multiply-add each. A zero in coef is not skipped, since 0·∞ is NaN. dst must not overlap a or coef. Cost: 2·k·m·n
+// flops; the rows of a come from memory once.
 func MulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64, m int) {
 	checkColumns(a, lo, n)
 	checkTile(dst, stride, n, m)
@@ -33,7 +35,8 @@ func MulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64,
 //
 //	dst[r·m+c] += Σ_i a[r][lo+i] · b[c·stride+i],  0 ≤ i < n
 //
-// Each sum is formed in eight lanes as the package comment says, then added. dst must not overlap a or b. Cost: 2·k·m·n flops.
+// Each sum is formed in eight lanes as the package comment says, then added. dst must not overlap a or b. Cost:
+// 2·k·m·n flops.
 func DotAdd(dst []float64, a [][]float64, lo, n int, b []float64, stride, m int) {
 	checkColumns(a, lo, n)
 	checkTile(b, stride, n, m)
@@ -65,7 +68,8 @@ func ScaleAdd(dst []float64, f float64, x []float64) {
 	}
 }
 
-// AddScaledProduct adds f·(x·y) to dst, element by element: the product is rounded, then comes one fused multiply-add. dst may be x or y.
+// AddScaledProduct adds f·(x·y) to dst, element by element: the product is rounded, then comes one fused
+// multiply-add. dst may be x or y.
 func AddScaledProduct(dst []float64, f float64, x, y []float64) {
 	if len(dst) != len(x) || len(dst) != len(y) {
 		panic("dense: AddScaledProduct of slices of unequal length")
@@ -94,8 +98,9 @@ func Max(x []float64) float64 {
 	return 0 + largest(x)
 }
 
-// Exchange puts the larger of x[i] and y[i] into x and the smaller one into y, element by element; both get y[i] if either is NaN, or if both are 0.
-// A column exchanged with each of some others in turn holds the largest of every row, and a second one then the next. x and y must not overlap.
+// Exchange puts the larger of x[i] and y[i] into x and the smaller one into y, element by element; both get y[i] if
+// either is NaN, or if both are 0. A column exchanged with each of some others in turn holds the largest of every row,
+// and a second one then the next. x and y must not overlap.
 func Exchange(x, y []float64) {
 	if len(x) != len(y) {
 		panic("dense: Exchange of slices of unequal length")

@@ -10,8 +10,22 @@ import (
 
 // values returns n numbers. One series in four has values at which arithmetic is special among them.
 func values(random *rand.Rand, n int) []float64 {
-	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat64, -math.MaxFloat64, 5e-324,
-		-5e-324, 1e-200, -1e-200, 709.79, -708.5, -745}
+	special := []float64{
+		0,
+		math.Copysign(0, -1),
+		math.Inf(1),
+		math.Inf(-1),
+		math.NaN(),
+		math.MaxFloat64,
+		-math.MaxFloat64,
+		5e-324,
+		-5e-324,
+		1e-200,
+		-1e-200,
+		709.79,
+		-708.5,
+		-745,
+	}
 	vs := make([]float64, n)
 	odd := random.IntN(4) == 0
 	for i := range vs {
@@ -58,8 +72,16 @@ func wantBits(t *testing.T, what string, got, want []float64) {
 	t.Helper()
 	for i, g := range got {
 		if math.Float64bits(g) != math.Float64bits(want[i]) && !(math.IsNaN(g) && math.IsNaN(want[i])) {
-			t.Fatalf("%s: element %d of %d is %v (%#x), want %v (%#x)", what, i, len(got), g, math.Float64bits(g), want[i],
-				math.Float64bits(want[i]))
+			t.Fatalf(
+				"%s: element %d of %d is %v (%#x), want %v (%#x)",
+				what,
+				i,
+				len(got),
+				g,
+				math.Float64bits(g),
+				want[i],
+				math.Float64bits(want[i]),
+			)
 		}
 	}
 }
@@ -146,7 +168,8 @@ func TestAgainstLoops(t *testing.T) {
 	})
 }
 
-// TestLanesOfDot checks the order of accumulation that the package comment promises, with terms whose sum depends on it.
+// TestLanesOfDot checks the order of accumulation that the package comment promises, with terms whose sum depends on
+// it.
 func TestLanesOfDot(t *testing.T) {
 	forEachLevel(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(2, 1))
@@ -157,7 +180,12 @@ func TestLanesOfDot(t *testing.T) {
 				y[i] *= math.Exp(20 * y[i])
 				s[i%8] = math.FMA(x[i], y[i], s[i%8])
 			}
-			wantBits(t, "Dot", []float64{Dot(x, y)}, []float64{((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))})
+			wantBits(
+				t,
+				"Dot",
+				[]float64{Dot(x, y)},
+				[]float64{((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))},
+			)
 		}
 	})
 }
@@ -252,7 +280,8 @@ func TestShapesThatDoNotFit(t *testing.T) {
 		func() { AddScaled(long, 1, short) }, func() { Dot(short, long) }, // lengths differ
 		func() { ScaleAdd(long, 1, short) }, func() { AddScaledProduct(long, 1, long, short) },
 		func() { AddScaledProduct(long, 1, short, long) },
-		func() { Sweep(long, 10, long[:1]) }, func() { Sweep(make([]float64, 80), 8, short) }, // rows of no multiple of 8, too short
+		// rows of no multiple of 8, too short
+		func() { Sweep(long, 10, long[:1]) }, func() { Sweep(make([]float64, 80), 8, short) },
 		func() { Sweep(long, 8, short[:2]) }, // too few rows
 		func() { Max(nil) }, func() { Exchange(long, short) },
 	} {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// expUlps is the largest error of Exp that the tests allow, in units of the last place of the exact result; observed: 0.80.
+// expUlps is the largest error of Exp that the tests allow, in units of the last place of the exact result; observed:
+// 0.80.
 const expUlps = 1.0
 
 // exactExp returns e^x to more than 100 bits: the Taylor series of x/2^12, squared twelve times.
@@ -30,7 +31,19 @@ func exactExp(x float64) *big.Float {
 
 // TestExp compares each level with exact values over the whole range, and with what the contract says outside of it.
 func TestExp(t *testing.T) {
-	xs := []float64{0, math.Copysign(0, -1), 1, -1, 5e-324, -5e-324, 0.5 * math.Ln2, -0.5 * math.Ln2, -708, 709.436, 709.78}
+	xs := []float64{
+		0,
+		math.Copysign(0, -1),
+		1,
+		-1,
+		5e-324,
+		-5e-324,
+		0.5 * math.Ln2,
+		-0.5 * math.Ln2,
+		-708,
+		709.436,
+		709.78,
+	}
 	random := rand.New(rand.NewPCG(3, 1))
 	for i := range 4000 {
 		x := random.Float64()*1417.7 - 708

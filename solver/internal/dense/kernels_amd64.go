@@ -16,7 +16,8 @@ const (
 // inUse is the best level of this machine. Only tests change it, to compare the levels.
 var inUse = detect()
 
-// The bits of the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, and volume 1, section 13.3.
+// The bits of the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2A, CPUID, and volume 1, section
+// 13.3.
 const (
 	hasFMA, hasXSave, hasAVX = 1 << 12, 1 << 27, 1 << 28 // leaf 1, ecx; XSave: by the operating system
 	hasAVX2                  = 1 << 5                    // leaf 7, ebx
@@ -40,7 +41,8 @@ func detect() level {
 	return levelOf(ecx, ebx, saved)
 }
 
-// levelOf is the best level of a processor with ecx of leaf 1 and ebx of leaf 7, under a system that saves these registers.
+// levelOf is the best level of a processor with ecx of leaf 1 and ebx of leaf 7, under a system that saves these
+// registers.
 func levelOf(ecx, ebx, saved uint32) level {
 	const needed = hasFMA | hasXSave | hasAVX
 	switch {
@@ -61,9 +63,10 @@ var mulAddKernels = [...][]mulAddKernel{
 		mulAdd8AVX512, mulAdd9AVX512, mulAdd10AVX512, mulAdd11AVX512, mulAdd12AVX512, mulAdd13AVX512},
 }
 
-// mulAddColumns is the number of columns of a that one call of a kernel of MulAdd passes over, all rows of the tile before the next columns:
-// few enough that the processor's prefetching follows them all (Intel's streamer keeps 32 streams) and that another group of outputs
-// finds their tile (256·8·24 bytes) in the caches. The terms are added to dst in the same order.
+// mulAddColumns is the number of columns of a that one call of a kernel of MulAdd passes over, all rows of the tile
+// before the next columns: few enough that the processor's prefetching follows them all (Intel's streamer keeps 32
+// streams) and that another group of outputs finds their tile (256·8·24 bytes) in the caches. The terms are added to
+// dst in the same order.
 const mulAddColumns = 24
 
 func mulAdd(dst []float64, stride int, a [][]float64, lo, n int, coef []float64, m int) {
@@ -143,9 +146,16 @@ func dotAddSingle(dst []float64, a [][]float32, lo, n int, b []float32, stride, 
 	dotAddBy(dotAddSingleKernels[inUse], dst, a, lo, n, b, stride, m)
 }
 
-// The columns of b that a group of outputs takes stay in the first-level cache while those of a pass by. Groups are of equal size, so that
-// one of 1, 2 or 3 outputs (AVX2: 1) is all there is, as its kernel expects.
-func dotAddBy[T float32 | float64](kernels [][]dotAddKernel[T], dst []float64, a [][]T, lo, n int, b []T, stride, m int) {
+// The columns of b that a group of outputs takes stay in the first-level cache while those of a pass by. Groups are of
+// equal size, so that one of 1, 2 or 3 outputs (AVX2: 1) is all there is, as its kernel expects.
+func dotAddBy[T float32 | float64](
+	kernels [][]dotAddKernel[T],
+	dst []float64,
+	a [][]T,
+	lo, n int,
+	b []T,
+	stride, m int,
+) {
 	groups := (m + len(kernels) - 1) / len(kernels)
 	for g, c := 0, 0; g < groups; g++ {
 		end := m * (g + 1) / groups

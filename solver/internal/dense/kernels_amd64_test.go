@@ -111,13 +111,30 @@ func TestSameBits(t *testing.T) {
 			var x2, got2, a2, b2 [2][]float64
 			n = random.IntN(MaxPair + 1)
 			for s := range a2 {
-				a2[s], b2[s], x2[s], got2[s] = values(random, n*(n+1)/2), values(random, n), make([]float64, n), make([]float64, n)
+				a2[s], b2[s], x2[s], got2[s] = values(
+					random,
+					n*(n+1)/2,
+				), values(
+					random,
+					n,
+				), make(
+					[]float64,
+					n,
+				), make(
+					[]float64,
+					n,
+				)
 			}
 			d, work := values(random, n), values(random, PairWork)
 			for i := range d {
 				d[i] += 20 * float64(round%2)
 			}
-			wantBits(t, "SolvePair: least pivot", []float64{SolvePair(got2, a2, b2, d, work)}, []float64{solvePairLeast(x2, a2, b2, d)})
+			wantBits(
+				t,
+				"SolvePair: least pivot",
+				[]float64{SolvePair(got2, a2, b2, d, work)},
+				[]float64{solvePairLeast(x2, a2, b2, d)},
+			)
 			wantBits(t, "SolvePair", got2[0], x2[0])
 			wantBits(t, "SolvePair", got2[1], x2[1])
 
@@ -140,7 +157,8 @@ func solvePairLeast(x, a, b [2][]float64, d []float64) float64 {
 	return solvePairPortable(x, a, b, d, make([]float64, PairWork))
 }
 
-// TestUnderflowingLanes: products too small to represent leave lanes at −0, which padding and the sum with dst turn into 0 everywhere.
+// TestUnderflowingLanes: products too small to represent leave lanes at −0, which padding and the sum with dst turn
+// into 0 everywhere.
 func TestUnderflowingLanes(t *testing.T) {
 	forEachLevel(t, func(t *testing.T) {
 		for n := 1; n < 20; n++ {
@@ -158,15 +176,26 @@ func TestUnderflowingLanes(t *testing.T) {
 	})
 }
 
-// TestGenerated runs the generator and compares. Where its module cannot be had, go generate && git diff --exit-code does the same.
+// TestGenerated runs the generator and compares. Where its module cannot be had, go generate && git diff --exit-code
+// does the same.
 func TestGenerated(t *testing.T) {
 	tier.Need(t, tier.Long) // the generator is compiled
 	if out, err := exec.CommandContext(t.Context(), "go", "-C", "gen", "list", "-deps", ".").CombinedOutput(); err != nil {
 		t.Skipf("the generator's module is not available: %v\n%s", err, out)
 	}
 	dir := t.TempDir()
-	args := []string{"-C", "gen", "run", ".", "-out", filepath.Join(dir, "dense_amd64.s"), "-stubs", filepath.Join(dir, "stub_amd64.go"),
-		"-pkg", "dense"}
+	args := []string{
+		"-C",
+		"gen",
+		"run",
+		".",
+		"-out",
+		filepath.Join(dir, "dense_amd64.s"),
+		"-stubs",
+		filepath.Join(dir, "stub_amd64.go"),
+		"-pkg",
+		"dense",
+	}
 	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("go %v: %v\n%s", args, err, out)
 	}

@@ -5,7 +5,8 @@ import "math"
 // SingleLanes is what lengths of DotAddSingle, Narrow and ProductSingle are multiples of: sixteen lanes of float32.
 const SingleLanes = 16
 
-// DotAddSingle is DotAdd of float32s: it adds to dst (k×m, row-major) the products of rows lo … lo+n−1 of the k columns a with the m columns of b,
+// DotAddSingle is DotAdd of float32s: it adds to dst (k×m, row-major) the products of rows lo … lo+n−1 of the k
+// columns a with the m columns of b,
 //
 //	dst[r·m+c] += Σ_i a[r][lo+i] · b[c·stride+i],  0 ≤ i < n
 //
@@ -25,7 +26,8 @@ func DotAddSingle(dst []float64, a [][]float32, lo, n int, b []float32, stride, 
 	}
 }
 
-// Narrow stores src in dst, rounded to float32; what is too large for one is infinite. The length is a multiple of SingleLanes.
+// Narrow stores src in dst, rounded to float32; what is too large for one is infinite. The length is a multiple of
+// SingleLanes.
 func Narrow(dst []float32, src []float64) {
 	if len(dst) != len(src) {
 		panic("dense: Narrow of slices of unequal length")
@@ -72,8 +74,8 @@ func dotSinglePortable(x, y []float32) float64 {
 	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
 
-// fma32 returns x·y + z, rounded once. The product is exact in float64; the sum is rounded to odd there, so that rounding it again does no harm (Boldo and
-// Melquiond, 2008).
+// fma32 returns x·y + z, rounded once. The product is exact in float64; the sum is rounded to odd there, so that
+// rounding it again does no harm (Boldo and Melquiond, 2008).
 func fma32(x, y, z float32) float32 {
 	product, addend := float64(x)*float64(y), float64(z)
 	sum := product + addend

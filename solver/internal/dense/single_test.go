@@ -11,7 +11,17 @@ import (
 
 // singles returns n float32s, special ones among them in one series of four where they are wanted.
 func singles(random *rand.Rand, n int, special bool) []float32 {
-	odd := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.NaN()), math.MaxFloat32, 1e-45, -1e-45, 1e-20, -3e-39}
+	odd := []float32{
+		0,
+		float32(math.Copysign(0, -1)),
+		float32(math.Inf(1)),
+		float32(math.NaN()),
+		math.MaxFloat32,
+		1e-45,
+		-1e-45,
+		1e-20,
+		-3e-39,
+	}
 	special = special && random.IntN(4) == 0
 	x := make([]float32, n)
 	for i := range x {
@@ -23,7 +33,8 @@ func singles(random *rand.Rand, n int, special bool) []float32 {
 	return x
 }
 
-// TestSingle compares every level with the form in Go, bit by bit, and that with sums of float64s, within what sums of n/16 float32s may be off.
+// TestSingle compares every level with the form in Go, bit by bit, and that with sums of float64s, within what sums of
+// n/16 float32s may be off.
 func TestSingle(t *testing.T) {
 	forEachLevel(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(7, 1))
@@ -115,7 +126,8 @@ func TestSingleShapesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// BenchmarkDotAddSingle measures the products of blocks of a Gram matrix: 150 columns with so many, over one tile, by float32s and float64s.
+// BenchmarkDotAddSingle measures the products of blocks of a Gram matrix: 150 columns with so many, over one tile, by
+// float32s and float64s.
 func BenchmarkDotAddSingle(b *testing.B) {
 	random := rand.New(rand.NewPCG(9, 1))
 	for _, m := range []int{1, 3, 8} {

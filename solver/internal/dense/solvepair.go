@@ -8,15 +8,17 @@ const MaxPair = 16
 // PairWork is the length of the memory that SolvePair works in.
 const PairWork = 2 * (MaxPair*(MaxPair+1)/2 + 2*MaxPair)
 
-// SolvePair solves (A_s + D) x_s = b_s for two symmetric positive definite matrices of order n = len(d) ≤ MaxPair at once: in the time of one,
-// which mostly waits for its divisions. a holds their lower triangles, packed by rows; D is the diagonal d. It returns the least pivot: unless that is
-// positive, one of the matrices is not positive definite and the solutions are of no use.
+// SolvePair solves (A_s + D) x_s = b_s for two symmetric positive definite matrices of order n = len(d) ≤ MaxPair at
+// once: in the time of one, which mostly waits for its divisions. a holds their lower triangles, packed by rows; D is
+// the diagonal d. It returns the least pivot: unless that is positive, one of the matrices is not positive definite and
+// the solutions are of no use.
 //
-// The elimination goes backwards, so that it runs along rows of the triangle: for k = n−1 … 0, p = a[k][k] + d[k], every i < k has
-// f = a[k][i]·(1/p), a[i][j] −= f·a[k][j] for j ≤ i and b[i] −= f·b[k], each a fused multiply-add. Then for k = 0 … n−1 x[k] is b[k], less
-// a[k][j]·x[j] for j = 0 … k−1 by fused multiply-adds, times 1/p.
+// The elimination goes backwards, so that it runs along rows of the triangle: for k = n−1 … 0, p = a[k][k] + d[k],
+// every i < k has f = a[k][i]·(1/p), a[i][j] −= f·a[k][j] for j ≤ i and b[i] −= f·b[k], each a fused multiply-add. Then
+// for k = 0 … n−1 x[k] is b[k], less a[k][j]·x[j] for j = 0 … k−1 by fused multiply-adds, times 1/p.
 //
-// work has PairWork numbers of any value. x must not overlap a, b or d. Cost: n³/3 flops a system, n divisions upon each other.
+// work has PairWork numbers of any value. x must not overlap a, b or d. Cost: n³/3 flops a system, n divisions upon
+// each other.
 func SolvePair(x, a, b [2][]float64, d, work []float64) (least float64) {
 	n := len(d)
 	if n > MaxPair || len(work) < PairWork {

@@ -5,9 +5,10 @@ package dense
 // holds n = len(pivots) rows of stride numbers, stride a multiple of 8 and no less than n; A is the first n columns
 // of it, and every other column is one of B.
 //
-// The pivots are stored in order; their product is det A. One that is not positive shows that A is not positive definite, and that the rest of
-// the result is of no use. For k = 0 … n−1 the row of the pivot is divided by it, by one division and a multiplication each, with 1 in the
-// place of the pivot; then every other row i loses a[i][k] times that row, one fused multiply-add each, with 0 in the place of a[i][k].
+// The pivots are stored in order; their product is det A. One that is not positive shows that A is not positive
+// definite, and that the rest of the result is of no use. For k = 0 … n−1 the row of the pivot is divided by it, by
+// one division and a multiplication each, with 1 in the place of the pivot; then every other row i loses a[i][k] times
+// that row, one fused multiply-add each, with 0 in the place of a[i][k].
 //
 // Cost: 2·n²·stride flops. About n divisions follow upon each other.
 func Sweep(a []float64, stride int, pivots []float64) {

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// positive returns n rows of stride numbers that hold a positive definite matrix and, in the columns after it, others. Its diagonal spans the
-// given number of powers of ten.
+// positive returns n rows of stride numbers that hold a positive definite matrix and, in the columns after it, others.
+// Its diagonal spans the given number of powers of ten.
 func positive(random *rand.Rand, n, stride int, powers float64) []float64 {
 	a := ordinary(random, n*stride)
 	v := make([][]float64, 2*n)
@@ -82,7 +82,15 @@ func TestSweep(t *testing.T) {
 						}
 					}
 					if got := a[i*stride+j]; !(math.Abs(got-want) <= 1e-8*size) {
-						t.Fatalf("n = %d: element %d, %d is %v, want %v (of terms of size %v)", n, i, j, got, want, size)
+						t.Fatalf(
+							"n = %d: element %d, %d is %v, want %v (of terms of size %v)",
+							n,
+							i,
+							j,
+							got,
+							want,
+							size,
+						)
 					}
 				}
 			}

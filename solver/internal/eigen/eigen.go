@@ -41,9 +41,9 @@ type EigenSym struct {
 	Vectors []float64 // n×n: column t belongs to values[t]
 }
 
-// Decompose returns the eigendecomposition of a, false if it fails. It always asks for vectors, wanted or not: without, the library stops the
-// program on blocks of very small entries, which it scales by the wrong length (gonum v0.17, Dsterf). Package mat does the same, but links a
-// megabyte more.
+// Decompose returns the eigendecomposition of a, false if it fails. It always asks for vectors, wanted or not: without,
+// the library stops the program on blocks of very small entries, which it scales by the wrong length (gonum v0.17,
+// Dsterf). Package mat does the same, but links a megabyte more.
 func Decompose(a blas64.Symmetric) (e EigenSym, ok bool) {
 	n := a.N
 	e = EigenSym{make([]float64, n), slices.Clone(a.Data)}
@@ -72,7 +72,8 @@ func (e *EigenSym) Largest() (value float64, at int) {
 	return -e.Values[0], 0
 }
 
-// Outermost returns the places of the count eigenvalues that come after the largest |eigenvalue|, in decreasing order of size.
+// Outermost returns the places of the count eigenvalues that come after the largest |eigenvalue|, in decreasing order
+// of size.
 func (e *EigenSym) Outermost(count int) []int {
 	low, high := 0, len(e.Values)-1
 	var places []int

@@ -40,7 +40,8 @@ func NormalizeColumns(a []float64, m int) {
 	}
 }
 
-// MatrixOver returns an orthonormal basis of the span of vectors of length 1 or 0 and Σ_r v_r h_r h_r' in its coordinates.
+// MatrixOver returns an orthonormal basis of the span of vectors of length 1 or 0 and Σ_r v_r h_r h_r' in its
+// coordinates.
 func MatrixOver(vectors [][]float64, v []float64) (axes [][]float64, sum blas64.Symmetric) {
 	axes, coordinates := Orthonormal(vectors)
 	if sum = NewSymmetric(len(axes)); len(axes) == 0 { // all are zeros, as those of a warm model may be
@@ -52,7 +53,8 @@ func MatrixOver(vectors [][]float64, v []float64) (axes [][]float64, sum blas64.
 	return axes, sum
 }
 
-// EigenvectorsOf returns the eigenvectors and eigenvalues of Σ_ab a_ab axis_a axis_bᵀ, without its null space. It reports false if the decomposition fails.
+// EigenvectorsOf returns the eigenvectors and eigenvalues of Σ_ab a_ab axis_a axis_bᵀ, without its null space. It
+// reports false if the decomposition fails.
 func EigenvectorsOf(a blas64.Symmetric, axes [][]float64) (vectors [][]float64, values []float64, ok bool) {
 	if a.N == 0 {
 		return nil, nil, true
@@ -81,8 +83,8 @@ func EigenvectorsOf(a blas64.Symmetric, axes [][]float64) (vectors [][]float64, 
 // rankTolerance is what is rounding, as a part of the largest length or eigenvalue.
 const rankTolerance = 1e-12
 
-// Orthonormal returns an orthonormal basis of the span of the given unit vectors and the coordinates of each in it, by the Gram–Schmidt process
-// with reorthogonalisation.
+// Orthonormal returns an orthonormal basis of the span of the given unit vectors and the coordinates of each in it, by
+// the Gram–Schmidt process with reorthogonalisation.
 func Orthonormal(vectors [][]float64) (axes, coordinates [][]float64) {
 	for _, vector := range vectors {
 		rest := append([]float64(nil), vector...)

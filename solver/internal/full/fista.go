@@ -153,9 +153,9 @@ func (f *FullFit) Step(u, scale []float64) {
 	}
 }
 
-// projectUnitBall replaces h by argmin Σ_j weight_j (z_j − h_j)² over ‖z‖ ≤ 1, weights positive, and reports whether h was outside. The
-// solution is weight_j h_j / (weight_j + μ), with μ > 0 the root of 1/‖z(μ)‖ = 1, nearly linear and concave in μ: Newton's method from 0
-// climbs to it (Moré and Sorensen 1983).
+// projectUnitBall replaces h by argmin Σ_j weight_j (z_j − h_j)² over ‖z‖ ≤ 1, weights positive, and reports whether h
+// was outside. The solution is weight_j h_j / (weight_j + μ), with μ > 0 the root of 1/‖z(μ)‖ = 1, nearly linear and
+// concave in μ: Newton's method from 0 climbs to it (Moré and Sorensen 1983).
 func projectUnitBall(h, weight []float64) bool {
 	if dense.Norm2(h) <= 1 {
 		return false
@@ -186,15 +186,16 @@ func projectUnitBall(h, weight []float64) bool {
 // ballSteps bounds Newton's method, which takes three to eight steps.
 const ballSteps = 50
 
-// Floors of the metric, as parts of its largest entries: a basis vector of small weight gets one that would fit a weight growing to this
-// part, a feature that hardly occurs no boundless step.
+// Floors of the metric, as parts of its largest entries: a basis vector of small weight gets one that would fit a
+// weight growing to this part, a feature that hardly occurs no boundless step.
 const (
 	weightFloor = 0.1
 	scaleFloor  = 1e-6
 )
 
-// metric stores in scale the diagonals of the two Gauss–Newton blocks at u, with the curvature bound of the loss for its Hessian: for row r of V,
-// Σ_i w_i K(h_r,x_i)², and for h_rj, ‖v_r‖² Σ_i w_i (∂K(h_r,x_i)/∂h_rj)². It takes one pass.
+// metric stores in scale the diagonals of the two Gauss–Newton blocks at u, with the curvature bound of the loss for
+// its Hessian: for row r of V, Σ_i w_i K(h_r,x_i)², and for h_rj, ‖v_r‖² Σ_i w_i (∂K(h_r,x_i)/∂h_rj)². It takes one
+// pass.
 func (f *FullFit) metric(scale, u []float64) {
 	k, m := f.K, f.P.Outputs
 	v, h := f.Split(u)

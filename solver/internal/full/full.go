@@ -14,8 +14,9 @@ import (
 //
 //	min_{V,H} Σ_i w_i ℓ(t_i, offset_i + Σ_r V[r,·] K(h_r, x_i)) + λΩ(V) + ½ ridge ‖H‖²   or with Ω(V) ≤ τ for λΩ(V),
 //
-// where with ridge 0 every h_r stays in the unit ball. It is not convex. A point is one slice: V (k×m row-major), then H (d×k
-// feature-major, as in Model.Basis). A FullFit is used by one goroutine at a time and spreads its passes over its workers.
+// where with ridge 0 every h_r stays in the unit ball. It is not convex. A point is one slice: V (k×m row-major), then
+// H (d×k feature-major, as in Model.Basis). A FullFit is used by one goroutine at a time and spreads its passes over
+// its workers.
 //
 // With G the weighted loss gradients and R = GV' (n×k), the gradients are Φ'G in V and, in h_r,
 //
@@ -24,7 +25,8 @@ import (
 //	3 Σ_i R_ir ⟨h_r, x_i⟩² x_i                    (homogeneous, degree 3)
 //	Σ_i R_ir x_ij (p₂ − a_j (p₁ − a_j))           (ANOVA, degree 3, entry j)
 //
-// with a_j = h_rj x_ij and p₁, p₂ the sums of the a and of their pairs, so that the bracket is the sum of the pairs without a_j.
+// with a_j = h_rj x_ij and p₁, p₂ the sums of the a and of their pairs, so that the bracket is the sum of the pairs
+// without a_j.
 //
 // A pass with gradients takes 4k(nnz(X) + nm) + 2knm multiplications and additions, one without 2k(nnz(X) + nm).
 type FullFit struct {
@@ -35,7 +37,8 @@ type FullFit struct {
 	Workers parallel.Workers
 	Offset  []float64 // n×m: linear term and bias
 
-	// Columns holds the columns of X, n each, if most entries are not 0: products with them then run over contiguous memory. Nil otherwise.
+	// Columns holds the columns of X, n each, if most entries are not 0: products with them then run over contiguous
+	// memory. Nil otherwise.
 	Columns [][]float64
 	Smooth  float64 // L of the last refit, in the metric of its scales; 0 at first
 
@@ -58,19 +61,29 @@ type fullScratch struct {
 }
 
 const (
-	fullTile   = 256          // rows of a tile: its k columns stay in the second-level cache
-	fullStride = fullTile + 8 // from column to column: with a power of two the entries of a row would fall into a few sets of the cache
-	// denseShare of entries that are not 0 makes X dense for a full refit: about twice the work in contiguous products is still faster.
+	fullTile = 256 // rows of a tile: its k columns stay in the second-level cache
+	// from column to column: with a power of two the entries of a row would fall into a few sets of the cache
+	fullStride = fullTile + 8
+	// denseShare of entries that are not 0 makes X dense for a full refit: about twice the work in contiguous products
+	// is still faster.
 	denseShare = 0.4
 )
 
-func NewFullFit(p *problem.Problem, kernel problem.Kernel, form penalty.Form, ridge float64, offset []float64, workers parallel.Workers) *FullFit {
+func NewFullFit(
+	p *problem.Problem,
+	kernel problem.Kernel,
+	form penalty.Form,
+	ridge float64,
+	offset []float64,
+	workers parallel.Workers,
+) *FullFit {
 	n, d := p.X.NumRows(), p.X.NumColumns
 	f := &FullFit{P: p, Kernel: kernel, Form: form, Ridge: ridge, Workers: workers, Offset: offset}
 	f.size = max(gamma.MinGammaBlock, (n+gamma.GammaBlocks-1)/gamma.GammaBlocks)
 	f.parts = make([][]float64, (n+f.size-1)/f.size)
 	f.scratch = make([]fullScratch, workers.Size)
-	if (kernel == problem.Homogeneous || kernel == problem.Homogeneous3) && float64(len(p.X.Index)) >= denseShare*float64(n)*float64(d) {
+	if (kernel == problem.Homogeneous || kernel == problem.Homogeneous3) &&
+		float64(len(p.X.Index)) >= denseShare*float64(n)*float64(d) {
 		f.Columns = make([][]float64, d)
 		for j := range f.Columns {
 			f.Columns[j] = make([]float64, n)
@@ -95,7 +108,10 @@ func (f *FullFit) Resize(k int) {
 	f.turned = make([]float64, m*k)
 	for w := range f.scratch {
 		s := fullScratch{
-			inner: make([]float64, k*fullStride), phi: make([]float64, k*fullStride), back: make([]float64, k*fullStride),
+			inner: make(
+				[]float64,
+				k*fullStride,
+			), phi: make([]float64, k*fullStride), back: make([]float64, k*fullStride),
 			out: make([]float64, m*fullStride), rows: make([]float64, fullTile*m), row: make([]float64, 3*k),
 		}
 		if f.Kernel == problem.ANOVA3 {

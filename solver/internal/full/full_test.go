@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestUnitBallProjection checks the variational inequality ⟨W(h − P), z − P⟩ ≤ 0 of the projection in a weighted metric.
+// TestUnitBallProjection checks the variational inequality ⟨W(h − P), z − P⟩ ≤ 0 of the projection in a
+// weighted metric.
 func TestUnitBallProjection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.IntRange(1, 6).Draw(t, "d")

@@ -11,17 +11,18 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Steps of lazyEpochs as parts of the size of what they move: a feature's first step moves its row of H by RowStep of the root mean square of
-// such rows, that of a basis vector its row of V by WeightStep of the largest. AdaGrad shortens later ones. Of 0.01, 0.03, 0.1 and 0.3 for the first
-// and 0.003 to 0.1 for the second, these lowered the objective most in four epochs on ML-100k.
+// Steps of lazyEpochs as parts of the size of what they move: a feature's first step moves its row of H by RowStep of
+// the root mean square of such rows, that of a basis vector its row of V by WeightStep of the largest. AdaGrad shortens
+// later ones. Of 0.01, 0.03, 0.1 and 0.3 for the first and 0.003 to 0.1 for the second, these lowered the objective
+// most in four epochs on ML-100k.
 const (
 	RowStep    = 0.1
 	WeightStep = 0.1
 )
 
-// Stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on V and H and returns the epochs run and whether the
-// objective fell by a pass over all rows; if it did not, or the solve is cancelled, u is unchanged. The order of the rows comes from rng; the epochs use one
-// goroutine, so the result depends on nothing else.
+// Stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on V and H and returns the epochs
+// run and whether the objective fell by a pass over all rows; if it did not, or the solve is cancelled, u is unchanged.
+// The order of the rows comes from rng; the epochs use one goroutine, so the result depends on nothing else.
 func (f *FullFit) Stochastic(u []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n := f.P.X.NumRows()
 	before := f.Pass(u, nil) + f.Term(u)
@@ -42,9 +43,9 @@ func (f *FullFit) Stochastic(u []float64, epochs int, rng *rand.Rand) (used int,
 	return used, true
 }
 
-// lazyEpochs takes AdaGrad steps over minibatches in time that grows with the features that occur in them, not with d. There is one
-// accumulator of squared gradients per row of V and per row of H (a feature), so that proximal steps stay in closed form. What a step
-// does to the rows of H without a gradient is put off:
+// lazyEpochs takes AdaGrad steps over minibatches in time that grows with the features that occur in them, not with d.
+// There is one accumulator of squared gradients per row of V and per row of H (a feature), so that proximal steps stay
+// in closed form. What a step does to the rows of H without a gradient is put off:
 //
 //   - the ridge divides a row by 1 + ηρ in every step, with the same η until its next gradient: settled by a power when the row is next
 //     needed;
@@ -254,7 +255,13 @@ func (l *lazyRows) forward(v, h []float64, chosen []int) {
 			}
 		}
 		copy(l.target[t*m:t*m+m], f.P.Targets[i*m:i*m+m])
-		l.weight[t] = f.P.Weight(i) * float64(f.P.X.NumRows()) / float64(len(chosen)) // an unbiased estimate of the sum over all rows
+		l.weight[t] = f.P.Weight(
+			i,
+		) * float64(
+			f.P.X.NumRows(),
+		) / float64(
+			len(chosen),
+		) // an unbiased estimate of the sum over all rows
 	}
 	rows := l.rows[:len(chosen)*m]
 	loss.EvalRows(f.P.Loss, rows, rows, l.target[:len(rows)], l.weight[:len(chosen)], m)

@@ -19,9 +19,10 @@ const (
 	svrgGrowth = 1.5
 )
 
-// Svrg runs epochs of minibatch proximal SVRG (Xiao and Zhang 2014) on V and H and returns the epochs run and whether the objective fell by
-// a pass over all rows; if it did not, or the solve is cancelled, u is unchanged. An epoch that raised the objective is dropped. The order of the rows
-// comes from rng; batches use one goroutine, so the result depends on nothing else.
+// Svrg runs epochs of minibatch proximal SVRG (Xiao and Zhang 2014) on V and H and returns the epochs run and whether
+// the objective fell by a pass over all rows; if it did not, or the solve is cancelled, u is unchanged. An epoch that
+// raised the objective is dropped. The order of the rows comes from rng; batches use one goroutine, so the result
+// depends on nothing else.
 func (f *FullFit) Svrg(u []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n := f.P.X.NumRows()
 	snapshot, full, next := append([]float64(nil), u...), make([]float64, len(u)), make([]float64, len(u))
@@ -55,9 +56,9 @@ func (f *FullFit) Svrg(u []float64, epochs int, rng *rand.Rand) (used int, fell 
 	return used, true
 }
 
-// lazySVRG takes SVRG steps in time that grows with the features of a batch, not with d: all that a step does to the other rows of H is
-// alike. With μ the full gradient at the snapshot, the drift −ημ of every step adds up to a sum for each column, and what the ridge or the return to
-// the unit ball scale by is kept as a factor for each column:
+// lazySVRG takes SVRG steps in time that grows with the features of a batch, not with d: all that a step does to the
+// other rows of H is alike. With μ the full gradient at the snapshot, the drift −ημ of every step adds up to a sum for
+// each column, and what the ridge or the return to the unit ball scale by is kept as a factor for each column:
 //
 //	h_jr = factor_r (stored_jr − μ_jr drift_r).
 type lazySVRG struct {
@@ -72,7 +73,13 @@ type lazySVRG struct {
 
 func NewLazySVRG(f *FullFit) *lazySVRG {
 	k := f.K
-	l := &lazySVRG{lazyRows: newLazyRows(f), drift: make([]float64, k), square: make([]float64, k), cross: make([]float64, k), pull: make([]float64, k)}
+	l := &lazySVRG{
+		lazyRows: newLazyRows(f),
+		drift:    make([]float64, k),
+		square:   make([]float64, k),
+		cross:    make([]float64, k),
+		pull:     make([]float64, k),
+	}
 	l.ones = append([]float64(nil), l.factor...)
 	l.U = make([]float64, (f.P.Outputs+f.P.X.NumColumns)*k)
 	return l
@@ -86,7 +93,8 @@ func (l *lazySVRG) Begin(snapshot, full []float64, part float64) {
 	batches := float64((f.P.X.NumRows() + output.StochasticBatch - 1) / output.StochasticBatch)
 	v, h := f.Split(snapshot)
 	inV, inH := f.Split(full)
-	for i, part := range [2]float64{part * dense.Norm2(v) / (batches * dense.Norm2(inV)), part * dense.Norm2(h) / (batches * dense.Norm2(inH))} {
+	for i, part := range [2]float64{part * dense.Norm2(v) / (batches * dense.Norm2(inV)),
+		part * dense.Norm2(h) / (batches * dense.Norm2(inH))} {
 		if l.Step[i] = part; !(part <= math.MaxFloat64) { // a gradient of 0
 			l.Step[i] = 0
 		}

@@ -42,7 +42,8 @@ func (f *FullFit) MinimizeFromStarts(u []float64, limits output.FitLimits, rng *
 	return used
 }
 
-// randomPoint returns a feasible point of random unit basis vectors, with weights that together are as large as those of u.
+// randomPoint returns a feasible point of random unit basis vectors, with weights that together are as large as those
+// of u.
 func (f *FullFit) randomPoint(u []float64, rng *rand.Rand) []float64 {
 	at := make([]float64, len(u))
 	for i := range at {

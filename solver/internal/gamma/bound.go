@@ -23,11 +23,11 @@ const (
 	SignPatterns GapBound = "sign patterns"
 	// SumOfSquares is √λmax(Σ_c Γ_c²) for ℓ1/ℓ2, √m times that for ℓ1/ℓ∞. It is loose.
 	SumOfSquares GapBound = "sum of squares"
-	// Flattenings is the lesser spectral norm of [B_1 … B_m] and [B_1ᵀ … B_mᵀ] for ℓ1/ℓ2 on rows of two features, one of each of two fields, where B_c are
-	// the blocks of Γ_c between the fields; √m times that for ℓ1/ℓ∞. It is loose.
+	// Flattenings is the lesser spectral norm of [B_1 … B_m] and [B_1ᵀ … B_mᵀ] for ℓ1/ℓ2 on rows of two features, one
+	// of each of two fields, where B_c are the blocks of Γ_c between the fields; √m times that for ℓ1/ℓ∞. It is loose.
 	Flattenings GapBound = "flattenings"
-	// QuarticForm is √λmax of the form Σ_c (hᵀΓ_c h)² over symmetric matrices instead of hhᵀ, see QuarticBound, for ℓ1/ℓ2; √m times that for ℓ1/ℓ∞. It is
-	// less loose.
+	// QuarticForm is √λmax of the form Σ_c (hᵀΓ_c h)² over symmetric matrices instead of hhᵀ, see QuarticBound, for
+	// ℓ1/ℓ2; √m times that for ℓ1/ℓ∞. It is less loose.
 	QuarticForm GapBound = "quartic form"
 	// SumOfModuli is λmax(Σ_c |Γ_c|) for ℓ1/ℓ∞. It is loose.
 	SumOfModuli GapBound = "sum of moduli"
@@ -51,31 +51,39 @@ func (b DualBound) Tight(omega penalty.Penalty, outputs int) bool {
 }
 
 const (
-	// MaxDenseFeatures, maxDenseWork (multiplications to form the Γ_c) and maxEigenWork (matrices times d³) limit the dense eigensolver to about
-	// 0.1 s each.
+	// MaxDenseFeatures, maxDenseWork (multiplications to form the Γ_c) and maxEigenWork (matrices times d³) limit the
+	// dense eigensolver to about 0.1 s each.
 	MaxDenseFeatures = 200
 	maxDenseWork     = 2e7
 	maxEigenWork     = 1e7
 	// maxSignColumns is the number of sign patterns, 2^(m−1), that Lanczos follows at once.
 	maxSignColumns = 16
-	// boundSteps is how many Krylov vectors a bound may have in any case: its passes over the rows, and its memory in d×columns.
+	// boundSteps is how many Krylov vectors a bound may have in any case: its passes over the rows, and its memory in
+	// d×columns.
 	boundSteps = 30
-	// mostSteps limits those of a bound that more make tight, where they are BoundRoom numbers at most: near the optimum many eigenvalues lie close to the
-	// largest, and 30 vectors leave the bound several percent above it.
+	// mostSteps limits those of a bound that more make tight, where they are BoundRoom numbers at most: near the
+	// optimum many eigenvalues lie close to the largest, and 30 vectors leave the bound several percent above it.
 	mostSteps = 150
 	BoundRoom = 4e6
 	// BoundFailure is the probability that a bound by Lanczos is none.
 	BoundFailure = 1e-3
 )
 
-// BoundDual returns an upper bound of Ω*(∇F) over all unit vectors: by a dense eigensolver where that is cheap, otherwise by Lanczos
-// iterations until the bound is within tolerance of the norm, it is enough or the steps are done. Enough may be nil. The operators must be prepared. It
-// returns an unusable bound when the solve is cancelled.
-func (g *Gamma) BoundDual(omega penalty.Penalty, tolerance float64, seed uint64, enough func(upper, lower float64) bool) DualBound {
+// BoundDual returns an upper bound of Ω*(∇F) over all unit vectors: by a dense eigensolver where that is cheap,
+// otherwise by Lanczos iterations until the bound is within tolerance of the norm, it is enough or the steps are done.
+// Enough may be nil. The operators must be prepared. It returns an unusable bound when the solve is cancelled.
+func (g *Gamma) BoundDual(
+	omega penalty.Penalty,
+	tolerance float64,
+	seed uint64,
+	enough func(upper, lower float64) bool,
+) DualBound {
 	if g.X.NumColumns == 0 { // there is no vector
 		return DualBound{Kind: OutputNorms, Columns: g.Outputs}
 	}
-	rng := rand.New(rand.NewPCG(seed, 0x6365727469667973)) // "certifys": apart from other uses of the seed, so that the start is random
+	rng := rand.New(
+		rand.NewPCG(seed, 0x6365727469667973),
+	) // "certifys": apart from other uses of the seed, so that the start is random
 	if bound, ok := g.boundDense(omega, rng); ok {
 		return bound
 	}
@@ -87,7 +95,14 @@ func (g *Gamma) BoundDual(omega penalty.Penalty, tolerance float64, seed uint64,
 		}
 		run := newKrylov(g.Workers, d, m, steps, func(dst, h []float64) { g.MulBlockTo(dst, h, m, nil) })
 		bound := DualBound{
-			Value: run.bound(rng, failure, false, tolerance, omega.RowDual, enough), Kind: OutputNorms, Failure: failure, Vectors: run.top(), Columns: m,
+			Value: run.bound(
+				rng,
+				failure,
+				false,
+				tolerance,
+				omega.RowDual,
+				enough,
+			), Kind: OutputNorms, Failure: failure, Vectors: run.top(), Columns: m,
 		}
 		if m == 1 {
 			bound.Further, bound.FurtherValues = run.besides(BesideDominant)
@@ -101,9 +116,22 @@ func (g *Gamma) BoundDual(omega penalty.Penalty, tolerance float64, seed uint64,
 		return g.boundSquares(rng, tolerance, BoundFailure)
 	case m <= maxSignColumns && 1<<(m-1) <= maxSignColumns:
 		patterns, s := SignsOf(m)
-		run := newKrylov(g.Workers, d, s, tightSteps(d, s), func(dst, h []float64) { g.MulBlockTo(dst, h, s, patterns) })
+		run := newKrylov(
+			g.Workers,
+			d,
+			s,
+			tightSteps(d, s),
+			func(dst, h []float64) { g.MulBlockTo(dst, h, s, patterns) },
+		)
 		return DualBound{
-			Value: run.bound(rng, BoundFailure, false, tolerance, dense.NormInf, enough), Kind: SignPatterns, Failure: BoundFailure, Vectors: run.top(), Columns: s,
+			Value: run.bound(
+				rng,
+				BoundFailure,
+				false,
+				tolerance,
+				dense.NormInf,
+				enough,
+			), Kind: SignPatterns, Failure: BoundFailure, Vectors: run.top(), Columns: s,
 		}
 	}
 	best, other := outputs(BoundFailure/2), g.boundSquares(rng, tolerance, BoundFailure/2)
@@ -119,9 +147,11 @@ func tightSteps(d, columns int) int {
 	return min(d, max(boundSteps, min(mostSteps, int(BoundRoom)/(d*columns))))
 }
 
-// boundSquares bounds Ω*(∇F) of ℓ1/ℓ2 by Σ_c Γ_c². If every row has one feature below g.split() and one from there on, Γ_c has a block B_c and its
-// transpose off the diagonal and zeros on it. For h = (a, b) then Σ_c (hᵀΓ_c h)² = Σ_c (2aᵀB_c b)² ≤ 4‖a‖²‖b‖²σ² ≤ σ², with σ the norm of [B_1 … B_m]
-// or that of the B_c upon each other: the lesser one of the two diagonal blocks of Σ_c Γ_c² bounds, where the sum of squares takes the greater.
+// boundSquares bounds Ω*(∇F) of ℓ1/ℓ2 by Σ_c Γ_c². If every row has one feature below g.split() and one from
+// there on, Γ_c has a block B_c and its transpose off the diagonal and zeros on it. For h = (a, b) then Σ_c (hᵀΓ_c
+// h)² = Σ_c (2aᵀB_c b)² ≤ 4‖a‖²‖b‖²σ² ≤ σ², with σ the norm of [B_1 … B_m] or that of the B_c
+// upon each other: the lesser one of the two diagonal blocks of Σ_c Γ_c² bounds, where the sum of squares takes the
+// greater.
 func (g *Gamma) boundSquares(rng *rand.Rand, tolerance, failure float64) DualBound {
 	d, m := g.X.NumColumns, g.Outputs
 	kind, columns, split := SumOfSquares, 1, g.Split()
@@ -151,7 +181,8 @@ func (g *Gamma) boundSquares(rng *rand.Rand, tolerance, failure float64) DualBou
 	return DualBound{Value: run.bound(rng, failure, true, tolerance, root, nil), Kind: kind, Failure: failure}
 }
 
-// Split returns the first feature of the second field if all rows have one feature of a first and one of a second field, and 0 else.
+// Split returns the first feature of the second field if all rows have one feature of a first and one of a second
+// field, and 0 else.
 func (g *Gamma) Split() int {
 	if g.Pairs == nil {
 		return 0
@@ -265,16 +296,24 @@ func (g *Gamma) denseWork() float64 {
 	return work
 }
 
-// bound runs Lanczos from random starts, until norm of the upper bounds of the columns is within tolerance of norm of their Ritz values or enough, unless
-// that is nil, or the memory is full, and returns the former. The bounds are of the largest |eigenvalue|, for nonnegative operators of the largest
-// eigenvalue. That all of them hold has at least the probability 1 − failure.
+// bound runs Lanczos from random starts, until norm of the upper bounds of the columns is within tolerance of norm of
+// their Ritz values or enough, unless that is nil, or the memory is full, and returns the former. The bounds are of the
+// largest |eigenvalue|, for nonnegative operators of the largest eigenvalue. That all of them hold has at least the
+// probability 1 − failure.
 //
-// The Lanczos vector after k steps is p(A) b with p(t) = Π (t − θ_j) / Π β_j, so that Σ_i γ_i² p(λ_i)² = 1 for the components γ_i of b along the
-// eigenvectors: |p(λ)| ≤ 1/|γ| for the outermost eigenvalue, and beyond the Ritz values θ, where |p| grows, that bounds it (Van Dorsselaer,
-// Hochstenbach and Van der Vorst 2000; Hochstenbach 2013). For b uniform on the sphere, the density of γ is at most c_d = Γ(d/2)/(√π Γ((d−1)/2)),
-// so |γ| < ε/2c_d has a probability of at most ε. Nothing is assumed of the spectrum: several equal eigenvalues only make γ larger.
+// The Lanczos vector after k steps is p(A) b with p(t) = Π (t − θ_j) / Π β_j, so that Σ_i γ_i² p(λ_i)² = 1
+// for the components γ_i of b along the eigenvectors: |p(λ)| ≤ 1/|γ| for the outermost eigenvalue, and beyond the
+// Ritz values θ, where |p| grows, that bounds it (Van Dorsselaer, Hochstenbach and Van der Vorst 2000; Hochstenbach
+// 2013). For b uniform on the sphere, the density of γ is at most c_d = Γ(d/2)/(√π Γ((d−1)/2)), so |γ| <
+// ε/2c_d has a probability of at most ε. Nothing is assumed of the spectrum: several equal eigenvalues only make γ
+// larger.
 func (k *krylov) bound(
-	rng *rand.Rand, failure float64, nonnegative bool, tolerance float64, norm func([]float64) float64, enough func(upper, lower float64) bool,
+	rng *rand.Rand,
+	failure float64,
+	nonnegative bool,
+	tolerance float64,
+	norm func([]float64) float64,
+	enough func(upper, lower float64) bool,
 ) float64 {
 	d, m := len(k.vectors[0])/k.columns, k.columns
 	start := make([]float64, d*m)
@@ -332,7 +371,8 @@ func (k *krylov) boundColumn(c, used int, reach float64, nonnegative bool) (uppe
 	return upper + 1e-13*math.Abs(ritz), ritz
 }
 
-// beyond returns the point t on the given side of the outermost root, at end, where Σ log|t − root| reaches target, rounded away from it.
+// beyond returns the point t on the given side of the outermost root, at end, where Σ log|t − root| reaches target,
+// rounded away from it.
 func beyond(roots []float64, end, side, target float64) float64 {
 	excess := func(step float64) float64 {
 		sum := -target
@@ -362,7 +402,11 @@ func beyond(roots []float64, end, side, target float64) float64 {
 
 // top returns the Ritz vectors of largest |value|, d×columns.
 func (k *krylov) top() []float64 {
-	found := Ritz{Vectors: make([]float64, len(k.vectors[0])), Values: make([]float64, k.columns), residual: make([]float64, k.columns)}
+	found := Ritz{
+		Vectors:  make([]float64, len(k.vectors[0])),
+		Values:   make([]float64, k.columns),
+		residual: make([]float64, k.columns),
+	}
 	k.extract(&found, k.used, true)
 	return found.Vectors
 }

@@ -5,13 +5,14 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// TrilinearTo stores in column t of dst the vector Σ_c coef[c,t] T_c(a_t, b_t, ·) for each of the s columns of a and b, in O((nnz(X) + n m) s). T_c is
-// the symmetric trilinear form with T_c(h, h, h) = Σ_i D_ic K(h, x_i):
+// TrilinearTo stores in column t of dst the vector Σ_c coef[c,t] T_c(a_t, b_t, ·) for each of the s columns of a and b,
+// in O((nnz(X) + n m) s). T_c is the symmetric trilinear form with T_c(h, h, h) = Σ_i D_ic K(h, x_i):
 //
 //	T_c(a, b, ·) = Σ_i D_ic ⟨a, x_i⟩ ⟨b, x_i⟩ x_i                                         (homogeneous)
 //	T_c(a, b, ·)_j = ⅙ Σ_i D_ic x_ij Σ_{l≠p, l≠j, p≠j} a_l x_il b_p x_ip                   (ANOVA)
 //
-// so that T_c(h, h, ·) is a third of the gradient. With coef nil there are s = m columns and column t belongs to T_t. a may be b; dst overlaps neither.
+// so that T_c(h, h, ·) is a third of the gradient. With coef nil there are s = m columns and column t belongs to T_t.
+// a may be b; dst overlaps neither.
 func (g *Gamma) TrilinearTo(dst, a, b []float64, s int, coef []float64) {
 	clear(dst[:g.X.NumColumns*s])
 	for first := 0; first < s; first += CubicColumns {
@@ -37,7 +38,8 @@ type trilinear struct {
 	s, first, size int
 }
 
-// addTo adds the d×size part of a block to the columns of dst. A block that was called off has none, or one of another product.
+// addTo adds the d×size part of a block to the columns of dst. A block that was called off has none, or one of another
+// product.
 func (w *trilinear) addTo(dst, part []float64) {
 	for j := range min(w.g.X.NumColumns, len(part)/w.size) {
 		floats.Add(dst[j*w.s+w.first:j*w.s+w.first+w.size], part[j*w.size:(j+1)*w.size])

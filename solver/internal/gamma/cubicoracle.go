@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/solver/penalty"
 )
 
-// cubicSearch bounds a selection of degree 3: among how many starts it chooses and how far the best of them are refined.
+// cubicSearch bounds a selection of degree 3: among how many starts it chooses and how far the best of them are
+// refined.
 type cubicSearch struct {
 	contractions int // matrices, for all outputs together, whose eigenvectors are starts
 	Starts       int // starts that are refined
@@ -15,8 +16,8 @@ type cubicSearch struct {
 	tolerance    float64 // as in OracleSearch
 }
 
-// On random tensors the quick search reaches 0.98 to 1 of the maximum in the mean and the careful one 0.99 to 1 of each: TestCubicSelection. A careful search
-// is made where a solve is about to end.
+// On random tensors the quick search reaches 0.98 to 1 of the maximum in the mean and the careful one 0.99 to 1 of
+// each: TestCubicSelection. A careful search is made where a solve is about to end.
 var (
 	quickCubic = cubicSearch{contractions: 4, Starts: 12, rounds: 40, tolerance: 1e-3}
 	FineCubic  = cubicSearch{contractions: 16, Starts: 24, rounds: 200, tolerance: 1e-7}
@@ -105,8 +106,8 @@ func (s *starts) add(vectors ...[]float64) {
 	s.block, s.q, s.count = kept.h, kept.q, kept.columns
 }
 
-// contract returns the Ritz vectors at both ends of the spectra of T_c(g, ·, ·), with a random g for each output, or of many outputs only the dominant
-// ones.
+// contract returns the Ritz vectors at both ends of the spectra of T_c(g, ·, ·), with a random g for each output, or of
+// many outputs only the dominant ones.
 func (g *Gamma) contract(rng *rand.Rand) (vectors [][]float64) {
 	d, m := g.X.NumColumns, g.Outputs
 	random := func() []float64 {
@@ -118,7 +119,13 @@ func (g *Gamma) contract(rng *rand.Rand) (vectors [][]float64) {
 		return block
 	}
 	by, start := random(), random()
-	k := newKrylov(g.Workers, d, m, min(ContractionSteps, d), func(dst, h []float64) { g.TrilinearTo(dst, h, by, m, nil) })
+	k := newKrylov(
+		g.Workers,
+		d,
+		m,
+		min(ContractionSteps, d),
+		func(dst, h []float64) { g.TrilinearTo(dst, h, by, m, nil) },
+	)
 	if k.used = k.iterate(start, func(int) bool { return false }); !g.Workers.Cancelled() {
 		for c := range m {
 			if m <= MaxEndOutputs {

@@ -9,16 +9,19 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// For few columns and many rows it is cheaper to form the Γ_c once per basis selection than to pass over the rows for each product with
-// them. They are kept side by side: entry [(j,l), c] of the P×m matrix packed, P = d(d+1)/2, is Γ_c[j,l] for j ≤ l, pairs in the order
-// (0,0), (0,1) … (0,d−1), (1,1) … Forming them is then one product of the n×P matrix of x_j x_l with D.
+// For few columns and many rows it is cheaper to form the Γ_c once per basis selection than to pass over the rows for
+// each product with them. They are kept side by side: entry [(j,l), c] of the P×m matrix packed, P = d(d+1)/2, is
+// Γ_c[j,l] for j ≤ l, pairs in the order (0,0), (0,1) … (0,d−1), (1,1) … Forming them is then one product of the n×P
+// matrix of x_j x_l with D.
 
 const (
 	// maxExplicitColumns keeps the packed operators within m·66 kB.
 	maxExplicitColumns = 128
-	// explicitTile is the number of rows whose columns (256·8 bytes each) stay in the caches while their products are summed.
+	// explicitTile is the number of rows whose columns (256·8 bytes each) stay in the caches while their products are
+	// summed.
 	explicitTile = 256
-	// selectionPasses is about how many products with the rows a selection takes: 12 of Lanczos and a few refinements of two each.
+	// selectionPasses is about how many products with the rows a selection takes: 12 of Lanczos and a few refinements
+	// of two each.
 	selectionPasses = 20
 	// rowCost is what a multiplication in a pass over sparse rows costs over one in a dense product.
 	rowCost = 4
@@ -34,8 +37,8 @@ func explicitPays(x *problem.Rows, outputs int) bool {
 	return d <= maxExplicitColumns && form+use < rowCost*rows
 }
 
-// Prepare must be called when grad has changed: it forms the operators where that pays, in O(n d² m / 2). They are complete unless the solve
-// is cancelled.
+// Prepare must be called when grad has changed: it forms the operators where that pays, in O(n d² m / 2). They are
+// complete unless the solve is cancelled.
 func (g *Gamma) Prepare() {
 	if g.Kernel.Degree() == 3 {
 		return // there are no matrices
@@ -148,7 +151,8 @@ func (g *Gamma) quadraticExplicit(q, h []float64, s int) {
 	}
 }
 
-// Dense returns Γ_c as a matrix. Without packed operators it takes a pass over the rows, in Σ nnz(x_i)²: for small d only.
+// Dense returns Γ_c as a matrix. Without packed operators it takes a pass over the rows, in Σ nnz(x_i)²: for small d
+// only.
 func (g *Gamma) Dense(c int) blas64.Symmetric {
 	d, m := g.X.NumColumns, g.Outputs
 	a := eigen.NewSymmetric(d)

@@ -5,15 +5,16 @@ import (
 	"github.com/refitd/refitd/solver/problem"
 )
 
-// Gamma holds the symmetric operators Γ_1..Γ_m of basis selection (Blondel et al. 2017, section 4) as passes over the rows
-// or, for few columns, as explicit matrices:
+// Gamma holds the symmetric operators Γ_1..Γ_m of basis selection (Blondel et al. 2017, section 4) as passes over the
+// rows or, for few columns, as explicit matrices:
 //
 //	Γ_c = Σ_i D_ic x_i x_i'                       (homogeneous)
 //	Γ_c = ½ Σ_i D_ic (x_i x_i' − diag(x_i)²)      (ANOVA)
 //
-// where D_ic is the gradient of the weighted loss of row i in output c. hᵀΓ_c h = Σ_i D_ic K(h, x_i) is the gradient of the objective in
-// the weight V[h, c]; the paper's g is its negative. Blocks of s vectors are d×s, feature-major, so that the entries of one feature are
-// contiguous. A gamma is used by one goroutine at a time and spreads its products over its workers.
+// where D_ic is the gradient of the weighted loss of row i in output c. hᵀΓ_c h = Σ_i D_ic K(h, x_i) is the gradient of
+// the objective in the weight V[h, c]; the paper's g is its negative. Blocks of s vectors are d×s, feature-major, so
+// that the entries of one feature are contiguous. A gamma is used by one goroutine at a time and spreads its products
+// over its workers.
 type Gamma struct {
 	X       *problem.Rows
 	Kernel  problem.Kernel
@@ -30,8 +31,8 @@ type Gamma struct {
 	Pairs    *pairs    // not nil once prepare has set up rows of two features
 }
 
-// GammaBlocks is the number of row blocks of a product. Each holds a d×s partial sum, so more blocks cost memory and fewer limit the
-// number of cores; the number must not depend on the machine, or results would.
+// GammaBlocks is the number of row blocks of a product. Each holds a d×s partial sum, so more blocks cost memory and
+// fewer limit the number of cores; the number must not depend on the machine, or results would.
 const GammaBlocks = 8
 
 // MinGammaBlock keeps the partial sums from costing more than the rows of small samples.
@@ -46,9 +47,10 @@ func NewGamma(x *problem.Rows, kernel problem.Kernel, outputs int, workers paral
 	return g
 }
 
-// MulBlockTo stores in column t of dst the product (Σ_c coef[c,t] Γ_c) h_t for each of the s columns h_t of h, in O((nnz(X) + n m) s).
-// dst and h are d×s and do not overlap; coef is m×s. With coef nil there are s = m columns and column t is multiplied by Γ_t, in
-// O(nnz(X) m). At degree 3 the product is with T_c(h_t, ·, ·) in place of Γ_c: see TrilinearTo.
+// MulBlockTo stores in column t of dst the product (Σ_c coef[c,t] Γ_c) h_t for each of the s columns h_t of h, in
+// O((nnz(X) + n m) s). dst and h are d×s and do not overlap; coef is m×s. With coef nil there are s = m columns and
+// column t is multiplied by Γ_t, in O(nnz(X) m). At degree 3 the product is with T_c(h_t, ·, ·) in place of Γ_c: see
+// TrilinearTo.
 func (g *Gamma) MulBlockTo(dst, h []float64, s int, coef []float64) {
 	if g.Kernel.Degree() == 3 {
 		g.TrilinearTo(dst, h, h, s, coef)
@@ -113,8 +115,8 @@ func (g *Gamma) mulRows(sum, h []float64, s, t int, coef []float64, lo, hi int) 
 	}
 }
 
-// QuadraticTo stores q[t,c] = h_tᵀ Γ_c h_t, at degree 3 T_c(h_t, h_t, h_t), in the s×m row-major matrix q for the s columns of the d×s block h,
-// in O((nnz(X) + n m) s).
+// QuadraticTo stores q[t,c] = h_tᵀ Γ_c h_t, at degree 3 T_c(h_t, h_t, h_t), in the s×m row-major matrix q for the s
+// columns of the d×s block h, in O((nnz(X) + n m) s).
 func (g *Gamma) QuadraticTo(q, h []float64, s int) {
 	if g.Explicit {
 		g.quadraticExplicit(q, h, s)

@@ -2,7 +2,8 @@ package gamma
 
 import "github.com/refitd/refitd/solver/problem"
 
-// mulRows4 does what mulRows does for the four columns from t on, with their sums in registers: half the time on one-hot rows.
+// mulRows4 does what mulRows does for the four columns from t on, with their sums in registers: half the time on
+// one-hot rows.
 func (g *Gamma) mulRows4(sum, h []float64, s, t int, coef []float64, lo, hi int) {
 	m := g.Outputs
 	half, squares := 1.0, 0.0

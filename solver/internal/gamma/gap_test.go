@@ -72,7 +72,15 @@ func TestLanczosBound(t *testing.T) {
 			}, nil)
 			for c := range truth {
 				if bounds[c] < truth[c]*(1-1e-12) {
-					t.Errorf("seed %d, kind %d, d %d, %d steps: bound %v of %v", seed, seed%6, d, steps, bounds[c], truth[c])
+					t.Errorf(
+						"seed %d, kind %d, d %d, %d steps: bound %v of %v",
+						seed,
+						seed%6,
+						d,
+						steps,
+						bounds[c],
+						truth[c],
+					)
 				}
 				loosest = max(loosest, bounds[c]/truth[c])
 			}
@@ -89,7 +97,8 @@ func TestLanczosBound(t *testing.T) {
 	}
 }
 
-// TestLanczosBoundIsSharp checks that the probability is not an idle word: with a large one the bound does fail, but not more often.
+// TestLanczosBoundIsSharp checks that the probability is not an idle word: with a large one the bound does fail, but
+// not more often.
 func TestLanczosBoundIsSharp(t *testing.T) {
 	const runs, failure, d = 400, 0.5, 100
 	failed := 0

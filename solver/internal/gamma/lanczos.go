@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
-// eigenSearch bounds the search for dominant eigenvectors. The plain power method is no alternative: on one-hot rows of two fields Γ_c
-// is bipartite, its spectrum symmetric, and the iterates need not converge to any eigenvector.
+// eigenSearch bounds the search for dominant eigenvectors. The plain power method is no alternative: on one-hot rows of
+// two fields Γ_c is bipartite, its spectrum symmetric, and the iterates need not converge to any eigenvector.
 type eigenSearch struct {
 	Dimension int     // Krylov vectors per restart, at least 2; memory is d·m·dimension
 	restarts  int     // restarts from the best Ritz vectors, at least 1 run
@@ -19,8 +19,9 @@ type eigenSearch struct {
 	Further   int     // how many eigenvectors to return in addition to the dominant one, of the first output
 }
 
-// quickSearch is enough to choose basis vectors: the objective after refitting hardly depends on more (numerics of power steps against
-// exact eigenvectors). FineSearch is used before a solve is called converged and for the reported gap.
+// quickSearch is enough to choose basis vectors: the objective after refitting hardly depends on more (numerics of
+// power steps against exact eigenvectors). FineSearch is used before a solve is called converged and for the reported
+// gap.
 var (
 	quickSearch = eigenSearch{Dimension: 12, restarts: 1, Tolerance: 0.1}
 	FineSearch  = eigenSearch{Dimension: 24, restarts: 8, Tolerance: 1e-8}
@@ -40,9 +41,9 @@ type Ritz struct {
 	FurtherValues []float64
 }
 
-// Dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in step, one pass over
-// the rows for all outputs. Start, d×m or nil, is mixed with seeded noise: a start in an invariant subspace would never leave it. It
-// returns what it has when the solve is cancelled.
+// Dominant runs the m Lanczos iterations with full reorthogonalisation (Lanczos 1950; Parlett 1980, chapter 13) in
+// step, one pass over the rows for all outputs. Start, d×m or nil, is mixed with seeded noise: a start in an invariant
+// subspace would never leave it. It returns what it has when the solve is cancelled.
 //
 // Explicit operators of few columns go to an eigensolver instead.
 func (g *Gamma) Dominant(start []float64, search eigenSearch, seed uint64) Ritz {
@@ -64,7 +65,13 @@ func (g *Gamma) Dominant(start []float64, search eigenSearch, seed uint64) Ritz 
 		}
 		eigen.NormalizeColumns(found.Vectors, m)
 	}
-	krylov := newKrylov(g.Workers, d, m, min(search.Dimension, d), func(dst, h []float64) { g.MulBlockTo(dst, h, m, nil) })
+	krylov := newKrylov(
+		g.Workers,
+		d,
+		m,
+		min(search.Dimension, d),
+		func(dst, h []float64) { g.MulBlockTo(dst, h, m, nil) },
+	)
 	for range search.restarts {
 		if krylov.run(&found, search.Tolerance) || g.Workers.Cancelled() {
 			break
@@ -82,7 +89,8 @@ func (g *Gamma) Dominant(start []float64, search eigenSearch, seed uint64) Ritz 
 	return found
 }
 
-// EndVectors is how many eigenvectors of each end of a spectrum are looked for, squareCount how many of Σ_c Γ_c², squareSteps in how many steps.
+// EndVectors is how many eigenvectors of each end of a spectrum are looked for, squareCount how many of Σ_c Γ_c²,
+// squareSteps in how many steps.
 const (
 	EndVectors  = 2
 	squareCount = 8
@@ -105,7 +113,8 @@ func (k *krylov) outer(c int) [][]float64 {
 	return vectors
 }
 
-// besides returns the Ritz vectors of the first column, in the Krylov space of the last run, of the count largest |values| but for the largest.
+// besides returns the Ritz vectors of the first column, in the Krylov space of the last run, of the count largest
+// |values| but for the largest.
 func (k *krylov) besides(count int) (vectors [][]float64, values []float64) {
 	e, size, ok := k.tridiagonal(0, k.used)
 	if !ok {
@@ -229,7 +238,13 @@ type krylov struct {
 }
 
 func newKrylov(w parallel.Workers, d, columns, dimension int, apply func(dst, h []float64)) *krylov {
-	k := &krylov{workers: w, apply: apply, columns: columns, coef: make([]float64, columns), steps: make([]int, columns)}
+	k := &krylov{
+		workers: w,
+		apply:   apply,
+		columns: columns,
+		coef:    make([]float64, columns),
+		steps:   make([]int, columns),
+	}
 	for range dimension {
 		k.vectors = append(k.vectors, make([]float64, d*columns))
 		k.alpha = append(k.alpha, make([]float64, columns))
@@ -238,7 +253,8 @@ func newKrylov(w parallel.Workers, d, columns, dimension int, apply func(dst, h 
 	return k
 }
 
-// run replaces the pairs in found by the dominant Ritz pairs of the Krylov spaces they span and reports whether all residuals are small.
+// run replaces the pairs in found by the dominant Ritz pairs of the Krylov spaces they span and reports whether all
+// residuals are small.
 func (k *krylov) run(found *Ritz, tolerance float64) bool {
 	used := k.iterate(found.Vectors, func(used int) bool {
 		return used >= 6 && used%3 == 0 && k.extract(found, used, false) <= tolerance
@@ -247,8 +263,8 @@ func (k *krylov) run(found *Ritz, tolerance float64) bool {
 	return k.extract(found, used, true) <= tolerance
 }
 
-// iterate builds the Krylov spaces from the unit columns of start until they are full or all invariant, enough returns true or the solve is
-// cancelled, and returns the number of vectors.
+// iterate builds the Krylov spaces from the unit columns of start until they are full or all invariant, enough returns
+// true or the solve is cancelled, and returns the number of vectors.
 func (k *krylov) iterate(start []float64, enough func(used int) bool) (used int) {
 	m := k.columns
 	copy(k.vectors[0], start)
@@ -300,7 +316,8 @@ func (k *krylov) iterate(start []float64, enough func(used int) bool) (used int)
 // breakdown is the length of the next vector, as a part of what it came from, below which it is rounding.
 const breakdown = 1e-13
 
-// tridiagonal returns the eigendecomposition of the first used steps of column c, and how many there were before breakdown.
+// tridiagonal returns the eigendecomposition of the first used steps of column c, and how many there were before
+// breakdown.
 func (k *krylov) tridiagonal(c, used int) (e eigen.EigenSym, size int, ok bool) {
 	size = min(used, k.steps[c])
 	tri := eigen.NewSymmetric(size)
@@ -314,8 +331,8 @@ func (k *krylov) tridiagonal(c, used int) (e eigen.EigenSym, size int, ok bool) 
 	return e, size, ok
 }
 
-// extract solves the tridiagonal eigenproblems of the first used steps and returns the largest relative residual. It stores values and
-// residuals in found, and the vectors if asked to.
+// extract solves the tridiagonal eigenproblems of the first used steps and returns the largest relative residual. It
+// stores values and residuals in found, and the vectors if asked to.
 func (k *krylov) extract(found *Ritz, used int, vectors bool) float64 {
 	m := k.columns
 	worst := 0.0

@@ -17,7 +17,8 @@ import (
 type Selection uint8
 
 const (
-	// AllStarts refines the dominant eigenvectors of all outputs, in careful searches others as well, and keeps the best.
+	// AllStarts refines the dominant eigenvectors of all outputs, in careful searches others as well, and keeps the
+	// best.
 	AllStarts Selection = iota
 	// L1Start refines the vector that the ℓ1 penalty would choose, the paper's proposal.
 	L1Start
@@ -52,9 +53,9 @@ type OracleSearch struct {
 	Several   bool    // the other starts are wanted, too, as far as they were refined
 }
 
-// QuickOracle saves on the eigenvectors, not on their refinement: on ML-1M (McRank, ℓ1/ℓ∞) six rounds to 0.02 instead of these left the
-// objective after 20 vectors 0.6 percent higher and the test error 0.0024 higher; much finer eigenvectors lowered the objective by 0.15 percent more, not
-// the error, at several times the cost.
+// QuickOracle saves on the eigenvectors, not on their refinement: on ML-1M (McRank, ℓ1/ℓ∞) six rounds to 0.02 instead
+// of these left the objective after 20 vectors 0.6 percent higher and the test error 0.0024 higher; much finer
+// eigenvectors lowered the objective by 0.15 percent more, not the error, at several times the cost.
 var (
 	QuickOracle = OracleSearch{Eigen: quickSearch, rounds: 40, tolerance: 1e-3}
 	FineOracle  = OracleSearch{Eigen: FineSearch, rounds: 300, tolerance: 1e-12}
@@ -69,8 +70,9 @@ func (o OracleSearch) By(s Selection) OracleSearch {
 // reaches 0.63 to 0.9 of the optimum late in training, all m starts 0.93 to 1.
 const maxStarts = 32
 
-// maxWideOutputs bounds the outputs for which careful searches start from further eigenvectors. Quick ones do not: their vectors were of larger criterion,
-// but of models of 10 to 30 vectors the objective was higher by 3 to 5 percent with ℓ1/ℓ∞, and the same with ℓ1/ℓ2 (32 random multi-class problems).
+// maxWideOutputs bounds the outputs for which careful searches start from further eigenvectors. Quick ones do not:
+// their vectors were of larger criterion, but of models of 10 to 30 vectors the objective was higher by 3 to 5 percent
+// with ℓ1/ℓ∞, and the same with ℓ1/ℓ2 (32 random multi-class problems).
 const maxWideOutputs = 64
 
 // Found is a basis vector chosen by the linear-minimisation oracle, equation (4) of Blondel et al. 2017.
@@ -78,23 +80,32 @@ type Found struct {
 	Basis     []float64 // h, unit norm, length d
 	Gradient  []float64 // q_c = hᵀΓ_c h, length m
 	Criterion float64   // dual norm of q: at most the Ω*(∇F) that the best basis vector attains
-	Factor    float64   // ν: criterion over an upper bound of Ω*(∇F), in (0, 1]; estimated as far as Lanczos may miss an end of a spectrum. 0 if unknown
-	Eigen     Ritz      // the per-output eigenvectors, a warm start for the next selection; at degree 3 its only vector is basis
-	Others    []refined // where the refinement of each start ended, the best first; nil unless several were asked for
+	// ν: criterion over an upper bound of Ω*(∇F), in (0, 1]; estimated as far as Lanczos may miss an end of a spectrum.
+	// 0 if unknown
+	Factor float64
+	// the per-output eigenvectors, a warm start for the next selection; at degree 3 its only vector is basis
+	Eigen  Ritz
+	Others []refined // where the refinement of each start ended, the best first; nil unless several were asked for
 }
 
-// SelectBasis maximises the criterion over unit vectors: exactly up to the tolerance for L1, from the per-output eigenvectors by refinement
-// for the group penalties, for kernels of degree 3 as selectCubic does. Start is nil or the eigenvectors of an earlier selection.
+// SelectBasis maximises the criterion over unit vectors: exactly up to the tolerance for L1, from the per-output
+// eigenvectors by refinement for the group penalties, for kernels of degree 3 as selectCubic does. Start is nil or the
+// eigenvectors of an earlier selection.
 func (g *Gamma) SelectBasis(omega penalty.Penalty, start []float64, search OracleSearch, seed uint64) Found {
 	d, m := g.X.NumColumns, g.Outputs
 	if d == 0 { // rows without any feature have no basis vector
-		return Found{Gradient: make([]float64, m), Factor: 1, Eigen: Ritz{Values: make([]float64, m), residual: make([]float64, m)}}
+		return Found{
+			Gradient: make([]float64, m),
+			Factor:   1,
+			Eigen:    Ritz{Values: make([]float64, m), residual: make([]float64, m)},
+		}
 	}
 	if g.Kernel.Degree() == 3 {
 		return g.selectCubic(omega, start, search, seed)
 	}
 	refines := search.selection.refines() && (omega != penalty.L1 && m > 1 || search.selection == RandomStart)
-	search.Eigen.wide = refines && search.selection == AllStarts && search.Eigen.Tolerance <= FineSearch.Tolerance && m <= maxWideOutputs
+	search.Eigen.wide = refines && search.selection == AllStarts && search.Eigen.Tolerance <= FineSearch.Tolerance &&
+		m <= maxWideOutputs
 	eigen := g.Dominant(start, search.Eigen, seed)
 	bound := make([]float64, m)
 	for c, v := range eigen.Values {
@@ -224,8 +235,9 @@ func sortByDual(order []int, q []float64, m int, penalty penalty.Penalty) {
 	}
 }
 
-// refinement climbs ‖q(h)‖_p from several starts in step, by iteration (6) with the Armijo rule and |·| instead of the Huber function
-// (which flattens small q). Iterates are scaled back to the unit sphere, which never lowers the criterion.
+// refinement climbs ‖q(h)‖_p from several starts in step, by iteration (6) with the Armijo rule and |·| instead of the
+// Huber function (which flattens small q). Iterates are scaled back to the unit sphere, which never lowers the
+// criterion.
 type refinement struct {
 	g       *Gamma
 	penalty penalty.Penalty
@@ -315,7 +327,8 @@ func (r *refinement) run() {
 		coef := make([]float64, m*s)
 		for t := range s {
 			for c, x := range r.q[t*m : t*m+m] {
-				// The gradient of ‖q‖₁, ‖q‖₂ or max|q| in q; that in h is 2 Σ_c coef_c Γ_c h, or 3 Σ_c coef_c T_c(h, h, ·).
+				// The gradient of ‖q‖₁, ‖q‖₂ or max|q| in q; that in h is 2 Σ_c coef_c Γ_c h, or 3 Σ_c
+				// coef_c T_c(h, h, ·).
 				switch {
 				case r.penalty == penalty.L1Linf, r.penalty == penalty.L1 && math.Abs(x) == r.value[t]:
 					coef[c*s+t] = math.Copysign(1, x)
@@ -349,7 +362,8 @@ func (r *refinement) run() {
 	}
 }
 
-// climb moves the climbing columns along direction with the largest step 1, ½, … that gives a sufficient increase, and returns those that moved.
+// climb moves the climbing columns along direction with the largest step 1, ½, … that gives a sufficient increase,
+// and returns those that moved.
 func (r *refinement) climb(direction, slope []float64, climbing []int) (moved []int) {
 	const (
 		armijo    = 0.1

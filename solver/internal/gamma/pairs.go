@@ -6,9 +6,10 @@ import (
 	"github.com/refitd/refitd/solver/problem"
 )
 
-// pairs holds the operators of rows of exactly two features in ANOVA form, where a row adds to two entries of Γ_c only: its own weight
-// ½ x_j x_l D_ic at (j, l) and (l, j). Sorted by the first feature, a pass keeps the numbers of that feature in registers: on ratings of
-// users and items it takes about half the time of one over the rows. Building it takes one pass.
+// pairs holds the operators of rows of exactly two features in ANOVA form, where a row adds to two entries of Γ_c only:
+// its own weight ½ x_j x_l D_ic at (j, l) and (l, j). Sorted by the first feature, a pass keeps the numbers of that
+// feature in registers: on ratings of users and items it takes about half the time of one over the rows. Building it
+// takes one pass.
 type pairs struct {
 	order []int32   // row of each entry, sorted by first feature, then by row
 	first []int     // entries of feature j are first[j] … first[j+1]−1
@@ -28,7 +29,12 @@ func newPairs(x *problem.Rows) *pairs {
 			return nil
 		}
 	}
-	p := &pairs{order: make([]int32, n), first: make([]int, x.NumColumns+1), other: make([]int32, n), scale: make([]float64, n)}
+	p := &pairs{
+		order: make([]int32, n),
+		first: make([]int, x.NumColumns+1),
+		other: make([]int32, n),
+		scale: make([]float64, n),
+	}
 	for i := range n {
 		p.first[x.Index[2*i]+1]++
 	}
@@ -133,8 +139,8 @@ func (p *pairs) mul4(sum, h []float64, m, s, t int, coef []float64, lo, hi int) 
 	})
 }
 
-// quadratic adds the contribution of entries lo..hi−1 to q (s×m): 2 h_j h_l times the value, for all columns and outputs. Work has
-// length m·s.
+// quadratic adds the contribution of entries lo..hi−1 to q (s×m): 2 h_j h_l times the value, for all columns and
+// outputs. Work has length m·s.
 func (p *pairs) quadratic(q, work, h []float64, m, s, lo, hi int) {
 	p.each(lo, hi, func(j, lo, hi int) {
 		clear(work)

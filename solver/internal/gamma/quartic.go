@@ -15,18 +15,21 @@ import (
 // BoundColumns is the number of columns of a block of the bound.
 const BoundColumns = 32
 
-// QuarticBound bounds p(h) = Σ_c (hᵀΓ_c h)² over unit vectors h: Ω*(∇F)² of ℓ1/ℓ2. A self-adjoint operator L on symmetric matrices with
-// ⟨hhᵀ, L(hhᵀ)⟩ = p(h) for every h bounds it by λmax(L), as ‖hhᵀ‖_F = 1: the relaxation of hhᵀ to all symmetric matrices of unit norm. There are many:
-// X ↦ ⟨A, X⟩A and X ↦ AXA take the same value (hᵀAh)² at hhᵀ, so L may be moved along the difference of the two, for any A and any weight, and what can be
-// reached so is every L of p. The least λmax is the bound by sums of squares of Lasserre (2001; Nie and Wang 2014 on the sphere).
+// QuarticBound bounds p(h) = Σ_c (hᵀΓ_c h)² over unit vectors h: Ω*(∇F)² of ℓ1/ℓ2. A self-adjoint operator
+// L on symmetric matrices with ⟨hhᵀ, L(hhᵀ)⟩ = p(h) for every h bounds it by λmax(L), as ‖hhᵀ‖_F = 1:
+// the relaxation of hhᵀ to all symmetric matrices of unit norm. There are many: X ↦ ⟨A, X⟩A and X ↦ AXA take
+// the same value (hᵀAh)² at hhᵀ, so L may be moved along the difference of the two, for any A and any weight, and
+// what can be reached so is every L of p. The least λmax is the bound by sums of squares of Lasserre (2001; Nie and
+// Wang 2014 on the sphere).
 //
-// It starts at the L whose coefficients do not depend on the order of their four indices, which is ⅓ Σ_c ⟨Γ_c, X⟩Γ_c + ⅔ Σ_c Γ_c X Γ_c, and is lowered by
-// subgradient steps (Polyak 1969): the derivative of λmax along L is XXᵀ for the eigenmatrix X, what of it leaves p as it is comes to
-// ⅔(⟨X, ·⟩X − X·X), and the length of a step is that after which a linear function would be at the greatest value of p found. Several eigenvalues
-// meet at the least λmax, so the Ritz matrices near the largest have a part in each step, with weights that fall exponentially.
+// It starts at the L whose coefficients do not depend on the order of their four indices, which is ⅓ Σ_c ⟨Γ_c,
+// X⟩Γ_c + ⅔ Σ_c Γ_c X Γ_c, and is lowered by subgradient steps (Polyak 1969): the derivative of λmax along L
+// is XXᵀ for the eigenmatrix X, what of it leaves p as it is comes to ⅔(⟨X, ·⟩X − X·X), and the length of a
+// step is that after which a linear function would be at the greatest value of p found. Several eigenvalues meet at the
+// least λmax, so the Ritz matrices near the largest have a part in each step, with weights that fall exponentially.
 //
-// Every L on the way bounds p, so nothing depends on how far that comes. Matrices are packed, j ≤ l row by row, by the isometry that scales entries off the
-// diagonal by √2.
+// Every L on the way bounds p, so nothing depends on how far that comes. Matrices are packed, j ≤ l row by row, by the
+// isometry that scales entries off the diagonal by √2.
 type QuarticBound struct {
 	workers   parallel.Workers
 	d         int
@@ -43,20 +46,22 @@ type QuarticBound struct {
 const (
 	// quarticWork limits the multiplications of a bound, to about 0.2 s.
 	quarticWork = 4e8
-	// quarticSteps is the number of Krylov vectors from which the Ritz matrices of a step come, QuarticRound what a step costs in evaluations of L.
+	// quarticSteps is the number of Krylov vectors from which the Ritz matrices of a step come, QuarticRound what a
+	// step costs in evaluations of L.
 	quarticSteps = 16
 	QuarticRound = 30
 	// At least and at most so many subgradient steps are made.
 	quarticLeast = 4
 	QuarticMost  = 20
-	// QuarticBoundSteps is the most Krylov vectors of the bound that counts, where no eigensolver gives it, and quarticBoundAccuracy how far above
-	// the Ritz value it may stay.
+	// QuarticBoundSteps is the most Krylov vectors of the bound that counts, where no eigensolver gives it, and
+	// quarticBoundAccuracy how far above the Ritz value it may stay.
 	QuarticBoundSteps    = 60
 	quarticBoundAccuracy = 1e-5
 	// quarticAccuracy is the part of p by which λmax may exceed the greatest value found when the steps end.
 	quarticAccuracy = 1e-5
-	// The weight of a Ritz matrix is the exponential of what its value is below the largest, in quarticWidth of the distance between that and the greatest
-	// value of p found: from .1 to .3 twenty steps come about as far on satimage, segment and vowel, with .03 not. Weights below quarticShare are left out.
+	// The weight of a Ritz matrix is the exponential of what its value is below the largest, in quarticWidth of the
+	// distance between that and the greatest value of p found: from .1 to .3 twenty steps come about as far on
+	// satimage, segment and vowel, with .03 not. Weights below quarticShare are left out.
 	quarticWidth = 0.3
 	quarticShare = 0.01
 )
@@ -101,8 +106,8 @@ func NewQuarticBound(operators []blas64.Symmetric, w parallel.Workers) *QuarticB
 	return q
 }
 
-// move stores first · Σ_t w_t ⟨A_t, X⟩A_t + second · Σ_t w_t A_t X A_t, as a matrix in packed X, in dst, for the entries A_t[j,l], j ≤ l, and returns
-// what that cost in evaluations of L.
+// move stores first · Σ_t w_t ⟨A_t, X⟩A_t + second · Σ_t w_t A_t X A_t, as a matrix in packed X, in dst, for the
+// entries A_t[j,l], j ≤ l, and returns what that cost in evaluations of L.
 func (q *QuarticBound) move(dst []float64, entries [][]float64, weights []float64, first, second float64) int {
 	d, size := q.d, len(q.Scale)
 	q.workers.Blocks(size, BoundColumns, func(_, _, lo, hi int) {
@@ -118,7 +123,8 @@ func (q *QuarticBound) move(dst []float64, entries [][]float64, weights []float6
 		for l := j; l < d; l++ {
 			r := q.place[j*d+l]
 			for u := range d {
-				// AXA takes entry [u,v] of X to [j,l] by A[j,u]·A[v,l] and by A[l,u]·A[v,j], halves of which make it symmetric.
+				// AXA takes entry [u,v] of X to [j,l] by A[j,u]·A[v,l] and by A[l,u]·A[v,j], halves of which make it
+				// symmetric.
 				at := q.place[u*d+u]
 				one, other := q.outer[q.place[j*d+u]*size:][:size], q.outer[q.place[l*d+u]*size:][:size]
 				for v := u; v < d; v++ {
@@ -144,7 +150,8 @@ func (q *QuarticBound) MulTo(dst, packed []float64) {
 	})
 }
 
-// climb raises q.reached by fixed-point steps h ← Σ_c (hᵀΓ_c h) Γ_c h, from the dominant eigenvector of a matrix of packed entries.
+// climb raises q.reached by fixed-point steps h ← Σ_c (hᵀΓ_c h) Γ_c h, from the dominant eigenvector of a matrix
+// of packed entries.
 func (q *QuarticBound) climb(entries []float64) {
 	d := q.d
 	x, h, next := make([]float64, d*d), make([]float64, d), make([]float64, d)
@@ -241,8 +248,8 @@ func (q *QuarticBound) lower(rng *rand.Rand, rounds int) {
 	q.Form = best
 }
 
-// Bound returns an upper bound of the square root of p over unit vectors, and the probability, over the random start of Lanczos, that it is none;
-// false when the solve is cancelled.
+// Bound returns an upper bound of the square root of p over unit vectors, and the probability, over the random start of
+// Lanczos, that it is none; false when the solve is cancelled.
 func (q *QuarticBound) Bound(rng *rand.Rand, failure float64) (value, fails float64, ok bool) {
 	q.lower(rng, quarticRounds(q.d))
 	if q.workers.Cancelled() {

@@ -12,14 +12,15 @@ const (
 	settleRounds = 20
 	// settleProducts bounds the products with the Hessian of a Newton step.
 	settleProducts = 500
-	// settleForcing is the part of the gradient, by its share of the gap, that a Newton step of another loss than the squared one leaves: less would be
-	// wasted on a quadratic model that the step leaves.
+	// settleForcing is the part of the gradient, by its share of the gap, that a Newton step of another loss than the
+	// squared one leaves: less would be wasted on a quadratic model that the step leaves.
 	settleForcing = 1e-4
 )
 
-// SettleWeights is SettleBias for linear term and bias together, of one output: it moves them, and pred, until their part Σ ‖∇‖²/2α of the gap is below
-// SettleShare of tolerance·loss. A linear term that is all but free, as in Blondel et al. 2015, has no finite gap otherwise. It takes Newton steps, each by
-// conjugate gradients with a diagonal preconditioner, given the loss and its gradients at pred, and returns the loss.
+// SettleWeights is SettleBias for linear term and bias together, of one output: it moves them, and pred, until their
+// part Σ ‖∇‖²/2α of the gap is below SettleShare of tolerance·loss. A linear term that is all but free, as in Blondel
+// et al. 2015, has no finite gap otherwise. It takes Newton steps, each by conjugate gradients with a diagonal
+// preconditioner, given the loss and its gradients at pred, and returns the loss.
 func (f *LinearFit) SettleWeights(pred, grad []float64, fitLoss, tolerance float64) float64 {
 	if f.Idle() {
 		return fitLoss
@@ -85,8 +86,8 @@ func (f *LinearFit) RidgePart(g []float64) float64 {
 	return part
 }
 
-// newtonDirection stores in x the solution of H x = −g, until the ridge part of the residual is at most enough; H is the Hessian of the objective at rows of
-// the given curvature. Rows is room for n numbers.
+// newtonDirection stores in x the solution of H x = −g, until the ridge part of the residual is at most enough; H is
+// the Hessian of the objective at rows of the given curvature. Rows is room for n numbers.
 func (f *LinearFit) newtonDirection(x, g, curve, rows []float64, enough float64) {
 	size, split := len(x), len(x)-f.p.Outputs
 	residual, scaled, product := make([]float64, size), make([]float64, size), make([]float64, size)

@@ -20,9 +20,10 @@ import (
 //
 //	min_{W,b} Σ_i w_i ℓ(t_i, offset_i + W'z_i + b) + ½ ridge ‖W‖² + ½ BiasRidge ‖b‖²
 //
-// It runs L-BFGS in coordinates in which half the bound L·Z'diag(w)Z of the Hessian, L the curvature of the loss, is the identity (Böhning
-// 1992): columns of a feature map are far from orthogonal. Forming it costs O(n k²) once, an iteration O(n k m). It belongs to one goroutine, and starts
-// the workers of its Settings; results do not depend on how many.
+// It runs L-BFGS in coordinates in which half the bound L·Z'diag(w)Z of the Hessian, L the curvature of the loss, is
+// the identity (Böhning 1992): columns of a feature map are far from orthogonal. Forming it costs O(n k²) once, an
+// iteration O(n k m). It belongs to one goroutine, and starts the workers of its Settings; results do not depend on how
+// many.
 type DenseFit struct {
 	p         *problem.Problem // X has no part in it
 	workers   parallel.Workers
@@ -49,13 +50,36 @@ type DenseFit struct {
 }
 
 // NewDenseFit returns a fit for the rows of p with all columns and weights zero. The span of the limits is not used.
-func NewDenseFit(p *problem.Problem, offset []float64, columns int, workers parallel.Workers, biasRidge float64, limits output.FitLimits) *DenseFit {
+func NewDenseFit(
+	p *problem.Problem,
+	offset []float64,
+	columns int,
+	workers parallel.Workers,
+	biasRidge float64,
+	limits output.FitLimits,
+) *DenseFit {
 	n, m := p.X.NumRows(), p.Outputs
 	if len(offset) != n*m || len(p.Targets) != n*m || columns < 1 {
-		panic(fmt.Sprintf("solver: %d offsets and %d targets for %d rows of %d outputs, %d columns", len(offset), len(p.Targets), n, m, columns))
+		panic(
+			fmt.Sprintf(
+				"solver: %d offsets and %d targets for %d rows of %d outputs, %d columns",
+				len(offset),
+				len(p.Targets),
+				n,
+				m,
+				columns,
+			),
+		)
 	}
-	f := &DenseFit{p: p, workers: workers, BiasRidge: biasRidge, tolerance: limits.Tolerance, limit: limits.Iterations, K: columns,
-		value: math.NaN()}
+	f := &DenseFit{
+		p:         p,
+		workers:   workers,
+		BiasRidge: biasRidge,
+		tolerance: limits.Tolerance,
+		limit:     limits.Iterations,
+		K:         columns,
+		value:     math.NaN(),
+	}
 	f.columns, f.Theta = make([]float64, (columns+1)*n), make([]float64, (columns+1)*m)
 	for j := range columns + 1 {
 		f.views = append(f.views, f.columns[j*n:(j+1)*n])
@@ -85,13 +109,14 @@ func (f *DenseFit) Weights() (weights, bias []float64) {
 	return f.Theta[:split], f.Theta[split:]
 }
 
-// Objective returns the value of the objective where the last Fit ended, NaN before the first, and whether it ended within Tolerance of the minimum, or
-// as near as rounding lets it, rather than after MaxIterations.
+// Objective returns the value of the objective where the last Fit ended, NaN before the first, and whether it ended
+// within Tolerance of the minimum, or as near as rounding lets it, rather than after MaxIterations.
 func (f *DenseFit) Objective() (value float64, converged bool) { return f.value, f.converged }
 
-// Fit moves W and b from where they are, or from zero if the objective is less there, to the minimum for a ridge, positive, until the decrease
-// that the quadratic model promises is below Tolerance of the objective, for MaxIterations at most. It reports false, with W and b as before, if ctx was
-// done or the bound could not be factored, which finite columns and row weights never lead to.
+// Fit moves W and b from where they are, or from zero if the objective is less there, to the minimum for a ridge,
+// positive, until the decrease that the quadratic model promises is below Tolerance of the objective, for MaxIterations
+// at most. It reports false, with W and b as before, if ctx was done or the bound could not be factored, which finite
+// columns and row weights never lead to.
 func (f *DenseFit) Fit(ridge float64) bool {
 	if f.gram == nil {
 		f.gram = f.Bound()
@@ -104,8 +129,8 @@ func (f *DenseFit) Fit(ridge float64) bool {
 	return false
 }
 
-// Bound returns half the bound of the Hessian, without the ridges, in its upper triangle. It is formed in blocks of its rows, each a sum over all rows
-// of the problem in order.
+// Bound returns half the bound of the Hessian, without the ridges, in its upper triangle. It is formed in blocks of its
+// rows, each a sum over all rows of the problem in order.
 func (f *DenseFit) Bound() []float64 {
 	n, width := f.p.X.NumRows(), f.K+1
 	total := make([]float64, width*width)
@@ -162,8 +187,8 @@ func (f *DenseFit) ridgeOf(a, b []float64) float64 {
 	return f.ridge*floats.Dot(a[:split], b[:split]) + f.BiasRidge*floats.Dot(a[split:], b[split:])
 }
 
-// pass evaluates the loss at pred + step·move, stores those predictions in trial and returns the loss and, in dst, the gradient of the objective
-// but for its ridges. move is first made of direction unless that is nil.
+// pass evaluates the loss at pred + step·move, stores those predictions in trial and returns the loss and, in dst, the
+// gradient of the objective but for its ridges. move is first made of direction unless that is nil.
 func (f *DenseFit) pass(dst, direction []float64, step float64) float64 {
 	m, size := f.p.Outputs, len(f.Theta)
 	f.workers.Blocks(f.p.X.NumRows(), problem.RowBlock(f.p.X.NumRows()), func(worker, b, lo, hi int) {
@@ -244,8 +269,8 @@ func (f *DenseFit) minimize() bool {
 	return !f.workers.Cancelled() && !floats.HasNaN(f.Theta) && !math.IsInf(floats.Norm(f.Theta, math.Inf(1)), 0)
 }
 
-// search halves the length of a step until the objective falls as it should, and returns
-// it with the objective there, or 0. The gradient of the loss there is in next.
+// search halves the length of a step until the objective falls as it should, and returns it with the objective there,
+// or 0. The gradient of the loss there is in next.
 func (f *DenseFit) search(next, step []float64, value, slope float64) (length, moved float64) {
 	ridge, cross, square := 0.5*f.ridgeOf(f.Theta, f.Theta), f.ridgeOf(f.Theta, step), 0.5*f.ridgeOf(step, step)
 	gather := step

@@ -17,10 +17,10 @@ import (
 //
 //	min_{W,b} Σ_i w_i ℓ(t_i, offset_i + W'x_i + b) + ½ ridge ‖W‖² + ½ BiasRidge ‖b‖²
 //
-// A separate, lightly ridge-penalised linear term beats folding it into the interactions by a constant feature, where the penalty of the
-// basis shrinks it too (ML-100k: RMSE 0.930 against 0.950). It runs L-BFGS (Liu and Nocedal 1989) in coordinates scaled by the diagonal of
-// a bound of the Hessian. A step takes one pass over the rows, which gathers the predictions of the direction, evaluates the loss and
-// scatters the gradients while a tile of them is in the caches.
+// A separate, lightly ridge-penalised linear term beats folding it into the interactions by a constant feature, where
+// the penalty of the basis shrinks it too (ML-100k: RMSE 0.930 against 0.950). It runs L-BFGS (Liu and Nocedal 1989) in
+// coordinates scaled by the diagonal of a bound of the Hessian. A step takes one pass over the rows, which gathers the
+// predictions of the direction, evaluates the loss and scatters the gradients while a tile of them is in the caches.
 type LinearFit struct {
 	p         *problem.Problem
 	Ridge     float64 // 0: no linear term
@@ -29,7 +29,8 @@ type LinearFit struct {
 
 	Theta []float64 // d×m feature-major linear weights, then m biases
 	scale []float64 // sqrt of the diagonal, same length
-	// In tiles, see ToTiles; minimize takes the predictions of the basis in pred and leaves those of the whole model there.
+	// In tiles, see ToTiles; minimize takes the predictions of the basis in pred and leaves those of the whole model
+	// there.
 	Pred   []float64 // n×m
 	trial  []float64 // n×m predictions at the trial point
 	move   []float64 // n×m predictions of the direction
@@ -95,7 +96,8 @@ func (f *LinearFit) RidgeOf(a, b []float64) float64 {
 	return 0.5 * (f.Ridge*floats.Dot(a[:split], b[:split]) + f.BiasRidge*floats.Dot(a[split:], b[split:]))
 }
 
-// JointColumns is how many columns a linear term may have to be fitted together with the output weights, as dense columns.
+// JointColumns is how many columns a linear term may have to be fitted together with the output weights, as dense
+// columns.
 const JointColumns = 40
 
 // Beside returns what is fitted together with the output weights: the bias and a linear term of few columns; nil if
@@ -178,7 +180,8 @@ func (f *LinearFit) predictRow(dst, theta []float64, i int) {
 	}
 }
 
-// addRow adds to sum, laid out like theta, the part of row i in the gradient, given the loss gradients g of the row (m).
+// addRow adds to sum, laid out like theta, the part of row i in the gradient, given the loss gradients g of the row
+// (m).
 func (f *LinearFit) addRow(sum, g []float64, i int) {
 	m := len(g)
 	bias := sum[len(sum)-m:]
@@ -238,8 +241,8 @@ func (f *LinearFit) sumRows(dst, rows []float64) {
 	parallel.SumInto(dst, f.partials)
 }
 
-// Pass evaluates the loss at pred + step·move, stores those predictions in trial and returns the loss and, in dst, the gradient of the
-// loss in theta. The predictions move are first gathered from direction unless it is nil.
+// Pass evaluates the loss at pred + step·move, stores those predictions in trial and returns the loss and, in dst, the
+// gradient of the loss in theta. The predictions move are first gathered from direction unless it is nil.
 func (f *LinearFit) Pass(dst, direction []float64, step float64) float64 {
 	m, size := f.p.Outputs, len(f.Theta)
 	f.Workers.Blocks(f.p.X.NumRows(), f.size, func(worker, b, lo, hi int) {
@@ -283,7 +286,8 @@ func (f *LinearFit) gather(dst, theta, row []float64, lo, n int) {
 	}
 }
 
-// scatter adds to sum, laid out like theta, the gradient of the tile of n rows that starts at lo, given the loss gradients of the tile.
+// scatter adds to sum, laid out like theta, the gradient of the tile of n rows that starts at lo, given the loss
+// gradients of the tile.
 func (f *LinearFit) scatter(sum, grad, row []float64, lo, n int) {
 	if len(row) == 4 && f.Ridge > 0 {
 		f.scatter4(sum, grad, lo, n)
@@ -316,9 +320,9 @@ func (f *LinearFit) ClearFixed(dst []float64) {
 	}
 }
 
-// Minimize improves theta until the decrease the quadratic model promises is below tolerance·objective, and returns the iterations
-// used. The curvature pairs of the last call are kept: warm starts begin near the same minimum. When the solve is cancelled, theta stays at the last
-// point that was evaluated whole.
+// Minimize improves theta until the decrease the quadratic model promises is below tolerance·objective, and returns the
+// iterations used. The curvature pairs of the last call are kept: warm starts begin near the same minimum. When the
+// solve is cancelled, theta stays at the last point that was evaluated whole.
 func (f *LinearFit) Minimize(tolerance float64, iterations int) int {
 	if f.Idle() || f.Workers.Cancelled() {
 		return 0

@@ -1,6 +1,7 @@
 package linear
 
-// gather4 does what gather does for four outputs, the number of ratings from 1 to 5, with the sums in registers: half the time.
+// gather4 does what gather does for four outputs, the number of ratings from 1 to 5, with the sums in registers: half
+// the time.
 func (f *LinearFit) gather4(dst, theta []float64, lo, n int) {
 	x := f.p.X
 	bias := (*[4]float64)(theta[len(theta)-4:])

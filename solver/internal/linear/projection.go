@@ -8,9 +8,10 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
-// Eliminated keeps linear term and bias of one output at their optimum under squared loss, whatever the rest of the model predicts: of few columns that is
-// a system of d+1 equations with a matrix that never changes. On dense rows they and squares and products of the columns depend on each other, so that
-// refits in turns crawl; with them eliminated the others are refitted on what is left. The optimum is affine in the predictions of the rest.
+// Eliminated keeps linear term and bias of one output at their optimum under squared loss, whatever the rest of the
+// model predicts: of few columns that is a system of d+1 equations with a matrix that never changes. On dense rows they
+// and squares and products of the columns depend on each other, so that refits in turns crawl; with them eliminated the
+// others are refitted on what is left. The optimum is affine in the predictions of the rest.
 type Eliminated struct {
 	Linear *LinearFit
 	factor blas64.Triangular // Cholesky, of the Hessian in theta
@@ -22,8 +23,8 @@ const maxEliminated = 128
 // eliminateBlock is after how many rows a sum over them looks whether it is called off.
 const eliminateBlock = 1024
 
-// NewEliminated returns nil where there is nothing to eliminate, the loss is not the squared one, or the matrix, of n d²/2 operations, is too large or
-// numerically singular, and where the solve is cancelled.
+// NewEliminated returns nil where there is nothing to eliminate, the loss is not the squared one, or the matrix, of n
+// d²/2 operations, is too large or numerically singular, and where the solve is cancelled.
 func NewEliminated(f *LinearFit) *Eliminated {
 	d := f.p.X.NumColumns
 	if _, isSquared := f.p.Loss.(loss.Squared); !isSquared || f.Idle() || f.p.Outputs != 1 || d > maxEliminated {
@@ -65,8 +66,8 @@ func NewEliminated(f *LinearFit) *Eliminated {
 	return &Eliminated{Linear: f, factor: factor}
 }
 
-// MoveTo stores in theta the optimum on top of predictions, given the gradients of the loss there without linear term and bias (n), and adds its
-// predictions to those. Rows is room for n numbers.
+// MoveTo stores in theta the optimum on top of predictions, given the gradients of the loss there without linear term
+// and bias (n), and adds its predictions to those. Rows is room for n numbers.
 func (e *Eliminated) MoveTo(theta, predictions, gradients, rows []float64) {
 	e.Linear.sumRows(theta, gradients)
 	e.Linear.ClearFixed(theta)

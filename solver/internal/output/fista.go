@@ -8,9 +8,9 @@ import (
 	"github.com/refitd/refitd/solver/problem"
 )
 
-// OutputFit refits the output weights V with the basis fixed: min_V Σ_i w_i ℓ(t_i, offset_i + (ΦV)_i) + λ Ω(V), a convex problem
-// (Blondel et al. 2017, section 4 and appendix D). Φ is kept as k columns of length n, so that a basis vector is added or dropped
-// without moving the others.
+// OutputFit refits the output weights V with the basis fixed: min_V Σ_i w_i ℓ(t_i, offset_i + (ΦV)_i) + λ Ω(V), a
+// convex problem (Blondel et al. 2017, section 4 and appendix D). Φ is kept as k columns of length n, so that a basis
+// vector is added or dropped without moving the others.
 type OutputFit struct {
 	P       *problem.Problem
 	Form    penalty.Form
@@ -42,7 +42,11 @@ type FitScratch struct {
 func NewFitScratch(p *problem.Problem, workers int) []FitScratch {
 	scratch := make([]FitScratch, workers)
 	for w := range scratch {
-		scratch[w] = FitScratch{Tile: make([]float64, p.Outputs*loss.FitTile), Row: make([]float64, p.Outputs), Loss: loss.NewLossTile(p.Loss, p.Outputs)}
+		scratch[w] = FitScratch{
+			Tile: make([]float64, p.Outputs*loss.FitTile),
+			Row:  make([]float64, p.Outputs),
+			Loss: loss.NewLossTile(p.Loss, p.Outputs),
+		}
 	}
 	return scratch
 }
@@ -61,7 +65,8 @@ func NewOutputFit(p *problem.Problem, form penalty.Form, workers parallel.Worker
 	return f
 }
 
-// FitLimits says when a refit ends: at iterations, or when the objective falls by less than tolerance of itself over span iterations.
+// FitLimits says when a refit ends: at iterations, or when the objective falls by less than tolerance of itself over
+// span iterations.
 // The size of steps or parameter changes would stop far too early on ill-conditioned features.
 type FitLimits struct {
 	Tolerance        float64
@@ -83,7 +88,8 @@ func (f *OutputFit) Term(v []float64) float64 { return f.Form.Term(v, len(f.Phi)
 
 func (f *OutputFit) Step(v []float64, t float64) { f.Form.Step(v, len(f.Phi), f.P.Outputs, t) }
 
-// InitialSmoothness is ‖Φ‖_F² · curvature / 16: the estimate ends 13 to 50 times below the bound, and a value too small is doubled.
+// InitialSmoothness is ‖Φ‖_F² · curvature / 16: the estimate ends 13 to 50 times below the bound, and a value
+// too small is doubled.
 func (f *OutputFit) InitialSmoothness() float64 {
 	sum := 0.0
 	for _, column := range f.Phi {
@@ -94,8 +100,8 @@ func (f *OutputFit) InitialSmoothness() float64 {
 	return max(sum*f.P.Loss.Curvature(f.P.Outputs)/16, 1e-12)
 }
 
-// Pass stores the predictions of v in f.next and evaluates the loss there and at the point extrapolated from f.current by momentum, with
-// the gradient of the latter in V (k×m).
+// Pass stores the predictions of v in f.next and evaluates the loss there and at the point extrapolated from f.current
+// by momentum, with the gradient of the latter in V (k×m).
 func (f *OutputFit) Pass(v []float64, momentum float64) (value, valueY float64, gradient []float64) {
 	k, m := len(f.Phi), f.P.Outputs
 	f.Workers.Blocks(f.P.X.NumRows(), problem.RowBlock(f.P.X.NumRows()), func(worker, b, lo, hi int) {

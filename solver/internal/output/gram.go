@@ -13,12 +13,13 @@ import (
 //
 //	G_c = Φ' diag(w_c) Φ,  w_ic = second derivative of the weighted loss of row i in output c,
 //
-// at the predictions of the last refresh. For losses that are sums over the outputs that is the Hessian; for the multinomial loss the full
-// one is at most twice as large. A basis vector that is added costs one product of Φ with the new column for each output, with the
-// second derivatives of the last refresh, so that the matrices stay positive semi-definite.
+// at the predictions of the last refresh. For losses that are sums over the outputs that is the Hessian; for the
+// multinomial loss the full one is at most twice as large. A basis vector that is added costs one product of Φ with the
+// new column for each output, with the second derivatives of the last refresh, so that the matrices stay positive
+// semi-definite.
 //
-// They only say how far to go: the gradient, the loss and what is certified are of float64s. So their products are of float32s, summed by tiles in float64s,
-// where that leaves them as good as they were: see InSingle.
+// They only say how far to go: the gradient, the loss and what is certified are of float64s. So their products are of
+// float32s, summed by tiles in float64s, where that leaves them as good as they were: see InSingle.
 type GramMatrices struct {
 	F *OutputFit
 
@@ -28,8 +29,9 @@ type GramMatrices struct {
 	fits    []bool      // which of these columns fit float32s
 	Rows    [][]float64 // k rows of all matrices: G_c[r,s] is rows[r][c·room + s], room ≥ k
 	Room    int
-	passes  int     // over the rows since the last refresh
-	scale   float64 // of the last refit, at most 1: the next one starts with it, or its first step promises too little and ends it
+	passes  int // over the rows since the last refresh
+	// of the last refit, at most 1: the next one starts with it, or its first step promises too little and ends it
+	scale   float64
 	parts   [][]float64
 	scratch []gramScratch // per worker
 }
@@ -37,7 +39,8 @@ type GramMatrices struct {
 // gramScratch is a worker's memory.
 type gramScratch struct {
 	scaled []float64 // a tile of w times GramStrip columns
-	// The tile in float32s, for FitTile rows each: all columns, the second derivatives of an output, and w times GramStrip columns.
+	// The tile in float32s, for FitTile rows each: all columns, the second derivatives of an output, and w times
+	// GramStrip columns.
 	phi           [][]float32
 	curve, single []float32
 }
@@ -47,12 +50,13 @@ const (
 	// the largest numbers of a column and of w then: what is lost below or above is negligible next to them.
 	singleRows              = 4 * loss.FitTile
 	singleLeast, singleMost = 1e-6, 1e6
-	// SingleSlack is what diagonals grow by, relatively, where products are of float32s: more than sums of FitTile of them are off, so that the matrices stay
-	// positive semi-definite.
+	// SingleSlack is what diagonals grow by, relatively, where products are of float32s: more than sums of FitTile of
+	// them are off, so that the matrices stay positive semi-definite.
 	SingleSlack = 1e-5
 )
 
-// stale reports whether a refresh is due. It costs n·k²·m flops, a pass 4·n·k·m, so that refreshes cost no more than the passes.
+// stale reports whether a refresh is due. It costs n·k²·m flops, a pass 4·n·k·m, so that refreshes cost no more
+// than the passes.
 func (g *GramMatrices) stale() bool { return g.Curve == nil || 4*g.passes > len(g.Rows) }
 
 // Refresh computes the matrices at the predictions f.current.
@@ -63,7 +67,13 @@ func (g *GramMatrices) Refresh() {
 		g.Curve = make([]float64, n*m)
 	}
 	f.Workers.Blocks(n, loss.FitTile, func(worker, _, lo, hi int) {
-		f.Scratch[worker].Loss.Curvature(g.Curve[lo*m:hi*m], f.Current[lo*m:hi*m], f.Target[lo*m:hi*m], f.weightsOf(lo, hi), hi-lo)
+		f.Scratch[worker].Loss.Curvature(
+			g.Curve[lo*m:hi*m],
+			f.Current[lo*m:hi*m],
+			f.Target[lo*m:hi*m],
+			f.weightsOf(lo, hi),
+			hi-lo,
+		)
 	})
 	g.columns, g.fits, g.Rows, g.passes = g.columns[:0], g.fits[:0], g.Rows[:0], 0
 	g.narrow = n >= singleRows && fitsSingle(g.Curve)
@@ -182,7 +192,8 @@ func (g *GramMatrices) add(first, last int) {
 	}
 }
 
-// addTile adds to dst (m blocks of last×(last−first)) the products of the columns before last with those from first on, over the rows lo … lo+size−1.
+// addTile adds to dst (m blocks of last×(last−first)) the products of the columns before last with those from first
+// on, over the rows lo … lo+size−1.
 func (g *GramMatrices) addTile(work *gramScratch, dst []float64, first, last, lo, size int) {
 	m, width := g.F.P.Outputs, last-first
 	block := last * width

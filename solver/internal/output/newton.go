@@ -10,21 +10,22 @@ import (
 const (
 	// A step that gets sufficientFall of what the model promised is taken.
 	sufficientFall = 0.1
-	// The curvature of the model is scaled by that which the last step met (Barzilai and Borwein 1988: the blocks left out of the multinomial
-	// Hessian give the scaled problem eigenvalues between 0 and 2, which one scale cannot serve), but not below newtonFloor, where steps
-	// fail more often than they gain.
+	// The curvature of the model is scaled by that which the last step met (Barzilai and Borwein 1988: the blocks left
+	// out of the multinomial Hessian give the scaled problem eigenvalues between 0 and 2, which one scale cannot
+	// serve), but not below newtonFloor, where steps fail more often than they gain.
 	newtonFloor = 0.3
-	// A refit ends after smallSteps small steps in a row: the first one of a refit may be small because its scale does not fit yet. On letter
-	// refits that ended with it left every later vector close to 0.
+	// A refit ends after smallSteps small steps in a row: the first one of a refit may be small because its scale does
+	// not fit yet. On letter refits that ended with it left every later vector close to 0.
 	smallSteps = 2
 	// A scale above newtonCeil is rounding or a loss that is not finite.
 	newtonCeil = 1e6
 )
 
-// Newton improves v (k×m) by a proximal Newton method (Lee, Sun and Saunders 2014) in penalised form and returns the iterations used. The model of the
-// loss is that of GramMatrices, which are kept from refit to refit and refreshed as often as passes over the rows pay for; rowDescent
-// minimises it with the penalty. Each iteration takes one pass, two where a step fails. FISTA takes hundreds where the columns of Φ are
-// nearly dependent; here they cost sweeps over k×k matrices instead. A step that does not lower the objective is not taken, so on return v is the
+// Newton improves v (k×m) by a proximal Newton method (Lee, Sun and Saunders 2014) in penalised form and returns the
+// iterations used. The model of the loss is that of GramMatrices, which are kept from refit to refit and refreshed as
+// often as passes over the rows pay for; rowDescent minimises it with the penalty. Each iteration takes one pass, two
+// where a step fails. FISTA takes hundreds where the columns of Φ are nearly dependent; here they cost sweeps over
+// k×k matrices instead. A step that does not lower the objective is not taken, so on return v is the
 // best point seen.
 //
 // With joint, its weights are improved together with v; nil for none.
@@ -95,7 +96,8 @@ func (f *OutputFit) descend(v []float64, form WeightForm, limits FitLimits) int 
 				met = 2 * (trial - value - linear) / square
 			}
 			if reached := trial + form.term(z, k, m); reached <= objective+sufficientFall*fall {
-				// A step that got much less than the model promised shows that its curvature is wrong, not that this is the minimum.
+				// A step that got much less than the model promised shows that its curvature is wrong, not that this is
+				// the minimum.
 				fall = min(fall, reached-objective)
 				value, gradient, objective = trial, trialGradient, reached
 				scale = max(newtonFloor, 0.5*scale, met)
@@ -117,8 +119,8 @@ func (f *OutputFit) descend(v []float64, form WeightForm, limits FitLimits) int 
 	return limits.Iterations
 }
 
-// shiftless reports whether the loss is the same for all outputs moved by one amount, as for multi-class losses: gradients then add up to
-// 0 over the outputs.
+// shiftless reports whether the loss is the same for all outputs moved by one amount, as for multi-class losses:
+// gradients then add up to 0 over the outputs.
 func shiftless(gradient []float64, k, m int) bool {
 	if m == 1 {
 		return false

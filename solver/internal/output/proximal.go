@@ -6,13 +6,15 @@ import (
 	"github.com/refitd/refitd/solver/internal/parallel"
 )
 
-// MaxSmooth is the Lipschitz estimate at which a search for a step gives up: no step is short enough for the rounding of such numbers.
+// MaxSmooth is the Lipschitz estimate at which a search for a step gives up: no step is short enough for the rounding
+// of such numbers.
 const MaxSmooth = 1e200
 
-// A proximal problem is to minimise f(x) + g(x) over a slice of numbers, f smooth and convex, g with a proximal operator. Predictions are linear in x, so
-// that those of an extrapolated point are extrapolated too.
+// A proximal problem is to minimise f(x) + g(x) over a slice of numbers, f smooth and convex, g with a proximal
+// operator. Predictions are linear in x, so that those of an extrapolated point are extrapolated too.
 type proximal interface {
-	// Pass evaluates f at z and at the point extrapolated from the last accepted one by momentum, with the gradient of the latter.
+	// Pass evaluates f at z and at the point extrapolated from the last accepted one by momentum, with the gradient of
+	// the latter.
 	Pass(z []float64, momentum float64) (value, valueY float64, gradient []float64)
 	// Accept makes z of the last pass the point that is extrapolated from.
 	Accept()
@@ -24,11 +26,11 @@ type proximal interface {
 	InitialSmoothness() float64
 }
 
-// Accelerated improves v by FISTA (Beck and Teboulle 2009) with a step that can grow, and returns the iterations used. The step
-// length 1/L grows by 2 % an iteration and halves on failure of the quadratic bound; momentum restarts when it points uphill
-// (O'Donoghue and Candès 2015, gradient scheme). Each iteration takes a pass. Smooth is the estimate L of the Lipschitz constant, carried over from call
-// to call; 0 at first. On return v is the best proximal point seen (its zeros are exact) or, if none
-// was better, unchanged.
+// Accelerated improves v by FISTA (Beck and Teboulle 2009) with a step that can grow, and returns the iterations used.
+// The step length 1/L grows by 2 % an iteration and halves on failure of the quadratic bound; momentum restarts when it
+// points uphill (O'Donoghue and Candès 2015, gradient scheme). Each iteration takes a pass. Smooth is the estimate L of
+// the Lipschitz constant, carried over from call to call; 0 at first. On return v is the best proximal point seen (its
+// zeros are exact) or, if none was better, unchanged.
 func Accelerated(f proximal, workers parallel.Workers, smooth *float64, v []float64, limits FitLimits) int {
 	if *smooth == 0 {
 		*smooth = f.InitialSmoothness()
@@ -105,8 +107,8 @@ func Accelerated(f proximal, workers parallel.Workers, smooth *float64, v []floa
 	return iteration
 }
 
-// stepFrom stores in z the proximal step of length 1/L from y, and returns what the quadratic bound at y and the restart need: ⟨∇, z − y⟩,
-// ‖z − y‖² and ⟨y − z, z − x⟩, which is positive where momentum points uphill.
+// stepFrom stores in z the proximal step of length 1/L from y, and returns what the quadratic bound at y and the
+// restart need: ⟨∇, z − y⟩, ‖z − y‖² and ⟨y − z, z − x⟩, which is positive where momentum points uphill.
 func stepFrom(f proximal, smooth float64, z, x, y, gradient []float64) (linear, square, uphill float64) {
 	for i := range z {
 		z[i] = y[i] - gradient[i]/smooth

@@ -6,14 +6,15 @@ import "github.com/refitd/refitd/solver/internal/dense"
 //
 //	Q(z) = ⟨∇, z−v⟩ + ½ scale Σ_c (z−v)_c' G_c (z−v)_c + λ Ω(z),
 //
-// by exact minimisation over one row of z after the other. The rows of Φ are nearly dependent, so that plain sweeps crawl; every few of
-// them the last iterates are extrapolated (Anderson acceleration, as Bertrand and Massias 2021 do for coordinate descent), which takes
-// a tenth of the sweeps. The gradient of the model is linear in z, so the extrapolated point is as cheap as a few sums, and it is taken only
-// if Q is lower there. A sweep costs 2·k²·m flops, and no pass over the examples.
+// by exact minimisation over one row of z after the other. The rows of Φ are nearly dependent, so that plain sweeps
+// crawl; every few of them the last iterates are extrapolated (Anderson acceleration, as Bertrand and Massias 2021 do
+// for coordinate descent), which takes a tenth of the sweeps. The gradient of the model is linear in z, so the
+// extrapolated point is as cheap as a few sums, and it is taken only if Q is lower there. A sweep costs 2·k²·m flops,
+// and no pass over the examples.
 //
-// A loss that is the same for all outputs moved by one amount, as multi-class losses are, has no curvature along such moves, but the matrices
-// have: they would hold the weights back. The quadratic part is then taken at z less a shift of each row, free to be chosen, which is
-// part of the minimisation.
+// A loss that is the same for all outputs moved by one amount, as multi-class losses are, has no curvature along such
+// moves, but the matrices have: they would hold the weights back. The quadratic part is then taken at z less a shift of
+// each row, free to be chosen, which is part of the minimisation.
 type rowDescent struct {
 	gram *GramMatrices
 	form WeightForm
@@ -33,7 +34,8 @@ type descentPoint struct{ z, slope, shift []float64 }
 const (
 	// descentDepth iterates are combined, as Bertrand and Massias recommend.
 	descentDepth = 5
-	// A descent ends after DescentSweeps, or when a sweep lowers the model by less than descentAccuracy of all before it.
+	// A descent ends after DescentSweeps, or when a sweep lowers the model by less than descentAccuracy of all before
+	// it.
 	DescentSweeps   = 50
 	descentAccuracy = 1e-3
 )
@@ -52,8 +54,8 @@ func NewRowDescent(gram *GramMatrices, form WeightForm, k, m int, free bool) *ro
 	return d
 }
 
-// Minimize stores the minimum in z (k×m), given v and the gradient ∇ of the loss there, and returns Q(z) − Q(v) ≤ 0 and the linear and
-// quadratic terms of Q(z), the latter for a scale of 1.
+// Minimize stores the minimum in z (k×m), given v and the gradient ∇ of the loss there, and returns Q(z) − Q(v) ≤ 0 and
+// the linear and quadratic terms of Q(z), the latter for a scale of 1.
 func (d *rowDescent) Minimize(z, v, gradient []float64, scale float64) (fall, linear, square float64) {
 	k, m := d.k, d.m
 	for r := range k {
@@ -144,7 +146,8 @@ func (d *rowDescent) model(at descentPoint, v []float64) float64 {
 	return linear + 0.5*square + d.form.term(at.z, d.k, d.m)
 }
 
-// extrapolate moves z and the slope to the combination of the past iterates whose last steps cancel best, if that lowers the model.
+// extrapolate moves z and the slope to the combination of the past iterates whose last steps cancel best, if that
+// lowers the model.
 func (d *rowDescent) extrapolate(z, v []float64) {
 	var products [descentDepth][descentDepth]float64
 	var weights [descentDepth]float64
@@ -164,7 +167,8 @@ func (d *rowDescent) extrapolate(z, v []float64) {
 	for i := range products {
 		products[i][i] += 1e-12 * trace
 	}
-	// The minimum of ‖Σ w_i step_i‖² over weights of sum 1 is the solution of products·w = 1, scaled. Gaussian elimination.
+	// The minimum of ‖Σ w_i step_i‖² over weights of sum 1 is the solution of products·w = 1, scaled. Gaussian
+	// elimination.
 	for i := range descentDepth {
 		for j := i + 1; j < descentDepth; j++ {
 			q := products[j][i] / products[i][i]
@@ -182,7 +186,8 @@ func (d *rowDescent) extrapolate(z, v []float64) {
 		weights[i] /= products[i][i]
 		sum += weights[i]
 	}
-	// z is the last iterate: adding up the steps it took since iterate i+1, which the weights leave out, gives the combination.
+	// z is the last iterate: adding up the steps it took since iterate i+1, which the weights leave out, gives the
+	// combination.
 	copy(d.trial.z, z)
 	left := 0.0
 	for i := 0; i < descentDepth-1; i++ {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// StochasticRows is the sample size from which hybrid refits try stochastic epochs first; on fewer rows FISTA reaches 1e-5 before any
-	// stochastic method reaches 1e-2.
+	// StochasticRows is the sample size from which hybrid refits try stochastic epochs first; on fewer rows FISTA
+	// reaches 1e-5 before any stochastic method reaches 1e-2.
 	StochasticRows = 16384
 	// HybridEpochs are tried before FISTA, stochasticEpochs make up a refit of a stochastic method.
 	HybridEpochs     = 2
@@ -20,10 +20,10 @@ const (
 	stochasticStep  = 2.0
 )
 
-// Stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on v (k×m) and returns the epochs run and whether
-// the objective fell; if it did not, or the solve is cancelled, v is unchanged. One accumulator per row of V gives each row one step length,
-// so that the proximal operator stays in closed form. The order of the rows comes from rng; the epochs use one goroutine, so the result
-// depends on nothing else.
+// Stochastic runs epochs of minibatch proximal AdaGrad (Duchi, Hazan and Singer 2011) on v (k×m) and returns the epochs
+// run and whether the objective fell; if it did not, or the solve is cancelled, v is unchanged. One accumulator per row
+// of V gives each row one step length, so that the proximal operator stays in closed form. The order of the rows comes
+// from rng; the epochs use one goroutine, so the result depends on nothing else.
 func (f *OutputFit) Stochastic(v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n, k, m := f.P.X.NumRows(), len(f.Phi), f.P.Outputs
 	if k == 0 {
@@ -80,7 +80,8 @@ func (f *OutputFit) Objective(v []float64) float64 {
 	return value + f.Form.Term(v, len(f.Phi), f.P.Outputs)
 }
 
-// minibatch gathers at most StochasticBatch rows of a sample into one tile, so that products run over contiguous memory.
+// minibatch gathers at most StochasticBatch rows of a sample into one tile, so that products run over contiguous
+// memory.
 type minibatch struct {
 	f      *OutputFit
 	size   int
@@ -95,7 +96,16 @@ type minibatch struct {
 func NewMinibatch(f *OutputFit) *minibatch {
 	m := f.P.Outputs
 	b := &minibatch{f: f, loss: loss.NewLossTile(f.P.Loss, m)}
-	b.base, b.target, b.tile = make([]float64, m*StochasticBatch), make([]float64, m*StochasticBatch), make([]float64, m*StochasticBatch)
+	b.base, b.target, b.tile = make(
+		[]float64,
+		m*StochasticBatch,
+	), make(
+		[]float64,
+		m*StochasticBatch,
+	), make(
+		[]float64,
+		m*StochasticBatch,
+	)
 	for range f.Phi {
 		b.phi = append(b.phi, make([]float64, StochasticBatch))
 	}

@@ -8,14 +8,15 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// svrgStep is the step over 1/(2 L), L the expected smoothness of a minibatch gradient. Eight times the step that is proved to converge still
-// does; at that one epochs gain ten times less (letter, ML-100k).
+// svrgStep is the step over 1/(2 L), L the expected smoothness of a minibatch gradient. Eight times the step that is
+// proved to converge still does; at that one epochs gain ten times less (letter, ML-100k).
 const svrgStep = 8
 
-// Svrg runs epochs of minibatch proximal SVRG (Xiao and Zhang 2014) on v (k×m) and returns the epochs run and whether the objective fell;
-// if it did not, or the solve is cancelled, v is unchanged. An epoch starts with the full gradient at a snapshot, which every batch gradient is
-// corrected by, and is dropped, with the step halved, if it raised the objective. It costs four passes. The order of the rows comes from
-// rng; batches use one goroutine, so the result depends on nothing else.
+// Svrg runs epochs of minibatch proximal SVRG (Xiao and Zhang 2014) on v (k×m) and returns the epochs run and whether
+// the objective fell; if it did not, or the solve is cancelled, v is unchanged. An epoch starts with the full gradient
+// at a snapshot, which every batch gradient is corrected by, and is dropped, with the step halved, if it raised the
+// objective. It costs four passes. The order of the rows comes from rng; batches use one goroutine, so the result
+// depends on nothing else.
 func (f *OutputFit) Svrg(v []float64, epochs int, rng *rand.Rand) (used int, fell bool) {
 	n, k, m := f.P.X.NumRows(), len(f.Phi), f.P.Outputs
 	if k == 0 || f.Workers.Cancelled() {
@@ -68,8 +69,8 @@ func (f *OutputFit) Svrg(v []float64, epochs int, rng *rand.Rand) (used int, fel
 	return used, true
 }
 
-// batchSmoothness bounds the expected smoothness of the gradient of a minibatch, scaled up to the sample: that of the sample and that of
-// its worst row, in the proportion in which a batch shows them. It costs n·k² flops.
+// batchSmoothness bounds the expected smoothness of the gradient of a minibatch, scaled up to the sample: that of the
+// sample and that of its worst row, in the proportion in which a batch shows them. It costs n·k² flops.
 func (f *OutputFit) batchSmoothness() float64 {
 	n, k := f.P.X.NumRows(), len(f.Phi)
 	heaviest := 1.0

@@ -1,5 +1,5 @@
-// Package parallel runs the goroutines of a solve. A panic in one of them would end the process before any caller could recover it; here it
-// is raised again on the goroutine that waits, which is the caller's.
+// Package parallel runs the goroutines of a solve. A panic in one of them would end the process before any caller could
+// recover it; here it is raised again on the goroutine that waits, which is the caller's.
 package parallel
 
 import (

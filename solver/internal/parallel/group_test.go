@@ -6,13 +6,14 @@ import (
 	"testing"
 )
 
-// TestPanicReachesTheCaller: the panic of a goroutine, also of one two groups down, is the caller's to recover, with the stack where it
-// happened, once all goroutines have ended.
+// TestPanicReachesTheCaller: the panic of a goroutine, also of one two groups down, is the caller's to recover, with
+// the stack where it happened, once all goroutines have ended.
 func TestPanicReachesTheCaller(t *testing.T) {
 	var ended atomic.Int32
 	defer func() {
 		p, ok := recover().(*Panic)
-		if !ok || p.Value != "division" || p.String() != "division" || !strings.Contains(string(p.Stack()), "group_test.go") {
+		if !ok || p.Value != "division" || p.String() != "division" ||
+			!strings.Contains(string(p.Stack()), "group_test.go") {
 			t.Errorf("recovered %v", p)
 		}
 		if n := ended.Load(); n != 3 {

@@ -28,10 +28,11 @@ func (w Workers) Yield() bool {
 	return !w.Cancelled()
 }
 
-// Blocks calls f for the consecutive ranges [lo, hi) of at most size indices that cover [0, n) and returns when all calls have. Range b
-// starts at b·size; worker is in [0, w.Size) and no two calls with the same worker overlap, so it may index scratch memory. Which worker
-// gets which range is not fixed: a reduction keeps one partial result per range and adds them in order, so that it does not depend on
-// the number of workers. Once Done is closed no further range is begun: who uses the result asks Cancelled first.
+// Blocks calls f for the consecutive ranges [lo, hi) of at most size indices that cover [0, n) and returns when all
+// calls have. Range b starts at b·size; worker is in [0, w.Size) and no two calls with the same worker overlap, so it
+// may index scratch memory. Which worker gets which range is not fixed: a reduction keeps one partial result per range
+// and adds them in order, so that it does not depend on the number of workers. Once Done is closed no further range is
+// begun: who uses the result asks Cancelled first.
 func (w Workers) Blocks(n, size int, f func(worker, b, lo, hi int)) {
 	count := (n + size - 1) / size
 	busy := min(w.Size, count)

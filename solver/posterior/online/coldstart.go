@@ -6,7 +6,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// coldStart estimates θ, and for Gaussian labels their scale, from single events until the first refit does it properly.
+// coldStart estimates θ, and for Gaussian labels their scale, from single events until the first refit does it
+// properly.
 type coldStart struct {
 	state *posterior.State
 	n     float64
@@ -15,11 +16,16 @@ type coldStart struct {
 	known bool // the scale of the labels was given
 }
 
-// scaleLabels is how many labels set the scale of a Gaussian posterior that was not given one; until then only θ learns.
+// scaleLabels is how many labels set the scale of a Gaussian posterior that was not given one; until then only θ
+// learns.
 const scaleLabels = 30
 
 func newColdStart(s *posterior.State) *coldStart {
-	return &coldStart{state: s, sum: make([]float64, len(s.Bias)), known: s.Likelihood != posterior.Gaussian || s.Noise > 0}
+	return &coldStart{
+		state: s,
+		sum:   make([]float64, len(s.Bias)),
+		known: s.Likelihood != posterior.Gaussian || s.Noise > 0,
+	}
 }
 
 // Learn adds one label and reports whether rows may learn from the event.

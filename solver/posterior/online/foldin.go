@@ -12,7 +12,8 @@ import (
 // mean is mixed by recent loss, for each field separately. On two rating streams the mix beat the best single rate.
 var DefaultRates = []float64{1, 0.97, 0.9}
 
-// FurtherRates are those of fields beyond the first that forgets: one, so that learning takes half as long again and no longer.
+// FurtherRates are those of fields beyond the first that forgets: one, so that learning takes half as long again and no
+// longer.
 var FurtherRates = []float64{1, 0.95}
 
 // How fast the losses that decide the mix fade: over all events and over the entity's own.
@@ -20,7 +21,8 @@ const (
 	lossFade       = 0.999
 	lossGain       = 0.02
 	entityLossFade = 0.99
-	mixLossMax     = 25 // of one event, five deviations of a Gaussian label: one outlier does not decide the mix for thousands of events
+	// of one event, five deviations of a Gaussian label: one outlier does not decide the mix for thousands of events
+	mixLossMax = 25
 )
 
 // FoldIn is the live posterior between refits: rows of features that events have touched since the last refit, on top
@@ -33,14 +35,16 @@ type FoldIn struct {
 	Rows   []LiveRow   // by slot
 	Loss   [][]float64 // per field and rate, over all events
 
-	widened   []float64   // per field, the share of the refit's evidence that forgetting versions begin with
-	widening  [][]float64 // per field, the shares to which Widen has taken its rows back; each row takes them up when it is asked for next
+	widened []float64 // per field, the share of the refit's evidence that forgetting versions begin with
+	// per field, the shares to which Widen has taken its rows back; each row takes them up when it is asked for next
+	widening  [][]float64
 	ColdStart *coldStart
 
 	Event  event
 	Layout layout
 
-	// What mix computed last is good until what it follows from changes: changes counts the changes of rows and of their losses.
+	// What mix computed last is good until what it follows from changes: changes counts the changes of rows and of
+	// their losses.
 	mixed   []mixedRow
 	Changes int64
 
@@ -62,18 +66,21 @@ type Agreement struct {
 	Deviation float64 // that the model gives Along, of one binary label; 0 of others
 }
 
-// How agreement is taken: gradients of a row fade at each of its events, a row has some before it is asked, and is asked once in trendGap events at most,
-// so that one entity with many events in a row, as in a session, does not decide.
+// How agreement is taken: gradients of a row fade at each of its events, a row has some before it is asked, and is
+// asked once in trendGap events at most, so that one entity with many events in a row, as in a session, does not
+// decide.
 const (
 	trendFade = 0.9
 	trendSeen = 3
 	trendGap  = 200
 )
 
-// Agreements returns those of the event that was learned last, for as many of its rows as have one. They are good until the next.
+// Agreements returns those of the event that was learned last, for as many of its rows as have one. They are good until
+// the next.
 func (f *FoldIn) Agreements() []Agreement { return f.Agreement }
 
-// deviate returns the deviation of the gradient of an event with one binary label, in units of its length: √p(1−p)/|y−p|.
+// deviate returns the deviation of the gradient of an event with one binary label, in units of its length:
+// √p(1−p)/|y−p|.
 // It is 0 for other labels.
 func (f *FoldIn) deviate(target []float64) float64 {
 	if !f.Frozen.IsBinary() {
@@ -90,7 +97,8 @@ func (f *FoldIn) deviate(target []float64) float64 {
 // mostLogOdds keeps deviations finite.
 const mostLogOdds = 40
 
-// agree notes the agreement of the entry that was entered, of the event as it found the mixed rows. Its deviation is that of deviate.
+// agree notes the agreement of the entry that was entered, of the event as it found the mixed rows. Its deviation is
+// that of deviate.
 func (f *FoldIn) agree(row *LiveRow, deviation float64) {
 	f.Layout.gradient(f.gradient)
 	g := norm(f.gradient)
@@ -110,8 +118,8 @@ func (f *FoldIn) agree(row *LiveRow, deviation float64) {
 	row.seen++
 }
 
-// norm returns the Euclidean norm: the root of the sum of squares, unless that leaves the range of numbers, since a division for each number, as
-// floats.Norm has it, costs more than what it is a part of.
+// norm returns the Euclidean norm: the root of the sum of squares, unless that leaves the range of numbers, since a
+// division for each number, as floats.Norm has it, costs more than what it is a part of.
 func norm(v []float64) float64 {
 	square := 0.0
 	for _, x := range v {
@@ -123,8 +131,8 @@ func norm(v []float64) float64 {
 	return floats.Norm(v, 2)
 }
 
-// event is the example that a fold-in works on: its values, and per entry the mean row, the covariance and, with groups, the group; alone as in
-// RowView.
+// event is the example that a fold-in works on: its values, and per entry the mean row, the covariance and, with
+// groups, the group; alone as in RowView.
 type event struct {
 	value []float64
 	Mean  [][]float64
@@ -149,11 +157,13 @@ type layout interface {
 	accumulate(evidence, right []float64, e int)
 	// enter takes up entry e of the event, which gradient and LossWith then refer to.
 	enter(e int)
-	// LossWith is the mixing loss of the event if the entry had the given mean row, or as it is for nil, which needs no entry.
+	// LossWith is the mixing loss of the event if the entry had the given mean row, or as it is for nil, which needs no
+	// entry.
 	LossWith(target []float64, mean []float64) float64
 	// gradient stores the gradient of the log-likelihood of the event by the row of the entry, at its mean.
 	gradient(dst []float64)
-	// solve stores the posterior mean that follows from prior precisions and evidence, and the covariance unless it is nil.
+	// solve stores the posterior mean that follows from prior precisions and evidence, and the covariance unless it is
+	// nil.
 	solve(evidence, right, prior, mean, cov []float64)
 	// solvePair is solve for two rows without covariances.
 	solvePair(evidence, right [2][]float64, prior []float64, mean [2][]float64)
@@ -169,14 +179,16 @@ type mixedRow struct {
 	changes int64
 }
 
-// Feature names one feature of an event: Row is the slot of its live row or -1, Base its column in the refit's state or -1.
+// Feature names one feature of an event: Row is the slot of its live row or -1, Base its column in the refit's state or
+// -1.
 type Feature struct {
 	Field, Row, Base int32
 }
 
 type LiveRow struct {
-	field    int32
-	evidence []float64 // versions × (packed + q): without the prior's precision, which is added when solving, and the right side
+	field int32
+	// versions × (packed + q): without the prior's precision, which is added when solving, and the right side
+	evidence []float64
 	Mean     []float64 // versions × q
 	cov      []float64 // packed covariance of the middle version
 	Loss     []float64 // versions: the entity's own recent loss, per rate
@@ -187,8 +199,8 @@ type LiveRow struct {
 	numbers  []float64 // all of these, in one slice: an event brings as few pieces of memory into the caches as may be
 }
 
-// NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. rates has the rates of each field at
-// which its entities forget, the slowest first; fields with less than two keep everything.
+// NewFoldIn starts from the posterior of the last refit, or from New with no features before there is one. rates has
+// the rates of each field at which its entities forget, the slowest first; fields with less than two keep everything.
 func NewFoldIn(base *posterior.State, rates [][]float64) *FoldIn {
 	q := base.RowSize()
 	f := &FoldIn{
@@ -226,7 +238,8 @@ func (f *FoldIn) spreadPrior() {
 // Base returns the state that the live posterior is based on.
 func (f *FoldIn) Base() *posterior.State { return f.Frozen }
 
-// InheritLosses takes over what the rates have earned so far, so that a refit does not forget which rate suits the stream.
+// InheritLosses takes over what the rates have earned so far, so that a refit does not forget which rate suits the
+// stream.
 func (f *FoldIn) InheritLosses(old *FoldIn) {
 	if old == nil || len(old.Loss) != len(f.Loss) {
 		return
@@ -247,8 +260,8 @@ func (f *FoldIn) RateLosses() [][]float64 {
 	return losses
 }
 
-// Predict stores the outputs of an event under the mixed rows in dst (length m). Features without a live row count with the refit's row,
-// or not at all. O(nnz·q), with separate outputs O(nnz·(m + k) + m·k).
+// Predict stores the outputs of an event under the mixed rows in dst (length m). Features without a live row count with
+// the refit's row, or not at all. O(nnz·q), with separate outputs O(nnz·(m + k) + m·k).
 func (f *FoldIn) Predict(dst []float64, features []Feature, values []float64) {
 	f.Gather(features, values, nil)
 	f.Layout.Predict(&f.Event)
@@ -287,7 +300,8 @@ func (f *FoldIn) Gather(features []Feature, values []float64, steady []bool) {
 	}
 }
 
-// mix returns the mean of the versions of the row in a slot, weighted by recent loss. It is kept in to, and computed again only if something changed.
+// mix returns the mean of the versions of the row in a slot, weighted by recent loss. It is kept in to, and computed
+// again only if something changed.
 func (f *FoldIn) mix(to *mixedRow, slot int32) []float64 {
 	if to.slot != slot || to.changes != f.Changes {
 		to.slot, to.changes = slot, f.Changes
@@ -338,7 +352,8 @@ func (f *FoldIn) average(to *mixedRow) {
 	}
 }
 
-// Place starts the live row in the given slot (at most one past the last) for a feature, from its refit's row or its field's prior.
+// Place starts the live row in the given slot (at most one past the last) for a feature, from its refit's row or its
+// field's prior.
 // Whatever the slot held is gone.
 func (f *FoldIn) Place(slot int32, feature Feature) {
 	if int(slot) == len(f.Rows) {
@@ -389,14 +404,16 @@ func (f *FoldIn) initialise(row *LiveRow, feature Feature) {
 	}
 }
 
-// Row appends the mean row of a feature to dst as State has it: 1 linear weight, with separate outputs m, then NumBasis coordinates.
+// Row appends the mean row of a feature to dst as State has it: 1 linear weight, with separate outputs m, then NumBasis
+// coordinates.
 func (f *FoldIn) Row(dst []float64, feature Feature, steady []bool) []float64 {
 	f.Gather([]Feature{feature}, []float64{1}, steady)
 	return append(dst, f.Event.Mean[0]...)
 }
 
-// State returns the live posterior over the given features, one column each: what a refit continues from. Rows are mixed as for the next event, but
-// those of steady fields (nil: none), which are as they are at the slowest rate. Covariances are those of the middle rate.
+// State returns the live posterior over the given features, one column each: what a refit continues from. Rows are
+// mixed as for the next event, but those of steady fields (nil: none), which are as they are at the slowest rate.
+// Covariances are those of the middle rate.
 func (f *FoldIn) State(features []Feature, steady []bool) *posterior.State {
 	s := f.shared()
 	s.Covariance = make([]float64, len(features)*s.CovarianceSize())

@@ -9,12 +9,16 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestWidenedWhenAsked: rows that take up widenings when they are asked for are those that were widened at once, to the bit, as is what is learned after.
+// TestWidenedWhenAsked: rows that take up widenings when they are asked for are those that were widened at once, to the
+// bit, as is what is learned after.
 func TestWidenedWhenAsked(t *testing.T) {
 	const names = 12
 	play := func(atOnce bool) (all []float64) {
 		r := rand.New(rand.NewPCG(4, 4))
-		f := NewFoldIn(posterior.New(posterior.Gaussian, 1, 3, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)), [][]float64{DefaultRates, FurtherRates})
+		f := NewFoldIn(
+			posterior.New(posterior.Gaussian, 1, 3, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)),
+			[][]float64{DefaultRates, FurtherRates},
+		)
 		feature := func(i int) Feature { return Feature{Field: int32(i % 2), Row: int32(i), Base: -1} }
 		for i := range names {
 			f.Place(int32(i), feature(i))
@@ -42,7 +46,8 @@ func TestWidenedWhenAsked(t *testing.T) {
 	}
 }
 
-// TestSteadyFieldsForgetNothing: rows of steady fields are those of a fold-in that forgets in none, others those that it mixes.
+// TestSteadyFieldsForgetNothing: rows of steady fields are those of a fold-in that forgets in none, others those that
+// it mixes.
 func TestSteadyFieldsForgetNothing(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	s := posterior.New(posterior.Gaussian, 1, 0, nil, 2, posterior.PriorFor(posterior.Gaussian, 1))
@@ -60,7 +65,16 @@ func TestSteadyFieldsForgetNothing(t *testing.T) {
 		learn(all, field, target)
 	}
 	features := []Feature{{Field: 0, Row: 0, Base: -1}, {Field: 1, Row: 1, Base: -1}}
-	got, want, before := mixed.State(features, []bool{false, true}), all.State(features, nil), mixed.State(features, nil)
+	got, want, before := mixed.State(
+		features,
+		[]bool{false, true},
+	), all.State(
+		features,
+		nil,
+	), mixed.State(
+		features,
+		nil,
+	)
 	if math.Abs(got.Mean[1]-want.Mean[1]) > 1e-12 || math.Abs(before.Mean[1]-want.Mean[1]) < 1e-3 {
 		t.Errorf("steady weight %g, without forgetting %g, mixed %g", got.Mean[1], want.Mean[1], before.Mean[1])
 	}

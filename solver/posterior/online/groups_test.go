@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestGroupedFoldInIsASweepOfOneRow: learning one event updates the rows of its features one after the other as a sweep over that event does.
+// TestGroupedFoldInIsASweepOfOneRow: learning one event updates the rows of its features one after the other as a sweep
+// over that event does.
 func TestGroupedFoldInIsASweepOfOneRow(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 7))
 	p, group := posteriortest.GroupedRatings(r, 1, 1, false)

@@ -24,7 +24,13 @@ type sharedRows struct {
 
 func newSharedRows(s *posterior.State) *sharedRows {
 	q := s.NumBasis + 1
-	r := &sharedRows{state: s, view: posterior.NewRowView(s.Sign), solver: posterior.NewSolver(q), pair: make([]float64, dense.PairWork), slope: make([]float64, q)}
+	r := &sharedRows{
+		state:  s,
+		view:   posterior.NewRowView(s.Sign),
+		solver: posterior.NewSolver(q),
+		pair:   make([]float64, dense.PairWork),
+		slope:  make([]float64, q),
+	}
 	r.rebias()
 	return r
 }
@@ -119,9 +125,23 @@ type outputRows struct {
 
 func newOutputRows(s *posterior.State) *outputRows {
 	m, k := len(s.Bias), s.NumBasis
-	return &outputRows{state: s, view: posterior.NewOutputView(s), solver: posterior.NewOutputSolver(m, k), math: posterior.NewOutputMath(posterior.NewOutputWeights(s)),
-		totals: posterior.NewOutputTotals(make([]float64, m), make([]float64, posterior.OutputTotalsSize(k)), k), out: make([]float64, m),
-		by: posterior.Observation{Omega: make([]float64, m), Right: make([]float64, m), Curve: make([]float64, posterior.PackedSize(k))}}
+	return &outputRows{
+		state:  s,
+		view:   posterior.NewOutputView(s),
+		solver: posterior.NewOutputSolver(m, k),
+		math:   posterior.NewOutputMath(posterior.NewOutputWeights(s)),
+		totals: posterior.NewOutputTotals(
+			make([]float64, m),
+			make([]float64, posterior.OutputTotalsSize(k)),
+			k,
+		),
+		out: make([]float64, m),
+		by: posterior.Observation{
+			Omega: make([]float64, m),
+			Right: make([]float64, m),
+			Curve: make([]float64, posterior.PackedSize(k)),
+		},
+	}
 }
 
 func (o *outputRows) rebias() {}

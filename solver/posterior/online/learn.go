@@ -5,14 +5,15 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Learn updates the live rows by one event, whose features must all have a live row, in the given order: forgetting fields should
-// come first, they are mixed before their partners learn from them. weight scales the event's evidence.
+// Learn updates the live rows by one event, whose features must all have a live row, in the given order: forgetting
+// fields should come first, they are mixed before their partners learn from them. weight scales the event's evidence.
 func (f *FoldIn) Learn(features []Feature, values, target []float64, weight float64) {
 	f.LearnPart(features, values, target, weight, nil, true)
 }
 
-// LearnPart is Learn by the rows of some features: those of held learn nothing, nil for none, and need no live row. Unless shared is true, neither does
-// what the events of all names have in common: θ before the first refit, the losses of rates over all events, and agreement.
+// LearnPart is Learn by the rows of some features: those of held learn nothing, nil for none, and need no live row.
+// Unless shared is true, neither does what the events of all names have in common: θ before the first refit, the
+// losses of rates over all events, and agreement.
 func (f *FoldIn) LearnPart(features []Feature, values, target []float64, weight float64, held []bool, shared bool) {
 	if f.ColdStart != nil && !shared && !f.ColdStart.known {
 		return
@@ -64,10 +65,11 @@ func isHeld(held []bool, e int) bool { return held != nil && held[e] }
 // isMixed reports whether a slot's row has versions.
 func (f *FoldIn) isMixed(slot int32) bool { return len(f.Rows[slot].Loss) > 0 }
 
-// Widen takes back what the forgetting versions of the rows of a field know, to a share of it: their covariances widen towards the prior, so that
-// the next events move them far. Versions that keep everything stay, and recent loss, which starts anew, decides between them and the widened
-// ones: where nothing had changed little is lost. It does nothing for fields that do not forget. O(1): a row is widened, in O(q³) for a row of q numbers,
-// when something is asked of it next.
+// Widen takes back what the forgetting versions of the rows of a field know, to a share of it: their covariances widen
+// towards the prior, so that the next events move them far. Versions that keep everything stay, and recent loss, which
+// starts anew, decides between them and the widened ones: where nothing had changed little is lost. It does nothing for
+// fields that do not forget. O(1): a row is widened, in O(q³) for a row of q numbers, when something is asked of it
+// next.
 func (f *FoldIn) Widen(field int32, share float64) {
 	f.widened[field] *= share
 	f.widening[field] = append(f.widening[field], share)
@@ -123,8 +125,8 @@ func (f *FoldIn) Accumulate(e int) {
 	f.Layout.accumulate(f.increment[:len(f.increment)-len(f.Zero)], f.increment[len(f.increment)-len(f.Zero):], e)
 }
 
-// Update adds the increment to every version of the row, after it has forgotten, and solves: the middle version with its covariance, the others two by
-// two.
+// Update adds the increment to every version of the row, after it has forgotten, and solves: the middle version with
+// its covariance, the others two by two.
 func (f *FoldIn) Update(row *LiveRow) {
 	size := len(f.increment)
 	prior := f.Frozen.PrecisionOf(int(row.field))
@@ -182,8 +184,9 @@ func (f *FoldIn) solveMainEffect(row *LiveRow, g int, prior float64) {
 	}
 }
 
-// Score charges every rate of every forgetting row that is not held with its own loss on the event, which holds the mixed rows: what the loss would
-// have been with that version of the row and the others mixed as they are. Outputs are linear in the row, so that none of it is predicted anew.
+// Score charges every rate of every forgetting row that is not held with its own loss on the event, which holds the
+// mixed rows: what the loss would have been with that version of the row and the others mixed as they are. Outputs are
+// linear in the row, so that none of it is predicted anew.
 func (f *FoldIn) Score(features []Feature, target []float64, held []bool, shared bool) {
 	q, deviation := len(f.Zero), f.deviate(target)
 	for e, feature := range features {

@@ -7,8 +7,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// GroupedRatings returns ratings of users with an age and lists of tastes, and items with a year: fields user, age, tastes, item, year. ages
-// is how many ages a user is seen with.
+// GroupedRatings returns ratings of users with an age and lists of tastes, and items with a year: fields user, age,
+// tastes, item, year. ages is how many ages a user is seen with.
 func GroupedRatings(r *rand.Rand, n, ages int, logistic bool) (*solver.Problem, []int32) {
 	const users, items, perAge, tastes, years = 40, 30, 4, 6, 5
 	p := Ratings(r, n, users, items, 2, logistic)

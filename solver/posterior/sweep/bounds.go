@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// boundTile is what the bound on the logistic loss of rows needs at its tightest (Jaakkola and Jordan 2000), output by output: ξ = √E[o²] and exp(−ξ).
+// boundTile is what the bound on the logistic loss of rows needs at its tightest (Jaakkola and Jordan 2000), output by
+// output: ξ = √E[o²] and exp(−ξ).
 // Exponentials are taken many at a time, and every step is a loop over the rows of one output.
 type boundTile struct {
 	lo, hi int
@@ -29,7 +30,13 @@ func (r *Refit) bounds(lo, hi int, bound bool, visit func(*boundTile)) {
 	rows := max(1, min(hi-lo, boundBlock/len(bias)))
 	size := rows * len(bias)
 	work := make([]float64, 2*size+2*rows)
-	t := &boundTile{rows: rows, xi: work[:size], e: work[size : 2*size], omega: work[2*size : 2*size+rows], slope: work[2*size+rows:]}
+	t := &boundTile{
+		rows:  rows,
+		xi:    work[:size],
+		e:     work[size : 2*size],
+		omega: work[2*size : 2*size+rows],
+		slope: work[2*size+rows:],
+	}
 	var sharp []float64
 	if !bound {
 		sharp = make([]float64, rows)
@@ -66,8 +73,8 @@ func (t *boundTile) column(of []float64, c int) []float64 {
 	return of[c*t.rows : c*t.rows+t.hi-t.lo]
 }
 
-// quadratics returns ω of output c and the slope of the log-likelihood at the mean, given θ_c, E[z] of the rows and their targets, every outputs-th of which
-// is of c. They are overwritten by the next call.
+// quadratics returns ω of output c and the slope of the log-likelihood at the mean, given θ_c, E[z] of the rows and
+// their targets, every outputs-th of which is of c. They are overwritten by the next call.
 func (t *boundTile) quadratics(c int, bias float64, mean, target []float64, outputs int) (omega, slope []float64) {
 	xi, e := t.column(t.xi, c), t.column(t.e, c)
 	omega, slope, mean = t.omega[:len(xi)], t.slope[:len(xi)], mean[:len(xi)]
@@ -91,7 +98,8 @@ func (t *boundTile) weightOf(i int) float64 {
 	return t.weight[i]
 }
 
-// likelihood returns the sum of the bounds over the tile, given E[z] of its rows and their targets. Rows of one weight share logarithms of products.
+// likelihood returns the sum of the bounds over the tile, given E[z] of its rows and their targets. Rows of one weight
+// share logarithms of products.
 func (t *boundTile) likelihood(bias, mean, target []float64) float64 {
 	total, logs := 0.0, 0.0
 	product, factors := 1.0, 0 // of 1 + e, each at most 2

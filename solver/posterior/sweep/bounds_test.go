@@ -9,15 +9,21 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestBoundsOfRows compares pseudo-observations, θ and the likelihood of tiles with sums over rows and outputs one by one, with weights and without, of
-// outputs that make whole tiles of rows, and of so many that one row is a tile and its factors take two logarithms.
+// TestBoundsOfRows compares pseudo-observations, θ and the likelihood of tiles with sums over rows and outputs one by
+// one, with weights and without, of outputs that make whole tiles of rows, and of so many that one row is a tile and
+// its factors take two logarithms.
 func TestBoundsOfRows(t *testing.T) {
 	for _, c := range []struct {
 		n, m     int
 		weighted bool
 	}{{2*sweepBlock + 7, 4, false}, {2*sweepBlock + 7, 4, true}, {5, boundBlock + 90, false}, {5, boundBlock + 90, true}} {
 		random := rand.New(rand.NewPCG(7, uint64(c.m)))
-		p := &solver.Problem{X: solver.NewRows(1, c.n, 0), Outputs: c.m, Loss: solver.BinaryLogistic{}, Targets: make([]float64, c.n*c.m)}
+		p := &solver.Problem{
+			X:       solver.NewRows(1, c.n, 0),
+			Outputs: c.m,
+			Loss:    solver.BinaryLogistic{},
+			Targets: make([]float64, c.n*c.m),
+		}
 		for i := range p.Targets {
 			p.Targets[i] = float64(2*random.IntN(2) - 1)
 		}

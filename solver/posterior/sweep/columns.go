@@ -2,8 +2,8 @@ package sweep
 
 import "github.com/refitd/refitd/solver"
 
-// columns is the compressed sparse column view of a sample: for column j the rows that have it and the place of its entry in each row,
-// once fill has listed them.
+// columns is the compressed sparse column view of a sample: for column j the rows that have it and the place of its
+// entry in each row, once fill has listed them.
 type columns struct {
 	start []int
 	rows  []int32

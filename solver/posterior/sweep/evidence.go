@@ -36,8 +36,8 @@ func (r *Refit) updatePrecision() {
 	}
 }
 
-// updateOutputs sets θ and, for Gaussian outputs, the noise precision n / Σ (residual² + variance) to the maximum of the bound given the
-// moments of z.
+// updateOutputs sets θ and, for Gaussian outputs, the noise precision n / Σ (residual² + variance) to the maximum of
+// the bound given the moments of z.
 func (r *Refit) updateOutputs() {
 	s := r.state
 	if s.Likelihood != posterior.Gaussian {
@@ -97,8 +97,8 @@ func (r *Refit) updateBias() {
 // maxNoise bounds the noise precision, so that labels that are fitted exactly do not make it infinite.
 const maxNoise = 1e8
 
-// evidence returns the variational bound on the log probability of the sample: the expected log-likelihood minus the divergence of the
-// posterior from the prior.
+// evidence returns the variational bound on the log probability of the sample: the expected log-likelihood minus the
+// divergence of the posterior from the prior.
 func (r *Refit) evidence() float64 {
 	s := r.state
 	q := s.NumBasis + 1
@@ -119,8 +119,8 @@ func (r *Refit) evidence() float64 {
 	return total
 }
 
-// likelihood returns the expected log-likelihood of the sample, for Logistic outputs its bound, or to second order for one binary label, and sets the
-// pseudo-observations of the next sweep.
+// likelihood returns the expected log-likelihood of the sample, for Logistic outputs its bound, or to second order for
+// one binary label, and sets the pseudo-observations of the next sweep.
 func (r *Refit) likelihood() float64 {
 	s := r.state
 	if s.Likelihood == posterior.Gaussian {
@@ -137,7 +137,13 @@ func (r *Refit) likelihood() float64 {
 		r.bounds(lo, hi, !s.IsBinary(), func(t *boundTile) {
 			if s.IsBinary() {
 				for i := t.lo; i < t.hi; i++ {
-					blocks[b] += r.problem.Weight(i) * s.LogisticLikelihood(r.problem.Targets[i], s.Bias[0]+r.mean[i], r.spread[i])
+					blocks[b] += r.problem.Weight(
+						i,
+					) * s.LogisticLikelihood(
+						r.problem.Targets[i],
+						s.Bias[0]+r.mean[i],
+						r.spread[i],
+					)
 				}
 			} else {
 				blocks[b] += t.likelihood(s.Bias, r.mean[t.lo:t.hi], r.problem.Targets[t.lo*len(s.Bias):])

@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestBoundsAgainstDefinition compares pseudo-observations and likelihood, which take their exponentials in blocks, with one row and one
-// output at a time; outputs are few, and more than a block and a product of factors hold.
+// TestBoundsAgainstDefinition compares pseudo-observations and likelihood, which take their exponentials in blocks,
+// with one row and one output at a time; outputs are few, and more than a block and a product of factors hold.
 func TestBoundsAgainstDefinition(t *testing.T) {
 	for _, outputs := range []int{1, 3, 700} {
 		r := rand.New(rand.NewPCG(4, 4))
@@ -34,7 +34,15 @@ func TestBoundsAgainstDefinition(t *testing.T) {
 			w := p.Weight(i)
 			omega, right := s.Pseudo(p.Target(i), f.mean[i], f.spread[i])
 			if math.Abs(f.omega[i]-w*omega) > 1e-12*w*omega || math.Abs(f.right[i]-w*right) > 1e-12*float64(outputs) {
-				t.Fatalf("%d outputs, row %d: ω = %.15g and ω·t = %.15g, by definition %.15g and %.15g", outputs, i, f.omega[i], f.right[i], w*omega, w*right)
+				t.Fatalf(
+					"%d outputs, row %d: ω = %.15g and ω·t = %.15g, by definition %.15g and %.15g",
+					outputs,
+					i,
+					f.omega[i],
+					f.right[i],
+					w*omega,
+					w*right,
+				)
 			}
 			for c, target := range p.Target(i) {
 				o := s.Bias[c] + f.mean[i]
@@ -47,7 +55,8 @@ func TestBoundsAgainstDefinition(t *testing.T) {
 	}
 }
 
-// TestGaussianEvidenceAgainstDefinition takes the expected squared residuals, which pairs derive from their sums, row by row.
+// TestGaussianEvidenceAgainstDefinition takes the expected squared residuals, which pairs derive from their sums, row
+// by row.
 func TestGaussianEvidenceAgainstDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 5))
 	p := posteriortest.Ratings(r, 2000, 60, 50, 2, false)

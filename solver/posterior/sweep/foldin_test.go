@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestFoldInIsTheExactPosterior: with one forgetting rate of 1 and a frozen partner, learning events one by one gives the same row as
-// solving for all of them at once.
+// TestFoldInIsTheExactPosterior: with one forgetting rate of 1 and a frozen partner, learning events one by one gives
+// the same row as solving for all of them at once.
 func TestFoldInIsTheExactPosterior(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 3))
 	p := posteriortest.Ratings(r, 60, 1, 20, 2, false)
@@ -53,7 +53,8 @@ func TestFoldInIsTheExactPosterior(t *testing.T) {
 	}
 }
 
-// TestForgettingFollowsAChange: a user whose taste flips is followed by the mix, and not by a posterior that keeps everything.
+// TestForgettingFollowsAChange: a user whose taste flips is followed by the mix, and not by a posterior that keeps
+// everything.
 func TestForgettingFollowsAChange(t *testing.T) {
 	errorAfter := func(rates []float64) float64 {
 		prior := posterior.PriorFor(posterior.Gaussian, 1)
@@ -128,14 +129,20 @@ func BenchmarkLearn(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		index, value := p.X.Row(i)
-		f.Learn([]online.Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}}, value, p.Target(i), 1)
+		f.Learn(
+			[]online.Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}},
+			value,
+			p.Target(i),
+			1,
+		)
 		if i++; i == p.X.NumRows() {
 			i = 0
 		}
 	}
 }
 
-// TestVersionsScoreAlike: rates are charged what predicting with every version of a row, the other row as it is mixed, charges.
+// TestVersionsScoreAlike: rates are charged what predicting with every version of a row, the other row as it is mixed,
+// charges.
 func TestVersionsScoreAlike(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 1))
 	p := posteriortest.Ratings(r, 300, 8, 8, 2, true)
@@ -148,7 +155,10 @@ func TestVersionsScoreAlike(t *testing.T) {
 		}
 		for i := range p.X.NumRows() {
 			index, value := p.X.Row(i)
-			features := []online.Feature{{Field: 0, Row: index[0], Base: index[0]}, {Field: 1, Row: index[1], Base: index[1]}}
+			features := []online.Feature{
+				{Field: 0, Row: index[0], Base: index[0]},
+				{Field: 1, Row: index[1], Base: index[1]},
+			}
 			predicted(f, features, value)
 			f.Layout.Observe(p.Target(i), 1)
 			score(f, features, value, p.Target(i))
@@ -169,7 +179,14 @@ func TestVersionsScoreAlike(t *testing.T) {
 		slow := run(s, scoreByPrediction)
 		for g := range fast {
 			if math.Abs(fast[g]-slow[g]) > 1e-9*(1+slow[g]) {
-				t.Errorf("separate=%v rate %d of field %d: loss %g, by prediction %g", s.Separate, g%len(online.DefaultRates), g/len(online.DefaultRates), fast[g], slow[g])
+				t.Errorf(
+					"separate=%v rate %d of field %d: loss %g, by prediction %g",
+					s.Separate,
+					g%len(online.DefaultRates),
+					g/len(online.DefaultRates),
+					fast[g],
+					slow[g],
+				)
 			}
 		}
 	}
@@ -205,7 +222,10 @@ func scoreByPrediction(f *online.FoldIn, features []online.Feature, values, targ
 func TestMixForgetsOutliers(t *testing.T) {
 	p := posteriortest.Ratings(rand.New(rand.NewPCG(6, 1)), 30, 4, 4, 2, true)
 	for _, outlier := range []float64{1e12, math.Inf(1), math.NaN()} {
-		f := online.NewFoldIn(randomState(rand.New(rand.NewPCG(6, 2)), p, posterior.Gaussian, 3), [][]float64{online.DefaultRates, nil})
+		f := online.NewFoldIn(
+			randomState(rand.New(rand.NewPCG(6, 2)), p, posterior.Gaussian, 3),
+			[][]float64{online.DefaultRates, nil},
+		)
 		f.Place(0, online.Feature{Field: 0, Row: 0, Base: 0})
 		row := &f.Rows[0]
 		f.Charge(row, 0, outlier, true)
@@ -214,18 +234,28 @@ func TestMixForgetsOutliers(t *testing.T) {
 			f.Charge(row, 1, 1.5, true)
 		}
 		if !(f.Loss[0][0] < f.Loss[0][1]) || !(row.Loss[0] < row.Loss[1]) {
-			t.Errorf("after one loss of %g the better rate has %g, the other %g; of the entity %g and %g", outlier, f.Loss[0][0], f.Loss[0][1], row.Loss[0], row.Loss[1])
+			t.Errorf(
+				"after one loss of %g the better rate has %g, the other %g; of the entity %g and %g",
+				outlier,
+				f.Loss[0][0],
+				f.Loss[0][1],
+				row.Loss[0],
+				row.Loss[1],
+			)
 		}
 	}
 }
 
-// TestWidenedNamesAreLearnedAnew: after names that were well known take other values, rows that were widened follow within a few events of each, others
-// do not; and where nothing changed, widening costs little.
+// TestWidenedNamesAreLearnedAnew: after names that were well known take other values, rows that were widened follow
+// within a few events of each, others do not; and where nothing changed, widening costs little.
 func TestWidenedNamesAreLearnedAnew(t *testing.T) {
 	const names, rounds = 30, 12
 	worth := func(share float64, change bool) float64 {
 		r := rand.New(rand.NewPCG(4, 4))
-		f := online.NewFoldIn(posterior.New(posterior.Gaussian, 1, 0, nil, 1, posterior.PriorFor(posterior.Gaussian, 1)), [][]float64{online.FurtherRates})
+		f := online.NewFoldIn(
+			posterior.New(posterior.Gaussian, 1, 0, nil, 1, posterior.PriorFor(posterior.Gaussian, 1)),
+			[][]float64{online.FurtherRates},
+		)
 		value := make([]float64, names)
 		total := 0.0
 		for round := range 80 + rounds {
@@ -257,11 +287,15 @@ func TestWidenedNamesAreLearnedAnew(t *testing.T) {
 	}
 }
 
-// TestRatesOfFieldsApart: where the names of one field change and those of the other stay, the one forgets and the other does not.
+// TestRatesOfFieldsApart: where the names of one field change and those of the other stay, the one forgets and the
+// other does not.
 func TestRatesOfFieldsApart(t *testing.T) {
 	const names = 20
 	r := rand.New(rand.NewPCG(4, 4))
-	f := online.NewFoldIn(posterior.New(posterior.Gaussian, 1, 0, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)), [][]float64{online.DefaultRates, online.FurtherRates})
+	f := online.NewFoldIn(
+		posterior.New(posterior.Gaussian, 1, 0, nil, 2, posterior.PriorFor(posterior.Gaussian, 1)),
+		[][]float64{online.DefaultRates, online.FurtherRates},
+	)
 	stays, changes := make([]float64, names), make([]float64, names)
 	for i := range names {
 		stays[i] = r.NormFloat64()

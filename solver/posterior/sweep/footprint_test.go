@@ -35,7 +35,8 @@ func TestFootprints(t *testing.T) {
 		likelihood posterior.Likelihood
 		outputs    int
 		separate   bool
-	}{{"shared", posterior.Gaussian, 1, false}, {"levels", posterior.Logistic, 4, false}, {"classes", posterior.Multinomial, 5, true}, {"labels", posterior.Logistic, 3, true}} {
+	}{{"shared", posterior.Gaussian, 1, false}, {"levels", posterior.Logistic, 4, false}, {"classes",
+		posterior.Multinomial, 5, true}, {"labels", posterior.Logistic, 3, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			field := make([]int32, d)
 			for j := range field {
@@ -50,10 +51,19 @@ func TestFootprints(t *testing.T) {
 			}
 			near(t, "a state", heap()-before, posterior.Footprint(d, s.NumBasis, c.outputs, c.separate))
 
-			p := &solver.Problem{X: solver.NewRows(d, n, n*fields), Outputs: c.outputs, Targets: make([]float64, n*c.outputs), NumFields: fields, Field: field,
-				Loss: solver.Squared{}}
+			p := &solver.Problem{
+				X:         solver.NewRows(d, n, n*fields),
+				Outputs:   c.outputs,
+				Targets:   make([]float64, n*c.outputs),
+				NumFields: fields,
+				Field:     field,
+				Loss:      solver.Squared{},
+			}
 			for i := range n {
-				p.X.Append([]int32{int32(i % (d / fields)), int32(d/fields + 2 + i%97), int32(d - 1 - i%7)}, []float64{1, 1, 1})
+				p.X.Append(
+					[]int32{int32(i % (d / fields)), int32(d/fields + 2 + i%97), int32(d - 1 - i%7)},
+					[]float64{1, 1, 1},
+				)
 				for o := range c.outputs {
 					p.Targets[i*c.outputs+o] = -1
 				}
@@ -81,7 +91,12 @@ func TestFootprints(t *testing.T) {
 			for j := range int32(d) {
 				f.Place(j, online.Feature{Field: field[j], Row: j, Base: j})
 			}
-			near(t, "a fold-in", heap()-before, online.Footprint(d, len(online.DefaultRates), s.NumBasis, c.outputs, c.separate))
+			near(
+				t,
+				"a fold-in",
+				heap()-before,
+				online.Footprint(d, len(online.DefaultRates), s.NumBasis, c.outputs, c.separate),
+			)
 			runtime.KeepAlive(f)
 		})
 	}

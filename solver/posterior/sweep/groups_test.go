@@ -52,7 +52,19 @@ func testUnits(t *testing.T, l posterior.Likelihood, weighted bool, three []int3
 		t.Fatal(err)
 	}
 	n := p.X.NumRows()
-	g.pairs, g.units, g.omega, g.right, g.mean, g.spread = nil, nil, make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	g.pairs, g.units, g.omega, g.right, g.mean, g.spread = nil, nil, make(
+		[]float64,
+		n,
+	), make(
+		[]float64,
+		n,
+	), make(
+		[]float64,
+		n,
+	), make(
+		[]float64,
+		n,
+	)
 	g.columns.fill(p.X)
 	g.predict()
 	for sweep := range 3 {
@@ -106,7 +118,8 @@ func TestGroupedEvidenceNeverFalls(t *testing.T) {
 	}
 }
 
-// TestLeadingRowsGiveAwayTheirPart: no prediction changes, the bound rises to a maximum, and features that do not go with the lead stay.
+// TestLeadingRowsGiveAwayTheirPart: no prediction changes, the bound rises to a maximum, and features that do not go
+// with the lead stay.
 func TestLeadingRowsGiveAwayTheirPart(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	p, group := posteriortest.GroupedRatings(r, 700, 2, false)
@@ -181,7 +194,8 @@ func predictions(s *posterior.State, p *solver.Problem) []float64 {
 	return all
 }
 
-// TestGroupedModelIsTheMean: the published model predicts what the posterior mean does, also for rows it has not seen, with two groups and with three.
+// TestGroupedModelIsTheMean: the published model predicts what the posterior mean does, also for rows it has not seen,
+// with two groups and with three.
 func TestGroupedModelIsTheMean(t *testing.T) {
 	for _, group := range [][]int32{{0, 0, 0, 3, 3}, {0, 0, 2, 3, 3}, {0, 0, 0, 0, 0}} {
 		t.Run(fmt.Sprint(group), func(t *testing.T) {

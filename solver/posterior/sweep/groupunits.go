@@ -10,9 +10,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// groupUnits are the distinct sets of features that the rows of a sample have of one group: a user with age and occupation. A unit's row is the
-// sum Σ x_j row_j of its features' rows. What the sample says of that sum, the evidence A_u and right side b_u, is added up once for all
-// fields of the group; a feature's own is Σ_u x_j² A_u and Σ_u x_j (b_u − A_u (z_u − x_j m_j)) over the units that have it.
+// groupUnits are the distinct sets of features that the rows of a sample have of one group: a user with age and
+// occupation. A unit's row is the sum Σ x_j row_j of its features' rows. What the sample says of that sum, the
+// evidence A_u and right side b_u, is added up once for all fields of the group; a feature's own is Σ_u x_j² A_u and
+// Σ_u x_j (b_u − A_u (z_u − x_j m_j)) over the units that have it.
 type groupUnits struct {
 	size     int // units
 	fields   []int
@@ -33,7 +34,8 @@ type groupUnits struct {
 	plain    []float64 // of summed pairs: per unit Σ weight·(E w² − 2(t − θ)w), Σ weight·w and Σ weight·y (q)
 }
 
-// maxUnits returns the largest number of units of one side for n rows: with more, rows one by one are about as fast and take less memory.
+// maxUnits returns the largest number of units of one side for n rows: with more, rows one by one are about as fast and
+// take less memory.
 func maxUnits(n int) int { return 5000 + n/10 }
 
 // unitNumbers is how many numbers a unit takes: its block, sum, evidence, right side and covariance.
@@ -51,7 +53,13 @@ func newUnitPairs(r *Refit) *pairs {
 	if len(groups) != 2 {
 		return nil
 	}
-	if slices.Index(s.Group, groups[0]) > slices.Index(s.Group, groups[1]) { // the side of the first field is swept first
+	if slices.Index(
+		s.Group,
+		groups[0],
+	) > slices.Index(
+		s.Group,
+		groups[1],
+	) { // the side of the first field is swept first
 		groups[0], groups[1] = groups[1], groups[0]
 	}
 	p := &pairs{refit: r}
@@ -203,7 +211,13 @@ func (u *groupUnits) sweep(p *pairs, n int) {
 			block = max(1, len(features)) // features that meet are updated one after the other
 		}
 		p.each(len(features), block, func() func(lo, hi int) {
-			w := &unitWork{groupUnits: u, solve: posterior.NewSolver(u.q), old: make([]float64, u.q), rest: make([]float64, u.q), image: make([]float64, u.q)}
+			w := &unitWork{
+				groupUnits: u,
+				solve:      posterior.NewSolver(u.q),
+				old:        make([]float64, u.q),
+				rest:       make([]float64, u.q),
+				image:      make([]float64, u.q),
+			}
 			return func(lo, hi int) {
 				for _, j := range features[lo:hi] {
 					w.update(p.refit, j, u.fields[f])

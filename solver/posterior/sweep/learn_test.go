@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestLearnMixesAsPredict: an event is learned to the same bits whether the rows of its entries are mixed once and followed, or gathered anew before each
-// of its entries learns.
+// TestLearnMixesAsPredict: an event is learned to the same bits whether the rows of its entries are mixed once and
+// followed, or gathered anew before each of its entries learns.
 func TestLearnMixesAsPredict(t *testing.T) {
 	p := posteriortest.Ratings(rand.New(rand.NewPCG(6, 1)), 300, 8, 8, 2, true)
 	grouped := func(s *posterior.State) *posterior.State {
@@ -26,13 +26,16 @@ func TestLearnMixesAsPredict(t *testing.T) {
 			return inTurns(posterior.New(posterior.Gaussian, 1, 5, p.Field, 3, posterior.PriorFor(posterior.Gaussian, 1)))
 		},
 		"groups": func() *posterior.State {
-			return grouped(inTurns(posterior.New(posterior.Gaussian, 1, 5, p.Field, 3, posterior.PriorFor(posterior.Gaussian, 1))))
+			return grouped(inTurns(posterior.New(posterior.Gaussian, 1, 5, p.Field, 3, posterior.PriorFor(posterior.Gaussian,
+				1))))
 		},
 		"separate": func() *posterior.State {
-			return inTurns(posterior.NewSeparate(posterior.Multinomial, 3, p.Field, 3, posterior.PriorFor(posterior.Multinomial, 1)))
+			return inTurns(posterior.NewSeparate(posterior.Multinomial, 3, p.Field, 3, posterior.PriorFor(posterior.Multinomial,
+				1)))
 		},
 		"main effects": func() *posterior.State {
-			return mainEffects(inTurns(posterior.New(posterior.Logistic, 2, 5, p.Field, 3, posterior.PriorFor(posterior.Logistic, 1))))
+			return mainEffects(inTurns(posterior.New(posterior.Logistic, 2, 5, p.Field, 3, posterior.PriorFor(posterior.Logistic,
+				1))))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,15 +11,21 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestSweepFallsBack: a sweep that lowers the evidence is undone and made by the bound, to the last bit as if nothing else had been tried: here that over a
-// number of which a few values are a thousand times the others.
+// TestSweepFallsBack: a sweep that lowers the evidence is undone and made by the bound, to the last bit as if nothing
+// else had been tried: here that over a number of which a few values are a thousand times the others.
 func TestSweepFallsBack(t *testing.T) {
 	for _, separate := range []bool{false, true} {
 		r := rand.New(rand.NewPCG(3, 7))
 		const names, n = 40, 2000
 		field := make([]int32, names+1)
 		field[names] = 1
-		p := &solver.Problem{X: solver.NewRows(names+1, n, 2*n), Outputs: 1, Loss: solver.BinaryLogistic{}, Field: field, NumFields: 2}
+		p := &solver.Problem{
+			X:         solver.NewRows(names+1, n, 2*n),
+			Outputs:   1,
+			Loss:      solver.BinaryLogistic{},
+			Field:     field,
+			NumFields: 2,
+		}
 		for range n {
 			name, x := r.Int32N(names), r.NormFloat64()
 			if r.IntN(100) == 0 {
@@ -63,8 +69,15 @@ func TestSweepFallsBack(t *testing.T) {
 			if _, err := bounded.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(a.Mean, b.Mean) || !slices.Equal(a.Bias, b.Bias) || !slices.Equal(a.Precision, b.Precision) {
-				t.Fatalf("separate=%v, %d: after a fall the sweep is not that of the bound: θ %v, %v", separate, sweep, a.Bias, b.Bias)
+			if !slices.Equal(a.Mean, b.Mean) || !slices.Equal(a.Bias, b.Bias) ||
+				!slices.Equal(a.Precision, b.Precision) {
+				t.Fatalf(
+					"separate=%v, %d: after a fall the sweep is not that of the bound: θ %v, %v",
+					separate,
+					sweep,
+					a.Bias,
+					b.Bias,
+				)
 			}
 		}
 	}
@@ -75,7 +88,13 @@ func TestSweepFallsBack(t *testing.T) {
 func rareLabels(n int) (p *solver.Problem, ones float64) {
 	const places, shops = 20, 200
 	r := rand.New(rand.NewPCG(45, 46))
-	p = &solver.Problem{X: solver.NewRows(places+shops, n, 2*n), Outputs: 1, Loss: solver.BinaryLogistic{}, Field: make([]int32, places+shops), NumFields: 2}
+	p = &solver.Problem{
+		X:         solver.NewRows(places+shops, n, 2*n),
+		Outputs:   1,
+		Loss:      solver.BinaryLogistic{},
+		Field:     make([]int32, places+shops),
+		NumFields: 2,
+	}
 	for j := places; j < places+shops; j++ {
 		p.Field[j] = 1
 	}
@@ -100,7 +119,13 @@ func TestRareLabels(t *testing.T) {
 	for _, separate := range []bool{false, true} {
 		s := posterior.New(posterior.Logistic, 1, 0, p.Field, p.NumFields, posterior.PriorFor(posterior.Logistic, 1))
 		if s.MainOnly = []bool{true, true}; separate {
-			s = posterior.NewSeparate(posterior.Logistic, 1, p.Field, p.NumFields, posterior.PriorFor(posterior.Logistic, 1))
+			s = posterior.NewSeparate(
+				posterior.Logistic,
+				1,
+				p.Field,
+				p.NumFields,
+				posterior.PriorFor(posterior.Logistic, 1),
+			)
 		}
 		s.Bias[0] = -4
 		f, err := NewRefit(s, p, 10, 2)

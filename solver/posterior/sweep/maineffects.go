@@ -5,15 +5,16 @@ import (
 	"math"
 )
 
-// Precisions of linear weights alone that are looked at: e^±precisionRange times the mean evidence of a feature, at first in factors of e^precisionStep.
+// Precisions of linear weights alone that are looked at: e^±precisionRange times the mean evidence of a feature, at
+// first in factors of e^precisionStep.
 const (
 	precisionRange = 14.0
 	precisionStep  = 1.0
 )
 
-// sweepMainEffects updates the fields that have linear weights alone, feature by feature, and keeps the means of z in step. Where features of a
-// field never meet, the field's precision is chosen with their weights integrated out: step by step it would take tens of sweeps to shrink a field
-// that carries nothing. O(nnz).
+// sweepMainEffects updates the fields that have linear weights alone, feature by feature, and keeps the means of z in
+// step. Where features of a field never meet, the field's precision is chosen with their weights integrated out: step
+// by step it would take tens of sweeps to shrink a field that carries nothing. O(nnz).
 func (r *Refit) sweepMainEffects(ctx context.Context) error {
 	s := r.state
 	if s.MainOnly == nil {
@@ -46,9 +47,10 @@ func (r *Refit) sweepMainEffects(ctx context.Context) error {
 	return nil
 }
 
-// choosePrecision sets the precision D of a field whose features never meet to a maximum of what is left of the evidence when their weights are
-// integrated out, ½ Σ_j (log D − log(D + A_j) + b_j²/(D + A_j)), if that is more than where D is. Where features have less evidence than D, as the
-// pairs of a cross that come once or twice, D is raised by the sweeps alone: the bounds of logistic outputs claim more evidence than there is, so that
+// choosePrecision sets the precision D of a field whose features never meet to a maximum of what is left of the
+// evidence when their weights are integrated out, ½ Σ_j (log D − log(D + A_j) + b_j²/(D + A_j)), if that is more
+// than where D is. Where features have less evidence than D, as the pairs of a cross that come once or twice, D is
+// raised by the sweeps alone: the bounds of logistic outputs claim more evidence than there is, so that
 // b² is short of what noise alone would give, and weights that carry much in sum would all be taken for noise.
 func (r *Refit) choosePrecision(f int, features []int) {
 	var evidence, square []float64
@@ -74,7 +76,8 @@ func (r *Refit) choosePrecision(f int, features []int) {
 	unit := sum / float64(len(evidence))
 	d := &r.state.PrecisionOf(f)[0]
 	at, most := math.NaN(), math.Inf(-1)
-	for log := -precisionRange; log <= precisionRange; log += precisionStep { // there may be several maxima, one of them at infinity
+	// there may be several maxima, one of them at infinity
+	for log := -precisionRange; log <= precisionRange; log += precisionStep {
 		if v, _ := marginal(unit * math.Exp(log)); v > most {
 			at, most = log, v
 		}
@@ -98,7 +101,8 @@ func (r *Refit) choosePrecision(f int, features []int) {
 	}
 }
 
-// mainEvidence returns what the rows say of the linear weight of feature j: the precision without the prior's, and the right side.
+// mainEvidence returns what the rows say of the linear weight of feature j: the precision without the prior's, and the
+// right side.
 func (r *Refit) mainEvidence(j int) (precision, right float64) {
 	x := r.problem.X
 	mean, _ := r.state.Row(j)

@@ -125,7 +125,15 @@ func TestMainEffectsAgainstPinnedCoordinates(t *testing.T) {
 				}
 			}
 			if !close6(fast.Noise, slow.Noise) || !close6(fast.Bias[0], slow.Bias[0]) {
-				t.Errorf("%s %v: noise %g θ %g, pinned %g %g", name, l, fast.Noise, fast.Bias[0], slow.Noise, slow.Bias[0])
+				t.Errorf(
+					"%s %v: noise %g θ %g, pinned %g %g",
+					name,
+					l,
+					fast.Noise,
+					fast.Bias[0],
+					slow.Noise,
+					slow.Bias[0],
+				)
 			}
 		}
 	}
@@ -160,7 +168,8 @@ func TestMainEffectsNeverLowerTheEvidence(t *testing.T) {
 	}
 }
 
-// TestChoosePrecision: the precision is where the evidence with the weights integrated out is greatest, far up for a field that carries nothing.
+// TestChoosePrecision: the precision is where the evidence with the weights integrated out is greatest, far up for a
+// field that carries nothing.
 func TestChoosePrecision(t *testing.T) {
 	for _, effect := range []float64{0, 0.2, 2} {
 		r := rand.New(rand.NewPCG(9, uint64(10*effect)))
@@ -170,7 +179,15 @@ func TestChoosePrecision(t *testing.T) {
 			index, _ := p.X.Row(i)
 			p.Targets[i] += effect * of[index[0]]
 		}
-		s := Start(posterior.Gaussian, p, nil, []bool{true, true, false, false}, 2, posterior.PriorFor(posterior.Gaussian, 1), r)
+		s := Start(
+			posterior.Gaussian,
+			p,
+			nil,
+			[]bool{true, true, false, false},
+			2,
+			posterior.PriorFor(posterior.Gaussian, 1),
+			r,
+		)
 		f, err := NewRefit(s, p, 10, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -187,7 +204,14 @@ func TestChoosePrecision(t *testing.T) {
 		chosen := s.PrecisionOf(0)[0]
 		for e := -8.0; e <= 8; e += 0.01 {
 			if d := math.Pow(10, e); marginal(d) > marginal(chosen)+1e-6*math.Abs(marginal(chosen)) {
-				t.Errorf("effect %g: precision %g has %.9g, the chosen %g has %.9g", effect, d, marginal(d), chosen, marginal(chosen))
+				t.Errorf(
+					"effect %g: precision %g has %.9g, the chosen %g has %.9g",
+					effect,
+					d,
+					marginal(d),
+					chosen,
+					marginal(chosen),
+				)
 				break
 			}
 		}
@@ -197,7 +221,8 @@ func TestChoosePrecision(t *testing.T) {
 	}
 }
 
-// TestFoldInOfMainEffects: single events move a linear weight as they move that of a row whose coordinates are certain to be 0.
+// TestFoldInOfMainEffects: single events move a linear weight as they move that of a row whose coordinates are certain
+// to be 0.
 func TestFoldInOfMainEffects(t *testing.T) {
 	for _, l := range []posterior.Likelihood{posterior.Gaussian, posterior.Logistic} {
 		r := rand.New(rand.NewPCG(6, uint64(l)))
@@ -271,13 +296,19 @@ func TestSetMainOnly(t *testing.T) {
 	}
 }
 
-// TestPrecisionOfRareFeatures: of names most of which come once and say nothing, some come again and say much; those are not taken for noise with
-// the others.
+// TestPrecisionOfRareFeatures: of names most of which come once and say nothing, some come again and say much; those
+// are not taken for noise with the others.
 func TestPrecisionOfRareFeatures(t *testing.T) {
 	const once, again, times = 6000, 100, 10
 	r := rand.New(rand.NewPCG(3, 14))
 	n, d := once+again*times, once+again
-	p := &solver.Problem{X: solver.NewRows(d, n, n), Outputs: 1, Loss: solver.BinaryLogistic{}, Field: make([]int32, d), NumFields: 1}
+	p := &solver.Problem{
+		X:         solver.NewRows(d, n, n),
+		Outputs:   1,
+		Loss:      solver.BinaryLogistic{},
+		Field:     make([]int32, d),
+		NumFields: 1,
+	}
 	for i := range n {
 		j, logit := int32(i), -1.8
 		if i >= once {

@@ -19,8 +19,8 @@ type nestedFields struct {
 	features []int32 // features of the other fields that may take a part
 }
 
-// leadings lists the groups of more than one field, nil without groups. A feature of another field that is not with every row of a lead
-// feature in the same way is left out.
+// leadings lists the groups of more than one field, nil without groups. A feature of another field that is not with
+// every row of a lead feature in the same way is left out.
 func (r *Refit) leadings() []*nestedFields {
 	s := r.state
 	if s.Group == nil {
@@ -126,17 +126,20 @@ func markLoose(loose map[int32]bool, a, b []companion) {
 	}
 }
 
-// recenterSteps bounds the steps of conjugate gradients, and recenterTolerance ends them by the relative size of the residual.
+// recenterSteps bounds the steps of conjugate gradients, and recenterTolerance ends them by the relative size of the
+// residual.
 const (
 	recenterSteps     = 30
 	recenterTolerance = 1e-6
 )
 
-// recenter moves from the lead rows m_u into the rows m_j of the others, coordinate by coordinate, the part δ that leaves the least of both:
+// recenter moves from the lead rows m_u into the rows m_j of the others, coordinate by coordinate, the part δ that
+// leaves the least of both:
 //
 //	min_δ  D Σ_u (m_u − Σ_j x_uj δ_j)² + Σ_j D_j (m_j + δ_j)²
 //
-// No prediction changes and the evidence rises. What a new lead feature starts from is then the regression of the known ones on the other fields.
+// No prediction changes and the evidence rises. What a new lead feature starts from is then the regression of the known
+// ones on the other fields.
 // O(steps·q·nnz).
 func (l *nestedFields) recenter(s *posterior.State) {
 	n := len(l.features)
@@ -187,7 +190,8 @@ func (l *nestedFields) addTransposed(dst, v []float64) {
 	}
 }
 
-// solve stores in x the solution of (d XᵀX + diag) x = right by conjugate gradients with the diagonal as preconditioner (Hestenes and Stiefel 1952).
+// solve stores in x the solution of (d XᵀX + diag) x = right by conjugate gradients with the diagonal as
+// preconditioner (Hestenes and Stiefel 1952).
 func (l *nestedFields) solve(x, right, diag []float64, d float64, work []float64) {
 	n := len(x)
 	scale := append([]float64(nil), diag...)

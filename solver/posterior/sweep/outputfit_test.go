@@ -63,7 +63,8 @@ func TestOutputEvidenceNeverFalls(t *testing.T) {
 	}
 }
 
-// TestOutputFoldInIsTheRefitOfARow: events learned one by one give the row that a refit solves for, where no bound depends on the order.
+// TestOutputFoldInIsTheRefitOfARow: events learned one by one give the row that a refit solves for, where no bound
+// depends on the order.
 func TestOutputFoldInIsTheRefitOfARow(t *testing.T) {
 	r := rand.New(rand.NewPCG(61, 62))
 	x, field := mixedRows(r, 60)
@@ -108,11 +109,17 @@ func TestOutputFoldInIsTheRefitOfARow(t *testing.T) {
 	}
 }
 
-// classes draws n examples of two names whose class depends on an interaction: the column of users is field 0, that of items field 1. It
-// also returns the probabilities of the classes.
+// classes draws n examples of two names whose class depends on an interaction: the column of users is field 0, that of
+// items field 1. It also returns the probabilities of the classes.
 func classes(r *rand.Rand, truth *posterior.State, n, users int) (*solver.Problem, [][]float64) {
 	d, m := len(truth.Field), len(truth.Bias)
-	p := &solver.Problem{X: solver.NewRows(d, n, 2*n), Outputs: m, Loss: solver.MultinomialLogistic{}, Field: truth.Field, NumFields: 2}
+	p := &solver.Problem{
+		X:         solver.NewRows(d, n, 2*n),
+		Outputs:   m,
+		Loss:      solver.MultinomialLogistic{},
+		Field:     truth.Field,
+		NumFields: 2,
+	}
 	view := posterior.NewOutputView(truth)
 	var probabilities [][]float64
 	for range n {
@@ -149,8 +156,8 @@ func plantedClasses(r *rand.Rand, users, items, m, k int) *posterior.State {
 	return truth
 }
 
-// TestRefitRecoversPlantedClasses: interactions bring the accuracy on new examples close to that of the generator, which no linear model
-// reaches.
+// TestRefitRecoversPlantedClasses: interactions bring the accuracy on new examples close to that of the generator,
+// which no linear model reaches.
 func TestRefitRecoversPlantedClasses(t *testing.T) {
 	r := rand.New(rand.NewPCG(71, 72))
 	truth := plantedClasses(r, 60, 40, 4, 2)
@@ -163,7 +170,13 @@ func TestRefitRecoversPlantedClasses(t *testing.T) {
 		}
 	}
 	accuracy := func(k int) float64 {
-		s := posterior.NewSeparate(posterior.Multinomial, 4, truth.Field, 2, posterior.PriorFor(posterior.Multinomial, 1))
+		s := posterior.NewSeparate(
+			posterior.Multinomial,
+			4,
+			truth.Field,
+			2,
+			posterior.PriorFor(posterior.Multinomial, 1),
+		)
 		addRandomVectors(r, s, k)
 		f, err := NewRefit(s, train, posterior.PriorFor(posterior.Multinomial, 1).Cap, 0)
 		if err != nil {
@@ -185,7 +198,13 @@ func TestRefitRecoversPlantedClasses(t *testing.T) {
 	}
 	linear, multilinear := accuracy(0), accuracy(4)
 	if multilinear < 0.96*bayes || multilinear < linear+0.1*bayes {
-		t.Errorf("of %d classes %.0f are right with interactions and %.0f without; the generator itself gets %.0f", len(probabilities), multilinear, linear, bayes)
+		t.Errorf(
+			"of %d classes %.0f are right with interactions and %.0f without; the generator itself gets %.0f",
+			len(probabilities),
+			multilinear,
+			linear,
+			bayes,
+		)
 	}
 }
 
@@ -199,7 +218,8 @@ func argmax(v []float64) int {
 	return at
 }
 
-// TestOutputWeightsAreTried: weights that only differ in scale are taken, with the evidence unchanged; worse ones leave everything as it was.
+// TestOutputWeightsAreTried: weights that only differ in scale are taken, with the evidence unchanged; worse ones leave
+// everything as it was.
 func TestOutputWeightsAreTried(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	x, field := mixedRows(r, 200)

@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// mixedRows draws n examples of two names, a multi-hot field of one or two names with value ½ or 1, and a number. Columns: 0–4 and 5–8
-// names, 9–12 multi-hot, 13 the number; column 4 never occurs.
+// mixedRows draws n examples of two names, a multi-hot field of one or two names with value ½ or 1, and a number.
+// Columns: 0–4 and 5–8 names, 9–12 multi-hot, 13 the number; column 4 never occurs.
 func mixedRows(r *rand.Rand, n int) (*solver.Rows, []int32) {
 	x := solver.NewRows(14, n, 5*n)
 	for range n {
@@ -31,7 +31,13 @@ func mixedRows(r *rand.Rand, n int) (*solver.Rows, []int32) {
 }
 
 // outputProblem draws labels of the likelihood from a planted model over rows.
-func outputProblem(r *rand.Rand, l posterior.Likelihood, x *solver.Rows, field []int32, numFields, m int) *solver.Problem {
+func outputProblem(
+	r *rand.Rand,
+	l posterior.Likelihood,
+	x *solver.Rows,
+	field []int32,
+	numFields, m int,
+) *solver.Problem {
 	planted := posterior.NewSeparate(l, m, field, numFields, posterior.PriorFor(l, 1))
 	addRandomVectors(r, planted, 2)
 	for i := range planted.Mean {
@@ -115,8 +121,8 @@ func packOutputs(dst []float64, c mat.Symmetric, m, k int) {
 	}
 }
 
-// eachPoint calls f with every combination of cubature points of the given rows: mean ± √q·(column of the Cholesky factor). All have the
-// same weight. Expectations of polynomials of degree at most 2 in each row are exact.
+// eachPoint calls f with every combination of cubature points of the given rows: mean ± √q·(column of the Cholesky
+// factor). All have the same weight. Expectations of polynomials of degree at most 2 in each row are exact.
 func eachPoint(means [][]float64, cov []*mat.SymDense, f func(rows [][]float64)) (points int) {
 	q := len(means[0])
 	factors := make([]mat.TriDense, len(cov))
@@ -176,7 +182,8 @@ func outputsOf(s *posterior.State, rows [][]float64, value []float64, skip int) 
 	return out
 }
 
-// TestOutputMomentsAgainstDefinition checks the moments of the outputs against exact integration over all rows of an example.
+// TestOutputMomentsAgainstDefinition checks the moments of the outputs against exact integration over all rows of an
+// example.
 func TestOutputMomentsAgainstDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	x, field := mixedRows(r, 12)
@@ -185,7 +192,8 @@ func TestOutputMomentsAgainstDefinition(t *testing.T) {
 	v, spread := posterior.NewOutputView(s), make([]float64, 2)
 	for i := range 3 {
 		index, value := x.Row(i)
-		index, value = index[len(index)-3:], value[len(index)-3:] // two of the multi-hot field, or one and a name, and the number
+		// two of the multi-hot field, or one and a name, and the number
+		index, value = index[len(index)-3:], value[len(index)-3:]
 		v.Gather(index, value)
 		v.Covariances()
 		v.Spread(spread)
@@ -210,9 +218,15 @@ func TestOutputMomentsAgainstDefinition(t *testing.T) {
 	}
 }
 
-// slowOutputs is the posterior of one feature from the definition: a dense system of order m+k whose moments are exact integrals over
-// the partners' rows.
-func slowOutputs(s *posterior.State, whole []*mat.SymDense, p *solver.Problem, omega, right []float64, j int) (mean *mat.VecDense, cov *mat.SymDense, logDet float64) {
+// slowOutputs is the posterior of one feature from the definition: a dense system of order m+k whose moments are exact
+// integrals over the partners' rows.
+func slowOutputs(
+	s *posterior.State,
+	whole []*mat.SymDense,
+	p *solver.Problem,
+	omega, right []float64,
+	j int,
+) (mean *mat.VecDense, cov *mat.SymDense, logDet float64) {
 	m, k := p.Outputs, s.NumBasis
 	q := m + k
 	a, b := mat.NewSymDense(q, nil), mat.NewVecDense(q, nil)

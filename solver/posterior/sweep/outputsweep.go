@@ -20,15 +20,28 @@ type outputSweep struct {
 	mean   []float64 // n×m, E[o_c] − θ_c
 	spread []float64 // n×m, Var o_c
 	unit   []float64 // packed k×k, fixed curvature: that of a row of weight 1
-	// Within a sweep, from takeTotals to predict: V as it is, and the totals of every example but their outputs, which are in mean.
+	// Within a sweep, from takeTotals to predict: V as it is, and the totals of every example but their outputs, which
+	// are in mean.
 	weights *posterior.OutputWeights
 	totals  []float64 // n×OutputTotalsSize
 }
 
 func newOutputSweep(r *Refit) *outputSweep {
 	n, m, k := r.problem.X.NumRows(), len(r.state.Bias), r.state.NumBasis
-	o := &outputSweep{Refit: r, m: m, k: k, omega: make([]float64, n*m), right: make([]float64, n*m), mean: make([]float64, n*m),
-		spread: make([]float64, n*m), unit: make([]float64, posterior.PackedSize(k)), totals: make([]float64, n*posterior.OutputTotalsSize(k))}
+	o := &outputSweep{
+		Refit: r,
+		m:     m,
+		k:     k,
+		omega: make([]float64, n*m),
+		right: make([]float64, n*m),
+		mean:  make([]float64, n*m),
+		spread: make(
+			[]float64,
+			n*m,
+		),
+		unit:   make([]float64, posterior.PackedSize(k)),
+		totals: make([]float64, n*posterior.OutputTotalsSize(k)),
+	}
 	o.predict()
 	return o
 }
@@ -43,7 +56,9 @@ func (o *outputSweep) sweep(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 	}
-	if o.k == 0 || s.Likelihood != posterior.Multinomial { // else nothing asks for variances before solveWeights has them, and the means are kept
+	if o.k == 0 ||
+		// else nothing asks for variances before solveWeights has them, and the means are kept
+		s.Likelihood != posterior.Multinomial {
 		o.predict()
 	}
 	o.updateBias()
@@ -71,13 +86,21 @@ func (o *outputSweep) observe() {
 	}
 	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
-			s.ObserveOutputs(o.row(o.omega, i), o.row(o.right, i), o.problem.Target(i), o.row(o.mean, i), o.row(o.spread, i), o.problem.Weight(i), o.bounded)
+			s.ObserveOutputs(
+				o.row(o.omega, i),
+				o.row(o.right, i),
+				o.problem.Target(i),
+				o.row(o.mean, i),
+				o.row(o.spread, i),
+				o.problem.Weight(i),
+				o.bounded,
+			)
 		}
 	})
 }
 
-// takeTotals computes the totals of the examples from their rows and pseudo-observations, at the start of every sweep: so rounding does not add up from
-// sweep to sweep.
+// takeTotals computes the totals of the examples from their rows and pseudo-observations, at the start of every sweep:
+// so rounding does not add up from sweep to sweep.
 func (o *outputSweep) takeTotals() {
 	o.weights = posterior.NewOutputWeights(o.state)
 	o.parallel(o.problem.X.NumRows(), func(_, lo, hi int) {
@@ -136,8 +159,18 @@ type outputUpdate struct {
 
 func newOutputUpdate(o *outputSweep) *outputUpdate {
 	m, k := o.m, o.k
-	u := &outputUpdate{outputSweep: o, math: posterior.NewOutputMath(o.weights), solver: posterior.NewOutputSolver(m, k), precision: make([]float64, posterior.OutputCovariance(m, k)),
-		right: make([]float64, m+k), move: posterior.NewOutputMove(m, k), by: posterior.Observation{Curve: make([]float64, posterior.PackedSize(k))}}
+	u := &outputUpdate{
+		outputSweep: o,
+		math:        posterior.NewOutputMath(o.weights),
+		solver:      posterior.NewOutputSolver(m, k),
+		precision:   make([]float64, posterior.OutputCovariance(m, k)),
+		right: make(
+			[]float64,
+			m+k,
+		),
+		move: posterior.NewOutputMove(m, k),
+		by:   posterior.Observation{Curve: make([]float64, posterior.PackedSize(k))},
+	}
 	u.evidence = posterior.NewOutputEvidence(u.precision, u.right, m, k)
 	return u
 }

@@ -25,12 +25,13 @@ func (o *outputSweep) updateWeights(ctx context.Context) error {
 	return nil
 }
 
-// tryWeights makes the given weights the state's, scaled to rows of mean square 1, and undoes that and reports false if they do not raise
-// the evidence bound.
+// tryWeights makes the given weights the state's, scaled to rows of mean square 1, and undoes that and reports false if
+// they do not raise the evidence bound.
 //
-// V[r,·] times a, h_r over √a and the precision of h_r times a are the same model and the same bound. Rows of V are kept at mean square 1
-// because that gives coordinates and their precisions the meaning that they have in the shared form, where V is ±1. A row may not shrink
-// so far that a precision would exceed its cap on the way back: young vectors are not pruned through V either.
+// V[r,·] times a, h_r over √a and the precision of h_r times a are the same model and the same bound. Rows of V are
+// kept at mean square 1 because that gives coordinates and their precisions the meaning that they have in the shared
+// form, where V is ±1. A row may not shrink so far that a precision would exceed its cap on the way back: young vectors
+// are not pruned through V either.
 func (o *outputSweep) tryWeights(weights []float64) bool {
 	s := o.state
 	before := o.likelihood() - o.divergence()
@@ -58,8 +59,8 @@ func (o *outputSweep) tryWeights(weights []float64) bool {
 	return false
 }
 
-// leastScale returns for every basis vector how small the mean square of its row of V may become: the largest share of the cap that a
-// precision of it has.
+// leastScale returns for every basis vector how small the mean square of its row of V may become: the largest share of
+// the cap that a precision of it has.
 func (o *outputSweep) leastScale() []float64 {
 	least := make([]float64, o.k)
 	for f := range o.state.NumFields {
@@ -73,9 +74,9 @@ func (o *outputSweep) leastScale() []float64 {
 	return least
 }
 
-// solveWeights refreshes the variances of the outputs and returns V closer to the maximum of the quadratic bound Σ_c ½ V_cᵀ A_c V_c − V_cᵀ b_c with
-// A_c = Σ_i ω_ic E[φφᵀ] and b_c = Σ_i E[φ (right_c − ω_c·linear_c)], row by row of V, each the maximum given the others with a mean square of at least
-// least[r]. O(n·(nnz·k² + m·k²)), one pass over the rows.
+// solveWeights refreshes the variances of the outputs and returns V closer to the maximum of the quadratic bound Σ_c ½
+// V_cᵀ A_c V_c − V_cᵀ b_c with A_c = Σ_i ω_ic E[φφᵀ] and b_c = Σ_i E[φ (right_c − ω_c·linear_c)], row by row of V, each
+// the maximum given the others with a mean square of at least least[r]. O(n·(nnz·k² + m·k²)), one pass over the rows.
 func (o *outputSweep) solveWeights(least []float64) []float64 {
 	s, m, k := o.state, o.m, o.k
 	p := posterior.PackedSize(k)
@@ -172,8 +173,8 @@ func solveRow(v, curve, slope []float64, least float64) {
 	}
 }
 
-// normaliseWeights scales the rows of V to mean square 1 and returns the factor a_r that each basis vector's activation takes over. A row
-// that has vanished stays.
+// normaliseWeights scales the rows of V to mean square 1 and returns the factor a_r that each basis vector's activation
+// takes over. A row that has vanished stays.
 func normaliseWeights(s *posterior.State) []float64 {
 	m := len(s.Bias)
 	scale := make([]float64, s.NumBasis)

@@ -10,11 +10,11 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// pairs is the fast path for samples in which every row is a pair of units: of two features of value 1, the first of one field and the second
-// of another, such as a user and an item, or of two groups (units.go). What a unit's posterior needs from a row is then a fixed list of
-// expectations of the partner's, its block; a unit adds up the blocks of its partners and solves once. For Gaussian outputs the weight of a row
-// is the noise precision times the row's own weight, so the sums are plain, and the residual, θ and the noise follow from them: no pass
-// over the rows is needed at all.
+// pairs is the fast path for samples in which every row is a pair of units: of two features of value 1, the first of
+// one field and the second of another, such as a user and an item, or of two groups (units.go). What a unit's posterior
+// needs from a row is then a fixed list of expectations of the partner's, its block; a unit adds up the blocks of its
+// partners and solves once. For Gaussian outputs the weight of a row is the noise precision times the row's own weight,
+// so the sums are plain, and the residual, θ and the noise follow from them: no pass over the rows is needed at all.
 //
 // The block of a feature with row (w, h) and signed coordinates y = (1, s∘h), seen by a partner, is
 //
@@ -29,13 +29,14 @@ type pairs struct {
 	errors  []float64  // and of the residuals
 	total   [3]float64 // summed: Σ weight·target^e, e = 0, 1, 2
 	right   []float64  // not summed: Refit.right without what other fields explain
-	offset  []float64  // where there are other fields: the mean and variance of what their linear weights add to z in every row
-	spread  []float64
+	// where there are other fields: the mean and variance of what their linear weights add to z in every row
+	offset []float64
+	spread []float64
 }
 
-// A goroutine takes chunkBytes of sums at a time and adds to them the blocks of tileBytes of partners after another, so that both stay in
-// a core's second cache (1 MB) while they meet. A feature's partners come in the same order for any size.
-// Small samples are shared out in chunkShares chunks per goroutine.
+// A goroutine takes chunkBytes of sums at a time and adds to them the blocks of tileBytes of partners after another, so
+// that both stay in a core's second cache (1 MB) while they meet. A feature's partners come in the same order for any
+// size. Small samples are shared out in chunkShares chunks per goroutine.
 const (
 	chunkBytes  = 512 << 10
 	tileBytes   = 256 << 10
@@ -147,7 +148,10 @@ func (p *pairs) sweepField(ctx context.Context, field int) error {
 // sweepSide updates the features of a side.
 func (p *pairs) sweepSide(ctx context.Context, n int) error {
 	p.share(1 - n)
-	size := max(1, min(chunkBytes/(8*p.stride), (p.sides[n].size()+chunkShares*p.workers()-1)/(chunkShares*p.workers())))
+	size := max(
+		1,
+		min(chunkBytes/(8*p.stride), (p.sides[n].size()+chunkShares*p.workers()-1)/(chunkShares*p.workers())),
+	)
 	p.each(p.sides[n].size(), size, func() func(lo, hi int) {
 		w := p.newWork(size)
 		return func(lo, hi int) {
@@ -215,7 +219,13 @@ type pairWork struct {
 
 func (p *pairs) newWork(chunk int) *pairWork {
 	q := p.refit.state.NumBasis + 1
-	return &pairWork{pairs: p, sums: make([]float64, chunk*p.stride), heads: make([]float64, chunk*(q+1)), next: make([]int, chunk), solve: posterior.NewSolver(q)}
+	return &pairWork{
+		pairs: p,
+		sums:  make([]float64, chunk*p.stride),
+		heads: make([]float64, chunk*(q+1)),
+		next:  make([]int, chunk),
+		solve: posterior.NewSolver(q),
+	}
 }
 
 // update solves for the posteriors of the features [lo, hi) of side n. 2·stride flops per row and about q³ per feature.
@@ -262,8 +272,8 @@ func (w *pairWork) finish(n, t int, sums, head []float64) {
 	}
 }
 
-// evidence stores the packed evidence noise·Σ E[y yᵀ] and the right side noise·Σ E[y (t − θ − w)] that the sums hold; where rows are
-// not summed, noise and θ are in the pseudo-observations.
+// evidence stores the packed evidence noise·Σ E[y yᵀ] and the right side noise·Σ E[y (t − θ − w)] that the sums hold;
+// where rows are not summed, noise and θ are in the pseudo-observations.
 func (p *pairs) evidence(a, b, sums, head []float64) {
 	s := p.refit.state
 	q := len(b)
@@ -314,8 +324,8 @@ func (w *pairWork) add(sums, head []float64, side *pairSide, lo, hi int) {
 	dense.MulAdd(head, len(head), w.chosen, 0, len(head), right, 1)
 }
 
-// residual keeps what a feature of the second side, whose posterior has just been solved for, adds to Σ weight·(E o − t) and to
-// Σ weight·(E(t − o)² − (t − θ)²) over its rows. With A v̄ = b and (A − D)C = I − DC the second is
+// residual keeps what a feature of the second side, whose posterior has just been solved for, adds to Σ weight·(E o −
+// t) and to Σ weight·(E(t − o)² − (t − θ)²) over its rows. With A v̄ = b and (A − D)C = I − DC the second is
 //
 //	Σ weight·(E w² − 2(t − θ) w) + (q − v̄ᵀb − Σ_a D_a E[v_a²]) / noise
 //
@@ -346,8 +356,9 @@ func (p *pairs) residuals() (squares, errors, n float64) {
 	return squares, errors, n
 }
 
-// predict refreshes the mean and variance of z for every row; sums over the rows do not need them. With a feature of the first side and its
-// partner (w', y'), E z² is a product of moments of the one and moments of the other, so one dot product of the partner's block with
+// predict refreshes the mean and variance of z for every row; sums over the rows do not need them. With a feature of
+// the first side and its partner (w', y'), E z² is a product of moments of the one and moments of the other, so one
+// dot product of the partner's block with
 //
 //	E[w²], 2 E[w h]   2w, 2h   1   (2 − δ_ab) E[h_a h_b]
 //

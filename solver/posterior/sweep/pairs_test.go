@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestPairsAgainstGeneralPath sweeps twice from one state, with the fast path and without, and compares everything a sweep leaves behind.
+// TestPairsAgainstGeneralPath sweeps twice from one state, with the fast path and without, and compares everything a
+// sweep leaves behind.
 func TestPairsAgainstGeneralPath(t *testing.T) {
 	for _, l := range []posterior.Likelihood{posterior.Gaussian, posterior.Logistic} {
 		for _, weighted := range []bool{false, true} {
@@ -58,7 +59,8 @@ func TestPairsAgainstGeneralPath(t *testing.T) {
 	}
 }
 
-// TestPairsDoNotDependOnWorkers: chunks of features and tiles of partners change with the number of goroutines, the numbers do not.
+// TestPairsDoNotDependOnWorkers: chunks of features and tiles of partners change with the number of goroutines, the
+// numbers do not.
 func TestPairsDoNotDependOnWorkers(t *testing.T) {
 	for _, l := range []posterior.Likelihood{posterior.Gaussian, posterior.Logistic} {
 		var want []float64
@@ -102,7 +104,12 @@ func TestPairsWantPairs(t *testing.T) {
 	} {
 		p := posteriortest.Ratings(rand.New(rand.NewPCG(1, 1)), 100, 10, 10, 1, false)
 		change(p)
-		f, err := NewRefit(posterior.New(posterior.Gaussian, 1, 2, p.Field, p.NumFields, posterior.PriorFor(posterior.Gaussian, 1)), p, 10, 1)
+		f, err := NewRefit(
+			posterior.New(posterior.Gaussian, 1, 2, p.Field, p.NumFields, posterior.PriorFor(posterior.Gaussian, 1)),
+			p,
+			10,
+			1,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,8 +122,8 @@ func TestPairsWantPairs(t *testing.T) {
 	}
 }
 
-// BenchmarkSweep reports a sweep over 500,000 ratings; flops are those of the sums over partners, 2·stride per row and side, and for
-// Logistic of the dot product per row.
+// BenchmarkSweep reports a sweep over 500,000 ratings; flops are those of the sums over partners, 2·stride per row and
+// side, and for Logistic of the dot product per row.
 func BenchmarkSweep(b *testing.B) {
 	for _, l := range []posterior.Likelihood{posterior.Gaussian, posterior.Logistic} {
 		b.Run(l.String(), func(b *testing.B) {

@@ -15,8 +15,8 @@ type pairSide struct {
 // size returns the number of units.
 func (s *pairSide) size() int { return len(s.start) - 1 }
 
-// order lists the rows of both sides by unit and, within a unit, by partner: it scatters the rows by the units of the first side, the result
-// by those of the second, and that by those of the first again, each time stably.
+// order lists the rows of both sides by unit and, within a unit, by partner: it scatters the rows by the units of the
+// first side, the result by those of the second, and that by those of the first again, each time stably.
 func (p *pairs) order(first, second []int32) {
 	n := len(first)
 	next := append([]int(nil), p.sides[0].start...)

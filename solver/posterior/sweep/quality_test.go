@@ -63,7 +63,8 @@ func movieLens(t testing.TB, parts ...string) (events []rating, users, items int
 	return events, len(numbers[0]), len(numbers[1])
 }
 
-// split divides events 50/25/25 by numpy's legacy RandomState(seed).permutation, so that figures can be compared with other libraries':
+// split divides events 50/25/25 by numpy's legacy RandomState(seed).permutation, so that figures can be compared with
+// other libraries':
 // a Mersenne Twister and a shuffle from the end, indices drawn by masking and rejection.
 func split(events []rating, seed uint64) (train, valid, test []rating) {
 	twister := prng.NewMT19937()
@@ -99,7 +100,8 @@ func squared(events []rating, users, items int) *solver.Problem {
 	return p
 }
 
-// quality returns RMSE of predictions clipped to [1, 5] and nDCG@1 with gains 2^level − 1, over all users of the events.
+// quality returns RMSE of predictions clipped to [1, 5] and nDCG@1 with gains 2^level − 1, over all users of the
+// events.
 func quality(m *solver.Model, events []rating, users int) (rmse, ndcg1 float64) {
 	type scored struct {
 		score float64
@@ -127,8 +129,16 @@ func quality(m *solver.Model, events []rating, users int) (rmse, ndcg1 float64) 
 // worthwhile is the validation RMSE that a further sweep has to gain.
 const worthwhile = 3e-4
 
-// fitRatings sweeps from Start until the validation RMSE hardly falls, and returns the best model's quality on the test part.
-func fitRatings(t *testing.T, events []rating, users, items int, seed uint64, k int, prior posterior.Prior) (rmse, ndcg1 float64) {
+// fitRatings sweeps from Start until the validation RMSE hardly falls, and returns the best model's quality on the test
+// part.
+func fitRatings(
+	t *testing.T,
+	events []rating,
+	users, items int,
+	seed uint64,
+	k int,
+	prior posterior.Prior,
+) (rmse, ndcg1 float64) {
 	t.Helper()
 	train, valid, test := split(events, seed)
 	p := squared(train, users, items)
@@ -176,8 +186,8 @@ func TestRatings100k(t *testing.T) {
 	}
 }
 
-// TestRatings1M: other libraries' variational fits reach 0.861 and 0.789. The prior is tighter than PriorFor's, which was measured on
-// streams of a tenth of the ratings, and not capped: Start's basis is not young.
+// TestRatings1M: other libraries' variational fits reach 0.861 and 0.789. The prior is tighter than PriorFor's, which
+// was measured on streams of a tenth of the ratings, and not capped: Start's basis is not young.
 func TestRatings1M(t *testing.T) {
 	tier.NotUnderRace(t)
 	tier.Need(t, tier.Long)

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestRecenterMovesMeansIntoBias: no prediction changes, the linear weights of an exclusive field have mean 0, and the bound rises.
+// TestRecenterMovesMeansIntoBias: no prediction changes, the linear weights of an exclusive field have mean 0, and the
+// bound rises.
 func TestRecenterMovesMeansIntoBias(t *testing.T) {
 	for _, l := range []posterior.Likelihood{posterior.Gaussian, posterior.Logistic} {
 		r := rand.New(rand.NewPCG(7, uint64(l)))

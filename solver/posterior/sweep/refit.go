@@ -12,13 +12,14 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// sweepBlock is the number of rows or features that one goroutine takes at a time; sums are added block by block in a fixed order.
+// sweepBlock is the number of rows or features that one goroutine takes at a time; sums are added block by block in a
+// fixed order.
 const sweepBlock = 512
 
 // Refit runs variational sweeps over a sample. It is made for one sample and used by one goroutine at a time.
 type Refit struct {
-	// Yield, if not nil, is called before every feature or chunk of features, as solver.Settings.Yield is before every block. Set it before the
-	// first sweep.
+	// Yield, if not nil, is called before every feature or chunk of features, as solver.Settings.Yield is before every
+	// block. Set it before the first sweep.
 	Yield func()
 	// Deadline, if not zero, is when sweeps are cut short, as solver.Budget.Deadline is.
 	Deadline time.Time
@@ -31,14 +32,16 @@ type Refit struct {
 	pairs   *pairs     // nil unless every example has two one-hot features: the fast path
 	units   *unitRows  // nil unless fields have groups and the rows are no pairs
 	totals  *rowTotals // nil for pairs, units and groups
-	omega   []float64  // n; this and the next three are nil for pairs whose rows are summed up, which take no pass over them
-	right   []float64  // n
-	mean    []float64  // n, E[z]
-	spread  []float64  // n, Var z
-	counts  []float64  // NumFields: features of the field that occur in the sample
-	logDet  []float64  // d: log det of the covariance, from the last solve
-	squares float64    // Gaussian: Σ weight·E(t − o)², from the last sweep
-	// observed says that the last evidence has set the pseudo-observations of the next sweep: both take ξ of every output.
+	// n; this and the next three are nil for pairs whose rows are summed up, which take no pass over them
+	omega   []float64
+	right   []float64 // n
+	mean    []float64 // n, E[z]
+	spread  []float64 // n, Var z
+	counts  []float64 // NumFields: features of the field that occur in the sample
+	logDet  []float64 // d: log det of the covariance, from the last solve
+	squares float64   // Gaussian: Σ weight·E(t − o)², from the last sweep
+	// observed says that the last evidence has set the pseudo-observations of the next sweep: both take ξ of every
+	// output.
 	observed bool
 	bounded  bool             // sweeps maximise the bound on the logistic loss: always but for one binary label, see Sweep
 	reached  float64          // the evidence of the last sweep, where it is not bounded
@@ -51,17 +54,23 @@ type Refit struct {
 	outputs   *outputSweep    // nil for outputs that share z
 }
 
-// NewRefit prepares sweeps of s over p. The features of s are the columns of p.X. priorCap is Prior.Cap.
-// workers is the number of goroutines, 0 takes GOMAXPROCS; results do not depend on it.
-// The problem's targets must be those of the state's likelihood: numbers, ±1, or one-hot. Outputs that share z are one number or any
-// number of binary labels.
+// NewRefit prepares sweeps of s over p. The features of s are the columns of p.X. priorCap is Prior.Cap. workers is the
+// number of goroutines, 0 takes GOMAXPROCS; results do not depend on it. The problem's targets must be those of the
+// state's likelihood: numbers, ±1, or one-hot. Outputs that share z are one number or any number of binary labels.
 func NewRefit(s *posterior.State, p *solver.Problem, priorCap float64, workers int) (*Refit, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if p.X.NumColumns != len(s.Field) || p.Outputs != len(s.Bias) || (s.Likelihood == posterior.Gaussian && p.Outputs != 1 && !s.Separate) {
-		return nil, fmt.Errorf("%w: %d columns and %d outputs for a posterior over %d features and %d outputs", solver.ErrProblem,
-			p.X.NumColumns, p.Outputs, len(s.Field), len(s.Bias))
+	if p.X.NumColumns != len(s.Field) || p.Outputs != len(s.Bias) ||
+		(s.Likelihood == posterior.Gaussian && p.Outputs != 1 && !s.Separate) {
+		return nil, fmt.Errorf(
+			"%w: %d columns and %d outputs for a posterior over %d features and %d outputs",
+			solver.ErrProblem,
+			p.X.NumColumns,
+			p.Outputs,
+			len(s.Field),
+			len(s.Bias),
+		)
 	}
 	n := p.X.NumRows()
 	r := &Refit{
@@ -85,7 +94,19 @@ func NewRefit(s *posterior.State, p *solver.Problem, priorCap float64, workers i
 		return r, nil
 	}
 	if r.pairs == nil || !r.pairs.summed {
-		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+		r.omega, r.right, r.mean, r.spread = make(
+			[]float64,
+			n,
+		), make(
+			[]float64,
+			n,
+		), make(
+			[]float64,
+			n,
+		), make(
+			[]float64,
+			n,
+		)
 	}
 	if r.pairs == nil {
 		if r.units = newUnitRows(r); r.units == nil {
@@ -96,14 +117,15 @@ func NewRefit(s *posterior.State, p *solver.Problem, priorCap float64, workers i
 	return r, nil
 }
 
-// Sweep updates every feature's posterior once, field by field, then the precisions, θ and the noise, and returns the evidence bound
-// (a lower bound on the log probability of the sample; of second order for Multinomial outputs and one binary label). O(nnz·k²), for separate outputs
-// O(nnz·k·(k + m) + n·m·k²). Features that do not occur in the sample return to their prior.
-// Each update maximises the bound in its block, so it does not fall between sweeps except by rounding; a sweep that a done
-// context or Deadline cuts short returns the context's error and leaves a valid state between two blocks.
+// Sweep updates every feature's posterior once, field by field, then the precisions, θ and the noise, and returns the
+// evidence bound (a lower bound on the log probability of the sample; of second order for Multinomial outputs and one
+// binary label). O(nnz·k²), for separate outputs O(nnz·k·(k + m) + n·m·k²). Features that do not occur in the sample
+// return to their prior. Each update maximises the bound in its block, so it does not fall between sweeps except by
+// rounding; a sweep that a done context or Deadline cuts short returns the context's error and leaves a valid state
+// between two blocks.
 //
-// The quadratics of one binary label are no bounds, see sharpen: a sweep from far off, over numbers of extreme size, may overshoot. A sweep that
-// lowers the evidence is undone, and it and all that follow maximise the bound.
+// The quadratics of one binary label are no bounds, see sharpen: a sweep from far off, over numbers of extreme size,
+// may overshoot. A sweep that lowers the evidence is undone, and it and all that follow maximise the bound.
 func (r *Refit) Sweep(ctx context.Context) (float64, error) {
 	if !r.Deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -246,8 +268,9 @@ func (r *Refit) sweepField(ctx context.Context, field int) error {
 	})
 }
 
-// eachFeature calls the updates that make returns, one for each goroutine, for the features of a field. Features of a field that never meet in one
-// example are independent given the others and go in parallel; a field whose features do meet (a multi-hot field) goes feature by feature.
+// eachFeature calls the updates that make returns, one for each goroutine, for the features of a field. Features of a
+// field that never meet in one example are independent given the others and go in parallel; a field whose features do
+// meet (a multi-hot field) goes feature by feature.
 func (r *Refit) eachFeature(ctx context.Context, field int, make func() func(j int)) error {
 	run := func(lo, hi int) error {
 		update := make()
@@ -265,7 +288,10 @@ func (r *Refit) eachFeature(ctx context.Context, field int, make func() func(j i
 	if !r.apart[field] {
 		return run(0, len(r.state.Field))
 	}
-	r.parallel(len(r.state.Field), func(_, lo, hi int) { _ = run(lo, hi) }) // ctx is the only cause of an error and is asked again here
+	r.parallel(
+		len(r.state.Field),
+		func(_, lo, hi int) { _ = run(lo, hi) },
+	) // ctx is the only cause of an error and is asked again here
 	return ctx.Err()
 }
 

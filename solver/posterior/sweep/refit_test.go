@@ -40,8 +40,8 @@ func randomState(r *rand.Rand, p *solver.Problem, l posterior.Likelihood, k int)
 	return s
 }
 
-// slowUpdate is the posterior of one feature by sampling-free expectation over a dense expansion: moments of y and of y·rest are
-// computed from E[v vᵀ] = mean meanᵀ + C of every partner by definition, for rows of exactly two features.
+// slowUpdate is the posterior of one feature by sampling-free expectation over a dense expansion: moments of y and of
+// y·rest are computed from E[v vᵀ] = mean meanᵀ + C of every partner by definition, for rows of exactly two features.
 func slowUpdate(s *posterior.State, p *solver.Problem, omega, right []float64, j int) (mean, cov []float64) {
 	q := s.NumBasis + 1
 	a := make([]float64, posterior.PackedSize(q))
@@ -135,7 +135,15 @@ func TestFeatureUpdateAgainstDefinition(t *testing.T) {
 				mean, cov := s.Row(j)
 				for i, want := range means[j] {
 					if math.Abs(mean[i]-want) > 1e-9*(1+math.Abs(want)) {
-						t.Fatalf("%v pairs=%v feature %d: mean[%d] = %g, by definition %g", l, pairs, j, i, mean[i], want)
+						t.Fatalf(
+							"%v pairs=%v feature %d: mean[%d] = %g, by definition %g",
+							l,
+							pairs,
+							j,
+							i,
+							mean[i],
+							want,
+						)
 					}
 				}
 				for i, want := range covs[j] {
@@ -148,8 +156,8 @@ func TestFeatureUpdateAgainstDefinition(t *testing.T) {
 	}
 }
 
-// TestMomentsBySampling checks mean and variance of z, and the moments behind an update, for an example of four features with values
-// other than one, against draws from the posterior.
+// TestMomentsBySampling checks mean and variance of z, and the moments behind an update, for an example of four
+// features with values other than one, against draws from the posterior.
 func TestMomentsBySampling(t *testing.T) {
 	for _, group := range [][]int32{nil, {0, 0, 2}, {0, 1, 1}, {0, 1, 2}} {
 		t.Run(fmt.Sprint(group), func(t *testing.T) { testMomentsBySampling(t, group) })
@@ -158,7 +166,14 @@ func TestMomentsBySampling(t *testing.T) {
 
 func testMomentsBySampling(t *testing.T, group []int32) {
 	r := rand.New(rand.NewPCG(5, 6))
-	p := &solver.Problem{X: solver.NewRows(4, 1, 4), Targets: []float64{1}, Outputs: 1, Loss: solver.Squared{}, Field: []int32{0, 0, 1, 2}, NumFields: 3}
+	p := &solver.Problem{
+		X:         solver.NewRows(4, 1, 4),
+		Targets:   []float64{1},
+		Outputs:   1,
+		Loss:      solver.Squared{},
+		Field:     []int32{0, 0, 1, 2},
+		NumFields: 3,
+	}
 	index, value := []int32{0, 1, 2, 3}, []float64{0.5, -1, 1, 2}
 	p.X.Append(index, value)
 	s := randomState(r, p, posterior.Gaussian, 2)
@@ -282,7 +297,14 @@ func TestEvidenceNeverFalls(t *testing.T) {
 					t.Fatal(err)
 				}
 				if e < last-1e-9*math.Abs(last) {
-					t.Errorf("%v weighted=%v: sweep %d lowers the evidence from %.10g to %.10g", l, weighted, n, last, e)
+					t.Errorf(
+						"%v weighted=%v: sweep %d lowers the evidence from %.10g to %.10g",
+						l,
+						weighted,
+						n,
+						last,
+						e,
+					)
 				}
 				last = e
 			}
@@ -290,7 +312,8 @@ func TestEvidenceNeverFalls(t *testing.T) {
 	}
 }
 
-// TestRefitRecoversPlantedInteractions asks for what the method is for: after a few sweeps the residual is near the planted noise.
+// TestRefitRecoversPlantedInteractions asks for what the method is for: after a few sweeps the residual is near the
+// planted noise.
 func TestRefitRecoversPlantedInteractions(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	p := posteriortest.Ratings(r, 6000, 80, 60, 2, false)
@@ -336,7 +359,14 @@ func TestSweepsDoNotDependOnProcessors(t *testing.T) {
 		runtime.GOMAXPROCS(procs)
 		r := rand.New(rand.NewPCG(11, 1))
 		p := posteriortest.Ratings(r, 3000, 900, 700, 2, true)
-		s := posterior.New(posterior.Logistic, p.Outputs, 0, p.Field, p.NumFields, posterior.PriorFor(posterior.Logistic, 1))
+		s := posterior.New(
+			posterior.Logistic,
+			p.Outputs,
+			0,
+			p.Field,
+			p.NumFields,
+			posterior.PriorFor(posterior.Logistic, 1),
+		)
 		addRandomBasis(r, s, 3)
 		f, err := NewRefit(s, p, 10, 0)
 		if err != nil {
@@ -413,7 +443,8 @@ func TestRefitRefusesShapes(t *testing.T) {
 	}
 }
 
-// TestSweepTakesUpObservations: what the evidence of a sweep noted for the next one is what that would have found, to the bit.
+// TestSweepTakesUpObservations: what the evidence of a sweep noted for the next one is what that would have found, to
+// the bit.
 func TestSweepTakesUpObservations(t *testing.T) {
 	for _, l := range []posterior.Likelihood{posterior.Logistic, posterior.Gaussian} {
 		r := rand.New(rand.NewPCG(4, 8))

@@ -8,8 +8,9 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// How the interaction of two fields is looked for: in so many of the last rows over all pairs of fields, at most testRows for one, by a subspace of testBasis
-// coordinates after testRounds turns of each field. What linear weights explain is taken out of its prediction in testCenter rounds.
+// How the interaction of two fields is looked for: in so many of the last rows over all pairs of fields, at most
+// testRows for one, by a subspace of testBasis coordinates after testRounds turns of each field. What linear weights
+// explain is taken out of its prediction in testCenter rounds.
 const (
 	testWork   = 1_000_000
 	testRows   = 50_000
@@ -18,19 +19,19 @@ const (
 	testCenter = 4
 )
 
-// Interaction says how clearly products of two fields predict what linear weights leave: Z has mean 0 and a standard deviation of at most about 1 if
-// they do not.
+// Interaction says how clearly products of two fields predict what linear weights leave: Z has mean 0 and a standard
+// deviation of at most about 1 if they do not.
 type Interaction struct {
 	A, B int
 	Z    float64
 }
 
-// Interactions tests every pair of the given fields, by cross-validation within p. Every other row gives the leading interactions of the two
-// fields, as Start finds them; what these predict for the rows between, without what is a sum of effects of the two fields, is correlated with what the
-// linear weights of all fields leave there; then the halves change places, which says much the same: the variance of
-// the sum is taken for that of twice either. Effects of one field that are left over cannot pass for an
-// interaction so (partialling out, Frisch and Waugh 1933). r turns the subspaces' first guesses. The outputs must share z.
-// O(pairs·n·k), with n bounded so that the time is.
+// Interactions tests every pair of the given fields, by cross-validation within p. Every other row gives the leading
+// interactions of the two fields, as Start finds them; what these predict for the rows between, without what is a sum
+// of effects of the two fields, is correlated with what the linear weights of all fields leave there; then the halves
+// change places, which says much the same: the variance of the sum is taken for that of twice either. Effects of one
+// field that are left over cannot pass for an interaction so (partialling out, Frisch and Waugh 1933). r turns the
+// subspaces' first guesses. The outputs must share z. O(pairs·n·k), with n bounded so that the time is.
 func Interactions(l posterior.Likelihood, p *solver.Problem, fields []int, r *rand.Rand) []Interaction {
 	var all []Interaction
 	pairs := len(fields) * (len(fields) - 1) / 2
@@ -140,8 +141,8 @@ func (t *relevance) half(a, b, which int) *starter {
 	return w
 }
 
-// interactions sets the coordinates of the second field to leading interactions and those of the first to what, coordinate by coordinate, fits its
-// rows best given these, shrunken.
+// interactions sets the coordinates of the second field to leading interactions and those of the first to what,
+// coordinate by coordinate, fits its rows best given these, shrunken.
 func (w *starter) interactions(r *rand.Rand) *starter {
 	k := w.state.NumBasis
 	for i := range w.basis {

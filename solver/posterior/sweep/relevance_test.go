@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/solver/posterior/posteriortest"
 )
 
-// TestInteractionsFindThePlanted pair of fields, whatever else explains the labels, and do not see one where effects add up, even of fields that go
-// with each other and of names that come seldom.
+// TestInteractionsFindThePlanted pair of fields, whatever else explains the labels, and do not see one where effects
+// add up, even of fields that go with each other and of names that come seldom.
 func TestInteractionsFindThePlanted(t *testing.T) {
 	for seed := range uint64(4) {
 		for _, planted := range []float64{0, 0.5} {
@@ -23,7 +23,14 @@ func TestInteractionsFindThePlanted(t *testing.T) {
 			}
 			for _, p := range z {
 				if is := planted > 0 && p.A < 2 && p.B == 2; is != (p.Z > 4) || p.Z < -4 {
-					t.Errorf("seed %d, interactions of size %g: fields %d and %d have Z %.1f", seed, planted, p.A, p.B, p.Z)
+					t.Errorf(
+						"seed %d, interactions of size %g: fields %d and %d have Z %.1f",
+						seed,
+						planted,
+						p.A,
+						p.B,
+						p.Z,
+					)
 				}
 			}
 		}
@@ -81,7 +88,8 @@ func TestInteractionsOfNothing(t *testing.T) {
 	}
 }
 
-// TestInteractionsOfSingleFeatures: the subspace of two fields of one feature each does not turn any more after the first round.
+// TestInteractionsOfSingleFeatures: the subspace of two fields of one feature each does not turn any more after the
+// first round.
 func TestInteractionsOfSingleFeatures(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	p := numbersBesideNames(r, 500)

@@ -9,11 +9,18 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestStartTellsNumbersFromNames: what a number says of a label is its own from the start, not that of names which come once or twice.
+// TestStartTellsNumbersFromNames: what a number says of a label is its own from the start, not that of names which come
+// once or twice.
 func TestStartTellsNumbersFromNames(t *testing.T) {
 	const n, names, slope = 3000, 2000, 9.0
 	r := rand.New(rand.NewPCG(6, 9))
-	p := &solver.Problem{X: solver.NewRows(names+1, n, 2*n), Outputs: 1, Loss: solver.Squared{}, Field: make([]int32, names+1), NumFields: 2}
+	p := &solver.Problem{
+		X:         solver.NewRows(names+1, n, 2*n),
+		Outputs:   1,
+		Loss:      solver.Squared{},
+		Field:     make([]int32, names+1),
+		NumFields: 2,
+	}
 	p.Field[names] = 1
 	for range n {
 		x := r.NormFloat64()

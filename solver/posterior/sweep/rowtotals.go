@@ -8,9 +8,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// rowTotals are, for outputs that share z, what each example adds up to over all its entries that interact. What an example says about the row of one
-// entry follows from them and that row in O(k²), however many entries there are, and a row that moves moves them in as much. They are good within a
-// sweep, from take on; E[z] is Refit.mean.
+// rowTotals are, for outputs that share z, what each example adds up to over all its entries that interact. What an
+// example says about the row of one entry follows from them and that row in O(k²), however many entries there are, and
+// a row that moves moves them in as much. They are good within a sweep, from take on; E[z] is Refit.mean.
 type rowTotals struct {
 	refit   *Refit
 	k       int
@@ -20,8 +20,8 @@ type rowTotals struct {
 // rowTotalsSize is how many numbers the totals of an example take.
 func rowTotalsSize(k int) int { return 2*k + posterior.PackedSize(k+1) }
 
-// shortRow is how many entries that interact examples have in the mean at most for their partners to be gone through one by one: that is no slower,
-// and takes no memory.
+// shortRow is how many entries that interact examples have in the mean at most for their partners to be gone through
+// one by one: that is no slower, and takes no memory.
 const shortRow = 3
 
 // newRowTotals returns nil for groups, whose features do not meet, and for short rows.
@@ -42,14 +42,16 @@ func newRowTotals(r *Refit) *rowTotals {
 	return &rowTotals{refit: r, k: k, numbers: make([]float64, r.problem.X.NumRows()*rowTotalsSize(k))}
 }
 
-// of returns S_r = Σ_l x_l E[h_lr], P_r = Σ_l x_l³ Σ_t C_l[r,t] s_t h_lt, both of length k, and the packed T = Σ_l x_l² C_l of example i.
+// of returns S_r = Σ_l x_l E[h_lr], P_r = Σ_l x_l³ Σ_t C_l[r,t] s_t h_lt, both of length k, and the packed T = Σ_l
+// x_l² C_l of example i.
 func (a *rowTotals) of(i int32) (sum, pull, cov []float64) {
 	size := rowTotalsSize(a.k)
 	v := a.numbers[int(i)*size:][:size]
 	return v[:a.k], v[a.k : 2*a.k], v[2*a.k:]
 }
 
-// take computes the totals from the rows, at the start of every sweep: so rounding does not add up from sweep to sweep. O(nnz·k²).
+// take computes the totals from the rows, at the start of every sweep: so rounding does not add up from sweep to sweep.
+// O(nnz·k²).
 func (a *rowTotals) take() {
 	r := a.refit
 	r.parallel(r.problem.X.NumRows(), func(_, lo, hi int) {
@@ -105,9 +107,22 @@ type rowUpdate struct {
 func newRowUpdate(a *rowTotals) *rowUpdate {
 	k, sign := a.k, a.refit.state.Sign
 	q := k + 1
-	return &rowUpdate{rowTotals: a, solve: posterior.NewSolver(q), pairs: posterior.NewRowView(sign).Pairs, slope: make([]float64, q), image: make([]float64, q),
-		cov: make([]float64, posterior.PackedSize(q)), couple: make([]float64, q), own: make([]float64, q), before: make([]float64, q),
-		moved: make([]float64, posterior.PackedSize(q)), pulled: make([]float64, k)}
+	return &rowUpdate{
+		rowTotals: a,
+		solve:     posterior.NewSolver(q),
+		pairs:     posterior.NewRowView(sign).Pairs,
+		slope:     make([]float64, q),
+		image:     make([]float64, q),
+		cov: make(
+			[]float64,
+			posterior.PackedSize(q),
+		),
+		couple: make([]float64, q),
+		own:    make([]float64, q),
+		before: make([]float64, q),
+		moved:  make([]float64, posterior.PackedSize(q)),
+		pulled: make([]float64, k),
+	}
 }
 
 // gradient stores E[∂z/∂row] of an entry in slope: x (1, s_r (S_r − x h_r)).
@@ -137,8 +152,9 @@ func (u *rowUpdate) accumulate(i int32, x float64, mean []float64) {
 	posterior.AddOuter(u.solve.Evidence, omega, u.slope)
 }
 
-// finish adds to the evidence what comes of the partners' uncertainty: Cov(y) = x² Σ_{l≠e} x_l² C_l, with signs, and Cov(y, rest) =
-// x Σ_{l≠e} x_l s∘(C_l g_l), g_l the gradient of the rest by row l. Sums over the partners are totals less the row's own part.
+// finish adds to the evidence what comes of the partners' uncertainty: Cov(y) = x² Σ_{l≠e} x_l² C_l, with signs,
+// and Cov(y, rest) = x Σ_{l≠e} x_l s∘(C_l g_l), g_l the gradient of the rest by row l. Sums over the partners are
+// totals less the row's own part.
 func (u *rowUpdate) finish(mean, cov []float64) {
 	dense.AddScaled(u.cov, -u.fourth, cov)
 	dense.AddScaledProduct(u.solve.Evidence, 1, u.pairs, u.cov)

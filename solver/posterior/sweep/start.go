@@ -11,28 +11,38 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// What Start shrinks with, in rows that count against a feature's own: linear weights, and the coordinates of rare features. On a million
-// ratings 20 to 100 rows for the latter change the validation RMSE after three sweeps by less than 0.001.
+// What Start shrinks with, in rows that count against a feature's own: linear weights, and the coordinates of rare
+// features. On a million ratings 20 to 100 rows for the latter change the validation RMSE after three sweeps by less
+// than 0.001.
 const (
 	linearShrinkage = 5
 	basisShrinkage  = 50
 )
 
-// startRounds is how often Start goes over the fields. On a million ratings six rounds against four take 0.002 off the validation RMSE
-// after two sweeps.
+// startRounds is how often Start goes over the fields. On a million ratings six rounds against four take 0.002 off the
+// validation RMSE after two sweeps.
 const startRounds = 6
 
-// startVariance is the variance of the coordinates, in variances of the prior: small, for the first field to be solved takes the others'
-// coordinates for what they are.
+// startVariance is the variance of the coordinates, in variances of the prior: small, for the first field to be solved
+// takes the others' coordinates for what they are.
 const startVariance = 0.15
 
-// Start returns a posterior to begin sweeps with where there is no model to begin from: linear weights from shrunken means of the
-// targets, and k basis vectors that span the leading interactions of what those leave. With e_i the residual of row i and T = Σ_i e_i x_i x_iᵀ
-// without its diagonal, the fields take turns: T's rows of a field times the coordinates of all features, divided by the root of each
-// feature's frequency, are orthonormalised and become the field's coordinates (subspace iteration, Golub and Van Loan 2013, section
-// 7.3, block by block). On a million ratings two sweeps from there do what five do from small random coordinates.
-// One round costs 2k flops per pair of entries of a row. r only turns the subspace's first guess. group is State.Group, IsMainOnly State.MainOnly.
-func Start(l posterior.Likelihood, p *solver.Problem, group []int32, mainOnly []bool, k int, prior posterior.Prior, r *rand.Rand) *posterior.State {
+// Start returns a posterior to begin sweeps with where there is no model to begin from: linear weights from shrunken
+// means of the targets, and k basis vectors that span the leading interactions of what those leave. With e_i the
+// residual of row i and T = Σ_i e_i x_i x_iᵀ without its diagonal, the fields take turns: T's rows of a field times the
+// coordinates of all features, divided by the root of each feature's frequency, are orthonormalised and become the
+// field's coordinates (subspace iteration, Golub and Van Loan 2013, section 7.3, block by block). On a million ratings
+// two sweeps from there do what five do from small random coordinates. One round costs 2k flops per pair of entries of
+// a row. r only turns the subspace's first guess. group is State.Group, IsMainOnly State.MainOnly.
+func Start(
+	l posterior.Likelihood,
+	p *solver.Problem,
+	group []int32,
+	mainOnly []bool,
+	k int,
+	prior posterior.Prior,
+	r *rand.Rand,
+) *posterior.State {
 	s := posterior.New(l, p.Outputs, k, p.Field, p.NumFields, prior)
 	s.Group = group
 	s.SetMainOnly(mainOnly)
@@ -76,7 +86,19 @@ func newStarter(s *posterior.State, p *solver.Problem) *starter {
 // prepare counts the features and makes room for coordinates.
 func (w *starter) prepare() {
 	d, k := len(w.state.Field), w.state.NumBasis
-	w.frequency, w.basis, w.next, w.size = make([]float64, d), make([]float64, d*k), make([]float64, d*k), make([]float64, k)
+	w.frequency, w.basis, w.next, w.size = make(
+		[]float64,
+		d,
+	), make(
+		[]float64,
+		d*k,
+	), make(
+		[]float64,
+		d*k,
+	), make(
+		[]float64,
+		k,
+	)
 	for i := range w.problem.X.NumRows() {
 		index, value := w.problem.X.Row(i)
 		for e, j := range index {
@@ -85,8 +107,8 @@ func (w *starter) prepare() {
 	}
 }
 
-// linear sets θ and the linear weights, and the residual to what they leave. Logistic targets count with the slope of the logistic function
-// at 0: 2/m Σ_c t_c is one Newton step.
+// linear sets θ and the linear weights, and the residual to what they leave. Logistic targets count with the slope of
+// the logistic function at 0: 2/m Σ_c t_c is one Newton step.
 func (w *starter) linear() {
 	s, p := w.state, w.problem
 	outputs := float64(p.Outputs)
@@ -124,8 +146,8 @@ func (w *starter) linear() {
 	}
 }
 
-// singlesFirst returns the fields, those of one feature, such as numbers, before the others: what all rows say of a number is known before names that
-// come once or twice can take it for theirs.
+// singlesFirst returns the fields, those of one feature, such as numbers, before the others: what all rows say of a
+// number is known before names that come once or twice can take it for theirs.
 func singlesFirst(field []int32, fields int) []int {
 	order, size := make([]int, fields), make([]int, fields)
 	for f := range order {
@@ -250,8 +272,8 @@ func solveLower(lower, row []float64) {
 	}
 }
 
-// finish writes the coordinates to the state: the leading vector's with the given root mean square over the features of a field that
-// occur, the others' in proportion to the root of their size.
+// finish writes the coordinates to the state: the leading vector's with the given root mean square over the features of
+// a field that occur, the others' in proportion to the root of their size.
 func (w *starter) finish(deviation float64) {
 	s, k := w.state, w.state.NumBasis
 	features := make([]float64, s.NumFields)

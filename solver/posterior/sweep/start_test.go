@@ -32,7 +32,8 @@ func threeFields(r *rand.Rand, n, users, items int) *solver.Problem {
 	return p
 }
 
-// TestStartLeadsRandom: after the same number of sweeps the evidence from Start is above that from small random coordinates.
+// TestStartLeadsRandom: after the same number of sweeps the evidence from Start is above that from small random
+// coordinates.
 func TestStartLeadsRandom(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 8))
 	for name, p := range map[string]*solver.Problem{
@@ -92,7 +93,13 @@ func TestStartFindsThePlantedSubspace(t *testing.T) {
 		}
 	}
 	field := make([]int32, users+items)
-	p := &solver.Problem{X: solver.NewRows(users+items, users*items, 2*users*items), Outputs: 1, Loss: solver.Squared{}, Field: field, NumFields: 2}
+	p := &solver.Problem{
+		X:         solver.NewRows(users+items, users*items, 2*users*items),
+		Outputs:   1,
+		Loss:      solver.Squared{},
+		Field:     field,
+		NumFields: 2,
+	}
 	for u := range users {
 		for i := users; i < users+items; i++ {
 			field[i] = 1
@@ -127,7 +134,8 @@ func TestStartFindsThePlantedSubspace(t *testing.T) {
 	}
 }
 
-// TestStartFindsLinearWeights: where there is nothing else and every feature has many rows, shrinkage takes little away.
+// TestStartFindsLinearWeights: where there is nothing else and every feature has many rows, shrinkage takes little
+// away.
 func TestStartFindsLinearWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 1))
 	p := posteriortest.Ratings(r, 20_000, 10, 8, 0, false)

@@ -28,8 +28,8 @@ func allNearly(t *testing.T, name string, got, want []float64, tolerance float64
 	}
 }
 
-// TestOutputTotalsFollow: what moves of rows have made of the totals is what the rows add up to after all fields have been updated, and solveWeights has
-// the variances of the outputs.
+// TestOutputTotalsFollow: what moves of rows have made of the totals is what the rows add up to after all fields have
+// been updated, and solveWeights has the variances of the outputs.
 func TestOutputTotalsFollow(t *testing.T) {
 	for _, l := range []posterior.Likelihood{posterior.Gaussian, posterior.Logistic, posterior.Multinomial} {
 		r := rand.New(rand.NewPCG(61, uint64(l)))
@@ -96,8 +96,8 @@ func TestRowTotalsFollow(t *testing.T) {
 	}
 }
 
-// TestRowTotalsMatchRowByRow: sweeps by totals go as those do that look at every partner of every row, with and without fields that have linear weights
-// alone.
+// TestRowTotalsMatchRowByRow: sweeps by totals go as those do that look at every partner of every row, with and without
+// fields that have linear weights alone.
 func TestRowTotalsMatchRowByRow(t *testing.T) {
 	for _, l := range []posterior.Likelihood{posterior.Gaussian, posterior.Logistic} {
 		for _, only := range [][]bool{nil, {false, true, false, false}} {
@@ -165,12 +165,21 @@ func TestRowTotalsDoNotDependOnWorkers(t *testing.T) {
 
 // numbersBesideNames draws examples of two fields of 700 names and three numbers.
 func numbersBesideNames(r *rand.Rand, n int) *solver.Problem {
-	p := &solver.Problem{X: solver.NewRows(1403, n, 5*n), Outputs: 1, Loss: solver.BinaryLogistic{}, NumFields: 5, Field: make([]int32, 1403)}
+	p := &solver.Problem{
+		X:         solver.NewRows(1403, n, 5*n),
+		Outputs:   1,
+		Loss:      solver.BinaryLogistic{},
+		NumFields: 5,
+		Field:     make([]int32, 1403),
+	}
 	for j := range p.Field {
 		p.Field[j] = int32(min(j/700, 2) + max(0, j-1400))
 	}
 	for range n {
-		p.X.Append([]int32{int32(r.IntN(700)), int32(700 + r.IntN(700)), 1400, 1401, 1402}, []float64{1, 1, r.NormFloat64(), r.NormFloat64(), r.NormFloat64()})
+		p.X.Append(
+			[]int32{int32(r.IntN(700)), int32(700 + r.IntN(700)), 1400, 1401, 1402},
+			[]float64{1, 1, r.NormFloat64(), r.NormFloat64(), r.NormFloat64()},
+		)
 		p.Targets = append(p.Targets, float64(1-2*r.IntN(2)))
 	}
 	return p

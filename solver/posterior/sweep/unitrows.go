@@ -20,12 +20,12 @@ type unitRows struct {
 	spread []float64 // and the variance
 }
 
-// maxUnitFields is how many fields without groups are swept by units at most: the evidence of a unit takes a pass over the others of its row, and with
-// more of them rowTotals is faster.
+// maxUnitFields is how many fields without groups are swept by units at most: the evidence of a unit takes a pass over
+// the others of its row, and with more of them rowTotals is faster.
 const maxUnitFields = 4
 
-// newUnitRows returns nil unless there are groups or fields with linear weights alone, few enough units and fields, and no two features of a field
-// without a group that meet in a row: they interact.
+// newUnitRows returns nil unless there are groups or fields with linear weights alone, few enough units and fields, and
+// no two features of a field without a group that meet in a row: they interact.
 func newUnitRows(r *Refit) *unitRows {
 	s, n := r.state, r.problem.X.NumRows()
 	if s.Group == nil && s.MainOnly == nil {
@@ -128,7 +128,8 @@ func (w *unitRows) addRows() {
 	}
 }
 
-// gather points the view at the units of a row, one entry for each group, and returns the mean of z without what linear weights alone add.
+// gather points the view at the units of a row, one entry for each group, and returns the mean of z without what linear
+// weights alone add.
 func (w *unitRows) gather(v *posterior.RowView, row int) float64 {
 	v.Mean, v.Cov = v.Mean[:0], v.Cov[:0]
 	for len(v.Value) < len(w.units) {

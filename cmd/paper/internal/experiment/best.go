@@ -22,12 +22,16 @@ const (
 	averaged = 8
 )
 
-// Best looks for the best single model of ratings: variational refits with one output and with McRank, and full refits of McRank
-// along Algorithm 1, all with k of at most 32 chosen on the validation rows; and the mean of several refits, which is a model as well.
+// Best looks for the best single model of ratings: variational refits with one output and with McRank, and full refits
+// of McRank along Algorithm 1, all with k of at most 32 chosen on the validation rows; and the mean of several refits,
+// which is a model as well.
 func Best(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Name: "best"}
-	main := Table{Title: "Best models of ratings, λ, k and sweeps chosen on the validation rows; mean ± standard deviation over splits",
-		Header: []string{"set", "model", "k", "splits", "validation RMSE", "RMSE", "nDCG@1", "nDCG@5", "seconds"}}
+	main := Table{
+		Title: "Best models of ratings, λ, k and sweeps chosen on the validation rows; mean ± standard deviation " +
+			"over splits",
+		Header: []string{"set", "model", "k", "splits", "validation RMSE", "RMSE", "nDCG@1", "nDCG@5", "seconds"},
+	}
 	err := o.overRatings(func(b *ratingBenchmark, set *ratingSet) error {
 		splits := o.splits(b.splits)
 		lowest, chosen, chosenName := math.Inf(1), ratingSummary{}, ""
@@ -42,8 +46,12 @@ func Best(ctx context.Context, o Options) (*Report, error) {
 				if err != nil {
 					return err
 				}
-				s := scored{k: found.model.NumBasis, valid: set.quality(found.model, p.valid), test: set.quality(found.model, p.test),
-					seconds: found.seconds}
+				s := scored{
+					k:       found.model.NumBasis,
+					valid:   set.quality(found.model, p.valid),
+					test:    set.quality(found.model, p.test),
+					seconds: found.seconds,
+				}
 				bySplit[at] = []scored{s}
 				valid += s.valid.rmse / float64(splits)
 				o.Progress.Add(1)
@@ -51,7 +59,13 @@ func Best(ctx context.Context, o Options) (*Report, error) {
 					"valid_rmse", s.valid.rmse, "rmse", s.test.rmse, "ndcg_1", s.test.ndcg1, "seconds", s.seconds)
 			}
 			summary := summarize(bySplit, 0)
-			row := []string{b.name, model.name, fmt.Sprint(bySplit[0][0].k), fmt.Sprint(splits), fmt.Sprintf("%.4f", valid)}
+			row := []string{
+				b.name,
+				model.name,
+				fmt.Sprint(bySplit[0][0].k),
+				fmt.Sprint(splits),
+				fmt.Sprintf("%.4f", valid),
+			}
 			main.Rows = append(main.Rows, append(row, summary.cells()...))
 			if model.single && valid < lowest {
 				lowest, chosen, chosenName = valid, summary, model.name
@@ -120,8 +134,9 @@ type variationalStart struct {
 	seed    uint64
 	// scattered starts from random coordinates in place of the leading interactions, which are the same for every seed.
 	scattered bool
-	uncapped  bool    // the prior of the second stage of refitd fit: tighter, and the sweeps may make it as tight as they like
-	until     float64 // stop once the validation error is at most this; 0 for as long as it falls
+	// the prior of the second stage of refitd fit: tighter, and the sweeps may make it as tight as they like
+	uncapped bool
+	until    float64 // stop once the validation error is at most this; 0 for as long as it falls
 }
 
 // variational runs sweeps for as long as the error on the validation rows falls, and keeps the best model.

@@ -28,12 +28,26 @@ var budgetModels = []budgetModel{
 	{"H² lifted", solver.Homogeneous, coordinate.Descent{Starts: budgetTrials}, budgetVariances[1:2], 1, false},
 	{"A³ direct", solver.ANOVA3, coordinate.Descent{Starts: budgetTrials}, budgetVariances, 2, false},
 	{"A² direct", solver.ANOVA, coordinate.Descent{Starts: budgetTrials}, budgetVariances[1:2], 1, false},
-	{"A² direct and linear term", solver.ANOVA, coordinate.Descent{Starts: budgetTrials}, budgetVariances[1:2], 0, true},
-	{"A² lifted", solver.ANOVA, coordinate.Descent{Objective: coordinate.Lifted, Starts: budgetTrials}, budgetVariances[1:2], 1, false},
+	{
+		"A² direct and linear term",
+		solver.ANOVA,
+		coordinate.Descent{Starts: budgetTrials},
+		budgetVariances[1:2],
+		0,
+		true,
+	},
+	{
+		"A² lifted",
+		solver.ANOVA,
+		coordinate.Descent{Objective: coordinate.Lifted, Starts: budgetTrials},
+		budgetVariances[1:2],
+		1,
+		false,
+	},
 }
 
-// budgetVariances are those that a start of degree 3 chooses among, whose gradients at small points are products of two small numbers. Degree 2 has the
-// paper's, which is the second.
+// budgetVariances are those that a start of degree 3 chooses among, whose gradients at small points are products of two
+// small numbers. Degree 2 has the paper's, which is the second.
 var budgetVariances = []float64{0.002, 0.01, 0.05}
 
 // budgetBars are what models must reach on cpusmall, as means over starts, by k.
@@ -52,9 +66,10 @@ const (
 	kernelRows   = 2000 // that kernel ridge regression is trained on, for its cost
 )
 
-// Budget2016 repeats figure 4 of Blondel et al. 2016: test R² of regression against the number of basis vectors k, of the models of the paper
-// and of expansions of the inhomogeneous polynomial kernel of degree 3 over k training rows. β and, of degree 3, the variance of the random start are chosen
-// on validation rows; means over starts. The paper lifts A³; here it is direct.
+// Budget2016 repeats figure 4 of Blondel et al. 2016: test R² of regression against the number of basis vectors k, of
+// the models of the paper and of expansions of the inhomogeneous polynomial kernel of degree 3 over k training rows. β
+// and, of degree 3, the variance of the random start are chosen on validation rows; means over starts. The paper lifts
+// A³; here it is direct.
 func Budget2016(ctx context.Context, o Options) (*Report, error) {
 	names, sizes, betas := o.Sets, budgetSizes, budgetBetas
 	if len(names) == 0 {
@@ -63,16 +78,26 @@ func Budget2016(ctx context.Context, o Options) (*Report, error) {
 	if o.Quick {
 		names, sizes, betas = []string{"diabetes"}, sizes[:2], betas[2:5]
 	}
-	main := Table{Title: "2016, figure 4: test R² against the number of basis vectors, means over starts", Header: []string{"set", "model"}}
+	main := Table{
+		Title:  "2016, figure 4: test R² against the number of basis vectors, means over starts",
+		Header: []string{"set", "model"},
+	}
 	for _, k := range sizes {
 		main.Header = append(main.Header, fmt.Sprintf("k = %d", k))
 	}
-	numbers := Table{Name: "r2", Header: []string{"set", "model", "k", "start", "variance", "beta", "valid", "test", "seconds"}}
+	numbers := Table{
+		Name:   "r2",
+		Header: []string{"set", "model", "k", "start", "variance", "beta", "valid", "test", "seconds"},
+	}
 	r := &Report{Name: "2016-figure4"}
 	var figure Figure
 	for _, name := range names {
 		if _, ok := regressionFiles[name]; !ok {
-			return nil, fmt.Errorf("%w: --sets names %q: known are abalone, cadata, cpusmall and diabetes", ErrOptions, name)
+			return nil, fmt.Errorf(
+				"%w: --sets names %q: known are abalone, cadata, cpusmall and diabetes",
+				ErrOptions,
+				name,
+			)
 		}
 		set, err := o.readRegression(name)
 		if err != nil {
@@ -92,9 +117,21 @@ func Budget2016(ctx context.Context, o Options) (*Report, error) {
 					tests = append(tests, c.test)
 				}
 				mean := stat.Mean(tests, nil)
-				line.X, line.Y, row = append(line.X, float64(k)), append(line.Y, mean), append(row, fmt.Sprintf("%.4f", mean))
+				line.X, line.Y, row = append(
+					line.X,
+					float64(k),
+				), append(
+					line.Y,
+					mean,
+				), append(
+					row,
+					fmt.Sprintf("%.4f", mean),
+				)
 				if want, ok := budgetBars[model.name][k]; ok && name == "cpusmall" {
-					r.Bars = append(r.Bars, Bar{Name: fmt.Sprintf("cpusmall, %s, k = %d, R²", model.name, k), Got: mean, Want: want})
+					r.Bars = append(
+						r.Bars,
+						Bar{Name: fmt.Sprintf("cpusmall, %s, k = %d, R²", model.name, k), Got: mean, Want: want},
+					)
 				}
 			}
 			panel.Lines, main.Rows = append(panel.Lines, line), append(main.Rows, row)
@@ -104,7 +141,16 @@ func Budget2016(ctx context.Context, o Options) (*Report, error) {
 			line, row := plot.Line{Name: way, Dashed: true}, []string{name, way}
 			for _, k := range sizes {
 				value := set.expansion(way, k)
-				line.X, line.Y, row = append(line.X, float64(k)), append(line.Y, value), append(row, fmt.Sprintf("%.4f", value))
+				line.X, line.Y, row = append(
+					line.X,
+					float64(k),
+				), append(
+					line.Y,
+					value,
+				), append(
+					row,
+					fmt.Sprintf("%.4f", value),
+				)
 				if way == "kernel ridge" { // of all rows, whatever k
 					line.X, line.Y = []float64{float64(sizes[0]), float64(sizes[len(sizes)-1])}, []float64{value, value}
 					for len(row) < len(main.Header) {
@@ -127,8 +173,23 @@ func Budget2016(ctx context.Context, o Options) (*Report, error) {
 type budgetCell struct{ variance, beta, valid, test, seconds float64 }
 
 // budgetCells fits a model with each number of basis vectors from each start, and chooses variance and β.
-func (o *Options) budgetCells(ctx context.Context, set *regressionSet, model *budgetModel, sizes []int, betas []float64) ([][]budgetCell, error) {
-	train, valid, test := set.problem(set.train, model.constants), set.problem(set.valid, model.constants), set.problem(set.test, model.constants)
+func (o *Options) budgetCells(
+	ctx context.Context,
+	set *regressionSet,
+	model *budgetModel,
+	sizes []int,
+	betas []float64,
+) ([][]budgetCell, error) {
+	train, valid, test := set.problem(
+		set.train,
+		model.constants,
+	), set.problem(
+		set.valid,
+		model.constants,
+	), set.problem(
+		set.test,
+		model.constants,
+	)
 	starts := budgetStarts
 	if o.Quick {
 		starts = 1
@@ -158,7 +219,11 @@ func (o *Options) budgetCells(ctx context.Context, set *regressionSet, model *bu
 				}
 				cell.seconds += o.Now().Sub(started).Seconds()
 				if got := set.modelExplained(res.Model, valid, set.valid); got > cell.valid {
-					cell.variance, cell.beta, cell.valid, cell.test = variance, beta, got, set.modelExplained(res.Model, test, set.test)
+					cell.variance, cell.beta, cell.valid, cell.test = variance, beta, got, set.modelExplained(
+						res.Model,
+						test,
+						set.test,
+					)
 				}
 			}
 		}
@@ -167,8 +232,9 @@ func (o *Options) budgetCells(ctx context.Context, set *regressionSet, model *bu
 	return cells, err
 }
 
-// expansion returns the test R² of Σ_s α_s (1 + ⟨p_s,x⟩)³ over k training rows p_s, its strength of ridge chosen on validation rows: on α'Kα for the Nyström
-// method and kernel ridge regression, which takes kernelRows rows, on ‖α‖² for random rows.
+// expansion returns the test R² of Σ_s α_s (1 + ⟨p_s,x⟩)³ over k training rows p_s, its strength of ridge chosen on
+// validation rows: on α'Kα for the Nyström method and kernel ridge regression, which takes kernelRows rows, on ‖α‖² for
+// random rows.
 func (s *regressionSet) expansion(way string, k int) float64 {
 	train := s.train
 	if way == "kernel ridge" {

@@ -31,7 +31,8 @@ func TestNoData2016(t *testing.T) {
 	if _, err := Budget2016(t.Context(), o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "cpusmall") {
 		t.Errorf("unknown set: %v", err)
 	}
-	if _, err := Recommend2016(t.Context(), o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "Last.fm") {
+	if _, err := Recommend2016(t.Context(), o); !errors.Is(err, ErrOptions) ||
+		!strings.Contains(err.Error(), "Last.fm") {
 		t.Errorf("unknown set: %v", err)
 	}
 }
@@ -45,7 +46,8 @@ func TestReadTags(t *testing.T) {
 	}
 	var text strings.Builder
 	w := gzip.NewWriter(&text)
-	if _, err := w.Write([]byte("userID\tartistID\ttagID\tday\n2\t52\t13\t1\n2\t52\t15\t1\n3\t52\t13\t4\n3\t7\t13\t4\n")); err != nil {
+	if _, err := w.Write([]byte(
+		"userID\tartistID\ttagID\tday\n2\t52\t13\t1\n2\t52\t15\t1\n3\t52\t13\t4\n3\t7\t13\t4\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -66,23 +68,36 @@ func TestReadTags(t *testing.T) {
 	}
 }
 
-// TestRecommendChoice: β falls until two errors in a row are above the least, and the other ridges are tried with the best.
+// TestRecommendChoice: β falls until two errors in a row are above the least, and the other ridges are tried with the
+// best.
 func TestRecommendChoice(t *testing.T) {
 	errs, seen := map[float64]float64{32: 3, 16: 4, 8: 3, 4: 1, 2: 2, 1: 1.5, 0.5: 0}, [][2]float64(nil)
-	err := recommendChoice([]float64{32, 16, 8, 4, 2, 1, 0.5}, []float64{3, 1}, func(beta, ridge float64) (float64, error) {
-		seen = append(seen, [2]float64{beta, ridge})
-		return errs[beta], nil
-	})
-	if want := [][2]float64{{32, 3}, {16, 3}, {8, 3}, {4, 3}, {2, 3}, {1, 3}, {4, 1}}; err != nil || !slices.Equal(seen, want) {
+	err := recommendChoice(
+		[]float64{32, 16, 8, 4, 2, 1, 0.5},
+		[]float64{3, 1},
+		func(beta, ridge float64) (float64, error) {
+			seen = append(seen, [2]float64{beta, ridge})
+			return errs[beta], nil
+		},
+	)
+	if want := [][2]float64{{32, 3}, {16, 3}, {8, 3}, {4, 3}, {2, 3}, {1, 3}, {4, 1}}; err != nil ||
+		!slices.Equal(seen, want) {
 		t.Errorf("tried %v, not %v: %v", seen, want, err)
 	}
 	broken := errors.New("broken")
-	if err := recommendChoice([]float64{1}, []float64{0}, func(_, _ float64) (float64, error) { return 0, broken }); !errors.Is(err, broken) {
+	if err := recommendChoice([]float64{1}, []float64{0}, func(_, _ float64) (float64, error) {
+		return 0,
+			broken
+	}); !errors.Is(
+		err,
+		broken,
+	) {
 		t.Error(err)
 	}
 }
 
-// TestFigures2016 runs the short forms: signs lower the objective as far as fitted weights, ones do not, and models explain what linear ones do not.
+// TestFigures2016 runs the short forms: signs lower the objective as far as fitted weights, ones do not, and models
+// explain what linear ones do not.
 func TestFigures2016(t *testing.T) {
 	tier.NotUnderRace(t)
 	o := quick(shared(t, "data"))
@@ -98,7 +113,8 @@ func TestFigures2016(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := one.Tables[0].Rows
-	if fitted, ones, signs := number(rows[0][1]), number(rows[1][1]), number(rows[2][1]); !(fitted < ones) || math.Abs(signs-fitted) > 0.01*fitted {
+	if fitted, ones, signs := number(rows[0][1]), number(rows[1][1]), number(rows[2][1]); !(fitted < ones) ||
+		math.Abs(signs-fitted) > 0.01*fitted {
 		t.Errorf("objectives %v", rows)
 	}
 	two, err := Lifting2016(t.Context(), o)
@@ -106,7 +122,11 @@ func TestFigures2016(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []int{0, 13} { // the same start, for both
-		if a, b := two.Numbers[0].Rows[at][4], two.Numbers[0].Rows[0][4]; math.Abs(number(a)-number(b)) > 1e-4*number(b) {
+		if a, b := two.Numbers[0].Rows[at][4], two.Numbers[0].Rows[0][4]; math.Abs(
+			number(a)-number(b),
+		) > 1e-4*number(
+			b,
+		) {
 			t.Errorf("objectives %s and %s at the start", a, b)
 		}
 	}

@@ -37,7 +37,10 @@ type classSet struct {
 
 // readClasses reads a LIBSVM file of classes. Classes are numbered in the order of their numbers.
 func readClasses(path string) (*classSet, error) {
-	set, err := dataset.Read(path, dataset.Options{Format: dataset.LIBSVM, Schema: event.Schema{Task: event.Multiclass}})
+	set, err := dataset.Read(
+		path,
+		dataset.Options{Format: dataset.LIBSVM, Schema: event.Schema{Task: event.Multiclass}},
+	)
 	if err != nil {
 		return nil, missing(err)
 	}
@@ -52,7 +55,10 @@ func readClasses(path string) (*classSet, error) {
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(numbers), func(a, b string) int { return cmp.Compare(numbers[a], numbers[b]) })
-	s := &classSet{x: solver.NewRows(set.NumFeatures+1, len(set.Examples), (set.NumFeatures+1)*len(set.Examples)), classes: len(names)}
+	s := &classSet{
+		x:       solver.NewRows(set.NumFeatures+1, len(set.Examples), (set.NumFeatures+1)*len(set.Examples)),
+		classes: len(names),
+	}
 	index, value := make([]int32, 0, set.NumFeatures+1), make([]float64, 0, set.NumFeatures+1)
 	for i := range set.Examples {
 		index, value = append(index[:0], 0), append(value[:0], 1)
@@ -71,7 +77,12 @@ func (s *classSet) problem(rows []int) *solver.Problem {
 	for i, row := range rows {
 		targets[i*s.classes+s.class[row]] = 1
 	}
-	return &solver.Problem{X: s.x.Select(rows), Targets: targets, Outputs: s.classes, Loss: solver.MultinomialLogistic{}}
+	return &solver.Problem{
+		X:       s.x.Select(rows),
+		Targets: targets,
+		Outputs: s.classes,
+		Loss:    solver.MultinomialLogistic{},
+	}
 }
 
 // accuracy is the share of the given rows whose largest output is that of their class, in percent.
@@ -105,7 +116,8 @@ type ratingSet struct {
 	users, items int
 }
 
-// readRatings reads a MovieLens file. Users and items are numbered in the order of their first ratings, items after all users.
+// readRatings reads a MovieLens file. Users and items are numbered in the order of their first ratings, items after all
+// users.
 func readRatings(path string) (*ratingSet, error) {
 	model, err := fit.ModelOf("", dataset.MovieLens, "", path)
 	if err != nil {
@@ -131,7 +143,10 @@ func readRatings(path string) (*ratingSet, error) {
 	s.x = solver.NewRows(s.users+s.items, len(set.Examples), 2*len(set.Examples))
 	for i := range set.Examples {
 		ev := &set.Examples[i].Event
-		s.x.Append([]int32{numbers[0][ev.Categorical[0]] - 1, int32(s.users) + numbers[1][ev.Categorical[1]] - 1}, []float64{1, 1})
+		s.x.Append(
+			[]int32{numbers[0][ev.Categorical[0]] - 1, int32(s.users) + numbers[1][ev.Categorical[1]] - 1},
+			[]float64{1, 1},
+		)
 		s.user = append(s.user, ev.Categorical[0])
 		s.level = append(s.level, ev.Label)
 	}
@@ -140,7 +155,13 @@ func readRatings(path string) (*ratingSet, error) {
 
 // problem is McRank on the given rows, or squared loss on one output.
 func (s *ratingSet) problem(rows []int, ordinal bool) *solver.Problem {
-	p := &solver.Problem{X: s.x.Select(rows), Outputs: 1, Loss: solver.Squared{}, NumFields: 2, Field: make([]int32, s.users+s.items)}
+	p := &solver.Problem{
+		X:         s.x.Select(rows),
+		Outputs:   1,
+		Loss:      solver.Squared{},
+		NumFields: 2,
+		Field:     make([]int32, s.users+s.items),
+	}
 	for j := s.users; j < len(p.Field); j++ {
 		p.Field[j] = 1
 	}

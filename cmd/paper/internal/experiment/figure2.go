@@ -31,10 +31,13 @@ var selectionSteps = []int{0, 1, 3, 6, 10, 15, 20}
 
 const selectionLambda = 0.1
 
-// Figure2 repeats figure 2: the part ν̂ = f₁(ĥ)/f₁(h*) of the best ℓ1/ℓ∞ criterion that ways of choosing a basis vector attain, along a
-// training run, with h* by the exhaustive method of appendix C.
+// Figure2 repeats figure 2: the part ν̂ = f₁(ĥ)/f₁(h*) of the best ℓ1/ℓ∞ criterion that ways of choosing a basis vector
+// attain, along a training run, with h* by the exhaustive method of appendix C.
 func Figure2(ctx context.Context, o Options) (*Report, error) {
-	main := Table{Title: "Figure 2: part of the best ℓ1/ℓ∞ criterion (ν̂) that selections attain, split 0", Header: []string{"set", "step"}}
+	main := Table{
+		Title:  "Figure 2: part of the best ℓ1/ℓ∞ criterion (ν̂) that selections attain, split 0",
+		Header: []string{"set", "step"},
+	}
 	for _, s := range selections {
 		main.Header = append(main.Header, s.name)
 	}
@@ -73,8 +76,11 @@ func Figure2(ctx context.Context, o Options) (*Report, error) {
 			o.Log.Info("selection", "set", b.name, "step", step, "nu", row[2])
 		}
 		figure.Columns++
-		figure.Panels = append(figure.Panels, plot.Panel{Title: fmt.Sprintf("%s (m = %d)", b.name, set.classes), XLabel: "step (basis vectors tried)",
-			YLabel: "ν (part of the best criterion)", Lines: lines})
+		figure.Panels = append(
+			figure.Panels,
+			plot.Panel{Title: fmt.Sprintf("%s (m = %d)", b.name, set.classes), XLabel: "step (basis vectors tried)",
+				YLabel: "ν (part of the best criterion)", Lines: lines},
+		)
 		return nil
 	})
 	if err != nil {
@@ -84,7 +90,12 @@ func Figure2(ctx context.Context, o Options) (*Report, error) {
 }
 
 // attained returns the part of the best criterion at a model that each of the selections attains.
-func attained(ctx context.Context, p *solver.Problem, model *solver.Model, settings solver.Settings) ([]float64, error) {
+func attained(
+	ctx context.Context,
+	p *solver.Problem,
+	model *solver.Model,
+	settings solver.Settings,
+) ([]float64, error) {
 	best, err := bestCriterion(gammas(p, model))
 	if err != nil {
 		return nil, err
@@ -103,8 +114,8 @@ func attained(ctx context.Context, p *solver.Problem, model *solver.Model, setti
 	return parts, nil
 }
 
-// gammas returns the dense d×d matrices Γ_c = Σ_i ∂ℓ/∂o_c x_i x_i' of the homogeneous kernel at a model, in O(n d² m): the explicit form
-// of the operators that the solver never builds for rows of many columns.
+// gammas returns the dense d×d matrices Γ_c = Σ_i ∂ℓ/∂o_c x_i x_i' of the homogeneous kernel at a model, in O(n d² m):
+// the explicit form of the operators that the solver never builds for rows of many columns.
 func gammas(p *solver.Problem, model *solver.Model) []*mat.SymDense {
 	d := p.X.NumColumns
 	list := make([]*mat.SymDense, p.Outputs)
@@ -127,9 +138,9 @@ func gammas(p *solver.Problem, model *solver.Model) []*mat.SymDense {
 	return list
 }
 
-// bestCriterion is f₁(h*) = max over unit h of Σ_c |h'Γ_c h|: the largest |eigenvalue| of Σ_c s_c Γ_c over all signs s (Blondel et al. 2017,
-// appendix C). A sign vector and its opposite have the same, so the last sign stays: 2^(m−1) eigenproblems, visited in the order
-// of a Gray code, which changes one sign at a time.
+// bestCriterion is f₁(h*) = max over unit h of Σ_c |h'Γ_c h|: the largest |eigenvalue| of Σ_c s_c Γ_c over all signs s
+// (Blondel et al. 2017, appendix C). A sign vector and its opposite have the same, so the last sign stays: 2^(m−1)
+// eigenproblems, visited in the order of a Gray code, which changes one sign at a time.
 func bestCriterion(gammas []*mat.SymDense) (float64, error) {
 	d := gammas[0].SymmetricDim()
 	sum, change := mat.NewSymDense(d, nil), mat.NewSymDense(d, nil)

@@ -30,8 +30,9 @@ func toyClasses(n, d, m int, seed uint64) *classSet {
 	return s
 }
 
-// TestBestCriterion: no unit vector of many random ones, refined by small steps, beats the exhaustive method; every selection is within it
-// and all starts nearly reach it; and at a model without basis vectors the explicit operators give the criterion of the solver's choice.
+// TestBestCriterion: no unit vector of many random ones, refined by small steps, beats the exhaustive method; every
+// selection is within it and all starts nearly reach it; and at a model without basis vectors the explicit operators
+// give the criterion of the solver's choice.
 func TestBestCriterion(t *testing.T) {
 	s := toyClasses(200, 5, 4, 7)
 	rows := make([]int, 200)

@@ -8,11 +8,14 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Figure3 repeats figure 3: test accuracy against the largest number of basis vectors, with output refits, for the three penalties and
-// one-vs-rest logistic regression; λ and k up to that number are chosen on the validation rows, means over splits.
+// Figure3 repeats figure 3: test accuracy against the largest number of basis vectors, with output refits, for the
+// three penalties and one-vs-rest logistic regression; λ and k up to that number are chosen on the validation rows,
+// means over splits.
 func Figure3(ctx context.Context, o Options) (*Report, error) {
-	main := Table{Title: "Figure 3: test accuracy in percent against the largest number of basis vectors, output refits",
-		Header: []string{"set", "k ≤", "ℓ1", "ℓ1/ℓ2", "ℓ1/ℓ∞", "linear"}}
+	main := Table{
+		Title:  "Figure 3: test accuracy in percent against the largest number of basis vectors, output refits",
+		Header: []string{"set", "k ≤", "ℓ1", "ℓ1/ℓ2", "ℓ1/ℓ∞", "linear"},
+	}
 	numbers := Table{Name: "accuracy", Header: []string{"set", "k", "penalty", "test_percent", "deviation", "splits"}}
 	var figure Figure
 	err := o.overSets([]string{"vowel.t", "satimage", "letter"}, func(b *classBenchmark, set *classSet) error {
@@ -25,7 +28,11 @@ func Figure3(ctx context.Context, o Options) (*Report, error) {
 		if err != nil {
 			return err
 		}
-		panel := plot.Panel{Title: b.name, XLabel: "largest number of basis vectors (units)", YLabel: "test accuracy (%)"}
+		panel := plot.Panel{
+			Title:  b.name,
+			XLabel: "largest number of basis vectors (units)",
+			YLabel: "test accuracy (%)",
+		}
 		for _, penalty := range penalties {
 			line := plot.Line{Name: penaltyName(penalty)}
 			for k := 1; k <= b.basis; k++ {

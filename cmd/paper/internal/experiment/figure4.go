@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// ratingBenchmark is a set of figure 4 with its models. λ are those that the reference in numpy chose on the validation rows of split 0; that of
-// ℓ1/ℓ2 on ML-1M was chosen there among 4 and 6 by this implementation.
+// ratingBenchmark is a set of figure 4 with its models. λ are those that the reference in numpy chose on the validation
+// rows of split 0; that of ℓ1/ℓ2 on ML-1M was chosen there among 4 and 6 by this implementation.
 type ratingBenchmark struct {
 	name   string
 	file   []string
@@ -26,7 +26,10 @@ type ratingBenchmark struct {
 type ratingBars struct{ rmse, ndcg1 float64 }
 
 func (b *ratingBars) bars(name string, got ratingSummary) []Bar {
-	return []Bar{{Name: name + ", test RMSE", Got: got.mean[0], AtMost: true, Want: b.rmse}, {Name: name + ", test nDCG@1", Got: got.mean[1], Want: b.ndcg1}}
+	return []Bar{
+		{Name: name + ", test RMSE", Got: got.mean[0], AtMost: true, Want: b.rmse},
+		{Name: name + ", test nDCG@1", Got: got.mean[1], Want: b.ndcg1},
+	}
 }
 
 // ratingCurve is one line of figure 4. With a single output the three penalties are the same.
@@ -48,16 +51,27 @@ var scoredSteps = []int{0, 1, 2, 3, 5, 7, 10, 15, 20}
 
 var ratingBenchmarks = []ratingBenchmark{
 	{"ML-100k", []string{"ml-100k", "u.data.gz"}, 3, []ratingCurve{
-		{"single output", false, solver.L1L2, 6}, {"McRank ℓ1/ℓ2", true, solver.L1L2, 3}, {"McRank ℓ1/ℓ∞", true, solver.L1Linf, 6}},
+		{
+			"single output",
+			false,
+			solver.L1L2,
+			6,
+		}, {"McRank ℓ1/ℓ2", true, solver.L1L2, 3}, {"McRank ℓ1/ℓ∞", true, solver.L1Linf, 6}},
 		ratingBars{0.935, 0.72}, []int{8, 16}, ratingBars{0.922, 0.74},
 		"libFM MCMC .915 / .752, myFM Gibbs .915 / .748, fastFM ALS .925 / .742"},
 	{"ML-1M", []string{"ml-1m", "ratings-without-timestamp.dat.gz"}, 1, []ratingCurve{
-		{"single output", false, solver.L1L2, 8}, {"McRank ℓ1/ℓ2", true, solver.L1L2, 4}, {"McRank ℓ1/ℓ∞", true, solver.L1Linf, 8}},
+		{
+			"single output",
+			false,
+			solver.L1L2,
+			8,
+		}, {"McRank ℓ1/ℓ2", true, solver.L1L2, 4}, {"McRank ℓ1/ℓ∞", true, solver.L1Linf, 8}},
 		ratingBars{0.885, 0.775}, []int{16, 32}, ratingBars{0.866, 0.790},
 		"myFM Gibbs .856 / .796, myFM ordinal .858 / .803, myFM variational .861 / .789, libMF .868 / .790"},
 }
 
-// overRatings reads each rating set of the options, both if they name none, and calls f with it; in the short form the smaller one.
+// overRatings reads each rating set of the options, both if they name none, and calls f with it; in the short form the
+// smaller one.
 func (o *Options) overRatings(f func(*ratingBenchmark, *ratingSet) error) error {
 	benches := ratingBenchmarks
 	if o.Quick {
@@ -108,25 +122,40 @@ func (s *ratingSet) rate(ctx context.Context, o *Options, p parts, c *ratingCurv
 	step := 0
 	err := follow(ctx, o.Now, s.problem(p.train, c.ordinal), settings, func(now solver.Step, m *solver.Model) {
 		if slices.Contains(scoredSteps, step) || step == basis {
-			list = append(list, scored{step: step, k: m.NumBasis, objective: now.Objective, valid: s.quality(m, p.valid), test: s.quality(m, p.test),
-				seconds: now.Seconds})
+			list = append(
+				list,
+				scored{
+					step:      step,
+					k:         m.NumBasis,
+					objective: now.Objective,
+					valid:     s.quality(m, p.valid),
+					test:      s.quality(m, p.test),
+					seconds:   now.Seconds,
+				},
+			)
 		}
 		step++
 	})
 	return list, err
 }
 
-// Figure4 repeats figure 4: the error and the ranking of factorization machines on ratings, of one output by squared loss and of McRank,
-// against the basis vectors, with output refits.
+// Figure4 repeats figure 4: the error and the ranking of factorization machines on ratings, of one output by squared
+// loss and of McRank, against the basis vectors, with output refits.
 func Figure4(ctx context.Context, o Options) (*Report, error) {
 	basis := ratingBasis
 	if o.Quick {
 		basis = 3
 	}
-	main := Table{Title: "Figure 4: test error and ranking against the basis vectors, output refits, mean ± standard deviation over splits",
-		Header: []string{"set", "model", "λ", "steps", "splits", "RMSE", "nDCG@1", "nDCG@5", "seconds"}}
-	numbers := Table{Name: "steps", Header: []string{"set", "model", "lambda", "split", "step", "k", "objective", "valid_rmse", "valid_ndcg_1",
-		"test_rmse", "test_ndcg_1", "test_ndcg_5", "seconds"}}
+	main := Table{
+		Title: "Figure 4: test error and ranking against the basis vectors, output refits, mean ± standard deviation " +
+			"over splits",
+		Header: []string{"set", "model", "λ", "steps", "splits", "RMSE", "nDCG@1", "nDCG@5", "seconds"},
+	}
+	numbers := Table{
+		Name: "steps",
+		Header: []string{"set", "model", "lambda", "split", "step", "k", "objective", "valid_rmse", "valid_ndcg_1",
+			"test_rmse", "test_ndcg_1", "test_ndcg_5", "seconds"},
+	}
 	r := &Report{Name: "figure4"}
 	figure := Figure{Figure: plot.Figure{Columns: 3}}
 	err := o.overRatings(func(b *ratingBenchmark, set *ratingSet) error {
@@ -145,13 +174,41 @@ func Figure4(ctx context.Context, o Options) (*Report, error) {
 				}
 				bySplit[at] = list
 				for _, s := range list {
-					numbers.add(b.name, curve.name, curve.lambda, at, s.step, s.k, s.objective, s.valid.rmse, s.valid.ndcg1,
-						s.test.rmse, s.test.ndcg1, s.test.ndcg5, s.seconds)
+					numbers.add(
+						b.name,
+						curve.name,
+						curve.lambda,
+						at,
+						s.step,
+						s.k,
+						s.objective,
+						s.valid.rmse,
+						s.valid.ndcg1,
+						s.test.rmse,
+						s.test.ndcg1,
+						s.test.ndcg5,
+						s.seconds,
+					)
 				}
 				last := list[len(list)-1]
 				o.Progress.Add(1)
-				o.Log.Info("path", "set", b.name, "model", curve.name, "split", at, "k", last.k, "rmse", last.test.rmse, "ndcg_1", last.test.ndcg1,
-					"seconds", last.seconds)
+				o.Log.Info(
+					"path",
+					"set",
+					b.name,
+					"model",
+					curve.name,
+					"split",
+					at,
+					"k",
+					last.k,
+					"rmse",
+					last.test.rmse,
+					"ndcg_1",
+					last.test.ndcg1,
+					"seconds",
+					last.seconds,
+				)
 			}
 			lines := make([]plot.Line, len(panels))
 			for t := range bySplit[0] {
@@ -161,11 +218,19 @@ func Figure4(ctx context.Context, o Options) (*Report, error) {
 					lines[p].X, lines[p].Y = append(lines[p].X, float64(step)), append(lines[p].Y, summary.mean[p])
 				}
 				if step%5 == 0 || step == basis {
-					row := []string{b.name, curve.name, fmt.Sprint(curve.lambda), fmt.Sprint(step), fmt.Sprint(len(bySplit))}
+					row := []string{
+						b.name,
+						curve.name,
+						fmt.Sprint(curve.lambda),
+						fmt.Sprint(step),
+						fmt.Sprint(len(bySplit)),
+					}
 					main.Rows = append(main.Rows, append(row, summary.cells()...))
 				}
 				if t == len(bySplit[0])-1 && !o.Quick && curve.ordinal {
-					r.Bars = append(r.Bars, b.mcRank.bars(fmt.Sprintf("%s, %s, k = %d", b.name, curve.name, basis), summary)...)
+					r.Bars = append(
+						r.Bars,
+						b.mcRank.bars(fmt.Sprintf("%s, %s, k = %d", b.name, curve.name, basis), summary)...)
 				}
 			}
 			for p := range panels {

@@ -11,8 +11,9 @@ import (
 
 const refitLambda = 0.1
 
-// Figure5 repeats figure 5: output refits against full refits of ℓ1/ℓ2 with λ = 0.1, by the relative difference of the objective from the
-// best of both and by the test accuracy, against the basis vectors and against the seconds. One split, one path at a time.
+// Figure5 repeats figure 5: output refits against full refits of ℓ1/ℓ2 with λ = 0.1, by the relative difference of
+// the objective from the best of both and by the test accuracy, against the basis vectors and against the seconds. One
+// split, one path at a time.
 func Figure5(ctx context.Context, o Options) (*Report, error) {
 	refits := []solver.Depth{solver.OutputLayer, solver.Full}
 	main := Table{Title: "Figure 5: output and full refits at the end of the path, ℓ1/ℓ2, λ = 0.1, split 0",
@@ -35,10 +36,27 @@ func Figure5(ctx context.Context, o Options) (*Report, error) {
 				lowest = min(lowest, p.objective)
 			}
 			last := points[len(points)-1]
-			main.Rows = append(main.Rows, []string{b.name, refit.String(), fmt.Sprint(last.k), fmt.Sprintf("%.2f", last.objective),
-				fmt.Sprintf("%.2f", last.test), fmt.Sprintf("%.2f", last.seconds)})
+			main.Rows = append(
+				main.Rows,
+				[]string{b.name, refit.String(), fmt.Sprint(last.k), fmt.Sprintf("%.2f", last.objective),
+					fmt.Sprintf("%.2f", last.test), fmt.Sprintf("%.2f", last.seconds)},
+			)
 			o.Progress.Add(1)
-			o.Log.Info("path", "set", b.name, "refit", refit.String(), "k", last.k, "objective", last.objective, "test", last.test, "seconds", last.seconds)
+			o.Log.Info(
+				"path",
+				"set",
+				b.name,
+				"refit",
+				refit.String(),
+				"k",
+				last.k,
+				"objective",
+				last.objective,
+				"test",
+				last.test,
+				"seconds",
+				last.seconds,
+			)
 		}
 		all = append(all, jobs...)
 		for measure := range panels {
@@ -51,8 +69,14 @@ func Figure5(ctx context.Context, o Options) (*Report, error) {
 	}
 	columns := len(panels[0])
 	figures := []Figure{
-		{Name: "basis", Figure: plot.Figure{Columns: columns, Panels: append(panels[0], panels[1]...), Legend: "refit"}},
-		{Name: "seconds", Figure: plot.Figure{Columns: columns, Panels: append(panels[2], panels[3]...), Legend: "refit"}},
+		{
+			Name:   "basis",
+			Figure: plot.Figure{Columns: columns, Panels: append(panels[0], panels[1]...), Legend: "refit"},
+		},
+		{
+			Name:   "seconds",
+			Figure: plot.Figure{Columns: columns, Panels: append(panels[2], panels[3]...), Legend: "refit"},
+		},
 	}
 	return &Report{Name: "figure5", Tables: []Table{main}, Numbers: []Table{pathTable(all)}, Figures: figures}, nil
 }

@@ -19,7 +19,8 @@ const (
 	convexTolerance = 5e-3
 )
 
-// convexBenchmark is a set of table 2 with its path over β, from which the validation rows choose, and what has to be reached on it; 0 where there is no bar.
+// convexBenchmark is a set of table 2 with its path over β, from which the validation rows choose, and what has to be
+// reached on it; 0 where there is no bar.
 type convexBenchmark struct {
 	ratings  *ratingBenchmark
 	beta     float64   // of the models that are compared
@@ -52,7 +53,8 @@ const (
 // convexRepeats is how often fits are repeated whose times are compared: the least counts.
 const convexRepeats = 5
 
-// least keeps the lesser times of two runs of one fit, step by step: what a machine at work adds to them is not the solver's.
+// least keeps the lesser times of two runs of one fit, step by step: what a machine at work adds to them is not the
+// solver's.
 func (f *convexFit) least(again *convexFit) {
 	f.seconds = min(f.seconds, again.seconds)
 	for i := range min(len(f.trace), len(again.trace)) {
@@ -63,10 +65,12 @@ func (f *convexFit) least(again *convexFit) {
 // Parts of the cold time that a warm refit may take, by the share of rows that were replaced.
 var convexWarm = []struct{ replaced, time float64 }{{0.05, 1.0 / 5}, {0.2, 1.0 / 3}}
 
-// convexSettings are those of a convex factorization machine with β and α in the scale of Blondel et al. 2015, without a bias.
+// convexSettings are those of a convex factorization machine with β and α in the scale of Blondel et al. 2015,
+// without a bias.
 func convexSettings(kernel solver.Kernel, beta, alpha float64) solver.Settings {
 	s := solver.DefaultSettings()
-	s.Kernel, s.Penalty, s.Lambda, s.LinearRidge, s.BiasRidge, s.Tolerance = kernel, solver.L1, beta, alpha, 0, convexTolerance
+	s.Kernel, s.Penalty, s.Lambda, s.LinearRidge, s.BiasRidge, s.Tolerance = kernel, solver.L1, beta, alpha, 0,
+		convexTolerance
 	if kernel == solver.ANOVA {
 		s.Lambda = beta / 2
 	}
@@ -80,9 +84,15 @@ type convexFit struct {
 	trace   [][2]float64 // seconds and objective after each step
 }
 
-// fit runs an algorithm on one thread. Its clock, of the trace as well, runs from the rows, by row, and so holds what the algorithm makes of them: checks,
-// copies by column, operators, the linear term.
-func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem, warm *solver.Warm, s solver.Settings) (*convexFit, error) {
+// fit runs an algorithm on one thread. Its clock, of the trace as well, runs from the rows, by row, and so holds what
+// the algorithm makes of them: checks, copies by column, operators, the linear term.
+func (o *Options) fit(
+	ctx context.Context,
+	a solver.Algorithm,
+	p *solver.Problem,
+	warm *solver.Warm,
+	s solver.Settings,
+) (*convexFit, error) {
 	f := &convexFit{}
 	s.Workers, s.Now = 1, o.Now
 	began := o.Now()
@@ -99,7 +109,8 @@ func (o *Options) fit(ctx context.Context, a solver.Algorithm, p *solver.Problem
 	return f, ctx.Err()
 }
 
-// FM2015 repeats tables and figures of Blondel et al. 2015: table 2 and figure 1 on MovieLens, table 1 on generated data.
+// FM2015 repeats tables and figures of Blondel et al. 2015: table 2 and figure 1 on MovieLens, table 1 on generated
+// data.
 func FM2015(ctx context.Context, o Options) (*Report, error) {
 	names := o.Sets
 	if len(names) == 0 {
@@ -115,7 +126,14 @@ func FM2015(ctx context.Context, o Options) (*Report, error) {
 		case name == generatedName:
 			err = generatedTable(ctx, &o, r)
 		default:
-			err = fmt.Errorf("%w: --sets names %q: known are %s, %s and %s", ErrOptions, name, ratingBenchmarks[0].name, ratingBenchmarks[1].name, generatedName)
+			err = fmt.Errorf(
+				"%w: --sets names %q: known are %s, %s and %s",
+				ErrOptions,
+				name,
+				ratingBenchmarks[0].name,
+				ratingBenchmarks[1].name,
+				generatedName,
+			)
 		}
 		if err != nil {
 			return nil, err
@@ -130,26 +148,61 @@ func FM2015(ctx context.Context, o Options) (*Report, error) {
 // generatedName is the name of the set that table 1 of Blondel et al. 2015 is about.
 const generatedName = "generated"
 
-// table adds to r table 2 and figure 1 with three quarters of the ratings to train on: convex factorization machines with and without the diagonal and with
-// both refits, a factorization machine and a linear model, the path over β, and what a warm start saves.
+// table adds to r table 2 and figure 1 with three quarters of the ratings to train on: convex factorization machines
+// with and without the diagonal and with both refits, a factorization machine and a linear model, the path over β, and
+// what a warm start saves.
 func (b *convexBenchmark) table(ctx context.Context, o *Options, r *Report) error {
 	set, err := readRatings(o.file(b.ratings.file...))
 	if err != nil {
 		return err
 	}
-	main := Table{Title: fmt.Sprintf("Table 2 of Blondel et al. 2015: %s, test RMSE (the paper: %s)", b.ratings.name, b.paper),
-		Header: []string{"split", "model", "β", "rank", "test RMSE", "objective", "certified gap", "nuclear norm", "seconds"}}
+	main := Table{
+		Title: fmt.Sprintf("Table 2 of Blondel et al. 2015: %s, test RMSE (the paper: %s)", b.ratings.name, b.paper),
+		Header: []string{
+			"split",
+			"model",
+			"β",
+			"rank",
+			"test RMSE",
+			"objective",
+			"certified gap",
+			"nuclear norm",
+			"seconds",
+		},
+	}
 	near := Table{Name: "near-" + b.ratings.name,
-		Title: "Seconds until the objective is within a part of the least, one thread, from the rows: with all that a solver makes of them; " +
+		Title: "Seconds until the objective is within a part of the least, one thread, from the rows: with all that a " +
+			"solver makes of them; " +
 			"the least of several runs, but of the proximal gradient",
 		Header: []string{"split", "solver", "10 %", "1 %", "0.1 %"}}
 	shares := Table{Name: "warm-" + b.ratings.name,
-		Title:  "Refits from the model before some rows were replaced, to the same certified gap: the least seconds of several in turn",
-		Header: []string{"split", "rows replaced", "cold seconds", "warm seconds", "part", "cold steps", "warm steps", "cold objective", "warm objective"}}
+		Title: "Refits from the model before some rows were replaced, to the same certified gap: the least seconds of " +
+			"several in turn",
+		Header: []string{
+			"split",
+			"rows replaced",
+			"cold seconds",
+			"warm seconds",
+			"part",
+			"cold steps",
+			"warm steps",
+			"cold objective",
+			"warm objective",
+		}}
 	o.Progress.Stage("fitting", "fits", 0)
 	for number := range o.splits(1) {
 		p := split(len(set.level), uint32(number))
-		run := &convexRun{convexBenchmark: *b, o: o, set: set, parts: p, number: number, report: r, main: &main, near: &near, shares: &shares}
+		run := &convexRun{
+			convexBenchmark: *b,
+			o:               o,
+			set:             set,
+			parts:           p,
+			number:          number,
+			report:          r,
+			main:            &main,
+			near:            &near,
+			shares:          &shares,
+		}
 		if o.Quick { // β grows with the rows
 			run.beta, run.betas = 0.3*b.beta, []float64{0.4 * b.beta, 0.3 * b.beta}
 			run.parts = parts{valid: p.valid[:2000], train: p.train[:4000], test: p.test[:2000]}
@@ -189,16 +242,44 @@ func (r *convexRun) add(name string, beta float64, f *convexFit) {
 		norm = fmt.Sprintf("%.1f", f.result.NuclearNorm)
 	}
 	rmse := r.set.rmse(f.result.Model, r.parts.test)
-	r.main.Rows = append(r.main.Rows, []string{fmt.Sprint(r.number), name, fmt.Sprint(beta), fmt.Sprint(rank), fmt.Sprintf("%.4f", rmse),
-		fmt.Sprintf("%.1f", f.result.Objective), gap, norm, fmt.Sprintf("%.2f", f.seconds)})
-	r.o.Log.Info("fit", "split", r.number, "model", name, "beta", beta, "rank", rank, "rmse", rmse, "objective", f.result.Objective, "gap", gap,
-		"seconds", f.seconds)
+	r.main.Rows = append(
+		r.main.Rows,
+		[]string{fmt.Sprint(r.number), name, fmt.Sprint(beta), fmt.Sprint(rank), fmt.Sprintf("%.4f", rmse),
+			fmt.Sprintf("%.1f", f.result.Objective), gap, norm, fmt.Sprintf("%.2f", f.seconds)},
+	)
+	r.o.Log.Info(
+		"fit",
+		"split",
+		r.number,
+		"model",
+		name,
+		"beta",
+		beta,
+		"rank",
+		rank,
+		"rmse",
+		rmse,
+		"objective",
+		f.result.Objective,
+		"gap",
+		gap,
+		"seconds",
+		f.seconds,
+	)
 }
 
 // bar adds a bar of at most that much, unless that is 0.
 func (r *convexRun) bar(name string, got, want float64) {
 	if want > 0 {
-		r.report.Bars = append(r.report.Bars, Bar{Name: fmt.Sprintf("%s, split %d, %s", r.ratings.name, r.number, name), Got: got, AtMost: true, Want: want})
+		r.report.Bars = append(
+			r.report.Bars,
+			Bar{
+				Name:   fmt.Sprintf("%s, split %d, %s", r.ratings.name, r.number, name),
+				Got:    got,
+				AtMost: true,
+				Want:   want,
+			},
+		)
 	}
 }
 
@@ -302,17 +383,32 @@ func (r *convexRun) proximal(ctx context.Context) (plot.Line, error) {
 	}
 	r.o.Progress.Add(1)
 	last := len(line.X) - 1
-	r.main.Rows = append(r.main.Rows, []string{fmt.Sprint(r.number), name, fmt.Sprint(r.beta), fmt.Sprint(model.NumBasis),
-		fmt.Sprintf("%.4f", r.set.rmse(model, r.parts.test)), fmt.Sprintf("%.1f", line.Y[last]), "-", "-", fmt.Sprintf("%.2f", line.X[last])})
+	r.main.Rows = append(
+		r.main.Rows,
+		[]string{fmt.Sprint(r.number), name, fmt.Sprint(r.beta), fmt.Sprint(model.NumBasis),
+			fmt.Sprintf(
+				"%.4f",
+				r.set.rmse(model, r.parts.test),
+			), fmt.Sprintf("%.1f", line.Y[last]), "-", "-", fmt.Sprintf("%.2f", line.X[last])},
+	)
 	return line, nil
 }
 
-// compare draws objectives against seconds and says when each came near the least: that of the lines or the given one. The objective of the factorization
-// machine is that of problem (3), never less than the convex one of the same model.
+// compare draws objectives against seconds and says when each came near the least: that of the lines or the given one.
+// The objective of the factorization machine is that of problem (3), never less than the convex one of the same model.
 func (r *convexRun) compare(lines []plot.Line, least float64) {
-	panel := plot.Panel{Title: fmt.Sprintf("%s, β = %g, split %d", r.ratings.name, r.beta, r.number), XLabel: "time (s)",
-		YLabel: "objective above the least", LogX: true, LogY: true, Lines: lines}
-	numbers := Table{Name: fmt.Sprintf("objective-%s-%d", r.ratings.name, r.number), Header: []string{"model", "seconds", "objective"}}
+	panel := plot.Panel{
+		Title:  fmt.Sprintf("%s, β = %g, split %d", r.ratings.name, r.beta, r.number),
+		XLabel: "time (s)",
+		YLabel: "objective above the least",
+		LogX:   true,
+		LogY:   true,
+		Lines:  lines,
+	}
+	numbers := Table{
+		Name:   fmt.Sprintf("objective-%s-%d", r.ratings.name, r.number),
+		Header: []string{"model", "seconds", "objective"},
+	}
 	for _, line := range lines {
 		least = min(least, slices.Min(line.Y))
 		for i := range line.Y {
@@ -346,11 +442,15 @@ func (r *convexRun) compare(lines []plot.Line, least float64) {
 		r.bar("seconds to 1 % of the least objective, over those of the first other solver", own/others, 1)
 	}
 	r.report.Numbers = append(r.report.Numbers, numbers)
-	r.report.Figures = append(r.report.Figures, Figure{Name: numbers.Name, Figure: plot.Figure{Columns: 1, Panels: []plot.Panel{panel}, Legend: "solver"}})
+	r.report.Figures = append(
+		r.report.Figures,
+		Figure{Name: numbers.Name, Figure: plot.Figure{Columns: 1, Panels: []plot.Panel{panel}, Legend: "solver"}},
+	)
 }
 
-// path chooses β on the validation rows along a warm-started path, which ends where their error rises, and goes down it again with all rows but those of
-// the test. As the reference's, the bar is for the best model of the path, whichever was chosen.
+// path chooses β on the validation rows along a warm-started path, which ends where their error rises, and goes down it
+// again with all rows but those of the test. As the reference's, the bar is for the best model of the path, whichever
+// was chosen.
 func (r *convexRun) path(ctx context.Context) error {
 	down := func(rows []int, betas []float64, scale float64, visit func(beta float64, f *convexFit) bool) error {
 		p := r.set.problem(rows, false)
@@ -401,7 +501,8 @@ func (r *convexRun) path(ctx context.Context) error {
 	return nil
 }
 
-// warm fits four fifths of the rows, replaces a share of them from the last fifth, and fits from none and from the model before, in turn.
+// warm fits four fifths of the rows, replaces a share of them from the last fifth, and fits from none and from the
+// model before, in turn.
 func (r *convexRun) warm(ctx context.Context) error {
 	pool := r.known()
 	base, extra := pool[:4*len(pool)/5], pool[4*len(pool)/5:]
@@ -435,8 +536,21 @@ func (r *convexRun) warm(ctx context.Context) error {
 			fmt.Sprintf("%.2f", cold.seconds), fmt.Sprintf("%.2f", warm.seconds), fmt.Sprintf("1/%.1f", 1/part),
 			fmt.Sprint(len(cold.result.Steps)), fmt.Sprint(len(warm.result.Steps)),
 			fmt.Sprintf("%.1f", cold.result.Objective), fmt.Sprintf("%.1f", warm.result.Objective)})
-		r.o.Log.Info("warm", "split", r.number, "replaced", c.replaced, "cold_seconds", cold.seconds, "warm_seconds", warm.seconds,
-			"cold_gap", cold.result.GapRelative, "warm_gap", warm.result.GapRelative)
+		r.o.Log.Info(
+			"warm",
+			"split",
+			r.number,
+			"replaced",
+			c.replaced,
+			"cold_seconds",
+			cold.seconds,
+			"warm_seconds",
+			warm.seconds,
+			"cold_gap",
+			cold.result.GapRelative,
+			"warm_gap",
+			warm.result.GapRelative,
+		)
 		r.bar(fmt.Sprintf("%.0f %% of the rows replaced, part of the cold time", 100*c.replaced), part, c.time)
 	}
 	return nil

@@ -7,7 +7,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestFM2015 runs the short form: every model is in the table, convex ones with a certificate, and all curves come down.
+// TestFM2015 runs the short form: every model is in the table, convex ones with a certificate, and all curves come
+// down.
 func TestFM2015(t *testing.T) {
 	tier.Need(t, tier.Long) // a dozen fits
 	r, err := FM2015(t.Context(), quick(shared(t, "data")))

@@ -20,15 +20,41 @@ func (s memoryShape) params() int {
 	return s.features*(s.basis+memoryOutputs) + (s.basis+1)*memoryOutputs
 }
 
-// Memory measures what a solve keeps in memory: the bytes that live at its last step, problem included, for shapes that differ in one thing
-// each. Features and rows are made up, names (two entries a row) and dense numbers.
+// Memory measures what a solve keeps in memory: the bytes that live at its last step, problem included, for shapes that
+// differ in one thing each. Features and rows are made up, names (two entries a row) and dense numbers.
 func Memory(ctx context.Context, o Options) (*Report, error) {
 	main := Table{Title: "Memory of a solve, bytes that live at its last step, ℓ1/ℓ∞, 4 outputs",
-		Header: []string{"rows", "entries in a row", "problem, per row", "solver, per row without basis vectors", "per row and basis vector",
-			"per parameter, the search for vectors included"}}
-	names, dense := memoryShape{rows: 100_000, features: 10_000, entries: 2, basis: 10}, memoryShape{rows: 20_000, features: 36, entries: 36, basis: 10}
+		Header: []string{
+			"rows",
+			"entries in a row",
+			"problem, per row",
+			"solver, per row without basis vectors",
+			"per row and basis vector",
+			"per parameter, the search for vectors included",
+		}}
+	names, dense := memoryShape{
+		rows:     100_000,
+		features: 10_000,
+		entries:  2,
+		basis:    10,
+	}, memoryShape{
+		rows:     20_000,
+		features: 36,
+		entries:  36,
+		basis:    10,
+	}
 	if o.Quick {
-		names, dense = memoryShape{rows: 4000, features: 500, entries: 2, basis: 3}, memoryShape{rows: 2000, features: 12, entries: 12, basis: 3}
+		names, dense = memoryShape{
+			rows:     4000,
+			features: 500,
+			entries:  2,
+			basis:    3,
+		}, memoryShape{
+			rows:     2000,
+			features: 12,
+			entries:  12,
+			basis:    3,
+		}
 	}
 	o.Progress.Stage("solving", "shapes", 8)
 	for i, base := range []memoryShape{names, dense} {
@@ -48,10 +74,17 @@ func Memory(ctx context.Context, o Options) (*Report, error) {
 		}
 		n := float64(base.rows)
 		perParameter := (more[2] - live) / float64(richer.params()-base.params())
-		perVector := ((more[1] - live) - 8*float64(wider.params()-base.params())) / (n * float64(base.basis)) // a vector itself is d numbers
+		// a vector itself is d numbers
+		perVector := ((more[1] - live) - 8*float64(wider.params()-base.params())) / (n * float64(base.basis))
 		perRow := (more[0]-live)/n - problem/n - perVector*float64(base.basis)
-		row := []string{[]string{"names", "numbers"}[i], fmt.Sprint(base.entries), fmt.Sprintf("%.0f", problem/n), fmt.Sprintf("%.0f", perRow),
-			fmt.Sprintf("%.1f", perVector), fmt.Sprintf("%.0f", perParameter)}
+		row := []string{
+			[]string{"names", "numbers"}[i],
+			fmt.Sprint(base.entries),
+			fmt.Sprintf("%.0f", problem/n),
+			fmt.Sprintf("%.0f", perRow),
+			fmt.Sprintf("%.1f", perVector),
+			fmt.Sprintf("%.0f", perParameter),
+		}
 		if base.entries == base.features { // more features are longer rows
 			row[len(row)-1] = "-"
 		}
@@ -66,7 +99,8 @@ func (o *Options) live(ctx context.Context, s memoryShape) (whole, problem float
 	p := s.problem()
 	problem = heap() - empty
 	settings := solver.DefaultSettings()
-	settings.Lambda, settings.MaxBasis, settings.MaxSteps, settings.Workers, settings.Rough = 1e-3, s.basis, s.basis, 1, true
+	settings.Lambda, settings.MaxBasis, settings.MaxSteps, settings.Workers, settings.Rough = 1e-3, s.basis, s.basis, 1,
+		true
 	settings.OnStep = func(step solver.Step, _ *solver.Model) bool {
 		if step.K == s.basis {
 			whole = heap() - empty
@@ -97,7 +131,13 @@ func heap() float64 {
 func (s memoryShape) problem() *solver.Problem {
 	rng := rand.New(rand.NewPCG(1, 2))
 	x := solver.NewRows(s.features, s.rows, s.rows*s.entries)
-	p := &solver.Problem{X: x, Outputs: memoryOutputs, Loss: solver.BinaryLogistic{}, Targets: make([]float64, 0, s.rows*memoryOutputs), NumFields: 1}
+	p := &solver.Problem{
+		X:         x,
+		Outputs:   memoryOutputs,
+		Loss:      solver.BinaryLogistic{},
+		Targets:   make([]float64, 0, s.rows*memoryOutputs),
+		NumFields: 1,
+	}
 	index, value := make([]int32, s.entries), make([]float64, s.entries)
 	for range s.rows {
 		width := s.features / s.entries

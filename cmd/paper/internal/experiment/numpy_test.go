@@ -9,7 +9,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// TestNumpyRandom compares with numpy's RandomState(3): normal numbers, an odd count of them, uniform and multinomial ones and a kept normal number.
+// TestNumpyRandom compares with numpy's RandomState(3): normal numbers, an odd count of them, uniform and multinomial
+// ones and a kept normal number.
 func TestNumpyRandom(t *testing.T) {
 	r := newNumpyRandom(3)
 	equal := func(what string, got, want float64) {
@@ -64,7 +65,8 @@ func TestDraw(t *testing.T) {
 	if got := fmt.Sprint(s.fold[:8]); got != "[0 1 0 2 2 2 1 0]" {
 		t.Errorf("folds %s", got)
 	}
-	if n := len(s.rows(0, true)) + len(s.rows(0, false)); n != 750 || len(s.rows(-1, false)) != 750 || len(s.test()) != 250 {
+	if n := len(s.rows(0, true)) + len(s.rows(0, false)); n != 750 || len(s.rows(-1, false)) != 750 ||
+		len(s.test()) != 250 {
 		t.Errorf("%d rows in and out of a fold", n)
 	}
 }

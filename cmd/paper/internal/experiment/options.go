@@ -45,7 +45,8 @@ func (o *Options) splits(usual int) int {
 	return usual
 }
 
-// each calls f for 0 to n−1 on the threads, which the solver then has no need of. It waits for all of them and returns the first error.
+// each calls f for 0 to n−1 on the threads, which the solver then has no need of. It waits for all of them and
+// returns the first error.
 func (o *Options) each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	o.Progress.Stage("fitting", "jobs", int64(n))
 	g, ctx := errgroup.WithContext(ctx)

@@ -29,7 +29,8 @@ func TestNoData(t *testing.T) {
 		"svm2020": func() error { _, err := SVM2020(t.Context(), o); return err },
 		"fm2015":  func() error { _, err := FM2015(t.Context(), o); return err },
 	} {
-		if err := run(); !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), o.Data) || !strings.Contains(err.Error(), "--data") {
+		if err := run(); !errors.Is(err, ErrNoData) || !strings.Contains(err.Error(), o.Data) ||
+			!strings.Contains(err.Error(), "--data") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -43,7 +44,8 @@ func TestNoData(t *testing.T) {
 	}
 }
 
-// TestMemory: a basis vector costs a number for each row and little more, and rows cost what they hold and some buffers.
+// TestMemory: a basis vector costs a number for each row and little more, and rows cost what they hold and some
+// buffers.
 func TestMemory(t *testing.T) {
 	r, err := Memory(t.Context(), quick(""))
 	if err != nil {
@@ -128,7 +130,12 @@ func toyRatings(t *testing.T, users []int, levels []float64) *ratingSet {
 	t.Helper()
 	var text strings.Builder
 	for i, u := range users {
-		text.WriteString(strings.Join([]string{strconv.Itoa(u + 1), strconv.Itoa(i%4 + 1), strconv.FormatFloat(levels[i], 'f', -1, 64)}, "::") + "\n")
+		text.WriteString(
+			strings.Join(
+				[]string{strconv.Itoa(u + 1), strconv.Itoa(i%4 + 1), strconv.FormatFloat(levels[i], 'f', -1, 64)},
+				"::",
+			) + "\n",
+		)
 	}
 	path := filepath.Join(t.TempDir(), "ratings.dat")
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
@@ -165,7 +172,14 @@ func TestGoldenRanking(t *testing.T) {
 		}
 		got := s.judge(c.Scores, rows)
 		if math.Abs(got.ndcg1-c.NDCG["exp@1"]) > 1e-12 || math.Abs(got.ndcg5-c.NDCG["exp@5"]) > 1e-12 {
-			t.Errorf("case %d: nDCG@1 %g and @5 %g, reference %g and %g", i, got.ndcg1, got.ndcg5, c.NDCG["exp@1"], c.NDCG["exp@5"])
+			t.Errorf(
+				"case %d: nDCG@1 %g and @5 %g, reference %g and %g",
+				i,
+				got.ndcg1,
+				got.ndcg5,
+				c.NDCG["exp@1"],
+				c.NDCG["exp@5"],
+			)
 		}
 	}
 }

@@ -18,19 +18,29 @@ type point struct {
 	seconds     float64 // of the solver since the path began, without the scoring
 }
 
-// walk runs Algorithm 1 on the training rows and scores the model after every refit (section 6.1). It ends early, with an error, when ctx is done.
+// walk runs Algorithm 1 on the training rows and scores the model after every refit (section 6.1). It ends early, with
+// an error, when ctx is done.
 func (s *classSet) walk(ctx context.Context, now func() time.Time, p parts, settings solver.Settings) ([]point, error) {
 	var points []point
 	err := follow(ctx, now, s.problem(p.train), settings, func(step solver.Step, m *solver.Model) {
-		points = append(points, point{lambda: settings.Lambda, k: m.NumBasis, step: len(points), objective: step.Objective,
-			valid: s.accuracy(m, p.valid), test: s.accuracy(m, p.test), seconds: step.Seconds})
+		points = append(
+			points,
+			point{lambda: settings.Lambda, k: m.NumBasis, step: len(points), objective: step.Objective,
+				valid: s.accuracy(m, p.valid), test: s.accuracy(m, p.test), seconds: step.Seconds},
+		)
 	})
 	return points, err
 }
 
-// follow runs Algorithm 1 and calls visit with the model after every refit. The seconds of a step are those of the solver since the path began,
-// without those of visit.
-func follow(ctx context.Context, now func() time.Time, p *solver.Problem, s solver.Settings, visit func(solver.Step, *solver.Model)) error {
+// follow runs Algorithm 1 and calls visit with the model after every refit. The seconds of a step are those of the
+// solver since the path began, without those of visit.
+func follow(
+	ctx context.Context,
+	now func() time.Time,
+	p *solver.Problem,
+	s solver.Settings,
+	visit func(solver.Step, *solver.Model),
+) error {
 	visiting := 0.0
 	s.Rough, s.Now = true, now
 	s.OnStep = func(step solver.Step, m *solver.Model) bool {
@@ -84,8 +94,27 @@ func (o *Options) walkAll(ctx context.Context, jobs []job) error {
 		}
 		j.points = points
 		b, _ := best(points, j.bench.basis)
-		o.Log.Info("path", "set", j.bench.name, "split", j.split, "penalty", j.penalty.String(), "refit", j.refit.String(), "lambda", j.lambda,
-			"k", b.k, "valid", b.valid, "test", b.test, "seconds", o.Now().Sub(began).Seconds())
+		o.Log.Info(
+			"path",
+			"set",
+			j.bench.name,
+			"split",
+			j.split,
+			"penalty",
+			j.penalty.String(),
+			"refit",
+			j.refit.String(),
+			"lambda",
+			j.lambda,
+			"k",
+			b.k,
+			"valid",
+			b.valid,
+			"test",
+			b.test,
+			"seconds",
+			o.Now().Sub(began).Seconds(),
+		)
 		return nil
 	})
 }
@@ -97,7 +126,10 @@ func jobsFor(b *classBenchmark, set *classSet, splits int, refits ...solver.Dept
 		for _, refit := range refits {
 			for _, penalty := range penalties {
 				for _, lambda := range b.lambdas {
-					jobs = append(jobs, job{bench: b, set: set, split: split, penalty: penalty, refit: refit, lambda: lambda})
+					jobs = append(
+						jobs,
+						job{bench: b, set: set, split: split, penalty: penalty, refit: refit, lambda: lambda},
+					)
 				}
 			}
 		}
@@ -118,11 +150,38 @@ func pointsOf(jobs []job, split int, penalty solver.Penalty, refit solver.Depth)
 
 // pathTable lists every point of the jobs.
 func pathTable(jobs []job) Table {
-	t := Table{Name: "paths", Header: []string{"set", "split", "penalty", "refit", "lambda", "step", "k", "objective", "valid_percent", "test_percent", "seconds"}}
+	t := Table{
+		Name: "paths",
+		Header: []string{
+			"set",
+			"split",
+			"penalty",
+			"refit",
+			"lambda",
+			"step",
+			"k",
+			"objective",
+			"valid_percent",
+			"test_percent",
+			"seconds",
+		},
+	}
 	for i := range jobs {
 		j := &jobs[i]
 		for _, p := range j.points {
-			t.add(j.bench.name, j.split, j.penalty, j.refit, p.lambda, p.step, p.k, p.objective, p.valid, p.test, p.seconds)
+			t.add(
+				j.bench.name,
+				j.split,
+				j.penalty,
+				j.refit,
+				p.lambda,
+				p.step,
+				p.k,
+				p.objective,
+				p.valid,
+				p.test,
+				p.seconds,
+			)
 		}
 	}
 	return t

@@ -12,16 +12,17 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// proximal is the peer of figure 1 of Blondel et al. 2015: the proximal gradient method on the interactions of a convex factorization machine over
-// ratings, each of one user and one item. The step there shrinks the eigenvalues of Z; with the diagonal ignored Z counts
-// by its block B of users and items alone, and its
-// least nuclear norm for a B is 2‖B‖_*, so that the method works on
+// proximal is the peer of figure 1 of Blondel et al. 2015: the proximal gradient method on the interactions of a convex
+// factorization machine over ratings, each of one user and one item. The step there shrinks the eigenvalues of Z; with
+// the diagonal ignored Z counts by its block B of users and items alone, and its least nuclear norm for a B is 2‖B‖_*,
+// so that the method works on
 //
 //	min over B, w of  ½ Σ_i (y_i − w_u(i) − w_m(i) − B_u(i)m(i))² + β‖B‖_*
 //
-// and shrinks singular values. It is given all that is known to make it fast: B is kept by its singular vectors, the gradient as a sparse matrix, the singular
-// vectors come from a block iteration that begins with those of the step before, the step has length 1 (no user rates an item twice), w is at its optimum at
-// every point, and points are extrapolated as in FISTA, with restarts.
+// and shrinks singular values. It is given all that is known to make it fast: B is kept by its singular vectors, the
+// gradient as a sparse matrix, the singular vectors come from a block iteration that begins with those of the step
+// before, the step has length 1 (no user rates an item twice), w is at its optimum at every point, and points are
+// extrapolated as in FISTA, with restarts.
 type proximal struct {
 	set  *ratingSet
 	y    []float64
@@ -56,7 +57,10 @@ const (
 func newProximal(set *ratingSet, rows []int, beta float64) *proximal {
 	p := &proximal{
 		set: set, y: pick(set.level, rows), beta: beta, random: newNumpyRandom(0),
-		w: make([]float64, set.users+set.items), counts: make([]float64, set.users+set.items), sums: make([]float64, set.users+set.items),
+		w: make(
+			[]float64,
+			set.users+set.items,
+		), counts: make([]float64, set.users+set.items), sums: make([]float64, set.users+set.items),
 		residual: make([]float64, len(rows)), pred: make([]float64, len(rows)), lastPred: make([]float64, len(rows)),
 	}
 	for _, row := range rows {
@@ -198,8 +202,8 @@ func (p *proximal) mul(block [][]float64, transposed bool) [][]float64 {
 	return out
 }
 
-// shrunk returns the gradient step with its singular values shrunk by β. It looks for as many as the current point has and a few, and for more as long as all
-// of them are above β.
+// shrunk returns the gradient step with its singular values shrunk by β. It looks for as many as the current point has
+// and a few, and for more as long as all of them are above β.
 func (p *proximal) shrunk() (lowRank, error) {
 	block := make([][]float64, 0, len(p.current.v)+proximalSpare)
 	for _, v := range p.current.v {
@@ -231,7 +235,8 @@ func (p *proximal) shrunk() (lowRank, error) {
 	}
 }
 
-// singular returns the leading singular vectors and values of the gradient step by block iterations from a block of right ones.
+// singular returns the leading singular vectors and values of the gradient step by block iterations from a block of
+// right ones.
 func (p *proximal) singular(block [][]float64) (left, right [][]float64, values []float64, err error) {
 	q := len(block)
 	for round := 1; ; round++ {
@@ -270,7 +275,8 @@ func (p *proximal) singular(block [][]float64) (left, right [][]float64, values 
 	}
 }
 
-// orthonormalize makes columns orthonormal in place, by the Gram–Schmidt process done twice; what is in the span of those before becomes 0.
+// orthonormalize makes columns orthonormal in place, by the Gram–Schmidt process done twice; what is in the span of
+// those before becomes 0.
 func orthonormalize(block [][]float64) {
 	for t, x := range block {
 		size := floats.Norm(x, 2)
@@ -294,7 +300,9 @@ func (p *proximal) model() *solver.Model {
 	m.NumBasis, m.Basis, m.Weights = k, make([]float64, d*k), slices.Repeat([]float64{1}, k)
 	copy(m.Linear, p.w)
 	for r, u := range p.current.u {
-		size := math.Sqrt(floats.Norm(u, 2) / floats.Norm(p.current.v[r], 2)) // halves of equal length have the least norm
+		size := math.Sqrt(
+			floats.Norm(u, 2) / floats.Norm(p.current.v[r], 2),
+		) // halves of equal length have the least norm
 		for j, x := range u {
 			m.Basis[j*k+r] = x / size
 		}

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/solver/coordinate"
 )
 
-// TestProximal: the peer's objective is that of its model, never below the certified optimum of the same problem and in the end next to it.
+// TestProximal: the peer's objective is that of its model, never below the certified optimum of the same problem and in
+// the end next to it.
 func TestProximal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const users, items, beta = 40, 30, 4.0
@@ -21,7 +22,10 @@ func TestProximal(t *testing.T) {
 				continue
 			}
 			set.x.Append([]int32{int32(u), int32(users + m)}, []float64{1, 1})
-			set.level = append(set.level, 3+math.Sin(float64(u))*math.Cos(float64(3*m))+math.Cos(float64(2*u*m))+0.1*rng.NormFloat64())
+			set.level = append(
+				set.level,
+				3+math.Sin(float64(u))*math.Cos(float64(3*m))+math.Cos(float64(2*u*m))+0.1*rng.NormFloat64(),
+			)
 			rows = append(rows, len(rows))
 		}
 	}
@@ -39,8 +43,16 @@ func TestProximal(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := trace[len(trace)-1]
-	if least := best.Objective - best.Gap; last < least*(1-1e-9) || last > best.Objective*(1+1e-3) || trace[0] < 1.05*last {
-		t.Errorf("from %v to %v in %d steps, the optimum is between %v and %v", trace[0], last, len(trace)-1, least, best.Objective)
+	if least := best.Objective - best.Gap; last < least*(1-1e-9) || last > best.Objective*(1+1e-3) ||
+		trace[0] < 1.05*last {
+		t.Errorf(
+			"from %v to %v in %d steps, the optimum is between %v and %v",
+			trace[0],
+			last,
+			len(trace)-1,
+			least,
+			best.Objective,
+		)
 	}
 	sum := 0.0
 	for i, x := range predictionsOf(model, p.X) {

@@ -7,8 +7,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// ratingQuality is how good a model of ratings is: the error of its predictions clipped to the levels, and the normalised discounted
-// cumulative gain, gain 2^level − 1, mean over the users with rated items, ties in the order of the rows.
+// ratingQuality is how good a model of ratings is: the error of its predictions clipped to the levels, and the
+// normalised discounted cumulative gain, gain 2^level − 1, mean over the users with rated items, ties in the order of
+// the rows.
 type ratingQuality struct{ rmse, ndcg1, ndcg5 float64 }
 
 // predictions returns the predicted levels of the given rows: the expected level of McRank, else the output itself.

@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/solver/coordinate"
 )
 
-// readTags reads Last.fm of HetRec 2011: how often a tag was given to an artist, by one-hot artist and tag, in the order of the first rows.
+// readTags reads Last.fm of HetRec 2011: how often a tag was given to an artist, by one-hot artist and tag, in the
+// order of the first rows.
 func (o *Options) readTags() (*ratingSet, error) {
 	file, err := os.Open(o.file("lastfm-hetrec2011", "user_taggedartists.dat.gz"))
 	if err != nil {
@@ -79,12 +80,22 @@ var (
 	recommendRidges = []float64{3, 1, 10}                // of the linear term: β is chosen with the first
 )
 
-// Recommend2016 repeats figure 3 of Blondel et al. 2016: the error of A² and H² on ratings and tag counts, with a constant column or with a linear term, β
-// and the ridge of the linear term chosen on validation rows, one after the other (recommendChoice). One split. Targets of the models with a constant column
-// are centred.
+// Recommend2016 repeats figure 3 of Blondel et al. 2016: the error of A² and H² on ratings and tag counts, with a
+// constant column or with a linear term, β and the ridge of the linear term chosen on validation rows, one after the
+// other (recommendChoice). One split. Targets of the models with a constant column are centred.
 func Recommend2016(ctx context.Context, o Options) (*Report, error) {
 	main := Table{Title: fmt.Sprintf("2016, figure 3: test RMSE, k = %d, split 0", recommendBasis),
-		Header: []string{"set", "model", "β", "ridge", "valid RMSE", "test RMSE", "sweeps", "seconds", "seconds to .875"}}
+		Header: []string{
+			"set",
+			"model",
+			"β",
+			"ridge",
+			"valid RMSE",
+			"test RMSE",
+			"sweeps",
+			"seconds",
+			"seconds to .875",
+		}}
 	names, betas := o.Sets, recommendBetas
 	if len(names) == 0 {
 		names = []string{"Last.fm", "ML-1M"}
@@ -127,9 +138,9 @@ func (o *Options) recommendSet(name string) (set *ratingSet, bounded bool, err e
 	return nil, false, fmt.Errorf("%w: --sets names %q: known are Last.fm, ML-100k and ML-1M", ErrOptions, name)
 }
 
-// recommendChoice calls fit, which returns the error on the validation rows, for β from the strongest on until the error is above the least for the second
-// time in a row, and for the other ridges with the best β: a few fits in place of one for each pair, as the weakest β overfit. The first vectors may be worse
-// than none: one rise ends nothing.
+// recommendChoice calls fit, which returns the error on the validation rows, for β from the strongest on until the
+// error is above the least for the second time in a row, and for the other ridges with the best β: a few fits in place
+// of one for each pair, as the weakest β overfit. The first vectors may be worse than none: one rise ends nothing.
 func recommendChoice(betas, ridges []float64, fit func(beta, ridge float64) (float64, error)) error {
 	least, best, risen := math.Inf(1), betas[0], 0
 	for _, beta := range betas {
@@ -152,7 +163,14 @@ func recommendChoice(betas, ridges []float64, fit func(beta, ridge float64) (flo
 }
 
 // recommend fits models until β and ridge are chosen, and returns the cells of the table.
-func (o *Options) recommend(ctx context.Context, set *ratingSet, bounded bool, kernel solver.Kernel, linear bool, betas []float64) ([]string, error) {
+func (o *Options) recommend(
+	ctx context.Context,
+	set *ratingSet,
+	bounded bool,
+	kernel solver.Kernel,
+	linear bool,
+	betas []float64,
+) ([]string, error) {
 	p := split(len(set.level), 0)
 	name := map[solver.Kernel]string{solver.ANOVA: "A²", solver.Homogeneous: "H²"}[kernel]
 	s := solver.DefaultSettings()
@@ -166,7 +184,12 @@ func (o *Options) recommend(ctx context.Context, set *ratingSet, bounded bool, k
 			mean += set.level[row] / float64(len(p.train))
 		}
 	}
-	problem := &solver.Problem{X: x.Select(p.train), Targets: pick(set.level, p.train), Outputs: 1, Loss: solver.Squared{}}
+	problem := &solver.Problem{
+		X:       x.Select(p.train),
+		Targets: pick(set.level, p.train),
+		Outputs: 1,
+		Loss:    solver.Squared{},
+	}
 	for i := range problem.Targets {
 		problem.Targets[i] -= mean
 	}
@@ -196,8 +219,16 @@ func (o *Options) recommend(ctx context.Context, set *ratingSet, bounded bool, k
 		o.Log.Info("fit", "model", name, "beta", beta, "ridge", ridge, "valid", e, "seconds", seconds)
 		if e < lowest {
 			lowest, best = e, s
-			cells = []string{name, fmt.Sprint(s.Lambda), fmt.Sprint(s.LinearRidge), fmt.Sprintf("%.4f", e), fmt.Sprintf("%.4f", errorOf(res.Model, test, p.test)),
-				fmt.Sprint(len(res.Steps) - 1), fmt.Sprintf("%.2f", seconds), "-"}
+			cells = []string{
+				name,
+				fmt.Sprint(s.Lambda),
+				fmt.Sprint(s.LinearRidge),
+				fmt.Sprintf("%.4f", e),
+				fmt.Sprintf("%.4f", errorOf(res.Model, test, p.test)),
+				fmt.Sprint(len(res.Steps) - 1),
+				fmt.Sprintf("%.2f", seconds),
+				"-",
+			}
 		}
 		return e, nil
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// regressionSet is a set of Blondel et al. 2016, section 9.4, as its reference in numpy reads it (section e of its measurements): three quarters of numpy's
-// permutation with seed 0 to train on, of which the last fifth chooses β; columns scaled to [−1, 1] and targets standardised by those rows.
+// regressionSet is a set of Blondel et al. 2016, section 9.4, as its reference in numpy reads it (section e of its
+// measurements): three quarters of numpy's permutation with seed 0 to train on, of which the last fifth chooses β;
+// columns scaled to [−1, 1] and targets standardised by those rows.
 type regressionSet struct {
 	name               string
 	x                  [][]float64
@@ -21,13 +22,19 @@ type regressionSet struct {
 
 // regressionFiles are the sets by name.
 var regressionFiles = map[string][]string{
-	"abalone": {"abalone", "abalone.libsvm"}, "cadata": {"cadata", "cadata.libsvm.gz"}, "cpusmall": {"cpusmall", "cpusmall.libsvm.gz"},
+	"abalone": {
+		"abalone",
+		"abalone.libsvm",
+	}, "cadata": {"cadata", "cadata.libsvm.gz"}, "cpusmall": {"cpusmall", "cpusmall.libsvm.gz"},
 	"diabetes": {"diabetes", "diabetes.libsvm"},
 }
 
 // readRegression reads a set of regressionFiles.
 func (o *Options) readRegression(name string) (*regressionSet, error) {
-	set, err := dataset.Read(o.file(regressionFiles[name]...), dataset.Options{Format: dataset.LIBSVM, Schema: event.Schema{Task: event.Regression}})
+	set, err := dataset.Read(
+		o.file(regressionFiles[name]...),
+		dataset.Options{Format: dataset.LIBSVM, Schema: event.Schema{Task: event.Regression}},
+	)
 	if err != nil {
 		return nil, missing(err)
 	}
@@ -70,11 +77,16 @@ func pick(values []float64, rows []int) []float64 {
 	return out
 }
 
-// problem is squared loss on the given rows, with constant columns in front: one makes an interaction of a degree into those of that degree and less
-// (section 8), of the ANOVA kernel of one degree less only.
+// problem is squared loss on the given rows, with constant columns in front: one makes an interaction of a degree into
+// those of that degree and less (section 8), of the ANOVA kernel of one degree less only.
 func (s *regressionSet) problem(rows []int, constants int) *solver.Problem {
 	d := len(s.x[0]) + constants
-	p := &solver.Problem{X: solver.NewRows(d, len(rows), len(rows)*d), Targets: pick(s.y, rows), Outputs: 1, Loss: solver.Squared{}}
+	p := &solver.Problem{
+		X:       solver.NewRows(d, len(rows), len(rows)*d),
+		Targets: pick(s.y, rows),
+		Outputs: 1,
+		Loss:    solver.Squared{},
+	}
 	index, value := make([]int32, d), make([]float64, d)
 	for j := range index {
 		index[j], value[j] = int32(j), 1

@@ -52,7 +52,8 @@ func (t *Table) add(cells ...any) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Write prints tables and bars as Markdown to w and writes them, the numbers as CSV and the figures as SVG and PNG into dir, which it makes.
+// Write prints tables and bars as Markdown to w and writes them, the numbers as CSV and the figures as SVG and PNG into
+// dir, which it makes.
 // The error wraps ErrBelow if a bar was missed.
 func (r *Report) Write(w io.Writer, dir string) error {
 	var text strings.Builder

@@ -16,9 +16,9 @@ func penaltyName(p solver.Penalty) string {
 	return map[solver.Penalty]string{solver.L1: "ℓ1", solver.L1L2: "ℓ1/ℓ2", solver.L1Linf: "ℓ1/ℓ∞"}[p]
 }
 
-// classBenchmark is a multi-class set of table 2 with the grid that is searched on it, and what others reached. Grids, limits and the
-// reference are those of the independent implementation in numpy whose measurements the project is compared with (its section a); the
-// reference's deviations are over the 2 to 10 splits that it ran.
+// classBenchmark is a multi-class set of table 2 with the grid that is searched on it, and what others reached. Grids,
+// limits and the reference are those of the independent implementation in numpy whose measurements the project is
+// compared with (its section a); the reference's deviations are over the 2 to 10 splits that it ran.
 type classBenchmark struct {
 	name          string
 	file          []string
@@ -120,7 +120,8 @@ func setNames() []string {
 }
 
 // settings are those of a polynomial network: the constant column takes the place of linear term and bias. Refits drop
-// basis vectors, so the path has half as many steps again as the largest k: with three times as many, ℓ1/ℓ2 on letter gained 0.3 points over as many.
+// basis vectors, so the path has half as many steps again as the largest k: with three times as many, ℓ1/ℓ2 on
+// letter gained 0.3 points over as many.
 func (b *classBenchmark) settings(p solver.Penalty, lambda float64, refit solver.Depth) solver.Settings {
 	s := solver.DefaultSettings()
 	s.Kernel, s.Penalty, s.Lambda, s.Refit = solver.Homogeneous, p, lambda, refit

@@ -12,7 +12,8 @@ import (
 	"github.com/refitd/refitd/solver/margin"
 )
 
-// marginSteps bounds the iterations of a curve and of a fit of table 1, where the paper has 1,000; quickMarginSteps those of the short form.
+// marginSteps bounds the iterations of a curve and of a fit of table 1, where the paper has 1,000; quickMarginSteps
+// those of the short form.
 const (
 	marginSteps      = 600
 	quickMarginSteps = 40
@@ -21,31 +22,59 @@ const (
 // marginSplits is the number of splits of table 1, where the paper has 20.
 const marginSplits = 3
 
-// marginStep is one iteration: objective and dual value over the rows, mean loss and λ as in the paper, and seconds since the start.
+// marginStep is one iteration: objective and dual value over the rows, mean loss and λ as in the paper, and seconds
+// since the start.
 type marginStep struct{ primal, dual, seconds float64 }
 
 // marginMethods are the paper's three and the one that is the default here.
 var marginMethods = []string{"PG", "StdFW", "LSFW", "block ascent"}
 
-// marginBars are the iterations of LSFW to a relative gap of 1e-3 that the reference in numpy takes at λ = 100/n, by set and loss; 0 for none known.
+// marginBars are the iterations of LSFW to a relative gap of 1e-3 that the reference in numpy takes at λ = 100/n, by
+// set and loss; 0 for none known.
 var marginBars = map[string][3]float64{"vowel": {163, 45, 25}, "satimage": {267, 77, 81}, "letter": {0, 0, 523}}
 
 // marginLosses are the losses of marginBars.
 var marginLosses = []margin.Loss{{Kind: margin.MaxHinge}, {Kind: margin.Usunier, K: 3}, {Kind: margin.WeightedUsunier}}
 
-// SVM2020 repeats the experiments of Tajima et al. 2020 on vowel, satimage, letter and a generated set of many features: gap and objective by
-// iteration without and with the Moreau envelope (figures 1 and 2), test errors (table 1), seconds of an iteration (table 2), and iterations and
-// seconds to a gap of 1e-3. Rows have length 1 and a constant feature, the loss of figures and tables is the weighted Usunier loss, λ is 1/n in the figures.
+// SVM2020 repeats the experiments of Tajima et al. 2020 on vowel, satimage, letter and a generated set of many
+// features: gap and objective by iteration without and with the Moreau envelope (figures 1 and 2), test errors (table
+// 1), seconds of an iteration (table 2), and iterations and seconds to a gap of 1e-3. Rows have length 1 and a constant
+// feature, the loss of figures and tables is the weighted Usunier loss, λ is 1/n in the figures.
 func SVM2020(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Name: "svm2020"}
 	gaps := Table{Title: "Iterations and seconds to a relative gap of 1e-3, λ = 100/n, one thread",
 		Header: []string{"set", "rows", "loss", "LSFW", "seconds", "StdFW", "seconds", "block ascent", "seconds"}}
-	errs := Table{Name: "errors", Title: "Table 1: test error, mean (standard deviation) over splits; λ by validation", Header: []string{"set", "method",
-		"top 1", "top 3", "top 5", "top 10"}}
-	shares := Table{Name: "warm", Title: "Refits from model and dual variables before some rows were replaced, block ascent to a relative gap of 1e-3, λ = 100/n",
-		Header: []string{"set", "loss", "rows replaced", "cold visits a row", "warm", "part", "cold milliseconds", "warm", "part"}}
-	times := Table{Name: "seconds", Title: "Table 2: seconds of an iteration", Header: append([]string{"set"}, marginMethods...)}
-	numbers := Table{Name: "curves", Header: []string{"set", "envelope", "method", "iteration", "seconds", "objective", "dual"}}
+	errs := Table{
+		Name:  "errors",
+		Title: "Table 1: test error, mean (standard deviation) over splits; λ by validation",
+		Header: []string{"set", "method",
+			"top 1", "top 3", "top 5", "top 10"},
+	}
+	shares := Table{
+		Name: "warm",
+		Title: "Refits from model and dual variables before some rows were replaced, block ascent to a relative gap of " +
+			"1e-3, λ = 100/n",
+		Header: []string{
+			"set",
+			"loss",
+			"rows replaced",
+			"cold visits a row",
+			"warm",
+			"part",
+			"cold milliseconds",
+			"warm",
+			"part",
+		},
+	}
+	times := Table{
+		Name:   "seconds",
+		Title:  "Table 2: seconds of an iteration",
+		Header: append([]string{"set"}, marginMethods...),
+	}
+	numbers := Table{
+		Name:   "curves",
+		Header: []string{"set", "envelope", "method", "iteration", "seconds", "objective", "dual"},
+	}
 	var panels []plot.Panel
 	visit := func(name string, set *classSet) error {
 		rows := split(len(set.class), 0)
@@ -72,7 +101,10 @@ func SVM2020(ctx context.Context, o Options) (*Report, error) {
 					numbers.add(name, envelope, method, t, s.seconds, s.primal, s.dual)
 					best = math.Max(best, s.dual)
 				}
-				seconds = append(seconds, fmt.Sprintf("%.4f", curves[i][len(curves[i])-1].seconds/float64(max(1, len(curves[i])-1))))
+				seconds = append(
+					seconds,
+					fmt.Sprintf("%.4f", curves[i][len(curves[i])-1].seconds/float64(max(1, len(curves[i])-1))),
+				)
 			}
 			panels = append(panels, marginPanels(fmt.Sprintf("%s, γ = %g", name, envelope), curves, best)...)
 			if envelope == 0 {
@@ -81,7 +113,10 @@ func SVM2020(ctx context.Context, o Options) (*Report, error) {
 		}
 		return o.marginErrors(ctx, &errs, name, set)
 	}
-	if err := o.overSets([]string{"vowel", "satimage", "letter"}, func(b *classBenchmark, set *classSet) error { return visit(b.name, set) }); err != nil {
+	if err := o.overSets([]string{"vowel", "satimage", "letter"}, func(b *classBenchmark,
+		set *classSet) error {
+		return visit(b.name, set)
+	}); err != nil {
 		return nil, err
 	}
 	if len(o.Sets) == 0 {
@@ -89,16 +124,25 @@ func SVM2020(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	times.Notes = []string{"An iteration of block ascent is two sweeps over the rows that the gap is in and an evaluation of all. " +
-		"PG has no dual: the figures have no gap of it."}
+	times.Notes = []string{
+		"An iteration of block ascent is two sweeps over the rows that the gap is in and an evaluation of all. " +
+			"PG has no dual: the figures have no gap of it.",
+	}
 	r.Tables, r.Numbers = []Table{gaps, shares, errs, times}, []Table{numbers}
 	r.Figures = []Figure{{Name: "gap", Figure: plot.Figure{Columns: 2, Panels: panels, Legend: "method"}}}
 	return r, nil
 }
 
-// marginPanels are the objective above the largest dual value of any method, which bounds its error, and the gap, both by iteration.
+// marginPanels are the objective above the largest dual value of any method, which bounds its error, and the gap, both
+// by iteration.
 func marginPanels(title string, curves [][]marginStep, best float64) []plot.Panel {
-	above := plot.Panel{Title: title, XLabel: "iteration", YLabel: "objective above the best bound", LogX: true, LogY: true}
+	above := plot.Panel{
+		Title:  title,
+		XLabel: "iteration",
+		YLabel: "objective above the best bound",
+		LogX:   true,
+		LogY:   true,
+	}
 	gap := plot.Panel{Title: title, XLabel: "iteration", YLabel: "gap", LogX: true, LogY: true}
 	for i, method := range marginMethods {
 		var x, over, between []float64
@@ -140,7 +184,15 @@ func (o *Options) marginGaps(ctx context.Context, r *Report, t *Table, name stri
 				if res.Status != solver.Converged {
 					got = math.Inf(1)
 				}
-				r.Bars = append(r.Bars, Bar{Name: name + ", " + loss.Name() + ", iterations of LSFW to 1e-3", Got: got, AtMost: true, Want: bar})
+				r.Bars = append(
+					r.Bars,
+					Bar{
+						Name:   name + ", " + loss.Name() + ", iterations of LSFW to 1e-3",
+						Got:    got,
+						AtMost: true,
+						Want:   bar,
+					},
+				)
 			}
 		}
 		t.Rows = append(t.Rows, row)
@@ -191,18 +243,37 @@ func (o *Options) marginWarm(ctx context.Context, r *Report, t *Table, name stri
 				seconds[k] = times[k][marginRepeats/2]
 			}
 			part := func(x [2]float64) string { return fmt.Sprintf("1/%.1f", x[0]/x[1]) }
-			t.Rows = append(t.Rows, []string{name, loss.Name(), fmt.Sprintf("%.0f %%", 100*c.replaced), fmt.Sprintf("%.2f", visits[0]),
-				fmt.Sprintf("%.2f", visits[1]), part(visits), fmt.Sprintf("%.2f", 1e3*seconds[0]), fmt.Sprintf("%.2f", 1e3*seconds[1]), part(seconds)})
+			t.Rows = append(
+				t.Rows,
+				[]string{name, loss.Name(), fmt.Sprintf("%.0f %%", 100*c.replaced), fmt.Sprintf("%.2f", visits[0]),
+					fmt.Sprintf(
+						"%.2f",
+						visits[1],
+					), part(visits), fmt.Sprintf("%.2f", 1e3*seconds[0]), fmt.Sprintf("%.2f", 1e3*seconds[1]), part(seconds)},
+			)
 			if !o.Quick && (name == "letter" || name == "satimage") {
-				r.Bars = append(r.Bars, Bar{Name: fmt.Sprintf("%s, %s, %.0f %% of the rows replaced, part of the cold time", name, loss.Name(), 100*c.replaced),
-					Got: seconds[1] / seconds[0], AtMost: true, Want: c.time})
+				r.Bars = append(
+					r.Bars,
+					Bar{
+						Name: fmt.Sprintf(
+							"%s, %s, %.0f %% of the rows replaced, part of the cold time",
+							name,
+							loss.Name(),
+							100*c.replaced,
+						),
+						Got:    seconds[1] / seconds[0],
+						AtMost: true,
+						Want:   c.time,
+					},
+				)
 			}
 		}
 	}
 	return nil
 }
 
-// marginErrors adds the test errors of each method: the mean over splits, λ of 1/n, 10/n and 100/n chosen by the top-1 error on the validation rows.
+// marginErrors adds the test errors of each method: the mean over splits, λ of 1/n, 10/n and 100/n chosen by the top-1
+// error on the validation rows.
 func (o *Options) marginErrors(ctx context.Context, t *Table, name string, set *classSet) error {
 	tops := []int{1, 3, 5, 10}
 	o.Progress.Stage(name+", errors", "methods", int64(len(marginMethods)))
@@ -252,8 +323,16 @@ func meanAndDeviation(x []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sd)
 }
 
-// marginFit runs a method at Λ = nλ until a relative gap, 0 for as far as the steps go, with one thread, and returns its iterations.
-func (o *Options) marginFit(ctx context.Context, p *solver.Problem, method string, lambda float64, limit int, gap float64) (steps []marginStep,
+// marginFit runs a method at Λ = nλ until a relative gap, 0 for as far as the steps go, with one thread, and returns
+// its iterations.
+func (o *Options) marginFit(
+	ctx context.Context,
+	p *solver.Problem,
+	method string,
+	lambda float64,
+	limit int,
+	gap float64,
+) (steps []marginStep,
 	res *solver.Result, err error) {
 	n := float64(p.X.NumRows())
 	if method == "PG" {
@@ -264,20 +343,27 @@ func (o *Options) marginFit(ctx context.Context, p *solver.Problem, method strin
 		return steps, &solver.Result{Model: model}, ctx.Err()
 	}
 	s := solver.DefaultSettings()
-	s.Lambda, s.BiasRidge, s.Workers, s.MaxIterations, s.Tolerance, s.Now = lambda, 0, 1, limit, math.Max(gap, 1e-12), o.Now
+	s.Lambda, s.BiasRidge, s.Workers, s.MaxIterations, s.Tolerance, s.Now = lambda, 0, 1, limit, math.Max(
+		gap,
+		1e-12,
+	), o.Now
 	s.OnStep = func(step solver.Step, _ *solver.Model) bool {
 		steps = append(steps, marginStep{step.Objective / n, (step.Objective - step.Gap) / n, step.Seconds})
 		return len(steps) > limit
 	}
-	a := margin.SVM{Method: map[string]margin.Method{"StdFW": margin.Scheduled, "LSFW": margin.LineSearch, "block ascent": margin.BlockAscent}[method]}
+	a := margin.SVM{
+		Method: map[string]margin.Method{"StdFW": margin.Scheduled, "LSFW": margin.LineSearch,
+			"block ascent": margin.BlockAscent}[method],
+	}
 	if res, err = a.Fit(ctx, p, nil, s); err != nil {
 		return nil, nil, fmt.Errorf("paper: %w", err)
 	}
 	return steps, res, ctx.Err()
 }
 
-// projectedGradient is PG of the paper: steps of 1/t along the subgradient of all rows over Λ, then the projection onto the ball that holds the
-// optimum (Shalev-Shwartz et al. 2011). It calls each with the objective of every iterate and returns the last one.
+// projectedGradient is PG of the paper: steps of 1/t along the subgradient of all rows over Λ, then the projection onto
+// the ball that holds the optimum (Shalev-Shwartz et al. 2011). It calls each with the objective of every iterate and
+// returns the last one.
 func projectedGradient(p *solver.Problem, lambda float64, limit int, each func(objective float64)) *solver.Model {
 	n, m := p.X.NumRows(), p.Outputs
 	model := solver.NewModel(solver.Homogeneous, p.X.NumColumns, m, true)
@@ -361,7 +447,8 @@ func (s *classSet) topErrors(model *solver.Model, rows []int, tops []int) []floa
 	return errs
 }
 
-// generatedClasses draws 40 classes of 400 features, 30 rows of each, around centres that share directions: many features, as in the paper's image sets.
+// generatedClasses draws 40 classes of 400 features, 30 rows of each, around centres that share directions: many
+// features, as in the paper's image sets.
 func generatedClasses(quick bool) *classSet {
 	classes, features, each := 40, 400, 30
 	if quick {

@@ -8,7 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestSVM2020 runs the short form: every method has a curve, exact methods reach the gap, and errors fall with the classes looked at.
+// TestSVM2020 runs the short form: every method has a curve, exact methods reach the gap, and errors fall with the
+// classes looked at.
 func TestSVM2020(t *testing.T) {
 	tier.NotUnderRace(t)
 	r, err := SVM2020(t.Context(), quick(shared(t, "data")))
@@ -22,7 +23,14 @@ func TestSVM2020(t *testing.T) {
 		for _, line := range panel.Lines {
 			first, last := line.Y[0], line.Y[len(line.Y)-1]
 			if len(line.Y) < 2 || line.Name == "block ascent" && last > 0.5*first || panel.YLabel == "gap" && last < 0 {
-				t.Errorf("%s, %s: gap %v after %d iterations, from %v", panel.Title, line.Name, last, len(line.Y)-1, first)
+				t.Errorf(
+					"%s, %s: gap %v after %d iterations, from %v",
+					panel.Title,
+					line.Name,
+					last,
+					len(line.Y)-1,
+					first,
+				)
 			}
 		}
 	}
@@ -33,7 +41,8 @@ func TestSVM2020(t *testing.T) {
 	}
 	for _, row := range r.Tables[1].Rows {
 		cold, err := strconv.ParseFloat(row[3], 64)
-		if warm, err2 := strconv.ParseFloat(row[4], 64); err != nil || err2 != nil || warm >= cold && row[0] != "generated" { // which has fewer rows than weights
+		if warm, err2 := strconv.ParseFloat(row[4], 64); err != nil || err2 != nil ||
+			warm >= cold && row[0] != "generated" { // which has fewer rows than weights
 			t.Errorf("refits: %v", row)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/refitd/refitd/solver/coordinate"
 )
 
-// generated is a row of table 1 of Blondel et al. 2015: how the data came about, and the test RMSE of the paper and of the reference in numpy, in the
-// order of syntheticModels.
+// generated is a row of table 1 of Blondel et al. 2015: how the data came about, and the test RMSE of the paper and of
+// the reference in numpy, in the order of syntheticModels.
 type generated struct {
 	dense, definite, diagonal bool
 	paper, reference          [5]float64
@@ -36,7 +36,13 @@ func toInt(b bool) int {
 // matching is the place of the convex model that makes the same of the diagonal as the data does.
 func (g *generated) matching() int { return 1 - toInt(g.diagonal) }
 
-var syntheticModels = []string{"convex FM (use diag)", "convex FM (ignore diag)", "original FM", "ridge", "kernel ridge"}
+var syntheticModels = []string{
+	"convex FM (use diag)",
+	"convex FM (ignore diag)",
+	"original FM",
+	"ridge",
+	"kernel ridge",
+}
 
 var generations = []generated{
 	{true, true, true, [5]float64{68.35, 110.18, 104.39, 104.67, 76.77}, [5]float64{1.7, 135, 157, 145, 53}},
@@ -49,7 +55,8 @@ var generations = []generated{
 	{false, false, false, [5]float64{11.66, 7.91, 27.46, 34.62, 21.75}, [5]float64{1.7, 0.64, 9.4, 13.2, 4.6}},
 }
 
-// Sizes and noise of the data, after section 5.1, and what the reference in numpy has: α, folds of the cross-validation and grids.
+// Sizes and noise of the data, after section 5.1, and what the reference in numpy has: α, folds of the
+// cross-validation and grids.
 const (
 	syntheticRows, syntheticColumns, syntheticRank = 1000, 50, 5
 	syntheticDraws                                 = 5 // features of a sparse row
@@ -89,7 +96,8 @@ type syntheticSet struct {
 	fold []int // of the training rows, the first len(fold)
 }
 
-// draw generates a set, the numbers of the reference's: a linear term of normal weights and a matrix of interactions of rank 5.
+// draw generates a set, the numbers of the reference's: a linear term of normal weights and a matrix of interactions of
+// rank 5.
 func (g *generated) draw(seed uint32) *syntheticSet {
 	const n, d, k = syntheticRows, syntheticColumns, syntheticRank
 	r := newNumpyRandom(seed)
@@ -172,7 +180,12 @@ func (s *syntheticSet) test() []int {
 // problem is squared loss on some rows.
 func (s *syntheticSet) problem(rows []int) *solver.Problem {
 	d := len(s.x[0])
-	p := &solver.Problem{X: solver.NewRows(d, len(rows), len(rows)*d), Targets: pick(s.y, rows), Outputs: 1, Loss: solver.Squared{}}
+	p := &solver.Problem{
+		X:       solver.NewRows(d, len(rows), len(rows)*d),
+		Targets: pick(s.y, rows),
+		Outputs: 1,
+		Loss:    solver.Squared{},
+	}
 	index, value := make([]int32, 0, d), make([]float64, 0, d)
 	for _, i := range rows {
 		index, value = index[:0], value[:0]
@@ -191,8 +204,10 @@ func (s *syntheticSet) rmse(predictions []float64, rows []int) float64 {
 	return floats.Distance(predictions, pick(s.y, rows), 2) / math.Sqrt(float64(len(rows)))
 }
 
-// chooser fits a model for each setting of its grid in order, as many as upTo, to rows, and calls visit with what it predicts of others.
-type chooser func(ctx context.Context, train, judged []int, upTo int, visit func(setting int, predictions []float64)) error
+// chooser fits a model for each setting of its grid in order, as many as upTo, to rows, and calls visit with what it
+// predicts of others.
+type chooser func(ctx context.Context, train, judged []int, upTo int, visit func(setting int,
+	predictions []float64)) error
 
 // choose returns the test error of the setting that cross-validation chooses, and which it is.
 func (s *syntheticSet) choose(ctx context.Context, fit chooser, settings int) (rmse float64, chosen int, err error) {
@@ -261,7 +276,8 @@ func (s *syntheticSet) machine(o *Options) chooser {
 				continue // nothing is warm-started: the last one is wanted
 			}
 			settings := convexSettings(solver.ANOVA, machineBetas[i%len(machineBetas)], syntheticRidge)
-			settings.MaxBasis, settings.Tolerance, settings.MaxIterations = syntheticRanks[i/len(machineBetas)], 1e-4, machineSweeps
+			settings.MaxBasis, settings.Tolerance, settings.MaxIterations = syntheticRanks[i/len(machineBetas)], 1e-4,
+				machineSweeps
 			descent := coordinate.Descent{Objective: coordinate.Direct, Weights: coordinate.Ones, Starts: 1}
 			if len(train) == len(s.fold) {
 				descent.Starts = machineStarts
@@ -324,7 +340,8 @@ func (s *syntheticSet) kernelRidge(_ context.Context, train, judged []int, upTo 
 	return nil
 }
 
-// generatedTable adds table 1 to r: test RMSE on generated data, each model with the settings that three folds of the training rows choose, means over draws.
+// generatedTable adds table 1 to r: test RMSE on generated data, each model with the settings that three folds of the
+// training rows choose, means over draws.
 func generatedTable(ctx context.Context, o *Options, r *Report) error {
 	samples, rows := o.splits(syntheticSamples), generations
 	if o.Quick {
@@ -340,8 +357,11 @@ func generatedTable(ctx context.Context, o *Options, r *Report) error {
 	}); err != nil {
 		return err
 	}
-	main := Table{Name: "table1", Header: append([]string{"data"}, append(slices.Clone(syntheticModels), "least", "least of the reference")...),
-		Title: "Table 1 of Blondel et al. 2015: test RMSE on generated data, means over draws [reference in numpy] (paper)"}
+	main := Table{
+		Name:   "table1",
+		Header: append([]string{"data"}, append(slices.Clone(syntheticModels), "least", "least of the reference")...),
+		Title:  "Table 1 of Blondel et al. 2015: test RMSE on generated data, means over draws [reference in numpy] (paper)",
+	}
 	numbers := Table{Name: "draws", Header: append([]string{"data", "draw"}, syntheticModels...)}
 	agree := 0
 	for at := range rows {
@@ -362,8 +382,15 @@ func generatedTable(ctx context.Context, o *Options, r *Report) error {
 		least, theirs := floats.MinIdx(mean[:]), floats.MinIdx(g.reference[:])
 		agree += toInt(least == theirs)
 		main.Rows = append(main.Rows, append(row, syntheticModels[least], syntheticModels[theirs]))
-		r.Bars = append(r.Bars, Bar{Name: g.String() + ", RMSE of the matching model over the reference's", Got: mean[g.matching()] / g.reference[g.matching()],
-			AtMost: true, Want: syntheticExcess})
+		r.Bars = append(
+			r.Bars,
+			Bar{
+				Name:   g.String() + ", RMSE of the matching model over the reference's",
+				Got:    mean[g.matching()] / g.reference[g.matching()],
+				AtMost: true,
+				Want:   syntheticExcess,
+			},
+		)
 	}
 	r.Bars = append(r.Bars, Bar{Name: "rows with the reference's winner", Got: float64(agree), Want: syntheticWinners})
 	r.Tables, r.Numbers = append(r.Tables, main), append(r.Numbers, numbers)
@@ -378,7 +405,8 @@ func (g *generated) judge(ctx context.Context, o *Options, seed uint32, rmse *[5
 		settings int
 	}{
 		{s.convex(o, solver.Homogeneous), len(syntheticStrengths)}, {s.convex(o, solver.ANOVA), len(syntheticStrengths)},
-		{s.machine(o), len(syntheticRanks) * len(machineBetas)}, {s.linear(o), 1}, {s.kernelRidge, len(kernelOffsets) * len(kernelRidges)},
+		{s.machine(o), len(syntheticRanks) * len(machineBetas)}, {s.linear(o), 1}, {s.kernelRidge, len(kernelOffsets) * len(
+			kernelRidges)},
 	} {
 		if rmse[m], _, err = s.choose(ctx, c.fit, c.settings); err != nil {
 			return err

@@ -11,13 +11,25 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Table2 repeats table 2: the test accuracy of three penalties with output and with full refits, and of one-vs-rest logistic regression, λ and
-// k chosen on the validation rows (on letter λ on those of the first split).
+// Table2 repeats table 2: the test accuracy of three penalties with output and with full refits, and of one-vs-rest
+// logistic regression, λ and k chosen on the validation rows (on letter λ on those of the first split).
 func Table2(ctx context.Context, o Options) (*Report, error) {
 	main := Table{Title: "Table 2: test accuracy in percent (basis vectors), mean ± standard deviation over splits",
-		Header: []string{"set", "refit", "penalty", "accuracy", "splits", "paper (one split)", "reference in numpy", "bar"}}
+		Header: []string{
+			"set",
+			"refit",
+			"penalty",
+			"accuracy",
+			"splits",
+			"paper (one split)",
+			"reference in numpy",
+			"bar",
+		}}
 	r := &Report{Name: "table2"}
-	numbers := Table{Name: "cells", Header: []string{"set", "split", "refit", "penalty", "lambda", "k", "valid_percent", "test_percent"}}
+	numbers := Table{
+		Name:   "cells",
+		Header: []string{"set", "split", "refit", "penalty", "lambda", "k", "valid_percent", "test_percent"},
+	}
 	var all []job
 	err := o.overSets(setNames(), func(b *classBenchmark, set *classSet) error {
 		splits := o.splits(b.splits)
@@ -38,7 +50,16 @@ func Table2(ctx context.Context, o Options) (*Report, error) {
 				if refit == solver.Full {
 					known = b.full[p]
 				}
-				row := []string{b.name, refit.String(), penaltyName(penalty), found.String(), fmt.Sprint(splits), known.inPaper(), known.reference(), "-"}
+				row := []string{
+					b.name,
+					refit.String(),
+					penaltyName(penalty),
+					found.String(),
+					fmt.Sprint(splits),
+					known.inPaper(),
+					known.reference(),
+					"-",
+				}
 				if !o.Quick { // the bars are about the whole protocol
 					bar := cellBar(b.name, refit, penalty, found.mean(), known)
 					row[len(row)-1] = verdict(bar)
@@ -46,7 +67,10 @@ func Table2(ctx context.Context, o Options) (*Report, error) {
 				}
 				main.Rows = append(main.Rows, row)
 				if !o.Quick && b.name == "letter" && refit == solver.OutputLayer && penalty == solver.L1L2 {
-					r.Bars = append(r.Bars, Bar{Name: "letter, ℓ1/ℓ2, output refits, mean accuracy", Got: found.mean(), Want: letterBar})
+					r.Bars = append(
+						r.Bars,
+						Bar{Name: "letter, ℓ1/ℓ2, output refits, mean accuracy", Got: found.mean(), Want: letterBar},
+					)
 				}
 			}
 		}
@@ -54,7 +78,19 @@ func Table2(ctx context.Context, o Options) (*Report, error) {
 		if err != nil {
 			return err
 		}
-		main.Rows = append(main.Rows, []string{b.name, "-", "linear", linear.String(), fmt.Sprint(splits), b.linear.inPaper(), b.linear.reference(), "-"})
+		main.Rows = append(
+			main.Rows,
+			[]string{
+				b.name,
+				"-",
+				"linear",
+				linear.String(),
+				fmt.Sprint(splits),
+				b.linear.inPaper(),
+				b.linear.reference(),
+				"-",
+			},
+		)
 		return nil
 	})
 	if err != nil {
@@ -65,7 +101,8 @@ func Table2(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// table2Paths walks the paths of a set: all of them, or those of the first split and then of the others at the λ that was best there.
+// table2Paths walks the paths of a set: all of them, or those of the first split and then of the others at the λ that
+// was best there.
 func (o *Options) table2Paths(ctx context.Context, b *classBenchmark, set *classSet, splits int) ([]job, error) {
 	jobs := jobsFor(b, set, splits, solver.OutputLayer, solver.Full)
 	if !b.tuneOnce {
@@ -87,7 +124,11 @@ func (o *Options) table2Paths(ctx context.Context, b *classBenchmark, set *class
 
 // cellBar is the bar of a cell: the reference's mean less two standard deviations of its splits.
 func cellBar(set string, refit solver.Depth, penalty solver.Penalty, got float64, known cell) Bar {
-	return Bar{Name: fmt.Sprintf("%s, %s, %v refits, mean accuracy", set, penaltyName(penalty), refit), Got: got, Want: known.mean - 2*known.sd}
+	return Bar{
+		Name: fmt.Sprintf("%s, %s, %v refits, mean accuracy", set, penaltyName(penalty), refit),
+		Got:  got,
+		Want: known.mean - 2*known.sd,
+	}
 }
 
 // verdict is a bar as a cell of a table.
@@ -132,7 +173,8 @@ func spread(values []float64) (mean, deviation float64) {
 	return stat.MeanStdDev(values, nil)
 }
 
-// String is "mean ± deviation (mean units)", without the deviation for a single split and without units for a linear model.
+// String is "mean ± deviation (mean units)", without the deviation for a single split and without units for a linear
+// model.
 func (c *cells) String() string {
 	mean, deviation := spread(c.accuracy)
 	text := fmt.Sprintf("%.2f", mean)

@@ -9,7 +9,8 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// Bars of a warm start against a cold fit: time and objective with the output weights refitted and one step on the basis vectors, and with new ones.
+// Bars of a warm start against a cold fit: time and objective with the output weights refitted and one step on the
+// basis vectors, and with new ones.
 const (
 	warmTime, warmObjective = 1.0 / 20, 1.06
 	grownTime, grownGain    = 1.0 / 3, 1.01
@@ -35,18 +36,31 @@ type warmCase struct {
 	settings solver.Settings
 }
 
-// Warm measures what a warm start saves: a model fitted to a part of the rows, then 5 % and 20 % of them replaced by others, and the refit
-// of the output weights with one step on the basis vectors, and of those with new basis vectors, against a cold fit on the new rows. No certificate
-// is made in either.
+// Warm measures what a warm start saves: a model fitted to a part of the rows, then 5 % and 20 % of them replaced by
+// others, and the refit of the output weights with one step on the basis vectors, and of those with new basis vectors,
+// against a cold fit on the new rows. No certificate is made in either.
 func Warm(ctx context.Context, o Options) (*Report, error) {
 	cases, err := o.warmCases()
 	if err != nil {
 		return nil, err
 	}
 	r := &Report{Name: "warm"}
-	main := Table{Title: "Warm start after replacing rows: seconds and objective of a cold fit, and of refits as parts of it",
-		Header: []string{"set", "splits", "rows replaced", "cold seconds", "cold objective", "V and a step of H, seconds", "time", "objective",
-			"with new vectors, seconds", "time", "objective"}}
+	main := Table{
+		Title: "Warm start after replacing rows: seconds and objective of a cold fit, and of refits as parts of it",
+		Header: []string{
+			"set",
+			"splits",
+			"rows replaced",
+			"cold seconds",
+			"cold objective",
+			"V and a step of H, seconds",
+			"time",
+			"objective",
+			"with new vectors, seconds",
+			"time",
+			"objective",
+		},
+	}
 	replaced := []float64{0.05, 0.2}
 	for i := range cases {
 		c := &cases[i]
@@ -72,19 +86,41 @@ func Warm(ctx context.Context, o Options) (*Report, error) {
 				continue
 			}
 			name := fmt.Sprintf("%s, %.0f %% replaced", c.name, 100*share)
-			r.Bars = append(r.Bars,
-				Bar{Name: name + ", V and a step of H, part of the cold time", Got: warmPart, AtMost: true, Want: warmTime},
-				Bar{Name: name + ", V and a step of H, part of the cold objective", Got: warmRatio, AtMost: true, Want: warmObjective},
-				Bar{Name: name + ", new vectors, part of the cold time", Got: grownShare, AtMost: true, Want: grownTime},
-				Bar{Name: name + ", new vectors, part of the cold objective", Got: grownRatio, AtMost: true, Want: grownGain})
+			r.Bars = append(
+				r.Bars,
+				Bar{
+					Name:   name + ", V and a step of H, part of the cold time",
+					Got:    warmPart,
+					AtMost: true,
+					Want:   warmTime,
+				},
+				Bar{
+					Name:   name + ", V and a step of H, part of the cold objective",
+					Got:    warmRatio,
+					AtMost: true,
+					Want:   warmObjective,
+				},
+				Bar{
+					Name:   name + ", new vectors, part of the cold time",
+					Got:    grownShare,
+					AtMost: true,
+					Want:   grownTime,
+				},
+				Bar{
+					Name:   name + ", new vectors, part of the cold objective",
+					Got:    grownRatio,
+					AtMost: true,
+					Want:   grownGain,
+				},
+			)
 		}
 	}
 	r.Tables = []Table{main}
 	return r, nil
 }
 
-// warmResult is what fits took and reached on one split, or sums over splits; the objectives of warm ones as logarithms of parts of the cold
-// one.
+// warmResult is what fits took and reached on one split, or sums over splits; the objectives of warm ones as logarithms
+// of parts of the cold one.
 type warmResult struct {
 	coldSeconds, coldObjective, warmSeconds, warmLog, grownSeconds, grownLog float64
 }
@@ -95,8 +131,14 @@ func (r *warmResult) add(x warmResult) {
 	r.grownSeconds, r.grownLog = r.grownSeconds+x.grownSeconds, r.grownLog+x.grownLog
 }
 
-// warmSplit fits to four fifths of the pool of a split and refits after a share of those rows was replaced from the last fifth.
-func (o *Options) warmSplit(ctx context.Context, c *warmCase, share float64, number uint32) (out warmResult, err error) {
+// warmSplit fits to four fifths of the pool of a split and refits after a share of those rows was replaced from the
+// last fifth.
+func (o *Options) warmSplit(
+	ctx context.Context,
+	c *warmCase,
+	share float64,
+	number uint32,
+) (out warmResult, err error) {
 	pool := slices.Concat(split(c.rows, number).train, split(c.rows, number).valid)
 	base, extra := pool[:4*len(pool)/5], pool[4*len(pool)/5:]
 	s := c.settings
@@ -153,7 +195,13 @@ func (o *Options) warmCases() ([]warmCase, error) {
 }
 
 // timed fits repeatedly and returns the shortest time.
-func (o *Options) timed(ctx context.Context, p *solver.Problem, warm *solver.Model, s solver.Settings, repeats int) (res *solver.Result,
+func (o *Options) timed(
+	ctx context.Context,
+	p *solver.Problem,
+	warm *solver.Model,
+	s solver.Settings,
+	repeats int,
+) (res *solver.Result,
 	seconds float64, err error) {
 	s.Rough = true
 	for i := range repeats {

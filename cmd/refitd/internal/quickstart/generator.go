@@ -7,9 +7,10 @@ import (
 	"strconv"
 )
 
-// The stream is sized so that at 2,000 events/s half a minute is enough to learn it and to learn it again. A rating is a sum of a
-// common level, a bias of the user, a bias of the item, a product of rank-4 taste vectors and noise, rounded to a level of 1..5. The
-// standard deviations are in levels; the product has about half of the variance that can be explained.
+// The stream is sized so that at 2,000 events/s half a minute is enough to learn it and to learn it again. A rating is
+// a sum of a common level, a bias of the user, a bias of the item, a product of rank-4 taste vectors and noise, rounded
+// to a level of 1..5. The standard deviations are in levels; the product has about half of the variance that can be
+// explained.
 const (
 	startUsers = 800
 	startItems = 300
@@ -25,12 +26,14 @@ const (
 	itemSpread  = 0.55
 	noiseSpread = 0.5
 
-	// driftUsers is the share of users whose taste is redrawn, driftItems that of items whose bias is, when the taste changes.
+	// driftUsers is the share of users whose taste is redrawn, driftItems that of items whose bias is, when the taste
+	// changes.
 	driftUsers = 0.4
 	driftItems = 0.4
 )
 
-// tasteSpread holds the standard deviation that each factor adds to a rating. Unequal ones make the first factors easy to find.
+// tasteSpread holds the standard deviation that each factor adds to a rating. Unequal ones make the first factors easy
+// to find.
 var tasteSpread = [...]float64{0.55, 0.4, 0.3, 0.2}
 
 // Rating is one event of the stream.
@@ -40,9 +43,9 @@ type Rating struct {
 	TS         int64 // milliseconds since 1970, UTC
 }
 
-// Generator makes an endless rating stream with planted low-rank structure, skewed users and items, and new users and items all the
-// time. On one platform the stream is a function of the seed and of the events before which Drift was called. Not safe for concurrent
-// use.
+// Generator makes an endless rating stream with planted low-rank structure, skewed users and items, and new users and
+// items all the time. On one platform the stream is a function of the seed and of the events before which Drift was
+// called. Not safe for concurrent use.
 type Generator struct {
 	rng   *rand.Rand
 	users population
@@ -141,7 +144,8 @@ type population struct {
 	cumulative  []float64 // sum of the weights of the members up to and including this one
 }
 
-// add appends a member and returns its number. Its rank is drawn, so that newcomers are as unequal as those who were first.
+// add appends a member and returns its number. Its rank is drawn, so that newcomers are as unequal as those who were
+// first.
 func (p *population) add(rng *rand.Rand, m member) int {
 	rank := float64(1 + rng.IntN(p.ranks))
 	weight := math.Pow(rank+p.shift, -p.skew)

@@ -87,13 +87,21 @@ func TestDriftRedrawsTastesAndItemBiases(t *testing.T) {
 	within := func(n int, share, of float64) bool {
 		return math.Abs(float64(n)-share*of) < 4*math.Sqrt(of*share*(1-share))
 	}
-	if redrawn.userBias != 0 || redrawn.itemTaste != 0 || !within(redrawn.userTaste, driftUsers, startUsers) || !within(redrawn.itemBias, driftItems, startItems) {
-		t.Errorf("redrawn %+v, want about %v of %d user tastes, about %v of %d item biases and nothing else", redrawn, driftUsers, startUsers, driftItems, startItems)
+	if redrawn.userBias != 0 || redrawn.itemTaste != 0 || !within(redrawn.userTaste, driftUsers, startUsers) ||
+		!within(redrawn.itemBias, driftItems, startItems) {
+		t.Errorf(
+			"redrawn %+v, want about %v of %d user tastes, about %v of %d item biases and nothing else",
+			redrawn,
+			driftUsers,
+			startUsers,
+			driftItems,
+			startItems,
+		)
 	}
 }
 
-// TestStreamShape checks what a reader of the topic sees: all levels occur, few users and items make most of the events, new ones keep
-// coming.
+// TestStreamShape checks what a reader of the topic sees: all levels occur, few users and items make most of the
+// events, new ones keep coming.
 func TestStreamShape(t *testing.T) {
 	const n = 40_000
 	g := NewGenerator(1)
@@ -120,15 +128,25 @@ func TestStreamShape(t *testing.T) {
 		}
 		return float64(top) / n
 	}
-	t.Logf("levels %v; busiest tenth: %.2f of the events by user, %.2f by item; new in the last quarter: %d users, %d items",
-		byLevel[1:], share(users), share(items), lateUsers, lateItems)
+	t.Logf(
+		"levels %v; busiest tenth: %.2f of the events by user, %.2f by item; new in the last quarter: %d users, %d items",
+		byLevel[1:],
+		share(users),
+		share(items),
+		lateUsers,
+		lateItems,
+	)
 	for c := 1; c <= levels; c++ {
 		if byLevel[c] < n/50 {
 			t.Errorf("level %d occurs %d times in %d", c, byLevel[c], n)
 		}
 	}
 	if share(users) < 0.25 || share(items) < 0.25 {
-		t.Errorf("the busiest tenth of users and items has %.2f and %.2f of the events, want at least 0.25", share(users), share(items))
+		t.Errorf(
+			"the busiest tenth of users and items has %.2f and %.2f of the events, want at least 0.25",
+			share(users),
+			share(items),
+		)
 	}
 	if lateUsers < 20 || lateItems < 4 {
 		t.Errorf("in the last quarter %d new users and %d new items came, want at least 20 and 4", lateUsers, lateItems)
@@ -182,8 +200,8 @@ func squaredError(pred, level float64) float64 {
 	return d * d
 }
 
-// TestStreamLeavesRoom measures what the generator promises: item means beat the global mean, biases beat item means, and the noise
-// floor is far enough below for a factorization to show.
+// TestStreamLeavesRoom measures what the generator promises: item means beat the global mean, biases beat item means,
+// and the noise floor is far enough below for a factorization to show.
 func TestStreamLeavesRoom(t *testing.T) {
 	for seed := range uint64(3) {
 		g := NewGenerator(seed + 1)
@@ -208,18 +226,36 @@ func TestStreamLeavesRoom(t *testing.T) {
 		}
 		rmse := func(m mean) float64 { return math.Sqrt(m.of(0)) }
 		gl, it, sg, fl := rmse(mse.global), rmse(mse.item), rmse(mse.sgd), rmse(mse.floor)
-		t.Logf("seed %d: rmse global mean %.3f, item mean %.3f, bias SGD %.3f, floor %.3f; users %d, items %d", seed+1, gl, it, sg, fl,
-			len(g.users.members), len(g.items.members))
+		t.Logf(
+			"seed %d: rmse global mean %.3f, item mean %.3f, bias SGD %.3f, floor %.3f; users %d, items %d",
+			seed+1,
+			gl,
+			it,
+			sg,
+			fl,
+			len(g.users.members),
+			len(g.items.members),
+		)
 		const margin = 0.05
 		if gl < it+margin || it < sg+margin || sg < fl+4*margin {
-			t.Errorf("seed %d: want global mean > item mean > bias SGD > floor with margins %.2f, %.2f, %.2f; got %.3f, %.3f, %.3f, %.3f",
-				seed+1, margin, margin, 4*margin, gl, it, sg, fl)
+			t.Errorf(
+				"seed %d: want global mean > item mean > bias SGD > floor with margins %.2f, %.2f, %.2f; got %.3f, %.3f, "+
+					"%.3f, %.3f",
+				seed+1,
+				margin,
+				margin,
+				4*margin,
+				gl,
+				it,
+				sg,
+				fl,
+			)
 		}
 	}
 }
 
-// factorization is a batch learner of the same form as the planted one, fitted by ridge-penalised alternating least squares on a
-// weighted list of events. It takes the place of the daemon: what it reaches, a refit can reach.
+// factorization is a batch learner of the same form as the planted one, fitted by ridge-penalised alternating least
+// squares on a weighted list of events. It takes the place of the daemon: what it reaches, a refit can reach.
 type factorization struct {
 	rank       int
 	ridge      float64
@@ -282,7 +318,13 @@ func (f *factorization) greet(side map[int][]float64, id int, rng *rand.Rand) {
 }
 
 // solve stores in dst[id] the ridge solution over rows[id], the other side's vectors being fixed.
-func (f *factorization) solve(dst map[int][]float64, rows map[int][]int, other func(n int) []float64, events []rated, weight []float64) {
+func (f *factorization) solve(
+	dst map[int][]float64,
+	rows map[int][]int,
+	other func(n int) []float64,
+	events []rated,
+	weight []float64,
+) {
 	d := f.rank + 1
 	for id, ns := range rows {
 		a, b, x := make([]float64, d*d), make([]float64, d), make([]float64, d)
@@ -303,13 +345,17 @@ func (f *factorization) solve(dst map[int][]float64, rows map[int][]int, other f
 		}
 		var chol mat.Cholesky
 		if chol.Factorize(mat.NewSymDense(d, a)) {
-			_ = chol.SolveVecTo(mat.NewVecDense(d, dst[id]), mat.NewVecDense(d, b)) // its error warns of ill conditioning, which the ridge excludes
+			_ = chol.SolveVecTo(
+				mat.NewVecDense(d, dst[id]),
+				mat.NewVecDense(d, b),
+			) // its error warns of ill conditioning, which the ridge excludes
 		}
 	}
 }
 
-// TestStreamCanBeLearned drives the daemon's cycle in small: score, keep, refit every 5,000 events on a sample that forgets with a
-// half-life of 8 s. The factorization must beat bias SGD after 30,000 events, and be back within 5 % 50,000 events after the change.
+// TestStreamCanBeLearned drives the daemon's cycle in small: score, keep, refit every 5,000 events on a sample that
+// forgets with a half-life of 8 s. The factorization must beat bias SGD after 30,000 events, and be back within 5 %
+// 50,000 events after the change.
 func TestStreamCanBeLearned(t *testing.T) {
 	const (
 		refitEvery = 5_000
@@ -351,7 +397,13 @@ func TestStreamCanBeLearned(t *testing.T) {
 			weight[k] = math.Exp2(float64(k+1-len(recent)) / halfLife)
 		}
 		f.refit(recent, weight, 2, rng)
-		t.Logf("%5.1f s: rmse published %.3f, bias SGD %.3f, floor %.3f", float64(n+1)/testRate, last(fErr), last(sErr), last(floor))
+		t.Logf(
+			"%5.1f s: rmse published %.3f, bias SGD %.3f, floor %.3f",
+			float64(n+1)/testRate,
+			last(fErr),
+			last(sErr),
+			last(floor),
+		)
 		switch {
 		case n+1 == 30_000 && last(fErr) > last(sErr):
 			t.Errorf("after %d events the factorization has %.3f, bias SGD %.3f", n+1, last(fErr), last(sErr))

@@ -15,8 +15,8 @@ import (
 const (
 	// sendEvery is the longest an event that is due waits to be sent.
 	sendEvery = 50 * time.Millisecond
-	// batchTimeout ends a batch that is not full. It is short because a batch here is never filled: each call brings all that is due,
-	// and kafka-go blocks until the batch is full or this has passed.
+	// batchTimeout ends a batch that is not full. It is short because a batch here is never filled: each call brings
+	// all that is due, and kafka-go blocks until the batch is full or this has passed.
 	batchTimeout = 5 * time.Millisecond
 	// maxBatchRecords bounds one write, and so the rate: 200,000 events/s.
 	maxBatchRecords = 10_000
@@ -41,9 +41,9 @@ type ProduceCounts struct {
 	Acknowledged int64 // those it confirmed; the rest may or may not be in the topic
 }
 
-// Produce writes ratings of g to a topic at a steady rate, as JSON with the user as key, until ctx is done; then it returns nil. Events
-// that could not be sent in time, because the broker was slow, are sent as soon as it answers. A write that is retried may leave
-// duplicates. It owns g while it runs.
+// Produce writes ratings of g to a topic at a steady rate, as JSON with the user as key, until ctx is done; then it
+// returns nil. Events that could not be sent in time, because the broker was slow, are sent as soon as it answers. A
+// write that is retried may leave duplicates. It owns g while it runs.
 func Produce(ctx context.Context, g *Generator, opt ProduceOptions) (counts ProduceCounts, err error) {
 	if !(opt.Rate > 0) || math.IsInf(opt.Rate, 0) {
 		return counts, fmt.Errorf("quickstart: --rate %v is not a number of events per second above 0", opt.Rate)
@@ -94,8 +94,14 @@ func Produce(ctx context.Context, g *Generator, opt ProduceOptions) (counts Prod
 		case err != nil && ctx.Err() != nil:
 			return counts, nil // the broker is being closed too; the counts say so
 		case err != nil:
-			return counts, fmt.Errorf("quickstart: write to topic %q at %s: %d of %d events not acknowledged: %w", opt.Topic, opt.Addr,
-				counts.Sent-counts.Acknowledged, counts.Sent, firstError(err))
+			return counts, fmt.Errorf(
+				"quickstart: write to topic %q at %s: %d of %d events not acknowledged: %w",
+				opt.Topic,
+				opt.Addr,
+				counts.Sent-counts.Acknowledged,
+				counts.Sent,
+				firstError(err),
+			)
 		}
 	}
 }

@@ -113,7 +113,8 @@ func checkTopic(t *testing.T, client *kafka.Client, start time.Time, end []int64
 	}
 }
 
-// readPartition reads with franz-go: the consumer in this process registers its own Fetch response, which kafka-go's client cannot take.
+// readPartition reads with franz-go: the consumer in this process registers its own Fetch response, which kafka-go's
+// client cannot take.
 func readPartition(t *testing.T, addr string, partition int, end int64) (records []*kgo.Record) {
 	t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
@@ -154,7 +155,8 @@ func murmur2(key string) uint32 {
 func TestProduceErrors(t *testing.T) {
 	b := daemontest.StartBroker(t, t.TempDir(), "")
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if _, err := Produce(t.Context(), NewGenerator(1), ProduceOptions{Addr: b.Addr(), Topic: "none", Rate: rate}); err == nil ||
+		if _, err := Produce(t.Context(), NewGenerator(1), ProduceOptions{Addr: b.Addr(), Topic: "none",
+			Rate: rate}); err == nil ||
 			!strings.Contains(err.Error(), "--rate") {
 			t.Errorf("rate %v: error %v, want one that names --rate", rate, err)
 		}
@@ -173,14 +175,21 @@ func TestProduceCountsWhatWasRefused(t *testing.T) {
 	if err := b.CreateTopic(t.Context(), "ratings", 2, 0); err != nil {
 		t.Fatal(err)
 	}
-	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "ratings", Partitions: []int32{0}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	b.Cluster().
+		Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "ratings", Partitions: []int32{0},
+			Err: kerr.TopicAuthorizationFailed, Count: -1})
 	counts, err := Produce(t.Context(), NewGenerator(1), ProduceOptions{Addr: b.Addr(), Topic: "ratings", Rate: 20_000})
 	if !errors.Is(err, kafka.TopicAuthorizationFailed) || len(err.Error()) > 500 {
 		t.Errorf("error %v, want a short one that wraps TopicAuthorizationFailed", err)
 	}
 	first, end := daemontest.LogRange(t, daemontest.Client(t, b.Addr()), "ratings", 2)
 	if n := end[1] - first[1]; n == 0 || end[0] != 0 || counts.Acknowledged != n || counts.Sent <= n {
-		t.Errorf("counts %+v, want %d acknowledged, as many as the topic has, and more sent; log ends %v", counts, n, end)
+		t.Errorf(
+			"counts %+v, want %d acknowledged, as many as the topic has, and more sent; log ends %v",
+			counts,
+			n,
+			end,
+		)
 	}
 }
 
@@ -193,12 +202,16 @@ func TestProduceWhenTheBrokerGoes(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		// The change of taste is the moment: events before it are in the topic, those after it meet no broker.
-		_, err := Produce(ctx, NewGenerator(1), ProduceOptions{Addr: b.Addr(), Topic: "ratings", Rate: 2000, DriftAfter: 500, OnDrift: func() {
-			b.Close()
-			if stopped {
-				cancel()
-			}
-		}})
+		_, err := Produce(
+			ctx,
+			NewGenerator(1),
+			ProduceOptions{Addr: b.Addr(), Topic: "ratings", Rate: 2000, DriftAfter: 500, OnDrift: func() {
+				b.Close()
+				if stopped {
+					cancel()
+				}
+			}},
+		)
 		if stopped && err != nil || !stopped && err == nil {
 			t.Errorf("context done: %v; error %v, want one exactly if it is not done", stopped, err)
 		}

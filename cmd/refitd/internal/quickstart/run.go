@@ -37,20 +37,23 @@ const (
 // Options of a quickstart. Out, Text and Log are required.
 type Options struct {
 	For        time.Duration   `help:"End after this long; until a signal if not given."`
-	Dir        string          `placeholder:"DIR" help:"Directory for broker, state and snapshots; a new temporary one if not given."`
-	Seed       uint64          `default:"1" help:"Seed of the generated stream."`
-	Rate       float64         `default:"2000" help:"Events per second."`
+	Dir        string          `help:"Directory for broker, state and snapshots; a new temporary one if not given." placeholder:"DIR"`
+	Seed       uint64          `help:"Seed of the generated stream."                                                                  default:"1"`
+	Rate       float64         `help:"Events per second."                                                                             default:"2000"`
 	BrokerOnly bool            `help:"Start the broker alone and keep its topics in --dir."`
-	Listen     string          `default:"127.0.0.1:0" help:"Address of the broker; port 0 takes a free one."`
+	Listen     string          `help:"Address of the broker; port 0 takes a free one."                                                default:"127.0.0.1:0"`
 	Open       bool            `help:"Show the status page in a browser."`
-	Out        *report.Emitter `kong:"-"`
-	Text       io.Writer       `kong:"-"` // the live table, unless Out writes JSON
-	Log        *slog.Logger    `kong:"-"`
-	// Terminal, if not nil, returns a log that writes to a file: Text is a terminal then, whose end is redrawn in place.
-	Terminal func(file io.Writer) *slog.Logger `kong:"-"`
+	Out        *report.Emitter `                                                                                                                            kong:"-"`
+	// the live table, unless Out writes JSON
+	Text io.Writer    `                                                                                                                            kong:"-"`
+	Log  *slog.Logger `                                                                                                                            kong:"-"`
+	// Terminal, if not nil, returns a log that writes to a file: Text is a terminal then, whose end is redrawn in
+	// place.
+	Terminal func(file io.Writer) *slog.Logger `                                                                                                                            kong:"-"`
 }
 
-// demo is a quickstart under way. Its fields belong to the goroutine of watch, versions and drifts come to it by channel.
+// demo is a quickstart under way. Its fields belong to the goroutine of watch, versions and drifts come to it by
+// channel.
 type demo struct {
 	Options
 	daemon   *daemon.Daemon
@@ -72,11 +75,15 @@ type demo struct {
 	recovered  *report.Number
 }
 
-// Run starts a broker, a generated stream and the daemon on it in this process, shows what happens once a second, and ends cleanly with
-// ctx or the time. With BrokerOnly it is the broker alone.
+// Run starts a broker, a generated stream and the daemon on it in this process, shows what happens once a second, and
+// ends cleanly with ctx or the time. With BrokerOnly it is the broker alone.
 func Run(ctx context.Context, o Options) (err error) {
 	if !(o.Rate >= 1) || math.IsInf(o.Rate, 0) {
-		return &report.ExitError{Code: report.ExitUsage, Err: fmt.Errorf("quickstart: --rate %v is not at least 1 event per second", o.Rate), Key: "--rate"}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Err:  fmt.Errorf("quickstart: --rate %v is not at least 1 event per second", o.Rate),
+			Key:  "--rate",
+		}
 	}
 	if o.Dir == "" {
 		if o.Dir, err = os.MkdirTemp("", "refitd-quickstart-"); err != nil {
@@ -117,8 +124,15 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := kafka.CreateTopic(ctx, topic, partitions, retentionBytes); err != nil {
 		return err
 	}
-	d := &demo{Options: o, table: NewTable(o.Text, terminal.Width(o.Text)), log: logFile, began: time.Now(), versions: make(chan report.Version, 16),
-		drifts: make(chan time.Time, 1), window: max(1000, int64(windowSeconds*o.Rate))}
+	d := &demo{
+		Options:  o,
+		table:    NewTable(o.Text, terminal.Width(o.Text)),
+		log:      logFile,
+		began:    time.Now(),
+		versions: make(chan report.Version, 16),
+		drifts:   make(chan time.Time, 1),
+		window:   max(1000, int64(windowSeconds*o.Rate)),
+	}
 	return d.run(ctx, kafka.Addr())
 }
 
@@ -128,7 +142,10 @@ func (d *demo) run(ctx context.Context, addr string) error {
 		return err
 	}
 	silent := report.NewEmitter(io.Discard, true)
-	d.daemon, err = daemon.New(ctx, daemon.Options{Config: conf, Out: silent, Log: d.Log, OnVersion: func(v report.Version) { d.versions <- v }})
+	d.daemon, err = daemon.New(
+		ctx,
+		daemon.Options{Config: conf, Out: silent, Log: d.Log, OnVersion: func(v report.Version) { d.versions <- v }},
+	)
 	if err != nil {
 		return err
 	}
@@ -142,12 +159,17 @@ func (d *demo) run(ctx context.Context, addr string) error {
 		return d.daemon.Run(groupCtx)
 	})
 	group.Go(func() error {
-		_, err := Produce(groupCtx, NewGenerator(d.Seed), ProduceOptions{Addr: addr, Topic: topic, Rate: d.Rate, DriftAfter: d.driftAfter(),
-			OnDrift: func() { d.drifts <- time.Now() }})
+		_, err := Produce(
+			groupCtx,
+			NewGenerator(d.Seed),
+			ProduceOptions{Addr: addr, Topic: topic, Rate: d.Rate, DriftAfter: d.driftAfter(),
+				OnDrift: func() { d.drifts <- time.Now() }},
+		)
 		return err
 	})
 	group.Go(func() error { return d.watch(stopped) })
-	if err := group.Wait(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if err := group.Wait(); err != nil && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, context.Canceled) {
 		return err
 	}
 	return d.summarise()
@@ -174,12 +196,16 @@ func (d *demo) introduce(addr string) error {
 		d.table = NewScreen(d.Text, page, d.log, nil)
 	}
 	if n := d.daemon.Progressive().N; n > 0 {
-		return d.table.Note(0, fmt.Sprintf("continuing with the state in %s, which has learned from %d events", d.Dir, n))
+		return d.table.Note(
+			0,
+			fmt.Sprintf("continuing with the state in %s, which has learned from %d events", d.Dir, n),
+		)
 	}
 	return nil
 }
 
-// openBrowser shows an address in the user's browser, by the command that the system has for it. It does not wait for the browser.
+// openBrowser shows an address in the user's browser, by the command that the system has for it. It does not wait for
+// the browser.
 func openBrowser(page string) error {
 	name := "xdg-open"
 	if runtime.GOOS == "darwin" {
@@ -204,7 +230,8 @@ func (d *demo) driftAfter() int64 {
 
 // configure writes the configuration that the daemon runs on, so that it can be looked at and used again.
 func (d *demo) configure(addr string) (*config.Config, error) {
-	text := fmt.Sprintf(`# Written by refitd quickstart. The stream changes within seconds, so the sample forgets within seconds.
+	text := fmt.Sprintf(
+		`# Written by refitd quickstart. The stream changes within seconds, so the sample forgets within seconds.
 kafka: {bootstrap_servers: [%q], group_id: refitd-quickstart}
 storage: {path: state}
 web: {listen_address: "127.0.0.1:0"}
@@ -216,7 +243,13 @@ models:
     train: {every: 3s, every_events: 10000, max_basis: 8, penalty: l1linf, lambda: auto, solver: hybrid, fold_in: {by: [user]}}
     evaluate: {window: %d, baseline_by: item}
     publish: {store: snapshots, update_every: 2s}
-`, addr, model, topic, d.Seed, d.window)
+`,
+		addr,
+		model,
+		topic,
+		d.Seed,
+		d.window,
+	)
 	path := filepath.Join(d.Dir, "ratings.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return nil, &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--dir", Path: path}
@@ -292,8 +325,13 @@ func (d *demo) drifted(at time.Time) error {
 func (d *demo) tick() error {
 	p := d.daemon.Progressive()
 	elapsed := time.Since(d.began)
-	t := report.Tick{ElapsedSeconds: report.Seconds(elapsed), Events: p.N, EventsPerSecond: report.Number(p.N - d.events), Lag: d.daemon.Lag(),
-		Progressive: p}
+	t := report.Tick{
+		ElapsedSeconds:  report.Seconds(elapsed),
+		Events:          p.N,
+		EventsPerSecond: report.Number(p.N - d.events),
+		Lag:             d.daemon.Lag(),
+		Progressive:     p,
+	}
 	d.events = p.N
 	if !d.lastRefit.IsZero() {
 		t.SinceRefitSeconds = report.Some(time.Since(d.lastRefit).Seconds())
@@ -313,12 +351,13 @@ func (d *demo) tick() error {
 	return d.checkRecovery(&p)
 }
 
-// checkRecovery says once when the published model is as good as before the change: below both means and within 5 % of its loss then,
-// over a window that holds no event from before.
+// checkRecovery says once when the published model is as good as before the change: below both means and within 5 % of
+// its loss then, over a window that holds no event from before.
 func (d *demo) checkRecovery(p *report.Progressive) error {
 	published := rmse(p.Window.Published)
 	if d.driftedAt == nil || d.recovered != nil || p.N < d.driftEvent+d.window ||
-		!(published < rmse(p.Baselines.GlobalMean) && published < rmse(p.Baselines.ItemMean) && published <= recoveredRatio*d.before) {
+		!(published < rmse(p.Baselines.GlobalMean) && published < rmse(p.Baselines.ItemMean) &&
+			published <= recoveredRatio*d.before) {
 		return nil
 	}
 	elapsed := time.Since(d.began)
@@ -338,12 +377,22 @@ func (d *demo) summarise() error {
 	if d.Out.IsJSON() {
 		argv = append(argv, "--json")
 	}
-	s := report.QuickstartSummary{FirstVersionSeconds: d.first, Versions: d.count, DriftSeconds: d.driftedAt, RecoveredAfterSeconds: d.recovered,
-		Progressive: d.daemon.Progressive(), Store: store, Model: model, ScoreArgv: argv, ScoreStdin: stdin}
+	s := report.QuickstartSummary{
+		FirstVersionSeconds:   d.first,
+		Versions:              d.count,
+		DriftSeconds:          d.driftedAt,
+		RecoveredAfterSeconds: d.recovered,
+		Progressive:           d.daemon.Progressive(),
+		Store:                 store,
+		Model:                 model,
+		ScoreArgv:             argv,
+		ScoreStdin:            stdin,
+	}
 	return d.Out.Emit("summary", s)
 }
 
-// self returns the command line that starts this program again: the Go command where the binary is only built for one run.
+// self returns the command line that starts this program again: the Go command where the binary is only built for one
+// run.
 func self() []string {
 	path, err := os.Executable()
 	if err != nil || strings.Contains(path, string(filepath.Separator)+"go-build") {

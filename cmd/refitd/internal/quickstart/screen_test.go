@@ -44,15 +44,27 @@ func TestScreenIsRedrawnInPlace(t *testing.T) {
 
 func redrawn(t *testing.T, width int) {
 	var out strings.Builder
-	s := NewScreen(&out, "http://127.0.0.1:8080/", "/tmp/"+strings.Repeat("long/", 30)+"refitd.log", func() int { return width })
+	s := NewScreen(
+		&out,
+		"http://127.0.0.1:8080/",
+		"/tmp/"+strings.Repeat("long/", 30)+"refitd.log",
+		func() int { return width },
+	)
 	version := int64(7)
 	for i := range 5 {
-		k := &report.Tick{ElapsedSeconds: report.Number(i), Events: int64(1_000_000 * i), EventsPerSecond: 2000, Version: &version, Form: "variational",
-			SinceRefitSeconds: report.Some(123)}
+		k := &report.Tick{
+			ElapsedSeconds:    report.Number(i),
+			Events:            int64(1_000_000 * i),
+			EventsPerSecond:   2000,
+			Version:           &version,
+			Form:              "variational",
+			SinceRefitSeconds: report.Some(123),
+		}
 		if err := s.Tick(k); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Note(time.Duration(i)*time.Second, fmt.Sprintf("note %d %s", i, strings.Repeat("word ", 40))); err != nil {
+		if err := s.Note(time.Duration(i)*time.Second, fmt.Sprintf("note %d %s", i, strings.Repeat("word ",
+			40))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// headerEvery is the number of lines after which the head of the table is repeated, so that it is on the screen and near in a log.
+// headerEvery is the number of lines after which the head of the table is repeated, so that it is on the screen and
+// near in a log.
 const headerEvery = 15
 
 // Table writes ticks as aligned lines, with the head repeated, and notes as separate lines. Lines are only ever
@@ -26,7 +27,8 @@ type Table struct {
 	lines   int   // since the head was last written
 }
 
-// NewTable returns a table whose window losses are root mean squared errors, with the columns that fit a line of so many characters; 0 is no limit.
+// NewTable returns a table whose window losses are root mean squared errors, with the columns that fit a line of so
+// many characters; 0 is no limit.
 func NewTable(w io.Writer, width int) *Table {
 	t := &Table{w: w, width: width}
 	for i := range heads {
@@ -64,9 +66,21 @@ func (t *Table) Tick(k *report.Tick) error {
 		age = number(float64(*k.SinceRefitSeconds), 'f', 1) + "s ago"
 	}
 	window, baselines := &k.Progressive.Window, &k.Progressive.Baselines
-	t.row(&out, seconds(float64(k.ElapsedSeconds)), strconv.FormatInt(k.Events, 10), number(float64(k.EventsPerSecond), 'f', 0),
-		strconv.FormatInt(k.Lag, 10), version, form, age, loss(window.Published), loss(window.Live),
-		loss(baselines.SGDBias), loss(baselines.ItemMean), loss(baselines.GlobalMean))
+	t.row(
+		&out,
+		seconds(float64(k.ElapsedSeconds)),
+		strconv.FormatInt(k.Events, 10),
+		number(float64(k.EventsPerSecond), 'f', 0),
+		strconv.FormatInt(k.Lag, 10),
+		version,
+		form,
+		age,
+		loss(window.Published),
+		loss(window.Live),
+		loss(baselines.SGDBias),
+		loss(baselines.ItemMean),
+		loss(baselines.GlobalMean),
+	)
 	_, err := io.WriteString(t.w, out.String())
 	return err
 }
@@ -78,17 +92,37 @@ func (t *Table) Note(elapsed time.Duration, text string) error {
 	if t.width > 0 {
 		lines = terminal.Wrap(text, t.width-indent)
 	}
-	_, err := fmt.Fprintf(t.w, "%*s  > %s\n", widths[0], seconds(elapsed.Seconds()), strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+	_, err := fmt.Fprintf(
+		t.w,
+		"%*s  > %s\n",
+		widths[0],
+		seconds(elapsed.Seconds()),
+		strings.Join(lines, "\n"+strings.Repeat(" ", indent)),
+	)
 	return err
 }
 
 // heads and widths are those of the columns, in order. The losses begin at firstLoss.
 var (
-	heads  = [...]string{"time", "events", "ev/s", "lag", "version", "model", "refit", "published", "live", "sgd_bias", "item_mean", "global_mean"}
+	heads = [...]string{
+		"time",
+		"events",
+		"ev/s",
+		"lag",
+		"version",
+		"model",
+		"refit",
+		"published",
+		"live",
+		"sgd_bias",
+		"item_mean",
+		"global_mean",
+	}
 	widths = [...]int{5, 9, 7, 7, 7, 11, 8, 9, 7, 8, 9, 11}
 )
 
-// dispensable are the columns that a narrow table is without, first the one that is missed least: time, version, published and live remain.
+// dispensable are the columns that a narrow table is without, first the one that is missed least: time, version,
+// published and live remain.
 var dispensable = [...]int{5, 6, 2, 11, 10, 9, 3, 1}
 
 const (

@@ -24,7 +24,13 @@ func TestTable(t *testing.T) {
 		return p
 	}
 	nan, version := math.NaN(), int64(12)
-	first := &report.Tick{ElapsedSeconds: 1, Events: 1998, EventsPerSecond: 1998.4, Lag: 102, Progressive: losses(1.0312, 1.0455, nan, nan)}
+	first := &report.Tick{
+		ElapsedSeconds:  1,
+		Events:          1998,
+		EventsPerSecond: 1998.4,
+		Lag:             102,
+		Progressive:     losses(1.0312, 1.0455, nan, nan),
+	}
 	later := &report.Tick{
 		ElapsedSeconds: 59.6, Events: 1_119_998, EventsPerSecond: 12_000.4, Lag: 0, Version: &version, Form: "variational",
 		SinceRefitSeconds: report.Some(2.34), Progressive: losses(0.7, 0.9501, 0.71, 1.01),
@@ -67,14 +73,22 @@ func TestTableRepeatsHead(t *testing.T) {
 	}
 }
 
-// On a terminal that cannot be redrawn no line is longer than it is wide; what it has room for last are the losses of what is published and live.
+// On a terminal that cannot be redrawn no line is longer than it is wide; what it has room for last are the losses of
+// what is published and live.
 func TestTableFitsTheTerminal(t *testing.T) {
 	version := int64(1_234_567)
 	for _, width := range []int{80, 60, 40} {
 		var out strings.Builder
 		table := NewTable(&out, width)
-		tick := &report.Tick{ElapsedSeconds: 9999, Events: 999_999_999, EventsPerSecond: 9_999_999, Lag: 9_999_999, Version: &version, Form: "variational",
-			SinceRefitSeconds: report.Some(99.9)}
+		tick := &report.Tick{
+			ElapsedSeconds:    9999,
+			Events:            999_999_999,
+			EventsPerSecond:   9_999_999,
+			Lag:               9_999_999,
+			Version:           &version,
+			Form:              "variational",
+			SinceRefitSeconds: report.Some(99.9),
+		}
 		if err := table.Tick(tick); err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +100,8 @@ func TestTableFitsTheTerminal(t *testing.T) {
 				t.Errorf("%d characters on %d columns: %s", len(line), width, line)
 			}
 		}
-		for head, isThere := range map[string]bool{"published": true, "live": true, "version": true, "lag": width >= 60, "sgd_bias": width >= 80, "refit": false} {
+		for head, isThere := range map[string]bool{"published": true, "live": true, "version": true, "lag": width >= 60,
+			"sgd_bias": width >= 80, "refit": false} {
 			if strings.Contains(out.String(), head) != isThere {
 				t.Errorf("%d columns: %q is there: %v", width, head, !isThere)
 			}

@@ -15,7 +15,14 @@ import (
 func TestMappedColumns(t *testing.T) {
 	cluster := startBroker(t)
 	o := options(t, cluster, "a,1,2\nb,3,4\n")
-	o.Format, o.Partitions, o.Columns, o.Map = "", 1, []string{"userId", "x", "at"}, map[string]string{"user": "userId", "ts": "at"}
+	o.Format, o.Partitions, o.Columns, o.Map = "", 1, []string{
+		"userId",
+		"x",
+		"at",
+	}, map[string]string{
+		"user": "userId",
+		"ts":   "at",
+	}
 	if summary, err := Run(context.Background(), o); err != nil || summary.Acknowledged != 2 {
 		t.Fatalf("%+v, %v", summary, err)
 	}
@@ -44,7 +51,8 @@ func TestCSVAndLIBSVM(t *testing.T) {
 				t.Errorf("%s: record %s with key %q", format, r.Value, r.Key)
 			}
 		}
-		if text := log.String(); !strings.Contains(text, "lines=15 first=\"[") || strings.Count(text, "\n") != 1 || strings.Count(text, " ") < 10 {
+		if text := log.String(); !strings.Contains(text, "lines=15 first=\"[") || strings.Count(text, "\n") != 1 ||
+			strings.Count(text, " ") < 10 {
 			t.Errorf("%s: log %s", format, text)
 		}
 	}

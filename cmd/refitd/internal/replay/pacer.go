@@ -20,7 +20,8 @@ func newPacer(rate, speedup float64) *pacer { return &pacer{rate: rate, speedup:
 // minWait is the shortest wait worth a timer; due records go out together.
 const minWait = 2 * time.Millisecond
 
-// due returns how long after the first record the i-th one is due. Event times that lie before the first count as the first.
+// due returns how long after the first record the i-th one is due. Event times that lie before the first count as the
+// first.
 func (p *pacer) due(i, eventTime int64) time.Duration {
 	switch {
 	case p.rate > 0:

@@ -23,9 +23,9 @@ const (
 	batchBytes     = 900000 // keys and values in one request, below the brokers' usual limit of 1 MiB
 )
 
-// producer has one goroutine and at most one request under way for each partition, which keeps the order. Each request takes what is
-// waiting, so that batches grow with the load and a lone record does not wait. kafka-go's Writer would send a batch again after an
-// error that leaves open whether the broker took it; this one does not.
+// producer has one goroutine and at most one request under way for each partition, which keeps the order. Each request
+// takes what is waiting, so that batches grow with the load and a lone record does not wait. kafka-go's Writer would
+// send a batch again after an error that leaves open whether the broker took it; this one does not.
 type producer struct {
 	ctx          context.Context // done after the first error
 	group        *errgroup.Group
@@ -119,8 +119,8 @@ func (p *producer) drain(ctx context.Context, l *lane) error {
 	return nil
 }
 
-// produce sends one batch with acks=all and returns the offset of its first record. It tries again, for as long as a request may take,
-// while the broker answers that it is not, or not yet, the partition's leader.
+// produce sends one batch with acks=all and returns the offset of its first record. It tries again, for as long as a
+// request may take, while the broker answers that it is not, or not yet, the partition's leader.
 func (p *producer) produce(ctx context.Context, partition int, batch []kafka.Message) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -146,9 +146,11 @@ func (p *producer) produce(ctx context.Context, partition int, batch []kafka.Mes
 	}
 }
 
-// isNotTaken reports whether the error says that the broker certainly did not append the batch and another attempt may succeed.
+// isNotTaken reports whether the error says that the broker certainly did not append the batch and another attempt may
+// succeed.
 func isNotTaken(err error) bool {
-	for _, e := range []kafka.Error{kafka.NotLeaderForPartition, kafka.LeaderNotAvailable, kafka.UnknownTopicOrPartition, kafka.NotEnoughReplicas} {
+	for _, e := range []kafka.Error{kafka.NotLeaderForPartition, kafka.LeaderNotAvailable, kafka.UnknownTopicOrPartition,
+		kafka.NotEnoughReplicas} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -203,7 +205,9 @@ func prepareTopic(ctx context.Context, client *kafka.Client, topic string, parti
 
 func createTopic(ctx context.Context, client *kafka.Client, topic string, partitions int) error {
 	response, err := client.CreateTopics(ctx, &kafka.CreateTopicsRequest{
-		Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: -1}}}) // -1: the broker's default
+		Topics: []kafka.TopicConfig{
+			{Topic: topic, NumPartitions: partitions, ReplicationFactor: -1},
+		}}) // -1: the broker's default
 	if err == nil {
 		err = response.Errors[topic]
 	}

@@ -21,20 +21,21 @@ import (
 
 // Options say what to send where.
 type Options struct {
-	Path             string         `name:"data" required:"" placeholder:"FILE" help:"File to send; - is standard input; gzip, zstd and bzip2 are detected."`
-	Format           dataset.Format `enum:",movielens,half-stars,jsonl,libsvm,csv,parquet,lines" default:"" placeholder:"FORMAT" help:"${formatsOfReplay}"`
-	BootstrapServers []string       `required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
-	Topic            string         `required:"" help:"Topic; it is created if absent."`
-	Partitions       int            `default:"4" help:"Partitions of a topic that is created."`
-	Key              string         `default:"user" help:"Field whose value is the key of the record and picks its partition."` // by murmur2
-	Order            dataset.Order  `default:"file" enum:"file,time,shuffle" help:"Order of the records: file, time or shuffle."`
-	Seed             uint64         `default:"1" help:"Seed of the shuffle."`
-	Rate             float64        `help:"Records per second; unlimited if not given."`
-	Speedup          float64        `help:"Send by event times, this many times faster than they passed."`
-	Limit            int64          `help:"Send this many records only."`
+	Path             string         `name:"data" required:"" placeholder:"FILE"      help:"File to send; - is standard input; gzip, zstd and bzip2 are detected."`
+	Format           dataset.Format `                        placeholder:"FORMAT"    help:"${formatsOfReplay}"                                                    enum:",movielens,half-stars,jsonl,libsvm,csv,parquet,lines" default:""`
+	BootstrapServers []string       `            required:"" placeholder:"HOST:PORT" help:"Brokers, separated by commas."`
+	Topic            string         `            required:""                         help:"Topic; it is created if absent."`
+	Partitions       int            `                                                help:"Partitions of a topic that is created."                                                                                            default:"4"`
+	// by murmur2
+	Key     string        `                                                help:"Field whose value is the key of the record and picks its partition."                                                               default:"user"`
+	Order   dataset.Order `                                                help:"Order of the records: file, time or shuffle."                          enum:"file,time,shuffle"                                    default:"file"`
+	Seed    uint64        `                                                help:"Seed of the shuffle."                                                                                                              default:"1"`
+	Rate    float64       `                                                help:"Records per second; unlimited if not given."`
+	Speedup float64       `                                                help:"Send by event times, this many times faster than they passed."`
+	Limit   int64         `                                                help:"Send this many records only."`
 
-	Columns []string          `placeholder:"NAME,…" help:"Names of the columns of CSV files without a header."`
-	Map     map[string]string `mapsep:"," placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files whose fields are called otherwise in the events."`
+	Columns []string          `placeholder:"NAME,…"         help:"Names of the columns of CSV files without a header."`
+	Map     map[string]string `placeholder:"FIELD=COLUMN,…" help:"Columns of CSV and Parquet files whose fields are called otherwise in the events." mapsep:","`
 
 	For       *config.Model    `kong:"-"` // the model that reads the records; nil for any
 	EventTime bool             `kong:"-"` // record time stamps are the event times instead of the time of sending
@@ -43,7 +44,8 @@ type Options struct {
 	Transport *kafka.Transport `kong:"-"` // required; the caller closes its idle connections
 }
 
-// validate returns an error that names the flag of the first bad option. kong would call an exported Validate before it knows what is missing.
+// validate returns an error that names the flag of the first bad option. kong would call an exported Validate before it
+// knows what is missing.
 func (o *Options) validate() error {
 	switch {
 	case o.Topic == "":
@@ -65,15 +67,17 @@ func (o *Options) validate() error {
 // ErrBroker is wrapped by errors of the broker and of the way to it.
 var ErrBroker = errors.New("broker unreachable, or it refused us")
 
-// startsFor is how long a broker that refuses connections may be one that was started the moment before, as in the tutorial.
+// startsFor is how long a broker that refuses connections may be one that was started the moment before, as in the
+// tutorial.
 const startsFor = 5 * time.Second
 
 // errNoEventTime says that a record cannot be paced or stamped.
 var errNoEventTime = errors.New("--speedup and --record-time event need an event time in every line, and one has none")
 
-// Run sends the records and returns how many the broker acknowledged. Within a partition they are in the order asked for. A record is
-// sent again only when the broker said that it did not take it, so that nothing is in the topic twice; any other failure ends the
-// replay with an error that wraps ErrBroker. When ctx is done, Run waits for what is under way and returns without an error.
+// Run sends the records and returns how many the broker acknowledged. Within a partition they are in the order asked
+// for. A record is sent again only when the broker said that it did not take it, so that nothing is in the topic twice;
+// any other failure ends the replay with an error that wraps ErrBroker. When ctx is done, Run waits for what is under
+// way and returns without an error.
 func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	if err := o.validate(); err != nil {
 		return report.ReplaySummary{}, err
@@ -94,12 +98,18 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	began := time.Now()
 	client := &kafka.Client{Addr: kafka.TCP(o.BootstrapServers...), Timeout: requestTimeout, Transport: o.Transport}
 	partitions, err := prepareTopic(ctx, client, o.Topic, o.Partitions)
-	for errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) < startsFor && backoff.Sleep(ctx, 100*time.Millisecond) == nil {
+	for errors.Is(err, syscall.ECONNREFUSED) && time.Since(began) < startsFor && backoff.Sleep(ctx,
+		100*time.Millisecond) == nil {
 		o.Transport.CloseIdleConnections() // else it says for up to six seconds what it found first
 		partitions, err = prepareTopic(ctx, client, o.Topic, o.Partitions)
 	}
 	if err != nil {
-		return report.ReplaySummary{}, fmt.Errorf("replay: %w at --bootstrap-servers %v: %w", ErrBroker, o.BootstrapServers, err)
+		return report.ReplaySummary{}, fmt.Errorf(
+			"replay: %w at --bootstrap-servers %v: %w",
+			ErrBroker,
+			o.BootstrapServers,
+			err,
+		)
 	}
 	p := newProducer(ctx, client, o.Topic, partitions)
 	p.progress = o.Progress
@@ -110,8 +120,14 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	o.logSkipped(&skipped)
 	o.logKeyless(p.keyless)
 
-	out := report.ReplaySummary{Records: sent.records, Acknowledged: p.acknowledged.Load(), SkippedLines: skipped.Lines, Bytes: sent.bytes,
-		Seconds: report.Seconds(time.Since(began)), Partitions: p.offsets()}
+	out := report.ReplaySummary{
+		Records:      sent.records,
+		Acknowledged: p.acknowledged.Load(),
+		SkippedLines: skipped.Lines,
+		Bytes:        sent.bytes,
+		Seconds:      report.Seconds(time.Since(began)),
+		Partitions:   p.offsets(),
+	}
 	switch {
 	case sendErr != nil:
 		return out, fmt.Errorf("replay: %w at --bootstrap-servers %v, after %d of %d records were acknowledged: %w",
@@ -124,23 +140,51 @@ func Run(ctx context.Context, o Options) (report.ReplaySummary, error) {
 	return out, nil
 }
 
-// logSkipped names columns that records lack, and says how many lines were joined, and for each reason how many were skipped, with the first ten.
+// logSkipped names columns that records lack, and says how many lines were joined, and for each reason how many were
+// skipped, with the first ten.
 func (o *Options) logSkipped(s *dataset.Skipped) {
 	if o.Log == nil {
 		return
 	}
 	if len(s.LeftOut) > 0 {
-		o.Log.Warn("columns left out: their values are no text, number, time or list", "path", o.Path, "columns", s.LeftOut)
+		o.Log.Warn(
+			"columns left out: their values are no text, number, time or list",
+			"path",
+			o.Path,
+			"columns",
+			s.LeftOut,
+		)
 	}
 	if s.Continued > 0 {
-		o.Log.Info("lines joined to the row before them: a cell in quotes has line ends", "path", o.Path, "lines", s.Continued)
+		o.Log.Info(
+			"lines joined to the row before them: a cell in quotes has line ends",
+			"path",
+			o.Path,
+			"lines",
+			s.Continued,
+		)
 	}
 	for _, c := range s.Causes {
-		o.Log.Warn("lines skipped", "path", o.Path, "reason", c.Reason, "lines", c.Lines, "first", c.First, "expected", c.Expected, "got", c.Got)
+		o.Log.Warn(
+			"lines skipped",
+			"path",
+			o.Path,
+			"reason",
+			c.Reason,
+			"lines",
+			c.Lines,
+			"first",
+			c.First,
+			"expected",
+			c.Expected,
+			"got",
+			c.Got,
+		)
 	}
 }
 
-// logKeyless says that events went without a key, if lines of the format can have one: what is known of an entity is of its partition.
+// logKeyless says that events went without a key, if lines of the format can have one: what is known of an entity is of
+// its partition.
 func (o *Options) logKeyless(records int) {
 	if o.Log == nil || records == 0 || o.Key == "" || o.Format == dataset.Lines || o.Format == dataset.LIBSVM {
 		return

@@ -47,8 +47,16 @@ func options(t testing.TB, c *kfake.Cluster, text string) Options {
 	}
 	transport := &kafka.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return Options{Path: path, Format: dataset.MovieLens, BootstrapServers: c.ListenAddrs(), Topic: "ratings", Partitions: 4, Key: "user",
-		Order: dataset.FileOrder, Transport: transport}
+	return Options{
+		Path:             path,
+		Format:           dataset.MovieLens,
+		BootstrapServers: c.ListenAddrs(),
+		Topic:            "ratings",
+		Partitions:       4,
+		Key:              "user",
+		Order:            dataset.FileOrder,
+		Transport:        transport,
+	}
 }
 
 // A broker that begins to listen after the replay has begun gets the records all the same.
@@ -78,7 +86,11 @@ func TestBrokerThatStarts(t *testing.T) {
 // topic reads n records with an independent client.
 func topic(t *testing.T, c *kfake.Cluster, n int64) map[int32][]*kgo.Record {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("ratings"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(c.ListenAddrs()...),
+		kgo.ConsumeTopics("ratings"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +143,8 @@ func TestReplay(t *testing.T) {
 		for _, r := range list {
 			bytes += int64(len(r.Value))
 			var user, item, rating, ts int
-			if _, err := fmt.Sscanf(string(r.Value), `{"user":"%d","item":"%d","rating":%d,"ts":%d}`, &user, &item, &rating, &ts); err != nil {
+			if _, err := fmt.Sscanf(string(r.Value), `{"user":"%d","item":"%d","rating":%d,"ts":%d}`, &user, &item, &rating,
+				&ts); err != nil {
 				t.Fatalf("value %s: %v", r.Value, err)
 			}
 			if item <= last || string(r.Key) != fmt.Sprint(user) || ts != (1000+n-item)*1000 {
@@ -153,7 +166,9 @@ func TestReplay(t *testing.T) {
 	}
 	// The partition is that of the Java client.
 	for key, where := range seen {
-		if want := kgo.StickyKeyPartitioner(nil).ForTopic("ratings").Partition(&kgo.Record{Key: []byte(key)}, 4); int(where) != want {
+		if want := kgo.StickyKeyPartitioner(nil).ForTopic("ratings").Partition(&kgo.Record{Key: []byte(key)}, 4); int(
+			where,
+		) != want {
 			t.Errorf("user %s is in partition %d, the Java client's is %d", key, where, want)
 		}
 	}
@@ -298,7 +313,11 @@ func TestCancel(t *testing.T) {
 	o.Rate = 200
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	o.Progress = progress.Start("replay", progress.NewScreen(writerFunc(func(b []byte) { cancel() })), nil) // when it first draws
+	o.Progress = progress.Start(
+		"replay",
+		progress.NewScreen(writerFunc(func(b []byte) { cancel() })),
+		nil,
+	) // when it first draws
 	summary, err := Run(ctx, o)
 	o.Progress.Stop()
 	if err != nil || summary.Records == 0 || summary.Records == 1000 || summary.Acknowledged != summary.Records {

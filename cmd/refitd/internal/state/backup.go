@@ -18,8 +18,15 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// Backup writes the state of a stopped daemon to one file, which replaces an older one of that name when it is complete and durable.
-func Backup(ctx context.Context, dir, model, path string, meter *progress.Meter, log *slog.Logger, out *report.Emitter) error {
+// Backup writes the state of a stopped daemon to one file, which replaces an older one of that name when it is complete
+// and durable.
+func Backup(
+	ctx context.Context,
+	dir, model, path string,
+	meter *progress.Meter,
+	log *slog.Logger,
+	out *report.Emitter,
+) error {
 	meter.Stage("opening the state", "", 0)
 	return withStore(sketch.WithProgress(ctx, meter.Pass), dir, log, func(store *sketch.Store) error {
 		meter.Stage("checking and writing", "", 0)
@@ -54,14 +61,24 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 	rows, _ := store.Size()
 	return out.Emit("summary", summary(model, header, func(s *report.BackupSummary) {
 		s.Path, s.Bytes = path, written.Size()
-		s.Rows = &report.SampleRows{Train: int64(rows[sketch.Train]), Holdout: int64(rows[sketch.Select] + rows[sketch.Gate])}
+		s.Rows = &report.SampleRows{
+			Train:   int64(rows[sketch.Train]),
+			Holdout: int64(rows[sketch.Select] + rows[sketch.Gate]),
+		}
 	}))
 }
 
 // Restore puts a backup in the place of the state of model in dir. The state there is kept under another
 // name.
-func Restore(ctx context.Context, dir string, model *config.Model, path, why string, meter *progress.Meter, log *slog.Logger,
-	out *report.Emitter) error {
+func Restore(
+	ctx context.Context,
+	dir string,
+	model *config.Model,
+	path, why string,
+	meter *progress.Meter,
+	log *slog.Logger,
+	out *report.Emitter,
+) error {
 	making, err := lock(dir, log)
 	if err != nil {
 		return err
@@ -89,10 +106,14 @@ func Restore(ctx context.Context, dir string, model *config.Model, path, why str
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(staging))
 	}
-	return out.Emit("summary", summary(model.Name, header, func(s *report.BackupSummary) { s.Path, s.State, s.Kept = path, dir, kept }))
+	return out.Emit(
+		"summary",
+		summary(model.Name, header, func(s *report.BackupSummary) { s.Path, s.State, s.Kept = path, dir, kept }),
+	)
 }
 
-// lock finishes a replacement that was interrupted and keeps others from making another one. The error carries its exit code.
+// lock finishes a replacement that was interrupted and keeps others from making another one. The error carries its exit
+// code.
 func lock(dir string, log *slog.Logger) (*sketch.Lock, error) {
 	err := statedir.Finish(dir, log)
 	if err == nil {

@@ -27,13 +27,22 @@ const rejectedTopic = "rejected"
 
 // withLetters are the edits that send rejected records on.
 func withLetters(rows int, edit ...string) []string {
-	return append([]string{"start: earliest", fmt.Sprintf("start: earliest, dead_letter: {topic: %s, max_rows: %d}", rejectedTopic, rows)}, edit...)
+	return append(
+		[]string{
+			"start: earliest",
+			fmt.Sprintf("start: earliest, dead_letter: {topic: %s, max_rows: %d}", rejectedTopic, rows),
+		},
+		edit...)
 }
 
 // letters reads the dead-letter topic until it has n keys, and returns the records by key.
 func letters(b *daemontest.Bench, n int) map[string][]*kgo.Record {
 	b.T.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.ConsumeTopics(rejectedTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(b.Addr),
+		kgo.ConsumeTopics(rejectedTopic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	)
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -59,13 +68,17 @@ func verified(b *daemontest.Bench, path string) {
 		b.T.Fatal(err)
 	}
 	m := &conf.Models[0]
-	r, err := verify.Run(b.T.Context(), verify.Options{Model: m, Dir: conf.StatePath(m), Kafka: &conf.Kafka, Log: daemontest.Quiet()})
+	r, err := verify.Run(
+		b.T.Context(),
+		verify.Options{Model: m, Dir: conf.StatePath(m), Kafka: &conf.Kafka, Log: daemontest.Quiet()},
+	)
 	if err != nil || !r.Summary.OK || r.Summary.Lost+r.Summary.Double > 0 {
 		b.T.Fatalf("verify: %+v, %v", r, err)
 	}
 }
 
-// TestDeadLetters (D1): with one record in ten undecodable, each of them gets to the dead-letter topic, and nothing else does.
+// TestDeadLetters (D1): with one record in ten undecodable, each of them gets to the dead-letter topic, and nothing
+// else does.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -91,10 +104,12 @@ func TestDeadLetters(t *testing.T) {
 		for _, header := range list[0].Headers {
 			h[header.Key] = string(header.Value)
 		}
-		if len(list) != 1 || key != h["topic"]+"/"+h["partition"]+"/"+h["offset"] || h["topic"] != daemontest.Topic || h["model"] != "ratings" {
+		if len(list) != 1 || key != h["topic"]+"/"+h["partition"]+"/"+h["offset"] || h["topic"] != daemontest.Topic ||
+			h["model"] != "ratings" {
 			t.Errorf("%d copies of %s: %v", len(list), key, h)
 		}
-		if h["reason"] == "wrong_type" && (h["field"] != "item" || h["expected"] != "a string or a whole number" || h["got"] != "an object") ||
+		if h["reason"] == "wrong_type" &&
+			(h["field"] != "item" || h["expected"] != "a string or a whole number" || h["got"] != "an object") ||
 			h["reason"] == "not_object" && (h["field"] != "" || h["got"] != "a list") {
 			t.Errorf("headers %q", h)
 		}
@@ -158,7 +173,8 @@ func TestOutboxIsFull(t *testing.T) {
 	base := "http://" + d.Addr()
 	daemontest.Within(t, daemontest.Patience, "the pause in words", func() bool {
 		status, body := daemontest.Get(t, base+"/-/ready")
-		return status == http.StatusServiceUnavailable && strings.Contains(body, "paused at offset") && strings.Contains(body, "input.dead_letter.max_rows") &&
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "paused at offset") &&
+			strings.Contains(body, "input.dead_letter.max_rows") &&
 			strings.Contains(body, "the cluster has no topic rejected")
 	})
 	_, metrics := daemontest.Get(t, base+"/metrics")
@@ -166,7 +182,8 @@ func TestOutboxIsFull(t *testing.T) {
 		daemontest.Sum(t, metrics, "refitd_dead_letters_pending"); rejected != 50 || pending != 50 {
 		t.Errorf("%g rejected, %g pending, want 50: what does not fit is not read", rejected, pending)
 	}
-	if daemontest.Sum(t, metrics, "refitd_consumer_paused_partitions") == 0 || daemontest.Sum(t, metrics, "refitd_dead_letter_failures_total") == 0 {
+	if daemontest.Sum(t, metrics, "refitd_consumer_paused_partitions") == 0 ||
+		daemontest.Sum(t, metrics, "refitd_dead_letter_failures_total") == 0 {
 		t.Error("the metrics do not show the pause")
 	}
 	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
@@ -194,7 +211,8 @@ func TestOutboxIsFullAtTheEnd(t *testing.T) {
 	refuseTopics(b)
 	path := b.Configure("e", withLetters(10)...)
 	o := b.Run(path)
-	if report.CodeOf(o.Err) != report.ExitHalted || o.Count("halt") == 0 || o.Summary.Models[0].State.RejectedByReason["not_json"] != 10 {
+	if report.CodeOf(o.Err) != report.ExitHalted || o.Count("halt") == 0 ||
+		o.Summary.Models[0].State.RejectedByReason["not_json"] != 10 {
 		t.Fatalf("%d halts, %v, %+v", o.Count("halt"), o.Err, o.Summary)
 	}
 	if err := b.Broker.CreateTopic(t.Context(), rejectedTopic, 1, 0); err != nil {
@@ -223,8 +241,17 @@ func TestKilledWithLetters(t *testing.T) {
 		}
 	}
 	b.Produce(values...)
-	path := b.Configure("k", withLetters(500, "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB", "lambda: auto", "lambda: 3",
-		"max_basis: 4", "max_basis: 2")...)
+	path := b.Configure(
+		"k",
+		withLetters(
+			500,
+			"fetch_max_wait: 100ms",
+			"fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB",
+			"lambda: auto",
+			"lambda: 3",
+			"max_basis: 4",
+			"max_basis: 2",
+		)...)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kill seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))

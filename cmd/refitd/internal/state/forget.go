@@ -25,9 +25,9 @@ import (
 type Erasure struct {
 	Dir   string        `kong:"-"` // state directory of the model
 	Model *config.Model `kong:"-"`
-	Field string        `required:"" placeholder:"FIELD" help:"Field of the events that names the subject: categorical, multi or the identity."`
-	Value string        `required:"" placeholder:"VALUE" help:"The subject."`
-	Why   string        `placeholder:"TEXT" help:"Kept in the journal of the state."`
+	Field string        `         required:"" placeholder:"FIELD" help:"Field of the events that names the subject: categorical, multi or the identity."`
+	Value string        `         required:"" placeholder:"VALUE" help:"The subject."`
+	Why   string        `                     placeholder:"TEXT"  help:"Kept in the journal of the state."`
 	Log   *slog.Logger  `kong:"-"`
 }
 
@@ -38,14 +38,25 @@ type Erasure struct {
 func (e *Erasure) Forget(ctx context.Context, out *report.Emitter) error {
 	if fields := ingest.SubjectFields(e.Model); !slices.Contains(fields, e.Field) {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--field",
-			Err: fmt.Errorf("state: rows of model %s have no field %q to be found by: --field must be one of %q", e.Model.Name, e.Field, fields)}
+			Err: fmt.Errorf(
+				"state: rows of model %s have no field %q to be found by: --field must be one of %q",
+				e.Model.Name,
+				e.Field,
+				fields,
+			)}
 	}
 	if e.Model.Shard.IsShard() {
 		return &report.ExitError{Code: report.ExitUsage, Key: "role",
-			Err: errors.New("state: this is the state of a shard: forget the subject in that of the trainer, from which all shards take it up")}
+			Err: errors.New(
+				"state: this is the state of a shard: forget the subject in that of the trainer, from which all shards take it up",
+			)}
 	}
 	if e.Value == "" {
-		return &report.ExitError{Code: report.ExitUsage, Key: "--value", Err: errors.New("state: --value is empty: name the subject")}
+		return &report.ExitError{
+			Code: report.ExitUsage,
+			Key:  "--value",
+			Err:  errors.New("state: --value is empty: name the subject"),
+		}
 	}
 	return withStore(ctx, e.Dir, e.Log, func(store *sketch.Store) error {
 		summary, err := e.erase(ctx, store)
@@ -70,10 +81,12 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	s := report.Erasure{Model: e.Model.Name, Field: e.Field, Versions: []int64{}}
 	// What is stored with the versions goes before the marker, too: no run would look for it.
 	var err error
-	if s.KeptSamples, err = reproduce.Forget(e.Model.Publish.Store, e.Model.Name, ingest.Names(e.Field, e.Value)); err != nil {
+	if s.KeptSamples, err = reproduce.Forget(e.Model.Publish.Store, e.Model.Name, ingest.Names(e.Field,
+		e.Value)); err != nil {
 		return s, e.storeError(fmt.Errorf("state: nothing was forgotten: %w", err))
 	}
-	// What the last refit keeps here knows the subject by name. Without it the next run begins with what the rows teach, which loses nothing:
+	// What the last refit keeps here knows the subject by name. Without it the next run begins with what the rows
+	// teach, which loses nothing:
 	// so it is removed before the marker is written, after which a run would finish the rest.
 	if err := os.Remove(filepath.Join(e.Dir, config.PosteriorFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
@@ -98,7 +111,10 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	if s.Rows, err = ingest.Erase(ctx, e.Model, store); err != nil {
 		return s, err
 	}
-	if s.Letters, err = store.DropOutbox(func(l *sketch.DeadLetter) bool { return hasWord(l.Payload, []byte(e.Value)) }); err != nil {
+	if s.Letters, err = store.DropOutbox(func(l *sketch.DeadLetter) bool {
+		return hasWord(l.Payload, []byte(
+			e.Value))
+	}); err != nil {
 		return s, err
 	}
 	if err := store.Purge(); err != nil {
@@ -118,8 +134,8 @@ func (e *Erasure) erase(ctx context.Context, store *sketch.Store) (report.Erasur
 	return s, nil
 }
 
-// versions returns the published versions that name the subject, in their vocabulary or among their golden events: they are not changed, and
-// leave with publish.keep.
+// versions returns the published versions that name the subject, in their vocabulary or among their golden events: they
+// are not changed, and leave with publish.keep.
 func (e *Erasure) versions() (named []int64, err error) {
 	named = []int64{}
 	store := snapshot.NewStore(e.Model.Publish.Store)
@@ -128,12 +144,26 @@ func (e *Erasure) versions() (named []int64, err error) {
 		return named, nil
 	}
 	if err != nil {
-		return named, e.storeError(fmt.Errorf("state: the state has forgotten the subject, but the versions cannot be listed: %w", err))
+		return named, e.storeError(
+			fmt.Errorf("state: the state has forgotten the subject, but the versions cannot be listed: %w", err),
+		)
 	}
 	for _, version := range versions {
-		m, err := snapshot.Trust{AllowExpired: true}.Open(e.Model.Publish.Store, e.Model.Name, snapshot.Selector{Version: version})
+		m, err := snapshot.Trust{
+			AllowExpired: true,
+		}.Open(
+			e.Model.Publish.Store,
+			e.Model.Name,
+			snapshot.Selector{Version: version},
+		)
 		if err != nil {
-			e.Log.Warn("version cannot be read: whether it names the subject is not known", "version", version, "error", err)
+			e.Log.Warn(
+				"version cannot be read: whether it names the subject is not known",
+				"version",
+				version,
+				"error",
+				err,
+			)
 			continue
 		}
 		if e.names(m.Schema(), m.Contents()) {
@@ -153,7 +183,10 @@ func (e *Erasure) names(schema *snapshot.Schema, c *snapshot.Contents) bool {
 	if e.namesIn(e.Field, schema, c) {
 		return true
 	}
-	return slices.ContainsFunc(schema.Derived, func(d snapshot.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) })
+	return slices.ContainsFunc(
+		schema.Derived,
+		func(d snapshot.Derived) bool { return d.Field == e.Field && e.namesIn(d.Name, schema, c) },
+	)
 }
 
 func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *snapshot.Contents) bool {
@@ -162,20 +195,26 @@ func (e *Erasure) namesIn(field string, schema *snapshot.Schema, c *snapshot.Con
 		return true
 	}
 	for i, parts := range schema.Cross { // the pairs of a name that found no room may have found some
-		if slices.Contains(parts, field) && slices.ContainsFunc(c.Vocabulary[len(schema.Categorical)+i], func(name string) bool {
-			return strings.Contains(snapshot.CrossName("", name, ""), snapshot.CrossName("", e.Value, ""))
-		}) {
+		if slices.Contains(parts, field) &&
+			slices.ContainsFunc(c.Vocabulary[len(schema.Categorical)+i], func(name string) bool {
+				return strings.Contains(snapshot.CrossName("", name, ""), snapshot.CrossName("", e.Value, ""))
+			}) {
 			return true
 		}
 	}
 	categorical, multi := slices.Index(schema.Categorical, field), slices.Index(schema.Multi, field)
-	return slices.ContainsFunc(c.Golden, func(g snapshot.Golden) bool { // of an event whose names found no room in the vocabulary
-		return categorical >= 0 && len(g.Input.Categorical) > categorical && g.Input.Categorical[categorical] == e.Value ||
-			multi >= 0 && len(g.Input.Multi) > multi && slices.Contains(g.Input.Multi[multi], e.Value)
-	})
+	return slices.ContainsFunc(
+		c.Golden,
+		func(g snapshot.Golden) bool { // of an event whose names found no room in the vocabulary
+			return categorical >= 0 && len(g.Input.Categorical) > categorical &&
+				g.Input.Categorical[categorical] == e.Value ||
+				multi >= 0 && len(g.Input.Multi) > multi && slices.Contains(g.Input.Multi[multi], e.Value)
+		},
+	)
 }
 
-// hasWord reports whether text has word with no letter or digit at either side: dead letters hold what could not be decoded.
+// hasWord reports whether text has word with no letter or digit at either side: dead letters hold what could not be
+// decoded.
 func hasWord(text, word []byte) bool {
 	for at := 0; ; at++ {
 		i := bytes.Index(text[at:], word)

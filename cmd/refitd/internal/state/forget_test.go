@@ -6,10 +6,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestVersionsThatNameASubject: a version names a subject in the vocabulary of its field, of a cross or of a list of last names, and in golden events.
+// TestVersionsThatNameASubject: a version names a subject in the vocabulary of its field, of a cross or of a list of
+// last names, and in golden events.
 func TestVersionsThatNameASubject(t *testing.T) {
-	schema := &snapshot.Schema{Categorical: []string{"user", "item"}, Cross: [][]string{{"user", "item"}}, Multi: []string{"tags", "seen"},
-		Derived: []snapshot.Derived{{Name: "seen", Kind: "last", Of: "user", Field: "item", K: 3}}}
+	schema := &snapshot.Schema{
+		Categorical: []string{"user", "item"},
+		Cross:       [][]string{{"user", "item"}},
+		Multi:       []string{"tags", "seen"},
+		Derived:     []snapshot.Derived{{Name: "seen", Kind: "last", Of: "user", Field: "item", K: 3}},
+	}
 	for name, c := range map[string]struct {
 		vocabulary [][]string
 		golden     [][]string // of the multi fields
@@ -23,7 +28,9 @@ func TestVersionsThatNameASubject(t *testing.T) {
 	} {
 		contents := &snapshot.Contents{Vocabulary: c.vocabulary}
 		if c.golden != nil {
-			contents.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u", "i"}, Multi: c.golden}}}
+			contents.Golden = []snapshot.Golden{
+				{Input: snapshot.Input{Categorical: []string{"u", "i"}, Multi: c.golden}},
+			}
 		}
 		e := Erasure{Field: "item", Value: "x"}
 		if got := e.names(schema, contents); got != c.want {

@@ -20,9 +20,11 @@ type Gap struct {
 	Topic     string
 	Partition int32
 	Recreated bool // all partitions of a topic that was made anew
-	// To is the first offset that is not lost, of a partition that halted and not behind the end of its log; 0 asks LogStarts.
+	// To is the first offset that is not lost, of a partition that halted and not behind the end of its log; 0 asks
+	// LogStarts.
 	To int64
-	// LogStarts returns the first offset that the brokers hold of each partition of a topic, and LogEnds the one behind the last.
+	// LogStarts returns the first offset that the brokers hold of each partition of a topic, and LogEnds the one behind
+	// the last.
 	LogStarts, LogEnds func(ctx context.Context, topic string) (map[int32]int64, error)
 	Why                string
 	Log                *slog.Logger
@@ -55,7 +57,12 @@ func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitt
 	next, ok := store.Position(g.Topic, g.Partition)
 	if !ok {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--partition", Topic: g.Topic, Partition: &g.Partition,
-			Err: fmt.Errorf("state: the state of model %s has no partition %s/%d: refitd inspect lists those that it has", g.Model, g.Topic, g.Partition)}
+			Err: fmt.Errorf(
+				"state: the state of model %s has no partition %s/%d: refitd inspect lists those that it has",
+				g.Model,
+				g.Topic,
+				g.Partition,
+			)}
 	}
 	halted := ""
 	for _, l := range store.Ledger() {
@@ -68,13 +75,35 @@ func (g *Gap) accept(ctx context.Context, store *sketch.Store, out *report.Emitt
 		return err
 	}
 	if to <= next {
-		text := fmt.Sprintf("state: no gap in %s/%d: offset %d is needed next, and the gap would end at %d", g.Topic, g.Partition, next, to)
+		text := fmt.Sprintf(
+			"state: no gap in %s/%d: offset %d is needed next, and the gap would end at %d",
+			g.Topic,
+			g.Partition,
+			next,
+			to,
+		)
 		if halted != "" {
 			text += "; it halted for another reason: " + halted
 		}
-		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic, Partition: &g.Partition, Offset: &next, Err: errors.New(text)}
+		return &report.ExitError{
+			Code:      report.ExitNo,
+			Topic:     g.Topic,
+			Partition: &g.Partition,
+			Offset:    &next,
+			Err:       errors.New(text),
+		}
 	}
-	d := decided(time.Now(), "accept-gap", g.Why, "%s/%d: offsets %d to %d declared lost; it had halted: %q", g.Topic, g.Partition, next, to-1, halted)
+	d := decided(
+		time.Now(),
+		"accept-gap",
+		g.Why,
+		"%s/%d: offsets %d to %d declared lost; it had halted: %q",
+		g.Topic,
+		g.Partition,
+		next,
+		to-1,
+		halted,
+	)
 	if err := d.write(g.Dir); err != nil {
 		return err
 	}
@@ -92,9 +121,20 @@ func (g *Gap) end(ctx context.Context, next int64, halted string) (int64, error)
 		ask, what = g.LogEnds, "create it first"
 	}
 	if g.To > next && halted == "" {
-		return 0, &report.ExitError{Code: report.ExitNo, Key: "--to", Topic: g.Topic, Partition: &g.Partition, Offset: &next,
-			Err: fmt.Errorf("state: %s/%d has not halted: what it would read next, from offset %d on, is not declared lost; "+
-				"without --to a gap at the start of the log is accepted", g.Topic, g.Partition, next)}
+		return 0, &report.ExitError{
+			Code:      report.ExitNo,
+			Key:       "--to",
+			Topic:     g.Topic,
+			Partition: &g.Partition,
+			Offset:    &next,
+			Err: fmt.Errorf(
+				"state: %s/%d has not halted: what it would read next, from offset %d on, is not declared lost; "+
+					"without --to a gap at the start of the log is accepted",
+				g.Topic,
+				g.Partition,
+				next,
+			),
+		}
 	}
 	if g.To != 0 && g.To <= next {
 		return g.To, nil // no gap
@@ -110,9 +150,20 @@ func (g *Gap) end(ctx context.Context, next int64, halted string) (int64, error)
 	case g.To == 0:
 		return limit, nil
 	case g.To > limit:
-		return 0, &report.ExitError{Code: report.ExitUsage, Key: "--to", Topic: g.Topic, Partition: &g.Partition, Offset: &limit,
-			Err: fmt.Errorf("state: --to %d is behind the end of %s/%d, which is %d: records that are still to come are not declared lost",
-				g.To, g.Topic, g.Partition, limit)}
+		return 0, &report.ExitError{
+			Code:      report.ExitUsage,
+			Key:       "--to",
+			Topic:     g.Topic,
+			Partition: &g.Partition,
+			Offset:    &limit,
+			Err: fmt.Errorf(
+				"state: --to %d is behind the end of %s/%d, which is %d: records that are still to come are not declared lost",
+				g.To,
+				g.Topic,
+				g.Partition,
+				limit,
+			),
+		}
 	}
 	return g.To, nil
 }

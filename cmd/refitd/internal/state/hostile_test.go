@@ -63,7 +63,13 @@ func TestTooFewEvents(t *testing.T) {
 			t.Parallel()
 			b := daemontest.New(t)
 			b.Produce(c.values...)
-			path := b.Configure("n", "max_basis: 4", "max_basis: 20", "holdout: {fraction: 0.1}", "holdout: {fraction: 0}")
+			path := b.Configure(
+				"n",
+				"max_basis: 4",
+				"max_basis: 20",
+				"holdout: {fraction: 0.1}",
+				"holdout: {fraction: 0}",
+			)
 			o := b.Run(path)
 			if none := report.CodeOf(o.Err) == report.ExitNo; o.Err != nil && !none || none != (c.reason != "") {
 				t.Fatal(o.Err)
@@ -81,17 +87,20 @@ func TestTooFewEvents(t *testing.T) {
 			defer stop()
 			daemontest.Within(t, daemontest.Patience, "readiness", func() bool {
 				got := ready(t, d)
-				return got.Ready && len(got.Models) == 1 && got.Models[0].Version == nil && strings.Contains(got.Models[0].Reason, c.reason)
+				return got.Ready && len(got.Models) == 1 && got.Models[0].Version == nil &&
+					strings.Contains(got.Models[0].Reason, c.reason)
 			})
 		})
 	}
 }
 
-// TestHostileStamp (D8): an event from the future does not move the watermark past the record's own time by more than the skew allowed.
+// TestHostileStamp (D8): an event from the future does not move the watermark past the record's own time by more than
+// the skew allowed.
 func TestHostileStamp(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
-	for _, ts := range []string{"0", "-1", "253402300799999", "9223372036854775807", fmt.Sprint(time.Now().AddDate(10, 0, 0).UnixMilli()),
+	for _, ts := range []string{"0", "-1", "253402300799999", "9223372036854775807", fmt.Sprint(time.Now().AddDate(10, 0,
+		0).UnixMilli()),
 		`"9999-12-31T23:59:59Z"`} {
 		b.Produce(fmt.Appendf(nil, `{"user":"u","item":"i","rating":3,"ts":%s}`, ts))
 	}
@@ -102,16 +111,26 @@ func TestHostileStamp(t *testing.T) {
 		_, metrics := daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return daemontest.Sum(t, metrics, name)
 	}
-	daemontest.Within(t, daemontest.Patience, "all events and the watermark", func() bool { // metrics are not set all at once
-		return metric("refitd_events_total") == 54 && metric("refitd_events_rejected_total") == 2 && metric("refitd_event_time_watermark_timestamp_seconds") > 0
-	})
-	if at := metric("refitd_event_time_watermark_timestamp_seconds"); at > float64(time.Now().Add(5*time.Minute).Unix()) || at < 1.7e9 {
+	daemontest.Within(
+		t,
+		daemontest.Patience,
+		"all events and the watermark",
+		func() bool { // metrics are not set all at once
+			return metric("refitd_events_total") == 54 && metric("refitd_events_rejected_total") == 2 &&
+				metric("refitd_event_time_watermark_timestamp_seconds") > 0
+		},
+	)
+	if at := metric("refitd_event_time_watermark_timestamp_seconds"); at > float64(
+		time.Now().Add(5*time.Minute).Unix(),
+	) ||
+		at < 1.7e9 {
 		t.Errorf("watermark %f", at)
 	}
 }
 
-// TestFutureRecords: records whose own time stamps are ten years ahead neither own a sample that forgets nor move the watermark, and verify, which
-// reads them later, comes to the same rows. In a topic that the broker stamps its word is taken.
+// TestFutureRecords: records whose own time stamps are ten years ahead neither own a sample that forgets nor move the
+// watermark, and verify, which reads them later, comes to the same rows. In a topic that the broker stamps its word is
+// taken.
 func TestFutureRecords(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -119,8 +138,22 @@ func TestFutureRecords(t *testing.T) {
 	produce := func(from, n int, name string, at time.Time) {
 		var records []*kgo.Record
 		for i := range n {
-			records = append(records, &kgo.Record{Partition: 0, Key: fmt.Append(nil, i%7), Timestamp: at.Add(time.Duration(i) * time.Millisecond),
-				Value: fmt.Appendf(nil, `{"user":"%s%d","item":"i%d","rating":%d}`, name, (from+i)%50, i%30, 1+i%5)})
+			records = append(
+				records,
+				&kgo.Record{
+					Partition: 0,
+					Key:       fmt.Append(nil, i%7),
+					Timestamp: at.Add(time.Duration(i) * time.Millisecond),
+					Value: fmt.Appendf(
+						nil,
+						`{"user":"%s%d","item":"i%d","rating":%d}`,
+						name,
+						(from+i)%50,
+						i%30,
+						1+i%5,
+					),
+				},
+			)
 		}
 		if err := b.Kafka.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 			t.Fatal(err)
@@ -130,7 +163,14 @@ func TestFutureRecords(t *testing.T) {
 		produce(i*400, 400, "u", now.Add(time.Duration(i-5)*time.Minute))
 		produce(i*40, 40, "hostile", now.AddDate(10, 0, 0))
 	}
-	edit := []string{"time: ts, time_unit: ms, ", "", "size: 20000", "size: 200, half_life: 1h", "max_basis: 4", "max_basis: 1"}
+	edit := []string{
+		"time: ts, time_unit: ms, ",
+		"",
+		"size: 20000",
+		"size: 200, half_life: 1h",
+		"max_basis: 4",
+		"max_basis: 1",
+	}
 	path := b.Configure("f", edit...)
 	o := b.Run(path)
 	if o.Err != nil {
@@ -182,17 +222,39 @@ func TestKeyFlood(t *testing.T) {
 	b := daemontest.New(t)
 	values := make([][]byte, n)
 	for i := range values {
-		values[i] = fmt.Appendf(nil, `{"user":"user-%d","item":"item-%d","rating":%d,"ts":%d}`, i, i*7, 1+i%5, 1700000000000+i)
+		values[i] = fmt.Appendf(
+			nil,
+			`{"user":"user-%d","item":"item-%d","rating":%d,"ts":%d}`,
+			i,
+			i*7,
+			1+i%5,
+			1700000000000+i,
+		)
 	}
 	b.Produce(values...)
-	d, stop := b.Start(b.Configure("f", "size: 20000", "size: 2000", "every_events: 0", "every_events: 4000, max_features: 300"))
+	d, stop := b.Start(
+		b.Configure("f", "size: 20000", "size: 2000", "every_events: 0", "every_events: 4000, max_features: 300"),
+	)
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "events and a version", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_events_total") == float64(n) && daemontest.Sum(t, metrics, "refitd_dictionary_features") > 0
+		return daemontest.Sum(t, metrics, "refitd_events_total") == float64(n) &&
+			daemontest.Sum(t, metrics, "refitd_dictionary_features") > 0
 	})
-	rows, features, dropped := daemontest.Sum(t, metrics, "refitd_sample_rows"), daemontest.Sum(t, metrics, "refitd_dictionary_features"),
-		daemontest.Sum(t, metrics, "refitd_dictionary_dropped_total")
+	rows, features, dropped := daemontest.Sum(
+		t,
+		metrics,
+		"refitd_sample_rows",
+	), daemontest.Sum(
+		t,
+		metrics,
+		"refitd_dictionary_features",
+	),
+		daemontest.Sum(
+			t,
+			metrics,
+			"refitd_dictionary_dropped_total",
+		)
 	if rows > 2200 || features > 300 || dropped < 3000 {
 		t.Errorf("%g rows, %g features, %g names left out", rows, features, dropped)
 	}
@@ -202,7 +264,8 @@ func TestKeyFlood(t *testing.T) {
 	stop()
 }
 
-// TestDuplicateFlood (D11): under an identity, an event that is sent again and again is in the sample once, and counted.
+// TestDuplicateFlood (D11): under an identity, an event that is sent again and again is in the sample once, and
+// counted.
 func TestDuplicateFlood(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -210,7 +273,17 @@ func TestDuplicateFlood(t *testing.T) {
 	for i := range 6000 {
 		values = append(values, []byte(`{"id":"same","user":"u1","item":"i1","rating":5,"ts":1700000000000}`))
 		if i%20 == 0 {
-			values = append(values, fmt.Appendf(nil, `{"id":"e%d","user":"u%d","item":"i%d","rating":%d,"ts":1700000000000}`, i, i%50, i%30, 1+i%5))
+			values = append(
+				values,
+				fmt.Appendf(
+					nil,
+					`{"id":"e%d","user":"u%d","item":"i%d","rating":%d,"ts":1700000000000}`,
+					i,
+					i%50,
+					i%30,
+					1+i%5,
+				),
+			)
 		}
 	}
 	b.Produce(values...)
@@ -234,7 +307,8 @@ func TestDuplicateFlood(t *testing.T) {
 // hostileRecords are good and bad records with text in them that must not get out of its place.
 func hostileRecords() (values [][]byte, marks []string) {
 	marks = []string{"forged-line", "\\u001b[31m", "../../etc", "MARK"}
-	for i, id := range []string{`a\nlevel=ERROR msg=forged-line`, `\u001b[31mMARK`, `../../etc/passwd`, `<script>MARK</script>`, `MARK\u202e`, `{MARK=\"x\"}`,
+	for i, id := range []string{`a\nlevel=ERROR msg=forged-line`, `\u001b[31mMARK`, `../../etc/passwd`,
+		`<script>MARK</script>`, `MARK\u202e`, `{MARK=\"x\"}`,
 		`MARK\u0000`} {
 		values = append(values,
 			fmt.Appendf(nil, `{"user":"%s","item":"%s","rating":%d,"ts":1700000000000}`, id, id, 1+i%5),
@@ -244,7 +318,8 @@ func hostileRecords() (values [][]byte, marks []string) {
 	return values, marks
 }
 
-// TestErrorFlood (D15, D16): a topic of nothing but bad records fills neither the log nor leaves anything of them in it.
+// TestErrorFlood (D15, D16): a topic of nothing but bad records fills neither the log nor leaves anything of them in
+// it.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
 	n := tier.Size(60, 300)
@@ -255,14 +330,19 @@ func TestErrorFlood(t *testing.T) {
 		values = append(values, hostile...)
 	}
 	b.Produce(values...)
-	conf, err := config.Load(b.Configure("e", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB"))
+	conf, err := config.Load(
+		b.Configure("e", "fetch_max_wait: 100ms", "fetch_max_wait: 100ms, max_partition_fetch_bytes: 16KiB"),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var log locked.Buffer
 	began := time.Now()
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(new(bytes.Buffer), true),
-		Log: slog.New(logs.NewHandler(slog.NewJSONHandler(&log, nil), time.Now))})
+	d, err := daemon.New(
+		t.Context(),
+		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(new(bytes.Buffer), true),
+			Log: slog.New(logs.NewHandler(slog.NewJSONHandler(&log, nil), time.Now))},
+	)
 	if err == nil {
 		err = d.Run(t.Context())
 	}
@@ -286,7 +366,8 @@ func TestErrorFlood(t *testing.T) {
 			}
 		}
 	}
-	if most := 10*seconds + 30; float64(len(lines)) > most || rejected == 0 || rejected > logs.Burst*(1+int(seconds/logs.Window.Seconds())) {
+	if most := 10*seconds + 30; float64(len(lines)) > most || rejected == 0 ||
+		rejected > logs.Burst*(1+int(seconds/logs.Window.Seconds())) {
 		t.Errorf("%d lines in %.1f s, %d about rejections", len(lines), seconds, rejected)
 	}
 }
@@ -312,7 +393,17 @@ func TestCardinality(t *testing.T) {
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "all records", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(t, metrics, "refitd_events_rejected_total") == float64(len(values)+len(hostile))
+		return daemontest.Sum(
+			t,
+			metrics,
+			"refitd_events_total",
+		)+daemontest.Sum(
+			t,
+			metrics,
+			"refitd_events_rejected_total",
+		) == float64(
+			len(values)+len(hostile),
+		)
 	})
 	series := 0
 	fixed := regexp.MustCompile(`^[a-z0-9_.+:/-]*$`) // versions, numbers, and words of ours
@@ -322,7 +413,8 @@ func TestCardinality(t *testing.T) {
 		}
 		series++
 		for _, label := range regexp.MustCompile(`="((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(line, -1) {
-			if value := strings.ToLower(label[1]); !fixed.MatchString(value) || strings.Contains(value, "mark") || strings.HasPrefix(value, "user-") {
+			if value := strings.ToLower(label[1]); !fixed.MatchString(value) || strings.Contains(value, "mark") ||
+				strings.HasPrefix(value, "user-") {
 				t.Errorf("label value %q in %s", label[1], line)
 			}
 		}
@@ -342,9 +434,11 @@ func TestHeaders(t *testing.T) {
 	for i := range many {
 		many[i] = kgo.RecordHeader{Key: fmt.Sprintf("h%d", i), Value: []byte{byte(i)}}
 	}
-	for _, headers := range [][]kgo.RecordHeader{many, {{Key: "big", Value: make([]byte, 900_000)}}, {{Key: "", Value: nil}},
+	for _, headers := range [][]kgo.RecordHeader{many, {{Key: "big", Value: make([]byte, 900_000)}}, {{Key: "",
+		Value: nil}},
 		{{Key: "a\nb\xff", Value: []byte("x")}}} {
-		if err := b.Kafka.ProduceSync(t.Context(), &kgo.Record{Value: daemontest.Rating(r), Headers: headers}).FirstErr(); err != nil {
+		if err := b.Kafka.ProduceSync(t.Context(), &kgo.Record{Value: daemontest.Rating(r),
+			Headers: headers}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -355,7 +449,8 @@ func TestHeaders(t *testing.T) {
 	verified(b, path)
 }
 
-// TestSchemaChanges (D19): when producers change their events and back, those that still fit are learned, the others rejected, none is lost.
+// TestSchemaChanges (D19): when producers change their events and back, those that still fit are learned, the others
+// rejected, none is lost.
 func TestSchemaChanges(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -375,7 +470,8 @@ func TestSchemaChanges(t *testing.T) {
 	b.Produce(values...)
 	path := b.Configure("v")
 	o := b.Run(path)
-	if o.Err != nil || daemontest.Balanced(t, o.State(t)) != 750 || o.State(t).RejectedByReason["missing_field"] != 150 {
+	if o.Err != nil || daemontest.Balanced(t, o.State(t)) != 750 ||
+		o.State(t).RejectedByReason["missing_field"] != 150 {
 		t.Errorf("%v, %+v", o.Err, o.Summary)
 	}
 	verified(b, path)
@@ -389,15 +485,20 @@ func TestLargeMessages(t *testing.T) {
 		b := daemontest.New(t)
 		b.ProduceRatings(35, 500)
 		large := "200000000"
-		if _, err := kadm.NewClient(b.Kafka).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &large}},
+		if _, err := kadm.NewClient(b.Kafka).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes",
+			Value: &large}},
 			daemontest.Topic); err != nil {
 			t.Fatal(err)
 		}
 		for _, size := range sizes {
 			value := append(append([]byte(`{"user":"`), bytes.Repeat([]byte("x"), size)...), `"}`...)
-			client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr), kgo.DefaultProduceTopic(daemontest.Topic), kgo.ProducerBatchMaxBytes(100<<20),
+			client, err := kgo.NewClient(
+				kgo.SeedBrokers(b.Addr),
+				kgo.DefaultProduceTopic(daemontest.Topic),
+				kgo.ProducerBatchMaxBytes(100<<20),
 				kgo.BrokerMaxWriteBytes(200<<20),
-				kgo.ProducerBatchCompression(kgo.NoCompression()))
+				kgo.ProducerBatchCompression(kgo.NoCompression()),
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

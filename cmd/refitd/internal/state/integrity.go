@@ -18,7 +18,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// Check opens the state in dir, which reads every file and every row of it and compares the checksums and the counts. No state is no error.
+// Check opens the state in dir, which reads every file and every row of it and compares the checksums and the counts.
+// No state is no error.
 // Errors carry their exit codes.
 func Check(ctx context.Context, dir string, log *slog.Logger) error {
 	store, err := sketch.OpenExisting(ctx, dir, log)
@@ -31,7 +32,8 @@ func Check(ctx context.Context, dir string, log *slog.Logger) error {
 	return ingest.StateError(err, dir)
 }
 
-// Process is the command that runs Check on the directory that is its last argument and prints the outcome in JSON Lines.
+// Process is the command that runs Check on the directory that is its last argument and prints the outcome in JSON
+// Lines.
 type Process struct {
 	Path string   // of the program
 	Args []string // its arguments without the directory; Args[0] is its name
@@ -79,15 +81,16 @@ func (s *sayings) Write(text []byte) (int, error) {
 	}
 }
 
-// Check runs the process and returns the error that it prints. If it dies, that is damage; if it cannot be started, that is not. A directory
-// without a database is not looked at.
+// Check runs the process and returns the error that it prints. If it dies, that is damage; if it cannot be started,
+// that is not. A directory without a database is not looked at.
 func (p *Process) Check(ctx context.Context, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "rows")); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	cmd := exec.CommandContext(ctx, p.Path)
 	cmd.Args = append(slices.Clone(p.Args), dir)
-	alive, err := cmd.StdinPipe() // closed when this process ends, however it ends: the other one must not hold the state any longer
+	// closed when this process ends, however it ends: the other one must not hold the state any longer
+	alive, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
@@ -99,7 +102,11 @@ func (p *Process) Check(ctx context.Context, dir string) error {
 		return ctx.Err()
 	}
 	if cmd.Process == nil { // it says nothing about the state
-		return &report.ExitError{Code: report.ExitState, Path: dir, Err: fmt.Errorf("state: the check of the state in %s cannot be started: %w", dir, err)}
+		return &report.ExitError{
+			Code: report.ExitState,
+			Path: dir,
+			Err:  fmt.Errorf("state: the check of the state in %s cannot be started: %w", dir, err),
+		}
 	}
 	last := stdout.last + string(stdout.part)
 	var said struct {
@@ -111,7 +118,12 @@ func (p *Process) Check(ctx context.Context, dir string) error {
 		case "summary":
 			return nil
 		case "error":
-			return &report.ExitError{Code: report.CodeNamed(said.Code), Err: errors.New(said.Message), Key: said.Key, Path: said.Path}
+			return &report.ExitError{
+				Code: report.CodeNamed(said.Code),
+				Err:  errors.New(said.Message),
+				Key:  said.Key,
+				Path: said.Path,
+			}
 		}
 	}
 	return &report.ExitError{Code: report.ExitState, Path: dir,

@@ -51,7 +51,10 @@ func state(t *testing.T) string {
 	}
 	p := &sketch.Part{Topic: "a", Next: 500}
 	for i := range p.Next {
-		p.Records = append(p.Records, sketch.Record{Offset: i, Fate: sketch.Applied, Weight: 1, Payload: []byte("payload")})
+		p.Records = append(
+			p.Records,
+			sketch.Record{Offset: i, Fate: sketch.Applied, Weight: 1, Payload: []byte("payload")},
+		)
 	}
 	if err := s.Begin("a", 0, 0); err != nil {
 		t.Fatal(err)
@@ -103,11 +106,15 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// TestSayings: lines of progress are handed on as they come, however they are cut up, and the last line of another kind is the answer.
+// TestSayings: lines of progress are handed on as they come, however they are cut up, and the last line of another kind
+// is the answer.
 func TestSayings(t *testing.T) {
 	var seen []string
-	s := &sayings{progress: func(unit string, done, total int64) { seen = append(seen, fmt.Sprint(unit, done, "/", total)) }}
-	text := `{"type":"progress","unit":"bytes","done":1,"total":9}` + "\n" + `{"type":"progress","unit":"rows","done":5,"total":7}` + "\n" +
+	s := &sayings{
+		progress: func(unit string, done, total int64) { seen = append(seen, fmt.Sprint(unit, done, "/", total)) },
+	}
+	text := `{"type":"progress","unit":"bytes","done":1,"total":9}` + "\n" +
+		`{"type":"progress","unit":"rows","done":5,"total":7}` + "\n" +
 		`{"type":"error","code":"state"}` + "\n" + `{"type":"progress","unit":"rows","done":6,"total":7}` + "\n"
 	for len(text) > 0 {
 		n := min(len(text), 11)
@@ -116,7 +123,8 @@ func TestSayings(t *testing.T) {
 		}
 		text = text[n:]
 	}
-	if want := []string{"bytes1/9", "rows5/7", "rows6/7"}; !slices.Equal(seen, want) || s.last != `{"type":"error","code":"state"}` {
+	if want := []string{"bytes1/9", "rows5/7", "rows6/7"}; !slices.Equal(seen, want) ||
+		s.last != `{"type":"error","code":"state"}` {
 		t.Errorf("progress %q, the answer is %s", seen, s.last)
 	}
 }

@@ -1,5 +1,5 @@
-// Package state holds what an operator does to the state of a stopped daemon: check it, declare a gap, back it up, read it anew, put a backup or
-// a rebuilt state in its place. Each decision goes into a journal in the folder of the state.
+// Package state holds what an operator does to the state of a stopped daemon: check it, declare a gap, back it up, read
+// it anew, put a backup or a rebuilt state in its place. Each decision goes into a journal in the folder of the state.
 package state
 
 import (

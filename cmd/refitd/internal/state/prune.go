@@ -46,7 +46,8 @@ func Prune(dir, model string, dryRun bool, log *slog.Logger, out *report.Emitter
 			summary.Removed++
 		}
 		summary.Bytes += l.Bytes
-		if err := out.Emit("leftover", report.Leftover{Kind: l.Kind, Path: l.Path, Bytes: l.Bytes, Modified: report.Time(l.At)}); err != nil {
+		if err := out.Emit("leftover", report.Leftover{Kind: l.Kind, Path: l.Path, Bytes: l.Bytes, Modified: report.Time(
+			l.At)}); err != nil {
 			return err
 		}
 	}

@@ -49,8 +49,11 @@ func (e *erased) prune(dryRun bool) (paths map[string][]string, summary report.L
 func (e *erased) warnings() (lines []string) {
 	e.T.Helper()
 	var log bytes.Buffer
-	d, err := daemon.New(e.T.Context(), daemon.Options{Config: e.conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true),
-		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	d, err := daemon.New(
+		e.T.Context(),
+		daemon.Options{Config: e.conf, UntilEnd: true, Out: report.NewEmitter(io.Discard, true),
+			Log: slog.New(slog.NewTextHandler(&log, nil))},
+	)
 	if err == nil {
 		err = d.Run(e.T.Context())
 	}
@@ -81,7 +84,10 @@ func TestPruneState(t *testing.T) {
 	if err != nil {
 		t.Skipf("strace cannot trace here: %v", err)
 	}
-	inject := fmt.Sprintf("inject=rename,renameat,renameat2:signal=KILL:when=%d", calls-1) // the directory is known by now
+	inject := fmt.Sprintf(
+		"inject=rename,renameat,renameat2:signal=KILL:when=%d",
+		calls-1,
+	) // the directory is known by now
 	if _, err := e.traced("backup", filepath.Join(backups, "killed"), "-e", inject); err == nil {
 		t.Fatal("the backup was not killed")
 	}
@@ -101,8 +107,14 @@ func TestPruneState(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := filepath.Join(e.dir, ".tmp-"+strings.Repeat("B", 26))
-	foreign := []string{filepath.Join(backups, "first"), held.Name(), fresh, filepath.Join(backups, ".tmp-other"), e.dir + config.OldSuffix + "mine",
-		e.dir + config.RebuildSuffix}
+	foreign := []string{
+		filepath.Join(backups, "first"),
+		held.Name(),
+		fresh,
+		filepath.Join(backups, ".tmp-other"),
+		e.dir + config.OldSuffix + "mine",
+		e.dir + config.RebuildSuffix,
+	}
 	for _, path := range foreign[2:] {
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
@@ -117,8 +129,10 @@ func TestPruneState(t *testing.T) {
 	if len(lines) != 1 || !strings.Contains(lines[0], "count=3 bytes=") || !strings.Contains(lines[0], "level=WARN") {
 		t.Errorf("warnings %q", lines)
 	}
-	if len(listed["old"]) != 1 || !slices.Equal(listed["restore"], []string{e.dir + config.RestoreSuffix}) || len(listed["temporary"]) != 1 ||
-		filepath.Dir(listed["temporary"][0]) != backups || dry.Count != 3 || dry.Removed != 0 || !dry.DryRun || dry.Bytes < 10_000 {
+	if len(listed["old"]) != 1 || !slices.Equal(listed["restore"], []string{e.dir + config.RestoreSuffix}) || len(
+		listed["temporary"]) != 1 ||
+		filepath.Dir(listed["temporary"][0]) != backups || dry.Count != 3 || dry.Removed != 0 || !dry.DryRun ||
+		dry.Bytes < 10_000 {
 		t.Fatalf("listed %v, %+v", listed, dry)
 	}
 	again, removed := e.prune(false)
@@ -175,7 +189,8 @@ func TestPruneMeanwhile(t *testing.T) {
 	if err := statedir.Claim(e.dir, e.dir+config.RestoreSuffix); err != nil {
 		t.Fatal(err)
 	}
-	if err := Prune(e.dir, "ratings", false, daemontest.Quiet(), quiet); report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "under way") {
+	if err := Prune(e.dir, "ratings", false, daemontest.Quiet(), quiet); report.CodeOf(err) != report.ExitState ||
+		!strings.Contains(err.Error(), "under way") {
 		t.Errorf("during a restore: %v", err)
 	}
 	if lines := e.warnings(); len(lines) != 1 || !strings.Contains(lines[0], "count=1 ") {

@@ -25,7 +25,8 @@ import (
 	"github.com/refitd/refitd/snapshot/durable"
 )
 
-// rebuildEvery is the time between two lines of progress, and between two tries to take the place of the state that is in use.
+// rebuildEvery is the time between two lines of progress, and between two tries to take the place of the state that is
+// in use.
 const rebuildEvery = time.Second
 
 // Rebuild makes the state of one model again, in a staging folder, and puts it in the place of the old one once it
@@ -33,8 +34,8 @@ const rebuildEvery = time.Second
 type Rebuild struct {
 	Config *config.Config
 	Model  *config.Model
-	// Earliest begins every partition at the first record the brokers hold. Otherwise it begins where the state began, as its WITNESS says,
-	// and declares what the brokers no longer hold of that a gap.
+	// Earliest begins every partition at the first record the brokers hold. Otherwise it begins where the state began,
+	// as its WITNESS says, and declares what the brokers no longer hold of that a gap.
 	Earliest bool
 	Backup   string // begins with the state of this backup, if not empty
 	Why      string
@@ -69,7 +70,9 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 	}()
 	if s := &r.Model.Shard; s.IsShard() || s.IsTrainer() {
 		return &report.ExitError{Code: report.ExitUsage, Key: "role", Err: errors.New(
-			"state: a shard's or trainer's state is not rebuilt from all partitions: remove it and start, which reads what is needed again")}
+			"state: a shard's or trainer's state is not rebuilt from all partitions: remove it and start, which reads what " +
+				"is needed again",
+		)}
 	}
 	if err := r.open(ctx); err != nil {
 		return err
@@ -101,8 +104,11 @@ func (r *Rebuild) Run(ctx context.Context) (err error) {
 		return err
 	}
 	r.made = false
-	return r.Out.Emit("summary", report.RebuildSummary{Seconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(),
-		Path: r.dir, Kept: kept, State: ingest.StateOf(r.Model.Name, state)})
+	return r.Out.Emit(
+		"summary",
+		report.RebuildSummary{Seconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(),
+			Path: r.dir, Kept: kept, State: ingest.StateOf(r.Model.Name, state)},
+	)
 }
 
 // takePlace reads to the log ends, again and again while the old state is in use. It returns the lock of the old
@@ -145,7 +151,11 @@ func interrupted(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return report.Exitf(report.ExitNo, "rebuild: stopped before the new state was in place; the old one is as it was: %w", ctx.Err())
+	return report.Exitf(
+		report.ExitNo,
+		"rebuild: stopped before the new state was in place; the old one is as it was: %w",
+		ctx.Err(),
+	)
 }
 
 // open makes the store in the staging folder, with the seed of the old state if the configuration leaves that open.
@@ -174,14 +184,17 @@ func (r *Rebuild) open(ctx context.Context) error {
 	} else if errors.Is(err, sketch.ErrFormat) {
 		return ingest.StateError(fmt.Errorf("rebuild: %w", err), r.dir) // of a later build, and not damaged
 	} else if !errors.Is(err, sketch.ErrNoState) {
-		return ingest.StateError(fmt.Errorf("rebuild: %w: remove the file to begin at the earliest records, with another seed; "+
-			"subjects that were erased stay out as far as a copy of their list is next to the state or in the store of versions", err), r.dir)
+		return ingest.StateError(fmt.Errorf("rebuild: %w: remove the file to begin at the earliest records, with another "+
+			"seed; "+
+			"subjects that were erased stay out as far as a copy of their list is next to the state or in the store of versions",
+			err), r.dir)
 	}
 	var err error
 	if r.store, err = sketch.Open(ctx, options); err != nil {
 		return ingest.StateError(err, r.staging)
 	}
-	if err := durable.WriteFile(filepath.Join(r.staging, config.ModelFile), 0o600, durable.Bytes(r.Model.Stored())); err != nil {
+	if err := durable.WriteFile(filepath.Join(r.staging, config.ModelFile), 0o600, durable.Bytes(
+		r.Model.Stored())); err != nil {
 		return ingest.StateError(fmt.Errorf("rebuild: keep the settings: %w", err), r.staging)
 	}
 	return r.recall(ctx)
@@ -218,7 +231,17 @@ func (r *Rebuild) begin(ctx context.Context) error {
 			return ingest.StateError(err, r.staging)
 		}
 		if next, _ := r.store.Position(tp.Topic, tp.Partition); next < logStart {
-			r.Log.Warn("log no longer holds the beginning: declared a gap", "topic", tp.Topic, "partition", tp.Partition, "from", next, "log_start", logStart)
+			r.Log.Warn(
+				"log no longer holds the beginning: declared a gap",
+				"topic",
+				tp.Topic,
+				"partition",
+				tp.Partition,
+				"from",
+				next,
+				"log_start",
+				logStart,
+			)
 			if err := r.store.AcceptGap(tp.Topic, tp.Partition, logStart); err != nil {
 				return ingest.StateError(err, r.staging)
 			}
@@ -227,7 +250,8 @@ func (r *Rebuild) begin(ctx context.Context) error {
 	return nil
 }
 
-// consumer returns one that reads the new state's topics on from where it is, and shows nothing to the group of the daemon.
+// consumer returns one that reads the new state's topics on from where it is, and shows nothing to the group of the
+// daemon.
 func (r *Rebuild) consumer() (*consumer.Consumer, error) {
 	o, err := ingest.ConsumerOptions(&r.Config.Kafka, r.Model)
 	if err != nil {
@@ -292,23 +316,45 @@ func (r *Rebuild) catchUp(ctx context.Context, waiting string) error {
 }
 
 func (r *Rebuild) emitTick(lag int64, waiting string) error {
-	return r.Out.Emit("tick", report.RebuildTick{ElapsedSeconds: report.Seconds(time.Since(r.began)), Events: r.events.Load(), Lag: lag, Waiting: waiting})
+	return r.Out.Emit(
+		"tick",
+		report.RebuildTick{
+			ElapsedSeconds: report.Seconds(time.Since(r.began)),
+			Events:         r.events.Load(),
+			Lag:            lag,
+			Waiting:        waiting,
+		},
+	)
 }
 
-// LogStarts returns a function that asks the brokers for the first offset they hold of each partition of a topic of the model.
-func LogStarts(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
+// LogStarts returns a function that asks the brokers for the first offset they hold of each partition of a topic of the
+// model.
+func LogStarts(
+	c *config.Config,
+	m *config.Model,
+	log *slog.Logger,
+) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return offsets(c, m, log, (*consumer.Consumer).Starts)
 }
 
 // LogEnds is LogStarts for the offset behind the last record.
-func LogEnds(c *config.Config, m *config.Model, log *slog.Logger) func(ctx context.Context, topic string) (map[int32]int64, error) {
+func LogEnds(
+	c *config.Config,
+	m *config.Model,
+	log *slog.Logger,
+) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return offsets(c, m, log, (*consumer.Consumer).Ends)
 }
 
 // asking is a question to the brokers about all partitions of a model.
 type asking func(*consumer.Consumer, context.Context) (map[consumer.TopicPartition]int64, error)
 
-func offsets(c *config.Config, m *config.Model, log *slog.Logger, ask asking) func(ctx context.Context, topic string) (map[int32]int64, error) {
+func offsets(
+	c *config.Config,
+	m *config.Model,
+	log *slog.Logger,
+	ask asking,
+) func(ctx context.Context, topic string) (map[int32]int64, error) {
 	return func(ctx context.Context, topic string) (map[int32]int64, error) {
 		all, err := askBrokers(ctx, c, m, log, ask)
 		if err != nil {
@@ -324,12 +370,24 @@ func offsets(c *config.Config, m *config.Model, log *slog.Logger, ask asking) fu
 	}
 }
 
-// logStarts asks the brokers for the first offset they hold of each partition of a model. The error carries its exit code.
-func logStarts(ctx context.Context, c *config.Config, m *config.Model, log *slog.Logger) (map[consumer.TopicPartition]int64, error) {
+// logStarts asks the brokers for the first offset they hold of each partition of a model. The error carries its exit
+// code.
+func logStarts(
+	ctx context.Context,
+	c *config.Config,
+	m *config.Model,
+	log *slog.Logger,
+) (map[consumer.TopicPartition]int64, error) {
 	return askBrokers(ctx, c, m, log, (*consumer.Consumer).Starts)
 }
 
-func askBrokers(ctx context.Context, c *config.Config, m *config.Model, log *slog.Logger, ask asking) (map[consumer.TopicPartition]int64, error) {
+func askBrokers(
+	ctx context.Context,
+	c *config.Config,
+	m *config.Model,
+	log *slog.Logger,
+	ask asking,
+) (map[consumer.TopicPartition]int64, error) {
 	o, err := ingest.ConsumerOptions(&c.Kafka, m)
 	if err != nil {
 		return nil, err

@@ -43,8 +43,15 @@ func TestRebuild(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
 	b.ProduceRatings(31, 3000)
-	path := b.Configure("rebuild", append([]string{"categorical: [user, item]", "categorical: [user, item], derived: [{name: before, kind: previous_label, " +
-		"of: user}, {name: seen, kind: last, of: item, field: user, k: 2}]"}, daemontest.Simple...)...)
+	path := b.Configure(
+		"rebuild",
+		append(
+			[]string{
+				"categorical: [user, item]",
+				"categorical: [user, item], derived: [{name: before, kind: previous_label, " +
+					"of: user}, {name: seen, kind: last, of: item, field: user, k: 2}]",
+			},
+			daemontest.Simple...)...)
 	first := b.Run(path)
 	if first.Err != nil {
 		t.Fatal(first.Err)
@@ -53,11 +60,18 @@ func TestRebuild(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "rows", "MANIFEST")); err != nil {
 		t.Fatal(err)
 	}
-	if damaged := b.Run(path); report.CodeOf(damaged.Err) != report.ExitState || !strings.Contains(damaged.Err.Error(), "MANIFEST missing, refusing") {
+	if damaged := b.Run(path); report.CodeOf(damaged.Err) != report.ExitState ||
+		!strings.Contains(damaged.Err.Error(), "MANIFEST missing, refusing") {
 		t.Fatalf("damaged state: %v", damaged.Err)
 	}
 	var out bytes.Buffer
-	r := state.Rebuild{Config: conf, Model: model, Why: "MANIFEST was lost", Out: report.NewEmitter(&out, true), Log: daemontest.Quiet()}
+	r := state.Rebuild{
+		Config: conf,
+		Model:  model,
+		Why:    "MANIFEST was lost",
+		Out:    report.NewEmitter(&out, true),
+		Log:    daemontest.Quiet(),
+	}
 	if err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +117,9 @@ func TestRebuildOfOtherFields(t *testing.T) {
 	if err := state.Backup(t.Context(), dir, model.Name, file, nil, daemontest.Quiet(), emitter); err != nil {
 		t.Fatal(err)
 	}
-	path := b.Configure("fields", append([]string{"categorical: [user, item]", "categorical: [item, user]"}, daemontest.Simple...)...)
+	path := b.Configure(
+		"fields",
+		append([]string{"categorical: [user, item]", "categorical: [item, user]"}, daemontest.Simple...)...)
 	refused := func(when string, err error) {
 		t.Helper()
 		const want = "schema.categorical is [item user], but the state was made with [user item]"
@@ -153,7 +169,13 @@ func TestBackfill(t *testing.T) {
 	})
 	conf, model, dir := daemontest.Load(t, path)
 	lines := make(chan string, 1000)
-	r := state.Rebuild{Config: conf, Model: model, Earliest: true, Out: report.NewEmitter(lineWriter(lines), true), Log: daemontest.Quiet()}
+	r := state.Rebuild{
+		Config:   conf,
+		Model:    model,
+		Earliest: true,
+		Out:      report.NewEmitter(lineWriter(lines), true),
+		Log:      daemontest.Quiet(),
+	}
 	done := make(chan error, 1)
 	go func() { done <- r.Run(t.Context()) }()
 	for line := range lines {
@@ -182,7 +204,12 @@ func TestBackfill(t *testing.T) {
 	// Called off, it leaves the old state as it is and nothing else.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r = state.Rebuild{Config: conf, Model: model, Out: report.NewEmitter(lineWriter(lines), true), Log: daemontest.Quiet()}
+	r = state.Rebuild{
+		Config: conf,
+		Model:  model,
+		Out:    report.NewEmitter(lineWriter(lines), true),
+		Log:    daemontest.Quiet(),
+	}
 	if err := r.Run(ctx); report.CodeOf(err) == report.ExitDone {
 		t.Errorf("called off: %v", err)
 	}
@@ -204,7 +231,8 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestBackupAndRestore: a restored state reads on to the same end, alone or in a rebuild, and a state in use is neither backed up nor replaced.
+// TestBackupAndRestore: a restored state reads on to the same end, alone or in a rebuild, and a state in use is neither
+// backed up nor replaced.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -248,7 +276,10 @@ func TestBackupAndRestore(t *testing.T) {
 	fourth := b.Run(path)
 	sameState(t, "state rebuilt from a backup", fourth.State(t), second.State(t))
 
-	d, err := daemon.New(t.Context(), daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: daemontest.Quiet()})
+	d, err := daemon.New(
+		t.Context(),
+		daemon.Options{Config: conf, UntilEnd: true, Out: report.NewEmitter(&out, true), Log: daemontest.Quiet()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +329,11 @@ func TestAcceptGap(t *testing.T) {
 	var out bytes.Buffer
 	accept := func(partition int32, to int64) error {
 		g := state.Gap{Dir: dir, Model: model.Name, Topic: daemontest.Topic, Partition: partition, To: to,
-			LogStarts: state.LogStarts(conf, model, daemontest.Quiet()), LogEnds: state.LogEnds(conf, model, daemontest.Quiet()),
+			LogStarts: state.LogStarts(
+				conf,
+				model,
+				daemontest.Quiet(),
+			), LogEnds: state.LogEnds(conf, model, daemontest.Quiet()),
 			Why: "retention was too short", Log: daemontest.Quiet()}
 		return g.Accept(t.Context(), report.NewEmitter(&out, true))
 	}
@@ -316,7 +351,8 @@ func TestAcceptGap(t *testing.T) {
 		report.Gap
 	}
 	if err := json.Unmarshal(bytes.Split(out.Bytes(), []byte("\n"))[0], &line); err != nil || line.Type != "gap" ||
-		line.Gap != (report.Gap{Model: "ratings", Topic: daemontest.Topic, Partition: 1, From: next, To: end.Offset - 10, Lost: end.Offset - 10 - next}) {
+		line.Gap != (report.Gap{Model: "ratings", Topic: daemontest.Topic, Partition: 1, From: next, To: end.Offset - 10,
+			Lost: end.Offset - 10 - next}) {
 		t.Errorf("said %+v, %v", line, err)
 	}
 	if err := accept(1, 0); report.CodeOf(err) != report.ExitNo {
@@ -329,7 +365,8 @@ func TestAcceptGap(t *testing.T) {
 	if p := again.State(t).Partitions[1]; p.Gap != line.Lost || p.Next != end.Offset || p.Halted != nil {
 		t.Errorf("partition %+v, want a gap of %d", p, line.Lost)
 	}
-	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" || !strings.Contains(d[0].What, "declared lost") {
+	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" ||
+		!strings.Contains(d[0].What, "declared lost") {
 		t.Errorf("journal %+v", d)
 	}
 }

@@ -33,12 +33,17 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 	}
 	if len(old) == 0 {
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
-			Err: fmt.Errorf("state: the state of model %s has no topic %s: refitd inspect lists those that it has", g.Model, g.Topic)}
+			Err: fmt.Errorf(
+				"state: the state of model %s has no topic %s: refitd inspect lists those that it has",
+				g.Model,
+				g.Topic,
+			)}
 	}
 	if halted == "" {
 		return &report.ExitError{Code: report.ExitNo, Topic: g.Topic,
 			Err: fmt.Errorf("state: no partition of topic %s has halted because the topic was recreated: "+
-				"the records of one that is the same would count twice; refitd inspect shows why it halted, --partition accepts a gap", g.Topic)}
+				"the records of one that is the same would count twice; refitd inspect shows why it halted, --partition accepts "+
+				"a gap", g.Topic)}
 	}
 	starts, err := g.LogStarts(ctx, g.Topic)
 	if err != nil {
@@ -48,7 +53,15 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 		return &report.ExitError{Code: report.ExitUsage, Key: "--topic", Topic: g.Topic,
 			Err: fmt.Errorf("state: the brokers have no topic %s: create it first", g.Topic)}
 	}
-	d := decided(time.Now(), "accept-gap", g.Why, "topic %s was made anew with %d partitions; it had halted: %q", g.Topic, len(starts), halted)
+	d := decided(
+		time.Now(),
+		"accept-gap",
+		g.Why,
+		"topic %s was made anew with %d partitions; it had halted: %q",
+		g.Topic,
+		len(starts),
+		halted,
+	)
 	if err := d.write(g.Dir); err != nil {
 		return err
 	}
@@ -57,7 +70,13 @@ func (g *Gap) acceptRecreated(ctx context.Context, store *sketch.Store, out *rep
 	}
 	for _, l := range store.Ledger() {
 		if start, ok := starts[l.Partition]; l.Topic == g.Topic && ok {
-			line := report.Recreated{Model: g.Model, Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Start: start}
+			line := report.Recreated{
+				Model:       g.Model,
+				Topic:       l.Topic,
+				Partition:   l.Partition,
+				Incarnation: l.Incarnation,
+				Start:       start,
+			}
 			if before, ok := old[l.Partition]; ok {
 				line.Was = &before.Next
 			}

@@ -15,9 +15,9 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestRecreatedTopic deletes the topic of a state and makes it anew with more records than were read: every partition halts, a restart
-// halts again, and nothing of the new topic is in the state. Once the operator has accepted it, all of it is, as another incarnation, and that is
-// proved.
+// TestRecreatedTopic deletes the topic of a state and makes it anew with more records than were read: every partition
+// halts, a restart halts again, and nothing of the new topic is in the state. Once the operator has accepted it, all of
+// it is, as another incarnation, and that is proved.
 func TestRecreatedTopic(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -29,8 +29,14 @@ func TestRecreatedTopic(t *testing.T) {
 	}
 	conf, model, dir := daemontest.Load(t, path)
 	var said bytes.Buffer
-	gap := state.Gap{Dir: dir, Model: model.Name, Topic: daemontest.Topic, LogStarts: state.LogStarts(conf, model, daemontest.Quiet()), Why: "made anew",
-		Log: daemontest.Quiet()}
+	gap := state.Gap{
+		Dir:       dir,
+		Model:     model.Name,
+		Topic:     daemontest.Topic,
+		LogStarts: state.LogStarts(conf, model, daemontest.Quiet()),
+		Why:       "made anew",
+		Log:       daemontest.Quiet(),
+	}
 	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); report.CodeOf(err) != report.ExitNo {
 		t.Fatalf("a topic that is the same: %v", err)
 	}
@@ -75,7 +81,9 @@ func TestRecreatedTopic(t *testing.T) {
 	if err := gap.AcceptRecreated(t.Context(), report.NewEmitter(&said, true)); report.CodeOf(err) != report.ExitNo {
 		t.Errorf("accepted again: %v", err)
 	}
-	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" || !strings.Contains(d[0].What, "made anew with 4 partitions") || d[0].Why != "made anew" {
+	if d := decisions(t, dir); len(d) != 1 || d[0].Verb != "accept-gap" ||
+		!strings.Contains(d[0].What, "made anew with 4 partitions") ||
+		d[0].Why != "made anew" {
 		t.Errorf("journal %+v", d)
 	}
 	accepted := b.Run(path)
@@ -83,7 +91,8 @@ func TestRecreatedTopic(t *testing.T) {
 		t.Fatal(accepted.Err)
 	}
 	state := accepted.State(t)
-	if n := daemontest.Balanced(t, state); n != 4000 || state.Rows.Train+state.Rows.Holdout != 4400 || state.Partitions[0].Incarnation != 1 {
+	if n := daemontest.Balanced(t, state); n != 4000 || state.Rows.Train+state.Rows.Holdout != 4400 ||
+		state.Partitions[0].Incarnation != 1 {
 		t.Errorf("%d events of the new topic, %+v rows, %+v", n, state.Rows, state.Partitions)
 	}
 	verified(b, path)

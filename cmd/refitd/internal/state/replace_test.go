@@ -44,7 +44,8 @@ func child(mode string, out *report.Emitter, log *slog.Logger) int {
 	return report.CodeOf(err)
 }
 
-// traced runs a child under strace, which does something to its calls of the system, and returns how many renames of one thread there were.
+// traced runs a child under strace, which does something to its calls of the system, and returns how many renames of
+// one thread there were.
 func (e *erased) traced(mode, file string, inject ...string) (calls int, err error) {
 	e.T.Helper()
 	strace, err := exec.LookPath("strace")
@@ -84,7 +85,13 @@ func newErased(t *testing.T) *erased {
 	}
 	e.path = e.Configure("erased", append(daemontest.Simple, "group_id: g-erased", "group_id: g-erased")...)
 	e.conf, e.model, e.dir = daemontest.Load(t, e.path)
-	e.store, e.backup, e.older = e.model.Publish.Store, filepath.Join(e.Dir, "with.backup"), filepath.Join(e.Dir, "older")
+	e.store, e.backup, e.older = e.model.Publish.Store, filepath.Join(
+		e.Dir,
+		"with.backup",
+	), filepath.Join(
+		e.Dir,
+		"older",
+	)
 	if o := e.Run(e.path); o.Err != nil {
 		t.Fatal(o.Err)
 	}
@@ -150,7 +157,8 @@ func (e *erased) fresh(what string) {
 	}
 }
 
-// TestErasedStaysOut (J13): whatever becomes of the state, an erased subject does not come back while its records are still in the topic.
+// TestErasedStaysOut (J13): whatever becomes of the state, an erased subject does not come back while its records are
+// still in the topic.
 func TestErasedStaysOut(t *testing.T) {
 	t.Parallel()
 	e := newErased(t)
@@ -183,7 +191,10 @@ func TestErasedStaysOut(t *testing.T) {
 	}{
 		{"nothing", func() error { return nil }},
 		{"the backup from before, restored", restore},
-		{"that backup over a state whose WITNESS is gone", func() error { return both(remove(filepath.Join(e.dir, "WITNESS")), restore) }},
+		{"that backup over a state whose WITNESS is gone", func() error {
+			return both(remove(filepath.Join(e.dir, "WITNESS")),
+				restore)
+		}},
 		{"that backup where the state was", func() error { return both(remove(e.dir), restore) }},
 		{"a copy of the directory from before", func() error {
 			return both(remove(e.dir), func() error { return os.CopyFS(e.dir, os.DirFS(e.older)) })
@@ -210,7 +221,8 @@ func TestErasedStaysOut(t *testing.T) {
 	if o := e.Run(e.path); o.Err != nil || e.rows() != 1 {
 		t.Errorf("an event after the erasure: %d rows, %v", e.rows(), o.Err)
 	}
-	for _, path := range []string{e.dir, filepath.Join(e.store, e.model.Name, "forgotten"), e.dir + config.ForgottenSuffix} {
+	for _, path := range []string{e.dir, filepath.Join(e.store, e.model.Name, "forgotten"), e.dir +
+		config.ForgottenSuffix} {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
@@ -218,14 +230,18 @@ func TestErasedStaysOut(t *testing.T) {
 	if err := os.WriteFile(e.dir+config.ForgottenSuffix, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if o := e.Run(e.path); report.CodeOf(o.Err) != report.ExitState || !strings.Contains(o.Err.Error(), "which subjects were erased") {
+	if o := e.Run(e.path); report.CodeOf(o.Err) != report.ExitState ||
+		!strings.Contains(o.Err.Error(), "which subjects were erased") {
 		t.Errorf("without a list that can be read: %v", o.Err)
 	}
 }
 
 // renames counts, in what strace has written, the renames of the thread that made the last one.
 func renames(calls string, exchanges bool) (n int) {
-	lines := slices.DeleteFunc(strings.Split(calls, "\n"), func(l string) bool { return !strings.Contains(l, "rename") || strings.Contains(l, "resumed") })
+	lines := slices.DeleteFunc(
+		strings.Split(calls, "\n"),
+		func(l string) bool { return !strings.Contains(l, "rename") || strings.Contains(l, "resumed") },
+	)
 	thread, _, _ := strings.Cut(lines[len(lines)-1], " ")
 	for _, l := range lines {
 		if strings.HasPrefix(l, thread+" ") && (exchanges || !strings.Contains(l, "renameat2(")) {
@@ -235,8 +251,8 @@ func renames(calls string, exchanges bool) (n int) {
 	return n
 }
 
-// TestKilledReplacement (J13): a restore is killed at each of the renames at its end. The next start finds a state, the old one or the new, and
-// the erased subject does not come back; where two names cannot be exchanged, too.
+// TestKilledReplacement (J13): a restore is killed at each of the renames at its end. The next start finds a state, the
+// old one or the new, and the erased subject does not come back; where two names cannot be exchanged, too.
 func TestKilledReplacement(t *testing.T) {
 	t.Parallel()
 	e := newErased(t)
@@ -259,7 +275,9 @@ func TestKilledReplacement(t *testing.T) {
 			t.Fatalf("%d renames", calls)
 		}
 		for n := calls - last + 1; n <= calls; n++ {
-			inject := append([]string{"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", system.calls, n)}, system.inject...)
+			inject := append(
+				[]string{"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", system.calls, n)},
+				system.inject...)
 			if _, err := e.traced("restore", e.backup, inject...); err == nil {
 				if n < calls-1 { // the database may have had one more to make the other time
 					t.Fatalf("%s: not killed at rename %d of %d", system.what, n, calls)
@@ -271,13 +289,21 @@ func TestKilledReplacement(t *testing.T) {
 				t.Fatalf("%s, killed at rename %d of %d: %v", system.what, n, calls, o.Err)
 			}
 			if rows := e.rows(); rows != 0 || daemontest.Balanced(t, o.State(t)) != 1020 {
-				t.Errorf("%s, killed at rename %d of %d: %d rows of the subject, %+v", system.what, n, calls, rows, o.State(t))
+				t.Errorf(
+					"%s, killed at rename %d of %d: %d rows of the subject, %+v",
+					system.what,
+					n,
+					calls,
+					rows,
+					o.State(t),
+				)
 			}
 		}
 	}
 }
 
-// TestTwoRestores (J14): restores and rebuilds of one state at once take turns or are refused; none hangs, and none takes another's files away.
+// TestTwoRestores (J14): restores and rebuilds of one state at once take turns or are refused; none hangs, and none
+// takes another's files away.
 func TestTwoRestores(t *testing.T) {
 	t.Parallel()
 	e := newErased(t)
@@ -299,7 +325,8 @@ func TestTwoRestores(t *testing.T) {
 			case err := <-results:
 				if err == nil {
 					done++
-				} else if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "under way") || !errors.Is(err, sketch.ErrLocked) {
+				} else if report.CodeOf(err) != report.ExitState || !strings.Contains(err.Error(), "under way") || !errors.Is(err,
+					sketch.ErrLocked) {
 					t.Errorf("round %d: %v", round, err)
 				}
 			case <-late:
@@ -328,7 +355,8 @@ func TestNotOurs(t *testing.T) {
 		config.RestoreSuffix: Restore(t.Context(), e.dir, e.model, e.backup, "", nil, daemontest.Quiet(), quiet),
 		config.RebuildSuffix: r.Run(t.Context()),
 	} {
-		if report.CodeOf(err) != report.ExitState || !errors.Is(err, statedir.ErrNotOurs) || !strings.Contains(err.Error(), e.dir+suffix) {
+		if report.CodeOf(err) != report.ExitState || !errors.Is(err, statedir.ErrNotOurs) ||
+			!strings.Contains(err.Error(), e.dir+suffix) {
 			t.Errorf("%s: %v", suffix, err)
 		}
 		if _, err := os.Stat(filepath.Join(e.dir+suffix, "rows", "MANIFEST")); err != nil {

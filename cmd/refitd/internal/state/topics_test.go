@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestTopicsChange (H5): a topic that is added begins by the start policy, one that is left out keeps its account and its rows as they are and
-// continues where it was when it is back, and another group, or none, moves no position.
+// TestTopicsChange (H5): a topic that is added begins by the start policy, one that is left out keeps its account and
+// its rows as they are and continues where it was when it is back, and another group, or none, moves no position.
 func TestTopicsChange(t *testing.T) {
 	t.Parallel()
 	b := daemontest.New(t)
@@ -64,7 +64,8 @@ func TestTopicsChange(t *testing.T) {
 	}
 	got, before := applied()
 	check("the topic again", got, map[string]int64{daemontest.Topic: 500, "more": 400, "late": 0})
-	for name, group := range map[string]string{"another group": "group_id: other", "the group of before": "group_id: g-t"} {
+	for name, group := range map[string]string{"another group": "group_id: other",
+		"the group of before": "group_id: g-t"} {
 		if got, after := applied("group_id: g-t", group); !reflect.DeepEqual(after, before) {
 			t.Errorf("%s: %v applied, state\n%+v\nwas\n%+v", name, got, after, before)
 		}

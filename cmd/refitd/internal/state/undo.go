@@ -22,7 +22,8 @@ import (
 // recreatedPartition means all partitions of a topic that was made anew.
 const recreatedPartition = -1
 
-// An acceptance is a line of config.AcceptedFile: what it changed, so that it can be undone until the next start of the daemon removes the file.
+// An acceptance is a line of config.AcceptedFile: what it changed, so that it can be undone until the next start of the
+// daemon removes the file.
 type acceptance struct {
 	Topic     string         `json:"topic"`
 	Partition int32          `json:"partition"` // recreatedPartition for all of a topic that was made anew
@@ -51,7 +52,11 @@ func accepted(dir string) (all []acceptance, err error) {
 	for line := range bytes.Lines(text) {
 		var a acceptance
 		if err := json.Unmarshal(line, &a); err != nil || a.Change == nil {
-			return nil, fmt.Errorf("state: %s cannot be read: remove it, nothing can be undone then: %w", filepath.Join(dir, config.AcceptedFile), err)
+			return nil, fmt.Errorf(
+				"state: %s cannot be read: remove it, nothing can be undone then: %w",
+				filepath.Join(dir, config.AcceptedFile),
+				err,
+			)
 		}
 		all = append(all, a)
 	}
@@ -85,7 +90,14 @@ func (g *Gap) Undo(ctx context.Context, out *report.Emitter) error {
 			if l.Topic != g.Topic || !g.Recreated && l.Partition != g.Partition {
 				continue
 			}
-			line := report.Undone{Model: g.Model, Topic: l.Topic, Partition: l.Partition, Incarnation: l.Incarnation, Next: l.Next, Halted: l.Halted}
+			line := report.Undone{
+				Model:       g.Model,
+				Topic:       l.Topic,
+				Partition:   l.Partition,
+				Incarnation: l.Incarnation,
+				Next:        l.Next,
+				Halted:      l.Halted,
+			}
 			if err := out.Emit("undone", line); err != nil {
 				return err
 			}
@@ -111,11 +123,16 @@ func (g *Gap) undo(store *sketch.Store) error {
 		at--
 	}
 	if at < 0 {
-		return no("state: nothing to undo: no such acceptance since the last start of the daemon, which makes them final")
+		return no(
+			"state: nothing to undo: no such acceptance since the last start of the daemon, which makes them final",
+		)
 	}
 	err = store.Undoable(all[at].Change)
 	if errors.Is(err, sketch.ErrChanged) {
-		return no("state: cannot be undone: %w, by another acceptance, which has to be undone first, or by refitd state forget", err)
+		return no(
+			"state: cannot be undone: %w, by another acceptance, which has to be undone first, or by refitd state forget",
+			err,
+		)
 	}
 	what := fmt.Sprintf("%s/%d: acceptance undone", g.Topic, g.Partition)
 	if g.Recreated {

@@ -47,7 +47,11 @@ func newOperated(t *testing.T) *operated {
 	conf, model, dir := daemontest.Load(t, o.path)
 	o.dir = dir
 	o.gap = state.Gap{Dir: dir, Model: model.Name, Topic: daemontest.Topic, Why: "test", Log: daemontest.Quiet(),
-		LogStarts: state.LogStarts(conf, model, daemontest.Quiet()), LogEnds: state.LogEnds(conf, model, daemontest.Quiet())}
+		LogStarts: state.LogStarts(
+			conf,
+			model,
+			daemontest.Quiet(),
+		), LogEnds: state.LogEnds(conf, model, daemontest.Quiet())}
 	return o
 }
 
@@ -89,14 +93,21 @@ func (o *operated) refused(what string, err error, code int, text string, before
 	}
 }
 
-// TestAcceptTooMuch (J16): records that are still to come, and those of a partition that did not halt, are not declared lost.
+// TestAcceptTooMuch (J16): records that are still to come, and those of a partition that did not halt, are not declared
+// lost.
 func TestAcceptTooMuch(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t)
 	o.ProduceRatings(73, 400)
 	_, o.ends = daemontest.LogRange(t, daemontest.Client(t, o.Addr), daemontest.Topic, 4)
 	before := o.stored()
-	o.refused("behind the end", o.accept(1, o.ends[1]+1), report.ExitUsage, fmt.Sprintf("behind the end of ratings/1, which is %d", o.ends[1]), before)
+	o.refused(
+		"behind the end",
+		o.accept(1, o.ends[1]+1),
+		report.ExitUsage,
+		fmt.Sprintf("behind the end of ratings/1, which is %d", o.ends[1]),
+		before,
+	)
 	o.refused("far behind it", o.accept(1, 1<<50), report.ExitUsage, "behind the end", before)
 	o.refused("a partition that reads on", o.accept(0, o.ends[0]), report.ExitNo, "has not halted", before)
 	o.refused("the same far behind its end", o.accept(0, 1<<50), report.ExitNo, "has not halted", before)
@@ -106,7 +117,8 @@ func TestAcceptTooMuch(t *testing.T) {
 	}
 }
 
-// TestUndo (J16): an acceptance is taken back, to the same state, until the next start; the partition then halts as before.
+// TestUndo (J16): an acceptance is taken back, to the same state, until the next start; the partition then halts as
+// before.
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t)
@@ -162,7 +174,8 @@ func TestUndo(t *testing.T) {
 	o.refused("after a start", o.undo(1), report.ExitNo, "nothing to undo", o.stored())
 }
 
-// TestUndoRecreated (J16): the acceptance of a topic that was made anew is taken back, too, and is in the way of what was accepted before it.
+// TestUndoRecreated (J16): the acceptance of a topic that was made anew is taken back, too, and is in the way of what
+// was accepted before it.
 func TestUndoRecreated(t *testing.T) {
 	t.Parallel()
 	o := newOperated(t)

@@ -1,4 +1,5 @@
-// Package terminal draws the state of something that runs at the end of a terminal, in place, below the lines that stay.
+// Package terminal draws the state of something that runs at the end of a terminal, in place, below the lines that
+// stay.
 package terminal
 
 import (
@@ -29,8 +30,9 @@ func OpenLog(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, LogFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 }
 
-// Screen shows a state at the end of a terminal, redrawn in place, and texts above it, which stay. No line of the state is longer than the terminal is wide, so
-// that none wraps and the lines to go up are known. It is safe for concurrent use.
+// Screen shows a state at the end of a terminal, redrawn in place, and texts above it, which stay. No line of the state
+// is longer than the terminal is wide, so that none wraps and the lines to go up are known. It is safe for concurrent
+// use.
 type Screen struct {
 	mu    sync.Mutex
 	w     io.Writer
@@ -40,13 +42,18 @@ type Screen struct {
 	drawn int      // lines of the last drawing, to go up for the next one
 }
 
-// New returns a screen that names the page and the file of the log. Nothing is drawn yet. A nil width is that of the terminal behind w, asked for at each
-// drawing.
+// New returns a screen that names the page and the file of the log. Nothing is drawn yet. A nil width is that of the
+// terminal behind w, asked for at each drawing.
 func New(w io.Writer, page, log string, width func() int) *Screen {
 	if width == nil {
 		width = func() int { return Width(w) }
 	}
-	return &Screen{w: w, width: width, head: []string{"page " + page, "log  " + log, "Ctrl-C ends it"}, body: []string{"starting …"}}
+	return &Screen{
+		w:     w,
+		width: width,
+		head:  []string{"page " + page, "log  " + log, "Ctrl-C ends it"},
+		body:  []string{"starting …"},
+	}
 }
 
 // Width returns the number of columns that a line may have now.

@@ -10,7 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/progress"
 )
 
-// The width is that of a pseudo terminal, also behind a screen of progress; it is Columns of one that says none, and what is no terminal has none.
+// The width is that of a pseudo terminal, also behind a screen of progress; it is Columns of one that says none, and
+// what is no terminal has none.
 func TestWidthIsOfTheTerminal(t *testing.T) {
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -23,7 +24,13 @@ func TestWidthIsOfTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, behind := Width(pty), Width(writer); got != want || behind != want {
-			t.Errorf("a terminal of %d columns: %d, and %d behind a screen of progress, want %d", columns, got, behind, want)
+			t.Errorf(
+				"a terminal of %d columns: %d, and %d behind a screen of progress, want %d",
+				columns,
+				got,
+				behind,
+				want,
+			)
 		}
 		if got := New(pty, "", "", nil).Width(); got != min(want, Columns) {
 			t.Errorf("a screen on %d columns takes %d", columns, got)

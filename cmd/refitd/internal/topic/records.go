@@ -21,21 +21,32 @@ const (
 	MaxRecords = 10_000
 	maxBytes   = 64 << 20
 	maxTime    = 30 * time.Second
-	// maxBatch bounds a batch once decompressed, as reading events does by default, and maxFetch what is decompressed at a time.
+	// maxBatch bounds a batch once decompressed, as reading events does by default, and maxFetch what is decompressed
+	// at a time.
 	maxBatch = 16 << 20
 	maxFetch = 256 << 10
 	idle     = 3 * time.Second // without a record, where offsets below the end have none: aborted, or compacted away
 )
 
-// Newest returns the newest committed records of a topic that have a value, of each partition as many, and how many were read, those without one
-// included. Errors have exit code 3.
+// Newest returns the newest committed records of a topic that have a value, of each partition as many, and how many
+// were read, those without one included. Errors have exit code 3.
 func Newest(ctx context.Context, k *config.Kafka, name string) (records []offline.Record, read int, err error) {
 	return newest(ctx, k, name, MaxRecords)
 }
 
-func newest(ctx context.Context, k *config.Kafka, name string, limit int) (records []offline.Record, read int, err error) {
+func newest(
+	ctx context.Context,
+	k *config.Kafka,
+	name string,
+	limit int,
+) (records []offline.Record, read int, err error) {
 	fail := func(err error) ([]offline.Record, int, error) {
-		return nil, 0, &report.ExitError{Code: report.ExitBroker, Err: fmt.Errorf("topic: look at %s: %w", name, err), Key: "--topic", Topic: name}
+		return nil, 0, &report.ExitError{
+			Code:  report.ExitBroker,
+			Err:   fmt.Errorf("topic: look at %s: %w", name, err),
+			Key:   "--topic",
+			Topic: name,
+		}
 	}
 	options, err := cluster.ClientOptions(k)
 	if err != nil {
@@ -45,9 +56,17 @@ func newest(ctx context.Context, k *config.Kafka, name string, limit int) (recor
 	if err != nil {
 		return fail(err)
 	}
-	client, err := kgo.NewClient(append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxBytes(maxFetch),
-		kgo.FetchMaxPartitionBytes(maxFetch), kgo.MaxConcurrentFetches(1))...)
+	client, err := kgo.NewClient(append(
+		options,
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}),
+		kgo.FetchIsolationLevel(
+			kgo.ReadCommitted(),
+		),
+		kgo.MaxDecompressBatchBytes(maxBatch),
+		kgo.FetchMaxBytes(maxFetch),
+		kgo.FetchMaxPartitionBytes(maxFetch),
+		kgo.MaxConcurrentFetches(1),
+	)...)
 	if err != nil {
 		return fail(err)
 	}
@@ -82,8 +101,14 @@ func newest(ctx context.Context, k *config.Kafka, name string, limit int) (recor
 	return records, read, nil
 }
 
-// begin returns from which offset of each partition to read and below which, such that there are no more than limit together.
-func begin(ctx context.Context, options []kgo.Opt, name string, limit int) (from map[int32]kgo.Offset, left map[int32]int64, err error) {
+// begin returns from which offset of each partition to read and below which, such that there are no more than limit
+// together.
+func begin(
+	ctx context.Context,
+	options []kgo.Opt,
+	name string,
+	limit int,
+) (from map[int32]kgo.Offset, left map[int32]int64, err error) {
 	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, nil, err

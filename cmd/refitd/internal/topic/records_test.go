@@ -17,7 +17,9 @@ import (
 // TestNewest: the newest records of each partition come, as many of each, and no more than were asked for; an empty
 // topic and a missing one give different answers.
 func TestNewest(t *testing.T) {
-	b, err := broker.Start(broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Start(
+		broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +69,12 @@ func TestNewest(t *testing.T) {
 	}
 }
 
-// TestNewestBomb: a batch of few bytes that decompresses to more than events may is an error, and takes no memory for them.
+// TestNewestBomb: a batch of few bytes that decompresses to more than events may is an error, and takes no memory for
+// them.
 func TestNewestBomb(t *testing.T) {
-	b, err := broker.Start(broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	b, err := broker.Start(
+		broker.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +82,17 @@ func TestNewestBomb(t *testing.T) {
 	if err := b.CreateTopic(t.Context(), "bomb", 1, 0); err != nil {
 		t.Fatal(err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.ProducerBatchMaxBytes(64<<20))
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(b.Addr()),
+		kgo.ProducerBatchCompression(kgo.GzipCompression()),
+		kgo.ProducerBatchMaxBytes(64<<20),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "bomb", Value: make([]byte, maxBatch)}).FirstErr(); err != nil {
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "bomb", Value: make([]byte,
+		maxBatch)}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = Newest(t.Context(), &config.Kafka{BootstrapServers: []string{b.Addr()}, ClientID: "test"}, "bomb")

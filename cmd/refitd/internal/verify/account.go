@@ -17,7 +17,8 @@ const (
 	compacted         // the log holds it, but no longer every record that was read
 )
 
-// tally accounts for a stretch as the log has it now. It computes the ledger's digest by its definition, not by its code:
+// tally accounts for a stretch as the log has it now. It computes the ledger's digest by its definition, not by its
+// code:
 // d' = SHA-256(d ‖ offset ‖ CRC ‖ fate) over the applied and rejected records.
 type tally struct {
 	row sketch.LedgerRow // as after what was counted; at first the account that the stretch begins with
@@ -53,17 +54,21 @@ func (t *tally) add(p *sketch.Part) {
 	l.Next = p.Next
 }
 
-// judge compares a stretch that was counted from its beginning to its end with the account that the state has of its end. lost and double are
-// the events that the log gives and the state does not count, and the other way round. compacts says that the broker may compact the topic.
+// judge compares a stretch that was counted from its beginning to its end with the account that the state has of its
+// end. lost and double are the events that the log gives and the state does not count, and the other way round.
+// compacts says that the broker may compact the topic.
 func (t *tally) judge(have *sketch.LedgerRow, compacts bool) (f finding, lost, double int64) {
 	want := &t.row
 	events := have.Applied - want.Applied
 	vanished := want.Holes - have.Holes - (have.Gap - want.Gap)
-	same := have.Digest == want.Digest && events == 0 && have.Rejected == want.Rejected && have.Eligible == want.Eligible &&
-		have.LastOffset == want.LastOffset && have.LastCRC == want.LastCRC && have.Watermark == want.Watermark
-	// Compaction takes records and markers out and never adds one. Markers and aborted records, which no digest binds, it takes where all other
-	// records stay, too.
-	removed := have.Applied >= want.Applied && have.Rejected >= want.Rejected && have.Control >= want.Control && have.Aborted >= want.Aborted
+	same := have.Digest == want.Digest && events == 0 && have.Rejected == want.Rejected &&
+		have.Eligible == want.Eligible &&
+		have.LastOffset == want.LastOffset && have.LastCRC == want.LastCRC &&
+		have.Watermark == want.Watermark
+	// Compaction takes records and markers out and never adds one. Markers and aborted records, which no digest binds,
+	// it takes where all other records stay, too.
+	removed := have.Applied >= want.Applied && have.Rejected >= want.Rejected && have.Control >= want.Control &&
+		have.Aborted >= want.Aborted
 	exact := have.Control == want.Control && have.Aborted == want.Aborted && vanished == 0
 	switch {
 	case same && (exact || compacts && removed && have.Holes >= 0):

@@ -15,7 +15,8 @@ type discard struct{}
 
 func (discard) Apply(context.Context, *consumer.Batch) error { return nil }
 
-// BenchmarkVerify proves a state of 200,000 events, and reads them without proving anything, with the broker in the same process.
+// BenchmarkVerify proves a state of 200,000 events, and reads them without proving anything, with the broker in the
+// same process.
 func BenchmarkVerify(b *testing.B) {
 	const n = 200_000
 	r := newBench(b)
@@ -30,7 +31,12 @@ func BenchmarkVerify(b *testing.B) {
 		}
 		sink := ingest.New(r.model, s, nil)
 		for part := range slices.Chunk(r.written[0], 4000) {
-			batch := consumer.Batch{Topic: topic, Base: part[0].Offset, Next: part[len(part)-1].Offset + 1, Records: part}
+			batch := consumer.Batch{
+				Topic:   topic,
+				Base:    part[0].Offset,
+				Next:    part[len(part)-1].Offset + 1,
+				Records: part,
+			}
 			if err := sink.Apply(b.Context(), &batch); err != nil {
 				b.Fatal(err)
 			}

@@ -13,12 +13,15 @@ import (
 func (b *bench) derived() {
 	b.t.Helper()
 	s := &b.model.Schema
-	s.Derived = []config.Derived{{Name: "before", Kind: "previous_label", Of: "user"}, {Name: "seen", Kind: "last", Of: "user", Field: "item", K: 2}}
+	s.Derived = []config.Derived{
+		{Name: "before", Kind: "previous_label", Of: "user"},
+		{Name: "seen", Kind: "last", Of: "user", Field: "item", K: 2},
+	}
 	s.Categorical, s.Multi, s.Optional = append(s.Categorical, "before"), []string{"seen"}, []string{"before", "seen"}
 }
 
-// TestDerivedFields: derived fields are proved where a partition is read from its start. Where the log has lost that they are left out, and the
-// rest of the rows is compared as ever.
+// TestDerivedFields: derived fields are proved where a partition is read from its start. Where the log has lost that
+// they are left out, and the rest of the rows is compared as ever.
 func TestDerivedFields(t *testing.T) {
 	b := newBench(t)
 	b.derived()
@@ -28,11 +31,13 @@ func TestDerivedFields(t *testing.T) {
 	b.verifyOK()
 
 	admin := kadm.NewClient(b.producer())
-	if _, err := admin.DeleteRecords(b.context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 10}}}); err != nil {
+	if _, err := admin.DeleteRecords(b.context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0,
+		At: 10}}}); err != nil {
 		t.Fatal(err)
 	}
 	r := b.verify()
-	if p := r.Partitions; p[0].Digest != digestUnverifiable || p[0].CheckedFrom != 10 || p[1].Digest != digestOK || r.Summary.Lost+r.Summary.Double != 0 {
+	if p := r.Partitions; p[0].Digest != digestUnverifiable || p[0].CheckedFrom != 10 || p[1].Digest != digestOK ||
+		r.Summary.Lost+r.Summary.Double != 0 {
 		t.Errorf("%+v", r)
 	}
 	b.withStore(func(s *sketch.Store) {
@@ -45,7 +50,8 @@ func TestDerivedFields(t *testing.T) {
 	}
 }
 
-// TestDerivedFieldsDiffer: rows whose derived fields are not those of the log are noticed, though all that events gave is right.
+// TestDerivedFieldsDiffer: rows whose derived fields are not those of the log are noticed, though all that events gave
+// is right.
 func TestDerivedFieldsDiffer(t *testing.T) {
 	b := newBench(t)
 	b.derived()

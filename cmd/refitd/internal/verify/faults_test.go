@@ -67,12 +67,22 @@ func (b *bench) recreate(settings map[string]*string) {
 func wantPartition(t *testing.T, r *Result, digest string, checkedFrom, unverifiable int64, ok bool) {
 	t.Helper()
 	p := r.Partitions[0]
-	if p.Digest != digest || p.CheckedFrom != checkedFrom || p.Unverifiable != unverifiable || p.Lost+p.Double != 0 || r.Summary.OK != ok {
-		t.Errorf("%+v, ok %t; want digest %s from %d on, %d unverifiable, ok %t", p, r.Summary.OK, digest, checkedFrom, unverifiable, ok)
+	if p.Digest != digest || p.CheckedFrom != checkedFrom || p.Unverifiable != unverifiable || p.Lost+p.Double != 0 ||
+		r.Summary.OK != ok {
+		t.Errorf(
+			"%+v, ok %t; want digest %s from %d on, %d unverifiable, ok %t",
+			p,
+			r.Summary.OK,
+			digest,
+			checkedFrom,
+			unverifiable,
+			ok,
+		)
 	}
 }
 
-// TestRetention: what the broker no longer holds is unverifiable, what lies behind the oldest checkpoint that it covers is proved.
+// TestRetention: what the broker no longer holds is unverifiable, what lies behind the oldest checkpoint that it covers
+// is proved.
 func TestRetention(t *testing.T) {
 	b := newBench(t)
 	b.produce(b.producer(), 0, events(0, 170)...)
@@ -83,7 +93,8 @@ func TestRetention(t *testing.T) {
 		digest                    string
 		ok                        bool
 	}{
-		{1, 50, 50, digestOK, true}, {50, 50, 50, digestOK, true}, {51, 100, 100, digestOK, true}, {150, 150, 150, digestOK, true},
+		{1, 50, 50, digestOK, true}, {50, 50, 50, digestOK, true}, {51, 100, 100, digestOK, true}, {150, 150, 150, digestOK,
+			true},
 		{151, 151, 170, digestUnverifiable, false}, {170, 170, 170, digestUnverifiable, false},
 	} {
 		b.deleteRecords(0, c.start)
@@ -95,8 +106,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionHidesNothing: damage behind the first checkpoint that the log covers is found, and so are rows that are not what the log has
-// where no account covers them.
+// TestRetentionHidesNothing: damage behind the first checkpoint that the log covers is found, and so are rows that are
+// not what the log has where no account covers them.
 func TestRetentionHidesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		offset int64
@@ -122,7 +133,8 @@ func TestRetentionHidesNothing(t *testing.T) {
 	}
 }
 
-// TestCompactionAfterReading: a record that was applied and then compacted away was not counted twice. Its stretch is unverifiable.
+// TestCompactionAfterReading: a record that was applied and then compacted away was not counted twice. Its stretch is
+// unverifiable.
 func TestCompactionAfterReading(t *testing.T) {
 	compact, forever := "compact", "-1" // the events are older than retention
 	settings := map[string]*string{"cleanup.policy": &compact, "retention.ms": &forever}
@@ -161,7 +173,8 @@ func TestCompactionAfterReading(t *testing.T) {
 	b.withStoreOf(10, func(s *sketch.Store) { b.apply(s, 0, b.next[0]) })
 	r = b.verify()
 	p := r.Partitions[0]
-	if p.Digest != digestOK || p.CheckedFrom < 10 || p.CheckedFrom > before+10 || p.Unverifiable != p.CheckedFrom || !r.Summary.OK {
+	if p.Digest != digestOK || p.CheckedFrom < 10 || p.CheckedFrom > before+10 || p.Unverifiable != p.CheckedFrom ||
+		!r.Summary.OK {
 		t.Errorf("%d of %d offsets were compacted: %+v", before, b.next[0], p)
 	}
 
@@ -193,8 +206,9 @@ func TestMarkersVanish(t *testing.T) {
 		"another digest":              {func(l *sketch.LedgerRow) { l.Digest[0]++ }, true, different},
 		"an event gone":               {func(l *sketch.LedgerRow) { l.Applied--; l.Holes++; l.Digest[0]++ }, true, compacted},
 		"an event gone, same digest":  {func(l *sketch.LedgerRow) { l.Applied--; l.Holes++ }, true, different},
-		"an event for a rejected one": {func(l *sketch.LedgerRow) { l.Applied--; l.Rejected++; l.Digest[0]++ }, true, different},
-		"events from nowhere":         {func(l *sketch.LedgerRow) { l.Applied += 2; l.Control -= 2; l.Digest[0]++ }, true, different},
+		"an event for a rejected one": {func(l *sketch.LedgerRow) { l.Applied--; l.Rejected++; l.Digest[0]++ }, true,
+			different},
+		"events from nowhere": {func(l *sketch.LedgerRow) { l.Applied += 2; l.Control -= 2; l.Digest[0]++ }, true, different},
 	} {
 		count := tally{row: begin}
 		count.row = have
@@ -225,7 +239,8 @@ func TestDeclaredGap(t *testing.T) {
 	}
 }
 
-// TestRecreatedTopic: after the operator accepted a topic that was made anew, the accounts of the new one are proved exactly.
+// TestRecreatedTopic: after the operator accepted a topic that was made anew, the accounts of the new one are proved
+// exactly.
 func TestRecreatedTopic(t *testing.T) {
 	b := newBench(t)
 	b.configure("{size: 1000, holdout: {fraction: 0.2, size: 100}}") // rows of the old topic stay
@@ -244,7 +259,8 @@ func TestRecreatedTopic(t *testing.T) {
 	})
 	r := b.verify()
 	wantPartition(t, r, digestOK, 0, 60, true)
-	if p := r.Partitions[0]; p.Next != 80 || r.Summary.RecomputedDigest != nil || !strings.Contains(r.Summary.NotRecomputed, "made anew") {
+	if p := r.Partitions[0]; p.Next != 80 || r.Summary.RecomputedDigest != nil ||
+		!strings.Contains(r.Summary.NotRecomputed, "made anew") {
 		t.Errorf("%+v, %+v", p, r.Summary)
 	}
 }
@@ -262,31 +278,40 @@ func TestHaltedIsShown(t *testing.T) {
 	r := b.verify()
 	wantPartition(t, r, digestOK, 0, 0, true)
 	var text strings.Builder
-	if err := r.Partitions[0].WriteText(&text); err != nil || r.Partitions[0].Halted == nil || !strings.Contains(text.String(), "halted: because\n") {
+	if err := r.Partitions[0].WriteText(&text); err != nil || r.Partitions[0].Halted == nil ||
+		!strings.Contains(text.String(), "halted: because\n") {
 		t.Errorf("%+v: %s", r.Partitions[0], text.String())
 	}
 }
 
-// TestTampered alters what is stored, with good checksums, and wants it noticed: as a mismatch of its partition, or as damage where the state
-// contradicts itself or its witness.
+// TestTampered alters what is stored, with good checksums, and wants it noticed: as a mismatch of its partition, or as
+// damage where the state contradicts itself or its witness.
 func TestTampered(t *testing.T) {
 	const ledgerInts = 4 + 4 + 32
 	number := func(b []byte, i int, by int64) {
 		at := b[ledgerInts+8*i:]
 		binary.BigEndian.PutUint64(at, uint64(int64(binary.BigEndian.Uint64(at))+by))
 	}
-	const applied, rejected, control, aborted, holes, watermark, eligibleTrain, eligibleSelect, rowsTrain = 2, 3, 4, 5, 6, 9, 10, 11, 13
+	const applied, rejected, control, aborted, holes, watermark, eligibleTrain, eligibleSelect, rowsTrain = 2, 3, 4, 5, 6,
+		9, 10, 11, 13
 	for name, c := range map[string]struct {
 		prefix byte
 		change func(b []byte) []byte // of the first value with the prefix, which is of partition 0; nil deletes
 		code   int
 	}{
-		"the digest":               {'l', func(b []byte) []byte { b[8] ^= 1; return b }, report.ExitState},
-		"the last CRC":             {'l', func(b []byte) []byte { b[7] ^= 1; return b }, report.ExitNo},
-		"control for aborted":      {'l', func(b []byte) []byte { number(b, control, 1); number(b, aborted, -1); return b }, report.ExitNo},
-		"control for holes":        {'l', func(b []byte) []byte { number(b, control, 1); number(b, holes, -1); return b }, report.ExitNo},
-		"the watermark":            {'l', func(b []byte) []byte { number(b, watermark, 1); return b }, report.ExitNo},
-		"an event among the roles": {'l', func(b []byte) []byte { number(b, eligibleTrain, 1); number(b, eligibleSelect, -1); return b }, report.ExitNo},
+		"the digest":   {'l', func(b []byte) []byte { b[8] ^= 1; return b }, report.ExitState},
+		"the last CRC": {'l', func(b []byte) []byte { b[7] ^= 1; return b }, report.ExitNo},
+		"control for aborted": {'l', func(b []byte) []byte { number(b, control, 1); number(b, aborted, -1); return b },
+			report.ExitNo},
+		"control for holes": {'l', func(b []byte) []byte { number(b, control, 1); number(b, holes, -1); return b },
+			report.ExitNo},
+		"the watermark": {'l', func(b []byte) []byte { number(b, watermark, 1); return b }, report.ExitNo},
+		"an event among the roles": {'l', func(b []byte) []byte {
+			number(b, eligibleTrain, 1)
+			number(b, eligibleSelect,
+				-1)
+			return b
+		}, report.ExitNo},
 		"applied for rejected": {'l', func(b []byte) []byte {
 			number(b, applied, 1)
 			number(b, eligibleTrain, 1)
@@ -326,11 +351,14 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// tamper changes the first value under a prefix and gives it the checksum that it should have: a CRC-32C over key and value.
+// tamper changes the first value under a prefix and gives it the checksum that it should have: a CRC-32C over key and
+// value.
 func tamper(t *testing.T, dir string, prefix byte, change func(b []byte) []byte) {
 	t.Helper()
-	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithCompression(options.None).WithBlockCacheSize(0).
-		WithMemTableSize(16 << 20).WithValueLogFileSize(16 << 20))
+	db, err := badger.Open(
+		badger.DefaultOptions(dir).WithLogger(nil).WithCompression(options.None).WithBlockCacheSize(0).
+			WithMemTableSize(16 << 20).WithValueLogFileSize(16 << 20),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

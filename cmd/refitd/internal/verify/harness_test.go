@@ -31,7 +31,8 @@ const (
 
 func startBroker(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic)}, opts...)...)
+	c, err := kfake.NewCluster(
+		append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic)}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,11 @@ models:
     sample: %s
     publish: {store: snapshots}
 `, b.broker.ListenAddrs()[0], topic, sample)
-	conf, err := config.Parse(filepath.Join(b.dir, "refitd.yaml"), []byte(text), func(string) (string, bool) { return "", false })
+	conf, err := config.Parse(
+		filepath.Join(b.dir, "refitd.yaml"),
+		[]byte(text),
+		func(string) (string, bool) { return "", false },
+	)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -84,8 +89,9 @@ models:
 
 func (b *bench) producer(opts ...kgo.Opt) *kgo.Client {
 	b.t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.broker.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.GzipCompression())}, opts...)...)
+	client, err := kgo.NewClient(
+		append([]kgo.Opt{kgo.SeedBrokers(b.broker.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.ProducerBatchCompression(kgo.GzipCompression())}, opts...)...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -106,7 +112,10 @@ func (b *bench) produce(client *kgo.Client, partition int32, records ...*kgo.Rec
 	for _, r := range records {
 		// The stamp as it was set: franz-go's own reading of late times is what milliseconds mends.
 		at := r.Timestamp.UnixMilli()
-		b.note(partition, consumer.Record{Offset: r.Offset, Timestamp: at, Key: r.Key, Value: r.Value, CRC: crc(r.Key, r.Value, at)})
+		b.note(
+			partition,
+			consumer.Record{Offset: r.Offset, Timestamp: at, Key: r.Key, Value: r.Value, CRC: crc(r.Key, r.Value, at)},
+		)
 		b.open[client] = append(b.open[client], place{partition, len(b.written[partition]) - 1})
 	}
 }
@@ -156,7 +165,8 @@ func (b *bench) batches(partition int32, to int64) []consumer.Batch {
 	return out
 }
 
-// store fills the state directory as the daemon does, up to the given ends. change may alter a batch first; nil does not.
+// store fills the state directory as the daemon does, up to the given ends. change may alter a batch first; nil does
+// not.
 func (b *bench) store(ends [partitions]int64, change func(*consumer.Batch)) {
 	b.t.Helper()
 	b.withStore(func(s *sketch.Store) {
@@ -211,7 +221,12 @@ func (b *bench) context() context.Context {
 }
 
 func (b *bench) options() Options {
-	return Options{Model: b.model, Dir: b.conf.StatePath(b.model), Kafka: &b.conf.Kafka, Log: slog.New(slog.DiscardHandler)}
+	return Options{
+		Model: b.model,
+		Dir:   b.conf.StatePath(b.model),
+		Kafka: &b.conf.Kafka,
+		Log:   slog.New(slog.DiscardHandler),
+	}
 }
 
 func (b *bench) verify() *Result {
@@ -242,7 +257,14 @@ func (b *bench) verifyOK() []report.VerifyPartition {
 // event is a valid record.
 func event(i int) *kgo.Record {
 	return &kgo.Record{Key: []byte(strconv.Itoa(i % 9)), Timestamp: time.UnixMilli(1_700_000_000_000 + int64(i)),
-		Value: fmt.Appendf(nil, `{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`, i%9, i%13, 1+i%5, 1_700_000_000_000+int64(i)*3_600_000)}
+		Value: fmt.Appendf(
+			nil,
+			`{"user":"u%d","item":"i%d","rating":%d,"ts":%d}`,
+			i%9,
+			i%13,
+			1+i%5,
+			1_700_000_000_000+int64(i)*3_600_000,
+		)}
 }
 
 func events(from, n int) []*kgo.Record {

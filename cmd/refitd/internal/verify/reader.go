@@ -38,9 +38,10 @@ type unreadableError struct {
 
 func (e *unreadableError) Error() string { return "verify: " + e.reason }
 
-// reader reads stretches of partitions with franz-go's requests and its parser of record batches. It shares no code with package
-// consumer, which it checks, but for what connections refuse (cluster.ClientOptions). Its consumer is not used: that neither shows how far it has
-// read where there are no records, nor distinguishes aborted records from holes.
+// reader reads stretches of partitions with franz-go's requests and its parser of record batches. It shares no code
+// with package consumer, which it checks, but for what connections refuse (cluster.ClientOptions). Its consumer is not
+// used: that neither shows how far it has read where there are no records, nor distinguishes aborted records from
+// holes.
 type reader struct {
 	client       *kgo.Client
 	admin        *kadm.Client
@@ -113,12 +114,22 @@ func brokerError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return interrupted(ctx)
 	}
-	return &report.ExitError{Code: report.ExitBroker, Err: fmt.Errorf("verify: broker unreachable, or it refused us: %w", err), Key: "kafka.bootstrap_servers"}
+	return &report.ExitError{
+		Code: report.ExitBroker,
+		Err:  fmt.Errorf("verify: broker unreachable, or it refused us: %w", err),
+		Key:  "kafka.bootstrap_servers",
+	}
 }
 
-// read gives sink every offset in [from, to), in the order of the log, which starts at logStart. An *unreadableError means that the log no
-// longer holds them.
-func (r *reader) read(ctx context.Context, topic string, number int32, from, to, logStart int64, sink consumer.Sink) error {
+// read gives sink every offset in [from, to), in the order of the log, which starts at logStart. An *unreadableError
+// means that the log no longer holds them.
+func (r *reader) read(
+	ctx context.Context,
+	topic string,
+	number int32,
+	from, to, logStart int64,
+	sink consumer.Sink,
+) error {
 	for empty := 0; from < to; {
 		answer, err := r.fetch(ctx, topic, number, from)
 		if err != nil {
@@ -130,11 +141,14 @@ func (r *reader) read(ctx context.Context, topic string, number int32, from, to,
 		}
 		b.LogStart = logStart
 		if b.Next == from {
-			// Below its stable end the broker answers with the next batch there is. Ask again before believing that there is
-			// no more: the offsets of a compacted log need not reach its end.
+			// Below its stable end the broker answers with the next batch there is. Ask again before believing that
+			// there is no more: the offsets of a compacted log need not reach its end.
 			switch empty++; {
 			case answer.LastStableOffset < to:
-				return &unreadableError{logStart, fmt.Sprintf("the log now ends at offset %d, the ledger at %d", answer.LastStableOffset, to)}
+				return &unreadableError{
+					logStart,
+					fmt.Sprintf("the log now ends at offset %d, the ledger at %d", answer.LastStableOffset, to),
+				}
 			case empty < fetchAttempts:
 				continue
 			}
@@ -150,7 +164,8 @@ func (r *reader) read(ctx context.Context, topic string, number int32, from, to,
 	return nil
 }
 
-// extent returns the first offset of the log, or an *unreadableError if the log does not reach up to the offset to, or does not exist.
+// extent returns the first offset of the log, or an *unreadableError if the log does not reach up to the offset to, or
+// does not exist.
 func (r *reader) extent(ctx context.Context, topic string, number int32, to int64) (logStart int64, err error) {
 	start, known := r.start.Lookup(topic, number)
 	end, ended := r.end.Lookup(topic, number)
@@ -160,13 +175,21 @@ func (r *reader) extent(ctx context.Context, topic string, number int32, to int6
 	case err != nil:
 		return 0, brokerError(ctx, fmt.Errorf("offsets of %s/%d: %w", topic, number, err))
 	case end.Offset < to:
-		return start.Offset, &unreadableError{start.Offset, fmt.Sprintf("the log ends at offset %d, the ledger at %d", end.Offset, to)}
+		return start.Offset, &unreadableError{
+			start.Offset,
+			fmt.Sprintf("the log ends at offset %d, the ledger at %d", end.Offset, to),
+		}
 	}
 	return start.Offset, nil
 }
 
 // fetch asks the leader for the batches from an offset on. Errors that pass are waited for.
-func (r *reader) fetch(ctx context.Context, topic string, number int32, from int64) (*kmsg.FetchResponseTopicPartition, error) {
+func (r *reader) fetch(
+	ctx context.Context,
+	topic string,
+	number int32,
+	from int64,
+) (*kmsg.FetchResponseTopicPartition, error) {
 	for attempt := 1; ; attempt++ {
 		answer, err := r.fetchOnce(ctx, topic, number, from)
 		switch {
@@ -191,7 +214,12 @@ func (r *reader) fetch(ctx context.Context, topic string, number int32, from int
 }
 
 // fetchOnce is one request. The answer is not nil if the error is the partition's.
-func (r *reader) fetchOnce(ctx context.Context, topic string, number int32, from int64) (*kmsg.FetchResponseTopicPartition, error) {
+func (r *reader) fetchOnce(
+	ctx context.Context,
+	topic string,
+	number int32,
+	from int64,
+) (*kmsg.FetchResponseTopicPartition, error) {
 	t := r.meta[topic]
 	leader, ok := t.Partitions[number]
 	switch {
@@ -203,10 +231,13 @@ func (r *reader) fetchOnce(ctx context.Context, topic string, number int32, from
 		return nil, kerr.LeaderNotAvailable
 	}
 	request := kmsg.NewPtrFetchRequest()
-	request.MaxWaitMillis, request.MinBytes, request.MaxBytes, request.IsolationLevel = fetchWait, 1, fetchBytes, readCommitted
+	request.MaxWaitMillis, request.MinBytes, request.MaxBytes, request.IsolationLevel = fetchWait, 1, fetchBytes,
+		readCommitted
 	wanted := kmsg.NewFetchRequestTopicPartition()
 	wanted.Partition, wanted.FetchOffset, wanted.PartitionMaxBytes = number, from, fetchBytes
-	request.Topics = []kmsg.FetchRequestTopic{{Topic: topic, TopicID: t.ID, Partitions: []kmsg.FetchRequestTopicPartition{wanted}}}
+	request.Topics = []kmsg.FetchRequestTopic{
+		{Topic: topic, TopicID: t.ID, Partitions: []kmsg.FetchRequestTopicPartition{wanted}},
+	}
 	answer, err := r.client.Broker(int(leader.Leader)).RetriableRequest(ctx, request)
 	if err != nil {
 		return nil, err
@@ -222,13 +253,22 @@ func (r *reader) fetchOnce(ctx context.Context, topic string, number int32, from
 	return p, kerr.ErrorForCode(p.ErrorCode)
 }
 
-// batch turns an answer into the offsets [from, Next) with Next at most to. An offset is delivered if read_committed shows it, aborted if
-// only read_uncommitted does, and else a hole.
-func (r *reader) batch(topic string, answer *kmsg.FetchResponseTopicPartition, from, to int64) (*consumer.Batch, error) {
+// batch turns an answer into the offsets [from, Next) with Next at most to. An offset is delivered if read_committed
+// shows it, aborted if only read_uncommitted does, and else a hole.
+func (r *reader) batch(
+	topic string,
+	answer *kmsg.FetchResponseTopicPartition,
+	from, to int64,
+) (*consumer.Batch, error) {
 	answer.RecordBatches = below(answer.RecordBatches, to)
 	parse := func(level kgo.IsolationLevel) (kgo.FetchPartition, int64) {
-		return kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{KeepControlRecords: true, Offset: from, IsolationLevel: level,
-			Topic: topic, Partition: answer.Partition}, answer, r.decompressor, nil)
+		return kgo.ProcessFetchPartition(
+			kgo.ProcessFetchPartitionOpts{KeepControlRecords: true, Offset: from, IsolationLevel: level,
+				Topic: topic, Partition: answer.Partition},
+			answer,
+			r.decompressor,
+			nil,
+		)
 	}
 	all, next := parse(kgo.ReadUncommitted())
 	if next == from && all.Err != nil {
@@ -240,12 +280,17 @@ func (r *reader) batch(topic string, answer *kmsg.FetchResponseTopicPartition, f
 		shown, next = committed.Records, min(next, end)
 	}
 	b := &consumer.Batch{Topic: topic, Partition: answer.Partition, Base: from, Next: min(next, to),
-		HighWatermark: answer.HighWatermark, LastStable: answer.LastStableOffset, Records: make([]consumer.Record, 0, len(all.Records))}
+		HighWatermark: answer.HighWatermark, LastStable: answer.LastStableOffset, Records: make([]consumer.Record, 0, len(
+			all.Records))}
 	for _, a := range all.Records {
 		if a.Offset >= b.Next {
 			break
 		}
-		record := consumer.Record{Offset: a.Offset, Timestamp: milliseconds(a.Timestamp), Appended: a.Attrs.TimestampType() == 1}
+		record := consumer.Record{
+			Offset:    a.Offset,
+			Timestamp: milliseconds(a.Timestamp),
+			Appended:  a.Attrs.TimestampType() == 1,
+		}
 		isShown := len(shown) > 0 && shown[0].Offset == a.Offset
 		if isShown {
 			shown = shown[1:]
@@ -265,7 +310,8 @@ func (r *reader) batch(topic string, answer *kmsg.FetchResponseTopicPartition, f
 	return b, nil
 }
 
-// below cuts batches that start at or after an offset: the daemon has not read them, so whether they can be read is no matter.
+// below cuts batches that start at or after an offset: the daemon has not read them, so whether they can be read is no
+// matter.
 // Magic 2 alone has the first offset in its header.
 func below(batches []byte, offset int64) []byte {
 	const prefix, magicAt = 12, 16
@@ -292,8 +338,8 @@ func checksum(key, value []byte, timestamp int64) uint32 {
 	return hash.Sum32()
 }
 
-// milliseconds undoes franz-go's time.Unix(0, ms·10⁶), whose product wraps for times after 2262: modulo 2⁶⁴ it is ms·2⁶·5⁶, and 5⁶ has
-// an inverse. Exact for |ms| < 2⁵⁷.
+// milliseconds undoes franz-go's time.Unix(0, ms·10⁶), whose product wraps for times after 2262: modulo 2⁶⁴ it is
+// ms·2⁶·5⁶, and 5⁶ has an inverse. Exact for |ms| < 2⁵⁷.
 func milliseconds(t time.Time) int64 {
 	const inverse = 0x790fb65668c26139 // of 5⁶ modulo 2⁶⁴
 	return int64(uint64(t.UnixNano())>>6*inverse) << 6 >> 6

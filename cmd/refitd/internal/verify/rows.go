@@ -52,7 +52,8 @@ func (h hasher) rowsOf(s *sketch.Store, ledger []sketch.LedgerRow, meter *progre
 		incarnation[partition{ledger[i].Topic, ledger[i].Partition}] = ledger[i].Incarnation
 	}
 	out := make(rows)
-	for role, list := range map[sketch.Role][]sketch.Row{sketch.Train: sample.Train, sketch.Select: sample.Select, sketch.Gate: sample.Gate} {
+	for role, list := range map[sketch.Role][]sketch.Row{sketch.Train: sample.Train, sketch.Select: sample.Select,
+		sketch.Gate: sample.Gate} {
 		for i := range list {
 			r := &list[i]
 			meter.Add(1)
@@ -71,8 +72,9 @@ func (h hasher) rowsOf(s *sketch.Store, ledger []sketch.LedgerRow, meter *progre
 	return out, nil
 }
 
-// check compares the rows of a partition with the events of a part of its log, and returns how many are not what the log has at their offset. Derived
-// fields are compared only if they are known: if the log has been read from where the state began.
+// check compares the rows of a partition with the events of a part of its log, and returns how many are not what the
+// log has at their offset. Derived fields are compared only if they are known: if the log has been read from where the
+// state began.
 func (h hasher) check(r rows, p *sketch.Part, derived bool) (altered int64, err error) {
 	kept := r[partition{p.Topic, p.Partition}]
 	if len(kept) == 0 {

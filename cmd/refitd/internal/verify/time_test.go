@@ -9,8 +9,8 @@ import (
 	"github.com/refitd/refitd/sketch"
 )
 
-// TestFutureTimes: which times were ahead of the clock when the log was read is stored with the rows: verify, whose clock has moved on, replaces
-// the same ones. The digests of the ledger and what was applied do not depend on it.
+// TestFutureTimes: which times were ahead of the clock when the log was read is stored with the rows: verify, whose
+// clock has moved on, replaces the same ones. The digests of the ledger and what was applied do not depend on it.
 func TestFutureTimes(t *testing.T) {
 	b := newBench(t)
 	client := b.producer()
@@ -20,7 +20,9 @@ func TestFutureTimes(t *testing.T) {
 		r.Timestamp = begin.Add(time.Duration(i) * time.Hour) // as the events' own times
 		b.produce(client, int32(i%partitions), r)
 	}
-	reading := begin.Add(100 * time.Hour).UnixMilli() // every second record was ahead when it was read, for half of the log
+	reading := begin.Add(100 * time.Hour).
+		UnixMilli()
+		// every second record was ahead when it was read, for half of the log
 	fill := func(bounded bool) *sketch.State {
 		b.dir = t.TempDir()
 		b.configure("{size: 100, half_life: 1d, holdout: {fraction: 0.2, size: 20}}")
@@ -48,7 +50,8 @@ func TestFutureTimes(t *testing.T) {
 				t.Fatal(err)
 			}
 			bounds, err := s.TimeBounds(topic, 0)
-			if want := (sketch.TimeBound{From: 51, To: 100, Latest: reading}); err != nil || bounded && (len(bounds) != 1 || bounds[0] != want) {
+			if want := (sketch.TimeBound{From: 51, To: 100, Latest: reading}); err != nil ||
+				bounded && (len(bounds) != 1 || bounds[0] != want) {
 				t.Errorf("bounds %+v, %v, want %+v", bounds, err, want)
 			}
 		})

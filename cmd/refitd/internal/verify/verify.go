@@ -1,6 +1,6 @@
-// Package verify proves a state against its topics: an independent Kafka client reads again what the ledger says was read, the sample is
-// recomputed from it in memory, and accounts, digests and rows are compared. It changes neither. What the brokers no longer hold is
-// unverifiable; the checkpoints of the ledger say where proving can begin.
+// Package verify proves a state against its topics: an independent Kafka client reads again what the ledger says was
+// read, the sample is recomputed from it in memory, and accounts, digests and rows are compared. It changes neither.
+// What the brokers no longer hold is unverifiable; the checkpoints of the ledger say where proving can begin.
 package verify
 
 import (
@@ -30,7 +30,8 @@ type Options struct {
 	Model *config.Model
 	Dir   string        // the model's state directory; nothing else may have it open
 	Kafka *config.Kafka // nil checks the state directory alone
-	// CheckState, if not nil, looks at the directory first, in another process: damage may end the process that finds it.
+	// CheckState, if not nil, looks at the directory first, in another process: damage may end the process that finds
+	// it.
 	CheckState func(ctx context.Context, dir string) error
 	Log        *slog.Logger    // required; says where and how state and topic differ
 	Progress   *progress.Meter // nil shows none
@@ -42,9 +43,9 @@ type Result struct {
 	Summary    report.VerifySummary
 }
 
-// Run verifies one state. Memory holds the sample once more. A difference is no error but in the result; errors carry their exit codes:
-// 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that of the state, 1 if ctx ends it or a shard has
-// taken up a part of what it is to be.
+// Run verifies one state. Memory holds the sample once more. A difference is no error but in the result; errors carry
+// their exit codes: 5 if the state is in use, absent or damaged, 3 for the brokers, 2 if the configuration is not that
+// of the state, 1 if ctx ends it or a shard has taken up a part of what it is to be.
 func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	ctx = sketch.WithProgress(ctx, o.Progress.Pass)
 	o.Progress.Stage("checking the files", "", 0)
@@ -82,8 +83,17 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		return nil, o.stateError(err)
 	}
 	for _, b := range store.Rollbacks() {
-		o.Log.Warn("state is behind its witness: the daemon reads the difference again", "topic", b.Topic, "partition", b.Partition,
-			"next", b.Next, "witnessed", b.Witnessed)
+		o.Log.Warn(
+			"state is behind its witness: the daemon reads the difference again",
+			"topic",
+			b.Topic,
+			"partition",
+			b.Partition,
+			"next",
+			b.Next,
+			"witnessed",
+			b.Witnessed,
+		)
 	}
 	v := &verification{Options: o, state: state, store: store, hasher: hasher{ingest.Given(o.Model)},
 		result: &Result{Summary: report.VerifySummary{SampleDigest: state.SampleDigest.String()}}}
@@ -105,8 +115,8 @@ func (o *Options) stateError(err error) error {
 	return &report.ExitError{Code: report.ExitState, Err: err, Path: o.Dir, Key: key}
 }
 
-// wholeState returns an error for the state of a shard whose process ended while it took up what others had been (sketch.Store.Taken): rows and accounts of
-// some of them are there, and need not fit.
+// wholeState returns an error for the state of a shard whose process ended while it took up what others had been
+// (sketch.Store.Taken): rows and accounts of some of them are there, and need not fit.
 func (o *Options) wholeState(store *sketch.Store) error {
 	if !o.Model.Shard.IsShard() {
 		return nil
@@ -116,8 +126,13 @@ func (o *Options) wholeState(store *sketch.Store) error {
 	case err != nil:
 		return o.stateError(err)
 	case taking:
-		return &report.ExitError{Code: report.ExitNo, Path: o.Dir, Err: fmt.Errorf("verify: the state in %s is not whole: its process ended while it took "+
-			"partitions up from the topic of other shards; start the shard again, which takes them up anew, and verify then", o.Dir)}
+		return &report.ExitError{
+			Code: report.ExitNo,
+			Path: o.Dir,
+			Err: fmt.Errorf("verify: the state in %s is not whole: its process ended while it took "+
+				"partitions up from the topic of other shards; start the shard again, which takes them up anew, and verify then",
+				o.Dir),
+		}
 	}
 	return nil
 }
@@ -129,8 +144,19 @@ func interrupted(ctx context.Context) error {
 
 // account returns a partition as the ledger has it, before any comparison.
 func account(l *sketch.LedgerRow) report.VerifyPartition {
-	p := report.VerifyPartition{Topic: l.Topic, Partition: l.Partition, Start: l.Start, CheckedFrom: l.Start, Next: l.Next,
-		Rejected: l.Rejected, Control: l.Control, Aborted: l.Aborted, Holes: l.Holes, Gap: l.Gap, Digest: digestOK}
+	p := report.VerifyPartition{
+		Topic:       l.Topic,
+		Partition:   l.Partition,
+		Start:       l.Start,
+		CheckedFrom: l.Start,
+		Next:        l.Next,
+		Rejected:    l.Rejected,
+		Control:     l.Control,
+		Aborted:     l.Aborted,
+		Holes:       l.Holes,
+		Gap:         l.Gap,
+		Digest:      digestOK,
+	}
 	for _, n := range l.Rows {
 		p.Rows += n
 	}
@@ -151,19 +177,28 @@ type verification struct {
 	differs bool // some account does
 }
 
-// derives reports whether rows have derived fields that the log does not give again where it is read from a later beginning.
+// derives reports whether rows have derived fields that the log does not give again where it is read from a later
+// beginning.
 func (v *verification) derives() bool { return len(v.Model.Schema.Derived) > 0 }
 
 // recompute reads every partition of the ledger again into a sample in memory and compares.
 func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err error) {
 	if hash := v.Model.SampleHash(); hash != v.state.ConfigHash {
-		err := fmt.Errorf("verify: %s was last written with another configuration: name, input, schema and sample of model %s have the digest %s, "+
-			"those of the state %s; use the file the daemon ran with, and its build, or --offline; a run of this build takes the state over",
-			v.Dir, v.Model.Name, hash, v.state.ConfigHash)
+		err := fmt.Errorf(
+			"verify: %s was last written with another configuration: name, input, schema and sample of model %s have the "+
+				"digest %s, "+
+				"those of the state %s; use the file the daemon ran with, and its build, or --offline; a run of this build "+
+				"takes the state over",
+			v.Dir,
+			v.Model.Name,
+			hash,
+			v.state.ConfigHash,
+		)
 		return &report.ExitError{Code: report.ExitUsage, Err: err, Key: "--config.file"}
 	}
 	options := ingest.StoreOptions(v.Model)
-	options.Seed, options.DrawSeed, options.Lineage, options.Forgotten = store.Seed(), false, store.Lineage(), v.state.Forgotten
+	options.Seed, options.DrawSeed, options.Lineage, options.Forgotten = store.Seed(), false, store.Lineage(),
+		v.state.Forgotten
 	memory, err := sketch.NewMemory(options)
 	if err != nil {
 		return report.Exit(report.ExitUsage, err)
@@ -176,7 +211,8 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 	if err != nil {
 		return err
 	}
-	// Without a partition's rows the sample of the others is another one; so it is where the state had more to choose from than the log.
+	// Without a partition's rows the sample of the others is another one; so it is where the state had more to choose
+	// from than the log.
 	switch {
 	case !complete:
 		v.result.Summary.NotRecomputed = "the log does not hold all of it any more"
@@ -188,7 +224,8 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 		v.result.Summary.NotRecomputed = "a subject was forgotten, of which derived fields of other events knew"
 		return nil
 	case !v.state.OfLog:
-		v.result.Summary.NotRecomputed = "it is not of the log alone: it began at a checkpoint, had a subject forgotten under a cap, " +
+		v.result.Summary.NotRecomputed = "it is not of the log alone: it began at a checkpoint, had a subject forgotten " +
+			"under a cap, " +
 			"or was kept by other rules before"
 		return nil
 	}
@@ -217,8 +254,8 @@ func (v *verification) recompute(ctx context.Context, store *sketch.Store) (err 
 	return v.compareRows(memory)
 }
 
-// read feeds what the ledger covers of each partition to memory, as the daemon did, and compares as it goes. complete is false if some of a
-// partition could not be read again.
+// read feeds what the ledger covers of each partition to memory, as the daemon did, and compares as it goes. complete
+// is false if some of a partition could not be read again.
 func (v *verification) read(ctx context.Context, store, memory *sketch.Store) (complete bool, err error) {
 	var topics []string
 	for i := range v.state.Partitions {
@@ -288,8 +325,17 @@ type proof struct {
 func (v *verification) partition(ctx context.Context, r *reader, memory *sketch.Store, sink *ingest.Ingest, i int,
 	checkpoints []sketch.LedgerRow) (whole bool, err error) {
 	l := &v.state.Partitions[i]
-	p := &proof{verification: v, reader: r, memory: memory, sink: sink, ledger: l, out: &v.result.Partitions[i], from: l.Start, whole: true,
-		log: v.Log.With("topic", l.Topic, "partition", l.Partition)}
+	p := &proof{
+		verification: v,
+		reader:       r,
+		memory:       memory,
+		sink:         sink,
+		ledger:       l,
+		out:          &v.result.Partitions[i],
+		from:         l.Start,
+		whole:        true,
+		log:          v.Log.With("topic", l.Topic, "partition", l.Partition),
+	}
 	for j := range v.state.Archived {
 		if old := &v.state.Archived[j]; old.Topic == l.Topic && old.Partition == l.Partition {
 			p.out.Unverifiable += old.Next - old.Start
@@ -351,12 +397,30 @@ func (p *proof) stretch(ctx context.Context, begin, end *sketch.LedgerRow) error
 		return nil
 	}
 	if found == different {
-		p.log.Error("account differs", "from", begin.Next, "to", end.Next, "state", counts(end), "log", counts(&p.count.row))
+		p.log.Error(
+			"account differs",
+			"from",
+			begin.Next,
+			"to",
+			end.Next,
+			"state",
+			counts(end),
+			"log",
+			counts(&p.count.row),
+		)
 		p.out.Lost, p.out.Double, p.out.Digest, p.differs = p.out.Lost+lost, p.out.Double+double, digestMismatch, true
 		return nil
 	}
-	attributes := []any{"from", begin.Next, "to", end.Next, "reason", "the log no longer holds every record that was read",
-		"records", end.Records() - p.count.row.Records()}
+	attributes := []any{
+		"from",
+		begin.Next,
+		"to",
+		end.Next,
+		"reason",
+		"the log no longer holds every record that was read",
+		"records",
+		end.Records() - p.count.row.Records(),
+	}
 	if found == gone {
 		reason := fmt.Sprintf("the log starts at offset %d", p.logStart)
 		if end.Gap > begin.Gap {
@@ -392,12 +456,22 @@ func (p *proof) finish() {
 
 // counts is what an account differs in, for the log.
 func counts(l *sketch.LedgerRow) slog.Value {
-	return slog.GroupValue(slog.Int64("applied", l.Applied), slog.Int64("rejected", l.Rejected), slog.Int64("control", l.Control),
-		slog.Int64("aborted", l.Aborted), slog.Int64("holes", l.Holes), slog.Int64("gap", l.Gap), slog.String("digest", l.Digest.String()))
+	return slog.GroupValue(
+		slog.Int64("applied", l.Applied),
+		slog.Int64("rejected", l.Rejected),
+		slog.Int64("control", l.Control),
+		slog.Int64(
+			"aborted",
+			l.Aborted,
+		),
+		slog.Int64("holes", l.Holes),
+		slog.Int64("gap", l.Gap),
+		slog.String("digest", l.Digest.String()),
+	)
 }
 
-// compareRows finds the rows in which two samples of the same accounts differ: a row of the topic that the state lacks is lost, a row of
-// the state that the topic does not give is double, one whose content differs is a mismatch alone.
+// compareRows finds the rows in which two samples of the same accounts differ: a row of the topic that the state lacks
+// is lost, a row of the state that the topic does not give is double, one whose content differs is a mismatch alone.
 func (v *verification) compareRows(memory *sketch.Store) error {
 	have := v.rows
 	want, err := v.hasher.rowsOf(memory, v.state.Partitions, v.Progress)

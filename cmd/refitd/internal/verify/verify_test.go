@@ -26,8 +26,18 @@ import (
 func (b *bench) plain() {
 	client := b.producer()
 	b.produce(client, 0, events(0, 100)...)
-	b.produce(client, 0, &kgo.Record{}, &kgo.Record{Value: []byte{}}, &kgo.Record{Value: []byte("rubbish")}, &kgo.Record{Value: []byte(`{"user":"u"}`)},
-		&kgo.Record{Value: []byte(`{"user":"u","item":"i","rating":9,"ts":1}`)}, &kgo.Record{Value: []byte(strings.Repeat(" ", 201))})
+	b.produce(
+		client,
+		0,
+		&kgo.Record{},
+		&kgo.Record{Value: []byte{}},
+		&kgo.Record{Value: []byte("rubbish")},
+		&kgo.Record{Value: []byte(`{"user":"u"}`)},
+		&kgo.Record{
+			Value: []byte(`{"user":"u","item":"i","rating":9,"ts":1}`),
+		},
+		&kgo.Record{Value: []byte(strings.Repeat(" ", 201))},
+	)
 	b.produce(client, 0, events(100, 50)...)
 	b.produce(client, 1, events(1000, 40)...)
 }
@@ -37,7 +47,8 @@ func TestPlainTopic(t *testing.T) {
 	b.plain()
 	b.store([partitions]int64{156, 0}, nil) // partition 1 was never begun: it is not the state's
 	p := b.verifyOK()
-	if len(p) != 1 || p[0].Rejected != 6 || p[0].Next != 156 || p[0].Rows < 100 || p[0].Rows > 120 { // of 150 some are held out
+	if len(p) != 1 || p[0].Rejected != 6 || p[0].Next != 156 || p[0].Rows < 100 ||
+		p[0].Rows > 120 { // of 150 some are held out
 		t.Errorf("partitions %+v", p)
 	}
 	b.store(b.next, nil)
@@ -57,7 +68,10 @@ func TestLateTimes(t *testing.T) {
 	body := record.AppendTo(nil)[1:] // without the length, which is one byte
 	record.Length = int32(len(body))
 	batch := kmsg.NewRecordBatch()
-	batch.FirstOffset, batch.Magic, batch.ProducerID, batch.FirstTimestamp, batch.NumRecords, batch.Records = 4, 2, -1, late, 1, record.AppendTo(nil)
+	batch.FirstOffset, batch.Magic, batch.ProducerID, batch.FirstTimestamp, batch.NumRecords, batch.Records = 4, 2, -1,
+		late, 1, record.AppendTo(
+			nil,
+		)
 	raw := batch.AppendTo(nil)
 	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
@@ -65,7 +79,8 @@ func TestLateTimes(t *testing.T) {
 	answer.RecordBatches = raw
 	r := &reader{decompressor: kgo.DefaultDecompressor()}
 	b, err := r.batch(topic, &answer, 4, 9)
-	if err != nil || len(b.Records) != 1 || b.Next != 5 || b.Records[0].Timestamp != late+7 || b.Records[0].CRC != crc([]byte("k"), []byte("v"), late+7) {
+	if err != nil || len(b.Records) != 1 || b.Next != 5 || b.Records[0].Timestamp != late+7 ||
+		b.Records[0].CRC != crc([]byte("k"), []byte("v"), late+7) {
 		t.Errorf("batch %+v, %v", b, err)
 	}
 }
@@ -139,7 +154,8 @@ func TestCompactedTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	compact, forever := "compact", "-1" // the events are older than retention
-	if _, err := admin.CreateTopics(b.context(), partitions, 1, map[string]*string{"cleanup.policy": &compact, "retention.ms": &forever}, topic); err != nil {
+	if _, err := admin.CreateTopics(b.context(), partitions, 1, map[string]*string{"cleanup.policy": &compact,
+		"retention.ms": &forever}, topic); err != nil {
 		t.Fatal(err)
 	}
 	first := event(0)
@@ -230,7 +246,9 @@ func TestDifferences(t *testing.T) {
 			b.plain()
 			b.store(b.next, c.change)
 			r := b.verify()
-			if r.Summary.OK || r.Summary.Lost != c.lost || r.Summary.Double != c.double || r.Partitions[0].Lost != c.lost || r.Partitions[0].Double != c.double {
+			if r.Summary.OK || r.Summary.Lost != c.lost || r.Summary.Double != c.double ||
+				r.Partitions[0].Lost != c.lost ||
+				r.Partitions[0].Double != c.double {
 				t.Errorf("lost %d, double %d: %+v", c.lost, c.double, r)
 			}
 			if r.Partitions[0].Digest != digestMismatch || r.Partitions[1].Digest != digestOK {
@@ -269,7 +287,8 @@ func TestRowsDiffer(t *testing.T) {
 	})
 	r := b.verify()
 	p := r.Partitions[0]
-	if r.Summary.OK || p.Digest != digestMismatch || r.Summary.RecomputedDigest == nil || *r.Summary.RecomputedDigest == r.Summary.SampleDigest {
+	if r.Summary.OK || p.Digest != digestMismatch || r.Summary.RecomputedDigest == nil ||
+		*r.Summary.RecomputedDigest == r.Summary.SampleDigest {
 		t.Errorf("result %+v", r)
 	}
 	if r.Summary.Lost == 0 || r.Summary.Lost != r.Summary.Double || p.Lost < r.Partitions[1].Lost {
@@ -283,7 +302,8 @@ func TestUnverifiable(t *testing.T) {
 	b.plain()
 	b.store(b.next, nil)
 	admin := kadm.NewClient(b.producer())
-	if _, err := admin.DeleteRecords(b.context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 10}}}); err != nil {
+	if _, err := admin.DeleteRecords(b.context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0,
+		At: 10}}}); err != nil {
 		t.Fatal(err)
 	}
 	r := b.verify()
@@ -297,13 +317,15 @@ func TestUnverifiable(t *testing.T) {
 	if _, err := admin.DeleteTopics(b.context(), topic); err != nil {
 		t.Fatal(err)
 	}
-	if r = b.verify(); r.Summary.OK || r.Partitions[0].Digest != digestUnverifiable || r.Partitions[1].Digest != digestUnverifiable {
+	if r = b.verify(); r.Summary.OK || r.Partitions[0].Digest != digestUnverifiable ||
+		r.Partitions[1].Digest != digestUnverifiable {
 		t.Errorf("deleted: %+v", r)
 	}
 	if _, err := admin.CreateTopics(b.context(), partitions, 1, nil, topic); err != nil {
 		t.Fatal(err)
 	}
-	if r = b.verify(); r.Summary.OK || r.Partitions[0].Digest != digestUnverifiable || r.Partitions[1].Digest != digestUnverifiable {
+	if r = b.verify(); r.Summary.OK || r.Partitions[0].Digest != digestUnverifiable ||
+		r.Partitions[1].Digest != digestUnverifiable {
 		t.Errorf("created again: %+v", r)
 	}
 }
@@ -319,7 +341,8 @@ func TestOffline(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Summary.OK || r.Summary.RecomputedDigest != nil || len(r.Partitions) != 2 || r.Partitions[0].Digest != digestOK {
+	if !r.Summary.OK || r.Summary.RecomputedDigest != nil || len(r.Partitions) != 2 ||
+		r.Partitions[0].Digest != digestOK {
 		t.Errorf("result %+v", r)
 	}
 }
@@ -345,13 +368,17 @@ func TestCutShortTakeUp(t *testing.T) {
 		t.Fatal(e, err)
 	}
 	b.withStoreTo(func(o *sketch.Options) { o.Seed, o.DrawSeed, o.Merges = 7, false, true }, func(s *sketch.Store) {
-		if _, err := s.Merge(&sketch.Share{Pairs: e.Pairs, Head: e.Head, Only: func(_ string, partition int32) bool { return partition == 0 }}); err != nil {
+		if _, err := s.Merge(&sketch.Share{Pairs: e.Pairs, Head: e.Head, Only: func(_ string,
+			partition int32) bool {
+			return partition == 0
+		}}); err != nil {
 			t.Fatal(err)
 		}
 	})
 	o := b.options()
 	o.Kafka = nil
-	if _, err := Run(b.context(), o); report.CodeOf(err) != report.ExitNo || !strings.Contains(err.Error(), "start the shard again") {
+	if _, err := Run(b.context(), o); report.CodeOf(err) != report.ExitNo ||
+		!strings.Contains(err.Error(), "start the shard again") {
 		t.Errorf("a take-up that was cut short: %v", err)
 	}
 	b.withStoreTo(func(o *sketch.Options) { o.Seed, o.DrawSeed, o.Merges = 7, false, true }, func(s *sketch.Store) {
@@ -359,7 +386,8 @@ func TestCutShortTakeUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if r, err := Run(b.context(), o); err != nil || !r.Summary.OK || len(r.Partitions) != 1 || r.Partitions[0].Next != b.next[0] {
+	if r, err := Run(b.context(), o); err != nil || !r.Summary.OK || len(r.Partitions) != 1 ||
+		r.Partitions[0].Next != b.next[0] {
 		t.Errorf("taken up: %+v, %v", r, err)
 	}
 }
@@ -383,7 +411,10 @@ func TestExitCodes(t *testing.T) {
 	o := b.options()
 	o.Kafka = &config.Kafka{BootstrapServers: []string{"127.0.0.1:1"}, ClientID: "c"}
 	wantCode("no broker", o, b.context(), report.ExitBroker)
-	o.Kafka = &config.Kafka{BootstrapServers: b.conf.Kafka.BootstrapServers, TLS: config.TLS{Enabled: true, CAFile: b.dir + "/none"}}
+	o.Kafka = &config.Kafka{
+		BootstrapServers: b.conf.Kafka.BootstrapServers,
+		TLS:              config.TLS{Enabled: true, CAFile: b.dir + "/none"},
+	}
 	wantCode("no CA file", o, b.context(), report.ExitUsage)
 	b.configure("{size: 101, half_life: 30d, holdout: {fraction: 0.2, size: 20}}")
 	wantCode("another configuration", b.options(), b.context(), report.ExitUsage)
@@ -393,17 +424,25 @@ func TestSignIn(t *testing.T) {
 	b := newBench(t)
 	b.produce(b.producer(), 0, events(0, 5)...)
 	b.store(b.next, nil)
-	secured := startBroker(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "p", "pw"), kfake.Superuser("SCRAM-SHA-256", "s", "pw"),
-		kfake.Superuser("SCRAM-SHA-512", "x", "pw"))
+	secured := startBroker(
+		t,
+		kfake.EnableSASL(),
+		kfake.Superuser("PLAIN", "p", "pw"),
+		kfake.Superuser("SCRAM-SHA-256", "s", "pw"),
+		kfake.Superuser("SCRAM-SHA-512", "x", "pw"),
+	)
 	for _, c := range []struct {
 		mechanism, user, password string
 		code                      int
-	}{{"plain", "p", "pw", report.ExitDone}, {"scram-sha-256", "s", "pw", report.ExitDone}, {"scram-sha-512", "x", "pw", report.ExitDone},
+	}{{"plain", "p", "pw", report.ExitDone}, {"scram-sha-256", "s", "pw", report.ExitDone}, {"scram-sha-512", "x", "pw",
+		report.ExitDone},
 		{"scram-sha-512", "x", "wrong", report.ExitBroker}, {"none", "", "", report.ExitBroker}} {
 		o := b.options()
 		o.Kafka = &config.Kafka{BootstrapServers: secured.ListenAddrs(), ClientID: "c",
 			SASL: config.SASL{Mechanism: c.mechanism, Username: c.user, Password: config.NewSecret(c.password)}}
-		if r, err := Run(b.context(), o); report.CodeOf(err) != c.code { // the other broker's topic is empty, so that nothing is proved
+		if r, err := Run(b.context(), o); report.CodeOf(
+			err,
+		) != c.code { // the other broker's topic is empty, so that nothing is proved
 			t.Errorf("%s with %q: %+v, %v; want exit code %d", c.mechanism, c.password, r, err, c.code)
 		}
 	}
@@ -422,7 +461,14 @@ func TestBrokerTroubles(t *testing.T) {
 				for _, t := range asked.Topics {
 					p := kmsg.NewFetchResponseTopicPartition()
 					p.Partition, p.ErrorCode, p.LastStableOffset = t.Partitions[0].Partition, code, math.MaxInt64
-					answer.Topics = append(answer.Topics, kmsg.FetchResponseTopic{Topic: t.Topic, TopicID: t.TopicID, Partitions: []kmsg.FetchResponseTopicPartition{p}})
+					answer.Topics = append(
+						answer.Topics,
+						kmsg.FetchResponseTopic{
+							Topic:      t.Topic,
+							TopicID:    t.TopicID,
+							Partitions: []kmsg.FetchResponseTopicPartition{p},
+						},
+					)
 				}
 				return answer, nil, true
 			})
@@ -470,7 +516,8 @@ func TestNothingRead(t *testing.T) {
 }
 
 func TestMilliseconds(t *testing.T) {
-	for _, want := range []int64{0, 1, -1, 1_700_000_000_123, 9_223_372_036_855, 253_402_300_799_999, -62_135_596_800_000, 1<<57 - 1, -1 << 57} {
+	for _, want := range []int64{0, 1, -1, 1_700_000_000_123, 9_223_372_036_855, 253_402_300_799_999, -62_135_596_800_000,
+		1<<57 - 1, -1 << 57} {
 		if got := milliseconds(time.Unix(0, want*1e6)); got != want {
 			t.Errorf("%d became %d", want, got)
 		}
@@ -488,7 +535,8 @@ func TestBelow(t *testing.T) {
 		batches []byte
 		offset  int64
 		want    int
-	}{{nil, 3, 0}, {two, 5, 0}, {two, 6, 40}, {two, 9, 40}, {two, 10, 80}, {two[:70], 9, 40}, {two[:50], 9, 50}, {batch(5, 1), 3, 40}, {batch(5, 2)[:20], 3, 0}} {
+	}{{nil, 3, 0}, {two, 5, 0}, {two, 6, 40}, {two, 9, 40}, {two, 10, 80}, {two[:70], 9, 40}, {two[:50], 9, 50}, {batch(5,
+		1), 3, 40}, {batch(5, 2)[:20], 3, 0}} {
 		if got := len(below(c.batches, c.offset)); got != c.want {
 			t.Errorf("%d bytes below %d of %d bytes, want %d", got, c.offset, len(c.batches), c.want)
 		}

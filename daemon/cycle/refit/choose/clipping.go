@@ -106,8 +106,8 @@ func lossesLimited(j *task.Task, f int, limit float64, events []event.Event, mos
 }
 
 // LimitNumbers makes numbers of fields with one of FarLimits count as no more than the end of the range in all parts of
-// a sample, as those of other fields do
-// where they are encoded: a version is asked beyond its range, but learns nothing from outliers of its sample.
+// a sample, as those of other fields do where they are encoded: a version is asked beyond its range, but learns nothing
+// from outliers of its sample.
 func LimitNumbers(fields []snapshot.NumericField, parts ...[]event.Event) {
 	for f, field := range fields {
 		if field.Clip <= encode.NumericClip {

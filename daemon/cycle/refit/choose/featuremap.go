@@ -17,8 +17,8 @@ import (
 )
 
 // How forms are compared: on formFolds folds of rows in order of time, each a formFolds-and-second of them, with
-// weights fitted to all rows before. There
-// are at most formRows rows, of many outputs formValues/m of them, spread evenly, but leastFormRows at the least.
+// weights fitted to all rows before. There are at most formRows rows, of many outputs formValues/m of them, spread
+// evenly, but leastFormRows at the least.
 const (
 	formFolds     = 3
 	formRows      = 6000
@@ -201,8 +201,7 @@ func isMeanLess(a, b [][]float64, weights []float64, errors float64) bool {
 }
 
 // fitFeatureMap fits a form to the rows before each fold and judges it on the fold, with less and less of a ridge as
-// long as that is better. It reports
-// false where a fit is not finite.
+// long as that is better. It reports false where a fit is not finite.
 func fitFeatureMap(
 	j *task.Task,
 	ctx context.Context,

@@ -78,8 +78,7 @@ func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) err
 }
 
 // RecentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of
-// the drift detector, if they are
-// enough, for what predicts earlier ones does not matter any more.
+// the drift detector, if they are enough, for what predicts earlier ones does not matter any more.
 func RecentWeights(j *task.Task) []float64 {
 	fading := fitted.Decayed(nil, j.Sample.SelectAge, recentHalfLife)
 	since := slices.Clone(fading)
@@ -138,8 +137,7 @@ func effective(weights []float64) float64 {
 }
 
 // lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with
-// a horizon, and the sweeps that
-// made it, nil without a posterior.
+// a horizon, and the sweeps that made it, nil without a posterior.
 func lossesAt(j *task.Task, ctx context.Context, warm *task.WarmStart, horizon int) ([]float64, *task.Sweeper, error) {
 	if warm.Posterior == nil {
 		model, err := solvedAt(j, ctx, warm, fitted.HalfLives[horizon])
@@ -214,8 +212,7 @@ func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife 
 }
 
 // rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly, or, of a sample
-// that has too few so young, of its
-// newest ones.
+// that has too few so young, of its newest ones.
 func rowsWithin(j *task.Task, age float64) (rows []int) {
 	ages := j.Sample.TrainAge
 	if few := min(horizonFew, len(ages)); few > 0 {

@@ -14,8 +14,7 @@ import (
 )
 
 // How weights on a feature map are fitted: on mapNumbers/D of the newest rows at most (64 MiB), in at most mapMaxSteps
-// steps to mapTolerance of the
-// objective.
+// steps to mapTolerance of the objective.
 const (
 	mapNumbers   = 8 << 20
 	mapTolerance = 1e-4
@@ -35,8 +34,7 @@ func KeepNumbers(j *task.Task, e *encode.Encoded) {
 }
 
 // fits reports whether a map is the one asked for and the values of every field still lie where it has them: the mean
-// within a deviation, the
-// deviation within a factor of 2.
+// within a deviation, the deviation within a factor of 2.
 func fits(m *snapshot.FeatureMap, asked config.FeatureMap, now []snapshot.MapScaling) bool {
 	if encode.MapText(m) != string(asked) || len(m.Scaling) != len(now) {
 		return false
@@ -50,8 +48,7 @@ func fits(m *snapshot.FeatureMap, asked config.FeatureMap, now []snapshot.MapSca
 }
 
 // Mapped fits weights on the feature map on top of a model, which it does not change. It returns nil where there is no
-// map, or where auto sees no
-// gain in it. A fit that the time budget ends is dropped.
+// map, or where auto sees no gain in it. A fit that the time budget ends is dropped.
 func Mapped(j *task.Task, ctx context.Context, base *solver.Model, warm *task.WarmStart) *task.MappedFit {
 	if j.Vocab.Map == nil || j.Model.Train.Refit == "variational" || j.Budget.Over(ctx) {
 		return nil
@@ -71,8 +68,7 @@ func Mapped(j *task.Task, ctx context.Context, base *solver.Model, warm *task.Wa
 }
 
 // mapFit returns the fit of weights on the map on top of a model to a problem of some training rows, from the last
-// weights if there are any. It ends when
-// ctx is done.
+// weights if there are any. It ends when ctx is done.
 func mapFit(
 	j *task.Task,
 	ctx context.Context,

@@ -150,8 +150,7 @@ func IdsOf(events []event.Event) []fitted.RowID {
 }
 
 // DualOf returns the dual variables that a champion has of the training rows: those of rows that have left are dropped,
-// and new rows, which entered
-// lists, have 0. Each is nil without any.
+// and new rows, which entered lists, have 0. Each is nil without any.
 func DualOf(j *task.Task, ch *fitted.Fitted) (dual []float64, entered []int32) {
 	m := j.Target.Outputs()
 	if ch.Dual == nil || j.RowIDs == nil || ch.Dual.Outputs != m || len(ch.Dual.Values) != m*len(ch.Dual.IDs) {

@@ -11,16 +11,15 @@ import (
 )
 
 // Basis vectors for losses of margins, by which none are found: Algorithm 1 finds them by the loss that predictions are
-// judged by. With train.features: basis
-// the support vector machine is the output layer over them; the variational stage begins with them in any case.
+// judged by. With train.features: basis the support vector machine is the output layer over them; the variational stage
+// begins with them in any case.
 
 // vectorsStrength is the part of the strength above which none enters that they are found with. Their weights are
 // learned anew, so that little depends on it.
 const vectorsStrength = 0.01
 
 // vectors returns a model of that loss, with basis vectors found on at most PathRows of the training rows: those of a
-// model, nil for none, and as many more as
-// the settings say.
+// model, nil for none, and as many more as the settings say.
 func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Settings) (*solver.Model, error) {
 	p := task.Thin(j.Problem, PathRows)
 	p.Loss = j.Target.Loss

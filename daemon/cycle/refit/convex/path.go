@@ -35,8 +35,8 @@ func better(c *task.Candidate, than *task.Candidate) bool {
 }
 
 // Full refits after every basis vector pay on small sets of dense numbers. Over names, or with more vectors than
-// manyBasis, those after
-// every sparseFull vectors reach the same quality in a fraction of the time (measured on ML-100k and letter).
+// manyBasis, those after every sparseFull vectors reach the same quality in a fraction of the time (measured on ML-100k
+// and letter).
 const (
 	manyBasis  = 50
 	sparseFull = 5
@@ -76,8 +76,7 @@ func Settings(j *task.Task) (solver.Settings, error) {
 }
 
 // SolvePath runs Algorithm 1 for every λ, until patience of them in a row are no better, and returns the best model of
-// all
-// steps by loss on the select rows, polished. onStep, if not nil, sees every step; those of several λ interleave.
+// all steps by loss on the select rows, polished. onStep, if not nil, sees every step; those of several λ interleave.
 func SolvePath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
 	best, err := WalkPath(j, ctx, p, lambdas, patience, s, onStep)

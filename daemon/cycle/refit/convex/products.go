@@ -15,8 +15,8 @@ import (
 )
 
 // What an offline fit takes of the products of its columns: as many as a matrix of that order can be factored for at
-// each ridge, 256 MiB over all rows, and
-// one for each quadraticRows rows at most, with fewer of which that many weights rarely predict better.
+// each ridge, 256 MiB over all rows, and one for each quadraticRows rows at most, with fewer of which that many weights
+// rarely predict better.
 const (
 	quadraticColumns   = 2000
 	quadraticNumbers   = 32 << 20
@@ -36,8 +36,7 @@ const (
 
 // TriesQuadratic reports whether an offline fit may take the whole polynomial of degree 2 in place of as many basis
 // vectors as max_basis allows: classes of few numbers without names, the kernel that has squares, too, nobody asked for
-// a path or a strength, and rows to choose on. It is one of the maps
-// that train.feature_map: auto tries.
+// a path or a strength, and rows to choose on. It is one of the maps that train.feature_map: auto tries.
 func TriesQuadratic(j *task.Task, in *task.FitInput, s solver.Settings) bool {
 	columns, n := snapshot.MapColumns(snapshot.Products, 2, len(j.Vocab.Numeric)), j.Problem.X.NumRows()
 	return j.Model.Train.FeatureMap.IsAuto() && j.Target.Task.HasClasses() &&
@@ -141,8 +140,7 @@ func (q *polynomial) model(features int, linear bool) *solver.Model {
 }
 
 // quadratic fits the polynomial to a problem with the ridge that predicts the select rows best, less and less of it as
-// long as that is better, nil where
-// nothing is finite.
+// long as that is better, nil where nothing is finite.
 func quadratic(
 	j *task.Task,
 	ctx context.Context,
@@ -183,8 +181,7 @@ func quadratic(
 
 // QuadraticStage fits the polynomial, of many rows only where a coarse path on a share of them is not better by a
 // standard error. alone says that there the polynomial has no more errors: more rows gain the form of more weights
-// more, so the path over all rows is left out. Otherwise both forms are fitted
-// to all rows.
+// more, so the path over all rows is left out. Otherwise both forms are fitted to all rows.
 func QuadraticStage(
 	j *task.Task,
 	ctx context.Context,

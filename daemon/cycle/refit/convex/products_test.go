@@ -12,8 +12,7 @@ import (
 )
 
 // A model of basis vectors says what the weights on standardised columns and their products say, also of columns far
-// from zero, of one value, or rare, and
-// without a linear term.
+// from zero, of one value, or rare, and without a linear term.
 func TestPolynomialModel(t *testing.T) {
 	const n, d, m = 400, 5, 3
 	random := rand.New(rand.NewPCG(5, 6))

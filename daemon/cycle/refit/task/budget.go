@@ -9,8 +9,8 @@ import (
 )
 
 // Budget is how far one refit may go. It notes where the clock ended the refit, counted in solves, steps and sweeps, so
-// that a later one of the
-// same sample ends there without a clock. It belongs to the goroutine of the refit, which asks it between its solves.
+// that a later one of the same sample ends there without a clock. It belongs to the goroutine of the refit, which asks
+// it between its solves.
 type Budget struct {
 	Deadline time.Time          // of the time budget; zero for none
 	Repeat   *snapshot.CutShort // where the refit to repeat was cut; nil goes by deadline and context alone
@@ -70,8 +70,7 @@ func (b *Budget) Begun(lambdas []float64) []float64 {
 }
 
 // Solved notes how a solve ended: results are in the order of lambdas, those that had not begun left out. all is false
-// if the clock kept some from
-// beginning.
+// if the clock kept some from beginning.
 func (b *Budget) Solved(lambdas int, all bool, results ...*solver.Result) {
 	steps, cut := make([]int, lambdas), !all
 	for i := range steps {

@@ -20,8 +20,8 @@ type FitInput struct {
 	// MaxSteps bounds the basis vectors tried per λ; 0 does not.
 	MaxSteps int
 	// Thorough runs the convex path over all rows even where the variational stage is better on a share of them, every
-	// λ from nothing and to its end, and
-	// polishes and certifies the model of every λ rather than that of the chosen one.
+	// λ from nothing and to its end, and polishes and certifies the model of every λ rather than that of the chosen
+	// one.
 	Thorough bool
 	// OnStep, if not nil, sees every step of every λ.
 	OnStep func(report.Step)
@@ -69,8 +69,7 @@ func ScaledWeights(events []event.Event, unit, heaviest float64) []float64 {
 }
 
 // StreamTolerance is the solver's tolerance in a streaming refit, coarser than that of an offline fit: the next refit
-// starts where this
-// one stopped.
+// starts where this one stopped.
 const StreamTolerance = 1e-3
 
 // IsInterrupted reports whether a refit ended without a model because its context did.

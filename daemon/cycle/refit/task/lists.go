@@ -16,8 +16,8 @@ import (
 
 // Versions of choices are judged by the lists that they make of held-out choices, of all names but those that who
 // chooses has chosen in the training rows: the loss of a choice is 1 less 1/log2(1+place), its gain in nDCG, and 1
-// beyond judgedPlaces. All are judged with the popularity of the training rows, which is
-// also what none may be worse than.
+// beyond judgedPlaces. All are judged with the popularity of the training rows, which is also what none may be worse
+// than.
 const (
 	judgedPlaces = 100
 	judgedLists  = 1000 // of each part, spread evenly over its choices

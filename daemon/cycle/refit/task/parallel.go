@@ -7,8 +7,7 @@ import (
 )
 
 // InParallel runs two parts of a refit that share nothing they write, at once where it may have a second goroutine,
-// else one after the other. A panic of either
-// is raised here, once both have ended.
+// else one after the other. A panic of either is raised here, once both have ended.
 func (j *Task) InParallel(f, g func()) {
 	workers := j.Workers
 	if workers == 0 {

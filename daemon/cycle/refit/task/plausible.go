@@ -14,10 +14,9 @@ const plausibleReach = 2
 
 // Plausible returns the largest loss of a row that the gate and choices by held-out rows believe, 0 where nothing
 // bounds it, and the largest of one label. Of numbers it is the squared width of their range, else of plausibleReach
-// times the spread of the training labels
-// on either side of the median. Of classes it is the loss of a model
-// that predicts another label as surely as n training rows support: log odds of ln(2n+1), those of a label that none of
-// them has (Krichevsky and Trofimov 1981), or, of outputs that are no log odds, the target of the other label.
+// times the spread of the training labels on either side of the median. Of classes it is the loss of a model that
+// predicts another label as surely as n training rows support: log odds of ln(2n+1), those of a label that none of them
+// has (Krichevsky and Trofimov 1981), or, of outputs that are no log odds, the target of the other label.
 //
 // A noisy label far out costs both models the largest loss, and so decides nothing.
 func (j *Task) Plausible() (row, label float64) {

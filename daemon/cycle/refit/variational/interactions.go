@@ -14,8 +14,7 @@ import (
 
 // When a field interacts: a pair of fields whose interaction has a Z of interactionEnters makes both interact, and they
 // do until no pair of theirs has one of interactionStays any more. They are tested when the rows have grown by
-// retestGrowth since the champion's refit, and after every
-// retestVersions versions.
+// retestGrowth since the champion's refit, and after every retestVersions versions.
 const (
 	interactionEnters = 3.5
 	interactionStays  = 1.5
@@ -27,8 +26,8 @@ const (
 )
 
 // ChooseInteractions decides which fields interact and makes the warm start follow: where a field newly does, or groups
-// have changed, the variational stage
-// starts from nothing, for sweeps do not leave the saddle at coordinates that are all 0.
+// have changed, the variational stage starts from nothing, for sweeps do not leave the saddle at coordinates that are
+// all 0.
 func ChooseInteractions(j *task.Task, warm *task.WarmStart) {
 	j.MainOnly = chooseMainOnly(j, warm)
 	if warm == nil {
@@ -56,10 +55,9 @@ func entersInteraction(before, now []bool) bool {
 }
 
 // chooseMainOnly returns posterior.State.MainOnly, nil if all fields interact: with two fields or groups of fields,
-// with a constant among them, and
-// for outputs that do not share their interactions. Where no pair is clear, those fields interact that others are
-// functions of, if there are two, else none. A group does what its first field does.
-// A cross, which says all that its parts do together, never interacts.
+// with a constant among them, and for outputs that do not share their interactions. Where no pair is clear, those
+// fields interact that others are functions of, if there are two, else none. A group does what its first field does. A
+// cross, which says all that its parts do together, never interacts.
 func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 	if j.Target.Task.HasClasses() || j.Vocab.Augment || j.Model.Train.Refit != "variational" {
 		return nil
@@ -101,8 +99,7 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 }
 
 // MaxGroups is how many groups of fields interact at most where fields are functions of others: those of the clearest
-// pairs. The published model has a
-// basis vector for the sum of all groups and one for each.
+// pairs. The published model has a basis vector for the sum of all groups and one for each.
 const MaxGroups = 3
 
 // interacting returns those of the given fields that interact. warm says that before is what the last refit chose.

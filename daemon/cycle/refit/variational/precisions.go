@@ -11,8 +11,7 @@ import (
 )
 
 // Precisions that are carried from refit to refit have adapted to their rows, again and again: as a sample grows that
-// is what predicts best, and where the
-// rows change they have to be left behind.
+// is what predicts best, and where the rows change they have to be left behind.
 const (
 	PrecisionsAnew    fitted.PrecisionStart = "anew"    // at the cap of the prior, as those of a young basis
 	PrecisionsCarried fitted.PrecisionStart = "carried" // where the last stage ended
@@ -47,8 +46,7 @@ func lastPrecisions(j *task.Task) (last fitted.PrecisionChoice, both bool) {
 }
 
 // Run returns the stage and where its precisions began; compared says that both ways were tried. The second of them
-// does not count where the clock cuts
-// it short.
+// does not count where the clock cuts it short.
 func Run(c *task.Continuation) (fit *task.VariationalFit, began fitted.PrecisionStart, compared bool, err error) {
 	if began = c.Last; began == "" {
 		began = PrecisionsAnew

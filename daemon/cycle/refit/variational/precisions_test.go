@@ -14,8 +14,8 @@ import (
 )
 
 // TestPrecisionsThatPredictBetter: a stage begins with what the last refit chose, unless the other way predicts the
-// select rows better by more than
-// chance; one that the clock cut short does not count, and where they are not compared there is one stage.
+// select rows better by more than chance; one that the clock cut short does not count, and where they are not compared
+// there is one stage.
 func TestPrecisionsThatPredictBetter(t *testing.T) {
 	t.Parallel()
 	models := map[fitted.PrecisionStart]*solver.Model{PrecisionsAnew: {}, PrecisionsCarried: {}}
@@ -82,8 +82,8 @@ func TestPrecisionsThatPredictBetter(t *testing.T) {
 }
 
 // TestWhenPrecisionsAreCompared: at the first refit that can carry any, at every fourth after one that compared them,
-// at one after another was kept back,
-// and after an alarm since the champion's cut, unless the convex stage was better than what there is to carry.
+// at one after another was kept back, and after an alarm since the champion's cut, unless the convex stage was better
+// than what there is to carry.
 func TestWhenPrecisionsAreCompared(t *testing.T) {
 	t.Parallel()
 	at := func(last fitted.PrecisionChoice, rejections int, alarmAge float64, sweeps int) (fitted.PrecisionChoice, bool) {

@@ -14,6 +14,7 @@ func leavesConvexOut(j *task.Task, warm *task.WarmStart) bool {
 	t := &j.Model.Train
 	return t.Refit == "variational" && !t.ConvexAlone() && !j.Target.Task.HasClasses() && j.Champion.Version.Sweeps > 0 &&
 		j.Rejections == 0 &&
-		warm.Version%ConvexAgain != 0 && warm.Posterior.NumBasis >= k &&
+		warm.Version%ConvexAgain != 0 &&
+		warm.Posterior.NumBasis >= k &&
 		(warm.Gaussian == nil || warm.Gaussian.NumBasis >= k)
 }

@@ -46,8 +46,8 @@ func PriorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 
 // NewPosterior returns what the sweeps of a cold refit start from. Outputs that share their interactions start with k
 // vectors of the leading subspace of the residual: sweeps from there take half as many and end lower than from the
-// vectors of the convex stage (ML-1M: RMSE 0.859
-// against 0.865). Separate ones start from the linear term and bias of Algorithm 1's model.
+// vectors of the convex stage (ML-1M: RMSE 0.859 against 0.865). Separate ones start from the linear term and bias of
+// Algorithm 1's model.
 func NewPosterior(j *task.Task, convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
 	p := j.Problem
 	s := experts.NewState(j.Target, p.Field, p.NumFields, prior)
@@ -127,8 +127,8 @@ func NewSweeper(
 }
 
 // SweeperFor returns the sweeps of a stage. Where those by which the horizon was chosen began with the same state, the
-// first of them have been made: to
-// the bit, so that a refit that is repeated, which chooses no horizon, comes to the same.
+// first of them have been made: to the bit, so that a refit that is repeated, which chooses no horizon, comes to the
+// same.
 func SweeperFor(j *task.Task, s *posterior.State, by *task.Sweeping) (*task.Sweeper, error) {
 	if made := j.Ahead; made != nil && by.Problem == j.Problem && reflect.DeepEqual(made.Start, s) {
 		j.Ahead = nil
@@ -166,8 +166,8 @@ func Next(r *task.Sweeper, ctx context.Context) (task.Swept, error) {
 }
 
 // Sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two
-// sweeps without a
-// gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends the stage.
+// sweeps without a gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends
+// the stage.
 func Sweep(j *task.Task, ctx context.Context, s *posterior.State, by *task.Sweeping) (*task.VariationalFit, error) {
 	run, err := SweeperFor(j, s, by)
 	if err != nil {

@@ -244,8 +244,7 @@ func AllRows(j *task.Task) *allRows {
 }
 
 // covering returns the vocabulary with the names of more events, at most limit names in all: the most frequent first,
-// then by field and name. The
-// scaling stays.
+// then by field and name. The scaling stays.
 func covering(v *encode.Vocabulary, events []event.Event, limit int) *encode.Vocabulary {
 	out := new(encode.Vocabulary)
 	*out = *v

@@ -28,8 +28,14 @@ func Options(t *testing.T, format dataset.Format, task, path string) fit.Options
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fit.Options{Model: m, Data: path, Format: format, Split: dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25}, Seed: 1,
-		Now: offlinetest.Clock}
+	return fit.Options{
+		Model:  m,
+		Data:   path,
+		Format: format,
+		Split:  dataset.Fractions{Train: 0.5, Valid: 0.25, Test: 0.25},
+		Seed:   1,
+		Now:    offlinetest.Clock,
+	}
 }
 
 // Lines runs a fit and returns its lines; it fails on an error.

@@ -11,17 +11,37 @@ import (
 // dotTile is the number of columns of a and of outputs whose products one kernel of DotAdd accumulates.
 type dotTile struct{ columns, outputs int }
 
-// dotTiles lists the kernels. As many accumulators as fit: 28 of AVX-512, or 6 pairs of AVX2, whose registers hold half of the eight lanes.
+// dotTiles lists the kernels. As many accumulators as fit: 28 of AVX-512, or 6 pairs of AVX2, whose registers hold half
+// of the eight lanes.
 func (v vectors) dotTiles() []dotTile {
 	if v.wide() {
-		return []dotTile{{8, 1}, {4, 1}, {1, 1}, {8, 2}, {4, 2}, {1, 2}, {8, 3}, {4, 3}, {1, 3}, {4, 4}, {1, 4}, {4, 5}, {1, 5},
-			{4, 6}, {1, 6}, {3, 7}, {1, 7}, {3, 8}, {1, 8}}
+		return []dotTile{
+			{8, 1},
+			{4, 1},
+			{1, 1},
+			{8, 2},
+			{4, 2},
+			{1, 2},
+			{8, 3},
+			{4, 3},
+			{1, 3},
+			{4, 4},
+			{1, 4},
+			{4, 5},
+			{1, 5},
+			{4, 6},
+			{1, 6},
+			{3, 7},
+			{1, 7},
+			{3, 8},
+			{1, 8},
+		}
 	}
 	return []dotTile{{4, 1}, {1, 1}, {3, 2}, {1, 2}, {2, 3}, {1, 3}}
 }
 
-// dotFlat is the largest number of outputs for which a kernel takes the rows of dst to follow each other: no more outputs than these
-// go to a kernel only if they are all there are.
+// dotFlat is the largest number of outputs for which a kernel takes the rows of dst to follow each other: no more
+// outputs than these go to a kernel only if they are all there are.
 func (v vectors) dotFlat() int {
 	if v.wide() {
 		return 3
@@ -29,8 +49,8 @@ func (v vectors) dotFlat() int {
 	return 1
 }
 
-// dotAdd writes the kernel for one tile: dst[r·m+c] += Σ_i a[r][lo+i]·b[c·stride+i]. That of single precision multiplies and adds float32s in twice the
-// lanes and adds the lanes as float64s; its n is a multiple of these.
+// dotAdd writes the kernel for one tile: dst[r·m+c] += Σ_i a[r][lo+i]·b[c·stride+i]. That of single precision
+// multiplies and adds float32s in twice the lanes and adds the lanes as float64s; its n is a multiple of these.
 func dotAdd(v vectors, columns, outputs int, single bool) {
 	flat := outputs <= v.dotFlat()
 	name, element, shift, lanesOf := "DotAdd", "float64", U8(3), 8
@@ -41,7 +61,11 @@ func dotAdd(v vectors, columns, outputs int, single bool) {
 	if flat {
 		doc = fmt.Sprintf("is %s for %d columns of a and m = %d.", name, columns, outputs)
 	}
-	v.text(fmt.Sprintf("d%s%dx%d", name[1:], columns, outputs), fmt.Sprintf("func(dst *float64, a *[]%s, lo, n int, b *%[1]s, stride, m int)", element), doc)
+	v.text(
+		fmt.Sprintf("d%s%dx%d", name[1:], columns, outputs),
+		fmt.Sprintf("func(dst *float64, a *[]%s, lo, n int, b *%[1]s, stride, m int)", element),
+		doc,
+	)
 	a := Load(Param("a"), GP64())
 	row := Load(Param("lo"), GP64())
 	n := Load(Param("n"), GP64())
@@ -245,8 +269,8 @@ func (v vectors) addTo(dst Mem, sums []VecVirtual) {
 	v.store(total, ma, dst)
 }
 
-// reduce returns a register whose element t is the sum of the lanes of sums[t], added as the package says: halves, quarters, then the
-// two that are left. Elements without accumulator are arbitrary.
+// reduce returns a register whose element t is the sum of the lanes of sums[t], added as the package says: halves,
+// quarters, then the two that are left. Elements without accumulator are arbitrary.
 func (v vectors) reduce(sums []VecVirtual) VecVirtual {
 	at := func(t int) VecVirtual {
 		if t < len(sums) {
@@ -276,7 +300,12 @@ func (v vectors) reduce(sums []VecVirtual) VecVirtual {
 }
 
 func (v vectors) interleave(a, b VecVirtual) VecVirtual {
-	return v.fold(a, b, func(a, b, to Register) { VUNPCKLPD(b, a, to) }, func(a, b, to Register) { VUNPCKHPD(b, a, to) })
+	return v.fold(
+		a,
+		b,
+		func(a, b, to Register) { VUNPCKLPD(b, a, to) },
+		func(a, b, to Register) { VUNPCKHPD(b, a, to) },
+	)
 }
 
 // fold returns low(a, b) + high(a, b). A missing b is replaced by a, whose sum nobody reads twice.

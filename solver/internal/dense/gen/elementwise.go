@@ -12,14 +12,19 @@ import (
 // elementwiseVectors is the number of vectors in flight, which hides the latency of a multiply-add.
 const elementwiseVectors = 4
 
-// addScaled writes the kernel of AddScaled, that of AddScaledProduct, which has a further factor, or that of ScaleAdd, which scales the other term.
+// addScaled writes the kernel of AddScaled, that of AddScaledProduct, which has a further factor, or that of ScaleAdd,
+// which scales the other term.
 func addScaled(v vectors, name string) {
 	product := name == "addScaledProduct"
 	args := "x *float64"
 	if product {
 		args = "x, y *float64"
 	}
-	v.text(name, fmt.Sprintf("func(dst *float64, f float64, %s, n int)", args), fmt.Sprintf("is %s%s.", strings.ToUpper(name[:1]), name[1:]))
+	v.text(
+		name,
+		fmt.Sprintf("func(dst *float64, f float64, %s, n int)", args),
+		fmt.Sprintf("is %s%s.", strings.ToUpper(name[:1]), name[1:]),
+	)
 	dst := Load(Param("dst"), GP64())
 	x := Load(Param("x"), GP64())
 	factors := []Register{x}
@@ -58,7 +63,8 @@ func addScaled(v vectors, name string) {
 	end()
 }
 
-// overVectors writes a loop over n elements, elementwiseVectors at a time while there are as many, then one under a mask.
+// overVectors writes a loop over n elements, elementwiseVectors at a time while there are as many, then one under a
+// mask.
 func (v vectors) overVectors(n Register, step func(vectors int, ma mask)) {
 	Label("vectors")
 	CMPQ(n, U32(elementwiseVectors*v.width))
@@ -140,8 +146,8 @@ func exchange(v vectors) {
 	end()
 }
 
-// exp writes the kernel of Exp. constants points at what expConstants of package dense holds: the bounds, the reduction, then
-// the coefficients of the polynomial from the highest degree on.
+// exp writes the kernel of Exp. constants points at what expConstants of package dense holds: the bounds, the
+// reduction, then the coefficients of the polynomial from the highest degree on.
 func exp(v vectors) {
 	v.text("exp", "func(dst, src *float64, n int, constants *float64)", "is Exp.")
 	dst := Load(Param("dst"), GP64())
@@ -207,7 +213,8 @@ func exp(v vectors) {
 	end()
 }
 
-// multiplyAdds writes the loop with which the benchmarks measure the machine's peak: multiply-adds of registers and nothing else.
+// multiplyAdds writes the loop with which the benchmarks measure the machine's peak: multiply-adds of registers and
+// nothing else.
 func multiplyAdds(v vectors) {
 	const inFlight = 12 // two units with a latency of four or five cycles
 	v.text("multiplyAdds", "func(rounds int)", fmt.Sprintf("executes %d·rounds multiply-adds of vectors.", inFlight))

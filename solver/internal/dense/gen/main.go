@@ -1,9 +1,9 @@
 // Command gen writes the assembly of package dense with avo: go generate in the directory above. It is a separate
 // module, so that the solver does not depend on avo.
 //
-// Every kernel exists for AVX-512 and for AVX2 with FMA. Both are written by the same functions, which ask a vectors value for the
-// instructions that differ. Every kernel that touches a vector register ends with VZEROUPPER: without it the SSE instructions that the Go
-// compiler emits would run many times slower afterwards.
+// Every kernel exists for AVX-512 and for AVX2 with FMA. Both are written by the same functions, which ask a vectors
+// value for the instructions that differ. Every kernel that touches a vector register ends with VZEROUPPER: without it
+// the SSE instructions that the Go compiler emits would run many times slower afterwards.
 package main
 
 import (
@@ -58,7 +58,9 @@ func features() {
 	RET()
 
 	TEXT("xgetbv", NOSPLIT, "func() (eax uint32)")
-	Doc("xgetbv returns the low half of the extended control register 0; CPUID must have said that the instruction exists.")
+	Doc(
+		"xgetbv returns the low half of the extended control register 0; CPUID must have said that the instruction exists.",
+	)
 	XORL(ECX, ECX)
 	XGETBV()
 	Store(EAX, Return("eax"))

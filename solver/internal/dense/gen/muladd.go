@@ -8,8 +8,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// mulAddOutputs is the largest number of outputs that one kernel of MulAdd takes. More outputs mean fewer passes over a: every load of a
-// vector is used that many times.
+// mulAddOutputs is the largest number of outputs that one kernel of MulAdd takes. More outputs mean fewer passes over
+// a: every load of a vector is used that many times.
 func (v vectors) mulAddOutputs() int {
 	if v.wide() {
 		return 13
@@ -17,8 +17,8 @@ func (v vectors) mulAddOutputs() int {
 	return 6
 }
 
-// mulAddVectors is the number of vectors of rows that the accumulators of so many outputs leave room for, a power of two, so that a tile of
-// 256 rows has no tail.
+// mulAddVectors is the number of vectors of rows that the accumulators of so many outputs leave room for, a power of
+// two, so that a tile of 256 rows has no tail.
 func (v vectors) mulAddVectors(outputs int) int {
 	switch {
 	case outputs == 1, v.wide() && outputs <= 3:
@@ -29,11 +29,14 @@ func (v vectors) mulAddVectors(outputs int) int {
 	return 2
 }
 
-// mulAdd writes the kernel for so many outputs: dst[c·stride+i] += Σ_r a[r][lo+i]·coef[r·m+c]. The accumulators stay in registers while r
-// runs over all columns.
+// mulAdd writes the kernel for so many outputs: dst[c·stride+i] += Σ_r a[r][lo+i]·coef[r·m+c]. The accumulators stay in
+// registers while r runs over all columns.
 func mulAdd(v vectors, outputs int) {
-	v.text(fmt.Sprintf("mulAdd%d", outputs), "func(dst *float64, stride int, a *[]float64, k, lo, n int, coef *float64, m int)",
-		fmt.Sprintf("is MulAdd for %d of m outputs.", outputs))
+	v.text(
+		fmt.Sprintf("mulAdd%d", outputs),
+		"func(dst *float64, stride int, a *[]float64, k, lo, n int, coef *float64, m int)",
+		fmt.Sprintf("is MulAdd for %d of m outputs.", outputs),
+	)
 	dst := Load(Param("dst"), GP64())
 	stride := Load(Param("stride"), GP64())
 	a := Load(Param("a"), GP64())
@@ -60,8 +63,8 @@ func mulAdd(v vectors, outputs int) {
 		column := GP64()
 		Label(label)
 		MOVQ(Mem{Base: columns}, column)
-		// Two lines of each column are too few for the processor to see a stream: ask for the next two. With more lines, or so few
-		// outputs that loads are what takes the time, this costs more than it gains.
+		// Two lines of each column are too few for the processor to see a stream: ask for the next two. With more
+		// lines, or so few outputs that loads are what takes the time, this costs more than it gains.
 		if count == 2 && v.wide() {
 			for line := range count {
 				PREFETCHT0(float64At(column, row, (count+line)*v.bytes()))

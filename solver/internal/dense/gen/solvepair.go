@@ -8,11 +8,12 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// maxPair is the order up to which the kernel of SolvePair is written out: a loop over so few terms would mostly wait for branches.
+// maxPair is the order up to which the kernel of SolvePair is written out: a loop over so few terms would mostly wait
+// for branches.
 const maxPair = 16
 
-// solvePair writes the kernel of SolvePair, whose vectors are one element of either system. work holds pairs: the lower triangle, the right
-// sides, which become the solutions, and the inverses of the pivots.
+// solvePair writes the kernel of SolvePair, whose vectors are one element of either system. work holds pairs: the lower
+// triangle, the right sides, which become the solutions, and the inverses of the pivots.
 func solvePair() {
 	const pair = 2 * float64Bytes
 	v := vectors{name: "AVX2", width: 4}

@@ -14,7 +14,11 @@ const sweepGroups = 4
 // sweep writes the kernel of Sweep for rows of 8·groups numbers. The pivots of each eight of columns have a separate
 // loop, as the column that a pivot clears lies in other registers.
 func sweep(v vectors, groups int) {
-	v.text(fmt.Sprintf("sweep%d", groups), "func(a *float64, n int, pivots *float64)", fmt.Sprintf("is Sweep for rows of %d numbers.", 8*groups))
+	v.text(
+		fmt.Sprintf("sweep%d", groups),
+		"func(a *float64, n int, pivots *float64)",
+		fmt.Sprintf("is Sweep for rows of %d numbers.", 8*groups),
+	)
 	const rowBytes = 8 * float64Bytes
 	halves := 8 / v.width
 	a := Load(Param("a"), GP64())
@@ -54,7 +58,8 @@ func sweep(v vectors, groups int) {
 			}
 			VMULPD(inverse, r, r)
 		}
-		// The rows after the pivot's come first: the next pivot is in the first of them, and the division by it takes as long as several rows.
+		// The rows after the pivot's come first: the next pivot is in the first of them, and the division by it takes
+		// as long as several rows.
 		rows := func(label string, to, left Register) {
 			label = fmt.Sprintf("%s%d", label, group)
 			TESTQ(left, left)
@@ -98,7 +103,8 @@ func sweep(v vectors, groups int) {
 	end()
 }
 
-// zeroTable returns the middle of a table of ones with a zero there: eight lanes from i elements before it have the zero in lane i.
+// zeroTable returns the middle of a table of ones with a zero there: eight lanes from i elements before it have the
+// zero in lane i.
 func zeroTable() Mem {
 	if tableOfZero.Base == nil {
 		tableOfZero = GLOBL("zero", 8|16) // RODATA|NOPTR

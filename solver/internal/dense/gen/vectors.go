@@ -115,8 +115,8 @@ func (v vectors) store(from Register, m mask, to Mem) {
 	}
 }
 
-// overTail writes a loop over the rest of n elements, one vector at a time, and n in a register goes to zero. body works under the
-// mask and must leave its pointers a vector further on.
+// overTail writes a loop over the rest of n elements, one vector at a time, and n in a register goes to zero. body
+// works under the mask and must leave its pointers a vector further on.
 func (v vectors) overTail(n Register, body func(m mask)) {
 	Label("tail")
 	TESTQ(n, n)
