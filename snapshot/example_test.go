@@ -43,7 +43,8 @@ func ExampleModel_Score() {
 		fmt.Println(item, outputs)
 	}
 	// Output:
-	// i1 [0.09375 0.40625] i2 [0.296875 -1]
+	// i1 [0.09375 0.40625]
+	// i2 [0.296875 -1]
 }
 
 func ExampleModel_Explain() {
@@ -62,5 +63,8 @@ func ExampleModel_Explain() {
 		fmt.Println(term.Features, term.Contribution)
 	}
 	// Output:
-	// outputs [0.296875 -1] [item=i2] [1 -1] [] [-0.5 0.75] [item=i2 (constant)] [-0.375 -0.71875]
+	// outputs [0.296875 -1]
+	// [item=i2] [1 -1]
+	// [] [-0.5 0.75]
+	// [item=i2 (constant)] [-0.375 -0.71875]
 }

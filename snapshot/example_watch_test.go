@@ -78,5 +78,7 @@ func Example() {
 	handler.ServeHTTP(answer, httptest.NewRequest("POST", "/", strings.NewReader(`{"user":"u1","k":2}`)))
 	fmt.Print(answer.Body.String())
 	// Output:
-	// version 1 i2 2.16 i1 1.88
+	// version 1
+	// i2 2.16
+	// i1 1.88
 }
