@@ -192,7 +192,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.publisher.pending != x { // a champion was installed meanwhile
+	if c.publisher.pending != x { // a champion was installed during the write
 		return
 	}
 	c.publisher.pending = nil
@@ -205,7 +205,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 			c.ensemble.expertOf(c.partOf(mixture.Variant(f))).Link = x.Forms[f].Link
 		}
 		if x.Forms[f].Blend != nil {
-			c.reportMu.Lock() // Progressive tells the parts
+			c.reportMu.Lock() // Progressive reports the parts
 			c.ensemble.stacked.Use(x.Forms[f].Blend)
 			c.reportMu.Unlock()
 		}
@@ -218,7 +218,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	c.publisher.published = &next
 }
 
-// EndUpdate gives up what could not be made or published: deltas of the update before go on.
+// EndUpdate gives up an update that could not be made or published. Deltas of the previous update continue.
 func (u *publisher) EndUpdate(x *updates.Update) {
 	if x.Compaction != nil {
 		u.EndCompaction()

@@ -114,8 +114,8 @@ func (e *ensemble) candidate(
 	return of
 }
 
-// extrapolated returns Newton's learner in the form that is where its weights are going, given the form as they are.
-// There is none with deltas, which follow the weights themselves.
+// extrapolated returns the variant of Newton's learner with extrapolated weights, given that with its current weights.
+// With deltas, which encode the current weights, it returns no candidate.
 func (s *common) extrapolated(l experts.Learner, now updates.Candidate) updates.Candidate {
 	n, ok := l.(*experts.Newton)
 	if !ok || now.Model == nil || n.Before == nil || s.config.Publish.Deltas.Every > 0 {
