@@ -16,7 +16,7 @@ import (
 // updates, and new names as well. What is taken later follows both.
 func TestDeltasWhileCompacted(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range followedCases() {
+	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, after, compared := 0, 0, false
 			var x *updates.Compaction
@@ -60,7 +60,7 @@ func TestDeltasWhileCompacted(t *testing.T) {
 						n++
 					}
 					if n != 4 {
-						t.Errorf("%d deltas were taken meanwhile, want 4", n)
+						t.Errorf("%d deltas were taken during the compaction, want 4", n)
 					}
 					sameContents(t, "another consumer", other, consumer)
 					sameContents(t, "the cycle", c.publisher.Following(), consumer)
@@ -77,11 +77,11 @@ func TestDeltasWhileCompacted(t *testing.T) {
 	}
 }
 
-// TestDeltasWhileAnUpdateIsMade: deltas of the update before go on while one of the live model is made, in every form
-// of updates, and the first delta after that has what was learned meanwhile.
+// TestDeltasWhileAnUpdateIsMade: deltas of the previous update continue while one of the live model is made, in every
+// variant. The first delta of the new update has what was learned during that time.
 func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range followedCases() {
+	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, missed := 0, []event.Event(nil)
 			var x *updates.Update
