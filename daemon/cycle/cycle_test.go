@@ -304,7 +304,7 @@ func TestRefitWithoutRows(t *testing.T) {
 	}
 }
 
-func TestReviveGoesOn(t *testing.T) {
+func TestCheckpointIsRestored(t *testing.T) {
 	tier.NotUnderRace(t)
 	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
 	t.Run("ordinal", func(t *testing.T) {

@@ -465,7 +465,7 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 		m.KappaLast != nil ||
 		m.EntropyNormalised != nil ||
 		m.Top3Error != nil {
-		t.Errorf("sums of an earlier build went on as %+v", m)
+		t.Errorf("sums of an earlier build were restored as %+v", m)
 	}
 	if m := old.Progressive().Window.Live; m.N != 100 || m.ECE == nil || m.KappaLast == nil || m.Top3Error == nil {
 		t.Errorf("its window %+v", m)

@@ -270,7 +270,7 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 }
 
 // TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or
-// in the sweeps, and is repeated from where that was. Sweeps of the Gaussian expert come after those: where they are cut
+// in the sweeps, and is repeated from where that was. Sweeps of the Gaussian expert come after those: if they are cut
 // short, the version was judged as a whole. Of the sweeps over all rows, which come last, those that ended count.
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
