@@ -34,8 +34,8 @@ func (u *publisher) EndCompaction() {
 	}
 }
 
-// compacted lets deltas follow the version that a compaction has made, if u is that. Call it without c.mu, from the
-// goroutine that updates.
+// compacted has the deltas encode changes to u, if u is the version that a compaction has made. Call it without c.mu,
+// from the goroutine that updates.
 func (c *publisher) compacted(u *fitted.Fitted) {
 	f := c.deltas // of this goroutine
 	if f == nil || f.Compaction == nil || f.Compaction.Made != u {

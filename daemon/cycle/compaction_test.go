@@ -11,9 +11,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestDeltasWhileCompacted: deltas that were taken and published while the next update was made of the one before are
-// deltas of that, too: a consumer of it has after them bit for bit what one of the update before has, in every form of
-// updates, and new names as well. What is taken later follows both.
+// TestDeltasWhileCompacted: deltas that were taken and published during a compaction are deltas of the next update, too.
+// A consumer of that has after them bit for bit what a consumer of the previous update has, in every variant of
+// updates, also of new names. Later deltas apply to both.
 func TestDeltasWhileCompacted(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range deltaCases() {

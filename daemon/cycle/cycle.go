@@ -409,7 +409,7 @@ const (
 )
 
 // checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all. Where consumers
-// have an update of another form, that it predicts worse than this says nothing of the champion.
+// have another variant, a worse prediction than that says nothing about the champion.
 func (c *Cycle) checkLive() {
 	if c.progress.goodEnough--; c.progress.goodEnough > 0 {
 		return
@@ -550,7 +550,7 @@ func (c *Cycle) Update() *fitted.Fitted {
 	return c.update(&forms)
 }
 
-// update returns an update in the form that they are made of.
+// update returns an update in the chosen variant.
 func (c *Cycle) update(forms *[mixture.NumForms]updates.Candidate) *fitted.Fitted {
 	of := &forms[c.publisher.race.Chosen]
 	if of.Model == nil {

@@ -159,7 +159,7 @@ func TestUnlearnedEventsTeachNothing(t *testing.T) {
 	}
 }
 
-// TestUpdateIsTheLiveModel: the published form of the live model predicts what the live model predicts.
+// TestUpdateIsTheLiveModel: a published update predicts what the live model predicts.
 func TestUpdateIsTheLiveModel(t *testing.T) {
 	for _, test := range []struct {
 		model  *config.Model

@@ -87,7 +87,7 @@ func (e *ensemble) newDeltaEncoder(
 	return f
 }
 
-// stale says why deltas cannot follow the live model any more, empty where they can. c.mu is held.
+// stale returns why deltas cannot encode the live model any more, or "". c.mu is held.
 func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
 	if l, _ := c.ensemble.variantLearner(form); l != f.Learner {
 		return "the fold-in began anew"
@@ -163,8 +163,8 @@ func (s *common) rateLosses(l *experts.FoldIn, fields int) [][]float64 {
 	return losses
 }
 
-// startDeltas begins to follow an update that was made just now, given all forms of it; nil where nobody asks for
-// deltas. c.mu is held.
+// startDeltas returns a delta stream of an update that was made just now, given all its variants. It is nil if deltas
+// are not configured. c.mu is held.
 func (c *Cycle) startDeltas(u *fitted.Fitted, forms *[mixture.NumForms]updates.Candidate) *updates.DeltaStream {
 	if c.config.Publish.Deltas.Every == 0 {
 		return nil
@@ -338,7 +338,7 @@ func (u *publisher) Following() *snapshot.Model {
 	return nil
 }
 
-// EndDeltas gives up the deltas that follow the newest update: a whole version comes next.
+// EndDeltas gives up the deltas of the newest update: a whole version comes next.
 func (u *publisher) EndDeltas() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -359,8 +359,8 @@ func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedP
 	return moved
 }
 
-// guardDelta returns why the chain of deltas ends that f follows: the model after the delta at hand is worse than the
-// refit. Consumers get that again unless the next update is better. c.mu is held.
+// guardDelta returns why the chain of deltas of f ends: the model after the delta at hand is worse than the refit.
+// Consumers get the refit again unless the next update is better. c.mu is held.
 func (u *publisher) guardDelta(f *updates.DeltaStream) (whole string) {
 	of := u.published.Forms[f.Form]
 	of.Popular = f.Popular

@@ -121,7 +121,7 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// BenchmarkForms copies the live model of 1,000,000 names for an update, in all forms, while Observe waits: the fold-in
+// BenchmarkForms copies the live model of 1,000,000 names for an update, in all variants, while Observe waits: fold-in
 // and the one from before a change, and the blend of both.
 func BenchmarkForms(b *testing.B) {
 	for _, blend := range []bool{false, true} {

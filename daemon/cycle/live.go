@@ -93,7 +93,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	return m, nil
 }
 
-// endLive ends what follows the live model for Live. c.mu is held.
+// endLive ends the delta stream of the live copy. c.mu is held.
 func (u *publisher) endLive() {
 	if u.live != nil {
 		u.live.Unlist()
