@@ -11,9 +11,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestDeltasWhileCompacted: deltas that were taken and published during a compaction are deltas of the next update, too.
-// A consumer of that has after them bit for bit what a consumer of the previous update has, in every variant of
-// updates, also of new names. Later deltas apply to both.
+// TestDeltasWhileCompacted: deltas that were taken and published during a compaction also apply to the next update. A
+// consumer of that has after them bit for bit what a consumer of the previous update has, in every variant of updates,
+// also of new names. Later deltas apply to both.
 func TestDeltasWhileCompacted(t *testing.T) {
 	tier.NotUnderRace(t)
 	for name, test := range deltaCases() {
