@@ -89,7 +89,7 @@ func (c *Consumer) failed(ctx context.Context, broker int32, err error, tries in
 	c.doubtAll(broker)
 	c.lookAgain()
 	if refused(err) {
-		c.source.forget() // it would go on trying by itself
+		c.source.forget() // its transport would retry in the background
 	}
 	return backoff.Sleep(ctx, c.source.pause(err, tries))
 }

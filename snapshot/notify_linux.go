@@ -169,7 +169,7 @@ func (n *notifier) read(f *os.File) {
 			}
 			continue
 		}
-		n.tell(buffer[:size])
+		n.wake(buffer[:size])
 	}
 }
 
@@ -189,8 +189,8 @@ func (n *notifier) ended(err error) bool {
 	return true
 }
 
-// tell wakes the watches that the events are for.
-func (n *notifier) tell(events []byte) {
+// wake wakes the watches that the events are for.
+func (n *notifier) wake(events []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for len(events) >= syscall.SizeofInotifyEvent {

@@ -10,23 +10,23 @@ import (
 // A version number or the number of a move that is larger than counting can have made it is somebody's invention.
 // maxPlausible bounds the first: a version every millisecond comes to it in 35 years. A version is published by one
 // move; prunes, moves by operators, and newer versions than the one that an alias was rolled back to are what else
-// there is: movesPerVersion and movesBeside are far above that, a move by an operator every minute for 32 years.
+// there is: movesPerVersion and movesExtra are far above that, a move by an operator every minute for 32 years.
 const (
 	maxPlausible    = 1 << 40
 	movesPerVersion = 16
-	movesBeside     = 1 << 24
+	movesExtra      = 1 << 24
 )
 
 // plausible returns ErrFormat if the number of the move is larger than the version that p names allows.
 func (p *Pointer) plausible() error {
-	if p.Version > maxPlausible || p.Sequence > movesPerVersion*p.Version+movesBeside {
+	if p.Version > maxPlausible || p.Sequence > movesPerVersion*p.Version+movesExtra {
 		return fmt.Errorf(
 			"%w: move %d of an alias that names version %d: more than %d moves a version and %d cannot be",
 			ErrFormat,
 			p.Sequence,
 			p.Version,
 			movesPerVersion,
-			movesBeside,
+			movesExtra,
 		)
 	}
 	return nil
@@ -35,7 +35,7 @@ func (p *Pointer) plausible() error {
 // mostMoves is the largest number of a move in the log that a writer continues from, given the newest version. It is
 // half of what readers without keys accept. For version numbers, too, a writer accepts half of what readers do. So an
 // invented number in a log, an alias or the name of a directory cannot make a writer count to where readers stop.
-func mostMoves(newest int64) int64 { return (movesPerVersion*newest + movesBeside) / 2 }
+func mostMoves(newest int64) int64 { return (movesPerVersion*newest + movesExtra) / 2 }
 
 // forged returns an error if the store has keys and none of them signed an alias as it is, or if nobody can have
 // counted to its number.

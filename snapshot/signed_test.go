@@ -73,7 +73,7 @@ func TestStoreWithKeys(t *testing.T) {
 // A number that somebody wrote into the log, an alias or the name of a directory does not make the publisher count on
 // to where readers without keys refuse what it says.
 func TestInventedNumbers(t *testing.T) {
-	for _, number := range []int64{movesBeside, 1 << 25, 1 << 43, 1 << 50, 1<<63 - 1} {
+	for _, number := range []int64{movesExtra, 1 << 25, 1 << 43, 1 << 50, 1<<63 - 1} {
 		for what, attack := range map[string]func(dir string, number int64) error{
 			"log": func(dir string, number int64) error {
 				f, err := os.OpenFile(filepath.Join(dir, logFile), os.O_APPEND|os.O_WRONLY, 0)
@@ -102,7 +102,7 @@ func TestInventedNumbers(t *testing.T) {
 					t.Fatalf("%s, %d: %v", what, number, err)
 				}
 				if p, err := store.Alias("m", Champion); err != nil || p.Version != m.Version ||
-					what == "alias" && number == movesBeside && p.Sequence <= number {
+					what == "alias" && number == movesExtra && p.Sequence <= number {
 					t.Errorf("%s, %d: champion %+v, %v, want version %d", what, number, p, err, m.Version)
 				}
 			}

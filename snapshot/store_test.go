@@ -370,9 +370,9 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// BenchmarkPublishBeside measures a publish into a model with that many versions, without syncs where the system has
+// BenchmarkPublishIntoMany measures a publish into a model with that many versions, without syncs where the system has
 // a directory in memory.
-func BenchmarkPublishBeside(b *testing.B) {
+func BenchmarkPublishIntoMany(b *testing.B) {
 	for _, versions := range []int{1, 1000, 10000} {
 		b.Run(fmt.Sprint("versions=", versions), func(b *testing.B) {
 			dir := b.TempDir()

@@ -118,7 +118,7 @@ func (r *solve) refitOutput(tolerance float64, span int) {
 		}
 		r.result.FISTAIterations += r.output.Minimize(r.v, limits)
 	default:
-		r.result.NewtonIterations += r.output.Newton(r.v, r.linear.Beside(r.output.Offset), limits)
+		r.result.NewtonIterations += r.output.Newton(r.v, r.linear.Joint(r.output.Offset), limits)
 	}
 	r.balance()
 	if r.spectrum != nil {

@@ -205,7 +205,7 @@ func broken(out io.Writer, output map[string][]string, results map[string]result
 	}
 }
 
-// pattern returns one for go test -run of the tests with a result, empty if there are none.
+// pattern returns one for go test -run of the tests with a result, empty without such a test.
 func pattern(results map[string]result, with func(result) bool) string {
 	var names []string
 	for name, r := range results {
@@ -271,7 +271,7 @@ func table(out io.Writer, file string, results map[string]result) error {
 	}
 	fmt.Fprintf(
 		out,
-		"rows: %d pass, %d fail, %d skipped, %d not run, %d without a test of their own\n",
+		"rows: %d pass, %d fail, %d skipped, %d not run, %d without a test\n",
 		counts["pass"],
 		counts["fail"],
 		counts["skip"],

@@ -76,7 +76,7 @@ func TestBrokerKeepsTopicsOverRestarts(t *testing.T) {
 }
 
 // TestBrokerRetention checks that the log start moves and that disk space is given back, also after a restart, when
-// kfake by itself would not start its timer.
+// kfake alone would not start its timer.
 func TestBrokerRetention(t *testing.T) {
 	const retention = 4 << 20
 	dir := t.TempDir()
@@ -114,7 +114,7 @@ func diskUsed(t *testing.T, dir string) (bytes int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // removed meanwhile
+			return nil // removed during the walk
 		}
 		if fi, err := d.Info(); err == nil {
 			bytes += fi.Size()

@@ -1,4 +1,4 @@
-// Package build tells which build of refitd this is.
+// Package build identifies this build of refitd.
 package build
 
 import (

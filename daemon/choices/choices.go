@@ -79,8 +79,8 @@ func New(m *config.Model, limit int) *Known {
 	return k
 }
 
-// knownBytes is what a choice takes in Known with a limit, beside its names, which events share: two strings, their
-// places in two maps and a count.
+// knownBytes is what a choice takes in Known with a limit: two strings, their places in two maps and a count. It does
+// not include the bytes of the names, which events share.
 const knownBytes = 256
 
 // Footprint returns the bytes of a Known with a limit whose names have at most maxName bytes.

@@ -56,7 +56,7 @@ func TestPopularity(t *testing.T) {
 	}
 }
 
-// TestKnown: with a limit, what is known is what the last choices alone would have told.
+// TestKnown: with a limit, what is known is what follows from the last choices alone.
 func TestKnown(t *testing.T) {
 	const limit = 50
 	m := &config.Model{Schema: config.Schema{Task: config.Implicit, Categorical: []string{"user", "item"}}}

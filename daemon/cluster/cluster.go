@@ -1,5 +1,5 @@
-// Package cluster connects franz-go clients to the brokers of the configuration. Reading events is not its business:
-// that is package consumer's, with a client of its own.
+// Package cluster connects franz-go clients to the brokers of the configuration. Package consumer reads events, with a
+// separate client.
 package cluster
 
 import (

@@ -8,8 +8,8 @@ import (
 
 // alarmed notes an alarm on an event that all fold-ins have learned, and widens the rows of the others.
 func (c *Cycle) alarmed(a drift.Alarm, ev *event.Event) {
-	for _, beside := range c.ensemble.experts {
-		if p, ok := beside.Learner.(*experts.FoldIn); ok && a.Field >= 0 {
+	for _, expert := range c.ensemble.experts {
+		if p, ok := expert.Learner.(*experts.FoldIn); ok && a.Field >= 0 {
 			p.FoldIn.Widen(a.Field, drift.DriftWiden)
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestAlarmsAreTold: alarms are told by group, count events since, and outlive a restart with the progressive sums;
-// each is taken once.
-func TestAlarmsAreTold(t *testing.T) {
+// TestAlarmsAreReported: alarms are reported by group with the events since, and outlive a restart with the progressive
+// sums; each is taken once.
+func TestAlarmsAreReported(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	events := cycletest.Stream(3, 120)
 	observeAll(c, events[:100])

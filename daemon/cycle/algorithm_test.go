@@ -122,7 +122,7 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 		case calls == best+1:
 			return 0.5
 		case calls > len(lambdas):
-			return float64(calls) // beside the best
+			return float64(calls) // after the path: worse than the best
 		}
 		return 1 + float64(calls%3)
 	})
@@ -145,13 +145,14 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	}
 }
 
-// TestReviveByAnotherGoesOn: what another algorithm's refits go on from outlives a restart.
-func TestReviveByAnotherGoesOn(t *testing.T) {
+// TestRestoreByAnotherAlgorithm: what another algorithm's refits continue from outlives a restart.
+func TestRestoreByAnotherAlgorithm(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, s := range others {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			ch := reviveGoesOn(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))
+			other := cycletest.By(s.model(), config.ConditionalGradient, 2)
+			ch := restoresCheckpoint(t, s.model(), other, s.events(1200))
 			if svm := s.model().Train.Algorithm == config.FrankWolfeSVM; svm != (ch.Dual != nil) ||
 				svm && !(ch.Scale > 0) {
 				t.Errorf("revived with dual variables: %t, scale %g", ch.Dual != nil, ch.Scale)

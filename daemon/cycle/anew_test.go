@@ -14,10 +14,10 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestVariationalStageBeginsAnew: where everything has changed and sweeps that go on from the last ones cannot leave
-// that behind, so that the convex stage is better than they are, sweeps from nothing are tried, too, and the better of
-// the two counts. It is repeated to the same bytes, also where the clock ended it there, and so is a record of a build
-// that did not try that.
+// TestVariationalStageBeginsAnew: where everything has changed, sweeps that continue from the last ones may not adapt.
+// If the convex stage is better than they are, sweeps from nothing are tried, too, and the better of the two counts.
+// The refit is repeated to the same bytes, also if the clock ended it there. So is a record of a build that did not try
+// that.
 func TestVariationalStageBeginsAnew(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

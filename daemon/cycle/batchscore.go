@@ -10,8 +10,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// BatchScorer scores events before they are observed, so that one goroutine can do it beside another that learns from
-// those before them. It belongs to one goroutine.
+// BatchScorer scores events before they are observed, while another goroutine learns from those before them.
+// Only one goroutine may use it.
 type BatchScorer struct {
 	cycle   *Cycle
 	of      *updates.Served

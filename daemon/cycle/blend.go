@@ -139,8 +139,8 @@ func (e *ensemble) solveStacked(unit float64) {
 	}
 }
 
-// candidateOfStack returns the blend with its weights of now, or with those of the newest update; nothing where it is
-// no better than one of its parts.
+// candidateOfStack returns the blend with its current weights, or with those of the newest update. The result is empty
+// if the blend is no better than one of its parts.
 func (e *ensemble) candidateOfStack(v *encode.Vocabulary, next bool) (of updates.Candidate) {
 	if e.stacked == nil || v == nil {
 		return of
@@ -198,9 +198,9 @@ func (e *ensemble) isStackedBetter(share float64) bool {
 	return true
 }
 
-// stackedAsks reports whether consumers should get a whole update for the sake of the blend: its weights have moved by
-// so many standard errors since the newest update, which is one, or they have an update of another form and the blend
-// is better by enough to be worth that. c.mu is held.
+// stackedAsks reports whether consumers should get a whole update because of the blend. Either the newest update is a
+// blend and its weights have moved by so many standard errors, or it is another variant and the blend is enough better.
+// c.mu is held.
 func (e *ensemble) stackedAsks(f *updates.DeltaStream, errors float64) bool {
 	switch {
 	case f.Form == mixture.FormBlend:

@@ -207,9 +207,8 @@ func TestBlendMoves(t *testing.T) {
 	}
 }
 
-// TestBlendGoesOn: what a fold-in counted for goes with it where it goes on as another part, so that outputs are the
-// same.
-func TestBlendGoesOn(t *testing.T) {
+// TestBlendCarriesOver: where a fold-in becomes another part, its weight moves with it, so that outputs stay the same.
+func TestBlendCarriesOver(t *testing.T) {
 	for _, was := range []mixture.Variant{mixture.FormNumbers, mixture.FormFoldIn} {
 		b, _ := blendOf(t, "ordinal")
 		from := slices.Index(mixture.BlendForms[:], was)
@@ -328,7 +327,7 @@ func TestBlendAsks(t *testing.T) {
 	behind := slices.Repeat([]float64{0.1, 0.2}, mixture.BlendLeast)
 	for _, test := range []struct {
 		form     mixture.Variant
-		has      bool // a blend is followed
+		has      bool // deltas of a blend are made
 		square   float64
 		advances []float64
 		want     bool

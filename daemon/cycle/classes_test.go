@@ -10,8 +10,8 @@ import (
 )
 
 // TestClassesOfNewUsers: on users that the refit did not know, the live model of a multi-class or multilabel model over
-// names is better with the fold-in than without, the variational stage is what stands behind it, and the next refit
-// goes on from what was learned.
+// names is better with the fold-in than without, its champion is of the variational stage, and the next refit continues
+// from what was learned.
 func TestClassesOfNewUsers(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, task := range []event.Task{event.Multiclass, event.Multilabel} {

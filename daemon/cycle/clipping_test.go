@@ -61,9 +61,9 @@ func rmseOf(ch *fitted.Fitted, events []event.Event) float64 {
 	return math.Sqrt(sum / float64(len(events)))
 }
 
-// TestNumbersBeyondTheRange: the version after a first one that a growing number has left behind goes on with the
-// number beyond its range, also where one in 500 is an outlier; one whose number stays, and only has outliers, counts
-// these as the end of the range, as ever.
+// TestNumbersBeyondTheRange: after a number has grown beyond the range of the first version, the next one has wider
+// limits of it, also where one in 500 is an outlier. Where the number does not grow, outliers are still clipped to the
+// range.
 func TestNumbersBeyondTheRange(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -97,8 +97,8 @@ func TestNumbersBeyondTheRange(t *testing.T) {
 	}
 }
 
-// TestNumbersStopAgain: a number goes on beyond the range no longer where events there say that they are worse
-// predicted so.
+// TestNumbersStopAgain: the limits of a number are widened no longer where events beyond the range are predicted worse
+// with them.
 func TestNumbersStopAgain(t *testing.T) {
 	events := grown(2, 4500, 0.1, 0)
 	for i := range events[3000:] { // the label follows no longer
@@ -113,7 +113,7 @@ func TestNumbersStopAgain(t *testing.T) {
 		far = append(far, ch.Vocabulary.Numeric[0].Clip > encode.NumericClip)
 	}
 	if want := []bool{false, true, false}; !slices.Equal(far, want) {
-		t.Errorf("goes on: %t, want %t", far, want)
+		t.Errorf("wider limits: %t, want %t", far, want)
 	}
 }
 

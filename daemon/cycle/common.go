@@ -13,10 +13,9 @@ import (
 // common is what all parts of a Cycle share. Config, target and champion change while Cycle.mu is held, config while
 // Cycle.reportMu is, too. The other fields never change.
 type common struct {
-	mu sync.Mutex // guards what follows; Refit and Install take it for short whiles beside Observe
-	// reportMu is taken after mu by who changes what is told of losses, names, outliers and forms, and alone by who
-	// tells it: an update that is made holds mu for as long as it copies a million names, and whoever scrapes metrics
-	// does not wait for it.
+	mu sync.Mutex // guards the fields below; Refit and Install hold it for short times, concurrent with Observe
+	// reportMu comes after mu. Writers of what is reported (losses, names, outliers, variants) hold both locks, readers
+	// reportMu alone. An update holds mu while it copies a million names: a scrape does not wait for that.
 	reportMu      sync.Mutex
 	config        *config.Model
 	schema        event.Schema

@@ -5,10 +5,10 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// BeginCompaction begins to make the next update of the newest one and its deltas; nil where consumers do not have that
-// update, or should get another one: the live model cannot be followed by it any more, it has no room for names, or
-// deltas of it are not published yet. NextUpdate makes one then.
-// observed is what the version says of the losses before it. Call it from the goroutine that calls TakeDelta.
+// BeginCompaction starts to merge the newest update and its deltas into the next update. It returns nil if consumers do
+// not have that update or should get another variant. It also does so if deltas cannot bring the update up to the live
+// model, if the update has no room for names, or if deltas of it are not published yet. NextUpdate makes one then.
+// Call it from the goroutine that calls TakeDelta.
 func (c *Cycle) BeginCompaction() *updates.Compaction {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -21,21 +21,21 @@ func (c *Cycle) BeginCompaction() *updates.Compaction {
 	x.Update.Model = f.Of.Model // for its kernel
 	c.ensemble.noteLive(&x.Update)
 	next := *f.Forms[f.Form]
-	next.DeltaBuffers = updates.DeltaBuffers{} // the one that is followed meanwhile writes to its own
+	next.DeltaBuffers = updates.DeltaBuffers{} // the encoder in use writes to its buffers
 	x.Follower, x.Schema = &next, &c.schema
 	f.Compaction = x
 	return x
 }
 
-// EndCompaction gives up a compaction whose version was not published: deltas of the update before go on.
+// EndCompaction gives up a compaction whose version was not published. Deltas of the previous update continue.
 func (u *publisher) EndCompaction() {
 	if u.deltas != nil {
 		u.deltas.Compaction = nil
 	}
 }
 
-// compacted lets deltas follow the version that a compaction has made, if u is that. Call it without c.mu, from the
-// goroutine that updates.
+// compacted has the deltas encode changes to u, if u is the version that a compaction has made. Call it without c.mu,
+// from the goroutine that updates.
 func (c *publisher) compacted(u *fitted.Fitted) {
 	f := c.deltas // of this goroutine
 	if f == nil || f.Compaction == nil || f.Compaction.Made != u {
@@ -52,9 +52,9 @@ func (c *publisher) compacted(u *fitted.Fitted) {
 	}
 	f.Compaction, f.Of, f.Forms[f.Form], f.Queue = nil, u, x.Follower, nil
 	after := f.Installed
-	for form, follower := range f.Forms {
-		if follower != nil {
-			after[form] = follower.Model
+	for form, encoder := range f.Forms {
+		if encoder != nil {
+			after[form] = encoder.Model
 		}
 	}
 	f.Installed[f.Form] = base

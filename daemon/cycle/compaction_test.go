@@ -11,12 +11,12 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestDeltasWhileCompacted: deltas that were taken and published while the next update was made of the one before are
-// deltas of that, too: a consumer of it has after them bit for bit what one of the update before has, in every form of
-// updates, and new names as well. What is taken later follows both.
+// TestDeltasWhileCompacted: deltas that were taken and published during a compaction also apply to the next update. A
+// consumer of that has after them bit for bit what a consumer of the previous update has, in every variant of updates,
+// also of new names. Later deltas apply to both.
 func TestDeltasWhileCompacted(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range followedCases() {
+	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, after, compared := 0, 0, false
 			var x *updates.Compaction
@@ -60,7 +60,7 @@ func TestDeltasWhileCompacted(t *testing.T) {
 						n++
 					}
 					if n != 4 {
-						t.Errorf("%d deltas were taken meanwhile, want 4", n)
+						t.Errorf("%d deltas were taken during the compaction, want 4", n)
 					}
 					sameContents(t, "another consumer", other, consumer)
 					sameContents(t, "the cycle", c.publisher.Following(), consumer)
@@ -77,11 +77,11 @@ func TestDeltasWhileCompacted(t *testing.T) {
 	}
 }
 
-// TestDeltasWhileAnUpdateIsMade: deltas of the update before go on while one of the live model is made, in every form
-// of updates, and the first delta after that has what was learned meanwhile.
+// TestDeltasWhileAnUpdateIsMade: deltas of the previous update continue while one of the live model is made, in every
+// variant. The first delta of the new update has what was learned during that time.
 func TestDeltasWhileAnUpdateIsMade(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range followedCases() {
+	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
 			deltas, missed := 0, []event.Event(nil)
 			var x *updates.Update

@@ -12,7 +12,7 @@ import (
 	"github.com/refitd/refitd/solver"
 )
 
-// TestConvexStageIsLeftOut: a refit goes on without the convex stage after one that the variational stage won, and is
+// TestConvexStageIsLeftOut: a refit leaves out the convex stage after one that the variational stage won, and is
 // repeated from its record all the same. Every so many versions, after a version of the convex stage and after one that
 // was kept back it runs.
 func TestConvexStageIsLeftOut(t *testing.T) {

@@ -48,7 +48,7 @@ func paired(m *config.Model, n int) []event.Event {
 }
 
 // TestCrossIsLearned: with the cross of both fields labels of pairs are learned, in the daemon and by consumers, who do
-// not give it; and a restart goes on with it.
+// not give it; and a restart keeps it.
 func TestCrossIsLearned(t *testing.T) {
 	tier.NotUnderRace(t)
 	losses := make(map[bool]float64)

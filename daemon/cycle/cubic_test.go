@@ -47,7 +47,7 @@ func TestCubicRefitIsRepeated(t *testing.T) {
 					)
 				}
 			})
-			reviveGoesOn(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))
+			restoresCheckpoint(t, s.model(), cycletest.By(s.model(), config.ConditionalGradient, 2), s.events(1200))
 		})
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// WatchLosses begins the stretch of events that TakeLosses tells of.
+// WatchLosses begins the interval of events that TakeLosses reports.
 func (p *progress) WatchLosses() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.interval = &mixture.IntervalLosses{}
 }
 
-// TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next stretch. What is
+// TakeLosses returns what each predictor lost since WatchLosses or the last call, and begins the next interval. What is
 // live comes first, then what consumers have, then the other parts of what is live, then baselines that are none.
 func (c *Cycle) TakeLosses() []evaluate.PredictorLoss {
 	c.mu.Lock()

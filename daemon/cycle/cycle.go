@@ -118,7 +118,7 @@ func (e *ensemble) newLearner(ch *fitted.Fitted, last experts.Learner) experts.F
 // Observe scores an event with every predictor and then, if learn is true, lets the live model and the online baseline
 // learn from it. Held-out events are learned from, too: no refit continues from what is live, so that they stay unseen
 // by what is judged on them. position and payload are kept until the next refit is installed, so that what was learned
-// while it ran is not lost; payload may be nil if nothing refits beside Observe. prescored is the event's score, or
+// while it ran is not lost; payload may be nil if no refit runs concurrently. prescored is the event's score, or
 // nil.
 func (c *Cycle) Observe(ev *event.Event, learn bool, position rows.Position, payload []byte, prescored *updates.Score) {
 	c.mu.Lock()
@@ -198,11 +198,11 @@ func (c *Cycle) observe(of *Observation, ahead *folded) {
 		if ahead == nil {
 			experts.LearnPart(c.ensemble.learner, ev, c.ensemble.targets, of.counts)
 		}
-		for _, beside := range c.ensemble.experts {
+		for _, expert := range c.ensemble.experts {
 			if of.counts.IsShared() {
-				beside.Note(ev)
+				expert.Note(ev)
 			}
-			beside.Learn(ev, of.counts)
+			expert.Learn(ev, of.counts)
 		}
 		if ahead == nil {
 			alone.alarms = nil
@@ -269,8 +269,8 @@ func (u *publisher) consumersOutputs(prescored *updates.Score) []float64 {
 	return prescored.Outputs
 }
 
-// predictMixed has what stands on the mixture predict the event that this has predicted, of which the fold-in and the
-// version of consumers have outputs.
+// predictMixed has the stacking and the ordinal mixture predict an event that the mixture has predicted. foldIn and
+// consumers are the outputs of the fold-in and of the version that consumers have.
 func (e *ensemble) predictMixed(foldIn, consumers []float64) {
 	if e.stacked != nil {
 		e.takeStacked(foldIn)
@@ -284,7 +284,7 @@ func (e *ensemble) predictMixed(foldIn, consumers []float64) {
 	}
 }
 
-// learnMixed has the mixture, and what stands on it, learn the event that they have predicted.
+// learnMixed has the mixture, the stacking and the ordinal mixture learn the event that they have predicted.
 func (e *ensemble) learnMixed(ev *event.Event, counts *rows.Counted) {
 	e.mixture.Learn(ev, e.targets, counts)
 	if !counts.IsShared() {
@@ -344,9 +344,9 @@ func (c *Cycle) Relearn(position rows.Position, payload []byte, first bool) erro
 		c.ensemble.learner.Gather(ev)
 		experts.LearnPart(c.ensemble.learner, ev, c.ensemble.targets, counts)
 		c.ensemble.numbers.Take(ev)
-		for _, beside := range c.ensemble.experts {
-			beside.Learner.Gather(ev)
-			beside.Learn(ev, counts)
+		for _, expert := range c.ensemble.experts {
+			expert.Learner.Gather(ev)
+			expert.Learn(ev, counts)
 		}
 		c.backlog.Add(position, payload, counts.Clone())
 	})
@@ -358,10 +358,10 @@ func (c *Cycle) Relearn(position rows.Position, payload []byte, first bool) erro
 func (e *ensemble) Recall(payload []byte, first, recent bool) error {
 	return e.again(rows.Position{}, payload, first, func(ev *event.Event, counts *rows.Counted) {
 		e.numbers.Take(ev)
-		for _, beside := range e.experts {
-			if _, names := beside.Learner.(*experts.Pairwise); beside.Lasting && (recent || names) {
-				beside.Learner.Gather(ev)
-				beside.Learn(ev, counts)
+		for _, expert := range e.experts {
+			if _, names := expert.Learner.(*experts.Pairwise); expert.Lasting && (recent || names) {
+				expert.Learner.Gather(ev)
+				expert.Learn(ev, counts)
 			}
 		}
 	})
@@ -409,7 +409,7 @@ const (
 )
 
 // checkLive starts the fold-in again from the champion if it has become worse than no fold-in at all. Where consumers
-// have an update of another form, that it predicts worse than this says nothing of the champion.
+// have another variant, a worse prediction than that says nothing about the champion.
 func (c *Cycle) checkLive() {
 	if c.progress.goodEnough--; c.progress.goodEnough > 0 {
 		return
@@ -430,16 +430,16 @@ func (c *Cycle) checkLive() {
 }
 
 // Install makes a refit the champion and starts the fold-in on it, with the events learned since its cut. It may run
-// beside Observe, which waits only for the last few of them.
+// concurrently with Observe, which waits only for the last few of them.
 func (c *Cycle) Install(ch *fitted.Fitted) {
 	c.mu.Lock()
 	defer c.mu.Unlock() // also after a panic, which the daemon survives
 	consumers := fitted.FixedModel{Model: ch.Model, Vocab: ch.Vocabulary, Popular: ch.Popular}
 	ch = ch.Plain(&c.schema)
-	next, beside := c.ensemble.newLearner(ch, c.ensemble.learner), c.newExperts(ch, c.ensemble.experts)
+	next, others := c.ensemble.newLearner(ch, c.ensemble.learner), c.newExperts(ch, c.ensemble.experts)
 	// its carried experts are shared with the running one: hand over in one piece
 	if _, ok := next.(*experts.Gradient); ok {
-		c.install(ch, consumers, next, beside)
+		c.install(ch, consumers, next, others)
 		return
 	}
 	c.backlog.Cut(ch.Version.Cut)
@@ -453,13 +453,13 @@ func (c *Cycle) Install(ch *fitted.Fitted) {
 		func() {
 			c.mu.Unlock()
 			defer c.mu.Lock()
-			c.ensemble.relearn(next, beside, pending, &ev, targets, low, high, heaviest)
+			c.ensemble.relearn(next, others, pending, &ev, targets, low, high, heaviest)
 		}()
 		last = len(pending)
 		pending, done = c.backlog.From(done)
 	}
-	c.ensemble.relearn(next, beside, pending, &ev, targets, low, high, heaviest)
-	c.install(ch, consumers, next, beside)
+	c.ensemble.relearn(next, others, pending, &ev, targets, low, high, heaviest)
+	c.install(ch, consumers, next, others)
 }
 
 // Install learns installBatch events while Observe waits. It lets it wait for more after installRounds, or when what
@@ -476,7 +476,7 @@ const maxPool = 4096
 
 func (e *ensemble) relearn(
 	l experts.Learner,
-	companions []*experts.Expert,
+	others []*experts.Expert,
 	events []rows.Pending,
 	ev *event.Event,
 	targets []float64,
@@ -499,10 +499,10 @@ func (e *ensemble) relearn(
 		ev.Weight = min(ev.Weight, heaviest)
 		l.Gather(ev)
 		experts.LearnPart(l, ev, targets, p.Counts)
-		for _, beside := range companions {
-			if !beside.Lasting {
-				beside.Learner.Gather(ev)
-				beside.Learn(ev, p.Counts)
+		for _, expert := range others {
+			if !expert.Lasting {
+				expert.Learner.Gather(ev)
+				expert.Learn(ev, p.Counts)
 			}
 		}
 	}
@@ -513,7 +513,7 @@ func (c *Cycle) install(
 	ch *fitted.Fitted,
 	refit fitted.FixedModel,
 	next experts.FoldInLearner,
-	companions []*experts.Expert,
+	others []*experts.Expert,
 ) {
 	c.reportMu.Lock()
 	defer c.reportMu.Unlock()
@@ -522,7 +522,7 @@ func (c *Cycle) install(
 	}
 	c.champion, c.ensemble.learner, c.ensemble.experts, c.lineage.fallback, c.lineage.rejections = ch, next, c.carryOver(
 		ch,
-		companions,
+		others,
 	), nil, 0
 	c.publisher.stopDeltas()
 	c.publisher.endPending()
@@ -550,7 +550,7 @@ func (c *Cycle) Update() *fitted.Fitted {
 	return c.update(&forms)
 }
 
-// update returns an update in the form that they are made of.
+// update returns an update in the chosen variant.
 func (c *Cycle) update(forms *[mixture.NumForms]updates.Candidate) *fitted.Fitted {
 	of := &forms[c.publisher.race.Chosen]
 	if of.Model == nil {

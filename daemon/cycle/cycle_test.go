@@ -159,7 +159,7 @@ func TestUnlearnedEventsTeachNothing(t *testing.T) {
 	}
 }
 
-// TestUpdateIsTheLiveModel: the published form of the live model predicts what the live model predicts.
+// TestUpdateIsTheLiveModel: a published update predicts what the live model predicts.
 func TestUpdateIsTheLiveModel(t *testing.T) {
 	for _, test := range []struct {
 		model  *config.Model
@@ -304,21 +304,21 @@ func TestRefitWithoutRows(t *testing.T) {
 	}
 }
 
-func TestReviveGoesOn(t *testing.T) {
+func TestCheckpointIsRestored(t *testing.T) {
 	tier.NotUnderRace(t)
 	smaller := func(m *config.Model) { m.Train.MaxBasis = 3 }
 	t.Run("ordinal", func(t *testing.T) {
-		reviveGoesOn(t, cycletest.RatingsModel(nil), cycletest.RatingsModel(smaller), cycletest.Stream(8, 3000))
+		restoresCheckpoint(t, cycletest.RatingsModel(nil), cycletest.RatingsModel(smaller), cycletest.Stream(8, 3000))
 	})
 	t.Run(
 		"entities held out",
-		func(t *testing.T) { reviveGoesOn(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) },
+		func(t *testing.T) { restoresCheckpoint(t, crowdModel(nil), crowdModel(smaller), crowd(8, 3000)) },
 	)
 	t.Run("groups", func(t *testing.T) {
-		reviveGoesOn(t, sideModel(nil), sideModel(smaller), withSides(cycletest.Stream(8, 3000)))
+		restoresCheckpoint(t, sideModel(nil), sideModel(smaller), withSides(cycletest.Stream(8, 3000)))
 	})
 	t.Run("multiclass", func(t *testing.T) {
-		reviveGoesOn(
+		restoresCheckpoint(
 			t,
 			cycletest.ClassesModel(event.Multiclass, nil),
 			cycletest.ClassesModel(event.Multiclass, smaller),
@@ -327,9 +327,9 @@ func TestReviveGoesOn(t *testing.T) {
 	})
 }
 
-// reviveGoesOn checks that a champion comes back from its snapshot and what was kept beside it, and not under another
+// restoresCheckpoint checks that a champion is restored from its snapshot and its checkpoint, and not under another
 // configuration.
-func reviveGoesOn(t *testing.T, m, other *config.Model, events []event.Event) (again *fitted.Fitted) {
+func restoresCheckpoint(t *testing.T, m, other *config.Model, events []event.Event) (again *fitted.Fitted) {
 	c := newCycle(t, m)
 	observeAll(c, events)
 	ch := mustRefit(t, c, sampleOf(events))

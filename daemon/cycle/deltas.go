@@ -26,7 +26,7 @@ func compacts(f *updates.DeltaStream, c *Cycle) bool {
 	return c.publisher.race.Chosen == f.Form && c.publisher.comparison.Prefers(c.publisher.updates)
 }
 
-// newDeltaEncoder begins to follow what changes after an update was made just now in a form. c.mu is held.
+// newDeltaEncoder returns an encoder of what changes after a variant of an update was made just now. c.mu is held.
 func (e *ensemble) newDeltaEncoder(
 	of *updates.DeltaStream,
 	form mixture.Variant,
@@ -87,7 +87,7 @@ func (e *ensemble) newDeltaEncoder(
 	return f
 }
 
-// stale says why deltas cannot follow the live model any more, empty where they can. c.mu is held.
+// stale returns why deltas cannot encode the live model any more, or "". c.mu is held.
 func stale(f *updates.DeltaEncoder, c *Cycle, form mixture.Variant) string {
 	if l, _ := c.ensemble.variantLearner(form); l != f.Learner {
 		return "the fold-in began anew"
@@ -163,8 +163,8 @@ func (s *common) rateLosses(l *experts.FoldIn, fields int) [][]float64 {
 	return losses
 }
 
-// startDeltas begins to follow an update that was made just now, given all forms of it; nil where nobody asks for
-// deltas. c.mu is held.
+// startDeltas returns a delta stream of an update that was made just now, given all its variants. It is nil if deltas
+// are not configured. c.mu is held.
 func (c *Cycle) startDeltas(u *fitted.Fitted, forms *[mixture.NumForms]updates.Candidate) *updates.DeltaStream {
 	if c.config.Publish.Deltas.Every == 0 {
 		return nil
@@ -178,7 +178,7 @@ func (c *Cycle) startDeltas(u *fitted.Fitted, forms *[mixture.NumForms]updates.C
 	return f
 }
 
-// stopDeltas ends what followed the update before. c.mu is held.
+// stopDeltas ends the delta stream of the previous update. c.mu is held.
 func (u *publisher) stopDeltas() {
 	if u.deltas != nil {
 		u.deltas.End()
@@ -186,8 +186,8 @@ func (u *publisher) stopDeltas() {
 	}
 }
 
-// widened tells that all rows of a field have changed, of which deltas bring those that are touched: a whole version of
-// the live model comes first. c.mu is held.
+// widened notes that all rows of a field have changed. Deltas bring only touched rows, so that a whole version of the
+// live model comes first. c.mu is held.
 func (u *publisher) widened(field string) {
 	if u.deltas != nil {
 		u.deltas.Widened = field
@@ -199,8 +199,8 @@ func (u *publisher) widened(field string) {
 }
 
 // TakeDelta brings the newest update up to the events observed by now, and makes a delta of what changed where
-// consumers have that update: Delta returns it. It says why a whole version has to come first, NextUpdate, where deltas
-// cannot go on. now is the time that the delta tells.
+// consumers have that update: Delta returns it. Where deltas cannot continue, it returns why a whole version of
+// NextUpdate has to come first. now is the time of the delta.
 func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 	c.mu.Lock()
 	f := c.publisher.deltas
@@ -230,9 +230,9 @@ func (c *Cycle) TakeDelta(now time.Time) (whole string) {
 		return whole
 	}
 	var after updates.Installed
-	for form, follower := range f.Forms {
-		if after[form] = f.Installed[form]; follower != nil {
-			after[form] = follower.Model
+	for form, encoder := range f.Forms {
+		if after[form] = f.Installed[form]; encoder != nil {
+			after[form] = encoder.Model
 		}
 	}
 	switch {
@@ -254,8 +254,8 @@ func (c *Cycle) AsksUpdate() bool {
 	return f != nil && f.Published && c.ensemble.stackedAsks(f, mixture.BlendErrors)
 }
 
-// takeDeltas makes a delta of each form, nil where nothing has changed or the form cannot be followed any more. c.mu is
-// held.
+// takeDeltas makes a delta of each variant. It is nil if nothing has changed, or if deltas cannot bring the variant up
+// to date any more. c.mu is held.
 func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*snapshot.Delta, whole string) {
 	if f.Published {
 		if c.publisher.updates = c.publisher.comparison.Prefers(c.publisher.updates); !c.publisher.updates {
@@ -272,22 +272,22 @@ func takeDeltas(f *updates.DeltaStream, c *Cycle) (deltas [mixture.NumForms]*sna
 		return deltas, "too many deltas wait for a whole version"
 	}
 	limit := c.config.Publish.Deltas.MaxRows
-	for _, follower := range f.Forms {
-		if follower != nil {
-			limit = min(limit, follower.Most())
+	for _, encoder := range f.Forms {
+		if encoder != nil {
+			limit = min(limit, encoder.Most())
 		}
 	}
 	f.List(limit)
 	popular := movePopularity(f, c, limit)
-	for form, follower := range f.Forms {
-		if follower == nil {
+	for form, encoder := range f.Forms {
+		if encoder == nil {
 			continue
 		}
-		d, whole := encodeDelta(follower, c, mixture.Variant(form), popular)
+		d, whole := encodeDelta(encoder, c, mixture.Variant(form), popular)
 		switch {
 		case whole == "":
 			if deltas[form] = d; d != nil && mixture.Variant(form) == f.Form && f.Compaction != nil {
-				f.Compaction.Keep(d, follower.Placed)
+				f.Compaction.Keep(d, encoder.Placed)
 			}
 		case mixture.Variant(form) == f.Form:
 			return deltas, whole
@@ -306,7 +306,7 @@ func (u *publisher) installDelta(taken *updates.TakenDelta) {
 	u.published = &next
 }
 
-// Delta returns the oldest delta that was taken and not published, nil if there is none. It is not to be changed, and
+// Delta returns the oldest delta that was taken and not published, or nil. It is not to be changed, and
 // has no place in a chain yet: the caller gives one to a copy.
 func (u *publisher) Delta() *snapshot.Delta {
 	u.mu.Lock()
@@ -338,7 +338,7 @@ func (u *publisher) Following() *snapshot.Model {
 	return nil
 }
 
-// EndDeltas gives up the deltas that follow the newest update: a whole version comes next.
+// EndDeltas gives up the deltas of the newest update: a whole version comes next.
 func (u *publisher) EndDeltas() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -359,8 +359,8 @@ func movePopularity(f *updates.DeltaStream, c *Cycle, limit int) *updates.MovedP
 	return moved
 }
 
-// guardDelta returns why the chain of deltas ends that f follows: the model after the delta at hand is worse than the
-// refit. Consumers get that again unless the next update is better. c.mu is held.
+// guardDelta returns why the chain of deltas of f ends: the model after the delta at hand is worse than the refit.
+// Consumers get the refit again unless the next update is better. c.mu is held.
 func (u *publisher) guardDelta(f *updates.DeltaStream) (whole string) {
 	of := u.published.Forms[f.Form]
 	of.Popular = f.Popular

@@ -121,8 +121,8 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// BenchmarkForms copies the live model of 1,000,000 names for an update, in all forms, while Observe waits: the fold-in
-// and the one from before a change, and the blend of both.
+// BenchmarkForms copies the live model of 1,000,000 names for an update, in all variants, while Observe waits: the
+// fold-in, the one from before a change, and the blend of both.
 func BenchmarkForms(b *testing.B) {
 	for _, blend := range []bool{false, true} {
 		b.Run(fmt.Sprint("blend=", blend), func(b *testing.B) {

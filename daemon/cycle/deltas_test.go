@@ -24,8 +24,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// followedCase is a model whose updates have one of the forms, with its events.
-type followedCase struct {
+// deltaCase is a model whose updates are of one of the variants, with its events.
+type deltaCase struct {
 	model  *config.Model
 	events []event.Event
 	form   mixture.Variant
@@ -69,7 +69,7 @@ func fresh(events []event.Event, after int) []event.Event {
 	return events
 }
 
-func followedCases() map[string]followedCase {
+func deltaCases() map[string]deltaCase {
 	regression := chessModel("none")
 	regression.Schema.Task, regression.Schema.Classes, regression.Train.Loss, regression.Train.Kernel = "regression", nil,
 		config.Auto, config.Auto
@@ -108,7 +108,7 @@ func followedCases() map[string]followedCase {
 		}
 	}
 	single := cycletest.RatingsModel(func(m *config.Model) { m.Publish.Tensors = "f32" })
-	return map[string]followedCase{
+	return map[string]deltaCase{
 		"ordinal": {
 			model:  cycletest.RatingsModel(nil),
 			events: fresh(cycletest.Stream(1, 4000), 2000),
@@ -214,7 +214,7 @@ func prefer(form mixture.Variant) func(c *Cycle) {
 // follows plays the daemon and a consumer on the events: a refit on the first half, updates and deltas after it. It
 // calls check after each delta, with the model that consumers have and the events since the delta before, and returns
 // the cycle.
-func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.Model, since []event.Event)) *Cycle {
+func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.Model, since []event.Event)) *Cycle {
 	t.Helper()
 	m := f.model
 	m.Publish.Deltas = config.Deltas{Every: config.Duration(time.Second), MaxRows: 1000}
@@ -308,11 +308,11 @@ func (f *followedCase) play(t *testing.T, check func(c *Cycle, consumer *snapsho
 }
 
 // TestDeltasAreTheLiveModel: a consumer of the update and its deltas scores events all of whose names were touched
-// since the last one as the live model in full does, in every form that updates have, and has bit for bit what the
+// since the last one as the live model in full does, in every variant of updates, and has bit for bit what the
 // cycle takes the losses of consumers with.
 func TestDeltasAreTheLiveModel(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range followedCases() {
+	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
 			compared := 0
 			test.play(t, func(c *Cycle, consumer *snapshot.Model, since []event.Event) {
@@ -328,7 +328,7 @@ func TestDeltasAreTheLiveModel(t *testing.T) {
 
 // sameAsLive wants events all of whose names were touched since the last delta to be scored by the consumer as by the
 // live model.
-func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model, since []event.Event) {
+func (f *deltaCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Model, since []event.Event) {
 	t.Helper()
 	u := c.Update()
 	if f.form == mixture.FormNewton { // the feature map is that of the update
@@ -375,11 +375,11 @@ func (f *followedCase) sameAsLive(t *testing.T, c *Cycle, consumer *snapshot.Mod
 	}
 }
 
-// TestDeltasBecomeAnUpdate: the next update is, bit for bit, the one before with its deltas, and deltas go on from it.
-// Where there is no room for names, or the form changes, it is made of the live model.
+// TestDeltasBecomeAnUpdate: the next update is, bit for bit, the previous one with its deltas, and deltas continue from
+// it. Where there is no room for names, or the variant changes, it is made of the live model.
 func TestDeltasBecomeAnUpdate(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range followedCases() {
+	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
 			rounds := 0
 			var last *snapshot.Model
@@ -427,7 +427,7 @@ func TestDeltasBecomeAnUpdate(t *testing.T) {
 
 // TestNoRoomForNames: names beyond train.max_features are in no delta, and the next update is made of the newest ones.
 func TestNoRoomForNames(t *testing.T) {
-	test := followedCases()["ordinal"]
+	test := deltaCases()["ordinal"]
 	test.model.Train.MaxFeatures = 105
 	most := 0
 	c := test.play(
@@ -452,7 +452,7 @@ func TestNoRoomForNames(t *testing.T) {
 // an alarm of drift and where a store takes no deltas, a whole version has to come; nothing is listed without deltas.
 func TestDeltasEnd(t *testing.T) {
 	tier.NotUnderRace(t)
-	test := followedCases()["ordinal"]
+	test := deltaCases()["ordinal"]
 	begin := func() *Cycle {
 		c := test.play(t, func(*Cycle, *snapshot.Model, []event.Event) {})
 		c.publisher.comparison,
@@ -480,7 +480,7 @@ func TestDeltasEnd(t *testing.T) {
 	c = begin()
 	c.alarmed(drift.Alarm{DriftAlarm: drift.DriftAlarm{Event: 1, Group: "item"}, Field: 1}, &test.events[0])
 	if whole := c.TakeDelta(time.UnixMilli(1)); !strings.Contains(whole, "item") || c.publisher.deltas != nil {
-		t.Errorf("deltas go on after an alarm, of which they would bring the rows that are touched: %q", whole)
+		t.Errorf("deltas continue after an alarm, though they bring only touched rows: %q", whole)
 	}
 	c = begin()
 	whole := ""

@@ -16,9 +16,9 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// followedChoices returns a cycle whose consumers have an update that deltas follow, of popularity alone unless users
+// choicesWithDeltas returns a cycle whose consumers have an update with deltas, of popularity alone unless users
 // have a taste, with the model that they have.
-func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.Event) {
+func choicesWithDeltas(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.Event) {
 	t.Helper()
 	m := cycletest.ChoicesModel(t)
 	m.Publish.Deltas.Every = config.Duration(time.Second)
@@ -53,7 +53,7 @@ func followedChoices(t *testing.T, taste bool) (*Cycle, *snapshot.Model, *event.
 // popularity alone as to others.
 func TestDeltasBringPopularity(t *testing.T) {
 	for _, taste := range []bool{false, true} {
-		c, consumer, _ := followedChoices(t, taste)
+		c, consumer, _ := choicesWithDeltas(t, taste)
 		offset := int64(10_000)
 		choose := func(user int, item string) {
 			ev := &event.Event{Label: 1, Weight: 1, Time: offset, Categorical: []string{fmt.Sprint("u", user%80), item}}
@@ -117,7 +117,7 @@ func TestDeltasBringPopularity(t *testing.T) {
 // Deltas of a learned model keep what was learned of names of which only the popularity has moved, and what they are
 // judged by is that model without popularity.
 func TestDeltasKeepWhatWasLearned(t *testing.T) {
-	c, consumer, like := followedChoices(t, true)
+	c, consumer, like := choicesWithDeltas(t, true)
 	before := make([]float64, 1)
 	in := fitted.InputOf(&c.schema, like)
 	consumer.Score(before, &in, &snapshot.Scratch{})

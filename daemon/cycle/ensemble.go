@@ -17,7 +17,7 @@ type ensemble struct {
 
 	learner    experts.FoldInLearner
 	experts    []*experts.Expert
-	numbers    *encode.NumberScale // what companions see of them
+	numbers    *encode.NumberScale // what experts see of them
 	weights    *encode.WeightScale // nil where events have no weights
 	mixture    *mixture.Mixture    // nil if what is live is the fold-in alone
 	levels     *mixture.OrdinalMixture

@@ -9,7 +9,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// expertNames returns the names of the companions that a model has, whether or not they predict yet.
+// expertNames returns the names of the experts that a model has, whether or not they predict yet.
 func (e *ensemble) expertNames() (names []string) {
 	if experts.HasGaussian(e.config) {
 		names = append(names, experts.PartGaussian)
@@ -17,15 +17,15 @@ func (e *ensemble) expertNames() (names []string) {
 	if _, ok := e.learner.(*experts.FoldIn); ok && e.config.Train.FoldIn.Enabled {
 		names = append(names, experts.PartBefore)
 	}
-	for _, beside := range e.experts {
-		if beside.Lasting {
-			names = append(names, beside.Name)
+	for _, expert := range e.experts {
+		if expert.Lasting {
+			names = append(names, expert.Name)
 		}
 	}
 	return names
 }
 
-// onNumbers returns the companions of a model with numeric fields, which learn from the first event on.
+// onNumbers returns the experts of a model with numeric fields, which learn from the first event on.
 func (e *ensemble) onNumbers() (all []*experts.Expert) {
 	m, d := e.config, len(e.schema.Numeric)
 	if d == 0 || !m.Train.FoldIn.Enabled || !mixture.HasProbabilities(e.target) {
@@ -54,7 +54,7 @@ func (e *ensemble) onNumbers() (all []*experts.Expert) {
 	return all
 }
 
-// onPairwise returns the companion of a model of binary labels on names, which learns from the first event on.
+// onPairwise returns the expert of a model of binary labels on names, which learns from the first event on.
 func (s *common) onPairwise() []*experts.Expert {
 	if !s.config.Train.FoldIn.Enabled || !experts.HasPairwise(&s.schema, s.target.Link) {
 		return nil
@@ -68,7 +68,7 @@ func (s *common) onPairwise() []*experts.Expert {
 	return []*experts.Expert{b}
 }
 
-// newExperts returns those that stand on a champion, nil before there is one, and the lasting ones of last.
+// newExperts returns the experts that are made on a champion, which may be nil, and the lasting ones of last.
 func (s *common) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*experts.Expert) {
 	for _, l := range last {
 		if l.Lasting && l.HasScalesOf(ch) {
@@ -94,26 +94,26 @@ func (s *common) newExperts(ch *fitted.Fitted, last []*experts.Expert) (all []*e
 	return all
 }
 
-// goOn returns the companions beside a fold-in on a champion that is about to take the place of the present one. For a
-// while after names have changed the present one goes on as a companion, for ordinal labels that of numbers: most rows
-// of a refit are from before the change. One that stands on no refit has no vocabulary that updates could be made over,
-// and one that has other scales of numbers makes no sum with the next.
-func (c *Cycle) carryOver(ch *fitted.Fitted, companions []*experts.Expert) []*experts.Expert {
+// carryOver returns the experts that accompany the fold-in on the next champion, given those that were made for it.
+// For a while after names have changed, the present fold-in remains as an expert, for ordinal labels the Gaussian one:
+// most rows of a refit are from before the change. Without a refit it has no vocabulary for updates, and with other
+// scales of numbers it cannot be summed with the next one: then it is dropped.
+func (c *Cycle) carryOver(ch *fitted.Fitted, others []*experts.Expert) []*experts.Expert {
 	last := c.ensemble.expertOf(experts.PartGaussian)
-	if next := experts.ExpertOf(companions, experts.PartGaussian); last != nil && next != nil {
+	if next := experts.ExpertOf(others, experts.PartGaussian); last != nil && next != nil {
 		next.Recent = last.Recent.Clone()
 	}
 	isBefore := func(b *experts.Expert) bool { return b.Name == experts.PartBefore }
 	if !c.watch.drift.Lasts() {
-		return slices.DeleteFunc(companions, isBefore)
+		return slices.DeleteFunc(others, isBefore)
 	}
 	present, ok := c.ensemble.learner.(*experts.FoldIn)
-	if !ok || present.Vocab == nil || slices.ContainsFunc(companions, isBefore) {
-		return companions
+	if !ok || present.Vocab == nil || slices.ContainsFunc(others, isBefore) {
+		return others
 	}
 	before, was := experts.NewExpert(experts.PartBefore, c.target, present), mixture.FormFoldIn
 	if !before.HasScalesOf(ch) {
-		return companions
+		return others
 	}
 	if last != nil {
 		before, was = experts.NewExpert(experts.PartBefore, last.Target, last.Learner), mixture.FormNumbers
@@ -122,7 +122,7 @@ func (c *Cycle) carryOver(ch *fitted.Fitted, companions []*experts.Expert) []*ex
 	before.Lasting = true
 	c.publisher.race.CarryOver(was)
 	c.ensemble.stacked.CarryOver(was)
-	return append(companions, before)
+	return append(others, before)
 }
 
 // relink has an update that is about to be made say of numbers what the last events say. c.mu is held, and there is a

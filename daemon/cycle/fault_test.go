@@ -17,7 +17,7 @@ import (
 )
 
 // TestTimeBudget (G1): a refit that would take far longer is over within a tenth of its time budget, with the best
-// model so far or, if there is none yet, without one; a refit without the budget is not cut short. The machine may be
+// model so far or, before the first, without one; a refit without the budget is not cut short. The machine may be
 // busy: the best of some tries counts.
 func TestTimeBudget(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -37,7 +37,7 @@ func TestTimeBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err == nil && ch.CutShort == nil { // the chosen λ may have been solved to its end; then another one was not
-			t.Fatalf("the refit ended by itself after %v (%s): give it more to do", took, ch.Version.Status)
+			t.Fatalf("the refit ended before its budget, after %v (%s): give it more to do", took, ch.Version.Status)
 		}
 		if best = min(best, took); best <= budget*11/10 {
 			break
@@ -50,8 +50,8 @@ func TestTimeBudget(t *testing.T) {
 }
 
 // TestDegenerateData (G5): labels that are all the same, one class, one user, one item, numbers at the end of their
-// range. None of them is an error, nothing that is not finite comes of them, and beside a champion only what is no
-// worse than it on the same rows is promoted.
+// range. None of them is an error, and nothing that is not finite comes of them. After the first champion, only what is
+// no worse than it on the same rows is promoted.
 func TestDegenerateData(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
@@ -114,7 +114,7 @@ func TestDegenerateData(t *testing.T) {
 					t.Fatalf("finite %v, %s (%s): %s", ch.Model.IsFinite(), v.Decision, ch.Cause, v.Reason)
 				}
 				noWorse := func(g *report.Metrics) bool {
-					return g != nil && (*v.Gate.Loss <= *g.Loss*1.01+0.01 || // which 100 rows do not tell
+					return g != nil && (*v.Gate.Loss <= *g.Loss*1.01+0.01 || // a difference that 100 rows cannot show
 						v.Gate.RMSE != nil && *v.Gate.RMSE <= *g.RMSE*1.01)
 				}
 				if g := v.ChampionGate; champion && v.Decision == "promoted" && !noWorse(g) {

@@ -86,7 +86,7 @@ func TestFeatureMapIsChosen(t *testing.T) {
 	}
 }
 
-// What is published scores as the trainer does, and a restart goes on from it: with weights on a map of each kind, or
+// What is published scores as the trainer does, and a restart continues from it: with weights on a map of each kind, or
 // without.
 func TestFeatureMapIsPublished(t *testing.T) {
 	for _, asked := range []config.FeatureMap{"auto", "fourier:50", "bins:10", "products:2", ""} {
@@ -132,7 +132,7 @@ func TestFeatureMapIsPublished(t *testing.T) {
 	}
 }
 
-// A map stays from refit to refit, so that weights on it go on, until the numbers have left it.
+// A map stays from refit to refit, so that weights on it remain valid, until the numbers have left it.
 func TestFeatureMapStays(t *testing.T) {
 	for _, asked := range []config.FeatureMap{"fourier:40", "bins:8"} {
 		c, m := newCycle(t, chessModel(asked)), (*snapshot.FeatureMap)(nil)
@@ -149,7 +149,7 @@ func TestFeatureMapStays(t *testing.T) {
 	}
 }
 
-// The live model goes on from a champion with a map, and an update of it scores alike.
+// The live model continues from a champion with a map, and an update of it scores alike.
 func TestUpdateWithFeatureMap(t *testing.T) {
 	c, events := newCycle(t, chessModel("fourier:40")), chess(4, 1500, 1, false)
 	ch := mustRefit(t, c, sampleOf(events[:1000]))

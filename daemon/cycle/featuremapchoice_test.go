@@ -18,7 +18,7 @@ import (
 )
 
 // wanderers draws events whose numbers walk at random and whose label stays for about a hundred events, whatever the
-// numbers are: where they are tells what the label is just before and after, and nothing of later events.
+// numbers are: they predict the label of the events just before and after, and nothing of later ones.
 func wanderers(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
 	events := make([]event.Event, n)
@@ -84,7 +84,7 @@ func saddle(n int) []event.Event {
 	return events
 }
 
-// TestFormOfNumbers: auto finds the plainest form that serves, with no basis vectors beside it, and repeats the choice
+// TestFormOfNumbers: auto finds the simplest feature map that serves, without basis vectors, and repeats the choice
 // as the sample grows.
 func TestFormOfNumbers(t *testing.T) {
 	tier.NotUnderRace(t)

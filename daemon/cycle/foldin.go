@@ -5,7 +5,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 )
 
-// noteLive notes in a champion what its version tells readers of the live fold-in. c.mu is held.
+// noteLive writes into a champion what its version says about the live fold-in. c.mu is held.
 func (e *ensemble) noteLive(ch *fitted.Fitted) {
 	if low, high := e.numbers.Labels(); low <= high && e.numbers.Limited && e.numbers.Label.Ready() {
 		ch.LabelRange = []float64{low, high}

@@ -18,7 +18,7 @@ import (
 
 // TestOverlayIsTheDaemonsFoldIn: what a version says lets a consumer fold a new user's events in as the daemon's own
 // fold-in does where nothing else moves: at every event the same outputs, whatever the likelihood, with fields that are
-// functions of the user beside it or without.
+// functions of the user or without.
 func TestOverlayIsTheDaemonsFoldIn(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()

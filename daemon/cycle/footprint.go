@@ -22,12 +22,12 @@ func VocabularyFootprint(n, d, maxName int, maxBytes int64) int64 {
 	names := min(
 		int64(d)*int64(maxName),
 		maxBytes/4,
-	) // three times the bytes of a name are in RowBytes, and more than that beside them
+	) // RowBytes counts each byte of a name three times, and more for each name
 	return rows.Vocabularies*rows.VocabularyBytes*int64(d) + rows.NameCopies*names + 2*rows.MeanBytes*int64(n)
 }
 
-// OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that an update in another form has beside
-// that of the update.
+// OtherVocabularyFootprint returns the bytes of the vocabulary of d columns that each further variant of an update
+// adds.
 func OtherVocabularyFootprint(d int) int64 { return rows.VocabularyBytes * int64(d) }
 
 // StackedFootprint returns the bytes that a blend takes while it is made, given those of a model: its parts, their sum,
@@ -43,17 +43,18 @@ func StackedFootprint(m *config.Model, model int64) int64 {
 	return (2*parts + 1) * model
 }
 
-// DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns: an update
-// in each form as readers have it, with the rows of its own that deltas have changed, two whole versions that are made
-// of one, and the rows of deltas at hand and of those taken meanwhile.
+// DeltasFootprint returns the bytes of what deltas of updates take, given the bytes of a model of d columns. These are
+// an update in each variant as readers have it, with the rows that deltas have changed in it; two whole versions made
+// of one; the rows of deltas at hand; and the rows of deltas taken during a compaction.
 func DeltasFootprint(m *config.Model, model int64, d int) int64 {
-	forms := int64(NumVariants(m) + 1)
+	variants := int64(NumVariants(m) + 1)
 	const atHand = 4 // taken, queued, as a frame, and as what it was before it was sorted
-	return (2*forms+2)*model + forms*OtherVocabularyFootprint(d) + atHand*updates.DeltaRowBytes + updates.MaxSinceBytes
+	vocabularies := variants * OtherVocabularyFootprint(d)
+	return (2*variants+2)*model + vocabularies + atHand*updates.DeltaRowBytes + updates.MaxSinceBytes
 }
 
-// LiveFootprint returns the bytes of names that are held between refits beside a posterior or gradient rows: those of
-// the fold-in, of the online baseline, and of events that wait for the refit under way.
+// LiveFootprint returns the bytes of names that are held between refits, apart from a posterior or gradient rows. These
+// are the names of the fold-in, of the online baseline, and of events that wait for the refit under way.
 func LiveFootprint(m *config.Model) int64 {
 	maxRows, maxName := m.Train.FoldIn.MaxRows, int(m.Input.MaxIDBytes)
 	const pools = 2 * maxPool // of names of relearned events
@@ -76,7 +77,7 @@ func AllRowsFootprint(n, entries, outputs int) int64 {
 }
 
 // DualFootprint returns the bytes of the dual variables of n rows: those of the champion and of the challenger, those
-// that a refit goes on from with the table that finds them by row, and as they are kept beside the state.
+// that a refit continues from with the table that finds them by row, and as they are stored next to the state.
 func DualFootprint(n, outputs int) int64 {
 	const (
 		sets   = 5   // the last two of them kept, once as they are encoded and once as they are written
@@ -85,7 +86,7 @@ func DualFootprint(n, outputs int) int64 {
 	return int64(n) * int64(sets*(8*outputs+16)+lookup)
 }
 
-// slotBytes is a name in slots, beside its bytes: its place in the list and its entries in the index.
+// slotBytes is the cost of a name in slots without its bytes: its place in the list and its entries in the index.
 const slotBytes = 110
 
 // SlotsFootprint returns the bytes of as many names as learners keep.
@@ -139,15 +140,15 @@ const observedBytes = 272
 func ProgressiveFootprint(window, outputs int, task event.Task) int64 {
 	bytes := int64(window) * observedBytes
 	if task == event.Binary || task == event.Multiclass {
-		stretches := int64(
+		intervals := int64(
 			evaluate.NumReported + 2*(evaluate.NumRoles+evaluate.NumReported*int(evaluate.NumSlices)),
 		) // all, the report and the tail
-		bytes += stretches * (quality.HistogramBytes + 3*8*int64(outputs))
+		bytes += intervals * (quality.HistogramBytes + 3*8*int64(outputs))
 	}
 	return bytes
 }
 
-// NumbersFootprint returns the bytes of what learns numbers beside the fold-in, of numeric fields, fields of names, of
+// NumbersFootprint returns the bytes of the experts that learn numbers, of numeric fields, fields of names, of
 // which rows are kept with names of at most maxName bytes, and outputs.
 func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 	if numeric == 0 {
@@ -188,7 +189,7 @@ func PairwiseFootprint(m *config.Model) int64 {
 	)*experts.TermBytes // half of the cells, while the table grows
 }
 
-// NumVariants returns in how many forms beside the fold-in an update of a model may be held that take as much as it:
+// NumVariants returns how many variants of an update may be held in addition to the fold-in, each as large as it:
 // those of posteriors, and that of names, which has pairs as far as there is room.
 func NumVariants(m *config.Model) (n int) {
 	if experts.HasGaussian(m) {

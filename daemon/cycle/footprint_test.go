@@ -34,7 +34,7 @@ func TestMixtureFootprint(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// TestNumbersFootprint fills what learns numbers beside the fold-in.
+// TestNumbersFootprint fills the experts that learn numbers.
 func TestNumbersFootprint(t *testing.T) {
 	for _, size := range []struct{ numbers, outputs, rows int }{{2, 2, 100}, {16, 26, 5000}, {100, 3, 20_000}} {
 		m := cycletest.NumericModel(size.numbers, size.outputs)

@@ -38,11 +38,11 @@ func TestGateWithoutTheChampion(t *testing.T) {
 	standIn := mustRefit(t, newCycle(t, m), sampleOf(events))
 	standIn.Version.Version = 41
 	for _, test := range []struct {
-		name   string
-		stands *fitted.Fitted
-		events []event.Event
-		cause  fitted.Cause
-		says   string
+		name     string
+		fallback *fitted.Fitted
+		events   []event.Event
+		cause    fitted.Cause
+		says     string
 	}{
 		{"version, as good", standIn, events, "not_worse", "version 41, in place of the champion, which cannot be read,"},
 		{"version, worse", standIn, noise, "worse", "version 41, in place of the champion"},
@@ -50,14 +50,14 @@ func TestGateWithoutTheChampion(t *testing.T) {
 		{"baselines, worse", nil, noise, "worse", "in place of the champion"},
 	} {
 		c := newCycle(t, m)
-		c.lineage.CompareWith(test.stands)
+		c.lineage.CompareWith(test.fallback)
 		ch := mustRefit(t, c, sampleOf(test.events))
 		if ch.Cause != test.cause || !strings.Contains(ch.Version.Reason, test.says) ||
-			(ch.Version.ChampionGate != nil) != (test.stands != nil) {
+			(ch.Version.ChampionGate != nil) != (test.fallback != nil) {
 			t.Errorf("%s: %s: %s %+v", test.name, ch.Cause, ch.Version.Reason, ch.Version.GateSlices)
 		}
 		if ch.Version.Warm {
-			t.Errorf("%s: it went on from what stands in", test.name)
+			t.Errorf("%s: it continued from the fallback", test.name)
 		}
 		if c.Install(ch); mustRefit(t, c, sampleOf(events)).Version.ChampionGate == nil {
 			t.Errorf("%s: the next one is not compared with the champion", test.name)

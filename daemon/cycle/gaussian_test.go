@@ -30,16 +30,16 @@ func TestLevelsOfTargets(t *testing.T) {
 	}
 }
 
-// TestGaussianCompanion follows a change of all items faster than the ordinal fold-in alone, is never in what is
-// published, and its posterior goes on from refit to refit.
-func TestGaussianCompanion(t *testing.T) {
+// TestGaussianExpert: with it a change of all items is learned faster than by the ordinal fold-in alone. It is never
+// published, and its posterior is carried from refit to refit.
+func TestGaussianExpert(t *testing.T) {
 	tier.NotUnderRace(t)
 	t.Parallel()
 	events := append(cycletest.Stream(5, 4000), cycletest.Stream(77, 4000)...)
-	run := func(beside bool) float64 {
+	run := func(gaussian bool) float64 {
 		c := newCycle(t, cycletest.RatingsModel(nil))
 		for to := 1000; to <= len(events); to += 1000 {
-			if !beside {
+			if !gaussian {
 				c.ensemble.experts = nil
 			}
 			observeAll(c, events[to-1000:to])
@@ -47,14 +47,14 @@ func TestGaussianCompanion(t *testing.T) {
 			setAges(s, to, 20) // refits find out that rows fade
 			ch := mustRefit(t, c, s)
 			if ch.Gaussian == nil || len(ch.Gaussian.Bias) != 1 || ch.Model.NumOutputs != 4 {
-				t.Fatalf("%d events: the companion is not refitted, or published", to)
+				t.Fatalf("%d events: the expert is not refitted, or published", to)
 			}
 			c.Install(ch)
 			if !slices.ContainsFunc(
 				c.ensemble.experts,
 				func(of *experts.Expert) bool { return of.Name == experts.PartGaussian },
 			) {
-				t.Fatalf("%d events: none of %d companions is the Gaussian one", to, len(c.ensemble.experts))
+				t.Fatalf("%d events: none of %d experts is the Gaussian one", to, len(c.ensemble.experts))
 			}
 		}
 		all := c.progress.progressive.Sums.All
@@ -62,6 +62,6 @@ func TestGaussianCompanion(t *testing.T) {
 	}
 	with, without := run(true), run(false)
 	if !(with < 0.995*without) || math.IsNaN(without) {
-		t.Errorf("RMSE %.4f with the companion, %.4f without", with, without)
+		t.Errorf("RMSE %.4f with the expert, %.4f without", with, without)
 	}
 }

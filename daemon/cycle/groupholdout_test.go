@@ -38,7 +38,7 @@ func crowdModel(change func(*config.Model)) *config.Model {
 	})
 }
 
-// withAges is sampleOf with weights and ages that tell which row is which.
+// withAges is sampleOf with weights and ages that identify each row.
 func withAges(events []event.Event) *encode.Sample {
 	s := sampleOf(events)
 	for i := range events {
@@ -137,8 +137,8 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 }
 
 // TestEntitiesThatAreLeft: nothing is held out whole without a share, without other held-out rows, without a
-// variational stage, of a field of few names, of one that is held out whole by the sample, nor of names that the rival
-// has learned from.
+// variational stage, of a field of few names, or of one that is held out whole by the sample. Names that the incumbent
+// has learned from are not held out either.
 func TestEntitiesThatAreLeft(t *testing.T) {
 	events := crowd(23, 4000)
 	drawn := func(j *task.Task) fitted.HeldOutNames {
@@ -209,7 +209,7 @@ func TestGateSeesNewEntities(t *testing.T) {
 			bad.Linear[j.Vocab.Column(0, name)] -= away
 		}
 		ch := &fitted.Fitted{Model: bad, Vocabulary: j.Vocab, Target: j.Target}
-		j.Champion = nil // beside which it is worse on all rows
+		j.Champion = nil // than which it is worse on all rows
 		if gate.Decide(j, ch); ch.Cause != cause ||
 			entities > 0 && !strings.Contains(ch.Version.Reason, "gate rows of a new user its loss") {
 			t.Errorf("entities %g: %s: %s, slices %+v", entities, ch.Cause, ch.Version.Reason, ch.Version.GateSlices)
@@ -218,7 +218,7 @@ func TestGateSeesNewEntities(t *testing.T) {
 }
 
 // TestHeldOutEntitiesAreLearnedAfterTheGate: the version that consumers get knows the entities that were held out, what
-// refits go on from does not; a repetition has the same.
+// refits continue from does not; a repetition has the same.
 func TestHeldOutEntitiesAreLearnedAfterTheGate(t *testing.T) {
 	tier.NotUnderRace(t)
 	m := crowdModel(func(m *config.Model) { m.Publish.KeepSample = true })
@@ -239,7 +239,7 @@ func TestHeldOutEntitiesAreLearnedAfterTheGate(t *testing.T) {
 			clean, _ := ch.WithoutHoldout.Posterior.Row(int(at))
 			published, _ := ch.Posterior.Row(int(at))
 			if slices.ContainsFunc(clean, func(v float64) bool { return v != 0 }) {
-				t.Errorf("what refits go on from has learned %s", name)
+				t.Errorf("what refits continue from has learned %s", name)
 			}
 			kept = kept || published[0] != 0
 		}

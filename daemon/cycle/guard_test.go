@@ -19,7 +19,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// attack is a stretch of events that says nothing of the events that a clean consumer asks about.
+// attack is an interval of events that says nothing of the events that a clean consumer asks about.
 type attack struct {
 	name string
 	draw func(clean []event.Event, i int) event.Event

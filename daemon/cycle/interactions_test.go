@@ -57,7 +57,7 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 			t.Errorf("%d events: gate RMSE %.4f with fields that carry nothing, %.4f without", n, a, b)
 		}
 		if with.Gaussian == nil || !slices.Equal(with.Gaussian.MainOnly, with.Posterior.MainOnly) {
-			t.Errorf("the companion has other fields with linear weights alone")
+			t.Errorf("the expert has other fields with linear weights alone")
 		}
 		plain.Install(without)
 		tagged.Install(with)
@@ -118,7 +118,7 @@ func TestFieldThatBeginsToInteract(t *testing.T) {
 			t.Fatalf("fields with linear weights alone: %v, want %v", got, round.want)
 		}
 		if ch.Version.K == 0 {
-			t.Errorf("no basis vector beside %v", round.want)
+			t.Errorf("no basis vector in addition to %v", round.want)
 		}
 		ch.Version.Version = 10 // tested again
 		c.Install(ch)

@@ -122,8 +122,8 @@ func TestRecentLevels(t *testing.T) {
 }
 
 // TestUpdatesSayWhatNumbersMean: updates of a number as levels have the link of the last events, until the next update
-// is made of the live model, and so do their deltas. It goes on from refit to refit, and with the fold-in from before a
-// change.
+// is made of the live model, and so do their deltas. The link is carried from refit to refit, and with the fold-in from
+// before a change.
 func TestUpdatesSayWhatNumbersMean(t *testing.T) {
 	tier.NotUnderRace(t)
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 1500)

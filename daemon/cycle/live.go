@@ -25,19 +25,18 @@ func (c *Cycle) Live(now, watermark time.Time, writer string) (m *snapshot.Model
 	return m, c.publisher.guard.Judge(&of, &c.publisher.published.FixedModel), nil
 }
 
-// takeLive returns the live model, in the form that updates are made of, with when it was taken and up to what event:
-// what an update would hold now. What has not changed since it was called last it shares with what it returned then, as
-// updates share it with their deltas: a name's row is as it was at its last event. After a refit, and where updates
-// have to be made anew, all is copied. The error is ErrNoChampion, or says why the live model is none that can be
-// scored with. One goroutine at a time may call it, beside the one that updates. c.mu is held, but for while a model is
-// made.
+// takeLive returns the live model, in the variant that updates are made of, with its time and its last event: what an
+// update would hold now. The returned model shares unchanged rows with the previous one, as updates share them with
+// their deltas: a name's row is as it was at its last event. After a refit, and where updates have to be made anew, all
+// is copied. The error is ErrNoChampion, or says why the live model cannot score. One goroutine at a time may call it,
+// concurrent with the one that updates. c.mu is held, except while a model is made.
 func (c *Cycle) takeLive(now, watermark time.Time, writer string) (*snapshot.Model, error) {
 	if l := c.publisher.live; l != nil && l.Champion == c.champion && l.Form == c.publisher.race.Chosen {
 		own := l.Forms[l.Form]
 		l.List(own.Most())
 		d, whole := encodeDelta(own, c, l.Form, movePopularity(l.DeltaStream, c, own.Most()))
 		if d == nil {
-			d = &snapshot.Delta{Sequence: own.Model.Position().Sequence + 1} // it is the model of now
+			d = &snapshot.Delta{Sequence: own.Model.Position().Sequence + 1} // nothing has changed
 		}
 		if d.Created, d.Watermark = now, watermark; whole == "" && own.Refused == 0 && !l.Waits() {
 			c.mu.Unlock()
@@ -94,7 +93,7 @@ func (c *Cycle) copyLive(now, watermark time.Time, writer string) (*snapshot.Mod
 	return m, nil
 }
 
-// endLive ends what follows the live model for Live. c.mu is held.
+// endLive ends the delta stream of the live copy. c.mu is held.
 func (u *publisher) endLive() {
 	if u.live != nil {
 		u.live.Unlist()

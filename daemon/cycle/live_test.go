@@ -17,12 +17,12 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// TestLiveShares: the live model of now scores events whose names were touched since it was asked for last as a whole
-// copy does, in every form of updates, beside deltas that are published of the same learners, and shares the rest with
-// the last one, but for pairs of names, which are copied each time.
+// TestLiveShares: a live copy scores events whose names were touched since the previous copy as a whole copy does. This
+// holds for every variant, also while deltas of the same learners are published. The copy shares the other rows with
+// the previous one, except pairs of names, which are copied each time.
 func TestLiveShares(t *testing.T) {
 	tier.NotUnderRace(t)
-	for name, test := range followedCases() {
+	for name, test := range deltaCases() {
 		t.Run(name, func(t *testing.T) {
 			// a copy is made where numbers come to mean something else
 			calls, shared, links := 0, 0, map[*encode.LevelLink]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
 )
 
-// TestTakeLosses: over any stretches, each predictor that has a window loss lost as much as that says, and the
+// TestTakeLosses: over any intervals, each predictor that has a window loss lost as much as that says, and the
 // mixture's parts are there under their names.
 func TestTakeLosses(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -91,7 +91,7 @@ func text(n *report.Number) string {
 	return fmt.Sprint(float64(*n))
 }
 
-// near returns b in place of an a that a sketch tells to a tolerance.
+// near returns b in place of an a that a sketch knows to a tolerance.
 func near(a, b *report.Number, tolerance float64) *report.Number {
 	if a == nil || b == nil || math.Abs(float64(*a-*b)) > tolerance {
 		return a
@@ -419,8 +419,8 @@ func TestSlicesByDefinition(t *testing.T) {
 	}
 }
 
-// TestProgressiveSumsOfBothBuilds: sums come back as they were, those of a build before distributions go on without
-// what they lack, and damaged ones are refused.
+// TestProgressiveSumsOfBothBuilds: sums come back as they were, those of a build before distributions are continued
+// without what they lack, and damaged ones are refused.
 func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	events := labelled(9, 600)
 	run := func(c *Cycle, from, to int) {
@@ -465,7 +465,7 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 		m.KappaLast != nil ||
 		m.EntropyNormalised != nil ||
 		m.Top3Error != nil {
-		t.Errorf("sums of an earlier build went on as %+v", m)
+		t.Errorf("sums of an earlier build were restored as %+v", m)
 	}
 	if m := old.Progressive().Window.Live; m.N != 100 || m.ECE == nil || m.KappaLast == nil || m.Top3Error == nil {
 		t.Errorf("its window %+v", m)
@@ -486,7 +486,7 @@ func TestProgressiveSumsOfBothBuilds(t *testing.T) {
 	}
 }
 
-// TestLossBelowZeroIsCounted: it counts as 0 and is told; what rounding makes of 0 is not.
+// TestLossBelowZeroIsCounted: it counts as 0 and is reported; what rounding makes of 0 is not reported.
 func TestLossBelowZeroIsCounted(t *testing.T) {
 	p := evaluate.NewProgressive(newCycle(t, switchModel()).target, 10, false)
 	for _, loss := range []float64{-1, -1e-12, 0, 2} {
@@ -504,7 +504,7 @@ func TestLossBelowZeroIsCounted(t *testing.T) {
 	}
 }
 
-// TestMeansKeptWithoutFrequencies: a champion of an earlier build goes on with its most frequent class alone.
+// TestMeansKeptWithoutFrequencies: a champion of an earlier build predicts by its most frequent class alone.
 func TestMeansKeptWithoutFrequencies(t *testing.T) {
 	for _, m := range []*config.Model{switchModel(), colours()} {
 		target := newCycle(t, m).target

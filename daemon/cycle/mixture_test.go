@@ -15,7 +15,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/rows"
 )
 
-// scripted is a baseline that says what the test told it to.
+// scripted is a baseline that predicts what the test has set.
 type scripted struct {
 	title string
 	says  []float64 // nil: nothing
@@ -60,7 +60,7 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 			m.Stacks, m.Pool = nil, nil
 			m.Parts = m.Parts[:mixture.NumLearned+len(parts)]
 			r := rand.New(rand.NewPCG(11, 1))
-			const n, stretch = 100_000, 20_000
+			const n, interval = 100_000, 20_000
 			mixed, each := make([]float64, n), make([][]float64, len(parts))
 			targets, outputs := make([]float64, target.Outputs()), make([]float64, target.Outputs())
 			for i := range n {
@@ -92,20 +92,20 @@ func TestMixtureIsNotFarBehind(t *testing.T) {
 				}
 				m.Learn(ev, targets, nil)
 			}
-			for from := 0; from+stretch <= n; from += 1000 {
+			for from := 0; from+interval <= n; from += 1000 {
 				for p := range parts[:3] {
 					total, best := 0.0, 0.0
-					for i := from; i < from+stretch; i++ {
+					for i := from; i < from+interval; i++ {
 						total, best = total+mixed[i], best+each[p][i]
 					}
-					if total/stretch > 1.01*best/stretch+0.001 {
+					if total/interval > 1.01*best/interval+0.001 {
 						t.Fatalf(
 							"events %d to %d: loss %.4f, part %d alone %.4f",
 							from,
-							from+stretch,
-							total/stretch,
+							from+interval,
+							total/interval,
 							p,
-							best/stretch,
+							best/interval,
 						)
 					}
 				}
@@ -283,8 +283,8 @@ func TestBaselinesByDefinition(t *testing.T) {
 	}
 }
 
-// TestLossOfLiveNumbers: the squared loss that is told of live predictions of numbers is that of the mixture, half of
-// its mean square.
+// TestLossOfLiveNumbers: the reported squared loss of live predictions of numbers is that of the mixture, half of its
+// mean square.
 func TestLossOfLiveNumbers(t *testing.T) {
 	c := newCycle(t, regressionModel())
 	observeAll(c, cycletest.Stream(5, 1500))

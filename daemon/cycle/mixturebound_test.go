@@ -165,19 +165,19 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 	return g
 }
 
-// check fails where a bound does not hold over a stretch of events.
-func (g *game) check(t *testing.T, stretch int) {
+// check fails where a bound does not hold over an interval of events.
+func (g *game) check(t *testing.T, interval int) {
 	t.Helper()
-	cost := cycletest.BoundCost(g.parts, stretch)
-	for from := 0; from+stretch < len(g.weighed); from += max(1, stretch/10) {
-		over := func(sums []float64) float64 { return sums[from+stretch] - sums[from] }
+	cost := cycletest.BoundCost(g.parts, interval)
+	for from := 0; from+interval < len(g.weighed); from += max(1, interval/10) {
+		over := func(sums []float64) float64 { return sums[from+interval] - sums[from] }
 		for p := range g.each {
 			loss := over(g.each[p]) + 1e-6
 			if over(g.weighed) > cycletest.BoundFactor*(loss+cost) {
 				t.Fatalf(
 					"events %d to %d: loss %.1f by the weights, of part %d %.1f",
 					from,
-					from+stretch,
+					from+interval,
 					over(g.weighed),
 					p,
 					loss,
@@ -187,7 +187,7 @@ func (g *game) check(t *testing.T, stretch int) {
 				t.Fatalf(
 					"events %d to %d: %.1f by likelihood, of part %d %.1f",
 					from,
-					from+stretch,
+					from+interval,
 					over(g.likely),
 					p,
 					loss,
@@ -197,7 +197,7 @@ func (g *game) check(t *testing.T, stretch int) {
 				t.Fatalf(
 					"events %d to %d: live log loss %.1f, of part %d %.1f",
 					from,
-					from+stretch,
+					from+interval,
 					over(g.live),
 					p,
 					loss,
@@ -208,7 +208,7 @@ func (g *game) check(t *testing.T, stretch int) {
 }
 
 // TestMixtureKeepsItsBound: the theorem of learning.md holds against ten adversaries, of numbers and of probabilities,
-// over any stretch of events, whatever the losses of entities say.
+// over any interval of events, whatever the losses of entities say.
 func TestMixtureKeepsItsBound(t *testing.T) {
 	for name, how := range adversaries {
 		for _, task := range []string{"ordinal", "binary"} {
@@ -217,8 +217,8 @@ func TestMixtureKeepsItsBound(t *testing.T) {
 					t.Parallel()
 					const n = 20_000
 					g := play(t, task, rand.New(rand.NewPCG(26, 1)), 4, entities, n, how)
-					for _, stretch := range []int{100, 1000, 10_000, n} {
-						g.check(t, stretch)
+					for _, interval := range []int{100, 1000, 10_000, n} {
+						g.check(t, interval)
 					}
 				})
 			}
@@ -226,7 +226,7 @@ func TestMixtureKeepsItsBound(t *testing.T) {
 	}
 }
 
-// TestMixtureKeepsItsBoundInAnyGame: so it does in games drawn at random, over every stretch of some lengths.
+// TestMixtureKeepsItsBoundInAnyGame: so it does in games drawn at random, over every interval of some lengths.
 func TestMixtureKeepsItsBoundInAnyGame(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(26, seed))
@@ -248,8 +248,8 @@ func TestMixtureKeepsItsBoundInAnyGame(t *testing.T) {
 				}
 			},
 		)
-		for _, stretch := range []int{1, 10, n} {
-			g.check(t, min(stretch, n))
+		for _, interval := range []int{1, 10, n} {
+			g.check(t, min(interval, n))
 		}
 	}
 }

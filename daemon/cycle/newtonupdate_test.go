@@ -51,8 +51,8 @@ func TestUpdateFromNewton(t *testing.T) {
 				t.Fatalf("the update has map %q and %d basis vectors", u.Version.FeatureMap, u.Model.NumBasis)
 			}
 			var l *experts.Newton
-			for _, beside := range c.ensemble.experts {
-				if n, ok := beside.Learner.(*experts.Newton); ok {
+			for _, expert := range c.ensemble.experts {
+				if n, ok := expert.Learner.(*experts.Newton); ok {
 					l = n
 				}
 			}
@@ -108,7 +108,7 @@ func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 	c.Install(mustRefit(t, c, sampleOf(events[:warm])))
 	if forms := c.ensemble.candidates(false); forms[mixture.FormNewton].Model == nil ||
 		forms[mixture.FormGoing].Model != nil {
-		t.Fatal("a form of weights that go on before there was an update, or none of Newton's learner")
+		t.Fatal("a variant of extrapolated weights before the first update, or no variant of Newton's learner")
 	}
 	observeWithUpdates(c, events[warm:], 300)
 	units, errors := c.publisher.race.Difference(mixture.FormGoing, mixture.FormNewton)
@@ -128,7 +128,7 @@ func TestUpdateWhereWeightsAreGoing(t *testing.T) {
 			}
 		}
 		if l.Reset(); l.Extrapolated() != nil {
-			t.Error("weights that begin anew go on")
+			t.Error("weights that begin anew are extrapolated")
 		}
 	}
 	m.Publish.Deltas.Every = config.Duration(time.Second)

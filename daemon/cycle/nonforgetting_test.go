@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// steadyModel is ordinal with a place beside user and item, whose names forget as all do by default.
+// steadyModel is ordinal with a place in addition to user and item, whose names forget as all do by default.
 func steadyModel() *config.Model {
 	return cycletest.RatingsModel(func(m *config.Model) {
 		m.Schema.Categorical = []string{"user", "item", "place"}
@@ -117,7 +117,7 @@ func TestSteadyFields(t *testing.T) {
 		got := updates.NonForgettingFields(test.m, &schema)
 		if (got == nil) != (test.want == nil) || NumVariants(test.m) != test.forms {
 			t.Errorf(
-				"steady %v, want %v; %d forms beside the fold-in, want %d",
+				"steady %v, want %v; %d further variants, want %d",
 				got,
 				test.want,
 				NumVariants(test.m),

@@ -105,7 +105,7 @@ func TestAdagradByDefinition(t *testing.T) {
 	}
 }
 
-// TestNumbersCountFromTheFirstEvent: beside names, whose posterior ignores numbers before there is a champion, the live
+// TestNumbersCountFromTheFirstEvent: with names, whose posterior ignores numbers before the first champion, the live
 // prediction is far better than without them, for numbers and for classes; and one value in 500 that is a million times
 // too large costs a twentieth at most.
 func TestNumbersCountFromTheFirstEvent(t *testing.T) {
@@ -156,7 +156,7 @@ func TestNumbersCountFromTheFirstEvent(t *testing.T) {
 			t.Errorf("%s: loss %.0f with numbers, %.0f without", task, with, without)
 		}
 		if !(hit < 1.05*with) {
-			t.Errorf("%s: loss %.0f beside outliers, %.0f without", task, hit, with)
+			t.Errorf("%s: loss %.0f with outliers, %.0f without", task, hit, with)
 		}
 	}
 }

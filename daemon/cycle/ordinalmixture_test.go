@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/mixture"
 )
 
-// TestLevelMixtureIsNeverBehind: over any stretch the loss of the mixed chances is at most that of the best part and a
+// TestLevelMixtureIsNeverBehind: over any interval the loss of the mixed chances is at most that of the best part and a
 // little, the best being another after half of the events; a part that is not there does not count.
 func TestLevelMixtureIsNeverBehind(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestLevelMixtureIsNeverBehind(t *testing.T) {
 		link.Threshold[c] = 2 * (float64(c) + 1.5)
 	}
 	const half = 5000
-	for stretch := range 3 {
+	for interval := range 3 {
 		var mixed, best float64
 		for range half {
 			number := 1 + 4*r.Float64()
@@ -35,7 +35,7 @@ func TestLevelMixtureIsNeverBehind(t *testing.T) {
 				}
 				good[c], bad[c] = link.Threshold[c]-link.Slope*number, 6*r.NormFloat64()
 			}
-			switch stretch {
+			switch interval {
 			case 0:
 				m.Predict(good, bad, 3, nil)
 			case 1:
@@ -48,7 +48,7 @@ func TestLevelMixtureIsNeverBehind(t *testing.T) {
 			m.Learn(targets)
 		}
 		if !(mixed <= 1.01*best+.001) {
-			t.Errorf("stretch %d: loss %.4f, of the best part %.4f", stretch, mixed, best)
+			t.Errorf("interval %d: loss %.4f, of the best part %.4f", interval, mixed, best)
 		}
 	}
 }

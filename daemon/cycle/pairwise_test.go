@@ -108,10 +108,10 @@ func TestNamesFindPairs(t *testing.T) {
 	}
 	noisy, l := nameLoss(t, clicksModel(5), clicked(30_000, 5, 1, 1)) // other draws of labels: the same law
 	if got := in(l); !slices.Equal(got, [][2]int{{0, 1}, {1, 2}}) {
-		t.Errorf("pairs %v beside fields that carry nothing", got)
+		t.Errorf("pairs %v with fields that carry nothing", got)
 	}
 	if noisy > alone+.01 {
-		t.Errorf("log loss %.4f beside fields that carry nothing, %.4f without them", noisy, alone)
+		t.Errorf("log loss %.4f with fields that carry nothing, %.4f without them", noisy, alone)
 	}
 	for _, x := range l.Terms {
 		if x.With > 2 && !x.Off {

@@ -29,7 +29,7 @@ func observeWithUpdates(c *Cycle, events []event.Event, every int) {
 
 // TestUpdateFromNames: where the learner on names predicts better at the lag of consumers than the fold-in updates are
 // made of it. They score as it does, in the trainer, as published and as read again: with the pairs of names that it
-// found as crosses of their own where the schema has none.
+// found as separate crosses where the schema has no cross.
 func TestUpdateFromNames(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, crossed := range []bool{true, false} {
@@ -177,7 +177,7 @@ func TestPairsOfAnUpdate(t *testing.T) {
 	}
 }
 
-// TestRecall: after a restart, what goes on from refit to refit is as it was when it is given the events again: the
+// TestRecall: after a restart, what is carried from refit to refit is as it was when it is given the events again: the
 // learner on names all of them, others the recent ones.
 func TestRecall(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -224,8 +224,8 @@ func TestRecall(t *testing.T) {
 // onNamesLearner returns the learner on names.
 func (e *ensemble) onNamesLearner(t *testing.T) *experts.Pairwise {
 	t.Helper()
-	for _, beside := range e.experts {
-		if l, ok := beside.Learner.(*experts.Pairwise); ok {
+	for _, expert := range e.experts {
+		if l, ok := expert.Learner.(*experts.Pairwise); ok {
 			return l
 		}
 	}

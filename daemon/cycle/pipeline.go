@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// Observation is an event to observe, with what Observe is told of it.
+// Observation is an event to observe, with the other arguments of Observe.
 type Observation struct {
 	Event     *event.Event
 	Learn     bool
@@ -34,9 +34,9 @@ const (
 	aheadLeast   = 32
 )
 
-// ObserveAll observes events in order, as Observe does one by one and to the same bits: the fold-in, on which no other
-// part of what is live has an influence, learns from them on a goroutine of its own where there is a processor for it,
-// the others follow. A panic on an event leaves that one out; panicked, which must not call the cycle, is told of it.
+// ObserveAll observes events in order, to the same bits as Observe one by one. The fold-in depends on no other part of
+// the live model: it learns ahead of the others, on a separate goroutine if there is a processor for it. An event that
+// panics is left out; panicked is called with it, and must not call the cycle.
 // Installs and reports wait for pipelineMost events at most.
 func (c *Cycle) ObserveAll(events []Observation, panicked func(i int, value any)) {
 	for i := 0; i < len(events); {
@@ -67,11 +67,11 @@ func (c *Cycle) observeChunk(events []Observation, panicked func(i int, value an
 		return len(events)
 	}
 	a.start(c, events)
-	var beside sync.WaitGroup
+	var worker sync.WaitGroup
 	if len(events) >= aheadLeast && runtime.GOMAXPROCS(0) > 1 {
-		beside.Go(a.run)
+		worker.Go(a.run)
 	}
-	defer beside.Wait()
+	defer worker.Wait()
 	for i := range events {
 		a.wait(i)
 		fault := a.folded[i].fault
@@ -137,8 +137,8 @@ func (c *Cycle) watchDrift(live, refit float64) []drift.Alarm {
 	return nil
 }
 
-// pipeline has the fold-in predict and learn events ahead of the other parts. Whoever holds turn goes on with it: the
-// goroutine beside, or who waits for the next event while that one has no processor.
+// pipeline has the fold-in predict and learn events ahead of the other parts. The holder of turn works on the next
+// block: the worker, or the waiter for the next event while the worker has no processor.
 type pipeline struct {
 	cycle   *Cycle
 	events  []Observation
@@ -147,7 +147,7 @@ type pipeline struct {
 
 	turn    sync.Mutex
 	done    atomic.Int64  // events
-	further chan struct{} // one is in it after a block of the goroutine beside
+	further chan struct{} // holds one value after a block of the worker
 }
 
 func (a *pipeline) start(c *Cycle, events []Observation) {
@@ -162,7 +162,7 @@ func (a *pipeline) start(c *Cycle, events []Observation) {
 	a.done.Store(0)
 }
 
-// run learns all events, unless who waits does.
+// run is the worker: it learns all events that no waiter learns.
 func (a *pipeline) run() {
 	for int(a.done.Load()) < len(a.events) {
 		a.turn.Lock()
@@ -175,9 +175,9 @@ func (a *pipeline) run() {
 	}
 }
 
-// wait returns once event i is learned, the first that was not when it was called last. Who waits for a block does not
-// wait for the turn, which the goroutine beside takes again at once: a few times it gives way, then it sleeps until the
-// block is done.
+// wait returns once event i is learned, the first that was not when it was called last. A waiter yields a few
+// times, then sleeps until the worker has finished its block. It does not queue for turn, because the worker takes that
+// again at once.
 func (a *pipeline) wait(i int) {
 	for tries := 0; int(a.done.Load()) <= i; tries++ {
 		if a.turn.TryLock() {

@@ -48,7 +48,7 @@ func TestObserveAllIsObserve(t *testing.T) {
 		"numbers without a range": func(m *config.Model) {
 			m.Schema.Task, m.Schema.Levels = "regression", 0
 		},
-		"numbers beside": func(m *config.Model) { m.Schema.Numeric = []string{"x"} },
+		"numbers and names": func(m *config.Model) { m.Schema.Numeric = []string{"x"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := cycletest.Stream(5, 4000)
@@ -63,7 +63,7 @@ func TestObserveAllIsObserve(t *testing.T) {
 					}
 				}
 			}
-			run := func(length int) (told [][]byte, model any) {
+			run := func(length int) (reported [][]byte, model any) {
 				c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) {
 					m.Evaluate.Window = 2000
 					if change != nil {
@@ -133,7 +133,7 @@ func TestObserveAllIsObserve(t *testing.T) {
 			}
 			want, model := run(0)
 			lengths, all := tier.Size([]int{40, 700}, []int{1, 40, 700}), []int{1, 4}
-			if name == "numbers beside" { // nothing is learned ahead there
+			if name == "numbers and names" { // nothing is learned ahead there
 				lengths, all = lengths[len(lengths)-1:], all[1:]
 			}
 			for _, length := range lengths {
@@ -161,7 +161,7 @@ func TestObserveAllIsObserve(t *testing.T) {
 	}
 }
 
-// TestPanicInARun: an event on which the fold-in or another part panics is left out and told of, the others are
+// TestPanicInARun: an event on which the fold-in or another part panics is left out and reported, the others are
 // observed.
 func TestPanicInARun(t *testing.T) {
 	events := cycletest.Stream(5, 300)

@@ -67,9 +67,9 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 	}
 }
 
-// TestPathGoesOn: the λ of an automatic choice go on from each other and the best one to its end, in a refit each is
-// for itself, and neither predicts the select rows better by much.
-func TestPathGoesOn(t *testing.T) {
+// TestPathIsWarm: the fits of an automatic choice of λ start from each other, and the best one is fitted to its end.
+// Fits that start from nothing do not predict the select rows better by much.
+func TestPathIsWarm(t *testing.T) {
 	t.Parallel()
 	c := newCycle(t, cycletest.RatingsModel(func(m *config.Model) { m.Train.Refit = "output" }))
 	events := cycletest.Stream(6, 800)

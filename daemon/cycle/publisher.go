@@ -13,12 +13,12 @@ type publisher struct {
 
 	published  *updates.Served        // the champion or an update of it
 	deltas     *updates.DeltaStream   // the newest update; nil without
-	pending    *updates.Update        // of the live model, beside the newest one; nil without
+	pending    *updates.Update        // of the live model, being made; nil without
 	live       *updates.LiveCopy      // for Live; nil without
-	liveAdded  *fitted.PopularWeights // that the last copy for Live has beside what was learned; nil for none
+	liveAdded  *fitted.PopularWeights // what the last copy for Live adds to what was learned; nil for none
 	frontier   updates.Frontier       // by events, while there are deltas
 	comparison updates.UpdateComparison
-	updates    bool        // consumers should have updates, by lag
+	updates    bool        // consumers should have updates, by comparison
 	guard      guard.Guard // of updates against their refit
 	// a chain of deltas ended because it was worse than its refit: consumers get that again
 	chainEnded bool

@@ -45,7 +45,7 @@ var stages = []stage{
 		func() *config.Model { return chessModel("fourier:20") },
 		func(n int) []event.Event { return chess(3, n, 1, false) },
 	},
-	{"number beside names", cycletest.TripsModel, func(n int) []event.Event { return cycletest.Trips(9, n) }},
+	{"number and names", cycletest.TripsModel, func(n int) []event.Event { return cycletest.Trips(9, n) }},
 	{
 		"groups",
 		func() *config.Model { return sideModel(nil) },
@@ -270,8 +270,8 @@ func TestRefitCutAtEachBlockIsRepeated(t *testing.T) {
 }
 
 // TestRefitEndsWithItsBudget: a refit that is slow from some block on ends with its time budget, in the convex stage or
-// in the sweeps, and is repeated from where that was. Where the companion is cut short, whose sweeps come after those,
-// the version was judged as a whole; of the sweeps over all rows, which come last, those that ended count.
+// in the sweeps, and is repeated from where that was. Sweeps of the Gaussian expert come after those: if they are cut
+// short, the version was judged as a whole. Of the sweeps over all rows, which come last, those that ended count.
 func TestRefitEndsWithItsBudget(t *testing.T) {
 	const budget, wait = 10 * time.Second, time.Second
 	m := cycletest.RatingsModel(

@@ -53,8 +53,8 @@ func (l *lineage) StartsCold() bool {
 // Refit trains a challenger on a sample: Algorithm 1, warm from the live model mapped by name onto the sample's
 // vocabulary, then, where the model is multilinear, the variational stage; the stage that scores better on the select
 // rows wins. It compares the challenger with the champion on the gate rows and writes the decision into the Version,
-// but installs nothing. It may run beside Observe, and it takes the sample's training rows: they are gone from it once
-// they are decoded.
+// but installs nothing. It may run concurrently with Observe. It takes the sample's training rows: once they are
+// decoded, the sample has them no more.
 //
 // When the time budget or ctx ends, the best model so far is returned with status time_budget or interrupted; without
 // any model the error is that of such a context.

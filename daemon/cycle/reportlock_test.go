@@ -7,14 +7,14 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/cycletest"
 )
 
-// TestFiguresDoNotWait: what metrics and pages tell is there while something holds the learners, such as an update that
-// copies a million names.
+// TestFiguresDoNotWait: metrics and pages are served while something holds the lock of the learners, such as an update
+// that copies a million names.
 func TestFiguresDoNotWait(t *testing.T) {
 	c, events := newCycle(t, cycletest.RatingsModel(nil)), cycletest.Stream(5, 600)
 	observeAll(c, events)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, tell := range map[string]func(){
+	for name, read := range map[string]func(){
 		"progressive": func() { c.Progressive() }, "window": func() { c.progress.WindowLosses() },
 		"names":    func() { c.progress.Names() },
 		"outlying": func() { c.ensemble.Outlying() },
@@ -28,10 +28,10 @@ func TestFiguresDoNotWait(t *testing.T) {
 			}
 		},
 	} {
-		told := make(chan struct{})
-		go func() { defer close(told); tell() }()
+		done := make(chan struct{})
+		go func() { defer close(done); read() }()
 		select {
-		case <-told:
+		case <-done:
 		case <-time.After(10 * time.Second):
 			t.Fatalf("%s waits for the learners", name)
 		}

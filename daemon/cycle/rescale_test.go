@@ -14,9 +14,9 @@ import (
 	"github.com/refitd/refitd/solver/posterior"
 )
 
-// TestNumbersBesideNames: where a number says most of a label that is one, refits tell it from names at once, and go on
-// from each other as it reaches further.
-func TestNumbersBesideNames(t *testing.T) {
+// TestNumbersAndNames: where a number says most of a numeric label, refits learn that from the first on, and continue
+// from each other as its range grows.
+func TestNumbersAndNames(t *testing.T) {
 	events := cycletest.Trips(3, 9000)
 	c := newCycle(t, cycletest.TripsModel())
 	for _, n := range []int{2500, 5000, 9000} {
@@ -64,7 +64,7 @@ func TestFoldInRescales(t *testing.T) {
 	}
 }
 
-// TestFoldInBeforeHasItsScales: the fold-in before goes on beside the next while numbers have the scales that it
+// TestFoldInBeforeHasItsScales: the previous fold-in is kept next to the new one while numbers have the scales that it
 // learned by, and no longer.
 func TestFoldInBeforeHasItsScales(t *testing.T) {
 	for _, scale := range []float64{0, 100} {
@@ -79,7 +79,7 @@ func TestFoldInBeforeHasItsScales(t *testing.T) {
 			c.watch.drift.Alarm, c.watch.drift.Events = 1, 1
 			c.Install(ch)
 			if got := c.ensemble.expertOf(experts.PartBefore) != nil; last && got != (scale == 0) {
-				t.Errorf("new scale %g: the fold-in before goes on is %t", scale, got)
+				t.Errorf("new scale %g: the previous fold-in is kept: %t", scale, got)
 			}
 		}
 	}

@@ -21,8 +21,8 @@ type Schedule struct {
 	hastened     int64         // how many have to be applied for the refit that an alarm asked for, 0 without one
 }
 
-// hastenEvents are the events after an alarm of the drift detector, and after the refit before, until one is due for
-// it: with fewer since the change none could be told from what was before.
+// hastenEvents is how many events have to follow an alarm of the drift detector, and the previous refit, before a refit
+// is due for it. With fewer events since the change a refit would hardly differ from the one before.
 const hastenEvents = 2500
 
 // NewSchedule returns the schedule of a model that begins now and has seen no events.
@@ -52,7 +52,7 @@ func (s *Schedule) RefitBegun(applied int64) {
 func (s *Schedule) RefitEnded(now time.Time) { s.RefitAt = now }
 
 // UpdateDue reports whether an update is due: publish.update_every after the last one, if there were events since, or
-// sooner where deltas cannot go on.
+// sooner where deltas cannot continue.
 func (s *Schedule) UpdateDue(publish *config.Publish, now time.Time, applied int64) bool {
 	every := publish.UpdateEvery.Std()
 	wait := every
@@ -70,7 +70,7 @@ const (
 	askedTimes = 10
 )
 
-// AskUpdate makes an update due soon: deltas cannot go on from the last one, or it would be much better.
+// AskUpdate makes an update due soon: deltas of the last one cannot continue, or it would be much better.
 func (s *Schedule) AskUpdate() { s.asked = true }
 
 // Updated notes that an update was made of the events applied so far, or that there was none to make.

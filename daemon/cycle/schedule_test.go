@@ -38,7 +38,7 @@ func TestSchedule(t *testing.T) {
 	s.Alarmed(51_000)
 	wants("a refit too soon after an alarm", s.RefitDue(seldom, at(40), 51_000+hastenEvents-1), false)
 	wants("a refit after an alarm", s.RefitDue(seldom, at(40), 51_000+hastenEvents), true)
-	wants("a refit after an alarm where there are none", s.RefitDue(&config.Train{}, at(40), 90_000), false)
+	wants("a refit after an alarm without a schedule of refits", s.RefitDue(&config.Train{}, at(40), 90_000), false)
 	s.RefitBegun(51_500) // of those on schedule
 	wants("a refit too soon after the last one", s.RefitDue(seldom, at(40), 51_500+hastenEvents-1), false)
 	wants("a refit after an alarm and another one", s.RefitDue(seldom, at(40), 51_500+hastenEvents), true)
@@ -58,23 +58,23 @@ func TestSchedule(t *testing.T) {
 	s.Promoted()
 	wants("an update after a promotion", s.UpdateDue(publish, at(21), 5), true)
 
-	followed := &config.Publish{
+	withDeltas := &config.Publish{
 		UpdateEvery: config.Duration(time.Minute),
 		Deltas:      config.Deltas{Every: config.Duration(2 * time.Second)},
 	}
 	s.Updated(at(100), 10)
-	wants("an update that nobody asked for", s.UpdateDue(followed, at(159), 11), false)
+	wants("an update that nobody asked for", s.UpdateDue(withDeltas, at(159), 11), false)
 	s.AskUpdate()
 	wants(
 		"an update that is asked for without deltas",
-		s.UpdateDue(&config.Publish{UpdateEvery: followed.UpdateEvery}, at(159), 11),
+		s.UpdateDue(&config.Publish{UpdateEvery: withDeltas.UpdateEvery}, at(159), 11),
 		false,
 	)
-	wants("an update that is asked for, before two deltas", s.UpdateDue(followed, at(103), 11), false)
-	wants("an update that is asked for, after two deltas", s.UpdateDue(followed, at(104), 11), true)
+	wants("an update that is asked for, before two deltas", s.UpdateDue(withDeltas, at(103), 11), false)
+	wants("an update that is asked for, after two deltas", s.UpdateDue(withDeltas, at(104), 11), true)
 	s.UpdateEnded(at(103))
-	wants("an update that is asked for, after one that took long", s.UpdateDue(followed, at(129), 11), false)
-	wants("an update that is asked for, ten times as long after it", s.UpdateDue(followed, at(130), 11), true)
+	wants("an update that is asked for, after one that took long", s.UpdateDue(withDeltas, at(129), 11), false)
+	wants("an update that is asked for, ten times as long after it", s.UpdateDue(withDeltas, at(130), 11), true)
 	s.UpdateEnded(at(150))
-	wants("an update that is asked for, in its time", s.UpdateDue(followed, at(160), 11), true)
+	wants("an update that is asked for, in its time", s.UpdateDue(withDeltas, at(160), 11), true)
 }

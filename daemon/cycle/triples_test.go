@@ -17,7 +17,7 @@ import (
 // triples are what labels of tripled depend on: user, item and hour by their numbers.
 var triples = [][3]int{{0, 3, 1}, {2, 0, 4}, {4, 1, 2}}
 
-// tripled draws events whose label is that of one of the planted triples or 0, beside noise.
+// tripled draws events whose label is that of one of the planted triples or 0, with noise.
 func tripled(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 5))
 	events := make([]event.Event, n)

@@ -11,8 +11,8 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// compareLists judges the lists of the newest update, in every form, and of the last refit by a choice that nothing has
-// learned yet. c.mu is held.
+// compareLists judges the lists of the newest update, in every variant, and those of the last refit. It does so by a
+// choice that nothing has learned yet. c.mu is held.
 func (c *Cycle) compareLists(ev *event.Event) {
 	r := c.publisher.rankings
 	if !(ev.Label > 0) {
@@ -33,7 +33,7 @@ func (c *Cycle) compareLists(ev *event.Event) {
 	}
 	update := of(p.update)
 	c.publisher.comparison.Add(update, of(p.refit), 1)
-	if !only { // else all forms have the same lists
+	if !only { // else all variants have the same lists
 		var losses [mixture.NumForms]float64
 		for f := range losses {
 			switch model := c.publisher.published.Forms[f].Model; model {
@@ -109,7 +109,7 @@ func (c *Cycle) BeginUpdate() (x *updates.Update, reason string) {
 	return x, ""
 }
 
-// chooseGuarded chooses what an update is made of among the forms that the guard lets pass. Where it lets none pass, it
+// chooseGuarded chooses the variant of an update among those that the guard lets pass. Where it lets none pass, it
 // returns why it held back the one that predicts best. c.mu is held.
 func (u *publisher) chooseGuarded(forms *[mixture.NumForms]updates.Candidate) (first guard.HeldBack) {
 	var barred [mixture.NumForms]bool
@@ -192,7 +192,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.publisher.pending != x { // a champion was installed meanwhile
+	if c.publisher.pending != x { // a champion was installed during the write
 		return
 	}
 	c.publisher.pending = nil
@@ -205,7 +205,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 			c.ensemble.expertOf(c.partOf(mixture.Variant(f))).Link = x.Forms[f].Link
 		}
 		if x.Forms[f].Blend != nil {
-			c.reportMu.Lock() // Progressive tells the parts
+			c.reportMu.Lock() // Progressive reports the parts
 			c.ensemble.stacked.Use(x.Forms[f].Blend)
 			c.reportMu.Unlock()
 		}
@@ -218,7 +218,7 @@ func (c *Cycle) TakeUp(x *updates.Update) {
 	c.publisher.published = &next
 }
 
-// EndUpdate gives up what could not be made or published: deltas of the update before go on.
+// EndUpdate gives up an update that could not be made or published. Deltas of the previous update continue.
 func (u *publisher) EndUpdate(x *updates.Update) {
 	if x.Compaction != nil {
 		u.EndCompaction()
@@ -297,8 +297,8 @@ func (c *publisher) PublishUpdate(u *fitted.Fitted) {
 	c.published, c.chainEnded = &next, false
 }
 
-// compareUpdates takes up the losses on an event of the newest update, in every form, and of the last refit: of choices
-// those in their lists.
+// compareUpdates adds the losses on an event of the newest update, in every variant, and of the last refit. For choices
+// these are the losses of their lists.
 func (c *Cycle) compareUpdates(s *updates.Score, ev *event.Event) {
 	if c.publisher.rankings != nil {
 		c.compareLists(ev)

@@ -30,7 +30,7 @@ func runs(seed uint64, n int) []event.Event {
 	return events
 }
 
-// newcomers draws ratings of users who come for 50 events each, with a mean of their own.
+// newcomers draws ratings of users who come for 50 events each, each with a separate mean.
 func newcomers(seed uint64, n int) []event.Event {
 	r := rand.New(rand.NewPCG(seed, 6))
 	events, mean := make([]event.Event, n), 0.0

@@ -13,7 +13,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
 
-// TestChangeBeforeTheFirstRefit: what was learned before there was a version is no form of updates, even if a change
+// TestChangeBeforeTheFirstRefit: what was learned before there was a version is no variant of updates, even if a change
 // was seen in it.
 func TestChangeBeforeTheFirstRefit(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -32,7 +32,7 @@ func TestChangeBeforeTheFirstRefit(t *testing.T) {
 	}
 }
 
-// TestUpdatesFromBeforeAChange: after a change of all items consumers go on with updates of the fold-in that a refit,
+// TestUpdatesFromBeforeAChange: after a change of all items consumers still get updates of the fold-in that a refit,
 // most of whose rows are older, has replaced, as long as these predict better.
 func TestUpdatesFromBeforeAChange(t *testing.T) {
 	tier.NotUnderRace(t)
@@ -51,7 +51,7 @@ func TestUpdatesFromBeforeAChange(t *testing.T) {
 					b *experts.Expert) bool {
 					return b.Name == experts.PartBefore
 				}); has != (i > 4200) {
-					t.Fatalf("event %d: the fold-in from before goes on: %t", i, has)
+					t.Fatalf("event %d: the fold-in from before is kept: %t", i, has)
 				}
 				if !before {
 					c.ensemble.experts = slices.DeleteFunc(

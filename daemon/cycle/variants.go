@@ -7,7 +7,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/updates"
 )
 
-// partOf returns the part of the mixture that a form is of.
+// partOf returns the part of the mixture that a variant is made of.
 func (s *common) partOf(f mixture.Variant) string {
 	if f == mixture.FormMixed && !experts.HasGaussian(s.config) {
 		f = mixture.FormFoldIn
@@ -15,15 +15,15 @@ func (s *common) partOf(f mixture.Variant) string {
 	return mixture.FormParts[f]
 }
 
-// chooseForm has the race choose what updates are made of. c.mu is held.
+// chooseVariant has the race choose what updates are made of. c.mu is held.
 func (u *publisher) chooseVariant(there func(mixture.Variant) bool) {
 	u.reportMu.Lock()
 	defer u.reportMu.Unlock()
 	u.race.Choose(there)
 }
 
-// candidates returns the live model in every form, with next for an update that is about to be made. c.mu is held, and
-// there is a champion.
+// candidates returns the live model in every variant. next is set for an update that is about to be made. c.mu is held,
+// and there is a champion.
 func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidate) {
 	for f := range mixture.NumForms {
 		l, target := e.variantLearner(f)
@@ -56,7 +56,7 @@ func (e *ensemble) candidates(next bool) (all [mixture.NumForms]updates.Candidat
 	return all
 }
 
-// nonForgettingIn returns the fields whose names forget nothing in a form, nil for none.
+// nonForgettingIn returns the fields whose names forget nothing in a variant, nil for none.
 func (s *common) nonForgettingIn(form mixture.Variant) []bool {
 	if form == mixture.FormFoldIn || form == mixture.FormNumbers {
 		return s.nonForgetting
@@ -64,7 +64,7 @@ func (s *common) nonForgettingIn(form mixture.Variant) []bool {
 	return nil
 }
 
-// variantLearner returns the learner that a form is of and its target, nil without. c.mu is held.
+// variantLearner returns the learner of a variant and its target, or nil. c.mu is held.
 func (e *ensemble) variantLearner(form mixture.Variant) (experts.Learner, *encode.Target) {
 	part := e.partOf(form)
 	if part == mixture.FormParts[mixture.FormFoldIn] || form == mixture.FormBlend {
@@ -76,9 +76,9 @@ func (e *ensemble) variantLearner(form mixture.Variant) (experts.Learner, *encod
 	return nil, nil
 }
 
-// candidate returns what the learner of a form has learned of a target, as one of levels where the target takes these
-// for numbers; nothing where versions cannot hold it. steady are the fields whose rows a fold-in in closed form has
-// without forgetting, next is that of forms.
+// candidate returns what the learner of a variant has learned of a target, as levels if the target treats levels as
+// numbers. The result is empty if versions cannot hold it. steady are the fields whose rows a closed-form fold-in has
+// without forgetting, next is that of candidates.
 func (e *ensemble) candidate(
 	form mixture.Variant,
 	l experts.Learner,
@@ -114,8 +114,8 @@ func (e *ensemble) candidate(
 	return of
 }
 
-// extrapolated returns Newton's learner in the form that is where its weights are going, given the form as they are.
-// There is none with deltas, which follow the weights themselves.
+// extrapolated returns the variant of Newton's learner with extrapolated weights, given that with its current weights.
+// With deltas, which encode the current weights, it returns no candidate.
 func (s *common) extrapolated(l experts.Learner, now updates.Candidate) updates.Candidate {
 	n, ok := l.(*experts.Newton)
 	if !ok || now.Model == nil || n.Before == nil || s.config.Publish.Deltas.Every > 0 {

@@ -61,7 +61,7 @@ func TestWindowForgetsOutliers(t *testing.T) {
 func closeTo(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
 
 // TestErrorsStayFinite: outputs that are not numbers, or overflow, count as errors that are very large; all sums stay
-// numbers, which the state can hold, and the mix of the live model goes on.
+// numbers, which the state can hold, and the mixture of the live model continues.
 func TestErrorsStayFinite(t *testing.T) {
 	c := newCycle(t, cycletest.RatingsModel(nil))
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e200, -1e308} {

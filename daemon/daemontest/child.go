@@ -123,7 +123,7 @@ func Endless(t *testing.T, path string) (cmd *exec.Cmd, base string) {
 }
 
 // KillAfter starts a child, kills it with SIGKILL once it has stored so many events, and reports whether that was
-// before the log ends. A child that finds fewer events than that may end by itself before.
+// before the log ends. A child that finds fewer events than that may end before it is killed.
 func KillAfter(t *testing.T, path string, events int) (reading bool) {
 	t.Helper()
 	cmd, stderr := ChildOf(t, path)

@@ -70,7 +70,7 @@ const shownSimilar = 10
 // ErrNoField is returned for a field that has no names.
 var ErrNoField = errors.New("diff: the version has no categorical or list field of that name")
 
-// Entity returns what a version knows of a name: what it adds to each output by itself, and the names and numbers that
+// Entity returns what a version knows of a name: what it adds to each output alone, and the names and numbers that
 // it interacts with most, of a kernel of degree 2. Of one that it does not know there are names that begin alike. It
 // returns ErrNoField.
 func Entity(m *snapshot.Model, field, name string) (*report.Entity, error) {

@@ -242,7 +242,7 @@ func (g *Ingest) Take(_ context.Context, b *consumer.Batch) error {
 		return err
 	}
 	if !full && !careful {
-		return cmp.Or(g.learnBeside(j), halt)
+		return cmp.Or(g.learnAsync(j), halt)
 	}
 	next = j.part.Next
 	if full && len(j.part.Records) == 0 {
@@ -267,9 +267,9 @@ func (g *Ingest) prepare(j *job, records []consumer.Record, d *decoded) error {
 	return nil
 }
 
-// learnBeside has the part that was decoded last learned after those ahead of it. It waits until there is room for it
+// learnAsync has the part that was decoded last learned after those ahead of it. It waits until there is room for it
 // there, and returns the error of one that was waited for.
-func (g *Ingest) learnBeside(j *job) error {
+func (g *Ingest) learnAsync(j *job) error {
 	if len(g.ahead) == maxAhead {
 		if err := g.learned(1); err != nil {
 			return err

@@ -296,7 +296,7 @@ func (e *extent) variational(m *config.Model, state int64) int64 {
 	return bytes
 }
 
-// fitFootprint returns the bytes that the algorithm of a model takes for a fit beside the rows.
+// fitFootprint returns the bytes that the algorithm of a model takes for a fit, apart from the rows.
 func fitFootprint(m *config.Model, n, entries, d, basis, outputs int) int64 {
 	bytes := solver.SolveFootprint(n, d, basis, outputs) // other algorithms begin with a step or a λ of it
 	a, err := m.Algorithm()

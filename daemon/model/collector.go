@@ -287,7 +287,7 @@ func indicator(yes bool) float64 {
 // team sends what a trainer has of its shards.
 func (s samples) team(m *Model) {
 	team := m.reader.team
-	if team.stands() {
+	if team.hasStandby() {
 		s.gauge(trainerLeader, indicator(team.leads()))
 	}
 	for i, shard := range team.shards() {

@@ -13,15 +13,15 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// stands reports whether there may be other trainers of the model, of which one trains.
-func (t *team) stands() bool { return t.merges() && t.settings.Standby > 0 }
+// hasStandby reports whether there may be other trainers of the model, of which one trains.
+func (t *team) hasStandby() bool { return t.merges() && t.settings.Standby > 0 }
 
 // leads reports whether this process is the one that trains and publishes, which every model is that has no standby.
-func (t *team) leads() bool { return !t.stands() || t.receiver.Term() != nil }
+func (t *team) leads() bool { return !t.hasStandby() || t.receiver.Term() != nil }
 
 // waits says who trains while this process is on standby, or "".
 func (t *team) waits() string {
-	if !t.stands() {
+	if !t.hasStandby() {
 		return ""
 	}
 	return t.receiver.Waits()
@@ -29,14 +29,14 @@ func (t *team) waits() string {
 
 // onTerm has the trainer look whether it is its turn.
 func (t *team) onTerm() {
-	if t.stands() {
+	if t.hasStandby() {
 		t.reader.onStored()
 	}
 }
 
 // guard has nothing published but in a term.
 func (t *team) guard(p *publish.Publisher) {
-	if !t.stands() {
+	if !t.hasStandby() {
 		return
 	}
 	t.newest = p.Newest() // asked of a few small files each time that thresholds are looked at
@@ -51,7 +51,7 @@ func (t *team) guard(p *publish.Publisher) {
 
 // stand takes part in the decision who trains until ctx is done. The error carries its exit code.
 func (t *team) stand(ctx context.Context) error {
-	if !t.stands() {
+	if !t.hasStandby() {
 		return nil
 	}
 	return t.exit(t.receiver.Stand(ctx))
@@ -59,7 +59,7 @@ func (t *team) stand(ctx context.Context) error {
 
 // whileLeading runs what only the process does that trains, again and again in each of its terms, until ctx is done.
 func (t *team) whileLeading(ctx context.Context, run func(ctx context.Context)) {
-	if !t.stands() {
+	if !t.hasStandby() {
 		run(ctx)
 		return
 	}
@@ -102,7 +102,7 @@ type tenure struct {
 // while another process trains, and as soon as one does.
 func (t *Trainer) inTerm(ctx context.Context) context.Context {
 	team := t.reader.team
-	if !team.stands() {
+	if !team.hasStandby() {
 		return ctx
 	}
 	term := team.receiver.Term()
@@ -167,7 +167,7 @@ func (s *State) beyond(cut []snapshot.Cut) bool {
 // state.
 func (t *Trainer) watch() error {
 	team := t.reader.team
-	if !team.stands() {
+	if !team.hasStandby() {
 		return nil
 	}
 	if !team.leads() {

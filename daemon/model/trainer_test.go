@@ -157,9 +157,9 @@ func TestOneRefitAtATime(t *testing.T) {
 	}
 }
 
-// TestTrainerGoesOnWhileAnUpdateIsWritten: an update of the live model, such as the first after a refit, is written
+// TestTrainerLearnsWhileAnUpdateIsWritten: an update of the live model, such as the first after a refit, is written
 // in parallel with the trainer, which begins a refit before it is written.
-func TestTrainerGoesOnWhileAnUpdateIsWritten(t *testing.T) {
+func TestTrainerLearnsWhileAnUpdateIsWritten(t *testing.T) {
 	t.Parallel()
 	p := newPairOf(
 		t,

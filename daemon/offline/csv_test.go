@@ -13,8 +13,8 @@ import (
 	"github.com/refitd/refitd/daemon/report"
 )
 
-// TestFormatIsTold: the format of a file, or of standard input, is detected by its first line where no flag gives it.
-func TestFormatIsTold(t *testing.T) {
+// TestFormatIsDetected: without a flag, the format of a file or of standard input is detected by its first line.
+func TestFormatIsDetected(t *testing.T) {
 	for text, want := range map[string]dataset.Format{
 		"user,item,rating\na,b,1\n": dataset.CSV, "user\tstars\na\t1\n": dataset.CSV, `{"user":"a"}`: dataset.JSONL,
 		"1\t2\t3\t881250949\n": dataset.MovieLens, "1::2::3\n": dataset.MovieLens, "1 1:2 3:4\n": dataset.LIBSVM,

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// palette is that of Okabe and Ito (2008), which people with any of the common kinds of colour blindness can tell
-// apart, without its yellow, which is too pale for a line on white.
+// palette is that of Okabe and Ito (2008), which people with any of the common kinds of colour blindness can
+// distinguish, without its yellow, which is too pale for a line on white.
 var palette = []color.RGBA{
 	{
 		0,

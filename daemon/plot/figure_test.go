@@ -121,7 +121,7 @@ func TestSVG(t *testing.T) {
 	for _, want := range []string{"λ = 0.1", "λ = 1", "linear", "per 10,000 rows", "k (basis vectors)", "accuracy (%)",
 		"time (s)", "objective"} {
 		if n := count(found, want); n != 1 {
-			t.Errorf("%q stands %d times in the figure, want once; texts are %q", want, n, found)
+			t.Errorf("%q is %d times in the figure, want once; texts are %q", want, n, found)
 		}
 	}
 	if strings.Contains(string(raw), "NaN") {

@@ -105,7 +105,7 @@ func TestScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out locked.Buffer
 		screen := NewScreen(&out)
-		text := screen.Beside(&out)
+		text := screen.Above(&out)
 		m := Start("fit", screen, nil)
 		shows := func(want ...string) {
 			t.Helper()

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Screen is a terminal with a line of progress at its end. What else is written there goes through Beside, so that
+// A Screen is a terminal with a line of progress at its end. What else is written there goes through Above, so that
 // neither spoils the other.
 // It is safe for concurrent use.
 type Screen struct {
@@ -28,9 +28,9 @@ func ScreenOf(stdout, stderr io.Writer) (s *Screen, out, errs io.Writer) {
 	}
 	s = NewScreen(stderr)
 	if IsTerminal(stdout) {
-		stdout = s.Beside(stdout)
+		stdout = s.Above(stdout)
 	}
-	return s, stdout, s.Beside(stderr)
+	return s, stdout, s.Above(stderr)
 }
 
 // IsTerminal reports whether what is written to w is seen by a person at once, on a terminal that can clear a line.
@@ -60,8 +60,8 @@ func (s *Screen) draw(line string) {
 	_, _ = io.WriteString(s.w, clearLine+line) // nothing depends on its being seen
 }
 
-// Beside returns a writer to w, which shows on this terminal, too: its lines are above the line of progress.
-func (s *Screen) Beside(w io.Writer) io.Writer {
+// Above returns a writer to w, which shows on this terminal, too: its lines are above the line of progress.
+func (s *Screen) Above(w io.Writer) io.Writer {
 	return &otherText{screen: s, w: w}
 }
 

@@ -28,7 +28,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// closeTimeout is how long Close waits for a collector: a daemon that is told to end has five seconds for all that it
+// closeTimeout is how long Close waits for a collector: a daemon that is asked to end has five seconds for all that it
 // has to close.
 const closeTimeout = 2 * time.Second
 

@@ -8,7 +8,7 @@ import (
 )
 
 // TestRescaleKeepsPredictions: over another scale of numbers a posterior predicts what it did, with and without groups,
-// main effects alone and outputs of their own.
+// main effects alone and separate outputs.
 func TestRescaleKeepsPredictions(t *testing.T) {
 	field := []int32{0, 0, 0, 1, 1, 2, 3} // three names, two names, two numbers
 	scales := []struct {

@@ -140,7 +140,7 @@ func stepReport(c *task.Candidate, unit float64) report.Step {
 		step.Nu = report.Some(c.Step.Nu)
 	}
 	if c.Step.Gap >= c.Step.Objective {
-		step.Gap, step.GapKind = nil, "" // nothing is known, as of all steps of an algorithm without a gap
+		step.Gap, step.GapKind = nil, "" // unknown, as for all steps of an algorithm without a gap
 	}
 	return step
 }

@@ -7,7 +7,7 @@
 //	load    rates, backlogs, hostile records and other tests that want the machine for themselves
 //	long    the long form of every test that has two: 20,000 histories of the sample for 1000, every bit of a file for one of each byte
 //
-// Each name stands for itself: broker,long asks for the long form of the faults. A test that is not asked for is
+// No name includes another: broker,long asks for the long form of the faults. A test that is not asked for is
 // skipped and says which name asks for it. The package imports nothing but the standard library, so that the tests of
 // every package may import it.
 package tier

@@ -44,7 +44,7 @@ func (s *Spectrum) Search(o gamma.OracleSearch, d int) gamma.OracleSearch {
 	if s == nil {
 		return o
 	}
-	o.Eigen.Further = gamma.BesideDominant
+	o.Eigen.Further = gamma.FurtherDominant
 	if o.Eigen.Tolerance <= gamma.FineSearch.Tolerance {
 		o.Eigen.Dimension = max(o.Eigen.Dimension, min(carefulSteps, int(gamma.BoundRoom)/max(1, d)))
 	}

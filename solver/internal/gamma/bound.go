@@ -105,7 +105,7 @@ func (g *Gamma) BoundDual(
 			), Kind: OutputNorms, Failure: failure, Vectors: run.top(), Columns: m,
 		}
 		if m == 1 {
-			bound.Further, bound.FurtherValues = run.besides(BesideDominant)
+			bound.Further, bound.FurtherValues = run.further(FurtherDominant)
 		}
 		return bound
 	}

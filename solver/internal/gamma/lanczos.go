@@ -78,7 +78,7 @@ func (g *Gamma) Dominant(start []float64, search eigenSearch, seed uint64) Ritz 
 		}
 	}
 	if search.Further > 0 {
-		found.Further, found.FurtherValues = krylov.besides(search.Further)
+		found.Further, found.FurtherValues = krylov.further(search.Further)
 	}
 	if search.wide && !g.Workers.Cancelled() {
 		for c := range m {
@@ -113,9 +113,9 @@ func (k *krylov) outer(c int) [][]float64 {
 	return vectors
 }
 
-// besides returns the Ritz vectors of the first column, in the Krylov space of the last run, of the count largest
+// further returns the Ritz vectors of the first column, in the Krylov space of the last run, of the count largest
 // |values| but for the largest.
-func (k *krylov) besides(count int) (vectors [][]float64, values []float64) {
+func (k *krylov) further(count int) (vectors [][]float64, values []float64) {
 	e, size, ok := k.tridiagonal(0, k.used)
 	if !ok {
 		return nil, nil
@@ -385,6 +385,6 @@ func columnAxpy(dst, coef, a []float64, m int) {
 	}
 }
 
-// BesideDominant is the number of eigenvectors sought in addition to the dominant one: what enters together takes one
+// FurtherDominant is the number of eigenvectors sought in addition to the dominant one: what enters together takes one
 // refit. On ML-100k with β = 20 single vectors take twice the time to the same gap.
-const BesideDominant = 7
+const FurtherDominant = 7

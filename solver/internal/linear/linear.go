@@ -36,7 +36,7 @@ type LinearFit struct {
 	move   []float64 // n×m predictions of the direction
 	Target []float64 // n×m
 
-	columns [][]float64 // of BesideWeights, made when they are first asked for
+	columns [][]float64 // of JointWeights, made when they are first asked for
 
 	Memory     output.Bfgs // in scaled coordinates
 	BiasMemory output.Bfgs // of SettleBias, in units of the root of its bound
@@ -100,16 +100,16 @@ func (f *LinearFit) RidgeOf(a, b []float64) float64 {
 // columns.
 const JointColumns = 40
 
-// Beside returns what is fitted together with the output weights: the bias and a linear term of few columns; nil if
+// Joint returns what is fitted together with the output weights: the bias and a linear term of few columns; nil if
 // neither is fitted. It takes what they predict out of offset (n×m), the predictions of the linear term and the bias.
 // The weights alias theta.
-func (f *LinearFit) Beside(offset []float64) *output.BesideWeights {
+func (f *LinearFit) Joint(offset []float64) *output.JointWeights {
 	d, m, n := f.p.X.NumColumns, f.p.Outputs, f.p.X.NumRows()
 	linear := f.Ridge > 0 && f.BiasRidge > 0 && d <= JointColumns
 	if f.BiasRidge == 0 {
 		return nil
 	}
-	b := &output.BesideWeights{Ridges: []float64{f.BiasRidge}, Weights: f.Theta[d*m:]}
+	b := &output.JointWeights{Ridges: []float64{f.BiasRidge}, Weights: f.Theta[d*m:]}
 	if f.columns == nil {
 		f.columns = [][]float64{slices.Repeat([]float64{1}, n)}
 		if linear {

@@ -29,7 +29,7 @@ const (
 // best point seen.
 //
 // With joint, its weights are improved together with v; nil for none.
-func (f *OutputFit) Newton(v []float64, joint *BesideWeights, limits FitLimits) int {
+func (f *OutputFit) Newton(v []float64, joint *JointWeights, limits FitLimits) int {
 	if len(f.Phi) == 0 || f.Workers.Cancelled() {
 		return 0
 	}
@@ -46,11 +46,11 @@ func (f *OutputFit) Newton(v []float64, joint *BesideWeights, limits FitLimits) 
 	return iterations
 }
 
-// BesideWeights are weights of columns that are fitted together with the activations, each with a ridge: what they
-// predict is no part of the offset. Activations of the homogeneous kernel are positive and nearly linear in places,
+// JointWeights are weights of columns that are fitted together with the activations, each with a ridge. The offset does
+// not include what they predict. Activations of the homogeneous kernel are positive and nearly linear in places,
 // so that a linear term or a bias that is fixed holds their weights back: on letter the objective after 225 vectors
 // was twice that with a bias that moves.
-type BesideWeights struct {
+type JointWeights struct {
 	Columns [][]float64 // q, n each
 	Ridges  []float64   // q, positive
 	Weights []float64   // q×m

@@ -128,7 +128,7 @@ func TestUnitsFootprint(t *testing.T) {
 // TestRowTotalsFootprint measures a refit that keeps totals of its rows.
 func TestRowTotalsFootprint(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	p := numbersBesideNames(r, 20_000)
+	p := numbersAndNames(r, 20_000)
 	s := posterior.New(posterior.Logistic, 1, 8, p.Field, p.NumFields, posterior.PriorFor(posterior.Logistic, 1))
 	before := heap()
 	f, err := NewRefit(s, p, 10, 1)

@@ -92,7 +92,7 @@ func TestInteractionsOfNothing(t *testing.T) {
 // first round.
 func TestInteractionsOfSingleFeatures(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	p := numbersBesideNames(r, 500)
+	p := numbersAndNames(r, 500)
 	once := newRelevance(posterior.Logistic, p, 500).half(2, 4, 0).interactions(rand.New(rand.NewPCG(1, 2)))
 	again := newRelevance(posterior.Logistic, p, 500).half(2, 4, 0)
 	random := rand.New(rand.NewPCG(1, 2))

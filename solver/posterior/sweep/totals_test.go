@@ -141,7 +141,7 @@ func TestRowTotalsDoNotDependOnWorkers(t *testing.T) {
 	var want []float64
 	for _, workers := range []int{1, 2, 8} {
 		r := rand.New(rand.NewPCG(64, 64))
-		p := numbersBesideNames(r, 1500)
+		p := numbersAndNames(r, 1500)
 		s := randomState(r, p, posterior.Logistic, 3)
 		f, err := NewRefit(s, p, 10, workers)
 		if err != nil {
@@ -163,8 +163,8 @@ func TestRowTotalsDoNotDependOnWorkers(t *testing.T) {
 	}
 }
 
-// numbersBesideNames draws examples of two fields of 700 names and three numbers.
-func numbersBesideNames(r *rand.Rand, n int) *solver.Problem {
+// numbersAndNames draws examples of two fields of 700 names and three numbers.
+func numbersAndNames(r *rand.Rand, n int) *solver.Problem {
 	p := &solver.Problem{
 		X:         solver.NewRows(1403, n, 5*n),
 		Outputs:   1,

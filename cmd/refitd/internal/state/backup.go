@@ -46,7 +46,7 @@ func backup(store *sketch.Store, model, path string, out *report.Emitter) error 
 		if err := statedir.Hold(w); err != nil {
 			return err
 		}
-		header, err = store.Backup(w, companions...)
+		header, err = store.Backup(w, sideFiles...)
 		return err
 	})
 	if err == nil {
@@ -146,7 +146,7 @@ func RestoreTo(ctx context.Context, dir, staging, path string, meter *progress.M
 			meter.Stage("checking the state", unit, total)
 		}
 		meter.Pass(unit, done, total)
-	}), staging, meter.Reader(f), log, companions...)
+	}), staging, meter.Reader(f), log, sideFiles...)
 	if err != nil {
 		return nil, ingest.StateError(fmt.Errorf("state: %s: %w", path, err), path)
 	}

@@ -24,8 +24,8 @@ import (
 // journalFile lists, in the state directory, what operators decided: JSON Lines, the newest last.
 const journalFile = "journal.jsonl"
 
-// companions are the files of a state directory that go with the rows wherever they go.
-var companions = []string{journalFile, config.PosteriorFile, config.ModelFile, config.NumbersFile, config.CurvesFile}
+// sideFiles are the files of a state directory that are backed up and moved together with the rows.
+var sideFiles = []string{journalFile, config.PosteriorFile, config.ModelFile, config.NumbersFile, config.CurvesFile}
 
 // A Decision is a line of the journal.
 type Decision struct {
@@ -65,7 +65,7 @@ func Replace(dir, staging, verb, why, what string) (kept string, err error) {
 	now := time.Now()
 	_, missing := os.Stat(dir)
 	if missing == nil {
-		for _, name := range append(slices.Clone(companions), statedir.BackupsFile) {
+		for _, name := range append(slices.Clone(sideFiles), statedir.BackupsFile) {
 			if _, err := os.Stat(filepath.Join(staging, name)); err == nil && name == config.ModelFile {
 				continue // the new rows are of other settings, perhaps
 			}

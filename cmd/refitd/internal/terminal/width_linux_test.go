@@ -18,7 +18,7 @@ func TestWidthIsOfTheTerminal(t *testing.T) {
 		t.Skip("no pseudo terminal here: ", err)
 	}
 	defer pty.Close()
-	writer := progress.NewScreen(pty).Beside(pty)
+	writer := progress.NewScreen(pty).Above(pty)
 	for columns, want := range map[uint16]int{60: 60, 200: 200, 0: Columns} {
 		if err := unix.IoctlSetWinsize(int(pty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 			t.Fatal(err)

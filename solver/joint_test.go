@@ -11,9 +11,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// TestNewtonFitsLinearTermBeside: output weights, linear term and bias together end at the optimum of all three, which
+// TestNewtonFitsLinearTermJointly: output weights, linear term and bias together end at the optimum of all three, which
 // their own methods, in turns, cannot lower; in turns these crawl.
-func TestNewtonFitsLinearTermBeside(t *testing.T) {
+func TestNewtonFitsLinearTermJointly(t *testing.T) {
 	tier.NotUnderRace(t)
 	for _, loss := range allLosses {
 		for _, pen := range few(allPenalties) {
@@ -42,7 +42,7 @@ func TestNewtonFitsLinearTermBeside(t *testing.T) {
 					linearPart()
 					joint := func() float64 {
 						lin.PredictTo(f.Offset, lin.Theta)
-						f.Newton(v, lin.Beside(f.Offset), accurate)
+						f.Newton(v, lin.Joint(f.Offset), accurate)
 						return objective()
 					}
 					reached := joint()
