@@ -103,7 +103,17 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	observeAll(c, events)
 	j := prepared(
 		t,
-		&task.Task{Given: -1, Rough: true, Model: m, Schema: &c.schema, Workers: 1, Sample: sampleOf(events)},
+		&task.Task{
+			Rough:   true,
+			Model:   m,
+			Schema:  &c.schema,
+			Workers: 1,
+			Choices: task.Choices{
+				Given: -1,
+			},
+			Rows: task.Rows{
+				Sample: sampleOf(events),
+			}},
 	)
 	j.Judge = func(*solver.Model) float64 { return math.NaN() }
 	s, err := convex.Settings(j)
@@ -111,7 +121,7 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Tolerance = task.StreamTolerance
-	lambdas, err := convex.LambdasFor(j, t.Context(), j.Problem, s)
+	lambdas, err := convex.LambdasFor(j, t.Context(), j.Rows.Problem, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +142,7 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 	r := found.Result
 	if calls != len(lambdas)+2 || found.Lambda != lambdas[best] || found.Rough || r.Status != solver.Converged ||
 		r.GapRelative > task.StreamTolerance ||
-		len(r.Dual) != j.Problem.X.NumRows()*j.Problem.Outputs {
+		len(r.Dual) != j.Rows.Problem.X.NumRows()*j.Rows.Problem.Outputs {
 		t.Errorf(
 			"%d solves, λ %g of %g, rough %t, %v with a gap of %g",
 			calls,

@@ -71,31 +71,37 @@ func TestChoicesAreCapped(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
-				Given:     -1,
-				Model:     m,
-				Schema:    &schema,
-				Sample:    attacked,
-				AlarmAge:  math.Inf(1),
-				Unbounded: unbounded,
+				Model:  m,
+				Schema: &schema,
+				Choices: task.Choices{
+					Given:     -1,
+					Unbounded: unbounded,
+				},
+				Rows: task.Rows{
+					Sample: attacked,
+				},
+				Criteria: task.Criteria{
+					AlarmAge: math.Inf(1),
+				},
 			},
 		)
 		attacked.Train = sampleOf(cycletest.Public(22, 5000)).Train // which prepare takes
 		names := make(map[string]bool)
-		for i := range j.Select_.Events {
-			names[j.Select_.Events[i].Categorical[0]] = true
+		for i := range j.Rows.Select_.Events {
+			names[j.Rows.Select_.Events[i].Categorical[0]] = true
 		}
 		for _, h := range []int{0, len(fitted.HalfLives) - 1} {
-			j.HalfLife = h
+			j.Choices.HalfLife = h
 			for what, weights := range map[string][]float64{"select": j.SelectWeights(), "recent": choose.RecentWeights(j)} {
 				own, all := 0.0, 0.0
-				for i := range j.Select_.Events {
+				for i := range j.Rows.Select_.Events {
 					w := encode.WeightAt(weights, i)
-					if j.Select_.Events[i].Categorical[0] == "invented" {
+					if j.Rows.Select_.Events[i].Categorical[0] == "invented" {
 						own += w
 					}
 					all += w
 				}
-				if before := fitted.Decayed(nil, j.Sample.SelectAge, fitted.HalfLives[h]); unbounded &&
+				if before := fitted.Decayed(nil, j.Rows.Sample.SelectAge, fitted.HalfLives[h]); unbounded &&
 					what == "select" &&
 					!slices.Equal(weights, before) {
 					t.Errorf("%s rows, horizon %d: a refit of an earlier build has other weights", what, h)
@@ -115,7 +121,18 @@ func TestChoicesAreCapped(t *testing.T) {
 			}
 		}
 	}
-	j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &schema, Sample: clean, AlarmAge: math.Inf(1)})
+	j := prepared(t, &task.Task{
+		Model:  m,
+		Schema: &schema,
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: clean,
+		},
+		Criteria: task.Criteria{
+			AlarmAge: math.Inf(1),
+		}})
 	if w := j.SelectWeights(); w != nil {
 		t.Error("rows of entities within their shares have weights")
 	}
@@ -134,26 +151,35 @@ func TestOneRowChoosesNothing(t *testing.T) {
 	for _, unbounded := range []bool{false, true} {
 		j := prepared(
 			t,
-			&task.Task{Given: -1, Model: m, Schema: &schema, Sample: sampleOf(events), Unbounded: unbounded},
+			&task.Task{
+				Model:  m,
+				Schema: &schema,
+				Choices: task.Choices{
+					Given:     -1,
+					Unbounded: unbounded,
+				},
+				Rows: task.Rows{
+					Sample: sampleOf(events),
+				}},
 		)
 		absurd := solver.NewModel(solver.ANOVA, j.Vocab.NumColumns(), 1, true)
 		bad := absurd.Clone()
 		absurd.Bias[0], bad.Bias[0] = 3, 4.5
-		at, _ := j.Select_.X.Row(0)
+		at, _ := j.Rows.Select_.X.Row(0)
 		absurd.Linear[at[0]] = 1e6
 		rare := 0.0 // rows of that name
-		for i := range j.Select_.Events {
-			if j.Select_.Events[i].Categorical[0] == j.Select_.Events[0].Categorical[0] {
+		for i := range j.Rows.Select_.Events {
+			if j.Rows.Select_.Events[i].Categorical[0] == j.Rows.Select_.Events[0].Categorical[0] {
 				rare++
 			}
 		}
 		most, _ := j.Plausible()
-		loss := evaluate.Loss(j.Select_, j.Target, absurd, nil)
+		loss := evaluate.Loss(j.Rows.Select_, j.Target, absurd, nil)
 		if bounded := loss <= most; bounded == unbounded {
 			t.Errorf("unbounded %t: %g rows with outputs of a million make a mean loss of %g", unbounded, rare, loss)
 		}
 		if l := choose.Losses(j, absurd); (l[0] == most) == unbounded ||
-			l[len(l)-1] != j.Target.Judged(&j.Select_.Events[len(l)-1], []float64{3}, nil) {
+			l[len(l)-1] != j.Target.Judged(&j.Rows.Select_.Events[len(l)-1], []float64{3}, nil) {
 			t.Errorf("unbounded %t: losses of rows are %g and %g", unbounded, l[0], l[len(l)-1])
 		}
 		if choose.Gains(j, choose.Losses(j, absurd), choose.Losses(j, bad)) == unbounded {
@@ -174,12 +200,20 @@ func TestFoldsAreCapped(t *testing.T) {
 			events[i].Categorical = []string{"invented", "i3"}
 		}
 	}
-	j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &schema, Sample: sampleOf(events)})
-	rows := encode.CountTo(j.Problem.X.NumRows())
+	j := prepared(t, &task.Task{
+		Model:  m,
+		Schema: &schema,
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: sampleOf(events),
+		}})
+	rows := encode.CountTo(j.Rows.Problem.X.NumRows())
 	own, others := 0.0, 0.0
 	weights := choose.FoldWeights(j, rows)
 	for i, row := range rows[choose.FoldAt(0, len(rows)):] {
-		if j.Train.Names[row] == "invented" {
+		if j.Rows.Train.Names[row] == "invented" {
 			own += weights[i]
 		} else {
 			others += weights[i]
@@ -193,7 +227,7 @@ func TestFoldsAreCapped(t *testing.T) {
 	for f, i := 0, 0; f < 3; f++ {
 		for range choose.FoldAt(f+1, len(rows)) - choose.FoldAt(f, len(rows)) {
 			worse := 0.0
-			if j.Train.Names[rows[choose.FoldAt(0, len(rows))+i]] == "invented" {
+			if j.Rows.Train.Names[rows[choose.FoldAt(0, len(rows))+i]] == "invented" {
 				worse = 10
 			}
 			a[f], b[f] = append(a[f], 1+worse), append(b[f], 2)

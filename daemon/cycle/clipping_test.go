@@ -161,8 +161,10 @@ func TestLimitsOfAnotherChampion(t *testing.T) {
 		j := &task.Task{
 			Model:    m,
 			Schema:   &newCycle(t, m).schema,
-			Sample:   withAges(events),
 			Champion: mustRefit(t, newCycle(t, old), withAges(before)),
+			Rows: task.Rows{
+				Sample: withAges(events),
+			},
 		}
 		var train []event.Event
 		for i := range events {

@@ -58,12 +58,16 @@ func TestConvexStageRunsAfterAll(t *testing.T) {
 	first.Version.Version = 1
 	c.Install(first)
 	j := &task.Task{
-		Given:    -1,
 		Model:    c.config,
 		Schema:   &c.schema,
 		Champion: first,
 		Workers:  1,
-		Sample:   sampleOf(events),
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: sampleOf(events),
+		},
 	}
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)

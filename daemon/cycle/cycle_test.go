@@ -264,7 +264,12 @@ func TestGateKeepsWhatIsWorse(t *testing.T) {
 		t.Errorf("a model of random labels is %s: %s", worse.Version.Decision, worse.Version.Reason)
 	}
 	constant := slices.Clone(events)
-	j := &task.Task{Model: m, Schema: &c.schema, Sample: sampleOf(constant)}
+	j := &task.Task{
+		Model:  m,
+		Schema: &c.schema,
+		Rows: task.Rows{
+			Sample: sampleOf(constant),
+		}}
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,15 @@ func TestFormsInTime(t *testing.T) {
 	}
 	age := s.TrainAge
 	schema := m.Schema.Event()
-	j := &task.Task{Given: -1, Model: m, Schema: &schema, Sample: s}
+	j := &task.Task{
+		Model:  m,
+		Schema: &schema,
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: s,
+		}}
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,16 @@ func TestGateOfNewEntities(t *testing.T) {
 	off := *good
 	off.Model, off.WithoutHoldout = good.ModelWithoutHoldout().Clone(), nil
 	off.Model.Bias[0] += 0.5 // for all users
-	j := &task.Task{Given: -1, Model: m, Schema: &c.schema, Champion: &off, Sample: sampleOf(events)}
+	j := &task.Task{
+		Model:    m,
+		Schema:   &c.schema,
+		Champion: &off,
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: sampleOf(events),
+		}}
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +165,15 @@ func TestGateOfClassBaselines(t *testing.T) {
 		if good.Version.Decision != "promoted" {
 			t.Errorf("%s: %s", name, good.Version.Reason)
 		}
-		j := &task.Task{Given: -1, Model: m, Schema: &c.schema, Sample: sampleOf(events)}
+		j := &task.Task{
+			Model:  m,
+			Schema: &c.schema,
+			Choices: task.Choices{
+				Given: -1,
+			},
+			Rows: task.Rows{
+				Sample: sampleOf(events),
+			}}
 		if err := refit.Prepare(j); err != nil {
 			t.Fatal(err)
 		}

@@ -69,14 +69,22 @@ func prepared(t *testing.T, j *task.Task) *task.Task {
 func TestEntitiesAreHeldOutWhole(t *testing.T) {
 	m := crowdModel(nil)
 	schema, events := m.Schema.Event(), crowd(23, 4000)
-	j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &schema, Sample: withAges(events)})
-	if len(j.HeldOut) != 2 || len(j.HeldOut[0]) < 8 || len(j.HeldOut[1]) == 0 {
-		t.Fatalf("held out %v", j.HeldOut)
+	j := prepared(t, &task.Task{
+		Model:  m,
+		Schema: &schema,
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: withAges(events),
+		}})
+	if len(j.Rows.HeldOut) != 2 || len(j.Rows.HeldOut[0]) < 8 || len(j.Rows.HeldOut[1]) == 0 {
+		t.Fatalf("held out %v", j.Rows.HeldOut)
 	}
 	train, held, byField := 0, 0, [2]int{}
 	for i := range events {
 		ev := &events[i]
-		user, item := gate.Has(j.HeldOut, 0, ev.Categorical[0]), gate.Has(j.HeldOut, 1, ev.Categorical[1])
+		user, item := gate.Has(j.Rows.HeldOut, 0, ev.Categorical[0]), gate.Has(j.Rows.HeldOut, 1, ev.Categorical[1])
 		switch {
 		case i%10 == 0:
 		case i%10 == 1:
@@ -92,11 +100,12 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 			train++
 		}
 	}
-	if j.Problem.X.NumRows() != train || len(j.Gate.Events) != held || train+held+len(j.Select_.Events) != len(events) {
+	if j.Rows.Problem.X.NumRows() != train || len(j.Rows.Gate.Events) != held || train+held+len(
+		j.Rows.Select_.Events) != len(events) {
 		t.Errorf(
 			"%d training rows and %d gate rows, want %d and %d",
-			j.Problem.X.NumRows(),
-			len(j.Gate.Events),
+			j.Rows.Problem.X.NumRows(),
+			len(j.Rows.Gate.Events),
 			train,
 			held,
 		)
@@ -105,33 +114,34 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 		if n == 0 || n > 320 {
 			t.Errorf("%d rows are held out for field %d, at most a tenth of 3200 may be", n, f)
 		}
-		for _, name := range j.HeldOut[f] {
+		for _, name := range j.Rows.HeldOut[f] {
 			if j.Vocab.Column(f, name) >= 0 {
 				t.Errorf("%s is in the vocabulary of the training rows", name)
 			}
 		}
 	}
-	for i := range j.Gate.Events { // stream numbers its events by their time
-		if age := float64(int64(len(events)) - j.Gate.Events[i].Time); j.Sample.GateAge[i] != age ||
-			j.Sample.HeldOutWeights[len(j.Select_.Events)+i] != age {
+	for i := range j.Rows.Gate.Events { // stream numbers its events by their time
+		if age := float64(int64(len(events)) - j.Rows.Gate.Events[i].Time); j.Rows.Sample.GateAge[i] != age ||
+			j.Rows.Sample.HeldOutWeights[len(j.Rows.Select_.Events)+i] != age {
 			t.Fatalf(
 				"gate row %d: age %g, weight %g, want %g",
 				i,
-				j.Sample.GateAge[i],
-				j.Sample.HeldOutWeights[len(j.Select_.Events)+i],
+				j.Rows.Sample.GateAge[i],
+				j.Rows.Sample.HeldOutWeights[len(j.Rows.Select_.Events)+i],
 				age,
 			)
 		}
 	}
-	if len(j.Weights) != train || len(j.Sample.TrainAge) != train || !slices.Equal(j.Weights, j.Sample.TrainAge) {
+	if len(j.Rows.Weights) != train || len(j.Rows.Sample.TrainAge) != train || !slices.Equal(j.Rows.Weights,
+		j.Rows.Sample.TrainAge) {
 		t.Error("training rows have weights or ages of others")
 	}
-	for i := range j.Golden {
-		if gate.Any(j.HeldOut, &j.Golden[i]) {
+	for i := range j.Rows.Golden {
+		if gate.Any(j.Rows.HeldOut, &j.Rows.Golden[i]) {
 			t.Error("a golden event is held out")
 		}
 	}
-	if j.Means.ByName[j.HeldOut[1][0]] != 0 || j.MeansOfAll.ByName[j.HeldOut[1][0]] == 0 {
+	if j.Criteria.Means.ByName[j.Rows.HeldOut[1][0]] != 0 || j.Criteria.MeansOfAll.ByName[j.Rows.HeldOut[1][0]] == 0 {
 		t.Error("the means that the gate compares with know a held-out item, or those that consumers are shown do not")
 	}
 }
@@ -142,13 +152,13 @@ func TestEntitiesAreHeldOutWhole(t *testing.T) {
 func TestEntitiesThatAreLeft(t *testing.T) {
 	events := crowd(23, 4000)
 	drawn := func(j *task.Task) fitted.HeldOutNames {
-		j.Given, j.Sample = -1, withAges(events)
+		j.Choices.Given, j.Rows.Sample = -1, withAges(events)
 		if j.Model == nil {
 			j.Model = crowdModel(nil)
 		}
 		schema := j.Model.Schema.Event()
 		j.Schema = &schema
-		return prepared(t, j).HeldOut
+		return prepared(t, j).Rows.HeldOut
 	}
 	for name, m := range map[string]*config.Model{
 		"share 0":        crowdModel(func(m *config.Model) { m.Sample.Holdout.Entities = 0 }),
@@ -201,7 +211,16 @@ func TestGateSeesNewEntities(t *testing.T) {
 		events := crowd(22, 8000)
 		c := newCycle(t, m)
 		good := mustRefit(t, c, sampleOf(events))
-		j := prepared(t, &task.Task{Given: -1, Model: m, Schema: &c.schema, Champion: good, Sample: sampleOf(events)})
+		j := prepared(t, &task.Task{
+			Model:    m,
+			Schema:   &c.schema,
+			Champion: good,
+			Choices: task.Choices{
+				Given: -1,
+			},
+			Rows: task.Rows{
+				Sample: sampleOf(events),
+			}})
 		bad := convex.MapModel(good.ModelWithoutHoldout(), good.Vocabulary, j.Vocab)
 		const away = 1.2
 		bad.Bias[0] += away

@@ -48,13 +48,17 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
-				Given:    -1,
 				Rough:    rough,
 				Model:    c.config,
 				Schema:   &c.schema,
 				Champion: first,
 				Workers:  1,
-				Sample:   sampleOf(events),
+				Choices: task.Choices{
+					Given: -1,
+				},
+				Rows: task.Rows{
+					Sample: sampleOf(events),
+				},
 			},
 		)
 		best, fit, err := refit.Stages(j, t.Context(), variational.Continuing(j, j.Vocab))
@@ -79,27 +83,31 @@ func TestPathIsWarm(t *testing.T) {
 		j := prepared(
 			t,
 			&task.Task{
-				Given:   -1,
 				Rough:   true,
 				Carries: carries,
 				Model:   c.config,
 				Schema:  &c.schema,
 				Workers: 2,
-				Sample:  sampleOf(events),
+				Choices: task.Choices{
+					Given: -1,
+				},
+				Rows: task.Rows{
+					Sample: sampleOf(events),
+				},
 			},
 		)
-		j.Judge = func(m *solver.Model) float64 { return evaluate.Loss(j.Select_, j.Target, m, nil) }
+		j.Judge = func(m *solver.Model) float64 { return evaluate.Loss(j.Rows.Select_, j.Target, m, nil) }
 		s, err := convex.Settings(j)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Rough = true
-		lambdas, err := convex.LambdasFor(j, t.Context(), j.Problem, s)
+		lambdas, err := convex.LambdasFor(j, t.Context(), j.Rows.Problem, s)
 		if err != nil || len(lambdas) < 2 {
 			t.Fatalf("%d λ (%v)", len(lambdas), err)
 		}
 		first := make(map[float64]int) // basis vectors of its first step
-		best, err := convex.WalkPath(j, t.Context(), j.Problem, lambdas, len(lambdas), s, func(c *task.Candidate) {
+		best, err := convex.WalkPath(j, t.Context(), j.Rows.Problem, lambdas, len(lambdas), s, func(c *task.Candidate) {
 			if _, ok := first[c.Lambda]; !ok {
 				first[c.Lambda] = c.Step.K
 			}

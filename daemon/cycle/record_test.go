@@ -349,14 +349,20 @@ func TestRecordIsOptional(t *testing.T) {
 func TestBudgetCountsSweeps(t *testing.T) {
 	m := cycletest.RatingsModel(nil)
 	schema := m.Schema.Event()
-	j := &task.Task{Model: m, Schema: &schema, Workers: 1, Sample: sampleOf(cycletest.Stream(3, 600))}
+	j := &task.Task{
+		Model:   m,
+		Schema:  &schema,
+		Workers: 1,
+		Rows: task.Rows{
+			Sample: sampleOf(cycletest.Stream(3, 600)),
+		}}
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
 	yields := 0
 	j.Yield = func() { yields++ }
 	run := func(ctx context.Context, after func(sweeps int)) *task.VariationalFit {
-		prior := variational.PriorFor(j.Target.Likelihood, j.Problem)
+		prior := variational.PriorFor(j.Target.Likelihood, j.Rows.Problem)
 		sweeps, loss := 0, 1.0
 		j.Judge = func(*solver.Model) float64 {
 			sweeps++
@@ -368,7 +374,7 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			j,
 			ctx,
 			variational.NewPosterior(j, nil, prior, 3),
-			&task.Sweeping{Problem: j.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget},
+			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget},
 		)
 		if err != nil {
 			t.Fatal(err)

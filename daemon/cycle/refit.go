@@ -62,27 +62,33 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	start := c.now()
 	c.mu.Lock()
 	j := &task.Task{
-		Given:    -1,
-		Rough:    true,
-		Carries:  true,
-		Model:    c.config,
-		Schema:   &c.schema,
-		Champion: c.champion,
-		Fallback: c.lineage.fallback,
-		Workers:  c.Workers,
-		Now:      c.now,
-		Sample:   sample,
-		Guard:    &c.publisher.guard,
-		Updated:  c.publisher.published != nil && c.publisher.published.IsUpdate(),
-		Paired: c.progress.progressive.Paired(
-			evaluate.FoldIn,
-			evaluate.Published,
-		),
+		Rough:      true,
+		Carries:    true,
+		Model:      c.config,
+		Schema:     &c.schema,
+		Champion:   c.champion,
+		Fallback:   c.lineage.fallback,
+		Workers:    c.Workers,
+		Now:        c.now,
+		Guard:      &c.publisher.guard,
+		Updated:    c.publisher.published != nil && c.publisher.published.IsUpdate(),
 		Cold:       c.nextStart(),
 		Rejections: c.lineage.rejections,
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: sample,
+		},
+		Criteria: task.Criteria{
+			Paired: c.progress.progressive.Paired(
+				evaluate.FoldIn,
+				evaluate.Published,
+			),
+		},
 	}
-	if j.AlarmAge = math.Inf(1); c.watch.drift.Alarm > 0 {
-		j.AlarmAge = float64(c.watch.drift.Events - c.watch.drift.Alarm)
+	if j.Criteria.AlarmAge = math.Inf(1); c.watch.drift.Alarm > 0 {
+		j.Criteria.AlarmAge = float64(c.watch.drift.Events - c.watch.drift.Alarm)
 	}
 	c.mu.Unlock()
 	budget := time.Duration(j.Model.Train.TimeBudget)

@@ -50,7 +50,9 @@ func TestRefitsContinueFromTheCleanState(t *testing.T) {
 				Schema:   &c.schema,
 				Champion: c.champion,
 				Target:   c.target,
-				Sample:   sampleOf(events),
+				Rows: task.Rows{
+					Sample: sampleOf(events),
+				},
 			}
 			if err := refit.Prepare(j); err != nil {
 				t.Fatal(err)
@@ -97,7 +99,12 @@ func TestSweepsOverAllRows(t *testing.T) {
 	}
 	weights := slices.Concat(sample.Weights, sample.HeldOutWeights)
 	rowList := slices.Concat(sample.Train, sample.Select, sample.Gate)
-	j := &task.Task{Model: c.config, Schema: &schema, Sample: sample}
+	j := &task.Task{
+		Model:  c.config,
+		Schema: &schema,
+		Rows: task.Rows{
+			Sample: sample,
+		}}
 	if err := refit.Prepare(j); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +127,7 @@ func TestSweepsOverAllRows(t *testing.T) {
 	if all.Vocab.Column(0, "held out") < 0 || !reflect.DeepEqual(all.Vocab.Numeric, j.Vocab.Numeric) {
 		t.Error("the names of the held-out events are missing, or numbers are scaled otherwise")
 	}
-	j.HalfLife, j.Sample.TrainAge, j.Sample.SelectAge, j.Sample.GateAge = 4, make(
+	j.Choices.HalfLife, j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge = 4, make(
 		[]float64,
 		len(sample.Weights),
 	), make(
@@ -130,8 +137,8 @@ func TestSweepsOverAllRows(t *testing.T) {
 		[]float64,
 		120,
 	)
-	for i := range j.Sample.GateAge {
-		j.Sample.GateAge[i] = fitted.HalfLives[4]
+	for i := range j.Rows.Sample.GateAge {
+		j.Rows.Sample.GateAge[i] = fitted.HalfLives[4]
 	}
 	faded := variational.AllRows(j).Weights
 	if a, b := faded[len(faded)-1]/faded[0], weights[len(weights)-1]/weights[0]; !closeTo(2*a, b) {

@@ -18,17 +18,17 @@ func Degenerate(j *task.Task, model *solver.Model) bool {
 	m := j.Target.Outputs()
 	outputs, work := make([]float64, m), make([]float64, 2*model.NumBasis)
 	var phi []float64
-	n := j.Problem.X.NumRows()
+	n := j.Rows.Problem.X.NumRows()
 	differ := false
 	for i := 0; i < n; i += max(1, n/probe) {
-		index, value := j.Train.X.Row(i)
-		firstIndex, firstValue := j.Train.X.Row(0)
+		index, value := j.Rows.Train.X.Row(i)
+		firstIndex, firstValue := j.Rows.Train.X.Row(0)
 		differ = differ || !slices.Equal(index, firstIndex) || !slices.Equal(value, firstValue) ||
-			!slices.Equal(j.Train.Numbers(i), j.Train.Numbers(0))
+			!slices.Equal(j.Rows.Train.Numbers(i), j.Rows.Train.Numbers(0))
 		model.Predict(outputs, work, index, value)
-		phi = j.Vocab.AddMapped(outputs, model, j.Train.Numbers(i), phi)
+		phi = j.Vocab.AddMapped(outputs, model, j.Rows.Train.Numbers(i), phi)
 		low, high = min(low, outputs[0]), max(high, outputs[0])
-		labelLow, labelHigh = min(labelLow, j.Train.Targets[i*m]), max(labelHigh, j.Train.Targets[i*m])
+		labelLow, labelHigh = min(labelLow, j.Rows.Train.Targets[i*m]), max(labelHigh, j.Rows.Train.Targets[i*m])
 	}
 	return differ && labelLow < labelHigh && high-low <= 1e-12*(1+math.Abs(high))
 }

@@ -26,7 +26,7 @@ func Decide(j *task.Task, ch *fitted.Fitted) {
 	case !ch.Model.IsFinite():
 		say("not_finite", "a parameter is not finite")
 		return
-	case j.Lists == nil && Degenerate(j, ch.Model):
+	case j.Criteria.Lists == nil && Degenerate(j, ch.Model):
 		say("degenerate", "degenerate: it predicts the same for every event")
 		return
 	case j.Champion != nil && !Comparable(j, j.Champion):
@@ -120,11 +120,11 @@ func progressiveLosses(j *task.Task) *scores {
 	if j.Champion == nil {
 		return s
 	}
-	n := len(j.Paired)
+	n := len(j.Criteria.Paired)
 	if since, ok := EventsSince(j, j.Champion); ok {
 		n = min(n, int(since))
 	}
-	for _, l := range j.Paired[len(j.Paired)-n:] {
+	for _, l := range j.Criteria.Paired[len(j.Criteria.Paired)-n:] {
 		s.loss, s.against = append(s.loss, l[0]), append(s.against, l[1])
 	}
 	s.most, _ = j.Plausible()
@@ -154,7 +154,7 @@ func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason stri
 			if base.own != nil {
 				loss = *base.own
 			}
-			most, hidden, least := largest, label, j.Least
+			most, hidden, least := largest, label, j.Criteria.Least
 			if base.own != nil { // wrong or not
 				most, hidden, least = 1, min(label, 1), 0
 			}
@@ -193,8 +193,9 @@ func belowBaseline(j *task.Task, ch *fitted.Fitted, own heldLosses) (reason stri
 // gateWeights returns the weights of the gate rows, which fade as the training rows do and are capped by entity, nil if
 // all count alike.
 func gateWeights(j *task.Task) []float64 {
-	if len(j.Sample.GateAge) != len(j.Gate.Events) {
-		return j.CapEntities(nil, j.Gate.Events)
+	if len(j.Rows.Sample.GateAge) != len(j.Rows.Gate.Events) {
+		return j.CapEntities(nil, j.Rows.Gate.Events)
 	}
-	return j.CapEntities(fitted.Decayed(nil, j.Sample.GateAge, fitted.HalfLives[j.HalfLife]), j.Gate.Events)
+	return j.CapEntities(fitted.Decayed(nil, j.Rows.Sample.GateAge, fitted.HalfLives[j.Choices.HalfLife]),
+		j.Rows.Gate.Events)
 }

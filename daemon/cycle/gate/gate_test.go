@@ -18,19 +18,24 @@ import (
 func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	m, two := cycletest.RatingsModel(nil), []string{"u1", "i1"}
 	schema := m.Schema.Event()
-	j := &task.Task{Model: m, Schema: &schema,
-		Sample: &encode.Sample{
-			GateAge:   []float64{50, 5, 20},
-			SelectAge: []float64{30, 1},
-			Events:    snapshot.Counts{Applied: 100},
-			Lineage:   "l",
-		},
+	j := &task.Task{
+		Model:  m,
+		Schema: &schema,
 		Target: new(
 			encode.Target,
-		), Gate: &encode.Encoded{Events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1,
-			Categorical: two}}},
-		Select_: &encode.Encoded{Events: []event.Event{{Categorical: two}, {Label: 1, Categorical: two}}}}
-	j.Target.Task, j.Target.Loss, j.Train = event.Binary, solver.BinaryLogistic{}, &encode.Encoded{
+		),
+		Rows: task.Rows{
+			Sample: &encode.Sample{
+				GateAge:   []float64{50, 5, 20},
+				SelectAge: []float64{30, 1},
+				Events:    snapshot.Counts{Applied: 100},
+				Lineage:   "l",
+			},
+			Gate: &encode.Encoded{Events: []event.Event{{Label: 1, Categorical: two}, {Categorical: two}, {Label: 1,
+				Categorical: two}}},
+			Select_: &encode.Encoded{Events: []event.Event{{Categorical: two}, {Label: 1, Categorical: two}}},
+		}}
+	j.Target.Task, j.Target.Loss, j.Rows.Train = event.Binary, solver.BinaryLogistic{}, &encode.Encoded{
 		X: solver.NewRows(1, 0, 0),
 	}
 	r := &Incumbent{losses: heldLosses{gate: []float64{1, 2, 3}, chosen: []float64{4, 5}}, job: j}

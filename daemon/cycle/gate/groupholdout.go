@@ -48,18 +48,18 @@ func JudgedFields(m *config.Model, schema *event.Schema) (fields []int) {
 // compared with has learned from.
 func HoldOutEntities(j *task.Task, train, gate []event.Event) (rest, judged []event.Event) {
 	if j.Repeats != nil {
-		j.HeldOut = j.Repeats.HeldOut
+		j.Rows.HeldOut = j.Repeats.HeldOut
 	} else {
-		j.HeldOut = drawEntities(j, train)
+		j.Rows.HeldOut = drawEntities(j, train)
 	}
-	if len(j.HeldOut) == 0 {
+	if len(j.Rows.HeldOut) == 0 {
 		return train, gate
 	}
-	s, n := j.Sample, len(train)
+	s, n := j.Rows.Sample, len(train)
 	weighted, aged := len(s.Weights) == n, len(s.TrainAge) == n
 	kept := 0
 	for i := range train {
-		held := Any(j.HeldOut, &train[i])
+		held := Any(j.Rows.HeldOut, &train[i])
 		if held {
 			gate = append(gate, train[i])
 		}

@@ -27,7 +27,7 @@ type heldLosses struct{ chosen, gate []float64 }
 
 // lossesOf scores a model on the held-out rows.
 func lossesOf(j *task.Task, model *solver.Model, vocab *encode.Vocabulary) heldLosses {
-	return heldLosses{partLosses(j, j.Select_, model, vocab, nil), partLosses(j, j.Gate, model, vocab, nil)}
+	return heldLosses{partLosses(j, j.Rows.Select_, model, vocab, nil), partLosses(j, j.Rows.Gate, model, vocab, nil)}
 }
 
 // partLosses scores a model on a part of the sample, and adds what it predicts to a quality that is not nil.
@@ -38,9 +38,9 @@ func partLosses(
 	vocab *encode.Vocabulary,
 	quality *evaluate.Quality,
 ) []float64 {
-	if j.Lists != nil {
+	if j.Criteria.Lists != nil {
 		if quality != nil {
-			whole := j.Lists.Whole
+			whole := j.Criteria.Lists.Whole
 			eachOutputs(
 				j,
 				whole,
@@ -92,10 +92,10 @@ func newIncumbent(j *task.Task) *Incumbent {
 		r := version(j, "champion", ch, ch.ModelWithoutHoldout(), ch.Vocabulary)
 		if j.Updated && ch.Posterior != nil &&
 			!j.Model.Train.ConvexAlone() { // else challengers have no posterior in them
-			if j.Folded == nil {
-				j.Folded = FoldRecent(j, j.Target, ch.Vocabulary, ch.StateWithoutHoldout().Posterior)
+			if j.Stages.Folded == nil {
+				j.Stages.Folded = FoldRecent(j, j.Target, ch.Vocabulary, ch.StateWithoutHoldout().Posterior)
 			}
-			model, vocab := j.Folded.Model(j.Model.Train.MaxFeatures)
+			model, vocab := j.Stages.Folded.Model(j.Model.Train.MaxFeatures)
 			r = version(j, "champion with what was folded in since", ch, model, vocab)
 		}
 		return r
@@ -115,11 +115,12 @@ func newIncumbent(j *task.Task) *Incumbent {
 
 // version returns a model of a version as a rival.
 func version(j *task.Task, name string, of *fitted.Fitted, model *solver.Model, vocab *encode.Vocabulary) *Incumbent {
-	if model = j.Listed(of, model); j.Lists != nil && of.Popular == nil { // its popularity is part of the model
-		model = j.Lists.Popular.Off(model, vocab)
+	if model = j.Listed(of, model); j.Criteria.Lists != nil && of.Popular == nil { // its popularity is part of the model
+		model = j.Criteria.Lists.Popular.Off(model, vocab)
 	}
 	quality := evaluate.NewQuality(j.Target, nil)
-	losses := heldLosses{partLosses(j, j.Select_, model, vocab, nil), partLosses(j, j.Gate, model, vocab, quality)}
+	losses := heldLosses{partLosses(j, j.Rows.Select_, model, vocab, nil), partLosses(j, j.Rows.Gate, model, vocab,
+		quality)}
 	r := &Incumbent{name: name, losses: losses, metrics: quality.Metrics(), unseen: math.Inf(1), job: j}
 	if of.WithoutHoldout == nil && (of.Version.HeldOutSweeps > 0 || of.Version.Kind == "update") && hasAges(j) {
 		if since, ok := EventsSince(j, of); ok {
@@ -134,7 +135,7 @@ func version(j *task.Task, name string, of *fitted.Fitted, model *solver.Model, 
 func (r *Incumbent) scores(own heldLosses) (gate, chosen *scores) {
 	j := r.job
 	of := func(own, rival, age, weights []float64) (s *scores, rows []int) {
-		s = &scores{least: j.Least}
+		s = &scores{least: j.Criteria.Least}
 		for i := range own {
 			if !math.IsInf(r.unseen, 1) && age[i] > r.unseen {
 				continue
@@ -147,8 +148,8 @@ func (r *Incumbent) scores(own heldLosses) (gate, chosen *scores) {
 		}
 		return s, rows
 	}
-	gate, judging := of(own.gate, r.losses.gate, j.Sample.GateAge, gateWeights(j))
-	chosen, choosing := of(own.chosen, r.losses.chosen, j.Sample.SelectAge, j.ChosenBy(nil, j.Select_.Events))
+	gate, judging := of(own.gate, r.losses.gate, j.Rows.Sample.GateAge, gateWeights(j))
+	chosen, choosing := of(own.chosen, r.losses.chosen, j.Rows.Sample.SelectAge, j.ChosenBy(nil, j.Rows.Select_.Events))
 	row, label := j.Plausible()
 	gate.most, chosen.most = row, row
 	if hides(j, choosing, judging) {
@@ -170,15 +171,16 @@ func OnesOf(j *task.Task, part *encode.Encoded) (ones []bool) {
 
 // hasAges reports whether the ages of the held-out rows are known.
 func hasAges(j *task.Task) bool {
-	return len(j.Sample.GateAge) == len(j.Gate.Events) && len(j.Sample.SelectAge) == len(j.Select_.Events)
+	return len(j.Rows.Sample.GateAge) == len(j.Rows.Gate.Events) && len(j.Rows.Sample.SelectAge) == len(
+		j.Rows.Select_.Events)
 }
 
 // EventsSince returns how many events were applied since the cut of a version, if that is known.
 func EventsSince(j *task.Task, of *fitted.Fitted) (float64, bool) {
-	if of.Events == nil || of.Lineage != j.Sample.Lineage || of.Events.Applied > j.Sample.Events.Applied {
+	if of.Events == nil || of.Lineage != j.Rows.Sample.Lineage || of.Events.Applied > j.Rows.Sample.Events.Applied {
 		return 0, false
 	}
-	return float64(j.Sample.Events.Applied - of.Events.Applied), true
+	return float64(j.Rows.Sample.Events.Applied - of.Events.Applied), true
 }
 
 // withoutModel returns the losses of a prediction without a model: of numbers of the better of the two means of the
@@ -187,12 +189,12 @@ func withoutModel(j *task.Task) (losses heldLosses, name string) {
 	if !j.Target.IsNumeric() {
 		return constant(j, make([]float64, j.Target.Outputs())), "outputs that are all 0"
 	}
-	global := lossesBy(j.Means, j, -1)
+	global := lossesBy(j.Criteria.Means, j, -1)
 	field := j.BaselineField()
 	if field < 0 {
 		return global, "the mean"
 	}
-	item := lossesBy(j.Means, j, field)
+	item := lossesBy(j.Criteria.Means, j, field)
 	both := scores{loss: item.gate, against: global.gate, weights: gateWeights(j)}
 	if c := both.compare(both.all(), 0, &scores{}); c.loss < c.against {
 		return item, "the mean by " + j.Model.Evaluate.BaselineBy
@@ -210,7 +212,7 @@ func constant(j *task.Task, outputs []float64) heldLosses {
 		}
 		return out
 	}
-	return heldLosses{of(j.Select_), of(j.Gate)}
+	return heldLosses{of(j.Rows.Select_), of(j.Rows.Gate)}
 }
 
 // lossesBy returns the losses of the mean label, by a field where that is known, or of all for a field of -1.
@@ -229,5 +231,5 @@ func lossesBy(m *fitted.BaselineMeans, j *task.Task, field int) heldLosses {
 		}
 		return out
 	}
-	return heldLosses{of(j.Select_), of(j.Gate)}
+	return heldLosses{of(j.Rows.Select_), of(j.Rows.Gate)}
 }

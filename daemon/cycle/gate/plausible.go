@@ -9,7 +9,7 @@ import (
 // hides reports whether a label that training rows have, or the absence of one, came on fewer than LeastOfLabel of the
 // given select and gate rows. What rows of that label gain or lose is not known then.
 func hides(j *task.Task, chosen, gate []int) bool {
-	if j.Target.IsNumeric() || j.Means == nil {
+	if j.Target.IsNumeric() || j.Criteria.Means == nil {
 		return false
 	}
 	m := j.Target.Outputs()
@@ -23,9 +23,9 @@ func hides(j *task.Task, chosen, gate []int) bool {
 			}
 		}
 	}
-	count(j.Select_, chosen)
-	count(j.Gate, gate)
-	for c, share := range j.Means.Frequencies {
+	count(j.Rows.Select_, chosen)
+	count(j.Rows.Gate, gate)
+	for c, share := range j.Criteria.Means.Frequencies {
 		if share > 0 && having[c] < LeastOfLabel {
 			return true
 		}

@@ -38,8 +38,8 @@ func gateSlices(j *task.Task) (all []gateSlice) {
 			field: j.Schema.Categorical[f],
 			known: true,
 		}
-		for i := range j.Gate.Events {
-			switch name := j.Gate.Events[i].Categorical[f]; {
+		for i := range j.Rows.Gate.Events {
+			switch name := j.Rows.Gate.Events[i].Categorical[f]; {
 			case name == "": // absent
 			case j.Vocab.Column(f, name) >= 0:
 				known.gate = append(known.gate, i)
@@ -51,7 +51,7 @@ func gateSlices(j *task.Task) (all []gateSlice) {
 	}
 	if len(fields) == 0 { // of numbers alone
 		all = []gateSlice{{}}
-		for i := range j.Gate.Events {
+		for i := range j.Rows.Gate.Events {
 			all[0].gate = append(all[0].gate, i)
 		}
 	}
@@ -75,16 +75,16 @@ func baselines(j *task.Task, challenger *solver.Model) []plain {
 		if field >= 0 {
 			name += " by " + j.Model.Evaluate.BaselineBy
 		}
-		return []plain{{name: name, measure: "loss", losses: lossesBy(j.Means, j, field)}}
+		return []plain{{name: name, measure: "loss", losses: lossesBy(j.Criteria.Means, j, field)}}
 	}
-	if j.Lists != nil {
+	if j.Criteria.Lists != nil {
 		return []plain{{name: "popularity", measure: "loss", losses: lossesOf(j, j.Silent(challenger), j.Vocab)}}
 	}
 	var all []plain
 	if _, squared := t.Loss.(solver.Squared); squared || t.Link != snapshot.Identity {
 		all = append(
 			all,
-			plain{name: "the frequencies of the classes", measure: "loss", losses: constant(j, j.Means.Outputs)},
+			plain{name: "the frequencies of the classes", measure: "loss", losses: constant(j, j.Criteria.Means.Outputs)},
 		)
 	}
 	if t.Task != event.Multilabel {
@@ -102,13 +102,13 @@ func wrong(j *task.Task, challenger *solver.Model) (own, majority heldLosses) {
 			if !j.Target.Correct(outputs, targets) {
 				a[i] = 1
 			}
-			if evaluate.Class(j.Target, targets) != j.Means.Majority {
+			if evaluate.Class(j.Target, targets) != j.Criteria.Means.Majority {
 				b[i] = 1
 			}
 		})
 		return a, b
 	}
-	own.chosen, majority.chosen = of(j.Select_)
-	own.gate, majority.gate = of(j.Gate)
+	own.chosen, majority.chosen = of(j.Rows.Select_)
+	own.gate, majority.gate = of(j.Rows.Gate)
 	return own, majority
 }

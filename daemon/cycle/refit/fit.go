@@ -34,13 +34,17 @@ type FitOutcome struct {
 func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	schema := in.Model.Schema.Event()
 	j := &task.Task{
-		Given:   -1,
 		Rough:   !in.Thorough,
 		Carries: !in.Thorough && len(in.Lambdas) == 0,
 		Model:   in.Model,
 		Schema:  &schema,
 		Workers: in.Workers,
-		Sample:  &encode.Sample{},
+		Choices: task.Choices{
+			Given: -1,
+		},
+		Rows: task.Rows{
+			Sample: &encode.Sample{},
+		},
 	}
 	var err error
 	if j.Target, err = encode.NewTarget(in.Model, encode.ClassesOf(in.Train)); err != nil {
@@ -49,7 +53,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	weights := task.EventWeights(in.Train)
 	if weights != nil {
 		heaviest := task.HeaviestOf(in.Train)
-		j.Sample.HeldOutWeights = task.ScaledWeights(in.Valid, task.MeanWeight(in.Train, heaviest), heaviest)
+		j.Rows.Sample.HeldOutWeights = task.ScaledWeights(in.Valid, task.MeanWeight(in.Train, heaviest), heaviest)
 	}
 	j.Vocab = encode.BuildVocabulary(
 		&schema,
@@ -60,14 +64,14 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		nil,
 	)
 	encodeTrain(j, in.Train, weights)
-	j.Select_, _ = encode.Encode(j.Vocab, j.Target, in.Valid, nil)
-	j.Bounded(j.Train)
-	j.Bounded(j.Select_)
-	j.Gate, j.Judge = &encode.Encoded{}, j.ValidLoss()
+	j.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, in.Valid, nil)
+	j.Bounded(j.Rows.Train)
+	j.Bounded(j.Rows.Select_)
+	j.Rows.Gate, j.Judge = &encode.Encoded{}, j.ValidLoss()
 	if in.OnProgress != nil {
 		j.Progress = &task.FitProgress{Report: in.OnProgress}
 	}
-	if err := j.Problem.Validate(); err != nil {
+	if err := j.Rows.Problem.Validate(); err != nil {
 		return nil, err
 	}
 	settings, err := convex.Settings(j)
@@ -78,7 +82,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		settings.MaxSteps = in.MaxSteps
 	}
 	variational.ChooseInteractions(j, nil)
-	unit := convex.LambdaUnit(j.Problem)
+	unit := convex.LambdaUnit(j.Rows.Problem)
 	var linear *solver.Model
 	onStep := func(c *task.Candidate) {
 		stepped(j.Progress, c)
@@ -87,7 +91,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 		}
 		if in.OnStep != nil {
 			step := stepReport(c, unit)
-			step.Valid = evaluate.MetricsOf(j.Select_, j.Target, c.Model, in.Group)
+			step.Valid = evaluate.MetricsOf(j.Rows.Select_, j.Target, c.Model, in.Group)
 			in.OnStep(step)
 		}
 	}
@@ -95,7 +99,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.Whole = best.Quadratic
+	j.Choices.Whole = best.Quadratic
 	if err := choose.ChooseFeatureMap(j, ctx, nil); err != nil && !task.IsInterrupted(err) {
 		return nil, err
 	}
@@ -103,7 +107,7 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
 	out := &FitOutcome{Champion: ch, Linear: linear, Forms: convex.ChosenFeatureMap(j, best)}
 	if len(in.Valid) > 0 {
-		out.Valid = evaluate.MetricsOf(j.Select_, j.Target, ch.Model, in.Group)
+		out.Valid = evaluate.MetricsOf(j.Rows.Select_, j.Target, ch.Model, in.Group)
 	}
 	if best.Quadratic {
 		convex.LearnValidWhole(j, ctx, ch, best, &in)
@@ -148,10 +152,10 @@ func stepReport(c *task.Candidate, unit float64) report.Step {
 // learnValid lets a chosen model of the variational stage learn from the validation rows, too, as LearnHeldOut does in
 // a stream.
 func learnValid(j *task.Task, ctx context.Context, ch *fitted.Fitted, fit *task.VariationalFit, out *FitOutcome) error {
-	if ch.Version.Sweeps == 0 || len(j.Select_.Events) == 0 {
+	if ch.Version.Sweeps == 0 || len(j.Rows.Select_.Events) == 0 {
 		return nil
 	}
-	j.Swept, j.MeansOfAll = fit, j.Means // baselines stay those of the training rows
+	j.Stages.Swept, j.Criteria.MeansOfAll = fit, j.Criteria.Means // baselines stay those of the training rows
 	if err := variational.LearnHeldOut(j, ctx, ch, fit.Sweeps); err != nil {
 		return err
 	}

@@ -19,20 +19,20 @@ import (
 // the time of a fit and ends 0.022 RMSE behind).
 func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.Settings, k int) (*task.Pilot, error) {
 	part := *j
-	part.Problem = task.Thin(j.Problem, convex.PathRows)
-	part.Select_, _ = encode.Encode(j.Vocab, j.Target, task.Spread(valid, convex.PathRows), nil)
+	part.Rows.Problem = task.Thin(j.Rows.Problem, convex.PathRows)
+	part.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, task.Spread(valid, convex.PathRows), nil)
 	part.Judge = part.ValidLoss()
 	s.Rough = true
-	lambdas, err := convex.LambdasFor(&part, ctx, part.Problem, s)
+	lambdas, err := convex.LambdasFor(&part, ctx, part.Rows.Problem, s)
 	if err != nil {
 		return nil, err
 	}
-	byPath, err := convex.SolvePath(&part, ctx, part.Problem, lambdas, 1, s, nil)
+	byPath, err := convex.SolvePath(&part, ctx, part.Rows.Problem, lambdas, 1, s, nil)
 	if err != nil {
 		return nil, err
 	}
 	r := &task.Pilot{
-		Lambda: byPath.Lambda * convex.LambdaUnit(j.Problem) / convex.LambdaUnit(part.Problem),
+		Lambda: byPath.Lambda * convex.LambdaUnit(j.Rows.Problem) / convex.LambdaUnit(part.Rows.Problem),
 		Loss:   j.Judge(byPath.Model),
 	}
 	swept, err := variationalStage(&part, ctx, nil, byPath.Result.Model, k, offlineSweeps, &part.Budget)
@@ -50,7 +50,7 @@ func isPiloted(j *task.Task, in *task.FitInput) bool {
 	return t.Refit == "variational" && !t.ConvexAlone() && !j.Target.Task.HasClasses() && !in.Thorough && len(
 		in.Lambdas) == 0 && in.Model.Train.Lambda == 0 &&
 		in.MaxSteps == 0 && len(in.Valid) > 0 &&
-		j.Problem.X.NumRows() > convex.PathRows
+		j.Rows.Problem.X.NumRows() > convex.PathRows
 }
 
 // fitStages runs the stages of an offline fit. The candidate is the best model of the path, or where that was left out
@@ -98,7 +98,7 @@ func fitStages(
 	}
 	best, err := fitPath(j, ctx, in, lambdas, patience, s, onStep)
 	if err == nil && whole != nil {
-		convex.ComparedFit(j, convex.FormVectors, best, j.Problem, 0)
+		convex.ComparedFit(j, convex.FormVectors, best, j.Rows.Problem, 0)
 		if whole.Lambda = best.Lambda; convex.FewerErrors(j, whole.Model, best.Model) {
 			return whole, nil, nil
 		}
@@ -119,7 +119,7 @@ func fitFromLinear(j *task.Task, ctx context.Context, s solver.Settings, lambda 
 	onStep func(*task.Candidate),
 ) (*task.Candidate, *task.VariationalFit, error) {
 	s.MaxSteps, s.WeightsOnly = 0, true
-	best, err := convex.SolveOne(j, ctx, j.Problem, nil, lambda, s)
+	best, err := convex.SolveOne(j, ctx, j.Rows.Problem, nil, lambda, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -138,11 +138,11 @@ const batchShare = 0.04
 func fitPath(j *task.Task, ctx context.Context, in *task.FitInput, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
 	if in.Thorough {
-		return convex.SolvePath(j, ctx, j.Problem, lambdas, patience, s, onStep)
+		return convex.SolvePath(j, ctx, j.Rows.Problem, lambdas, patience, s, onStep)
 	}
 	rough := s
 	rough.Rough, rough.BatchShare = true, batchShare
-	best, err := convex.WalkPath(j, ctx, j.Problem, lambdas, patience, rough, onStep)
+	best, err := convex.WalkPath(j, ctx, j.Rows.Problem, lambdas, patience, rough, onStep)
 	if err != nil || ctx.Err() != nil {
 		return best, err
 	}
@@ -179,17 +179,17 @@ func fitPathBy(
 		o.Patience = len(lambdas)
 	}
 	if !svm || in.Thorough {
-		return convex.PathBy(j, ctx, j.Problem, lambdas, s, o, onStep)
+		return convex.PathBy(j, ctx, j.Rows.Problem, lambdas, s, o, onStep)
 	}
 	rough := s
 	rough.Rough, s.Tolerance = true, max(s.Tolerance, marginGap)
-	best, err := convex.PathBy(j, ctx, j.Problem, lambdas, rough, o, onStep)
+	best, err := convex.PathBy(j, ctx, j.Rows.Problem, lambdas, rough, o, onStep)
 	if err != nil || j.Budget.Over(ctx) {
 		return best, err
 	}
 	calls := j.Budget.Calls
 	o.Warm = &solver.Warm{Model: best.Result.Model, Dual: best.Result.Dual}
-	whole, err := convex.PathBy(j, ctx, j.Problem, []float64{best.Lambda}, s, o, onStep)
+	whole, err := convex.PathBy(j, ctx, j.Rows.Problem, []float64{best.Lambda}, s, o, onStep)
 	return convex.OrOfPart(j, ctx, best, calls, whole, err)
 }
 
@@ -197,10 +197,10 @@ func fitPathBy(
 func fitLambdas(j *task.Task, ctx context.Context, in *task.FitInput, s solver.Settings) ([]float64, error) {
 	if len(in.Lambdas) == 0 {
 		bounds(j.Progress)
-		return convex.LambdasFor(j, ctx, j.Problem, s)
+		return convex.LambdasFor(j, ctx, j.Rows.Problem, s)
 	}
 	var lambdas []float64
-	unit := convex.LambdaUnit(j.Problem)
+	unit := convex.LambdaUnit(j.Rows.Problem)
 	for _, l := range in.Lambdas {
 		lambdas = append(lambdas, l*unit)
 	}
@@ -220,11 +220,11 @@ func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k 
 	if err != nil || fit == nil || j.Target.Task.HasClasses() || ctx.Err() != nil {
 		return fit, err
 	}
-	prior := variational.PriorFor(j.Target.Likelihood, j.Problem)
+	prior := variational.PriorFor(j.Target.Likelihood, j.Rows.Problem)
 	prior.Basis *= fitPrecision
 	prior.Cap = math.Inf(1)
 	tight, err := variational.Sweep(j, ctx, variational.NewPosterior(j, vectors, prior, k),
-		&task.Sweeping{Problem: j.Problem, Prior: prior, Limit: offlineSweeps, Judge: j.Judge, Budget: &j.Budget})
+		&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: offlineSweeps, Judge: j.Judge, Budget: &j.Budget})
 	if tight == nil || err != nil || !(tight.Loss < fit.Loss) {
 		return fit, err
 	}
@@ -242,7 +242,7 @@ func SweepAlone(
 ) (*task.Candidate, *task.VariationalFit, error) {
 	lambda := warm.Lambda
 	if fixed := float64(j.Model.Train.Lambda); fixed > 0 {
-		lambda = fixed * convex.LambdaUnit(j.Problem)
+		lambda = fixed * convex.LambdaUnit(j.Rows.Problem)
 	}
 	before := &task.Candidate{
 		Model:    warm.Model,

@@ -17,10 +17,14 @@ func TestFewOfALabelChooseNoStage(t *testing.T) {
 	}{{0, 150, event.Binary, false}, {4, 150, event.Binary, false}, {5, 150, event.Binary, true}, {147, 150, event.Binary,
 		false},
 		{0, 150, event.Regression, true}} {
-		j := &task.Task{Target: new(encode.Target), Select_: &encode.Encoded{Events: make([]event.Event, test.rows)}}
+		j := &task.Task{
+			Target: new(encode.Target),
+			Rows: task.Rows{
+				Select_: &encode.Encoded{Events: make([]event.Event, test.rows)},
+			}}
 		j.Target.Task = test.task
 		for i := range test.ones {
-			j.Select_.Events[i].Label = 1
+			j.Rows.Select_.Events[i].Label = 1
 		}
 		if selectDecides(j) != test.want {
 			t.Errorf("%d of %d rows of %s: selectDecides is %t", test.ones, test.rows, test.task, !test.want)

@@ -41,19 +41,25 @@ func Repeat(
 	}
 	schema := r.Model.Schema.Event()
 	j := &task.Task{
-		Given:         given,
-		HeldOutSweeps: of.HeldOutSweeps,
-		Began:         began,
-		Model:         r.Model,
-		Schema:        &schema,
-		Workers:       workers,
-		Now:           time.Now,
-		Sample:        r.Sample,
-		Budget:        task.Budget{Repeat: cut},
-		Repeats:       r.Start,
-		Rough:         r.Start.Rough,
-		Carries:       r.Start.Carries,
-		Unbounded:     !r.Start.Bounded,
+		Model:   r.Model,
+		Schema:  &schema,
+		Workers: workers,
+		Now:     time.Now,
+		Budget:  task.Budget{Repeat: cut},
+		Repeats: r.Start,
+		Rough:   r.Start.Rough,
+		Carries: r.Start.Carries,
+		Choices: task.Choices{
+			Given:     given,
+			Unbounded: !r.Start.Bounded,
+		},
+		Stages: task.Stages{
+			HeldOutSweeps: of.HeldOutSweeps,
+			Began:         began,
+		},
+		Rows: task.Rows{
+			Sample: r.Sample,
+		},
 	}
 	ch, err := Run(j, ctx)
 	if err == nil && ctx.Err() != nil {

@@ -33,11 +33,11 @@ func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
 	}
 	var warm *task.WarmStart
 	if j.Repeats != nil {
-		warm = j.Repeats.On(j.Vocab, j.Began)
+		warm = j.Repeats.On(j.Vocab, j.Stages.Began)
 	} else {
 		warm = variational.Continuing(j, j.Vocab)
 	}
-	kept, err := record.Finish(warm, j.HeldOut, j.Vocab.Numeric)
+	kept, err := record.Finish(warm, j.Rows.HeldOut, j.Vocab.Numeric)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.Swept = swept
+	j.Stages.Swept = swept
 	ch := challenger(j, ctx, best, swept, choose.Mapped(j, ctx, best.Model, warm), warm)
 	ch.CutShort, ch.Kept = j.Budget.Cut, kept
 	if ch.CutShort != nil && ch.Target.Link != snapshot.Identity && isZero(ch.Model) {
@@ -65,22 +65,22 @@ func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
 		!task.IsInterrupted(err) {
 		return nil, err
 	}
-	ch.Link, ch.Precisions = j.Link, j.Precisions
+	ch.Link, ch.Precisions = j.Stages.Link, j.Choices.Precisions
 	ch.GateBegan = j.Now()
 	if gate.Decide(j.Judging(), ch); ch.PopularOnly {
 		ch.Version.Reason += "; lists of popularity alone, as the model's are not shown to be better"
 	}
 	ch.GateEnded = j.Now()
 	if j.Guard != nil {
-		ch.Holdout = j.Guard.Holdout(ch, j.Sample.Gate, j.Sample.GateAge, fitted.HalfLives[j.HalfLife])
+		ch.Holdout = j.Guard.Holdout(ch, j.Rows.Sample.Gate, j.Rows.Sample.GateAge, fitted.HalfLives[j.Choices.HalfLife])
 	}
 	switch {
-	case j.Swept == nil:
+	case j.Stages.Swept == nil:
 		return ch, nil
 	case j.Repeats != nil:
-		return ch, variational.LearnHeldOut(j, ctx, ch, j.HeldOutSweeps)
+		return ch, variational.LearnHeldOut(j, ctx, ch, j.Stages.HeldOutSweeps)
 	case fitted.Causes[ch.Cause] == fitted.Promoted:
-		return ch, variational.LearnHeldOut(j, ctx, ch, j.Swept.Sweeps)
+		return ch, variational.LearnHeldOut(j, ctx, ch, j.Stages.Swept.Sweeps)
 	}
 	return ch, nil
 }
@@ -112,25 +112,26 @@ func challenger(
 		Vocabulary: j.Vocab,
 		Target:     j.Target,
 		Lambda:     best.Lambda,
-		Watermark:  j.Sample.Watermark,
-		Horizon:    j.HalfLife,
-		Sample:     j.Sample.Digest,
-		Lineage:    j.Sample.Lineage,
-		Events:     &j.Sample.Events,
-		Golden:     j.Golden,
-		Means:      j.Means,
-		HeldOut:    j.HeldOut,
+		Watermark:  j.Rows.Sample.Watermark,
+		Horizon:    j.Choices.HalfLife,
+		Sample:     j.Rows.Sample.Digest,
+		Lineage:    j.Rows.Sample.Lineage,
+		Events:     &j.Rows.Sample.Events,
+		Golden:     j.Rows.Golden,
+		Means:      j.Criteria.Means,
+		HeldOut:    j.Rows.HeldOut,
 	}
-	ch.Popular = j.PopularAll
+	ch.Popular = j.Criteria.PopularAll
 	v := &ch.Version
 	*v = report.Version{
 		Model: j.Model.Name, Kind: "refit", Status: best.Result.Status.String(), K: best.Model.NumBasis,
 		Lambda: report.Number(
-			best.Lambda / convex.LambdaUnit(j.Problem),
-		), Rows: int64(j.Problem.X.NumRows()), Features: j.Vocab.NumColumns(), Outputs: j.Target.Outputs(),
+			best.Lambda / convex.LambdaUnit(j.Rows.Problem),
+		), Rows: int64(j.Rows.Problem.X.NumRows()), Features: j.Vocab.NumColumns(), Outputs: j.Target.Outputs(),
 		Objective: report.Number(
 			best.Step.Objective,
-		), Cut: j.Sample.Cut, HorizonEvents: fitted.HalfLife(j.HalfLife), Solver: "algorithm1:" + j.Model.Train.Solver,
+		), Cut: j.Rows.Sample.Cut, HorizonEvents: fitted.HalfLife(j.Choices.HalfLife), Solver: "algorithm1:" +
+			j.Model.Train.Solver,
 		StochasticEpochs: best.Result.StochasticEpochs, FISTAIterations: best.Result.FISTAIterations, Warm: warm != nil,
 	}
 	if j.Model.Train.Refit == solver.LineSearch.String() {
@@ -142,7 +143,7 @@ func challenger(
 	if a := convex.FitAlgorithm(j); a != nil {
 		v.Solver, ch.Scale = a.Name(), best.Scale
 		if best.Result.Dual != nil {
-			ch.Dual = &fitted.RowDual{IDs: j.RowIDs, Outputs: j.Target.Outputs(), Values: best.Result.Dual}
+			ch.Dual = &fitted.RowDual{IDs: j.Rows.RowIDs, Outputs: j.Target.Outputs(), Values: best.Result.Dual}
 		}
 	}
 	if best.Quadratic {
@@ -151,7 +152,7 @@ func challenger(
 	if variational != nil {
 		ch.Convex = best.Model
 		ch.Posterior = variational.State // the fold-in uses it even where the convex model is published
-		v.Precisions = string(j.Precisions.Stage)
+		v.Precisions = string(j.Choices.Precisions.Stage)
 	}
 	if variational != nil && prefers(j, variational, best) && !j.Model.Train.ConvexAlone() {
 		ch.Model = variational.Model
@@ -169,13 +170,13 @@ func challenger(
 		v.FeatureMap = encode.MapText(j.Vocab.Map)
 	}
 	by := j.Judging()
-	if by.Lists != nil {
+	if by.Criteria.Lists != nil {
 		ch.PopularOnly = !by.Lifts(ch.Model)
 	}
-	j.InParallel(func() { v.Select = evaluate.MetricsOf(j.Select_, j.Target, ch.Model, encode.GroupOf(j.Model)) },
-		func() { v.Gate = evaluate.MetricsOf(j.Gate, j.Target, ch.Model, encode.GroupOf(j.Model)) })
-	if by.Lists != nil {
-		by.ListsOf(by.Gate, by.Listed(ch, ch.Model), j.Vocab).Hits.AddTo(v.Gate)
+	j.InParallel(func() { v.Select = evaluate.MetricsOf(j.Rows.Select_, j.Target, ch.Model, encode.GroupOf(j.Model)) },
+		func() { v.Gate = evaluate.MetricsOf(j.Rows.Gate, j.Target, ch.Model, encode.GroupOf(j.Model)) })
+	if by.Criteria.Lists != nil {
+		by.ListsOf(by.Rows.Gate, by.Listed(ch, ch.Model), j.Vocab).Hits.AddTo(v.Gate)
 	}
 	return ch
 }
@@ -183,7 +184,7 @@ func challenger(
 // prefers reports whether the variational stage predicts the select rows no worse than the best model of the convex
 // one: choices by their lists.
 func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidate) bool {
-	if j.Chosen != nil {
+	if j.Criteria.Chosen != nil {
 		by := j.Judging()
 		return !(by.ListLoss(variational.Model) > by.ListLoss(best.Model))
 	}
@@ -195,28 +196,28 @@ func prefers(j *task.Task, variational *task.VariationalFit, best *task.Candidat
 // choose is next to none. The variational stage has its strength from the training rows.
 func selectDecides(j *task.Task) bool {
 	ones := 0
-	for _, one := range gate.OnesOf(j, j.Select_) {
+	for _, one := range gate.OnesOf(j, j.Rows.Select_) {
 		if one {
 			ones++
 		}
 	}
-	return j.Target.Task != event.Binary || min(ones, len(j.Select_.Events)-ones) >= gate.LeastOfLabel
+	return j.Target.Task != event.Binary || min(ones, len(j.Rows.Select_.Events)-ones) >= gate.LeastOfLabel
 }
 
 // Prepare decodes the sample, builds the vocabulary and encodes the parts.
 func Prepare(j *task.Task) error {
-	train, selected, held, err := j.Sample.Decode(j.InParallel)
+	train, selected, held, err := j.Rows.Sample.Decode(j.InParallel)
 	if err != nil {
 		return err
 	}
-	j.Sample.Train = nil
+	j.Rows.Sample.Train = nil
 	if j.Target, err = encode.NewTarget(j.Model, encode.ClassesOf(train)); err != nil {
 		return err
 	}
 	j.CountChoices(train, selected, held)
 	train, held = gate.HoldOutEntities(j, train, held)
 	encode.LimitLabels(j.Target, train, selected, held)
-	weights := j.Sample.Weights
+	weights := j.Rows.Sample.Weights
 	j.InParallel(func() {
 		limits := choose.Limits(j, train)
 		j.Vocab = encode.BuildVocabulary(
@@ -230,37 +231,37 @@ func Prepare(j *task.Task) error {
 		choose.LimitNumbers(j.Vocab.Numeric, train, selected, held)
 		variational.KeepRecent(j, train)
 		encodeTrain(j, train, weights)
-		j.Select_, _ = encode.Encode(j.Vocab, j.Target, selected, nil)
+		j.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, selected, nil)
 	}, func() {
-		j.MeansOfAll = variational.FitAllBaselineMeans(j, train, selected, held)
+		j.Criteria.MeansOfAll = variational.FitAllBaselineMeans(j, train, selected, held)
 	})
-	j.Gate, _ = encode.Encode(j.Vocab, j.Target, held, nil)
-	j.Bounded(j.Train)
-	j.Bounded(j.Select_)
-	j.Chosen = j.NewLists(train)
-	if j.Problem.X.NumRows() == 0 {
+	j.Rows.Gate, _ = encode.Encode(j.Vocab, j.Target, held, nil)
+	j.Bounded(j.Rows.Train)
+	j.Bounded(j.Rows.Select_)
+	j.Criteria.Chosen = j.NewLists(train)
+	if j.Rows.Problem.X.NumRows() == 0 {
 		return encode.ErrNoRows
 	}
-	return j.Problem.Validate()
+	return j.Rows.Problem.Validate()
 }
 
 // encodeTrain makes the problem of the training events, and keeps only what a version needs in addition.
 func encodeTrain(j *task.Task, events []event.Event, weights []float64) {
 	if !j.Vocab.Augment {
-		j.Groups = encode.FindGroups(j.Schema, events, j.Vocab.NumFields())
+		j.Rows.Groups = encode.FindGroups(j.Schema, events, j.Vocab.NumFields())
 	}
 	train, kept := encode.Encode(j.Vocab, j.Target, events, weights)
-	j.Train, j.Weights = train, kept
-	j.Problem = &solver.Problem{X: train.X, Targets: train.Targets, Weights: kept, Outputs: j.Target.Outputs(),
+	j.Rows.Train, j.Rows.Weights = train, kept
+	j.Rows.Problem = &solver.Problem{X: train.X, Targets: train.Targets, Weights: kept, Outputs: j.Target.Outputs(),
 		Loss: j.Target.Loss, Field: j.Vocab.Field, NumFields: j.Vocab.NumFields()}
 	if j.Target.Fitted != nil {
-		j.Problem.Loss = j.Target.Fitted
+		j.Rows.Problem.Loss = j.Target.Fitted
 	}
-	j.Means = fitted.FitBaselineMeans(j.Target, kept, j.BaselineField(), train.Events)
-	j.Least = j.Means.LeastLoss(kept, train.Events)
-	j.Golden = slices.Clone(train.Events[:min(goldenEvents, len(train.Events))])
+	j.Criteria.Means = fitted.FitBaselineMeans(j.Target, kept, j.BaselineField(), train.Events)
+	j.Criteria.Least = j.Criteria.Means.LeastLoss(kept, train.Events)
+	j.Rows.Golden = slices.Clone(train.Events[:min(goldenEvents, len(train.Events))])
 	if convex.KeepsDual(j) {
-		j.RowIDs = convex.IdsOf(train.Events)
+		j.Rows.RowIDs = convex.IdsOf(train.Events)
 	}
 	choose.KeepNumbers(j, train)
 	train.Events = nil
@@ -274,9 +275,9 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 	}
 	settings.Tolerance = task.StreamTolerance
 	fading := j.SelectWeights()
-	j.Judge = func(m *solver.Model) float64 { return evaluate.Loss(j.Select_, j.Target, m, fading) }
+	j.Judge = func(m *solver.Model) float64 { return evaluate.Loss(j.Rows.Select_, j.Target, m, fading) }
 	variational := j.Model.Train.Refit == "variational"
-	k := j.Model.Train.VariationalBasis(j.Problem.X.NumRows())
+	k := j.Model.Train.VariationalBasis(j.Rows.Problem.X.NumRows())
 	alone := j.Model.Train.ConvexAlone()
 	if variational && !alone {
 		settings.MaxBasis = k
@@ -300,7 +301,7 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 				func(m *solver.Model) float64 { return j.SelectLoss(m, fading) },
 			)
 		}
-	case j.Plain:
+	case j.Choices.Plain:
 		best, err = convex.LinearOnly(j, ctx, settings)
 	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil):
 		// else maps are no longer asked for
@@ -353,8 +354,8 @@ func variationalStage(
 	k, sweeps int,
 	b *task.Budget,
 ) (*task.VariationalFit, error) {
-	prior := variational.PriorFor(j.Target.Likelihood, j.Problem)
-	if j.Restarted {
+	prior := variational.PriorFor(j.Target.Likelihood, j.Rows.Problem)
+	if j.Choices.Restarted {
 		sweeps *= variational.RestartSweeps
 	}
 	sweep := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
@@ -363,7 +364,7 @@ func variationalStage(
 			j,
 			ctx,
 			s,
-			&task.Sweeping{Problem: j.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b},
+			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b},
 		)
 	}
 	if warm == nil || warm.Posterior == nil {
@@ -380,9 +381,9 @@ func variationalStage(
 		Budget: b,
 	}
 	fit, began, compared, err := variational.Run(stage)
-	j.Precisions = fitted.PrecisionChoice{Stage: began, Refits: warm.Precisions.Refits + 1}
+	j.Choices.Precisions = fitted.PrecisionChoice{Stage: began, Refits: warm.Precisions.Refits + 1}
 	if compared {
-		j.Precisions.Refits = 0
+		j.Choices.Precisions.Refits = 0
 	}
 	return fit, err
 }
@@ -397,7 +398,7 @@ func reset(
 	vectors *solver.Model,
 	k int,
 ) (*task.VariationalFit, error) {
-	if j.Restarted || j.Repeats != nil && !j.Repeats.Anew || j.Budget.EndedInSweeps() {
+	if j.Choices.Restarted || j.Repeats != nil && !j.Repeats.Anew || j.Budget.EndedInSweeps() {
 		return warm, nil
 	}
 	own := task.Budget{Deadline: j.Budget.Deadline}

@@ -38,7 +38,11 @@ func TestSweepsMadeBefore(t *testing.T) {
 		state.Mean[i] = r.NormFloat64() / 4
 	}
 	by := &task.Sweeping{Problem: p, Prior: prior, Budget: &task.Budget{}}
-	j := &task.Task{Problem: p, Workers: 1}
+	j := &task.Task{
+		Workers: 1,
+		Rows: task.Rows{
+			Problem: p,
+		}}
 	made := func(s *posterior.State) *task.Sweeper {
 		run, err := variational.NewSweeper(j, s.Clone(), p, prior.Cap, time.Time{})
 		if err != nil {
@@ -62,12 +66,12 @@ func TestSweepsMadeBefore(t *testing.T) {
 		taken bool
 	}{{"the same state", state, true}, {"another state", other, false}} {
 		before := made(test.began)
-		j.Ahead = before
+		j.Stages.Ahead = before
 		run, err := variational.SweeperFor(j, state.Clone(), by)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if taken := run == before; taken != test.taken || taken && j.Ahead != nil {
+		if taken := run == before; taken != test.taken || taken && j.Stages.Ahead != nil {
 			t.Errorf("%s: sweeps made before are taken: %t", test.name, taken)
 		}
 		plain, err := variational.NewSweeper(j, state.Clone(), p, prior.Cap, time.Time{})

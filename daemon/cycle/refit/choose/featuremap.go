@@ -47,10 +47,10 @@ type featureMapCandidate struct {
 func ChooseFeatureMap(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
 	j.Vocab.Map = nil
 	asked, p := j.Model.Train.FeatureMap.Tried(len(j.Vocab.Numeric)), len(j.Vocab.Numeric)
-	if j.Whole {
+	if j.Choices.Whole {
 		asked = slices.DeleteFunc(slices.Clone(asked), config.FeatureMap.IsProducts)
 	}
-	if len(asked) == 0 || p == 0 || len(j.Train.Numeric) == 0 || j.Model.Train.Refit == "variational" {
+	if len(asked) == 0 || p == 0 || len(j.Rows.Train.Numeric) == 0 || j.Model.Train.Refit == "variational" {
 		return nil
 	}
 	auto := j.Model.Train.FeatureMap.IsAuto()
@@ -59,8 +59,8 @@ func ChooseFeatureMap(j *task.Task, ctx context.Context, warm *task.WarmStart) e
 	had := warm != nil && warm.FeatureMap != nil && len(warm.MapWeights) > 0
 	lasts := func(m config.FeatureMap) bool { return fits(warm.FeatureMap, m, scaling) }
 	if warm != nil && !variational.Retests(j, warm) && (auto && !had || slices.ContainsFunc(asked, lasts)) {
-		j.Plain = plain && (had || warm.Model.NumBasis == 0)
-		if j.Ridge = warm.MapRidge; had {
+		j.Choices.Plain = plain && (had || warm.Model.NumBasis == 0)
+		if j.Choices.Ridge = warm.MapRidge; had {
 			j.Vocab.Map = warm.FeatureMap
 		}
 		return nil
@@ -80,7 +80,7 @@ func ChooseFeatureMap(j *task.Task, ctx context.Context, warm *task.WarmStart) e
 	if err != nil || best == nil {
 		return err
 	}
-	j.Plain, j.Vocab.Map, j.Ridge = plain, best.fm, best.ridge
+	j.Choices.Plain, j.Vocab.Map, j.Choices.Ridge = plain, best.fm, best.ridge
 	return nil
 }
 
@@ -89,8 +89,8 @@ func mapValues(j *task.Task) (values [][]float64, scaling []snapshot.MapScaling)
 	p := len(j.Vocab.Numeric)
 	values, scaling = make([][]float64, p), make([]snapshot.MapScaling, p)
 	for f := range values {
-		for i := f; i < len(j.Train.Numeric); i += p {
-			if v := j.Train.Numeric[i]; !math.IsNaN(v) {
+		for i := f; i < len(j.Rows.Train.Numeric); i += p {
+			if v := j.Rows.Train.Numeric[i]; !math.IsNaN(v) {
 				values[f] = append(values[f], encode.Within(&j.Vocab.Numeric[f], v))
 			}
 		}
@@ -135,31 +135,31 @@ func bestFeatureMap(
 
 // InTime returns the numbers of the rows that forms are compared on, oldest first.
 func InTime(j *task.Task) []int {
-	n, age := j.Problem.X.NumRows(), j.Sample.TrainAge
+	n, age := j.Rows.Problem.X.NumRows(), j.Rows.Sample.TrainAge
 	rows := make([]int, 0, n)
 	for i := range n {
-		if j.HalfLife == 0 || age[i] <= horizonAges*fitted.HalfLives[j.HalfLife] {
+		if j.Choices.HalfLife == 0 || age[i] <= horizonAges*fitted.HalfLives[j.Choices.HalfLife] {
 			rows = append(rows, i)
 		}
 	}
 	if len(age) == n {
 		slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(age[b], age[a]) })
 	}
-	return task.Spread(rows, min(formRows, max(1000, formValues/j.Problem.Outputs)))
+	return task.Spread(rows, min(formRows, max(1000, formValues/j.Rows.Problem.Outputs)))
 }
 
 // partBefore returns the problem of the first n of some rows, oldest first, which fade as they did when the last of
 // them was the newest.
 func partBefore(j *task.Task, rows []int, n int) *solver.Problem {
-	p := *j.Problem
-	p.Weights = j.Weights
+	p := *j.Rows.Problem
+	p.Weights = j.Rows.Weights
 	part := task.Pick(&p, rows[:n])
-	if j.HalfLife > 0 {
+	if j.Choices.HalfLife > 0 {
 		age := make([]float64, n)
 		for i, row := range rows[:n] {
-			age[i] = j.Sample.TrainAge[row] - j.Sample.TrainAge[rows[n-1]]
+			age[i] = j.Rows.Sample.TrainAge[row] - j.Rows.Sample.TrainAge[rows[n-1]]
 		}
-		part.Weights = fitted.Decayed(part.Weights, age, fitted.HalfLives[j.HalfLife])
+		part.Weights = fitted.Decayed(part.Weights, age, fitted.HalfLives[j.Choices.HalfLife])
 	}
 	return part
 }
@@ -169,12 +169,12 @@ func FoldAt(f, n int) int { return (f + 2) * n / (formFolds + 2) }
 
 // FoldWeights returns the weights of the rows of all folds, nil if all count alike.
 func FoldWeights(j *task.Task, rows []int) []float64 {
-	if j.Unbounded || j.Train.Names == nil {
+	if j.Choices.Unbounded || j.Rows.Train.Names == nil {
 		return nil
 	}
 	var names []string
 	for _, row := range rows[FoldAt(0, len(rows)):] {
-		names = append(names, j.Train.Names[row])
+		names = append(names, j.Rows.Train.Names[row])
 	}
 	return j.CapNames(nil, names)
 }
@@ -247,7 +247,7 @@ func featureMapColumns(j *task.Task, f *featureMapCandidate, rows []int, scaling
 	columns := make([][]float64, len(rows))
 	for i, row := range rows {
 		columns[i] = make([]float64, width)
-		numeric := j.Train.Numbers(row)
+		numeric := j.Rows.Train.Numbers(row)
 		for at, v := range numeric {
 			if !math.IsNaN(v) {
 				columns[i][at] = min(
@@ -277,8 +277,8 @@ func foldLoss(j *task.Task, fit *solver.DenseFit, columns [][]float64, rows []in
 				}
 			}
 		}
-		own := min(j.Problem.Loss.Eval(nil, outputs, j.Problem.Target(rows[i])), evaluate.WorstError)
-		loss = append(loss, encode.BoundLoss(own, j.Train.Most))
+		own := min(j.Rows.Problem.Loss.Eval(nil, outputs, j.Rows.Problem.Target(rows[i])), evaluate.WorstError)
+		loss = append(loss, encode.BoundLoss(own, j.Rows.Train.Most))
 	}
 	return loss
 }

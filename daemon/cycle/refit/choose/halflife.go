@@ -26,13 +26,14 @@ const (
 // Fade lets the training rows fade from here on: with the given horizon of a refit that is repeated, else with one that
 // it chooses.
 func Fade(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
-	if j.Given >= 0 {
-		j.HalfLife = j.Given
+	if j.Choices.Given >= 0 {
+		j.Choices.HalfLife = j.Choices.Given
 	} else if err := chooseHalfLife(j, ctx, warm); err != nil {
 		return err
 	}
-	if j.HalfLife > 0 {
-		j.Problem.Weights = fitted.Decayed(j.Problem.Weights, j.Sample.TrainAge, fitted.HalfLives[j.HalfLife])
+	if j.Choices.HalfLife > 0 {
+		j.Rows.Problem.Weights = fitted.Decayed(j.Rows.Problem.Weights, j.Rows.Sample.TrainAge,
+			fitted.HalfLives[j.Choices.HalfLife])
 	}
 	return nil
 }
@@ -41,36 +42,36 @@ func Fade(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
 // ones before all, decide whether a shorter or longer horizon predicts better, and as long as it does the next is
 // tried. Where the time budget ends that, what was found so far counts.
 func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
-	if j.Model.Sample.HalfLife > 0 || len(j.Sample.TrainAge) != j.Problem.X.NumRows() ||
-		len(j.Sample.SelectAge) != len(j.Select_.Events) {
+	if j.Model.Sample.HalfLife > 0 || len(j.Rows.Sample.TrainAge) != j.Rows.Problem.X.NumRows() ||
+		len(j.Rows.Sample.SelectAge) != len(j.Rows.Select_.Events) {
 		return nil
 	}
 	if warm == nil {
 		if j.Champion != nil { // what the stream is like does not depend on where a refit starts
-			j.HalfLife = j.Champion.Horizon
+			j.Choices.HalfLife = j.Champion.Horizon
 		}
 		return nil
 	}
-	j.HalfLife = warm.Horizon
+	j.Choices.HalfLife = warm.Horizon
 	weight := RecentWeights(j)
 	if !halfLivesDiffer(j, weight) {
 		return nil
 	}
-	now, run, err := lossesAt(j, ctx, warm, j.HalfLife)
+	now, run, err := lossesAt(j, ctx, warm, j.Choices.HalfLife)
 	for _, step := range []int{1, -1} {
 		moved := false
-		for h := next(j, j.HalfLife, step); err == nil && h >= 0; h = next(j, h, step) {
+		for h := next(j, j.Choices.HalfLife, step); err == nil && h >= 0; h = next(j, h, step) {
 			losses, other, failed := lossesAt(j, ctx, warm, h)
 			if err = failed; err != nil || !task.IsLess(losses, now, weight, horizonErrors) {
 				break
 			}
-			j.HalfLife, now, run, moved = h, losses, other, true
+			j.Choices.HalfLife, now, run, moved = h, losses, other, true
 		}
 		if moved {
 			break
 		}
 	}
-	j.Ahead = run
+	j.Stages.Ahead = run
 	if task.IsInterrupted(err) {
 		return nil
 	}
@@ -80,17 +81,17 @@ func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) err
 // RecentWeights returns the weights of the select rows by which horizons are compared: of those since the last alarm of
 // the drift detector, if they are enough, for what predicts earlier ones does not matter any more.
 func RecentWeights(j *task.Task) []float64 {
-	fading := fitted.Decayed(nil, j.Sample.SelectAge, recentHalfLife)
+	fading := fitted.Decayed(nil, j.Rows.Sample.SelectAge, recentHalfLife)
 	since := slices.Clone(fading)
-	for i, age := range j.Sample.SelectAge {
-		if age > j.AlarmAge {
+	for i, age := range j.Rows.Sample.SelectAge {
+		if age > j.Criteria.AlarmAge {
 			since[i] = 0
 		}
 	}
-	if since = j.ChosenBy(since, j.Select_.Events); halfLivesDiffer(j, since) {
+	if since = j.ChosenBy(since, j.Rows.Select_.Events); halfLivesDiffer(j, since) {
 		return since
 	}
-	return j.ChosenBy(fading, j.Select_.Events)
+	return j.ChosenBy(fading, j.Rows.Select_.Events)
 }
 
 // halfLivesDiffer reports whether the select rows, of these weights, are enough to compare horizons by: as many as
@@ -101,7 +102,7 @@ func halfLivesDiffer(j *task.Task, weight []float64) bool {
 		return enough
 	}
 	var of [2][]float64
-	for i, one := range gate.OnesOf(j, j.Select_) {
+	for i, one := range gate.OnesOf(j, j.Rows.Select_) {
 		label := 0
 		if one {
 			label = 1
@@ -114,7 +115,7 @@ func halfLivesDiffer(j *task.Task, weight []float64) bool {
 // next returns the half-life before or after h, -1 at the end of the list. Half-lives longer than the age of the oldest
 // row, but for the first, are left out: they are much the same.
 func next(j *task.Task, h, step int) int {
-	oldest := slices.Max(j.Sample.TrainAge)
+	oldest := slices.Max(j.Rows.Sample.TrainAge)
 	for h += step; h > 0 && h < len(fitted.HalfLives); h += step {
 		if fitted.HalfLives[h] <= oldest {
 			return h
@@ -155,8 +156,8 @@ func lossesAt(j *task.Task, ctx context.Context, warm *task.WarmStart, horizon i
 
 // sweptAt makes a few sweeps of the live posterior over rows that fade with a half-life.
 func sweptAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife float64) (*task.Sweeper, error) {
-	p := *j.Problem
-	p.Weights = fitted.Decayed(p.Weights, j.Sample.TrainAge, halfLife)
+	p := *j.Rows.Problem
+	p.Weights = fitted.Decayed(p.Weights, j.Rows.Sample.TrainAge, halfLife)
 	state := warm.Posterior.Clone()
 	prior := variational.PriorFor(j.Target.Likelihood, &p)
 	renewed := prior
@@ -189,8 +190,8 @@ func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife 
 	if err != nil {
 		return nil, err
 	}
-	p := *j.Problem
-	p.Weights = fitted.Decayed(p.Weights, j.Sample.TrainAge, halfLife)
+	p := *j.Rows.Problem
+	p.Weights = fitted.Decayed(p.Weights, j.Rows.Sample.TrainAge, halfLife)
 	rows := rowsWithin(j, horizonAges*halfLife)
 	part := task.Pick(&p, rows)
 	share := convex.LambdaUnit(part) / convex.LambdaUnit(&p)
@@ -214,7 +215,7 @@ func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife 
 // rowsWithin returns up to horizonTrain training rows of at most some age in events, spread evenly, or, of a sample
 // that has too few so young, of its newest ones.
 func rowsWithin(j *task.Task, age float64) (rows []int) {
-	ages := j.Sample.TrainAge
+	ages := j.Rows.Sample.TrainAge
 	if few := min(horizonFew, len(ages)); few > 0 {
 		sorted := slices.Sorted(slices.Values(ages))
 		age = max(age, sorted[few-1])

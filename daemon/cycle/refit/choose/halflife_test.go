@@ -37,21 +37,27 @@ func TestIsLessNeedsEvidence(t *testing.T) {
 func TestHorizonsAfterAnAlarm(t *testing.T) {
 	t.Parallel()
 	j := &task.Task{
-		Unbounded: true,
-		AlarmAge:  math.Inf(1),
-		Sample:    &encode.Sample{},
-		Target:    &encode.Target{},
-		Select_:   &encode.Encoded{},
+		Target: &encode.Target{},
+		Choices: task.Choices{
+			Unbounded: true,
+		},
+		Criteria: task.Criteria{
+			AlarmAge: math.Inf(1),
+		},
+		Rows: task.Rows{
+			Sample:  &encode.Sample{},
+			Select_: &encode.Encoded{},
+		},
 	}
 	for i := range 400 {
-		j.Sample.SelectAge = append(j.Sample.SelectAge, 20*float64(i))
+		j.Rows.Sample.SelectAge = append(j.Rows.Sample.SelectAge, 20*float64(i))
 	}
 	all := RecentWeights(j)
 	for _, test := range []struct {
 		age  float64
 		rows int // with a weight
 	}{{math.Inf(1), 400}, {3000, 151}, {900, 400}} {
-		j.AlarmAge = test.age
+		j.Criteria.AlarmAge = test.age
 		n := 0
 		for i, w := range RecentWeights(j) {
 			if w > 0 {
@@ -76,13 +82,15 @@ func TestHorizonsOfRareLabels(t *testing.T) {
 	}{{event.Binary, 0, false}, {event.Binary, 4, false}, {event.Binary, 5, true}, {event.Binary, 396, false},
 		{event.Regression, 4, true}} {
 		j := &task.Task{
-			Target:  &encode.Target{Objective: config.Objective{Task: c.task}},
-			Select_: &encode.Encoded{Events: make([]event.Event, 400)},
+			Target: &encode.Target{Objective: config.Objective{Task: c.task}},
+			Rows: task.Rows{
+				Select_: &encode.Encoded{Events: make([]event.Event, 400)},
+			},
 		}
 		weight := make([]float64, 400)
 		for i := range weight {
 			if weight[i] = 1; i < c.ones {
-				j.Select_.Events[i].Label = 1
+				j.Rows.Select_.Events[i].Label = 1
 			}
 		}
 		if got := halfLivesDiffer(j, weight); got != c.want {
@@ -100,14 +108,17 @@ func TestRowsWithin(t *testing.T) {
 		oldest  float64
 	}{{500, 500, 10, 499}, {5000, 1000, 10, 999}, {5000, 3001, 3000, 3000}, {40_000, horizonTrain, 20_000, 20_000},
 		{40_000, horizonTrain, math.Inf(1), 39_999}} {
-		j := &task.Task{Sample: &encode.Sample{}}
+		j := &task.Task{
+			Rows: task.Rows{
+				Sample: &encode.Sample{},
+			}}
 		for i := range test.n {
-			j.Sample.TrainAge = append(j.Sample.TrainAge, float64((i*7919)%test.n)) // every age once
+			j.Rows.Sample.TrainAge = append(j.Rows.Sample.TrainAge, float64((i*7919)%test.n)) // every age once
 		}
 		rows := rowsWithin(j, test.age)
 		oldest := 0.0
 		for i, row := range rows {
-			oldest = max(oldest, j.Sample.TrainAge[row])
+			oldest = max(oldest, j.Rows.Sample.TrainAge[row])
 			if i > 0 && row <= rows[i-1] {
 				t.Fatalf("rows out of order at %d", i)
 			}

@@ -82,12 +82,12 @@ func mapFit(
 	s := solver.DefaultSettings()
 	s.Workers, s.Yield, s.Tolerance, s.MaxIterations = j.Workers, j.Yield, mapTolerance, mapMaxSteps
 	for i := range rows {
-		index, value := j.Train.X.Row(rows[i])
+		index, value := j.Rows.Train.X.Row(rows[i])
 		base.Predict(offset[i*m:i*m+m], work, index, value)
 	}
 	fit := solver.NewDenseFit(ctx, part, offset, d, s)
 	for i := range rows {
-		j.Vocab.Map.Columns(phi, j.Train.Numbers(rows[i]))
+		j.Vocab.Map.Columns(phi, j.Rows.Train.Numbers(rows[i]))
 		fit.SetRow(i, phi)
 	}
 	if warm != nil && warm.FeatureMap == j.Vocab.Map && len(warm.MapWeights) == d*m {
@@ -113,27 +113,27 @@ func MapRows(columns int) int { return max(1000, mapNumbers/columns) }
 
 // mapPart returns the problem of the newest rows that a map has room for, and their indices among the training rows.
 func mapPart(j *task.Task) (*solver.Problem, []int) {
-	n, limit := j.Problem.X.NumRows(), MapRows(j.Vocab.Map.NumColumns())
+	n, limit := j.Rows.Problem.X.NumRows(), MapRows(j.Vocab.Map.NumColumns())
 	rows := make([]int, n)
 	for i := range rows {
 		rows[i] = i
 	}
 	if n <= limit {
-		return j.Problem, rows
+		return j.Rows.Problem, rows
 	}
-	if age := j.Sample.TrainAge; len(age) == n {
+	if age := j.Rows.Sample.TrainAge; len(age) == n {
 		slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(age[a], age[b]) })
 		rows = rows[:limit]
 		slices.Sort(rows)
 	} else {
 		rows = task.Evenly(n, limit)
 	}
-	return task.Pick(j.Problem, rows), rows
+	return task.Pick(j.Rows.Problem, rows), rows
 }
 
 // mapAt fits with the ridge chosen, nil if the refit is over before.
 func mapAt(j *task.Task, ctx context.Context, fit *solver.DenseFit, base *solver.Model) *task.MappedFit {
-	if j.Budget.Over(ctx) || !fit.Fit(j.Ridge) {
+	if j.Budget.Over(ctx) || !fit.Fit(j.Choices.Ridge) {
 		j.Budget.Over(ctx) // notes where the clock ended this
 		return nil
 	}
@@ -142,11 +142,13 @@ func mapAt(j *task.Task, ctx context.Context, fit *solver.DenseFit, base *solver
 	if !model.IsFinite() {
 		return nil
 	}
-	return &task.MappedFit{Model: model, Ridge: j.Ridge, Loss: Losses(j, model)}
+	return &task.MappedFit{Model: model, Ridge: j.Choices.Ridge, Loss: Losses(j, model)}
 }
 
 // Losses returns the loss of a model on each of the select rows.
-func Losses(j *task.Task, model *solver.Model) []float64 { return j.Select_.Losses(j.Target, model) }
+func Losses(j *task.Task, model *solver.Model) []float64 {
+	return j.Rows.Select_.Losses(j.Target, model)
+}
 
 // Gains reports whether one list of losses on the select rows has the smaller mean. Without rows nothing gains.
 func Gains(j *task.Task, a, b []float64) bool {

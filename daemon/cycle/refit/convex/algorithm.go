@@ -42,7 +42,7 @@ func FitBy(
 	judge func(*solver.Model) float64,
 ) (*task.Candidate, error) {
 	var ofPart *task.Candidate
-	p, o := j.Problem, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: judge, Patience: coldPatience}
+	p, o := j.Rows.Problem, solver.PathOptions{Algorithm: a, FinalOnly: true, Judge: judge, Patience: coldPatience}
 	if warm == nil {
 		part, rows := p, []int(nil)
 		if n := p.X.NumRows(); n > PathRows {
@@ -153,15 +153,15 @@ func IdsOf(events []event.Event) []fitted.RowID {
 // and new rows, which entered lists, have 0. Each is nil without any.
 func DualOf(j *task.Task, ch *fitted.Fitted) (dual []float64, entered []int32) {
 	m := j.Target.Outputs()
-	if ch.Dual == nil || j.RowIDs == nil || ch.Dual.Outputs != m || len(ch.Dual.Values) != m*len(ch.Dual.IDs) {
+	if ch.Dual == nil || j.Rows.RowIDs == nil || ch.Dual.Outputs != m || len(ch.Dual.Values) != m*len(ch.Dual.IDs) {
 		return nil, nil
 	}
 	at := make(map[fitted.RowID][]int, len(ch.Dual.IDs)) // in order, for equal rows
 	for i, id := range ch.Dual.IDs {
 		at[id] = append(at[id], i)
 	}
-	dual = make([]float64, len(j.RowIDs)*m)
-	for i, id := range j.RowIDs {
+	dual = make([]float64, len(j.Rows.RowIDs)*m)
+	for i, id := range j.Rows.RowIDs {
 		if places := at[id]; len(places) > 0 {
 			at[id] = places[1:]
 			copy(dual[i*m:i*m+m], ch.Dual.Values[places[0]*m:])

@@ -36,7 +36,7 @@ func TestDualByRow(t *testing.T) {
 	for _, i := range order {
 		now = append(now, events[i])
 	}
-	j.RowIDs = IdsOf(now)
+	j.Rows.RowIDs = IdsOf(now)
 	got, entered := DualOf(j, ch)
 	twins := map[float64]bool{}
 	for at, i := range order {

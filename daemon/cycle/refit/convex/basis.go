@@ -21,7 +21,7 @@ const vectorsStrength = 0.01
 // vectors returns a model of that loss, with basis vectors found on at most PathRows of the training rows: those of a
 // model, nil for none, and as many more as the settings say.
 func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Settings) (*solver.Model, error) {
-	p := task.Thin(j.Problem, PathRows)
+	p := task.Thin(j.Rows.Problem, PathRows)
 	p.Loss = j.Target.Loss
 	top, err := solver.LambdaMax(ctx, p, s)
 	if err != nil {

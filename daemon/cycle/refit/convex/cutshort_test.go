@@ -40,10 +40,12 @@ func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
 		defer cancel()
 		j := &task.Task{
 			Model:   m,
-			Problem: p,
 			Workers: 1,
 			Rough:   true,
 			Judge:   func(*solver.Model) float64 { return math.NaN() },
+			Rows: task.Rows{
+				Problem: p,
+			},
 		}
 		s := solver.DefaultSettings()
 		s.MaxBasis, s.Workers = 1, 1

@@ -41,7 +41,7 @@ func Optimality(j *task.Task, ctx context.Context, v *report.Version, c *task.Ca
 		return
 	}
 	settings.Lambda = c.Lambda
-	basis, objective, err := solver.BasisGap(ctx, j.Problem, c.Model, settings)
+	basis, objective, err := solver.BasisGap(ctx, j.Rows.Problem, c.Model, settings)
 	if err != nil { // the refit is over
 		return
 	}

@@ -154,7 +154,7 @@ const PathRows = 20_000
 // ColdPath finds λ and the first basis vectors by a path over at most PathRows rows, spread evenly over the sample, and
 // continues from there on all rows.
 func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candidate, error) {
-	p, part := j.Problem, j.Problem
+	p, part := j.Rows.Problem, j.Rows.Problem
 	if p.X.NumRows() > PathRows {
 		part = task.Thin(p, PathRows)
 	}
@@ -201,12 +201,12 @@ func OrOfPart(
 
 // LinearOnly fits the linear term alone, with the least λ at which no basis vector would enter.
 func LinearOnly(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candidate, error) {
-	lambda, err := solver.LambdaMax(ctx, j.Problem, s)
+	lambda, err := solver.LambdaMax(ctx, j.Rows.Problem, s)
 	if err != nil {
 		return nil, err
 	}
 	s.MaxSteps = 0
-	return SolveOne(j, ctx, j.Problem, nil, max(lambda, math.SmallestNonzeroFloat32), s)
+	return SolveOne(j, ctx, j.Rows.Problem, nil, max(lambda, math.SmallestNonzeroFloat32), s)
 }
 
 // SolveOne runs Algorithm 1 for one λ and returns its best step.
@@ -329,7 +329,7 @@ func pathLambdas(
 // warm.Up. Then Algorithm 1 continues from the better one, output refit first, with new basis vectors as far as the
 // settings allow.
 func Resume(j *task.Task, ctx context.Context, warm *task.WarmStart, s solver.Settings) (*task.Candidate, error) {
-	p := j.Problem
+	p := j.Rows.Problem
 	lambdas, err := pathLambdas(j, ctx, p, warm, s)
 	if err != nil {
 		return nil, err
@@ -366,7 +366,7 @@ func Finish(j *task.Task, ctx context.Context, c *task.Candidate, s solver.Setti
 	}
 	ended, whole := c.Result.Status, c.Final
 	c.Final = false
-	polished, err := polish(j, ctx, c, j.Problem, s)
+	polished, err := polish(j, ctx, c, j.Rows.Problem, s)
 	switch {
 	case task.IsInterrupted(err) && j.Budget.Over(ctx):
 		return c, nil

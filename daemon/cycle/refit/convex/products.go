@@ -38,7 +38,7 @@ const (
 // vectors as max_basis allows: classes of few numbers without names, the kernel that has squares, too, nobody asked for
 // a path or a strength, and rows to choose on. It is one of the maps that train.feature_map: auto tries.
 func TriesQuadratic(j *task.Task, in *task.FitInput, s solver.Settings) bool {
-	columns, n := snapshot.MapColumns(snapshot.Products, 2, len(j.Vocab.Numeric)), j.Problem.X.NumRows()
+	columns, n := snapshot.MapColumns(snapshot.Products, 2, len(j.Vocab.Numeric)), j.Rows.Problem.X.NumRows()
 	return j.Model.Train.FeatureMap.IsAuto() && j.Target.Task.HasClasses() &&
 		s.Kernel == solver.Homogeneous && (s.LinearRidge > 0 || j.Vocab.Augment) &&
 		len(j.Vocab.Names) == 0 && columns > 0 && !in.Thorough && len(in.Lambdas) == 0 &&
@@ -157,7 +157,7 @@ func quadratic(
 		if model == nil {
 			break
 		}
-		loss := evaluate.Loss(j.Select_, j.Target, model, weights)
+		loss := evaluate.Loss(j.Rows.Select_, j.Target, model, weights)
 		if !(loss < least) {
 			break
 		}
@@ -188,46 +188,46 @@ func QuadraticStage(
 	s solver.Settings,
 	onStep func(*task.Candidate),
 ) (best *task.Candidate, alone bool, err error) {
-	many, linear := j.Problem.X.NumRows() > quadraticRace, s.LinearRidge > 0
+	many, linear := j.Rows.Problem.X.NumRows() > quadraticRace, s.LinearRidge > 0
 	lambda := 0.0
 	if many {
 		part := *j
-		part.Problem = task.Thin(j.Problem, quadraticRace)
-		part.Select_, _ = encode.Encode(j.Vocab, j.Target, task.Spread(j.Select_.Events, quadraticRace), nil)
+		part.Rows.Problem = task.Thin(j.Rows.Problem, quadraticRace)
+		part.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, task.Spread(j.Rows.Select_.Events, quadraticRace), nil)
 		part.Judge = part.ValidLoss()
 		rough := s
 		rough.Rough = true
-		lambdas, err := LambdasFor(&part, ctx, part.Problem, rough)
+		lambdas, err := LambdasFor(&part, ctx, part.Rows.Problem, rough)
 		if err != nil {
 			return nil, false, err
 		}
-		path, err := SolvePath(&part, ctx, part.Problem, lambdas, 1, rough, nil)
+		path, err := SolvePath(&part, ctx, part.Rows.Problem, lambdas, 1, rough, nil)
 		if err != nil {
 			return nil, false, err
 		}
-		own, ridge := quadratic(&part, ctx, part.Problem, task.MapRidges, linear)
+		own, ridge := quadratic(&part, ctx, part.Rows.Problem, task.MapRidges, linear)
 		if own == nil || ctx.Err() != nil {
 			return nil, false, ctx.Err()
 		}
-		ComparedFit(&part, FormVectors, path, part.Problem, 0)
-		ComparedFit(&part, formProducts, own, part.Problem, ridge)
-		if j.Forms = part.Forms; FewerErrors(&part, path.Model, own.Model) {
+		ComparedFit(&part, FormVectors, path, part.Rows.Problem, 0)
+		ComparedFit(&part, formProducts, own, part.Rows.Problem, ridge)
+		if j.Choices.Forms = part.Choices.Forms; FewerErrors(&part, path.Model, own.Model) {
 			return nil, false, nil
 		}
 		alone = own.Loss <= path.Loss
-		lambda = path.Lambda * LambdaUnit(j.Problem) / LambdaUnit(part.Problem)
+		lambda = path.Lambda * LambdaUnit(j.Rows.Problem) / LambdaUnit(part.Rows.Problem)
 	}
-	best, ridge := quadratic(j, ctx, j.Problem, task.MapRidges, linear)
+	best, ridge := quadratic(j, ctx, j.Rows.Problem, task.MapRidges, linear)
 	if best == nil || ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
-	ComparedFit(j, formProducts, best, j.Problem, ridge)
+	ComparedFit(j, formProducts, best, j.Rows.Problem, ridge)
 	if best.Ridge = ridge; !alone {
 		return best, false, nil
 	}
 	best.Lambda = lambda
 	s.Rough, s.MaxSteps = true, 0
-	straight, err := SolveOne(j, ctx, j.Problem, nil, lambda, s)
+	straight, err := SolveOne(j, ctx, j.Rows.Problem, nil, lambda, s)
 	if err == nil {
 		onStep(straight)
 	}
@@ -243,13 +243,13 @@ func FewerErrors(j *task.Task, a, b *solver.Model) bool {
 // ComparedFit notes a form that an offline fit compared.
 func ComparedFit(j *task.Task, name string, c *task.Candidate, p *solver.Problem, ridge float64) {
 	f := report.FitForm{Form: name, K: c.Model.NumBasis, Rows: int64(p.X.NumRows())}
-	if v := evaluate.MetricsOf(j.Select_, j.Target, c.Model, nil); v != nil {
+	if v := evaluate.MetricsOf(j.Rows.Select_, j.Target, c.Model, nil); v != nil {
 		f.Loss, f.Accuracy = v.Loss, v.Accuracy
 	}
 	if name == formProducts {
 		f.Ridge = report.Some(ridge)
 	}
-	j.Forms = append(j.Forms, f)
+	j.Choices.Forms = append(j.Choices.Forms, f)
 }
 
 // ChosenFeatureMap returns the forms that were compared, with that of a candidate marked.
@@ -258,11 +258,11 @@ func ChosenFeatureMap(j *task.Task, best *task.Candidate) []report.FitForm {
 	if best.Quadratic {
 		chosen = formProducts
 	}
-	for i := range j.Forms {
-		f := &j.Forms[i]
-		f.Chosen = f.Form == chosen && f.Rows == int64(j.Problem.X.NumRows())
+	for i := range j.Choices.Forms {
+		f := &j.Choices.Forms[i]
+		f.Chosen = f.Form == chosen && f.Rows == int64(j.Rows.Problem.X.NumRows())
 	}
-	return j.Forms
+	return j.Choices.Forms
 }
 
 // LearnValidWhole fits a chosen polynomial again to training and validation events together, with the ridge that was
@@ -272,10 +272,10 @@ func LearnValidWhole(j *task.Task, ctx context.Context, ch *fitted.Fitted, best 
 	events := slices.Concat(in.Train, in.Valid)
 	weights := task.EventWeights(in.Train)
 	if weights != nil {
-		weights = append(weights, j.Sample.HeldOutWeights...)
+		weights = append(weights, j.Rows.Sample.HeldOutWeights...)
 	}
 	all, kept := encode.Encode(j.Vocab, j.Target, events, weights)
-	p := *j.Problem
+	p := *j.Rows.Problem
 	p.X, p.Targets, p.Weights = all.X, all.Targets, kept
 	offset, m := make([]float64, len(all.Targets)), p.Outputs
 	var phi []float64

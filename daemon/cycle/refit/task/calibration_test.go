@@ -53,9 +53,13 @@ func TestCalibration(t *testing.T) {
 			loss = solver.BinaryLogistic{}
 		}
 		j := &Task{
-			Select_:   rows,
-			Unbounded: true,
-			Target:    &encode.Target{Objective: config.Objective{Margin: "max_hinge"}},
+			Target: &encode.Target{Objective: config.Objective{Margin: "max_hinge"}},
+			Rows: Rows{
+				Select_: rows,
+			},
+			Choices: Choices{
+				Unbounded: true,
+			},
 		}
 		at := func(by calibration) (sum float64) {
 			calibrated, outputs := by.Of(model), make([]float64, k)
@@ -119,9 +123,13 @@ func TestCalibrationSaysNoLess(t *testing.T) {
 	model := solver.NewModel(solver.ANOVA, k, k, true)
 	model.Bias = []float64{0.3, -0.1, 0.2}
 	j := &Task{
-		Select_:   rows,
-		Unbounded: true,
-		Target:    &encode.Target{Objective: config.Objective{Margin: string(margin.MaxHinge)}},
+		Target: &encode.Target{Objective: config.Objective{Margin: string(margin.MaxHinge)}},
+		Rows: Rows{
+			Select_: rows,
+		},
+		Choices: Choices{
+			Unbounded: true,
+		},
 	}
 	c := j.Calibrate(model)
 	chances := make([]float64, k)

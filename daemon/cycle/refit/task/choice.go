@@ -15,7 +15,7 @@ import (
 
 // ChosenBy returns the weights of rows by which a refit chooses, from others, nil for equal ones.
 func (j *Task) ChosenBy(weights []float64, rows []event.Event) []float64 {
-	if j.Unbounded {
+	if j.Choices.Unbounded {
 		return weights
 	}
 	return j.CapEntities(weights, rows)
@@ -24,12 +24,13 @@ func (j *Task) ChosenBy(weights []float64, rows []event.Event) []float64 {
 // SelectWeights returns the weights of the select rows, which fade as the training rows do and are capped by entity,
 // nil if all count alike.
 func (j *Task) SelectWeights() []float64 {
-	return j.ChosenBy(fitted.Decayed(nil, j.Sample.SelectAge, fitted.HalfLives[j.HalfLife]), j.Select_.Events)
+	return j.ChosenBy(fitted.Decayed(nil, j.Rows.Sample.SelectAge, fitted.HalfLives[j.Choices.HalfLife]),
+		j.Rows.Select_.Events)
 }
 
 // Bounded has the losses of a part of the sample count as at most the largest plausible one.
 func (j *Task) Bounded(part *encode.Encoded) *encode.Encoded {
-	if !j.Unbounded {
+	if !j.Choices.Unbounded {
 		part.Most, _ = j.Plausible()
 	}
 	return part

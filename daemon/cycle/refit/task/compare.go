@@ -6,6 +6,7 @@ import (
 
 	"github.com/refitd/refitd/daemon/cycle/encode"
 	"github.com/refitd/refitd/daemon/cycle/evaluate"
+	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/margin"
 )
@@ -36,16 +37,16 @@ func (j *Task) SelectLoss(m *solver.Model, weights []float64) float64 {
 		c := j.Calibrate(m)
 		m = c.Of(m)
 	}
-	return evaluate.Loss(j.Select_, j.Target, m, weights)
+	return evaluate.Loss(j.Rows.Select_, j.Target, m, weights)
 }
 
 // Calibrate fits the calibration of a model on the select rows, on the training rows if there are no such rows. Every
 // class counts one row more, of which nothing is known, so that one that those rows lack stays possible. What a matrix
 // of costs decides is not shifted: its outputs are of costs and not of frequencies.
 func (j *Task) Calibrate(m *solver.Model) calibration {
-	x, targets, weights := j.Select_.X, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events)
+	x, targets, weights := j.Rows.Select_.X, j.Rows.Select_.Targets, j.ChosenBy(nil, j.Rows.Select_.Events)
 	if x.NumRows() == 0 {
-		x, targets, weights = j.Problem.X, j.Problem.Targets, nil
+		x, targets, weights = j.Rows.Problem.X, j.Rows.Problem.Targets, nil
 	}
 	n, k := x.NumRows(), m.NumOutputs
 	f := &calibrationFit{
@@ -108,8 +109,8 @@ var MapRidges = []float64{75, 15, 3, 0.6, 0.12}
 
 // Errors returns 1 for each of the select rows that a model predicts wrongly, else 0.
 func (j *Task) Errors(model *solver.Model) []float64 {
-	errors := make([]float64, len(j.Select_.Events))
-	j.Select_.Each(j.Target, model, func(i int, outputs, targets []float64) {
+	errors := make([]float64, len(j.Rows.Select_.Events))
+	j.Rows.Select_.Each(j.Target, model, func(i int, outputs, targets []float64) {
 		if !j.Target.Correct(outputs, targets) {
 			errors[i] = 1
 		}
@@ -120,4 +121,17 @@ func (j *Task) Errors(model *solver.Model) []float64 {
 // BaselineField returns the categorical field of the item mean, or -1.
 func (j *Task) BaselineField() int {
 	return slices.Index(j.Schema.Categorical, j.Model.Evaluate.BaselineBy)
+}
+
+// Criteria are what models are compared by: baselines, popularity and lists.
+type Criteria struct {
+	Means          *fitted.BaselineMeans
+	Least          float64                // what a loss counts as at least where models are compared
+	MeansOfAll     *fitted.BaselineMeans  // of held-out rows, too
+	popularLearned *fitted.PopularWeights // of choices, by the training rows; nil of events with labels
+	PopularAll     *fitted.PopularWeights // by all rows
+	Chosen         *lists                 // what versions of choices are judged by; nil of events with labels
+	Lists          *lists                 // the same while they are
+	Paired         [][2]float64           // of the fold-in and of what consumers have, on the last events, oldest first
+	AlarmAge       float64                // events since the last alarm of the drift detector, +Inf without one
 }

@@ -1,6 +1,8 @@
 package task
 
 import (
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/solver"
 	"github.com/refitd/refitd/solver/posterior"
@@ -82,4 +84,16 @@ type Sweeper struct {
 type Swept struct {
 	State    *posterior.State
 	Evidence float64
+}
+
+// Stages are what the stages have fitted so far.
+type Stages struct {
+	Swept         *VariationalFit   // nil without the variational stage
+	SweptGaussian *VariationalFit   // of GaussianTarget
+	Link          *encode.LevelLink // for that
+	Ahead         *Sweeper          // the sweeps by which the horizon was chosen; nil without
+	// the champion's posterior with the recent rows folded in, nil until it is asked for
+	Folded        *experts.FoldIn
+	HeldOutSweeps int                   // of a refit that is repeated
+	Began         fitted.PrecisionStart // of its variational stage
 }

@@ -62,25 +62,26 @@ func (j *Task) NewLists(train []event.Event) *lists {
 			known.Note(&train[i])
 		}
 	}
-	l := &lists{known: known, Popular: j.popularLearned, Whole: j.Gate, judged: make(map[judgedList]*madeLists)}
-	if field := j.Model.ChosenField(); field < len(j.HeldOut) {
-		l.hidden = j.HeldOut[field]
+	l := &lists{known: known, Popular: j.Criteria.popularLearned, Whole: j.Rows.Gate, judged: make(
+		map[judgedList]*madeLists)}
+	if field := j.Model.ChosenField(); field < len(j.Rows.HeldOut) {
+		l.hidden = j.Rows.HeldOut[field]
 	}
-	l.select_, l.selectAge = j.choicesOf(j.Select_, j.Sample.SelectAge)
-	l.gate, l.gateAge = j.choicesOf(j.Gate, j.Sample.GateAge)
+	l.select_, l.selectAge = j.choicesOf(j.Rows.Select_, j.Rows.Sample.SelectAge)
+	l.gate, l.gateAge = j.choicesOf(j.Rows.Gate, j.Rows.Sample.GateAge)
 	return l
 }
 
 // Judging returns the refit as it is judged: of choices by lists, with held-out rows that are choices alone.
 func (j *Task) Judging() *Task {
-	l := j.Chosen
+	l := j.Criteria.Chosen
 	if l == nil {
 		return j
 	}
-	out, sample := *j, *j.Sample
-	out.Lists, out.Select_, out.Gate = l, l.select_, l.gate
+	out, sample := *j, *j.Rows.Sample
+	out.Criteria.Lists, out.Rows.Select_, out.Rows.Gate = l, l.select_, l.gate
 	sample.SelectAge, sample.GateAge = l.selectAge, l.gateAge
-	out.Sample = &sample
+	out.Rows.Sample = &sample
 	return &out
 }
 
@@ -105,13 +106,13 @@ func (j *Task) choicesOf(part *encode.Encoded, age []float64) (*encode.Encoded, 
 
 // lister returns the version that a model makes with the popularity that all are judged with.
 func (j *Task) lister(model *solver.Model, vocab *encode.Vocabulary) (*snapshot.Model, error) {
-	ch := &fitted.Fitted{Model: model, Vocabulary: vocab, Target: j.Target, Popular: j.Lists.Popular}
+	ch := &fitted.Fitted{Model: model, Vocabulary: vocab, Target: j.Target, Popular: j.Criteria.Lists.Popular}
 	return snapshot.NewModel(ch.Contents(j.Model))
 }
 
 // ListsOf returns how each choice of a part does in the lists of a model. A model that makes none loses all.
 func (j *Task) ListsOf(part *encode.Encoded, model *solver.Model, vocab *encode.Vocabulary) *madeLists {
-	l, key := j.Lists, judgedList{part, model, vocab}
+	l, key := j.Criteria.Lists, judgedList{part, model, vocab}
 	l.mu.Lock()
 	made := l.judged[key]
 	l.mu.Unlock()
@@ -146,8 +147,8 @@ func (j *Task) ListsOf(part *encode.Encoded, model *solver.Model, vocab *encode.
 }
 
 // Silent returns a model over the refit's vocabulary that says nothing: its lists are those of popularity alone.
-func (j *Task) Silent(like *solver.Model) *solver.Model {
-	l := j.Lists
+func (c *Criteria) Silent(like *solver.Model) *solver.Model {
+	l := c.Lists
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.silent == nil {
@@ -166,17 +167,17 @@ const liftErrors = 2
 // alone.
 func (j *Task) Lifts(model *solver.Model) bool {
 	var own, popular []float64
-	for _, part := range []*encode.Encoded{j.Select_, j.Gate} {
+	for _, part := range []*encode.Encoded{j.Rows.Select_, j.Rows.Gate} {
 		own = append(own, j.ListsOf(part, model, j.Vocab).Losses...)
-		popular = append(popular, j.ListsOf(part, j.Silent(model), j.Vocab).Losses...)
+		popular = append(popular, j.ListsOf(part, j.Criteria.Silent(model), j.Vocab).Losses...)
 	}
-	return IsLess(own, popular, j.ChosenBy(nil, slices.Concat(j.Select_.Events, j.Gate.Events)), liftErrors)
+	return IsLess(own, popular, j.ChosenBy(nil, slices.Concat(j.Rows.Select_.Events, j.Rows.Gate.Events)), liftErrors)
 }
 
 // ListLoss returns the mean loss of the select rows in the lists of a model.
 func (j *Task) ListLoss(model *solver.Model) float64 {
-	sum := evaluate.WeightedSum{Weights: j.ChosenBy(nil, j.Select_.Events)}
-	for i, l := range j.ListsOf(j.Select_, model, j.Vocab).Losses {
+	sum := evaluate.WeightedSum{Weights: j.ChosenBy(nil, j.Rows.Select_.Events)}
+	for i, l := range j.ListsOf(j.Rows.Select_, model, j.Vocab).Losses {
 		sum.Add(i, l)
 	}
 	return sum.Mean()
@@ -184,12 +185,12 @@ func (j *Task) ListLoss(model *solver.Model) float64 {
 
 // Listed returns the model that a version of a refit publishes: its own, or where lists are judged one that says
 // nothing if it is of popularity alone.
-func (j *Task) Listed(ch *fitted.Fitted, model *solver.Model) *solver.Model {
+func (c *Criteria) Listed(ch *fitted.Fitted, model *solver.Model) *solver.Model {
 	switch {
 	case !ch.PopularOnly:
 		return model
-	case j.Lists != nil:
-		return j.Silent(model)
+	case c.Lists != nil:
+		return c.Silent(model)
 	}
 	return fitted.PopularAlone(model)
 }

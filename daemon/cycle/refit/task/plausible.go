@@ -20,7 +20,7 @@ const plausibleReach = 2
 //
 // A noisy label far out costs both models the largest loss, and so decides nothing.
 func (j *Task) Plausible() (row, label float64) {
-	return PlausibleOf(j.Target, j.Train.Targets, j.Train.X.NumRows())
+	return PlausibleOf(j.Target, j.Rows.Train.Targets, j.Rows.Train.X.NumRows())
 }
 
 // PlausibleOf is plausible of a target whose training labels, where they are numbers, are given, and of so many rows.

@@ -19,7 +19,7 @@ func (j *Task) CountChoices(train, selected, gate []event.Event) {
 		age float64
 	}
 	count := func(parts ...[]event.Event) *fitted.PopularWeights {
-		ages := [][]float64{j.Sample.TrainAge, j.Sample.SelectAge, j.Sample.GateAge}
+		ages := [][]float64{j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge}
 		var list []choice
 		for i, part := range parts {
 			for k := range part {
@@ -41,5 +41,5 @@ func (j *Task) CountChoices(train, selected, gate []event.Event) {
 		}
 		return p.Weights()
 	}
-	j.popularLearned, j.PopularAll = count(train), count(train, selected, gate)
+	j.Criteria.popularLearned, j.Criteria.PopularAll = count(train), count(train, selected, gate)
 }

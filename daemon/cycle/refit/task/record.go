@@ -56,7 +56,7 @@ func (j *Task) Record() (*recorder, error) {
 		return nil, fmt.Errorf("cycle: record: %w", err)
 	}
 	r.gob = gob.NewEncoder(r.encoder)
-	if err := r.gob.Encode(keptHead{recordFormat, j.Model.Stored(), j.Sample}); err != nil {
+	if err := r.gob.Encode(keptHead{recordFormat, j.Model.Stored(), j.Rows.Sample}); err != nil {
 		return nil, fmt.Errorf("cycle: record: %w", err)
 	}
 	return r, nil

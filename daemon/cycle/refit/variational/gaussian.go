@@ -26,19 +26,19 @@ func FitGaussian(
 ) (*posterior.State, error) {
 	t := experts.GaussianTarget(j.Target)
 	own := task.Budget{Deadline: j.Budget.Deadline} // where it ends is no matter of the version
-	if !experts.HasGaussian(j.Model) || j.Given >= 0 || own.Over(ctx) {
+	if !experts.HasGaussian(j.Model) || j.Choices.Given >= 0 || own.Over(ctx) {
 		return nil, nil
 	}
-	p := *j.Problem
-	p.Outputs, p.Loss, p.Targets = 1, t.Loss, experts.Levels(j.Train, j.Target.Outputs())
-	valid := *j.Select_
-	valid.Targets = experts.Levels(j.Select_, j.Target.Outputs())
+	p := *j.Rows.Problem
+	p.Outputs, p.Loss, p.Targets = 1, t.Loss, experts.Levels(j.Rows.Train, j.Target.Outputs())
+	valid := *j.Rows.Select_
+	valid.Targets = experts.Levels(j.Rows.Select_, j.Target.Outputs())
 	prior := PriorFor(t.Likelihood, &p)
 	k := j.Model.Train.VariationalBasis(p.X.NumRows())
 	fading := j.SelectWeights()
 	judge := func(m *solver.Model) float64 { return evaluate.Loss(&valid, t, m, fading) }
 	sweeps := j.Model.Train.Sweeps
-	if j.Restarted {
+	if j.Choices.Restarted {
 		sweeps *= RestartSweeps
 	}
 	swept := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
@@ -48,21 +48,21 @@ func FitGaussian(
 	var err error
 	if warm == nil || warm.Gaussian == nil {
 		random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x6761757373)) // "gauss": apart from other uses of the seed
-		fit, err = swept(sweep.Start(t.Likelihood, &p, j.Groups, j.MainOnly, k, prior, random), &own)
+		fit, err = swept(sweep.Start(t.Likelihood, &p, j.Rows.Groups, j.Choices.MainOnly, k, prior, random), &own)
 	} else {
 		AddVectors(warm.Gaussian, experts.OneOutput(convex), prior, k)
 		stage := &task.Continuation{State: warm.Gaussian, Prior: prior, Last: warm.Precisions.Gaussian,
 			Both: warm.BothPrecisions, Sweep: swept, Budget: &own,
 			Weight: fading, Losses: func(m *solver.Model) []float64 { return valid.Losses(t, m) }}
-		fit, j.Precisions.Gaussian, _, err = Run(stage)
+		fit, j.Choices.Precisions.Gaussian, _, err = Run(stage)
 	}
 	if fit == nil || err != nil {
 		return nil, err
 	}
-	j.SweptGaussian = fit
+	j.Stages.SweptGaussian = fit
 	numbers := make([]float64, 0, len(valid.Events))
 	valid.Each(t, fit.Model, func(_ int, outputs, _ []float64) { numbers = append(numbers, outputs[0]) })
-	j.Link = encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).
-		Fit(numbers, j.Select_.Targets, j.ChosenBy(nil, j.Select_.Events))
+	j.Stages.Link = encode.NewLevelLink(j.Target.Outputs(), 1/math.Sqrt(fit.State.Noise)).
+		Fit(numbers, j.Rows.Select_.Targets, j.ChosenBy(nil, j.Rows.Select_.Events))
 	return fit.State, nil
 }

@@ -29,17 +29,17 @@ const (
 // have changed, the variational stage starts from nothing, for sweeps do not leave the saddle at coordinates that are
 // all 0.
 func ChooseInteractions(j *task.Task, warm *task.WarmStart) {
-	j.MainOnly = chooseMainOnly(j, warm)
+	j.Choices.MainOnly = chooseMainOnly(j, warm)
 	if warm == nil {
 		return
 	}
 	for _, s := range []**posterior.State{&warm.Posterior, &warm.Gaussian} {
 		switch {
 		case *s == nil || (*s).Separate:
-		case !slices.Equal((*s).Group, j.Groups) || entersInteraction((*s).MainOnly, j.MainOnly):
-			*s, j.Restarted = nil, true
+		case !slices.Equal((*s).Group, j.Rows.Groups) || entersInteraction((*s).MainOnly, j.Choices.MainOnly):
+			*s, j.Choices.Restarted = nil, true
 		default:
-			(*s).SetMainOnly(j.MainOnly)
+			(*s).SetMainOnly(j.Choices.MainOnly)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 	}
 	var fields []int
 	for f := range j.Vocab.NumFields() {
-		if !j.Schema.IsCross(f) && (j.Groups == nil || int(j.Groups[f]) == f) {
+		if !j.Schema.IsCross(f) && (j.Rows.Groups == nil || int(j.Rows.Groups[f]) == f) {
 			fields = append(fields, f)
 		}
 	}
@@ -74,7 +74,7 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 	}
 	var last *posterior.State
 	var before []bool
-	if warm != nil && warm.Posterior != nil && slices.Equal(warm.Posterior.Group, j.Groups) {
+	if warm != nil && warm.Posterior != nil && slices.Equal(warm.Posterior.Group, j.Rows.Groups) {
 		if last = warm.Posterior; !Retests(j, warm) {
 			return last.MainOnly
 		}
@@ -90,8 +90,8 @@ func chooseMainOnly(j *task.Task, warm *task.WarmStart) []bool {
 	only := make([]bool, j.Vocab.NumFields())
 	for f := range only {
 		lead := f
-		if j.Groups != nil {
-			lead = int(j.Groups[f])
+		if j.Rows.Groups != nil {
+			lead = int(j.Rows.Groups[f])
 		}
 		only[f] = !slices.Contains(interacts, lead)
 	}
@@ -119,7 +119,7 @@ func interacting(j *task.Task, fields []int, warm bool, before []bool) []int {
 				with = append(with, f)
 			}
 		}
-		if j.Groups == nil || len(with) <= MaxGroups {
+		if j.Rows.Groups == nil || len(with) <= MaxGroups {
 			out = with
 		}
 	}
@@ -131,7 +131,7 @@ func interacting(j *task.Task, fields []int, warm bool, before []bool) []int {
 
 // isAhead returns the fields that others are functions of: the entities.
 func isAhead(j *task.Task) (fields []int) {
-	for f, g := range j.Groups {
+	for f, g := range j.Rows.Groups {
 		if lead := int(g); lead != f && !slices.Contains(fields, lead) {
 			fields = append(fields, lead)
 		}
@@ -143,9 +143,9 @@ func isAhead(j *task.Task) (fields []int) {
 // of their parts.
 func withoutCrosses(j *task.Task) *solver.Problem {
 	if len(j.Schema.Cross) == 0 {
-		return j.Problem
+		return j.Rows.Problem
 	}
-	p, x := *j.Problem, j.Problem.X
+	p, x := *j.Rows.Problem, j.Rows.Problem.X
 	rows := solver.NewRows(j.Vocab.NumColumns(), x.NumRows(), len(x.Index))
 	var index []int32
 	var value []float64
@@ -166,5 +166,5 @@ func withoutCrosses(j *task.Task) *solver.Problem {
 // Retests reports whether it is time to test again which fields interact.
 func Retests(j *task.Task, warm *task.WarmStart) bool {
 	step := func(rows float64) float64 { return math.Floor(math.Log(max(1, rows)) / math.Log(retestGrowth)) }
-	return step(float64(j.Problem.X.NumRows())) != step(float64(warm.Rows)) || warm.Version%retestVersions == 0
+	return step(float64(j.Rows.Problem.X.NumRows())) != step(float64(warm.Rows)) || warm.Version%retestVersions == 0
 }

@@ -42,7 +42,7 @@ func lastPrecisions(j *task.Task) (last fitted.PrecisionChoice, both bool) {
 		return last, true
 	}
 	since, ok := gate.EventsSince(j, j.Champion)
-	return last, !math.IsInf(j.AlarmAge, 1) && (!ok || j.AlarmAge <= since)
+	return last, !math.IsInf(j.Criteria.AlarmAge, 1) && (!ok || j.Criteria.AlarmAge <= since)
 }
 
 // Run returns the stage and where its precisions began; compared says that both ways were tried. The second of them

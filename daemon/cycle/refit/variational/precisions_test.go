@@ -89,12 +89,16 @@ func TestWhenPrecisionsAreCompared(t *testing.T) {
 	at := func(last fitted.PrecisionChoice, rejections int, alarmAge float64, sweeps int) (fitted.PrecisionChoice, bool) {
 		j := &task.Task{
 			Rejections: rejections,
-			AlarmAge:   alarmAge,
-			Sample:     &encode.Sample{Events: snapshot.Counts{Applied: 5000}},
 			Champion: &fitted.Fitted{
 				Events:     &snapshot.Counts{Applied: 1000},
 				Version:    report.Version{Sweeps: sweeps},
 				Precisions: last,
+			},
+			Criteria: task.Criteria{
+				AlarmAge: alarmAge,
+			},
+			Rows: task.Rows{
+				Sample: &encode.Sample{Events: snapshot.Counts{Applied: 5000}},
 			},
 		}
 		return lastPrecisions(j)

@@ -10,7 +10,7 @@ const ConvexAgain = 11
 // champion lost to the variational one, no basis vector is due that it would find, and the last version was not kept
 // back. For outputs with separate weights it always runs.
 func leavesConvexOut(j *task.Task, warm *task.WarmStart) bool {
-	k := j.Model.Train.VariationalBasis(j.Problem.X.NumRows())
+	k := j.Model.Train.VariationalBasis(j.Rows.Problem.X.NumRows())
 	t := &j.Model.Train
 	return t.Refit == "variational" && !t.ConvexAlone() && !j.Target.Task.HasClasses() && j.Champion.Version.Sweeps > 0 &&
 		j.Rejections == 0 &&

@@ -49,11 +49,11 @@ func PriorFor(l posterior.Likelihood, p *solver.Problem) posterior.Prior {
 // vectors of the convex stage (ML-1M: RMSE 0.859 against 0.865). Separate ones start from the linear term and bias of
 // Algorithm 1's model.
 func NewPosterior(j *task.Task, convex *solver.Model, prior posterior.Prior, k int) *posterior.State {
-	p := j.Problem
+	p := j.Rows.Problem
 	s := experts.NewState(j.Target, p.Field, p.NumFields, prior)
 	if !s.Separate {
 		random := rand.New(rand.NewPCG(j.Model.Train.Seed, 0x7374617274)) // "start": apart from other uses of the seed
-		return sweep.Start(s.Likelihood, p, j.Groups, j.MainOnly, k, prior, random)
+		return sweep.Start(s.Likelihood, p, j.Rows.Groups, j.Choices.MainOnly, k, prior, random)
 	}
 	copy(s.Bias, convex.Bias)
 	if convex.Linear != nil {
@@ -130,8 +130,8 @@ func NewSweeper(
 // first of them have been made: to the bit, so that a refit that is repeated, which chooses no horizon, comes to the
 // same.
 func SweeperFor(j *task.Task, s *posterior.State, by *task.Sweeping) (*task.Sweeper, error) {
-	if made := j.Ahead; made != nil && by.Problem == j.Problem && reflect.DeepEqual(made.Start, s) {
-		j.Ahead = nil
+	if made := j.Stages.Ahead; made != nil && by.Problem == j.Rows.Problem && reflect.DeepEqual(made.Start, s) {
+		j.Stages.Ahead = nil
 		return made, nil
 	}
 	return NewSweeper(j, s, by.Problem, by.Prior.Cap, by.Budget.Deadline)

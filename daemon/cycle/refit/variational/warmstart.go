@@ -42,8 +42,8 @@ func Continuing(j *task.Task, v *encode.Vocabulary) *task.WarmStart {
 	}
 	j.InParallel(func() {
 		if from.Posterior != nil {
-			j.Folded = gate.FoldRecent(j, j.Target, ch.Vocabulary, from.Posterior)
-			w.Posterior = j.Folded.State(v, nil)
+			j.Stages.Folded = gate.FoldRecent(j, j.Target, ch.Vocabulary, from.Posterior)
+			w.Posterior = j.Stages.Folded.State(v, nil)
 		}
 	}, func() {
 		if from.Gaussian != nil {
@@ -73,7 +73,7 @@ func KeepRecent(j *task.Task, train []event.Event) {
 		return
 	}
 	for _, i := range SinceChampion(j, len(train)) {
-		j.Recent = append(j.Recent, train[i])
+		j.Rows.Recent = append(j.Rows.Recent, train[i])
 	}
 }
 
@@ -81,15 +81,18 @@ func KeepRecent(j *task.Task, train []event.Event) {
 // first; none where that is not known.
 func SinceChampion(j *task.Task, n int) (recent []int) {
 	since, ok := gate.EventsSince(j, j.Champion)
-	if !ok || len(j.Sample.TrainAge) != n {
+	if !ok || len(j.Rows.Sample.TrainAge) != n {
 		return nil
 	}
-	for i, age := range j.Sample.TrainAge {
+	for i, age := range j.Rows.Sample.TrainAge {
 		if age <= since {
 			recent = append(recent, i)
 		}
 	}
-	slices.SortStableFunc(recent, func(a, b int) int { return cmp.Compare(j.Sample.TrainAge[b], j.Sample.TrainAge[a]) })
+	slices.SortStableFunc(recent, func(a, b int) int {
+		return cmp.Compare(j.Rows.Sample.TrainAge[b],
+			j.Rows.Sample.TrainAge[a])
+	})
 	return recent[max(0, len(recent)-rows.MaxBacklog):]
 }
 
@@ -98,22 +101,22 @@ func SinceChampion(j *task.Task, n int) (recent []int) {
 // next refit, and the metrics of the version remain those of what was judged. Where the clock ends it, the whole sweeps
 // so far count.
 func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps int) error {
-	if sweeps == 0 || len(j.Select_.Events)+len(j.Gate.Events) == 0 {
+	if sweeps == 0 || len(j.Rows.Select_.Events)+len(j.Rows.Gate.Events) == 0 {
 		return nil
 	}
 	all := AllRows(j)
 	var again, gaussian *posterior.State
 	var n, numbers int
 	var err, failed error
-	j.InParallel(func() { again, n, err = sweepAll(j, ctx, j.Swept, j.Target, all, sweeps) }, func() {
+	j.InParallel(func() { again, n, err = sweepAll(j, ctx, j.Stages.Swept, j.Target, all, sweeps) }, func() {
 		if ch.Gaussian != nil {
 			gaussian, numbers, failed = sweepAll(
 				j,
 				ctx,
-				j.SweptGaussian,
+				j.Stages.SweptGaussian,
 				experts.GaussianTarget(j.Target),
 				all,
-				j.SweptGaussian.Sweeps,
+				j.Stages.SweptGaussian.Sweeps,
 			)
 		}
 	})
@@ -127,7 +130,7 @@ func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps i
 			ch.Gaussian = before.Gaussian
 		}
 	}
-	ch.Means = j.MeansOfAll
+	ch.Means = j.Criteria.MeansOfAll
 	v := &ch.Version
 	if v.Sweeps > 0 {
 		ch.Model = again.Model()
@@ -144,9 +147,9 @@ func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps i
 
 // FitAllBaselineMeans returns the baselines of all rows: what consumers get is measured by what knows as much.
 func FitAllBaselineMeans(j *task.Task, train, selected, gate []event.Event) *fitted.BaselineMeans {
-	weights := j.Sample.Weights
-	if held := len(selected) + len(gate); weights != nil && len(j.Sample.HeldOutWeights) == held {
-		weights = slices.Concat(weights, j.Sample.HeldOutWeights)
+	weights := j.Rows.Sample.Weights
+	if held := len(selected) + len(gate); weights != nil && len(j.Rows.Sample.HeldOutWeights) == held {
+		weights = slices.Concat(weights, j.Rows.Sample.HeldOutWeights)
 	} else if weights != nil {
 		weights = slices.Concat(weights, slices.Repeat([]float64{1}, held))
 	}
@@ -163,7 +166,7 @@ func sweepAll(
 	all *allRows,
 	n int,
 ) (*posterior.State, int, error) {
-	p := *j.Problem
+	p := *j.Rows.Problem
 	p.X, p.Weights, p.Field, p.NumFields = all.X, all.Weights, all.Vocab.Field, all.Vocab.NumFields()
 	p.Outputs, p.Loss, p.Targets = t.Outputs(), t.Loss, all.Targets
 	if p.Outputs != j.Target.Outputs() {
@@ -202,19 +205,19 @@ type allRows struct {
 }
 
 func AllRows(j *task.Task) *allRows {
-	held := slices.Concat(j.Select_.Events, j.Gate.Events)
+	held := slices.Concat(j.Rows.Select_.Events, j.Rows.Gate.Events)
 	all := &allRows{
 		Vocab:   covering(j.Vocab, held, j.Model.Train.MaxFeatures),
-		Targets: slices.Concat(j.Train.Targets, j.Select_.Targets, j.Gate.Targets),
+		Targets: slices.Concat(j.Rows.Train.Targets, j.Rows.Select_.Targets, j.Rows.Gate.Targets),
 	}
-	n := j.Train.X.NumRows()
-	entries := len(j.Train.X.Index)
+	n := j.Rows.Train.X.NumRows()
+	entries := len(j.Rows.Train.X.Index)
 	all.X = solver.NewRows(all.Vocab.NumColumns(), n+len(held), entries+entries/max(1, n)*len(held))
 	to := columnsIn(j.Vocab, all.Vocab)
 	var index []int32
 	var value []float64
 	for i := range n {
-		columns, values := j.Train.X.Row(i)
+		columns, values := j.Rows.Train.X.Row(i)
 		index = index[:0]
 		for _, column := range columns {
 			index = append(index, to[column])
@@ -225,19 +228,19 @@ func AllRows(j *task.Task) *allRows {
 		index, value = all.Vocab.Encode(index[:0], value[:0], &held[i])
 		all.X.Append(index, value)
 	}
-	if j.Weights != nil && len(j.Sample.HeldOutWeights) == len(held) {
-		all.Weights = slices.Concat(j.Weights, j.Sample.HeldOutWeights)
-	} else if j.Weights != nil {
-		all.Weights = append(slices.Clone(j.Weights), make([]float64, len(held))...)
+	if j.Rows.Weights != nil && len(j.Rows.Sample.HeldOutWeights) == len(held) {
+		all.Weights = slices.Concat(j.Rows.Weights, j.Rows.Sample.HeldOutWeights)
+	} else if j.Rows.Weights != nil {
+		all.Weights = append(slices.Clone(j.Rows.Weights), make([]float64, len(held))...)
 		for i := range held {
 			all.Weights[n+i] = 1
 		}
 	}
-	if j.HalfLife > 0 && len(j.Sample.SelectAge)+len(j.Sample.GateAge) == len(held) {
+	if j.Choices.HalfLife > 0 && len(j.Rows.Sample.SelectAge)+len(j.Rows.Sample.GateAge) == len(held) {
 		all.Weights = fitted.Decayed(
 			all.Weights,
-			slices.Concat(j.Sample.TrainAge, j.Sample.SelectAge, j.Sample.GateAge),
-			fitted.HalfLives[j.HalfLife],
+			slices.Concat(j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge),
+			fitted.HalfLives[j.Choices.HalfLife],
 		)
 	}
 	return all
