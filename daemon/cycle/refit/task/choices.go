@@ -1,0 +1,22 @@
+package task
+
+import (
+	"github.com/refitd/refitd/daemon/cycle/fitted"
+	"github.com/refitd/refitd/daemon/report"
+)
+
+// Choices are what the stages before have chosen for those that follow.
+type Choices struct {
+	// Unbounded lifts the bounds of choices, by entity and by row: of a refit of an earlier build that is repeated.
+	Unbounded bool
+	HalfLife  int     // an index of fitted.HalfLives
+	Given     int     // the half-life of a refit that is repeated, -1 of any other
+	MainOnly  []bool  // posterior.State.MainOnly, by ChooseInteractions
+	Ridge     float64 // of weights on the feature map, by ChooseFeatureMap
+	Plain     bool    // by ChooseFeatureMap: no basis vectors are looked for
+	Whole     bool    // the model has all products of numbers already
+	Forms     []report.FitForm
+	// Restarted is set where a last variational stage exists and this one does not continue it.
+	Restarted  bool
+	Precisions fitted.PrecisionChoice // by the variational stages
+}
