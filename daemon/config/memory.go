@@ -67,9 +67,17 @@ var memoryKeys = map[string]string{
 	"scores":         "score.topic",
 	"notices":        "notify.url",
 	"dual_variables": "sample.size",
-	"told":           "train.fold_in.max_rows",
+	"waiting_rows":   "shard.count and sample.max_bytes",
+	"forwarded":      "shard.live_topic",
+	"deltas":         "publish.deltas.every",
+	"derived_fields": "schema.derived",
+	"choices":        "sample.size",
+	"progressive":    "evaluate.window",
 	"variational":    "train.max_features, train.max_basis and train.variational_basis",
 }
+
+// MemoryKey returns the keys that make a part of Memory.Parts smaller, "" if none does.
+func MemoryKey(part string) string { return memoryKeys[part[strings.LastIndexByte(part, '.')+1:]] }
 
 // memory reports a total over the budget, with the three largest parts and the keys they follow from.
 func (v *validator) memory(m Memory) {
@@ -82,8 +90,11 @@ func (v *validator) memory(m Memory) {
 	largest = slices.DeleteFunc(largest, func(part string) bool { return part == ProcessPart })
 	var text []string
 	for _, part := range largest[:min(3, len(largest))] {
-		key := memoryKeys[part[strings.LastIndexByte(part, '.')+1:]]
-		text = append(text, fmt.Sprintf("%s %s (%s)", part, mebibytes(m.Parts[part]), key))
+		of := part + " " + mebibytes(m.Parts[part])
+		if key := MemoryKey(part); key != "" {
+			of += " (" + key + ")"
+		}
+		text = append(text, of)
 	}
 	v.bad("memory_budget", Size(m.BudgetBytes), fmt.Sprintf("at least %s, or make the largest parts smaller: %s",
 		mebibytes(m.TotalBytes), strings.Join(text, ", ")))

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,10 +51,21 @@ func TestOf(t *testing.T) {
 		more.TotalBytes <= 2*m.TotalBytes-m.Parts["web.bodies"]-m.Parts["web.connections"]-m.Parts[config.ProcessPart] {
 		t.Errorf("%+v", more)
 	}
+	fixed := []string{"guard", "curves", "batches", config.ProcessPart} // as large with every configuration
+	named := func(parts map[string]int64) {
+		t.Helper()
+		for part := range parts {
+			if config.MemoryKey(part) == "" && !slices.Contains(fixed, part[strings.LastIndexByte(part, '.')+1:]) {
+				t.Errorf("no key is named that makes %s smaller", part)
+			}
+		}
+	}
+	named(Of(c).Parts)
 	shard := *c
 	shard.Models = []config.Model{c.Models[0]}
 	shard.Models[0].Shard = config.Shard{Role: config.RoleShard, LiveTopic: "live"}
 	of, ratings := Of(&shard).Parts, c.Models[0].Name
+	named(of)
 	if of[ratings+".forwarded"] < 1<<20 || m.Parts[ratings+".forwarded"] != 0 || of[ratings+".fold_in"] != 0 {
 		t.Errorf("a shard that forwards its events: %v", of)
 	}
@@ -61,6 +73,7 @@ func TestOf(t *testing.T) {
 		of := *c
 		of.Models = []config.Model{c.Models[0]}
 		of.Models[0].Shard, of.Shard, of.Role = s, s, s.Role
+		named(Of(&of).Parts)
 		return Of(&of).Parts[c.Models[0].Name+".waiting_rows"]
 	}
 	trainer := config.Shard{Role: config.RoleTrainer, Count: 4}
