@@ -207,21 +207,6 @@ func (d *distribution) add(t *encode.Target, o *EventOutcome, c Compared) {
 	}
 }
 
-// merge adds the counts of another one, for as many classes.
-func (d *distribution) merge(o *distribution) {
-	if d == nil || o == nil {
-		return
-	}
-	d.n += o.n
-	for i, counts := range o.classes.All() {
-		own := d.classes.All()[i]
-		for c, n := range counts {
-			own[c] += n
-		}
-	}
-	d.scores.Merge(&o.scores)
-}
-
 // addTo stores its metrics in m, if it is of all of m's events.
 func (d *distribution) addTo(m *report.Metrics, t *encode.Target) {
 	if d == nil || d.n != m.N || d.n == 0 {
