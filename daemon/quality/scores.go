@@ -159,13 +159,6 @@ func calibrationError(cells []cell) float64 {
 	return sum.value() / total
 }
 
-// Merge adds the counts of another one.
-func (h *Histogram) Merge(o *Histogram) {
-	for i := range h.cells {
-		h.cells[i].merge(&o.cells[i])
-	}
-}
-
 // AppendBinary appends the cells that are not empty: for each, as unsigned varints, how many empty ones are before it,
 // the events of both outcomes and the sum of probabilities.
 func (h *Histogram) AppendBinary(b []byte) []byte {
