@@ -121,12 +121,12 @@ func TestColdMarginsTryAllStrengths(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Tolerance = task.StreamTolerance
-	lambdas, err := convex.LambdasFor(j, t.Context(), j.Rows.Problem, s)
+	lambdas, err := convex.LambdasFor(t.Context(), j, j.Rows.Problem, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	best, calls := len(lambdas)/2, 0
-	found, err := convex.FitBy(j, t.Context(), convex.FitAlgorithm(j), nil, s, func(*solver.Model) float64 {
+	found, err := convex.FitBy(t.Context(), j, convex.FitAlgorithm(j), nil, s, func(*solver.Model) float64 {
 		calls++
 		switch {
 		case calls == best+1:

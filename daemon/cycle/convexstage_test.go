@@ -77,7 +77,7 @@ func TestConvexStageRunsAfterAll(t *testing.T) {
 	for _, gains := range []float64{1, -1} {
 		loss := 0.0
 		j.Judge = func(*solver.Model) float64 { loss -= gains; return loss }
-		best, fit, err := refit.SweepAlone(j, t.Context(), warm, warm.Posterior.NumBasis)
+		best, fit, err := refit.SweepAlone(t.Context(), j, warm, warm.Posterior.NumBasis)
 		if err != nil || (best != nil) != (gains > 0) || (fit != nil) != (gains > 0) {
 			t.Fatalf("gains %g: candidate %v, stage %v, error %v", gains, best, fit, err)
 		}

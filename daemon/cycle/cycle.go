@@ -41,7 +41,6 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 		return nil, err
 	}
 	c := &Cycle{
-
 		common: &common{
 			config:        m,
 			schema:        schema,

@@ -61,7 +61,7 @@ func TestConvexStageIsPolishedOnce(t *testing.T) {
 				},
 			},
 		)
-		best, fit, err := refit.Stages(j, t.Context(), variational.Continuing(j, j.Vocab))
+		best, fit, err := refit.Stages(t.Context(), j, variational.Continuing(j, j.Vocab))
 		if err != nil || fit == nil || fit.Loss > best.Loss {
 			t.Fatalf("candidate %+v, stage %+v, error %v: want the variational stage to win", best, fit, err)
 		}
@@ -102,12 +102,12 @@ func TestPathIsWarm(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Rough = true
-		lambdas, err := convex.LambdasFor(j, t.Context(), j.Rows.Problem, s)
+		lambdas, err := convex.LambdasFor(t.Context(), j, j.Rows.Problem, s)
 		if err != nil || len(lambdas) < 2 {
 			t.Fatalf("%d λ (%v)", len(lambdas), err)
 		}
 		first := make(map[float64]int) // basis vectors of its first step
-		best, err := convex.WalkPath(j, t.Context(), j.Rows.Problem, lambdas, len(lambdas), s, func(c *task.Candidate) {
+		best, err := convex.WalkPath(t.Context(), j, j.Rows.Problem, lambdas, len(lambdas), s, func(c *task.Candidate) {
 			if _, ok := first[c.Lambda]; !ok {
 				first[c.Lambda] = c.Step.K
 			}

@@ -371,8 +371,8 @@ func TestBudgetCountsSweeps(t *testing.T) {
 			return loss
 		}
 		fit, err := variational.Sweep(
-			j,
 			ctx,
+			j,
 			variational.NewPosterior(j, nil, prior, 3),
 			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: 6, Judge: j.Judge, Budget: &j.Budget},
 		)

@@ -102,7 +102,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 	if rows == 0 {
 		return nil, encode.ErrNoRows
 	}
-	challenger, err := runFrom(j, ctx, c)
+	challenger, err := runFrom(ctx, j, c)
 	if err != nil {
 		return nil, fmt.Errorf(
 			"%w (%d rows to train on, %d to select on, %d for the gate)",
@@ -123,7 +123,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 
 // runFrom is run for a refit of a cycle, which notes a failure of one that continued from the champion, and a panic of
 // it.
-func runFrom(j *task.Task, ctx context.Context, c *Cycle) (ch *fitted.Fitted, err error) {
+func runFrom(ctx context.Context, j *task.Task, c *Cycle) (ch *fitted.Fitted, err error) {
 	ended := false
 	defer func() {
 		if failed := !ended || err != nil && !task.IsInterrupted(err) && !errors.Is(err, encode.ErrNoRows); failed &&
@@ -132,7 +132,7 @@ func runFrom(j *task.Task, ctx context.Context, c *Cycle) (ch *fitted.Fitted, er
 			c.lineage.failed(j.Champion)
 		}
 	}()
-	ch, err = refit.Run(j, ctx)
+	ch, err = refit.Run(ctx, j)
 	ended = true
 	return ch, err
 }

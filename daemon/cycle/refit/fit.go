@@ -95,23 +95,23 @@ func Fit(ctx context.Context, in task.FitInput) (*FitOutcome, error) {
 			in.OnStep(step)
 		}
 	}
-	best, fit, err := fitStages(j, ctx, &in, settings, onStep)
+	best, fit, err := fitStages(ctx, j, &in, settings, onStep)
 	if err != nil {
 		return nil, err
 	}
 	j.Choices.Whole = best.Quadratic
-	if err := choose.ChooseFeatureMap(j, ctx, nil); err != nil && !task.IsInterrupted(err) {
+	if err := choose.ChooseFeatureMap(ctx, j, nil); err != nil && !task.IsInterrupted(err) {
 		return nil, err
 	}
-	ch := challenger(j, ctx, best, fit, choose.Mapped(j, ctx, best.Model, nil), nil)
+	ch := challenger(ctx, j, best, fit, choose.Mapped(ctx, j, best.Model, nil), nil)
 	ch.Version.Decision, ch.Version.Reason = "promoted", "fitted offline"
 	out := &FitOutcome{Champion: ch, Linear: linear, Forms: convex.ChosenFeatureMap(j, best)}
 	if len(in.Valid) > 0 {
 		out.Valid = evaluate.MetricsOf(j.Rows.Select_, j.Target, ch.Model, in.Group)
 	}
 	if best.Quadratic {
-		convex.LearnValidWhole(j, ctx, ch, best, &in)
-	} else if err := learnValid(j, ctx, ch, fit, out); err != nil {
+		convex.LearnValidWhole(ctx, j, ch, best, &in)
+	} else if err := learnValid(ctx, j, ch, fit, out); err != nil {
 		return nil, err
 	}
 	for _, v := range ch.Model.Weights {
@@ -151,12 +151,12 @@ func stepReport(c *task.Candidate, unit float64) report.Step {
 
 // learnValid lets a chosen model of the variational stage learn from the validation rows, too, as LearnHeldOut does in
 // a stream.
-func learnValid(j *task.Task, ctx context.Context, ch *fitted.Fitted, fit *task.VariationalFit, out *FitOutcome) error {
+func learnValid(ctx context.Context, j *task.Task, ch *fitted.Fitted, fit *task.VariationalFit, out *FitOutcome) error {
 	if ch.Version.Sweeps == 0 || len(j.Rows.Select_.Events) == 0 {
 		return nil
 	}
 	j.Stages.Swept, j.Criteria.MeansOfAll = fit, j.Criteria.Means // baselines stay those of the training rows
-	if err := variational.LearnHeldOut(j, ctx, ch, fit.Sweeps); err != nil {
+	if err := variational.LearnHeldOut(ctx, j, ch, fit.Sweeps); err != nil {
 		return err
 	}
 	if out.Linear != nil {

@@ -17,17 +17,17 @@ import (
 // Where the variational stage predicts the select rows better there, the path over all rows is left out: more rows gain
 // the variational stage more than a path, whose penalty is one for all vectors (ML-1M: the path takes nine tenths of
 // the time of a fit and ends 0.022 RMSE behind).
-func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.Settings, k int) (*task.Pilot, error) {
+func pilotFit(ctx context.Context, j *task.Task, valid []event.Event, s solver.Settings, k int) (*task.Pilot, error) {
 	part := *j
 	part.Rows.Problem = task.Thin(j.Rows.Problem, convex.PathRows)
 	part.Rows.Select_, _ = encode.Encode(j.Vocab, j.Target, task.Spread(valid, convex.PathRows), nil)
 	part.Judge = part.ValidLoss()
 	s.Rough = true
-	lambdas, err := convex.LambdasFor(&part, ctx, part.Rows.Problem, s)
+	lambdas, err := convex.LambdasFor(ctx, &part, part.Rows.Problem, s)
 	if err != nil {
 		return nil, err
 	}
-	byPath, err := convex.SolvePath(&part, ctx, part.Rows.Problem, lambdas, 1, s, nil)
+	byPath, err := convex.SolvePath(ctx, &part, part.Rows.Problem, lambdas, 1, s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func pilotFit(j *task.Task, ctx context.Context, valid []event.Event, s solver.S
 		Lambda: byPath.Lambda * convex.LambdaUnit(j.Rows.Problem) / convex.LambdaUnit(part.Rows.Problem),
 		Loss:   j.Judge(byPath.Model),
 	}
-	swept, err := variationalStage(&part, ctx, nil, byPath.Result.Model, k, offlineSweeps, &part.Budget)
+	swept, err := variationalStage(ctx, &part, nil, byPath.Result.Model, k, offlineSweeps, &part.Budget)
 	if err != nil {
 		return nil, err
 	}
@@ -56,24 +56,24 @@ func isPiloted(j *task.Task, in *task.FitInput) bool {
 // fitStages runs the stages of an offline fit. The candidate is the best model of the path, or where that was left out
 // the linear model it begins with.
 func fitStages(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	in *task.FitInput,
 	s solver.Settings,
 	onStep func(*task.Candidate),
 ) (*task.Candidate, *task.VariationalFit, error) {
 	if a := convex.FitAlgorithm(j); a != nil {
-		best, err := fitPathBy(j, ctx, a, in, s, onStep)
+		best, err := fitPathBy(ctx, j, a, in, s, onStep)
 		return best, nil, err
 	}
 	most := in.Model.Train.MaxBasis
 	if isPiloted(j, in) {
-		r, err := pilotFit(j, ctx, in.Valid, s, most)
+		r, err := pilotFit(ctx, j, in.Valid, s, most)
 		if err != nil {
 			return nil, nil, err
 		}
 		if r.Won {
-			best, fit, err := fitFromLinear(j, ctx, s, r.Lambda, most, onStep)
+			best, fit, err := fitFromLinear(ctx, j, s, r.Lambda, most, onStep)
 			if err != nil || ctx.Err() != nil || fit != nil && fit.Loss < r.Loss {
 				return best, fit, err
 			}
@@ -83,11 +83,11 @@ func fitStages(
 	if convex.TriesQuadratic(j, in, s) {
 		var alone bool
 		var err error
-		if whole, alone, err = convex.QuadraticStage(j, ctx, s, onStep); err != nil || alone {
+		if whole, alone, err = convex.QuadraticStage(ctx, j, s, onStep); err != nil || alone {
 			return whole, nil, err
 		}
 	}
-	lambdas, err := fitLambdas(j, ctx, in, s)
+	lambdas, err := fitLambdas(ctx, j, in, s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,7 +96,7 @@ func fitStages(
 	if len(in.Lambdas) > 0 {
 		patience = len(lambdas) // given ones are all tried
 	}
-	best, err := fitPath(j, ctx, in, lambdas, patience, s, onStep)
+	best, err := fitPath(ctx, j, in, lambdas, patience, s, onStep)
 	if err == nil && whole != nil {
 		convex.ComparedFit(j, convex.FormVectors, best, j.Rows.Problem, 0)
 		if whole.Lambda = best.Lambda; convex.FewerErrors(j, whole.Model, best.Model) {
@@ -110,22 +110,22 @@ func fitStages(
 	if best.Path != nil {
 		vectors = best.Path
 	}
-	fit, err := fitVariational(j, ctx, vectors, most)
+	fit, err := fitVariational(ctx, j, vectors, most)
 	return best, fit, err
 }
 
 // fitFromLinear fits the variational stage without the path: the convex solver's part is the linear term alone, at λ.
-func fitFromLinear(j *task.Task, ctx context.Context, s solver.Settings, lambda float64, most int,
+func fitFromLinear(ctx context.Context, j *task.Task, s solver.Settings, lambda float64, most int,
 	onStep func(*task.Candidate),
 ) (*task.Candidate, *task.VariationalFit, error) {
 	s.MaxSteps, s.WeightsOnly = 0, true
-	best, err := convex.SolveOne(j, ctx, j.Rows.Problem, nil, lambda, s)
+	best, err := convex.SolveOne(ctx, j, j.Rows.Problem, nil, lambda, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	onStep(best)
 	best.Unsolved = true
-	fit, err := fitVariational(j, ctx, best.Model, most)
+	fit, err := fitVariational(ctx, j, best.Model, most)
 	return best, fit, err
 }
 
@@ -135,18 +135,18 @@ const batchShare = 0.04
 // fitPath is SolvePath of an offline fit. Strengths are compared by solves that are neither polished nor certified,
 // unless the fit is thorough; the best model then is both. That chooses alike, and to polish every strength takes most
 // of the time.
-func fitPath(j *task.Task, ctx context.Context, in *task.FitInput, lambdas []float64, patience int, s solver.Settings,
+func fitPath(ctx context.Context, j *task.Task, in *task.FitInput, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
 	if in.Thorough {
-		return convex.SolvePath(j, ctx, j.Rows.Problem, lambdas, patience, s, onStep)
+		return convex.SolvePath(ctx, j, j.Rows.Problem, lambdas, patience, s, onStep)
 	}
 	rough := s
 	rough.Rough, rough.BatchShare = true, batchShare
-	best, err := convex.WalkPath(j, ctx, j.Rows.Problem, lambdas, patience, rough, onStep)
+	best, err := convex.WalkPath(ctx, j, j.Rows.Problem, lambdas, patience, rough, onStep)
 	if err != nil || ctx.Err() != nil {
 		return best, err
 	}
-	return convex.Finish(j, ctx, best, s)
+	return convex.Finish(ctx, j, best, s)
 }
 
 // marginGap is the relative gap to which an offline fit, unless it is thorough, brings the SVM of the best λ. On
@@ -157,18 +157,18 @@ const marginGap = 1e-3
 // fitPathBy is fitPath by another algorithm. The solves of an SVM are rough until the best λ is known; those of the
 // others are all whole.
 func fitPathBy(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	a solver.Algorithm,
 	in *task.FitInput,
 	s solver.Settings,
 	onStep func(*task.Candidate),
 ) (*task.Candidate, error) {
-	a, err := convex.OverBasis(j, ctx, a, nil, s)
+	a, err := convex.OverBasis(ctx, j, a, nil, s)
 	if err != nil {
 		return nil, err
 	}
-	lambdas, err := fitLambdas(j, ctx, in, s)
+	lambdas, err := fitLambdas(ctx, j, in, s)
 	if err != nil {
 		return nil, err
 	}
@@ -179,25 +179,25 @@ func fitPathBy(
 		o.Patience = len(lambdas)
 	}
 	if !svm || in.Thorough {
-		return convex.PathBy(j, ctx, j.Rows.Problem, lambdas, s, o, onStep)
+		return convex.PathBy(ctx, j, j.Rows.Problem, lambdas, s, o, onStep)
 	}
 	rough := s
 	rough.Rough, s.Tolerance = true, max(s.Tolerance, marginGap)
-	best, err := convex.PathBy(j, ctx, j.Rows.Problem, lambdas, rough, o, onStep)
+	best, err := convex.PathBy(ctx, j, j.Rows.Problem, lambdas, rough, o, onStep)
 	if err != nil || j.Budget.Over(ctx) {
 		return best, err
 	}
 	calls := j.Budget.Calls
 	o.Warm = &solver.Warm{Model: best.Result.Model, Dual: best.Result.Dual}
-	whole, err := convex.PathBy(j, ctx, j.Rows.Problem, []float64{best.Lambda}, s, o, onStep)
-	return convex.OrOfPart(j, ctx, best, calls, whole, err)
+	whole, err := convex.PathBy(ctx, j, j.Rows.Problem, []float64{best.Lambda}, s, o, onStep)
+	return convex.OrOfPart(ctx, j, best, calls, whole, err)
 }
 
 // fitLambdas returns the strengths to try in an offline fit.
-func fitLambdas(j *task.Task, ctx context.Context, in *task.FitInput, s solver.Settings) ([]float64, error) {
+func fitLambdas(ctx context.Context, j *task.Task, in *task.FitInput, s solver.Settings) ([]float64, error) {
 	if len(in.Lambdas) == 0 {
 		bounds(j.Progress)
-		return convex.LambdasFor(j, ctx, j.Rows.Problem, s)
+		return convex.LambdasFor(ctx, j, j.Rows.Problem, s)
 	}
 	var lambdas []float64
 	unit := convex.LambdaUnit(j.Rows.Problem)
@@ -215,15 +215,15 @@ const fitPrecision = 15.0 / 8
 // without a cap on what the sweeps make of it, and returns the one that predicts the select rows better. A cap is for
 // bases that are new or carried over from refit to refit. On ML-1M, where half a million rows start it, RMSE is 0.862
 // with and 0.8585 without. Independent outputs have only the first.
-func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k int) (*task.VariationalFit, error) {
-	fit, err := variationalStage(j, ctx, nil, vectors, k, offlineSweeps, &j.Budget)
+func fitVariational(ctx context.Context, j *task.Task, vectors *solver.Model, k int) (*task.VariationalFit, error) {
+	fit, err := variationalStage(ctx, j, nil, vectors, k, offlineSweeps, &j.Budget)
 	if err != nil || fit == nil || j.Target.Task.HasClasses() || ctx.Err() != nil {
 		return fit, err
 	}
 	prior := variational.PriorFor(j.Target.Likelihood, j.Rows.Problem)
 	prior.Basis *= fitPrecision
 	prior.Cap = math.Inf(1)
-	tight, err := variational.Sweep(j, ctx, variational.NewPosterior(j, vectors, prior, k),
+	tight, err := variational.Sweep(ctx, j, variational.NewPosterior(j, vectors, prior, k),
 		&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: offlineSweeps, Judge: j.Judge, Budget: &j.Budget})
 	if tight == nil || err != nil || !(tight.Loss < fit.Loss) {
 		return fit, err
@@ -235,8 +235,8 @@ func fitVariational(j *task.Task, ctx context.Context, vectors *solver.Model, k 
 // SweepAlone runs the variational stage without the convex one before it. The candidate is what the sweeps began with,
 // nil if these gained nothing on the select rows, so that the convex stage is needed after all.
 func SweepAlone(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	warm *task.WarmStart,
 	k int,
 ) (*task.Candidate, *task.VariationalFit, error) {
@@ -252,7 +252,7 @@ func SweepAlone(
 		Loss:     j.Judge(warm.Posterior.Model()),
 	}
 	start := warm.Posterior.Clone()
-	fit, err := variationalStage(j, ctx, warm, warm.Model, k, j.Model.Train.Sweeps, &j.Budget)
+	fit, err := variationalStage(ctx, j, warm, warm.Model, k, j.Model.Train.Sweeps, &j.Budget)
 	if err != nil {
 		return nil, nil, err
 	}

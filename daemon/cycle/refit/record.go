@@ -61,7 +61,7 @@ func Repeat(
 			Sample: r.Sample,
 		},
 	}
-	ch, err := Run(j, ctx)
+	ch, err := Run(ctx, j)
 	if err == nil && ctx.Err() != nil {
 		err = ctx.Err() // what ends early for another reason proves nothing
 	}

@@ -23,7 +23,7 @@ import (
 // goldenEvents is how many events of a sample go into a version as golden pairs.
 const goldenEvents = 16
 
-func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
+func Run(ctx context.Context, j *task.Task) (*fitted.Fitted, error) {
 	record, err := j.Record()
 	if err != nil {
 		return nil, err
@@ -45,23 +45,23 @@ func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
 	if warm != nil && len(warm.MapWeights) > 0 {
 		j.Vocab.Map = warm.FeatureMap // horizons are compared with it
 	}
-	if err := choose.Fade(j, ctx, warm); err != nil {
+	if err := choose.Fade(ctx, j, warm); err != nil {
 		return nil, err
 	}
-	if err := choose.ChooseFeatureMap(j, ctx, warm); err != nil {
+	if err := choose.ChooseFeatureMap(ctx, j, warm); err != nil {
 		return nil, err
 	}
-	best, swept, err := Stages(j, ctx, warm)
+	best, swept, err := Stages(ctx, j, warm)
 	if err != nil {
 		return nil, err
 	}
 	j.Stages.Swept = swept
-	ch := challenger(j, ctx, best, swept, choose.Mapped(j, ctx, best.Model, warm), warm)
+	ch := challenger(ctx, j, best, swept, choose.Mapped(ctx, j, best.Model, warm), warm)
 	ch.CutShort, ch.Kept = j.Budget.Cut, kept
 	if ch.CutShort != nil && ch.Target.Link != snapshot.Identity && isZero(ch.Model) {
 		return nil, errNothingLearned
 	}
-	if ch.Gaussian, err = variational.FitGaussian(j, ctx, warm, convex.VectorsOf(j, best.Model)); err != nil &&
+	if ch.Gaussian, err = variational.FitGaussian(ctx, j, warm, convex.VectorsOf(j, best.Model)); err != nil &&
 		!task.IsInterrupted(err) {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func Run(j *task.Task, ctx context.Context) (*fitted.Fitted, error) {
 	case j.Stages.Swept == nil:
 		return ch, nil
 	case j.Repeats != nil:
-		return ch, variational.LearnHeldOut(j, ctx, ch, j.Stages.HeldOutSweeps)
+		return ch, variational.LearnHeldOut(ctx, j, ch, j.Stages.HeldOutSweeps)
 	case fitted.Causes[ch.Cause] == fitted.Promoted:
-		return ch, variational.LearnHeldOut(j, ctx, ch, j.Stages.Swept.Sweeps)
+		return ch, variational.LearnHeldOut(ctx, j, ch, j.Stages.Swept.Sweeps)
 	}
 	return ch, nil
 }
@@ -100,8 +100,8 @@ func isZero(m *solver.Model) bool {
 
 // challenger wraps the best of the stages with its version, not yet judged.
 func challenger(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	best *task.Candidate,
 	variational *task.VariationalFit,
 	mapped *task.MappedFit,
@@ -162,7 +162,7 @@ func challenger(
 		v.MainEffects = j.Vocab.FieldNames(variational.State.MainOnly)
 		v.Sweeps, v.Evidence = variational.Sweeps, report.Some(variational.Evidence)
 	} else {
-		convex.Optimality(j, ctx, v, best)
+		convex.Optimality(ctx, j, v, best)
 	}
 	if mapped != nil {
 		ch.Model, ch.MapRidge = mapped.Model, mapped.Ridge
@@ -268,7 +268,7 @@ func encodeTrain(j *task.Task, events []event.Event, weights []float64) {
 }
 
 // Stages runs the convex stage and, where it applies, the variational one.
-func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Candidate, *task.VariationalFit, error) {
+func Stages(ctx context.Context, j *task.Task, warm *task.WarmStart) (*task.Candidate, *task.VariationalFit, error) {
 	settings, err := convex.Settings(j)
 	if err != nil {
 		return nil, nil, err
@@ -283,7 +283,7 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 		settings.MaxBasis = k
 	}
 	if variational && warm != nil && warm.Lean && warm.Posterior != nil {
-		if best, fit, err := SweepAlone(j, ctx, warm, k); err != nil || best != nil {
+		if best, fit, err := SweepAlone(ctx, j, warm, k); err != nil || best != nil {
 			return best, fit, err
 		}
 	}
@@ -291,10 +291,10 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 	var vectors *solver.Model // all vectors found, the candidate for the variational stage's basis
 	switch a := convex.FitAlgorithm(j); {
 	case a != nil:
-		if a, err = convex.OverBasis(j, ctx, a, warm, settings); err == nil {
+		if a, err = convex.OverBasis(ctx, j, a, warm, settings); err == nil {
 			best, err = convex.FitBy(
-				j,
 				ctx,
+				j,
 				a,
 				warm,
 				settings,
@@ -302,16 +302,16 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 			)
 		}
 	case j.Choices.Plain:
-		best, err = convex.LinearOnly(j, ctx, settings)
+		best, err = convex.LinearOnly(ctx, j, settings)
 	case warm != nil && (warm.MapWeights == nil || warm.Model.NumBasis > 0 || j.Vocab.Map != nil):
 		// else maps are no longer asked for
 		settings.MaxSteps = j.Model.Train.NewBasis
 		if warm.Posterior != nil && !alone {
 			settings.MaxSteps = max(0, k-warm.Posterior.NumBasis)
 		}
-		best, err = convex.Resume(j, ctx, warm, settings)
+		best, err = convex.Resume(ctx, j, warm, settings)
 	default:
-		best, err = convex.ColdPath(j, ctx, settings)
+		best, err = convex.ColdPath(ctx, j, settings)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -320,26 +320,26 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 		return best, nil, nil
 	}
 	if !variational {
-		best, err = convex.Finish(j, ctx, best, settings)
+		best, err = convex.Finish(ctx, j, best, settings)
 		return best, nil, err
 	}
 	if vectors = best.Result.Model; best.Path != nil && best.Path.NumBasis > vectors.NumBasis {
 		vectors = best.Path
 	}
 	if alone {
-		if vectors, err = convex.StartVectors(j, ctx, best.Model, warm, k, settings); err != nil {
+		if vectors, err = convex.StartVectors(ctx, j, best.Model, warm, k, settings); err != nil {
 			return nil, nil, err
 		}
 		if j.Budget.Over(ctx) {
 			return best, nil, nil
 		}
 	}
-	fit, err := variationalStage(j, ctx, warm, vectors, k, j.Model.Train.Sweeps, &j.Budget)
+	fit, err := variationalStage(ctx, j, warm, vectors, k, j.Model.Train.Sweeps, &j.Budget)
 	if err == nil && fit != nil && warm != nil && warm.Posterior != nil && fit.Loss > best.Loss {
-		fit, err = reset(j, ctx, fit, vectors, k)
+		fit, err = reset(ctx, j, fit, vectors, k)
 	}
 	if err == nil && (alone || fit == nil || !(fit.Loss <= best.Loss)) && !j.Budget.EndedInSweeps() {
-		best, err = convex.Finish(j, ctx, best, settings)
+		best, err = convex.Finish(ctx, j, best, settings)
 	}
 	return best, fit, err
 }
@@ -347,8 +347,8 @@ func Stages(j *task.Task, ctx context.Context, warm *task.WarmStart) (*task.Cand
 // variationalStage runs the variational stage, from nothing without a warm start that has one, with basis vectors of
 // the convex stage where it has room.
 func variationalStage(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	warm *task.WarmStart,
 	vectors *solver.Model,
 	k, sweeps int,
@@ -361,8 +361,8 @@ func variationalStage(
 	sweep := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
 		variational.AddVectors(s, vectors, prior, k)
 		return variational.Sweep(
-			j,
 			ctx,
+			j,
 			s,
 			&task.Sweeping{Problem: j.Rows.Problem, Prior: prior, Limit: sweeps, Judge: j.Judge, Budget: b},
 		)
@@ -392,8 +392,8 @@ func variationalStage(
 // convex stage: it may hold what is no longer true. The better of the two counts. One that the clock cuts short does
 // not, so that the refit can be repeated without it.
 func reset(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	warm *task.VariationalFit,
 	vectors *solver.Model,
 	k int,
@@ -402,7 +402,7 @@ func reset(
 		return warm, nil
 	}
 	own := task.Budget{Deadline: j.Budget.Deadline}
-	fit, err := variationalStage(j, ctx, nil, vectors, k, variational.RestartSweeps*j.Model.Train.Sweeps, &own)
+	fit, err := variationalStage(ctx, j, nil, vectors, k, variational.RestartSweeps*j.Model.Train.Sweeps, &own)
 	switch {
 	case own.Cut != nil:
 		j.Budget.EndIn(warm.Sweeps)

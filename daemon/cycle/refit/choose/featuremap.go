@@ -44,7 +44,7 @@ type featureMapCandidate struct {
 // out have in common, which says nothing of the future. Under auto, where products were among the candidates, no basis
 // vectors are added to the chosen one (j.Plain): they make polynomials of degree 2, too, of less rank. The comparison
 // is repeated as the sample grows, see Retests.
-func ChooseFeatureMap(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
+func ChooseFeatureMap(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
 	j.Vocab.Map = nil
 	asked, p := j.Model.Train.FeatureMap.Tried(len(j.Vocab.Numeric)), len(j.Vocab.Numeric)
 	if j.Choices.Whole {
@@ -76,7 +76,7 @@ func ChooseFeatureMap(j *task.Task, ctx context.Context, warm *task.WarmStart) e
 		}
 		forms = append(forms, f)
 	}
-	best, err := bestFeatureMap(j, ctx, forms, scaling, warm)
+	best, err := bestFeatureMap(ctx, j, forms, scaling, warm)
 	if err != nil || best == nil {
 		return err
 	}
@@ -102,8 +102,8 @@ func mapValues(j *task.Task) (values [][]float64, scaling []snapshot.MapScaling)
 // bestFeatureMap returns the best of the candidates, of which the first is the plainest. It returns nil if there are
 // too few rows to compare them and the plainest is no map.
 func bestFeatureMap(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	forms []*featureMapCandidate,
 	scaling []snapshot.MapScaling,
 	warm *task.WarmStart,
@@ -118,7 +118,7 @@ func bestFeatureMap(
 	}
 	best, weights := (*featureMapCandidate)(nil), FoldWeights(j, rows)
 	for _, f := range forms {
-		fits, err := fitFeatureMap(j, ctx, f, rows, weights, scaling)
+		fits, err := fitFeatureMap(ctx, j, f, rows, weights, scaling)
 		if err != nil {
 			return nil, err
 		}
@@ -203,8 +203,8 @@ func isMeanLess(a, b [][]float64, weights []float64, errors float64) bool {
 // fitFeatureMap fits a form to the rows before each fold and judges it on the fold, with less and less of a ridge as
 // long as that is better. It reports false where a fit is not finite.
 func fitFeatureMap(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	f *featureMapCandidate,
 	rows []int,
 	weights []float64,

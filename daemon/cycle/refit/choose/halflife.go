@@ -25,10 +25,10 @@ const (
 
 // Fade lets the training rows fade from here on: with the given horizon of a refit that is repeated, else with one that
 // it chooses.
-func Fade(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
+func Fade(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
 	if j.Choices.Given >= 0 {
 		j.Choices.HalfLife = j.Choices.Given
-	} else if err := chooseHalfLife(j, ctx, warm); err != nil {
+	} else if err := chooseHalfLife(ctx, j, warm); err != nil {
 		return err
 	}
 	if j.Choices.HalfLife > 0 {
@@ -41,7 +41,7 @@ func Fade(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
 // chooseHalfLife sets how fast training rows fade in this refit, from what the last one chose: the select rows, recent
 // ones before all, decide whether a shorter or longer horizon predicts better, and as long as it does the next is
 // tried. Where the time budget ends that, what was found so far counts.
-func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) error {
+func chooseHalfLife(ctx context.Context, j *task.Task, warm *task.WarmStart) error {
 	if j.Model.Sample.HalfLife > 0 || len(j.Rows.Sample.TrainAge) != j.Rows.Problem.X.NumRows() ||
 		len(j.Rows.Sample.SelectAge) != len(j.Rows.Select_.Events) {
 		return nil
@@ -57,11 +57,11 @@ func chooseHalfLife(j *task.Task, ctx context.Context, warm *task.WarmStart) err
 	if !halfLivesDiffer(j, weight) {
 		return nil
 	}
-	now, run, err := lossesAt(j, ctx, warm, j.Choices.HalfLife)
+	now, run, err := lossesAt(ctx, j, warm, j.Choices.HalfLife)
 	for _, step := range []int{1, -1} {
 		moved := false
 		for h := next(j, j.Choices.HalfLife, step); err == nil && h >= 0; h = next(j, h, step) {
-			losses, other, failed := lossesAt(j, ctx, warm, h)
+			losses, other, failed := lossesAt(ctx, j, warm, h)
 			if err = failed; err != nil || !task.IsLess(losses, now, weight, horizonErrors) {
 				break
 			}
@@ -139,15 +139,15 @@ func effective(weights []float64) float64 {
 
 // lossesAt returns the losses on the select rows of what the last model becomes by a few steps over rows that fade with
 // a horizon, and the sweeps that made it, nil without a posterior.
-func lossesAt(j *task.Task, ctx context.Context, warm *task.WarmStart, horizon int) ([]float64, *task.Sweeper, error) {
+func lossesAt(ctx context.Context, j *task.Task, warm *task.WarmStart, horizon int) ([]float64, *task.Sweeper, error) {
 	if warm.Posterior == nil {
-		model, err := solvedAt(j, ctx, warm, fitted.HalfLives[horizon])
+		model, err := solvedAt(ctx, j, warm, fitted.HalfLives[horizon])
 		if err != nil {
 			return nil, nil, err
 		}
 		return Losses(j, model), nil, nil
 	}
-	run, err := sweptAt(j, ctx, warm, fitted.HalfLives[horizon])
+	run, err := sweptAt(ctx, j, warm, fitted.HalfLives[horizon])
 	if err != nil {
 		return nil, nil, err
 	}
@@ -155,7 +155,7 @@ func lossesAt(j *task.Task, ctx context.Context, warm *task.WarmStart, horizon i
 }
 
 // sweptAt makes a few sweeps of the live posterior over rows that fade with a half-life.
-func sweptAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife float64) (*task.Sweeper, error) {
+func sweptAt(ctx context.Context, j *task.Task, warm *task.WarmStart, halfLife float64) (*task.Sweeper, error) {
 	p := *j.Rows.Problem
 	p.Weights = fitted.Decayed(p.Weights, j.Rows.Sample.TrainAge, halfLife)
 	state := warm.Posterior.Clone()
@@ -180,7 +180,7 @@ const (
 
 // solvedAt returns the last model with its weights, and those on its feature map, moved towards rows that fade with a
 // half-life.
-func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife float64) (*solver.Model, error) {
+func solvedAt(ctx context.Context, j *task.Task, warm *task.WarmStart, halfLife float64) (*solver.Model, error) {
 	if !j.Budget.Deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, j.Budget.Deadline)
@@ -203,7 +203,7 @@ func solvedAt(j *task.Task, ctx context.Context, warm *task.WarmStart, halfLife 
 	}
 	model := result.Model
 	if warm.MapWeights != nil && warm.FeatureMap == j.Vocab.Map {
-		fit := mapFit(j, ctx, model, part, rows, warm)
+		fit := mapFit(ctx, j, model, part, rows, warm)
 		if !fit.Fit(warm.MapRidge * share) {
 			return nil, context.DeadlineExceeded
 		}

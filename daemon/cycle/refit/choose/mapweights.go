@@ -49,7 +49,7 @@ func fits(m *snapshot.FeatureMap, asked config.FeatureMap, now []snapshot.MapSca
 
 // Mapped fits weights on the feature map on top of a model, which it does not change. It returns nil where there is no
 // map, or where auto sees no gain in it. A fit that the time budget ends is dropped.
-func Mapped(j *task.Task, ctx context.Context, base *solver.Model, warm *task.WarmStart) *task.MappedFit {
+func Mapped(ctx context.Context, j *task.Task, base *solver.Model, warm *task.WarmStart) *task.MappedFit {
 	if j.Vocab.Map == nil || j.Model.Train.Refit == "variational" || j.Budget.Over(ctx) {
 		return nil
 	}
@@ -60,7 +60,7 @@ func Mapped(j *task.Task, ctx context.Context, base *solver.Model, warm *task.Wa
 		limited, cancel = context.WithDeadline(ctx, j.Budget.Deadline)
 		defer cancel()
 	}
-	best := mapAt(j, ctx, mapFit(j, limited, base, part, rows, warm), base)
+	best := mapAt(ctx, j, mapFit(limited, j, base, part, rows, warm), base)
 	if best == nil || !j.Model.Train.FeatureMap.IsAuto() || Gains(j, best.Loss, Losses(j, base)) {
 		return best
 	}
@@ -70,8 +70,8 @@ func Mapped(j *task.Task, ctx context.Context, base *solver.Model, warm *task.Wa
 // mapFit returns the fit of weights on the map on top of a model to a problem of some training rows, from the last
 // weights if there are any. It ends when ctx is done.
 func mapFit(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	base *solver.Model,
 	part *solver.Problem,
 	rows []int,
@@ -132,7 +132,7 @@ func mapPart(j *task.Task) (*solver.Problem, []int) {
 }
 
 // mapAt fits with the ridge chosen, nil if the refit is over before.
-func mapAt(j *task.Task, ctx context.Context, fit *solver.DenseFit, base *solver.Model) *task.MappedFit {
+func mapAt(ctx context.Context, j *task.Task, fit *solver.DenseFit, base *solver.Model) *task.MappedFit {
 	if j.Budget.Over(ctx) || !fit.Fit(j.Choices.Ridge) {
 		j.Budget.Over(ctx) // notes where the clock ended this
 		return nil

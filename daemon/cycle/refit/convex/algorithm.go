@@ -34,8 +34,8 @@ const coldPatience = 1
 // by rough solves. A warm refit chooses between the last λ and an adjacent one, on all rows. Models are judged on the
 // select rows as each solve ends: steps in between have neither a gap nor dual variables.
 func FitBy(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	a solver.Algorithm,
 	warm *task.WarmStart,
 	s solver.Settings,
@@ -49,7 +49,7 @@ func FitBy(
 			rows = task.Evenly(n, PathRows)
 			part = task.Pick(p, rows)
 		}
-		lambdas, err := LambdasFor(j, ctx, part, s)
+		lambdas, err := LambdasFor(ctx, j, part, s)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +57,7 @@ func FitBy(
 		if KeepsDual(j) && len(lambdas) > 1 {
 			path.Rough, o.Patience = true, len(lambdas)
 		}
-		ofPart, err = PathBy(j, ctx, part, lambdas, path, o, nil)
+		ofPart, err = PathBy(ctx, j, part, lambdas, path, o, nil)
 		if err != nil || part == p && !path.Rough || j.Budget.Over(ctx) {
 			return ofPart, err
 		}
@@ -68,30 +68,30 @@ func FitBy(
 			Up:     true,
 		}
 	}
-	lambdas, err := pathLambdas(j, ctx, p, warm, s)
+	lambdas, err := pathLambdas(ctx, j, p, warm, s)
 	if err != nil {
 		return nil, err
 	}
 	o.Patience, o.Warm = len(lambdas), &solver.Warm{Model: warm.Model, Dual: warm.Dual, New: warm.Entered}
 	calls := j.Budget.Calls
-	found, err := PathBy(j, ctx, p, lambdas, s, o, nil)
+	found, err := PathBy(ctx, j, p, lambdas, s, o, nil)
 	if ofPart == nil {
 		return found, err
 	}
-	return OrOfPart(j, ctx, ofPart, calls, found, err)
+	return OrOfPart(ctx, j, ofPart, calls, found, err)
 }
 
 // PathBy fits a path of λ by another algorithm and returns the best model, calibrated.
 func PathBy(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	p *solver.Problem,
 	lambdas []float64,
 	s solver.Settings,
 	o solver.PathOptions,
 	onStep func(*task.Candidate),
 ) (*task.Candidate, error) {
-	best, err := path(j, ctx, p, lambdas, s, o, onStep)
+	best, err := path(ctx, j, p, lambdas, s, o, onStep)
 	if err != nil || j.Target.Margin == "" {
 		return best, err
 	}

@@ -20,7 +20,7 @@ const vectorsStrength = 0.01
 
 // vectors returns a model of that loss, with basis vectors found on at most PathRows of the training rows: those of a
 // model, nil for none, and as many more as the settings say.
-func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Settings) (*solver.Model, error) {
+func vectors(ctx context.Context, j *task.Task, from *solver.Model, s solver.Settings) (*solver.Model, error) {
 	p := task.Thin(j.Rows.Problem, PathRows)
 	p.Loss = j.Target.Loss
 	top, err := solver.LambdaMax(ctx, p, s)
@@ -28,7 +28,7 @@ func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Set
 		return nil, err
 	}
 	s.Rough = true
-	found, err := SolveOne(j, ctx, p, from, solver.FractionsOf(top, []float64{vectorsStrength})[0], s)
+	found, err := SolveOne(ctx, j, p, from, solver.FractionsOf(top, []float64{vectorsStrength})[0], s)
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +38,8 @@ func vectors(j *task.Task, ctx context.Context, from *solver.Model, s solver.Set
 // OverBasis returns an algorithm that learns the output layer over basis vectors, where train.features asks for it;
 // another one as it is. A warm refit starts from the vectors of the last model and adds up to train.new_basis.
 func OverBasis(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	a solver.Algorithm,
 	warm *task.WarmStart,
 	s solver.Settings,
@@ -61,15 +61,15 @@ func OverBasis(
 		}
 	}
 	var err error
-	svm.Basis, err = vectors(j, ctx, from, s)
+	svm.Basis, err = vectors(ctx, j, from, s)
 	return svm, err
 }
 
 // StartVectors returns the model of basis vectors from which a variational stage of up to k takes those that it lacks:
 // what another algorithm has fitted, or new vectors where that model has none.
 func StartVectors(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	fitted *solver.Model,
 	warm *task.WarmStart,
 	k int,
@@ -90,7 +90,7 @@ func StartVectors(
 			from = nil
 		}
 	}
-	found, err := vectors(j, ctx, from, s)
+	found, err := vectors(ctx, j, from, s)
 	if task.IsInterrupted(err) && j.Budget.Over(ctx) && !errors.Is(ctx.Err(), context.Canceled) {
 		return own, nil
 	}

@@ -56,9 +56,9 @@ func coldCutShort(t *testing.T, algorithm string, p *solver.Problem) {
 		}
 		if a := FitAlgorithm(j); a != nil {
 			j.Target = &encode.Target{}
-			found, err = FitBy(j, ctx, a, nil, s, j.Judge)
+			found, err = FitBy(ctx, j, a, nil, s, j.Judge)
 		} else {
-			found, err = ColdPath(j, ctx, s)
+			found, err = ColdPath(ctx, j, s)
 		}
 		return found, calls, j.Budget, err
 	}

@@ -12,7 +12,7 @@ import (
 
 // Optimality says in a version whose model is that of the convex stage how far it is from the optimum, over all basis
 // vectors and over its own. Of a candidate from the middle of a solve the first is estimated.
-func Optimality(j *task.Task, ctx context.Context, v *report.Version, c *task.Candidate) {
+func Optimality(ctx context.Context, j *task.Task, v *report.Version, c *task.Candidate) {
 	switch v.Form = snapshot.FormConvex; {
 	case c.Quadratic: // with a ridge, not over basis vectors
 		return

@@ -77,33 +77,33 @@ func Settings(j *task.Task) (solver.Settings, error) {
 
 // SolvePath runs Algorithm 1 for every λ, until patience of them in a row are no better, and returns the best model of
 // all steps by loss on the select rows, polished. onStep, if not nil, sees every step; those of several λ interleave.
-func SolvePath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
+func SolvePath(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
-	best, err := WalkPath(j, ctx, p, lambdas, patience, s, onStep)
+	best, err := WalkPath(ctx, j, p, lambdas, patience, s, onStep)
 	if err != nil {
 		return nil, err
 	}
-	return polish(j, ctx, best, p, s)
+	return polish(ctx, j, best, p, s)
 }
 
 // WalkPath is SolvePath without the polish. With Task.Carries, the rough solve of each λ starts from that of the λ
 // before and stops early; only that of the best λ then runs to its end. Else each solve starts from nothing. To solve
 // the best λ from nothing once more takes the time that this saves and was no better (segment, electricity).
-func WalkPath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
+func WalkPath(ctx context.Context, j *task.Task, p *solver.Problem, lambdas []float64, patience int, s solver.Settings,
 	onStep func(*task.Candidate)) (*task.Candidate, error) {
 	o := solver.PathOptions{Judge: j.Judge, Patience: patience}
 	if !j.Carries || !s.Rough || len(lambdas) < 2 {
-		return path(j, ctx, p, lambdas, s, o, onStep)
+		return path(ctx, j, p, lambdas, s, o, onStep)
 	}
 	o.Carry, o.StepPatience = true, max(stepPatience, int(stepShare*float64(s.MaxBasis)))
-	best, err := path(j, ctx, p, lambdas, s, o, onStep)
+	best, err := path(ctx, j, p, lambdas, s, o, onStep)
 	if err != nil || !best.Left || j.Budget.Over(ctx) {
 		return best, err
 	}
 	calls := j.Budget.Calls
 	o.StepPatience, o.Warm = 0, &solver.Warm{Model: best.Result.Model}
-	whole, err := path(j, ctx, p, []float64{best.Lambda}, s, o, onStep)
-	if whole, err = OrOfPart(j, ctx, best, calls, whole, err); err != nil || !better(whole, best) {
+	whole, err := path(ctx, j, p, []float64{best.Lambda}, s, o, onStep)
+	if whole, err = OrOfPart(ctx, j, best, calls, whole, err); err != nil || !better(whole, best) {
 		return best, err
 	}
 	return whole, nil
@@ -111,8 +111,8 @@ func WalkPath(j *task.Task, ctx context.Context, p *solver.Problem, lambdas []fl
 
 // path runs solver.Path and returns the best model.
 func path(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	p *solver.Problem,
 	lambdas []float64,
 	s solver.Settings,
@@ -153,12 +153,12 @@ const PathRows = 20_000
 
 // ColdPath finds λ and the first basis vectors by a path over at most PathRows rows, spread evenly over the sample, and
 // continues from there on all rows.
-func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candidate, error) {
+func ColdPath(ctx context.Context, j *task.Task, s solver.Settings) (*task.Candidate, error) {
 	p, part := j.Rows.Problem, j.Rows.Problem
 	if p.X.NumRows() > PathRows {
 		part = task.Thin(p, PathRows)
 	}
-	lambdas, err := LambdasFor(j, ctx, part, s)
+	lambdas, err := LambdasFor(ctx, j, part, s)
 	if err != nil {
 		return nil, err
 	}
@@ -166,9 +166,9 @@ func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candi
 	rough.Rough = true
 	var best *task.Candidate
 	if j.Rough {
-		best, err = WalkPath(j, ctx, part, lambdas, 1, rough, nil)
+		best, err = WalkPath(ctx, j, part, lambdas, 1, rough, nil)
 	} else {
-		best, err = SolvePath(j, ctx, part, lambdas, 1, rough, nil)
+		best, err = SolvePath(ctx, j, part, lambdas, 1, rough, nil)
 	}
 	if err != nil || part == p || j.Budget.Over(ctx) {
 		return best, err
@@ -178,15 +178,15 @@ func ColdPath(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candi
 		start = best.Path
 	}
 	calls := j.Budget.Calls
-	found, err := Resume(j, ctx, &task.WarmStart{Model: start, Lambda: best.Lambda, Up: true}, s)
-	return OrOfPart(j, ctx, best, calls, found, err)
+	found, err := Resume(ctx, j, &task.WarmStart{Model: start, Lambda: best.Lambda, Up: true}, s)
+	return OrOfPart(ctx, j, best, calls, found, err)
 }
 
 // OrOfPart returns what was found on all rows or by continuing. If the clock ended that, it returns part, which was
 // found before, after a number of solves (calls).
 func OrOfPart(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	part *task.Candidate,
 	calls int,
 	found *task.Candidate,
@@ -200,32 +200,32 @@ func OrOfPart(
 }
 
 // LinearOnly fits the linear term alone, with the least λ at which no basis vector would enter.
-func LinearOnly(j *task.Task, ctx context.Context, s solver.Settings) (*task.Candidate, error) {
+func LinearOnly(ctx context.Context, j *task.Task, s solver.Settings) (*task.Candidate, error) {
 	lambda, err := solver.LambdaMax(ctx, j.Rows.Problem, s)
 	if err != nil {
 		return nil, err
 	}
 	s.MaxSteps = 0
-	return SolveOne(j, ctx, j.Rows.Problem, nil, max(lambda, math.SmallestNonzeroFloat32), s)
+	return SolveOne(ctx, j, j.Rows.Problem, nil, max(lambda, math.SmallestNonzeroFloat32), s)
 }
 
 // SolveOne runs Algorithm 1 for one λ and returns its best step.
 func SolveOne(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	p *solver.Problem,
 	warm *solver.Model,
 	lambda float64,
 	s solver.Settings,
 ) (*task.Candidate, error) {
-	best, _, err := steps(j, ctx, p, warm, lambda, s)
+	best, _, err := steps(ctx, j, p, warm, lambda, s)
 	return best, err
 }
 
 // steps is SolveOne, and returns where it ended, too.
 func steps(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	p *solver.Problem,
 	warm *solver.Model,
 	lambda float64,
@@ -261,8 +261,8 @@ func steps(
 // polish refits a model from the middle of a path to the optimum over its basis, so that its objective and gap are
 // those of a solve that ended there. Path keeps the model at the end of the path, with the vectors found later.
 func polish(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	c *task.Candidate,
 	p *solver.Problem,
 	s solver.Settings,
@@ -272,8 +272,8 @@ func polish(
 	}
 	s.MaxSteps, s.MaxBasis = 0, max(s.MaxBasis, c.Model.NumBasis)
 	_, polished, err := steps(
-		j,
 		ctx,
+		j,
 		p,
 		c.Model,
 		c.Lambda,
@@ -287,7 +287,7 @@ func polish(
 }
 
 // LambdasFor returns the λ to try: the configured one scaled to the rows, or fractions of λ_max.
-func LambdasFor(j *task.Task, ctx context.Context, p *solver.Problem, s solver.Settings) ([]float64, error) {
+func LambdasFor(ctx context.Context, j *task.Task, p *solver.Problem, s solver.Settings) ([]float64, error) {
 	if fixed := float64(j.Model.Train.Lambda); fixed > 0 {
 		return []float64{fixed * LambdaUnit(p)}, nil
 	}
@@ -310,14 +310,14 @@ func LambdaUnit(p *solver.Problem) float64 {
 
 // pathLambdas returns the λ to try from a warm model: that of the model and an adjacent one, or the configured one.
 func pathLambdas(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	p *solver.Problem,
 	warm *task.WarmStart,
 	s solver.Settings,
 ) ([]float64, error) {
 	if j.Model.Train.Lambda > 0 {
-		return LambdasFor(j, ctx, p, s)
+		return LambdasFor(ctx, j, p, s)
 	}
 	if warm.Up {
 		return []float64{warm.Lambda, warm.Lambda * lambdaStep}, nil
@@ -328,9 +328,9 @@ func pathLambdas(
 // Resume continues from a warm model. Rough output refits choose between the last λ and an adjacent one, the larger if
 // warm.Up. Then Algorithm 1 continues from the better one, output refit first, with new basis vectors as far as the
 // settings allow.
-func Resume(j *task.Task, ctx context.Context, warm *task.WarmStart, s solver.Settings) (*task.Candidate, error) {
+func Resume(ctx context.Context, j *task.Task, warm *task.WarmStart, s solver.Settings) (*task.Candidate, error) {
 	p := j.Rows.Problem
-	lambdas, err := pathLambdas(j, ctx, p, warm, s)
+	lambdas, err := pathLambdas(ctx, j, p, warm, s)
 	if err != nil {
 		return nil, err
 	}
@@ -340,7 +340,7 @@ func Resume(j *task.Task, ctx context.Context, warm *task.WarmStart, s solver.Se
 		rough := s
 		rough.MaxIterations, rough.WeightsOnly = RoughIterations, true
 		for _, l := range lambdas {
-			found, err := SolveOne(j, ctx, p, warm.Model, l, rough)
+			found, err := SolveOne(ctx, j, p, warm.Model, l, rough)
 			if err != nil {
 				return nil, err
 			}
@@ -351,22 +351,22 @@ func Resume(j *task.Task, ctx context.Context, warm *task.WarmStart, s solver.Se
 		lambda, start = best.Lambda, best.Model
 	}
 	s.Rough = j.Rough
-	found, err := SolveOne(j, ctx, p, start, lambda, s)
+	found, err := SolveOne(ctx, j, p, start, lambda, s)
 	if err != nil || j.Rough {
 		return found, err
 	}
-	return polish(j, ctx, found, p, s)
+	return polish(ctx, j, found, p, s)
 }
 
 // Finish polishes and certifies the best model of rough solves. Where the clock ends that before it began, the model
 // stays as it is.
-func Finish(j *task.Task, ctx context.Context, c *task.Candidate, s solver.Settings) (*task.Candidate, error) {
+func Finish(ctx context.Context, j *task.Task, c *task.Candidate, s solver.Settings) (*task.Candidate, error) {
 	if !j.Rough || !c.Rough {
 		return c, nil
 	}
 	ended, whole := c.Result.Status, c.Final
 	c.Final = false
-	polished, err := polish(j, ctx, c, j.Rows.Problem, s)
+	polished, err := polish(ctx, j, c, j.Rows.Problem, s)
 	switch {
 	case task.IsInterrupted(err) && j.Budget.Over(ctx):
 		return c, nil

@@ -57,7 +57,7 @@ type polynomial struct {
 }
 
 // newPolynomial returns the fit to a problem on top of given outputs.
-func newPolynomial(j *task.Task, ctx context.Context, p *solver.Problem, offset []float64) *polynomial {
+func newPolynomial(ctx context.Context, j *task.Task, p *solver.Problem, offset []float64) *polynomial {
 	n, d := p.X.NumRows(), len(j.Vocab.Numeric)
 	q := &polynomial{columns: d, mean: make([]float64, d), inverse: make([]float64, d)}
 	rows := make([]float64, n*d)
@@ -142,13 +142,13 @@ func (q *polynomial) model(features int, linear bool) *solver.Model {
 // quadratic fits the polynomial to a problem with the ridge that predicts the select rows best, less and less of it as
 // long as that is better, nil where nothing is finite.
 func quadratic(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	p *solver.Problem,
 	ridges []float64,
 	linear bool,
 ) (best *task.Candidate, ridge float64) {
-	q, least, weights := newPolynomial(j, ctx, p, make([]float64, len(p.Targets))), math.Inf(1), j.SelectWeights()
+	q, least, weights := newPolynomial(ctx, j, p, make([]float64, len(p.Targets))), math.Inf(1), j.SelectWeights()
 	for _, r := range ridges {
 		if !q.fit.Fit(r) {
 			break
@@ -183,8 +183,8 @@ func quadratic(
 // standard error. alone says that there the polynomial has no more errors: more rows gain the form of more weights
 // more, so the path over all rows is left out. Otherwise both forms are fitted to all rows.
 func QuadraticStage(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	s solver.Settings,
 	onStep func(*task.Candidate),
 ) (best *task.Candidate, alone bool, err error) {
@@ -197,15 +197,15 @@ func QuadraticStage(
 		part.Judge = part.ValidLoss()
 		rough := s
 		rough.Rough = true
-		lambdas, err := LambdasFor(&part, ctx, part.Rows.Problem, rough)
+		lambdas, err := LambdasFor(ctx, &part, part.Rows.Problem, rough)
 		if err != nil {
 			return nil, false, err
 		}
-		path, err := SolvePath(&part, ctx, part.Rows.Problem, lambdas, 1, rough, nil)
+		path, err := SolvePath(ctx, &part, part.Rows.Problem, lambdas, 1, rough, nil)
 		if err != nil {
 			return nil, false, err
 		}
-		own, ridge := quadratic(&part, ctx, part.Rows.Problem, task.MapRidges, linear)
+		own, ridge := quadratic(ctx, &part, part.Rows.Problem, task.MapRidges, linear)
 		if own == nil || ctx.Err() != nil {
 			return nil, false, ctx.Err()
 		}
@@ -217,7 +217,7 @@ func QuadraticStage(
 		alone = own.Loss <= path.Loss
 		lambda = path.Lambda * LambdaUnit(j.Rows.Problem) / LambdaUnit(part.Rows.Problem)
 	}
-	best, ridge := quadratic(j, ctx, j.Rows.Problem, task.MapRidges, linear)
+	best, ridge := quadratic(ctx, j, j.Rows.Problem, task.MapRidges, linear)
 	if best == nil || ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
@@ -227,7 +227,7 @@ func QuadraticStage(
 	}
 	best.Lambda = lambda
 	s.Rough, s.MaxSteps = true, 0
-	straight, err := SolveOne(j, ctx, j.Rows.Problem, nil, lambda, s)
+	straight, err := SolveOne(ctx, j, j.Rows.Problem, nil, lambda, s)
 	if err == nil {
 		onStep(straight)
 	}
@@ -268,7 +268,7 @@ func ChosenFeatureMap(j *task.Task, best *task.Candidate) []report.FitForm {
 // LearnValidWhole fits a chosen polynomial again to training and validation events together, with the ridge that was
 // chosen, on top of what its weights on a feature map say. The version's figures of the validation part stay those of
 // the choice. A fit that is called off leaves what was chosen.
-func LearnValidWhole(j *task.Task, ctx context.Context, ch *fitted.Fitted, best *task.Candidate, in *task.FitInput) {
+func LearnValidWhole(ctx context.Context, j *task.Task, ch *fitted.Fitted, best *task.Candidate, in *task.FitInput) {
 	events := slices.Concat(in.Train, in.Valid)
 	weights := task.EventWeights(in.Train)
 	if weights != nil {
@@ -282,7 +282,7 @@ func LearnValidWhole(j *task.Task, ctx context.Context, ch *fitted.Fitted, best 
 	for i := range all.Events {
 		phi = j.Vocab.AddMapped(offset[i*m:i*m+m], ch.Model, all.Events[i].Numeric, phi)
 	}
-	q := newPolynomial(j, ctx, &p, offset)
+	q := newPolynomial(ctx, j, &p, offset)
 	if !q.fit.Fit(best.Ridge) {
 		return
 	}

@@ -49,7 +49,7 @@ func TestPolynomialModel(t *testing.T) {
 			p.Targets = append(p.Targets, target...)
 		}
 		j := &task.Task{Vocab: &encode.Vocabulary{Numeric: make([]snapshot.NumericField, d)}, Workers: 1}
-		q := newPolynomial(j, t.Context(), p, make([]float64, len(p.Targets)))
+		q := newPolynomial(t.Context(), j, p, make([]float64, len(p.Targets)))
 		if !q.fit.Fit(0.01) {
 			t.Fatal("no fit")
 		}

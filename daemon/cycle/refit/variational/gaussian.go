@@ -19,8 +19,8 @@ import (
 // basis vectors are those of the convex stage. Published refits do not hold it, so repeated refits do not either. It
 // costs as much as the sweeps of a regression.
 func FitGaussian(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	warm *task.WarmStart,
 	convex *solver.Model,
 ) (*posterior.State, error) {
@@ -42,7 +42,7 @@ func FitGaussian(
 		sweeps *= RestartSweeps
 	}
 	swept := func(s *posterior.State, b *task.Budget) (*task.VariationalFit, error) {
-		return Sweep(j, ctx, s, &task.Sweeping{Problem: &p, Prior: prior, Limit: sweeps, Judge: judge, Budget: b})
+		return Sweep(ctx, j, s, &task.Sweeping{Problem: &p, Prior: prior, Limit: sweeps, Judge: judge, Budget: b})
 	}
 	var fit *task.VariationalFit
 	var err error

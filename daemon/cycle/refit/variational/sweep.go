@@ -168,7 +168,7 @@ func Next(r *task.Sweeper, ctx context.Context) (task.Swept, error) {
 // Sweep runs up to limit variational sweeps and keeps the state that is best on the select rows. It stops after two
 // sweeps without a gain, or when ctx is done; a sweep that lowers the evidence by more than rounding is undone and ends
 // the stage.
-func Sweep(j *task.Task, ctx context.Context, s *posterior.State, by *task.Sweeping) (*task.VariationalFit, error) {
+func Sweep(ctx context.Context, j *task.Task, s *posterior.State, by *task.Sweeping) (*task.VariationalFit, error) {
 	run, err := SweeperFor(j, s, by)
 	if err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ func SinceChampion(j *task.Task, n int) (recent []int) {
 // it began and with as many sweeps as were chosen, now over all rows. What was judged is kept in WithoutHoldout for the
 // next refit, and the metrics of the version remain those of what was judged. Where the clock ends it, the whole sweeps
 // so far count.
-func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps int) error {
+func LearnHeldOut(ctx context.Context, j *task.Task, ch *fitted.Fitted, sweeps int) error {
 	if sweeps == 0 || len(j.Rows.Select_.Events)+len(j.Rows.Gate.Events) == 0 {
 		return nil
 	}
@@ -108,11 +108,11 @@ func LearnHeldOut(j *task.Task, ctx context.Context, ch *fitted.Fitted, sweeps i
 	var again, gaussian *posterior.State
 	var n, numbers int
 	var err, failed error
-	j.InParallel(func() { again, n, err = sweepAll(j, ctx, j.Stages.Swept, j.Target, all, sweeps) }, func() {
+	j.InParallel(func() { again, n, err = sweepAll(ctx, j, j.Stages.Swept, j.Target, all, sweeps) }, func() {
 		if ch.Gaussian != nil {
 			gaussian, numbers, failed = sweepAll(
-				j,
 				ctx,
+				j,
 				j.Stages.SweptGaussian,
 				experts.GaussianTarget(j.Target),
 				all,
@@ -159,8 +159,8 @@ func FitAllBaselineMeans(j *task.Task, train, selected, gate []event.Event) *fit
 // sweepAll repeats a variational stage with up to n sweeps over all rows. It returns the posterior and how many it got,
 // nil for none.
 func sweepAll(
-	j *task.Task,
 	ctx context.Context,
+	j *task.Task,
 	stage *task.VariationalFit,
 	t *encode.Target,
 	all *allRows,
