@@ -46,9 +46,7 @@ func TestDamagedBatchIsNeverDelivered(t *testing.T) {
 		base:      0,
 		lastDelta: 1,
 		records:   []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}},
-	}.bytes(
-		t,
-	)
+	}.bytes(t)
 	bad := rawBatch{base: 2, lastDelta: 0, records: []rawRecord{{value: []byte("c")}}}.bytes(t)
 	flipped := slices.Clone(bad)
 	flipped[len(flipped)-2] ^= 1

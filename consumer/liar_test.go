@@ -70,11 +70,7 @@ func TestMovedBatchesAreRefused(t *testing.T) {
 				"refitd_consumer_missing_offsets_total"); n != 0 {
 				t.Errorf("%g holes", n)
 			}
-			refused, damaged := r.metric(
-				t,
-				"refitd_consumer_answers_refused_total",
-				"batch",
-			), r.metric(
+			refused, damaged := r.metric(t, "refitd_consumer_answers_refused_total", "batch"), r.metric(
 				t,
 				"refitd_consumer_crc_errors_total",
 			)

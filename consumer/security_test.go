@@ -15,24 +15,16 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	const topic = "t"
-	good, expired := certificate{}.selfSigned(
-		t,
-	), certificate{
+	good, expired := certificate{}.selfSigned(t), certificate{
 		notBefore: -2 * time.Hour,
 		expiry:    -time.Hour,
-	}.selfSigned(
-		t,
-	)
+	}.selfSigned(t)
 	early, elsewhere := certificate{
 		notBefore: time.Hour,
 		expiry:    2 * time.Hour,
-	}.selfSigned(
-		t,
-	), certificate{
+	}.selfSigned(t), certificate{
 		host: "kafka.example",
-	}.selfSigned(
-		t,
-	)
+	}.selfSigned(t)
 	year := expired.Leaf.NotAfter.UTC().Format("2006-01-02T15:04")
 	server := func(cert tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
 	client := func(cert tls.Certificate) *tls.Config { return &tls.Config{RootCAs: pool(cert)} }

@@ -103,17 +103,13 @@ func TestDecompressionBomb(t *testing.T) {
 			base:      0,
 			lastDelta: 1,
 			records:   []rawRecord{{value: []byte("a")}, {delta: 1, value: []byte("b")}},
-		}.bytes(
-			t,
-		)
+		}.bytes(t)
 		bomb := rawBatch{
 			base:       2,
 			lastDelta:  2,
 			attributes: codec,
 			records:    make([]rawRecord, 3),
-		}.seal(
-			zeros(t, codec, mib),
-		)
+		}.seal(zeros(t, codec, mib))
 		after := rawBatch{base: 5, records: []rawRecord{{value: []byte("c")}}}.bytes(t)
 		if len(bomb) > 64<<20 {
 			t.Fatalf("a bomb of %d bytes", len(bomb))

@@ -116,9 +116,7 @@ func TestThrottled(t *testing.T) {
 			p.RecordBatches = rawBatch{
 				base:    from,
 				records: []rawRecord{{value: []byte(numbers(int(from), int(from)+1)[0])}},
-			}.bytes(
-				t,
-			)
+			}.bytes(t)
 		}
 		of := kmsg.NewFetchResponseTopic()
 		of.Topic, of.Partitions = topic, []kmsg.FetchResponseTopicPartition{p}

@@ -27,9 +27,7 @@ func backlog(t *testing.T, n int) (addr string) {
 		kgo.SeedBrokers(addr),
 		kgo.DefaultProduceTopic(daemontest.Topic),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(
-			kgo.NoCompression(),
-		),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(10*time.Millisecond),
 		kgo.MaxBufferedRecords(100_000),
 	)

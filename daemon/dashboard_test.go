@@ -250,11 +250,7 @@ func TestProducersCannotMakeSeries(t *testing.T) {
 		return func() bool {
 			metrics = scrape()
 			return d.Lag() == 0 &&
-				daemontest.Sum(
-					t,
-					metrics,
-					"refitd_events_total",
-				)+daemontest.Sum(
+				daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(
 					t,
 					metrics,
 					"refitd_events_rejected_total",

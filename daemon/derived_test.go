@@ -127,9 +127,7 @@ func TestDerivedFields(t *testing.T) {
 	if a, b := post("topk", `{"event":`+bare+`,"over":"item"}`), post("topk", `{"event":`+whole+
 		`,"over":"item"}`); fmt.Sprint(
 		a.Items,
-	) != fmt.Sprint(
-		b.Items,
-	) ||
+	) != fmt.Sprint(b.Items) ||
 		len(a.Items) == 0 {
 		t.Errorf("top list %v, given %v", a.Items, b.Items)
 	}

@@ -86,11 +86,7 @@ func TestMalformedRecords(t *testing.T) {
 	daemontest.Within(t, daemontest.Patience, "all records counted", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
 		return d.Lag() == 0 &&
-			daemontest.Sum(
-				t,
-				metrics,
-				"refitd_events_total",
-			)+daemontest.Sum(
+			daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(
 				t,
 				metrics,
 				"refitd_events_rejected_total",

@@ -31,11 +31,7 @@ func startRefitting(t *testing.T, name string, edit ...string) *refitting {
 	t.Helper()
 	b := daemontest.New(t)
 	r := &refitting{t: t, b: b, path: b.Configure(name, append(append([]string{}, daemontest.Simple...), edit...)...)}
-	r.dir, r.store = filepath.Join(
-		b.Dir,
-		"store-"+name,
-		"ratings",
-	), snapshot.NewStore(
+	r.dir, r.store = filepath.Join(b.Dir, "store-"+name, "ratings"), snapshot.NewStore(
 		filepath.Join(b.Dir, "store-"+name),
 	)
 	r.start()

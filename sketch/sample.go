@@ -71,19 +71,11 @@ func (s *Store) Sample() (*Sample, error) {
 		weighted: train.halfLife > 0 || s.classes != nil ||
 			s.settings.Weighted, unequal: train.keyed || s.classes != nil}
 	rows, _ := s.Size()
-	out.Train, out.Select, out.Gate = make(
-		[]Row,
-		0,
-		rows[Train],
-	), make(
+	out.Train, out.Select, out.Gate = make([]Row, 0, rows[Train]), make(
 		[]Row,
 		0,
 		rows[Select],
-	), make(
-		[]Row,
-		0,
-		rows[Gate],
-	)
+	), make([]Row, 0, rows[Gate])
 	err := s.backend.view(func(c cut) error {
 		digest := newRowDigest()
 		topic, topics := "", map[string]string{}

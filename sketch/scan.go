@@ -47,16 +47,10 @@ func (s *Store) scan(ctx context.Context, c cut, visit func(*scanned) error) (*a
 	if err := v.readAccounts(c); err != nil {
 		return nil, err
 	}
-	v.found, v.least, v.counts = make(
-		[]int64,
-		len(s.all),
-	), make(
+	v.found, v.least, v.counts = make([]int64, len(s.all)), make(
 		[]uint64,
 		len(s.all),
-	), make(
-		[][NumRoles]int64,
-		len(v.ledger),
-	)
+	), make([][NumRoles]int64, len(v.ledger))
 	n, total := int64(0), v.numRows()
 	err := c.each([]byte{prefixRow}, func(key, value []byte) error {
 		if n%progressEvery == 0 {

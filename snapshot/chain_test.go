@@ -28,12 +28,10 @@ func deltaAfter(m *Model, salt int64, signer *Signer) (frame []byte, next *Model
 		BaseDigest: m.manifest.Digest,
 		Sequence:   at.Sequence + 1,
 		Previous:   at.Digest,
-		Created: created.Add(
-			time.Duration(at.Sequence+1) * time.Second,
-		),
-		Watermark: created.Add(time.Duration(at.Sequence) * time.Second),
-		Columns:   []int32{0, int32(1 + at.Sequence%7)},
-		Cut:       []Cut{{"ratings", 0, 100 + at.Sequence}},
+		Created:    created.Add(time.Duration(at.Sequence+1) * time.Second),
+		Watermark:  created.Add(time.Duration(at.Sequence) * time.Second),
+		Columns:    []int32{0, int32(1 + at.Sequence%7)},
+		Cut:        []Cut{{"ratings", 0, 100 + at.Sequence}},
 	}
 	if d.Sequence%7 == 0 {
 		d.Added = []AddedName{{Field: int(d.Sequence % 2), Name: fmt.Sprintf("new%d-%d-%d", d.Base, d.Sequence, salt)}}

@@ -133,10 +133,8 @@ func someDelta(rng *rand.Rand, m *Model) *Delta {
 		BaseDigest: m.manifest.Digest,
 		Sequence:   at.Sequence + 1,
 		Previous:   at.Digest,
-		Created: created.Add(
-			time.Duration(at.Sequence+1) * time.Second,
-		),
-		Watermark: created.Add(time.Duration(rng.IntN(1000)) * time.Millisecond),
+		Created:    created.Add(time.Duration(at.Sequence+1) * time.Second),
+		Watermark:  created.Add(time.Duration(rng.IntN(1000)) * time.Millisecond),
 		Events: &Counts{
 			Applied: 100 * (at.Sequence + 1),
 		},

@@ -514,12 +514,9 @@ func frameOfRows(b *testing.B, m *Model, rows int) []byte {
 		Sequence:   at.Sequence + 1,
 		Previous:   at.Digest,
 		Created:    created,
-		Columns: make(
-			[]int32,
-			rows,
-		),
-		Linear: make([]float64, rows*c.NumOutputs),
-		Basis:  make([]float64, rows*c.NumBasis),
+		Columns:    make([]int32, rows),
+		Linear:     make([]float64, rows*c.NumOutputs),
+		Basis:      make([]float64, rows*c.NumBasis),
 	}
 	step := m.NumColumns() / rows
 	for i := range d.Columns {

@@ -133,12 +133,7 @@ func TestHTTPSourceDeltasCutOff(t *testing.T) {
 		stream, err := DirSource{
 			dir,
 			often,
-		}.Deltas(
-			r.Context(),
-			"m",
-			1,
-			map[bool]int64{true: 2, false: 5}[r.URL.Query().Get("after") == "2"],
-		)
+		}.Deltas(r.Context(), "m", 1, map[bool]int64{true: 2, false: 5}[r.URL.Query().Get("after") == "2"])
 		if err == nil {
 			defer stream.Close()
 			io.Copy(w, stream)

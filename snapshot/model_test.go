@@ -224,10 +224,7 @@ func userItem(n, k, m int) *Contents {
 		}
 	}
 	for i := range n {
-		c.Vocabulary[0], c.Vocabulary[1] = append(
-			c.Vocabulary[0],
-			fmt.Sprint("u", i),
-		), append(
+		c.Vocabulary[0], c.Vocabulary[1] = append(c.Vocabulary[0], fmt.Sprint("u", i)), append(
 			c.Vocabulary[1],
 			fmt.Sprint("i", i),
 		)

@@ -71,10 +71,7 @@ func foldable(s shape, shared bool) *Contents {
 		}
 	}
 	for range linear + k {
-		user.Precision, item.Precision = append(
-			user.Precision,
-			0.5+3*rng.Float64(),
-		), append(
+		user.Precision, item.Precision = append(user.Precision, 0.5+3*rng.Float64()), append(
 			item.Precision,
 			1+rng.Float64(),
 		)

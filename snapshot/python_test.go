@@ -255,9 +255,7 @@ func oddContents() map[string]*Contents {
 	for i := range numbered.Golden {
 		numbered.Golden[i].Outputs = nil
 	}
-	named, half := testContents(
-		shape{Binary, Logistic, ANOVA, 2, true, ""},
-	), foldable(
+	named, half := testContents(shape{Binary, Logistic, ANOVA, 2, true, ""}), foldable(
 		shape{Binary, Logistic, ANOVA, 2, true, ""},
 		true,
 	)
@@ -271,16 +269,13 @@ func oddContents() map[string]*Contents {
 		}
 	}
 	return map[string]*Contents{
-		"escaped":    escaped,
-		"numbered":   numbered,
-		"named":      named,
-		"half-named": half,
-		"clipped":    clipped,
-		"cut":        cut,
-		"list-weights": withWeights(
-			shapes[0],
-			[]string{WeightSqrt},
-		),
+		"escaped":       escaped,
+		"numbered":      numbered,
+		"named":         named,
+		"half-named":    half,
+		"clipped":       clipped,
+		"cut":           cut,
+		"list-weights":  withWeights(shapes[0], []string{WeightSqrt}),
 		"list-means":    withWeights(shapes[0], []string{WeightMean}),
 		"some-optional": some,
 		"none-optional": none,

@@ -183,11 +183,7 @@ func TestBlocksAreCancelled(t *testing.T) {
 			Size:  size,
 			Pause: yield,
 			Done:  ctx.Done(),
-		}.Blocks(
-			1000,
-			1,
-			func(int, int, int, int) { begun.Add(1) },
-		)
+		}.Blocks(1000, 1, func(int, int, int, int) { begun.Add(1) })
 		if n := begun.Load(); n < 4 || size == 1 && n > 4 || n > 500 {
 			t.Errorf("%d goroutines: %d blocks were begun, cancelled at the fifth", size, n)
 		}
@@ -199,9 +195,7 @@ func modelObjective(p *Problem, model *Model, s Settings) float64 {
 	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
 	sum := s.form().
 		Term(model.Weights, model.NumBasis, p.Outputs) +
-		0.5*s.LinearRidge*square(
-			model.Linear,
-		) + 0.5*s.BiasRidge*square(
+		0.5*s.LinearRidge*square(model.Linear) + 0.5*s.BiasRidge*square(
 		model.Bias,
 	)
 	for i := range p.X.NumRows() {

@@ -87,9 +87,7 @@ func TestGoldenConvexFM(t *testing.T) {
 					)
 				}
 				out, work := make([]float64, 1), make([]float64, 2*res.Model.NumBasis)
-				rows, predictions := sparse(
-					append(slices.Clone(c.X), c.XTest...),
-				), append(
+				rows, predictions := sparse(append(slices.Clone(c.X), c.XTest...)), append(
 					slices.Clone(c.Prediction),
 					c.Unseen...)
 				if len(predictions) != len(c.X)+len(c.XTest) || len(c.XTest) == 0 {

@@ -57,15 +57,9 @@ func cubicSettings(kernel Kernel) Settings {
 // objectiveOf evaluates a model row by row.
 func objectiveOf(p *Problem, model *Model, s Settings) float64 {
 	out, work := make([]float64, p.Outputs), make([]float64, 2*model.NumBasis)
-	value := s.Lambda*s.Penalty.Norm(
-		model.Weights,
-		model.NumBasis,
-		p.Outputs,
-	) + 0.5*s.LinearRidge*square(
+	value := s.Lambda*s.Penalty.Norm(model.Weights, model.NumBasis, p.Outputs) + 0.5*s.LinearRidge*square(
 		model.Linear,
-	) + 0.5*s.BiasRidge*square(
-		model.Bias,
-	)
+	) + 0.5*s.BiasRidge*square(model.Bias)
 	for i := range p.X.NumRows() {
 		index, x := p.X.Row(i)
 		model.Predict(out, work, index, x)

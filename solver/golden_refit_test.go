@@ -50,9 +50,7 @@ func TestGoldenOutputRefit(t *testing.T) {
 				[]float64(nil),
 				run.v...), flatten(
 				c.O,
-			), flatten(
-				c.V,
-			)
+			), flatten(c.V)
 			if c.Classes != nil && pen == L1 {
 				for _, rows := range [][]float64{pred, v, wantPred, wantV} {
 					centre(rows, m)

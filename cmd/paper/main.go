@@ -74,10 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		&flags,
 		kong.Name("paper"),
 		kong.Description("Repeats the tables and figures of the papers."),
-		kong.Writers(
-			stdout,
-			stderr,
-		),
+		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)

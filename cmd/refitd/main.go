@@ -104,10 +104,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	var flags cli
-	parser := flags.parser(
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exitPanic(code)) }),
-	)
+	parser := flags.parser(kong.Writers(stdout, stderr), kong.Exit(func(code int) { panic(exitPanic(code)) }))
 	kongplete.Complete(parser) // does not return where a shell asks for completions
 	parsed, err := parser.Parse(args)
 	if err != nil {

@@ -335,26 +335,14 @@ func TestLateJoiner(t *testing.T) {
 		copyOf(5, nil),
 		copyOf(4, nil),
 		copyOf(0, nil),
-		copyOf(
-			3,
-			func(r *kgo.Record) { r.Value = nil },
-		), // a tombstone
-		copyOf(
-			3,
-			func(r *kgo.Record) { r.Value = []byte("nonsense") },
-		), // not an announcement
-		copyOf(
-			3,
-			func(r *kgo.Record) { r.Headers = nil },
-		), // from somebody else
+		copyOf(3, func(r *kgo.Record) { r.Value = nil }),                // a tombstone
+		copyOf(3, func(r *kgo.Record) { r.Value = []byte("nonsense") }), // not an announcement
+		copyOf(3, func(r *kgo.Record) { r.Headers = nil }),              // from somebody else
 		copyOf(
 			3,
 			func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: FormatHeader, Value: []byte("2")}} },
 		), // of a later build
-		copyOf(
-			3,
-			func(r *kgo.Record) { r.Key = []byte("other") },
-		), // of another model
+		copyOf(3, func(r *kgo.Record) { r.Key = []byte("other") }), // of another model
 		copyOf(3, func(r *kgo.Record) {
 			r.Value = []byte(strings.Replace(string(r.Value), `"sequence":4`, `"sequence":400`, 1))
 		}), // altered

@@ -57,10 +57,8 @@ func (s *Schema) GivenFields() (categorical, multi []string) {
 	}
 	names := len(s.Derived) - lists
 	return slices.Clip(
-			s.Categorical[:max(0, len(s.Categorical)-names)],
-		), slices.Clip(
-			s.Multi[:max(0, len(s.Multi)-lists)],
-		)
+		s.Categorical[:max(0, len(s.Categorical)-names)],
+	), slices.Clip(s.Multi[:max(0, len(s.Multi)-lists)])
 }
 
 // derivedFields returns the derived fields in the decoder's terms.

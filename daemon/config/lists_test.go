@@ -20,13 +20,9 @@ func TestListWeights(t *testing.T) {
 		}
 		return &c.Models[0]
 	}
-	plain, mean, root := of(
-		"[tags, words]",
-	), of(
+	plain, mean, root := of("[tags, words]"), of(
 		"[{name: tags, weight: mean}, words]",
-	), of(
-		"[tags, {name: words, weight: sqrt}]",
-	)
+	), of("[tags, {name: words, weight: sqrt}]")
 	if plain.Hash() != mean.Hash() || plain.SampleHash() != mean.SampleHash() || bytes.Contains(plain.Stored(), []byte(
 		"weights")) ||
 		!bytes.Equal(plain.Stored(), mean.Stored()) || plain.Schema.Event().MultiWeights != nil ||

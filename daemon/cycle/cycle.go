@@ -49,11 +49,8 @@ func New(m *config.Model, now func() time.Time) (*Cycle, error) {
 			baselineField: slices.Index(schema.Categorical, m.Evaluate.BaselineBy),
 		},
 		ensemble: ensemble{
-			pool: make(rows.Interner),
-			outputs: make(
-				[]float64,
-				target.Outputs(),
-			),
+			pool:       make(rows.Interner),
+			outputs:    make([]float64, target.Outputs()),
 			targets:    make([]float64, target.Outputs()),
 			value:      make([]float64, 1),
 			foldInOnly: folded{outputs: make([]float64, target.Outputs())},

@@ -50,11 +50,7 @@ func TestMapIsJudgedOnNewerRows(t *testing.T) {
 		}
 		asked := m
 		asked.Train.FeatureMap = "fourier:200"
-		with, without := mustRefit(
-			t,
-			newCycle(t, &asked),
-			sampleOf(events),
-		), mustRefit(
+		with, without := mustRefit(t, newCycle(t, &asked), sampleOf(events)), mustRefit(
 			t,
 			newCycle(t, &m),
 			sampleOf(events),

@@ -63,9 +63,7 @@ func LiveFootprint(m *config.Model) int64 {
 		popularity = rows.PopularityBytes * int64(maxRows)
 	}
 	return popularity +
-		int64(
-			maxRows,
-		)*int64(
+		int64(maxRows)*int64(
 			rows.VocabularyBytes+2*rows.BiasBytes,
 		) + 3*int64(maxRows+pools)*int64(maxName) + 2*int64(rows.BacklogBytes(m)) + rows.MaxBacklog*rows.BacklogEntry
 }
@@ -154,9 +152,7 @@ func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 	if numeric == 0 {
 		return 0
 	}
-	n, each := int64(
-		experts.NewtonInputs(numeric),
-	), int64(
+	n, each := int64(experts.NewtonInputs(numeric)), int64(
 		len(experts.AdagradSteps)*len(experts.AdagradFades)*len(experts.AdagradBiasSteps),
 	)
 	window := int64(experts.NeighbourWindow(numeric+fields, outputs))
@@ -164,9 +160,7 @@ func NumbersFootprint(numeric, fields, outputs, rows, maxName int) int64 {
 	const both = 2 // learners by AdaGrad
 	bytes += 8 * each * int64(
 		experts.AdaGradInputs(numeric, outputs)+numeric+len(experts.RecentFades)*outputs,
-	) * int64(
-		outputs+1,
-	)
+	) * int64(outputs+1)
 	if fields > 0 {
 		names := int64(min(rows, experts.AdagradNames/(int(each)*(outputs+1))))
 		bytes += both * names * (slotBytes + int64(maxName) + 8*each*int64(outputs+1) + 24)

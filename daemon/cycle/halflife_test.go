@@ -102,16 +102,10 @@ func TestHorizonOfClasses(t *testing.T) {
 			if to <= moved {
 				continue
 			}
-			scorer, outputs, targets, loss := fitted.NewScorer(
-				ch.Model,
-				ch.Vocabulary,
-			), make(
+			scorer, outputs, targets, loss := fitted.NewScorer(ch.Model, ch.Vocabulary), make(
 				[]float64,
 				3,
-			), make(
-				[]float64,
-				3,
-			), 0.0
+			), make([]float64, 3), 0.0
 			for i := range events[to : to+1000] {
 				ev := &events[to+i]
 				scorer.Outputs(outputs, ev)

@@ -35,11 +35,7 @@ func TestFieldsThatCarryNothing(t *testing.T) {
 	tier.NotUnderRace(t)
 	plain, tagged := newCycle(t, cycletest.RatingsModel(nil)), newCycle(t, taggedModel())
 	for _, n := range []int{4000, 6000, 9000} {
-		without, with := mustRefit(
-			t,
-			plain,
-			sampleOf(cycletest.Stream(5, n)),
-		), mustRefit(
+		without, with := mustRefit(t, plain, sampleOf(cycletest.Stream(5, n))), mustRefit(
 			t,
 			tagged,
 			sampleOf(withTags(cycletest.Stream(5, n))),

@@ -38,9 +38,7 @@ func TestTakeLosses(t *testing.T) {
 				if l.N > 0 {
 					sums[l.Name], right[l.Name] = sums[l.Name]+l.Loss*float64(
 						l.N,
-					), right[l.Name]+l.Accuracy*float64(
-						l.N,
-					)
+					), right[l.Name]+l.Accuracy*float64(l.N)
 				}
 			}
 		}

@@ -122,16 +122,10 @@ func play(t *testing.T, task string, r *rand.Rand, parts, entities, events int, 
 	for p := range g.each {
 		g.each[p] = make([]float64, events+1)
 	}
-	off, targets, outputs := make(
-		[]float64,
-		parts,
-	), make(
+	off, targets, outputs := make([]float64, parts), make(
 		[]float64,
 		target.Outputs(),
-	), make(
-		[]float64,
-		target.Outputs(),
-	)
+	), make([]float64, target.Outputs())
 	for i := range events {
 		ev := label(r, target)
 		entity := r.IntN(entities)

@@ -14,10 +14,7 @@ import (
 func BenchmarkObserve(b *testing.B) {
 	clicks, clicked := cycletest.RatingsModel(
 		func(m *config.Model) { m.Schema.Task, m.Schema.Levels, m.Train.Loss = "binary", 0, "binary_logistic" },
-	), cycletest.Stream(
-		3,
-		4000,
-	)
+	), cycletest.Stream(3, 4000)
 	for i := range clicked {
 		clicked[i].Label = float64(int(clicked[i].Label) / 4)
 	}

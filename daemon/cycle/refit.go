@@ -81,10 +81,7 @@ func (c *Cycle) Refit(ctx context.Context, sample *encode.Sample) (*fitted.Fitte
 			Sample: sample,
 		},
 		Criteria: task.Criteria{
-			Paired: c.progress.progressive.Paired(
-				evaluate.FoldIn,
-				evaluate.Published,
-			),
+			Paired: c.progress.progressive.Paired(evaluate.FoldIn, evaluate.Published),
 		},
 	}
 	if j.Criteria.AlarmAge = math.Inf(1); c.watch.drift.Alarm > 0 {

@@ -130,13 +130,7 @@ func TestSweepsOverAllRows(t *testing.T) {
 	j.Choices.HalfLife, j.Rows.Sample.TrainAge, j.Rows.Sample.SelectAge, j.Rows.Sample.GateAge = 4, make(
 		[]float64,
 		len(sample.Weights),
-	), make(
-		[]float64,
-		120,
-	), make(
-		[]float64,
-		120,
-	)
+	), make([]float64, 120), make([]float64, 120)
 	for i := range j.Rows.Sample.GateAge {
 		j.Rows.Sample.GateAge[i] = fitted.HalfLives[4]
 	}

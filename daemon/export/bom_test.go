@@ -20,17 +20,15 @@ import (
 func TestBOM(t *testing.T) {
 	loss, none := snapshot.Number(0.75), snapshot.Number(math.NaN())
 	m := &snapshot.Manifest{
-		Model:       "ratings",
-		Version:     7,
-		Kernel:      "anova",
-		Degree:      2,
-		Link:        "identity",
-		NumBasis:    3,
-		NumFeatures: 9,
-		NumOutputs:  1,
-		Digest: "sha256:" + hash(
-			"manifest",
-		),
+		Model:         "ratings",
+		Version:       7,
+		Kernel:        "anova",
+		Degree:        2,
+		Link:          "identity",
+		NumBasis:      3,
+		NumFeatures:   9,
+		NumOutputs:    1,
+		Digest:        "sha256:" + hash("manifest"),
 		PayloadDigest: "sha256:" + hash("payload"),
 		Files:         []snapshot.File{{Name: "golden.jsonl", SHA256: hash("file")}},
 		Schema: snapshot.Schema{

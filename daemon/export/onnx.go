@@ -371,13 +371,7 @@ func (b *builder) numericFields() {
 	if s.Augment {
 		first--
 	}
-	basis, linear := b.rows(
-		b.c.Basis,
-		first,
-		first+p,
-		b.c.NumBasis,
-		0,
-	), b.rows(
+	basis, linear := b.rows(b.c.Basis, first, first+p, b.c.NumBasis, 0), b.rows(
 		b.c.Linear,
 		first,
 		first+p,

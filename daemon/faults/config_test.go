@@ -79,10 +79,7 @@ models:
 		defaulted(s.schema, "task: ordinal, label: rating, levels: 5"),
 		s.size,
 		keys(s.sample),
-		defaulted(
-			s.train,
-			"every: 0s, "+quickTraining,
-		),
+		defaulted(s.train, "every: 0s, "+quickTraining),
 		name,
 		defaulted(s.gate, "min_rows: 20"),
 		keys(defaulted(s.publish, "update_every: 0s")),

@@ -115,9 +115,7 @@ func TestKills(t *testing.T) {
 		"%d kills in %v at %d events/s, %d records acknowledged: lost %d, double %d; ready after p50 %v p90 %v p99 %v max "+
 			"%v (of %v)",
 		kills,
-		took.Round(
-			time.Second,
-		),
+		took.Round(time.Second),
 		rate,
 		p.total(),
 		result.summary.Lost,

@@ -89,13 +89,7 @@ func (l *freshLoad) first(user int) []byte { return l.event(user, user%l.items) 
 
 // next is one of the stream, so many seconds after it began.
 func (l *freshLoad) next(seconds float64) []byte {
-	user, item := int(
-		seconds*wavingUsers,
-	)+l.random.IntN(
-		wavingUsers,
-	), int(
-		seconds*wavingItems,
-	)+l.random.IntN(
+	user, item := int(seconds*wavingUsers)+l.random.IntN(wavingUsers), int(seconds*wavingItems)+l.random.IntN(
 		wavingItems,
 	)
 	return l.event(user%l.users, item%l.items)

@@ -72,10 +72,7 @@ func TestProcessorQuota(t *testing.T) {
 	}
 	used, took := metricIn(body, "process_cpu_seconds_total"), time.Since(c.began)
 	refits := metricIn(body, "refitd_train_duration_seconds_count")
-	stalls, failed := metricIn(
-		body,
-		"refitd_consumer_stalls_total",
-	), metricIn(
+	stalls, failed := metricIn(body, "refitd_consumer_stalls_total"), metricIn(
 		body,
 		"refitd_consumer_fetch_errors_total",
 	)
@@ -324,17 +321,11 @@ func TestThrottled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commits, failures := metricIn(
-		body,
-		"refitd_consumer_commits_total",
-	), metricIn(
+	commits, failures := metricIn(body, "refitd_consumer_commits_total"), metricIn(
 		body,
 		"refitd_consumer_commit_errors_total",
 	)
-	stalls, errors := metricIn(
-		body,
-		"refitd_consumer_stalls_total",
-	), metricIn(
+	stalls, errors := metricIn(body, "refitd_consumer_stalls_total"), metricIn(
 		body,
 		"refitd_consumer_fetch_errors_total",
 	)

@@ -57,10 +57,8 @@ func (p *powered) cut(binary string, environment ...string) (ready time.Duration
 	c.kill()
 	p.volume.restore()
 	return ready, int64(
-			metricIn(body, "refitd_state_rollback_offsets_total"),
-		), int64(
-			metricIn(body, "refitd_events_total"),
-		)
+		metricIn(body, "refitd_state_rollback_offsets_total"),
+	), int64(metricIn(body, "refitd_events_total"))
 }
 
 // finish reads the rest and proves the whole.

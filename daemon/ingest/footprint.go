@@ -18,9 +18,7 @@ const decodedBytes = 48 << 20
 // FetchFootprint returns the bytes of records on their way from the broker, in hand, fetched ahead and fetched again to
 // confirm holes, with the largest batch decompressed, and of what they are decoded into.
 func FetchFootprint(maxPartitionBytes int) int64 {
-	return 3*assumedPartitions*int64(
-		maxPartitionBytes,
-	) + int64(
+	return 3*assumedPartitions*int64(maxPartitionBytes) + int64(
 		consumer.DefaultOptions().MaxDecompressedBytes,
 	) + decodedBytes
 }
@@ -56,9 +54,7 @@ func ChoicesFootprint(m *config.Model) int64 {
 	if m.ChosenField() < 0 {
 		return 0
 	}
-	return candidateBytes*int64(
-		KeptChoices+m.Sample.Size+m.Sample.Holdout.Size,
-	) + choices.Footprint(
+	return candidateBytes*int64(KeptChoices+m.Sample.Size+m.Sample.Holdout.Size) + choices.Footprint(
 		KeptChoices,
 		int(m.Input.MaxIDBytes),
 	)

@@ -529,10 +529,7 @@ func Stored(store *sketch.Store) updates.Stored {
 		out.Cut, out.Watermark = append(
 			out.Cut,
 			report.Cut{Topic: l.Topic, Partition: l.Partition, Next: l.Next},
-		), max(
-			out.Watermark,
-			l.Watermark,
-		)
+		), max(out.Watermark, l.Watermark)
 	}
 	return out
 }

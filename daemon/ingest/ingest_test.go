@@ -41,9 +41,7 @@ func batch(r *rand.Rand, p int32, base int64, n int) *consumer.Batch {
 		value := fmt.Appendf(
 			nil,
 			`{"user":"user-%06d","item":"item-%05d","rating":%d,"ts":%d,"source":"web"}`,
-			int(
-				20000*r.Float64()*r.Float64(),
-			),
+			int(20000*r.Float64()*r.Float64()),
 			int(5000*r.Float64()*r.Float64()),
 			1+r.IntN(5),
 			1700000000000+base+int64(i),

@@ -77,13 +77,9 @@ func (r *ranking) see(ev *event.Event, before bool) {
 
 // cloned returns an input that shares no lists with another one.
 func cloned(in snapshot.Input) snapshot.Input {
-	in.Categorical, in.Numeric, in.Multi = slices.Clone(
-		in.Categorical,
-	), slices.Clone(
+	in.Categorical, in.Numeric, in.Multi = slices.Clone(in.Categorical), slices.Clone(
 		in.Numeric,
-	), slices.Clone(
-		in.Multi,
-	)
+	), slices.Clone(in.Multi)
 	for i := range in.Multi {
 		in.Multi[i] = slices.Clone(in.Multi[i])
 	}

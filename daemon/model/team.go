@@ -53,15 +53,13 @@ func dropped(o *Options) func(reason string) {
 func receiverOptions(o *Options, kafka []kgo.Opt, topic string, count int, store *sketch.Store) shard.ReceiverOptions {
 	of := &config.Shard{Count: count}
 	return shard.ReceiverOptions{
-		Kafka: kafka,
-		Topic: topic,
-		Model: o.Settings.Name,
-		Count: count,
-		Store: store,
-		Log:   o.Log,
-		Values: ingest.Values(
-			o.Settings,
-		),
+		Kafka:     kafka,
+		Topic:     topic,
+		Model:     o.Settings.Name,
+		Count:     count,
+		Store:     store,
+		Log:       o.Log,
+		Values:    ingest.Values(o.Settings),
 		MaxSkew:   skewOf(o.Settings),
 		Key:       keyOf,
 		Agreement: ingest.Agreement(o.Settings),

@@ -331,10 +331,7 @@ func (s BacktestSummary) WriteText(w io.Writer) error {
 	fmt.Fprintf(
 		w,
 		"%s in %.1f s, of which %.1f s in refits; %s promoted, %d kept back; %s published, %d skipped\n",
-		Count(
-			s.Events,
-			"event",
-		),
+		Count(s.Events, "event"),
 		float64(s.Seconds),
 		float64(s.RefitSeconds),
 		Count(s.VersionsPromoted, "refit"),

@@ -66,9 +66,7 @@ func (t Tick) WriteText(w io.Writer) error {
 		"%4.0f s  %7d events  %6.0f/s  lag %-6d  version %-4s  %-11s  refit %s s ago  %s\n",
 		float64(t.ElapsedSeconds),
 		t.Events,
-		float64(
-			t.EventsPerSecond,
-		),
+		float64(t.EventsPerSecond),
 		t.Lag,
 		optional(t.Version),
 		t.Form,

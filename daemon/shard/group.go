@@ -88,9 +88,7 @@ func (g *Group) Run(ctx context.Context) error {
 			kgo.ConsumerGroup(g.Name),
 			kgo.ConsumeTopics(g.Name),
 			kgo.DisableAutoCommit(),
-			kgo.Balancers(
-				kgo.CooperativeStickyBalancer(),
-			),
+			kgo.Balancers(kgo.CooperativeStickyBalancer()),
 			kgo.SessionTimeout(g.Session),
 			kgo.RebalanceTimeout(handOver),
 			kgo.HeartbeatInterval(g.Session / heartbeats),

@@ -441,9 +441,7 @@ func TestLeaveWhileOthersAreAwaited(t *testing.T) {
 				kgo.ConsumerGroup("g"),
 				kgo.ConsumeTopics("g"),
 				kgo.DisableAutoCommit(),
-				kgo.Balancers(
-					kgo.CooperativeStickyBalancer(),
-				),
+				kgo.Balancers(kgo.CooperativeStickyBalancer()),
 				kgo.SessionTimeout(time.Minute),
 				kgo.RebalanceTimeout(time.Minute),
 			)...)

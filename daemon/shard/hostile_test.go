@@ -108,10 +108,7 @@ func TestHostilePairs(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			r := rig{t, daemontest.New(t)}
-			s, trainer := store(
-				t,
-				sketch.Options{Seed: 7, Mirror: true},
-			), store(
+			s, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(
 				t,
 				sketch.Options{Seed: 7, Merges: true},
 			)

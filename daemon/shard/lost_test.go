@@ -137,17 +137,11 @@ func TestFreshShard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, fresh, trainer := store(
-		t,
-		sketch.Options{Seed: 7, Mirror: true},
-	), store(
+	s, fresh, trainer := store(t, sketch.Options{Seed: 7, Mirror: true}), store(
 		t,
 		sketch.Options{Seed: 7, Mirror: true},
 	),
-		store(
-			t,
-			sketch.Options{Seed: 7, Merges: true},
-		)
+		store(t, sketch.Options{Seed: 7, Merges: true})
 	fill(s, 0)
 	fill(s, 2)
 	r.send(0, s, nil)

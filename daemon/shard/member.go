@@ -86,15 +86,11 @@ func (m *member) run(ctx context.Context) error {
 				kgo.ConsumerGroup(m.group),
 				kgo.ConsumeTopics(m.topic),
 				kgo.DisableAutoCommit(),
-				kgo.Balancers(
-					kgo.CooperativeStickyBalancer(),
-				),
+				kgo.Balancers(kgo.CooperativeStickyBalancer()),
 				kgo.SessionTimeout(m.session),
 				kgo.RebalanceTimeout(m.session),
 				kgo.HeartbeatInterval(m.session / 6),
-				kgo.MetadataMinAge(
-					250 * time.Millisecond,
-				),
+				kgo.MetadataMinAge(250 * time.Millisecond),
 				kgo.OnPartitionsAssigned(given),
 				kgo.OnPartitionsRevoked(taken),
 				kgo.OnPartitionsLost(taken),

@@ -204,29 +204,18 @@ func TestStandbyOfAnotherStore(t *testing.T) {
 // that has followed a later term.
 func TestLostWishes(t *testing.T) {
 	r := rig{t, daemontest.New(t)}
-	s, trainer, fresh := store(
-		t,
-		sketch.Options{Seed: 7, Mirror: true},
-	), store(
+	s, trainer, fresh := store(t, sketch.Options{Seed: 7, Mirror: true}), store(
 		t,
 		sketch.Options{Seed: 7, Merges: true},
 	),
-		store(
-			t,
-			sketch.Options{Seed: 7, Merges: true},
-		)
+		store(t, sketch.Options{Seed: 7, Merges: true})
 	apply(t, s, 0, 10)
 	var heads atomic.Int64
 	sender, done, ended := r.sender(
 		0,
 		s,
 		func(o *shard.SenderOptions) { o.OnSent = func(int, int64) { heads.Add(1) } },
-	), make(
-		chan struct{},
-	), make(
-		chan error,
-		1,
-	)
+	), make(chan struct{}), make(chan error, 1)
 	if err := sender.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -30,10 +30,7 @@ func TestVolume(t *testing.T) {
 func volume(t *testing.T, count, k, total int) {
 	r := rig{t, daemontest.New(t)}
 	n := total / count
-	whole, trainer := store(
-		t,
-		sketch.Options{Seed: 7, Size: k},
-	), store(
+	whole, trainer := store(t, sketch.Options{Seed: 7, Size: k}), store(
 		t,
 		sketch.Options{Seed: 7, Size: k, Merges: true},
 	)

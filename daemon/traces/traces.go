@@ -136,20 +136,11 @@ func Batch(by trace.Tracer, model, group string, c *ingest.Counts) {
 		span.SetAttributes(
 			attribute.String("refitd.model", model),
 			attribute.String("messaging.system", "kafka"),
-			attribute.String(
-				"messaging.operation.type",
-				"process",
-			),
+			attribute.String("messaging.operation.type", "process"),
 			attribute.String("messaging.destination.name", c.Topic),
-			attribute.String(
-				"messaging.destination.partition.id",
-				fmt.Sprint(c.Partition),
-			),
+			attribute.String("messaging.destination.partition.id", fmt.Sprint(c.Partition)),
 			attribute.String("messaging.consumer.group.name", group),
-			attribute.Int64(
-				"messaging.kafka.offset",
-				c.Base,
-			),
+			attribute.Int64("messaging.kafka.offset", c.Base),
 			attribute.Int64("messaging.batch.message_count", c.Next-c.Base),
 			attribute.Int64("refitd.applied", c.Applied),
 			attribute.Int64("refitd.rejected", rejected),

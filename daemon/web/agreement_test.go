@@ -37,30 +37,16 @@ func TestThousandEvents(t *testing.T) {
 				rng := rand.New(rand.NewPCG(8, 9))
 				var list []any
 				var inputs []*snapshot.Input
-				user, item, age, first := make(
+				user, item, age, first := make([]string, events), make(
 					[]string,
 					events,
-				), make(
-					[]string,
-					events,
-				), make(
-					[]float64,
-					events,
-				), make(
-					[]string,
-					events,
-				)
+				), make([]float64, events), make([]string, events)
 				for i := range events {
-					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(
-						rng.IntN(5),
-					), "i"+strconv.Itoa(
+					user[i], item[i], age[i], first[i] = "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(
 						rng.IntN(6),
 					), 40+15*rng.NormFloat64(), []string{"a", "b",
 						"c", "zz"}[rng.IntN(4)]
-					list, inputs = append(
-						list,
-						ratingEvent(user[i], item[i], age[i], first[i]),
-					), append(
+					list, inputs = append(list, ratingEvent(user[i], item[i], age[i], first[i])), append(
 						inputs,
 						input(user[i], item[i], age[i], first[i]),
 					)
@@ -156,9 +142,7 @@ func TestThousandEventsRankedAndExplained(t *testing.T) {
 			m := open(t, b.dir, name, b.publish(t, name, c))
 			rng := rand.New(rand.NewPCG(8, 9))
 			for i := range 1000 {
-				user, item, age, tag := "u"+strconv.Itoa(
-					rng.IntN(5),
-				), "i"+strconv.Itoa(
+				user, item, age, tag := "u"+strconv.Itoa(rng.IntN(5)), "i"+strconv.Itoa(
 					rng.IntN(6),
 				), 40+15*rng.NormFloat64(), []string{"a", "b", "zz"}[rng.IntN(3)]
 				event, in := ratingEvent(user, item, age, tag), input(user, item, age, tag)

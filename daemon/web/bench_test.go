@@ -52,11 +52,9 @@ func ratings(seed uint64) *snapshot.Contents {
 		Basis:   list((users + items) * k),
 		Weights: list(k * m),
 		Linear:  list((users + items) * m),
-		Bias: list(
-			m,
-		),
-		Meta:   snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"},
-		Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}},
+		Bias:    list(m),
+		Meta:    snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"},
+		Golden:  []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}},
 	}
 }
 

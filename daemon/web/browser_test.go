@@ -168,11 +168,7 @@ func TestPageInABrowser(t *testing.T) {
 		"night=" + served(dark, 0, 1),
 		"silent=" + served(silent, 0, 1),
 		"young=" + served(young, 0, 0),
-		"empty=" + served(
-			Status{Now: now, Started: now},
-			0,
-			0,
-		),
+		"empty=" + served(Status{Now: now, Started: now}, 0, 0),
 		"many=" + served(Status{Now: now, Started: now}, 50, 1000),
 	}
 	cmd := exec.CommandContext(

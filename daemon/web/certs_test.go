@@ -48,9 +48,7 @@ func (a *authority) sign(template *x509.Certificate, life time.Duration) ([]byte
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(
-		time.Now().UnixNano(),
-	), time.Now().
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().
 		Add(-2*time.Hour),
 		time.Now().
 			Add(life)

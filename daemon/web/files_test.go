@@ -62,9 +62,7 @@ func TestFilesAreTheStores(t *testing.T) {
 			}
 			if head := b.want(http.StatusOK, nil, "HEAD", path, nil); head.Header().
 				Get("Content-Length") !=
-				strconv.Itoa(
-					len(want),
-				) {
+				strconv.Itoa(len(want)) {
 				t.Errorf("%s: HEAD %v", path, head.Header())
 			}
 			part := b.want(http.StatusPartialContent, nil, "GET", path, nil, "Range", "bytes=5-14", "If-Range", etag)
@@ -146,16 +144,10 @@ func (b *bench) big(t *testing.T) (path string, content []byte) {
 	for i := range c.Vocabulary[0] {
 		c.Vocabulary[0][i] = fmt.Sprintf("n%d", i)
 	}
-	c.Basis, c.Weights, c.Linear = make(
-		[]float64,
-		c.NumFeatures*c.NumBasis,
-	), make(
+	c.Basis, c.Weights, c.Linear = make([]float64, c.NumFeatures*c.NumBasis), make(
 		[]float64,
 		c.NumBasis,
-	), make(
-		[]float64,
-		c.NumFeatures,
-	)
+	), make([]float64, c.NumFeatures)
 	for i := range c.Basis {
 		c.Basis[i] = float64(i%97) / 97
 	}

@@ -61,20 +61,11 @@ func contents(task string, seed uint64) *snapshot.Contents {
 	case snapshot.Multilabel:
 		c.Schema.Classes, c.NumOutputs = []string{"x", "y"}, 2
 	}
-	c.Basis, c.Weights, c.Linear, c.Bias = list(
-		c.NumFeatures*c.NumBasis,
-		1,
-	), list(
+	c.Basis, c.Weights, c.Linear, c.Bias = list(c.NumFeatures*c.NumBasis, 1), list(
 		c.NumBasis*c.NumOutputs,
 		1,
-	), list(
-		c.NumFeatures*c.NumOutputs,
-		0.3,
-	),
-		list(
-			c.NumOutputs,
-			0.3,
-		)
+	), list(c.NumFeatures*c.NumOutputs, 0.3),
+		list(c.NumOutputs, 0.3)
 	c.Meta = snapshot.Meta{Writer: "test", Kind: "refit", Created: time.Unix(1700000000, 0), Decision: "promoted"}
 	c.Golden = []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"u1", "i1"}}}}
 	return c

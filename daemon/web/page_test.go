@@ -35,9 +35,7 @@ func curvesOf(t testing.TB, end time.Time) *curves.Ring {
 		if i > 180 && i < 240 {
 			bump = 0.2
 		}
-		p.Losses[0], p.Losses[1], p.Losses[2], p.Losses[3] = 0.95+bump+float32(
-			i%7,
-		)/200, 0.93+bump/2+float32(
+		p.Losses[0], p.Losses[1], p.Losses[2], p.Losses[3] = 0.95+bump+float32(i%7)/200, 0.93+bump/2+float32(
 			i%5,
 		)/200, 1.12, 1.03
 		r.Add(p)

@@ -255,11 +255,7 @@ var Routes = []Route{
 		Serve:   (*Server).showAlias,
 		Summary: "What an alias names, by long poll",
 		Gives:   aliasEntry{},
-		Refuses: append(
-			ofStore[:3:3],
-			304,
-			503,
-		),
+		Refuses: append(ofStore[:3:3], 304, 503),
 		Params:  []string{"after", "wait", "renewed", "If-None-Match"},
 		Headers: changes,
 	},
@@ -289,9 +285,7 @@ var Routes = []Route{
 		Paths:   v1 + "/deltas",
 		Serve:   (*Server).deltas,
 		Summary: "What changed in a version since it was published, by long poll",
-		Gives: Media(
-			"application/octet-stream",
-		),
+		Gives:   Media("application/octet-stream"),
 		Refuses: append(ofStore[:3:3], 409, 503),
 		Params:  []string{"base", "after", "wait"},
 		Headers: says,

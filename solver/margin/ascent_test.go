@@ -144,18 +144,10 @@ func TestEvaluate(t *testing.T) {
 			for i := range n {
 				f.scores(s.scores, i, s)
 				alpha, y := f.alpha[i*m:(i+1)*m], int(f.class[i])
-				phi, conjugate := f.rule.eval(
-					s.v,
-					s.scores,
-					y,
-					s,
-				), f.rule.linear(
+				phi, conjugate := f.rule.eval(s.v, s.scores, y, s), f.rule.linear(
 					alpha,
 					y,
-				)+0.5*f.rule.gamma*dot(
-					alpha,
-					alpha,
-				)
+				)+0.5*f.rule.gamma*dot(alpha, alpha)
 				objective += p.Weight(i) * phi
 				value -= p.Weight(i) * conjugate
 				if want := p.Weight(i) * (phi + dot(alpha, s.scores) + conjugate); !near(f.gap[i], want, 1e-9, 1e-9) {

@@ -275,13 +275,7 @@ func TestWarmWork(t *testing.T) {
 		}{{n / 20, 0.25}, {n / 5, 0.4}} {
 			p := part(c.replaced, n+c.replaced)
 			dual := append(append([]float64(nil), old.Dual[c.replaced*m:]...), make([]float64, c.replaced*m)...)
-			cold, warm := fitted(
-				t,
-				SVM{},
-				p,
-				nil,
-				s,
-			), fitted(
+			cold, warm := fitted(t, SVM{}, p, nil, s), fitted(
 				t,
 				SVM{},
 				p,

@@ -64,15 +64,12 @@ func NewOutputView(s *State) *OutputView {
 		Phi:    make([]float64, k),
 		Out:    make([]float64, m),
 		Linear: make([]float64, m),
-		PhiCov: make(
-			[]float64,
-			PackedSize(k),
-		),
-		Cross: make([]float64, m*k),
-		total: make([]float64, PackedSize(k)),
-		both:  make([]float64, PackedSize(k)),
-		Slope: make([]float64, k),
-		tau:   make([]float64, k),
+		PhiCov: make([]float64, PackedSize(k)),
+		Cross:  make([]float64, m*k),
+		total:  make([]float64, PackedSize(k)),
+		both:   make([]float64, PackedSize(k)),
+		Slope:  make([]float64, k),
+		tau:    make([]float64, k),
 	}
 }
 

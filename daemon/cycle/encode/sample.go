@@ -85,16 +85,10 @@ func decodeInto(events []event.Event, rowList [][]byte, names rows.Interner) err
 
 // Decode decodes the parts of the sample, one half of the rows in parallel with the other.
 func (s *Sample) Decode(inParallel func(f, g func())) (train, selected, gate []event.Event, err error) {
-	train, selected, gate = make(
-		[]event.Event,
-		len(s.Train),
-	), make(
+	train, selected, gate = make([]event.Event, len(s.Train)), make(
 		[]event.Event,
 		len(s.Select),
-	), make(
-		[]event.Event,
-		len(s.Gate),
-	)
+	), make([]event.Event, len(s.Gate))
 	half := min((len(train)+len(selected)+len(gate))/2, len(train))
 	var others error
 	inParallel(func() { err = decodeInto(train[:half], s.Train[:half], make(rows.Interner)) }, func() {

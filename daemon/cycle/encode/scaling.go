@@ -124,16 +124,7 @@ type Scaling struct {
 const leastVariance = 1e-4
 
 func (s *Scaling) Reset(inputs int) {
-	s.n, s.mean, s.m2, s.value = make(
-		[]float64,
-		inputs,
-	), make(
-		[]float64,
-		inputs,
-	), make(
-		[]float64,
-		inputs,
-	), make(
+	s.n, s.mean, s.m2, s.value = make([]float64, inputs), make([]float64, inputs), make([]float64, inputs), make(
 		[]float64,
 		inputs,
 	)

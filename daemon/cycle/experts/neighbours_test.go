@@ -28,13 +28,7 @@ func TestResidualsAreGradients(t *testing.T) {
 			-1,
 			1,
 			-1,
-		}, make(
-			[]float64,
-			3,
-		), make(
-			[]float64,
-			3,
-		)
+		}, make([]float64, 3), make([]float64, 3)
 		if link == snapshot.Softmax {
 			targets = []float64{0, 1, 0}
 		}

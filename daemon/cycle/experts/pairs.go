@@ -345,10 +345,7 @@ func (l *Pairwise) try(t int) {
 // choosePrecisions sets the precision of each term to what its weights say (MacKay 1992), after an eighth as many
 // events as there were, or as there are cells: O(terms) an event.
 func (l *Pairwise) choosePrecisions() {
-	known, squares := make(
-		[]float64,
-		len(l.Terms),
-	), make(
+	known, squares := make([]float64, len(l.Terms)), make(
 		[]float64,
 		len(l.Terms),
 	) // how many weights the events know, and squares of means

@@ -21,9 +21,7 @@ func TestGateAgainstWhatHasSeenTheRows(t *testing.T) {
 	j := &task.Task{
 		Model:  m,
 		Schema: &schema,
-		Target: new(
-			encode.Target,
-		),
+		Target: new(encode.Target),
 		Rows: task.Rows{
 			Sample: &encode.Sample{
 				GateAge:   []float64{50, 5, 20},

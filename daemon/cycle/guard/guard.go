@@ -164,15 +164,10 @@ func (g *Guard) Holdout(
 	halfLife float64,
 ) (held fitted.HoldoutSet) {
 	s := fitted.NewScorer(ch.Model, ch.Vocabulary)
-	names, targets, outputs := make(
-		rows.Interner,
-	), make(
+	names, targets, outputs := make(rows.Interner), make(
 		[]float64,
 		ch.Target.Outputs(),
-	), make(
-		[]float64,
-		ch.Target.Outputs(),
-	)
+	), make([]float64, ch.Target.Outputs())
 	var ev event.Event
 	step := max(1, len(payloads)/(4*GuardSize)) // reservoirs are full by then
 	for i := 0; i < len(payloads); i += step {
@@ -354,16 +349,10 @@ func (p *guardPass) compare(set *fitted.HoldoutSet) (of lossDifferences) {
 type PairedLosses struct{ update, unseen, current []float64 }
 
 func (l *PairedLosses) Add(update, unseen, current, limit float64) {
-	l.update, l.unseen, l.current = append(
-		l.update,
-		min(update, limit),
-	), append(
+	l.update, l.unseen, l.current = append(l.update, min(update, limit)), append(
 		l.unseen,
 		min(unseen, limit),
-	), append(
-		l.current,
-		min(current, limit),
-	)
+	), append(l.current, min(current, limit))
 }
 
 // AddTo adds a stratum of a share of all rows.

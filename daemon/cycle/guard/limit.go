@@ -17,15 +17,10 @@ func OutputLimit(ch *fitted.Fitted, parts ...[][]byte) *report.Number {
 	if ch.Target.Link == snapshot.Identity {
 		return nil
 	}
-	most, outputs, s := SupportedLogOdds(
-		ch.Version.Rows,
-	), make(
+	most, outputs, s := SupportedLogOdds(ch.Version.Rows), make(
 		[]float64,
 		ch.Target.Outputs(),
-	), fitted.NewScorer(
-		ch.WithPopularity(),
-		ch.Vocabulary,
-	)
+	), fitted.NewScorer(ch.WithPopularity(), ch.Vocabulary)
 	var ev event.Event
 	names := make(rows.Interner)
 	for _, payloads := range parts {

@@ -42,14 +42,11 @@ type LogitPool struct {
 
 func newLogitPool(parts, outputs int, link string) *LogitPool {
 	p := &LogitPool{
-		n:        parts,
-		logistic: link != snapshot.Softmax,
-		experts:  experts.NewWeights(len(poolBiasSteps)),
-		inputs:   make([]float64, parts*outputs),
-		weights: make(
-			[]float64,
-			parts,
-		),
+		n:         parts,
+		logistic:  link != snapshot.Softmax,
+		experts:   experts.NewWeights(len(poolBiasSteps)),
+		inputs:    make([]float64, parts*outputs),
+		weights:   make([]float64, parts),
 		curvature: make([]float64, parts*parts),
 		factor:    make([]float64, parts*parts),
 		slope:     make([]float64, parts),

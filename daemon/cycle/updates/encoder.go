@@ -157,10 +157,7 @@ func (f *DeltaEncoder) Fill(d *snapshot.Delta) {
 	for i := range known {
 		x := &known[i]
 		linear, basis := len(d.Linear), len(d.Basis)
-		d.Columns, d.Linear, d.Basis = append(
-			d.Columns,
-			x.Column,
-		), append(
+		d.Columns, d.Linear, d.Basis = append(d.Columns, x.Column), append(
 			d.Linear,
 			x.Linear...), append(
 			d.Basis,

@@ -182,11 +182,7 @@ func TestBacktestDeltas(t *testing.T) {
 			s["deltas_published"],
 		)
 	}
-	behind := offlinetest.Number(
-		t,
-		consumers[1].(map[string]any),
-		"last_tenth.rmse",
-	) - offlinetest.Number(
+	behind := offlinetest.Number(t, consumers[1].(map[string]any), "last_tenth.rmse") - offlinetest.Number(
 		t,
 		s,
 		"last_tenth.live.rmse",

@@ -75,9 +75,7 @@ func TestBacktestSchedule(t *testing.T) {
 		m := offlinetest.Configured(t)
 		m.Train.Every, m.Train.EveryEvents, m.Publish.UpdateEvery = config.Duration(
 			test.every,
-		), test.everyEvents, config.Duration(
-			test.updates,
-		)
+		), test.everyEvents, config.Duration(test.updates)
 		m.Train.TimeBudget = config.Duration(time.Nanosecond)    // ends no refit
 		m.Publish.Gate.MinRows, m.Publish.Gate.Tolerance = 1, 10 // promoted, all of them
 		lines, err := offlinetest.Collect(t, func(out *report.Emitter) error {

@@ -82,16 +82,13 @@ func (b *backtest) newConsumers() error {
 		}
 		schema := b.Model.Schema.Event()
 		c := &backtestConsumer{
-			mode:    mode,
-			every:   every,
-			schema:  &schema,
-			target:  target,
-			field:   -1,
-			outputs: make([]float64, target.Outputs()),
-			targets: make(
-				[]float64,
-				target.Outputs(),
-			),
+			mode:      mode,
+			every:     every,
+			schema:    &schema,
+			target:    target,
+			field:     -1,
+			outputs:   make([]float64, target.Outputs()),
+			targets:   make([]float64, target.Outputs()),
 			histories: make(map[string]*entityHistory),
 			all:       evaluate.NewQuality(target, nil),
 			choices:   b.choices,

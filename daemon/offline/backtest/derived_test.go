@@ -143,11 +143,7 @@ func TestDerivedFields(t *testing.T) {
 		t,
 		map[string]any{"fit": metrics["fit"][1]},
 		"fit.rmse",
-	), offlinetest.Number(
-		t,
-		offlinetest.Last(lines),
-		"test.rmse",
-	)
+	), offlinetest.Number(t, offlinetest.Last(lines), "test.rmse")
 	if with > 0.9*without {
 		t.Errorf("RMSE %g with the previous label, %g without: nothing is tested", with, without)
 	}

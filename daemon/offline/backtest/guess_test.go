@@ -76,11 +76,7 @@ func TestInitOfChoices(t *testing.T) {
 		"a label and choices": {guess.Options{Task: "implicit", Label: "item"}, "user,item", "uUSER,iITEM",
 			[]string{"leave --label out"}},
 	} {
-		c.o.Data, c.o.Output = offlinetest.WriteFile(
-			t,
-			"x.csv",
-			rows(c.header, c.row),
-		), filepath.Join(
+		c.o.Data, c.o.Output = offlinetest.WriteFile(t, "x.csv", rows(c.header, c.row)), filepath.Join(
 			t.TempDir(),
 			"x.yaml",
 		)

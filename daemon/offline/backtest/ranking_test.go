@@ -80,11 +80,7 @@ func TestChoices(t *testing.T) {
 		t,
 		again,
 		"progressive.all.live.loss",
-	) != offlinetest.Number(
-		t,
-		offlinetest.Last(lines),
-		"progressive.all.live.loss",
-	) {
+	) != offlinetest.Number(t, offlinetest.Last(lines), "progressive.all.live.loss") {
 		t.Error("same choices, another loss")
 	}
 	eval := func(o evaluate.Options) (offlinetest.Line, error) {
@@ -206,11 +202,7 @@ func TestListsOfNewNames(t *testing.T) {
 	popular := consumers[len(consumers)-1].(offlinetest.Line)
 	for _, c := range consumers[:len(consumers)-1] {
 		for _, part := range []string{"all", "last_tenth"} {
-			found, want := offlinetest.Number(
-				t,
-				c.(offlinetest.Line),
-				part+".recall_10",
-			), offlinetest.Number(
+			found, want := offlinetest.Number(t, c.(offlinetest.Line), part+".recall_10"), offlinetest.Number(
 				t,
 				popular,
 				part+".recall_10",

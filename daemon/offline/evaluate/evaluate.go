@@ -196,10 +196,7 @@ func NewEvaluation(version *snapshot.Model, target *encode.Target, group func(*e
 		target:  target,
 		All:     evaluate.NewQuality(target, group),
 		seen:    evaluate.NewQuality(target, group),
-		unseen: evaluate.NewQuality(
-			target,
-			group,
-		),
+		unseen:  evaluate.NewQuality(target, group),
 		outputs: make([]float64, version.NumOutputs()),
 		targets: make([]float64, target.Outputs()),
 	}

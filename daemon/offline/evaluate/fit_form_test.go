@@ -83,10 +83,7 @@ func TestFitTakesProducts(t *testing.T) {
 		if again := offlinetest.Last(run(linear, 2)); offlinetest.Get(
 			again,
 			"snapshot.payload_digest",
-		) != offlinetest.Get(
-			summary,
-			"snapshot.payload_digest",
-		) {
+		) != offlinetest.Get(summary, "snapshot.payload_digest") {
 			t.Errorf(
 				"with two threads digest %v, with one %v",
 				offlinetest.Get(again, "snapshot.payload_digest"),

@@ -42,10 +42,7 @@ func TestFitRaces(t *testing.T) {
 			summary,
 		)
 	}
-	if _, again := run(2, false); offlinetest.Get(
-		again,
-		"snapshot.payload_digest",
-	) != offlinetest.Get(
+	if _, again := run(2, false); offlinetest.Get(again, "snapshot.payload_digest") != offlinetest.Get(
 		summary,
 		"snapshot.payload_digest",
 	) {

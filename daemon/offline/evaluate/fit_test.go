@@ -61,20 +61,12 @@ func TestFitTestIsEvalOfTestRows(t *testing.T) {
 	if got := offlinetest.Number(t, summary, "baselines.item_mean.rmse"); math.Abs(got-wantItem) > 1e-9 {
 		t.Errorf("item mean rmse %g, by hand %g", got, wantItem)
 	}
-	test4, linear := offlinetest.Number(
-		t,
-		summary,
-		"test.rmse",
-	), offlinetest.Number(
+	test4, linear := offlinetest.Number(t, summary, "test.rmse"), offlinetest.Number(
 		t,
 		summary,
 		"baselines.linear.rmse",
 	)
-	mean, item := offlinetest.Number(
-		t,
-		summary,
-		"baselines.global_mean.rmse",
-	), offlinetest.Number(
+	mean, item := offlinetest.Number(t, summary, "baselines.global_mean.rmse"), offlinetest.Number(
 		t,
 		summary,
 		"baselines.item_mean.rmse",
@@ -243,11 +235,7 @@ func TestLearnedRows(t *testing.T) {
 		t,
 		s,
 		"maybe_learned",
-	) != offlinetest.Number(
-		t,
-		s,
-		"seen.n",
-	) ||
+	) != offlinetest.Number(t, s, "seen.n") ||
 		offlinetest.Number(t, s, "seen.n") < train {
 		t.Errorf("learned rows: %v of %v", s["maybe_learned"], s["seen"])
 	}
@@ -259,18 +247,10 @@ func TestLearnedRows(t *testing.T) {
 		t,
 		s,
 		"maybe_learned",
-	) != offlinetest.Number(
-		t,
-		s,
-		"seen.n",
-	) {
+	) != offlinetest.Number(t, s, "seen.n") {
 		t.Errorf("rows whose time is not read: %v of %v", s["maybe_learned"], s["seen"])
 	}
-	if s := eval("timed.jsonl", "at", dataset.JSONL, untimed); offlinetest.Number(
-		t,
-		s,
-		"maybe_learned",
-	) != float64(
+	if s := eval("timed.jsonl", "at", dataset.JSONL, untimed); offlinetest.Number(t, s, "maybe_learned") != float64(
 		len(past),
 	) {
 		t.Errorf("rows whose time is read: %v of %v, want %d", s["maybe_learned"], s["seen"], len(past))

@@ -54,10 +54,7 @@ func TestFitChoosesOnValidation(t *testing.T) {
 			lambda,
 		)
 	}
-	if again := offlinetest.Last(run(2)); offlinetest.Get(
-		again,
-		"snapshot.payload_digest",
-	) != offlinetest.Get(
+	if again := offlinetest.Last(run(2)); offlinetest.Get(again, "snapshot.payload_digest") != offlinetest.Get(
 		summary,
 		"snapshot.payload_digest",
 	) {

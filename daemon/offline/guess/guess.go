@@ -223,15 +223,9 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 	case whyClasses != "" && distinct > 2:
 		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), whyClasses
 	case whyClasses == "" && c.Whole == n && c.Min >= 1 && c.Max <= fewLevels && distinct <= fewLevels:
-		s.Task, s.Levels, g.labelWhy = string(
-			event.Ordinal,
-		), int(
+		s.Task, s.Levels, g.labelWhy = string(event.Ordinal), int(
 			c.Max,
-		), fmt.Sprintf(
-			"whole numbers from %g to %g: levels in order",
-			c.Min,
-			c.Max,
-		)
+		), fmt.Sprintf("whole numbers from %g to %g: levels in order", c.Min, c.Max)
 	case distinct == 2 && c.Lists == 0 && (c.Numbers == 0 || c.Whole == n):
 		s.Task, s.Positive, s.Negative = string(event.Binary), c.Values()[0], c.Values()[1]
 		if isYes(s.Negative) || !isYes(s.Positive) && c.Count(s.Negative) < c.Count(s.Positive) {
@@ -244,16 +238,12 @@ func (g *guess) label(c *dataset.Column, columns []*dataset.Column) error {
 			s.LabelMin, s.LabelMax = c.Min, c.Max
 		}
 	case c.Lists > 0 && len(classes) > 1 && len(classes) <= fewClasses:
-		s.Task, s.Classes, g.labelWhy = string(
-			event.Multilabel,
-		), classes, fmt.Sprintf(
+		s.Task, s.Classes, g.labelWhy = string(event.Multilabel), classes, fmt.Sprintf(
 			"lists of %d different names",
 			len(classes),
 		)
 	case distinct <= fewClasses && c.Lists == 0:
-		s.Task, s.Classes, g.labelWhy = string(
-			event.Multiclass,
-		), c.Values(), fmt.Sprintf(
+		s.Task, s.Classes, g.labelWhy = string(event.Multiclass), c.Values(), fmt.Sprintf(
 			"%d different names",
 			distinct,
 		)

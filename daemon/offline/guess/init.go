@@ -74,9 +74,7 @@ func (o *Options) profile() (*dataset.Profile, []offline.Record, error) {
 			Err: fmt.Errorf(
 				"offline: none of the %d newest records of %s is a JSON object: %s, first at offset %d of partition %d: "+
 					"expected %s, got %s",
-				len(
-					records,
-				),
+				len(records),
 				o.Topic,
 				first.Reason,
 				records[0].Offset,

@@ -146,9 +146,7 @@ func TestInitOfExport(t *testing.T) {
 				Label:       float64(1 + i%5),
 				Categorical: []string{fmt.Sprint("u", i%9), fmt.Sprint("i", i%7)},
 			},
-			Role: sketch.Role(
-				i % 2,
-			),
+			Role:      sketch.Role(i % 2),
 			Topic:     []string{"a", "b"}[i%2],
 			Partition: int32(i % 3),
 			Offset:    int64(i),

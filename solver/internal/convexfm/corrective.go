@@ -63,19 +63,10 @@ func NewCorrectiveFit(
 	}
 	if f.linear != nil {
 		size := len(linearPart.Theta)
-		f.theta, f.nextTheta, f.extrapolation, f.rows = make(
+		f.theta, f.nextTheta, f.extrapolation, f.rows = make([]float64, size), make(
 			[]float64,
 			size,
-		), make(
-			[]float64,
-			size,
-		), make(
-			[]float64,
-			size,
-		), make(
-			[]float64,
-			n,
-		)
+		), make([]float64, size), make([]float64, n)
 	}
 	return f
 }

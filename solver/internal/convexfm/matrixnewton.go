@@ -70,18 +70,10 @@ func (s *WholeNewton) Run(a, theta []float64, tolerance float64) (steps int, ok 
 	f := s.F
 	s.Linear.PredictTo(f.Offset, theta)
 	f.Predict(f.Current, a)
-	value := linear.RowLosses(
-		f.Workers,
-		f.P,
-		f.Current,
-		f.G.Grad,
-	) + f.Lambda*NuclearNorm(
+	value := linear.RowLosses(f.Workers, f.P, f.Current, f.G.Grad) + f.Lambda*NuclearNorm(
 		a,
 		s.D,
-	) + s.Linear.RidgeOf(
-		theta,
-		theta,
-	)
+	) + s.Linear.RidgeOf(theta, theta)
 	next, change, moved := make([]float64, len(a)), make([]float64, len(a)), make([]float64, len(theta))
 	pred := make([]float64, len(f.Current))
 	for steps = range NewtonSteps {
@@ -107,18 +99,10 @@ func (s *WholeNewton) Run(a, theta []float64, tolerance float64) (steps int, ok 
 			floats.AddScaledTo(next, a, t, change)
 			to := append([]float64(nil), theta...)
 			floats.AddScaled(to, t, moved)
-			trial := linear.RowLosses(
-				f.Workers,
-				f.P,
-				pred,
-				f.G.Grad,
-			) + f.Lambda*NuclearNorm(
+			trial := linear.RowLosses(f.Workers, f.P, pred, f.G.Grad) + f.Lambda*NuclearNorm(
 				next,
 				s.D,
-			) + s.Linear.RidgeOf(
-				to,
-				to,
-			)
+			) + s.Linear.RidgeOf(to, to)
 			if f.Workers.Cancelled() {
 				return steps, true
 			}

@@ -111,19 +111,10 @@ func TestSameBits(t *testing.T) {
 			var x2, got2, a2, b2 [2][]float64
 			n = random.IntN(MaxPair + 1)
 			for s := range a2 {
-				a2[s], b2[s], x2[s], got2[s] = values(
-					random,
-					n*(n+1)/2,
-				), values(
+				a2[s], b2[s], x2[s], got2[s] = values(random, n*(n+1)/2), values(
 					random,
 					n,
-				), make(
-					[]float64,
-					n,
-				), make(
-					[]float64,
-					n,
-				)
+				), make([]float64, n), make([]float64, n)
 			}
 			d, work := values(random, n), values(random, PairWork)
 			for i := range d {

@@ -255,13 +255,9 @@ func (l *lazyRows) forward(v, h []float64, chosen []int) {
 			}
 		}
 		copy(l.target[t*m:t*m+m], f.P.Targets[i*m:i*m+m])
-		l.weight[t] = f.P.Weight(
-			i,
-		) * float64(
+		l.weight[t] = f.P.Weight(i) * float64(
 			f.P.X.NumRows(),
-		) / float64(
-			len(chosen),
-		) // an unbiased estimate of the sum over all rows
+		) / float64(len(chosen)) // an unbiased estimate of the sum over all rows
 	}
 	rows := l.rows[:len(chosen)*m]
 	loss.EvalRows(f.P.Loss, rows, rows, l.target[:len(rows)], l.weight[:len(chosen)], m)

@@ -109,10 +109,7 @@ func (f *OutputFit) Along(v, direction []float64) (start linePoint, square float
 // Trial evaluates the loss at a length of a step that along has prepared, and its derivative in the length.
 func (f *OutputFit) Trial(length float64) linePoint {
 	m := f.P.Outputs
-	values, slopes := make(
-		[]float64,
-		problem.NumBlocks(f.P.X.NumRows()),
-	), make(
+	values, slopes := make([]float64, problem.NumBlocks(f.P.X.NumRows())), make(
 		[]float64,
 		problem.NumBlocks(f.P.X.NumRows()),
 	)

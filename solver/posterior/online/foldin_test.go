@@ -65,16 +65,10 @@ func TestSteadyFieldsForgetNothing(t *testing.T) {
 		learn(all, field, target)
 	}
 	features := []Feature{{Field: 0, Row: 0, Base: -1}, {Field: 1, Row: 1, Base: -1}}
-	got, want, before := mixed.State(
-		features,
-		[]bool{false, true},
-	), all.State(
+	got, want, before := mixed.State(features, []bool{false, true}), all.State(
 		features,
 		nil,
-	), mixed.State(
-		features,
-		nil,
-	)
+	), mixed.State(features, nil)
 	if math.Abs(got.Mean[1]-want.Mean[1]) > 1e-12 || math.Abs(before.Mean[1]-want.Mean[1]) < 1e-3 {
 		t.Errorf("steady weight %g, without forgetting %g, mixed %g", got.Mean[1], want.Mean[1], before.Mean[1])
 	}

@@ -130,12 +130,8 @@ func newOutputRows(s *posterior.State) *outputRows {
 		view:   posterior.NewOutputView(s),
 		solver: posterior.NewOutputSolver(m, k),
 		math:   posterior.NewOutputMath(posterior.NewOutputWeights(s)),
-		totals: posterior.NewOutputTotals(
-			make([]float64, m),
-			make([]float64, posterior.OutputTotalsSize(k)),
-			k,
-		),
-		out: make([]float64, m),
+		totals: posterior.NewOutputTotals(make([]float64, m), make([]float64, posterior.OutputTotalsSize(k)), k),
+		out:    make([]float64, m),
 		by: posterior.Observation{
 			Omega: make([]float64, m),
 			Right: make([]float64, m),

@@ -137,9 +137,7 @@ func (r *Refit) likelihood() float64 {
 		r.bounds(lo, hi, !s.IsBinary(), func(t *boundTile) {
 			if s.IsBinary() {
 				for i := t.lo; i < t.hi; i++ {
-					blocks[b] += r.problem.Weight(
-						i,
-					) * s.LogisticLikelihood(
+					blocks[b] += r.problem.Weight(i) * s.LogisticLikelihood(
 						r.problem.Targets[i],
 						s.Bias[0]+r.mean[i],
 						r.spread[i],

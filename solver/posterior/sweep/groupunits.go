@@ -53,10 +53,7 @@ func newUnitPairs(r *Refit) *pairs {
 	if len(groups) != 2 {
 		return nil
 	}
-	if slices.Index(
-		s.Group,
-		groups[0],
-	) > slices.Index(
+	if slices.Index(s.Group, groups[0]) > slices.Index(
 		s.Group,
 		groups[1],
 	) { // the side of the first field is swept first

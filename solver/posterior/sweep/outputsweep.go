@@ -29,16 +29,13 @@ type outputSweep struct {
 func newOutputSweep(r *Refit) *outputSweep {
 	n, m, k := r.problem.X.NumRows(), len(r.state.Bias), r.state.NumBasis
 	o := &outputSweep{
-		Refit: r,
-		m:     m,
-		k:     k,
-		omega: make([]float64, n*m),
-		right: make([]float64, n*m),
-		mean:  make([]float64, n*m),
-		spread: make(
-			[]float64,
-			n*m,
-		),
+		Refit:  r,
+		m:      m,
+		k:      k,
+		omega:  make([]float64, n*m),
+		right:  make([]float64, n*m),
+		mean:   make([]float64, n*m),
+		spread: make([]float64, n*m),
 		unit:   make([]float64, posterior.PackedSize(k)),
 		totals: make([]float64, n*posterior.OutputTotalsSize(k)),
 	}
@@ -164,12 +161,9 @@ func newOutputUpdate(o *outputSweep) *outputUpdate {
 		math:        posterior.NewOutputMath(o.weights),
 		solver:      posterior.NewOutputSolver(m, k),
 		precision:   make([]float64, posterior.OutputCovariance(m, k)),
-		right: make(
-			[]float64,
-			m+k,
-		),
-		move: posterior.NewOutputMove(m, k),
-		by:   posterior.Observation{Curve: make([]float64, posterior.PackedSize(k))},
+		right:       make([]float64, m+k),
+		move:        posterior.NewOutputMove(m, k),
+		by:          posterior.Observation{Curve: make([]float64, posterior.PackedSize(k))},
 	}
 	u.evidence = posterior.NewOutputEvidence(u.precision, u.right, m, k)
 	return u

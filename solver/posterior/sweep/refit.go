@@ -94,16 +94,7 @@ func NewRefit(s *posterior.State, p *solver.Problem, priorCap float64, workers i
 		return r, nil
 	}
 	if r.pairs == nil || !r.pairs.summed {
-		r.omega, r.right, r.mean, r.spread = make(
-			[]float64,
-			n,
-		), make(
-			[]float64,
-			n,
-		), make(
-			[]float64,
-			n,
-		), make(
+		r.omega, r.right, r.mean, r.spread = make([]float64, n), make([]float64, n), make([]float64, n), make(
 			[]float64,
 			n,
 		)

@@ -113,15 +113,12 @@ func newRowUpdate(a *rowTotals) *rowUpdate {
 		pairs:     posterior.NewRowView(sign).Pairs,
 		slope:     make([]float64, q),
 		image:     make([]float64, q),
-		cov: make(
-			[]float64,
-			posterior.PackedSize(q),
-		),
-		couple: make([]float64, q),
-		own:    make([]float64, q),
-		before: make([]float64, q),
-		moved:  make([]float64, posterior.PackedSize(q)),
-		pulled: make([]float64, k),
+		cov:       make([]float64, posterior.PackedSize(q)),
+		couple:    make([]float64, q),
+		own:       make([]float64, q),
+		before:    make([]float64, q),
+		moved:     make([]float64, posterior.PackedSize(q)),
+		pulled:    make([]float64, k),
 	}
 }
 

@@ -86,16 +86,7 @@ func newStarter(s *posterior.State, p *solver.Problem) *starter {
 // prepare counts the features and makes room for coordinates.
 func (w *starter) prepare() {
 	d, k := len(w.state.Field), w.state.NumBasis
-	w.frequency, w.basis, w.next, w.size = make(
-		[]float64,
-		d,
-	), make(
-		[]float64,
-		d*k,
-	), make(
-		[]float64,
-		d*k,
-	), make(
+	w.frequency, w.basis, w.next, w.size = make([]float64, d), make([]float64, d*k), make([]float64, d*k), make(
 		[]float64,
 		k,
 	)

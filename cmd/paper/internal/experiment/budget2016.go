@@ -117,16 +117,10 @@ func Budget2016(ctx context.Context, o Options) (*Report, error) {
 					tests = append(tests, c.test)
 				}
 				mean := stat.Mean(tests, nil)
-				line.X, line.Y, row = append(
-					line.X,
-					float64(k),
-				), append(
+				line.X, line.Y, row = append(line.X, float64(k)), append(
 					line.Y,
 					mean,
-				), append(
-					row,
-					fmt.Sprintf("%.4f", mean),
-				)
+				), append(row, fmt.Sprintf("%.4f", mean))
 				if want, ok := budgetBars[model.name][k]; ok && name == "cpusmall" {
 					r.Bars = append(
 						r.Bars,
@@ -141,16 +135,10 @@ func Budget2016(ctx context.Context, o Options) (*Report, error) {
 			line, row := plot.Line{Name: way, Dashed: true}, []string{name, way}
 			for _, k := range sizes {
 				value := set.expansion(way, k)
-				line.X, line.Y, row = append(
-					line.X,
-					float64(k),
-				), append(
+				line.X, line.Y, row = append(line.X, float64(k)), append(
 					line.Y,
 					value,
-				), append(
-					row,
-					fmt.Sprintf("%.4f", value),
-				)
+				), append(row, fmt.Sprintf("%.4f", value))
 				if way == "kernel ridge" { // of all rows, whatever k
 					line.X, line.Y = []float64{float64(sizes[0]), float64(sizes[len(sizes)-1])}, []float64{value, value}
 					for len(row) < len(main.Header) {
@@ -180,16 +168,10 @@ func (o *Options) budgetCells(
 	sizes []int,
 	betas []float64,
 ) ([][]budgetCell, error) {
-	train, valid, test := set.problem(
-		set.train,
-		model.constants,
-	), set.problem(
+	train, valid, test := set.problem(set.train, model.constants), set.problem(
 		set.valid,
 		model.constants,
-	), set.problem(
-		set.test,
-		model.constants,
-	)
+	), set.problem(set.test, model.constants)
 	starts := budgetStarts
 	if o.Quick {
 		starts = 1

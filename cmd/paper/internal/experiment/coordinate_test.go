@@ -88,10 +88,7 @@ func TestRecommendChoice(t *testing.T) {
 	if err := recommendChoice([]float64{1}, []float64{0}, func(_, _ float64) (float64, error) {
 		return 0,
 			broken
-	}); !errors.Is(
-		err,
-		broken,
-	) {
+	}); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }
@@ -124,9 +121,7 @@ func TestFigures2016(t *testing.T) {
 	for _, at := range []int{0, 13} { // the same start, for both
 		if a, b := two.Numbers[0].Rows[at][4], two.Numbers[0].Rows[0][4]; math.Abs(
 			number(a)-number(b),
-		) > 1e-4*number(
-			b,
-		) {
+		) > 1e-4*number(b) {
 			t.Errorf("objectives %s and %s at the start", a, b)
 		}
 	}

@@ -113,10 +113,7 @@ func speedRatings(ctx context.Context, o *Options, t *Table) error {
 			fmt.Sprintf("%s %s λ %g, output refits", b.name, curve.name, curve.lambda),
 			"2",
 			fmt.Sprint(res.Model.NumBasis),
-			fmt.Sprintf(
-				"%.2f",
-				seconds,
-			),
+			fmt.Sprintf("%.2f", seconds),
 			"-",
 			fmt.Sprintf("%.1f", res.Objective),
 			fmt.Sprintf("RMSE %.4f", set.rmse(res.Model, p.test)),

@@ -68,23 +68,15 @@ func Weights2016(ctx context.Context, o Options) (*Report, error) {
 		for start := range starts {
 			s := solver.DefaultSettings()
 			s.Lambda, s.MaxBasis, s.LinearRidge, s.BiasRidge, s.Tolerance, s.MaxIterations, s.Seed = beta, basis, 0, 0, 1e-8,
-				200, uint64(
-					start,
-				)
+				200, uint64(start)
 			c, err := o.descend(ctx, p, &way, nil, s)
 			if err != nil {
 				return nil, err
 			}
-			worst, row, curves = max(
-				worst,
-				c.objective[1],
-			), append(
+			worst, row, curves = max(worst, c.objective[1]), append(
 				row,
 				fmt.Sprintf("%.3f", c.last()),
-			), append(
-				curves,
-				c,
-			)
+			), append(curves, c)
 		}
 		main.Rows, all = append(main.Rows, row), append(all, curves)
 	}

@@ -151,11 +151,7 @@ func (e *Erasure) versions() (named []int64, err error) {
 	for _, version := range versions {
 		m, err := snapshot.Trust{
 			AllowExpired: true,
-		}.Open(
-			e.Model.Publish.Store,
-			e.Model.Name,
-			snapshot.Selector{Version: version},
-		)
+		}.Open(e.Model.Publish.Store, e.Model.Name, snapshot.Selector{Version: version})
 		if err != nil {
 			e.Log.Warn(
 				"version cannot be read: whether it names the subject is not known",

@@ -241,20 +241,12 @@ func TestKeyFlood(t *testing.T) {
 		return daemontest.Sum(t, metrics, "refitd_events_total") == float64(n) &&
 			daemontest.Sum(t, metrics, "refitd_dictionary_features") > 0
 	})
-	rows, features, dropped := daemontest.Sum(
-		t,
-		metrics,
-		"refitd_sample_rows",
-	), daemontest.Sum(
+	rows, features, dropped := daemontest.Sum(t, metrics, "refitd_sample_rows"), daemontest.Sum(
 		t,
 		metrics,
 		"refitd_dictionary_features",
 	),
-		daemontest.Sum(
-			t,
-			metrics,
-			"refitd_dictionary_dropped_total",
-		)
+		daemontest.Sum(t, metrics, "refitd_dictionary_dropped_total")
 	if rows > 2200 || features > 300 || dropped < 3000 {
 		t.Errorf("%g rows, %g features, %g names left out", rows, features, dropped)
 	}
@@ -393,17 +385,11 @@ func TestCardinality(t *testing.T) {
 	var metrics string
 	daemontest.Within(t, daemontest.Patience, "all records", func() bool {
 		_, metrics = daemontest.Get(t, "http://"+d.Addr()+"/metrics")
-		return daemontest.Sum(
-			t,
-			metrics,
-			"refitd_events_total",
-		)+daemontest.Sum(
+		return daemontest.Sum(t, metrics, "refitd_events_total")+daemontest.Sum(
 			t,
 			metrics,
 			"refitd_events_rejected_total",
-		) == float64(
-			len(values)+len(hostile),
-		)
+		) == float64(len(values)+len(hostile))
 	})
 	series := 0
 	fixed := regexp.MustCompile(`^[a-z0-9_.+:/-]*$`) // versions, numbers, and words of ours

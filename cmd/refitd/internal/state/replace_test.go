@@ -85,10 +85,7 @@ func newErased(t *testing.T) *erased {
 	}
 	e.path = e.Configure("erased", append(daemontest.Simple, "group_id: g-erased", "group_id: g-erased")...)
 	e.conf, e.model, e.dir = daemontest.Load(t, e.path)
-	e.store, e.backup, e.older = e.model.Publish.Store, filepath.Join(
-		e.Dir,
-		"with.backup",
-	), filepath.Join(
+	e.store, e.backup, e.older = e.model.Publish.Store, filepath.Join(e.Dir, "with.backup"), filepath.Join(
 		e.Dir,
 		"older",
 	)

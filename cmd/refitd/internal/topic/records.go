@@ -59,9 +59,7 @@ func newest(
 	client, err := kgo.NewClient(append(
 		options,
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: from}),
-		kgo.FetchIsolationLevel(
-			kgo.ReadCommitted(),
-		),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.MaxDecompressBatchBytes(maxBatch),
 		kgo.FetchMaxBytes(maxFetch),
 		kgo.FetchMaxPartitionBytes(maxFetch),

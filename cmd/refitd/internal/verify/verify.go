@@ -460,10 +460,7 @@ func counts(l *sketch.LedgerRow) slog.Value {
 		slog.Int64("applied", l.Applied),
 		slog.Int64("rejected", l.Rejected),
 		slog.Int64("control", l.Control),
-		slog.Int64(
-			"aborted",
-			l.Aborted,
-		),
+		slog.Int64("aborted", l.Aborted),
 		slog.Int64("holes", l.Holes),
 		slog.Int64("gap", l.Gap),
 		slog.String("digest", l.Digest.String()),

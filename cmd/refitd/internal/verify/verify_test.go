@@ -69,9 +69,7 @@ func TestLateTimes(t *testing.T) {
 	record.Length = int32(len(body))
 	batch := kmsg.NewRecordBatch()
 	batch.FirstOffset, batch.Magic, batch.ProducerID, batch.FirstTimestamp, batch.NumRecords, batch.Records = 4, 2, -1,
-		late, 1, record.AppendTo(
-			nil,
-		)
+		late, 1, record.AppendTo(nil)
 	raw := batch.AppendTo(nil)
 	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))

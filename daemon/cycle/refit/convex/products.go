@@ -294,7 +294,5 @@ func LearnValidWhole(ctx context.Context, j *task.Task, ch *fitted.Fitted, best 
 	objective, _ := q.fit.Objective()
 	ch.Model, ch.Version.K, ch.Version.Objective, ch.Version.Rows = model, model.NumBasis, report.Number(
 		objective,
-	), int64(
-		p.X.NumRows(),
-	)
+	), int64(p.X.NumRows())
 }
