@@ -482,71 +482,12 @@ func (t *Trainer) republish(ctx context.Context) error {
 	return t.versions.emit(&again)
 }
 
-// update publishes the live model, or whatever else consumers should have between refits.
-func (t *Trainer) update(ctx context.Context) error {
-	t.versions.follow()
-	if t.versions.publisher.Chosen() {
-		t.log.Debug(
-			"update skipped",
-			"reason",
-			"an operator chose the champion: only a refit that passes the gate replaces it",
-		)
-		return nil
-	}
-	if t.waitsForState(nil) {
-		return nil
-	}
-	x, reason := t.cycle.BeginUpdate()
-	if x == nil {
-		t.skipped(reason)
-		return nil
-	}
-	t.write(ctx, x)
-	return nil
-}
-
-// skipped logs that consumers get no update.
-func (t *Trainer) skipped(reason string) {
-	t.log.Info("update skipped", "reason", reason)
-	if reason == updates.FirstUpdate {
-		t.schedule.UpdateAgain()
-	}
-}
-
 // written is an update that was made and written in parallel with the trainer.
 type written struct {
 	of     *updates.Update
 	update *fitted.Fitted // nil where consumers get none
 	reason string         // why they do not
 	err    error
-}
-
-// write makes and writes an update in parallel with the trainer, which continues with the deltas of the previous
-// update.
-func (t *Trainer) write(ctx context.Context, x *updates.Update) {
-	out, publication, seen := make(chan written, 1), t.versions.publisher.Begin(), t.cycle.Progressive()
-	t.writing = out
-	go func() {
-		w := written{of: x}
-		w.err = recovered(func() (err error) {
-			if w.update, w.reason, err = x.Make(); err == nil && w.update != nil {
-				w.update.Observed = &seen
-				err = traces.Publish(ctx, t.tracer, w.update, func(ctx context.Context, ch *fitted.Fitted) error {
-					return t.versions.write(publication, ctx, ch)
-				})
-			}
-			return err
-		})
-		out <- w
-	}()
-}
-
-// settle waits for the version that is being written, if any.
-func (t *Trainer) settle(ctx context.Context) error {
-	if t.writing == nil {
-		return nil
-	}
-	return t.written(ctx, <-t.writing)
 }
 
 // written installs a version that write has written. Its deltas are published from then on, those of the events since
@@ -581,15 +522,6 @@ func (t *Trainer) written(ctx context.Context, w written) error {
 		t.publishDeltas(ctx)
 		return t.versions.emit(w.update)
 	})
-}
-
-// waitsForState reports whether a publication has to wait because the state is behind the newest version.
-func (t *Trainer) waitsForState(cut []report.Cut) bool {
-	reason := t.state.behindPublished(cut, t.reader.logEnds())
-	if reason != "" {
-		t.log.Warn("publication waits", "reason", reason)
-	}
-	return reason != ""
 }
 
 // contain runs a step of publishing. A panic is logged and counted as a version that could not be published; errors of

@@ -1,0 +1,148 @@
+package ingest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/cycle"
+	"github.com/refitd/refitd/daemon/cycle/encode"
+	"github.com/refitd/refitd/daemon/cycle/rows"
+	"github.com/refitd/refitd/daemon/report"
+	"github.com/refitd/refitd/sketch"
+)
+
+// LimitWeights has the weights of a sample count as at most what its training rows support, each of which is for 1/π
+// events. It returns the limit, 0 for none, and how many rows are beyond it. Weights that a configuration lists, by the
+// kind of event, are meant: they have no limit.
+func LimitWeights(m *config.Model, s *sketch.Sample) (limit float64, limited int) {
+	if m.Schema.Weight == "" {
+		return 0, 0
+	}
+	weights, counts := make([]float64, len(s.Train)), make([]float64, len(s.Train))
+	for i := range s.Train {
+		p, _ := s.Inclusion(&s.Train[i])
+		weights[i], counts[i] = s.Train[i].Weight, 1/max(p, leastInclusion)
+	}
+	limit = encode.WeightLimit(weights, counts)
+	return limit, s.LimitWeights(limit)
+}
+
+// TakeSample reads a consistent cut of the store as a refit of the model wants it.
+func TakeSample(m *config.Model, store *sketch.Store) (*encode.Sample, error) {
+	s, err := store.Sample()
+	if err != nil {
+		return nil, err
+	}
+	limit, limited := LimitWeights(m, s)
+	out := &encode.Sample{
+		Train:          payloads(s.Train),
+		Select:         payloads(s.Select),
+		Gate:           payloads(s.Gate),
+		Weights:        s.TrainWeights(),
+		HeldOutWeights: s.HeldOutWeights(),
+		WeightLimit:    limit,
+		Limited:        limited,
+		Digest:         s.Digest.String(),
+		Watermark:      s.Watermark,
+		Lineage:        s.Lineage,
+	}
+	out.Events = countsOf(s.Ledger)
+	out.TrainAge, out.SelectAge, out.GateAge = ages(s, s.Train), ages(s, s.Select), ages(s, s.Gate)
+	for _, c := range s.Cut {
+		out.Cut = append(out.Cut, report.Cut{Topic: c.Topic, Partition: c.Partition, Next: c.Next})
+	}
+	if err := withNegatives(m, s, out); err != nil {
+		return nil, fmt.Errorf("ingest: negatives: %w", err)
+	}
+	return out, nil
+}
+
+// ages returns how many events of all partitions were applied after each row, as far as offsets show: a partition's
+// own count for as many of the others as they have more.
+func ages(s *sketch.Sample, rows []sketch.Row) []float64 {
+	type partition struct {
+		topic string
+		id    int32
+		born  uint32
+	}
+	applied := make(map[partition]*sketch.LedgerRow, len(s.Ledger))
+	total := int64(0)
+	for i := range s.Ledger {
+		l := &s.Ledger[i]
+		total += l.Applied
+		applied[partition{l.Topic, l.Partition, l.Incarnation}] = l
+	}
+	out := make([]float64, len(rows))
+	var of partition
+	var l *sketch.LedgerRow
+	for i := range rows {
+		if p := (partition{rows[i].Topic, rows[i].Partition, rows[i].Incarnation}); i == 0 || p != of {
+			of, l = p, applied[p]
+		}
+		if l != nil && l.Next > l.Start {
+			out[i] = float64(total) * float64(l.Next-rows[i].Offset) / float64(l.Next-l.Start)
+		}
+	}
+	return out
+}
+
+func payloads(rows []sketch.Row) [][]byte {
+	out := make([][]byte, len(rows))
+	for i := range rows {
+		out[i] = rows[i].Payload
+	}
+	return out
+}
+
+// Relearn folds in the rows of a sample from after a cut, held-out ones included, oldest first: what a restart knows of
+// the time since the last refit. Before that, those before it are given to what learns on from refit to refit. Rows on
+// which the cycle panics are left out and counted.
+func Relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
+	return relearn(m, c, s, cut, true)
+}
+
+// Recall is Relearn without the events after the cut, which come from elsewhere.
+func Recall(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut) (panicked int, err error) {
+	return relearn(m, c, s, cut, false)
+}
+
+func relearn(m *config.Model, c *cycle.Cycle, s *sketch.Sample, cut []report.Cut, on bool) (panicked int, err error) {
+	next := make(map[rows.Position]int64, len(cut))
+	for _, p := range cut {
+		next[rows.Position{Topic: p.Topic, Partition: p.Partition}] = p.Next
+	}
+	var before, after []*sketch.Row
+	for _, part := range [][]sketch.Row{s.Train, s.Select, s.Gate} {
+		for i := range part {
+			if r := &part[i]; r.Offset >= next[rows.Position{Topic: r.Topic, Partition: r.Partition}] {
+				after = append(after, r)
+			} else {
+				before = append(before, r)
+			}
+		}
+	}
+	learn := func(rows []*sketch.Row, row func(i int, r *sketch.Row) error) {
+		slices.SortStableFunc(rows, compareTimes)
+		for i := 0; i < len(rows) && err == nil; i++ {
+			var failed bool
+			if failed, err = learnRow(func() error { return row(i, rows[i]) }); failed {
+				panicked++
+			}
+		}
+	}
+	each := payloadsOf(m)
+	learn(before, func(i int, r *sketch.Row) error {
+		return each(
+			r,
+			func(payload []byte, first bool) error { return c.Recall(payload, first, i >= len(before)-recalled) },
+		)
+	})
+	if !on {
+		return panicked, err
+	}
+	learn(after, func(_ int, r *sketch.Row) error {
+		return each(r, func(payload []byte, first bool) error { return c.Relearn(placeOf(r), payload, first) })
+	})
+	return panicked, err
+}
