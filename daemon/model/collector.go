@@ -286,25 +286,22 @@ func indicator(yes bool) float64 {
 
 // team sends what a trainer has of its shards.
 func (s samples) team(m *Model) {
-	team := m.reader.team
-	if team.hasStandby() {
-		s.gauge(trainerLeader, indicator(team.leads()))
+	role := m.reader.role
+	if _, contested := role.Term(); contested {
+		s.gauge(trainerLeader, indicator(role.Leads()))
 	}
-	for i, shard := range team.shards() {
+	for i, shard := range role.Shards() {
+		number := strconv.Itoa(i)
 		if shard.Clock != nil {
-			s.gauge(shardClock, shard.Clock.Seconds(), strconv.Itoa(i))
+			s.gauge(shardClock, shard.Clock.Seconds(), number)
+		}
+		if at := shard.Forwarded; !at.IsZero() {
+			s.gauge(liveHeard, float64(at.UnixNano())/1e9, number)
 		}
 	}
-	live := team.learner()
-	if live == nil {
-		return
+	if missed, known := role.Missed(); known {
+		s.counter(liveMissed, float64(missed))
 	}
-	for i := range live.newest {
-		if at := live.newest[i].Load(); at > 0 {
-			s.gauge(liveHeard, float64(at)/1e9, strconv.Itoa(i))
-		}
-	}
-	s.counter(liveMissed, float64(live.missed.Load()))
 }
 
 // learned sends what the learning of a model held back, gave up or did not know.

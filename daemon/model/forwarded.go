@@ -163,6 +163,14 @@ func (l *liveLearner) count() int64 {
 	return l.learned.Load()
 }
 
+// lastOf returns when the last batch of a shard came, zero before the first.
+func (l *liveLearner) lastOf(number int) time.Time {
+	if n := l.newest[number].Load(); n > 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
 // onForwarded learns a batch of a shard.
 func (l *liveLearner) onForwarded(_ context.Context, b *shard.Forwarded) {
 	if err := l.plausible(b); err != nil {

@@ -211,7 +211,7 @@ func TestCollectorShowsTheLedger(t *testing.T) {
 	guard.Look()
 	u := &Model{
 		state:   &State{settings: model, store: store, guard: guard},
-		reader:  &reader{consumer: new(consumer.Consumer)},
+		reader:  &reader{role: whole{}, consumer: new(consumer.Consumer)},
 		trainer: &Trainer{cycle: learning, pause: &pause{}, versions: &Versions{settings: model}},
 	}
 	for p := range int32(2) {

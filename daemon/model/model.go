@@ -129,11 +129,9 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking, live); err != nil {
 		return nil, err
 	}
-	m.reader.team.guard(versions.publisher)
+	m.reader.role.Fence(versions.publisher)
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
-	if m.reader.onStored = m.trainer.Wake; live != nil {
-		live.onLearned = m.trainer.Wake
-	}
+	m.reader.onStored = m.trainer.Wake
 	m.live = newLive(m.trainer, m.state)
 	if m.announcer, m.deltas, err = newAnnouncers(&o, versions.Store()); err != nil {
 		return nil, err
@@ -276,14 +274,14 @@ func (m *Model) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return m.reader.sendDeadLetters(othersCtx) })
-	group.Go(func() error { return m.reader.team.stand(othersCtx) })
+	group.Go(func() error { return m.reader.role.Stand(othersCtx) })
 	group.Go(func() error { m.record(othersCtx); return nil })
 	return group.Wait()
 }
 
 // Announce announces champions and their deltas, where there are topics for them, and sends notifications, until ctx
 // is done. It may outlive Run, so that the last version is announced, too.
-func (m *Model) Announce(ctx context.Context) { m.reader.team.whileLeading(ctx, m.announce) }
+func (m *Model) Announce(ctx context.Context) { WhileLeading(ctx, m.reader.role, m.announce) }
 
 func (m *Model) announce(ctx context.Context) {
 	var running sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 // one whose refits are off while consumers have a version. Call it when Run has returned.
 func (m *Model) Failure() *report.ExitError {
 	v := m.trainer.versions
-	if !m.reader.team.trains() {
+	if !m.trainer.role.Trains() {
 		return nil
 	}
 	fail := func(code int, format string, args ...any) *report.ExitError {

@@ -21,6 +21,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
+	"github.com/refitd/refitd/sketch"
 )
 
 // committedTimeout bounds the question for the group's offsets.
@@ -37,7 +38,7 @@ type reader struct {
 	deadLetters *deadletter.Sender                // nil if rejected records are only counted
 	onStored    func()                            // there is something new to train on
 	pasts       *ingest.Pasts                     // nil without derived fields
-	team        *team                             // of a shard or a trainer; else nil
+	role        Role
 
 	began         time.Time
 	newest        int64                  // event time applied since the start, milliseconds; of the goroutine that reads
@@ -87,10 +88,14 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 	if o.Settings.Input.OnGap == "record" {
 		read.AcceptGap = state.store.AcceptGap
 	}
-	if r.team, err = newTeam(o, r, sink, live); err != nil {
+	r.role, err = NewRole(RoleOptions{Options: o, State: state, Sink: sink, Learner: live, Lag: r.lag,
+		OnMerged: r.onMerged, Wake: func() { r.onStored() }})
+	if err != nil {
 		return nil, err
 	}
-	read.Owns = r.team.owns()
+	if o.Settings.Shard.IsShard() {
+		read.Owns = r.role.Reads
+	}
 	read.Share, read.Logger, read.Registerer = o.Share, o.Log, o.Registerer
 	if r.consumer, err = consumer.New(read, state.guard.Sink(sink)); err != nil {
 		return nil, report.Exit(report.ExitUsage, err)
@@ -100,7 +105,7 @@ func newReader(o *Options, state *State, learning *cycle.Cycle, crashes *crash.J
 
 // findEnds asks for the log ends, with UntilEnd.
 func (r *reader) findEnds(ctx context.Context) (err error) {
-	if !r.options.UntilEnd || r.team.merges() {
+	if !r.options.UntilEnd || r.role.Merges() {
 		return nil
 	}
 	if r.ends, err = r.consumer.Ends(ctx); err != nil && ctx.Err() == nil {
@@ -116,14 +121,7 @@ func (r *reader) findEnds(ctx context.Context) (err error) {
 
 // run reads until ctx is done or the ends are reached.
 func (r *reader) run(ctx context.Context) error {
-	read := func(ctx context.Context) error { return r.consumer.RunUntil(ctx, r.ends) }
-	if r.team != nil {
-		return r.team.run(ctx, read)
-	}
-	if err := read(ctx); err != nil {
-		return r.state.storageError(err)
-	}
-	return nil
+	return r.role.Run(ctx, func(ctx context.Context) error { return r.consumer.RunUntil(ctx, r.ends) })
 }
 
 // sendDeadLetters empties the outbox until ctx is done.
@@ -163,7 +161,7 @@ func (r *reader) lostState() error {
 			r.state.dir, r.options.Config.Kafka.GroupID, tp, offset, advice)
 		return lost
 	}
-	if before := r.state.before; before != "" && r.team == nil {
+	if before := r.state.before; before != "" && !r.options.Settings.Shard.IsShard() {
 		lost.Err = fmt.Errorf("model: %s: state is empty but %s: %s", r.state.dir, before, advice)
 		return lost
 	}
@@ -180,7 +178,7 @@ func (r *reader) committed() map[consumer.TopicPartition]int64 {
 	}
 	maps.DeleteFunc(
 		committed,
-		func(tp consumer.TopicPartition, _ int64) bool { return !r.team.reads(tp.Topic, tp.Partition) },
+		func(tp consumer.TopicPartition, _ int64) bool { return !r.role.Reads(tp.Topic, tp.Partition) },
 	)
 	if r.siblingHasBegun() { // asked after the group: what a sibling shows there it has begun before
 		return nil
@@ -278,6 +276,26 @@ func (r *reader) onApplied(c ingest.Counts) {
 	r.onStored()
 }
 
+// onMerged counts what a shard's share brought, and wakes the trainer.
+func (r *reader) onMerged(events map[string]int64) {
+	if len(events) == 0 {
+		return
+	}
+	watermark := int64(sketch.NoTime)
+	for _, l := range r.state.store.Ledger() {
+		watermark = max(watermark, l.Watermark)
+	}
+	for topic, n := range events {
+		r.applied.Add(n)
+		r.options.Metrics.applied(
+			r.options.Settings.Name,
+			ingest.Counts{Topic: topic, Applied: n, Watermark: watermark},
+		)
+	}
+	r.reading.Store(int64(time.Since(r.began)))
+	r.onStored()
+}
+
 // enoughEvents is the number of events after which a field of input.mapping that none of them had is logged.
 const enoughEvents = 1000
 
@@ -365,15 +383,18 @@ func (r *reader) onResume(topic string, partition int32) {
 
 // partitions returns where the partitions are, of a trainer those that its shards read.
 func (r *reader) partitions() []consumer.PartitionStatus {
-	if r.team.merges() {
-		return r.team.partitions()
+	if r.role.Merges() {
+		return r.role.Partitions()
 	}
 	return r.consumer.Status().Partitions
 }
 
 // lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
 func (r *reader) lag() int64 {
-	total := r.team.lag()
+	total := int64(0)
+	for _, s := range r.role.Shards() { // as they said last
+		total += s.Lag
+	}
 	for _, p := range r.partitions() {
 		if p.Halted == "" {
 			total += p.Lag

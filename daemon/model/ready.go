@@ -53,10 +53,10 @@ func (m *Model) NotReady() []web.Reason {
 
 // notReady says why nothing is read.
 func (r *reader) notReady() (list []web.Reason) {
-	if text := r.team.trouble(); text != "" {
+	if text := r.role.Trouble(); text != "" {
 		list = append(list, web.Reason{Cause: CauseShards, Text: text})
 	}
-	if r.team.merges() {
+	if r.role.Merges() {
 		return list
 	}
 	status := r.consumer.Status()

@@ -13,84 +13,6 @@ import (
 	"github.com/refitd/refitd/snapshot"
 )
 
-// hasStandby reports whether there may be other trainers of the model, of which one trains.
-func (t *team) hasStandby() bool { return t.merges() && t.settings.Standby > 0 }
-
-// leads reports whether this process is the one that trains and publishes, which every model is that has no standby.
-func (t *team) leads() bool { return !t.hasStandby() || t.receiver.Term() != nil }
-
-// waits says who trains while this process is on standby, or "".
-func (t *team) waits() string {
-	if !t.hasStandby() {
-		return ""
-	}
-	return t.receiver.Waits()
-}
-
-// onTerm has the trainer look whether it is its turn.
-func (t *team) onTerm() {
-	if t.hasStandby() {
-		t.reader.onStored()
-	}
-}
-
-// guard has nothing published but in a term.
-func (t *team) guard(p *publish.Publisher) {
-	if !t.hasStandby() {
-		return
-	}
-	t.newest = p.Newest() // asked of a few small files each time that thresholds are looked at
-	p.Fence(func() (int64, bool) {
-		term := t.receiver.Term()
-		if term == nil {
-			return 0, false
-		}
-		return term.Epoch, true
-	})
-}
-
-// stand takes part in the decision who trains until ctx is done. The error carries its exit code.
-func (t *team) stand(ctx context.Context) error {
-	if !t.hasStandby() {
-		return nil
-	}
-	return t.exit(t.receiver.Stand(ctx))
-}
-
-// whileLeading runs what only the process does that trains, again and again in each of its terms, until ctx is done.
-func (t *team) whileLeading(ctx context.Context, run func(ctx context.Context)) {
-	if !t.hasStandby() {
-		run(ctx)
-		return
-	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if term := t.receiver.Term(); term != nil {
-			termCtx, cancel := withinTerm(ctx, term)
-			run(termCtx)
-			cancel()
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
-	}
-}
-
-// withinTerm returns ctx, done with publish.ErrReplaced as its cause once a term is over.
-func withinTerm(ctx context.Context, term *shard.Term) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		select {
-		case <-term.Over():
-			cancel(publish.ErrReplaced)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
 // A tenure is the trainer's part in a term.
 type tenure struct {
 	term *shard.Term // nil on standby
@@ -101,11 +23,10 @@ type tenure struct {
 // inTerm returns the context of what only the process does that trains: ctx where there is one trainer. It is done
 // while another process trains, and as soon as one does.
 func (t *Trainer) inTerm(ctx context.Context) context.Context {
-	team := t.reader.team
-	if !team.hasStandby() {
+	term, contested := t.role.Term()
+	if !contested {
 		return ctx
 	}
-	term := team.receiver.Term()
 	if t.tenure.ctx != nil && term == t.tenure.term {
 		return t.tenure.ctx
 	}
@@ -115,7 +36,7 @@ func (t *Trainer) inTerm(ctx context.Context) context.Context {
 		t.stepDown(ctx)
 		return t.tenure.ctx
 	}
-	t.tenure.ctx, t.tenure.end = withinTerm(ctx, term)
+	t.tenure.ctx, t.tenure.end = WithinTerm(ctx, term)
 	t.takeOver(term)
 	return t.tenure.ctx
 }
@@ -166,16 +87,15 @@ func (s *State) beyond(cut []snapshot.Cut) bool {
 // returns shard.ErrForgotten if subjects were forgotten at another trainer: the next start removes them from the
 // state.
 func (t *Trainer) watch() error {
-	team := t.reader.team
-	if !team.hasStandby() {
+	if _, contested := t.role.Term(); !contested {
 		return nil
 	}
-	if !team.leads() {
+	if !t.role.Leads() {
 		t.versions.overhear()
 	}
 	forgotten := ingest.Forgotten{Dir: t.state.dir, Model: t.state.settings, Log: t.log}
 	if !forgotten.Known(t.state.store) {
-		return team.exit(shard.ErrForgotten)
+		return ForgottenElsewhere(t.state.dir)
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (tr *trainers) run(m *Model) (stop func()) {
 func (tr *trainers) leader() (leader, other int) {
 	tr.Helper()
 	until(tr.T, "one trainer", func() bool {
-		a, b := tr.models[0].reader.team.leads(), tr.models[1].reader.team.leads()
+		a, b := tr.models[0].reader.role.Leads(), tr.models[1].reader.role.Leads()
 		if leader, other = 0, 1; b {
 			leader, other = 1, 0
 		}
@@ -407,7 +407,7 @@ refitd_trainer_leader{model="m"} 0
 	// At its end.
 	began = time.Now()
 	stops[second]()
-	until(t, "the first again", tr.models[first].reader.team.leads)
+	until(t, "the first again", tr.models[first].reader.role.Leads)
 	if took := time.Since(began); took > standbyFor {
 		t.Logf("a trainer that ended was followed after %v: it had left the group", took)
 	}

@@ -25,6 +25,16 @@ func (m *Model) Trainer() *Trainer { return m.trainer }
 // Store returns the store of snapshots, nil without one.
 func (m *Model) Store() *snapshot.Store { return m.trainer.versions.Store() }
 
+// Refit lets the model be refitted now, or as soon as the refit under way has ended. The error says which process does
+// that if it is not this one.
+func (m *Model) Refit() error {
+	if err := m.reader.role.MayRefit(); err != nil {
+		return err
+	}
+	m.trainer.Refit()
+	return nil
+}
+
 // Progressive returns the losses of predictions made before their event was learned.
 func (m *Model) Progressive() report.Progressive { return m.trainer.cycle.Progressive() }
 
@@ -63,7 +73,7 @@ func (m *Model) Status() web.ModelStatus {
 		NotReady:    m.NotReady(),
 		Progressive: m.Progressive(),
 		Events:      m.reader.applied.Load(),
-		Standby:     m.reader.team.waits(),
+		Standby:     m.reader.role.Waits(),
 	}
 	if v := m.trainer.versions.serving.Load(); v != nil {
 		out.Champion, out.Published = &v.version, v.at
@@ -124,7 +134,7 @@ func (m *Model) Status() web.ModelStatus {
 		MaxBytes: int64(sample.MaxBytes),
 		Ages:     m.trainer.ages.Load(),
 	}
-	out.Ranking, out.Shards = m.ranking.status(), m.reader.team.shardStatus()
+	out.Ranking, out.Shards = m.ranking.status(), shardStatus(m.reader.role.Shards())
 	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
 	for field, path := range m.reader.absentFields() {
 		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
@@ -137,6 +147,22 @@ func (m *Model) Status() web.ModelStatus {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)
 	}
 	return out
+}
+
+// shardStatus is what the page shows of shards.
+func shardStatus(shards []ShardStatus) (list []web.ShardStatus) {
+	at := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return &t
+	}
+	for i := range shards {
+		s := &shards[i]
+		list = append(list, web.ShardStatus{Shard: i, Host: s.Host, Merged: at(s.Seen), Lag: s.Lag, Refused: s.Refused,
+			Learned: at(s.Forwarded)})
+	}
+	return list
 }
 
 // waiting says why there is no version yet.

@@ -50,6 +50,7 @@ type Trainer struct {
 	untilEnd bool
 	state    *State
 	reader   *reader
+	role     Role
 	cycle    *cycle.Cycle
 	versions *Versions
 	pause    *pause
@@ -85,6 +86,7 @@ func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, vers
 		untilEnd: o.UntilEnd,
 		state:    state,
 		reader:   r,
+		role:     r.role,
 		cycle:    learning,
 		versions: versions,
 		pause:    p,
@@ -201,7 +203,7 @@ func (t *Trainer) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.writing == nil && t.reader.team.leads() { // what is written holds the lock of the store, and renews
+	if t.writing == nil && t.role.Leads() { // what is written holds the lock of the store, and renews
 		if err := t.contain("renewal", func() error { t.versions.renew(ctx, t.settings); return nil }); err != nil {
 			return err
 		}
@@ -211,7 +213,7 @@ func (t *Trainer) step(ctx context.Context) error {
 	}
 	t.logHeld()
 	applied := t.reader.applied.Load()
-	if !t.reader.team.trains() {
+	if !t.role.Trains() {
 		return nil
 	}
 	t.heedDrift(applied)
@@ -225,8 +227,8 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.unpublished = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
-	learned := applied + t.reader.team.learner().count()
-	if now := time.Now(); t.writing == nil && t.reader.team.learns() &&
+	learned := applied + t.role.Learned()
+	if now := time.Now(); t.writing == nil && t.role.Updates() &&
 		t.schedule.UpdateDue(&t.settings.Publish, now, learned) &&
 		!t.deltasWait(ctx) {
 		t.schedule.Updated(now, learned)
@@ -255,7 +257,7 @@ func (t *Trainer) look(ctx context.Context) error {
 	if err := t.watch(); err != nil {
 		return err
 	}
-	if t.writing == nil && t.reader.team.leads() && t.versions.publisher.Lost() {
+	if t.writing == nil && t.role.Leads() && t.versions.publisher.Lost() {
 		return t.contain("refit", func() error { return t.republish(ctx) })
 	}
 	return nil
@@ -287,7 +289,7 @@ func (t *Trainer) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if !t.untilEnd || ctx.Err() != nil || !t.reader.team.trains() || !t.pause.over(time.Now()) {
+	if !t.untilEnd || ctx.Err() != nil || !t.role.Trains() || !t.pause.over(time.Now()) {
 		return nil
 	}
 	return t.install(ctx, t.refit(ctx))
@@ -397,7 +399,7 @@ func (t *Trainer) install(ctx context.Context, r trained) error {
 		return r.err
 	}
 	defer r.span.End()
-	if !t.reader.team.leads() {
+	if !t.role.Leads() {
 		t.log.Info("refit dropped: another trainer publishes")
 		return nil
 	}
