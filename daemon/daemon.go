@@ -147,6 +147,12 @@ func (d *Daemon) open(
 	if len(conf.Models) > 1 {
 		share = new(consumer.Share)
 	}
+	siblings := func() (list []model.Sibling) {
+		for _, m := range models {
+			list = append(list, m)
+		}
+		return list
+	}
 	for i := range conf.Models {
 		settings := &conf.Models[i]
 		registerer := prometheus.Registerer(registry)
@@ -156,7 +162,7 @@ func (d *Daemon) open(
 		m, err := model.New(
 			ctx,
 			model.Options{Config: conf, Settings: settings, UntilEnd: d.UntilEnd, StartFresh: d.StartFresh,
-				CheckState: check, Siblings: func() []*model.Model { return models }, Share: share, Crashes: &d.crashes,
+				CheckState: check, Siblings: siblings, Share: share, Crashes: &d.crashes,
 				Metrics:    metrics,
 				Registerer: registerer, Tracer: d.traces.Tracer(), Out: d.Out, Log: d.Log, OnVersion: d.OnVersion},
 		)

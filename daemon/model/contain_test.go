@@ -99,7 +99,7 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 func (p *pair) open(t *testing.T) {
 	t.Helper()
 	p.options.Metrics = NewMetrics(prometheus.NewRegistry())
-	p.options.Siblings = func() []*Model { return []*Model{p.a, p.b} }
+	p.options.Siblings = func() []Sibling { return []Sibling{p.a, p.b} }
 	for i, m := range []**Model{&p.a, &p.b} {
 		o := p.options
 		o.Settings, o.Registerer = &p.options.Config.Models[i], prometheus.NewRegistry()

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/guard"
 	"github.com/refitd/refitd/daemon/cycle/updates"
 	"github.com/refitd/refitd/daemon/publish"
@@ -107,10 +108,10 @@ func (l *liveModel) renew(from time.Duration) (*liveCopy, error) {
 // close waits for a renewal that still runs. No request may be under way.
 func (l *liveModel) close() { l.renewals.Wait() }
 
-// newLive returns the live model of a trainer.
-func newLive(t *Trainer, state *State) *liveModel {
-	return &liveModel{log: t.log, copy: func() (liveCopy, error) {
-		m, heldBack, err := t.cycle.Live(time.Now(), watermarkOf(state.store.Ledger()), publish.Writer)
+// newLive returns the live model of a cycle.
+func newLive(learning *cycle.Cycle, state *State, log *slog.Logger) *liveModel {
+	return &liveModel{log: log, copy: func() (liveCopy, error) {
+		m, heldBack, err := learning.Live(time.Now(), watermarkOf(state.store.Ledger()), publish.Writer)
 		if errors.Is(err, updates.ErrNoChampion) {
 			err = snapshot.ErrNotFound
 		}

@@ -45,7 +45,7 @@ type Options struct {
 	// process that finds it.
 	CheckState func(ctx context.Context, dir string) error
 	// Siblings, if not nil, returns all models of the daemon.
-	Siblings func() []*Model
+	Siblings func() []Sibling
 	// Share, if not nil, fetches topics once for all models that read them.
 	Share *consumer.Share
 	// Crashes is shared by the crash journals of a process: one at a time has a single record in hand.
@@ -57,6 +57,14 @@ type Options struct {
 	Tracer     trace.Tracer // makes spans of batches, refits and what they publish; nil makes none
 	// OnVersion, if not nil, is called with every version, on the goroutine of the trainer.
 	OnVersion func(report.Version)
+}
+
+// A Sibling is a model of the same daemon. Its methods are safe for concurrent use.
+type Sibling interface {
+	// Settings returns the model's settings as the daemon has started with them.
+	Settings() *config.Model
+	// HasBegun reports whether it has begun to read a partition, in this run or before it.
+	HasBegun() bool
 }
 
 // Model is one model with its state, reader, trainer and publisher. Reading runs on one goroutine, the trainer on
@@ -132,7 +140,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	m.reader.role.Fence(versions.publisher)
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
 	m.reader.onStored = m.trainer.Wake
-	m.live = newLive(m.trainer, m.state)
+	m.live = newLive(learning, m.state, o.Log)
 	if m.announcer, m.deltas, err = newAnnouncers(&o, versions.Store()); err != nil {
 		return nil, err
 	}
@@ -275,7 +283,7 @@ func (m *Model) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return m.reader.sendDeadLetters(othersCtx) })
 	group.Go(func() error { return m.reader.role.Stand(othersCtx) })
-	group.Go(func() error { m.record(othersCtx); return nil })
+	group.Go(func() error { m.recordCurves(othersCtx); return nil })
 	return group.Wait()
 }
 

@@ -192,8 +192,9 @@ func (r *reader) siblingHasBegun() bool {
 	if r.options.Siblings == nil {
 		return false
 	}
-	return slices.ContainsFunc(r.options.Siblings(), func(m *Model) bool {
-		return m.reader != r && m.state.begun.Load() && sharesTopic(m.reader.options.Settings, r.options.Settings)
+	own := r.options.Settings
+	return slices.ContainsFunc(r.options.Siblings(), func(m Sibling) bool {
+		return m.Settings() != own && m.HasBegun() && sharesTopic(m.Settings(), own)
 	})
 }
 

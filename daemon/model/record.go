@@ -31,9 +31,9 @@ func openCurves(o *Options, state *State) *curves.Ring {
 	return ring
 }
 
-// record adds points to the curves and keeps them, until ctx is done. They are for people: what goes wrong with them is
+// recordCurves adds points to the curves and keeps them, until ctx is done. They are for people: what goes wrong with them is
 // logged and ends nothing.
-func (m *Model) record(ctx context.Context) {
+func (m *Model) recordCurves(ctx context.Context) {
 	tick := time.NewTicker(recordEvery)
 	defer tick.Stop()
 	kept := time.Now()

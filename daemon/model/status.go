@@ -7,6 +7,7 @@ import (
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/consumer/event"
+	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -18,6 +19,12 @@ import (
 
 // Name returns the name of the model in the configuration.
 func (m *Model) Name() string { return m.name }
+
+// Settings returns the model's settings as the daemon has started with them.
+func (m *Model) Settings() *config.Model { return m.state.settings }
+
+// HasBegun reports whether the model has begun to read a partition, in this run or before it.
+func (m *Model) HasBegun() bool { return m.state.begun.Load() }
 
 // Trainer returns the trainer, to configure it and to ask it for refits.
 func (m *Model) Trainer() *Trainer { return m.trainer }
