@@ -66,7 +66,7 @@ func TestBrokenModels(t *testing.T) {
 	go func() { done <- p.run(ctx) }()
 	first := <-versions
 	failures := testutil.ToFloat64(
-		a.trainer.metrics.published.WithLabelValues(a.name, "failure"),
+		p.options.Metrics.published.WithLabelValues(a.name, "failure"),
 	) // before the end calls one off
 	stop()
 	if err := <-done; err != nil {

@@ -37,14 +37,14 @@ func TestFailedRefitIsMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	adopted.Model.Bias[0] = 2e12 // more than the solver starts from
-	a.trainer.cycle.Adopt(adopted)
+	a.cycle.Adopt(adopted)
 	a.trainer.Refit()
 	until(t, "a version from nothing", func() bool { return len(versions) > 0 })
 	v := <-versions
 	if v.Warm || !strings.Contains(v.Reason, "trained from nothing because a refit that continued from version") {
 		t.Errorf("warm %t: %s", v.Warm, v.Reason)
 	}
-	if n := testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")); n != 0 {
+	if n := testutil.ToFloat64(p.options.Metrics.trainFailed.WithLabelValues("a")); n != 0 {
 		t.Errorf("%g refits counted as failed", n)
 	}
 	if text := log.String(); strings.Count(

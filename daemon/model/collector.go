@@ -237,11 +237,8 @@ func (s samples) sample(m *Model) {
 
 // mapping sends which fields of input.mapping events lack.
 func (s samples) mapping(r *reader) {
-	if r.missing == nil {
-		return
-	}
-	for i, field := range r.missing.Fields {
-		s.counter(mappingMissing, float64(r.missing.Count(i)), field)
+	for field, n := range r.Missing() {
+		s.counter(mappingMissing, float64(n), field)
 	}
 	for field := range r.absentFields() {
 		s.gauge(mappingAbsent, 1, field)
@@ -250,7 +247,7 @@ func (s samples) mapping(r *reader) {
 
 // progressive sends how good predictions were before their events were learned from.
 func (s samples) progressive(m *Model) {
-	progressive := m.trainer.cycle.Progressive()
+	progressive := m.cycle.Progressive()
 	for _, r := range progressive.Roles() {
 		if loss, ok := quality.Loss(r.Metrics); ok {
 			s.gauge(progressiveLoss, loss, r.Name)
@@ -259,12 +256,12 @@ func (s samples) progressive(m *Model) {
 	progressiveMetrics(&progressive, func(value float64, metric, window, role string) {
 		s.gauge(progressiveMetric, value, metric, window, role)
 	})
-	s.counter(progressiveInvalid, float64(m.trainer.cycle.ImpossibleLosses()))
+	s.counter(progressiveInvalid, float64(m.cycle.ImpossibleLosses()))
 }
 
 // readiness sends whether a model trains and does its work, and why not.
 func (s samples) readiness(m *Model) {
-	s.gauge(trainDisabled, indicator(m.trainer.pause.until.Load() != nil))
+	s.gauge(trainDisabled, indicator(m.trainer.Disabled() != ""))
 	reasons := m.NotReady()
 	s.gauge(modelReady, indicator(len(reasons) == 0))
 	not := make(map[string]float64, len(causes))
@@ -286,7 +283,7 @@ func indicator(yes bool) float64 {
 
 // team sends what a trainer has of its shards.
 func (s samples) team(m *Model) {
-	role := m.reader.role
+	role := m.role
 	if _, contested := role.Term(); contested {
 		s.gauge(trainerLeader, indicator(role.Leads()))
 	}
@@ -306,7 +303,7 @@ func (s samples) team(m *Model) {
 
 // learned sends what the learning of a model held back, gave up or did not know.
 func (s samples) learned(m *Model) {
-	learning := m.trainer.cycle
+	learning := m.cycle
 	s.gauge(gateRejections, float64(learning.Rejections()))
 	s.counter(foldInResets, float64(learning.Resets()))
 	s.counter(foldInEvicted, float64(learning.Evicted()))

@@ -29,6 +29,7 @@ import (
 type pair struct {
 	options Options // of both, but for Settings
 	a, b    *Model
+	seen    func(report.Version) // may be nil
 }
 
 // newPair makes a topic and the models that read it.
@@ -99,6 +100,11 @@ func newPairOf(t *testing.T, log io.Writer, rating func(i int) int) *pair {
 func (p *pair) open(t *testing.T) {
 	t.Helper()
 	p.options.Metrics = NewMetrics(prometheus.NewRegistry())
+	p.options.OnVersion = func(v report.Version) {
+		if p.seen != nil {
+			p.seen(v)
+		}
+	}
 	p.options.Siblings = func() []Sibling { return []Sibling{p.a, p.b} }
 	for i, m := range []**Model{&p.a, &p.b} {
 		o := p.options
@@ -115,9 +121,9 @@ func (p *pair) open(t *testing.T) {
 	}
 }
 
-// onVersion is called with every version of either model.
+// onVersion has f called with every version of either model. Call it before start.
 func (p *pair) onVersion(f func(report.Version)) {
-	p.a.trainer.versions.onVersion, p.b.trainer.versions.onVersion = f, f
+	p.seen = f
 }
 
 // run runs both models, as the daemon does, until ctx is done or one of them fails.
@@ -165,7 +171,7 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 	var log locked.Buffer
 	p := newPair(t, &log)
 	a, b := p.a, p.b
-	fit, write := a.trainer.fit, a.trainer.versions.write
+	fit, write := a.trainer.fit, a.versions.write
 	var phase, fits, writes atomic.Int32
 	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if phase.Load() == 0 {
@@ -175,7 +181,7 @@ func TestTroubleOfOneModelIsItsOwn(t *testing.T) {
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+	a.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if phase.Load() == 1 {
 			writes.Add(1)
 			a.reader.applied.Add(1)

@@ -37,14 +37,11 @@ func (t *Trainer) beginDeltas(ctx context.Context) {
 	if t.cycle.Following() == nil {
 		return
 	}
-	if err := v.publisher.BeginDeltas(ctx); err != nil {
+	if err := v.beginDeltas(ctx); err != nil {
 		t.deltasFailed(err)
 		return
 	}
-	at := publish.Position{Version: v.publisher.Champion().Version}
 	t.chainBegan = time.Now()
-	v.chain.Store(&at)
-	t.log.Info("deltas begin", "version", at.Version)
 }
 
 // deltas takes a delta when one is due, and publishes those that were taken, as far as their events are stored.
@@ -85,7 +82,7 @@ func (t *Trainer) deltasWait(ctx context.Context) bool {
 // delta publishes the oldest delta that was taken, and reports whether it did.
 func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
 	v, name := t.versions, t.state.settings.Name
-	at, err := v.publisher.PublishDelta(ctx, d, t.cycle.Following())
+	at, err := v.publishDelta(ctx, d, t.cycle.Following())
 	if err != nil {
 		if ctx.Err() == nil {
 			t.deltasFailed(err)
@@ -93,7 +90,6 @@ func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
 		return false
 	}
 	t.cycle.PublishDelta()
-	v.chain.Store(&at)
 	t.metrics.deltas.WithLabelValues(name, "success").Inc()
 	t.metrics.deltaRows.WithLabelValues(name).Add(float64(len(d.Columns)))
 	t.metrics.deltaBytes.WithLabelValues(name).Add(float64(at.Delta))
@@ -155,6 +151,27 @@ func (t *Trainer) deltasFailed(err error) {
 		t.cycle.EndDeltas()
 		t.schedule.AskUpdate()
 	}
+}
+
+// beginDeltas lets deltas follow the version that was published just now.
+func (v *Versions) beginDeltas(ctx context.Context) error {
+	if err := v.publisher.BeginDeltas(ctx); err != nil {
+		return err
+	}
+	at := publish.Position{Version: v.publisher.Champion().Version}
+	v.chain.Store(&at)
+	v.log.Info("deltas begin", "version", at.Version)
+	return nil
+}
+
+// publishDelta publishes a delta, after which the version is the given model.
+func (v *Versions) publishDelta(ctx context.Context, d *snapshot.Delta, after *snapshot.Model) (publish.Position,
+	error) {
+	at, err := v.publisher.PublishDelta(ctx, d, after)
+	if err == nil {
+		v.chain.Store(&at)
+	}
+	return at, err
 }
 
 // endDeltas ends the deltas of a version.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -18,11 +19,12 @@ import (
 // whichever begins.
 func TestSiblingBeginsLate(t *testing.T) {
 	p := newPair(t, io.Discard)
-	untilEnd := func() []*Model {
-		p.a.reader.options.UntilEnd, p.b.reader.options.UntilEnd = true, true
-		return []*Model{p.a, p.b}
+	if err := errors.Join(p.a.Close(), p.b.Close()); err != nil {
+		t.Fatal(err)
 	}
-	for _, m := range untilEnd() {
+	p.options.UntilEnd = true
+	p.open(t)
+	for _, m := range []*Model{p.a, p.b} {
 		if err := m.Run(t.Context()); err != nil {
 			t.Fatalf("first run of model %s: %v", m.name, err)
 		}
@@ -34,12 +36,12 @@ func TestSiblingBeginsLate(t *testing.T) {
 		if err := os.RemoveAll(m.state.dir); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.RemoveAll(m.reader.options.Settings.Publish.Store); err != nil { // whose versions would show the loss
+		if err := os.RemoveAll(m.state.settings.Publish.Store); err != nil { // whose versions would show the loss
 			t.Fatal(err)
 		}
 	}
 	p.open(t)
-	for _, m := range untilEnd() {
+	for _, m := range []*Model{p.a, p.b} {
 		err := m.Run(t.Context())
 		if report.CodeOf(err) != report.ExitState ||
 			!strings.Contains(err.Error(), "state is empty but group g has offsets") {

@@ -22,16 +22,29 @@ import (
 // Metrics count what the models do; a collector shows what they are at the moment of a scrape, and the
 // consumer adds its own. configs/metrics.json lists all of them. No label has a value that a producer can choose.
 type Metrics struct {
-	events    *prometheus.CounterVec
-	rejected  *prometheus.CounterVec
-	unlearned *prometheus.CounterVec
-	absent    *prometheus.CounterVec
-	bounded   *prometheus.CounterVec
-	wrongUnit *prometheus.CounterVec
-	fates     *prometheus.CounterVec
-	watermark *prometheus.GaugeVec
-	rollbacks *prometheus.CounterVec
+	reading
+	training
+	publishing
+	sharing
+}
 
+// reading are the metrics that count what becomes of records.
+type reading struct {
+	events      *prometheus.CounterVec
+	rejected    *prometheus.CounterVec
+	unlearned   *prometheus.CounterVec
+	absent      *prometheus.CounterVec
+	bounded     *prometheus.CounterVec
+	wrongUnit   *prometheus.CounterVec
+	fates       *prometheus.CounterVec
+	watermark   *prometheus.GaugeVec
+	rollbacks   *prometheus.CounterVec
+	deadLetters *deadletter.Metrics
+	scores      *scoring.Metrics
+}
+
+// training are the metrics that show refits and what they are judged by.
+type training struct {
 	trainSeconds    *prometheus.HistogramVec
 	trainIterations *prometheus.GaugeVec
 	trainGap        *prometheus.GaugeVec
@@ -42,14 +55,18 @@ type Metrics struct {
 	trainEnded      *prometheus.CounterVec
 	trainFailed     *prometheus.CounterVec
 	decisions       *prometheus.CounterVec
+	dropped         *prometheus.CounterVec
+	drift           *prometheus.CounterVec
+}
+
+// publishing are the metrics that show what consumers get.
+type publishing struct {
 	published       *prometheus.CounterVec
 	deltas          *prometheus.CounterVec
 	deltaRows       *prometheus.CounterVec
 	deltaBytes      *prometheus.CounterVec
 	deltaSeconds    *prometheus.HistogramVec
 	features        *prometheus.GaugeVec
-	dropped         *prometheus.CounterVec
-	drift           *prometheus.CounterVec
 	heldBack        *prometheus.CounterVec
 	snapshotInfo    *prometheus.GaugeVec
 	snapshotVersion *prometheus.GaugeVec
@@ -58,22 +75,23 @@ type Metrics struct {
 	renewed         *prometheus.GaugeVec
 	untrusted       *prometheus.CounterVec
 	dataTime        *prometheus.GaugeVec
+	announced       *prometheus.CounterVec
+	deltasSent      *prometheus.CounterVec
+	notices         *prometheus.CounterVec
+	noticesPending  *prometheus.GaugeVec
+}
 
-	deadLetters *deadletter.Metrics
-	announced   *prometheus.CounterVec
-
-	notices             *prometheus.CounterVec
-	noticesPending      *prometheus.GaugeVec
-	deltasSent          *prometheus.CounterVec
-	scores              *scoring.Metrics
-	rowsSent, bytesSent *prometheus.CounterVec // of shards
-	teamDropped         *prometheus.CounterVec // of what they send
-	takeovers           *prometheus.CounterVec // of trainers
-
-	// Of members of a team that learns between refits.
-	liveForwarded, liveThinned, liveBytes, liveLearned *prometheus.CounterVec
-
-	liveShare *prometheus.GaugeVec
+// sharing are the metrics that count what shards and trainers send each other.
+type sharing struct {
+	rowsSent      *prometheus.CounterVec
+	bytesSent     *prometheus.CounterVec
+	teamDropped   *prometheus.CounterVec
+	takeovers     *prometheus.CounterVec
+	liveForwarded *prometheus.CounterVec
+	liveThinned   *prometheus.CounterVec
+	liveBytes     *prometheus.CounterVec
+	liveLearned   *prometheus.CounterVec
+	liveShare     *prometheus.GaugeVec
 }
 
 // The values of labels that are known beforehand.
@@ -83,189 +101,213 @@ var (
 	refitStatuses = []string{"converged", "basis_limit", "time_budget", "interrupted", "stalled"}
 )
 
+// registrar registers metrics whose first label is the model.
+type registrar struct{ promauto.Factory }
+
+func (r registrar) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return r.NewCounterVec(
+		prometheus.CounterOpts{Name: "refitd_" + name, Help: help},
+		append([]string{"model"}, labels...),
+	)
+}
+
+func (r registrar) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return r.NewGaugeVec(
+		prometheus.GaugeOpts{Name: "refitd_" + name, Help: help},
+		append([]string{"model"}, labels...),
+	)
+}
+
 // NewMetrics registers the metrics of all models.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	f := promauto.With(r)
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return f.NewCounterVec(
-			prometheus.CounterOpts{Name: "refitd_" + name, Help: help},
-			append([]string{"model"}, labels...),
-		)
-	}
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return f.NewGaugeVec(
-			prometheus.GaugeOpts{Name: "refitd_" + name, Help: help},
-			append([]string{"model"}, labels...),
-		)
-	}
-	return &Metrics{
-		events: counter("events_total", "Events applied to the state.", "topic"),
-		rejected: counter(
+	f := registrar{promauto.With(r)}
+	m := &Metrics{newReading(f), newTraining(f), newPublishing(f), newSharing(f)}
+	m.deadLetters, m.scores = deadletter.NewMetrics(r), scoring.NewMetrics(r)
+	return m
+}
+
+func newReading(f registrar) reading {
+	return reading{
+		events: f.counter("events_total", "Events applied to the state.", "topic"),
+		rejected: f.counter(
 			"events_rejected_total",
 			"Records that are not valid events, by reason and the field that it is about.",
 			"reason",
 			"field",
 		),
-		absent: counter("events_absent_fields_total", "Events applied that lack an optional field.", "field"),
-		unlearned: counter(
+		unlearned: f.counter(
 			"events_unlearned_total",
 			"Events on which scoring or learning panicked: they are applied, and in the next refit, but not in the live model.",
 		),
-		bounded: counter(
+		absent: f.counter("events_absent_fields_total", "Events applied that lack an optional field.", "field"),
+		bounded: f.counter(
 			"event_times_bounded_total",
 			"Events whose time was ahead of this machine's clock by more than input.max_future_skew: they were given the "+
 				"newest time before them.",
 		),
-		wrongUnit: counter("event_times_wrong_unit_total",
+		wrongUnit: f.counter("event_times_wrong_unit_total",
 			"Events whose time is a day of 1970 by schema.time_unit, and one of our days by another unit."),
-		fates: counter(
+		fates: f.counter(
 			"records_skipped_total",
 			"Offsets that hold no event: transaction markers, aborted records, holes of compaction.",
 			"fate",
 		),
-		watermark: gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
-		rollbacks: counter(
+		watermark: f.gauge("event_time_watermark_timestamp_seconds", "Newest event time applied."),
+		rollbacks: f.counter(
 			"state_rollback_offsets_total",
 			"Offsets that were applied once and, because the state had lost them at its start, are read again.",
 		),
+	}
+}
+
+func newTraining(f registrar) training {
+	return training{
 		trainSeconds: f.NewHistogramVec(
 			durations.Options("refitd_train_duration_seconds", "Time of refits, from sample to judgement.",
 				prometheus.ExponentialBuckets(0.05, 2, 14)),
 			[]string{"model"},
 		),
-		trainIterations: gauge(
+		trainIterations: f.gauge(
 			"train_iterations",
 			"Iterations of the last refit, by stage: stochastic epochs, FISTA iterations, variational sweeps.",
 			"stage",
 		),
-		trainGap: gauge(
+		trainGap: f.gauge(
 			"train_gap_ratio",
 			"Gap of the last refit to the optimum over all basis vectors, over its objective; NaN where its model is "+
 				"variational.",
 		),
-		trainBasisGap: gauge(
+		trainBasisGap: f.gauge(
 			"train_basis_gap_ratio",
 			"Gap of the last refit to the optimum over its basis vectors, over its objective; NaN where variational or by "+
 				"line search.",
 		),
-		trainEvidence: gauge(
+		trainEvidence: f.gauge(
 			"train_evidence",
 			"Lower bound of the log evidence of the last refit; NaN where its model is not variational.",
 		),
-		trainHeldOut: gauge(
+		trainHeldOut: f.gauge(
 			"train_held_out_loss",
 			"Loss of the last refit on the held-out rows that judge it; NaN without any.",
 		),
-		trainSuccess: gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
-		trainEnded:   counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
-		trainFailed:  counter("train_failures_total", "Refits that ended without a model."),
-		decisions: counter(
+		trainSuccess: f.gauge("train_last_success_timestamp_seconds", "When the last refit ended with a model."),
+		trainEnded:   f.counter("train_refits_total", "Refits that ended with a model, by why they ended.", "status"),
+		trainFailed:  f.counter("train_failures_total", "Refits that ended without a model."),
+		decisions: f.counter(
 			"gate_decisions_total",
 			"Refits by the gate's decision and its reason.",
 			"decision",
 			"reason",
 		),
-		published: counter(
-			"publish_total",
-			"Versions written to the store, by result: success or failure.",
-			"result",
+		dropped: f.counter(
+			"dictionary_dropped_total",
+			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).",
 		),
-		deltas: counter(
-			"deltas_published_total",
-			"Deltas written to the store, by result: success or failure.",
-			"result",
-		),
-		deltaRows:  counter("delta_rows_total", "Rows of the deltas that were written."),
-		deltaBytes: counter("delta_bytes_total", "Bytes of the deltas that were written."),
-		deltaSeconds: f.NewHistogramVec(durations.Options("refitd_delta_seconds",
-			"Time from when a delta is taken until it is in the store: its events are stored before it.",
-			prometheus.ExponentialBuckets(0.001, 2, 14)), []string{"model"}),
-		features: gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
-		drift: counter(
+		drift: f.counter(
 			"drift_alarms_total",
 			"Alarms of the drift detector, by the categorical field whose known names change, or (loss).",
 			"group",
 		),
-		heldBack: counter(
+	}
+}
+
+func newPublishing(f registrar) publishing {
+	return publishing{
+		published: f.counter(
+			"publish_total",
+			"Versions written to the store, by result: success or failure.",
+			"result",
+		),
+		deltas: f.counter(
+			"deltas_published_total",
+			"Deltas written to the store, by result: success or failure.",
+			"result",
+		),
+		deltaRows:  f.counter("delta_rows_total", "Rows of the deltas that were written."),
+		deltaBytes: f.counter("delta_bytes_total", "Bytes of the deltas that were written."),
+		deltaSeconds: f.NewHistogramVec(durations.Options("refitd_delta_seconds",
+			"Time from when a delta is taken until it is in the store: its events are stored before it.",
+			prometheus.ExponentialBuckets(0.001, 2, 14)), []string{"model"}),
+		features: f.gauge("dictionary_features", "Features in the vocabulary of the version that consumers have."),
+		heldBack: f.counter(
 			"updates_held_back_total",
 			"Updates and deltas that were not published: worse than the refit that they start from, by reason.",
 			"reason",
 		),
-		dropped: counter(
-			"dictionary_dropped_total",
-			"Names of the sample that refits left out of the vocabulary because it has no room for them (train.max_features).",
-		),
-		snapshotInfo:    gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
-		snapshotVersion: gauge("snapshot_version", "The number of the version that consumers have."),
-		snapshotTime: gauge(
+		snapshotInfo:    f.gauge("snapshot_info", "The version that consumers have, and no other: always 1.", "version"),
+		snapshotVersion: f.gauge("snapshot_version", "The number of the version that consumers have."),
+		snapshotTime: f.gauge(
 			"snapshot_published_timestamp_seconds",
 			"When the version that consumers have was published.",
 		),
-		expires: gauge(
+		expires: f.gauge(
 			"snapshot_expires_timestamp_seconds",
 			"When consumers refuse the version they have (publish.expires_after).",
 		),
-		dataTime: gauge(
-			"snapshot_data_watermark_timestamp_seconds",
-			"Newest event time behind the version that consumers have.",
-		),
-		renewed: gauge(
+		renewed: f.gauge(
 			"snapshot_renewed_timestamp_seconds",
 			"When the daemon last renewed or published it (publish.renew_every).",
 		),
-		untrusted: counter(
+		untrusted: f.counter(
 			"snapshot_untrusted_total",
 			"Versions and aliases found in the store that none of our keys signed (publish.signing_key_file, "+
 				"publish.trusted_keys).",
 		),
-		deadLetters: deadletter.NewMetrics(r),
-		deltasSent: counter(
-			"delta_announcements_total",
-			"Attempts to put deltas into publish.deltas.topic, success or failure.",
-			"result",
+		dataTime: f.gauge(
+			"snapshot_data_watermark_timestamp_seconds",
+			"Newest event time behind the version that consumers have.",
 		),
-		announced: counter(
+		announced: f.counter(
 			"announcements_total",
 			"Attempts to announce a champion in publish.topic, success or failure.",
 			"result",
 		),
-		notices: counter(
+		deltasSent: f.counter(
+			"delta_announcements_total",
+			"Attempts to put deltas into publish.deltas.topic, success or failure.",
+			"result",
+		),
+		notices: f.counter(
 			"notices_total",
 			"Attempts to deliver a notice to notify.url: success, failure; dropped are those that there was no room for.",
 			"result",
 		),
-		noticesPending: gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
-		scores:         scoring.NewMetrics(r),
-		teamDropped: counter(
+		noticesPending: f.gauge("notices_pending", "Notices that wait to be delivered to notify.url."),
+	}
+}
+
+func newSharing(f registrar) sharing {
+	return sharing{
+		rowsSent: f.counter("shard_rows_sent_total",
+			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
+		bytesSent: f.counter(
+			"shard_sent_bytes_total",
+			"Bytes of what this shard has written to shard.topic, before compression.",
+		),
+		teamDropped: f.counter(
 			"shard_records_dropped_total",
 			"Records of shard.topic and shard.live_topic that cannot be true, or that there was no room for, by why they "+
 				"were dropped.",
 			"reason",
 		),
-		rowsSent: counter("shard_rows_sent_total",
-			"Changes of the sample that this shard has written to shard.topic: rows, rows taken out, checkpoints."),
-		takeovers: counter(
+		takeovers: f.counter(
 			"trainer_takeovers_total",
 			"Times this trainer has become the one that trains (shard.standby).",
 		),
-		liveForwarded: counter(
+		liveForwarded: f.counter(
 			"shard_live_forwarded_events_total",
 			"Events that this shard has written to shard.live_topic.",
 		),
-		liveThinned: counter("shard_live_thinned_events_total",
+		liveThinned: f.counter("shard_live_thinned_events_total",
 			"Events that this shard has left out of shard.live_topic: there were too many."),
-		liveShare: gauge("shard_live_share",
-			"Share of the events of the last batch that this shard has written to shard.live_topic: 1 is all."),
-		liveBytes: counter("shard_live_forwarded_bytes_total",
+		liveBytes: f.counter("shard_live_forwarded_bytes_total",
 			"Bytes that this shard has written to shard.live_topic, before compression."),
-		liveLearned: counter(
+		liveLearned: f.counter(
 			"shard_live_learned_events_total",
 			"Events of shard.live_topic that this trainer has learned.",
 		),
-		bytesSent: counter(
-			"shard_sent_bytes_total",
-			"Bytes of what this shard has written to shard.topic, before compression.",
-		),
+		liveShare: f.gauge("shard_live_share",
+			"Share of the events of the last batch that this shard has written to shard.live_topic: 1 is all."),
 	}
 }
 

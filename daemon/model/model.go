@@ -74,7 +74,11 @@ type Model struct {
 	name      string
 	state     *State
 	reader    *reader
+	role      Role
+	cycle     *cycle.Cycle
+	versions  *Versions
 	trainer   *Trainer
+	log       *slog.Logger
 	announcer *announce.Announcer     // nil without a topic for champions
 	deltas    *announce.DeltaProducer // nil without a topic for deltas
 	live      *liveModel
@@ -93,7 +97,7 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if o.Tracer == nil {
 		o.Tracer = noop.NewTracerProvider().Tracer("")
 	}
-	m := &Model{name: settings.Name}
+	m := &Model{name: settings.Name, log: o.Log}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
@@ -137,7 +141,8 @@ func New(ctx context.Context, o Options) (_ *Model, err error) {
 	if m.reader, err = newReader(&o, m.state, learning, m.crashes, m.ranking, live); err != nil {
 		return nil, err
 	}
-	m.reader.role.Fence(versions.publisher)
+	m.role, m.cycle, m.versions = m.reader.role, learning, versions
+	m.role.Fence(versions.publisher)
 	m.trainer = newTrainer(&o, m.state, m.reader, learning, versions, pause)
 	m.reader.onStored = m.trainer.Wake
 	m.live = newLive(learning, m.state, o.Log)
@@ -282,14 +287,14 @@ func (m *Model) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return m.reader.sendDeadLetters(othersCtx) })
-	group.Go(func() error { return m.reader.role.Stand(othersCtx) })
+	group.Go(func() error { return m.role.Stand(othersCtx) })
 	group.Go(func() error { m.recordCurves(othersCtx); return nil })
 	return group.Wait()
 }
 
 // Announce announces champions and their deltas, where there are topics for them, and sends notifications, until ctx
 // is done. It may outlive Run, so that the last version is announced, too.
-func (m *Model) Announce(ctx context.Context) { WhileLeading(ctx, m.reader.role, m.announce) }
+func (m *Model) Announce(ctx context.Context) { WhileLeading(ctx, m.role, m.announce) }
 
 func (m *Model) announce(ctx context.Context) {
 	var running sync.WaitGroup

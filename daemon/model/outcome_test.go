@@ -43,14 +43,14 @@ func TestFailure(t *testing.T) {
 			settings.Train.Every, settings.Train.EveryEvents = 0, 500 // some refits before the last one
 			a.trainer.Configure(&settings)
 			var fits, writes atomic.Int32
-			fit, write := a.trainer.fit, a.trainer.versions.write
+			fit, write := a.trainer.fit, a.versions.write
 			a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 				if fits.Add(1) <= c.fits {
 					return nil, errors.New("no convergence")
 				}
 				return fit(ctx, s)
 			}
-			a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+			a.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 				if writes.Add(1) <= c.writes {
 					return syscall.ENOSPC
 				}

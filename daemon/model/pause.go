@@ -45,7 +45,7 @@ func newPause(crashes *crash.Journal, dir string, m *config.Model, now time.Time
 	}
 	n, at, tooOften := crashes.TrainingDeaths()
 	if until := disabledUntil(n, at, now); tooOften && now.Before(until) {
-		p.until.Store(&until)
+		p.hold(until)
 		log.Warn(
 			"training disabled: the process died in its last refits; events are still read and folded in",
 			"deaths",
@@ -67,6 +67,9 @@ func disabledUntil(n int, last, now time.Time) time.Time {
 	}
 	return last.Add(backoff.Doubled(n-1, firstTrainingWait, lastTrainingWait))
 }
+
+// hold lets no refit begin on schedule before a time.
+func (p *pause) hold(until time.Time) { p.until.Store(&until) }
 
 // over reports whether refits are begun on schedule.
 func (p *pause) over(now time.Time) bool {

@@ -44,24 +44,23 @@ func TestTrainingIsEnabledAgain(t *testing.T) {
 	var log locked.Buffer
 	p := newPair(t, &log)
 	a, b := p.a, p.b
-	hour := time.Now().Add(time.Hour)
-	a.trainer.pause.until.Store(&hour)
+	a.trainer.pause.hold(time.Now().Add(time.Hour))
 	stop := p.start(t)
 	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 && b.reader.applied.Load() == 2000 })
 	for range 3 {
-		before := b.trainer.refitted.Load()
+		before := b.trainer.Refitted()
 		b.trainer.Refit()
-		until(t, "a refit of the other model", func() bool { return b.trainer.refitted.Load() != before })
+		until(t, "a refit of the other model", func() bool { return b.trainer.Refitted() != before })
 	}
-	if a.trainer.refitted.Load() != nil || !strings.Contains(a.Status().Waiting, "training disabled until") ||
+	if a.trainer.Refitted() != nil || !strings.Contains(a.Status().Waiting, "training disabled until") ||
 		len(a.NotReady())+len(b.NotReady()) > 0 {
-		t.Errorf("refit at %v, waiting: %q, not ready: %v", a.trainer.refitted.Load(), a.Status().Waiting, a.NotReady())
+		t.Errorf("refit at %v, waiting: %q, not ready: %v", a.trainer.Refitted(), a.Status().Waiting, a.NotReady())
 	}
 	same := *a.state.settings
 	a.trainer.Configure(&same) // as a reload does
-	until(t, "a refit after the reload", func() bool { return a.trainer.refitted.Load() != nil })
-	if a.trainer.pause.reason() != "" || !strings.Contains(log.String(), "training enabled") {
-		t.Errorf("still disabled: %q\n%s", a.trainer.pause.reason(), &log)
+	until(t, "a refit after the reload", func() bool { return a.trainer.Refitted() != nil })
+	if a.trainer.Disabled() != "" || !strings.Contains(log.String(), "training enabled") {
+		t.Errorf("still disabled: %q\n%s", a.trainer.Disabled(), &log)
 	}
 	stop()
 	if err := a.Close(); err != nil {
@@ -79,7 +78,7 @@ func TestTrainingIsEnabledAgain(t *testing.T) {
 			t.Error(err)
 		}
 		p.open(t)
-		if got := p.a.trainer.pause.reason() != ""; got != disabled {
+		if got := p.a.trainer.Disabled() != ""; got != disabled {
 			t.Errorf("training disabled: %t, want %t", got, disabled)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
+	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 )
 
@@ -142,8 +143,7 @@ func (r *reader) begin(topic string, partition int32, offset int64) error {
 	if err := r.lostState(); err != nil {
 		return err
 	}
-	r.state.begun.Store(true)
-	return r.state.store.Begin(topic, partition, offset)
+	return r.state.Begin(topic, partition, offset)
 }
 
 // lostState refuses to begin the first partition of an empty state that is not the first one, unless that was asked
@@ -379,6 +379,43 @@ func (r *reader) onHalt(topic string, partition int32, offset int64, reason stri
 func (r *reader) onResume(topic string, partition int32) {
 	if err := r.state.store.Resume(topic, partition); err != nil {
 		r.log.Error("end of a halt not stored", "topic", topic, "partition", partition, "error", err)
+	}
+}
+
+// Rate returns the events applied a second, from the start of the reader to its last one.
+func (r *reader) Rate() float64 {
+	reading := time.Duration(r.reading.Load()).Seconds()
+	if reading <= 0 {
+		return 0
+	}
+	return float64(r.applied.Load()) / reading
+}
+
+// Rejected returns how many records were no events since the start.
+func (r *reader) Rejected() int64 { return r.rejected.Load() }
+
+// Refused returns the same by cause, most frequent first.
+func (r *reader) Refused() []web.Rejections { return r.refused.list() }
+
+// TrueUnit returns the unit that event times have as it seems, "" where that is schema.time_unit.
+func (r *reader) TrueUnit() string {
+	if unit := r.trueUnit.Load(); unit != nil {
+		return *unit
+	}
+	return ""
+}
+
+// Missing yields the fields of input.mapping with the number of events that lack each.
+func (r *reader) Missing() iter.Seq2[string, int64] {
+	return func(yield func(field string, events int64) bool) {
+		if r.missing == nil {
+			return
+		}
+		for i, field := range r.missing.Fields {
+			if !yield(field, r.missing.Count(i)) {
+				return
+			}
+		}
 	}
 }
 

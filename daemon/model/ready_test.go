@@ -25,7 +25,7 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	p := newPair(t, new(locked.Buffer))
 	p.onlyWhenAsked()
 	a := p.a
-	fit, write := a.trainer.fit, a.trainer.versions.write
+	fit, write := a.trainer.fit, a.versions.write
 	var failing, refusing atomic.Bool
 	failing.Store(true)
 	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
@@ -34,7 +34,7 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 		}
 		return fit(ctx, s)
 	}
-	a.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+	a.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if refusing.Load() {
 			return fmt.Errorf("manifest: %w: too large", snapshot.ErrContents)
 		}
@@ -63,17 +63,15 @@ func TestNotReadyWithoutVersions(t *testing.T) {
 	})
 	refusing.Store(false)
 	a.trainer.Refit()
-	until(t, "a version", func() bool { return is("", "") && a.trainer.versions.serving.Load() != nil })
+	until(t, "a version", func() bool { return is("", "") && a.Status().Champion != nil })
 	failing.Store(true)
 	a.trainer.Refit()
-	failures := func() float64 { return testutil.ToFloat64(a.trainer.metrics.trainFailed.WithLabelValues("a")) }
+	failures := func() float64 { return testutil.ToFloat64(p.options.Metrics.trainFailed.WithLabelValues("a")) }
 	until(t, "another failure", func() bool { return failures() == 2 })
 	if !is("", "") {
 		t.Errorf("a failed refit of a model that has a version: %v", a.NotReady())
 	}
-	expired := *a.trainer.versions.serving.Load()
-	expired.expires = time.Now().Add(-time.Second)
-	a.trainer.versions.serving.Store(&expired)
+	a.versions.standsUntil(time.Now().Add(-time.Second))
 	if !is(causeExpired, "publish.expires_after") {
 		t.Errorf("an expired version: %v", a.NotReady())
 	}

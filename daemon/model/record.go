@@ -52,7 +52,7 @@ func (m *Model) recordCurves(ctx context.Context) {
 
 // point is how the model does now.
 func (m *Model) point(now time.Time) curves.Point {
-	n, losses := m.trainer.cycle.WindowLosses()
+	n, losses := m.cycle.WindowLosses()
 	p := curves.Point{At: now, Events: n, Lag: m.Lag(), Losses: curves.NoLosses(), Recalls: curves.NoRecalls()}
 	if of := m.ranking.status(); of != nil {
 		p.Recalls[0], p.Recalls[1] = float32(*of.Published.Recall10), float32(*of.Popularity.Recall10)
@@ -71,7 +71,7 @@ func (m *Model) keepCurves() {
 		return
 	}
 	if err := m.curves.Save(); err != nil {
-		m.trainer.log.Warn("curves not kept", "error", err)
+		m.log.Warn("curves not kept", "error", err)
 	}
 }
 

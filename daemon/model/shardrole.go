@@ -144,9 +144,7 @@ func (s *shardRole) takeUp(ctx context.Context) error {
 		if err := s.takeFrom(ctx, c.Topic, c.Count, &s.number); err != nil || ctx.Err() != nil {
 			return err
 		}
-		state.fresh.Store(
-			false,
-		) // a process may have ended before it sent anything: offsets of the group are no sign of a loss
+		state.KnownNew() // a process may have ended before it sent anything
 		s.sender.Took(len(state.store.Ledger()) > 0)
 	}
 	if from := &c.From; from.Topic != "" && len(state.store.Ledger()) == 0 {
@@ -154,7 +152,7 @@ func (s *shardRole) takeUp(ctx context.Context) error {
 			return err
 		}
 		if len(state.store.Ledger()) > 0 {
-			state.fresh.Store(false)
+			state.KnownNew()
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/refitd/refitd/consumer"
 	"github.com/refitd/refitd/daemon/ingest"
@@ -63,11 +62,7 @@ func (t *Trainer) stepDown(ctx context.Context) {
 // that this state has to reach before the next version. A refit comes at once where there is more, since that one may
 // have ended in the midst of one.
 func (t *Trainer) takeOver(term *shard.Term) {
-	v := t.versions
-	v.publisher.Lead(term.Epoch)
-	v.follow()
-	v.renewed = time.Time{}
-	t.state.compareWith(v.Store())
+	t.versions.lead(term.Epoch)
 	t.refitNow.Store(t.state.beyond(t.state.published))
 	t.metrics.takeovers.WithLabelValues(t.state.settings.Name).Inc()
 }

@@ -83,14 +83,15 @@ func (c hangingConn) Read(b []byte) (int, error) {
 // trainers are a shard and two trainers of a model, on a broker in memory and one store of versions.
 type trainers struct {
 	*testing.T
-	dir    string
-	addr   string
-	kafka  *kgo.Client
-	shard  *Model
-	models [2]*Model
-	nets   [2]*network
-	log    locked.Buffer
-	events int
+	dir     string
+	addr    string
+	kafka   *kgo.Client
+	shard   *Model
+	models  [2]*Model
+	configs map[string]*config.Config // by process
+	nets    [2]*network
+	log     locked.Buffer
+	events  int
 }
 
 const standbyFor = 3 * time.Second // less than that a busy machine does not answer within, now and then
@@ -106,7 +107,7 @@ func newTrainers(t *testing.T) *trainers {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	tr := &trainers{T: t, dir: t.TempDir(), addr: cluster.ListenAddrs()[0]}
+	tr := &trainers{T: t, configs: make(map[string]*config.Config), dir: t.TempDir(), addr: cluster.ListenAddrs()[0]}
 	if tr.kafka, err = kgo.NewClient(kgo.SeedBrokers(tr.addr), kgo.DefaultProduceTopic("ratings")); err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +167,7 @@ models:
 	if err != nil {
 		tr.Fatal(err)
 	}
+	tr.configs[name] = conf
 	if through != nil {
 		conf.Kafka.Dial = through.dial
 	}
@@ -210,7 +212,7 @@ func (tr *trainers) run(m *Model) (stop func()) {
 func (tr *trainers) leader() (leader, other int) {
 	tr.Helper()
 	until(tr.T, "one trainer", func() bool {
-		a, b := tr.models[0].reader.role.Leads(), tr.models[1].reader.role.Leads()
+		a, b := tr.models[0].role.Leads(), tr.models[1].role.Leads()
 		if leader, other = 0, 1; b {
 			leader, other = 1, 0
 		}
@@ -295,7 +297,7 @@ func TestStandby(t *testing.T) {
 	paused, goOn := make(chan int, 10), make(chan struct{})
 	var pauses [2]atomic.Bool
 	for i, m := range tr.models {
-		fit, write := m.trainer.fit, m.trainer.versions.write
+		fit, write := m.trainer.fit, m.versions.write
 		m.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 			if blocks[i].Load() {
 				refitting <- i
@@ -305,7 +307,7 @@ func TestStandby(t *testing.T) {
 			}
 			return fit(ctx, s)
 		}
-		m.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+		m.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 			if pauses[i].Swap(false) {
 				paused <- i
 				<-goOn
@@ -326,7 +328,7 @@ func TestStandby(t *testing.T) {
 	tr.produce(100)
 	published(1)
 	first, second := tr.leader()
-	collected := NewCollector(tr.models[second:second+1], tr.models[second].reader.options.Config)
+	collected := NewCollector(tr.models[second:second+1], tr.configs[fmt.Sprint("trainer", second)])
 	if err := testutil.CollectAndCompare(collected, strings.NewReader(`
 # HELP refitd_trainer_leader With shard.standby: 1 if this trainer is the one that trains and publishes, 0 while another one is.
 # TYPE refitd_trainer_leader gauge
@@ -379,8 +381,8 @@ refitd_trainer_leader{model="m"} 0
 	published(1)
 	tr.same()
 	until(t, "the champion of the other in the first", func() bool {
-		a, b := tr.models[0].trainer.versions.serving.Load(), tr.models[1].trainer.versions.serving.Load()
-		return a.version.Version == b.version.Version
+		a, b := tr.models[0].Status().Champion, tr.models[1].Status().Champion
+		return a.Version == b.Version
 	})
 	if leader, _ := tr.leader(); leader != second {
 		t.Errorf("trainer %d leads after the first came back", leader)
@@ -407,7 +409,7 @@ refitd_trainer_leader{model="m"} 0
 	// At its end.
 	began = time.Now()
 	stops[second]()
-	until(t, "the first again", tr.models[first].reader.role.Leads)
+	until(t, "the first again", tr.models[first].role.Leads)
 	if took := time.Since(began); took > standbyFor {
 		t.Logf("a trainer that ended was followed after %v: it had left the group", took)
 	}
@@ -440,7 +442,7 @@ func TestStandbyForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	forgotten := func(m *Model) ingest.Forgotten {
-		return ingest.Forgotten{Dir: m.state.dir, Model: m.state.settings, Log: m.trainer.log}
+		return ingest.Forgotten{Dir: m.state.dir, Model: m.state.settings, Log: m.log}
 	}
 	f := forgotten(tr.models[0])
 	if err := f.Keep(tr.models[0].state.store); err != nil {

@@ -255,6 +255,18 @@ func (s *State) holds(cut []snapshot.Cut) bool {
 	return true
 }
 
+// Begin stores where a partition starts.
+func (s *State) Begin(topic string, partition int32, offset int64) error {
+	s.begun.Store(true)
+	return s.store.Begin(topic, partition, offset)
+}
+
+// HasBegun reports whether a partition was begun, in this run or before it.
+func (s *State) HasBegun() bool { return s.begun.Load() }
+
+// KnownNew notes that nothing was lost where the state is empty: offsets of the group are no sign of a loss.
+func (s *State) KnownNew() { s.fresh.Store(false) }
+
 // takeFresh reports once whether the state is new.
 func (s *State) takeFresh() bool { return s.fresh.Swap(false) }
 

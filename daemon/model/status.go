@@ -24,18 +24,18 @@ func (m *Model) Name() string { return m.name }
 func (m *Model) Settings() *config.Model { return m.state.settings }
 
 // HasBegun reports whether the model has begun to read a partition, in this run or before it.
-func (m *Model) HasBegun() bool { return m.state.begun.Load() }
+func (m *Model) HasBegun() bool { return m.state.HasBegun() }
 
 // Trainer returns the trainer, to configure it and to ask it for refits.
 func (m *Model) Trainer() *Trainer { return m.trainer }
 
 // Store returns the store of snapshots, nil without one.
-func (m *Model) Store() *snapshot.Store { return m.trainer.versions.Store() }
+func (m *Model) Store() *snapshot.Store { return m.versions.Store() }
 
 // Refit lets the model be refitted now, or as soon as the refit under way has ended. The error says which process does
 // that if it is not this one.
 func (m *Model) Refit() error {
-	if err := m.reader.role.MayRefit(); err != nil {
+	if err := m.role.MayRefit(); err != nil {
 		return err
 	}
 	m.trainer.Refit()
@@ -43,19 +43,13 @@ func (m *Model) Refit() error {
 }
 
 // Progressive returns the losses of predictions made before their event was learned.
-func (m *Model) Progressive() report.Progressive { return m.trainer.cycle.Progressive() }
+func (m *Model) Progressive() report.Progressive { return m.cycle.Progressive() }
 
 // Lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
 func (m *Model) Lag() int64 { return m.reader.lag() }
 
 // Rate returns the events applied a second, from the start of the model to its last one.
-func (m *Model) Rate() float64 {
-	reading := time.Duration(m.reader.reading.Load()).Seconds()
-	if reading <= 0 {
-		return 0
-	}
-	return float64(m.reader.applied.Load()) / reading
-}
+func (m *Model) Rate() float64 { return m.reader.Rate() }
 
 // Summary returns what the run came to. Call it when Run has returned.
 func (m *Model) Summary() (report.RunModel, error) {
@@ -63,13 +57,13 @@ func (m *Model) Summary() (report.RunModel, error) {
 	if err != nil {
 		return report.RunModel{}, ingest.StateError(err, m.state.dir)
 	}
-	v := m.trainer.versions
+	promoted, kept, champion := m.versions.Tally()
 	return report.RunModel{
 		State:            ingest.StateOf(m.name, state),
 		Progressive:      m.Progressive(),
-		VersionsPromoted: v.promoted,
-		VersionsKept:     v.kept,
-		Champion:         v.champion,
+		VersionsPromoted: promoted,
+		VersionsKept:     kept,
+		Champion:         champion,
 	}, nil
 }
 
@@ -80,20 +74,14 @@ func (m *Model) Status() web.ModelStatus {
 		NotReady:    m.NotReady(),
 		Progressive: m.Progressive(),
 		Events:      m.reader.applied.Load(),
-		Standby:     m.reader.role.Waits(),
+		Standby:     m.role.Waits(),
 	}
-	if v := m.trainer.versions.serving.Load(); v != nil {
-		out.Champion, out.Published = &v.version, v.at
-	}
-	if v := m.trainer.versions.judged.Load(); v != nil {
-		out.Judged = &v.version
-	}
-	if at := m.trainer.refitted.Load(); at != nil {
+	out.Champion, out.Published = m.versions.Serving()
+	out.Judged = m.versions.Judged()
+	if at := m.trainer.Refitted(); at != nil {
 		out.LastRefit = *at
 	}
-	if failure := m.trainer.failure.Load(); failure != nil {
-		out.RefitFailure = *failure
-	}
+	out.RefitFailure = m.trainer.Failure()
 	accounts := make(map[consumer.TopicPartition]sketch.LedgerRow)
 	for _, l := range m.state.store.Ledger() {
 		accounts[consumer.TopicPartition{Topic: l.Topic, Partition: l.Partition}] = l
@@ -132,24 +120,24 @@ func (m *Model) Status() web.ModelStatus {
 		out.SampleRows += n
 	}
 	out.SampleBytes = bytes
-	sample := &m.trainer.tuned.Load().Sample
+	sample := &m.trainer.Settings().Sample
 	out.Sample = web.SampleStatus{
 		Train:    rows[sketch.Train],
 		Holdout:  out.SampleRows - rows[sketch.Train],
 		Size:     sample.Size,
 		Bytes:    bytes,
 		MaxBytes: int64(sample.MaxBytes),
-		Ages:     m.trainer.ages.Load(),
+		Ages:     m.trainer.Ages(),
 	}
-	out.Ranking, out.Shards = m.ranking.status(), shardStatus(m.reader.role.Shards())
-	out.Rejections, out.GateRejections = m.reader.refused.list(), m.trainer.cycle.Rejections()
+	out.Ranking, out.Shards = m.ranking.status(), shardStatus(m.role.Shards())
+	out.Rejections, out.GateRejections = m.reader.Refused(), m.cycle.Rejections()
 	for field, path := range m.reader.absentFields() {
 		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
 	}
-	if unit := m.reader.trueUnit.Load(); unit != nil {
-		out.TimeUnit, out.TrueTimeUnit = m.reader.options.Settings.Schema.TimeUnit, *unit
+	if unit := m.reader.TrueUnit(); unit != "" {
+		out.TimeUnit, out.TrueTimeUnit = m.state.settings.Schema.TimeUnit, unit
 	}
-	out.TrainingDisabled = m.trainer.pause.reason()
+	out.TrainingDisabled = m.trainer.Disabled()
 	if out.Champion == nil {
 		out.Waiting = m.waiting(rows[sketch.Train], out.SampleRows)
 	}
@@ -174,13 +162,13 @@ func shardStatus(shards []ShardStatus) (list []web.ShardStatus) {
 
 // waiting says why there is no version yet.
 func (m *Model) waiting(train, rows int) string {
-	if unread := m.trainer.versions.unread.Load(); unread != nil {
-		return *unread
+	if unread := m.versions.Unread(); unread != "" {
+		return unread
 	}
-	if disabled := m.trainer.pause.reason(); disabled != "" {
+	if disabled := m.trainer.Disabled(); disabled != "" {
 		return "no version yet: " + disabled
 	}
-	switch rejected := m.reader.rejected.Load(); {
+	switch rejected := m.reader.Rejected(); {
 	case rows == 0 && rejected > 0:
 		return fmt.Sprintf(
 			"no version yet: all of the %d records read were rejected, see refitd_events_rejected_total",
@@ -201,11 +189,11 @@ func (m *Model) waiting(train, rows int) string {
 func (m *Model) Curves() *curves.Ring { return m.curves }
 
 // Calibration compares what was predicted over the window with what came.
-func (m *Model) Calibration() report.Calibration { return m.trainer.cycle.Calibration() }
+func (m *Model) Calibration() report.Calibration { return m.cycle.Calibration() }
 
 // Limits returns the bounds of requests, as last configured.
 func (m *Model) Limits() web.Limits {
-	serve := m.trainer.tuned.Load().Serve
+	serve := m.trainer.Settings().Serve
 	return web.Limits{MaxEvents: serve.MaxEvents, MaxItems: serve.MaxItems}
 }
 
@@ -213,7 +201,7 @@ func (m *Model) Limits() web.Limits {
 // snapshot.ErrNotFound before the first version, and a web.HeldBackError where consumers are better off with what they
 // have.
 func (m *Model) Live() (*snapshot.Model, error) {
-	if !m.trainer.tuned.Load().Serve.Live {
+	if !m.trainer.Settings().Serve.Live {
 		return nil, nil
 	}
 	return m.live.get()
@@ -229,7 +217,7 @@ func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
 	}
 	return func(ev *event.Event) {
 		if err := pasts.Fill(ev); err != nil {
-			m.trainer.log.Error("derived fields not filled", "error", err)
+			m.log.Error("derived fields not filled", "error", err)
 		}
 	}
 }

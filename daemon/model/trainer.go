@@ -101,6 +101,26 @@ func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, vers
 	return t
 }
 
+// Settings returns the settings of the model with what was reloaded since the start.
+func (t *Trainer) Settings() *config.Model { return t.tuned.Load() }
+
+// Refitted returns when the last refit of this run ended with a model, nil before it.
+func (t *Trainer) Refitted() *time.Time { return t.refitted.Load() }
+
+// Failure says why the last refit failed, "" if it did not.
+func (t *Trainer) Failure() string {
+	if failure := t.failure.Load(); failure != nil {
+		return *failure
+	}
+	return ""
+}
+
+// Ages returns how old the rows of the sample were that the last refit took, nil before it.
+func (t *Trainer) Ages() *report.SampleAges { return t.ages.Load() }
+
+// Disabled says why no refit is begun on schedule, "" if refits are.
+func (t *Trainer) Disabled() string { return t.pause.reason() }
+
 // Configure applies other settings: those of the schedule, the gate and publishing.
 func (t *Trainer) Configure(m *config.Model) {
 	t.tuned.Store(m)

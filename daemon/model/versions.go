@@ -156,6 +156,47 @@ func (v *Versions) refused() {
 // Store returns the store of snapshots, nil without one.
 func (v *Versions) Store() *snapshot.Store { return v.publisher.Store() }
 
+// Serving returns the version that consumers have, and when it was published; nil without one.
+func (v *Versions) Serving() (version *report.Version, published time.Time) {
+	if serving := v.serving.Load(); serving != nil {
+		return &serving.version, serving.at
+	}
+	return nil, time.Time{}
+}
+
+// Judged returns the last version of this run, nil before the first.
+func (v *Versions) Judged() *report.Version {
+	if judged := v.judged.Load(); judged != nil {
+		return &judged.version
+	}
+	return nil
+}
+
+// Unread says why consumers have no version that can be read, "" if they have or none was published.
+func (v *Versions) Unread() string {
+	if unread := v.unread.Load(); unread != nil {
+		return *unread
+	}
+	return ""
+}
+
+// Trouble returns why the last version could not be published, nil if it was.
+func (v *Versions) Trouble() *web.Reason { return v.trouble.Load() }
+
+// Tally returns how many versions of this run were promoted and kept back, and which one consumers have, nil if none.
+// Call it when the trainer has ended.
+func (v *Versions) Tally() (promoted, kept int, champion *int64) {
+	return v.promoted, v.kept, v.champion
+}
+
+// lead continues from what the process published that has led before, in a term with a given epoch.
+func (v *Versions) lead(epoch int64) {
+	v.publisher.Lead(epoch)
+	v.follow()
+	v.renewed = time.Time{}
+	v.state.compareWith(v.Store())
+}
+
 // revive loads the champion of an earlier run and folds in again what the sample holds from after its cut. Without one,
 // or if it does not fit any more, which is logged, the model starts without a champion and folds in the whole sample;
 // what cannot be read is replaced at the gate by another version, or by the baselines.
