@@ -41,7 +41,7 @@ func (t *Trainer) beginDeltas(ctx context.Context) {
 		t.deltasFailed(err)
 		return
 	}
-	t.chainBegan = time.Now()
+	t.chain.began = time.Now()
 }
 
 // deltas takes a delta when one is due, and publishes those that were taken, as far as their events are stored.
@@ -64,7 +64,7 @@ func (t *Trainer) deltas(ctx context.Context, applied int64) {
 
 // publishDeltas publishes the deltas that were taken, as far as their events are stored.
 func (t *Trainer) publishDeltas(ctx context.Context) {
-	for d := t.cycle.Delta(); d != nil && t.state.holds(d.Cut) && time.Now().After(t.deltaAt); d = t.cycle.Delta() {
+	for d := t.cycle.Delta(); d != nil && t.state.holds(d.Cut) && time.Now().After(t.chain.retryAt); d = t.cycle.Delta() {
 		if !t.delta(ctx, d) {
 			return
 		}
@@ -93,7 +93,7 @@ func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
 	t.metrics.deltas.WithLabelValues(name, "success").Inc()
 	t.metrics.deltaRows.WithLabelValues(name).Add(float64(len(d.Columns)))
 	t.metrics.deltaBytes.WithLabelValues(name).Add(float64(at.Delta))
-	if d.Created.After(t.chainBegan) { // else it was published before, after another version
+	if d.Created.After(t.chain.began) { // else it was published before, after another version
 		durations.Observe(
 			t.metrics.deltaSeconds.WithLabelValues(name),
 			time.Since(d.Created),
@@ -145,7 +145,7 @@ func (t *Trainer) deltasFailed(err error) {
 			return
 		}
 	}
-	t.deltaAt = time.Now().Add(publishRetry)
+	t.chain.retryAt = time.Now().Add(publishRetry)
 	t.log.Error("delta not published: tried again", "error", err, "after", publishRetry)
 	if !t.versions.publisher.HasDeltas() { // not even begun
 		t.cycle.EndDeltas()

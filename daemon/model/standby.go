@@ -53,7 +53,7 @@ func (t *Trainer) stepDown(ctx context.Context) {
 	cancel(publish.ErrReplaced)
 	t.tenure.ctx = done
 	t.versions.publisher.Watch()
-	t.unpublished = nil
+	t.unpublished.refit = nil
 	t.cycle.EndDeltas()
 	t.versions.endDeltas("another trainer publishes")
 }

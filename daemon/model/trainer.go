@@ -40,6 +40,25 @@ type trained struct {
 	err        error          // ends the daemon
 }
 
+// unpublished is a refit that the store did not take.
+type unpublished struct {
+	refit   *trained  // nil without one
+	retryAt time.Time // when it is tried again
+}
+
+// chain is the trainer's view of the deltas that follow a version.
+type chain struct {
+	began   time.Time // when they began to follow it
+	retryAt time.Time // when a delta that the store did not take is tried again; zero at once
+}
+
+// shown is what others ask of a trainer. It is safe for concurrent use.
+type shown struct {
+	refitted atomic.Pointer[time.Time]         // end of the last refit with a model
+	failure  atomic.Pointer[string]            // why the last refit failed, nil if it did not
+	ages     atomic.Pointer[report.SampleAges] // of the sample as the last refit took it, nil before
+}
+
 // Trainer refits on schedule and publishes updates in between, also while a refit runs. Its times are read from the
 // monotonic clock: setting the wall clock neither hastens nor delays anything. What it decides it decides on the
 // goroutine of Run; a refit runs on another goroutine, and so does the writing of an update.
@@ -56,12 +75,10 @@ type Trainer struct {
 	pause    *pause
 	fit      func(context.Context, *encode.Sample) (*fitted.Fitted, error) // cycle.Refit
 
-	wake     chan struct{}                     // there is something to look at
-	tuned    atomic.Pointer[config.Model]      // the settings with what was reloaded since
-	refitNow atomic.Bool                       // an operator asked for a refit
-	refitted atomic.Pointer[time.Time]         // end of the last refit with a model
-	failure  atomic.Pointer[string]            // why the last refit failed, nil if it did not
-	ages     atomic.Pointer[report.SampleAges] // of the sample as the last refit took it, nil before
+	wake     chan struct{}                // there is something to look at
+	tuned    atomic.Pointer[config.Model] // the settings with what was reloaded since
+	refitNow atomic.Bool                  // an operator asked for a refit
+	shown    shown
 
 	settings    *config.Model // as last tuned
 	tick        *time.Ticker
@@ -69,11 +86,9 @@ type Trainer struct {
 	writing     chan written // nil unless a version is being written
 	schedule    cycle.Schedule
 	lookAt      time.Time
-	unpublished *trained // that the store did not take, nil without one
-	retryAt     time.Time
-	chainBegan  time.Time // when deltas began to follow the version that they do
-	deltaAt     time.Time // when a delta that the store did not take is tried again; zero at once
-	tenure      tenure    // where other processes may train as well
+	unpublished unpublished
+	chain       chain
+	tenure      tenure // where other processes may train as well
 
 	heldLogged [experts.NumHeld]bool // reasons that logHeld has said
 }
@@ -105,18 +120,18 @@ func newTrainer(o *Options, state *State, r *reader, learning *cycle.Cycle, vers
 func (t *Trainer) Settings() *config.Model { return t.tuned.Load() }
 
 // Refitted returns when the last refit of this run ended with a model, nil before it.
-func (t *Trainer) Refitted() *time.Time { return t.refitted.Load() }
+func (t *Trainer) Refitted() *time.Time { return t.shown.refitted.Load() }
 
 // Failure says why the last refit failed, "" if it did not.
 func (t *Trainer) Failure() string {
-	if failure := t.failure.Load(); failure != nil {
+	if failure := t.shown.failure.Load(); failure != nil {
 		return *failure
 	}
 	return ""
 }
 
 // Ages returns how old the rows of the sample were that the last refit took, nil before it.
-func (t *Trainer) Ages() *report.SampleAges { return t.ages.Load() }
+func (t *Trainer) Ages() *report.SampleAges { return t.shown.ages.Load() }
 
 // Disabled says why no refit is begun on schedule, "" if refits are.
 func (t *Trainer) Disabled() string { return t.pause.reason() }
@@ -243,8 +258,8 @@ func (t *Trainer) step(ctx context.Context) error {
 		t.running = make(chan trained, 1)
 		go func(out chan<- trained) { out <- t.refit(ctx) }(t.running)
 	}
-	if r := t.unpublished; r != nil && t.writing == nil && time.Now().After(t.retryAt) {
-		t.unpublished = nil
+	if r := t.unpublished.refit; r != nil && t.writing == nil && time.Now().After(t.unpublished.retryAt) {
+		t.unpublished.refit = nil
 		return t.contain("refit", func() error { return t.promote(ctx, *r) })
 	}
 	learned := applied + t.role.Learned()
@@ -363,15 +378,15 @@ func (t *Trainer) refit(ctx context.Context) (out trained) {
 		t.log.Error("refit failed", "error", err, "stack", stackOf(err))
 		t.versions.withoutVersion("the last refit failed: %v", err)
 		failure := err.Error()
-		t.failure.Store(&failure)
+		t.shown.failure.Store(&failure)
 		return trained{}
 	}
 	traces.Gate(t.tracer, span, challenger)
 	t.metrics.trained(&challenger.Version, time.Since(start), traces.ID(span))
 	t.metrics.dropped.WithLabelValues(name).Add(float64(challenger.Vocabulary.Dropped))
 	now := time.Now()
-	t.refitted.Store(&now)
-	t.failure.Store(nil)
+	t.shown.refitted.Store(&now)
+	t.shown.failure.Store(nil)
 	return trained{challenger: challenger, against: against, span: span}
 }
 
@@ -381,7 +396,7 @@ func (t *Trainer) takeSample() (*encode.Sample, error) {
 	if err != nil {
 		return nil, ingest.StateError(err, t.state.dir)
 	}
-	t.ages.Store(agesOf(sample.TrainAge))
+	t.shown.ages.Store(agesOf(sample.TrainAge))
 	if sample.Limited > 0 {
 		t.log.Info(
 			"weights limited",
@@ -413,7 +428,7 @@ func (t *Trainer) install(ctx context.Context, r trained) error {
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
-	t.running, t.unpublished = nil, nil
+	t.running, t.unpublished.refit = nil, nil
 	t.schedule.RefitEnded(time.Now())
 	if r.err != nil || r.challenger == nil {
 		return r.err
@@ -451,7 +466,7 @@ func (t *Trainer) promote(ctx context.Context, r trained) error {
 		// The next refit is compared with the other champion, and a model that cannot be published never can.
 		if !errors.Is(err, snapshot.ErrConflict) && !errors.Is(err, snapshot.ErrContents) &&
 			!errors.Is(err, snapshot.ErrGolden) {
-			t.unpublished, t.retryAt = &r, time.Now().Add(publishRetry)
+			t.unpublished = unpublished{&r, time.Now().Add(publishRetry)}
 		}
 		return nil // logged and counted; the champion stays
 	}
