@@ -21,8 +21,9 @@ var updateRooms = flag.Bool("rooms", false, "write the table of imports in deps_
 // go test ./configs -run TestRooms -rooms writes it.
 const rooms = `
 daemon
-	consumer daemon/build daemon/cluster daemon/config daemon/memory daemon/model daemon/report daemon/shard
-	daemon/traces daemon/web sketch snapshot snapshot/backoff snapshot/failpoint
+	consumer daemon/build daemon/cluster daemon/config daemon/memory daemon/model daemon/model/metrics daemon/model/part
+	daemon/model/versions daemon/report daemon/shard daemon/traces daemon/web sketch snapshot snapshot/backoff
+	snapshot/failpoint
 daemon/announce
 	daemon/produce snapshot snapshot/backoff
 daemon/broker
@@ -117,11 +118,36 @@ daemon/memory
 	daemon/ingest daemon/notify daemon/scoring daemon/shard sketch solver solver/coordinate solver/margin
 	solver/posterior solver/posterior/online solver/posterior/sweep
 daemon/model
-	consumer consumer/event daemon/announce daemon/choices daemon/cluster daemon/config daemon/crash daemon/curves
-	daemon/cycle daemon/cycle/drift daemon/cycle/encode daemon/cycle/experts daemon/cycle/fitted daemon/cycle/guard
-	daemon/cycle/rows daemon/cycle/updates daemon/deadletter daemon/durations daemon/ingest daemon/memory daemon/notify
-	daemon/publish daemon/quality daemon/report daemon/scoring daemon/shard daemon/space daemon/statedir daemon/traces
-	daemon/web sketch snapshot snapshot/backoff snapshot/durable snapshot/failpoint
+	consumer consumer/event daemon/announce daemon/cluster daemon/config daemon/crash daemon/curves daemon/cycle
+	daemon/cycle/experts daemon/cycle/fitted daemon/ingest daemon/memory daemon/model/metrics daemon/model/part
+	daemon/model/read daemon/model/role daemon/model/state daemon/model/train daemon/model/versions daemon/notify
+	daemon/quality daemon/report daemon/scoring daemon/web sketch snapshot snapshot/durable
+daemon/model/metrics
+	daemon/config daemon/cycle/drift daemon/cycle/fitted daemon/cycle/guard daemon/deadletter daemon/durations
+	daemon/ingest daemon/report daemon/scoring daemon/shard
+daemon/model/modeltest
+	daemon/config
+daemon/model/part
+	consumer daemon/config daemon/model/metrics daemon/report
+daemon/model/read
+	consumer consumer/event daemon/choices daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/fitted
+	daemon/deadletter daemon/ingest daemon/model/part daemon/model/role daemon/model/state daemon/report daemon/scoring
+	daemon/traces daemon/web sketch snapshot snapshot/backoff snapshot/durable
+daemon/model/role
+	consumer daemon/cluster daemon/config daemon/cycle daemon/cycle/rows daemon/cycle/updates daemon/ingest
+	daemon/memory daemon/model/part daemon/model/state daemon/publish daemon/report daemon/shard sketch snapshot/durable
+daemon/model/state
+	consumer daemon/config daemon/cycle daemon/cycle/fitted daemon/ingest daemon/model/part daemon/report daemon/space
+	daemon/statedir sketch snapshot snapshot/durable snapshot/failpoint
+daemon/model/train
+	daemon/config daemon/crash daemon/curves daemon/cycle daemon/cycle/encode daemon/cycle/experts daemon/cycle/fitted
+	daemon/cycle/updates daemon/durations daemon/ingest daemon/model/metrics daemon/model/part daemon/model/read
+	daemon/model/role daemon/model/state daemon/model/versions daemon/publish daemon/report daemon/shard daemon/traces
+	snapshot snapshot/backoff snapshot/failpoint
+daemon/model/versions
+	daemon/config daemon/curves daemon/cycle daemon/cycle/fitted daemon/cycle/guard daemon/cycle/updates
+	daemon/model/metrics daemon/model/part daemon/model/state daemon/publish daemon/report daemon/traces daemon/web
+	sketch snapshot
 daemon/notify
 	daemon/curves snapshot snapshot/backoff snapshot/durable
 daemon/offline

@@ -26,13 +26,13 @@ func TestFailedRefitIsMadeAgain(t *testing.T) {
 		}
 	})
 	defer p.start(t)()
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
-	version, err := snapshot.Open(a.state.settings.Publish.Store, "a", snapshot.Selector{Version: (<-versions).Version})
+	version, err := snapshot.Open(a.state.Settings.Publish.Store, "a", snapshot.Selector{Version: (<-versions).Version})
 	if err != nil {
 		t.Fatal(err)
 	}
-	adopted, err := fitted.FromSnapshot(a.state.settings, version)
+	adopted, err := fitted.FromSnapshot(a.state.Settings, version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestFailedRefitIsMadeAgain(t *testing.T) {
 	if v.Warm || !strings.Contains(v.Reason, "trained from nothing because a refit that continued from version") {
 		t.Errorf("warm %t: %s", v.Warm, v.Reason)
 	}
-	if n := testutil.ToFloat64(p.options.Metrics.trainFailed.WithLabelValues("a")); n != 0 {
+	if n := testutil.ToFloat64(p.options.Metrics.TrainFailed.WithLabelValues("a")); n != 0 {
 		t.Errorf("%g refits counted as failed", n)
 	}
 	if text := log.String(); strings.Count(

@@ -8,6 +8,8 @@ import (
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/cycle/experts"
 	"github.com/refitd/refitd/daemon/memory"
+	"github.com/refitd/refitd/daemon/model/part"
+	"github.com/refitd/refitd/daemon/model/read"
 	"github.com/refitd/refitd/daemon/quality"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
@@ -190,7 +192,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	of.gauge(memoryComputed, float64(c.memory.TotalBytes))
 	of.gauge(storageLeast, float64(c.least))
 	for _, m := range c.models {
-		of := samples{out: out, model: []string{m.state.settings.Name}}
+		of := samples{out: out, model: []string{m.state.Settings.Name}}
 		of.sample(m)
 		of.mapping(m.reader)
 		of.progressive(m)
@@ -220,14 +222,14 @@ func (s samples) counter(d *prometheus.Desc, v float64, labels ...string) {
 
 // sample sends what the disk, the sample and the ledger of a model have.
 func (s samples) sample(m *Model) {
-	store := m.state.store
-	s.gauge(storageFree, float64(m.state.guard.FreeBytes()))
+	store := m.state.Store
+	s.gauge(storageFree, float64(m.state.Guard.FreeBytes()))
 	rows, bytes := store.Size()
 	for role, n := range rows {
 		s.gauge(reservoirItems, float64(n), sketch.Role(role).String())
 	}
 	s.gauge(reservoirBytes, float64(bytes))
-	for topic, accounts := range accountsByTopic(m.state.settings, store.Ledger()) {
+	for topic, accounts := range accountsByTopic(m.state.Settings, store.Ledger()) {
 		for account, n := range accounts {
 			s.gauge(ledgerOffsets, float64(n), topic, account)
 		}
@@ -236,11 +238,11 @@ func (s samples) sample(m *Model) {
 }
 
 // mapping sends which fields of input.mapping events lack.
-func (s samples) mapping(r *reader) {
+func (s samples) mapping(r *read.Reader) {
 	for field, n := range r.Missing() {
 		s.counter(mappingMissing, float64(n), field)
 	}
-	for field := range r.absentFields() {
+	for field := range r.AbsentFields() {
 		s.gauge(mappingAbsent, 1, field)
 	}
 }
@@ -264,11 +266,11 @@ func (s samples) readiness(m *Model) {
 	s.gauge(trainDisabled, indicator(m.trainer.Disabled() != ""))
 	reasons := m.NotReady()
 	s.gauge(modelReady, indicator(len(reasons) == 0))
-	not := make(map[string]float64, len(causes))
+	not := make(map[string]float64, len(part.Causes))
 	for _, reason := range reasons {
 		not[reason.Cause] = 1
 	}
-	for _, cause := range causes {
+	for _, cause := range part.Causes {
 		s.gauge(modelNotReady, not[cause], cause)
 	}
 }
@@ -310,7 +312,7 @@ func (s samples) learned(m *Model) {
 	for _, why := range experts.HeldReasons {
 		s.counter(eventsHeld, float64(learning.Held(why)), why.String())
 	}
-	kept, dropped := m.reader.pasts.Counts()
+	kept, dropped := m.reader.Pasts.Counts()
 	s.gauge(pastEntities, float64(kept))
 	s.counter(pastDropped, float64(dropped))
 	names := learning.Names()

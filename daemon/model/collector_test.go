@@ -10,24 +10,27 @@ import (
 	"github.com/refitd/refitd/consumer/event"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/model/metrics"
+	"github.com/refitd/refitd/daemon/model/modeltest"
+	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
 
 // What is read off a model at the scrape: sample, ledger, losses, limits.
 func TestCollectorShowsTheLedger(t *testing.T) {
-	model := ratings()
+	model := modeltest.Ratings()
 	conf := config.Default()
 	conf.Storage.Path, conf.Storage.MinFreeBytes = t.TempDir(), 4096
 	conf.Kafka.BootstrapServers = []string{"localhost:1"} // nothing is read
-	u, err := New(t.Context(), Options{Config: conf, Settings: model, Crashes: new(sync.Mutex),
-		Metrics: NewMetrics(prometheus.NewRegistry()), Registerer: prometheus.NewRegistry(),
+	u, err := New(t.Context(), part.Options{Config: conf, Settings: model, Crashes: new(sync.Mutex),
+		Metrics: metrics.New(prometheus.NewRegistry()), Registerer: prometheus.NewRegistry(),
 		Out: report.NewEmitter(io.Discard, true), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	store, learning := u.state.store, u.cycle
+	store, learning := u.state.Store, u.cycle
 	for p := range int32(2) {
 		if err := store.Begin("r", p, 10); err != nil {
 			t.Fatal(err)
@@ -54,7 +57,7 @@ func TestCollectorShowsTheLedger(t *testing.T) {
 	}
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(&collector{models: []*Model{u}, least: 4096, memory: config.Memory{BudgetBytes: 5, TotalBytes: 4}})
-	gathers(t, r, `
+	modeltest.Gathers(t, r, `
 # HELP refitd_ledger_offsets Offsets that the ledger accounts for, by account: applied, rejected, control, aborted, holes and gap.
 # TYPE refitd_ledger_offsets gauge
 refitd_ledger_offsets{account="aborted",model="ratings",topic="r"} 1

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 
+	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
 )
@@ -18,16 +19,16 @@ func (m *Model) Failure() *report.ExitError {
 		return &report.ExitError{Code: code, Err: fmt.Errorf("model "+m.name+": "+format, args...)}
 	}
 	trouble := m.versions.Trouble()
-	if trouble != nil && trouble.Cause == causeStore {
+	if trouble != nil && trouble.Cause == part.CauseStore {
 		err := fail(report.ExitState, "%s", trouble.Text)
-		err.Key, err.Path = "publish.store", m.state.settings.Publish.Store
+		err.Key, err.Path = "publish.store", m.state.Settings.Publish.Store
 		return err
 	}
 	applied, rejected, rows := int64(0), int64(0), 0
-	for _, l := range m.state.store.Ledger() {
+	for _, l := range m.state.Store.Ledger() {
 		applied, rejected = applied+l.Applied, rejected+l.Rejected
 	}
-	counts, _ := m.state.store.Size()
+	counts, _ := m.state.Store.Size()
 	for _, n := range counts {
 		rows += n
 	}

@@ -21,6 +21,8 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/model/metrics"
+	"github.com/refitd/refitd/daemon/model/part"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
@@ -173,11 +175,11 @@ models:
 	}
 	m, err := New(
 		tr.Context(),
-		Options{
+		part.Options{
 			Config:     conf,
 			Settings:   &conf.Models[0],
 			Crashes:    new(sync.Mutex),
-			Metrics:    NewMetrics(prometheus.NewRegistry()),
+			Metrics:    metrics.New(prometheus.NewRegistry()),
 			Registerer: prometheus.NewRegistry(),
 			Out:        report.NewEmitter(new(locked.Buffer), true),
 			Log:        slog.New(slog.NewTextHandler(&tr.log, nil)).With("process", name),
@@ -268,12 +270,12 @@ func (tr *trainers) same() {
 	until(tr.T, "the same sample in both", func() bool {
 		var digests [2]string
 		for i, m := range tr.models {
-			s, err := m.state.store.State()
+			s, err := m.state.Store.State()
 			if err != nil {
 				tr.Fatal(err)
 			}
 			applied := int64(0)
-			for _, l := range m.state.store.Ledger() {
+			for _, l := range m.state.Store.Ledger() {
 				applied += l.Applied
 			}
 			if applied != int64(tr.events) {
@@ -297,8 +299,8 @@ func TestStandby(t *testing.T) {
 	paused, goOn := make(chan int, 10), make(chan struct{})
 	var pauses [2]atomic.Bool
 	for i, m := range tr.models {
-		fit, write := m.trainer.fit, m.versions.write
-		m.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+		fit, write := m.trainer.Fit, m.versions.Write
+		m.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 			if blocks[i].Load() {
 				refitting <- i
 				<-ctx.Done()
@@ -307,7 +309,7 @@ func TestStandby(t *testing.T) {
 			}
 			return fit(ctx, s)
 		}
-		m.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+		m.versions.Write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 			if pauses[i].Swap(false) {
 				paused <- i
 				<-goOn
@@ -438,14 +440,14 @@ func TestStandbyForgets(t *testing.T) {
 	go func() { running <- tr.models[1].Run(ctx) }()
 	tr.same()
 	stops[0]()
-	if _, err := tr.models[0].state.store.ForgetSubject("user", []byte("u7")); err != nil {
+	if _, err := tr.models[0].state.Store.ForgetSubject("user", []byte("u7")); err != nil {
 		t.Fatal(err)
 	}
 	forgotten := func(m *Model) ingest.Forgotten {
-		return ingest.Forgotten{Dir: m.state.dir, Model: m.state.settings, Log: m.log}
+		return ingest.Forgotten{Dir: m.state.Dir, Model: m.state.Settings, Log: m.log}
 	}
 	f := forgotten(tr.models[0])
-	if err := f.Keep(tr.models[0].state.store); err != nil {
+	if err := f.Keep(tr.models[0].state.Store); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-running; report.CodeOf(err) != report.ExitState ||
@@ -456,7 +458,7 @@ func TestStandbyForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := tr.open("trainer1", "trainer", fmt.Sprintf(", standby: %v", standbyFor), tr.nets[1])
-	if f := forgotten(again); !f.Known(again.state.store) || again.state.store.Unfinished() {
+	if f := forgotten(again); !f.Known(again.state.Store) || again.state.Store.Unfinished() {
 		t.Error("it was started, and the subject's rows are not out")
 	}
 	defer tr.run(again)()

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
 	"github.com/refitd/refitd/daemon/ingest"
+	"github.com/refitd/refitd/daemon/model/role"
+	"github.com/refitd/refitd/daemon/model/train"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
@@ -21,13 +24,13 @@ import (
 func (m *Model) Name() string { return m.name }
 
 // Settings returns the model's settings as the daemon has started with them.
-func (m *Model) Settings() *config.Model { return m.state.settings }
+func (m *Model) Settings() *config.Model { return m.state.Settings }
 
 // HasBegun reports whether the model has begun to read a partition, in this run or before it.
 func (m *Model) HasBegun() bool { return m.state.HasBegun() }
 
 // Trainer returns the trainer, to configure it and to ask it for refits.
-func (m *Model) Trainer() *Trainer { return m.trainer }
+func (m *Model) Trainer() *train.Trainer { return m.trainer }
 
 // Store returns the store of snapshots, nil without one.
 func (m *Model) Store() *snapshot.Store { return m.versions.Store() }
@@ -46,16 +49,16 @@ func (m *Model) Refit() error {
 func (m *Model) Progressive() report.Progressive { return m.cycle.Progressive() }
 
 // Lag returns the records below the log ends that have not been applied yet, without those of halted partitions.
-func (m *Model) Lag() int64 { return m.reader.lag() }
+func (m *Model) Lag() int64 { return m.reader.Lag() }
 
 // Rate returns the events applied a second, from the start of the model to its last one.
 func (m *Model) Rate() float64 { return m.reader.Rate() }
 
 // Summary returns what the run came to. Call it when Run has returned.
 func (m *Model) Summary() (report.RunModel, error) {
-	state, err := m.state.store.State()
+	state, err := m.state.Store.State()
 	if err != nil {
-		return report.RunModel{}, ingest.StateError(err, m.state.dir)
+		return report.RunModel{}, ingest.StateError(err, m.state.Dir)
 	}
 	promoted, kept, champion := m.versions.Tally()
 	return report.RunModel{
@@ -73,7 +76,7 @@ func (m *Model) Status() web.ModelStatus {
 		Name:        m.name,
 		NotReady:    m.NotReady(),
 		Progressive: m.Progressive(),
-		Events:      m.reader.applied.Load(),
+		Events:      m.reader.Applied.Load(),
 		Standby:     m.role.Waits(),
 	}
 	out.Champion, out.Published = m.versions.Serving()
@@ -83,11 +86,11 @@ func (m *Model) Status() web.ModelStatus {
 	}
 	out.RefitFailure = m.trainer.Failure()
 	accounts := make(map[consumer.TopicPartition]sketch.LedgerRow)
-	for _, l := range m.state.store.Ledger() {
+	for _, l := range m.state.Store.Ledger() {
 		accounts[consumer.TopicPartition{Topic: l.Topic, Partition: l.Partition}] = l
 		out.Applied += l.Applied
 	}
-	for _, p := range m.reader.partitions() {
+	for _, p := range m.reader.Partitions() {
 		out.Lag += p.Lag
 		l := accounts[consumer.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
 		account := web.PartitionStatus{
@@ -115,7 +118,7 @@ func (m *Model) Status() web.ModelStatus {
 	if m.scorer != nil {
 		out.Scoring = m.scorer.Status()
 	}
-	rows, bytes := m.state.store.Size()
+	rows, bytes := m.state.Store.Size()
 	for _, n := range rows {
 		out.SampleRows += n
 	}
@@ -129,13 +132,13 @@ func (m *Model) Status() web.ModelStatus {
 		MaxBytes: int64(sample.MaxBytes),
 		Ages:     m.trainer.Ages(),
 	}
-	out.Ranking, out.Shards = m.ranking.status(), shardStatus(m.role.Shards())
+	out.Ranking, out.Shards = m.ranking.Status(), shardStatus(m.role.Shards())
 	out.Rejections, out.GateRejections = m.reader.Refused(), m.cycle.Rejections()
-	for field, path := range m.reader.absentFields() {
+	for field, path := range m.reader.AbsentFields() {
 		out.AbsentFields = append(out.AbsentFields, fmt.Sprintf("%s (%s)", field, path))
 	}
 	if unit := m.reader.TrueUnit(); unit != "" {
-		out.TimeUnit, out.TrueTimeUnit = m.state.settings.Schema.TimeUnit, unit
+		out.TimeUnit, out.TrueTimeUnit = m.state.Settings.Schema.TimeUnit, unit
 	}
 	out.TrainingDisabled = m.trainer.Disabled()
 	if out.Champion == nil {
@@ -145,7 +148,7 @@ func (m *Model) Status() web.ModelStatus {
 }
 
 // shardStatus is what the page shows of shards.
-func shardStatus(shards []ShardStatus) (list []web.ShardStatus) {
+func shardStatus(shards []role.ShardStatus) (list []web.ShardStatus) {
 	at := func(t time.Time) *time.Time {
 		if t.IsZero() {
 			return nil
@@ -204,13 +207,13 @@ func (m *Model) Live() (*snapshot.Model, error) {
 	if !m.trainer.Settings().Serve.Live {
 		return nil, nil
 	}
-	return m.live.get()
+	return m.live.Get()
 }
 
 // Derive returns what fills the derived fields of events from what this model has read, nil unless the fields of a
 // version are those that it makes now. Where the state cannot be read, which ends reading, an event lacks them.
 func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
-	now, pasts := &m.state.settings.Schema, m.reader.pasts
+	now, pasts := &m.state.Settings.Schema, m.reader.Pasts
 	if pasts == nil || !slices.Equal(s.Categorical, now.Categorical) || !slices.Equal(s.Multi, now.Multi) ||
 		!slices.Equal(s.Derived, fitted.DerivedFields(now)) {
 		return nil
@@ -219,5 +222,20 @@ func (m *Model) Derive(s *snapshot.Schema) func(*event.Event) {
 		if err := pasts.Fill(ev); err != nil {
 			m.log.Error("derived fields not filled", "error", err)
 		}
+	}
+}
+
+// Rank looks at choices, where events are, with the version that consumers have, until ctx is done.
+func (m *Model) Rank(ctx context.Context, version func() *snapshot.Model) {
+	if m.ranking != nil {
+		m.ranking.Run(ctx, version)
+	}
+}
+
+// Score answers events in the topic of scores, where there is one, until ctx is done. champion is as in
+// scoring.Scorer.Run.
+func (m *Model) Score(ctx context.Context, champion func(last *web.Champion) *web.Champion) {
+	if m.scorer != nil {
+		m.scorer.Run(ctx, champion)
 	}
 }

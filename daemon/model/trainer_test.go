@@ -21,7 +21,7 @@ import (
 // onlyWhenAsked makes the models refit at nobody's word but an operator's.
 func (p *pair) onlyWhenAsked() {
 	for _, m := range []*Model{p.a, p.b} {
-		settings := *m.state.settings
+		settings := *m.state.Settings
 		settings.Train.Every, settings.Train.EveryEvents = 0, 0
 		m.trainer.Configure(&settings)
 	}
@@ -61,9 +61,9 @@ func TestPanicOfTheSolver(t *testing.T) {
 	p := newPair(t, &log)
 	a := p.a
 	p.onlyWhenAsked()
-	fit := a.trainer.fit
+	fit := a.trainer.Fit
 	var broken atomic.Bool
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		if broken.Load() {
 			return nil, fmt.Errorf("not a panic: %w", panickyPath(ctx))
 		}
@@ -77,8 +77,8 @@ func TestPanicOfTheSolver(t *testing.T) {
 		}
 		return p.Version
 	}
-	failures := func() float64 { return testutil.ToFloat64(p.options.Metrics.trainFailed.WithLabelValues("a")) }
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	failures := func() float64 { return testutil.ToFloat64(p.options.Metrics.TrainFailed.WithLabelValues("a")) }
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
 	until(t, "a refit", func() bool { return refit() > 0 })
 	before := refit()
@@ -113,10 +113,10 @@ func TestOneRefitAtATime(t *testing.T) {
 	p := newPair(t, &log)
 	a := p.a
 	p.onlyWhenAsked()
-	fit := a.trainer.fit
+	fit := a.trainer.Fit
 	var begun, under, most atomic.Int32
 	release := make(chan struct{})
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		begun.Add(1)
 		most.Store(max(most.Load(), under.Add(1)))
 		defer under.Add(-1)
@@ -133,7 +133,7 @@ func TestOneRefitAtATime(t *testing.T) {
 		}
 	})
 	defer p.start(t)()
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
 	until(t, "the first refit", func() bool { return begun.Load() == 1 })
 	for range 100 {
@@ -147,7 +147,7 @@ func TestOneRefitAtATime(t *testing.T) {
 	held := func() int { return strings.Count(log.String(), `msg="update skipped" model=a reason="held back`) }
 	for range 3 { // updates, which the guard may hold back: the trainer has looked at what there is to do
 		now, before := versions.Load(), held()
-		a.reader.applied.Add(1)
+		a.reader.Applied.Add(1)
 		a.trainer.Wake()
 		until(t, "an update", func() bool { return versions.Load() > now || held() > before })
 	}
@@ -167,14 +167,14 @@ func TestTrainerLearnsWhileAnUpdateIsWritten(t *testing.T) {
 	) // without noise updates are held back
 	a := p.a
 	p.onlyWhenAsked()
-	fit, write := a.trainer.fit, a.versions.write
+	fit, write := a.trainer.Fit, a.versions.Write
 	var begun, writing, versions atomic.Int32
 	release := make(chan struct{})
-	a.trainer.fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
+	a.trainer.Fit = func(ctx context.Context, s *encode.Sample) (*fitted.Fitted, error) {
 		begun.Add(1)
 		return fit(ctx, s)
 	}
-	a.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+	a.versions.Write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
 		if ch.Version.Kind == curves.Update {
 			writing.Add(1)
 			select {
@@ -190,11 +190,11 @@ func TestTrainerLearnsWhileAnUpdateIsWritten(t *testing.T) {
 		}
 	})
 	defer p.start(t)()
-	until(t, "all events", func() bool { return a.reader.applied.Load() == 2000 })
+	until(t, "all events", func() bool { return a.reader.Applied.Load() == 2000 })
 	a.trainer.Refit()
 	until(t, "a version", func() bool { return versions.Load() > 0 })
 	until(t, "an update that is written", func() bool {
-		a.reader.applied.Add(1) // as if more came, so that the next one is due
+		a.reader.Applied.Add(1) // as if more came, so that the next one is due
 		a.trainer.Wake()
 		return writing.Load() > 0
 	})
