@@ -46,7 +46,7 @@ func chainOf(t *testing.T, dir string, version int64, each func(*snapshot.Model)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := snapshot.DecodeDelta(frame, m, nil)
+		d, err := snapshot.DecodeDelta(frame, m.Shape(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

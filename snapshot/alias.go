@@ -63,7 +63,8 @@ func (s *Store) MoveAlias(ctx context.Context, model string, move Move) (Record,
 			if err != nil {
 				return err
 			}
-			record.describe(&version.manifest)
+			manifest := version.Manifest()
+			record.describe(&manifest)
 		} else if now == nil || move.Alias == Latest {
 			return fmt.Errorf("%w: no alias %s that can be removed", ErrNotFound, move.Alias)
 		}
@@ -150,7 +151,13 @@ func (s *Store) commit(root *os.Root, model string, last Numbers, record *Record
 
 // Alias returns what an alias says, with its renewal, or ErrNotFound, ErrFormat, ErrDigest or ErrSignature.
 func (s *Store) Alias(model, alias string) (Pointer, error) {
-	p, err := DirSource{Dir: s.dir}.look(model, alias)
+	p, err := inModel(s.dir, model, func(root *os.Root) (Pointer, error) {
+		p, err := readAlias(root, alias)
+		if err == nil {
+			readRenewal(root, alias, &p)
+		}
+		return p, err
+	})
 	if err == nil {
 		err = p.Verify(model, alias, s.Keys)
 		p.Renewal = p.VerifyRenewal(model, alias, s.Keys)
@@ -263,17 +270,17 @@ func (s *Store) writeAlias(root *os.Root, alias string, p *Pointer) error {
 		return err
 	}
 	defer dir.Close()
-	if err := s.step("snapshot.moving"); err != nil {
+	if err := s.Step("snapshot.moving"); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.Create(dir, newAlias, 0o644, durable.Bytes(b)), s.step(
+	if err := errors.Join(durable.Create(dir, newAlias, 0o644, durable.Bytes(b)), s.Step(
 		"snapshot.alias_written")); err != nil {
 		return err
 	}
 	if err := clearWay(dir, alias); err != nil {
 		return err
 	}
-	return errors.Join(durable.Rename(dir, newAlias, alias), s.step("snapshot.alias"))
+	return errors.Join(durable.Rename(dir, newAlias, alias), s.Step("snapshot.alias"))
 }
 
 func removeAlias(root *os.Root, alias string) error {

@@ -76,7 +76,7 @@ func (m *Model) apply(d *Delta) (*Model, error) {
 			at.Digest,
 		)
 	}
-	if err := d.validate(m); err != nil {
+	if err := d.validate(m.Shape()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrContents, err)
 	}
 	next, err := m.changed(d)

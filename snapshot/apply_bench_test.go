@@ -10,12 +10,12 @@ import (
 )
 
 // rowsDelta is the delta after m that changes n rows, of the first columns, and adds names to the second field.
-func rowsDelta(rng *rand.Rand, m *Model, n, added int) *Delta {
+func rowsDelta(rng *rand.Rand, m chainModel, n, added int) *Delta {
 	at, columns := m.Position(), m.NumColumns()
 	d := &Delta{
-		Model:      m.manifest.Model,
+		Model:      m.Manifest().Model,
 		Base:       at.Version,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   at.Sequence + 1,
 		Previous:   at.Digest,
 		Created:    created,
@@ -33,10 +33,14 @@ func rowsDelta(rng *rand.Rand, m *Model, n, added int) *Delta {
 		d.Columns = append(d.Columns, int32(columns+i))
 		d.Added = append(d.Added, AddedName{1, fmt.Sprint("new", columns+i)})
 	}
+	shape, linear := m.Shape(), 0
+	if shape.HasLinear {
+		linear = shape.NumOutputs
+	}
 	for _, t := range []struct {
 		to    *[]float64
 		width int
-	}{{&d.Linear, m.linearWidth()}, {&d.Basis, m.contents.NumBasis}} {
+	}{{&d.Linear, linear}, {&d.Basis, shape.NumBasis}} {
 		*t.to = make([]float64, len(d.Columns)*t.width)
 		for i := range *t.to {
 			(*t.to)[i] = rng.NormFloat64()
@@ -65,7 +69,7 @@ func afterDeltas(b *testing.B, c *Contents, deltas, rows, added int) *Model {
 func BenchmarkApply(b *testing.B) {
 	m := afterDeltas(b, userItem(500_000, 20, 1), 1, 8000, 0)
 	d := rowsDelta(rand.New(rand.NewPCG(9, 9)), m, 7900, 100)
-	frame, err := d.Encode(m, nil)
+	frame, err := d.Encode(m.Shape(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,9 +77,9 @@ func BenchmarkApply(b *testing.B) {
 		name string
 		do   func() error
 	}{
-		{"decode", func() error { _, err := DecodeDelta(frame, m, nil); return err }},
+		{"decode", func() error { _, err := DecodeDelta(frame, m.Shape(), nil); return err }},
 		{"apply", func() error { _, err := m.Apply(d); return err }},
-		{"encode", func() error { _, err := d.Encode(m, nil); return err }},
+		{"encode", func() error { _, err := d.Encode(m.Shape(), nil); return err }},
 	} {
 		b.Run(step.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -48,7 +48,7 @@ func TestFoldAfterDeltas(t *testing.T) {
 				}
 				x, y := make([]float64, m.NumOutputs()), make([]float64, m.NumOutputs())
 				var s Scratch
-				for i, in := range chainInputs(rng, m) {
+				for i, in := range chainInputs(rng, m.Contents()) {
 					if in.Categorical != nil {
 						in.Categorical[0] = user
 					}
@@ -176,7 +176,7 @@ func TestScoreAfterDeltasDoesNotAllocate(t *testing.T) {
 		must(t, err)
 		m = next
 	}
-	dst, s, inputs := make([]float64, m.NumOutputs()), new(Scratch), chainInputs(rng, m)
+	dst, s, inputs := make([]float64, m.NumOutputs()), new(Scratch), chainInputs(rng, m.Contents())
 	items := make([]Item, 0, 100)
 	run := func() {
 		for i := range inputs {
@@ -214,7 +214,7 @@ func TestFirstDeltaFormat(t *testing.T) {
 			break
 		}
 		must(t, err)
-		d, err := DecodeDelta(frame, m, signerOf(t, 1).Keys())
+		d, err := DecodeDelta(frame, m.Shape(), signerOf(t, 1).Keys())
 		must(t, err)
 		m, err = m.Apply(d)
 		must(t, err)

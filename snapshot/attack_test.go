@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -113,11 +114,11 @@ func attacks(t *testing.T) map[string]attack {
 			add(t, segment, b[at:])
 		}},
 		"a bit of the next one": {want: ErrDigest, do: func(t *testing.T, segment string, next []byte) {
-			next[len(next)-deltaSignatureBytes-1] ^= 4
+			next[len(next)-ed25519.SignatureSize-1] ^= 4
 			add(t, segment, next)
 		}},
 		"a header of the next one": {want: ErrDigest, do: func(t *testing.T, segment string, next []byte) {
-			next[deltaFixedBytes+3] ^= 4
+			next[framePrefixBytes+3] ^= 4
 			add(t, segment, next)
 		}},
 		"a part of the next one": {
@@ -161,18 +162,28 @@ func attacks(t *testing.T) map[string]attack {
 			must(t, os.Rename(dir, dir+".old"), os.Symlink(filepath.Base(dir)+".old", dir))
 		}},
 		"a frame of 1 GiB": {want: ErrFormat, do: func(t *testing.T, segment string, next []byte) {
-			_, h, payload, err := splitFrame(next, nil)
-			must(t, err)
-			h.PayloadBytes = 1 << 30
-			head, err := json.Marshal(h)
+			head, rest := partsOf(next)
+			claims := map[string]any{}
+			must(t, json.Unmarshal(head, &claims))
+			claims["payload_bytes"] = 1 << 30
+			head, err := json.Marshal(claims)
 			must(t, err)
 			sum := sha256.Sum256(head)
-			frame := binary.LittleEndian.AppendUint32([]byte(deltaMagic), uint32(len(head)))
-			add(t, segment, append(append(append(frame, sum[:]...), head...), payload...))
+			frame := binary.LittleEndian.AppendUint32([]byte("RFDELTA1"), uint32(len(head)))
+			add(t, segment, append(append(append(frame, sum[:]...), head...), rest...))
 			must(t, os.Truncate(segment, 2<<30))
 		}},
 		"a directory": {want: ErrFormat, do: func(t *testing.T, segment string, _ []byte) {
 			must(t, os.Remove(segment), os.Mkdir(segment, 0o755))
 		}},
 	}
+}
+
+// framePrefixBytes are what a frame has before its header: magic, length and digest.
+const framePrefixBytes = 8 + 4 + sha256.Size
+
+// partsOf returns the header of a frame and what follows it.
+func partsOf(frame []byte) (head, rest []byte) {
+	end := framePrefixBytes + int(binary.LittleEndian.Uint32(frame[8:]))
+	return frame[framePrefixBytes:end], frame[end:]
 }

@@ -65,6 +65,9 @@ func (s *Store) OpenChain(ctx context.Context, model string, version int64) (*Ch
 	return c, nil
 }
 
+// Store returns the store that the chain is in.
+func (c *Chain) Store() *Store { return c.store }
+
 // Sequence returns the number of the newest delta, 0 before the first. The next one is one more.
 func (c *Chain) Sequence() int64 { return c.last }
 
@@ -128,7 +131,7 @@ func (c *Chain) write(root *os.Root, frame []byte, sequence int64) (err error) {
 	deltas, err := openDeltas(dir)
 	if err == nil && deltas == nil && c.segment == 0 {
 		err = dir.Mkdir(deltasDir, 0o755)
-		if err = errors.Join(err, durable.SyncDir(dir), c.store.step("snapshot.deltas")); err == nil {
+		if err = errors.Join(err, durable.SyncDir(dir), c.store.Step("snapshot.deltas")); err == nil {
 			deltas, err = openDeltas(dir)
 		}
 	}
@@ -197,14 +200,14 @@ func (c *Chain) append(deltas *os.Root, segment, size int64, frame []byte) (err 
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if _, err = f.WriteAt(frame, size); err == nil {
-		err = errors.Join(c.store.step("snapshot.delta_written"), f.Sync())
+		err = errors.Join(c.store.Step("snapshot.delta_written"), f.Sync())
 	}
 	if err == nil && size == 0 {
 		err = durable.SyncDir(deltas)
 	}
 	switch {
 	case err == nil:
-		return c.store.step("snapshot.delta")
+		return c.store.Step("snapshot.delta")
 	case size == 0:
 		return errors.Join(err, deltas.Remove(name))
 	}

@@ -20,12 +20,16 @@ import (
 // deltaAfter makes the next delta of a model, its frame and the model after it. Salt makes another one for the same
 // place. Every delta sets the bias and the weight of the first column to the same number, so that a half of one is
 // seen; each seventh adds a name, each hundredth says what the model then is.
-func deltaAfter(m *Model, salt int64, signer *Signer) (frame []byte, next *Model, err error) {
-	at, c := m.Position(), &m.contents
+func deltaAfter[M interface {
+	chainModel
+	Apply(d *Delta) (M, error)
+	Contents() *Contents
+}](m M, salt int64, signer *Signer) (frame []byte, next M, err error) {
+	at, c := m.Position(), m.Shape()
 	d := &Delta{
 		Model:      "m",
 		Base:       at.Version,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   at.Sequence + 1,
 		Previous:   at.Digest,
 		Created:    created.Add(time.Duration(at.Sequence+1) * time.Second),
@@ -46,21 +50,21 @@ func deltaAfter(m *Model, salt int64, signer *Signer) (frame []byte, next *Model
 		d.Basis[i] = value(i) / 2
 	}
 	d.Bias = slices.Repeat([]float64{d.Linear[0]}, c.NumOutputs)
-	if _, err := d.Encode(m, nil); err != nil { // the digest is needed to apply it, and counts for nothing else
-		return nil, nil, err
+	if _, err := d.Encode(m.Shape(), nil); err != nil { // the digest is needed to apply it, and counts for nothing else
+		return nil, next, err
 	}
 	if d.Sequence%100 == 0 {
 		whole, err := m.Apply(d)
 		if err != nil {
-			return nil, nil, err
+			return nil, next, err
 		}
 		digest, err := PayloadDigest(whole.Contents())
 		if err != nil {
-			return nil, nil, err
+			return nil, next, err
 		}
 		d.Checked = &CheckedState{Sequence: d.Sequence, PayloadDigest: digest}
 	}
-	if frame, err = d.Encode(m, signer); err == nil {
+	if frame, err = d.Encode(m.Shape(), signer); err == nil {
 		next, err = m.Apply(d)
 	}
 	return frame, next, err
@@ -68,14 +72,25 @@ func deltaAfter(m *Model, salt int64, signer *Signer) (frame []byte, next *Model
 
 // wholeDelta reports whether a model has no half of a delta of deltaAfter.
 func wholeDelta(m *Model) bool {
-	return m.Position().Sequence == 0 || m.contents.Bias[0] == m.linearRow(0)[0]
+	outputs := make([]float64, m.NumOutputs())
+	m.Score(outputs, new(Input), new(Scratch)) // of no column: the bias
+	_, linear := m.Row(0)
+	return m.Position().Sequence == 0 || outputs[0] == linear[0]
+}
+
+// sizeOf returns the size of a file.
+func sizeOf(t *testing.T, path string) int64 {
+	t.Helper()
+	st, err := os.Stat(path)
+	must(t, err)
+	return st.Size()
 }
 
 // grow appends n deltas to the chain of m and returns the model after them.
 func grow(t *testing.T, c *Chain, m *Model, n int, salt int64) *Model {
 	t.Helper()
 	for range n {
-		frame, next, err := deltaAfter(m, salt, c.store.Signer)
+		frame, next, err := deltaAfter(m, salt, c.Store().Signer)
 		must(t, err, c.Append(t.Context(), frame))
 		m = next
 	}
@@ -107,7 +122,7 @@ func readDeltas(ctx context.Context, source DeltaSource, m *Model, until int64, 
 			}
 			var d *Delta
 			if err == nil {
-				d, err = DecodeDelta(frame, m, keys)
+				d, err = DecodeDelta(frame, m.Shape(), keys)
 			}
 			var next *Model
 			if err == nil {
@@ -286,7 +301,7 @@ func TestTornDelta(t *testing.T) {
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 2, 0)
 	path := segmentPath(dir, 1, 1)
-	two := c.size
+	two := sizeOf(t, path)
 	last := grow(t, c, m, 1, 0)
 	whole, err := os.ReadFile(path)
 	must(t, err)
@@ -303,7 +318,7 @@ func TestTornDelta(t *testing.T) {
 		} else if r != nil {
 			frame, err := ReadFrame(r)
 			must(t, err, r.Close())
-			if _, err := DecodeDelta(frame, base, nil); !errors.Is(err, ErrDigest) {
+			if _, err := DecodeDelta(frame, base.Shape(), nil); !errors.Is(err, ErrDigest) {
 				t.Errorf("%s: decoded: %v, want ErrDigest", what, err)
 			}
 		}
@@ -331,7 +346,7 @@ func TestTornDelta(t *testing.T) {
 		rotten := bytes.Clone(whole)
 		rotten[place] ^= 1
 		must(t, os.WriteFile(path, rotten, 0o644))
-		if _, err := store.OpenChain(t.Context(), "m", 1); !isDamage(err) {
+		if _, err := store.OpenChain(t.Context(), "m", 1); !isRotten(err) {
 			t.Errorf("byte %d altered: %v, want that it is damaged", place, err)
 		}
 		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, rotten) {
@@ -345,7 +360,7 @@ func TestAppendFails(t *testing.T) {
 	store, dir := publish(t, 1)
 	failure := errors.New("no space")
 	fail := ""
-	store.step = func(site string) error {
+	store.Step = func(site string) error {
 		if site == fail {
 			return failure
 		}
@@ -372,7 +387,7 @@ func TestAppendFails(t *testing.T) {
 	root, err := os.OpenRoot(at(dir))
 	must(t, err)
 	defer root.Close()
-	unlock, err := lock(t.Context(), root, deltaLockFile)
+	unlock, err := lock(t.Context(), root, ".lock-deltas")
 	must(t, err)
 	frame, _, err := deltaAfter(m, 0, nil)
 	must(t, err)

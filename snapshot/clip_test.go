@@ -9,7 +9,8 @@ import (
 // TestNumbersAreClipped: a number beyond the limit of its field counts as the limit, when scored, explained and read
 // back; only a version with a limit is of a format that builds without limits refuse.
 func TestNumbersAreClipped(t *testing.T) {
-	store := NewStore(t.TempDir())
+	dir := t.TempDir()
+	store := NewStore(dir)
 	for version, clip := range map[int]float64{1: 0, 2: 1.5} {
 		c := testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
 		for i := range c.Golden {
@@ -23,7 +24,7 @@ func TestNumbersAreClipped(t *testing.T) {
 		if manifest.Format != version {
 			t.Errorf("a limit of %g is written as format %d", clip, manifest.Format)
 		}
-		m, err := Open(store.dir, manifest.Model, Selector{Version: 1})
+		m, err := Open(dir, manifest.Model, Selector{Version: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -69,6 +70,16 @@ func (s shape) String() string {
 }
 
 var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// sealed returns a manifest with its last line, the digest of the bytes before it.
+func sealed(body []byte) []byte {
+	return append(bytes.Clone(body), fmt.Sprintf("  \"manifest_digest\": \"sha256:%s\"\n}\n", hexSum(body))...)
+}
+
+// unsealed returns a manifest without its last line.
+func unsealed(manifest []byte) []byte {
+	return manifest[:bytes.LastIndex(manifest, []byte("  \"manifest_digest\""))]
+}
 
 // testContents returns a random model of a shape over the fields user, item, tags, age and a constant.
 func testContents(s shape) *Contents {
@@ -287,7 +298,8 @@ func TestContentsRefused(t *testing.T) {
 // TestZeroIsAPrediction: where all labels were 0, the model of an output that is the label has no parameter but zeros,
 // and says so.
 func TestZeroIsAPrediction(t *testing.T) {
-	store, c := NewStore(t.TempDir()), testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
+	dir := t.TempDir()
+	store, c := NewStore(dir), testContents(shape{Regression, Identity, ANOVA, 2, true, ""})
 	clear(c.Weights)
 	clear(c.Linear)
 	clear(c.Bias)
@@ -297,7 +309,7 @@ func TestZeroIsAPrediction(t *testing.T) {
 	if _, err := store.Publish(t.Context(), "m", c); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Open(store.dir, "m", Selector{Version: 1})
+	m, err := Open(dir, "m", Selector{Version: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,24 @@ type Delta struct {
 	Digest  string        // of the header, which vouches for the rest; filled in by Encode and DecodeDelta
 }
 
+// Shape is what a delta has to know of the models that it is for; all models of a chain have the same. It is read only.
+type Shape struct {
+	Schema     *Schema
+	FoldIn     *FoldIn
+	NumOutputs int
+	NumBasis   int
+	HasLinear  bool   // whether rows have linear weights
+	Tensors    string // the type of the numbers: F64 or F32, "" for F64
+}
+
+// linearWidth returns how many linear weights a row has: one for each output, or none.
+func (s *Shape) linearWidth() int {
+	if s.HasLinear {
+		return s.NumOutputs
+	}
+	return 0
+}
+
 // AddedName is a name that a delta adds to the vocabulary.
 type AddedName struct {
 	Field int // position in Schema.Named
@@ -85,10 +103,9 @@ type deltaHeader struct {
 	KeyID         string        `json:"key_id,omitempty"`
 }
 
-// Encode returns the frame of a delta and fills in KeyID and Digest. shape is any model of the chain: its schema, sizes
-// and type of numbers count. signer nil leaves it unsigned. It returns ErrContents for what could not be applied to a
-// model of this shape.
-func (d *Delta) Encode(shape *Model, signer *Signer) ([]byte, error) {
+// Encode returns the frame of a delta and fills in KeyID and Digest. shape is that of any model of the chain. signer nil
+// leaves it unsigned. It returns ErrContents for what could not be applied to a model of this shape.
+func (d *Delta) Encode(shape *Shape, signer *Signer) ([]byte, error) {
 	frame, err := d.encode(shape, signer)
 	if err != nil {
 		return nil, fmt.Errorf(
@@ -103,7 +120,7 @@ func (d *Delta) Encode(shape *Model, signer *Signer) ([]byte, error) {
 	return frame, nil
 }
 
-func (d *Delta) encode(shape *Model, signer *Signer) ([]byte, error) {
+func (d *Delta) encode(shape *Shape, signer *Signer) ([]byte, error) {
 	if err := d.validate(shape); err != nil {
 		return nil, err
 	}
@@ -144,15 +161,15 @@ func (d *Delta) encode(shape *Model, signer *Signer) ([]byte, error) {
 
 // payload returns the names added, a line ["field","name"] each, then the rows (column, linear, basis), then what else
 // changed; numbers little-endian and of the type of the model's tensors.
-func (d *Delta) payload(shape *Model) ([]byte, error) {
-	c, width := &shape.contents, shape.rowWidth()
-	size := tensorBytes(cmp.Or(c.Tensors, F64))
+func (d *Delta) payload(shape *Shape) ([]byte, error) {
+	width := shape.linearWidth() + shape.NumBasis
+	size := tensorBytes(cmp.Or(shape.Tensors, F64))
 	numbers := len(d.Columns)*width + len(d.Bias) + len(d.Weights) + len(d.MapWeights)
 	total := int64(len(d.Columns))*4 + int64(numbers)*int64(size)
 	if total > maxDeltaBytes {
 		return nil, deltaTooLarge(total)
 	}
-	b, fields := make([]byte, 0, total+int64(32*len(d.Added))), c.Schema.Named()
+	b, fields := make([]byte, 0, total+int64(32*len(d.Added))), shape.Schema.Named()
 	for _, a := range d.Added {
 		b = append(appendString(append(b, '['), fields[a.Field]), ',')
 		b = append(appendString(b, a.Name), "]\n"...)
@@ -166,7 +183,7 @@ func (d *Delta) payload(shape *Model) ([]byte, error) {
 			}
 		}
 	}
-	m, k := shape.linearWidth(), c.NumBasis
+	m, k := shape.linearWidth(), shape.NumBasis
 	for i, j := range d.Columns {
 		b = binary.LittleEndian.AppendUint32(b, uint32(j))
 		put(d.Linear[i*m : (i+1)*m])
@@ -186,35 +203,38 @@ func deltaTooLarge(n int64) error {
 }
 
 // validate says what of a delta does not go with models of a shape; which names and columns they have is for Apply.
-func (d *Delta) validate(shape *Model) error {
-	c := &shape.contents
+func (d *Delta) validate(shape *Shape) error {
 	if d.Sequence < 1 || d.Base < 0 {
 		return fmt.Errorf("sequence %d after version %d: they count from 1", d.Sequence, d.Base)
 	}
 	if x := d.Checked; x != nil && (x.Sequence < 0 || x.Sequence > d.Sequence || x.PayloadDigest == "") {
 		return fmt.Errorf("checked: digest %q of sequence %d in delta %d", x.PayloadDigest, x.Sequence, d.Sequence)
 	}
-	if err := d.validateColumns(c); err != nil {
+	if err := d.validateColumns(shape.Schema); err != nil {
 		return err
 	}
 	mapped := 0
-	if fm := c.Schema.FeatureMap; fm != nil {
-		mapped = fm.NumColumns() * c.NumOutputs
+	if fm := shape.Schema.FeatureMap; fm != nil {
+		mapped = fm.NumColumns() * shape.NumOutputs
 	}
 	rows := len(d.Columns)
 	for _, t := range []struct {
 		name   string
 		values []float64
 		want   int
-	}{{"linear", d.Linear, rows * shape.linearWidth()}, {"basis", d.Basis, rows * c.NumBasis}, {"bias", d.Bias,
-		c.NumOutputs},
-		{"weights", d.Weights, c.NumBasis * c.NumOutputs}, {"map_weights", d.MapWeights, mapped}} {
+	}{
+		{"linear", d.Linear, rows * shape.linearWidth()},
+		{"basis", d.Basis, rows * shape.NumBasis},
+		{"bias", d.Bias, shape.NumOutputs},
+		{"weights", d.Weights, shape.NumBasis * shape.NumOutputs},
+		{"map_weights", d.MapWeights, mapped},
+	} {
 		changed := t.values != nil || t.name == "linear" || t.name == "basis"
 		if changed && len(t.values) != t.want {
 			return fmt.Errorf("%s of %d rows has %d numbers, want %d", t.name, rows, len(t.values), t.want)
 		}
 		bad := notFinite(t.values)
-		if c.Tensors == F32 {
+		if shape.Tensors == F32 {
 			bad = slices.IndexFunc(t.values, func(v float64) bool { return !isFinite(float64(float32(v))) })
 		}
 		if bad >= 0 {
@@ -223,18 +243,18 @@ func (d *Delta) validate(shape *Model) error {
 				t.name,
 				bad,
 				t.values[bad],
-				cmp.Or(c.Tensors, F64),
+				cmp.Or(shape.Tensors, F64),
 			)
 		}
 	}
 	if d.FoldInLosses == nil {
 		return nil
 	}
-	if c.FoldIn == nil || len(d.FoldInLosses) != len(c.FoldIn.Fields) {
+	if shape.FoldIn == nil || len(d.FoldInLosses) != len(shape.FoldIn.Fields) {
 		return fmt.Errorf("losses of %d fields of the fold-in, which the version has otherwise", len(d.FoldInLosses))
 	}
 	for i, losses := range d.FoldInLosses {
-		f := &c.FoldIn.Fields[i]
+		f := &shape.FoldIn.Fields[i]
 		if len(losses) != len(f.Rates) || slices.ContainsFunc(losses, func(v float64) bool { return !isFinite(v) }) {
 			return fmt.Errorf("losses %v of the rates %v of field %q: want as many, finite", losses, f.Rates, f.Name)
 		}
@@ -243,8 +263,8 @@ func (d *Delta) validate(shape *Model) error {
 }
 
 // validateColumns checks the names and columns of a delta without the model.
-func (d *Delta) validateColumns(c *Contents) error {
-	fields := c.Schema.firstMulti() + len(c.Schema.Multi)
+func (d *Delta) validateColumns(schema *Schema) error {
+	fields := schema.firstMulti() + len(schema.Multi)
 	for i, a := range d.Added {
 		switch {
 		case a.Field < 0 || a.Field >= fields:
@@ -254,7 +274,7 @@ func (d *Delta) validateColumns(c *Contents) error {
 				"added name %d, %q, of field %q is empty or not UTF-8",
 				i,
 				a.Name,
-				c.Schema.Named()[a.Field],
+				schema.Named()[a.Field],
 			)
 		}
 	}

@@ -103,10 +103,10 @@ func (h *deltaHeader) rest() int64 {
 	return h.PayloadBytes
 }
 
-// DecodeDelta reads the frame of a delta for models of the shape of shape: any model of the chain. Lengths, digests
+// DecodeDelta reads the frame of a delta for models of a shape: that of any model of the chain. Lengths, digests
 // and, unless keys is nil, the signature are verified before the payload is parsed. It returns ErrFormat, ErrDigest or
 // ErrSignature. Whether the delta follows a model is for Apply.
-func DecodeDelta(frame []byte, shape *Model, keys Keys) (*Delta, error) {
+func DecodeDelta(frame []byte, shape *Shape, keys Keys) (*Delta, error) {
 	d, h, payload, err := splitFrame(frame, keys)
 	if err == nil {
 		err = d.decode(h, payload, shape)
@@ -181,23 +181,26 @@ func splitFrame(frame []byte, keys Keys) (*Delta, *deltaHeader, []byte, error) {
 }
 
 // decode reads the payload. Memory is taken once its length is right.
-func (d *Delta) decode(h *deltaHeader, payload []byte, shape *Model) error {
-	payload, err := d.decodeNames(h.Added, payload, &shape.contents.Schema)
+func (d *Delta) decode(h *deltaHeader, payload []byte, shape *Shape) error {
+	payload, err := d.decodeNames(h.Added, payload, shape.Schema)
 	if err != nil {
 		return fmt.Errorf("delta %d: %w: %w", d.Sequence, ErrFormat, err)
 	}
-	c := &shape.contents
-	m, k, size := shape.linearWidth(), c.NumBasis, tensorBytes(cmp.Or(c.Tensors, F64))
+	m, k, size := shape.linearWidth(), shape.NumBasis, tensorBytes(cmp.Or(shape.Tensors, F64))
 	mapped := 0
-	if fm := c.Schema.FeatureMap; fm != nil {
-		mapped = fm.NumColumns() * c.NumOutputs
+	if fm := shape.Schema.FeatureMap; fm != nil {
+		mapped = fm.NumColumns() * shape.NumOutputs
 	}
 	want := int64(h.Rows) * (4 + int64(size)*int64(m+k)) // below 2^60: see the limits in contents.go
 	parts := []struct {
 		there bool
 		n     int
 		to    *[]float64
-	}{{h.Bias, c.NumOutputs, &d.Bias}, {h.Weights, k * c.NumOutputs, &d.Weights}, {h.MapWeights, mapped, &d.MapWeights}}
+	}{
+		{h.Bias, shape.NumOutputs, &d.Bias},
+		{h.Weights, k * shape.NumOutputs, &d.Weights},
+		{h.MapWeights, mapped, &d.MapWeights},
+	}
 	for _, p := range parts {
 		if p.there {
 			want += int64(size) * int64(p.n)
@@ -226,7 +229,7 @@ func (d *Delta) decode(h *deltaHeader, payload []byte, shape *Model) error {
 		payload = payload[size*len(dst):]
 	}
 	d.Columns, d.Basis = make([]int32, h.Rows), make([]float64, h.Rows*k)
-	if c.Linear != nil {
+	if shape.HasLinear {
 		d.Linear = make([]float64, h.Rows*m)
 	}
 	for i := range d.Columns {

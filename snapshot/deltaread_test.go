@@ -34,9 +34,9 @@ func smallDelta(t *testing.T) (m *Model, first, second *Delta) {
 	first = &Delta{
 		Model:      "m",
 		Base:       3,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   1,
-		Previous:   m.manifest.Digest,
+		Previous:   m.Manifest().Digest,
 		Created:    created,
 		Added: []AddedName{
 			{0, "u7"},
@@ -46,13 +46,13 @@ func smallDelta(t *testing.T) (m *Model, first, second *Delta) {
 		Basis:   []float64{3, 4, 5, 6},
 		Bias:    []float64{7},
 	}
-	if _, err := first.Encode(m, nil); err != nil {
+	if _, err := first.Encode(m.Shape(), nil); err != nil {
 		t.Fatal(err)
 	}
 	second = &Delta{
 		Model:      "m",
 		Base:       3,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   2,
 		Previous:   first.Digest,
 		Created:    created,
@@ -67,7 +67,7 @@ func smallDelta(t *testing.T) (m *Model, first, second *Delta) {
 func refuse(t *testing.T, m *Model, frame []byte, keys Keys, want ...error) {
 	t.Helper()
 	before := m.Contents()
-	d, err := DecodeDelta(frame, m, keys)
+	d, err := DecodeDelta(frame, m.Shape(), keys)
 	if err == nil {
 		var next *Model
 		if next, err = m.Apply(d); next != nil {
@@ -86,7 +86,7 @@ func TestEveryDeltaBitFlipRefused(t *testing.T) {
 	m, d, _ := smallDelta(t)
 	signer := signerOf(t, 1)
 	for name, s := range map[string]*Signer{"unsigned": nil, "signed": signer} {
-		frame, err := d.Encode(m, s)
+		frame, err := d.Encode(m.Shape(), s)
 		must(t, err)
 		var keys Keys
 		if s != nil {
@@ -107,7 +107,7 @@ func TestEveryDeltaBitFlipRefused(t *testing.T) {
 		}
 		refuse(t, m, append(bytes.Clone(frame), 0), keys, ErrFormat)
 		refuse(t, m, append(bytes.Clone(frame), frame...), keys, ErrFormat)
-		read, err := DecodeDelta(frame, m, keys) // or the above proves nothing
+		read, err := DecodeDelta(frame, m.Shape(), keys) // or the above proves nothing
 		must(t, err)
 		_, err = m.Apply(read)
 		must(t, err)
@@ -126,7 +126,7 @@ func TestDeltasOutOfChainRefused(t *testing.T) {
 	}{
 		{"the second before the first", m, second, func(*Delta) {}},
 		{"the first again", next, first, func(*Delta) {}},
-		{"after another first one", next, second, func(d *Delta) { d.Previous = m.manifest.Digest }},
+		{"after another first one", next, second, func(d *Delta) { d.Previous = m.Manifest().Digest }},
 		{"one is left out", next, second, func(d *Delta) { d.Sequence = 3 }},
 		{"of another model", m, first, func(d *Delta) { d.Model = "n" }},
 		{"of another version", m, first, func(d *Delta) { d.Base = 4 }},
@@ -146,34 +146,34 @@ func TestDeltasOutOfChainRefused(t *testing.T) {
 func TestUntrustedDeltasRefused(t *testing.T) {
 	m, d, _ := smallDelta(t)
 	ours, theirs := signerOf(t, 1), signerOf(t, 2)
-	plain, err := d.Encode(m, nil)
+	plain, err := d.Encode(m.Shape(), nil)
 	must(t, err)
 	refuse(t, m, plain, ours.Keys(), ErrSignature)
-	signed, err := d.Encode(m, theirs)
+	signed, err := d.Encode(m.Shape(), theirs)
 	must(t, err)
 	refuse(t, m, signed, ours.Keys(), ErrSignature)
 	refuse(t, m, signed, Keys{}, ErrSignature)
-	other, err := d.Encode(m, ours)
+	other, err := d.Encode(m.Shape(), ours)
 	must(t, err)
 	refuse(
 		t,
 		m,
-		append(bytes.Clone(other[:len(other)-deltaSignatureBytes]), signed[len(signed)-deltaSignatureBytes:]...),
+		append(bytes.Clone(other[:len(other)-ed25519.SignatureSize]), signed[len(signed)-ed25519.SignatureSize:]...),
 		ours.Keys(),
 		ErrSignature,
 	)
 	manifestLike := ours.sign(
-		other[deltaFixedBytes : len(other)-deltaSignatureBytes],
+		other[deltaFixedBytes : len(other)-ed25519.SignatureSize],
 	) // of the same key, and no delta's
 	refuse(
 		t,
 		m,
-		append(bytes.Clone(other[:len(other)-deltaSignatureBytes]), manifestLike...),
+		append(bytes.Clone(other[:len(other)-ed25519.SignatureSize]), manifestLike...),
 		ours.Keys(),
 		ErrSignature,
 	)
 	for _, keys := range []Keys{ours.Keys(), nil} {
-		if got, err := DecodeDelta(other, m, keys); err != nil || got.KeyID != ours.ID() || got.Digest != d.Digest {
+		if got, err := DecodeDelta(other, m.Shape(), keys); err != nil || got.KeyID != ours.ID() || got.Digest != d.Digest {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -191,12 +191,12 @@ func forgeDelta(h deltaHeader, payload []byte) []byte {
 
 func framePrefix(head []byte) []byte {
 	sum := sha256.Sum256(head)
-	return append(binary.LittleEndian.AppendUint32([]byte(deltaMagic), uint32(len(head))), sum[:]...)
+	return append(binary.LittleEndian.AppendUint32([]byte("RFDELTA1"), uint32(len(head))), sum[:]...)
 }
 
 func TestForgedDeltasRefused(t *testing.T) {
 	m, d, _ := smallDelta(t)
-	frame, err := d.Encode(m, nil)
+	frame, err := d.Encode(m.Shape(), nil)
 	must(t, err)
 	h, err := decodeDeltaHeader(frame)
 	must(t, err)
@@ -258,7 +258,7 @@ func TestForgedDeltasRefused(t *testing.T) {
 			refuse(t, m, forgeDelta(forged, test.payload), nil, ErrFormat, ErrContents)
 		})
 	}
-	read, err := DecodeDelta(forgeDelta(*h, payload), m, nil)
+	read, err := DecodeDelta(forgeDelta(*h, payload), m.Shape(), nil)
 	must(t, err)
 	_, err = m.Apply(read) // or the table above proves nothing
 	must(t, err)
@@ -266,7 +266,7 @@ func TestForgedDeltasRefused(t *testing.T) {
 
 func TestDeltaLimits(t *testing.T) {
 	m, d, _ := smallDelta(t)
-	frame, err := d.Encode(m, nil)
+	frame, err := d.Encode(m.Shape(), nil)
 	must(t, err)
 	h, err := decodeDeltaHeader(frame)
 	must(t, err)
@@ -280,7 +280,7 @@ func TestDeltaLimits(t *testing.T) {
 	head, err = json.Marshal(h)
 	must(t, err)
 	cut := append(framePrefix(head), head...)
-	longHead := binary.LittleEndian.AppendUint32([]byte(deltaMagic), math.MaxUint32)
+	longHead := binary.LittleEndian.AppendUint32([]byte("RFDELTA1"), math.MaxUint32)
 	for name, test := range map[string]struct {
 		frame []byte
 		want  error
@@ -300,7 +300,7 @@ func TestDeltaLimits(t *testing.T) {
 		wide.Columns[i] = int32(i)
 	}
 	wide.Linear, wide.Basis = make([]float64, len(wide.Columns)), make([]float64, 2*len(wide.Columns))
-	if _, err := wide.Encode(m, nil); !errors.Is(err, ErrContents) || !strings.Contains(err.Error(), "max_rows") {
+	if _, err := wide.Encode(m.Shape(), nil); !errors.Is(err, ErrContents) || !strings.Contains(err.Error(), "max_rows") {
 		t.Errorf("a delta of %d rows: %v, want ErrContents", len(wide.Columns), err)
 	}
 }
@@ -312,9 +312,9 @@ func TestSaysNothingRefused(t *testing.T) {
 	d := &Delta{
 		Model:      "m",
 		Base:       3,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   1,
-		Previous:   m.manifest.Digest,
+		Previous:   m.Manifest().Digest,
 		Created:    created,
 		Bias:       []float64{0},
 	}
@@ -340,9 +340,9 @@ func TestFoldInHolds(t *testing.T) {
 		d := &Delta{
 			Model:      "m",
 			Base:       3,
-			BaseDigest: m.manifest.Digest,
+			BaseDigest: m.Manifest().Digest,
 			Sequence:   1,
-			Previous:   m.manifest.Digest,
+			Previous:   m.Manifest().Digest,
 			Created:    created,
 			Linear:     []float64{},
 			Basis:      []float64{},
@@ -363,15 +363,15 @@ func TestRoundedDelta(t *testing.T) {
 	d := &Delta{
 		Model:      "m",
 		Base:       3,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   1,
-		Previous:   m.manifest.Digest,
+		Previous:   m.Manifest().Digest,
 		Created:    created,
 		Columns:    []int32{2},
 		Linear:     []float64{1e300},
 		Basis:      []float64{1, 2},
 	}
-	if _, err := d.Encode(m, nil); !errors.Is(err, ErrContents) {
+	if _, err := d.Encode(m.Shape(), nil); !errors.Is(err, ErrContents) {
 		t.Errorf("Encode: %v, want ErrContents", err)
 	}
 	if _, err := m.Apply(d); !errors.Is(err, ErrContents) {
@@ -391,7 +391,7 @@ func FuzzDelta(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 5 {
 		d := someDelta(rng, m)
-		frame, err := d.Encode(m, nil)
+		frame, err := d.Encode(m.Shape(), nil)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -420,7 +420,7 @@ func FuzzDelta(f *testing.F) {
 		if !bytes.HasPrefix(frame, read) {
 			t.Error("a frame that was not there")
 		}
-		d, err := DecodeDelta(read, m, nil)
+		d, err := DecodeDelta(read, m.Shape(), nil)
 		if err != nil {
 			if !isRefusal(err) {
 				t.Error(err)
@@ -437,11 +437,11 @@ func FuzzDelta(f *testing.F) {
 		if _, err := NewModel(next.Contents()); err != nil {
 			t.Errorf("applied, and is not publishable: %v", err)
 		}
-		again, err := d.Encode(m, nil)
+		again, err := d.Encode(m.Shape(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, err := DecodeDelta(again, m, nil); err != nil || !reflect.DeepEqual(other.Columns, d.Columns) ||
+		if other, err := DecodeDelta(again, m.Shape(), nil); err != nil || !reflect.DeepEqual(other.Columns, d.Columns) ||
 			!reflect.DeepEqual(other.Added, d.Added) {
 			t.Errorf("encodes as %+v (%v), was %+v", other, err, d)
 		}

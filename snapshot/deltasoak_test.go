@@ -270,7 +270,7 @@ func TestReadersDuringManyDeltas(t *testing.T) {
 // damage cuts a part off the newest segment, as a crash of the machine may, or puts another version's deltas in its
 // place for a while. It reports whether it found something to damage.
 func damage(t *testing.T, dir string, rng *rand.Rand) bool {
-	segments, err := filepath.Glob(at(dir, "[0-9]*", deltasDir, "*"+segmentSuffix))
+	segments, err := filepath.Glob(at(dir, "[0-9]*", deltasDir, "*.seg"))
 	must(t, err)
 	if len(segments) == 0 {
 		return false

@@ -187,7 +187,7 @@ func TestScoreIsTheFlatOne(t *testing.T) {
 					m.NumOutputs(),
 				), make([]float64, m.NumOutputs())
 				var s1, s2 Scratch
-				for i, in := range chainInputs(rng, m) {
+				for i, in := range chainInputs(rng, m.Contents()) {
 					if n, other := m.Score(dst, &in, &s1), flat.score(want, &in, &s2); n != other ||
 						!sameBits(dst, want) {
 						t.Fatalf("event %d: %v with %d unseen, want %v with %d", i, dst, n, want, other)

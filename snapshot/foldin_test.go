@@ -119,7 +119,7 @@ func TestFoldInIsValidated(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, err := Open(dir, "large", Selector{Version: 1}); err != nil || m.Contents().FoldIn != nil ||
-		m.Manifest().NoFoldIn != noRoom {
+		!strings.Contains(m.Manifest().NoFoldIn, "no room") {
 		t.Errorf("a manifest that is full: %v, want the fold-in left out with the reason", err)
 	}
 }

@@ -69,8 +69,8 @@ const catchUpTimeout = time.Second
 func (w *Watcher) catchUp(ctx context.Context, p Pointer, m *Model) *Model {
 	source, ok := w.source.(DeltaSource)
 	served := w.model.Load()
-	if !ok || w.options.NoDeltas || served == nil || m.manifest.Kind != "update" ||
-		p.Version < served.manifest.Version {
+	if !ok || w.options.NoDeltas || served == nil || m.Manifest().Kind != "update" ||
+		p.Version < served.Manifest().Version {
 		return m
 	}
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
@@ -151,7 +151,7 @@ func (f *follower) take(ctx context.Context, m *Model, each func(old, next *Mode
 		var next *Model
 		var d *Delta
 		if err == nil {
-			d, err = DecodeDelta(frame, m, o.Trust.Keys)
+			d, err = DecodeDelta(frame, m.Shape(), o.Trust.Keys)
 		}
 		if err == nil {
 			next, err = m.Apply(d)

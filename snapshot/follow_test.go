@@ -123,7 +123,7 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 	}}
 	served := make(chan struct{})
 	load := func(m *Model) error {
-		if m.manifest.Version == 2 {
+		if m.Manifest().Version == 2 {
 			<-served
 		}
 		return nil
@@ -204,7 +204,7 @@ func TestWatchCompares(t *testing.T) {
 		return &Delta{
 			Model:      "m",
 			Base:       1,
-			BaseDigest: base.manifest.Digest,
+			BaseDigest: base.Manifest().Digest,
 			Sequence:   at.Sequence + 1,
 			Previous:   at.Digest,
 			Created:    created,
@@ -213,7 +213,7 @@ func TestWatchCompares(t *testing.T) {
 			Checked:    &CheckedState{Sequence: 100, PayloadDigest: digest},
 		}
 	}
-	frame, err := checkedBy("sha256:00").Encode(m, nil)
+	frame, err := checkedBy("sha256:00").Encode(m.Shape(), nil)
 	must(t, err)
 	must(t, c.Append(t.Context(), frame))
 	until(
@@ -224,12 +224,13 @@ func TestWatchCompares(t *testing.T) {
 	)
 	sameState(t, checking.Model(), m)
 	atDelta(t, plain, 1, 103)
-	must(t, os.Truncate(segmentPath(dir, 1, 1), c.size-int64(len(frame))))
+	segment := segmentPath(dir, 1, 1)
+	must(t, os.Truncate(segment, sizeOf(t, segment)-int64(len(frame))))
 	again, _ := openChain(t, store, dir, 1)
 	digest, err := PayloadDigest(hundred.Contents())
 	must(t, err)
 	d := checkedBy(digest)
-	frame, err = d.Encode(m, nil)
+	frame, err = d.Encode(m.Shape(), nil)
 	must(t, err)
 	must(t, again.Append(t.Context(), frame))
 	next, err := m.Apply(d)
@@ -298,7 +299,7 @@ func TestWatchFollowsAFork(t *testing.T) {
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 6, 0)
 	path := segmentPath(dir, 1, 1)
-	six := c.size
+	six := sizeOf(t, path)
 	lost := grow(t, c, m, 4, 0)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{Trust: Trust{Keys: keys}})
 	atDelta(t, w, 1, 10)
@@ -506,11 +507,11 @@ func BenchmarkScoreWhileDeltasArrive(b *testing.B) {
 
 // frameOfRows returns the next delta of a model with rows spread over its columns.
 func frameOfRows(b *testing.B, m *Model, rows int) []byte {
-	at, c := m.Position(), &m.contents
+	at, c := m.Position(), m.Shape()
 	d := &Delta{
 		Model:      "m",
 		Base:       at.Version,
-		BaseDigest: m.manifest.Digest,
+		BaseDigest: m.Manifest().Digest,
 		Sequence:   at.Sequence + 1,
 		Previous:   at.Digest,
 		Created:    created,
@@ -522,7 +523,7 @@ func frameOfRows(b *testing.B, m *Model, rows int) []byte {
 	for i := range d.Columns {
 		d.Columns[i] = int32(i*step + int(at.Sequence)%step)
 	}
-	frame, err := d.Encode(m, nil)
+	frame, err := d.Encode(m.Shape(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

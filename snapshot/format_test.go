@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/refitd/refitd/daemon/daemontest/tier"
 )
@@ -207,13 +208,13 @@ func TestForgedVersionsRefused(t *testing.T) {
 		}, ErrFormat},
 		{"other kernel", func(m *Manifest, files map[string][]byte) { m.Kernel = Homogeneous }, ErrGolden},
 		{"kernel of degree 3 in an older format", func(m *Manifest, files map[string][]byte) { m.Degree = 3 }, ErrFormat},
-		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 3, formatDegree },
+		{"kernel of degree 3", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 3, 5 },
 			ErrGolden},
-		{"kernel of degree 4", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 4, formatDegree },
+		{"kernel of degree 4", func(m *Manifest, files map[string][]byte) { m.Degree, m.Format = 4, 5 },
 			ErrFormat},
 		{"kernel of no degree", func(m *Manifest, files map[string][]byte) { m.Degree = 0 }, ErrFormat},
 		{"weights of lists in format 5", func(m *Manifest, files map[string][]byte) {
-			m.Schema.MultiWeights, m.Format = []string{WeightMean}, formatDegree
+			m.Schema.MultiWeights, m.Format = []string{WeightMean}, 5
 		}, ErrFormat},
 		{"next format", func(m *Manifest, files map[string][]byte) { m.Format = FormatVersion + 1 }, ErrFormat},
 		{"of another model", func(m *Manifest, files map[string][]byte) { m.Model = "n" }, ErrDigest},
@@ -287,8 +288,8 @@ func TestManifestIgnoresUnknownFields(t *testing.T) {
 	m.Model, m.Version = "m", 1
 	b, err := m.encode()
 	must(t, err)
-	body := bytes.Replace(b[:len(b)-tailBytes], []byte(`"model"`), []byte(`"from_the_future": {"a": [1]}, "model"`), 1)
-	later := append(body, manifestTail+hexSum(body)+manifestEnd...)
+	body := bytes.Replace(unsealed(b), []byte(`"model"`), []byte(`"from_the_future": {"a": [1]}, "model"`), 1)
+	later := sealed(body)
 	if got, err := decodeManifest(later); err != nil || got.Model != "m" {
 		t.Errorf("decodeManifest: %v, want the known fields", err)
 	}
@@ -335,12 +336,12 @@ func TestFirstFormat(t *testing.T) {
 	}
 }
 
-// decodeBoth reads parameters and names into a model that has its manifest, as load does.
-func decodeBoth(m *Model, tensors, names []byte) error {
-	if err := m.checkForm(); err != nil {
+// decodeBoth reads parameters and names, as Trust does.
+func decodeBoth(l *Loader, tensors, names []byte) error {
+	if err := l.Form(); err != nil {
 		return err
 	}
-	return errors.Join(m.decodeParameters(tensors), m.decodeNames(names))
+	return errors.Join(l.Parameters(tensors), l.Names(names))
 }
 
 func FuzzManifest(f *testing.F) {
@@ -349,22 +350,17 @@ func FuzzManifest(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b[:len(b)-tailBytes])
+	f.Add(unsealed(b))
 	f.Add([]byte(`{"format":1,"k":null,`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		m, err := decodeManifest(append(bytes.Clone(body), manifestTail+hexSum(body)+manifestEnd...))
+		m, err := decodeManifest(sealed(body))
 		if err != nil {
 			if !isRefusal(err) {
 				t.Error(err)
 			}
 			return
 		}
-		model := &Model{
-			manifest: m,
-			contents: Contents{Schema: m.Schema, Kernel: m.Kernel, Link: m.Link, NumFeatures: m.NumFeatures,
-				NumOutputs: m.NumOutputs, NumBasis: m.NumBasis},
-		}
-		if err := decodeBoth(model, nil, nil); !isRefusal(err) {
+		if err := decodeBoth(NewLoader(&m, "", time.Time{}), nil, nil); !isRefusal(err) {
 			t.Errorf("decode of empty files: %v", err)
 		}
 	})
@@ -385,14 +381,11 @@ func FuzzFiles(f *testing.F) {
 	f.Add(tensors, names, golden)
 	f.Add(tensors, []byte(`["user","u"]`+"\n"), []byte(`{"event":{},"outputs":[1],"prediction":null}`))
 	f.Fuzz(func(t *testing.T, tensors, names, golden []byte) {
-		read := &Model{
-			manifest: m.manifest,
-			contents: Contents{Schema: c.Schema, Kernel: c.Kernel, Link: c.Link, NumFeatures: c.NumFeatures,
-				NumOutputs: c.NumOutputs, NumBasis: c.NumBasis},
-		}
+		manifest := m.Manifest()
+		read := NewLoader(&manifest, "", time.Time{})
 		err := decodeBoth(read, tensors, names)
 		if err == nil {
-			err = checkGolden(read, golden)
+			err = read.Golden(golden)
 		}
 		if err != nil {
 			if !isRefusal(err) && !errors.Is(err, ErrGolden) {
@@ -400,11 +393,11 @@ func FuzzFiles(f *testing.F) {
 			}
 			return
 		}
-		if again, err := encodeVocabulary(&read.contents); err != nil ||
+		if again, err := encodeVocabulary(read.Model().Contents()); err != nil ||
 			!bytes.Contains(names, []byte(`\`)) && !bytes.Equal(again, names) {
 			t.Errorf("accepted the vocabulary %q, which is %q: %v", names, again, err)
 		}
-		if again, err := encodeTensors(&read.contents); err != nil || !bytes.Equal(again, tensors) {
+		if again, err := encodeTensors(read.Model().Contents()); err != nil || !bytes.Equal(again, tensors) {
 			t.Errorf("accepted parameters that encode otherwise: %v", err)
 		}
 	})

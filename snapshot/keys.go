@@ -83,6 +83,11 @@ func (s *Signer) Format(f fmt.State, _ rune) { fmt.Fprint(f, "key "+s.id) }
 
 func (s *Signer) sign(text []byte) []byte { return ed25519.Sign(s.key, text) }
 
+// signManifest returns the file of the signature of a manifest: SignatureFile.
+func (s *Signer) signManifest(manifest []byte) ([]byte, error) {
+	return (&signature{s.id, "ed25519", s.sign(manifest)}).encode()
+}
+
 // maxKeyBytes is more than any file of one key has, and maxKeysBytes more than one of public keys needs.
 const (
 	maxKeyBytes  = 4 << 10

@@ -45,8 +45,8 @@ func publishAndDie(spec string) error {
 	if store.Signer, err = NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))); err != nil {
 		return err
 	}
-	store.logBytes = 1000 // so that it begins another file, too
-	store.step = func(site string) error {
+	store.LogBytes = 1000 // so that it begins another file, too
+	store.Step = func(site string) error {
 		if left--; left < 0 {
 			fmt.Println(site)
 			syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -144,7 +144,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		if left, err := filepath.Glob(filepath.Join(dir, "m", "*", ".new")); err != nil || len(left) > 0 {
 			t.Errorf("%q: left behind: %v, %v", step, left, err)
 		}
-		if left, err := filepath.Glob(filepath.Join(dir, "m", staging+"*")); err != nil || len(left) > 0 {
+		if left, err := filepath.Glob(filepath.Join(dir, "m", ".staging-*")); err != nil || len(left) > 0 {
 			t.Errorf("%q: left behind: %v, %v", step, left, err)
 		}
 		all := records(t, store)

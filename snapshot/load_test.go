@@ -112,6 +112,9 @@ func TestTensorsInPlace(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestInPlace(t *testing.T) {
 	b := binary.NativeEndian.AppendUint64(make([]byte, 8), math.Float64bits(1.5))
 	if got := inPlace(b[8:], 1, F64); binary.NativeEndian.Uint16([]byte{1, 0}) == 1 &&
 		(len(got) != 1 || cap(got) != 1 || got[0] != 1.5) {

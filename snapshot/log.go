@@ -218,12 +218,12 @@ func (s *Store) appendLog(root *os.Root, r *Record) error {
 	}
 	end, err := wholeLines(f)
 	if err == nil {
-		err = s.step("snapshot.log")
+		err = s.Step("snapshot.log")
 	}
 	if err == nil {
 		_, err = f.WriteAt(append(b, '\n'), end)
 	}
-	if err := errors.Join(err, f.Sync(), f.Close(), s.step("snapshot.logged")); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close(), s.Step("snapshot.logged")); err != nil {
 		return fmt.Errorf("%s: %w", logFile, err)
 	}
 	if end == 0 {

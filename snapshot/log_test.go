@@ -148,7 +148,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 // go back.
 func TestTornLog(t *testing.T) {
 	store, dir := publish(t, 2)
-	path := filepath.Join(dir, "m", logFile)
+	path := filepath.Join(dir, "m", "log.jsonl")
 	content, err := os.ReadFile(path)
 	must(t, err)
 	for n := len(content) - 1; n >= 0; n -= 1 + n/20 {
@@ -174,7 +174,7 @@ func TestTornLog(t *testing.T) {
 
 func TestDamagedLog(t *testing.T) {
 	store, dir := publish(t, 3)
-	path := filepath.Join(dir, "m", logFile)
+	path := filepath.Join(dir, "m", "log.jsonl")
 	content, err := os.ReadFile(path)
 	must(t, err)
 	content[0] = '#'

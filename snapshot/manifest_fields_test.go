@@ -246,7 +246,7 @@ func withNewMember(t *testing.T, model string, scored bool) {
 	must(t, err)
 	const old, grown = `"schema":{"task"`, `"schema":{"ranking":[{"by":1}],"task"`
 	body := bytes.Replace(
-		b[:len(b)-tailBytes],
+		unsealed(b),
 		[]byte(strings.Replace(old, ":", ": ", 1)),
 		[]byte(strings.Replace(grown, ":", ": ", 1)),
 		1,
@@ -266,11 +266,11 @@ func withNewMember(t *testing.T, model string, scored bool) {
 		digest := "sha256:" + hexSum([]byte(string(head)+"\n"+m.Files[0].SHA256+"\n"+m.Files[1].SHA256+"\n"))
 		body = bytes.Replace(body, []byte(m.PayloadDigest), []byte(digest), 1)
 	}
-	if len(body) == len(b)-tailBytes {
+	if len(body) == len(unsealed(b)) {
 		t.Fatalf("no member was added:\n%s", b)
 	}
 	sum := hexSum(body)
-	must(t, os.WriteFile(path, []byte(string(body)+manifestTail+sum+manifestEnd), 0o644))
+	must(t, os.WriteFile(path, sealed(body), 0o644))
 	p := Pointer{Version: 1, ManifestDigest: "sha256:" + sum, Sequence: 1, Moved: created, Event: EventAlias}
 	p.seal("m", Latest, nil)
 	b, err = p.encode()

@@ -117,7 +117,8 @@ func checkBundle(dir string, key *ecdsa.PublicKey) error {
 func TestModelSignature(t *testing.T) {
 	private, public, key := modelKeys(t, elliptic.P256())
 	for _, signed := range []bool{false, true} {
-		store := NewStore(t.TempDir())
+		root := t.TempDir()
+		store := NewStore(root)
 		var err error
 		if store.ModelSigner, err = LoadModelSigner(private); err != nil {
 			t.Fatal(err)
@@ -129,12 +130,12 @@ func TestModelSignature(t *testing.T) {
 			""})); err != nil {
 			t.Fatal(err)
 		}
-		dir := filepath.Join(store.dir, "m", "1")
+		dir := filepath.Join(root, "m", "1")
 		if err := checkBundle(dir, &key.PublicKey); err != nil {
 			t.Fatal(err)
 		}
 		verifyInPython(t, dir, public, true)
-		if _, err := Open(store.dir, "m", Selector{Version: 1}); err != nil {
+		if _, err := Open(root, "m", Selector{Version: 1}); err != nil {
 			t.Error(err)
 		}
 		files, err := os.ReadDir(dir)
@@ -162,7 +163,7 @@ func TestModelSignature(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, m := openChain(t, store, store.dir, 1)
+		c, m := openChain(t, store, root, 1)
 		grow(t, c, m, 1, 0)
 		if err := checkBundle(dir, &key.PublicKey); err != nil {
 			t.Errorf("with deltas: %v", err)

@@ -141,43 +141,6 @@ func absent(err error) error {
 	return err
 }
 
-// checkForm returns ErrFormat unless the manifest is of a kernel and a shape that this build has.
-func (m *Model) checkForm() error {
-	if m.manifest.Degree == 0 { // which Contents takes for 2
-		return fmt.Errorf("manifest.json: %w: a kernel without a degree", ErrFormat)
-	}
-	if err := m.contents.checkShape(); err != nil {
-		return fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
-	}
-	return nil
-}
-
-// decodeParameters reads the parameters of a model whose form is checked, which may keep b.
-func (m *Model) decodeParameters(b []byte) error {
-	if err := decodeTensors(&m.contents, b); err != nil {
-		return err
-	}
-	if err := m.contents.checkParameters(); err != nil {
-		return fmt.Errorf("model.safetensors: %w: %w", ErrFormat, err)
-	}
-	return nil
-}
-
-// decodeNames reads the vocabulary of a model whose form is checked. It may run concurrently with decodeParameters.
-func (m *Model) decodeNames(b []byte) error {
-	if err := decodeVocabulary(&m.contents, b); err != nil {
-		return err
-	}
-	err := m.contents.checkVocabulary()
-	if err == nil {
-		err = m.indexNames()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	return nil
-}
-
 // readFiles reads the three files that a manifest vouches for, side by side, and hands each to its use, in the order of
 // the manifest, as soon as its size and digest are verified. Uses run at the same time. Of several errors it returns
 // that of the first file.

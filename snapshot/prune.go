@@ -41,7 +41,7 @@ func (s *Store) Prune(ctx context.Context, model string, keep Retention) (remove
 				break
 			}
 			removed = append(removed, v)
-			if err = errors.Join(s.step("snapshot.pruned"), root.RemoveAll(staging+name)); err != nil {
+			if err = errors.Join(s.Step("snapshot.pruned"), root.RemoveAll(staging+name)); err != nil {
 				break
 			}
 		}

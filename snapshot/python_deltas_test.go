@@ -78,14 +78,14 @@ func expectedChains(t *testing.T) (list []expectedChain) {
 		must(t, err)
 		for range 12 {
 			d := someDelta(rng, m)
-			frame, err := d.Encode(m, nil)
+			frame, err := d.Encode(m.Shape(), nil)
 			must(t, err)
 			must(t, chain.Append(t.Context(), frame))
 			m, err = m.Apply(d)
 			must(t, err)
 		}
 		e.state(t, m)
-		for _, in := range chainInputs(rng, m) {
+		for _, in := range chainInputs(rng, m.Contents()) {
 			e.Events = append(e.Events, scoreOf(m.Schema(), m.Schema().toMap(&in), m.Predict))
 		}
 		top := expectedTop{
@@ -171,10 +171,10 @@ func refusedChains(t *testing.T) (list []expectedChain) {
 	} {
 		frame, _, err := deltaAfter(m, 1, nil)
 		must(t, err)
-		d, err := DecodeDelta(frame, m, nil)
+		d, err := DecodeDelta(frame, m.Shape(), nil)
 		must(t, err)
 		change(d)
-		frame, err = d.Encode(m, nil) // unsigned
+		frame, err = d.Encode(m.Shape(), nil) // unsigned
 		must(t, err)
 		ask(name, frame, 1)
 	}

@@ -194,7 +194,7 @@ func resealed() map[string]func(f *forged) {
 		"a format of zero":       func(f *forged) { f.manifest.Format = 0 },
 		"limits in format 1":     func(f *forged) { f.manifest.Schema.Numeric[0].Clip = 2 },
 		"degree 3 in format 1":   func(f *forged) { f.manifest.Degree = 3 },
-		"another degree":         func(f *forged) { f.manifest.Degree, f.manifest.Format = 4, formatDegree },
+		"another degree":         func(f *forged) { f.manifest.Degree, f.manifest.Format = 4, 5 },
 		"no degree":              func(f *forged) { f.manifest.Degree = 0 },
 		"another model":          func(f *forged) { f.manifest.Model = "other" },
 		"another version":        func(f *forged) { f.manifest.Version = 2 },
@@ -209,20 +209,20 @@ func resealed() map[string]func(f *forged) {
 		"optional: no field":     func(f *forged) { f.manifest.Schema.Optional = []string{"nothing"} },
 		"a cross of one": func(f *forged) {
 			f.manifest.Schema.Cross, f.manifest.Format = [][]string{{"user"}},
-				formatCrosses
+				4
 		},
 		"weights of lists in format 5": func(f *forged) {
-			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightSqrt}, formatDegree
+			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightSqrt}, 5
 		},
 		"weights of more lists": func(f *forged) {
-			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightMean, WeightSqrt}, formatWeights
+			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{WeightMean, WeightSqrt}, 6
 		},
 		"a weight of no kind": func(f *forged) {
 			f.manifest.Schema.MultiWeights, f.manifest.Format = []string{"one"},
-				formatWeights
+				6
 		},
 		"a map of no kind": func(f *forged) {
-			f.manifest.Schema.FeatureMap, f.manifest.Format = &FeatureMap{Kind: "wavelets"}, formatMap
+			f.manifest.Schema.FeatureMap, f.manifest.Format = &FeatureMap{Kind: "wavelets"}, 3
 		},
 		"a fold-in of nothing": func(f *forged) { f.manifest.FoldIn = &FoldIn{Likelihood: LogisticLikelihood} },
 		"two files":            func(f *forged) { f.manifest.Files = f.manifest.Files[:2] },

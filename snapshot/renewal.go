@@ -99,7 +99,7 @@ func (s *Store) Renew(ctx context.Context, model, alias string, expires time.Tim
 		r := &p.Renewal
 		r.Renewed, r.Expires = s.Now().UTC().Truncate(time.Millisecond), expires.UTC().Truncate(time.Millisecond)
 		if s.Signer != nil {
-			r.KeyID = s.Signer.id
+			r.KeyID = s.Signer.ID()
 		}
 		text := r.text(model, alias, &p)
 		r.Digest = "sha256:" + hexSum(text)

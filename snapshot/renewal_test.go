@@ -36,7 +36,7 @@ func TestRenewal(t *testing.T) {
 	}
 	alias, err := os.ReadFile(filepath.Join(dir, "m", aliasDir, Champion))
 	must(t, err)
-	log, err := os.ReadFile(filepath.Join(dir, "m", logFile))
+	log, err := os.ReadFile(filepath.Join(dir, "m", "log.jsonl"))
 	must(t, err)
 	for range 5 { // an hour is the life, each renewal comes after a quarter of it
 		clock.add(15 * time.Minute)
@@ -55,7 +55,7 @@ func TestRenewal(t *testing.T) {
 	if _, err := trust.Open(dir, "m", Selector{Version: 1}); !errors.Is(err, ErrExpired) {
 		t.Errorf("opened by its number: %v, want ErrExpired: that is not renewed", err)
 	}
-	for name, want := range map[string][]byte{filepath.Join(aliasDir, Champion): alias, logFile: log} {
+	for name, want := range map[string][]byte{filepath.Join(aliasDir, Champion): alias, "log.jsonl": log} {
 		if now, err := os.ReadFile(filepath.Join(dir, "m", name)); err != nil || string(now) != string(want) {
 			t.Errorf("%s has changed: %v", name, err)
 		}

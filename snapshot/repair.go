@@ -228,7 +228,7 @@ func (s *Store) recall(root *os.Root, model, alias string, r Record) (Pointer, e
 	}
 	p := Pointer{
 		Version:        version,
-		ManifestDigest: m.manifest.Digest,
+		ManifestDigest: m.Manifest().Digest,
 		Sequence:       r.Sequence,
 		Moved:          r.Time,
 		Event:          r.Event,

@@ -107,18 +107,18 @@ func (s *Store) rotate(root *os.Root) error {
 		return err
 	}
 	st, err := f.Stat()
-	if err != nil || st.Size() < s.logBytes {
+	if err != nil || st.Size() < s.LogBytes {
 		return errors.Join(err, f.Close())
 	}
 	carried, last, err := standing(f)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.Create(root, newLog, 0o644, durable.Bytes(carried)), s.step(
+	if err := errors.Join(durable.Create(root, newLog, 0o644, durable.Bytes(carried)), s.Step(
 		"snapshot.log_begun")); err != nil {
 		return err
 	}
-	if err := errors.Join(root.Rename(logFile, asideLog(last)), s.step("snapshot.log_aside")); err != nil {
+	if err := errors.Join(root.Rename(logFile, asideLog(last)), s.Step("snapshot.log_aside")); err != nil {
 		return err
 	}
 	if err := durable.Rename(root, newLog, logFile); err != nil {

@@ -1,11 +1,15 @@
 package snapshot
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -14,7 +18,7 @@ import (
 // same. A reader meets every record that is left once, in order.
 func TestLogRotates(t *testing.T) {
 	store, dir := publish(t, 0)
-	store.logBytes = 1500
+	store.LogBytes = 1500
 	clock := created
 	store.Now = func() time.Time {
 		clock = clock.Add(time.Second)
@@ -35,14 +39,19 @@ func TestLogRotates(t *testing.T) {
 		}
 		return aliases
 	}
-	aside := func() []int64 {
-		root, err := openModel(dir, "m")
+	aside := func() (sequences []int64) {
+		names, err := filepath.Glob(filepath.Join(dir, "m", "log-*.jsonl"))
 		must(t, err)
-		defer root.Close()
-		names, err := asideLogs(root)
-		must(t, err)
-		return names
+		for _, name := range names {
+			number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), "log-"), ".jsonl")
+			sequence, err := strconv.ParseInt(number, 10, 64)
+			must(t, err)
+			sequences = append(sequences, sequence)
+		}
+		slices.Sort(sequences)
+		return sequences
 	}
+	const maxLogs = 16 // see the package comment
 	check := func() {
 		t.Helper()
 		var got []Record
@@ -81,14 +90,11 @@ func TestLogRotates(t *testing.T) {
 	}
 	note := func() {
 		t.Helper()
-		f, err := os.Open(filepath.Join(dir, "m", logFile))
+		b, err := os.ReadFile(filepath.Join(dir, "m", "log.jsonl"))
 		must(t, err)
-		defer f.Close()
+		lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
 		var last Record
-		for r, err := range linesOf(f) {
-			must(t, err)
-			last = r
-		}
+		must(t, json.Unmarshal(lines[len(lines)-1], &last))
 		all = append(all, last)
 	}
 	contents := testContents(small)
@@ -156,7 +162,7 @@ func TestLogRotates(t *testing.T) {
 		}
 	}
 	// A reader that comes between the two renames of a writer. TestKilledAtEveryStep ends writers there.
-	path := filepath.Join(dir, "m", logFile)
+	path := filepath.Join(dir, "m", "log.jsonl")
 	must(t, os.Rename(path, path+".away"))
 	var got int64
 	for r, err := range store.Log("m") {

@@ -80,6 +80,19 @@ func (m *Model) linearWidth() int {
 	return m.contents.NumOutputs
 }
 
+// Shape returns what a delta has to know of the model.
+func (m *Model) Shape() *Shape {
+	c := &m.contents
+	return &Shape{
+		Schema:     &c.Schema,
+		FoldIn:     c.FoldIn,
+		NumOutputs: c.NumOutputs,
+		NumBasis:   c.NumBasis,
+		HasLinear:  c.Linear != nil,
+		Tensors:    c.Tensors,
+	}
+}
+
 // rowWidth returns how many numbers a row has.
 func (m *Model) rowWidth() int { return m.contents.NumBasis + m.linearWidth() }
 

@@ -66,14 +66,17 @@ type Store struct {
 	Fence func() error
 	Now   func() time.Time // clock of the publish log, of aliases and of retention. Set it before use.
 
-	dir      string
-	logBytes int64                   // size at which the publish log begins another file
-	step     func(site string) error // gets every durable step, and may fail it: failpoint.At but in tests
+	// LogBytes is the size at which the publish log begins another file: 16 MiB of NewStore. Set it before use.
+	LogBytes int64
+	// Step gets the name of every durable step, and may fail it: failpoint.At of NewStore. Set it before use.
+	Step func(site string) error
+
+	dir string
 }
 
 // NewStore returns the store in dir. Nothing is read or created before it is needed.
 func NewStore(dir string) *Store {
-	return &Store{dir: dir, Now: time.Now, logBytes: maxLogBytes, step: failpoint.At}
+	return &Store{dir: dir, Now: time.Now, LogBytes: maxLogBytes, Step: failpoint.At}
 }
 
 // Publish writes contents as the next version of a model, moves the alias "latest" and those of moves to it, appends to
@@ -154,7 +157,7 @@ func (s *Store) number(root *os.Root, model string, newest int64, manifest *Mani
 	version = reserved.Version
 	manifest.Version, manifest.Previous, manifest.KeyID = version, previous.ManifestDigest, ""
 	if s.Signer != nil {
-		manifest.KeyID = s.Signer.id
+		manifest.KeyID = s.Signer.ID()
 	}
 	b, err := manifest.encode()
 	if err != nil {
@@ -163,7 +166,7 @@ func (s *Store) number(root *os.Root, model string, newest int64, manifest *Mani
 	if s.Signer == nil {
 		return []stagedFile{{ManifestFile, b}}, nil
 	}
-	sig, err := (&signature{s.Signer.id, "ed25519", s.Signer.sign(b)}).encode()
+	sig, err := s.Signer.signManifest(b)
 	return []stagedFile{{SignatureFile, sig}, {ManifestFile, b}}, err
 }
 
@@ -222,22 +225,22 @@ func (s *Store) writeVersion(ctx context.Context, root *os.Root, version int64, 
 		return err
 	}
 	defer dir.Close()
-	if err := s.step("snapshot.staging"); err != nil {
+	if err := s.Step("snapshot.staging"); err != nil {
 		return err
 	}
 	for _, f := range files {
-		if err := errors.Join(ctx.Err(), durable.Create(dir, f.name, 0o644, durable.Bytes(f.content)), s.step(
+		if err := errors.Join(ctx.Err(), durable.Create(dir, f.name, 0o644, durable.Bytes(f.content)), s.Step(
 			"snapshot.write")); err != nil {
 			return errors.Join(err, root.RemoveAll(staging+name))
 		}
 	}
-	if err := errors.Join(durable.SyncDir(dir), s.step("snapshot.synced")); err != nil {
+	if err := errors.Join(durable.SyncDir(dir), s.Step("snapshot.synced")); err != nil {
 		return err
 	}
 	if err := s.fenced(); err != nil {
 		return errors.Join(err, root.RemoveAll(staging+name))
 	}
-	if err := errors.Join(root.Rename(staging+name, name), s.step("snapshot.renamed")); err != nil {
+	if err := errors.Join(root.Rename(staging+name, name), s.Step("snapshot.renamed")); err != nil {
 		return err
 	}
 	return durable.SyncDir(root)

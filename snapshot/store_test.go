@@ -167,7 +167,7 @@ func TestPrune(t *testing.T) {
 	must(
 		t,
 		errors.Join(
-			os.Remove(filepath.Join(dir, "m", logFile)),
+			os.Remove(filepath.Join(dir, "m", "log.jsonl")),
 			os.WriteFile(filepath.Join(dir, "m", aliasDir, Champion), []byte("6"), 0o644),
 		),
 	)
@@ -182,7 +182,7 @@ func TestKilledPublisher(t *testing.T) {
 	store, dir := publish(t, 2)
 	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile,
 		vocabularyFile, goldenFile, ManifestFile}} {
-		torn := filepath.Join(dir, "m", staging+"3")
+		torn := filepath.Join(dir, "m", ".staging-3")
 		must(t, os.Mkdir(torn, 0o755))
 		for _, name := range remains {
 			b, err := os.ReadFile(filepath.Join(dir, "m", "2", name))

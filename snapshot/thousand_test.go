@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -98,7 +99,7 @@ func TestThousandEvents(t *testing.T) {
 func publishedAs(t *testing.T, dir, name string, c *Contents) *Model {
 	t.Helper()
 	name = strings.ToLower(
-		fmt.Sprintf("%s-%d-%d-%s-%d-%s", name, c.NumBasis, c.degree(), c.Kernel, len(c.MapWeights), c.Tensors),
+		fmt.Sprintf("%s-%d-%d-%s-%d-%s", name, c.NumBasis, cmp.Or(c.Degree, 2), c.Kernel, len(c.MapWeights), c.Tensors),
 	)
 	manifest, err := NewStore(dir).Publish(t.Context(), name, c)
 	must(t, err)

@@ -11,7 +11,14 @@ import (
 )
 
 // slowTopK ranks by Predict.
-func slowTopK(t *testing.T, m *Model, q *Query) []Item {
+func slowTopK(
+	t *testing.T,
+	m interface {
+		Contents() *Contents
+		Predict(in *Input) (Prediction, error)
+	},
+	q *Query,
+) []Item {
 	t.Helper()
 	c := m.Contents()
 	field := slices.Index(c.Schema.Categorical, q.Over)

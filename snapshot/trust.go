@@ -27,28 +27,25 @@ func (t Trust) now() time.Time {
 // there is fs.ErrNotExist. It may be called for several files at once.
 type fileReader func(name string, limit int64) ([]byte, error)
 
-// load reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its
-// digest, that it is the version that p names, expiry (the renewal of p is verified already), size and digest of each
-// file; and only then that file is parsed.
+// load reads, verifies, parses and tests a version: see loader.
 func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
-	m, err := t.head(model, p, read)
+	l, err := t.loader(model, p, read)
 	if err != nil {
 		return nil, err
 	}
-	manifest := &m.manifest
-	m.contents = Contents{
-		Schema:      manifest.Schema,
-		Kernel:      manifest.Kernel,
-		Degree:      manifest.Degree,
-		Link:        manifest.Link,
-		NumFeatures: manifest.NumFeatures,
-		NumOutputs:  manifest.NumOutputs,
-		NumBasis:    manifest.NumBasis,
-		FoldIn:      manifest.FoldIn,
-		NoFoldIn:    manifest.NoFoldIn,
-		Meta:        manifest.Meta,
+	return l.Model(), nil
+}
+
+// loader reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its
+// digest, that it is the version that p names, expiry (the renewal of p is verified already), size and digest of each
+// file; and only then that file is parsed.
+func (t Trust) loader(model string, p Pointer, read fileReader) (*Loader, error) {
+	h, err := t.head(model, p, read)
+	if err != nil {
+		return nil, err
 	}
-	if err := m.checkForm(); err != nil {
+	l := NewLoader(&h.manifest, h.signedBy, h.expires)
+	if err := l.Form(); err != nil {
 		return nil, err
 	}
 	var golden []byte
@@ -56,13 +53,14 @@ func (t Trust) load(model string, p Pointer, read fileReader) (*Model, error) {
 		golden = b
 		return nil
 	}
-	if err := readFiles(read, manifest, [3]func([]byte) error{m.decodeParameters, m.decodeNames, keep}); err != nil {
+	uses := [3]func([]byte) error{l.Parameters, l.Names, keep}
+	if err := readFiles(read, &h.manifest, uses); err != nil {
 		return nil, err
 	}
-	if err := manifest.FoldIn.validate(&m.contents); err != nil {
-		return nil, fmt.Errorf("manifest.json: %w: %w", ErrFormat, err)
+	if err := l.FoldIn(); err != nil {
+		return nil, err
 	}
-	return m, checkGolden(m, golden)
+	return l, l.Golden(golden)
 }
 
 // VerifyFiles returns an error unless files, by name, are those of the version that a pointer names: its manifest,
@@ -80,10 +78,10 @@ func (t Trust) VerifyFiles(model string, p Pointer, files map[string][]byte) err
 		}
 		return b, nil
 	}
-	m, err := t.head(model, p, read)
+	h, err := t.head(model, p, read)
 	if err == nil {
 		verified := func([]byte) error { return nil }
-		err = readFiles(read, &m.manifest, [3]func([]byte) error{verified, verified, verified})
+		err = readFiles(read, &h.manifest, [3]func([]byte) error{verified, verified, verified})
 	}
 	if err != nil {
 		return fmt.Errorf("snapshot: files of %s version %d: %w", model, p.Version, err)
@@ -91,27 +89,34 @@ func (t Trust) VerifyFiles(model string, p Pointer, files map[string][]byte) err
 	return nil
 }
 
-// head is load up to the expiry: a model that has its manifest only.
-func (t Trust) head(model string, p Pointer, read fileReader) (*Model, error) {
+// header is what is known of a version before its files are read.
+type header struct {
+	manifest Manifest
+	signedBy string    // the id of a trusted key, "" without keys
+	expires  time.Time // zero is never
+}
+
+// head is loader up to the expiry.
+func (t Trust) head(model string, p Pointer, read fileReader) (*header, error) {
 	raw, err := read(ManifestFile, maxManifestBytes)
 	if err != nil {
 		return nil, absent(err)
 	}
-	m := &Model{}
+	h := new(header)
 	if t.Keys != nil {
 		sig, err := read(SignatureFile, maxSignatureBytes)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if m.signedBy, err = t.Keys.verifyManifest(raw, sig); err != nil {
+		if h.signedBy, err = t.Keys.verifyManifest(raw, sig); err != nil {
 			return nil, err
 		}
 	}
-	if m.manifest, err = decodeManifest(raw); err != nil {
+	if h.manifest, err = decodeManifest(raw); err != nil {
 		return nil, err
 	}
-	manifest := &m.manifest
-	m.expires = p.expiry(manifest)
+	manifest := &h.manifest
+	h.expires = p.expiry(manifest)
 	switch {
 	case manifest.Model != model || manifest.Version != p.Version:
 		return nil, fmt.Errorf(
@@ -128,15 +133,15 @@ func (t Trust) head(model string, p Pointer, read fileReader) (*Model, error) {
 			p.Version,
 			manifest.Digest,
 		)
-	case !t.AllowExpired && m.IsExpired(t.now()):
+	case !t.AllowExpired && !h.expires.IsZero() && !t.now().Before(h.expires):
 		return nil, fmt.Errorf(
 			"%w: version %d was valid until %s: publish a new one",
 			ErrExpired,
 			p.Version,
-			m.expires.Format(time.RFC3339),
+			h.expires.Format(time.RFC3339),
 		)
 	}
-	return m, nil
+	return h, nil
 }
 
 // readVersion loads a version from the directory of a model. A pointer without a digest does not pin the manifest.
@@ -146,11 +151,16 @@ func (t Trust) readVersion(root *os.Root, model string, p Pointer) (*Model, erro
 		return nil, err
 	}
 	defer dir.Close()
-	m, err := t.load(model, p, func(name string, limit int64) ([]byte, error) { return readFile(dir, name, limit) })
+	l, err := t.loader(
+		model,
+		p,
+		func(name string, limit int64) ([]byte, error) { return readFile(dir, name, limit) },
+	)
 	if err != nil {
 		return nil, err
 	}
-	m.manifest.Cut, err = readCut(dir, &m.manifest)
-	m.contents.Meta.Cut = m.manifest.Cut
-	return m, err
+	manifest := l.Model().Manifest()
+	cut, err := readCut(dir, &manifest)
+	l.Cut(cut)
+	return l.Model(), err
 }

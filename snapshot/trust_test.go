@@ -122,7 +122,7 @@ func FuzzPointer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	sig, err := (&signature{s.ID(), "ed25519", s.sign(b)}).encode()
+	sig, err := s.signManifest(b)
 	if err != nil {
 		f.Fatal(err)
 	}

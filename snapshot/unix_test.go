@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Links and pipes in place of files are refused, whether or not they leave the store.
@@ -64,9 +65,9 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	root, err := os.OpenRoot(filepath.Join(dir, "m"))
 	must(t, err)
 	defer root.Close()
-	unlock, err := lock(t.Context(), root, lockFile)
+	unlock, err := lock(t.Context(), root, ".lock")
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*lockEvery)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := setAliasUntil(ctx, store); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("SetAlias while locked: %v, want context.DeadlineExceeded", err)

@@ -305,17 +305,18 @@ func (w *Watcher) accept(ctx context.Context, p Pointer, accepted *Pointer) erro
 		}
 		return err
 	}
-	w.expires.Store(&m.expires)
+	expires := m.Expires()
+	w.expires.Store(&expires)
 	first := false
 	*accepted = p
-	manifest := &m.manifest
+	manifest := m.Manifest()
 	w.note(func(s *Status) {
 		first = w.model.Swap(m) == nil
 		s.Position, s.DeltaErr = m.Position(), nil
 		s.DeltasApplied += s.Position.Sequence
 		s.Version, s.ManifestDigest, s.PayloadDigest, s.SignedBy = manifest.Version, manifest.Digest, manifest.PayloadDigest,
-			m.signedBy
-		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, m.expires, w.options.Trust.now()
+			m.SignedBy()
+		s.Created, s.Watermark, s.Expires, s.LoadedAt = manifest.Created, manifest.Watermark, expires, w.options.Trust.now()
 		s.Renewed = p.Renewed()
 		s.Loads, s.Err = s.Loads+1, nil
 	})
@@ -357,8 +358,8 @@ func (w *Watcher) renew(p, accepted *Pointer) {
 	}
 	accepted.Renewal = r
 	err := writeAccepted(o.StateFile, o.Model, o.Alias, *accepted)
-	m := w.model.Load()
-	expires := accepted.expiry(&m.manifest)
+	manifest := w.model.Load().Manifest()
+	expires := accepted.expiry(&manifest)
 	w.expires.Store(&expires)
 	w.note(func(s *Status) { s.Expires, s.Renewed, s.Err = expires, accepted.Renewed(), err })
 }

@@ -173,23 +173,15 @@ func TestWatchKeepsTheLastGoodModel(t *testing.T) {
 	must(t, err)
 	p.Sequence += 10
 	p.seal("m", Latest, nil)
-	must(t, store.writeAliasFile(dir, Latest, p))
+	b, err = p.encode()
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "m", aliasDir, Latest), b, 0o644))
 	refusedWith(t, w, ErrDigest, 1)
 	must(t, os.WriteFile(path, second, 0o644)) // the rest of the copy arrives
 	s := until(t, w, "version 2", func(s Status) bool { return s.Version == 2 })
 	if s.Refused < 1 || s.Err != nil {
 		t.Errorf("status %+v", s)
 	}
-}
-
-// writeAliasFile replaces an alias by hand.
-func (s *Store) writeAliasFile(dir, alias string, p Pointer) error {
-	root, err := openModel(dir, "m")
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return s.writeAlias(root, alias, &p)
 }
 
 // E8: past its expiry a version is reported, and served only where that is asked for.

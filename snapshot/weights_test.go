@@ -43,9 +43,9 @@ func TestListWeights(t *testing.T) {
 				_, degree := s.kernelOf()
 				plain := c.Schema
 				plain.MultiWeights = nil
-				want := formatOf(&plain, degree)
+				want := newManifest(&Contents{Schema: plain, Degree: degree}).Format
 				if weights != nil {
-					want = formatWeights
+					want = 6
 				}
 				if digests[manifest.PayloadDigest] = true; manifest.Format != want {
 					t.Errorf("weight %s is written as format %d, want %d", name, manifest.Format, want)

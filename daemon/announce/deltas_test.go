@@ -36,7 +36,7 @@ func (b *bench) grow(c *snapshot.Chain, m *snapshot.Model, n int) (*snapshot.Mod
 			Linear:     []float64{float64(at.Sequence)},
 			Bias:       []float64{float64(at.Version)},
 		}
-		frame, err := d.Encode(m, b.store.Signer)
+		frame, err := d.Encode(m.Shape(), b.store.Signer)
 		if err == nil {
 			err = c.Append(b.t.Context(), frame)
 		}
@@ -299,7 +299,7 @@ func TestForgedDeltas(t *testing.T) {
 		Created:    time.Now(),
 		Bias:       []float64{1e6},
 	}
-	forged, err := unsigned.Encode(m, nil)
+	forged, err := unsigned.Encode(m.Shape(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func BenchmarkTakeDelta(b *testing.B) {
 			b.Fatal(whole)
 		}
 		d := *c.publisher.Delta()
-		frame, err := d.Encode(c.publisher.Following(), (*snapshot.Signer)(nil))
+		frame, err := d.Encode(c.publisher.Following().Shape(), (*snapshot.Signer)(nil))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -278,11 +278,11 @@ func (f *deltaCase) play(t *testing.T, check func(c *Cycle, consumer *snapshot.M
 				t.Fatalf("event %d: the delta is cut at %d", i, d.Cut[0].Next)
 			}
 			sent := *d
-			frame, err := sent.Encode(consumer, nil)
+			frame, err := sent.Encode(consumer.Shape(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := snapshot.DecodeDelta(frame, consumer, nil)
+			got, err := snapshot.DecodeDelta(frame, consumer.Shape(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,7 @@ func (p *Publisher) PublishDelta(ctx context.Context, delta *snapshot.Delta, sha
 	d := *delta
 	d.Model, d.Base, d.BaseDigest = p.model.Name, c.version, c.digest
 	d.Sequence, d.Previous, d.Checked = c.file.Sequence()+1, c.file.Previous(), c.checked
-	frame, err := d.Encode(shape, p.store.Signer)
+	frame, err := d.Encode(shape.Shape(), p.store.Signer)
 	if err == nil {
 		err = c.file.Append(ctx, frame)
 	}

@@ -118,7 +118,7 @@ func TestDeltasOfThePublisher(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := snapshot.DecodeDelta(frame, model, p.store.Keys)
+		d, err := snapshot.DecodeDelta(frame, model.Shape(), p.store.Keys)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (g *growing) by(n int) {
 		for range g.model.NumOutputs() {
 			d.Bias = append(d.Bias, r.NormFloat64())
 		}
-		frame, err := d.Encode(g.model, nil)
+		frame, err := d.Encode(g.model.Shape(), nil)
 		if err == nil {
 			err = g.chain.Append(g.t.Context(), frame)
 		}

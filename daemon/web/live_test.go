@@ -183,7 +183,7 @@ func TestFreshness(t *testing.T) {
 		Watermark: c.Meta.Watermark.Add(time.Hour),
 		Bias:      []float64{1, 2, 3, 4},
 	}
-	if _, err := d.Encode(base, nil); err != nil {
+	if _, err := d.Encode(base.Shape(), nil); err != nil {
 		t.Fatal(err)
 	}
 	next, err := base.Apply(d)
