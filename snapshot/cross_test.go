@@ -81,11 +81,11 @@ func TestCrosses(t *testing.T) {
 			must(t, err)
 			m, err := Trust{}.Open(dir, "m", Selector{Version: 1})
 			must(t, err)
-			format := 4
+			number := 4
 			if _, degree := s.kernelOf(); degree == cubic {
-				format = 5
+				number = 5
 			}
-			if m.Manifest().Format != format || !slices.EqualFunc(m.Schema().Cross, c.Schema.Cross, slices.Equal) {
+			if m.Manifest().Format != number || !slices.EqualFunc(m.Schema().Cross, c.Schema.Cross, slices.Equal) {
 				t.Fatalf("format %d, crosses %q", m.Manifest().Format, m.Schema().Cross)
 			}
 			twin, give := asGiven(t, c)

@@ -30,6 +30,15 @@ type Prediction struct {
 	names []string // of the classes, or of a binary label
 }
 
+// newPrediction returns the prediction of a model with these contents, with outputs of 0; link fills in the rest.
+func newPrediction(c *Contents) Prediction {
+	p := Prediction{Outputs: make([]float64, c.NumOutputs), task: c.Schema.Task, names: c.Schema.Classes}
+	if c.Schema.Task == Binary {
+		p.names = c.Schema.LabelNames()
+	}
+	return p
+}
+
 // Ranked returns the classes of a multiclass label, those with the largest outputs first, of equal outputs in the order
 // of the schema; else nil.
 func (p *Prediction) Ranked() []string {
@@ -97,15 +106,8 @@ func (m *Model) predictWith(over *Overlay, in *Input) (Prediction, error) {
 	if err := in.complete(&c.Schema, ""); err != nil {
 		return Prediction{}, err
 	}
-	p := Prediction{
-		Outputs: make([]float64, c.NumOutputs),
-		Absent:  in.absent(&c.Schema),
-		task:    c.Schema.Task,
-		names:   c.Schema.Classes,
-	}
-	if c.Schema.Task == Binary {
-		p.names = c.Schema.LabelNames()
-	}
+	p := newPrediction(c)
+	p.Absent = in.absent(&c.Schema)
 	var s Scratch
 	if m.score(over, p.Outputs, in, &s) > 0 {
 		p.Unseen = m.unseenNames(over, in)

@@ -83,13 +83,13 @@ func TestForgedRenewal(t *testing.T) {
 	clock := &clockOf{}
 	clock.set(created)
 	store.Now = clock.now
-	publish := func() {
+	another := func() {
 		c := testContents(small)
 		c.Meta.Expires = created.Add(time.Hour)
 		_, err := store.Publish(t.Context(), "m", c, Move{Alias: Champion})
 		must(t, err)
 	}
-	publish()
+	another()
 	path := filepath.Join(dir, "m", renewalDir, Champion)
 	renew := func(s *Store) []byte {
 		_, err := s.Renew(t.Context(), "m", Champion, clock.now().Add(24*time.Hour))
