@@ -72,7 +72,7 @@ func attacks(t *testing.T) map[string]attack {
 	}
 	// other is a signed chain of another store, of the same length: all that differs is the version it belongs to.
 	other := func(t *testing.T, key byte, salt int64) (dir string) {
-		store, dir := publish(t, 0)
+		store, dir := storeOf(t, 0)
 		store.Signer, _ = signer(t, key)
 		contents := testContents(small)
 		contents.Meta.Lambda = Number(salt)

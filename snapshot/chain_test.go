@@ -206,7 +206,7 @@ func TestChain(t *testing.T) {
 
 // A version goes with its deltas; a chain that is open then has no version any more.
 func TestPruneTakesDeltas(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, m := openChain(t, store, dir, 1)
 	m = grow(t, c, m, 2, 0)
 	_, err := store.Publish(t.Context(), "m", testContents(small))
@@ -297,7 +297,7 @@ func openAside(t *testing.T, store *Store, dir string, keys Keys) *Chain {
 // is not continued.
 func TestTornDelta(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 2, 0)
 	path := segmentPath(dir, 1, 1)
@@ -357,7 +357,7 @@ func TestTornDelta(t *testing.T) {
 
 // A writer that fails leaves the chain as it was, and can append again.
 func TestAppendFails(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	failure := errors.New("no space")
 	fail := ""
 	store.Step = func(site string) error {
@@ -399,7 +399,7 @@ func TestAppendFails(t *testing.T) {
 
 // Readers see a delta as soon as it is whole, however slowly it is written.
 func TestDeltaArrivesSlowly(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 2, 0)
 	path := segmentPath(dir, 1, 1)
@@ -426,7 +426,7 @@ func TestDeltaArrivesSlowly(t *testing.T) {
 
 // Names that are no segments are ignored, and a segment whose name is not that of its first delta is damaged.
 func TestOddSegments(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 3, 0)
 	for _, name := range []string{"1.seg", "000000000000.seg", "-00000000001.seg", "notes", "000000000002.seg~"} {

@@ -28,7 +28,7 @@ func largeCut(partitions int) []Cut {
 func TestLargeCut(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{600, 10_000} {
-		store, dir := publish(t, 1)
+		store, dir := storeOf(t, 1)
 		c := testContents(small)
 		c.Meta.Cut = largeCut(partitions)
 		began := time.Now()
@@ -105,7 +105,7 @@ func spoilCut(t *testing.T, store *Store, dir string, m *Manifest) {
 // A cut that has room in the manifest stays there, and one without any bound is refused.
 func TestSmallAndEndlessCuts(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 0)
+	store, dir := storeOf(t, 0)
 	c := testContents(small)
 	c.Meta.Cut = largeCut(50)
 	m, err := store.Publish(t.Context(), "m", c)

@@ -103,7 +103,7 @@ func (s slowDeltas) Deltas(ctx context.Context, model string, version, after int
 // served at once.
 func TestWatchDoesNotGoBack(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	at5 := grow(t, c, base, 5, 0)
 	whole := at5.Contents()
@@ -153,7 +153,7 @@ func TestWatchDoesNotGoBack(t *testing.T) {
 // Another version has a separate chain: a promotion, a compaction and a rollback, whose chain is as it was left.
 func TestWatchChangesChains(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	first := grow(t, c, base, 12, 0)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
@@ -192,7 +192,7 @@ func TestWatchChangesChains(t *testing.T) {
 // another one ignores it.
 func TestWatchCompares(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	hundred := grow(t, c, base, 100, 0)
 	m := grow(t, c, hundred, 2, 0)
@@ -245,7 +245,7 @@ func TestWatchCompares(t *testing.T) {
 // A delta that is ready when another version has come is not served.
 func TestWatchLateDelta(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	_, late := openChain(t, store, dir, 1)
 	_, next, err := deltaAfter(late, 0, nil)
 	must(t, err)
@@ -342,7 +342,7 @@ func TestWatchOddDeltaSources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, dir := publish(t, 1)
+			_, dir := storeOf(t, 1)
 			asked := new(atomic.Int64)
 			w := watchOf(
 				t,
@@ -374,7 +374,7 @@ func TestWatchOddDeltaSources(t *testing.T) {
 // The deltas of one version are followed at a time, and of none after Close.
 func TestWatchEndsFollowing(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	var asked, active atomic.Int64
 	w := watchOf(t, oddSource{DirSource{dir, often}, func(ctx context.Context, _ int64) (io.ReadCloser, error) {
 		active.Add(1)

@@ -32,7 +32,7 @@ var versionFiles = []string{
 
 func TestEveryBitFlipRefused(t *testing.T) {
 	t.Parallel()
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	for _, name := range versionFiles {
 		f, err := os.OpenFile(filepath.Join(dir, "m", name), os.O_RDWR, 0)
 		must(t, err)
@@ -61,7 +61,7 @@ func TestEveryBitFlipRefused(t *testing.T) {
 
 func TestEveryTruncationRefused(t *testing.T) {
 	t.Parallel()
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	for _, name := range versionFiles {
 		path := filepath.Join(dir, "m", name)
 		content, err := os.ReadFile(path)
@@ -234,7 +234,7 @@ func TestForgedVersionsRefused(t *testing.T) {
 		}, ErrFormat},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, dir := publish(t, 1)
+			_, dir := storeOf(t, 1)
 			forge(t, dir, test.change)
 			if m, err := Open(dir, "m", Selector{Version: 1}); m != nil || !errors.Is(err, test.want) {
 				t.Errorf("by version: %v, want %v", err, test.want)
@@ -245,7 +245,7 @@ func TestForgedVersionsRefused(t *testing.T) {
 			}
 		})
 	}
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	forge(t, dir, func(*Manifest, map[string][]byte) {})
 	if _, err := Open(dir, "m", Selector{Version: 1}); err != nil {
 		t.Errorf("nothing changed: %v", err) // or the table above proves nothing
@@ -253,7 +253,7 @@ func TestForgedVersionsRefused(t *testing.T) {
 }
 
 func TestMixedVersionsRefused(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	other := testContents(small)
 	other.Bias[0]++
 	for i := range other.Golden {
@@ -271,7 +271,7 @@ func TestMixedVersionsRefused(t *testing.T) {
 
 // The payload digest is what two training runs are compared by: a reader does not take it on trust.
 func TestWrongPayloadDigestRefused(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	m, err := store.Manifest("m", 1)
 	must(t, err)
 	m.PayloadDigest = "sha256:" + hexSum(nil)

@@ -118,7 +118,7 @@ func TestHTTPSourceDeltas(t *testing.T) {
 // An answer that ends within a delta is asked for again from that delta on, and refuses nothing.
 func TestHTTPSourceDeltasCutOff(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	c, base := openChain(t, store, dir, 1)
 	m := grow(t, c, base, 5, 0)
 	whole, err := os.ReadFile(segmentPath(dir, 1, 1))
@@ -187,7 +187,7 @@ func TestHTTPSource(t *testing.T) {
 
 // A server that lies about sizes, cuts off or sends without end is given up on without taking memory.
 func TestHTTPSourceBounds(t *testing.T) {
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	files := http.FileServer(http.Dir(dir))
 	var mode atomic.Pointer[string]
 	set := func(s string) { mode.Store(&s) }

@@ -27,7 +27,7 @@ func signer(t *testing.T, seed byte) (*Signer, Keys) {
 // publishSigned publishes n versions of model "m" in a new store, signed by key 1.
 func publishSigned(t *testing.T, n int) (*Store, string, Keys) {
 	t.Helper()
-	store, dir := publish(t, 0)
+	store, dir := storeOf(t, 0)
 	var keys Keys
 	store.Signer, keys = signer(t, 1)
 	for range n {
@@ -39,7 +39,7 @@ func publishSigned(t *testing.T, n int) (*Store, string, Keys) {
 
 // E10: whose signatures are accepted.
 func TestSignatures(t *testing.T) {
-	_, unsigned := publish(t, 1)
+	_, unsigned := storeOf(t, 1)
 	_, signed, one := publishSigned(t, 1)
 	_, two := signer(t, 2)
 	both := Keys{}
@@ -284,7 +284,7 @@ func TestOpenSSLAgrees(t *testing.T) {
 	run("genpkey", "-algorithm", "ed25519", "-out", private)
 	run("pkey", "-in", private, "-pubout", "-out", public)
 	must(t, os.Chmod(private, 0o600))
-	store, stored := publish(t, 0)
+	store, stored := storeOf(t, 0)
 	store.Signer, err = LoadSigner(private)
 	must(t, err)
 	_, err = store.Publish(t.Context(), "m", testContents(small))

@@ -21,7 +21,7 @@ func records(t *testing.T, store *Store) []Record {
 }
 
 func TestLogTellsWhatHappened(t *testing.T) {
-	store, _ := publish(t, 0)
+	store, _ := storeOf(t, 0)
 	now := created
 	store.Now, store.By = func() time.Time { return now }, "refitd@test"
 	c := testContents(small)
@@ -147,7 +147,7 @@ func TestLogTellsWhatHappened(t *testing.T) {
 // A log cut off at any byte is read up to its last whole line, and continued from there; the numbers of moves never
 // go back.
 func TestTornLog(t *testing.T) {
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	path := filepath.Join(dir, "m", "log.jsonl")
 	content, err := os.ReadFile(path)
 	must(t, err)
@@ -173,7 +173,7 @@ func TestTornLog(t *testing.T) {
 }
 
 func TestDamagedLog(t *testing.T) {
-	store, dir := publish(t, 3)
+	store, dir := storeOf(t, 3)
 	path := filepath.Join(dir, "m", "log.jsonl")
 	content, err := os.ReadFile(path)
 	must(t, err)

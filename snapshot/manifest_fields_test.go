@@ -224,7 +224,7 @@ func TestPythonDigestsEveryField(t *testing.T) {
 func TestNewerFormatIsSaid(t *testing.T) {
 	t.Parallel()
 	for scored, want := range map[bool]error{true: ErrFormat, false: nil} {
-		_, dir := publish(t, 1)
+		_, dir := storeOf(t, 1)
 		withNewMember(t, filepath.Join(dir, "m"), scored)
 		_, err := Open(dir, "m", Selector{Version: 1})
 		if !errors.Is(err, want) ||

@@ -216,7 +216,7 @@ func TestDirWatchWithoutNotifier(t *testing.T) {
 
 // A version is loaded when it is published, not at the next poll.
 func TestWatchIsWoken(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	w := watchOf(t, DirSource{dir, never}, WatchOptions{})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
 	for v := int64(2); v < 5; v++ {

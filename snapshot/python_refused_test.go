@@ -63,7 +63,7 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 	t.Helper()
 	store, dir, _ := publishSigned(t, 1)
 	must(t, setAlias(t, store, Champion, 1))
-	_, unsigned := publish(t, 1)
+	_, unsigned := storeOf(t, 1)
 	_, expired := expiring(t)
 	keys := t.TempDir()
 	one, two := keyFile(t, keys, 1), keyFile(t, keys, 2)

@@ -176,21 +176,21 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		for _, tensors := range types {
 			c := testContents(s)
 			c.Tensors = tensors
-			m, e := publish(s.String()+"-"+tensors, c)
+			m, e := storeOf(s.String()+"-"+tensors, c)
 			if e = e.of(t, m, n); isNew {
 				e.rankedAndExplained(t, m)
 			}
 			list = append(list, e)
 		}
-		m, e := publish(s.String()+"-crosses", withCrosses(s))
+		m, e := storeOf(s.String()+"-crosses", withCrosses(s))
 		list = append(list, e.of(t, m, 50))
-		m, e = publish(s.String()+"-limited", withLimit(testContents(s), 0.75))
+		m, e = storeOf(s.String()+"-limited", withLimit(testContents(s), 0.75))
 		e = e.of(t, m, 50)
 		e.rankedAndExplained(t, m)
 		list = append(list, e)
 	}
 	for name, c := range oddContents() {
-		m, e := publish(name, c)
+		m, e := storeOf(name, c)
 		list = append(list, e.of(t, m, 50))
 	}
 	folds := foldShapes()
@@ -207,7 +207,7 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	folds["list-weights"].Schema.MultiWeights = []string{WeightSqrt}
 	folds["limited"] = withLimit(foldable(shape{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, true), 0.75)
 	for name, c := range folds {
-		m, e := publish("fold-"+name, c)
+		m, e := storeOf("fold-"+name, c)
 		e = e.of(t, m, 50)
 		for _, field := range []string{"", "item"} {
 			history := append(historyOf(c, "u1", 15), historyOf(c, "u9", 12)...)

@@ -136,7 +136,7 @@ func TestForgedRenewal(t *testing.T) {
 	clock.add(time.Hour)
 	refused("of another key", renew(stranger), taken)
 	replace(newer)
-	publish() // another move: the renewal is not its own
+	another() // another move: the renewal is not its own
 	s := until(t, w, "version 2", func(s Status) bool { return s.Version == 2 || s.Err != nil })
 	if s.Version == 2 {
 		t.Errorf("an expired version with the renewal of another move is loaded: %+v", s)

@@ -38,7 +38,7 @@ func TestStraysStopNothing(t *testing.T) {
 			"log-7.jsonl", "2/notes", "log.jsonl"} {
 			t.Run(kind+" at "+place, func(t *testing.T) {
 				t.Parallel()
-				store, dir := publish(t, 2)
+				store, dir := storeOf(t, 2)
 				must(t, setAlias(t, store, Champion, 1))
 				if place == "log.jsonl" {
 					must(t, os.Remove(at(dir, "log.jsonl")))
@@ -101,7 +101,7 @@ func TestStrayLinesOfTheLog(t *testing.T) {
 	for _, line := range []string{"", "note to self", "{}", "null", "[1]", `{"sequence":-3}`,
 		`{"sequence":9223372036854775807}`, `{"sequence":1,"version":9}`, "\x00\x00\x00"} {
 		for _, end := range []string{"\n", ""} {
-			store, dir := publish(t, 2)
+			store, dir := storeOf(t, 2)
 			must(t, setAlias(t, store, Champion, 1))
 			f, err := os.OpenFile(at(dir, "log.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 			must(t, err)
@@ -179,7 +179,7 @@ func TestDamagedAliasWithoutLog(t *testing.T) {
 	t.Parallel()
 	for kind, put := range litter {
 		spoiled := func() (*Store, string) {
-			store, dir := publish(t, 3)
+			store, dir := storeOf(t, 3)
 			must(t, setAlias(t, store, Champion, 2))
 			must(t, errors.Join(os.Remove(at(dir, "log.jsonl")), os.Remove(at(dir, aliasDir, Champion))))
 			put(t, at(dir, aliasDir, Champion))
@@ -232,7 +232,7 @@ func TestRebuiltAliasesNameWhatTheKeySigned(t *testing.T) {
 // J12: with the log deleted it begins again with what the aliases say, in order, and no number is used twice.
 func TestDeletedLog(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 3)
+	store, dir := storeOf(t, 3)
 	must(
 		t,
 		errors.Join(

@@ -17,7 +17,7 @@ import (
 // The publish log is bounded: full files are put aside, the oldest of many removed, and what was live is known all the
 // same. A reader meets every record that is left once, in order.
 func TestLogRotates(t *testing.T) {
-	store, dir := publish(t, 0)
+	store, dir := storeOf(t, 0)
 	store.LogBytes = 1500
 	clock := created
 	store.Now = func() time.Time {

@@ -93,7 +93,7 @@ func TestInventedNumbers(t *testing.T) {
 				return os.Mkdir(filepath.Join(dir, fmt.Sprint(min(number, maxVersion))), 0o755)
 			},
 		} {
-			store, dir := publish(t, 2)
+			store, dir := storeOf(t, 2)
 			must(t, setAlias(t, store, Champion, 1))
 			must(t, attack(filepath.Join(dir, "m"), number))
 			for range 3 {

@@ -36,7 +36,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 	if tier.Asked(tier.Load) {
 		publishes = 10_000
 	}
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	var reads atomic.Int64
@@ -123,7 +123,7 @@ func TestReadersDuringManyPublishes(t *testing.T) {
 
 // E14: what a reader has open can be read to its end after the version was pruned.
 func TestOpenFilesOutliveAPrune(t *testing.T) {
-	store, dir := publish(t, 3)
+	store, dir := storeOf(t, 3)
 	source := DirSource{Dir: dir}
 	f, err := source.File(t.Context(), "m", 1, tensorsFile)
 	must(t, err)

@@ -15,8 +15,8 @@ import (
 
 var small = shape{Ordinal, OrdinalLink, ANOVA, 1, true, ""}
 
-// publish publishes n versions of a model "m" in a new store.
-func publish(t *testing.T, n int) (*Store, string) {
+// storeOf publishes n versions of a model "m" in a new store.
+func storeOf(t *testing.T, n int) (*Store, string) {
 	t.Helper()
 	dir := t.TempDir()
 	store := NewStore(dir)
@@ -73,7 +73,7 @@ func TestPublishAndOpen(t *testing.T) {
 
 // Publishing what was read gives the same files but for version and origin.
 func TestPublishIsDeterministic(t *testing.T) {
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	m, err := Open(dir, "m", Selector{Version: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestPublishIsDeterministic(t *testing.T) {
 }
 
 func TestVersionsAndAliases(t *testing.T) {
-	store, dir := publish(t, 3)
+	store, dir := storeOf(t, 3)
 	if _, err := Open(dir, "m", Selector{}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "latest") {
 		t.Errorf("no champion yet: %v, want ErrNotFound that names the aliases there are", err)
 	}
@@ -128,7 +128,7 @@ func TestVersionsAndAliases(t *testing.T) {
 }
 
 func TestVersionNumbersGrowOverGaps(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	must(t, os.Mkdir(filepath.Join(dir, "m", "7"), 0o755)) // half restored: no version, but its number is taken
 	must(t, os.Mkdir(filepath.Join(dir, "m", "007"), 0o755))
 	must(t, os.Mkdir(filepath.Join(dir, "m", "notes"), 0o755))
@@ -147,7 +147,7 @@ func TestVersionNumbersGrowOverGaps(t *testing.T) {
 }
 
 func TestPrune(t *testing.T) {
-	store, dir := publish(t, 6)
+	store, dir := storeOf(t, 6)
 	must(t, setAlias(t, store, Champion, 2))
 	removed, err := store.Prune(t.Context(), "m", Retention{Keep: 2})
 	if want := []int64{1, 3, 4}; err != nil || !slices.Equal(removed, want) {
@@ -179,7 +179,7 @@ func TestPrune(t *testing.T) {
 // A publisher killed at any step leaves a staging directory that nobody sees and the next one removes, or a whole
 // version.
 func TestKilledPublisher(t *testing.T) {
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	for step, remains := range [][]string{{}, {tensorsFile}, {tensorsFile, vocabularyFile, goldenFile}, {tensorsFile,
 		vocabularyFile, goldenFile, ManifestFile}} {
 		torn := filepath.Join(dir, "m", ".staging-3")
@@ -213,7 +213,7 @@ func TestKilledPublisher(t *testing.T) {
 }
 
 func TestPublishCanceled(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := store.Publish(ctx, "m", testContents(small)); !errors.Is(err, context.Canceled) {
@@ -226,7 +226,7 @@ func TestPublishCanceled(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	for _, name := range []string{"", ".", "..", "../m", "m/1", "/etc", "a\x00b", "Ratings", "-m", ".lock", strings.Repeat(
 		"a", 65), "ümlaut"} {
 		if _, err := NewStore(dir).Publish(t.Context(), name, testContents(small)); !errors.Is(err, ErrName) {
@@ -254,7 +254,7 @@ func TestNames(t *testing.T) {
 // pruned.
 func TestReadersDuringPublishes(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	errs := make(chan error, 8)
@@ -305,7 +305,7 @@ func TestReadersDuringPublishes(t *testing.T) {
 // A reader sees the old or the new alias, also when the two files have different lengths.
 func TestReadersDuringAliasMoves(t *testing.T) {
 	t.Parallel()
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	must(t, os.Mkdir(filepath.Join(dir, "m", "1234567"), 0o755))
 	_, err := store.Publish(t.Context(), "m", testContents(small))
 	must(t, err)
@@ -331,7 +331,7 @@ func TestReadersDuringAliasMoves(t *testing.T) {
 
 // Of many that swap from the same version, one wins.
 func TestOneSwapWins(t *testing.T) {
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	must(t, setAlias(t, store, Champion, 1))
 	var wg sync.WaitGroup
 	results := make([]error, 8)

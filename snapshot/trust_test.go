@@ -13,7 +13,7 @@ import (
 // expiring publishes a version that expires an hour after it was created.
 func expiring(t *testing.T) (*Store, string) {
 	t.Helper()
-	store, dir := publish(t, 0)
+	store, dir := storeOf(t, 0)
 	c := testContents(small)
 	c.Meta.Expires = created.Add(time.Hour)
 	store.Now = func() time.Time { return created }
@@ -48,7 +48,7 @@ func TestExpiry(t *testing.T) {
 
 // An alias moves only to a version that is whole, and stays where it was otherwise.
 func TestMoveVerifiesTheVersion(t *testing.T) {
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	must(t, setAlias(t, store, Champion, 1))
 	path := filepath.Join(dir, "m", "2", vocabularyFile)
 	b, err := os.ReadFile(path)
@@ -65,7 +65,7 @@ func TestMoveVerifiesTheVersion(t *testing.T) {
 
 // A directory without a valid manifest does not exist: it is being copied.
 func TestHalfCopiedVersion(t *testing.T) {
-	store, dir := publish(t, 2)
+	store, dir := storeOf(t, 2)
 	manifest := filepath.Join(dir, "m", "2", ManifestFile)
 	b, err := os.ReadFile(manifest)
 	must(t, err)
@@ -87,7 +87,7 @@ func TestHalfCopiedVersion(t *testing.T) {
 // E4: what is claimed costs nothing until it comes: a version whose manifest promises a quarter of a gigabyte is
 // refused for the price of what is there.
 func TestClaimsDoNotAllocate(t *testing.T) {
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	files := readStored(t, dir)
 	m, err := decodeManifest(files[ManifestFile])
 	must(t, err)

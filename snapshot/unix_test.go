@@ -36,14 +36,14 @@ func TestLinksRefused(t *testing.T) {
 	} {
 		for _, file := range []string{"1/" + ManifestFile, "1/" + tensorsFile, "1/" + vocabularyFile, "1/" + goldenFile,
 			"aliases/latest"} {
-			_, dir := publish(t, 1)
+			_, dir := storeOf(t, 1)
 			replace(t, filepath.Join(dir, "m", file), dir)
 			if _, err := Open(dir, "m", Selector{Alias: Latest}); err == nil {
 				t.Errorf("%s as %s: opened", file, name)
 			}
 		}
 	}
-	_, dir := publish(t, 1)
+	_, dir := storeOf(t, 1)
 	outside := filepath.Join(t.TempDir(), "m")
 	must(t, os.Rename(filepath.Join(dir, "m"), outside))
 	must(t, os.Symlink(outside, filepath.Join(dir, "m")))
@@ -61,7 +61,7 @@ func TestWatchDeltasFromAPipe(t *testing.T) {
 }
 
 func TestLockWaitsAndGivesUp(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	root, err := os.OpenRoot(filepath.Join(dir, "m"))
 	must(t, err)
 	defer root.Close()

@@ -49,7 +49,7 @@ func until(t *testing.T, w *Watcher, what string, ok func(Status) bool) Status {
 const often = 2 * time.Millisecond
 
 func TestWatchFollows(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	m, err := w.Wait(t.Context())
 	must(t, err)
@@ -148,7 +148,7 @@ func TestWatchRefusesAnOldAlias(t *testing.T) {
 
 // A damaged, mixed or unsigned version is refused while the last good one serves, and taken once it is whole.
 func TestWatchKeepsTheLastGoodModel(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 })
 	other := testContents(small)
@@ -214,7 +214,7 @@ func TestWatchExpiry(t *testing.T) {
 }
 
 func TestWatchAsksTheProgram(t *testing.T) {
-	store, dir := publish(t, 1)
+	store, dir := storeOf(t, 1)
 	w := watchOf(t, DirSource{dir, often}, WatchOptions{OnLoad: func(m *Model) error {
 		if m.Manifest().Version == 2 {
 			return errors.New("not this one")
