@@ -147,7 +147,7 @@ func TestPythonIsTyped(t *testing.T) {
 func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	t.Helper()
 	n := tier.Size(300, 1000)
-	publish := func(name string, c *Contents) (*Model, expectedModel) {
+	publishAs := func(name string, c *Contents) (*Model, expectedModel) {
 		name = strings.ToLower(name)
 		_, err := NewStore(dir).Publish(t.Context(), name, c)
 		must(t, err)
@@ -176,21 +176,21 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		for _, tensors := range types {
 			c := testContents(s)
 			c.Tensors = tensors
-			m, e := storeOf(s.String()+"-"+tensors, c)
+			m, e := publishAs(s.String()+"-"+tensors, c)
 			if e = e.of(t, m, n); isNew {
 				e.rankedAndExplained(t, m)
 			}
 			list = append(list, e)
 		}
-		m, e := storeOf(s.String()+"-crosses", withCrosses(s))
+		m, e := publishAs(s.String()+"-crosses", withCrosses(s))
 		list = append(list, e.of(t, m, 50))
-		m, e = storeOf(s.String()+"-limited", withLimit(testContents(s), 0.75))
+		m, e = publishAs(s.String()+"-limited", withLimit(testContents(s), 0.75))
 		e = e.of(t, m, 50)
 		e.rankedAndExplained(t, m)
 		list = append(list, e)
 	}
 	for name, c := range oddContents() {
-		m, e := storeOf(name, c)
+		m, e := publishAs(name, c)
 		list = append(list, e.of(t, m, 50))
 	}
 	folds := foldShapes()
@@ -207,7 +207,7 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 	folds["list-weights"].Schema.MultiWeights = []string{WeightSqrt}
 	folds["limited"] = withLimit(foldable(shape{Ordinal, OrdinalLink, ANOVA, 3, true, ""}, true), 0.75)
 	for name, c := range folds {
-		m, e := storeOf("fold-"+name, c)
+		m, e := publishAs("fold-"+name, c)
 		e = e.of(t, m, 50)
 		for _, field := range []string{"", "item"} {
 			history := append(historyOf(c, "u1", 15), historyOf(c, "u9", 12)...)

@@ -21,7 +21,7 @@ import (
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/daemontest/published"
 	"github.com/refitd/refitd/daemon/ingest"
-	"github.com/refitd/refitd/daemon/publish"
+	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -305,7 +305,7 @@ func TestStandby(t *testing.T) {
 			}
 			return fit(ctx, s)
 		}
-		m.trainer.versions.write = func(p *publish.Publication, ctx context.Context, ch *fitted.Fitted) error {
+		m.trainer.versions.write = func(p *publishing.Publication, ctx context.Context, ch *fitted.Fitted) error {
 			if pauses[i].Swap(false) {
 				paused <- i
 				<-goOn

@@ -14,7 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/curves"
 	"github.com/refitd/refitd/daemon/cycle"
 	"github.com/refitd/refitd/daemon/cycle/fitted"
-	"github.com/refitd/refitd/daemon/publish"
+	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
@@ -34,8 +34,8 @@ type Versions struct {
 	mark      func(at time.Time, kind string, version int64, text string)
 	state     *State
 	cycle     *cycle.Cycle
-	publisher *publish.Publisher
-	write     func(*publish.Publication, context.Context, *fitted.Fitted) error // Publication.Write
+	publisher *publishing.Publisher
+	write     func(*publishing.Publication, context.Context, *fitted.Fitted) error // Publication.Write
 
 	promoted int
 	kept     int
@@ -50,7 +50,7 @@ type Versions struct {
 	// why consumers have no version that can be read, nil if they have or none was published
 	unread    atomic.Pointer[string]
 	checks    deltaChecks
-	chain     atomic.Pointer[publish.Position] // of deltas, nil without
+	chain     atomic.Pointer[publishing.Position] // of deltas, nil without
 	fruitless atomic.Pointer[string]           // why the last refit without a version for consumers ended so
 }
 
@@ -62,9 +62,9 @@ type dated struct {
 }
 
 // NewPublisher returns what publishes a model, with its store. The error carries its exit code.
-func NewPublisher(m *config.Model, log *slog.Logger) (*publish.Publisher, error) {
+func NewPublisher(m *config.Model, log *slog.Logger) (*publishing.Publisher, error) {
 	p := &m.Publish
-	publisher, err := publish.New(m, p.Store, time.Now, log)
+	publisher, err := publishing.New(m, p.Store, time.Now, log)
 	switch {
 	case errors.Is(err, snapshot.ErrKey):
 		return nil, &report.ExitError{
@@ -99,7 +99,7 @@ func newVersions(o *Options, state *State, learning *cycle.Cycle) (*Versions, er
 		state:     state,
 		cycle:     learning,
 		publisher: publisher,
-		write:     (*publish.Publication).Write,
+		write:     (*publishing.Publication).Write,
 		strays:    make(map[string]bool),
 		mark:      func(time.Time, string, int64, string) {},
 	}
@@ -252,7 +252,7 @@ func (v *Versions) neverPromoted() bool {
 
 // lastRefit reads the last promoted refit with what the state directory keeps of it.
 func (v *Versions) lastRefit() (*fitted.Fitted, error) {
-	refit, err := v.publisher.Open(publish.Refit)
+	refit, err := v.publisher.Open(publishing.Refit)
 	if err != nil {
 		return nil, err
 	}
@@ -388,7 +388,7 @@ func (v *Versions) publish(ctx context.Context, ch *fitted.Fitted) error {
 func (v *Versions) published(ctx context.Context, err error) error {
 	defer v.refused()
 	if err != nil {
-		if errors.Is(err, publish.ErrReplaced) || errors.Is(context.Cause(ctx), publish.ErrReplaced) {
+		if errors.Is(err, publishing.ErrReplaced) || errors.Is(context.Cause(ctx), publishing.ErrReplaced) {
 			v.log.Info("publication called off: another trainer publishes")
 			return err
 		}
@@ -431,7 +431,7 @@ func (v *Versions) emit(ch *fitted.Fitted) error {
 		kind = curves.Update
 	}
 	v.mark(last.at, kind, version.Version, version.Reason)
-	if version.Decision == publish.Promoted {
+	if version.Decision == publishing.Promoted {
 		v.serving.Store(last)
 		v.unread.Store(nil)
 		v.promoted++

@@ -17,7 +17,7 @@ import (
 	"github.com/refitd/refitd/daemon/cycle/refit/task"
 	"github.com/refitd/refitd/daemon/cycle/rows"
 	"github.com/refitd/refitd/daemon/ingest"
-	"github.com/refitd/refitd/daemon/publish"
+	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/reproduce"
 	"github.com/refitd/refitd/snapshot"
 )
@@ -45,7 +45,7 @@ func published(t *testing.T, m *config.Model, n int) (dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	versions, err := publish.New(m, dir, time.Now, nil)
+	versions, err := publishing.New(m, dir, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
