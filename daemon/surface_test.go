@@ -15,16 +15,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/daemontest"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/daemon"
 	"github.com/refitd/refitd/daemon/announce"
 	"github.com/refitd/refitd/daemon/config"
+	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // startWith is start with lifecycle endpoints, profiles, a log at every level, and the file read again at a reload.

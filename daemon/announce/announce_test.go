@@ -12,14 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
-
-	"github.com/refitd/refitd/snapshot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +40,7 @@ type bench struct {
 	kafka   []kgo.Opt
 	client  *kgo.Client
 	dir     string
-	store   *snapshot.Store
+	store   *publish.Store
 	log     strings.Builder
 	logger  *slog.Logger
 	mu      sync.Mutex // guards log
@@ -49,7 +50,7 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir()}
-	b.store = snapshot.NewStore(b.dir)
+	b.store = publish.NewStore(b.dir)
 	b.logger = slog.New(slog.NewTextHandler(writer{b}, nil))
 	var err error
 	if b.cluster, err = kfake.NewCluster(kfake.NumBrokers(1)); err != nil {
@@ -82,19 +83,19 @@ func (b *bench) logged() string {
 // publish publishes a version and makes it the champion.
 func (b *bench) publish() int64 {
 	b.t.Helper()
-	c := &snapshot.Contents{Kernel: snapshot.ANOVA, Link: snapshot.Identity, NumFeatures: 2, NumOutputs: 1,
+	c := &format.Contents{Kernel: format.ANOVA, Link: format.Identity, NumFeatures: 2, NumOutputs: 1,
 		Schema: snapshot.Schema{
-			Task:        snapshot.Regression,
+			Task:        format.Regression,
 			Label:       "y",
 			Categorical: []string{"id"},
 		}, Vocabulary: [][]string{{"a", "b"}},
 		Linear: []float64{
 			rand.Float64(),
 			1,
-		}, Bias: []float64{0.5}, Meta: snapshot.Meta{Writer: "test", Created: time.Now(), Kind: "refit",
+		}, Bias: []float64{0.5}, Meta: format.Meta{Writer: "test", Created: time.Now(), Kind: "refit",
 			Decision: "promoted"},
-		Golden: []snapshot.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}}}
-	m, err := b.store.Publish(b.t.Context(), model, c, snapshot.Move{Alias: snapshot.Champion})
+		Golden: []format.Golden{{Input: snapshot.Input{Categorical: []string{"a"}}}}}
+	m, err := b.store.Publish(b.t.Context(), model, c, publish.Move{Alias: format.Champion})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func (b *bench) publish() int64 {
 
 func (b *bench) pointer() snapshot.Pointer {
 	b.t.Helper()
-	p, err := b.store.Alias(model, snapshot.Champion)
+	p, err := b.store.Alias(model, format.Champion)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func (b *bench) wait(s *Source, last snapshot.Pointer) snapshot.Pointer {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
-	p, err := s.Wait(ctx, model, snapshot.Champion, last)
+	p, err := s.Wait(ctx, model, format.Champion, last)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -268,8 +269,8 @@ func TestAnnounced(t *testing.T) {
 		slowest = max(slowest, time.Since(published))
 	}
 	t.Logf("publish to loaded by a watcher: %v at most (bar 1s)", slowest)
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 2,
-		Event: snapshot.EventRollback}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 2,
+		Event: publish.EventRollback}); err != nil {
 		t.Fatal(err)
 	}
 	b.within("the rollback", func() bool { return w.Model().Manifest().Version == 2 })
@@ -311,7 +312,7 @@ func TestLateJoiner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := of(snapshot.Champion, p, &m).record(topic)
+		r, err := of(format.Champion, p, &m).record(topic)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,10 +358,10 @@ func TestLateJoiner(t *testing.T) {
 	b.produce(copyOf(5, nil), copyOf(0, nil))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if p, err := s.Wait(ctx, model, snapshot.Champion, first); err == nil {
+	if p, err := s.Wait(ctx, model, format.Champion, first); err == nil {
 		t.Errorf("after duplicates: version %d", p.Version)
 	}
-	if _, err := s.Wait(t.Context(), "other", snapshot.Champion, snapshot.Pointer{}); err == nil {
+	if _, err := s.Wait(t.Context(), "other", format.Champion, snapshot.Pointer{}); err == nil {
 		t.Error("another model was announced")
 	}
 	if _, err := s.Wait(t.Context(), model, "latest", snapshot.Pointer{}); err == nil {

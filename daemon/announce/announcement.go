@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Format is the version of the record's value. A reader passes over records of a later one.
@@ -41,26 +41,26 @@ type Announcement struct {
 	Alias  string `json:"alias"`  // champion
 	Digest string `json:"digest"` // payload digest of the version
 	snapshot.Pointer
-	Summary Summary         `json:"summary"`
-	Files   []snapshot.File `json:"files"` // with size and digest
+	Summary Summary       `json:"summary"`
+	Files   []format.File `json:"files"` // with size and digest
 	// every file of the version by name, manifest and signature included, but not cut.json; or none
 	Inline map[string][]byte `json:"inline,omitempty"`
 }
 
 // Summary is what a consumer wants to know of a version before it loads it; the manifest has the whole.
 type Summary struct {
-	Kind        string            `json:"kind"` // refit or update
-	Created     time.Time         `json:"created"`
-	Expires     time.Time         `json:"expires,omitzero"`
-	Watermark   time.Time         `json:"event_time_watermark,omitzero"`
-	Decision    string            `json:"decision"`
-	Reason      string            `json:"reason"`
-	NumFeatures int               `json:"features"`
-	NumOutputs  int               `json:"outputs"`
-	NumBasis    int               `json:"k"`
-	GapRelative *snapshot.Number  `json:"gap_relative"`
-	GapKind     string            `json:"gap_kind,omitempty"`
-	Gate        *snapshot.Metrics `json:"gate"`
+	Kind        string          `json:"kind"` // refit or update
+	Created     time.Time       `json:"created"`
+	Expires     time.Time       `json:"expires,omitzero"`
+	Watermark   time.Time       `json:"event_time_watermark,omitzero"`
+	Decision    string          `json:"decision"`
+	Reason      string          `json:"reason"`
+	NumFeatures int             `json:"features"`
+	NumOutputs  int             `json:"outputs"`
+	NumBasis    int             `json:"k"`
+	GapRelative *format.Number  `json:"gap_relative"`
+	GapKind     string          `json:"gap_kind,omitempty"`
+	Gate        *format.Metrics `json:"gate"`
 }
 
 // of announces a version that an alias names.

@@ -9,12 +9,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/daemon/produce"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const (
@@ -31,7 +32,7 @@ type Options struct {
 	Topic    string
 	Model    string
 	Dir      string          // of the store
-	Store    *snapshot.Store // of that directory
+	Store    *publish.Store  // of that directory
 	Inline   int64           // largest sum of the files of a version that go into the record, bytes; 0 for none
 	OnResult func(err error) // called after every attempt
 	Log      *slog.Logger
@@ -84,7 +85,7 @@ func (a *Announcer) Run(ctx context.Context) {
 // announce sends what the alias says, unless that was sent already or there is nothing yet. It reports whether it sent
 // something.
 func (a *Announcer) announce(ctx context.Context, limit time.Duration) (did bool, err error) {
-	p, err := a.Store.Alias(a.Model, snapshot.Champion)
+	p, err := a.Store.Alias(a.Model, format.Champion)
 	same := p.Sequence == a.sent.Sequence && p.ManifestDigest == a.sent.ManifestDigest
 	if errors.Is(err, snapshot.ErrNotFound) || err == nil && same && p.Renewal.Renewed.Equal(a.sent.Renewal.Renewed) {
 		return false, nil
@@ -112,7 +113,7 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 	if err != nil {
 		return err
 	}
-	what := of(snapshot.Champion, p, &m)
+	what := of(format.Champion, p, &m)
 	if what.Inline, err = a.inline(ctx, p.Version, &m); err != nil {
 		return err
 	}
@@ -190,13 +191,13 @@ func (a *Announcer) inline(ctx context.Context, version int64, m *snapshot.Manif
 		return nil, nil
 	}
 	source, files := snapshot.DirSource{Dir: a.Dir}, make(map[string][]byte)
-	names := []string{snapshot.ManifestFile, snapshot.SignatureFile}
+	names := []string{snapshot.ManifestFile, format.SignatureFile}
 	for _, f := range m.Files {
 		names = append(names, f.Name)
 	}
 	for _, name := range names {
 		f, err := source.File(ctx, a.Model, version, name)
-		if name == snapshot.SignatureFile && errors.Is(err, fs.ErrNotExist) {
+		if name == format.SignatureFile && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // maxHeldBytes bounds the deltas that a Source keeps, of all models together: what was not taken back.
@@ -65,7 +65,7 @@ func (s *Source) takeDelta(r *kgo.Record) {
 		s.chains.drop(key)
 		return
 	}
-	d, err := snapshot.DecodeDeltaHeader(r.Value, s.trust.Keys)
+	d, err := format.DecodeDeltaHeader(r.Value, s.trust.Keys)
 	switch {
 	case err != nil:
 	case !strings.HasPrefix(key, d.Model+"/") || !strings.HasSuffix(key, "/"+strconv.FormatInt(d.Base, 10)+"/"+
@@ -116,7 +116,7 @@ func (c *chains) after(of chainKey, sequence int64) (stream io.ReadCloser, gap b
 }
 
 // Deltas returns the deltas of a version that the topic has, and waits for the next one. Those of a version that is no
-// champion any more are taken back. It returns snapshot.ErrChain if the next one is missing and later ones are there.
+// champion any more are taken back. It returns disk.ErrChain if the next one is missing and later ones are there.
 func (s *Source) Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error) {
 	if s.deltas == "" {
 		if source, ok := s.files.(snapshot.DeltaSource); ok {

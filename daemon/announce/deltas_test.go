@@ -9,23 +9,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/refitd/refitd/snapshot"
 )
 
 const deltaTopic = "model-deltas"
 
 // grow appends n deltas to the chain of the champion and returns the model at the last, with the frames.
-func (b *bench) grow(c *snapshot.Chain, m *snapshot.Model, n int) (*snapshot.Model, [][]byte) {
+func (b *bench) grow(c *publish.Chain, m *snapshot.Model, n int) (*snapshot.Model, [][]byte) {
 	b.t.Helper()
 	var frames [][]byte
 	for range n {
 		at := m.Position()
-		d := &snapshot.Delta{
+		d := &format.Delta{
 			Model:      model,
 			Base:       at.Version,
 			BaseDigest: m.Manifest().Digest,
@@ -52,7 +53,7 @@ func (b *bench) grow(c *snapshot.Chain, m *snapshot.Model, n int) (*snapshot.Mod
 }
 
 // chain opens the chain of a version.
-func (b *bench) chain(version int64) (*snapshot.Chain, *snapshot.Model) {
+func (b *bench) chain(version int64) (*publish.Chain, *snapshot.Model) {
 	b.t.Helper()
 	c, err := b.store.OpenChain(b.t.Context(), model, version)
 	if err != nil {
@@ -136,8 +137,8 @@ func (b *bench) at(w *snapshot.Watcher, m *snapshot.Model) {
 		at := w.Status().Position
 		return at.Version == want.Version && at.Sequence == want.Sequence
 	})
-	digest, err := snapshot.PayloadDigest(m.Contents())
-	got, err2 := snapshot.PayloadDigest(w.Model().Contents())
+	digest, err := format.PayloadDigest(m.Contents())
+	got, err2 := format.PayloadDigest(w.Model().Contents())
 	if err != nil || err2 != nil || got != digest {
 		b.t.Errorf("the consumer has %s, the publisher %s, %v %v", got, digest, err, err2)
 	}
@@ -290,7 +291,7 @@ func TestForgedDeltas(t *testing.T) {
 	stop()
 	w, s := b.follow(keys)
 	b.at(w, m)
-	unsigned := &snapshot.Delta{
+	unsigned := &format.Delta{
 		Model:      model,
 		Base:       1,
 		BaseDigest: m.Manifest().Digest,

@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // changed is an announcement after a change by somebody who has no key: the digest is right again, the signature is as
@@ -94,7 +95,7 @@ func TestForgedAnnouncement(t *testing.T) {
 			}
 			// All that the cleaner leaves may be the forgery: the next record of the publisher is the newest valid one
 			// again.
-			if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Champion, To: 2}); err != nil {
+			if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: format.Champion, To: 2}); err != nil {
 				t.Fatal(err)
 			}
 			b.produce(b.announcement())
@@ -120,7 +121,7 @@ func TestForgedParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	announcer := &Announcer{Options: Options{Model: model, Dir: b.dir, Store: b.store, Inline: 1 << 20}}
-	genuine := of(snapshot.Champion, p, &m)
+	genuine := of(format.Champion, p, &m)
 	if genuine.Inline, err = announcer.inline(t.Context(), p.Version, &m); err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestForgedParts(t *testing.T) {
 		}
 		forged = append(forged, record(&other))
 	}
-	if _, err := b.store.MoveAlias(t.Context(), model, snapshot.Move{Alias: snapshot.Latest, To: 1}); err != nil {
+	if _, err := b.store.MoveAlias(t.Context(), model, publish.Move{Alias: snapshot.Latest, To: 1}); err != nil {
 		t.Fatal(err)
 	}
 	latest, err := b.store.Alias(model, snapshot.Latest)
@@ -177,7 +178,7 @@ func TestPoisonedStateFile(t *testing.T) {
 		&a); err != nil {
 		t.Fatal(err)
 	}
-	state, err := json.Marshal(map[string]any{"model": model, "alias": snapshot.Champion, "last": a.Pointer})
+	state, err := json.Marshal(map[string]any{"model": model, "alias": format.Champion, "last": a.Pointer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func TestRenewalsAreAnnounced(t *testing.T) {
 	}
 	defer w.Close()
 	b.within("the model", func() bool { return w.Model() != nil })
-	p, err := b.store.Renew(t.Context(), model, snapshot.Champion, time.Time{})
+	p, err := b.store.Renew(t.Context(), model, format.Champion, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,16 +10,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Source is a snapshot.Source that reads announcements: the last one of each model, whatever the order and number in
 // which records arrive. A record that nobody trusted signed, or without keys one whose number nobody can have counted
-// to (see snapshot.Pointer.Verify), is ignored, and so are files in it that are not those of the version. Make it with
+// to (see format.Pointer.Verify), is ignored, and so are files in it that are not those of the version. Make it with
 // NewSource; Run has to be running.
 type Source struct {
 	client *kgo.Client
@@ -183,13 +183,13 @@ func (s *Source) take(r *kgo.Record) {
 	}
 	a, err := Read(r)
 	if err == nil { // the signature of another alias is none of this one
-		err = a.Verify(a.Model, snapshot.Champion, s.trust.Keys)
+		err = a.Verify(a.Model, format.Champion, s.trust.Keys)
 	}
 	if err != nil {
 		s.ignore("record skipped", r, err)
 		return
 	}
-	a.Renewal = a.VerifyRenewal(a.Model, snapshot.Champion, s.trust.Keys)
+	a.Renewal = a.VerifyRenewal(a.Model, format.Champion, s.trust.Keys)
 	if a.Inline != nil {
 		if err := s.trust.VerifyFiles(a.Model, a.Pointer, a.Inline); err != nil {
 			s.ignore("files of a record skipped", r, err)
@@ -253,11 +253,11 @@ func (s *Source) note(change func()) {
 // Wait returns the last announcement of a model once the announcements that were there at the start have been read, and
 // waits while it is the one that last names. Only the champion is announced.
 func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Pointer) (snapshot.Pointer, error) {
-	if alias != snapshot.Champion {
+	if alias != format.Champion {
 		return snapshot.Pointer{}, fmt.Errorf(
 			"announce: %w: the topic announces the alias %s only, not %q",
 			snapshot.ErrNotFound,
-			snapshot.Champion,
+			format.Champion,
 			alias,
 		)
 	}

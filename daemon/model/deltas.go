@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/refitd/refitd/daemon/durations"
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // deltaCheckEvery is the number of deltas between two digests of the whole version: making one takes as long as
@@ -26,7 +26,7 @@ type deltaChecks struct {
 
 type deltaCheck struct {
 	version int64
-	state   snapshot.CheckedState
+	state   format.CheckedState
 	err     error
 }
 
@@ -83,7 +83,7 @@ func (t *Trainer) deltasWait(ctx context.Context) bool {
 }
 
 // delta publishes the oldest delta that was taken, and reports whether it did.
-func (t *Trainer) delta(ctx context.Context, d *snapshot.Delta) bool {
+func (t *Trainer) delta(ctx context.Context, d *format.Delta) bool {
 	v, name := t.versions, t.state.settings.Name
 	at, err := v.publisher.PublishDelta(ctx, d, t.cycle.Following())
 	if err != nil {
@@ -173,8 +173,8 @@ func (v *Versions) beginCheck(at publish.Position, model *snapshot.Model) {
 	done := make(chan deltaCheck, 1)
 	v.checks.done = done
 	v.checks.busy.Go(func() {
-		digest, err := snapshot.PayloadDigest(model.Contents())
-		done <- deltaCheck{at.Version, snapshot.CheckedState{Sequence: at.Sequence, PayloadDigest: digest}, err}
+		digest, err := format.PayloadDigest(model.Contents())
+		done <- deltaCheck{at.Version, format.CheckedState{Sequence: at.Sequence, PayloadDigest: digest}, err}
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/ingest"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // TestSiblingBeginsLate: models with a topic in common show their offsets in one group. What one shows in its first run
@@ -68,7 +68,7 @@ func TestRefitOfAnEarlierCutWaits(t *testing.T) {
 	published := []report.Cut{{Topic: "ratings", Partition: 0, Next: 5}, {Topic: "ratings", Partition: 1, Next: 23}}
 	s := &State{settings: &m, store: store}
 	for _, p := range published {
-		s.published = append(s.published, snapshot.Cut(p))
+		s.published = append(s.published, format.Cut(p))
 	}
 	if reason := s.behindPublished(nil, nil); reason != "" {
 		t.Errorf("an update waits: %s", reason)

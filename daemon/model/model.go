@@ -26,8 +26,8 @@ import (
 	"github.com/refitd/refitd/daemon/notify"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/daemon/scoring"
-	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/publish"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 	"golang.org/x/sync/errgroup"
@@ -172,7 +172,7 @@ func newCycle(m *config.Model, state *State) (*cycle.Cycle, error) {
 
 // newAnnouncers returns what announces the champions and what puts their deltas into a topic, each nil without a topic
 // for it.
-func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
+func newAnnouncers(o *Options, store *publish.Store) (*announce.Announcer, *announce.DeltaProducer, error) {
 	p := &o.Settings.Publish
 	if p.Topic == "" && p.Deltas.Topic == "" {
 		return nil, nil, nil
@@ -215,7 +215,7 @@ func newAnnouncers(o *Options, store *snapshot.Store) (*announce.Announcer, *ann
 }
 
 // newNotifier returns the notifier of promotions, rejections and halts, nil without notify.url.
-func (m *Model) newNotifier(o *Options, store *snapshot.Store) *notify.Notifier {
+func (m *Model) newNotifier(o *Options, store *publish.Store) *notify.Notifier {
 	to := &o.Settings.Notify
 	if to.URL == "" || store == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/refitd/refitd/daemon/config"
-	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // numbers remembers in the state directory which versions and moves of aliases there have been, so that a store that
@@ -22,7 +22,7 @@ type numbers struct {
 	path string
 
 	mu        sync.Mutex
-	newest    snapshot.Numbers
+	newest    publish.Numbers
 	confirmed bool // the newest version was published; else its number may be taken again
 }
 
@@ -37,7 +37,7 @@ func readNumbers(dir string, log *slog.Logger) *numbers {
 		err = json.Unmarshal(b, &n.newest)
 	}
 	if err != nil {
-		n.newest = snapshot.Numbers{}
+		n.newest = publish.Numbers{}
 		log.Error(
 			"numbers of the versions cannot be read: they continue from those in the store",
 			"path",
@@ -49,9 +49,9 @@ func readNumbers(dir string, log *slog.Logger) *numbers {
 	return n
 }
 
-// reserve is snapshot.Store.Reserve: it returns the numbers asked for or, if those have been taken, the next ones. They
+// reserve is publish.Store.Reserve: it returns the numbers asked for or, if those have been taken, the next ones. They
 // are durable when it returns.
-func (n *numbers) reserve(_ string, next snapshot.Numbers) (snapshot.Numbers, error) {
+func (n *numbers) reserve(_ string, next publish.Numbers) (publish.Numbers, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if next.Version != 0 {
@@ -75,14 +75,14 @@ func (n *numbers) confirm() {
 }
 
 // last returns the newest numbers that there were.
-func (n *numbers) last() snapshot.Numbers {
+func (n *numbers) last() publish.Numbers {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.newest
 }
 
 // note takes up what somebody else put into the store.
-func (n *numbers) note(seen snapshot.Numbers) error {
+func (n *numbers) note(seen publish.Numbers) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if seen.Version > n.newest.Version {
@@ -92,8 +92,8 @@ func (n *numbers) note(seen snapshot.Numbers) error {
 }
 
 // write makes larger numbers durable. The caller holds mu.
-func (n *numbers) write(seen snapshot.Numbers) error {
-	larger := snapshot.Numbers{
+func (n *numbers) write(seen publish.Numbers) error {
+	larger := publish.Numbers{
 		Version:  max(seen.Version, n.newest.Version),
 		Sequence: max(seen.Sequence, n.newest.Sequence),
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/shard"
 	"github.com/refitd/refitd/sketch"
-	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
 )
 
 // hasStandby reports whether there may be other trainers of the model, of which one trains.
@@ -152,7 +152,7 @@ func (t *Trainer) takeOver(term *shard.Term) {
 }
 
 // beyond reports whether the state has read more than a cut.
-func (s *State) beyond(cut []snapshot.Cut) bool {
+func (s *State) beyond(cut []format.Cut) bool {
 	next := make(map[consumer.TopicPartition]int64, len(cut))
 	for _, c := range cut {
 		next[consumer.TopicPartition{Topic: c.Topic, Partition: c.Partition}] = c.Next

@@ -24,6 +24,7 @@ import (
 	publishing "github.com/refitd/refitd/daemon/publish"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -222,7 +223,7 @@ func (tr *trainers) leader() (leader, other int) {
 // versions returns the manifests of all versions.
 func (tr *trainers) versions() (list []snapshot.Manifest) {
 	tr.Helper()
-	store := snapshot.NewStore(filepath.Join(tr.dir, "store"))
+	store := publish.NewStore(filepath.Join(tr.dir, "store"))
 	numbers, err := store.Versions("m")
 	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
 		tr.Fatal(err)
@@ -242,7 +243,7 @@ func (tr *trainers) versions() (list []snapshot.Manifest) {
 func (tr *trainers) check() {
 	tr.Helper()
 	logged := func() (n int64) {
-		for r, err := range snapshot.NewStore(filepath.Join(tr.dir, "store")).Log("m") {
+		for r, err := range publish.NewStore(filepath.Join(tr.dir, "store")).Log("m") {
 			if err != nil {
 				tr.Fatal(err)
 			}
@@ -257,7 +258,7 @@ func (tr *trainers) check() {
 			tr.Errorf("version %d of epoch %d after %d versions", v.Version, v.Epoch, i)
 		}
 	}
-	published.Forward(tr.T, snapshot.NewStore(filepath.Join(tr.dir, "store")), "m")
+	published.Forward(tr.T, publish.NewStore(filepath.Join(tr.dir, "store")), "m")
 }
 
 // same waits until both trainers have the same sample, of everything produced.

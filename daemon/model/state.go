@@ -26,6 +26,8 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/durable"
 	"github.com/refitd/refitd/snapshot/failpoint"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // failuresFile lists, in the state directory, when storage errors ended the daemon: one RFC 3339 time a line.
@@ -45,12 +47,12 @@ type State struct {
 	store     *sketch.Store
 	guard     *space.Guard
 	dir       string
-	empty     bool           // it was when it was opened
-	fresh     atomic.Bool    // it still is, and nobody has asked the group
-	begun     atomic.Bool    // it was not, or is known to be the first one
-	rollbacks int64          // offsets that were applied once and have to be read again
-	published []snapshot.Cut // of the newest version in the store; of the trainer's goroutine
-	before    string         // how far the topics had been read for that version, empty if none was cut from them
+	empty     bool         // it was when it was opened
+	fresh     atomic.Bool  // it still is, and nobody has asked the group
+	begun     atomic.Bool  // it was not, or is known to be the first one
+	rollbacks int64        // offsets that were applied once and have to be read again
+	published []format.Cut // of the newest version in the store; of the trainer's goroutine
+	before    string       // how far the topics had been read for that version, empty if none was cut from them
 	numbers   *numbers
 	counted   atomic.Bool // a storage error of this run
 	closed    bool
@@ -141,7 +143,7 @@ func (s *State) close() error {
 
 // compareWith looks at the newest version in the store of snapshots, which is a witness outside the state directory: an
 // older copy of that directory brings its own WITNESS along.
-func (s *State) compareWith(versions *snapshot.Store) {
+func (s *State) compareWith(versions *publish.Store) {
 	if versions == nil {
 		return
 	}
@@ -159,10 +161,10 @@ func (s *State) compareWith(versions *snapshot.Store) {
 	default:
 		return // nothing was published, or what there is cannot be read, which the first publication says
 	}
-	if err := s.numbers.note(snapshot.Numbers{Version: latest.Version, Sequence: latest.Sequence}); err != nil {
+	if err := s.numbers.note(publish.Numbers{Version: latest.Version, Sequence: latest.Sequence}); err != nil {
 		s.log.Error("numbers of the versions not kept", "error", err)
 	}
-	var cut []snapshot.Cut
+	var cut []format.Cut
 	if err == nil {
 		cut, err = versions.Cut(&manifest)
 	}
@@ -246,7 +248,7 @@ func (s *State) behindPublished(cut []report.Cut, ends map[consumer.TopicPartiti
 }
 
 // holds reports whether everything below a cut is in the state, so that no restart comes to less.
-func (s *State) holds(cut []snapshot.Cut) bool {
+func (s *State) holds(cut []format.Cut) bool {
 	for _, c := range cut {
 		if next, ok := s.store.Position(c.Topic, c.Partition); !ok || next < c.Next {
 			return false

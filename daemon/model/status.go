@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/sketch"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // Name returns the name of the model in the configuration.
@@ -23,7 +24,7 @@ func (m *Model) Name() string { return m.name }
 func (m *Model) Trainer() *Trainer { return m.trainer }
 
 // Store returns the store of snapshots, nil without one.
-func (m *Model) Store() *snapshot.Store { return m.trainer.versions.Store() }
+func (m *Model) Store() *publish.Store { return m.trainer.versions.Store() }
 
 // Progressive returns the losses of predictions made before their event was learned.
 func (m *Model) Progressive() report.Progressive { return m.trainer.cycle.Progressive() }
@@ -177,7 +178,7 @@ func (m *Model) Limits() web.Limits {
 }
 
 // Live returns what was learned up to about now as a model to score with, nil where serve.live is off. It returns
-// snapshot.ErrNotFound before the first version, and a web.HeldBackError where consumers are better off with what they
+// disk.ErrNotFound before the first version, and a web.HeldBackError where consumers are better off with what they
 // have.
 func (m *Model) Live() (*snapshot.Model, error) {
 	if !m.trainer.tuned.Load().Serve.Live {

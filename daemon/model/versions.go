@@ -19,6 +19,8 @@ import (
 	"github.com/refitd/refitd/daemon/traces"
 	"github.com/refitd/refitd/daemon/web"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/publish"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -51,7 +53,7 @@ type Versions struct {
 	unread    atomic.Pointer[string]
 	checks    deltaChecks
 	chain     atomic.Pointer[publishing.Position] // of deltas, nil without
-	fruitless atomic.Pointer[string]           // why the last refit without a version for consumers ended so
+	fruitless atomic.Pointer[string]              // why the last refit without a version for consumers ended so
 }
 
 // dated is a version and when it was published.
@@ -154,7 +156,7 @@ func (v *Versions) refused() {
 }
 
 // Store returns the store of snapshots, nil without one.
-func (v *Versions) Store() *snapshot.Store { return v.publisher.Store() }
+func (v *Versions) Store() *publish.Store { return v.publisher.Store() }
 
 // revive loads the champion of an earlier run and folds in again what the sample holds from after its cut. Without one,
 // or if it does not fit any more, which is logged, the model starts without a champion and folds in the whole sample;
@@ -241,7 +243,7 @@ func (v *Versions) neverPromoted() bool {
 	}
 	published := false
 	for record, err := range store.Log(v.settings.Name) {
-		isChampion := func(m snapshot.AliasMove) bool { return m.Alias == snapshot.Champion }
+		isChampion := func(m publish.AliasMove) bool { return m.Alias == format.Champion }
 		if err != nil || slices.ContainsFunc(record.Moves, isChampion) {
 			return false
 		}

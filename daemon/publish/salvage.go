@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/publish"
 )
 
 // IsDamage reports whether a version or an alias cannot be read because it is not as it was published: files of it
@@ -28,7 +29,7 @@ func (p *Publisher) inspect(champion snapshot.Pointer) error {
 
 // Salvage moves champion from a version that cannot be read to one that can: the newest before it that the gate let
 // through, else the newest of all. It signs the move and returns that version, or an error that wraps
-// snapshot.ErrNotFound without such a version, ErrReplaced where another process moves it.
+// disk.ErrNotFound without such a version, ErrReplaced where another process moves it.
 func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 	if p.store == nil || p.watching {
 		return nil, fmt.Errorf("publish: champion: %w, and moves it", ErrReplaced)
@@ -41,7 +42,7 @@ func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("publish: champion: %w", err)
 	}
-	move := snapshot.Move{Alias: Champion, To: good.Manifest().Version, Event: snapshot.EventRestored,
+	move := publish.Move{Alias: Champion, To: good.Manifest().Version, Event: publish.EventRestored,
 		Why: reason.Error(), Expired: true}
 	if pointer.Version != 0 {
 		move.From = &pointer.Version
@@ -58,7 +59,7 @@ func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 }
 
 // newestReadable returns the newest version before another, 0 for any, that can be read and that the gate let
-// through, else the newest after it. It returns snapshot.ErrNotFound without such a version.
+// through, else the newest after it. It returns disk.ErrNotFound without such a version.
 func (p *Publisher) newestReadable(before int64) (*snapshot.Model, error) {
 	var after *snapshot.Model
 	for m := range p.Readable() {
