@@ -10,7 +10,7 @@ import (
 )
 
 func TestPayloadDigest(t *testing.T) {
-	s := snapshottest.Shape{format.Ordinal, format.OrdinalLink, format.ANOVA, 2, true, ""}
+	s := snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 2, Linear: true}
 	want, err := format.PayloadDigest(snapshottest.TestContents(s))
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,10 @@
 package format
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/refitd/refitd/snapshot/internal/disk"
 )
@@ -29,4 +31,31 @@ func (m *Manifest) MoveCut() (*disk.StagedFile, error) {
 	}
 	m.Cut, m.CutFile = []Cut{}, &File{CutFile, int64(len(b)), disk.HexSum(b)}
 	return &disk.StagedFile{Name: CutFile, Content: b}, nil
+}
+
+// MovedCut returns a cut in which some partitions have moved on or are new.
+func MovedCut(cut, moved []Cut) []Cut {
+	if len(moved) == 0 {
+		return cut
+	}
+	cut = slices.Clone(cut)
+	type partition struct {
+		topic string
+		n     int32
+	}
+	at := make(map[partition]int, len(cut))
+	for i, p := range cut {
+		at[partition{p.Topic, p.Partition}] = i
+	}
+	for _, p := range moved {
+		if i, ok := at[partition{p.Topic, p.Partition}]; ok {
+			cut[i] = p
+		} else {
+			cut = append(cut, p)
+		}
+	}
+	slices.SortFunc(cut, func(a, b Cut) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return cut
 }

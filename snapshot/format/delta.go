@@ -131,15 +131,10 @@ func (d *Delta) encode(shape *Shape, signer *Signer) ([]byte, error) {
 		return nil, err
 	}
 	h := DeltaHeader{Model: d.Model, Base: d.Base, BaseDigest: d.BaseDigest, Sequence: d.Sequence, Previous: d.Previous,
-		Created: d.Created.UTC().
-			Truncate(time.Millisecond),
-		Watermark: d.Watermark.UTC().Truncate(time.Millisecond), Events: d.Events, Cut: d.Cut,
-		Added: len(
-			d.Added,
-		), Rows: len(d.Columns), Bias: d.Bias != nil, Weights: d.Weights != nil, MapWeights: d.MapWeights != nil,
-		PayloadBytes: int64(
-			len(payload),
-		), PayloadSHA256: disk.HexSum(payload), FoldInLosses: d.FoldInLosses, Checked: d.Checked}
+		Created: d.Created.UTC().Truncate(time.Millisecond), Watermark: d.Watermark.UTC().Truncate(time.Millisecond),
+		Events: d.Events, Cut: d.Cut, Added: len(d.Added), Rows: len(d.Columns), Bias: d.Bias != nil,
+		Weights: d.Weights != nil, MapWeights: d.MapWeights != nil, PayloadBytes: int64(len(payload)),
+		PayloadSHA256: disk.HexSum(payload), FoldInLosses: d.FoldInLosses, Checked: d.Checked}
 	if signer != nil {
 		h.KeyID = signer.id
 	}
@@ -296,4 +291,20 @@ func (d *Delta) validateColumns(schema *Schema) error {
 		)
 	}
 	return nil
+}
+
+// Rounded returns the delta with the numbers that readers of a type will have.
+func (d *Delta) Rounded(tensors string) *Delta {
+	r := Contents{
+		Tensors:    tensors,
+		Basis:      d.Basis,
+		Weights:    d.Weights,
+		Linear:     d.Linear,
+		Bias:       d.Bias,
+		MapWeights: d.MapWeights,
+	}
+	to := *d
+	c := r.Rounded()
+	to.Basis, to.Weights, to.Linear, to.Bias, to.MapWeights = c.Basis, c.Weights, c.Linear, c.Bias, c.MapWeights
+	return &to
 }

@@ -79,7 +79,7 @@ func (m *Model) apply(d *format.Delta) (*Model, error) {
 	if !d.Watermark.IsZero() {
 		at.Watermark = d.Watermark
 	}
-	at.Events, at.Cut = cmp.Or(d.Events, at.Events), movedCut(at.Cut, d.Cut)
+	at.Events, at.Cut = cmp.Or(d.Events, at.Events), format.MovedCut(at.Cut, d.Cut)
 	next.position = &at
 	return next, nil
 }
@@ -103,7 +103,7 @@ func (m *Model) changed(d *format.Delta) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	d = rounded(d, c.Tensors)
+	d = d.Rounded(c.Tensors)
 	next := *m
 	next.layers = layers
 	next.withRows(d, columns+len(d.Added))
@@ -149,49 +149,6 @@ func (m *Model) saysSomething() error {
 		}
 	}
 	return fmt.Errorf("all weights, linear terms and biases would be zero: the model would say nothing")
-}
-
-// rounded returns the delta with the numbers that readers of a type will have.
-func rounded(d *format.Delta, tensors string) *format.Delta {
-	r := format.Contents{
-		Tensors:    tensors,
-		Basis:      d.Basis,
-		Weights:    d.Weights,
-		Linear:     d.Linear,
-		Bias:       d.Bias,
-		MapWeights: d.MapWeights,
-	}
-	to := *d
-	c := r.Rounded()
-	to.Basis, to.Weights, to.Linear, to.Bias, to.MapWeights = c.Basis, c.Weights, c.Linear, c.Bias, c.MapWeights
-	return &to
-}
-
-// movedCut returns a cut in which some partitions have moved on or are new.
-func movedCut(cut, moved []format.Cut) []format.Cut {
-	if len(moved) == 0 {
-		return cut
-	}
-	cut = slices.Clone(cut)
-	type partition struct {
-		topic string
-		n     int32
-	}
-	at := make(map[partition]int, len(cut))
-	for i, p := range cut {
-		at[partition{p.Topic, p.Partition}] = i
-	}
-	for _, p := range moved {
-		if i, ok := at[partition{p.Topic, p.Partition}]; ok {
-			cut[i] = p
-		} else {
-			cut = append(cut, p)
-		}
-	}
-	slices.SortFunc(cut, func(a, b format.Cut) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
-	return cut
 }
 
 // materialised returns the contents of a model with deltas: columns as Schema says, the names of a field in the order

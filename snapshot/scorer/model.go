@@ -350,3 +350,11 @@ func (m *Model) addRows(dst []float64, s *Scratch) {
 		}
 	}
 }
+
+// limit returns the largest magnitude of an output, 0 for none.
+func (m *Model) limit() float64 {
+	if l := m.manifest.OutputLimit; l != nil {
+		return float64(*l)
+	}
+	return 0
+}
