@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/refitd/refitd/daemon/announce"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -31,7 +31,7 @@ func TestDeltaTopic(t *testing.T) {
 		_, err := snapshot.Open(dir, "ratings", snapshot.Selector{Alias: format.Champion})
 		return err == nil
 	})
-	source, err := announce.NewSource(
+	source, err := kafkasource.NewSource(
 		[]kgo.Opt{kgo.SeedBrokers(b.Addr)},
 		"champions",
 		noDeltas{snapshot.DirSource{Dir: dir}},

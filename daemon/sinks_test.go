@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/daemon/announce"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
@@ -19,7 +19,7 @@ import (
 )
 
 // announced reads the whole topic of announcements.
-func announced(b *daemontest.Bench, topic string) (list []*announce.Announcement) {
+func announced(b *daemontest.Bench, topic string) (list []*kafkasource.Announcement) {
 	b.T.Helper()
 	reader, err := kgo.NewClient(
 		kgo.SeedBrokers(b.Addr),
@@ -41,7 +41,7 @@ func announced(b *daemontest.Bench, topic string) (list []*announce.Announcement
 			b.T.Fatal(err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			a, err := announce.Read(r)
+			a, err := kafkasource.Read(r)
 			if err != nil {
 				b.T.Fatal(err)
 			}

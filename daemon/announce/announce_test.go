@@ -14,6 +14,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -43,8 +44,8 @@ type bench struct {
 	store   *publish.Store
 	log     strings.Builder
 	logger  *slog.Logger
-	mu      sync.Mutex // guards log
-	last    *Source    // of watch
+	mu      sync.Mutex          // guards log
+	last    *kafkasource.Source // of watch
 }
 
 func newBench(t *testing.T) *bench {
@@ -155,13 +156,13 @@ func (b *bench) announcer(inline int64) (results func() (ok, failed int), stop f
 }
 
 // source runs a source until the test ends.
-func (b *bench) source(files snapshot.Source, keys ...snapshot.Keys) *Source {
+func (b *bench) source(files snapshot.Source, keys ...snapshot.Keys) *kafkasource.Source {
 	b.t.Helper()
 	var trusted snapshot.Keys
 	if len(keys) > 0 {
 		trusted = keys[0]
 	}
-	s, err := NewSource(b.kafka, topic, files, trusted, b.logger)
+	s, err := kafkasource.NewSource(b.kafka, topic, files, trusted, b.logger)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func (b *bench) source(files snapshot.Source, keys ...snapshot.Keys) *Source {
 }
 
 // wait is Source.Wait within the test's patience.
-func (b *bench) wait(s *Source, last snapshot.Pointer) snapshot.Pointer {
+func (b *bench) wait(s *kafkasource.Source, last snapshot.Pointer) snapshot.Pointer {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	defer cancel()
@@ -278,7 +279,7 @@ func TestAnnounced(t *testing.T) {
 		if codec := r.Attrs.CompressionType(); codec != 1 {
 			t.Errorf("record %d is compressed with codec %d, want gzip: not every client can read others", i, codec)
 		}
-		a, err := Read(r)
+		a, err := kafkasource.Read(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +291,7 @@ func TestAnnounced(t *testing.T) {
 		for _, h := range r.Headers {
 			headers[h.Key] = string(h.Value)
 		}
-		if string(r.Key) != model || headers[FormatHeader] != "1" || headers[VersionHeader] != fmt.Sprint(a.Version) ||
+		if string(r.Key) != model || headers[kafkasource.FormatHeader] != "1" || headers[kafkasource.VersionHeader] != fmt.Sprint(a.Version) ||
 			a.ManifestDigest != m.Digest ||
 			a.Digest != m.PayloadDigest || len(a.Files) != 3 ||
 			a.Summary.Kind != "refit" ||
@@ -312,7 +313,7 @@ func TestLateJoiner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := of(format.Champion, p, &m).record(topic)
+		r, err := kafkasource.Announce(format.Champion, p, &m).Record(topic)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +342,9 @@ func TestLateJoiner(t *testing.T) {
 		copyOf(3, func(r *kgo.Record) { r.Headers = nil }),              // from somebody else
 		copyOf(
 			3,
-			func(r *kgo.Record) { r.Headers = []kgo.RecordHeader{{Key: FormatHeader, Value: []byte("2")}} },
+			func(r *kgo.Record) {
+				r.Headers = []kgo.RecordHeader{{Key: kafkasource.FormatHeader, Value: []byte("2")}}
+			},
 		), // of a later build
 		copyOf(3, func(r *kgo.Record) { r.Key = []byte("other") }), // of another model
 		copyOf(3, func(r *kgo.Record) {
@@ -392,7 +395,7 @@ func TestInline(t *testing.T) {
 	b.within("the announcement without files", func() bool { ok, _ := results(); return ok == 1 })
 	stop()
 	list := b.records()
-	if a, err := Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil {
+	if a, err := kafkasource.Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil {
 		t.Errorf("over the limit: %+v, %v", a, err)
 	}
 
@@ -477,9 +480,9 @@ func TestBrokerAway(t *testing.T) {
 	t.Logf("announced %v after the broker was back (bar 60s)", time.Since(lifted))
 	stop()
 	digests := map[int64]string{}
-	var last *Announcement
+	var last *kafkasource.Announcement
 	for _, r := range b.records() {
-		a, err := Read(r)
+		a, err := kafkasource.Read(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -505,7 +508,7 @@ func TestLastChampion(t *testing.T) {
 	version := b.publish()
 	stop()
 	list := b.records()
-	if a, err := Read(list[len(list)-1]); err != nil || a.Version != version {
+	if a, err := kafkasource.Read(list[len(list)-1]); err != nil || a.Version != version {
 		t.Errorf("last announced: %+v, %v", a, err)
 	}
 }

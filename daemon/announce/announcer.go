@@ -1,3 +1,14 @@
+// Package announce publishes in a compacted Kafka topic which version of a model is the champion, and in another one its
+// deltas. The store comes first: an Announcer repeats what the alias there says, however often Kafka fails, so the two
+// cannot disagree for long and one version never has two payloads. Package kafkasource has the form of the records, and
+// the Source with which consumers read them.
+//
+// It needs neither the configuration nor the rest of the daemon, but for the client of package produce. An Announcer and
+// a DeltaProducer belong to one goroutine each.
+//
+//	announcer.go    Announcer: the champion, announced until the brokers have it
+//	deltas.go       DeltaProducer: the deltas of the champion, those of others taken back
+//	topic.go        the settings that the topics need
 package announce
 
 import (
@@ -13,6 +24,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -113,7 +125,7 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 	if err != nil {
 		return err
 	}
-	what := of(format.Champion, p, &m)
+	what := kafkasource.Announce(format.Champion, p, &m)
 	if what.Inline, err = a.inline(ctx, p.Version, &m); err != nil {
 		return err
 	}
@@ -128,7 +140,7 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 }
 
 // sendWith makes an announcement with the client there is.
-func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement, m *snapshot.Manifest) error {
+func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *kafkasource.Announcement, m *snapshot.Manifest) error {
 	p := what.Pointer
 	if fresh { // the first time, and after a failure: the topic may have been deleted
 		if err := a.check(ctx); err != nil {
@@ -173,8 +185,8 @@ func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *Announcement
 	return err
 }
 
-func (a *Announcer) produce(ctx context.Context, what *Announcement) error {
-	record, err := what.record(a.Topic)
+func (a *Announcer) produce(ctx context.Context, what *kafkasource.Announcement) error {
+	record, err := what.Record(a.Topic)
 	if err != nil {
 		return err
 	}

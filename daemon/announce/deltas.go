@@ -14,6 +14,7 @@ import (
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/backoff"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -129,22 +130,8 @@ func (p *DeltaProducer) open(ctx context.Context) (err error) {
 	if _, _, err := compacted(ctx, p.client, p.Topic, "publish.deltas.topic", deltaSettings, p.Log, false); err != nil {
 		return err
 	}
-	reader, err := newReader(p.Kafka, p.Topic)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	ends, err := endsOf(ctx, reader, p.Topic)
 	p.held, p.prefix = make(map[string]string), ""
-	for err == nil && len(ends) > 0 {
-		fetches := reader.PollFetches(ctx)
-		if err = errors.Join(ctx.Err(), fetches.Err()); err == nil {
-			fetches.EachRecord(func(r *kgo.Record) {
-				p.note(r)
-				ends.passed(r)
-			})
-		}
-	}
+	err = kafkasource.ReadTopic(ctx, p.Kafka, p.Topic, p.note)
 	if err != nil {
 		return fmt.Errorf("what the topic %s holds: %w", p.Topic, err)
 	}

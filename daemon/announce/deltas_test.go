@@ -11,6 +11,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -104,9 +105,9 @@ func (b *bench) deltas() (good, bad *atomic.Int32, stop func()) {
 type files struct{ snapshot.Source }
 
 // follow watches the model over both topics.
-func (b *bench) follow(keys snapshot.Keys) (*snapshot.Watcher, *Source) {
+func (b *bench) follow(keys snapshot.Keys) (*snapshot.Watcher, *kafkasource.Source) {
 	b.t.Helper()
-	s, err := NewSource(b.kafka, topic, files{snapshot.DirSource{Dir: b.dir}}, keys, b.logger)
+	s, err := kafkasource.NewSource(b.kafka, topic, files{snapshot.DirSource{Dir: b.dir}}, keys, b.logger)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -147,23 +148,14 @@ func (b *bench) at(w *snapshot.Watcher, m *snapshot.Model) {
 // values returns the records of the topic of deltas, as they were written, and by key what the cleaner would leave.
 func (b *bench) values() (records int, left map[string]int) {
 	b.t.Helper()
-	reader, err := newReader(b.kafka, deltaTopic)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer reader.Close()
 	left = make(map[string]int)
-	ends, err := endsOf(b.t.Context(), reader, deltaTopic)
-	for err == nil && len(ends) > 0 {
-		reader.PollFetches(b.t.Context()).EachRecord(func(r *kgo.Record) {
-			if records++; r.Value == nil {
-				delete(left, string(r.Key))
-			} else {
-				left[string(r.Key)] = len(r.Value)
-			}
-			ends.passed(r)
-		})
-	}
+	err := kafkasource.ReadTopic(b.t.Context(), b.kafka, deltaTopic, func(r *kgo.Record) {
+		if records++; r.Value == nil {
+			delete(left, string(r.Key))
+		} else {
+			left[string(r.Key)] = len(r.Value)
+		}
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -219,17 +211,9 @@ func TestDeltasOverKafka(t *testing.T) {
 	late, s := b.follow(keys)
 	b.at(late, m)
 	_, left = b.values()
-	s.mu.Lock()
-	if len(s.chains.keys) != 2 || len(s.chains.frames) != 1 ||
-		s.chains.bytes != int64(left["ratings//2/1"]+left["ratings//2/2"]) {
-		t.Errorf(
-			"a late joiner holds %d deltas of %d chains, %d bytes",
-			len(s.chains.keys),
-			len(s.chains.frames),
-			s.chains.bytes,
-		)
+	if st := s.Status(); st.Deltas != 2 || st.DeltaBytes != int64(left["ratings//2/1"]+left["ratings//2/2"]) {
+		t.Errorf("a late joiner holds %d deltas, %d bytes", st.Deltas, st.DeltaBytes)
 	}
-	s.mu.Unlock()
 	if st := w.Status(); st.DeltasRefused != 0 || st.Refused != 0 || bad.Load()+bad2.Load()+bad3.Load() != 0 {
 		t.Errorf("%+v, %d failures\n%s", st, bad.Load()+bad2.Load()+bad3.Load(), b.logged())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -34,7 +35,7 @@ func (b *bench) announcement() *kgo.Record {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := of(format.Champion, p, &m).record(topic)
+	r, err := kafkasource.Announce(format.Champion, p, &m).Record(topic)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -175,7 +176,7 @@ func TestTooLarge(t *testing.T) {
 	b.within("the second announcement", func() bool { ok, _ := results(); return ok == 2 })
 	stop()
 	list := b.records()
-	if a, err := Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil || len(list) != 2 {
+	if a, err := kafkasource.Read(list[len(list)-1]); err != nil || a.Version != 2 || a.Inline != nil || len(list) != 2 {
 		t.Errorf("%d records, the last: %+v, %v", len(list), a, err)
 	}
 	if _, failed := results(); failed != 0 || !strings.Contains(b.logged(), "announced without its files") {

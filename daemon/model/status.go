@@ -178,7 +178,7 @@ func (m *Model) Limits() web.Limits {
 }
 
 // Live returns what was learned up to about now as a model to score with, nil where serve.live is off. It returns
-// disk.ErrNotFound before the first version, and a web.HeldBackError where consumers are better off with what they
+// snapshot.ErrNotFound before the first version, and a web.HeldBackError where consumers are better off with what they
 // have.
 func (m *Model) Live() (*snapshot.Model, error) {
 	if !m.trainer.tuned.Load().Serve.Live {

@@ -62,7 +62,7 @@ type Publisher struct {
 
 // New returns the publisher of a model. dir is the store; empty only numbers and digests versions. What a killed
 // publisher left behind is removed, damaged aliases are rebuilt, and log, which may be nil, says so. With a signing
-// key, only what it or publish.trusted_keys signed is taken from the store: see Refusals. It returns disk.ErrKey
+// key, only what it or publish.trusted_keys signed is taken from the store: see Refusals. It returns snapshot.ErrKey
 // for a key that cannot be used.
 func New(m *config.Model, dir string, now func() time.Time, log *slog.Logger) (*Publisher, error) {
 	if log == nil {
@@ -257,7 +257,7 @@ func (p *Publisher) Strays() ([]publish.Stray, error) {
 
 // Publish writes a judged model as the next version and fills in its number, parent and payload digest. A promoted
 // one becomes champion, unless somebody else moved that alias since: then nothing is written and the error is
-// disk.ErrConflict. Old versions beyond publish.keep are removed, aliased ones never. What fails after the
+// snapshot.ErrConflict. Old versions beyond publish.keep are removed, aliased ones never. What fails after the
 // version is there is logged: the next publication tries it again.
 func (p *Publisher) Publish(ctx context.Context, ch *fitted.Fitted) error {
 	if err := p.Begin().Write(ctx, ch); err != nil {

@@ -29,7 +29,7 @@ func (p *Publisher) inspect(champion snapshot.Pointer) error {
 
 // Salvage moves champion from a version that cannot be read to one that can: the newest before it that the gate let
 // through, else the newest of all. It signs the move and returns that version, or an error that wraps
-// disk.ErrNotFound without such a version, ErrReplaced where another process moves it.
+// snapshot.ErrNotFound without such a version, ErrReplaced where another process moves it.
 func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 	if p.store == nil || p.watching {
 		return nil, fmt.Errorf("publish: champion: %w, and moves it", ErrReplaced)
@@ -59,7 +59,7 @@ func (p *Publisher) Salvage(reason error) (*snapshot.Model, error) {
 }
 
 // newestReadable returns the newest version before another, 0 for any, that can be read and that the gate let
-// through, else the newest after it. It returns disk.ErrNotFound without such a version.
+// through, else the newest after it. It returns snapshot.ErrNotFound without such a version.
 func (p *Publisher) newestReadable(before int64) (*snapshot.Model, error) {
 	var after *snapshot.Model
 	for m := range p.Readable() {

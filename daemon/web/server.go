@@ -65,7 +65,7 @@ type Model struct {
 	// that cannot be done. What it returns is called from any goroutine.
 	Derive func(*snapshot.Schema) func(*event.Event)
 	// Live, if not nil, returns what was learned up to about now as a model, whose manifest says when it was taken. It
-	// returns nil where serve.live is off, disk.ErrNotFound before the first version, and a HeldBackError where the
+	// returns nil where serve.live is off, snapshot.ErrNotFound before the first version, and a HeldBackError where the
 	// champion has to answer in place of it. It is called from any goroutine, for every request for it.
 	Live func() (*snapshot.Model, error)
 	// Curves, if not nil, are how the model has done over time.

@@ -1,4 +1,4 @@
-package announce
+package kafkasource
 
 import (
 	"bytes"
@@ -116,7 +116,7 @@ func (c *chains) after(of chainKey, sequence int64) (stream io.ReadCloser, gap b
 }
 
 // Deltas returns the deltas of a version that the topic has, and waits for the next one. Those of a version that is no
-// champion any more are taken back. It returns disk.ErrChain if the next one is missing and later ones are there.
+// champion any more are taken back. It returns snapshot.ErrChain if the next one is missing and later ones are there.
 func (s *Source) Deltas(ctx context.Context, model string, version, after int64) (io.ReadCloser, error) {
 	if s.deltas == "" {
 		if source, ok := s.files.(snapshot.DeltaSource); ok {
@@ -135,7 +135,7 @@ func (s *Source) Deltas(ctx context.Context, model string, version, after int64)
 			return stream, nil
 		case gap && caught:
 			return nil, fmt.Errorf(
-				"announce: %w: delta %d of version %d of %s is not in the topic %s, and later ones are",
+				"kafkasource: %w: delta %d of version %d of %s is not in the topic %s, and later ones are",
 				snapshot.ErrChain,
 				after+1,
 				version,

@@ -1,8 +1,9 @@
-package announce
+package kafkasource
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -52,7 +53,7 @@ func NewSource(
 ) (*Source, error) {
 	client, err := newReader(kafka, topic)
 	if err != nil {
-		return nil, fmt.Errorf("announce: %w", err)
+		return nil, fmt.Errorf("kafkasource: %w", err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -156,6 +157,26 @@ func endsOf(ctx context.Context, client *kgo.Client, topics ...string) (ends, er
 	return out, nil
 }
 
+// ReadTopic reads what a topic holds now, from its start to its end.
+func ReadTopic(ctx context.Context, kafka []kgo.Opt, topic string, each func(r *kgo.Record)) error {
+	client, err := newReader(kafka, topic)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	left, err := endsOf(ctx, client, topic)
+	for err == nil && len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err = errors.Join(ctx.Err(), fetches.Err()); err == nil {
+			fetches.EachRecord(func(r *kgo.Record) {
+				each(r)
+				left.passed(r)
+			})
+		}
+	}
+	return err
+}
+
 // ends asks for the ends of the topics until the brokers answer.
 func (s *Source) ends(ctx context.Context) ends {
 	topics := []string{s.topic}
@@ -232,13 +253,16 @@ type SourceStatus struct {
 	CaughtUp bool  // the announcements that were there at the start have been read
 	Ignored  int64 // records that are no announcements, or not by whom they should be, since the start
 	Err      error // why the last of them was ignored; nil without one
+
+	Deltas     int   // those held, which were not taken back
+	DeltaBytes int64 // of their frames
 }
 
 // Status returns the state of the source.
 func (s *Source) Status() SourceStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return SourceStatus{s.caught, s.ignored, s.why}
+	return SourceStatus{s.caught, s.ignored, s.why, len(s.chains.keys), s.chains.bytes}
 }
 
 // note runs a change and wakes those who wait.
@@ -255,7 +279,7 @@ func (s *Source) note(change func()) {
 func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Pointer) (snapshot.Pointer, error) {
 	if alias != format.Champion {
 		return snapshot.Pointer{}, fmt.Errorf(
-			"announce: %w: the topic announces the alias %s only, not %q",
+			"kafkasource: %w: the topic announces the alias %s only, not %q",
 			snapshot.ErrNotFound,
 			format.Champion,
 			alias,
@@ -269,7 +293,7 @@ func (s *Source) Wait(ctx context.Context, model, alias string, last snapshot.Po
 		case !caught:
 		case a == nil:
 			return snapshot.Pointer{}, fmt.Errorf(
-				"announce: %w: no announcement of the model %s in the topic %s",
+				"kafkasource: %w: no announcement of the model %s in the topic %s",
 				snapshot.ErrNotFound,
 				model,
 				s.topic,
@@ -295,7 +319,7 @@ func (s *Source) File(ctx context.Context, model string, version int64, name str
 		b, ok := a.Inline[name]
 		if !ok {
 			return nil, fmt.Errorf(
-				"announce: %w: %s is not among the files of version %d",
+				"kafkasource: %w: %s is not among the files of version %d",
 				fs.ErrNotExist,
 				name,
 				version,
@@ -305,7 +329,7 @@ func (s *Source) File(ctx context.Context, model string, version int64, name str
 	}
 	if s.files == nil {
 		return nil, fmt.Errorf(
-			"announce: version %d of %s was announced without its files: name a source that has them",
+			"kafkasource: version %d of %s was announced without its files: name a source that has them",
 			version,
 			model,
 		)

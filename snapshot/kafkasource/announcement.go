@@ -1,11 +1,4 @@
-// Package announce publishes in a compacted Kafka topic which version of a model is the champion. The key of a record
-// is the model, so the topic keeps the last announcement of each; the value is what the alias says, the digests of the
-// version's files and a summary of its manifest, and under a limit the files themselves. The store comes first: an
-// Announcer repeats what the alias there says, however often Kafka fails, so the two cannot disagree for long and one
-// version never has two payloads. A Source lets snapshot.Watch follow the topic.
-//
-// It needs neither the configuration nor the rest of the daemon, so that a program that consumes models can use it.
-package announce
+package kafkasource
 
 import (
 	"encoding/json"
@@ -63,8 +56,8 @@ type Summary struct {
 	Gate        *format.Metrics `json:"gate"`
 }
 
-// of announces a version that an alias names.
-func of(alias string, p snapshot.Pointer, m *snapshot.Manifest) *Announcement {
+// Announce returns the announcement of a version that an alias names.
+func Announce(alias string, p snapshot.Pointer, m *snapshot.Manifest) *Announcement {
 	return &Announcement{
 		Model:   m.Model,
 		Alias:   alias,
@@ -78,11 +71,11 @@ func of(alias string, p snapshot.Pointer, m *snapshot.Manifest) *Announcement {
 	}
 }
 
-// record returns the record for a topic.
-func (a *Announcement) record(topic string) (*kgo.Record, error) {
+// Record returns the record for a topic.
+func (a *Announcement) Record(topic string) (*kgo.Record, error) {
 	value, err := json.Marshal(a)
 	if err != nil {
-		return nil, fmt.Errorf("announce: %w", err)
+		return nil, fmt.Errorf("kafkasource: %w", err)
 	}
 	return &kgo.Record{Topic: topic, Key: []byte(a.Model), Value: value, Headers: []kgo.RecordHeader{
 		{
@@ -101,20 +94,20 @@ func Read(r *kgo.Record) (*Announcement, error) {
 		}
 	}
 	if format != strconv.Itoa(Format) {
-		return nil, fmt.Errorf("announce: %w: format %q, this build reads %d", ErrRecord, format, Format)
+		return nil, fmt.Errorf("kafkasource: %w: format %q, this build reads %d", ErrRecord, format, Format)
 	}
 	if len(r.Value) > maxValueBytes {
-		return nil, fmt.Errorf("announce: %w: %d bytes, at most %d are read", ErrRecord, len(r.Value), maxValueBytes)
+		return nil, fmt.Errorf("kafkasource: %w: %d bytes, at most %d are read", ErrRecord, len(r.Value), maxValueBytes)
 	}
 	var a Announcement
 	if err := json.Unmarshal(r.Value, &a); err != nil {
-		return nil, fmt.Errorf("announce: %w: %w", ErrRecord, err)
+		return nil, fmt.Errorf("kafkasource: %w: %w", ErrRecord, err)
 	}
 	if a.Model != string(r.Key) {
-		return nil, fmt.Errorf("announce: %w: the key is %q, the model %q", ErrRecord, r.Key, a.Model)
+		return nil, fmt.Errorf("kafkasource: %w: the key is %q, the model %q", ErrRecord, r.Key, a.Model)
 	}
 	if err := a.Verify(a.Model, a.Alias, nil); err != nil {
-		return nil, fmt.Errorf("announce: %w: %w", ErrRecord, err)
+		return nil, fmt.Errorf("kafkasource: %w: %w", ErrRecord, err)
 	}
 	return &a, nil
 }
