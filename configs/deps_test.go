@@ -268,6 +268,8 @@ func TestRoomsHaveAnOrder(t *testing.T) {
 		"daemon/quality",
 		"daemon/report",
 		"snapshot",
+		"snapshot/format",
+		"snapshot/scorer",
 		"solver",
 		"solver/margin",
 		"solver/posterior",

@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/snapshot"
 	"github.com/refitd/refitd/snapshot/format"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/snapshot/publish"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"

@@ -16,12 +16,12 @@ import (
 	"testing"
 
 	"github.com/refitd/refitd/daemon"
-	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/refitd/refitd/daemon/config"
 	"github.com/refitd/refitd/daemon/daemontest"
 	"github.com/refitd/refitd/daemon/daemontest/locked"
 	"github.com/refitd/refitd/daemon/report"
 	"github.com/refitd/refitd/snapshot"
+	"github.com/refitd/refitd/snapshot/kafkasource"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 

@@ -60,7 +60,8 @@ func openChain(t *testing.T, store *publish.Store, dir string, version int64) (*
 }
 
 // readDeltas applies what a source has after m now, at least up to a sequence.
-func readDeltas(ctx context.Context, source DeltaSource, m *scorer.Model, until int64, keys format.Keys) (*scorer.Model, error) {
+func readDeltas(ctx context.Context, source DeltaSource, m *scorer.Model, until int64, keys format.Keys) (*scorer.Model,
+	error) {
 	for m.Position().Sequence < until {
 		at := m.Position()
 		stream, err := source.Deltas(ctx, "m", at.Version, at.Sequence)
@@ -200,9 +201,11 @@ func TestChainRefuses(t *testing.T) {
 		frame []byte
 		want  error
 	}{
-		"of another version": {foreign, disk.ErrChain}, "the first again": {again, disk.ErrChain}, "of a fork": {forked, disk.ErrChain},
+		"of another version": {foreign, disk.ErrChain}, "the first again": {again, disk.ErrChain}, "of a fork": {forked,
+			disk.ErrChain},
 		"unsigned": {unsigned, disk.ErrSignature},
-		"cut off":  {next[:len(next)-1], disk.ErrFormat}, "two": {append(bytes.Clone(next), next...), disk.ErrFormat}, "nothing": {nil,
+		"cut off":  {next[:len(next)-1], disk.ErrFormat}, "two": {append(bytes.Clone(next), next...), disk.ErrFormat},
+		"nothing": {nil,
 			disk.ErrFormat},
 	} {
 		if err := c.Append(t.Context(), bad.frame); !errors.Is(err, bad.want) {

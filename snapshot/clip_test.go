@@ -19,7 +19,8 @@ func TestNumbersAreClipped(t *testing.T) {
 	dir := t.TempDir()
 	store := publish.NewStore(dir)
 	for version, clip := range map[int]float64{1: 0, 2: 1.5} {
-		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+			Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
 		for i := range c.Golden {
 			c.Golden[i].Outputs = nil
 		}
@@ -49,7 +50,8 @@ func TestNumbersAreClipped(t *testing.T) {
 			t.Errorf("an infinite number gives %g, a missing one %g", v, score(40))
 		}
 	}
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA,
+		K: 2, Linear: true, Mapped: ""})
 	c.Schema.Numeric[0].Clip = -1
 	if _, err := scorer.NewModel(c); !errors.Is(err, disk.ErrContents) {
 		t.Errorf("error %v", err)

@@ -26,7 +26,8 @@ func unsealed(manifest []byte) []byte {
 // and says so.
 func TestZeroIsAPrediction(t *testing.T) {
 	dir := t.TempDir()
-	store, c := publish.NewStore(dir), snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+	store, c := publish.NewStore(dir), snapshottest.TestContents(snapshottest.Shape{Task: format.Regression,
+		Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
 	clear(c.Weights)
 	clear(c.Linear)
 	clear(c.Bias)

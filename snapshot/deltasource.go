@@ -120,7 +120,8 @@ func (p *place) deltas(version *os.Root, after int64) (io.ReadCloser, error) {
 	case p.next <= after:
 		err = fmt.Errorf("%w: delta %d is not there, the newest is %d", disk.ErrChain, after, p.next-1)
 	case i+1 < len(segments):
-		err = fmt.Errorf("%w: it ends before delta %d, and %s follows it", disk.ErrChain, p.next, disk.SegmentName(segments[i+1]))
+		err = fmt.Errorf("%w: it ends before delta %d, and %s follows it", disk.ErrChain, p.next, disk.SegmentName(segments[i+
+			1]))
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", disk.SegmentName(segments[i]), err)

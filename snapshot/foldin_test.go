@@ -96,7 +96,8 @@ func TestFoldInIsValidated(t *testing.T) {
 		"label_range [2 1] is no range":    func(f *format.FoldIn) { f.LabelRange = []float64{2, 1} },
 		"weights of basis vector 0 differ": nil,
 	} {
-		c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.Homogeneous, K: 2, Linear: true, Mapped: ""}, true)
+		c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink,
+			Kernel: format.Homogeneous, K: 2, Linear: true, Mapped: ""}, true)
 		if spoil == nil {
 			c.Weights[1]++
 		} else {
@@ -109,13 +110,15 @@ func TestFoldInIsValidated(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	large := snapshottest.Foldable(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+	large := snapshottest.Foldable(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA,
+		K: 2, Linear: true, Mapped: ""}, true)
 	large.FoldIn.Fields[0].Precision = slices.Repeat([]float64{1.0 / 3}, 2000)
 	if m, err := scorer.NewModel(large); err != nil || m.Contents().FoldIn != nil ||
 		!strings.Contains(m.Manifest().NoFoldIn, "no room") {
 		t.Errorf("a fold-in beyond the manifest: %v, want it left out with the reason", err)
 	}
-	large = snapshottest.Foldable(snapshottest.Shape{Task: format.Multiclass, Link: format.Softmax, Kernel: format.ANOVA, K: 0, Linear: true, Mapped: ""}, false)
+	large = snapshottest.Foldable(snapshottest.Shape{Task: format.Multiclass, Link: format.Softmax, Kernel: format.ANOVA,
+		K: 0, Linear: true, Mapped: ""}, false)
 	for i := range 3 { // names of classes leave it no room either
 		large.Schema.Classes[i] = strings.Repeat(string(rune('a'+i)), 17_000)
 	}

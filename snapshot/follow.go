@@ -139,7 +139,8 @@ func (f *follower) run(ctx context.Context, m *scorer.Model) {
 
 // take applies what the source has after m, calls each with every step, and returns how far it came: to the end of the
 // stream, or to an error of the source, of a delta that is refused, or of each.
-func (f *follower) take(ctx context.Context, m *scorer.Model, each func(old, next *scorer.Model) error) (*scorer.Model, error) {
+func (f *follower) take(ctx context.Context, m *scorer.Model, each func(old, next *scorer.Model) error) (*scorer.Model,
+	error) {
 	o, at := &f.watcher.options, m.Position()
 	stream, err := f.source.Deltas(ctx, o.Model, at.Version, at.Sequence)
 	if err != nil {

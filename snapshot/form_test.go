@@ -18,9 +18,11 @@ func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 		sweeps       int
 		form         string
 	}{
-		{"refit", "algorithm1:hybrid", 0, format.FormConvex}, {"refit", "algorithm1:hybrid+variational", 3, format.FormVariational},
+		{"refit", "algorithm1:hybrid", 0, format.FormConvex}, {"refit", "algorithm1:hybrid+variational", 3,
+			format.FormVariational},
 		{"refit", "output+variational", 0, format.FormVariational},
-		{"update", "algorithm1:hybrid", 0, format.FormUpdate}, {"update", "algorithm1:hybrid+variational", 3, format.FormUpdate},
+		{"update", "algorithm1:hybrid", 0, format.FormUpdate}, {"update", "algorithm1:hybrid+variational", 3,
+			format.FormUpdate},
 		{"", "", 0, ""},
 	} {
 		m := format.NewManifest(snapshottest.TestContents(snapshottest.Small))
@@ -46,7 +48,8 @@ func TestOldManifestsKeepOnlyTheirOwnGap(t *testing.T) {
 	}
 	first, err := Open("testdata/v1", "ratings", verify.Selector{})
 	snapshottest.Must(t, err)
-	if m := first.Manifest(); m.Form != format.FormVariational || m.Gap != nil || m.GapRelative != nil || m.GapKind != "" ||
+	if m := first.Manifest(); m.Form != format.FormVariational || m.Gap != nil || m.GapRelative != nil ||
+		m.GapKind != "" ||
 		m.Evidence == nil {
 		t.Errorf(
 			"the first format's version: form %q, gap %v %v %q, evidence %v",

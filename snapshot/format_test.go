@@ -172,21 +172,27 @@ func TestForgedVersionsRefused(t *testing.T) {
 			binary.LittleEndian.PutUint64(b[len(b)-8:], math.Float64bits(3))
 		}, disk.ErrGolden},
 		{"swapped names", func(m *format.Manifest, files map[string][]byte) {
-			files[disk.VocabularyFile] = bytes.Replace(bytes.Replace(bytes.Replace(files[disk.VocabularyFile], []byte("u1"), []byte("u0"),
+			files[disk.VocabularyFile] = bytes.Replace(bytes.Replace(bytes.Replace(files[disk.VocabularyFile], []byte("u1"),
+				[]byte("u0"),
 				1), []byte("u3"),
 				[]byte("u1"), 1), []byte("u0"), []byte("u3"), 1)
 		}, disk.ErrGolden},
 		{"other prediction", func(m *format.Manifest, files map[string][]byte) {
 			files[disk.GoldenFile] = bytes.Replace(files[disk.GoldenFile], []byte(`"prediction":`), []byte(`"prediction":1`), 1)
 		}, disk.ErrGolden},
-		{"no golden events", func(m *format.Manifest, files map[string][]byte) { files[disk.GoldenFile] = nil }, disk.ErrFormat},
+		{"no golden events", func(m *format.Manifest, files map[string][]byte) { files[disk.GoldenFile] = nil },
+			disk.ErrFormat},
 		{"golden event of another kind", func(m *format.Manifest, files map[string][]byte) {
 			files[disk.GoldenFile] = []byte(
 				`{"event":{"user":1.5}}`)
 		}, disk.ErrFormat},
-		{"golden event not JSON", func(m *format.Manifest, files map[string][]byte) { files[disk.GoldenFile] = []byte("{\n") },
+		{"golden event not JSON", func(m *format.Manifest, files map[string][]byte) {
+			files[disk.GoldenFile] = []byte(
+				"{\n")
+		},
 			disk.ErrFormat},
-		{"vocabulary not UTF-8", func(m *format.Manifest, files map[string][]byte) { files[disk.VocabularyFile][9] = 0xff }, disk.ErrFormat},
+		{"vocabulary not UTF-8", func(m *format.Manifest, files map[string][]byte) { files[disk.VocabularyFile][9] = 0xff },
+			disk.ErrFormat},
 		{"vocabulary without its last newline", func(m *format.Manifest, files map[string][]byte) {
 			files[disk.VocabularyFile] = bytes.TrimSuffix(files[disk.VocabularyFile], []byte("\n"))
 		}, disk.ErrFormat},
@@ -209,7 +215,8 @@ func TestForgedVersionsRefused(t *testing.T) {
 			m.NumFeatures, m.NumBasis = math.MaxInt32, math.MaxInt32
 		}, disk.ErrFormat},
 		{"other kernel", func(m *format.Manifest, files map[string][]byte) { m.Kernel = format.Homogeneous }, disk.ErrGolden},
-		{"kernel of degree 3 in an older format", func(m *format.Manifest, files map[string][]byte) { m.Degree = 3 }, disk.ErrFormat},
+		{"kernel of degree 3 in an older format", func(m *format.Manifest, files map[string][]byte) { m.Degree = 3 },
+			disk.ErrFormat},
 		{"kernel of degree 3", func(m *format.Manifest, files map[string][]byte) { m.Degree, m.Format = 3, 5 },
 			disk.ErrGolden},
 		{"kernel of degree 4", func(m *format.Manifest, files map[string][]byte) { m.Degree, m.Format = 4, 5 },
@@ -218,7 +225,8 @@ func TestForgedVersionsRefused(t *testing.T) {
 		{"weights of lists in format 5", func(m *format.Manifest, files map[string][]byte) {
 			m.Schema.MultiWeights, m.Format = []string{format.WeightMean}, 5
 		}, disk.ErrFormat},
-		{"next format", func(m *format.Manifest, files map[string][]byte) { m.Format = format.FormatVersion + 1 }, disk.ErrFormat},
+		{"next format", func(m *format.Manifest, files map[string][]byte) { m.Format = format.FormatVersion + 1 },
+			disk.ErrFormat},
 		{"of another model", func(m *format.Manifest, files map[string][]byte) { m.Model = "n" }, disk.ErrDigest},
 		{"of another version", func(m *format.Manifest, files map[string][]byte) { m.Version = 2 }, disk.ErrDigest},
 		{"one file less", func(m *format.Manifest, files map[string][]byte) { m.Files = m.Files[:2] }, disk.ErrFormat},

@@ -47,7 +47,8 @@ func publishAndDie(spec string) error {
 		return err
 	}
 	store := publish.NewStore(dir)
-	if store.Signer, err = format.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1}, ed25519.SeedSize))); err != nil {
+	if store.Signer, err = format.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{1},
+		ed25519.SeedSize))); err != nil {
 		return err
 	}
 	store.LogBytes = 1000 // so that it begins another file, too
@@ -59,14 +60,16 @@ func publishAndDie(spec string) error {
 		return nil
 	}
 	ctx := context.Background()
-	published, err := store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small), publish.Move{Alias: format.Champion})
+	published, err := store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small),
+		publish.Move{Alias: format.Champion})
 	if err != nil {
 		return err
 	}
 	if err := appendTwo(ctx, store, dir, published.Version); err != nil {
 		return err
 	}
-	if _, err := store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 2, Event: publish.EventRollback}); err != nil {
+	if _, err := store.MoveAlias(ctx, "m", publish.Move{Alias: format.Champion, To: 2,
+		Event: publish.EventRollback}); err != nil {
 		return err
 	}
 	if _, err = store.Prune(ctx, "m", publish.Retention{Keep: 1}); err != nil {

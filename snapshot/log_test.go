@@ -47,7 +47,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 	}
 	now = now.Add(-24 * time.Hour) // E16: the clock goes back
 	store.By = "ann@desk"
-	_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: 2, Event: publish.EventPromote, Why: "looks right"})
+	_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: format.Champion, To: 2, Event: publish.EventPromote,
+		Why: "looks right"})
 	snapshottest.Must(t, err)
 	_, err = store.MoveAlias(t.Context(), "m", publish.Move{Alias: "canary", To: 1})
 	snapshottest.Must(t, err)
@@ -117,7 +118,8 @@ func TestLogTellsWhatHappened(t *testing.T) {
 			Moves:          []publish.AliasMove{{Alias: "canary", From: 0, To: 1}},
 			By:             "ann@desk",
 		},
-		{Sequence: 5, Time: early, Event: publish.EventAlias, Moves: []publish.AliasMove{{Alias: "canary", From: 1, To: 0}}, By: "ann@desk"},
+		{Sequence: 5, Time: early, Event: publish.EventAlias, Moves: []publish.AliasMove{{Alias: "canary", From: 1, To: 0}},
+			By: "ann@desk"},
 	}
 	got := records(t, store)
 	for i := range want {
@@ -198,7 +200,8 @@ func TestDamagedLog(t *testing.T) {
 	if _, err := store.LiveAt("m", snapshottest.Created); !errors.Is(err, disk.ErrFormat) {
 		t.Errorf("LiveAt: %v, want ErrFormat", err)
 	}
-	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil || m.Version != 4 {
+	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+		m.Version != 4 {
 		t.Errorf("publish on: version %d, %v", m.Version, err)
 	}
 }

@@ -68,7 +68,8 @@ func withNewMember(t *testing.T, model string, scored bool) {
 	}
 	sum := disk.HexSum(body)
 	snapshottest.Must(t, os.WriteFile(path, sealed(body), 0o644))
-	p := format.Pointer{Version: 1, ManifestDigest: "sha256:" + sum, Sequence: 1, Moved: snapshottest.Created, Event: publish.EventAlias}
+	p := format.Pointer{Version: 1, ManifestDigest: "sha256:" + sum, Sequence: 1, Moved: snapshottest.Created,
+		Event: publish.EventAlias}
 	p.Seal("m", format.Latest, nil)
 	b, err = p.Encode()
 	snapshottest.Must(t, err)

@@ -102,7 +102,8 @@ func TestModelSignature(t *testing.T) {
 		if signed {
 			store.Signer, _ = snapshottest.Signer(t, 1)
 		}
-		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true,
+		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Shape{Task: format.Regression,
+			Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true,
 			Mapped: ""})); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ import (
 // TestBinaryNames: a binary label that has names is predicted and read by them.
 func TestBinaryNames(t *testing.T) {
 	t.Parallel()
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA,
+		K: 2, Linear: true, Mapped: ""})
 	c.Schema.Positive, c.Schema.Negative = "UP", "DOWN"
 	dir := t.TempDir()
 	_, err := publish.NewStore(dir).Publish(t.Context(), "m", c)

@@ -42,7 +42,8 @@ func TestPythonTakesDeltas(t *testing.T) {
 	b, err := json.Marshal(list)
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
-	snapshottest.Python(t, "numpy", []string{"REFITD_CHAINS=" + path}, "-W", "error", "-m", "unittest", "tests.test_deltas")
+	snapshottest.Python(t, "numpy", []string{"REFITD_CHAINS=" + path}, "-W", "error", "-m", "unittest",
+		"tests.test_deltas")
 }
 
 // The package asks a daemon as HTTPSource does.
@@ -105,7 +106,8 @@ func expectedChains(t *testing.T) (list []expectedChain) {
 		}
 		e.Tops = []expectedTop{top.of(t, m.Schema(), m.TopK)}
 		if c.FoldIn != nil {
-			e.Folds = []expectedFold{foldOf(t, m, "", append(snapshottest.HistoryOf(c, "u1", 6), snapshottest.HistoryOf(c, "u9", 5)...))}
+			e.Folds = []expectedFold{foldOf(t, m, "", append(snapshottest.HistoryOf(c, "u1", 6), snapshottest.HistoryOf(c, "u9",
+				5)...))}
 		}
 		list = append(list, e)
 	}

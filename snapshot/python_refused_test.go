@@ -148,10 +148,12 @@ func expectedRefusals(t *testing.T) (list []expectedRefusal) {
 		})
 	}
 	damaged("another alias", dir, func(model string) {
-		snapshottest.Must(t, os.Rename(filepath.Join(model, "aliases", format.Champion), filepath.Join(model, "aliases", format.Latest)))
+		snapshottest.Must(t, os.Rename(filepath.Join(model, "aliases", format.Champion), filepath.Join(model, "aliases",
+			format.Latest)))
 	})
 	damaged("an invented number", unsigned, func(model string) {
-		p := format.Pointer{Version: 1, ManifestDigest: "sha256:0", Sequence: 1 << 50, Moved: snapshottest.Created, Event: publish.EventAlias}
+		p := format.Pointer{Version: 1, ManifestDigest: "sha256:0", Sequence: 1 << 50, Moved: snapshottest.Created,
+			Event: publish.EventAlias}
 		p.Seal("m", format.Latest, nil)
 		b, err := p.Encode()
 		snapshottest.Must(t, err)
@@ -226,15 +228,18 @@ func resealed() map[string]func(f *forged) {
 			b := f.files[disk.TensorsFile]
 			binary.LittleEndian.PutUint64(b[len(b)-8:], math.Float64bits(math.NaN()))
 		},
-		"another header":        replace(disk.TensorsFile, "basis", "bases"),
-		"a tensor more":         func(f *forged) { f.files[disk.TensorsFile] = append(f.files[disk.TensorsFile], 0) },
-		"a name twice":          replace(disk.VocabularyFile, `"u2"`, `"u1"`),
-		"an empty name":         replace(disk.VocabularyFile, `"u2"`, `""`),
-		"another field":         replace(disk.VocabularyFile, `"user"`, `"nobody"`),
-		"fields out of order":   replace(disk.VocabularyFile, `"user"`, `"item"`),
-		"a name less":           replace(disk.VocabularyFile, "[\"user\",\"u2\"]\n", ""),
-		"two names on a line":   replace(disk.VocabularyFile, "\"]\n[", "\"],["),
-		"a name without an end": func(f *forged) { f.files[disk.VocabularyFile] = bytes.TrimSpace(f.files[disk.VocabularyFile]) },
+		"another header":      replace(disk.TensorsFile, "basis", "bases"),
+		"a tensor more":       func(f *forged) { f.files[disk.TensorsFile] = append(f.files[disk.TensorsFile], 0) },
+		"a name twice":        replace(disk.VocabularyFile, `"u2"`, `"u1"`),
+		"an empty name":       replace(disk.VocabularyFile, `"u2"`, `""`),
+		"another field":       replace(disk.VocabularyFile, `"user"`, `"nobody"`),
+		"fields out of order": replace(disk.VocabularyFile, `"user"`, `"item"`),
+		"a name less":         replace(disk.VocabularyFile, "[\"user\",\"u2\"]\n", ""),
+		"two names on a line": replace(disk.VocabularyFile, "\"]\n[", "\"],["),
+		"a name without an end": func(f *forged) {
+			f.files[disk.VocabularyFile] = bytes.TrimSpace(
+				f.files[disk.VocabularyFile])
+		},
 		"names that are not UTF-8": func(f *forged) {
 			f.files[disk.VocabularyFile] = bytes.Replace(f.files[disk.VocabularyFile], []byte("u2"), []byte{0xff}, 1)
 		},
@@ -276,7 +281,8 @@ func reseal(t *testing.T, model string, change func(*forged)) {
 	b, err := m.Encode()
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path(disk.ManifestFile), b, 0o644))
-	p := format.Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: snapshottest.Created, Event: publish.EventAlias}
+	p := format.Pointer{Version: 1, ManifestDigest: m.Digest, Sequence: 1, Moved: snapshottest.Created,
+		Event: publish.EventAlias}
 	p.Seal("m", format.Latest, nil)
 	b, err = p.Encode()
 	snapshottest.Must(t, err)

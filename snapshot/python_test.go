@@ -115,11 +115,13 @@ func TestPythonIsTheLibrary(t *testing.T) {
 	b, err := json.Marshal(want)
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
-	snapshottest.Python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path}, "-W", "error", "-m", "unittest", "tests.test_library")
+	snapshottest.Python(t, "numpy", []string{"REFITD_EXPECTATIONS=" + path}, "-W", "error", "-m", "unittest",
+		"tests.test_library")
 	if t.Failed() {
 		return
 	}
-	if p, err := readAccepted(want.Watch.StateFile, "m", format.Champion); exec.Command("python3", "-c", "import cryptography").
+	if p, err := readAccepted(want.Watch.StateFile, "m", format.Champion); exec.Command("python3", "-c",
+		"import cryptography").
 		Run() ==
 		nil &&
 		(err != nil || p.Version != 1 || p.Sequence == 0) {
@@ -178,18 +180,24 @@ func expectedModels(t *testing.T, dir string) (list []expectedModel) {
 		list = append(list, e.of(t, m, 50))
 	}
 	folds := snapshottest.FoldShapes()
-	for _, s := range []snapshottest.Shape{{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3, Linear: true, Mapped: ""}, {Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 0, Linear: true, Mapped: ""},
+	for _, s := range []snapshottest.Shape{{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3,
+		Linear: true, Mapped: ""}, {Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 0, Linear: true,
+		Mapped: ""},
 		{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 0, Linear: true, Mapped: ""}} {
 		folds[s.String()+"-apart"] = snapshottest.Foldable(s, false)
 	}
-	folds["many-rates"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+	folds["many-rates"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
 	user := &folds["many-rates"].FoldIn.Fields[0]
 	user.Rates, user.Losses = []float64{1, 0.99, 0.97, 0.9, 0.5}, []float64{0, 1, 2, 0.5, 3}
-	folds["range"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+	folds["range"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
 	folds["range"].FoldIn.LabelRange = []float64{-0.5, 0.5}
-	folds["list-weights"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+	folds["list-weights"] = snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
 	folds["list-weights"].Schema.MultiWeights = []string{format.WeightSqrt}
-	folds["limited"] = snapshottest.WithLimit(snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3, Linear: true, Mapped: ""}, true), 0.75)
+	folds["limited"] = snapshottest.WithLimit(snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal,
+		Link: format.OrdinalLink, Kernel: format.ANOVA, K: 3, Linear: true, Mapped: ""}, true), 0.75)
 	for name, c := range folds {
 		m, e := publishAs("fold-"+name, c)
 		e = e.of(t, m, 50)
@@ -239,14 +247,16 @@ func oddContents() map[string]*format.Contents {
 	for i := range numbered.Golden {
 		numbered.Golden[i].Outputs = nil
 	}
-	named, half := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}), snapshottest.Foldable(
+	named, half := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}), snapshottest.Foldable(
 		snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""},
 		true,
 	)
 	named.Schema.Positive, named.Schema.Negative = "UP", "DOWN"
 	half.Schema.Positive = "2"
 	gap := format.Number(0.25)
-	for kind, c := range map[string]*format.Contents{"refit": some, "update": none, "swept": cut} { // of builds that said no form
+	// of builds that said no form
+	for kind, c := range map[string]*format.Contents{"refit": some, "update": none, "swept": cut} {
 		c.Meta.Kind, c.Meta.Gap, c.Meta.GapRelative, c.Meta.GapKind = kind, &gap, &gap, "certified"
 		if c.Meta.GapLimit = "vectors"; kind == "swept" {
 			c.Meta.Kind, c.Meta.Sweeps = "refit", 3
@@ -348,7 +358,8 @@ func (e *expectedModel) rankedAndExplained(t *testing.T, m *scorer.Model) {
 }
 
 // scoreOf returns what predict says of an event.
-func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input) (format.Prediction, error)) expectedScore {
+func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input) (format.Prediction,
+	error)) expectedScore {
 	e := expectedScore{Event: event}
 	in, err := s.InputFromMap(event)
 	if err == nil {
@@ -363,7 +374,8 @@ func scoreOf(s *format.Schema, event map[string]any, predict func(*format.Input)
 }
 
 // of adds the items; a ranking that is refused has none.
-func (e expectedTop) of(t *testing.T, s *format.Schema, topK func([]format.Item, *format.Query, *scorer.Scratch) ([]format.Item, error)) expectedTop {
+func (e expectedTop) of(t *testing.T, s *format.Schema, topK func([]format.Item, *format.Query, *scorer.Scratch) (
+	[]format.Item, error)) expectedTop {
 	t.Helper()
 	whole := map[string]any{"item": "i1"}
 	for k, v := range e.Event {
@@ -371,7 +383,8 @@ func (e expectedTop) of(t *testing.T, s *format.Schema, topK func([]format.Item,
 	}
 	in, err := s.InputFromMap(whole)
 	snapshottest.Must(t, err)
-	e.Items, err = topK(nil, &format.Query{Input: in, Over: "item", K: e.K, Exclude: e.Exclude, Class: e.Class}, &scorer.Scratch{})
+	e.Items, err = topK(nil, &format.Query{Input: in, Over: "item", K: e.K, Exclude: e.Exclude, Class: e.Class},
+		&scorer.Scratch{})
 	if err != nil && !errors.Is(err, disk.ErrInput) {
 		t.Fatal(err)
 	}

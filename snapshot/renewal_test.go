@@ -109,7 +109,8 @@ func TestForgedRenewal(t *testing.T) {
 	old := renew(store)
 	clock.add(time.Minute)
 	newer := renew(store)
-	w := watchOf(t, DirSource{dir, often}, WatchOptions{Alias: format.Champion, Trust: verify.Trust{Keys: keys, Now: clock.now}})
+	w := watchOf(t, DirSource{dir, often}, WatchOptions{Alias: format.Champion, Trust: verify.Trust{Keys: keys,
+		Now: clock.now}})
 	until(t, w, "version 1", func(s Status) bool { return s.Version == 1 && s.Renewed.Equal(clock.now()) })
 	replace := func(b []byte) { snapshottest.Must(t, os.WriteFile(path, b, 0o644)) }
 	refused := func(what string, b []byte, want time.Time) {

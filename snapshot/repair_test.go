@@ -81,7 +81,8 @@ func TestStraysStopNothing(t *testing.T) {
 func goesOn(t *testing.T, store *publish.Store, dir string) {
 	t.Helper()
 	from := int64(1)
-	m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small), publish.Move{Alias: format.Champion, From: &from})
+	m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
+		publish.Move{Alias: format.Champion, From: &from})
 	snapshottest.Must(t, err)
 	if m.Version < 3 {
 		t.Errorf("published as version %d", m.Version)
@@ -122,7 +123,8 @@ func TestStrayLinesOfTheLog(t *testing.T) {
 			_, err = f.WriteString(line + end)
 			snapshottest.Must(t, errors.Join(err, f.Close()))
 			goesOn(t, store, dir)
-			if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil || m.Version != 4 {
+			if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+				m.Version != 4 {
 				t.Errorf("%q: version %d, %v", line, m.Version, err)
 			}
 		}
@@ -197,7 +199,8 @@ func TestDamagedAliasWithoutLog(t *testing.T) {
 		spoiled := func() (*publish.Store, string) {
 			store, dir := storeOf(t, 3)
 			snapshottest.Must(t, setAlias(t, store, format.Champion, 2))
-			snapshottest.Must(t, errors.Join(os.Remove(at(dir, "log.jsonl")), os.Remove(at(dir, disk.AliasDir, format.Champion))))
+			snapshottest.Must(t, errors.Join(os.Remove(at(dir, "log.jsonl")), os.Remove(at(dir, disk.AliasDir,
+				format.Champion))))
 			put(t, at(dir, disk.AliasDir, format.Champion))
 			return store, dir
 		}
@@ -216,7 +219,8 @@ func TestDamagedAliasWithoutLog(t *testing.T) {
 		}
 		store, _ = spoiled()
 		from := int64(2)
-		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small), publish.Move{Alias: format.Champion, From: &from}); err != nil {
+		if _, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
+			publish.Move{Alias: format.Champion, From: &from}); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if p, err := store.Alias("m", format.Champion); err != nil || p.Version != 4 {
@@ -235,7 +239,8 @@ func TestRebuiltAliasesNameWhatTheKeySigned(t *testing.T) {
 	snapshottest.Must(t, err)
 	forger.Signer, err = format.NewSigner(other)
 	snapshottest.Must(t, err)
-	if _, err := forger.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small), publish.Move{Alias: format.Champion}); err != nil {
+	if _, err := forger.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
+		publish.Move{Alias: format.Champion}); err != nil {
 		t.Fatal(err)
 	}
 	snapshottest.Must(t, os.Truncate(at(dir, disk.AliasDir, format.Champion), 0))

@@ -22,7 +22,8 @@ func TestStoreWithKeys(t *testing.T) {
 	snapshottest.Must(t, err)
 	forger := publish.NewStore(dir)
 	forger.Signer, _ = snapshottest.Signer(t, 2)
-	forged, err := forger.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small), publish.Move{Alias: format.Champion})
+	forged, err := forger.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
+		publish.Move{Alias: format.Champion})
 	snapshottest.Must(t, err)
 	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "9007199254740991"), 0o755))
 	if v, err := store.Versions("m"); err != nil || len(v) != 3 {
@@ -49,7 +50,8 @@ func TestStoreWithKeys(t *testing.T) {
 		t.Errorf("newest version %d, %v, want 2", m.Version, err)
 	}
 	from := int64(1)
-	m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small), publish.Move{Alias: format.Champion, From: &from})
+	m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
+		publish.Move{Alias: format.Champion, From: &from})
 	if err != nil || m.Version != 4 || m.Previous == forged.Digest {
 		t.Fatalf(
 			"published version %d after %s, %v: want 4, not linked to the forged %s",
@@ -102,7 +104,8 @@ func TestInventedNumbers(t *testing.T) {
 			snapshottest.Must(t, setAlias(t, store, format.Champion, 1))
 			snapshottest.Must(t, attack(filepath.Join(dir, "m"), number))
 			for range 3 {
-				m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small), publish.Move{Alias: format.Champion})
+				m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small),
+					publish.Move{Alias: format.Champion})
 				if err != nil {
 					t.Fatalf("%s, %d: %v", what, number, err)
 				}

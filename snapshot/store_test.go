@@ -98,7 +98,8 @@ func TestPublishIsDeterministic(t *testing.T) {
 
 func TestVersionsAndAliases(t *testing.T) {
 	store, dir := storeOf(t, 3)
-	if _, err := Open(dir, "m", verify.Selector{}); !errors.Is(err, disk.ErrNotFound) || !strings.Contains(err.Error(), "latest") {
+	if _, err := Open(dir, "m", verify.Selector{}); !errors.Is(err, disk.ErrNotFound) || !strings.Contains(err.Error(),
+		"latest") {
 		t.Errorf("no champion yet: %v, want ErrNotFound that names the aliases there are", err)
 	}
 	if err := moveAlias(t, store, format.Champion, 0, 2); err != nil {
@@ -133,7 +134,8 @@ func TestVersionsAndAliases(t *testing.T) {
 
 func TestVersionNumbersGrowOverGaps(t *testing.T) {
 	store, dir := storeOf(t, 1)
-	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "7"), 0o755)) // half restored: no version, but its number is taken
+	// half restored: no version, but its number is taken
+	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "7"), 0o755))
 	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "007"), 0o755))
 	snapshottest.Must(t, os.Mkdir(filepath.Join(dir, "m", "notes"), 0o755))
 	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", "20"), nil, 0o644)) // no version, whatever its name
@@ -142,7 +144,8 @@ func TestVersionNumbersGrowOverGaps(t *testing.T) {
 		t.Fatalf("version %d, %v, want 8", m.Version, err)
 	}
 	snapshottest.Must(t, os.RemoveAll(filepath.Join(dir, "m", "8"))) // "latest" remembers it
-	if m, err = store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil || m.Version != 9 {
+	if m, err = store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+		m.Version != 9 {
 		t.Errorf("version %d, %v, want 9", m.Version, err)
 	}
 	if _, err := Open(dir, "m", verify.Selector{Version: 7}); !errors.Is(err, disk.ErrNotFound) {
@@ -164,7 +167,8 @@ func TestPrune(t *testing.T) {
 	if v, err := store.Versions("m"); err != nil || !slices.Equal(v, []int64{2, 6}) {
 		t.Errorf("Versions = %v, %v, want 2 and 6", v, err)
 	}
-	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, "pinned"), []byte("6"), 0o644)) // which no writer made
+	// which no writer made
+	snapshottest.Must(t, os.WriteFile(filepath.Join(dir, "m", disk.AliasDir, "pinned"), []byte("6"), 0o644))
 	if removed, err := store.Prune(t.Context(), "m", publish.Retention{Keep: 1}); err != nil || len(removed) > 0 {
 		t.Errorf("a stray file: removed %v, %v", removed, err)
 	}
@@ -184,8 +188,9 @@ func TestPrune(t *testing.T) {
 // version.
 func TestKilledPublisher(t *testing.T) {
 	store, dir := storeOf(t, 2)
-	for step, remains := range [][]string{{}, {disk.TensorsFile}, {disk.TensorsFile, disk.VocabularyFile, disk.GoldenFile}, {disk.TensorsFile,
-		disk.VocabularyFile, disk.GoldenFile, disk.ManifestFile}} {
+	for step, remains := range [][]string{{}, {disk.TensorsFile}, {disk.TensorsFile, disk.VocabularyFile, disk.GoldenFile},
+		{disk.TensorsFile,
+			disk.VocabularyFile, disk.GoldenFile, disk.ManifestFile}} {
 		torn := filepath.Join(dir, "m", ".staging-3")
 		snapshottest.Must(t, os.Mkdir(torn, 0o755))
 		for _, name := range remains {
@@ -211,7 +216,8 @@ func TestKilledPublisher(t *testing.T) {
 	}
 	// Killed between the rename and the alias: the version exists and its number is not used again.
 	snapshottest.Must(t, os.Rename(filepath.Join(dir, "m", "2"), filepath.Join(dir, "m", "3")))
-	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil || m.Version != 4 {
+	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+		m.Version != 4 {
 		t.Errorf("version %d, %v, want 4", m.Version, err)
 	}
 }
@@ -220,7 +226,8 @@ func TestPublishCanceled(t *testing.T) {
 	store, dir := storeOf(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small)); !errors.Is(err, context.Canceled) {
+	if _, err := store.Publish(ctx, "m", snapshottest.TestContents(snapshottest.Small)); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("Publish: %v, want context.Canceled", err)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "m"))
@@ -233,7 +240,8 @@ func TestNames(t *testing.T) {
 	_, dir := storeOf(t, 1)
 	for _, name := range []string{"", ".", "..", "../m", "m/1", "/etc", "a\x00b", "Ratings", "-m", ".lock", strings.Repeat(
 		"a", 65), "ümlaut"} {
-		if _, err := publish.NewStore(dir).Publish(t.Context(), name, snapshottest.TestContents(snapshottest.Small)); !errors.Is(err, disk.ErrName) {
+		if _, err := publish.NewStore(dir).Publish(t.Context(), name, snapshottest.TestContents(
+			snapshottest.Small)); !errors.Is(err, disk.ErrName) {
 			t.Errorf("Publish %q: %v, want ErrName", name, err)
 		}
 		if _, err := Open(dir, name, verify.Selector{Alias: format.Latest}); !errors.Is(err, disk.ErrName) {
@@ -246,7 +254,8 @@ func TestNames(t *testing.T) {
 	for _, test := range []struct {
 		dir, model string
 		sel        verify.Selector
-	}{{filepath.Join(dir, "none"), "m", verify.Selector{}}, {dir, "other", verify.Selector{}}, {dir, "m", verify.Selector{Version: 2}}, {dir,
+	}{{filepath.Join(dir, "none"), "m", verify.Selector{}}, {dir, "other", verify.Selector{}}, {dir, "m",
+		verify.Selector{Version: 2}}, {dir,
 		"m", verify.Selector{Version: -1}}} {
 		if _, err := Open(test.dir, test.model, test.sel); !errors.Is(err, disk.ErrNotFound) {
 			t.Errorf("Open(%v): %v, want ErrNotFound", test, err)

@@ -33,7 +33,8 @@ func TestExpiry(t *testing.T) {
 	at := func(after time.Duration) verify.Trust {
 		return verify.Trust{Now: func() time.Time { return snapshottest.Created.Add(after) }}
 	}
-	if m, err := at(time.Hour-1).Open(dir, "m", verify.Selector{Version: 1}); err != nil || m.IsExpired(snapshottest.Created) ||
+	if m, err := at(time.Hour-1).Open(dir, "m", verify.Selector{Version: 1}); err != nil || m.IsExpired(
+		snapshottest.Created) ||
 		!m.Manifest().Expires.Equal(snapshottest.Created.Add(time.Hour)) {
 		t.Errorf("just before: %v", err)
 	}
@@ -42,7 +43,8 @@ func TestExpiry(t *testing.T) {
 	}
 	allowed := at(time.Hour)
 	allowed.AllowExpired = true
-	if m, err := allowed.Open(dir, "m", verify.Selector{Version: 1}); err != nil || !m.IsExpired(snapshottest.Created.Add(time.Hour)) {
+	if m, err := allowed.Open(dir, "m", verify.Selector{Version: 1}); err != nil || !m.IsExpired(snapshottest.Created.Add(
+		time.Hour)) {
 		t.Errorf("allowed: %v", err)
 	}
 	store.Now = func() time.Time { return snapshottest.Created.Add(2 * time.Hour) }
@@ -84,7 +86,8 @@ func TestHalfCopiedVersion(t *testing.T) {
 	if v, err := store.Versions("m"); err != nil || len(v) != 1 {
 		t.Errorf("no manifest: versions %v, %v, want 1 only", v, err)
 	}
-	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil || m.Version != 3 {
+	if m, err := store.Publish(t.Context(), "m", snapshottest.TestContents(snapshottest.Small)); err != nil ||
+		m.Version != 3 {
 		t.Errorf("version %d, %v, want 3: a number is not used again", m.Version, err)
 	}
 }

@@ -40,7 +40,8 @@ func TestLinksRefused(t *testing.T) {
 			snapshottest.Must(t, os.Mkdir(path, 0o755))
 		},
 	} {
-		for _, file := range []string{"1/" + disk.ManifestFile, "1/" + disk.TensorsFile, "1/" + disk.VocabularyFile, "1/" + disk.GoldenFile,
+		for _, file := range []string{"1/" + disk.ManifestFile, "1/" + disk.TensorsFile, "1/" + disk.VocabularyFile, "1/" +
+			disk.GoldenFile,
 			"aliases/latest"} {
 			_, dir := storeOf(t, 1)
 			replace(t, filepath.Join(dir, "m", file), dir)

@@ -215,7 +215,8 @@ func TestWatchExpiry(t *testing.T) {
 		t.Errorf("strict serves %v, lenient %v", strict.Model(), lenient.Model())
 	}
 	refusedWith(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: clock}}), disk.ErrExpired, 0)
-	until(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: clock, AllowExpired: true}}), "version 1",
+	until(t, watchOf(t, DirSource{dir, often}, WatchOptions{Trust: verify.Trust{Now: clock, AllowExpired: true}}),
+		"version 1",
 		func(s Status) bool { return s.Version == 1 })
 }
 

@@ -18,7 +18,8 @@ func TestListWeights(t *testing.T) {
 	for _, s := range snapshottest.Shapes {
 		t.Run(s.String(), func(t *testing.T) {
 			digests := map[string]bool{}
-			for name, weights := range map[string][]string{"none": nil, "mean": {format.WeightMean}, "sqrt": {format.WeightSqrt}} {
+			for name, weights := range map[string][]string{"none": nil, "mean": {format.WeightMean},
+				"sqrt": {format.WeightSqrt}} {
 				c := snapshottest.WithWeights(s, weights)
 				dir := t.TempDir()
 				manifest, err := publish.NewStore(dir).Publish(t.Context(), "m", c)

@@ -291,7 +291,8 @@ func TestAnnounced(t *testing.T) {
 		for _, h := range r.Headers {
 			headers[h.Key] = string(h.Value)
 		}
-		if string(r.Key) != model || headers[kafkasource.FormatHeader] != "1" || headers[kafkasource.VersionHeader] != fmt.Sprint(a.Version) ||
+		if string(r.Key) != model || headers[kafkasource.FormatHeader] != "1" ||
+			headers[kafkasource.VersionHeader] != fmt.Sprint(a.Version) ||
 			a.ManifestDigest != m.Digest ||
 			a.Digest != m.PayloadDigest || len(a.Files) != 3 ||
 			a.Summary.Kind != "refit" ||

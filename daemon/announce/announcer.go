@@ -1,9 +1,11 @@
-// Package announce publishes in a compacted Kafka topic which version of a model is the champion, and in another one its
+// Package announce publishes in a compacted Kafka topic which version of a model is the champion, and in another one
+// its
 // deltas. The store comes first: an Announcer repeats what the alias there says, however often Kafka fails, so the two
 // cannot disagree for long and one version never has two payloads. Package kafkasource has the form of the records, and
 // the Source with which consumers read them.
 //
-// It needs neither the configuration nor the rest of the daemon, but for the client of package produce. An Announcer and
+// It needs neither the configuration nor the rest of the daemon, but for the client of package produce. An Announcer
+// and
 // a DeltaProducer belong to one goroutine each.
 //
 //	announcer.go    Announcer: the champion, announced until the brokers have it
@@ -140,7 +142,8 @@ func (a *Announcer) send(ctx context.Context, p snapshot.Pointer) error {
 }
 
 // sendWith makes an announcement with the client there is.
-func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *kafkasource.Announcement, m *snapshot.Manifest) error {
+func (a *Announcer) sendWith(ctx context.Context, fresh bool, what *kafkasource.Announcement,
+	m *snapshot.Manifest) error {
 	p := what.Pointer
 	if fresh { // the first time, and after a failure: the topic may have been deleted
 		if err := a.check(ctx); err != nil {

@@ -175,7 +175,10 @@ func TestPoisonedStateFile(t *testing.T) {
 	b.compacted()
 	b.publish()
 	var a kafkasource.Announcement
-	if err := json.Unmarshal(changed(t, b.announcement(), func(a *kafkasource.Announcement) { a.Sequence = 1 << 50 }).Value,
+	if err := json.Unmarshal(changed(t, b.announcement(), func(
+		a *kafkasource.Announcement) {
+		a.Sequence = 1 << 50
+	}).Value,
 		&a); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +225,10 @@ func TestRenewalsAreAnnounced(t *testing.T) {
 	if s := w.Status(); s.Loads != 1 || s.Err != nil {
 		t.Errorf("%+v", s)
 	}
-	forged := changed(t, b.announcement(), func(a *kafkasource.Announcement) { a.Renewal.Renewed = time.Now().Add(time.Hour) })
+	forged := changed(t, b.announcement(), func(a *kafkasource.Announcement) {
+		a.Renewal.Renewed = time.Now().Add(
+			time.Hour)
+	})
 	b.produce(forged, again(b.records()[0])) // an invented renewal, and the announcement before there was one
 	b.within("both to be read", func() bool { return len(b.records()) == 4 })
 	late := b.source(nil, keys)

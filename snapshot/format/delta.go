@@ -105,8 +105,8 @@ type DeltaHeader struct {
 	KeyID         string        `json:"key_id,omitempty"`
 }
 
-// Encode returns the frame of a delta and fills in KeyID and Digest. shape is that of any model of the chain. signer nil
-// leaves it unsigned. It returns ErrContents for what could not be applied to a model of this shape.
+// Encode returns the frame of a delta and fills in KeyID and Digest. shape is that of any model of the chain. signer
+// nil leaves it unsigned. It returns ErrContents for what could not be applied to a model of this shape.
 func (d *Delta) Encode(shape *Shape, signer *Signer) ([]byte, error) {
 	frame, err := d.encode(shape, signer)
 	if err != nil {

@@ -17,7 +17,8 @@ func TestFormIsPublished(t *testing.T) {
 	snapshottest.Must(t, err)
 	got, err := format.DecodeManifest(b)
 	snapshottest.Must(t, err)
-	if got.Form != format.FormConvex || got.Gap == nil || *got.Gap != gap || got.BasisGap == nil || *got.BasisGap != basis ||
+	if got.Form != format.FormConvex || got.Gap == nil || *got.Gap != gap || got.BasisGap == nil ||
+		*got.BasisGap != basis ||
 		*got.BasisGapRelative != basis {
 		t.Errorf("read %q, %v, %v", got.Form, got.Gap, got.BasisGap)
 	}

@@ -370,7 +370,8 @@ func (m *Manifest) CheckPayload() error {
 			m.unknown,
 		)
 	}
-	return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", disk.ErrDigest, m.PayloadDigest, digest)
+	return fmt.Errorf("manifest.json: %w: payload_digest is %s, the files have %s", disk.ErrDigest, m.PayloadDigest,
+		digest)
 }
 
 // PayloadDigest returns the digest over everything that scores depend on: schema, kernel, link, shape, vocabulary and

@@ -213,11 +213,13 @@ func TestEveryFieldOfManifests(t *testing.T) {
 	}
 }
 
-// TestPythonDigestsEveryField: the package in snapshottest.Python reads those manifests, too, and digests them to the same.
+// TestPythonDigestsEveryField: the package in snapshottest.Python reads those manifests, too, and digests them to the
+// same.
 func TestPythonDigestsEveryField(t *testing.T) {
 	b, err := json.Marshal(manifestsOfEveryField(t))
 	snapshottest.Must(t, err)
 	path := filepath.Join(t.TempDir(), "manifests.json")
 	snapshottest.Must(t, os.WriteFile(path, b, 0o644))
-	snapshottest.Python(t, "numpy", []string{"REFITD_MANIFESTS=" + path}, "-W", "error", "-m", "unittest", "tests.test_manifest")
+	snapshottest.Python(t, "numpy", []string{"REFITD_MANIFESTS=" + path}, "-W", "error", "-m", "unittest",
+		"tests.test_manifest")
 }

@@ -6,7 +6,8 @@
 //	go source.Run(ctx)
 //	w, err := snapshot.Watch(source, snapshot.WatchOptions{Model: "ratings", Trust: snapshot.Trust{Keys: keys}})
 //
-// A record of the topic of announcements has the model as its key, so a compacted topic keeps the last of each; its value
+// A record of the topic of announcements has the model as its key, so a compacted topic keeps the last of each; its
+// value
 // is what the alias says, the digests of the version's files and a summary of its manifest, and under a limit the files
 // themselves. The package neither writes to topics, as the daemon does, nor commits offsets: it reads each topic whole.
 //

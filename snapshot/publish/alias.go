@@ -18,7 +18,8 @@ import (
 // Move sets an alias.
 type Move struct {
 	Alias string
-	From  *int64       // the version it has to name now, 0 if it must not exist; nil is whatever it names. Compare and swap.
+	// the version it has to name now, 0 if it must not exist; nil is whatever it names. Compare and swap.
+	From  *int64
 	To    int64        // version, or 0 to remove the alias
 	Event format.Event // for the publish log: EventPromote, EventRollback, EventRestored or EventAlias, which "" means
 	Why   string       // for the publish log
@@ -128,7 +129,8 @@ func (s *Store) commit(root *os.Root, model string, last Numbers, record *Record
 		if move.To == 0 {
 			err = removeAlias(root, move.Alias)
 		} else {
-			p := format.Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence, Moved: record.Time,
+			p := format.Pointer{Version: move.To, ManifestDigest: record.ManifestDigest, Sequence: record.Sequence,
+				Moved: record.Time,
 				Event: record.Event}
 			p.Seal(model, move.Alias, s.Signer)
 			err = s.writeAlias(root, move.Alias, &p)

@@ -37,7 +37,8 @@ func TestContentsRefused(t *testing.T) {
 		{"unknown degree", func(c *format.Contents) { c.Degree = 4 }},
 		{"degree 1", func(c *format.Contents) { c.Degree = 1 }},
 		{"fold-in of degree 3", func(c *format.Contents) {
-			*c = *snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+			*c = *snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA,
+				K: 2, Linear: true, Mapped: ""}, true)
 			c.Degree = 3
 		}},
 		{"unknown task", func(c *format.Contents) { c.Schema.Task = "ranking" }},
@@ -56,7 +57,8 @@ func TestContentsRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := NewStore(t.TempDir())
-			c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+			c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA,
+				K: 2, Linear: true, Mapped: ""})
 			for i := range c.Golden {
 				c.Golden[i].Outputs = nil // or they would betray every change
 			}

@@ -59,8 +59,9 @@ func TestCrosses(t *testing.T) {
 			got, want := make([]float64, m.NumOutputs()), make([]float64, m.NumOutputs())
 			var scratch scorer.Scratch
 			var crossed bool
-			for i, in := range append(snapshottest.TestInputs(), format.Input{Categorical: []string{"u1", "i2"}}, format.Input{Categorical: []string{"u9",
-				"i1"}}) {
+			for i, in := range append(snapshottest.TestInputs(), format.Input{Categorical: []string{"u1", "i2"}},
+				format.Input{Categorical: []string{"u9",
+					"i1"}}) {
 				full := give(&in)
 				m.Score(got, &in, &scratch)
 				twin.Score(want, &full, &scratch)

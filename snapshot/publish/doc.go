@@ -20,8 +20,8 @@
 //	numbers.go  numbers of versions and moves that are reserved elsewhere
 //	modelsig.go OpenSSF Model Signing bundles
 //
-// It does not train, score or serve, and it does not decide which version is the champion. Formats and digests are kept in
-// package format, what a reader refuses in package verify.
+// It does not train, score or serve, and it does not decide which version is the champion. Formats and digests are kept
+// in package format, what a reader refuses in package verify.
 //
 // A Store is safe for concurrent use, and so are several stores of one directory, in this process or others: writers to
 // a model take turns by a file lock, and deltas have a lock apart, so that they do not wait for a version. Set the

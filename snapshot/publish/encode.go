@@ -33,7 +33,8 @@ func encodeVersion(model string, c *format.Contents) (format.Manifest, []disk.St
 	manifest := format.NewManifest(c)
 	manifest.Model = model
 	for _, f := range files {
-		manifest.Files = append(manifest.Files, format.File{Name: f.Name, Bytes: int64(len(f.Content)), SHA256: disk.HexSum(f.Content)})
+		manifest.Files = append(manifest.Files, format.File{Name: f.Name, Bytes: int64(len(f.Content)), SHA256: disk.HexSum(
+			f.Content)})
 	}
 	large, err := manifest.MoveCut()
 	if err != nil {

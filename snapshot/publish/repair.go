@@ -64,7 +64,8 @@ func (s *Store) Strays(model string) ([]Stray, error) {
 // isDamaged reports whether what cannot be read as an alias was one, given what the log knows.
 func isDamaged(name string, logged map[string]Record) bool {
 	_, known := logged[name]
-	return known || name == format.Latest || name == format.Champion || len(logged) == 0 && disk.ValidName.MatchString(name)
+	return known || name == format.Latest || name == format.Champion || len(logged) == 0 && disk.ValidName.MatchString(
+		name)
 }
 
 // strayVersions lists what the directory of a model has in addition to its files, and what looks like a version
@@ -123,7 +124,8 @@ func (s *Store) Repair(ctx context.Context, model string) (rebuilt map[string]fo
 
 // tidy removes what killed publishers left, rebuilds aliases and completes the log. It returns the newest version and
 // the last move there are, of those that a writer continues from. The caller holds the lock.
-func (s *Store) tidy(root *os.Root, model string, missing bool) (last Numbers, rebuilt map[string]format.Pointer, err error) {
+func (s *Store) tidy(root *os.Root, model string, missing bool) (last Numbers, rebuilt map[string]format.Pointer,
+	err error) {
 	names, err := sweep(root)
 	if err = errors.Join(err, clearWay(root, logFile)); err != nil {
 		return last, nil, err

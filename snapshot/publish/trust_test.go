@@ -18,7 +18,8 @@ func FuzzPointer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	p := format.Pointer{Version: 3, ManifestDigest: "sha256:00", Sequence: 4, Moved: snapshottest.Created, Event: EventPublish}
+	p := format.Pointer{Version: 3, ManifestDigest: "sha256:00", Sequence: 4, Moved: snapshottest.Created,
+		Event: EventPublish}
 	p.Seal("m", format.Latest, s)
 	b, err := p.Encode()
 	if err != nil {

@@ -95,7 +95,8 @@ func (m *Model) changed(d *format.Delta) (*Model, error) {
 		return nil, fmt.Errorf("names are added from column %d on, the model has %d", d.Columns[len(known)], columns)
 	}
 	c := &m.contents
-	if _, _, err := format.TensorHeader(columns+len(d.Added), c.NumOutputs, c.NumBasis, c.Linear != nil, c.Schema.FeatureMap,
+	if _, _, err := format.TensorHeader(columns+len(d.Added), c.NumOutputs, c.NumBasis, c.Linear != nil,
+		c.Schema.FeatureMap,
 		cmp.Or(c.Tensors, format.F64)); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,8 @@ func TestChainsFork(t *testing.T) {
 		m    *Model
 		slow *slowChain
 	}
-	c := snapshottest.WithCrosses(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""})
+	c := snapshottest.WithCrosses(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA,
+		K: 5, Linear: true, Mapped: ""})
 	m := chained(t, c)
 	fork := func(x chain, ds []*format.Delta) chain {
 		slow := newSlowChain(c)
@@ -99,7 +100,8 @@ func TestChainsFork(t *testing.T) {
 // TestReadersWhileDeltasArrive: a model says the same for as long as anybody holds it.
 func TestReadersWhileDeltasArrive(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	first := chained(t, snapshottest.TestContents(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
+	first := chained(t, snapshottest.TestContents(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink,
+		Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
 	var current atomic.Pointer[Model]
 	current.Store(first)
 	stop, wait := make(chan struct{}), sync.WaitGroup{}
@@ -142,7 +144,8 @@ func TestReadersWhileDeltasArrive(t *testing.T) {
 
 // TestNamesMerge: names are in few layers however they came, and each has its column.
 func TestNamesMerge(t *testing.T) {
-	m := chained(t, snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 1, Linear: true, Mapped: ""}))
+	m := chained(t, snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+		Kernel: format.ANOVA, K: 1, Linear: true, Mapped: ""}))
 	rng := rand.New(rand.NewPCG(4, 5))
 	columns, most := map[format.AddedName]int32{}, 0
 	for range 500 {
@@ -169,7 +172,8 @@ func TestNamesMerge(t *testing.T) {
 
 func TestScoreAfterDeltasDoesNotAllocate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 6))
-	m := chained(t, snapshottest.WithCrosses(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
+	m := chained(t, snapshottest.WithCrosses(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink,
+		Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
 	for range 20 {
 		next, err := m.Apply(snapshottest.SomeDelta(rng, m))
 		snapshottest.Must(t, err)

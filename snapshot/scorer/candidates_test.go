@@ -82,7 +82,8 @@ func TestTopKOfChangedPages(t *testing.T) {
 // TestTopKByWorkers: ties come in the order of the vocabulary. An error of any goroutine is returned. Nothing is
 // allocated. Small fields take no goroutines.
 func TestTopKByWorkers(t *testing.T) {
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 0, Linear: true, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA,
+		K: 0, Linear: true, Mapped: ""})
 	snapshottest.Widen(c, 8*minNames)
 	clear(c.Linear)
 	m, err := NewModel(c)
@@ -108,7 +109,8 @@ func TestTopKByWorkers(t *testing.T) {
 		}
 	}
 	bad := &format.Query{Over: "item", K: 1, Input: format.Input{Numeric: []float64{1e308}}}
-	c = snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.Homogeneous, K: 2, Linear: true, Mapped: ""})
+	c = snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+		Kernel: format.Homogeneous, K: 2, Linear: true, Mapped: ""})
 	snapshottest.Widen(c, 8*minNames)
 	m, err = NewModel(c)
 	snapshottest.Must(t, err)

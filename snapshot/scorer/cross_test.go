@@ -27,7 +27,8 @@ func TestInvalidCrosses(t *testing.T) {
 	c := snapshottest.WithCrosses(snapshottest.Shapes[0])
 	plain, crossed := c.Schema, c.Schema
 	plain.Cross = nil
-	if format.NewManifest(&format.Contents{Schema: plain}).Format == format.NewManifest(&format.Contents{Schema: crossed}).Format {
+	if format.NewManifest(&format.Contents{Schema: plain}).Format == format.NewManifest(
+		&format.Contents{Schema: crossed}).Format {
 		t.Error("a build that knows no crosses would score without them")
 	}
 }

@@ -24,7 +24,8 @@ import (
 // smallDelta returns a model, the delta after it that the tests spoil, and the delta after that.
 func smallDelta(t *testing.T) (m *Model, first, second *format.Delta) {
 	t.Helper()
-	m = chained(t, snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}))
+	m = chained(t, snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}))
 	first = &format.Delta{
 		Model:      "m",
 		Base:       3,
@@ -124,7 +125,10 @@ func TestDeltasOutOfChainRefused(t *testing.T) {
 		{"one is left out", next, second, func(d *format.Delta) { d.Sequence = 3 }},
 		{"of another model", m, first, func(d *format.Delta) { d.Model = "n" }},
 		{"of another version", m, first, func(d *format.Delta) { d.Base = 4 }},
-		{"of a version of the same number", m, first, func(d *format.Delta) { d.BaseDigest = "sha256:" + disk.HexSum([]byte{1}) }},
+		{"of a version of the same number", m, first, func(d *format.Delta) {
+			d.BaseDigest = "sha256:" + disk.HexSum(
+				[]byte{1})
+		}},
 	} {
 		d := *test.d
 		test.edit(&d)
@@ -167,7 +171,8 @@ func TestUntrustedDeltasRefused(t *testing.T) {
 		disk.ErrSignature,
 	)
 	for _, keys := range []format.Keys{ours.Keys(), nil} {
-		if got, err := format.DecodeDelta(other, m.Shape(), keys); err != nil || got.KeyID != ours.ID() || got.Digest != d.Digest {
+		if got, err := format.DecodeDelta(other, m.Shape(), keys); err != nil || got.KeyID != ours.ID() ||
+			got.Digest != d.Digest {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
@@ -242,7 +247,10 @@ func TestForgedDeltasRefused(t *testing.T) {
 		{"no bias", payload, func(h *format.DeltaHeader) { h.Bias = false }},
 		{"sequence 0", payload, func(h *format.DeltaHeader) { h.Sequence = 0 }},
 		{"losses without fold-in", payload, func(h *format.DeltaHeader) { h.FoldInLosses = [][]float64{{1}} }},
-		{"checked in the future", payload, func(h *format.DeltaHeader) { h.Checked = &format.CheckedState{Sequence: 2, PayloadDigest: "sha256:"} }},
+		{"checked in the future", payload, func(h *format.DeltaHeader) {
+			h.Checked = &format.CheckedState{Sequence: 2,
+				PayloadDigest: "sha256:"}
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			forged := *h
@@ -278,7 +286,8 @@ func TestDeltaLimits(t *testing.T) {
 	for name, test := range map[string]struct {
 		frame []byte
 		want  error
-	}{"payload of 1 GB": {huge, disk.ErrFormat}, "header of 4 GB": {append(longHead, make([]byte, 100)...), disk.ErrFormat},
+	}{"payload of 1 GB": {huge, disk.ErrFormat}, "header of 4 GB": {append(longHead, make([]byte, 100)...),
+		disk.ErrFormat},
 		"payload that does not come": {cut, io.ErrUnexpectedEOF}} {
 		if got, err := format.ReadFrame(bytes.NewReader(test.frame)); got != nil || !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
@@ -294,14 +303,16 @@ func TestDeltaLimits(t *testing.T) {
 		wide.Columns[i] = int32(i)
 	}
 	wide.Linear, wide.Basis = make([]float64, len(wide.Columns)), make([]float64, 2*len(wide.Columns))
-	if _, err := wide.Encode(m.Shape(), nil); !errors.Is(err, disk.ErrContents) || !strings.Contains(err.Error(), "max_rows") {
+	if _, err := wide.Encode(m.Shape(), nil); !errors.Is(err, disk.ErrContents) || !strings.Contains(err.Error(),
+		"max_rows") {
 		t.Errorf("a delta of %d rows: %v, want ErrContents", len(wide.Columns), err)
 	}
 }
 
 // TestSaysNothingRefused: a chain does not lead to what could not be published.
 func TestSaysNothingRefused(t *testing.T) {
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 0, Linear: true, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA,
+		K: 0, Linear: true, Mapped: ""})
 	m := chained(t, c)
 	d := &format.Delta{
 		Model:      "m",
@@ -351,7 +362,8 @@ func TestFoldInHolds(t *testing.T) {
 
 // TestRoundedDelta: a delta of an F32 model that overflows there is refused before it is published.
 func TestRoundedDelta(t *testing.T) {
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA,
+		K: 2, Linear: true, Mapped: ""})
 	c.Tensors = format.F32
 	m := chained(t, c)
 	d := &format.Delta{
@@ -374,7 +386,8 @@ func TestRoundedDelta(t *testing.T) {
 }
 
 func FuzzDelta(f *testing.F) {
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA,
+		K: 2, Linear: true, Mapped: ""})
 	for i := range c.Golden {
 		c.Golden[i].Outputs = nil
 	}
@@ -435,7 +448,8 @@ func FuzzDelta(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, err := format.DecodeDelta(again, m.Shape(), nil); err != nil || !reflect.DeepEqual(other.Columns, d.Columns) ||
+		if other, err := format.DecodeDelta(again, m.Shape(), nil); err != nil || !reflect.DeepEqual(other.Columns,
+			d.Columns) ||
 			!reflect.DeepEqual(other.Added, d.Added) {
 			t.Errorf("encodes as %+v (%v), was %+v", other, err, d)
 		}

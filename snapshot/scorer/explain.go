@@ -3,12 +3,12 @@ package scorer
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 
 	"github.com/refitd/refitd/snapshot/format"
 	"github.com/refitd/refitd/snapshot/internal/disk"
+	"github.com/refitd/refitd/snapshot/internal/rowmath"
 )
 
 // Constant names the column of an augmented model that is 1 in every event.
@@ -94,13 +94,13 @@ func (m *Model) explainOver(over *Overlay, in *format.Input) (Explanation, error
 	m.explainMap(&e, &s)
 	slices.SortStableFunc(
 		e.Terms,
-		func(a, b Term) int { return cmp.Compare(largest(b.Contribution), largest(a.Contribution)) },
+		func(a, b Term) int { return cmp.Compare(rowmath.Largest(b.Contribution), rowmath.Largest(a.Contribution)) },
 	)
 	return e, nil
 }
 
 func (e *Explanation) add(contribution []float64, features ...string) {
-	if largest(contribution) > 0 {
+	if rowmath.Largest(contribution) > 0 {
 		e.Terms = append(e.Terms, Term{append([]string{}, features...), contribution})
 	}
 }
@@ -184,7 +184,7 @@ func (m *Model) explainPairs(e *Explanation, names []string, s *Scratch) {
 					share[o] += w * a
 				}
 			}
-			if largest(share) > 0 {
+			if rowmath.Largest(share) > 0 {
 				e.add(slices.Clone(share), names[i], names[j])
 			}
 		}
@@ -228,7 +228,7 @@ func (m *Model) explainTriples(e *Explanation, names []string, s *Scratch) {
 						share[o] += w * a
 					}
 				}
-				if largest(share) > 0 {
+				if rowmath.Largest(share) > 0 {
 					e.add(slices.Clone(share), names[i], names[j], names[l])
 				}
 			}
@@ -253,12 +253,4 @@ func (m *Model) columnName(j int) string {
 		return s.Numeric[i].Name
 	}
 	return Constant
-}
-
-func largest(v []float64) float64 {
-	most := 0.0
-	for _, x := range v {
-		most = max(most, math.Abs(x))
-	}
-	return most
 }

@@ -33,7 +33,7 @@ func TestExplainAddsUp(t *testing.T) {
 					for o, v := range term.Contribution {
 						sum[o] += v
 					}
-					if at > 0 && largest(term.Contribution) > largest(e.Terms[at-1].Contribution) {
+					if at > 0 && rowmath.Largest(term.Contribution) > rowmath.Largest(e.Terms[at-1].Contribution) {
 						t.Errorf("event %d: term %d is larger than the one before", i, at)
 					}
 				}
@@ -47,7 +47,8 @@ func TestExplainAddsUp(t *testing.T) {
 
 func TestExplainTerms(t *testing.T) {
 	for _, kernel := range []string{format.ANOVA, format.Homogeneous} {
-		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: kernel, K: 2, Linear: true, Mapped: ""})
+		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: kernel, K: 2,
+			Linear: true, Mapped: ""})
 		m, err := NewModel(c)
 		snapshottest.Must(t, err)
 		in := format.Input{Categorical: []string{"u2", ""}, Numeric: []float64{60}, Multi: [][]string{{"a", "x"}}}
@@ -99,7 +100,8 @@ func TestExplainTerms(t *testing.T) {
 // Triples are named, and what the formula says of them: a name, a list's name of value ½, a number and the constant.
 func TestExplainTriples(t *testing.T) {
 	for _, kernel := range []string{snapshottest.Anova3, snapshottest.Homogeneous3} {
-		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: kernel, K: 2, Linear: true, Mapped: ""})
+		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: kernel,
+			K: 2, Linear: true, Mapped: ""})
 		m, err := NewModel(c)
 		snapshottest.Must(t, err)
 		in := format.Input{Categorical: []string{"u2", ""}, Numeric: []float64{60}, Multi: [][]string{{"a", "x"}}}
@@ -175,11 +177,13 @@ func TestExplainRefuses(t *testing.T) {
 
 // Products are a term each, of one number, or of two with the same twice for a square.
 func TestExplainProducts(t *testing.T) {
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 0, Linear: false, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA,
+		K: 0, Linear: false, Mapped: ""})
 	clear(c.Bias)
 	c.Schema.Numeric = []format.NumericField{{Name: "a", Scale: 1}, {Name: "b", Scale: 1}, {Name: "c", Scale: 1}}
 	c.NumFeatures, c.Golden = 12, nil
-	c.Schema.FeatureMap = format.NewProducts([]format.MapScaling{{Center: 0, Scale: 1}, {Center: 0, Scale: 1}, {Center: 0, Scale: 1}})
+	c.Schema.FeatureMap = format.NewProducts([]format.MapScaling{{Center: 0, Scale: 1}, {Center: 0, Scale: 1}, {Center: 0,
+		Scale: 1}})
 	c.MapWeights = []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}
 	m, err := NewModel(c)
 	snapshottest.Must(t, err)
@@ -210,7 +214,8 @@ func TestExplainProducts(t *testing.T) {
 // A fourier map is one term, bins are one each.
 func TestExplainFeatureMap(t *testing.T) {
 	for _, kind := range []string{format.Fourier, format.Bins} {
-		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 0, Linear: false, Mapped: kind})
+		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+			Kernel: format.ANOVA, K: 0, Linear: false, Mapped: kind})
 		clear(c.Bias)
 		m, err := NewModel(c)
 		snapshottest.Must(t, err)

@@ -19,13 +19,20 @@ func TestFewEventsAgainstEvidence(t *testing.T) {
 		signal float64 // of the precision of the prior one over it
 		rates  []float64
 	}{
-		{snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, true, 1, []float64{1, 0.97, 0.9}},
-		{snapshottest.Shape{Task: format.Multiclass, Link: format.Softmax, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, false, 1, []float64{1, 0.97, 0.9}},
-		{snapshottest.Shape{Task: format.Multilabel, Link: format.Logistic, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, false, 1, []float64{0.99, 0.9, 0.8, 0.7}},
-		{snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.Homogeneous, K: 20, Linear: true, Mapped: ""}, true, 1, []float64{1}},
-		{snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, true, 1, []float64{1, 1e-180, 1e-3}},
-		{snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, true, 1e4, []float64{1, 0.97, 0.9}},
-		{snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, true, 1e9, []float64{1, 0.9, 0.8}},
+		{snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 20, Linear: true,
+			Mapped: ""}, true, 1, []float64{1, 0.97, 0.9}},
+		{snapshottest.Shape{Task: format.Multiclass, Link: format.Softmax, Kernel: format.ANOVA, K: 20, Linear: true,
+			Mapped: ""}, false, 1, []float64{1, 0.97, 0.9}},
+		{snapshottest.Shape{Task: format.Multilabel, Link: format.Logistic, Kernel: format.ANOVA, K: 20, Linear: true,
+			Mapped: ""}, false, 1, []float64{0.99, 0.9, 0.8, 0.7}},
+		{snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.Homogeneous, K: 20, Linear: true,
+			Mapped: ""}, true, 1, []float64{1}},
+		{snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 20, Linear: true,
+			Mapped: ""}, true, 1, []float64{1, 1e-180, 1e-3}},
+		{snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 20, Linear: true,
+			Mapped: ""}, true, 1e4, []float64{1, 0.97, 0.9}},
+		{snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 20, Linear: true,
+			Mapped: ""}, true, 1e9, []float64{1, 0.9, 0.8}},
 	} {
 		c := snapshottest.Foldable(test.shape, test.shared)
 		user := &c.FoldIn.Fields[0]
@@ -66,7 +73,8 @@ func TestFewEventsAgainstEvidence(t *testing.T) {
 
 // TestFewEventsAreUsed: or the test above would compare a way with itself.
 func TestFewEventsAreUsed(t *testing.T) {
-	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, true)
+	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA,
+		K: 20, Linear: true, Mapped: ""}, true)
 	m, err := NewModel(c)
 	snapshottest.Must(t, err)
 	events := snapshottest.HistoryOf(c, "u9", 21)

@@ -89,7 +89,8 @@ func (m *Model) begin(row *foldrow.FoldedRow, d *format.FoldInField, h *foldrow.
 
 // learn folds an event into the row of its entity: f.target has its targets. The bound of a logistic likelihood is
 // taken where the event finds the row. Of one that the row of the model holds already the curvature counts alone.
-func (f *folding) learn(m *Model, d *format.FoldInField, row *foldrow.FoldedRow, in *format.Input, field int, weight float64, held bool) {
+func (f *folding) learn(m *Model, d *format.FoldInField, row *foldrow.FoldedRow, in *format.Input, field int,
+	weight float64, held bool) {
 	h := &f.solver.Shape
 	m.encode(in, &f.scratch)
 	column := m.columnOf(field, in)

@@ -14,7 +14,8 @@ import (
 // TestFoldedOutputsAreLimited: so are outputs with the last events of an entity, which are learned from as without a
 // limit.
 func TestFoldedOutputsAreLimited(t *testing.T) {
-	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Binary, Link: format.Logistic, Kernel: format.ANOVA, K: 2,
+		Linear: true, Mapped: ""}, true)
 	free, err := NewModel(c)
 	snapshottest.Must(t, err)
 	history := snapshottest.HistoryOf(c, "u9", 40)

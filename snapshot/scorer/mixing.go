@@ -17,7 +17,8 @@ import (
 // lead makes Σ mix o the leading value, given the mixing weights of the outputs; nil for the output that is ranked by.
 func (q *question) lead(mix []float64) {
 	s, m := q.all, q.model
-	s.leadCross, s.leadSquare = rowmath.Resized(s.leadCross, m.contents.NumBasis), rowmath.Resized(s.leadSquare, m.contents.NumBasis)
+	s.leadCross, s.leadSquare = rowmath.Resized(s.leadCross, m.contents.NumBasis), rowmath.Resized(s.leadSquare,
+		m.contents.NumBasis)
 	s.leadCube = rowmath.Resized(s.leadCube, m.contents.NumBasis)
 	q.cross, q.square, q.cube = s.leadCross, s.leadSquare, s.leadCube
 	q.mix, q.entropy, q.offset = mix, 0, q.base[q.output]

@@ -93,8 +93,8 @@ func (m *Model) Manifest() format.Manifest { return m.manifest }
 // SignedBy returns the id of the trusted key that signed the version, empty if the reader had no keys.
 func (m *Model) SignedBy() string { return m.signedBy }
 
-// Expires returns until when the version may be used, by its manifest and what was known of a renewal when it was loaded;
-// zero is without end.
+// Expires returns until when the version may be used, by its manifest and what was known of a renewal when it was
+// loaded; zero is without end.
 func (m *Model) Expires() time.Time { return m.expires }
 
 // IsExpired reports whether the version may not be used any more at a time, by its manifest and what was known of a

@@ -94,10 +94,12 @@ func TestPredict(t *testing.T) {
 		{format.Ordinal, format.Identity, 3, nil, []float64{0.5}, 1, 1.0, nil},
 		{format.Multiclass, format.Softmax, 0, rgb, []float64{800, 800 + log3, -800}, 1, "green", []float64{0.25, 0.75, 0}},
 		{format.Multiclass, format.Logistic, 0, rgb, []float64{-3, -2, -1}, 2, "blue", nil},
-		{format.Multilabel, format.Logistic, 0, rgb, []float64{log3, 0, -log3}, 1, []string{"red"}, []float64{0.75, 0.5, 0.25}},
+		{format.Multilabel, format.Logistic, 0, rgb, []float64{log3, 0, -log3}, 1, []string{"red"}, []float64{0.75, 0.5,
+			0.25}},
 		{format.Multilabel, format.Identity, 0, rgb, []float64{0.4, 0.6, 0.7}, 2, []string{"green", "blue"}, nil},
-		{format.Multilabel, format.Logistic, 0, rgb, []float64{-1, -1, -1}, 0, []string{}, []float64{rowmath.Sigmoid(-1), rowmath.Sigmoid(-1), rowmath.Sigmoid(
-			-1)}},
+		{format.Multilabel, format.Logistic, 0, rgb, []float64{-1, -1, -1}, 0, []string{}, []float64{rowmath.Sigmoid(-1),
+			rowmath.Sigmoid(-1), rowmath.Sigmoid(
+				-1)}},
 	} {
 		p, err := constant(t, test.task, test.link, test.levels, test.classes, test.outputs...).Predict(&format.Input{})
 		if err != nil {
@@ -132,7 +134,8 @@ func TestPredict(t *testing.T) {
 }
 
 func TestPredictRefuses(t *testing.T) {
-	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}))
+	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +152,8 @@ func TestPredictRefuses(t *testing.T) {
 }
 
 func TestScoreDoesNotAllocate(t *testing.T) {
-	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
+	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink,
+		Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
 	if err != nil {
 		t.Fatal(err)
 	}

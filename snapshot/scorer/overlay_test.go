@@ -186,7 +186,8 @@ func TestOverlayScoresAlike(t *testing.T) {
 }
 
 func TestFoldRefuses(t *testing.T) {
-	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}, true)
+	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA,
+		K: 2, Linear: true, Mapped: ""}, true)
 	c.Schema.Optional = []string{"tags"}
 	m, err := NewModel(c)
 	if err != nil {
@@ -234,7 +235,8 @@ func TestFoldRefuses(t *testing.T) {
 // TestPooledFoldIsTheSame: an overlay made in the memory of another one is the same, and once it has grown takes no
 // more.
 func TestPooledFoldIsTheSame(t *testing.T) {
-	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}, true)
+	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA,
+		K: 5, Linear: true, Mapped: ""}, true)
 	m, err := NewModel(c)
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +282,8 @@ func TestPooledFoldIsTheSame(t *testing.T) {
 
 // benchFold returns a model of 4 outputs and k = 20 with a fold-in, and 20 events of a new user.
 func benchFold(b *testing.B) (*Model, []format.LabelledEvent) {
-	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 20, Linear: true, Mapped: ""}, true)
+	c := snapshottest.Foldable(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA,
+		K: 20, Linear: true, Mapped: ""}, true)
 	m, err := NewModel(c)
 	if err != nil {
 		b.Fatal(err)

@@ -49,7 +49,8 @@ func sameAsOfAll(t *testing.T, m *Model, in *format.Input, class string) {
 	t.Helper()
 	var plain Scratch
 	exclude := []string{"x7", "x4321", "nobody"}
-	all, err := m.TopK(nil, &format.Query{Input: *in, Over: "item", K: m.numNames(1), Class: class, Exclude: exclude}, &plain)
+	all, err := m.TopK(nil, &format.Query{Input: *in, Over: "item", K: m.numNames(1), Class: class, Exclude: exclude},
+		&plain)
 	snapshottest.Must(t, err)
 	for _, workers := range []int{1, 2} {
 		for _, k := range []int{1, 10, 200} {
@@ -164,7 +165,8 @@ func TestScreeningIsABound(t *testing.T) {
 // TestScreenBeyondNumbers: numbers whose squares over- or underflow have no screen, and are ranked all the same.
 func TestScreenBeyondNumbers(t *testing.T) {
 	for _, size := range []float64{1e-200, 1e145, 0} {
-		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
+		c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity,
+			Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""})
 		snapshottest.Widen(c, minNames)
 		for i := range c.Basis {
 			c.Basis[i] *= size
@@ -186,7 +188,9 @@ func TestScreenBeyondNumbers(t *testing.T) {
 // TestMixIsABound: whichever way leading values are mixed, a name whose key is as good as another one's has at least
 // the leading value that follows from it.
 func TestMixIsABound(t *testing.T) {
-	for _, s := range []snapshottest.Shape{{Task: format.Multiclass, Link: format.Softmax, Kernel: format.ANOVA, K: 4, Linear: false, Mapped: ""}, {Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}} {
+	for _, s := range []snapshottest.Shape{{Task: format.Multiclass, Link: format.Softmax, Kernel: format.ANOVA, K: 4,
+		Linear: false, Mapped: ""}, {Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true,
+		Mapped: ""}} {
 		m, err := NewModel(snapshottest.TestContents(s))
 		snapshottest.Must(t, err)
 		rng, c := rand.New(rand.NewPCG(6, 6)), &m.contents

@@ -165,7 +165,8 @@ var errTooFar = fmt.Errorf("%w: an output is not finite: a numeric field is too 
 
 // crossedCandidates is candidates for a field of a cross, whose names bring other columns with them: each is scored as
 // Score does.
-func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input, s *Scratch) error {
+func (m *Model) crossedCandidates(over *Overlay, field, output int, by ranking, k int, event *format.Input,
+	s *Scratch) error {
 	s.heap = s.heap[:0]
 	return m.eachName(field, s, func(j int32) error {
 		event.Categorical[field] = m.nameOf(field, j)
@@ -207,7 +208,8 @@ func (m *Model) matrix(s *Scratch) {
 func (m *Model) candidate(outputs []float64, j int, s *Scratch) {
 	k, row := m.contents.NumBasis, m.basisRow(j)
 	for at := 0; at < len(outputs); at += rowmath.Lanes {
-		cross, square, out := s.cross[at*k:(at+rowmath.Lanes)*k], s.square[at*k:(at+rowmath.Lanes)*k], outputs[at:at+rowmath.Lanes]
+		cross, square, out := s.cross[at*k:(at+rowmath.Lanes)*k], s.square[at*k:(at+rowmath.Lanes)*k], outputs[at:at+
+			rowmath.Lanes]
 		switch {
 		case m.contents.Kernel == format.ANOVA:
 			rowmath.Cross4(out, row, cross)

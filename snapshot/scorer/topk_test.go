@@ -72,7 +72,8 @@ func TestTopKBoundIsSafe(t *testing.T) {
 
 // Equal values come in the order of the vocabulary, whichever way the heap turned.
 func TestTopKTies(t *testing.T) {
-	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA, K: 0, Linear: true, Mapped: ""})
+	c := snapshottest.TestContents(snapshottest.Shape{Task: format.Regression, Link: format.Identity, Kernel: format.ANOVA,
+		K: 0, Linear: true, Mapped: ""})
 	snapshottest.Widen(c, 100)
 	clear(c.Linear)
 	for _, j := range []int{60, 7, 33} {
@@ -92,14 +93,16 @@ func TestTopKTies(t *testing.T) {
 }
 
 func TestTopKRefuses(t *testing.T) {
-	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Multiclass, Link: format.Softmax, Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}))
+	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Multiclass, Link: format.Softmax,
+		Kernel: format.ANOVA, K: 2, Linear: true, Mapped: ""}))
 	snapshottest.Must(t, err)
 	for name, q := range map[string]format.Query{
 		"a field that is not categorical": {Over: "tags", K: 1, Class: "red"},
 		"an unknown field":                {Over: "nothing", K: 1, Class: "red"},
 		"no names wanted":                 {Over: "item", Class: "red"},
 		"no class":                        {Over: "item", K: 1},
-		"another shape":                   {Over: "item", K: 1, Class: "red", Input: format.Input{Categorical: []string{"u1"}}},
+		"another shape": {Over: "item", K: 1, Class: "red",
+			Input: format.Input{Categorical: []string{"u1"}}},
 		"a number beyond all bounds": {Over: "item", K: 1, Class: "red", Input: format.Input{Numeric: []float64{1e308},
 			Categorical: []string{"u1", ""}}},
 	} {
@@ -124,7 +127,8 @@ func TestTopKDoesNotAllocate(t *testing.T) {
 }
 
 func TestScoreBatch(t *testing.T) {
-	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink, Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
+	m, err := NewModel(snapshottest.TestContents(snapshottest.Shape{Task: format.Ordinal, Link: format.OrdinalLink,
+		Kernel: format.ANOVA, K: 5, Linear: true, Mapped: ""}))
 	snapshottest.Must(t, err)
 	in, s := snapshottest.TestInputs(), new(Scratch)
 	got, want := make([]float64, len(in)*m.NumOutputs()), make([]float64, m.NumOutputs())
@@ -153,9 +157,11 @@ func BenchmarkTopK(b *testing.B) {
 		workers int
 	}{{"ordinal-m4-k20", 100_000, 4, format.ANOVA, 1}, {"regression-m1-k20", 100_000, 1, format.ANOVA, 1},
 		{"regression-m1-k20-homogeneous", 100_000, 1, format.Homogeneous, 1},
-		{"regression-m1-k20-homogeneous3", 100_000, 1, snapshottest.Homogeneous3, 1}, {"ordinal-m4-k20-homogeneous3", 100_000, 4,
+		{"regression-m1-k20-homogeneous3", 100_000, 1, snapshottest.Homogeneous3, 1}, {"ordinal-m4-k20-homogeneous3", 100_000,
+			4,
 			snapshottest.Homogeneous3, 1},
-		{"regression-m1-k20-1M", 1_000_000, 1, format.ANOVA, 1}, {"regression-m1-k20-1M-by2", 1_000_000, 1, format.ANOVA, 2}} {
+		{"regression-m1-k20-1M", 1_000_000, 1, format.ANOVA, 1}, {"regression-m1-k20-1M-by2", 1_000_000, 1, format.ANOVA,
+			2}} {
 		b.Run(test.name, func(b *testing.B) {
 			c := snapshottest.UserItem(test.items, 20, test.outputs)
 			c.Kernel, c.Degree = snapshottest.Shape{Kernel: test.kernel}.KernelOf()

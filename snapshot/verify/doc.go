@@ -1,4 +1,5 @@
-// Package verify is what a reader refuses: it opens versions of a store and gives out a model only once everything holds.
+// Package verify is what a reader refuses: it opens versions of a store and gives out a model only once everything
+// holds.
 // Package snapshot names its types; programs that use models import that.
 //
 // It does not parse files, as package format does, nor score, as package scorer does; it only says in which order, and

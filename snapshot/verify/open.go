@@ -74,19 +74,22 @@ func (t Trust) open(dir, model string, sel Selector) (*scorer.Model, error) {
 		}
 		last = p // it may have been pruned since: see whether the alias has moved on
 	}
-	return nil, fmt.Errorf("%w: the alias moved %d times while it was read: prune less often", disk.ErrNotFound, maxRereads)
+	return nil, fmt.Errorf("%w: the alias moved %d times while it was read: prune less often", disk.ErrNotFound,
+		maxRereads)
 }
 
 // OpenVersion opens the directory of a version and verifies its manifest, with its signature unless keys is nil; the
 // caller closes dir.
-func OpenVersion(root *os.Root, model string, version int64, keys format.Keys) (dir *os.Root, m format.Manifest, err error) {
+func OpenVersion(root *os.Root, model string, version int64, keys format.Keys) (dir *os.Root, m format.Manifest,
+	err error) {
 	if dir, err = disk.VersionDir(root, version); err != nil {
 		return nil, m, err
 	}
 	b, err := disk.ReadFile(dir, disk.ManifestFile, format.MaxManifestBytes)
 	if err == nil && keys != nil {
 		var sig []byte
-		if sig, err = disk.ReadFile(dir, format.SignatureFile, format.MaxSignatureBytes); err == nil || errors.Is(err, fs.ErrNotExist) {
+		if sig, err = disk.ReadFile(dir, format.SignatureFile, format.MaxSignatureBytes); err == nil || errors.Is(err,
+			fs.ErrNotExist) {
 			_, err = keys.VerifyManifest(b, sig)
 		}
 	}
@@ -114,7 +117,8 @@ func ReadFiles(read FileReader, m *format.Manifest, use [3]func(b []byte) error)
 	want := [...]struct {
 		name  string
 		limit int64
-	}{{disk.TensorsFile, format.MaxModelBytes + format.MaxHeaderBytes}, {disk.VocabularyFile, format.MaxNamesBytes}, {disk.GoldenFile, format.MaxGoldenBytes}}
+	}{{disk.TensorsFile, format.MaxModelBytes + format.MaxHeaderBytes}, {disk.VocabularyFile, format.MaxNamesBytes},
+		{disk.GoldenFile, format.MaxGoldenBytes}}
 	if len(m.Files) != len(want) {
 		return fmt.Errorf("manifest.json: %w: %d files, want %d", disk.ErrFormat, len(m.Files), len(want))
 	}

@@ -40,9 +40,9 @@ func (t Trust) Load(model string, p format.Pointer, read FileReader) (*scorer.Mo
 	return l.Model(), nil
 }
 
-// loader reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes, its
-// digest, that it is the version that p names, expiry (the renewal of p is verified already), size and digest of each
-// file; and only then that file is parsed.
+// loader reads, verifies, parses and tests a version, in this order: size of the manifest, signature over its bytes,
+// its digest, that it is the version that p names, expiry (the renewal of p is verified already), size and digest of
+// each file; and only then that file is parsed.
 func (t Trust) loader(model string, p format.Pointer, read FileReader) (*scorer.Loader, error) {
 	h, err := t.head(model, p, read)
 	if err != nil {

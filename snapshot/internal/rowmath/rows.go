@@ -274,3 +274,12 @@ func Squares4(out, row, cross, square []float64) {
 	}
 	*(*[Lanes]float64)(out) = [Lanes]float64{a0, a1, a2, a3}
 }
+
+// Largest returns the largest magnitude of numbers.
+func Largest(v []float64) float64 {
+	most := 0.0
+	for _, x := range v {
+		most = max(most, math.Abs(x))
+	}
+	return most
+}

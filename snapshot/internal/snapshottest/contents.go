@@ -553,7 +553,8 @@ type stored map[string][]byte
 func ReadStored(t *testing.T, dir string) stored {
 	t.Helper()
 	files := stored{}
-	for _, name := range []string{disk.ManifestFile, format.SignatureFile, disk.TensorsFile, disk.VocabularyFile, disk.GoldenFile} {
+	for _, name := range []string{disk.ManifestFile, format.SignatureFile, disk.TensorsFile, disk.VocabularyFile,
+		disk.GoldenFile} {
 		b, err := os.ReadFile(filepath.Join(dir, "m", "1", name))
 		if errors.Is(err, os.ErrNotExist) && name == format.SignatureFile {
 			continue
@@ -587,7 +588,8 @@ func WithLimit(c *format.Contents, limit float64) *format.Contents {
 func UserItem(n, k, m int) *format.Contents {
 	rng := rand.New(rand.NewPCG(7, 7))
 	c := &format.Contents{
-		Schema:      format.Schema{Task: format.Ordinal, Label: "rating", Levels: m + 1, Categorical: []string{"user", "item"}},
+		Schema: format.Schema{Task: format.Ordinal, Label: "rating", Levels: m + 1, Categorical: []string{"user",
+			"item"}},
 		Kernel:      format.ANOVA,
 		Link:        format.OrdinalLink,
 		NumFeatures: 2 * n,
@@ -642,8 +644,9 @@ func Foldable(s Shape, shared bool) *format.Contents {
 	rng := rand.New(rand.NewPCG(3, uint64(s.K)))
 	d, m, k := c.NumFeatures, c.NumOutputs, s.K
 	f := &format.FoldIn{
-		Shared:     shared,
-		Likelihood: map[string]string{format.Identity: format.GaussianLikelihood, format.Softmax: format.MultinomialLikelihood}[s.Link],
+		Shared: shared,
+		Likelihood: map[string]string{format.Identity: format.GaussianLikelihood,
+			format.Softmax: format.MultinomialLikelihood}[s.Link],
 	}
 	if f.Likelihood == "" {
 		f.Likelihood = format.LogisticLikelihood
