@@ -42,6 +42,7 @@ func NewModel(c *format.Contents) (*Model, error) {
 	return m, nil
 }
 
+// BuildModel is NewModel for callers whose error says what they were doing: its own has no prefix.
 func BuildModel(c *format.Contents) (*Model, error) {
 	c = c.Rounded()
 	if err := c.Validate(); err != nil {
